@@ -5,11 +5,10 @@ import functools
 import gc
 import os
 import pathlib
+import re
 import signal
 import sys
-import types
 import typing
-from collections.abc import Iterable
 
 import matplotlib
 import pytest
@@ -50,34 +49,31 @@ _OPTIMIZED_FILES = (
 )
 
 
-class Tiers:
-  """Finds the tier of each file.
+@functools.cache
+def tier_of(path: pathlib.Path) -> str:
+  """Returns the tier of a file of tests, or of a folder of them.
 
-  Args:
-    plugins: Those of pytest, of which some are the conftest.py of a folder.
+  It is read from the text: a quick run imports no file of another tier.
   """
-
-  def __init__(self, plugins: Iterable[object]) -> None:
-    self._of_folders = {
-      pathlib.Path(plugin.__file__).parent: tier
-      for plugin in plugins
-      if isinstance(plugin, types.ModuleType)
-      and pathlib.Path(plugin.__file__ or "").name == "conftest.py"
-      and (tier := _tier_of_marks(plugin))
-    }
-
-  def of(self, module: pytest.Module) -> str:
-    """Returns the tier of a file of tests."""
-    if tier := _tier_of_marks(module.obj):
-      return tier
-    folders = (self._of_folders.get(folder) for folder in module.path.parents)
-    return next(filter(None, folders))
+  if path.is_dir():
+    return _tier_in(path / "conftest.py") or tier_of(path.parent)
+  return _tier_in(path) or tier_of(path.parent)
 
 
-def _tier_of_marks(module: types.ModuleType) -> str | None:
-  marks = getattr(module, "pytestmark", [])
-  marks = marks if isinstance(marks, list) else [marks]
-  return next((mark.name for mark in marks if mark.name in TIERS), None)
+def _tier_in(file: pathlib.Path) -> str | None:
+  text = file.read_text() if file.exists() else ""
+  marks = re.search(r"^pytestmark = (\[[^]]*\]|.*)", text, re.MULTILINE)
+  tier = marks and re.search(rf"mark\.({'|'.join(TIERS)})\b", marks[1])
+  return tier and tier[1]
+
+
+def pytest_ignore_collect(
+  collection_path: pathlib.Path, config: pytest.Config
+) -> bool | None:
+  """Leaves out files of other tiers, where pure tests alone are run."""
+  if config.getoption("markexpr") != "pure" or collection_path.is_dir():
+    return None
+  return tier_of(collection_path) != "pure" or None
 
 
 def _name(path: pathlib.Path) -> str:
@@ -88,18 +84,15 @@ def pytest_collection_modifyitems(
   config: pytest.Config, items: list[pytest.Item]
 ) -> None:
   """Marks each test with its tier; those that are not pure get the worker."""
-  tiers = Tiers(config.pluginmanager.get_plugins())
-  files = {item.path: item.getparent(pytest.Module) for item in items}
-  of_files = {path: tiers.of(module) for path, module in files.items()}
   items.sort(
     key=lambda item: (
       _name(item.path) not in _LONGEST_FILES,
-      TIERS.index(of_files[item.path]),
+      TIERS.index(tier_of(item.path)),
     )
   )
   sharing = config.stash.setdefault(_SHARING_FILES, set())
   for item in items:
-    tier = of_files[item.path]
+    tier = tier_of(item.path)
     item.add_marker(tier)
     # First of all, since fixtures of a module may compute something already.
     fixtures = getattr(item, "fixturenames", [])

@@ -4,12 +4,12 @@ import dataclasses
 import inspect
 import math
 import pickle
-import re
 from typing import Any, Literal
 
 import numpy as np
 import pytest
 
+from tests.refusals import rejected
 from tff_fair import declared
 from tff_fair.declared import FieldError
 from tff_fair.experiments.settings import bounds
@@ -81,45 +81,42 @@ def test_valid_values_pass(values):
 
 
 @pytest.mark.parametrize(
-  ("values", "message"),
+  ("name", "value", "valid"),
   [
-    ({"size": 0}, "size=0: expected 1 or more"),
-    ({"rate": 0.0}, r"rate=0\.0: expected a number in \(0, inf\)"),
-    ({"rate": float("nan")}, r"rate=nan: expected a number in \(0, inf\)"),
-    ({"share": 1.5}, r"share=1\.5: expected a number in \[0, 1\]"),
-    ({"steps": 0}, r"steps=0: expected a number in \[1, 9\]"),
-    ({"steps": 10}, r"steps=10: expected a number in \[1, 9\]"),
-    ({"order": "left"}, "order='left': expected one of up, down"),
+    ("size", 0, "1 or more"),
+    ("rate", 0.0, "(0, inf)"),
+    ("rate", math.nan, "(0, inf)"),
+    ("share", 1.5, "[0, 1]"),
+    ("steps", 0, "[1, 9]"),
+    ("steps", 10, "[1, 9]"),
+    ("order", "left", "up, down"),
   ],
 )
-def test_values_out_of_bounds_are_named(values, message):
-  with pytest.raises(FieldError, match=message) as raised:
-    Settings(**{"size": 1, **values})
-  assert [raised.value.field] == list(values)
-  for name, value in values.items():
-    with pytest.raises(FieldError) as again:
-      DECLARED[name].check(value)
-    assert again.value.field == name
+def test_values_out_of_bounds_are_named(name, value, valid):
+  with rejected(name, valid, value=value):
+    Settings(**{"size": 1, name: value})
+  with rejected(name, valid, value=value):
+    DECLARED[name].check(value)
 
 
 @pytest.mark.parametrize(
-  ("name", "value", "message"),
+  ("name", "value", "kind"),
   [
-    ("size", 1.0, "size to be an integer, found float"),
-    ("rate", "0.1", "rate to be a number, found str"),
-    ("rate", None, "rate to be a number, found NoneType"),
-    ("share", "1", "share to be a number, found str"),
-    ("fast", 1, "fast to be True or False, found int"),
-    ("label", 1, "label to be a text, found int"),
+    ("size", 1.0, "integer"),
+    ("rate", "0.1", "number"),
+    ("rate", None, "number"),
+    ("share", "1", "number"),
+    ("fast", 1, "True or False"),
+    ("label", 1, "text"),
   ],
 )
-def test_values_of_another_type_are_type_errors_in_python(name, value, message):
-  with pytest.raises(TypeError, match=message):
+def test_values_of_another_type_are_type_errors_in_python(name, value, kind):
+  found = type(value).__name__
+  with pytest.raises(TypeError, match=f"{name} .*{kind}.* {found}"):
     Settings(**{"size": 1, name: value})
   # Read from a file, they are values as wrong as any other.
-  with pytest.raises(FieldError, match=f"{name}.*: expected") as raised:
+  with rejected(name, "expected", value=value):
     DECLARED[name].check(value)
-  assert raised.value.field == name
 
 
 def test_a_checked_value_has_the_annotated_type():
@@ -232,7 +229,7 @@ def test_in_float32_bounds_that_are_allowed_pass_before_they_are_rounded():
   declared.check_number("x", 0.7, minimum=0.7, in_float32=True)
   declared.check_number("x", 0.3, maximum=0.3, in_float32=True)
   declared.check_number("x", 1e-46, minimum=0, in_float32=True)
-  with pytest.raises(ValueError, match=r"^x=-1e-300: "):
+  with rejected("x", value=-1e-300):
     declared.check_number("x", -1e-300, minimum=0, in_float32=True)
 
 
@@ -240,15 +237,14 @@ def test_in_float32_bounds_that_are_allowed_pass_before_they_are_rounded():
   "value", ["1", None, True, np.bool_(True), 1j, [1.0], np.array([1.0])]
 )
 def test_what_is_no_number_is_named_with_its_type(value):
-  with pytest.raises(TypeError, match="alpha to be a number, found") as raised:
+  with pytest.raises(TypeError, match=f"alpha .*{type(value).__name__}"):
     declared.check_number("alpha", value)
-  assert type(value).__name__ in str(raised.value)
 
 
 def test_an_integer_beyond_the_range_of_floats_is_out_of_any_interval():
-  with pytest.raises(ValueError, match=r"alpha=.*: expected a number in"):
+  with rejected("alpha", "(-inf, inf)", value=10**400):
     declared.check_number("alpha", 10**400)
-  with pytest.raises(ValueError, match=r"alpha=.*: expected a number in"):
+  with rejected("alpha", "(-inf, inf)", value=-(10**400)):
     declared.check_number("alpha", -(10**400), in_float32=True)
   assert declared.as_float32(10**400) == math.inf
 
@@ -260,29 +256,28 @@ def test_integers_from_the_minimum_on_pass(value):
 
 @pytest.mark.parametrize("value", [2, -(10**30), np.int64(0)])
 def test_integers_below_the_minimum_are_named(value):
-  with pytest.raises(ValueError, match=f"n={value}: expected 3 or more"):
+  with rejected("n", 3, value=value):
     declared.check_integer("n", value, minimum=3)
 
 
 @pytest.mark.parametrize("value", [3.0, "3", None, True, np.float64(3), [3]])
 def test_what_is_no_integer_is_named_with_its_type(value):
-  with pytest.raises(TypeError, match="n to be an integer, found") as raised:
+  with pytest.raises(TypeError, match=f"n .*{type(value).__name__}"):
     declared.check_integer("n", value, minimum=3)
-  assert type(value).__name__ in str(raised.value)
 
 
 def test_booleans():
   declared.check_boolean("b", True)
   declared.check_boolean("b", False)
   for value in (1, 0, None, "True"):
-    with pytest.raises(TypeError, match="b to be True or False, found"):
+    with pytest.raises(TypeError, match=f"b .*{type(value).__name__}"):
       declared.check_boolean("b", value)  # type: ignore[arg-type]
 
 
 def test_choices():
   declared.check_choice("c", "one", ("one", "two"))
   for value in ("three", "", None, "One", 1):
-    with pytest.raises(ValueError, match=r"c.*: expected one of one, two"):
+    with rejected("c", "one, two", value=value):
       declared.check_choice("c", value, ("one", "two"))  # type: ignore[arg-type]
 
 
@@ -325,7 +320,7 @@ def test_values_come_back_in_their_type(annotation, value, expected):
   ],
 )
 def test_other_values_are_refused(annotation, value):
-  with pytest.raises(ValueError, match=r"^x.*: expected "):
+  with rejected("x", value=value):
     declared.check("x", annotation, value)
 
 
@@ -375,17 +370,17 @@ def test_a_value_is_checked_to_its_type(name, value, checked):
 @pytest.mark.parametrize(
   ("name", "value", "expected"),
   [
-    ("number", 0, "a positive integer"),
-    ("number", None, "a positive integer, found none"),
-    ("number", True, "a positive integer"),
-    ("limit", 0, "a positive integer or none"),
-    ("rate", float("inf"), "a positive, finite number (in float32)"),
+    ("number", 0, "integer"),
+    ("number", None, "found none"),
+    ("number", True, "integer"),
+    ("limit", 0, "or none"),
+    ("rate", math.inf, "float32"),
     ("share", 1.0, "below 1"),
     ("share", "0.5", "below 1"),
   ],
 )
 def test_a_wrong_value_says_what_is_expected(name, value, expected):
-  with pytest.raises(ValueError, match=re.escape(f"expected {expected}")):
+  with rejected(name, expected, value=value):
     FIELDS[name].check(value)
 
 
@@ -400,7 +395,7 @@ def test_a_value_is_read_from_text(name, text, value):
 def test_a_text_of_the_type_may_be_read_and_not_valid():
   assert FIELDS["share"].read("2") == 2.0
   for text in ("2", "x", ""):
-    with pytest.raises(ValueError, match="expected below 1"):
+    with rejected("share", "below 1"):
       FIELDS["share"].parse(text)
-  with pytest.raises(ValueError, match="expected below 1"):
+  with rejected("share", "below 1"):
     FIELDS["share"].read("x")

@@ -167,9 +167,9 @@ def test_type_signature():
 @pytest.mark.parametrize(
   ("batch_size", "error", "message"),
   [
-    (0, ValueError, "batch_size=.*: expected 1 or more"),
-    (1.5, TypeError, "batch_size to be an integer, found float"),
-    (None, TypeError, "batch_size to be an integer, found NoneType"),
+    (0, ValueError, "batch_size=.*1"),
+    (1.5, TypeError, "batch_size .*float"),
+    (None, TypeError, "batch_size .*NoneType"),
   ],
 )
 def test_wrong_batch_sizes_are_named(batch_size, error, message):
@@ -180,7 +180,7 @@ def test_wrong_batch_sizes_are_named(batch_size, error, message):
 
 
 def test_wrong_models_are_named():
-  with pytest.raises(TypeError, match="`model_fn` to be a function"):
+  with pytest.raises(TypeError, match="`model_fn`"):
     evaluation.build_client_evaluation("model")
 
 

@@ -124,8 +124,8 @@ def test_more_clients_than_there_are_are_refused(k):
 @pytest.mark.parametrize(
   ("datasets", "error", "named"),
   [
-    ([], ValueError, "found none"),
-    ([[1]], TypeError, r"datasets\[0\]. to be a tf.data.Dataset, found list"),
+    ([], ValueError, "none"),
+    ([[1]], TypeError, r"datasets\[0\]. .*list"),
     (
       [tf.data.Dataset.range(2), tf.data.Dataset.from_tensors(1.0)],
       TypeError,

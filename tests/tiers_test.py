@@ -4,8 +4,6 @@ import os
 import pathlib
 import subprocess
 import sys
-import types
-from typing import Any
 
 import pytest
 
@@ -82,40 +80,38 @@ def test_other_tests_start_the_worker(tmp_path):
   assert found == ["0", "1", "tensorflow", "tensorflow_federated"]
 
 
-def module(path, *marks):
-  """Returns a file with some marks, as Python imports it."""
-  found: Any = types.ModuleType("module")
-  found.__file__ = str(path)
-  if marks:
-    found.pytestmark = [pytest.mark.slow, *marks] if marks[1:] else marks[0]
-  return found
-
-
 @pytest.mark.parametrize(
   ("name", "marks", "tier"),
   [
-    ("a_test.py", [], "program"),
-    ("folder/a_test.py", [], "tff"),
-    ("folder/a_test.py", [pytest.mark.slow], "tff"),
-    ("folder/a_test.py", [pytest.mark.pure], "pure"),
-    ("folder/a_test.py", [pytest.mark.skip, pytest.mark.program], "program"),
-    ("folder/inner/a_test.py", [], "tff"),
-    ("new/inner/a_test.py", [], "program"),
+    ("a_test.py", "", "program"),
+    ("folder/a_test.py", "", "tff"),
+    ("folder/a_test.py", "pytestmark = pytest.mark.slow\n", "tff"),
+    ("folder/a_test.py", "pytestmark = pytest.mark.pure\n", "pure"),
+    ("folder/a_test.py", "pytestmark = []\npytest.mark.pure\n", "tff"),
+    (
+      "folder/a_test.py",
+      "import a\n\npytestmark = [\n  pytest.mark.skip,\n"
+      "  pytest.mark.program,\n]\n",
+      "program",
+    ),
+    ("folder/inner/a_test.py", "", "tff"),
+    ("new/inner/a_test.py", "", "program"),
   ],
 )
 def test_the_tier_is_the_mark_of_the_file_or_the_nearest_folder(
-  name, marks, tier
+  tmp_path, name, marks, tier
 ):
-  plugins = [
-    object(),
-    module("tests/conftest.py", pytest.mark.program),
-    module("tests/folder/conftest.py", pytest.mark.skip, pytest.mark.tff),
-    module("tests/folder/inner/conftest.py", pytest.mark.slow),
-    module("tests/folder/pure_test.py", pytest.mark.pure),
-  ]
-  path = pathlib.Path("tests", name)
-  file = types.SimpleNamespace(path=path, obj=module(path, *marks))
-  assert conftest.Tiers(plugins).of(file) == tier
+  texts = {
+    "conftest.py": "pytestmark = pytest.mark.program\n",
+    "folder/conftest.py": "pytestmark = [pytest.mark.skip, pytest.mark.tff]\n",
+    "folder/inner/conftest.py": "pytestmark = pytest.mark.slow\n",
+    "folder/pure_test.py": "pytestmark = pytest.mark.pure\n",
+    name: marks,
+  }
+  for path, text in texts.items():
+    (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / path).write_text(text)
+  assert conftest.tier_of(tmp_path / name) == tier
 
 
 def test_each_test_has_the_mark_of_its_tier(request):

@@ -74,13 +74,15 @@ def test_ids_are_integers_that_fit_int64(client_id):
 
 @pytest.mark.parametrize("client_id", ["f0001", 1.0, None, np.float64(3), (1,)])
 def test_other_ids_are_refused(client_id):
-  with pytest.raises(TypeError, match="`client_id` to be an integer, found"):
+  with pytest.raises(
+    TypeError, match=f"`client_id`.*{type(client_id).__name__}"
+  ):
     types.client_dataset(client_id, examples())
 
 
 @pytest.mark.parametrize("client_id", [2**63, -(2**63) - 1, np.uint64(2**63)])
 def test_ids_that_do_not_fit_are_refused(client_id):
-  with pytest.raises(ValueError, match=f"fit an int64, found {client_id}"):
+  with pytest.raises(ValueError, match=f"int64.* {client_id}"):
     types.client_dataset(client_id, examples())
 
 

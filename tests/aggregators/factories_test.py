@@ -7,6 +7,7 @@ import pytest
 import tensorflow as tf
 import tensorflow_federated as tff
 
+from tests.refusals import rejected
 from tests.summing import rounds
 from tff_fair import aggregators
 
@@ -143,16 +144,16 @@ def test_missing_signals_are_named(name):
   [
     ({"num_examples": np.float32}, "field `client_id` of type int64"),
     ({"client_id": np.int32, "num_examples": np.float32}, "`client_id`.*int32"),
-    ({"client_id": np.int64}, "but num_examples cannot be read"),
+    ({"client_id": np.int64}, "but num_examples"),
     (
       {"client_id": np.int64, "num_examples": tff.TensorType(np.float32, [2])},
-      "but num_examples cannot be read",
+      "but num_examples",
     ),
-    (tff.TensorType(np.float32, [1]), "num_examples cannot be read"),
-    (np.bool_, "num_examples cannot be read"),
-    (np.str_, "num_examples cannot be read"),
-    ((np.int64, np.float32), "field `client_id`"),
-    (tff.SequenceType(np.float32), "num_examples cannot be read"),
+    (tff.TensorType(np.float32, [1]), "num_examples"),
+    (np.bool_, "num_examples"),
+    (np.str_, "num_examples"),
+    ((np.int64, np.float32), "`client_id`"),
+    (tff.SequenceType(np.float32), "num_examples"),
   ],
 )
 def test_other_weights_are_refused(weight_type, message):
@@ -177,7 +178,7 @@ def test_other_weights_are_refused(weight_type, message):
 )
 def test_updates_that_are_no_floats_are_refused(name, update_type):
   update_type = tff.to_type(update_type)
-  with pytest.raises(TypeError, match="structures of floats") as raised:
+  with pytest.raises(TypeError, match="float") as raised:
     getattr(aggregators, name)().create(update_type, rounds.SIGNALS_TYPE)
   assert str(update_type) in str(raised.value)
 
@@ -201,21 +202,21 @@ def test_ways_to_sum_are_those_of_the_rule():
     assert aggregators.supported_aggregations(factory().rule) == ways
     assert factory().aggregation == ways[0]
     for way in {*ALL_WAYS, "both"} - set(ways):
-      with pytest.raises(ValueError, match=f"{', '.join(ways)}; found '{way}'"):
+      with rejected("aggregation", ", ".join(ways), value=way):
         factory(aggregation=way)
 
 
 def test_a_sum_factory_makes_it_two_phase():
   inner = tff.aggregators.SumFactory()
   assert aggregators.TermFactory(sum_factory=inner).aggregation == "two_phase"
-  with pytest.raises(ValueError, match="'secure', found 'stacked'"):
+  with rejected("aggregation", "'two_phase'", "'secure'", value="stacked"):
     aggregators.TermFactory(sum_factory=inner, aggregation="stacked")
-  with pytest.raises(ValueError, match="AdaFedRule needs the updates"):
+  with rejected("sum_factory", "AdaFedRule"):
     aggregators.AdaFedFactory(sum_factory=inner)
 
 
 def test_weightings_are_listed():
-  with pytest.raises(ValueError, match=r"=.equal.: expected one of num_examp"):
+  with rejected("client_weighting", "num_examples", value="equal"):
     aggregators.FedAvgFactory(client_weighting="equal")
 
 

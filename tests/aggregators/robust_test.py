@@ -8,8 +8,9 @@ import tensorflow_federated as tff
 from tests.aggregators import processes
 from tests.cases import one_of_each
 from tests.methods.settings import RULE_CLASSES, every_rule
+from tests.refusals import rejected
 from tests.summing import rounds
-from tff_fair import aggregators, declared
+from tff_fair import aggregators
 
 NORM = 2.0
 
@@ -114,10 +115,8 @@ def test_a_defence_that_is_a_sum_needs_one(name):
     if way == "two_phase" or (way is None and "two_phase" in ways):
       assert processes.factory(name, way, MEDIAN).aggregation == "two_phase"
       continue
-    with pytest.raises(declared.FieldError, match="two_phase") as raised:
+    with rejected("defence", "two_phase"):
       processes.factory(name, way, MEDIAN)
-    assert raised.value.field == "defence"
-    assert "\n" not in str(raised.value)
 
 
 @pytest.mark.parametrize("kind", ["clipping", "zeroing"])
@@ -150,13 +149,13 @@ def test_what_is_zero_or_not_finite_has_no_say():
 
 @pytest.mark.parametrize("share", [0, 0.6, np.nan])
 def test_shares_out_of_range_are_named(share):
-  with pytest.raises(declared.FieldError, match="share"):
+  with rejected("share"):
     aggregators.TrimmedSumFactory(share)
 
 
 @pytest.mark.parametrize("share", [0, 0.5, np.nan])
 def test_defences_are_checked(share):
-  with pytest.raises(declared.FieldError, match="trimmed_share"):
+  with rejected("trimmed_share"):
     aggregators.Defence(kind="trimmed_mean", trimmed_share=share)
-  with pytest.raises(declared.FieldError, match="zeroing, clipping"):
+  with rejected("kind", "zeroing, clipping", value="krum"):
     aggregators.Defence(kind="krum")

@@ -11,8 +11,9 @@ import tensorflow_federated as tff
 import tensorflow_privacy as tfp
 
 from tests import source_tree
+from tests.refusals import rejected
 from tests.summing import rounds
-from tff_fair import aggregators, declared, runtime
+from tff_fair import aggregators, runtime
 
 stock = tff.aggregators
 UPDATE = tff.to_type(
@@ -176,12 +177,10 @@ def test_inside_ours(name):
       aggregators.TermFactory(t=1.0, sum_factory=inner)
     )
     return
-  with pytest.raises(declared.FieldError) as raised:
+  with rejected("sum_factory"):
     aggregators.TermFactory(t=1.0, sum_factory=inner)
-  assert raised.value.field == "sum_factory"
 
 
 def test_a_rule_of_the_updates_themselves_has_no_sum():
-  with pytest.raises(declared.FieldError, match="clipping_factory") as raised:
+  with rejected("sum_factory", "clipping_factory"):
     aggregators.AdaFedFactory(sum_factory=stock.SumFactory())
-  assert raised.value.field == "sum_factory"

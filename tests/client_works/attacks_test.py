@@ -7,6 +7,7 @@ import pytest
 
 from tests import small_problem
 from tests.client_works import local_work
+from tests.refusals import rejected
 from tff_fair import algorithms, client_works
 
 ATTACKERS = (31, 2**40 + 1)
@@ -73,7 +74,7 @@ def test_an_attack_that_is_not_finite_does_not_count():
 @pytest.mark.parametrize("kind", ["scaling", "bias"])
 @pytest.mark.parametrize("strength", [1e45, float("nan")])
 def test_a_strength_that_is_not_finite_in_float32_is_refused(kind, strength):
-  with pytest.raises(ValueError, match=r"^strength="):
+  with rejected("strength"):
     attack(kind, strength)
 
 
@@ -153,7 +154,7 @@ def test_personal_models_of_attackers_are_trained_honestly():
 @pytest.mark.parametrize(
   ("settings", "error", "message"),
   [
-    ({"kind": "noise"}, ValueError, "kind='noise': expected one of bias"),
+    ({"kind": "noise"}, ValueError, "kind='noise'.*bias"),
     ({"kind": "bias", "strength": -1}, ValueError, r"strength.*\[0, inf\)"),
     ({"strength": float("nan")}, ValueError, "strength.*nan"),
     ({"strength": "10"}, TypeError, "strength.*number.*str"),

@@ -11,6 +11,7 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tests import reference, small_problem
+from tests.refusals import rejected
 from tff_fair import aggregators, algorithms, client_works, rounds
 from tff_fair.client_works import batches, local_model
 
@@ -262,7 +263,7 @@ def test_a_signal_that_no_work_tells_is_named():
     (aggregators.FedNovaFactory(), "effective_steps"),
     (aggregators.QFedAvgFactory(), "learning_rate"),
   ):
-    with pytest.raises(TypeError, match=f"{signal} cannot be read"):
+    with pytest.raises(TypeError, match=signal):
       process_of(work, FUNCTIONAL, factory)
 
 
@@ -294,7 +295,7 @@ def of_other_data():
 
 
 def test_a_learning_rate_is_positive():
-  with pytest.raises(ValueError, match="learning_rate"):
+  with rejected("learning_rate", value=0.0):
     client_works.with_signals(fedavg(), KERAS, learning_rate=0.0)
 
 
@@ -302,10 +303,10 @@ def test_a_learning_rate_is_positive():
   ("build", "named"),
   [
     (lambda: FUNCTIONAL, "ClientWorkProcess, found FunctionalModel"),
-    (of_other_weights, "take the weights of .* found float32"),
-    (of_other_data, r"take the examples of .* found float32\*"),
-    (lambda: weighted_by(np.ones(2)), r"a scalar, .* found float64\[2\]"),
-    (lambda: weighted_by({"loss": 1.0}), "a scalar, .* found <loss=float32>"),
+    (of_other_weights, "weights.* float32"),
+    (of_other_data, r"examples.* float32\*"),
+    (lambda: weighted_by(np.ones(2)), r"scalar.* float64\[2\]"),
+    (lambda: weighted_by({"loss": 1.0}), "scalar.* <loss=float32>"),
   ],
 )
 def test_work_that_does_not_fit_is_refused(build, named):
@@ -401,9 +402,7 @@ def test_the_work_of_a_method_makes_its_process():
 
 
 def test_a_signal_that_is_missing_is_named():
-  with pytest.raises(
-    TypeError, match=r"FedNovaRule needs .* effective_steps ca"
-  ):
+  with pytest.raises(TypeError, match=r"FedNovaRule.* effective_steps"):
     rounds.compose_client_work(
       FUNCTIONAL,
       client_works.build_from_computation(work),
@@ -415,18 +414,18 @@ def test_a_signal_that_is_missing_is_named():
   "factory", [tff.aggregators.MeanFactory(), aggregators.TermFactory]
 )
 def test_a_factory_of_another_kind_is_refused(factory):
-  with pytest.raises(TypeError, match=r"one of tff_fair\.aggregators, found "):
+  with pytest.raises(TypeError, match=r"tff_fair\.aggregators"):
     rounds.compose_client_work(
       FUNCTIONAL, client_works.build_from_computation(work), factory
     )
 
 
 def test_what_is_no_computation_is_refused():
-  with pytest.raises(TypeError, match=r"tff\.Computation, found function\."):
+  with pytest.raises(TypeError, match=r"tff\.Computation.* function"):
     client_works.build_from_computation(lambda weights, data: (weights, data))
 
 
 def test_a_computation_of_one_argument_is_refused():
   identity = tff.tensorflow.computation(lambda x: x, np.float32)
-  with pytest.raises(TypeError, match=r"two arguments, .* type \(float32 -> "):
+  with pytest.raises(TypeError, match=r"two.* \(float32 -> "):
     client_works.build_from_computation(identity)

@@ -47,7 +47,7 @@ def test_rounds_on_vectors_take_the_rule_of_the_library():
 
 
 def test_an_unknown_name_is_named():
-  with pytest.raises(ValueError, match="unknown demonstration 'x'"):
+  with pytest.raises(ValueError, match="'x'"):
     demonstrations.demonstrate("x")
 
 

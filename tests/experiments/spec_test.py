@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.refusals import rejected
 from tff_fair.experiments import FieldError, RunSpec, settings
 from tff_fair.experiments.spec import FrozenMapping
 
@@ -133,7 +134,7 @@ def test_a_setting_takes_its_values_and_comes_back_from_each_form(name):
     ("aggregation", "", "or none"),
     ("client_optimizer", "lion", "adamw"),
     ("client_momentum", 0.5, "client_optimizer to be momentum or nesterov"),
-    ("server_momentum", 0.5, "server_optimizer to be .* found none"),
+    ("server_momentum", 0.5, "server_optimizer"),
     ("client_learning_rate", 0, "a positive, finite number"),
     ("client_learning_rate", "0.1", "a positive, finite number"),
     ("client_learning_rate", None, "a positive, finite number"),
@@ -184,10 +185,8 @@ def test_a_setting_takes_its_values_and_comes_back_from_each_form(name):
   ],
 )
 def test_a_wrong_value_is_an_error_that_names_its_field(name, value, expected):
-  with pytest.raises(FieldError, match=expected) as raised:
+  with rejected(name, expected):
     RunSpec(**{name: value})
-  assert raised.value.field == name
-  assert str(raised.value).startswith(name)
 
 
 def test_an_error_says_which_hyperparameter_and_survives_pickling():

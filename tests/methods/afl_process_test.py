@@ -9,6 +9,7 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tests import small_problem
+from tests.refusals import rejected
 from tff_fair import algorithms
 
 pytestmark = [pytest.mark.tff, pytest.mark.usefixtures("built_once")]
@@ -133,7 +134,7 @@ def test_state_with_an_average_survives_a_file(tmp_path):
 
 
 def test_the_population_must_be_known():
-  with pytest.raises(ValueError, match="num_clients"):
+  with rejected("num_clients"):
     algorithms.build_afl(
       small_problem.functional_model(),
       client_optimizer=small_problem.optimizer(),
@@ -141,7 +142,7 @@ def test_the_population_must_be_known():
 
 
 def test_the_choice_to_average_is_a_boolean():
-  with pytest.raises(TypeError, match="average_model to be True or False"):
+  with pytest.raises(TypeError, match=r"average_model .*str"):
     build(average_model="yes")
 
 
@@ -149,8 +150,7 @@ def test_the_choice_to_average_is_a_boolean():
 def test_a_client_out_of_range_is_named(aggregation):
   process = build(num_clients=10, aggregation=aggregation)
   start = process.initialize()
-  with pytest.raises(Exception, match=r"num_clients=10.*0 to 9") as caught:
+  with pytest.raises(Exception, match=r"num_clients=10.* 12\b"):
     run(process, start, (3, 12))
-  assert "12" in str(caught.value)
   # And the next round is as if nothing had happened.
   run(process, start, (3, 8))

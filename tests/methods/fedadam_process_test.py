@@ -7,6 +7,7 @@ import pytest
 import tensorflow_federated as tff
 
 from tests import reference, small_problem
+from tests.refusals import rejected
 from tff_fair import algorithms
 
 pytestmark = [pytest.mark.tff, pytest.mark.usefixtures("built_once")]
@@ -57,7 +58,7 @@ def test_is_fedavg_with_adam_at_the_server(hparams):
 
 @pytest.mark.parametrize("name", ["fedadam", "adafedadam"])
 def test_another_server_optimizer_is_refused(name):
-  with pytest.raises(ValueError, match=r"server step of its own.*server_optim"):
+  with rejected("server_optimizer"):
     build(name, server_optimizer=tff.learning.optimizers.build_yogi(0.1))
 
 

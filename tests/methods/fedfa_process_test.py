@@ -8,6 +8,7 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tests import reference, small_problem
+from tests.refusals import rejected
 from tff_fair import algorithms, optimizers
 
 pytestmark = [pytest.mark.tff, pytest.mark.usefixtures("built_once")]
@@ -121,10 +122,9 @@ OTHER_OPTIMIZERS = {
 @pytest.mark.parametrize("place", ["client", "server"])
 def test_optimizers_that_are_not_plain_sgd_are_refused(place, name):
   options = {f"{place}_optimizer": OTHER_OPTIMIZERS[name]}
-  with pytest.raises(ValueError, match=f"{place} optimizer a momentum") as e:
+  facts = "build_sgdm(learning_rate)", f"{place}_momentum"
+  with rejected(f"{place}_optimizer", *facts):
     build(**options)
-  for word in ("build_sgdm(learning_rate)", f"{place}_momentum to 0"):
-    assert word in str(e.value)
 
 
 @pytest.mark.parametrize("place", ["client", "server"])

@@ -8,8 +8,9 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tests import reference, small_problem
+from tests.refusals import rejected
 from tests.rounds import problem
-from tff_fair import algorithms, client_works, declared, rounds
+from tff_fair import algorithms, client_works, rounds
 from tff_fair.methods import fedmdfg
 from tff_fair.runtime import phases
 from tff_fair.runtime.parts import cohort_cuts
@@ -189,16 +190,14 @@ def test_phases_agree_with_the_whole_and_hostile_clients_have_no_say():
   ],
 )
 def test_options_that_do_not_go_with_a_search(option, options):
-  with pytest.raises(declared.FieldError, match=option) as raised:
+  with rejected(option):
     problem.build("fedmdfg", **{"hparams": {"line_search": 1}, **options})
-  assert raised.value.field == option
-  assert "\n" not in str(raised.value)
 
 
 def test_a_search_needs_one_model_and_sgd_at_the_server():
   search = rounds.LineSearch((1.0,), fedmdfg.chosen_step)
   for more in ({"finalizer": lambda *_: None}, {"personal_lam": 0.1}):
-    with pytest.raises(ValueError, match="leave it out, or finalizer"):
+    with pytest.raises(ValueError, match=next(iter(more))):
       rounds.compose(
         small_problem.functional_model(),
         fedmdfg.FedMdfgRule(),
@@ -206,7 +205,7 @@ def test_a_search_needs_one_model_and_sgd_at_the_server():
         line_search=search,
         **more,
       )
-  with pytest.raises(TypeError, match="whose measurements have `slopes`"):
+  with pytest.raises(TypeError, match="`slopes`"):
     rounds.compose(
       small_problem.functional_model(),
       fedmdfg.FedMdfgRule(),

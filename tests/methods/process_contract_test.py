@@ -13,6 +13,7 @@ import tensorflow_federated as tff
 
 from tests import reference, shared_parts, small_problem
 from tests.cases import one_of_each
+from tests.refusals import rejected
 from tests.runtime.one_graph import ways
 from tff_fair import algorithms, runtime, types
 
@@ -454,18 +455,18 @@ def test_other_aggregations_are_refused(name):
   for aggregation in {"streaming", "two_phase", "stacked", "summed"} - set(
     algorithms.get(name).aggregations
   ):
-    with pytest.raises(ValueError, match="can be summed in these ways"):
+    with rejected("aggregation", value=aggregation):
       build(name, aggregation=aggregation)
 
 
 def test_unknown_names_list_the_valid_ones():
-  with pytest.raises(ValueError, match=r"fedavg, .*adafed"):
+  with rejected("name", "fedavg, ", "adafed", value="fedavgg"):
     algorithms.build(
       "fedavgg",
       small_problem.functional_model(),
       client_optimizer=small_problem.optimizer(),
     )
-  with pytest.raises(ValueError, match=r"'epsilom'.*epsilon, normalize, mu"):
+  with rejected("hparams", "epsilon, normalize, mu"):
     algorithms.build(
       "fedmgda_plus",
       small_problem.functional_model(),

@@ -10,6 +10,7 @@ import pytest
 import tff_fair
 from tests import small_problem, source_tree
 from tests.methods import cohorts, in_graph
+from tests.refusals import rejected
 from tff_fair import (
   aggregators,
   algorithms,
@@ -99,15 +100,12 @@ def test_reading_a_run_s_hyperparameters_imports_no_tensorflow():
 
 def test_unknown_methods_are_told_with_the_valid_ones():
   for ask in (methods.hyperparameters, methods.get):
-    with pytest.raises(
-      declared.FieldError, match=r"fedavg, .*adafed"
-    ) as raised:
+    with rejected("name", "fedavg, ", "adafed", value="fedavgg"):
       ask("fedavgg")
-    assert raised.value.field == "name"
 
 
 def test_a_file_without_the_builder_is_named():
-  with pytest.raises(LookupError, match="term has no build_x"):
+  with pytest.raises(LookupError, match=r"term .*build_x"):
     reading.hyperparameters("tff_fair.methods.term", "build_x")
 
 
@@ -163,13 +161,12 @@ def build(name, **options):
   ],
 )
 def test_an_error_names_the_option_at_fault(name, options, option):
-  with pytest.raises(declared.FieldError) as raised:
+  with rejected(option):
     build(name, **options)
-  assert raised.value.field == option
 
 
 def test_what_a_method_fixes_is_no_hyperparameter_of_it():
-  with pytest.raises(declared.FieldError, match="valid hyperparameters: none"):
+  with rejected("hparams", "none"):
     build("fedmgda", hparams={"epsilon": 0.5})
   with pytest.raises(TypeError, match="normalize"):
     algorithms.build_mgda_prox(
@@ -184,7 +181,7 @@ def test_the_faces_have_names_only():
     assert set(face.__all__) <= set(dir(face))
     for name in face.__all__:
       assert getattr(face, name) is not None
-    with pytest.raises(AttributeError, match="no attribute 'build_nothing'"):
+    with pytest.raises(AttributeError, match="'build_nothing'"):
       _ = face.build_nothing
 
 

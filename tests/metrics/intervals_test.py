@@ -130,9 +130,9 @@ def test_hard_cases():
 @pytest.mark.parametrize(
   ("arguments", "text"),
   [
-    (([0.5], [2], ["mode"]), "Unknown statistic 'mode'"),
-    (([1.5], [2]), "accuracies in"),
-    (([0.5], [0]), "num_examples > 0"),
+    (([0.5], [2], ["mode"]), "'mode'"),
+    (([1.5], [2]), "accuracies"),
+    (([0.5], [0]), "num_examples"),
   ],
 )
 def test_bad_arguments_are_named(arguments, text):

@@ -82,10 +82,10 @@ def test_one_example_for_each_client_tells_nothing():
 @pytest.mark.parametrize(
   ("accuracies", "num_examples", "text"),
   [
-    ([0.5], [0.5], "num_examples of 1 or more"),
-    ([0.5], [0], "num_examples > 0"),
-    ([0.5, 0.5], [3], "one entry per client"),
-    ([float("nan")], [3], "accuracies in"),
+    ([0.5], [0.5], "num_examples .*1"),
+    ([0.5], [0], "num_examples .*0"),
+    ([0.5, 0.5], [3], "client"),
+    ([float("nan")], [3], "accuracies"),
     ([], [], "none"),
   ],
 )

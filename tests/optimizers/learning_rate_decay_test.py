@@ -60,13 +60,8 @@ def test_nothing_is_built_of_nothing():
       rf"{NAME}=.*: expected a number in \[0, inf\)",
     ),
     (float("inf"), "inverse_time", ValueError, f"^{NAME}="),
-    ("0.5", "exponential", TypeError, f"{NAME} to be a number"),
-    (
-      0.5,
-      "linear",
-      ValueError,
-      f"^{NAME}_kind='linear': expected",
-    ),
+    ("0.5", "exponential", TypeError, f"{NAME} .*str"),
+    (0.5, "linear", ValueError, f"^{NAME}_kind='linear'"),
     (None, "linear", ValueError, f"{NAME}_kind"),
   ],
 )
@@ -85,5 +80,5 @@ def test_the_rate_decays_once_in_a_number_of_rounds(rounds, error):
 
 def test_without_a_learning_rate_there_is_nothing_to_decay():
   decay = learning_rate_decay.build(NAME, 0.5, "exponential")
-  with pytest.raises(ValueError, match=r"learning_rate is needed.*momentum"):
+  with pytest.raises(ValueError, match=r"learning_rate.*momentum"):
     decay.apply({"momentum": tf.constant(0.9)}, tf.constant(0, tf.int64))

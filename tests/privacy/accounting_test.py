@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 
+from tests.refusals import rejected
 from tff_fair import declared, privacy
 
 ORDERS = np.concatenate([np.arange(1.1, 11, 0.1), np.arange(11, 64)])
@@ -125,10 +126,10 @@ def test_without_a_round_no_noise_is_needed():
 
 @pytest.mark.parametrize(
   ("epsilon", "named"),
-  [(0.0, r"epsilon=0\.0: expected"), (1e-3, "No noise multiplier up to 65536")],
+  [(0.0, "(0, inf)"), (1e-3, "65536")],
 )
 def test_an_epsilon_out_of_reach_is_refused(epsilon, named):
-  with pytest.raises(declared.FieldError, match=named) as raised:
+  with rejected("epsilon", named):
     privacy.noise_for(
       epsilon,
       clients_per_round=9,
@@ -137,4 +138,3 @@ def test_an_epsilon_out_of_reach_is_refused(epsilon, named):
       delta=1e-12,
       sampling=privacy.POISSON,
     )
-  assert raised.value.field == "epsilon"

@@ -3,7 +3,8 @@
 import pytest
 import tensorflow_federated as tff
 
-from tff_fair import aggregators, declared, privacy
+from tests.refusals import rejected
+from tff_fair import aggregators, privacy
 
 ADAPTIVE = tff.aggregators.PrivateQuantileEstimationProcess.no_noise(
   initial_estimate=1.0, target_quantile=0.5, learning_rate=1.0
@@ -67,12 +68,10 @@ def test_what_is_no_sum_is_refused_in_one_line(name):
     lambda: privacy.check_sums(factory),
     lambda: aggregators.TermFactory(sum_factory=factory),
   ):
-    with pytest.raises(declared.FieldError) as raised:
+    with rejected("sum_factory"):
       build()
-    assert raised.value.field == "sum_factory"
-    assert "\n" not in str(raised.value)
 
 
 def test_what_is_no_factory_is_refused():
-  with pytest.raises(TypeError, match="AggregationFactory, found int"):
+  with pytest.raises(TypeError, match=r"AggregationFactory.* int"):
     privacy.check_sums(3)

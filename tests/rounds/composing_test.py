@@ -5,6 +5,7 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tests import small_problem
+from tests.refusals import rejected
 from tff_fair import algorithms, declared, privacy
 
 ADAFACTOR = tff.learning.optimizers.build_adafactor(0.1)
@@ -21,9 +22,7 @@ def build(name="fedavg", **options):
 @pytest.mark.parametrize("argument", ["client_optimizer", "server_optimizer"])
 def test_an_optimizer_that_loses_its_state_is_named(argument):
   # TFF's Adafactor returns the hyperparameters where a state is asked for.
-  with pytest.raises(
-    ValueError, match=f"`{argument}`, _AdafactorOptimizer, .*set_hparams"
-  ):
+  with pytest.raises(ValueError, match=f"`{argument}`, _AdafactorOptimizer"):
     build(**{argument: ADAFACTOR})
 
 
@@ -35,14 +34,14 @@ def test_an_optimizer_that_loses_its_state_is_named(argument):
   ],
 )
 def test_a_decay_that_is_none_is_named(option, value):
-  with pytest.raises(ValueError, match=f"^{option}="):
+  with rejected(option, value=value):
     build(**{option: value})
 
 
 @pytest.mark.parametrize("argument", ["client_optimizer", "server_optimizer"])
 @pytest.mark.parametrize("wrong", [0.1, tf.keras.optimizers.SGD, lambda: None])
 def test_what_is_no_optimizer_is_named(argument, wrong):
-  with pytest.raises(TypeError, match=f"`{argument}` to be a tff.learning"):
+  with pytest.raises(TypeError, match=f"`{argument}`"):
     build(**{argument: wrong})
 
 
@@ -62,7 +61,7 @@ def test_what_is_no_optimizer_is_named(argument, wrong):
 def test_what_is_no_optimizer_is_named_by_methods_that_change_it(
   name, options, argument
 ):
-  with pytest.raises(TypeError, match=f"`{argument}` to be a tff.learning"):
+  with pytest.raises(TypeError, match=f"`{argument}`"):
     build(name, **options, **{argument: 0.1})
 
 
@@ -71,13 +70,13 @@ def test_what_is_no_optimizer_is_named_by_methods_that_change_it(
   [("fedprox", {}), ("mgda_prox", {}), ("fedmgda_plus", {"mu": 0.01})],
 )
 def test_two_proximal_terms_are_one_too_many(name, hparams):
-  with pytest.raises(ValueError, match=r"mu, here 0\.0?1; found prox.*=0\.5 "):
+  with rejected("proximal_mu", "mu", 0.5):
     build(name, hparams=hparams, proximal_mu=0.5)
 
 
 @pytest.mark.parametrize("name", ["fedprox", "fedmgda_plus"])
 def test_a_negative_mu_is_named(name):
-  with pytest.raises(ValueError, match=r"^mu=-1: expected a number in "):
+  with rejected("mu", value=-1):
     build(name, hparams={"mu": -1})
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import re
 import signal
 import socket
 import threading
@@ -102,7 +103,7 @@ def test_lost_local_worker_is_told_instead_of_awaited():
   (worker,) = set(runtime.worker_pids()) - before
   assert sum_of_successors([1.0]) == 2.0
   os.kill(worker, signal.SIGKILL)
-  with pytest.raises(RuntimeError, match=rf"{worker}\) has ended .by SIGKILL"):
+  with pytest.raises(RuntimeError, match=rf"{worker}\b.*SIGKILL"):
     sum_of_successors([1.0])
   runtime.use_local()
   assert sum_of_successors([1.0]) == 2.0
@@ -124,7 +125,7 @@ def test_runtime_replaced_in_another_thread_is_told():
   thread = threading.Thread(target=runtime.use_local)
   thread.start()
   thread.join()
-  with pytest.raises(RuntimeError, match="replaced in another thread"):
+  with pytest.raises(RuntimeError, match="thread"):
     sum_of_successors([1.0])
 
 
@@ -189,7 +190,7 @@ def test_unreachable_worker_is_named(two_addresses):
     silent.bind(("127.0.0.1", 0))  # Refuses connections.
     address = f"127.0.0.1:{silent.getsockname()[1]}"
     runtime.use_workers(two_addresses)
-    with pytest.raises(ConnectionError, match=f"{address} within 0.5 s"):
+    with pytest.raises(ConnectionError, match=address):
       runtime.use_workers([two_addresses[0], address], timeout=0.5)
   assert sum_of_successors([1.0, 2.0]) == 5.0  # As before.
 
@@ -212,22 +213,19 @@ def test_unreachable_worker_is_named(two_addresses):
   ],
 )
 def test_malformed_address_is_named(address):
-  with pytest.raises(ValueError, match="host:port") as caught:
+  with pytest.raises(ValueError, match=re.escape(repr(address))):
     runtime.use_workers(["host:8000", address])
-  assert repr(address) in str(caught.value)
 
 
 def test_addresses_are_a_list_of_different_ones():
-  with pytest.raises(ValueError, match="at least one"):
+  with pytest.raises(ValueError, match="one"):
     runtime.use_workers([])
-  with pytest.raises(TypeError, match="single string: 'host:8000'"):
+  with pytest.raises(TypeError, match="'host:8000'"):
     runtime.use_workers("host:8000")
-  with pytest.raises(ValueError, match="each address once"):
+  with pytest.raises(ValueError, match="once"):
     runtime.use_workers(["host:8000", "host:8000"])
 
 
 def test_parts_have_no_negative_size():
-  with pytest.raises(
-    ValueError, match=r"clients_per_part of \d or more.*: -1\."
-  ):
+  with pytest.raises(ValueError, match=r"clients_per_part.* -1\."):
     runtime.use_workers(["host:8000"], clients_per_part=-1)

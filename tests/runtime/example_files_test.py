@@ -102,7 +102,7 @@ def test_rows_that_are_apart_in_memory_are_put_together():
   ],
 )
 def test_other_arrays_than_the_model_takes_are_refused(examples):
-  with pytest.raises(ValueError, match="Expected examples of"):
+  with pytest.raises(ValueError, match="examples"):
     example_files.contents(examples, SPEC)
 
 

@@ -43,7 +43,7 @@ def test_the_client_and_its_label_are_named(process, label):
   state = process.initialize()
   good = [client(k, [0, 1, 2]) for k in range(3)]
   with pytest.raises(
-    ValueError, match=f"y of client 70 has the label {label}; .* from 0 to 2"
+    ValueError, match=f"y .*client 70 .*label {label};.* 0 to 2"
   ) as caught:
     process.next(state, [*good, client(70, [0, 1, 2, label])])
   assert "\n" not in str(caught.value)
@@ -61,7 +61,7 @@ def test_they_are_named_where_the_worker_says_it_at_last():
     raise Exception(next(said))  # As a worker of Dask does.
 
   arg = tff.structure.Struct([("clients", [client(70, [0, 4])])])
-  with pytest.raises(ValueError, match="client 70 has the label 4;"):
+  with pytest.raises(ValueError, match=r"client 70 .*label 4"):
     label_errors.explained(compute, arg)
 
 
@@ -71,7 +71,7 @@ def test_they_are_named_where_several_workers_compute(process):
   with runtime.start_worker() as worker:
     runtime.use_workers([worker.address], clients_per_part=2)
     try:
-      with pytest.raises(ValueError, match="client 70 has the label 4;"):
+      with pytest.raises(ValueError, match=r"client 70 .*label 4"):
         process.next(state, [*clients, client(70, [4])])
       process.next(state, clients)
     finally:

@@ -112,7 +112,7 @@ def test_a_port_is_open_to_all_where_the_caller_asks_for_it():
 
 
 def test_a_port_is_not_private():
-  with pytest.raises(ValueError, match="private=True and port=4000"):
+  with pytest.raises(ValueError, match=r"private=True.*port=4000"):
     runtime.start_worker(4000, private=True)
 
 
@@ -212,6 +212,6 @@ def test_where_it_is_not_allowed_one_line_says_so(monkeypatch, capsys):
   assert "docs/security.md" in line
   assert "(not permitted)" in line
   before = runtime.worker_pids()
-  with pytest.raises(OSError, match="not permitted"):
+  with pytest.raises(OSError, match="permitted"):
     runtime.start_worker(private=True)
   assert runtime.worker_pids() == before

@@ -112,7 +112,7 @@ def test_the_graph_that_a_dataset_brings_is_sent():
     expected.sequence.serialized_graph_def, data_type.element
   )
   assert message_of(data, data_type) == expected
-  with pytest.raises(TypeError, match="type int32"):
+  with pytest.raises(TypeError, match="int32"):
     message_of(data, tff.SequenceType(tff.TensorType(np.int32, [])))
 
 

@@ -95,9 +95,7 @@ def test_three_lost_workers_in_a_row_are_enough(local_pids):
   signal_workers(local_pids, signal.SIGKILL, times=3)
   with (
     runtime.supervised(say=said.append),
-    pytest.raises(
-      runtime.WorkerLostError, match="3 workers in a row were lost; the last"
-    ),
+    pytest.raises(runtime.WorkerLostError, match="3 workers"),
   ):
     work([1.0])
   assert len(said) == 2
@@ -151,7 +149,7 @@ def test_workers_of_others_are_left_when_they_do_not_answer():
     assert sum_of_successors([1.0]) == 2.0
     with (
       runtime.supervised(timeout=0.3),
-      pytest.raises(runtime.WorkerLostError, match="did not answer for 0 s"),
+      pytest.raises(runtime.WorkerLostError, match="0 s"),
     ):
       sum_of_successors([1.0])
     assert worker.is_running

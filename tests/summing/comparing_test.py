@@ -9,8 +9,9 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tests import reference
+from tests.refusals import rejected
 from tests.summing import rounds
-from tff_fair import aggregators, declared, runtime
+from tff_fair import aggregators, runtime
 from tff_fair.runtime import admission
 
 UNIFORM = {"client_weighting": "uniform"}
@@ -226,19 +227,18 @@ def test_losses_that_are_nearly_equal_are_told_apart():
 @pytest.mark.parametrize(
   ("factory", "options", "field", "reason"),
   [
-    (aggregators.FedFaFactory, {}, "aggregation", "do not tell whose"),
+    (aggregators.FedFaFactory, {}, "aggregation", "whose"),
     (
       aggregators.AflFactory,
       {"num_clients": 5},
       "aggregation",
-      "do not tell whose",
+      "whose",
     ),
-    (aggregators.FedFvFactory, {}, "aggregation", "compares the updates"),
+    (aggregators.FedFvFactory, {}, "aggregation", "updates"),
     (aggregators.GiFairFactory, {}, "client_weighting", "uniform"),
     (aggregators.GiFairFactory, {"loss_bound": 0.0}, "loss_bound", "0"),
   ],
 )
 def test_what_does_not_go_with_it_is_refused(factory, options, field, reason):
-  with pytest.raises(declared.FieldError, match=reason) as raised:
+  with rejected(field, reason):
     factory(aggregation="secure", **options)
-  assert raised.value.field == field

@@ -77,7 +77,7 @@ def test_a_client_without_a_reference_ends_the_round():
   process = aggregators.VRedFactory(loss_reference={-1: 0.0}).create(
     rounds.UPDATE_TYPE, rounds.SIGNALS_TYPE
   )
-  with pytest.raises(Exception, match="loss_reference has no number"):
+  with pytest.raises(Exception, match="loss_reference"):
     rounds.run(process, clients)
 
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import tasks
+from tests.refusals import refused, rejected
 from tests.tasks import tabular_data
-from tests.tasks.refusals import refused, rejected
 
 
 def _load(directory, **options):

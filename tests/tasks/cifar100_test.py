@@ -7,8 +7,8 @@ import pytest
 
 import tasks
 from tasks.formats import example_proto
+from tests.refusals import refused
 from tests.tasks import image_data, native_file
-from tests.tasks.refusals import refused
 
 
 def _serialized(label, red):

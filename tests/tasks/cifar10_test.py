@@ -6,8 +6,8 @@ import pytest
 
 import tasks
 from tasks.formats import cifar
+from tests.refusals import refused
 from tests.tasks import image_data, tfds_data
-from tests.tasks.refusals import refused
 
 
 def _encoded(image):

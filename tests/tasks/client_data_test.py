@@ -5,8 +5,8 @@ import pytest
 
 import tasks
 from tests.cases import one_of_each
+from tests.refusals import refused, rejected
 from tests.tasks import client_files
-from tests.tasks.refusals import refused, rejected
 
 
 def load(path, examples, *, splits=("train", "test"), **options):
@@ -76,7 +76,7 @@ def test_models_of_images(tmp_path, model):
     (client_files.images(), {"shape": "3"}, "shape"),
     ([{"x": np.array([1.0, 2])}] * 3, {}, "one label"),
     ([{"text": b"a", "y": np.int64(1)}] * 3, {}, "one feature of numbers"),
-    (client_files.images(), {"splits": ("train",)}, "no split test"),
+    (client_files.images(), {"splits": ("train",)}, "test"),
     (vectors(map(np.int64, [0, 1, 2])), {"model": "cnn"}, "model=.cnn.: "),
     (vectors(map(np.float64, [0, 1.5])), {"model": "cnn"}, "model=.cnn.: "),
   ],

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import tasks
-from tests.tasks.refusals import refused, rejected
+from tests.refusals import refused, rejected
 
 _NAME = "emnist_all.sqlite"
 

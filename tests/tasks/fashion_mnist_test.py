@@ -4,8 +4,8 @@ import pytest
 
 import tasks
 from tasks.formats import images
+from tests.refusals import rejected
 from tests.tasks import image_data
-from tests.tasks.refusals import rejected
 
 
 @pytest.fixture

@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 
 import tasks
+from tests.refusals import refused, rejected
 from tests.tasks import image_data
-from tests.tasks.refusals import refused, rejected
 
 
 def _load(directory, **options):

@@ -10,7 +10,7 @@ import tensorflow_federated as tff
 import tasks
 from tasks import models
 from tests import code_blocks, source_tree
-from tests.tasks.refusals import refused
+from tests.refusals import refused
 
 CLIENT_DATA = tff.simulation.datasets
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import tasks
+from tests.refusals import refused, rejected
 from tests.tasks import image_data
-from tests.tasks.refusals import refused, rejected
 
 _WRITE: dict[str, Callable[[pathlib.Path], None]] = {
   "cinic10": image_data.write_cinic10,

@@ -9,7 +9,7 @@ import pytest
 
 import tasks
 from tests import source_tree
-from tests.tasks.refusals import rejected
+from tests.refusals import rejected
 
 # Modules at the top of the package that are no tasks.
 _NO_TASKS = {

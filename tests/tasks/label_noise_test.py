@@ -10,8 +10,8 @@ import scipy.stats
 
 import tasks
 from tasks import label_noise
+from tests.refusals import rejected
 from tests.tasks import tabular_data
-from tests.tasks.refusals import rejected
 from tff_fair.experiments import RunSpec
 
 pytestmark = pytest.mark.pure

@@ -4,7 +4,7 @@ from typing import Literal
 import pytest
 
 from tasks import options
-from tests.tasks.refusals import rejected
+from tests.refusals import rejected
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

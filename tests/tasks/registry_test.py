@@ -10,8 +10,8 @@ import pytest
 import tensorflow as tf
 
 import tasks
+from tests.refusals import refused
 from tests.tasks import client_files, image_data, tabular_data, tfds_data
-from tests.tasks.refusals import refused
 
 # Small files for the tasks that read some.
 _FILES: dict[str, Callable[[pathlib.Path], None]] = {

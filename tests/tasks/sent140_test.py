@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 
 import tasks
+from tests.refusals import refused
 from tests.tasks import tabular_data
-from tests.tasks.refusals import refused
 
 
 def _load(directory, **options):

@@ -10,8 +10,8 @@ import tasks
 from tasks.federated import plays
 from tasks.formats import example_proto
 from tests.cases import one_of_each
+from tests.refusals import refused, rejected
 from tests.tasks import native_file, tabular_data
-from tests.tasks.refusals import refused, rejected
 
 
 def _element(dataset):

@@ -8,8 +8,8 @@ import tensorflow_federated as tff
 import tasks
 from tasks.formats import client_names, example_proto
 from tests.cases import one_of_each
+from tests.refusals import refused, rejected
 from tests.tasks import native_file
-from tests.tasks.refusals import refused, rejected
 
 _NAMES = ("stackoverflow_word", "stackoverflow_tag")
 _WORDS = ["the", "a", "loop", "array", "<URL>"]

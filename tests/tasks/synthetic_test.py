@@ -7,7 +7,7 @@ from sklearn import linear_model
 import tasks
 from tasks import cuts
 from tasks.task import Split
-from tests.tasks.refusals import rejected
+from tests.refusals import rejected
 
 
 def _whole(task, client_id):

@@ -5,8 +5,8 @@ import pytest
 import tensorflow_datasets as tfds
 
 import tasks
+from tests.refusals import refused, rejected
 from tests.tasks import tfds_data
-from tests.tasks.refusals import refused, rejected
 
 pytestmark = pytest.mark.pure
 

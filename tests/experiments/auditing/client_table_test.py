@@ -116,11 +116,10 @@ def test_a_wrong_file_is_named_with_column_and_row(tmp_path, lines, message):
 
 
 def test_what_is_no_text_file_is_named(tmp_path):
-  with pytest.raises(ValueError, match="No such file"):
-    client_table.read(tmp_path / "nowhere.csv")
-  with pytest.raises(ValueError, match="is no file"):
-    client_table.read(tmp_path)
+  for path in (tmp_path / "nowhere.csv", tmp_path):
+    with pytest.raises(ValueError, match=str(path)):
+      client_table.read(path)
   path = tmp_path / "results.csv"
   path.write_bytes(gzip.compress(b"client,n,correct\na,1,1\n"))
-  with pytest.raises(ValueError, match=r"is no"):
+  with pytest.raises(ValueError, match=str(path)):
     client_table.read(path)

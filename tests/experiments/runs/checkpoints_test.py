@@ -13,5 +13,5 @@ def test_a_pipe_in_a_state_is_not_read(tmp_path):
   checkpoints.check(state)
   (state / "saved_model.pb").unlink()
   os.mkfifo(state / "saved_model.pb")
-  with pytest.raises(checkpoints.DamageError, match=r"model\.pb is a pipe"):
+  with pytest.raises(checkpoints.DamageError, match=r"model\.pb"):
     checkpoints.check(state)

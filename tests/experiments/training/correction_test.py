@@ -9,6 +9,7 @@ import pytest
 import tasks
 from tasks.formats import files
 from tests.experiments import assembled
+from tests.refusals import rejected
 from tff_fair import experiments
 from tff_fair.experiments import FieldError, RunSpec
 from tff_fair.experiments.runs import array_files
@@ -152,7 +153,7 @@ def test_without_correction_nothing_changes(tmp_path):
     (
       {"dp_noise": 1.0, "dp_clip": 1.0, "client_weighting": "uniform"},
       "dp_noise",
-      "leave one of the two out",
+      "leave one",
     ),
     ({"attack": "scaling", "attack_strength": -1.0}, "attack", "honest"),
     ({"aggregation": "secure"}, "aggregation", "noise level"),
@@ -160,9 +161,8 @@ def test_without_correction_nothing_changes(tmp_path):
 )
 def test_what_does_not_go_together_is_an_error(changes, field, words):
   clients = {"clients_per_round": None} if "task_options" in changes else {}
-  with pytest.raises(FieldError, match=words) as raised:
+  with rejected(field, words):
     assembled.parts_of(SPEC.replace(**changes, **clients))
-  assert raised.value.field == field
 
 
 def test_a_task_without_class_labels_is_an_error(monkeypatch):

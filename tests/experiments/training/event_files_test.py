@@ -155,9 +155,7 @@ def test_event_files_that_need_nothing_stay_as_they_are(folder):
 def test_an_event_file_that_cannot_be_read_is_named(folder):
   path = folder.tensorboard / "test" / "events.out.tfevents.1"
   path.mkdir(parents=True)
-  with pytest.raises(
-    RunError, match=r"tfevents\.1 cannot be read: .*away"
-  ) as error:
+  with pytest.raises(RunError, match=r"tfevents\.1\b") as error:
     event_files.keep_rounds(folder, 1)
   assert "\n" not in str(error.value)
 

@@ -333,7 +333,7 @@ def test_an_evaluation_before_training_that_lost_rows_is_missed(folder, rows):
     path.write_text(table())
   add_round_0(folder, *rows)
   shutil.rmtree(folder.checkpoints / "program_state_6")
-  with pytest.raises(RunError, match=r"of the . rows of round 0"):
+  with pytest.raises(RunError, match="round 0"):
     go_back(folder, rounds_per_evaluation=4)
 
 

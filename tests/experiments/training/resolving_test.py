@@ -3,6 +3,7 @@ import types
 import numpy as np
 import pytest
 
+from tests.refusals import rejected
 from tff_fair.experiments import FieldError, RunSpec
 from tff_fair.experiments.training import resolving, sampling
 
@@ -62,12 +63,11 @@ def test_attackers_are_drawn_and_the_evaluated_are_not_all_of_them():
   )
   assert resolving.attack(SPEC, np.arange(6), np.arange(6)) is None
   for num_clients, evaluated, words in (
-    (1, [0], "an honest one beside it"),
-    (6, found.client_ids, "every client that the run evaluates attacks"),
+    (1, [0], "honest"),
+    (6, found.client_ids, "evaluates"),
   ):
-    with pytest.raises(FieldError, match=words) as raised:
+    with rejected("attack", words):
       resolving.attack(spec, np.arange(num_clients), np.array(evaluated))
-    assert raised.value.field == "attack"
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from tensorboard.backend.event_processing import event_accumulator
 import tasks
 import tff_fair
 from tests.experiments.training.small_run import SMALL
+from tests.refusals import rejected
 from tff_fair import experiments, runtime
 from tff_fair.experiments import interruption
 from tff_fair.experiments.runs import folder as run_folder
@@ -168,7 +169,7 @@ def test_a_finished_run_goes_on_as_one_that_was_longer_from_the_start(
     shorter,
     shorter.replace(total_rounds=2),
   ):
-    with pytest.raises(experiments.RunError, match=r"^run: holds a finished"):
+    with pytest.raises(experiments.RunError, match=r"^run: .*finished"):
       experiments.run(other, "run", progress=False)
   assert {path: path.read_bytes() for path in before} == before
   # Ctrl-C comes in the rounds that are new.
@@ -239,14 +240,12 @@ def test_signals_of_others_and_other_threads_are_left_to_them():
 
 
 def test_an_error_leaves_nothing():
-  with pytest.raises(experiments.FieldError) as raised:
+  with rejected("clients_per_round"):
     experiments.run(SMALL.replace(clients_per_round=7), progress=False)
-  assert raised.value.field == "clients_per_round"
   with pytest.raises(tasks.DataError, match="absent"):
     experiments.run(SMALL.replace(data_dir="absent"), progress=False)
-  with pytest.raises(experiments.FieldError) as raised:
+  with rejected("workers"):
     experiments.run(SMALL, workers=["nowhere"], progress=False)
-  assert raised.value.field == "workers"
   for engine, workers in (
     ("workers", []),
     ("local", ["localhost:1"]),

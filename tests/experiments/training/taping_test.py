@@ -9,6 +9,7 @@ import pytest
 
 from tests.experiments.training.running_test import interrupting
 from tests.experiments.training.small_run import SMALL
+from tests.refusals import rejected
 from tff_fair import experiments, types
 from tff_fair.experiments import replaying
 from tff_fair.experiments.runs import tape_files
@@ -207,7 +208,7 @@ def test_a_rule_of_your_own_is_applied(run):
       return types.RuleOutput(0.0 * cohort.weight + 0.25, state)
 
   assert (experiments.replay(run, Even())["coefficient"] == 0.25).all()
-  with pytest.raises(experiments.FieldError, match="hparams"):
+  with rejected("hparams"):
     experiments.replay(run, Even(), {"t": 1.0})
 
 
@@ -258,16 +259,15 @@ def test_a_damaged_or_missing_block_is_named_and_the_rest_is_read(copy):
   assert found["round"].unique().tolist() == [11, 12]
   assert "rounds 1 to 10" in told[0]
   # A rule with a state goes on from the round before.
-  with pytest.raises(experiments.RunError, match="no round"):
+  with pytest.raises(experiments.RunError, match="round"):
     experiments.replay(copy, "aaggff_d", tell=told.append)
 
 
 def test_what_cannot_be_replayed_is_refused(copy, with_updates):
   with pytest.raises(experiments.RunError, match="updates"):
     experiments.replay(copy, "fedfv", {"tau": 1})
-  with pytest.raises(experiments.FieldError) as raised:
+  with rejected("gamma"):
     experiments.replay(copy, "fedfv", {"gamma": 1})
-  assert raised.value.field == "gamma"
   with pytest.raises(experiments.FieldError):
     experiments.replay(copy, "fedf")
   shutil.rmtree(copy / "tape")
@@ -277,5 +277,5 @@ def test_what_cannot_be_replayed_is_refused(copy, with_updates):
   model = copy / "model.json"
   model.write_text(model.read_text() + " ")
   shutil.copytree(with_updates.path / "tape", copy / "tape")
-  with pytest.raises(experiments.RunError, match=r"another model than model"):
+  with pytest.raises(experiments.RunError, match="model"):
     experiments.replay(copy, "fedavg")

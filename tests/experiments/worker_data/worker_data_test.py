@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import tasks
+from tests.refusals import rejected
 from tff_fair import experiments, runtime
 from tff_fair.experiments import FieldError
 from tff_fair.experiments.training import client_data, task_loading
@@ -289,10 +290,8 @@ def test_a_damaged_index_is_one_line(copied, name, content):
     os.mkfifo(path)
   elif content is not None:
     path.write_bytes(content)
-  with pytest.raises(FieldError, match=name) as caught:
+  with rejected("worker_data", name):
     task_loading.load(SPEC, index.WorkerData(copied.folder))
-  assert caught.value.field == "worker_data"
-  assert "\n" not in str(caught.value)
 
 
 def test_clients_that_are_no_arrays_are_one_line(copied):
@@ -303,9 +302,8 @@ def test_clients_that_are_no_arrays_are_one_line(copied):
     archive.writestr("names.npy", b"\x93NUMPY\1\0\x14\0" + header)
   content["clients"] = hashlib.sha256(path.read_bytes()).hexdigest()
   write_index(copied.folder, content)
-  with pytest.raises(FieldError, match=r"clients\.npz") as caught:
+  with rejected("worker_data", "clients.npz"):
     task_loading.load(SPEC, index.WorkerData(copied.folder))
-  assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize(

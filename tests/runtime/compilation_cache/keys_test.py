@@ -166,7 +166,7 @@ def of_a_user():
   ],
 )
 def test_what_may_stand_for_anything_has_no_key(value):
-  with pytest.raises(TypeError, match="may stand for anything"):
+  with pytest.raises(TypeError, match="stand for"):
     keys.digest(value)
 
 

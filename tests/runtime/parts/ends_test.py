@@ -101,11 +101,11 @@ def test_functions_of_others_have_no_name():
 
 def test_a_phase_that_takes_something_else_is_named():
   wrong = phases.PhasedComputation.of(whole, lambda: [pairs])
-  with pytest.raises(TypeError, match=r"phase 0 to take <.*@SERVER"):
+  with pytest.raises(TypeError, match=r"phase 0 .*<.*@SERVER"):
     _ = wrong.phases
   other = tff.federated_computation(lambda x, y: (x, y), (_SERVER, _CLIENTS))
   wrong = phases.PhasedComputation.of(whole, lambda: [other])
-  with pytest.raises(TypeError, match="last phase to return int32@SERVER"):
+  with pytest.raises(TypeError, match=r"last .*int32@SERVER"):
     _ = wrong.phases
 
 

@@ -6,7 +6,7 @@ import pytest
 from tasks.conversions import client_data_file
 from tasks.conversions.client_data_file import Cut, Example
 from tasks.formats import example_proto
-from tests.tasks.refusals import refused
+from tests.refusals import refused
 
 
 def _example(client, number, split=None):

@@ -9,8 +9,8 @@ import pytest
 from tasks.conversions.conversion import plan
 from tasks.conversions.request import ConversionRequest
 from tasks.formats import example_proto
+from tests.refusals import refused, rejected
 from tests.tasks import image_data
-from tests.tasks.refusals import refused, rejected
 
 _PLAY = "".join(
   f"{speaker}:\n{speaker} {number}\n\n"

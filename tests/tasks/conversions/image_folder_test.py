@@ -5,7 +5,7 @@ import tensorflow as tf
 import tasks
 from tasks.conversions import image_folder
 from tasks.formats import example_proto
-from tests.tasks.refusals import refused
+from tests.refusals import refused
 
 
 @pytest.fixture

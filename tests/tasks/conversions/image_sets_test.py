@@ -6,8 +6,8 @@ import pytest
 from tasks.conversions import image_sets
 from tasks.conversions.image_sets import MNIST_TEST, MNIST_TRAIN
 from tasks.formats import example_proto, mnist
+from tests.refusals import refused
 from tests.tasks import image_data
-from tests.tasks.refusals import refused
 
 
 @pytest.fixture(params=["pickle", "binary"])

@@ -3,7 +3,7 @@ import json
 import pytest
 
 from tasks.conversions import leaf_json
-from tests.tasks.refusals import refused
+from tests.refusals import refused
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
 import pytest
 
 from tasks.conversions.plays import Plays
-from tests.tasks.refusals import refused
+from tests.refusals import refused
 
 _PLAY = """First Citizen:
 Before we proceed, hear me speak.

@@ -11,7 +11,7 @@ from tasks.conversions.request import (
   OF_SEVERAL_SOURCES,
   ConversionRequest,
 )
-from tests.tasks.refusals import rejected
+from tests.refusals import rejected
 from tff_fair.declared import FieldError
 
 

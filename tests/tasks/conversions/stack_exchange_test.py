@@ -7,7 +7,7 @@ import pytest
 
 from tasks.conversions import stack_exchange, token_counts
 from tasks.conversions.stack_exchange import PostSplit, StackExchangePosts
-from tests.tasks.refusals import refused
+from tests.refusals import refused
 
 _HEADER = '\ufeff<?xml version="1.0" encoding="utf-8"?>\n<posts>\n'
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tasks import cuts
-from tests.tasks.refusals import rejected
+from tests.refusals import rejected
 
 
 class TestTrainTestSplit:
@@ -42,7 +42,7 @@ class TestTrainTestSplit:
 
   @pytest.mark.parametrize("size", [0, 1])
   def test_rejects_too_few_examples(self, size):
-    with pytest.raises(ValueError, match=f"need 2 examples, found {size}"):
+    with pytest.raises(ValueError, match=f"2 .* {size}"):
       cuts.train_test_split(np.arange(size), 0.2, 0)
 
   @pytest.mark.parametrize("fraction", [0, 1, -0.1, 1.5, float("nan")])

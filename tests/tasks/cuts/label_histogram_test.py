@@ -4,7 +4,7 @@ import pytest
 
 import tasks
 from tasks.cuts import label_histogram
-from tests.tasks.refusals import refused
+from tests.refusals import refused
 
 
 def test_counts_of_a_task():
@@ -51,9 +51,9 @@ def test_overwrites_nothing(tmp_path):
   ("counts", "names", "message"),
   [
     (np.zeros([0, 3]), {}, r"found shape \[0, 3\]"),
-    (np.zeros(3), {}, r"found shape \[3\]"),
-    (np.ones([2, 3]), {"client_names": ["a"]}, "client_names must be 2"),
-    (np.ones([2, 3]), {"class_names": list("abcd")}, "must be 3, found 4"),
+    (np.zeros(3), {}, r"\[3\]"),
+    (np.ones([2, 3]), {"client_names": ["a"]}, "client_names .*2"),
+    (np.ones([2, 3]), {"class_names": list("abcd")}, "3, .*4"),
   ],
 )
 def test_rejects(tmp_path, counts, names, message):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tasks import cuts
-from tests.tasks.refusals import rejected
+from tests.refusals import rejected
 
 _LABELS = np.random.Generator(np.random.PCG64(7)).integers(0, 10, 1000)
 

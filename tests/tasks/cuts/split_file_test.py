@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from tasks import cuts
-from tests.tasks.refusals import refused
+from tests.refusals import refused
 
 _LABELS = np.array([0, 1, 2, 0, 1, 2, 0], np.int32)
 

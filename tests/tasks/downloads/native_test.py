@@ -9,7 +9,7 @@ import pytest
 
 from tasks.downloads import native
 from tasks.downloads.native import Archive
-from tests.tasks.refusals import refused
+from tests.refusals import refused
 
 
 @pytest.fixture

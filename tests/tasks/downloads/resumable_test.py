@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from tasks.downloads import resumable
-from tests.tasks.refusals import refused
+from tests.refusals import refused
 
 _CONTENT = bytes(range(256)) * 1000
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from tasks.formats import cifar
+from tests.refusals import refused
 from tests.tasks.image_data import cifar_pixels, pickled
-from tests.tasks.refusals import refused
 
 
 class _Malicious:

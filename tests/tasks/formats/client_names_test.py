@@ -35,7 +35,7 @@ def test_none():
 
 @pytest.mark.parametrize("position", [6, -7])
 def test_outside(position):
-  with pytest.raises(IndexError, match=f"no name {position} among 6"):
+  with pytest.raises(IndexError, match=f"{position} .*6"):
     client_names.ClientNames(_NAMES)[position]
 
 

@@ -25,8 +25,8 @@ from tasks.formats import (
   npz,
   sqlite_file,
 )
+from tests.refusals import refused
 from tests.tasks import image_data, native_file
-from tests.tasks.refusals import refused
 
 
 def _write_split(path):

@@ -3,7 +3,7 @@
 import pytest
 
 from tasks.formats import data_files
-from tests.tasks.refusals import refused
+from tests.refusals import refused
 
 
 def test_a_file_takes_its_place(tmp_path):

@@ -76,7 +76,7 @@ def test_empty_arrays_survive():
 
 @pytest.mark.parametrize("value", [np.array(["a"]), np.array([True])])
 def test_other_types_are_refused(value):
-  with pytest.raises(TypeError, match="cannot hold"):
+  with pytest.raises(TypeError, match="hold"):
     example_proto.serialize({"x": value})
 
 

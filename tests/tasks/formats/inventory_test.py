@@ -1,8 +1,8 @@
 import json
 
 from tasks.formats import inventory
+from tests.refusals import refused
 from tests.tasks import image_data
-from tests.tasks.refusals import refused
 
 
 def _described(directory):

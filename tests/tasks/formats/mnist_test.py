@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from tasks.formats import mnist
+from tests.refusals import refused
 from tests.tasks import image_data
-from tests.tasks.refusals import refused
 
 
 @pytest.mark.parametrize("name", ["a", "a.gz"])

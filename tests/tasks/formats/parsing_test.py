@@ -35,9 +35,9 @@ def test_what_is_right_is_read():
   [
     (b"[1,\n", "line 2, column 1: is no JSON: Expecting value"),
     (b"\xe9", "byte 1: is no UTF-8 text"),
-    (b"9" * 5000, "is no JSON: Exceeds the limit"),
-    (b"[" * 100_000, "its JSON is nested too deeply"),
-    (b'{"a":' * 100_000, "its JSON is nested too deeply"),
+    (b"9" * 5000, "JSON.*limit"),
+    (b"[" * 100_000, "JSON.*deep"),
+    (b'{"a":' * 100_000, "JSON.*deep"),
   ],
 )
 def test_faults_of_json_are_named(content, message):
@@ -51,9 +51,9 @@ def test_faults_of_json_are_named(content, message):
   [
     ("a = 1 b", r"after a statement \(at line 1, column 7\)"),
     (b"a = '\xe9'", "byte 6: is no UTF-8 text"),
-    ("a = " + "9" * 5000, "Exceeds the limit"),
-    ("a = " + "[" * 100_000, "its TOML is nested too deeply"),
-    ("a = " + "{b=" * 100_000, "its TOML is nested too deeply"),
+    ("a = " + "9" * 5000, "limit"),
+    ("a = " + "[" * 100_000, "TOML.*deep"),
+    ("a = " + "{b=" * 100_000, "TOML.*deep"),
   ],
 )
 def test_faults_of_toml_are_named(content, message):

@@ -8,7 +8,7 @@ import pytest
 
 from tasks.downloads import by_loader
 from tasks.formats import sqlite_file
-from tests.tasks.refusals import refused
+from tests.refusals import refused
 
 _NAME = "emnist_all.sqlite"
 

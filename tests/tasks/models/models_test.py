@@ -14,7 +14,7 @@ import tensorflow_federated as tff
 import tasks
 from tasks import models
 from tests import source_tree
-from tests.tasks.refusals import rejected
+from tests.refusals import rejected
 
 _CASES: list[tuple[str, dict[str, Any]]] = [
   ("digits", {}),

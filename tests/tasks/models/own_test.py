@@ -461,7 +461,7 @@ def test_a_function_takes_what_it_names():
 
 
 def test_what_a_users_model_is_compiled_to_is_not_kept():
-  with pytest.raises(TypeError, match="may stand for anything"):
+  with pytest.raises(TypeError, match="stand for"):
     keys.digest(fitting(BUILDERS["dense"]))
 
 
@@ -485,7 +485,7 @@ def test_a_name_fits_images_of_28_pixels(name):
     ("vgg11", [28, 28, 1], {}, "32 x 32 pixels or more"),
     ("mlp", [None], {}, r"has x float32\[n, \?\]"),
     ("mlp", [5], {"y_shape": [5]}, r"outputs float32\[n, 5, 10\]; the model"),
-    ("mlps", [5], {}, "unknown model; valid models: linear, .* vgg11"),
+    ("mlps", [5], {}, "linear, .* vgg11"),
   ],
 )
 def test_a_name_that_does_not_fit(name, x, y, expected):

@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 import tasks
-from tests.tasks.refusals import refused
+from tests.refusals import refused
 
 CLIENTS = {
   "north": (np.arange(12.0).reshape(6, 2), np.arange(6) % 3),

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import tasks
+from tests.refusals import refused
 from tests.tasks import tabular_data
-from tests.tasks.refusals import refused
 
 COUNT = 30
 HALVES = np.array(["train", "train", "test"]).repeat(10)

@@ -5,7 +5,7 @@ import pytest
 
 from tasks import cuts
 from tasks.tabular import population
-from tests.tasks.refusals import refused, rejected
+from tests.refusals import refused, rejected
 
 NAMES = ("a", "b", "c", "d")
 CLIENTS = np.array([2, 0, 1, 0, 2, 2, 0, 3, 0, 0])

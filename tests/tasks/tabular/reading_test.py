@@ -12,7 +12,7 @@ import pytest
 import tasks
 from tasks import notices
 from tasks.tabular import columns, csv_file, reading
-from tests.tasks.refusals import refused
+from tests.refusals import refused
 
 GOOD = "client,age,kind,label\n" + "".join(
   f"{'ab'[k % 2]},{k},{'xyz'[k % 3]},{'ny'[k // 3 % 2]}\n" for k in range(30)

@@ -7,8 +7,8 @@ import pytest
 
 import tasks
 from binaries import command_line
+from tests.refusals import refused, rejected
 from tests.tasks import tabular_data
-from tests.tasks.refusals import refused, rejected
 
 HEADER, ROWS = tabular_data.patients()
 
