@@ -85,7 +85,7 @@ def test_valid_values_pass(values):
   [
     ("size", 0, "1 or more"),
     ("rate", 0.0, "(0, inf)"),
-    ("rate", math.nan, "(0, inf)"),
+    ("rate", math.nan, "number"),
     ("share", 1.5, "[0, 1]"),
     ("steps", 0, "[1, 9]"),
     ("steps", 10, "[1, 9]"),

@@ -13,7 +13,7 @@ import pytest
 
 from tests.source_tree import ROOT
 
-pytestmark = pytest.mark.pure
+pytestmark = pytest.mark.program
 
 # What a browser loads by itself.
 _LOADED = {"script": "src", "img": "src", "link": "href", "iframe": "src"}

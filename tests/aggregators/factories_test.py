@@ -202,14 +202,14 @@ def test_ways_to_sum_are_those_of_the_rule():
     assert aggregators.supported_aggregations(factory().rule) == ways
     assert factory().aggregation == ways[0]
     for way in {*ALL_WAYS, "both"} - set(ways):
-      with rejected("aggregation", ", ".join(ways), value=way):
+      with rejected("aggregation", ", ".join(ways), repr(way)):
         factory(aggregation=way)
 
 
 def test_a_sum_factory_makes_it_two_phase():
   inner = tff.aggregators.SumFactory()
   assert aggregators.TermFactory(sum_factory=inner).aggregation == "two_phase"
-  with rejected("aggregation", "'two_phase'", "'secure'", value="stacked"):
+  with rejected("sum_factory", "'two_phase'", "'secure'", "'stacked'"):
     aggregators.TermFactory(sum_factory=inner, aggregation="stacked")
   with rejected("sum_factory", "AdaFedRule"):
     aggregators.AdaFedFactory(sum_factory=inner)

@@ -157,5 +157,5 @@ def test_shares_out_of_range_are_named(share):
 def test_defences_are_checked(share):
   with rejected("trimmed_share"):
     aggregators.Defence(kind="trimmed_mean", trimmed_share=share)
-  with rejected("kind", "zeroing, clipping", value="krum"):
+  with rejected("defence", "zeroing, clipping", value="krum"):
     aggregators.Defence(kind="krum")

@@ -455,18 +455,18 @@ def test_other_aggregations_are_refused(name):
   for aggregation in {"streaming", "two_phase", "stacked", "summed"} - set(
     algorithms.get(name).aggregations
   ):
-    with rejected("aggregation", value=aggregation):
+    with rejected("aggregation", repr(aggregation)):
       build(name, aggregation=aggregation)
 
 
 def test_unknown_names_list_the_valid_ones():
-  with rejected("name", "fedavg, ", "adafed", value="fedavgg"):
+  with rejected("name", "'fedavgg'", "fedavg, ", "adafed"):
     algorithms.build(
       "fedavgg",
       small_problem.functional_model(),
       client_optimizer=small_problem.optimizer(),
     )
-  with rejected("hparams", "epsilon, normalize, mu"):
+  with rejected("epsilom", "epsilon, normalize, mu"):
     algorithms.build(
       "fedmgda_plus",
       small_problem.functional_model(),

@@ -100,7 +100,7 @@ def test_reading_a_run_s_hyperparameters_imports_no_tensorflow():
 
 def test_unknown_methods_are_told_with_the_valid_ones():
   for ask in (methods.hyperparameters, methods.get):
-    with rejected("name", "fedavg, ", "adafed", value="fedavgg"):
+    with rejected("name", "'fedavgg'", "fedavg, ", "adafed"):
       ask("fedavgg")
 
 
@@ -166,7 +166,7 @@ def test_an_error_names_the_option_at_fault(name, options, option):
 
 
 def test_what_a_method_fixes_is_no_hyperparameter_of_it():
-  with rejected("hparams", "none"):
+  with rejected("epsilon", "none"):
     build("fedmgda", hparams={"epsilon": 0.5})
   with pytest.raises(TypeError, match="normalize"):
     algorithms.build_mgda_prox(

@@ -168,7 +168,7 @@ def test_above_the_limit_another_worker_takes_its_place(
 
 def test_a_limit_below_what_a_new_worker_takes_is_told():
   before = runtime.worker_pids()
-  with pytest.raises(ValueError, match="MB"):
+  with pytest.raises(ValueError, match="MiB"):
     serving.Service(host=None, port=0, memory_limit=2**20, say=print)
   assert runtime.worker_pids() == before
 

@@ -15,6 +15,8 @@ from tff_fair.experiments.scores import ACCURACY, RMSE
 from tff_fair.experiments.searching import search_record, trials
 from tff_fair.experiments.searching.study import SearchSettings
 
+pytestmark = pytest.mark.program
+
 SPEC = RunSpec(algorithm="adafed", total_rounds=3)
 RATES = Range(0.001, 1.0, is_logarithmic=True)
 SPACE = {"client_learning_rate": RATES, "gamma": [0.1, 1.0]}

@@ -20,6 +20,8 @@ from tff_fair.experiments.sweeps import (
   sweep,
 )
 
+pytestmark = pytest.mark.program
+
 SPECS = RunSpec(algorithm="fedavg", total_rounds=slow_training.ROUNDS).vary(
   seed=[0, 1]
 )

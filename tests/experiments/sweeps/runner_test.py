@@ -18,6 +18,8 @@ from tff_fair.experiments import RunSpec
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.sweeps import plan, processes, runner, sweep
 
+pytestmark = pytest.mark.program
+
 SPEC = RunSpec(algorithm="fedavg", total_rounds=2)
 SCRIPT = """
 from tests.experiments.sweeps import fake_training

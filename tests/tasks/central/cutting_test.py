@@ -176,7 +176,7 @@ class TestLeastSize:
       "min_size": 20,
       "split_file": str(tmp_path / "split.npz"),
     }
-    with pytest.warns(notices.Notice, match=r"\d%"):
+    with pytest.warns(notices.Notice, match=r"\d %"):
       first = _task(self.data, **options)
     with pytest.warns(notices.Notice):
       again = _task(self.data, seed=9, **options)
