@@ -1,6 +1,7 @@
 """What tests need to know about the project's own source files."""
 
 import ast
+import functools
 import os
 import pathlib
 from collections.abc import Iterator
@@ -22,11 +23,16 @@ def module_name(path: pathlib.Path) -> str:
   return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-def imported_names(source: str) -> Iterator[str]:
-  """Yields the full dotted name of everything that a source file imports.
+@functools.cache
+def imported_names(source: str) -> tuple[str, ...]:
+  """Returns the full dotted name of everything that a source file imports.
 
-  `from a import b` yields "a.b"; a relative import keeps its leading dots.
+  `from a import b` is "a.b"; a relative import keeps its leading dots.
   """
+  return tuple(_imported_names(source))
+
+
+def _imported_names(source: str) -> Iterator[str]:
   for node in ast.walk(ast.parse(source)):
     if isinstance(node, ast.Import):
       yield from (alias.name for alias in node.names)

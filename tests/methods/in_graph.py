@@ -46,6 +46,20 @@ def apply(rule, cohort, state=None) -> types.RuleOutput:
   return tf.nest.map_structure(lambda x: x.numpy(), output)
 
 
+def eagerly(rule, cohort, state=None) -> types.RuleOutput:
+  """The same without a graph, which takes up to a second for each rule."""
+  known = {
+    name: tf.constant(x)
+    for name, x in cohort._asdict().items()
+    if x is not None
+  }
+  state = rule.initialize() if state is None else state
+  output = rule.coefficients(
+    types.Cohort(**known), tf.nest.map_structure(tf.constant, state)
+  )
+  return tf.nest.map_structure(lambda x: x.numpy(), output)
+
+
 def direction(rule, cohort, updates, state=None) -> np.ndarray:
   """The direction of a round, d."""
   return apply(rule, cohort, state).coefficients @ np.asarray(updates)

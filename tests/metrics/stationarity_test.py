@@ -42,8 +42,7 @@ def from_updates(updates):
   "seeds",
   [
     range(150),
-    range(150, 300),
-    pytest.param(range(300, 1000), marks=pytest.mark.long),
+    pytest.param(range(150, 1000), marks=pytest.mark.long),
   ],
 )
 def test_agrees_with_a_program_on_the_updates(seeds):

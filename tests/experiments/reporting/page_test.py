@@ -14,6 +14,8 @@ from tff_fair.experiments.reporting import methods, page
 from tff_fair.experiments.runs.finding import find
 from tff_fair.experiments.scores import RMSE
 
+pytestmark = pytest.mark.program
+
 HOSTILE = "<script>alert(1)</script>"
 
 

@@ -12,6 +12,8 @@ from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.reporting import page
 from tff_fair.experiments.runs import finding
 
+pytestmark = pytest.mark.program
+
 _SHAPE = {"num_rounds": 4, "num_clients": 5, "rounds_per_evaluation": 2}
 
 

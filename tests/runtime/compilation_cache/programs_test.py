@@ -42,18 +42,14 @@ from binaries import train
 from tff_fair.methods import fedavg
 
 steps = fedavg.FedAvgRule.from_sums
-if {patched}:
-  fedavg.FedAvgRule.from_sums = lambda self, sums: steps(self, sums)
+fedavg.FedAvgRule.from_sums = lambda self, sums: steps(self, sums)
 train.run()
 """
 
 
-@pytest.mark.parametrize("patched", [False, True])
-def test_nothing_of_a_program_that_replaced_ours_is_kept(
-  tmp_path, patched, warm_python
-):
+def test_nothing_of_a_program_that_replaced_ours_is_kept(tmp_path, warm_python):
   script = tmp_path / "script.py"
-  script.write_text(_PATCHED.format(patched=patched))
+  script.write_text(_PATCHED)
   subprocess.run(
     [
       *(warm_python, str(script), f"--output_dir={tmp_path / 'run'}"),
@@ -69,4 +65,4 @@ def test_nothing_of_a_program_that_replaced_ours_is_kept(
     stderr=subprocess.DEVNULL,
   )
   assert (tmp_path / "run" / "config.json").exists()
-  assert bool([*tmp_path.glob("tff_fair/*/*")]) != patched
+  assert not [*tmp_path.glob("tff_fair/*/*")]

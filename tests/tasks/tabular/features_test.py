@@ -10,6 +10,8 @@ import tensorflow as tf
 import tasks
 from tests.tasks import tabular_data
 
+pytestmark = pytest.mark.program
+
 # Names, texts and numbers that lead astray: names of layers, of none and of two
 # alike, the word for unseen texts, texts of two lines, numbers as texts.
 HEADER = [
