@@ -1,6 +1,7 @@
 """Tests of FedMDFG's search for the length of its step."""
 
 import functools
+from typing import Any
 
 import numpy as np
 import pytest
@@ -196,14 +197,15 @@ def test_options_that_do_not_go_with_a_search(option, options):
 
 def test_a_search_needs_one_model_and_sgd_at_the_server():
   search = rounds.LineSearch((1.0,), fedmdfg.chosen_step)
-  for more in ({"finalizer": lambda *_: None}, {"personal_lam": 0.1}):
-    with pytest.raises(ValueError, match=next(iter(more))):
+  others: dict[str, Any] = {"finalizer": lambda *_: None, "personal_lam": 0.1}
+  for name, other in others.items():
+    with pytest.raises(ValueError, match=name):
       rounds.compose(
         small_problem.functional_model(),
         fedmdfg.FedMdfgRule(),
         client_optimizer=small_problem.optimizer(),
         line_search=search,
-        **more,
+        **{name: other},
       )
   with pytest.raises(TypeError, match="`slopes`"):
     rounds.compose(
