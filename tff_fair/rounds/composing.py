@@ -209,7 +209,7 @@ def _compose_rounds(
     parts.finalizer,
   )
   if line_search is None:
-    return phasing.with_phases(process, parts)
+    return phasing.with_phases(process, parts, aggregation)
   return line_search_lib.with_line_search(
     process,
     parts,

@@ -10,6 +10,10 @@ No sum of a phase depends on another one of that phase. Each takes O(d) memory.
 Clients that count in the first phase, and in the second do not, are left out
 when both run once more: a round with such a client is the round without it.
 
+Where clients compare themselves by secure sums, each of these sums is a phase.
+Clients train in each: one whose update then fails must not be compared with,
+and no sum tells the server which one that was.
+
 Where clients keep something, the rows of the cohort alone travel. The tables
 stay with the program. Each client gets its own rows, as it gets its data. What
 comes back are the tables of the cohort. So m d floats travel each way, in the
@@ -28,7 +32,7 @@ import tensorflow_federated as tff
 from tff_fair.client_works import batches, client_table, keeping
 from tff_fair.rounds import round_parts
 from tff_fair.runtime import phases
-from tff_fair.summing import two_phase
+from tff_fair.summing import comparing, two_phase
 
 
 @dataclasses.dataclass(frozen=True)
@@ -253,15 +257,49 @@ def output_of(args: Sequence[Any], last: Any) -> Any:
 IN_PHASES = phases.Ends(with_all_clients, output_of, without_those_that_failed)
 
 
+def build_compared(
+  parts: round_parts.RoundParts,
+  aggregation: comparing.ComparingProcess,
+  parameter: tff.Type,
+) -> Sequence[tff.Computation]:
+  """Builds the phases of a round in which clients compare themselves.
+
+  Args:
+    parts: The parts of the process.
+    aggregation: Its sums.
+    parameter: The parameter of its `next`: state and data.
+  """
+  work = parts.work.build().next
+  last = aggregation.phases[-1]
+
+  def phase(
+    take_sum: tff.Computation, state: Any, data: Any, *before: Any
+  ) -> Any:
+    sent = round_parts.send(parts, state)
+    trained = work(state.client_work, sent.result, data)
+    update, weight = trained.result.update, trained.result.update_weight
+    summed = take_sum(state.aggregator, update, weight, *before)
+    if take_sum is not last:
+      return summed
+    return round_parts.end_round(parts, state, sent, trained, summed)
+
+  return comparing.one_by_one(
+    tff.structure.iter_elements(parameter),
+    [functools.partial(phase, take) for take in aggregation.phases],
+  )
+
+
 def with_phases(
   process: tff.learning.templates.LearningProcess,
   parts: round_parts.RoundParts,
+  aggregation: tff.templates.AggregationProcess,
 ) -> tff.learning.templates.LearningProcess:
   """Returns a process whose `next` has phases where it can have some.
 
   Args:
     process: The process.
     parts: What it is composed of.
+    aggregation: Its sum.
   """
   parameter = process.next.type_signature.parameter
   kept = bool(parts.work.kept)
@@ -277,6 +315,11 @@ def with_phases(
   elif kept:
     phased = phases.PhasedComputation.of(
       process.next, lambda: [build_uncut()], ends=OF_OWN, uncut=uncut
+    )
+  elif isinstance(aggregation, comparing.ComparingProcess):
+    sums = aggregation
+    phased = phases.PhasedComputation.of(
+      process.next, lambda: build_compared(parts, sums, parameter)
     )
   else:
     return process

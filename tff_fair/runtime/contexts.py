@@ -12,7 +12,6 @@ import tensorflow_federated as tff
 from tff_fair.runtime import (
   chosen_context,
   connections,
-  native,
   private_tff,
   supervised_contexts,
   worker_addresses,
@@ -98,11 +97,12 @@ def use_local(
       stream_structs=stream_structs,
       plain=exact,
     )
-    compile_now = (
-      native.in_the_clear if simulate_secure_sums else native.compile_now
-    )
     local = supervised_contexts.LocalContext(
-      executors, worker, start, clients_per_part, compile_now=compile_now
+      executors,
+      worker,
+      start,
+      clients_per_part,
+      simulate_secure_sums=simulate_secure_sums,
     )
     # Runs first: closing must not wait for a round that the program gave up.
     opened.callback(local.close)
@@ -131,6 +131,7 @@ def use_workers(
   clients_per_part: int | None = None,
   *,
   stream_structs: bool = False,
+  simulate_secure_sums: bool = False,
   timeout: float = 10.0,
   straggler_timeout: float | None = None,
 ) -> None:
@@ -156,6 +157,7 @@ def use_workers(
       parts need less memory on the workers. 0 never cuts.
     stream_structs: Whether to send the parts of a structure one by one; needed
       where one message would pass 2 GiB.
+    simulate_secure_sums: As for `use_local`.
     timeout: Seconds within which each worker has to answer, now and while it
       computes.
     straggler_timeout: Seconds after which another worker computes a part, too,
@@ -183,10 +185,12 @@ def use_workers(
     opened.callback(pool.close)
     for address in addresses:
       members.append(connect(address))
-    context = supervised_contexts.PartsContext(pool, clients_per_part)
+    context = supervised_contexts.PartsContext(
+      pool, clients_per_part, simulate_secure_sums=simulate_secure_sums
+    )
     opened.callback(context.close, patience=_SECONDS_TO_CLOSE)
     tff.framework.set_default_context(context)
-    chosen_context.replace(opened, natively=True)
+    chosen_context.replace(opened, natively=not simulate_secure_sums)
 
 
 def _remote_worker(
@@ -213,6 +217,7 @@ def use_dask(
   clients_per_part: int | None = None,
   *,
   num_workers: int | None = None,
+  simulate_secure_sums: bool = False,
   timeout: float = 10.0,
   worker_timeout: float = 300.0,
 ) -> Any:
@@ -236,6 +241,7 @@ def use_dask(
       cohort. By default 32.
     num_workers: The number of workers to start on this machine; by default that
       of its cores. Goes with no `client_or_address`.
+    simulate_secure_sums: As for `use_local`.
     timeout: Seconds within which the scheduler has to answer.
     worker_timeout: Seconds to wait for a worker whenever there is none.
 
@@ -267,6 +273,7 @@ def use_dask(
     context = supervised_contexts.PartsContext(
       scheduled_calls.DaskEngine(client, worker_timeout=worker_timeout),
       clients_per_part,
+      simulate_secure_sums=simulate_secure_sums,
     )
     opened.callback(context.close)
     tff.framework.set_default_context(context)

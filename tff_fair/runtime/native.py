@@ -102,7 +102,7 @@ def compile_now(comp: tff.Computation) -> tff.Computation:
   Raises:
     RuntimeError: If it has secure sums.
   """
-  check_no_secure_sums(comp)
+  without_secure_sums(comp)
   if isinstance(comp, NativeComputation):
     # Without containers, as TFF's compiler leaves it.
     return tff.framework.deserialize_computation(
@@ -118,12 +118,19 @@ def to_native(comp: tff.Computation) -> tff.Computation:
 
 
 def in_the_clear(comp: tff.Computation) -> tff.Computation:
-  """Returns a computation as `compile_now` does, secure sums in the clear."""
-  if isinstance(comp, NativeComputation):
-    return compile_now(comp)  # It had none when it was compiled.
-  return to_native(
-    tff.backends.test.replace_secure_intrinsics_with_bodies(comp)
-  )
+  """Returns a computation that adds in the clear what it would add securely."""
+
+  def replaced() -> tff.Computation:
+    if not has_secure_sums(comp):
+      return comp
+    clear = tff.backends.test.replace_secure_intrinsics_with_bodies(comp)
+    return tff.framework.ConcreteComputation(
+      computation_proto=tff.framework.serialize_computation(clear),
+      context_stack=tff.framework.get_context_stack(),
+      annotated_type=comp.type_signature,
+    )
+
+  return private_tff.kept_with(comp, "in the clear", replaced)
 
 
 def has_secure_sums(comp: tff.Computation) -> bool:
@@ -131,14 +138,15 @@ def has_secure_sums(comp: tff.Computation) -> bool:
   return admission.has_intrinsic(comp, _SECURE_INTRINSICS)
 
 
-def check_no_secure_sums(comp: tff.Computation) -> None:
-  """Raises a `RuntimeError` if a computation has secure sums.
+def without_secure_sums(comp: tff.Computation) -> tff.Computation:
+  """Returns a computation; raises a `RuntimeError` if it has secure sums.
 
   A worker would say that it does not know an intrinsic, in many lines.
   """
-  if has_secure_sums(comp):
+  if private_tff.kept_with(comp, "secure sums", lambda: has_secure_sums(comp)):
     raise RuntimeError(
       "TensorFlow Federated runs secure sums where they are deployed, not "
       "here. To simulate them in the clear, which protects nothing, call "
       "tff_fair.runtime.use_local(simulate_secure_sums=True)."
     )
+  return comp

@@ -47,7 +47,7 @@ class LocalContext(tff.framework.SyncContext):
     start: Callable[[], workers.Worker],
     clients_per_part: int,
     *,
-    compile_now: Callable[[tff.Computation], Any] = native.compile_now,
+    simulate_secure_sums: bool = False,
   ) -> None:
     """Takes what it needs.
 
@@ -56,10 +56,11 @@ class LocalContext(tff.framework.SyncContext):
       worker: The worker.
       start: Starts another one like it.
       clients_per_part: The most clients of a part; 0 never cuts.
-      compile_now: Returns a computation as the worker takes it.
+      simulate_secure_sums: See `use_local`.
     """
     self._thread = threads.LoopThread()
-    self._calls = calls.Calls(executors, compile_now, worker.clients_at_a_time)
+    self._calls = calls.Calls(executors, worker.clients_at_a_time)
+    self._with_sums = _secure_sums(simulate_secure_sums)
     self._under_way: list[concurrent.futures.Future[Any]] = []
     self._executors = executors
     self._worker = worker
@@ -86,13 +87,14 @@ class LocalContext(tff.framework.SyncContext):
 
   def _invoke(self, comp: Any, arg: Any) -> Any:
     """Computes in parts where the cohort is large, otherwise in one call."""
+    called = self._with_sums(comp)
     # Rows of clients, as evaluations return them, are small: parts would save
     # no memory, and take longer in one worker.
     cut = None
     if not cohort_cuts.returns_rows(comp.type_signature.result):
       cut = cohort_cuts.cut(comp, arg, self._clients_per_part)
     if cut is None:
-      return self._invoke_whole(comp, arg)
+      return self._invoke_whole(called, arg)
     try:
       return part_by_part.compute_in_one_worker(
         self._begin_part, cut.phases, arg, cut.clients_per_part
@@ -296,14 +298,20 @@ class PartsContext(tff.framework.SyncContext):
   """
 
   def __init__(
-    self, engine: part_by_part.Engine, clients_per_part: int
+    self,
+    engine: part_by_part.Engine,
+    clients_per_part: int,
+    *,
+    simulate_secure_sums: bool = False,
   ) -> None:
     """Takes the engine.
 
     Args:
       engine: Computes the calls.
       clients_per_part: The size of parts; 0 never cuts.
+      simulate_secure_sums: See `use_local`.
     """
+    self._with_sums = _secure_sums(simulate_secure_sums)
     self._engine = engine
     self._clients_per_part = clients_per_part
     self._is_closed = False
@@ -339,10 +347,11 @@ class PartsContext(tff.framework.SyncContext):
     return self._thread.submit(self._compute(comp, arg))
 
   async def _compute(self, comp: Any, arg: Any) -> Any:
+    called = self._with_sums(comp)
     cut = cohort_cuts.cut(comp, arg, self._clients_per_part)
     if cut is None:
       args = [] if comp.type_signature.parameter is None else [arg]
-      return await self._engine.fetch(await self._engine.call(comp, *args))
+      return await self._engine.fetch(await self._engine.call(called, *args))
     return await part_by_part.compute(
       self._engine, cut.phases, arg, cut.clients_per_part
     )
@@ -351,6 +360,13 @@ class PartsContext(tff.framework.SyncContext):
     """Ends the thread, and waits so many seconds for it."""
     self._is_closed = True
     self._thread.close(patience=patience)
+
+
+def _secure_sums(
+  are_simulated: bool,
+) -> Callable[[tff.Computation], tff.Computation]:
+  """Returns what makes of a computation the one that a worker can compute."""
+  return native.in_the_clear if are_simulated else native.without_secure_sums
 
 
 def _tell_of_silence(seconds: float) -> None:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -28,6 +28,18 @@ from tff_fair.privacy import unused_assertions
 from tff_fair.summing import client_sums, rule_application, scalars
 
 
+class ComparingProcess(tff.templates.AggregationProcess):
+  """A process whose sums can also be taken one by one.
+
+  Attributes:
+    phases: Computations, each of which takes one sum. Their arguments are those
+      of `next`, and then the results of the phases before, at the server. The
+      last one's result is that of `next`.
+  """
+
+  phases: Sequence[tff.Computation]
+
+
 def build_comparing(
   reader: scalars.ScalarReader,
   value_type: tff.Type,
@@ -35,7 +47,7 @@ def build_comparing(
   *,
   bound: float | None = None,
   sum_factory: client_sums.Factory | None = None,
-) -> tff.templates.AggregationProcess:
+) -> ComparingProcess:
   """Builds the process; see `tff_fair.aggregators.RuleFactory`.
 
   Args:
@@ -77,27 +89,81 @@ def build_comparing(
       [*(phase.sums.initialize() for phase in phases), sums.initialize()]
     )
 
-  @tff.federated_computation(
-    initialize.type_signature.result,
-    tff.FederatedType(value_type, tff.CLIENTS),
-    tff.FederatedType(weight_type, tff.CLIENTS),
-  )
-  def next_fn(state: Any, update: Any, weight: Any) -> Any:
+  def compare(state: Any, update: Any, weight: Any, *before: Any) -> Any:
+    phase = phases[len(before)]
     row = tff.federated_map(read, (update, weight))
-    states, totals = _add_phases(phases, state, row)
-    at_server = tff.federated_zip(totals)
+    given = (row, tff.federated_broadcast(_known(before))) if before else row
+    output = phase.sums.add(
+      state[len(before)], tff.federated_map(phase.make_terms, given)
+    )
+    total = tff.federated_map(phase.total, output.result)
+    return tff.federated_zip(
+      collections.OrderedDict(state=output.state, total=total)
+    )
+
+  def end(state: Any, update: Any, weight: Any, *before: Any) -> Any:
+    row = tff.federated_map(read, (update, weight))
+    at_server = _known(before)
     known = tff.federated_broadcast(at_server)
     output = sums.add(
-      state[len(phases)], tff.federated_map(last, (update, row, known))
+      state[len(before)], tff.federated_map(last, (update, row, known))
     )
     result, measurements = tff.federated_map(
       finish, (output.result, output.measurements, at_server)
     )
-    return tff.templates.MeasuredProcessOutput(
-      tff.federated_zip([*states, output.state]), result, measurements
-    )
+    states = tff.federated_zip([*(b["state"] for b in before), output.state])
+    return tff.templates.MeasuredProcessOutput(states, result, measurements)
 
-  return tff.templates.AggregationProcess(initialize, next_fn)
+  given = (
+    initialize.type_signature.result,
+    tff.FederatedType(value_type, tff.CLIENTS),
+    tff.FederatedType(weight_type, tff.CLIENTS),
+  )
+  computations = one_by_one(given, [*[compare] * len(phases), end])
+
+  @tff.federated_computation(*given)
+  def next_fn(state: Any, update: Any, weight: Any) -> Any:
+    results: list[Any] = []
+    for phase in computations:
+      results.append(phase(state, update, weight, *results))
+    return results[-1]
+
+  process = ComparingProcess(initialize, next_fn)
+  process.phases = computations
+  return process
+
+
+def one_by_one(
+  given: Iterable[Any], phases: Sequence[Callable[..., Any]]
+) -> Sequence[tff.Computation]:
+  """Returns phases as computations.
+
+  Args:
+    given: The types of the arguments that all phases take, or their names and
+      types.
+    phases: Functions that take these, and the results of the phases before.
+  """
+  taken = [*given]
+  found: list[tff.Computation] = []
+  for phase in phases:
+    found.append(_computation(phase, taken))
+    taken.append(found[-1].type_signature.result)
+  return found
+
+
+def _computation(
+  phase: Callable[..., Any], taken: Sequence[Any]
+) -> tff.Computation:
+  @tff.federated_computation(tff.StructType(taken))
+  def compute(args: Any) -> Any:
+    return phase(*args)
+
+  return compute
+
+
+def _known(before: Sequence[Any]) -> Any:
+  """Returns the sums of phases, from the results of these, at the server."""
+  return tff.federated_zip([result["total"] for result in before])
 
 
 def _build_phases(parts: _Computations, row_type: tff.Type) -> Sequence[_Phase]:
@@ -112,30 +178,6 @@ def _build_phases(parts: _Computations, row_type: tff.Type) -> Sequence[_Phase]:
     )
     phases.append(_Phase(make_terms, parts.transport))
   return phases
-
-
-def _add_phases(
-  phases: Sequence[_Phase], state: Any, row: Any
-) -> tuple[Sequence[Any], Sequence[Any]]:
-  """Returns the states of the sums before the last, and their totals.
-
-  Args:
-    phases: Those before the last.
-    state: The states of all sums, at the server.
-    row: Of clients.
-  """
-  states: list[Any] = []
-  totals: list[Any] = []
-  for place, phase in enumerate(phases):
-    given = row
-    if totals:
-      known = tff.federated_broadcast(tff.federated_zip(totals))
-      given = row, known
-    terms = tff.federated_map(phase.make_terms, given)
-    output = phase.sums.add(state[place], terms)
-    states.append(output.state)
-    totals.append(tff.federated_map(phase.total, output.result))
-  return states, totals
 
 
 class _Phase:

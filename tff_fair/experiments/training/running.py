@@ -125,6 +125,7 @@ def run(
     scheduler=scheduler,
     dask_workers=dask_workers,
     straggler_timeout=straggler_timeout,
+    sums_securely=spec.aggregation == summing.SECURE,
   )
   computing.prepare(display.say)
   # From settings to the task, what they come to with it, and the process.
@@ -136,7 +137,7 @@ def run(
     resolving.resolve(spec, task),
     _cache(spec, compilation_cache),
   )
-  computing.connect(parts.aggregation)
+  computing.connect()
   _check_data(spec, task, examples, workers)
   config = configuration.build(
     spec,
@@ -278,20 +279,28 @@ def _conclude(folder: RunFolder, display: Display) -> None:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _Computing:
-  """Where a run computes; `experiments.run` describes the attributes."""
+  """Where a run computes, and whether it simulates secure sums.
+
+  `experiments.run` describes the other attributes.
+  """
 
   engine: str | None
   workers: Sequence[str]
   scheduler: str | None
   dask_workers: int | None
   straggler_timeout: float | None
+  sums_securely: bool
 
   def prepare(self, say: Say) -> None:
     """Starts what takes long, while the program builds the run."""
     if self.engine != _DASK:
       return
     try:
-      client = runtime.use_dask(self.scheduler, num_workers=self.dask_workers)
+      client = runtime.use_dask(
+        self.scheduler,
+        num_workers=self.dask_workers,
+        simulate_secure_sums=self.sums_securely,
+      )
     except (ConnectionError, ModuleNotFoundError, ValueError) as error:
       field = "engine" if self.scheduler is None else "scheduler"
       raise FieldError(
@@ -301,15 +310,9 @@ class _Computing:
     if importlib.util.find_spec("bokeh") and client.dashboard_link:
       say(f"Dask's dashboard: {client.dashboard_link}")
 
-  def connect(self, aggregation: str) -> None:
-    """Sets where computations run, which must be able to sum so."""
+  def connect(self) -> None:
+    """Sets where computations run."""
     chosen = self.engine or ("workers" if self.workers else None)
-    if aggregation == summing.SECURE and chosen in ("workers", _DASK):
-      raise FieldError(
-        "workers" if self.workers else "engine",
-        f"cannot simulate the sums of aggregation={aggregation}; compute in "
-        "this program, or give another aggregation that the algorithm has.",
-      )
     match chosen:
       case None:
         runtime.use_default()
@@ -331,13 +334,15 @@ class _Computing:
         raise FieldError(
           "engine", "expected one of local, workers, dask", value=chosen
         )
-    if aggregation == summing.SECURE and runtime.compiles_natively():
+    if self.sums_securely and runtime.compiles_natively():
       runtime.use_local(simulate_secure_sums=True)
 
   def _connect_to_workers(self) -> None:
     try:
       runtime.use_workers(
-        self.workers, straggler_timeout=self.straggler_timeout
+        self.workers,
+        straggler_timeout=self.straggler_timeout,
+        simulate_secure_sums=self.sums_securely,
       )
     except (ConnectionError, ValueError) as error:
       raise FieldError("workers", str(error)) from error

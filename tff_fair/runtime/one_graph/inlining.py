@@ -33,7 +33,7 @@ def function_of(
   """Returns a function on values from a function without placements.
 
   Args:
-    message: A TensorFlow computation, or a lambda that calls such.
+    message: A TensorFlow computation, a lambda that calls such, or a constant.
     known: The values that names in it stand for.
 
   Raises:
@@ -42,6 +42,9 @@ def function_of(
   kind = message.WhichOneof("computation")
   if kind == "tensorflow":
     return _inlined(message)
+  if kind == "literal":  # A function of nothing.
+    literal = tff.framework.Literal.from_proto(message)
+    return lambda: tf.constant(literal.value, literal.type_signature.dtype)
   if kind == "lambda":
     lambda_message = getattr(message, "lambda")
 
@@ -61,6 +64,8 @@ def _value_of(message: admission.Message, known: Mapping[str, Value]) -> Value:
 def _value_of_call(
   message: admission.Message, known: Mapping[str, Value]
 ) -> Value:
+  if message.WhichOneof("computation") == "literal":
+    return function_of(message, known)()
   function = function_of(message.call.function, known)
   if message.call.HasField("argument"):
     return function(_value_of(message.call.argument, known))
@@ -77,7 +82,7 @@ def expression(
   Args:
     message: The expression.
     known: What the names in it stand for.
-    of_call: Returns what a call in it stands for.
+    of_call: Returns what a call in it, or a constant, stands for.
 
   Raises:
     NotAdmittedError: If it has anything else in it.
@@ -96,7 +101,7 @@ def expression(
     for local in message.block.local:
       known[local.name] = expression(local.value, known, of_call)
     return expression(message.block.result, known, of_call)
-  if kind == "call":
+  if kind in ("call", "literal"):
     return of_call(message, known)
   raise admission.NotAdmittedError(f"an expression of kind {kind}")
 

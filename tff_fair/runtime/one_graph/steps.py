@@ -26,6 +26,7 @@ _MAPS = ("federated_map", "federated_map_all_equal")
 _ZIPS = ("federated_zip_at_server", "federated_zip_at_clients")
 _SENDS = ("federated_broadcast", "federated_value_at_clients")
 _STAYS = ("federated_value_at_server",)
+_MAKES = ("federated_eval_at_server", "federated_eval_at_clients")
 _AGGREGATES = ("federated_aggregate",)
 
 
@@ -203,6 +204,8 @@ def _read(message: admission.Message, known: Mapping[str, Placed]) -> Placed:
 
 def _read_call(message: admission.Message, known: Mapping[str, Placed]) -> Step:
   type_spec = tff.types.deserialize_type(message.type)
+  if message.WhichOneof("computation") == "literal":
+    return _applied(message, [], type_spec)
   call = message.call
   if call.function.WhichOneof("computation") == "intrinsic":
     return _read_intrinsic(call, type_spec.member, known)
@@ -218,9 +221,11 @@ def _read_intrinsic(
   uri, argument = call.function.intrinsic.uri, call.argument
   if uri in (*_ZIPS, *_STAYS):
     return _joined(_read(argument, known))
+  if uri in _MAKES:
+    made = _applied(argument, [], member)
+    return _sent(made) if uri.endswith("clients") else made
   if uri in _SENDS:
-    source = _joined(_read(argument, known))
-    return Sent(source.type_spec, True, source.loops, [source])
+    return _sent(_joined(_read(argument, known)))
   if uri in (*_APPLIES, *_MAPS):
     function, value = _elements(argument, 2)
     return _applied(function, [_joined(_read(value, known))], member)
@@ -244,6 +249,10 @@ def _applied(
   function: admission.Message, sources: Sequence[Step], type_spec: tff.Type
 ) -> Applied:
   return Applied(*_after(sources, type_spec), sources, function=function)
+
+
+def _sent(source: Step) -> Sent:
+  return Sent(source.type_spec, True, source.loops, [source])
 
 
 def _joined(placed: Placed) -> Step:

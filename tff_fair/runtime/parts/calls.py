@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -35,19 +34,16 @@ class Calls:
   def __init__(
     self,
     executors: connections.WorkerExecutors,
-    compile_now: Callable[[tff.Computation], tff.Computation],
     clients_at_a_time: int,
   ) -> None:
     """Takes what it needs.
 
     Args:
       executors: Those of the worker; no other thread may use them.
-      compile_now: Returns a computation as the worker takes it.
       clients_at_a_time: How many clients work at the same time; without limit
         if it is not positive.
     """
     self._executors = executors
-    self._compile_now = compile_now
     self._clients_at_a_time = (
       clients_at_a_time if clients_at_a_time > 0 else _NO_LIMIT
     )
@@ -87,9 +83,7 @@ class Calls:
     self, comp: tff.Computation, arg: Any
   ) -> whole_graph.OneGraph | None:
     """Returns a call as one of a graph; `None` if it cannot be one."""
-    if not self._executors.writes_values or (
-      self._compile_now is not native.compile_now
-    ):
+    if not self._executors.writes_values:
       return None
     return whole_graph.of(comp, arg, self._compile, self._clients_at_a_time)
 
@@ -123,7 +117,7 @@ class Calls:
 
   def _compile(self, comp: tff.Computation) -> tff.Computation:
     return private_tff.kept_with(
-      comp, ("compiled", self._compile_now), lambda: self._compile_now(comp)
+      comp, "compiled", lambda: native.compile_now(comp)
     )
 
   def _turn(

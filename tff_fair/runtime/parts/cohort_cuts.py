@@ -48,8 +48,7 @@ class _Traced:
     self, name: str, build: Callable[[], tff.Computation]
   ) -> tff.Computation:
     del name
-    comp = build()
-    return comp if native.has_secure_sums(comp) else native.compile_ahead(comp)
+    return native.compile_ahead(build())
 
   def text(self, name: str, find: Callable[[], str]) -> str:
     del name
@@ -74,7 +73,7 @@ class _Cut:
   def _forms(self) -> Sequence[Any]:
     """The mergeable forms of the phases."""
     compile_form = tff.backends.native.compile_to_mergeable_comp_form
-    return [*map(compile_form, self._computations)]
+    return [compile_form(native.in_the_clear(c)) for c in self._computations]
 
   def _check(self) -> None:
     """Checks that the phases, in parts, mean the same as the computation.
@@ -95,7 +94,7 @@ class _Cut:
     except Exception as error:  # TFF's, of many classes.
       raise admission.NotAdmittedError(f"{type(error).__name__}") from error
     for phase in map(self._phase, range(number)):
-      compiled = native.in_the_clear(phase.up_to_merge)
+      compiled = native.compile_now(phase.up_to_merge)
       message = tff.framework.serialize_computation(compiled)
       steps.check_is_cut(steps.read(message))
 

@@ -1,0 +1,95 @@
+"""Rounds of secure sums in parts: the same integers as those of the whole."""
+
+import functools
+
+import numpy as np
+import pytest
+
+from tests.rounds import problem
+from tff_fair import runtime
+from tff_fair.runtime import admission
+from tff_fair.runtime.parts import cohort_cuts
+
+pytestmark = pytest.mark.usefixtures("built_once")
+
+# The number of phases, and options.
+METHODS = {
+  "fedavg": (1, {}),
+  "semi_vred": (2, {"hparams": {"beta": 0.5}}),
+  "gifair": (2, {"client_weighting": "uniform"}),
+  "delta_fl": (5, {"hparams": {"alpha": 0.4}}),
+}
+QUICK = ("fedavg", "semi_vred")
+every_method = pytest.mark.parametrize(
+  "name",
+  [
+    n if n in QUICK else pytest.param(n, marks=pytest.mark.long)
+    for n in METHODS
+  ],
+)
+# Whatever brings values of clients to the server, but for secure sums.
+IN_THE_CLEAR = (
+  *("federated_aggregate", "federated_collect", "federated_reduce"),
+  *("federated_mean", "federated_weighted_mean", "federated_sum"),
+  *("federated_min", "federated_max"),
+)
+
+
+@functools.cache
+def built(name):
+  return problem.build(name, aggregation="secure", **METHODS[name][1])
+
+
+@functools.cache
+def clients():
+  """A cohort with clients whose data, or whose training, is of no use."""
+  good = [*map(problem.client, problem.COHORT[:4])]
+  return [good[0], problem.diverging(30), problem.hostile()[0], *good[1:]]
+
+
+@functools.cache
+def whole(name):
+  """A round as a whole."""
+  runtime.use_local(simulate_secure_sums=True, clients_per_part=0)
+  process = built(name)
+  return process.next(process.initialize(), clients())
+
+
+@pytest.fixture(scope="module", autouse=True)
+def rounds_are_forgotten():
+  yield
+  for cached in (built, whole):
+    cached.cache_clear()
+  runtime.use_local()
+
+
+@every_method
+def test_what_reaches_the_server_in_a_phase_are_secure_sums(name):
+  phases = (
+    built(name).next.phases if METHODS[name][0] > 1 else [built(name).next]
+  )
+  assert len(phases) == METHODS[name][0]
+  for phase in phases:
+    assert not admission.has_intrinsic(phase, IN_THE_CLEAR)
+
+
+@every_method
+def test_the_sums_of_parts_are_those_of_the_whole_bit_for_bit(name):
+  process, expected = built(name), whole(name)
+  assert len(cohort_cuts.phases_of(process.next)) == METHODS[name][0]
+  start = process.initialize()
+  options = {"clients_per_part": 2, "simulate_secure_sums": True}
+  with runtime.start_worker() as one, runtime.start_worker() as two:
+    for use in (
+      runtime.use_local,
+      functools.partial(runtime.use_workers, [one.address, two.address]),
+      functools.partial(runtime.use_dask, num_workers=2),
+    ):
+      use(**options)
+      found = process.next(start, clients())
+      problem.assert_equal(found.state, expected.state)
+      measured = found.metrics["aggregator"]
+      problem.assert_equal(measured, expected.metrics["aggregator"])
+      assert measured["num_clients"] == 4
+      assert measured["num_clients_excluded"] == 2
+      assert all(np.ndim(value) == 0 for value in measured.values())
