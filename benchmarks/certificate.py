@@ -1,0 +1,51 @@
+"""What the certificate costs: rounds with stacked sums, without it and with it.
+
+The cohort, model and training are those of `benchmarks.methods_round`. FedAvg
+needs no Gram matrix, so its certificate adds the matrix, too; methods that have
+one pay for the point of least norm alone, and for nothing where their own
+direction is that point.
+
+  python -m benchmarks.certificate [--model=mlp|cnn] [--clients=10]
+"""
+
+import tensorflow_federated as tff
+from absl import flags
+
+import tff_fair
+from benchmarks import measure, workload
+
+_MODEL = flags.DEFINE_enum(
+  "model", "mlp", list(workload.MODELS), "784-200-200-62, or the CNN."
+)
+_CLIENTS = flags.DEFINE_integer("clients", 10, "Clients per round.")
+_REPETITIONS = flags.DEFINE_integer("repetitions", 50, "Rounds timed.")
+
+_EXAMPLES = 100
+_BATCH_SIZE = 20
+_LEARNING_RATE = 0.05
+
+
+def main() -> None:
+  """Prints the table."""
+  tff_fair.runtime.use_local()
+  model = workload.MODELS[_MODEL.value]()
+  data = workload.client_data(model, _CLIENTS.value, _EXAMPLES)
+  calls = {
+    name: workload.rounds(
+      tff_fair.algorithms.build_fedavg(
+        model,
+        client_optimizer=tff.learning.optimizers.build_sgdm(_LEARNING_RATE),
+        batch_size=_BATCH_SIZE,
+        aggregation="stacked",
+        certificate=certificate,
+      ),
+      data,
+    )
+    for name, certificate in {"stacked": False, "certificate": True}.items()
+  }
+  seconds = measure.time_in_turns(calls, repetitions=_REPETITIONS.value)
+  print(measure.ratio_table(seconds, "stacked"), flush=True)
+
+
+if __name__ == "__main__":
+  measure.run(main)
