@@ -19,6 +19,7 @@ pytestmark = pytest.mark.pure
     ("fedmgda", "fedmgda"),
     ("Semi-VRed", "semi_vred"),
     ("AdaFed", "adafed"),
+    ("qFFL", "qfedavg"),
     ("fedavg_n", "fedavg_n"),
   ],
 )

@@ -88,6 +88,9 @@ METHODS: Mapping[str, Method] = MappingProxyType(
   {method.name: method for method in _METHODS}
 )
 
+# Tables of papers name a method by the objective that it solves.
+_OBJECTIVES = {"q-FFL": "qfedavg"}
+
 
 @dataclasses.dataclass(frozen=True)
 class Algorithm:
@@ -120,12 +123,13 @@ def names() -> tuple[str, ...]:
 def understood(name: str) -> str:
   """Returns the name of the method that a user's spelling means.
 
-  "FedMGDA+" is fedmgda_plus; a name that means no method stays as it is.
+  "FedMGDA+" is fedmgda_plus, and "q-FFL" qfedavg; a name that means no method
+  stays as it is.
   """
   if name in METHODS:  # Plans of sweeps ask many times for each run.
     return name
   found = spelling.understood(name, METHODS)
-  titles = {method.title: method.name for method in _METHODS}
+  titles = {method.title: method.name for method in _METHODS} | _OBJECTIVES
   return titles.get(spelling.understood(found, titles), found)
 
 
