@@ -1,6 +1,7 @@
 """Rounds of secure sums in parts: the same integers as those of the whole."""
 
 import functools
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -79,11 +80,12 @@ def test_the_sums_of_parts_are_those_of_the_whole_bit_for_bit(name):
   start = process.initialize()
   options = {"clients_per_part": 2, "simulate_secure_sums": True}
   with runtime.start_worker() as one, runtime.start_worker() as two:
-    for use in (
+    engines: list[Callable[..., object]] = [
       runtime.use_local,
       functools.partial(runtime.use_workers, [one.address, two.address]),
       functools.partial(runtime.use_dask, num_workers=2),
-    ):
+    ]
+    for use in engines:
       use(**options)
       found = process.next(start, clients())
       problem.assert_equal(found.state, expected.state)
