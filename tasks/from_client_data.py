@@ -32,6 +32,8 @@ if typing.TYPE_CHECKING:
   import tensorflow as tf
   import tensorflow_federated as tff
 
+  from tasks.models.objectives import LossFn
+
 _HALVES = ("train", "test")
 _BATCH = 1024  # Examples that counting holds at a time.
 
@@ -48,6 +50,7 @@ def from_client_data(
   group: str | None = None,
   objective: Objective | None = None,
   class_weights: Sequence[float] | None = None,
+  loss: "LossFn | None" = None,
   num_classes: int | None = None,
   name: str = "client_data",
   seed: int = 0,
@@ -87,11 +90,15 @@ def from_client_data(
       of, such as a sex: a run then tells how differently the model treats
       groups. It is none of the features, unless named there.
     objective: The loss and the metric; by default cross entropy and accuracy
-      for integers, the squared error for floats. A loss of your own is
+      for integers, the squared error for floats. One of your own is
       `tasks.Objective(model_fn=...)`, whose function makes TFF's form of a
       Keras model.
     class_weights: What an example of each class counts for in the cross
       entropy, in the order of the classes; by default 1.
+    loss: A function of your own in the place of the cross entropy or the
+      squared error. It maps class numbers, int32[n], and logits, float32[n,
+      num_classes], to the loss of each example, float32[n]; or numbers and what
+      the model predicts, float32[n] both, of several numbers float32[n, t].
     num_classes: Number of classes; by default the largest label plus one.
     name: The name of the task.
     seed: Seed of the initial weights, and of the shares for testing.
@@ -132,7 +139,7 @@ def from_client_data(
     keras_model_fn=own.fitting(
       f"{name}: model", model, clients.spec, num_classes, seed=seed
     ),
-    objective=objective or _objective(num_classes, class_weights, name),
+    objective=objective or _objective(num_classes, class_weights, loss, name),
     client_weights=_weights(client_weights, clients, found.names),
     group_names=clients.group_names,
   )
@@ -311,8 +318,15 @@ def _num_classes(
 
 
 def _objective(
-  num_classes: int | None, class_weights: Sequence[float] | None, name: str
+  num_classes: int | None,
+  class_weights: Sequence[float] | None,
+  loss: "LossFn | None",
+  name: str,
 ) -> Objective:
+  if loss is not None and class_weights is not None:
+    raise DataError(
+      name, "both loss and class_weights are given; leave one out."
+    )
   if class_weights is not None and len(class_weights) != num_classes:
     kind = "numbers" if num_classes is None else f"{num_classes} classes"
     raise DataError(
@@ -321,8 +335,8 @@ def _objective(
       f"{kind}; give one for each class.",
     )
   if num_classes is None:
-    return models.number_objective()
-  return models.class_objective(class_weights)
+    return models.number_objective(loss)
+  return models.class_objective(class_weights, loss)
 
 
 class _DatasetClients:

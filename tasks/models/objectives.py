@@ -147,8 +147,8 @@ def _add(total: _Mean, batch: _Mean) -> _Mean:
 
 _ACCURACY = "sparse_categorical_accuracy"
 
-# Maps class numbers, int32[n], and logits, float32[n, C], to losses,
-# float32[n].
+# Maps class numbers, int32[n], and logits, float32[n, C], or numbers and what
+# the model predicts, float32[n] or float32[n, t] both, to losses, float32[n].
 LossFn = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
 
 
@@ -289,15 +289,28 @@ def _count_hits(
 _ABSOLUTE_ERROR = "mean_absolute_error"
 
 
-def number_objective() -> task.Objective:
-  """Returns the objective of regressions: the mean squared error."""
+def number_objective(loss: LossFn | None = None) -> task.Objective:
+  """Returns the objective of regressions: a loss, and the absolute error.
+
+  Args:
+    loss: Takes the place of the mean squared error.
+  """
+  if loss is None:
+    return task.Objective(
+      model_fn=number_model_fn, functional_model_fn=number_functional_model_fn
+    )
   return task.Objective(
-    model_fn=number_model_fn, functional_model_fn=number_functional_model_fn
+    model_fn=functools.partial(number_model_fn, loss=loss),
+    functional_model_fn=functools.partial(
+      number_functional_model_fn, loss=loss
+    ),
   )
 
 
 def number_model_fn(
-  build: task.KerasModelFn, element_spec: task.ElementSpec
+  build: task.KerasModelFn,
+  element_spec: task.ElementSpec,
+  loss: LossFn | None = None,
 ) -> task.ModelFn:
   """Returns the TFF form of a regression, as `Task.model_fn` wants it.
 
@@ -305,34 +318,38 @@ def number_model_fn(
     build: Returns a new Keras model with one output, float32[n, 1], or with
       those of all numbers, float32[n, t].
     element_spec: Specs of `(x, y)`, y being float32[n], or float32[n, t].
+    loss: As `number_objective` takes it; by default the mean squared error.
 
   Returns:
-    A function that returns a new model with the mean squared error as its loss
-    and the mean absolute error as its metric.
+    A function that returns a new model with that loss, and the mean absolute
+    error as its metric.
   """
   return variable_model_fn(
     build,
     element_spec,
-    loss=_SquaredError,
+    loss=lambda: _loss_of_numbers(loss),
     metric=lambda: _MeanAbsoluteError(_ABSOLUTE_ERROR),
   )
 
 
 def number_functional_model_fn(
-  build: task.KerasModelFn, element_spec: task.ElementSpec
+  build: task.KerasModelFn,
+  element_spec: task.ElementSpec,
+  loss: LossFn | None = None,
 ) -> task.FunctionalModelFn:
   """Returns the same regression as `Task.functional_model_fn` wants it.
 
   Args:
     build: As for `number_model_fn`.
     element_spec: Specs of `(x, y)`.
+    loss: As for `number_model_fn`.
   """
 
   def functional_model() -> tff.learning.models.FunctionalModel:
     return as_functional(
       build,
       element_spec,
-      loss=_SquaredError(),
+      loss=_loss_of_numbers(loss),
       metric=_ABSOLUTE_ERROR,
       count=_add_absolute_errors,
     )
@@ -365,6 +382,24 @@ def _add_absolute_errors(
 ) -> tuple[tf.Tensor, tf.Tensor]:
   errors = _mean_of_errors(tf.abs, labels, outputs)
   return tf.reduce_sum(errors), tf.cast(tf.size(errors), tf.float32)
+
+
+def _loss_of_numbers(loss: LossFn | None) -> tf.keras.losses.Loss:
+  return _SquaredError() if loss is None else _LossOfNumbers(loss)
+
+
+class _LossOfNumbers(tf.keras.losses.Loss):
+  """A function of numbers and predictions as Keras takes it."""
+
+  def __init__(self, loss: LossFn) -> None:
+    super().__init__()
+    self._loss = loss
+
+  def call(self, labels: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor:
+    """Returns the loss of each example."""
+    if labels.shape.rank == 1:
+      outputs = tf.squeeze(outputs, -1)
+    return self._loss(labels, outputs)
 
 
 class _SquaredError(tf.keras.losses.Loss):

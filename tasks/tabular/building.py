@@ -38,9 +38,11 @@ class RowOptions(options.TaskOptions):
     class_weights: What an example of each class counts for in the loss, in the
       order of the classes with commas in between, as "1,10"; or "balanced",
       which makes all classes count as much over the training rows. None is 1.
-    loss: A function of yours in the place of the cross entropy, as
-      path/to/file.py:function. It maps class numbers, int32[n], and logits,
-      float32[n, classes], to the loss of each example, float32[n].
+    loss: A function of yours in the place of the cross entropy or the squared
+      error, as path/to/file.py:function. It maps class numbers, int32[n], and
+      logits, float32[n, classes], to the loss of each example, float32[n]; or
+      numbers and what the model predicts, float32[n] both, of several numbers
+      float32[n, numbers].
     model: The network. "linear": no hidden layer, so logistic or linear
       regression. "mlp": two hidden layers of 200 units; "mlp_128": one of 128.
   """
@@ -281,7 +283,10 @@ def _objective(
   """
   text, number = config.class_weights, labels.num_classes
   if config.loss is not None:
-    return models.class_objective(loss=_own_loss(config.loss, number))
+    loss = _own_loss(config.loss, labels)
+    if number is None:
+      return models.number_objective(loss)
+    return models.class_objective(loss=loss)
   if text is None:
     return (
       models.number_objective() if number is None else models.class_objective()
@@ -305,25 +310,23 @@ def _objective(
 
 
 def _own_loss(
-  name: str, num_classes: int | None
+  name: str, labels: Labels
 ) -> Callable[["tf.Tensor", "tf.Tensor"], "tf.Tensor"]:
   """Returns a user's loss, once it has given a number for each example.
 
   Raises:
-    FieldError: If it has not, or labels are no classes.
+    FieldError: If it has not.
   """
-  if num_classes is None:
-    raise declared.FieldError(
-      "loss", "the data has numbers as labels, not classes.", value=name
-    )
   import tensorflow as tf  # noqa: PLC0415
 
+  y = tf.zeros([3, *labels.y.shape[1:]], labels.y.dtype)
+  outputs = (
+    y if labels.num_classes is None else tf.zeros([3, labels.num_classes])
+  )
   try:
     function = functions.load(name)
     try:
-      found = tf.convert_to_tensor(
-        function(tf.constant([0, 1, 0]), tf.zeros([3, num_classes]))
-      )
+      found = tf.convert_to_tensor(function(y, outputs))
     except Exception as error:  # A user's code may raise anything.
       raise functions.blamed(name, functions.file_of(name), error) from error
   except functions.UserCodeError as error:
@@ -331,7 +334,7 @@ def _own_loss(
   if found.shape != [3] or found.dtype != tf.float32:
     raise declared.FieldError(
       "loss",
-      "for the labels int32[3] it returned "
+      f"for labels {y.dtype.name}{y.shape.as_list()} it returned "
       f"{found.dtype.name}{found.shape.as_list()}, expected float32[3], a loss "
       "for each.",
       value=name,

@@ -1,8 +1,9 @@
 """The sums over a client's examples from which its scores come.
 
 `tff_fair.metrics.class_scores` tells the sums of classifiers and what comes of
-them. Of a model that predicts numbers it is one: `absolute`, float64[], the sum
-of the absolute errors; that of an example with several numbers is their mean.
+them. Of a model that predicts numbers they are `absolute` and `squared`,
+float64[] each, the sums of the absolute and of the squared errors; that of an
+example with several numbers is their mean.
 """
 
 import collections
@@ -37,7 +38,8 @@ class Asked(NamedTuple):
 def start(asked: Asked) -> Sums:
   """Returns the sums over no example."""
   if asked.num_classes is None:
-    return collections.OrderedDict(absolute=tf.zeros([], tf.float64))
+    zero = tf.zeros([], tf.float64)
+    return collections.OrderedDict(absolute=zero, squared=zero)
   number = asked.num_classes
   sums = collections.OrderedDict(
     counts=tf.zeros([number, 3], tf.int32),
@@ -60,7 +62,7 @@ def add(sums: Sums, batch: Batch, outputs: Any) -> Sums:
   """
   labels = batch["y"] if isinstance(batch, Mapping) else batch[1]
   if "absolute" in sums:
-    added = collections.OrderedDict(absolute=_absolute(labels, outputs))
+    added = _of_numbers(labels, outputs)
   else:
     added = _of_classes(tf.cast(labels, tf.int32), outputs, "histogram" in sums)
   return collections.OrderedDict(
@@ -68,11 +70,18 @@ def add(sums: Sums, batch: Batch, outputs: Any) -> Sums:
   )
 
 
-def _absolute(labels: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor:
+def _of_numbers(labels: tf.Tensor, outputs: tf.Tensor) -> Sums:
   size = tf.shape(outputs)[0]
   difference = tf.reshape(labels, [size, -1]) - tf.reshape(outputs, [size, -1])
-  errors = tf.abs(tf.cast(difference, tf.float64))
-  return tf.reduce_sum(tf.reduce_mean(errors, -1))
+
+  def total(errors: tf.Tensor) -> tf.Tensor:
+    means = tf.reduce_mean(tf.cast(errors, tf.float64), -1)
+    return tf.reduce_sum(means)
+
+  # Squares beyond float32 are infinite: the model has diverged.
+  return collections.OrderedDict(
+    absolute=total(tf.abs(difference)), squared=total(tf.square(difference))
+  )
 
 
 def _of_classes(

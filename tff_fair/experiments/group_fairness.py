@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from tff_fair.experiments import scores
 from tff_fair.metrics import group_gaps
 
 if typing.TYPE_CHECKING:
@@ -86,9 +87,9 @@ def summarize(table: pd.DataFrame, client_ids: pd.Series) -> dict[str, Any]:
 
   Returns:
     `least_examples`; `positive_class`, if there is one; `groups`, of each its
-    `examples` and the shares that it has, as `true_positive_rate`; and `gaps`:
-    of each `value`, `low`, `high`, `highest` and `lowest`, empty where too few
-    groups have enough examples.
+    `examples` and the shares of enough of them, as `true_positive_rate`; and
+    `gaps`: of each `value`, `low`, `high`, `highest` and `lowest`, empty where
+    too few groups have enough examples.
   """
   table = table[table["client_id"].isin(client_ids)]
   names = _names(table)
@@ -100,7 +101,7 @@ def summarize(table: pd.DataFrame, client_ids: pd.Series) -> dict[str, Any]:
   for share, (part, whole) in group_gaps.shares(counts).items():
     if share == "accuracy" or POSITIVE in table:
       for name, a, b in zip(names, part, whole, strict=True):
-        if b:
+        if b >= group_gaps.LEAST_EXAMPLES:
           of_groups[name][share] = float(a / b)
   return {
     "least_examples": group_gaps.LEAST_EXAMPLES,
@@ -136,14 +137,17 @@ def sentences(summary: Mapping[str, Any]) -> list[str]:
         f"{found['least_examples']} examples)"
       )
     else:
+      groups = f"; most {gap['highest']}, least {gap['lowest']}"
       told.append(
         f"{TITLES[name]} {percent(gap['value'])} ({percent(gap['low'])} to "
-        f"{percent(gap['high'])}; most {gap['highest']}, least "
-        f"{gap['lowest']})"
+        f"{percent(gap['high'])}{groups if gap['value'] else ''})"
       )
   of_class = ""
   if POSITIVE in found:
     of_class = f", with {found[POSITIVE]} as positive class"
+    if scores.THRESHOLD in summary:
+      probability = summary[scores.THRESHOLD]["probability"]
+      of_class += f" from a probability of {probability:.4g} on"
   return [
     f"Gaps between groups over all clients in percent{of_class}, with 95 "
     f"% intervals: {'; '.join(told)}."

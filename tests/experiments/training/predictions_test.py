@@ -5,6 +5,7 @@ import textwrap
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.special import softmax
 
 from tff_fair import experiments
 from tff_fair.experiments import RunSpec, group_fairness
@@ -41,6 +42,7 @@ def run(tmp_path_factory):
     client_learning_rate=0.3,
     total_rounds=2,
     score_class="1",
+    threshold_for="f1",
   )
   return experiments.run(spec, folder / "run", progress=False)
 
@@ -50,9 +52,12 @@ def test_counts_are_those_of_the_model(run):
   assert set(table["group"]) == {"f", "m"}
   (kernel, bias), task = run.weights(), task_loading.load(run.spec)
   assert task.test.groups is not None
+  threshold = run.summary["threshold"]["probability"]
+  assert threshold != pytest.approx(0.5)
   for client_id, client in enumerate(_CLIENTS):
     x, y = task.test.load(client_id)
-    predicted = (x @ kernel + bias).argmax(-1)
+    probabilities = softmax(np.float64(x @ kernel + bias), axis=-1)[:, 1]
+    predicted = (probabilities >= threshold).astype(int)
     of = np.array(task.group_names)[task.test.groups(client_id)]
     for group in ("f", "m"):
       row = table[(table["client_id"] == client_id) & (table["group"] == group)]
@@ -87,4 +92,9 @@ def test_gaps_are_in_summary_clients_card_and_page(run):
   )
   (task,) = methods.arrange([run])
   (section,) = group_section.build(task)
-  assert sentence in str(section.markup(task))
+  page = str(section.markup(task))
+  assert sentence in page
+  assert "gaps of 1 of 2" in page
+  ann = clients.loc["ann"]
+  ends = [100 * ann[f"accuracy_parity{end}"] for end in ("", "_low", "_high")]
+  assert "{:.1f}<small> {:.1f} to {:.1f}</small>".format(*ends) in page

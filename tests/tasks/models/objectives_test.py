@@ -7,6 +7,7 @@ import pytest
 import tensorflow as tf
 import tensorflow_federated as tff
 from scipy.special import log_softmax
+from sklearn.metrics import mean_pinball_loss
 
 import tasks
 import tff_fair
@@ -235,16 +236,8 @@ def loss(model, batch):
 )
 def test_the_loss_weighs_classes(path, text, weights):
   task = load(path, text)
-  x, y = task.train.load(0)
-  value = loss(task.model_fn(), (tf.constant(x), tf.constant(y)))
-  assert value == pytest.approx(expected(task, weights), rel=1e-5)
-  functional = task.functional_model_fn()
-  # A Keras model of this form runs in graphs alone.
-  with tf.Graph().as_default(), tf.compat.v1.Session() as session:
-    weights = functional.initial_weights
-    outputs = functional.predict_on_batch(weights, tf.constant(x))
-    found = session.run(functional.loss(outputs, tf.constant(y)))
-  assert found == pytest.approx(value, rel=1e-5)
+  value = expected(task, weights)
+  assert losses_of_forms(task) == pytest.approx([value] * 2, rel=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -274,7 +267,7 @@ def test_clients_of_a_program_have_weights_of_classes():
     load([1.0])
 
 
-FOCAL = """
+LOSSES = """
 import tensorflow as tf
 
 def focal(labels, logits):
@@ -286,21 +279,26 @@ def mean(labels, logits):
 
 def broken(labels, logits):
   return logits[7]
+
+def pinball(labels, outputs):
+  error = labels - outputs
+  losses = tf.maximum(0.9 * error, -0.1 * error)
+  return losses if len(labels.shape) == 1 else tf.reduce_mean(losses, -1)
 """
 
 
 @pytest.fixture
 def own(tmp_path):
   generator = np.random.default_rng(4)
-  np.savez(
-    tmp_path / "own.npz",
-    x=generator.normal(0, 1, [40, 3]).astype(np.float32),
-    y=np.arange(40) % 2,
-    client=np.arange(40) // 20,
-  )
-  (tmp_path / "losses.py").write_text(FOCAL)
+  (tmp_path / "losses.py").write_text(LOSSES)
 
-  def load(function):
+  def load(function, y=None):
+    np.savez(
+      tmp_path / "own.npz",
+      x=generator.normal(0, 1, [40, 3]).astype(np.float32),
+      y=np.arange(40) % 2 if y is None else y,
+      client=np.arange(40) // 20,
+    )
     loss = f"{tmp_path / 'losses.py'}:{function}"
     return tasks.load("arrays", file=str(tmp_path / "own.npz"), loss=loss)
 
@@ -313,15 +311,37 @@ def test_a_loss_of_the_users_own(own):
   kernel, bias = (w.numpy() for w in task.keras_model_fn().weights)
   logs = log_softmax(np.float64(x) @ kernel + bias, axis=1)[range(len(y)), y]
   focal = np.mean((1 - np.exp(logs)) ** 2 * -logs)
-  batch = (tf.constant(x), tf.constant(y))
-  assert loss(task.model_fn(), batch) == pytest.approx(focal, rel=1e-5)
+  assert losses_of_forms(task) == pytest.approx([focal] * 2, rel=1e-5)
+
+
+@pytest.mark.parametrize("shape", [(40,), (40, 2)])
+def test_a_loss_of_the_users_own_of_numbers(own, shape):
+  task = own("pinball", np.random.default_rng(5).normal(size=shape))
+  x, y = task.train.load(0)
+  kernel, bias = (w.numpy() for w in task.keras_model_fn().weights)
+  outputs = np.float64(x) @ kernel + bias
+  expected = mean_pinball_loss(y, outputs, alpha=0.9)
+  names, arrays = {}, {"a": (x, y)}
+  exec(LOSSES, names)
+  program = tasks.from_client_data(
+    arrays, arrays, task.keras_model_fn, loss=names["pinball"]
+  )
+  for found in (task, program):
+    assert losses_of_forms(found) == pytest.approx([expected] * 2, rel=1e-5)
+
+
+def losses_of_forms(task):
+  """Returns the loss of the Keras model, and of the functional one."""
+  x, y = task.train.load(0)
   functional = task.functional_model_fn()
+  # A Keras model of this form runs in graphs alone.
   with tf.Graph().as_default(), tf.compat.v1.Session() as session:
     outputs = functional.predict_on_batch(
       functional.initial_weights, tf.constant(x)
     )
     found = session.run(functional.loss(outputs, tf.constant(y)))
-  assert found == pytest.approx(focal, rel=1e-5)
+  batch = (tf.constant(x), tf.constant(y))
+  return [loss(task.model_fn(), batch), found]
 
 
 @pytest.mark.parametrize(

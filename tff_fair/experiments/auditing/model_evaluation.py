@@ -105,10 +105,7 @@ def evaluate(
 
 
 def _check_labels(task: tasks.Task) -> None:
-  label = task.element_spec[1]
-  if task.num_classes is None or (
-    label.shape.rank == 1 and label.dtype.is_integer
-  ):
+  if task.num_classes is None or task.has_class_labels:
     return
   raise FieldError(
     "task",

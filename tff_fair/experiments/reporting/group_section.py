@@ -14,9 +14,11 @@ from tff_fair.experiments.reporting import (
 from tff_fair.experiments.reporting.markup import Markup, element
 from tff_fair.experiments.reporting.methods import MethodRuns, TaskRuns
 from tff_fair.experiments.reporting.section import Section
+from tff_fair.experiments.runs import tables
 from tff_fair.experiments.runs.run import Run
 
 _TITLE = "Groups inside clients"
+_MAX_CLIENTS = 40  # In a table.
 _SHARES = {
   "accuracy": "Right",
   "positive_rate": "Positive predictions",
@@ -54,6 +56,7 @@ def build(task: TaskRuns) -> list[Section]:
           ],
         ),
         *(_of_groups(method) for method in methods),
+        *(_of_clients(task, method) for method in methods),
       ],
     )
   ]
@@ -75,8 +78,8 @@ def _of_methods(task: TaskRuns, methods: list[MethodRuns]) -> Markup:
     )
     for name in ("mean", "std", "worst_10")
   ]
-  for name, title in group_fairness.TITLES.items():
-    measure = Measure(title[0].upper() + title[1:], False, 100.0, 1)
+  for name in group_fairness.TITLES:
+    measure = Measure(_head(name), False, 100.0, 1)
     columns.append(
       html_tables.over_seeds(
         measure, [[_gap(run, name) for run in m.runs] for m in methods]
@@ -87,6 +90,10 @@ def _of_methods(task: TaskRuns, methods: list[MethodRuns]) -> Markup:
     "between groups (points of percent)"
   )
   return html_tables.draw(caption, methods, columns)
+
+
+def _head(name: str) -> str:
+  return group_fairness.TITLES[name].capitalize()
 
 
 def _tension(task: TaskRuns, methods: list[MethodRuns]) -> Markup | None:
@@ -146,6 +153,99 @@ def _of_groups(method: MethodRuns) -> Markup:
     ],
   )
   return section.fold(f"The groups under {method.label}", table)
+
+
+def _of_clients(task: TaskRuns, method: MethodRuns) -> Markup | None:
+  """Returns the gaps at each client in a method's first run.
+
+  Of many clients, these are the ones whose intervals are farthest above 0.
+  """
+  run = method.runs[0]
+  if run.clients is None:
+    return None
+  found, clients = _found(run), tables.seen(run.clients)
+  names = [name for name in group_fairness.TITLES if name in clients]
+  lows = clients[[f"{name}_low" for name in names]]
+  known = clients[lows.notna().any(axis=1)]
+  if known.empty:
+    return section.note(
+      f"No client has two groups with {found['least_examples']} test examples "
+      f"under {method.label}: nothing is said of its own gaps."
+    )
+  widest = (
+    lows.max(axis=1)
+    .loc[known.index]
+    .sort_values(ascending=False, kind="stable")
+  )
+  shown = known.loc[widest.index[:_MAX_CLIENTS]]
+  above = "; ".join(
+    f"{group_fairness.TITLES[name]}: {(known[f'{name}_low'] > 0).sum():,} of "
+    f"{known[name].count():,}"
+    for name in names
+    if known[name].notna().any()
+  )
+  table = html_tables.sortable(
+    f"Gaps between groups at each client under {method.label}, seed "
+    f"{run.seeds}, in points of percent with 95 % intervals",
+    "Client",
+    [
+      ("Test examples", "descending"),
+      *((_head(name), "ascending") for name in names),
+    ],
+    [
+      _row(
+        "All clients", int(clients["num_test_examples"].sum()), found["gaps"]
+      ),
+      *(
+        _row(
+          task.clients.full(int(row["client_id"])),
+          int(row["num_test_examples"]),
+          {name: _of_row(row, name) for name in names},
+        )
+        for row in shown.to_dict("records")
+      ),
+    ],
+  )
+  return section.fold(
+    f"The clients under {method.label}: gaps of {len(shown):,} of "
+    f"{len(clients):,}",
+    section.note(
+      f"A gap is known where two groups have {found['least_examples']} test "
+      "examples of those that its shares are of. Clients whose interval is "
+      f"above 0, of those with a known gap: {above}. One in twenty may be so "
+      "by chance."
+    ),
+    table,
+  )
+
+
+def _of_row(row: Mapping[Any, Any], name: str) -> dict[str, float]:
+  """Returns a client's gap; empty where it is not known."""
+  ends = {"value": name, "low": f"{name}_low", "high": f"{name}_high"}
+  if math.isnan(row[name]):
+    return {}
+  return {end: float(row[column]) for end, column in ends.items()}
+
+
+def _row(
+  client: str, examples: int, gaps: Mapping[str, Mapping[str, float]]
+) -> list[Markup]:
+  return [
+    html_tables.name_cell(client),
+    html_tables.cell(examples, f"{examples:,}"),
+    *map(_gap_cell, gaps.values()),
+  ]
+
+
+def _gap_cell(gap: Mapping[str, float]) -> Markup:
+  if not gap:
+    return html_tables.cell(math.nan, "-")
+  value, low, high = (
+    group_fairness.percent(gap[end]) for end in ("value", "low", "high")
+  )
+  return html_tables.cell(
+    gap["value"], value, element("small", f" {low} to {high}")
+  )
 
 
 def _share(share: float | None) -> Markup:

@@ -89,8 +89,9 @@ def results(
     trained = _predict(weights, task, task.train, training)
     known = list(itertools.compress(tested, seen))
     threshold = _threshold(spec.threshold_for, task, trained, known, positive)
+  edge = 0.0 if threshold is None else _log_odds_of(threshold["probability"])
   return Results(
-    groups=_groups(task, tested, positive) if has_groups else None,
+    groups=_groups(task, tested, positive, edge) if has_groups else None,
     threshold=threshold,
     gains=_gains(parts, tested, found, positive) if found else None,
   )
@@ -118,23 +119,46 @@ def _rarer_class(predicted: Iterable[_Predicted]) -> int:
   return int(counts[1] <= counts[0])
 
 
+def _log_odds(client: _Predicted, positive: int) -> np.ndarray:
+  return client.outputs[:, positive] - client.outputs[:, 1 - positive]
+
+
+def _log_odds_of(probability: float) -> float:
+  return float(np.log(probability / (1 - probability)))
+
+
 def _groups(
-  task: tasks.Task, tested: Iterable[_Predicted], positive: int | None
+  task: tasks.Task,
+  tested: Iterable[_Predicted],
+  positive: int | None,
+  edge: float,
 ) -> pd.DataFrame:
-  """Counts the test examples of clients by group."""
+  """Counts the test examples of clients by group.
+
+  Args:
+    task: The task.
+    tested: What the model predicts for them.
+    positive: The positive class, if there is one.
+    edge: The log odds from which on the model decides for it; where it is not
+      0, there are two classes.
+  """
   assert task.test.groups is not None
   assert task.group_names is not None
   rows = []
-  for client_id, y, outputs in tested:
+  for client in tested:
+    predicted = client.outputs.argmax(-1)
+    if edge and positive is not None:
+      is_positive = _log_odds(client, positive) >= edge
+      predicted = np.where(is_positive, positive, 1 - positive)
     counts = group_gaps.count(
-      y,
-      outputs.argmax(-1),
-      task.test.groups(client_id),
+      client.labels,
+      predicted,
+      task.test.groups(client.client_id),
       len(task.group_names),
       -1 if positive is None else positive,
     )
     column = {group_fairness.GROUP: task.group_names, **counts._asdict()}
-    rows.append(pd.DataFrame({tables.CLIENT: client_id, **column}))
+    rows.append(pd.DataFrame({tables.CLIENT: client.client_id, **column}))
   table = pd.concat(rows, ignore_index=True)
   if positive is None:
     table = table.drop(columns=list(group_fairness.OF_ONE_CLASS))
@@ -157,8 +181,7 @@ def _threshold(
   """Chooses the threshold with the best score on training examples."""
 
   def of_class(client: _Predicted) -> tuple[np.ndarray, np.ndarray]:
-    log_odds = client.outputs[:, positive] - client.outputs[:, 1 - positive]
-    return client.labels == positive, log_odds
+    return client.labels == positive, _log_odds(client, positive)
 
   counts = sum(thresholds.histogram(*of_class(client)) for client in trained)
   threshold = thresholds.best(goal, counts)
@@ -179,7 +202,7 @@ def _threshold(
     "class": _class_name(task, positive),
     "class_number": positive,
     "probability": threshold,
-    "test": mean_score(float(np.log(threshold / (1 - threshold)))),
+    "test": mean_score(_log_odds_of(threshold)),
     "test_at_half": mean_score(0.0),
   }
 

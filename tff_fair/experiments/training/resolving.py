@@ -109,30 +109,22 @@ def _check_baselines(spec: RunSpec, task: tasks.Task) -> None:
     value = getattr(spec, name)
     if value == spec.fields()[name].default:
       continue
-    if task.num_classes is not None and not (
-      task.has_class_labels and task.objective.activation == "softmax"
-    ):
-      raise FieldError(
-        name,
-        "needs one class or numbers for each example, and a model with a logit "
-        f"for each class; {task.name} has others. Leave it out.",
-        value=value,
-      )
+    if task.num_classes is not None:
+      scoring.require_class_logits(task, name, value)
 
 
 def _check_threshold(spec: RunSpec, task: tasks.Task) -> None:
   """Checks that there are two classes to decide between."""
   if spec.threshold_for is None:
     return
-  has_two = task.has_class_labels and task.num_classes == 2
-  if has_two and task.objective.activation == "softmax":
-    return
-  raise FieldError(
-    "threshold_for",
-    f"needs two classes and a model with a logit for each, and {task.name} has "
-    "others; leave it out.",
-    value=spec.threshold_for,
-  )
+  if task.num_classes != 2:
+    raise FieldError(
+      "threshold_for",
+      "needs two classes, and the task has "
+      f"{task.num_classes or 'numbers as labels'}; leave it out.",
+      value=spec.threshold_for,
+    )
+  scoring.require_class_logits(task, "threshold_for", spec.threshold_for)
 
 
 def _check_dropout(spec: RunSpec, task: tasks.Task) -> None:

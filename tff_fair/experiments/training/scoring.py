@@ -1,7 +1,7 @@
 """The scores of each client of a task, from the evaluation of a model."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -17,8 +17,6 @@ from tff_fair.metrics import class_scores
 # One entry per client each, [K, ...].
 Columns = Mapping[str, np.ndarray]
 
-_WITHOUT_SUMS = ("accuracy", "rmse", "r2")
-
 
 class Scoring(NamedTuple):
   """The scores that an evaluation is to have.
@@ -27,7 +25,7 @@ class Scoring(NamedTuple):
     score: The score of the run, with its other measures beside it.
     positive: The class that scores of one class are of; None is the rarer one
       of two, and of more the mean over classes.
-    sums: The sums that clients send for it; None where loss and accuracy do.
+    sums: The sums that clients send for it; None where the accuracy is all.
   """
 
   score: Score
@@ -47,7 +45,7 @@ def of_task(task: tasks.Task, spec: RunSpec | None = None) -> Scoring:
   """
   usual = RMSE if task.num_classes is None else ACCURACY
   if spec is None:
-    return Scoring(usual)
+    return Scoring(usual, sums=_sums(task, [usual.name]))
   name = spec.score or usual.name
   asked = [] if spec.measures is None else spec.measures.split(",")
   positive = _positive(task, spec)
@@ -58,11 +56,16 @@ def of_task(task: tasks.Task, spec: RunSpec | None = None) -> Scoring:
       _check(task, field, found)
   others = dict.fromkeys([usual.name, *usual.beside, *asked])
   beside = tuple(other for other in others if other != name)
-  sums = None
-  if not {name, *beside} <= set(_WITHOUT_SUMS):
-    ordered = {name, *beside} & class_scores.WITH_HISTOGRAM.keys()
-    sums = Asked(task.num_classes, with_histogram=bool(ordered))
+  sums = _sums(task, [name, *beside])
   return Scoring(scores.with_beside(name, beside), positive, sums)
+
+
+def _sums(task: tasks.Task, names: Sequence[str]) -> Asked | None:
+  """Returns the sums from which scores come; None where accuracy is all."""
+  if {*names} == {ACCURACY.name}:
+    return None
+  ordered = class_scores.WITH_HISTOGRAM.keys() & names
+  return Asked(task.num_classes, with_histogram=bool(ordered))
 
 
 def _check(task: tasks.Task, field: str, name: str) -> None:
@@ -79,14 +82,27 @@ def _check(task: tasks.Task, field: str, name: str) -> None:
       f"the labels of {task.name} are {kind}; choose of {', '.join(valid)}.",
       value=name,
     )
-  if name == ACCURACY.name or not is_of_classes:
-    return
+  if is_of_classes and name != ACCURACY.name:
+    require_class_logits(task, field, name)
+
+
+def require_class_logits(task: tasks.Task, field: str, value: object) -> None:
+  """Checks that examples have a class each, and the model a logit for each.
+
+  Args:
+    task: The task.
+    field: The setting that needs them.
+    value: Its value.
+
+  Raises:
+    FieldError: If they have not.
+  """
   if not task.has_class_labels or task.objective.activation != "softmax":
     raise FieldError(
       field,
       "needs one class for each example and a model with a logit for each "
-      f"class, and {task.name} has others; it has accuracy alone.",
-      value=name,
+      f"class, and {task.name} has others; leave it out.",
+      value=value,
     )
 
 
@@ -127,8 +143,7 @@ def build(
   """Returns a function from evaluations to evaluations with the scores.
 
   Args:
-    task: The task. Where its label is a number, its loss must be the mean
-      squared error.
+    task: The task.
     label_variance: Returns `variance` of the test labels of a client that was
       evaluated. Asked only where the label is a number.
     scoring: The scores; by default the usual one.
@@ -199,12 +214,11 @@ def _of_numbers(
   """Returns the scores of a regression."""
   ids = columns["client_id"].tolist()
   variances = np.array([label_variance(client_id) for client_id in ids])
-  rmse, r2 = errors(columns["loss"], variances, label_scale)
-  found = {"rmse": rmse, "r2": r2}
-  if "absolute" in columns:
-    mae = abs(label_scale) * columns["absolute"] / columns["num_examples"]
-    found["mae"] = np.where(np.isnan(mae), math.inf, mae)
-  return found
+  number = columns["num_examples"]
+  rmse, r2 = errors(columns["squared"] / number, variances, label_scale)
+  mae = abs(label_scale) * columns["absolute"] / number
+  mae = np.where(np.isnan(mae), math.inf, mae)
+  return {"rmse": rmse, "r2": r2, "mae": mae}
 
 
 def variance(labels: np.ndarray) -> float:
