@@ -9,7 +9,6 @@ import tensorflow_federated as tff
 
 import tasks
 from tasks import models
-from tests import code_blocks, source_tree
 from tests.refusals import refused
 
 CLIENT_DATA = tff.simulation.datasets
@@ -125,31 +124,6 @@ def test_arguments_replace_what_the_labels_say():
   )
   assert (task.num_classes, task.name) == (7, "mine")
   assert task.objective is objective
-
-
-def test_the_loss_of_the_page_weighs_classes():
-  blocks = code_blocks.read(source_tree.ROOT / "docs" / "own_data.md")
-  (code,) = [b.code for b in blocks if "class WeightedLoss" in b.code]
-  names = {"tff": tff, "tasks": tasks}
-  exec(code.partition("\ntask = ")[0], names)
-  labels, logits = (
-    np.array([0, 1, 1, 0]),
-    np.array([[1, 2], [3, 4]] * 2, np.float32),
-  )
-  by_label = logits.astype(np.float64)[np.arange(4), labels]
-  losses = np.log(np.exp(logits.astype(np.float64)).sum(axis=1)) - by_label
-  expected = np.mean(losses * np.array([1, 5, 5, 1]))
-  loss = names["WeightedLoss"]()(tf.constant(labels), tf.constant(logits))
-  np.testing.assert_allclose(loss, expected, rtol=1e-6)
-  data = of_arrays({"a": 4})
-  task = tasks.from_client_data(
-    data,
-    data,
-    build,
-    num_classes=2 + 1,
-    objective=tasks.Objective(model_fn=names["weighted_model_fn"]),
-  )
-  assert task.model_fn().predict_on_batch(task.train.load(0)[0]).shape == [4, 3]
 
 
 def test_a_client_is_read_once_to_be_counted():
