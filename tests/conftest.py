@@ -10,7 +10,6 @@ import signal
 import sys
 import typing
 
-import matplotlib
 import pytest
 
 import tff_fair  # Imports TensorFlow Federated for those alone that need it.
@@ -171,6 +170,8 @@ def shared_caches(tmp_path_factory):
 
   Those of all processes that run these tests.
   """
+  import matplotlib  # noqa: PLC0415  Quick tests start without it.
+
   folder = tmp_path_factory.getbasetemp()
   if "PYTEST_XDIST_WORKER" in os.environ:
     folder = folder.parent

@@ -60,8 +60,8 @@ def run_tests(tmp_path: pathlib.Path, *arguments: str) -> list[str]:
 
 def test_pure_tests_need_no_large_package_where_none_is_used(tmp_path):
   # Of the metrics, the stationarity alone takes TensorFlow. Repetitions of what
-  # other tests call take most of the time.
-  files = ["tests/metrics", "tests/declared_test.py"]
+  # other tests call take most of the time. The finalizers are of another tier.
+  files = ["tests/metrics", "tests/declared_test.py", "tests/finalizers"]
   others = ["-k", "not (confidence or scikit or cover or seldom or histogram)"]
   arguments = ["-m", "pure", *files, "--ignore-glob=*stationarity_test.py"]
   arguments += others

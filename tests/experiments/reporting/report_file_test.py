@@ -8,6 +8,8 @@ from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.reporting.page import report
 from tff_fair.experiments.runs.finding import find
 
+pytestmark = pytest.mark.program
+
 
 @pytest.fixture
 def folder(tmp_path):

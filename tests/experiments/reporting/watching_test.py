@@ -11,6 +11,8 @@ from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.reporting import watching
 from tff_fair.experiments.reporting.page import report
 
+pytestmark = pytest.mark.program
+
 REFRESH = 'http-equiv="refresh"'
 
 

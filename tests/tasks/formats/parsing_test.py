@@ -39,6 +39,7 @@ def test_what_is_right_is_read():
     (b"[" * 100_000, "JSON.*deep"),
     (b'{"a":' * 100_000, "JSON.*deep"),
   ],
+  ids=range(5),
 )
 def test_faults_of_json_are_named(content, message):
   with pytest.raises(parsing.ParseError, match=message) as raised:
@@ -55,6 +56,7 @@ def test_faults_of_json_are_named(content, message):
     ("a = " + "[" * 100_000, "TOML.*deep"),
     ("a = " + "{b=" * 100_000, "TOML.*deep"),
   ],
+  ids=range(5),
 )
 def test_faults_of_toml_are_named(content, message):
   with pytest.raises(parsing.ParseError, match=message) as raised:

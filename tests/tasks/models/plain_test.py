@@ -9,8 +9,6 @@ import tensorflow as tf
 from tasks import models
 from tasks.models import plain
 
-pytestmark = pytest.mark.pure
-
 GENERATOR = np.random.default_rng(0)
 WORDS = np.array([[1, 5, 5, 0], [0, 0, 0, 0], [9, 3, 10, 1]], np.int32)
 MODELS = {
