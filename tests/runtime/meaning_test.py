@@ -283,6 +283,40 @@ def a_field_with_the_name_of_a_secure_sum():
 
 
 @case
+def values_that_no_argument_brings():
+  @compute
+  def made():
+    return tf.constant(3, tf.int32)
+
+  @federated(INT)
+  def sums(x):
+    of_client = tff.federated_eval(made, tff.CLIENTS)
+    bound = tff.federated_value(np.int32(5), tff.SERVER)
+    total = tff.federated_sum(tff.federated_map(add, (x, of_client)))
+    return tff.federated_map(add, (total, bound)), tff.federated_eval(
+      made, tff.SERVER
+    )
+
+  return [sums(scalars([1] * n, np.int32)) for n in SIZES]
+
+
+@case
+def clients_that_draw_without_an_argument():
+  @compute
+  def drawn():
+    return tf.random.uniform([])
+
+  @federated(FLOAT)
+  def spread(x):
+    del x
+    draws = tff.federated_eval(drawn, tff.CLIENTS)
+    return tff.federated_max(draws), tff.federated_min(draws)
+
+  largest, least = spread(scalars([1.0] * 5))
+  return largest > least
+
+
+@case
 def an_empty_structure():
   @federated(tff.FederatedType(tff.StructType([]), tff.CLIENTS), INT)
   def sums(x, y):
