@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.refusals import rejected
 from tff_fair import methods
 from tff_fair.experiments import FieldError, RunSpec, combinations
 
@@ -11,9 +12,8 @@ def test_decays_of_the_other_kind_have_no_upper_bound():
     name = f"{side}_learning_rate_decay"
     kind = {f"{name}_kind": "inverse_time"}
     assert getattr(RunSpec(**{name: 5}, **kind), name) == 5.0
-    with pytest.raises(FieldError) as raised:
+    with rejected(name):
       RunSpec(**{name: -0.5}, **kind)
-    assert raised.value.field == name
 
 
 def test_a_bias_is_not_negative_and_a_scaling_may_be():
@@ -32,9 +32,8 @@ def test_a_bias_is_not_negative_and_a_scaling_may_be():
   ],
 )
 def test_noise_needs_cohorts_of_one_size_that_weigh_alike(field, values):
-  with pytest.raises(FieldError) as raised:
+  with rejected(field):
     RunSpec(dp_noise=1.0, dp_clip=0.5, **values)
-  assert raised.value.field == field
   spec = RunSpec(dp_noise=1.0, dp_clip=0.5, client_weighting="uniform")
   assert (spec.dp_noise, spec.dp_clip) == (1.0, 0.5)
 
@@ -50,9 +49,8 @@ def test_noise_needs_cohorts_of_one_size_that_weigh_alike(field, values):
   ],
 )
 def test_local_work_that_does_not_go_together(values, field):
-  with pytest.raises(FieldError) as caught:
+  with rejected(field):
     RunSpec(**values)
-  assert caught.value.field == field
   # A method's own term may be left out.
   RunSpec(algorithm="fedprox", hparams={"mu": 0.0}, proximal_mu=0.1)
   RunSpec(local_steps=(3, 5), local_epochs=1)
@@ -80,9 +78,8 @@ def test_the_learning_rate_of_the_server_is_that_of_its_step(algorithm):
     ({"hparams": {"learning_rate": 0.5}}, "server_learning_rate"),
     ({"server_optimizer": "sgd"}, "server_optimizer"),
   ):
-    with pytest.raises(FieldError) as found:
+    with rejected(field):
       spec.replace(**changes)
-    assert found.value.field == field
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import tensorflow_federated as tff
 
 from tests import small_problem
 from tests.refusals import rejected
-from tff_fair import algorithms, declared, privacy
+from tff_fair import algorithms, privacy
 
 ADAFACTOR = tff.learning.optimizers.build_adafactor(0.1)
 
@@ -98,12 +98,10 @@ def test_personal_models_in_the_clear_go_with_nothing_that_hides(
     ("fedavg", {"personal_lam": 0.0}),
     ("fedavg", {"keeps_optimizer_state": True}),
   ):
-    with pytest.raises(declared.FieldError) as raised:
+    with rejected(option):
       build(name, **kept, **options)
-    assert raised.value.field == option
 
 
 def test_ditto_has_its_pull_already():
-  with pytest.raises(declared.FieldError) as raised:
+  with rejected("personal_lam"):
     build("ditto", personal_lam=0.1)
-  assert raised.value.field == "personal_lam"

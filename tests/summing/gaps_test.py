@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from tests import reference
+from tests.refusals import rejected
 from tests.summing import rounds
-from tff_fair import aggregators, declared
+from tff_fair import aggregators
 
 RULES = {
   "vred": (aggregators.VRedFactory, reference.vred, {"beta": 0.3}),
@@ -85,13 +86,11 @@ def test_a_client_without_a_reference_ends_the_round():
   "factory", [aggregators.QFedAvgFactory, aggregators.FedAvgFactory]
 )
 def test_rules_that_need_losses_above_0_refuse(factory):
-  with pytest.raises(declared.FieldError) as error:
+  with rejected("loss_reference"):
     factory(loss_reference={0: 1.0})
-  assert error.value.field == "loss_reference"
 
 
 @pytest.mark.parametrize("given", [{}, {0: np.nan}, {0: "a"}])
 def test_references_that_cannot_be_used(given):
-  with pytest.raises(declared.FieldError) as error:
+  with rejected("loss_reference"):
     aggregators.VRedFactory(loss_reference=given)
-  assert error.value.field == "loss_reference"

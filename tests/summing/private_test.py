@@ -5,8 +5,9 @@ import pytest
 import tensorflow as tf
 import tensorflow_federated as tff
 
+from tests.refusals import rejected
 from tests.summing import rounds
-from tff_fair import aggregators, declared, privacy, runtime
+from tff_fair import aggregators, privacy, runtime
 from tff_fair.methods import fedavg
 
 CLIP = 0.1
@@ -136,10 +137,8 @@ def test_there_is_a_step_without_clients():
 )
 def test_coefficients_that_depend_on_others_are_refused(name):
   hparams = {"num_clients": 5} if name == "AflFactory" else {}
-  with pytest.raises(declared.FieldError) as raised:
+  with rejected("dp"):
     create(name, **hparams)
-  assert raised.value.field == "dp"
-  assert "\n" not in str(raised.value)
 
 
 @pytest.mark.parametrize(
@@ -154,7 +153,5 @@ def test_coefficients_that_depend_on_others_are_refused(name):
 def test_what_would_void_the_noise_is_refused(options, option):
   rule = fedavg.FedAvgRule()
   options = {"client_weighting": "uniform", **options}
-  with pytest.raises(declared.FieldError) as raised:
+  with rejected(option):
     aggregators.RuleFactory(rule, dp=privacy.dp(1.0, SIZE, CLIP), **options)
-  assert raised.value.field == option
-  assert "\n" not in str(raised.value)

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from tests.refusals import rejected
 from tff_fair import experiments, metrics
 from tff_fair.experiments.auditing import audit
 
@@ -145,12 +146,10 @@ def test_a_long_list_of_clients_is_cut_on_the_page_alone(tmp_path):
   ],
 )
 def test_arguments_that_do_not_go_together(arguments, field):
-  with pytest.raises(experiments.FieldError) as raised:
+  with rejected(field):
     experiments.audit(**arguments)
-  assert raised.value.field == field
 
 
 def test_one_client_has_no_spread(tmp_path):
-  with pytest.raises(experiments.FieldError) as raised:
+  with rejected("results"):
     experiments.audit(results=results(tmp_path, UNEQUAL[:1]))
-  assert raised.value.field == "results"

@@ -37,9 +37,8 @@ def test_the_size_of_cohorts(changes, num_clients, clients_per_round):
   ],
 )
 def test_cohorts_that_the_task_does_not_have(changes):
-  with pytest.raises(FieldError) as raised:
+  with rejected("clients_per_round"):
     resolving.clients_per_round(SPEC.replace(**changes), 6)
-  assert raised.value.field == "clients_per_round"
 
 
 def test_the_evaluated_clients():
@@ -49,9 +48,8 @@ def test_the_evaluated_clients():
   found = resolving.evaluated(some, first).tolist()
   assert len(set(found)) == 5
   assert found[0] == 0  # It takes no part.
-  with pytest.raises(FieldError) as raised:
+  with rejected("evaluation_clients"):
     resolving.evaluated(some, first[:4])
-  assert raised.value.field == "evaluation_clients"
 
 
 def test_attackers_are_drawn_and_the_evaluated_are_not_all_of_them():
@@ -85,9 +83,8 @@ def test_the_way_to_sum(changes, aggregation):
 
 def test_a_method_that_cannot_sum_so():
   spec = RunSpec(algorithm="fedmgda_plus", aggregation="streaming")
-  with pytest.raises(FieldError) as raised:
+  with rejected("aggregation"):
     resolving.aggregation(spec)
-  assert raised.value.field == "aggregation"
 
 
 def test_a_threshold_needs_two_classes():
@@ -102,6 +99,5 @@ def test_a_threshold_needs_two_classes():
 def test_a_method_that_needs_accuracies_needs_classes():
   task = types.SimpleNamespace(name="prices", num_classes=None)
   resolving.check(SPEC, task)
-  with pytest.raises(FieldError) as raised:
+  with rejected("algorithm"):
     resolving.check(RunSpec(algorithm="fedfa"), task)
-  assert raised.value.field == "algorithm"

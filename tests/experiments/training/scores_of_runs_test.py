@@ -10,8 +10,8 @@ from sklearn import metrics as sklearn_metrics
 
 import tasks
 from tasks import cuts, models
+from tests.refusals import rejected
 from tff_fair import experiments
-from tff_fair.declared import FieldError
 from tff_fair.experiments import RunSpec
 from tff_fair.experiments.exporting import card_fairness
 from tff_fair.experiments.runs import fairness_table
@@ -247,9 +247,8 @@ def test_the_threshold_is_of_the_last_model_alone(run, tmp_path, monkeypatch):
   [("score", "rmse"), ("measures", "auc,mae"), ("score_class", "dead")],
 )
 def test_scores_of_other_labels_are_refused(task, field, value):
-  with pytest.raises(FieldError) as error:
+  with rejected(field):
     scoring.of_task(task, RunSpec(task="digits", **{field: value}))
-  assert error.value.field == field
 
 
 @pytest.mark.parametrize(("given", "place"), [("ill", 1), ("0", 0)])
@@ -270,9 +269,8 @@ def test_accuracy_alone_needs_no_sums(task):
 def test_measures_are_names_once_each():
   assert RunSpec(task="digits", measures=["auc", "f1"]).measures == "auc,f1"
   for wrong in ("auc,auc", "aucc", "auc, f1", "auc,"):
-    with pytest.raises(FieldError) as error:
+    with rejected("measures"):
       RunSpec(task="digits", measures=wrong)
-    assert error.value.field == "measures"
 
 
 def test_clients_have_their_gain_from_joining(task, run):
@@ -385,6 +383,5 @@ def test_a_rule_gets_the_gap_to_the_client_alone(task, tmp_path, monkeypatch):
 
 def test_other_methods_refuse_gaps(task):
   spec = RunSpec(task="digits", algorithm="qfedavg", loss_reference="local")
-  with pytest.raises(FieldError) as error:
+  with rejected("loss_reference"):
     resolving.check(spec, task)
-  assert error.value.field == "loss_reference"

@@ -125,12 +125,10 @@ def test_a_run_that_needs_examples_in_this_program_is_refused(
   written, tmp_path
 ):
   spec = SPEC.replace(local_baseline=True)
-  with pytest.raises(FieldError) as raised:
+  with rejected("worker_data", "local_baseline"):
     experiments.run(
       spec, tmp_path / "run", progress=False, worker_data=written.folder
     )
-  assert raised.value.field == "worker_data"
-  assert "local_baseline" in raised.value.problem
 
 
 def damage_nothing(data):
@@ -255,10 +253,8 @@ def test_a_wrong_label_is_named_with_its_place(copied, tmp_path, is_remote):
   ],
 )
 def test_another_task_is_refused(written, change, name):
-  with pytest.raises(FieldError) as caught:
+  with rejected("worker_data", name):
     task_loading.load(SPEC.replace(**change), written)
-  assert caught.value.field == "worker_data"
-  assert name in caught.value.problem
 
 
 def test_files_have_the_noisy_labels(tmp_path):
