@@ -132,8 +132,8 @@ def test_clients_see_whether_joining_is_worth_it(tmp_path):
     for table in section.iter("table")
   )
   shown = dict(zip(methods[0], methods[1], strict=True))
-  assert shown["Gain"] == "3.0"
-  assert shown["Cannot be told"] == "3.0"
+  assert shown["Gain"] == "3"
+  assert shown["Cannot be told"] == "3"
   assert shown["Mean gain"] == "+4.00"
   assert len(clients) == 1 + 6
   assert clients[1][4:] == ["−2.00", "−7.00 to 3.00", "1"]

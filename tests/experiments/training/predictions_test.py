@@ -72,7 +72,7 @@ def test_counts_are_those_of_the_model(run):
       ], client
 
 
-def test_gaps_are_in_summary_clients_card_and_page(run):
+def test_gaps_are_in_summary_clients_card_and_page(run, tmp_path):
   table = pd.read_csv(run.path / "groups.csv")
   sums = table.groupby("group")[["examples", "hits"]].sum()
   shares = sums["hits"] / sums["examples"]
@@ -90,6 +90,10 @@ def test_gaps_are_in_summary_clients_card_and_page(run):
   assert textwrap.fill(sentence, 80, break_on_hyphens=False) in (
     fairness_table.describe(run.summary)
   )
+  experiments.export(run, tmp_path / "model.keras")
+  card = (tmp_path / "model_card.md").read_text()
+  assert sentence in card
+  assert "groups of people" not in card
   (task,) = methods.arrange([run])
   (section,) = group_section.build(task)
   page = str(section.markup(task))

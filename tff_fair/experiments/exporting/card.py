@@ -230,8 +230,10 @@ def _limits(subject: Subject) -> list[str]:
     *found,
     f"It is one run with the seed {run.seeds}. Another seed gives another "
     "model and other numbers.",
-    "Fair means here that clients fare alike. The numbers say nothing about "
-    "groups of people within a client.",
+    "Fair means here that clients fare alike."
+    if group_fairness.KEY in summary
+    else "Fair means here that clients fare alike. The numbers say nothing "
+    "about groups of people within a client.",
     _privacy(run),
   ]
 

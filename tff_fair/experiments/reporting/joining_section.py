@@ -64,7 +64,7 @@ def _of_methods(task: TaskRuns, methods: list[MethodRuns]) -> Markup:
       title="Least gain", higher_is_better=True, is_signed=True
     ),
     **{
-      name: Measure(title, name == "gaining", 1.0, 1)
+      name: Measure(title, name == "gaining", 1.0, int(task.has_seeds))
       for name, title in _NUMBERS.items()
     },
   }
