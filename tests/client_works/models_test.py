@@ -2,6 +2,7 @@
 
 import collections
 import functools
+import itertools
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tests import reference, small_problem
+from tests.cases import one_of_each
 from tests.client_works import local_work
 from tff_fair import client_dataset, client_works, evaluation
 
@@ -194,8 +196,13 @@ def stock_metrics(model):
   return output.metrics["client_work"]["train"]
 
 
-@pytest.mark.parametrize("loss_at", ["before", "training", "after"])
-@pytest.mark.parametrize("model", local_work.MODELS)
+@pytest.mark.parametrize(
+  ("model", "loss_at"),
+  one_of_each(
+    itertools.product(local_work.MODELS, ("before", "training", "after")),
+    lambda case: case if case[1] == "before" else case[1],
+  ),
+)
 def test_metrics_are_those_of_stock_training(model, loss_at):
   # The passes that take the losses leave no trace in them.
   process = local_work.build(model, loss_at=loss_at, local_epochs=EPOCHS)

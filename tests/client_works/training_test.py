@@ -8,6 +8,7 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tests import reference, small_problem
+from tests.cases import one_of_each
 from tests.client_works import local_work
 from tff_fair import client_dataset, client_works, types
 
@@ -29,7 +30,7 @@ def elements(client_id, *sizes):
   )
 
 
-@pytest.mark.parametrize("epochs", [1, 3])
+@pytest.mark.parametrize("epochs", one_of_each([3, 1]))
 @pytest.mark.parametrize("batch_size", [small_problem.BATCH_SIZE, None])
 @models
 def test_updates_and_signals_are_those_of_numpy(model, batch_size, epochs):
