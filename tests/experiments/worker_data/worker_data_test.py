@@ -1,6 +1,7 @@
 """Tests of clients' data in files that lie at the workers."""
 
 import contextlib
+import dataclasses
 import functools
 import hashlib
 import json
@@ -12,6 +13,7 @@ import numpy as np
 import pytest
 
 import tasks
+from tasks import notices
 from tests.refusals import rejected
 from tff_fair import experiments, runtime
 from tff_fair.experiments import FieldError
@@ -357,6 +359,15 @@ def test_a_failure_leaves_no_folder(tmp_path):
   with pytest.raises(tasks.DataError, match="damaged"):
     folder_writing.write(task, SPEC, tmp_path / "new", on_progress=interrupt)
   assert list(tmp_path.iterdir()) == []
+
+
+def test_groups_are_left_out_in_a_line(tmp_path):
+  task = task_loading.load(SPEC)
+  test = dataclasses.replace(task.test, groups=lambda _: np.zeros(1, int))
+  with pytest.warns(notices.Notice, match="groups"):
+    folder_writing.write(
+      dataclasses.replace(task, test=test), SPEC, tmp_path / "folder"
+    )
 
 
 def test_variances_of_labels_are_known(tmp_path):

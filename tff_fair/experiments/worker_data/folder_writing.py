@@ -12,6 +12,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 import tasks
+from tasks import notices
 from tasks.formats import client_names, files, parsing
 from tasks.models import described
 from tff_fair.experiments.spec import RunSpec
@@ -59,6 +60,10 @@ def write(
       path,
       f"the examples of {task.name} are {task.element_spec}; only numbers of "
       "shapes that are known can be read by place.",
+    )
+  if task.test.groups is not None:
+    notices.notify(
+      f"{path}: leaves out the groups of {task.name}; runs on it have none."
     )
   try:
     path.parent.mkdir(parents=True, exist_ok=True)
