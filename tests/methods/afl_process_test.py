@@ -141,11 +141,6 @@ def test_the_population_must_be_known():
     )
 
 
-def test_the_choice_to_average_is_a_boolean():
-  with pytest.raises(TypeError, match=r"average_model .*str"):
-    build(average_model="yes")
-
-
 @pytest.mark.parametrize("aggregation", ["two_phase", "stacked"])
 def test_a_client_out_of_range_is_named(aggregation):
   process = build(num_clients=10, aggregation=aggregation)

@@ -60,26 +60,3 @@ def test_is_fedavg_with_adam_at_the_server(hparams):
 def test_another_server_optimizer_is_refused(name):
   with rejected("server_optimizer"):
     build(name, server_optimizer=tff.learning.optimizers.build_yogi(0.1))
-
-
-@pytest.mark.parametrize("name", ["fedadam", "adafedadam"])
-@pytest.mark.parametrize(
-  ("hparams", "error"),
-  [
-    ({"learning_rate": -0.1}, ValueError),
-    ({"learning_rate": 0.0}, ValueError),
-    ({"learning_rate": float("nan")}, ValueError),
-    ({"learning_rate": "0.1"}, TypeError),
-    ({"beta1": -0.1}, ValueError),
-    # The correction for the start divides by zero: no step would be finite.
-    ({"beta1": 1.0}, ValueError),
-    ({"beta2": 1.0}, ValueError),
-    ({"beta2": float("nan")}, ValueError),
-    ({"epsilon": 0.0}, ValueError),
-  ],
-  ids=str,
-)
-def test_bad_settings_are_named(name, hparams, error):
-  # Tested as one: both steps promise the same ranges.
-  with pytest.raises(error, match=next(iter(hparams))):
-    build(name, **hparams)

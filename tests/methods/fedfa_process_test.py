@@ -125,13 +125,3 @@ def test_optimizers_that_are_not_plain_sgd_are_refused(place, name):
   facts = "build_sgdm(learning_rate)", f"{place}_momentum"
   with rejected(f"{place}_optimizer", *facts):
     build(**options)
-
-
-@pytest.mark.parametrize("place", ["client", "server"])
-@pytest.mark.parametrize(
-  ("value", "error"),
-  [(1.0, ValueError), (-0.1, ValueError), ("0.9", TypeError)],
-)
-def test_bad_momenta_are_named(place, value, error):
-  with pytest.raises(error, match=f"{place}_momentum"):
-    build(**{f"{place}_momentum": value})

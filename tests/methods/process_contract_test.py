@@ -13,9 +13,10 @@ import tensorflow_federated as tff
 
 from tests import reference, shared_parts, small_problem
 from tests.cases import one_of_each
+from tests.methods.settings import wrong_values
 from tests.refusals import rejected
 from tests.runtime.one_graph import ways
-from tff_fair import algorithms, runtime, types
+from tff_fair import algorithms, declared, runtime, types
 
 NAMES = algorithms.names()
 # What a method needs for secure sums; no loss here is larger.
@@ -447,6 +448,22 @@ def test_hparams_are_read_and_set(name):
     small_problem.flat_weights(process.next(still, data).state),
     small_problem.flat_weights(state),
   )
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_wrong_hyperparameters_are_named(name):
+  for field in algorithms.hyperparameters(name).values():
+    for value, error in wrong_values(field):
+      with pytest.raises((TypeError, declared.FieldError)) as raised:
+        algorithms.build(
+          name,
+          small_problem.functional_model(),
+          client_optimizer=small_problem.optimizer(),
+          num_clients=POPULATION,
+          hparams={field.name: value},
+        )
+      assert type(raised.value) is error, (field.name, value)
+      assert field.name in str(raised.value)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -105,21 +105,3 @@ def test_clients_take_steps_along_it(m):
     small_problem.flat_weights(state), theta, atol=1e-5
   )
   assert len(branches) == (2 if m in (1.2, 1.5) else 1)
-
-
-@pytest.mark.parametrize(
-  ("m", "error"),
-  [
-    (0, ValueError),
-    (-5.0, ValueError),
-    (float("inf"), ValueError),
-    ("5", TypeError),
-  ],
-)
-def test_bad_baselines_are_named(m, error):
-  with pytest.raises(error, match=r"^(m=|Expected m )"):
-    algorithms.build_propfair(
-      small_problem.functional_model(),
-      client_optimizer=small_problem.optimizer(),
-      m=m,
-    )

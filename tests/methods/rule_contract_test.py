@@ -5,7 +5,6 @@ import importlib
 import inspect
 import itertools
 import pkgutil
-import typing
 
 import numpy as np
 import pytest
@@ -19,6 +18,7 @@ from tests.methods.settings import (
   RULE_CLASSES,
   every_rule,
   rules_of,
+  wrong_values,
 )
 from tff_fair import declared, methods, types
 from tff_fair.methods import fedfv, fedmdfg
@@ -347,31 +347,6 @@ def name_of_missing_reference(rule):
   except declared.FieldError as error:
     return error.field
   return None
-
-
-def wrong_values(field):
-  """Yields values that a declared field must refuse, with the error of each."""
-  kinds = typing.get_args(field.annotation)
-  if type(None) not in kinds:
-    yield None, declared.FieldError if field.choices else TypeError
-  if field.choices:
-    yield "unknown", declared.FieldError
-  elif field.annotation is bool:
-    yield from ((1, TypeError), ("true", TypeError))
-  else:
-    yield from (("1", TypeError), (True, TypeError), ([1], TypeError))
-    if int in (field.annotation, *kinds):
-      yield 1.5, TypeError
-    else:
-      yield from ((value, declared.FieldError) for value in (np.nan, np.inf))
-    for bound, excluded, step in (
-      (field.minimum, field.exclude_minimum, -1),
-      (field.maximum, field.exclude_maximum, 1),
-    ):
-      if np.isfinite(bound):
-        yield bound + step, declared.FieldError
-        if excluded:
-          yield bound, declared.FieldError
 
 
 @every_rule

@@ -1,6 +1,8 @@
 """Every rule, with hyperparameters that tell, and cohorts that are hard."""
 
 import math
+import typing
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -87,6 +89,33 @@ def rules_of(name: str) -> list[types.Rule]:
       for setting in ({}, *ends, *EXTRA.get(name, []))
     )
   )
+
+
+def wrong_values(
+  field: declared.Declared,
+) -> Iterator[tuple[Any, type[Exception]]]:
+  """Yields values that a declared field must refuse, with the error of each."""
+  kinds = typing.get_args(field.annotation)
+  if type(None) not in kinds:
+    yield None, declared.FieldError if field.choices else TypeError
+  if field.choices:
+    yield "unknown", declared.FieldError
+  elif field.annotation is bool:
+    yield from ((1, TypeError), ("true", TypeError))
+  else:
+    yield from (("1", TypeError), (True, TypeError), ([1], TypeError))
+    if int in (field.annotation, *kinds):
+      yield 1.5, TypeError
+    else:
+      yield from ((value, declared.FieldError) for value in (np.nan, np.inf))
+    for bound, excluded, step in (
+      (field.minimum, field.exclude_minimum, -1),
+      (field.maximum, field.exclude_maximum, 1),
+    ):
+      if np.isfinite(bound):
+        yield bound + step, declared.FieldError
+        if excluded:
+          yield bound, declared.FieldError
 
 
 every_rule = pytest.mark.parametrize("name", RULE_CLASSES)

@@ -74,12 +74,6 @@ def test_two_proximal_terms_are_one_too_many(name, hparams):
     build(name, hparams=hparams, proximal_mu=0.5)
 
 
-@pytest.mark.parametrize("name", ["fedprox", "fedmgda_plus"])
-def test_a_negative_mu_is_named(name):
-  with rejected("mu", value=-1):
-    build(name, hparams={"mu": -1})
-
-
 @pytest.mark.parametrize(
   ("options", "option"),
   [
