@@ -362,7 +362,7 @@ def test_wrong_settings_are_named(name):
         RULE_CLASSES[name](**{**required, field.name: value})
       assert type(raised.value) is error, (field.name, value)
       assert field.name in str(raised.value)
-      if error is declared.FieldError:
+      if isinstance(raised.value, declared.FieldError):
         assert raised.value.field == field.name
         assert raised.value.value is value
 
