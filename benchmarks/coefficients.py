@@ -8,7 +8,6 @@ FedAvg round of the CNN over 10 clients x 100 examples.
   python -m benchmarks.coefficients
 """
 
-import collections
 from typing import Any
 
 import numpy as np
@@ -83,17 +82,14 @@ def main() -> None:
     return kernels.inner_products([rows], [remembered])
 
   seconds = measure.time_in_turns(
-    collections.OrderedDict(
-      [
-        (
-          "FedAvg round, CNN",
-          workload.rounds(process, workload.client_data(model, _CLIENTS, 100)),
-        ),
-        ("FedMGDA+, program, m = 100", lambda: program(gram).numpy()),
-        ("FedFV, rule, tau = 10", _fedfv_rule()),
-        ("FedFV, inner products", lambda: new_products().numpy()),
-      ]
-    ),
+    {
+      "FedAvg round, CNN": workload.rounds(
+        process, workload.client_data(model, _CLIENTS, 100)
+      ),
+      "FedMGDA+, program, m = 100": lambda: program(gram).numpy(),
+      "FedFV, rule, tau = 10": _fedfv_rule(),
+      "FedFV, inner products": lambda: new_products().numpy(),
+    },
     repetitions=_REPETITIONS.value,
   )
   print(measure.ratio_table(seconds, "FedAvg round, CNN"))

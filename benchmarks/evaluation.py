@@ -6,7 +6,6 @@ tensors already, and gets loss and accuracy back.
   python -m benchmarks.evaluation [--clients=500] [--examples=100]
 """
 
-import collections
 from collections.abc import Callable
 from typing import Any
 
@@ -51,15 +50,12 @@ def main() -> None:
   weights = tff.learning.models.ModelWeights(*model.initial_weights)
   data = workload.client_data(model, *size)
   seconds = measure.time_in_turns(
-    collections.OrderedDict(
-      [
-        (
-          "plain TensorFlow",
-          _plain_tensorflow(model, workload.client_arrays(model, *size)),
-        ),
-        ("tff_fair", lambda: evaluate(weights, data)),
-      ]
-    ),
+    {
+      "plain TensorFlow": _plain_tensorflow(
+        model, workload.client_arrays(model, *size)
+      ),
+      "tff_fair": lambda: evaluate(weights, data),
+    },
     repetitions=_REPETITIONS.value,
   )
   print(measure.ratio_table(seconds, "plain TensorFlow"))

@@ -5,7 +5,6 @@ The tasks' models in TFF's two forms, with the same metrics; the same clients.
   python -m benchmarks.model_kinds [--model=mlp] [--repetitions=20]
 """
 
-import collections
 from typing import Any
 
 import numpy as np
@@ -77,21 +76,17 @@ def main() -> None:
   tff_fair.runtime.use_local()
   clients = _text_clients if _MODEL.value == "tags" else _image_clients
   functional, keras, data = clients()
-  kinds = [("FunctionalModel", functional), ("Keras", keras)]
-  calls = collections.OrderedDict(
-    (
-      name,
-      workload.rounds(
-        tff_fair.algorithms.build_fedavg(
-          model,
-          client_optimizer=tff.learning.optimizers.build_sgdm(0.05),
-          batch_size=20,
-        ),
-        data,
+  calls = {
+    name: workload.rounds(
+      tff_fair.algorithms.build_fedavg(
+        model,
+        client_optimizer=tff.learning.optimizers.build_sgdm(0.05),
+        batch_size=20,
       ),
+      data,
     )
-    for name, model in kinds
-  )
+    for name, model in (("FunctionalModel", functional), ("Keras", keras))
+  }
   seconds = measure.time_in_turns(calls, repetitions=_REPETITIONS.value)
   print(measure.ratio_table(seconds, "FunctionalModel"))
 

@@ -40,7 +40,6 @@ class Shown(NamedTuple):
     column: Its column in the table of evaluations, if it has one.
     measure: The measure.
     sign: Follows its numbers.
-    tail: Percent of the clients that it is about; None for all of them.
     is_folded: Whether its chart folds.
   """
 
@@ -49,14 +48,12 @@ class Shown(NamedTuple):
   column: str
   measure: Measure
   sign: str
-  tail: int | None
   is_folded: bool
 
 
 # A measure's curve for each method that has one, by the method's number.
 Curves = Mapping[Shown, Mapping[int, Curve]]
 
-_TAILS = {"worst_10": 10, "best_10": 10, "worst_20": 20, "worst_30": 30}
 _FOLDED = ("worst_20", "worst_30", "error_relative_std")
 
 
@@ -82,7 +79,6 @@ def _shown_of(score: Score) -> list[Shown]:
       measures.evaluation_column(name, score),
       measure,
       of_beside.get(name, score).sign if measure.scale > 1 else "",
-      _TAILS.get(name),
       name in _FOLDED,
     )
     for name, measure in measures.of(score).items()
@@ -291,9 +287,7 @@ def _figure(
     y_unit=shown.sign,
     decimals=shown.measure.digits,
   )
-  tail = (
-    f": {final_measures.tail_clients(task, shown.tail)}" if shown.tail else ""
-  )
+  tail = final_measures.tail_text(task, shown.name)
   unit_shown = " (%)" if shown.sign else ""
   return section.figure(chart, f"{shown.title}{tail}{unit_shown}")
 

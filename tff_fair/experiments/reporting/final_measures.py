@@ -142,3 +142,11 @@ def tail_clients(task: TaskRuns, percent: int) -> str:
     return f"{min(sizes):,} to {max(sizes):,} clients"
   (count,) = counts
   return f"{tail_size(percent, count):,} of {count:,} clients"
+
+
+def tail_text(task: TaskRuns, name: str) -> str:
+  """Returns ": 2 of 20 clients" for a tail, as "worst_10"; else nothing."""
+  end, _, percent = name.partition("_")
+  if end not in ("worst", "best"):
+    return ""
+  return f": {tail_clients(task, int(percent))}"

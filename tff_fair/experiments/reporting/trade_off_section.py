@@ -117,12 +117,7 @@ def _bars(
       for n, (method, value) in enumerate(shown)
     ],
   )
-  percent = name.removeprefix("worst_")
-  tail = (
-    f": {final_measures.tail_clients(task, int(percent))}"
-    if percent != name
-    else ""
-  )
+  tail = final_measures.tail_text(task, name)
   return section.figure(chart, f"{measure.title}{tail}{score.in_brackets}")
 
 
