@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 from absl import app
 
+_WARM_UP = 2  # How often each call is made before it is timed.
+
 
 def run(main: Callable[[], object]) -> None:
   """Runs a program that takes flags alone, and ends."""
@@ -25,24 +27,22 @@ def time_in_turns(
   calls: Mapping[str, Callable[[], object]],
   *,
   repetitions: int,
-  warm_up: int = 2,
 ) -> dict[str, list[float]]:
   """Times each call several times, all of them once per turn.
 
   Args:
     calls: What to time, by name.
     repetitions: How often each is timed.
-    warm_up: How often each is called before.
 
   Returns:
     The seconds of each repetition, by name.
   """
   seconds: dict[str, list[float]] = {name: [] for name in calls}
-  for repetition in range(warm_up + repetitions):
+  for repetition in range(-_WARM_UP, repetitions):
     for name, call in calls.items():
       start = time.perf_counter()
       call()
-      if repetition >= warm_up:
+      if repetition >= 0:
         seconds[name].append(time.perf_counter() - start)
   return seconds
 

@@ -91,14 +91,14 @@ _OVERWRITE = flags.DEFINE_boolean(
 def main() -> None:
   """Audits as the flags say."""
   folder, overwrite = _path(_OUTPUT_DIR), _OVERWRITE.value
-  with command_line.folder_named("output_dir"):
+  with command_line.output_dir_named():
     check_folder(folder, overwrite=overwrite)
   arguments = _arguments()
   if "results" not in arguments:
     progress.say_on_screen("Loading TensorFlow ...")
   found = audit(**arguments)
   print(found.describe())
-  with command_line.folder_named("output_dir"):
+  with command_line.output_dir_named():
     path = found.write(folder, overwrite=overwrite)
   progress.say(f"{path}: written, with a table of the clients beside it.")
 

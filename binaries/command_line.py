@@ -164,12 +164,12 @@ def line(
 
 
 @contextlib.contextmanager
-def folder_named(flag: str) -> Iterator[None]:
-  """Names the flag of a folder, whose errors begin with its path."""
+def output_dir_named() -> Iterator[None]:
+  """Names the flag --output_dir in errors, which begin with the folder."""
   try:
     yield
   except RunError as error:
-    raise UsageError(f"--{flag}={error}") from error
+    raise UsageError(f"--output_dir={error}") from error
 
 
 def folder(
@@ -216,19 +216,17 @@ def path(flag: str, text: str) -> pathlib.Path:
   return found
 
 
-def new_file(
-  flag: str,
+def new_output(
   text: str,
   *,
   overwrite: bool,
   endings: Sequence[str] = (),
   makes_folder: bool = False,
 ) -> pathlib.Path:
-  """Returns the file to write that a flag names.
+  """Returns the file to write that --output names.
 
   Args:
-    flag: The flag.
-    text: Its value.
+    text: The value of the flag.
     overwrite: Whether a file that is there already may be replaced.
     endings: The valid endings of its name; none means any.
     makes_folder: Whether its folder is made if need be.
@@ -237,26 +235,26 @@ def new_file(
     UsageError: If it cannot be written.
   """
   if not text:
-    raise UsageError(f"--{flag}: is empty; name the file to write.")
-  found = path(flag, text)
+    raise UsageError("--output: is empty; name the file to write.")
+  found = path("output", text)
   if endings and found.suffix not in endings:
     raise UsageError(
-      f"--{flag}={found}: expected a name that ends in {', '.join(endings)}."
+      f"--output={found}: expected a name that ends in {', '.join(endings)}."
     )
   if found.is_dir():
-    raise UsageError(f"--{flag}={found}: is a folder; name a file in it.")
+    raise UsageError(f"--output={found}: is a folder; name a file in it.")
   try:
     files.check_regular(found)
   except OSError as error:
-    raise UsageError(f"--{flag}={error}") from error
+    raise UsageError(f"--output={error}") from error
   if os.path.lexists(found) and not overwrite:
     raise UsageError(
-      f"--{flag}={found}: exists already; name another file, or give "
+      f"--output={found}: exists already; name another file, or give "
       "--overwrite."
     )
   if not makes_folder and not found.parent.is_dir():
     raise UsageError(
-      f"--{flag}={found}: there is no folder {found.parent}; make it first."
+      f"--output={found}: there is no folder {found.parent}; make it first."
     )
   return found
 

@@ -119,9 +119,7 @@ _OVERWRITE = flags.DEFINE_boolean(
 def main(*words: str) -> None:
   """Shows and writes the tables that the flags ask for."""
   outputs = [
-    command_line.new_file(
-      "output", text, overwrite=_OVERWRITE.value, endings=_ENDINGS
-    )
+    command_line.new_output(text, overwrite=_OVERWRITE.value, endings=_ENDINGS)
     for text in _OUTPUT.value
   ]
   runs = [*words, *_RUNS.value]

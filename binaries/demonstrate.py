@@ -44,8 +44,7 @@ def main(*names: str) -> None:
     )
   path = None
   if _OUTPUT.value is not None:
-    path = command_line.new_file(
-      "output",
+    path = command_line.new_output(
       _OUTPUT.value,
       overwrite=_OVERWRITE.value,
       endings=_ENDINGS,

@@ -66,8 +66,8 @@ def main(*folders: str) -> None:
     raise UsageError(
       "RUNS: are missing; name folders of runs, or folders above them."
     )
-  path = command_line.new_file(
-    "output", _OUTPUT.value, overwrite=_OVERWRITE.value, makes_folder=True
+  path = command_line.new_output(
+    _OUTPUT.value, overwrite=_OVERWRITE.value, makes_folder=True
   )
   settings = {
     "title": _TITLE.value,

@@ -39,7 +39,7 @@ def main() -> None:
     _search(sweep, settings, runner)
     return
   planned = plan.expand(sweep)
-  with command_line.folder_named("output_dir"):
+  with command_line.output_dir_named():
     states = runner.states(planned)
     if sweep_flags.DRY_RUN.value:
       _show(runner, planned, states)
@@ -52,7 +52,7 @@ def main() -> None:
 
 def _search(sweep: Sweep, settings: SearchSettings, runner: Runner) -> None:
   studies = study.of_sweep(sweep)
-  with command_line.folder_named("output_dir"):
+  with command_line.output_dir_named():
     searcher = Searcher(studies, settings, runner)
     if sweep_flags.DRY_RUN.value:
       for one in studies:

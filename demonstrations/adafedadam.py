@@ -189,10 +189,7 @@ def n_accadam_theorem_1() -> Demonstration:
     f"Logistic regression, 200 examples, {_NUM_STEPS} steps of the largest "
     "rate the theorem allows, full batches.",
     checks,
-    _drawing(
-      {f"N = {n}": path for n, path in paths.items()},
-      "||grad F||^2",
-    ),
+    _drawing({f"N = {n}": path for n, path in paths.items()}),
   )
 
 
@@ -234,13 +231,11 @@ def adafedadam_theorem_2() -> Demonstration:
     "Logistic regression, three clients with the same 200 examples, "
     f"{_NUM_STEPS} steps of the largest rate the theorem allows.",
     checks,
-    _drawing(paths, "||grad F||^2"),
+    _drawing(paths),
   )
 
 
-def _drawing(
-  paths: dict[str, _Path], label: str
-) -> typing.Callable[["Figure"], None]:
+def _drawing(paths: dict[str, _Path]) -> typing.Callable[["Figure"], None]:
   def draw(figure: "Figure") -> None:
     axes = figure.subplots()
     for (name, path), color in zip(
@@ -249,7 +244,7 @@ def _drawing(
       strict=False,
     ):
       axes.semilogy(path.squared_norm, color=color, label=name)
-    axes.set(xlabel="step", ylabel=label)
+    axes.set(xlabel="step", ylabel="||grad F||^2")
     axes.legend()
 
   return draw

@@ -44,11 +44,13 @@ def test_noise_needs_cohorts_of_one_size_that_weigh_alike(field, values):
     ({"local_steps": 5, "local_epochs": 2}, "local_steps"),
     ({"algorithm": "fedprox", "proximal_mu": 0.1}, "proximal_mu"),
     ({"tape": True, "loss_reference": "local"}, "tape"),
+    ({"join_round": "0.5:11", "total_rounds": 10}, "join_round"),
+    ({"join_round": "0.5:3", "dp_noise": 1.0, "dp_clip": 0.5}, "join_round"),
     ({"proximal_mu": -1.0}, "proximal_mu"),
     ({"local_steps": "0-3"}, "local_steps"),
   ],
 )
-def test_local_work_that_does_not_go_together(values, field):
+def test_settings_that_do_not_go_together(values, field):
   with rejected(field):
     RunSpec(**values)
   # A method's own term may be left out.

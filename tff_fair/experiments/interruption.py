@@ -88,20 +88,17 @@ def unhandled_signals() -> Sequence[int]:
 
 
 @contextlib.contextmanager
-def raised(
-  signals: Sequence[int] = _SIGNALS, *, owns_process: bool = False
-) -> Iterator[None]:
+def raised(*, owns_process: bool = False) -> Iterator[None]:
   """Raises `Interrupted` where the main thread is when a signal comes.
 
   Args:
-    signals: The signals.
     owns_process: Whether the whole process is a program that may be ended by a
       second signal; else that one is raised, too.
   """
   former = _State.owns_process
   _State.owns_process = owns_process or former
   try:
-    with _handled(_Way.RAISE, signals), _raised_again():
+    with _handled(_Way.RAISE, _SIGNALS), _raised_again():
       try:
         yield
       except Exception as error:

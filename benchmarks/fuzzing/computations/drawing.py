@@ -24,7 +24,7 @@ FAMILIES = (
   *families_data.FAMILIES,
 )
 # Of a computation, which takes longer to trace and to compile than to call.
-CALLS = 30
+_CALLS = 30
 _FAMILIES = 0.75  # So many computations are of the families; others are random.
 
 
@@ -44,7 +44,7 @@ def cases(rng: random.Random, folder: pathlib.Path) -> Iterator[Case]:
 
 
 def of_seed(
-  seed: int, folder: pathlib.Path, both: contexts.Both, num_calls: int = CALLS
+  seed: int, folder: pathlib.Path, both: contexts.Both
 ) -> Iterator[Case]:
   """Yields calls of one computation.
 
@@ -52,12 +52,11 @@ def of_seed(
     seed: Draws it, and the arguments of the calls.
     folder: See `cases`.
     both: The contexts.
-    num_calls: How many calls.
   """
   rng = random.Random(seed)
   drawn = _drawn(rng, folder)
   if drawn is not None:
-    yield from subject.cases(drawn, rng, both, seed, num_calls)
+    yield from subject.cases(drawn, rng, both, seed, _CALLS)
 
 
 def _drawn(rng: random.Random, folder: pathlib.Path) -> Any:

@@ -20,10 +20,8 @@ from benchmarks.fuzzing.computations.subject import Subject, at_both, traced
 _SECURE = contexts.Options(simulate_secure_sums=True)
 
 
-def _numbers(
-  rng: random.Random, type_spec: tff.Type, num: int, *, is_wild: bool = False
-) -> list[Any]:
-  return [values.value(rng, type_spec, is_wild=is_wild) for _ in range(num)]
+def _numbers(rng: random.Random, type_spec: tff.Type, num: int) -> list[Any]:
+  return [values.value(rng, type_spec) for _ in range(num)]
 
 
 def aggregates(rng: random.Random, folder: pathlib.Path) -> Subject:

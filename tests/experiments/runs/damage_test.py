@@ -234,6 +234,16 @@ def test_an_unfinished_run_has_clients_in_each_evaluation(tmp_path, rows):
     side_by_side.compare(path, unfinished=True)
 
 
+def test_a_comparison_does_without_a_part_of_a_summary_that_is_null(runs):
+  path = runs / "term" / "summary.json"
+  path.write_text(json.dumps({**json.loads(path.read_text()), "joining": None}))
+  frame = side_by_side.compare(runs, columns=["gain"])
+  assert frame["gain"].isna().to_dict() == {
+    **dict.fromkeys(("afl", "fedavg"), False),
+    "term": True,
+  }
+
+
 def test_a_page_does_without_a_column_that_is_gone(runs, tmp_path):
   _rewrite("clients.csv", lambda c: c.replace(b"gain_low", b"x"))(runs / "term")
   text = page.report(runs / "term", tmp_path / "page.html").read_text()

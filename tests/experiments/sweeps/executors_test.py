@@ -245,6 +245,14 @@ def carry_out(tmp_path, monkeypatch, capsys):
 NAME = "fedavg-seed=0"
 
 
+def test_a_note_follows_what_a_log_has(tmp_path):
+  (run,) = plan.of_specs([SPEC])
+  job = runner.Runner(tmp_path).job(run)
+  job.note("one")
+  job.note("other")
+  assert job.log.read_text() == "one\nother\n"
+
+
 def only(*ends, **others):
   return Cluster({NAME: list(ends)}, **others)
 
