@@ -15,6 +15,7 @@ from absl import flags
 from tasks import DataError
 from tasks.formats import files
 from tff_fair import spelling
+from tff_fair.declared import Declared
 from tff_fair.experiments import (
   FieldError,
   RunError,
@@ -47,6 +48,59 @@ class OptionalValueFlag(flags.Flag):
   def __init__(self, *args: object, **kwargs: object) -> None:
     # To absl, a flag that may stand alone is a boolean one.
     super().__init__(*args, boolean=True, **kwargs)
+
+
+class _Parser(flags.ArgumentParser):
+  """Reads the texts of a declared value."""
+
+  def __init__(self, setting: Declared) -> None:
+    self._setting = setting
+
+  def parse(self, argument: object) -> object:
+    """Returns the value of a text; of a default, the default."""
+    if not isinstance(argument, str):
+      return argument
+    try:
+      return self._setting.read(argument)
+    except FieldError as error:  # absl names the flag and the text.
+      raise ValueError(error.problem) from error
+
+  def flag_type(self) -> str:
+    """Returns the kind of value, in words."""
+    return self._setting.expected
+
+
+def define(
+  setting: Declared, namespace: flags.FlagValues = flags.FLAGS
+) -> flags.FlagHolder[Any]:
+  """Defines the flag of a declared value.
+
+  Args:
+    setting: The value.
+    namespace: Where the flag is defined.
+  """
+  if setting.annotation is bool:
+    return flags.DEFINE_boolean(
+      setting.name, setting.default, setting.meaning, flag_values=namespace
+    )
+  choices = f"<{'|'.join(setting.choices)}>: " if setting.choices else ""
+  arguments = (setting.name, setting.default, f"{choices}{setting.meaning}")
+  if setting.takes(True):  # Alone, it is true.
+    found = flags.DEFINE_flag(
+      OptionalValueFlag(
+        _Parser(setting), flags.ArgumentSerializer(), *arguments
+      ),
+      namespace,
+    )
+  else:
+    found = flags.DEFINE(_Parser(setting), *arguments, flag_values=namespace)
+  flags.register_validator(
+    setting.name,
+    lambda value: value is None or setting.takes(value),
+    message=f"expected {setting.expected}",
+    flag_values=namespace,
+  )
+  return found
 
 
 class UsageError(Exception):

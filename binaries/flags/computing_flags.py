@@ -1,95 +1,77 @@
 """Flags of training and of sweeps that say how runs are computed."""
 
-import math
-from collections.abc import Callable
-from typing import Any
+import dataclasses
+from typing import Any, Literal
 
 from absl import flags
 
 from binaries import command_line
 from binaries.command_line import UsageError
+from tff_fair import declared
 from tff_fair.runtime import worker_addresses
 
-ENGINES = ("local", "workers", "dask")
 _SECONDS_TO_ANSWER = 5.0
+_SECONDS: declared.Bounds = {
+  "expects": "a finite number of seconds, 0 or more",
+  "minimum": 0,
+}
 
 
-# How a flag is defined, its name, default and meaning, and its bounds.
-_DEFINITIONS: tuple[
-  tuple[Callable[..., object], str, object, str, dict[str, Any]], ...
-] = (
-  (
-    flags.DEFINE_string,
-    "worker_data",
+@dataclasses.dataclass(frozen=True)
+class _Computing:
+  """How a run is computed, as `experiments.run` takes it."""
+
+  worker_data: str | None = declared.value(
     None,
     "A folder of the task's examples that each worker has at this path, as "
     "prepare_data --for_workers writes it. This program then reads its index "
     "alone, and only places travel. It changes no result.",
-    {},
-  ),
-  (
-    flags.DEFINE_enum,
-    "engine",
+  )
+  engine: Literal["local", "workers", "dask"] | None = declared.value(
     None,
     "Where to compute: in a worker on this machine (local), in the TFF "
     "workers of --workers (workers), or in the workers of a Dask cluster "
     "(dask). By default workers if there are any, dask if there is a "
     "--scheduler, else local. It changes no result.",
-    {"enum_values": ENGINES},
-  ),
-  (
-    flags.DEFINE_string,
-    "scheduler",
+  )
+  scheduler: str | None = declared.value(
     None,
     "The Dask scheduler of --engine=dask, as tcp://host:port or "
     "tls://host:port. Without it, Dask starts workers on this machine.",
-    {},
-  ),
-  (
-    flags.DEFINE_integer,
-    "dask_workers",
+  )
+  dask_workers: int | None = declared.value(
     None,
     "How many Dask workers to start on this machine, processes of some 700 "
     "MB each; by default one for each core.",
-    {"lower_bound": 1},
-  ),
-  (
-    flags.DEFINE_float,
-    "straggler_timeout",
+    expects="a positive integer",
+    minimum=1,
+  )
+  straggler_timeout: float | None = declared.value(
     None,
     "Seconds after which another one of several workers computes a part of a "
     "round, too, that one has not ended; the first result counts. By default "
     "or 0 never. It changes no result.",
-    {"lower_bound": 0.0},
-  ),
-  (
-    flags.DEFINE_float,
-    "round_timeout",
+    **_SECONDS,
+  )
+  round_timeout: float | None = declared.value(
     None,
     "Seconds after which a worker that has not computed a round, or an "
     "evaluation, is replaced, and the round run again; 0 waits without "
     "limit. By default ten times the slowest so far, 300 at least, and only "
     "if the worker has stopped computing. It changes no result.",
-    {"lower_bound": 0.0},
-  ),
-  (
-    flags.DEFINE_string,
-    "wandb",
+    **_SECONDS,
+  )
+  wandb: str | None = declared.value(
     None,
     "A project of Weights & Biases, which gets the settings and the "
     "evaluations (the package wandb is needed). It changes no result.",
-    {},
-  ),
-  (
-    flags.DEFINE_boolean,
-    "compilation_cache",
+  )
+  compilation_cache: bool = declared.value(
     True,
     "Keep compiled computations for later runs of the same settings, in the "
     "user's folder of caches, and use those that are there. It changes no "
     "result.",
-    {},
-  ),
-)
+  )
 
 
 class ComputingFlags:
@@ -99,15 +81,13 @@ class ComputingFlags:
     names: Their names.
   """
 
-  names = tuple(name for _, name, *_ in _DEFINITIONS)
+  names = tuple(declared.fields_of(_Computing))
 
   def __init__(self, namespace: flags.FlagValues = flags.FLAGS) -> None:
     """Defines the flags in a namespace."""
     self._namespace = namespace
-    for define, name, default, meaning, bounds in _DEFINITIONS:
-      define(
-        name, default=default, help=meaning, flag_values=namespace, **bounds
-      )
+    for setting in declared.fields_of(_Computing).values():
+      command_line.define(setting, namespace)
 
   def options(self) -> dict[str, Any]:
     """Returns what the flags say, as `experiments.run` takes it.
@@ -117,8 +97,8 @@ class ComputingFlags:
     """
     return {
       **self._cluster(),
-      "straggler_timeout": self._seconds("straggler_timeout") or None,
-      "round_timeout": self._seconds("round_timeout"),
+      "straggler_timeout": self._value("straggler_timeout") or None,
+      "round_timeout": self._value("round_timeout"),
       "wandb": self._value("wandb") or None,
       "compilation_cache": bool(self._value("compilation_cache")),
       "worker_data": command_line.folder(self._namespace["worker_data"]),
@@ -154,12 +134,3 @@ class ComputingFlags:
 
   def _value(self, name: str) -> Any:
     return self._namespace[name].value
-
-  def _seconds(self, name: str) -> float | None:
-    seconds: float | None = self._value(name)
-    # absl's bounds let NaN and infinity pass.
-    if seconds is not None and not math.isfinite(seconds):
-      raise UsageError(
-        f"--{name}={seconds}: expected a finite number; 0 is no limit."
-      )
-    return seconds

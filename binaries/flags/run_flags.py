@@ -13,7 +13,6 @@ from binaries import command_line
 from binaries.command_line import UsageError
 from binaries.flags.computing_flags import ComputingFlags
 from tff_fair import declared, methods, spelling
-from tff_fair.declared import Declared, FieldError
 from tff_fair.experiments import RunSpec, settings, spec_text
 from tff_fair.runtime import worker_addresses
 
@@ -124,26 +123,6 @@ _ASSIGNMENTS = {
 }
 
 
-class _Parser(flags.ArgumentParser):
-  """Reads the texts that a setting takes."""
-
-  def __init__(self, setting: Declared) -> None:
-    self._setting = setting
-
-  def parse(self, argument: object) -> object:
-    """Returns the value of a text; of a default, the default."""
-    if not isinstance(argument, str):
-      return argument
-    try:
-      return self._setting.read(argument)
-    except FieldError as error:  # absl names the flag and the text.
-      raise ValueError(error.problem) from error
-
-  def flag_type(self) -> str:
-    """Returns the kind of value, in words."""
-    return self._setting.expected
-
-
 class _ListParser(flags.ArgumentParser):
   """Reads whether to show the catalog, or the name of an entry."""
 
@@ -167,42 +146,9 @@ def _define_group(group: type[Any]) -> command_line.Group:
       flags.DEFINE_multi_string(name, [], text)
     else:
       name = field.name
-      define(RunSpec.fields()[name])
+      command_line.define(RunSpec.fields()[name])
     names.append(name)
   return command_line.Group(str(group.__doc__), tuple(names))
-
-
-def define(
-  setting: Declared, namespace: flags.FlagValues = flags.FLAGS
-) -> flags.FlagHolder[Any]:
-  """Defines the flag of a setting.
-
-  Args:
-    setting: The setting.
-    namespace: Where the flag is defined.
-  """
-  if setting.annotation is bool:
-    return flags.DEFINE_boolean(
-      setting.name, setting.default, setting.meaning, flag_values=namespace
-    )
-  choices = f"<{'|'.join(setting.choices)}>: " if setting.choices else ""
-  arguments = (setting.name, setting.default, f"{choices}{setting.meaning}")
-  if setting.takes(True):  # Alone, it is true.
-    found = flags.DEFINE_flag(
-      command_line.OptionalValueFlag(
-        _Parser(setting), flags.ArgumentSerializer(), *arguments
-      ),
-      namespace,
-    )
-  else:
-    found = flags.DEFINE(_Parser(setting), *arguments, flag_values=namespace)
-  flags.register_validator(
-    setting.name,
-    lambda value: value is None or setting.takes(value),
-    message=f"expected {setting.expected}",
-    flag_values=namespace,
-  )
-  return found
 
 
 _OUTPUT_DIR = flags.DEFINE_string(

@@ -115,7 +115,7 @@ _CRITERION = flags.DEFINE_string(
   flag_values=NAMESPACE,
 )
 _SEARCH = declared.fields_of(SearchSettings)
-VALIDATION_FRACTION = run_flags.define(
+VALIDATION_FRACTION = command_line.define(
   _SEARCH["validation_fraction"], NAMESPACE
 )
 _OF_SWEEP = tuple(n for n in NAMESPACE if n not in COMPUTING.names)
@@ -123,7 +123,9 @@ _OF_SWEEP = tuple(n for n in NAMESPACE if n not in COMPUTING.names)
 
 _OF_SEARCH = tuple(n for n in _SEARCH if n != VALIDATION_FRACTION.name)
 for _name in _OF_SEARCH:  # The file of a sweep may say what no flag does.
-  run_flags.define(dataclasses.replace(_SEARCH[_name], default=None), NAMESPACE)
+  command_line.define(
+    dataclasses.replace(_SEARCH[_name], default=None), NAMESPACE
+  )
 GROUPS = (
   command_line.Group(
     "Sweep: the runs, their folder, and the choice of the best settings.",

@@ -294,7 +294,8 @@ def test_bad_names_of_files_are_refused(program, tmp_path, name, message):
 
 @pytest.mark.usefixtures("runs")
 def test_the_table_for_programs_has_all(program):
-  program("runs", "--output=t.csv", "--baseline=fedavg", "--columns=mean,std")
+  columns = "--columns=mean,std,noise_share"
+  program("runs", "--output=t.csv", "--baseline=fedavg", columns)
   table = pd.read_csv("t.csv").set_index("method")
   assert list(table.columns[:6]) == [
     *("task", "seeds", "mean", "mean_std_over_seeds"),
@@ -305,6 +306,9 @@ def test_the_table_for_programs_has_all(program):
   assert pd.isna(table.loc["afl", "mean_std_over_seeds"])
   assert table.loc["term", "suffering_improved_share"] == pytest.approx(100)
   assert pd.isna(table.loc["fedavg", "suffering_improved_share"])
+  # No method is better for more noise, or for less.
+  compared = [name for name in table if name.endswith("_difference")]
+  assert compared == ["mean_difference", "std_difference"]
 
 
 def test_clients_that_attack_can_be_left_out(program, runs):
