@@ -234,9 +234,11 @@ def test_an_unfinished_run_has_clients_in_each_evaluation(tmp_path, rows):
     side_by_side.compare(path, unfinished=True)
 
 
-def test_a_comparison_does_without_a_part_of_a_summary_that_is_null(runs):
+@pytest.mark.parametrize("found", [None, 5, "text"])
+def test_a_comparison_does_without_a_part_of_a_summary(runs, found):
   path = runs / "term" / "summary.json"
-  path.write_text(json.dumps({**json.loads(path.read_text()), "joining": None}))
+  summary = json.loads(path.read_text())
+  path.write_text(json.dumps({**summary, "joining": found}))
   frame = side_by_side.compare(runs, columns=["gain"])
   assert frame["gain"].isna().to_dict() == {
     **dict.fromkeys(("afl", "fedavg"), False),

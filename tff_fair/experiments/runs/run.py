@@ -227,7 +227,8 @@ class Run:
 
   def of_summary(self, key: str) -> Mapping[str, Any]:
     """Returns a part of the summary; empty where there is none, or not yet."""
-    return (self.summary or {}).get(key) or {}
+    found = (self.summary or {}).get(key)
+    return found if isinstance(found, Mapping) else {}
 
   @functools.cached_property
   def rounds(self) -> pd.DataFrame:
