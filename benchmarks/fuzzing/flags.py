@@ -20,6 +20,7 @@ from binaries import (
   demonstrate,
   export,
   prepare_data,
+  replay,
   report,
   sweep,
   train,
@@ -61,7 +62,7 @@ _PROGRAMS = (
   _Program(compare),
   _Program(report, never=["watch"]),
   _Program(prepare_data, never=["download"]),
-  *map(_Program, (audit, export, demonstrate, worker)),
+  *map(_Program, (audit, export, demonstrate, replay, worker)),
 )
 _VALUES = (
   *("", " ", "=", "a=b", "=1", "--", "-", ",", "none", "None", "true", "é"),
