@@ -94,12 +94,14 @@ def define(
     )
   else:
     found = flags.DEFINE(_Parser(setting), *arguments, flag_values=namespace)
-  flags.register_validator(
-    setting.name,
-    lambda value: value is None or setting.takes(value),
-    message=f"expected {setting.expected}",
-    flag_values=namespace,
-  )
+
+  def check(value: object) -> bool:
+    try:
+      return value is None or setting.check(value) is not None
+    except FieldError as error:
+      raise flags.ValidationError(error.problem) from error
+
+  flags.register_validator(setting.name, check, flag_values=namespace)
   return found
 
 

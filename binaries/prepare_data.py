@@ -14,13 +14,12 @@ from tasks.conversions.conversion import plan
 from tasks.conversions.request import (
   FORMATS,
   OF_SEVERAL_SOURCES,
-  PARTITIONS,
-  SPLITS,
   ConversionRequest,
 )
 from tasks.data_error import DataError
 from tasks.downloads import native as native_downloads
 from tasks.formats import inventory
+from tff_fair import declared
 from tff_fair.experiments import RunSpec, interruption, spec_text
 from tff_fair.experiments import progress as screen
 
@@ -90,18 +89,10 @@ _SOURCE = flags.DEFINE_multi_string(
   "File or folder to convert; dumps and plays can be several",
   flag_values=_FLAGS,
 )
-_OUTPUT_NAME = flags.DEFINE_string(
-  "output_name",
-  None,
-  "Name of the file to write; by default the one that TFF's loader looks for, "
-  "where there is one.",
-  flag_values=_FLAGS,
-)
-_OVERWRITE = flags.DEFINE_boolean(
-  "overwrite",
-  False,
-  "Replace files that are there already.",
-  flag_values=_FLAGS,
+_FIELDS = declared.fields_of(ConversionRequest)
+_OUTPUT_NAME, _OVERWRITE = (
+  command_line.define(_FIELDS[name], _FLAGS)
+  for name in ("output_name", "overwrite")
 )
 _SHA256 = flags.DEFINE_string(
   "sha256",
@@ -110,87 +101,11 @@ _SHA256 = flags.DEFINE_string(
   flag_values=_FLAGS,
 )
 _OF_DATA = tuple(_FLAGS)
-_SPLIT = flags.DEFINE_enum(
-  "split",
-  None,
-  SPLITS,
-  "How train and test are told apart. source: as published; date: posts from "
-  "--test_date on are test; random: a random share of each client; order: the "
-  "last share of each client. By default the first that the source allows.",
-  flag_values=_FLAGS,
+_OF_REQUEST = tuple(
+  name for name in _FIELDS if name not in ("source_format", *_OF_DATA)
 )
-_TEST_FRACTION = flags.DEFINE_float(
-  "test_fraction",
-  ConversionRequest.test_fraction,
-  "Share of each client's examples that is test data, where --split is random "
-  "or order; both halves get one at least.",
-  flag_values=_FLAGS,
-)
-_TEST_DATE = flags.DEFINE_string(
-  "test_date",
-  ConversionRequest.test_date,
-  "First day (UTC) of the test data, where --split is date.",
-  flag_values=_FLAGS,
-)
-_HELDOUT_EVERY = flags.DEFINE_integer(
-  "heldout_every",
-  ConversionRequest.heldout_every,
-  "Posts whose author's id this divides go to the split `heldout`, as TFF has "
-  "it.",
-  lower_bound=2,
-  flag_values=_FLAGS,
-)
-_MIN_EXAMPLES = flags.DEFINE_integer(
-  "min_examples",
-  ConversionRequest.min_examples,
-  "Clients with fewer examples are dropped.",
-  lower_bound=1,
-  flag_values=_FLAGS,
-)
-_SEED = flags.DEFINE_integer(
-  "seed",
-  ConversionRequest.seed,
-  "Seed of the random share, and of the made-up clients.",
-  lower_bound=0,
-  flag_values=_FLAGS,
-)
-_NUM_CLIENTS = flags.DEFINE_integer(
-  "num_clients",
-  None,
-  "Number of clients to make up, where the source has none or in their place: "
-  "cifar, images, mnist.",
-  lower_bound=1,
-  flag_values=_FLAGS,
-)
-_PARTITION = flags.DEFINE_enum(
-  "partition",
-  ConversionRequest.partition,
-  PARTITIONS,
-  "How made-up clients get their labels: dirichlet, iid or shards.",
-  flag_values=_FLAGS,
-)
-_CONCENTRATION = flags.DEFINE_float(
-  "concentration",
-  ConversionRequest.concentration,
-  "Concentration of the Dirichlet distribution; the smaller, the fewer labels "
-  "a client has.",
-  flag_values=_FLAGS,
-)
-_SHARDS_PER_CLIENT = flags.DEFINE_integer(
-  "shards_per_client",
-  ConversionRequest.shards_per_client,
-  "Number of shards of each client, where --partition is shards.",
-  lower_bound=1,
-  flag_values=_FLAGS,
-)
-_IMAGE_SIZE = flags.DEFINE_integer(
-  "image_size",
-  None,
-  "Side to which images of folders are resized.",
-  lower_bound=1,
-  flag_values=_FLAGS,
-)
-_OF_REQUEST = tuple(name for name in _FLAGS if name not in _OF_DATA)
+for _name in _OF_REQUEST:
+  command_line.define(_FIELDS[_name], _FLAGS)
 
 
 def main() -> None:
@@ -284,7 +199,7 @@ def _write_for_workers() -> None:
   spec = RunSpec(
     task=_TASK.value,
     task_options=spec_text.parse_task_options(_TASK.value, _TASK_OPTION.value),
-    seed=_SEED.value,
+    seed=_FLAGS["seed"].value,
     data_dir=str(_data_dir()) if _DATA_DIR.value else None,
   )
   screen.say_on_screen("Loading TensorFlow Federated ...")

@@ -19,83 +19,114 @@ Split = Literal["source", "date", "random", "order"]
 Partition = Literal["dirichlet", "iid", "shards"]
 
 FORMATS: tuple[Format, ...] = typing.get_args(Format)
-SPLITS: tuple[Split, ...] = typing.get_args(Split)
-PARTITIONS: tuple[Partition, ...] = typing.get_args(Partition)
 
 # The formats of which a request may name several sources.
 OF_SEVERAL_SOURCES: tuple[Format, ...] = ("plays", "stack_exchange")
 
-_PATHS = ("sources", "data_dir")
-_LEAST = {
-  "heldout_every": 2,
-  "min_examples": 1,
-  "seed": 0,
-  "num_clients": 1,
-  "shards_per_client": 1,
-  "image_size": 1,
-}
+
+def _is_name(text: str) -> bool:
+  return pathlib.Path(text).name == text and text.endswith(".sqlite")
+
+
+def _is_day(text: str) -> bool:
+  return bool(datetime.date.fromisoformat(text))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ConversionRequest:
   """What to convert, where to, and how to split clients into train and test.
 
+  The fields say what they mean and which values they take. Beside them:
+
   Attributes:
-    source_format: The format of the sources.
     sources: Files or folders to convert; paths may be strings.
     data_dir: The directory of the data, in which the file is written.
-    output_name: Name of the file, which ends in .sqlite; None: the name that
-      TFF's loader looks for, where there is one.
-    overwrite: Whether to replace files that are there already.
-    split: How train and test are told apart. source: as published; date: posts
-      from `test_date` on are test; random: a random share of each client;
-      order: the last share of each client. None: the first of these that the
-      source allows.
-    test_fraction: Share of each client's examples that is test data, where the
-      split is random or by order.
-    test_date: First day (UTC) of the test data, where the split is by date.
-    heldout_every: Posts whose author's id this divides go to a third split.
-    min_examples: Clients with fewer examples are dropped.
-    seed: Seed of the random share, and of made-up clients.
-    num_clients: Number of clients to make up; None: those of the source.
-    partition: How made-up clients get their labels.
-    concentration: Of the Dirichlet distribution; the smaller, the fewer labels
-      a client has.
-    shards_per_client: Number of shards of each client, where the partition is
-      by shards.
-    image_size: Side to which images of folders are resized; None: as they are.
 
   Raises:
     FieldError: If a value is not valid.
   """
 
-  source_format: Format
   sources: Sequence[pathlib.Path]
   data_dir: pathlib.Path
-  output_name: str | None = None
-  overwrite: bool = False
-  split: Split | None = None
-  test_fraction: float = 0.2
-  test_date: str = "2018-01-01"
-  heldout_every: int = 10
-  min_examples: int = 1
-  seed: int = 0
-  num_clients: int | None = None
-  partition: Partition = "dirichlet"
-  concentration: float = 0.5
-  shards_per_client: int = 2
-  image_size: int | None = None
+  source_format: Format = declared.required("The format of the sources.")
+  output_name: str | None = declared.value(
+    None,
+    "Name of the file to write; by default the one that TFF's loader looks "
+    "for, where there is one.",
+    expects="a name without folders that ends in .sqlite",
+    is_valid=_is_name,
+  )
+  overwrite: bool = declared.value(
+    False, "Replace files that are there already."
+  )
+  split: Split | None = declared.value(
+    None,
+    "How train and test are told apart. source: as published; date: posts from "
+    "--test_date on are test; random: a random share of each client; order: "
+    "the last share of each client. By default the first that the source "
+    "allows.",
+  )
+  test_fraction: float = declared.value(
+    0.2,
+    "Share of each client's examples that is test data, where --split is "
+    "random or order; both halves get one at least.",
+    minimum=0,
+    maximum=1,
+    exclude_minimum=True,
+    exclude_maximum=True,
+  )
+  test_date: str = declared.value(
+    "2018-01-01",
+    "First day (UTC) of the test data, where --split is date.",
+    expects="a day as 2018-01-01",
+    is_valid=_is_day,
+  )
+  heldout_every: int = declared.value(
+    10,
+    "Posts whose author's id this divides go to the split `heldout`, as TFF "
+    "has it.",
+    minimum=2,
+  )
+  min_examples: int = declared.value(
+    1, "Clients with fewer examples are dropped.", minimum=1
+  )
+  seed: int = declared.value(
+    0, "Seed of the random share, and of the made-up clients.", minimum=0
+  )
+  num_clients: int | None = declared.value(
+    None,
+    "Number of clients to make up, where the source has none or in their "
+    "place: cifar, images, mnist.",
+    minimum=1,
+  )
+  partition: Partition = declared.value(
+    "dirichlet",
+    "How made-up clients get their labels: dirichlet, iid or shards.",
+  )
+  concentration: float = declared.value(
+    0.5,
+    "Concentration of the Dirichlet distribution; the smaller, the fewer "
+    "labels a client has.",
+    minimum=cuts.CONCENTRATION_RANGE[0],
+    maximum=cuts.CONCENTRATION_RANGE[1],
+  )
+  shards_per_client: int = declared.value(
+    2,
+    "Number of shards of each client, where --partition is shards.",
+    minimum=1,
+  )
+  image_size: int | None = declared.value(
+    None, "Side to which images of folders are resized.", minimum=1
+  )
 
   def __post_init__(self) -> None:
-    for name, annotation in typing.get_type_hints(type(self)).items():
-      if name not in _PATHS:
-        self._set(name, declared.check(name, annotation, getattr(self, name)))
+    for name, field in declared.fields_of(type(self)).items():
+      self._set(name, field.check(getattr(self, name)))
     self._set("sources", tuple(map(pathlib.Path, self.sources)))
     self._set("data_dir", pathlib.Path(self.data_dir))
-    self._set("test_date", _day(self.test_date))
+    day = datetime.date.fromisoformat(self.test_date)
+    self._set("test_date", day.isoformat())
     self._check_sources()
-    self._check_ranges()
-    self._check_output_name()
 
   def _set(self, name: str, value: object) -> None:
     object.__setattr__(self, name, value)
@@ -109,42 +140,3 @@ class ConversionRequest:
         f"{self.source_format} takes one source.",
         value=str(self.sources[1]),
       )
-
-  def _check_output_name(self) -> None:
-    name = self.output_name
-    if name is not None and (
-      pathlib.Path(name).name != name or not name.endswith(".sqlite")
-    ):
-      raise FieldError(
-        "output_name",
-        "expected a name without folders that ends in .sqlite.",
-        value=name,
-      )
-
-  def _check_ranges(self) -> None:
-    for name, least in _LEAST.items():
-      value = getattr(self, name)
-      if value is not None and value < least:
-        raise FieldError(name, f"expected {least} or more.", value=value)
-    if not 0 < self.test_fraction < 1:
-      raise FieldError(
-        "test_fraction",
-        "expected more than 0 and less than 1.",
-        value=self.test_fraction,
-      )
-    low, high = cuts.CONCENTRATION_RANGE
-    if not low <= self.concentration <= high:
-      raise FieldError(
-        "concentration",
-        f"expected a number between {low:g} and {high:g}.",
-        value=self.concentration,
-      )
-
-
-def _day(text: str) -> str:
-  try:
-    return datetime.date.fromisoformat(text).isoformat()
-  except ValueError:
-    raise FieldError(
-      "test_date", "expected a day as 2018-01-01.", value=text
-    ) from None

@@ -247,7 +247,7 @@ def test_tables_of_posts(prepare, tmp_path):
     ),
     (
       "--convert=plays --source=play.txt --data_dir=. --test_fraction=1",
-      "--test_fraction=1: expected more than 0",
+      "--test_fraction=1.0: expected a number in (0",
     ),
     (
       "--convert=plays --source=play.txt --data_dir=. --min_examples=9",

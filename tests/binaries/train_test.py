@@ -101,12 +101,12 @@ def check_refused(outcome, beginning, *words):
     ("--aggregation=", "--aggregation=: ", ["stacked"]),
     (
       "--algorithm=fedadam --hparam=beta1=0.8 --server_optimizer=adam",
-      "--server_optimizer: ",
+      "--server_optimizer=adam: ",
       ["leave"],
     ),
     (
       "--client_learning_rate_decay=2",
-      "--client_learning_rate_decay: ",
+      "--client_learning_rate_decay=2: ",
       ["2.0"],
     ),
     (
