@@ -53,14 +53,16 @@ def adam(learning_rate=0.001, beta1=0.9, beta2=0.999, epsilon=1e-8):
 
 
 @pytest.mark.parametrize(
-  "hparams",
+  ("aggregation", "hparams"),
   [
-    {},
-    {"learning_rate": 0.1, "beta1": 0.5, "beta2": 0.9, "epsilon": 1e-3},
+    ("streaming", {}),
+    (
+      "stacked",
+      {"learning_rate": 0.1, "beta1": 0.5, "beta2": 0.9, "epsilon": 1e-3},
+    ),
   ],
   ids=str,
 )
-@pytest.mark.parametrize("aggregation", ["streaming", "stacked"])
 def test_one_full_step_without_fairness_is_adam(aggregation, hparams):
   state, reported = run(build(alpha=0.0, aggregation=aggregation, **hparams))
   start = reference.initial_theta()
