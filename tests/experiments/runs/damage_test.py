@@ -32,7 +32,8 @@ def test_any_damage_ends_in_a_line_of_a_reader(samples, tmp_path, start):
   num_errors = 0
   for seed in range(start, start + 12):
     done, errors = damaged_runs.trial(samples[seed % 2], tmp_path, seed)
-    num_errors += bool(errors)
+    # To go on with a run that is finished is refused without damage, too.
+    num_errors += len(errors) > (seed + 1) % 2
     for error in errors:
       assert "\n" not in str(error), done
       assert str(tmp_path) in str(error), done
