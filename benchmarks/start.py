@@ -5,11 +5,12 @@ and waits for the first line of timing.csv: without the cache of compiled
 computations, with an empty one, and with one that a run has filled. What the
 program imported by then beyond TFF itself is measured by the import alone, in a
 process of its own. With `--runs`, so many runs of 20 rounds, as one sweep with
-two jobs, and as programs one after another.
+two jobs, and as programs one after another, each from an empty cache and again.
 
   python -m benchmarks.start [--repetitions=3] [--runs=12]
 """
 
+import contextlib
 import os
 import pathlib
 import statistics
@@ -69,40 +70,57 @@ def _first_round_seconds(cache: str | None = None) -> float:
         program.terminate()
 
 
-def _seconds(program: str, *arguments: str) -> float:
-  """Returns the seconds that a program of ours takes on the digits."""
+def _seconds(cache: str, program: str, *arguments: str) -> float:
+  """Returns the seconds of a program of ours, with a folder of caches."""
   start = time.perf_counter()
   subprocess.run(
     [sys.executable, "-m", f"binaries.{program}", *arguments],
     check=True,
     cwd=_ROOT,
+    env={**os.environ, "XDG_CACHE_HOME": cache},
     capture_output=True,
   )
   return time.perf_counter() - start
 
 
+def _sweep_seconds(cache: str, folder: str, num_runs: int) -> float:
+  return _seconds(
+    cache,
+    "sweep",
+    *(f"--output_dir={folder}/sweep", "--algorithms=fedavg", "--jobs=2"),
+    *("--flag=task=digits", "--flag=total_rounds=20"),
+    f"--grid=seed={','.join(map(str, range(num_runs)))}",
+  )
+
+
+def _programs_seconds(cache: str, folder: str, num_runs: int) -> float:
+  return sum(
+    _seconds(
+      cache,
+      "train",
+      *(f"--output_dir={folder}/{seed}", "--algorithm=fedavg"),
+      *("--task=digits", "--total_rounds=20", "--baseline=none"),
+      f"--seed={seed}",
+    )
+    for seed in range(num_runs)
+  )
+
+
 def _compare_runs(num_runs: int) -> None:
   """Prints what runs take as one sweep, and as one program each."""
-  setting = {"task": "digits", "total_rounds": 20}
-  with tempfile.TemporaryDirectory() as folder:
-    sweep = _seconds(
-      "sweep",
-      *(f"--output_dir={folder}/sweep", "--algorithms=fedavg", "--jobs=2"),
-      *(f"--flag={name}={value}" for name, value in setting.items()),
-      f"--grid=seed={','.join(map(str, range(num_runs)))}",
-    )
-    programs = sum(
-      _seconds(
-        "train",
-        *(f"--output_dir={folder}/{seed}", "--algorithm=fedavg"),
-        "--baseline=none",
-        *(f"--{name}={value}" for name, value in setting.items()),
-        f"--seed={seed}",
+  with contextlib.ExitStack() as stack:
+
+    def new_folder() -> str:
+      return stack.enter_context(tempfile.TemporaryDirectory())
+
+    of_programs, of_sweep = new_folder(), new_folder()
+    for state in ("empty cache", "cached"):
+      programs = _programs_seconds(of_programs, new_folder(), num_runs)
+      sweep = _sweep_seconds(of_sweep, new_folder(), num_runs)
+      print(
+        f"{num_runs} runs, {state}: programs {programs:.1f} s, one sweep with "
+        f"two jobs {sweep:.1f} s, {sweep / programs:.2f} x"
       )
-      for seed in range(num_runs)
-    )
-  print(f"{num_runs} programs{'':12}  {programs:5.1f} s")
-  print(f"one sweep, two jobs{'':5}  {sweep:5.1f} s  {sweep / programs:.2f} x")
 
 
 def main() -> None:
