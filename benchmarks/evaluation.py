@@ -51,14 +51,14 @@ def main() -> None:
   data = workload.client_data(model, *size)
   seconds = measure.time_in_turns(
     {
-      "plain TensorFlow": _plain_tensorflow(
+      workload.PLAIN: _plain_tensorflow(
         model, workload.client_arrays(model, *size)
       ),
       "tff_fair": lambda: evaluate(weights, data),
     },
     repetitions=_REPETITIONS.value,
   )
-  print(measure.ratio_table(seconds, "plain TensorFlow"))
+  print(measure.ratio_table(seconds, workload.PLAIN))
 
 
 if __name__ == "__main__":

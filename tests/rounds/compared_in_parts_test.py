@@ -27,7 +27,7 @@ every_method = pytest.mark.parametrize(
     *(pytest.param(n, marks=pytest.mark.long) for n in [*METHODS][1:]),
   ],
 )
-# Whatever brings values of clients to the server, but for secure sums.
+# TFF's ways for a client to send the server a value, but for secure sums.
 IN_THE_CLEAR = (
   *("federated_aggregate", "federated_collect", "federated_reduce"),
   *("federated_mean", "federated_weighted_mean", "federated_sum"),

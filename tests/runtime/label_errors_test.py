@@ -65,6 +65,21 @@ def test_they_are_named_where_the_worker_says_it_at_last():
     label_errors.explained(compute, arg)
 
 
+def test_they_are_named_after_a_client_that_is_always_cancelled():
+  cohort = [client(7, [0]), client(70, [0, 4])]
+
+  def compute(arg):
+    if arg.clients == [cohort[1]]:
+      raise Exception(
+        "Received a label value of 4 which is outside the valid range of [0, 3)"
+      )
+    raise Exception("Operation was cancelled")
+
+  arg = tff.structure.Struct([("clients", cohort)])
+  with pytest.raises(ValueError, match="client 70 has the label 4;"):
+    label_errors.explained(compute, arg)
+
+
 def test_they_are_named_where_several_workers_compute(process):
   state = process.initialize()
   clients = [client(k, [0, 1, 2]) for k in range(3)]

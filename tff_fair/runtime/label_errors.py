@@ -20,9 +20,9 @@ _OUT_OF_RANGE = re.compile(
 )
 _CANCELLED = "was cancelled"
 
-# Even of a client alone the worker may name what was cancelled beside the
-# label, as either may end first. So often it is asked again.
-_ASKED = 6
+# Of a client alone, too, the worker may name an operation that it cancelled,
+# and not the label. It is asked up to this many times.
+_TRIES = 6
 
 
 def explained(compute: Callable[[Any], Any], arg: Any) -> Any:
@@ -88,17 +88,17 @@ def _found_alone(
       continue
     for value in values:
       alone = [*members[:place], (name, [value]), *members[place + 1 :]]
-      said = _said_of(tff.structure.Struct(alone), compute)
+      said = _error_of(compute, tff.structure.Struct(alone))
       if found := _OUT_OF_RANGE.search(said):
         yield found
-      elif said:
+      elif said and _CANCELLED not in said:
         return  # This client fails for a reason of its own.
 
 
-def _said_of(arg: Any, compute: Callable[[Any], Any]) -> str:
-  """Returns what the worker says of `arg` fails by; "" where it computes it."""
+def _error_of(compute: Callable[[Any], Any], arg: Any) -> str:
+  """Returns the worker's error for `arg`; empty where it computes it."""
   said = ""
-  for _ in range(_ASKED):
+  for _ in range(_TRIES):
     try:
       compute(arg)
       return ""
