@@ -12,7 +12,6 @@ from collections.abc import Callable
 
 import numpy as np
 import tensorflow as tf
-import tensorflow_federated as tff
 from absl import flags
 
 import tff_fair
@@ -22,27 +21,21 @@ from tff_fair import kernels
 _MODEL = flags.DEFINE_enum(
   "model", "mlp", list(workload.MODELS), "784-200-200-62, or the CNN."
 )
-_CLIENTS = flags.DEFINE_integer("clients", 10, "Clients per round.")
+_CLIENTS = flags.DEFINE_integer(
+  "clients", workload.NUM_CLIENTS, "Clients per round."
+)
 _REPETITIONS = flags.DEFINE_integer("repetitions", 50, "Rounds timed.")
-
-_EXAMPLES = 100
-_BATCH_SIZE = 20
-_LEARNING_RATE = 0.05
 
 
 def main() -> None:
   """Prints the table."""
   tff_fair.runtime.use_local()
   model = workload.MODELS[_MODEL.value]()
-  data = workload.client_data(model, _CLIENTS.value, _EXAMPLES)
+  data = workload.client_data(model, _CLIENTS.value)
   calls = {
     name: workload.rounds(
-      tff_fair.algorithms.build_fedavg(
-        model,
-        client_optimizer=tff.learning.optimizers.build_sgdm(_LEARNING_RATE),
-        batch_size=_BATCH_SIZE,
-        aggregation="stacked",
-        certificate=certificate,
+      workload.process(
+        "fedavg", model, aggregation="stacked", certificate=certificate
       ),
       data,
     )

@@ -12,6 +12,12 @@ import tff_fair
 
 NUM_CLASSES = 62
 
+# A round, where a benchmark does not vary it.
+NUM_CLIENTS = 10
+NUM_EXAMPLES = 100
+BATCH_SIZE = 20
+LEARNING_RATE = 0.05
+
 PLAIN = "plain TensorFlow"  # What a round is timed against.
 
 Arrays = tuple[np.ndarray, np.ndarray]
@@ -19,8 +25,8 @@ Arrays = tuple[np.ndarray, np.ndarray]
 
 def client_arrays(
   model: tff.learning.models.FunctionalModel,
-  num_clients: int,
-  num_examples: int,
+  num_clients: int = NUM_CLIENTS,
+  num_examples: int = NUM_EXAMPLES,
 ) -> list[Arrays]:
   """Returns `(x, y)` of each client: random images, random labels."""
   rng = np.random.default_rng(0)
@@ -36,14 +42,27 @@ def client_arrays(
 
 def client_data(
   model: tff.learning.models.FunctionalModel,
-  num_clients: int,
-  num_examples: int,
+  num_clients: int = NUM_CLIENTS,
+  num_examples: int = NUM_EXAMPLES,
 ) -> list[tf.data.Dataset]:
   """Returns the same clients as the processes of `tff_fair` take them."""
   return [
     tff_fair.client_dataset(k, tf.data.Dataset.from_tensors(arrays))
     for k, arrays in enumerate(client_arrays(model, num_clients, num_examples))
   ]
+
+
+def process(
+  name: str, model: tff.learning.models.FunctionalModel, **options: Any
+) -> tff.learning.templates.LearningProcess:
+  """Returns the process of a method, with the training above."""
+  return tff_fair.algorithms.build(
+    name,
+    model,
+    client_optimizer=tff.learning.optimizers.build_sgdm(LEARNING_RATE),
+    batch_size=BATCH_SIZE,
+    **options,
+  )
 
 
 def rounds(
@@ -63,8 +82,8 @@ def rounds(
 def plain_rounds(
   model: tff.learning.models.FunctionalModel,
   clients: list[Arrays],
-  batch_size: int,
-  learning_rate: float,
+  batch_size: int = BATCH_SIZE,
+  learning_rate: float = LEARNING_RATE,
 ) -> Callable[[], Any]:
   """Returns a function that runs the next round of FedAvg without TFF.
 
