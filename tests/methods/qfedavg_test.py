@@ -119,9 +119,17 @@ def test_a_loss_of_zero_from_q_of_one_on(q):
 @pytest.mark.parametrize("q", [0, 0.5, 2])
 def test_negative_losses_count_as_zero(q):
   loss = np.array([-1.0, 1.0, 2.0, -1e6, 3.0])
+  zero = np.maximum(loss, 0)
   np.testing.assert_array_equal(
-    coefficients(q, loss=loss), coefficients(q, loss=np.maximum(loss, 0))
+    coefficients(q, loss=loss), coefficients(q, loss=zero)
   )
+  log_weights = [
+    qfedavg.QFedAvgRule(q=q).log_weight(
+      cohorts.make(UPDATES, loss_or_zero, learning_rate=0.1)
+    )
+    for loss_or_zero in (loss, zero)
+  ]
+  np.testing.assert_array_equal(*log_weights)
 
 
 def test_learning_rates_may_differ():

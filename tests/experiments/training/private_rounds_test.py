@@ -58,6 +58,19 @@ def test_a_run_simulates_secure_sums_and_says_so(tmp_path, capfd):
   )
   assert 1.9 < sent / sent_once < 2
   assert_has_a_form(secure, tmp_path / "round")
+  with (
+    runtime.start_worker(private=False) as first,
+    runtime.start_worker(private=False) as second,
+  ):
+    elsewhere = experiments.run(
+      secure.spec,
+      tmp_path / "elsewhere",
+      progress=False,
+      workers=[first.address, second.address],
+    )
+  for table in ("metrics.csv", "evaluations.csv"):
+    content = (elsewhere.path / table).read_bytes()
+    assert content == (secure.path / table).read_bytes()
 
 
 def assert_has_a_form(run, folder: pathlib.Path):

@@ -25,7 +25,8 @@ SPEC = experiments.RunSpec(
   clients_per_part=2,
   total_rounds=1,
 )
-TABLES = ("client_evaluations.csv", "clients.csv")
+SPECS = {"fedavg": SPEC, "secure": SPEC.replace(aggregation="secure")}
+TABLES = ("metrics.csv", "client_evaluations.csv", "clients.csv")
 
 
 @pytest.fixture(scope="module")
@@ -39,22 +40,23 @@ def tables(folder):
 
 
 def test_parts_on_dask_and_here_are_the_same_bit_for_bit(written, tmp_path):
-  experiments.run(
-    SPEC, tmp_path / "here", progress=False, worker_data=written.folder
-  )
-  expected = tables(tmp_path / "here")
+  for name, spec in SPECS.items():
+    experiments.run(
+      spec, tmp_path / name, progress=False, worker_data=written.folder
+    )
   with distributed.LocalCluster(
     n_workers=1, threads_per_worker=1, dashboard_address=":0"
   ) as cluster:
-    experiments.run(
-      SPEC,
-      tmp_path / "dask",
-      progress=False,
-      worker_data=written.folder,
-      scheduler=cluster.scheduler_address,
-      engine="dask",
-    )
-    assert tables(tmp_path / "dask") == expected
+    for name, spec in SPECS.items():
+      experiments.run(
+        spec,
+        tmp_path / "dask" / name,
+        progress=False,
+        worker_data=written.folder,
+        scheduler=cluster.scheduler_address,
+        engine="dask",
+      )
+      assert tables(tmp_path / "dask" / name) == tables(tmp_path / name)
     runtime.use_dask(cluster)
     try:
       worker_checks.check(written)
