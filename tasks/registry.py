@@ -378,17 +378,13 @@ def with_model(task: Task, name: str, *, seed: int) -> Task:
   """
   check_model(name)
   # Imported late: they import TensorFlow.
-  from tasks.models import (  # noqa: PLC0415
-    named,
-    own,
-    shapes,
-  )
+  from tasks.models import named, own  # noqa: PLC0415
 
   data = task.element_spec, task.num_classes
   if functions.is_name(name):
     build = own.fitting(name, functions.load(name), *data, seed=seed)
   else:
-    wanted = shapes.of_task(*data)
+    wanted = named.of_task(*data)
     try:
       build = named.build_fn(name, wanted, seed)
     except ValueError as error:

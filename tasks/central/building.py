@@ -6,8 +6,7 @@ import numpy as np
 
 from tasks import client_weights, cuts, models, task
 from tasks.central import cutting
-from tasks.central.cutting import CentralData
-from tasks.central.options import CutOptions
+from tasks.central.cutting import CentralData, CutOptions
 from tasks.data_error import DataError
 from tasks.tabular import labels, population
 

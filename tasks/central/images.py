@@ -9,8 +9,7 @@ import numpy as np
 
 from tasks import models, task
 from tasks.central import building
-from tasks.central.cutting import CentralData
-from tasks.central.options import CutOptions
+from tasks.central.cutting import CentralData, CutOptions
 from tasks.data_error import DataError
 from tasks.formats import example_checks, images
 from tasks.formats.images import LabeledImages, LabeledPaths

@@ -17,7 +17,6 @@ import numpy as np
 from tasks import cuts
 from tasks.conversions import (
   client_data_file,
-  image_folder,
   image_sets,
   leaf_json,
   plays,
@@ -168,8 +167,8 @@ def _cifar(request: ConversionRequest) -> Contents:
 
 
 def _image_folder(request: ConversionRequest) -> Contents:
-  images = image_folder.images(request.sources[0], request.image_size)
-  return _images(request, images, image_folder.FILENAME)
+  images = image_sets.folder_images(request.sources[0], request.image_size)
+  return _images(request, images, image_sets.FOLDER_FILENAME)
 
 
 _READERS: Mapping[Format, Callable[[ConversionRequest], Contents]] = {

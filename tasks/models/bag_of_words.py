@@ -6,7 +6,7 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tasks import task
-from tasks.models import objectives, seeds
+from tasks.models import layers, objectives
 
 
 def bag_of_words_regression(
@@ -44,7 +44,7 @@ class _MeanOfRows(tf.keras.layers.Layer):
     self._kernel = self.add_weight(
       name="kernel",
       shape=[num_words, num_labels],
-      initializer=next(seeds.glorot_uniform(seed)),
+      initializer=next(layers.glorot_uniform(seed)),
     )
     self._bias = self.add_weight(
       name="bias", shape=[num_labels], initializer="zeros"

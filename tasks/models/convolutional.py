@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import tensorflow as tf
 
-from tasks.models import layers, seeds
+from tasks.models import layers
 
 
 def fedavg_cnn(
@@ -32,7 +32,7 @@ def fedavg_cnn(
   Returns:
     An uncompiled model that takes float32[n, *input_shape].
   """
-  initializers = seeds.glorot_uniform(seed)
+  initializers = layers.glorot_uniform(seed)
 
   def conv(filters: int, **kwargs: object) -> tf.keras.layers.Layer:
     return tf.keras.layers.Conv2D(
@@ -72,7 +72,7 @@ def dropout_cnn(num_classes: int, seed: int) -> tf.keras.Model:
   Returns:
     An uncompiled model that takes float32[n, 28, 28, 1].
   """
-  initializers = seeds.glorot_uniform(seed)
+  initializers = layers.glorot_uniform(seed)
   conv1, conv2, dense, logits = (next(initializers) for _ in range(4))
   return tf.keras.Sequential(
     [
@@ -121,7 +121,7 @@ def resnet18(
   Returns:
     An uncompiled model that takes float32[n, *input_shape].
   """
-  initializers = seeds.he_normal(seed)
+  initializers = layers.he_normal(seed)
   inputs = tf.keras.Input(input_shape)
   is_large = min(input_shape[:2]) >= _LARGE_IMAGE
   size, strides = (7, 2) if is_large else (3, 1)
@@ -193,7 +193,7 @@ def vgg11(
   Returns:
     An uncompiled model that takes float32[n, *input_shape].
   """
-  initializers = seeds.he_normal(seed)
+  initializers = layers.he_normal(seed)
   model = tf.keras.Sequential([tf.keras.Input(input_shape)])
   for stage in _VGG_STAGES:
     for filters in stage:

@@ -9,7 +9,7 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tasks import task
-from tasks.models import seeds
+from tasks.models import layers
 from tasks.models.names import HIDDEN_UNITS, InitialWeights
 
 
@@ -53,10 +53,10 @@ def _initializers(
 ) -> Iterator[dict[str, tf.keras.initializers.Initializer]]:
   """Yields the initializers of each layer, by the names of their arguments."""
   if initial_weights == "glorot":
-    for initializer in seeds.glorot_uniform(seed):
+    for initializer in layers.glorot_uniform(seed):
       yield {"kernel_initializer": initializer}
     return
-  layer_seeds = iter(seeds.int32_seeds(seed, 2 * len(inputs)))
+  layer_seeds = iter(layers.int32_seeds(seed, 2 * len(inputs)))
   for number in inputs:
     bound = 1 / math.sqrt(number)
     yield {

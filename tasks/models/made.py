@@ -19,7 +19,7 @@ import numpy as np
 import tensorflow as tf
 
 from tasks import task
-from tasks.models import seeds, shapes
+from tasks.models import layers, named
 from tasks.own import functions
 from tasks.own.functions import UserCodeError
 
@@ -36,7 +36,7 @@ class Make:
     name: str,
     function: Callable[..., Any],
     arguments: Mapping[str, object],
-    wanted: shapes.Shapes,
+    wanted: named.Shapes,
     seed: int,
   ) -> None:
     """Takes a function and what it is given.
@@ -103,7 +103,7 @@ class Make:
     seed = self._seed + other_draws
     model = self.unbuilt(seed)
     if not model.built:
-      with seeds.seeded(seed):
+      with layers.seeded(seed):
         model(tf.keras.Input(self.wanted.x, dtype=self.wanted.x_dtype))
     return model
 
@@ -117,7 +117,7 @@ class Make:
       UserCodeError: If it fails.
     """
     seed = self._seed if seed is None else seed
-    with seeds.seeded(seed):
+    with layers.seeded(seed):
       try:
         made = self._function(**self._arguments)
       except Exception as error:
@@ -270,7 +270,7 @@ _TWO_CLASSES = "two_classes"
 
 
 def with_two_logits(
-  model: tf.keras.Model, wanted: shapes.Shapes, seed: int
+  model: tf.keras.Model, wanted: named.Shapes, seed: int
 ) -> tf.keras.Model:
   """Returns a model with a logit for each class, if the model has one output.
 
@@ -294,7 +294,7 @@ def with_two_logits(
   ):
     return model
   try:
-    with seeds.seeded(seed):
+    with layers.seeded(seed):
       outputs = model(tf.keras.Input(wanted.x, dtype=wanted.x_dtype))
   # The checks of models tell the reason.
   except Exception:
@@ -314,5 +314,5 @@ def with_two_logits(
 
 def of_user(model: tf.keras.Model) -> tf.keras.Model:
   """Returns a model as the user's function returned it."""
-  layers = model.layers
-  return layers[0] if layers and layers[-1].name == _TWO_CLASSES else model
+  parts = model.layers
+  return parts[0] if parts and parts[-1].name == _TWO_CLASSES else model

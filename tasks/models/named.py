@@ -1,22 +1,80 @@
-"""Models by name, for images and for any task whose shapes they fit.
+"""Models by name, for images and for any task, and the shapes they must fit.
 
 A name means the same in every task; `tasks.models.names.ALL` has them.
 """
 
 import functools
-from collections.abc import Callable, Mapping
-from typing import cast
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple, cast
 
 import tensorflow as tf
 
-from tasks.models import convolutional, dense, shapes
+from tasks.models import convolutional, dense
 from tasks.models.names import (
   ALL,
   HIDDEN_UNITS,
   ImageModelName,
   InitialWeights,
 )
+from tasks.task import ElementSpec
 from tff_fair.declared import FieldError
+
+# The input and the outputs that the model of a task has.
+
+
+class Shapes(NamedTuple):
+  """Shapes of one example, without the batch.
+
+  Attributes:
+    x: Of the input; None where a size differs between batches.
+    x_dtype: Type of the input.
+    outputs: Of the outputs.
+    are_two_classes: Whether labels are one of two classes, of which one output
+      tells, too.
+  """
+
+  x: tuple[int | None, ...]
+  x_dtype: tf.DType
+  outputs: tuple[int | None, ...]
+  are_two_classes: bool = False
+
+  def __str__(self) -> str:
+    """Returns both in words."""
+    return (
+      f"x {as_text(self.x, self.x_dtype)} and outputs "
+      f"{as_text(self.outputs, tf.float32)}"
+    )
+
+
+def of_task(element_spec: ElementSpec, num_classes: int | None) -> Shapes:
+  """Returns the shapes of a task's models.
+
+  Args:
+    element_spec: Specs of `(x, y)`.
+    num_classes: As `Task` has it. Class numbers are integers, with logits for
+      each; float labels hold a number for each class at once. Without classes,
+      there is an output for each number of a label.
+  """
+  x, y = element_spec
+  outputs: tuple[int | None, ...] = (num_classes or 1,)
+  are_classes = num_classes is not None and y.dtype.is_integer
+  if num_classes is None:
+    outputs = tuple(y.shape[1:]) or outputs
+  elif are_classes:
+    outputs = (*y.shape[1:], num_classes)
+  return Shapes(
+    tuple(x.shape[1:]),
+    x.dtype,
+    outputs,
+    are_two_classes=are_classes and outputs == (2,),
+  )
+
+
+def as_text(shape: Sequence[int | None], dtype: tf.DType) -> str:
+  """Returns a batch in words, as "float32[n, 64]"."""
+  sizes = ["n", *("?" if size is None else str(size) for size in shape)]
+  return f"{tf.as_dtype(dtype).name}[{', '.join(sizes)}]"
+
 
 _CONVOLUTIONAL: Mapping[str, Callable[..., tf.keras.Model]] = {
   "resnet18": convolutional.resnet18,
@@ -78,7 +136,7 @@ _MNIST = (28, 28, 1)
 
 
 def build_fn(
-  name: str, wanted: shapes.Shapes, seed: int
+  name: str, wanted: Shapes, seed: int
 ) -> Callable[[], tf.keras.Model]:
   """Returns a function that builds a new model by its name.
 

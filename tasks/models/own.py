@@ -18,7 +18,7 @@ import numpy as np
 import tensorflow as tf
 
 from tasks import task
-from tasks.models import seeds, shapes
+from tasks.models import layers, named
 from tasks.models.made import Make, of_user
 from tasks.own.functions import UserCodeError
 
@@ -45,7 +45,7 @@ def fitting(
     UserCodeError: If the function takes something else; otherwise as
       `reliable`.
   """
-  wanted = shapes.of_task(element_spec, num_classes)
+  wanted = named.of_task(element_spec, num_classes)
   given = {"input_shape": wanted.x, "num_classes": num_classes, "seed": seed}
   try:
     parameters = inspect.signature(function).parameters
@@ -87,7 +87,7 @@ def reliable(
     UserCodeError: If the model does not fit the task, or clients cannot train
       it: its outputs or its weights change from one call to the next.
   """
-  wanted = shapes.of_task(element_spec, num_classes)
+  wanted = named.of_task(element_spec, num_classes)
   made = Make(name, build, {}, wanted, seed)
   _check(made, is_classifier=num_classes is not None)
   return made
@@ -145,7 +145,7 @@ def _check_shapes(made: Make, model: tf.keras.Model) -> None:
   inputs = getattr(model, "inputs", None) or []
   if all(x.shape.is_compatible_with([None, *wanted.x]) for x in inputs):
     try:
-      with seeds.seeded(0):
+      with layers.seeded(0):
         outputs = model(tf.keras.Input(wanted.x, dtype=wanted.x_dtype))
     except (ValueError, TypeError, tf.errors.OpError) as error:
       raise UserCodeError(
@@ -156,8 +156,8 @@ def _check_shapes(made: Make, model: tf.keras.Model) -> None:
       return
   else:
     outputs = model.outputs
-  takes = [shapes.as_text(x.shape[1:], x.dtype) for x in inputs]
-  x = " and ".join(takes) or shapes.as_text(wanted.x, wanted.x_dtype)
+  takes = [named.as_text(x.shape[1:], x.dtype) for x in inputs]
+  x = " and ".join(takes) or named.as_text(wanted.x, wanted.x_dtype)
   advice = ""
   if wanted.are_two_classes:
     advice = (
@@ -171,7 +171,7 @@ def _check_shapes(made: Make, model: tf.keras.Model) -> None:
   )
 
 
-def _fits(outputs: Any, wanted: shapes.Shapes) -> bool:
+def _fits(outputs: Any, wanted: named.Shapes) -> bool:
   return (
     tf.is_tensor(outputs)
     and outputs.dtype == tf.float32
@@ -182,7 +182,7 @@ def _fits(outputs: Any, wanted: shapes.Shapes) -> bool:
 
 def _outputs(outputs: Any) -> str:
   found = [
-    shapes.as_text(output.shape[1:], output.dtype)
+    named.as_text(output.shape[1:], output.dtype)
     for output in tf.nest.flatten(outputs)
     if tf.is_tensor(output)
   ]
@@ -318,7 +318,7 @@ def _are_probabilities(outputs: np.ndarray) -> bool:
   return bool((outputs >= 0).all()) and np.allclose(outputs.sum(-1), 1.0)
 
 
-def _batch(wanted: shapes.Shapes) -> tf.Tensor:
+def _batch(wanted: named.Shapes) -> tf.Tensor:
   """Returns a batch that some input may be."""
   sizes = [_UNKNOWN_SIZE if size is None else size for size in wanted.x]
   generator = np.random.default_rng(0)

@@ -13,7 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 from tasks import task
-from tasks.models import objectives, seeds
+from tasks.models import layers, objectives
 from tasks.models.layers import LSTM
 
 
@@ -41,7 +41,7 @@ def character_lstm(
     An uncompiled model that takes int[n, length] and returns float32[n, length,
     num_tokens], or float32[n, num_tokens].
   """
-  layer_seeds = iter(seeds.int32_seeds(seed, 3 + 2 * num_layers))
+  layer_seeds = iter(layers.int32_seeds(seed, 3 + 2 * num_layers))
   return tf.keras.Sequential(
     [
       tf.keras.layers.Input([None], dtype=tf.int32),
@@ -84,17 +84,17 @@ def word_lstm(
   Returns:
     An uncompiled model from int[n, length] to float32[n, length, num_tokens].
   """
-  layer_seeds = iter(seeds.int32_seeds(seed, 2 + 3 * num_layers))
-  layers = [
+  layer_seeds = iter(layers.int32_seeds(seed, 2 + 3 * num_layers))
+  stack = [
     tf.keras.layers.Input([None], dtype=tf.int32),
     _embedding(num_tokens, embedding_size, next(layer_seeds)),
   ]
   for _ in range(num_layers):
     kernel = tf.keras.initializers.GlorotUniform(next(layer_seeds))
-    layers.append(_lstm(units, kernel, next(layer_seeds), every_step=True))
-    layers.append(_dense(embedding_size, layer_seeds))
-  layers.append(_dense(num_tokens, layer_seeds))
-  return tf.keras.Sequential(layers)
+    stack.append(_lstm(units, kernel, next(layer_seeds), every_step=True))
+    stack.append(_dense(embedding_size, layer_seeds))
+  stack.append(_dense(num_tokens, layer_seeds))
+  return tf.keras.Sequential(stack)
 
 
 def sentence_lstm(
@@ -122,7 +122,7 @@ def sentence_lstm(
   Returns:
     An uncompiled model from int[n, length] to float32[n, num_classes].
   """
-  layer_seeds = iter(seeds.int32_seeds(seed, 2 + 2 * num_layers))
+  layer_seeds = iter(layers.int32_seeds(seed, 2 + 2 * num_layers))
   embedding_seed = next(layer_seeds)
   if embedding is None:
     first = _embedding(num_tokens, embedding_size, embedding_seed, mask=True)

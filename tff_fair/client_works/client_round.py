@@ -18,7 +18,7 @@ from tff_fair.client_works import (
 )
 from tff_fair.client_works import tally as tallies
 from tff_fair.client_works.client_optimizer import OptimizerStates
-from tff_fair.client_works.training_state import RoundState
+from tff_fair.client_works.training_settings import RoundState
 from tff_fair.kernels import norms
 from tff_fair.optimizers.learning_rate_decay import Hparams
 

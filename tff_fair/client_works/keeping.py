@@ -36,7 +36,6 @@ from tff_fair.client_works import (
   local_training,
   training,
   training_settings,
-  training_state,
 )
 from tff_fair.kernels import stacking
 from tff_fair.optimizers.learning_rate_decay import Hparams
@@ -107,7 +106,7 @@ class Keeping:
   def run(
     self,
     client: client_round.ClientRound,
-    state: training_state.RoundState,
+    state: training_settings.RoundState,
     received: Any,
     own: Own,
     cohort: types.ClientSignals | None = None,
@@ -339,8 +338,8 @@ class KeepingWork:
     return local_model.describe(self.model_fn)
 
   @functools.cached_property
-  def _at_server(self) -> training_state.StateComputations:
-    return training_state.build_state(self.optimizer)
+  def _at_server(self) -> training_settings.StateComputations:
+    return training_settings.build_state(self.optimizer)
 
   @functools.cached_property
   def _tables(self) -> Mapping[str, client_table.Columns]:
@@ -409,7 +408,7 @@ def personal_columns(weights_type: Any) -> client_table.Columns:
 def train_personal(
   client: client_round.ClientRound,
   lam: float,
-  state: training_state.RoundState,
+  state: training_settings.RoundState,
   weights: tff.learning.models.ModelWeights,
   table: client_table.Table,
   client_id: tf.Tensor,

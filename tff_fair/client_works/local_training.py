@@ -18,11 +18,11 @@ from tff_fair.client_works import client_optimizer as probes
 from tff_fair.client_works import tally as tallies
 from tff_fair.client_works.tracing import with_autograph
 from tff_fair.client_works.training_settings import (
+  RoundState,
   TrainingSettings,
   num_epochs,
   num_steps,
 )
-from tff_fair.client_works.training_state import RoundState
 from tff_fair.types import TensorStructure
 
 

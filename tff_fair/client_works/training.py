@@ -26,7 +26,6 @@ from tff_fair.client_works import (
   client_round,
   local_model,
   training_settings,
-  training_state,
 )
 from tff_fair.privacy import unused_assertions
 
@@ -73,7 +72,7 @@ def build_training(
   Raises:
     TypeError: If an argument has the wrong type.
   """
-  state = training_state.build_state(optimizer)
+  state = training_settings.build_state(optimizer)
   info = local_model.describe(model_fn)
   work = build_client_computation(_run, model_fn, optimizer, settings, signals)
 
@@ -91,7 +90,7 @@ def build_training(
 
 def _run(
   client: client_round.ClientRound,
-  state: training_state.RoundState,
+  state: training_settings.RoundState,
   received: Any,
 ) -> client_round.Result:
   result, _ = client.run(state, received)
@@ -100,7 +99,7 @@ def _run(
 
 def _build_next(
   info: local_model.ModelInfo,
-  at_server: training_state.StateComputations,
+  at_server: training_settings.StateComputations,
   work: tff.Computation,
   securely: bool,
 ) -> tff.Computation:
@@ -129,7 +128,7 @@ def _build_next(
 
 def build_end_of_round(
   info: local_model.ModelInfo,
-  at_server: training_state.StateComputations,
+  at_server: training_settings.StateComputations,
   tally: tff.Type,
   *,
   securely: bool = False,
@@ -242,7 +241,7 @@ def build_client_computation(
 
   def run_client(
     model: local_model.LocalModel,
-    state: training_state.RoundState,
+    state: training_settings.RoundState,
     received: Any,
     data: tf.data.Dataset,
     *others: Any,
@@ -255,7 +254,7 @@ def build_client_computation(
   @tff.tensorflow.computation(
     tff.to_type(
       (
-        training_state.build_state(optimizer).type,
+        training_settings.build_state(optimizer).type,
         received_type(info, signals),
         batches.data_type(info.batch_spec),
         *further,
@@ -294,7 +293,7 @@ def build_training_phases(
     signals the server does not have reports `num_examples` 0, as does one whose
     update is not finite. `effective_steps` is 0 for all.
   """
-  state = training_state.build_state(optimizer)
+  state = training_settings.build_state(optimizer)
   info = local_model.describe(model_fn)
   options = model_fn, optimizer, settings, signals
   measure = build_measure(*options)
@@ -393,7 +392,7 @@ def own_signals(
 
 def _train(
   client: client_round.ClientRound,
-  state: training_state.RoundState,
+  state: training_settings.RoundState,
   received: Any,
   cohort: types.ClientSignals,
 ) -> client_round.Result:

@@ -1,17 +1,22 @@
-"""How clients train: the settings that all methods share.
+"""How clients train: the settings that all methods share, and the state.
 
 Draws depend on a seed, with the client, the round or the epoch alone. So a
 client draws the same in whatever order clients run, and wherever.
 """
 
+import collections
 import dataclasses
 from collections.abc import Callable
+from typing import NamedTuple, TypedDict
 
+import numpy as np
 import tensorflow as tf
+import tensorflow_federated as tff
 
 from tff_fair import declared
 from tff_fair.optimizers import learning_rate_decay
 from tff_fair.optimizers.learning_rate_decay import Hparams
+from tff_fair.types import TensorStructure
 
 LOSS_AT = ("before", "training", "after")
 
@@ -268,3 +273,87 @@ def _stateless_seed(seed: int, *salts: tf.Tensor) -> tf.Tensor:
 
 def _signed(word: int) -> int:
   return word - 2**32 if word >= 2**31 else word
+
+
+# The state of the training at the server, and the computations on it.
+
+
+class RoundState(TypedDict):
+  """The state of the training at the server.
+
+  Attributes:
+    optimizer: The hyperparameters of the client optimizer.
+    round_num: int64[], the number of rounds in which any client counted.
+  """
+
+  optimizer: Hparams
+  round_num: tf.Tensor
+
+
+class StateComputations(NamedTuple):
+  """The computations on the state at the server.
+
+  Attributes:
+    initial: Returns the state before the first round, S.
+    next: From state and the number of clients that counted to state.
+    get_hparams: From state to the optimizer's hyperparameters, H.
+    set_hparams: From state and hyperparameters to state.
+  """
+
+  initial: tff.Computation
+  next: tff.Computation
+  get_hparams: tff.Computation
+  set_hparams: tff.Computation
+
+  @property
+  def type(self) -> tff.Type:
+    """The type of the state, S."""
+    return self.initial.type_signature.result
+
+
+def build_state(
+  optimizer: tff.learning.optimizers.Optimizer,
+) -> StateComputations:
+  """Builds the computations on the state of the training.
+
+  Args:
+    optimizer: The client optimizer, whose hyperparameters the state has.
+
+  Raises:
+    TypeError: If it is no optimizer of TFF.
+  """
+  if not isinstance(optimizer, tff.learning.optimizers.Optimizer):
+    raise TypeError(
+      "Expected `client_optimizer` to be a tff.learning.optimizers.Optimizer, "
+      f"found {type(optimizer).__name__}. Build one with "
+      "tff.learning.optimizers.build_sgdm(learning_rate)."
+    )
+
+  @tff.tensorflow.computation
+  def initial_state() -> TensorStructure:
+    specs = tf.TensorSpec([], tf.float32)
+    return collections.OrderedDict(
+      optimizer=optimizer.get_hparams(optimizer.initialize(specs)),
+      round_num=tf.constant(0, tf.int64),
+    )
+
+  state_type = initial_state.type_signature.result
+
+  @tff.tensorflow.computation(state_type, np.int32)
+  def next_state(state: RoundState, num_counted: tf.Tensor) -> TensorStructure:
+    return collections.OrderedDict(
+      optimizer=state["optimizer"],
+      round_num=state["round_num"] + tf.cast(num_counted > 0, tf.int64),
+    )
+
+  @tff.tensorflow.computation(state_type)
+  def get_hparams(state: RoundState) -> Hparams:
+    return state["optimizer"]
+
+  @tff.tensorflow.computation(state_type, state_type["optimizer"])
+  def set_hparams(state: RoundState, hparams: Hparams) -> TensorStructure:
+    return collections.OrderedDict(
+      optimizer=hparams, round_num=state["round_num"]
+    )
+
+  return StateComputations(initial_state, next_state, get_hparams, set_hparams)

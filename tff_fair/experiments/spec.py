@@ -14,14 +14,8 @@ from typing import Any, Self
 import tasks
 from tff_fair import declared, methods, spelling
 from tff_fair.declared import FieldError, Value
-from tff_fair.experiments import (
-  combinations,
-  grids,
-  number_range,
-  seeds,
-  settings,
-  spec_text,
-)
+from tff_fair.experiments import combinations, grids, seeds, settings, spec_text
+from tff_fair.experiments.settings import bounds
 
 # A mapping that cannot change, so that what holds it can be compared.
 
@@ -76,7 +70,7 @@ class RunSpec(settings.RunSettings):
 
   def __post_init__(self) -> None:
     for name in _RANGES:
-      object.__setattr__(self, name, number_range.normal(getattr(self, name)))
+      object.__setattr__(self, name, bounds.normal_range(getattr(self, name)))
     for name in _LISTS:
       if isinstance(value := getattr(self, name), list | tuple | float):
         object.__setattr__(self, name, declared.as_text(value) or None)

@@ -22,7 +22,7 @@ from tff_fair.experiments.training import (
   task_loading,
 )
 from tff_fair.runtime import compilation_cache
-from tff_fair.runtime.compilation_cache import cache, keys, private_folder
+from tff_fair.runtime.compilation_cache import cache, keys
 
 SPEC = RunSpec(
   task_options={"num_clients": 6, "model": "logistic_regression"},
@@ -283,7 +283,7 @@ def test_results_are_those_of_a_process_that_was_built(tmp_path):
     attack="scaling",
     attack_strength=-2.0,
   )
-  kept = cache.CompilationCache(private_folder.Folder(tmp_path / "cache"))
+  kept = cache.CompilationCache(cache.Folder(tmp_path / "cache"))
   found = []
   for used in (compilation_cache.NO_CACHE, kept, kept):
     parts = assembled.parts_of(spec, used)

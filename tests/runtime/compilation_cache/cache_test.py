@@ -12,12 +12,7 @@ import tensorflow_federated as tff
 
 from tff_fair import runtime
 from tff_fair.runtime import compilation_cache, native
-from tff_fair.runtime.compilation_cache import (
-  cache,
-  entries,
-  keys,
-  private_folder,
-)
+from tff_fair.runtime.compilation_cache import cache, entries, keys
 from tff_fair.runtime.parts import cohort_cuts
 
 pytestmark = [pytest.mark.tff, pytest.mark.usefixtures("all_code_known")]
@@ -92,7 +87,7 @@ def path(tmp_path):
 
 @pytest.fixture
 def kept(path):
-  return cache.CompilationCache(private_folder.Folder(path))
+  return cache.CompilationCache(cache.Folder(path))
 
 
 def test_the_second_time_nothing_is_built_or_compiled(kept, building):
@@ -202,7 +197,7 @@ def test_a_damaged_entry_is_built_anew(kept, building, path):
 def test_an_entry_of_another_kind_is_built_anew(kept, building, path):
   kept.compiled("key", building)
   (file,) = path.iterdir()
-  private_folder.Folder(path).write(file.name, b"no zip file")
+  cache.Folder(path).write(file.name, b"no zip file")
   for _ in range(2):
     kept.compiled("key", building)
   assert building.built == 2
@@ -230,7 +225,7 @@ def test_a_number_is_counted_once(kept, path):
   assert kept.number("key", lambda: 2**70) == 2**70
   assert kept.number("key", lambda: 0) == 2**70
   (file,) = path.iterdir()
-  private_folder.Folder(path).write(file.name, b"none")
+  cache.Folder(path).write(file.name, b"none")
   assert kept.number("key", lambda: 5) == 5
 
 

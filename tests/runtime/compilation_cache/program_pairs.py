@@ -25,7 +25,7 @@ import tensorflow_federated as tff
 from tasks import models
 from tff_fair import client_works
 from tff_fair.runtime import compilation_cache
-from tff_fair.runtime.compilation_cache import cache, keys, private_folder
+from tff_fair.runtime.compilation_cache import cache, keys
 
 # From the number of the program, 1 or 2, to a key and what is computed for it.
 Program = Callable[[int], tuple[object, Callable[[], object]]]
@@ -257,14 +257,14 @@ def a_variable(n):
 
 @way
 def a_function_of_ours(n):
-  private_folder.of_user = lambda: n
-  return "key", private_folder.of_user
+  cache.users_path = lambda: n
+  return "key", cache.users_path
 
 
 @way
 def a_method_of_ours(n):
-  private_folder.Folder.size = property(lambda _: n)  # type: ignore[attr-defined]
-  return "key", lambda: vars(private_folder.Folder)["size"].fget(None)
+  cache.Folder.size = property(lambda _: n)  # type: ignore[attr-defined]
+  return "key", lambda: vars(cache.Folder)["size"].fget(None)
 
 
 @way
@@ -317,10 +317,8 @@ def main() -> None:
   outcomes = {}
   for name, program in {**WAYS, **SAME}.items():
     with tempfile.TemporaryDirectory() as path:
-      kept = cache.CompilationCache(private_folder.Folder(pathlib.Path(path)))
-      plain = cache.CompilationCache(
-        private_folder.Folder(pathlib.Path(path, "other"))
-      )
+      kept = cache.CompilationCache(cache.Folder(pathlib.Path(path)))
+      plain = cache.CompilationCache(cache.Folder(pathlib.Path(path, "other")))
       outcomes[name] = [run(program, n, kept) for n in (1, 2)]
       outcomes[name].append(run(program, 2, plain))
   json.dump(outcomes, sys.stdout)

@@ -7,7 +7,7 @@ import tensorflow_federated as tff
 from tff_fair import evaluation, runtime
 from tff_fair.rounds import phasing
 from tff_fair.runtime import compilation_cache, phases
-from tff_fair.runtime.compilation_cache import private_folder
+from tff_fair.runtime.compilation_cache import cache
 from tff_fair.runtime.parts import cohort_cuts
 
 _SERVER = tff.FederatedType(np.int32, tff.SERVER)
@@ -70,8 +70,8 @@ def test_so_they_have_if_an_earlier_program_has_compiled_them(tmp_path):
     return {"comp": build()}
 
   def compiled():
-    cache = compilation_cache.CompilationCache(private_folder.Folder(tmp_path))
-    return cache.compiled("key", counted)
+    kept = compilation_cache.CompilationCache(cache.Folder(tmp_path))
+    return kept.compiled("key", counted)
 
   assert results(compiled()["comp"]) == [26, 2026]
   assert len(built) == 1

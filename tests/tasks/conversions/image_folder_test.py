@@ -3,7 +3,7 @@ import pytest
 import tensorflow as tf
 
 import tasks
-from tasks.conversions import image_folder
+from tasks.conversions import image_sets
 from tasks.formats import example_proto
 from tests.refusals import refused
 
@@ -28,7 +28,7 @@ def test_classes_in_alphabetical_order(add, tmp_path):
   add("cat/2.PNG", value=2)
   add("cat/1.png", value=3)
   (tmp_path / "cat/notes.txt").write_text("no image")
-  images = image_folder.images(tmp_path)
+  images = image_sets.folder_images(tmp_path)
   assert (images.labels.tolist(), images.splits) == ([0, 0, 1], [])
   found = [_parsed(images, k) for k in range(3)]
   assert [e["image"].tolist() for e in found] == [[v] * 18 for v in (3, 2, 1)]
@@ -45,14 +45,14 @@ def test_halves(add, tmp_path):
     "test/b/1.png",
   ):
     add(name)
-  images = image_folder.images(tmp_path)
+  images = image_sets.folder_images(tmp_path)
   assert images.labels.tolist() == [0, 1, 0, 1]
   assert images.splits == ["train", "train", "test", "test"]
 
 
 def test_resized_and_grey(add, tmp_path):
   add("a/1.png", shape=(8, 6, 1), value=200)
-  example = _parsed(image_folder.images(tmp_path, 4), 0)
+  example = _parsed(image_sets.folder_images(tmp_path, 4), 0)
   assert example["shape"].tolist() == [4, 4, 3]
   assert set(example["image"].tolist()) == {200}
 
@@ -60,7 +60,7 @@ def test_resized_and_grey(add, tmp_path):
 def test_folders_of_clients(add, tmp_path):
   for name in ("north/b/1.png", "north/a/1.png", "south/b/1.png"):
     add(name)
-  images = image_folder.images(tmp_path)
+  images = image_sets.folder_images(tmp_path)
   assert images.clients == ["north", "north", "south"]
   assert images.classes == ["a", "b"]
   assert images.labels.tolist() == [0, 1, 1]
@@ -69,11 +69,11 @@ def test_folders_of_clients(add, tmp_path):
 def test_clients_may_lack_classes_in_a_half(add, tmp_path):
   for name in ("train/n/a/1.png", "train/n/b/1.png", "test/n/b/1.png"):
     add(name)
-  images = image_folder.images(tmp_path)
+  images = image_sets.folder_images(tmp_path)
   assert images.labels.tolist() == [0, 1, 1]
   assert images.splits == ["train", "train", "test"]
   add("test/n/c/1.png")
-  assert image_folder.images(tmp_path).classes == ["a", "b", "c"]
+  assert image_sets.folder_images(tmp_path).classes == ["a", "b", "c"]
 
 
 def test_a_table_of_labels(add, tmp_path):
@@ -81,7 +81,7 @@ def test_a_table_of_labels(add, tmp_path):
     add(name)
   table = tmp_path / "labels.csv"
   table.write_text("label;file\n7;north/1.png\n07;north/2.png\n7;south/1.png\n")
-  images = image_folder.images(tmp_path)
+  images = image_sets.folder_images(tmp_path)
   assert images.clients == ["north", "north", "south"]
   assert images.classes == ["07", "7"]
   assert images.labels.tolist() == [1, 0, 1]
@@ -107,7 +107,7 @@ def test_tables_of_labels_that_are_not_right(add, tmp_path, table, place, fact):
   add("n/2.png")
   (tmp_path / "labels.csv").write_text(table)
   with refused(place, fact):
-    image_folder.images(tmp_path)
+    image_sets.folder_images(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ def test_images_that_lie_in_another_way(add, tmp_path, names):
   for name in names:
     add(name)
   with pytest.raises(tasks.DataError) as caught:
-    image_folder.images(tmp_path)
+    image_sets.folder_images(tmp_path)
   assert str(tmp_path) in str(caught.value)
 
 
@@ -130,16 +130,16 @@ def test_a_class_in_one_half_only(add, tmp_path):
   for name in ("train/a/1.png", "train/b/1.png", "test/a/1.png"):
     add(name)
   with refused(tmp_path, "class b"):
-    image_folder.images(tmp_path)
+    image_sets.folder_images(tmp_path)
 
 
 def test_nothing_there(add, tmp_path):
   with refused(tmp_path, "CLASS/IMAGE"):
-    image_folder.images(tmp_path)
+    image_sets.folder_images(tmp_path)
   add("a/1.png")
   (tmp_path / "b").mkdir()
   with refused(tmp_path / "b", "no image"):
-    image_folder.images(tmp_path)
+    image_sets.folder_images(tmp_path)
 
 
 def test_no_image(add, tmp_path):
@@ -148,4 +148,4 @@ def test_no_image(add, tmp_path):
   for wrong in (b"", b"text", content[: len(content) // 2]):
     (tmp_path / "a/1.png").write_bytes(wrong)
     with refused("1.png", "no image"):
-      _parsed(image_folder.images(tmp_path), 0)
+      _parsed(image_sets.folder_images(tmp_path), 0)

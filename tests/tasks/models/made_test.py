@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tasks.models import own, seeds
+from tasks.models import layers, own
 from tasks.models.plain import describe
 from tasks.own.functions import UserCodeError
 from tasks.task import element_spec
@@ -65,7 +65,7 @@ BUILDERS: dict[str, Callable[[], tf.keras.Model]] = {
 @pytest.mark.parametrize("name", BUILDERS)
 def test_loss_and_gradients_are_those_of_binary_cross_entropy(name):
   model = fitting(BUILDERS[name])()
-  with seeds.seeded(SEED):
+  with layers.seeded(SEED):
     users = BUILDERS[name]()
     users(tf.keras.Input([4]))
   rng = np.random.default_rng(0)

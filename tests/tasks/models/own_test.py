@@ -13,7 +13,7 @@ import tensorflow_federated as tff
 import tasks
 import tff_fair
 from tasks import models
-from tasks.models import dense, named, names, own, shapes
+from tasks.models import dense, named, names, own
 from tasks.task import element_spec
 from tff_fair.runtime.compilation_cache import keys
 
@@ -471,7 +471,7 @@ def test_what_a_users_model_is_compiled_to_is_not_kept():
 @pytest.mark.parametrize("name", sorted(set(names.ALL) - {"cnn_leaf"}))
 def test_a_name_fits_images_of_28_pixels(name):
   side = 32 if name == "vgg11" else 28
-  wanted = shapes.of_task(element_spec([side, side, 1]), 10)
+  wanted = named.of_task(element_spec([side, side, 1]), 10)
   with tf.Graph().as_default():  # Initializes nothing.
     model = named.build_fn(name, wanted, 0)()
   assert model.output_shape == (None, 10)
@@ -490,15 +490,15 @@ def test_a_name_fits_images_of_28_pixels(name):
 )
 def test_a_name_that_does_not_fit(name, x, y, expected):
   with pytest.raises(ValueError, match=expected):
-    named.build_fn(name, shapes.of_task(element_spec(x, **y), 10), 0)
+    named.build_fn(name, named.of_task(element_spec(x, **y), 10), 0)
 
 
 def test_a_number_has_one_output():
   spec = element_spec([5], y_dtype="float32")
-  model = named.build_fn("mlp_64", shapes.of_task(spec, None), 0)()
+  model = named.build_fn("mlp_64", named.of_task(spec, None), 0)()
   assert model.output_shape == (None, 1)
   many = element_spec([5], y_shape=[7], y_dtype="float32")
-  assert shapes.of_task(many, 7).outputs == (7,)
+  assert named.of_task(many, 7).outputs == (7,)
 
 
 def weights(task):

@@ -18,12 +18,13 @@ from typing import Any
 import numpy as np
 
 from tff_fair.declared import Value
-from tff_fair.experiments import number_range, seeds, settings
+from tff_fair.experiments import seeds, settings
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.runs import configuration, tables
 from tff_fair.experiments.runs.configuration import Configuration
 from tff_fair.experiments.runs.folder import RunFolder
 from tff_fair.experiments.scores import Score
+from tff_fair.experiments.settings import bounds
 from tff_fair.experiments.spec import RunSpec
 from tff_fair.experiments.spec_text import HPARAM, TASK_OPTION
 
@@ -378,7 +379,7 @@ def _part_size(flags: Mapping[str, Any]) -> int:
   cohort = flags["clients_per_round"]
   return settings.part_size(
     flags[configuration.PART],
-    number_range.bounds(cohort)[1] if number_range.is_valid(cohort) else None,
+    bounds.range_ends(cohort)[1] if bounds.is_range(cohort) else None,
   )
 
 

@@ -11,7 +11,8 @@ from typing import Any, Self
 import tasks
 from tff_fair import declared, methods
 from tff_fair.declared import Value
-from tff_fair.experiments import number_range, seeds
+from tff_fair.experiments import seeds
+from tff_fair.experiments.settings import bounds
 from tff_fair.experiments.settings.federation import (
   LEAST_EVALUATIONS,
   SCORES,
@@ -124,7 +125,7 @@ class RunSettings(
       most = USUAL_COHORT
     return part_size(
       self.clients_per_part,
-      None if most is None else number_range.bounds(most)[1],
+      None if most is None else bounds.range_ends(most)[1],
     )
 
   @property

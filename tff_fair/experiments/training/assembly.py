@@ -21,9 +21,10 @@ from tff_fair import (
   types,
 )
 from tff_fair.declared import FieldError
-from tff_fair.experiments import keras_files, number_range
+from tff_fair.experiments import keras_files
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.runs import finding, trained_model
+from tff_fair.experiments.settings import bounds
 from tff_fair.experiments.spec import RunSpec
 from tff_fair.experiments.training import (
   costs,
@@ -123,7 +124,7 @@ def build(
     cohorts=sampling.Sampling(
       seed=spec.seed,
       kind=spec.sampling,
-      clients_per_round=number_range.bounds(resolved.clients_per_round),
+      clients_per_round=bounds.range_ends(resolved.clients_per_round),
       dropout=spec.dropout,
       dropout_kind=spec.dropout_kind,
       dropout_rounds=spec.dropout_rounds,

@@ -19,7 +19,8 @@ from tff_fair import (
 )
 from tff_fair.client_works import keeping
 from tff_fair.declared import FieldError
-from tff_fair.experiments import number_range, settings
+from tff_fair.experiments import settings
+from tff_fair.experiments.settings import bounds
 from tff_fair.experiments.spec import RunSpec
 from tff_fair.kernels import stacking
 from tff_fair.runtime import compilation_cache
@@ -222,8 +223,8 @@ def local_work(spec: RunSpec) -> dict[str, Any]:
   }
 
 
-def _number_or_range(value: number_range.Value) -> int | tuple[int, int]:
-  least, most = number_range.bounds(value)
+def _number_or_range(value: bounds.Range) -> int | tuple[int, int]:
+  least, most = bounds.range_ends(value)
   return least if least == most else (least, most)
 
 
@@ -330,7 +331,7 @@ def check_parts(
   spec: RunSpec,
   process: tff.learning.templates.LearningProcess,
   aggregation: str,
-  clients_per_round: number_range.Value,
+  clients_per_round: bounds.Range,
 ) -> None:
   """Checks that the updates which a part of a round collects fit into one.
 
@@ -343,7 +344,7 @@ def check_parts(
   Raises:
     FieldError: If they do not fit.
   """
-  largest = number_range.bounds(clients_per_round)[1]
+  largest = bounds.range_ends(clients_per_round)[1]
   part = settings.part_size(spec.clients_per_part, largest)
   if aggregation != summing.STACKED or not part:
     return

@@ -13,7 +13,8 @@ import numpy as np
 import tasks
 from tff_fair import client_works, methods, privacy, summing
 from tff_fair.declared import FieldError
-from tff_fair.experiments import number_range, settings
+from tff_fair.experiments import settings
+from tff_fair.experiments.settings import bounds
 from tff_fair.experiments.spec import RunSpec
 from tff_fair.experiments.training import (
   learning_process,
@@ -37,7 +38,7 @@ class Resolved:
   """
 
   aggregation: str
-  clients_per_round: number_range.Value
+  clients_per_round: bounds.Range
   evaluated: np.ndarray
   first_rounds: np.ndarray
   attack: client_works.Attack | None
@@ -164,7 +165,7 @@ def _check_correction(spec: RunSpec, task: tasks.Task) -> None:
     )
 
 
-def clients_per_round(spec: RunSpec, num_clients: int) -> number_range.Value:
+def clients_per_round(spec: RunSpec, num_clients: int) -> bounds.Range:
   """Returns the size of cohorts, or a range of sizes.
 
   Raises:
@@ -182,7 +183,7 @@ def clients_per_round(spec: RunSpec, num_clients: int) -> number_range.Value:
     return num_clients
   if value is None:
     return min(settings.USUAL_COHORT, num_clients)
-  if number_range.bounds(value)[1] > num_clients:
+  if bounds.range_ends(value)[1] > num_clients:
     raise _too_many("clients_per_round", value, num_clients)
   return value
 
@@ -294,7 +295,7 @@ _ASSUMPTION = (
 
 
 def privacy_noise(
-  spec: RunSpec, clients_per_round: number_range.Value
+  spec: RunSpec, clients_per_round: bounds.Range
 ) -> privacy.DifferentialPrivacy | None:
   """Returns the noise of a run, if it has any.
 
@@ -305,7 +306,7 @@ def privacy_noise(
   if spec.dp_noise is None or spec.dp_clip is None:
     return None
   return privacy.dp(
-    spec.dp_noise, number_range.bounds(clients_per_round)[1], spec.dp_clip
+    spec.dp_noise, bounds.range_ends(clients_per_round)[1], spec.dp_clip
   )
 
 

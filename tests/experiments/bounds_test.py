@@ -1,10 +1,10 @@
 import pytest
 
-from tff_fair.experiments import number_range
+from tff_fair.experiments.settings import bounds
 
 
 @pytest.mark.parametrize(
-  ("value", "normal", "bounds"),
+  ("value", "normal", "ends"),
   [
     (7, 7, (7, 7)),
     ("5", 5, (5, 5)),
@@ -16,12 +16,12 @@ from tff_fair.experiments import number_range
     (2**31 - 1, 2**31 - 1, (2**31 - 1, 2**31 - 1)),
   ],
 )
-def test_numbers_and_ranges_are_read(value, normal, bounds):
-  found = number_range.normal(value)
+def test_numbers_and_ranges_are_read(value, normal, ends):
+  found = bounds.normal_range(value)
   assert found == normal
   assert type(found) is type(normal)
-  assert number_range.is_valid(found)
-  assert number_range.bounds(found) == bounds
+  assert bounds.is_range(found)
+  assert bounds.range_ends(found) == ends
 
 
 @pytest.mark.parametrize(
@@ -32,7 +32,7 @@ def test_numbers_and_ranges_are_read(value, normal, bounds):
   ],
 )
 def test_others_are_refused(value):
-  assert number_range.normal(value) in (value, "5-1")
-  assert not number_range.is_valid(value)
+  assert bounds.normal_range(value) in (value, "5-1")
+  assert not bounds.is_range(value)
   with pytest.raises(ValueError, match="5 or 5-15"):
-    number_range.bounds(value)
+    bounds.range_ends(value)

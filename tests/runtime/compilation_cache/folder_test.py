@@ -6,7 +6,7 @@ import pathlib
 
 import pytest
 
-from tff_fair.runtime.compilation_cache.private_folder import Folder, of_user
+from tff_fair.runtime.compilation_cache.cache import Folder, users_path
 
 
 @pytest.fixture
@@ -169,5 +169,5 @@ def test_the_place_of_the_cache(monkeypatch, variables, place):
   monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
   for name, value in variables.items():
     monkeypatch.setenv(name, value)
-  found = of_user()
+  found = users_path()
   assert found is None if place is None else found.parent == pathlib.Path(place)
