@@ -73,14 +73,10 @@ class _Table:
 def load(
   config: Options, *, data_dir: pathlib.Path | None, seed: int, model_seed: int
 ) -> task.Task:
-  """Builds the task.
+  """Builds the task, as `registry.TaskModule.load` says.
 
-  Args:
-    config: Options of the task.
-    data_dir: Directory of `adult.data` and `adult.test`, or of the same with
-      the ending `.gz`, or of a folder `adult` that has them.
-    seed: Not used: nothing about the data is random.
-    model_seed: Seed of the initial weights.
+  `data_dir` is the directory of `adult.data` and `adult.test`, or of the same
+  with the ending `.gz`, or of a folder `adult` that has them.
 
   Returns:
     The task; x is float32[n, features], y is int32[n], 1 above $50,000.

@@ -49,13 +49,9 @@ class Options(building.RowOptions):
 def load(
   config: Options, *, data_dir: pathlib.Path | None, seed: int, model_seed: int
 ) -> task.Task:
-  """Builds the task.
+  """Builds the task, as `registry.TaskModule.load` says.
 
-  Args:
-    config: Options of the task.
-    data_dir: The folder where a relative path of the file begins.
-    seed: Seed of the test shares and of the choice of clients.
-    model_seed: Seed of the initial weights.
+  `data_dir` is the folder where a relative path of the file begins.
 
   Returns:
     The task; x is float32[n, ...], y is int32[n], or float32[n] or float32[n,

@@ -39,16 +39,12 @@ class Options(central.ImageOptions):
 def load(
   config: Options, *, data_dir: pathlib.Path | None, seed: int, model_seed: int
 ) -> task.Task:
-  """Builds the task.
+  """Builds the task, as `registry.TaskModule.load` says.
 
-  Args:
-    config: Options of the task.
-    data_dir: Directory of `cifar-10-batches-py` or `cifar-10-batches-bin` (or
-      that folder itself), of one file `cifar10*.npz` with x_train, y_train,
-      x_test, y_test, or of a folder `cifar10` that tensorflow-datasets
-      prepared; the first of these that is there is read.
-    seed: Seed of the partition.
-    model_seed: Seed of the initial weights.
+  `data_dir` is the directory of `cifar-10-batches-py` or `cifar-10-batches-bin`
+  (or that folder itself), of one file `cifar10*.npz` with x_train, y_train,
+  x_test, y_test, or of a folder `cifar10` that tensorflow-datasets prepared;
+  the first of these that is there is read.
 
   Returns:
     The task; x is float32[n, 32, 32, 3], y is int32[n].

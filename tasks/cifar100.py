@@ -35,16 +35,12 @@ class Options(central.ImageOptions):
 def load(
   config: Options, *, data_dir: pathlib.Path | None, seed: int, model_seed: int
 ) -> task.Task:
-  """Builds the task.
+  """Builds the task, as `registry.TaskModule.load` says.
 
-  Args:
-    config: Options of the task.
-    data_dir: Directory of `cifar-100-python` or `cifar-100-binary` (or that
-      folder itself), of a folder `cifar100` that tensorflow-datasets prepared,
-      or of `cifar100.sqlite`, which TFF's loader downloads if nothing is there
-      and which alone is read for partition "users". None means TFF's own cache.
-    seed: Seed of the partition.
-    model_seed: Seed of the initial weights.
+  `data_dir` is the directory of `cifar-100-python` or `cifar-100-binary` (or
+  that folder itself), of a folder `cifar100` that tensorflow-datasets prepared,
+  or of `cifar100.sqlite`, which TFF's loader downloads if nothing is there and
+  which alone is read for partition "users". None means TFF's own cache.
 
   Returns:
     The task; x is float32[n, 32, 32, 3], y is int32[n].

@@ -28,14 +28,11 @@ class Options(central.ModelOptions):
 def load(
   config: Options, *, data_dir: pathlib.Path | None, seed: int, model_seed: int
 ) -> task.Task:
-  """Builds the task.
+  """Builds the task, as `registry.TaskModule.load` says.
 
-  Args:
-    config: Options of the task.
-    data_dir: Directory of the folders train, valid and test, as published.
-      Train and valid are the training data, test is the published test data.
-    seed: Seed of the partition.
-    model_seed: Seed of the initial weights.
+  `data_dir` is the directory of the folders train, valid and test, as
+  published. Train and valid are the training data, test is the published test
+  data.
 
   Returns:
     The task; x is float32[n, 32, 32, 3], y is int32[n]. A client's

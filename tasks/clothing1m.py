@@ -59,14 +59,10 @@ class Options(central.ModelOptions):
 def load(
   config: Options, *, data_dir: pathlib.Path | None, seed: int, model_seed: int
 ) -> task.Task:
-  """Builds the task.
+  """Builds the task, as `registry.TaskModule.load` says.
 
-  Args:
-    config: Options of the task.
-    data_dir: Directory of the folder `images` and of the published lists, which
-      may be in a folder `annotations`.
-    seed: Seed of the partition.
-    model_seed: Seed of the initial weights.
+  `data_dir` is the directory of the folder `images` and of the published lists,
+  which may be in a folder `annotations`.
 
   Returns:
     The task; x is float32[n, image_size, image_size, 3], y is int32[n]. A

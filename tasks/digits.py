@@ -46,13 +46,7 @@ class Options(central.CutOptions):
 def load(
   config: Options, *, data_dir: pathlib.Path | None, seed: int, model_seed: int
 ) -> task.Task:
-  """Builds the task.
-
-  Args:
-    config: Options of the task.
-    data_dir: Not used: the data is part of scikit-learn.
-    seed: Seed of the partition and of the train and test split.
-    model_seed: Seed of the initial weights.
+  """Builds the task, as `registry.TaskModule.load` says.
 
   Returns:
     The task; x is float32[n, 64] in [0, 1], y is int32[n] in 0 ... 9.

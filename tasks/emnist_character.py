@@ -71,14 +71,10 @@ class _Half:
 def load(
   config: Options, *, data_dir: pathlib.Path | None, seed: int, model_seed: int
 ) -> task.Task:
-  """Builds the task.
+  """Builds the task, as `registry.TaskModule.load` says.
 
-  Args:
-    config: Options of the task.
-    data_dir: Directory of `emnist_all.sqlite`, which TFF's loader downloads if
-      it is not there; None means TFF's own cache, ~/.tff.
-    seed: Seed of the choice of writers.
-    model_seed: Seed of the initial weights.
+  `data_dir` is the directory of `emnist_all.sqlite`, which TFF's loader
+  downloads if it is not there; None means TFF's own cache, ~/.tff.
 
   Returns:
     The task; x is float32[n, 28, 28, 1] in [0, 1] with background 1 as TFF has

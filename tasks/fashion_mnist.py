@@ -57,14 +57,10 @@ class Options(central.ImageOptions):
 def load(
   config: Options, *, data_dir: pathlib.Path | None, seed: int, model_seed: int
 ) -> task.Task:
-  """Builds the task.
+  """Builds the task, as `registry.TaskModule.load` says.
 
-  Args:
-    config: Options of the task.
-    data_dir: Directory of the four idx files, or of a folder `fashion_mnist`
-      that has them, or that tensorflow-datasets prepared.
-    seed: Seed of the partition.
-    model_seed: Seed of the initial weights.
+  `data_dir` is the directory of the four idx files, or of a folder
+  `fashion_mnist` that has them, or that tensorflow-datasets prepared.
 
   Returns:
     The task; x is float32[n, image_size, image_size, 1], y is int32[n]: 0

@@ -34,15 +34,11 @@ class Options(central.ImageOptions):
 def load(
   config: Options, *, data_dir: pathlib.Path | None, seed: int, model_seed: int
 ) -> task.Task:
-  """Builds the task.
+  """Builds the task, as `registry.TaskModule.load` says.
 
-  Args:
-    config: Options of the task.
-    data_dir: Directory of EMNIST's four idx files `emnist-byclass-*`, or else
-      of `emnist_all.sqlite`, which TFF's loader downloads if neither is there.
-      None means TFF's own cache, ~/.tff.
-    seed: Seed of the partition.
-    model_seed: Seed of the initial weights.
+  `data_dir` is the directory of EMNIST's four idx files `emnist-byclass-*`, or
+  else of `emnist_all.sqlite`, which TFF's loader downloads if neither is there.
+  None means TFF's own cache, ~/.tff.
 
   Returns:
     The task; x is float32[n, 28, 28, 1], y is int32[n], 0 ... 9 for a ... j.

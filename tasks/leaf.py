@@ -67,13 +67,9 @@ class Options(options.TaskOptions):
 def load(
   config: Options, *, data_dir: pathlib.Path | None, seed: int, model_seed: int
 ) -> task.Task:
-  """Builds the task.
+  """Builds the task, as `registry.TaskModule.load` says.
 
-  Args:
-    config: Options of the task.
-    data_dir: The folder.
-    seed: Seed of the choice of users and of the cut.
-    model_seed: Seed of the initial weights.
+  `data_dir` is the folder.
 
   Returns:
     The task; x is float32[n, ...] of the shape that the first user's has, y is

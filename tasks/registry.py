@@ -64,7 +64,7 @@ _READERS = {
 _WITHOUT_CLASS_LABELS = ("stackoverflow_tag", "stackoverflow_word")
 
 
-class _TaskModule(Protocol):
+class TaskModule(Protocol):
   """The module of a task."""
 
   Options: type[task_options.TaskOptions]
@@ -77,7 +77,16 @@ class _TaskModule(Protocol):
     seed: int,
     model_seed: int,
   ) -> Task:
-    """Builds the task; `config` is of the module's `Options`."""
+    """Builds the task.
+
+    Args:
+      config: Options of the task, the module's `Options`.
+      data_dir: A folder that is there; what it has to hold, the task says. None
+        means the place where the task's own loader keeps its files.
+      seed: Seed of everything random about the data: partition, train and test
+        split, choice of clients.
+      model_seed: Seed of the initial weights.
+    """
 
 
 class UnknownTaskError(ValueError):
@@ -266,9 +275,9 @@ def _options_type(
   return label_noise.added_to(own)  # type: ignore[arg-type]  # Classes hash.
 
 
-def _module(name: str) -> _TaskModule:
+def _module(name: str) -> TaskModule:
   if name in _NAMES:
-    return cast(_TaskModule, importlib.import_module(f"tasks.{name}"))
+    return cast(TaskModule, importlib.import_module(f"tasks.{name}"))
   function = _function(name)
   if function is None:
     raise UnknownTaskError(name)

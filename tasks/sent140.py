@@ -76,13 +76,9 @@ class Options(options.TaskOptions):
 def load(
   config: Options, *, data_dir: pathlib.Path | None, seed: int, model_seed: int
 ) -> task.Task:
-  """Builds the task.
+  """Builds the task, as `registry.TaskModule.load` says.
 
-  Args:
-    config: Options of the task.
-    data_dir: The folder of LEAF's JSON and of the file `glove`.
-    seed: Seed of the choice of accounts and of the cut.
-    model_seed: Seed of the initial weights.
+  `data_dir` is the folder of LEAF's JSON and of the file `glove`.
 
   Returns:
     The task; x is int32[n, sequence_length], 0 at padding; y is int32[n], 1 for

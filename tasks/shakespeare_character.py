@@ -98,15 +98,11 @@ def load(
   seed: int,
   model_seed: int,
 ) -> task.Task:
-  """Builds the task.
+  """Builds the task, as `registry.TaskModule.load` says.
 
-  Args:
-    config: Options of the task.
-    data_dir: Directory of `shakespeare.sqlite`, which TFF's loader downloads if
-      it is not there; None means TFF's own cache, ~/.tff. With source "leaf",
-      the folder of LEAF's `train` and `test`, or of `*by_role.json.gz`.
-    seed: Seed of the choice of roles.
-    model_seed: Seed of the initial weights.
+  `data_dir` is the directory of `shakespeare.sqlite`, which TFF's loader
+  downloads if it is not there; None means TFF's own cache, ~/.tff. With source
+  "leaf", the folder of LEAF's `train` and `test`, or of `*by_role.json.gz`.
 
   Returns:
     The task; x is int32[n, sequence_length]; y is int32[n], or with predict

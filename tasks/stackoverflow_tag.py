@@ -45,15 +45,11 @@ def load(
   seed: int,
   model_seed: int,
 ) -> task.Task:
-  """Builds the task.
+  """Builds the task, as `registry.TaskModule.load` says.
 
-  Args:
-    config: Options of the task.
-    data_dir: Directory of `stackoverflow.sqlite`, `stackoverflow.word_count`
-      and `stackoverflow.tag_count`; TFF's loaders download missing files.
-      None means the places where they keep it.
-    seed: Seed of the choice of users and of the cut.
-    model_seed: Seed of the initial weights.
+  `data_dir` is the directory of `stackoverflow.sqlite`,
+  `stackoverflow.word_count` and `stackoverflow.tag_count`; TFF's loaders
+  download missing files. None means the places where they keep it.
 
   Returns:
     The task; x is int32[n, max_words], the numbers 1 ... V of the known words

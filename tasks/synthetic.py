@@ -73,13 +73,7 @@ class Options(options.TaskOptions):
 def load(
   config: Options, *, data_dir: pathlib.Path | None, seed: int, model_seed: int
 ) -> task.Task:
-  """Builds the task.
-
-  Args:
-    config: Options of the task.
-    data_dir: Not used: the task makes its data, each client's on demand.
-    seed: Seed of the data and of the train and test split.
-    model_seed: Seed of the initial weights.
+  """Builds the task, as `registry.TaskModule.load` says.
 
   Returns:
     The task; x is float32[n, dimensions], y is int32[n].

@@ -123,14 +123,10 @@ class _Examples(typing.NamedTuple):
 def load(
   config: Options, *, data_dir: pathlib.Path | None, seed: int, model_seed: int
 ) -> task.Task:
-  """Builds the task.
+  """Builds the task, as `registry.TaskModule.load` says.
 
-  Args:
-    config: Options of the task.
-    data_dir: The folder of tensorflow-datasets; None means its own, which is
-      TFDS_DATA_DIR or ~/tensorflow_datasets.
-    seed: Seed of the cut.
-    model_seed: Seed of the initial weights.
+  `data_dir` is the folder of tensorflow-datasets; None means its own, which is
+  TFDS_DATA_DIR or ~/tensorflow_datasets.
 
   Returns:
     The task; x is float32[n, height, width, channels], float32[n, words], or

@@ -32,13 +32,9 @@ class Options(central.ModelOptions):
 def load(
   config: Options, *, data_dir: pathlib.Path | None, seed: int, model_seed: int
 ) -> task.Task:
-  """Builds the task.
+  """Builds the task, as `registry.TaskModule.load` says.
 
-  Args:
-    config: Options of the task.
-    data_dir: Directory of the folder `tiny-imagenet-200`, or that folder.
-    seed: Seed of the partition.
-    model_seed: Seed of the initial weights.
+  `data_dir` is the directory of the folder `tiny-imagenet-200`, or that folder.
 
   Returns:
     The task; x is float32[n, 64, 64, 3], y is int32[n] in the order of
