@@ -74,10 +74,7 @@ def _baseline(
 ) -> experiments.Run:
   """Returns the run beside another one, trained unless it is there.
 
-  Args:
-    compute: Trains.
-    spec: The run.
-    output_dir: The folder of the other one; by default each has its own name.
+  `output_dir` is the other one's folder; by default each has its own name.
   """
   if output_dir is None:
     return compute(spec)

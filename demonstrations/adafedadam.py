@@ -140,13 +140,7 @@ def _right_side(problem: _Problem, path: _Path) -> float:
 def _pseudo_gradient(
   problem: _Problem, rule: Rule, num_steps: tuple[int, ...]
 ) -> _PseudoGradient:
-  """Returns what a rule makes of clients with the same data.
-
-  Args:
-    problem: Their data.
-    rule: Sends a certainty beside its coefficients.
-    num_steps: Their local steps.
-  """
+  """Returns what a rule, which sends a certainty, makes of equal clients."""
 
   def of(x: np.ndarray) -> tuple[np.ndarray, float]:
     updates = np.stack([problem.local(x, n) for n in num_steps])

@@ -235,13 +235,8 @@ def _halves(
 ) -> Sequence[Split]:
   """Returns the clients' data to train and to test.
 
-  Args:
-    clients: All clients.
-    found: Those that take part.
-    num_classes: The number of classes; None where labels are numbers.
-    fraction: The share of each client's examples that is for testing; None
-      where the data has two halves.
-    seed: Seed of that share.
+  A `fraction` of each client's examples is for testing, drawn from `seed`; None
+  where the data has two halves.
   """
   splits = [
     clients.split(
@@ -286,11 +281,6 @@ def _num_classes(
   name: str,
 ) -> int:
   """Returns the number of classes: by default the largest label plus one.
-
-  Args:
-    counted: What is known of train and test of each client that takes part.
-    given: The number, if it is given.
-    name: The task, for errors.
 
   Raises:
     DataError: If a label is none of the classes, or there is one class.

@@ -395,13 +395,6 @@ def _inputs(
 ) -> tuple[str, LoadX, tuple[int, ...]]:
   """Returns what x is in words, what makes it, and its shape.
 
-  Args:
-    config: Knows the number of words.
-    data_set: The data set.
-    names: The features to predict from.
-    found: The examples.
-    train: The rows to train on.
-
   Raises:
     DataError: If the features are of kinds that make no x.
   """

@@ -280,13 +280,6 @@ def _as_in_file(
 ) -> cuts.ClientSplit:
   """Returns the cut of a file that says whose example each one is.
 
-  Args:
-    config: How clients are tested, where the file does not say so.
-    data: The data set.
-    own: What the file says.
-    path: The file.
-    seed: Seed of the test data.
-
   Raises:
     DataError: If the file is one of other data.
   """
@@ -428,14 +421,7 @@ def _parts(
 def _share_moved(
   config: CutOptions, labels: np.ndarray, parts: _Parts, seed: int
 ) -> float:
-  """Returns the share of examples that would be elsewhere without a least size.
-
-  Args:
-    config: How they were cut.
-    labels: Labels of all examples.
-    parts: Positions of each client's examples.
-    seed: Seed of the cut.
-  """
+  """Returns the share of examples that a least size puts elsewhere."""
   if config.partition not in ("dirichlet", "power_law"):
     return 0.0
   free = _parts(

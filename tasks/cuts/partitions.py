@@ -43,10 +43,6 @@ def _check_sizes(num_clients: int, min_size: int, num_examples: int) -> None:
 def _apportioned(total: int, weights: np.ndarray) -> np.ndarray:
   """Divides a number in proportion to weights, by the largest remainders.
 
-  Args:
-    total: The number to divide, at least 0.
-    weights: float[n], at least 0, their sum positive.
-
   Returns:
     int64[n] whose sum is `total`; equal remainders go to the first of them.
   """

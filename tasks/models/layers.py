@@ -252,15 +252,7 @@ def _scan(
 ) -> list[tf.Tensor]:
   """Returns the outputs of a step for all rows, one after the other.
 
-  Args:
-    step: The step.
-    state: The state before the first.
-    inputs: The inputs, [length, ...] each.
-    num_outputs: Number of outputs of the step.
-    backwards: Whether to begin with the last row.
-
-  Returns:
-    The outputs, [length, ...] each.
+  Inputs and outputs are [length, ...] each.
   """
   length = inputs[0].shape[0] or 1  # 1: the data leave it open.
   num_steps = max(n for n in range(1, _MOST_STEPS + 1) if length % n == 0)

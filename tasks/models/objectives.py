@@ -364,13 +364,8 @@ def _mean_of_errors(
 ) -> tf.Tensor:
   """Returns the mean over an example's numbers of what `of_error` gives.
 
-  Args:
-    of_error: Maps errors to numbers of the same shape.
-    labels: float32[n], or float32[n, t].
-    outputs: float32[n, 1], or float32[n, t].
-
-  Returns:
-    float32[n].
+  Labels are float32[n] or float32[n, t], outputs float32[n, 1] or [n, t]; the
+  mean is float32[n].
   """
   if labels.shape.rank == 1:
     labels = tf.expand_dims(labels, -1)

@@ -103,10 +103,6 @@ def _check(made: Make, *, is_classifier: bool) -> None:
 
   A model whose weights no initializer makes keeps them from now on.
 
-  Args:
-    made: Makes the model.
-    is_classifier: Whether its outputs are logits.
-
   Raises:
     UserCodeError: If they cannot.
   """
@@ -195,12 +191,8 @@ def _are_given(
   """Returns whether a model has weights that no initializer makes.
 
   Those of initializers are the same in a graph. Others, as trained ones, are
-  the same in each building outside of graphs, whatever is drawn there.
-
-  Args:
-    made: Makes the model.
-    model: The model.
-    again: The same, built once more, as `model` before any in a graph.
+  the same in each building outside of graphs, whatever is drawn there. `again`
+  is the model, built once more before any in a graph.
 
   Raises:
     UserCodeError: If weights are neither.

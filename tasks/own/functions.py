@@ -346,10 +346,7 @@ def _imports(
 ) -> tuple[tuple[int, str], ...]:
   """Returns what a file imports: how many packages up, and the name.
 
-  Args:
-    path: The file.
-    time: When it was changed: that decides its content, for the cache.
-    size: Its size, for the same purpose.
+  Time and size of the file decide its content, for the cache.
   """
   del time, size
   try:

@@ -162,13 +162,8 @@ def _with_all_classes_in_training(
 ) -> np.ndarray:
   """Gives each class a row to train on, for another one of the same client.
 
-  Args:
-    ids: Client of each row, int[rows], -1 of none.
-    is_test: Whether a row is for testing, bool[rows].
-    classes: Class of each row, int[rows].
-
-  Returns:
-    Whether a row is for testing, bool[rows].
+  Ids are int[rows], -1 of no client, classes int[rows]; `is_test` and what it
+  becomes are bool[rows].
   """
   is_test = is_test.copy()
   num_train, num_test = (

@@ -270,16 +270,7 @@ def _check_texts(
   are_measured: bool,
   faults: _Faults,
 ) -> None:
-  """Notes why texts are numbers that are written in another way, or too many.
-
-  Args:
-    table: The file.
-    name: The column.
-    found: Its texts.
-    are_categories: Whether they are to be categories.
-    are_measured: Whether they must not be numbers.
-    faults: Gets what is wrong.
-  """
+  """Notes why texts are numbers, written in another way, or too many."""
   refusal = None
   present = [text for text in found.values if text not in csv_file.NO_NUMBER]
   if are_measured:
@@ -313,12 +304,7 @@ def _without_units(
 ) -> columns.Column:
   """Returns a column of texts that are numbers, perhaps with a unit.
 
-  Args:
-    table: The file.
-    name: The column.
-    column: Its texts.
-    is_exact: Whether numbers are float64, not float32.
-    faults: Gets the first text that is no number, or of another unit.
+  `faults` gets the first text that is no number, or of another unit.
   """
   assert isinstance(column, columns.Texts)  # It was read as such.
   values, fault = text_columns.numbers_of(

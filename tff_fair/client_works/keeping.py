@@ -358,11 +358,7 @@ class KeepingWork:
     return tff.FederatedType(tff.to_type(of_all), tff.SERVER)
 
   def _build_end_of_round(self, work: tff.Computation) -> tff.Computation:
-    """Builds what follows at the server: from state and results to the output.
-
-    Args:
-      work: The computation of a client, which returns a `keeping.Result`.
-    """
+    """Builds what follows at the server, from state and results to output."""
     result_type = work.type_signature.result
     end_training = training.build_end_of_round(
       self._info, self._at_server, result_type[1]

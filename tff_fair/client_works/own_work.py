@@ -172,11 +172,6 @@ def _build_report(
 ) -> tff.Computation:
   """Builds what makes a client's result report signals.
 
-  Args:
-    client_work: As `with_signals` takes it.
-    before_type: The type of the client's evaluation before training.
-    learning_rate: As `with_signals` takes it.
-
   Returns:
     From the hyperparameters of `client_work`, the evaluation and the result of
     the work to a result with signals.
@@ -215,11 +210,6 @@ def _check(
   id_data_type: tff.SequenceType,
 ) -> None:
   """Checks client work that is to report signals.
-
-  Args:
-    client_work: The work.
-    weights_type: The type of the model's weights.
-    id_data_type: The type of a client's id and examples.
 
   Raises:
     TypeError: If it is no such process, or does not go with the model.

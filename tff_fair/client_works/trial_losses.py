@@ -141,14 +141,7 @@ def _losses_of_client(
 ) -> TrialLosses:
   """Returns one row; none without examples.
 
-  Args:
-    model: The model.
-    weights: theta.
-    direction: d, a structure like the trainable weights.
-    lengths: float32[t], eta_s a.
-    data: The client's.
-    batch_size: The most examples in one forward pass.
-    attack: Who adds something to the losses.
+  Lengths are eta_s a, float32[t]; the direction is like the trainable weights.
   """
   model.receive(weights)
   theta, d = map(local_model.flat, (weights.trainable, direction))

@@ -135,9 +135,7 @@ class AdaFedAdamRule(types.SeparableRule):
 def _log_ratio(cohort: types.Cohort, scale: tf.Tensor) -> tf.Tensor:
   """Returns log(eta / eta'_k) = 1 - C_k; 0 for a client that does not move.
 
-  Args:
-    cohort: The clients.
-    scale: float64[m], 1/eta'_k.
+  The scale is 1/eta'_k, float64[m].
   """
   moves = scale > 0
   return tf.where(

@@ -60,11 +60,7 @@ def _curvature(
 ) -> tf.Tensor:
   """Returns q (f_k/s)^(q-1) ||w_k||^2 / s; 0 where q or the update is 0.
 
-  Args:
-    relative: float64[m], f_k / s, 0 or more.
-    squared_w: float64[m], ||w_k||^2.
-    scale: float64[], s.
-    q: 0 or more.
+  Relative is f_k / s, 0 or more, float64[m], the scale is s, float64[].
   """
   exponent = tf.constant(q, relative.dtype)
   return tf.where(

@@ -189,14 +189,7 @@ def _compose_rounds(
   line_search: LineSearch | None,
   server_decay: learning_rate_decay.LearningRateDecay | None,
 ) -> LearningProcess:
-  """Composes a process whose rounds workers can share.
-
-  Args:
-    info: Of the model.
-    parts: Of the process.
-    line_search: Between the sum and the server step, if there is one.
-    server_decay: What the finalizer was built with.
-  """
+  """Composes a process whose rounds workers can share."""
   client_work = parts.work.build()
   aggregation = _build_aggregation(
     client_work, parts.factory, updates_checked=True
@@ -299,13 +292,7 @@ def _build_aggregation(
   *,
   updates_checked: bool = False,
 ) -> tff.templates.AggregationProcess:
-  """Builds the sum of what the clients' work returns.
-
-  Args:
-    client_work: The clients' work.
-    factory: Sums their updates.
-    updates_checked: See `tff_fair.summing.RuleFactory.create_for_rounds`.
-  """
+  """Builds the sum of what the clients' work returns."""
   result_type: Any = client_work.next.type_signature.result.result.member
   return factory.create_for_rounds(
     result_type.update,

@@ -216,14 +216,7 @@ def _apply_search(
   trials: client_works.TrialLosses,
   learning_rate: tf.Tensor,
 ) -> collections.OrderedDict[str, Any]:
-  """Returns the result and measurements of a round's sum, at its new length.
-
-  Args:
-    search: The search.
-    summed: `result` and `measurements` of the sum.
-    trials: The losses that clients report.
-    learning_rate: float32[], eta_s.
-  """
+  """Returns the result and measurements of a round's sum, at its new length."""
   measurements = collections.OrderedDict(summed["measurements"])
   slope = tf.cast(measurements.pop("slopes"), tf.float64)
   found = search.choose(

@@ -215,9 +215,7 @@ def standard_error(
 def _step(changes: Vector, rounding: float) -> float:
   """Returns the step of the grid that values are on; 0 if nothing tells it.
 
-  Args:
-    changes: float64[S].
-    rounding: By how much values may differ and be the same.
+  Values that differ by `rounding` may be the same.
   """
   gaps = np.diff(np.sort(changes))
   steps = gaps[gaps > rounding]

@@ -84,11 +84,7 @@ _FILES = ("colors", "text", "tables", "choices", "charts", "media")
 
 
 def _style_sheet(num_methods: int) -> str:
-  """Returns the style sheet of a page.
-
-  Args:
-    num_methods: The largest number of methods of a task.
-  """
+  """Returns the style sheet of a page."""
   files = [(_FOLDER / f"{name}.css").read_text("utf-8") for name in _FILES]
   numbered = [*_looks(), *_choices(num_methods)]
   return "\n".join([*files, *numbered])

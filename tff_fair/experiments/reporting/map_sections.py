@@ -134,12 +134,7 @@ def _frames(
 ) -> tuple[Frame, Frame]:
   """Returns the frame of the clients' sizes, and that of their labels.
 
-  Args:
-    clients: Scale of the clients.
-    num_classes: Number of classes.
-    largest: The largest size.
-    x_label: Label below the clients.
-    column: Width of a client, if there is room.
+  A client is `column` wide, if there is room.
   """
   classes = linear(
     -0.5, num_classes - 0.5, num_ticks=10, is_tight=True, is_whole=True

@@ -35,13 +35,8 @@ def _over_rounds(
 ) -> Section:
   """Returns a section of lines over rounds.
 
-  Args:
-    task: The task.
-    title: Its title.
-    absence: Why there is no section without a line.
-    lines: The line of each method by its number, if it has one.
-    body: Returns what the section shows of the lines.
-    reason: Why the other methods have none.
+  `absence` says why there is no section without a line, `reason` why the other
+  methods have none.
   """
   shown = [line for line in lines.values() if line is not None]
   if not shown:

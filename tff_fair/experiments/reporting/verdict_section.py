@@ -264,12 +264,7 @@ def _difference_columns(
 ) -> list[TableColumn]:
   """Returns the columns: a difference for each measure, and the clients.
 
-  Args:
-    methods: One for each row of the table.
-    baseline: The label of the baseline.
-    shown: The measures.
-    rows: Differences of each measure and the record of the clients, by the
-      label of the method; a method may have none.
+  `rows` has both by the label of a method; a method may have none.
   """
   if not rows:
     return []
