@@ -8,7 +8,7 @@ client weights p_k.
   a_k = f_k - f_bar  (VRed),  [f_k - f_bar]_+  (Semi-VRed)
   c_k = p_k (1 + 2 beta (a_k - sum_j p_j a_j))
 
-Coefficients are negative where beta exceeds the papers' bound
+Coefficients are negative where beta exceeds the paper's bound
 beta_max = 1 / (2 (sum_j p_j a_j - min_k a_k)); that is allowed, and beta_max is
 reported each round.
 """
