@@ -9,6 +9,7 @@ from tff_fair.client_works.training_settings import (
   TrainingSettings,
   num_epochs,
   num_trained_examples,
+  seed_in_64_bits,
 )
 from tff_fair.client_works.trial_losses import TrialLosses, losses_of
 
@@ -26,6 +27,7 @@ __all__ = [
   "losses_of",
   "num_epochs",
   "num_trained_examples",
+  "seed_in_64_bits",
   "with_signals",
 ]
 

@@ -22,6 +22,7 @@ from tff_fair.client_works import tally as tallies
 from tff_fair.client_works.training_settings import (
   TrainingSettings,
   decayed_hparams,
+  seed_in_64_bits,
 )
 
 
@@ -73,7 +74,11 @@ class Training:
         model,
         settings,
         optimizer,
-        {"optimizer": decayed, "round_num": round_num},
+        {
+          "optimizer": decayed,
+          "round_num": round_num,
+          "shuffle_seed": seed_in_64_bits(settings.shuffle_seed),
+        },
         start,
         batches.ClientData(data),
         start=start,

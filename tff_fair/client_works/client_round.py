@@ -179,7 +179,7 @@ class ClientRound:
       model,
       self.settings,
       self.optimizer,
-      {"optimizer": hparams, "round_num": state["round_num"]},
+      {**state, "optimizer": hparams},
       theta,
       self.data,
       states=states,

@@ -339,7 +339,7 @@ class KeepingWork:
 
   @functools.cached_property
   def _at_server(self) -> training_settings.StateComputations:
-    return training_settings.build_state(self.optimizer)
+    return training_settings.build_state(self.optimizer, self.settings)
 
   @functools.cached_property
   def _tables(self) -> Mapping[str, client_table.Columns]:
@@ -428,7 +428,7 @@ def train_personal(
     model,
     dataclasses.replace(client.settings, proximal_mu=lam, objective=None),
     client.optimizer,
-    {"optimizer": client.hparams(state), "round_num": state["round_num"]},
+    {**state, "optimizer": client.hparams(state)},
     theta,
     client.data,
     start=start,

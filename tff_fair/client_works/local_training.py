@@ -74,7 +74,8 @@ def train(
     model: The model, which has received its weights.
     settings: How to train.
     optimizer: The client optimizer.
-    state: `optimizer`, its hyperparameters this round, and `round_num`.
+    state: The state of the training; its `optimizer` has the hyperparameters of
+      this round.
     received: theta, to start from, which the proximal term pulls towards, a
       flat tuple.
     data: The client's data.
@@ -217,7 +218,7 @@ class _Steps:
     if self.settings.shuffle_seed is not None:
       order = training_settings.shuffled(
         batches.num_examples(examples),
-        self.settings.shuffle_seed,
+        self.state["shuffle_seed"],
         client_id,
         self.state["round_num"],
         progress.num_elements,

@@ -72,7 +72,7 @@ def build_training(
   Raises:
     TypeError: If an argument has the wrong type.
   """
-  state = training_settings.build_state(optimizer)
+  state = training_settings.build_state(optimizer, settings)
   info = local_model.describe(model_fn)
   work = build_client_computation(_run, model_fn, optimizer, settings, signals)
 
@@ -254,7 +254,7 @@ def build_client_computation(
   @tff.tensorflow.computation(
     tff.to_type(
       (
-        training_settings.build_state(optimizer).type,
+        training_settings.build_state(optimizer, settings).type,
         received_type(info, signals),
         batches.data_type(info.batch_spec),
         *further,
@@ -293,7 +293,7 @@ def build_training_phases(
     signals the server does not have reports `num_examples` 0, as does one whose
     update is not finite. `effective_steps` is 0 for all.
   """
-  state = training_settings.build_state(optimizer)
+  state = training_settings.build_state(optimizer, settings)
   info = local_model.describe(model_fn)
   options = model_fn, optimizer, settings, signals
   measure = build_measure(*options)

@@ -225,12 +225,14 @@ def _decay(
   )
 
 
-def shuffled(size: tf.Tensor, seed: int, *salts: tf.Tensor) -> tf.Tensor:
+def shuffled(
+  size: tf.Tensor, seed: int | tf.Tensor, *salts: tf.Tensor
+) -> tf.Tensor:
   """Returns a permutation of range(size) that depends on seed and salts alone.
 
   Args:
     size: int32[].
-    seed: Any Python integer; its lowest 64 bits count.
+    seed: int64[]; of a Python integer, the lowest 64 bits count.
     *salts: Integer scalars, for instance client, round and epoch.
 
   Returns:
@@ -260,19 +262,26 @@ def drawn_between(
   )
 
 
-def _stateless_seed(seed: int, *salts: tf.Tensor) -> tf.Tensor:
-  state = tf.constant(
-    [_signed(seed & 0xFFFFFFFF), _signed(seed >> 32 & 0xFFFFFFFF)], tf.int32
-  )
+def _stateless_seed(seed: int | tf.Tensor, *salts: tf.Tensor) -> tf.Tensor:
+  if isinstance(seed, int):
+    seed = seed_in_64_bits(seed)
+  state = _words(seed)
   for salt in salts:
-    low, high = tf.unstack(tf.bitcast(tf.cast(salt, tf.int64), tf.int32))
+    low, high = tf.unstack(_words(salt))
     state = tf.random.experimental.stateless_fold_in(state, low)
     state = tf.random.experimental.stateless_fold_in(state, high)
   return state
 
 
-def _signed(word: int) -> int:
-  return word - 2**32 if word >= 2**31 else word
+def _words(value: int | tf.Tensor) -> tf.Tensor:
+  """Returns an int64[] as int32[2], the lower word first."""
+  return tf.bitcast(tf.cast(value, tf.int64), tf.int32)
+
+
+def seed_in_64_bits(seed: int | None) -> int:
+  """Returns the int64 of an integer's lowest 64 bits; 0 without one."""
+  lowest = (seed or 0) & (2**64 - 1)
+  return lowest - 2**64 if lowest >= 2**63 else lowest
 
 
 # The state of the training at the server, and the computations on it.
@@ -284,10 +293,13 @@ class RoundState(TypedDict):
   Attributes:
     optimizer: The hyperparameters of the client optimizer.
     round_num: int64[], the number of rounds in which any client counted.
+    shuffle_seed: int64[], the settings' seed; 0 where they have none. As a part
+      of the state, it is no part of the compiled round.
   """
 
   optimizer: Hparams
   round_num: tf.Tensor
+  shuffle_seed: tf.Tensor
 
 
 class StateComputations(NamedTuple):
@@ -312,12 +324,13 @@ class StateComputations(NamedTuple):
 
 
 def build_state(
-  optimizer: tff.learning.optimizers.Optimizer,
+  optimizer: tff.learning.optimizers.Optimizer, settings: TrainingSettings
 ) -> StateComputations:
   """Builds the computations on the state of the training.
 
   Args:
     optimizer: The client optimizer, whose hyperparameters the state has.
+    settings: How clients train.
 
   Raises:
     TypeError: If it is no optimizer of TFF.
@@ -335,15 +348,18 @@ def build_state(
     return collections.OrderedDict(
       optimizer=optimizer.get_hparams(optimizer.initialize(specs)),
       round_num=tf.constant(0, tf.int64),
+      shuffle_seed=tf.constant(
+        seed_in_64_bits(settings.shuffle_seed), tf.int64
+      ),
     )
 
   state_type = initial_state.type_signature.result
 
   @tff.tensorflow.computation(state_type, np.int32)
   def next_state(state: RoundState, num_counted: tf.Tensor) -> TensorStructure:
+    counted = tf.cast(num_counted > 0, tf.int64)
     return collections.OrderedDict(
-      optimizer=state["optimizer"],
-      round_num=state["round_num"] + tf.cast(num_counted > 0, tf.int64),
+      state, round_num=state["round_num"] + counted
     )
 
   @tff.tensorflow.computation(state_type)
@@ -352,8 +368,6 @@ def build_state(
 
   @tff.tensorflow.computation(state_type, state_type["optimizer"])
   def set_hparams(state: RoundState, hparams: Hparams) -> TensorStructure:
-    return collections.OrderedDict(
-      optimizer=hparams, round_num=state["round_num"]
-    )
+    return collections.OrderedDict(state, optimizer=hparams)
 
   return StateComputations(initial_state, next_state, get_hparams, set_hparams)

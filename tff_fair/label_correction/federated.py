@@ -182,7 +182,13 @@ def _build_training(
       model,
       settings,
       optimizer,
-      {"optimizer": hparams, "round_num": round_num},
+      {
+        "optimizer": hparams,
+        "round_num": round_num,
+        "shuffle_seed": training_settings.seed_in_64_bits(
+          settings.shuffle_seed
+        ),
+      },
       theta,
       client_data,
       start=theta,

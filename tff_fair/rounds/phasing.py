@@ -57,10 +57,6 @@ class OwnRowsProcess:
     """Returns the state before the first round."""
     return self.process.initialize()
 
-  def set_model_weights(self, state: Any, weights: Any) -> Any:
-    """Returns the state with another model."""
-    return self.process.set_model_weights(state, weights)
-
   def next(self, state: Any, client_data: Sequence[Any]) -> Any:
     """Runs a round; returns its `state` and `metrics`."""
     if 0 < self.clients_per_part < len(client_data):

@@ -68,7 +68,6 @@ CHANGES = {
     "server_learning_rate_decay_kind": "inverse_time",
   },
   "seed": {"seed": 1},
-  "model_seed": {"model_seed": 1},
   "attack": {"attack": "scaling", "attack_strength": 1.0},
   "attack_share": {
     "attack": "bias",
@@ -99,6 +98,7 @@ BASES = {
   "attack_strength": {"attack": "bias", "attack_strength": 1.0},
   "trimmed_share": {"defence": "trimmed_mean"},
   "secure_bound": {"aggregation": "secure"},
+  "seed": {"local_epochs": (1, 2)},
   "dp_noise": _PRIVATE,
   "dp_clip": _PRIVATE,
 }
@@ -145,8 +145,9 @@ NOT_IN_THE_KEY = {
   "loss_reference": "The losses are in the key, once they are measured.",
   **dict.fromkeys(
     ("initial_model", "initial_run"),
-    "The weights are in the key, wherever they come from.",
+    "Where the weights are no part of the first state, they are in the key.",
   ),
+  "model_seed": "So are those of a model whose seed decides more.",
   **{
     field.name: "Labels are corrected before the first round."
     for field in dataclasses.fields(settings.CorrectionSettings)
@@ -210,14 +211,27 @@ def test_every_setting_is_in_the_key_or_has_a_reason():
     assert key(base) != key(changed), name
 
 
-def test_initial_weights_are_in_the_key_and_their_place_is_not(tmp_path):
-  found = []
-  for name, seed in (("one", 1), ("same", 1), ("other", 2)):
-    path = tmp_path / f"{name}.keras"
-    task_loading.load(SPEC.replace(model_seed=seed)).keras_model_fn().save(path)
-    found.append(key(SPEC.replace(initial_model=str(path))))
-  assert found[0] == found[1]
-  assert len({key(SPEC), *found}) == 3
+def test_seeds_and_initial_weights_share_what_was_compiled(tmp_path):
+  path = tmp_path / "model.keras"
+  task_loading.load(SPEC.replace(model_seed=2)).keras_model_fn().save(path)
+  others = {"seed": 1}, {"model_seed": 1}, {"initial_model": str(path)}
+  assert {key(SPEC), *(key(SPEC.replace(**other)) for other in others)} == {
+    key(SPEC)
+  }
+
+
+@pytest.mark.parametrize("algorithm", ["afl", "ditto", "fedmdfg"])
+def test_what_seeds_share_begins_as_their_own_process(algorithm):
+  spec = SPEC.replace(algorithm=algorithm, seed=2**63 + 5, model_seed=11)
+  parts = assembled.parts_of(spec)
+  found = parts.begin(parts.process.initialize())
+  own = learning_process.build_now(
+    spec,
+    parts.task,
+    learning_process.arguments(spec, parts.task, parts.aggregation, None),
+  ).initialize()
+  tf.nest.assert_same_structure(found, own)
+  tf.nest.map_structure(np.testing.assert_array_equal, found, own)
 
 
 def test_other_settings_share_what_was_compiled():
@@ -290,7 +304,7 @@ def test_results_are_those_of_a_process_that_was_built(tmp_path):
     data = client_data.ClientLoader(parts.task.train, parts.task.element_spec)(
       [0, 2, 5]
     )
-    state = parts.process.initialize()
+    state = parts.begin(parts.process.initialize())
     for _ in range(2):
       state, metrics = parts.process.next(state, data)
     evaluation = client_evaluation.build_evaluation(

@@ -1,5 +1,6 @@
 """Tests of code of a user, which may be in the place of ours."""
 
+import multiprocessing
 import sys
 import types
 
@@ -81,6 +82,25 @@ def test_whose_code_it_is():
   assert known_code.is_known(types.__file__)
   assert not known_code.is_known(__file__)
   assert known_code.has_others()  # These tests.
+
+
+def test_a_fork_of_pythons_server_has_no_code_of_a_user(monkeypatch):
+  with multiprocessing.get_context("forkserver").Pool(1) as pool:
+    argv = pool.apply(eval, ("__import__('sys').orig_argv",))
+  main = types.ModuleType("__main__")
+  monkeypatch.setattr(sys, "modules", {"__main__": main, "types": types})
+  for orig_argv, expected in (
+    (argv, False),
+    (["python", "-c", "mine()"], True),
+  ):
+    monkeypatch.setattr(sys, "orig_argv", orig_argv)
+    assert known_code.has_others() == expected
+  # What a run imports is seen.
+  mine = types.ModuleType("mine")
+  mine.__file__ = __file__
+  sys.modules["mine"] = mine
+  monkeypatch.setattr(sys, "orig_argv", argv)
+  assert known_code.has_others()
 
 
 def test_a_link_to_another_file_is_no_file_of_ours(tmp_path, monkeypatch):

@@ -1,11 +1,16 @@
 """Tests of models as plain values."""
 
+import dataclasses
 import functools
+import importlib
+import inspect
 import json
 import os
+import pkgutil
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 import tasks
 from tasks import models
@@ -48,6 +53,68 @@ def test_arguments_keep_their_types():
   objective = models.next_token_objective(not_counted=(0, 1))
   found = described.build(described.describe(objective))
   assert found.model_fn.keywords == {"not_counted": (0, 1)}
+
+
+MODELS = {
+  models.mlp: ((2,), (3,), 2),
+  models.mlp_double_softmax: ((2,), (3,), 2),
+  models.fedavg_cnn: (3,),
+  models.dropout_cnn: (3,),
+  models.resnet18: ((8, 8, 1), 3),
+  models.vgg11: ((32, 32, 1), 3),
+  models.bag_of_words_regression: (5, 3),
+  models.character_lstm: (6,),
+  models.word_lstm: (6,),
+  models.sentence_lstm: (6, 2),
+}
+
+
+def test_every_model_of_a_seed_is_tried():
+  modules = [
+    importlib.import_module(f"{models.__name__}.{module.name}")
+    for module in pkgutil.iter_modules(models.__path__)
+  ]
+  with_seed = {
+    function
+    for module in modules
+    for _, function in inspect.getmembers(module, inspect.isfunction)
+    if function.__annotations__.get("return") is tf.keras.Model
+    and "seed" in inspect.signature(function).parameters
+  }
+  assert with_seed == {*MODELS}
+
+
+@pytest.mark.parametrize("function", MODELS)
+def test_a_seed_that_is_left_out_decides_initial_weights_alone(function):
+  task = tasks.load("digits")
+  found, outputs, weights, x = [], [], None, None
+  for seed in (1, 2):
+    build = functools.partial(function, *MODELS[function], seed=seed)
+    described_as = described.of_seed_0(
+      dataclasses.replace(task, keras_model_fn=build)
+    ).keras_model_fn
+    found.append(described.describe(described_as))
+    model = build()
+    if weights is None:
+      weights = model.get_weights()
+      shape = [2, *(size or 4 for size in model.input_shape[1:])]
+      x = np.random.default_rng(3).integers(0, 5, shape)
+    model.set_weights(weights)
+    outputs.append(model(x.astype(model.input.dtype.as_numpy_dtype), True))
+  draws_alike = np.array_equal(*outputs)
+  assert draws_alike == (function is not models.dropout_cnn)
+  assert (found[0] == found[1]) == draws_alike
+
+
+def test_the_seed_of_a_users_model_stays():
+  task = tasks.load("digits")
+  build = functools.partial(_of_user, seed=3)
+  task = dataclasses.replace(task, keras_model_fn=build)
+  assert described.of_seed_0(task) is task
+
+
+def _of_user(seed):
+  return models.mlp((8, 8, 1), (), 10, seed)
 
 
 @pytest.mark.parametrize(

@@ -48,6 +48,7 @@ class RunParts(resolving.Resolved):
     task: The clients and the model.
     process: The learning process for the model.
     next_of_own: See `learning_process.Built`.
+    begin: See `learning_process.Built`.
     schedule: How long the run trains, and when it evaluates and saves.
     cohorts: How a round draws its clients.
     costs: Returns what a round costs, from the state before it and its cohort.
@@ -58,6 +59,7 @@ class RunParts(resolving.Resolved):
   task: tasks.Task
   process: tff.learning.templates.LearningProcess
   next_of_own: tff.Computation | None
+  begin: Callable[[rounds.State], rounds.State]
   schedule: loop.Schedule
   cohorts: sampling.Sampling
   costs: Callable[[rounds.State, sampling.DrawnCohort], Mapping[str, int]]
@@ -98,7 +100,7 @@ def build(
   Raises:
     FieldError: If a setting does not go with the data or the method.
   """
-  process, next_of_own = learning_process.build(
+  built = learning_process.build(
     spec,
     task,
     aggregation=resolved.aggregation,
@@ -107,14 +109,13 @@ def build(
     cache=cache,
   )
   learning_process.check_parts(
-    spec, process, resolved.aggregation, resolved.clients_per_round
+    spec, built.process, resolved.aggregation, resolved.clients_per_round
   )
-  learning_process.check_tables(spec, process, task.num_clients)
+  learning_process.check_tables(spec, built.process, task.num_clients)
   return RunParts(
     **vars(resolved),
+    **built._asdict(),
     task=task,
-    process=process,
-    next_of_own=next_of_own,
     schedule=loop.Schedule(
       spec.total_rounds,
       spec.evaluation_interval,
@@ -131,7 +132,7 @@ def build(
     ),
     costs=costs.build(
       task,
-      process,
+      built.process,
       aggregation=resolved.aggregation,
       loss_at=spec.loss_at,
       trained_examples=_trained_examples(spec, task),

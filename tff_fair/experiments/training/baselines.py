@@ -119,7 +119,7 @@ def with_gaps(
   if spec.loss_reference != LOCAL:
     return parts
   baseline = found[LOCAL]
-  process, next_of_own = learning_process.build(
+  built = learning_process.build(
     spec,
     parts.task,
     aggregation=parts.aggregation,
@@ -130,7 +130,7 @@ def with_gaps(
     ),
     cache=parts.cache,
   )
-  return dataclasses.replace(parts, process=process, next_of_own=next_of_own)
+  return dataclasses.replace(parts, **built._asdict())
 
 
 def num_rounds(spec: RunSpec, parts: assembly.RunParts) -> int:

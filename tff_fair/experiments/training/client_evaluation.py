@@ -8,6 +8,7 @@ import numpy as np
 import tensorflow_federated as tff
 
 import tasks
+from tasks.models import described
 from tff_fair import evaluation
 from tff_fair.client_works import score_sums
 from tff_fair.declared import FieldError
@@ -154,6 +155,7 @@ def _compiled(
   sums: score_sums.Asked | None = None,
 ) -> tff.Computation:
   """Returns an evaluation: built now, or by an earlier program."""
+  task = described.of_seed_0(task)  # Its weights are arguments.
   return cache.compiled(
     (build.__name__, task.model_parts, sums),
     lambda: {"evaluate": build(task.model, sums=sums)},

@@ -183,7 +183,9 @@ def correct(
   if spec.label_correction == "none":
     return parts, None
   task = parts.task
-  initial = parts.process.get_model_weights(parts.process.initialize())
+  initial = parts.process.get_model_weights(
+    parts.begin(parts.process.initialize())
+  )
   most = parts.cohorts.clients_per_round[1]
   stages = _Stages(spec, task, initial, most, parts.cache)
   record = load(folder)

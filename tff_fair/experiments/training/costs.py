@@ -23,6 +23,7 @@ import tensorflow_federated as tff
 from tensorflow.python.framework import op_callbacks
 
 import tasks
+from tasks.models import described
 from tff_fair.experiments.training import rounds, sampling
 from tff_fair.runtime import compilation_cache
 from tff_fair.types import ClientSignals
@@ -127,9 +128,10 @@ def of_client(
   # to the gradient; otherwise the distributor has nothing to remember.
   with_initial_weights = hasattr(state_type.distributor, "weights")
   with_personal_model = hasattr(state_type.client_work, "personal")
+  of_any_seed = described.of_seed_0(task)
   per_example = cache.number(
-    ("multiply_accumulates", task.model_parts),
-    lambda: multiply_accumulates(task),
+    ("multiply_accumulates", of_any_seed.model_parts),
+    lambda: multiply_accumulates(of_any_seed),
   )
   besides = per_example * (loss_at != "training")
   if with_initial_weights:

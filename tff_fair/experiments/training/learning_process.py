@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
 import tasks
+from tasks.models import described
 from tff_fair import (
   algorithms,
   client_works,
@@ -22,6 +24,7 @@ from tff_fair.declared import FieldError
 from tff_fair.experiments import settings
 from tff_fair.experiments.settings import bounds
 from tff_fair.experiments.spec import RunSpec
+from tff_fair.experiments.training import rounds
 from tff_fair.kernels import stacking
 from tff_fair.runtime import compilation_cache
 
@@ -55,14 +58,20 @@ _NEXT_OF_OWN = "next_of_own"
 class Built(NamedTuple):
   """The process of a run.
 
+  Runs that differ in their seeds alone share its computations, where the seeds
+  decide the order of examples and the initial weights alone.
+
   Attributes:
-    process: The process.
+    process: The process. Its first state is that of another seed.
     next_of_own: Where clients keep something, the round of
       `tff_fair.rounds.phasing.OwnRowsProcess`.
+    begin: Gives the first state of the process the seed and the initial weights
+      of the run.
   """
 
   process: tff.learning.templates.LearningProcess
   next_of_own: tff.Computation | None
+  begin: Callable[[rounds.State], rounds.State]
 
 
 def build(
@@ -89,12 +98,15 @@ def build(
   Raises:
     FieldError: If a setting does not go with the method.
   """
-  chosen = arguments(spec, task, aggregation, attack, dp)
+  shared = described.of_seed_0(task)
+  chosen = {**arguments(spec, task, aggregation, attack, dp), "shuffle_seed": 0}
+  if not _draws_work(chosen):
+    chosen["local_epochs_seed"] = 0
   if loss_reference is not None:
     chosen["loss_reference"] = loss_reference
 
   def computations() -> compilation_cache.Computations:
-    process = build_now(spec, task, chosen)
+    process = build_now(spec, shared, chosen)
     uncut = getattr(process.next, "uncut", None)
     return {
       **({} if uncut is None else {_NEXT_OF_OWN: uncut}),
@@ -108,11 +120,39 @@ def build(
 
   compiled = {
     **cache.compiled(
-      ("process", spec.algorithm, chosen, task.model_parts), computations
+      ("process", spec.algorithm, chosen, shared.model_parts), computations
     )
   }
   next_of_own = compiled.pop(_NEXT_OF_OWN, None)
-  return Built(tff.learning.templates.LearningProcess(**compiled), next_of_own)
+  process = tff.learning.templates.LearningProcess(**compiled)
+
+  def begin(state: rounds.State) -> rounds.State:
+    state = _with_shuffle_seed(state, spec.seed)
+    if shared is task:
+      return state
+    weights = tff.learning.models.ModelWeights.from_model(task.model_fn())
+    weights = tf.nest.map_structure(np.asarray, weights)
+    return process.set_model_weights(state, weights)
+
+  return Built(process, next_of_own, begin)
+
+
+def _draws_work(chosen: Mapping[str, Any]) -> bool:
+  """Returns whether clients draw how long they train."""
+  return isinstance(chosen["local_steps"] or chosen["local_epochs"], tuple)
+
+
+def _with_shuffle_seed(state: rounds.State, seed: int) -> rounds.State:
+  """Returns a state whose clients order their examples by a seed."""
+  work = state.client_work
+  # Where clients keep something, tables of it are beside it.
+  is_beside = keeping.TRAINING in work
+  training = work[keeping.TRAINING] if is_beside else work
+  training = type(training)(
+    training, shuffle_seed=client_works.seed_in_64_bits(seed)
+  )
+  work = type(work)(work, training=training) if is_beside else training
+  return state._replace(client_work=work)
 
 
 def build_now(

@@ -170,13 +170,19 @@ def _rounds(
   sample: sampling.Sampler,
   train_data: client_data.ClientDatasets,
   follower: Follower,
-  initial_weights: tff.learning.models.ModelWeights | None,
+  weights: tff.learning.models.ModelWeights | None,
 ) -> rounds.Rounds:
   """Returns the rounds of a run, which the follower watches."""
 
   def prepare(round_num: int) -> None:
     if round_num <= parts.schedule.total_rounds:
       train_data.prepare(sample(round_num).reporting)
+
+  def begin(state: rounds.State) -> rounds.State:
+    state = parts.begin(state)
+    if weights is None:
+      return state
+    return parts.process.set_model_weights(state, weights)
 
   process: rounds.Process = parts.process
   if parts.next_of_own is not None:
@@ -195,7 +201,7 @@ def _rounds(
     watch=follower.watch,
     num_examples=parts.task.train.num_examples,
     tell=follower.note,
-    initial_weights=initial_weights,
+    begin=begin,
   )
 
 

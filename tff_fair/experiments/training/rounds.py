@@ -50,11 +50,6 @@ class Process(Protocol):
   ) -> tff.learning.templates.LearningProcessOutput:
     """Runs a round; returns its `state` and `metrics`."""
 
-  def set_model_weights(
-    self, state: State, weights: tff.learning.models.ModelWeights
-  ) -> State:
-    """Returns the state with another model."""
-
 
 class Round(NamedTuple):
   """What came of a round.
@@ -104,7 +99,7 @@ class Rounds:
       data of clients. If given, it is asked before and after each round, and
       the share of clients whose loss did not rise is reported.
     num_examples: int[K], training examples of each client, if known.
-    initial_weights: The model to begin with; by default the process's own.
+    begin: Gives the first state of the process what is the run's own.
   """
 
   process: Process
@@ -116,14 +111,11 @@ class Rounds:
   tell: Callable[[str], None]
   losses: Callable[[State, Sequence[int]], np.ndarray] | None = None
   num_examples: np.ndarray | None = None
-  initial_weights: tff.learning.models.ModelWeights | None = None
+  begin: Callable[[State], State] = lambda state: state
 
   def initial_state(self) -> State:
     """Returns the state before the first round."""
-    state = self.process.initialize()
-    if self.initial_weights is None:
-      return state
-    return self.process.set_model_weights(state, self.initial_weights)
+    return self.begin(self.process.initialize())
 
   def run(self, state: State, round_num: int) -> Round:
     """Runs a round.

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import inspect
 import operator
 import os
 import pathlib
@@ -215,7 +214,7 @@ def _functions(value: Any) -> Iterator[types.FunctionType]:
     if isinstance(part, types.FunctionType):
       yield part
       # What decorates a function may be known, and the function not.
-      wrapped = inspect.getattr_static(part, "__wrapped__", None)
+      wrapped = vars(part).get("__wrapped__")
       if isinstance(wrapped, types.FunctionType):
         yield wrapped
 

@@ -44,7 +44,7 @@ def is_known(file: str) -> bool:
 def has_others() -> bool:
   """Returns whether this program has code of a user, who may change ours."""
   main = sys.modules.get("__main__")
-  if getattr(main, "__file__", None) is None:
+  if getattr(main, "__file__", None) is None and not _is_fork_server():
     return True  # A console, or `python -c`.
   return not all(
     is_known(file)
@@ -52,6 +52,14 @@ def has_others() -> bool:
     if (file := getattr(module, "__file__", None)) is not None
     and not name.startswith(_GENERATED)
   )
+
+
+def _is_fork_server() -> bool:
+  """Returns whether this is Python's fork server, or a fork of it.
+
+  Its program is a `python -c` of Python's own.
+  """
+  return sys.orig_argv[-1].startswith("from multiprocessing.forkserver import ")
 
 
 @functools.cache
