@@ -10,7 +10,9 @@ with importing.quick():
   import tasks.registry  # noqa: F401
   import tff_fair.algorithms
   import tff_fair.experiments.training.running  # noqa: F401
+  from tff_fair.runtime.compilation_cache import known_code
 
+known_code.has_others()  # Looks up the file of each module, once for all.
 # The forks share this memory as long as no process writes to it, and the
 # collector writes to all that it looks through.
 importing.spare_what_stays()

@@ -18,6 +18,10 @@ _WORST_SHARE = 0.1
 # Colours that remain apart for the colour-blind (Okabe and Ito, 2008).
 _MAIN, _WORST, _BEST, _QUIET = "#0072B2", "#D55E00", "#009E73", "#767676"
 
+# In inches: of one column, and around its axes (left, right, bottom, top).
+_SIZE = (4.5, 3.6)
+_MARGINS = (0.75, 0.15, 0.55, 0.4)
+
 
 def prepare() -> None:
   """Imports what drawing needs; it takes half a second, at the first call."""
@@ -134,10 +138,21 @@ def _figure(
   # Imported late, see `prepare`: only runs that train need it.
   from matplotlib import figure  # noqa: PLC0415
 
-  drawing = figure.Figure(
-    figsize=(4.5 * num_columns, 3.6), layout="constrained"
+  width, height = _SIZE
+  left, right, bottom, top = _MARGINS
+  drawing = figure.Figure(figsize=(width * num_columns, height))
+  # A layout that measures the labels takes as long as all else.
+  axes = drawing.subplots(
+    1,
+    num_columns,
+    gridspec_kw={
+      "left": left / (width * num_columns),
+      "right": 1 - right / (width * num_columns),
+      "bottom": bottom / height,
+      "top": 1 - top / height,
+      "wspace": (left + right) / (width - left - right),
+    },
   )
-  axes = drawing.subplots(1, num_columns)
   for axis in axes:
     axis.grid(alpha=0.3)
     axis.set_axisbelow(True)
