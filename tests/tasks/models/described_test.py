@@ -74,7 +74,7 @@ def test_every_model_of_a_seed_is_tried():
     importlib.import_module(f"{models.__name__}.{module.name}")
     for module in pkgutil.iter_modules(models.__path__)
   ]
-  with_seed = {
+  with_seed: set[object] = {
     function
     for module in modules
     for _, function in inspect.getmembers(module, inspect.isfunction)
