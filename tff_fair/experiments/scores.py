@@ -18,13 +18,14 @@ tables, plots and reports know scores, and nothing else of the kind of a task.
 import dataclasses
 import functools
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from tff_fair import metrics
 from tff_fair.metrics import comparison, statistics
+from tff_fair.metrics.intervals import Interval
 from tff_fair.metrics.statistics import Statistic
 from tff_fair.metrics.vectors import Vector
 
@@ -120,6 +121,24 @@ class Score:
     return dataclasses.replace(
       self, digits=min(max(decimals, 0), _MOST_DECIMALS)
     )
+
+  def intervals(
+    self, values: Vector, num_examples: Vector | None, names: Sequence[str]
+  ) -> dict[str, Interval]:
+    """Returns the 95 % intervals of statistics over clients, those known.
+
+    Args:
+      values: float[K].
+      num_examples: float[K], what accuracies are shares of; else None.
+      names: The statistics.
+    """
+    if self.name == ACCURACY.name:
+      found = metrics.fairness_intervals(values, num_examples, names)
+    else:
+      found = metrics.bootstrap_intervals(
+        {name: self.statistics[name] for name in names}, values
+      )
+    return {n: ends for n, ends in found.items() if np.isfinite(ends).all()}
 
   def text(self, value: float) -> str:
     """Returns a value for a line on the screen, as "90.1%" or "53.82"."""

@@ -24,7 +24,7 @@ from tff_fair.experiments.auditing import (
 )
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.runs.folder import RunFolder
-from tff_fair.experiments.scores import ACCURACY, Score
+from tff_fair.experiments.scores import ACCURACY
 from tff_fair.metrics import vectors
 
 if typing.TYPE_CHECKING:
@@ -275,25 +275,13 @@ def _summarize(clients: pd.DataFrame) -> dict[str, Any]:
       for name, statistic in score.statistics.items()
     },
     f"test_{score.name}_weighted": float(vectors.mean(values, count)),
-    "intervals": _intervals(score, values, count if is_accuracy else None),
+    "intervals": {
+      name: list(ends)
+      for name, ends in score.intervals(values, count, _WITH_INTERVAL).items()
+    },
     joining.NEWCOMERS: joining.bound(values, count, score),
   }
   if is_accuracy:
     summary[spread_noise.KEY] = spread_noise.of_accuracies(values, count)
     summary["equality_p_value"] = metrics.equality_p_value(values, count)
   return summary
-
-
-def _intervals(
-  score: Score, values: np.ndarray, count: np.ndarray | None
-) -> dict[str, list[float]]:
-  if count is not None:
-    found = metrics.fairness_intervals(values, count, _WITH_INTERVAL)
-  else:
-    found = metrics.bootstrap_intervals(
-      {name: score.statistics[name] for name in _WITH_INTERVAL}, values
-    )
-  # JSON has no number for an end that is unknown.
-  return {
-    name: list(ends) for name, ends in found.items() if np.isfinite(ends).all()
-  }

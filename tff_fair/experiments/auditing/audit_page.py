@@ -72,23 +72,8 @@ def _verdict(clients: pd.DataFrame, summary: Mapping[str, Any]) -> Markup:
 def _measures(score: Score, summary: Mapping[str, Any]) -> list[Child]:
   heads = ["Measure", score.title, "95\N{NO-BREAK SPACE}% interval"]
   return [
-    html_tables.captioned(
-      text.caption(score, summary),
-      [
-        element("th", head, scope="col", class_=None if n else "text")
-        for n, head in enumerate(heads)
-      ],
-      element(
-        "tbody",
-        [
-          element(
-            "tr",
-            element("th", name, scope="row", class_="text"),
-            [element("td", value) for value in values],
-          )
-          for name, *values in text.statistics(score, summary)
-        ],
-      ),
+    html_tables.of_text(
+      text.caption(score, summary), [heads, *text.statistics(score, summary)]
     ),
     section.note(
       "Each client counts once, but in the mean by examples. The intervals "
@@ -198,34 +183,22 @@ def _histogram(clients: pd.DataFrame, summary: Mapping[str, Any]) -> Markup:
 def _table(clients: pd.DataFrame, score: Score) -> list[Child]:
   ordered = text.worst_first(clients, score).iloc[:_MOST_ROWS]
   columns = [c for c in clients.columns if c != client_table.CLIENT]
-  heads = [
-    element("th", "Client", scope="col", data_first="text", class_="name"),
-    *(
-      element("th", _head(name), scope="col", data_first="ascending")
-      for name in columns
-    ),
-  ]
-  caption = f"Clients, the worst off first ({score.in_unit})"
-  body = [
-    element(
-      "tr",
-      element(
-        "th",
-        element("span", row[client_table.CLIENT]),
-        scope="row",
-        class_="name",
-        data_value=row[client_table.CLIENT],
-      ),
-      [
-        html_tables.cell(row[name], _shown(name, row[name])) for name in columns
-      ],
-    )
-    for row in ordered.to_dict("records")
-  ]
   left_out = len(clients) - len(ordered)
   return [
-    html_tables.captioned(
-      caption, heads, element("tbody", body), class_="sortable"
+    html_tables.sortable(
+      f"Clients, the worst off first ({score.in_unit})",
+      "Client",
+      [(_head(name), "ascending") for name in columns],
+      [
+        [
+          html_tables.name_cell(row[client_table.CLIENT]),
+          *(
+            html_tables.cell(row[name], _shown(name, row[name]))
+            for name in columns
+          ),
+        ]
+        for row in ordered.to_dict("records")
+      ],
     ),
     section.note(f"Without the {left_out:,} best off: clients.csv has all.")
     if left_out

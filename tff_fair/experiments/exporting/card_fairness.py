@@ -187,7 +187,9 @@ def _of_one(clients: pd.DataFrame, score: Score) -> str:
 
 def _table(clients: pd.DataFrame, score: Score) -> str:
   values = clients[score.name].to_numpy(np.float64)
-  intervals = _intervals(clients, score)
+  intervals = score.intervals(
+    values, _examples_of_shares(clients, score), _WITH_INTERVAL
+  )
   lines = [f"| {_named(score)} | value | 95 % interval |", "|---|---|---|"]
   for title, name in {
     "mean": _MEAN,
@@ -207,19 +209,6 @@ def _table(clients: pd.DataFrame, score: Score) -> str:
     lines.append(f"| mean of {other.noun} | {_text(other)(mean)} | |")
   lines.append(f"| mean loss | {clients['loss'].mean():.4g} | |")
   return "\n".join(lines)
-
-
-def _intervals(clients: pd.DataFrame, score: Score) -> dict[str, Interval]:
-  values = clients[score.name].to_numpy(np.float64)
-  if _is_accuracy(score):
-    found = metrics.fairness_intervals(
-      values, _examples_of_shares(clients, score), _WITH_INTERVAL
-    )
-  else:
-    found = metrics.bootstrap_intervals(
-      {name: score.statistics[name] for name in _WITH_INTERVAL}, values
-    )
-  return {name: ends for name, ends in found.items() if np.isfinite(ends).all()}
 
 
 def _examples_of_shares(

@@ -21,7 +21,6 @@ from tff_fair.experiments.runs.folder import RunFolder
 from tff_fair.experiments.runs.run import Run
 
 if typing.TYPE_CHECKING:
-  from tff_fair.experiments.runs.run import Run
   from tff_fair.experiments.runs.trained_model import Weights
 
 
