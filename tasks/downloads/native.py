@@ -14,7 +14,7 @@ import urllib.parse
 from collections.abc import Callable
 from typing import NamedTuple
 
-from tasks.downloads import resumable
+from tasks.downloads import fetching
 from tasks.formats import data_files, sqlite_file
 
 NAMES = ("celeba", "cifar100", "emnist", "shakespeare", "stackoverflow")
@@ -90,7 +90,7 @@ def fetch(
   *,
   sha256: str | None = None,
   overwrite: bool = False,
-  on_progress: resumable.OnProgress = lambda *_: None,
+  on_progress: fetching.OnProgress = lambda *_: None,
 ) -> pathlib.Path:
   """Downloads a file and unpacks it.
 
@@ -113,9 +113,11 @@ def fetch(
   packed = path.with_name(archive.name)
   sha256 = sha256 or archive.sha256
   if packed.exists():
-    resumable.check_sha256(packed, sha256)
+    fetching.check_sha256(packed, sha256)
   else:
-    resumable.fetch(archive.url, packed, sha256=sha256, on_progress=on_progress)
+    fetching.from_url(
+      archive.url, packed, sha256=sha256, on_progress=on_progress
+    )
   unpack = _unpack_lzma if packed.suffix == ".lzma" else _unpack_tar
   with data_files.replacement(path, overwrite=overwrite) as staged:
     with data_files.damage_named(packed, "is damaged, download it again"):

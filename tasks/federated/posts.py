@@ -24,7 +24,7 @@ import numpy as np
 
 from tasks import cuts, options
 from tasks.data_error import DataError
-from tasks.downloads import by_loader
+from tasks.downloads import fetching
 from tasks.federated import native_clients
 from tasks.formats import client_names, parsing, sqlite_file
 from tasks.task import Split, count_examples
@@ -394,5 +394,5 @@ def _find(
     arrived = pathlib.Path(staging, _DIRECTORY, filename)
     arrived.rename(pathlib.Path(staging, filename))
 
-  by_loader.fetch_file(unpacked, fetch, cached_in=f"~/.keras/{_DIRECTORY}")
+  fetching.by_loader(unpacked, fetch, cached_in=f"~/.keras/{_DIRECTORY}")
   return unpacked

@@ -16,7 +16,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 import numpy as np
 
 from tasks.data_error import DataError
-from tasks.downloads import by_loader
+from tasks.downloads import fetching
 from tasks.formats import client_names
 
 _COLUMNS = {
@@ -50,7 +50,7 @@ def find(
   directory = data_dir or pathlib.Path.home() / ".tff"
   path = directory / filename
   if not os.path.lexists(path):
-    by_loader.fetch_file(path, fetch, _header_problem)
+    fetching.by_loader(path, fetch, _header_problem)
   check(path)
   return path
 

@@ -6,7 +6,7 @@ import urllib.error
 import numpy as np
 import pytest
 
-from tasks.downloads import by_loader
+from tasks.downloads import fetching
 from tasks.formats import sqlite_file
 from tests.refusals import refused
 
@@ -226,13 +226,13 @@ class TestDownload:
     self._fails(directory, fetch, "truncated")
 
   def test_hangs(self, tmp_path, monkeypatch):
-    monkeypatch.setattr(by_loader, "_STALL_TIMEOUT", 0.2)
+    monkeypatch.setattr(fetching, "STALL_TIMEOUT", 0.2)
     release = threading.Event()
     self._fails(tmp_path, lambda _: release.wait(), "TimeoutError")
     release.set()
 
   def test_slow_is_not_hanging(self, emnist_file, tmp_path, monkeypatch):
-    monkeypatch.setattr(by_loader, "_STALL_TIMEOUT", 0.5)
+    monkeypatch.setattr(fetching, "STALL_TIMEOUT", 0.5)
     content = emnist_file.path.read_bytes()
 
     def fetch(directory):

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from tasks.downloads import resumable
+from tasks.downloads import fetching
 from tests.refusals import refused
 
 _CONTENT = bytes(range(256)) * 1000
@@ -79,7 +79,7 @@ def path(tmp_path):
 
 
 def _fetch(server, path, **settings):
-  resumable.fetch(server.url, path, **settings)
+  fetching.from_url(server.url, path, **settings)
 
 
 def _interrupt(server, path, *facts):
@@ -168,7 +168,7 @@ def test_wrong_checksum_is_thrown_away(server, path):
 
 
 def test_hangs(server, path, monkeypatch):
-  monkeypatch.setattr(resumable, "STALL_TIMEOUT", 0.2)
+  monkeypatch.setattr(fetching, "STALL_TIMEOUT", 0.2)
   server.hangs, server.breaks_at = threading.Event(), 70_000
   with refused(path, "timed out"):
     _fetch(server, path)
@@ -183,7 +183,7 @@ def test_refused(server, path):
 
 def test_no_server(path):
   with refused(path, "refused"):
-    resumable.fetch("http://127.0.0.1:9/x", path)
+    fetching.from_url("http://127.0.0.1:9/x", path)
 
 
 def test_an_existing_file_is_kept(server, path):
