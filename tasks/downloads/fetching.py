@@ -1,8 +1,8 @@
 """Downloads: over HTTP, going on where they were interrupted, or by TFF.
 
-Over HTTP, the part that has arrived stays beside the file as NAME.part, and the server's
-version of the file as NAME.part.version: a download goes on only with the same
-version (RFC 9110, sections 13.1.5 and 14).
+Over HTTP, the part that has arrived stays beside the file as NAME.part, and the
+server's version of the file as NAME.part.version: a download goes on only with
+the same version (RFC 9110, sections 13.1.5 and 14).
 """
 
 import contextlib
