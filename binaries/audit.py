@@ -13,77 +13,61 @@ from binaries.command_line import UsageError
 from tff_fair.experiments import audit, interruption, progress, spec_text
 from tff_fair.experiments.auditing.audit import check_folder
 
-_FLAGS = flags.FlagValues()
+_FLAGS = command_line.Flags()
 _OF_TASKS = ("task_option", "data_dir", "seed", "split", "outputs")
 
-_MODEL = flags.DEFINE_string(
+_MODEL = _FLAGS.text(
   "model",
   None,
   "The model: a .keras or .h5 file, or the folder of a SavedModel. It takes x "
   "of the task, or its raw columns by name.",
-  flag_values=_FLAGS,
 )
-_TASK = flags.DEFINE_string(
+_TASK = _FLAGS.text(
   "task",
   None,
   "The task whose clients it serves; python -m binaries.train --list shows "
   "all.",
-  flag_values=_FLAGS,
 )
-_TASK_OPTION = flags.DEFINE_multi_string(
-  "task_option",
-  [],
-  "An option of the task, as name=value",
-  flag_values=_FLAGS,
+_TASK_OPTION = _FLAGS.texts(
+  "task_option", [], "An option of the task, as name=value"
 )
-_DATA_DIR = flags.DEFINE_string(
-  "data_dir",
-  None,
-  "Directory of the task's data files, as for training.",
-  flag_values=_FLAGS,
+_DATA_DIR = _FLAGS.text(
+  "data_dir", None, "Directory of the task's data files, as for training."
 )
-_SEED = flags.DEFINE_integer(
+_SEED = _FLAGS.integer(
   "seed",
   0,
   "Seed of the task, as in training (--data_seed, where it was given): it "
   "decides which examples are test examples.",
   lower_bound=0,
-  flag_values=_FLAGS,
 )
-_SPLIT = flags.DEFINE_enum(
+_SPLIT = _FLAGS.choice(
   "split",
   "test",
   ["test", "train", "all"],
   "<test|train|all>: the examples that count.",
-  flag_values=_FLAGS,
 )
-_OUTPUTS = flags.DEFINE_enum(
+_OUTPUTS = _FLAGS.choice(
   "outputs",
   "auto",
   ["auto", "probabilities", "logits"],
   "<auto|probabilities|logits>: the outputs of a classifier; by default, those "
   "that sum to 1 for each example are probabilities.",
-  flag_values=_FLAGS,
 )
-_RESULTS = flags.DEFINE_string(
+_RESULTS = _FLAGS.text(
   "results",
   None,
   "In place of a model and a task, a CSV file of results from elsewhere, one "
   "row a client: client (its name), n (its test examples), and correct, "
   "accuracy or loss. Other columns are ignored.",
-  flag_values=_FLAGS,
 )
-_OUTPUT_DIR = flags.DEFINE_string(
+_OUTPUT_DIR = _FLAGS.text(
   "output_dir",
   "outputs/audit",
   "The folder that gets clients.csv, summary.json and index.html.",
-  flag_values=_FLAGS,
 )
-_OVERWRITE = flags.DEFINE_boolean(
-  "overwrite",
-  False,
-  "Replace these files if they are there already.",
-  flag_values=_FLAGS,
+_OVERWRITE = _FLAGS.switch(
+  "overwrite", False, "Replace these files if they are there already."
 )
 
 
@@ -137,16 +121,10 @@ def _path(flag: flags.FlagHolder[str | None]) -> pathlib.Path:
   return command_line.path(flag.name, flag.value)
 
 
-PROGRAM = command_line.Program(
+PROGRAM = _FLAGS.program(
   main,
-  str(__doc__),
-  (
-    command_line.Group(
-      "Audit: a model and the clients, or results, and where the page goes.",
-      tuple(_FLAGS),
-    ),
-  ),
-  namespace=_FLAGS,
+  __doc__,
+  "Audit: a model and the clients, or results, and where the page goes.",
 )
 run = PROGRAM.run  # The console script tff-fair-audit.
 

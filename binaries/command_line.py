@@ -8,7 +8,7 @@ import pathlib
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn, TypeAlias
 
 from absl import flags
 
@@ -28,6 +28,9 @@ _NO_PATHS = (errno.ENAMETOOLONG, errno.ELOOP)
 _LONGEST_NAME = 255  # In bytes, of a file or folder on Linux.
 _SHOWN = 60  # Letters of a path that is too long.
 _HELP_NAMES = ("help", "helpshort", "helpfull")
+
+
+_Holder: TypeAlias = "flags.FlagHolder[Any]"
 
 
 class Group(NamedTuple):
@@ -103,6 +106,58 @@ def define(
 
   flags.register_validator(setting.name, check, flag_values=namespace)
   return found
+
+
+class Flags(flags.FlagValues):
+  """The flags of one program; others may give theirs the same names.
+
+  Each method defines a flag: its name, its default, and what it means.
+  """
+
+  def text(self, name: str, default: str | None, meaning: str) -> _Holder:
+    """Defines a flag that takes a text."""
+    return flags.DEFINE_string(name, default, meaning, flag_values=self)
+
+  def texts(self, name: str, default: list[str], meaning: str) -> _Holder:
+    """Defines a flag that is given once for each text."""
+    return flags.DEFINE_multi_string(name, default, meaning, flag_values=self)
+
+  def names(self, name: str, default: list[str], meaning: str) -> _Holder:
+    """Defines a flag that takes texts with commas between them."""
+    return flags.DEFINE_list(name, default, meaning, flag_values=self)
+
+  def choice(
+    self, name: str, default: str | None, valid: Sequence[str], meaning: str
+  ) -> _Holder:
+    """Defines a flag that takes one of some texts."""
+    return flags.DEFINE_enum(name, default, valid, meaning, flag_values=self)
+
+  def switch(self, name: str, default: bool, meaning: str) -> _Holder:
+    """Defines a flag that is given or not, as --name or --noname."""
+    return flags.DEFINE_boolean(name, default, meaning, flag_values=self)
+
+  def integer(
+    self, name: str, default: int | None, meaning: str, **bounds: int
+  ) -> _Holder:
+    """Defines a flag that takes an integer within bounds, as absl has them."""
+    return flags.DEFINE_integer(
+      name, default, meaning, flag_values=self, **bounds
+    )
+
+  def number(self, name: str, default: float | None, meaning: str) -> _Holder:
+    """Defines a flag that takes a number."""
+    return flags.DEFINE_float(name, default, meaning, flag_values=self)
+
+  def program(
+    self,
+    main: Callable[..., None],
+    description: str | None,
+    title: str,
+    **further: Any,
+  ) -> "Program":
+    """Returns the program of these flags, which are one group with a title."""
+    groups = (Group(title, tuple(self)),)
+    return Program(main, str(description), groups, namespace=self, **further)
 
 
 class UsageError(Exception):

@@ -5,8 +5,6 @@ Reads the folders of runs, or all below a folder such as that of a sweep.
 
 from collections.abc import Sequence
 
-from absl import flags
-
 from binaries import command_line
 from binaries.command_line import UsageError
 from tff_fair.experiments.comparing import columns as table_columns
@@ -22,97 +20,80 @@ from tff_fair.experiments.comparing.table import Table
 # The folders of runs are words without a flag.
 FLAG_NAMES = {"runs": "RUN"}
 _ENDINGS = (".csv", ".md", ".tex")
-_FLAGS = flags.FlagValues()
-_RUNS = flags.DEFINE_list(
+_FLAGS = command_line.Flags()
+_RUNS = _FLAGS.names(
   "runs",
   [],
   "Folders of runs, or folders above them, beside those that are given without "
   "a flag.",
-  flag_values=_FLAGS,
 )
-_COLUMNS = flags.DEFINE_list(
+_COLUMNS = _FLAGS.names(
   "columns",
   list(side_by_side.COLUMNS),
   f"Columns of the table, of: {', '.join(table_columns.NAMES)}. Accuracies "
   "are in percent, errors of regressions in units of the label; these alone "
   f"have R². {table_columns.CLIENTS} is a column for each client, of up to "
   f"{table_columns.MAX_CLIENTS}.",
-  flag_values=_FLAGS,
 )
-_BASELINE = flags.DEFINE_string(
+_BASELINE = _FLAGS.text(
   "baseline",
   None,
   "A method to compare the others with, client by client: how many of its "
   "suffering clients, those below its mean, improve, and how many others "
   "degrade. The paired differences to it follow, with intervals, p-values "
   "after Holm's correction, and wins, ties and losses by client.",
-  flag_values=_FLAGS,
 )
 # Python reads no longer numbers than some thousand digits.
 _MOST_DIGITS = 18
-_ROUND = flags.DEFINE_string(
+_ROUND = _FLAGS.text(
   "round",
   LAST,
   f"The evaluation to compare: {LAST}, that after a round by its number, or "
   f"{BEST}, each run's own by --criterion.",
-  flag_values=_FLAGS,
 )
-_CRITERION = flags.DEFINE_string(
+_CRITERION = _FLAGS.text(
   "criterion",
   "mean",
   f"The measure that --round={BEST} goes by; any of the --columns.",
-  flag_values=_FLAGS,
 )
-_LAST = flags.DEFINE_integer(
+_LAST = _FLAGS.integer(
   "last",
   None,
   "Show also the mean of so many evaluations of each run, up to that of "
   "--round.",
-  flag_values=_FLAGS,
 )
-_TARGET = flags.DEFINE_float(
+_TARGET = _FLAGS.number(
   "target",
   None,
   "Show also what each method costs until --target_of reaches this value: "
   "rounds, bytes, local steps. 0.8 is an accuracy of 80 %.",
-  flag_values=_FLAGS,
 )
-_TARGET_OF = flags.DEFINE_string(
+_TARGET_OF = _FLAGS.text(
   "target_of",
   "mean",
   "The measure that is to reach --target; any of the --columns.",
-  flag_values=_FLAGS,
 )
-_HONEST = flags.DEFINE_boolean(
-  "honest",
-  False,
-  "Leave the clients that attack out of all statistics.",
-  flag_values=_FLAGS,
+_HONEST = _FLAGS.switch(
+  "honest", False, "Leave the clients that attack out of all statistics."
 )
-_UNFINISHED = flags.DEFINE_boolean(
+_UNFINISHED = _FLAGS.switch(
   "unfinished",
   False,
   "Compare also runs that are not finished, as far as they have come.",
-  flag_values=_FLAGS,
 )
-_OUTPUT = flags.DEFINE_multi_string(
+_OUTPUT = _FLAGS.texts(
   "output",
   [],
   "File to write besides showing the tables, by its ending a table for "
   "programs (.csv), Markdown (.md) or LaTeX (.tex)",
-  flag_values=_FLAGS,
 )
-_SIUNITX = flags.DEFINE_boolean(
+_SIUNITX = _FLAGS.switch(
   "siunitx",
   False,
   "Give LaTeX the columns of the package siunitx, which aligns numbers.",
-  flag_values=_FLAGS,
 )
-_OVERWRITE = flags.DEFINE_boolean(
-  "overwrite",
-  False,
-  "Replace files that are there already.",
-  flag_values=_FLAGS,
+_OVERWRITE = _FLAGS.switch(
+  "overwrite", False, "Replace files that are there already."
 )
 
 
@@ -179,18 +160,12 @@ def _content(ending: str, found: Sequence[Table]) -> str:
   return formats.latex(found, with_siunitx=_SIUNITX.value)
 
 
-PROGRAM = command_line.Program(
+PROGRAM = _FLAGS.program(
   main,
-  str(__doc__),
-  (
-    command_line.Group(
-      "Comparison: which runs, which columns, and where the tables go.",
-      tuple(_FLAGS),
-    ),
-  ),
+  __doc__,
+  "Comparison: which runs, which columns, and where the tables go.",
   arguments="RUN ...",
   flag_names=FLAG_NAMES,
-  namespace=_FLAGS,
 )
 run = PROGRAM.run  # The console script tff-fair-compare.
 

@@ -6,28 +6,22 @@ seconds. The status is 1 if a claim does not hold.
 
 import sys
 
-from absl import flags
-
 import demonstrations
 from binaries import command_line
 from binaries.command_line import UsageError
 from tff_fair.experiments import interruption, progress
 
-_FLAGS = flags.FlagValues()
+_FLAGS = command_line.Flags()
 _ENDINGS = (".png", ".svg", ".pdf")
 
-_OUTPUT = flags.DEFINE_string(
+_OUTPUT = _FLAGS.text(
   "output",
   None,
   "The file that gets the drawing, a .png, .svg or .pdf; by default nothing is "
   "drawn.",
-  flag_values=_FLAGS,
 )
-_OVERWRITE = flags.DEFINE_boolean(
-  "overwrite",
-  False,
-  "Replace that file if it is there already.",
-  flag_values=_FLAGS,
+_OVERWRITE = _FLAGS.switch(
+  "overwrite", False, "Replace that file if it is there already."
 )
 
 
@@ -62,14 +56,8 @@ def main(*names: str) -> None:
     sys.exit(1)
 
 
-PROGRAM = command_line.Program(
-  main,
-  str(__doc__),
-  (
-    command_line.Group("Demonstration: where its drawing goes.", tuple(_FLAGS)),
-  ),
-  arguments="[NAME]",
-  namespace=_FLAGS,
+PROGRAM = _FLAGS.program(
+  main, __doc__, "Demonstration: where its drawing goes.", arguments="[NAME]"
 )
 run = PROGRAM.run  # The console script tff-fair-demonstrate.
 

@@ -5,8 +5,6 @@ nothing of this project. With --form it writes a round of the run, for
 platforms that run TensorFlow Federated's computations.
 """
 
-from absl import flags
-
 from binaries import command_line
 from binaries.command_line import UsageError
 from tff_fair import experiments
@@ -14,56 +12,47 @@ from tff_fair.experiments import progress
 from tff_fair.experiments.exporting import places
 from tff_fair.experiments.runs import finding
 
-_FLAGS = flags.FlagValues()
-_OUTPUT = flags.DEFINE_string(
+_FLAGS = command_line.Flags()
+_OUTPUT = _FLAGS.text(
   "output",
   None,
   "The model to write: a file *.keras or *.tflite, or a folder. Its model card "
   "comes beside it, model.keras with model_card.md.",
-  flag_values=_FLAGS,
 )
-_FORMAT = flags.DEFINE_enum(
+_FORMAT = _FLAGS.choice(
   "format",
   None,
   places.FORMATS,
   "keras, Keras' own file; savedmodel, a folder for all that serves models; or "
   "tflite, for phones. By default the one that --output is named after.",
-  flag_values=_FLAGS,
 )
-_FORM = flags.DEFINE_enum(
+_FORM = _FLAGS.choice(
   "form",
   None,
   ["mapreduce"],
   "Write a round instead of a model: as mapreduce, the computations of TFF's "
   "MapReduceForm, into the folder --output. For runs whose sums are streaming, "
   "stacked or secure.",
-  flag_values=_FLAGS,
 )
-_BEST = flags.DEFINE_boolean(
+_BEST = _FLAGS.switch(
   "best",
   False,
   "Take the model at the best evaluation, which a run with --criterion keeps, "
   "instead of the last one.",
-  flag_values=_FLAGS,
 )
-_CLIENT = flags.DEFINE_string(
+_CLIENT = _FLAGS.text(
   "client",
   None,
   "Name of the client whose personal model to write, of a run with ditto or "
   "--personal_lam. By default it is the global model.",
-  flag_values=_FLAGS,
 )
-_ALL_CLIENTS = flags.DEFINE_boolean(
+_ALL_CLIENTS = _FLAGS.switch(
   "all_clients",
   False,
   "Write the personal models of all clients into the folder --output.",
-  flag_values=_FLAGS,
 )
-_OVERWRITE = flags.DEFINE_boolean(
-  "overwrite",
-  False,
-  "Replace an earlier export, and its card.",
-  flag_values=_FLAGS,
+_OVERWRITE = _FLAGS.switch(
+  "overwrite", False, "Replace an earlier export, and its card."
 )
 
 
@@ -105,17 +94,11 @@ def main(*folders: str) -> None:
   )
 
 
-PROGRAM = command_line.Program(
+PROGRAM = _FLAGS.program(
   main,
-  str(__doc__),
-  (
-    command_line.Group(
-      "Export: which model or form of a round, in which format, and where.",
-      tuple(_FLAGS),
-    ),
-  ),
+  __doc__,
+  "Export: which model or form of a round, in which format, and where.",
   arguments="RUN",
-  namespace=_FLAGS,
 )
 run = PROGRAM.run  # The console script tff-fair-export.
 

@@ -6,8 +6,6 @@ it writes for workers by --worker_data.
 
 import pathlib
 
-from absl import flags
-
 from binaries import command_line
 from binaries.command_line import UsageError
 from tasks.conversions.conversion import plan
@@ -29,8 +27,8 @@ FLAG_NAMES = {
   "sources": "--source",
   "worker_data": "--for_workers",
 }
-_FLAGS = flags.FlagValues()
-_CONVERT = flags.DEFINE_enum(
+_FLAGS = command_line.Flags()
+_CONVERT = _FLAGS.choice(
   "convert",
   None,
   FORMATS,
@@ -39,66 +37,53 @@ _CONVERT = flags.DEFINE_enum(
   "folder for each class; leaf: JSON files, or folders train and test of them; "
   "mnist: a folder of idx files, by writer if QMNIST's labels are there; "
   "plays: texts with speakers' names; stack_exchange: dumps, Posts.xml.",
-  flag_values=_FLAGS,
 )
-_DOWNLOAD = flags.DEFINE_enum(
+_DOWNLOAD = _FLAGS.choice(
   "download",
   None,
   native_downloads.NAMES,
   "Download a data set of TFF into --data_dir. After an interruption, the same "
   "command goes on where it was.",
-  flag_values=_FLAGS,
 )
-_FOR_WORKERS = flags.DEFINE_string(
+_FOR_WORKERS = _FLAGS.text(
   "for_workers",
   None,
   "Write the clients of --task into this folder, as workers read them: copy it "
   "to each host, or put it on a file system that all share, and train with "
   "--worker_data. It must be new or empty.",
-  flag_values=_FLAGS,
 )
-_TASK = flags.DEFINE_string(
+_TASK = _FLAGS.text(
   "task",
   None,
   "The task whose clients are written for workers, as training takes it. "
   "--data_dir and --seed are those of training, too.",
-  flag_values=_FLAGS,
 )
-_TASK_OPTION = flags.DEFINE_multi_string(
-  "task_option",
-  [],
-  "An option of the task, as name=value",
-  flag_values=_FLAGS,
+_TASK_OPTION = _FLAGS.texts(
+  "task_option", [], "An option of the task, as name=value"
 )
-_LIST = flags.DEFINE_boolean(
+_LIST = _FLAGS.switch(
   "list",
   False,
   "Show what the files under --data_dir hold: clients, examples, labels.",
-  flag_values=_FLAGS,
 )
-_DATA_DIR = flags.DEFINE_string(
+_DATA_DIR = _FLAGS.text(
   "data_dir",
   None,
   "Directory of the data: what training takes as --data_dir, and TFF's loaders "
   "as cache_dir.",
-  flag_values=_FLAGS,
 )
-_SOURCE = flags.DEFINE_multi_string(
-  "source",
-  [],
-  "File or folder to convert; dumps and plays can be several",
-  flag_values=_FLAGS,
+_SOURCE = _FLAGS.texts(
+  "source", [], "File or folder to convert; dumps and plays can be several"
 )
 _FIELDS = declared.fields_of(ConversionRequest)
 _OUTPUT_NAME, _OVERWRITE = (
   command_line.define(_FIELDS[name], _FLAGS)
   for name in ("output_name", "overwrite")
 )
-_SHA256 = flags.DEFINE_string(
+_SHA256 = _FLAGS.text(
   "sha256",
   None,
   "SHA-256 checksum that the downloaded (packed) data must have.",
-  flag_values=_FLAGS,
 )
 _OF_DATA = tuple(_FLAGS)
 _OF_REQUEST = tuple(

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 import pandas as pd
-from absl import flags
 
 from binaries import command_line
 from binaries.command_line import UsageError
@@ -22,29 +21,26 @@ from tff_fair.experiments import (
 from tff_fair.experiments.runs import finding
 from tff_fair.experiments.runs.folder import RunFolder
 
-_FLAGS = flags.FlagValues()
-_ALGORITHMS = flags.DEFINE_list(
+_FLAGS = command_line.Flags()
+_ALGORITHMS = _FLAGS.names(
   "algorithms",
   [],
   "The methods whose rules to apply, as fedavg,adafed,fedfv; python -m "
   "binaries.train --list shows all.",
-  flag_values=_FLAGS,
 )
-_HPARAM = flags.DEFINE_multi_string(
+_HPARAM = _FLAGS.texts(
   "hparam",
   [],
   "A hyperparameter of one of them, as adafed.gamma=2. Others have their "
   "defaults; where none is given for the method of the run, it has those of "
   "the run",
-  flag_values=_FLAGS,
 )
-_OUTPUT = flags.DEFINE_string(
+_OUTPUT = _FLAGS.text(
   "output",
   None,
   "The CSV file to write, a row for each rule, round and client. By default "
   "replay.csv in the folder of the run, where pages find it. A file that is "
   "there is replaced.",
-  flag_values=_FLAGS,
 )
 
 
@@ -127,16 +123,11 @@ def _rules(own: str) -> list[Rule]:
   ]
 
 
-PROGRAM = command_line.Program(
+PROGRAM = _FLAGS.program(
   main,
-  str(__doc__),
-  (
-    command_line.Group(
-      "Replay: which rules, and where their rows go.", tuple(_FLAGS)
-    ),
-  ),
+  __doc__,
+  "Replay: which rules, and where their rows go.",
   arguments="RUN",
-  namespace=_FLAGS,
 )
 run = PROGRAM.run  # The console script tff-fair-replay.
 

@@ -11,8 +11,6 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from absl import flags
-
 from binaries import command_line
 from binaries.command_line import UsageError
 from tasks.data_error import DataError
@@ -21,42 +19,29 @@ from tff_fair.experiments.reporting import methods, page, watching
 from tff_fair.experiments.reporting.page import report
 from tff_fair.experiments.runs.finding import find_whole
 
-_FLAGS = flags.FlagValues()
-_OUTPUT = flags.DEFINE_string(
-  "output", "report.html", "The HTML file to write.", flag_values=_FLAGS
+_FLAGS = command_line.Flags()
+_OUTPUT = _FLAGS.text("output", "report.html", "The HTML file to write.")
+_OVERWRITE = _FLAGS.switch(
+  "overwrite", False, "Replace the file if it is there already."
 )
-_OVERWRITE = flags.DEFINE_boolean(
-  "overwrite",
-  False,
-  "Replace the file if it is there already.",
-  flag_values=_FLAGS,
+_TITLE = _FLAGS.text(
+  "title", None, "Title of the page; by default it names the data."
 )
-_TITLE = flags.DEFINE_string(
-  "title",
-  None,
-  "Title of the page; by default it names the data.",
-  flag_values=_FLAGS,
-)
-_BASELINE = flags.DEFINE_string(
+_BASELINE = _FLAGS.text(
   "baseline",
   None,
   "The method that the page compares the others with, by the name of the "
   "algorithm or as the page calls it; by default fedavg, or else the first.",
-  flag_values=_FLAGS,
 )
-_UNFINISHED = flags.DEFINE_boolean(
-  "unfinished",
-  False,
-  "Show unfinished runs, too, as far as they have come.",
-  flag_values=_FLAGS,
+_UNFINISHED = _FLAGS.switch(
+  "unfinished", False, "Show unfinished runs, too, as far as they have come."
 )
-_WATCH = flags.DEFINE_boolean(
+_WATCH = _FLAGS.switch(
   "watch",
   False,
   "Write the page again whenever its runs have changed, until all are finished "
   "or Ctrl-C. It shows unfinished runs, too, and loads itself anew in the "
   "browser.",
-  flag_values=_FLAGS,
 )
 
 
@@ -109,12 +94,8 @@ def _watch(
     print(f"Stopped; {path} shows the runs as they are.")
 
 
-PROGRAM = command_line.Program(
-  main,
-  str(__doc__),
-  (command_line.Group("Report: where it goes.", tuple(_FLAGS)),),
-  arguments="RUNS ...",
-  namespace=_FLAGS,
+PROGRAM = _FLAGS.program(
+  main, __doc__, "Report: where it goes.", arguments="RUNS ..."
 )
 run = PROGRAM.run  # The console script tff-fair-report.
 

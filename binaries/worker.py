@@ -9,47 +9,41 @@ import os
 import re
 import time
 
-from absl import flags
-
 from binaries import command_line
 from binaries.command_line import UsageError
 from tff_fair.experiments import progress
 from tff_fair.runtime import serving
 
 _SECONDS_BETWEEN_LOOKS = 1.0
-_FLAGS = flags.FlagValues()
+_FLAGS = command_line.Flags()
 _UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 
-_PORT = flags.DEFINE_integer(
+_PORT = _FLAGS.integer(
   "port",
   0,
   "The TCP port to listen on; 0 is a free one.",
   lower_bound=0,
   upper_bound=65535,
-  flag_values=_FLAGS,
 )
-_HOST = flags.DEFINE_string(
+_HOST = _FLAGS.text(
   "host",
   None,
   "The network address to listen on, such as that of a private network; "
   "0.0.0.0 is all of them. By default programs on this machine alone reach the "
   "worker. A program that reaches it can do all that you can: see "
   "docs/security.md.",
-  flag_values=_FLAGS,
 )
-_MEMORY_LIMIT = flags.DEFINE_string(
+_MEMORY_LIMIT = _FLAGS.text(
   "memory_limit",
   None,
   "The memory above which another worker takes the place of this one, as 4G or "
   "512M, between two calls where possible. By default there is no limit.",
-  flag_values=_FLAGS,
 )
-_END_WITH_PARENT = flags.DEFINE_boolean(
+_END_WITH_PARENT = _FLAGS.switch(
   "end_with_parent",
   True,
   "End when the process that started this program ends; --noend_with_parent "
   "goes on, as under nohup.",
-  flag_values=_FLAGS,
 )
 
 
@@ -107,15 +101,8 @@ def _memory_limit() -> int | None:
   return int(found)
 
 
-PROGRAM = command_line.Program(
-  main,
-  str(__doc__),
-  (
-    command_line.Group(
-      "Worker: where it listens, and how long it lives.", tuple(_FLAGS)
-    ),
-  ),
-  namespace=_FLAGS,
+PROGRAM = _FLAGS.program(
+  main, __doc__, "Worker: where it listens, and how long it lives."
 )
 run = PROGRAM.run  # The console script tff-fair-worker.
 

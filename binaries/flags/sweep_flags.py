@@ -3,8 +3,6 @@
 import dataclasses
 import pathlib
 
-from absl import flags
-
 from binaries import command_line
 from binaries.command_line import UsageError
 from binaries.flags import run_flags
@@ -22,97 +20,81 @@ from tff_fair.experiments.sweeps.file import Sweep
 
 # These flags share names, not meanings, with those of training; all but those
 # of how runs are computed.
-NAMESPACE = flags.FlagValues()
+NAMESPACE = command_line.Flags()
 COMPUTING = ComputingFlags(NAMESPACE)
 
 FILES = pathlib.Path(__file__).parent.parent / "sweeps"
 _OUTPUTS = pathlib.Path("outputs")
 
-_FILE = flags.DEFINE_string(
+_FILE = NAMESPACE.text(
   "file",
   None,
   "A TOML file that says what to run (docs/experiments.md): its path, or the "
   "name of an included one.",
-  flag_values=NAMESPACE,
 )
-_BASE = flags.DEFINE_string(
+_BASE = NAMESPACE.text(
   "base",
   None,
   "A file of flags of training, or the folder of a run: its settings hold for "
   "all runs, its hyperparameters for its own method, which is the one to run "
   "if no other is named. A --file, --flag, --grid or --range replaces them.",
-  flag_values=NAMESPACE,
 )
-_ALGORITHMS = flags.DEFINE_list(
-  "algorithms",
-  [],
-  "Methods to run; with --file, those of its methods to run.",
-  flag_values=NAMESPACE,
+_ALGORITHMS = NAMESPACE.names(
+  "algorithms", [], "Methods to run; with --file, those of its methods to run."
 )
-_GRID = flags.DEFINE_multi_string(
+_GRID = NAMESPACE.texts(
   "grid",
   [],
   "NAME=VALUE,VALUE,...: the sweep runs every combination. NAME is a flag of "
   "training, task_option.NAME or hparam.NAME, which is for the methods that "
   "have it. The values replace those that a file gives to NAME",
-  flag_values=NAMESPACE,
 )
-_RANGE = flags.DEFINE_multi_string(
+_RANGE = NAMESPACE.texts(
   "range",
   [],
   "NAME=LOW:HIGH, NAME=LOW:HIGH:log or NAME=LOW:HIGH:STEP: a search draws NAME "
   "from these numbers (--trials). NAME is as in --grid",
-  flag_values=NAMESPACE,
 )
-_FLAG = flags.DEFINE_multi_string(
+_FLAG = NAMESPACE.texts(
   "flag",
   [],
   "NAME=VALUE, a flag of training (or task_option.NAME, hparam.NAME) for all "
   "runs. The value replaces those that a file gives to NAME",
-  flag_values=NAMESPACE,
 )
-_OUTPUT_DIR = flags.DEFINE_string(
+_OUTPUT_DIR = NAMESPACE.text(
   "output_dir",
   None,
   f"Folder of the runs' folders. By default {_OUTPUTS}/NAME, after the file, "
   f"or {_OUTPUTS}/sweep. The sweep keeps finished runs that are in it.",
-  flag_values=NAMESPACE,
 )
-_JOBS = flags.DEFINE_integer(
+_JOBS = NAMESPACE.integer(
   "jobs",
   None,
   "How many runs go on side by side. By default 1; on a cluster as many as it "
   "takes, but 1 in a search.",
   lower_bound=1,
-  flag_values=NAMESPACE,
 )
-_EXECUTOR = flags.DEFINE_string(
+_EXECUTOR = NAMESPACE.text(
   "executor",
   executors.LOCAL,
   "Where runs are carried out: local, on this machine; submitit, each as a job "
   "of Slurm; dask, on the workers of a Dask cluster. It changes no result.",
-  flag_values=NAMESPACE,
 )
-_EXECUTOR_OPTION = flags.DEFINE_multi_string(
+_EXECUTOR_OPTION = NAMESPACE.texts(
   "executor_option",
   [],
   "NAME=VALUE, an option of a cluster (docs/experiments.md): one of submitit, "
   "as slurm_partition=gpu; scheduler=tcp://HOST:PORT of Dask; restarts=3, how "
   "often a run goes on by itself after its job was lost",
-  flag_values=NAMESPACE,
 )
-DRY_RUN = flags.DEFINE_boolean(
-  "dry_run",
-  False,
-  "List the runs as new, interrupted or finished, and exit.",
-  flag_values=NAMESPACE,
+DRY_RUN = NAMESPACE.switch(
+  "dry_run", False, "List the runs as new, interrupted or finished, and exit."
 )
-_CRITERION = flags.DEFINE_string(
+_CRITERION = NAMESPACE.text(
   "criterion",
   "mean",
   "The measure that chooses the best setting of a method, at the end of the "
   f"runs, of: {', '.join(measures.NAMES)}.",
-  flag_values=NAMESPACE,
 )
 _SEARCH = declared.fields_of(SearchSettings)
 VALIDATION_FRACTION = command_line.define(
