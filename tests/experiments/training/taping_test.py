@@ -26,11 +26,15 @@ TAPED = SMALL.replace(
   rounds_per_checkpoint=5,
   batch_size=10_000,
 )
+# And steps so small that losses change as their slopes say.
 WITH_UPDATES = TAPED.replace(
   tape="updates",
+  tape_rounds=3,
   algorithm="fedfv",
   hparams={"tau": 2, "alpha": 0.3},
   total_rounds=4,
+  server_learning_rate=1e-3,
+  measure_improvement=True,
 )
 
 
@@ -129,31 +133,17 @@ def test_a_run_goes_on_from_a_round_that_is_on_its_tape(
   assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
-@pytest.fixture(scope="module")
-def with_small_steps(tmp_path_factory):
-  return experiments.run(
-    TAPED.replace(
-      tape="updates",
-      tape_rounds=2,
-      total_rounds=3,
-      server_learning_rate=1e-3,
-      measure_improvement=True,
-    ),
-    tmp_path_factory.mktemp("runs") / "small_steps",
-    progress=False,
-  )
-
-
-def test_a_tape_keeps_as_many_rounds_as_it_is_told(with_small_steps):
-  run = with_small_steps
+def test_a_tape_keeps_as_many_rounds_as_it_is_told(with_updates):
+  run = with_updates
   assert sorted(contents(run)) == [
-    "rounds_000001-000001.npz",
-    "rounds_000002-000002.npz",
+    f"rounds_{number:06}-{number:06}.npz" for number in (1, 2, 3)
   ]
-  assert experiments.replay(run, "fedavg")["round"].unique().tolist() == [1, 2]
-  for of_round in arrays_of(run, 2):
+  assert set(experiments.replay(run, "fedavg")["round"]) == {1, 2, 3}
+  for of_round in arrays_of(run, 3):
     updates = of_round["updates"].astype(float)
-    np.testing.assert_allclose(of_round["gram"], updates @ updates.T, rtol=1e-6)
+    # Behind the rows of the cohort are those that the rule remembers.
+    of_cohort = of_round["gram"][: len(updates), : len(updates)]
+    np.testing.assert_allclose(of_cohort, updates @ updates.T, rtol=1e-6)
 
 
 def arrays_of(run, last):
@@ -163,7 +153,7 @@ def arrays_of(run, last):
 def test_a_rule_on_its_own_tape_gives_its_coefficients(run, with_updates):
   for own in (run, with_updates):
     replayed = experiments.replay(own, own.algorithm)
-    taped = arrays(own) if own is run else dict(enumerate(arrays_of(own, 4), 1))
+    taped = arrays(own) if own is run else dict(enumerate(arrays_of(own, 3), 1))
     for round_num, rows in replayed.groupby("round"):
       of_round = taped[round_num]
       np.testing.assert_array_equal(
@@ -176,7 +166,7 @@ def test_a_rule_on_its_own_tape_gives_its_coefficients(run, with_updates):
 def test_the_rows_are_those_of_the_directions(with_updates):
   replayed = experiments.replay(with_updates, "term", {"t": 3.0})
   for (_, rows), of_round in zip(
-    replayed.groupby("round"), arrays_of(with_updates, 4), strict=True
+    replayed.groupby("round"), arrays_of(with_updates, 3), strict=True
   ):
     updates = of_round["updates"].astype(float)
     weights = of_round["num_examples"] * np.exp(3.0 * of_round["loss"])
@@ -195,9 +185,10 @@ def test_the_rows_are_those_of_the_directions(with_updates):
     assert rows["harmed"].tolist() == (updates @ d < 0).tolist()
 
 
-def test_small_steps_change_losses_as_foretold(with_small_steps):
-  foretold = experiments.replay(with_small_steps, "fedavg")["loss_change"]
-  taped = with_small_steps.cohorts.query("round <= 2")
+def test_small_steps_change_losses_as_foretold(with_updates):
+  own = WITH_UPDATES.algorithm, WITH_UPDATES.hparams
+  foretold = experiments.replay(with_updates, *own)["loss_change"]
+  taped = with_updates.cohorts.query("round <= 3")
   measured = taped["loss_after"] - taped["loss_before"]
   np.testing.assert_allclose(measured, foretold, rtol=0.02, atol=2e-7)
 
