@@ -55,16 +55,10 @@ def kind_of_pair(pair):
     return name
   rule = algorithms.get(name).build.rule
   kinds = types.SeparableRule, types.PopulationRule
-  has_covariate = getattr(rule, "covariate", None) not in (
-    None,
-    types.SeparableRule.covariate,
-  )
   return (
     aggregation,
     *(issubclass(rule, kind) for kind in kinds),
     rule.geometry,
-    has_covariate,
-    aggregation == "secure" and name in FOR_SECURE_SUMS,
   )
 
 
