@@ -13,7 +13,7 @@ from tff_fair.experiments.searching import optuna_study, search_record
 
 SWEEP = """
 [flags]
-task_option = ["num_clients=5"]
+task_option = ["num_clients=5", "model=logistic_regression"]
 total_rounds = 30
 rounds_per_evaluation = 30
 [[methods]]

@@ -83,7 +83,7 @@ def test_the_sums_of_parts_are_those_of_the_whole_bit_for_bit(name):
     engines: list[Callable[..., object]] = [
       runtime.use_local,
       functools.partial(runtime.use_workers, [one.address, two.address]),
-      functools.partial(runtime.use_dask, num_workers=2),
+      functools.partial(runtime.use_dask, num_workers=1),
     ]
     for use in engines:
       use(**options)
