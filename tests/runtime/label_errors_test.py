@@ -76,7 +76,7 @@ def test_they_are_named_after_a_client_that_is_always_cancelled():
     raise Exception("Operation was cancelled")
 
   arg = tff.structure.Struct([("clients", cohort)])
-  with pytest.raises(ValueError, match="client 70 has the label 4;"):
+  with pytest.raises(ValueError, match=r"client 70 .*label 4"):
     label_errors.explained(compute, arg)
 
 

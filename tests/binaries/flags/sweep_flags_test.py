@@ -63,7 +63,7 @@ def test_the_command_line_picks_methods_of_a_file(file):
     sweep = read(file, f"--algorithms={name}", "--flag=total_rounds=1")
     assert [method.name for method in sweep.methods] == ["q-FedAvg"]
     assert sweep.final == {"total_rounds": ["1"]}
-  with pytest.raises(RunError, match=r"is not in .*; it has fedavg, qfedavg"):
+  with pytest.raises(RunError, match="fedavg, qfedavg"):
     read(file, "--algorithms=term")
 
 
@@ -170,9 +170,9 @@ def test_a_mistake_in_a_base_names_it(tmp_path, content, message):
 def test_a_base_is_one_run(tmp_path):
   for seed in (0, 1):
     run_folders.make(tmp_path / f"fedavg-{seed}", seed=seed)
-  with pytest.raises(UsageError, match=r"holds 2 runs; .* as .*0"):
+  with pytest.raises(UsageError, match=r"2 runs.*0"):
     read(f"--base={tmp_path}")
-  with pytest.raises(UsageError, match="there is no such file or folder"):
+  with pytest.raises(UsageError, match="no such file"):
     read("--base=nowhere")
 
 
@@ -408,7 +408,7 @@ def test_the_objective_is_by_default_the_criterion():
 
 def test_without_trials_every_combination_runs(search_file):
   assert read_search(METHOD, "--grid=seed=0,1")[1] is None
-  with pytest.raises(RunError, match=r"0.001:1:log: is a range, which takes a"):
+  with pytest.raises(RunError, match=r"0\.001:1:log: .*range"):
     sweep_plan.expand(read_search(METHOD, RATES)[0])
   assert read_search(search_file)[1] is not None
 

@@ -203,7 +203,7 @@ def test_a_trial_trains_all_seeds(tmp_path, faked):
 
 def test_failures_are_told_and_tried_again(tmp_path, faked):
   space = {"client_learning_rate": Range(0.1, 50.0, is_logarithmic=True)}
-  with pytest.raises(RunError, match=r"runs failed; the same .*: too fast"):
+  with pytest.raises(RunError, match="too fast"):
     search(tmp_path, space, sampler="qmc", trials=4)
   first = faked.num_started
   assert first == 4
@@ -244,7 +244,7 @@ def test_another_search_is_never_touched(tmp_path):
   with pytest.raises(RunError, match=r"total_rounds=3 \(here 2\)"):
     search(tmp_path, spec=SPEC.replace(total_rounds=2))
   (tmp_path / search_record.RECORD_FILE).write_text('{"studies": 1}')
-  with pytest.raises(RunError, match="is not the record of a search"):
+  with pytest.raises(RunError, match="record of a search"):
     search(tmp_path)
 
 

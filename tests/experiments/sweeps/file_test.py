@@ -87,9 +87,7 @@ def test_some_of_the_methods_are_picked(read):
   for name in ("qfedavg", "q-FedAvg"):
     sweep = read(WHOLE).only([name], "here")
     assert [method.name for method in sweep.methods] == ["q-FedAvg"]
-  with pytest.raises(
-    RunError, match=r"here=term: is not in .*; it has fedavg, qfedavg"
-  ):
+  with pytest.raises(RunError, match=r"here=term: .*fedavg, qfedavg"):
     read(WHOLE).only(["term"], "here")
 
 

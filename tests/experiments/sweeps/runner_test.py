@@ -132,7 +132,7 @@ def test_another_run_is_never_touched(tmp_path):
 
 def test_a_folder_that_cannot_be_written_to_is_named(tmp_path):
   (tmp_path / "file").touch()
-  with pytest.raises(RunError, match=r"file/out: cannot be written to: "):
+  with pytest.raises(RunError, match="file/out"):
     sweep([SPEC], tmp_path / "file" / "out")
 
 
