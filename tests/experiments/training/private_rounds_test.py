@@ -29,7 +29,7 @@ def local_again():
 
 
 @pytest.mark.usefixtures("local_again")
-def test_a_run_simulates_secure_sums_and_says_so(tmp_path, capfd):
+def test_a_run_simulates_secure_sums_and_says_so(tmp_path, capfd, monkeypatch):
   secure = experiments.run(
     SPEC.replace(aggregation="secure", secure_bound=512.0), tmp_path / "secure"
   )
@@ -61,9 +61,11 @@ def test_a_run_simulates_secure_sums_and_says_so(tmp_path, capfd):
   with (
     runtime.start_worker(private=False) as first,
     runtime.start_worker(private=False) as second,
+    monkeypatch.context() as patched,
   ):
+    patched.setattr(runtime, "use_local", None)
     elsewhere = experiments.run(
-      secure.spec,
+      secure.spec.replace(clients_per_part=2),
       tmp_path / "elsewhere",
       progress=False,
       workers=[first.address, second.address],

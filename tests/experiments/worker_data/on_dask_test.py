@@ -25,7 +25,6 @@ SPEC = experiments.RunSpec(
   clients_per_part=2,
   total_rounds=1,
 )
-SPECS = {"fedavg": SPEC, "secure": SPEC.replace(aggregation="secure")}
 TABLES = ("metrics.csv", "client_evaluations.csv", "clients.csv")
 
 
@@ -39,24 +38,24 @@ def tables(folder):
   return [(folder / name).read_bytes() for name in TABLES]
 
 
-def test_parts_on_dask_and_here_are_the_same_bit_for_bit(written, tmp_path):
-  for name, spec in SPECS.items():
-    experiments.run(
-      spec, tmp_path / name, progress=False, worker_data=written.folder
-    )
+def test_secure_parts_on_dask_and_here_are_the_same(written, tmp_path):
+  spec = SPEC.replace(aggregation="secure")
+  experiments.run(
+    spec, tmp_path / "here", progress=False, worker_data=written.folder
+  )
+  expected = tables(tmp_path / "here")
   with distributed.LocalCluster(
     n_workers=1, threads_per_worker=1, dashboard_address=":0"
   ) as cluster:
-    for name, spec in SPECS.items():
-      experiments.run(
-        spec,
-        tmp_path / "dask" / name,
-        progress=False,
-        worker_data=written.folder,
-        scheduler=cluster.scheduler_address,
-        engine="dask",
-      )
-      assert tables(tmp_path / "dask" / name) == tables(tmp_path / name)
+    experiments.run(
+      spec,
+      tmp_path / "dask",
+      progress=False,
+      worker_data=written.folder,
+      scheduler=cluster.scheduler_address,
+      engine="dask",
+    )
+    assert tables(tmp_path / "dask") == expected
     runtime.use_dask(cluster)
     try:
       worker_checks.check(written)
