@@ -37,6 +37,16 @@ def named_by(option: str) -> Iterator[None]:
     raise
 
 
+@contextlib.contextmanager
+def unreadable_named(place: object) -> Iterator[None]:
+  """Makes an error of the system a `DataError` of a file or folder to read."""
+  try:
+    yield
+  except OSError as error:
+    reason = error.strerror or error
+    raise DataError(place, f"cannot be read: {reason}.") from error
+
+
 def _shown(text: str) -> str:
   return "".join(
     c if c.isprintable() else c.encode("unicode_escape").decode() for c in text

@@ -20,7 +20,7 @@ from typing import Protocol, cast
 
 from tasks import label_noise, notices
 from tasks import options as task_options
-from tasks.data_error import DataError
+from tasks.data_error import DataError, unreadable_named
 from tasks.models import names as model_names
 from tasks.own import functions
 from tasks.own.functions import UserCodeError
@@ -304,10 +304,8 @@ def _directory(data_dir: str | os.PathLike[str] | None) -> pathlib.Path | None:
     raise DataError("data_dir", "is empty; name a directory or leave it out.")
   # Leaves a home directory that does not exist as it is, to be named below.
   directory = pathlib.Path(os.path.expanduser(data_dir))
-  try:
+  with unreadable_named(directory):
     next(directory.iterdir(), None)
-  except OSError as error:
-    raise DataError(directory, f"cannot be read: {error.strerror}.") from error
   return directory
 
 

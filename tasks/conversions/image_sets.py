@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tasks.conversions.client_data_file import Example
-from tasks.data_error import DataError
+from tasks.data_error import DataError, unreadable_named
 from tasks.formats import (
   cifar,
   data_files,
@@ -305,10 +305,8 @@ def _images(root: pathlib.Path) -> Iterator[_Image]:
 
 
 def _folders(root: pathlib.Path) -> list[pathlib.Path]:
-  try:
+  with unreadable_named(root):
     found = sorted(entry for entry in root.iterdir() if entry.is_dir())
-  except OSError as error:
-    raise DataError(root, f"cannot be read: {error.strerror}.") from error
   if not found:
     raise DataError(root, f"has no folders; expected {_LAYOUTS}.")
   return found

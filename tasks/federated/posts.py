@@ -23,7 +23,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from tasks import cuts, options
-from tasks.data_error import DataError
+from tasks.data_error import DataError, unreadable_named
 from tasks.downloads import fetching
 from tasks.federated import native_clients
 from tasks.formats import client_names, parsing, sqlite_file
@@ -313,16 +313,13 @@ def load_words(data_dir: pathlib.Path | None, size: int) -> list[bytes]:
     tff.simulation.datasets.stackoverflow.load_word_counts,
   )
   words: dict[bytes, int] = {}
-  try:
-    with path.open("rb") as file:
-      for line_number, line in enumerate(itertools.islice(file, size), 1):
-        place = f"{path}, line {line_number}"
-        word = _word(line, place)
-        if word in words:
-          raise DataError(place, f"{word!r} is in line {words[word]} too.")
-        words[word] = line_number
-  except OSError as error:
-    raise DataError(path, f"cannot be read: {error.strerror}.") from error
+  with unreadable_named(path), path.open("rb") as file:
+    for line_number, line in enumerate(itertools.islice(file, size), 1):
+      place = f"{path}, line {line_number}"
+      word = _word(line, place)
+      if word in words:
+        raise DataError(place, f"{word!r} is in line {words[word]} too.")
+      words[word] = line_number
   if not words:
     raise DataError(path, "has no words, expected lines of word and count.")
   return list(words)
@@ -346,9 +343,8 @@ def load_tags(data_dir: pathlib.Path | None, size: int) -> list[bytes]:
     tff.simulation.datasets.stackoverflow.load_tag_counts,
   )
   try:
-    counts = parsing.parse_json(path.read_bytes())
-  except OSError as error:
-    raise DataError(path, f"cannot be read: {error.strerror}.") from error
+    with unreadable_named(path):
+      counts = parsing.parse_json(path.read_bytes())
   except parsing.ParseError as error:
     raise DataError(path, f"is not JSON: {error}.") from error
   if not counts or not isinstance(counts, dict):

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tasks.data_error import DataError
+from tasks.data_error import DataError, unreadable_named
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -119,16 +119,12 @@ def class_folders(
   labels: list[int] = []
   for label, name in enumerate(class_names):
     folder = pathlib.PurePosixPath(half, name, inside)
-    try:
+    with unreadable_named(root / folder):
       found = sorted(
         path.name
         for path in (root / folder).iterdir()
         if path.suffix.lower() in _ENDINGS
       )
-    except OSError as error:
-      raise DataError(
-        root / folder, f"cannot be read: {error.strerror}."
-      ) from error
     if not found:
       raise DataError(
         root / folder,
@@ -196,15 +192,12 @@ def lines(path: pathlib.Path) -> Iterator[tuple[str, str]]:
   Raises:
     DataError: If the file cannot be read or is no UTF-8.
   """
-  try:
-    with path.open("rb") as file:
-      for number, line in enumerate(file, 1):
-        place = f"{path}, line {number}"
-        try:
-          text = line.decode().rstrip("\r\n")
-        except UnicodeDecodeError as error:
-          raise DataError(place, f"is no UTF-8: {error.reason}.") from error
-        if text:
-          yield place, text
-  except OSError as error:
-    raise DataError(path, f"cannot be read: {error.strerror}.") from error
+  with unreadable_named(path), path.open("rb") as file:
+    for number, line in enumerate(file, 1):
+      place = f"{path}, line {number}"
+      try:
+        text = line.decode().rstrip("\r\n")
+      except UnicodeDecodeError as error:
+        raise DataError(place, f"is no UTF-8: {error.reason}.") from error
+      if text:
+        yield place, text

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tasks.data_error import DataError
+from tasks.data_error import DataError, unreadable_named
 from tasks.formats import data_files
 
 # Of a zip file, and of a single array, whose message is another one.
@@ -31,7 +31,7 @@ def read(
   Raises:
     DataError: If the file cannot be read or lacks an array.
   """
-  try:
+  with unreadable_named(path):
     with path.open("rb") as file:
       start = file.read(2)
     if start and start not in _STARTS:
@@ -59,10 +59,6 @@ def read(
         for name, array in found.items():
           _check(path, name, array)
         return found
-  except OSError as error:
-    raise DataError(
-      path, f"cannot be read: {error.strerror or error}."
-    ) from error
 
 
 def _member(

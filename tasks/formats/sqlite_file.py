@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 
 import numpy as np
 
-from tasks.data_error import DataError
+from tasks.data_error import DataError, unreadable_named
 from tasks.downloads import fetching
 from tasks.formats import client_names
 
@@ -215,10 +215,8 @@ def check(path: pathlib.Path) -> None:
   Raises:
     DataError: If it is not.
   """
-  try:
+  with unreadable_named(path):
     problem = _header_problem(path)
-  except OSError as error:
-    raise DataError(path, f"cannot be read: {error.strerror}.") from error
   if problem:
     raise DataError(
       path, f"{problem}. Move it away, then copy or download it again."
