@@ -1,4 +1,8 @@
-"""Runs a program: flags in; a mistake is one line on stderr and status 2."""
+"""Runs a program: flags in; a mistake is one line on stderr and status 2.
+
+All that programs share of their command line is here, from the definition of a
+flag to the line of an error, since an error names the flag at fault.
+"""
 
 import contextlib
 import errno

@@ -428,7 +428,7 @@ def test_without_trials_every_combination_runs(search_file):
     ),
     (
       [RATES, "--trials=3", "--objective=fair"],
-      "objective='fair': unknown; valid: mean",
+      "objective='fair': expected one of mean",
     ),
     (["--range=seed=1"], "--range: seed=1: expected LOW:HIGH"),
     (["--range=speed=1:2"], "--range: speed: is no setting of a run"),

@@ -14,7 +14,7 @@ import pandas as pd
 
 import tasks
 from tasks.formats import files, parsing
-from tff_fair import metrics
+from tff_fair import declared, metrics
 from tff_fair.declared import FieldError
 from tff_fair.experiments import joining, spread_noise, table_cells
 from tff_fair.experiments.auditing import (
@@ -161,10 +161,7 @@ def audit(
     ("split", split, model_evaluation.SPLITS),
     ("outputs", outputs, model_evaluation.OUTPUTS),
   ):
-    if value not in valid:
-      raise FieldError(
-        name, f"unknown; valid: {', '.join(valid)}.", value=value
-      )
+    declared.check_choice(name, value, valid)
   found = model_evaluation.read_model(model)
   if isinstance(task, str):
     task = _load(task, task_options or {}, data_dir, seed)

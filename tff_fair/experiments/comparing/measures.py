@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
+from tff_fair import declared
 from tff_fair.declared import FieldError
 from tff_fair.experiments.comparing.client_results import Clients, Statistic
 from tff_fair.experiments.scores import ACCURACY, BY_NAME, Score
@@ -194,10 +195,7 @@ def check(name: str, argument: str) -> None:
   Raises:
     FieldError: If it is none of `NAMES`.
   """
-  if name not in NAMES:
-    raise FieldError(
-      argument, f"unknown; valid: {', '.join(NAMES)}.", value=name
-    )
+  declared.check_choice(argument, name, NAMES)
 
 
 def find(

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import pandas as pd
 
-from tff_fair import methods
+from tff_fair import declared, methods
 from tff_fair.declared import FieldError
 from tff_fair.experiments.comparing import columns as table_columns
 from tff_fair.experiments.comparing import (
@@ -70,9 +70,7 @@ def build(
       run, or all runs are damaged; fewer are left out, with a note.
   """
   for name in columns:
-    if name not in table_columns.NAMES:
-      valid = ", ".join(table_columns.NAMES)
-      raise FieldError("columns", f"unknown; valid: {valid}.", value=name)
+    declared.check_choice("columns", name, table_columns.NAMES)
   read = _READ if target is None else (*_READ, *method_tables.READ_OF_COSTS)
   found, left_out = finding.find_whole(runs, read)
   chosen: dict[Run, ChosenEvaluation] = {}

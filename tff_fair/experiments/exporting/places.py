@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 
 from tasks.formats import files
+from tff_fair import declared
 from tff_fair.declared import FieldError
 
 KERAS, SAVED_MODEL, TFLITE = "keras", "savedmodel", "tflite"
@@ -47,10 +48,8 @@ def format_of(
   Raises:
     FieldError: If there is no such format, or the name is of another one.
   """
-  if given is not None and given not in FORMATS:
-    raise FieldError(
-      "format", f"unknown; valid: {', '.join(FORMATS)}.", value=given
-    )
+  if given is not None:
+    declared.check_choice("format", given, FORMATS)
   if of_several:
     return given or KERAS
   named = {suffix: name for name, suffix in SUFFIXES.items() if suffix}.get(

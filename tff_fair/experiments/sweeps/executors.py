@@ -274,10 +274,7 @@ def create(
     FieldError: If there is no such executor, `jobs` is not positive, an option
       is not valid, or a package is missing.
   """
-  if name not in NAMES:
-    raise FieldError(
-      "executor", f"unknown; valid: {', '.join(NAMES)}.", value=name
-    )
+  declared.check_choice("executor", name, NAMES)
   if jobs is not None and jobs < 1:
     raise FieldError("jobs", "expected a positive integer.", value=jobs)
   values = {option: _value(option, v) for option, v in options.items()}
