@@ -85,10 +85,10 @@ def test_columns_are_chosen(program):
   ]
   assert cells(out, "afl")[2].startswith("0.00")
   for wrong, message in (
-    ("--columns=mean,foo", "--columns=foo: unknown"),
+    ("--columns=mean,foo", "--columns=foo: expected one of"),
     ("--columns=mean,mean", "mean is given twice"),
     ("--columns=", "is empty"),
-    ("--criterion=foo", "--criterion=foo: unknown"),
+    ("--criterion=foo", "--criterion=foo: expected one of"),
   ):
     status, _, err = program("runs", wrong)
     assert status == 2
