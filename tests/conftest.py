@@ -165,17 +165,21 @@ def _is_as_for_users(request: pytest.FixtureRequest) -> bool:
 
 
 @pytest.fixture(scope="session")
-def shared_caches(tmp_path_factory):
+def shared_folder(tmp_path_factory):
+  """A folder of all processes that run these tests."""
+  folder = tmp_path_factory.getbasetemp()
+  return folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder
+
+
+@pytest.fixture(scope="session")
+def shared_caches(shared_folder):
   """Variables by which runs and programs share what they compile, as a user's.
 
   Those of all processes that run these tests.
   """
   import matplotlib  # noqa: PLC0415  Quick tests start without it.
 
-  folder = tmp_path_factory.getbasetemp()
-  if "PYTEST_XDIST_WORKER" in os.environ:
-    folder = folder.parent
-  caches = folder / "caches"
+  caches = shared_folder / "caches"
   caches.mkdir(mode=0o700, exist_ok=True)
   return {
     _CACHE_VARIABLE: "1",
@@ -186,11 +190,11 @@ def shared_caches(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def warm_python(tmp_path_factory):
+def warm_python(shared_folder):
   """The path of a Python for programs whose start is not what a test is for."""
   from tests import warm_python  # noqa: PLC0415
 
-  with warm_python.started(tmp_path_factory.mktemp("warm")) as executable:
+  with warm_python.shared(shared_folder / "warm") as executable:
     yield str(executable)
 
 

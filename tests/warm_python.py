@@ -5,11 +5,12 @@ Here one process imports it, and each program is a fork of that process: with
 arguments, variables, folder and streams of its own, up to the end of Python.
 For tests of programs whose subject is not their start.
 
-`started` yields the path of an executable that stands for `sys.executable`. It
+`shared` yields the path of an executable that stands for `sys.executable`. It
 hands its arguments to the process, passes signals on, and ends as the program.
 """
 
 import contextlib
+import fcntl
 import gc
 import json
 import os
@@ -63,13 +64,38 @@ os._exit(status)
 
 
 @contextlib.contextmanager
-def started(folder: pathlib.Path) -> Iterator[pathlib.Path]:
-  """Yields the path of the stand-in; programs end with the context.
+def shared(folder: pathlib.Path) -> Iterator[pathlib.Path]:
+  """Yields the path of the stand-in; starts the process if there is none.
+
+  The process ends, and all programs with it, with the last of its contexts:
+  each holds an end of the pipe that is its input.
 
   Args:
-    folder: An empty one.
+    folder: That of all contexts that share the process.
   """
-  address, executable = folder / "socket", folder / "python"
+  folder.mkdir(mode=0o700, exist_ok=True)
+  executable, pipe = folder / "python", folder / "users"
+  with contextlib.ExitStack() as opened:
+    with (folder / "lock").open("w") as lock:
+      fcntl.flock(lock, fcntl.LOCK_EX)
+      try:
+        user = os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
+      except OSError:  # Without a process, it has no reader.
+        server = _start(executable, pipe)
+        opened.enter_context(server)  # Waits for its end.
+        assert server.stdout is not None
+        user = os.open(pipe, os.O_WRONLY)
+        assert server.stdout.readline() == b"ready\n"
+      opened.callback(os.close, user)
+    yield executable
+
+
+def _start(executable: pathlib.Path, pipe: pathlib.Path) -> subprocess.Popen:
+  """Writes the stand-in, and starts its process at the end of a pipe."""
+  folder, address = executable.parent, executable.with_name("socket")
+  for path in (address, pipe):
+    path.unlink(missing_ok=True)
+  os.mkfifo(pipe)
   executable.write_text(
     _STAND_IN.format(
       python=sys.executable,
@@ -80,20 +106,14 @@ def started(folder: pathlib.Path) -> Iterator[pathlib.Path]:
   )
   executable.chmod(0o755)
   variables = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
-  with subprocess.Popen(
-    [sys.executable, __file__, str(address)],
-    cwd=folder,
-    env={**variables, "TF_CPP_MIN_LOG_LEVEL": "3"},
-    stdin=subprocess.PIPE,
-    stdout=subprocess.PIPE,
-  ) as server:
-    assert server.stdin is not None
-    assert server.stdout is not None
-    assert server.stdout.readline() == b"ready\n"
-    try:
-      yield executable
-    finally:
-      server.stdin.close()  # It ends when its input does.
+  with open(os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)) as users:
+    return subprocess.Popen(
+      [sys.executable, __file__, str(address)],
+      cwd=folder,
+      env={**variables, "TF_CPP_MIN_LOG_LEVEL": "3"},
+      stdin=users,
+      stdout=subprocess.PIPE,
+    )
 
 
 class _Server:
