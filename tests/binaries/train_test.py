@@ -18,7 +18,7 @@ import tensorflow as tf
 import tasks
 import tff_fair
 from binaries.flags import run_flags
-from tff_fair import runtime
+from tff_fair import experiments, runtime
 from tff_fair.experiments.runs import folder as run_folder
 from tff_fair.experiments.training import client_evaluation, remaining_rounds
 
@@ -402,14 +402,35 @@ def test_a_small_population_needs_no_more_than_task_and_algorithm(program):
 
 
 @pytest.mark.parametrize(
-  ("flags", "status"),
+  ("flags", "status", "excluded", "told"),
   [
-    (["--client_learning_rate=3e38"], 3),
-    (["--client_learning_rate=1e37", "--batch_size=10000"], 4),
+    (
+      ["--client_learning_rate=3e38"],
+      3,
+      [True] * 3,
+      "4 of 4 clients did not count in round 3 (4 not finite)",
+    ),
+    (
+      ["--client_learning_rate=1e37", "--batch_size=10000"],
+      4,
+      [False, True, True],
+      "the last 2 of 3 rounds",
+    ),
   ],
 )
-def test_the_status_tells_when_clients_stopped_counting(program, flags, status):
-  assert program(*SMALL, *flags).status == status
+def test_a_run_in_which_clients_stop_counting_says_so(
+  program, flags, status, excluded, told
+):
+  outcome = program(*SMALL, *flags)
+  assert outcome.status == status
+  assert told in outcome.stderr
+  run = experiments.open_run("outputs/digits-fedavg")
+  assert run.num_idle_rounds == sum(excluded)
+  reasons = run.cohorts.groupby("round")["excluded"]
+  assert (reasons.count() == 4).tolist() == excluded
+  assert set(run.cohorts["excluded"].dropna()) == {"not finite"}
+  losses = run.rounds["client_work/train/loss"]
+  assert losses.isna().tolist() == excluded
 
 
 def test_the_catalog_names_everything(program):

@@ -203,26 +203,6 @@ def test_ctrl_c_saves_and_the_same_call_goes_on(finished, monkeypatch):
   assert run.summary == finished.summary
 
 
-def test_a_run_in_which_no_client_counts_says_so(capfd):
-  run = experiments.run(SMALL.replace(client_learning_rate=3e38), "run")
-  assert run.num_idle_rounds == len(run.rounds) == 3
-  assert run.cohorts is not None
-  assert set(run.cohorts["excluded"]) == {"not finite"}
-  told = capfd.readouterr().err
-  assert "4 of 4 clients did not count in round 3 (4 not finite)" in told
-  assert "smaller client_learning_rate" in told
-  assert run.rounds["client_work/train/loss"].isna().all()
-
-
-def test_a_run_whose_last_rounds_count_no_client_says_so(capfd):
-  spec = SMALL.replace(client_learning_rate=1e37, batch_size=10_000)
-  run = experiments.run(spec, "run")
-  assert run.num_idle_rounds == 2
-  told = capfd.readouterr().err
-  assert "the last 2 of 3 rounds" in told
-  assert "smaller client_learning_rate" in told
-
-
 def test_signals_of_others_and_other_threads_are_left_to_them():
   assert signal.SIGTERM in interruption.unhandled_signals()
   former = signal.signal(signal.SIGTERM, lambda *_: None)
