@@ -12,7 +12,7 @@ import pytest
 from tests import source_tree
 from tff_fair.experiments.runs import folder as run_folder
 
-NUM_ROUNDS = 30
+NUM_ROUNDS = 20
 COMMAND = (
   *("-m", "binaries.train"),
   "--task_option=num_clients=12",
@@ -106,7 +106,7 @@ def uninterrupted(tmp_path_factory):
 def test_a_run_ends_also_where_its_output_is_piped(uninterrupted):
   directory, result = uninterrupted
   assert result.returncode == 0, result.stderr
-  assert result.stdout.startswith("Test accuracy over 12 clients after 30 ")
+  assert result.stdout.startswith("Test accuracy over 12 clients after 20 ")
   # No noise of TensorFlow's between what the program says.
   *news, last = result.stderr.strip().splitlines()
   assert [line.split(":")[0] for line in news[:3]] == [
@@ -118,7 +118,7 @@ def test_a_run_ends_also_where_its_output_is_piped(uninterrupted):
   # A slow machine also says that it is alive.
   evaluated = [line for line in news[3:] if "accuracy" in line]
   assert [line.split()[1] for line in evaluated] == [
-    f"{n}/30," for n in (0, 7, 14, 21, 28, 30)
+    f"{n}/20," for n in (0, 7, 14, 20)
   ]
   assert last.startswith("run: done")
   assert run_folder.RunFolder(directory / "run").is_finished
@@ -160,7 +160,7 @@ def test_an_interrupted_run_ends_as_if_it_were_not(
   assert stopped == 130
   *_, line = output.splitlines()
   assert line.startswith("Interrupted. ")
-  assert "of 30 rounds are saved in run; the same command" in line
+  assert "of 20 rounds are saved in run; the same command" in line
   assert "Traceback" not in output
 
   stopped, output = stop_in_the_middle(
