@@ -426,6 +426,7 @@ def test_a_run_in_which_clients_stop_counting_says_so(
   assert told in outcome.stderr
   run = experiments.open_run("outputs/digits-fedavg")
   assert run.num_idle_rounds == sum(excluded)
+  assert run.cohorts is not None
   reasons = run.cohorts.groupby("round")["excluded"]
   assert (reasons.count() == 4).tolist() == excluded
   assert set(run.cohorts["excluded"].dropna()) == {"not finite"}
