@@ -75,19 +75,21 @@ def shared(folder: pathlib.Path) -> Iterator[pathlib.Path]:
   """
   folder.mkdir(mode=0o700, exist_ok=True)
   executable, pipe = folder / "python", folder / "users"
-  with contextlib.ExitStack() as opened:
-    with (folder / "lock").open("w") as lock:
-      fcntl.flock(lock, fcntl.LOCK_EX)
-      try:
-        user = os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
-      except OSError:  # Without a process, it has no reader.
-        server = _start(executable, pipe)
-        opened.enter_context(server)  # Waits for its end.
-        assert server.stdout is not None
-        user = os.open(pipe, os.O_WRONLY)
-        assert server.stdout.readline() == b"ready\n"
-      opened.callback(os.close, user)
+  with (folder / "lock").open("w") as lock:
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    try:
+      user = os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
+    except OSError:  # Without a process, it has no reader.
+      server = _start(executable, pipe)
+      user = os.open(pipe, os.O_WRONLY)
+      assert server.stdout is not None
+      with server.stdout as output:
+        assert output.readline() == b"ready\n"
+  try:
     yield executable
+  finally:
+    # Who started the process waits for no other context.
+    os.close(user)
 
 
 def _start(executable: pathlib.Path, pipe: pathlib.Path) -> subprocess.Popen:
