@@ -220,9 +220,21 @@ def test_seeds_and_initial_weights_share_what_was_compiled(tmp_path):
   }
 
 
-@pytest.mark.parametrize("algorithm", ["afl", "ditto", "fedmdfg"])
-def test_what_seeds_share_begins_as_their_own_process(algorithm):
-  spec = SPEC.replace(algorithm=algorithm, seed=2**63 + 5, model_seed=11)
+# Of its initial weights, no two programs compute the same bits.
+ORTHOGONAL = {
+  "task": "shakespeare_character",
+  "task_options": {"synthetic": True},
+}
+
+
+@pytest.mark.parametrize(
+  ("algorithm", "task"),
+  [("afl", {}), ("ditto", {}), ("fedmdfg", {}), ("fedavg", ORTHOGONAL)],
+)
+def test_what_seeds_share_begins_as_their_own_process(algorithm, task):
+  spec = SPEC.replace(
+    algorithm=algorithm, seed=2**63 + 5, model_seed=11, **task
+  )
   parts = assembled.parts_of(spec)
   found = parts.begin(parts.process.initialize())
   own = learning_process.build_now(

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
@@ -19,7 +18,7 @@ from tff_fair import (
   privacy,
   summing,
 )
-from tff_fair.client_works import keeping
+from tff_fair.client_works import keeping, local_model
 from tff_fair.declared import FieldError
 from tff_fair.experiments import settings
 from tff_fair.experiments.settings import bounds
@@ -130,11 +129,24 @@ def build(
     state = _with_shuffle_seed(state, spec.seed)
     if shared is task:
       return state
-    weights = tff.learning.models.ModelWeights.from_model(task.model_fn())
-    weights = tf.nest.map_structure(np.asarray, weights)
-    return process.set_model_weights(state, weights)
+    return process.set_model_weights(state, _initial_weights(task, cache))
 
   return Built(process, next_of_own, begin)
+
+
+def _initial_weights(
+  task: tasks.Task, cache: compilation_cache.CompilationCache
+) -> tff.learning.models.ModelWeights:
+  """Returns the weights of a task's model, with a process' bits.
+
+  The worker computes them: its last bits of an orthogonal matrix are others
+  than this program's.
+  """
+  comp = cache.compiled(
+    ("initial_weights", task.model_parts),
+    lambda: {"weights": local_model.describe(task.model).initial_weights},
+  )["weights"]
+  return comp()
 
 
 def _draws_work(chosen: Mapping[str, Any]) -> bool:
