@@ -11,7 +11,6 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from tasks.models import made
 from tasks.task import KerasModelFn, Objective, Task
 
 # Where the functions are that a description may name.
@@ -127,6 +126,9 @@ def of_seed_0(task: Task) -> Task:
     The task itself, if the seed of its model may decide more, or if its model
     is none of this project.
   """
+  # It imports TensorFlow, and programs describe a task before they do.
+  from tasks.models import made  # noqa: PLC0415
+
   build = task.keras_model_fn
   if isinstance(build, made.Starting):
     build = build.build
