@@ -190,9 +190,10 @@ def _are_given(
 ) -> bool:
   """Returns whether a model has weights that no initializer makes.
 
-  Those of initializers are the same in a graph. Others, as trained ones, are
-  the same in each building outside of graphs, whatever is drawn there. `again`
-  is the model, built once more before any in a graph.
+  An initializer gives the same weights in a graph. Other weights, as trained
+  ones, are the same each time that the user's function builds the model outside
+  of graphs, with any seed. `again` is the model, which it has built once more
+  before it builds any in a graph.
 
   Raises:
     UserCodeError: If weights are neither.
