@@ -23,7 +23,6 @@ def run(tmp_path_factory):
     unseen_clients=0.8,
     join_round="0.5:3",
     clients_per_round=None,
-    pooled_baseline=True,
   )
   path = tmp_path_factory.mktemp("runs") / "newcomers"
   return experiments.run(spec, path, progress=False)

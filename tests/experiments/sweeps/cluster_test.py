@@ -10,6 +10,7 @@ import time
 
 import pytest
 
+from tests.cases import one_of_each
 from tests.experiments.sweeps import fake_slurm, slow_training
 from tff_fair.experiments import RunSpec, interruption
 from tff_fair.experiments.runs import claim
@@ -26,11 +27,14 @@ SPECS = RunSpec(algorithm="fedavg", total_rounds=slow_training.ROUNDS).vary(
   seed=[0, 1]
 )
 SLOW = "fedavg-seed=1"
-EXECUTORS = [
-  ("submitit", {"cluster": "local", "restarts": 1}),
-  ("submitit", {"cluster": "slurm", "restarts": 1}),
-  ("dask", {"restarts": 1}),
-]
+EXECUTORS = one_of_each(
+  [
+    ("submitit", {"cluster": "slurm", "restarts": 1}),
+    ("dask", {"restarts": 1}),
+    ("submitit", {"cluster": "local", "restarts": 1}),
+  ],
+  kind=lambda case: case[0],
+)
 
 
 @pytest.fixture(autouse=True)

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
+from tests.experiments.training.small_run import SMALL
 from tff_fair import experiments
-from tff_fair.experiments import RunSpec
 from tff_fair.experiments.runs import folder as run_folder
 from tff_fair.experiments.scores import ACCURACY
 from tff_fair.experiments.searching import trials
@@ -16,12 +16,7 @@ from tff_fair.experiments.training import running
 
 pytestmark = pytest.mark.usefixtures("compiled_once", "unpainted")
 
-SPEC = RunSpec(
-  task_options={"num_clients": 4, "model": "logistic_regression"},
-  algorithm="fedavg",
-  total_rounds=4,
-  rounds_per_evaluation=2,
-)
+SPEC = SMALL.replace(total_rounds=4)
 
 
 class AfterFirst:
@@ -36,8 +31,8 @@ class AfterFirst:
 
   def add(self, round_num, clients, score):
     assert score is ACCURACY
-    assert clients["client_id"].tolist() == [0, 1, 2, 3]
-    assert clients["accuracy"].shape == (4,)
+    assert clients["client_id"].tolist() == [*range(6)]
+    assert clients["accuracy"].shape == (6,)
     self.rounds.append(round_num)
 
 

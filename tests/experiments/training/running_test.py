@@ -17,6 +17,7 @@ from tensorboard.backend.event_processing import event_accumulator
 
 import tasks
 import tff_fair
+from tests.cases import one_of_each
 from tests.experiments.training.small_run import SMALL
 from tests.refusals import rejected
 from tff_fair import experiments, runtime
@@ -59,8 +60,11 @@ def test_runs_twice_in_silence_whatever_the_command_line_is(capfd, monkeypatch):
   assert line.startswith("python -m binaries.train --algorithm=fedavg ")
 
 
-def test_says_on_stderr_how_it_gets_on(capfd):
-  experiments.run(SMALL, "run")
+def test_says_how_it_gets_on_where_an_event_loop_runs_as_in_a_notebook(capfd):
+  async def cell():
+    return experiments.run(SMALL, "run")
+
+  assert asyncio.run(cell()).is_finished
   stdout, stderr = capfd.readouterr()
   assert stdout == ""
   assert "round 3/3" in stderr
@@ -95,26 +99,15 @@ def test_tables_begin_before_training_and_have_the_clients_losses(finished):
   )
 
 
-def test_runs_where_an_event_loop_runs_as_in_a_notebook():
-  async def cell():
-    return experiments.run(SMALL, "run", progress=False)
-
-  assert asyncio.run(cell()).is_finished
-
-
-def test_runs_in_a_thread(finished):
+def test_runs_in_a_thread_and_computes_where_the_user_said(finished):
+  runtime.use_local()
+  before = runtime.worker_pids()
   with concurrent.futures.ThreadPoolExecutor(1) as executor:
     in_thread = executor.submit(
       experiments.run, SMALL, "thread", progress=False
     ).result()
-  assert accuracies(in_thread) == accuracies(finished)
-
-
-def test_computes_where_the_user_said():
-  runtime.use_local()
-  before = runtime.worker_pids()
-  experiments.run(SMALL, "run", progress=False)
   assert runtime.worker_pids() == before
+  assert accuracies(in_thread) == accuracies(finished)
 
 
 def interrupting(last_round):
@@ -153,7 +146,7 @@ def same_weights(one, other, *, best):
   )
 
 
-@pytest.mark.parametrize("total_rounds", [3, 4])
+@pytest.mark.parametrize("total_rounds", one_of_each([3, 4]))
 def test_a_finished_run_goes_on_as_one_that_was_longer_from_the_start(
   monkeypatch, total_rounds
 ):
@@ -236,17 +229,20 @@ def test_an_error_leaves_nothing():
   assert os.listdir() == []
 
 
+# What a process evaluates, client_evaluation_test.py tests of each kind.
 @pytest.mark.parametrize(
   "settings",
-  [
-    {},
-    {"algorithm": "afl", "hparams": {"average_model": True}},
-    {
-      "personal_lam": 0.1,
-      "client_optimizer": "momentum",
-      "client_momentum_kept": True,
-    },
-  ],
+  one_of_each(
+    [
+      {},
+      {"algorithm": "afl", "hparams": {"average_model": True}},
+      {
+        "personal_lam": 0.1,
+        "client_optimizer": "momentum",
+        "client_momentum_kept": True,
+      },
+    ]
+  ),
 )
 def test_the_trained_model_is_the_one_that_was_evaluated(settings):
   spec = SMALL.replace(**{"algorithm": "fedavg", **settings}, criterion="mean")

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from tests.cases import one_of_each
 from tests.experiments.training.running_test import interrupting
 from tests.experiments.training.small_run import SMALL
 from tests.refusals import rejected
@@ -113,7 +114,7 @@ def failing(round_num):
   return failing_round
 
 
-@pytest.mark.parametrize("block", ["missing", "damaged"])
+@pytest.mark.parametrize("block", one_of_each(["damaged", "missing"]))
 def test_a_run_goes_on_from_a_round_that_is_on_its_tape(
   run, monkeypatch, tmp_path, block
 ):

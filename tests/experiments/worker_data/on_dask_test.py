@@ -38,17 +38,16 @@ def tables(folder):
   return [(folder / name).read_bytes() for name in TABLES]
 
 
-def test_secure_parts_on_dask_and_here_are_the_same(written, tmp_path):
-  spec = SPEC.replace(aggregation="secure")
+def test_parts_on_dask_and_here_are_the_same(written, tmp_path):
   experiments.run(
-    spec, tmp_path / "here", progress=False, worker_data=written.folder
+    SPEC, tmp_path / "here", progress=False, worker_data=written.folder
   )
   expected = tables(tmp_path / "here")
   with distributed.LocalCluster(
     n_workers=1, threads_per_worker=1, dashboard_address=":0"
   ) as cluster:
     experiments.run(
-      spec,
+      SPEC,
       tmp_path / "dask",
       progress=False,
       worker_data=written.folder,
