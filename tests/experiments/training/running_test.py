@@ -60,7 +60,7 @@ def test_runs_twice_in_silence_whatever_the_command_line_is(capfd, monkeypatch):
   assert line.startswith("python -m binaries.train --algorithm=fedavg ")
 
 
-def test_says_how_it_gets_on_where_an_event_loop_runs_as_in_a_notebook(capfd):
+def test_runs_where_an_event_loop_runs_as_in_a_notebook(capfd):
   async def cell():
     return experiments.run(SMALL, "run")
 
