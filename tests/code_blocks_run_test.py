@@ -10,10 +10,11 @@ from tests import code_blocks, page_script
 from tests.source_tree import ROOT
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-# Their runs take minutes; other tests run what they show, bit by bit.
+# Their runs take minutes; other tests run what they show, bit by bit. Those of
+# the papers' results are sweeps, which reproduction_index_test.py expands.
 LONG = (
   *("audit.md", "certificates.md", "experiments.md", "methods.md"),
-  *("own_data.md", "privacy.md", "tapes.md", "tasks.md"),
+  *("own_data.md", "privacy.md", "tapes.md", "tasks.md", "reproduction.md"),
 )
 # The set-up's notes on what it has installed, and of which file.
 INSTALLED = ("requirements.txt", "pyproject.toml")
@@ -54,7 +55,9 @@ def pages_that_run():
 def marked_pages():
   """Returns the pages, the longest of them for those who ask for it."""
   return [
-    pytest.param(page, marks=pytest.mark.long) if page.name in LONG else page
+    pytest.param(page, marks=pytest.mark.long)
+    if page.name in LONG or page.parent.name == "reproduction"
+    else page
     for page in pages_that_run()
   ]
 

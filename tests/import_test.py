@@ -75,6 +75,7 @@ def test_a_script_with_a_round_needs_little_and_hears_nothing_of_tensorflow():
   assert int(lines_of_a_factory) <= 6_500
 
 
+@pytest.mark.long  # The level itself is tested below.
 def test_who_set_the_level_hears_what_they_asked_for():
   result = run("import tff_fair, tensorflow_federated", level="0")
   assert "tensorflow/core" in result.stderr

@@ -392,6 +392,8 @@ def test_own_names_are_no_violation(source):
 
 def reads_the_command_line(source: str) -> bool:
   """Whether a module names `sys.argv`."""
+  if "argv" not in source:
+    return False
   nodes = list(ast.walk(ast.parse(source)))
   return any(
     (isinstance(node, ast.Attribute) and node.attr == "argv")

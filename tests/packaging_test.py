@@ -102,9 +102,9 @@ def test_pins_are_complete_and_fit_each_other():
   assert pinned.keys() == {name for name, _ in seen}
 
 
-def test_tensorboard_starts_without_a_warning():
+def test_tensorboard_starts_without_a_warning(warm_python):
   started = subprocess.run(
-    [sys.executable, "-m", "tensorboard.main", "--version_tb"],
+    [warm_python, "-m", "tensorboard.main", "--version_tb"],
     env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"},
     capture_output=True,
     text=True,
@@ -117,14 +117,14 @@ def test_tensorboard_starts_without_a_warning():
 
 def test_what_is_imported_is_declared():
   distributions = importlib.metadata.packages_distributions()
+  known = declared("experiments", *OF_USERS).keys()
   unknown = set()
   for path in source_tree.python_files(*PACKAGES):
     for name in source_tree.imported_names(path.read_text()):
       root = name.split(".")[0]
       if root in sys.stdlib_module_names or root in PACKAGES:
         continue
-      names = map(canonicalize_name, distributions.get(root, ()))
-      if not declared("experiments", *OF_USERS).keys() & set(names):
+      if not known & {*map(canonicalize_name, distributions.get(root, ()))}:
         unknown.add((str(path), name))
   assert unknown == set()
 

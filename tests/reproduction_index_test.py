@@ -1,4 +1,4 @@
-"""The index of docs/reproduction.md has each item, and commands that parse."""
+"""The index of docs/reproduction.md has each item, and commands are valid."""
 
 import re
 import shlex
@@ -10,6 +10,7 @@ from absl.testing import flagsaver
 
 import demonstrations
 from binaries.flags import run_flags, sweep_flags
+from tests import code_blocks
 from tests.binaries import sweep_arguments
 from tests.source_tree import ROOT
 from tff_fair.experiments.sweeps import plan as sweep_plan
@@ -17,6 +18,7 @@ from tff_fair.experiments.sweeps import plan as sweep_plan
 pytestmark = pytest.mark.pure
 
 PAGE = ROOT / "docs" / "reproduction.md"
+SWEEP = "python -m binaries.sweep "
 KINDS = (
   "Table",
   "Figure",
@@ -94,6 +96,20 @@ def commands():
   return sorted({c for row in rows() for c in re.findall(r"`([^`]+)`", row[1])})
 
 
+def sweeps_of_the_pages():
+  """Returns the flags of the sweeps in the code blocks of the results."""
+  return sorted(
+    {
+      line.removeprefix(SWEEP)
+      for page in [PAGE, *PAGE.with_suffix("").glob("*.md")]
+      for block in code_blocks.read(page)
+      if not block.reason
+      for line in code_blocks.commands(block.code)
+      if line.startswith(SWEEP)
+    }
+  )
+
+
 def test_each_row_is_whole():
   for row in rows():
     assert len(row) == 5, row
@@ -135,8 +151,8 @@ def test_each_row_says_how_ours_compares():
       assert match[0] in ("not shown", "no experiment"), item
 
 
-@pytest.mark.parametrize("command", commands())
-def test_a_command_of_the_index_is_valid(command):
+@pytest.mark.parametrize("command", {*commands(), *sweeps_of_the_pages()})
+def test_a_command_is_valid(command):
   program, *arguments = shlex.split(command)
   if program.startswith("--"):
     with sweep_arguments.given(program, *arguments):

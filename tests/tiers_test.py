@@ -68,12 +68,14 @@ def test_pure_tests_need_no_large_package_where_none_is_used(tmp_path):
   assert run_tests(tmp_path, *arguments) == ["0", "0"]
 
 
+@pytest.mark.long
 def test_tests_of_kernels_import_tensorflow_alone(tmp_path):
   # All are imported; one file is run.
   arguments = ["-m", "pure", "-k", "norms_test", "tests/kernels"]
   assert run_tests(tmp_path, *arguments) == ["0", "0", "tensorflow"]
 
 
+@pytest.mark.long
 def test_other_tests_start_the_worker(tmp_path):
   arguments = ["tests/runtime/collecting_test.py", "-k", "report_is_made_once"]
   found = run_tests(tmp_path, *arguments)
@@ -117,3 +119,4 @@ def test_the_tier_is_the_mark_of_the_file_or_the_nearest_folder(
 def test_each_test_has_the_mark_of_its_tier(request):
   marks = {mark.name for mark in request.node.iter_markers()}
   assert marks & {"pure", "tff", "program"} == {"program"}
+  assert request.fixturenames[0] == "local_execution"

@@ -217,8 +217,8 @@ def run(command: list[str], sent: signal.Signals | None = None) -> Outcome:
 Outcomes = dict[str, concurrent.futures.Future[Outcome]]
 
 
-# Programs that import TensorFlow Federated themselves, beside pytest.
-COLD = ("piped", "interrupt")
+# The program that imports TensorFlow Federated itself, beside pytest.
+COLD = "piped"
 
 
 @pytest.fixture(scope="module")
@@ -229,7 +229,7 @@ def outcomes(
   test = tmp_path_factory.mktemp("project") / "round_test.py"
   test.write_text(PYTEST_FILE)
   commands = {
-    name: [sys.executable if name in COLD else warm_python, "-c", program]
+    name: [sys.executable if name == COLD else warm_python, "-c", program]
     for name, program in PROGRAMS.items()
   }
   commands["piped"] = ["sh", "-c", '"$0" "$@" | cat', *commands["piped"]]

@@ -68,8 +68,10 @@ def assert_same(found, expected):
     np.testing.assert_array_equal(a, b)
 
 
-# One method that streams, and one that collects the updates.
-@pytest.mark.parametrize("name", ["fedavg", "fedmgda_plus"])
+# A method that collects the updates, and one that streams.
+@pytest.mark.parametrize(
+  "name", ["fedmgda_plus", pytest.param("fedavg", marks=pytest.mark.long)]
+)
 def test_rounds_are_those_of_a_local_worker_bit_for_bit(name, client):
   del client
   datasets = [*map(small_problem.whole, small_problem.CLIENT_IDS)]
@@ -154,7 +156,7 @@ def test_errors_of_data_at_workers_are_their_own(client):
   del client
   clients = [runtime.DataAtWorker(build_none, 7)]
   with pytest.raises(OSError, match="client 7"):
-    process("fedavg").next(process("fedavg").initialize(), clients)
+    process("fedmgda_plus").next(process("fedmgda_plus").initialize(), clients)
 
 
 def test_a_label_out_of_range_is_named_with_its_client(client):
@@ -163,7 +165,7 @@ def test_a_label_out_of_range_is_named_with_its_client(client):
   bad = small_problem.whole(5, (x, np.full_like(y, small_problem.NUM_CLASSES)))
   clients = [*map(small_problem.whole, (12, 3)), bad]
   with pytest.raises(ValueError, match=r"client 5 .*label 3"):
-    process("fedavg").next(process("fedavg").initialize(), clients)
+    process("fedmgda_plus").next(process("fedmgda_plus").initialize(), clients)
 
 
 def test_nothing_is_held_after_a_round(client):
@@ -366,7 +368,9 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.parametrize("is_killed", [False, True])
+@pytest.mark.parametrize(
+  "is_killed", [True, pytest.param(False, marks=pytest.mark.long)]
+)
 def test_a_cluster_of_the_program_ends_with_it_and_is_its_own(
   tmp_path, is_killed
 ):

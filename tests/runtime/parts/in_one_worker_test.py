@@ -128,8 +128,10 @@ def test_clients_that_do_not_count_and_some_that_come_twice(name):
   )
 
 
-@pytest.mark.parametrize("name", ["fedavg", "fedmgda_plus"])
-@pytest.mark.parametrize("num_called", [2, 3, 4])
+@pytest.mark.parametrize(
+  ("name", "num_called"),
+  [("fedmgda_plus", 2), ("fedavg", 3), ("fedmgda_plus", 4)],
+)
 def test_parts_whose_worker_is_lost_are_computed_again(
   name, num_called, monkeypatch, calls
 ):
@@ -165,15 +167,13 @@ def test_an_error_in_a_part_leaves_the_worker_of_use():
   assert runtime.worker_pids() == (worker,)
 
 
-@pytest.mark.parametrize("most_bytes", [0, 2**40])
 @pytest.mark.parametrize("name", ["fedavg", "fedmgda_plus"])
-def test_calls_under_way_together_and_alone_are_equal(
-  name, most_bytes, monkeypatch
-):
-  clients = [*map(client, range(20))]
+def test_calls_under_way_together_and_alone_are_equal(name, monkeypatch):
+  clients = [*map(client, range(12))]
   expected = run(name, clients, 2)
-  monkeypatch.setattr(part_calls, "_MOST_BYTES_BESIDE_OTHERS", most_bytes)
-  assert_equal(run(name, clients, 2), expected)
+  for most_bytes in (0, 2**40):
+    monkeypatch.setattr(part_calls, "_MOST_BYTES_BESIDE_OTHERS", most_bytes)
+    assert_equal(run(name, clients, 2), expected)
 
 
 NUM_LARGE = 2_000_000  # Such an array is in a file.
@@ -213,7 +213,7 @@ def test_large_sums_go_back_as_their_files(monkeypatch):
 
 
 def test_without_private_names_of_tff_parts_are_equal(monkeypatch):
-  clients = [*map(client, range(20))]
+  clients = [*map(client, range(12))]
   expected = run("fedmgda_plus", clients, 2)
   try:
     monkeypatch.setattr(private_tff, "check", lambda: False)

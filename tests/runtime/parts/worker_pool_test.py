@@ -17,7 +17,7 @@ from tff_fair import runtime
 from tff_fair.runtime import native, supervision
 from tff_fair.runtime.parts import worker_pool
 
-SECONDS_OF_WORK = 0.3
+SECONDS_OF_WORK = 0.15
 
 
 @pytest.fixture(scope="module", autouse=True)
