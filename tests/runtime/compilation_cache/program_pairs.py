@@ -1,8 +1,8 @@
 """Programs in pairs: the second must not get what only the first may keep.
 
 Run as a script, it prints for each way in which the second program differs
-what the first built, and what the second got. Each is a process of its own, forked from one that has imported
-TensorFlow, for it takes seconds.
+what the first built, and what the second got. Each is a process
+of its own, forked from one that has imported TensorFlow, for it takes seconds.
 """
 
 import collections
