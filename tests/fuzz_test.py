@@ -12,7 +12,7 @@ pytestmark = pytest.mark.tff
 
 
 @pytest.mark.parametrize(
-  ("kind", "most"), [("flags", 200), ("files", 150), ("clients", 15)]
+  ("kind", "most"), [("flags", 400), ("files", 300), ("clients", 30)]
 )
 def test_nothing_escapes(kind, most):
   found = fuzz.fuzz(kind, seed=16, seconds=120, most=most)
@@ -28,9 +28,9 @@ def test_nothing_escapes_from_secure_sums(monkeypatch):
 
   monkeypatch.setattr(algorithms, "names", lambda: ("fedavg_n",))
   monkeypatch.setattr(random.Random, "choice", choice)
-  found = fuzz.fuzz("clients", seed=16, seconds=120, most=5)
+  found = fuzz.fuzz("clients", seed=16, seconds=120, most=10)
   assert not found.escaped
-  assert found.num_cases == 5
+  assert found.num_cases == 10
 
 
 def test_what_escapes_is_told_and_is_the_status(monkeypatch, capsys):

@@ -102,9 +102,9 @@ def test_pins_are_complete_and_fit_each_other():
   assert pinned.keys() == {name for name, _ in seen}
 
 
-def test_tensorboard_starts_without_a_warning(warm_python):
+def test_tensorboard_starts_without_a_warning():
   started = subprocess.run(
-    [warm_python, "-m", "tensorboard.main", "--version_tb"],
+    [sys.executable, "-m", "tensorboard.main", "--version_tb"],
     env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"},
     capture_output=True,
     text=True,

@@ -151,7 +151,9 @@ def test_each_row_says_how_ours_compares():
       assert match[0] in ("not shown", "no experiment"), item
 
 
-@pytest.mark.parametrize("command", {*commands(), *sweeps_of_the_pages()})
+@pytest.mark.parametrize(
+  "command", sorted({*commands(), *sweeps_of_the_pages()})
+)
 def test_a_command_is_valid(command):
   program, *arguments = shlex.split(command)
   if program.startswith("--"):
