@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import functools
-import inspect
 import itertools
 
 import numpy as np
@@ -14,7 +13,6 @@ import tensorflow_federated as tff
 from tests import reference, shared_parts, small_problem
 from tests.cases import one_of_each
 from tests.methods.settings import wrong_values
-from tests.refusals import rejected
 from tests.runtime.one_graph import ways
 from tff_fair import algorithms, declared, runtime, types
 
@@ -45,21 +43,24 @@ def default_sum(name):
   return algorithms.get(name).aggregations[0]
 
 
+OWN_SUMS = {default_sum(name) for name in NAMES}
+
+
 def kind_of_pair(pair):
-  """Gives the method where the sum is its own, and else the kind of rule.
+  """Gives the method, or the sum where it is no method's own.
 
   `aggregators/every_sum_test.py` shows that all sums of a rule give the same.
   """
   name, aggregation = pair
-  if aggregation == default_sum(name):
-    return name
-  rule = algorithms.get(name).build.rule
-  kinds = types.SeparableRule, types.PopulationRule
-  return (
-    aggregation,
-    *(issubclass(rule, kind) for kind in kinds),
-    rule.geometry,
-  )
+  return name if aggregation in OWN_SUMS else aggregation
+
+
+def kind_of_graph(pair):
+  name, aggregation = pair
+  if aggregation not in OWN_SUMS:
+    return aggregation
+  geometry = algorithms.get(name).build.rule.geometry
+  return default_sum(name), geometry, name == "ditto"
 
 
 every_pair = pytest.mark.parametrize(
@@ -67,20 +68,11 @@ every_pair = pytest.mark.parametrize(
 )
 
 
-def optimized_pairs():
-  """Returns a pair of each kind of graph, which is compiled as for users.
-
-  In runs that leave out no long test, all are.
-  """
-  found = {}
-  for name, aggregation in NAMES_AND_AGGREGATIONS:
-    rule = algorithms.get(name).build.rule
-    kind = aggregation, rule.geometry, name == "ditto"
-    found.setdefault(kind, (name, aggregation))
-  return set(found.values())
-
-
-OPTIMIZED_PAIRS = optimized_pairs()
+# A pair of each kind of graph is compiled as for users; in runs that leave out
+# no long test, all are.
+OPTIMIZED_PAIRS = {
+  kind_of_graph(pair): pair for pair in reversed(NAMES_AND_AGGREGATIONS)
+}.values()
 
 
 # Each rule, and the one client work that has a sum of its own.
@@ -103,11 +95,16 @@ NEUTRAL = {
   for name, method in reference.METHODS.items()
   if method.neutral is not None
 }
-# Other settings than the defaults, if there are any.
-VARIANTS = [
-  (name, hparams, number == 0)
+# The first other settings are those of all tests here; then the defaults, and
+# further ones.
+SETTINGS = {
+  name: method.variants[0] if method.variants else {}
   for name, method in reference.METHODS.items()
-  for number, hparams in enumerate(method.variants or ({},))
+}
+OTHER_SETTINGS = [
+  (name, hparams)
+  for name, method in reference.METHODS.items()
+  for hparams in ({}, *method.variants[1:])
 ]
 
 
@@ -117,7 +114,7 @@ pytestmark = [pytest.mark.tff, pytest.mark.usefixtures("built_once")]
 @pytest.fixture(scope="module", autouse=True)
 def processes_are_forgotten():
   yield
-  for function in (_built, _initial_state, run):
+  for function in (_built, _initial_state, rounds):
     function.cache_clear()
 
 
@@ -127,7 +124,7 @@ def build(
   """Builds a process, each once: that takes longer than its rounds."""
   return _built(
     name,
-    aggregation=aggregation or algorithms.get(name).aggregations[0],
+    aggregation=aggregation or default_sum(name),
     client_weighting=client_weighting,
     **settings,
   )
@@ -170,9 +167,8 @@ def cohorts_of(name):
   return tuple(tuple(k for k in c if k < limit) for c in COHORTS)
 
 
-@functools.cache
 def run(process, cohorts, data=small_problem.whole):
-  """Runs a round for each cohort, once for all tests; returns their outputs."""
+  """Runs a round for each cohort; returns their outputs."""
   outputs = []
   state = _initial_state(process)
   for cohort in cohorts:
@@ -181,13 +177,20 @@ def run(process, cohorts, data=small_problem.whole):
   return outputs
 
 
-def rounds(name, aggregation=None):
-  pair = name, aggregation or default_sum(name)
-  process = build(name, aggregation=aggregation)
+def process_of(name, aggregation=None):
+  return build(name, aggregation=aggregation, **SETTINGS[name])
+
+
+@functools.cache
+def rounds(name, aggregation):
+  """Runs the rounds of a method, once for all tests; each is one graph."""
   with contextlib.ExitStack() as opened:
-    if pair in OPTIMIZED_PAIRS:
+    if (name, aggregation) in OPTIMIZED_PAIRS:
       opened.enter_context(shared_parts.optimized())
-    return run(process, cohorts_of(name))
+    graphs = opened.enter_context(ways.counted())
+    outputs = run(process_of(name, aggregation), cohorts_of(name))
+  assert graphs[-len(outputs) :] == [True] * len(outputs)
+  return outputs
 
 
 def weights(output):
@@ -213,32 +216,9 @@ def test_the_reference_covers_the_registry():
   assert set(reference.METHODS) == set(NAMES)
 
 
-def test_every_rule_is_tried_in_every_sum():
-  pairs = {
-    (algorithms.get(name).build.rule, aggregation)
-    for name, aggregation in NAMES_AND_AGGREGATIONS
-  }
-  assert pairs == {
-    (algorithms.get(name).build.rule, aggregation)
-    for name in NAMES
-    for aggregation in algorithms.get(name).aggregations
-  }
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_builder_is_public_and_typed(name):
-  builder = getattr(algorithms, f"build_{name}")
-  assert builder is algorithms.get(name).build
-  parameters = inspect.signature(builder).parameters
-  assert list(parameters)[:2] == ["model_fn", "client_optimizer"]
-  assert all(
-    p.annotation is not inspect.Parameter.empty for p in parameters.values()
-  )
-
-
 @pytest.mark.parametrize("name", NAMES)
 def test_type_signature(name):
-  process = build(name)
+  process = process_of(name)
   assert isinstance(process, tff.learning.templates.LearningProcess)
   state_type, data_type = process.next.type_signature.parameter
   assert state_type == process.initialize.type_signature.result
@@ -273,34 +253,24 @@ def test_type_signature(name):
 @every_pair
 def test_agrees_with_numpy_over_rounds(name, aggregation):
   *_, last = rounds(name, aggregation)
-  assert_same(weights(last), numpy_run(name, cohorts_of(name)), 1e-5)
+  expected = numpy_run(name, cohorts_of(name), **SETTINGS[name])
+  assert_same(weights(last), expected, 1e-5)
 
 
-@every_pair
+@pytest.mark.parametrize(
+  ("name", "aggregation"), one_of_each(NAMES_AND_AGGREGATIONS, kind_of_graph)
+)
 def test_a_round_is_one_graph_and_tffs_executors_compute_the_same_bits(
   name, aggregation
 ):
-  process, cohorts = build(name, aggregation=aggregation), cohorts_of(name)[:2]
-  state = _initial_state(process)
-  with ways.counted() as graphs:
-    process.next(state, [*map(small_problem.whole, cohorts[0])])
-  assert graphs == [True]
   with ways.by_executors():
-    expected = run.__wrapped__(process, cohorts)
+    expected = run(process_of(name, aggregation), cohorts_of(name)[:2])
   ways.assert_same_bits(rounds(name, aggregation)[:2], expected)
 
 
-# `rounds_test` tries settings of every rule on the rule alone.
-@pytest.mark.parametrize(
-  ("name", "hparams", "has_options"),
-  one_of_each(VARIANTS, lambda case: (default_sum(case[0]), case[2])),
-)
-def test_other_settings_agree_with_numpy(name, hparams, has_options):
-  cohorts = cohorts_of(name)
-  if not has_options:
-    *_, last = run(build(name, **hparams), cohorts)
-    assert_same(weights(last), numpy_run(name, cohorts, **hparams), 1e-5)
-    return
+# `rule_contract_test` tries settings of every rule on the rule alone.
+@pytest.mark.parametrize(("name", "hparams"), one_of_each(OTHER_SETTINGS))
+def test_other_settings_agree_with_numpy(name, hparams):
   # A VariableModel on ready minibatches, and a server rate that decays;
   # elsewhere here, a FunctionalModel on whole arrays, and a constant rate.
   process = build(
@@ -312,6 +282,7 @@ def test_other_settings_agree_with_numpy(name, hparams, has_options):
     server_learning_rate_decay_kind="inverse_time",
     **hparams,
   )
+  cohorts = cohorts_of(name)
   *_, last = run(process, cohorts, small_problem.batched)
   expected = numpy_run(
     name,
@@ -323,14 +294,15 @@ def test_other_settings_agree_with_numpy(name, hparams, has_options):
   assert_same(weights(last), expected, 1e-5)
 
 
+# `rounds/phasing_test.py` has sums in two phases and clients that keep rows.
 @pytest.mark.parametrize(
-  "name", one_of_each(CUT, lambda name: (default_sum(name), name == "ditto"))
+  "name", one_of_each(CUT, lambda name: default_sum(name) == "stacked")
 )
 def test_a_cohort_in_parts_gives_the_same_round(name):
-  before, whole = rounds(name)[2:4]
+  before, whole = rounds(name, default_sum(name))[2:4]
   data = [small_problem.whole(k) for k in cohorts_of(name)[3]]
   with runtime.in_parts_of(3):  # Three clients and two; of AFL, one.
-    parts = build(name).next(before.state, data)
+    parts = process_of(name).next(before.state, data)
   tf.nest.assert_same_structure(parts, whole)
   assert_same(weights(parts), weights(whole), 1e-5)
   ids, coefficients = (
@@ -344,16 +316,19 @@ def test_a_cohort_in_parts_gives_the_same_round(name):
 
 @every_pair
 def test_arrival_order_does_not_matter(name, aggregation):
-  process = build(name, aggregation=aggregation)
+  process = process_of(name, aggregation)
   cohorts = tuple(cohort[::-1] for cohort in cohorts_of(name)[:2])
   *_, other = run(process, cohorts)
   assert_same(weights(other), weights(rounds(name, aggregation)[1]), 1e-6)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+  "name",
+  one_of_each(NAMES, lambda n: (reference.METHODS[n].stateful, n == "ditto")),
+)
 def test_state_survives_a_file(name, tmp_path):
-  process = build(name)
-  first, second, *_ = rounds(name)
+  process = process_of(name)
+  first, second, *_ = rounds(name, default_sum(name))
   manager = tff.program.FileProgramStateManager(tmp_path)
   asyncio.run(manager.save(first.state, 1))
   loaded = asyncio.run(manager.load(1, _initial_state(process)))
@@ -366,7 +341,8 @@ def test_state_survives_a_file(name, tmp_path):
     np.testing.assert_array_equal(a, b)
 
 
-@pytest.mark.parametrize("name", one_of_each(NEUTRAL, default_sum))
+# Of rules, the ends of the hyperparameters are in `rule_contract_test`.
+@pytest.mark.parametrize("name", one_of_each(NEUTRAL))
 def test_neutral_setting(name):
   setting, other, weighting = NEUTRAL[name]
   options = {k: v for k, v in setting.items() if k == "batch_size"}
@@ -395,7 +371,7 @@ def _infinite_loss(client_id):
 
 @every_pair
 def test_clients_that_do_not_count_leave_no_trace(name, aggregation):
-  process = build(name, aggregation=aggregation)
+  process = process_of(name, aggregation)
   first, expected, *_ = rounds(name, aggregation)
   good = [small_problem.whole(k) for k in cohorts_of(name)[1]]
   bad = [_not_a_number(3), _infinite_loss(8), small_problem.empty(25)]
@@ -414,7 +390,7 @@ def test_clients_that_do_not_count_leave_no_trace(name, aggregation):
 
 @every_pair
 def test_a_round_without_clients_changes_nothing(name, aggregation):
-  process = build(name, aggregation=aggregation)
+  process = process_of(name, aggregation)
   start = rounds(name, aggregation)[0].state
   after, metrics = process.next(
     start, [_not_a_number(3), small_problem.empty(8)]
@@ -428,9 +404,9 @@ def test_a_round_without_clients_changes_nothing(name, aggregation):
     np.testing.assert_array_equal(a, b)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", one_of_each(NAMES, default_sum))
 def test_hparams_are_read_and_set(name):
-  process = build(name)
+  process = process_of(name)
   state = _initial_state(process)
   hparams = process.get_hparams(state)
   rate = hparams["client_work"]["learning_rate"]
@@ -458,87 +434,6 @@ def test_wrong_hyperparameters_are_named(name):
         )
       assert type(raised.value) is error, (field.name, value)
       assert field.name in str(raised.value)
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_other_aggregations_are_refused(name):
-  for aggregation in {"streaming", "two_phase", "stacked", "summed"} - set(
-    algorithms.get(name).aggregations
-  ):
-    with rejected("aggregation", repr(aggregation)):
-      build(name, aggregation=aggregation)
-
-
-def test_unknown_names_list_the_valid_ones():
-  with rejected("name", "'fedavgg'", "fedavg, ", "adafed"):
-    algorithms.build(
-      "fedavgg",
-      small_problem.functional_model(),
-      client_optimizer=small_problem.optimizer(),
-    )
-  with rejected("epsilom", "epsilon, normalize, mu"):
-    algorithms.build(
-      "fedmgda_plus",
-      small_problem.functional_model(),
-      client_optimizer=small_problem.optimizer(),
-      hparams={"epsilom": 0.1},
-    )
-
-
-SLOPE = 3.0  # Of all clients' labels, so that every update leads there.
-
-
-def number_model():
-  """A regression: its one weight times x."""
-
-  @tf.function
-  def predict(weights, x, training):
-    del training
-    return x * weights[0][0]
-
-  def loss(output, label, sample_weight=None):
-    del sample_weight
-    return tf.reduce_mean(tf.square(tf.squeeze(output, -1) - label))
-
-  return tff.learning.models.FunctionalModel(
-    initial_weights=((np.zeros(1, np.float32),), ()),
-    predict_on_batch_fn=predict,
-    loss_fn=loss,
-    input_spec=(
-      tf.TensorSpec([None, 1], tf.float32),
-      tf.TensorSpec([None], tf.float32),
-    ),
-  )
-
-
-def needing_no_accuracy():
-  """Returns a method for each way of summing and set of signals."""
-  found = {}
-  for name in NAMES:
-    algorithm = algorithms.get(name)
-    if not algorithm.needs_accuracy:
-      key = algorithm.aggregations[0], algorithm.build.rule.signals
-      found.setdefault(key, name)
-  return list(found.values())
-
-
-# The sum does not see the model.
-@pytest.mark.parametrize("name", one_of_each(needing_no_accuracy()))
-def test_methods_that_need_losses_alone_learn_a_number(name):
-  process = algorithms.build(
-    name,
-    number_model(),
-    client_optimizer=small_problem.optimizer(),
-    batch_size=small_problem.BATCH_SIZE,
-    num_clients=POPULATION,
-  )
-  x = np.array([[1.0], [-2.0], [0.5]], np.float32)
-  data = [
-    small_problem.whole(k, (x / k, SLOPE * x[:, 0] / k)) for k in (1, 2, 3)
-  ]
-  state = process.next(process.initialize(), data).state
-  (weight,) = small_problem.flat_weights(state)
-  assert 0 < weight <= SLOPE
 
 
 def test_one_method_asks_for_more_than_losses():
