@@ -39,15 +39,12 @@ if typing.TYPE_CHECKING:
 # The best evaluation of a run so far, and whether it is worth going on.
 
 
-CRITERIA = ("mean", "worst_10")
-
-
 @dataclasses.dataclass
 class Selection:
   """Follows the evaluations of a run.
 
   Attributes:
-    criterion: The statistic of the score that is to be good, one of `CRITERIA`.
+    criterion: The statistic of the score that is to be good, as "worst_10".
     patience: How many evaluations in a row may bring no improvement before the
       run is to stop; `None` lets it go on.
     round_num: The round of the best evaluation, the first of equals; `None`
