@@ -163,8 +163,6 @@ def _arguments(rng: random.Random, program: _Program) -> list[str]:
 
 def _outcome(program: _Program, arguments: Sequence[str]) -> End:
   """Runs a program in this process; what takes long is left out."""
-  for name in program.value.namespace:
-    program.value.namespace[name].unparse()  # An earlier case may have set it.
   stdout, stderr = io.StringIO(), io.StringIO()
   status: object = None
   with (
@@ -176,6 +174,9 @@ def _outcome(program: _Program, arguments: Sequence[str]) -> End:
       program.value.run([f"{program.name}.py", *arguments])
     except SystemExit as end:
       status = end.code
+    finally:
+      for name in program.value.namespace:
+        program.value.namespace[name].unparse()
   if status == 0:
     return End.ACCEPTED
   if status != 2:
