@@ -9,6 +9,7 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tests import reference, small_problem
+from tests.cases import one_of_each
 from tff_fair import aggregators
 
 IDS = small_problem.CLIENT_IDS[:4]
@@ -67,8 +68,9 @@ def assert_weights(state, wanted):
   )
 
 
-@pytest.mark.parametrize("model", MODELS)
-@pytest.mark.parametrize("factory", FACTORIES)
+@pytest.mark.parametrize(
+  ("factory", "model"), zip(FACTORIES, reversed(MODELS), strict=True)
+)
 def test_a_round_is_that_of_numpy(factory, model):
   process = build(factory, model)
   output = process.next(process.initialize(), [data(k) for k in IDS])
@@ -76,7 +78,7 @@ def test_a_round_is_that_of_numpy(factory, model):
   assert output.metrics["aggregator"]["num_clients"] == len(IDS)
 
 
-@pytest.mark.parametrize("factory", FACTORIES)
+@pytest.mark.parametrize("factory", one_of_each(FACTORIES))
 def test_uniform_client_weighting(factory):
   process = build(factory, weighting="uniform")
   output = process.next(process.initialize(), [data(k) for k in IDS])
@@ -85,7 +87,7 @@ def test_uniform_client_weighting(factory):
   assert np.abs(wanted - expected(factory, IDS)).max() > 1e-3
 
 
-@pytest.mark.parametrize("factory", FACTORIES)
+@pytest.mark.parametrize("factory", one_of_each(FACTORIES))
 def test_clients_that_stock_weighs_zero_are_left_out(factory):
   # Stock client work replaces an update that is not finite by zero, of weight
   # zero: nothing of it may be left, not even a share of the weights.

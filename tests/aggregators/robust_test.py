@@ -24,7 +24,9 @@ MEDIAN = aggregators.Defence(kind="median")
 TRIMMED = aggregators.Defence(kind="trimmed_mean", trimmed_share=0.4)
 
 
-@pytest.mark.parametrize("name", one_of_each(RULE_CLASSES, sums_of))
+@pytest.mark.parametrize(
+  "name", one_of_each(RULE_CLASSES, lambda name: sums_of(name)[0])
+)
 def test_tffs_bounds_go_with_every_rule(name):
   clients = processes.clients(5, seed=4)
   clients[1].update *= 3
@@ -60,7 +62,9 @@ def trimmed(values, share):
   return m * np.mean(values[cut : m - cut], axis=0)
 
 
-@pytest.mark.parametrize("name", one_of_each(SUMMED, sums_of))
+@pytest.mark.parametrize(
+  "name", one_of_each(SUMMED, lambda name: sums_of(name)[0])
+)
 def test_the_median_of_each_coordinate_takes_the_place_of_the_sum(name):
   assert_trimmed(name, MEDIAN, 0.5)
 

@@ -7,6 +7,7 @@ import pytest
 import tensorflow_federated as tff
 
 from tests import reference, small_problem
+from tests.cases import one_of_each
 from tests.refusals import rejected
 from tff_fair import algorithms
 
@@ -40,11 +41,12 @@ def expected(learning_rate, beta1, beta2, epsilon):
 
 @pytest.mark.parametrize(
   "hparams",
-  [
-    {"learning_rate": 0.05, "beta1": 0.5, "beta2": 0.9, "epsilon": 1e-3},
-    {"learning_rate": 0.1, "beta1": 0.0, "beta2": 0.99, "epsilon": 1e-8},
-  ],
-  ids=str,
+  one_of_each(
+    [
+      {"learning_rate": 0.05, "beta1": 0.5, "beta2": 0.9, "epsilon": 1e-3},
+      {"learning_rate": 0.1, "beta1": 0.0, "beta2": 0.99, "epsilon": 1e-8},
+    ]
+  ),
 )
 def test_is_fedavg_with_adam_at_the_server(hparams):
   process = build(**hparams)

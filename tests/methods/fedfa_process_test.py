@@ -8,6 +8,7 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tests import reference, small_problem
+from tests.cases import one_of_each
 from tests.refusals import rejected
 from tff_fair import algorithms, optimizers
 
@@ -49,13 +50,14 @@ def expected(*, client_momentum, server_momentum, server_rate=1.0, b=0.5):
 
 @pytest.mark.parametrize(
   "momenta",
-  [
-    {"client_momentum": 0.5, "server_momentum": 0.9},
-    {"client_momentum": 0.0, "server_momentum": 0.0},
-    {"client_momentum": 0.0, "server_momentum": 0.5, "b": 1.0},
-    {"client_momentum": 0.9, "server_momentum": 0.0, "b": 0.0},
-  ],
-  ids=str,
+  one_of_each(
+    [
+      {"client_momentum": 0.5, "server_momentum": 0.9, "b": 0.2},
+      {"client_momentum": 0.0, "server_momentum": 0.0},
+      {"client_momentum": 0.0, "server_momentum": 0.5, "b": 1.0},
+      {"client_momentum": 0.9, "server_momentum": 0.0, "b": 0.0},
+    ]
+  ),
 )
 def test_momenta_are_those_of_client_and_server(momenta):
   np.testing.assert_allclose(

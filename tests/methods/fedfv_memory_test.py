@@ -81,9 +81,10 @@ def apply(rule, state, ids, updates, loss, remembered):
   return output.coefficients @ everything, output
 
 
-@pytest.mark.parametrize("alpha", [0, 0.1, 1])
-@pytest.mark.parametrize("tau", [1, 2, 5])
-@pytest.mark.parametrize("d", [2, 30])
+@pytest.mark.parametrize(
+  ("d", "tau", "alpha"),
+  [(2, 1, 0), (2, 5, 0.1), (30, 2, 0.1), (30, 1, 1), (30, 5, 0)],
+)
 def test_rounds_with_changing_cohorts(d, tau, alpha):
   rng = np.random.default_rng([d, tau])
   rule = fedfv.FedFvRule(tau=tau, alpha=alpha)

@@ -21,10 +21,10 @@ def direction(updates, loss, **settings):
 
 @pytest.mark.parametrize("order", LOSS_ORDERS)
 @pytest.mark.parametrize("alpha", [0, 0.1, 0.5])
-@pytest.mark.parametrize("d", [1, 2, 3, 10, 100])
+@pytest.mark.parametrize("d", [1, 3, 30])
 def test_projections_are_those_of_the_paper(d, alpha, order):
-  for m in (1, 2, 3, 5, 11, 30):
-    for seed in range(4):
+  for m in (1, 2, 5, 11, 30):
+    for seed in range(2):
       updates, loss, _ = cohorts.random(m, d, seed=[m, d, seed])
       ascending = np.argsort(loss)
       targets = ascending if order == "loss" else ascending[::-1]
@@ -39,7 +39,7 @@ def test_share_of_clients_that_keep_their_updates(m):
   updates, loss, _ = cohorts.random(m, d=40, seed=m)
   ascending = np.argsort(loss)
   seen = set()
-  for alpha in (0, 0.01, 0.05, 0.1, 0.3, 0.35, 0.6, 0.7, 0.9, 0.95, 1.0):
+  for alpha in (0, 0.01, 0.1, 0.35, 0.7, 1.0):
     wanted = expected(updates, loss, alpha, ascending)
     assert_same(direction(updates, loss, alpha=alpha), wanted, updates)
     seen.add(len(keeps(loss, alpha)))
@@ -117,7 +117,7 @@ def test_random_orders_differ_between_rounds_and_seeds():
   assert len(seen) == 16
 
 
-@pytest.mark.parametrize("seed", [2**63, 2**64 - 1, 2**64 + 5, 10**40])
+@pytest.mark.parametrize("seed", [2**63, 10**40])
 def test_a_seed_counts_by_its_lowest_64_bits(seed):
   updates, loss, _ = cohorts.random(12, d=30)
   cohort = cohorts.make(updates - 1.1 * updates.mean(axis=0), loss)
