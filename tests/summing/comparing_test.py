@@ -9,6 +9,7 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tests import reference
+from tests.cases import one_of_each
 from tests.refusals import rejected
 from tests.summing import rounds
 from tff_fair import aggregators, runtime
@@ -103,7 +104,7 @@ def secure_sums():
 
 
 @pytest.mark.usefixtures("secure_sums")
-@every_rule
+@pytest.mark.parametrize("name", one_of_each(RULES))
 def test_integers_of_32_bits_give_the_direction(name):
   process = create(name)
   assert not admission.has_intrinsic(process.next, IN_THE_CLEAR)

@@ -274,6 +274,7 @@ def test_the_seed_decides_weights_beside_those_that_are_trained():
   assert fitting(BUILDERS["dense"]).digest is None
 
 
+@pytest.mark.long
 def test_both_forms_train_alike():
   task = small_task(fitting(BUILDERS["without a shape"]))
   assert isinstance(task.model, tff.learning.models.FunctionalModel)
