@@ -69,7 +69,7 @@ def assert_weights(state, wanted):
 
 
 @pytest.mark.parametrize(
-  ("factory", "model"), zip(FACTORIES, reversed(MODELS), strict=True)
+  ("factory", "model"), [*zip(FACTORIES, reversed(MODELS), strict=True)]
 )
 def test_a_round_is_that_of_numpy(factory, model):
   process = build(factory, model)

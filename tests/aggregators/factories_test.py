@@ -102,7 +102,8 @@ def test_named_weights_are_read_by_name():
 
 
 @pytest.mark.parametrize(
-  ("way", "dtype"), zip(ALL_WAYS, (np.int32, np.int64, np.uint8), strict=True)
+  ("way", "dtype"),
+  [*zip(ALL_WAYS, (np.int32, np.int64, np.uint8), strict=True)],
 )
 def test_named_numbers_may_be_integers(way, dtype):
   process = aggregators.FedAvgFactory(aggregation=way).create(
