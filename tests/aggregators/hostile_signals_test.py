@@ -8,9 +8,8 @@ import tensorflow as tf
 
 from tests.aggregators import processes
 from tests.cases import Cases, one_of_each
-from tests.methods.settings import RULE_CLASSES
+from tests.methods.settings import RULE_CLASSES, sums_of
 from tests.summing import rounds
-from tff_fair import aggregators
 
 HOSTILE = {
   "negative": -1.0,
@@ -19,10 +18,6 @@ HOSTILE = {
   "inf": np.inf,
 }
 HUGE = 3e38
-
-
-def sums_of(name):
-  return aggregators.supported_aggregations(RULE_CLASSES[name])
 
 
 def reporting(client, **signals):

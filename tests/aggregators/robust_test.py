@@ -7,16 +7,12 @@ import tensorflow_federated as tff
 
 from tests.aggregators import processes
 from tests.cases import one_of_each
-from tests.methods.settings import RULE_CLASSES, every_rule
+from tests.methods.settings import RULE_CLASSES, every_rule, sums_of
 from tests.refusals import rejected
 from tests.summing import rounds
 from tff_fair import aggregators
 
 NORM = 2.0
-
-
-def sums_of(name):
-  return aggregators.supported_aggregations(RULE_CLASSES[name])
 
 
 SUMMED = [name for name in RULE_CLASSES if "two_phase" in sums_of(name)]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tff_fair import algorithms, declared, types
+from tff_fair import aggregators, algorithms, declared, types
 
 RULE_CLASSES: dict[str, type[types.Rule]] = {}
 for _name in algorithms.names():
@@ -63,6 +63,11 @@ EXTRA: dict[str, list[dict[str, Any]]] = {
   "aaggff_d": [{"transform": "frechet"}],
   "fedmdfg": [{"theta": theta} for theta in (1e-6, 45.0, 89.999)],
 }
+
+
+def sums_of(name: str) -> typing.Sequence[str]:
+  """Returns the ways in which the updates of a rule may be summed."""
+  return aggregators.supported_aggregations(RULE_CLASSES[name])
 
 
 def rules_of(name: str) -> list[types.Rule]:

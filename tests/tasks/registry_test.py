@@ -156,8 +156,14 @@ class TestEveryTask:
       task.keras_model_fn(),
     )
     assert isinstance(plain, tf.keras.Model)
+    assert plain is not task.keras_model_fn()
+    before = [w.numpy() for w in wrapped.trainable_variables]
     for variable in first.trainable_variables:
       variable.assign(tf.ones_like(variable))
+    for variable, value in zip(
+      wrapped.trainable_variables, before, strict=True
+    ):
+      np.testing.assert_array_equal(variable, value)
     for half in ("trainable_variables", "non_trainable_variables"):
       for variable, twin in zip(
         getattr(plain, half), getattr(wrapped, half), strict=True

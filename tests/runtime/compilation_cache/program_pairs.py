@@ -1,8 +1,9 @@
 """Programs in pairs: the second must not get what only the first may keep.
 
-Run as a script, it prints for each way in which the second program differs
-what the first built, and what the second got. Each is a process
-of its own, forked from one that has imported TensorFlow, for it takes seconds.
+Run as a script, it prints for each way in which the second program differs:
+what the first built, what the second got from the cache, and what it gets
+without one. Each is a process of its own, forked from one that has imported
+TensorFlow, for it takes seconds.
 """
 
 import collections
@@ -317,7 +318,9 @@ def main() -> None:
   for name, program in {**WAYS, **SAME}.items():
     with tempfile.TemporaryDirectory() as path:
       kept = cache.CompilationCache(cache.Folder(pathlib.Path(path)))
+      plain = cache.CompilationCache(cache.Folder(pathlib.Path(path, "other")))
       outcomes[name] = [run(program, n, kept) for n in (1, 2)]
+      outcomes[name].append(run(program, 2, plain))
   json.dump(outcomes, sys.stdout)
 
 
