@@ -214,32 +214,6 @@ def test_a_sum_factory_makes_it_two_phase():
     aggregators.AdaFedFactory(sum_factory=inner)
 
 
-def test_weightings_are_listed():
-  with rejected("client_weighting", "num_examples", value="equal"):
-    aggregators.FedAvgFactory(client_weighting="equal")
-
-
-@pytest.mark.parametrize(
-  ("name", "hparams"),
-  [
-    ("AdaFedFactory", {"gamma": 0.5}),
-    ("FedMgdaPlusFactory", {"epsilon": 0.25, "normalize": False}),
-    ("QFedAvgFactory", {"q": 2.0, "lipschitz": 3.0}),
-    ("SemiVRedFactory", {"beta": 0.7}),
-    ("TermFactory", {"t": -3.0}),
-    ("VRedFactory", {"beta": 0.7}),
-  ],
-)
-def test_hyperparameters_reach_the_rule(name, hparams):
-  factory = getattr(aggregators, name)
-  rule = factory(**hparams).rule
-  assert {key: getattr(rule, key) for key in hparams} == hparams
-  assert factory().rule == type(rule)()
-  wrong = dict.fromkeys(hparams, "much")
-  with pytest.raises(TypeError, match=next(iter(hparams))):
-    factory(**wrong)
-
-
 def test_results_have_the_containers_of_the_updates():
   update = (np.float32(1.0), {"a": np.ones([2], np.float32)})
   update_type = tff.types.tensorflow_to_type(

@@ -125,9 +125,6 @@ def test_bias_moves_what_is_weighted_by_losses():
   _, found = a_round("qfedavg", attack("bias", 10.0), q=2.0)
   assert found[31] / found[5] > 10 * honest[31] / honest[5]
   assert found[12] / found[5] == pytest.approx(honest[12] / honest[5], rel=1e-5)
-  direction, _ = a_round("fedavg")
-  same, _ = a_round("fedavg", attack("bias", 10.0))
-  np.testing.assert_array_equal(same, direction)
 
 
 def test_personal_models_of_attackers_are_trained_honestly():

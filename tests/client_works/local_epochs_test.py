@@ -92,10 +92,3 @@ def test_a_range_of_one_number_is_that_number():
     for epochs in ((3, 3), 3)
   ]
   np.testing.assert_array_equal(*updates)
-
-
-def test_a_client_without_examples_reports_none():
-  process = local_work.build(batch_size=4, **SETTINGS)
-  update, signals = local_work.run_one(process, small_problem.whole(3).take(0))
-  np.testing.assert_array_equal(update, 0)
-  assert signals.num_examples == 0

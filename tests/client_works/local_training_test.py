@@ -7,7 +7,6 @@ import pytest
 
 from tests import reference, small_problem
 from tests.client_works import local_work
-from tff_fair import client_works
 
 ARRAYS = small_problem.client_arrays()
 BASE = small_problem.LEARNING_RATE
@@ -102,30 +101,6 @@ def test_neutral_decays_keep_the_rate(kind, decay):
     output = local_work.run(process, [small_problem.whole(31)], state=state)
     assert_trained_at(BASE, output.result[0])
     state = output.state
-
-
-@pytest.mark.parametrize(
-  ("settings", "error"),
-  [
-    ({"learning_rate_decay": 0.0}, ValueError),
-    ({"learning_rate_decay": 1.1}, ValueError),
-    ({"learning_rate_decay": -0.5}, ValueError),
-    ({"learning_rate_decay": "0.5"}, TypeError),
-    ({"learning_rate_decay": float("nan")}, ValueError),
-    (
-      {
-        "learning_rate_decay": -0.1,
-        "learning_rate_decay_kind": "inverse_time",
-      },
-      ValueError,
-    ),
-    ({"learning_rate_decay_kind": "linear"}, ValueError),
-    ({"learning_rate_decay_rounds": 0}, ValueError),
-  ],
-)
-def test_bad_decays_are_named(settings, error):
-  with pytest.raises(error, match=next(iter(settings))):
-    client_works.TrainingSettings(**settings)
 
 
 @pytest.mark.parametrize("model", local_work.MODELS)

@@ -70,11 +70,6 @@ def test_hard_losses_keep_the_weights_on_the_simplex(loss):
     assert state.sum() == pytest.approx(1, abs=1e-12)
 
 
-def test_the_first_round_weighs_the_cohort_equally():
-  output = apply([4, 2, 9, 0], [1.0, 2.0, 3.0, 0.0])
-  np.testing.assert_allclose(output.coefficients, np.full(4, 0.25), rtol=1e-14)
-
-
 def test_a_rate_of_zero_keeps_the_weights_for_ever():
   state = None
   for _ in range(200):
@@ -82,19 +77,6 @@ def test_a_rate_of_zero_keeps_the_weights_for_ever():
     state = output.state
   np.testing.assert_allclose(state, np.full(N, 1 / N), rtol=1e-12)
   np.testing.assert_allclose(output.coefficients, np.full(3, 1 / 3), rtol=1e-12)
-
-
-def test_equal_losses_keep_equal_weights():
-  state = apply([1, 5, 6], [2.0, 2.0, 2.0]).state
-  assert len(set(state[[1, 5, 6]])) == 1
-  others = np.delete(state, [1, 5, 6])
-  assert len(set(others)) == 1
-  assert others[0] < state[1]
-
-
-def test_a_large_rate_puts_all_weight_on_the_largest_loss():
-  state = apply([1, 5, 6], [2.0, 7.0, 3.0], rate=1e3).state
-  np.testing.assert_array_equal(state, np.eye(N)[5])
 
 
 def test_a_cohort_without_weight_stands_still_but_gains_weight():
@@ -113,11 +95,6 @@ def test_one_client_has_all_the_weight():
     output = apply([0], [loss], n=1)
     np.testing.assert_array_equal(output.coefficients, [1])
     np.testing.assert_array_equal(output.state, [1])
-
-
-def test_one_client_of_many():
-  output = apply([7], [0.3])
-  np.testing.assert_allclose(output.coefficients, [1], rtol=1e-15)
 
 
 def test_a_large_population():

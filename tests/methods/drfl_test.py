@@ -52,9 +52,3 @@ def test_coefficients_are_powers_of_losses(q, loss):
       rtol=1e-9,
       atol=1e-12,
     )
-
-
-def test_larger_losses_weigh_more_the_larger_q_is():
-  shares = [apply(q, [1.0, 2.0])[1] for q in (0, 0.5, 1, 2, 8)]
-  np.testing.assert_allclose(shares[:3], [0.5, 2**0.5 / (1 + 2**0.5), 2 / 3])
-  assert shares == sorted(shares)

@@ -57,15 +57,6 @@ def test_rounds_with_new_and_returning_clients(b):
     assert dict(zip(*map(np.ndarray.tolist, state), strict=True)) == seen
 
 
-def test_order_of_the_cohort_does_not_matter():
-  ids, accuracy = np.array([4, 9, 2, 7]), np.array([0.1, 0.9, 0.4, 0.7])
-  start = apply([9, 3, 4], [0.5, 0.5, 0.5]).state
-  there = apply(ids, accuracy, start)
-  back = apply(ids[::-1], accuracy[::-1], start)
-  np.testing.assert_allclose(there.coefficients, back.coefficients[::-1])
-  np.testing.assert_array_equal(there.state, back.state)
-
-
 @pytest.mark.parametrize(
   "accuracy",
   [
@@ -87,11 +78,6 @@ def test_hard_accuracies(accuracy, b):
   )
 
 
-def test_no_accuracy_at_all_weighs_uniformly():
-  c = apply([1, 2, 3, 4], np.zeros(4)).coefficients
-  np.testing.assert_allclose(c, np.full(4, 0.25), rtol=1e-14)
-
-
 @pytest.mark.parametrize("accuracy", [0.0, 1e-30, 0.7, 1.0])
 @pytest.mark.parametrize("b", [0, 0.5, 1])
 def test_one_client_has_all_the_weight(accuracy, b):
@@ -102,25 +88,6 @@ def test_one_client_has_all_the_weight(accuracy, b):
     np.testing.assert_allclose(output.coefficients, [1], rtol=1e-15)
     state = output.state
   np.testing.assert_array_equal(state.count, [3])
-
-
-def test_two_identical_clients_share_equally():
-  c = apply([1, 2], [0.7, 0.7]).coefficients
-  np.testing.assert_allclose(c, [0.5, 0.5], rtol=1e-15)
-
-
-def test_less_accurate_clients_weigh_more():
-  c = apply([1, 2, 3], [0.9, 0.1, 0.5], b=0).coefficients
-  assert c[1] > c[2] > c[0]
-
-
-def test_clients_that_took_part_often_weigh_more():
-  state = None
-  for _ in range(4):
-    state = apply([2, 3], [0.5, 0.5], state).state
-  c = apply([1, 2], [0.5, 0.5], state, b=1).coefficients
-  np.testing.assert_allclose(c, expected([1, 1], [1, 5], 1), rtol=1e-12)
-  assert c[1] > c[0]
 
 
 def test_a_veteran_among_newcomers():

@@ -1,16 +1,51 @@
-"""Tests of FedFV's rule against the paper's algorithms on vectors."""
+"""Tests of FedFV's rule against the paper's algorithms on vectors.
 
+The rule works on the Gram matrix alone; the algorithms here know nothing of it,
+and compute in more than double precision.
+"""
+
+import fractions
 import itertools
+import math
 
 import numpy as np
 import pytest
 
 from tests.methods import cohorts, in_graph
-from tests.methods.fedfv_on_vectors import assert_same, expected, keeps
 from tff_fair.methods import fedfv
 
 LOSS_ORDERS = ("loss", "reverse")
 ORDERS = (*LOSS_ORDERS, "random")
+
+
+def keeps(loss, alpha):
+  """The clients of the largest losses, counted in exact fractions."""
+  last = len(loss) - 1
+  share = 1 - fractions.Fraction(repr(alpha))
+  first = len(loss) if alpha == 0 else math.ceil(last * share)
+  return set(np.argsort(loss, kind="stable")[first:].tolist())
+
+
+def expected(updates, loss, alpha, order):
+  """Algorithm 2, and line 10 of Algorithm 1; `order` is one of positions."""
+  updates = list(np.asarray(updates, np.longdouble))
+  kept, projected = keeps(loss, alpha), []
+  for k, update in enumerate(updates):
+    g = update
+    for target in [] if k in kept else [updates[j] for j in order if j != k]:
+      if g @ target < 0:
+        g = g - (g @ target) / (target @ target) * target
+    projected.append(g)
+  g, mean = (sum(rows) / len(rows) for rows in (projected, updates))
+  norm = np.sqrt(g @ g)
+  if norm <= 1e-14 * max(np.sqrt(u @ u) for u in updates):
+    return np.zeros(len(g))  # Only rounding is left.
+  return (g / norm * np.sqrt(mean @ mean)).astype(np.float64)
+
+
+def assert_same(actual, wanted, updates):
+  tolerance = 1e-9 * np.max(np.linalg.norm(updates, axis=1))
+  np.testing.assert_allclose(actual, wanted, rtol=0, atol=tolerance)
 
 
 def direction(updates, loss, **settings):
@@ -39,47 +74,11 @@ def test_share_of_clients_that_keep_their_updates(m):
   updates, loss, _ = cohorts.random(m, d=40, seed=m)
   ascending = np.argsort(loss)
   seen = set()
-  for alpha in (0, 0.01, 0.1, 0.35, 0.7, 1.0):
+  for alpha in (0, 1e-6, 0.01, 0.1, 0.35, 0.7, 1.0):
     wanted = expected(updates, loss, alpha, ascending)
     assert_same(direction(updates, loss, alpha=alpha), wanted, updates)
     seen.add(len(keeps(loss, alpha)))
   assert {0, 1, m} <= seen
-
-
-def test_tiny_alpha_keeps_one_client():
-  updates, loss, _ = cohorts.random(5, d=8)
-  for alpha in (1e-6, 1e-3):
-    assert len(keeps(loss, alpha)) == 1
-    wanted = expected(updates, loss, alpha, np.argsort(loss))
-    assert_same(direction(updates, loss, alpha=alpha), wanted, updates)
-
-
-@pytest.mark.parametrize("alpha", [0, 0.3])
-@pytest.mark.parametrize("order", ORDERS)
-def test_direction_is_as_long_as_the_mean(order, alpha):
-  updates, loss, _ = cohorts.random(9, d=5)
-  d = direction(updates, loss, alpha=alpha, order=order)
-  assert np.linalg.norm(d) == pytest.approx(
-    np.linalg.norm(updates.mean(axis=0)), rel=1e-9
-  )
-
-
-@pytest.mark.parametrize("order", ORDERS)
-def test_alpha_of_one_is_the_uniform_mean(order):
-  updates, loss, n = cohorts.random(7, d=5)
-  rule = fedfv.FedFvRule(alpha=1, order=order)
-  c = in_graph.apply(rule, cohorts.make(updates, loss, n)).coefficients
-  np.testing.assert_allclose(c, np.full(7, 1 / 7), rtol=1e-12)
-
-
-def test_without_conflicts_nothing_is_projected():
-  updates, loss, n = cohorts.random(7, d=5)
-  updates = np.abs(updates)
-  for order in ORDERS:
-    rule = fedfv.FedFvRule(alpha=0, order=order)
-    output = in_graph.apply(rule, cohorts.make(updates, loss, n))
-    np.testing.assert_allclose(output.coefficients, np.full(7, 1 / 7))
-    assert output.measurements["conflicts"] == 0
 
 
 @pytest.mark.parametrize(("seed", "round_num"), [(0, 0), (0, 5), (7, 0)])
@@ -182,20 +181,6 @@ def test_mean_that_cancels_but_for_rounding_gives_zero():
     np.testing.assert_allclose(d, np.zeros(7), atol=1e-12)
 
 
-def test_the_kept_one_of_two_opposites_decides():
-  d = direction([V, -2 * V], [1.0, 2.0], alpha=0.1)
-  np.testing.assert_allclose(d, -V / 2, rtol=1e-12)
-  d = direction([V, -2 * V], [2.0, 1.0], alpha=0.1)
-  np.testing.assert_allclose(d, V / 2, rtol=1e-12)
-
-
-@pytest.mark.parametrize("alpha", [0, 0.1, 1])
-def test_one_client_and_identical_clients(alpha):
-  for updates in ([V], [V, V], [V, V, V]):
-    d = direction(updates, np.full(len(updates), 0.7), alpha=alpha)
-    np.testing.assert_allclose(d, V, rtol=1e-12)
-
-
 def test_a_zero_update_is_no_target_but_counts_in_the_mean():
   updates = np.array([V, np.zeros(3), W - V])
   wanted = expected(updates[[0, 2]], [1.0, 3.0], 0, [0, 1])
@@ -208,15 +193,6 @@ def test_the_scale_of_all_updates_does_not_matter(scale):
   updates, loss, _ = cohorts.random(6, d=4)
   d = direction(updates * scale, loss)
   np.testing.assert_allclose(d / scale, direction(updates, loss), rtol=1e-9)
-
-
-@pytest.mark.parametrize("loss", [0.0, 1e-30, 1e6])
-def test_only_the_order_of_the_losses_matters(loss):
-  updates, _, _ = cohorts.random(4, d=6)
-  losses = np.array([loss, 2e6, -1.0, 5e6])
-  np.testing.assert_allclose(
-    direction(updates, losses), direction(updates, [2.0, 3.0, 1.0, 4.0])
-  )
 
 
 @pytest.mark.parametrize("order", ORDERS)
@@ -256,11 +232,3 @@ def test_conflicts_are_counted():
   pairs = itertools.combinations(matrix, 2)
   assert output.measurements["conflicts"] == sum(a @ b < 0 for a, b in pairs)
   assert output.measurements["num_remembered"] == 0
-
-
-def test_state_counts_rounds():
-  rule, state = fedfv.FedFvRule(), None
-  cohort = cohorts.make([V])
-  for round_num in (1, 2, 3):
-    state = in_graph.apply(rule, cohort, state).state
-    assert state == round_num

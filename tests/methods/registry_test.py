@@ -73,13 +73,6 @@ def test_a_builder_is_public(name):
   assert f"build_{name}" in algorithms.__all__
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_hparams_are_names_and_defaults(name):
-  assert algorithms.get(name).hparams == {
-    h.name: h.default for h in methods.hyperparameters(name).values()
-  }
-
-
 def test_reading_a_run_s_hyperparameters_imports_no_tensorflow():
   program = (
     "import sys\n"

@@ -97,7 +97,7 @@ def assert_rounds_are_those_of_numpy(name, rule, m):
       remembered=remembered if rule.remembered_rounds else None,
       **signals,
     )
-    output = in_graph.apply(rule, cohort, state)
+    output = in_graph.eagerly(rule, cohort, state)
     everything = np.concatenate([known[0], remembered[2]])
     direction = output.coefficients @ everything[: len(output.coefficients)]
     clients = cohorts.clients(*known, client_id=client_id, **signals)

@@ -13,23 +13,6 @@ from tff_fair.metrics import (
 )
 
 
-def test_by_hand():
-  baseline = [0.1, 0.3, 0.5, 0.7, 0.9]  # Mean 0.5.
-  other = [0.2, 0.2, 0.6, 0.6, 0.6]
-  assert compare_clients(baseline, other) == pytest.approx(
-    {
-      "suffering_share": 2 / 5,
-      "suffering_improved_share": 1 / 2,
-      "suffering_mean_change": 0.0,
-      "well_performing_share": 3 / 5,
-      "well_performing_degraded_share": 2 / 3,
-      "well_performing_mean_change": -0.1,
-      "mean_change": -0.06,
-    },
-    abs=1e-15,
-  )
-
-
 @pytest.mark.parametrize("num_clients", [1, 2, 17, 400])
 def test_agrees_with_a_loop_over_clients(num_clients):
   rng = np.random.default_rng(num_clients)

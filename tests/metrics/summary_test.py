@@ -78,39 +78,6 @@ def test_agrees_with_the_definitions_on_hard_cases(accuracies):
   )
 
 
-def test_by_hand():
-  summary = fairness_summary([0.9, 0.1, 0.5, 0.5])
-  assert summary == pytest.approx(
-    {
-      "mean": 0.5,
-      "std": math.sqrt(0.08),
-      "variance": 0.08,
-      "min": 0.1,
-      "max": 0.9,
-      "worst_5": 0.1,
-      "worst_10": 0.1,
-      "worst_20": 0.1,
-      "worst_30": 0.3,
-      "best_5": 0.9,
-      "best_10": 0.9,
-      "best_20": 0.9,
-      "best_30": 0.7,
-      "relative_std": math.sqrt(0.32),
-      "angle": math.degrees(math.acos(2 / (2 * math.sqrt(1.32)))),
-      "kl_uniform": 0.05 * math.log(0.2) + 0.45 * math.log(1.8),
-      "jain": 4 / (4 * 1.32),
-      "gini": 2 * (0.4 + 0.4 + 0.8 + 0.4 + 0.4) / (2 * 4 * 2),
-      "entropy": -0.05 * math.log(0.05)
-      - 0.45 * math.log(0.45)
-      - 0.5 * math.log(0.25),
-      "percentile_10": 0.22,
-      "percentile_50": 0.5,
-      "percentile_90": 0.78,
-    },
-    rel=1e-12,
-  )
-
-
 @pytest.mark.parametrize("num_clients", [1, 3, 7, 50])
 @pytest.mark.parametrize("accuracy", [0.1, 0.3, 1 / 3, 0.7, 1.0, 1e-300])
 @pytest.mark.parametrize("weighted", [False, True])

@@ -81,7 +81,6 @@ def test_the_sums_of_parts_are_those_of_the_whole_bit_for_bit(name):
   options = {"clients_per_part": 2, "simulate_secure_sums": True}
   with runtime.start_worker() as one, runtime.start_worker() as two:
     engines: list[Callable[..., object]] = [
-      runtime.use_local,
       functools.partial(runtime.use_workers, [one.address, two.address]),
       functools.partial(runtime.use_dask, num_workers=1),
     ]

@@ -26,18 +26,6 @@ def test_an_optimizer_that_loses_its_state_is_named(argument):
     build(**{argument: ADAFACTOR})
 
 
-@pytest.mark.parametrize(
-  ("option", "value"),
-  [
-    ("server_learning_rate_decay", 1.5),
-    ("server_learning_rate_decay_kind", "linear"),
-  ],
-)
-def test_a_decay_that_is_none_is_named(option, value):
-  with rejected(option, value=value):
-    build(**{option: value})
-
-
 @pytest.mark.parametrize("argument", ["client_optimizer", "server_optimizer"])
 @pytest.mark.parametrize("wrong", [0.1, tf.keras.optimizers.SGD, lambda: None])
 def test_what_is_no_optimizer_is_named(argument, wrong):
