@@ -34,13 +34,10 @@ _MODEL = flags.DEFINE_enum(
 )
 _CLIENTS = flags.DEFINE_integer("clients", 10, "Clients per round.")
 _EXAMPLES = flags.DEFINE_integer("examples", 100, "Examples per client.")
-_BATCH_SIZE = flags.DEFINE_integer("batch_size", 20, "Examples in a minibatch.")
 _POPULATION = flags.DEFINE_integer(
   "population", 3400, "Clients that fresh cohorts are drawn from."
 )
 _REPETITIONS = flags.DEFINE_integer("repetitions", 20, "Rounds timed.")
-
-_LEARNING_RATE = 0.05
 
 
 def _no_training(
@@ -73,45 +70,11 @@ def _no_training(
   return lambda: sum_received(weights, data)
 
 
-def _fresh_cohorts(
-  model: tff.learning.models.FunctionalModel,
-  optimizer: tff.learning.optimizers.Optimizer,
-  running: contextlib.ExitStack,
-) -> dict[str, Callable[[], Any]]:
-  """Returns rounds with a new cohort each: in files, and in messages."""
-  images = workload.client_arrays(model, 1, _EXAMPLES.value)[0]
-
-  def load(client_id: int) -> workload.Arrays:
-    return images[0], (images[1] + client_id) % workload.NUM_CLASSES
-
-  split = tasks.Split(
-    num_examples=np.full(_POPULATION.value, _EXAMPLES.value), load=load
-  )
-  spec = model.input_spec
-  thread = running.enter_context(
-    contextlib.closing(client_data.LoadingThread())
-  )
-  files = client_files.open_files()
-  process = tff_fair.algorithms.build_fedavg(
-    model,
-    client_optimizer=optimizer,
-    batch_size=_BATCH_SIZE.value,
-    loss_at="training",
-  )
-  return {
-    "fresh cohort": _fresh_rounds(
-      process, client_data.ClientLoader(split, spec, files=files, thread=thread)
-    ),
-    "fresh cohort, in messages": _fresh_rounds(
-      process, client_data.ClientLoader(split, spec)
-    ),
-  }
-
-
 def _fresh_rounds(
   process: tff.learning.templates.LearningProcess,
   data: client_data.ClientLoader,
 ) -> Callable[[], Any]:
+  """Returns rounds of a new cohort each, which is loaded in the one before."""
   generator = np.random.default_rng(0)
 
   def draw() -> list[int]:
@@ -131,10 +94,11 @@ def _fresh_rounds(
   return run
 
 
-def _in_context(
-  context: tff.framework.SyncContext, build: Callable[[], Callable[[], Any]]
+def _in_its_runtime(
+  build: Callable[[], Callable[[], Any]],
 ) -> Callable[[], Any]:
-  """Returns what `build` does, running in another execution context."""
+  """Returns what `build` does, running in TFF's own execution context."""
+  context = tff.backends.native.create_sync_local_cpp_execution_context()
   contexts = tff.framework.get_context_stack()
   with contexts.install(context):
     run = build()
@@ -148,42 +112,48 @@ def _in_context(
 
 def main() -> None:
   """Prints the table."""
-  with contextlib.ExitStack() as running:
-    _measure(running)
-
-
-def _measure(running: contextlib.ExitStack) -> None:
   tff_fair.runtime.use_local()
   model = workload.MODELS[_MODEL.value]()
-  clients = workload.client_arrays(model, _CLIENTS.value, _EXAMPLES.value)
-  optimizer = tff.learning.optimizers.build_sgdm(_LEARNING_RATE)
-  whole = workload.client_data(model, _CLIENTS.value, _EXAMPLES.value)
+  size = (_CLIENTS.value, _EXAMPLES.value)
+  clients = workload.client_arrays(model, *size)
+  whole = workload.client_data(model, *size)
   batched = [
-    tf.data.Dataset.from_tensor_slices(arrays).batch(_BATCH_SIZE.value)
+    tf.data.Dataset.from_tensor_slices(arrays).batch(workload.BATCH_SIZE)
     for arrays in clients
   ]
-  calls = {
-    workload.PLAIN: workload.plain_rounds(
-      model, clients, _BATCH_SIZE.value, _LEARNING_RATE
-    )
-  }
-  for loss_at in ("before", "training"):
-    process = tff_fair.algorithms.build_fedavg(
-      model,
-      client_optimizer=optimizer,
-      batch_size=_BATCH_SIZE.value,
-      loss_at=loss_at,
-    )
-    calls[f"tff_fair, loss {loss_at}"] = workload.rounds(process, whole)
-  calls.update(_fresh_cohorts(model, optimizer, running))
-  calls["TFF, no training"] = _no_training(model, whole)
-  stock = tff.learning.algorithms.build_weighted_fed_avg(model, optimizer)
-  calls["stock TFF"] = workload.rounds(stock, batched)
-  calls["stock TFF, its runtime"] = _in_context(
-    tff.backends.native.create_sync_local_cpp_execution_context(),
-    lambda: workload.rounds(stock, batched),
+  before, training = (
+    workload.process("fedavg", model, loss_at=loss_at)
+    for loss_at in ("before", "training")
   )
-  seconds = measure.time_in_turns(calls, repetitions=_REPETITIONS.value)
+  stock = tff.learning.algorithms.build_weighted_fed_avg(
+    model, tff.learning.optimizers.build_sgdm(workload.LEARNING_RATE)
+  )
+  x, y = clients[0]
+  population = tasks.Split(
+    num_examples=np.full(_POPULATION.value, _EXAMPLES.value),
+    load=lambda client_id: (x, (y + client_id) % workload.NUM_CLASSES),
+  )
+  with contextlib.closing(client_data.LoadingThread()) as thread:
+    in_files = client_data.ClientLoader(
+      population,
+      model.input_spec,
+      files=client_files.open_files(),
+      thread=thread,
+    )
+    in_messages = client_data.ClientLoader(population, model.input_spec)
+    calls = {
+      workload.PLAIN: workload.plain_rounds(model, clients),
+      "tff_fair, loss before": workload.rounds(before, whole),
+      "tff_fair, loss training": workload.rounds(training, whole),
+      "fresh cohort": _fresh_rounds(training, in_files),
+      "fresh cohort, in messages": _fresh_rounds(training, in_messages),
+      "TFF, no training": _no_training(model, whole),
+      "stock TFF": workload.rounds(stock, batched),
+      "stock TFF, its runtime": _in_its_runtime(
+        lambda: workload.rounds(stock, batched)
+      ),
+    }
+    seconds = measure.time_in_turns(calls, repetitions=_REPETITIONS.value)
   print(measure.ratio_table(seconds, workload.PLAIN))
   for pid in tff_fair.runtime.worker_pids():
     print(f"peak memory of the worker: {measure.peak_memory_mb(pid):.0f} MiB")

@@ -6,7 +6,7 @@
 The kind `computations` looks for results that TFF's own executors would not
 give; each names the seed that repeats it:
 
-  python -m benchmarks.fuzzing.computations SEED
+  python -m benchmarks.fuzz --repeat=SEED
 
 Prints how many cases there were of each kind, how they ended, and what escaped;
 the exit status is 1 if anything did. The same seed gives the same cases, as
@@ -26,12 +26,9 @@ import traceback
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from benchmarks.fuzzing import files, flags
-from benchmarks.fuzzing.case import Case, End, short
+from benchmarks.fuzzing import Case, End, files, flags, short
 
 Cases = Callable[[random.Random, pathlib.Path], Iterator[Case]]
-
-_ESCAPED = "ESCAPED"
 
 
 def _late(module: str, name: str = "cases") -> Cases:
@@ -63,34 +60,22 @@ class Found(NamedTuple):
     escaped: What escaped, with the case, each way once.
   """
 
-  counts: dict[tuple[str, str], int]
+  counts: collections.Counter[tuple[str, End]]
   escaped: dict[str, str]
 
-  @property
-  def num_cases(self) -> int:
-    """The number of cases."""
-    return sum(self.counts.values())
-
-  def total(self) -> str:
-    """Returns a line for all rooms together."""
-    ends: collections.Counter[str] = collections.Counter()
-    for (_, end), count in self.counts.items():
-      ends[end] += count
-    counts = ", ".join(f"{count:,} {end}" for end, count in ends.items())
-    return f"  {'all':28} {counts}"
-
   def table(self) -> str:
-    """Returns a line for each room."""
-    ends = [*(end.value for end in End), _ESCAPED]
-    lines = []
-    for room in dict.fromkeys(sorted(room for room, _ in self.counts)):
-      counts = ", ".join(
-        f"{self.counts[room, end]:,} {end}"
-        for end in ends
-        if (room, end) in self.counts
-      )
-      lines.append(f"  {room:28} {counts}")
-    return "\n".join(lines)
+    """Returns a line for each room, and one for all together."""
+    rooms = sorted({room for room, _ in self.counts})
+    return "\n".join(
+      f"  {name:28} {self._numbers(of)}"
+      for name, of in (*((room, [room]) for room in rooms), ("all", rooms))
+    )
+
+  def _numbers(self, rooms: Sequence[str]) -> str:
+    numbers = {
+      end: sum(self.counts[room, end] for room in rooms) for end in End
+    }
+    return ", ".join(f"{n:,} {end.value}" for end, n in numbers.items() if n)
 
 
 def fuzz(
@@ -104,7 +89,7 @@ def fuzz(
     seconds: How long it takes, beyond the last case.
     most: How many cases there are at most; `None` sets no limit.
   """
-  counts: collections.Counter[tuple[str, str]] = collections.Counter()
+  counts: collections.Counter[tuple[str, End]] = collections.Counter()
   escaped: dict[str, str] = {}
   with tempfile.TemporaryDirectory() as folder:
     cases = KINDS[kind](random.Random(seed), pathlib.Path(folder))
@@ -113,20 +98,34 @@ def fuzz(
       if time.monotonic() > end_time:
         break
       try:
-        end = case.run().value
+        end = case.run()
       # A case must not end the others, whatever it raises.
       except Exception as error:
-        end = _ESCAPED
-        *_, last = traceback.extract_tb(error.__traceback__)
-        place = f"{pathlib.Path(last.filename).name}:{last.lineno}"
-        # A difference knows its way; others are told apart by their place.
-        way = getattr(
-          error, "way", f"{case.room}: {type(error).__name__} in {place}"
-        )
+        end = End.ESCAPED
+        way = _way(case, error)
         escaped.setdefault(way, f"{short(str(error))} [{case.name}]")
       counts[case.room, end] += 1
     del cases  # Leaves the folder, if it went there.
-  return Found(dict(counts), escaped)
+  return Found(counts, escaped)
+
+
+def _way(case: Case, error: Exception) -> str:
+  """Returns what escaped: a difference knows it; of others, the place tells."""
+  *_, last = traceback.extract_tb(error.__traceback__)
+  place = f"{pathlib.Path(last.filename).name}:{last.lineno}"
+  way = f"{case.room}: {type(error).__name__} in {place}"
+  return str(getattr(error, "way", way))
+
+
+def _repeat(seed: int) -> None:
+  """Prints how each call of a computation ends."""
+  computations = importlib.import_module("benchmarks.fuzzing.computations")
+  for case in computations.of_seed(seed):
+    try:
+      print(f"{case.name}: {case.run().value}")
+    # The line names each error that escapes.
+    except Exception as error:
+      print(f"{_way(case, error)}: {error} [{case.name}]")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -143,7 +142,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     default=",".join(KINDS),
     help="kinds, with commas between them",
   )
+  parser.add_argument(
+    "--repeat", type=int, metavar="SEED", help="a computation of that seed"
+  )
   arguments = parser.parse_args(argv)
+  if arguments.repeat is not None:
+    _repeat(arguments.repeat)
+    return 0
   kinds = arguments.kind.split(",")
   if unknown := [kind for kind in kinds if kind not in KINDS]:
     parser.error(f"--kind={unknown[0]}: unknown; valid: {', '.join(KINDS)}")
@@ -151,14 +156,12 @@ def main(argv: Sequence[str] | None = None) -> int:
   for kind in kinds:
     found = fuzz(kind, seed=arguments.seed, seconds=arguments.seconds)
     num_escaped = sum(
-      count for (_, end), count in found.counts.items() if end == _ESCAPED
+      found.counts[key] for key in found.counts if End.ESCAPED in key
     )
-    print(f"{kind}: {found.num_cases:,} cases, {num_escaped:,} escaped")
+    print(f"{kind}: {found.counts.total():,} cases, {num_escaped:,} escaped")
     print(found.table())
-    if kind == "computations":
-      print(found.total())
     for way, example in found.escaped.items():
-      print(f"  {_ESCAPED} {way}: {example}")
+      print(f"  {End.ESCAPED.value} {way}: {example}")
       status = 1
     sys.stdout.flush()
   return status

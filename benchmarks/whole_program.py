@@ -1,18 +1,29 @@
-"""Whole programs, from the command to their end, against plain TensorFlow's.
+"""Whole programs, from the command to their end or to their first round.
 
-`python -m binaries.train` on MNIST over label shards, with an MLP of
-784-200-200-10 and ten clients a round, beside `benchmarks.plain_program`, which
-does the same training and evaluation and writes nothing. It trains FedAvg in
-every row: what a method costs beyond that shows, too. With --before, another
-checkout of this project takes its turn. Beside whole programs, the tables have
-their median rounds, without the first. Out of 1,000 clients, nearly every one
-that a round draws is new to the worker.
+python -m benchmarks.whole_program [--data_dir=DIR] [--before=CHECKOUT]
+python -m benchmarks.whole_program --show=start
+python -m benchmarks.whole_program --show=sweep [--runs=12]
 
-  python -m benchmarks.whole_program [--data_dir=DIR] [--before=CHECKOUT]
+mnist  `python -m binaries.train` over label shards, with an MLP of
+       784-200-200-10 and ten clients a round, beside
+       `benchmarks.plain_program`, which does the same training and evaluation
+       and writes nothing. It trains FedAvg in every row: what a method costs
+       beyond that shows, too. With --before, another checkout of this project
+       takes its turn. Beside whole programs, the tables have their median
+       rounds, without the first. Out of 1,000 clients, nearly every one that
+       a round draws is new to the worker.
+start  Until the first line of timing.csv of a run on the digits, in a new
+       folder: without the cache of compiled computations, with an empty one,
+       and with one that a run has filled. What imports take of it is measured
+       by the imports alone.
+sweep  Runs of 20 rounds as one sweep with two jobs, and as programs one after
+       another, each from an empty cache and again.
 """
 
+import contextlib
 import csv
 import json
+import os
 import pathlib
 import statistics
 import subprocess
@@ -27,6 +38,7 @@ from absl import flags
 
 from benchmarks import measure
 
+_SHOW = flags.DEFINE_enum("show", "mnist", ["mnist", "start", "sweep"], "")
 _DATA_DIR = flags.DEFINE_string(
   "data_dir", None, "Folder of MNIST's files; made data of its size without."
 )
@@ -34,14 +46,55 @@ _BEFORE = flags.DEFINE_string(
   "before", None, "The checkout of another version, which has its .venv."
 )
 _ROUNDS = flags.DEFINE_integer(
-  "rounds", 50, "Rounds of all rows but the first."
+  "rounds", 50, "Rounds of all rows of `mnist` but the first."
 )
 _METHODS = flags.DEFINE_list("methods", [], "Methods to time; none for all.")
+_RUNS = flags.DEFINE_integer("runs", 12, "Runs of a sweep.")
 _REPETITIONS = flags.DEFINE_integer("repetitions", 3, "Turns.")
 
 _ROOT = pathlib.Path(__file__).resolve().parent.parent
 _CLIENTS_PER_ROUND = 10
 _PLAIN, _BEFORE_NAME, _NOW = "plain TensorFlow", "before", "tff_fair"
+_POLL_SECONDS = 0.05
+
+
+def _run_timed(
+  arguments: Sequence[str],
+  checkout: pathlib.Path = _ROOT,
+  cache: str | None = None,
+) -> tuple[float, str]:
+  """Returns the seconds of a Python program, and its output.
+
+  Args:
+    arguments: Those of Python.
+    checkout: Where it runs, with the Python of its .venv if it is another one.
+    cache: The folder of caches, if it is not the user's.
+  """
+  is_here = checkout == _ROOT
+  python = sys.executable if is_here else checkout / ".venv" / "bin" / "python"
+  start = time.perf_counter()
+  program = subprocess.run(
+    [python, *arguments],
+    cwd=checkout,
+    env=_environment(cache),
+    capture_output=True,
+    text=True,
+    check=False,
+  )
+  seconds = time.perf_counter() - start
+  if program.returncode:
+    raise RuntimeError(
+      f"{' '.join(arguments)} ended with status {program.returncode}: "
+      f"{program.stderr.strip()[-2000:]}"
+    )
+  return seconds, program.stdout
+
+
+def _environment(cache: str | None) -> Mapping[str, str]:
+  return os.environ if cache is None else os.environ | {"XDG_CACHE_HOME": cache}
+
+
+# Runs on MNIST, beside plain TensorFlow.
 
 
 class Row(NamedTuple):
@@ -96,42 +149,19 @@ def _make_data(folder: pathlib.Path) -> None:
       path.write_bytes(head + sizes + array.tobytes())
 
 
-def _run_timed(
-  command: Sequence[str], checkout: pathlib.Path
-) -> tuple[float, str]:
-  """Returns the seconds of a program, and its output."""
-  start = time.perf_counter()
-  program = subprocess.run(
-    command, cwd=checkout, capture_output=True, text=True, check=False
-  )
-  seconds = time.perf_counter() - start
-  if program.returncode:
-    raise RuntimeError(
-      f"{' '.join(command)} ended with status {program.returncode}: "
-      f"{program.stderr.strip()[-2000:]}"
-    )
-  return seconds, program.stdout
-
-
 def _plain(row: Row, data_dir: pathlib.Path) -> Timed:
   numbers = (row.num_clients, _CLIENTS_PER_ROUND, row.rounds)
   seconds, output = _run_timed(
-    [
-      *(sys.executable, "-m", "benchmarks.plain_program"),
-      *(str(data_dir), *map(str, numbers)),
-    ],
-    _ROOT,
+    ["-m", "benchmarks.plain_program", str(data_dir), *map(str, numbers)]
   )
   return Timed(seconds, _median_round(json.loads(output)["round_seconds"]))
 
 
 def _ours(row: Row, data_dir: pathlib.Path, checkout: pathlib.Path) -> Timed:
-  python = checkout / ".venv" / "bin" / "python"
   with tempfile.TemporaryDirectory() as folder:
     output = pathlib.Path(folder) / "run"
     seconds, _ = _run_timed(
       [
-        str(python) if checkout != _ROOT else sys.executable,
         *("-m", "binaries.train", "--task=mnist", f"--data_dir={data_dir}"),
         f"--task_option=num_clients={row.num_clients}",
         "--task_option=model=mlp",
@@ -154,13 +184,15 @@ def _median_round(seconds: Sequence[float]) -> float:
 
 def _measure(row: Row, data_dir: pathlib.Path) -> dict[str, list[Timed]]:
   """Returns what each program took in each turn, by name."""
-  timed: dict[str, list[Timed]] = {}
+  checkouts = {_NOW: _ROOT}
+  if _BEFORE.value is not None:
+    before = pathlib.Path(_BEFORE.value).resolve()
+    checkouts = {_BEFORE_NAME: before, _NOW: _ROOT}
+  timed: dict[str, list[Timed]] = {name: [] for name in (_PLAIN, *checkouts)}
   for _ in range(_REPETITIONS.value):
-    timed.setdefault(_PLAIN, []).append(_plain(row, data_dir))
-    if _BEFORE.value is not None:
-      before = _ours(row, data_dir, pathlib.Path(_BEFORE.value).resolve())
-      timed.setdefault(_BEFORE_NAME, []).append(before)
-    timed.setdefault(_NOW, []).append(_ours(row, data_dir, _ROOT))
+    timed[_PLAIN].append(_plain(row, data_dir))
+    for name, checkout in checkouts.items():
+      timed[name].append(_ours(row, data_dir, checkout))
   return timed
 
 
@@ -176,7 +208,7 @@ def _print_tables(
         print(measure.ratio_table(seconds, baseline), flush=True)
 
 
-def main() -> None:
+def _show_mnist() -> None:
   """Prints the tables, row by row."""
   with tempfile.TemporaryDirectory() as made:
     data_dir = pathlib.Path(_DATA_DIR.value or made).expanduser().resolve()
@@ -185,6 +217,98 @@ def main() -> None:
     for name, row in _rows().items():
       if row.algorithm in (_METHODS.value or [row.algorithm]):
         _print_tables(name, row, _measure(row, data_dir))
+
+
+# Starts, and sweeps, on the digits.
+
+
+def _first_round_seconds(cache: str | None = None) -> float:
+  """Returns the seconds to the first round, with a folder of caches or none."""
+  with tempfile.TemporaryDirectory() as folder:
+    output = pathlib.Path(folder) / "run"
+    command = [
+      *(sys.executable, "-m", "binaries.train", f"--output_dir={output}"),
+      *("--task=digits", "--algorithm=fedavg"),
+      f"--compilation_cache={cache is not None}",
+    ]
+    start = time.perf_counter()
+    with subprocess.Popen(
+      command,
+      cwd=_ROOT,
+      env=_environment(cache),
+      stdout=subprocess.DEVNULL,
+      stderr=subprocess.DEVNULL,
+    ) as program:
+      try:
+        while not (output / "timing.csv").exists():
+          if program.poll() is not None:
+            raise RuntimeError(
+              f"The training program ended with status {program.returncode} "
+              f"before its first round; see what it says: {' '.join(command)}"
+            )
+          time.sleep(_POLL_SECONDS)
+        return time.perf_counter() - start
+      finally:
+        program.terminate()
+
+
+def _show_start() -> None:
+  """Prints the medians."""
+  seconds: dict[str, list[float]] = {}
+  for _ in range(_REPETITIONS.value):
+    with tempfile.TemporaryDirectory() as cache:
+      for name, taken in (
+        ("import tensorflow", _run_timed(["-c", "import tensorflow"])[0]),
+        ("import TFF", _run_timed(["-c", "import tensorflow_federated"])[0]),
+        ("first round, no cache", _first_round_seconds()),
+        ("first round, empty cache", _first_round_seconds(cache)),
+        ("first round, cached", _first_round_seconds(cache)),
+      ):
+        seconds.setdefault(name, []).append(taken)
+  print(measure.ratio_table(seconds, "import TFF"))
+
+
+def _show_sweep() -> None:
+  """Prints what runs take as one sweep, and as one program each."""
+  num_runs = _RUNS.value
+  same = ["--algorithm=fedavg", "--task=digits", "--total_rounds=20"]
+  with contextlib.ExitStack() as stack:
+
+    def new_folder() -> str:
+      return stack.enter_context(tempfile.TemporaryDirectory())
+
+    of_programs, of_sweep = new_folder(), new_folder()
+    for state in ("empty cache", "cached"):
+      folder = new_folder()
+      programs = sum(
+        _run_timed(
+          [
+            *("-m", "binaries.train", f"--output_dir={folder}/{seed}", *same),
+            *("--baseline=none", f"--seed={seed}"),
+          ],
+          cache=of_programs,
+        )[0]
+        for seed in range(num_runs)
+      )
+      sweep, _ = _run_timed(
+        [
+          *("-m", "binaries.sweep", f"--output_dir={folder}/sweep"),
+          *("--jobs=2", "--algorithms=fedavg", "--flag=task=digits"),
+          "--flag=total_rounds=20",
+          f"--grid=seed={','.join(map(str, range(num_runs)))}",
+        ],
+        cache=of_sweep,
+      )
+      print(
+        f"{num_runs} runs, {state}: programs {programs:.1f} s, one sweep with "
+        f"two jobs {sweep:.1f} s, {sweep / programs:.2f} x"
+      )
+
+
+def main() -> None:
+  """Prints what was asked for."""
+  shown = {"mnist": _show_mnist, "start": _show_start, "sweep": _show_sweep}
+  shown[_SHOW.value]()
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 import tff_fair
-from benchmarks.fuzzing.case import Case, End, EscapeError
+from benchmarks.fuzzing import Case, End, EscapeError
 from tff_fair import aggregators, algorithms, declared
 
 # Of a process, which takes much longer to build than to run.

@@ -19,8 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 import tasks
-from benchmarks.fuzzing import damage
-from benchmarks.fuzzing.case import Case, End, one_line
+from benchmarks.fuzzing import Case, End, damage, one_line
 from tasks import cuts
 from tasks.conversions import client_data_file, conversion
 from tasks.conversions.request import ConversionRequest, Format

@@ -11,8 +11,14 @@ from typing import Any, NamedTuple, NoReturn
 from unittest import mock
 
 import demonstrations
-from benchmarks.fuzzing import damage
-from benchmarks.fuzzing.case import Case, End, EscapeError, one_line, short
+from benchmarks.fuzzing import (
+  Case,
+  End,
+  EscapeError,
+  damage,
+  one_line,
+  short,
+)
 from binaries import (
   audit,
   command_line,

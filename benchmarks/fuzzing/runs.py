@@ -7,8 +7,7 @@ import shutil
 from collections.abc import Iterator
 
 import tasks
-from benchmarks.fuzzing import damage
-from benchmarks.fuzzing.case import Case, End, one_line
+from benchmarks.fuzzing import Case, End, damage, one_line
 from tff_fair import experiments
 from tff_fair.experiments.comparing.side_by_side import compare
 from tff_fair.experiments.reporting.page import report

@@ -5,7 +5,7 @@ import pytest
 import scipy.stats
 from sklearn import metrics as sklearn_metrics
 
-from benchmarks import equal_gains
+from benchmarks import false_certainty
 from tests.metrics import class_scores_test
 from tff_fair.metrics import class_scores, gains
 
@@ -103,7 +103,7 @@ def test_a_client_without_a_score_has_no_gain():
 @pytest.mark.parametrize("name", ["accuracy", "auc"])
 def test_equally_good_models_are_seldom_told_apart(name):
   """A short run of the benchmark, which has 1,000 federations."""
-  told, covered = equal_gains.rates(
+  told, covered = false_certainty.gain_rates(
     name, 60, num_clients=5, sizes=(20, 30), draws=200
   )
   # 3 of 60 are expected at most; 9 have a probability of 0.3 %.

@@ -234,7 +234,7 @@ def launch(
   if max_concurrent_computation_calls is None:
     # More clients at a time gain nothing: the worker prepares a computation
     # anew for each client that runs beside others, which takes time and memory
-    # (`python -m benchmarks.new_cohorts`).
+    # (`python -m benchmarks.cohorts --show=new_sizes`).
     max_concurrent_computation_calls = _NUM_CORES
   merged = {**_WORKER_ENVIRONMENT, **os.environ, **environment}
   process = _spawn(

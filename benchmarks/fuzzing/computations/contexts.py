@@ -5,17 +5,17 @@ from __future__ import annotations
 import concurrent.futures
 import contextlib
 import functools
-import pathlib
+import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 from unittest import mock
 
 import numpy as np
 import tensorflow_federated as tff
 
 import tff_fair
-from benchmarks.fuzzing import case
+from benchmarks.fuzzing import short
 from tff_fair.runtime import chosen_context
 from tff_fair.runtime.one_graph import whole_graph
 from tff_fair.runtime.parts import cohort_cuts
@@ -158,7 +158,7 @@ class Both:
     options: Options,
     *,
     clients_per_part: int | None = None,
-    effects: pathlib.Path | None = None,
+    effects: BinaryIO | None = None,
   ) -> tuple[Outcome, Outcome]:
     """Returns how a call ends in the exact context, and in the other one.
 
@@ -189,15 +189,15 @@ def _outcome(
   side: _Side,
   call: Callable[[], Any],
   clients_per_part: int | None,
-  effects: pathlib.Path | None,
+  effects: BinaryIO | None,
 ) -> Outcome:
   before = _size(effects)
   value, error, is_lost = side.call(call, clients_per_part)
   return Outcome(value, error, _size(effects) - before, is_lost)
 
 
-def _size(path: pathlib.Path | None) -> int:
-  return path.stat().st_size if path is not None and path.exists() else 0
+def _size(file: BinaryIO | None) -> int:
+  return 0 if file is None else os.fstat(file.fileno()).st_size
 
 
 # How the results of two contexts differ.
@@ -231,7 +231,7 @@ def differences(exact: Any, other: Any, *, rounds: bool) -> Iterator[str]:
   elif isinstance(exact, float):
     yield from _of_arrays(np.asarray(exact), np.asarray(other), rounds)
   elif exact != other:
-    yield f"{case.short(other)}, not {case.short(exact)}"
+    yield f"{short(other)}, not {short(exact)}"
 
 
 def _of_structures(exact: Any, other: Any, rounds: bool) -> Iterator[str]:
@@ -266,12 +266,12 @@ def _of_arrays(
   if exact.dtype != other.dtype or exact.shape != other.shape:
     yield (
       f"{other.dtype}{other.shape}, not {exact.dtype}{exact.shape}: "
-      f"{case.short(other)}, not {case.short(exact)}"
+      f"{short(other)}, not {short(exact)}"
     )
   elif not _are_equal(exact, other) and not (
     rounds and _are_close(exact, other)
   ):
-    yield f"{case.short(other)}, not {case.short(exact)}"
+    yield f"{short(other)}, not {short(exact)}"
 
 
 def _are_equal(exact: np.ndarray, other: np.ndarray) -> bool:

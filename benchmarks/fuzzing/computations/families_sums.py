@@ -1,12 +1,11 @@
 """Families of computations about sums: what is summed, how, and from where."""
 
 # Functions of one kind take the same arguments.
-# ruff: noqa: ARG005
+# ruff: noqa: ARG005, PLW0108
 
 from __future__ import annotations
 
 import collections
-import pathlib
 import random
 from typing import Any
 
@@ -15,7 +14,11 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from benchmarks.fuzzing.computations import contexts, values
-from benchmarks.fuzzing.computations.subject import Subject, at_both, traced
+from benchmarks.fuzzing.computations.subject import (
+  Subject,
+  at_both,
+  traced,
+)
 
 _SECURE = contexts.Options(simulate_secure_sums=True)
 
@@ -24,43 +27,28 @@ def _numbers(rng: random.Random, type_spec: tff.Type, num: int) -> list[Any]:
   return [values.value(rng, type_spec) for _ in range(num)]
 
 
-def aggregates(rng: random.Random, folder: pathlib.Path) -> Subject:
+def aggregates(rng: random.Random) -> Subject:
   """Zeros that are not neutral, and merges that do not fit."""
-  del folder
   dtype = rng.choice([np.int32, np.float32])
   zero = dtype(rng.choice([0, 0, 1, 100, -7]))
   accumulating = rng.choice([tf.add, tf.maximum, lambda a, x: a * 2 + x])
   merging = rng.choice([tf.add, tf.add, tf.maximum, tf.subtract])
   factor = rng.choice([1, 2])
   has_server_zero = rng.random() < 0.3
-
-  @tff.tensorflow.computation(dtype, dtype)
-  def accumulate(total: Any, value: Any) -> Any:
-    return accumulating(total, value)
-
-  @tff.tensorflow.computation(dtype, dtype)
-  def merge(one: Any, other: Any) -> Any:
-    return merging(one, other)
-
-  @tff.tensorflow.computation(dtype)
-  def report(total: Any) -> Any:
-    return total * factor
-
-  @tff.tensorflow.computation
-  def make_zero() -> Any:
-    return tf.constant(zero)
+  operations = (
+    tff.tensorflow.computation(lambda a, x: accumulating(a, x), [dtype, dtype]),
+    tff.tensorflow.computation(lambda a, b: merging(a, b), [dtype, dtype]),
+    tff.tensorflow.computation(lambda a: a * factor, dtype),
+  )
+  make_zero = tff.tensorflow.computation(lambda: tf.constant(zero))
 
   def body(value: Any, at_server: Any) -> Any:
     first = make_zero() if has_server_zero else zero
-    return (
-      tff.federated_aggregate(value, first, accumulate, merge, report),
-      at_server,
-    )
+    return tff.federated_aggregate(value, first, *operations), at_server
 
-  types = at_both(dtype)
   return Subject(
     room="aggregates",
-    comp=traced(body, *types),
+    comp=traced(body, *at_both(dtype)),
     arguments=lambda rng, n: [
       _numbers(rng, tff.TensorType(dtype), n),
       dtype(rng.randint(0, 5)),
@@ -68,28 +56,24 @@ def aggregates(rng: random.Random, folder: pathlib.Path) -> Subject:
   )
 
 
-def collecting(rng: random.Random, folder: pathlib.Path) -> Subject:
+def collecting(rng: random.Random) -> Subject:
   """Aggregates whose accumulator grows, in the order of the clients."""
-  del folder
   dtype = rng.choice([np.int32, np.float32, np.float64, np.str_])
   row = tff.TensorType(dtype, [None])
   is_text = dtype is np.str_
   zero = tff.tensorflow.computation(
     lambda: tf.zeros([0], tf.string if is_text else dtype)
   )
-  join = tff.tensorflow.computation(
-    lambda a, b: tf.concat([a, b], 0), [row, row]
+  operations = (
+    tff.tensorflow.computation(
+      lambda a, x: tf.concat([a, [x]], 0), [row, tff.TensorType(dtype)]
+    ),
+    tff.tensorflow.computation(lambda a, b: tf.concat([a, b], 0), [row, row]),
+    tff.tensorflow.computation(lambda a: a, row),
   )
-  append = tff.tensorflow.computation(
-    lambda a, x: tf.concat([a, [x]], 0), [row, tff.TensorType(dtype)]
-  )
-  end = tff.tensorflow.computation(lambda a: a, row)
 
   def body(value: Any, at_server: Any) -> Any:
-    return (
-      tff.federated_aggregate(value, zero(), append, join, end),
-      at_server,
-    )
+    return tff.federated_aggregate(value, zero(), *operations), at_server
 
   types = (
     tff.FederatedType(dtype, tff.CLIENTS),
@@ -105,37 +89,32 @@ def collecting(rng: random.Random, folder: pathlib.Path) -> Subject:
   )
 
 
-def secure(rng: random.Random, folder: pathlib.Path) -> Subject:
+def secure(rng: random.Random) -> Subject:
   """Secure sums, in the clear."""
-  del folder
   dtype = rng.choice([np.int32, np.int64])
   kind = rng.choice(["sum", "bitwidth", "modular", "factory", "select"])
-  options = _SECURE if rng.random() < 0.8 else contexts.Options()
+  options = _SECURE if rng.random() < 0.8 else contexts.PLAIN
   limit = rng.choice([4, 9, 20])
+  factories = {
+    "modular": lambda: tff.aggregators.SecureModularSumFactory(limit),
+    "factory": lambda: tff.aggregators.SecureSumFactory(limit, 0),
+  }
 
   def body(value: Any, at_server: Any) -> Any:
     if kind == "sum":
       total = tff.federated_secure_sum(value, dtype(limit))
     elif kind == "bitwidth":
       total = tff.federated_secure_sum_bitwidth(value, dtype(5))
-    elif kind == "modular":
-      total = tff.aggregators.SecureModularSumFactory(limit).create(
-        value.type_signature.member
-      )
-      total = total.next(total.initialize(), value).result
-    elif kind == "factory":
-      process = tff.aggregators.SecureSumFactory(limit, 0).create(
-        value.type_signature.member
-      )
+    elif kind in factories:
+      process = factories[kind]().create(value.type_signature.member)
       total = process.next(process.initialize(), value)
     else:
       total = tff.federated_sum(value)
     return total, tff.federated_sum(value), at_server
 
-  types = at_both(dtype)
   return Subject(
     room="secure",
-    comp=traced(body, *types),
+    comp=traced(body, *at_both(dtype)),
     options=options,
     arguments=lambda rng, n: [
       [np.asarray(rng.randint(0, 10), dtype) for _ in range(n)],
@@ -144,16 +123,15 @@ def secure(rng: random.Random, folder: pathlib.Path) -> Subject:
   )
 
 
-def selected(rng: random.Random, folder: pathlib.Path) -> Subject:
+def selected(rng: random.Random) -> Subject:
   """Slices that clients select from a value of the server."""
-  del folder
   num_keys = rng.choice([1, 3])
   is_secure = rng.random() < 0.3
   returns_clients = rng.random() < 0.2
-
-  @tff.tensorflow.computation(tff.TensorType(np.float32, [8]), np.int32)
-  def select(value: Any, key: Any) -> Any:
-    return tf.gather(value, key)
+  table_type = tff.TensorType(np.float32, [8])
+  select = tff.tensorflow.computation(
+    lambda value, key: tf.gather(value, key), [table_type, np.int32]
+  )
 
   @tff.tensorflow.computation(tff.SequenceType(np.float32))
   def total(data: Any) -> Any:
@@ -176,13 +154,13 @@ def selected(rng: random.Random, folder: pathlib.Path) -> Subject:
 
   types = (
     tff.FederatedType(tff.TensorType(np.int32, [num_keys]), tff.CLIENTS),
-    tff.FederatedType(tff.TensorType(np.float32, [8]), tff.SERVER),
+    tff.FederatedType(table_type, tff.SERVER),
     tff.FederatedType(np.int32, tff.SERVER),
   )
   return Subject(
     room=f"{'secure ' if is_secure else ''}select",
     comp=traced(body, *types),
-    options=_SECURE if is_secure else contexts.Options(),
+    options=_SECURE if is_secure else contexts.PLAIN,
     arguments=lambda rng, n: [
       [
         np.array([rng.randint(0, 8 if i == 0 else 7)] * num_keys, np.int32) % 8
@@ -194,9 +172,8 @@ def selected(rng: random.Random, folder: pathlib.Path) -> Subject:
   )
 
 
-def dependent(rng: random.Random, folder: pathlib.Path) -> Subject:
+def dependent(rng: random.Random) -> Subject:
   """Sums of what depends on other sums, with several of them in one."""
-  del folder
   depth = rng.choice([1, 2, 3])
   dtype = rng.choice([np.float32, np.int32, np.float64])
   add = tff.tensorflow.computation(lambda x, s: x * 2 - s, [dtype, dtype])
@@ -216,10 +193,9 @@ def dependent(rng: random.Random, folder: pathlib.Path) -> Subject:
       state=total, all=results, sent=tff.federated_sum(value), before=state
     )
 
-  types = at_both(dtype)
   return Subject(
     room="dependent sums",
-    comp=traced(body, *types),
+    comp=traced(body, *at_both(dtype)),
     arguments=lambda rng, n: [
       _numbers(rng, tff.TensorType(dtype), n),
       dtype(rng.randint(-2, 2)),
@@ -227,22 +203,16 @@ def dependent(rng: random.Random, folder: pathlib.Path) -> Subject:
   )
 
 
-def uneven(rng: random.Random, folder: pathlib.Path) -> Subject:
+def uneven(rng: random.Random) -> Subject:
   """Two arguments of clients, which are sometimes of unequal numbers."""
-  del folder
   nested = rng.random() < 0.3
   with_server = rng.random() < 0.5
-  at_clients = tff.FederatedType(np.float32, tff.CLIENTS)
+  at_clients, at_server = at_both(np.float32)
 
   def body(*args: Any) -> Any:
     one, other, *rest = [*args[0]] if nested else args
-    return (
-      tff.federated_sum(one),
-      tff.federated_mean(one, other),
-      *rest,
-    )
+    return tff.federated_sum(one), tff.federated_mean(one, other), *rest
 
-  at_server = tff.FederatedType(np.float32, tff.SERVER)
   types = [at_clients, at_clients, *([at_server] if with_server else [])]
 
   def arguments(rng: random.Random, num: int) -> list[Any]:
@@ -257,9 +227,8 @@ def uneven(rng: random.Random, folder: pathlib.Path) -> Subject:
   return Subject(room="uneven", comp=comp, arguments=arguments)
 
 
-def all_equal(rng: random.Random, folder: pathlib.Path) -> Subject:
+def all_equal(rng: random.Random) -> Subject:
   """Values of clients that are equal, from arguments and from the server."""
-  del folder
   kind = rng.choice(["argument", "value", "eval", "broadcast", "rows"])
   number = np.float32(1.5)
   give = tff.tensorflow.computation(lambda: tf.constant(number))
@@ -278,25 +247,24 @@ def all_equal(rng: random.Random, folder: pathlib.Path) -> Subject:
       results += [equal, tff.federated_broadcast(at_server), value]
     return tuple(results)
 
-  types = (
-    tff.FederatedType(np.float32, tff.CLIENTS),
-    tff.FederatedType(np.float32, tff.SERVER),
-    tff.FederatedType(np.float32, tff.CLIENTS, all_equal=rng.random() < 0.5),
+  equal_type = tff.FederatedType(
+    np.float32, tff.CLIENTS, all_equal=rng.random() < 0.5
   )
 
   def arguments(rng: random.Random, num: int) -> list[Any]:
     row = tff.TensorType(np.float32)
-    last = np.float32(3) if types[2].all_equal else _numbers(rng, row, num)
+    last = np.float32(3) if equal_type.all_equal else _numbers(rng, row, num)
     return [_numbers(rng, row, num), np.float32(2), last]
 
   return Subject(
-    room="all equal", comp=traced(body, *types), arguments=arguments
+    room="all equal",
+    comp=traced(body, *at_both(np.float32), equal_type),
+    arguments=arguments,
   )
 
 
-def without_clients(rng: random.Random, folder: pathlib.Path) -> Subject:
+def without_clients(rng: random.Random) -> Subject:
   """Computations that take no value of clients, or nothing at all."""
-  del folder
   num = rng.choice([0, 1, 3, 40])
   give = tff.tensorflow.computation(lambda: tf.constant(2.0))
   kind = rng.choice(["server", "nothing", "unplaced", "tensorflow"])
@@ -330,9 +298,8 @@ def without_clients(rng: random.Random, folder: pathlib.Path) -> Subject:
   )
 
 
-def across(rng: random.Random, folder: pathlib.Path) -> Subject:
+def across(rng: random.Random) -> Subject:
   """Arithmetic over the borders of computations, which graphs must not fold."""
-  del folder
   c, d = (rng.choice([0.0, 1.0, 3.0, 0.1, 7.0, 1e-30, 1e30]) for _ in range(2))
   first, second = (
     tff.tensorflow.computation(rng.choice(options), [np.float32, np.float32])
@@ -374,10 +341,6 @@ def across(rng: random.Random, folder: pathlib.Path) -> Subject:
     ended = tff.federated_map(first, (total, at_server))
     return total, tff.federated_map(second, (ended, state)), ended
 
-  types = (
-    tff.FederatedType(np.float32, tff.CLIENTS),
-    tff.FederatedType(np.float32, tff.SERVER),
-  )
   special = [np.nan, np.inf, -np.inf, 1.0, 0.1, 3.0, -0.0, 1e-40, 5.0]
 
   def number(rng: random.Random) -> Any:
@@ -385,7 +348,7 @@ def across(rng: random.Random, folder: pathlib.Path) -> Subject:
 
   return Subject(
     room="across",
-    comp=traced(body, *types),
+    comp=traced(body, *at_both(np.float32)),
     arguments=lambda rng, n: [[number(rng) for _ in range(n)], number(rng)],
   )
 

@@ -7,15 +7,13 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import pathlib
 import random
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, BinaryIO
 
 import tensorflow_federated as tff
 
-from benchmarks.fuzzing import case
-from benchmarks.fuzzing.case import Case, End
+from benchmarks.fuzzing import Case, End, EscapeError, short
 from benchmarks.fuzzing.computations import contexts
 
 # How many clients there are, and of how many a part is; most are cheap.
@@ -27,7 +25,7 @@ _SIZES: Sequence[tuple[int, int | None]] = (
 _WEIGHTS = (3, 5, 5, 4, 4, *(5, 5, 5, 5, 5, 5, 2), 1, 1, 1.5, 1)
 
 
-class DifferenceError(case.EscapeError):
+class DifferenceError(EscapeError):
   """A call ends otherwise than in the exact context.
 
   Attributes:
@@ -61,7 +59,7 @@ class Subject:
   options: contexts.Options = contexts.PLAIN
   has_clients: bool = True
   holds: Callable[[Sequence[Any], Any], bool] | None = None
-  effects: pathlib.Path | None = None
+  effects: BinaryIO | None = None
 
 
 def cases(
@@ -122,7 +120,7 @@ def _compare(
 ) -> None:
   """Raises a `DifferenceError` if outcomes differ."""
   room = f"{subject.room}{', cut' if is_cut else ''}"
-  about = f" {_of(subject.comp)}({case.short(args)})"
+  about = f" {_of(subject.comp)}({short(args)})"
   if other.is_lost and not exact.is_lost:
     raise DifferenceError(f"{room}: worker lost", _error(other) + about)
   if exact.is_lost:
@@ -141,7 +139,7 @@ def _compare(
   if subject.holds is not None:
     right = [subject.holds(args, x.value) for x in (exact, other)]
     if right == [True, False]:
-      raise DifferenceError(f"{room}: wrong", case.short(other.value) + about)
+      raise DifferenceError(f"{room}: wrong", short(other.value) + about)
     return
   found = next(
     contexts.differences(exact.value, other.value, rounds=is_cut), None
@@ -156,7 +154,7 @@ def _of(comp: Any) -> str:
 
 
 def _error(outcome: contexts.Outcome) -> str:
-  return case.short(str(outcome.error))
+  return short(str(outcome.error))
 
 
 def traced(body: Callable[..., Any], *types: Any) -> tff.Computation:

@@ -1,0 +1,189 @@
+"""Draws pictures of the documents, as SVG.
+
+python -m benchmarks.pictures worst_clients FOLDER PICTURE METHOD ...
+python -m benchmarks.pictures stationarity FOLDER PICTURE
+
+worst_clients  README's picture: the accuracy of the worst clients against
+               rounds, of the finished runs in FOLDER, such as a sweep leaves.
+               A line is a method's mean over its seeds, the band one standard
+               deviation. The picture stands alone, in light and dark.
+stationarity   The picture of docs/certificates.md: three runs and their
+               certificates. Runs that FOLDER does not have are trained first:
+               all clients of a small task in every round, without
+               minibatches, so that no draw hides the geometry.
+"""
+
+import pathlib
+import sys
+from collections.abc import Sequence
+
+import matplotlib as mpl
+import numpy as np
+import pandas as pd
+from matplotlib import figure
+
+from tff_fair import experiments
+from tff_fair import methods as registry
+from tff_fair.experiments import RunSpec, certificates
+from tff_fair.experiments.reporting import frame, scale
+from tff_fair.experiments.reporting.markup import Markup, element
+from tff_fair.experiments.runs import finding
+
+_COLUMN = "accuracy/worst_10"
+_MOST = 40  # Percent at the top.
+_LINE = 15  # The least height between two names.
+
+_STYLE = """\
+svg { --page: #ffffff; --ink: #1b2127; --quiet: #59636e; --grid: #e9edf1;
+  --c0: #59636e; --c1: #0072b2; --c2: #009e73; --c3: #d55e00; --c4: #cc79a7;
+  font-family: system-ui, "DejaVu Sans", sans-serif; }
+@media (prefers-color-scheme: dark) { svg { --page: #13171b; --ink: #e7ebef;
+  --quiet: #9ea9b4; --grid: #252c33; --c0: #9ea9b4; --c1: #3d9fdb;
+  --c2: #1bb58b; --c3: #e8751a; --c4: #d98fb8; } }
+.ground { fill: var(--page); }
+text { fill: var(--quiet); font-size: 11.5px; }
+.heading { fill: var(--ink); font-size: 13px; font-weight: 600; }
+.grid, .axis { stroke: var(--grid); }
+.line { fill: none; stroke: var(--c); stroke-width: 1.8; }
+.band { fill: var(--c); opacity: 0.16; }
+.name { fill: var(--c); font-weight: 600; }"""
+
+
+def curve(
+  folder: pathlib.Path, method: str
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+  """Returns rounds, means and deviations over seeds, in percent."""
+  runs = [r for r in finding.find([folder]) if r.algorithm == method]
+  seeds = [run.seed for run in runs]
+  if not seeds or len(set(seeds)) < len(seeds):
+    sys.exit(f"{folder}: expected runs of {method}, one a seed; found {seeds}.")
+  found = pd.concat(
+    [run.evaluations.set_index("round")[_COLUMN] for run in runs], axis=1
+  )
+  percent = 100 * found.to_numpy()
+  spread = percent.std(axis=1, ddof=1) if len(runs) > 1 else 0 * percent[:, 0]
+  return found.index.to_numpy(), percent.mean(axis=1), spread
+
+
+def worst_clients(folder: pathlib.Path, methods: Sequence[str]) -> str:
+  """Returns the picture of the worst clients."""
+  curves = [curve(folder, method) for method in methods]
+  last = max(rounds[-1] for rounds, _, _ in curves)
+  chart = frame.Frame(
+    scale.linear(0, last, num_ticks=5, is_tight=True, is_whole=True),
+    scale.linear(0, _MOST, num_ticks=4),
+    "round",
+    width=496,
+    height=306,
+    right=100,
+    top=44,
+    bottom=44,
+  )
+  right = chart.width - chart.right
+  heights = _apart([chart.y_pixels([means[-1]])[0] for _, means, _ in curves])
+  lines, ends = [], []
+  for number, (method, (rounds, means, spread), height) in enumerate(
+    zip(methods, curves, heights, strict=True)
+  ):
+    x, low, line, high = (
+      chart.x_pixels(rounds),
+      *(chart.y_pixels(means + k * spread) for k in (-1, 0, 1)),
+    )
+    title = registry.title(method)
+    ends.append(f"{title} {means[-1]:.1f} %")
+    lines.append(
+      element(
+        "g",
+        element("path", d=frame.band_path(x, low, high), class_="band"),
+        element("path", d=frame.line_path(x, line), class_="line"),
+        frame.text(title, right + 7, height + 4, "start", "name"),
+        style=f"--c: var(--c{number})",
+      )
+    )
+  drawing = chart.drawing(
+    "worst-clients",
+    "Accuracy of the worst 10 % of the clients against rounds",
+    f"At the end: {', '.join(ends)}.",
+    element("style", Markup(_STYLE)),
+    element("rect", width="100%", height="100%", class_="ground"),
+    frame.text(
+      "Test accuracy of the worst 10 % of the clients (%)",
+      14,
+      22,
+      "start",
+      "heading",
+    ),
+    chart.axes(),
+    lines,
+  )
+  return f"{drawing}\n".replace(
+    "<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', 1
+  )
+
+
+def _apart(heights: Sequence[float]) -> list[float]:
+  """Returns heights of names that do not cover each other."""
+  found = [0.0] * len(heights)
+  before = float("inf")
+  for place in sorted(range(len(heights)), key=lambda k: -heights[k]):
+    before = found[place] = min(heights[place], before - _LINE)
+  return found
+
+
+_DONE = RunSpec(
+  task="digits",
+  task_options={"num_clients": 10, "model": "logistic_regression"},
+  algorithm="fedmgda",
+  sampling="all",
+  batch_size=512,
+  client_learning_rate=1.0,
+  total_rounds=120,
+)
+_RUNS = {
+  "goes on": (_DONE.replace(client_learning_rate=0.1), "#0072B2"),
+  "done": (_DONE, "#009E73"),
+  "stopped too early": (
+    _DONE.replace(client_learning_rate_decay=0.9),
+    "#D55E00",
+  ),
+}
+
+
+def stationarity(folder: pathlib.Path, picture: pathlib.Path) -> None:
+  """Trains what is missing, and draws accuracy and stationarity of runs."""
+  drawing = figure.Figure(figsize=(9, 3.4), layout="constrained")
+  left, right = drawing.subplots(1, 2)
+  for title, (spec, color) in _RUNS.items():
+    run = experiments.run(spec, folder / title.replace(" ", "_"))
+    found = certificates.measured_stationarity(run.rounds)
+    left.plot(
+      run.evaluations["round"],
+      100 * run.evaluations["accuracy/mean"],
+      color=color,
+      label=title,
+    )
+    right.plot(list(found), list(found.values()), color=color, label=title)
+  left.set(title="Mean test accuracy (%)", ylim=(0, 100))
+  right.set(title="Pareto stationarity", yscale="log", ylim=(0.01, 1))
+  for axis in (left, right):
+    axis.set_xlabel("round")
+    axis.grid(alpha=0.3)
+    axis.spines[["top", "right"]].set_visible(False)
+  right.legend(frameon=False)
+  with mpl.rc_context({"svg.hashsalt": "tff-fair"}):
+    drawing.savefig(picture, format="svg", metadata={"Date": None})
+
+
+def main(which: str, folder: str, picture: str, *methods: str) -> None:
+  """Draws a picture."""
+  if which == "stationarity":
+    stationarity(pathlib.Path(folder), pathlib.Path(picture))
+  elif which == "worst_clients":
+    drawn = worst_clients(pathlib.Path(folder), methods)
+    pathlib.Path(picture).write_text(drawn)
+  else:
+    sys.exit(f"{which}: unknown; expected worst_clients or stationarity.")
+
+
+if __name__ == "__main__":
+  main(*sys.argv[1:])
