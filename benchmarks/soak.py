@@ -22,6 +22,7 @@ import argparse
 import collections
 import concurrent.futures
 import contextlib
+import functools
 import math
 import os
 import pathlib
@@ -35,8 +36,11 @@ import tempfile
 import threading
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
+
+import psutil
 
 _ROOT = pathlib.Path(__file__).resolve().parent.parent
 _SECONDS_TO_END = 10.0
@@ -116,17 +120,12 @@ class Program:
 
   def pids(self, *, workers: bool = False) -> list[int]:
     """Returns its processes, or its workers alone."""
-    found = []
-    for process in pathlib.Path("/proc").glob("[0-9]*"):
-      with contextlib.suppress(OSError):  # It has ended meanwhile.
-        environment = (process / "environ").read_bytes().split(b"\0")
-        command = (process / "cmdline").read_bytes()
-        is_worker = b"worker_binary" in command.split(b"\0")[0]
-        if f"{_MARK}={self._mark}".encode() in environment and (
-          is_worker or not workers
-        ):
-          found.append(int(process.name))
-    return found
+    return [
+      process.pid
+      for process in psutil.process_iter(["cmdline", "environ"])
+      if (process.info["environ"] or {}).get(_MARK) == self._mark
+      and (not workers or "worker_binary" in process.info["cmdline"][0])
+    ]
 
   def end(self, seconds: float) -> Ended:
     """Waits for its end.
@@ -224,16 +223,8 @@ def _kill(folder: pathlib.Path, draw: random.Random) -> str:
   return "killed"
 
 
-def _lost(folder: pathlib.Path, draw: random.Random) -> str:
-  return _disturb_worker(folder, draw, signal.SIGKILL)
-
-
-def _frozen(folder: pathlib.Path, draw: random.Random) -> str:
-  return _disturb_worker(folder, draw, signal.SIGSTOP)
-
-
 def _disturb_worker(
-  folder: pathlib.Path, draw: random.Random, number: int
+  number: int, folder: pathlib.Path, draw: random.Random
 ) -> str:
   program = Program(folder, None)
   deadline = time.monotonic() + _LONGEST
@@ -243,8 +234,7 @@ def _disturb_worker(
   # A worker that is not listening yet is another case: it does not start.
   if program.wait(draw.uniform(1.0, 8.0)):
     return _finished(program)
-  workers = program.pids(workers=True)
-  for worker in workers:
+  for worker in program.pids(workers=True):
     with contextlib.suppress(ProcessLookupError):
       os.kill(worker, number)
   return f"{_finished(program)}, its worker was disturbed"
@@ -252,35 +242,32 @@ def _disturb_worker(
 
 def _full(folder: pathlib.Path, draw: random.Random) -> str:
   program = Program(folder, draw.randint(*_LIMITS_OF_FILES))
-  ended = program.end(_LONGEST)
-  _check_no_traceback(ended)
-  if ended.status not in (0, 2):
-    raise BrokenError(f"status {ended.status}: {ended.said[-400:]}")
-  return "full" if ended.status else "the run was finished"
+  return _finished(program, {2: "full"})
 
 
-def _finished(program: Program) -> str:
+def _finished(
+  program: Program, otherwise: Mapping[int, str] = MappingProxyType({})
+) -> str:
+  """Waits for its end, with status 0 or another one that may be."""
   ended = program.end(_LONGEST)
   _check_no_traceback(ended)
-  if ended.status:
+  if ended.status not in (0, *otherwise):
     raise BrokenError(f"status {ended.status}: {ended.said[-400:]}")
-  return "the run was finished"
+  return otherwise.get(ended.status, "the run was finished")
 
 
 _DISTURBANCES: dict[str, Callable[[pathlib.Path, random.Random], str]] = {
   "signal": _signal,
   "kill": _kill,
-  "lost": _lost,
-  "frozen": _frozen,
+  "lost": functools.partial(_disturb_worker, signal.SIGKILL),
+  "frozen": functools.partial(_disturb_worker, signal.SIGSTOP),
   "full": _full,
 }
+KINDS = tuple(_DISTURBANCES)
 
 
 def _results(folder: pathlib.Path) -> list[bytes]:
   return [(folder / "run" / name).read_bytes() for name in _TABLES]
-
-
-KINDS = tuple(_DISTURBANCES)
 
 
 class Soak:
@@ -362,7 +349,7 @@ class Soak:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-  """Disturbs runs for a while; prints what came of it how often."""
+  """Disturbs runs for a while; prints how often what came of it."""
   arguments = _arguments(argv)
   place = pathlib.Path(tempfile.mkdtemp(prefix="soak-"))
   soak = Soak(

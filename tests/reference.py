@@ -150,16 +150,31 @@ def fedmgda_plus(clients, epsilon=0.1, normalize=True):
   p, _, points = _arrays(clients)
   if normalize:
     points = points / np.linalg.norm(points, axis=1, keepdims=True)
+  bounds = [(max(0, q - epsilon), min(1, q + epsilon)) for q in p]
+  return least_norm(points, p, bounds) @ points
+
+
+def least_on_simplex(objective, gradient, start, bounds=None):
   solution = scipy.optimize.minimize(
-    lambda x: np.sum((x @ points) ** 2),
-    p,
-    jac=lambda x: 2 * points @ (x @ points),
-    bounds=[(max(0, q - epsilon), min(1, q + epsilon)) for q in p],
+    objective,
+    start,
+    jac=gradient,
+    bounds=bounds or [(0, 1)] * len(start),
     constraints={"type": "eq", "fun": lambda x: x.sum() - 1},
     method="SLSQP",
     options={"ftol": 1e-15, "maxiter": 1000},
   )
-  return solution.x @ points
+  return solution.x
+
+
+def least_norm(points, start, bounds=None):
+  """The weights of the point of least norm in the hull of points."""
+  return least_on_simplex(
+    lambda x: np.sum((x @ points) ** 2),
+    lambda x: 2 * points @ (x @ points),
+    start,
+    bounds,
+  )
 
 
 def adafed(clients, gamma=1.0, hull=False):
@@ -329,19 +344,6 @@ def cdf_of_losses(f, transform):
   return np.array([CDFS[transform](value) for value in x])
 
 
-def least_on_simplex(objective, gradient, start):
-  solution = scipy.optimize.minimize(
-    objective,
-    start,
-    jac=gradient,
-    bounds=[(0, 1)] * len(start),
-    constraints={"type": "eq", "fun": lambda x: x.sum() - 1},
-    method="SLSQP",
-    options={"ftol": 1e-15, "maxiter": 1000},
-  )
-  return solution.x
-
-
 def aaggff_s_mixing(memory, ids, f, num_clients, transform="gumbel"):
   """The mixing coefficients of a round; the objective is summed anew."""
   n = num_clients
@@ -409,12 +411,7 @@ def fedmdfg(clients, theta=11.25):
     h = (e @ unit_loss) * unit_loss - e
     points.append(h / np.linalg.norm(h) @ g)
   hull = np.array(points)
-  share = least_on_simplex(
-    lambda x: np.sum((x @ hull) ** 2),
-    lambda x: 2 * hull @ (x @ hull),
-    np.full(len(hull), 1 / len(hull)),
-  )
-  d = share @ hull
+  d = least_norm(hull, np.full(len(hull), 1 / len(hull))) @ hull
   return d / np.linalg.norm(d) * np.linalg.norm(g.mean(axis=0))
 
 

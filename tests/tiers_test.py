@@ -12,26 +12,22 @@ from tests import conftest, source_tree
 # Runs pytest, and prints the workers that it started and which of the large
 # packages it imported.
 _RUN_TESTS = """
-import pathlib, sys
-import pytest
+import sys
+import psutil, pytest
 
-def workers():
-  for process in pathlib.Path("/proc").glob("[0-9]*"):
-    try:
-      command = (process / "cmdline").read_bytes()
-      environment = (process / "environ").read_bytes()
-    except OSError:
-      continue
-    is_worker = command.split(b"\\0")[0].endswith(b"worker_binary")
-    if is_worker and sys.argv[1].encode() in environment:
-      yield process.name
+def num_workers():
+  return sum(
+    (process.info["environ"] or {}).get("TFF_FAIR_TIERS") == sys.argv[1]
+    and process.info["cmdline"][0].endswith("worker_binary")
+    for process in psutil.process_iter(["cmdline", "environ"])
+  )
 
 class Watch:
   number = 0
   def pytest_runtest_teardown(self, item, nextitem):
     # A file's worker ends after its last test.
     if nextitem is None or nextitem.path != item.path:
-      self.number = max(self.number, len([*workers()]))
+      self.number = max(self.number, num_workers())
 
 watch = Watch()
 status = pytest.main(

@@ -1,4 +1,4 @@
-"""The version is that of the project, wherever the package comes from."""
+"""The version and the citation are those of the project."""
 
 import shutil
 import subprocess
@@ -6,10 +6,13 @@ import sys
 import tomllib
 
 import pytest
+import yaml
 
 from tests.source_tree import ROOT
 
 pytestmark = pytest.mark.pure
+
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
 
 def printed(folder):
@@ -25,8 +28,7 @@ def printed(folder):
 
 
 def test_a_source_tree_knows_its_version():
-  project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-  assert printed(ROOT) == f"{project['version']}\n"
+  assert printed(ROOT) == f"{PROJECT['version']}\n"
 
 
 def test_an_installed_package_knows_its_version(tmp_path):
@@ -39,3 +41,12 @@ def test_an_installed_package_knows_its_version(tmp_path):
   info.mkdir()
   (info / "METADATA").write_text("Name: tff-fair\nVersion: 1.2.3\n")
   assert printed(tmp_path) == "1.2.3\n"
+
+
+def test_the_citation_has_what_its_format_requires_and_no_person():
+  citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+  assert {"cff-version", "message", "title", "authors"} <= set(citation)
+  assert citation["type"] == "software"
+  assert citation["title"].startswith(PROJECT["name"].replace("-", "_"))
+  assert citation["version"] == PROJECT["version"]
+  assert citation["authors"] == [{"name": "The tff_fair authors"}]

@@ -45,20 +45,36 @@ _TOML = (
 
 def damaged(content: bytes, rng: random.Random) -> tuple[str, bytes]:
   """Returns what was done to a file's content, and the content after it."""
-  kinds: dict[str, Callable[[bytearray, random.Random], bytearray]] = {
-    "bits flipped": _flip,
-    "truncated": _truncate,
-    "bytes zeroed": _zero,
-    "bytes at random": _randomize,
-    "a part twice": _repeat,
-    "a part missing": _drop,
-    "another text": _insert,
-  }
-  name = rng.choice(list(kinds))
-  result = bytearray(content)
+  name = rng.choice(["bits flipped", "truncated", *_OF_PARTS])
   for _ in range(rng.choice([1, 1, 1, 2, 5])):
-    result = kinds[name](result, rng)
-  return name, bytes(result)
+    start = rng.randrange(len(content) + 1)
+    if name == "bits flipped":
+      content = _flipped(content, rng)
+    elif name == "truncated":
+      content = content[:start]
+    else:
+      end = min(start + rng.choice([1, 4, 64, 512, 4096]), len(content))
+      part = _OF_PARTS[name](content[start:end], rng)
+      content = content[:start] + part + content[end:]
+  return name, content
+
+
+_OF_PARTS: Mapping[str, Callable[[bytes, random.Random], bytes]] = {
+  "bytes zeroed": lambda part, _: bytes(len(part)),
+  "bytes at random": lambda part, rng: rng.randbytes(len(part)),
+  "a part twice": lambda part, _: part + part,
+  "a part missing": lambda _, __: b"",
+  "another text": lambda part, rng: (
+    rng.choice(_SNIPPETS) + rng.choice([part, b""])
+  ),
+}
+
+
+def _flipped(content: bytes, rng: random.Random) -> bytes:
+  flipped = bytearray(content)
+  for _ in range(rng.choice([1, 2, 8]) if content else 0):
+    flipped[rng.randrange(len(content))] ^= 1 << rng.randrange(8)
+  return bytes(flipped)
 
 
 def damaged_inside(content: bytes, rng: random.Random) -> tuple[str, bytes]:
@@ -85,53 +101,6 @@ def damaged_inside(content: bytes, rng: random.Random) -> tuple[str, bytes]:
 def toml(rng: random.Random) -> bytes:
   """Returns TOML, or flags, or nonsense."""
   return b"".join(rng.choices(_TOML, k=rng.randrange(6)))
-
-
-def _part(content: bytearray, rng: random.Random) -> tuple[int, int]:
-  start = rng.randrange(len(content) + 1)
-  size = rng.choice([1, 4, 64, 512, 4096])
-  return start, min(start + size, len(content))
-
-
-def _flip(content: bytearray, rng: random.Random) -> bytearray:
-  for _ in range(rng.choice([1, 2, 8])):
-    if content:
-      content[rng.randrange(len(content))] ^= 1 << rng.randrange(8)
-  return content
-
-
-def _truncate(content: bytearray, rng: random.Random) -> bytearray:
-  return content[: rng.randrange(len(content) + 1)]
-
-
-def _zero(content: bytearray, rng: random.Random) -> bytearray:
-  start, end = _part(content, rng)
-  content[start:end] = bytes(end - start)
-  return content
-
-
-def _randomize(content: bytearray, rng: random.Random) -> bytearray:
-  start, end = _part(content, rng)
-  content[start:end] = rng.randbytes(end - start)
-  return content
-
-
-def _repeat(content: bytearray, rng: random.Random) -> bytearray:
-  start, end = _part(content, rng)
-  return content[:end] + content[start:]
-
-
-def _drop(content: bytearray, rng: random.Random) -> bytearray:
-  start, end = _part(content, rng)
-  return content[:start] + content[end:]
-
-
-def _insert(content: bytearray, rng: random.Random) -> bytearray:
-  start, end = _part(content, rng)
-  keeps = rng.random() < 0.5
-  return (
-    content[:start] + rng.choice(_SNIPPETS) + content[start if keeps else end :]
-  )
 
 
 # Damages of the tables and JSON files of a run.

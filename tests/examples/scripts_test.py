@@ -1,12 +1,12 @@
 """Runs each script of examples/ as a user does, in a folder of its own."""
 
 import os
-import pathlib
 import re
 import subprocess
 import sys
 import time
 
+import psutil
 import pytest
 
 from tests import source_tree
@@ -60,16 +60,11 @@ LONG = {
 
 def marked_processes(mark: str) -> list[str]:
   """Returns the commands of the live processes of the script with a mark."""
-  commands = []
-  for process in pathlib.Path("/proc").glob("[0-9]*"):
-    try:
-      variables = (process / "environ").read_bytes().split(b"\0")
-      command = (process / "cmdline").read_bytes()
-    except OSError:  # Has ended, or is another user's.
-      continue
-    if f"{MARK}={mark}".encode() in variables:
-      commands.append(command.replace(b"\0", b" ").decode())
-  return commands
+  return [
+    " ".join(process.info["cmdline"])
+    for process in psutil.process_iter(["cmdline", "environ"])
+    if (process.info["environ"] or {}).get(MARK) == mark
+  ]
 
 
 def processes_left(mark: str) -> list[str]:

@@ -84,10 +84,6 @@ class Project:
     lines = self.log.read_text().splitlines() if self.log.exists() else []
     return sum("install" in line and of in line for line in lines)
 
-  def num_installs_of_itself(self):
-    lines = self.log.read_text().splitlines() if self.log.exists() else []
-    return sum(line.endswith(f"--editable {self.root}") for line in lines)
-
 
 @pytest.fixture
 def project(tmp_path):
@@ -133,18 +129,17 @@ def test_only_who_asks_gets_the_packages_of_development(project):
   assert num_installs() == (2, 3)
 
 
-def test_an_environment_of_an_earlier_set_up_gets_the_project(project):
+@pytest.mark.parametrize("is_changed", [True, False])
+def test_a_changed_or_missing_project_is_installed_again_alone(
+  project, is_changed
+):
   project.run()
-  (project.venv / ".installed-pyproject.toml").unlink()
+  if is_changed:
+    project.pyproject.write_text("[project]\nname = 'new'\n")
+  else:  # As an earlier set-up left it.
+    (project.venv / ".installed-pyproject.toml").unlink()
   assert project.run().returncode == 0
-  assert (project.num_installs(), project.num_installs_of_itself()) == (1, 2)
-
-
-def test_a_changed_project_is_installed_again_alone(project):
-  project.run()
-  project.pyproject.write_text("[project]\nname = 'new'\n")
-  assert project.run().returncode == 0
-  assert (project.num_installs(), project.num_installs_of_itself()) == (1, 2)
+  assert (project.num_installs(), project.num_installs("--editable")) == (1, 2)
 
 
 def test_a_failed_install_of_the_project_is_repeated(project):
@@ -152,7 +147,7 @@ def test_a_failed_install_of_the_project_is_repeated(project):
   assert (failed.returncode, failed.stdout) == (1, "")
   assert "the project could not be installed" in failed.stderr
   assert project.run().returncode == 0
-  assert (project.num_installs(), project.num_installs_of_itself()) == (1, 2)
+  assert (project.num_installs(), project.num_installs("--editable")) == (1, 2)
 
 
 @pytest.mark.parametrize(

@@ -143,21 +143,23 @@ def _data(client: int) -> tf.data.Dataset:
   return tf.data.Dataset.from_tensor_slices(data).batch(2)
 
 
-def _clients(num_clients: int) -> Sequence[Any]:
-  return [[_data(client) for client in range(num_clients)]]
+def _each(of_client: Callable[[int], Any]) -> Callable[[int], Sequence[Any]]:
+  """Returns what makes the one argument of a process, from clients' own."""
+  return lambda num_clients: [[of_client(k) for k in range(num_clients)]]
+
+
+def _of_process(
+  process: Any, arguments: Callable[[int], Sequence[Any]], **others: Any
+) -> Stock:
+  def step(state: Any, *args: Any) -> tuple[Any, Any]:
+    output = process.next(state, *args)
+    return output.state, output
+
+  return Stock(process.initialize, step, arguments, **others)
 
 
 def _learning(build: Callable[[], Any]) -> Callable[[], Stock]:
-  def make() -> Stock:
-    process = build()
-
-    def step(state: Any, clients: Any) -> tuple[Any, Any]:
-      output = process.next(state, clients)
-      return output.state, output
-
-    return Stock(process.initialize, step, _clients)
-
-  return make
+  return lambda: _of_process(build(), _each(_data))
 
 
 def _sgd(rate: float = 0.1) -> Any:
@@ -169,28 +171,16 @@ def _aggregating(
   value_type: tff.Type = _FLOATS,
   *,
   is_weighted: bool = False,
-  options: contexts.Options = contexts.PLAIN,
-  is_random: bool = False,
+  **others: Any,
 ) -> Callable[[], Stock]:
-  def make() -> Stock:
-    factory = build()
-    if is_weighted:
-      process = factory.create(value_type, tff.TensorType(np.float32))
-    else:
-      process = factory.create(value_type)
+  types = [value_type, *([tff.TensorType(np.float32)] if is_weighted else [])]
 
-    def arguments(num_clients: int) -> Sequence[Any]:
-      clients = [_value(value_type, client) for client in range(num_clients)]
-      weights = [np.asarray(1 + c % 3, np.float32) for c in range(num_clients)]
-      return [clients, weights] if is_weighted else [clients]
+  def arguments(num_clients: int) -> Sequence[Any]:
+    clients = [_value(value_type, client) for client in range(num_clients)]
+    weights = [np.asarray(1 + c % 3, np.float32) for c in range(num_clients)]
+    return [clients, weights][: len(types)]
 
-    def step(state: Any, *args: Any) -> tuple[Any, Any]:
-      output = process.next(state, *args)
-      return output.state, output
-
-    return Stock(process.initialize, step, arguments, options, is_random)
-
-  return make
+  return lambda: _of_process(build().create(*types), arguments, **others)
 
 
 def _value(value_type: tff.Type, client: int) -> Any:
@@ -207,39 +197,23 @@ def _value(value_type: tff.Type, client: int) -> Any:
   return of(value_type)
 
 
-def _computing(
-  build: Callable[[], Any],
-  arguments: Callable[[int], Sequence[Any]],
-  options: contexts.Options = contexts.PLAIN,
-) -> Callable[[], Stock]:
-  def make() -> Stock:
-    comp = build()
-    return Stock(
-      lambda: None, lambda _, *args: (None, comp(*args)), arguments, options
-    )
-
-  return make
-
-
-@functools.cache
-def _eval() -> Any:
-  return tff.learning.algorithms.build_fed_eval(_model())
-
-
-def _personal() -> Any:
+def _personal() -> Stock:
   def tune(model: Any, train: Any, test: Any, context: Any = None) -> Any:
     del train, context
     num = test.reduce(0, lambda n, row: n + tf.shape(row["x"])[0])
     with tf.control_dependencies([model.trainable_variables[0].read_value()]):
       return collections.OrderedDict(num=tf.identity(num))
 
-  return tff.learning.algorithms.build_personalization_eval_computation(
+  comp = tff.learning.algorithms.build_personalization_eval_computation(
     _keras_model,
     collections.OrderedDict(plain=lambda: tune),
     lambda _, data: collections.OrderedDict(
       num=data.reduce(0, lambda n, row: n + tf.shape(row["x"])[0])
     ),
     max_num_clients=100,
+  )
+  return Stock(
+    lambda: None, lambda _, *args: (None, comp(*args)), _personal_arguments
   )
 
 
@@ -285,30 +259,18 @@ def _kmeans() -> Stock:
     2, (2,), random_seed=(1, 2)
   )
 
-  def arguments(num_clients: int) -> Sequence[Any]:
-    def points(client: int) -> tf.data.Dataset:
-      draws = np.random.default_rng(client)
-      return tf.data.Dataset.from_tensor_slices(
-        draws.integers(0, 9, [1 + client % 4, 2]).astype(np.float32)
-      )
+  def points(client: int) -> tf.data.Dataset:
+    draws = np.random.default_rng(client)
+    return tf.data.Dataset.from_tensor_slices(
+      draws.integers(0, 9, [1 + client % 4, 2]).astype(np.float32)
+    )
 
-    return [[points(client) for client in range(num_clients)]]
-
-  def step(state: Any, clients: Any) -> tuple[Any, Any]:
-    output = process.next(state, clients)
-    return output.state, output
-
-  return Stock(process.initialize, step, arguments)
+  return _of_process(process, _each(points))
 
 
-def _texts(num_clients: int) -> Sequence[Any]:
-  words = ["a", "hello", "b", "word"]
-  return [
-    [
-      tf.data.Dataset.from_tensor_slices(words[: 1 + c % 4]).batch(2)
-      for c in range(num_clients)
-    ]
-  ]
+def _texts(client: int) -> tf.data.Dataset:
+  words = ["a", "hello", "b", "word"][: 1 + client % 4]
+  return tf.data.Dataset.from_tensor_slices(words).batch(2)
 
 
 def _histogram() -> Stock:
@@ -316,19 +278,16 @@ def _histogram() -> Stock:
     0.0, 8.0, 4, clip_mechanism="distinct"
   )
 
-  def arguments(num_clients: int) -> Sequence[Any]:
-    def numbers(client: int) -> tf.data.Dataset:
-      found = np.arange(1 + client % 5, dtype=np.float32)
-      return tf.data.Dataset.from_tensor_slices(found)
-
-    return [[numbers(client) for client in range(num_clients)]]
+  def numbers(client: int) -> tf.data.Dataset:
+    found = np.arange(1 + client % 5, dtype=np.float32)
+    return tf.data.Dataset.from_tensor_slices(found)
 
   def step(state: Any, clients: Any) -> tuple[Any, Any]:
     state, decoder = process.next(state, clients)
     # The decoder is an object; its tables are the result.
     return state, (state, decoder)
 
-  return Stock(process.initialize, step, arguments, _SECURE)
+  return Stock(process.initialize, step, _each(numbers), _SECURE)
 
 
 def _heavy_hitters() -> Stock:
@@ -343,7 +302,7 @@ def _heavy_hitters() -> Stock:
     lists = {name: getattr(found, name)[order] for name in _OF_HEAVY_HITTERS}
     return state, [lists, found.clients, found.num_not_decoded]
 
-  return Stock(lambda: None, step, _texts)
+  return Stock(lambda: None, step, _each(_texts))
 
 
 _OF_HEAVY_HITTERS = (
@@ -395,9 +354,9 @@ NAMES: Mapping[str, Callable[[], Stock]] = {
     lambda: _L.build_unweighted_mime_lite(_model(), _sgd())
   ),
   "fed_recon": _learning(_recon),
-  "fed_eval": _learning(_eval),
+  "fed_eval": _learning(lambda: _L.build_fed_eval(_model())),
   "fed_kmeans": _kmeans,
-  "personalization_eval": _computing(_personal, _personal_arguments),
+  "personalization_eval": _personal,
   "sum": _aggregating(_A.SumFactory),
   "sum of integers": _aggregating(_A.SumFactory, _INTEGERS),
   "mean": _aggregating(_A.MeanFactory, is_weighted=True),
