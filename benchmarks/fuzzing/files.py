@@ -31,6 +31,7 @@ from tff_fair.experiments.auditing import client_table
 from tff_fair.experiments.sweeps import file as sweep_file
 
 _LABELS = np.arange(12, dtype=np.int32) % 3
+_IDX = struct.pack(">HBBI", 0, 8, 1, 12) + _LABELS.astype(np.uint8).tobytes()
 _SPLITS = ("train", "test")
 _ERRORS = (tasks.DataError, FieldError, RunError)
 _PLAY = b"First Citizen:\nSpeak.\n\nAll:\nSpeak, speak.\n\n" * 4
@@ -44,6 +45,11 @@ _POSTS = (
   + "".join(map(_POST.format, (6, 7, 8, 9)))
   + "</posts>\n"
 )
+_RESULTS = b"client,n,correct,loss\nnorth,40,10,0.5\nsouth,50,45,0.25\n"
+_SWEEP = (
+  b"title = 'A sweep'\n[flags]\ntask = 'digits'\n[grid]\nseed = [0, 1]\n"
+  b"[[methods]]\nalgorithm = 'adafed'\nhparam.gamma = [0.5, 1.0]\n"
+)
 
 
 class Kind(NamedTuple):
@@ -51,12 +57,12 @@ class Kind(NamedTuple):
 
   Attributes:
     filename: Its name.
-    content: Returns what a good one holds.
+    content: What a good one holds.
     read: Reads it.
   """
 
   filename: str
-  content: Callable[[], bytes]
+  content: bytes
   read: Callable[[pathlib.Path], object]
 
 
@@ -67,16 +73,16 @@ def cases(rng: random.Random, folder: pathlib.Path) -> Iterator[Case]:
     rng: Draws them.
     folder: An empty folder for the files.
   """
-  good = [(kind, kind.content()) for kind in _kinds()]
-  for kind, content in good:
-    _read(kind, content, folder)  # An error here is one of this module.
+  kinds = _kinds()
+  for kind in kinds:
+    _read(kind, kind.content, folder)  # An error here is one of this module.
   while True:
-    kind, content = rng.choice(good)
+    kind = rng.choice(kinds)
     seed = rng.getrandbits(32)
     change, room = damage.damaged, kind.filename
     if kind.filename.endswith(".npz") and rng.random() < 0.5:
       change, room = damage.damaged_inside, f"{kind.filename}, inside"
-    name, damaged = change(content, random.Random(seed))
+    name, damaged = change(kind.content, random.Random(seed))
     yield Case(
       room=room,
       name=f"{name}, damage of seed {seed}",
@@ -109,27 +115,33 @@ def _read(kind: Kind, content: bytes, folder: pathlib.Path) -> None:
 def _kinds() -> list[Kind]:
   """Returns the kinds of files that the project reads without TensorFlow."""
   return [
-    Kind("cifar.npz", _npz, cifar.read_npz),
-    Kind("split.npz", _split, lambda path: cuts.load_split(path, _LABELS)),
-    Kind("train-labels-idx1-ubyte", _idx, mnist.read_idx),
+    Kind("cifar.npz", _npz(), cifar.read_npz),
+    Kind("split.npz", _split(), lambda path: cuts.load_split(path, _LABELS)),
+    Kind("train-labels-idx1-ubyte", _IDX, mnist.read_idx),
+    Kind("t10k-labels-idx1-ubyte.gz", gzip.compress(_IDX), mnist.read_idx),
+    Kind("test_batch", _pickle(), cifar.read_batch),
+    Kind("train.bin", bytes(3 * 3074), cifar.read_batch),
+    Kind("leaf.json", _leaf(), functools.partial(_convert, "leaf")),
+    Kind("plays.txt", _PLAY, functools.partial(_convert, "plays")),
+    Kind("Posts.xml", _POSTS.encode(), _count_posts),
+    Kind("listed.sqlite", _sqlite(), inventory.client_data),
+    Kind("trained.sqlite", _sqlite(), _read_clients),
     Kind(
-      "t10k-labels-idx1-ubyte.gz", lambda: gzip.compress(_idx()), mnist.read_idx
+      "listed.json", _leaf(), lambda path: list(inventory.describe(path.parent))
     ),
-    Kind("test_batch", _pickle, cifar.read_batch),
-    Kind("train.bin", lambda: bytes(3 * 3074), cifar.read_batch),
-    Kind("leaf.json", _leaf, functools.partial(_convert, "leaf")),
-    Kind("plays.txt", lambda: _PLAY, functools.partial(_convert, "plays")),
-    Kind("Posts.xml", _POSTS.encode, _count_posts),
-    Kind("listed.sqlite", _sqlite, inventory.client_data),
-    Kind("trained.sqlite", _sqlite, _read_clients),
+    Kind("datasets/tags.tar.bz2", _tar(), functools.partial(_unpack, 2)),
     Kind(
-      "listed.json", _leaf, lambda path: list(inventory.describe(path.parent))
+      "tags.sqlite.lzma",
+      lzma.compress(_sqlite()),
+      functools.partial(_unpack, 1),
     ),
-    Kind("datasets/tags.tar.bz2", _tar, functools.partial(_unpack, 2)),
-    Kind("tags.sqlite.lzma", _lzma, functools.partial(_unpack, 1)),
-    Kind("results.csv", _results, client_table.read),
-    Kind("sweep.toml", _sweep, sweep_file.read),
-    Kind("run.toml", _run, lambda path: RunSpec.from_toml(_text(path))),
+    Kind("results.csv", _RESULTS, client_table.read),
+    Kind("sweep.toml", _SWEEP, sweep_file.read),
+    Kind(
+      "run.toml",
+      RunSpec(algorithm="adafed", hparams={"gamma": 0.5}).to_toml().encode(),
+      lambda path: RunSpec.from_toml(_text(path)),
+    ),
   ]
 
 
@@ -162,10 +174,6 @@ def _split() -> bytes:
   return _in_a_file(
     lambda path: cuts.save_split(path, split, _LABELS), "split.npz"
   )
-
-
-def _idx() -> bytes:
-  return struct.pack(">HBBI", 0, 8, 1, 12) + _LABELS.astype(np.uint8).tobytes()
 
 
 def _pickle() -> bytes:
@@ -207,25 +215,6 @@ def _tar() -> bytes:
     info.size = 5
     archive.addfile(info, io.BytesIO(b"words"))
   return bz2.compress(file.getvalue())
-
-
-def _lzma() -> bytes:
-  return lzma.compress(_sqlite())
-
-
-def _results() -> bytes:
-  return b"client,n,correct,loss\nnorth,40,10,0.5\nsouth,50,45,0.25\n"
-
-
-def _sweep() -> bytes:
-  return (
-    b"title = 'A sweep'\n[flags]\ntask = 'digits'\n[grid]\nseed = [0, 1]\n"
-    b"[[methods]]\nalgorithm = 'adafed'\nhparam.gamma = [0.5, 1.0]\n"
-  )
-
-
-def _run() -> bytes:
-  return RunSpec(algorithm="adafed", hparams={"gamma": 0.5}).to_toml().encode()
 
 
 def _text(path: pathlib.Path) -> str:

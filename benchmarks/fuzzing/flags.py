@@ -7,7 +7,7 @@ import random
 import socket
 import types
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NoReturn
 from unittest import mock
 
 import demonstrations
@@ -39,37 +39,17 @@ from tff_fair.runtime import serving
 _getaddrinfo = socket.getaddrinfo
 
 
-class _Program(NamedTuple):
-  """A program.
-
-  Attributes:
-    module: Its module.
-    never: Flags that have it wait, work or use the network.
-  """
-
-  module: types.ModuleType
-  never: Sequence[str] = ()
-
-  @property
-  def value(self) -> command_line.Program:
-    """What the module runs."""
-    found: command_line.Program = self.module.PROGRAM
-    return found
-
-  @property
-  def name(self) -> str:
-    """Its name."""
-    return self.module.__name__.rpartition(".")[2]
-
-
 _PROGRAMS = (
-  _Program(train, never=["list"]),
-  _Program(sweep, never=["wandb"]),
-  _Program(compare),
-  _Program(report, never=["watch"]),
-  _Program(prepare_data, never=["download"]),
-  *map(_Program, (audit, export, demonstrate, replay, worker)),
+  *(train, sweep, compare, report, prepare_data),
+  *(audit, export, demonstrate, replay, worker),
 )
+# Flags that have a program wait, work or use the network.
+_NEVER = {
+  train: "list",
+  sweep: "wandb",
+  report: "watch",
+  prepare_data: "download",
+}
 _VALUES = (
   *("", " ", "=", "a=b", "=1", "--", "-", ",", "none", "None", "true", "é"),
   *("0", "1", "-1", "+1", "1.5", "1e5", "1_000", "٣", "0x10", "1e400", "-0.0"),
@@ -124,34 +104,37 @@ def cases(rng: random.Random, folder: pathlib.Path) -> Iterator[Case]:
   (folder / "results.csv").write_text(_RESULTS)
   with contextlib.chdir(folder):
     while True:
-      program = rng.choice(_PROGRAMS)
+      module = rng.choice(_PROGRAMS)
       content = damage.toml(rng)
-      arguments = _arguments(rng, program)
-      if program.value.arguments:
+      arguments = _arguments(rng, module)
+      if module.PROGRAM.arguments:
         arguments += rng.choices(_WORDS, k=rng.randrange(3))
-      if program.module is sweep:
+      if module is sweep:
         arguments += ["--dry_run", "--file=file.toml"][: rng.choice([1, 2])]
 
       def run(
-        program: _Program = program,
+        module: types.ModuleType = module,
         arguments: Sequence[str] = tuple(arguments),
         content: bytes = content,
       ) -> End:
         pathlib.Path("file.toml").write_bytes(content)
-        return _outcome(program, arguments)
+        return _outcome(module, arguments)
 
-      yield Case(room=program.name, name=short(" ".join(arguments)), run=run)
+      name = short(" ".join(arguments))
+      yield Case(room=_name(module), name=name, run=run)
 
 
-def _arguments(rng: random.Random, program: _Program) -> list[str]:
-  namespace = program.value.namespace
-  names = [
-    name
-    for name in sorted(
-      command_line.flag_values(program.value.groups, namespace)
-    )
-    if name not in program.never
-  ]
+def _name(module: types.ModuleType) -> str:
+  return module.__name__.rpartition(".")[2]
+
+
+def _arguments(rng: random.Random, module: types.ModuleType) -> list[str]:
+  program: command_line.Program = module.PROGRAM
+  namespace = program.namespace
+  names = sorted(
+    command_line.flag_values(program.groups, namespace).keys()
+    - {_NEVER.get(module)}
+  )
   arguments = []
   for _ in range(rng.choice([1, 1, 2, 3, 6])):
     name = rng.choice([*names, *names, "flagfile", "unknown", f"no{names[0]}"])
@@ -167,8 +150,9 @@ def _arguments(rng: random.Random, program: _Program) -> list[str]:
   return arguments
 
 
-def _outcome(program: _Program, arguments: Sequence[str]) -> End:
+def _outcome(module: types.ModuleType, arguments: Sequence[str]) -> End:
   """Runs a program in this process; what takes long is left out."""
+  program: command_line.Program = module.PROGRAM
   stdout, stderr = io.StringIO(), io.StringIO()
   status: object = None
   with (
@@ -177,12 +161,12 @@ def _outcome(program: _Program, arguments: Sequence[str]) -> End:
     _without_long_work(),
   ):
     try:
-      program.value.run([f"{program.name}.py", *arguments])
+      program.run([f"{_name(module)}.py", *arguments])
     except SystemExit as end:
       status = end.code
     finally:
-      for name in program.value.namespace:
-        program.value.namespace[name].unparse()
+      for name in program.namespace:
+        program.namespace[name].unparse()
   if status == 0:
     return End.ACCEPTED
   if status != 2:

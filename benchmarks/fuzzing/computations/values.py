@@ -248,12 +248,7 @@ def sequence(
 
 def _without_rows(specs: Any) -> tf.data.Dataset:
   empty = tf.nest.map_structure(
-    lambda s: (
-      tf.zeros([0, *(n or 0 for n in s.shape)], s.dtype)
-      if s.dtype != tf.string
-      else tf.constant([], tf.string, [0, *(n or 0 for n in s.shape)])
-    ),
-    specs,
+    lambda s: tf.zeros([0, *(n or 0 for n in s.shape)], s.dtype), specs
   )
   return tf.data.Dataset.from_tensor_slices(empty)
 
