@@ -70,8 +70,9 @@ def _run_timed(
     checkout: Where it runs, with the Python of its .venv if it is another one.
     cache: The folder of caches, if it is not the user's.
   """
-  is_here = checkout == _ROOT
-  python = sys.executable if is_here else checkout / ".venv" / "bin" / "python"
+  python = sys.executable
+  if checkout != _ROOT:
+    python = str(checkout / ".venv" / "bin" / "python")
   start = time.perf_counter()
   program = subprocess.run(
     [python, *arguments],

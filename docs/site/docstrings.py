@@ -31,14 +31,20 @@ class Docstrings(griffe.Extension):
     """Reads the default and the meaning of a hyperparameter."""
     call = ast.parse(str(attr.value), mode="eval").body
     match call:
-      case ast.Call(func=ast.Name("hparam"), args=[default, meaning, *_]):
+      case ast.Call(
+        ast.Attribute(ast.Name("declared"), "value"),
+        [default, ast.Constant(meaning), *_],
+      ):
         attr.value = ast.unparse(default)
-      case ast.Call(func=ast.Name("required"), args=[meaning, *_]):
+      case ast.Call(
+        ast.Attribute(ast.Name("declared"), "required"),
+        [ast.Constant(meaning), *_],
+      ):
         attr.value = None
       case _:
         return
     attr.labels.add(_HPARAM)
-    attr.docstring = griffe.Docstring(ast.literal_eval(meaning), parent=attr)
+    attr.docstring = griffe.Docstring(meaning, parent=attr)
 
   def on_object(self, *, obj: griffe.Object, **_: Any) -> None:
     """Changes a documented object."""

@@ -35,7 +35,6 @@ MODULES = (
   "tff_fair.programs",
   "tff_fair.runtime",
   "tff_fair.summing",
-  "tff_fair.types",
   "tasks",
 )
 
