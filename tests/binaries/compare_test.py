@@ -23,21 +23,7 @@ def program(monkeypatch, tmp_path):
 @pytest.fixture
 def runs(tmp_path):
   """Three methods; fedavg and term with two seeds."""
-  accuracies = {
-    ("fedavg", 0): (0.2, 0.4, 0.9),
-    ("fedavg", 1): (0.3, 0.5, 1.0),
-    ("term", 0): (0.5, 0.5, 0.8),
-    ("term", 1): (0.6, 0.6, 0.9),
-    ("afl", 0): (0.1, 0.1, 0.1),
-  }
-  for (name, seed), last in accuracies.items():
-    run_folders.make(
-      tmp_path / "runs" / f"{name}-{seed}",
-      [(1, (0.1, 0.2, 0.3)), (2, last)],
-      algorithm=name,
-      seed=seed,
-    )
-  return tmp_path / "runs"
+  return run_folders.make_three_methods(tmp_path / "runs")
 
 
 def cells(text, label):
@@ -78,43 +64,47 @@ def test_runs_are_named_with_or_without_a_flag(program):
 
 
 @pytest.mark.usefixtures("runs")
-def test_columns_are_chosen(program):
-  out = program("runs", "--columns=variance,kl_uniform,weighted,loss_max")[1]
+def test_columns_and_rounds_are_chosen(program):
+  columns = "--columns=variance,kl_uniform,weighted,loss_max"
+  out = program("runs", columns, "--round=1")[1]
   assert cells(out, "Method")[2:] == [
     *("Variance", "KL to uniform", "Weighted mean", "Largest loss"),
   ]
-  assert cells(out, "afl")[2].startswith("0.00")
-  for wrong, message in (
+  assert cells(out, "fedavg")[4] == "20.00 ± 0.00"
+  best = program("runs", "--round=best", "--criterion=std")[1]
+  assert cells(best, "fedavg")[2] == "20.00 ± 0.00"
+
+
+@pytest.mark.parametrize(
+  ("flags", "message"),
+  [
     ("--columns=mean,foo", "--columns=foo: expected one of"),
     ("--columns=mean,mean", "mean is given twice"),
     ("--columns=", "is empty"),
+    ("--columns=clients", "--columns=clients: digits, 11 clients: a table has"),
     ("--criterion=foo", "--criterion=foo: expected one of"),
-  ):
-    status, _, err = program("runs", wrong)
-    assert status == 2
-    assert message in err
-
-
-@pytest.mark.usefixtures("runs")
-def test_another_round_is_compared(program):
-  out = program("runs", "--round=1")[1]
-  assert cells(out, "fedavg")[2] == "20.00 ± 0.00"
-  status, _, err = program("runs", "--round=7")
-  assert status == 2
-  assert "has no evaluation after round 7" in err
-  for wrong in ("first", "-1", "1.5"):
-    assert (
-      "expected last, best or the" in program("runs", f"--round={wrong}")[2]
-    )
-
-
-def test_the_best_round_is_that_of_each_run(program, tmp_path):
-  run_folders.make(tmp_path / "a", HALVES)
-  run_folders.make(tmp_path / "b", HALVES[::-1], algorithm="term")
-  out = program(".", "--round=best", "--criterion=std", "--columns=std")[1]
-  assert cells(out, "fedavg")[2] == cells(out, "term")[2] == "0.00"
-  out = program(".", "--round=best", "--criterion=max", "--columns=max")[1]
-  assert cells(out, "fedavg")[2] == cells(out, "term")[2] == "75.00"
+    ("--round=7", "has no evaluation after round 7"),
+    ("--round=first", "expected last, best or the"),
+    ("--round=-1", "expected last, best or the"),
+    ("--round=1.5", "expected last, best or the"),
+    ("--last=3", "runs/run has 2 evaluations after training began; give"),
+    ("--last=0", "--last=0: expected 1 or more"),
+    ("--last=1 --round=best", "--last=1: does not go with round=best"),
+    ("--baseline=fedprox", "is none of the methods; give one of 'fedavg'"),
+    ("--baseline=fedavg", "nothing to compare it with"),
+    ("--output=table.txt", "ends in .csv, .md, .tex"),
+    ("--output=runs.md", "is a folder"),
+    ("--output=none/t.md", "there is no folder none"),
+    ("--output=~nosuchuser/t.md", "there is no such home directory"),
+  ],
+)
+def test_wrong_flags_are_named(program, tmp_path, flags, message):
+  (tmp_path / "runs.md").mkdir()
+  clients = [0.5] * 11
+  run_folders.make(tmp_path / "runs" / "run", [(1, clients), (2, clients)])
+  status, out, err = program("runs", *flags.split())
+  assert (status, out) == (2, "")
+  assert message in err
 
 
 def test_unfinished_runs_are_left_out_unless_asked_for(program, runs):
@@ -189,23 +179,18 @@ def test_clients_against_a_baseline(program):
 
 
 def test_a_baseline_has_to_be_one_method(program, runs):
-  status, _, err = program("runs", "--baseline=fedprox")
-  assert status == 2
-  assert "is none of the methods; give one of 'afl', 'fedavg', 'term'" in err
   run_folders.make(runs / "z", [(2, (0.1, 0.1, 0.1))], client_learning_rate=0.5)
   _, _, err = program("runs", "--baseline=fedavg")
   assert "is more than one of the methods" in err
   assert "'fedavg client_learning_rate=0.5'" in err
-  status, _, _ = program("runs", "--baseline=fedavg client_learning_rate=0.5")
-  assert status == 0
+  chosen = "--baseline=fedavg client_learning_rate=0.5"
+  assert program("runs", chosen)[0] == 0
 
 
 def test_a_method_without_a_common_seed_is_left_out(program, runs):
   run_folders.make(runs / "v", [(2, (0.1, 0.1, 0.1))], algorithm="vred", seed=9)
   _, out, _ = program("runs", "--baseline=fedavg")
   assert "Left out: vred has no seed that fedavg has." in out
-  _, _, err = program("runs/v", "--baseline=vred")
-  assert "nothing to compare it with" in err
 
 
 def test_other_clients_cannot_be_compared(program, runs):
@@ -217,35 +202,12 @@ def test_other_clients_cannot_be_compared(program, runs):
 
 def test_the_last_evaluations_have_a_table_of_their_own(program, tmp_path):
   run_folders.make(tmp_path / "a", [(0, (0.0, 0.0)), *HALVES])
-  out = program("a", "--last=2", "--columns=std")[1]
+  out = program("a", "--last=2", "--columns=std,clients")[1]
   first, second = out.split("digits, 2 clients:")[1:]
-  assert cells(first, "fedavg")[2] == "0.00"
+  assert cells(first, "Method")[2:] == ["Std", "Client 0", "Client 1"]
+  assert cells(first, "fedavg")[2:] == ["0.00", "50.00", "50.00"]
   assert "mean of the last 2 evaluations of each run: test accuracy" in second
-  assert cells(second, "fedavg")[2] == "12.50"
-  for wrong, message in (
-    (["--last=3"], "--last=3: a has 2 evaluations after training began; give"),
-    (["--last=0"], "--last=0: expected 1 or more"),
-    (["--last=1", "--round=best"], "--last=1: does not go with round=best"),
-  ):
-    status, _, err = program("a", *wrong)
-    assert status == 2
-    assert message in err
-
-
-@pytest.mark.usefixtures("runs")
-def test_clients_have_columns(program, tmp_path):
-  out = program("runs", "--columns=mean,clients")[1]
-  assert cells(out, "Method")[2:] == [
-    "Mean",
-    "Client 0",
-    "Client 1",
-    "Client 2",
-  ]
-  assert cells(out, "afl")[2:] == ["10.00"] * 4
-  run_folders.make(tmp_path / "many", [(1, [0.5] * 11)])
-  status, _, err = program("many", "--columns=clients")
-  assert status == 2
-  assert "--columns=clients: digits, 11 clients: a table has columns for" in err
+  assert cells(second, "fedavg")[2:] == ["12.50", "37.50", "62.50"]
 
 
 @pytest.mark.usefixtures("runs")
@@ -273,23 +235,6 @@ def test_files_are_written_once(program, tmp_path):
   assert "--overwrite" in err
   assert program("runs/afl-0", *outputs, "--overwrite")[0] == 0
   assert (tmp_path / "t.md").read_text() != before
-
-
-@pytest.mark.parametrize(
-  ("name", "message"),
-  [
-    ("table.txt", "ends in .csv, .md, .tex"),
-    ("runs.md", "is a folder"),
-    ("none/t.md", "there is no folder none"),
-    ("~nosuchuser/t.md", "there is no such home directory"),
-  ],
-)
-@pytest.mark.usefixtures("runs")
-def test_bad_names_of_files_are_refused(program, tmp_path, name, message):
-  (tmp_path / "runs.md").mkdir()
-  status, out, err = program("runs", f"--output={name}")
-  assert (status, out) == (2, "")
-  assert message in err
 
 
 @pytest.mark.usefixtures("runs")

@@ -62,6 +62,26 @@ def make(
   return path
 
 
+def make_methods(folder, skills, *, seeds=2, **settings):
+  """Writes runs of methods with several seeds, FOLDER/METHOD-SEED.
+
+  Args:
+    folder: The folder.
+    skills: Those of the methods, by the names of algorithms.
+    seeds: How many seeds each has.
+    **settings: Of all runs, as `make` takes them.
+  """
+  for algorithm, skill in skills.items():
+    for seed in range(seeds):
+      make(
+        folder / f"{algorithm}-{seed}",
+        algorithm=algorithm,
+        seed=seed,
+        skill=skill,
+        **settings,
+      )
+
+
 def _edit_config(path, algorithm, seed):
   config = json.loads((path / "config.json").read_text())
   config["command"]["line"] = f"train.py --algorithm={algorithm} --seed={seed}"

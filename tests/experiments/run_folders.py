@@ -95,3 +95,40 @@ def make(
     summary = {"rounds": evaluations[-1][0], "num_clients": len(values)}
     (path / "summary.json").write_text(json.dumps(summary))
   return path
+
+
+def make_methods(folder, methods, *, first=(), last=1, **settings):
+  """Writes runs of several methods, FOLDER/METHOD-SEED.
+
+  Args:
+    folder: The folder.
+    methods: By the names of algorithms, for each seed the scores of all clients
+      at the end.
+    first: Evaluations before that, as `make` takes them.
+    last: The last round.
+    **settings: Of all runs, as `make` takes them.
+  """
+  for algorithm, of_seeds in methods.items():
+    for seed, scores_at_end in enumerate(of_seeds):
+      make(
+        folder / f"{algorithm}-{seed}",
+        [*first, (last, tuple(scores_at_end))],
+        algorithm=algorithm,
+        seed=seed,
+        **settings,
+      )
+  return folder
+
+
+# Clients change by 30, 10 and -10 from fedavg to term, in both seeds.
+THREE_METHODS = {
+  "fedavg": [(0.2, 0.4, 0.9), (0.3, 0.5, 1.0)],
+  "term": [(0.5, 0.5, 0.8), (0.6, 0.6, 0.9)],
+  "afl": [(0.1, 0.1, 0.1)],
+}
+
+
+def make_three_methods(folder):
+  """Writes runs of three methods; fedavg and term have two seeds."""
+  first = [(1, (0.1, 0.2, 0.3))]
+  return make_methods(folder, THREE_METHODS, first=first, last=2)

@@ -14,7 +14,7 @@ import threading
 import time
 import typing
 from collections.abc import Callable, Iterable, Iterator
-from typing import Protocol, Self, TypeVar
+from typing import Self, TypeVar
 
 import tqdm
 
@@ -118,8 +118,8 @@ def say_on_screen(text: str) -> None:
     say(text)
 
 
-class Follower(Protocol):
-  """Is told how a run gets on."""
+class Follower:
+  """Is told how a run gets on, and shows nothing of it."""
 
   def __call__(
     self, round_num: int, evaluation: RoundEvaluation | None
@@ -139,6 +139,8 @@ class Follower(Protocol):
       num_clients: How many clients take part.
       passes: How often each begins, in the eyes of the worker.
     """
+    del name, num_clients, passes
+    return contextlib.nullcontext()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -165,29 +167,13 @@ class Display:
   ) -> contextlib.AbstractContextManager[Follower]:
     """Returns what follows the rounds of a run; see `RoundProgress`."""
     if self.is_silent:
-      return contextlib.nullcontext(_Silence())
+      return contextlib.nullcontext(Follower())
     return RoundProgress(
       total_rounds, completed_rounds=completed_rounds, count=count
     )
 
 
-class _Silence:
-  def __call__(
-    self, round_num: int, evaluation: RoundEvaluation | None
-  ) -> None:
-    pass
-
-  def note(self, text: str) -> None:
-    pass
-
-  def watch(
-    self, name: str, num_clients: int, passes: int = 1
-  ) -> contextlib.AbstractContextManager[None]:
-    del name, num_clients, passes
-    return contextlib.nullcontext()
-
-
-class RoundProgress:
+class RoundProgress(Follower):
   """Follows the rounds of a run, and shows that long work is alive."""
 
   def __init__(
@@ -236,7 +222,7 @@ class RoundProgress:
   def __call__(
     self, round_num: int, evaluation: RoundEvaluation | None
   ) -> None:
-    """Reports the end of a round, and its evaluation if there was one."""
+    """See `Follower`."""
     now = time.monotonic()
     is_start = round_num == self._first  # The model before training.
     if is_start:

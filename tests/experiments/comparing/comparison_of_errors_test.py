@@ -18,25 +18,18 @@ from tff_fair.experiments.runs import finding
 from tff_fair.experiments.scores import RMSE
 
 ERRORS = {
-  ("fedavg", 0): (50.0, 60.0, 90.0),
-  ("fedavg", 1): (51.0, 61.0, 92.0),
-  ("term", 0): (52.0, 55.0, 70.0),
-  ("term", 1): (53.0, 56.0, 71.0),
+  "fedavg": [(50.0, 60.0, 90.0), (51.0, 61.0, 92.0)],
+  "term": [(52.0, 55.0, 70.0), (53.0, 56.0, 71.0)],
 }
 
 
 @pytest.fixture
 def of_errors(tmp_path):
   """Two methods with two seeds of a regression."""
-  for (name, seed), last in ERRORS.items():
-    run_folders.make(
-      tmp_path / f"{name}-{seed}",
-      [(1, (100.0, 100.0, 100.0)), (2, last)],
-      algorithm=name,
-      seed=seed,
-      score=RMSE,
-    )
-  return tmp_path
+  first = [(1, (100.0, 100.0, 100.0))]
+  return run_folders.make_methods(
+    tmp_path, ERRORS, first=first, last=2, score=RMSE
+  )
 
 
 def test_errors_are_better_where_they_are_smaller(of_errors):
@@ -73,16 +66,11 @@ def test_tables_of_errors_tell_their_unit(of_errors):
 
 def test_the_mark_is_that_of_the_smallest_error(tmp_path):
   generator = np.random.default_rng(0)
-  for seed in range(3):
-    for name, error in (("fedavg", 90.0), ("term", 30.0)):
-      errors = generator.normal(error, 1, 20).tolist()
-      run_folders.make(
-        tmp_path / f"{name}-{seed}",
-        [(1, errors)],
-        algorithm=name,
-        seed=seed,
-        score=RMSE,
-      )
+  methods = {
+    name: generator.normal(error, 1, (3, 20)).tolist()
+    for name, error in (("fedavg", 90.0), ("term", 30.0))
+  }
+  run_folders.make_methods(tmp_path, methods, score=RMSE)
   runs = finding.find([tmp_path])
   (table,) = side_by_side.build(
     runs, ["mean", "worst_10"], evaluations.EvaluationChoice()

@@ -6,7 +6,7 @@ from scipy import stats
 
 from tests.experiments.comparing.made_results import clients, seeds
 from tff_fair import metrics
-from tff_fair.experiments.comparing import measures, paired
+from tff_fair.experiments.comparing import client_results, measures, paired
 from tff_fair.experiments.seeds import Seeds
 
 MEAN = measures.statistic("mean")
@@ -286,25 +286,9 @@ def test_losses_that_are_no_numbers_give_no_interval(bad):
   )
 
 
-def test_common_seeds_and_clients_count():
-  method = {
-    0: [clients([0.9, 0.5, 0.7], ids=[1, 2, 5])],
-    1: [clients([0.1])],
-    2: [clients([0.3, 0.3], ids=[7, 8])],
-  }
-  baseline = {
-    0: [clients([0.4, 0.5, 0.1], ids=[2, 5, 9])],
-    2: [clients([0.3], ids=[6])],
-    3: [clients([0.1])],
-  }
-  found = paired.difference(MEAN, method, baseline)
-  assert found.estimate == pytest.approx(((0.5 - 0.4) + (0.7 - 0.5)) / 2)
-  assert (found.num_seeds, found.num_clients) == (1, 2)
-
-
 def test_without_common_seeds_there_is_no_difference():
-  first, second = Seeds(0, 0, 0), Seeds(1, 1, 1)
-  method, baseline = {first: [clients([0.5])]}, {second: [clients([0.4])]}
+  method = {of_seed(0): [clients([0.5])]}
+  baseline = {of_seed(1): [clients([0.4])]}
   found = paired.difference(MEAN, method, baseline)
   assert math.isnan(found.estimate)
   assert (found.num_seeds, found.num_clients) == (0, 0)
@@ -370,3 +354,45 @@ def test_differences_are_scaled():
 )
 def test_holm(p_values, factors):
   assert paired.holm_factors(p_values) == pytest.approx(factors)
+
+
+# What two methods have in common.
+
+
+def of_seed(seed):
+  return Seeds(seed, seed, seed)
+
+
+def test_pairs_have_the_seeds_and_clients_that_all_evaluations_have():
+  method = {
+    of_seed(2): [clients([0.3, 0.3], ids=[7, 8])],
+    of_seed(0): [
+      clients([0.9, 0.5, 0.7], ids=[1, 2, 5]),
+      clients([0.1], ids=[5]),
+    ],
+    of_seed(1): [clients([0.1])],
+  }
+  baseline = {
+    of_seed(2): [clients([0.2, 0.1], ids=[8, 9])],
+    of_seed(0): [clients([0.4, 0.5], ids=[2, 5])],
+    of_seed(3): [clients([0.1])],
+  }
+  first, second = client_results.pairs(method, baseline)
+  assert (first.ids.tolist(), second.ids.tolist()) == ([5], [8])
+  assert [e.score.tolist() for e in first.method] == [[0.7], [0.1]]
+  assert [e.score.tolist() for e in second.baseline] == [[0.2]]
+  values = first.values(lambda e, w: (w * e.score).sum(-1), np.ones((3, 1)))
+  np.testing.assert_allclose(values, [[0.4] * 3, [0.5] * 3])
+
+
+def test_seeds_without_any_of_some_clients_are_left_out():
+  method = {
+    of_seed(0): [clients([0.1, 0.2])],
+    of_seed(1): [clients([0.3], ids=[9])],
+  }
+  found = client_results.only(method, [1])
+  assert [e.score.tolist() for e in found[of_seed(0)]] == [[0.2]]
+  assert found.keys() == {of_seed(0)}
+  # Results with all of them stay the same object, which measures remember.
+  first = of_seed(0)
+  assert client_results.only(method, [0, 1])[first][0] is method[first][0]

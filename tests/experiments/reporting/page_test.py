@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 from tests.experiments import report_runs, run_folders
+from tests.experiments.reporting.page_parts import texts, words
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.reporting import methods, page
 from tff_fair.experiments.runs.finding import find
@@ -27,12 +28,8 @@ def build(folder, **settings):
   return text, ET.fromstring(body)
 
 
-def words(element):
-  return " ".join("".join(element.itertext()).split())
-
-
 def headings(root, level="h3"):
-  return [words(heading) for heading in root.iter(level)]
+  return texts(root, level)
 
 
 ALL = [
@@ -55,11 +52,7 @@ ALL = [
 
 
 def test_with_all_data_there_are_all_sections(tmp_path):
-  for algorithm in ("fedavg", "afl"):
-    for seed in range(2):
-      report_runs.make(
-        tmp_path / f"{algorithm}{seed}", algorithm=algorithm, seed=seed
-      )
+  report_runs.make_methods(tmp_path, {"fedavg": 0.0, "afl": 0.0})
   text, root = build(tmp_path)
   assert headings(root) == ALL
   assert headings(root, "h2") == ["digits"]
@@ -237,8 +230,7 @@ def test_tasks_are_sections_of_their_own(tmp_path):
 
 
 def test_the_contents_lead_to_all_sections(tmp_path):
-  for algorithm in ("fedavg", "afl"):
-    report_runs.make(tmp_path / algorithm, algorithm=algorithm)
+  report_runs.make_methods(tmp_path, {"fedavg": 0.0, "afl": 0.0}, seeds=1)
   _, root = build(tmp_path)
   links = {words(a): a.get("href")[1:] for a in root.findall(".//nav//a")}
   assert list(links) == ALL
@@ -441,16 +433,8 @@ def test_the_same_run_twice_is_named(tmp_path):
 
 
 def test_a_page_of_a_regression_knows_no_accuracy(tmp_path):
-  for n, algorithm in enumerate(("fedavg", "afl", "term")):
-    for seed in range(2):
-      report_runs.make(
-        tmp_path / f"{algorithm}{seed}",
-        algorithm=algorithm,
-        seed=seed,
-        skill=n / 2,
-        score=RMSE,
-        num_clients=6,
-      )
+  skills = {"fedavg": 0.0, "afl": 0.5, "term": 1.0}
+  report_runs.make_methods(tmp_path, skills, score=RMSE, num_clients=6)
   text, root = build(tmp_path)
   assert "accura" not in text.lower()
   assert [h.replace("RMSE", "Accuracy") for h in headings(root)] == ALL

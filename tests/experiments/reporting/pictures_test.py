@@ -2,36 +2,25 @@
 
 import math
 import re
-import xml.etree.ElementTree as ET
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from tests.experiments import report_runs, run_folders
+from tests.experiments.reporting.page_parts import (
+  drawn,
+  task_of,
+  texts,
+  with_class,
+)
 from tff_fair.experiments.reporting import (
   curve_section,
-  methods,
   round_sections,
   trade_off_section,
 )
-from tff_fair.experiments.runs.finding import find, open_run
+from tff_fair.experiments.runs.finding import open_run
 from tff_fair.experiments.scores import RMSE
-
-
-def task_of(folder):
-  (task,) = methods.arrange(find([folder]))
-  return task
-
-
-def drawn(section, task):
-  assert section.body, section.absence
-  return ET.fromstring(section.markup(task))
-
-
-def texts(element, tag):
-  return ["".join(found.itertext()) for found in element.iter(tag)]
-
 
 # Rounds, clients and losses of a cohort.
 COHORTS = [
@@ -100,8 +89,7 @@ def test_losses_are_drawn_to_one_scale(tmp_path):
     rows = [(n, k, factor * (k + 1) / n) for n in (1, 2, 3) for k in (0, 1)]
     path = run_folders.make(tmp_path / f"{number}", method=f"m{number}")
     with_cohorts(path, rows)
-  task = task_of(tmp_path)
-  root = drawn(round_sections.build_losses(task), task)
+  root = drawn(round_sections.build_losses, tmp_path)
   figures = root.findall(".//figure")
   ends = [figure.find(".//p").text for figure in figures]
   assert [" ".join(text.split()) for text in ends] == [
@@ -113,12 +101,8 @@ def test_losses_are_drawn_to_one_scale(tmp_path):
     for figure in figures
   ]
   assert axes[0] == axes[1]
-  dashes = [
-    path.get("stroke-dasharray")
-    for path in figures[0].iter("path")
-    if path.get("class") == "line"
-  ]
-  assert dashes == [None, "4 3"]
+  lines = with_class(figures[0], "line")
+  assert [line.get("stroke-dasharray") for line in lines] == [None, "4 3"]
 
 
 def line_ends(root):
@@ -140,8 +124,7 @@ def test_directions_are_shown_relative_to_the_longest(tmp_path):
     pd.DataFrame(
       {"round": [1, 2, 3], "aggregator/direction_norm": values}
     ).to_csv(path / "metrics.csv", index=False)
-  task = task_of(tmp_path)
-  root = drawn(round_sections.build_direction(task), task)
+  root = drawn(round_sections.build_direction, tmp_path)
   assert line_ends(root) == {"a": "0.50", "b": "0.10", "c": "0.75"}
   assert "Left out: d, e; their runs have no finite" in texts(root, "p")[-1]
 
@@ -157,8 +140,7 @@ def test_bars_have_one_scale_and_the_values_of_the_table(tmp_path):
         method=name,
         seed=seed,
       )
-  task = task_of(tmp_path)
-  root = drawn(trade_off_section.build_bars(task), task)
+  root = drawn(trade_off_section.build_bars, tmp_path)
   figures = root.findall(".//figure")
   assert texts(root, "strong") == [
     "Mean (%)",
@@ -175,7 +157,7 @@ def test_bars_have_one_scale_and_the_values_of_the_table(tmp_path):
     "a: mean 57.00 % [18.88, 95.12]",
     f"{'b' * 60}: mean 0.00 %",
   ]
-  assert "95 % intervals over seeds" in " ".join(texts(root, "p")[0].split())
+  assert "95 % intervals over seeds" in texts(root, "p")[0]
   # Long names are cut.
   assert f"{'b' * 27}…" in texts(figures[0], "text")
   ticks = [
@@ -194,25 +176,19 @@ def test_what_diverged_has_no_bar(tmp_path):
   run_folders.make(
     tmp_path / "b", [(1, (1.0, math.inf))], algorithm="afl", score=RMSE
   )
-  task = task_of(tmp_path)
-  root = drawn(trade_off_section.build_bars(task), task)
+  root = drawn(trade_off_section.build_bars, tmp_path)
   assert "AFL: mean inf" in texts(root, "title")
-  bars = [p for p in root.iter("path") if p.get("class") == "bars"]
-  assert len(bars) == 3
+  assert len(with_class(root, "bars")) == 3
 
 
 def test_one_seed_has_no_interval_and_no_front(tmp_path):
   for name, values in (("fedavg", (1.0, 0.9)), ("fedfv", (0.8, 0.75))):
     run_folders.make(tmp_path / name, [(1, values)], algorithm=name)
-  task = task_of(tmp_path)
-  for section in (
-    trade_off_section.build_bars(task),
-    trade_off_section.build(task),
-  ):
-    text = section.markup(task)
-    assert not {"whiskers", "spread", "front"} & {
-      path.get("class") for path in ET.fromstring(text).iter("path")
-    }
+  for build in (trade_off_section.build_bars, trade_off_section.build):
+    root = drawn(build, tmp_path)
+    for name in ("whiskers", "spread", "front"):
+      assert with_class(root, name) == []
+    text = " ".join(root.itertext())
     assert "interval" not in text
     assert "Pareto front:" not in text
   assert "no Pareto front is drawn" in text
@@ -230,8 +206,7 @@ def test_the_front_of_error_and_its_spread(tmp_path):
       run_folders.make(
         tmp_path / f"{name}{seed}", [(1, values)], method=name, seed=seed
       )
-  task = task_of(tmp_path)
-  root = drawn(trade_off_section.build(task), task)
+  root = drawn(trade_off_section.build, tmp_path)
   (fold,) = root.findall(".//details")
   assert [
     figure.find("p[@class='note']").text for figure in fold.iter("figure")
@@ -243,8 +218,9 @@ def test_the_front_of_error_and_its_spread(tmp_path):
 
 def test_an_rmse_has_no_error_of_its_own(tmp_path):
   report_runs.make(tmp_path / "a", score=RMSE, num_rounds=3)
+  root = drawn(trade_off_section.build, tmp_path)
+  assert root.findall(".//details") == []
   task = task_of(tmp_path)
-  assert drawn(trade_off_section.build(task), task).findall(".//details") == []
   shown = {shown.name for shown in curve_section._measures_of_task(task)}
   assert {"worst_20", "worst_30", "r2_median"} < shown
   assert "error_relative_std" not in shown

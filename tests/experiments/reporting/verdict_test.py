@@ -1,14 +1,14 @@
 """Tests of the verdict: its sentences, marks and differences."""
 
 import re
-import xml.etree.ElementTree as ET
 
 import numpy as np
 import pytest
 
 from tests.experiments import run_folders
+from tests.experiments.reporting.page_parts import drawn, texts, words
 from tff_fair.declared import FieldError
-from tff_fair.experiments.reporting import methods, verdict_section
+from tff_fair.experiments.reporting import verdict_section
 from tff_fair.experiments.runs.finding import find
 
 NUM_CLIENTS = 12
@@ -36,17 +36,11 @@ def make(folder, accuracies, seeds=3, swing=0.0, **settings):
 
 
 def build(folder, **arguments):
-  (task,) = methods.arrange(find([folder]), **arguments)
-  section = verdict_section.build(task)
-  return ET.fromstring(section.markup(task))
-
-
-def words(element):
-  return " ".join("".join(element.itertext()).split())
+  return drawn(verdict_section.build, folder, **arguments)
 
 
 def sentences(root):
-  return [words(element) for element in root.findall(".//dd")]
+  return texts(root, "dd")
 
 
 def conclusion(root):
@@ -55,7 +49,7 @@ def conclusion(root):
 
 def column(root, head):
   """Returns the cells of a column by method."""
-  heads = [words(e).replace("\xa0", " ") for e in root.findall(".//thead//th")]
+  heads = texts(root.find(".//thead"), "th")
   rows = root.findall(".//tbody/tr")
   return {words(row[0]): row[heads.index(head)] for row in rows}
 
@@ -202,15 +196,8 @@ def test_settings_that_differ_stand_above_the_table(tmp_path):
 
 @pytest.mark.parametrize("num_clients", [1, 3])
 def test_few_clients_are_counted_in_the_caption(tmp_path, num_clients):
-  accuracies = (0.5, 0.25, 1.0)[:num_clients]
-  for seed in (0, 1):
-    for algorithm in ("fedavg", "afl"):
-      run_folders.make(
-        tmp_path / f"{algorithm}{seed}",
-        [(1, accuracies)],
-        algorithm=algorithm,
-        seed=seed,
-      )
+  seeds = [(0.5, 0.25, 1.0)[:num_clients]] * 2
+  run_folders.make_methods(tmp_path, {"fedavg": seeds, "afl": seeds})
   root = build(tmp_path)
   caption = words(root.find(".//caption"))
   assert f"worst 10 %: 1 of {num_clients} clients" in caption
@@ -234,18 +221,15 @@ def test_a_single_method_is_compared_with_nothing(tmp_path):
 
 def test_a_verdict_claims_no_more_than_the_marks(tmp_path):
   # Two seeds of three clients that agree by chance, as in float32.
-  for algorithm, accuracies in {
+  correct = {
     "fedavg": ((5, 7, 10), (4, 6, 9)),
     "fedfv": ((9, 6, 11), (8, 8, 7)),
-  }.items():
-    for seed, correct in enumerate(accuracies):
-      values = np.array(correct, np.float32) / np.float32(12)
-      run_folders.make(
-        tmp_path / f"{algorithm}-{seed}",
-        [(4, tuple(values.astype(float)))],
-        algorithm=algorithm,
-        seed=seed,
-      )
+  }
+  twelfths = {
+    name: (np.array(counts, np.float32) / np.float32(12)).astype(float)
+    for name, counts in correct.items()
+  }
+  run_folders.make_methods(tmp_path, twelfths)
   root = build(tmp_path)
   assert bold(root, "Mean") == set()
   assert sentences(root)[0].endswith("No method clearly differs from it.")
@@ -262,14 +246,8 @@ def test_a_verdict_is_not_about_methods_that_are_not_compared(tmp_path):
 
 
 def test_saturated_columns_have_no_interval(tmp_path):
-  for algorithm in ("fedavg", "afl"):
-    for seed in range(2):
-      run_folders.make(
-        tmp_path / f"{algorithm}-{seed}",
-        [(4, (1.0, 1.0, 1.0))],
-        algorithm=algorithm,
-        seed=seed,
-      )
+  seeds = [(1.0, 1.0, 1.0)] * 2
+  run_folders.make_methods(tmp_path, {"fedavg": seeds, "afl": seeds})
   cell = column(build(tmp_path), "Δ Mean")["AFL"]
   assert words(cell) == "+0.00"
   assert cell.get("class") == "difference untold"

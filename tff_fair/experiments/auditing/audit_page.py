@@ -8,7 +8,7 @@ import pandas as pd
 
 from tff_fair.experiments.auditing import client_table, text
 from tff_fair.experiments.reporting import (
-  client_section,
+  client_sections,
   document,
   html_tables,
   scale,
@@ -157,10 +157,10 @@ def _whiskers(
 
 def _histogram(clients: pd.DataFrame, summary: Mapping[str, Any]) -> Markup:
   accuracies = clients[ACCURACY.name].to_numpy(np.float64)
-  bins = client_section.histogram_shares([accuracies])
+  bins = client_sections.histogram_shares([accuracies])
   found = summary["test_accuracy"]
   mean, worst = 100 * found["mean"], 100 * found["worst_10"]
-  drawing = client_section.draw_histogram(
+  drawing = client_sections.draw_histogram(
     MethodRuns("the model", 0, ()),
     bins,
     mean,

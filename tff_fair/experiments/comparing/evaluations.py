@@ -1,14 +1,13 @@
 """Which evaluation of a run to compare, and its measures."""
 
 import dataclasses
-from collections.abc import Iterable
 
 import numpy as np
 import pandas as pd
 
 from tff_fair.declared import FieldError
 from tff_fair.experiments.comparing import measures
-from tff_fair.experiments.comparing.client_results import Clients, Seeds
+from tff_fair.experiments.comparing.client_results import Clients
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.runs import tables
 from tff_fair.experiments.runs.run import ROUND, Run
@@ -161,18 +160,6 @@ class EvaluationChoice:
         value=number,
       )
     return dataclasses.replace(evaluation, rounds=tuple(found[-number:]))
-
-
-def by_seed(evaluated: Iterable[ChosenEvaluation]) -> Seeds:
-  """Returns the results of a method's clients by seeds, to be paired.
-
-  Args:
-    evaluated: One for each seed.
-
-  Raises:
-    FieldError: As `ChosenEvaluation.left_out`.
-  """
-  return {e.run.seeds: e.clients() for e in evaluated}
 
 
 def measure_over_rounds(run: Run, name: str, *, honest: bool) -> pd.Series:

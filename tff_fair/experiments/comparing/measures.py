@@ -34,6 +34,7 @@ class Measure(NamedTuple):
     span: By how much two values may differ at most, not scaled.
     lowest: Its smallest value, not scaled.
     missing: How tables show that there is none.
+    sign: Follows a number of tables in sentences and charts, as " %".
   """
 
   title: str
@@ -44,6 +45,12 @@ class Measure(NamedTuple):
   span: float = math.inf
   lowest: float = 0.0
   missing: str = "-"
+  sign: str = ""
+
+  @property
+  def in_brackets(self) -> str:
+    """Its unit after a title, as " (%)"; may be empty."""
+    return f" ({self.sign.strip()})" if self.sign else ""
 
   @property
   def words(self) -> str:
@@ -76,13 +83,7 @@ def of(score: Score) -> Mapping[str, Measure]:
     The measures by name: the same names for all scores, and some more for those
     with a column beside them.
   """
-  of_client = Measure(
-    "",
-    score.higher_is_better,
-    score.scale,
-    digits=score.digits,
-    lowest=score.lowest,
-  )
+  of_client = _of_client(score)
   relative = Measure("", False, 1.0, 4)
   spread = of_client._replace(title="Std", higher_is_better=False, lowest=0.0)
   shown = {
@@ -125,36 +126,43 @@ def of(score: Score) -> Mapping[str, Measure]:
         title="Weighted relative std of error"
       ),
     }
-  for beside in score.beside:
-    shown |= _of_beside(BY_NAME[beside])
+  for other in map(BY_NAME.__getitem__, score.beside):
+    shown |= {
+      name: _of_client(other)._replace(title=f"{title} {other.noun}")
+      for name, (title, _) in beside(other).items()
+    }
   return {
     name: measure._replace(span=_largest(name, score))
     for name, measure in shown.items()
   }
 
 
-def _of_beside(score: Score) -> dict[str, Measure]:
-  """Returns the measures of a score that stands beside that of the runs."""
-  of_client = Measure(
+def _of_client(score: Score) -> Measure:
+  """Returns what measures in the unit of a score have in common."""
+  return Measure(
     "",
     score.higher_is_better,
     score.scale,
     score.digits,
     lowest=score.lowest,
+    sign=score.sign,
   )
-  worst = "Lowest" if score.higher_is_better else "Largest"
+
+
+def beside(score: Score) -> Mapping[str, tuple[str, str]]:
+  """Returns the measures of a score that stands beside that of the runs.
+
+  Returns:
+    The beginnings of their titles and their statistics, by name.
+  """
+  title, worst = (
+    ("Lowest", "min") if score.higher_is_better else ("Largest", "max")
+  )
   return {
-    name: of_client._replace(title=f"{title} {score.noun}")
-    for name, title in zip(
-      beside_names(score), ("Mean", "Median", worst), strict=True
-    )
+    score.name: ("Mean", "mean"),
+    f"{score.name}_median": ("Median", "percentile_50"),
+    f"{score.name}_{worst}": (title, worst),
   }
-
-
-def beside_names(score: Score) -> tuple[str, str, str]:
-  """Returns the names of a further score's mean, median and worst value."""
-  worst = "min" if score.higher_is_better else "max"
-  return score.name, f"{score.name}_median", f"{score.name}_{worst}"
 
 
 def _largest(name: str, score: Score) -> float:
@@ -174,11 +182,7 @@ def _largest(name: str, score: Score) -> float:
 _BESIDE_COLUMNS: Mapping[str, str] = {
   name: f"{score.name}/{statistic}"
   for score in BY_NAME.values()
-  for name, statistic in zip(
-    beside_names(score),
-    ("mean", "percentile_50", "min" if score.higher_is_better else "max"),
-    strict=True,
-  )
+  for name, (_, statistic) in beside(score).items()
 }
 MEASURES: Mapping[str, Measure] = of(ACCURACY)
 # The names of all measures; runs do not have those of another score.
@@ -256,10 +260,8 @@ def statistic(name: str, score: Score = ACCURACY) -> Statistic:
     name: One of the measures of the score.
     score: The score of the clients.
   """
-  beside = statistics_beside_score(score)
-  if name in beside:
-    return beside[name]
-  return statistic_of_score(name, score)
+  known = statistics_beside_score(score)
+  return known.get(name) or statistic_of_score(name, score)
 
 
 def tail_sizes(names: Iterable[str], num_clients: int) -> str:
@@ -432,11 +434,9 @@ def statistics_beside_score(score: Score) -> Mapping[str, Statistic]:
       for name, statistic in of_error.items()
     }
   found |= {"loss": _loss, "loss_std": _loss_std, "loss_max": _loss_max}
-  for beside in score.beside:
-    for name in beside_names(BY_NAME[beside]):
-      found[name] = functools.partial(
-        _of_beside_score, beside, _BESIDE_COLUMNS[name].partition("/")[2]
-      )
+  for other in score.beside:
+    for name, (_, of_values) in beside(BY_NAME[other]).items():
+      found[name] = functools.partial(_of_beside_score, other, of_values)
   return found
 
 
@@ -470,10 +470,10 @@ def _loss_max(clients: Clients, weights: Vector) -> Vector:
 
 
 def _of_beside_score(
-  beside: str, statistic: str, clients: Clients, weights: Vector
+  score: str, statistic: str, clients: Clients, weights: Vector
 ) -> Vector:
   """Returns a statistic of a further score over the clients that have it."""
-  values = clients.beside[beside]
+  values = clients.beside[score]
   if not (known := ~np.isnan(values)).any():
     return np.full(weights.shape[:-1], math.nan)
   return STATISTICS[statistic](values[known], _of_mean_1(weights[..., known]))

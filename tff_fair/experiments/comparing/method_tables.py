@@ -36,6 +36,7 @@ class Contents:
     groups: The methods.
     names: Names of measures, or of all clients.
     evaluated: The evaluation of each run to compare.
+    honest: Whether clients that attack are left out.
     last: How many evaluations of each run are averaged; None for one of them.
   """
 
@@ -43,14 +44,16 @@ class Contents:
   groups: Sequence[Group]
   names: Sequence[str]
   evaluated: Mapping[Run, ChosenEvaluation]
+  honest: bool = False
   last: int | None = None
 
-  def statistics(self, clients: str) -> Table:
-    """Returns a table of measures over seeds.
+  @property
+  def clients(self) -> str:
+    """How captions call the clients."""
+    return "honest clients" if self.honest else "clients"
 
-    Args:
-      clients: How its caption calls the clients.
-    """
+  def statistics(self) -> Table:
+    """Returns a table of measures over seeds."""
     cells, found_marks = [], []
     for column in self._columns.values():
       values = [
@@ -80,7 +83,7 @@ class Contents:
       )
     ]
     caption = (
-      f"test {self.score.noun} over {clients} {self.score.in_unit}"
+      f"test {self.score.noun} over {self.clients} {self.score.in_unit}"
       f"{self._tails()}"
     )
     return Table(
@@ -91,11 +94,10 @@ class Contents:
       (),
     )
 
-  def differences(self, clients: str, reference: Group) -> Table:
+  def differences(self, reference: Group) -> Table:
     """Returns a table of paired differences, for methods with common seeds.
 
     Args:
-      clients: How its caption calls the clients.
       reference: The baseline.
     """
     baseline = self._seeds[self.groups.index(reference)]
@@ -116,7 +118,7 @@ class Contents:
       rows.append(Row(group.label, num_seeds, row, (None,) * len(row)))
     suffix = self._suffix()
     caption = (
-      f"{self._what()}{clients} against {reference.label}, "
+      f"{self._what()}{self.clients} against {reference.label}, "
       f"{self.score.in_unit}: paired differences{self._tails()}; "
       f"[{paired.CONFIDENCE:.0%} intervals] over seeds and clients, and p, "
       "both after Holm's correction for the methods; wins, ties, losses by "
@@ -158,7 +160,7 @@ class Contents:
   @functools.cached_property
   def _seeds(self) -> list[Seeds]:
     return [
-      evaluations.by_seed(self.evaluated[run] for run in group.runs)
+      {run.seeds: self.evaluated[run].clients() for run in group.runs}
       for group in self.groups
     ]
 
@@ -277,17 +279,10 @@ class Target(NamedTuple):
   value: float
   of: str = "mean"
 
-  def measure(self, score: Score, task: str) -> Measure:
-    """Returns the measure.
-
-    Args:
-      score: The score of the runs.
-      task: Their task, for errors.
-
-    Raises:
-      FieldError: If the runs do not have it, or it never has the value.
-    """
-    found = measures.find(self.of, score, task, "target_of")
+  def _measure(self, contents: Contents) -> Measure:
+    """Returns the measure."""
+    task = contents.task
+    found = measures.find(self.of, contents.score, task, "target_of")
     highest = found.lowest + found.span
     if not found.lowest <= self.value <= highest:
       raise FieldError(
@@ -297,25 +292,22 @@ class Target(NamedTuple):
       )
     return found
 
-  def table(
-    self, task: str, groups: Sequence[Group], score: Score, *, honest: bool
-  ) -> Table:
+  def table(self, contents: Contents) -> Table:
     """Returns what each method costs to get there, over the seeds that do.
 
     Args:
-      task: The task, its options and the number of clients.
-      groups: The methods.
-      score: The score of the runs.
-      honest: Whether clients that attack are left out.
+      contents: The methods, and whether clients that attack are left out.
 
     Raises:
-      FieldError: As `measure`.
+      FieldError: If the runs lack the measure, or it never has the value.
       RunError: If a run lacks the measure.
     """
-    measure = self.measure(score, task)
+    measure = self._measure(contents)
     rows = []
-    for group in groups:
-      costs = [self._costs(run, measure, honest=honest) for run in group.runs]
+    for group in contents.groups:
+      costs = [
+        self._costs(run, measure, honest=contents.honest) for run in group.runs
+      ]
       reached = [cost for cost in costs if cost is not None]
       columns = zip(*reached, strict=True) if reached else [[math.nan]] * 3
       values = (
@@ -333,10 +325,10 @@ class Target(NamedTuple):
     )
     caption = (
       f"all that clients send, receive and compute until {measure.words} is "
-      f"{text}{score.sign if measure.scale == score.scale else ''} or better "
+      f"{text}{measure.sign} or better "
       "after a round that was evaluated, over the seeds that reach it"
     )
-    return Table(task, caption, _COST_COLUMNS, tuple(rows), ())
+    return Table(contents.task, caption, _COST_COLUMNS, tuple(rows), ())
 
   def _costs(
     self, run: Run, measure: Measure, *, honest: bool

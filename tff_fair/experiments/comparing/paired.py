@@ -142,7 +142,6 @@ def difference(
   statistic: Statistic,
   method: Seeds,
   baseline: Seeds,
-  confidence: float = CONFIDENCE,
   span: float = math.inf,
 ) -> Difference:
   """Returns the difference of a measure, paired over seeds and clients.
@@ -154,12 +153,11 @@ def difference(
     statistic: The measure; with several evaluations of a seed, its mean.
     method: Evaluations of the method by seed.
     baseline: The same of the baseline.
-    confidence: Of the interval, in (0, 1).
     span: By how much two values of the measure may differ.
   """
   pairs = client_results.pairs(method, baseline)
   if not pairs:
-    return Difference(math.nan, math.nan, math.nan, 0, 0, confidence, span)
+    return Difference(math.nan, math.nan, math.nan, 0, 0, span=span)
   ids = np.unique(np.concatenate([pair.ids for pair in pairs]))
   # A loss that is no number, or infinite, makes none of a difference either.
   with np.errstate(all="ignore"):
@@ -173,9 +171,7 @@ def difference(
       if ids.size > 1:
         covariance = _covariance_by_clients(statistic, pairs, ids)
       error, freedom = standard_error(changes, covariance, ids.size, rounding)
-  return Difference(
-    estimate, error, freedom, len(pairs), ids.size, confidence, span
-  )
+  return Difference(estimate, error, freedom, len(pairs), ids.size, span=span)
 
 
 def standard_error(

@@ -106,43 +106,35 @@ def _of_task(
   target: Target | None,
 ) -> list[Table]:
   """Returns the tables of the runs on a task, of each its evaluation."""
-  clients = "honest clients" if choice.honest else "clients"
   groups = run_groups.group(list(chosen))
   reference = None if baseline is None else find_baseline(groups, baseline)
   groups.sort(key=lambda group: group is not reference)
-  contents = [Contents(task, groups, columns, chosen)]
+  first = Contents(task, groups, columns, chosen, choice.honest)
+  contents = [first]
   if choice.last is not None:
     averages = {run: choice.average(chosen[run]) for run in chosen}
-    contents.append(Contents(task, groups, columns, averages, choice.last))
-  first, *others = [c.statistics(clients) for c in contents]
+    contents.append(
+      dataclasses.replace(first, evaluated=averages, last=choice.last)
+    )
+  tables = [of_evaluations.statistics() for of_evaluations in contents]
   noise = table_columns.noise_note(columns, groups, chosen)
   notes = (*run_notes(groups, chosen), *filter(None, [noise]))
-  tables = [dataclasses.replace(first, notes=notes), *others]
-  score = contents[0].score
+  tables[0] = dataclasses.replace(tables[0], notes=notes)
   if target is not None:
-    tables.append(target.table(task, groups, score, honest=choice.honest))
+    tables.append(target.table(first))
   if reference is not None:
-    caption = (
-      f"{clients} against {reference.label}, {_units(score)}; suffering are "
-      f"those {'below' if score.higher_is_better else 'above'} its mean"
-    )
-    tables.append(_changes(task, caption, groups, reference, chosen, score))
-    tables += [c.differences(clients, reference) for c in contents]
+    tables.append(_changes(first, reference))
+    tables += [c.differences(reference) for c in contents]
   return tables
 
 
-def _changes(
-  task: str,
-  caption: str,
-  groups: Sequence[Group],
-  reference: Group,
-  chosen: Mapping[Run, ChosenEvaluation],
-  score: Score,
-) -> Table:
+def _changes(contents: Contents, reference: Group) -> Table:
+  """Returns the table of the suffering clients of a baseline."""
+  task, chosen, score = contents.task, contents.evaluated, contents.score
   of_seeds = {run.seeds: run for run in reference.runs}
   shown = measures.changes(score)
   rows, notes = [], []
-  for group in groups:
+  for group in contents.groups:
     if group is reference:
       continue
     changes = [
@@ -166,6 +158,10 @@ def _changes(
       f"there is nothing to compare it with on {task}.",
       value=reference.label,
     )
+  caption = (
+    f"{contents.clients} against {reference.label}, {_units(score)}; suffering "
+    f"are those {'below' if score.higher_is_better else 'above'} its mean"
+  )
   return Table(task, caption, shown, tuple(rows), tuple(notes))
 
 
@@ -348,11 +344,7 @@ def compare(
     last=last,
   )
   goal = None if target is None else Target(target, target_of)
-  return _frame(build(runs, columns, choice, baseline, goal))
-
-
-def _frame(tables: Sequence[Table]) -> Comparison:
-  """Returns tables as a data frame, with their notes as an attribute."""
+  tables = build(runs, columns, choice, baseline, goal)
   rows = formats.frame(tables, is_rounded=True)
   frame = Comparison(rows.set_index(pd.Index(rows["method"], name=None)))
   frame.attrs["notes"] = [note for table in tables for note in table.notes]

@@ -39,16 +39,12 @@ class Shown(NamedTuple):
     title: The title of its chart.
     column: Its column in the table of evaluations, if it has one.
     measure: The measure.
-    sign: Follows its numbers.
-    is_folded: Whether its chart folds.
   """
 
   name: str
   title: str
   column: str
   measure: Measure
-  sign: str
-  is_folded: bool
 
 
 # A measure's curve for each method that has one, by the method's number.
@@ -69,18 +65,12 @@ def _shown_of(score: Score) -> list[Shown]:
     "loss": "Mean loss",
     "loss_max": "Loss of the worst client",
     "error_relative_std": "Relative standard deviation of the error",
+    **{
+      f"{name}_median": f"Median {BY_NAME[name].noun}" for name in score.beside
+    },
   }
-  of_beside = {f"{name}_median": BY_NAME[name] for name in score.beside}
-  titles |= {name: f"Median {of.noun}" for name, of in of_beside.items()}
   return [
-    Shown(
-      name,
-      titles[name],
-      measures.evaluation_column(name, score),
-      measure,
-      of_beside.get(name, score).sign if measure.scale > 1 else "",
-      name in _FOLDED,
-    )
+    Shown(name, titles[name], measures.evaluation_column(name, score), measure)
     for name, measure in measures.of(score).items()
     if name in titles
   ]
@@ -212,91 +202,97 @@ def _choice(task: TaskRuns, offered: Mapping[_Axis, Markup]) -> Markup:
 
 def _panel(task: TaskRuns, axis: _Axis, found: Curves) -> Markup | None:
   """Returns all charts against an axis; None if no method can be drawn."""
-  costs = {
-    method.number: curves.cumulated(method, axis.columns)
-    for method in task.methods
-    if axis.columns
-  }
-  absent = [m for m in task.methods if axis.columns and costs[m.number] is None]
-  methods = [method for method in task.methods if method not in absent]
-  figures = [
-    figure
-    for shown, of_methods in found.items()
-    if not shown.is_folded
-    and (figure := _figure(task, methods, shown, of_methods, axis, costs))
-    is not None
-  ]
+  costs = None
+  if axis.columns:
+    found_costs = {
+      m.number: curves.cumulated(m, axis.columns) for m in task.methods
+    }
+    costs = {n: cost for n, cost in found_costs.items() if cost is not None}
+  figures = _figures(task, axis, costs, found, is_folded=False)
   if not figures:
     return None
+  absence = f"no {axis.title.lower()} were counted"
   return element(
     "div",
     section.charts(figures),
-    section.without(absent, f"no {axis.title.lower()} were counted"),
+    section.without(task, costs, absence) if costs is not None else None,
     class_=f"panel on-{axis.name}",
   )
 
 
 def _more(task: TaskRuns, found: Curves) -> Markup | None:
   """Returns the other charts, which fold, against rounds alone."""
-  figures = [
-    figure
-    for shown, of_methods in found.items()
-    if shown.is_folded
-    and (figure := _figure(task, task.methods, shown, of_methods, _AXES[0], {}))
-    is not None
-  ]
+  figures = _figures(task, _AXES[0], None, found, is_folded=True)
   if not figures:
     return None
   return section.fold("More curves, against rounds", section.charts(figures))
 
 
-def _figure(
+def _figures(
   task: TaskRuns,
-  methods: Sequence[MethodRuns],
-  shown: Shown,
-  found: Mapping[int, Curve],
   axis: _Axis,
-  costs: Mapping[int, Curve | None],
-) -> Markup | None:
-  lines = [
-    line
-    for method in methods
-    if (curve := found.get(method.number)) is not None
-    and (line := _line(method, shown, curve, costs.get(method.number))).x.size
-  ]
-  if not lines:
-    return None
+  costs: Mapping[int, Curve] | None,
+  found: Curves,
+  *,
+  is_folded: bool,
+) -> list[Markup]:
+  """Returns the charts of the measures that fold, or of the others.
+
+  `costs` is the axis of the methods that have it, or None for the rounds.
+  """
+  figures = []
+  for shown, of_methods in found.items():
+    if (shown.name in _FOLDED) is is_folded:
+      lines = [
+        line
+        for method in task.methods
+        if (line := _line(method, shown, of_methods, costs)) and line.x.size
+      ]
+      if lines:
+        figures.append(_figure(task, shown, lines, axis))
+  return figures
+
+
+def _figure(
+  task: TaskRuns, shown: Shown, lines: Sequence[Line], axis: _Axis
+) -> Markup:
   unit = axis.unit(max(line.x[-1] for line in lines))
   lines = [dataclasses.replace(line, x=line.x / unit.size) for line in lines]
   slug = shown.column.replace("/", "-").replace("_", "-")
+  measure = shown.measure
   chart = line_chart.draw(
     lines,
     Frame(
       curves.x_scale(lines, is_whole=not axis.columns),
       curves.y_scale(
-        lines,
-        is_percent=bool(shown.sign),
-        least=shown.measure.lowest,
+        lines, is_percent=bool(measure.sign), least=measure.lowest
       ),
       x_label=f"{axis.label} ({unit.name})" if unit.name else axis.label,
     ),
     identifier=f"{task.identifier}-{axis.name}-{slug}",
     title=f"{shown.title} against {axis.title.lower()}",
-    description=curves.describe_ends(lines, "the end", shown.sign),
+    description=curves.describe_ends(lines, "the end", measure.sign),
     x_name=" ".join(filter(None, [axis.label, unit.name])),
-    y_unit=shown.sign,
-    decimals=shown.measure.digits,
+    y_unit=measure.sign,
+    decimals=measure.digits,
   )
   tail = final_measures.tail_text(task, shown.name)
-  unit_shown = " (%)" if shown.sign else ""
-  return section.figure(chart, f"{shown.title}{tail}{unit_shown}")
+  return section.figure(chart, f"{shown.title}{tail}{measure.in_brackets}")
 
 
 def _line(
-  method: MethodRuns, shown: Shown, curve: Curve, cost: Curve | None
-) -> Line:
-  """Returns the line of a method against its cost, or else the round."""
-  x = (
-    curve.rounds.astype(float) if cost is None else curves.against(curve, cost)
-  )
+  method: MethodRuns,
+  shown: Shown,
+  of_methods: Mapping[int, Curve],
+  costs: Mapping[int, Curve] | None,
+) -> Line | None:
+  """Returns the line of a method, if it has a curve and the axis."""
+  curve = of_methods.get(method.number)
+  if curve is None:
+    return None
+  x = curve.rounds.astype(float)
+  if costs is not None:
+    if method.number not in costs:
+      return None
+    x = curves.against(curve, costs[method.number])
   return curves.line(method, curve, x, factor=shown.measure.scale)

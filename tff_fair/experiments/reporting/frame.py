@@ -79,6 +79,13 @@ class Frame:
       )
     return markup.joined(parts)
 
+  def uprights(self) -> str:
+    """Returns the path of a line from bottom to top at each tick of x."""
+    floor = self.height - self.bottom
+    return "".join(
+      f"M{at:.1f} {self.top}V{floor}" for at in self.x_pixels(self.x.ticks)
+    )
+
   def drawing(
     self,
     identifier: str,

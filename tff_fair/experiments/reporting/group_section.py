@@ -29,7 +29,7 @@ _SHARES = {
 
 def build(task: TaskRuns) -> list[Section]:
   """Returns the section, if runs know groups."""
-  methods = [m for m in task.methods if all(map(_found, m.runs))]
+  methods = task.with_summary(group_fairness.KEY)
   if not methods:
     return []
   return [
@@ -72,10 +72,7 @@ def _gap(run: Run, name: str) -> float:
 
 def _of_methods(task: TaskRuns, methods: list[MethodRuns]) -> Markup:
   columns = [
-    html_tables.column(
-      task.measures[name],
-      [final_measures.of_method(task, m, name) for m in methods],
-    )
+    final_measures.column(task, methods, name)
     for name in ("mean", "std", "worst_10")
   ]
   for name in group_fairness.TITLES:

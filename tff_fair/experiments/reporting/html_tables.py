@@ -118,7 +118,8 @@ def sortable(
 def captioned(
   caption: str,
   heads: Sequence[Markup],
-  *bodies: Child,
+  body: Child,
+  *,
   class_: str | None = None,
 ) -> Markup:
   """Returns a table with a caption and a head, which scrolls if need be.
@@ -126,18 +127,35 @@ def captioned(
   Args:
     caption: Name of the table.
     heads: The cells of its head.
-    *bodies: Its bodies.
+    body: Its bodies.
     class_: Class for the style sheet and the script.
   """
-  return scrolling(
-    caption,
+  # In a span, the caption stays where it is while the table scrolls.
+  shown = element("caption", element("span", caption))
+  return _scrolling(caption, shown, heads, body, class_)
+
+
+def _scrolling(
+  name: str,
+  caption: Markup,
+  heads: Sequence[Markup],
+  body: Child,
+  class_: str | None = None,
+) -> Markup:
+  return element(
+    "div",
     element(
       "table",
-      element("caption", element("span", caption)),
+      caption,
       element("thead", element("tr", heads)),
-      *bodies,
+      body,
       class_=class_,
     ),
+    class_="scrolling",
+    # A keyboard must be able to scroll it.
+    tabindex="0",
+    role="region",
+    aria_label=name,
   )
 
 
@@ -186,45 +204,25 @@ def of_text(caption: str, lines: Sequence[Sequence[str]]) -> Markup:
     caption: Its name.
     lines: The titles, then a row each, whose first cell is its name.
   """
-  titles, *rows = lines
-  return scrolling(
+  (first, *titles), *rows = lines
+  return _scrolling(
     caption,
+    element("caption", caption),
+    [
+      element("th", first, scope="col", class_="name"),
+      *(element("th", title, scope="col") for title in titles),
+    ],
     element(
-      "table",
-      element("caption", caption),
-      element(
-        "thead",
+      "tbody",
+      [
         element(
           "tr",
-          element("th", titles[0], scope="col", class_="name"),
-          [element("th", title, scope="col") for title in titles[1:]],
-        ),
-      ),
-      element(
-        "tbody",
-        [
-          element(
-            "tr",
-            element("th", row[0], scope="row", class_="name"),
-            [element("td", with_minus(cell)) for cell in row[1:]],
-          )
-          for row in rows
-        ],
-      ),
+          element("th", row[0], scope="row", class_="name"),
+          [element("td", with_minus(cell)) for cell in row[1:]],
+        )
+        for row in rows
+      ],
     ),
-  )
-
-
-def scrolling(name: str, table: Markup) -> Markup:
-  """Returns a table that scrolls if the page is too narrow for it."""
-  return element(
-    "div",
-    table,
-    class_="scrolling",
-    # A keyboard must be able to scroll it.
-    tabindex="0",
-    role="region",
-    aria_label=name,
   )
 
 

@@ -25,10 +25,9 @@ _NUMBERS = {
 
 def build(task: TaskRuns) -> Section:
   """Returns the section: a table of methods, and one of clients for each."""
-  methods = [method for method in task.methods if all(map(_found, method.runs))]
+  methods = task.with_summary(joining.KEY)
   if not methods:
     return Section(_TITLE, absence="no run has a baseline without a federation")
-  others = [method for method in task.methods if method not in methods]
   return Section(
     _TITLE,
     [
@@ -41,7 +40,9 @@ def build(task: TaskRuns) -> Section:
       ),
       _of_methods(task, methods),
       *(_of_clients(task, method) for method in methods),
-      section.without(others, "they have no baseline"),
+      section.without(
+        task, {method.number for method in methods}, "they have no baseline"
+      ),
     ],
   )
 
@@ -147,14 +148,7 @@ _NEWCOMER_TITLE = "Clients that come later"
 
 def build_newcomers(task: TaskRuns) -> list[Section]:
   """Returns the section, if a run has such clients."""
-  unseen, late = (
-    [
-      method
-      for method in task.methods
-      if all(run.of_summary(key) for run in method.runs)
-    ]
-    for key in (joining.UNSEEN, joining.LATE)
-  )
+  unseen, late = map(task.with_summary, (joining.UNSEEN, joining.LATE))
   if not unseen and not late:
     return []
   return [

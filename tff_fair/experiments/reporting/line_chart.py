@@ -33,7 +33,7 @@ class Line:
   style: Style
   x: np.ndarray
   y: np.ndarray
-  spread: np.ndarray | None
+  spread: np.ndarray | None = None
 
 
 def draw(
@@ -43,7 +43,7 @@ def draw(
   identifier: str,
   title: str,
   description: str,
-  x_name: str,
+  x_name: str = "",
   y_unit: str = "",
   decimals: int = 2,
 ) -> Markup:
@@ -55,7 +55,8 @@ def draw(
     identifier: Unique on the page.
     title: Title of the chart.
     description: Its contents in words.
-    x_name: Goes before a value of x in the tips of markers.
+    x_name: Goes before a value of x in the tips of markers; by default, the
+      label of x.
     y_unit: Goes after a value of y there.
     decimals: Decimals of values of y there.
   """
@@ -66,7 +67,10 @@ def draw(
     frame.axes(),
     # Bands first: none hides a line.
     [_band(line, frame) for line in lines if line.spread is not None],
-    [_line(line, frame, x_name, y_unit, decimals) for line in lines],
+    [
+      _line(line, frame, x_name or frame.x_label, y_unit, decimals)
+      for line in lines
+    ],
     class_="many" if len(lines) > _MANY else None,
   )
 

@@ -366,7 +366,6 @@ def build_coefficients(task: TaskRuns) -> Section:
     )
     for found in maps
   ]
-  shown = {found.method.number for found in maps}
   return Section(
     title,
     [
@@ -384,7 +383,8 @@ def build_coefficients(task: TaskRuns) -> Section:
       ),
       section.charts(figures),
       section.without(
-        [method for method in task.methods if method.number not in shown],
+        task,
+        {found.method.number for found in maps},
         "their runs have no coefficients in cohorts.csv",
       ),
     ],

@@ -113,13 +113,13 @@ def _names(runs: Sequence[Run]) -> dict[int, str]:
 
 def _cut(names: dict[int, str]) -> dict[int, str]:
   """Returns the first letters of long names, if these tell them apart."""
-  short = {
-    client_id: name
-    if len(name) <= _MAX_LETTERS
-    else f"{name[: _MAX_LETTERS - 1]}…"
-    for client_id, name in names.items()
-  }
+  short = {k: cut(name, _MAX_LETTERS) for k, name in names.items()}
   return short if len(set(short.values())) == len(names) else names
+
+
+def cut(name: str, max_letters: int) -> str:
+  """Returns a name, cut if it is longer."""
+  return name if len(name) <= max_letters else f"{name[: max_letters - 1]}…"
 
 
 _USUAL_BASELINE = "fedavg"
@@ -187,6 +187,10 @@ class TaskRuns:
   def clients(self) -> ClientNames:
     """What the clients are called."""
     return ClientNames(self.runs)
+
+  def with_summary(self, key: str) -> list[MethodRuns]:
+    """Returns the methods whose runs all have a part of the summary."""
+    return [m for m in self.methods if all(r.of_summary(key) for r in m.runs)]
 
   @property
   def has_seeds(self) -> bool:

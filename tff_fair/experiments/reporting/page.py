@@ -11,10 +11,10 @@ from tasks.formats import files
 from tff_fair.experiments import progress
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.reporting import (
-  client_section,
+  client_sections,
   curve_section,
   document,
-  each_client_section,
+  final_measures,
   group_section,
   joining_section,
   map_sections,
@@ -23,7 +23,6 @@ from tff_fair.experiments.reporting import (
   run_section,
   search_section,
   section,
-  summary_section,
   trade_off_section,
   verdict_section,
 )
@@ -123,17 +122,17 @@ def _parts(task: TaskRuns) -> _Parts:
     return _Parts(task, (), (), runs, ())
   numbers = [
     verdict_section.build(task),
-    summary_section.build(task),
+    final_measures.build(task),
     joining_section.build(task),
     *joining_section.build_newcomers(task),
     *group_section.build(task),
   ]
   charts = [
-    each_client_section.build(task),
+    client_sections.build_each(task),
     curve_section.build(task),
     trade_off_section.build(task),
     trade_off_section.build_bars(task),
-    client_section.build(task),
+    client_sections.build(task),
     round_sections.build_improved(task),
     round_sections.build_stationarity(task),
     round_sections.build_losses(task),

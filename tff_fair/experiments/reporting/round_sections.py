@@ -1,7 +1,7 @@
 """Sections of single rounds: the direction, who improved, losses, rules."""
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -24,102 +24,16 @@ from tff_fair.experiments.reporting.scale import number_text
 from tff_fair.experiments.reporting.section import Section
 from tff_fair.experiments.runs.run import ROUND, Run
 
-
-def _over_rounds(
-  task: TaskRuns,
-  title: str,
-  absence: str,
-  lines: Mapping[int, Line | None],
-  body: Callable[[list[Line]], list[Child]],
-  reason: str,
-) -> Section:
-  """Returns a section of lines over rounds.
-
-  `absence` says why there is no section without a line, `reason` why the other
-  methods have none.
-  """
-  shown = [line for line in lines.values() if line is not None]
-  if not shown:
-    return Section(title, absence=absence)
-  if all(line.x.size == 1 for line in shown):
-    return Section(title, absence="there is one round alone")
-  absent = [method for method in task.methods if lines[method.number] is None]
-  return Section(title, [*body(shown), section.without(absent, reason)])
-
-
-# Section: the length of the direction over rounds.
+# Sections: a number of each round over rounds, a line for each method.
 #
-# The form of Figure 4 of Hamidi and Yang, "AdaFed: Fair Federated Learning via
-# Adaptive Common Descent Direction": ||d_t|| divided by its largest value,
-# since the directions of two methods may be of different orders.
+# The form of the direction is that of Figure 4 of Hamidi and Yang, "AdaFed:
+# Fair Federated Learning via Adaptive Common Descent Direction": ||d_t||
+# divided by its largest value, since the directions of two methods may be of
+# different orders.
 
 
-_DIRECTION_COLUMN = "aggregator/direction_norm"
-
-
-def build_direction(task: TaskRuns) -> Section:
-  """Returns the section: a chart with a line for each method."""
-
-  def body(lines: list[Line]) -> list[Child]:
-    return [
-      section.note(
-        "‖dₜ‖, divided by its largest value in the run",
-        ": methods have directions of different orders.",
-        " Means over seeds." if task.has_seeds else None,
-      ),
-      section.charts(
-        section.figure(_direction_chart(task, lines), "Length, relative")
-      ),
-    ]
-
-  return _over_rounds(
-    task,
-    "Length of the direction",
-    f"no run has measured it ({_DIRECTION_COLUMN} in metrics.csv)",
-    {method.number: _direction_line(method) for method in task.methods},
-    body,
-    f"their runs have no finite {_DIRECTION_COLUMN}",
-  )
-
-
-def _direction_line(method: MethodRuns) -> Line | None:
-  """Returns the line of a method; None if it has no direction above 0."""
-  curve = curves.over_seeds(method, lambda run: run.rounds, _DIRECTION_COLUMN)
-  if curve is None:
-    return None
-  known = np.isfinite(curve.mean)
-  largest = curve.mean[known].max(initial=0.0)
-  if not largest > 0:
-    return None
-  kept = curves.Curve(curve.rounds[known], curve.mean[known], None)
-  x = kept.rounds.astype(float)
-  return curves.line(method, kept, x, factor=1 / largest)
-
-
-def _direction_chart(task: TaskRuns, lines: list[Line]) -> Markup:
-  return line_chart.draw(
-    lines,
-    Frame(
-      curves.x_scale(lines, is_whole=True),
-      scale.linear(0, 1),
-      x_label="round",
-    ),
-    identifier=f"{task.identifier}-direction",
-    title="Length of the direction over rounds",
-    description=curves.describe_ends(lines, "the end", ""),
-    x_name="round",
-    decimals=3,
-  )
-
-
-# Sections: the share of clients that a round improved, and how much all clients
-# of a round can still gain together.
-
-_MAX_WINDOWS = 50
-
-
-class _Share(NamedTuple):
-  """A number of each round, between 0 and 1.
+class _Series(NamedTuple):
+  """A number of each round.
 
   Attributes:
     title: The title of its section.
@@ -135,10 +49,20 @@ class _Share(NamedTuple):
   identifier: str
   name: str
   note: str
-  pronoun: str
+  pronoun: str = "it"
 
 
-_IMPROVED = _Share(
+_DIRECTION = _Series(
+  title="Length of the direction",
+  column="aggregator/direction_norm",
+  identifier="direction",
+  name="Length of the direction",
+  note=(
+    "‖dₜ‖, divided by its largest value in the run: methods have directions of "
+    "different orders."
+  ),
+)
+_IMPROVED = _Series(
   title="Improved clients",
   column="improved_share",
   identifier="improved",
@@ -146,7 +70,7 @@ _IMPROVED = _Share(
   note="ρₜ: the share of a round’s cohort whose training loss did not rise.",
   pronoun="them",
 )
-_STATIONARITY = _Share(
+_STATIONARITY = _Series(
   title="Pareto stationarity",
   column=certificates.STATIONARITY_COLUMN,
   identifier="stationarity",
@@ -155,76 +79,129 @@ _STATIONARITY = _Share(
     "The least norm in the convex hull of a round’s updates, divided by their "
     "mean norm. At 0, no step helps one client without harm to another."
   ),
-  pronoun="it",
 )
+_MAX_WINDOWS = 50
+
+
+def build_direction(task: TaskRuns) -> Section:
+  """Returns the section of the length of the direction."""
+  return _over_rounds(
+    task,
+    _DIRECTION,
+    {method.number: _direction_line(method) for method in task.methods},
+    [" Means over seeds." if task.has_seeds else None],
+    f"their runs have no finite {_DIRECTION.column}",
+    is_share=False,
+  )
 
 
 def build_improved(task: TaskRuns) -> Section:
   """Returns the section of the share of clients that a round improved."""
-  return _share_section(task, _IMPROVED)
+  return _of_share(task, _IMPROVED)
 
 
 def build_stationarity(task: TaskRuns) -> Section:
   """Returns the section of the rounds' Pareto stationarity."""
-  return _share_section(task, _STATIONARITY)
+  return _of_share(task, _STATIONARITY)
 
 
-def _share_section(task: TaskRuns, share: _Share) -> Section:
-  """Returns the section: a chart of the share over rounds."""
-  found = {m.number: _share_line(m, share) for m in task.methods}
+def _of_share(task: TaskRuns, series: _Series) -> Section:
+  """Returns the section of a number between 0 and 1, in windows of rounds."""
+  found = {m.number: _share_line(m, series.column) for m in task.methods}
   longest = max(
     (length for _, length in filter(None, found.values())), default=1
   )
-
-  def body(lines: list[Line]) -> list[Child]:
-    return [
-      section.note(
-        share.note,
-        " Mean over seeds." if task.has_seeds else None,
-        f" Each point is the mean of up to {longest} rounds."
-        if longest > 1
-        else None,
-      ),
-      section.charts(
-        section.figure(_share_chart(task, share, lines), f"{share.title} (%)")
-      ),
-    ]
-
+  windows = f" Each point is the mean of up to {longest} rounds."
   return _over_rounds(
     task,
-    share.title,
-    f"no run has measured {share.pronoun} ({share.column} in metrics.csv)",
+    series,
     {number: line and line[0] for number, line in found.items()},
-    body,
-    f"their runs have no {share.column} in metrics.csv",
+    [
+      " Mean over seeds." if task.has_seeds else None,
+      windows if longest > 1 else None,
+    ],
+    f"their runs have no {series.column} in metrics.csv",
+    is_share=True,
   )
 
 
-def _share_line(method: MethodRuns, share: _Share) -> tuple[Line, int] | None:
+def _over_rounds(
+  task: TaskRuns,
+  series: _Series,
+  found: Mapping[int, Line | None],
+  notes: list[Child],
+  reason: str,
+  *,
+  is_share: bool,
+) -> Section:
+  """Returns the section of a series.
+
+  Args:
+    task: The task.
+    series: The series.
+    found: Its line for each method, by the method's number.
+    notes: What follows its note.
+    reason: Why other methods have no line.
+    is_share: Whether it is a share, in percent.
+  """
+  lines = [line for line in found.values() if line is not None]
+  if not lines:
+    absence = (
+      f"no run has measured {series.pronoun} ({series.column} in metrics.csv)"
+    )
+    return Section(series.title, absence=absence)
+  if all(line.x.size == 1 for line in lines):
+    return Section(series.title, absence="there is one round alone")
+  unit, where = (" %", "the last rounds") if is_share else ("", "the end")
+  chart = line_chart.draw(
+    lines,
+    Frame(
+      curves.x_scale(lines, is_whole=True),
+      curves.y_scale(lines, is_percent=True)
+      if is_share
+      else scale.linear(0, 1),
+      x_label="round",
+    ),
+    identifier=f"{task.identifier}-{series.identifier}",
+    title=f"{series.name} over rounds",
+    description=curves.describe_ends(lines, where, unit),
+    y_unit=unit,
+    decimals=2 if is_share else 3,
+  )
+  caption = f"{series.title} (%)" if is_share else "Length, relative"
+  return Section(
+    series.title,
+    [
+      section.note(series.note, *notes),
+      section.charts(section.figure(chart, caption)),
+      section.without(task, {line.number for line in lines}, reason),
+    ],
+  )
+
+
+def _direction_line(method: MethodRuns) -> Line | None:
+  """Returns the line of a method; None if it has no direction above 0."""
+  curve = curves.over_seeds(method, lambda run: run.rounds, _DIRECTION.column)
+  if curve is None:
+    return None
+  known = np.isfinite(curve.mean)
+  largest = curve.mean[known].max(initial=0.0)
+  if not largest > 0:
+    return None
+  kept = curves.Curve(curve.rounds[known], curve.mean[known], None)
+  x = kept.rounds.astype(float)
+  return curves.line(method, kept, x, factor=1 / largest)
+
+
+def _share_line(method: MethodRuns, column: str) -> tuple[Line, int] | None:
   """Returns the line of a method, and how many rounds a point stands for."""
-  curve = curves.over_seeds(method, lambda run: run.rounds, share.column)
+  curve = curves.over_seeds(method, lambda run: run.rounds, column)
   if curve is None:
     return None
   # Without bands: they would cover each other.
   curve, length = curves.windows(curve._replace(std=None), _MAX_WINDOWS)
   x = curve.rounds.astype(float)
   return curves.line(method, curve, x, factor=100), length
-
-
-def _share_chart(task: TaskRuns, share: _Share, lines: list[Line]) -> Markup:
-  return line_chart.draw(
-    lines,
-    Frame(
-      curves.x_scale(lines, is_whole=True),
-      curves.y_scale(lines, is_percent=True),
-      x_label="round",
-    ),
-    identifier=f"{task.identifier}-{share.identifier}",
-    title=f"{share.name} over rounds",
-    description=curves.describe_ends(lines, "the last rounds", " %"),
-    x_name="round",
-    y_unit=" %",
-  )
 
 
 # Section: rules on the same rounds, as `binaries.replay` compared them.
@@ -285,10 +262,12 @@ class Losses(NamedTuple):
 
 def build_losses(task: TaskRuns) -> Section:
   """Returns the section: a small chart for each method, of its first seed."""
-  found = {method.number: _losses_of_method(method) for method in task.methods}
-  shown = [m for m in task.methods if found[m.number] is not None]
-  lines = {m.number: _loss_lines(task, m, found[m.number] or ()) for m in shown}
-  if not shown:
+  lines = {
+    method.number: found
+    for method in task.methods
+    if (found := _loss_lines(task, method))
+  }
+  if not lines:
     return Section(
       _LOSS_TITLE,
       absence="no two clients of the first round have losses in a later one "
@@ -315,13 +294,13 @@ def build_losses(task: TaskRuns) -> Section:
       section.charts(
         [
           _loss_figure(task, method, lines[method.number], frame)
-          for method in shown
+          for method in task.methods
+          if method.number in lines
         ],
         class_="charts small",
       ),
       section.without(
-        [method for method in task.methods if method not in shown],
-        "their runs have no such losses in cohorts.csv",
+        task, lines, "their runs have no such losses in cohorts.csv"
       ),
     ],
   )
@@ -339,48 +318,33 @@ def extremes(run: Run) -> tuple[Losses, Losses] | None:
   Returns:
     The two; None if the run has no losses, or fewer such clients.
   """
-  table = run.cohorts
-  column = next(
-    (name for name in _LOSS_COLUMNS if _has_numbers(table, name)), None
+  table = pd.DataFrame() if run.cohorts is None else run.cohorts
+  of_columns = (
+    pd.to_numeric(table[name], errors="coerce")
+    for name in _LOSS_COLUMNS
+    if name in table
   )
-  if table is None or column is None:
+  losses = next((found for found in of_columns if found.notna().any()), None)
+  if losses is None:
     return None
-  losses = pd.to_numeric(table[column], errors="coerce")
-  table = table.assign(**{column: losses})[[ROUND, "client_id", column]]
+  table = table[[ROUND, "client_id"]].assign(loss=losses)
   table = table[losses.abs() < float("inf")].sort_values([ROUND, "client_id"])
-  first = table[table[ROUND] == 1]
   counts = table["client_id"].value_counts()
-  again = first[first["client_id"].map(counts) > 1].set_index("client_id")
-  if len(again) < 2:
+  of_clients = table.set_index("client_id")
+  starts = of_clients["loss"][of_clients[ROUND] == 1]
+  starts = starts[starts.index.map(counts) > 1]
+  if len(starts) < 2:
     return None
-  starts = again[column]
-  low, high = (
-    Losses(
-      int(client),
-      table[table["client_id"] == client].set_index(ROUND)[column],
-    )
-    for client in (starts.idxmin(), starts.drop(starts.idxmin()).idxmax())
+  high, low = (
+    Losses(int(client), of_clients.loc[client].set_index(ROUND)["loss"])
+    for client in (starts.drop(starts.idxmin()).idxmax(), starts.idxmin())
   )
   return high, low
 
 
-def _has_numbers(table: pd.DataFrame | None, column: str) -> bool:
-  return (
-    table is not None
-    and column in table
-    and bool(pd.to_numeric(table[column], errors="coerce").notna().any())
-  )
-
-
-def _losses_of_method(method: MethodRuns) -> tuple[Losses, Losses] | None:
-  """Returns what the method's first run with losses has."""
-  found = map(extremes, method.runs)
-  return next((of_run for of_run in found if of_run is not None), None)
-
-
-def _loss_lines(
-  task: TaskRuns, method: MethodRuns, found: Sequence[Losses]
-) -> list[Line]:
+def _loss_lines(task: TaskRuns, method: MethodRuns) -> list[Line]:
+  """Returns two lines of the method's first run with losses; none without."""
+  found = next(filter(None, map(extremes, method.runs)), ())
   return [
     Line(
       task.clients.full(losses.client),
@@ -388,7 +352,6 @@ def _loss_lines(
       dataclasses.replace(method.style, dashes=dashes),
       losses.of_rounds.index.to_numpy(float),
       losses.of_rounds.to_numpy(float),
-      None,
     )
     for losses, dashes in zip(found, _LOSS_DASHES, strict=False)
   ]
@@ -409,7 +372,6 @@ def _loss_figure(
     identifier=f"{task.identifier}-losses-{method.number}",
     title=f"Losses of two clients, {method.label}",
     description=f"From the first round to the last: {ends}.",
-    x_name="round",
     decimals=4,
   )
   return section.figure(chart, method.label, ends, class_=f"m{method.number}")

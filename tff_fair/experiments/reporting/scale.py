@@ -25,28 +25,27 @@ class Unit(NamedTuple):
   name: str = ""
 
 
-_PREFIXES = ("", "k", "M", "G", "T", "P", "E")
+_BYTES = ("B", "kB", "MB", "GB", "TB", "PB", "EB")
 _POWERS = ("", "thousand", "million", "10⁹", "10¹²", "10¹⁵", "10¹⁸")
 
 
 def byte_unit(largest: float) -> Unit:
   """Returns the unit in which a number of bytes has one to three digits."""
-  power = _power(largest)
-  return Unit(1000.0**power, f"{_PREFIXES[power]}B")
+  return _unit(largest, _BYTES)
 
 
 def count_unit(largest: float) -> Unit:
   """Returns the unit in which a large number has one to three digits."""
-  power = _power(largest)
-  return Unit(1000.0**power, _POWERS[power])
+  return _unit(largest, _POWERS)
 
 
-def _power(largest: float) -> int:
-  if not largest >= 1 or math.isinf(largest):
-    return 0
-  # 1e15 must not fall below itself by rounding.
-  power = math.floor(math.log10(largest) / 3 + _TOLERANCE)
-  return min(power, len(_PREFIXES) - 1)
+def _unit(largest: float, names: Sequence[str]) -> Unit:
+  power = 0
+  if 1 <= largest < math.inf:
+    # 1e15 must not fall below itself by rounding.
+    power = math.floor(math.log10(largest) / 3 + _TOLERANCE)
+  power = min(power, len(names) - 1)
+  return Unit(1000.0**power, names[power])
 
 
 @dataclasses.dataclass(frozen=True)

@@ -148,7 +148,6 @@ def _histories(
       identifier=f"{identifier}-{name}",
       title=f"{measure.title} by trial",
       description=f"The best of {len(complete)} complete trials has {best}.",
-      x_name="trial",
       decimals=measure.digits,
     )
     note = (

@@ -1,11 +1,11 @@
 """Sections of the page, and their common parts."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 
 from tff_fair.experiments.reporting import html_tables, markup
 from tff_fair.experiments.reporting.markup import Child, Markup, element
-from tff_fair.experiments.reporting.methods import MethodRuns, TaskRuns
+from tff_fair.experiments.reporting.methods import TaskRuns
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,13 +64,18 @@ def note(*children: Child) -> Markup:
   return element("p", *children, class_="note")
 
 
-def without(methods: Sequence[MethodRuns], reason: str) -> Markup | None:
-  """Returns a remark about methods that are not shown, if there are any."""
-  if not methods:
-    return None
-  return note(
-    f"Left out: {', '.join(method.label for method in methods)}; {reason}."
-  )
+def without(
+  task: TaskRuns, shown: Container[int], reason: str
+) -> Markup | None:
+  """Returns a remark about the methods that are not shown, if there are any.
+
+  Args:
+    task: The task.
+    shown: The numbers of the methods that are.
+    reason: Why the others are not.
+  """
+  absent = [m.label for m in task.methods if m.number not in shown]
+  return note(f"Left out: {', '.join(absent)}; {reason}.") if absent else None
 
 
 def legend(task: TaskRuns) -> Markup:

@@ -36,11 +36,10 @@ def build(task: TaskRuns) -> Section:
   groups = [Group(method.label, method.runs) for method in methods]
   reference = groups[0]
   contents = Contents(task.title, groups, _NAMES, chosen)
-  rows = contents.statistics("clients").rows
-  differences = contents.differences("clients", reference)
+  rows = contents.statistics().rows
+  differences = contents.differences(reference)
   contrasts = {row.label: row for row in differences.rows}
-  columns = _columns(task, rows)
-  with_noise = _with_noise(columns, groups, chosen)
+  columns = _columns(task, rows, groups, chosen)
   return Section(
     _TITLE,
     [
@@ -57,7 +56,7 @@ def build(task: TaskRuns) -> Section:
         _caption(task, len(methods)),
         methods,
         [
-          *with_noise,
+          *columns,
           *_difference_columns(
             methods,
             reference.label,
@@ -73,10 +72,11 @@ def build(task: TaskRuns) -> Section:
         has_marks=any(
           mark for place in range(len(_NAMES)) for mark in _marks(rows, place)
         ),
-        has_noise=len(with_noise) > len(columns),
+        has_noise=len(columns) > len(_NAMES),
       ),
       section.without(
-        [method for method in task.methods if method not in methods],
+        task,
+        {method.number for method in methods},
         "they have runs without an evaluation",
       ),
     ],
@@ -124,30 +124,25 @@ def _caption(task: TaskRuns, num_methods: int) -> str:
 
 
 def _columns(
-  task: TaskRuns, rows: Sequence[Row]
-) -> list[html_tables.TableColumn]:
-  return [
+  task: TaskRuns,
+  rows: Sequence[Row],
+  groups: Sequence[Group],
+  chosen: Mapping[Run, ChosenEvaluation],
+) -> list[TableColumn]:
+  """Returns the columns of the measures; after the std, the noise in it."""
+  columns = [
     html_tables.column(
       task.measures[name],
-      [measures.Value(*row.cells[place]) for row in rows],
+      [Value(*row.cells[place]) for row in rows],
       _marks(rows, place),
     )
     for place, name in enumerate(_NAMES)
   ]
-
-
-def _with_noise(
-  columns: Sequence[html_tables.TableColumn],
-  groups: Sequence[Group],
-  chosen: Mapping[Run, ChosenEvaluation],
-) -> list[html_tables.TableColumn]:
-  """Returns the columns with the noise in the spread after the std."""
   shares = [table_columns.noise_over_seeds(group, chosen) for group in groups]
-  if all(math.isnan(share.mean) for share in shares):
-    return list(columns)
-  place = 1 + _NAMES.index("std")
-  column = html_tables.column(table_columns.NOISE_MEASURE, shares)
-  return [*columns[:place], column, *columns[place:]]
+  if not all(math.isnan(share.mean) for share in shares):
+    noise = html_tables.column(table_columns.NOISE_MEASURE, shares)
+    columns.insert(1 + _NAMES.index("std"), noise)
+  return columns
 
 
 def _notes(notes: Sequence[str]) -> Child:
@@ -181,7 +176,7 @@ def _best(
   groups: Sequence[Group],
 ) -> list[Child]:
   measure = task.measures[name]
-  values = {row.label: measures.Value(*row.cells[place]) for row in best}
+  values = {row.label: Value(*row.cells[place]) for row in best}
   first = min(values, key=lambda n: measures.badness(measure, values[n].mean))
   others = [label for label in values if label != first]
   said: list[Child] = [

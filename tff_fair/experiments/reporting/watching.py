@@ -5,6 +5,7 @@ times as long as the page took, so that it uses a tenth of one core at most.
 """
 
 import collections
+import dataclasses
 import math
 import os
 import pathlib
@@ -65,7 +66,7 @@ def watch(
   """
   path = pathlib.Path(path)
   page.check_path(path, overwrite=overwrite)
-  shown = _Page(path, title, baseline, command, overwrite=overwrite)
+  shown = _Page(path, title, baseline, command, overwrite)
   try:
     _follow(shown, folders, tell)
   except KeyboardInterrupt:
@@ -118,31 +119,25 @@ def _damage(folders: Sequence[Place]) -> set[str]:
     return set()  # There is no run, or no whole one: the first page tells.
 
 
+@dataclasses.dataclass
 class _Page:
   """The page of a watch.
 
   Attributes:
+    path: The HTML file.
+    title: As for `watch`; so are `baseline`, `command` and `overwrite`.
     description: Its contents in a few words.
   """
 
-  def __init__(
-    self,
-    path: pathlib.Path,
-    title: str | None,
-    baseline: str | None,
-    command: str | None,
-    *,
-    overwrite: bool,
-  ) -> None:
-    self.description = ""
-    self._path = path
-    self._title = title
-    self._baseline = baseline
-    self._command = command
-    self._overwrite = overwrite
-    self._refresh_seconds = 0
-    self._text = ""
-    self._written: tuple[int, int] | None = None
+  path: pathlib.Path
+  title: str | None
+  baseline: str | None
+  command: str | None
+  overwrite: bool
+  description: str = ""
+  _refresh_seconds: int = 0
+  _text: str = ""
+  _written: tuple[int, int] | None = None
 
   def renew(
     self, folders: Sequence[Place], pause: float, damaged: Collection[str]
@@ -172,10 +167,10 @@ class _Page:
     self._refresh_seconds = math.ceil(pause)
     refresh = None if is_over else self._refresh_seconds
     self._text = page.build(
-      tasks, self._title, command=self._command, refresh_seconds=refresh
+      tasks, self.title, command=self.command, refresh_seconds=refresh
     )
     self._write(self._text)
-    self.description = f"{self._path}: {page.describe(tasks)}"
+    self.description = f"{self.path}: {page.describe(tasks)}"
     if num_planned:
       self.description += f", {num_planned:,} not started"
     return is_over
@@ -195,7 +190,7 @@ class _Page:
 
   def _arrange(self, runs: Sequence[Run], *, is_over: bool) -> list[TaskRuns]:
     try:
-      return methods.arrange(runs, unfinished=True, baseline=self._baseline)
+      return methods.arrange(runs, unfinished=True, baseline=self.baseline)
     except FieldError:
       if is_over:
         raise
@@ -205,17 +200,17 @@ class _Page:
   def _write(self, text: str) -> None:
     if self.is_lost():
       raise RunError(
-        f"{self._path}: another program changed it; the watch leaves it as it "
+        f"{self.path}: another program changed it; the watch leaves it as it "
         "is and ends. Name another file."
       )
-    overwrite = self._overwrite or self._written is not None
-    with staging.replacement(self._path, overwrite=overwrite) as staged:
+    overwrite = self.overwrite or self._written is not None
+    with staging.replacement(self.path, overwrite=overwrite) as staged:
       staged.write_text(text, encoding="utf-8")
     self._written = self._state()
 
   def _state(self) -> tuple[int, int] | None:
     try:
-      found = self._path.stat()
+      found = self.path.stat()
     except FileNotFoundError:
       return None
     return found.st_ino, found.st_mtime_ns

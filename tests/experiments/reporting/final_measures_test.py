@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 from tests.experiments import report_runs
+from tests.experiments.reporting.page_parts import task_of, words
 from tff_fair.experiments.comparing.measures import (
   MEASURES,
   Measure,
@@ -19,11 +20,8 @@ from tff_fair.experiments.reporting import (
   final_measures,
   html_tables,
   markup,
-  methods,
-  summary_section,
 )
 from tff_fair.experiments.reporting.markup import element
-from tff_fair.experiments.runs.finding import find
 
 
 @pytest.fixture
@@ -31,8 +29,7 @@ def task(tmp_path):
   for seed in (0, 1):
     report_runs.make(tmp_path / f"a{seed}", seed=seed, method="fedavg")
   report_runs.make(tmp_path / "b", method="<b>", skill=0.9)
-  (found,) = methods.arrange(find([tmp_path]))
-  return found
+  return task_of(tmp_path)
 
 
 def test_measures_are_those_of_the_last_evaluation_in_percent(task):
@@ -47,7 +44,7 @@ def test_measures_are_those_of_the_last_evaluation_in_percent(task):
     last = [scale * run.evaluations[column].iloc[-1] for run in fedavg.runs]
     value = final_measures.of_method(task, fedavg, name)
     assert value.mean == pytest.approx(np.mean(last))
-    assert value.std == pytest.approx(np.std(last, ddof=1))
+    assert value.value.std == pytest.approx(np.std(last, ddof=1))
 
 
 def heads(task, *sections):
@@ -63,18 +60,18 @@ def heads(task, *sections):
 def test_each_measure_is_shown(task):
   titles = {
     title
-    for table in heads(task, summary_section.build(task))
+    for table in heads(task, final_measures.build(task))
     for title in table
   }
   assert titles == {m.title.replace(" %", "\xa0%") for m in MEASURES.values()}
 
 
 def test_where_clients_attack_the_others_have_a_table(task):
-  assert len(heads(task, summary_section.build(task))) == 5
+  assert len(heads(task, final_measures.build(task))) == 5
   run = task.methods[0].runs[0]
   honest = run.evaluations.add_prefix("honest/").drop(columns="honest/round")
   run.__dict__["evaluations"] = pd.concat([run.evaluations, honest / 2], axis=1)
-  found = heads(task, summary_section.build(task))
+  found = heads(task, final_measures.build(task))
   assert len(found) == 6
   assert found[0] == found[1]
   value = final_measures.of_method(task, task.methods[0], "mean", "honest/")
@@ -110,10 +107,8 @@ def test_a_table_has_what_sorting_and_screen_readers_need(task):
     ["2", "1.5", "-2.0"],
     ["1", "Infinity", "-3.0"],
   ]
-  assert "".join(rows[0][2].itertext()) == "1.50 ± 0.50"
-  assert "".join(rows[1][3].itertext()) == (
-    "−3.00 (best, or not separable from it)"
-  )
-  assert "".join(rows[0][3].itertext()) == "−2.00 (second best)"
+  assert words(rows[0][2]) == "1.50 ± 0.50"
+  assert words(rows[1][3]) == "−3.00 (best, or not separable from it)"
+  assert words(rows[0][3]) == "−2.00 (second best)"
   assert rows[1].find("th").get("data-value") == "<b>"
-  assert "".join(table.find(".//caption").itertext()) == "<caption>"
+  assert words(table.find(".//caption")) == "<caption>"
