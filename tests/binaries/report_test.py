@@ -43,18 +43,6 @@ def test_runs_and_flags_come_in_any_order(program, folder):
   assert (folder / "pages" / "x.html").exists()
 
 
-def test_a_file_that_is_there_stays_unless_it_may_be_replaced(program, folder):
-  page = folder / "report.html"
-  page.write_text("mine")
-  status, out, err = program("runs")
-  assert (status, out) == (2, "")
-  assert "report.html" in err
-  assert "--overwrite" in err
-  assert page.read_text() == "mine"
-  assert program("runs", "--overwrite")[0] == 0
-  assert page.read_text().startswith("<!DOCTYPE html>")
-
-
 @pytest.mark.parametrize(
   ("words", "message"),
   [
@@ -63,6 +51,7 @@ def test_a_file_that_is_there_stays_unless_it_may_be_replaced(program, folder):
     (["empty"], "empty: holds no run"),
     (["runs", "--output="], "--output: is empty"),
     (["runs", "--output=empty"], "--output=empty: is a folder"),
+    (["runs", "--output=mine"], "--output=mine: exists already"),
     (["runs", "--output=~nosuchuser/x"], "--output=~nosuchuser/x: there is no"),
     (["runs", "--output=runs/a/summary.json/x"], "--output: "),
     (["runs", "--sort=mean"], "--sort: "),
@@ -75,6 +64,7 @@ def test_a_file_that_is_there_stays_unless_it_may_be_replaced(program, folder):
 )
 def test_a_mistake_is_one_line(program, folder, words, message):
   (folder / "empty").mkdir()
+  (folder / "mine").write_text("mine")
   path = report_runs.make(folder / "damaged")
   (path / "evaluations.csv").write_text("round\n1\n")
   status, out, err = program(*words)
@@ -82,6 +72,7 @@ def test_a_mistake_is_one_line(program, folder, words, message):
   assert err.startswith(f"report: {message}")
   assert len(err.splitlines()) == 1
   assert not (folder / "report.html").exists()
+  assert (folder / "mine").read_text() == "mine"
 
 
 def test_unfinished_runs_are_shown_on_request(program, folder):

@@ -69,9 +69,9 @@ def test_columns_are_chosen(folder):
 def test_another_round_is_compared(folder):
   means = compare(folder, round=1)["mean"]
   assert means.tolist() == [20, 20, 20]
-  best = compare(folder, round="best", criterion="std").set_index("method")
-  assert best.loc["afl", "mean"] == 10
-  assert best.loc["fedavg", "mean"] == 20
+  best = compare(folder, round="best", criterion="std")["mean"]
+  assert best.tolist() == [10, 20, 20]
+  assert compare(folder, round="best")["mean"].tolist() == [20, 55, 65]
 
 
 def test_differences_to_a_baseline_have_intervals(folder):
@@ -130,9 +130,10 @@ def test_round_0_is_compared_if_asked_for_alone(tmp_path):
   run_folders.make(
     tmp_path / "b", [(0, (0.1, 0.1))], algorithm="term", is_finished=False
   )
-  frame = compare(tmp_path, round="best", criterion="std", unfinished=True)
-  assert frame["mean"].tolist() == [60]
-  assert frame.attrs["notes"][-1].endswith("has no evaluation yet.")
+  for choice in ({"round": "best", "criterion": "std"}, {"round": "last"}):
+    frame = compare(tmp_path, unfinished=True, **choice)
+    assert frame["mean"].tolist() == [60]
+    assert frame.attrs["notes"][-1].endswith("has no evaluation yet.")
   frame = compare(tmp_path, round=0, unfinished=True)
   assert frame["mean"].tolist() == [10, 10]
 

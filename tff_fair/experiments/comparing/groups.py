@@ -1,8 +1,9 @@
 """Runs side by side: grouped over seeds, labelled, and sorted by task."""
 
+import functools
 import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from tff_fair import declared, methods
@@ -72,7 +73,7 @@ def group(runs: Sequence[Run]) -> list[Group]:
     name = methods.title(algorithm)
     if method != algorithm or (task, name) in of_methods:
       name = method  # As a sweep calls it.
-    for member in sorted(alike, key=_order(names)):
+    for member in sorted(alike, key=functools.partial(_order, names)):
       settings = member[0].settings
       values = [
         f"{short_name(name)}={_short_text(settings[name])}"
@@ -164,14 +165,10 @@ def _num_clients(run: Run) -> int:
   return int(run.client_evaluations["client_id"].nunique())
 
 
-def _order(names: Sequence[str]) -> Callable[[tuple[Run, ...]], _Order]:
-  def key(member: tuple[Run, ...]) -> _Order:
-    settings = member[0].settings
-    return [
-      natural_order(declared.as_text(settings.get(name, ""))) for name in names
-    ]
-
-  return key
+def _order(names: Sequence[str], members: tuple[Run, ...]) -> _Order:
+  """Returns what to sort groups by: their settings of some names."""
+  values = (members[0].settings.get(name, "") for name in names)
+  return [natural_order(declared.as_text(value)) for value in values]
 
 
 # The score that runs have in common.
