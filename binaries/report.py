@@ -15,7 +15,7 @@ from binaries import command_line
 from binaries.command_line import UsageError
 from tasks.data_error import DataError
 from tff_fair.experiments import interruption, progress
-from tff_fair.experiments.reporting import methods, page, watching
+from tff_fair.experiments.reporting import page, task_runs, watching
 from tff_fair.experiments.reporting.page import report
 from tff_fair.experiments.runs.finding import find_whole
 
@@ -76,7 +76,7 @@ def _write(
     progress.say(line)
   report(runs, path, unfinished=unfinished, **settings)
   megabytes = path.stat().st_size / 1e6
-  contents = page.describe(methods.arrange(runs, unfinished=unfinished))
+  contents = page.describe(task_runs.arrange(runs, unfinished=unfinished))
   print(f"Wrote {path}: {contents}; {megabytes:.1f} MB.")
 
 

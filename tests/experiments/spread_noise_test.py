@@ -9,7 +9,7 @@ import pytest
 from tests.experiments import run_folders
 from tff_fair import experiments, metrics
 from tff_fair.experiments import spread_noise
-from tff_fair.experiments.reporting import methods, verdict_section
+from tff_fair.experiments.reporting import task_runs, verdict_section
 from tff_fair.experiments.runs import fairness_table
 
 # Of ten examples each, as the handmade runs have them.
@@ -107,7 +107,7 @@ def test_compare_has_a_note_where_it_shows_a_spread(runs):
 
 
 def test_reports_have_it_beside_the_std(runs):
-  (task,) = methods.arrange(
+  (task,) = task_runs.arrange(
     [experiments.open_run(path) for path in sorted(runs.iterdir())]
   )
   text = verdict_section.build(task).markup(task)
@@ -119,7 +119,7 @@ def test_reports_have_it_beside_the_std(runs):
 
 def test_reports_of_other_accuracies_stay_as_they_are(tmp_path):
   run = run_folders.make(tmp_path / "run", [(1, (0.123, 0.456))])
-  (task,) = methods.arrange([experiments.open_run(run)])
+  (task,) = task_runs.arrange([experiments.open_run(run)])
   assert "Noise share" not in verdict_section.build(task).markup(task)
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from tff_fair.experiments.reporting import curves
 from tff_fair.experiments.reporting.curves import Curve
-from tff_fair.experiments.reporting.methods import MethodRuns
+from tff_fair.experiments.reporting.task_runs import MethodRuns
 
 
 class FakeRun:

@@ -4,7 +4,7 @@ import xml.etree.ElementTree as ET
 import numpy as np
 import pytest
 
-from tff_fair.experiments.reporting import line_chart, methods, scale
+from tff_fair.experiments.reporting import line_chart, scale, task_runs
 from tff_fair.experiments.reporting.frame import Frame
 from tff_fair.experiments.reporting.line_chart import Line, thin
 
@@ -55,7 +55,7 @@ def line(count=5, *, number=0, spread=None, y=50.0, label="<a>"):
   if spread is not None:
     spread = np.full(count, spread)
   return Line(
-    label, number, methods.style(number), x, np.full(count, y), spread
+    label, number, task_runs.style(number), x, np.full(count, y), spread
   )
 
 
@@ -111,8 +111,8 @@ def test_what_is_drawn_says_what_it_is():
 
 
 def test_methods_differ_in_more_than_colour():
-  looks = [methods.style(n) for n in range(42)]
+  looks = [task_runs.style(n) for n in range(42)]
   assert len({(s.dashes, s.marker) for s in looks}) == 42
   assert len(set(looks)) == 42
-  assert all(s.color < methods.NUM_COLORS for s in looks)
+  assert all(s.color < task_runs.NUM_COLORS for s in looks)
   assert all(re.fullmatch(r"[Mmhvlaz\d. -]+", s.marker) for s in looks)

@@ -11,12 +11,12 @@ from tests.experiments import report_runs
 from tff_fair.experiments.reporting import (
   heat_map,
   map_sections,
-  methods,
   page,
   scale,
+  task_runs,
 )
 from tff_fair.experiments.reporting.frame import Frame
-from tff_fair.experiments.reporting.methods import ClientNames, MethodRuns
+from tff_fair.experiments.reporting.task_runs import ClientNames, MethodRuns
 from tff_fair.experiments.runs.finding import find
 
 FRAME = Frame(scale.linear(0, 100), scale.linear(0, 100), right=60)
@@ -180,7 +180,7 @@ def test_each_map_has_a_scale_that_shows_its_differences(tmp_path):
     cohorts = pd.read_csv(path / "cohorts.csv")
     cohorts["coefficient"] = np.linspace(low, high, len(cohorts))
     cohorts.to_csv(path / "cohorts.csv", index=False)
-  text = page.build(methods.arrange(find([tmp_path])))
+  text = page.build(task_runs.arrange(find([tmp_path])))
   maps = [
     svg
     for svg in ET.fromstring(text.partition("\n")[2]).iter("svg")

@@ -2,13 +2,13 @@
 
 import xml.etree.ElementTree as ET
 
-from tff_fair.experiments.reporting import methods
+from tff_fair.experiments.reporting import task_runs
 from tff_fair.experiments.runs.finding import find
 
 
 def task_of(folder, **arguments):
   """Returns the only task of the runs in a folder."""
-  (task,) = methods.arrange(find([folder]), **arguments)
+  (task,) = task_runs.arrange(find([folder]), **arguments)
   return task
 
 

@@ -11,7 +11,7 @@ import pytest
 from tests.experiments import report_runs, run_folders
 from tests.experiments.reporting.page_parts import texts, words
 from tff_fair.experiments.errors import RunError
-from tff_fair.experiments.reporting import methods, page
+from tff_fair.experiments.reporting import page, task_runs
 from tff_fair.experiments.runs.finding import find
 from tff_fair.experiments.scores import RMSE
 
@@ -22,7 +22,7 @@ HOSTILE = "<script>alert(1)</script>"
 
 def build(folder, **settings):
   """Returns the page about the runs in a folder: as text, and parsed."""
-  text = page.build(methods.arrange(find([folder])), **settings)
+  text = page.build(task_runs.arrange(find([folder])), **settings)
   doctype, body = text.split("\n", 1)
   assert doctype == "<!DOCTYPE html>"
   return text, ET.fromstring(body)
@@ -289,7 +289,7 @@ def test_unfinished_runs_take_part_on_request(tmp_path):
   report_runs.make(tmp_path / "a")
   report_runs.make(tmp_path / "b", seed=1, is_finished=False)
   run_folders.make(tmp_path / "c", [(0, (0.5,))], is_finished=False, seed=2)
-  (task,) = methods.arrange(find([tmp_path]), unfinished=True)
+  (task,) = task_runs.arrange(find([tmp_path]), unfinished=True)
   assert [run.seed for run in task.runs] == [0, 1]
   # It has not been trained for a round yet.
   assert [run.seed for run in task.unfinished] == [2]

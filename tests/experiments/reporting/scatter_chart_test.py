@@ -5,7 +5,7 @@ import xml.etree.ElementTree as ET
 import numpy as np
 import pytest
 
-from tff_fair.experiments.reporting import methods, scale, scatter_chart
+from tff_fair.experiments.reporting import scale, scatter_chart, task_runs
 from tff_fair.experiments.reporting.frame import Frame
 from tff_fair.experiments.reporting.scatter_chart import Point, pareto_front
 
@@ -48,7 +48,7 @@ def test_the_pareto_front_is_what_no_point_beats():
 def drawing(places):
   axis = scale.linear(0, 100)
   points = [
-    Point(f"method_{n}", n, methods.style(n), x, y, "<values>")
+    Point(f"method_{n}", n, task_runs.style(n), x, y, "<values>")
     for n, (x, y) in enumerate(places)
   ]
   front = pareto_front(*np.reshape(places, [-1, 2]).T)

@@ -10,7 +10,7 @@ import pytest
 from tests.experiments import run_folders
 from tff_fair import experiments
 from tff_fair.experiments import Range, RunSpec
-from tff_fair.experiments.reporting import methods, search_section
+from tff_fair.experiments.reporting import search_section, task_runs
 from tff_fair.experiments.runs import finding
 from tff_fair.experiments.searching import (
   optuna_study,
@@ -28,7 +28,7 @@ SPACE = {
 
 
 def built(path):
-  (task,) = methods.arrange(finding.find([path]))
+  (task,) = task_runs.arrange(finding.find([path]))
   return search_section.build(task)
 
 

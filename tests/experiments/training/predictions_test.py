@@ -9,7 +9,7 @@ from scipy.special import softmax
 
 from tff_fair import experiments
 from tff_fair.experiments import RunSpec, group_fairness
-from tff_fair.experiments.reporting import group_section, methods
+from tff_fair.experiments.reporting import group_section, task_runs
 from tff_fair.experiments.runs import fairness_table
 from tff_fair.experiments.training import task_loading
 
@@ -94,7 +94,7 @@ def test_gaps_are_in_summary_clients_card_and_page(run, tmp_path):
   card = (tmp_path / "model_card.md").read_text()
   assert sentence in card
   assert "groups of people" not in card
-  (task,) = methods.arrange([run])
+  (task,) = task_runs.arrange([run])
   (section,) = group_section.build(task)
   page = str(section.markup(task))
   assert sentence in page

@@ -16,7 +16,7 @@ from tff_fair.experiments.reporting import (
 )
 from tff_fair.experiments.reporting.frame import Frame, line_path
 from tff_fair.experiments.reporting.markup import Child, Markup, element
-from tff_fair.experiments.reporting.methods import MethodRuns
+from tff_fair.experiments.reporting.task_runs import MethodRuns
 from tff_fair.experiments.scores import ACCURACY, RMSE, Score
 
 # A reader can take in no more rows; clients.csv has all.

@@ -18,10 +18,10 @@ from tff_fair.experiments.reporting.final_measures import Result
 from tff_fair.experiments.reporting.frame import Frame, box_path
 from tff_fair.experiments.reporting.line_chart import Line
 from tff_fair.experiments.reporting.markup import Markup, element
-from tff_fair.experiments.reporting.methods import MethodRuns, TaskRuns
 from tff_fair.experiments.reporting.scale import Scale
 from tff_fair.experiments.reporting.scatter_chart import Point
 from tff_fair.experiments.reporting.section import Section
+from tff_fair.experiments.reporting.task_runs import MethodRuns, TaskRuns
 from tff_fair.experiments.runs.run import Run
 from tff_fair.experiments.scores import ACCURACY, Score
 from tff_fair.metrics.intervals import Interval, wilson_interval

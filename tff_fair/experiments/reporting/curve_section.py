@@ -22,9 +22,9 @@ from tff_fair.experiments.reporting.curves import Curve
 from tff_fair.experiments.reporting.frame import Frame
 from tff_fair.experiments.reporting.line_chart import Line
 from tff_fair.experiments.reporting.markup import Markup, element
-from tff_fair.experiments.reporting.methods import MethodRuns, TaskRuns
 from tff_fair.experiments.reporting.scale import Unit
 from tff_fair.experiments.reporting.section import Section
+from tff_fair.experiments.reporting.task_runs import MethodRuns, TaskRuns
 from tff_fair.experiments.runs.run import ROUND, Run
 from tff_fair.experiments.scores import BY_NAME, Score
 

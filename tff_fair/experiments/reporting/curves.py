@@ -9,8 +9,8 @@ import pandas as pd
 
 from tff_fair.experiments.reporting import scale
 from tff_fair.experiments.reporting.line_chart import Line
-from tff_fair.experiments.reporting.methods import MethodRuns
 from tff_fair.experiments.reporting.scale import Scale
+from tff_fair.experiments.reporting.task_runs import MethodRuns
 from tff_fair.experiments.runs.run import ROUND, Run
 
 

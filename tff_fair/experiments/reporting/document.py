@@ -9,7 +9,7 @@ import hashlib
 import pathlib
 from collections.abc import Iterator
 
-from tff_fair.experiments.reporting import heat_map, methods
+from tff_fair.experiments.reporting import heat_map, task_runs
 from tff_fair.experiments.reporting.markup import Child, Markup, element
 
 _SCRIPT = pathlib.Path(__file__).parent / "sort.js"
@@ -91,7 +91,7 @@ def _style_sheet(num_methods: int) -> str:
 
 
 def _looks() -> Iterator[str]:
-  for color in range(methods.NUM_COLORS):
+  for color in range(task_runs.NUM_COLORS):
     yield f".c{color}{{--c:var(--c{color})}}"
   for shade in range(1, heat_map.NUM_SHADES + 1):
     yield f".p{shade}{{fill:var(--p{shade})}}"

@@ -13,8 +13,8 @@ from tff_fair.experiments.comparing.measures import Measure, Value
 from tff_fair.experiments.reporting import html_tables, section
 from tff_fair.experiments.reporting.html_tables import TableColumn
 from tff_fair.experiments.reporting.markup import Markup
-from tff_fair.experiments.reporting.methods import MethodRuns, TaskRuns
 from tff_fair.experiments.reporting.section import Section
+from tff_fair.experiments.reporting.task_runs import MethodRuns, TaskRuns
 from tff_fair.experiments.runs import tables
 from tff_fair.experiments.runs.run import ROUND, Run
 from tff_fair.experiments.scores import BY_NAME

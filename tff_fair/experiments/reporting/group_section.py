@@ -12,8 +12,8 @@ from tff_fair.experiments.reporting import (
   section,
 )
 from tff_fair.experiments.reporting.markup import Markup, element
-from tff_fair.experiments.reporting.methods import MethodRuns, TaskRuns
 from tff_fair.experiments.reporting.section import Section
+from tff_fair.experiments.reporting.task_runs import MethodRuns, TaskRuns
 from tff_fair.experiments.runs import tables
 from tff_fair.experiments.runs.run import Run
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from tff_fair.experiments.comparing import measures, table
 from tff_fair.experiments.comparing.measures import Measure, Value
 from tff_fair.experiments.reporting.markup import Child, Markup, element
-from tff_fair.experiments.reporting.methods import MethodRuns, Style
+from tff_fair.experiments.reporting.task_runs import MethodRuns, Style
 
 # The class of a mark, and what it says to those who do not see it.
 _MARKS = {

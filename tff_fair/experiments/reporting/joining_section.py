@@ -10,8 +10,8 @@ from tff_fair.experiments import joining
 from tff_fair.experiments.comparing.measures import Measure
 from tff_fair.experiments.reporting import html_tables, section
 from tff_fair.experiments.reporting.markup import Markup, element
-from tff_fair.experiments.reporting.methods import MethodRuns, TaskRuns
 from tff_fair.experiments.reporting.section import Section
+from tff_fair.experiments.reporting.task_runs import MethodRuns, TaskRuns
 from tff_fair.experiments.runs.run import Run
 
 _TITLE = "Is joining worth it"

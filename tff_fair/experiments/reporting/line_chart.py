@@ -7,8 +7,8 @@ import numpy as np
 
 from tff_fair.experiments.reporting.frame import Frame, band_path, line_path
 from tff_fair.experiments.reporting.markup import Markup, element
-from tff_fair.experiments.reporting.methods import Style
 from tff_fair.experiments.reporting.scale import number_text
+from tff_fair.experiments.reporting.task_runs import Style
 
 _MAX_POINTS = 120  # That differ to the eye on a chart of this size.
 _MAX_MARKERS = 6

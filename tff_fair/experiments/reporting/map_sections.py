@@ -10,13 +10,13 @@ from tff_fair.experiments.reporting import final_measures, heat_map, section
 from tff_fair.experiments.reporting import frame as frames
 from tff_fair.experiments.reporting.frame import Frame, box_path
 from tff_fair.experiments.reporting.markup import Markup, element
-from tff_fair.experiments.reporting.methods import (
+from tff_fair.experiments.reporting.scale import Scale, linear
+from tff_fair.experiments.reporting.section import Section
+from tff_fair.experiments.reporting.task_runs import (
   ClientNames,
   MethodRuns,
   TaskRuns,
 )
-from tff_fair.experiments.reporting.scale import Scale, linear
-from tff_fair.experiments.reporting.section import Section
 from tff_fair.experiments.runs.run import ROUND, Run
 
 # The labels of each client, as a heat map below the sizes of clients.

@@ -18,17 +18,17 @@ from tff_fair.experiments.reporting import (
   group_section,
   joining_section,
   map_sections,
-  methods,
   round_sections,
   run_section,
   search_section,
   section,
+  task_runs,
   trade_off_section,
   verdict_section,
 )
 from tff_fair.experiments.reporting.markup import Child, Markup, element
-from tff_fair.experiments.reporting.methods import TaskRuns
 from tff_fair.experiments.reporting.section import Section
+from tff_fair.experiments.reporting.task_runs import TaskRuns
 from tff_fair.experiments.runs import finding
 from tff_fair.experiments.runs.finding import Place
 from tff_fair.experiments.runs.run import Run
@@ -276,7 +276,7 @@ def report(
     raise ValueError(
       "Found no runs, expected one at least; give runs, or folders of runs."
     )
-  tasks = methods.arrange(found, unfinished=unfinished, baseline=baseline)
+  tasks = task_runs.arrange(found, unfinished=unfinished, baseline=baseline)
   text = build(tasks, title, command=command)
   with staging.replacement(path, overwrite=overwrite) as staged:
     staged.write_text(text, encoding="utf-8")

@@ -19,9 +19,9 @@ from tff_fair.experiments.reporting import (
 from tff_fair.experiments.reporting.frame import Frame
 from tff_fair.experiments.reporting.line_chart import Line
 from tff_fair.experiments.reporting.markup import Child, Markup
-from tff_fair.experiments.reporting.methods import MethodRuns, TaskRuns
 from tff_fair.experiments.reporting.scale import number_text
 from tff_fair.experiments.reporting.section import Section
+from tff_fair.experiments.reporting.task_runs import MethodRuns, TaskRuns
 from tff_fair.experiments.runs.run import ROUND, Run
 
 # Sections: a number of each round over rounds, a line for each method.

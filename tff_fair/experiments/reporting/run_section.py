@@ -10,8 +10,8 @@ from tff_fair import declared, methods
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.reporting import html_tables, section
 from tff_fair.experiments.reporting.markup import Child, Markup, element
-from tff_fair.experiments.reporting.methods import TaskRuns
 from tff_fair.experiments.reporting.section import Section
+from tff_fair.experiments.reporting.task_runs import TaskRuns
 from tff_fair.experiments.runs.run import ROUND, Run
 from tff_fair.experiments.spec import RunSpec
 

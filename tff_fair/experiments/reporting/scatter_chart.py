@@ -8,7 +8,7 @@ import numpy as np
 from tff_fair.experiments.reporting import frame as frames
 from tff_fair.experiments.reporting.frame import Frame
 from tff_fair.experiments.reporting.markup import Markup, element
-from tff_fair.experiments.reporting.methods import Style
+from tff_fair.experiments.reporting.task_runs import Style
 from tff_fair.metrics.intervals import Interval
 
 _MAX_NAMES = 14

@@ -16,18 +16,18 @@ from tff_fair.experiments.reporting import (
   html_tables,
   line_chart,
   markup,
-  methods,
   scale,
   scatter_chart,
   section,
+  task_runs,
 )
 from tff_fair.experiments.reporting.frame import Frame
 from tff_fair.experiments.reporting.line_chart import Line
 from tff_fair.experiments.reporting.markup import Markup, element
-from tff_fair.experiments.reporting.methods import TaskRuns
 from tff_fair.experiments.reporting.scale import number_text
 from tff_fair.experiments.reporting.scatter_chart import Point
 from tff_fair.experiments.reporting.section import Section
+from tff_fair.experiments.reporting.task_runs import TaskRuns
 from tff_fair.experiments.runs.run import Run
 from tff_fair.experiments.searching import optuna_study, search_record, trials
 from tff_fair.experiments.searching.search_record import RecordedStudy
@@ -38,7 +38,7 @@ from tff_fair.experiments.sweeps import choice
 # Not the number of a method: hiding methods hides no trials.
 _NO_METHOD = 9999
 # With diamonds and circles.
-_EACH, _BEST = methods.style(4), methods.style(0)
+_EACH, _BEST = task_runs.style(4), task_runs.style(0)
 
 
 def build(task: TaskRuns) -> list[Section]:

@@ -5,7 +5,7 @@ from collections.abc import Container, Sequence
 
 from tff_fair.experiments.reporting import html_tables, markup
 from tff_fair.experiments.reporting.markup import Child, Markup, element
-from tff_fair.experiments.reporting.methods import TaskRuns
+from tff_fair.experiments.reporting.task_runs import TaskRuns
 
 
 @dataclasses.dataclass(frozen=True)

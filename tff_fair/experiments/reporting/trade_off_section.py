@@ -10,19 +10,19 @@ from tff_fair.experiments.comparing.measures import Measure
 from tff_fair.experiments.reporting import (
   final_measures,
   markup,
-  methods,
   scale,
   scatter_chart,
   section,
+  task_runs,
 )
 from tff_fair.experiments.reporting import frame as frames
 from tff_fair.experiments.reporting.final_measures import Result
 from tff_fair.experiments.reporting.frame import Frame, box_path
 from tff_fair.experiments.reporting.markup import Markup, element
-from tff_fair.experiments.reporting.methods import MethodRuns, TaskRuns
 from tff_fair.experiments.reporting.scale import Scale
 from tff_fair.experiments.reporting.scatter_chart import Point
 from tff_fair.experiments.reporting.section import Section
+from tff_fair.experiments.reporting.task_runs import MethodRuns, TaskRuns
 
 # Section: the mean score and those of the worst clients as bars.
 #
@@ -122,7 +122,7 @@ def _row(
     "g",
     element("title", f"{method.label}: {result.text}"),
     frames.text(
-      methods.cut(method.label, _MAX_LETTERS),
+      task_runs.cut(method.label, _MAX_LETTERS),
       frame.left - _GAP / 2,
       base,
       "end",

@@ -18,8 +18,8 @@ from tff_fair.experiments.comparing.table import Contrast, Row, Wins
 from tff_fair.experiments.reporting import final_measures, html_tables, section
 from tff_fair.experiments.reporting.html_tables import TableColumn
 from tff_fair.experiments.reporting.markup import Child, Markup, element
-from tff_fair.experiments.reporting.methods import MethodRuns, TaskRuns
 from tff_fair.experiments.reporting.section import Section
+from tff_fair.experiments.reporting.task_runs import MethodRuns, TaskRuns
 from tff_fair.experiments.runs.run import Run
 
 _TITLE = "Verdict"

@@ -16,8 +16,8 @@ from tasks.formats import data_files as staging
 from tff_fair.declared import FieldError
 from tff_fair.experiments import interruption
 from tff_fair.experiments.errors import RunError
-from tff_fair.experiments.reporting import document, methods, page
-from tff_fair.experiments.reporting.methods import TaskRuns
+from tff_fair.experiments.reporting import document, page, task_runs
+from tff_fair.experiments.reporting.task_runs import TaskRuns
 from tff_fair.experiments.runs import finding
 from tff_fair.experiments.runs.finding import Place
 from tff_fair.experiments.runs.run import Run
@@ -190,12 +190,12 @@ class _Page:
 
   def _arrange(self, runs: Sequence[Run], *, is_over: bool) -> list[TaskRuns]:
     try:
-      return methods.arrange(runs, unfinished=True, baseline=self.baseline)
+      return task_runs.arrange(runs, unfinished=True, baseline=self.baseline)
     except FieldError:
       if is_over:
         raise
       # Its runs may be yet to come.
-      return methods.arrange(runs, unfinished=True)
+      return task_runs.arrange(runs, unfinished=True)
 
   def _write(self, text: str) -> None:
     if self.is_lost():
