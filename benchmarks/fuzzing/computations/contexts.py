@@ -222,14 +222,12 @@ def differences(exact: Any, other: Any, *, rounds: bool) -> Iterator[str]:
     hasattr(exact, "__attrs_attrs__")
   ):
     yield from _of_structures(exact, other, rounds)
-  elif isinstance(exact, (np.ndarray, np.generic)):
+  elif isinstance(exact, (np.ndarray, np.generic, float)):
     yield from _of_arrays(np.asarray(exact), np.asarray(other), rounds)
   elif hasattr(exact, "element_spec"):
     yield from differences([*exact], [*other], rounds=rounds)
   elif hasattr(exact, "numpy"):
     yield from differences(exact.numpy(), other.numpy(), rounds=rounds)
-  elif isinstance(exact, float):
-    yield from _of_arrays(np.asarray(exact), np.asarray(other), rounds)
   elif exact != other:
     yield f"{short(other)}, not {short(exact)}"
 
@@ -276,7 +274,7 @@ def _of_arrays(
 
 def _are_equal(exact: np.ndarray, other: np.ndarray) -> bool:
   """Returns whether arrays are equal bit for bit, but for kinds of NaN."""
-  if exact.dtype.kind in "OSU" or exact.dtype.kind not in "fcV":
+  if exact.dtype.kind not in "fcV":
     return bool(np.all(exact == other))
   if exact.dtype.kind == "V" and exact.dtype.names is None:  # bfloat16
     exact, other = exact.astype(np.float32), other.astype(np.float32)

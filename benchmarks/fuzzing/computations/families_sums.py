@@ -17,6 +17,7 @@ from benchmarks.fuzzing.computations import contexts, values
 from benchmarks.fuzzing.computations.subject import (
   Subject,
   at_both,
+  collected,
   traced,
 )
 
@@ -59,21 +60,9 @@ def aggregates(rng: random.Random) -> Subject:
 def collecting(rng: random.Random) -> Subject:
   """Aggregates whose accumulator grows, in the order of the clients."""
   dtype = rng.choice([np.int32, np.float32, np.float64, np.str_])
-  row = tff.TensorType(dtype, [None])
-  is_text = dtype is np.str_
-  zero = tff.tensorflow.computation(
-    lambda: tf.zeros([0], tf.string if is_text else dtype)
-  )
-  operations = (
-    tff.tensorflow.computation(
-      lambda a, x: tf.concat([a, [x]], 0), [row, tff.TensorType(dtype)]
-    ),
-    tff.tensorflow.computation(lambda a, b: tf.concat([a, b], 0), [row, row]),
-    tff.tensorflow.computation(lambda a: a, row),
-  )
 
   def body(value: Any, at_server: Any) -> Any:
-    return tff.federated_aggregate(value, zero(), *operations), at_server
+    return collected(value, dtype), at_server
 
   types = (
     tff.FederatedType(dtype, tff.CLIENTS),

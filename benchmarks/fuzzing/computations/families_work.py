@@ -17,11 +17,10 @@ from benchmarks.fuzzing.computations import values
 from benchmarks.fuzzing.computations.subject import (
   Subject,
   at_both,
+  collected,
   member,
   traced,
 )
-
-_NUMBERS = at_both(np.int32)
 
 
 def _arguments(rng: random.Random, num_clients: int) -> Sequence[Any]:
@@ -29,6 +28,14 @@ def _arguments(rng: random.Random, num_clients: int) -> Sequence[Any]:
   make: Any = np.int32 if rng.random() < 0.2 else values.array_of(np.int32)
   of_clients = [make(rng.randint(-5, 9)) for _ in range(num_clients)]
   return [of_clients, np.int32(rng.randint(0, 4))]
+
+
+def _of_numbers(
+  room: str, body: Callable[[Any, Any], Any], **others: Any
+) -> Subject:
+  """Returns a subject over a number of each client, and one of the server."""
+  comp = traced(body, *at_both(np.int32))
+  return Subject(room=room, comp=comp, arguments=_arguments, **others)
 
 
 def _summed(
@@ -72,63 +79,41 @@ def masks(rng: random.Random) -> Subject:
     total, mask, same = result
     return bool(total == sum(args[0]) and mask == same)
 
-  return Subject(
-    room="masks",
-    comp=traced(body, *_NUMBERS),
-    arguments=_arguments,
-    holds=holds,
-  )
+  return _of_numbers("masks", body, holds=holds)
 
 
 def draws(rng: random.Random) -> Subject:
   """Random draws of each client: without a seed they all differ."""
   kind = rng.choice(["unseeded", "generator", "stateless", "dataset"])
-  row = tff.TensorType(np.int32, [None])
 
   @tff.tensorflow.computation(np.int32)
   def draw(x: Any) -> Any:
     if kind == "unseeded":
-      drawn = tf.random.uniform([], 0, 2**31 - 1, tf.int32)
-    elif kind == "generator":
-      drawn = tf.random.Generator.from_seed(3).uniform([], 0, 99, tf.int32)
-    elif kind == "stateless":
-      drawn = tf.random.stateless_uniform([], [1, x], 0, 99, tf.int32)
-    else:
+      return tf.random.uniform([], 0, 2**31 - 1, tf.int32)
+    if kind == "generator":
+      return tf.random.Generator.from_seed(3).uniform([], 0, 99, tf.int32)
+    if kind == "stateless":
+      return tf.random.stateless_uniform([], [1, x], 0, 99, tf.int32)
 
-      @tf.function
-      def last() -> Any:
-        found = tf.constant(0)
-        for number in tf.data.Dataset.range(9).shuffle(9, seed=2):
-          found = found * 3 + tf.cast(number, tf.int32)
-        return found
+    @tf.function
+    def of_dataset() -> Any:
+      found = tf.constant(0)
+      for number in tf.data.Dataset.range(9).shuffle(9, seed=2):
+        found = found * 3 + tf.cast(number, tf.int32)
+      return found
 
-      drawn = last()
-    return tf.reshape(drawn, [1])
-
-  empty = tff.tensorflow.computation(lambda: tf.zeros([0], tf.int32))
-  append, join = (
-    tff.tensorflow.computation(lambda a, b: tf.concat([a, b], 0), [row, other])
-    for other in (tff.TensorType(np.int32, [1]), row)
-  )
-  same = tff.tensorflow.computation(lambda a: a, row)
+    return of_dataset()
 
   def body(value: Any, state: Any) -> Any:
     drawn = tff.federated_map(draw, value)
-    rows, again = (
-      tff.federated_aggregate(drawn, empty(), append, join, same)
-      for _ in range(2)
-    )
-    return rows, again, state
+    return collected(drawn, np.int32), collected(drawn, np.int32), state
 
   def differ(args: Sequence[Any], result: Any) -> bool:
     one, again, _ = result
     return len(one) == len({*one}) == len(args[0]) and [*one] == [*again]
 
-  return Subject(
-    room=f"draws, {kind}",
-    comp=traced(body, *_NUMBERS),
-    arguments=_arguments,
-    holds=differ if kind == "unseeded" else None,
+  return _of_numbers(
+    f"draws, {kind}", body, holds=differ if kind == "unseeded" else None
   )
 
 
@@ -170,10 +155,8 @@ def variables(rng: random.Random) -> Subject:
     again = tff.federated_sum(tff.federated_map(work, value))
     return total, made, tff.federated_map(serve, total), again
 
-  return Subject(
-    room=f"state, client {of_client}, server {of_server}, sum {of_sum}",
-    comp=traced(body, *_NUMBERS),
-    arguments=_arguments,
+  return _of_numbers(
+    f"state, client {of_client}, server {of_server}, sum {of_sum}", body
   )
 
 
@@ -220,11 +203,7 @@ def failures(rng: random.Random) -> Subject:
     ends = [tff.federated_map(choose[i], ended) for i in used]
     return [*sums, *ends, *(tff.federated_map(choose[i], served) for i in used)]
 
-  return Subject(
-    room=f"failures, {kind} at {place}",
-    comp=traced(body, *_NUMBERS),
-    arguments=_arguments,
-  )
+  return _of_numbers(f"failures, {kind} at {place}", body)
 
 
 def effects(rng: random.Random) -> Subject:
@@ -261,12 +240,7 @@ def effects(rng: random.Random) -> Subject:
       results.append(tff.federated_sum(made))
     return results
 
-  return Subject(
-    room=f"effects at {place}",
-    comp=traced(body, *_NUMBERS),
-    arguments=_arguments,
-    effects=file,
-  )
+  return _of_numbers(f"effects at {place}", body, effects=file)
 
 
 def containers(rng: random.Random) -> Subject:

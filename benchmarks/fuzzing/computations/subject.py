@@ -11,6 +11,8 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, BinaryIO
 
+import numpy as np
+import tensorflow as tf
 import tensorflow_federated as tff
 
 from benchmarks.fuzzing import Case, End, EscapeError, short
@@ -177,6 +179,22 @@ def traced(body: Callable[..., Any], *types: Any) -> tff.Computation:
 def member(index: int, of: Any) -> tff.Computation:
   """Returns a function to a member of a structure of a type."""
   return tff.tensorflow.computation(lambda x: x[index], tff.to_type(of))
+
+
+def collected(value: tff.Value, dtype: Any) -> tff.Value:
+  """Returns the clients' numbers, or texts, in one array, in their order."""
+  row = tff.TensorType(dtype, [None])
+  zeros = tff.tensorflow.computation(
+    lambda: tf.zeros([0], tf.string if dtype is np.str_ else dtype)
+  )
+  append = tff.tensorflow.computation(
+    lambda a, x: tf.concat([a, [x]], 0), [row, tff.TensorType(dtype)]
+  )
+  join = tff.tensorflow.computation(
+    lambda a, b: tf.concat([a, b], 0), [row, row]
+  )
+  same = tff.tensorflow.computation(lambda a: a, row)
+  return tff.federated_aggregate(value, zeros(), append, join, same)
 
 
 def at_both(member: Any) -> tuple[tff.FederatedType, tff.FederatedType]:
