@@ -58,9 +58,9 @@ def test_pure_tests_need_no_large_package_where_none_is_used(tmp_path):
   # Of the metrics, the stationarity alone takes TensorFlow. Repetitions of what
   # other tests call take most of the time. The finalizers are of another tier.
   files = ["tests/metrics", "tests/declared_test.py", "tests/finalizers"]
-  others = ["-k", "not (confidence or scikit or cover or seldom or histogram)"]
+  slow = "confidence or scikit or cover or seldom or histogram or threshold"
   arguments = ["-m", "pure", *files, "--ignore-glob=*stationarity_test.py"]
-  arguments += others
+  arguments += ["-k", f"not ({slow} or p_value)"]
   assert run_tests(tmp_path, *arguments) == ["0", "0"]
 
 
