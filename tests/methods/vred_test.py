@@ -66,6 +66,26 @@ def test_the_first_negative_coefficient_is_at_beta_max(name, n):
 
 
 @each_rule
+def test_is_the_gradient_of_the_penalized_loss(name):
+  # Losses f_k(theta) = f_k + <Delta_k, theta>, by central differences.
+  beta, step = 0.7, 1e-6
+  p = NUM_EXAMPLES / NUM_EXAMPLES.sum()
+
+  def objective(theta):
+    loss = LOSS + UPDATES @ theta
+    deviation = loss - p @ loss
+    if name == "semi_vred":
+      deviation = np.maximum(deviation, 0)
+    return p @ loss + beta * p @ deviation**2
+
+  gradient = [
+    (objective(step * e) - objective(-step * e)) / (2 * step) for e in np.eye(4)
+  ]
+  actual = coefficients(name, beta, n=NUM_EXAMPLES) @ UPDATES
+  np.testing.assert_allclose(actual, gradient, rtol=1e-7)
+
+
+@each_rule
 def test_equal_losses_are_fedavg_whatever_beta(name):
   loss = np.full(7, np.float32(0.1))
   np.testing.assert_allclose(
