@@ -57,7 +57,7 @@ def _search(sweep: Sweep, settings: SearchSettings, runner: Runner) -> None:
     if sweep_flags.DRY_RUN.value:
       for one in studies:
         space = ", ".join(f"{name}={d}" for name, d in one.space.items())
-        known = searcher.num_recorded(one)
+        known = len(searcher.recorded(one))
         print(
           f"{one.name}: {known} of {settings.trials} trials have begun in "
           f"{runner.folder}; {len(one.seeds)} runs each; {space}"

@@ -31,7 +31,7 @@ def main() -> None:
     print(catalog_text)
     return
   output_dir = run_flags.output_dir()
-  try:
+  with command_line.output_dir_named():
     baseline = run_flags.baseline()
     run_flags.take_first_look()
     spec = run_flags.spec()
@@ -53,9 +53,6 @@ def main() -> None:
       # As a user can give it again, whichever way the program was started.
       command=shlex.join(["python", "-m", "binaries.train", *sys.argv[1:]]),
     )
-  except experiments.RunError as error:
-    # It begins with the folder.
-    raise command_line.UsageError(f"--output_dir={error}") from error
   print(fairness_table.describe(run.summary or {}))
   if idle := run.num_idle_rounds:
     is_untrained = idle == len(run.rounds)

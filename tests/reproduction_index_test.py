@@ -11,7 +11,7 @@ from absl.testing import flagsaver
 import demonstrations
 from binaries.flags import run_flags, sweep_flags
 from tests import code_blocks
-from tests.binaries import sweep_arguments
+from tests.binaries import in_process
 from tests.source_tree import ROOT
 from tff_fair.experiments.sweeps import plan as sweep_plan
 
@@ -157,7 +157,7 @@ def test_each_row_says_how_ours_compares():
 def test_a_command_is_valid(command):
   program, *arguments = shlex.split(command)
   if program.startswith("--"):
-    with sweep_arguments.given(program, *arguments):
+    with in_process.given(*arguments, namespace=sweep_flags.NAMESPACE):
       assert sweep_plan.expand(sweep_flags.sweep())
   elif program == "train":
     with flagsaver.flagsaver():

@@ -6,7 +6,6 @@ import pathlib
 from binaries import command_line
 from binaries.command_line import UsageError
 from binaries.flags import run_flags
-from binaries.flags.computing_flags import ComputingFlags
 from tff_fair import declared
 from tff_fair.experiments import FieldError, RunError, RunSpec, spec_text
 from tff_fair.experiments.comparing import measures
@@ -15,13 +14,13 @@ from tff_fair.experiments.searching import study
 from tff_fair.experiments.searching.study import SearchSettings
 from tff_fair.experiments.sweeps import executors, setting_tables
 from tff_fair.experiments.sweeps import file as sweep_file
-from tff_fair.experiments.sweeps.executors import Executor
 from tff_fair.experiments.sweeps.file import Sweep
+from tff_fair.experiments.sweeps.jobs import Executor
 
 # These flags share names, not meanings, with those of training; all but those
 # of how runs are computed.
 NAMESPACE = command_line.Flags()
-COMPUTING = ComputingFlags(NAMESPACE)
+COMPUTING = run_flags.ComputingFlags(NAMESPACE)
 
 FILES = pathlib.Path(__file__).parent.parent / "sweeps"
 _OUTPUTS = pathlib.Path("outputs")

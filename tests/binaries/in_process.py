@@ -1,4 +1,4 @@
-"""Runs a program in this process."""
+"""Runs programs, and reads their flags, in this process."""
 
 import contextlib
 import io
@@ -6,6 +6,8 @@ import pathlib
 from typing import NamedTuple
 
 import pytest
+from absl import flags
+from absl.testing import flagsaver
 
 
 class Outcome(NamedTuple):
@@ -13,14 +15,38 @@ class Outcome(NamedTuple):
   stdout: str
   stderr: str
 
+  @property
+  def refusal(self):
+    """The one line in which the program refuses what it was given."""
+    assert (self.status, self.stdout) == (2, "")
+    (line,) = self.stderr.splitlines()
+    return line
 
-def run(module, *words):
+
+@contextlib.contextmanager
+def flags_kept(namespace=flags.FLAGS):
+  """Leaves flags as they were."""
+  values = flagsaver.save_flag_values(namespace)
+  try:
+    yield
+  finally:
+    flagsaver.restore_flag_values(values, namespace)
+
+
+@contextlib.contextmanager
+def given(*words, namespace=flags.FLAGS):
+  """Parses flags; leaves them as they were."""
+  with flags_kept(namespace):
+    namespace(["program", *words])
+    yield
+
+
+def run(module, *words, **changes):
   """Runs the program that a module holds; returns what a shell would see."""
-  program = module.PROGRAM
-  for name in program.namespace:
-    program.namespace[name].unparse()  # An earlier run may have set it.
+  program = module.PROGRAM._replace(**changes)
   stdout, stderr = io.StringIO(), io.StringIO()
   with (
+    flags_kept(program.namespace),
     contextlib.redirect_stdout(stdout),
     contextlib.redirect_stderr(stderr),
     pytest.raises(SystemExit) as exit_info,

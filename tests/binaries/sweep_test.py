@@ -9,7 +9,8 @@ import pytest
 
 from tests import source_tree
 from tff_fair.experiments.runs import finding
-from tff_fair.experiments.searching import optuna_study, search_record
+from tff_fair.experiments.searching import optuna_study
+from tff_fair.experiments.searching import trials as search_trials
 
 SWEEP = """
 [flags]
@@ -141,9 +142,9 @@ def test_a_search_goes_on_after_an_interruption(start, tmp_path):
   )
   assert "Worst 10 %*" in output
 
-  found = search_record.read(folder)
+  found = search_trials.read_record(folder)
   (study,) = found.studies.values()
-  trials = search_record.with_outcomes(folder, found, study)
+  trials = search_trials.with_outcomes(folder, found, study)
   assert [trial.outcome.state for trial in trials] == ["complete"] * 2
   for number, trial in enumerate(trials):
     again = optuna_study.suggest(

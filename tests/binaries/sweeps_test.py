@@ -5,7 +5,7 @@ import re
 import pytest
 
 from binaries.flags import sweep_flags
-from tests.binaries import sweep_arguments
+from tests.binaries import in_process
 from tff_fair.experiments.sweeps import plan as sweep_plan
 
 FILES = sweep_flags.included_files()
@@ -21,7 +21,7 @@ OTHERS = (
 @functools.cache
 def planned_runs(name):
   """Returns an included sweep and its runs."""
-  with sweep_arguments.given(f"--file={name}"):
+  with in_process.given(f"--file={name}", namespace=sweep_flags.NAMESPACE):
     sweep = sweep_flags.sweep()
   return sweep, sweep_plan.expand(sweep)
 

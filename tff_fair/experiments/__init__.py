@@ -20,8 +20,7 @@ from tff_fair.experiments.spec import RunSpec
 if typing.TYPE_CHECKING:
   from tff_fair.experiments.auditing.audit import Audit, audit
   from tff_fair.experiments.comparing.side_by_side import compare
-  from tff_fair.experiments.exporting.export import export
-  from tff_fair.experiments.exporting.mapreduce import export_form
+  from tff_fair.experiments.exporting.export import export, export_form
   from tff_fair.experiments.replaying import replay
   from tff_fair.experiments.reporting.page import report
   from tff_fair.experiments.searching.search import search
@@ -36,7 +35,7 @@ else:
     "audit": "tff_fair.experiments.auditing.audit",
     "compare": "tff_fair.experiments.comparing.side_by_side",
     "export": "tff_fair.experiments.exporting.export",
-    "export_form": "tff_fair.experiments.exporting.mapreduce",
+    "export_form": "tff_fair.experiments.exporting.export",
     "replay": "tff_fair.experiments.replaying",
     "report": "tff_fair.experiments.reporting.page",
     "run": "tff_fair.experiments.training.running",

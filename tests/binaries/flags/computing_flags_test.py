@@ -7,7 +7,7 @@ import pytest
 from absl import flags
 
 from binaries.command_line import UsageError
-from binaries.flags import computing_flags, run_flags, sweep_flags
+from binaries.flags import run_flags, sweep_flags
 from tff_fair import experiments
 
 pytestmark = pytest.mark.pure
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.pure
 
 def options(*arguments):
   namespace = flags.FlagValues()
-  computing = computing_flags.ComputingFlags(namespace)
+  computing = run_flags.ComputingFlags(namespace)
   namespace(["program", *arguments])
   return computing.options()
 

@@ -1,3 +1,4 @@
+import functools
 import importlib.util
 
 import pytest
@@ -6,7 +7,7 @@ from absl import flags
 from binaries import sweep as sweep_program
 from binaries.command_line import UsageError
 from binaries.flags import sweep_flags
-from tests.binaries import in_process, sweep_arguments
+from tests.binaries import in_process
 from tests.experiments import run_folders
 from tff_fair.declared import FieldError
 from tff_fair.experiments.errors import RunError
@@ -14,6 +15,7 @@ from tff_fair.experiments.searching import study
 from tff_fair.experiments.sweeps import plan as sweep_plan
 from tff_fair.experiments.sweeps.setting_tables import Range
 
+given = functools.partial(in_process.given, namespace=sweep_flags.NAMESPACE)
 FILE = """
 [flags]
 total_rounds = 5
@@ -29,7 +31,7 @@ hparam.q = [5, 0.1]
 
 
 def read(*arguments):
-  with sweep_arguments.given(*arguments):
+  with given(*arguments):
     return sweep_flags.sweep()
 
 
@@ -263,7 +265,7 @@ def test_a_mistake_in_a_file_names_the_flag(file):
 
 
 def executor(*arguments, is_search=False):
-  with sweep_arguments.given(*arguments):
+  with given(*arguments):
     return sweep_flags.executor(is_search=is_search)
 
 
@@ -298,11 +300,10 @@ def test_a_dry_run_shows_the_executor(tmp_path):
     *("--algorithms=fedavg", "--dry_run", f"--output_dir={tmp_path}/out"),
     *("--executor=dask", "--jobs=3"),
   )
-  with sweep_arguments.given():  # Puts the flags back.
-    shown = in_process.run(sweep_program, *arguments)
-    refused = in_process.run(
-      sweep_program, *arguments, "--executor_option=threads=2"
-    )
+  shown = in_process.run(sweep_program, *arguments)
+  refused = in_process.run(
+    sweep_program, *arguments, "--executor_option=threads=2"
+  )
   assert shown.stdout.splitlines()[1:] == [
     "1 runs: 1 new",
     "Executor: dask (a local cluster of 3, restarts=3)",
@@ -339,7 +340,7 @@ RATES = "--range=client_learning_rate=0.001:1:log"
 
 
 def read_search(*arguments):
-  with sweep_arguments.given(*arguments):
+  with given(*arguments):
     sweep = sweep_flags.sweep()
     return sweep, sweep_flags.search(sweep)
 

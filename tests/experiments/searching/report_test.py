@@ -14,7 +14,6 @@ from tff_fair.experiments.reporting import search_section, task_runs
 from tff_fair.experiments.runs import finding
 from tff_fair.experiments.searching import (
   optuna_study,
-  search_record,
   study,
   trials,
 )
@@ -89,7 +88,7 @@ def test_the_page_says_which_clients_decide(
     "settings": dataclasses.asdict(settings),
     "studies": [{**study, "trials": [trial]}],
   }
-  path = tmp_path / search_record.RECORD_FILE
+  path = tmp_path / trials.RECORD_FILE
   path.write_text(json.dumps(content))
   (section,) = built(tmp_path)
   assert f"objectives over {clients}. " in section.body[0]
@@ -102,9 +101,9 @@ def test_a_search_that_has_just_begun_is_no_mistake(tmp_path, faked):
   faked.interrupted_at = 1
   with pytest.raises(KeyboardInterrupt):
     experiments.search(SPEC, SPACE, tmp_path, trials=6, progress=False)
-  found = search_record.read(tmp_path)
+  found = trials.read_record(tmp_path)
   (study,) = found.studies.values()
-  told = search_record.with_outcomes(tmp_path, found, study)
+  told = trials.with_outcomes(tmp_path, found, study)
   assert [t.outcome.state for t in told] == ["complete", "running"]
   (section,) = built(tmp_path)
   assert "1 complete" in section.body[0]

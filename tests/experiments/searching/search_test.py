@@ -13,7 +13,7 @@ from tff_fair.declared import FieldError
 from tff_fair.experiments import Range, RunError, RunSpec, interruption
 from tff_fair.experiments.runs import finding
 from tff_fair.experiments.scores import ACCURACY, RMSE
-from tff_fair.experiments.searching import search_record, trials
+from tff_fair.experiments.searching import trials
 from tff_fair.experiments.searching.study import SearchSettings
 
 pytestmark = pytest.mark.program
@@ -81,8 +81,8 @@ def test_an_interrupted_search_ends_as_one_that_was_not(
     assert faked.num_started == num_runs
     names = (path / "trained.txt").read_text().split()
     assert len(set(names)) == len(names) == num_runs
-    again = (path / search_record.RECORD_FILE).read_text()
-    assert again == (tmp_path / "whole" / search_record.RECORD_FILE).read_text()
+    again = (path / trials.RECORD_FILE).read_text()
+    assert again == (tmp_path / "whole" / trials.RECORD_FILE).read_text()
 
 
 def test_all_runs_are_computed_as_the_user_says(tmp_path):
@@ -229,7 +229,7 @@ def test_side_by_side_each_trial_runs_once(tmp_path, faked):
   faked.interrupted_at = 9
   with pytest.raises(interruption.Interrupted):
     search(tmp_path, jobs=3, seeds=[0, 1])
-  begun = json.loads((tmp_path / search_record.RECORD_FILE).read_text())
+  begun = json.loads((tmp_path / trials.RECORD_FILE).read_text())
   faked.interrupted_at = None
   found = search(tmp_path, jobs=3, seeds=[0, 1])
   (study,) = begun["studies"]
@@ -247,7 +247,7 @@ def test_another_search_is_never_touched(tmp_path):
     search(tmp_path, {**SPACE, "client_learning_rate": Range(0.1, 1.0)})
   with pytest.raises(RunError, match=r"total_rounds=3 \(here 2\)"):
     search(tmp_path, spec=SPEC.replace(total_rounds=2))
-  (tmp_path / search_record.RECORD_FILE).write_text('{"studies": 1}')
+  (tmp_path / trials.RECORD_FILE).write_text('{"studies": 1}')
   with pytest.raises(RunError, match="record of a search"):
     search(tmp_path)
 
@@ -255,7 +255,7 @@ def test_another_search_is_never_touched(tmp_path):
 def test_without_the_record_runs_are_found_again(tmp_path, faked):
   before = search(tmp_path)
   num_runs = faked.num_started
-  (tmp_path / search_record.RECORD_FILE).unlink()
+  (tmp_path / trials.RECORD_FILE).unlink()
   assert told(search(tmp_path)) == told(before)
   shutil.rmtree(tmp_path / before.trials[3].runs[0])
   assert told(search(tmp_path)) == told(before)

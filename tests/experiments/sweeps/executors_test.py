@@ -292,7 +292,7 @@ def test_a_run_goes_on_as_long_as_it_gets_further(carry_out):
 def test_a_run_that_gets_no_further_fails(carry_out):
   cluster = only(*map(lost, [1, 1, 1]))
   (failure,), said = carry_out(cluster)
-  assert failure.run.name == NAME
+  assert failure.name == NAME
   assert len(cluster.started) == 3
   assert f"1/1 {NAME}: FAILED (its job ended without a result, " in said
 

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 import types
+from multiprocessing import forkserver
 
 import pytest
 
@@ -145,6 +146,18 @@ def test_jobs_are_positive(tmp_path, jobs):
 
 def test_no_runs_are_no_mistake(tmp_path):
   assert sweep([], tmp_path) == []
+
+
+def test_a_server_that_is_killed_is_told(tmp_path, monkeypatch):
+  (tmp_path / "dying.py").write_text("import os\nos.kill(os.getpid(), 9)\n")
+  monkeypatch.syspath_prepend(tmp_path)
+  monkeypatch.setattr(processes, "_PRELOADED", "dying")
+  forkserver._forkserver._stop()  # That of the tests before.
+  with pytest.raises(
+    RunError, match=r"cannot be started: .* was killed"
+  ) as told:
+    sweep([SPEC], tmp_path / "out")
+  assert "\n" not in str(told.value)
 
 
 @pytest.fixture

@@ -1,4 +1,8 @@
-"""Exports: the trained model of a run as a file, with a model card beside."""
+"""Exports: the trained model of a run with a model card, or a round of it.
+
+A platform that runs the computations of a round at its clients and its server,
+and adds between them, needs neither this library nor TFF's runtime.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +14,8 @@ import typing
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from tasks.formats import files
-from tff_fair import spelling
+from tasks.formats import files, parsing
+from tff_fair import methods, spelling, types
 from tff_fair.declared import FieldError
 from tff_fair.experiments import scores, table_cells
 from tff_fair.experiments.errors import RunError
@@ -19,8 +23,11 @@ from tff_fair.experiments.exporting import card, model_formats, places
 from tff_fair.experiments.runs import finding, trained_model
 from tff_fair.experiments.runs.folder import RunFolder
 from tff_fair.experiments.runs.run import Run
+from tff_fair.experiments.spec import RunSpec
 
 if typing.TYPE_CHECKING:
+  import tensorflow_federated as tff
+
   from tff_fair.experiments.runs.trained_model import Weights
 
 
@@ -242,3 +249,139 @@ def _of_task(run: Run) -> dict[str, int]:
 
   found = task_loading.load(run.spec).client_names
   return {name: client_id for client_id, name in enumerate(found)}
+
+
+# A round of a run as the computations of TFF's MapReduceForm.
+
+
+MAPREDUCE = "mapreduce"
+_PARTS = (
+  "prepare",
+  "work",
+  "zero",
+  "accumulate",
+  "merge",
+  "report",
+  "secure_sum_bitwidth",
+  "secure_sum_max_input",
+  "secure_modular_sum_modulus",
+  "update",
+)
+_NOTES = """# A round as MapReduceForm
+
+{method} on {task}, {aggregation} sums. {index} lists the computations and their
+types. Each file is a computation of TensorFlow Federated {version}:
+
+```python
+import pathlib
+import tensorflow_federated as tff
+
+proto = type(tff.framework.Placement(tff.SERVER).proto)()
+proto.ParseFromString(pathlib.Path("work.pb").read_bytes())
+work = tff.framework.deserialize_computation(proto)
+```
+
+`initialize` makes the state before the first round. In a round, the server runs
+`prepare` on the state, and each client `work` on its data and what `prepare`
+returned. `zero`, `accumulate`, `merge` and `report` add the first part of what
+`work` returns. The other parts go into secure sums, with the bit widths, the
+largest inputs and the moduli of the files of these names. The server runs
+`update` on the state and the sums: it returns the new state and the metrics.
+`tff.backends.mapreduce.MapReduceForm` says more.
+"""
+
+
+def export_form(
+  run: Run | str | os.PathLike[str],
+  output: str | os.PathLike[str],
+  *,
+  overwrite: bool = False,
+) -> pathlib.Path:
+  """Writes a round of a run as the computations of TFF's MapReduceForm.
+
+  Args:
+    run: The run, or its folder.
+    output: The folder to write.
+    overwrite: Whether to replace an earlier export.
+
+  Returns:
+    The folder. It has a file for each computation, a list of them with their
+    types (form.json), and notes on how to read them.
+
+  Raises:
+    FieldError: If the round has no such form, or `output` cannot be written;
+      a ValueError.
+    RunError: If the run is damaged.
+    tasks.DataError: If the data cannot be used.
+  """
+  if not isinstance(run, Run):
+    run = finding.open_run(run)
+  output = pathlib.Path(output)
+  places.check_free(output, overwrite=overwrite)
+  spec = run.spec.replace(aggregation=run.flags["aggregation"])
+  rule = methods.get(spec.algorithm).build.rule
+  compares = spec.aggregation == "secure" and issubclass(
+    rule, types.ComparingRule
+  )
+  if spec.aggregation == "two_phase" or compares:
+    raise FieldError(
+      "form",
+      f"a round of {spec.algorithm} with {spec.aggregation} sums has no such "
+      "form: one of its sums depends on another one. Run it with streaming or "
+      "stacked sums.",
+      value=MAPREDUCE,
+    )
+  # Imported late: it takes seconds more than TensorFlow.
+  import tensorflow_federated as tff  # noqa: PLC0415
+
+  computations = _computations(spec)
+  with places.written(output, overwrite=overwrite) as staged:
+    staged.mkdir()
+    for name, computation in computations.items():
+      proto = tff.framework.serialize_computation(computation)
+      path = staged / f"{name}{places.COMPUTATION}"
+      path.write_bytes(proto.SerializeToString(deterministic=True))
+    index = {
+      "form": "MapReduceForm",
+      "tensorflow_federated": tff.__version__,
+      "task": spec.task,
+      "algorithm": spec.algorithm,
+      "aggregation": spec.aggregation,
+      "computations": {
+        name: {
+          "file": f"{name}{places.COMPUTATION}",
+          "type": str(computation.type_signature),
+        }
+        for name, computation in computations.items()
+      },
+    }
+    (staged / places.FORM).write_text(parsing.json_text(index))
+    (staged / places.FORM_NOTES).write_text(
+      _NOTES.format(
+        method=spec.algorithm,
+        task=spec.task,
+        aggregation=spec.aggregation,
+        index=places.FORM,
+        version=tff.__version__,
+      )
+    )
+  return output
+
+
+def _computations(spec: RunSpec) -> dict[str, tff.Computation]:
+  """Returns the computations by name."""
+  import tensorflow_federated as tff  # noqa: PLC0415
+
+  from tff_fair.experiments.training import assembly  # noqa: PLC0415
+
+  process = assembly.build_process(spec)
+  mapreduce = tff.backends.mapreduce
+  try:
+    form = mapreduce.get_map_reduce_form_for_computation(process.next)
+    first = mapreduce.get_state_initialization_computation(process.initialize)
+  except (TypeError, ValueError) as error:
+    reason = str(error).splitlines()[0]
+    raise FieldError(
+      "form", f"the round has no such form: {reason}", value=MAPREDUCE
+    ) from error
+  return {"initialize": first, **{n: getattr(form, n) for n in _PARTS}}

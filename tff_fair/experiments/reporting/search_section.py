@@ -29,10 +29,9 @@ from tff_fair.experiments.reporting.scatter_chart import Point
 from tff_fair.experiments.reporting.section import Section
 from tff_fair.experiments.reporting.task_runs import TaskRuns
 from tff_fair.experiments.runs.run import Run
-from tff_fair.experiments.searching import optuna_study, search_record, trials
-from tff_fair.experiments.searching.search_record import RecordedStudy
+from tff_fair.experiments.searching import optuna_study, trials
 from tff_fair.experiments.searching.study import SearchSettings
-from tff_fair.experiments.searching.trials import COMPLETE, Trial
+from tff_fair.experiments.searching.trials import COMPLETE, RecordedStudy, Trial
 from tff_fair.experiments.sweeps import choice
 
 # Not the number of a method: hiding methods hides no trials.
@@ -49,13 +48,13 @@ def build(task: TaskRuns) -> list[Section]:
   body: list[Markup] = []
   for folder, runs in of_folders.items():
     try:
-      found = search_record.read(folder)
+      found = trials.read_record(folder)
       if found is None:
         continue
       for study in found.studies.values():
         own = [runs[n] for t in study.trials for n in t.runs if n in runs]
         if own:
-          told = search_record.with_outcomes(folder, found, study)
+          told = trials.with_outcomes(folder, found, study)
           clients = _deciding_clients(own, found.settings.validation_fraction)
           identifier = f"{task.identifier}-search{len(body)}"
           body.append(_study(identifier, study, told, found.settings, clients))

@@ -6,25 +6,19 @@ not been, where its runs go on one after the other; side by side, a suggestion
 also depends on which runs were faster.
 """
 
-import contextlib
 import dataclasses
 import os
 import pathlib
 from collections.abc import Iterable, Mapping, Sequence
 
 from tff_fair.declared import Value
-from tff_fair.experiments import grids, interruption, spec_text
+from tff_fair.experiments import grids, spec_text
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.runs import finding
 from tff_fair.experiments.runs.folder import RunFolder
 from tff_fair.experiments.runs.run import Run
-from tff_fair.experiments.searching import (
-  optuna_study,
-  search_record,
-  trials,
-)
+from tff_fair.experiments.searching import optuna_study, trials
 from tff_fair.experiments.searching.optuna_study import Pruning
-from tff_fair.experiments.searching.search_record import RecordedStudy
 from tff_fair.experiments.searching.study import (
   Pruner,
   Sampler,
@@ -38,12 +32,14 @@ from tff_fair.experiments.searching.trials import (
   FAILED,
   PRUNED,
   RUNNING,
+  RecordedStudy,
+  SearchRecord,
   Trial,
 )
 from tff_fair.experiments.spec import RunSpec
 from tff_fair.experiments.sweeps import executors, runner
 from tff_fair.experiments.sweeps.file import Sweep, SweptMethod
-from tff_fair.experiments.sweeps.jobs import Job
+from tff_fair.experiments.sweeps.jobs import Ended, Job
 from tff_fair.experiments.sweeps.plan import PlannedRun
 from tff_fair.experiments.sweeps.runner import Failure, Runner
 from tff_fair.experiments.sweeps.setting_tables import Grid, Range
@@ -58,26 +54,23 @@ class Searcher:
     settings: How to search.
     runner: Carries out runs in the folder of the search.
     trials: The trials of each study so far, by its name.
-    failures: The runs that failed.
   """
 
   studies: Sequence[Study]
   settings: SearchSettings
   runner: Runner
-  trials: dict[str, list[Trial]] = dataclasses.field(default_factory=dict)
-  failures: list[Failure] = dataclasses.field(default_factory=list)
+  trials: dict[str, list[Trial]] = dataclasses.field(init=False)
 
   def __post_init__(self) -> None:
-    found = search_record.read(self.runner.folder)
-    self._recorded: dict[str, RecordedStudy] = {}
+    found = trials.read_record(self.runner.folder)
     if found is not None:
-      search_record.check_same(
+      trials.check_same_search(
         self.runner.folder, found, self.settings, self.studies
       )
-      self._recorded = dict(found.studies)
+    self._known = {} if found is None else dict(found.studies)
     self.trials = {study.name: [] for study in self.studies}
     self._is_exhausted: set[str] = set()
-    self._running: dict[str, PlannedRun] = {}
+    self._running: set[str] = set()
     self._failed: set[str] = set()
 
   def carry_out(self, title: str | None = None) -> list[Failure]:
@@ -101,49 +94,40 @@ class Searcher:
       f"{', '.join(study.name for study in self.studies)}. A run writes its "
       "output to its .log there, until it is finished."
     )
-    try:
-      with (
-        self.runner.executor.opened(),
-        interruption.recorded(),
-        contextlib.closing(
-          self.runner.run_jobs(self._next_job, most, self._num_done())
-        ) as all_ended,
-      ):
-        for ended in all_ended:
-          run = self._running.pop(ended.job.name)
-          if ended.status:
-            self._failed.add(run.name)
-            self.failures.append(Failure.of(run, ended.job.log))
-    except interruption.Interrupted as interrupted:
-      ended_trials = sum(
-        trial.outcome.state != RUNNING for trial in self._all_trials()
-      )
-      interrupted.advice = (
-        f"{ended_trials} of {self.settings.trials * len(self.studies)} trials "
-        f"have ended in {self.runner.folder}, what the others had is saved; "
-        "the same command goes on from there."
-      )
-      raise
-    return self.failures
+    return self.runner.run_jobs(
+      self._next_job,
+      self._how_far,
+      self._note_end,
+      total=most,
+      done=self._num_done(),
+    )
+
+  def recorded(self, study: Study) -> tuple[Trial, ...]:
+    """Returns the trials of a study that have begun in the folder, ever."""
+    found = self._known.get(study.name)
+    return () if found is None else found.trials
 
   def _num_done(self) -> int:
     """Returns how many runs of the trials to come have ended before."""
     folders = [
       RunFolder(self.runner.folder / name)
       for study in self.studies
-      if study.name in self._recorded
-      for trial in self._recorded[study.name].trials[: self.settings.trials]
+      for trial in self.recorded(study)[: self.settings.trials]
       for name in trial.runs
     ]
     return sum(folder.is_finished or folder.is_pruned for folder in folders)
 
-  def num_recorded(self, study: Study) -> int:
-    """Returns how many trials of a study its folder has."""
-    found = self._recorded.get(study.name)
-    return 0 if found is None else len(found.trials)
+  def _how_far(self) -> str:
+    states = [t.outcome.state for own in self.trials.values() for t in own]
+    return (
+      f"{len(states) - states.count(RUNNING)} of "
+      f"{self.settings.trials * len(self.studies)} trials have ended"
+    )
 
-  def _all_trials(self) -> list[Trial]:
-    return [trial for found in self.trials.values() for trial in found]
+  def _note_end(self, ended: Ended) -> None:
+    self._running.remove(ended.job.name)
+    if ended.status:
+      self._failed.add(ended.job.name)
 
   def _next_job(self) -> Job | None:
     """Returns the next run; None if there is none before another has ended."""
@@ -171,42 +155,43 @@ class Searcher:
 
   def _begin(self, study: Study) -> Trial | None:
     """Returns the next trial, recorded or suggested; None after the last."""
-    before = self.trials[study.name]
+    before, recorded = self.trials[study.name], self.recorded(study)
     number = len(before)
-    recorded = self._recorded.get(study.name)
-    is_recorded = recorded is not None and number < len(recorded.trials)
-    settings = (
-      dict(recorded.trials[number].settings)
-      if recorded is not None and is_recorded
-      else optuna_study.suggest(study.name, study.space, self.settings, before)
-    )
+    settings: Mapping[str, str] | None
+    if number < len(recorded):
+      settings = recorded[number].settings
+    else:
+      settings = optuna_study.suggest(
+        study.name, study.space, self.settings, before
+      )
     if settings is None:
       self._is_exhausted.add(study.name)
       return None
     runs = study.runs(settings)
     trial = Trial(number, settings, tuple(run.name for run in runs))
     before.append(trial)
-    if not is_recorded:
-      self._write()
+    if number == len(recorded):
+      self._record()
     return trial
 
-  def _write(self) -> None:
+  def _record(self) -> None:
+    """Writes all trials that have begun, those of other studies too."""
     runner.write_names(self.runner.folder, self._title, ())
-    names = {study.name for study in self.studies}
-    kept = [s for s in self._recorded.values() if s.name not in names]
-    search_record.write(
-      self.runner.folder,
-      self.settings,
-      self.studies,
-      {study.name: self._known(study.name) for study in self.studies},
-      kept,
+    own = {
+      study.name: RecordedStudy(
+        study.name,
+        study.method.name,
+        study.space,
+        (*begun, *self.recorded(study)[len(begun) :]),
+      )
+      for study in self.studies
+      for begun in [self.trials[study.name]]
+    }
+    others = {n: s for n, s in self._known.items() if n not in own}
+    self._known = {**own, **others}
+    trials.write_record(
+      self.runner.folder, SearchRecord(self.settings, self._known)
     )
-
-  def _known(self, name: str) -> list[Trial]:
-    """Returns the trials begun so far, then those that are recorded alone."""
-    begun = self.trials[name]
-    recorded = self._recorded[name].trials if name in self._recorded else ()
-    return [*begun, *recorded[len(begun) :]]
 
   def _job_of(self, study: Study, trial: Trial) -> Job | None:
     """Returns a trial's next run; notes its end if there is none."""
@@ -214,10 +199,14 @@ class Searcher:
       return None
     state, run = self._next_run(study, trial)
     if state != RUNNING:
-      self._end(study, trial, state)
+      found = trials.outcome(
+        self.runner.folder, trial.runs, self.settings, state
+      )
+      ended = dataclasses.replace(trial, outcome=found)
+      self.trials[study.name][trial.number] = ended
     if run is None:
       return None
-    self._running[run.name] = run
+    self._running.add(run.name)
     # Not before: a pruned trial has seeds that never begin.
     runner.write_names(self.runner.folder, self._title, [run])
     if run.name == trial.runs[0] and self.settings.pruner != "none":
@@ -253,11 +242,6 @@ class Searcher:
       trial.settings,
       run.spec.total_rounds,
     )
-
-  def _end(self, study: Study, trial: Trial, state: str) -> None:
-    found = trials.outcome(self.runner.folder, trial.runs, self.settings, state)
-    ended = dataclasses.replace(trial, outcome=found)
-    self.trials[study.name][trial.number] = ended
 
 
 _PLACE = "space"

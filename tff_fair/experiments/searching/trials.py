@@ -1,21 +1,34 @@
-"""Trials of a study, and what came of them: read from the folders of runs."""
+"""Trials of a search: their record, what came of them, and how to tell it.
+
+The record, search.json in the folder of a search, says how it searches, and
+which settings each trial tries; the results are in the folders of the runs. A
+search that goes on takes its trials from the record, and suggests the rest.
+"""
 
 import dataclasses
 import math
 import pathlib
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
+from tasks.formats import files, parsing
 from tff_fair.experiments import spec_text
 from tff_fair.experiments.comparing import groups, measures
+from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.runs import finding
+from tff_fair.experiments.runs.folder import RunFolder
 from tff_fair.experiments.runs.run import ROUND
 from tff_fair.experiments.scores import ACCURACY, Score
-from tff_fair.experiments.searching.study import SearchSettings, Study
-from tff_fair.experiments.sweeps import choice
+from tff_fair.experiments.searching.study import (
+  Dimension,
+  SearchSettings,
+  Space,
+  Study,
+)
+from tff_fair.experiments.sweeps import choice, setting_tables
 
 # States of a trial.
 RUNNING, COMPLETE, PRUNED, FAILED = "running", "complete", "pruned", "failed"
@@ -218,3 +231,170 @@ def _counts(found: Sequence[Trial]) -> str:
     if state in states
   ]
   return f"{len(found)} trials, {', '.join(told) or 'none of them ended'}"
+
+
+# The record of a search.
+
+
+RECORD_FILE = "search.json"
+# More trials go on where fewer ended.
+_FREE = ("trials",)
+
+
+@dataclasses.dataclass(frozen=True)
+class RecordedStudy:
+  """A study as the record has it.
+
+  Attributes:
+    name: Its name.
+    method: The name of its method.
+    space: The settings to search.
+    trials: Its trials by number, without what came of them.
+  """
+
+  name: str
+  method: str
+  space: Space
+  trials: tuple[Trial, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class SearchRecord:
+  """What the record says.
+
+  Attributes:
+    settings: How to search.
+    studies: The studies by name.
+  """
+
+  settings: SearchSettings
+  studies: Mapping[str, RecordedStudy]
+
+
+def read_record(folder: pathlib.Path) -> SearchRecord | None:
+  """Reads the record of a folder.
+
+  Returns:
+    None if there is none.
+
+  Raises:
+    RunError: If it is damaged.
+  """
+  path = folder / RECORD_FILE
+  if not path.exists():
+    return None
+  try:
+    content = parsing.parse_json(path.read_text("utf-8"))
+    return SearchRecord(
+      SearchSettings.from_dict(str(path), content["settings"]),
+      {study["name"]: _read_study(study) for study in content["studies"]},
+    )
+  # A file that is damaged or of something else raises anything.
+  except Exception as error:
+    raise RunError(
+      f"{path}: is not the record of a search: {error}; restore it, or move it "
+      "away with the runs beside it."
+    ) from error
+
+
+def _read_study(content: Mapping[str, Any]) -> RecordedStudy:
+  integers = content["integers"]
+  return RecordedStudy(
+    content["name"],
+    content["method"],
+    {
+      name: Dimension(tuple(given))
+      if isinstance(given, list)
+      else Dimension(
+        range=setting_tables.parse_range(given), is_integer=name in integers
+      )
+      for name, given in content["space"].items()
+    },
+    tuple(
+      Trial(trial["number"], trial["settings"], tuple(trial["runs"]))
+      for trial in content["trials"]
+    ),
+  )
+
+
+def write_record(folder: pathlib.Path, record: SearchRecord) -> None:
+  """Writes the record of a folder."""
+  written = [
+    {
+      "name": study.name,
+      "method": study.method,
+      "space": {
+        name: str(d.range) if d.range else list(d.choices)
+        for name, d in study.space.items()
+      },
+      "integers": [name for name, d in study.space.items() if d.is_integer],
+      "trials": [
+        {"number": t.number, "settings": dict(t.settings), "runs": t.runs}
+        for t in study.trials
+      ],
+    }
+    for study in record.studies.values()
+  ]
+  content = {
+    "settings": dataclasses.asdict(record.settings),
+    "studies": written,
+  }
+  files.write(folder / RECORD_FILE, parsing.json_text(content))
+
+
+def check_same_search(
+  folder: pathlib.Path,
+  found: SearchRecord,
+  settings: SearchSettings,
+  studies: Sequence[Study],
+) -> None:
+  """Checks that a search goes on with the one of the folder.
+
+  Raises:
+    RunError: If it is another one.
+  """
+  before, now = map(dataclasses.asdict, (found.settings, settings))
+  differences = [
+    f"{name}={before[name]} (here {now[name]})"
+    for name in now
+    if name not in _FREE and before[name] != now[name]
+  ]
+  for study in (s for s in studies if s.name in found.studies):
+    old, new = found.studies[study.name].space, study.space
+    differences += [
+      f"{name}={old.get(name, 'fixed')} (here {new.get(name, 'fixed')})"
+      for name in {**old, **new}
+      if old.get(name) != new.get(name)
+    ]
+  if differences:
+    raise RunError(
+      f"{folder}: holds a search with {', '.join(dict.fromkeys(differences))}; "
+      "choose another folder, or go on with the settings that it has."
+    )
+
+
+def with_outcomes(
+  folder: pathlib.Path, found: SearchRecord, study: RecordedStudy
+) -> list[Trial]:
+  """Returns the trials of a study with what the folders say came of them.
+
+  A trial that failed is one that has not ended: the search tries it again.
+
+  Args:
+    folder: The folder of the search.
+    found: Its record.
+    study: One of the studies.
+  """
+  ended = []
+  for trial in study.trials:
+    folders = [RunFolder(folder / name) for name in trial.runs]
+    if all(run.is_finished for run in folders):
+      state = COMPLETE
+    elif folders[0].is_pruned:
+      state = PRUNED
+    else:
+      ended.append(trial)
+      continue
+    came = outcome(folder, trial.runs, found.settings, state)
+    ended.append(dataclasses.replace(trial, outcome=came))
+  return ended

@@ -5,6 +5,7 @@ processes on this machine is started and ended with the sweep.
 """
 
 import contextlib
+import dataclasses
 import os
 import pickle
 import time
@@ -14,7 +15,7 @@ from collections.abc import Iterator, Mapping
 import distributed
 
 from tff_fair.experiments.sweeps import processes, remote
-from tff_fair.experiments.sweeps.jobs import LOST, Job, option_error
+from tff_fair.experiments.sweeps.jobs import LOST, Executor, Job, option_error
 from tff_fair.runtime.dask_engine import clusters
 
 _SCHEDULER = "scheduler"
@@ -24,14 +25,11 @@ _SECONDS_PER_QUESTION = 0.5
 _FAILED = 1
 
 
-class DaskWorkers:
-  """Carries out runs on the workers of a cluster; see `Executor`.
+class DaskWorkers(Executor):
+  """Carries out runs on the workers of a cluster.
 
   A run is a task of one worker, chosen here: Dask would start as many runs on a
   worker as it has threads.
-
-  Attributes:
-    restarts: How often a run that was cut off goes on without progress.
   """
 
   is_shared = True
@@ -48,9 +46,21 @@ class DaskWorkers:
       jobs: How many runs there may be at a time, at most; without a scheduler,
         how many workers there are.
       restarts: How often a run that was cut off goes on without progress.
+
+    Raises:
+      FieldError: If there is another option than `scheduler`.
     """
+    for name, value in options.items():
+      if name != _SCHEDULER:
+        raise option_error(
+          name, value, f"unknown; valid: {_SCHEDULER}, restarts."
+        )
+      if not isinstance(value, str) or ":" not in value:
+        raise option_error(
+          name, value, "expected an address such as tcp://host:8786."
+        )
     self.restarts = restarts
-    self._options = dict(options)
+    self._options = options
     self._jobs = jobs
     self._client: distributed.Client | None = None
     self._busy: set[str] = set()
@@ -65,22 +75,6 @@ class DaskWorkers:
       else f"a local cluster of {self._jobs or 1}"
     )
     return f"dask ({where}, restarts={self.restarts})"
-
-  def check(self) -> None:
-    """Checks the options.
-
-    Raises:
-      FieldError: If there is another one than `scheduler`.
-    """
-    for name, value in self._options.items():
-      if name != _SCHEDULER:
-        raise option_error(
-          name, value, f"unknown; valid: {_SCHEDULER}, restarts."
-        )
-      if not isinstance(value, str) or ":" not in value:
-        raise option_error(
-          name, value, "expected an address such as tcp://host:8786."
-        )
 
   @contextlib.contextmanager
   def opened(self) -> Iterator[None]:
@@ -166,29 +160,22 @@ class DaskWorkers:
     self._busy.discard(worker)
 
 
+@dataclasses.dataclass(frozen=True, eq=False)
 class _Task:
   """A run on a worker."""
 
-  def __init__(
-    self,
-    job: Job,
-    key: str,
-    worker: str,
-    future: "distributed.Future[int]",
-    workers: DaskWorkers,
-  ) -> None:
-    self._job = job
-    self._key = key
-    self._worker = worker
-    self._future = future
-    self._workers = workers
+  job: Job
+  key: str
+  worker: str
+  future: "distributed.Future[int]"
+  workers: DaskWorkers
 
   def poll(self) -> int | None:
     status = self._status()
     if status is not None:
-      self._workers.free(self._worker)
+      self.workers.free(self.worker)
       with contextlib.suppress(Exception):  # The scheduler may be gone.
-        self._future.cancel()
+        self.future.cancel()
     return status
 
   def stop(self) -> None:
@@ -198,24 +185,24 @@ class _Task:
     self._tell(remote.kill)
 
   def _status(self) -> int | None:
-    state = self._future.status
+    state = self.future.status
     if state == "finished":
       try:
-        return int(self._future.result(timeout=_SECONDS_FOR_RESULT))
+        return int(self.future.result(timeout=_SECONDS_FOR_RESULT))
       except (OSError, distributed.CancelledError):
         return LOST  # The worker went with the result.
     if state == "error":
-      error = self._future.exception(timeout=_SECONDS_FOR_RESULT)
+      error = self.future.exception(timeout=_SECONDS_FOR_RESULT)
       if isinstance(error, distributed.scheduler.KilledWorker):
         return LOST
-      self._job.note(" ".join(str(error).split()))
+      self.job.note(" ".join(str(error).split()))
       return _FAILED
-    is_there = self._worker in self._workers.workers()
+    is_there = self.worker in self.workers.workers()
     return None if state == "pending" and is_there else LOST
 
   def _tell(self, function: object) -> None:
     """Calls a function beside the task, whose thread waits for the run."""
     with contextlib.suppress(Exception):  # So may the worker.
-      self._workers.client.run(
-        function, self._key, workers=[self._worker], on_error="ignore"
+      self.workers.client.run(
+        function, self.key, workers=[self.worker], on_error="ignore"
       )

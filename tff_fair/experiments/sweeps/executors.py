@@ -10,7 +10,6 @@ import os
 import pathlib
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
-from typing import Protocol
 
 from tasks.formats import parsing
 from tff_fair import declared
@@ -22,71 +21,15 @@ from tff_fair.experiments.sweeps.jobs import (
   FREED,
   MISTAKE,
   Ended,
+  Executor,
   Job,
+  StartedRun,
   option_error,
 )
 from tff_fair.experiments.sweeps.processes import Processes
 
 # How often a program that waits looks whether a signal has come.
 _SECONDS_PER_CHECK = 0.2
-
-
-class StartedRun(Protocol):
-  """A run that an executor has started."""
-
-  def poll(self) -> int | None:
-    """Returns how it ended, as `Ended.status` has it; None before its end."""
-
-  def stop(self) -> None:
-    """Asks it to save its rounds and end; does not wait for it."""
-
-  def kill(self) -> None:
-    """Ends it at once."""
-
-
-class Executor(Protocol):
-  """Carries out runs. Its text names it and its options.
-
-  Attributes:
-    restarts: How often a run that was cut off goes on by itself, without a
-      further round saved in between.
-    is_shared: Whether runs may outlive the sweep, on other hosts.
-    seconds_per_look: How often to ask runs whether they have ended.
-    seconds_to_stop: How long runs that are to end may take to save.
-  """
-
-  @property
-  def restarts(self) -> int: ...  # noqa: D102
-
-  @property
-  def is_shared(self) -> bool: ...  # noqa: D102
-
-  @property
-  def seconds_per_look(self) -> float: ...  # noqa: D102
-
-  @property
-  def seconds_to_stop(self) -> float: ...  # noqa: D102
-
-  def check(self) -> None:
-    """Checks the options, without a run.
-
-    Raises:
-      FieldError: If one is not valid, or a package is missing.
-    """
-
-  def opened(self) -> contextlib.AbstractContextManager[None]:
-    """Returns what surrounds all runs."""
-
-  def has_room(self, num_running: int) -> bool:
-    """Returns whether another run may start."""
-
-  def start(self, job: Job) -> StartedRun:
-    """Starts a run.
-
-    Raises:
-      RunError: If the cluster does not take it.
-      FieldError: If the cluster is gone.
-    """
 
 
 class Elsewhere:
@@ -112,7 +55,7 @@ class Elsewhere:
 def run_all(
   next_job: Callable[[], Job | None],
   executor: Executor,
-  start: Callable[[Job], StartedRun] | None = None,
+  start: Callable[[Job], StartedRun],
 ) -> Generator[Ended, None, None]:
   """Runs jobs as they are handed out.
 
@@ -120,7 +63,7 @@ def run_all(
     next_job: Returns the next job; None if there is none until a run has ended,
       or none at all.
     executor: Carries them out.
-    start: Starts a run, by default as the executor does.
+    start: Starts a run.
 
   Yields:
     The runs as they end.
@@ -130,7 +73,6 @@ def run_all(
       save them and end also if this program is killed, unless they are
       jobs of a cluster.
   """
-  start = start or executor.start
   running: dict[StartedRun, tuple[Job, float]] = {}
   try:
     has_more = True
@@ -290,15 +232,12 @@ def create(
   if name == SUBMITIT:
     from tff_fair.experiments.sweeps import submitit_jobs  # noqa: PLC0415
 
-    executor: Executor = submitit_jobs.SubmititJobs(
+    return submitit_jobs.SubmititJobs(
       folder / "submitit", values, jobs=jobs, restarts=restarts
     )
-  else:
-    from tff_fair.experiments.sweeps import dask_workers  # noqa: PLC0415
+  from tff_fair.experiments.sweeps import dask_workers  # noqa: PLC0415
 
-    executor = dask_workers.DaskWorkers(values, jobs=jobs, restarts=restarts)
-  executor.check()
-  return executor
+  return dask_workers.DaskWorkers(values, jobs=jobs, restarts=restarts)
 
 
 def _check_installed(name: str) -> None:

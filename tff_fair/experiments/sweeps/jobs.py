@@ -1,11 +1,14 @@
-"""A run as a process carries it out: locally or on a cluster, the same way."""
+"""A run, what carries it out, and how a process does: anywhere the same way."""
 
+import abc
+import contextlib
 import io
+import math
 import os
 import pathlib
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from tasks import DataError
 from tff_fair import declared
@@ -79,6 +82,53 @@ class Ended(NamedTuple):
     if self.status < 0:
       return f"killed by signal {-self.status}"
     return f"status {self.status}"
+
+
+class StartedRun(Protocol):
+  """A run that an executor has started."""
+
+  def poll(self) -> int | None:
+    """Returns how it ended, as `Ended.status` has it; None before its end."""
+
+  def stop(self) -> None:
+    """Asks it to save its rounds and end; does not wait for it."""
+
+  def kill(self) -> None:
+    """Ends it at once."""
+
+
+class Executor(abc.ABC):
+  """Carries out runs. Its text names it and its options.
+
+  Attributes:
+    restarts: How often a run that was cut off goes on by itself, without a
+      further round saved in between.
+    is_shared: Whether runs may outlive the sweep, on other hosts.
+    seconds_per_look: How often to ask runs whether they have ended.
+    seconds_to_stop: How long runs that are to end may take to save.
+  """
+
+  restarts = 0
+  is_shared = False
+  seconds_per_look = 0.05
+  seconds_to_stop = math.inf
+
+  @abc.abstractmethod
+  def opened(self) -> contextlib.AbstractContextManager[None]:
+    """Returns what surrounds all runs."""
+
+  @abc.abstractmethod
+  def has_room(self, num_running: int) -> bool:
+    """Returns whether another run may start."""
+
+  @abc.abstractmethod
+  def start(self, job: Job) -> StartedRun:
+    """Starts a run.
+
+    Raises:
+      RunError: If the run cannot start.
+      FieldError: If the cluster is gone.
+    """
 
 
 def write_output_to(log: str | os.PathLike[str]) -> None:

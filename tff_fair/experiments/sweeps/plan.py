@@ -91,10 +91,24 @@ def hyperparameters(sweep: Sweep) -> dict[str, _Hyperparameters]:
     RunError: If there is no such algorithm, or no method has a hyperparameter
       that is said for all.
   """
-  found = {
-    method.algorithm: _hyperparameters(method) for method in sweep.methods
+  found: dict[str, _Hyperparameters] = {}
+  for method in sweep.methods:
+    name = method.algorithm
+    if name not in methods.names():
+      raise RunError(f"{method.place}: {methods.unknown(name)}")
+    found[name] = methods.hyperparameters(name)
+  known = {
+    f"{spec_text.HPARAM}{name}" for own in found.values() for name in own
   }
-  _check_common_hparams(sweep, found)
+  for place, grid in (
+    (sweep.place, sweep.common),
+    (sweep.final_place, sweep.final),
+  ):
+    for name in grid:
+      if name.startswith(spec_text.HPARAM) and name not in known:
+        raise RunError(
+          f"{place}: {name} is no hyperparameter of {', '.join(found)}."
+        )
   return found
 
 
@@ -107,7 +121,7 @@ def of_specs(specs: Sequence[RunSpec]) -> list[PlannedRun]:
     [
       PlannedRun(name, spec.algorithm, spec)
       for name, spec in zip(
-        folder_names(list(different.values())),
+        _folder_names(list(different.values())),
         different.values(),
         strict=True,
       )
@@ -130,7 +144,7 @@ def _with_own_names(runs: Sequence[PlannedRun]) -> list[PlannedRun]:
   # A hyperparameter and an option of the task may have the same name.
   counts = collections.Counter(run.name for run in runs)
   return [
-    dataclasses.replace(run, name=with_digest(run.name, _unusual(run.spec)))
+    dataclasses.replace(run, name=_with_digest(run.name, _unusual(run.spec)))
     if counts[run.name] > 1
     else run
     for run in runs
@@ -142,33 +156,6 @@ def _unusual(spec: RunSpec) -> str:
   usual = RunSpec(algorithm=spec.algorithm, task=spec.task)
   changed = usual.differences(spec).items()
   return repr([spec.task, sorted((name, now) for name, (_, now) in changed)])
-
-
-def _hyperparameters(method: SweptMethod) -> _Hyperparameters:
-  name = method.algorithm
-  if name not in methods.names():
-    raise RunError(f"{method.place}: {methods.unknown(name)}")
-  return methods.hyperparameters(method.algorithm)
-
-
-def _check_common_hparams(
-  sweep: Sweep, hparams: Mapping[str, _Hyperparameters]
-) -> None:
-  """Checks that some method has each hyperparameter that is said for all."""
-  known = {
-    f"{spec_text.HPARAM}{name}"
-    for of_one in hparams.values()
-    for name in of_one
-  }
-  for place, grid in (
-    (sweep.place, sweep.common),
-    (sweep.final_place, sweep.final),
-  ):
-    for name in grid:
-      if name.startswith(spec_text.HPARAM) and name not in known:
-        raise RunError(
-          f"{place}: {name} is no hyperparameter of {', '.join(hparams)}."
-        )
 
 
 def grid_of(sweep: Sweep, method: SweptMethod, hparams: Iterable[str]) -> Grid:
@@ -297,7 +284,7 @@ def folder_name(algorithm: str, told: Mapping[str, Value]) -> str:
   return _as_file_name("-".join([algorithm, *words]))
 
 
-def folder_names(specs: Sequence[RunSpec]) -> list[str]:
+def _folder_names(specs: Sequence[RunSpec]) -> list[str]:
   """Returns a name for each run, from the settings in which the runs differ."""
   values: dict[tuple[str, str], set[Value]] = {}
   for spec in specs:
@@ -332,9 +319,9 @@ def ordered(names: Iterable[str]) -> list[str]:
   )
 
 
-def with_digest(name: str, of: str) -> str:
+def _with_digest(name: str, of: str) -> str:
   """Returns a name that tells a run from another one of the same name."""
-  return f"{name}-{_digest(of)}"
+  return f"{name}-{hashlib.sha256(of.encode()).hexdigest()[:8]}"
 
 
 def _named(spec: RunSpec) -> dict[str, Value]:
@@ -362,8 +349,4 @@ def _as_file_name(text: str) -> str:
   if name == text and len(name) <= _LONGEST:
     return name
   # Otherwise the rest of the sweep would decide whether it is unique.
-  return with_digest(name[:_LONGEST], text)
-
-
-def _digest(text: str) -> str:
-  return hashlib.sha256(text.encode()).hexdigest()[:8]
+  return _with_digest(name[:_LONGEST], text)

@@ -8,7 +8,6 @@ before it is safe: TensorFlow and gRPC start their threads at the first use.
 
 import contextlib
 import dataclasses
-import math
 import multiprocessing
 import os
 import signal
@@ -20,32 +19,26 @@ from multiprocessing import connection, forkserver
 from multiprocessing.process import BaseProcess
 
 from tff_fair.experiments import interruption
+from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.sweeps import jobs
-from tff_fair.experiments.sweeps.jobs import Job
+from tff_fair.experiments.sweeps.jobs import Executor, Job
 
 _PRELOADED = "tff_fair.experiments.sweeps.warm"
 _context = multiprocessing.get_context("forkserver")
 
 
 @dataclasses.dataclass(frozen=True)
-class Processes:
-  """Carries out runs in processes of this machine; see `Executor`.
+class Processes(Executor):
+  """Carries out runs in processes of this machine.
 
   Attributes:
     jobs: How many runs go on side by side.
   """
 
   jobs: int = 1
-  restarts: int = 0
-  is_shared: bool = False
-  seconds_per_look: float = 0.05
-  seconds_to_stop: float = math.inf
 
   def __str__(self) -> str:
     return f"local (jobs={self.jobs})"
-
-  def check(self) -> None:
-    """Does nothing: there are no options."""
 
   @contextlib.contextmanager
   def opened(self) -> Iterator[None]:
@@ -60,10 +53,20 @@ class Processes:
     return num_running < self.jobs
 
   def start(self, job: Job) -> "_RunningProcess":
-    """Starts a run. If this program is killed, the run saves and ends."""
+    """Starts a run. If this program is killed, the run saves and ends.
+
+    Raises:
+      RunError: If the server is killed meanwhile, for lack of memory, say.
+    """
     process = _context.Process(target=_train, args=(job,), name=job.name)
-    with without_main():
-      process.start()
+    try:
+      with without_main():
+        process.start()
+    except (ConnectionError, EOFError) as error:
+      raise RunError(
+        f"{job.path}: cannot be started: the process that starts runs was "
+        "killed, perhaps for lack of memory; the same command goes on."
+      ) from error
     return _RunningProcess(process)
 
 

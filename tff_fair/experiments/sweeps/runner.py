@@ -8,8 +8,8 @@ import os
 import pathlib
 import shutil
 import sys
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, Self
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import tqdm
 
@@ -21,8 +21,7 @@ from tff_fair.experiments.runs.folder import RunFolder
 from tff_fair.experiments.runs.run import Run
 from tff_fair.experiments.spec import RunSpec
 from tff_fair.experiments.sweeps import executors, plan
-from tff_fair.experiments.sweeps.executors import Executor, StartedRun
-from tff_fair.experiments.sweeps.jobs import Ended, Job
+from tff_fair.experiments.sweeps.jobs import Ended, Executor, Job, StartedRun
 from tff_fair.experiments.sweeps.plan import PlannedRun
 from tff_fair.experiments.sweeps.processes import Processes
 
@@ -56,23 +55,18 @@ class Failure(NamedTuple):
   """A run that failed.
 
   Attributes:
-    run: The run.
+    name: The name of its folder.
     reason: The last line that it wrote.
     log: The file with all it wrote.
   """
 
-  run: PlannedRun
+  name: str
   reason: str
   log: pathlib.Path
 
-  @classmethod
-  def of(cls, run: PlannedRun, log: pathlib.Path) -> Self:
-    """Returns the failure of a run, with the last line of its log."""
-    return cls(run, _last_line(log), log)
-
   def __str__(self) -> str:
     """Returns a few words for the user."""
-    return f"{self.run.name}: {self.reason} (log: {self.log})"
+    return f"{self.name}: {self.reason} (log: {self.log})"
 
 
 def train(
@@ -162,84 +156,90 @@ class Runner:
     if not unfinished:
       return []
     jobs = iter([self.job(run) for run in unfinished])
-    failures = []
-    try:
-      with (
-        self.executor.opened(),
-        interruption.recorded(),
-        contextlib.closing(
-          self.run_jobs(lambda: next(jobs, None), len(planned), done)
-        ) as all_ended,
-      ):
-        of_names = {run.name: run for run in unfinished}
-        for ended in all_ended:
-          if ended.status:
-            run = of_names[ended.job.name]
-            failures.append(Failure.of(run, ended.job.log))
-    except interruption.Interrupted as interrupted:
+
+    def how_far() -> str:
       # Asked of the folders: the signal may come before a run is counted.
       num_finished = len(planned) - sum(
         not RunFolder(self.folder / run.name).is_finished for run in unfinished
       )
-      interrupted.advice = (
-        f"{num_finished} of {len(planned)} runs are finished in {self.folder}, "
-        "what the others had is saved; the same command goes on from there."
-      )
-      raise
-    return failures
+      return f"{num_finished} of {len(planned)} runs are finished"
+
+    return self.run_jobs(
+      lambda: next(jobs, None), how_far, total=len(planned), done=done
+    )
 
   def run_jobs(
     self,
     next_job: Callable[[], Job | None],
+    how_far: Callable[[], str],
+    note_end: Callable[[Ended], None] = lambda _: None,
+    *,
     total: int,
-    done: int = 0,
-  ) -> Generator[Ended, None, None]:
+    done: int,
+  ) -> list[Failure]:
     """Runs jobs, and shows how they get on.
 
-    Runs that were cut off, such as those of a node that died, go on.
+    Runs that were cut off, such as those of a node that died, go on. The logs
+    of those that did not fail are kept.
 
     Args:
       next_job: As `executors.run_all` takes it.
+      how_far: Returns what has ended, in words, for a user who interrupts it.
+      note_end: Is called as a run ends.
       total: The number of runs, those that are done included.
       done: The number of runs that are done.
 
-    Yields:
-      The runs as they end; the logs of those that did not fail are kept.
+    Returns:
+      The runs that failed.
 
     Raises:
       Interrupted: If a signal came; the runs have then saved their rounds.
     """
     again: collections.deque[Job] = collections.deque()
     restarts = executors.Restarts(self.executor.restarts)
-    with (
-      tqdm.tqdm(
-        total=total,
-        initial=done,
-        unit="run",
-        dynamic_ncols=True,
-        file=sys.stderr,
-        disable=None if self.progress else True,  # None: without a terminal.
-      ) as bar,
-      contextlib.closing(
-        executors.run_all(
-          lambda: again.popleft() if again else next_job(),
-          self.executor,
-          lambda job: self._start(job, bar),
-        )
-      ) as all_ended,
-    ):
-      for one in all_ended:
-        ended = executors.as_seen(one) if self.executor.is_shared else one
-        if (why := restarts.reason(ended)) is not None:
-          if why:
-            self.say(f"{ended.job.name}: {why}", bar)
-          again.append(ended.job)
-          continue
-        text = tell_end(ended)
-        done += 1
-        bar.update()
-        self.say(f"{done}/{total} {text}", bar)
-        yield ended
+    failures = []
+    try:
+      with (
+        self.executor.opened(),
+        interruption.recorded(),
+        tqdm.tqdm(
+          total=total,
+          initial=done,
+          unit="run",
+          dynamic_ncols=True,
+          file=sys.stderr,
+          disable=None if self.progress else True,  # None: without a terminal.
+        ) as bar,
+        contextlib.closing(
+          executors.run_all(
+            lambda: again.popleft() if again else next_job(),
+            self.executor,
+            lambda job: self._start(job, bar),
+          )
+        ) as all_ended,
+      ):
+        for one in all_ended:
+          ended = executors.as_seen(one) if self.executor.is_shared else one
+          name, log = ended.job.name, ended.job.log
+          if (why := restarts.reason(ended)) is not None:
+            if why:
+              self.say(f"{name}: {why}", bar)
+            again.append(ended.job)
+            continue
+          text = _tell_end(ended)
+          done += 1
+          bar.update()
+          self.say(f"{done}/{total} {text}", bar)
+          note_end(ended)
+          if ended.status:
+            failures.append(Failure(name, _last_line(log), log))
+    except interruption.Interrupted as interrupted:
+      interrupted.advice = (
+        f"{how_far()} in {self.folder}, what the others had is saved; "
+        "the same command goes on from there."
+      )
+      raise
+    return failures
 
   def _start(self, job: Job, bar: tqdm.tqdm) -> StartedRun:
     """Starts a run, or waits for it where another program has it in hand."""
@@ -259,7 +259,7 @@ class Runner:
       name=run.name,
       spec=run.spec,
       path=path,
-      log=log_path(path),
+      log=_log_path(path),
       train=functools.partial(train, **self.options, **options),
       workers=run.workers,
       describe=self.describe,
@@ -307,7 +307,7 @@ def write_names(
 _LEAST_ROOM = 4096
 
 
-def tell_end(ended: Ended) -> str:
+def _tell_end(ended: Ended) -> str:
   """Keeps a run's output, unless it failed; returns the text for users."""
   job, time = ended.job, f"{ended.seconds:.0f} s"
   if ended.status == 0:
@@ -327,7 +327,7 @@ def tell_end(ended: Ended) -> str:
   )
 
 
-def log_path(folder: pathlib.Path) -> pathlib.Path:
+def _log_path(folder: pathlib.Path) -> pathlib.Path:
   """Returns the file for the output of a run that is not finished."""
   return folder.with_name(f"{folder.name}.log")
 
@@ -335,20 +335,17 @@ def log_path(folder: pathlib.Path) -> pathlib.Path:
 def keep_log(folder: pathlib.Path) -> None:
   """Puts the output of a run that has ended into its folder."""
   with contextlib.suppress(FileNotFoundError):
-    os.replace(log_path(folder), folder / "log.txt")
+    os.replace(_log_path(folder), folder / "log.txt")
 
 
 def _last_line(log: pathlib.Path) -> str:
   """Returns the last line of a run's output."""
   lines = log.read_text("utf-8", "replace").split("\n") if log.exists() else []
-  said = (line.strip() for line in reversed(lines) if line.strip())
-  return next(said, _no_output(log.parent))
-
-
-def _no_output(folder: pathlib.Path) -> str:
+  if said := [line.strip() for line in lines if line.strip()]:
+    return said[-1]
   with contextlib.suppress(OSError):
-    if shutil.disk_usage(folder).free < _LEAST_ROOM:
-      return f"no output; its log found no room in {folder}"
+    if shutil.disk_usage(log.parent).free < _LEAST_ROOM:
+      return f"no output; its log found no room in {log.parent}"
   return "no output"
 
 

@@ -5,6 +5,7 @@ Options are submitit's own, such as `slurm_partition` and `timeout_min`, and
 """
 
 import contextlib
+import dataclasses
 import os
 import pathlib
 import pickle
@@ -21,11 +22,9 @@ from submitit.slurm import slurm
 from tff_fair import declared
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.sweeps import processes, remote
-from tff_fair.experiments.sweeps.jobs import LOST, Job, option_error
+from tff_fair.experiments.sweeps.jobs import LOST, Executor, Job, option_error
 
 _CLUSTER = "cluster"
-# Clusters of one machine: what a job has written is there when it ends.
-_LOCAL, _DEBUG = _OF_ONE_MACHINE = ("local", "debug")
 _SECONDS_UNTIL_WRITTEN = 15.0
 _SECONDS_PER_QUESTION = 2.0
 # submitit takes these when it makes an executor, the others later.
@@ -37,14 +36,12 @@ _STARTED_ONCE = {"no-requeue": True}
 # Several tasks would all begin the same run.
 _OF_TASKS = {"nodes", "tasks_per_node", "ntasks_per_node"}
 _FAILED = 1
+# The text of this error says that the time of a job ran out.
+_CUT_OFF = UncompletedJobError.__name__
 
 
-class SubmititJobs:
-  """Carries out each run as a job; see `Executor`.
-
-  Attributes:
-    restarts: How often a run that was cut off goes on without progress.
-  """
+class SubmititJobs(Executor):
+  """Carries out each run as a job."""
 
   is_shared = True
   seconds_per_look = 1.0
@@ -66,14 +63,22 @@ class SubmititJobs:
       options: Options of submitit.
       jobs: How many jobs there may be at a time; None is any number.
       restarts: How often a run that was cut off goes on without progress.
+
+    Raises:
+      FieldError: If submitit refuses an option.
     """
+    for name, value in options.items():
+      if {name, name.split("_", 1)[-1]} & _OF_TASKS and value != 1:
+        raise option_error(name, value, "expected 1: a run is one task.")
     self.restarts = restarts
     self._folder = folder
-    self._options = dict(options)
+    self._options = options
     self._jobs = jobs
     self._executor: submitit.AutoExecutor | None = None
-    self._queue = Watcher()
+    self._queue = _Watcher()
     self._last_question = 0.0
+    with tempfile.TemporaryDirectory() as tried:
+      self._make(pathlib.Path(tried))
 
   def __str__(self) -> str:
     """Returns the cluster and the options."""
@@ -82,18 +87,6 @@ class SubmititJobs:
     if _CLUSTER not in options:
       told.insert(0, f"{_CLUSTER}={submitit.AutoExecutor.which()}")
     return f"submitit ({', '.join(told)})"
-
-  def check(self) -> None:
-    """Checks the options.
-
-    Raises:
-      FieldError: If submitit refuses one.
-    """
-    for name, value in self._options.items():
-      if {name, name.split("_", 1)[-1]} & _OF_TASKS and value != 1:
-        raise option_error(name, value, "expected 1: a run is one task.")
-    with tempfile.TemporaryDirectory() as folder:
-      self._make(pathlib.Path(folder))
 
   @contextlib.contextmanager
   def opened(self) -> Iterator[None]:
@@ -123,7 +116,7 @@ class SubmititJobs:
         submitted = self._executor.submit(
           # A job of "debug" runs here, where signals are for the sweep.
           remote.run
-          if self._executor.cluster == _DEBUG
+          if self._executor.cluster == "debug"
           else remote.run_until_signal,
           uuid.uuid4().hex,
           pickle.dumps(job),
@@ -136,7 +129,8 @@ class SubmititJobs:
         f"{_last_words(str(error))}; if it limits the number of jobs, give a "
         "smaller number of jobs."
       ) from error
-    watch(submitted, self._queue)
+    if isinstance(submitted, submitit.SlurmJob):
+      submitted.watcher = self._queue
     return _SubmittedRun(job, submitted, self)
 
   def may_ask(self) -> bool:
@@ -146,13 +140,6 @@ class SubmititJobs:
       return False
     self._last_question = now
     return True
-
-  @property
-  def is_of_one_machine(self) -> bool:
-    """Whether jobs run on this machine."""
-    return self._executor is not None and (
-      self._executor.cluster in _OF_ONE_MACHINE
-    )
 
   def _make(self, folder: pathlib.Path) -> submitit.AutoExecutor:
     options = {"name": "tff-fair", _ADDITIONAL: {}, **self._options}
@@ -189,71 +176,70 @@ def _refusal_told(options: Mapping[str, object]) -> Iterator[None]:
     raise option_error(name, value, problem) from error
 
 
+@dataclasses.dataclass(eq=False)
 class _SubmittedRun:
   """A job that the cluster has taken."""
 
-  def __init__(
-    self, job: Job, submitted: "submitit.Job[int]", jobs: SubmititJobs
-  ) -> None:
-    self._job = job
-    self._submitted = submitted
-    self._jobs = jobs
-    self._is_stopped = False
-    self._ended_at: float | None = None
+  job: Job
+  submitted: "submitit.Job[int]"
+  jobs: SubmititJobs
+  is_stopped: bool = False
+  ended_at: float | None = None
 
   def poll(self) -> int | None:
-    if not self._submitted.done(
-      force_check=self._is_stopped and self._jobs.may_ask()
+    if not self.submitted.done(
+      force_check=self.is_stopped and self.jobs.may_ask()
     ):
       return None
-    result = self._submitted.paths.result_pickle
-    is_debug = isinstance(self._submitted, submitit.DebugJob)
+    result = self.submitted.paths.result_pickle
+    is_debug = isinstance(self.submitted, submitit.DebugJob)
     if not is_debug and not result.exists():
       return self._without_result()
     try:
-      status = int(self._submitted.result())
+      status = int(self.submitted.result())
     except Exception as error:
-      if self._is_stopped:
+      if self.is_stopped:
         return LOST
       reason = _last_words(str(error))
-      self._job.note(reason)
+      self.job.note(reason)
       # Raised as the time of the job ran out.
-      return LOST if CUT_OFF in reason else _FAILED
-    if status == 0 or self._is_stopped:
+      return LOST if _CUT_OFF in reason else _FAILED
+    if status == 0 or self.is_stopped:
       self._tidy()
     return status
 
   def stop(self) -> None:
-    self._is_stopped = True
+    self.is_stopped = True
     with contextlib.suppress(OSError):
-      if isinstance(self._submitted, submitit.LocalJob):
+      if isinstance(self.submitted, submitit.LocalJob):
         # submitit would give the run a second to save its rounds.
-        os.kill(int(self._submitted.job_id), signal.SIGTERM)
+        os.kill(int(self.submitted.job_id), signal.SIGTERM)
       else:
-        self._submitted.cancel(check=False)
+        self.submitted.cancel(check=False)
 
   def kill(self) -> None:
     with contextlib.suppress(OSError):
-      self._submitted.cancel(check=False)
+      self.submitted.cancel(check=False)
 
   def _without_result(self) -> int | None:
     """Waits for the file system to show the result; then the job is lost."""
-    now = time.monotonic()
-    self._ended_at = self._ended_at or now
-    is_late = now - self._ended_at > _SECONDS_UNTIL_WRITTEN
-    if not (is_late or self._jobs.is_of_one_machine or self._is_stopped):
-      return None
-    if self._is_stopped:
+    if self.is_stopped:
       return LOST
-    self._job.note(
-      f"Job {self._submitted.job_id} ended without a result: "
-      f"{self._submitted.state.lower()}."
+    now = time.monotonic()
+    self.ended_at = self.ended_at or now
+    is_late = now - self.ended_at > _SECONDS_UNTIL_WRITTEN
+    # What a job of this machine has written is there when it ends.
+    if not (is_late or isinstance(self.submitted, submitit.LocalJob)):
+      return None
+    self.job.note(
+      f"Job {self.submitted.job_id} ended without a result: "
+      f"{self.submitted.state.lower()}."
     )
     return LOST
 
   def _tidy(self) -> None:
     """Removes the files of a job that did well; the run has its output."""
-    paths = self._submitted.paths
+    paths = self.submitted.paths
     for path in (
       *(paths.submitted_pickle, paths.result_pickle, paths.submission_file),
       *(paths.stdout, paths.stderr),
@@ -287,9 +273,6 @@ def _last_words(text: str) -> str:
 # so a watcher of ours asks that.
 
 
-# The text of this error says that the time of a job ran out.
-CUT_OFF = UncompletedJobError.__name__
-
 # Slurm's controller answers all programs of a cluster.
 _SECONDS_BETWEEN_QUESTIONS = 30
 # The end of a job by its own state; all others may still go on. A job that was
@@ -304,13 +287,7 @@ _UNKNOWN = "UNKNOWN"
 _STATE = "State"
 
 
-def watch(job: submitit.Job, watcher: "Watcher") -> None:
-  """Has a watcher tell the states of a job, if it is one of Slurm's."""
-  if isinstance(job, submitit.SlurmJob):
-    job.watcher = watcher
-
-
-class Watcher(slurm.SlurmInfoWatcher):
+class _Watcher(slurm.SlurmInfoWatcher):
   """Asks for all jobs of a user at once, and not too often."""
 
   def __init__(self) -> None:
