@@ -6,6 +6,7 @@ flag to the line of an error, since an error names the flag at fault.
 
 import contextlib
 import errno
+import functools
 import io
 import os
 import pathlib
@@ -115,42 +116,26 @@ def define(
 class Flags(flags.FlagValues):
   """The flags of one program; others may give theirs the same names.
 
-  Each method defines a flag: its name, its default, and what it means.
+  Each of the first methods defines a flag: its name, its default, what it
+  means, and further arguments as absl takes them.
   """
 
-  def text(self, name: str, default: str | None, meaning: str) -> _Holder:
-    """Defines a flag that takes a text."""
-    return flags.DEFINE_string(name, default, meaning, flag_values=self)
-
-  def texts(self, name: str, default: list[str], meaning: str) -> _Holder:
-    """Defines a flag that is given once for each text."""
-    return flags.DEFINE_multi_string(name, default, meaning, flag_values=self)
-
-  def names(self, name: str, default: list[str], meaning: str) -> _Holder:
-    """Defines a flag that takes texts with commas between them."""
-    return flags.DEFINE_list(name, default, meaning, flag_values=self)
-
-  def choice(
-    self, name: str, default: str | None, valid: Sequence[str], meaning: str
+  def _define(
+    self, define: Callable[..., _Holder], *of: Any, **bounds: Any
   ) -> _Holder:
-    """Defines a flag that takes one of some texts."""
-    return flags.DEFINE_enum(name, default, valid, meaning, flag_values=self)
+    return define(*of, flag_values=self, **bounds)
 
-  def switch(self, name: str, default: bool, meaning: str) -> _Holder:
-    """Defines a flag that is given or not, as --name or --noname."""
-    return flags.DEFINE_boolean(name, default, meaning, flag_values=self)
-
-  def integer(
-    self, name: str, default: int | None, meaning: str, **bounds: int
-  ) -> _Holder:
-    """Defines a flag that takes an integer within bounds, as absl has them."""
-    return flags.DEFINE_integer(
-      name, default, meaning, flag_values=self, **bounds
-    )
-
-  def number(self, name: str, default: float | None, meaning: str) -> _Holder:
-    """Defines a flag that takes a number."""
-    return flags.DEFINE_float(name, default, meaning, flag_values=self)
+  text = functools.partialmethod(_define, flags.DEFINE_string)
+  # Given once for each text.
+  texts = functools.partialmethod(_define, flags.DEFINE_multi_string)
+  # Texts with commas between them.
+  names = functools.partialmethod(_define, flags.DEFINE_list)
+  # One of some texts, which come before the meaning.
+  choice = functools.partialmethod(_define, flags.DEFINE_enum)
+  # --name or --noname.
+  switch = functools.partialmethod(_define, flags.DEFINE_boolean)
+  integer = functools.partialmethod(_define, flags.DEFINE_integer)
+  number = functools.partialmethod(_define, flags.DEFINE_float)
 
   def program(
     self,

@@ -95,19 +95,27 @@ for _name in _OF_REQUEST:
 
 def main() -> None:
   """Does what the flags say."""
-  action = _action()
-  if action == "for_workers":
-    _write_for_workers()
-    return
-  flag, do = {
-    "list": ("--data_dir", _list),
-    "download": (f"--download={_DOWNLOAD.value}", _download),
-    "convert": (f"--convert={_CONVERT.value}", _convert),
-  }[action]
+  actions = {
+    "list": _list,
+    "download": _download,
+    "convert": _convert,
+    "for_workers": _write_for_workers,
+  }
+  names = [name for name in actions if _FLAGS[name].value not in (None, False)]
+  if len(names) != 1:
+    raise UsageError(
+      f"--{names[0] if names else 'list'}: give exactly one of --list, "
+      "--download=NAME, --convert=FORMAT and --for_workers=DIR; --help "
+      "explains them."
+    )
+  (name,) = names
   try:
-    do()
+    actions[name]()
   except DataError as error:
-    raise UsageError(f"{flag}: {error}") from error
+    if name == "for_workers":  # The error names a flag of the task.
+      raise
+    flag = "data_dir" if name == "list" else f"{name}={_FLAGS[name].value}"
+    raise UsageError(f"--{flag}: {error}") from error
 
 
 def _list() -> None:
@@ -217,24 +225,6 @@ def _request() -> ConversionRequest:
     overwrite=_OVERWRITE.value,
     **{name: _FLAGS[name].value for name in _OF_REQUEST},
   )
-
-
-def _action() -> str:
-  """Returns "list", "download", "convert" or "for_workers"."""
-  wanted = {
-    "list": _LIST.value,
-    "download": _DOWNLOAD.value is not None,
-    "convert": _CONVERT.value is not None,
-    "for_workers": _FOR_WORKERS.value is not None,
-  }
-  names = [name for name, is_wanted in wanted.items() if is_wanted]
-  if len(names) != 1:
-    raise UsageError(
-      f"--{names[0] if names else 'list'}: give exactly one of --list, "
-      "--download=NAME, --convert=FORMAT and --for_workers=DIR; --help "
-      "explains them."
-    )
-  return names[0]
 
 
 def _data_dir() -> pathlib.Path:

@@ -157,7 +157,7 @@ def test_each_row_says_how_ours_compares():
 def test_a_command_is_valid(command):
   program, *arguments = shlex.split(command)
   if program.startswith("--"):
-    with in_process.given(*arguments, namespace=sweep_flags.NAMESPACE):
+    with in_process.given(program, *arguments, namespace=sweep_flags.NAMESPACE):
       assert sweep_plan.expand(sweep_flags.sweep())
   elif program == "train":
     with flagsaver.flagsaver():

@@ -1,7 +1,5 @@
 """Tests of the program that audits; of models, the library has tests."""
 
-import functools
-
 import pytest
 
 from binaries import audit
@@ -10,13 +8,9 @@ from tests.binaries import in_process
 RESULTS = "client,n,correct\nnorth,40,10\nsouth,50,45\n"
 
 
-@pytest.fixture
-def program(tmp_path, monkeypatch):
-  """Runs the program in this process, in a folder with results.csv."""
-  monkeypatch.chdir(tmp_path)
-  (tmp_path / "results.csv").write_text(RESULTS)
-
-  return functools.partial(in_process.run, audit)
+program = in_process.program_of(
+  audit, lambda folder: (folder / "results.csv").write_text(RESULTS)
+)
 
 
 def test_results_become_tables_and_a_page(program, tmp_path):
@@ -29,11 +23,11 @@ def test_results_become_tables_and_a_page(program, tmp_path):
     "index.html",
     "summary.json",
   ]
-  status, _, err = program("--results=results.csv", "--output_dir=new")
-  assert (status, err.count("\n")) == (2, 1)
-  assert err.startswith("audit: --output_dir=new: holds clients.csv already")
-  again = ("--results=results.csv", "--output_dir=new", "--overwrite")
-  assert program(*again)[0] == 0
+  again = ("--results=results.csv", "--output_dir=new")
+  assert program(*again).refusal.startswith(
+    "audit: --output_dir=new: holds clients.csv already"
+  )
+  assert program(*again, "--overwrite").status == 0
 
 
 @pytest.mark.parametrize(
@@ -54,9 +48,5 @@ def test_results_become_tables_and_a_page(program, tmp_path):
 )
 def test_mistakes_are_told_in_one_line(program, tmp_path, words, message):
   (tmp_path / "bad.csv").write_text("client,n,correct\na,0,0\n")
-  status, out, err = program(*words)
-  assert (status, out) == (2, "")
-  assert err.count("\n") == 1
-  assert err.startswith("audit: ")
-  assert message in err
+  assert message in program(*words).refusal
   assert not (tmp_path / "outputs").exists()

@@ -63,15 +63,11 @@ def test_a_signal_is_one_line_and_the_usual_status(program, number, status):
 
 
 def test_numbers_that_float32_cannot_hold_are_one_line(program):
-  for flag in ("--client_learning_rate=1e39", "--client_learning_rate=1e-46"):
-    status, _, stderr = program(flag)
-    assert status == 2
-    assert flag.partition("=")[0] in stderr
-    assert "in float32" in stderr
-  status, _, stderr = program("--algorithm=fedprox", "--hparam=mu=1e39")
-  assert status == 2
-  assert "--hparam=mu=1e+39" in stderr
-  assert "in float32 it is inf" in stderr
+  for number in ("1e39", "1e-46"):
+    line = program(f"--client_learning_rate={number}").refusal
+    assert re.search("--client_learning_rate=.*in float32", line)
+  line = program("--algorithm=fedprox", "--hparam=mu=1e39").refusal
+  assert re.search(r"--hparam=mu=1e\+39: .*in float32 it is inf", line)
 
 
 def test_a_reader_that_has_gone_leaves_no_traceback():
@@ -237,21 +233,8 @@ def test_a_flagfile_of_the_user_goes_before_an_included_one(parse):
     (["--algoritm=x"], "--algoritm: ", ["did you mean --algorithm?"]),
     (["--batch_size=x"], "--batch_size=x: ", []),
     (["--batch_size=0"], "--batch_size=0: ", ["[1, 2147483647]"]),
-    (["--batch_size=2147483648"], "--batch_size=2147483648: ", ["2147483647]"]),
-    (["--local_epochs=-1"], "--local_epochs=-1: ", ["positive integer"]),
-    (["--total_rounds=0"], "--total_rounds=0: ", ["positive integer"]),
-    (["--clients_per_round=0"], "--clients_per_round=0: ", []),
-    (["--rounds_per_evaluation=0"], "--rounds_per_evaluation=0: ", []),
-    (["--rounds_per_checkpoint=0"], "--rounds_per_checkpoint=0: ", []),
-    (["--seed=-1"], "--seed=-1: ", ["non-negative"]),
     (["--client_learning_rate=-0.1"], "--client_learning_rate=-0.1: ", []),
-    (["--client_learning_rate=nan"], "--client_learning_rate=nan: ", []),
-    (["--server_learning_rate=0"], "--server_learning_rate=0.0: ", []),
-    (["--server_learning_rate=inf"], "--server_learning_rate=inf: ", []),
     (["--client_optimizer=lion"], "--client_optimizer=lion: ", ["adam", "sgd"]),
-    (["--server_optimizer="], "--server_optimizer=: ", ["adam", "sgd"]),
-    (["--client_weighting=x"], "--client_weighting=x: ", ["uniform"]),
-    (["--loss_at=last"], "--loss_at=last: ", ["before", "training"]),
     (["--list=perhaps"], "--list=perhaps: ", []),
     (["--nolist=1"], "--nolist=1 ", []),
     (["--flagfile=absent"], "--flagfile: ", ["absent", "digits_fedavg"]),
@@ -269,9 +252,6 @@ def test_a_bad_flag_is_one_line_that_names_it(
 ):
   with open("binary", "wb") as file:
     file.write(b"\xff\xfe--seed=1")
-  outcome = program(*arguments, main=lambda: pytest.fail("called"))
-  assert (outcome.status, outcome.stdout) == (2, "")
-  (line,) = outcome.stderr.splitlines()
+  line = program(*arguments, main=lambda: pytest.fail("called")).refusal
   assert line.startswith(f"train: {beginning}")
-  for word in words:
-    assert word in line
+  assert all(word in line for word in words), line

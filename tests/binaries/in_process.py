@@ -1,6 +1,7 @@
 """Runs programs, and reads their flags, in this process."""
 
 import contextlib
+import functools
 import io
 import pathlib
 from typing import NamedTuple
@@ -53,3 +54,20 @@ def run(module, *words, **changes):
   ):
     program.run([pathlib.Path(module.__file__).name, *words])
   return Outcome(exit_info.value.code, stdout.getvalue(), stderr.getvalue())
+
+
+def program_of(module, prepare=lambda _: None):
+  """Returns a fixture that runs a program in a folder of its own.
+
+  Args:
+    module: The module that holds the program.
+    prepare: Makes files in the folder.
+  """
+
+  @pytest.fixture
+  def program(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    prepare(tmp_path)
+    return functools.partial(run, module)
+
+  return program

@@ -1,7 +1,5 @@
 """Tests of the program that replays; of replays, the library has tests."""
 
-import functools
-
 import pandas as pd
 import pytest
 
@@ -10,14 +8,9 @@ from tests.binaries import in_process
 from tests.experiments import report_runs
 from tff_fair.experiments import replaying
 
-
-@pytest.fixture
-def program(tmp_path, monkeypatch):
-  """Runs the program in this process, beside a run."""
-  monkeypatch.chdir(tmp_path)
-  report_runs.make(tmp_path / "run", algorithm="fedavg")
-
-  return functools.partial(in_process.run, replay)
+program = in_process.program_of(
+  replay, lambda folder: report_runs.make(folder / "run", algorithm="fedavg")
+)
 
 
 def test_rules_are_shown_and_written(program, monkeypatch, tmp_path):
@@ -71,8 +64,4 @@ def test_rules_are_shown_and_written(program, monkeypatch, tmp_path):
   ],
 )
 def test_mistakes_are_told_in_one_line(program, words, message):
-  status, out, err = program(*words)
-  assert (status, out) == (2, "")
-  assert err.count("\n") == 1
-  assert err.startswith("replay: ")
-  assert message in err
+  assert message in program(*words).refusal

@@ -34,19 +34,9 @@ SMALL = (
   "--rounds_per_evaluation=2",
 )
 REPEATABLE = (
-  *(
-    "metrics",
-    "costs",
-    "cohorts",
-    "labels",
-    "evaluations",
-    "client_evaluations",
-    "clients",
-    "summary",
-  ),
+  *("metrics", "costs", "cohorts", "labels", "evaluations"),
+  *("client_evaluations", "clients", "summary"),
 )
-
-
 NEAR_PLAIN = (
   "In no round did a client's coefficient differ from its plain weight"
 )
@@ -58,25 +48,21 @@ def contents(path):
 
 
 def check_refused(outcome, beginning, *words):
-  assert (outcome.status, outcome.stdout) == (2, "")
-  (line,) = outcome.stderr.splitlines()
+  line = outcome.refusal
   assert line.startswith(f"train: {beginning}")
-  for word in words:
-    assert word in line
+  assert all(word in line for word in words), line
 
 
 @pytest.mark.parametrize(
   ("arguments", "beginning", "words"),
   [
     ("--task=heart", "--task=heart: ", tasks.names()),
-    ("--task=digit", "--task=digit: ", ["did you mean digits?"]),
     ("--task_option=clients=3", "--task_option: ", ["num_clients"]),
     (
       "--task_option=num_clients=0",
       "--task_option=num_clients=0: ",
       ["at least 1"],
     ),
-    ("--task_option=partition=x", "--task_option=partition=x: ", ["shards"]),
     ("--task_option=partition", "--task_option: ", ["name=value"]),
     ("--data_dir=absent", "--data_dir: ", ["absent"]),
     (
@@ -85,64 +71,32 @@ def check_refused(outcome, beginning, *words):
       tff_fair.algorithms.names(),
     ),
     ("--algorithm=adafed --hparam=q=1", "--hparam=q=1: ", ["gamma=1"]),
-    ("--algorithm=fedavg --hparam=q=1", "--hparam=q=1: ", ["none"]),
     ("--algorithm=adafed --hparam=gamma=x", "--hparam=gamma=x: ", ["number"]),
     ("--algorithm=adafed --hparam=gamma=-1", "--hparam=gamma=-1: ", ["[0"]),
-    (
-      "--algorithm=adafed --hparam=gamma=nan",
-      "--hparam=gamma=nan: ",
-      ["finite"],
-    ),
     (
       "--algorithm=fedmgda_plus --aggregation=streaming",
       "--aggregation=streaming: ",
       ["stacked"],
     ),
-    ("--aggregation=", "--aggregation=: ", ["stacked"]),
     (
       "--algorithm=fedadam --hparam=beta1=0.8 --server_optimizer=adam",
       "--server_optimizer=adam: ",
       ["leave"],
     ),
-    (
-      "--client_learning_rate_decay=2",
-      "--client_learning_rate_decay=2: ",
-      [],
-    ),
-    (
-      "--client_learning_rate_decay=nan",
-      "--client_learning_rate_decay=nan: ",
-      ["finite"],
-    ),
     ("--clients_per_round=31", "--clients_per_round=31: ", ["1 to 30"]),
     ("--clients_per_round=5-31", "--clients_per_round=5-31: ", ["1 to 30"]),
-    ("--clients_per_round=5-1", "--clients_per_round=5-1: ", ["5-15"]),
     (
       "--sampling=all --clients_per_round=5",
       "--clients_per_round=5: ",
       ["sampling=all", "30"],
     ),
-    ("--sampling=some", "--sampling=some: ", ["proportional"]),
-    ("--dropout=1", "--dropout=1.0: ", ["[0, 1)"]),
-    ("--dropout=nan", "--dropout=nan: ", ["[0, 1)"]),
     ("--evaluation_clients=31", "--evaluation_clients=31: ", ["1 to 30"]),
-    ("--patience=3", "--patience=3: ", ["give criterion", "worst_10"]),
-    ("--criterion=worst", "--criterion=worst: ", ["worst_10"]),
-    ("--attack=bias", "--attack=bias: ", ["give attack_strength", "adds"]),
-    ("--attack_strength=2", "--attack_strength=2: ", ["give attack,"]),
-    (
-      "--attack=bias --attack_strength=-1",
-      "--attack_strength=-1: ",
-      ["[0, inf)"],
-    ),
-    ("--attack_share=1", "--attack_share=1.0: ", ["(0, 1)"]),
     (
       "--attack=bias --attack_strength=1 --attack_share=0.99 "
       "--evaluation_clients=1",
       "--attack=bias: ",
       ["evaluate more"],
     ),
-    ("--local_epochs=0", "--local_epochs=0: ", ["5-15"]),
     ("--output_dir=", "--output_dir: ", ["empty"]),
     (
       "--output_dir=~no-such-user/run",
@@ -154,7 +108,6 @@ def check_refused(outcome, beginning, *words):
     ("--workers=localhost:1", "--workers: ", ["localhost:1", "Start one"]),
     ("--engine=workers", "--engine=workers: ", ["host:port"]),
     ("--engine=local --workers=a:1", "--engine=local: ", ["--workers"]),
-    ("--straggler_timeout=nan", "--straggler_timeout=nan: ", ["finite"]),
   ],
 )
 def test_bad_input_is_one_line_and_leaves_nothing(
@@ -391,10 +344,10 @@ def test_several_workers_give_the_same(program, two_workers):
 
 def test_a_small_population_needs_no_more_than_task_and_algorithm(program):
   outcome = program(
-    "--task=emnist_character",
-    "--task_option=synthetic=true",
-    "--task_option=model=mlp",
-    "--algorithm=term",
+    "--task=digits",
+    "--task_option=num_clients=2",
+    "--task_option=model=logistic_regression",
+    "--algorithm=fedavg",
     "--total_rounds=1",
   )
   assert outcome.status == 0

@@ -1,5 +1,6 @@
 import functools
 import importlib.util
+import re
 
 import pytest
 from absl import flags
@@ -65,7 +66,7 @@ def test_the_command_line_picks_methods_of_a_file(file):
     sweep = read(file, f"--algorithms={name}", "--flag=total_rounds=1")
     assert [method.name for method in sweep.methods] == ["q-FedAvg"]
     assert sweep.final == {"total_rounds": ["1"]}
-  with pytest.raises(RunError, match="fedavg, qfedavg"):
+  with pytest.raises(RunError, match=r"--algorithms=term: .*fedavg, qfedavg"):
     read(file, "--algorithms=term")
 
 
@@ -163,10 +164,8 @@ def test_all_that_a_sweep_says_replaces_its_base(base, file):
 def test_a_mistake_in_a_base_names_it(tmp_path, content, message):
   path = tmp_path / "hosp.flags"
   path.write_text(content)
-  with pytest.raises(UsageError) as error:
+  with pytest.raises(UsageError, match=f"^--base={path}: .*{message}"):
     read(f"--base={path}")
-  assert str(error.value).startswith(f"--base={path}: ")
-  assert message in str(error.value)
 
 
 def test_a_base_is_one_run(tmp_path):
@@ -196,18 +195,15 @@ def test_a_file_of_training_s_flags_is_sent_to_base(tmp_path):
   path = tmp_path / "hosp.flags"
   path.write_text(BASE)
   for word in (f"--flagfile={path}", "--task_option=file=hosp.csv"):
-    outcome = in_process.run(sweep_program, word)
-    assert outcome.status == 2
-    (line,) = outcome.stderr.splitlines()
+    line = in_process.run(sweep_program, word).refusal
     assert line.startswith("sweep: --task")
     assert "--base=FILE" in line
 
 
 def test_an_unknown_flag_names_the_nearest_alone():
-  outcome = in_process.run(sweep_program, "--algoritms=fedavg")
-  assert outcome.status == 2
-  assert "did you mean --algorithms?" in outcome.stderr
-  assert outcome.stderr.count("--") == 2
+  line = in_process.run(sweep_program, "--algoritms=fedavg").refusal
+  assert "did you mean --algorithms?" in line
+  assert line.count("--") == 2
 
 
 def test_an_included_file_is_known_by_its_name():
@@ -233,35 +229,20 @@ def test_an_included_file_is_known_by_its_name():
       "--grid=seed=2: seed is given twice",
     ),
     (["--file=nowhere"], "there is no such file; give the path of one, or one"),
-  ],
-)
-def test_mistakes_on_the_command_line_are_told(arguments, message):
-  with pytest.raises((UsageError, RunError)) as error:
-    read(*arguments)
-  assert message in str(error.value)
-
-
-@pytest.mark.parametrize(
-  ("arguments", "message"),
-  [
-    (
-      ["--algorithms=fedawg"],
-      "--algorithms: unknown algorithm 'fedawg'; did",
-    ),
+    (["--algorithms=fedawg"], "--algorithms: unknown algorithm 'fedawg'; did"),
     (["--algorithms=fedavg", "--grid=hparam.q=1"], "--grid: hparam.q is no hy"),
     (["--algorithms=term", "--flag=hparam.t=x"], "--algorithms: hparam.t=x: "),
   ],
 )
-def test_mistakes_in_a_plan_name_the_flag(arguments, message):
-  with pytest.raises(RunError) as error:
+def test_mistakes_on_the_command_line_are_told(arguments, message):
+  with pytest.raises((UsageError, RunError), match=re.escape(message)):
     sweep_plan.expand(read(*arguments))
-  assert str(error.value).startswith(message)
 
 
 def test_a_mistake_in_a_file_names_the_flag(file):
-  with pytest.raises(RunError) as error:
+  place = re.escape(f"{file}: [[methods]] number 2 (q-FedAvg)")
+  with pytest.raises(RunError, match=place):
     sweep_plan.expand(read(file, "--flag=hparam.q=x"))
-  assert str(error.value).startswith(f"{file}: [[methods]] number 2 (q-FedAvg)")
 
 
 def executor(*arguments, is_search=False):
@@ -308,9 +289,8 @@ def test_a_dry_run_shows_the_executor(tmp_path):
     "1 runs: 1 new",
     "Executor: dask (a local cluster of 3, restarts=3)",
   ]
-  assert refused.status == 2
-  assert refused.stderr == (
-    "sweep: --executor_option=threads=2: unknown; valid: scheduler, restarts.\n"
+  assert refused.refusal == (
+    "sweep: --executor_option=threads=2: unknown; valid: scheduler, restarts."
   )
 
 
@@ -419,18 +399,7 @@ def test_without_trials_every_combination_runs(search_file):
   [
     ([RATES, "--sampler=tpe"], "sampler: is of a search; say how many --tr"),
     ([RATES, "--trials=0"], "trials=0: expected a positive integer"),
-    ([RATES, "--sampler=cmaes"], "sampler=cmaes: expected one of tpe"),
-    *(
-      (
-        [f"--validation_fraction={text}"],
-        f"{text}: expected a number in [0, 1)",
-      )
-      for text in ("1.0", "nan", "-0.1", "x")
-    ),
-    (
-      [RATES, "--trials=3", "--objective=fair"],
-      "objective='fair': expected one of mean",
-    ),
+    (["--validation_fraction=1.0"], "1.0: expected a number in [0, 1)"),
     (["--range=seed=1"], "--range: seed=1: expected LOW:HIGH"),
     (["--range=speed=1:2"], "--range: speed: is no setting of a run"),
     ([RATES, "--grid=client_learning_rate=1,2"], "has a --grid too"),
@@ -442,9 +411,9 @@ def test_without_trials_every_combination_runs(search_file):
   ],
 )
 def test_mistakes_are_told(arguments, said):
-  with pytest.raises((flags.Error, UsageError, RunError, FieldError)) as error:
+  kinds = (flags.Error, UsageError, RunError, FieldError)
+  with pytest.raises(kinds, match=re.escape(said)):
     study.of_sweep(read_search(METHOD, *arguments)[0])
-  assert said in str(error.value)
 
 
 def test_a_missing_package_is_told_in_a_line(monkeypatch):

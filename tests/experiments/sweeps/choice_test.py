@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from tests.experiments import run_folders
-from tff_fair.declared import FieldError
 from tff_fair.experiments.runs import finding
 from tff_fair.experiments.scores import RMSE
 from tff_fair.experiments.sweeps import choice as sweep_choice
@@ -166,12 +165,6 @@ def test_the_draw_does_not_change():
   # So the results of a sweep can be had again.
   drawn = sweep_choice.validation_clients(range(30), 0.2)
   assert drawn.tolist() == [2, 12, 16, 18, 21, 28]
-
-
-def test_one_client_cannot_be_divided():
-  with pytest.raises(FieldError) as error:
-    sweep_choice.validation_clients([5], 0.5)
-  assert error.value.field == "validation_fraction"
 
 
 def test_of_errors_the_smallest_are_chosen_in_a_table_of_their_own(tmp_path):

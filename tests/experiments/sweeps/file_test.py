@@ -67,35 +67,11 @@ def test_a_file_is_read(read):
   }
 
 
-def test_a_sweep_may_do_without_a_file():
-  sweep = sweep_file.of_methods(["fedavg", "term"], "here").with_settings(
-    {"total_rounds": ["3"], "task_option.model": ["mlp_64"]},
-    {"seed": ["0", "1"], "hparam.t": ["1", "2"]},
-    "there",
-  )
-  assert [method.algorithm for method in sweep.methods] == ["fedavg", "term"]
-  assert sweep.final == {
-    "total_rounds": ["3"],
-    "task_option.model": ["mlp_64"],
-    "seed": ["0", "1"],
-    "hparam.t": ["1", "2"],
-  }
-  assert sweep.varying == {"seed", "hparam.t"}
-
-
-def test_some_of_the_methods_are_picked(read):
-  for name in ("qfedavg", "q-FedAvg"):
-    sweep = read(WHOLE).only([name], "here")
-    assert [method.name for method in sweep.methods] == ["q-FedAvg"]
-  with pytest.raises(RunError, match=r"here=term: .*fedavg, qfedavg"):
-    read(WHOLE).only(["term"], "here")
-
-
 @pytest.mark.parametrize(
   ("text", "message"),
   [
     ("", "expected one [[methods]] or more"),
-    ("x = ", "sweep.toml: Invalid value"),
+    ("x = ", "Invalid value"),
     (f"[flag]\n{METHOD}", "unknown 'flag'; expected title, extends, flags, "),
     (f"title = 5\n{METHOD}", "title must be a text, found 5"),
     ("methods = 5", "expected one [[methods]]"),
@@ -106,7 +82,6 @@ def test_some_of_the_methods_are_picked(read):
     (f"{METHOD}hparam = 5", "number 1 (fedavg): expected hparam.NAME"),
     (f"{METHOD}hparam.q = []", "hparam.q must be a list of values, found []"),
     (f"{METHOD}hparam.q = [[1]]", "hparam.q must be a text, a number, true"),
-    (f"{METHOD}hparam.q = 1979-05-27", "hparam.q must be a text, a number"),
     (f"{METHOD}flags = 5", "number 1 (fedavg): flags: must be a table, found"),
     (
       f"{METHOD}{METHOD}flags = {{rounds = 5}}",
@@ -117,7 +92,6 @@ def test_some_of_the_methods_are_picked(read):
     (f"[flags]\nseed = [1]\n{METHOD}", "[flags]: seed must be one value"),
     (f"[flags]\ntotal_rounds = 0\n{METHOD}", "[flags]: total_rounds=0: "),
     (f"[flags]\ntotal_rounds = 'x'\n{METHOD}", "[flags]: total_rounds=x: "),
-    (f"[flags]\nloss_at = 'never'\n{METHOD}", "[flags]: loss_at=never: "),
     (f"[flags]\noutput_dir = 'x'\n{METHOD}", "the sweep gives each run a fol"),
     (f"[flags]\ntask_option = ['x']\n{METHOD}", "task_option=x: expected NAM"),
     (
@@ -134,10 +108,9 @@ def test_some_of_the_methods_are_picked(read):
   ],
 )
 def test_a_mistake_is_one_line_that_names_the_place(read, text, message):
-  with pytest.raises(RunError) as error:
+  place = r"^\S*/sweep\.toml: "
+  with pytest.raises(RunError, match=f"{place}.*{re.escape(message)}"):
     read(text)
-  assert re.match(r"\S*/sweep\.toml: ", str(error.value))
-  assert message in str(error.value)
 
 
 def test_workers_are_a_list_or_a_text(read):
@@ -195,14 +168,6 @@ dropout = 0.5
     # In the same order, which names of folders follow.
     assert list(child.common) == [*base.common, "dropout"]
     assert child.varying == base.varying
-
-  def test_what_it_does_not_say_is_as_in_the_other(self, files, read):
-    files(base=WHOLE, child='extends = "base"')
-    base, child = read("base"), read("child")
-    assert (child.title, child.common) == (base.title, base.common)
-    assert [method.grid for method in child.methods] == [
-      method.grid for method in base.methods
-    ]
 
   def test_its_methods_replace_the_others(self, files, read):
     files(base=WHOLE, child=f'extends = "base"\n{METHOD}')
@@ -303,7 +268,5 @@ dropout = 0.5
   )
   def test_a_mistake_is_one_line(self, files, read, texts, message):
     files(**texts)
-    with pytest.raises(RunError) as error:
+    with pytest.raises(RunError, match=f"^.*{re.escape(message)}.*\\Z"):
       read("child")
-    assert message in str(error.value)
-    assert "\n" not in str(error.value)

@@ -74,11 +74,6 @@ flags = {measure_improvement = true}
   )
 
 
-def test_a_run_without_a_grid_has_the_seed_of_training():
-  (run,) = expand("fedavg")
-  assert (run.name, run.spec.seed) == ("fedavg-seed=0", 0)
-
-
 def test_what_is_said_of_a_method_replaces_what_is_said_for_all(expand_file):
   text = """
 [flags]
@@ -129,20 +124,12 @@ def test_names_are_file_names():
 @pytest.mark.parametrize(
   ("algorithms", "settings", "grid", "message"),
   [
-    (
-      "fedawg",
-      {},
-      {},
-      "methods: unknown algorithm 'fedawg'; did",
-    ),
-    ("fedavg", {}, {"hparam__q": "1"}, "no hyperparameter of fed"),
-    ("term", {"hparam.t": "x"}, {}, "methods: hparam.t=x: expected a"),
-    ("term", {"hparam.t": "nan"}, {}, "methods: hparam.t=nan: expected a"),
+    ("term", {"hparam.t": "nan"}, {}, "hparam.t=nan: expected a"),
     (
       "term",
       {"task": "nothing"},
       {},
-      "methods: task=nothing: unknown task; valid tasks: digits",
+      "task=nothing: unknown task; valid tasks: digits",
     ),
     ("term", {"task_option.x": "1"}, {}, "task_option: unknown option 'x'"),
     ("afl", {"aggregation": "streaming"}, {}, "not possible for a"),
@@ -155,10 +142,8 @@ def test_names_are_file_names():
 def test_mistakes_are_told_before_the_first_run(
   algorithms, settings, grid, message
 ):
-  with pytest.raises(RunError) as error:
+  with pytest.raises(RunError, match=f"^(methods|grid): .*{message}"):
     expand(algorithms, settings, **grid)
-  assert str(error.value).startswith(("methods: ", "grid: "))
-  assert message in str(error.value)
 
 
 def test_a_default_that_is_given_makes_no_other_run(expand_file):

@@ -17,11 +17,7 @@ from tasks.formats import files, parsing
 from tff_fair import declared, metrics
 from tff_fair.declared import FieldError
 from tff_fair.experiments import joining, spread_noise, table_cells
-from tff_fair.experiments.auditing import (
-  audit_page,
-  client_table,
-  text,
-)
+from tff_fair.experiments.auditing import audit_page, client_table
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.runs.folder import RunFolder
 from tff_fair.experiments.scores import ACCURACY
@@ -64,7 +60,7 @@ class Audit:
 
   def describe(self) -> str:
     """Returns the fairness table with intervals, and the verdict, as text."""
-    return text.describe(self.clients, self.summary)
+    return audit_page.describe(self.clients, self.summary)
 
   def write(
     self, folder: str | os.PathLike[str], *, overwrite: bool = False

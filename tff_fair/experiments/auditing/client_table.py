@@ -6,8 +6,7 @@ It may come from elsewhere, as a CSV file that is checked row by row.
 import dataclasses
 import os
 import pathlib
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import pandas as pd
@@ -41,27 +40,21 @@ _LARGEST_COUNT = 2**53  # Whole numbers beyond it are not exact.
 _SHOWN = 40  # Letters of a cell that is wrong.
 
 
-class _Rule(NamedTuple):
-  """What the numbers of a column must be."""
-
-  expected: str
-  fits: Callable[[np.ndarray], np.ndarray]
-
-
-_RULES = {
-  COUNT: _Rule(
+# What the numbers of a column must be, in words and for an array of them.
+_RULES: Mapping[str, tuple[str, Callable[[np.ndarray], np.ndarray]]] = {
+  COUNT: (
     "a whole number of 1 or more",
     lambda v: (v >= 1) & (v <= _LARGEST_COUNT) & (v % 1 == 0),
   ),
-  CORRECT: _Rule(
+  CORRECT: (
     "a whole number of 0 or more",
     lambda v: (v >= 0) & (v <= _LARGEST_COUNT) & (v % 1 == 0),
   ),
-  ACCURACY.name: _Rule(
+  ACCURACY.name: (
     "a number in [0, 1] (divide percentages by 100)",
     lambda v: (v >= 0) & (v <= 1),
   ),
-  LOSS.name: _Rule("a finite number", np.isfinite),
+  LOSS.name: ("a finite number", np.isfinite),
 }
 
 
@@ -182,9 +175,9 @@ def _numbers(
   path: pathlib.Path, column: pd.Series, clients: pd.Series, ours: str
 ) -> np.ndarray:
   values = pd.to_numeric(column, errors="coerce").to_numpy(np.float64)
-  rule = _RULES[ours]
+  expected, fits = _RULES[ours]
   with np.errstate(invalid="ignore"):
-    wrong = ~(rule.fits(values) & ~np.isnan(values))
+    wrong = ~(fits(values) & ~np.isnan(values))
   if wrong.any():
     row = int(wrong.argmax())
     cell = column[row].strip()
@@ -194,7 +187,7 @@ def _numbers(
       str(column.name),
       row,
       clients,
-      f"expected {rule.expected}, found {shown}",
+      f"expected {expected}, found {shown}",
     )
   return values
 

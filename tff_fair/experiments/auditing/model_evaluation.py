@@ -6,6 +6,7 @@ through the plain model. Several small clients share a call.
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import pathlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -89,9 +90,10 @@ def evaluate(
   model.check_fits(task)
   raw = model.takes_columns(task)
   measure: _Errors | _Hits = (
-    _Errors(task, model, raw)
+    # Raw labels are in their own units.
+    _Errors(model, 1.0 if raw else task.label_scale)
     if task.num_classes is None
-    else _Hits(task.num_classes, model, outputs)
+    else _Hits(model, task.num_classes, outputs)
   )
   rows = []
   for part in _parts(task, split, model, raw=raw):
@@ -161,13 +163,13 @@ def _joined(
   return np.concatenate(parts)  # type: ignore[arg-type]
 
 
+@dataclasses.dataclass
 class _Hits:
   """Accuracy and cross entropy of a classifier."""
 
-  def __init__(self, num_classes: int, model: Model, outputs: Outputs) -> None:
-    self._num_classes = num_classes
-    self._model = model
-    self._outputs = outputs
+  model: Model
+  num_classes: int
+  outputs: Outputs
 
   def of(self, found: Predicted, part: _Part) -> dict[str, np.ndarray]:
     """Returns the rows of some clients, as columns."""
@@ -176,7 +178,7 @@ class _Hits:
       classes = outputs.argmax(1)
     labels = part.y.astype(np.int64)
     at_label = np.take_along_axis(outputs, labels[:, None], 1)[:, 0]
-    if self._outputs == "probabilities":
+    if self.outputs == "probabilities":
       # Keras, too, keeps its losses finite so.
       losses = -np.log(np.clip(at_label, 1e-7, 1))
     else:
@@ -195,38 +197,37 @@ class _Hits:
     """Returns probabilities or logits, float64[n, classes]."""
     if outputs.ndim == 1:
       outputs = outputs[:, None]
-    is_single = self._num_classes == 2 and outputs.shape[1:] == (1,)
-    if not is_single and outputs.shape[1:] != (self._num_classes,):
-      raise self._model.error(
+    is_single = self.num_classes == 2 and outputs.shape[1:] == (1,)
+    if not is_single and outputs.shape[1:] != (self.num_classes,):
+      raise self.model.error(
         f"gives outputs of shape {_shape(outputs.shape)}, and the task has "
-        f"{self._num_classes} classes; expected [n, {self._num_classes}].",
+        f"{self.num_classes} classes; expected [n, {self.num_classes}].",
       )
     are_probabilities = _are_probabilities(outputs, is_single=is_single)
-    if self._outputs == "auto":
+    if self.outputs == "auto":
       # By the first examples, for all.
-      self._outputs = "probabilities" if are_probabilities else "logits"
-    if self._outputs == "probabilities" and not are_probabilities:
+      self.outputs = "probabilities" if are_probabilities else "logits"
+    if self.outputs == "probabilities" and not are_probabilities:
       raise FieldError(
         "outputs",
-        f"the outputs of {self._model.name} do not sum to 1 for each example; "
+        f"the outputs of {self.model.name} do not sum to 1 for each example; "
         "are they logits?",
-        value=self._outputs,
+        value=self.outputs,
       )
     if not is_single:
       return outputs
     # One output is about the second class.
-    if self._outputs == "probabilities":
+    if self.outputs == "probabilities":
       return np.concatenate([1 - outputs, outputs], 1)
     return np.concatenate([np.zeros_like(outputs), outputs], 1)
 
 
+@dataclasses.dataclass
 class _Errors:
   """RMSE and R² of a model that predicts a number, or several."""
 
-  def __init__(self, task: tasks.Task, model: Model, raw: bool) -> None:
-    # Raw labels are in their own units.
-    self._scale = 1.0 if raw else task.label_scale
-    self._model = model
+  model: Model
+  scale: float
 
   def of(self, found: Predicted, part: _Part) -> dict[str, np.ndarray]:
     """Returns the rows of some clients, as columns."""
@@ -235,7 +236,7 @@ class _Errors:
     number = labels.shape[1]
     if outputs.reshape(len(outputs), -1).shape[1] != number or outputs.ndim > 2:
       what = "is a number" if number == 1 else f"has {number} numbers"
-      raise self._model.error(
+      raise self.model.error(
         f"gives outputs of shape {_shape(outputs.shape)}, and the label of the "
         f"task {what}; expected [n, {number}].",
       )
@@ -250,7 +251,7 @@ class _Errors:
     varies = total > 0
     return {
       client_table.COUNT: part.sizes,
-      RMSE.name: (self._scale * np.sqrt(squares / (part.sizes * number))),
+      RMSE.name: self.scale * np.sqrt(squares / (part.sizes * number)),
       client_table.R2: np.where(
         varies, 1 - squares / np.where(varies, total, 1), np.nan
       ),
@@ -258,10 +259,9 @@ class _Errors:
 
 
 def _are_probabilities(outputs: np.ndarray, *, is_single: bool) -> bool:
-  in_range = (outputs >= 0).all() and (outputs <= 1 + _SUM_SLACK).all()
-  if is_single:
-    return bool(in_range)
-  return bool(in_range and (np.abs(outputs.sum(1) - 1) <= _SUM_SLACK).all())
+  in_range = (outputs >= 0) & (outputs <= 1 + _SUM_SLACK)
+  sums = np.ones(1) if is_single else outputs.sum(1)
+  return bool(in_range.all() and (np.abs(sums - 1) <= _SUM_SLACK).all())
 
 
 def _sums(values: np.ndarray, sizes: np.ndarray) -> np.ndarray:
@@ -273,31 +273,30 @@ def _sums(values: np.ndarray, sizes: np.ndarray) -> np.ndarray:
 # Models from files, as functions from a task's inputs to outputs.
 
 
+@dataclasses.dataclass(frozen=True)
 class Model:
   """A trained model of the user.
 
   Attributes:
     name: How messages and pages call it.
-    decides: Whether it tells the class that it decides for, as an export with a
-      threshold does.
     input_specs: Shapes and types of its inputs by name, the first dimension
       being that of the examples; None if the model does not tell them.
+    call: Returns its outputs for inputs.
+    outputs: What it gives: a dictionary, if there are several outputs.
   """
 
-  def __init__(
-    self,
-    name: str,
-    input_specs: Mapping[str, tf.TensorSpec] | None,
-    call: Callable[[Any], Any],
-    *,
-    outputs: object,
-  ) -> None:
-    self.name = name
-    self.decides = (
-      isinstance(outputs, Mapping) and keras_files.PREDICTED_CLASS in outputs
+  name: str
+  input_specs: Mapping[str, tf.TensorSpec] | None
+  call: Callable[[Any], Any]
+  outputs: object
+
+  @property
+  def decides(self) -> bool:
+    """Whether it tells the class, too, as an export with a threshold does."""
+    return (
+      isinstance(self.outputs, Mapping)
+      and keras_files.PREDICTED_CLASS in self.outputs
     )
-    self.input_specs = input_specs
-    self._call = call
 
   def takes_columns(self, task: tasks.Task) -> bool:
     """Returns whether it takes the raw columns of a task, and not its x."""
@@ -344,7 +343,7 @@ class Model:
     for start in range(0, count, _BATCH):
       batch = slice(start, start + _BATCH)
       try:
-        output = self._call(self._inputs(x, batch))
+        output = self.call(self._inputs(x, batch))
       except (ValueError, TypeError, tf.errors.OpError) as error:
         reason = " ".join(str(error).split())[:200]
         raise self.error(
@@ -448,7 +447,7 @@ def _of_keras(model: tf.keras.Model, path: str) -> Model:
     path,
     specs,
     lambda x: model(x, training=False),
-    outputs=model.output if model.outputs else None,
+    model.output if model.outputs else None,
   )
 
 
@@ -467,7 +466,7 @@ def _of_signature(loaded: Any, name: str) -> Model:
 
   # The loaded object holds the variables of its signatures.
   call.loaded = loaded  # type: ignore[attr-defined]
-  return Model(name, specs, call, outputs=signature.structured_outputs)
+  return Model(name, specs, call, signature.structured_outputs)
 
 
 def _shape(sizes: Sequence[int | None]) -> str:

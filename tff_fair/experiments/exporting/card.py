@@ -78,6 +78,7 @@ def text(subject: Subject) -> str:
     *card_fairness.limits(evaluation, subject.architecture.num_clients),
     *_limits(subject),
   ]
+  versions = map(" ".join, subject.run.config["versions"].items())
   parts = [
     f"# Model card: {subject.file_name}",
     _summary(subject),
@@ -104,7 +105,7 @@ def text(subject: Subject) -> str:
     "## Limits",
     "\n".join(f"- {sentence}" for sentence in limits),
     "## Versions",
-    _versions(subject.run),
+    f"Trained with {', '.join(versions)}.",
   ]
   return "\n\n".join(filter(None, parts)) + "\n"
 
@@ -255,11 +256,6 @@ def _privacy(run: Run) -> str:
   )
 
 
-def _versions(run: Run) -> str:
-  versions = (" ".join(pair) for pair in run.config["versions"].items())
-  return f"Trained with {', '.join(versions)}."
-
-
 # What goes into an exported model, what comes out, and how to load it.
 
 
@@ -315,7 +311,8 @@ def _code(
     x, arguments = "columns", _arguments(model, kind)
   else:
     number = model.batch_size or 2
-    sizes = [number, *map(_size, model.x_shape, described.x_shape)]
+    known = zip(model.x_shape, described.x_shape, strict=True)
+    sizes = [number, *(task if own is None else own for own, task in known)]
     comment = "One example." if number == 1 else "Two examples."
     lines += [f"x = tf.zeros({sizes}, tf.{model.x_dtype})  # {comment}"]
     x, arguments = "x", "x=x"
@@ -362,10 +359,6 @@ def _arguments(model: Predictor, kind: str) -> str:
     for name, argument in model.arguments.items()
   ]
   return "\n  " + ",\n  ".join(pairs) + "\n"
-
-
-def _size(of_model: int | None, of_task: int) -> int:
-  return of_task if of_model is None else of_model
 
 
 def _inputs(model: Predictor, described: Architecture) -> str:

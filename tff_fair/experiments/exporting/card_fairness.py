@@ -180,7 +180,10 @@ def _of_one(clients: pd.DataFrame, score: Score) -> str:
     )
   text = f"On the client's {number:,} test examples, the {_named(score)} is "
   text += _text(score)(row[score.name])
-  if interval := _wilson(clients, score):
+  examples = _examples_of_shares(clients, score)
+  if examples is not None:
+    (low,), (high,) = metrics.wilson_interval(clients[score.name], examples)
+    interval = Interval(float(low), float(high))
     text += f" (95 % interval: {_between(_text(score), interval)})"
   return f"{text}, the mean loss {row['loss']:.4g}."
 
@@ -190,6 +193,10 @@ def _table(clients: pd.DataFrame, score: Score) -> str:
   intervals = score.intervals(
     values, _examples_of_shares(clients, score), _WITH_INTERVAL
   )
+  texts: dict[str, Callable[[float], str]] = {
+    _JAIN: "{:.3f}".format,
+    _STD: _text_of_spread(score),
+  }
   lines = [f"| {_named(score)} | value | 95 % interval |", "|---|---|---|"]
   for title, name in {
     "mean": _MEAN,
@@ -198,7 +205,7 @@ def _table(clients: pd.DataFrame, score: Score) -> str:
     "worst client": "min" if score.higher_is_better else "max",
     "Jain's index": _JAIN,
   }.items():
-    text = {_JAIN: _index, _STD: _text_of_spread(score)}.get(name, _text(score))
+    text = texts.get(name, _text(score))
     value = float(score.statistics[name](values, np.ones_like(values)))
     interval = intervals.get(name)
     shown = _between(text, interval) if interval else ""
@@ -219,15 +226,6 @@ def _examples_of_shares(
   if _is_accuracy(score) and metrics.are_shares_of_examples(values, examples):
     return examples.to_numpy(np.float64)
   return None
-
-
-def _wilson(clients: pd.DataFrame, score: Score) -> Interval | None:
-  """Returns the interval of a single client's accuracy, if there is one."""
-  examples = _examples_of_shares(clients, score)
-  if examples is None:
-    return None
-  (low,), (high,) = metrics.wilson_interval(clients[score.name], examples)
-  return Interval(float(low), float(high))
 
 
 def _meaning(clients: pd.DataFrame, score: Score) -> str:
@@ -274,7 +272,3 @@ def _text_of_spread(score: Score) -> Callable[[float], str]:
 
 def _between(text: Callable[[float], str], interval: Interval) -> str:
   return f"{text(interval.low)} to {text(interval.high)}"
-
-
-def _index(value: float) -> str:
-  return f"{value:.3f}"

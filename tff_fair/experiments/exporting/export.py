@@ -23,12 +23,11 @@ from tff_fair.experiments.exporting import card, model_formats, places
 from tff_fair.experiments.runs import finding, trained_model
 from tff_fair.experiments.runs.folder import RunFolder
 from tff_fair.experiments.runs.run import Run
+from tff_fair.experiments.runs.trained_model import Weights
 from tff_fair.experiments.spec import RunSpec
 
 if typing.TYPE_CHECKING:
   import tensorflow_federated as tff
-
-  from tff_fair.experiments.runs.trained_model import Weights
 
 
 class Exported(NamedTuple):

@@ -29,7 +29,7 @@ from tff_fair.experiments.reporting.scatter_chart import Point
 from tff_fair.experiments.reporting.section import Section
 from tff_fair.experiments.reporting.task_runs import TaskRuns
 from tff_fair.experiments.runs.run import Run
-from tff_fair.experiments.searching import optuna_study, trials
+from tff_fair.experiments.searching import trials
 from tff_fair.experiments.searching.study import SearchSettings
 from tff_fair.experiments.searching.trials import COMPLETE, RecordedStudy, Trial
 from tff_fair.experiments.sweeps import choice
@@ -210,6 +210,8 @@ def _importances(
     return section.note(
       "The importance of settings is left out; it needs the package optuna."
     )
+  from tff_fair.experiments.searching import optuna_study  # noqa: PLC0415
+
   shares = {
     name: optuna_study.importances(study.space, settings, told, place)
     for place, name in enumerate(settings.objectives)

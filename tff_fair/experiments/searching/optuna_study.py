@@ -5,28 +5,31 @@ interrupted search. Here each suggestion has a study of its own, in memory, in
 which the trials before are told again, and a sampler whose seed is made from
 the search's seed and the number of the trial. So the same trials before have
 the same suggestion after them, however often the search was interrupted.
-"""
 
-from __future__ import annotations
+Programs import this module where they search: not every user has Optuna.
+"""
 
 import contextlib
 import dataclasses
 import itertools
-import typing
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
+import optuna
 import pandas as pd
+from optuna import distributions, pruners, samplers
+from optuna.trial import TrialState
 
 from tff_fair.declared import FieldError
 from tff_fair.experiments.scores import Score
 from tff_fair.experiments.searching import trials
-from tff_fair.experiments.searching.study import SearchSettings, Space
+from tff_fair.experiments.searching.study import (
+  Dimension,
+  SearchSettings,
+  Space,
+)
 from tff_fair.experiments.searching.trials import Outcome, Trial
-
-if typing.TYPE_CHECKING:
-  import optuna
 
 _SUGGESTION = 3  # Keeps it apart from other draws of the same seed.
 
@@ -55,7 +58,9 @@ def suggest(
     return _of_grid(space, settings.sampler_seed, len(before))
   with _quiet():
     if settings.sampler == "qmc":
-      study = _moved_on(space, settings, len(before))
+      study = optuna.create_study(sampler=_sampler(settings, len(before)))
+      for _ in before:  # Its sequence moves on with each trial.
+        study.tell(study.ask(_distributions(space)), 0.0)
     else:
       study = _retold(name, space, settings, before, None)
       study.sampler = _sampler(settings, len(before))
@@ -74,7 +79,7 @@ class Pruning:
     before: All trials before, by their numbers.
     tried: The settings of the run, as texts.
     total_rounds: The rounds of a whole run; after the last, nothing is pruned.
-    score: The score of the run; None until there is an evaluation.
+    is_pruned: Whether it does.
   """
 
   name: str
@@ -84,7 +89,6 @@ class Pruning:
   tried: Mapping[str, str]
   total_rounds: int
   is_pruned: bool = False
-  score: Score | None = None
   _trial: optuna.Trial | None = None
 
   def add(
@@ -101,27 +105,26 @@ class Pruning:
     # Before the first round, all trials are alike.
     if self.is_pruned or not 0 < round_num < self.total_rounds:
       return
-    self.score = score
     value = trials.objective(
       pd.DataFrame(dict(clients)),
       self.settings.objective,
       self.settings.validation_fraction,
-      self.score,
+      score,
     )
     with _quiet():
       if self._trial is None:
-        self._trial = self._begun()
+        self._trial = self._begun(score)
       self._trial.report(value, round_num)
       self.is_pruned = self._trial.should_prune()
 
-  def _begun(self) -> optuna.Trial:
+  def _begun(self, score: Score) -> optuna.Trial:
     study = _retold(
       self.name,
       self.space,
       self.settings,
       self.before,
       self.total_rounds,
-      self.score,
+      score,
     )
     return _ask(study, self.space, self.tried)
 
@@ -144,8 +147,6 @@ def importances(
     The shares, the largest first; none where trials say nothing, as fewer than
     two of them, or equal ones, do.
   """
-  import optuna  # noqa: PLC0415
-
   counted = [
     trial
     for trial in told
@@ -186,11 +187,7 @@ def _generator(seed: int, number: int) -> np.random.Generator:
   return np.random.Generator(np.random.PCG64(sequence))
 
 
-def _sampler(
-  settings: SearchSettings, number: int
-) -> optuna.samplers.BaseSampler:
-  from optuna import samplers  # noqa: PLC0415
-
+def _sampler(settings: SearchSettings, number: int) -> samplers.BaseSampler:
   seed = int(_generator(settings.sampler_seed, number).integers(2**31))
   if settings.sampler == "tpe":
     return samplers.TPESampler(seed=seed)
@@ -208,9 +205,7 @@ def _sampler(
 
 def _pruner(
   settings: SearchSettings, total_rounds: int | None
-) -> optuna.pruners.BasePruner:
-  from optuna import pruners  # noqa: PLC0415
-
+) -> pruners.BasePruner:
   if settings.pruner == "median":
     return pruners.MedianPruner()
   if settings.pruner == "hyperband" and total_rounds is not None:
@@ -220,8 +215,20 @@ def _pruner(
 
 def _distributions(
   space: Space,
-) -> dict[str, optuna.distributions.BaseDistribution]:
-  return {name: d.distribution() for name, d in space.items()}
+) -> dict[str, distributions.BaseDistribution]:
+  return {name: _distribution(d) for name, d in space.items()}
+
+
+def _distribution(dimension: Dimension) -> distributions.BaseDistribution:
+  drawn = dimension.range
+  if drawn is None:
+    return distributions.CategoricalDistribution(dimension.choices)
+  low, high, step = drawn.low, drawn.high, drawn.step
+  if dimension.is_integer:
+    return distributions.IntDistribution(
+      int(low), int(high), drawn.is_logarithmic, int(step or 1)
+    )
+  return distributions.FloatDistribution(low, high, drawn.is_logarithmic, step)
 
 
 def _ask(
@@ -241,12 +248,10 @@ def _retold(
   score: Score | None = None,
 ) -> optuna.Study:
   """Returns a study that knows some trials; by default, of their score."""
-  import optuna  # noqa: PLC0415
-
   study = optuna.create_study(
     study_name=name,
     directions=settings.directions(score or trials.score_of(before)),
-    sampler=optuna.samplers.RandomSampler(0),  # All settings are known.
+    sampler=samplers.RandomSampler(0),  # All settings are known.
     pruner=_pruner(settings, total_rounds),
   )
   for trial in before:
@@ -254,21 +259,7 @@ def _retold(
   return study
 
 
-def _moved_on(
-  space: Space, settings: SearchSettings, number: int
-) -> optuna.Study:
-  """Returns a study whose sequence has moved on by a number of trials."""
-  import optuna  # noqa: PLC0415
-
-  study = optuna.create_study(sampler=_sampler(settings, number))
-  for _ in range(number):
-    study.tell(study.ask(_distributions(space)), 0.0)
-  return study
-
-
 def _tell(study: optuna.Study, trial: optuna.Trial, outcome: Outcome) -> None:
-  from optuna.trial import TrialState  # noqa: PLC0415
-
   for round_num, value in outcome.curve.items():
     trial.report(value, round_num)
     trial.should_prune()  # Pruners note what they were asked.
@@ -283,8 +274,6 @@ def _tell(study: optuna.Study, trial: optuna.Trial, outcome: Outcome) -> None:
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
   """Keeps Optuna from telling of each trial, and of experimental parts."""
-  import optuna  # noqa: PLC0415
-
   before = optuna.logging.get_verbosity()
   optuna.logging.set_verbosity(optuna.logging.ERROR)
   try:

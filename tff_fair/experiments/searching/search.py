@@ -17,8 +17,7 @@ from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.runs import finding
 from tff_fair.experiments.runs.folder import RunFolder
 from tff_fair.experiments.runs.run import Run
-from tff_fair.experiments.searching import optuna_study, trials
-from tff_fair.experiments.searching.optuna_study import Pruning
+from tff_fair.experiments.searching import trials
 from tff_fair.experiments.searching.study import (
   Pruner,
   Sampler,
@@ -155,6 +154,8 @@ class Searcher:
 
   def _begin(self, study: Study) -> Trial | None:
     """Returns the next trial, recorded or suggested; None after the last."""
+    from tff_fair.experiments.searching import optuna_study  # noqa: PLC0415
+
     before, recorded = self.trials[study.name], self.recorded(study)
     number = len(before)
     settings: Mapping[str, str] | None
@@ -209,9 +210,19 @@ class Searcher:
     self._running.add(run.name)
     # Not before: a pruned trial has seeds that never begin.
     runner.write_names(self.runner.folder, self._title, [run])
-    if run.name == trial.runs[0] and self.settings.pruner != "none":
-      return self.runner.job(run, pruning=self._pruning(study, trial, run))
-    return self.runner.job(run)
+    if run.name != trial.runs[0] or self.settings.pruner == "none":
+      return self.runner.job(run)
+    from tff_fair.experiments.searching import optuna_study  # noqa: PLC0415
+
+    pruning = optuna_study.Pruning(
+      study.name,
+      study.space,
+      self.settings,
+      tuple(self.trials[study.name][: trial.number]),
+      trial.settings,
+      run.spec.total_rounds,
+    )
+    return self.runner.job(run, pruning=pruning)
 
   def _next_run(
     self, study: Study, trial: Trial
@@ -232,16 +243,6 @@ class Searcher:
       if is_pruned:
         return PRUNED, None
     return COMPLETE, None
-
-  def _pruning(self, study: Study, trial: Trial, run: PlannedRun) -> Pruning:
-    return Pruning(
-      study.name,
-      study.space,
-      self.settings,
-      tuple(self.trials[study.name][: trial.number]),
-      trial.settings,
-      run.spec.total_rounds,
-    )
 
 
 _PLACE = "space"

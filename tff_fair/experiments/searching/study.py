@@ -6,8 +6,6 @@ and its options there is a study. A seed is no setting to search either: each
 trial trains all seeds, and has their mean.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import importlib.util
 import types
@@ -26,9 +24,6 @@ from tff_fair.experiments.sweeps import plan
 from tff_fair.experiments.sweeps.file import Sweep, SweptMethod
 from tff_fair.experiments.sweeps.plan import PlannedRun
 from tff_fair.experiments.sweeps.setting_tables import WORKERS, Range
-
-if typing.TYPE_CHECKING:
-  import optuna
 
 # How to search: the number of trials, the sampler, the objective.
 
@@ -186,21 +181,6 @@ class Dimension:
   choices: tuple[str, ...] = ()
   range: Range | None = None
   is_integer: bool = False
-
-  def distribution(self) -> optuna.distributions.BaseDistribution:
-    """Returns it as Optuna has it."""
-    from optuna import distributions  # noqa: PLC0415
-
-    if self.range is None:
-      return distributions.CategoricalDistribution(self.choices)
-    low, high, step = self.range.low, self.range.high, self.range.step
-    if self.is_integer:
-      return distributions.IntDistribution(
-        int(low), int(high), self.range.is_logarithmic, int(step or 1)
-      )
-    return distributions.FloatDistribution(
-      low, high, self.range.is_logarithmic, step
-    )
 
   def text(self, value: Suggested) -> str:
     """Returns a value as a run takes it: numbers have four digits."""

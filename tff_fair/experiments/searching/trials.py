@@ -94,7 +94,7 @@ def objective(
     score: The score of the clients.
 
   Raises:
-    FieldError: If the clients cannot be divided, or do not have the measure.
+    FieldError: If the clients do not have the measure.
   """
   part = choice.part_of(clients, fraction, is_validation=True)
   measure = measures.find(name, score, "the search", "objective")

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from tff_fair.declared import FieldError
 from tff_fair.experiments import table_cells
 from tff_fair.experiments.comparing import groups, measures
 from tff_fair.experiments.comparing.groups import Group
@@ -86,22 +85,13 @@ def validation_clients(
   """Draws the clients to choose on.
 
   Args:
-    client_ids: All clients.
+    client_ids: All clients, two at least.
     fraction: Share of them, in (0, 1); one at least, and not all.
 
   Returns:
     int64[n], ascending. Depends on the set of clients and the fraction alone.
-
-  Raises:
-    FieldError: If there are not two clients.
   """
   ids = np.unique(np.asarray(client_ids, np.int64))
-  if ids.size < 2:
-    raise FieldError(
-      "validation_fraction",
-      f"cannot divide {ids.size} client; give 0 for all clients for both.",
-      value=fraction,
-    )
   size = _num_drawn(ids.size, fraction)
   sequence = np.random.SeedSequence(_SEED, spawn_key=(_VALIDATION,))
   generator = np.random.Generator(np.random.PCG64(sequence))
@@ -127,9 +117,6 @@ def part_of(
     clients: One row for each client.
     fraction: Share of the clients to choose on; 0 is all, for both parts.
     is_validation: Whether to return the clients to choose on.
-
-  Raises:
-    FieldError: If the clients cannot be divided.
   """
   clients = tables.seen(clients)  # Unseen clients choose nothing.
   if not is_divided(len(clients), fraction):

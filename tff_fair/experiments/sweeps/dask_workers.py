@@ -61,7 +61,7 @@ class DaskWorkers(Executor):
         )
     self.restarts = restarts
     self._options = options
-    self._jobs = jobs
+    self.jobs = jobs
     self._client: distributed.Client | None = None
     self._busy: set[str] = set()
     self._workers: set[str] = set()
@@ -72,7 +72,7 @@ class DaskWorkers(Executor):
     where = (
       f"{_SCHEDULER}={self._options[_SCHEDULER]}"
       if self._options
-      else f"a local cluster of {self._jobs or 1}"
+      else f"a local cluster of {self.jobs or 1}"
     )
     return f"dask ({where}, restarts={self.restarts})"
 
@@ -91,7 +91,7 @@ class DaskWorkers(Executor):
         closing.enter_context(processes.without_main())
         # Runs are processes of their own, so their memory is not the worker's.
         cluster = clusters.start_local(
-          closing, self._jobs or 1, limits_memory=False
+          closing, self.jobs or 1, limits_memory=False
         )
       try:
         self._client = distributed.Client(
@@ -108,8 +108,7 @@ class DaskWorkers(Executor):
 
   def has_room(self, num_running: int) -> bool:
     """Returns whether there is a worker without a run."""
-    is_allowed = self._jobs is None or num_running < self._jobs
-    return is_allowed and bool(self.workers() - self._busy)
+    return super().has_room(num_running) and bool(self.workers() - self._busy)
 
   def start(self, job: Job) -> "_Task":
     """Starts a run on a worker that has none."""

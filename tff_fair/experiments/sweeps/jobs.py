@@ -101,6 +101,7 @@ class Executor(abc.ABC):
   """Carries out runs. Its text names it and its options.
 
   Attributes:
+    jobs: How many runs go on side by side, at most; None is any number.
     restarts: How often a run that was cut off goes on by itself, without a
       further round saved in between.
     is_shared: Whether runs may outlive the sweep, on other hosts.
@@ -108,6 +109,7 @@ class Executor(abc.ABC):
     seconds_to_stop: How long runs that are to end may take to save.
   """
 
+  jobs: int | None = None
   restarts = 0
   is_shared = False
   seconds_per_look = 0.05
@@ -117,9 +119,9 @@ class Executor(abc.ABC):
   def opened(self) -> contextlib.AbstractContextManager[None]:
     """Returns what surrounds all runs."""
 
-  @abc.abstractmethod
   def has_room(self, num_running: int) -> bool:
     """Returns whether another run may start."""
+    return self.jobs is None or num_running < self.jobs
 
   @abc.abstractmethod
   def start(self, job: Job) -> StartedRun:

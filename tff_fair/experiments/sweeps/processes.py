@@ -29,11 +29,7 @@ _context = multiprocessing.get_context("forkserver")
 
 @dataclasses.dataclass(frozen=True)
 class Processes(Executor):
-  """Carries out runs in processes of this machine.
-
-  Attributes:
-    jobs: How many runs go on side by side.
-  """
+  """Carries out runs in processes of this machine."""
 
   jobs: int = 1
 
@@ -47,10 +43,6 @@ class Processes(Executor):
     with _interruption_ignored(), modules_found_as_here():
       forkserver.ensure_running()
     yield
-
-  def has_room(self, num_running: int) -> bool:
-    """Returns whether another run may start."""
-    return num_running < self.jobs
 
   def start(self, job: Job) -> "_RunningProcess":
     """Starts a run. If this program is killed, the run saves and ends.

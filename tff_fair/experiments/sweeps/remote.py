@@ -64,7 +64,9 @@ def run(key: str, job: bytes, log: str, folder: str) -> int:
     try:
       # submitit raises an error as the time of its job runs out.
       with contextlib.suppress(Exception):
-        _hand_over(process, pickle.dumps(log) + job)
+        assert process.stdin is not None
+        process.stdin.write(pickle.dumps(log) + job)
+        process.stdin.flush()
         if key in _stopped:
           stop(key)
         _wait(process)
@@ -98,12 +100,6 @@ def kill(key: str) -> None:
   _stopped.add(key)
   if (process := _processes.get(key)) is not None:
     process.kill()
-
-
-def _hand_over(process: subprocess.Popen[bytes], content: bytes) -> None:
-  if process.stdin is not None:
-    process.stdin.write(content)
-    process.stdin.flush()
 
 
 def _wait(process: subprocess.Popen[bytes]) -> None:

@@ -214,7 +214,7 @@ class Runner:
           executors.run_all(
             lambda: again.popleft() if again else next_job(),
             self.executor,
-            lambda job: self._start(job, bar),
+            self._start,
           )
         ) as all_ended,
       ):
@@ -223,13 +223,13 @@ class Runner:
           name, log = ended.job.name, ended.job.log
           if (why := restarts.reason(ended)) is not None:
             if why:
-              self.say(f"{name}: {why}", bar)
+              self.say(f"{name}: {why}")
             again.append(ended.job)
             continue
           text = _tell_end(ended)
           done += 1
           bar.update()
-          self.say(f"{done}/{total} {text}", bar)
+          self.say(f"{done}/{total} {text}")
           note_end(ended)
           if ended.status:
             failures.append(Failure(name, _last_line(log), log))
@@ -241,13 +241,12 @@ class Runner:
       raise
     return failures
 
-  def _start(self, job: Job, bar: tqdm.tqdm) -> StartedRun:
+  def _start(self, job: Job) -> StartedRun:
     """Starts a run, or waits for it where another program has it in hand."""
     if self.executor.is_shared and RunFolder(job.path).is_at_work:
       self.say(
         f"{job.name}: another program is at work in it; the sweep waits for "
-        "its end.",
-        bar,
+        "its end."
       )
       return executors.Elsewhere(job)
     return self.executor.start(job)
@@ -266,15 +265,11 @@ class Runner:
       options=self.options,
     )
 
-  def say(self, text: str, bar: tqdm.tqdm | None = None) -> None:
+  def say(self, text: str) -> None:
     """Writes a line on stderr, if it is to show how runs get on."""
-    if not self.progress:
-      return
-    if bar is None:
-      print(text, file=sys.stderr)
-    else:
-      bar.write(text, file=sys.stderr)
-    sys.stderr.flush()
+    if self.progress:
+      tqdm.tqdm.write(text, file=sys.stderr)  # Above the bar, if there is one.
+      sys.stderr.flush()
 
 
 def write_names(

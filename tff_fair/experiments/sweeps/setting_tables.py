@@ -17,16 +17,13 @@ from tff_fair.experiments import spec_text
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.spec import RunSpec
 
-# Ranges that a search draws numbers from, as text: "0.001:1:log".
-
-
 _LOG = "log"
 _FORM = "LOW:HIGH, LOW:HIGH:log or LOW:HIGH:STEP"
 
 
 @dataclasses.dataclass(frozen=True)
 class Range:
-  """The numbers between two bounds.
+  """The numbers between two bounds, from which a search draws: "0.001:1:log".
 
   Attributes:
     low: The smallest.
@@ -121,15 +118,7 @@ def fixed(place: str, content: object) -> dict[str, list[Value]]:
 
 
 def varying(place: str, content: object) -> dict[str, list[Value]]:
-  """Reads a table that gives each setting a list of values.
-
-  Args:
-    place: Where the table is, for errors.
-    content: Its content, as TOML has it.
-
-  Raises:
-    RunError: If it is no such table.
-  """
+  """Reads a table that gives each setting a list of values, as `fixed` does."""
   grid: dict[str, list[Value]] = {}
   for name, values in _settings(place, content):
     if not isinstance(values, list) or not values:
@@ -143,14 +132,9 @@ def varying(place: str, content: object) -> dict[str, list[Value]]:
 
 
 def drawn(place: str, content: object) -> dict[str, Range]:
-  """Reads a table that gives each setting a range to draw it from.
+  """Reads a table of ranges to draw settings from, such as "0.001:1:log".
 
-  Args:
-    place: Where the table is, for errors.
-    content: Its content, as TOML has it: texts such as "0.001:1:log".
-
-  Raises:
-    RunError: If it is no such table.
+  Arguments and errors are those of `fixed`.
   """
   found = {}
   for name, text in _settings(place, content):

@@ -73,7 +73,7 @@ class SubmititJobs(Executor):
     self.restarts = restarts
     self._folder = folder
     self._options = options
-    self._jobs = jobs
+    self.jobs = jobs
     self._executor: submitit.AutoExecutor | None = None
     self._queue = _Watcher()
     self._last_question = 0.0
@@ -96,10 +96,6 @@ class SubmititJobs(Executor):
       yield
     finally:
       _tidy(self._folder)
-
-  def has_room(self, num_running: int) -> bool:
-    """Returns whether another run may start."""
-    return self._jobs is None or num_running < self._jobs
 
   def start(self, job: Job) -> "_SubmittedRun":
     """Submits a run.
