@@ -46,14 +46,11 @@ def build(task: TaskRuns) -> list[Section]:
         ),
         _of_methods(task, methods),
         _tension(task, methods),
-        element(
-          "ul",
-          [
-            element("li", f"{method.label}, seed {run.seeds}: {sentence}")
-            for method in methods
-            for run in method.runs[:1]
-            for sentence in group_fairness.sentences(run.summary or {})
-          ],
+        section.bullets(
+          f"{method.label}, seed {run.seeds}: {sentence}"
+          for method in methods
+          for run in method.runs[:1]
+          for sentence in group_fairness.sentences(run.summary or {})
         ),
         *(_of_groups(method) for method in methods),
         *(_of_clients(task, method) for method in methods),
@@ -118,9 +115,7 @@ def _tension(task: TaskRuns, methods: list[MethodRuns]) -> Markup | None:
         f"{method.label} has a less good worst 10 % of clients than "
         f"{first.label}, and narrower gaps of {', '.join(narrower)}."
       )
-  if not told:
-    return None
-  return element("ul", [element("li", sentence) for sentence in told])
+  return section.bullets(told)
 
 
 def _mean_gap(method: MethodRuns, name: str) -> float:

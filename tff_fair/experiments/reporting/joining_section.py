@@ -9,7 +9,7 @@ import pandas as pd
 from tff_fair.experiments import joining
 from tff_fair.experiments.comparing.measures import Measure
 from tff_fair.experiments.reporting import html_tables, section
-from tff_fair.experiments.reporting.markup import Markup, element
+from tff_fair.experiments.reporting.markup import Markup
 from tff_fair.experiments.reporting.section import Section
 from tff_fair.experiments.reporting.task_runs import MethodRuns, TaskRuns
 from tff_fair.experiments.runs.run import Run
@@ -161,15 +161,12 @@ def build_newcomers(task: TaskRuns) -> list[Section]:
         ),
         _of_unseen(task, unseen) if unseen else None,
         _of_late(task, late) if late else None,
-        element(
-          "ul",
-          [
-            element("li", f"{method.label}: {sentence}")
-            for method in task.methods
-            for sentence in joining.newcomer_sentences(
-              method.runs[0].summary or {}, task.score
-            )
-          ],
+        section.bullets(
+          f"{method.label}: {sentence}"
+          for method in task.methods
+          for sentence in joining.newcomer_sentences(
+            method.runs[0].summary or {}, task.score
+          )
         ),
       ],
     )

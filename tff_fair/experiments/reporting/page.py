@@ -183,45 +183,31 @@ def _data(task: TaskRuns) -> Child:
 
 
 def _absent(parts: Sequence[Section]) -> Markup:
+  reasons = (f"{part.title}: {part.absence}." for part in parts)
   return element(
-    "section",
-    element("h3", "Left out"),
-    element(
-      "ul",
-      [element("li", f"{part.title}: {part.absence}.") for part in parts],
-      class_="note",
-    ),
+    "section", element("h3", "Left out"), section.bullets(reasons, "note")
   )
 
 
 def _contents(tasks: Sequence[_Parts]) -> Markup:
   """Returns links to all sections; with several tasks, by task."""
-  lists = [
-    element(
-      "ul",
-      [
-        element(
-          "li", element("a", part.title, href=f"#{part.identifier(parts.task)}")
-        )
-        for part in (*parts.numbers, *parts.charts, parts.runs)
-      ],
+  links = [
+    section.bullets(
+      element("a", part.title, href=f"#{part.identifier(parts.task)}")
+      for part in (*parts.numbers, *parts.charts, parts.runs)
     )
     for parts in tasks
   ]
-  if len(tasks) == 1:
-    return element("nav", lists, aria_label="Contents")
-  return element(
-    "nav",
-    [
+  if len(tasks) > 1:
+    links = [
       element(
         "div",
         element("a", parts.task.title, href=f"#{parts.task.identifier}"),
-        links,
+        of_task,
       )
-      for parts, links in zip(tasks, lists, strict=True)
-    ],
-    aria_label="Contents",
-  )
+      for parts, of_task in zip(tasks, links, strict=True)
+    ]
+  return element("nav", links, aria_label="Contents")
 
 
 def _count(number: int, noun: str) -> str:

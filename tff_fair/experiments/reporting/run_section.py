@@ -154,15 +154,9 @@ def _column_class(number: int) -> str | None:
 
 def _settings(settings: _Settings) -> Markup | None:
   """Returns settings as a list; None if there are none."""
-  if not settings:
-    return None
-  return element(
-    "ul",
-    [
-      element("li", f"{name}={_value(value)}")
-      for (_, name), value in settings.items()
-    ],
-    class_="settings",
+  return section.bullets(
+    (f"{name}={_value(value)}" for (_, name), value in settings.items()),
+    "settings",
   )
 
 

@@ -133,8 +133,8 @@ def _histories(
       else np.fmin.accumulate(values)
     )
     lines = [
-      Line("this trial", _NO_METHOD, _EACH, x, values, None),
-      Line("best so far", _NO_METHOD, _BEST, x, best_so_far, None),
+      Line("this trial", _NO_METHOD, _EACH, x, values),
+      Line("best so far", _NO_METHOD, _BEST, x, best_so_far),
     ]
     best = number_text(lines[1].y[-1], measure.digits)
     chart = line_chart.draw(

@@ -1,7 +1,7 @@
 """Sections of the page, and their common parts."""
 
 import dataclasses
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterable, Sequence
 
 from tff_fair.experiments.reporting import html_tables, markup
 from tff_fair.experiments.reporting.markup import Child, Markup, element
@@ -62,6 +62,12 @@ def charts(figures: Child, class_: str = "charts") -> Markup:
 def note(*children: Child) -> Markup:
   """Returns a remark."""
   return element("p", *children, class_="note")
+
+
+def bullets(items: Iterable[Child], class_: str | None = None) -> Markup | None:
+  """Returns a list; None if it has no items."""
+  shown = [element("li", item) for item in items]
+  return element("ul", shown, class_=class_) if shown else None
 
 
 def without(

@@ -50,7 +50,8 @@ def build(task: TaskRuns) -> Section:
         else _alone(task, rows[0]),
         class_="conclusion",
       ),
-      _notes(run_tables.run_notes(groups, chosen)),
+      # What a reader has to know before the numbers.
+      section.bullets(run_tables.run_notes(groups, chosen), "caution"),
       _sentences(task, rows, groups),
       html_tables.draw(
         _caption(task, len(methods)),
@@ -143,15 +144,6 @@ def _columns(
     noise = html_tables.column(table_columns.NOISE_MEASURE, shares)
     columns.insert(1 + _NAMES.index("std"), noise)
   return columns
-
-
-def _notes(notes: Sequence[str]) -> Child:
-  """Returns remarks that a reader needs before the numbers."""
-  if not notes:
-    return None
-  return element(
-    "ul", [element("li", note) for note in notes], class_="caution"
-  )
 
 
 def _sentences(
