@@ -1,6 +1,6 @@
 """Sections of the clients' scores at the end of runs: all of them, and each."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
@@ -22,7 +22,6 @@ from tff_fair.experiments.reporting.scale import Scale
 from tff_fair.experiments.reporting.scatter_chart import Point
 from tff_fair.experiments.reporting.section import Section
 from tff_fair.experiments.reporting.task_runs import MethodRuns, TaskRuns
-from tff_fair.experiments.runs.run import Run
 from tff_fair.experiments.scores import ACCURACY, Score
 from tff_fair.metrics.intervals import Interval, wilson_interval
 from tff_fair.metrics.statistics import tail_size
@@ -30,8 +29,8 @@ from tff_fair.metrics.statistics import tail_size
 _MAX_QUANTILES = 200
 _WORST_PERCENT = 10
 
-# For each method, by its number: scores of clients for each run, worst first.
-_Scores = Mapping[int, list[np.ndarray]]
+# Methods with the scores of the clients of each run, worst first.
+_Scored = Sequence[tuple[MethodRuns, list[np.ndarray]]]
 
 
 def build(task: TaskRuns) -> Section:
@@ -49,11 +48,11 @@ def build(task: TaskRuns) -> Section:
   }
   if not found:
     return Section(title, absence=f"no run has finite {score.plural} alone")
-  shown = [method for method in task.methods if method.number in found]
+  shown = [(m, found[m.number]) for m in task.methods if m.number in found]
   return Section(
     title,
     [
-      section.charts(_ordered(task, shown, found)),
+      section.charts(_ordered(task, shown)),
       section.note(
         "The histograms show the share of clients (%) "
         f"{_steps(score)} of {score.noun}",
@@ -61,7 +60,7 @@ def build(task: TaskRuns) -> Section:
         f". Solid line: mean {score.noun}. Dashed line: mean {score.noun} of "
         f"the worst 10 % ({final_measures.tail_clients(task, 10)}).",
       ),
-      section.charts(_histograms(task, shown, found), class_="charts small"),
+      section.charts(_histograms(task, shown), class_="charts small"),
       section.without(task, known, "their runs have not evaluated any client"),
       section.without(
         task,
@@ -82,13 +81,9 @@ def _scores(method: MethodRuns) -> list[np.ndarray]:
   ]
 
 
-def _ordered(
-  task: TaskRuns, methods: Sequence[MethodRuns], found: _Scores
-) -> Markup:
+def _ordered(task: TaskRuns, shown: _Scored) -> Markup:
   score = task.score
-  lines = [
-    _quantile_line(method, found[method.number], score) for method in methods
-  ]
+  lines = [_quantile_line(method, scores, score) for method, scores in shown]
   values = np.concatenate([line.y for line in lines])
   chart = line_chart.draw(
     lines,
@@ -118,15 +113,13 @@ def _ordered(
   )
 
 
-def _histograms(
-  task: TaskRuns, methods: Sequence[MethodRuns], found: _Scores
-) -> list[Markup]:
+def _histograms(task: TaskRuns, shown: _Scored) -> list[Markup]:
   score = task.score
   end = score.highest
   if np.isinf(end):
-    values = [v for method in methods for v in found[method.number]]
+    values = [of_run for _, scores in shown for of_run in scores]
     end = float(np.concatenate(values).max()) or 1.0
-  bins = [histogram_shares(found[method.number], end) for method in methods]
+  bins = [histogram_shares(scores, end) for _, scores in shown]
   frame = Frame(
     scale.linear(0, score.scale * end, is_tight=True),
     scale.linear(0, 100 * float(np.max(bins)), num_ticks=3, bounds=(0, 100)),
@@ -136,8 +129,8 @@ def _histograms(
     left=32,
   )
   return [
-    _histogram(task, method, found[method.number], bins[place], frame)
-    for place, method in enumerate(methods)
+    _histogram(task, method, scores, bins[place], frame)
+    for place, (method, scores) in enumerate(shown)
   ]
 
 
@@ -301,8 +294,12 @@ def build_each(task: TaskRuns) -> Section:
     return Section(
       _EACH_TITLE, absence=f"it has room for 1 to {_MAX_CLIENTS} clients"
     )
-  examples = pd.DataFrame({r.path: _examples(r) for r in task.runs})
-  examples = examples.reindex(scores.index)
+  examples = pd.DataFrame(
+    {
+      run.path: run.last_evaluation.set_index("client_id")["num_examples"]
+      for run in task.runs
+    }
+  ).reindex(scores.index)
   if scores.isna().any(axis=None) or examples.isna().any(axis=None):
     return Section(_EACH_TITLE, absence="not all runs have the same clients")
   # The worst of the baseline first.
@@ -326,11 +323,6 @@ def build_each(task: TaskRuns) -> Section:
       section.fold("Table of the clients", _table(task, rows), is_open=True),
     ],
   )
-
-
-def _examples(run: Run) -> "pd.Series[int]":
-  """Returns the numbers of test examples at the end of a run, by client."""
-  return run.last_evaluation.set_index("client_id")["num_examples"]
 
 
 class _Row:

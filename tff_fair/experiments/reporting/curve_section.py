@@ -135,12 +135,13 @@ _AXES = (
 
 def build(task: TaskRuns) -> Section:
   """Returns the section: a chart for each measure and axis."""
-  if _num_evaluations(task) == 1:
+  found = _measures_of_task(task)
+  sizes = [c.rounds.size for of in found.values() for c in of.values()]
+  if max(sizes, default=0) == 1:
     return Section(
       _TITLE,
       absence="each run was evaluated once; the tables have all there is",
     )
-  found = _measures_of_task(task)
   panels = {axis: _panel(task, axis, found) for axis in _AXES}
   offered = {axis: panel for axis, panel in panels.items() if panel is not None}
   if not offered:
@@ -165,16 +166,6 @@ def build(task: TaskRuns) -> Section:
       _more(task, found),
     ],
   )
-
-
-def _num_evaluations(task: TaskRuns) -> int:
-  """Returns the largest number of evaluations that seeds have in common."""
-  column = measures.evaluation_column("mean", task.score)
-  found = [
-    curves.over_seeds(method, lambda run: run.evaluations, column)
-    for method in task.methods
-  ]
-  return max((curve.rounds.size for curve in found if curve), default=0)
 
 
 def _choice(task: TaskRuns, offered: Mapping[_Axis, Markup]) -> Markup:
