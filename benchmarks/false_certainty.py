@@ -34,7 +34,11 @@ from absl import flags
 
 from benchmarks import measure
 from tff_fair.experiments.comparing import client_results, measures, paired
-from tff_fair.experiments.comparing.client_results import Clients, Seeds
+from tff_fair.experiments.comparing.client_results import (
+  Clients,
+  Seeds,
+  Statistic,
+)
 from tff_fair.experiments.comparing.paired import Difference
 from tff_fair.experiments.seeds import Seeds as RunSeeds
 from tff_fair.metrics import gains
@@ -99,6 +103,12 @@ def _gaining(method: Seeds, gain: float) -> Seeds:
   }
 
 
+def _statistic(name: str) -> Statistic:
+  found = measures.MEASURES[name].statistic
+  assert found is not None
+  return found
+
+
 def differences(
   drawn: Sequence[Seeds], gain: float = 0.0
 ) -> dict[str, list[Difference]]:
@@ -112,12 +122,12 @@ def differences(
   places = list(itertools.combinations(range(len(drawn)), 2))
   found: dict[str, list[Difference]] = {}
   for name in MEASURES:
-    statistic = paired.remembering(measures.statistic(name))
+    statistic = paired.remembering(_statistic(name))
     found[name] = [
       paired.difference(statistic, better[one], drawn[other])
       for one, other in places
     ]
-  mean = measures.statistic("mean")
+  mean = _statistic("mean")
   found[CLIENT] = []
   for client in range(_SINGLE_CLIENTS):
     firsts, seconds = (

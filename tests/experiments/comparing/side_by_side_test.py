@@ -213,6 +213,7 @@ def test_unfinished_runs_take_part_if_asked(folder):
     ({"columns": ["mean", "foo"]}, "columns", "foo"),
     ({"columns": ["r2"]}, "columns", "r2"),  # Runs have accuracies.
     ({"criterion": "foo"}, "criterion", "foo"),
+    ({"criterion": "r2", "round": "best"}, "criterion", "r2"),
     ({"target_of": "foo"}, "target_of", "foo"),
     ({"last": 0}, "last", 0),
     ({"last": 1, "round": "best"}, "last", 1),

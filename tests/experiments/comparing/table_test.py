@@ -42,13 +42,13 @@ def method(level, noise, num_seeds=5, first_seed=0):
 
 
 def of_column(methods, name="mean"):
-  measure, statistic = measures.MEASURES[name], measures.statistic(name)
+  measure = measures.MEASURES[name]
   means = [
     measure.scale
-    * np.mean([statistic(e[0], np.ones(e[0].ids.size)) for e in m.values()])
+    * np.mean([measures.of_equal(measure, e[0]) for e in m.values()])
     for m in methods
   ]
-  return table.marks_of_column(measure, statistic, methods, means)
+  return table.marks_of_column(measure, methods, means)
 
 
 def at(*levels, **kwargs):
@@ -100,16 +100,11 @@ def test_methods_need_seeds_in_common_with_the_best():
 
 
 def test_what_is_no_number_has_no_mark():
-  methods = at(0.9, 0.5, 0.4)
-  statistic = measures.statistic("mean")
-  found = table.marks_of_column(
-    MEAN, statistic, methods, [float("nan"), 50.0, 40.0]
-  )
+  methods, nan = at(0.9, 0.5, 0.4), float("nan")
+  found = table.marks_of_column(MEAN, methods, [nan, 50.0, 40.0])
   assert found == [None, BEST, None]
-  assert table.marks_of_column(
-    MEAN, statistic, methods, [float("nan")] * 3
-  ) == ([None] * 3)
-  assert table.marks_of_column(MEAN, statistic, [], []) == []
+  assert table.marks_of_column(MEAN, methods, [nan] * 3) == [None] * 3
+  assert table.marks_of_column(MEAN, [], []) == []
 
 
 @pytest.mark.parametrize(

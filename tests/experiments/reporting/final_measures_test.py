@@ -13,7 +13,6 @@ from tff_fair.experiments.comparing.measures import (
   MEASURES,
   Measure,
   Value,
-  evaluation_column,
 )
 from tff_fair.experiments.comparing.table import BEST, SECOND
 from tff_fair.experiments.reporting import (
@@ -79,7 +78,7 @@ def test_where_clients_attack_the_others_have_a_table(task):
 
 
 def test_a_column_that_is_not_there_is_unknown(task):
-  del task.runs[0].evaluations[evaluation_column("jain")]
+  del task.runs[0].evaluations[MEASURES["jain"].column]
   value = final_measures.of_method(task, task.methods[0], "jain")
   assert math.isnan(value.mean)
 

@@ -9,7 +9,7 @@ import numpy as np
 from tff_fair.declared import FieldError
 from tff_fair.experiments import joining, spread_noise
 from tff_fair.experiments.comparing import client_results, measures
-from tff_fair.experiments.comparing.client_results import Seeds, Statistic
+from tff_fair.experiments.comparing.client_results import Seeds
 from tff_fair.experiments.comparing.evaluations import ChosenEvaluation
 from tff_fair.experiments.comparing.groups import Group
 from tff_fair.experiments.comparing.measures import Measure, Value
@@ -104,14 +104,11 @@ class ComparedColumn(NamedTuple):
   Attributes:
     measure: What it shows.
     of: Its value for an evaluation, not scaled.
-    statistic: The same as a function of weighted clients; None where neither
-      more nor less of it is better, so that methods are not compared by it.
     client: The one client that it is about; None if about all.
   """
 
   measure: Measure
   of: Callable[[ChosenEvaluation], float]
-  statistic: Statistic | None
   client: int | None = None
 
   def seeds(self, method: Seeds) -> Seeds:
@@ -146,18 +143,14 @@ def build(
     elif name in _JOINING:
       columns[name] = _of_joining(name, score)
     elif name == NOISE:
-      columns[name] = ComparedColumn(NOISE_MEASURE, noise_share, None)
+      columns[name] = ComparedColumn(NOISE_MEASURE, noise_share)
     else:
-      columns[name] = _of_measure(name, task, score)
+      columns[name] = _of_measure(measures.find(name, score, task))
   return columns
 
 
-def _of_measure(name: str, task: str, score: Score) -> ComparedColumn:
-  def of(evaluation: ChosenEvaluation) -> float:
-    return evaluation.measure(name)
-
-  measure = measures.find(name, score, task)
-  return ComparedColumn(measure, of, measures.statistic(name, score))
+def _of_measure(measure: Measure) -> ComparedColumn:
+  return ComparedColumn(measure, lambda evaluation: evaluation.value(measure))
 
 
 def _of_joining(name: str, score: Score) -> ComparedColumn:
@@ -169,11 +162,13 @@ def _of_joining(name: str, score: Score) -> ComparedColumn:
 
   of_score = measures.of(score)["mean"]
   measure = (
-    of_score._replace(title=title, higher_is_better=True, is_signed=True)
+    of_score._replace(
+      title=title, higher_is_better=True, is_signed=True, statistic=None
+    )
     if key in ("mean", "min")
     else Measure(title, name == "gaining", 1.0, 1)
   )
-  return ComparedColumn(measure, of, None)
+  return ComparedColumn(measure, of)
 
 
 def _of_clients(
@@ -213,4 +208,4 @@ def _of_client(client: int, name: str, score: Score) -> ComparedColumn:
 
   title = f"Client {name}" if name == str(client) else name
   measure = measures.of(score)["mean"]._replace(title=title)
-  return ComparedColumn(measure, of, measures.statistic("mean", score), client)
+  return ComparedColumn(measure, of, client)

@@ -8,6 +8,7 @@ import pandas as pd
 from tff_fair.declared import FieldError
 from tff_fair.experiments.comparing import measures
 from tff_fair.experiments.comparing.client_results import Clients
+from tff_fair.experiments.comparing.measures import Measure
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.runs import tables
 from tff_fair.experiments.runs.run import ROUND, Run
@@ -36,17 +37,16 @@ class ChosenEvaluation:
     """The number of the last of its rounds."""
     return self.rounds[-1]
 
-  def measure(self, name: str) -> float:
+  def value(self, measure: Measure) -> float:
     """Returns a measure over the clients, not scaled.
 
     Raises:
       RunError: If the run does not have it.
     """
-    if name in measures.WITHOUT_COLUMN:
-      score = self.run.score
-      found = [measures.of_statistic(name, c, score) for c in self.clients()]
+    if not measure.is_stored:
+      found = [measures.of_equal(measure, c) for c in self.clients()]
       return float(np.mean(found))
-    values = measure_over_rounds(self.run, name, honest=self.honest)
+    values = measure_over_rounds(self.run, measure, honest=self.honest)
     of_rounds = values.groupby(self.run.evaluations[ROUND]).first()
     return float(of_rounds.loc[list(self.rounds)].mean(skipna=False))
 
@@ -136,8 +136,8 @@ class EvaluationChoice:
       return "has no evaluation yet"
     if self.round == LAST:
       return ChosenEvaluation(run, (int(rounds.max()),), self.honest)
-    values = measure_over_rounds(run, self.criterion, honest=self.honest)
     measure = measures.find(self.criterion, run.score, run.path, "criterion")
+    values = measure_over_rounds(run, measure, honest=self.honest)
     keys = [measures.badness(measure, v) for v in values[is_trained]]
     best = int(rounds[is_trained].iloc[int(np.argmin(keys))])
     return ChosenEvaluation(run, (best,), self.honest)
@@ -162,12 +162,14 @@ class EvaluationChoice:
     return dataclasses.replace(evaluation, rounds=tuple(found[-number:]))
 
 
-def measure_over_rounds(run: Run, name: str, *, honest: bool) -> pd.Series:
+def measure_over_rounds(
+  run: Run, measure: Measure, *, honest: bool
+) -> pd.Series:
   """Returns a measure in all evaluations of a run, not scaled.
 
   Args:
     run: The run.
-    name: Name of the measure.
+    measure: The measure.
     honest: Whether clients that attack are left out.
 
   Raises:
@@ -175,16 +177,14 @@ def measure_over_rounds(run: Run, name: str, *, honest: bool) -> pd.Series:
     RunError: If the run does not have it.
   """
   table = run.evaluations
-  if name in measures.WITHOUT_COLUMN:
+  if not measure.is_stored:
     left_out = _attackers(run) if honest else set()
     of_rounds = {
-      number: measures.of_statistic(
-        name, _clients(clients, left_out, run.score), run.score
-      )
+      number: measures.of_equal(measure, _clients(clients, left_out, run.score))
       for number, clients in run.client_evaluations.groupby(ROUND)
     }
     return table[ROUND].map(of_rounds).astype(float)
-  column = measures.evaluation_column(name, run.score)
+  column = measure.column
   if honest and f"{tables.HONEST}{column}" in table:
     column = f"{tables.HONEST}{column}"
   if column not in table:

@@ -35,6 +35,10 @@ class Measure(NamedTuple):
     lowest: Its smallest value, not scaled.
     missing: How tables show that there is none.
     sign: Follows a number of tables in sentences and charts, as " %".
+    column: Its column in the table of evaluations.
+    is_stored: Whether the table has it; otherwise each client tells it.
+    statistic: The measure as a function of weighted clients, not scaled; None
+      where neither more nor less of it is better.
   """
 
   title: str
@@ -46,6 +50,9 @@ class Measure(NamedTuple):
   lowest: float = 0.0
   missing: str = "-"
   sign: str = ""
+  column: str = ""
+  is_stored: bool = True
+  statistic: Statistic | None = None
 
   @property
   def in_brackets(self) -> str:
@@ -70,6 +77,108 @@ class Value(NamedTuple):
 
   mean: float
   std: float | None
+
+
+# Measures of weighted clients that are more than a statistic of their scores.
+#
+# A statistic T takes scores s_k and weights w_k, which are 1, or how often a
+# bootstrap drew client k. Of these, `tff_fair.metrics.statistics` has the
+# definitions. Here are, for n_k test examples of client k and accuracies a_k:
+#
+#   by examples   T(s, w n)     client k counts n_k times
+#   error         T(1 - a, w)   the share of examples that the model gets wrong
+#   loss, R^2     T(losses, w), T(R^2, w)
+#
+# Where all clients have as many examples, each measure by examples equals the
+# one by clients; `tff_fair.metrics.fairness_summary` tells what their tails
+# are.
+
+
+_BY_EXAMPLES = ("std", *(f"worst_{q}" for q in TAIL_PERCENTS))
+_OF_ERROR = {"error": "mean", "error_relative_std": "relative_std"}
+# The table of evaluations has no column of them: they need each client.
+_NOT_STORED = frozenset(
+  [*(f"weighted_{name}" for name in (*_BY_EXAMPLES, *_OF_ERROR)), *_OF_ERROR]
+)
+# Others are called as their statistics.
+_COLUMNS = {"loss": "loss/mean", "loss_std": "loss/std", "loss_max": "loss/max"}
+
+
+def _statistics(score: Score) -> Mapping[str, Statistic]:
+  """Returns the measures of a score by name, without those beside it."""
+  of_score: dict[str, Statistic] = {
+    name: functools.partial(_of_score, statistic)
+    for name, statistic in score.statistics.items()
+  }
+  of_error: dict[str, Statistic] = {}
+  if score.name == ACCURACY.name:
+    of_error = {
+      name: functools.partial(_of_error, STATISTICS[statistic])
+      for name, statistic in _OF_ERROR.items()
+    }
+  by_examples = {name: of_score[name] for name in _BY_EXAMPLES} | of_error
+  return {
+    **of_score,
+    **of_error,
+    **{
+      f"weighted_{name}": functools.partial(_by_examples, statistic)
+      for name, statistic in by_examples.items()
+    },
+    "weighted": _weighted,
+    "loss": _loss,
+    "loss_std": _loss_std,
+    "loss_max": _loss_max,
+  }
+
+
+def _of_score(
+  statistic: statistics.Statistic, clients: Clients, weights: Vector
+) -> Vector:
+  return statistic(clients.score, weights)
+
+
+def _weighted(clients: Clients, weights: Vector) -> Vector:
+  return vectors.mean(clients.score, weights * clients.num_examples)
+
+
+def _by_examples(
+  statistic: Statistic, clients: Clients, weights: Vector
+) -> Vector:
+  return statistic(clients, _of_mean_1(weights * clients.num_examples))
+
+
+def _of_error(
+  statistic: statistics.Statistic, clients: Clients, weights: Vector
+) -> Vector:
+  return statistic(1 - clients.score, weights)
+
+
+def _loss(clients: Clients, weights: Vector) -> Vector:
+  return vectors.mean(clients.loss, weights)
+
+
+def _loss_std(clients: Clients, weights: Vector) -> Vector:
+  deviation = clients.loss - _loss(clients, weights)[..., None]
+  return np.sqrt(vectors.mean(np.square(deviation), weights))
+
+
+def _loss_max(clients: Clients, weights: Vector) -> Vector:
+  return np.asarray(np.where(weights > 0, clients.loss, -np.inf).max(-1))
+
+
+def _of_beside_score(
+  score: str, statistic: str, clients: Clients, weights: Vector
+) -> Vector:
+  """Returns a statistic of a further score over the clients that have it."""
+  values = clients.beside[score]
+  if not (known := ~np.isnan(values)).any():
+    return np.full(weights.shape[:-1], math.nan)
+  return STATISTICS[statistic](values[known], _of_mean_1(weights[..., known]))
+
+
+def _of_mean_1(weights: Vector) -> Vector:
+  """Returns weights as statistics of weighted clients take them."""
+  return np.asarray(weights / weights.mean(-1, keepdims=True))
 
 
 @functools.lru_cache(maxsize=32)
@@ -126,15 +235,27 @@ def of(score: Score) -> Mapping[str, Measure]:
         title="Weighted relative std of error"
       ),
     }
-  for other in map(BY_NAME.__getitem__, score.beside):
-    shown |= {
-      name: _of_client(other)._replace(title=f"{title} {other.noun}")
-      for name, (title, _) in beside(other).items()
-    }
-  return {
-    name: measure._replace(span=_largest(name, score))
+  of_names = _statistics(score)
+  columns = {"weighted": f"{score.name}_weighted", **_COLUMNS}
+  found = {
+    name: measure._replace(
+      span=_largest(name, score),
+      column=columns.get(name, f"{score.name}/{name}"),
+      is_stored=name not in _NOT_STORED,
+      statistic=of_names[name],
+    )
     for name, measure in shown.items()
   }
+  for other in map(BY_NAME.__getitem__, score.beside):
+    found |= {
+      name: _of_client(other)._replace(
+        title=f"{title} {other.noun}",
+        column=f"{other.name}/{of_values}",
+        statistic=functools.partial(_of_beside_score, other.name, of_values),
+      )
+      for name, (title, of_values) in beside(other).items()
+    }
+  return found
 
 
 def _of_client(score: Score) -> Measure:
@@ -173,20 +294,15 @@ def _largest(name: str, score: Score) -> float:
   if score.lowest < 0:
     return math.inf
   name = name.removeprefix("weighted_")
-  if name in ("loss", "loss_std", "loss_max") or name in _BESIDE_COLUMNS:
+  if name in _COLUMNS:  # A loss.
     return math.inf
   of_score = {"std": score.highest / 2, "variance": score.highest**2 / 4}
   return {**LARGEST, **of_score}.get(name, score.highest)
 
 
-_BESIDE_COLUMNS: Mapping[str, str] = {
-  name: f"{score.name}/{statistic}"
-  for score in BY_NAME.values()
-  for name, (_, statistic) in beside(score).items()
-}
 MEASURES: Mapping[str, Measure] = of(ACCURACY)
 # The names of all measures; runs do not have those of another score.
-NAMES: tuple[str, ...] = (*MEASURES, *_BESIDE_COLUMNS)
+NAMES = (*MEASURES, *(name for of in BY_NAME.values() for name in beside(of)))
 
 
 def check(name: str, argument: str) -> None:
@@ -243,27 +359,6 @@ def changes(score: Score) -> Mapping[str, Measure]:
   }
 
 
-# Measures that are no statistic of the score, by their column in the table of
-# evaluations.
-_COLUMNS = {
-  "loss": "loss/mean",
-  "loss_std": "loss/std",
-  "loss_max": "loss/max",
-  **_BESIDE_COLUMNS,
-}
-
-
-def statistic(name: str, score: Score = ACCURACY) -> Statistic:
-  """Returns a measure as a function of weighted clients, not scaled.
-
-  Args:
-    name: One of the measures of the score.
-    score: The score of the clients.
-  """
-  known = statistics_beside_score(score)
-  return known.get(name) or statistic_of_score(name, score)
-
-
 def tail_sizes(names: Iterable[str], num_clients: int) -> str:
   """Returns how many clients the tails are, as "10 % = 1 of 3 clients".
 
@@ -283,13 +378,6 @@ def tail_sizes(names: Iterable[str], num_clients: int) -> str:
     f"{percent} % = {tail_size(percent, num_clients)} of {num_clients} clients"
     for percent in sorted(percents)
   )
-
-
-def evaluation_column(name: str, score: Score = ACCURACY) -> str:
-  """Returns the column of the table of evaluations that has a measure."""
-  if name == "weighted":
-    return f"{score.name}_weighted"
-  return _COLUMNS.get(name, f"{score.name}/{name}")
 
 
 def clients_of(table: pd.DataFrame, score: Score) -> Clients:
@@ -315,11 +403,12 @@ def clients_of(table: pd.DataFrame, score: Score) -> Clients:
   )
 
 
-def of_statistic(name: str, clients: Clients, score: Score) -> float:
+def of_equal(measure: Measure, clients: Clients) -> float:
   """Returns a measure of clients that all count once, not scaled."""
+  assert measure.statistic is not None
   weights = np.ones_like(clients.score)
   with np.errstate(invalid="ignore"):  # Losses and errors may be infinite.
-    return float(statistic(name, score)(clients, weights))
+    return float(measure.statistic(clients, weights))
 
 
 def of_clients(
@@ -342,13 +431,9 @@ def of_clients(
   of_all = clients_of(numbered, score)
   if len(clients) and not of_all.ids.size:  # None of them has the score.
     return dict.fromkeys(of(score), math.nan)
-  return {
-    **score.summarize(of_all.score),
-    **{
-      name: of_statistic(name, of_all, score)
-      for name in statistics_beside_score(score)
-    },
-  }
+  found = score.summarize(of_all.score)
+  others = {n: m for n, m in of(score).items() if n not in found}
+  return found | {n: of_equal(m, of_all) for n, m in others.items()}
 
 
 def over_seeds(measure: Measure, values: Sequence[float]) -> Value:
@@ -381,104 +466,3 @@ def badness(measure: Measure, mean: float) -> float:
   if not math.isfinite(mean):
     return math.inf
   return -mean if measure.higher_is_better else mean
-
-
-# Measures of weighted clients that are more than a statistic of their scores.
-#
-# A statistic T takes scores s_k and weights w_k, which are 1, or how often a
-# bootstrap drew client k. Of these, `tff_fair.metrics.statistics` has the
-# definitions. Here are, for n_k test examples of client k and accuracies a_k:
-#
-#   by examples   T(s, w n)     client k counts n_k times
-#   error         T(1 - a, w)   the share of examples that the model gets wrong
-#   loss, R^2     T(losses, w), T(R^2, w)
-#
-# Where all clients have as many examples, each measure by examples equals the
-# one by clients; `tff_fair.metrics.fairness_summary` tells what their tails
-# are.
-
-
-_BY_EXAMPLES = ("std", *(f"worst_{q}" for q in TAIL_PERCENTS))
-_OF_ERROR = {"error": "mean", "error_relative_std": "relative_std"}
-# The table of evaluations has no column of them: they need each client.
-WITHOUT_COLUMN = frozenset(
-  [*(f"weighted_{name}" for name in (*_BY_EXAMPLES, *_OF_ERROR)), *_OF_ERROR]
-)
-
-
-def statistic_of_score(name: str, score: Score) -> Statistic:
-  """Returns a statistic of the scores by its name."""
-  statistic = score.statistics[name]
-  return lambda clients, weights: statistic(clients.score, weights)
-
-
-def statistics_beside_score(score: Score) -> Mapping[str, Statistic]:
-  """Returns the measures beside the statistics of a score, by name."""
-  found: dict[str, Statistic] = {
-    "weighted": _weighted,
-    **{
-      f"weighted_{name}": functools.partial(
-        _by_examples, statistic_of_score(name, score)
-      )
-      for name in _BY_EXAMPLES
-    },
-  }
-  if score.name == ACCURACY.name:
-    of_error = {
-      name: functools.partial(_of_error, STATISTICS[statistic])
-      for name, statistic in _OF_ERROR.items()
-    }
-    found |= of_error
-    found |= {
-      f"weighted_{name}": functools.partial(_by_examples, statistic)
-      for name, statistic in of_error.items()
-    }
-  found |= {"loss": _loss, "loss_std": _loss_std, "loss_max": _loss_max}
-  for other in score.beside:
-    for name, (_, of_values) in beside(BY_NAME[other]).items():
-      found[name] = functools.partial(_of_beside_score, other, of_values)
-  return found
-
-
-def _weighted(clients: Clients, weights: Vector) -> Vector:
-  return vectors.mean(clients.score, weights * clients.num_examples)
-
-
-def _by_examples(
-  statistic: Statistic, clients: Clients, weights: Vector
-) -> Vector:
-  return statistic(clients, _of_mean_1(weights * clients.num_examples))
-
-
-def _of_error(
-  statistic: statistics.Statistic, clients: Clients, weights: Vector
-) -> Vector:
-  return statistic(1 - clients.score, weights)
-
-
-def _loss(clients: Clients, weights: Vector) -> Vector:
-  return vectors.mean(clients.loss, weights)
-
-
-def _loss_std(clients: Clients, weights: Vector) -> Vector:
-  deviation = clients.loss - _loss(clients, weights)[..., None]
-  return np.sqrt(vectors.mean(np.square(deviation), weights))
-
-
-def _loss_max(clients: Clients, weights: Vector) -> Vector:
-  return np.asarray(np.where(weights > 0, clients.loss, -np.inf).max(-1))
-
-
-def _of_beside_score(
-  score: str, statistic: str, clients: Clients, weights: Vector
-) -> Vector:
-  """Returns a statistic of a further score over the clients that have it."""
-  values = clients.beside[score]
-  if not (known := ~np.isnan(values)).any():
-    return np.full(weights.shape[:-1], math.nan)
-  return STATISTICS[statistic](values[known], _of_mean_1(weights[..., known]))
-
-
-def _of_mean_1(weights: Vector) -> Vector:
-  """Returns weights as statistics of weighted clients take them."""
-  return np.asarray(weights / weights.mean(-1, keepdims=True))

@@ -65,10 +65,9 @@ class Contents:
       cells.append(values)
       found_marks.append(
         [None] * len(values)
-        if column.statistic is None
+        if column.measure.statistic is None
         else table.marks_of_column(
           column.measure,
-          column.statistic,
           [column.seeds(method) for method in self._seeds],
           [value.mean for value in values],
         )
@@ -106,7 +105,7 @@ class Contents:
       for group, method in zip(self.groups, self._seeds, strict=True)
       if method.keys() & baseline.keys() and group is not reference
     ]
-    compared = {n: c for n, c in self._columns.items() if c.statistic}
+    compared = {n: c for n, c in self._columns.items() if c.measure.statistic}
     contrasts = [
       _contrasts(column, [method for _, method in others], baseline)
       for column in compared.values()
@@ -237,8 +236,8 @@ def interval_note(num_seeds: Mapping[str, int]) -> str:
 def _contrasts(
   column: ComparedColumn, methods: Sequence[Seeds], baseline: Seeds
 ) -> list[Contrast]:
-  assert column.statistic is not None
-  known = paired.remembering(column.statistic)
+  assert column.measure.statistic is not None
+  known = paired.remembering(column.measure.statistic)
   differences = [
     paired.difference(
       known,
@@ -334,7 +333,7 @@ class Target(NamedTuple):
     self, run: Run, measure: Measure, *, honest: bool
   ) -> tuple[float, float, float] | None:
     """Returns the rounds, bytes and local steps of a run; None if it fails."""
-    values = evaluations.measure_over_rounds(run, self.of, honest=honest)
+    values = evaluations.measure_over_rounds(run, measure, honest=honest)
     is_there = (
       values >= self.value if measure.higher_is_better else values <= self.value
     )

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tff_fair.experiments.comparing import client_results, measures, paired
-from tff_fair.experiments.comparing.client_results import Seeds, Statistic
+from tff_fair.experiments.comparing.client_results import Seeds
 from tff_fair.experiments.comparing.measures import Measure, Value, value_text
 from tff_fair.experiments.comparing.paired import Difference
 from tff_fair.experiments.scores import ACCURACY, Score
@@ -204,7 +204,6 @@ LEVEL = 1 - paired.CONFIDENCE
 
 def marks_of_column(
   measure: Measure,
-  statistic: Statistic,
   methods: Sequence[Seeds],
   means: Sequence[float],
 ) -> list[int | None]:
@@ -221,8 +220,7 @@ def marks_of_column(
   fewer than two seeds in common with the best.
 
   Args:
-    measure: What the column shows.
-    statistic: The same as a function of weighted clients.
+    measure: What the column shows; it has a statistic.
     methods: Their evaluations.
     means: Their means over seeds, as the table shows them.
   """
@@ -236,7 +234,8 @@ def marks_of_column(
   if not rivals:
     return nothing
   best = min(rivals, key=lambda place: shown[place])
-  known = paired.remembering(statistic)
+  assert measure.statistic is not None
+  known = paired.remembering(measure.statistic)
   differences = {
     place: paired.difference(known, methods[place], methods[best])
     for place in rivals

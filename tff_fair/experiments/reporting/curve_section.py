@@ -37,13 +37,11 @@ class Shown(NamedTuple):
   Attributes:
     name: Its name.
     title: The title of its chart.
-    column: Its column in the table of evaluations, if it has one.
     measure: The measure.
   """
 
   name: str
   title: str
-  column: str
   measure: Measure
 
 
@@ -70,7 +68,7 @@ def _shown_of(score: Score) -> list[Shown]:
     },
   }
   return [
-    Shown(name, titles[name], measures.evaluation_column(name, score), measure)
+    Shown(name, titles[name], measure)
     for name, measure in measures.of(score).items()
     if name in titles
   ]
@@ -82,21 +80,20 @@ def _measures_of_task(task: TaskRuns) -> Curves:
     shown: {
       method.number: curve
       for method in task.methods
-      if (curve := _measure_curve(method, shown)) is not None
+      if (curve := _measure_curve(method, shown.measure)) is not None
     }
     for shown in _shown_of(task.score)
   }
 
 
-def _measure_curve(method: MethodRuns, shown: Shown) -> Curve | None:
-  if shown.name not in measures.WITHOUT_COLUMN:
-    return curves.over_seeds(method, lambda run: run.evaluations, shown.column)
+def _measure_curve(method: MethodRuns, measure: Measure) -> Curve | None:
+  def table_of(run: Run) -> pd.DataFrame:
+    if measure.is_stored:
+      return run.evaluations
+    values = evaluations.measure_over_rounds(run, measure, honest=False)
+    return pd.DataFrame({ROUND: run.evaluations[ROUND], measure.column: values})
 
-  def of_clients(run: Run) -> pd.DataFrame:
-    values = evaluations.measure_over_rounds(run, shown.name, honest=False)
-    return pd.DataFrame({ROUND: run.evaluations[ROUND], shown.column: values})
-
-  return curves.over_seeds(method, of_clients, shown.column)
+  return curves.over_seeds(method, table_of, measure.column)
 
 
 _TITLE = "Curves"
@@ -249,8 +246,8 @@ def _figure(
 ) -> Markup:
   unit = axis.unit(max(line.x[-1] for line in lines))
   lines = [dataclasses.replace(line, x=line.x / unit.size) for line in lines]
-  slug = shown.column.replace("/", "-").replace("_", "-")
   measure = shown.measure
+  slug = measure.column.replace("/", "-").replace("_", "-")
   chart = line_chart.draw(
     lines,
     Frame(

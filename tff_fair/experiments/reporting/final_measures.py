@@ -105,12 +105,12 @@ def of_method(
     prefix: Begins the name of its column in the table of evaluations; not for
       measures that have none.
   """
-  if name in measures.WITHOUT_COLUMN:
-    values = [_of_clients(run, name) for run in method.runs]
+  measure = task.measures[name]
+  if measure.is_stored:
+    values = [_of_run(run, f"{prefix}{measure.column}") for run in method.runs]
   else:
-    column = f"{prefix}{measures.evaluation_column(name, task.score)}"
-    values = [_of_run(run, column) for run in method.runs]
-  return over_seeds(task.measures[name], values)
+    values = [_of_clients(run, measure) for run in method.runs]
+  return over_seeds(measure, values)
 
 
 def column(
@@ -124,8 +124,7 @@ def column(
 def _has_honest(method: MethodRuns) -> bool:
   """Returns whether clients attack in a run of a method."""
   return any(
-    f"{tables.HONEST}{measures.evaluation_column('mean', run.score)}"
-    in run.evaluations
+    f"{tables.HONEST}{measures.of(run.score)['mean'].column}" in run.evaluations
     for run in method.runs
   )
 
@@ -137,12 +136,12 @@ def _of_run(run: Run, column: str) -> float:
   return float(table.sort_values(ROUND)[column].iloc[-1])
 
 
-def _of_clients(run: Run, name: str) -> float:
+def _of_clients(run: Run, measure: Measure) -> float:
   rounds = run.client_evaluations[ROUND]
   if rounds.empty:
     return math.nan
   last = ChosenEvaluation(run, (int(rounds.max()),), honest=False)
-  return last.measure(name)
+  return last.value(measure)
 
 
 # How many clients a tail is, such as the worst 10 %.

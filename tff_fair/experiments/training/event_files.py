@@ -105,7 +105,7 @@ def write_hparams(
     # The name first: columns are narrow. Runs of one id would share a row.
     hparams.hparams(_settings(spec), trial_id=f"{place.name} in {place.parent}")
     for name in _FINAL:
-      value = last[measures.evaluation_column(name, score)]
+      value = last[measures.of(score)[name].column]
       tf.summary.scalar(f"final/{name}", value, step=int(last["round"]))
 
 
