@@ -47,6 +47,7 @@ from tasks import cuts
 from tasks import models as task_models
 from tasks.conversions import client_data_file
 from tasks.formats import example_proto
+from tff_fair.experiments import RunSpec
 from tff_fair.experiments.training import client_data, sampling
 
 _OF = flags.DEFINE_enum("of", None, ["population", "run", "table"], "")
@@ -67,8 +68,7 @@ _ROWS_AT_ONCE = 1_000_000
 
 def _sampler(task: tasks.Task) -> sampling.Sampler:
   return sampling.Sampler(
-    sampling.Sampling(seed=0, clients_per_round=(_CLIENTS_PER_ROUND,) * 2),
-    task.train.num_examples,
+    RunSpec(), _CLIENTS_PER_ROUND, task.train.num_examples
   )
 
 

@@ -24,26 +24,18 @@ def test_a_bias_is_not_negative_and_a_scaling_may_be():
 
 
 @pytest.mark.parametrize(
-  ("field", "values"),
-  [
-    ("dp_noise", {}),
-    ("sampling", {"sampling": "proportional"}),
-    ("clients_per_round", {"clients_per_round": "2-4"}),
-  ],
-)
-def test_noise_needs_cohorts_of_one_size_that_weigh_alike(field, values):
-  with rejected(field):
-    RunSpec(dp_noise=1.0, dp_clip=0.5, **values)
-  spec = RunSpec(dp_noise=1.0, dp_clip=0.5, client_weighting="uniform")
-  assert (spec.dp_noise, spec.dp_clip) == (1.0, 0.5)
-
-
-@pytest.mark.parametrize(
   ("values", "field"),
   [
     ({"local_steps": 5, "local_epochs": 2}, "local_steps"),
     ({"algorithm": "fedprox", "proximal_mu": 0.1}, "proximal_mu"),
     ({"tape": True, "loss_reference": "local"}, "tape"),
+    # Noise needs cohorts of one size that weigh alike.
+    ({"dp_noise": 1.0, "dp_clip": 0.5}, "dp_noise"),
+    ({"dp_noise": 1.0, "dp_clip": 0.5, "sampling": "proportional"}, "sampling"),
+    (
+      {"dp_noise": 1.0, "dp_clip": 0.5, "clients_per_round": "2-4"},
+      "clients_per_round",
+    ),
     ({"join_round": "0.5:11", "total_rounds": 10}, "join_round"),
     ({"join_round": "0.5:3", "dp_noise": 1.0, "dp_clip": 0.5}, "join_round"),
     ({"proximal_mu": -1.0}, "proximal_mu"),
@@ -56,6 +48,7 @@ def test_settings_that_do_not_go_together(values, field):
   # A method's own term may be left out.
   RunSpec(algorithm="fedprox", hparams={"mu": 0.0}, proximal_mu=0.1)
   RunSpec(local_steps=(3, 5), local_epochs=1)
+  RunSpec(dp_noise=1.0, dp_clip=0.5, client_weighting="uniform")
 
 
 @pytest.mark.parametrize("algorithm", methods.names())

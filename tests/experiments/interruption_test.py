@@ -1,3 +1,4 @@
+import concurrent.futures
 import signal
 import subprocess
 import sys
@@ -153,6 +154,17 @@ def test_other_threads_leave_signals_to_the_main_thread():
     thread.join()
 
   assert interrupted(work) == ["looked"]
+
+
+def test_signals_of_others_and_other_threads_are_left_to_them():
+  assert signal.SIGTERM in interruption.unhandled_signals()
+  former = signal.signal(signal.SIGTERM, lambda *_: None)
+  try:
+    assert signal.SIGTERM not in interruption.unhandled_signals()
+  finally:
+    signal.signal(signal.SIGTERM, former)
+  with concurrent.futures.ThreadPoolExecutor(1) as executor:
+    assert executor.submit(interruption.unhandled_signals).result() == ()
 
 
 PROGRAM = """

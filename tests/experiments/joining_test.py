@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tests.experiments.training.small_run import SMALL
+from tests.experiments.training.small_run import SMALL, train
 from tff_fair import experiments
 from tff_fair.experiments import joining
 from tff_fair.experiments.exporting import card_fairness
@@ -25,7 +25,7 @@ def run(tmp_path_factory):
     clients_per_round=None,
   )
   path = tmp_path_factory.mktemp("runs") / "newcomers"
-  return experiments.run(spec, path, progress=False)
+  return train(spec, path)
 
 
 def test_unseen_clients_do_not_train_and_are_evaluated(run):
@@ -103,9 +103,7 @@ def test_too_few_unseen_clients_are_said_to_be():
 
 
 def test_a_run_goes_on_with_the_same_clients(run):
-  longer = experiments.run(
-    run.spec.replace(total_rounds=4), run.path, progress=False
-  )
+  longer = train(run.spec.replace(total_rounds=4), run.path)
   rows = longer.client_evaluations
   for column in ("unseen", "join_round"):
     of_client = rows.groupby("client_id")[column]

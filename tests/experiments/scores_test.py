@@ -83,7 +83,7 @@ def test_r2_of_a_model_that_diverged_is_minus_infinity():
 
 
 def test_settings_name_all_scores():
-  assert tuple(scores.BY_NAME) == settings.SCORES
+  assert tuple(scores.BY_NAME) == settings.federation.SCORES
   for name, score in scores.BY_NAME.items():
     assert score.name == name
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from tff_fair import declared, methods
 from tff_fair.declared import FieldError
-from tff_fair.experiments import settings
+from tff_fair.experiments.settings import RunSettings, federation, learning
 
 # Options of tasks that are about their own models.
 _OF_TASKS_MODELS = (
@@ -20,7 +20,7 @@ _OF_TASKS_MODELS = (
 _Conflicts = Iterator[tuple[str, str]]
 
 
-def check(spec: settings.RunSettings) -> None:
+def check(spec: RunSettings) -> None:
   """Checks that the settings of a run go together.
 
   Raises:
@@ -30,7 +30,7 @@ def check(spec: settings.RunSettings) -> None:
     raise FieldError(name, problem, value=getattr(spec, name))
 
 
-def _conflicts(spec: settings.RunSettings) -> _Conflicts:
+def _conflicts(spec: RunSettings) -> _Conflicts:
   if spec.model is not None and "model" in spec.task_options:
     yield (
       "model",
@@ -70,14 +70,14 @@ def _conflicts(spec: settings.RunSettings) -> _Conflicts:
   yield from _of_correction(spec)
 
 
-def _of_momentum(spec: settings.RunSettings) -> _Conflicts:
+def _of_momentum(spec: RunSettings) -> _Conflicts:
   """Yields momentum of an optimizer without one, and clients that keep none."""
-  with_momentum = " or ".join(settings.WITH_MOMENTUM)
+  with_momentum = " or ".join(learning.WITH_MOMENTUM)
   for side in ("client", "server"):
     optimizer = getattr(spec, f"{side}_optimizer")
     if (
       getattr(spec, f"{side}_momentum") is not None
-      and optimizer not in settings.WITH_MOMENTUM
+      and optimizer not in learning.WITH_MOMENTUM
     ):
       yield (
         f"{side}_momentum",
@@ -86,7 +86,7 @@ def _of_momentum(spec: settings.RunSettings) -> _Conflicts:
       )
   if (
     spec.client_momentum_kept
-    and spec.client_optimizer not in settings.WITH_MOMENTUM
+    and spec.client_optimizer not in learning.WITH_MOMENTUM
     and not spec.all_hparams.get("client_momentum")
   ):
     yield (
@@ -102,7 +102,7 @@ def _of_momentum(spec: settings.RunSettings) -> _Conflicts:
     )
 
 
-def _of_late_clients(spec: settings.RunSettings) -> _Conflicts:
+def _of_late_clients(spec: RunSettings) -> _Conflicts:
   if spec.join_round is None:
     return
   rounds = [int(p.rpartition(":")[2]) for p in spec.join_round.split(",")]
@@ -120,7 +120,7 @@ def _of_late_clients(spec: settings.RunSettings) -> _Conflicts:
     )
 
 
-def _of_local_work(spec: settings.RunSettings) -> _Conflicts:
+def _of_local_work(spec: RunSettings) -> _Conflicts:
   usual = spec.fields()["local_epochs"].default
   if spec.local_steps is not None and spec.local_epochs != usual:
     yield (
@@ -137,7 +137,7 @@ def _of_local_work(spec: settings.RunSettings) -> _Conflicts:
     )
 
 
-def _of_server_step(spec: settings.RunSettings) -> _Conflicts:
+def _of_server_step(spec: RunSettings) -> _Conflicts:
   if not spec.has_own_server_step:
     return
   if spec.server_optimizer is not None:
@@ -146,7 +146,7 @@ def _of_server_step(spec: settings.RunSettings) -> _Conflicts:
       f"{spec.algorithm} has a server step of its own, set by its "
       "hyperparameters and server_learning_rate; leave server_optimizer out.",
     )
-  name, rate = settings.SERVER_RATE, spec.server_learning_rate
+  name, rate = learning.SERVER_RATE, spec.server_learning_rate
   given = spec.hparams.get(name)
   if rate is not None and given not in (None, rate):
     yield (
@@ -156,7 +156,7 @@ def _of_server_step(spec: settings.RunSettings) -> _Conflicts:
     )
 
 
-def _of_decays(spec: settings.RunSettings) -> _Conflicts:
+def _of_decays(spec: RunSettings) -> _Conflicts:
   for side in ("client", "server"):
     name = f"{side}_learning_rate_decay"
     decay, kind = getattr(spec, name), getattr(spec, f"{name}_kind")
@@ -170,7 +170,7 @@ def _of_decays(spec: settings.RunSettings) -> _Conflicts:
       yield name, f"expected a number in {interval}."
 
 
-def _of_attack(spec: settings.RunSettings) -> _Conflicts:
+def _of_attack(spec: RunSettings) -> _Conflicts:
   kind, strength = spec.attack, spec.attack_strength
   effects = {"bias": "adds to losses", "scaling": "multiplies updates with"}
   if kind == "none" and strength is not None:
@@ -188,7 +188,7 @@ def _of_attack(spec: settings.RunSettings) -> _Conflicts:
     yield "attack_strength", "expected a number in [0, inf) for bias."
 
 
-def _of_privacy(spec: settings.RunSettings) -> _Conflicts:
+def _of_privacy(spec: RunSettings) -> _Conflicts:
   """Yields what the noise lacks; the method is checked as it is built."""
   for name, other in (("dp_noise", "dp_clip"), ("dp_clip", "dp_noise")):
     if getattr(spec, name) is not None and getattr(spec, other) is None:
@@ -215,7 +215,7 @@ def _of_privacy(spec: settings.RunSettings) -> _Conflicts:
     )
 
 
-def _of_correction(spec: settings.RunSettings) -> _Conflicts:
+def _of_correction(spec: RunSettings) -> _Conflicts:
   """Yields what promises more than the correction of labels keeps."""
   if spec.label_correction == "none":
     return
@@ -245,7 +245,7 @@ def _of_correction(spec: settings.RunSettings) -> _Conflicts:
     )
 
 
-def without_effect(spec: settings.RunSettings) -> Iterator[str]:
+def without_effect(spec: RunSettings) -> Iterator[str]:
   """Yields a line for each setting that was given and changes nothing.
 
   Files of settings serve several methods, so that this is no error.
@@ -272,7 +272,7 @@ def without_effect(spec: settings.RunSettings) -> Iterator[str]:
     ("tape_rounds", "tape"),
     *(
       (f.name, "label_correction")
-      for f in dataclasses.fields(settings.CorrectionSettings)
+      for f in dataclasses.fields(federation.CorrectionSettings)
     ),
   ):
     if is_given(name) and not is_given(needed):

@@ -31,7 +31,7 @@ def vary(spec: _Run, values: Mapping[str, object]) -> list[_Run]:
   ]
   known_tasks = found.get("task", [spec.task])
   grid = {
-    _flat_name(name, spec, algorithms, known_tasks, chosen): chosen
+    flat_name(name, spec, chosen, algorithms, known_tasks): chosen
     for name, chosen in found.items()
   }
   return list(dict.fromkeys(changed(spec, v) for v in product(grid)))
@@ -54,7 +54,11 @@ def choices(name: str, value: object) -> list[Any]:
 
 
 def flat_name(
-  name: str, spec: RunSettings, values: Iterable[object] = ()
+  name: str,
+  spec: RunSettings,
+  values: Iterable[object] = (),
+  algorithms: Iterable[str] | None = None,
+  known_tasks: Iterable[str] | None = None,
 ) -> str:
   """Returns a name of `vary` with what kind of setting it is.
 
@@ -62,31 +66,26 @@ def flat_name(
     name: The name.
     spec: The run whose setting it is.
     values: The values that the setting will have.
+    algorithms: The methods that the run may have; by default its own.
+    known_tasks: The tasks that it may have; by default its own.
 
   Raises:
     FieldError: If the run has no such setting.
   """
-  return _flat_name(name, spec, [spec.algorithm], [spec.task], values)
-
-
-def _flat_name(
-  name: str,
-  spec: RunSettings,
-  algorithms: list[str],
-  known_tasks: list[str],
-  values: Iterable[object],
-) -> str:
-  """Returns a name of `vary` with what kind of setting it is."""
+  algorithms = algorithms or [spec.algorithm]
+  known_tasks = known_tasks or [spec.task]
   hparams = {
     hparam
     for algorithm in algorithms
     if algorithm in methods.names()
     for hparam in methods.hyperparameters(algorithm)
   }
-  of_tasks = [
-    set(tasks.option_names(t)) for t in known_tasks if tasks.is_task(t)
-  ]
-  options = set().union(*of_tasks)
+  options = {
+    option
+    for task in known_tasks
+    if tasks.is_task(task)
+    for option in tasks.option_names(task)
+  }
   fields = {*spec.fields(), "hparams", "task_options"}
   if name == _MODEL and all(
     _is_option(task, name, value) for task in known_tasks for value in values
@@ -101,16 +100,14 @@ def _flat_name(
     if name.removeprefix(prefix) in valid:
       return f"{prefix}{name.removeprefix(prefix)}"
   if near := spelling.guesses(name, [*fields, *hparams, *options]):
-    raise FieldError(
-      name, f"there is no such setting; did you mean {' or '.join(near)}?"
+    advice = f"did you mean {' or '.join(near)}?"
+  else:
+    advice = (
+      f"valid are the fields {', '.join(sorted(fields))}; the hyperparameters "
+      f"{', '.join(sorted(hparams)) or '(none)'}; and the task options "
+      f"{', '.join(sorted(options)) or '(none)'}."
     )
-  raise FieldError(
-    name,
-    "there is no such setting; valid are the fields "
-    f"{', '.join(sorted(fields))}; the hyperparameters "
-    f"{', '.join(sorted(hparams)) or '(none)'}; and the task options "
-    f"{', '.join(sorted(options)) or '(none)'}.",
-  )
+  raise FieldError(name, f"there is no such setting; {advice}")
 
 
 def _is_option(task: str, name: str, value: object) -> bool:

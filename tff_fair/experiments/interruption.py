@@ -202,14 +202,10 @@ def _handle(number: int, frame: types.FrameType | None) -> None:
     _State.num_came += 1
   _State.is_again = False
   _State.pending = number
-  if _State.num_came > 1:
-    if _State.owns_process:
-      _end(number)
-    _State.pending = None
-    raise Interrupted(number)
-  if _State.num_deferring or _State.way is _Way.RECORD:
+  is_first = _State.num_came <= 1
+  if is_first and (_State.num_deferring or _State.way is _Way.RECORD):
     return
-  if _State.way is _Way.END:
+  if _State.way is _Way.END if is_first else _State.owns_process:
     _end(number)
   _State.pending = None
   raise Interrupted(number)

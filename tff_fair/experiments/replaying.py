@@ -11,11 +11,12 @@ import numpy as np
 
 from tff_fair import methods
 from tff_fair.declared import FieldError
-from tff_fair.experiments import progress, settings, table_cells
+from tff_fair.experiments import progress, table_cells
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.runs import finding, tape_files
 from tff_fair.experiments.runs.folder import RunFolder
 from tff_fair.experiments.runs.run import Run
+from tff_fair.experiments.settings import learning
 from tff_fair.metrics import intervals
 from tff_fair.metrics.statistics import STATISTICS
 
@@ -153,7 +154,7 @@ def _loss_factor(run: Run, algorithm: str | types.Rule) -> float:
     and not spec.has_own_server_step
   )
   if isinstance(algorithm, str):
-    is_sgd &= settings.SERVER_RATE not in methods.hyperparameters(algorithm)
+    is_sgd &= learning.SERVER_RATE not in methods.hyperparameters(algorithm)
   return (spec.server_learning_rate or 1.0) if is_sgd else math.nan
 
 

@@ -86,8 +86,8 @@ def test_a_folder_without_a_run_is_free(tmp_path):
   assert not claim.is_held(tmp_path / "none" / "config.json")
 
 
-def test_a_claim_without_locks_is_a_file(tmp_path, hold, no_locks):
-  del no_locks
+@pytest.mark.usefixtures("no_locks")
+def test_a_claim_without_locks_is_a_file(tmp_path, hold):
   with hold():
     assert names(tmp_path) == [claim.FILE, "config.json"]
     assert json.loads((tmp_path / claim.FILE).read_text())["pid"] == os.getpid()
@@ -98,8 +98,8 @@ def test_a_claim_without_locks_is_a_file(tmp_path, hold, no_locks):
   assert not claim.is_held(tmp_path / "config.json")
 
 
-def test_a_live_claim_has_a_heartbeat(tmp_path, hold, no_locks, monkeypatch):
-  del no_locks
+@pytest.mark.usefixtures("no_locks")
+def test_a_live_claim_has_a_heartbeat(tmp_path, hold, monkeypatch):
   monkeypatch.setattr(claim, "_SECONDS_PER_BEAT", 0.01)
   with hold():
     path = tmp_path / claim.FILE
@@ -123,10 +123,10 @@ def test_a_live_claim_has_a_heartbeat(tmp_path, hold, no_locks, monkeypatch):
     ("[]", "another program"),
   ],
 )
+@pytest.mark.usefixtures("no_locks")
 def test_a_claim_without_a_heartbeat_is_taken_over(
-  tmp_path, hold, no_locks, said, text, owner
+  tmp_path, hold, said, text, owner
 ):
-  del no_locks
   make_stale(tmp_path, text)
   assert not claim.is_held(tmp_path / "config.json")
   with hold():
@@ -139,18 +139,16 @@ def test_a_claim_without_a_heartbeat_is_taken_over(
   ]
 
 
-def test_ages_are_by_the_clock_of_the_file_system(
-  tmp_path, hold, no_locks, monkeypatch
-):
-  del no_locks
+@pytest.mark.usefixtures("no_locks")
+def test_ages_are_by_the_clock_of_the_file_system(tmp_path, hold, monkeypatch):
   monkeypatch.setattr(time, "time", lambda: 0.0)  # Of this host: far off.
   (tmp_path / claim.FILE).write_text("fresh")
   with pytest.raises(FolderTakenError):
     hold().__enter__()
 
 
-def test_a_program_that_died_taking_over_is_told(tmp_path, hold, no_locks):
-  del no_locks
+@pytest.mark.usefixtures("no_locks")
+def test_a_program_that_died_taking_over_is_told(tmp_path, hold):
   make_stale(tmp_path)
   with claim._only_one(tmp_path, (tmp_path / claim.FILE).read_bytes()) as mine:
     assert mine

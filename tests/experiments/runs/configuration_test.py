@@ -1,5 +1,6 @@
 import json
 import os
+import pathlib
 import sys
 
 import pytest
@@ -10,8 +11,8 @@ from tests.experiments.runs.made_configurations import (
   build,
 )
 from tff_fair.experiments import RunSpec
-from tff_fair.experiments.runs import configuration, run
-from tff_fair.experiments.runs import configuration as run_differences
+from tff_fair.experiments.runs import configuration
+from tff_fair.experiments.runs.run import Run
 
 
 def test_a_run_comes_back_as_it_was_asked_for():
@@ -84,13 +85,14 @@ def test_a_setting_that_is_not_valid_is_an_error(group, changes):
 
 @pytest.mark.parametrize(
   ("cohort", "part", "size"),
-  [(10, 32, 0), (33, 32, 32), ("3-40", 32, 32), (100, 0, 0), (5, 4, 4)],
+  [(10, 32, 0), (33, 32, 32), ("3-40", 32, 32), (100, 0, 0), ("x", 4, 4)],
 )
 def test_the_size_of_parts_counts_where_a_cohort_has_several(
   cohort, part, size
 ):
   saved = build(ASKED_LITTLE.replace(clients_per_part=part), cohort)
-  assert run._deciding(saved).get("clients_per_part", 0) == size
+  found = Run(pathlib.Path(), saved, None, "").settings
+  assert found.get("clients_per_part", 0) == size
 
 
 def problems(config):
@@ -138,7 +140,7 @@ def test_a_run_without_files_of_a_user_says_nothing_of_them():
 
 
 def differences(saved, present):
-  return list(run_differences.differences(saved, present))
+  return list(configuration.differences(saved, present))
 
 
 def test_the_same_run_does_not_differ():
@@ -184,14 +186,14 @@ def test_a_saved_run_is_compared_with_one_that_has_not_started():
     ASKED_LITTLE.replace(clients_per_round=10),
     ASKED_LITTLE.replace(aggregation="stacked"),
   ):
-    assert run_differences.differences_from_spec(saved, spec) == {}
+    assert configuration.differences_from_spec(saved, spec) == {}
   other = ASKED_LITTLE.replace(clients_per_round=9, seed=5)
-  found = run_differences.differences_from_spec(saved, other)
+  found = configuration.differences_from_spec(saved, other)
   assert found.keys() == {"clients_per_round", "seed"}
   assert found["seed"] == (4, 5)
   # More than follows where the spec does not say it.
   asked = build(ASKED_LITTLE.replace(clients_per_round=20), 20, "stacked")
-  found = run_differences.differences_from_spec(asked, ASKED_LITTLE)
+  found = configuration.differences_from_spec(asked, ASKED_LITTLE)
   assert found == {"clients_per_round": (20, None)}
 
 
@@ -199,7 +201,7 @@ def test_another_interval_differs():
   spec = RunSpec(total_rounds=20, rounds_per_evaluation=5)
   saved = build(spec.replace(rounds_per_evaluation=2))
   assert differences(saved, build(spec)) == ["rounds_per_evaluation=2 (here 5)"]
-  assert run_differences.differences_from_spec(saved, spec) == {
+  assert configuration.differences_from_spec(saved, spec) == {
     "rounds_per_evaluation": (2, 5)
   }
 
@@ -214,14 +216,14 @@ def test_another_version_of_a_users_file_differs(tmp_path, monkeypatch):
   assert saved["own_files"].keys() == {"task", "model"}
   assert saved["command"]["directory"] == os.getcwd()
   assert differences(saved, build(spec)) == []
-  assert run_differences.differences_from_spec(saved, spec) == {}
+  assert configuration.differences_from_spec(saved, spec) == {}
   path.write_text(f"{text}# Changed.")
   assert differences(saved, build(spec)) == [
     f"another version of the file of {name}={path}:{function} (to go on, put "
     "that version back)"
     for name, function in (("model", "build"), ("task", "load"))
   ]
-  found = run_differences.differences_from_spec(saved, spec)
+  found = configuration.differences_from_spec(saved, spec)
   before, now = found["model_file"]
   assert saved["own_files"]["model"].startswith(before)
   assert before != now

@@ -49,12 +49,12 @@ def runs(tmp_path):
   return tmp_path / "runs"
 
 
-def _rewrite(name, change):
-  def damage(run):
-    path = run / name
-    path.write_bytes(change(path.read_bytes()))
+def _overwritten(content):
+  return lambda _: content
 
-  return damage
+
+def _replaced(old, new, number=-1):
+  return lambda content: content.replace(old, new, number)
 
 
 def _twice(content):
@@ -65,116 +65,118 @@ def _without_last_row(content):
   return content[: content[:-1].rfind(b"\n") + 1]
 
 
-def _overwrite(name, content):
-  return _rewrite(name, lambda _: content)
-
-
-def _folder_instead(run):
-  (run / "clients.csv").unlink()
-  (run / "clients.csv").mkdir()
+def _first_line(content):
+  return content.splitlines(keepends=True)[0]
 
 
 def _with_flag(**flags):
   def change(content):
     config = json.loads(content)
-    return json.dumps({**config, "flags": {**config["flags"], **flags}})
+    config["flags"].update(flags)
+    return json.dumps(config).encode()
 
-  return _rewrite("config.json", lambda content: change(content).encode())
+  return change
+
+
+def _damage(path, change):
+  if change is None:  # A folder in its place.
+    path.unlink()
+    path.mkdir()
+  else:
+    path.write_bytes(change(path.read_bytes()))
 
 
 @pytest.mark.parametrize(
-  ("damage", "told"),
+  ("name", "change", "told"),
   [
+    ("evaluations.csv", _twice, "row 3 .* round 4"),
     (
-      _rewrite("evaluations.csv", _twice),
-      r"evaluations\.csv: row 3 .* round 4",
+      "client_evaluations.csv",
+      _twice,
+      "row 11 is a second one of round 4, client_id 4",
     ),
     (
-      _rewrite("client_evaluations.csv", _twice),
-      r"row 11 is a second one of round 4, client_id 4",
+      "client_evaluations.csv",
+      _without_last_row,
+      "has rows of 4 clients in round 4, and of 5 in round 2",
+    ),
+    ("evaluations.csv", _replaced(b"\n4,", b"\n4,nan916,"), "is no table: "),
+    (
+      "costs.csv",
+      _replaced(b"1,1,", b"1,nan916,", 1),
+      "row 1 has no number under 'num_clients': nan916",
     ),
     (
-      _rewrite(
-        "client_evaluations.csv", lambda c: c[: c[:-1].rfind(b"\n") + 1]
-      ),
-      r"has rows of 4 clients in round 4, and of 5 in round 2",
+      "cohorts.csv",
+      _replaced(b"\n1,", b"\n9e99,", 1),
+      "row 1 has no number under 'round' that a round can have",
+    ),
+    ("costs.csv", _replaced(b"round", b"rounds", 1), "has no column 'round'"),
+    (
+      "labels.csv",
+      _overwritten(b"client_id,0,1\n0,3,inf\n"),
+      "row 1 has no amount under '1': inf",
     ),
     (
-      _rewrite("evaluations.csv", lambda c: c.replace(b"\n4,", b"\n4,nan916,")),
-      r"evaluations\.csv: is no table: ",
+      "costs.csv",
+      _overwritten(b"round,num_clients\n1,2\n2,-1\n"),
+      "row 2 has no amount under 'num_clients': -1",
     ),
     (
-      _rewrite("costs.csv", lambda c: c.replace(b"1,1,", b"1,nan916,", 1)),
-      r"costs\.csv: row 1 has no number under 'num_clients': nan916",
+      "labels.csv",
+      _overwritten(b"client_id,0,1,0\n0,3,4,5\n"),
+      "has two columns '0'",
+    ),
+    # Pandas alone would take minutes to tell these titles apart.
+    (
+      "labels.csv",
+      _overwritten(b"client_id" + b",1" * 300_000),
+      "has two columns '1'",
     ),
     (
-      _rewrite("cohorts.csv", lambda c: c.replace(b"\n1,", b"\n9e99,", 1)),
-      r"cohorts\.csv: row 1 has no number under 'round' that a round can have",
+      "labels.csv",
+      _overwritten(b"client_id," + b"9" * 200_000 + b"\n"),
+      "is no table: field larger than field limit",
+    ),
+    ("labels.csv", _overwritten(b""), "is no table: No col"),
+    (
+      "labels.csv",
+      lambda c: c[:40] + b"\0\0" + c[42:],
+      r"is no table: row \d holds zero bytes",
     ),
     (
-      _rewrite("costs.csv", lambda c: c.replace(b"round", b"rounds", 1)),
-      r"costs\.csv: has no column 'round'",
+      "clients.csv",
+      _replaced(b"client_03", b"\xff"),
+      "is no table: 'utf-8' codec",
+    ),
+    ("clients.csv", None, "is no file"),
+    ("evaluations.csv", _first_line, "has no rows in a finished run"),
+    (
+      "config.json",
+      _overwritten(b"[" * 100_000),
+      "cannot be read: its JSON is nested too deeply",
     ),
     (
-      _overwrite("labels.csv", b"client_id,0,1\n0,3,inf\n"),
-      r"labels\.csv: row 1 has no amount under '1': inf",
+      "summary.json",
+      _overwritten(b'{"rounds": ' + b"1" * 5000 + b"}"),
+      "cannot be read: is no JSON: Exceeds the limit",
     ),
     (
-      _overwrite("costs.csv", b"round,num_clients\n1,2\n2,-1\n"),
-      r"costs\.csv: row 2 has no amount under 'num_clients': -1",
-    ),
-    (
-      _overwrite("labels.csv", b"client_id,0,1,0\n0,3,4,5\n"),
-      r"labels\.csv: has two columns '0'",
-    ),
-    (
-      # Pandas alone would take minutes to tell these titles apart.
-      _overwrite("labels.csv", b"client_id" + b",1" * 300_000),
-      r"labels\.csv: has two columns '1'",
-    ),
-    (
-      _overwrite("labels.csv", b"client_id," + b"9" * 200_000 + b"\n"),
-      r"labels\.csv: is no table: field larger than field limit",
-    ),
-    (
-      _overwrite("labels.csv", b""),
-      r"labels\.csv: is no table: No col",
-    ),
-    (
-      _rewrite("labels.csv", lambda c: c[:40] + b"\0\0" + c[42:]),
-      r"labels\.csv: is no table: row \d holds zero bytes",
-    ),
-    (
-      _rewrite("clients.csv", lambda c: c.replace(b"client_03", b"\xff")),
-      r"clients\.csv: is no table: 'utf-8' codec",
-    ),
-    (_folder_instead, r"clients\.csv: is no file"),
-    (
-      _rewrite("evaluations.csv", lambda c: c.splitlines(keepends=True)[0]),
-      r"evaluations\.csv: has no rows in a finished run",
-    ),
-    (
-      _overwrite("config.json", b"[" * 100_000),
-      r"config\.json: cannot be read: its JSON is nested too deeply",
-    ),
-    (
-      _overwrite("summary.json", b'{"rounds": ' + b"1" * 5000 + b"}"),
-      r"summary\.json: cannot be read: is no JSON: Exceeds the limit",
-    ),
-    (
+      "config.json",
       _with_flag(seed="0"),
-      r"config\.json: is not of a run: its seed is no whol",
+      "is not of a run: its seed is no whol",
     ),
-    (_with_flag(task_option=3), r"its task_option is no list"),
-    (_with_flag(task_option=[3]), r"its task_option holds other values"),
-    (_with_flag(total_rounds="2"), r"its total_rounds is no whole number"),
-    (_with_flag(batch_size={}), r"its batch_size is neither a number nor a"),
+    ("config.json", _with_flag(task_option=3), "its task_option is no list"),
+    ("config.json", _with_flag(task_option=[3]), "holds other values"),
+    ("config.json", _with_flag(total_rounds="2"), "is no whole number"),
+    ("config.json", _with_flag(batch_size={}), "is neither a number nor a"),
   ],
 )
 def test_a_damaged_run_does_not_take_the_others_with_it(
-  runs, tmp_path, capsys, damage, told
+  runs, tmp_path, capsys, name, change, told
 ):
-  damage(runs / "fedavg")
+  _damage(runs / "fedavg" / name, change)
+  told = f"{name}: .*{told}"
   whole, left_out = finding.find_whole(runs)
   assert [run.algorithm for run in whole] == ["afl", "term"]
   (line,) = left_out
@@ -248,7 +250,7 @@ def test_a_comparison_does_without_a_part_of_a_summary(runs, found):
 
 
 def test_a_page_does_without_a_column_that_is_gone(runs, tmp_path):
-  _rewrite("clients.csv", lambda c: c.replace(b"gain_low", b"x"))(runs / "term")
+  _damage(runs / "term" / "clients.csv", _replaced(b"gain_low", b"x"))
   text = page.report(runs / "term", tmp_path / "page.html").read_text()
   assert "Alone" in text
   assert "95 % interval<" not in text
@@ -259,7 +261,7 @@ def test_a_page_does_without_a_client_whose_last_rows_are_gone(tmp_path):
   shutil.copy(
     report_runs.make(tmp_path / "whole", **_SHAPE) / "clients.csv", path
   )
-  _rewrite("client_evaluations.csv", _without_last_row)(path)
+  _damage(path / "client_evaluations.csv", _without_last_row)
   found = page.report(path, tmp_path / "page.html", unfinished=True)
   assert "Each client: not all runs have the same clients" in found.read_text()
 

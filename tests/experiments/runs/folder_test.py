@@ -1,9 +1,9 @@
-import contextlib
 import errno
 import fcntl
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 from unittest import mock
@@ -37,6 +37,21 @@ def interrupted_run(path, config=CONFIGURATION):
 
 def everything_in(path):
   return sorted(p for p in path.rglob("*"))
+
+
+def refuse(
+  path,
+  match,
+  config=CONFIGURATION,
+  error=errors.FolderTakenError,
+  lengthens=False,
+):
+  """Checks that a run does not get a folder, and is told why."""
+  with (
+    pytest.raises(error, match=match),
+    run_folder.take_folder([path], config, lengthens=lengthens),
+  ):
+    pass
 
 
 def test_a_new_folder_holds_the_configuration(path):
@@ -90,13 +105,7 @@ def test_what_does_not_decide_the_results_may_change(path, group, values):
 def test_another_run_is_left_alone(path, present, difference):
   folder = interrupted_run(path)
   before = folder.config.read_text()
-  with pytest.raises(errors.FolderTakenError) as info:
-    contextlib.ExitStack().enter_context(
-      run_folder.take_folder([path], present)
-    )
-  message = str(info.value)
-  assert message.startswith(f"{path}: ")
-  assert difference in message
+  refuse(path, f"^{path}: .*{re.escape(difference)}", present)
   assert folder.config.read_text() == before
   assert folder.is_saved
 
@@ -120,11 +129,7 @@ def test_a_run_may_become_longer(path, monkeypatch, is_finished, has_locks):
     assert not any(file.exists() for file in folder.final_files)
     assert folder.is_saved
     assert folder.is_at_work
-    with (
-      pytest.raises(errors.FolderTakenError),
-      run_folder.take_folder([path], LONGER),
-    ):
-      pass
+    refuse(path, "at work", LONGER)
   assert not folder.is_at_work
 
 
@@ -148,11 +153,7 @@ def test_a_finished_run_that_cannot_go_on_is_left_alone(
   folder = interrupted_run(path, changed("flags", total_rounds=5))
   folder.summary.write_text("{}")
   before = folder.config.read_text()
-  with (
-    pytest.raises(errors.FolderTakenError, match=expected),
-    run_folder.take_folder([path], present, lengthens=lengthens),
-  ):
-    pass
+  refuse(path, expected, present, lengthens=lengthens)
   assert folder.config.read_text() == before
   assert folder.is_finished
 
@@ -177,11 +178,7 @@ def test_a_kill_while_a_run_becomes_longer_leaves_a_run(path, monkeypatch):
 
 def test_a_folder_of_another_format_is_left_alone(path):
   interrupted_run(path, {**CONFIGURATION, "format": 2})
-  with (
-    pytest.raises(errors.FolderTakenError, match=r"format .*2"),
-    run_folder.take_folder([path], CONFIGURATION),
-  ):
-    pass
+  refuse(path, "format .*2")
 
 
 @pytest.mark.parametrize("name", ["summary", "metrics", "clients"])
@@ -189,10 +186,7 @@ def test_what_is_not_of_an_interrupted_run_is_not_written_over(path, name):
   path.mkdir(parents=True)
   file = getattr(run_folder.RunFolder(path), name)
   file.write_text("mine")
-  with pytest.raises(errors.FolderTakenError, match=f"^{path}: "):
-    contextlib.ExitStack().enter_context(
-      run_folder.take_folder([path], CONFIGURATION)
-    )
+  refuse(path, f"^{path}: ")
   assert everything_in(path) == [file]
   assert file.read_text() == "mine"
 
@@ -203,10 +197,7 @@ def test_what_is_not_of_an_interrupted_run_is_not_written_over(path, name):
 def test_a_config_that_is_none_is_left_alone(path, text):
   path.mkdir(parents=True)
   (path / "config.json").write_bytes(text)
-  with pytest.raises(errors.FolderTakenError, match=r"config\.json"):
-    contextlib.ExitStack().enter_context(
-      run_folder.take_folder([path], CONFIGURATION)
-    )
+  refuse(path, r"config\.json")
   assert (path / "config.json").read_bytes() == text
 
 
@@ -220,36 +211,15 @@ def test_a_run_with_a_pipe_is_left_alone(path, name):
   before = everything_in(path)
   with pytest.raises(errors.RunError, match=f"{path}: {name}"):
     run_folder.RunFolder(path).check_usable()
-  with (
-    pytest.raises(errors.RunError),
-    run_folder.take_folder([path], CONFIGURATION),
-  ):
-    pass
+  refuse(path, name, error=errors.RunError)
   assert everything_in(path) == before
 
 
 def test_states_of_a_run_without_its_config_are_left_alone(path):
   folder = interrupted_run(path)
   folder.config.write_text("")
-  with (
-    pytest.raises(errors.FolderTakenError, match=r"config\.json"),
-    run_folder.take_folder([path], CONFIGURATION),
-  ):
-    pass
+  refuse(path, r"config\.json")
   assert folder.is_saved
-
-
-def test_files_of_others_do_not_matter(path):
-  path.mkdir(parents=True)
-  log = path / "log.txt"
-  log.write_text("written by the shell")
-  error = RuntimeError("in the first round")
-  with (
-    pytest.raises(RuntimeError),
-    run_folder.take_folder([path], CONFIGURATION),
-  ):
-    raise error
-  assert everything_in(path) == [log]
 
 
 def test_the_first_folder_that_is_free_is_taken(path):
@@ -259,12 +229,7 @@ def test_the_first_folder_that_is_free_is_taken(path):
   interrupted_run(second, changed("flags", seed=1))
   with run_folder.take_folder([path, second, third], CONFIGURATION) as taken:
     assert taken.path == third
-    # At work in the third: it is not free either.
-    with (
-      pytest.raises(errors.FolderTakenError),
-      run_folder.take_folder([path, second, third], CONFIGURATION),
-    ):
-      pass
+    refuse(third, "at work")  # It is not free either.
   with run_folder.take_folder([path, third], CONFIGURATION) as taken:
     assert taken.path == third
 
@@ -292,11 +257,7 @@ def test_a_file_system_without_locks_keeps_others_out_too(path, monkeypatch):
   monkeypatch.setattr(fcntl, "flock", no_locks)
   with run_folder.take_folder([path], CONFIGURATION) as folder:
     assert folder.is_at_work
-    with (
-      pytest.raises(errors.FolderTakenError),
-      run_folder.take_folder([path], CONFIGURATION),
-    ):
-      pass
+    refuse(path, "at work")
     assert folder.config.exists()
   assert not folder.is_at_work
   assert everything_in(path) == [folder.config]
@@ -357,11 +318,7 @@ def test_the_failure_counts_and_not_what_is_in_the_way_of_cleaning_up(
 def test_a_config_for_which_there_is_no_room_leaves_nothing(path, monkeypatch):
   no_space = OSError(errno.ENOSPC, "full")
   monkeypatch.setattr(os, "fsync", mock.Mock(side_effect=no_space))
-  with (
-    pytest.raises(errors.RunError, match="full"),
-    run_folder.take_folder([path], CONFIGURATION),
-  ):
-    pass
+  refuse(path, "full", error=errors.RunError)
   assert not path.parent.exists()
 
 
@@ -371,15 +328,12 @@ def test_a_failure_later_leaves_what_was_saved(path):
   assert all(file.exists() for file in folder.round_tables)
 
 
-def test_a_folder_that_was_there_stays(path):
+def test_a_folder_that_was_there_stays_with_files_of_others(path):
   path.mkdir(parents=True)
-  error = RuntimeError()
-  with (
-    pytest.raises(RuntimeError),
-    run_folder.take_folder([path], CONFIGURATION),
-  ):
-    raise error
-  assert everything_in(path.parent) == [path]
+  log = path / "log.txt"
+  log.write_text("written by the shell")
+  fail_in(path, RuntimeError(), saved=False)
+  assert everything_in(path.parent) == [path, log]
 
 
 @pytest.mark.parametrize(
@@ -388,11 +342,7 @@ def test_a_folder_that_was_there_stays(path):
 def test_a_folder_that_cannot_be_is_a_usage_error(tmp_path, name):
   (tmp_path / "file").write_text("mine")
   path = tmp_path / name
-  with (
-    pytest.raises(errors.RunError, match=f"^{path}: "),
-    run_folder.take_folder([path], CONFIGURATION),
-  ):
-    pass
+  refuse(path, f"^{path}: ", error=errors.RunError)
   assert everything_in(tmp_path) == [tmp_path / "file"]
 
 
@@ -401,6 +351,9 @@ def test_leftovers_of_a_kill_are_removed(path):
   kept = everything_in(path)
   (folder.checkpoints / "program_state_6_temp1234").mkdir()
   (path / "metrics.csv_temp9876").write_text("round\n")
+  staging = path / f"{files.STAGING}abc"
+  staging.mkdir()
+  (staging / folder.label_correction.name).write_bytes(b"half")
   folder.remove_leftovers()
   assert everything_in(path) == kept
 

@@ -1,6 +1,7 @@
 """Tests of the parts of a run; errors of single settings: train_test."""
 
 import dataclasses
+import itertools
 import json
 import shutil
 import types
@@ -13,8 +14,12 @@ import tensorflow_federated as tff
 
 import tasks
 from tasks.models import made
-from tests.experiments import assembled
-from tests.experiments.training.small_run import SMALL
+from tests.experiments.training.small_run import (
+  SMALL,
+  check_same,
+  parts_of,
+  train,
+)
 from tests.refusals import rejected
 from tests.tasks import tabular_data
 from tff_fair import experiments, finalizers, methods, rounds
@@ -63,26 +68,20 @@ def built(monkeypatch):
 
 
 @pytest.mark.parametrize("place", ["client", "server"])
-@pytest.mark.parametrize("name", SECOND_STEPS)
-def test_the_optimizer_that_a_setting_names(built, name, place):
-  spec = RunSpec(**{f"{place}_optimizer": name, f"{place}_learning_rate": 0.5})
-  found = built(spec)[f"{place}_optimizer"]
-  assert second_step(found) == pytest.approx(SECOND_STEPS[name](0.9))
-
-
-@pytest.mark.parametrize("place", ["client", "server"])
-@pytest.mark.parametrize("name", ["momentum", "nesterov"])
-@pytest.mark.parametrize("momentum", [0.0, 0.5])
-def test_a_momentum_that_is_given(built, momentum, name, place):
-  spec = RunSpec(
-    **{
-      f"{place}_optimizer": name,
-      f"{place}_learning_rate": 0.5,
-      f"{place}_momentum": momentum,
-    }
-  )
+@pytest.mark.parametrize(
+  ("name", "momentum"),
+  [
+    ("sgd", None),
+    *itertools.product(["momentum", "nesterov"], [None, 0.0, 0.5]),
+  ],
+)
+def test_the_optimizer_and_the_momentum_of_settings(
+  built, name, momentum, place
+):
+  settings = {"optimizer": name, "learning_rate": 0.5, "momentum": momentum}
+  spec = RunSpec(**{f"{place}_{n}": value for n, value in settings.items()})
   assert second_step(built(spec)[f"{place}_optimizer"]) == pytest.approx(
-    SECOND_STEPS[name](momentum)
+    SECOND_STEPS[name](0.9 if momentum is None else momentum)
   )
 
 
@@ -102,7 +101,7 @@ def test_a_method_keeps_its_own_server_step_unless_one_is_given(built):
 
 
 def test_every_optimizer_can_be_built(built):
-  names = typing.get_args(settings.OptimizerName)
+  names = typing.get_args(settings.learning.OptimizerName)
   assert len(names) > len(SECOND_STEPS)
   for name in names:
     found = built(RunSpec(client_optimizer=name, server_optimizer=name))
@@ -145,7 +144,7 @@ def test_an_error_of_a_builder_is_one_of_the_setting_behind_it(
 
   monkeypatch.setattr("tff_fair.algorithms.build", fail)
   with pytest.raises(FieldError, match="expected 1") as raised:
-    assembled.parts_of(RunSpec(hparams={"gamma": 2}))
+    parts_of(RunSpec(hparams={"gamma": 2}))
   assert (raised.value.field, raised.value.key) == (field, key)
   assert raised.value.value == {"hparams": 2.0, "algorithm": "adafed"}.get(
     field
@@ -184,7 +183,7 @@ def test_the_learning_rate_of_the_server_reaches_every_method(
   for given in (None, 0.25):
     spec = SMALL.replace(algorithm=algorithm, server_learning_rate=given)
     with pytest.raises(ComposedError) as found:
-      assembled.parts_of(spec)
+      parts_of(spec)
     (process,) = found.value.args
     hparams = process.get_hparams(process.initialize())
     rates[given] = float(hparams["learning_rate"])
@@ -202,7 +201,7 @@ NORMALIZATION = tf.keras.layers.LayerNormalization
 def trained(tmp_path_factory):
   """A finished run, and its export beside it."""
   folder = tmp_path_factory.mktemp("trained")
-  run = experiments.run(SMALL, folder / "run", progress=False)
+  run = train(SMALL, folder / "run")
   experiments.export(run, folder / "exported.keras")
   return run
 
@@ -217,7 +216,7 @@ def test_a_run_begins_with_the_weights_of_another(trained, tmp_path):
   spec = SMALL.replace(
     initial_run=str(trained.path), seed=1, data_seed=0, total_rounds=1
   )
-  run = experiments.run(spec, tmp_path / "run", progress=False)
+  run = train(spec, tmp_path / "run")
   assert clients_after(run, 0).equals(clients_after(trained, 3))
   assert not clients_after(run, 1).equals(clients_after(trained, 3))
   # The same weights in another file, as one with a softmax.
@@ -237,7 +236,7 @@ def test_a_run_begins_with_the_weights_of_another(trained, tmp_path):
   config["initial_weights"]["sha256"] = "0" * 64
   config_file.write_text(json.dumps(config))
   with pytest.raises(experiments.RunError, match="initial"):
-    experiments.run(spec.replace(total_rounds=2), run.path, progress=False)
+    train(spec.replace(total_rounds=2), run.path)
 
 
 def with_frozen_layer():
@@ -276,10 +275,7 @@ def test_layers_that_are_frozen_have_their_weights(
     {"initial_run": "run"},
   ):
     begun = assembly.with_initial_weights(SMALL.replace(**named), frozen)
-    for weight, value in zip(
-      begun.keras_model_fn().weights, expected, strict=True
-    ):
-      np.testing.assert_array_equal(weight, value)
+    check_same(begun.keras_model_fn().weights, expected)
 
 
 def test_weights_that_a_model_cannot_have(trained, frozen, tmp_path):
@@ -340,7 +336,7 @@ def weighted(tmp_path):
 
 
 def test_coefficients_are_the_weights_in_the_data(weighted, tmp_path):
-  finished = experiments.run(weighted, tmp_path / "run", progress=False)
+  finished = train(weighted, tmp_path / "run")
   cohorts = finished.cohorts.sort_values("client_id")
   np.testing.assert_allclose(
     cohorts["coefficient"].astype(float), [0.05, 0.2, 0.75], rtol=1e-6
@@ -350,4 +346,4 @@ def test_coefficients_are_the_weights_in_the_data(weighted, tmp_path):
 def test_data_without_weights(weighted, tmp_path):
   tabular_data.write_arrays(tmp_path)
   with rejected("client_weighting"):
-    experiments.run(weighted, tmp_path / "run", progress=False)
+    train(weighted, tmp_path / "run")

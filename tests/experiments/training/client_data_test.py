@@ -10,6 +10,7 @@ import pytest
 import tasks
 import tff_fair
 from tests import small_problem
+from tests.experiments.training.small_run import check_same
 from tff_fair.experiments.training import client_data, client_files
 from tff_fair.runtime import example_files
 
@@ -191,5 +192,4 @@ def test_a_round_is_the_same_bit_for_bit(task, algorithm):
         begun = tff_fair.runtime.count_clients().begun - before
         assert begun == len(client_ids)
       states.append(state.global_model_weights.trainable)
-  for first, second in zip(*states, strict=True):
-    assert first.tobytes() == second.tobytes()
+  check_same(*states)

@@ -7,10 +7,8 @@ import pandas as pd
 import pytest
 
 import tasks
-from tasks.formats import files
-from tests.experiments import assembled
+from tests.experiments.training.small_run import parts_of, tables, train
 from tests.refusals import rejected
-from tff_fair import experiments
 from tff_fair.experiments import FieldError, RunSpec
 from tff_fair.experiments.runs import array_files
 from tff_fair.experiments.runs.folder import RunFolder
@@ -38,21 +36,15 @@ SPEC = RunSpec(
   correction_cohort=2,
   correction_finetuning=2,
 )
-TABLES = ("label_correction.csv", "client_evaluations.csv", "metrics.csv")
+TABLES = ("label_correction", "client_evaluations", "metrics")
 
 pytestmark = pytest.mark.usefixtures("compiled_once", "unpainted")
-
-
-def tables(run):
-  return [(run.path / name).read_bytes() for name in TABLES]
 
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
   """A run from its beginning to its end."""
-  return experiments.run(
-    SPEC, tmp_path_factory.mktemp("run") / "whole", progress=False
-  )
+  return train(SPEC, tmp_path_factory.mktemp("run") / "whole")
 
 
 def test_labels_are_better_after_and_the_run_begins_with_the_model(finished):
@@ -67,7 +59,7 @@ def test_labels_are_better_after_and_the_run_begins_with_the_model(finished):
   is_noisy = table["noisy"]
   assert (table["noise_level"][~is_noisy] == 0).all()
   assert (table["labels_changed"][~is_noisy] == 0).all()
-  parts = assembled.parts_of(SPEC, compilation_cache.of_user())
+  parts = parts_of(SPEC, compilation_cache.of_user())
   parts, weights = correction.correct(
     RunFolder(finished.path), SPEC, parts, print
   )
@@ -81,32 +73,39 @@ def test_labels_are_better_after_and_the_run_begins_with_the_model(finished):
   )
 
 
-@pytest.mark.parametrize("saved", [1, 2])
-def test_an_interrupted_correction_goes_on_with_the_same_bytes(
-  finished, tmp_path, monkeypatch, saved
-):
-  save, times = correction.save, []
+def stop_as_it_saves(monkeypatch, path, is_time):
+  """Runs until it is time to stop, right after a save."""
+  save = correction.save
 
   def save_and_stop(folder, record):
     save(folder, record)
-    times.append(record)
-    if len(times) == saved:
+    if is_time(folder, record):
       raise KeyboardInterrupt
 
   with monkeypatch.context() as patched:
     patched.setattr(correction, "save", save_and_stop)
     with pytest.raises(KeyboardInterrupt):
-      experiments.run(SPEC, tmp_path / "run", progress=False)
+      train(SPEC, path)
+
+
+@pytest.mark.parametrize("saved", [1, 2])
+def test_an_interrupted_correction_goes_on_with_the_same_bytes(
+  finished, tmp_path, monkeypatch, saved
+):
+  def count(_, record):
+    times.append(record)
+    return len(times) == saved
+
+  times = []
+  stop_as_it_saves(monkeypatch, tmp_path / "run", count)
   assert times[-1].iterations == saved
-  run = experiments.run(SPEC, tmp_path / "run", progress=False)
-  assert tables(run) == tables(finished)
+  run = train(SPEC, tmp_path / "run")
+  assert tables(run, TABLES) == tables(finished, TABLES)
 
 
 def test_another_method_begins_with_the_same_labels(finished, tmp_path):
-  run = experiments.run(
-    SPEC.replace(algorithm="term"), tmp_path / "run", progress=False
-  )
-  assert tables(run)[0] == tables(finished)[0]
+  run = train(SPEC.replace(algorithm="term"), tmp_path / "run")
+  assert tables(run, TABLES[:1]) == tables(finished, TABLES[:1])
   firsts = [
     r.client_evaluations.query("round == 0").to_csv() for r in (run, finished)
   ]
@@ -115,20 +114,11 @@ def test_another_method_begins_with_the_same_labels(finished, tmp_path):
 
 def test_a_damaged_record_stops_a_run_that_goes_on(tmp_path, monkeypatch):
   folder = RunFolder(tmp_path / "run")
-  save = correction.save
-
-  def save_half(of, record):
-    save(of, record)
-    content = of.label_correction.read_bytes()
-    of.label_correction.write_bytes(content[: len(content) // 2])
-    raise KeyboardInterrupt
-
-  with monkeypatch.context() as patched:
-    patched.setattr(correction, "save", save_half)
-    with pytest.raises(KeyboardInterrupt):
-      experiments.run(SPEC, folder.path, progress=False)
+  stop_as_it_saves(monkeypatch, folder.path, lambda *_: True)
+  content = folder.label_correction.read_bytes()
+  folder.label_correction.write_bytes(content[: len(content) // 2])
   with pytest.raises(array_files.DamageError):
-    experiments.run(SPEC, folder.path, progress=False)
+    train(SPEC, folder.path)
   assert folder.label_correction.exists()
 
 
@@ -162,7 +152,7 @@ def test_without_correction_nothing_changes(tmp_path):
 def test_what_does_not_go_together_is_an_error(changes, field, words):
   clients = {"clients_per_round": None} if "task_options" in changes else {}
   with rejected(field, words):
-    assembled.parts_of(SPEC.replace(**changes, **clients))
+    parts_of(SPEC.replace(**changes, **clients))
 
 
 def test_a_task_without_class_labels_is_an_error(monkeypatch):
@@ -173,7 +163,7 @@ def test_a_task_without_class_labels_is_an_error(monkeypatch):
 
   monkeypatch.setattr(task_loading, "load", load_regression)
   with rejected("label_correction"):
-    assembled.parts_of(SPEC)
+    parts_of(SPEC)
 
 
 def test_workers_that_read_the_data_are_an_error(monkeypatch):
@@ -191,16 +181,6 @@ TRUTH = (np.array([0, 1, 2]), np.array([1, 1]), np.array([2]))
 NOISY = (np.array([0, 1, 2]), np.array([0, 2]), np.array([2]))
 
 
-class Labels:
-  """The part of a label's spec that is asked for."""
-
-  class shape:  # noqa: N801
-    rank = 1
-
-  class dtype:  # noqa: N801
-    is_integer = True
-
-
 def small_task():
   train = tasks.Split(
     num_examples=np.array([3, 2, 1]),
@@ -213,7 +193,7 @@ def small_task():
     client_names=NAMES,
     train=train,
     test=train,
-    element_spec=(None, Labels),
+    element_spec=tasks.task.element_spec([1]),
     num_classes=3,
     keras_model_fn=lambda: None,
     objective=None,
@@ -250,14 +230,6 @@ def test_a_saved_record_comes_back_bit_for_bit(folder):
     )
   assert loaded.weights[0].tobytes() == expected.weights[0].tobytes()
   assert [p.name for p in folder.path.iterdir()] == ["label_correction.npz"]
-
-
-def test_what_a_killed_run_was_writing_goes(folder):
-  staging = folder.path / f"{files.STAGING}abc"
-  staging.mkdir()
-  (staging / folder.label_correction.name).write_bytes(b"half")
-  folder.remove_leftovers()
-  assert not list(folder.path.iterdir())
 
 
 @pytest.mark.parametrize("damage", ["cut", "changed", "text", "empty"])

@@ -8,7 +8,7 @@ import tensorflow_federated as tff
 
 import tasks
 import tff_fair
-from tasks import models
+from tff_fair.experiments import RunSpec
 from tff_fair.experiments.training import costs, sampling
 
 # 64 x 10 weights and 10 biases, of four bytes.
@@ -36,12 +36,11 @@ def build(task, algorithm, aggregation, loss_at):
 
 
 def of_client(
-  task, algorithm, aggregation="streaming", loss_at="before", **options
+  task, algorithm, aggregation="streaming", loss_at="before", spec=None
 ):
+  spec = spec or RunSpec(algorithm=algorithm, loss_at=loss_at)
   process = build(task, algorithm, aggregation, loss_at)
-  return costs.of_client(
-    task, process, aggregation=aggregation, loss_at=loss_at, **options
-  )
+  return costs.of_client(spec, task, process, aggregation)
 
 
 @pytest.mark.parametrize(
@@ -72,7 +71,8 @@ def test_what_a_client_costs(task, algorithm, changes, expected):
 
 
 def test_a_search_sends_the_direction_and_brings_the_losses_of_its_steps(task):
-  with_search = of_client(task, "fedavg", num_trials=7)
+  spec = RunSpec(algorithm="fedmdfg", hparams={"line_search": 3})
+  with_search = of_client(task, "fedavg", spec=spec)
   assert with_search == dataclasses.replace(
     of_client(task, "fedavg"),
     bytes_down_later=NUM_BYTES + 4,
@@ -111,20 +111,11 @@ def with_model(layers, x_shape):
     shape = [size or 1 for size in x_shape]
     return tf.keras.Sequential([tf.keras.layers.Input(shape), *layers()])
 
-  nothing = tasks.load("digits").train
-  return tasks.Task(
-    name="made_up",
-    description="",
-    client_names=[],
-    train=nothing,
-    test=nothing,
-    element_spec=(
-      tf.TensorSpec([None, *x_shape], tf.float32),
-      tf.TensorSpec([None], tf.int32),
-    ),
+  return dataclasses.replace(
+    tasks.load("digits"),
+    element_spec=tasks.task.element_spec(x_shape),
     num_classes=3,
     keras_model_fn=build,
-    objective=models.class_objective(),
   )
 
 

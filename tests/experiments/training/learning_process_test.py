@@ -11,7 +11,8 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tests.cases import one_of_each
-from tests.experiments import assembled
+from tests.experiments import spec_test
+from tests.experiments.training.small_run import SMALL, parts_of
 from tests.refusals import rejected
 from tff_fair import declared, methods
 from tff_fair.experiments import RunSpec, settings
@@ -25,81 +26,24 @@ from tff_fair.experiments.training import (
 from tff_fair.runtime import compilation_cache
 from tff_fair.runtime.compilation_cache import cache, keys
 
-SPEC = RunSpec(
-  task_options={"num_clients": 6, "model": "logistic_regression"},
-  algorithm="fedavg",
-)
-# For each setting, other values that go together.
-CHANGES = {
-  "task": {"task": "synthetic", "task_options": {}},
-  "task_options": {"task_options": {**SPEC.task_options, "num_clients": 7}},
-  "algorithm": {"algorithm": "fedavg_n"},
-  "hparams": {"algorithm": "qfedavg", "hparams": {"q": 2.0}},
-  "model": {"task_options": {"num_clients": 6}, "model": "mlp_128"},
-  "client_weighting": {"client_weighting": "uniform"},
-  "loss_at": {"loss_at": "training"},
-  "aggregation": {"aggregation": "stacked"},
-  "personal_lam": {"personal_lam": 0.0},
-  "client_optimizer": {"client_optimizer": "adam"},
-  "client_momentum": {"client_optimizer": "momentum", "client_momentum": 0.5},
-  "client_momentum_kept": {
-    "client_optimizer": "momentum",
-    "client_momentum_kept": True,
-  },
-  "client_learning_rate": {"client_learning_rate": 0.2},
-  "batch_size": {"batch_size": 17},
-  "local_epochs": {"local_epochs": 2},
-  "local_steps": {"local_steps": 2},
-  "proximal_mu": {"proximal_mu": 0.5},
-  "client_learning_rate_decay": {"client_learning_rate_decay": 0.9},
-  "client_learning_rate_decay_kind": {
-    "client_learning_rate_decay": 0.9,
-    "client_learning_rate_decay_kind": "inverse_time",
-  },
-  "client_learning_rate_decay_rounds": {
-    "client_learning_rate_decay": 0.9,
-    "client_learning_rate_decay_rounds": 2,
-  },
-  "server_optimizer": {"server_optimizer": "adam"},
-  "server_momentum": {"server_optimizer": "momentum", "server_momentum": 0.5},
-  "server_learning_rate": {"server_learning_rate": 0.5},
-  "server_learning_rate_decay": {"server_learning_rate_decay": 0.9},
-  "server_learning_rate_decay_kind": {
-    "server_learning_rate_decay": 0.9,
-    "server_learning_rate_decay_kind": "inverse_time",
-  },
-  "seed": {"seed": 1},
-  "attack": {"attack": "scaling", "attack_strength": 1.0},
-  "attack_share": {
-    "attack": "bias",
-    "attack_strength": 1.0,
-    "attack_share": 0.4,
-  },
-  "attack_strength": {"attack": "bias", "attack_strength": 2.0},
-  "certificate": {"certificate": True},
-  "stop_at_stationarity": {"stop_at_stationarity": 0.05},
-  "tape": {"tape": "updates"},
-  "defence": {"defence": "clipping"},
-  "trimmed_share": {"defence": "trimmed_mean", "trimmed_share": 0.3},
-  "secure_bound": {"secure_bound": 8.0},
-  "dp_noise": {"dp_noise": 2.0},
-  "dp_clip": {"dp_clip": 0.25},
-}
+SPEC = RunSpec(algorithm="fedavg", task_options=SMALL.task_options)
+_DECAY = {"client_learning_rate_decay": 0.9}
+_BIAS = {"attack": "bias", "attack_strength": 1.0}
 _PRIVATE = {"client_weighting": "uniform", "dp_noise": 1.0, "dp_clip": 0.5}
-# What the values above are compared with, where it is not `SPEC`.
+# What the values of `spec_test.OTHERS` are compared with, beside `SPEC`, where
+# it is not what they need.
 BASES = {
-  "hparams": {"algorithm": "qfedavg"},
-  "client_momentum": {"client_optimizer": "momentum"},
-  "client_momentum_kept": {"client_optimizer": "momentum"},
-  "client_learning_rate_decay_kind": {"client_learning_rate_decay": 0.9},
-  "client_learning_rate_decay_rounds": {"client_learning_rate_decay": 0.9},
-  "server_momentum": {"server_optimizer": "momentum"},
+  "task": {"task_options": {}},
+  "model": {"task_options": {"num_clients": 6}, "model": "mlp"},
+  "algorithm": {"algorithm": "fedavg_n"},
+  "client_learning_rate_decay_kind": _DECAY,
+  "client_learning_rate_decay_rounds": _DECAY,
   "server_learning_rate_decay_kind": {"server_learning_rate_decay": 0.9},
-  "attack_share": {"attack": "bias", "attack_strength": 1.0},
-  "attack_strength": {"attack": "bias", "attack_strength": 1.0},
-  "trimmed_share": {"defence": "trimmed_mean"},
-  "secure_bound": {"aggregation": "secure"},
   "seed": {"local_epochs": (1, 2)},
+  "attack": _BIAS,
+  "attack_share": _BIAS,
+  "attack_strength": _BIAS,
+  "trimmed_share": {"defence": "trimmed_mean"},
   "dp_noise": _PRIVATE,
   "dp_clip": _PRIVATE,
 }
@@ -111,26 +55,16 @@ NOT_IN_THE_KEY = {
   ),
   **dict.fromkeys(
     (
-      "sampling",
-      "clients_per_round",
-      "dropout",
-      "dropout_kind",
-      "dropout_rounds",
-      "unseen_clients",
-      "join_round",
+      *("sampling", "clients_per_round", "unseen_clients", "join_round"),
+      *("dropout", "dropout_kind", "dropout_rounds"),
     ),
     "Cohorts are arguments of a round.",
   ),
   "clients_per_part": "The runtime cuts, and keeps what it makes by itself.",
   **dict.fromkeys(
     (
-      "total_rounds",
-      "rounds_per_evaluation",
-      "rounds_per_checkpoint",
-      "criterion",
-      "patience",
-      "measure_improvement",
-      "tape_rounds",
+      *("total_rounds", "rounds_per_evaluation", "rounds_per_checkpoint"),
+      *("criterion", "patience", "measure_improvement", "tape_rounds"),
     ),
     "The loop decides what is called, and how often.",
   ),
@@ -151,7 +85,7 @@ NOT_IN_THE_KEY = {
   "model_seed": "So are those of a model whose seed decides more.",
   **{
     field.name: "Labels are corrected before the first round."
-    for field in dataclasses.fields(settings.CorrectionSettings)
+    for field in dataclasses.fields(settings.federation.CorrectionSettings)
   },
 }
 
@@ -197,17 +131,25 @@ def loaded_once(monkeypatch):
 
 def key(spec):
   with pytest.raises(FoundError) as found:
-    assembled.parts_of(spec, Asked(None))
+    parts_of(spec, Asked(None))
   return str(found.value)
 
 
+def changes():
+  """Yields settings that are in the key, with two runs that differ in each."""
+  for name, (value, needs) in spec_test.OTHERS.items():
+    if name not in NOT_IN_THE_KEY:
+      base = SPEC.replace(**BASES.get(name, needs))
+      yield name, base, base.replace(**{name: value})
+  options = {**SPEC.task_options, "num_clients": 7}
+  yield "task_options", SPEC, SPEC.replace(task_options=options)
+  base = SPEC.replace(algorithm="qfedavg")
+  yield "hparams", base, base.replace(hparams={"q": 2.0})
+
+
 def test_every_setting_is_in_the_key_or_has_a_reason():
-  fields = {*RunSpec.fields(), "task_options", "hparams"}
-  assert {*CHANGES, *NOT_IN_THE_KEY} == fields
-  assert not CHANGES.keys() & NOT_IN_THE_KEY.keys()
-  for name, changes in CHANGES.items():
-    base = SPEC.replace(**BASES.get(name, {}))
-    changed = base.replace(**changes)
+  assert NOT_IN_THE_KEY.keys() <= RunSpec.fields().keys()
+  for name, base, changed in changes():
     assert key(base) == key(base.replace()), name
     assert key(base) != key(changed), name
 
@@ -240,7 +182,7 @@ def test_what_seeds_share_begins_as_their_own_process(algorithm, task):
   spec = SPEC.replace(
     algorithm=algorithm, seed=2**63 + 5, model_seed=11, **task
   )
-  parts = assembled.parts_of(spec)
+  parts = parts_of(spec)
   found = parts.begin(parts.process.initialize())
   own = learning_process.build_now(
     spec,
@@ -274,7 +216,7 @@ def test_every_optimizer_and_method_has_a_key_of_its_own():
     *(
       SPEC.replace(**{f"{place}_optimizer": name})
       for place in ("client", "server")
-      for name in typing.get_args(settings.OptimizerName)
+      for name in typing.get_args(settings.learning.OptimizerName)
       if name != "sgd"
     ),
   ]
@@ -308,16 +250,11 @@ def test_every_hyperparameter_is_in_the_key(algorithm):
 
 
 def test_results_are_those_of_a_process_that_was_built(tmp_path):
-  spec = RunSpec(
-    task_options=dict(SPEC.task_options),
-    algorithm="fedavg",
-    attack="scaling",
-    attack_strength=-2.0,
-  )
+  spec = SPEC.replace(attack="scaling", attack_strength=-2.0)
   kept = cache.CompilationCache(cache.Folder(tmp_path / "cache"))
   found = []
   for used in (compilation_cache.NO_CACHE, kept, kept):
-    parts = assembled.parts_of(spec, used)
+    parts = parts_of(spec, used)
     data = client_data.ClientLoader(parts.task.train, parts.task.element_spec)(
       [0, 2, 5]
     )

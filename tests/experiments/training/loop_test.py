@@ -12,12 +12,11 @@ import pytest
 import tensorflow_federated as tff
 
 from tests.experiments.training import rounds_test
-from tff_fair.experiments import interruption
+from tff_fair.experiments import RunSpec, interruption
 from tff_fair.experiments.scores import RMSE
 from tff_fair.experiments.training import loop, rounds, sampling
 
 NUM_CLIENTS = 7
-COHORTS = sampling.Sampling(seed=5, clients_per_round=(3, 3))
 
 
 class State(NamedTuple):
@@ -87,6 +86,13 @@ class Table(tff.program.ReleaseManager):
 SCHEDULE = loop.Schedule(10, 4, 3)
 
 
+def evaluated(state):
+  weights = state.weights
+  return loop.RoundEvaluation(
+    {"twice": 2 * weights}, {"all": np.array(weights)}
+  )
+
+
 class Run:
   """What outlives an interruption."""
 
@@ -97,22 +103,16 @@ class Run:
     self.progress = []
 
   def train(self, process=None, evaluate=None, selection=None, **releases):
-    def default_evaluate(state):
-      weights = state.weights
-      return loop.RoundEvaluation(
-        {"twice": 2 * weights}, {"all": np.array(weights)}
-      )
-
     loop.train(
       rounds.Rounds(
         process=process or Process(),
-        sample=sampling.Sampler(COHORTS, np.ones(NUM_CLIENTS)),
+        sample=sampling.Sampler(RunSpec(seed=5), 3, np.ones(NUM_CLIENTS)),
         train_data=lambda client_ids: [k + 0.1 for k in client_ids],
         costs=lambda state, cohort: {"paid": state.weights + len(cohort)},
         **rounds_test.UNWATCHED,
       ),
       self.schedule,
-      evaluate=evaluate or default_evaluate,
+      evaluate=evaluate or evaluated,
       state_manager=self.states,
       releases=self.releases._replace(**releases),
       report_progress=lambda *args: self.progress.append(args),
@@ -157,14 +157,11 @@ def test_evaluates_every_so_often_and_at_the_end(uninterrupted):
   assert with_evaluation == [0, 4, 8, 10]
 
 
-def test_saves_every_so_often_and_at_the_end(uninterrupted):
+def test_saves_every_so_often_and_measures_seconds(uninterrupted):
   assert list(uninterrupted.states.saved) == [3, 6, 9, 10]
   for round_num, state in uninterrupted.states.saved.items():
     metrics = uninterrupted.releases.metrics.rows[round_num]
     assert state.weights == metrics["weights"]
-
-
-def test_seconds_are_measured(uninterrupted):
   rows = uninterrupted.releases.timing.rows
   assert all(row["round_seconds"] >= 0 for row in rows.values())
   assert [n for n, row in rows.items() if len(row) > 1] == [4, 8, 10]
@@ -192,9 +189,7 @@ def test_a_round_whose_evaluation_stops_is_done_again(uninterrupted):
   def stop(state):
     if run.progress:
       raise interruption.Interrupted(signal.SIGINT)
-    return loop.RoundEvaluation(
-      {"twice": 2 * state.weights}, {"all": np.array(state.weights)}
-    )
+    return evaluated(state)
 
   with pytest.raises(interruption.Interrupted):
     run.train(evaluate=stop)
@@ -297,10 +292,7 @@ class Accuracies(Process):
   """Its weights are the number of the round."""
 
   def next(self, state, client_data):
-    del client_data
-    self.num_calls += 1
-    if self.num_calls == self._fail_in_call:
-      raise self._error
+    super().next(state, client_data)
     return Output(State(state.weights + 1), {"weights": state.weights + 1})
 
 

@@ -7,9 +7,13 @@ import time
 
 import pytest
 
-from tests.experiments.training.small_run import SMALL
+from tests.experiments.training.small_run import (
+  SMALL,
+  before_round,
+  tables,
+  train,
+)
 from tff_fair import experiments, runtime
-from tff_fair.experiments.training import rounds
 
 pytestmark = pytest.mark.usefixtures("compiled_once", "unpainted")
 
@@ -20,25 +24,19 @@ def working_directory(tmp_path, monkeypatch):
 
 
 def test_workers_that_are_killed_or_freeze_change_no_result(monkeypatch, capfd):
-  undisturbed = experiments.run(SMALL, "undisturbed", progress=False)
-  run_round = rounds.Rounds.run
+  undisturbed = train(SMALL, "undisturbed")
 
-  def disturbed_round(self, state, round_num):
-    signals = {2: signal.SIGKILL, 3: signal.SIGSTOP}
-    if round_num in signals:
-      # Before the round, or in the middle of it: the sooner comes first.
-      worker = max(runtime.worker_pids())
-      delay = 0.02 * (round_num - 2)
-      threading.Timer(delay, os.kill, (worker, signals[round_num])).start()
-      time.sleep(0.01)
-    return run_round(self, state, round_num)
+  def send(number, delay):
+    # Before the round, or in the middle of it: the sooner comes first.
+    worker = max(runtime.worker_pids())
+    threading.Timer(delay, os.kill, (worker, number)).start()
+    time.sleep(0.01)
 
-  monkeypatch.setattr(rounds.Rounds, "run", disturbed_round)
+  before_round(monkeypatch, 2, lambda: send(signal.SIGKILL, 0.0))
+  before_round(monkeypatch, 3, lambda: send(signal.SIGSTOP, 0.02))
   runtime.use_local()
   run = experiments.run(SMALL, "run", round_timeout=5.0)
-  for table in ("metrics", "cohorts", "evaluations", "client_evaluations"):
-    same = [(r.path / f"{table}.csv").read_bytes() for r in (undisturbed, run)]
-    assert same[0] == same[1]
+  assert tables(run) == tables(undisturbed)
   assert run.summary == undisturbed.summary
   lines = [
     line
@@ -50,33 +48,21 @@ def test_workers_that_are_killed_or_freeze_change_no_result(monkeypatch, capfd):
 
 
 def test_workers_lost_again_and_again_end_a_run_that_goes_on(monkeypatch):
-  run_round = rounds.Rounds.run
-
-  def lost(self, state, round_num):
-    if round_num == 2:
-      raise runtime.WorkerLostError("3 workers in a row were lost")
-    return run_round(self, state, round_num)
+  def lose():
+    raise runtime.WorkerLostError("3 workers in a row were lost")
 
   with monkeypatch.context() as patched:
-    patched.setattr(rounds.Rounds, "run", lost)
+    before_round(patched, 2, lose)
     with pytest.raises(
       experiments.RunError,
       match=r"^run: 3 workers .* 1 of 3 rounds .* run;",
     ):
-      experiments.run(SMALL, "run", progress=False)
-  assert experiments.run(SMALL, "run", progress=False).is_finished
+      train(SMALL, "run")
+  assert train(SMALL, "run").is_finished
 
 
 def kill_in_round_2(monkeypatch, worker):
-  """Kills a worker in the middle of the second round of runs to come."""
-  run_round = rounds.Rounds.run
-
-  def disturbed_round(self, state, round_num):
-    if round_num == 2:
-      os.kill(worker.pid, signal.SIGKILL)
-    return run_round(self, state, round_num)
-
-  monkeypatch.setattr(rounds.Rounds, "run", disturbed_round)
+  before_round(monkeypatch, 2, lambda: os.kill(worker.pid, signal.SIGKILL))
 
 
 def test_a_run_ends_with_the_same_bytes_whichever_workers_are_lost(
@@ -86,10 +72,6 @@ def test_a_run_ends_with_the_same_bytes_whichever_workers_are_lost(
     addresses = [worker.address for worker in workers]
     runtime.use_workers(addresses, clients_per_part=2, timeout=1.0)
     return experiments.run(SMALL, folder)
-
-  def tables(run):
-    names = ("metrics", "cohorts", "evaluations", "client_evaluations")
-    return [(run.path / f"{name}.csv").read_bytes() for name in names]
 
   with runtime.start_worker() as first, runtime.start_worker() as second:
     expected = tables(go_on([first, second], "undisturbed"))

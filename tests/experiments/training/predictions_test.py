@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 from scipy.special import softmax
 
+from tests.experiments.training.small_run import train
 from tff_fair import experiments
 from tff_fair.experiments import RunSpec, group_fairness
 from tff_fair.experiments.reporting import group_section, task_runs
@@ -44,7 +45,7 @@ def run(tmp_path_factory):
     score_class="1",
     threshold_for="f1",
   )
-  return experiments.run(spec, folder / "run", progress=False)
+  return train(spec, folder / "run")
 
 
 def test_counts_are_those_of_the_model(run):

@@ -4,22 +4,16 @@ import json
 import pathlib
 
 import numpy as np
-import pandas as pd
 import pytest
 import tensorflow_federated as tff
 
+from tests.experiments.training.small_run import SMALL, tables, train
 from tests.refusals import rejected
 from tff_fair import experiments, privacy, runtime
 
 pytestmark = pytest.mark.usefixtures("unpainted")
 
-SPEC = experiments.RunSpec(
-  task_options={"num_clients": 6, "model": "logistic_regression"},
-  algorithm="vred",
-  clients_per_round=3,
-  total_rounds=2,
-  local_epochs=1,
-)
+SPEC = SMALL.replace(algorithm="vred", clients_per_round=3, total_rounds=2)
 
 
 @pytest.fixture
@@ -37,7 +31,7 @@ def test_a_run_simulates_secure_sums_and_says_so(tmp_path, capfd, monkeypatch):
   assert "Secure sums are simulated" in err
   assert "Object was never used" not in err
   assert secure.rounds["aggregator/num_clients_out_of_bounds"].sum() == 0
-  streaming = experiments.run(SPEC, tmp_path / "streaming", progress=False)
+  streaming = train(SPEC, tmp_path / "streaming")
   for found, expected in zip(
     secure.weights(), streaming.weights(), strict=True
   ):
@@ -53,8 +47,7 @@ def test_a_run_simulates_secure_sums_and_says_so(tmp_path, capfd, monkeypatch):
   assert not [n for n in secure.rounds if "coefficient" in n]
   # An update goes into two sums, one of them times the loss.
   sent, sent_once = (
-    pd.read_csv(run.path / "costs.csv")["bytes_up"].iloc[0]
-    for run in (secure, streaming)
+    run.costs["bytes_up"].iloc[0] for run in (secure, streaming)
   )
   assert 1.9 < sent / sent_once < 2
   assert_has_a_form(secure, tmp_path / "round")
@@ -64,15 +57,13 @@ def test_a_run_simulates_secure_sums_and_says_so(tmp_path, capfd, monkeypatch):
     monkeypatch.context() as patched,
   ):
     patched.setattr(runtime, "use_local", None)
-    elsewhere = experiments.run(
+    elsewhere = train(
       secure.spec.replace(clients_per_part=2),
       tmp_path / "elsewhere",
-      progress=False,
       workers=[first.address, second.address],
     )
-  for table in ("metrics.csv", "evaluations.csv"):
-    content = (elsewhere.path / table).read_bytes()
-    assert content == (secure.path / table).read_bytes()
+  names = ("metrics", "evaluations")
+  assert tables(elsewhere, names) == tables(secure, names)
 
 
 def assert_has_a_form(run, folder: pathlib.Path):
@@ -125,4 +116,4 @@ def test_a_private_run_tells_its_epsilon(tmp_path, capfd):
 )
 def test_what_does_not_go_with_the_method_is_named(tmp_path, values, field):
   with rejected(field):
-    experiments.run(SPEC.replace(**values), tmp_path / "run", progress=False)
+    train(SPEC.replace(**values), tmp_path / "run")

@@ -4,8 +4,7 @@ import json
 
 import pytest
 
-from tests.experiments.training.small_run import SMALL
-from tff_fair import experiments
+from tests.experiments.training.small_run import SMALL, train
 from tff_fair.experiments.runs import folder as run_folder
 from tff_fair.experiments.scores import ACCURACY
 from tff_fair.experiments.searching import trials
@@ -52,10 +51,10 @@ def test_a_pruned_run_says_so_and_can_go_on(tmp_path, capfd):
   assert "pruned; the run promised too little." in capfd.readouterr().err
   pruned.write_text('{"rounds": 2}\n')
 
-  run = experiments.run(SPEC, path, progress=False)
+  run = train(SPEC, path)
   assert run.is_finished
   assert not run.is_pruned
-  whole = experiments.run(SPEC, tmp_path / "whole", progress=False)
+  whole = train(SPEC, tmp_path / "whole")
   assert run.summary == whole.summary
   assert run.client_evaluations.equals(whole.client_evaluations)
 

@@ -15,13 +15,14 @@ import tasks
 import tff_fair
 from tasks import models
 from tests.experiments import run_folders
+from tests.experiments.training.small_run import train_on
 from tests.refusals import rejected
 from tff_fair import experiments
 from tff_fair.experiments import RunSpec
 from tff_fair.experiments.runs import fairness_table
 from tff_fair.experiments.runs.folder import RunFolder
 from tff_fair.experiments.scores import RMSE
-from tff_fair.experiments.training import remaining_rounds, task_loading
+from tff_fair.experiments.training import remaining_rounds
 from tff_fair.experiments.training.loop import Selection
 
 pytestmark = pytest.mark.usefixtures("unpainted")
@@ -82,17 +83,9 @@ def task():
   return diabetes()
 
 
-@pytest.fixture(autouse=True)
-def instead_of_digits(task, monkeypatch):
-  monkeypatch.setattr(task_loading, "load", lambda *_: task)
-
-
 @pytest.fixture(scope="module")
 def run(task, tmp_path_factory):
-  path = tmp_path_factory.mktemp("runs") / "ditto"
-  with pytest.MonkeyPatch.context() as patch:
-    patch.setattr(task_loading, "load", lambda *_: task)
-    return experiments.run(_SPEC, path, progress=False)
+  return train_on(task, _SPEC, tmp_path_factory.mktemp("runs") / "ditto")
 
 
 def expected(task, weights):
@@ -177,7 +170,7 @@ def test_the_run_is_told_compared_and_reported(run, tmp_path):
   assert "accura" not in (tmp_path / "page.html").read_text().lower()
 
 
-def test_a_run_that_diverges_has_infinite_errors(tmp_path, capfd):
+def test_a_run_that_diverges_has_infinite_errors(task, tmp_path, capfd):
   spec = _SPEC.replace(
     algorithm="fedavg",
     hparams={},
@@ -186,7 +179,7 @@ def test_a_run_that_diverges_has_infinite_errors(tmp_path, capfd):
     local_epochs=1,
     total_rounds=1,
   )
-  run = experiments.run(spec, tmp_path / "run")
+  run = train_on(task, spec, tmp_path / "run", progress=True)
   last = run.evaluations.iloc[-1]
   assert last["rmse/mean"] == last["rmse/worst_10"] == math.inf
   assert math.isnan(last["rmse/std"])
@@ -198,10 +191,10 @@ def test_a_run_that_diverges_has_infinite_errors(tmp_path, capfd):
   assert frame["mean"].tolist() == [math.inf]
 
 
-def test_a_method_that_needs_accuracies_is_refused_in_a_line(tmp_path):
+def test_a_method_that_needs_accuracies_is_refused_in_a_line(task, tmp_path):
   spec = _SPEC.replace(algorithm="fedfa", hparams={})
   with rejected("algorithm"):
-    experiments.run(spec, tmp_path / "run", progress=False)
+    train_on(task, spec, tmp_path / "run")
   assert not (tmp_path / "run").exists()
 
 

@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tensorflow_federated as tff
-from tensorflow.core.util import event_pb2
 
 from tasks.formats import files
+from tests.experiments.training import event_files_test
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.runs import folder as run_folder
 from tff_fair.experiments.training import release
@@ -51,23 +51,9 @@ def test_metrics_go_to_a_table_and_to_tensorboard(folder):
     "2,0.5",
   ]
   assert folder.timing.read_text().split() == ["round,round_seconds", "1,1.5"]
-  assert events(folder.tensorboard / "train") == [
-    ("train/loss", 1, 0.25),
-    ("train/loss", 2, 0.25),
-  ]
-  assert events(folder.tensorboard / "test") == [("accuracy/mean", 2, 0.5)]
-
-
-def events(path):
-  (file,) = path.iterdir()
-  found = []
-  for record in tf.data.TFRecordDataset(str(file)):
-    event = event_pb2.Event.FromString(record.numpy())
-    for value in event.summary.value:
-      found.append(
-        (value.tag, event.step, float(tf.make_ndarray(value.tensor)))
-      )
-  return found
+  steps = event_files_test.steps
+  assert steps(folder.tensorboard / "train", "train/loss") == [1, 2]
+  assert steps(folder.tensorboard / "test", "accuracy/mean") == [2]
 
 
 TABLE = b"round,loss\r\n1,0.5\r\n2,0.25\r\n10,0.125\r\n"
@@ -122,12 +108,16 @@ def test_a_table_goes_on_after_it_was_cut(folder):
   assert folder.metrics.read_bytes() == complete
 
 
+def opened(folder):
+  return release.Checkpoints(folder.checkpoints, folder.round_tables)
+
+
 def test_the_last_checkpoint_is_found(folder):
-  assert release.last_saved_round(folder) == 0
-  manager = release.open_checkpoints(folder)
+  assert folder.last_saved_round == 0
+  manager = opened(folder)
   for version in (3, 9, 10):
     asyncio.run(manager.save({"weights": np.arange(3.0)}, version))
-  assert release.last_saved_round(folder) == 10
+  assert folder.last_saved_round == 10
   # Disk space does not grow with the number of rounds.
   assert sorted(path.name for path in folder.checkpoints.iterdir()) == [
     "program_state_10",
@@ -136,7 +126,7 @@ def test_the_last_checkpoint_is_found(folder):
 
 
 def test_a_state_of_another_structure_is_told_in_one_line(folder):
-  manager = release.open_checkpoints(folder)
+  manager = opened(folder)
   weights = [np.zeros(2, np.float32), np.zeros(3, np.float32)]
   asyncio.run(manager.save({"weights": weights}, 7))
   found, version = asyncio.run(manager.load_latest({"weights": weights}))
@@ -152,7 +142,7 @@ def test_a_state_is_saved_after_its_rows_and_both_last(folder, monkeypatch):
   synchronized = []
   monkeypatch.setattr(files, "sync", synchronized.append)
   folder.metrics.write_bytes(TABLE)
-  asyncio.run(release.open_checkpoints(folder).save({"w": np.zeros(2)}, 10))
+  asyncio.run(opened(folder).save({"w": np.zeros(2)}, 10))
   state = folder.checkpoints / "program_state_10"
   assert synchronized[0] == folder.metrics
   assert synchronized[-2:] == [state, folder.checkpoints]
@@ -162,28 +152,10 @@ def test_a_state_is_saved_after_its_rows_and_both_last(folder, monkeypatch):
 def test_saving_a_state_says_nothing(folder, caplog):
   logger = tf.get_logger()
   caplog.set_level(logging.INFO, logger.name)  # As it is in a notebook.
-  asyncio.run(release.open_checkpoints(folder).save({"weight": 0.5}, 1))
+  asyncio.run(opened(folder).save({"weight": 0.5}, 1))
   assert caplog.messages == []
   logger.info("A note of another origin.")
   assert caplog.messages == ["A note of another origin."]
-
-
-def test_of_the_best_states_those_of_saved_rounds_are_kept(folder):
-  manager = release.open_best_checkpoints(folder)
-  for version in (2, 4, 9):
-    asyncio.run(manager.save({"weights": np.arange(3.0)}, version))
-  later = release.lost_best_states(folder, 8, lambda _: True)
-  release.remove_states(folder, later, keeps_aside=False)
-  kept = [path.name for path in folder.best_checkpoint.iterdir()]
-  assert kept == [release.best_checkpoint(folder, 4).name]
-  loaded = asyncio.run(
-    release.open_best_checkpoints(folder).load(4, {"weights": np.zeros(3)})
-  )
-  np.testing.assert_array_equal(loaded["weights"], np.arange(3.0))
-  odd = release.lost_best_states(folder, 8, lambda n: n % 2 == 1)
-  assert odd == [release.best_checkpoint(folder, 4)]
-  # The same round comes again.
-  asyncio.run(manager.save({"weights": np.arange(3.0)}, 9))
 
 
 # Tables, against TFF's own release manager.

@@ -44,13 +44,17 @@ def killed_run(tmp_path_factory):
   folder.client_evaluations.write_text(
     table(*(n for n in evaluated for _ in range(NUM_EVALUATED)))
   )
-  for manager, saved in (
-    (release.open_checkpoints(folder), (3, 6)),
-    (release.open_best_checkpoints(folder), (2, 6)),
+  for states, saved in (
+    (folder.checkpoints, (3, 6)),
+    (folder.best_checkpoint, (2, 6)),
   ):
     for round_num in saved:
-      asyncio.run(manager.save(STATE, round_num))
+      save(states, round_num)
   return folder.path
+
+
+def save(states, round_num):
+  asyncio.run(release.Checkpoints(states).save(STATE, round_num))
 
 
 @pytest.fixture
@@ -100,16 +104,16 @@ def check_whole(folder, completed):
     rounds = release.count_rows(path)
     assert max(rounds, default=0) <= completed
     assert path.exists() == bool(rounds)
-  assert release.last_saved_round(folder) == completed
+  assert folder.last_saved_round == completed
   assert sum(release.count_rows(folder.metrics).values()) == completed
-  best = [n for n in (2, 6) if release.best_checkpoint(folder, n).exists()]
+  best = checkpoints.rounds(folder.best_checkpoint)
   assert best == [n for n in (2, 6) if n <= completed]
 
 
 def test_a_killed_run_goes_on_from_its_last_state(folder, capsys):
   assert go_back(folder) == 6
   check_whole(folder, 6)
-  assert release.saved_rounds(folder) == [3, 6]
+  assert checkpoints.rounds(folder.checkpoints) == [3, 6]
   assert capsys.readouterr().err == ""
 
 
@@ -198,22 +202,31 @@ def test_a_state_in_which_a_bit_flipped_is_not_gone_on_from(folder):
       damaged = bytearray(whole)
       damaged[place // 8] ^= 1 << place % 8
       file.write_bytes(damaged)
-      assert release.find_damage(folder, 6), (file, place)
+      with pytest.raises(checkpoints.DamageError):
+        checkpoints.check(state)
     file.write_bytes(whole)
-  assert release.find_damage(folder, 6) is None
+  checkpoints.check(state)
 
 
-@pytest.mark.parametrize("text", ["", "{", "[" * 20_000, "[]", "{}", "\xff"])
+@pytest.mark.parametrize(
+  "text", [None, "", "{", "[" * 20_000, "[]", "{}", "\xff"]
+)
 def test_damaged_checksums_are_damage(folder, text):
   path = folder.checkpoints / "program_state_6" / checkpoints.CHECKSUMS
-  path.write_text(text, "latin-1")
-  assert checkpoints.CHECKSUMS in str(release.find_damage(folder, 6))
+  if text is None:
+    path.unlink()
+  else:
+    path.write_text(text, "latin-1")
+  with pytest.raises(checkpoints.DamageError, match=checkpoints.CHECKSUMS):
+    checkpoints.check(path.parent)
 
 
-def test_a_state_without_checksums_is_damaged(folder):
-  path = folder.checkpoints / "program_state_6" / checkpoints.CHECKSUMS
-  path.unlink()
-  assert release.find_damage(folder, 6) == f"{checkpoints.CHECKSUMS} is missing"
+def test_a_pipe_in_a_state_is_not_read(folder):
+  state = folder.checkpoints / "program_state_6"
+  (state / "saved_model.pb").unlink()
+  os.mkfifo(state / "saved_model.pb")
+  with pytest.raises(checkpoints.DamageError, match=r"model\.pb"):
+    checkpoints.check(state)
 
 
 def test_what_is_aside_is_not_replaced(folder):
@@ -223,7 +236,7 @@ def test_what_is_aside_is_not_replaced(folder):
     (state / "saved_model.pb").write_bytes(bytes(len(contents)))
     contents.append(everything_in(state))
     assert go_back(folder) == 3
-    asyncio.run(release.open_checkpoints(folder).save(STATE, 6))
+    save(folder.checkpoints, 6)
   aside = folder.set_aside / "checkpoints"
   found = [everything_in(path) for path in sorted(aside.iterdir())]
   assert found == contents
@@ -346,10 +359,15 @@ def test_best_states_that_cannot_be_listed_change_nothing(folder):
 
 
 def test_a_best_state_that_the_run_never_saved_comes_again(folder):
-  asyncio.run(release.open_best_checkpoints(folder).save(STATE, 8))
+  save(folder.best_checkpoint, 8)
   assert go_back(folder) == 6
-  assert not release.best_checkpoint(folder, 8).exists()
+  assert checkpoints.rounds(folder.best_checkpoint) == [6]
   assert not folder.set_aside.exists()
+
+
+def test_best_states_of_evaluations_that_are_not_due_go(folder):
+  assert go_back(folder, rounds_per_evaluation=4) == 6
+  assert checkpoints.rounds(folder.best_checkpoint) == []
 
 
 def test_a_table_that_a_user_changed_is_left_alone(folder):
@@ -358,4 +376,4 @@ def test_a_table_that_a_user_changed_is_left_alone(folder):
   with pytest.raises(RunError, match=r"metrics\.csv"):
     go_back(folder)
   assert folder.metrics.read_text() == text
-  assert release.saved_rounds(folder) == [3, 6]
+  assert checkpoints.rounds(folder.checkpoints) == [3, 6]

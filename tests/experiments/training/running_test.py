@@ -8,22 +8,23 @@ import pathlib
 import shutil
 import signal
 import sys
-import threading
 
 import numpy as np
-import pandas as pd
 import pytest
 from tensorboard.backend.event_processing import event_accumulator
 
 import tasks
-import tff_fair
 from tests.cases import one_of_each
-from tests.experiments.training.small_run import SMALL
+from tests.experiments.training.small_run import (
+  SMALL,
+  check_same,
+  interrupt,
+  train,
+)
 from tests.refusals import rejected
 from tff_fair import experiments, runtime
 from tff_fair.experiments import interruption
 from tff_fair.experiments.runs import folder as run_folder
-from tff_fair.experiments.training import rounds
 
 pytestmark = pytest.mark.usefixtures("compiled_once", "unpainted")
 
@@ -37,7 +38,7 @@ def working_directory(tmp_path, monkeypatch):
 def finished(tmp_path_factory):
   """A run that no test changes."""
   path = tmp_path_factory.mktemp("runs") / "finished"
-  return experiments.run(SMALL, path, progress=False)
+  return train(SMALL, path)
 
 
 def accuracies(run):
@@ -46,8 +47,8 @@ def accuracies(run):
 
 def test_runs_twice_in_silence_whatever_the_command_line_is(capfd, monkeypatch):
   monkeypatch.setattr(sys, "argv", ["notebook", "--batch_size=-1"])
-  first = experiments.run(SMALL, progress=False)
-  second = experiments.run(SMALL, progress=False)
+  first = train(SMALL)
+  second = train(SMALL)
   assert capfd.readouterr() == ("", "")
   assert first.path == pathlib.Path("outputs/digits-fedavg")
   assert second.path == pathlib.Path("outputs/digits-fedavg-2")
@@ -90,9 +91,7 @@ def test_tables_begin_before_training_and_have_the_clients_losses(finished):
     means, run.rounds["aggregator/loss_mean"], rtol=1e-6
   )
   # The model before round 1, on the training data of its clients.
-  measured = experiments.run(
-    SMALL.replace(measure_improvement=True), "measured", progress=False
-  )
+  measured = train(SMALL.replace(measure_improvement=True), "measured")
   assert measured.cohorts is not None
   np.testing.assert_allclose(
     cohorts["loss"], measured.cohorts["loss_before"], rtol=1e-5
@@ -110,18 +109,6 @@ def test_runs_in_a_thread_and_computes_where_the_user_said(finished):
   assert accuracies(in_thread) == accuracies(finished)
 
 
-def interrupting(last_round):
-  """Returns `Rounds.run` with a Ctrl-C after a round."""
-  run_round = rounds.Rounds.run
-
-  def interrupted_round(self, state, round_num):
-    if round_num == last_round + 1:
-      signal.raise_signal(signal.SIGINT)
-    return run_round(self, state, round_num)
-
-  return interrupted_round
-
-
 def all_of(run):
   """Returns what a run of the same length has in another folder, too."""
   folder = run_folder.RunFolder(run.path)
@@ -137,23 +124,14 @@ def all_of(run):
   return texts, events, run.summary, run.spec
 
 
-def same_weights(one, other, *, best):
-  return all(
-    np.array_equal(mine, others)
-    for mine, others in zip(
-      one.weights(best=best), other.weights(best=best), strict=True
-    )
-  )
-
-
 @pytest.mark.parametrize("total_rounds", one_of_each([3, 4]))
 def test_a_finished_run_goes_on_as_one_that_was_longer_from_the_start(
-  monkeypatch, total_rounds
+  total_rounds,
 ):
   longer = SMALL.replace(total_rounds=6, criterion="worst_10", patience=9)
-  whole = experiments.run(longer, "whole", progress=False)
+  whole = train(longer, "whole")
   shorter = longer.replace(total_rounds=total_rounds)
-  run = experiments.run(shorter, "run", progress=False)
+  run = train(shorter, "run")
   assert run.evaluations["round"].iloc[-1] == total_rounds
   before = {path: path.read_bytes() for path in run.path.glob("*.*")}
   for other in (
@@ -163,69 +141,47 @@ def test_a_finished_run_goes_on_as_one_that_was_longer_from_the_start(
     shorter.replace(total_rounds=2),
   ):
     with pytest.raises(experiments.RunError, match=r"^run: .*finished"):
-      experiments.run(other, "run", progress=False)
+      train(other, "run")
   assert {path: path.read_bytes() for path in before} == before
   # Ctrl-C comes in the rounds that are new.
-  with monkeypatch.context() as patched:
-    patched.setattr(rounds.Rounds, "run", interrupting(5))
-    with pytest.raises(KeyboardInterrupt):
-      experiments.run(longer, "run", progress=False)
+  interrupt(longer, "run", after=5)
   assert not experiments.open_run("run").is_finished
-  run = experiments.run(longer, "run", progress=False)
+  run = train(longer, "run")
   assert all_of(run) == all_of(whole)
-  assert same_weights(run, whole, best=False)
-  assert same_weights(run, whole, best=True)
+  for best in (False, True):
+    check_same(run.weights(best=best), whole.weights(best=best))
 
 
-def test_ctrl_c_saves_and_the_same_call_goes_on(finished, monkeypatch):
+def test_ctrl_c_saves_and_the_same_call_goes_on(finished):
   handler = signal.getsignal(signal.SIGINT)
   signal.signal(signal.SIGINT, signal.default_int_handler)
   try:
-    with monkeypatch.context() as patched:
-      patched.setattr(rounds.Rounds, "run", interrupting(2))
-      with pytest.raises(KeyboardInterrupt) as raised:
-        experiments.run(SMALL, "run", progress=False)
+    raised = interrupt(SMALL, "run", after=2)
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
   finally:
     signal.signal(signal.SIGINT, handler)
-  assert isinstance(raised.value, interruption.Interrupted)
-  assert "2 of 3 rounds are saved in run" in str(raised.value)
+  assert isinstance(raised, interruption.Interrupted)
+  assert "2 of 3 rounds are saved in run" in str(raised)
   assert not experiments.open_run("run").is_finished
-  run = experiments.run(SMALL, "run", progress=False)
+  run = train(SMALL, "run")
   assert accuracies(run) == accuracies(finished)
   assert run.summary == finished.summary
 
 
-def test_signals_of_others_and_other_threads_are_left_to_them():
-  assert signal.SIGTERM in interruption.unhandled_signals()
-  former = signal.signal(signal.SIGTERM, lambda *_: None)
-  try:
-    assert signal.SIGTERM not in interruption.unhandled_signals()
-  finally:
-    signal.signal(signal.SIGTERM, former)
-  found = []
-  thread = threading.Thread(
-    target=lambda: found.append(list(interruption.unhandled_signals()))
-  )
-  thread.start()
-  thread.join()
-  assert found == [[]]
-
-
 def test_an_error_leaves_nothing():
   with rejected("clients_per_round"):
-    experiments.run(SMALL.replace(clients_per_round=7), progress=False)
+    train(SMALL.replace(clients_per_round=7))
   with pytest.raises(tasks.DataError, match="absent"):
-    experiments.run(SMALL.replace(data_dir="absent"), progress=False)
+    train(SMALL.replace(data_dir="absent"))
   with rejected("workers"):
-    experiments.run(SMALL, workers=["nowhere"], progress=False)
+    train(SMALL, workers=["nowhere"])
   for engine, workers in (
     ("workers", []),
     ("local", ["localhost:1"]),
     ("clouds", []),
   ):
     with rejected("engine"):
-      experiments.run(SMALL, engine=engine, workers=workers, progress=False)
+      train(SMALL, engine=engine, workers=workers)
   assert os.listdir() == []
 
 
@@ -246,7 +202,7 @@ def test_an_error_leaves_nothing():
 )
 def test_the_trained_model_is_the_one_that_was_evaluated(settings):
   spec = SMALL.replace(**{"algorithm": "fedavg", **settings}, criterion="mean")
-  run = experiments.run(spec, "run", progress=False)
+  run = train(spec, "run")
   task = tasks.load("digits", **spec.task_options)
   evaluations = run.client_evaluations
   column = "global_accuracy" if "global_accuracy" in evaluations else "accuracy"
@@ -259,10 +215,7 @@ def test_the_trained_model_is_the_one_that_was_evaluated(settings):
       x, y = task.test.load(client_id)
       found.append(np.mean(np.argmax(model(x), axis=1) == y))
     np.testing.assert_allclose(found, rows[column], atol=1e-6)
-    for one, other in zip(
-      model.get_weights(), run.weights(best=best), strict=True
-    ):
-      np.testing.assert_array_equal(one, other)
+    check_same(model.get_weights(), run.weights(best=best))
 
 
 def test_a_state_that_was_not_kept_is_an_error(finished):
@@ -275,24 +228,8 @@ def test_a_state_that_was_not_kept_is_an_error(finished):
     run.weights()
 
 
-def test_its_folder_has_what_a_folder_of_the_program_has(finished):
-  run = finished
-  folder = run_folder.RunFolder(run.path)
-  assert {path.name for path in run.path.iterdir()} == {
-    path.name for path in set(folder.files) - folder.optional_files
-  }
-  clients = pd.read_csv(folder.clients, float_precision="round_trip")
-  summary = json.loads(folder.summary.read_text())
-  assert run.summary == summary
-  assert summary["test_accuracy"] == tff_fair.metrics.fairness_summary(
-    clients["test_accuracy"]
-  )
-
-
 def test_a_run_that_stops_at_a_stationary_round_goes_on_to_the_same_end():
-  measured = experiments.run(
-    SMALL.replace(certificate=True), "measured", progress=False
-  )
+  measured = train(SMALL.replace(certificate=True), "measured")
   values = measured.rounds["aggregator/pareto_stationarity"]
   assert values.between(0, 1).all()
   assert measured.cohorts is not None
@@ -305,7 +242,7 @@ def test_a_run_that_stops_at_a_stationary_round_goes_on_to_the_same_end():
   last = int(values.iloc[:2].argmin()) + 1
   spec = SMALL.replace(stop_at_stationarity=bound)
   for _ in range(2):
-    stopped = experiments.run(spec, "stopped", progress=False)
+    stopped = train(spec, "stopped")
     assert stopped.summary is not None
     assert stopped.summary["rounds"] == last
     assert stopped.evaluations["round"].iloc[-1] == last

@@ -12,13 +12,13 @@ pytestmark = pytest.mark.pure
 NUM_CLIENTS = 7
 EXAMPLES = np.array([1, 2, 3, 4, 5, 10, 25])
 NUM_ROUNDS = 3000
+KINDS = ("uniform", "proportional", "all")
 
 
-def cohorts(num_rounds, num_examples=EXAMPLES, first_rounds=None, **changes):
-  settings = {"seed": 5, "clients_per_round": (3, 3), **changes}
-  sampler = sampling.Sampler(
-    sampling.Sampling(**settings), num_examples, first_rounds=first_rounds
-  )
+def cohorts(num_rounds, num_examples=EXAMPLES, *, size=3, **changes):
+  arrays = {n: changes.pop(n, None) for n in ("labels", "first_rounds")}
+  spec = RunSpec(**{"seed": 5, **changes})
+  sampler = sampling.Sampler(spec, size, num_examples, **arrays)
   return [sampler(round_num) for round_num in range(1, num_rounds + 1)]
 
 
@@ -35,24 +35,25 @@ def check_frequency(lists, expected):
 
 @pytest.mark.parametrize("kind", ["uniform", "proportional"])
 def test_a_cohort_has_distinct_clients_in_order(kind):
-  for cohort in cohorts(50, kind=kind):
+  for cohort in cohorts(50, sampling=kind):
     assert len(cohort.drawn) == 3
     assert cohort.drawn == sorted(set(cohort.drawn))
     assert set(cohort.drawn) <= set(range(NUM_CLIENTS))
     assert cohort.reporting == cohort.drawn
 
 
-@pytest.mark.parametrize("kind", sampling.KINDS)
+@pytest.mark.parametrize("kind", KINDS)
 def test_all_clients_can_be_taken(kind):
-  sizes = {} if kind == "all" else {"clients_per_round": (7, 7)}
-  assert drawn(3, kind=kind, **sizes) == [[*range(NUM_CLIENTS)]] * 3
+  size = 3 if kind == "all" else 7
+  assert drawn(3, sampling=kind, size=size) == [[*range(NUM_CLIENTS)]] * 3
 
 
 @pytest.mark.parametrize("kind", ["uniform", "proportional"])
 def test_cohorts_depend_on_seed_and_round_alone(kind):
-  assert drawn(20, kind=kind) == drawn(20, kind=kind)
-  assert drawn(20, kind=kind) != drawn(20, kind=kind, seed=6)
-  assert len({tuple(cohort) for cohort in drawn(20, kind=kind)}) > 5
+  found = drawn(20, sampling=kind)
+  assert found == drawn(20, sampling=kind)
+  assert found != drawn(20, sampling=kind, seed=6)
+  assert len({tuple(cohort) for cohort in found}) > 5
 
 
 def test_the_draw_of_cohorts_does_not_change():
@@ -65,14 +66,14 @@ def test_uniform_sampling_prefers_no_client():
 
 
 def test_proportional_sampling_follows_the_examples():
-  lists = drawn(NUM_ROUNDS, kind="proportional", clients_per_round=(1, 1))
+  lists = drawn(NUM_ROUNDS, sampling="proportional", size=1)
   check_frequency(lists, EXAMPLES / EXAMPLES.sum())
 
 
-@pytest.mark.parametrize("kind", sampling.KINDS)
+@pytest.mark.parametrize("kind", KINDS)
 def test_clients_take_part_from_their_round_on(kind):
   first = np.array([1, 1, 40, 40, 40, 40, 10**9])
-  found = drawn(2000, first_rounds=first, kind=kind)
+  found = drawn(2000, first_rounds=first, sampling=kind)
   assert found[:39] == [[0, 1]] * 39
   later = found[39:]
   expected = np.ones(6) if kind == "all" else np.full(6, 3 / 6)
@@ -84,50 +85,39 @@ def test_clients_take_part_from_their_round_on(kind):
 
 
 def test_sizes_in_a_range_are_equally_likely():
-  lists = [
-    [len(cohort)] for cohort in drawn(NUM_ROUNDS, clients_per_round=(2, 6))
-  ]
+  lists = [[len(cohort)] for cohort in drawn(NUM_ROUNDS, size="2-6")]
   check_frequency(lists, np.array([0, 0, 0.2, 0.2, 0.2, 0.2, 0.2]))
 
 
-def test_a_range_of_one_size_is_that_size():
-  assert drawn(9, clients_per_round=(3, 3)) == drawn(9)
-
-
 def test_a_client_that_drops_out_is_drawn_and_does_not_report():
-  kept = cohorts(NUM_ROUNDS, kind="all", dropout=0.3)
-  assert [cohort.drawn for cohort in kept] == drawn(NUM_ROUNDS, kind="all")
+  kept = cohorts(NUM_ROUNDS, sampling="all", dropout=0.3)
+  assert [cohort.drawn for cohort in kept] == drawn(NUM_ROUNDS, sampling="all")
   check_frequency(
     [cohort.reporting for cohort in kept], np.full(NUM_CLIENTS, 0.7)
   )
-  assert kept == cohorts(NUM_ROUNDS, kind="all", dropout=0.3)
+  assert kept == cohorts(NUM_ROUNDS, sampling="all", dropout=0.3)
   # Dropping out changes nothing in who is drawn.
   assert drawn(9, dropout=0.3) == drawn(9)
 
 
+def dropped(num_rounds, num_examples=EXAMPLES, *, dropout=0.3, **changes):
+  """Returns whether each client drops out in each round, bool[T, K]."""
+  kept = cohorts(
+    num_rounds, num_examples, sampling="all", dropout=dropout, **changes
+  )
+  clients = np.arange(len(num_examples))
+  return np.array([~np.isin(clients, cohort.reporting) for cohort in kept])
+
+
 @pytest.mark.parametrize("dropout", [0.2, 0.9])
 def test_clients_have_their_own_probability_of_dropping_out(dropout):
-  population = 400
-  kept = cohorts(
-    200,
-    np.ones(population),
-    kind="all",
-    dropout=dropout,
-    dropout_kind="by_client",
-  )
-  counts = np.bincount(
-    np.concatenate([cohort.reporting for cohort in kept]), minlength=population
-  )
-  dropped = 1 - counts / len(kept)
-  assert dropped.mean() == pytest.approx(dropout, abs=0.02)
+  found = dropped(
+    200, np.ones(400), dropout=dropout, dropout_kind="by_client"
+  ).mean(0)
+  assert found.mean() == pytest.approx(dropout, abs=0.02)
   # Spread over the widest interval around the mean, not just by chance.
   width = min(dropout, 1 - dropout)
-  assert dropped.std() == pytest.approx(width / np.sqrt(3), rel=0.15)
-
-
-def dropped(kept, population):
-  """Returns whether each client dropped out in each round, bool[T, K]."""
-  return np.array([~np.isin(np.arange(population), c.reporting) for c in kept])
+  assert found.std() == pytest.approx(width / np.sqrt(3), rel=0.15)
 
 
 def rates(dropout):
@@ -138,42 +128,22 @@ def rates(dropout):
 
 @pytest.mark.parametrize("dropout", [0.3, 0.8])
 @pytest.mark.parametrize(
-  ("kind", "labels"), [("by_size", None), ("by_label", [6, 5, 4, 3, 2, 1, 0])]
+  ("kind", "labels"), [("by_size", None), ("by_label", np.arange(7)[::-1])]
 )
 def test_clients_drop_out_by_their_size_or_label(kind, labels, dropout):
-  sampler = sampling.Sampler(
-    sampling.Sampling(
-      seed=5,
-      kind="all",
-      clients_per_round=(7, 7),
-      dropout=dropout,
-      dropout_kind=kind,
-    ),
-    EXAMPLES,
-    None if labels is None else np.array(labels),
-  )
-  found = dropped([sampler(t) for t in range(1, NUM_ROUNDS + 1)], NUM_CLIENTS)
+  found = dropped(NUM_ROUNDS, labels=labels, dropout=dropout, dropout_kind=kind)
   # The client with fewest examples, or the highest label, is the first one.
   np.testing.assert_allclose(found.mean(0), rates(dropout)[::-1], atol=0.04)
 
 
 def test_equal_clients_drop_out_alike():
-  kept = cohorts(
-    NUM_ROUNDS, np.ones(7), kind="all", dropout=0.3, dropout_kind="by_size"
-  )
-  np.testing.assert_allclose(dropped(kept, 7).mean(0), 0.3, atol=0.04)
+  found = dropped(NUM_ROUNDS, np.ones(7), dropout_kind="by_size")
+  np.testing.assert_allclose(found.mean(0), 0.3, atol=0.04)
 
 
 def test_clients_are_away_for_blocks_of_rounds():
-  kept = cohorts(
-    400,
-    np.ones(50),
-    kind="all",
-    dropout=0.3,
-    dropout_kind="blocks",
-    dropout_rounds=4,
-  )
-  blocks = dropped(kept, 50).reshape(100, 4, 50)
+  blocks = dropped(400, np.ones(50), dropout_kind="blocks", dropout_rounds=4)
+  blocks = blocks.reshape(100, 4, 50)
   assert (blocks == blocks[:, :1]).all()
   assert blocks.mean() == pytest.approx(0.3, abs=0.03)
   assert (blocks[1:, 0] != blocks[:-1, 0]).mean() == pytest.approx(
@@ -182,15 +152,9 @@ def test_clients_are_away_for_blocks_of_rounds():
 
 
 def test_clients_come_and_go_with_a_period():
-  kept = cohorts(
-    6000,
-    np.ones(40),
-    kind="all",
-    dropout=0.4,
-    dropout_kind="periodic",
-    dropout_rounds=6,
+  found = dropped(
+    6000, np.ones(40), dropout=0.4, dropout_kind="periodic", dropout_rounds=6
   )
-  found = dropped(kept, 40)
   of_phases = found.reshape(1000, 6, 40).mean(0)  # [6, 40]
   np.testing.assert_allclose(of_phases.mean(0), 0.4, atol=0.03)
   # A sine of amplitude 0.4, at six places of its period.

@@ -10,6 +10,7 @@ from sklearn import metrics as sklearn_metrics
 
 import tasks
 from tasks import cuts, models
+from tests.experiments.training.small_run import train_on
 from tests.refusals import rejected
 from tff_fair import experiments
 from tff_fair.experiments import RunSpec
@@ -22,7 +23,6 @@ from tff_fair.experiments.training import (
   baselines,
   resolving,
   scoring,
-  task_loading,
 )
 
 pytestmark = pytest.mark.usefixtures("unpainted")
@@ -87,10 +87,7 @@ def task():
 
 @pytest.fixture(scope="module")
 def run(task, tmp_path_factory):
-  path = tmp_path_factory.mktemp("runs") / "auc"
-  with pytest.MonkeyPatch.context() as patch:
-    patch.setattr(task_loading, "load", lambda *_: task)
-    return experiments.run(_SPEC, path, progress=False)
+  return train_on(task, _SPEC, tmp_path_factory.mktemp("runs") / "auc")
 
 
 def expected(task, run):
@@ -300,7 +297,7 @@ def test_clients_have_their_gain_from_joining(task, run):
 def test_a_client_alone_takes_the_steps_of_local_training(task):
   """One round alone, of full batches, is one step of gradient descent."""
   spec = _SPEC.replace(batch_size=64, local_epochs=3)
-  parts = assembly.build(spec, task, resolving.resolve(spec, task))
+  parts = assembly.build(spec, task)
   baseline = baselines._train("local", spec, parts)
   x, y = task.train.load(2)
   kept, aside = cuts.train_test_split(np.arange(len(y)), 0.2, (spec.seed, 2))
@@ -334,7 +331,7 @@ def test_another_run_of_a_sweep_takes_the_same_baseline(task, run, monkeypatch):
   folder = RunFolder(run.path.parent / "other")
   folder.path.mkdir()
   spec = _SPEC.replace(algorithm="term", score=None)
-  parts = assembly.build(spec, task, resolving.resolve(spec, task))
+  parts = assembly.build(spec, task)
   monkeypatch.delattr(baselines, "_train")
   found = baselines.of_run(folder, spec, parts, print)
   assert found.keys() == {"local", "pooled"}
@@ -345,8 +342,7 @@ def test_another_run_of_a_sweep_takes_the_same_baseline(task, run, monkeypatch):
     )
 
 
-def test_a_rule_gets_the_gap_to_the_client_alone(task, tmp_path, monkeypatch):
-  monkeypatch.setattr(task_loading, "load", lambda *_: task)
+def test_a_rule_gets_the_gap_to_the_client_alone(task, tmp_path):
   spec = _SPEC.replace(
     algorithm="vred",
     score=None,
@@ -359,7 +355,7 @@ def test_a_rule_gets_the_gap_to_the_client_alone(task, tmp_path, monkeypatch):
     clients_per_round=None,
     total_rounds=1,
   )
-  found = experiments.run(spec, tmp_path / "gaps", progress=False)
+  found = train_on(task, spec, tmp_path / "gaps")
   with np.load(tmp_path / "gaps" / "local_baseline.npz") as content:
     alone = content["losses"]
   initial = task.keras_model_fn()

@@ -1,6 +1,16 @@
-"""A run of a few seconds."""
+"""A run of a few seconds, and what tests of runs share."""
 
+import functools
+import signal
+from unittest import mock
+
+import numpy as np
+import pytest
+
+from tff_fair import experiments
 from tff_fair.experiments import RunSpec
+from tff_fair.experiments.training import assembly, rounds, task_loading
+from tff_fair.runtime import compilation_cache
 
 SMALL = RunSpec(
   task_options={"num_clients": 6, "model": "logistic_regression"},
@@ -9,3 +19,53 @@ SMALL = RunSpec(
   total_rounds=3,
   rounds_per_evaluation=2,
 )
+TABLES = ("metrics", "cohorts", "evaluations", "client_evaluations")
+
+
+def train(spec, path=None, *, progress=False, **options):
+  """Runs in silence."""
+  return experiments.run(spec, path, progress=progress, **options)
+
+
+def train_on(task, spec, path, **options):
+  """Runs on a task in the place of the one that the settings name."""
+  with mock.patch.object(task_loading, "load", return_value=task):
+    return train(spec, path, **options)
+
+
+def before_round(monkeypatch, number, act):
+  """Has something happen before a round of the runs to come."""
+  run_round = rounds.Rounds.run
+
+  def run(self, state, round_num):
+    if round_num == number:
+      act()
+    return run_round(self, state, round_num)
+
+  monkeypatch.setattr(rounds.Rounds, "run", run)
+
+
+def interrupt(spec, path, after):
+  """Runs until Ctrl-C comes, after a round; returns what it raises."""
+  ctrl_c = functools.partial(signal.raise_signal, signal.SIGINT)
+  with pytest.MonkeyPatch.context() as patched:
+    before_round(patched, after + 1, ctrl_c)
+    with pytest.raises(KeyboardInterrupt) as raised:
+      train(spec, path)
+  return raised.value
+
+
+def parts_of(spec, cache=compilation_cache.NO_CACHE):
+  """Returns the parts of a run, as the run itself makes them."""
+  return assembly.build(spec, assembly.load_task(spec), cache)
+
+
+def tables(run, names=TABLES):
+  """Returns the bytes of a run's tables."""
+  return [(run.path / f"{name}.csv").read_bytes() for name in names]
+
+
+def check_same(arrays, others):
+  """Checks that arrays are the same bit for bit."""
+  for one, other in zip(arrays, others, strict=True):
+    assert np.asarray(one).tobytes() == np.asarray(other).tobytes()

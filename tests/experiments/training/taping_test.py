@@ -8,14 +8,17 @@ import pandas as pd
 import pytest
 
 from tests.cases import one_of_each
-from tests.experiments.training.running_test import interrupting
-from tests.experiments.training.small_run import SMALL
+from tests.experiments.training.small_run import (
+  SMALL,
+  before_round,
+  interrupt,
+  train,
+)
 from tests.refusals import rejected
 from tff_fair import experiments, types
 from tff_fair.experiments import replaying
 from tff_fair.experiments.runs import tape_files
 from tff_fair.experiments.runs.folder import RunFolder
-from tff_fair.experiments.training import rounds
 
 pytestmark = pytest.mark.usefixtures("compiled_once", "unpainted")
 
@@ -41,18 +44,12 @@ WITH_UPDATES = TAPED.replace(
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
-  return experiments.run(
-    TAPED, tmp_path_factory.mktemp("runs") / "taped", progress=False
-  )
+  return train(TAPED, tmp_path_factory.mktemp("runs") / "taped")
 
 
 @pytest.fixture(scope="module")
 def with_updates(tmp_path_factory):
-  return experiments.run(
-    WITH_UPDATES,
-    tmp_path_factory.mktemp("runs") / "updates",
-    progress=False,
-  )
+  return train(WITH_UPDATES, tmp_path_factory.mktemp("runs") / "updates")
 
 
 def arrays(run):
@@ -89,46 +86,27 @@ def test_an_interrupted_run_has_the_same_bytes(run, monkeypatch, tmp_path):
   path = tmp_path / "run"
   # In the middle of a block, and where one begins.
   for last in (4, 10):
-    with monkeypatch.context() as patched:
-      patched.setattr(rounds.Rounds, "run", interrupting(last))
-      with pytest.raises(KeyboardInterrupt):
-        experiments.run(TAPED, path, progress=False)
+    interrupt(TAPED, path, after=last)
   # As after a crash: two rounds more than were saved.
   with monkeypatch.context() as patched:
-    patched.setattr(rounds.Rounds, "run", failing(12))
-    with pytest.raises(RuntimeError):
-      experiments.run(TAPED, path, progress=False)
+    before_round(patched, 12, lambda: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+      train(TAPED, path)
   shutil.rmtree(path / "checkpoints" / "program_state_11")
-  again = experiments.run(TAPED, path, progress=False)
+  again = train(TAPED, path)
   assert contents(again) == contents(run)
 
 
-def failing(round_num):
-  run_round = rounds.Rounds.run
-
-  def failing_round(self, state, number):
-    if number == round_num:
-      raise RuntimeError
-    return run_round(self, state, number)
-
-  return failing_round
-
-
 @pytest.mark.parametrize("block", one_of_each(["damaged", "missing"]))
-def test_a_run_goes_on_from_a_round_that_is_on_its_tape(
-  run, monkeypatch, tmp_path, block
-):
+def test_a_run_goes_on_from_a_round_that_is_on_its_tape(run, tmp_path, block):
   path = tmp_path / "run"
-  with monkeypatch.context() as patched:
-    patched.setattr(rounds.Rounds, "run", interrupting(11))
-    with pytest.raises(KeyboardInterrupt):
-      experiments.run(TAPED, path, progress=False)
+  interrupt(TAPED, path, after=11)
   last = path / "tape" / "rounds_000011-000020.npz"
   if block == "missing":
     last.unlink()
   else:
     last.write_bytes(last.read_bytes()[:100])
-  again = experiments.run(TAPED, path, progress=False)
+  again = train(TAPED, path)
   assert contents(again) == contents(run)
   assert (path / "set_aside").exists()
   assert signal.getsignal(signal.SIGINT) is signal.default_int_handler

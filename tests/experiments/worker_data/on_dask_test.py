@@ -5,7 +5,8 @@ import functools
 import distributed
 import pytest
 
-from tff_fair import experiments, runtime
+from tests.experiments.training.small_run import SMALL, tables, train
+from tff_fair import runtime
 from tff_fair.experiments import FieldError
 from tff_fair.experiments.training import task_loading
 from tff_fair.experiments.worker_data import (
@@ -16,16 +17,10 @@ from tff_fair.experiments.worker_data import (
 
 pytestmark = pytest.mark.usefixtures("compiled_once", "unpainted")
 
-SPEC = experiments.RunSpec(
-  task="digits",
-  task_options={"num_clients": 5, "model": "logistic_regression"},
-  seed=3,
-  algorithm="fedavg",
-  clients_per_round=5,
-  clients_per_part=2,
-  total_rounds=1,
+SPEC = SMALL.replace(
+  seed=3, clients_per_round=5, clients_per_part=2, total_rounds=1
 )
-TABLES = ("metrics.csv", "client_evaluations.csv", "clients.csv")
+TABLES = ("metrics", "client_evaluations", "clients")
 
 
 @pytest.fixture(scope="module")
@@ -34,27 +29,19 @@ def written(tmp_path_factory):
   return folder_writing.write(task_loading.load(SPEC), SPEC, folder)
 
 
-def tables(folder):
-  return [(folder / name).read_bytes() for name in TABLES]
-
-
 def test_parts_on_dask_and_here_are_the_same(written, tmp_path):
-  experiments.run(
-    SPEC, tmp_path / "here", progress=False, worker_data=written.folder
-  )
-  expected = tables(tmp_path / "here")
+  here = train(SPEC, tmp_path / "here", worker_data=written.folder)
   with distributed.LocalCluster(
     n_workers=1, threads_per_worker=1, dashboard_address=":0"
   ) as cluster:
-    experiments.run(
+    on_dask = train(
       SPEC,
       tmp_path / "dask",
-      progress=False,
       worker_data=written.folder,
       scheduler=cluster.scheduler_address,
       engine="dask",
     )
-    assert tables(tmp_path / "dask") == expected
+    assert tables(on_dask, TABLES) == tables(here, TABLES)
     runtime.use_dask(cluster)
     try:
       worker_checks.check(written)
@@ -79,12 +66,8 @@ def test_a_worker_that_is_dead_at_the_start_is_one_line(
   with runtime.start_worker(private=False) as worker:
     address = worker.address
   with pytest.raises(FieldError, match=address) as caught:
-    experiments.run(
-      SPEC,
-      tmp_path / "found",
-      progress=False,
-      worker_data=written.folder,
-      workers=[address],
+    train(
+      SPEC, tmp_path / "found", worker_data=written.folder, workers=[address]
     )
   assert "\n" not in str(caught.value)
 

@@ -14,6 +14,12 @@ import pytest
 
 import tasks
 from tasks import notices
+from tests.experiments.training.small_run import (
+  SMALL,
+  check_same,
+  tables,
+  train,
+)
 from tests.refusals import rejected
 from tff_fair import experiments, runtime
 from tff_fair.experiments import FieldError
@@ -27,11 +33,9 @@ from tff_fair.experiments.worker_data import (
 pytestmark = pytest.mark.usefixtures("compiled_once", "unpainted")
 
 A_PIPE = b"a pipe"
-SPEC = experiments.RunSpec(
-  task="digits",
+SPEC = SMALL.replace(
   task_options={"num_clients": 5, "model": "logistic_regression"},
   seed=3,
-  algorithm="fedavg",
   clients_per_round=3,
   total_rounds=2,
 )
@@ -84,12 +88,9 @@ def test_the_index_makes_the_same_task(written, monkeypatch):
   for name in ("name", "description", "element_spec", "num_classes"):
     assert getattr(task, name) == getattr(expected, name)
   assert list(task.client_names) == list(expected.client_names)
-  for mine, theirs in zip(
-    task.keras_model_fn().get_weights(),
-    expected.keras_model_fn().get_weights(),
-    strict=True,
-  ):
-    assert mine.tobytes() == theirs.tobytes()
+  check_same(
+    task.keras_model_fn().get_weights(), expected.keras_model_fn().get_weights()
+  )
   for split in index.SPLITS:
     mine, theirs = getattr(task, split), getattr(expected, split)
     np.testing.assert_array_equal(mine.num_examples, theirs.num_examples)
@@ -108,19 +109,12 @@ def test_the_index_makes_the_same_task(written, monkeypatch):
 
 
 def test_a_run_is_the_same_bit_for_bit(written, tmp_path, monkeypatch):
-  expected = experiments.run(SPEC, tmp_path / "expected", progress=False)
+  expected = train(SPEC, tmp_path / "expected")
   monkeypatch.setattr(tasks, "load", no_task)
-  found = experiments.run(
-    SPEC, tmp_path / "found", progress=False, worker_data=written.folder
-  )
-  for table in ("client_evaluations.csv", "cohorts.csv", "clients.csv"):
-    paths = [run.path / table for run in (expected, found)]
-    if paths[0].exists():
-      assert paths[0].read_bytes() == paths[1].read_bytes()
-  for mine, theirs in zip(
-    found.model().get_weights(), expected.model().get_weights(), strict=True
-  ):
-    assert mine.tobytes() == theirs.tobytes()
+  found = train(SPEC, tmp_path / "found", worker_data=written.folder)
+  names = ("client_evaluations", "cohorts", "clients")
+  assert tables(found, names) == tables(expected, names)
+  check_same(found.model().get_weights(), expected.model().get_weights())
 
 
 def test_a_run_that_needs_examples_in_this_program_is_refused(
@@ -128,41 +122,27 @@ def test_a_run_that_needs_examples_in_this_program_is_refused(
 ):
   spec = SPEC.replace(local_baseline=True)
   with rejected("worker_data", "local_baseline"):
-    experiments.run(
-      spec, tmp_path / "run", progress=False, worker_data=written.folder
-    )
-
-
-def damage_nothing(data):
-  del data
-
-
-def remove(data):
-  (data.folder / "test_x.bin").unlink()
-
-
-def cut_off(data):
-  path = data.folder / "test_x.bin"
-  path.write_bytes(path.read_bytes()[:-1])
-
-
-def change_version(data):
-  path = data.folder / "test_x.bin"
-  content = path.read_bytes()
-  path.write_bytes(content[:-1] + (b"0" if content[-1:] != b"0" else b"1"))
+    train(spec, tmp_path / "run", worker_data=written.folder)
 
 
 @pytest.mark.parametrize(
-  ("damage", "problem"),
+  ("change", "problem"),
   [
-    (damage_nothing, None),
-    (remove, "is missing"),
-    (cut_off, "is shorter than the index says"),
-    (change_version, "is of another version"),
+    (lambda content: content, None),
+    (None, "is missing"),
+    (lambda content: content[:-1], "is shorter than the index says"),
+    (
+      lambda content: content[:-1] + bytes([content[-1] ^ 1]),
+      "is of another version",
+    ),
   ],
 )
-def test_workers_without_the_data_are_named(copied, damage, problem):
-  damage(copied)
+def test_workers_without_the_data_are_named(copied, change, problem):
+  path = copied.folder / "test_x.bin"
+  if change is None:
+    path.unlink()
+  else:
+    path.write_bytes(change(path.read_bytes()))
   with runtime.start_worker(private=False) as worker:
     for workers, host in (([], "this machine"), ([worker.address], None)):
       if problem is None:
@@ -172,7 +152,7 @@ def test_workers_without_the_data_are_named(copied, damage, problem):
         worker_checks.check(copied, workers)
       (line,) = str(caught.value).splitlines()
       assert (host or worker.address) in line
-      assert f"{copied.folder / 'test_x.bin'} {problem}" in line
+      assert f"{path} {problem}" in line
 
 
 def test_this_machine_waits_for_no_pipe(copied):
@@ -231,13 +211,7 @@ def test_a_wrong_label_is_named_with_its_place(copied, tmp_path, is_remote):
       worker = stack.enter_context(runtime.start_worker(private=False))
       workers, host = [worker.address], worker.address
     with pytest.raises(FieldError) as caught:
-      experiments.run(
-        SPEC,
-        tmp_path / "run",
-        progress=False,
-        worker_data=copied.folder,
-        workers=workers,
-      )
+      train(SPEC, tmp_path / "run", worker_data=copied.folder, workers=workers)
   (line,) = str(caught.value).splitlines()
   name = copied.client_names[2]
   assert f"{host}: {path} has the label 77 in row 4 of client {name}, " in line

@@ -81,7 +81,7 @@ def calls(monkeypatch):
 
 
 def test_runs_and_contexts_cut_alike_by_default():
-  assert cohort_cuts.CLIENTS_PER_PART == settings.USUAL_PART
+  assert cohort_cuts.CLIENTS_PER_PART == settings.federation.USUAL_PART
 
 
 @pytest.mark.parametrize("name", ["fedavg", "fedmgda_plus"])

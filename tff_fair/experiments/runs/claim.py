@@ -64,34 +64,29 @@ def held(
     RunError: If a program was killed as it took the claim over.
     OSError: If the folder cannot be written to.
   """
-  try:
-    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-  except BlockingIOError as error:
-    raise _taken(folder) from error
-  except OSError:  # A file system without locks.
-    claim: contextlib.AbstractContextManager[object] = _ClaimFile(folder, say)
-  else:
-    claim = contextlib.nullcontext()  # The lock ends with the file.
+  claim: contextlib.AbstractContextManager[object] = contextlib.nullcontext()
+  if not lock(file, folder):  # Else it ends with the file.
+    claim = _ClaimFile(folder, say)
   with claim:
     yield
 
 
-def keep(file: typing.BinaryIO, folder: pathlib.Path) -> None:
-  """Keeps a claim that is held, with a file in the place of the old one.
+def lock(file: typing.BinaryIO, folder: pathlib.Path) -> bool:
+  """Locks the file of a folder; returns whether the file system has locks.
 
-  Args:
-    file: The file that has the place of the one whose lock is the claim.
-    folder: The folder.
+  A file that takes the place of the one whose lock is the claim needs a lock of
+  its own.
 
   Raises:
-    FolderTakenError: If another program was faster.
+    FolderTakenError: If another program holds it.
   """
   try:
     fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
   except BlockingIOError as error:
     raise _taken(folder) from error
-  except OSError:  # A file system without locks, where the claim is `FILE`.
-    pass
+  except OSError:
+    return False
+  return True
 
 
 def is_held(file: pathlib.Path) -> bool:

@@ -96,14 +96,13 @@ def build(
     "output_dir": output_dir,
     "workers": list(workers),
   }
-  line = {"line": command or spec_text.command(spec, output_dir, workers)}
+  started = {"line": command or spec_text.command(spec, output_dir, workers)}
   own = own_files(spec)
+  if own or initial_weights:
+    started[DIRECTORY] = os.getcwd()  # Where paths of a user's files begin.
   return {
     FORMAT: NUMBER,
-    # Where paths of a user's files begin.
-    COMMAND: {**line, DIRECTORY: os.getcwd()}
-    if own or initial_weights
-    else line,
+    COMMAND: started,
     DATA: {
       "description": description,
       SCORE: score.name,
@@ -123,15 +122,15 @@ def build(
 
 def problems(content: object) -> Iterator[str]:
   """Yields why a value of JSON is no configuration that readers can rely on."""
-  if not isinstance(content, Mapping):
-    yield "it is no JSON object"
-  elif problem := _problem_of_form(content):
+  if problem := _problem_of_form(content):
     yield problem
-  else:
+  elif isinstance(content, Mapping):
     yield from _wrong_values(content)
 
 
-def _problem_of_form(content: Mapping[str, Any]) -> str | None:
+def _problem_of_form(content: object) -> str | None:
+  if not isinstance(content, Mapping):
+    return "it is no JSON object"
   if (found := content.get(FORMAT)) != NUMBER:
     return (
       f"its format is {json.dumps(found)}, expected {NUMBER}; only the version "
@@ -226,9 +225,8 @@ def read_resolved(configuration: Configuration) -> RunSpec:
 # A run goes on, and is exported, with the versions that it began with.
 
 
-OF_OWN_FILE = (
-  "_file"  # After the name of a setting: the version of a user's file.
-)
+# After the name of a setting: the version of a user's file.
+OF_OWN_FILE = "_file"
 LETTERS_OF_DIGEST = 8  # Letters of a digest that people see.
 
 

@@ -28,40 +28,50 @@ TABLES = (
 
 
 def find(
-  paths: Iterable[Place], on_damage: OnDamage | None = None
+  runs: Run | Place | Iterable[Run | Place], on_damage: OnDamage | None = None
 ) -> list[Run]:
   """Finds runs, each once.
 
   Args:
-    paths: Folders of runs, or folders at any depth above them.
+    runs: Runs, folders of runs, or folders at any depth above them; or one of
+      these.
     on_damage: Takes the errors of damaged runs, which are left out; by default,
       the first error is raised.
 
   Returns:
-    The runs in the order of the paths; below each, those of a sweep are in its
-    order, others in that of their names (numbers in them by value).
+    The runs in the order of `runs`; below each folder, those of a sweep are in
+    its order, others in that of their names (numbers in them by value).
 
   Raises:
     RunError: If a path does not exist or holds no run, or a run is damaged.
   """
+  if isinstance(runs, Run | str | os.PathLike):
+    runs = [runs]
   found: dict[pathlib.Path, Run] = {}
-  for path in map(pathlib.Path, paths):
-    if not _is_folder(path):
-      raise RunError(f"{path}: there is no such folder.")
-    folders = list(_folders(path))
-    if not folders:
-      raise RunError(
-        f"{path}: holds no run; expected a folder with config.json, or one "
-        "above such folders."
-      )
-    for folder in folders:
-      try:
-        found.setdefault(folder.resolve(), open_run(folder))
-      except RunError as error:
-        if on_damage is None:
-          raise
-        on_damage(error)
+  for item in runs:
+    for run in [item] if isinstance(item, Run) else _below(item, on_damage):
+      found.setdefault(run.path.resolve(), run)
   return list(found.values())
+
+
+def _below(place: Place, on_damage: OnDamage | None) -> Iterator[Run]:
+  """Yields the runs in a folder and below it, as `find` does."""
+  path = pathlib.Path(place)
+  if not _is_folder(path):
+    raise RunError(f"{path}: there is no such folder.")
+  folders = list(_folders(path))
+  if not folders:
+    raise RunError(
+      f"{path}: holds no run; expected a folder with config.json, or one above "
+      "such folders."
+    )
+  for folder in folders:
+    try:
+      yield open_run(folder)
+    except RunError as error:
+      if on_damage is None:
+        raise
+      on_damage(error)
 
 
 def find_one(path: Place) -> Run:
@@ -70,7 +80,7 @@ def find_one(path: Place) -> Run:
   Raises:
     RunError: As `find`, or if there are several runs.
   """
-  found = find([path])
+  found = find(path)
   if len(found) > 1:
     raise RunError(
       f"{path}: holds {len(found)} runs; name one of them, as {found[0].path}."
@@ -84,7 +94,7 @@ def find_whole(
   """Finds runs, and leaves out those that are damaged.
 
   Args:
-    runs: As for `collect`.
+    runs: As for `find`.
     tables: The tables that the caller reads, of `TABLES`. They are read now.
 
   Returns:
@@ -96,7 +106,7 @@ def find_whole(
   """
   damage: list[RunError] = []
   whole = []
-  for run in collect(runs, damage.append):
+  for run in find(runs, damage.append):
     try:
       for name in tables:
         getattr(run, name)
@@ -119,28 +129,7 @@ def num_planned(paths: Iterable[Place]) -> int:
   )
 
 
-def collect(
-  runs: Run | Place | Iterable[Run | Place], on_damage: OnDamage | None = None
-) -> list[Run]:
-  """Returns runs that are given themselves, or by folders, each once.
-
-  Args:
-    runs: Runs, folders of runs, or folders above them; or one of these.
-    on_damage: As for `find`.
-
-  Raises:
-    RunError: As `find`.
-  """
-  if isinstance(runs, Run | str | os.PathLike):
-    runs = [runs]
-  found: dict[pathlib.Path, Run] = {}
-  for item in runs:
-    for run in [item] if isinstance(item, Run) else find([item], on_damage):
-      found.setdefault(run.path.resolve(), run)
-  return list(found.values())
-
-
-def open_run(path: str | os.PathLike[str]) -> Run:
+def open_run(path: Place) -> Run:
   """Reads the run in a folder, without its tables.
 
   Raises:
@@ -150,13 +139,12 @@ def open_run(path: str | os.PathLike[str]) -> Run:
   config = _json(folder.config)
   for problem in configuration.problems(config):
     raise RunError(f"{folder.config}: is not of a run: {problem}.")
-  flags = config["flags"]
   summary = None
   if folder.is_finished:
     summary = parsing.with_nan(_json(folder.summary))
   # Without resolving links: a run is named where it is looked for.
   place = pathlib.Path(os.path.abspath(path))
-  name = read_names(place.parent).get(place.name, flags["algorithm"])
+  name = read_names(place.parent).get(place.name, config["flags"]["algorithm"])
   return Run(folder.path, config, summary, name)
 
 

@@ -138,9 +138,18 @@ class RunFolder:
     return claim.is_held(self.config)
 
   @property
+  def last_saved_round(self) -> int:
+    """The round from which a run can go on; 0 is its beginning.
+
+    Raises:
+      RunError: If the program cannot look into the folder of the states.
+    """
+    return max(checkpoints.rounds(self.checkpoints), default=0)
+
+  @property
   def is_saved(self) -> bool:
     """Whether there is a saved round, whole or not."""
-    return bool(checkpoints.rounds(self.checkpoints))
+    return self.last_saved_round > 0
 
   def move_aside(self, path: pathlib.Path) -> pathlib.Path:
     """Moves a file or folder of the run into `set_aside`.
@@ -317,7 +326,7 @@ def _take(
       _check_same(folder, saved, configuration, lengthens=lengthens)
       if folder._has_fewer_rounds(total_rounds):
         _lengthen(folder, configuration)
-        claim.keep(closing.enter_context(folder.config.open("rb")), path)
+        claim.lock(closing.enter_context(folder.config.open("rb")), path)
     else:
       try:
         file.write(parsing.json_text(configuration).encode())

@@ -18,13 +18,12 @@ from typing import Any
 import numpy as np
 
 from tff_fair.declared import Value
-from tff_fair.experiments import seeds, settings
+from tff_fair.experiments import seeds
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.runs import configuration, tables
-from tff_fair.experiments.runs.configuration import Configuration
 from tff_fair.experiments.runs.folder import RunFolder
 from tff_fair.experiments.scores import Score
-from tff_fair.experiments.settings import bounds
+from tff_fair.experiments.settings import federation
 from tff_fair.experiments.spec import RunSpec
 from tff_fair.experiments.spec_text import HPARAM, TASK_OPTION
 
@@ -40,6 +39,12 @@ _EXCLUDED = [
   "aggregator/num_clients_out_of_bounds",
 ]
 _RANGE_SLACK = 1e-6  # Accuracies are ratios in float32.
+# Flags that decide nothing, and those that a setting holds under another name.
+_NO_SETTINGS = (
+  *("hparam", "task_option", "output_dir", "workers", *seeds.NAMES),
+  *("rounds_per_checkpoint", "measure_improvement"),
+  *("local_baseline", "pooled_baseline"),
+)
 # What settings of other types raise.
 _WRONG_SETTINGS = (
   AttributeError,
@@ -119,7 +124,9 @@ class Run:
   @functools.cached_property
   def task_options(self) -> Mapping[str, str]:
     """The options of the task: how its data is cut, and its model."""
-    return _task_options_of(self.config)
+    options = self.flags["task_option"]
+    assignments = (text.partition("=") for text in options)
+    return {name: value for name, _, value in assignments}
 
   @functools.cached_property
   def settings(self) -> Mapping[str, object]:
@@ -128,7 +135,36 @@ class Run:
     Flags under their names, hyperparameters as "hparam.NAME", options of the
     task as "task_option.NAME". Those without a value are left out.
     """
-    return _deciding(self.config)
+    # Runs whose cohorts are one part do not differ in it.
+    part = federation.part_size(
+      self.flags[configuration.PART], self.flags["clients_per_round"]
+    )
+    found: dict[str, object] = {
+      **{
+        name: value
+        for name, value in {**self.flags, configuration.PART: part}.items()
+        if name not in _NO_SETTINGS and value not in (None, False, [])
+      },
+      **{f"{TASK_OPTION}{n}": value for n, value in self.task_options.items()},
+      **{
+        f"{HPARAM}{name}": value
+        for name, value in self.config[configuration.HPARAMS].items()
+        if value is not None
+      },
+      # Runs of two versions of a user's file are no seeds of one.
+      **configuration.short_digest(
+        self.config.get(configuration.OWN_FILES, {})
+      ),
+    }
+    # Weights that the user's code makes may follow from the seed; its file
+    # decides. Those of a file or another run have a version of their own.
+    group = self.config.get(configuration.INITIAL_WEIGHTS, {})
+    if group and (self.flags["initial_model"] or self.flags["initial_run"]):
+      digest = str(group.get(configuration.SHA256))
+      found[configuration.INITIAL_WEIGHTS] = digest[
+        : configuration.LETTERS_OF_DIGEST
+      ]
+    return found
 
   def differences(self, spec: RunSpec) -> dict[str, tuple[Value, Value]]:
     """Returns where this run differs from another in what decides results.
@@ -304,11 +340,11 @@ class Run:
     if self.is_finished:
       return tables.read_whole(self.path, kind)
     table = self._read(kind)
-    if table is None:
-      import pandas as pd  # noqa: PLC0415
+    if table is not None:
+      return table
+    import pandas as pd  # noqa: PLC0415
 
-      return pd.DataFrame({name: [] for name in kind.columns})
-    return table
+    return pd.DataFrame({name: [] for name in kind.columns})
 
   def _read(self, kind: tables.Kind) -> pd.DataFrame | None:
     return tables.read(self.path, kind, is_finished=self.is_finished)
@@ -322,77 +358,3 @@ class Run:
         f"of {found.min()} clients in round {found.idxmin()}, and of "
         f"{found.max()} in round {found.idxmax()}."
       )
-
-
-# The settings of a saved run: its flags, and all that decides its results.
-#
-# Flags have their own names, options of the task that of `TASK_OPTION` before
-# them, hyperparameters that of `HPARAM`.
-
-
-# Flags that decide nothing, and those that a setting holds under another name.
-_NO_SETTINGS = (
-  *("hparam", "task_option", "output_dir", "workers", *seeds.NAMES),
-  *("rounds_per_checkpoint", "measure_improvement"),
-  *("local_baseline", "pooled_baseline"),
-)
-
-
-def _task_options_of(config: Configuration) -> dict[str, str]:
-  """Returns the options of the task: how its data is cut, and its model."""
-  options = config[configuration.FLAGS]["task_option"]
-  assignments = (text.partition("=") for text in options)
-  return {name: value for name, _, value in assignments}
-
-
-def _deciding(config: Configuration) -> dict[str, object]:
-  """Returns all that decides the results but the seeds, by flat names.
-
-  Settings without a value are left out.
-  """
-  flags = config[configuration.FLAGS]
-  # Runs whose cohorts are one part do not differ in it.
-  found = {**flags, configuration.PART: _part_size(flags)}
-  return {
-    **{
-      name: value
-      for name, value in found.items()
-      if name not in _NO_SETTINGS and value not in (None, False, [])
-    },
-    **{
-      f"{TASK_OPTION}{n}": value
-      for n, value in _task_options_of(config).items()
-    },
-    **{
-      f"{HPARAM}{name}": value
-      for name, value in config[configuration.HPARAMS].items()
-      if value is not None
-    },
-    # Runs of two versions of a user's file are no seeds of one.
-    **configuration.short_digest(config.get(configuration.OWN_FILES, {})),
-    **_initial_weights(config),
-  }
-
-
-def _part_size(flags: Mapping[str, Any]) -> int:
-  """Returns the size of the parts of cohorts; 0 if each cohort is one part."""
-  cohort = flags["clients_per_round"]
-  return settings.part_size(
-    flags[configuration.PART],
-    bounds.range_ends(cohort)[1] if bounds.is_range(cohort) else None,
-  )
-
-
-def _initial_weights(config: Configuration) -> dict[str, object]:
-  """Returns the version of the weights that a file or another run has.
-
-  Weights that the user's code makes may follow from the seed; its file decides.
-  """
-  group = config.get(configuration.INITIAL_WEIGHTS, {})
-  found = config[configuration.FLAGS]
-  if not group or not (found["initial_model"] or found["initial_run"]):
-    return {}
-  digest = str(group.get(configuration.SHA256))
-  return {
-    configuration.INITIAL_WEIGHTS: digest[: configuration.LETTERS_OF_DIGEST]
-  }

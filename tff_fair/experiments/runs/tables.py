@@ -6,11 +6,11 @@ of a client. No two rows have the same keys.
 
 from __future__ import annotations
 
+import collections
 import csv
 import io
 import pathlib
 import typing
-from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -130,9 +130,11 @@ def read(
     if not content:
       return None
   table = _parse(path, content)
-  _check_columns(path, table, kind.columns)
+  for column in kind.columns:
+    if column not in table:
+      raise RunError(f"{path}: has no column {column!r}.")
   for column in kind.keys:
-    table[column] = _whole_numbers(path, table, column)
+    table[column] = _whole_numbers(path, table[column])
   _check_unique(path, table, kind.keys)
   _check_numbers(path, table, kind)
   if kind.has_amounts:
@@ -203,46 +205,47 @@ def _check_titles(path: pathlib.Path, content: bytes) -> None:
     titles = next(csv.reader([line]), [])
   except csv.Error as error:
     raise RunError(f"{path}: is no table: {error}.") from error
-  seen: set[str] = set()
-  for title in titles:
-    if title in seen:
+  for title, number in collections.Counter(titles).items():
+    if number > 1:
       raise RunError(f"{path}: has two columns {_cell(title)!r}.")
-    seen.add(title)
 
 
-def _check_columns(
-  path: pathlib.Path, table: pd.DataFrame, columns: Iterable[str]
-) -> None:
-  for column in columns:
-    if column not in table:
-      raise RunError(f"{path}: has no column {column!r}.")
-
-
-def _whole_numbers(
-  path: pathlib.Path, table: pd.DataFrame, column: str
-) -> pd.Series:
+def _whole_numbers(path: pathlib.Path, cells: pd.Series) -> pd.Series:
   """Returns a column of keys as int64."""
   import pandas as pd  # noqa: PLC0415
 
-  values = pd.to_numeric(table[column], errors="coerce").astype(np.float64)
+  values = pd.to_numeric(cells, errors="coerce").astype(np.float64)
   fits = values.between(0, _LARGEST_KEY) & (values % 1 == 0)
+  _check_cells(
+    path,
+    cells,
+    fits,
+    "number",
+    f" that a {cells.name.removesuffix('_id')} can have",
+  )
+  return values.astype(np.int64)
+
+
+def _check_cells(
+  path: pathlib.Path,
+  cells: pd.Series,
+  fits: pd.Series[bool],
+  what: str,
+  which: str = "",
+) -> None:
+  """Checks that all cells of a column fit; names the first that does not."""
   if not fits.all():
     row = int(fits.argmin())
     raise RunError(
-      f"{path}: row {row + 1} has no number under {column!r} that a "
-      f"{column.removesuffix('_id')} can have: "
-      f"{_cell(table[column].iloc[row])}."
+      f"{path}: row {row + 1} has no {what} under {cells.name!r}{which}: "
+      f"{_cell(cells.iloc[row])}."
     )
-  return values.astype(np.int64)
 
 
 def _check_unique(
   path: pathlib.Path, table: pd.DataFrame, keys: tuple[str, ...]
 ) -> None:
-  if not keys:
-    return
-  repeated = table.duplicated(list(keys))
-  if repeated.any():
+  if keys and (repeated := table.duplicated(list(keys))).any():
     row = int(repeated.argmax())
     found = ", ".join(f"{key} {table[key].iloc[row]}" for key in keys)
     raise RunError(f"{path}: row {row + 1} is a second one of {found}.")
@@ -261,15 +264,8 @@ def _check_numbers(path: pathlib.Path, table: pd.DataFrame, kind: Kind) -> None:
     if column == NAME or (is_number and not (is_full and cells.hasnans)):
       continue
     values = pd.to_numeric(cells, errors="coerce")
-    wrong = values.isna()
-    if not is_full:
-      wrong &= cells.notna()
-    if wrong.any():
-      row = int(wrong.argmax())
-      raise RunError(
-        f"{path}: row {row + 1} has no number under {column!r}: "
-        f"{_cell(cells.iloc[row])}."
-      )
+    fits = values.notna() if is_full else values.notna() | cells.isna()
+    _check_cells(path, cells, fits, "number")
     table[column] = values
 
 
@@ -277,13 +273,8 @@ def _check_amounts(path: pathlib.Path, table: pd.DataFrame) -> None:
   """Checks that numbers are finite, and 0 or more; cells may be empty."""
   for column in table.columns:
     values = table[column].astype(np.float64)
-    wrong = values.notna() & ~values.between(0, _LARGEST_AMOUNT)
-    if wrong.any():
-      row = int(wrong.argmax())
-      raise RunError(
-        f"{path}: row {row + 1} has no amount under {column!r}: "
-        f"{_cell(table[column].iloc[row])}."
-      )
+    fits = values.isna() | values.between(0, _LARGEST_AMOUNT)
+    _check_cells(path, table[column], fits, "amount")
 
 
 def _cell(value: object) -> str:

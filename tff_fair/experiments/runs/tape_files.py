@@ -43,7 +43,7 @@ class Recorder:
     path = _path(self._folder, round_num, has_updates=_UPDATES in arrays)
     first, _ = _ends(path)
     if not self._block or min(self._block) < first:
-      self._block = dict(_read(path, self._folder)) if path.exists() else {}
+      self._block = _read(path, self._folder) if path.exists() else {}
     self._block[round_num] = arrays
     _write(path, self._folder, self._block)
 
@@ -55,9 +55,10 @@ def has_round(folder: RunFolder, round_num: int) -> bool:
     RunError: If its block is damaged.
   """
   return any(
-    round_num in dict(_read(path, folder))
+    round_num in _read(path, folder)
     for path in _blocks(folder)
-    if _holds(path, round_num)
+    for first, last in [_ends(path)]
+    if first <= round_num <= last
   )
 
 
@@ -72,7 +73,7 @@ def keep_rounds(folder: RunFolder, last_round: int) -> None:
     if first > last_round:
       path.unlink()
     elif last > last_round:
-      found = dict(_read(path, folder))
+      found = _read(path, folder)
       kept = {n: arrays for n, arrays in found.items() if n <= last_round}
       _write(path, folder, kept)
 
@@ -104,7 +105,7 @@ def read(
     yield from _missing(folder, expected, min(first - 1, last_round), tell)
     expected, last = last + 1, min(last, last_round)
     try:
-      found = dict(_read(path, folder))
+      found = _read(path, folder)
     except array_files.DamageError as error:
       tell(f"{error} The rest is read.")
       found = {}
@@ -149,11 +150,6 @@ def _ends(block: pathlib.Path) -> tuple[int, int]:
   return first, last
 
 
-def _holds(block: pathlib.Path, round_num: int) -> bool:
-  first, last = _ends(block)
-  return first <= round_num <= last
-
-
 def _write(
   path: pathlib.Path, folder: RunFolder, block: Mapping[int, Arrays]
 ) -> None:
@@ -165,10 +161,8 @@ def _write(
   array_files.write(path, {_MODEL: _model(folder), **arrays})
 
 
-def _read(
-  path: pathlib.Path, folder: RunFolder
-) -> Iterator[tuple[int, Arrays]]:
-  """Yields the rounds of a block.
+def _read(path: pathlib.Path, folder: RunFolder) -> dict[int, Arrays]:
+  """Returns the rounds of a block by number.
 
   Raises:
     RunError: If it is damaged, or of another model.
@@ -184,7 +178,7 @@ def _read(
       f"{path}: is of another model than {folder.model.name}; put back the "
       "tape of this run."
     )
-  yield from rounds.items()
+  return {**rounds}
 
 
 def _model(folder: RunFolder) -> np.ndarray:

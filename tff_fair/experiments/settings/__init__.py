@@ -12,75 +12,22 @@ import tasks
 from tff_fair import declared, methods
 from tff_fair.declared import Value
 from tff_fair.experiments import seeds
-from tff_fair.experiments.settings import bounds
-from tff_fair.experiments.settings.federation import (
-  LEAST_EVALUATIONS,
-  SCORES,
-  USUAL_COHORT,
-  USUAL_INTERVAL,
-  USUAL_PART,
-  AttackSettings,
-  CorrectionSettings,
-  DefenceSettings,
-  EvaluationSettings,
-  LoopSettings,
-  PrivacySettings,
-  SamplingSettings,
-  part_size,
-)
-from tff_fair.experiments.settings.learning import (
-  MOMENTUM,
-  SERVER_RATE,
-  WITH_MOMENTUM,
-  AlgorithmSettings,
-  DecayKind,
-  LocalTrainingSettings,
-  OptimizerName,
-  TaskSettings,
-)
-
-__all__ = [
-  "GROUPS",
-  "LEAST_EVALUATIONS",
-  "MOMENTUM",
-  "SCORES",
-  "SERVER_RATE",
-  "USUAL_COHORT",
-  "USUAL_INTERVAL",
-  "USUAL_PART",
-  "WITH_MOMENTUM",
-  "AlgorithmSettings",
-  "AttackSettings",
-  "CorrectionSettings",
-  "DecayKind",
-  "DefenceSettings",
-  "EvaluationSettings",
-  "LocalTrainingSettings",
-  "LoopSettings",
-  "OptimizerName",
-  "PrivacySettings",
-  "RunSettings",
-  "SamplingSettings",
-  "TaskSettings",
-  "part_size",
-]
-
-_MAPPINGS = ("hparams", "task_options")
+from tff_fair.experiments.settings import federation, learning
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RunSettings(
   # Fields come in the order of the last base first.
-  CorrectionSettings,
-  PrivacySettings,
-  DefenceSettings,
-  AttackSettings,
-  EvaluationSettings,
-  LoopSettings,
-  SamplingSettings,
-  LocalTrainingSettings,
-  AlgorithmSettings,
-  TaskSettings,
+  federation.CorrectionSettings,
+  federation.PrivacySettings,
+  federation.DefenceSettings,
+  federation.AttackSettings,
+  federation.EvaluationSettings,
+  federation.LoopSettings,
+  federation.SamplingSettings,
+  learning.LocalTrainingSettings,
+  learning.AlgorithmSettings,
+  learning.TaskSettings,
 ):
   """The fields of a run, and values that follow from them."""
 
@@ -110,8 +57,8 @@ class RunSettings(
     if given is not None and given <= total:
       return given
     return min(
-      given or USUAL_INTERVAL,
-      max(1, total // LEAST_EVALUATIONS),
+      given or federation.USUAL_INTERVAL,
+      max(1, total // federation.LEAST_EVALUATIONS),
     )
 
   @property
@@ -122,11 +69,8 @@ class RunSettings(
     """
     most = self.clients_per_round
     if most is None and self.sampling != "all":
-      most = USUAL_COHORT
-    return part_size(
-      self.clients_per_part,
-      None if most is None else bounds.range_ends(most)[1],
-    )
+      most = federation.USUAL_COHORT
+    return federation.part_size(self.clients_per_part, most)
 
   @property
   def all_hparams(self) -> dict[str, Value]:
@@ -135,20 +79,16 @@ class RunSettings(
     Where the method has a server step of its own, the server's learning rate is
     one of them.
     """
-    values = {
-      name: hyperparameter.default
-      for name, hyperparameter in methods.hyperparameters(
-        self.algorithm
-      ).items()
-    }
+    valid = methods.hyperparameters(self.algorithm)
+    values = {name: hparam.default for name, hparam in valid.items()}
     if self.has_own_server_step and self.server_learning_rate is not None:
-      values[SERVER_RATE] = self.server_learning_rate
+      values[learning.SERVER_RATE] = self.server_learning_rate
     return {**values, **self.hparams}
 
   @property
   def has_own_server_step(self) -> bool:
     """Whether the method has a server step of its own, and its rate."""
-    return SERVER_RATE in methods.hyperparameters(self.algorithm)
+    return learning.SERVER_RATE in methods.hyperparameters(self.algorithm)
 
   @property
   def measures_stationarity(self) -> bool:
@@ -168,7 +108,10 @@ class RunSettings(
   def to_dict(self) -> dict[str, object]:
     """Returns all settings as plain values, ready for JSON."""
     values = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
-    return {**values, **{name: dict(values[name]) for name in _MAPPINGS}}
+    return {
+      name: dict(value) if isinstance(value, Mapping) else value
+      for name, value in values.items()
+    }
 
   def replace(self, **values: Any) -> Self:
     """Returns the run with some settings replaced."""

@@ -244,17 +244,23 @@ class EvaluationSettings:
   )
 
 
-def part_size(clients_per_part: int, largest_cohort: int | None) -> int:
+def part_size(
+  clients_per_part: int, clients_per_round: bounds.Range | None
+) -> int:
   """Returns the size of the parts of a run's cohorts.
 
   Args:
     clients_per_part: As the setting has it.
-    largest_cohort: The most clients of a round, if it is known.
+    clients_per_round: The size of cohorts, or a range of sizes, if it is known.
 
   Returns:
     The size; 0 if every cohort is one part.
   """
-  if largest_cohort is not None and largest_cohort <= clients_per_part:
+  if (
+    clients_per_round is not None
+    and bounds.is_range(clients_per_round)
+    and bounds.range_ends(clients_per_round)[1] <= clients_per_part
+  ):
     return 0
   return clients_per_part
 

@@ -15,9 +15,10 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from tff_fair import declared, methods
 from tff_fair.declared import FieldError, Value
-from tff_fair.experiments import grids, progress, seeds, settings, spec_text
+from tff_fair.experiments import grids, progress, seeds, spec_text
 from tff_fair.experiments.comparing import groups
 from tff_fair.experiments.errors import RunError
+from tff_fair.experiments.settings import federation
 from tff_fair.experiments.spec import RunSpec
 from tff_fair.experiments.sweeps.file import Sweep, SweptMethod
 from tff_fair.experiments.sweeps.setting_tables import WORKERS, Grid, Range
@@ -330,7 +331,7 @@ def _named(spec: RunSpec) -> dict[str, Value]:
     **spec.effective(),
     # The interval may follow the number of rounds in some of the runs, and
     # another seed the seed.
-    _INTERVAL: spec.rounds_per_evaluation or settings.USUAL_INTERVAL,
+    _INTERVAL: spec.rounds_per_evaluation or federation.USUAL_INTERVAL,
     **{name: getattr(spec, name) for name in seeds.NAMES},
   }
   del found["algorithm"]

@@ -14,17 +14,11 @@ import tensorflow_federated as tff
 import tasks
 from tasks.models import made
 from tasks.task import KerasModelFn
-from tff_fair import (
-  client_works,
-  methods,
-  summing,
-  types,
-)
+from tff_fair import client_works
 from tff_fair.declared import FieldError
 from tff_fair.experiments import keras_files
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.runs import finding, trained_model
-from tff_fair.experiments.settings import bounds
 from tff_fair.experiments.spec import RunSpec
 from tff_fair.experiments.training import (
   costs,
@@ -50,7 +44,6 @@ class RunParts(resolving.Resolved):
     next_of_own: See `learning_process.Built`.
     begin: See `learning_process.Built`.
     schedule: How long the run trains, and when it evaluates and saves.
-    cohorts: How a round draws its clients.
     costs: Returns what a round costs, from the state before it and its cohort.
     selection: Finds the best evaluation; None without a criterion.
     cache: What earlier programs have compiled.
@@ -61,7 +54,6 @@ class RunParts(resolving.Resolved):
   next_of_own: tff.Computation | None
   begin: Callable[[rounds.State], rounds.State]
   schedule: loop.Schedule
-  cohorts: sampling.Sampling
   costs: Callable[[rounds.State, sampling.DrawnCohort], Mapping[str, int]]
   selection: Selection | None
   cache: compilation_cache.CompilationCache
@@ -86,7 +78,6 @@ def load_task(
 def build(
   spec: RunSpec,
   task: tasks.Task,
-  resolved: resolving.Resolved,
   cache: compilation_cache.CompilationCache = compilation_cache.NO_CACHE,
 ) -> RunParts:
   """Makes the parts of a run.
@@ -94,12 +85,12 @@ def build(
   Args:
     spec: The run.
     task: Its task, as `load_task` returns it.
-    resolved: What the settings come to with the task.
     cache: What earlier programs have compiled.
 
   Raises:
     FieldError: If a setting does not go with the data or the method.
   """
+  resolved = resolving.resolve(spec, task)
   built = learning_process.build(
     spec,
     task,
@@ -122,24 +113,7 @@ def build(
       spec.rounds_per_checkpoint,
       spec.stop_at_stationarity,
     ),
-    cohorts=sampling.Sampling(
-      seed=spec.seed,
-      kind=spec.sampling,
-      clients_per_round=bounds.range_ends(resolved.clients_per_round),
-      dropout=spec.dropout,
-      dropout_kind=spec.dropout_kind,
-      dropout_rounds=spec.dropout_rounds,
-    ),
-    costs=costs.build(
-      task,
-      built.process,
-      aggregation=resolved.aggregation,
-      loss_at=spec.loss_at,
-      trained_examples=_trained_examples(spec, task),
-      num_sums=_num_sums(spec, resolved.aggregation),
-      num_trials=_num_trials(spec),
-      cache=cache,
-    ),
+    costs=_costs(spec, task, built.process, resolved.aggregation, cache),
     selection=None
     if spec.criterion is None
     else Selection(spec.criterion, spec.patience, score=resolved.scores.score),
@@ -167,44 +141,33 @@ def build_process(spec: RunSpec) -> tff.learning.templates.LearningProcess:
   return learning_process.build_now(spec, task, chosen)
 
 
-def _num_sums(spec: RunSpec, aggregation: str) -> int:
-  """Returns the number of sums that a client's update goes into."""
-  rule = methods.get(spec.algorithm).build.rule
-  if aggregation != summing.SECURE or spec.dp_noise is not None:
-    return 1
-  if issubclass(rule, types.ComparingRule):
-    return rule.num_factors
-  has_two = issubclass(rule, types.SeparableRule) and rule.has_covariate()
-  return 2 if has_two else 1
+def _costs(
+  spec: RunSpec,
+  task: tasks.Task,
+  process: tff.learning.templates.LearningProcess,
+  aggregation: str,
+  cache: compilation_cache.CompilationCache,
+) -> Callable[[rounds.State, sampling.DrawnCohort], Mapping[str, int]]:
+  """Returns what a round costs, from the state before it and its cohort."""
+  of_client = costs.of_client(spec, task, process, aggregation, cache)
+  training = client_works.TrainingSettings(**learning_process.local_work(spec))
 
-
-def _num_trials(spec: RunSpec) -> int:
-  """Returns the number of steps that a client tries in a line search."""
-  steps = spec.all_hparams.get("line_search")
-  return 2 * steps + 1 if isinstance(steps, int) and steps > 0 else 0
-
-
-def _trained_examples(spec: RunSpec, task: tasks.Task) -> costs.TrainedExamples:
-  """Returns a function from clients and a state to their examples after it."""
-  training = client_works.TrainingSettings(
-    batch_size=spec.batch_size, **learning_process.local_work(spec)
-  )
-
-  def of_clients(client_ids: Sequence[int], state: rounds.State) -> np.ndarray:
+  def of_round(
+    state: rounds.State, cohort: sampling.DrawnCohort
+  ) -> Mapping[str, int]:
     client_work = state.client_work
     # Where clients keep something, tables of it are beside it.
     round_num = client_work.get("training", client_work)["round_num"]
-    return np.array(
-      [
-        client_works.num_trained_examples(
-          training, int(task.train.num_examples[k]), k, round_num
-        )
-        for k in client_ids
-      ],
-      np.int64,
+    num_examples = task.train.num_examples[cohort.reporting]
+    trained = [
+      client_works.num_trained_examples(training, int(n), k, round_num)
+      for n, k in zip(num_examples, cohort.reporting, strict=True)
+    ]
+    return costs.of_round(
+      of_client, cohort, num_examples, np.array(trained, np.int64)
     )
 
-  return of_clients
+  return of_round
 
 
 # Initial weights from a trained model: a file's, or another run's.

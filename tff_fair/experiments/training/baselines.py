@@ -16,7 +16,6 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
-import tasks
 from tasks import cuts
 from tasks.models import made
 from tasks.task import Arrays, one_element
@@ -31,6 +30,7 @@ from tff_fair.experiments.runs import (
   trained_model,
 )
 from tff_fair.experiments.runs.folder import RunFolder
+from tff_fair.experiments.settings import bounds
 from tff_fair.experiments.spec import RunSpec
 from tff_fair.experiments.training import (
   assembly,
@@ -135,7 +135,7 @@ def with_gaps(
 
 def num_rounds(spec: RunSpec, parts: assembly.RunParts) -> int:
   """Returns how many rounds a client takes part in on average, at least 1."""
-  cohort = sum(parts.cohorts.clients_per_round) / 2
+  cohort = sum(bounds.range_ends(parts.clients_per_round)) / 2
   num_clients = sampling.num_seen(parts.first_rounds)
   share = cohort * (1 - spec.dropout) / num_clients
   return max(1, round(share * spec.total_rounds))
@@ -144,7 +144,11 @@ def num_rounds(spec: RunSpec, parts: assembly.RunParts) -> int:
 def _train(kind: str, spec: RunSpec, parts: assembly.RunParts) -> Baseline:
   """Trains a baseline."""
   task = parts.task
-  training = _training(spec, task)
+  training = alone.Training(
+    task.model_fn,
+    learning_process.build_optimizer(*learning_process.client_optimizer(spec)),
+    client_works.TrainingSettings(**learning_process.local_work(spec)),
+  )
   initial = tff.learning.models.ModelWeights.from_model(task.model_fn())
   initial = tf.nest.map_structure(tf.identity, initial)
   keras_model = task.keras_model_fn()
@@ -180,20 +184,6 @@ def _train(kind: str, spec: RunSpec, parts: assembly.RunParts) -> Baseline:
     np.array(rounds, np.int64),
     np.array(losses, np.float64),
     of_clients,
-  )
-
-
-def _training(spec: RunSpec, task: tasks.Task) -> alone.Training:
-  chosen = learning_process.arguments(spec, task, "streaming", attack=None)
-  settings = {
-    field.name: chosen[field.name]
-    for field in dataclasses.fields(client_works.TrainingSettings)
-    if field.name in chosen
-  }
-  return alone.Training(
-    task.model_fn,
-    learning_process.build_optimizer(*chosen["client_optimizer"]),
-    client_works.TrainingSettings(**settings),
   )
 
 

@@ -30,18 +30,6 @@ from tff_fair.runtime import example_files
 # One half of the data at the workers, as a run takes it.
 
 
-class ClientRows(NamedTuple):
-  """A client's rows.
-
-  Attributes:
-    num_rows: Its number of examples.
-    places: Where they are in each file.
-  """
-
-  num_rows: int
-  places: tuple[example_files.Place, ...]
-
-
 class WorkerHalf:
   """Knows where the rows of each client are."""
 
@@ -51,13 +39,11 @@ class WorkerHalf:
     self._split = split
     self._paths = [data.path(file) for file in data.files(split)]
 
-  def rows(self, client_id: int) -> ClientRows:
-    """Returns where a client's rows are."""
+  def rows(self, client_id: int) -> tuple[int, tuple[example_files.Place, ...]]:
+    """Returns the number of a client's rows, and their place in each file."""
     first, number = self._data.client(self._split, client_id)
-    return ClientRows(
-      number,
-      tuple(example_files.Place(path, first) for path in self._paths),
-    )
+    places = (example_files.Place(path, first) for path in self._paths)
+    return number, tuple(places)
 
   def label_variance(self, client_id: int) -> float:
     """Returns `scoring.variance` of a client's labels, if they are numbers."""
@@ -79,7 +65,7 @@ class _Client(NamedTuple):
   """A client's data, and the file that has it, which must live as long."""
 
   dataset: tf.data.Dataset
-  stored: client_files.StoredClient | ClientRows | None
+  stored: client_files.StoredClient | None = None
 
 
 class _Reader:
@@ -181,18 +167,18 @@ class ClientLoader:
     return [self._client(client_id) for client_id in client_ids]
 
   def _client(self, client_id: int) -> _Client:
+    if self._at_workers is not None:
+      return _Client(
+        self._of_file(client_id, *self._at_workers.rows(client_id))
+      )
     stored = self._store(client_id)
     if stored is None:
-      return _Client(self._sent(client_id), None)
+      return _Client(self._sent(client_id))
     dataset = self._of_file(client_id, stored.num_rows, stored.places)
     return _Client(dataset, stored)
 
-  def _store(
-    self, client_id: int
-  ) -> client_files.StoredClient | ClientRows | None:
+  def _store(self, client_id: int) -> client_files.StoredClient | None:
     """Returns where a client's examples are; `None` if they must travel."""
-    if self._at_workers is not None:
-      return self._at_workers.rows(client_id)
     if self._files is None:
       return None
     stored = self._files.get((self._half, client_id))
@@ -265,21 +251,18 @@ def opened(
     task: The task.
     at_workers: Files of its examples, if workers have them.
   """
-  spec = task.element_spec
+  files = client_files.open_files() if at_workers is None else None
   with contextlib.closing(LoadingThread()) as thread:
-    if at_workers is None:
-      files = client_files.open_files()
-      train, test = (
-        ClientLoader(split, spec, files=files, thread=thread)
-        for split in (task.train, task.test)
+    train, test = (
+      ClientLoader(
+        split,
+        task.element_spec,
+        files=files,
+        thread=thread,
+        at_workers=None if at_workers is None else WorkerHalf(at_workers, name),
       )
-    else:
-      train, test = (
-        ClientLoader(
-          split, spec, thread=thread, at_workers=WorkerHalf(at_workers, n)
-        )
-        for n, split in (("train", task.train), ("test", task.test))
-      )
+      for name, split in (("train", task.train), ("test", task.test))
+    )
     yield train, test
 
 
@@ -290,7 +273,7 @@ class ClientDatasets(Protocol):
   """Returns the data of clients by id, or what stands for it."""
 
   def __call__(self, client_ids: Ids) -> list[Any]:
-    """See `client_data.ClientData`."""
+    """Returns what a process takes of clients, good until the next call."""
 
   def prepare(self, client_ids: Ids) -> None:
     """Begins to load the data that the next calls ask for."""
@@ -349,20 +332,27 @@ class DataAtWorkers:
   """Returns the data of clients by id, as `ClientLoader` does."""
 
   def __init__(
-    self,
-    source: tasks.ClientSource,
-    split: tasks.Split,
-    element_spec: tasks_task.ElementSpec,
+    self, spec: RunSpec, task: tasks.Task, split: Literal["train", "test"]
   ) -> None:
-    """Takes the data.
+    """Takes the data of a run.
 
     Args:
-      source: From where workers load it.
-      split: The same data.
-      element_spec: `Task.element_spec`.
+      spec: The run, whose settings tell workers how to load the data.
+      task: The task of the run.
+      split: The half.
+
+    Raises:
+      tasks.DataError: If the data cannot be used.
     """
-    self._split = split
-    self._build = _Build(source, source.version, element_spec)
+    source = tasks.ClientSource(
+      task=spec.task,
+      options=spec.task_options,
+      seed=spec.seeds.data,
+      data_dir=spec.data_dir,
+      split=split,
+    )
+    self._split = getattr(task, split)
+    self._build = _Build(source, source.version, task.element_spec)
 
   def __call__(self, client_ids: Ids) -> list[runtime.DataAtWorker]:
     """Returns what stands for the data of clients."""
@@ -375,29 +365,3 @@ class DataAtWorkers:
   def label_variance(self, client_id: int) -> float:
     """Returns `scoring.variance` of a client. Labels must be numbers."""
     return scoring.variance(self._split.load(client_id)[1])
-
-
-def halves(
-  spec: RunSpec, task: tasks.Task
-) -> tuple[ClientDatasets, ClientDatasets]:
-  """Returns the training and the test data of a run's clients.
-
-  Args:
-    spec: The run, whose settings tell workers how to load the data.
-    task: The task of the run.
-
-  Raises:
-    tasks.DataError: If the data cannot be used.
-  """
-
-  def half(name: Literal["train", "test"], split: tasks.Split) -> DataAtWorkers:
-    source = tasks.ClientSource(
-      task=spec.task,
-      options=spec.task_options,
-      seed=spec.seeds.data,
-      data_dir=None if spec.data_dir is None else str(spec.data_dir),
-      split=name,
-    )
-    return DataAtWorkers(source, split, task.element_spec)
-
-  return half("train", task.train), half("test", task.test)

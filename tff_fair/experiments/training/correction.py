@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -36,6 +36,7 @@ from tff_fair.experiments import interruption, table_cells
 from tff_fair.experiments.progress import Say
 from tff_fair.experiments.runs import array_files
 from tff_fair.experiments.runs.folder import RunFolder
+from tff_fair.experiments.settings import bounds
 from tff_fair.experiments.spec import RunSpec
 from tff_fair.experiments.training import (
   assembly,
@@ -46,34 +47,11 @@ from tff_fair.experiments.training import (
 from tff_fair.label_correction import federated, noisy_labels
 from tff_fair.runtime.compilation_cache import CompilationCache
 
-# The computations of the stages, from the settings of a run.
-
-
-class Computations(NamedTuple):
-  """What the stages compute over clients.
-
-  Attributes:
-    correct: A round of the first stage, as `federated.build_round` returns it.
-    predict: As `federated.build_predictions` returns it.
-    initialize: These four are of FedAvg's learning process, for the second
-      stage.
-    next: Runs a round.
-    set_model_weights: From a state and weights to a state.
-    get_model_weights: From a state to weights.
-  """
-
-  correct: tff.Computation
-  predict: tff.Computation
-  initialize: tff.Computation
-  next: tff.Computation
-  set_model_weights: tff.Computation
-  get_model_weights: tff.Computation
-
 
 def build_computations(
   spec: RunSpec, task: tasks.Task, cache: CompilationCache
-) -> Computations:
-  """Returns the computations: built now, or by an earlier program.
+) -> Mapping[str, tff.Computation]:
+  """Returns what the stages compute over clients.
 
   Clients train as in the run, but at a rate that stays.
 
@@ -81,15 +59,21 @@ def build_computations(
     spec: The run.
     task: The model, and the number of clients.
     cache: What earlier programs have compiled.
+
+  Returns:
+    `correct`, a round of the first stage, as `federated.build_round` returns
+    it; `predict`, as `federated.build_predictions` returns it; and
+    `initialize`, `next`, `set_model_weights` and `get_model_weights` of
+    FedAvg's learning process, for the second stage.
   """
   assert task.num_classes is not None
-  chosen = learning_process.arguments(spec, task, "streaming", attack=None)
   work = {
-    field.name: chosen[field.name]
-    for field in dataclasses.fields(client_works.TrainingSettings)
-    if field.name in chosen and "decay" not in field.name
+    name: value
+    for name, value in learning_process.local_work(spec).items()
+    if "decay" not in name
   } | {"loss_at": "training"}
-  weighting, optimizer = chosen["client_weighting"], chosen["client_optimizer"]
+  weighting = learning_process.client_weighting(spec, task)
+  optimizer = learning_process.client_optimizer(spec)
   num_classes = task.num_classes
   with_softmax = task.objective.activation == "softmax"
 
@@ -102,33 +86,26 @@ def build_computations(
       client_weighting=weighting,
       **work,
     )
-    return Computations(
-      correct=federated.build_round(
+    return {
+      "correct": federated.build_round(
         task.model,
         client_optimizer,
         client_works.TrainingSettings(**work),
         num_classes=num_classes,
         with_softmax=with_softmax,
       ),
-      predict=federated.build_predictions(
+      "predict": federated.build_predictions(
         task.model, num_classes=num_classes, with_softmax=with_softmax
       ),
-      initialize=fedavg.initialize,
-      next=fedavg.next,
-      set_model_weights=fedavg.set_model_weights,
-      get_model_weights=fedavg.get_model_weights,
-    )._asdict()
+      "initialize": fedavg.initialize,
+      "next": fedavg.next,
+      "set_model_weights": fedavg.set_model_weights,
+      "get_model_weights": fedavg.get_model_weights,
+    }
 
-  key = (
-    "label_correction",
-    work,
-    weighting,
-    optimizer,
-    num_classes,
-    with_softmax,
-    task.model_parts,
-  )
-  return Computations(**cache.compiled(key, build_now))
+  settings = (work, weighting, optimizer, num_classes, with_softmax)
+  key = ("label_correction", *settings, task.model_parts)
+  return cache.compiled(key, build_now)
 
 
 _WEIGHT, _LABELS = "weight_", "labels_"
@@ -186,7 +163,7 @@ def correct(
   initial = parts.process.get_model_weights(
     parts.begin(parts.process.initialize())
   )
-  most = parts.cohorts.clients_per_round[1]
+  most = bounds.range_ends(parts.clients_per_round)[1]
   stages = _Stages(spec, task, initial, most, parts.cache)
   record = load(folder)
   if record is None:
@@ -246,7 +223,7 @@ class _Stages:
     with client_data.opened(task) as (train_data, _):
       for cohort in self._cohorts(record.iterations):
         interruption.check()
-        weights, rows = self._computations.correct(
+        weights, rows = self._computations["correct"](
           weights,
           record.iterations,
           [mu[k] for k in cohort],
@@ -290,16 +267,16 @@ class _Stages:
     clean = np.flatnonzero(record.levels <= spec.correction_clean)
     size = min(self._cohort, len(clean))
     fedavg = self._computations
-    state = fedavg.set_model_weights(
-      fedavg.initialize(), self.packed(record.weights)
+    state = fedavg["set_model_weights"](
+      fedavg["initialize"](), self.packed(record.weights)
     )
     with client_data.opened(task) as (train_data, _):
       for round_num in range(spec.correction_finetuning):
         interruption.check()
         random = sampling.generator(spec.seed, _FINETUNING, round_num)
         cohort = np.sort(random.choice(clean, size, replace=False)).tolist()
-        state = fedavg.next(state, train_data(cohort)).state
-      weights = fedavg.get_model_weights(state)
+        state = fedavg["next"](state, train_data(cohort)).state
+      weights = fedavg["get_model_weights"](state)
       found = self._predictions(weights, record.is_noisy, train_data)
     labels = {
       k: noisy_labels.relabelled(
@@ -337,7 +314,7 @@ class _Stages:
     for start in range(0, len(ids), _CLIENTS_PER_CALL):
       interruption.check()
       part = ids[start : start + _CLIENTS_PER_CALL]
-      rows = self._computations.predict(weights, train_data(part))
+      rows = self._computations["predict"](weights, train_data(part))
       found += _by_client(rows)
     return found
 

@@ -5,17 +5,15 @@ and scalars in their own types, without compression or protocol. The clients'
 metrics, which are for those who watch, and what clients keep for themselves, as
 personal models and momentum, are left out.
 
-Local operations are multiply-accumulates of the model, see
-`tff_fair.experiments.training.costs`.
-A step of training counts as three forward
-passes, as is usual: the backward pass has two products for each one forward, to
-the weights and to the inputs.
+Local operations are multiply-accumulates of the model. A step of training
+counts as three forward passes, as is usual: the backward pass has two products
+for each one forward, to the weights and to the inputs.
 """
 
 import contextlib
 import dataclasses
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -24,13 +22,11 @@ from tensorflow.python.framework import op_callbacks
 
 import tasks
 from tasks.models import described
-from tff_fair.experiments.training import rounds, sampling
+from tff_fair import methods, summing
+from tff_fair.experiments.spec import RunSpec
+from tff_fair.experiments.training import sampling
 from tff_fair.runtime import compilation_cache
-from tff_fair.types import ClientSignals
-
-# From clients and a state to the number of examples that each client trains on
-# in the round after it: one that comes again counts again.
-TrainedExamples = Callable[[Sequence[int], rounds.State], np.ndarray]
+from tff_fair.types import ClientSignals, ComparingRule, SeparableRule
 
 _TRAINING_PASS = 3  # In forward passes.
 _SIGNALS = ClientSignals(
@@ -60,66 +56,20 @@ class ClientCosts:
   bytes_down_per_client: int = 0
 
 
-def build(
-  task: tasks.Task,
-  process: tff.learning.templates.LearningProcess,
-  *,
-  aggregation: str,
-  loss_at: str,
-  trained_examples: TrainedExamples,
-  num_sums: int = 1,
-  num_trials: int = 0,
-  cache: compilation_cache.CompilationCache = compilation_cache.NO_CACHE,
-) -> Callable[[rounds.State, sampling.DrawnCohort], Mapping[str, int]]:
-  """Returns a function from the state before a round and its cohort to costs.
-
-  Args:
-    task: The clients and the model.
-    process: The learning process, as `tff_fair.algorithms.build` returns it.
-    aggregation: The way in which updates are summed.
-    loss_at: Where the loss is taken; see `tff_fair.algorithms.build`.
-    trained_examples: Returns on how many examples clients train, by id, in
-      the round after a state.
-    num_sums: The number of sums that a client's update goes into.
-    num_trials: The number of steps that a client tries in a line search.
-    cache: Knows the operations of models that were counted before.
-  """
-  costs = of_client(
-    task,
-    process,
-    aggregation=aggregation,
-    loss_at=loss_at,
-    num_sums=num_sums,
-    num_trials=num_trials,
-    cache=cache,
-  )
-  return lambda state, cohort: of_round(
-    costs,
-    cohort,
-    task.train.num_examples[cohort.reporting],
-    trained_examples(cohort.reporting, state),
-  )
-
-
 def of_client(
+  spec: RunSpec,
   task: tasks.Task,
   process: tff.learning.templates.LearningProcess,
-  *,
   aggregation: str,
-  loss_at: str,
-  num_sums: int = 1,
-  num_trials: int = 0,
   cache: compilation_cache.CompilationCache = compilation_cache.NO_CACHE,
 ) -> ClientCosts:
-  """Returns what a client of a process costs.
+  """Returns what a client of a run costs.
 
   Args:
+    spec: The run.
     task: The model.
     process: The learning process, as `tff_fair.algorithms.build` returns it.
     aggregation: The way in which updates are summed.
-    loss_at: Where the loss is taken; see `tff_fair.algorithms.build`.
-    num_sums: The number of sums that a client's update goes into.
-    num_trials: The number of steps that a client tries in a line search.
     cache: Knows the operations of models that were counted before.
   """
   state_type = process.initialize.type_signature.result.member
@@ -133,18 +83,19 @@ def of_client(
     ("multiply_accumulates", of_any_seed.model_parts),
     lambda: multiply_accumulates(of_any_seed),
   )
-  besides = per_example * (loss_at != "training")
+  besides = per_example * (spec.loss_at != "training")
   if with_initial_weights:
     # The gradient's pass tells the loss before training too.
-    besides = per_example * (1 + _TRAINING_PASS + (loss_at == "after"))
+    besides = per_example * (1 + _TRAINING_PASS + (spec.loss_at == "after"))
   of_update = _num_bytes(weights_type.trainable)
+  num_trials = _num_trials(spec)
   searches = num_trials > 0
   return ClientCosts(
     bytes_down=_num_bytes(weights_type) * (1 + with_initial_weights),
     # A search needs the direction and the server's rate, and brings an id and
     # the losses.
     bytes_down_later=(of_update + tf.float32.size) * searches,
-    bytes_up=of_update * num_sums
+    bytes_up=of_update * _num_sums(spec, aggregation)
     + sum(dtype.size for dtype in _SIGNALS)
     + tf.int64.size * searches
     + tf.float32.size * num_trials,
@@ -154,8 +105,25 @@ def of_client(
     operations_besides=besides + per_example * num_trials,
     # An id and a coefficient, of which the client picks its own.
     bytes_down_per_client=(tf.int64.size + tf.float64.size)
-    * (aggregation == "two_phase"),
+    * (aggregation == summing.TWO_PHASE),
   )
+
+
+def _num_sums(spec: RunSpec, aggregation: str) -> int:
+  """Returns the number of sums that a client's update goes into."""
+  rule = methods.get(spec.algorithm).build.rule
+  if aggregation != summing.SECURE or spec.dp_noise is not None:
+    return 1
+  if issubclass(rule, ComparingRule):
+    return rule.num_factors
+  has_two = issubclass(rule, SeparableRule) and rule.has_covariate()
+  return 2 if has_two else 1
+
+
+def _num_trials(spec: RunSpec) -> int:
+  """Returns the number of steps that a client tries in a line search."""
+  steps = spec.all_hparams.get("line_search")
+  return 2 * steps + 1 if isinstance(steps, int) and steps > 0 else 0
 
 
 def of_round(
@@ -173,7 +141,8 @@ def of_round(
     costs: What a client costs.
     cohort: The clients of the round.
     num_examples: int[m], training examples of those that report back.
-    trained_examples: int[m], how many they train on; see `TrainedExamples`.
+    trained_examples: int[m], on how many they train: one that comes again
+      counts again.
 
   Returns:
     `num_clients` that reported back, and `bytes_down`, `bytes_up` and

@@ -20,8 +20,7 @@ from tff_fair import (
 )
 from tff_fair.client_works import keeping, local_model
 from tff_fair.declared import FieldError
-from tff_fair.experiments import settings
-from tff_fair.experiments.settings import bounds
+from tff_fair.experiments.settings import bounds, federation, learning
 from tff_fair.experiments.spec import RunSpec
 from tff_fair.experiments.training import rounds
 from tff_fair.kernels import stacking
@@ -99,7 +98,8 @@ def build(
   """
   shared = described.of_seed_0(task)
   chosen = {**arguments(spec, task, aggregation, attack, dp), "shuffle_seed": 0}
-  if not _draws_work(chosen):
+  # Clients may draw how long they train.
+  if not isinstance(chosen["local_steps"] or chosen["local_epochs"], tuple):
     chosen["local_epochs_seed"] = 0
   if loss_reference is not None:
     chosen["loss_reference"] = loss_reference
@@ -147,11 +147,6 @@ def _initial_weights(
     lambda: {"weights": local_model.describe(task.model).initial_weights},
   )["weights"]
   return comp()
-
-
-def _draws_work(chosen: Mapping[str, Any]) -> bool:
-  """Returns whether clients draw how long they train."""
-  return isinstance(chosen["local_steps"] or chosen["local_epochs"], tuple)
 
 
 def _with_shuffle_seed(state: rounds.State, seed: int) -> rounds.State:
@@ -216,14 +211,9 @@ def arguments(
   """
   return {
     "hparams": spec.all_hparams,
-    "client_optimizer": (
-      spec.client_optimizer,
-      spec.client_learning_rate,
-      spec.client_momentum,
-    ),
+    "client_optimizer": client_optimizer(spec),
     **_server_optimizer(spec),
-    "client_weighting": _client_weighting(spec, task),
-    "loss_at": spec.loss_at,
+    "client_weighting": client_weighting(spec, task),
     "num_clients": task.num_clients,
     "aggregation": aggregation,
     "secure_bound": spec.secure_bound,
@@ -234,13 +224,7 @@ def arguments(
     "defence": defence(spec),
     "certificate": spec.measures_stationarity,
     "tape": spec.tape,
-    "batch_size": spec.batch_size,
-    "shuffle_seed": spec.seed,
-    "proximal_mu": spec.proximal_mu,
     **local_work(spec),
-    "learning_rate_decay": spec.client_learning_rate_decay,
-    "learning_rate_decay_kind": spec.client_learning_rate_decay_kind,
-    "learning_rate_decay_rounds": spec.client_learning_rate_decay_rounds,
     "server_learning_rate_decay": spec.server_learning_rate_decay,
     "server_learning_rate_decay_kind": (
       spec.server_learning_rate_decay_kind or "exponential"
@@ -248,9 +232,20 @@ def arguments(
   }
 
 
-def _client_weighting(
+def client_optimizer(spec: RunSpec) -> _Optimizer:
+  """Returns the optimizer of clients, as `build_optimizer` takes it."""
+  rate, momentum = spec.client_learning_rate, spec.client_momentum
+  return spec.client_optimizer, rate, momentum
+
+
+def client_weighting(
   spec: RunSpec, task: tasks.Task
 ) -> str | tuple[float, ...]:
+  """Returns the weights of clients, as `tff_fair.algorithms.build` takes them.
+
+  Raises:
+    FieldError: If clients are to have weights, and the task has none.
+  """
   if spec.client_weighting != "column":
     return spec.client_weighting
   if task.client_weights is None:
@@ -265,13 +260,20 @@ def _client_weighting(
 
 
 def local_work(spec: RunSpec) -> dict[str, Any]:
-  """Returns how long clients train, as `tff_fair.algorithms.build` takes it."""
+  """Returns how clients train, as `client_works.TrainingSettings` has it."""
   return {
+    "batch_size": spec.batch_size,
     "local_epochs": _number_or_range(spec.local_epochs),
     "local_steps": None
     if spec.local_steps is None
     else _number_or_range(spec.local_steps),
     "local_epochs_seed": spec.seed,
+    "loss_at": spec.loss_at,
+    "shuffle_seed": spec.seed,
+    "proximal_mu": spec.proximal_mu,
+    "learning_rate_decay": spec.client_learning_rate_decay,
+    "learning_rate_decay_kind": spec.client_learning_rate_decay_kind,
+    "learning_rate_decay_rounds": spec.client_learning_rate_decay_rounds,
   }
 
 
@@ -326,8 +328,8 @@ def build_optimizer(
   function = _OPTIMIZERS[name]
   ours, theirs = optimizers, tff.learning.optimizers
   build_optimizer = getattr(ours, function, None) or getattr(theirs, function)
-  if name in settings.WITH_MOMENTUM:
-    momentum = settings.MOMENTUM if momentum is None else momentum
+  if name in learning.WITH_MOMENTUM:
+    momentum = learning.MOMENTUM if momentum is None else momentum
     return build_optimizer(learning_rate, momentum)
   return build_optimizer(learning_rate)
 
@@ -396,8 +398,7 @@ def check_parts(
   Raises:
     FieldError: If they do not fit.
   """
-  largest = bounds.range_ends(clients_per_round)[1]
-  part = settings.part_size(spec.clients_per_part, largest)
+  part = federation.part_size(spec.clients_per_part, clients_per_round)
   if aggregation != summing.STACKED or not part:
     return
   weights = process.initialize.type_signature.result.member.global_model_weights

@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import dataclasses
+import itertools
 import math
 import time
 import typing
@@ -242,12 +243,12 @@ def train(
       completed, initial = 0, evaluate(state)
       record.begin(record.write_evaluation, 0, initial)
       report_progress(0, initial)
-    for round_num in range(completed + 1, schedule.total_rounds + 1):
-      if round_num > schedule.total_rounds:
-        break
-      if selection is not None and selection.is_exhausted:
-        break
-      if pruning is not None and pruning.is_pruned:
+    for round_num in itertools.count(completed + 1):
+      if (
+        round_num > schedule.total_rounds
+        or (selection is not None and selection.is_exhausted)
+        or (pruning is not None and pruning.is_pruned)
+      ):
         break
       interruption.check()
       result = training.run(state, round_num)
@@ -258,8 +259,14 @@ def train(
       timing = {"round_seconds": result.seconds}
       evaluation = None
       if schedule.evaluates(round_num):
-        evaluation, timing["evaluation_seconds"] = _timed(evaluate, state)
-      is_best = _is_best(selection, round_num, evaluation)
+        start = time.perf_counter()
+        evaluation = evaluate(state)
+        timing["evaluation_seconds"] = time.perf_counter() - start
+      is_best = (
+        selection is not None
+        and evaluation is not None
+        and selection.add(round_num, evaluation.statistics)
+      )
       record.begin(
         record.write_round, round_num, result, timing, evaluation, is_best
       )
@@ -367,24 +374,6 @@ class _Record:
       if self._completed > self._saved:
         with interruption.deferred():
           wait(self._states.save(self._state, self._completed))
-
-
-def _timed(
-  evaluate: Callable[[rounds.State], RoundEvaluation], state: rounds.State
-) -> tuple[RoundEvaluation, float]:
-  start = time.perf_counter()
-  evaluation = evaluate(state)
-  return evaluation, time.perf_counter() - start
-
-
-def _is_best(
-  selection: Selection | None,
-  round_num: int,
-  evaluation: RoundEvaluation | None,
-) -> bool:
-  if selection is None or evaluation is None:
-    return False
-  return selection.add(round_num, evaluation.statistics)
 
 
 # Waits for coroutines, also where an event loop runs already, as in notebooks.

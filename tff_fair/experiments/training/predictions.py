@@ -93,7 +93,7 @@ def results(
   return Results(
     groups=_groups(task, tested, positive, edge) if has_groups else None,
     threshold=threshold,
-    gains=_gains(parts, tested, found, positive) if found else None,
+    gains=_gains(spec, parts, tested, found, positive) if found else None,
   )
 
 
@@ -208,6 +208,7 @@ def _threshold(
 
 
 def _gains(
+  spec: RunSpec,
   parts: assembly.RunParts,
   tested: Sequence[_Predicted],
   found: Mapping[str, baselines.Baseline],
@@ -240,7 +241,7 @@ def _gains(
         gains.Outputs(y, before, in_units(client.outputs)),
         positive=positive,
         draws=min(max(least, 40 * len(tested)), most),
-        seed=(parts.cohorts.seed, client.client_id),
+        seed=(spec.seed, client.client_id),
       )
       for client, y, before in zip(
         tested, labels, of_all[joining.LOCAL], strict=True

@@ -7,8 +7,7 @@ import logging
 import math
 import os
 import pathlib
-import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -186,11 +185,11 @@ def open_releases(
   )
 
 
-class _Checkpoints(tff.program.FileProgramStateManager):
-  """Keeps the last states of a run; they outlast a power cut."""
+class Checkpoints(tff.program.FileProgramStateManager):
+  """Keeps the last states of a folder of states; they outlast a power cut."""
 
   def __init__(
-    self, path: pathlib.Path, tables: Sequence[pathlib.Path]
+    self, path: pathlib.Path, tables: Sequence[pathlib.Path] = ()
   ) -> None:
     """Takes where states go, and the tables with the rounds before them."""
     super().__init__(
@@ -240,88 +239,6 @@ def _without_notes() -> Iterator[None]:
     yield
   finally:
     logger.setLevel(level)
-
-
-def open_checkpoints(folder: RunFolder) -> tff.program.ProgramStateManager:
-  """Opens the saved rounds of a run."""
-  return _Checkpoints(folder.checkpoints, folder.round_tables)
-
-
-def open_best_checkpoints(
-  folder: RunFolder,
-) -> tff.program.ProgramStateManager:
-  """Opens the states at the best evaluations; the latest is the best."""
-  return _Checkpoints(folder.best_checkpoint, ())
-
-
-def best_checkpoint(folder: RunFolder, round_num: int) -> pathlib.Path:
-  """Returns where the state of a round is, if it was the best."""
-  return checkpoints.path(folder.best_checkpoint, round_num)
-
-
-def saved_rounds(folder: RunFolder) -> list[int]:
-  """Returns the rounds whose states are saved, in ascending order.
-
-  Raises:
-    RunError: If the program cannot look into the folder of the states.
-  """
-  return checkpoints.rounds(folder.checkpoints)
-
-
-def last_saved_round(folder: RunFolder) -> int:
-  """Returns the round from which a run can go on; 0 is its beginning."""
-  return max(saved_rounds(folder), default=0)
-
-
-def find_damage(folder: RunFolder, round_num: int) -> str | None:
-  """Returns the damage to the state that is saved after a round, if any.
-
-  Raises:
-    RunError: If the state cannot be read at present.
-  """
-  state = checkpoints.path(folder.checkpoints, round_num)
-  try:
-    checkpoints.check(state)
-  except checkpoints.DamageError as error:
-    return error.problem
-  return None
-
-
-def lost_best_states(
-  folder: RunFolder, last_round: int, is_due: Callable[[int], bool]
-) -> list[pathlib.Path]:
-  """Returns the states at best evaluations that a run which goes on loses.
-
-  Args:
-    folder: The folder of the run.
-    last_round: The round that it goes on from.
-    is_due: Whether it evaluates a round.
-
-  Raises:
-    RunError: If the program cannot look into their folder.
-  """
-  return [
-    best_checkpoint(folder, round_num)
-    for round_num in checkpoints.rounds(folder.best_checkpoint)
-    if round_num > last_round or not is_due(round_num)
-  ]
-
-
-def remove_states(
-  folder: RunFolder, states: Iterable[pathlib.Path], *, keeps_aside: bool
-) -> None:
-  """Removes states of rounds that will come again.
-
-  Args:
-    folder: The folder of a run that goes on.
-    states: The states.
-    keeps_aside: Whether to move them into `RunFolder.set_aside`.
-  """
-  for state in states:
-    if keeps_aside:
-      folder.move_aside(state)
-    else:
-      shutil.rmtree(state)
 
 
 def count_rows(path: pathlib.Path) -> collections.Counter[int]:

@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import pathlib
+import shutil
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
@@ -64,7 +65,8 @@ def train(
     Interrupted: If a signal came; the last round is saved.
   """
   sample = sampling.Sampler(
-    parts.cohorts,
+    spec,
+    parts.clients_per_round,
     parts.task.train.num_examples,
     _labels(spec, parts.task),
     parts.first_rounds,
@@ -104,7 +106,9 @@ def train(
       _rounds(spec, parts, sample, train_data, report_progress, weights),
       parts.schedule,
       evaluate=_evaluation(parts, test_data, report_progress),
-      state_manager=release.open_checkpoints(folder),
+      state_manager=release.Checkpoints(
+        folder.checkpoints, folder.round_tables
+      ),
       releases=release.open_releases(
         folder, also, tape_rounds=spec.tape_rounds
       ),
@@ -112,7 +116,7 @@ def train(
       selection=parts.selection,
       best_manager=None
       if parts.selection is None
-      else release.open_best_checkpoints(folder),
+      else release.Checkpoints(folder.best_checkpoint),
       pruning=pruning,
     )
   _say_why_it_ends(folder, spec, parts, display.say)
@@ -160,7 +164,12 @@ def _data(
 ]:
   """Opens the training and the test data of a run's clients."""
   if examples is None and runtime.builds_data():
-    return contextlib.nullcontext(client_data.halves(spec, task))
+    return contextlib.nullcontext(
+      (
+        client_data.DataAtWorkers(spec, task, "train"),
+        client_data.DataAtWorkers(spec, task, "test"),
+      )
+    )
   return client_data.opened(task, examples)
 
 
@@ -305,7 +314,7 @@ def go_back(
   rows = {table: release.count_rows(table) for table in folder.round_tables}
   completed = 0
   doubts: dict[int, str] = {}
-  for round_num in reversed(release.saved_rounds(folder)):
+  for round_num in reversed(checkpoints.rounds(folder.checkpoints)):
     doubt = _damage(folder, round_num) or _missing_rows(
       folder,
       rows,
@@ -323,18 +332,25 @@ def go_back(
   if doubts and not completed:
     raise _nothing_whole(folder, doubts)
 
-  best_states = release.lost_best_states(folder, completed, schedule.evaluates)
+  lost_best_states = [
+    checkpoints.path(folder.best_checkpoint, round_num)
+    for round_num in checkpoints.rounds(folder.best_checkpoint)
+    if round_num > completed or not schedule.evaluates(round_num)
+  ]
   # Nothing was changed so far.
   folder.remove_leftovers()
   _set_aside(folder, doubts, completed, say)
-  release.remove_states(folder, best_states, keeps_aside=bool(doubts))
+  for state in lost_best_states:
+    if doubts:
+      folder.move_aside(state)
+    else:
+      shutil.rmtree(state)
+  of_evaluations = (folder.evaluations, folder.client_evaluations)
   # From the beginning, the evaluation before training comes again, too.
   last_kept = completed or -1
   for table in folder.round_tables:
-    if table in (folder.evaluations, folder.client_evaluations):
-      release.keep_rounds(table, last_kept, schedule.evaluates)
-    else:
-      release.keep_rounds(table, last_kept)
+    is_due = schedule.evaluates if table in of_evaluations else lambda _: True
+    release.keep_rounds(table, last_kept, is_due)
   event_files.keep_rounds(folder, last_kept, schedule.evaluates)
   if taped_rounds:
     tape_files.keep_rounds(folder, completed)
@@ -372,8 +388,11 @@ def _nothing_whole(folder: RunFolder, doubts: Mapping[int, str]) -> RunError:
 
 def _damage(folder: RunFolder, saved: int) -> str | None:
   """Returns how the state of a saved round is damaged, if it is."""
-  found = release.find_damage(folder, saved)
-  return None if found is None else f"its state is damaged: {found}"
+  try:
+    checkpoints.check(checkpoints.path(folder.checkpoints, saved))
+  except checkpoints.DamageError as error:
+    return f"its state is damaged: {error.problem}"
+  return None
 
 
 def _missing_on_tape(folder: RunFolder, round_num: int) -> str | None:
@@ -396,8 +415,7 @@ def _missing_rows(
 ) -> str | None:
   """Returns which rows tables lack up to a saved round, if any."""
   for table, round_num, number in (
-    *((table, saved, 1) for table in (folder.metrics, folder.timing)),
-    (folder.costs, saved, 1),
+    *((t, saved, 1) for t in (folder.metrics, folder.timing, folder.costs)),
     (folder.cohorts, saved, num_reporting),
     (folder.evaluations, evaluated, 1),
     (folder.client_evaluations, evaluated, num_evaluated),

@@ -13,8 +13,7 @@ import numpy as np
 import tasks
 from tff_fair import client_works, methods, privacy, summing
 from tff_fair.declared import FieldError
-from tff_fair.experiments import settings
-from tff_fair.experiments.settings import bounds
+from tff_fair.experiments.settings import bounds, federation
 from tff_fair.experiments.spec import RunSpec
 from tff_fair.experiments.training import (
   learning_process,
@@ -87,7 +86,9 @@ def check(spec: RunSpec, task: tasks.Task) -> None:
     )
   _check_baselines(spec, task)
   _check_correction(spec, task)
-  _check_dropout(spec, task)
+  is_by_label = spec.dropout and spec.dropout_kind == "by_label"
+  if is_by_label and not task.has_class_labels:
+    raise _no_class_labels(spec, task, "dropout_kind", "choose another kind.")
   _check_threshold(spec, task)
 
 
@@ -128,37 +129,31 @@ def _check_threshold(spec: RunSpec, task: tasks.Task) -> None:
   scoring.require_class_logits(task, "threshold_for", spec.threshold_for)
 
 
-def _check_dropout(spec: RunSpec, task: tasks.Task) -> None:
-  """Checks that clients have labels to drop out by."""
-  if (
-    spec.dropout
-    and spec.dropout_kind == "by_label"
-    and not (task.has_class_labels)
-  ):
-    raise FieldError(
-      "dropout_kind",
-      f"the task {task.name} has no class labels (one class for each example); "
-      "choose another kind.",
-      value=spec.dropout_kind,
-    )
+def _no_class_labels(
+  spec: RunSpec, task: tasks.Task, field: str, advice: str
+) -> FieldError:
+  return FieldError(
+    field,
+    f"the task {task.name} has no class labels (one class for each example); "
+    f"{advice}",
+    value=getattr(spec, field),
+  )
 
 
 def _check_correction(spec: RunSpec, task: tasks.Task) -> None:
   """Checks that the labels of a task can be corrected."""
   if spec.label_correction == "none":
     return
-  problem = None
   if not task.has_class_labels or task.objective.activation == "sigmoid":
-    problem = (
-      f"the task {task.name} has no class labels (one class for each example); "
-      "leave label_correction out."
+    raise _no_class_labels(
+      spec, task, "label_correction", "leave label_correction out."
     )
-  elif task.num_clients < 2:
-    problem = (
-      "the task has one client; expected a clean one beside a noisy one."
+  if task.num_clients < 2:
+    raise FieldError(
+      "label_correction",
+      "the task has one client; expected a clean one beside a noisy one.",
+      value=spec.label_correction,
     )
-  if problem is not None:
-    raise FieldError("label_correction", problem, value=spec.label_correction)
   if spec.correction_cohort > task.num_clients:
     raise _too_many(
       "correction_cohort", spec.correction_cohort, task.num_clients
@@ -182,7 +177,7 @@ def clients_per_round(spec: RunSpec, num_clients: int) -> bounds.Range:
       )
     return num_clients
   if value is None:
-    return min(settings.USUAL_COHORT, num_clients)
+    return min(federation.USUAL_COHORT, num_clients)
   if bounds.range_ends(value)[1] > num_clients:
     raise _too_many("clients_per_round", value, num_clients)
   return value

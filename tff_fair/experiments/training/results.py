@@ -20,7 +20,7 @@ from tff_fair.experiments import (
   spread_noise,
   table_cells,
 )
-from tff_fair.experiments.runs import tables
+from tff_fair.experiments.runs import checkpoints, tables
 from tff_fair.experiments.runs.folder import RunFolder
 from tff_fair.experiments.scores import ACCURACY, Score
 from tff_fair.experiments.spec import RunSpec
@@ -28,7 +28,6 @@ from tff_fair.experiments.training import (
   assembly,
   plots,
   predictions,
-  release,
   resolving,
   sampling,
 )
@@ -125,11 +124,8 @@ def _of_rounds(
   """Returns what came of training as a whole; None for what a run lacks."""
   cohorts = tables.read_whole(folder.path, tables.COHORTS)
   metrics = tables.read_whole(folder.path, tables.METRICS)
-  best = parts.selection
   return {
-    "best": None
-    if best is None or best.round_num is None
-    else _best(folder, best, best.round_num),
+    "best": _best(folder, parts.selection),
     resolving.PRIVACY: parts.dp
     and resolving.account_privacy(
       parts.dp,
@@ -144,13 +140,15 @@ def _of_rounds(
 
 
 def _best(
-  folder: RunFolder, selection: Selection, round_num: int
-) -> dict[str, object]:
+  folder: RunFolder, selection: Selection | None
+) -> dict[str, object] | None:
   """Returns where the state at the best evaluation is, and its value."""
-  path = release.best_checkpoint(folder, round_num)
+  if selection is None or selection.round_num is None:
+    return None
+  path = checkpoints.path(folder.best_checkpoint, selection.round_num)
   return {
     "checkpoint": str(path.relative_to(folder.path)),
-    "round": round_num,
+    "round": selection.round_num,
     "criterion": selection.criterion,
     "value": selection.value,
   }

@@ -133,8 +133,7 @@ class Rounds:
     with self.watch(name, number):
       output = self.process.next(state, train_data)
     seconds = time.perf_counter() - start
-    metrics, tape = _without_tape(output.metrics)
-    metrics, of_clients = _without_clients(metrics)
+    metrics, of_clients, tape = _taken_apart(output.metrics)
     excluded = reasons_of_exclusion(
       client_ids, of_clients.get(_COEFFICIENTS), self.num_examples
     )
@@ -169,41 +168,37 @@ class Rounds:
     )
 
 
-def _without_tape(
+def _taken_apart(
   metrics: Mapping[str, Any],
-) -> tuple[Mapping[str, Any], Mapping[str, np.ndarray]]:
-  """Returns the metrics without what goes on tape, and that by name."""
+) -> tuple[
+  Mapping[str, Any],
+  Mapping[str, Mapping[int, float]],
+  Mapping[str, np.ndarray],
+]:
+  """Returns what metrics tell of the cohort, of single clients, and for a tape.
+
+  Returns:
+    The metrics of the cohort; values by name and client id; and what goes on
+    tape, by name.
+  """
   aggregator = metrics.get(_AGGREGATOR, {})
   taped = {
     name.removeprefix(_TAPE): np.asarray(value)
     for name, value in aggregator.items()
     if name.startswith(_TAPE)
   }
-  if not taped:
-    return metrics, {}
-  others = {n: v for n, v in aggregator.items() if not n.startswith(_TAPE)}
-  return {**metrics, _AGGREGATOR: others}, taped
-
-
-def _without_clients(
-  metrics: Mapping[str, Any],
-) -> tuple[Mapping[str, Any], Mapping[str, Mapping[int, float]]]:
-  """Returns the metrics without what is of single clients, and that by id."""
-  aggregator = metrics.get(_AGGREGATOR, {})
-  if _IDS not in aggregator:
-    return metrics, {}
-  ids = np.asarray(aggregator[_IDS]).tolist()
+  ids = np.asarray(aggregator.get(_IDS, ())).tolist()
   of_clients = {
     name: dict(zip(ids, np.asarray(aggregator[name]).tolist(), strict=True))
     for name in (_COEFFICIENTS, _LOSSES, _BLOCKING)
-    if name in aggregator
+    if name in aggregator and _IDS in aggregator
   }
   of_cohort = {
     name: value
     for name, value in aggregator.items()
-    if name not in (_IDS, *of_clients)
+    if not name.startswith(_TAPE) and name not in (_IDS, *of_clients)
   }
-  return {**metrics, _AGGREGATOR: of_cohort}, of_clients
+  return {**metrics, _AGGREGATOR: of_cohort}, of_clients, taped
 
 
 def _column(

@@ -1,7 +1,6 @@
 """Runs: from settings to a folder of results."""
 
 import contextlib
-import dataclasses
 import errno
 import importlib.util
 import itertools
@@ -29,7 +28,6 @@ from tff_fair.experiments.training import (
   event_files,
   loop,
   predictions,
-  release,
   remaining_rounds,
   resolving,
   results,
@@ -119,25 +117,15 @@ def run(
   wandb_release.check_installed(wandb)
   places = _places(spec, output_dir)
   display = Display(is_silent=not progress)
-  computing = _Computing(
-    engine=engine,
-    workers=workers,
-    scheduler=scheduler,
-    dask_workers=dask_workers,
-    straggler_timeout=straggler_timeout,
-    sums_securely=spec.aggregation == summing.SECURE,
-  )
-  computing.prepare(display.say)
-  # From settings to the task, what they come to with it, and the process.
+  sums_securely = spec.aggregation == summing.SECURE
+  if engine == _DASK:
+    # It takes long, while the program builds the run.
+    _start_dask(scheduler, dask_workers, sums_securely, display.say)
+  # From settings to the task and the process.
   examples = None if worker_data is None else WorkerData(worker_data)
   task = assembly.load_task(spec, examples)
-  parts = assembly.build(
-    spec,
-    task,
-    resolving.resolve(spec, task),
-    _cache(spec, compilation_cache),
-  )
-  computing.connect()
+  parts = assembly.build(spec, task, _cache(spec, compilation_cache))
+  _connect(engine, workers, straggler_timeout, sums_securely)
   _check_data(spec, task, examples, workers)
   config = configuration.build(
     spec,
@@ -173,8 +161,8 @@ def run(
         folder, spec, parts, examples, display, also, pruning
       )
       if pruning is not None and pruning.is_pruned:
-        last = release.last_saved_round(folder)
-        files.write(folder.pruned, parsing.json_text({"rounds": last}))
+        rounds_done = {"rounds": folder.last_saved_round}
+        files.write(folder.pruned, parsing.json_text(rounds_done))
       else:
         _write_results(folder, spec, parts, display, found)
     _conclude(folder, display)
@@ -277,75 +265,63 @@ def _conclude(folder: RunFolder, display: Display) -> None:
 # Where a run computes.
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class _Computing:
-  """Where a run computes, and whether it simulates secure sums.
+def _start_dask(
+  scheduler: str | None,
+  num_workers: int | None,
+  simulates_secure_sums: bool,
+  say: Say,
+) -> None:
+  try:
+    client = runtime.use_dask(
+      scheduler,
+      num_workers=num_workers,
+      simulate_secure_sums=simulates_secure_sums,
+    )
+  except (ConnectionError, ModuleNotFoundError, ValueError) as error:
+    field = "engine" if scheduler is None else "scheduler"
+    raise FieldError(field, str(error), value=scheduler or _DASK) from error
+  # Without bokeh there is a link, and nothing behind it.
+  if importlib.util.find_spec("bokeh") and client.dashboard_link:
+    say(f"Dask's dashboard: {client.dashboard_link}")
 
-  `experiments.run` describes the other attributes.
-  """
 
-  engine: str | None
-  workers: Sequence[str]
-  scheduler: str | None
-  dask_workers: int | None
-  straggler_timeout: float | None
-  sums_securely: bool
-
-  def prepare(self, say: Say) -> None:
-    """Starts what takes long, while the program builds the run."""
-    if self.engine != _DASK:
-      return
-    try:
-      client = runtime.use_dask(
-        self.scheduler,
-        num_workers=self.dask_workers,
-        simulate_secure_sums=self.sums_securely,
-      )
-    except (ConnectionError, ModuleNotFoundError, ValueError) as error:
-      field = "engine" if self.scheduler is None else "scheduler"
+def _connect(
+  engine: str | None,
+  workers: Sequence[str],
+  straggler_timeout: float | None,
+  simulates_secure_sums: bool,
+) -> None:
+  """Sets where computations run, in Dask's workers as they are already."""
+  match engine or ("workers" if workers else None):
+    case None:
+      runtime.use_default()
+    case "local" if not workers:
+      runtime.use_local()
+    case "workers" if workers:
+      try:
+        runtime.use_workers(
+          workers,
+          straggler_timeout=straggler_timeout,
+          simulate_secure_sums=simulates_secure_sums,
+        )
+      except (ConnectionError, ValueError) as error:
+        raise FieldError("workers", str(error)) from error
+    case "local" | "workers":
       raise FieldError(
-        field, str(error), value=self.scheduler or _DASK
-      ) from error
-    # Without bokeh there is a link, and nothing behind it.
-    if importlib.util.find_spec("bokeh") and client.dashboard_link:
-      say(f"Dask's dashboard: {client.dashboard_link}")
-
-  def connect(self) -> None:
-    """Sets where computations run."""
-    chosen = self.engine or ("workers" if self.workers else None)
-    match chosen:
-      case None:
-        runtime.use_default()
-      case "local" if not self.workers:
-        runtime.use_local()
-      case "workers" if self.workers:
-        self._connect_to_workers()
-      case "local" | "workers":
-        raise FieldError(
-          "engine",
-          "needs the addresses of workers, as host:port"
-          if chosen == "workers"
-          else "takes no workers; leave them out, or choose workers",
-          value=chosen,
-        )
-      case "dask":  # Prepared already.
-        pass
-      case _:
-        raise FieldError(
-          "engine", "expected one of local, workers, dask", value=chosen
-        )
-    if self.sums_securely and runtime.compiles_natively():
-      runtime.use_local(simulate_secure_sums=True)
-
-  def _connect_to_workers(self) -> None:
-    try:
-      runtime.use_workers(
-        self.workers,
-        straggler_timeout=self.straggler_timeout,
-        simulate_secure_sums=self.sums_securely,
+        "engine",
+        "needs the addresses of workers, as host:port"
+        if engine == "workers"
+        else "takes no workers; leave them out, or choose workers",
+        value=engine,
       )
-    except (ConnectionError, ValueError) as error:
-      raise FieldError("workers", str(error)) from error
+    case "dask":
+      pass
+    case _:
+      raise FieldError(
+        "engine", "expected one of local, workers, dask", value=engine
+      )
+  if simulates_secure_sums and runtime.compiles_natively():
+    runtime.use_local(simulate_secure_sums=True)
 
 
 # Runs that end early: the error says how the user goes on.
@@ -395,6 +371,6 @@ def _advice(folder: RunFolder, total_rounds: int) -> str:
       )
     return "No round was complete, nothing is kept."
   return (
-    f"{release.last_saved_round(folder)} of {total_rounds} rounds are "
+    f"{folder.last_saved_round} of {total_rounds} rounds are "
     f"saved in {folder.path}; the same command goes on from there."
   )

@@ -4,7 +4,6 @@ Everything is drawn from the seed and the round alone: a run that is resumed
 meets the same clients.
 """
 
-import dataclasses
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -14,10 +13,10 @@ import tasks
 from tff_fair import spelling
 from tff_fair.declared import FieldError
 from tff_fair.experiments.runs import tables
+from tff_fair.experiments.settings import bounds
 from tff_fair.experiments.spec import RunSpec
 
 NEVER = np.iinfo(np.int64).max  # The first round of a client that has none.
-KINDS = ("uniform", "proportional", "all")
 
 # Keep what is drawn from one seed apart.
 _COHORTS, _SIZES, _DROPOUTS, _DROPOUT_RATES = 1, 2, 3, 4
@@ -38,45 +37,13 @@ class DrawnCohort(NamedTuple):
   reporting: list[int]
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Sampling:
-  """How clients are drawn.
-
-  Attributes:
-    seed: Seed of all draws.
-    kind: "uniform"; "proportional" to training examples, one client after the
-      other without replacement; or "all" clients in each round.
-    clients_per_round: The least and the greatest size of a cohort; sizes
-      between them are equally likely. Not used if `kind` is "all".
-    dropout: Probability that a drawn client does not report back, below 1.
-    dropout_kind: One of these, all with the mean `dropout`:
-      "independent": each client in each round, with that probability;
-      "by_client": each client has a probability p_k for the whole run, drawn
-      uniformly from the widest interval around `dropout` that lies in [0, 1];
-      "by_size": p_k are evenly spaced over that interval, from the client with
-      most training examples to the one with fewest;
-      "by_label": likewise, by the number of the label that a client has most;
-      "blocks": a client is away for `dropout_rounds` rounds, or there for as
-      many, by lot;
-      "periodic": p_k follows a sine over that interval, with a period of
-      `dropout_rounds` rounds, which begins at another time for each client.
-    dropout_rounds: The length of blocks or periods, in rounds.
-  """
-
-  seed: int
-  kind: str = "uniform"
-  clients_per_round: tuple[int, int]
-  dropout: float = 0.0
-  dropout_kind: str = "independent"
-  dropout_rounds: int = 10
-
-
 class Sampler:
   """Draws the cohorts of a run."""
 
   def __init__(
     self,
-    sampling: Sampling,
+    spec: RunSpec,
+    clients_per_round: bounds.Range,
     num_examples: np.ndarray,
     labels: np.ndarray | None = None,
     first_rounds: np.ndarray | None = None,
@@ -84,13 +51,16 @@ class Sampler:
     """Takes what it draws from.
 
     Args:
-      sampling: How to draw.
+      spec: The run: its `SamplingSettings` say how to draw.
+      clients_per_round: The size of a cohort, or a range of sizes, which are
+        equally likely. Not used if all clients take part in each round.
       num_examples: int[K], training examples of each client.
       labels: int[K], the label that each has most, for dropout by label.
       first_rounds: int64[K], the first round that may draw each client; by
         default the first of all.
     """
-    self._sampling = sampling
+    self._spec = spec
+    self._sizes = bounds.range_ends(clients_per_round)
     self._num_clients = len(num_examples)
     self._num_examples = num_examples
     self._first_rounds = (
@@ -101,9 +71,9 @@ class Sampler:
   def __call__(self, round_num: int) -> DrawnCohort:
     """Draws the cohort of a round; rounds are counted from 1."""
     drawn = self._draw(round_num)
-    if not self._sampling.dropout:
+    if not self._spec.dropout:
       return DrawnCohort(drawn, drawn)
-    random = generator(self._sampling.seed, _DROPOUTS, round_num)
+    random = generator(self._spec.seed, _DROPOUTS, round_num)
     drops_out = (
       random.random(len(drawn)) < self._dropout_rates(round_num)[drawn]
     )
@@ -118,35 +88,35 @@ class Sampler:
     self, num_examples: np.ndarray, labels: np.ndarray | None
   ) -> np.ndarray:
     """Returns what makes clients drop out more or less often, in [-1, 1]."""
-    match self._sampling.dropout_kind:
+    match self._spec.dropout_kind:
       case "by_size":
         return -_spread_evenly(num_examples)
       case "by_label" if labels is not None:
         return _spread_evenly(labels)
       case "independent" | "blocks":
         return np.zeros(self._num_clients)
-    random = generator(self._sampling.seed, _DROPOUT_RATES)
+    random = generator(self._spec.seed, _DROPOUT_RATES)
     return random.uniform(-1, 1, self._num_clients)
 
   def _dropout_rates(self, round_num: int) -> np.ndarray:
     """Returns each client's probability not to report back, float64[K]."""
-    sampling, p = self._sampling, self._sampling.dropout
+    spec, p = self._spec, self._spec.dropout
     tendencies = self._tendencies
-    if sampling.dropout_kind == "blocks":
-      block = (round_num - 1) // sampling.dropout_rounds
-      random = generator(sampling.seed, _BLOCKS, block)
+    if spec.dropout_kind == "blocks":
+      block = (round_num - 1) // spec.dropout_rounds
+      random = generator(spec.seed, _BLOCKS, block)
       return (random.random(self._num_clients) < p).astype(np.float64)
-    if sampling.dropout_kind == "periodic":
-      phase = round_num / sampling.dropout_rounds + tendencies / 2
+    if spec.dropout_kind == "periodic":
+      phase = round_num / spec.dropout_rounds + tendencies / 2
       tendencies = np.sin(2 * np.pi * phase)
     return p + min(p, 1 - p) * tendencies
 
   def _draw(self, round_num: int) -> list[int]:
     there = np.flatnonzero(self._first_rounds <= round_num)
-    if self._sampling.kind == "all":
+    if self._spec.sampling == "all":
       return there.tolist()
-    seed = self._sampling.seed
-    least, most = self._sampling.clients_per_round
+    seed = self._spec.seed
+    least, most = self._sizes
     size = least
     if least != most:
       size = generator(seed, _SIZES, round_num).integers(least, most + 1)
@@ -156,7 +126,7 @@ class Sampler:
       min(size, there.size),
       replace=False,
       p=examples / np.sum(examples)
-      if self._sampling.kind == "proportional"
+      if self._spec.sampling == "proportional"
       else None,
     )
     return sorted(drawn.tolist())
@@ -183,7 +153,8 @@ def evaluated_clients(
   """
   if number is None:
     return np.arange(num_clients)
-  return _subset(generator(seed, _EVALUATION), num_clients, number)
+  random = generator(seed, _EVALUATION)
+  return np.sort(random.choice(num_clients, number, replace=False))
 
 
 def attackers(seed: int, num_clients: int, share: float) -> np.ndarray:
@@ -197,14 +168,16 @@ def attackers(seed: int, num_clients: int, share: float) -> np.ndarray:
   Returns:
     int64[n], in ascending order.
   """
-  number = int(np.clip(round(share * num_clients), 1, num_clients - 1))
-  return _subset(generator(seed, _ATTACKERS), num_clients, number)
+  drawn = _share(share, np.arange(num_clients), generator(seed, _ATTACKERS))
+  return np.sort(drawn)
 
 
-def _subset(
-  random: np.random.Generator, num_clients: int, number: int
+def _share(
+  share: float, among: np.ndarray, random: np.random.Generator
 ) -> np.ndarray:
-  return np.sort(random.choice(num_clients, number, replace=False))
+  """Draws a share of two or more clients: at least one, but not all."""
+  number = int(np.clip(round(share * among.size), 1, among.size - 1))
+  return random.choice(among, number, replace=False)
 
 
 def _spread_evenly(values: np.ndarray) -> np.ndarray:
@@ -302,8 +275,7 @@ def _share_of(
     return None
   if not 0 < share < 1 or among.size < 2:
     return None
-  number = int(np.clip(round(share * among.size), 1, among.size - 1))
-  return random.choice(among, number, replace=False)
+  return _share(share, among, random)
 
 
 def _named(field: str, names: Iterable[str], task: tasks.Task) -> np.ndarray:

@@ -138,7 +138,7 @@ _MOST_SHOWN = 10  # Names of classes in an error.
 def build(
   task: tasks.Task,
   label_variance: Callable[[int], float],
-  scoring: Scoring | None = None,
+  scoring: Scoring,
 ) -> Callable[[Columns], dict[str, np.ndarray]]:
   """Returns a function from evaluations to evaluations with the scores.
 
@@ -146,7 +146,7 @@ def build(
     task: The task.
     label_variance: Returns `variance` of the test labels of a client that was
       evaluated. Asked only where the label is a number.
-    scoring: The scores; by default the usual one.
+    scoring: The scores.
 
   Returns:
     A function from the columns `client_id`, `num_examples`, `loss`, `accuracy`
@@ -154,7 +154,6 @@ def build(
     that does not have one has None. Where the loss is no number, the model has
     diverged: then errors are infinite, and R² is minus infinity.
   """
-  scoring = scoring or of_task(task)
   score = scoring.score
 
   def with_scores(columns: Columns) -> dict[str, np.ndarray]:

@@ -53,16 +53,11 @@ def load(spec: RunSpec, at_workers: WorkerData | None = None) -> tasks.Task:
   if task is not None and at_workers is None:
     return task
   try:
-    if at_workers is not None:
-      task = _load_at_workers(at_workers, spec)
-    else:
-      task = tasks.load(
-        spec.task,
-        data_dir=spec.data_dir,
-        seed=spec.seeds.data,
-        model_seed=spec.seeds.model,
-        **spec.task_options,
-      )
+    task = (
+      _load_here(spec)
+      if at_workers is None
+      else _load_at_workers(at_workers, spec)
+    )
   except (tasks.DataError, FieldError):
     raise
   except tasks.UserCodeError as error:
@@ -75,6 +70,16 @@ def load(spec: RunSpec, at_workers: WorkerData | None = None) -> tasks.Task:
     return tasks.with_model(task, spec.model, seed=spec.seeds.model)
   except tasks.UserCodeError as error:
     raise FieldError("model", error.problem, value=spec.model) from error
+
+
+def _load_here(spec: RunSpec) -> tasks.Task:
+  return tasks.load(
+    spec.task,
+    data_dir=spec.data_dir,
+    seed=spec.seeds.data,
+    model_seed=spec.seeds.model,
+    **spec.task_options,
+  )
 
 
 # A task of the data at the workers: its program reads the index alone.
@@ -91,13 +96,7 @@ def _load_at_workers(data: WorkerData, spec: RunSpec) -> tasks.Task:
   # A folder is written for a run with one seed for all.
   has_other_weights = spec.model is None and spec.seeds.model != spec.seeds.data
   if data.index["model"] is None or has_other_weights:
-    task = tasks.load(
-      spec.task,
-      data_dir=spec.data_dir,
-      seed=spec.seeds.data,
-      model_seed=spec.seeds.model,
-      **spec.task_options,
-    )
+    task = _load_here(spec)
     for mine, theirs in ((train, task.train), (test, task.test)):
       if not np.array_equal(mine.num_examples, theirs.num_examples):
         raise data.error(

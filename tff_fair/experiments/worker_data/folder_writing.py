@@ -25,17 +25,13 @@ from tff_fair.runtime import example_files
 OnProgress = Callable[[int], object]
 
 
-def _ignore(number: int) -> None:
-  del number
-
-
 def write(
   task: tasks.Task,
   spec: RunSpec,
   folder: str | os.PathLike[str],
   *,
   overwrite: bool = False,
-  on_progress: OnProgress = _ignore,
+  on_progress: OnProgress = lambda _: None,
 ) -> WorkerData:
   """Writes both halves of a task into a folder.
 
@@ -163,7 +159,9 @@ def _write_split(
       examples = split.load(client_id)
       try:
         rows = example_files.contents(examples, task.element_spec)
-        _check_number(rows, task, split.num_examples[client_id])
+        found, expected = len(examples[1]), split.num_examples[client_id]
+        if found != expected:
+          raise ValueError(f"Expected {expected} examples, found {found}.")
       except ValueError as error:
         raise tasks.DataError(
           f"client {task.client_names[client_id]}", f"{error}"
@@ -176,14 +174,6 @@ def _write_split(
   return [array.described() for array in arrays], (
     np.array(variances) if task.num_classes is None else None
   )
-
-
-def _check_number(
-  rows: list[np.ndarray], task: tasks.Task, expected: int
-) -> None:
-  found = rows[1].nbytes // example_files.bytes_per_row(task.element_spec[1])
-  if found != expected:
-    raise ValueError(f"Expected {expected} examples, found {found}.")
 
 
 class _RowsFile:

@@ -8,7 +8,8 @@ as training.
 """
 
 import contextlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TypeVar
 
 import numpy as np
 import tensorflow as tf
@@ -20,6 +21,7 @@ from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.worker_data import index
 from tff_fair.experiments.worker_data.index import ArrayFile, WorkerData
 
+_Found = TypeVar("_Found")
 # A few bytes of each file.
 _SECONDS_TO_READ = 30.0
 
@@ -37,58 +39,56 @@ def check(data: WorkerData, workers: Iterable[str] = ()) -> None:
   """
   files = [file for split in index.SPLITS for file in data.files(split)]
   sizes = [(data.path(file), file.num_bytes) for file in files]
+  found = _ask(
+    workers, index.problem_here, _problem_at_worker, sizes, data.version
+  )
+  for host, problem in found.items():
+    if problem is not None:
+      raise data.error(f"{host}: {problem}; copy the folder there, as a whole.")
+
+
+def _ask(
+  workers: Iterable[str],
+  here: Callable[..., _Found],
+  at_worker: Callable[..., _Found],
+  *arguments: object,
+) -> Mapping[str, _Found]:
+  """Returns what each host finds in its files.
+
+  Args:
+    workers: As for `check`.
+    here: Finds it in Python: on this machine, and in Dask's workers.
+    at_worker: Finds the same in a TFF worker.
+    *arguments: Those of both functions.
+  """
   if runtime.builds_data():
-    asked = runtime.ask_workers(index.problem_here, sizes, data.version)
-    for host, problem in asked.items():
-      _raise(data, host, problem)
-  elif not (addresses := list(workers)):
-    _raise(data, "this machine", index.problem_here(sizes, data.version))
-  else:
-    for address in addresses:
-      with _at_worker(address):
-        _check(data, files, address)
-
-
-@contextlib.contextmanager
-def _at_worker(address: str) -> Iterator[None]:
-  """Computes what is called within in a TFF worker, which may read files."""
+    return runtime.ask_workers(here, *arguments)
+  found = {}
   try:
-    with runtime.in_worker(address, call_timeout=_SECONDS_TO_READ):
-      yield
+    for address in workers:
+      with runtime.in_worker(address, call_timeout=_SECONDS_TO_READ):
+        found[address] = at_worker(*arguments)
   except ConnectionError as error:
     raise FieldError("workers", str(error)) from error
+  return found or {"this machine": here(*arguments)}
 
 
-def _raise(data: WorkerData, host: str, problem: str | None) -> None:
-  """Raises a `FieldError` if a host has a problem."""
-  if problem is not None:
-    raise FieldError(
-      "worker_data",
-      f"{host}: {problem}; copy the folder there, as a whole.",
-      value=str(data.folder),
-    )
-
-
-def _check(data: WorkerData, files: Iterable[ArrayFile], host: str) -> None:
-  for file in files:
-    problem = _problem(data, file)
-    _raise(data, host, problem and f"{data.path(file)} {problem}")
-
-
-def _problem(data: WorkerData, file: ArrayFile) -> str | None:
-  try:
-    exists = _exists(data.path(file))
-    found = _version(data.path(file), file.num_bytes) if exists else b""
-  except TimeoutError:
-    return index.IS_NOT_READ
-  except Exception as error:
-    if not _is_of_file(error):
-      raise
-    return index.IS_SHORTER
-  if not exists:
-    return index.IS_MISSING
-  if found != data.version.encode():
-    return index.IS_ANOTHER
+def _problem_at_worker(
+  files: Sequence[tuple[str, int]], version: str
+) -> str | None:
+  """Returns what `index.problem_here` does, of a TFF worker."""
+  for path, num_bytes in files:
+    try:
+      if not _exists(path):
+        return f"{path} {index.IS_MISSING}"
+      if _version(path, num_bytes) != version.encode():
+        return f"{path} {index.IS_ANOTHER}"
+    except TimeoutError:
+      return f"{path} {index.IS_NOT_READ}"
+    except Exception as error:
+      if not _is_of_file(error):
+        raise
+      return f"{path} {index.IS_SHORTER}"
   return None
 
 
@@ -161,12 +161,7 @@ def _check_labels(data: WorkerData, workers: Iterable[str] = ()) -> None:
     if num_classes is None or np.dtype(file.dtype).kind not in "iu":
       continue
     arguments = (data.path(file), file.num_bytes, file.dtype, num_classes)
-    if runtime.builds_data():
-      found = runtime.ask_workers(index.no_class_here, *arguments)
-    elif addresses := list(workers):
-      found = {address: _no_class(address, *arguments) for address in addresses}
-    else:
-      found = {"this machine": index.no_class_here(*arguments)}
+    found = _ask(workers, index.no_class_here, _no_class, *arguments)
     for host, place in found.items():
       if place is not None:
         raise _label_error(data, split, file, host, *place)
@@ -182,18 +177,16 @@ def _label_error(
 ) -> FieldError:
   labels_per_row = int(np.prod(file.shape, dtype=np.int64))
   client_id, row = data.owner(split, position // labels_per_row)
-  return FieldError(
-    "worker_data",
+  return data.error(
     f"{host}: {data.path(file)} has the label {label} in row {row + 1} of "
     f"client {data.client_names[client_id]}, and the classes are 0 to "
     f"{data.index['num_classes'] - 1}; the file is damaged: copy the folder "
-    "there, as a whole.",
-    value=str(data.folder),
+    "there, as a whole."
   )
 
 
 def _no_class(
-  address: str, path: str, num_bytes: int, dtype: str, num_classes: int
+  path: str, num_bytes: int, dtype: str, num_classes: int
 ) -> tuple[int, int] | None:
   """Returns what `index.no_class_here` does, of a TFF worker."""
   number = num_bytes // np.dtype(dtype).itemsize
@@ -209,6 +202,5 @@ def _no_class(
     wrong = tf.where((labels < 0) | (labels >= num_classes))[:1, 0]
     return tf.stack([wrong, tf.gather(labels, wrong)])
 
-  with _at_worker(address):
-    position, label = np.asarray(first())
+  position, label = np.asarray(first())
   return (int(position[0]), int(label[0])) if position.size else None
