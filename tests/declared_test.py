@@ -333,21 +333,6 @@ def test_fields_decide_unless_they_say_so():
 
 
 @pytest.mark.parametrize(
-  ("name", "value", "checked"),
-  [
-    ("number", 1, 1),
-    ("limit", None, None),
-    ("rate", 2, 2.0),
-    ("share", 0, 0.0),
-  ],
-)
-def test_a_value_is_checked_to_its_type(name, value, checked):
-  found = FIELDS[name].check(value)
-  assert found == checked
-  assert type(found) is type(checked)
-
-
-@pytest.mark.parametrize(
   ("name", "value", "expected"),
   [
     ("number", 0, "integer"),

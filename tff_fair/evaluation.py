@@ -169,28 +169,18 @@ def _build_collect(row_type: tff.Type) -> tff.Computation:
   columns = tff.types.type_to_tf_tensor_specs(row_type)
   return collecting.build_collect(
     row_type,
-    zero=lambda: tf.nest.map_structure(stacking.no_rows, columns),
+    zero=lambda: stacking.no_rows(columns),
     accumulate=append_row,
-    merge=join_rows,
+    merge=stacking.join_rows,
     report=sort_rows,
   )
 
 
 def append_row(rows: Rows, row: Rows) -> Rows:
   """Returns the rows with that of one client, if it has examples."""
-  number = tf.cast(row["num_examples"] > 0, tf.int32)
-  return tf.nest.map_structure(
-    lambda column, value: tf.concat(
-      [column, tf.repeat(value[tf.newaxis], number, axis=0)], 0
-    ),
-    rows,
-    row,
+  return stacking.join_rows(
+    rows, stacking.rows_if(row["num_examples"] > 0, row)
   )
-
-
-def join_rows(first: Rows, second: Rows) -> Rows:
-  """Returns the rows of `first`, then those of `second`."""
-  return tf.nest.map_structure(lambda x, y: tf.concat([x, y], 0), first, second)
 
 
 def sort_rows(rows: Rows) -> Rows:

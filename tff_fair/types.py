@@ -341,16 +341,13 @@ class ComparingRule(Rule):
     num_phases: How many phases there are before the last.
     num_factors: How many factors e_kj a client has.
     needs_uniform_weights: Whether all clients must weigh the same.
+    loss_bound: B: a client with |f_k| > B does not count; None is no bound.
   """
 
   num_phases: ClassVar[int] = 1
   num_factors: ClassVar[int] = 1
   needs_uniform_weights: ClassVar[bool] = False
-
-  @property
-  def largest_loss(self) -> float | None:
-    """B: a client with |f_k| > B does not count; None is no bound."""
-    return None
+  loss_bound: float | None = None
 
   @abc.abstractmethod
   def phase(self, cohort: Cohort, known: Sequence[tf.Tensor]) -> tf.Tensor:
@@ -387,6 +384,11 @@ class PopulationRule(Rule):
     "client ids are 0 to N - 1.",
     minimum=1,
   )
+
+  def even(self) -> tf.Tensor:
+    """Returns 1/N for each client, float64[N]."""
+    share = tf.constant(1.0 / self.num_clients, tf.float64)
+    return tf.fill([self.num_clients], share)
 
   def places(self, cohort: Cohort) -> tf.Tensor:
     """Returns where in the state the clients of a cohort are.

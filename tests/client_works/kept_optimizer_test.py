@@ -1,6 +1,5 @@
 """Tests of momentum that clients keep, against local training in NumPy."""
 
-import asyncio
 import functools
 
 import numpy as np
@@ -10,8 +9,8 @@ import tensorflow_federated as tff
 
 from tests import reference, small_problem
 from tests.client_works import local_work
+from tests.client_works.local_work import theta_of, weights_of
 from tff_fair import client_works, declared, optimizers
-from tff_fair.client_works import keeping
 
 ARRAYS = small_problem.client_arrays()
 RATE = small_problem.LEARNING_RATE
@@ -25,29 +24,14 @@ OPTIMIZERS = {
 
 @functools.cache
 def build(name="momentum", *, personal_lam=None, **settings):
-  return keeping.KeepingWork(
-    local_work.MODELS["functional"],
-    OPTIMIZERS[name],
-    client_works.TrainingSettings(
+  return client_works.MethodWork(
+    model_fn=local_work.MODELS["functional"],
+    optimizer=OPTIMIZERS[name],
+    settings=client_works.TrainingSettings(
       batch_size=4, learning_rate_decay=0.5, **settings
     ),
-    (),
-    client_works.Keeping(optimizer_state=True, personal_lam=personal_lam),
+    kept=client_works.Keeping(optimizer_state=True, personal_lam=personal_lam),
   ).build()
-
-
-def weights_of(theta):
-  kernel = theta[:15].reshape(small_problem.NUM_FEATURES, -1)
-  return tff.learning.models.ModelWeights(
-    (kernel.astype(np.float32), theta[15:].astype(np.float32)), ()
-  )
-
-
-@functools.cache
-def theta_of(round_num):
-  """What clients receive in a round; each round something else."""
-  noise = np.random.default_rng(round_num).normal(size=18, scale=0.3)
-  return (reference.initial_theta() + noise).astype(np.float32).astype(float)
 
 
 def run(process, state, cohort, round_num, data=small_problem.whole):
@@ -145,19 +129,6 @@ def test_personal_models_train_with_a_momentum_of_their_own():
   np.testing.assert_allclose(state["personal"]["weights"], [v], atol=1e-5)
 
 
-def test_state_survives_a_file(tmp_path):
-  process = build(personal_lam=0.7)
-  state = run(process, None, (12, 3), 0).state
-  manager = tff.program.FileProgramStateManager(tmp_path)
-  asyncio.run(manager.save(state, 1))
-  loaded = asyncio.run(manager.load(1, process.initialize()))
-  tf.nest.map_structure(
-    np.testing.assert_array_equal,
-    run(process, loaded, (3, 8), 1).state,
-    run(process, state, (3, 8), 1).state,
-  )
-
-
 @pytest.mark.parametrize(
   ("optimizer", "found"),
   [
@@ -167,11 +138,10 @@ def test_state_survives_a_file(tmp_path):
 )
 def test_an_optimizer_without_a_momentum_is_named(optimizer, found):
   with pytest.raises(declared.FieldError, match=found) as raised:
-    keeping.KeepingWork(
-      local_work.MODELS["functional"],
-      optimizer,
-      client_works.TrainingSettings(batch_size=4),
-      (),
-      client_works.Keeping(optimizer_state=True),
+    client_works.MethodWork(
+      model_fn=local_work.MODELS["functional"],
+      optimizer=optimizer,
+      settings=client_works.TrainingSettings(batch_size=4),
+      kept=client_works.Keeping(optimizer_state=True),
     ).build()
   assert raised.value.field == "keeps_optimizer_state"

@@ -56,6 +56,22 @@ def run_one(process, data, **kwargs):
   return flat(result.update), result.update_weight
 
 
+def weights_of(theta):
+  """A vector as the functional model's weights."""
+  size = small_problem.NUM_FEATURES * small_problem.NUM_CLASSES
+  kernel = theta[:size].reshape(small_problem.NUM_FEATURES, -1)
+  return tff.learning.models.ModelWeights(
+    (kernel.astype(np.float32), theta[size:].astype(np.float32)), ()
+  )
+
+
+@functools.cache
+def theta_of(round_num):
+  """What clients receive in a round; each round something else."""
+  noise = np.random.default_rng(round_num).normal(size=18, scale=0.3)
+  return (reference.initial_theta() + noise).astype(np.float32).astype(float)
+
+
 def flat(update) -> np.ndarray:
   return np.concatenate(
     [np.ravel(x).astype(np.float64) for x in tf.nest.flatten(update)]

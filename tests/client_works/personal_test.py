@@ -1,6 +1,5 @@
 """Tests of Ditto's personal models against local training in NumPy."""
 
-import asyncio
 import functools
 
 import numpy as np
@@ -11,6 +10,7 @@ import tensorflow_federated as tff
 from tests import reference, small_problem
 from tests.cases import one_of_each
 from tests.client_works import local_work
+from tests.client_works.local_work import theta_of, weights_of
 from tff_fair import client_works, evaluation
 from tff_fair.client_works import keeping, local_model
 
@@ -38,22 +38,6 @@ def _build(model, optimizer, lam, **settings):
     client_works.TrainingSettings(**settings),
     lam=lam,
   )
-
-
-def weights_of(theta):
-  """A vector as the model's weights."""
-  size = small_problem.NUM_FEATURES * small_problem.NUM_CLASSES
-  kernel = theta[:size].reshape(small_problem.NUM_FEATURES, -1)
-  return tff.learning.models.ModelWeights(
-    (kernel.astype(np.float32), theta[size:].astype(np.float32)), ()
-  )
-
-
-@functools.cache
-def theta_of(round_num):
-  """What clients receive in a round; each round something else."""
-  noise = np.random.default_rng(round_num).normal(size=18, scale=0.3)
-  return (reference.initial_theta() + noise).astype(np.float32).astype(float)
 
 
 def run(process, state, cohort, round_num=0, data=small_problem.whole):
@@ -174,7 +158,10 @@ def test_a_personal_model_that_diverges_is_not_kept():
   output = run(process, None, (31, 8))
   assert [r.update_weight.num_examples for r in output.result] == [16, 1]
   # A single step from theta itself is not pulled anywhere.
-  assert_table(output.state, {8: trained(theta_of(0), theta_of(0), 8, lam=0)})
+  assert_table(
+    output.state,
+    {8: trained(theta_of(0), theta_of(0), 8, lam=0)},
+  )
 
 
 def test_the_proximal_term_is_the_global_models_alone():
@@ -217,19 +204,6 @@ def test_hparams_are_those_of_both_trainings():
   state = run(build(), build().set_hparams(state, hparams), (31,)).state
   assert build().get_hparams(state) == hparams
   assert_table(state, models_after([(31,)], rate=0.3))
-
-
-def test_state_survives_a_file(tmp_path):
-  state = run_rounds(build())
-  manager = tff.program.FileProgramStateManager(tmp_path)
-  asyncio.run(manager.save(state, 1))
-  loaded = asyncio.run(manager.load(1, build().initialize()))
-  cohort = (5, 12, 3)
-  tf.nest.map_structure(
-    np.testing.assert_array_equal,
-    run(build(), loaded, cohort, 7).state,
-    run(build(), state, cohort, 7).state,
-  )
 
 
 @pytest.mark.parametrize("model", local_work.MODELS)

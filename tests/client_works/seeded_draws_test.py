@@ -46,7 +46,15 @@ def test_places_are_about_equally_likely():
 
 def test_draws_cover_all_of_64_bits():
   found = [
-    int(training_settings.drawn_between(1, 10**6, seed, np.int64(client_id)))
+    int(
+      training_settings.num_epochs(
+        training_settings.TrainingSettings(
+          local_epochs=(1, 10**6), local_epochs_seed=seed
+        ),
+        np.int64(client_id),
+        0,
+      )
+    )
     for seed in (0, 1, 2**40)
     for client_id in (0, 2**40, -(2**63))
   ]

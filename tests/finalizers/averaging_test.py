@@ -1,6 +1,5 @@
 """Tests of the running mean of the weights."""
 
-import asyncio
 import functools
 
 import numpy as np
@@ -99,31 +98,3 @@ def test_many_rounds_lose_no_digits():
   for _ in range(100):
     state = rounds.run(process(), state, weights, [0, 0, 0]).state
   np.testing.assert_allclose(average(state), rounds.flat(weights), rtol=1e-6)
-
-
-def test_hparams_are_those_of_the_step():
-  state = rounds.run(
-    process(), process().initialize(), rounds.weights(), [1, 2, 3]
-  ).state
-  hparams = process().get_hparams(state)
-  assert hparams == pytest.approx({"learning_rate": 0.5, "momentum": 0.9})
-  hparams["learning_rate"] = np.float32(0.0)
-  other = process().set_hparams(state, hparams)
-  assert process().get_hparams(other)["learning_rate"] == 0
-  rounds.assert_same_state(other["average"], state["average"])
-  output = rounds.run(process(), other, rounds.weights(), [1, 2, 3])
-  rounds.assert_same_state(output.result, rounds.weights())
-
-
-def test_state_survives_a_file(tmp_path):
-  state = rounds.run(
-    process(), process().initialize(), rounds.weights(), [1, 2, 3]
-  ).state
-  manager = tff.program.FileProgramStateManager(tmp_path)
-  asyncio.run(manager.save(state, 1))
-  loaded = asyncio.run(manager.load(1, process().initialize()))
-  there, here = (
-    rounds.run(process(), s, rounds.weights(), [3, -1, 2])
-    for s in (loaded, state)
-  )
-  rounds.assert_same_state(there.state, here.state)

@@ -1,6 +1,5 @@
 """Tests of server steps whose learning rate decays, against NumPy."""
 
-import asyncio
 import functools
 
 import numpy as np
@@ -131,19 +130,3 @@ def test_without_decay_the_state_is_that_of_the_step_alone():
     tff.learning.optimizers.build_sgdm(RATE), rounds.WEIGHTS_TYPE
   )
   assert list(process.initialize()) == ["learning_rate"]
-
-
-def test_the_decay_goes_on_from_a_file(tmp_path):
-  process, step = build("adam", "inverse_time"), "adam"
-  state = process.initialize()
-  for _ in range(3):
-    state = run(process, step, state, rounds.weights(), [1, 2, -3]).state
-  manager = tff.program.FileProgramStateManager(tmp_path)
-  asyncio.run(manager.save(state, 3))
-  loaded = asyncio.run(manager.load(3, process.initialize()))
-  assert loaded["round_num"] == 3
-  there, here = (
-    run(process, step, s, rounds.weights(), [3, -1, 2]) for s in (loaded, state)
-  )
-  rounds.assert_same_state(there.state, here.state)
-  rounds.assert_same_state(there.result, here.result)

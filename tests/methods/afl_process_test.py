@@ -10,7 +10,6 @@ import tensorflow_federated as tff
 
 from tests import small_problem
 from tests.cases import one_of_each
-from tests.refusals import rejected
 from tff_fair import algorithms
 
 pytestmark = [pytest.mark.tff, pytest.mark.usefixtures("built_once")]
@@ -130,14 +129,6 @@ def test_state_with_an_average_survives_a_file(tmp_path):
     for s in (loaded, state)
   )
   np.testing.assert_array_equal(flat(there), flat(here))
-
-
-def test_the_population_must_be_known():
-  with rejected("num_clients"):
-    algorithms.build_afl(
-      small_problem.functional_model(),
-      client_optimizer=small_problem.optimizer(),
-    )
 
 
 @pytest.mark.parametrize("aggregation", one_of_each(["two_phase", "stacked"]))

@@ -224,7 +224,7 @@ def test_a_method_that_weighs_clients_uses_their_weights(name):
     for numbers in (np.ones(4), num_examples)
   )
   is_same = np.allclose(uniform, weighted, rtol=1e-6, atol=0)
-  assert is_same != methods.weighs_clients(name)
+  assert is_same != methods.method(name).weighs_clients
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -1,4 +1,4 @@
-"""What every rule keeps: equivariance, hard cohorts, purity, bad settings."""
+"""What every rule keeps: equivariance, hard cohorts, purity."""
 
 import functools
 import importlib
@@ -18,7 +18,6 @@ from tests.methods.settings import (
   RULE_CLASSES,
   every_rule,
   rules_of,
-  wrong_values,
 )
 from tff_fair import declared, methods, types
 from tff_fair.methods import fedfv, fedmdfg
@@ -347,24 +346,6 @@ def name_of_missing_reference(rule):
   except declared.FieldError as error:
     return error.field
   return None
-
-
-@every_rule
-def test_wrong_settings_are_named(name):
-  required = {
-    f.name: getattr(rules_of(name)[0], f.name)
-    for f in declared.fields_of(RULE_CLASSES[name]).values()
-    if f.is_required
-  }
-  for field in declared.fields_of(RULE_CLASSES[name]).values():
-    for value, error in wrong_values(field):
-      with pytest.raises((TypeError, declared.FieldError)) as raised:
-        RULE_CLASSES[name](**{**required, field.name: value})
-      assert type(raised.value) is error, (field.name, value)
-      assert field.name in str(raised.value)
-      if isinstance(raised.value, declared.FieldError):
-        assert raised.value.field == field.name
-        assert raised.value.value is value
 
 
 @every_rule

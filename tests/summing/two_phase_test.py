@@ -105,17 +105,6 @@ def test_state_of_the_inner_factory_is_kept():
   assert set(state) == {"rule", "sum"}
 
 
-def test_differential_privacy_inside():
-  # Without noise and clipping, so that the sum is known.
-  dp_query = tff.aggregators.DifferentiallyPrivateFactory.gaussian_fixed(
-    noise_multiplier=0.0, clients_per_round=1.0, clip=100.0
-  )
-  clients = rounds.random_clients(4)
-  # TFF's factory divides by `clients_per_round`: with 1 it sums.
-  output = run(create(dp_query), clients)
-  rounds.assert_same(output.result, expected(clients), 1e-5)
-
-
 def test_a_plain_sum_reports_nothing_of_its_own():
   output = run(create(tff.aggregators.SumFactory()), rounds.random_clients(3))
   assert "sum" not in output.measurements

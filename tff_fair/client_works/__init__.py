@@ -1,8 +1,11 @@
 """Client work: local training and evaluation."""
 
 from tff_fair.client_works.attacks import Attack, build_attacked
-from tff_fair.client_works.keeping import Keeping, build_personal_training
-from tff_fair.client_works.method_work import MethodWork
+from tff_fair.client_works.keeping import Keeping
+from tff_fair.client_works.method_work import (
+  MethodWork,
+  build_personal_training,
+)
 from tff_fair.client_works.own_work import build_from_computation, with_signals
 from tff_fair.client_works.training import TrainingPhases, build_training
 from tff_fair.client_works.training_settings import (

@@ -18,7 +18,6 @@ from tff_fair.client_works import (
   local_model,
   local_training,
 )
-from tff_fair.client_works import tally as tallies
 from tff_fair.client_works.training_settings import (
   TrainingSettings,
   decayed_hparams,
@@ -121,10 +120,7 @@ class Training:
         tf.constant(round_num, tf.int64),
         tf.constant(round_num * total_rounds // num_rounds, tf.int64),
       )
-      weights = tff.learning.models.ModelWeights(
-        tf.nest.pack_sequence_as(weights.trainable, trainable),
-        weights.non_trainable,
-      )
+      weights = local_model.with_trainable(weights, trainable)
       found = 0.0 if aside is None else self.loss(weights, aside)
       if aside is None or found < least:
         best, least = Alone(weights, round_num + 1), found
@@ -136,19 +132,9 @@ def _mean_loss(
   model: local_model.LocalModel, weights: Any, data: tf.data.Dataset
 ) -> tf.Tensor:
   model.receive(weights)
-  trainable = local_model.flat(weights.trainable)
-
-  def step(tally: tallies.Tally, batch: batches.Batch) -> tallies.Tally:
-    output = model.forward(trainable, tally.metrics, batch, training=False)
-    return tallies.add(tally, batch, output)
-
-  def over_element(
-    tally: tallies.Tally, element: batches.Element
-  ) -> tallies.Tally:
-    return batches.reduce_slices(
-      element[1], evaluation.EVALUATION_BATCH_SIZE, tally, step
-    )
-
-  start = tallies.start(model, with_hits=False)
-  tally = batches.ClientData(data).reduce(start, over_element)
-  return tallies.mean_loss(tally)
+  return evaluation.evaluate(
+    model,
+    local_model.flat(weights.trainable),
+    batches.ClientData(data),
+    evaluation.EVALUATION_BATCH_SIZE,
+  ).loss

@@ -51,12 +51,8 @@ class Columns(NamedTuple):
 
   def empty(self) -> Table:
     """Returns the table of no client."""
-    return collections.OrderedDict(
-      [
-        ("client_id", stacking.no_rows(tf.TensorSpec([], tf.int64))),
-        (self.name, stacking.no_rows(self.row)),
-      ]
-    )
+    specs = [("client_id", stacking.ID), (self.name, self.row)]
+    return stacking.no_rows(collections.OrderedDict(specs))
 
 
 def updated(
@@ -118,11 +114,8 @@ def row_to_keep(
   Returns:
     The client's id, int64[n], and its row, float[n, d]; n is 1 or 0.
   """
-  number = tf.cast(counts & norms.all_finite(row), tf.int32)
-  return (
-    tf.repeat(client_id[tf.newaxis], number),
-    tf.repeat(row, number, axis=0),
-  )
+  is_kept = counts & norms.all_finite(row)
+  return stacking.rows_if(is_kept, (client_id, row[0]))
 
 
 def rows_of(table: Table, client_ids: Sequence[int]) -> list[Table]:
@@ -202,8 +195,7 @@ def build_update(columns: Columns) -> tff.Computation:
 
 def no_rows(row_spec: tf.TensorSpec) -> Rows:
   """Returns the rows of no client."""
-  no_ids = stacking.no_rows(tf.TensorSpec([], tf.int64))
-  return no_ids, stacking.empty_stack(row_spec)
+  return stacking.no_rows(stacking.ID), stacking.empty_stack(row_spec)
 
 
 def append(rows: Rows, kept: Kept) -> Rows:

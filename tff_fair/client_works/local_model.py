@@ -238,6 +238,14 @@ def flat(trainable: TensorStructure) -> Trainable:
   return tuple(tf.nest.flatten(trainable))
 
 
+def with_trainable(weights: Any, trainable: Any) -> Any:
+  """Returns model weights with other trainable ones, given flat."""
+  return tff.learning.models.ModelWeights(
+    tf.nest.pack_sequence_as(weights.trainable, trainable),
+    weights.non_trainable,
+  )
+
+
 def in_graph(
   model_fn: ModelFn, run: Callable[..., _Returned]
 ) -> Callable[..., _Returned]:

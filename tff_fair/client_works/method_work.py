@@ -1,21 +1,27 @@
 """The client work that a method asks for: in one piece, and for parts."""
 
+import collections
 import dataclasses
-from collections.abc import Collection, Sequence
+import functools
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
 import tensorflow_federated as tff
 
 from tff_fair.client_works import (
   attacks,
+  client_table,
   keeping,
   local_model,
   training,
   training_settings,
   trial_losses,
 )
+from tff_fair.client_works.keeping import TRAINING, State
+from tff_fair.optimizers.learning_rate_decay import Hparams
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class MethodWork:
   """What decides the client work of a method.
 
@@ -33,7 +39,7 @@ class MethodWork:
   model_fn: local_model.ModelFn
   optimizer: tff.learning.optimizers.Optimizer
   settings: training_settings.TrainingSettings
-  signals: Collection[str]
+  signals: Collection[str] = ()
   kept: keeping.Keeping = dataclasses.field(default_factory=keeping.Keeping)
   attack: attacks.Attack | None = None
   securely: bool = False
@@ -41,15 +47,14 @@ class MethodWork:
   def build(self) -> tff.learning.templates.ClientWorkProcess:
     """Builds the process."""
     if self.kept:
-      process = self._keeping.build()
-    else:
-      process = training.build_training(
-        self.model_fn,
-        self.optimizer,
-        self.settings,
-        signals=self.signals,
-        securely=self.securely,
-      )
+      return self._build_kept()
+    process = training.build_training(
+      self.model_fn,
+      self.optimizer,
+      self.settings,
+      signals=self.signals,
+      securely=self.securely,
+    )
     if self.attack is None:
       return process
     return attacks.build_attacked(process, self.attack)
@@ -64,11 +69,11 @@ class MethodWork:
   def build_phases(self) -> training.TrainingPhases:
     """Builds the phases of the process, if it has some.
 
-    Where clients keep something, each phase takes what they keep, after their
-    data.
+    They need `loss_at="before"`. Where clients keep something, each phase takes
+    what they keep, after their data.
     """
     if self.kept:
-      phases = self._keeping.build_phases()
+      phases = self._build_kept_phases()
     else:
       phases = training.build_training_phases(
         self.model_fn, self.optimizer, self.settings, signals=self.signals
@@ -77,9 +82,32 @@ class MethodWork:
       return phases
     return attacks.build_attacked_phases(phases, self.attack)
 
-  def build_round_of_own(self) -> tff.Computation:
-    """Builds a round in which each client has what it keeps."""
-    round_of_own = self._keeping.build_round()
+  def build_round(self) -> tff.Computation:
+    """Builds a round in which each client has its own rows.
+
+    Returns:
+      A computation as the `next` of the process, with one argument more, at
+      clients: the tables, which have a client's rows, if it has some. What the
+      clients keep is put into the tables of the state, which need not have any
+      other rows.
+    """
+    work = training.build_client_computation(
+      self.kept.run, *self._options, self._own_type
+    )
+    _, *of_clients = work.type_signature.parameter
+    end_round = self._build_end_of_round(work)
+
+    @tff.federated_computation(
+      self._state_type, *(tff.FederatedType(t, tff.CLIENTS) for t in of_clients)
+    )
+    def round_of_own(
+      state: tff.Value, weights: tff.Value, data: tff.Value, own: tff.Value
+    ) -> tff.templates.MeasuredProcessOutput:
+      sent = tff.federated_broadcast(state[TRAINING])
+      return end_round(
+        state, tff.federated_map(work, (sent, weights, data, own))
+      )
+
     if self.attack is None:
       return round_of_own
     return attacks.build_attacked_round(round_of_own, self.attack)
@@ -97,8 +125,190 @@ class MethodWork:
       attack=self.attack,
     )
 
-  @property
-  def _keeping(self) -> keeping.KeepingWork:
-    return keeping.KeepingWork(
-      self.model_fn, self.optimizer, self.settings, self.signals, self.kept
+  def _build_kept(self) -> tff.learning.templates.ClientWorkProcess:
+    """Builds the process in which clients keep something.
+
+    Returns:
+      A process as `build_training`'s, but for its state: <training=S,
+      NAME=<client_id=int64[T], ...=float[T, d]>, ...>@SERVER. The rows of the
+      tables are those of the clients that have counted so far.
+    """
+    round_of_own = self.build_round()
+    state_type, *others, _ = round_of_own.type_signature.parameter
+
+    @tff.tensorflow.computation
+    def initial_state() -> State:
+      empty = [(name, c.empty()) for name, c in self._tables.items()]
+      initial = (TRAINING, self._at_server.initial())
+      return collections.OrderedDict([initial, *empty])
+
+    @tff.federated_computation
+    def initialize() -> tff.Value:
+      return tff.federated_eval(initial_state, tff.SERVER)
+
+    @tff.federated_computation(state_type, *others)
+    def next_fn(
+      state: tff.Value, weights: tff.Value, data: tff.Value
+    ) -> tff.templates.MeasuredProcessOutput:
+      own = collections.OrderedDict((n, state[n]) for n in self._tables)
+      sent = tff.federated_broadcast(tff.federated_zip(own))
+      return round_of_own(state, weights, data, sent)
+
+    @tff.tensorflow.computation(state_type.member)
+    def get_hparams(state: State) -> Hparams:
+      return self._at_server.get_hparams(state[TRAINING])
+
+    @tff.tensorflow.computation(
+      state_type.member, get_hparams.type_signature.result
     )
+    def set_hparams(state: State, hparams: Hparams) -> State:
+      new = self._at_server.set_hparams(state[TRAINING], hparams)
+      return collections.OrderedDict([*state.items(), (TRAINING, new)])
+
+    return tff.learning.templates.ClientWorkProcess(
+      initialize,
+      next_fn,
+      get_hparams_fn=get_hparams,
+      set_hparams_fn=set_hparams,
+    )
+
+  def _build_kept_phases(self) -> training.TrainingPhases:
+    """Builds the phases in which clients keep something."""
+    measure = training.build_measure(*self._options)
+    work = training.build_client_computation(
+      lambda client, state, received, cohort, own: self.kept.run(
+        client, state, received, own, cohort
+      ),
+      *self._options,
+      training.cohort_type(),
+      self._own_type,
+    )
+    _, *others, cohort_type, own_type = work.type_signature.parameter
+    end_round = self._build_end_of_round(work)
+    parameters = (
+      self._state_type,
+      *(tff.FederatedType(t, tff.CLIENTS) for t in (*others, own_type)),
+    )
+
+    @tff.federated_computation(*parameters)
+    def measure_all(
+      state: tff.Value, received: tff.Value, data: tff.Value, own: tff.Value
+    ) -> tff.Value:
+      del own  # Only training needs it.
+      return measure(state[TRAINING], received, data)
+
+    @tff.federated_computation(
+      *parameters, tff.FederatedType(cohort_type, tff.SERVER)
+    )
+    def train_all(
+      state: tff.Value,
+      received: tff.Value,
+      data: tff.Value,
+      own: tff.Value,
+      cohort: tff.Value,
+    ) -> tff.templates.MeasuredProcessOutput:
+      sent = tff.federated_broadcast(state[TRAINING])
+      known = tff.federated_broadcast(cohort)
+      return end_round(
+        state, tff.federated_map(work, (sent, received, data, known, own))
+      )
+
+    return training.TrainingPhases(measure_all, train_all)
+
+  @property
+  def _options(self) -> tuple[Any, ...]:
+    return self.model_fn, self.optimizer, self.settings, self.signals
+
+  @functools.cached_property
+  def _info(self) -> local_model.ModelInfo:
+    return local_model.describe(self.model_fn)
+
+  @functools.cached_property
+  def _at_server(self) -> training_settings.StateComputations:
+    return training_settings.build_state(self.optimizer, self.settings)
+
+  @functools.cached_property
+  def _tables(self) -> Mapping[str, client_table.Columns]:
+    """The columns of the tables, by name."""
+    return self.kept.tables(self._info.weights_type, self.optimizer)
+
+  @property
+  def _own_type(self) -> tff.StructType:
+    """The type of the tables, by name."""
+    return tff.StructType([(n, c.type) for n, c in self._tables.items()])
+
+  @property
+  def _state_type(self) -> tff.FederatedType:
+    types = [(n, c.type) for n, c in self._tables.items()]
+    of_all = collections.OrderedDict([(TRAINING, self._at_server.type), *types])
+    return tff.FederatedType(tff.to_type(of_all), tff.SERVER)
+
+  def _build_end_of_round(self, work: tff.Computation) -> tff.Computation:
+    """Builds what follows at the server, from state and results to output."""
+    result_type = work.type_signature.result
+    end_training = training.build_end_of_round(
+      self._info, self._at_server, result_type[1]
+    )
+    updates = {
+      name: client_table.build_update(columns)
+      for name, columns in self._tables.items()
+    }
+
+    @tff.federated_computation(
+      self._state_type, tff.FederatedType(result_type, tff.CLIENTS)
+    )
+    def end_round(
+      state: tff.Value, results: tff.Value
+    ) -> tff.templates.MeasuredProcessOutput:
+      result, tally, kept = results
+      trained, measurements = end_training(state[TRAINING], tally)
+      put_in = [
+        (name, update(state[name], kept[name]))
+        for name, update in updates.items()
+      ]
+      return tff.templates.MeasuredProcessOutput(
+        tff.federated_zip(
+          collections.OrderedDict([(TRAINING, trained), *put_in])
+        ),
+        result,
+        measurements,
+      )
+
+    return end_round
+
+
+def build_personal_training(
+  model_fn: local_model.ModelFn,
+  optimizer: tff.learning.optimizers.Optimizer,
+  settings: training_settings.TrainingSettings,
+  *,
+  lam: float,
+  signals: Collection[str] = (),
+) -> tff.learning.templates.ClientWorkProcess:
+  """Builds client work that trains the global and a personal model.
+
+  Args:
+    model_fn: Function that returns a new `tff.learning.models.VariableModel`,
+      or a `tff.learning.models.FunctionalModel`.
+    optimizer: The client optimizer, of both trainings.
+    settings: How clients train both models. The proximal term and the objective
+      are the global model's; the personal one has `lam` in their place.
+    lam: Pull of the personal model towards the global one, 0 or more.
+    signals: The signals that the rule asks for.
+
+  Returns:
+    A process as `build_training`'s, but for its state: <training=S,
+    personal=<client_id=int64[T], weights=float[T, d]>>@SERVER. The rows are the
+    personal models of the clients that have counted so far.
+
+  Raises:
+    TypeError: If an argument has the wrong type.
+    ValueError: If `lam` is negative.
+  """
+  return MethodWork(
+    model_fn=model_fn,
+    optimizer=optimizer,
+    settings=settings,
+    signals=signals,
+    kept=keeping.Keeping(personal_lam=lam),
+  ).build()

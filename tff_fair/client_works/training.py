@@ -72,42 +72,23 @@ def build_training(
   Raises:
     TypeError: If an argument has the wrong type.
   """
-  state = training_settings.build_state(optimizer, settings)
+  at_server = training_settings.build_state(optimizer, settings)
   info = local_model.describe(model_fn)
-  work = build_client_computation(_run, model_fn, optimizer, settings, signals)
-
-  @tff.federated_computation
-  def initialize() -> tff.Value:
-    return tff.federated_eval(state.initial, tff.SERVER)
-
-  return tff.learning.templates.ClientWorkProcess(
-    initialize,
-    _build_next(info, state, work, securely),
-    get_hparams_fn=state.get_hparams,
-    set_hparams_fn=state.set_hparams,
+  work = build_client_computation(
+    lambda client, state, received: client.run(state, received)[0],
+    model_fn,
+    optimizer,
+    settings,
+    signals,
   )
-
-
-def _run(
-  client: client_round.ClientRound,
-  state: training_settings.RoundState,
-  received: Any,
-) -> client_round.Result:
-  result, _ = client.run(state, received)
-  return result
-
-
-def _build_next(
-  info: local_model.ModelInfo,
-  at_server: training_settings.StateComputations,
-  work: tff.Computation,
-  securely: bool,
-) -> tff.Computation:
-  """Builds a round; see `build_training`."""
   _, received_type, data_type = work.type_signature.parameter
   end_round = build_end_of_round(
     info, at_server, work.type_signature.result[1], securely=securely
   )
+
+  @tff.federated_computation
+  def initialize() -> tff.Value:
+    return tff.federated_eval(at_server.initial, tff.SERVER)
 
   @tff.federated_computation(
     tff.FederatedType(at_server.type, tff.SERVER),
@@ -123,7 +104,12 @@ def _build_next(
     new_state, measurements = end_round(state, tally)
     return tff.templates.MeasuredProcessOutput(new_state, result, measurements)
 
-  return next_fn
+  return tff.learning.templates.ClientWorkProcess(
+    initialize,
+    next_fn,
+    get_hparams_fn=at_server.get_hparams,
+    set_hparams_fn=at_server.set_hparams,
+  )
 
 
 def build_end_of_round(
@@ -297,7 +283,13 @@ def build_training_phases(
   info = local_model.describe(model_fn)
   options = model_fn, optimizer, settings, signals
   measure = build_measure(*options)
-  train = build_client_computation(_train, *options, cohort_type())
+  train = build_client_computation(
+    lambda client, state, received, cohort: client.train(
+      state, received, own_signals(cohort, client.data.client_id())
+    )[0],
+    *options,
+    cohort_type(),
+  )
   end_round = build_end_of_round(info, state, train.type_signature.result[1])
 
   @tff.federated_computation(
@@ -388,17 +380,6 @@ def own_signals(
     )
 
   return tf.cond(tf.reduce_any(matches), found, missing)
-
-
-def _train(
-  client: client_round.ClientRound,
-  state: training_settings.RoundState,
-  received: Any,
-  cohort: types.ClientSignals,
-) -> client_round.Result:
-  measured = own_signals(cohort, client.data.client_id())
-  result, _ = client.train(state, received, measured)
-  return result
 
 
 def secure_sum(tally: tff.Value) -> tff.Value:

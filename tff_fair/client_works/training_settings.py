@@ -195,9 +195,9 @@ def _drawn(
 ) -> int | tf.Tensor:
   if not isinstance(number, tuple):
     return number
-  return drawn_between(
-    *number, settings.local_epochs_seed, client_id, round_num
-  )
+  least, most = number  # All numbers between are equally likely.
+  seed = _stateless_seed(settings.local_epochs_seed, client_id, round_num)
+  return tf.random.stateless_uniform([], seed, least, most + 1, tf.int64)
 
 
 def decayed_hparams(
@@ -243,25 +243,6 @@ def shuffled(
   )
 
 
-def drawn_between(
-  least: int, most: int, seed: int, *salts: tf.Tensor
-) -> tf.Tensor:
-  """Returns a number that depends on seed and salts alone.
-
-  Args:
-    least: The least number.
-    most: The greatest; all numbers between are equally likely.
-    seed: Any Python integer; its lowest 64 bits count.
-    *salts: Integer scalars, for instance client and round.
-
-  Returns:
-    int64[].
-  """
-  return tf.random.stateless_uniform(
-    [], _stateless_seed(seed, *salts), least, most + 1, tf.int64
-  )
-
-
 def _stateless_seed(seed: int | tf.Tensor, *salts: tf.Tensor) -> tf.Tensor:
   if isinstance(seed, int):
     seed = seed_in_64_bits(seed)
@@ -280,8 +261,7 @@ def _words(value: int | tf.Tensor) -> tf.Tensor:
 
 def seed_in_64_bits(seed: int | None) -> int:
   """Returns the int64 of an integer's lowest 64 bits; 0 without one."""
-  lowest = (seed or 0) & (2**64 - 1)
-  return lowest - 2**64 if lowest >= 2**63 else lowest
+  return (int(seed or 0) + 2**63) % 2**64 - 2**63
 
 
 # The state of the training at the server, and the computations on it.

@@ -66,14 +66,35 @@ def build_trial_losses(
     learning_rate: tf.Tensor,
     data: tf.data.Dataset,
   ) -> TrialLosses:
-    return _losses_of_client(
-      model,
-      weights,
-      direction,
-      learning_rate * tf.constant(factors, tf.float32),
-      batches.ClientData(data),
-      batch_size and evaluation.EVALUATION_BATCH_SIZE,
-      attack,
+    model.receive(weights)
+    theta, d = map(local_model.flat, (weights.trainable, direction))
+    client_data = batches.ClientData(data)
+    lengths = learning_rate * tf.constant(factors, tf.float32)
+
+    def after_step(length: tf.Tensor) -> tuple[tf.Tensor, ...]:
+      trainable = tuple(
+        w - tf.cast(length, w.dtype) * g for w, g in zip(theta, d, strict=True)
+      )
+      found = evaluation.evaluate(
+        model,
+        trainable,
+        client_data,
+        batch_size and evaluation.EVALUATION_BATCH_SIZE,
+      )
+      return found.client_id, found.num_examples, found.loss
+
+    # One after the other: steps read and write the model's variables.
+    client_ids, num_examples, losses = tf.map_fn(
+      after_step,
+      lengths,
+      fn_output_signature=(tf.int64, tf.int64, tf.float32),
+      parallel_iterations=1,
+    )
+    losses.set_shape(lengths.shape)
+    if attack is not None:
+      losses += attacks.added_loss(client_ids[0], attack)
+    return stacking.rows_if(
+      num_examples[0] > 0, TrialLosses(client_ids[0], losses)
     )
 
   @tff.tensorflow.computation(tff.to_type(arguments))
@@ -82,12 +103,11 @@ def build_trial_losses(
 
   collect = collecting.build_collect(
     of_client.type_signature.result,
-    zero=lambda: TrialLosses(
-      stacking.no_rows(tf.TensorSpec([], tf.int64)),
-      stacking.no_rows(tf.TensorSpec([len(factors)], tf.float32)),
+    zero=lambda: stacking.no_rows(
+      TrialLosses(stacking.ID, tf.TensorSpec([len(factors)], tf.float32))
     ),
-    accumulate=_concat,
-    merge=_concat,
+    accumulate=stacking.join_rows,
+    merge=stacking.join_rows,
   )
 
   @tff.federated_computation(
@@ -128,50 +148,3 @@ def losses_of(client_ids: tf.Tensor, trials: TrialLosses) -> tf.Tensor:
   )
   found = tf.gather(losses, places)
   return tf.where(is_known[:, tf.newaxis], found, float("nan"))
-
-
-def _losses_of_client(
-  model: local_model.LocalModel,
-  weights: tff.learning.models.ModelWeights,
-  direction: Any,
-  lengths: tf.Tensor,
-  data: batches.ClientData,
-  batch_size: int | None,
-  attack: attacks.Attack | None,
-) -> TrialLosses:
-  """Returns one row; none without examples.
-
-  Lengths are eta_s a, float32[t]; the direction is like the trainable weights.
-  """
-  model.receive(weights)
-  theta, d = map(local_model.flat, (weights.trainable, direction))
-
-  def after_step(length: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    trainable = tuple(
-      w - tf.cast(length, w.dtype) * g for w, g in zip(theta, d, strict=True)
-    )
-    found = evaluation.evaluate(model, trainable, data, batch_size)
-    return found.client_id, found.num_examples, found.loss
-
-  # One after the other: steps read and write the model's variables.
-  client_ids, num_examples, losses = tf.map_fn(
-    after_step,
-    lengths,
-    fn_output_signature=(tf.int64, tf.int64, tf.float32),
-    parallel_iterations=1,
-  )
-  losses.set_shape(lengths.shape)
-  if attack is not None:
-    losses += attacks.added_loss(client_ids[0], attack)
-  number = tf.cast(num_examples[0] > 0, tf.int32)
-  return TrialLosses(
-    tf.repeat(client_ids[:1], number),
-    tf.repeat(losses[tf.newaxis], number, axis=0),
-  )
-
-
-def _concat(first: TrialLosses, second: TrialLosses) -> TrialLosses:
-  return TrialLosses(
-    tf.concat([first.client_id, second.client_id], 0),
-    tf.concat([first.loss, second.loss], 0),
-  )

@@ -127,7 +127,7 @@ def coefficient_change(
     return None
   clients = cohorts["client_id"].to_numpy()[counted]
   weights = pd.Series(np.ones(len(clients)))
-  if methods.weighs_clients(spec.algorithm):
+  if methods.method(spec.algorithm).weighs_clients:
     if spec.client_weighting == "num_examples":
       weights = pd.Series(task.train.num_examples[clients].astype(np.float64))
     elif spec.client_weighting == "column":

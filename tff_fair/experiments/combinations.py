@@ -94,7 +94,10 @@ def _of_momentum(spec: RunSettings) -> _Conflicts:
       f"expected client_optimizer to be {with_momentum}, "
       f"found {spec.client_optimizer}.",
     )
-  if spec.personal_lam is not None and methods.sends_models(spec.algorithm):
+  if (
+    spec.personal_lam is not None
+    and methods.method(spec.algorithm).sends_models
+  ):
     yield (
       "personal_lam",
       f"{spec.algorithm} trains personal models already, with its "
@@ -255,8 +258,9 @@ def without_effect(spec: RunSettings) -> Iterator[str]:
   def is_given(name: str) -> bool:
     return bool(getattr(spec, name) != fields[name].default)
 
-  if is_given("client_weighting") and not methods.weighs_clients(
-    spec.algorithm
+  if (
+    is_given("client_weighting")
+    and not methods.method(spec.algorithm).weighs_clients
   ):
     yield (
       f"client_weighting={spec.client_weighting} has no effect: "

@@ -12,13 +12,12 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tff_fair.finalizers import stepping
+from tff_fair.kernels import stacking
 from tff_fair.optimizers.learning_rate_decay import Hparams
-from tff_fair.types import TensorStructure
 
-# `step`, the state of the other finalizer, and `average`.
+# `step`, the state of the other finalizer, and `average`: `weights`, as a model
+# has them, and `num_rounds`, int64[].
 _State: TypeAlias = collections.OrderedDict[str, Any]
-# `weights`, as the model has them, and `num_rounds`, int64[].
-Average: TypeAlias = collections.OrderedDict[str, Any]
 
 
 def build_averaging(
@@ -36,20 +35,32 @@ def build_averaging(
   """
   parameter: tff.StructType = finalizer.next.type_signature.parameter
   _, weights_type, round_type = (p.member for p in parameter)
+  specs = tff.types.type_to_tf_tensor_specs(weights_type)
 
   @tff.tensorflow.computation
-  def no_average() -> Average:
-    return average_of_no_round(tff.types.type_to_tf_tensor_specs(weights_type))
+  def no_average() -> Any:
+    return collections.OrderedDict(
+      weights=stacking.zeros(specs), num_rounds=tf.constant(0, tf.int64)
+    )
 
   @tff.tensorflow.computation(
     no_average.type_signature.result, weights_type, round_type
   )
   def move(
-    average: Average,
+    average: Any,
     weights: tff.learning.models.ModelWeights,
     round_update: stepping.RoundUpdate,
-  ) -> Average:
-    return moved_average(average, weights, round_update["num_clients"])
+  ) -> Any:
+    # A round without a client is left out.
+    counted = tf.cast(round_update["num_clients"] > 0, tf.int64)
+    num_rounds = average["num_rounds"] + counted
+    share = counted / tf.maximum(num_rounds, 1)
+    means = tf.nest.map_structure(
+      lambda mean, weight: mean + tf.cast(share, mean.dtype) * (weight - mean),
+      average["weights"],
+      weights,
+    )
+    return collections.OrderedDict(weights=means, num_rounds=num_rounds)
 
   @tff.federated_computation
   def initialize() -> tff.Value:
@@ -60,7 +71,9 @@ def build_averaging(
       )
     )
 
-  @tff.federated_computation(initialize.type_signature.result, *parameter[1:])
+  state_type = initialize.type_signature.result
+
+  @tff.federated_computation(state_type, *parameter[1:])
   def next_fn(
     state: tff.Value, weights: tff.Value, round_update: tff.Value
   ) -> tff.templates.MeasuredProcessOutput:
@@ -76,71 +89,20 @@ def build_averaging(
       output.measurements,
     )
 
-  get_hparams, set_hparams = _build_hparams(
-    finalizer, initialize.type_signature.result.member
+  @tff.tensorflow.computation(state_type.member)
+  def get_hparams(state: _State) -> Hparams:
+    return finalizer.get_hparams(state["step"])
+
+  @tff.tensorflow.computation(
+    state_type.member, get_hparams.type_signature.result
   )
+  def set_hparams(state: _State, hparams: Hparams) -> _State:
+    step = finalizer.set_hparams(state["step"], hparams)
+    return collections.OrderedDict(step=step, average=state["average"])
+
   return tff.learning.templates.FinalizerProcess(
     initialize,
     next_fn,
     get_hparams_fn=get_hparams,
     set_hparams_fn=set_hparams,
   )
-
-
-def average_of_no_round(specs: TensorStructure) -> Average:
-  """Returns the average before the first round, zeros.
-
-  Args:
-    specs: Structure of `tf.TensorSpec` of the weights.
-  """
-  return collections.OrderedDict(
-    weights=tf.nest.map_structure(
-      lambda spec: tf.zeros(spec.shape, spec.dtype), specs
-    ),
-    num_rounds=tf.constant(0, tf.int64),
-  )
-
-
-def moved_average(
-  average: Average,
-  weights: tff.learning.models.ModelWeights,
-  num_clients: tf.Tensor,
-) -> Average:
-  """Returns the average after a round.
-
-  Args:
-    average: The average before it.
-    weights: theta_t, the weights after it.
-    num_clients: int32[], the clients that counted; a round without any is left
-      out.
-  """
-  counted = tf.cast(num_clients > 0, tf.int64)
-  num_rounds = average["num_rounds"] + counted
-  share = counted / tf.maximum(num_rounds, 1)
-  return collections.OrderedDict(
-    weights=tf.nest.map_structure(
-      lambda mean, weight: mean + tf.cast(share, mean.dtype) * (weight - mean),
-      average["weights"],
-      weights,
-    ),
-    num_rounds=num_rounds,
-  )
-
-
-def _build_hparams(
-  finalizer: tff.learning.templates.FinalizerProcess, state_type: tff.Type
-) -> tuple[tff.Computation, tff.Computation]:
-  """Builds the computations that read and set the inner hyperparameters."""
-
-  @tff.tensorflow.computation(state_type)
-  def get_hparams(state: _State) -> Hparams:
-    return finalizer.get_hparams(state["step"])
-
-  @tff.tensorflow.computation(state_type, get_hparams.type_signature.result)
-  def set_hparams(state: _State, hparams: Hparams) -> _State:
-    return collections.OrderedDict(
-      step=finalizer.set_hparams(state["step"], hparams),
-      average=state["average"],
-    )
-
-  return get_hparams, set_hparams

@@ -27,6 +27,7 @@ import tensorflow_federated as tff
 
 from tff_fair import declared
 from tff_fair.finalizers import stepping
+from tff_fair.kernels import stacking
 from tff_fair.optimizers.learning_rate_decay import Hparams, LearningRateDecay
 from tff_fair.types import TensorStructure
 
@@ -98,15 +99,14 @@ def build_certain_adam(
     certainty = round_update["scalars"]["certainty"]
     return take_step(state, trainable, round_update["update"], certainty)
 
-  def get_hparams(state: State) -> Hparams:
-    return state["hparams"]
-
   def set_hparams(state: State, hparams: Hparams) -> State:
     return collections.OrderedDict([*state.items(), ("hparams", hparams)])
 
   return stepping.build_stepping_finalizer(
     weights_type,
-    stepping.ServerStep(initialize, step, get_hparams, set_hparams),
+    stepping.ServerStep(
+      initialize, step, lambda state: state["hparams"], set_hparams
+    ),
     scalars=collections.OrderedDict(certainty=np.float32),
     decay=decay,
   )
@@ -121,19 +121,13 @@ def initial_state(
     settings: The hyperparameters.
     specs: Structure of `tf.TensorSpec` of the trainable weights.
   """
-
-  def zeros() -> TensorStructure:
-    return tf.nest.map_structure(
-      lambda spec: tf.zeros(spec.shape, spec.dtype), specs
-    )
-
   return collections.OrderedDict(
     hparams=collections.OrderedDict(
       (name, tf.constant(value, tf.float32))
       for name, value in dataclasses.asdict(settings).items()
     ),
-    first_moment=zeros(),
-    second_moment=zeros(),
+    first_moment=stacking.zeros(specs),
+    second_moment=stacking.zeros(specs),
     bias_correction1=tf.zeros([], tf.float32),
     bias_correction2=tf.zeros([], tf.float32),
   )

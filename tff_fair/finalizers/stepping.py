@@ -152,13 +152,13 @@ def build_stepping_finalizer(
   )
   round_type = guarded_step.type_signature.parameter[2]
 
-  @tff.tensorflow.computation(state_type)
-  def get_hparams_fn(state: Any) -> Hparams:
-    return server_step.get_hparams(state)
-
-  @tff.tensorflow.computation(state_type, get_hparams_fn.type_signature.result)
-  def set_hparams_fn(state: Any, hparams: Hparams) -> Any:
-    return server_step.set_hparams(state, hparams)
+  get_hparams_fn = tff.tensorflow.computation(
+    server_step.get_hparams, state_type
+  )
+  set_hparams_fn = tff.tensorflow.computation(
+    server_step.set_hparams,
+    (state_type, get_hparams_fn.type_signature.result),
+  )
 
   @tff.federated_computation
   def initialize_fn() -> tff.Value:

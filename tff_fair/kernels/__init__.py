@@ -9,7 +9,7 @@ from tff_fair.kernels.gram import (
 )
 from tff_fair.kernels.norms import inverse_norms
 from tff_fair.kernels.quadratic_program import (
-  MinNormPoint,
+  Minimum,
   Stationarity,
   min_norm_point,
   pareto_stationarity,
@@ -17,8 +17,8 @@ from tff_fair.kernels.quadratic_program import (
 from tff_fair.kernels.simplex import project_to_box_simplex, project_to_simplex
 
 __all__ = [
-  "MinNormPoint",
   "MinNormSolution",
+  "Minimum",
   "Stationarity",
   "combine_rows",
   "gram_matrix",

@@ -24,7 +24,7 @@ Choices made here:
   to reach, but says little where the minimizer avoids the longest points.
 """
 
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import tensorflow as tf
 
@@ -128,8 +128,6 @@ def _standardize(
   )
 
 
-MinNormPoint: TypeAlias = Minimum
-
 # Rounding gives the square of a length of 0 up to this share of the square of
 # the length that the point would have if all its terms had one direction.
 _ROUNDING = 1e-15
@@ -149,20 +147,8 @@ class Stationarity(NamedTuple):
 
 def min_norm_point(
   gram: tf.Tensor, lower: tf.Tensor | float, upper: tf.Tensor | float
-) -> MinNormPoint:
-  """Minimizes x^T G x over a box in the probability simplex.
-
-  Args:
-    gram: float64[m, m], G, symmetric positive semidefinite, m >= 1; it may be
-      singular, and its scale may be anything.
-    lower: float64[m] or a scalar, 0 <= lower <= upper.
-    upper: float64[m] or a scalar; values above 1 act as 1. Where sum(lower) > 1
-      or sum(upper) < 1, no point is feasible, and the result is that corner of
-      the box.
-
-  Returns:
-    The solution, finite for any finite `gram`.
-  """
+) -> Minimum:
+  """Minimizes x^T G x over a box in the probability simplex, as `minimize`."""
   return minimize(gram, None, lower, upper)
 
 

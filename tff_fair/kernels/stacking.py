@@ -75,15 +75,45 @@ def unflatten_update(vector: tf.Tensor, update_specs: Any) -> Any:
   return tf.nest.pack_sequence_as(update_specs, layers)
 
 
-def no_rows(spec: tf.TensorSpec) -> tf.Tensor:
-  """Returns a matrix without rows, in a type that allows any number of them.
+ID = tf.TensorSpec([], tf.int64)  # Of a client.
+
+
+def no_rows(specs: Any) -> Any:
+  """Returns matrices without rows, in types that allow any number of them.
 
   Args:
-    spec: Of a row, shape [d], or [] for rows that are scalars.
+    specs: Of a row, shape [d], or [] for rows that are scalars; or a structure
+      of such specs.
   """
-  return tf.compat.v1.placeholder_with_default(
-    tf.zeros([0, *spec.shape], spec.dtype), [None, *spec.shape]
+  return tf.nest.map_structure(
+    lambda spec: tf.compat.v1.placeholder_with_default(
+      tf.zeros([0, *spec.shape], spec.dtype), [None, *spec.shape]
+    ),
+    specs,
   )
+
+
+def zeros(specs: Any) -> Any:
+  """Returns tensors of zero, in a structure as that of their specs."""
+  return tf.nest.map_structure(lambda s: tf.zeros(s.shape, s.dtype), specs)
+
+
+def rows_if(counts: tf.Tensor, values: Any) -> Any:
+  """Returns values as one row each, [1, ...], or as none, [0, ...].
+
+  Args:
+    counts: bool[], whether there is a row.
+    values: Structure of tensors.
+  """
+  number = tf.cast(counts, tf.int32)
+  return tf.nest.map_structure(
+    lambda value: tf.repeat(value[tf.newaxis], number, axis=0), values
+  )
+
+
+def join_rows(first: Any, second: Any) -> Any:
+  """Returns the rows of `first`, then those of `second`, in one structure."""
+  return tf.nest.map_structure(lambda x, y: tf.concat([x, y], 0), first, second)
 
 
 def empty_stack(spec: tf.TensorSpec) -> Stack:

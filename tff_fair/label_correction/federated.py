@@ -8,7 +8,7 @@ program keeps them for the client, as it keeps the client's data.
 """
 
 import collections
-from typing import Any, NamedTuple
+from typing import Any, TypeAlias
 
 import numpy as np
 import tensorflow as tf
@@ -27,16 +27,10 @@ from tff_fair.runtime import collecting
 _BATCH_SIZE = 512  # Examples in one forward pass.
 
 
-class Predictions(NamedTuple):
-  """What a model predicts for a client's examples, in their order.
-
-  Attributes:
-    client_id: int64[n], the same in all rows.
-    probabilities: float32[n, C], a distribution over the classes.
-  """
-
-  client_id: tf.Tensor
-  probabilities: tf.Tensor
+# What a model predicts for a client's examples, in their order: `client_id`,
+# int64[n], the same in all rows; and `probabilities`, float32[n, C], a
+# distribution over the classes.
+Predictions: TypeAlias = evaluation.Rows
 
 
 def build_predictions(
@@ -120,8 +114,18 @@ def build_round(
   train = _build_training(
     model_fn, info, optimizer, settings, num_classes, with_softmax
   )
-  finish = _build_finish(info.weights_type)
   collect = _build_collect(num_classes)
+
+  @tff.tensorflow.computation(
+    info.weights_type, info.weights_type.trainable, np.float32
+  )
+  def finish(weights: Any, mean: Any, total: tf.Tensor) -> Any:
+    # Where no client counts, the old weights stay.
+    old, new = map(tf.nest.flatten, (weights.trainable, mean))
+    return local_model.with_trainable(
+      weights,
+      [tf.where(total > 0, v, w) for v, w in zip(new, old, strict=True)],
+    )
 
   @tff.federated_computation(
     tff.FederatedType(info.weights_type, tff.SERVER),
@@ -196,9 +200,9 @@ def _build_training(
     )
     found = _predictions(model, trained, client_data, num_classes, with_softmax)
     counts = norms.all_finite(trained)
-    number = tf.shape(found.client_id)[0]
+    number = tf.shape(found["client_id"])[0]
     return (
-      _packed(
+      local_model.with_trainable(
         weights,
         [tf.where(counts, v, w) for v, w in zip(trained, theta, strict=True)],
       ).trainable,
@@ -217,20 +221,6 @@ def _build_training(
   return train
 
 
-def _build_finish(weights_type: Any) -> tff.Computation:
-  """Builds the server's part: the mean, or the old weights if none counts."""
-
-  @tff.tensorflow.computation(weights_type, weights_type.trainable, np.float32)
-  def finish(weights: Any, mean: Any, total: tf.Tensor) -> Any:
-    old, new = map(tf.nest.flatten, (weights.trainable, mean))
-    return _packed(
-      weights,
-      [tf.where(total > 0, v, w) for v, w in zip(new, old, strict=True)],
-    )
-
-  return finish
-
-
 def _predictions(
   model: local_model.LocalModel,
   trainable: local_model.Trainable,
@@ -241,57 +231,43 @@ def _predictions(
   """Returns the predictions for a client's examples, in a `tf.function`."""
   metrics = model.empty_metrics()
 
-  def over_element(
-    rows: evaluation.Rows, element: batches.Element
-  ) -> evaluation.Rows:
+  def over_element(rows: Predictions, element: batches.Element) -> Predictions:
     client_id, examples = element
 
-    def over_batch(
-      rows: evaluation.Rows, batch: batches.Batch
-    ) -> evaluation.Rows:
+    def over_batch(rows: Predictions, batch: batches.Batch) -> Predictions:
       output = model.forward(trainable, metrics, batch, training=False)
       found = tf.cast(output.predictions, tf.float32)
       if with_softmax:
         found = tf.nn.softmax(found)
       ids = tf.repeat(client_id, tf.shape(found)[0])
-      return evaluation.join_rows(rows, _columns(Predictions(ids, found)))
+      return stacking.join_rows(
+        rows, collections.OrderedDict(client_id=ids, probabilities=found)
+      )
 
     return batches.reduce_slices(examples, _BATCH_SIZE, rows, over_batch)
 
-  return Predictions(**data.reduce(_no_rows(num_classes), over_element))
+  return data.reduce(stacking.no_rows(_columns(num_classes)), over_element)
 
 
 def _build_collect(num_classes: int) -> tff.Computation:
   """Builds the computation that collects rows, sorted by client id."""
-  client_type = tff.types.tensorflow_to_type(
-    Predictions(
-      tf.TensorSpec([None], tf.int64),
-      tf.TensorSpec([None, num_classes], tf.float32),
-    )
-  )
+  columns = _columns(num_classes)
   return collecting.build_collect(
-    client_type,
-    zero=lambda: _no_rows(num_classes),
-    accumulate=lambda rows, found: evaluation.join_rows(rows, _columns(found)),
-    merge=evaluation.join_rows,
+    tff.types.tensorflow_to_type(
+      tf.nest.map_structure(
+        lambda row: tf.TensorSpec([None, *row.shape], row.dtype), columns
+      )
+    ),
+    zero=lambda: stacking.no_rows(columns),
+    accumulate=stacking.join_rows,
+    merge=stacking.join_rows,
     report=evaluation.sort_rows,
   )
 
 
-def _no_rows(num_classes: int) -> evaluation.Rows:
+def _columns(num_classes: int) -> collections.OrderedDict[str, tf.TensorSpec]:
+  """Returns the specs of a row."""
   return collections.OrderedDict(
-    client_id=stacking.no_rows(tf.TensorSpec([], tf.int64)),
-    probabilities=stacking.no_rows(tf.TensorSpec([num_classes], tf.float32)),
-  )
-
-
-def _columns(found: Predictions) -> evaluation.Rows:
-  return collections.OrderedDict(found._asdict())
-
-
-def _packed(weights: Any, trainable: Any) -> Any:
-  """Returns model weights with other trainable ones, given flat."""
-  return tff.learning.models.ModelWeights(
-    tf.nest.pack_sequence_as(weights.trainable, trainable),
-    weights.non_trainable,
+    client_id=stacking.ID,
+    probabilities=tf.TensorSpec([num_classes], tf.float32),
   )

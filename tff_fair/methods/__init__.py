@@ -9,13 +9,12 @@ from tff_fair.methods.registry import (
   hyperparameters,
   load,
   make_rule,
+  method,
   names,
   reference,
-  sends_models,
   title,
   understood,
   unknown,
-  weighs_clients,
 )
 
 __all__ = [
@@ -27,13 +26,12 @@ __all__ = [
   "hyperparameters",
   "load",
   "make_rule",
+  "method",
   "names",
   "reference",
-  "sends_models",
   "title",
   "understood",
   "unknown",
-  "weighs_clients",
 ]
 
 

@@ -127,12 +127,6 @@ class AaggffRule(types.PopulationRule):
 
   signals = ("loss",)
 
-  def _even(self) -> tf.Tensor:
-    """Returns 1/N for each client."""
-    return tf.fill(
-      [self.num_clients], tf.constant(1.0 / self.num_clients, tf.float64)
-    )
-
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class AaggffSRule(AaggffRule):
@@ -142,7 +136,7 @@ class AaggffSRule(AaggffRule):
     """See the base class."""
     size = self.num_clients
     return collections.OrderedDict(
-      mixing=self._even(),
+      mixing=self.even(),
       hessian=tf.zeros([size, size], tf.float64),
       gradient=tf.zeros([size], tf.float64),
     )
@@ -181,7 +175,7 @@ class AaggffDRule(AaggffRule):
   def initialize(self) -> types.TensorStructure:
     """See the base class."""
     return collections.OrderedDict(
-      mixing=self._even(),
+      mixing=self.even(),
       gradient=tf.zeros([self.num_clients], tf.float64),
       num_rounds=tf.constant(0, tf.int64),
     )

@@ -35,10 +35,7 @@ class AflRule(types.PopulationRule):
 
   def initialize(self) -> tf.Tensor:
     """See the base class."""
-    return tf.fill(
-      [self.num_clients],
-      tf.constant(1.0 / self.num_clients, tf.float64),
-    )
+    return self.even()
 
   def coefficients(
     self, cohort: types.Cohort, state: tf.Tensor
@@ -118,18 +115,10 @@ def _with_averaged_weights(
   )
   def set_model_weights(state: Any, weights: Any) -> Any:
     # The average starts anew from what was set.
-    average = collections.OrderedDict(
-      weights=tf.nest.map_structure(
-        tf.zeros_like, state.finalizer["average"]["weights"]
-      ),
-      num_rounds=tf.constant(0, tf.int64),
-    )
-    return tff.learning.templates.LearningAlgorithmState(
-      weights,
-      state.distributor,
-      state.client_work,
-      state.aggregator,
-      collections.OrderedDict(step=state.finalizer["step"], average=average),
+    average = tf.nest.map_structure(tf.zeros_like, state.finalizer["average"])
+    return state._replace(
+      global_model_weights=weights,
+      finalizer=collections.OrderedDict(state.finalizer, average=average),
     )
 
   return tff.learning.templates.LearningProcess(

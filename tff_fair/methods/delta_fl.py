@@ -126,11 +126,6 @@ class DeltaFlRule(types.ComparingRule):
       {"num_clients_kept": tf.cast(tf.reduce_sum(kept), tf.int32)},
     )
 
-  @property
-  def largest_loss(self) -> float:
-    """See the base class."""
-    return self.loss_bound
-
   def phase(
     self, cohort: types.Cohort, known: Sequence[tf.Tensor]
   ) -> tf.Tensor:

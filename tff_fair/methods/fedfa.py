@@ -92,10 +92,8 @@ class FedFaRule(types.Rule):
 
   def initialize(self) -> ParticipationCounts:
     """See the base class."""
-    scalar = tf.TensorSpec([], tf.int64)
-    return ParticipationCounts(
-      stacking.no_rows(scalar), stacking.no_rows(scalar)
-    )
+    count = tf.TensorSpec([], tf.int64)
+    return stacking.no_rows(ParticipationCounts(stacking.ID, count))
 
   def coefficients(
     self, cohort: types.Cohort, state: ParticipationCounts
@@ -165,24 +163,16 @@ def _with_momentum(
   if momentum == 0:
     return optimizer
   rounds.check_optimizer(f"{place}_optimizer", optimizer)
-  hparams = list(
-    optimizer.get_hparams(optimizer.initialize(tf.TensorSpec([], tf.float32)))
-  )
-  rate = rounds.learning_rate(optimizer)
-  plain_sgd = type(tff.learning.optimizers.build_sgdm(1.0))
-  if (
-    rate is None
-    or not isinstance(optimizer, plain_sgd)
-    or hparams != [tff.learning.optimizers.LEARNING_RATE_KEY]
-  ):
+  if not rounds.is_plain_sgd(optimizer):
     raise declared.FieldError(
       f"{place}_optimizer",
       f"FedFA gives the {place} optimizer a momentum of {momentum}, which "
-      f"takes plain SGD; found {type(optimizer).__name__} with the "
-      f"hyperparameters {', '.join(hparams) or 'none'}. "
+      f"takes plain SGD without momentum; found {type(optimizer).__name__}. "
       f"Pass tff.learning.optimizers.build_sgdm(learning_rate), or set "
       f"{place}_momentum to 0 to keep it.",
     )
+  rate = rounds.learning_rate(optimizer)
+  assert rate is not None  # It is SGD.
   return tff.learning.optimizers.build_sgdm(rate, momentum)
 
 

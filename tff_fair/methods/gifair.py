@@ -82,11 +82,6 @@ class GiFairRule(types.ComparingRule):
       {"rank_strength": strength},
     )
 
-  @property
-  def largest_loss(self) -> float:
-    """See the base class."""
-    return self.loss_bound
-
   def phase(
     self, cohort: types.Cohort, known: Sequence[tf.Tensor]
   ) -> tf.Tensor:

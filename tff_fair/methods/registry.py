@@ -133,13 +133,24 @@ def understood(name: str) -> str:
   return titles.get(spelling.understood(found, titles), found)
 
 
+def method(name: str) -> Method:
+  """Returns the line of the registry of a method.
+
+  Raises:
+    FieldError: If there is no method of that name.
+  """
+  found = METHODS.get(understood(name))
+  if found is None:
+    raise declared.FieldError("name", unknown(name))
+  return found
+
+
 def title(name: str) -> str:
   """Returns the name of a method as papers write it.
 
   A name that means no method stays as it is.
   """
-  method = METHODS.get(name)
-  return method.title if method else name
+  return METHODS[name].title if name in METHODS else name
 
 
 def unknown(name: str) -> str:
@@ -154,8 +165,8 @@ def hyperparameters(name: str) -> Mapping[str, declared.Declared]:
   Raises:
     FieldError: If there is no method of that name.
   """
-  method = _method(name)
-  found = reading.hyperparameters(method.module, f"build_{method.name}")
+  line = method(name)
+  found = reading.hyperparameters(line.module, f"build_{line.name}")
   return MappingProxyType({h.name: h for h in found})
 
 
@@ -165,25 +176,7 @@ def reference(name: str) -> str:
   Raises:
     FieldError: If there is no method of that name.
   """
-  return reading.reference(_method(name).module)
-
-
-def weighs_clients(name: str) -> bool:
-  """Returns whether a method uses the weights that `client_weighting` chooses.
-
-  Raises:
-    FieldError: If there is no method of that name.
-  """
-  return _method(name).weighs_clients
-
-
-def sends_models(name: str) -> bool:
-  """Returns whether clients of a method send personal models to the server.
-
-  Raises:
-    FieldError: If there is no method of that name.
-  """
-  return _method(name).sends_models
+  return reading.reference(method(name).module)
 
 
 def get(name: str) -> Algorithm:
@@ -194,10 +187,10 @@ def get(name: str) -> Algorithm:
   """
   from tff_fair import summing  # noqa: PLC0415
 
-  method = _method(name)
-  build_method = load(method.module, f"build_{method.name}")
+  line = method(name)
+  build_method = load(line.module, f"build_{line.name}")
   ways = summing.supported_aggregations(build_method.rule)
-  if method.sends_models:
+  if line.sends_models:
     ways = tuple(way for way in ways if way != summing.SECURE)
   return Algorithm(build_method, ways)
 
@@ -281,10 +274,3 @@ def _check_names(
 def load(module: str, attribute: str) -> Any:
   """Imports a method's module and returns what it has by a name."""
   return getattr(importlib.import_module(module), attribute)
-
-
-def _method(name: str) -> Method:
-  method = METHODS.get(understood(name))
-  if method is None:
-    raise declared.FieldError("name", unknown(name))
-  return method

@@ -124,22 +124,6 @@ def rarer_class(sums: ClassSums) -> int:
   return int(examples.size - 1 - np.argmin(examples[::-1]))
 
 
-def _accuracy(sums: ClassSums) -> Vector:
-  return _ratio(sums.counts[..., 2].sum(-1), _number(sums))
-
-
-def _balanced_accuracy(sums: ClassSums) -> Vector:
-  return value("recall", sums)
-
-
-def _brier(sums: ClassSums) -> Vector:
-  return _ratio(sums.errors[..., 0], _number(sums))
-
-
-def _log_loss(sums: ClassSums) -> Vector:
-  return _ratio(sums.errors[..., 1], _number(sums))
-
-
 def _calibration_error(sums: ClassSums) -> Vector:
   _, confidence, hits = np.moveaxis(sums.confidences, -1, 0)
   return _ratio(np.abs(confidence - hits).sum(-1), _number(sums))
@@ -212,10 +196,10 @@ def _ratio(part: npt.ArrayLike, whole: npt.ArrayLike) -> Vector:
 
 
 _OF_ALL: Mapping[str, Callable[[ClassSums], Vector]] = {
-  "accuracy": _accuracy,
-  "balanced_accuracy": _balanced_accuracy,
-  "brier": _brier,
-  "log_loss": _log_loss,
+  "accuracy": lambda s: _ratio(s.counts[..., 2].sum(-1), _number(s)),
+  "balanced_accuracy": lambda s: value("recall", s),
+  "brier": lambda s: _ratio(s.errors[..., 0], _number(s)),
+  "log_loss": lambda s: _ratio(s.errors[..., 1], _number(s)),
   "calibration_error": _calibration_error,
 }
 _BY_CLASS: Mapping[str, Callable[[Vector, Vector, Vector], Vector]] = {

@@ -61,10 +61,11 @@ def learning_rate(
 
 
 def is_plain_sgd(optimizer: tff.learning.optimizers.Optimizer) -> bool:
-  """Returns whether an optimizer knows a learning rate, and nothing else.
+  """Returns whether an optimizer is TFF's SGD without momentum.
 
-  Its step is then the rate times the gradient. One with momentum has velocity
-  and momentum in its state, and an adaptive one its moments.
+  Its step is the rate times the gradient.
   """
   state = optimizer.initialize(tf.TensorSpec([], tf.float32))
-  return isinstance(state, dict) and set(state) == {_RATE}
+  return isinstance(
+    optimizer, type(tff.learning.optimizers.build_sgdm(1.0))
+  ) and [*optimizer.get_hparams(state)] == [_RATE]

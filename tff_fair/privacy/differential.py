@@ -18,13 +18,15 @@ from tff_fair import declared, types
 from tff_fair.kernels import norms
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
+@dataclasses.dataclass(frozen=True)
 class DifferentialPrivacy:
   """Noise on the sum of a round, and bounds on what one client adds to it.
 
   Attributes:
-    noise_multiplier: z, the standard deviation of the noise over the clip.
-    clients_per_round: m, the denominator, however many clients report back.
+    noise_multiplier: z, the standard deviation of the noise over the clip; 0
+      adds none, and protects no client.
+    clients_per_round: m, the size of a cohort, by which the sum is divided,
+      however many clients report back.
     clip: C, the largest norm of what one client adds to the sum.
   """
 
@@ -53,26 +55,7 @@ class DifferentialPrivacy:
     return self.noise_multiplier * self.clip
 
 
-def dp(
-  noise_multiplier: float, clients_per_round: int, clip: float
-) -> DifferentialPrivacy:
-  """Returns the option `dp` of a builder or a factory.
-
-  Args:
-    noise_multiplier: z, the standard deviation of the noise over the clip; 0
-      adds none, and protects no client.
-    clients_per_round: m, the size of a cohort, by which the sum is divided.
-    clip: C, the largest norm of what one client adds to the sum.
-
-  Raises:
-    TypeError: If an argument has the wrong type.
-    FieldError: If it has a wrong value; a `ValueError`.
-  """
-  return DifferentialPrivacy(
-    noise_multiplier=noise_multiplier,
-    clients_per_round=clients_per_round,
-    clip=clip,
-  )
+dp = DifferentialPrivacy  # The option `dp` of a builder or a factory.
 
 
 def clipped(

@@ -21,6 +21,7 @@ from tff_fair.rounds.options import (
 if typing.TYPE_CHECKING:
   from tff_fair.optimizers.checking import (
     check_optimizer,
+    is_plain_sgd,
     learning_rate,
     server_optimizer_or_default,
   )
@@ -39,7 +40,12 @@ else:
         "tff_fair.rounds.composing",
       ),
       **dict.fromkeys(
-        ("check_optimizer", "learning_rate", "server_optimizer_or_default"),
+        (
+          "check_optimizer",
+          "is_plain_sgd",
+          "learning_rate",
+          "server_optimizer_or_default",
+        ),
         "tff_fair.optimizers.checking",
       ),
       **dict.fromkeys(
@@ -64,6 +70,7 @@ __all__ = [
   "check_optimizer",
   "compose",
   "compose_client_work",
+  "is_plain_sgd",
   "learning_rate",
   "server_optimizer_or_default",
   "with_proximal_term",

@@ -24,6 +24,7 @@ from tff_fair import (
   types,
 )
 from tff_fair.client_works import local_model
+from tff_fair.kernels import stacking
 from tff_fair.optimizers import checking, learning_rate_decay
 from tff_fair.rounds import line_search as line_search_lib
 from tff_fair.rounds import phasing, round_parts
@@ -153,7 +154,11 @@ def compose(
     attack=attack,
     securely=factory.sums_securely,
   )
-  _check_together(work, factory, line_search, dp, server_optimizer, finalizer)
+  if work.kept:
+    _check_kept(factory, dp)
+  _check_learning_rate(rule, client_optimizer, settings)
+  if line_search is not None:
+    _check_line_search(server_optimizer, work, has_own_step=bool(finalizer))
   parts = round_parts.RoundParts(
     _build_distributor(info, signals),
     work,
@@ -310,27 +315,6 @@ def _build_distributor(
   return tff.learning.templates.build_broadcast_process(info.weights_type)
 
 
-def _check_together(
-  work: client_works.MethodWork,
-  factory: summing.RuleFactory,
-  line_search: LineSearch | None,
-  dp: privacy.DifferentialPrivacy | None,
-  server_optimizer: Optimizer | None,
-  finalizer: Finalizer | None,
-) -> None:
-  """Checks that the parts of a process go together; see `compose`."""
-  if work.kept:
-    _check_kept(factory, dp)
-  _check_learning_rate(factory.rule, work.optimizer, work.settings)
-  if line_search is not None:
-    _check_line_search(
-      server_optimizer,
-      work.settings,
-      has_own_step=finalizer is not None,
-      keeps_rows=bool(work.kept),
-    )
-
-
 def _check_kept(
   factory: summing.RuleFactory, dp: privacy.DifferentialPrivacy | None
 ) -> None:
@@ -366,13 +350,12 @@ def _check_learning_rate(
 
 def _check_line_search(
   server_optimizer: Optimizer | None,
-  settings: client_works.TrainingSettings,
+  work: client_works.MethodWork,
   *,
   has_own_step: bool,
-  keeps_rows: bool,
 ) -> None:
   """Raises if trial steps and losses would not be those of the round."""
-  if has_own_step or keeps_rows:
+  if has_own_step or work.kept:
     raise declared.FieldError(
       "line_search",
       "A line search goes with SGD at the server, and clients that keep "
@@ -386,11 +369,11 @@ def _check_line_search(
       "SGD without momentum takes them. Leave server_optimizer out, or take "
       "tff.learning.optimizers.build_sgdm(learning_rate).",
     )
-  if settings.loss_at != "before":
+  if work.settings.loss_at != "before":
     raise declared.FieldError(
       "loss_at",
       "A line search compares the losses after a step with those before "
-      f"training, found loss_at={settings.loss_at!r}. Leave loss_at out.",
+      f"training, found loss_at={work.settings.loss_at!r}. Leave loss_at out.",
     )
 
 
@@ -416,10 +399,7 @@ def build_with_initial_weights(
   def initial_state() -> Any:
     return collections.OrderedDict(
       known=tf.constant(0, tf.int32),
-      weights=tf.nest.map_structure(
-        lambda spec: tf.zeros(spec.shape, spec.dtype),
-        tff.types.type_to_tf_tensor_specs(weights_type),
-      ),
+      weights=stacking.zeros(tff.types.type_to_tf_tensor_specs(weights_type)),
     )
 
   @tff.tensorflow.computation(initial_state.type_signature.result, weights_type)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Required, TypeAlias, TypedDict
 
 import tensorflow_federated as tff
 
-from tff_fair import declared, privacy, summing
+from tff_fair import declared, summing
 
 if typing.TYPE_CHECKING:
   from tff_fair import client_works
@@ -42,25 +42,16 @@ class TrainingOptions(TypedDict, total=False):
   learning_rate_decay_rounds: int
 
 
-class BuildOptions(TrainingOptions, total=False):
+class BuildOptions(TrainingOptions, summing.FactoryOptions, total=False):
   """Options of every method; see `compose`."""
 
   server_optimizer: Optimizer | None
   server_learning_rate_decay: float | None
   server_learning_rate_decay_kind: str
-  client_weighting: summing.ClientWeighting
   num_clients: int | None
-  aggregation: str | None
-  sum_factory: tff.aggregators.UnweightedAggregationFactory | None
-  secure_bound: float | None
-  dp: privacy.DifferentialPrivacy | None
   personal_lam: float | None
   keeps_optimizer_state: bool
   attack: client_works.Attack | None
-  defence: summing.Defence | None
-  certificate: bool
-  tape: bool | str
-  loss_reference: Mapping[int, float] | None
 
 
 class ComposeOptions(BuildOptions, total=False):

@@ -78,7 +78,7 @@ def build_of_own(
     The same as `next`, with one argument more, at clients: tables that have a
     client's rows, if it has some.
   """
-  work = parts.work.build_round_of_own()
+  work = parts.work.build_round()
   *_, own_type = work.type_signature.parameter
   result_type: Any = work.type_signature.result.result.member
   aggregation = parts.factory.create_for_rounds(

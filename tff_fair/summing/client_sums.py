@@ -224,6 +224,7 @@ class Sums:
       terms_type: The type of the terms, by name.
       factories: What adds them, by the same names.
     """
+    unused_assertions.keep_out_of_log()
     self.terms_type = terms_type
     self._processes = {
       name: factories[name].create(terms_type[name])
@@ -290,7 +291,6 @@ def build_client_sums(
     A process with the measurements of `finish`, and as `sum` those of the sum
     of the updates, if any.
   """
-  unused_assertions.keep_out_of_log()
   compute = tff.tensorflow.computation
   get_state = compute(initial_state)
   make_terms = compute(terms, (value_type, weight_type))

@@ -65,8 +65,6 @@ def read_client_weighting(given: ClientWeighting) -> str | ByClient:
   if isinstance(given, str):
     declared.check_choice(name, given, (NUM_EXAMPLES, UNIFORM))
     return given
-  if isinstance(given, ByClient):
-    return given
   if not isinstance(given, Mapping | Sequence | np.ndarray):
     raise TypeError(
       f"Expected {name} to be {NUM_EXAMPLES!r}, {UNIFORM!r}, a mapping of "
@@ -94,8 +92,8 @@ def read_loss_reference(given: Mapping[int, float] | None) -> ByClient | None:
     TypeError: If it is no mapping of client ids to numbers.
     FieldError: If there are none, or one is not finite.
   """
-  if given is None or isinstance(given, ByClient):
-    return given
+  if given is None:
+    return None
   if not isinstance(given, Mapping):
     raise TypeError(
       "Expected loss_reference to be a mapping of client ids to losses, found "

@@ -24,7 +24,6 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tff_fair import types
-from tff_fair.privacy import unused_assertions
 from tff_fair.summing import client_sums, rule_application, scalars
 
 
@@ -60,7 +59,6 @@ def build_comparing(
   Returns:
     A process whose result is a `RoundUpdate` of `value_type`.
   """
-  unused_assertions.keep_out_of_log()
   rule = reader.rule
   assert isinstance(rule, types.ComparingRule)  # `RuleFactory` checks it.
   transport = client_sums.Transport.of(sum_factory, bound)
@@ -267,7 +265,7 @@ class _Computations:
   def _is_within(self, cohort: types.Cohort) -> tf.Tensor:
     """Returns whether a client's scalars are within their bounds, bool[]."""
     within = self.transport.takes_scalars(self.rule.phase(cohort, ()))
-    if self.rule.largest_loss is not None:
-      bound = tf.constant(self.rule.largest_loss, tf.float64)
+    if self.rule.loss_bound is not None:
+      bound = tf.constant(self.rule.loss_bound, tf.float64)
       within &= tf.reduce_all(tf.abs(cohort.loss) <= bound)
     return within

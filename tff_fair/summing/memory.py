@@ -44,10 +44,7 @@ def empty(num_rounds: int, row_spec: tf.TensorSpec) -> Memory:
   """
   return Memory(
     tuple(
-      RememberedCohort(
-        stacking.no_rows(tf.TensorSpec([], tf.int64)),
-        stacking.no_rows(row_spec),
-      )
+      stacking.no_rows(RememberedCohort(stacking.ID, row_spec))
       for _ in range(num_rounds)
     ),
     tf.compat.v1.placeholder_with_default(

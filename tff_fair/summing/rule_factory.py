@@ -108,34 +108,19 @@ class RuleFactory(tff.aggregators.WeightedAggregationFactory):
         defence needs another way to sum or has a sum of its own, or `dp` would
         not protect.
     """
-    weighting = read_client_weighting(client_weighting)
-    way = ways.choose(
-      rule,
+    self._rule = rule
+    self._options = ways.Options(
+      client_weighting=read_client_weighting(client_weighting),
       aggregation=aggregation,
-      client_weighting=weighting,
       sum_factory=sum_factory,
       secure_bound=secure_bound,
       dp=dp,
       defence=defence,
       certificate=certificate,
       tape=tape,
+      loss_reference=read_loss_reference(loss_reference),
     )
-    self._rule = rule
-    self._aggregation = way.aggregation
-    self._client_weighting = weighting
-    self._sum_factory = way.sum_factory
-    self._secure_bound = secure_bound
-    self._dp = dp
-    self._defence = defence
-    self._certificate = certificate or bool(tape)
-    self._tape = tape
-    self._loss_reference = read_loss_reference(loss_reference)
-    if loss_reference is not None and not rule.takes_gaps:
-      raise declared.FieldError(
-        "loss_reference",
-        f"{type(rule).__name__} needs losses of 0 or more, and a gap may be "
-        "negative, or it reads no losses; leave loss_reference out.",
-      )
+    self._aggregation, self._sum_factory = ways.choose(rule, self._options)
 
   @property
   def rule(self) -> types.Rule:
@@ -192,9 +177,9 @@ class RuleFactory(tff.aggregators.WeightedAggregationFactory):
       )
     reader = self._reader(weight_type, updates_checked=updates_checked)
     process = self._build(reader, value_type, weight_type)
-    if self._defence is None:
+    if self._options.defence is None:
       return process
-    return self._defence.around(process, value_type, weight_type)
+    return self._options.defence.around(process, value_type, weight_type)
 
   @property
   def has_phases(self) -> bool:
@@ -203,11 +188,12 @@ class RuleFactory(tff.aggregators.WeightedAggregationFactory):
     The rule must know its coefficients before it knows anything of the updates,
     and nothing may come between the updates and their sum.
     """
-    bounds_updates = self._defence and self._defence.sum_factory is None
+    defence = self._options.defence
+    bounds_updates = defence and defence.sum_factory is None
     return (
       self._aggregation == ways.TWO_PHASE
       and self._rule.geometry is types.Geometry.NONE
-      and self._dp is None
+      and self._options.dp is None
       and not bounds_updates
     )
 
@@ -233,10 +219,10 @@ class RuleFactory(tff.aggregators.WeightedAggregationFactory):
   ) -> scalars.ScalarReader:
     return scalars.ScalarReader.create(
       self._rule,
-      self._client_weighting,
+      self._options.client_weighting,
       weight_type,
       updates_checked=updates_checked,
-      loss_reference=self._loss_reference,
+      loss_reference=self._options.loss_reference,
     )
 
   @property
@@ -250,14 +236,14 @@ class RuleFactory(tff.aggregators.WeightedAggregationFactory):
     weight_type: tff.Type,
   ) -> tff.templates.AggregationProcess:
     """Builds the process of the way to sum."""
-    if self._dp is not None:
+    if self._options.dp is not None:
       from tff_fair.summing import secure  # noqa: PLC0415  Few rounds have it.
 
       return secure.build_private(
         reader,
         value_type,
         weight_type,
-        self._dp,
+        self._options.dp,
         sum_factory=self._sum_factory,
         securely=self._aggregation == ways.SECURE,
       )
@@ -269,7 +255,7 @@ class RuleFactory(tff.aggregators.WeightedAggregationFactory):
         reader,
         value_type,
         weight_type,
-        bound=self._secure_bound,
+        bound=self._options.secure_bound,
         sum_factory=self._sum_factory,
       )
     if self._aggregation == ways.STACKED:
@@ -277,8 +263,8 @@ class RuleFactory(tff.aggregators.WeightedAggregationFactory):
         reader,
         value_type,
         weight_type,
-        certificate=self._certificate,
-        tape=self._tape,
+        certificate=self._options.certificate or bool(self._options.tape),
+        tape=self._options.tape,
       )
     if self._aggregation == ways.STREAMING:
       return streaming.build_streaming(reader, value_type, weight_type)

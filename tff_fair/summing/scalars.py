@@ -45,22 +45,10 @@ class ScalarRows(NamedTuple):
   num_excluded: tf.Tensor
 
 
-def empty_rows(num_columns: int) -> ScalarRows:
-  """Returns no rows."""
-  return ScalarRows(
-    stacking.no_rows(tf.TensorSpec([], tf.int64)),
-    stacking.no_rows(tf.TensorSpec([num_columns], tf.float64)),
-    tf.constant(0, tf.int32),
-  )
-
-
 def concat_rows(first: ScalarRows, second: ScalarRows) -> ScalarRows:
   """Returns the rows of both."""
-  return ScalarRows(
-    tf.concat([first.client_id, second.client_id], 0),
-    tf.concat([first.columns, second.columns], 0),
-    first.num_excluded + second.num_excluded,
-  )
+  ids, columns = stacking.join_rows(first[:2], second[:2])
+  return ScalarRows(ids, columns, first.num_excluded + second.num_excluded)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -145,7 +133,9 @@ class ScalarReader:
 
   def empty(self) -> ScalarRows:
     """Returns no rows."""
-    return empty_rows(len(self.columns))
+    row = tf.TensorSpec([len(self.columns)], tf.float64)
+    ids, columns = stacking.no_rows((stacking.ID, row))
+    return ScalarRows(ids, columns, tf.constant(0, tf.int32))
 
   def read(self, update: types.TensorStructure, weight: Any) -> ScalarRows:
     """Returns one row; or none, one excluded, if the client does not count.
@@ -177,12 +167,8 @@ class ScalarReader:
         ),
       ]
     )
-    number = tf.cast(counts, tf.int32)
-    return ScalarRows(
-      tf.repeat(client_id[tf.newaxis], number),
-      tf.repeat(row[tf.newaxis], number, axis=0),
-      1 - number,
-    )
+    ids, columns = stacking.rows_if(counts, (client_id, row))
+    return ScalarRows(ids, columns, 1 - tf.cast(counts, tf.int32))
 
   def signals(self, rows: ScalarRows) -> types.ClientSignals:
     """Returns the signals of which `read` made rows, vectors.

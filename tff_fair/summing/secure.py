@@ -24,7 +24,6 @@ would reveal it.
 """
 
 import collections
-import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
@@ -66,65 +65,39 @@ def build_secure(
   with tf.Graph().as_default():
     no_clients = reader.unordered_cohort(reader.empty())
     names = (*_MOMENTS, *rule.terms(no_clients))
-  computations = _Computations(reader, rule, names, specs, transport)
+
+  def terms(update: types.TensorStructure, weight: Any) -> client_sums.Terms:
+    row = reader.read(update, weight)
+    of_one = of_client(rule, reader.unordered_cohort(row))
+    factors = [of_one["scale"]]
+    if rule.has_covariate():
+      factors.append(of_one["first_moment"])
+    own = tf.stack([of_one[name] for name in names])
+    scaled = tuple(transport.scaled(specs, update, f) for f in factors)
+    within = transport.takes_scalars(own) & transport.takes_updates(scaled)
+    sent = {**transport.scalars(own), client_sums.UPDATE: scaled}
+    return client_sums.counted(row, sent, within)
+
+  def finish(
+    state: types.TensorStructure, totals: Any
+  ) -> rule_application.Round:
+    own = transport.total(totals)
+    sums = dict(zip(names, tf.unstack(own), strict=True))
+    moments = {name: sums.pop(name) for name in _MOMENTS}
+    output = rule.from_sums(types.Sums(**moments, terms=sums))
+    factors = [output.level]
+    if output.slope is not None:
+      factors.append(output.slope)
+    return client_sums.end_round(state, totals, specs, output, factors)
+
   return client_sums.build_client_sums(
     value_type,
     weight_type,
     initial_state=rule.initialize,
-    terms=computations.terms,
+    terms=terms,
     factories=transport.factories,
-    finish=computations.finish,
+    finish=finish,
   )
-
-
-@dataclasses.dataclass(frozen=True)
-class _Computations:
-  """What a client and the server compute in a round.
-
-  Attributes:
-    reader: Reads the client's scalars.
-    rule: The rule.
-    names: Names of the scalars that a client sends, in their order.
-    specs: Of a client's update.
-    transport: How they travel.
-  """
-
-  reader: scalars.ScalarReader
-  rule: types.SeparableRule
-  names: tuple[str, ...]
-  specs: types.TensorStructure
-  transport: client_sums.Transport
-
-  def terms(
-    self, update: types.TensorStructure, weight: Any
-  ) -> client_sums.Terms:
-    """Returns what a client adds; zeros, if it does not count."""
-    row = self.reader.read(update, weight)
-    of_one = of_client(self.rule, self.reader.unordered_cohort(row))
-    factors = [of_one["scale"]]
-    if self.rule.has_covariate():
-      factors.append(of_one["first_moment"])
-    own = tf.stack([of_one[name] for name in self.names])
-    scaled = tuple(
-      self.transport.scaled(self.specs, update, factor) for factor in factors
-    )
-    within = self.transport.takes_scalars(own)
-    within &= self.transport.takes_updates(scaled)
-    sent = {**self.transport.scalars(own), client_sums.UPDATE: scaled}
-    return client_sums.counted(row, sent, within)
-
-  def finish(
-    self, state: types.TensorStructure, totals: Any
-  ) -> rule_application.Round:
-    """Returns state, result and measurements of a round from its sums."""
-    own = self.transport.total(totals)
-    sums = dict(zip(self.names, tf.unstack(own), strict=True))
-    moments = {name: sums.pop(name) for name in _MOMENTS}
-    output = self.rule.from_sums(types.Sums(**moments, terms=sums))
-    factors = [output.level]
-    if output.slope is not None:
-      factors.append(output.slope)
-    return client_sums.end_round(state, totals, self.specs, output, factors)
 
 
 def of_client(

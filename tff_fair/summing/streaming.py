@@ -22,6 +22,7 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tff_fair import types
+from tff_fair.kernels import stacking
 from tff_fair.summing import rule_application, scalars, single_aggregate
 from tff_fair.types import TensorStructure
 
@@ -160,19 +161,13 @@ def no_moments(update_specs: TensorStructure, with_covariate: bool) -> Moments:
     update_specs: A structure of `tf.TensorSpec`.
     with_covariate: Whether there is a covariate.
   """
-
-  def zeros() -> TensorStructure:
-    return tf.nest.map_structure(
-      lambda spec: tf.zeros(spec.shape, spec.dtype), update_specs
-    )
-
   scalar = tf.zeros([], tf.float64)
   return Moments(
     tf.constant(float("-inf"), tf.float64),
     scalar,
-    zeros(),
+    stacking.zeros(update_specs),
     scalar if with_covariate else (),
-    zeros() if with_covariate else (),
+    stacking.zeros(update_specs) if with_covariate else (),
   )
 
 

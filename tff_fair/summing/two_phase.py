@@ -49,11 +49,17 @@ def build_two_phase(
     A process whose result is a `RoundUpdate` of `value_type`.
   """
   sum_process = sum_factory.create(value_type)
-  local = build_local_computations(
-    reader,
-    value_type,
-    weight_type,
-    sum_process.next.type_signature.result.measurements.member,
+  local = _build_steps(reader, value_type, weight_type)
+  finish = tff.tensorflow.computation(
+    lambda rows, output, total, measurements: finish_round(
+      reader, rows, output, total, measurements
+    ),
+    (
+      local.collect.type_signature.result.member,
+      local.apply_rule.type_signature.result,
+      value_type,
+      sum_process.next.type_signature.result.measurements.member,
+    ),
   )
 
   @tff.federated_computation
@@ -88,14 +94,14 @@ def build_two_phase(
     # Server: the sum, and the report.
     total = sum_process.next(state["sum"], scaled)
     rule_state, result, measurements = tff.federated_map(
-      local.finish, (rows, output, total.result, total.measurements)
+      finish, (rows, output, total.result, total.measurements)
     )
     return _output(rule_state, total.state, result, measurements)
 
   return tff.templates.AggregationProcess(initialize, next_fn)
 
 
-class LocalComputations(NamedTuple):
+class _Steps(NamedTuple):
   """The steps between the broadcasts and the sum, as TFF computations.
 
   Attributes:
@@ -105,8 +111,6 @@ class LocalComputations(NamedTuple):
     apply_rule: From the rule's state and the cohort's rows to its output.
     scale: From a client's update and row, and the cohort's rows and
       coefficients, to the scaled update.
-    finish: From rows, output, the sum and its measurements to the state, the
-      result and the measurements of the round.
   """
 
   initialize_rule: tff.Computation
@@ -114,23 +118,12 @@ class LocalComputations(NamedTuple):
   collect: tff.Computation
   apply_rule: tff.Computation
   scale: tff.Computation
-  finish: tff.Computation
 
 
-def build_local_computations(
-  reader: scalars.ScalarReader,
-  value_type: tff.Type,
-  weight_type: tff.Type,
-  sum_measurements_type: tff.Type,
-) -> LocalComputations:
-  """Builds the steps of the process from functions on tensors.
-
-  Args:
-    reader: Reads the scalars the rule needs.
-    value_type: The type of a client's update.
-    weight_type: The type of its weight.
-    sum_measurements_type: The type of the inner sum's measurements.
-  """
+def _build_steps(
+  reader: scalars.ScalarReader, value_type: tff.Type, weight_type: tff.Type
+) -> _Steps:
+  """Builds the steps from functions on tensors."""
   compute = tff.tensorflow.computation
   initialize_rule = compute(reader.rule.initialize)
   read = compute(reader.read, (value_type, weight_type))
@@ -146,23 +139,11 @@ def build_local_computations(
     lambda state, rows: rule_application.apply_rule(reader, rows, state),
     (initialize_rule.type_signature.result, rows_type),
   )
-  output_type = apply_rule.type_signature.result
-  return LocalComputations(
-    initialize_rule=initialize_rule,
-    read=read,
-    collect=collect,
-    apply_rule=apply_rule,
-    scale=compute(
-      scale_update,
-      (value_type, row_type, rows_type, output_type.coefficients),
-    ),
-    finish=compute(
-      lambda rows, output, total, measurements: finish_round(
-        reader, rows, output, total, measurements
-      ),
-      (rows_type, output_type, value_type, sum_measurements_type),
-    ),
+  coefficients_type = apply_rule.type_signature.result.coefficients
+  scale = compute(
+    scale_update, (value_type, row_type, rows_type, coefficients_type)
   )
+  return _Steps(initialize_rule, read, collect, apply_rule, scale)
 
 
 def scale_update(
@@ -269,9 +250,7 @@ def build_sum_phases(
   """
   sum_process = sum_factory.create(value_type)
   sum_output = sum_process.next.type_signature.result
-  local = build_local_computations(
-    reader, value_type, weight_type, sum_output.measurements.member
-  )
+  local = _build_steps(reader, value_type, weight_type)
   state_type = tff.FederatedType(
     collections.OrderedDict(
       rule=local.initialize_rule.type_signature.result,
@@ -279,7 +258,20 @@ def build_sum_phases(
     ),
     tff.SERVER,
   )
-  choose = _build_choose(reader, local, state_type, weight_type)
+  read_signals = tff.tensorflow.computation(
+    lambda weight: reader.read((), weight), weight_type
+  )
+
+  @tff.federated_computation(
+    state_type, tff.FederatedType(weight_type, tff.CLIENTS)
+  )
+  def choose(state: Any, weight: Any) -> Any:
+    rows = local.collect(tff.federated_map(read_signals, weight))
+    output = tff.federated_map(local.apply_rule, (state["rule"], rows))
+    return tff.federated_zip(
+      collections.OrderedDict(rows=rows, coefficients=output.coefficients)
+    )
+
   chosen_type = choose.type_signature.result
   rows_type = chosen_type.member["rows"]
   finish = tff.tensorflow.computation(
@@ -333,30 +325,6 @@ def _output(
   return tff.templates.MeasuredProcessOutput(
     tff.federated_zip(state), result, measurements
   )
-
-
-def _build_choose(
-  reader: scalars.ScalarReader,
-  local: LocalComputations,
-  state_type: tff.FederatedType,
-  weight_type: tff.Type,
-) -> tff.Computation:
-  """Builds the first phase; see `SumPhases`."""
-  read_signals = tff.tensorflow.computation(
-    lambda weight: reader.read((), weight), weight_type
-  )
-
-  @tff.federated_computation(
-    state_type, tff.FederatedType(weight_type, tff.CLIENTS)
-  )
-  def choose(state: Any, weight: Any) -> Any:
-    rows = local.collect(tff.federated_map(read_signals, weight))
-    output = tff.federated_map(local.apply_rule, (state["rule"], rows))
-    return tff.federated_zip(
-      collections.OrderedDict(rows=rows, coefficients=output.coefficients)
-    )
-
-  return choose
 
 
 def finish_chosen(

@@ -19,16 +19,30 @@ UPDATES = "updates"  # The tape that has them.
 SumFactory: TypeAlias = tff.aggregators.UnweightedAggregationFactory
 
 
-class Way(NamedTuple):
-  """How client updates are summed.
+class Options(NamedTuple):
+  """How client updates are summed, as `RuleFactory` is asked for it.
 
   Attributes:
-    aggregation: The name of the way.
+    client_weighting: What p_k is.
+    aggregation: The way to sum; `None` is the cheapest.
     sum_factory: Sums what clients send; `None` is the way's own.
+    secure_bound: The bound of the secure way.
+    dp: The noise.
+    defence: Bounds single updates.
+    certificate: Whether the server is to know the Gram matrix.
+    tape: The same for a tape.
+    loss_reference: f_k*, which the rule gets subtracted from f_k.
   """
 
-  aggregation: str
+  client_weighting: str | ByClient
+  aggregation: str | None
   sum_factory: SumFactory | None
+  secure_bound: float | None
+  dp: privacy.DifferentialPrivacy | None
+  defence: defences.Defence | None
+  certificate: bool
+  tape: bool | str
+  loss_reference: ByClient | None
 
 
 def supported_aggregations(
@@ -63,69 +77,33 @@ def why_not_secure(rule: types.Rule | type[types.Rule]) -> str:
   return "its rule does not follow from sums over clients"
 
 
-def choose(
-  rule: types.Rule,
-  *,
-  aggregation: str | None,
-  client_weighting: str | ByClient,
-  sum_factory: SumFactory | None,
-  secure_bound: float | None,
-  dp: privacy.DifferentialPrivacy | None,
-  defence: defences.Defence | None,
-  certificate: bool,
-  tape: bool | str,
-) -> Way:
+def choose(rule: types.Rule, options: Options) -> tuple[str, SumFactory | None]:
   """Returns the way to sum that some options ask for.
 
   Args:
     rule: Chooses the coefficients.
-    aggregation: See `tff_fair.aggregators.RuleFactory`, as for the others.
-    client_weighting: What p_k is.
-    sum_factory: Sums what clients send.
-    secure_bound: The bound of the secure way.
-    dp: The noise.
-    defence: Bounds single updates.
-    certificate: Whether the server is to know the Gram matrix.
-    tape: The same for a tape.
+    options: What is asked for.
+
+  Returns:
+    The way, and what sums there; `None` is the way's own.
 
   Raises:
     TypeError: If `sum_factory` is no factory.
     FieldError: If the options do not go together, or not with the rule.
   """
-  if not isinstance(tape, bool) and tape != UPDATES:
-    raise declared.FieldError(
-      "tape", f"expected True, False or {UPDATES!r}.", value=tape
-    )
-  if tape or certificate:
-    option = "tape" if tape else "certificate"
-    aggregation = _with_gram(option, aggregation, sum_factory, dp, defence)
-  if sum_factory is not None:
-    privacy.check_sums(sum_factory)
-  if dp is not None:
-    _check_private(rule, aggregation, client_weighting, defence)
+  _check_each(rule, options)
+  aggregation = options.aggregation
+  if options.tape or options.certificate:
+    _check_with_gram(options)
+    aggregation = STACKED
+  if options.dp is not None:
+    _check_private(rule, options)
+  sum_factory = _sum_factory(rule, options)
   supported = supported_aggregations(rule)
-  robust_sum = defence.sum_factory if defence else None
-  if defence and robust_sum:
-    if TWO_PHASE not in supported or aggregation not in (None, TWO_PHASE):
-      raise declared.FieldError("defence", _no_sum(rule, defence, aggregation))
-    if sum_factory is not None:
-      raise declared.FieldError(
-        "sum_factory",
-        f"The defence {defence.kind!r} is a sum of its own: leave out "
-        "sum_factory, or the defence.",
-      )
-    sum_factory = robust_sum
-  if sum_factory is not None and TWO_PHASE not in supported:
-    raise declared.FieldError(
-      "sum_factory",
-      f"{type(rule).__name__} needs the updates themselves, of which a "
-      "sum_factory tells the sum alone: leave it out. To bound updates, wrap "
-      "the factory, as in tff.aggregators.clipping_factory(norm, factory).",
-    )
   if aggregation is None:
     aggregation = supported[0]
     if sum_factory is not None:
-      aggregation = TWO_PHASE if dp is None else SECURE
+      aggregation = TWO_PHASE if options.dp is None else SECURE
   if aggregation not in supported:
     reason = f" ({why_not_secure(rule)})" if aggregation == SECURE else ""
     raise declared.FieldError(
@@ -139,19 +117,68 @@ def choose(
       f"A sum_factory goes with aggregation={TWO_PHASE!r} or {SECURE!r}, found "
       f"{aggregation!r}.",
     )
-  _check_secure(rule, aggregation, client_weighting, secure_bound, defence)
-  return Way(aggregation, sum_factory)
+  if aggregation == SECURE:
+    _check_secure(rule, options)
+  return aggregation, sum_factory
 
 
-def _with_gram(
-  option: str,
-  aggregation: str | None,
-  sum_factory: SumFactory | None,
-  dp: privacy.DifferentialPrivacy | None,
-  defence: defences.Defence | None,
-) -> str:
-  """Returns the way in which the server knows the Gram matrix."""
-  hides_updates = sum_factory or dp or (defence and defence.sum_factory)
+def _check_each(rule: types.Rule, options: Options) -> None:
+  """Checks options by themselves, whatever the others are."""
+  if options.loss_reference is not None and not rule.takes_gaps:
+    raise declared.FieldError(
+      "loss_reference",
+      f"{type(rule).__name__} needs losses of 0 or more, and a gap may be "
+      "negative, or it reads no losses; leave loss_reference out.",
+    )
+  if not isinstance(options.tape, bool) and options.tape != UPDATES:
+    raise declared.FieldError(
+      "tape", f"expected True, False or {UPDATES!r}.", value=options.tape
+    )
+  if options.sum_factory is not None:
+    privacy.check_sums(options.sum_factory)
+  if options.secure_bound is not None:
+    declared.check_number(
+      "secure_bound",
+      options.secure_bound,
+      minimum=0,
+      exclude_minimum=True,
+      in_float32=True,
+    )
+
+
+def _sum_factory(rule: types.Rule, options: Options) -> SumFactory | None:
+  """Returns what sums: the factory that is given, or that of the defence."""
+  sum_factory, defence = options.sum_factory, options.defence
+  has_sum = TWO_PHASE in supported_aggregations(rule)
+  if defence and defence.sum_factory:
+    if not has_sum or options.aggregation not in (None, TWO_PHASE):
+      raise declared.FieldError(
+        "defence", _no_sum(rule, defence, options.aggregation)
+      )
+    if sum_factory is not None:
+      raise declared.FieldError(
+        "sum_factory",
+        f"The defence {defence.kind!r} is a sum of its own: leave out "
+        "sum_factory, or the defence.",
+      )
+    return defence.sum_factory
+  if sum_factory is not None and not has_sum:
+    raise declared.FieldError(
+      "sum_factory",
+      f"{type(rule).__name__} needs the updates themselves, of which a "
+      "sum_factory tells the sum alone: leave it out. To bound updates, wrap "
+      "the factory, as in tff.aggregators.clipping_factory(norm, factory).",
+    )
+  return sum_factory
+
+
+def _check_with_gram(options: Options) -> None:
+  """Checks that nothing keeps the server from knowing the Gram matrix."""
+  option = "tape" if options.tape else "certificate"
+  aggregation, defence = options.aggregation, options.defence
+  hides_updates = (
+    options.sum_factory or options.dp or (defence and defence.sum_factory)
+  )
   if hides_updates or aggregation not in (None, STACKED):
     raise declared.FieldError(
       option,
@@ -160,15 +187,9 @@ def _with_gram(
       f"defence that is a sum; found aggregation={aggregation!r}. Leave these "
       f"out, or the {option}.",
     )
-  return STACKED
 
 
-def _check_private(
-  rule: types.Rule,
-  aggregation: str | None,
-  client_weighting: str | ByClient,
-  defence: defences.Defence | None,
-) -> None:
+def _check_private(rule: types.Rule, options: Options) -> None:
   """Checks that noise protects: no client changes what another one adds."""
   if not (isinstance(rule, types.SeparableRule) and rule.own_factor):
     raise declared.FieldError(
@@ -178,22 +199,22 @@ def _check_private(
       "sum by more than the clip. Take a method whose coefficients do not, as "
       "fedavg, fedavg_n, fedprox or fedadam.",
     )
-  if client_weighting != UNIFORM:
-    is_text = isinstance(client_weighting, str)
-    found = repr(client_weighting) if is_text else "weights by hand"
+  if options.client_weighting != UNIFORM:
+    is_text = isinstance(options.client_weighting, str)
+    found = repr(options.client_weighting) if is_text else "weights by hand"
     raise declared.FieldError(
       "client_weighting",
       "Differential privacy needs client_weighting='uniform': the number of "
       "examples of one client, or its weight, would change the weights of all; "
       f"found {found}.",
     )
-  if aggregation not in (None, STREAMING, SECURE):
+  if options.aggregation not in (None, STREAMING, SECURE):
     raise declared.FieldError(
       "aggregation",
       f"Differential privacy goes with {STREAMING!r} or {SECURE!r} sums, "
-      f"which report no client's scalars; found {aggregation!r}.",
+      f"which report no client's scalars; found {options.aggregation!r}.",
     )
-  if defence is not None:
+  if (defence := options.defence) is not None:
     raise declared.FieldError(
       "defence",
       f"The bounds of the defence {defence.kind!r} follow the updates without "
@@ -201,33 +222,21 @@ def _check_private(
     )
 
 
-def _check_secure(
-  rule: types.Rule,
-  aggregation: str,
-  client_weighting: str | ByClient,
-  bound: float | None,
-  defence: defences.Defence | None,
-) -> None:
+def _check_secure(rule: types.Rule, options: Options) -> None:
   """Checks that a rule can be applied to secure sums."""
-  if bound is not None:
-    declared.check_number(
-      "secure_bound", bound, minimum=0, exclude_minimum=True, in_float32=True
-    )
-  if aggregation != SECURE:
-    return
   if isinstance(rule, types.SeparableRule):
     rule.log_reference()  # Raises without a reference.
   elif (
     isinstance(rule, types.ComparingRule)
     and rule.needs_uniform_weights
-    and client_weighting != UNIFORM
+    and options.client_weighting != UNIFORM
   ):
     raise declared.FieldError(
       "client_weighting",
       f"{type(rule).__name__} counts clients in its secure sums: take "
       "client_weighting='uniform', or leave aggregation='secure' out.",
     )
-  if defence is not None:
+  if (defence := options.defence) is not None:
     raise declared.FieldError(
       "defence",
       f"The defence {defence.kind!r} learns of each client in the clear "

@@ -261,7 +261,10 @@ def aggregation(spec: RunSpec) -> str:
   chosen = usual if spec.aggregation is None else spec.aggregation
   if chosen not in valid:
     reason = ""
-    if chosen == summing.SECURE and not methods.sends_models(spec.algorithm):
+    if (
+      chosen == summing.SECURE
+      and not methods.method(spec.algorithm).sends_models
+    ):
       rule = methods.get(spec.algorithm).build.rule
       reason = f" ({summing.why_not_secure(rule)})"
     raise FieldError(
