@@ -87,10 +87,7 @@ def worker_peak_mb() -> float:
 
 
 def plain_rounds(
-  model: tff.learning.models.FunctionalModel,
-  clients: list[Arrays],
-  batch_size: int = BATCH_SIZE,
-  learning_rate: float = LEARNING_RATE,
+  model: tff.learning.models.FunctionalModel, clients: list[Arrays]
 ) -> Callable[[], Any]:
   """Returns a function that runs the next round of FedAvg without TFF.
 
@@ -100,15 +97,15 @@ def plain_rounds(
   @tf.function
   def train(weights: Any, x: tf.Tensor, y: tf.Tensor) -> Any:
     trained = weights
-    for start in tf.range(0, tf.shape(y)[0], batch_size):
-      stop = start + batch_size
+    for start in tf.range(0, tf.shape(y)[0], BATCH_SIZE):
+      stop = start + BATCH_SIZE
       with tf.GradientTape() as tape:
         tape.watch(trained)
         output = model.predict_on_batch((trained, ()), x[start:stop])
         loss = model.loss(output, y[start:stop])
       gradients = tape.gradient(loss, trained)
       trained = tuple(
-        w - learning_rate * g for w, g in zip(trained, gradients, strict=True)
+        w - LEARNING_RATE * g for w, g in zip(trained, gradients, strict=True)
       )
     return trained
 

@@ -4,7 +4,8 @@ import functools
 import pathlib
 import random
 import shutil
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Callable, Iterator
 
 import tasks
 from benchmarks.fuzzing import Case, End, damage, one_line
@@ -37,7 +38,7 @@ def cases(rng: random.Random, folder: pathlib.Path) -> Iterator[Case]:
     yield Case(
       room="runs",
       name=f"seed {seed}",
-      run=functools.partial(_outcome, sample, folder / "damaged", seed),
+      run=functools.partial(_outcome, sample, seed),
     )
 
 
@@ -46,12 +47,9 @@ def train(path: pathlib.Path) -> experiments.Run:
   return experiments.run(_SAMPLE, path, progress=False)
 
 
-def _outcome(sample: pathlib.Path, folder: pathlib.Path, seed: int) -> End:
-  folder.mkdir()
-  try:
-    _, errors = trial(sample, folder, seed)
-  finally:
-    shutil.rmtree(folder)
+def _outcome(sample: pathlib.Path, seed: int) -> End:
+  with tempfile.TemporaryDirectory() as folder:
+    _, errors = trial(sample, pathlib.Path(folder), seed)
   ends = [one_line(str(error)) for error in errors]
   return ends[0] if ends else End.ACCEPTED
 
@@ -149,65 +147,50 @@ def model_cases(rng: random.Random, folder: pathlib.Path) -> Iterator[Case]:
   for suffix in _SUFFIXES:
     whole[suffix] = folder / f"model{suffix}"
     sample.model().save(whole[suffix])
-  damaged = folder / "damaged"
   while True:
     seed = rng.getrandbits(32)
     yield Case(
       room="export",
       name=f"seed {seed}",
-      run=functools.partial(_export, sample.path, damaged, seed),
+      run=functools.partial(_export, sample.path, seed),
     )
     suffix = rng.choice(_SUFFIXES)
     yield Case(
       room=f"audit of {suffix or 'a SavedModel'}",
       name=f"seed {seed}",
-      run=functools.partial(
-        _audit, whole[suffix], task, damaged.with_suffix(suffix), seed
-      ),
+      run=functools.partial(_audit, whole[suffix], task, seed),
     )
 
 
-def _export(sample: pathlib.Path, folder: pathlib.Path, seed: int) -> End:
-  shutil.copytree(sample, folder)
-  try:
-    damage.of_run(folder, random.Random(seed))
-    experiments.export(folder, folder / "model.keras")
-  except _ERRORS as error:
-    return one_line(str(error))
-  finally:
-    shutil.rmtree(folder)
-    _forget_models()
-  return End.ACCEPTED
+def _export(sample: pathlib.Path, seed: int) -> End:
+  with tempfile.TemporaryDirectory() as folder:
+    run = shutil.copytree(sample, pathlib.Path(folder, "run"))
+    damage.of_run(run, random.Random(seed))
+    return _end(lambda: experiments.export(run, run / "model.keras"))
 
 
-def _audit(
-  whole: pathlib.Path, task: tasks.Task, path: pathlib.Path, seed: int
-) -> End:
+def _audit(whole: pathlib.Path, task: tasks.Task, seed: int) -> End:
   rng = random.Random(seed)
-  if whole.is_dir():
-    shutil.copytree(whole, path)
-    file = rng.choice(sorted(p for p in path.rglob("*") if p.is_file()))
-  else:
-    shutil.copyfile(whole, path)
-    file = path
-  change = damage.damaged
-  if file.suffix == ".keras" and rng.random() < 0.5:
-    change = damage.damaged_inside
-  try:
+  with tempfile.TemporaryDirectory() as folder:
+    path = pathlib.Path(folder, whole.name)
+    (shutil.copytree if whole.is_dir() else shutil.copyfile)(whole, path)
+    files = (p for p in (path, *path.rglob("*")) if p.is_file())
+    file = rng.choice(sorted(files))
+    change = damage.damaged
+    if file.suffix == ".keras" and rng.random() < 0.5:
+      change = damage.damaged_inside
     file.write_bytes(change(file.read_bytes(), rng)[1])
-    experiments.audit(path, task)
-  except _ERRORS as error:
-    return one_line(str(error))
-  finally:
-    if path.is_dir():
-      shutil.rmtree(path)
-    else:
-      path.unlink()
-    _forget_models()
-  return End.ACCEPTED
+    return _end(lambda: experiments.audit(path, task))
 
 
-def _forget_models() -> None:
+def _end(read_model: Callable[[], object]) -> End:
+  """Returns how the reading of a damaged model ends."""
   import tensorflow as tf  # noqa: PLC0415  Damaged runs need none of it.
 
-  tf.keras.backend.clear_session()
+  try:
+    read_model()
+  except _ERRORS as error:
+    return one_line(str(error))
+  finally:
+    tf.keras.backend.clear_session()
+  return End.ACCEPTED
