@@ -76,8 +76,10 @@ def test_order_of_arrival_does_not_matter():
     np.testing.assert_array_equal(rows[name], other[name])
 
 
-@pytest.mark.parametrize("batch_size", [1, 3, 16, 20])
-@models
+@pytest.mark.parametrize(
+  ("model", "batch_size"),
+  [*(("functional", size) for size in (1, 3, 16, 20)), ("keras", 3)],
+)
 def test_elements_larger_than_the_batch_size_are_sliced(model, batch_size):
   ids = (3, 31, 2**40 + 1)  # 13, 16 and 20 examples.
   rows = build(model, batch_size)(

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.tff
 
 
 @pytest.mark.parametrize(
-  ("kind", "most"), [("flags", 400), ("files", 300), ("clients", 30)]
+  ("kind", "most"), [("flags", 400), ("files", 300), ("clients", 20)]
 )
 def test_nothing_escapes(kind, most):
   found = fuzz.fuzz(kind, seed=16, seconds=120, most=most)
