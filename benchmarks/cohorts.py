@@ -94,7 +94,9 @@ def _counted() -> Iterator[collections.Counter[str]]:
     return wrapped
 
   stub = tff.framework.RemoteExecutorGrpcStub
-  counters = {name: counting(getattr(stub, name)) for name in _REQUESTS}
+  counters: dict[str, Any] = {
+    name: counting(getattr(stub, name)) for name in _REQUESTS
+  }
   with mock.patch.multiple(stub, **counters):
     yield found
 

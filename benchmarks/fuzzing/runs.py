@@ -173,7 +173,10 @@ def _audit(whole: pathlib.Path, task: tasks.Task, seed: int) -> End:
   rng = random.Random(seed)
   with tempfile.TemporaryDirectory() as folder:
     path = pathlib.Path(folder, whole.name)
-    (shutil.copytree if whole.is_dir() else shutil.copyfile)(whole, path)
+    if whole.is_dir():
+      shutil.copytree(whole, path)
+    else:
+      shutil.copyfile(whole, path)
     files = (p for p in (path, *path.rglob("*")) if p.is_file())
     file = rng.choice(sorted(files))
     change = damage.damaged
