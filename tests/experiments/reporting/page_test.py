@@ -416,9 +416,9 @@ def test_a_large_page_stays_small(tmp_path):
     report_runs.make(
       tmp_path / f"{number}",
       method=f"method_{number}",
-      num_clients=300,
-      num_rounds=120,
-      rounds_per_evaluation=5,
+      num_clients=210,  # More than fit side by side, so are rounds.
+      num_rounds=110,
+      rounds_per_evaluation=10,
     )
   text, root = build(tmp_path)
   assert len(text) < 2_000_000

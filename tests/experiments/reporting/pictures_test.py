@@ -182,8 +182,8 @@ def test_what_diverged_has_no_bar(tmp_path):
 
 
 def test_one_seed_has_no_interval_and_no_front(tmp_path):
-  for name, values in (("fedavg", (1.0, 0.9)), ("fedfv", (0.8, 0.75))):
-    run_folders.make(tmp_path / name, [(1, values)], algorithm=name)
+  methods = {"fedavg": [(1.0, 0.9)], "fedfv": [(0.8, 0.75)]}
+  run_folders.make_methods(tmp_path, methods)
   for build in (trade_off_section.build_bars, trade_off_section.build):
     root = drawn(build, tmp_path)
     for name in ("whiskers", "spread", "front"):
@@ -197,23 +197,17 @@ def test_one_seed_has_no_interval_and_no_front(tmp_path):
 def test_the_front_of_error_and_its_spread(tmp_path):
   # The first is better in the error, the second in its relative spread, the
   # third in neither.
-  for name, values in (
-    ("a", (1.0, 0.9)),
-    ("b", (0.8, 0.75)),
-    ("c", (0.2, 0.8)),
-  ):
-    for seed in (0, 1):
-      run_folders.make(
-        tmp_path / f"{name}{seed}", [(1, values)], method=name, seed=seed
-      )
+  methods = {"fedavg": (1.0, 0.9), "afl": (0.8, 0.75), "term": (0.2, 0.8)}
+  seeds = {name: [values] * 2 for name, values in methods.items()}
+  run_folders.make_methods(tmp_path, seeds)
   root = drawn(trade_off_section.build, tmp_path)
   (fold,) = root.findall(".//details")
   assert [
     figure.find("p[@class='note']").text for figure in fold.iter("figure")
-  ] == ["Pareto front: b, a."] * 2
-  (tip,) = {t for t in texts(fold, "title") if t.startswith("a: error")}
+  ] == ["Pareto front: AFL, FedAvg."] * 2
+  (tip,) = {t for t in texts(fold, "title") if t.startswith("FedAvg: error")}
   # Seeds that are the same say nothing of others.
-  assert tip == "a: error 5.00 %, relative std of error 1.0000"
+  assert tip == "FedAvg: error 5.00 %, relative std of error 1.0000"
 
 
 def test_an_rmse_has_no_error_of_its_own(tmp_path):

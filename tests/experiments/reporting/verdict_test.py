@@ -255,7 +255,7 @@ def test_saturated_columns_have_no_interval(tmp_path):
 
 def test_a_difference_is_grey_where_its_interval_has_0(tmp_path):
   # Alone, some p-values are below 0.05; three methods need 0.017.
-  for place in range(8):
+  for place in range(1, 8, 2):
     folder = tmp_path / str(place)
     gain = 0.01 * place
     make(folder, {"fedavg": 0.5, "afl": 0.5 + gain, "term": 0.5}, 3)

@@ -13,8 +13,6 @@ from tff_fair.experiments.comparing.measures import Measure, Value, value_text
 from tff_fair.experiments.comparing.paired import Difference
 from tff_fair.experiments.scores import ACCURACY, Score
 
-# How many clients are better off with a method, as well off, or worse off.
-
 
 class Wins(NamedTuple):
   """How many clients are better off with a method, as well off, worse off."""

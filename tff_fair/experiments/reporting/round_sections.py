@@ -41,6 +41,7 @@ class _Series(NamedTuple):
     identifier: Of the chart.
     name: What the chart shows.
     note: What it is.
+    unit: Follows its numbers; empty where it is relative to its largest value.
     pronoun: Of the title.
   """
 
@@ -49,6 +50,7 @@ class _Series(NamedTuple):
   identifier: str
   name: str
   note: str
+  unit: str = " %"
   pronoun: str = "it"
 
 
@@ -61,6 +63,7 @@ _DIRECTION = _Series(
     "‖dₜ‖, divided by its largest value in the run: methods have directions of "
     "different orders."
   ),
+  unit="",
 )
 _IMPROVED = _Series(
   title="Improved clients",
@@ -91,7 +94,6 @@ def build_direction(task: TaskRuns) -> Section:
     {method.number: _direction_line(method) for method in task.methods},
     [" Means over seeds." if task.has_seeds else None],
     f"their runs have no finite {_DIRECTION.column}",
-    is_share=False,
   )
 
 
@@ -121,7 +123,6 @@ def _of_share(task: TaskRuns, series: _Series) -> Section:
       windows if longest > 1 else None,
     ],
     f"their runs have no {series.column} in metrics.csv",
-    is_share=True,
   )
 
 
@@ -131,8 +132,6 @@ def _over_rounds(
   found: Mapping[int, Line | None],
   notes: list[Child],
   reason: str,
-  *,
-  is_share: bool,
 ) -> Section:
   """Returns the section of a series.
 
@@ -142,7 +141,6 @@ def _over_rounds(
     found: Its line for each method, by the method's number.
     notes: What follows its note.
     reason: Why other methods have no line.
-    is_share: Whether it is a share, in percent.
   """
   lines = [line for line in found.values() if line is not None]
   if not lines:
@@ -152,7 +150,8 @@ def _over_rounds(
     return Section(series.title, absence=absence)
   if all(line.x.size == 1 for line in lines):
     return Section(series.title, absence="there is one round alone")
-  unit, where = (" %", "the last rounds") if is_share else ("", "the end")
+  is_share = bool(series.unit)
+  where = "the last rounds" if is_share else "the end"
   chart = line_chart.draw(
     lines,
     Frame(
@@ -164,8 +163,8 @@ def _over_rounds(
     ),
     identifier=f"{task.identifier}-{series.identifier}",
     title=f"{series.name} over rounds",
-    description=curves.describe_ends(lines, where, unit),
-    y_unit=unit,
+    description=curves.describe_ends(lines, where, series.unit),
+    y_unit=series.unit,
     decimals=2 if is_share else 3,
   )
   caption = f"{series.title} (%)" if is_share else "Length, relative"
