@@ -10,7 +10,9 @@ import tensorflow_federated as tff
 
 from tests import small_problem
 from tests.cases import one_of_each
-from tff_fair import algorithms
+from tests.finalizers import rounds
+from tff_fair import algorithms, finalizers
+from tff_fair.methods import afl
 
 pytestmark = [pytest.mark.tff, pytest.mark.usefixtures("built_once")]
 
@@ -139,3 +141,41 @@ def test_a_client_out_of_range_is_named(aggregation):
     run(process, start, (3, 12))
   # And the next round is as if nothing had happened.
   run(process, start, (3, 8))
+
+
+@functools.cache
+def averaging():
+  """The average of a server step with momentum, without a process."""
+  step = finalizers.build_apply_direction(
+    tff.learning.optimizers.build_sgdm(0.5, 0.9), rounds.WEIGHTS_TYPE
+  )
+  return afl.build_averaging(step)
+
+
+def average_of(state):
+  return rounds.flat(state["average"]["weights"])
+
+
+def test_weights_that_are_not_trained_are_in_the_average():
+  state = averaging().initialize()
+  for count in (5, 7):
+    state = rounds.run(
+      averaging(), state, rounds.weights(count=count), [1, 2, 3]
+    ).state
+  assert state["average"]["weights"].non_trainable[0] in (5, 6, 7)
+
+
+def test_a_direction_that_is_not_finite_leaves_a_finite_average():
+  state, weights = averaging().initialize(), rounds.weights()
+  for d in ([1, 2, 3], [np.nan, 0, 0], [1, np.inf, 0]):
+    output = rounds.run(averaging(), state, weights, d)
+    state, weights = output.state, output.result
+  np.testing.assert_allclose(average_of(state), rounds.flat(weights), rtol=1e-6)
+
+
+def test_the_average_of_many_rounds_loses_no_digits():
+  # A sum would: its steps vanish beside it.
+  state, weights = averaging().initialize(), rounds.weights((1e3, -1e3, 0.1))
+  for _ in range(100):
+    state = rounds.run(averaging(), state, weights, [0, 0, 0]).state
+  np.testing.assert_allclose(average_of(state), rounds.flat(weights), rtol=1e-6)

@@ -1,6 +1,5 @@
 """Server steps."""
 
-from tff_fair.finalizers.averaging import build_averaging
 from tff_fair.finalizers.certain_adam import (
   CertainAdamSettings,
   build_certain_adam,
@@ -13,7 +12,6 @@ from tff_fair.finalizers.stepping import (
 __all__ = [
   "CertainAdamSettings",
   "build_apply_direction",
-  "build_averaging",
   "build_certain_adam",
   "build_learning_rate",
 ]
