@@ -264,12 +264,17 @@ def line(
 
 
 @contextlib.contextmanager
-def output_dir_named() -> Iterator[None]:
-  """Names the flag --output_dir in errors, which begin with the folder."""
+def blaming(flag: str, *kinds: type[Exception]) -> Iterator[None]:
+  """Has errors of some kinds begin with the flag at fault."""
   try:
     yield
-  except RunError as error:
-    raise UsageError(f"--output_dir={error}") from error
+  except kinds as error:
+    raise UsageError(f"{flag}{error}") from error
+
+
+def output_dir_named() -> contextlib.AbstractContextManager[None]:
+  """Names the flag --output_dir in errors, which begin with the folder."""
+  return blaming("--output_dir=", RunError)
 
 
 def folder(
@@ -343,10 +348,8 @@ def new_output(
     )
   if found.is_dir():
     raise UsageError(f"--output={found}: is a folder; name a file in it.")
-  try:
+  with blaming("--output=", OSError):
     files.check_regular(found)
-  except OSError as error:
-    raise UsageError(f"--output={error}") from error
   if os.path.lexists(found) and not overwrite:
     raise UsageError(
       f"--output={found}: exists already; name another file, or give "

@@ -47,10 +47,8 @@ def main(*names: str) -> None:
   found = demonstrations.demonstrate(names[0])
   print(found.describe())
   if path is not None:
-    try:
+    with command_line.blaming("--output=", OSError):
       found.save(path)
-    except OSError as error:
-      raise UsageError(f"--output={error}") from error
     progress.say(f"{path}: written.")
   if not found.holds:
     sys.exit(1)

@@ -61,10 +61,8 @@ def main(*folders: str) -> None:
     # As a user can give it again.
     "command": shlex.join(["python", "-m", "binaries.report", *sys.argv[1:]]),
   }
-  try:
+  with command_line.blaming("--output: ", DataError):
     (_watch if _WATCH.value else _write)(folders, path, settings)
-  except DataError as error:
-    raise UsageError(f"--output: {error}") from error
 
 
 def _write(

@@ -21,6 +21,8 @@ from tff_fair.runtime import worker_addresses
 # How long a worker, and a Dask scheduler, may take to answer.
 _SECONDS_TO_ANSWER = 2.0
 _SECONDS_TO_DASK = 5.0
+# Errors of an address that is none, or where no program answers.
+_NOT_THERE = (ConnectionError, ValueError)
 
 # The catalog: what there is to choose from, with defaults and meanings.
 
@@ -224,16 +226,12 @@ class ComputingFlags:
           f"--engine={engine}: takes no Dask cluster; leave --scheduler and "
           "--dask_workers out, or choose dask."
         )
-    try:
-      if engine == "dask":
+    if engine == "dask":
+      with command_line.blaming("--engine=dask: ", ModuleNotFoundError):
         worker_addresses.check_dask_installed()
-    except ModuleNotFoundError as error:
-      raise UsageError(f"--engine=dask: {error}") from error
-    try:
-      if scheduler is not None:
+    if scheduler is not None:
+      with command_line.blaming(f"--scheduler={scheduler}: ", *_NOT_THERE):
         worker_addresses.check_scheduler(scheduler, timeout=_SECONDS_TO_DASK)
-    except (ConnectionError, ValueError) as error:
-      raise UsageError(f"--scheduler={scheduler}: {error}") from error
     return {"engine": engine, "scheduler": scheduler, "dask_workers": number}
 
   def _value(self, name: str) -> Any:
@@ -431,11 +429,9 @@ def workers() -> list[str]:
     )
   if not addresses:
     return []
-  try:
+  with command_line.blaming(f"--{_WORKERS.name}: ", *_NOT_THERE):
     worker_addresses.check(addresses)
     worker_addresses.check_reachable(addresses, timeout=_SECONDS_TO_ANSWER)
-  except (ConnectionError, ValueError) as error:
-    raise UsageError(f"--{_WORKERS.name}: {error}") from error
   return addresses
 
 

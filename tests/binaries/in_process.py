@@ -1,4 +1,4 @@
-"""Runs programs, and reads their flags, in this process."""
+"""Runs programs, and reads their flags and files, in this process."""
 
 import contextlib
 import functools
@@ -9,6 +9,8 @@ from typing import NamedTuple
 import pytest
 from absl import flags
 from absl.testing import flagsaver
+
+from tff_fair.experiments.runs.folder import RunFolder
 
 
 class Outcome(NamedTuple):
@@ -54,6 +56,16 @@ def run(module, *words, **changes):
   ):
     program.run([pathlib.Path(module.__file__).name, *words])
   return Outcome(exit_info.value.code, stdout.getvalue(), stderr.getvalue())
+
+
+def repeatable(path):
+  """Returns the files of a run that equal those of its repetition."""
+  folder = RunFolder(pathlib.Path(path))
+  names = (
+    *("metrics", "costs", "cohorts", "labels", "evaluations"),
+    *("client_evaluations", "clients", "summary"),
+  )
+  return {name: getattr(folder, name).read_bytes() for name in names}
 
 
 def program_of(module, prepare=lambda _: None):

@@ -10,6 +10,7 @@ import time
 import pytest
 
 from tests import source_tree
+from tests.binaries import in_process
 from tff_fair.experiments.runs import folder as run_folder
 
 NUM_ROUNDS = 20
@@ -81,20 +82,6 @@ def stop_in_the_middle(directory, python, signal_number, num_rounds):
     finally:
       process.kill()
       process.wait()
-
-
-def results(directory):
-  folder = run_folder.RunFolder(directory / "run")
-  files = (
-    folder.metrics,
-    folder.costs,
-    folder.cohorts,
-    folder.evaluations,
-    folder.client_evaluations,
-    folder.clients,
-    folder.summary,
-  )
-  return {path.name: path.read_bytes() for path in files}
 
 
 @pytest.fixture(scope="module")
@@ -174,4 +161,8 @@ def test_an_interrupted_run_ends_as_if_it_were_not(
   assert "run: going on after round " in result.stderr
   reference, uninterrupted_result = uninterrupted
   assert result.stdout == uninterrupted_result.stdout
-  assert results(tmp_path) == results(reference)
+  found, wanted = (
+    in_process.repeatable(directory / "run")
+    for directory in (tmp_path, reference)
+  )
+  assert found == wanted

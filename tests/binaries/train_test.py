@@ -18,6 +18,7 @@ import tensorflow as tf
 import tasks
 import tff_fair
 from binaries.flags import run_flags
+from tests.binaries import in_process
 from tff_fair import experiments, runtime
 from tff_fair.experiments.runs import folder as run_folder
 from tff_fair.experiments.training import client_evaluation, remaining_rounds
@@ -33,18 +34,9 @@ SMALL = (
   "--total_rounds=3",
   "--rounds_per_evaluation=2",
 )
-REPEATABLE = (
-  *("metrics", "costs", "cohorts", "labels", "evaluations"),
-  *("client_evaluations", "clients", "summary"),
-)
 NEAR_PLAIN = (
   "In no round did a client's coefficient differ from its plain weight"
 )
-
-
-def contents(path):
-  folder = run_folder.RunFolder(pathlib.Path(path))
-  return {name: getattr(folder, name).read_bytes() for name in REPEATABLE}
 
 
 def check_refused(outcome, beginning, *words):
@@ -199,20 +191,24 @@ def test_a_run_leaves_its_results_and_repeats(program, monkeypatch):
   assert config["versions"].keys() >= {"python", "tensorflow-federated"}
 
   # The finished run is left alone; by default another folder is found.
-  before = contents(path)
+  before = in_process.repeatable(path)
   refused = program(*SMALL, f"--output_dir={path}")
   check_refused(refused, f"--output_dir={path}: ", "finished")
   second = program(*SMALL)
   assert second.status == 0
   assert second.stdout == first.stdout
-  assert contents("outputs/digits-fedavg-2") == contents(path) == before
+  assert (
+    in_process.repeatable("outputs/digits-fedavg-2")
+    == in_process.repeatable(path)
+    == before
+  )
 
   other = program(*SMALL, "--seed=1", "--output_dir=other")
   assert other.status == 0
   assert all(
     new != old
     for new, old in zip(
-      contents("other").values(), before.values(), strict=True
+      in_process.repeatable("other").values(), before.values(), strict=True
     )
   )
 

@@ -6,6 +6,7 @@ serves each client, and what the numbers do not show. It has no names of
 clients and no paths, so that it may go to others with the model.
 """
 
+import collections
 import dataclasses
 from collections.abc import Mapping, Sequence
 
@@ -132,15 +133,14 @@ def _summary(subject: Subject) -> str:
 
 
 def _layers(subject: Subject) -> str:
-  names = [
+  numbers = collections.Counter(
     type(layer).__name__
     for layer in subject.predictor.trained.layers
     if layer.count_params()
-  ]
-  kinds = dict.fromkeys(names)
+  )
   return "layers " + ", ".join(
-    f"{names.count(kind)} x {kind}" if names.count(kind) > 1 else kind
-    for kind in kinds
+    f"{number} x {kind}" if number > 1 else kind
+    for kind, number in numbers.items()
   )
 
 

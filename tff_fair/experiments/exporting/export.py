@@ -6,6 +6,7 @@ and adds between them, needs neither this library nor TFF's runtime.
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import os
 import pathlib
@@ -94,8 +95,13 @@ def export(
   kind = places.format_of(output, format, of_several=all_clients)
   places.check_free(output, overwrite=overwrite)
   weights = trained_model.load(RunFolder(run.path), best=best)
-  if client is not None or all_clients:
-    _check_personal(run, weights, client)
+  if (client is not None or all_clients) and weights.personal is None:
+    raise FieldError(
+      "all_clients" if client is None else "client",
+      f"the run, with {run.algorithm}, trained no personal models, as ditto "
+      "does, and any method with personal_lam; leave it out.",
+      value=client,
+    )
   client_id = None if client is None else _client_id(run, client)
   found = trained_model.find(RunFolder(run.path), run.config, run.spec)
   is_personal = client_id is not None or all_clients
@@ -183,17 +189,6 @@ def _write_all(
 _FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,79}")
 
 
-def _check_personal(run: Run, weights: Weights, client: str | None) -> None:
-  """Checks that a run has personal models."""
-  if weights.personal is None:
-    raise FieldError(
-      "all_clients" if client is None else "client",
-      f"the run, with {run.algorithm}, trained no personal models, as ditto "
-      "does, and any method with personal_lam; leave it out.",
-      value=client,
-    )
-
-
 def _client_id(run: Run, name: str) -> int:
   """Returns the id of a client."""
   known = _in_folder(run)
@@ -221,9 +216,7 @@ def _file_names(clients: Mapping[int, str], suffix: str) -> dict[int, str]:
   Others, and those that some system takes for another's, are named by their
   ids.
   """
-  seen: dict[str, int] = {}
-  for name in clients.values():
-    seen[name.casefold()] = seen.get(name.casefold(), 0) + 1
+  seen = collections.Counter(map(str.casefold, clients.values()))
   return {
     client_id: (
       f"{name}{suffix}"
