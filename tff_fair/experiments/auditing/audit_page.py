@@ -47,7 +47,7 @@ def describe(clients: pd.DataFrame, summary: Mapping[str, Any]) -> str:
     summary: As `Audit.summary`.
   """
   score = client_table.score_of(clients)
-  worst = _rows(clients, score, _worst_first(clients, score).index[:_WORST])
+  worst = _worst_first(clients, score).head(_WORST)
   heads = ["worst off", "examples", score.noun]
   heads += ["interval"] if score is ACCURACY else []
   told = [
@@ -60,7 +60,7 @@ def describe(clients: pd.DataFrame, summary: Mapping[str, Any]) -> str:
     [
       f"{_caption(score, summary)}, with 95 % intervals",
       _aligned(_statistics(score, summary)),
-      _aligned([heads, *worst]),
+      _aligned([heads, *(_cells(row, score) for _, row in worst.iterrows())]),
       *told,
     ]
   )
@@ -100,28 +100,19 @@ def _worst_first(clients: pd.DataFrame, score: Score) -> pd.DataFrame:
   )
 
 
-def _rows(
-  clients: pd.DataFrame, score: Score, chosen: pd.Index
-) -> list[list[str]]:
-  """Returns rows of some clients: name, examples, score, interval."""
-  return [
-    [
-      client_table.shown_name(row[client_table.CLIENT]),
-      f"{row[client_table.COUNT]:,}",
-      score.number(row[score.name]),
-      *_interval(row, score),
-    ]
-    for _, row in clients.loc[chosen].iterrows()
+def _cells(row: pd.Series, score: Score) -> list[str]:
+  """Returns the row of a client: name, examples, score, interval."""
+  cells = [
+    client_table.shown_name(row[client_table.CLIENT]),
+    f"{row[client_table.COUNT]:,}",
+    score.number(row[score.name]),
   ]
-
-
-def _interval(row: pd.Series, score: Score) -> list[str]:
   if score is not ACCURACY:
-    return []
+    return cells
   low, high = (
     score.number(row[f"{score.name}_{end}"]) for end in ("low", "high")
   )
-  return [f"[{low}, {high}]"]
+  return [*cells, f"[{low}, {high}]"]
 
 
 def _aligned(lines: list[list[str]]) -> str:
