@@ -48,6 +48,7 @@ def shown(session, address):
   yield session
   session.devtools("Emulation.setEmulatedMedia", media="", features=[])
   session.devtools("Emulation.setScriptExecutionDisabled", value=False)
+  session.devtools("Emulation.clearDeviceMetricsOverride")
   session.resize(1280, 900)
 
 
@@ -227,18 +228,15 @@ def test_folds_unfold(shown):
   assert shown.is_shown(table)
 
 
-def test_without_scripts_all_is_there_but_sorting(session, address):
-  session.devtools("Emulation.setScriptExecutionDisabled", value=True)
-  try:
-    session.open(address)
-    assert session.find("thead button") == []
-    session.click("label[for=t0-operations]")
-    assert panels(session) == ["operations"]
-    session.click(".show-m0")
-    assert not any(map(session.is_shown, session.find(".on-operations .m0")))
-    assert session.log("browser") == []
-  finally:
-    session.devtools("Emulation.setScriptExecutionDisabled", value=False)
+def test_without_scripts_all_is_there_but_sorting(shown, address):
+  shown.devtools("Emulation.setScriptExecutionDisabled", value=True)
+  shown.open(address)
+  assert shown.find("thead button") == []
+  shown.click("label[for=t0-operations]")
+  assert panels(shown) == ["operations"]
+  shown.click(".show-m0")
+  assert not any(map(shown.is_shown, shown.find(".on-operations .m0")))
+  assert shown.log("browser") == []
 
 
 def brightness(color):
@@ -310,33 +308,30 @@ def test_text_of_charts_is_readable_on_a_phone(shown):
     deviceScaleFactor=2,
     mobile=True,
   )
-  try:
-    sizes = shown.run(
-      "return Array.from(document.querySelectorAll('figure text'),"
-      " (e) => [e.ownerSVGElement.getScreenCTM()?.a, getComputedStyle(e)])"
-      ".filter(([scale]) => scale)"
-      ".map(([scale, style]) => scale * parseFloat(style.fontSize))"
-    )
-    assert len(sizes) > 100
-    assert min(sizes) > 10.5
-    assert max(sizes) < 17
-    # Words below each other, such as names of clients, do not overlap.
-    spaces = shown.run(
-      "return Array.from(document.querySelectorAll('figure svg'), (svg) => {"
-      " const places = {};"
-      " for (const e of svg.querySelectorAll('text')) {"
-      "  const box = e.getBoundingClientRect();"
-      "  if (box.height) (places[Math.round(box.right)] ??= [])"
-      "   .push(box.top / box.height);"
-      " }"
-      " return Object.values(places).flatMap((tops) =>"
-      "  tops.sort((a, b) => a - b).slice(1).map((y, k) => y - tops[k]));"
-      "}).flat()"
-    )
-    assert len(spaces) > 100
-    assert min(spaces) > 0.72  # Of a line's height: the letters.
-  finally:
-    shown.devtools("Emulation.clearDeviceMetricsOverride")
+  sizes = shown.run(
+    "return Array.from(document.querySelectorAll('figure text'),"
+    " (e) => [e.ownerSVGElement.getScreenCTM()?.a, getComputedStyle(e)])"
+    ".filter(([scale]) => scale)"
+    ".map(([scale, style]) => scale * parseFloat(style.fontSize))"
+  )
+  assert len(sizes) > 100
+  assert min(sizes) > 10.5
+  assert max(sizes) < 17
+  # Words below each other, such as names of clients, do not overlap.
+  spaces = shown.run(
+    "return Array.from(document.querySelectorAll('figure svg'), (svg) => {"
+    " const places = {};"
+    " for (const e of svg.querySelectorAll('text')) {"
+    "  const box = e.getBoundingClientRect();"
+    "  if (box.height) (places[Math.round(box.right)] ??= [])"
+    "   .push(box.top / box.height);"
+    " }"
+    " return Object.values(places).flatMap((tops) =>"
+    "  tops.sort((a, b) => a - b).slice(1).map((y, k) => y - tops[k]));"
+    "}).flat()"
+  )
+  assert len(spaces) > 100
+  assert min(spaces) > 0.72  # Of a line's height: the letters.
 
 
 @pytest.mark.parametrize("width", [390, 1280])
@@ -350,23 +345,20 @@ def test_a_link_of_the_contents_leads_to_a_heading_that_is_to_be_seen(
     deviceScaleFactor=1,
     mobile=width < 500,
   )
-  try:
-    links = shown.run(
-      "return Array.from(document.querySelectorAll('nav a'),"
-      " (e) => e.getAttribute('href'))"
-    )
-    for link in links:
-      shown.click(f"nav a[href='{link}']")
-      assert shown.run(
-        f"const h = document.querySelector('{link} h3');"
-        "const {left, top, height} = h.getBoundingClientRect();"
-        "return document.elementFromPoint(left + 5, top + height / 2) === h;"
-      ), link
-      shown.run("scrollTo(0, 0)")
-    position = shown.style(".legend", "position")
-    assert position == ("static" if width < 500 else "sticky")
-  finally:
-    shown.devtools("Emulation.clearDeviceMetricsOverride")
+  links = shown.run(
+    "return Array.from(document.querySelectorAll('nav a'),"
+    " (e) => e.getAttribute('href'))"
+  )
+  for link in links:
+    shown.click(f"nav a[href='{link}']")
+    assert shown.run(
+      f"const h = document.querySelector('{link} h3');"
+      "const {left, top, height} = h.getBoundingClientRect();"
+      "return document.elementFromPoint(left + 5, top + height / 2) === h;"
+    ), link
+    shown.run("scrollTo(0, 0)")
+  position = shown.style(".legend", "position")
+  assert position == ("static" if width < 500 else "sticky")
 
 
 def test_nothing_has_the_name_of_something_else(shown):

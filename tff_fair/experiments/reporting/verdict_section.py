@@ -278,11 +278,11 @@ def _differences(
   place: int,
   rows: Mapping[str, Row],
 ) -> TableColumn:
-  found: dict[str, Contrast] = {}
-  for label, row in rows.items():
-    cell = row.cells[place]
-    if isinstance(cell, Contrast):
-      found[label] = cell
+  found = {
+    label: cell
+    for label, row in rows.items()
+    if isinstance(cell := row.cells[place], Contrast)
+  }
   low, high = _range([contrast.difference for contrast in found.values()])
   cells = [
     _difference(method, measure, found[method.label], low, high)
@@ -365,8 +365,7 @@ def _drawing(
 
 
 def _record(record: object) -> Markup:
-  if not isinstance(record, Wins):
-    raise TypeError(f"Expected the record of the clients, found {record!r}.")
+  assert isinstance(record, Wins)
   return html_tables.cell(
     record.wins - record.losses,
     [element("span", f"{count:,}") for count in record],
