@@ -4,7 +4,7 @@ import pytest
 
 from tests.refusals import rejected
 from tff_fair import methods
-from tff_fair.experiments import FieldError, RunSpec, combinations
+from tff_fair.experiments import RunSpec, combinations
 
 
 def test_decays_of_the_other_kind_have_no_upper_bound():
@@ -17,9 +17,8 @@ def test_decays_of_the_other_kind_have_no_upper_bound():
 
 
 def test_a_bias_is_not_negative_and_a_scaling_may_be():
-  with pytest.raises(FieldError) as raised:
+  with rejected("attack_strength", value=-1.0):
     RunSpec(attack="bias", attack_strength=-1)
-  assert (raised.value.field, raised.value.value) == ("attack_strength", -1.0)
   assert RunSpec(attack="scaling", attack_strength=-1).attack_strength == -1.0
 
 
@@ -122,6 +121,5 @@ def test_settings_without_effect_are_named(given, lines):
 
 
 def test_a_model_is_given_once():
-  with pytest.raises(FieldError) as raised:
+  with rejected("model", value="mlp"):
     RunSpec(model="mlp", task_options={"model": "logistic_regression"})
-  assert (raised.value.field, raised.value.value) == ("model", "mlp")

@@ -24,23 +24,19 @@ def task():
 
 
 @functools.cache
-def build(task, algorithm, aggregation, loss_at):
+def build(task, algorithm):
+  """Returns a process, of which the types of its state count."""
   return tff_fair.algorithms.build(
     algorithm,
     task.model_fn,
     client_optimizer=tff.learning.optimizers.build_sgdm(0.5),
     batch_size=16,
-    aggregation=aggregation,
-    loss_at=loss_at,
   )
 
 
-def of_client(
-  task, algorithm, aggregation="streaming", loss_at="before", spec=None
-):
-  spec = spec or RunSpec(algorithm=algorithm, loss_at=loss_at)
-  process = build(task, algorithm, aggregation, loss_at)
-  return costs.of_client(spec, task, process, aggregation)
+def of_client(task, algorithm, aggregation="streaming", spec=None, **settings):
+  spec = spec or RunSpec(algorithm=algorithm, **settings)
+  return costs.of_client(spec, task, build(task, algorithm), aggregation)
 
 
 @pytest.mark.parametrize(

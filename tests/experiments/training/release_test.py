@@ -186,15 +186,6 @@ def test_a_table_is_byte_for_byte_that_of_tff(tmp_path):
   assert len(list(tmp_path.iterdir())) == 2
 
 
-def test_a_table_that_tff_began_goes_on(tmp_path):
-  path = tmp_path / "timing.csv"
-  tff.program.CSVFileReleaseManager(path, key_fieldname="round")
-  release_to(
-    release.RowReleaseManager(path), (1, {"s": 0.5}), (2, {"s": 2, "t": 3})
-  )
-  assert path.read_bytes() == b"round,s,t\r\n1,0.5,\r\n2,2,3\r\n"
-
-
 def test_rows_are_appended_exactly(tmp_path):
   path = tmp_path / "clients.csv"
   loss = np.array([0.1, np.nan, 1e-30], np.float32)

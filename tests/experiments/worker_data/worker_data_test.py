@@ -22,7 +22,6 @@ from tests.experiments.training.small_run import (
 )
 from tests.refusals import rejected
 from tff_fair import experiments, runtime
-from tff_fair.experiments import FieldError
 from tff_fair.experiments.training import client_data, task_loading
 from tff_fair.experiments.worker_data import (
   folder_writing,
@@ -148,32 +147,26 @@ def test_workers_without_the_data_are_named(copied, change, problem):
       if problem is None:
         worker_checks.check(copied, workers)
         continue
-      with pytest.raises(FieldError) as caught:
+      facts = (host or worker.address, f"{path} {problem}")
+      with rejected("worker_data", *facts):
         worker_checks.check(copied, workers)
-      (line,) = str(caught.value).splitlines()
-      assert (host or worker.address) in line
-      assert f"{path} {problem}" in line
 
 
-def test_this_machine_waits_for_no_pipe(copied):
-  path = copied.folder / "test_x.bin"
-  path.unlink()
-  os.mkfifo(path)
-  with pytest.raises(FieldError, match=r"machine: .*test_x\.bin"):
-    worker_checks.check(copied)
-
-
-def test_a_pipe_at_a_worker_is_waited_for_some_time(copied, monkeypatch):
+@pytest.mark.parametrize("is_remote", [False, True])
+def test_a_pipe_is_not_waited_for(copied, monkeypatch, is_remote):
   monkeypatch.setattr(worker_checks, "_SECONDS_TO_READ", 1.0)
   path = copied.folder / "test_x.bin"
   path.unlink()
   os.mkfifo(path)
+  if not is_remote:
+    with rejected("worker_data", "this machine", path):
+      worker_checks.check(copied)
+    return
   with (
     runtime.start_worker(private=False) as worker,
-    pytest.raises(FieldError, match=str(path)) as caught,
+    rejected("worker_data", worker.address, path),
   ):
     worker_checks.check(copied, [worker.address])
-  assert worker.address in caught.value.problem
 
 
 def test_a_worker_that_freezes_at_the_check_is_one_line(copied, monkeypatch):
@@ -185,14 +178,13 @@ def test_a_worker_that_freezes_at_the_check_is_one_line(copied, monkeypatch):
     return exists(path)
 
   monkeypatch.setattr(worker_checks, "_exists", freeze)
-  impatient = functools.partial(runtime.in_worker, timeout=2.0)
+  impatient = functools.partial(runtime.in_worker, timeout=1.0)
   monkeypatch.setattr(runtime, "in_worker", impatient)
   with (
     runtime.start_worker(private=False) as worker,
-    pytest.raises(FieldError, match="2 s") as caught,
+    rejected("workers", worker.address, "1 s"),
   ):
     worker_checks.check(copied, [worker.address])
-  assert worker.address in str(caught.value)
 
 
 @pytest.mark.parametrize("is_remote", [False, True])
@@ -210,12 +202,9 @@ def test_a_wrong_label_is_named_with_its_place(copied, tmp_path, is_remote):
     if is_remote:
       worker = stack.enter_context(runtime.start_worker(private=False))
       workers, host = [worker.address], worker.address
-    with pytest.raises(FieldError) as caught:
+    found = f"label 77 in row 4 of client {copied.client_names[2]}, "
+    with rejected("worker_data", f"{host}: {path} has the {found}", "0 to 9"):
       train(SPEC, tmp_path / "run", worker_data=copied.folder, workers=workers)
-  (line,) = str(caught.value).splitlines()
-  name = copied.client_names[2]
-  assert f"{host}: {path} has the label 77 in row 4 of client {name}, " in line
-  assert "the classes are 0 to 9" in line
 
 
 @pytest.mark.parametrize(
@@ -284,7 +273,7 @@ def test_clients_that_are_no_arrays_are_one_line(copied):
 def test_a_changed_index_is_of_another_version_than_its_files(copied, change):
   path = copied.folder / "index.json"
   path.write_text(json.dumps({**json.loads(path.read_bytes()), **change}))
-  with pytest.raises(FieldError, match=r"\.bin .* index\.json"):
+  with rejected("worker_data", ".bin ", "index.json"):
     task_loading.load(SPEC, index.WorkerData(copied.folder))
 
 
@@ -310,13 +299,12 @@ def test_other_weights_come_from_the_task(written):
 
 def test_nothing_is_overwritten_unasked(copied, tmp_path):
   task = task_loading.load(SPEC)
-  with pytest.raises(FieldError, match="--overwrite"):
+  with rejected("worker_data", "--overwrite"):
     folder_writing.write(task, SPEC, copied.folder)
   (tmp_path / "mine").mkdir()
   (tmp_path / "mine" / "file").touch()
-  with pytest.raises(FieldError) as caught:
+  with rejected("worker_data", value=str(tmp_path / "mine")):
     folder_writing.write(task, SPEC, tmp_path / "mine", overwrite=True)
-  assert caught.value.value == str(tmp_path / "mine")
   again = folder_writing.write(task, SPEC, copied.folder, overwrite=True)
   assert again.version == copied.version
   names = {path.name for path in tmp_path.iterdir()}

@@ -183,7 +183,7 @@ def open_files() -> ClientFiles | None:
     if not _worker_reads():
       return None
     free = shutil.disk_usage(tempfile.gettempdir()).free
-  # Whatever it is: the examples then travel in messages.
+  # After any error, the examples travel in messages.
   except Exception:
     return None
   return ClientFiles(min(int(free * _SHARE_OF_FREE), _MOST_BYTES))

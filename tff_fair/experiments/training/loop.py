@@ -278,9 +278,9 @@ def train(
 class _Record:
   """What is written of a run: by a thread, while the next round computes.
 
-  Who begins to write waits first for what was begun before, and gets the error
-  of that. When the context ends, all is written, and the last complete round is
-  saved, however it ends.
+  Before the loop begins to write, it waits for what was begun before, and gets
+  the error of that. When the context ends, all is written, and the last
+  complete round is saved, however it ends.
 
   Attributes:
     schedule: When states are saved.

@@ -86,7 +86,7 @@ def write(
   plots.draw_curves(evaluations, folder.curves_plot, score)
   _write_labels(folder, parts.task)
   for path in folder.path.glob("*.*"):
-    if path.is_file():  # No link to nothing, whosever it is.
+    if path.is_file():  # A user's link may lead to nothing.
       files.sync(path)
   # All at once, as the last file: it says that the run is finished.
   files.write(folder.summary, parsing.json_text(summary))
