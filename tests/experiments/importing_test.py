@@ -1,7 +1,12 @@
+import atexit
+import gc
 import subprocess
 import sys
+from unittest import mock
 
 import pytest
+
+from tff_fair.experiments import importing
 
 pytestmark = pytest.mark.program
 
@@ -35,3 +40,40 @@ def test_a_run_imports_no_more_than_it_needs_and_who_needs_more_gets_it():
   )
   assert process.returncode == 0, process.stderr
   assert process.stdout == "\ndrawn\n"
+
+
+# Python's garbage collector.
+
+
+def test_garbage_waits_until_the_end():
+  assert gc.isenabled()
+  with importing.uncollected():
+    assert not gc.isenabled()
+    with importing.uncollected():
+      pass
+    assert not gc.isenabled()
+  assert gc.isenabled()
+
+
+@pytest.mark.parametrize("was_enabled", [True, False])
+def test_the_collector_is_as_before_also_after_an_error(was_enabled):
+  if not was_enabled:
+    gc.disable()
+  try:
+    with pytest.raises(ImportError), importing.uncollected():
+      raise ImportError
+    assert gc.isenabled() == was_enabled
+  finally:
+    gc.enable()
+
+
+def test_only_what_the_first_call_finds_is_spared():
+  with (
+    mock.patch.object(gc, "freeze") as freeze,
+    mock.patch.object(gc, "get_freeze_count", side_effect=[0, 10**6]),
+    mock.patch.object(atexit, "register") as register,
+  ):
+    importing.spare_what_stays()
+    importing.spare_what_stays()
+  freeze.assert_called_once_with()
+  register.assert_called_once_with(freeze)

@@ -18,6 +18,7 @@ from tff_fair.experiments.runs import configuration
 from tff_fair.experiments.runs import folder as run_folder
 
 CONFIGURATION: configuration.Configuration = build(RunSpec(batch_size=16))
+NO_LOCKS = mock.Mock(side_effect=OSError(errno.ENOLCK, "No locks available"))
 
 
 def changed(group, **values):
@@ -117,8 +118,7 @@ LONGER = changed("flags", total_rounds=9)
 @pytest.mark.parametrize("has_locks", [True, False])
 def test_a_run_may_become_longer(path, monkeypatch, is_finished, has_locks):
   if not has_locks:
-    no_locks = mock.Mock(side_effect=OSError(errno.ENOLCK, "No locks"))
-    monkeypatch.setattr(fcntl, "flock", no_locks)
+    monkeypatch.setattr(fcntl, "flock", NO_LOCKS)
   folder = interrupted_run(path, changed("flags", total_rounds=5))
   if is_finished:
     for file in folder.final_files:
@@ -253,8 +253,7 @@ def test_another_program_is_kept_out(path):
 
 
 def test_a_file_system_without_locks_keeps_others_out_too(path, monkeypatch):
-  no_locks = mock.Mock(side_effect=OSError(errno.ENOLCK, "No locks available"))
-  monkeypatch.setattr(fcntl, "flock", no_locks)
+  monkeypatch.setattr(fcntl, "flock", NO_LOCKS)
   with run_folder.take_folder([path], CONFIGURATION) as folder:
     assert folder.is_at_work
     refuse(path, "at work")
