@@ -95,12 +95,8 @@ def test_the_size_of_parts_counts_where_a_cohort_has_several(
   assert found.get("clients_per_part", 0) == size
 
 
-def problems(config):
-  return list(configuration.problems(config))
-
-
 def test_a_whole_configuration_has_no_problem():
-  assert problems(build(SPEC)) == []
+  assert configuration.problem(build(SPEC)) is None
 
 
 @pytest.mark.parametrize("number", [None, 0, 2, "1", {}])
@@ -108,7 +104,7 @@ def test_another_format_is_refused(number):
   config = {**build(SPEC), "format": number}
   if number is None:
     del config["format"]
-  (problem,) = problems(config)
+  problem = configuration.problem(config)
   assert f"{json.dumps(number)}, expected {configuration.NUMBER};" in problem
 
 
@@ -130,7 +126,7 @@ def test_what_is_missing_is_named_groups_first(missing, named):
       del config[group][name]
     else:
       del config[group]
-  assert problems(config) == [f"it lacks {named}"]
+  assert configuration.problem(config) == f"it lacks {named}"
 
 
 def test_a_run_without_files_of_a_user_says_nothing_of_them():

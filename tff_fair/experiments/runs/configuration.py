@@ -25,7 +25,7 @@ from tff_fair.experiments.spec import RunSpec
 
 Configuration = Mapping[str, Any]
 
-# A folder of another format is refused, by `problems`.
+# A folder of another format is refused, by `problem`.
 FORMAT, NUMBER = "format", 1
 COMMAND, DATA, SPEC, VERSIONS = "command", "data", "spec", "versions"
 FLAGS, HPARAMS = "flags", "hparams"
@@ -120,15 +120,8 @@ def build(
   }
 
 
-def problems(content: object) -> Iterator[str]:
-  """Yields why a value of JSON is no configuration that readers can rely on."""
-  if problem := _problem_of_form(content):
-    yield problem
-  elif isinstance(content, Mapping):
-    yield from _wrong_values(content)
-
-
-def _problem_of_form(content: object) -> str | None:
+def problem(content: object) -> str | None:
+  """Returns why readers cannot rely on a value of JSON as a configuration."""
   if not isinstance(content, Mapping):
     return "it is no JSON object"
   if (found := content.get(FORMAT)) != NUMBER:
@@ -139,9 +132,10 @@ def _problem_of_form(content: object) -> str | None:
   for group, values in content.items():
     if group != FORMAT and not isinstance(values, Mapping):
       return f"its {group} is no object"
-  missing = _missing(content)
-  more = f" and {len(missing) - _NAMED} more" if len(missing) > _NAMED else ""
-  return f"it lacks {', '.join(missing[:_NAMED])}{more}" if missing else None
+  if missing := _missing(content):
+    more = f" and {len(missing) - _NAMED} more" if len(missing) > _NAMED else ""
+    return f"it lacks {', '.join(missing[:_NAMED])}{more}"
+  return next(_wrong_values(content), None)
 
 
 def _missing(content: Mapping[str, Any]) -> list[str]:

@@ -137,7 +137,7 @@ def open_run(path: Place) -> Run:
   """
   folder = RunFolder(pathlib.Path(path))
   config = _json(folder.config)
-  for problem in configuration.problems(config):
+  if problem := configuration.problem(config):
     raise RunError(f"{folder.config}: is not of a run: {problem}.")
   summary = None
   if folder.is_finished:

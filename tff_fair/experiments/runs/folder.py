@@ -21,7 +21,7 @@ from tff_fair.experiments.runs.configuration import (
   ROUNDS,
   Configuration,
   differences,
-  problems,
+  problem,
 )
 from tff_fair.experiments.scores import ACCURACY, BY_NAME, Score
 
@@ -361,14 +361,13 @@ def _check_same(
   found: list[str] = []
   try:
     saved = parsing.parse_json(text)
-    wrong = list(problems(saved))
-    if not wrong:
+    if not (wrong := problem(saved)):
       found += differences(saved, present, lengthens=lengthens)
   except (ValueError, TypeError) as error:
-    wrong = [str(error)]
+    wrong = str(error)
   if wrong:
     raise FolderTakenError(
-      f"{path}: its config.json is not of a run: {wrong[0]}; choose another "
+      f"{path}: its config.json is not of a run: {wrong}; choose another "
       "folder, or move it away."
     )
   if found:
