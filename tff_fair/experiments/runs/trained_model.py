@@ -275,10 +275,17 @@ def load(folder: RunFolder, *, best: bool) -> Weights:
   Raises:
     RunError: If the run has not saved them.
   """
-  round_num, state = _load_state(folder, best=best)
+  states = folder.best_checkpoint if best else folder.checkpoints
+  rounds = checkpoints.rounds(states)
+  if not rounds:
+    raise RunError(
+      f"{states}: holds no state"
+      + ("; a run keeps its best one if it has a criterion." if best else ".")
+    )
+  state = checkpoints.load(checkpoints.path(states, rounds[-1]))
   found = _model_weights(state)
   return Weights(
-    round_num=round_num,
+    round_num=rounds[-1],
     trainable=[w.numpy() for w in found.trainable],
     non_trainable=[w.numpy() for w in found.non_trainable],
     personal=_personal(state),
@@ -312,17 +319,6 @@ def outputs(keras_model: tf.keras.Model, x: np.ndarray) -> np.ndarray:
     for first in range(0, len(x), _BATCH)
   ]
   return np.concatenate(batches)
-
-
-def _load_state(folder: RunFolder, *, best: bool) -> tuple[int, Any]:
-  states = folder.best_checkpoint if best else folder.checkpoints
-  rounds = checkpoints.rounds(states)
-  if not rounds:
-    raise RunError(
-      f"{states}: holds no state"
-      + ("; a run keeps its best one if it has a criterion." if best else ".")
-    )
-  return rounds[-1], checkpoints.load(checkpoints.path(states, rounds[-1]))
 
 
 def _model_weights(state: Any) -> Any:

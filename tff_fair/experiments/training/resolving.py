@@ -92,7 +92,7 @@ def check(spec: RunSpec, task: tasks.Task) -> None:
   _check_threshold(spec, task)
 
 
-_BASELINES = ("local_baseline", "pooled_baseline", "loss_reference")
+BASELINES = ("local_baseline", "pooled_baseline", "loss_reference")
 
 
 def _check_baselines(spec: RunSpec, task: tasks.Task) -> None:
@@ -107,7 +107,7 @@ def _check_baselines(spec: RunSpec, task: tasks.Task) -> None:
         "afl, delta_fl and gifair.",
         value=spec.loss_reference,
       )
-  for name in _BASELINES:
+  for name in BASELINES:
     value = getattr(spec, name)
     if value == spec.fields()[name].default:
       continue

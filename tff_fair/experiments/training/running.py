@@ -44,7 +44,6 @@ from tff_fair.runtime.compilation_cache import (
 
 _OUTPUTS = pathlib.Path("outputs")
 _DASK = "dask"
-_BASELINES = ("local_baseline", "pooled_baseline", "loss_reference")
 
 
 def run(
@@ -202,7 +201,7 @@ def _check_data(
     for setting, is_asked in {
       "the task's option group": "group" in spec.task_options,
       "threshold_for": spec.threshold_for is not None,
-      ", ".join(_BASELINES): spec.has_baselines,
+      ", ".join(resolving.BASELINES): spec.has_baselines,
     }.items():
       if is_asked:
         raise FieldError(
