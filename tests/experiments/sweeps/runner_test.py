@@ -231,23 +231,17 @@ def make(path, **settings):
   return run_folders.make(path, evaluations=[(2, [0.5] * 30)], **settings)
 
 
-def test_new(tmp_path):
+def test_a_folder_shows_the_state_of_its_run(tmp_path):
   assert runner.state_of(TERM, tmp_path / "x") == "new"
   (tmp_path / "config.json").touch()
   assert runner.state_of(TERM, tmp_path) == "new"
-
-
-def test_finished_and_interrupted(tmp_path):
   path = make(tmp_path / "a")
+  # A default that is given makes no other run.
+  same = TERM.replace(task_options={"num_clients": 30}, clients_per_round=10)
   assert runner.state_of(TERM, path) == "finished"
+  assert runner.state_of(same, path) == "finished"
   path = make(tmp_path / "b", is_finished=False)
   assert runner.state_of(TERM, path) == "interrupted"
-
-
-def test_a_default_that_is_given_makes_no_other_run(tmp_path):
-  path = make(tmp_path / "a")
-  spec = TERM.replace(task_options={"num_clients": 30}, clients_per_round=10)
-  assert runner.state_of(spec, path) == "finished"
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,6 @@ trial trains all seeds, and has their mean.
 
 import dataclasses
 import importlib.util
-import types
 import typing
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal, Self
@@ -87,7 +86,19 @@ class SearchSettings:
     """
     for name, field in declared.fields_of(type(self)).items():
       field.check(getattr(self, name))
-    self._check_objective()
+    for name in self.objectives:
+      measures.check(name, "objective")
+    if len(set(self.objectives)) < len(self.objectives):
+      raise FieldError(
+        "objective", "names a measure twice.", value=self.objective
+      )
+    if len(self.objectives) > 1 and self.pruner != "none":
+      raise FieldError(
+        "pruner",
+        "needs one objective: by several, no run is plainly the worse one; "
+        "leave it out.",
+        value=self.pruner,
+      )
 
   @property
   def objectives(self) -> tuple[str, ...]:
@@ -127,22 +138,6 @@ class SearchSettings:
     if isinstance(objective, list):
       values = {**values, "objective": ",".join(map(str, objective))}
     return cls(**values)
-
-  def _check_objective(self) -> None:
-    names = self.objectives
-    for name in names:
-      measures.check(name, "objective")
-    if len(set(names)) < len(names):
-      raise FieldError(
-        "objective", "names a measure twice.", value=self.objective
-      )
-    if len(names) > 1 and self.pruner != "none":
-      raise FieldError(
-        "pruner",
-        "needs one objective: by several, no run is plainly the worse one; "
-        "leave it out.",
-        value=self.pruner,
-      )
 
 
 def check_installed() -> None:
@@ -221,37 +216,6 @@ class Dimension:
 
 
 Space = Mapping[str, Dimension]
-
-
-def dimension_of_range(
-  place: str, name: str, drawn: Range, annotation: object
-) -> Dimension:
-  """Returns the dimension of a range.
-
-  Args:
-    place: Where the range is, for errors.
-    name: The name of the setting.
-    drawn: The range.
-    annotation: The type of its values.
-
-  Raises:
-    RunError: If the setting takes no such numbers.
-  """
-  kinds = (
-    typing.get_args(annotation)
-    if isinstance(annotation, types.UnionType)
-    else (annotation,)
-  )
-  if float in kinds:
-    return Dimension(range=drawn)
-  if int not in kinds:
-    raise RunError(
-      f"{place}: {name}={drawn}: takes no numbers; give its values in a grid."
-    )
-  numbers = (drawn.low, drawn.high, drawn.step or 1)
-  if not all(isinstance(number, int) for number in numbers):
-    raise RunError(f"{place}: {name}={drawn}: takes integers alone.")
-  return Dimension(range=drawn, is_integer=True)
 
 
 # These make another question of a run, or decide none of its results.
@@ -335,9 +299,7 @@ def _of_method(
           f"{method.place}: {name}={values}: decides what to search on; give "
           "its values in a grid."
         )
-      space[name] = dimension_of_range(
-        method.place, name, values, _annotation(method.algorithm, name)
-      )
+      space[name] = _dimension(method, name, values)
     elif name in seeds.NAMES:
       of_runs[name] = values
     elif is_question or len(values) == 1:
@@ -358,11 +320,25 @@ def _of_method(
     )
 
 
-def _annotation(algorithm: str, name: str) -> object:
+def _dimension(method: SweptMethod, name: str, drawn: Range) -> Dimension:
+  """Returns the dimension of a setting that is drawn from a range.
+
+  Raises:
+    RunError: If the setting takes no such numbers.
+  """
+  fields, place = RunSpec.fields(), f"{method.place}: {name}={drawn}"
   if name.startswith(spec_text.HPARAM):
-    of_method = methods.hyperparameters(algorithm)
-    return of_method[name.removeprefix(spec_text.HPARAM)].annotation
-  return RunSpec.fields()[name].annotation
+    fields = methods.hyperparameters(method.algorithm)
+  annotation = fields[name.removeprefix(spec_text.HPARAM)].annotation
+  kinds = typing.get_args(annotation) or (annotation,)
+  if float in kinds:
+    return Dimension(range=drawn)
+  if int not in kinds:
+    raise RunError(f"{place}: takes no numbers; give its values in a grid.")
+  numbers = (drawn.low, drawn.high, drawn.step or 1)
+  if not all(isinstance(number, int) for number in numbers):
+    raise RunError(f"{place}: takes integers alone.")
+  return Dimension(range=drawn, is_integer=True)
 
 
 def _check(study: Study) -> None:
