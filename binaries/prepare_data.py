@@ -8,6 +8,7 @@ import pathlib
 
 from binaries import command_line
 from binaries.command_line import UsageError
+from tasks import downloads
 from tasks.conversions.conversion import plan
 from tasks.conversions.request import (
   FORMATS,
@@ -15,7 +16,6 @@ from tasks.conversions.request import (
   ConversionRequest,
 )
 from tasks.data_error import DataError
-from tasks.downloads import native as native_downloads
 from tasks.formats import inventory
 from tff_fair import declared
 from tff_fair.experiments import RunSpec, interruption, spec_text
@@ -41,7 +41,7 @@ _CONVERT = _FLAGS.choice(
 _DOWNLOAD = _FLAGS.choice(
   "download",
   None,
-  native_downloads.NAMES,
+  downloads.NAMES,
   "Download a data set of TFF into --data_dir. After an interruption, the same "
   "command goes on where it was.",
 )
@@ -136,16 +136,16 @@ def _list() -> None:
 def _download() -> None:
   directory, sha256 = _data_dir(), _sha256()
   screen.say_on_screen("Loading TensorFlow Federated ...")
-  first, *others = native_downloads.archives(_DOWNLOAD.value)
+  first, *others = downloads.archives(_DOWNLOAD.value)
   # A checksum that was given is that of the data; others are known to TFF.
   for archive, checksum in [(first, sha256), *((a, None) for a in others)]:
-    path = native_downloads.destination(archive, directory)
+    path = downloads.destination(archive, directory)
     if path.exists() and not _OVERWRITE.value:
       print(f"{path} is there already; --overwrite downloads it again.")
       continue
     with screen.AmountProgress(archive.name, None) as progress:
       try:
-        native_downloads.fetch(
+        downloads.fetch(
           archive,
           directory,
           sha256=checksum,

@@ -61,9 +61,7 @@ def load(
   )
 
 
-def _read(
-  data_dir: pathlib.Path | None,
-) -> tuple[LabeledImages, LabeledImages]:
+def _read(data_dir: pathlib.Path | None) -> tuple[LabeledImages, LabeledImages]:
   kind = cifar.CIFAR10
   files = f"{' or '.join(kind.folders)}, or cifar10*.npz"
   data_dir = data_files.require(data_dir, what="CIFAR-10", files=files)

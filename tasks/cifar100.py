@@ -16,10 +16,9 @@ import numpy as np
 
 from tasks import central, task
 from tasks.federated import native_clients
-from tasks.formats import cifar, prepared, sqlite_file
+from tasks.formats import cifar, prepared
 from tasks.formats.images import LabeledImages
 
-_FILENAME = "cifar100.sqlite"
 _NUM_CLASSES = 100
 
 
@@ -83,13 +82,12 @@ def _native(
 ) -> tuple[tuple[LabeledImages, LabeledImages], np.ndarray]:
   import tensorflow_federated as tff  # noqa: PLC0415
 
-  load = tff.simulation.datasets.cifar100.load_data
-  path = sqlite_file.find(_FILENAME, data_dir, load)
-  splits = ("train", "test")
-  counts = sqlite_file.example_counts(path, splits)
-  client_data = load(cache_dir=str(path.parent))
-  return native_clients.read_halves(
-    path, list(zip(splits, client_data, counts, strict=True)), _to_arrays
+  return native_clients.read_images(
+    "cifar100.sqlite",
+    data_dir,
+    tff.simulation.datasets.cifar100.load_data,
+    ("train", "test"),
+    _to_arrays,
   )
 
 

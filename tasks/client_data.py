@@ -83,17 +83,15 @@ def load(
   """
   path = reading.located(config.file, data_dir)
   sqlite_file.check(path)
-  counts = sqlite_file.example_counts(path, _HALVES)
-  everyone = sorted(set.intersection(*map(set, counts)))
-  if not everyone:
+  everyone, counts = sqlite_file.population(path, _HALVES)
+  in_both = np.flatnonzero((counts > 0).all(axis=1))
+  if not in_both.size:
     raise DataError(path, "has no client in both train and test.")
-  names = [
-    everyone[k]
-    for k in cuts.random_subset(
-      len(everyone), config.num_clients, seed, what="clients in both splits"
-    )
-  ]
-  example = _first_example(path)
+  chosen = cuts.random_subset(
+    len(in_both), config.num_clients, seed, what="clients in both splits"
+  )
+  names = list(everyone.take(in_both[chosen]))
+  example = _first_example(path, names[0])
   x, y = _roles(path, example)
   shape = _shape(config, path, x, example)
   train, test = (
@@ -114,19 +112,14 @@ def load(
   )
 
 
-def _first_example(path: pathlib.Path) -> dict[str, np.ndarray]:
-  """Returns the features of one example that are numbers."""
-  with sqlite_file.connect(path) as connection:
-    connection.text_factory = bytes
-    row = connection.execute(
-      "SELECT serialized_example_proto FROM examples WHERE split_name = 'train'"
-      " LIMIT 1"
-    ).fetchone()
-  if row is None:
+def _first_example(path: pathlib.Path, client: str) -> dict[str, np.ndarray]:
+  """Returns the features of a client's first example that are numbers."""
+  found = sqlite_file.serialized_examples(path, "train", client, limit=1)
+  if not found:
     raise DataError(path, "split train has no examples.")
   with data_files.damage_named(f"{path}, split train"):
-    found = example_proto.parse(row[0])
-  return {k: v for k, v in found.items() if isinstance(v, np.ndarray)}
+    features = example_proto.parse(found[0])
+  return {k: v for k, v in features.items() if isinstance(v, np.ndarray)}
 
 
 def _roles(
@@ -149,10 +142,7 @@ def _roles(
 
 
 def _shape(
-  config: Options,
-  path: pathlib.Path,
-  name: str,
-  example: dict[str, np.ndarray],
+  config: Options, path: pathlib.Path, name: str, example: dict[str, np.ndarray]
 ) -> tuple[int, ...]:
   """Returns the shape of x, as an option, the file or images have it."""
   x = example[name]
@@ -219,16 +209,11 @@ def _model(
       "expected linear, mlp or mlp_128 where the label is a number.",
       value=name,
     )
-  if num_classes is None:
-    units = model_names.HIDDEN_UNITS[name]
-    return models.mlp(input_shape, units, 1, seed)
-  if is_dense:
-    return models.dense_classifier(name, input_shape, num_classes, seed)()
-  if len(input_shape) != 3:
+  if not is_dense and len(input_shape) != 3:
     raise FieldError(
       "model",
       f"expected linear, mlp or mlp_128 for x of shape {list(input_shape)}; or "
       "give shape=... for images.",
       value=name,
     )
-  return models.image_classifier(name, input_shape, num_classes, seed)()
+  return models.image_classifier(name, input_shape, num_classes or 1, seed)()

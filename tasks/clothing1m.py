@@ -9,8 +9,7 @@ so is ResNet-18 in place of a ResNet-50 trained on ImageNet.
 
 import dataclasses
 import pathlib
-
-import numpy as np
+from collections.abc import Iterator
 
 from tasks import central, task
 from tasks.data_error import DataError
@@ -98,19 +97,12 @@ def _listed(
         place,
         f"{text!r} is not an image and a label of 0 to {len(CLASS_NAMES) - 1}.",
       )
-    label_of[path.encode()] = int(label)
-  paths, labels = [], []
-  for place, text in images.lines(lists / keys):
-    key = text.encode()
-    if key not in label_of:
-      raise DataError(place, f"{text!r} has no label in {key_labels}.")
-    paths.append(key)
-    labels.append(label_of[key])
-  if not paths:
-    raise DataError(lists / keys, "lists no images.")
-  return images.LabeledPaths(
-    root=root,
-    paths=np.array(paths),
-    labels=np.array(labels, np.int32),
-    source=str(lists / keys),
-  )
+    label_of[path] = int(label)
+
+  def found() -> Iterator[tuple[str, int]]:
+    for place, key in images.lines(lists / keys):
+      if key not in label_of:
+        raise DataError(place, f"{key!r} has no label in {key_labels}.")
+      yield key, label_of[key]
+
+  return images.listed(root, lists / keys, found())

@@ -13,8 +13,7 @@ probabilities, and it shuffles batches where a client here has whole arrays.
 import dataclasses
 import functools
 import pathlib
-import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 import numpy as np
@@ -22,14 +21,9 @@ import numpy as np
 from tasks import cuts, models, options, task
 from tasks.data_error import DataError
 from tasks.federated import native_clients
-from tasks.formats import example_checks, sqlite_file
-from tasks.models.names import HIDDEN_UNITS
+from tasks.federated.native_clients import Half
+from tasks.formats import example_checks
 
-if typing.TYPE_CHECKING:
-  import tensorflow as tf
-  import tensorflow_federated as tff
-
-_FILENAME = "emnist_all.sqlite"
 _IMAGE_SHAPE = (28, 28, 1)
 
 
@@ -59,15 +53,6 @@ class Options(options.TaskOptions):
     self.require_at_least(1, "num_clients")
 
 
-@dataclasses.dataclass(frozen=True)
-class _Half:
-  """Train or test half of all writers."""
-
-  client_data: "tff.simulation.datasets.ClientData"
-  counts: Mapping[str, int]
-  source: str
-
-
 def load(
   config: Options, *, data_dir: pathlib.Path | None, seed: int, model_seed: int
 ) -> task.Task:
@@ -84,111 +69,84 @@ def load(
     DataError: If the data can be neither found nor fetched, or is unusable.
     ValueError: If there are fewer writers than asked for.
   """
-  load_halves = _synthetic if config.synthetic else _from_file
-  train, test = load_halves(config, data_dir)
-  num_classes = 10 if config.only_digits else 62
-  names, left_out = _writers(train, test)
-  positions = cuts.random_subset(
-    len(names), config.num_clients, seed, what="writers in the data"
+  names, (train, test) = (
+    _synthetic() if config.synthetic else _from_file(config, data_dir)
   )
-  chosen = tuple(names[k] for k in positions)
-
-  to_arrays = functools.partial(_to_arrays, num_classes=num_classes)
+  num_classes = 10 if config.only_digits else 62
+  complete = np.flatnonzero((train.num_examples > 0) & (test.num_examples > 0))
+  if not complete.size:
+    raise DataError(
+      train.source,
+      f"none of the {len(names)} writers has examples both here and in "
+      f"{test.source}.",
+    )
+  chosen = complete[
+    cuts.random_subset(
+      len(complete), config.num_clients, seed, what="writers in the data"
+    )
+  ]
+  client_names = tuple(names[int(k)] for k in chosen)
   train_split, test_split = (
     native_clients.split(
-      half.client_data, chosen, half.counts, to_arrays, source=half.source
+      half.client_data,
+      client_names,
+      half.num_examples[chosen],
+      functools.partial(_to_arrays, num_classes=num_classes),
+      source=half.source,
     )
     for half in (train, test)
   )
   data = "synthetic test images" if config.synthetic else "EMNIST"
-  of_all = "" if len(chosen) == len(names) else f" of {len(names):,}"
+  of_all = "" if len(chosen) == len(complete) else f" of {len(complete):,}"
   return task.Task(
     name="emnist_character",
     description=(
       f"{data}, {num_classes} classes: {len(chosen):,}{of_all} writers "
-      f"({left_out:,} without train or test examples left out), "
-      f"{task.count_examples(train_split, test_split)}"
+      f"({len(names) - len(complete):,} without train or test examples left "
+      f"out), {task.count_examples(train_split, test_split)}"
     ),
-    client_names=chosen,
+    client_names=client_names,
     train=train_split,
     test=test_split,
     element_spec=task.element_spec(_IMAGE_SHAPE),
     num_classes=num_classes,
-    keras_model_fn=functools.partial(
-      _builder(config.model), num_classes=num_classes, seed=model_seed
+    keras_model_fn=models.image_classifier(
+      config.model, _IMAGE_SHAPE, num_classes, model_seed
     ),
     objective=models.class_objective(),
   )
 
 
-def _builder(model: str) -> "Callable[..., tf.keras.Model]":
-  match model:
-    case "cnn":
-      return models.fedavg_cnn
-    case "cnn_dropout":
-      return models.dropout_cnn
-    case "cnn_leaf":
-      return functools.partial(models.fedavg_cnn, dense_units=2048)
-  hidden_units = HIDDEN_UNITS[model]
-  return functools.partial(models.mlp, _IMAGE_SHAPE, hidden_units)
-
-
 def _from_file(
   config: Options, data_dir: pathlib.Path | None
-) -> tuple[_Half, _Half]:
+) -> tuple[Sequence[str], tuple[Half, Half]]:
   import tensorflow_federated as tff  # noqa: PLC0415
 
-  load = functools.partial(
-    tff.simulation.datasets.emnist.load_data, config.only_digits
-  )
-  path = sqlite_file.find(_FILENAME, data_dir, load)
   kinds = {True: "digits_only", False: "all"}
   kind, other_kind = kinds[config.only_digits], kinds[not config.only_digits]
-  splits = [f"{kind}_train", f"{kind}_test"]
   other = str(not config.only_digits).lower()
-  counts = sqlite_file.example_counts(
-    path,
-    splits,
+  return native_clients.halves(
+    "emnist_all.sqlite",
+    data_dir,
+    functools.partial(
+      tff.simulation.datasets.emnist.load_data, config.only_digits
+    ),
+    (f"{kind}_train", f"{kind}_test"),
     advice=f"Option only_digits={other} takes {other_kind}_* instead.",
   )
-  halves = [
-    _Half(client_data, counts_of_split, f"{path}, split {split}")
-    for client_data, counts_of_split, split in zip(
-      load(cache_dir=str(path.parent)), counts, splits, strict=True
-    )
-  ]
-  return halves[0], halves[1]
 
 
-def _synthetic(
-  config: Options, data_dir: pathlib.Path | None
-) -> tuple[_Half, _Half]:
+def _synthetic() -> tuple[Sequence[str], tuple[Half, Half]]:
   import tensorflow_federated as tff  # noqa: PLC0415
 
-  del config, data_dir
   client_data = tff.simulation.datasets.emnist.get_synthetic()
-  half = _Half(
+  names = client_data.client_ids
+  half = Half(
     client_data,
-    dict.fromkeys(client_data.client_ids, 10),
+    np.full(len(names), 10),
     "tff.simulation.datasets.emnist.get_synthetic()",
   )
-  return half, half
-
-
-def _writers(train: _Half, test: _Half) -> tuple[list[str], int]:
-  everyone = sorted(train.counts.keys() | test.counts.keys())
-  names = [
-    name
-    for name in everyone
-    if train.counts.get(name, 0) > 0 and test.counts.get(name, 0) > 0
-  ]
-  if not names:
-    raise DataError(
-      train.source,
-      f"none of the {len(everyone)} writers has examples both here and in "
-      f"{test.source}.",
-    )
-  return names, len(everyone) - len(names)
+  return names, (half, half)
 
 
 def _to_arrays(

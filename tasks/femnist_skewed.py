@@ -14,10 +14,9 @@ import numpy as np
 
 from tasks import central, task
 from tasks.federated import native_clients
-from tasks.formats import example_checks, mnist, sqlite_file
+from tasks.formats import example_checks, mnist
 from tasks.formats.images import LabeledImages
 
-_FILENAME = "emnist_all.sqlite"
 _PREFIXES = ("emnist-byclass-train", "emnist-byclass-test")
 _LETTERS = tuple("abcdefghij")
 # In both sources digits come first, then upper case, then lower case.
@@ -60,9 +59,7 @@ def load(
   )
 
 
-def _from_idx(
-  data_dir: pathlib.Path,
-) -> tuple[LabeledImages, LabeledImages]:
+def _from_idx(data_dir: pathlib.Path) -> tuple[LabeledImages, LabeledImages]:
   train, test = mnist.read_halves(
     data_dir, train=_PREFIXES[0], test=_PREFIXES[1], what="EMNIST byclass"
   )
@@ -84,16 +81,14 @@ def _native(
 ) -> tuple[tuple[LabeledImages, LabeledImages], np.ndarray]:
   import tensorflow_federated as tff  # noqa: PLC0415
 
-  # Positional: only the directory is left to be given.
-  load = functools.partial(tff.simulation.datasets.emnist.load_data, False)
-  path = sqlite_file.find(_FILENAME, data_dir, load)
-  splits = ("all_train", "all_test")
-  counts = sqlite_file.example_counts(
-    path, splits, advice="The letters are needed."
-  )
-  client_data = load(cache_dir=str(path.parent))
-  return native_clients.read_halves(
-    path, list(zip(splits, client_data, counts, strict=True)), _to_arrays
+  return native_clients.read_images(
+    "emnist_all.sqlite",
+    data_dir,
+    # Positional: only the directory is left to be given.
+    functools.partial(tff.simulation.datasets.emnist.load_data, False),
+    ("all_train", "all_test"),
+    _to_arrays,
+    advice="The letters are needed.",
   )
 
 

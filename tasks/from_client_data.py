@@ -8,7 +8,7 @@ import functools
 import numbers
 import typing
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -120,17 +120,21 @@ def from_client_data(
     in_memory.Roles(client, label, features, column, group),
     name,
   )
-  found = _take_part(clients, least=1 if fraction is None else 2)
+  counted, num_left_out = _take_part(clients, 1 if fraction is None else 2)
   if clients.is_classifier:
     known = num_classes or len(clients.class_names or ()) or None
-    num_classes = _num_classes(found.counted, known, name)
+    num_classes = _num_classes(counted, known, name)
   else:
     num_classes = None
-  train_half, test_half = _halves(clients, found, num_classes, fraction, seed)
+  train_half, test_half = _halves(clients, counted, num_classes, fraction, seed)
+  left_out = f" ({num_left_out:,} without train or test examples left out)"
   return Task(
     name=name,
-    description=found.describe(train_half, test_half),
-    client_names=found.names,
+    description=(
+      f"{len(counted):,} clients{left_out if num_left_out else ''}, "
+      f"{count_examples(train_half, test_half)}"
+    ),
+    client_names=[*counted],
     train=train_half,
     test=test_half,
     element_spec=clients.spec,
@@ -140,35 +144,9 @@ def from_client_data(
       f"{name}: model", model, clients.spec, num_classes, seed=seed
     ),
     objective=objective or _objective(num_classes, class_weights, loss, name),
-    client_weights=_weights(client_weights, clients, found.names),
+    client_weights=_weights(client_weights, clients, [*counted]),
     group_names=clients.group_names,
   )
-
-
-class _TakingPart(NamedTuple):
-  """The clients that have enough examples.
-
-  Attributes:
-    counted: What one reading of each half tells, by the clients' names.
-    num_left_out: How many other clients there are.
-  """
-
-  counted: Mapping[str, Sequence[Counted]]
-  num_left_out: int
-
-  @property
-  def names(self) -> list[str]:
-    """The clients' names, in the order of their ids."""
-    return [*self.counted]
-
-  def describe(self, train: Split, test: Split) -> str:
-    """Returns how many clients and examples there are, in words."""
-    left_out = f"{self.num_left_out:,} without train or test examples left out"
-    return (
-      f"{len(self.counted):,} clients"
-      + (f" ({left_out})" if self.num_left_out else "")
-      + f", {count_examples(train, test)}"
-    )
 
 
 def _clients(
@@ -198,8 +176,14 @@ def _clients(
   return _DatasetClients(halves, name)
 
 
-def _take_part(clients: "_Clients", least: int) -> _TakingPart:
+def _take_part(
+  clients: "_Clients", least: int
+) -> tuple[dict[str, list[Counted]], int]:
   """Returns the clients that have enough examples in each half.
+
+  Returns:
+    What one reading of each half tells, by the clients' names; and how many
+    other clients there are.
 
   Raises:
     DataError: If none has.
@@ -223,12 +207,12 @@ def _take_part(clients: "_Clients", least: int) -> _TakingPart:
       f"none of the {len(everyone)} clients has examples both to train and to "
       "be tested on.",
     )
-  return _TakingPart(enough, len(everyone) - len(enough))
+  return enough, len(everyone) - len(enough)
 
 
 def _halves(
   clients: "_Clients",
-  found: _TakingPart,
+  counted: Mapping[str, Sequence[Counted]],
   num_classes: int | None,
   fraction: float | None,
   seed: int,
@@ -241,8 +225,8 @@ def _halves(
   splits = [
     clients.split(
       place,
-      found.names,
-      [counted[place] for counted in found.counted.values()],
+      [*counted],
+      [halves[place] for halves in counted.values()],
       functools.partial(_to_arrays, num_classes=num_classes),
       f"{clients.name}, {_HALVES[place]}",
     )
@@ -276,9 +260,7 @@ def _weights(
 
 
 def _num_classes(
-  counted: Mapping[str, Sequence[Counted]],
-  given: int | None,
-  name: str,
+  counted: Mapping[str, Sequence[Counted]], given: int | None, name: str
 ) -> int:
   """Returns the number of classes: by default the largest label plus one.
 
@@ -336,9 +318,7 @@ class _DatasetClients:
   group_names: Sequence[str] | None = None
 
   def __init__(
-    self,
-    halves: "Sequence[tff.simulation.datasets.ClientData]",
-    name: str,
+    self, halves: "Sequence[tff.simulation.datasets.ClientData]", name: str
   ) -> None:
     """Takes data whose elements are all as those of the first.
 
@@ -398,7 +378,7 @@ class _DatasetClients:
     source: str,
   ) -> Split:
     """Returns the clients of a half that take part."""
-    counts = {k: c.number for k, c in zip(names, counted, strict=True)}
+    counts = np.array([c.number for c in counted], np.int64)
     return native_clients.split(
       self._halves[half], names, counts, to_arrays, source=source
     )

@@ -22,7 +22,7 @@ which a caller loads clients changes nothing.
 
 import dataclasses
 import functools
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Generic, Literal, TypeVar
 
 import numpy as np
@@ -130,8 +130,7 @@ def with_noise(task: Task, config: Options, seed: int) -> Task:
   """
   if config.label_noise == "none":
     return task
-  if task.num_classes is None or not task.has_class_labels:
-    raise no_class_labels(task.name)
+  num_classes = _num_classes(task)
   levels = draw_levels(
     task.num_clients, config.noisy_clients, config.least_label_noise, seed
   )
@@ -139,7 +138,7 @@ def with_noise(task: Task, config: Options, seed: int) -> Task:
     _noise,
     kind=config.label_noise,
     levels=levels,
-    num_classes=task.num_classes,
+    num_classes=num_classes,
     seed=seed,
   )
   return dataclasses.replace(
@@ -169,12 +168,11 @@ def with_labels(task: Task, labels: Mapping[int, np.ndarray]) -> Task:
     ValueError: If the task has no class labels, there is no such client, or
       labels are of another number or no classes of the task.
   """
-  if task.num_classes is None or not task.has_class_labels:
-    raise no_class_labels(task.name)
+  num_classes = _num_classes(task)
   new = {client_id: np.array(y) for client_id, y in labels.items()}
   for client_id, y in new.items():
     task.check_client_id(client_id)
-    _check(y, int(task.train.num_examples[client_id]), task.num_classes)
+    _check(y, int(task.train.num_examples[client_id]), num_classes)
   return dataclasses.replace(
     task, train=relabelled(task.train, functools.partial(_given, new))
   )
@@ -194,6 +192,12 @@ def wrong_share(split: Split, client_id: int) -> float:
     return 0.0
   truth = split.true_labels(client_id)
   return float(np.mean(split.load(client_id)[1] != truth))
+
+
+def _num_classes(task: Task) -> int:
+  if task.num_classes is None or not task.has_class_labels:
+    raise no_class_labels(task.name)
+  return task.num_classes
 
 
 def no_class_labels(name: str) -> ValueError:
@@ -218,20 +222,6 @@ def added_to(own: type[options.TaskOptions]) -> type[options.TaskOptions]:
   return dataclasses.make_dataclass(
     own.__name__, [], bases=(Options, own), frozen=True, kw_only=True
   )
-
-
-def check_none_given(name: str, given: Iterable[str]) -> None:
-  """Checks that a task without class labels is given no label noise.
-
-  Args:
-    name: The task.
-    given: Names of the options that the user gives.
-
-  Raises:
-    ValueError: If one is of label noise.
-  """
-  if set(NAMES) & set(given):
-    raise no_class_labels(name)
 
 
 def _noise(

@@ -6,7 +6,6 @@ JSON files, or one with the folders `train` and `test`.
 """
 
 import dataclasses
-import functools
 import math
 import pathlib
 from typing import Literal
@@ -15,9 +14,10 @@ import numpy as np
 
 from tasks import models, options, task
 from tasks.data_error import DataError
-from tasks.federated import leaf_users
-from tasks.formats import example_checks
+from tasks.formats import example_checks, leaf_json
 from tff_fair.declared import FieldError
+
+_IMAGE_SHAPE = (28, 28, 1)  # For the network of McMahan et al.
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -80,7 +80,7 @@ def load(
     ValueError: If there are fewer users than asked for, or the model does not
       fit the data.
   """
-  everyone = leaf_users.load_users(
+  everyone = leaf_json.load_users(
     data_dir,
     _ToArrays(config),
     pattern=config.files,
@@ -102,6 +102,13 @@ def load(
       "all labels are 0; name the number of classes (num_classes), if there "
       "are others.",
     )
+  if config.model == "cnn" and shape != _IMAGE_SHAPE:
+    raise FieldError(
+      "model",
+      f"takes images of 28x28x1, found x of shape {shape}; image_shape=28x28 "
+      "makes images of vectors.",
+      value=config.model,
+    )
   return task.Task(
     name="leaf",
     description=(
@@ -113,7 +120,9 @@ def load(
     test=users.test,
     element_spec=task.element_spec(shape),
     num_classes=num_classes,
-    keras_model_fn=_keras_model_fn(config, shape, num_classes, model_seed),
+    keras_model_fn=models.image_classifier(
+      config.model, shape, num_classes, model_seed
+    ),
     objective=models.class_objective(),
   )
 
@@ -158,18 +167,3 @@ def _as_images(values: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
       f"{'x'.join(map(str, shape))} has {math.prod(shape)}"
     )
   return values.reshape(len(values), *shape)
-
-
-def _keras_model_fn(
-  config: Options, shape: tuple[int, ...], num_classes: int, seed: int
-) -> task.KerasModelFn:
-  if config.model != "cnn":
-    return models.dense_classifier(config.model, shape, num_classes, seed)
-  if shape != (28, 28, 1):
-    raise FieldError(
-      "model",
-      f"takes images of 28x28x1, found x of shape {shape}; image_shape=28x28 "
-      "makes images of vectors.",
-      value=config.model,
-    )
-  return functools.partial(models.fedavg_cnn, num_classes, seed)

@@ -15,7 +15,7 @@ import importlib.metadata
 import numbers
 import os
 import pathlib
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol, cast
 
 from tasks import label_noise, notices
@@ -114,7 +114,7 @@ def _ending(file: str) -> str:
 
 def names() -> tuple[str, ...]:
   """Returns the names of all tasks, those of installed packages last."""
-  return (*_NAMES, *installed(_NAMES))
+  return (*_NAMES, *_installed())
 
 
 def check_name(name: str) -> None:
@@ -270,7 +270,8 @@ def _options_type(
   """Returns a task's options; checks that it can have the given ones."""
   own = _module(name).Options
   if name in _WITHOUT_CLASS_LABELS:
-    label_noise.check_none_given(name, given)
+    if set(label_noise.NAMES) & set(given):
+      raise label_noise.no_class_labels(name)
     return own
   return label_noise.added_to(own)  # type: ignore[arg-type]  # Classes hash.
 
@@ -288,7 +289,7 @@ def _function(name: str) -> str | None:
   """Returns the function of a task that is not ours."""
   if name in _NAMES:
     return None
-  return name if ":" in name else installed(_NAMES).get(name)
+  return name if ":" in name else _installed().get(name)
 
 
 @functools.lru_cache(maxsize=16)
@@ -309,23 +310,18 @@ def _directory(data_dir: str | os.PathLike[str] | None) -> pathlib.Path | None:
   return directory
 
 
-def installed(taken: Collection[str]) -> Mapping[str, str]:
+@functools.cache
+def _installed() -> Mapping[str, str]:
   """Returns the functions of tasks of installed packages, by their names.
 
-  Args:
-    taken: Names that packages cannot have; of one that tries there is a notice.
+  Of a package whose name for a task is taken there is a notice.
   """
-  return _installed(tuple(taken))
-
-
-@functools.cache
-def _installed(taken: tuple[str, ...]) -> Mapping[str, str]:
   found: dict[str, str] = {}
   points = importlib.metadata.entry_points(group="tff_fair.tasks")
   for point in sorted(points, key=lambda point: (point.name, point.value)):
     package = point.dist.name if point.dist is not None else point.value
-    if point.name in taken or point.name in found:
-      whose = "of tff_fair" if point.name in taken else "of another package"
+    if point.name in _NAMES or point.name in found:
+      whose = "of tff_fair" if point.name in _NAMES else "of another package"
       notices.notify(
         f"the task {point.name} of the package {package} cannot be used: the "
         f"name is that of a task {whose}; {point.value} names it, too."

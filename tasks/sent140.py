@@ -23,8 +23,7 @@ import numpy as np
 
 from tasks import models, options, task
 from tasks.data_error import DataError
-from tasks.federated import leaf_users
-from tasks.formats import data_files, example_checks
+from tasks.formats import data_files, example_checks, leaf_json
 
 _WORD = re.compile(r"[\w']+|[.,!?;]")
 _PADDING, _UNKNOWN, _FIRST_WORD = 0, 1, 2
@@ -88,7 +87,7 @@ def load(
     DataError: If the files are missing or unusable; it names file and place.
     ValueError: If there are fewer accounts than asked for.
   """
-  everyone = leaf_users.load_users(
+  everyone = leaf_json.load_users(
     data_dir,
     functools.partial(_to_arrays, length=config.sequence_length),
     test_fraction=config.test_fraction,
@@ -150,7 +149,7 @@ def _to_arrays(
   return texts, example_checks.class_labels(labels, 2)
 
 
-def _most_frequent(users: leaf_users.Users, size: int) -> list[str]:
+def _most_frequent(users: leaf_json.Users, size: int) -> list[str]:
   counts: collections.Counter[str] = collections.Counter()
   for client_id in range(len(users.names)):
     for text in users.train.load(client_id)[0]:

@@ -8,20 +8,25 @@ With predict "last", as in LEAF, a role's speeches are one text: each 80
 characters of it are an example, and the next one is its label. With "every", as
 in TFF's baseline, a speech is one example or more, and each next character is a
 label.
+
+`LEAF_CHARACTERS` are the 80 of LEAF (Caldas et al., 2018), numbered from 0;
+others are left out of a text. The 86 of `tff.simulation.baselines.shakespeare`
+are numbered from 1; 0 is padding, and there are numbers for any other
+character, for the beginning and the end of a text.
 """
 
 import dataclasses
 import functools
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Literal
 
 import numpy as np
 
-from tasks import cuts, models, options, task
+from tasks import downloads, models, options, task
 from tasks.data_error import DataError
-from tasks.federated import leaf_users, plays
-from tasks.formats import leaf_json
+from tasks.federated import native_clients
+from tasks.formats import leaf_json, sqlite_file
 
 # Of a folder with the whole text of each role.
 _TEXTS = "*by_role.json.gz"
@@ -74,29 +79,8 @@ class Options(options.TaskOptions):
       self.require("synthetic", not self.synthetic, "false with source=leaf")
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
-class _Roles:
-  """Roles with train and test examples, all that there are.
-
-  Attributes:
-    names: Their names, in ascending order.
-    halves: Their training and their test data.
-    left_out: How many roles are left out, and why.
-    source: Which data.
-  """
-
-  names: Sequence[str]
-  halves: tuple[task.Split, task.Split]
-  left_out: str
-  source: str
-
-
 def load(
-  config: Options,
-  *,
-  data_dir: pathlib.Path | None,
-  seed: int,
-  model_seed: int,
+  config: Options, *, data_dir: pathlib.Path | None, seed: int, model_seed: int
 ) -> task.Task:
   """Builds the task, as `registry.TaskModule.load` says.
 
@@ -112,28 +96,29 @@ def load(
     DataError: If the data can be neither found nor fetched, or is unusable.
     ValueError: If there are fewer roles than asked for.
   """
-  load_roles = _from_leaf if config.source == "leaf" else _from_texts
-  roles = load_roles(config, data_dir)
-  chosen = cuts.random_subset(
-    len(roles.names),
-    config.num_clients,
-    seed,
-    what="roles with enough examples",
+  source = "synthetic test plays" if config.synthetic else "Shakespeare"
+  if config.source == "leaf":
+    source, everyone = "Shakespeare of LEAF", _from_leaf(config, data_dir)
+  else:
+    everyone = _from_texts(config, data_dir)
+  roles = everyone.sample(
+    config.num_clients, seed, what="roles with enough examples"
   )
   train, test = (
-    _chosen(half, chosen, config.max_examples) for half in roles.halves
+    _first(half, config.max_examples) for half in (roles.train, roles.test)
   )
   every = config.predict == "every"
-  num_tokens = plays.NUM_TFF_TOKENS if every else len(plays.LEAF_CHARACTERS)
-  of_all = "" if len(chosen) == len(roles.names) else f" of {len(roles.names)}"
+  num_tokens = _NUM_TFF_TOKENS if every else len(LEAF_CHARACTERS)
+  num_roles, num_all = len(roles.names), len(everyone.names)
+  of_all = "" if num_roles == num_all else f" of {num_all}"
   return task.Task(
     name="shakespeare_character",
     description=(
-      f"{roles.source}, {num_tokens} characters: {len(chosen):,}{of_all} roles "
+      f"{source}, {num_tokens} characters: {num_roles:,}{of_all} roles "
       f"({roles.left_out} left out), "
       f"{task.count_examples(train, test)}"
     ),
-    client_names=tuple(roles.names[k] for k in chosen),
+    client_names=roles.names,
     train=train,
     test=test,
     element_spec=task.element_spec(
@@ -156,139 +141,128 @@ def load(
   )
 
 
-def _chosen(
-  half: task.Split, chosen: np.ndarray, max_examples: int | None
-) -> task.Split:
-  num_examples = half.num_examples[chosen]
-  if max_examples is not None:
-    num_examples = np.minimum(num_examples, max_examples)
+def _first(half: task.Split, max_examples: int | None) -> task.Split:
+  """Returns the first examples of each role; None takes all."""
+  if max_examples is None:
+    return half
 
   def load(client_id: int) -> task.Arrays:
-    x, y = half.load(int(chosen[client_id]))
+    x, y = half.load(client_id)
     return x[:max_examples], y[:max_examples]
 
-  return task.Split(num_examples=num_examples, load=load)
-
-
-def _from_texts(config: Options, data_dir: pathlib.Path | None) -> _Roles:
-  texts, source = (
-    plays.made_up_speeches()
-    if config.synthetic
-    else plays.read_speeches(data_dir)
+  return task.Split(
+    num_examples=np.minimum(half.num_examples, max_examples), load=load
   )
-  length = config.sequence_length
 
-  def size(role: Sequence[bytes]) -> int:
-    if config.predict == "last":
-      return max(len(_joined(role)) - length, 0)
-    return sum(plays.num_sequences(text, length) for text in role)
 
-  def arrays(role: Sequence[bytes]) -> task.Arrays:
-    if config.predict == "last":
-      return plays.windows(_joined(role), length)
-    return plays.sequences(role, length)
+def _roles(
+  config: Options,
+  sizes: Mapping[str, tuple[int, int]],
+  load: Callable[[str, int], task.Arrays],
+  source: object,
+) -> leaf_json.Users:
+  """Returns the roles with enough examples.
 
-  everyone = sorted(texts[0].keys() | texts[1].keys())
-  sizes = np.array(
-    [[size(half.get(name, ())) for half in texts] for name in everyone],
-    np.int64,
-  ).reshape(-1, 2)
-  enough = sizes.sum(axis=1) >= config.min_examples
-  kept = np.flatnonzero(enough & (sizes > 0).all(axis=1))
-  if not kept.size:
+  Args:
+    config: Says how many are enough.
+    sizes: Numbers of training and of test examples, by role.
+    load: Loads the examples of a role in a half; 0 is training.
+    source: Where the roles come from, for the error message.
+
+  Raises:
+    DataError: If there is none.
+  """
+  names = [
+    name
+    for name in sorted(sizes)
+    if min(sizes[name]) > 0 and sum(sizes[name]) >= config.min_examples
+  ]
+  if not names:
     raise DataError(
       source,
-      f"none of the {len(everyone):,} roles has train and test examples, at "
-      f"least {config.min_examples:,} together, of {length} characters.",
+      f"none of the {len(sizes):,} roles has train and test examples, at "
+      f"least {config.min_examples:,} together, of {config.sequence_length} "
+      "characters.",
     )
-  names = [everyone[k] for k in kept]
 
-  def half(column: int) -> task.Split:
+  def split(half: int) -> task.Split:
     return task.Split(
-      num_examples=sizes[kept, column],
-      load=lambda k: arrays(texts[column][names[k]]),
+      num_examples=np.array([sizes[name][half] for name in names], np.int64),
+      load=lambda k: load(names[k], half),
     )
 
-  return _Roles(
-    names=names,
-    halves=(half(0), half(1)),
-    left_out=f"{len(everyone) - len(names):,} with too few examples",
-    source="synthetic test plays" if config.synthetic else "Shakespeare",
+  return leaf_json.Users(
+    names=tuple(names),
+    train=split(0),
+    test=split(1),
+    num_too_small=len(sizes) - len(names),
   )
+
+
+def _from_texts(
+  config: Options, data_dir: pathlib.Path | None
+) -> leaf_json.Users:
+  texts, source = _made_up() if config.synthetic else _read(data_dir)
+  length = config.sequence_length
+  joins = config.predict == "last"
+
+  def size(role: Sequence[bytes]) -> int:
+    if joins:
+      return max(len(_joined(role)) - length, 0)
+    return sum(_num_sequences(text, length) for text in role)
+
+  def load(name: str, half: int) -> task.Arrays:
+    role = texts[half][name]
+    if joins:
+      return _windows(_joined(role), length)
+    return _sequences(role, length)
+
+  train, test = texts
+  sizes = {
+    name: (size(train.get(name, ())), size(test.get(name, ())))
+    for name in train.keys() | test.keys()
+  }
+  return _roles(config, sizes, load, source)
 
 
 def _joined(role: Sequence[bytes]) -> np.ndarray:
-  return plays.leaf_numbers(b"\n".join(role))
+  return _leaf_numbers(b"\n".join(role))
 
 
-def _from_leaf(config: Options, data_dir: pathlib.Path | None) -> _Roles:
+def _from_leaf(
+  config: Options, data_dir: pathlib.Path | None
+) -> leaf_json.Users:
   if data_dir and (path := next(data_dir.glob(_TEXTS), None)):
     return _from_leaf_texts(config, path)
-  users = leaf_users.load_users(
+  return leaf_json.load_users(
     data_dir,
     functools.partial(_leaf_arrays, length=config.sequence_length),
     min_examples=config.min_examples,
   )
-  return _Roles(
-    names=users.names,
-    halves=(users.train, users.test),
-    left_out=users.left_out,
-    source="Shakespeare of LEAF",
-  )
 
 
-def _from_leaf_texts(config: Options, path: pathlib.Path) -> _Roles:
+def _from_leaf_texts(config: Options, path: pathlib.Path) -> leaf_json.Users:
   """Cuts texts as LEAF does: no test window has a character of training."""
   length = config.sequence_length
   texts = {
-    name: plays.leaf_numbers(_known(text).encode())
+    name: _leaf_numbers(_known(text).encode())
     for name, text in leaf_json.read_texts(path).items()
   }
-  num_samples = {
-    name: max(len(text) - length, 0) for name, text in texts.items()
-  }
-  num_train = {
-    name: int(_LEAF_TRAIN_SHARE * count) for name, count in num_samples.items()
-  }
-  # The windows that begin in training windows are left out.
-  num_test = {
-    name: max(count - num_train[name] - length + 1, 0)
-    for name, count in num_samples.items()
-  }
-  names = [
-    name
-    for name in sorted(texts)
-    if min(num_train[name], num_test[name]) > 0
-    and num_train[name] + num_test[name] >= config.min_examples
-  ]
-  if not names:
-    raise DataError(
-      path,
-      f"none of the {len(texts):,} roles has train and test examples, at "
-      f"least {config.min_examples:,} together, of {length} characters.",
+  sizes = {}
+  for name, text in texts.items():
+    num_samples = max(len(text) - length, 0)
+    num_train = int(_LEAF_TRAIN_SHARE * num_samples)
+    # The windows that begin in training windows are left out.
+    sizes[name] = num_train, max(num_samples - num_train - length + 1, 0)
+
+  def load(name: str, half: int) -> task.Arrays:
+    num_train, num_test = sizes[name]
+    text = texts[name]
+    return _windows(
+      text[-num_test - length :] if half else text[: num_train + length], length
     )
 
-  def train(k: int) -> task.Arrays:
-    name = names[k]
-    return plays.windows(texts[name][: num_train[name] + length], length)
-
-  def test(k: int) -> task.Arrays:
-    name = names[k]
-    return plays.windows(texts[name][-num_test[name] - length :], length)
-
-  return _Roles(
-    names=names,
-    halves=(
-      task.Split(
-        num_examples=np.array([num_train[name] for name in names]), load=train
-      ),
-      task.Split(
-        num_examples=np.array([num_test[name] for name in names]), load=test
-      ),
-    ),
-    left_out=f"{len(texts) - len(names):,} with too few examples",
-    source="Shakespeare of LEAF",
-  )
+  return _roles(config, sizes, load, path)
 
 
 def _leaf_arrays(
@@ -301,14 +275,14 @@ def _leaf_arrays(
       _text(position, name, value, expected)
       for name, value, expected in (("x", text, length), ("y", following, 1))
     )
-    numbers = plays.leaf_numbers(_known(whole).encode())
+    numbers = _leaf_numbers(_known(whole).encode())
     sequences[position], labels[position] = numbers[:-1], numbers[-1]
   return sequences.astype(np.int32), labels.astype(np.int32)
 
 
 def _known(text: str) -> str:
   """Puts a space for each character that LEAF lacks; lengths stay."""
-  return "".join(c if c in plays.LEAF_CHARACTERS else " " for c in text)
+  return "".join(c if c in LEAF_CHARACTERS else " " for c in text)
 
 
 def _text(position: int, name: str, value: object, length: int) -> str:
@@ -318,3 +292,154 @@ def _text(position: int, name: str, value: object, length: int) -> str:
       f"found {str(value)[:40]!r}"
     )
   return value
+
+
+# Speeches of the native data set.
+
+_Texts = tuple[dict[str, list[bytes]], dict[str, list[bytes]]]
+
+
+def _read(data_dir: pathlib.Path | None) -> tuple[_Texts, str]:
+  """Reads all speeches: a few megabytes, whose characters have to be counted.
+
+  Args:
+    data_dir: Directory of `shakespeare.sqlite`, which TFF's loader downloads if
+      it is not there; None means TFF's own cache, ~/.tff.
+
+  Returns:
+    Train and test texts by role, and the source for error messages.
+
+  Raises:
+    DataError: If the data can be neither found nor fetched, or is unusable.
+  """
+  import tensorflow_federated as tff  # noqa: PLC0415
+
+  path = downloads.find_native(
+    "shakespeare.sqlite",
+    data_dir,
+    lambda directory: tff.simulation.datasets.shakespeare.load_data(
+      cache_dir=directory
+    ),
+  )
+  halves = ("train", "test")
+  names, counts = sqlite_file.population(path, halves)
+  texts: _Texts = ({}, {})
+  for column, half in enumerate(halves):
+    speeches = native_clients.split_of(
+      native_clients.sqlite_reader(path, half, ["snippets"]),
+      names,
+      counts[:, column],
+      _checked_texts,
+      source=f"{path}, split {half}",
+    )
+    for k in np.flatnonzero(counts[:, column]):
+      snippets, _ = speeches.load(int(k))
+      texts[column][names[int(k)]] = list(snippets)
+  return texts, str(path)
+
+
+def _made_up() -> tuple[_Texts, str]:
+  """Returns the three made-up roles that TFF has for tests, as `_read`."""
+  import tensorflow_federated as tff  # noqa: PLC0415
+
+  client_data = tff.simulation.datasets.shakespeare.get_synthetic()
+  texts = {
+    name: [
+      example["snippets"]
+      for example in client_data.create_tf_dataset_for_client(
+        name
+      ).as_numpy_iterator()
+    ]
+    for name in client_data.client_ids
+  }
+  source = "tff.simulation.datasets.shakespeare.get_synthetic()"
+  return (texts, texts), source
+
+
+def _checked_texts(examples: native_clients.Examples) -> task.Arrays:
+  for position, text in enumerate(examples["snippets"]):
+    try:
+      text.decode()
+    except UnicodeDecodeError as error:
+      raise ValueError(f"example {position} is not UTF-8: {error}") from error
+  return examples["snippets"], examples["snippets"]
+
+
+# Characters as numbers.
+
+LEAF_CHARACTERS = (
+  "\n !\"&'(),-.0123456789:;>?ABCDEFGHIJKLMNOPQRSTUVWXYZ[]"
+  "abcdefghijklmnopqrstuvwxyz}"
+)
+_TFF_CHARACTERS = (
+  "dhlptx@DHLPTX $(,048cgkoswCGKOSW[_#'/37;?bfjnrvzBFJNRVZ\"&*.26:\n"
+  "aeimquyAEIMQUY]!%)-159\r"
+)
+_NUM_TFF_TOKENS = len(_TFF_CHARACTERS) + 4
+_OTHER, _BEGINNING, _END = (len(_TFF_CHARACTERS) + k for k in (1, 2, 3))
+
+_LEFT_OUT = 255
+
+
+def _numbers(characters: str, first: int, others: int) -> np.ndarray:
+  """Returns the number of each byte, uint8[256]."""
+  table = np.full([256], others, np.uint8)
+  table[np.frombuffer(characters.encode(), np.uint8)] = np.arange(
+    first, first + len(characters)
+  )
+  return table
+
+
+_LEAF_NUMBERS = _numbers(LEAF_CHARACTERS, 0, _LEFT_OUT)
+_TFF_NUMBERS = _numbers(_TFF_CHARACTERS, 1, _OTHER)
+
+
+def _leaf_numbers(text: bytes) -> np.ndarray:
+  """Returns the numbers of LEAF's characters in a text, uint8[characters]."""
+  numbers = _LEAF_NUMBERS[np.frombuffer(text, np.uint8)]
+  return numbers[numbers != _LEFT_OUT]
+
+
+def _windows(numbers: np.ndarray, length: int) -> tuple[np.ndarray, np.ndarray]:
+  """Returns all windows of a text and the character after each.
+
+  Args:
+    numbers: integer[characters].
+    length: Width of the windows.
+
+  Returns:
+    int32[n, length] and int32[n], n being as many as there are characters after
+    the first `length`.
+  """
+  if len(numbers) <= length:
+    return np.zeros([0, length], np.int32), np.zeros([0], np.int32)
+  views = np.lib.stride_tricks.sliding_window_view(numbers, length + 1)
+  return views[:, :-1].astype(np.int32), views[:, -1].astype(np.int32)
+
+
+def _num_sequences(text: bytes, length: int) -> int:
+  """Returns how many rows `_sequences` makes of one text."""
+  return -(-(len(text) + 2) // (length + 1))
+
+
+def _sequences(
+  texts: Iterable[bytes], length: int
+) -> tuple[np.ndarray, np.ndarray]:
+  """Cuts texts into sequences, as TFF's baseline does.
+
+  Args:
+    texts: Each is framed by its beginning and end, padded and cut for itself.
+    length: Length of the sequences.
+
+  Returns:
+    int32[n, length], and the same one character later, with 0 at padding.
+  """
+  rows = [np.zeros([0, length + 1], np.int32)]
+  for text in texts:
+    tokens = np.zeros(_num_sequences(text, length) * (length + 1), np.int32)
+    tokens[0] = _BEGINNING
+    tokens[1 : len(text) + 1] = _TFF_NUMBERS[np.frombuffer(text, np.uint8)]
+    tokens[len(text) + 1] = _END
+    rows.append(tokens.reshape(-1, length + 1))
+  tokens = np.concatenate(rows)
+  return tokens[:, :-1].copy(), tokens[:, 1:].copy()

@@ -46,11 +46,7 @@ class Options(posts.StackOverflowOptions):
 
 
 def load(
-  config: Options,
-  *,
-  data_dir: pathlib.Path | None,
-  seed: int,
-  model_seed: int,
+  config: Options, *, data_dir: pathlib.Path | None, seed: int, model_seed: int
 ) -> task.Task:
   """Builds the task, as `registry.TaskModule.load` says.
 

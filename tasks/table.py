@@ -6,10 +6,12 @@ label becomes a class, or a number of mean 0 and deviation 1 in training.
 """
 
 import codecs
-import csv
 import dataclasses
 import functools
 import pathlib
+import typing
+from collections.abc import Mapping, Sequence
+from typing import Literal
 
 import numpy as np
 
@@ -18,13 +20,16 @@ from tasks.data_error import DataError
 from tasks.tabular import (
   building,
   columns,
-  csv_file,
   features,
   labels,
   population,
-  preprocessing,
   reading,
+  table_file,
+  text_columns,
 )
+
+if typing.TYPE_CHECKING:
+  import tensorflow as tf
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -85,25 +90,22 @@ class Options(building.RowOptions):
     super().__post_init__()
     for name in ("client", "label", "split", "client_weight", "group"):
       self.require(name, getattr(self, name) != "", "the name of a column")
-    self.require(
-      "label", self.label != self.client, "another column than client"
-    )
-    self.require(
-      "split",
-      self.split not in (self.client, self.label),
-      "another column than client and label",
-    )
-    self.require(
-      "client_weight",
-      self.client_weight not in (self.client, self.label, self.split)
-      or self.client_weight is None,
-      "another column than client, label and split",
-    )
-    self.require(
-      "group",
-      self.group not in (self.label, self.split) or self.group is None,
-      "another column than label and split",
-    )
+    for name, others, shown in (
+      ("label", ("client",), "client"),
+      ("split", ("client", "label"), "client and label"),
+      (
+        "client_weight",
+        ("client", "label", "split"),
+        "client, label and split",
+      ),
+      ("group", ("label", "split"), "label and split"),
+    ):
+      column = getattr(self, name)
+      self.require(
+        name,
+        column is None or column not in [getattr(self, k) for k in others],
+        f"another column than {shown}",
+      )
     for name in ("separator", "decimal", "thousands"):
       text = getattr(self, name)
       self.require(
@@ -112,16 +114,17 @@ class Options(building.RowOptions):
     self.require("encoding", _is_encoding(self.encoding), "an encoding")
     for name in ("features", "ignore", "categories", "units"):
       text = getattr(self, name)
-      names = _names(text)
+      names = text_columns.named(text)
       self.require(
         name,
         text is None or (len(names) > 0 and all(names)),
         "names of columns with commas in between, or none",
       )
-    given = set(_names(self.features))
+    given = set(text_columns.named(self.features))
     self.require(
       "features",
-      not given & {self.client, self.label, self.split, *_names(self.ignore)},
+      not given
+      & {self.client, self.label, self.split, *text_columns.named(self.ignore)},
       "other columns than client, label, split and ignored ones",
     )
 
@@ -162,20 +165,22 @@ def load(
     encoder,
     [encoder.width],
     seed=model_seed,
-    preprocessing=preprocessing.TablePreprocessing(fitted, of_label),
+    preprocessing=_Preprocessing(fitted, of_label),
     load_raw=functools.partial(features.raw_values, inputs),
     weights=_client_weights(config, table, found),
     groups=_groups(config, table, found, of_label),
   )
 
 
-def _format(config: Options) -> csv_file.Format:
-  return csv_file.Format(
+def _format(config: Options) -> table_file.Format:
+  return table_file.Format(
     separator=config.separator and _character(config.separator),
     decimal=config.decimal,
     thousands=config.thousands,
     encoding=config.encoding,
-    missing=[text for text in _names(config.missing) if "=" not in text],
+    missing=[
+      text for text in text_columns.named(config.missing) if "=" not in text
+    ],
     missing_of=_missing_of(config.missing),
   )
 
@@ -195,7 +200,10 @@ def _columns(
     )
     if name
   ]
-  codes, units = _names(config.categories), _names(config.units)
+  codes, units = (
+    text_columns.named(config.categories),
+    text_columns.named(config.units),
+  )
   as_texts = {config.client, *filter(None, (config.split, config.group))}
   as_texts |= {*codes, *units}
   # What a client counts for may be a feature, too.
@@ -253,16 +261,12 @@ def _is_encoding(name: str) -> bool:
   return True
 
 
-def _names(text: str | None) -> tuple[str, ...]:
-  """Reads names with commas in between, as a row of a CSV file has them."""
-  rows = csv.reader([text] if text else [], skipinitialspace=True)
-  return tuple(name for row in rows for name in row)
-
-
 def _missing_of(text: str | None) -> dict[str, list[str]]:
   """Reads which texts stand for a missing field of a single column."""
   found: dict[str, list[str]] = {}
-  for name, is_given, missing in (n.partition("=") for n in _names(text)):
+  for name, is_given, missing in (
+    n.partition("=") for n in text_columns.named(text)
+  ):
     if is_given:
       found.setdefault(name, []).append(missing)
   return found
@@ -275,10 +279,10 @@ def _feature_names(config: Options, table: reading.Table) -> list[str]:
     "split": (config.split,) if config.split else (),
     "client_weight": (config.client_weight,) if config.client_weight else (),
     "group": (config.group,) if config.group else (),
-    "features": _names(config.features),
-    "ignore": _names(config.ignore),
-    "categories": _names(config.categories),
-    "units": _names(config.units),
+    "features": text_columns.named(config.features),
+    "ignore": text_columns.named(config.ignore),
+    "categories": text_columns.named(config.categories),
+    "units": text_columns.named(config.units),
     "missing": tuple(_missing_of(config.missing)),
   }
   reading.check_names(table, given)
@@ -325,9 +329,7 @@ def _clients(
 
 
 def _client_weights(
-  config: Options,
-  table: reading.Table,
-  found: dict[str, columns.Column],
+  config: Options, table: reading.Table, found: dict[str, columns.Column]
 ) -> tuple[np.ndarray, str] | None:
   if config.client_weight is None:
     return None
@@ -358,3 +360,64 @@ def _groups(
     of_label,
     f"{table.path}, column {config.group!r}",
   )
+
+
+class _Preprocessing:
+  """What training rows have taught, as Keras layers around a model.
+
+  Attributes:
+    columns: The kind of each column of raw values, by name.
+    typical: The mean of each column of numbers, in three digits; of texts, the
+      first that is not missing.
+    features: How the columns enter x.
+    labels: What y means.
+  """
+
+  columns: Mapping[str, Literal["number", "text"]]
+  typical: Mapping[str, float | str]
+
+  def __init__(
+    self, found: Sequence[features.Feature], of_label: labels.Labels
+  ) -> None:
+    """Takes what a table's training rows have taught."""
+    self.features = found
+    self.labels = of_label
+    self.columns = {
+      feature.name: "number"
+      if isinstance(feature, features.NumberFeature)
+      else "text"
+      for feature in found
+    }
+    self.typical = {feature.name: _typical(feature) for feature in found}
+
+  def around(self, model: "tf.keras.Model") -> "tf.keras.Model":
+    """Returns a model that takes raw values.
+
+    Args:
+      model: A model of the task, from x, float32[n, width], to logits,
+        float32[n, classes], or to standardized numbers, float32[n, 1].
+
+    Returns:
+      A model of plain Keras layers, from a dictionary of columns to class
+      probabilities, float32[n, classes], or to numbers in the label's own
+      units, float32[n]. A column of numbers is float32[n] with NaN for a
+      missing one, one of texts string[n] with "" for a missing one.
+    """
+    from tasks.tabular import layers  # noqa: PLC0415
+
+    inputs = layers.inputs(self.columns, taken=[model.name])
+    outputs = model(layers.encode(inputs, self.features))
+    return layers.model(inputs, layers.in_own_units(outputs, self.labels))
+
+  def encoder(self) -> "tf.keras.Model":
+    """Returns the part before the model: from raw values to x."""
+    from tasks.tabular import layers  # noqa: PLC0415
+
+    inputs = layers.inputs(self.columns)
+    return layers.model(inputs, layers.encode(inputs, self.features))
+
+
+def _typical(feature: features.Feature) -> float | str:
+  if isinstance(feature, features.NumberFeature):
+    return float(f"{feature.shift:.3g}")
+  return next((value for value in feature.values if value), "")

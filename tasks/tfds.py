@@ -7,7 +7,6 @@ features become the columns of a table (`tasks.tabular.features`). Clients are
 made up as `partition` says, or are the values of a feature (`client`).
 """
 
-import csv
 import dataclasses
 import os
 import pathlib
@@ -18,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from tasks import central, models, task
-from tasks.central import cutting, images
+from tasks.central import building, cutting
 from tasks.data_error import DataError
 from tasks.formats import data_files, prepared
 from tasks.formats.images import resize
@@ -172,11 +171,7 @@ def load(
   )
   what, load_x, x_shape = _inputs(config, data_set, inputs, found, train)
   build = models.dense_classifier(
-    config.model,
-    x_shape,
-    data.num_outputs,
-    model_seed,
-    config.initial_weights,
+    config.model, x_shape, data.num_outputs, model_seed, config.initial_weights
   )
   data = dataclasses.replace(
     data, title=f"{data.title}, {what}", load_x=load_x, x_shape=x_shape
@@ -222,8 +217,7 @@ def _roles(
   """Returns the features to predict from, and the one to predict."""
   supervised = data_set.supervised
   label = config.label or (supervised and supervised[1])
-  rows = csv.reader([config.features or ""], skipinitialspace=True)
-  given = [name for row in rows for name in row]
+  given = list(text_columns.named(config.features))
   wanted = {"label": [label] if label else [], "features": given}
   wanted["client"] = [config.client] if config.client else []
   weight = config.client_weight
@@ -253,10 +247,7 @@ def _roles(
 
 
 def _read(
-  config: Options,
-  data_set: prepared.DataSet,
-  inputs: Sequence[str],
-  label: str,
+  config: Options, data_set: prepared.DataSet, inputs: Sequence[str], label: str
 ) -> _Examples:
   """Reads the examples that have a label."""
   place = data_set.directory
@@ -382,7 +373,7 @@ def _with_images(
   return dataclasses.replace(
     data,
     x_shape=pixels.shape[1:],
-    load_x=images.load_x(pixels, data.num_train, config.pixels),
+    load_x=building.load_x(pixels, data.num_train, config.pixels),
   )
 
 

@@ -8,8 +8,7 @@ the published test data.
 
 import dataclasses
 import pathlib
-
-import numpy as np
+from collections.abc import Iterator
 
 from tasks import central, task
 from tasks.data_error import DataError
@@ -68,21 +67,15 @@ def _validation(
 ) -> images.LabeledPaths:
   path = root / "val" / "val_annotations.txt"
   number = {name: label for label, name in enumerate(class_names)}
-  paths, labels = [], []
-  for place, text in images.lines(path):
-    # The image, its class and four numbers of its bounding box.
-    image, *fields = text.split("\t")
-    if not fields or fields[0] not in number:
-      raise DataError(
-        place, f"{text!r} is not an image and a class of wnids.txt."
-      )
-    paths.append(f"val/images/{image}".encode())
-    labels.append(number[fields[0]])
-  if not paths:
-    raise DataError(path, "lists no images.")
-  return images.LabeledPaths(
-    root=root,
-    paths=np.array(paths),
-    labels=np.array(labels, np.int32),
-    source=str(path),
-  )
+
+  def found() -> Iterator[tuple[str, int]]:
+    for place, text in images.lines(path):
+      # The image, its class and four numbers of its bounding box.
+      image, *fields = text.split("\t")
+      if not fields or fields[0] not in number:
+        raise DataError(
+          place, f"{text!r} is not an image and a class of wnids.txt."
+        )
+      yield f"val/images/{image}", number[fields[0]]
+
+  return images.listed(root, path, found())

@@ -20,10 +20,9 @@ import numpy as np
 
 import tasks
 from benchmarks.fuzzing import Case, End, damage, one_line
-from tasks import cuts
+from tasks import cuts, downloads
 from tasks.conversions import client_data_file, conversion
 from tasks.conversions.request import ConversionRequest, Format
-from tasks.downloads import native
 from tasks.formats import cifar, example_proto, inventory, mnist, sqlite_file
 from tff_fair.declared import FieldError
 from tff_fair.experiments import RunError, RunSpec
@@ -257,5 +256,5 @@ def _read_clients(path: pathlib.Path) -> None:
 
 
 def _unpack(num_folders: int, path: pathlib.Path) -> None:
-  archive = native.Archive(f"http://127.0.0.1:9/{path.name}", None)
-  native.fetch(archive, path.parents[num_folders - 1], overwrite=True)
+  archive = downloads.Archive(f"http://127.0.0.1:9/{path.name}", None)
+  downloads.fetch(archive, path.parents[num_folders - 1], overwrite=True)

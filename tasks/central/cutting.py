@@ -441,10 +441,7 @@ def _train_test(
   if len(part) < 2:
     return part, part[:0]
   return cuts.train_test_split(
-    part,
-    config.test_fraction,
-    seed,
-    unused_fraction=config.unused_fraction,
+    part, config.test_fraction, seed, unused_fraction=config.unused_fraction
   )
 
 

@@ -7,7 +7,6 @@ beside the one to be written, so that memory does not grow with the data.
 import collections
 import contextlib
 import dataclasses
-import functools
 import hashlib
 import pathlib
 import sqlite3
@@ -18,7 +17,7 @@ import numpy as np
 
 from tasks import cuts
 from tasks.data_error import DataError
-from tasks.formats import data_files
+from tasks.formats import data_files, sqlite_file
 
 # Maps a client's name and number of examples to whether each is a test example.
 TestChoice = Callable[[str, int], Iterable[bool]]
@@ -188,17 +187,9 @@ def _copy(
 
 
 def _check_splits(
-  path: pathlib.Path,
-  connection: sqlite3.Connection,
-  dropped: Dropped,
-  cut: Cut,
+  path: pathlib.Path, connection: sqlite3.Connection, dropped: Dropped, cut: Cut
 ) -> None:
-  found = {
-    split
-    for (split,) in connection.execute(
-      "SELECT DISTINCT split_name FROM client_metadata"
-    )
-  }
+  found = sqlite_file.split_names(connection)
   if not found:
     raise DataError(
       path, f"no client is left to write: {_dropped_text(dropped, cut)}."
@@ -209,8 +200,8 @@ def _check_splits(
       path,
       f"no client has an example in the split {', '.join(missing)}, without "
       "which TFF's loader fails; found examples in "
-      f"{', '.join(sorted(found))}. Split in another way (--split, for posts "
-      "also --test_date and --heldout_every).",
+      f"{', '.join(found)}. Split in another way (--split, for posts also "
+      "--test_date and --heldout_every).",
     )
 
 
@@ -235,31 +226,25 @@ def random_share(test_fraction: float, seed: int) -> TestChoice:
   A client's choice depends on the seed, on its name and its number of examples,
   not on which other clients there are.
   """
-  return functools.partial(_random_share, test_fraction, seed)
+
+  def choose(client: str, num_examples: int) -> np.ndarray:
+    digest = hashlib.sha256(client.encode()).digest()
+    _, test = cuts.train_test_split(
+      np.arange(num_examples),
+      test_fraction,
+      [seed, int.from_bytes(digest[:8], "big")],
+    )
+    return np.isin(np.arange(num_examples), test)
+
+  return choose
 
 
 def last_share(test_fraction: float) -> TestChoice:
   """Returns the choice of the last examples, at least one and not all."""
-  return functools.partial(_last_share, test_fraction)
 
+  def choose(client: str, num_examples: int) -> np.ndarray:
+    del client
+    num_test = cuts.num_test_examples(np.array(num_examples), test_fraction)
+    return np.arange(num_examples) >= num_examples - num_test
 
-def _random_share(
-  test_fraction: float, seed: int, client: str, num_examples: int
-) -> np.ndarray:
-  digest = hashlib.sha256(client.encode()).digest()
-  _, test = cuts.train_test_split(
-    np.arange(num_examples),
-    test_fraction,
-    [seed, int.from_bytes(digest[:8], "big")],
-  )
-  is_test = np.zeros(num_examples, bool)
-  is_test[test] = True
-  return is_test
-
-
-def _last_share(
-  test_fraction: float, client: str, num_examples: int
-) -> np.ndarray:
-  del client
-  num_test = min(max(round(num_examples * test_fraction), 1), num_examples - 1)
-  return np.arange(num_examples) >= num_examples - num_test
+  return choose

@@ -21,7 +21,6 @@ from tasks.conversions import (
   leaf_json,
   plays,
   stack_exchange,
-  token_counts,
 )
 from tasks.conversions.client_data_file import Cut, Dropped, Example
 from tasks.conversions.request import (
@@ -30,10 +29,8 @@ from tasks.conversions.request import (
   Format,
   Split,
 )
-from tasks.formats import data_files, mnist
+from tasks.formats import data_files
 from tff_fair.declared import FieldError
-
-OnProgress = Callable[[int], object]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -60,7 +57,7 @@ class Contents:
   split: Split
   total: int
   unit: str = "B"
-  examples: Callable[[OnProgress], Iterator[Example]]
+  examples: Callable[[data_files.OnRead], Iterator[Example]]
   train: str = "train"
   test: str = "test"
   heldout: tuple[str, ...] = ()
@@ -103,9 +100,9 @@ def _stack_exchange(request: ConversionRequest) -> Contents:
     split=split,
     total=2 * _size(request.sources),  # Each dump is read twice.
     examples=posts.examples,
-    heldout=(post_split.heldout,),
+    heldout=(stack_exchange.HELDOUT,),
     left_out=posts.left_out,
-    tables=(token_counts.WORD_COUNTS, token_counts.TAG_COUNTS),
+    tables=(stack_exchange.WORD_COUNTS, stack_exchange.TAG_COUNTS),
   )
 
 
@@ -124,37 +121,30 @@ def _leaf(request: ConversionRequest) -> Contents:
   halves = leaf_json.files(request.sources[0])
   published: list[Split] = [] if None in halves.values() else ["source"]
   split = _split(request, [*published, "random", "order"])
-  users = leaf_json.LeafUsers(halves)
+  left_out: collections.Counter[str] = collections.Counter()
   return Contents(
     filename=leaf_json.FILENAME,
     split=split,
     total=_size(list(halves)),
-    examples=lambda on_progress: users.examples(
-      keep_splits=split == "source", on_read=on_progress
+    examples=lambda on_progress: leaf_json.examples(
+      halves, left_out, keep_splits=split == "source", on_read=on_progress
     ),
-    left_out=users.left_out,
+    left_out=left_out,
   )
 
 
 def _mnist(request: ConversionRequest) -> Contents:
   (source,) = request.sources
-  paths = mnist.files(source)
-  if request.num_clients is not None or not mnist.has_writers(source):
-    return _images(
-      request,
-      image_sets.mnist_images(source),
-      image_sets.MNIST_FILENAME,
-      train=image_sets.MNIST_TRAIN,
-      test=image_sets.MNIST_TEST,
-    )
-  split = _split(request, ["random", "order", "source"])
-  return Contents(
-    filename=image_sets.MNIST_FILENAME,
-    split=split,
-    total=_size(paths),
-    examples=lambda on_progress: image_sets.mnist_by_writer(
-      source, keep_splits=split == "source", on_read=on_progress
-    ),
+  images = image_sets.mnist_images(source)
+  # Few writers are in both halves.
+  possible: list[Split] = ["source", "random", "order"]
+  if images.clients and request.num_clients is None:
+    possible = ["random", "order", "source"]
+  return _images(
+    request,
+    images,
+    image_sets.MNIST_FILENAME,
+    possible,
     train=image_sets.MNIST_TRAIN,
     test=image_sets.MNIST_TEST,
   )
@@ -163,12 +153,14 @@ def _mnist(request: ConversionRequest) -> Contents:
 def _cifar(request: ConversionRequest) -> Contents:
   (source,) = request.sources
   filename, images = image_sets.cifar_images(source)
-  return _images(request, images, filename)
+  return _images(request, images, filename, ["source", "random", "order"])
 
 
 def _image_folder(request: ConversionRequest) -> Contents:
   images = image_sets.folder_images(request.sources[0], request.image_size)
-  return _images(request, images, image_sets.FOLDER_FILENAME)
+  published: list[Split] = ["source"] if images.splits else []
+  possible = [*published, "random", "order"]
+  return _images(request, images, image_sets.FOLDER_FILENAME, possible)
 
 
 _READERS: Mapping[Format, Callable[[ConversionRequest], Contents]] = {
@@ -186,16 +178,15 @@ def _images(
   request: ConversionRequest,
   images: image_sets.CentralImages,
   filename: str,
+  possible: Sequence[Split],
   *,
   train: str = "train",
   test: str = "test",
 ) -> Contents:
   """Returns images of their own clients, or dealt out to made-up ones."""
-  published: list[Split] = ["source"] if images.splits else []
-  split = _split(request, [*published, "random", "order"])
-  if images.clients and request.num_clients is None:
-    clients = _positions(images.clients)
-  else:
+  split = _split(request, possible)
+  clients = None
+  if not images.clients or request.num_clients is not None:
     clients = _clients(request, images.labels)
   return Contents(
     filename=filename,
@@ -209,14 +200,6 @@ def _images(
     test=test,
     classes=tuple(images.classes),
   )
-
-
-def _positions(names: Sequence[str]) -> dict[str, np.ndarray]:
-  """Returns the positions of each client's examples."""
-  found: dict[str, list[int]] = {name: [] for name in sorted(set(names))}
-  for position, name in enumerate(names):
-    found[name].append(position)
-  return {name: np.array(positions) for name, positions in found.items()}
 
 
 def _split(request: ConversionRequest, possible: Sequence[Split]) -> Split:
@@ -236,40 +219,30 @@ def _clients(
   request: ConversionRequest, labels: np.ndarray
 ) -> dict[str, np.ndarray]:
   """Returns the positions of each made-up client's examples."""
-  found = _made_up(request, labels)
-  width = len(str(len(found) - 1))
-  return {f"client_{k:0{width}}": client for k, client in enumerate(found)}
-
-
-def _made_up(
-  request: ConversionRequest, labels: np.ndarray
-) -> list[np.ndarray]:
-  num_clients, seed = request.num_clients, request.seed
-  if num_clients is None:
+  count, seed = request.num_clients, request.seed
+  if count is None:
     raise FieldError(
       "num_clients", "is missing; the source has no clients of its own."
     )
   try:
     match request.partition:
       case "iid":
-        return cuts.iid(len(labels), num_clients, seed)
+        found = cuts.iid(len(labels), count, seed)
       case "shards":
         shards = request.shards_per_client
-        return cuts.label_shards(labels, num_clients, shards, seed)
+        found = cuts.label_shards(labels, count, shards, seed)
       case "dirichlet":
-        return cuts.dirichlet(labels, num_clients, request.concentration, seed)
+        found = cuts.dirichlet(labels, count, request.concentration, seed)
   except ValueError as error:
     raise FieldError(
       "partition", str(error), value=request.partition
     ) from error
+  width = len(str(count - 1))
+  return {f"client_{k:0{width}}": client for k, client in enumerate(found)}
 
 
 def _size(paths: Sequence[pathlib.Path]) -> int:
   return sum(path.stat().st_size for path in paths)
-
-
-def _ignore(amount: int) -> None:
-  del amount
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -288,7 +261,9 @@ class Conversion:
   path: pathlib.Path
   tables: tuple[pathlib.Path, ...]
 
-  def write(self, on_progress: OnProgress = _ignore) -> Dropped:
+  def write(
+    self, on_progress: data_files.OnRead = data_files.ignore
+  ) -> Dropped:
     """Writes the client data, whole or not at all.
 
     Args:
@@ -315,7 +290,7 @@ class Conversion:
       DataError: If a table is there already and may not be replaced.
     """
     if self.tables:
-      token_counts.write(
+      stack_exchange.write_counts(
         self.path,
         directory=self.request.data_dir,
         overwrite=self.request.overwrite,

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tasks import cuts
 from tasks.conversions.client_data_file import Example
 from tasks.data_error import DataError, unreadable_named
 from tasks.formats import (
@@ -51,20 +52,24 @@ class CentralImages(NamedTuple):
 
 def deal(
   images: CentralImages,
-  clients: Mapping[str, np.ndarray],
+  clients: Mapping[str, np.ndarray] | None = None,
   *,
   keep_splits: bool,
-  on_example: Callable[[int], object],
+  on_example: data_files.OnRead = data_files.ignore,
 ) -> Iterator[Example]:
   """Yields the examples, client by client.
 
   Args:
     images: The images.
-    clients: Positions of each client's images, by the client's name.
+    clients: Positions of each client's images, by the client's name; None takes
+      the images' own clients.
     keep_splits: Whether images stay in the half they are published in; if not,
       that is left to the cut.
     on_example: Called with 1 after each image.
   """
+  if clients is None:
+    own = cuts.by_value(np.array(images.clients))
+    clients = dict(zip(*own, strict=True))
   for name, positions in clients.items():
     for position in positions:
       yield Example(
@@ -86,23 +91,11 @@ def cifar_images(directory: pathlib.Path) -> tuple[str, CentralImages]:
     DataError: If a batch is missing or not as it must be.
   """
   kind, folder = _cifar_folder(directory)
-  splits: list[str] = []
-  batches = []
-  for path, split in cifar.batches(folder, kind).items():
-    batches.append(cifar.read_batch(path))
-    splits += [split] * len(batches[-1][0])
-  pixels = np.concatenate([pixels for pixels, _ in batches])
-  labels = {
-    name: np.concatenate([labels[name] for _, labels in batches])
-    for name in kind.labels
-  }
+  pixels, labels, splits = cifar.read_all(folder, kind)
 
   def serialized(position: int) -> bytes:
-    planes = pixels[position].reshape(3, cifar.SIDE, cifar.SIDE)
     own_labels = {name: labels[name][[position]] for name in labels}
-    return example_proto.serialize(
-      {"image": planes.transpose(1, 2, 0), **own_labels}
-    )
+    return example_proto.serialize({"image": pixels[position], **own_labels})
 
   images = CentralImages(labels["label"], splits, serialized)
   return f"{kind.name}.sqlite", images
@@ -120,20 +113,17 @@ def _cifar_folder(directory: pathlib.Path) -> tuple[cifar.Kind, pathlib.Path]:
   )
 
 
-def mnist_images(
-  directory: pathlib.Path, on_read: data_files.OnRead = data_files.ignore
-) -> CentralImages:
-  """Returns the images of both halves.
+def mnist_images(directory: pathlib.Path) -> CentralImages:
+  """Returns the images of both halves, by writer if QMNIST's labels are there.
 
   Args:
     directory: Where the idx files are, under their usual names, compressed with
       gzip or not.
-    on_read: Told how much was read.
 
   Raises:
     DataError: If a file is missing or not as it must be.
   """
-  halves = mnist.read_halves(directory, what="MNIST", on_read=on_read)
+  halves = mnist.read_halves(directory, what="MNIST")
   for half in halves:
     if half.images.shape[1:] != (28, 28, 1):
       raise DataError(
@@ -156,37 +146,11 @@ def mnist_images(
 
   train, test = halves
   splits = [MNIST_TRAIN] * len(train.labels) + [MNIST_TEST] * len(test.labels)
-  return CentralImages(labels, splits, serialized)
-
-
-def mnist_by_writer(
-  directory: pathlib.Path,
-  *,
-  keep_splits: bool,
-  on_read: data_files.OnRead = data_files.ignore,
-) -> Iterator[Example]:
-  """Yields the images of both halves with their writers.
-
-  Args:
-    directory: Where the idx files are, QMNIST's labels among them.
-    keep_splits: Whether images stay in the half they are published in; few
-      writers are in both.
-    on_read: Told how much was read.
-
-  Raises:
-    DataError: If a file is missing or not as it must be.
-  """
-  found = mnist_images(directory, on_read)
-  num_train = found.splits.count(MNIST_TRAIN)
-  writers = mnist.read_writers(
-    directory, np.split(found.labels, [num_train]), on_read
-  )
-  for position, writer in enumerate(writers):
-    yield Example(
-      f"nist_writer_{writer:04}",
-      found.serialized(position),
-      found.splits[position] if keep_splits else None,
-    )
+  writers: list[str] = []
+  if mnist.has_writers(directory):
+    found = mnist.read_writers(directory, [half.labels for half in halves])
+    writers = [f"nist_writer_{writer:04}" for writer in found]
+  return CentralImages(labels, splits, serialized, writers)
 
 
 # Folders of images: one for each class, or one for each client.

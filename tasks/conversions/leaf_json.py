@@ -49,59 +49,44 @@ def files(path: pathlib.Path) -> dict[pathlib.Path, str | None]:
   return found
 
 
-class LeafUsers:
-  """The users of LEAF's files.
+def examples(
+  halves: Mapping[pathlib.Path, str | None],
+  left_out: collections.Counter[str],
+  *,
+  keep_splits: bool,
+  on_read: data_files.OnRead = data_files.ignore,
+) -> Iterator[Example]:
+  """Yields the examples of users; one file at a time is held in memory.
 
-  Attributes:
-    left_out: Number of users that have no example, by reason.
+  Args:
+    halves: The files with the half of each, as `files` returns them.
+    left_out: Counts the users that have no example.
+    keep_splits: Whether examples stay in the half they are published in; if
+      not, that is left to the cut.
+    on_read: Told how much was read.
+
+  Raises:
+    DataError: If a file is not as it must be, or two of the same half have the
+      same user.
   """
-
-  def __init__(self, halves: Mapping[pathlib.Path, str | None]) -> None:
-    """Initializes.
-
-    Args:
-      halves: The files with the half of each, as `files` returns them.
-    """
-    self.left_out: collections.Counter[str] = collections.Counter()
-    self._halves = halves
-
-  def examples(
-    self,
-    *,
-    keep_splits: bool,
-    on_read: data_files.OnRead = data_files.ignore,
-  ) -> Iterator[Example]:
-    """Yields the examples; one file at a time is held in memory.
-
-    Args:
-      keep_splits: Whether examples stay in the half they are published in; if
-        not, that is left to the cut.
-      on_read: Told how much was read.
-
-    Raises:
-      DataError: If a file is not as it must be, or two of the same half have
-        the same user.
-    """
-    places: dict[tuple[str | None, str], pathlib.Path] = {}
-    for path, half in self._halves.items():
-      for user, data in leaf_json.read_users(path, on_read):
-        if (half, user) in places:
-          raise DataError(
-            f"{path}, user {user}",
-            f"is in {places[half, user]} as well; expected one data set, "
-            "whose users are each in one file.",
-          )
-        places[half, user] = path
-        if not data["y"]:
-          self.left_out["user without examples"] += 1
-        for number, (x, y) in enumerate(zip(data["x"], data["y"], strict=True)):
-          place = f"{path}, user {user}, example {number}"
-          features = {"x": _value(place, "x", x), "y": _value(place, "y", y)}
-          yield Example(
-            user,
-            example_proto.serialize(features),
-            half if keep_splits else None,
-          )
+  places: dict[tuple[str | None, str], pathlib.Path] = {}
+  for path, half in halves.items():
+    for user, data in leaf_json.read_users(path, on_read):
+      if (half, user) in places:
+        raise DataError(
+          f"{path}, user {user}",
+          f"is in {places[half, user]} as well; expected one data set, "
+          "whose users are each in one file.",
+        )
+      places[half, user] = path
+      if not data["y"]:
+        left_out["user without examples"] += 1
+      for number, (x, y) in enumerate(zip(data["x"], data["y"], strict=True)):
+        place = f"{path}, user {user}, example {number}"
+        features = {"x": _value(place, "x", x), "y": _value(place, "y", y)}
+        yield Example(
+          user, example_proto.serialize(features), half if keep_splits else None
+        )
 
 
 def _value(place: str, name: str, value: object) -> example_proto.Value:

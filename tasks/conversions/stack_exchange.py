@@ -16,6 +16,7 @@ import collections
 import contextlib
 import dataclasses
 import html
+import json
 import pathlib
 import re
 import sqlite3
@@ -30,6 +31,7 @@ from tasks.data_error import DataError
 from tasks.formats import data_files, example_proto
 
 FILENAME = "stackoverflow.sqlite"
+HELDOUT = "heldout"
 
 _TYPES = {"1": "question", "2": "answer"}
 _DATE = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)(\.\d+)?")
@@ -45,17 +47,15 @@ class PostSplit:
     test_date: Posts from this day on (UTC), as 2018-01-01, are test examples;
       None leaves it to the cut.
     heldout_every: Authors whose id this divides are held out; 0 holds out none.
-    heldout: Name of their split.
   """
 
   test_date: str | None = "2018-01-01"
   heldout_every: int = 10
-  heldout: str = "heldout"
 
   def name(self, author: int, date: str) -> str | None:
     """Returns the split of a post; None leaves it to the cut."""
     if self.heldout_every and author % self.heldout_every == 0:
-      return self.heldout
+      return HELDOUT
     if self.test_date is None:
       return None
     return "test" if date >= self.test_date else "train"
@@ -68,11 +68,7 @@ class StackExchangePosts:
     left_out: Number of posts that became no example, by reason.
   """
 
-  def __init__(
-    self,
-    paths: Sequence[pathlib.Path],
-    split: PostSplit,
-  ) -> None:
+  def __init__(self, paths: Sequence[pathlib.Path], split: PostSplit) -> None:
     """Initializes.
 
     Args:
@@ -106,21 +102,21 @@ class StackExchangePosts:
         questions = _Questions(connection)
         for row in _rows(path, on_read):
           if row.attributes.get("PostTypeId") == "1":
-            questions.add(path, row)
+            questions.add(row)
         for row in _rows(path, on_read):
-          yield from self._sentences(path, row, questions, prefix)
+          yield from self._sentences(row, questions, prefix)
 
   def _sentences(
-    self, path: pathlib.Path, row: "_Row", questions: "_Questions", prefix: str
+    self, row: "_Row", questions: "_Questions", prefix: str
   ) -> Iterator[Example]:
-    kind = _TYPES.get(_attribute(path, row, "PostTypeId"))
+    kind = _TYPES.get(row.text("PostTypeId"))
     if kind is None:
       self.left_out["neither question nor answer"] += 1
       return
     if "OwnerUserId" not in row.attributes:
       self.left_out["author unknown"] += 1
       return
-    author = _integer(path, row, "OwnerUserId")
+    author = row.integer("OwnerUserId")
     if author < 1:
       self.left_out["written by the site itself"] += 1
       return
@@ -129,16 +125,16 @@ class StackExchangePosts:
     if title_and_tags is None:
       self.left_out["answer to a question that is not there"] += 1
       return
-    found = sentences(_attribute(path, row, "Body"))
+    found = sentences(row.text("Body"))
     if not found:
       self.left_out["without a word"] += 1
       return
     title, tags = title_and_tags
-    date = _date(path, row)
+    date = row.date()
     split = self._split.name(author, date)
     features: dict[str, example_proto.Value] = {
       "creation_date": date.encode(),
-      "score": np.array([_integer(path, row, "Score")]),
+      "score": np.array([row.integer("Score")]),
       "tags": tags.encode(),
       "title": title.encode(),
       "type": kind.encode(),
@@ -151,8 +147,33 @@ class StackExchangePosts:
 
 
 class _Row(NamedTuple):
-  line: int
+  """A post, and its place in a dump."""
+
+  place: str
   attributes: Mapping[str, str]
+
+  def text(self, name: str) -> str:
+    if name not in self.attributes:
+      raise DataError(self.place, f"the post has no {name}.")
+    return self.attributes[name]
+
+  def integer(self, name: str) -> int:
+    text = self.text(name)
+    if not re.fullmatch(r"-?[0-9]{1,18}", text):
+      raise DataError(self.place, f"{name} is {text!r}, expected an integer.")
+    return int(text)
+
+  def date(self) -> str:
+    """Returns the date as in TFF's data, 2008-08-10 08:28:52.1 UTC."""
+    text = self.text("CreationDate")
+    match = _DATE.fullmatch(text)
+    if match is None:
+      raise DataError(
+        self.place,
+        f"CreationDate is {text!r}, expected as 2018-01-01T00:00:00.000.",
+      )
+    day, time, fraction = match.groups()
+    return f"{day} {time}{(fraction or '').rstrip('.0')} UTC"
 
 
 class _Questions:
@@ -164,20 +185,18 @@ class _Questions:
       "CREATE TABLE questions (id TEXT PRIMARY KEY, title TEXT, tags TEXT)"
     )
 
-  def add(self, path: pathlib.Path, row: _Row) -> None:
+  def add(self, row: _Row) -> None:
+    number = row.text("Id")
+    # <a><b> in old dumps, |a|b| in new ones.
+    tags = "|".join(_TAG.findall(row.attributes.get("Tags", "")))
     try:
       self._connection.execute(
         "INSERT INTO questions VALUES (?, ?, ?)",
-        [
-          _attribute(path, row, "Id"),
-          tokens(_attribute(path, row, "Title")),
-          # <a><b> in old dumps, |a|b| in new ones.
-          "|".join(_TAG.findall(row.attributes.get("Tags", ""))),
-        ],
+        [number, tokens(row.text("Title")), tags],
       )
     except sqlite3.IntegrityError as error:
-      raise _error(
-        path, row, f"question {row.attributes['Id']} is there twice"
+      raise DataError(
+        row.place, f"question {number} is there twice."
       ) from error
 
   def get(self, question: str | None) -> tuple[str, str] | None:
@@ -216,7 +235,8 @@ def _rows(path: pathlib.Path, on_read: data_files.OnRead) -> Iterator[_Row]:
         "is it a Posts.xml?",
       )
     if depth == 2:
-      rows.append(_Row(parser.CurrentLineNumber, attributes))
+      place = f"{path}, line {parser.CurrentLineNumber}"
+      rows.append(_Row(place, attributes))
 
   def end(name: str) -> None:
     nonlocal depth
@@ -252,37 +272,6 @@ def _rows(path: pathlib.Path, on_read: data_files.OnRead) -> Iterator[_Row]:
         f"{path}, line {error.lineno}, column {error.offset + 1}",
         f"is no well-formed XML in its encoding: {reason}.",
       ) from error
-
-
-def _attribute(path: pathlib.Path, row: _Row, name: str) -> str:
-  if name not in row.attributes:
-    raise _error(path, row, f"the post has no {name}")
-  return row.attributes[name]
-
-
-def _integer(path: pathlib.Path, row: _Row, name: str) -> int:
-  text = _attribute(path, row, name)
-  if not re.fullmatch(r"-?[0-9]{1,18}", text):
-    raise _error(path, row, f"{name} is {text!r}, expected an integer")
-  return int(text)
-
-
-def _date(path: pathlib.Path, row: _Row) -> str:
-  """Returns the date as in TFF's data, 2008-08-10 08:28:52.1 UTC."""
-  text = _attribute(path, row, "CreationDate")
-  match = _DATE.fullmatch(text)
-  if match is None:
-    raise _error(
-      path,
-      row,
-      f"CreationDate is {text!r}, expected as 2018-01-01T00:00:00.000",
-    )
-  day, time, fraction = match.groups()
-  return f"{day} {time}{(fraction or '').rstrip('.0')} UTC"
-
-
-def _error(path: pathlib.Path, row: _Row, problem: str) -> DataError:
-  return DataError(f"{path}, line {row.line}", f"{problem}.")
 
 
 # From the HTML of a post to sentences, and to tokens.
@@ -321,3 +310,83 @@ def tokens(text: str) -> str:
   text = text.encode("ascii", "ignore").decode().lower()
   text = _URL.sub(_URL_MARK, text.replace(_URL_MARK, " "))
   return " ".join(_TOKEN.findall(text)).replace(_URL_MARK, _URL_TOKEN)
+
+
+# The words and tags, as TFF's `load_word_counts` and `load_tag_counts`.
+#
+# A count is the number of clients that have the word, or the tag, in a training
+# example. The files are as those that TFF unpacks from its downloads, and in
+# the same place, `datasets` in its cache directory. TFF's functions themselves
+# read none but the published ones: they compare the checksum of the archive.
+
+WORD_COUNTS = pathlib.Path("datasets/stackoverflow.word_count")
+TAG_COUNTS = pathlib.Path("datasets/stackoverflow.tag_count")
+
+
+def write_counts(
+  data: pathlib.Path, *, directory: pathlib.Path, overwrite: bool = False
+) -> None:
+  """Writes the counts of a file in the format of TFF's `stackoverflow`.
+
+  Args:
+    data: The SQLite file.
+    directory: Directory under which `WORD_COUNTS` and `TAG_COUNTS` are written.
+    overwrite: Whether files that are there may be replaced.
+
+  Raises:
+    DataError: If a file exists or cannot be written, or the data is unusable.
+  """
+  with contextlib.closing(sqlite3.connect("")) as connection:
+    connection.execute(
+      "CREATE TABLE counts (kind TEXT, token TEXT, count INTEGER,"
+      " PRIMARY KEY (kind, token)) WITHOUT ROWID"
+    )
+    try:
+      _count(connection, data)
+    except (sqlite3.Error, ValueError, KeyError, IndexError) as error:
+      raise DataError(
+        data, f"is no data of stackoverflow: {error!r}."
+      ) from error
+    for path, kind in ((WORD_COUNTS, "tokens"), (TAG_COUNTS, "tags")):
+      counts = connection.execute(
+        "SELECT token, count FROM counts WHERE kind = ? "
+        "ORDER BY count DESC, token",
+        [kind],
+      )
+      with (
+        data_files.replacement(directory / path, overwrite=overwrite) as staged,
+        staged.open("w", encoding="utf-8") as file,
+      ):
+        if path == TAG_COUNTS:
+          json.dump(dict(counts), file)
+        else:
+          file.writelines(f"{word} {count}\n" for word, count in counts)
+
+
+def _count(connection: sqlite3.Connection, data: pathlib.Path) -> None:
+  uri = f"{data.absolute().as_uri()}?mode=ro&immutable=1"
+  separators = {"tokens": b" ", "tags": b"|"}
+  with contextlib.closing(sqlite3.connect(uri, uri=True)) as source:
+    for (client,) in source.execute(
+      "SELECT DISTINCT client_id FROM client_metadata WHERE split_name = ?",
+      ["train"],
+    ):
+      found: set[tuple[str, str]] = set()
+      for (serialized,) in source.execute(
+        "SELECT serialized_example_proto FROM examples "
+        "WHERE split_name = ? AND client_id = ?",
+        ["train", client],
+      ):
+        features = example_proto.parse(serialized)
+        for kind, separator in separators.items():
+          (text,) = features[kind]
+          found.update(
+            (kind, bytes(token).decode())
+            for token in text.split(separator)
+            if token
+          )
+      connection.executemany(
+        "INSERT INTO counts VALUES (?, ?, 1) "
+        "ON CONFLICT DO UPDATE SET count = count + 1",
+        found,
+      )

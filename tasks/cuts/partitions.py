@@ -55,10 +55,7 @@ def _apportioned(total: int, weights: np.ndarray) -> np.ndarray:
 
 
 def label_shards(
-  labels: np.ndarray,
-  num_clients: int,
-  shards_per_client: int,
-  seed: draws.Seed,
+  labels: np.ndarray, num_clients: int, shards_per_client: int, seed: draws.Seed
 ) -> list[np.ndarray]:
   """Sorts by label, cuts into equal shards and deals the shards at random.
 
@@ -96,10 +93,7 @@ def label_shards(
 
 
 def few_labels(
-  labels: np.ndarray,
-  num_clients: int,
-  labels_per_client: int,
-  seed: draws.Seed,
+  labels: np.ndarray, num_clients: int, labels_per_client: int, seed: draws.Seed
 ) -> list[np.ndarray]:
   """Gives each client some labels; the clients of a label share it evenly.
 

@@ -1,1 +1,1 @@
-"""Data sets that come by client: TFF's native ones and LEAF's."""
+"""Data sets that come by client: TFF's native ones."""

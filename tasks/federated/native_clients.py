@@ -4,9 +4,11 @@ import functools
 import pathlib
 import typing
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from tasks import downloads
 from tasks.data_error import DataError
 from tasks.formats import sqlite_file
 from tasks.formats.images import LabeledImages
@@ -25,10 +27,56 @@ Read = Callable[[str], Examples]
 ToArrays = Callable[[Examples], Arrays]
 
 
+class Half(NamedTuple):
+  """The training or the test data of all clients of a file.
+
+  Attributes:
+    client_data: The data.
+    num_examples: Numbers of examples, int64[clients]; 0 where there are none.
+    source: File and split, for error messages.
+  """
+
+  client_data: "tff.simulation.datasets.ClientData"
+  num_examples: np.ndarray
+  source: str
+
+
+def halves(
+  filename: str,
+  data_dir: pathlib.Path | None,
+  load: Callable[..., Any],
+  splits: tuple[str, str],
+  *,
+  advice: str = "",
+) -> tuple[Sequence[str], tuple[Half, Half]]:
+  """Finds a native data set; reads no example.
+
+  Args:
+    filename: Name under which TFF caches the data set.
+    data_dir: Directory of the file; None means TFF's own cache, ~/.tff.
+    load: TFF's loader, whose first argument left to give is `cache_dir`.
+    splits: Names of the training and of the test split.
+    advice: Help for a file that lacks a split; ends the error message.
+
+  Returns:
+    The names of all clients in ascending order, and both halves.
+
+  Raises:
+    DataError: If the file can be neither found nor fetched, or is damaged.
+  """
+  path = downloads.find_native(filename, data_dir, load)
+  names, counts = sqlite_file.population(path, splits, advice=advice)
+  train, test = (
+    Half(data, counts[:, column], f"{path}, split {splits[column]}")
+    for column, data in enumerate(load(cache_dir=str(path.parent)))
+  )
+  return names, (train, test)
+
+
 def split(
   client_data: "tff.simulation.datasets.ClientData",
   client_names: Sequence[str],
-  counts: Mapping[str, int],
+  num_examples: np.ndarray,
   to_arrays: ToArrays,
   *,
   source: str,
@@ -38,7 +86,7 @@ def split(
   Args:
     client_data: The data; its examples are mappings of tensors of fixed shapes.
     client_names: Names of the task's clients in `client_data`, by client id.
-    counts: Number of examples by name.
+    num_examples: Their numbers of examples, int64[num_clients].
     to_arrays: Maps a client's stacked examples to `(x, y)`. Raises a ValueError
       that names the fault of values that are no valid examples.
     source: File and split for error messages.
@@ -47,16 +95,10 @@ def split(
     The split; clients are read on demand, and the latest are kept.
   """
   uncached = split_of(
-    reader(client_data),
-    client_names,
-    np.array([counts[name] for name in client_names], np.int64),
-    to_arrays,
-    source=source,
+    reader(client_data), client_names, num_examples, to_arrays, source=source
   )
   keep_latest = functools.lru_cache(maxsize=_NUM_CACHED_CLIENTS)
-  return Split(
-    num_examples=uncached.num_examples, load=keep_latest(uncached.load)
-  )
+  return Split(num_examples=num_examples, load=keep_latest(uncached.load))
 
 
 def split_of(
@@ -132,7 +174,7 @@ def sqlite_reader(
   this one knows no names, and parses only the features that are wanted.
 
   Args:
-    path: A file that `sqlite_file.find` returned.
+    path: A whole file.
     split_name: Name of the split.
     features: Names of the features, each one text per example.
     limit: How many examples of a client to read at most; None reads all.
@@ -156,45 +198,47 @@ def sqlite_reader(
   return read
 
 
-def read_halves(
-  path: pathlib.Path,
-  halves: Sequence[
-    tuple[str, "tff.simulation.datasets.ClientData", Mapping[str, int]]
-  ],
+def read_images(
+  filename: str,
+  data_dir: pathlib.Path | None,
+  load: Callable[..., Any],
+  splits: tuple[str, str],
   to_arrays: ToArrays,
+  *,
+  advice: str = "",
 ) -> tuple[tuple[LabeledImages, LabeledImages], np.ndarray]:
   """Reads every client of the training and of the test half.
 
   Args:
-    path: The file, for error messages.
-    halves: Name, data and numbers of examples by client, of both halves.
+    filename: As for `halves`, and so are the others but `to_arrays`.
+    data_dir: Directory of the file.
+    load: TFF's loader.
+    splits: Names of both splits.
     to_arrays: Maps a client's examples to images, uint8, and labels, and leaves
       out those that are not wanted.
+    advice: Help for a file that lacks a split.
 
   Returns:
     Training and test images, and the client of each image, training first.
 
   Raises:
-    DataError: If an example is not as it must be, or none is left.
+    DataError: As `halves`; or an example is not as it must be, or none is left.
   """
+  names, found = halves(filename, data_dir, load, splits, advice=advice)
   images, users = [], []
-  for split_name, client_data, counts in halves:
-    source = f"{path}, split {split_name}"
-    names = sorted(name for name, count in counts.items() if count > 0)
-    split = split_of(
-      reader(client_data),
-      names,
-      np.array([counts[name] for name in names], np.int64),
-      to_arrays,
-      source=source,
+  for client_data, num_examples, source in found:
+    there = np.flatnonzero(num_examples)
+    own = [names[int(k)] for k in there]
+    clients = split_of(
+      reader(client_data), own, num_examples[there], to_arrays, source=source
     )
-    arrays = [split.load(k) for k in range(len(names))]
+    arrays = [clients.load(k) for k in range(len(own))]
     if not any(len(labels) > 0 for _, labels in arrays):
       raise DataError(source, "has none of the images wanted.")
     x, y = (np.concatenate(parts) for parts in zip(*arrays, strict=True))
     images.append(
       LabeledImages(images=x, labels=y.astype(np.int32), source=source)
     )
-    users.append(np.repeat(names, [len(labels) for _, labels in arrays]))
+    users.append(np.repeat(own, [len(labels) for _, labels in arrays]))
   train, test = images
   return (train, test), np.concatenate(users)

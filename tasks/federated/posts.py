@@ -18,18 +18,15 @@ import functools
 import itertools
 import os
 import pathlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
-from tasks import cuts, options
+from tasks import cuts, downloads, options
 from tasks.data_error import DataError, unreadable_named
-from tasks.downloads import fetching
 from tasks.federated import native_clients
 from tasks.formats import client_names, parsing, sqlite_file
 from tasks.task import Split, count_examples
-
-_FILENAME = "stackoverflow.sqlite"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -212,8 +209,8 @@ def _file(
 ) -> _Source:
   import tensorflow_federated as tff  # noqa: PLC0415
 
-  path = sqlite_file.find(
-    _FILENAME,
+  path = downloads.find_native(
+    "stackoverflow.sqlite",
     data_dir,
     lambda directory: tff.simulation.datasets.stackoverflow.load_data(
       cache_dir=directory
@@ -265,53 +262,30 @@ def _synthetic(
   )
 
 
-def known_words(
-  config: StackOverflowOptions, data_dir: pathlib.Path | None
-) -> list[bytes]:
-  """Returns the `vocab_size` most frequent words, the most frequent first."""
-  if not config.synthetic:
-    return load_words(data_dir, config.vocab_size)
-  import tensorflow_federated as tff  # noqa: PLC0415
-
-  counts = tff.simulation.datasets.stackoverflow.get_synthetic_word_counts()
-  return [word.encode() for word in counts][: config.vocab_size]
-
-
-def known_tags(
-  config: StackOverflowOptions, num_tags: int, data_dir: pathlib.Path | None
-) -> list[bytes]:
-  """Returns the `num_tags` most frequent tags, the most frequent first."""
-  if not config.synthetic:
-    return load_tags(data_dir, num_tags)
-  import tensorflow_federated as tff  # noqa: PLC0415
-
-  counts = tff.simulation.datasets.stackoverflow.get_synthetic_tag_counts()
-  return [tag.encode() for tag in counts][:num_tags]
-
-
 # The most frequent words and tags.
 
 _DIRECTORY = "datasets"  # Of Keras, within the cache directory.
 
 
-def load_words(data_dir: pathlib.Path | None, size: int) -> list[bytes]:
-  """Returns the most frequent words, the most frequent first.
+def known_words(
+  config: StackOverflowOptions, data_dir: pathlib.Path | None
+) -> list[bytes]:
+  """Returns the `vocab_size` most frequent words, the most frequent first.
 
   Args:
+    config: Options of the task.
     data_dir: Directory of `stackoverflow.word_count`, or of a directory
       `datasets` that has it; None means the cache of Keras, ~/.keras.
-    size: Number of words at most.
 
   Raises:
     DataError: If the file can be neither found nor fetched, or is unusable.
   """
   import tensorflow_federated as tff  # noqa: PLC0415
 
-  path = _find(
-    "stackoverflow.word_count",
-    data_dir,
-    tff.simulation.datasets.stackoverflow.load_word_counts,
-  )
+  native, size = tff.simulation.datasets.stackoverflow, config.vocab_size
+  if config.synthetic:
+    return _first(native.get_synthetic_word_counts(), size)
+  path = _find("stackoverflow.word_count", data_dir, native.load_word_counts)
   words: dict[bytes, int] = {}
   with unreadable_named(path), path.open("rb") as file:
     for line_number, line in enumerate(itertools.islice(file, size), 1):
@@ -325,23 +299,25 @@ def load_words(data_dir: pathlib.Path | None, size: int) -> list[bytes]:
   return list(words)
 
 
-def load_tags(data_dir: pathlib.Path | None, size: int) -> list[bytes]:
-  """Returns the most frequent tags, the most frequent first.
+def known_tags(
+  config: StackOverflowOptions, num_tags: int, data_dir: pathlib.Path | None
+) -> list[bytes]:
+  """Returns the `num_tags` most frequent tags, the most frequent first.
 
   Args:
-    data_dir: As in `load_words`, of `stackoverflow.tag_count`.
-    size: Number of tags at most.
+    config: Options of the task.
+    num_tags: Number of tags at most.
+    data_dir: As in `known_words`, of `stackoverflow.tag_count`.
 
   Raises:
     DataError: If the file can be neither found nor fetched, or is unusable.
   """
   import tensorflow_federated as tff  # noqa: PLC0415
 
-  path = _find(
-    "stackoverflow.tag_count",
-    data_dir,
-    tff.simulation.datasets.stackoverflow.load_tag_counts,
-  )
+  native = tff.simulation.datasets.stackoverflow
+  if config.synthetic:
+    return _first(native.get_synthetic_tag_counts(), num_tags)
+  path = _find("stackoverflow.tag_count", data_dir, native.load_tag_counts)
   try:
     with unreadable_named(path):
       counts = parsing.parse_json(path.read_bytes())
@@ -357,8 +333,11 @@ def load_tags(data_dir: pathlib.Path | None, size: int) -> list[bytes]:
       f"{counts[wrong[0]]!r}.",
     )
   # Stable, as TFF has it: tags of equal counts stay in the file's order.
-  ordered = sorted(counts, key=lambda tag: -counts[tag])
-  return [tag.encode() for tag in ordered[:size]]
+  return _first(sorted(counts, key=lambda tag: -counts[tag]), num_tags)
+
+
+def _first(names: Iterable[str], size: int) -> list[bytes]:
+  return [name.encode() for name in itertools.islice(names, size)]
 
 
 def _word(line: bytes, place: str) -> bytes:
@@ -375,9 +354,7 @@ def _word(line: bytes, place: str) -> bytes:
 
 
 def _find(
-  filename: str,
-  data_dir: pathlib.Path | None,
-  load: Callable[..., object],
+  filename: str, data_dir: pathlib.Path | None, load: Callable[..., object]
 ) -> pathlib.Path:
   directory = data_dir or pathlib.Path.home() / ".keras"
   unpacked = directory / _DIRECTORY / filename
@@ -390,5 +367,5 @@ def _find(
     arrived = pathlib.Path(staging, _DIRECTORY, filename)
     arrived.rename(pathlib.Path(staging, filename))
 
-  fetching.by_loader(unpacked, fetch, cached_in=f"~/.keras/{_DIRECTORY}")
+  downloads.by_loader(unpacked, fetch, cached_in=f"~/.keras/{_DIRECTORY}")
   return unpacked

@@ -1,1 +1,1 @@
-"""Readers of files as they are published: each returns arrays or paths."""
+"""Readers of files as published: each returns arrays, users or paths."""

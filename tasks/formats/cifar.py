@@ -10,7 +10,7 @@ other, and offset_train, int[n + 1], where each of them begins.
 import io
 import pathlib
 import pickle
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,9 +19,9 @@ from tasks.data_error import DataError
 from tasks.formats import data_files, example_checks, npz
 from tasks.formats.images import LabeledImages
 
-SIDE = 32
-_PIXELS = 3 * SIDE * SIDE
-_SHAPE = (SIDE, SIDE, 3)
+_SIDE = 32
+_PIXELS = 3 * _SIDE * _SIDE
+_SHAPE = (_SIDE, _SIDE, 3)
 
 
 class Kind(NamedTuple):
@@ -169,21 +169,9 @@ def find(directory: pathlib.Path, kind: Kind) -> pathlib.Path | None:
   return None
 
 
-def batches(folder: pathlib.Path, kind: Kind) -> dict[pathlib.Path, str]:
-  """Returns the batches of either version in a folder, and the split of each.
-
-  Args:
-    folder: As `find` returns it.
-    kind: `CIFAR10` or `CIFAR100`.
-  """
-  first, *_ = kind.splits
-  ending = "" if (folder / first).is_file() else ".bin"
-  return {folder / f"{name}{ending}": kind.splits[name] for name in kind.splits}
-
-
-def read(
+def read_all(
   folder: pathlib.Path, kind: Kind
-) -> tuple[LabeledImages, LabeledImages]:
+) -> tuple[np.ndarray, dict[str, np.ndarray], list[str]]:
   """Reads all batches of either version.
 
   Args:
@@ -191,17 +179,59 @@ def read(
     kind: `CIFAR10` or `CIFAR100`.
 
   Returns:
-    Training and test images.
+    Images, uint8[n, 32, 32, 3], training images first; labels, int64[n], by
+    name; and the split of each image, "train" or "test".
 
   Raises:
     DataError: If a batch is missing or damaged.
   """
-  paths = batches(folder, kind)
-  train, test = (
-    _joined([path for path, found in paths.items() if found == split])
-    for split in ("train", "test")
+  batches = [read_batch(path) for path in _paths(folder, kind)]
+  pixels = np.concatenate([pixels for pixels, _ in batches])
+  # Stored channel by channel.
+  planes = pixels.reshape(-1, 3, _SIDE, _SIDE)
+  splits = [
+    split
+    for split, (_, labels) in zip(kind.splits.values(), batches, strict=True)
+    for _ in labels["label"]
+  ]
+  return (
+    np.ascontiguousarray(planes.transpose(0, 2, 3, 1)),
+    {
+      name: np.concatenate([labels[name] for _, labels in batches])
+      for name in kind.labels
+    },
+    splits,
   )
-  return train, test
+
+
+def _paths(folder: pathlib.Path, kind: Kind) -> list[pathlib.Path]:
+  """Returns the batches of either version in a folder."""
+  first, *_ = kind.splits
+  ending = "" if (folder / first).is_file() else ".bin"
+  return [folder / f"{name}{ending}" for name in kind.splits]
+
+
+def read(
+  folder: pathlib.Path, kind: Kind
+) -> tuple[LabeledImages, LabeledImages]:
+  """Returns training and test images; otherwise as `read_all`."""
+  images, labels, splits = read_all(folder, kind)
+  num_train = splits.count("train")
+  *train_paths, test_path = _paths(folder, kind)
+  train_path = train_paths[0] if len(train_paths) == 1 else folder
+
+  def half(rows: slice, source: pathlib.Path) -> LabeledImages:
+    return LabeledImages(
+      images=images[rows],
+      # Of CIFAR-100's labels "label" are the fine ones.
+      labels=labels["label"][rows].astype(np.int32),
+      source=str(source),
+    )
+
+  return (
+    half(slice(num_train), train_path),
+    half(slice(num_train, None), test_path),
+  )
 
 
 def read_npz(path: pathlib.Path) -> tuple[LabeledImages, LabeledImages]:
@@ -292,18 +322,3 @@ def _decoded(place: str, jpeg: np.ndarray, offset: np.ndarray) -> np.ndarray:
         f"is no JPEG image of 32 x 32 pixels: {data_files.reason(error)}.",
       ) from error
   return images
-
-
-def _joined(paths: Sequence[pathlib.Path]) -> LabeledImages:
-  batches = [read_batch(path) for path in paths]
-  pixels = np.concatenate([pixels for pixels, _ in batches])
-  # Stored channel by channel.
-  images = pixels.reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)
-  return LabeledImages(
-    images=np.ascontiguousarray(images),
-    # Of CIFAR-100's labels "label" are the fine ones.
-    labels=np.concatenate([labels["label"] for _, labels in batches]).astype(
-      np.int32
-    ),
-    source=str(paths[0] if len(paths) == 1 else paths[0].parent),
-  )

@@ -169,11 +169,8 @@ def replacement(
   Raises:
     DataError: If there is a file already, or it cannot be written.
   """
-  try:
-    with files.replacement(path, overwrite=overwrite) as staged:
-      yield staged
-  except OSError as error:
-    raise _named(path, error) from error
+  with _named(path), files.replacement(path, overwrite=overwrite) as staged:
+    yield staged
 
 
 def check_free(path: pathlib.Path, *, overwrite: bool) -> None:
@@ -182,11 +179,14 @@ def check_free(path: pathlib.Path, *, overwrite: bool) -> None:
   Raises:
     DataError: If there is one already, and `overwrite` is false.
   """
-  try:
+  with _named(path):
     files.check_free(path, overwrite=overwrite)
+
+
+@contextlib.contextmanager
+def _named(path: pathlib.Path) -> Iterator[None]:
+  """Makes an error of `files` a `DataError`."""
+  try:
+    yield
   except OSError as error:
-    raise _named(path, error) from error
-
-
-def _named(path: pathlib.Path, error: OSError) -> DataError:
-  return DataError(path, str(error).removeprefix(f"{path}: "))
+    raise DataError(path, str(error).removeprefix(f"{path}: ")) from error

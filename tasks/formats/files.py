@@ -52,12 +52,13 @@ def replacement(
   """
   check_free(path, overwrite=overwrite)
   place = _place(path)
-  created = not place.parent.exists()
   try:
-    place.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(
-      prefix=STAGING, dir=place.parent, ignore_cleanup_errors=True
-    ) as staging:
+    with (
+      made(place.parent),
+      tempfile.TemporaryDirectory(
+        prefix=STAGING, dir=place.parent, ignore_cleanup_errors=True
+      ) as staging,
+    ):
       staged = pathlib.Path(staging) / path.name
       yield staged
       sync(staged)
@@ -71,10 +72,19 @@ def replacement(
     raise OSError(
       f"{path}: cannot be written: {error.strerror or error}."
     ) from error
+
+
+@contextlib.contextmanager
+def made(folder: pathlib.Path) -> Iterator[None]:
+  """Makes a folder; removes it again if it is new and nothing stays in it."""
+  is_new = not folder.exists()
+  try:
+    folder.mkdir(parents=True, exist_ok=True)
+    yield
   finally:
-    if created:
+    if is_new:
       with contextlib.suppress(OSError):
-        place.parent.rmdir()  # Fails, as it should, once the file is there.
+        folder.rmdir()  # Fails, as it should, once a file is there.
 
 
 def check_free(path: pathlib.Path, *, overwrite: bool) -> None:

@@ -2,7 +2,7 @@
 
 import dataclasses
 import pathlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -115,8 +115,7 @@ def class_folders(
   Raises:
     DataError: If a folder is missing or has no images.
   """
-  paths: list[bytes] = []
-  labels: list[int] = []
+  images: list[tuple[str, int]] = []
   for label, name in enumerate(class_names):
     folder = pathlib.PurePosixPath(half, name, inside)
     with unreadable_named(root / folder):
@@ -130,13 +129,32 @@ def class_folders(
         root / folder,
         f"has no images; expected files that end in {', '.join(_ENDINGS)}.",
       )
-    paths += [str(folder / file).encode() for file in found]
-    labels += [label] * len(found)
+    images += [(str(folder / file), label) for file in found]
+  return listed(root, root / half, images)
+
+
+def listed(
+  root: pathlib.Path, source: pathlib.Path, images: Iterable[tuple[str, int]]
+) -> LabeledPaths:
+  """Returns images that a list names.
+
+  Args:
+    root: The directory that paths start from.
+    source: The list, for error messages.
+    images: Path and class number of each image.
+
+  Raises:
+    DataError: If there are none.
+  """
+  found = list(images)
+  if not found:
+    raise DataError(source, "lists no images.")
+  paths, labels = zip(*found, strict=True)
   return LabeledPaths(
     root=root,
-    paths=np.array(paths),
+    paths=np.array([path.encode() for path in paths]),
     labels=np.array(labels, np.int32),
-    source=str(root / half),
+    source=str(source),
   )
 
 
@@ -151,11 +169,7 @@ def joined(halves: Sequence[LabeledPaths]) -> LabeledPaths:
 
 
 def read_images(
-  root: pathlib.Path,
-  paths: np.ndarray,
-  image_size: int,
-  *,
-  resize: bool,
+  root: pathlib.Path, paths: np.ndarray, image_size: int, *, resize: bool
 ) -> np.ndarray:
   """Reads images in colour.
 

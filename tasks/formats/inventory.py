@@ -81,12 +81,7 @@ def client_data(path: pathlib.Path) -> str:
   sqlite_file.check(path)
   sqlite_file.check_pages(path)
   with sqlite_file.connect(path) as connection:
-    splits = [
-      split
-      for (split,) in connection.execute(
-        "SELECT DISTINCT split_name FROM client_metadata ORDER BY split_name"
-      )
-    ]
+    splits = sqlite_file.split_names(connection)
     lines = ["client data of TFF" if splits else "no clients"]
     for split in splits:
       with data_files.damage_named(f"{path}, split {split}"):

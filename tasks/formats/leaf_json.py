@@ -1,14 +1,21 @@
 """Reads LEAF's JSON: `users`, `num_samples` and `user_data`, or `text` by user.
 
-Caldas et al., "LEAF: A Benchmark for Federated Settings" (2018).
+Caldas et al., "LEAF: A Benchmark for Federated Settings" (2018). A folder holds
+`train` and `test`, each with files of its own, or one set of files, whose users
+are then cut at random. A user is in one file of a set.
 """
 
+import dataclasses
 import pathlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypedDict
 
+import numpy as np
+
+from tasks import cuts
 from tasks.data_error import DataError
 from tasks.formats import data_files, parsing
+from tasks.task import Arrays, Split, count_examples
 
 
 class UserData(TypedDict):
@@ -101,3 +108,171 @@ def _parsed(
     return parsing.parse_json(content)
   except parsing.ParseError as error:
     raise DataError(path, f"{error}.") from error
+
+
+# The users of a folder.
+
+ToArrays = Callable[[list[object], list[int | float | str]], Arrays]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Users:
+  """The users of a folder, by client id.
+
+  Attributes:
+    names: Their names in the data, in ascending order.
+    train: Their training data.
+    test: Their test data.
+    num_too_small: Number of users that are left out since they have too few
+      examples.
+    num_in_one_half: Number of users that are left out since they have no
+      training or no test examples.
+  """
+
+  names: tuple[str, ...]
+  train: Split
+  test: Split
+  num_too_small: int
+  num_in_one_half: int = 0
+
+  def sample(
+    self, num_clients: int | None, seed: int, *, what: str = "users in the data"
+  ) -> "Users":
+    """Returns `num_clients` users, chosen at random; None returns all.
+
+    `what` are the users, in words for the error message.
+
+    Raises:
+      ValueError: If there are fewer.
+    """
+    if num_clients is None:
+      return self
+    chosen = cuts.random_subset(len(self.names), num_clients, seed, what=what)
+
+    def of_chosen(split: Split) -> Split:
+      return Split(
+        num_examples=split.num_examples[chosen],
+        load=lambda client_id: split.load(int(chosen[client_id])),
+      )
+
+    return dataclasses.replace(
+      self,
+      names=tuple(self.names[k] for k in chosen),
+      train=of_chosen(self.train),
+      test=of_chosen(self.test),
+    )
+
+  @property
+  def left_out(self) -> str:
+    """How many users are left out, and why."""
+    one_half = ""
+    if self.num_in_one_half:
+      one_half = f", {self.num_in_one_half:,} in one of train and test alone"
+    return f"{self.num_too_small:,} with too few examples{one_half}"
+
+  def describe(self) -> str:
+    """Returns how many users and examples there are."""
+    return (
+      f"{len(self.names):,} users ({self.left_out} left out), "
+      f"{count_examples(self.train, self.test)}"
+    )
+
+
+def load_users(
+  directory: pathlib.Path | None,
+  to_arrays: ToArrays,
+  *,
+  pattern: str = "*.json",
+  test_fraction: float = 0.2,
+  min_examples: int = 1,
+  seed: int = 0,
+) -> Users:
+  """Reads all users of a folder.
+
+  Args:
+    directory: The folder.
+    to_arrays: Maps the lists `x` and `y` of a user to arrays. Raises a
+      ValueError that names the fault of values that are no valid examples.
+    pattern: Which files are read.
+    test_fraction: Share of a user's examples that are held out for testing
+      where the folder is not divided into `train` and `test`.
+    min_examples: Users with fewer examples, train and test together, are left
+      out.
+    seed: Seed of that cut.
+
+  Returns:
+    The users that have training and test examples.
+
+  Raises:
+    DataError: If there are no such files or users, or a file is unusable.
+  """
+  directory = data_files.require(
+    directory, what="data of LEAF", files="JSON files"
+  )
+  halves = [directory / "train", directory / "test"]
+  if any(half.is_dir() for half in halves):
+    train, test = (_read(half, pattern, to_arrays) for half in halves)
+    sizes = {
+      name: [_size(half[name]) if name in half else 0 for half in (train, test)]
+      for name in train.keys() | test.keys()
+    }
+    large = [n for n in sizes if sum(sizes[n]) >= max(1, min_examples)]
+    names = sorted(n for n in large if min(sizes[n]) > 0)
+    found, num_in_one_half = len(sizes), len(large) - len(names)
+    splits = _split(train, names), _split(test, names)
+  else:
+    whole = _read(directory, pattern, to_arrays)
+    found, num_in_one_half = len(whole), 0
+    names = sorted(
+      name for name in whole if _size(whole[name]) >= max(2, min_examples)
+    )
+    splits = cuts.local_split(_split(whole, names), test_fraction, seed)
+  if not names:
+    raise DataError(
+      directory,
+      f"none of the {found} users in {pattern} has train and test examples, "
+      f"{max(2, min_examples)} together.",
+    )
+  return Users(
+    names=tuple(names),
+    train=splits[0],
+    test=splits[1],
+    num_too_small=found - len(names) - num_in_one_half,
+    num_in_one_half=num_in_one_half,
+  )
+
+
+def _size(arrays: Arrays) -> int:
+  return len(arrays[1])
+
+
+def _split(users: Mapping[str, Arrays], names: list[str]) -> Split:
+  return Split(
+    num_examples=np.array([_size(users[name]) for name in names], np.int64),
+    load=lambda client_id: users[names[client_id]],
+  )
+
+
+def _read(
+  directory: pathlib.Path, pattern: str, to_arrays: ToArrays
+) -> dict[str, Arrays]:
+  paths = sorted(directory.glob(pattern))
+  if not paths:
+    raise DataError(directory, f"there is no file {pattern}.")
+  users: dict[str, Arrays] = {}
+  sources: dict[str, pathlib.Path] = {}
+  # A file at a time: as Python objects, numbers take ten times the memory.
+  for path in paths:
+    for name, data in read_users(path):
+      if name in users:
+        raise DataError(
+          f"{path}, user {name}",
+          f"is in {sources[name].name} too. Files of different data sets need "
+          "folders of their own.",
+        )
+      try:
+        users[name] = to_arrays(data["x"], data["y"])
+      except (TypeError, ValueError) as error:
+        raise DataError(f"{path}, user {name}", f"{error}.") from error
+      sources[name] = path
+  return users

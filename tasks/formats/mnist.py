@@ -30,17 +30,12 @@ _WRITERS = [f"qmnist-{half}-labels-idx2-int" for half in ("train", "test")]
 _CLASS, _WRITER = 0, 2
 
 
-def read_idx(
-  path: pathlib.Path,
-  num_axes: int | None = None,
-  on_read: data_files.OnRead = data_files.ignore,
-) -> np.ndarray:
+def read_idx(path: pathlib.Path, num_axes: int | None = None) -> np.ndarray:
   """Returns the array in an idx file, compressed with gzip or not.
 
   Args:
     path: The file.
     num_axes: How many axes the array must have; None takes any.
-    on_read: Told how much was read.
 
   Returns:
     The array, in the shape and type that the file says.
@@ -49,7 +44,7 @@ def read_idx(
     DataError: If the file is no idx file, has another number of axes, or is too
       short or too long.
   """
-  with data_files.opened(path, on_read) as file:
+  with data_files.opened(path) as file:
     magic = file.read(4)
     if len(magic) < 4 or magic[:2] != b"\0\0" or magic[2] not in _TYPES:
       raise DataError(
@@ -127,24 +122,12 @@ def has_writers(directory: pathlib.Path) -> bool:
   )
 
 
-def files(directory: pathlib.Path) -> list[pathlib.Path]:
-  """Returns the files of MNIST, and of QMNIST's labels if both are there.
-
-  Raises:
-    DataError: If images or labels are missing.
-  """
-  halves = [_half(directory, half, "MNIST") for half in ("train", "t10k")]
-  found = [file for half in halves for file in half]
-  return found + (_writers(directory) if has_writers(directory) else [])
-
-
 def read_halves(
   directory: pathlib.Path,
   *,
   train: str = "train",
   test: str = "t10k",
   what: str,
-  on_read: data_files.OnRead = data_files.ignore,
 ) -> tuple[LabeledImages, LabeledImages]:
   """Reads training and test images, compressed with gzip or not.
 
@@ -153,7 +136,6 @@ def read_halves(
     train: Beginning of the names of the training files.
     test: Beginning of the names of the test files.
     what: Name of the data set, for error messages.
-    on_read: Told how much was read.
 
   Returns:
     Images with one channel, as they are stored.
@@ -162,22 +144,19 @@ def read_halves(
     DataError: If a file is missing, damaged, or not of these.
   """
   return (
-    _read_half(*_half(directory, train, what), on_read),
-    _read_half(*_half(directory, test, what), on_read),
+    _read_half(*_half(directory, train, what)),
+    _read_half(*_half(directory, test, what)),
   )
 
 
 def read_writers(
-  directory: pathlib.Path,
-  labels: Sequence[np.ndarray],
-  on_read: data_files.OnRead = data_files.ignore,
+  directory: pathlib.Path, labels: Sequence[np.ndarray]
 ) -> np.ndarray:
   """Reads who wrote MNIST's digits, from QMNIST's labels.
 
   Args:
     directory: Where both `qmnist-*-labels-idx2-int` files are.
     labels: The labels of MNIST's training and of its test images.
-    on_read: Told how much was read.
 
   Returns:
     NIST's numbers of the writers, int64[n], training images first.
@@ -187,7 +166,7 @@ def read_writers(
   """
   return np.concatenate(
     [
-      _writers_of(path, half, on_read)
+      _writers_of(path, half)
       for path, half in zip(_writers(directory), labels, strict=True)
     ]
   )
@@ -220,12 +199,10 @@ def _names(file: str) -> list[str]:
 
 
 def _read_half(
-  images_path: pathlib.Path,
-  labels_path: pathlib.Path,
-  on_read: data_files.OnRead,
+  images_path: pathlib.Path, labels_path: pathlib.Path
 ) -> LabeledImages:
-  images = read_idx(images_path, 3, on_read)
-  labels = read_idx(labels_path, 1, on_read)
+  images = read_idx(images_path, 3)
+  labels = read_idx(labels_path, 1)
   for path, array in [(images_path, images), (labels_path, labels)]:
     if array.dtype != np.uint8:
       raise DataError(path, f"holds {array.dtype}, expected bytes.")
@@ -236,13 +213,9 @@ def _read_half(
   )
 
 
-def _writers_of(
-  path: pathlib.Path,
-  labels: np.ndarray,
-  on_read: data_files.OnRead,
-) -> np.ndarray:
+def _writers_of(path: pathlib.Path, labels: np.ndarray) -> np.ndarray:
   """Returns who wrote the images of a half of MNIST that has these labels."""
-  table = read_idx(path, 2, on_read)
+  table = read_idx(path, 2)
   # QMNIST has more test digits than MNIST, after those that MNIST has.
   if table.shape[1] <= _WRITER or len(table) < len(labels):
     raise DataError(

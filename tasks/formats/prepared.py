@@ -177,14 +177,11 @@ def _feature(
   return Feature(kind, path)
 
 
-def read(
-  directory: pathlib.Path, *, label_key: str = "label"
-) -> tuple[LabeledImages, LabeledImages]:
+def read(directory: pathlib.Path) -> tuple[LabeledImages, LabeledImages]:
   """Reads the splits "train" and "test" of a prepared image data set.
 
   Args:
     directory: As `find` returns it.
-    label_key: Name of the feature that is the label.
 
   Returns:
     Training and test images.
@@ -193,21 +190,20 @@ def read(
     DataError: If the directory cannot be read or has no such images.
   """
   found = DataSet(directory)
-  missing = {"image", label_key} - found.features.keys()
+  missing = {"image", "label"} - found.features.keys()
   if missing:
     raise DataError(
       directory,
       f"its examples have no {', '.join(sorted(missing))}; found "
       f"{', '.join(sorted(found.features))}.",
     )
-  train, test = (
-    LabeledImages(
+
+  def half(split: str) -> LabeledImages:
+    examples = found.read(split, ["image", "label"])
+    return LabeledImages(
       images=np.asarray(examples["image"], np.uint8),
-      labels=np.asarray(examples[label_key], np.int32),
+      labels=np.asarray(examples["label"], np.int32),
       source=str(directory),
     )
-    for examples in (
-      found.read(split, ["image", label_key]) for split in ("train", "test")
-    )
-  )
-  return train, test
+
+  return half("train"), half("test")

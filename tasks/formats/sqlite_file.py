@@ -1,4 +1,4 @@
-"""Finds, checks and reads the SQLite files of TFF's native data sets.
+"""Checks and reads the SQLite files of TFF's native data sets.
 
 The format is that of `tff.simulation.datasets`: a table `examples` (split_name,
 client_id, serialized_example_proto) and a table `client_metadata` (client_id,
@@ -7,16 +7,14 @@ split_name, num_examples). Files are opened read-only and never changed.
 
 import array
 import contextlib
-import os
 import pathlib
 import sqlite3
 import struct
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from tasks.data_error import DataError, unreadable_named
-from tasks.downloads import fetching
 from tasks.formats import client_names
 
 _COLUMNS = {
@@ -27,76 +25,18 @@ _MAGIC = b"SQLite format 3\0"
 _HEADER_BYTES = 100
 
 
-def find(
-  filename: str,
-  data_dir: pathlib.Path | None,
-  fetch: Callable[[str], object],
-) -> pathlib.Path:
-  """Returns the path of a whole file in the format of TFF's data sets.
-
-  Args:
-    filename: Name under which TFF caches the data set.
-    data_dir: Directory of the file. None means TFF's own cache, ~/.tff.
-    fetch: TFF's loader: downloads the file into the directory it is given.
-      Called only if there is no file; gives up when nothing arrives any more.
-
-  Returns:
-    Path of a file whose header and tables are as they must be.
-
-  Raises:
-    DataError: If there is no file and none can be fetched, or if the file is
-      truncated, is no SQLite database or has other tables.
-  """
-  directory = data_dir or pathlib.Path.home() / ".tff"
-  path = directory / filename
-  if not os.path.lexists(path):
-    fetching.by_loader(path, fetch, _header_problem)
-  check(path)
-  return path
-
-
-def example_counts(
-  path: pathlib.Path, splits: Collection[str], *, advice: str = ""
-) -> list[dict[str, int]]:
-  """Returns the number of examples of each client, for each split.
-
-  Args:
-    path: A file that `find` returned.
-    splits: Names of the splits.
-    advice: Help for a file that lacks a split; ends the error message.
-
-  Returns:
-    One mapping from client to number of examples per split. It comes from
-    `client_metadata`: no example is read.
-
-  Raises:
-    DataError: If the file lacks one of the splits or cannot be read.
-  """
-  with connect(path) as connection:
-    _check_splits(path, connection, splits, advice)
-    return [
-      dict(
-        connection.execute(
-          "SELECT client_id, CAST(TOTAL(num_examples) AS INTEGER) "
-          "FROM client_metadata WHERE split_name = ? GROUP BY client_id",
-          [split],
-        )
-      )
-      for split in splits
-    ]
-
-
 def population(
-  path: pathlib.Path, splits: Sequence[str]
+  path: pathlib.Path, splits: Sequence[str], *, advice: str = ""
 ) -> tuple[client_names.ClientNames, np.ndarray]:
   """Returns all clients and their numbers of examples in little memory.
 
-  The counts are those of `example_counts`. Rows come one by one, and no Python
-  object stays for a client: a population may have any size.
+  Rows come one by one, and no Python object stays for a client: a population
+  may have any size.
 
   Args:
-    path: A file that `find` returned.
+    path: A whole file.
     splits: Names of the splits.
+    advice: Help for a file that lacks a split; ends the error message.
 
   Returns:
     The names in ascending order, and int64[num_clients, num_splits]; 0 where a
@@ -123,7 +63,7 @@ def population(
       yield str(name)
 
   with connect(path) as connection:
-    _check_splits(path, connection, splits)
+    _check_splits(path, connection, splits, advice)
     names = client_names.ClientNames(rows(connection))
   return names, np.array(counts, np.int64).reshape(len(names), len(splits))
 
@@ -134,7 +74,7 @@ def serialized_examples(
   """Returns a client's examples as they are stored, in the file's order.
 
   Args:
-    path: A file that `find` returned.
+    path: A whole file.
     split: Name of the split.
     client: Name of the client.
     limit: How many to read at most; None reads all.
@@ -187,25 +127,26 @@ def check_pages(path: pathlib.Path) -> None:
       )
 
 
+def split_names(connection: sqlite3.Connection) -> list[str]:
+  """Returns the splits that have clients, in alphabetical order."""
+  found = connection.execute("SELECT DISTINCT split_name FROM client_metadata")
+  # Of a damaged file, they may be anything.
+  return sorted(str(split) for (split,) in found)
+
+
 def _check_splits(
   path: pathlib.Path,
   connection: sqlite3.Connection,
-  splits: Collection[str],
-  advice: str = "",
+  splits: Sequence[str],
+  advice: str,
 ) -> None:
-  # Of a damaged file, they may be anything.
-  found = {
-    str(split)
-    for (split,) in connection.execute(
-      "SELECT DISTINCT split_name FROM client_metadata"
-    )
-  }
-  missing = sorted(set(splits) - found)
+  found = split_names(connection)
+  missing = sorted(set(splits).difference(found))
   if missing:
     raise DataError(
       path,
       f"table client_metadata has no split {', '.join(missing)}; found "
-      f"{', '.join(sorted(found)) or 'none'}. {advice}".rstrip(),
+      f"{', '.join(found) or 'none'}. {advice}".rstrip(),
     )
 
 
@@ -216,7 +157,7 @@ def check(path: pathlib.Path) -> None:
     DataError: If it is not.
   """
   with unreadable_named(path):
-    problem = _header_problem(path)
+    problem = header_problem(path)
   if problem:
     raise DataError(
       path, f"{problem}. Move it away, then copy or download it again."
@@ -245,7 +186,7 @@ def check(path: pathlib.Path) -> None:
         )
 
 
-def _header_problem(path: pathlib.Path) -> str | None:
+def header_problem(path: pathlib.Path) -> str | None:
   """Compares a file with its header (https://sqlite.org/fileformat.html)."""
   size = path.stat().st_size
   with path.open("rb") as file:

@@ -43,35 +43,29 @@ if typing.TYPE_CHECKING:
   from tasks.models.recurrent import sentence_lstm as sentence_lstm
   from tasks.models.recurrent import word_lstm as word_lstm
 else:
-  _MODULES = {
-    "RepeatableDropout": "layers",
-    "bag_of_words_regression": "bag_of_words",
-    "character_lstm": "recurrent",
-    "class_objective": "objectives",
-    "dense_classifier": "dense",
-    "dropout_cnn": "convolutional",
-    "fedavg_cnn": "convolutional",
-    "functional_model": "objectives",
-    "functional_model_fn": "objectives",
-    "image_classifier": "named",
-    "mlp": "dense",
-    "mlp_double_softmax": "dense",
-    "model_fn": "objectives",
-    "multi_label_functional_model_fn": "bag_of_words",
-    "multi_label_model_fn": "bag_of_words",
-    "multi_label_objective": "bag_of_words",
-    "next_token_model_fn": "recurrent",
-    "next_token_objective": "recurrent",
-    "number_objective": "objectives",
-    "resnet18": "convolutional",
-    "sentence_lstm": "recurrent",
-    "vgg11": "convolutional",
-    "word_lstm": "recurrent",
+  _NAMES = {
+    "bag_of_words": (
+      *("bag_of_words_regression", "multi_label_functional_model_fn"),
+      *("multi_label_model_fn", "multi_label_objective"),
+    ),
+    "convolutional": ("dropout_cnn", "fedavg_cnn", "resnet18", "vgg11"),
+    "dense": ("dense_classifier", "mlp", "mlp_double_softmax"),
+    "layers": ("RepeatableDropout",),
+    "named": ("image_classifier",),
+    "objectives": (
+      *("class_objective", "functional_model", "functional_model_fn"),
+      *("model_fn", "number_objective"),
+    ),
+    "recurrent": (
+      *("character_lstm", "next_token_model_fn", "next_token_objective"),
+      *("sentence_lstm", "word_lstm"),
+    ),
   }
 
   def __getattr__(name: str) -> object:
     """Imports TensorFlow, which takes seconds, for those who build a model."""
-    if name not in _MODULES:
-      raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module = importlib.import_module(f"tasks.models.{_MODULES[name]}")
-    return getattr(module, name)
+    for module, names in _NAMES.items():
+      if name in names:
+        found = importlib.import_module(f"tasks.models.{module}")
+        return getattr(found, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -81,10 +81,7 @@ def multi_label_objective() -> task.Objective:
 
 
 def multi_label_model_fn(
-  build: task.KerasModelFn,
-  element_spec: task.ElementSpec,
-  *,
-  top_k: int = 5,
+  build: task.KerasModelFn, element_spec: task.ElementSpec, *, top_k: int = 5
 ) -> task.ModelFn:
   """Returns the TFF form of a model with several labels per example.
 
@@ -108,10 +105,7 @@ def multi_label_model_fn(
 
 
 def multi_label_functional_model_fn(
-  build: task.KerasModelFn,
-  element_spec: task.ElementSpec,
-  *,
-  top_k: int = 5,
+  build: task.KerasModelFn, element_spec: task.ElementSpec, *, top_k: int = 5
 ) -> task.FunctionalModelFn:
   """Returns the same model as `Task.functional_model_fn` wants it.
 

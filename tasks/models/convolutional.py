@@ -15,7 +15,7 @@ def fedavg_cnn(
   num_classes: int,
   seed: int,
   *,
-  input_shape: tuple[int, int, int] = (28, 28, 1),
+  input_shape: tuple[int, ...] = (28, 28, 1),
   dense_units: int = 512,
 ) -> tf.keras.Model:
   """The CNN of McMahan et al. (AISTATS 2017): two layers, pooled, two dense.
@@ -105,7 +105,7 @@ _LARGE_IMAGE = 96
 
 
 def resnet18(
-  input_shape: tuple[int, int, int], num_classes: int, seed: int
+  input_shape: tuple[int, ...], num_classes: int, seed: int
 ) -> tf.keras.Model:
   """ResNet-18 with group normalization.
 
@@ -178,7 +178,7 @@ _VGG_STAGES = ((64,), (128,), (256, 256), (512, 512), (512, 512))
 
 
 def vgg11(
-  input_shape: tuple[int, int, int], num_classes: int, seed: int
+  input_shape: tuple[int, ...], num_classes: int, seed: int
 ) -> tf.keras.Model:
   """VGG-11 without normalization.
 

@@ -4,18 +4,13 @@ A name means the same in every task; `tasks.models.names.ALL` has them.
 """
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple, cast
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import tensorflow as tf
 
 from tasks.models import convolutional, dense
-from tasks.models.names import (
-  ALL,
-  HIDDEN_UNITS,
-  ImageModelName,
-  InitialWeights,
-)
+from tasks.models.names import ALL, HIDDEN_UNITS, InitialWeights
 from tasks.task import ElementSpec
 from tff_fair.declared import FieldError
 
@@ -76,17 +71,13 @@ def as_text(shape: Sequence[int | None], dtype: tf.DType) -> str:
   return f"{tf.as_dtype(dtype).name}[{', '.join(sizes)}]"
 
 
-_CONVOLUTIONAL: Mapping[str, Callable[..., tf.keras.Model]] = {
-  "resnet18": convolutional.resnet18,
-  "vgg11": convolutional.vgg11,
-}
 # Five poolings leave one pixel of 32.
 LEAST_VGG_SIZE = 32
 
 
 def image_classifier(
-  name: ImageModelName,
-  input_shape: tuple[int, int, int],
+  name: str,
+  input_shape: tuple[int, ...],
   num_classes: int,
   seed: int,
   initial_weights: InitialWeights = "glorot",
@@ -94,11 +85,10 @@ def image_classifier(
   """Returns a function that builds a new classifier.
 
   Args:
-    name: "linear"; "mlp" with two hidden layers of 200 units; "mlp_128" with
-      one of 128; "linear_double_softmax" and "mlp_double_softmax", see
-      `tasks.models.mlp_double_softmax`; "cnn" of McMahan et al.; "resnet18"
-      with group normalization; "vgg11".
-    input_shape: Height, width and channels of an image.
+    name: One of `tasks.models.names.ALL`; "cnn_dropout" is for 28 x 28 images
+      in grey.
+    input_shape: Height, width and channels of an image; for networks of dense
+      layers, any shape.
     num_classes: Number of logits.
     seed: Seed of the initial weights.
     initial_weights: As for `tasks.models.mlp`; other models have one kind.
@@ -118,10 +108,6 @@ def image_classifier(
       "others.",
       value=initial_weights,
     )
-  if name == "cnn":
-    return functools.partial(
-      convolutional.fedavg_cnn, num_classes, seed, input_shape=input_shape
-    )
   if name == "vgg11" and min(input_shape[:2]) < LEAST_VGG_SIZE:
     raise FieldError(
       "model",
@@ -129,7 +115,19 @@ def image_classifier(
       "pixels: it pools five times.",
       value=name,
     )
-  return functools.partial(_CONVOLUTIONAL[name], input_shape, num_classes, seed)
+  match name:
+    case "cnn_dropout":
+      return functools.partial(convolutional.dropout_cnn, num_classes, seed)
+    case "resnet18" | "vgg11":
+      build = getattr(convolutional, name)
+      return functools.partial(build, input_shape, num_classes, seed)
+  return functools.partial(
+    convolutional.fedavg_cnn,
+    num_classes,
+    seed,
+    input_shape=input_shape,
+    dense_units=2048 if name == "cnn_leaf" else 512,
+  )
 
 
 _MNIST = (28, 28, 1)
@@ -164,22 +162,7 @@ def build_fn(
       f"the task has {wanted}; the model takes x "
       f"{takes or 'float32 of fixed sizes'} and gives float32[n, numbers]."
     )
-  if name in HIDDEN_UNITS:
-    return dense.dense_classifier(name, tuple(sides), number, seed)
-  height, width, channels = sides
-  shape = (height, width, channels)
-  match name:
-    case "cnn_leaf":
-      return functools.partial(
-        convolutional.fedavg_cnn,
-        number,
-        seed,
-        input_shape=shape,
-        dense_units=2048,
-      )
-    case "cnn_dropout":
-      return functools.partial(convolutional.dropout_cnn, number, seed)
-  return image_classifier(cast(ImageModelName, name), shape, number, seed)
+  return image_classifier(name, tuple(sides), number, seed)
 
 
 def _takes(name: str, sides: list[int]) -> str:

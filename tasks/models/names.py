@@ -29,7 +29,4 @@ HIDDEN_UNITS: Mapping[str, tuple[int, ...]] = {
   "linear_double_softmax": (),
   "mlp_double_softmax": (200, 200),
 }
-ALL = (
-  *HIDDEN_UNITS,
-  *("cnn", "cnn_dropout", "cnn_leaf", "resnet18", "vgg11"),
-)
+ALL = (*HIDDEN_UNITS, *("cnn", "cnn_dropout", "cnn_leaf", "resnet18", "vgg11"))

@@ -9,6 +9,7 @@ import collections
 import dataclasses
 import functools
 from collections.abc import Callable, Sequence
+from typing import Literal
 
 import tensorflow as tf
 import tensorflow_federated as tff
@@ -164,16 +165,23 @@ def class_objective(
   """
   if loss is None and class_weights is not None:
     loss = _Weighted(tuple(map(float, class_weights)))
-  if loss is None:
-    return task.Objective(
-      model_fn=model_fn,
-      functional_model_fn=functional_model_fn,
-      activation="softmax",
-    )
+  return _objective(model_fn, functional_model_fn, loss, "softmax")
+
+
+def _objective(
+  model_fn: Callable[..., task.ModelFn],
+  functional_model_fn: Callable[..., task.FunctionalModelFn],
+  loss: LossFn | None,
+  activation: Literal["softmax"] | None = None,
+) -> task.Objective:
+  """Returns the objective of both forms, which take a loss of the user's."""
+  if loss is not None:
+    model_fn = functools.partial(model_fn, loss=loss)
+    functional_model_fn = functools.partial(functional_model_fn, loss=loss)
   return task.Objective(
-    model_fn=functools.partial(model_fn, loss=loss),
-    functional_model_fn=functools.partial(functional_model_fn, loss=loss),
-    activation="softmax",
+    model_fn=model_fn,
+    functional_model_fn=functional_model_fn,
+    activation=activation,
   )
 
 
@@ -295,16 +303,7 @@ def number_objective(loss: LossFn | None = None) -> task.Objective:
   Args:
     loss: Takes the place of the mean squared error.
   """
-  if loss is None:
-    return task.Objective(
-      model_fn=number_model_fn, functional_model_fn=number_functional_model_fn
-    )
-  return task.Objective(
-    model_fn=functools.partial(number_model_fn, loss=loss),
-    functional_model_fn=functools.partial(
-      number_functional_model_fn, loss=loss
-    ),
-  )
+  return _objective(number_model_fn, number_functional_model_fn, loss)
 
 
 def number_model_fn(

@@ -109,8 +109,7 @@ def _check(made: Make, *, is_classifier: bool) -> None:
   model = made.unbuilt()
   if not isinstance(model, tf.keras.Model):
     raise UserCodeError(
-      made.name,
-      f"expected a tf.keras.Model, found {type(model).__name__}.",
+      made.name, f"expected a tf.keras.Model, found {type(model).__name__}."
     )
   was_built = model.built
   _check_shapes(made, model)

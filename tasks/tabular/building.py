@@ -1,7 +1,6 @@
 """What the tasks of a user's own rows share: options, and the task itself."""
 
 import dataclasses
-import functools
 import math
 import typing
 from collections.abc import Callable, Sequence
@@ -243,12 +242,8 @@ def build_task(
       x_shape, y_shape=numbers, y_dtype=labels.y.dtype.name
     ),
     num_classes=classes,
-    keras_model_fn=functools.partial(
-      models.mlp,
-      tuple(x_shape),
-      models.HIDDEN_UNITS[config.model],
-      classes or (*numbers, 1)[0],
-      seed,
+    keras_model_fn=models.dense_classifier(
+      config.model, tuple(x_shape), classes or (*numbers, 1)[0], seed
     ),
     objective=_objective(config, clients, labels),
     label_scale=labels.scale,

@@ -39,23 +39,6 @@ Piece = np.ndarray | tuple[np.ndarray, Sequence[str]] | None
 Rows = tuple[int, Mapping[str, Piece]]
 
 
-class NumberGatherer:
-  """Gathers the pieces of a column of numbers."""
-
-  def __init__(self, *, is_exact: bool) -> None:
-    """Makes a column without rows, of float64 if it is exact, or float32."""
-    self._dtype = np.dtype(np.float64 if is_exact else np.float32)
-    self._parts: list[np.ndarray] = []
-
-  def add(self, values: np.ndarray) -> None:
-    """Adds float64[rows] within the range of the type, NaN being missing."""
-    self._parts.append(values.astype(self._dtype))
-
-  def column(self) -> Numbers:
-    """Returns the column."""
-    return Numbers(np.concatenate(self._parts))
-
-
 class TextGatherer:
   """Gathers the pieces of a column of texts."""
 
@@ -96,6 +79,3 @@ class TextGatherer:
     ranks = np.full(len(values) + 1, -1, np.int32)
     ranks[[self._codes[value] for value in values]] = np.arange(len(values))
     return Texts(ranks[np.concatenate(self._parts)], tuple(values))
-
-
-Gatherer = NumberGatherer | TextGatherer

@@ -56,10 +56,7 @@ class Population:
 
 
 def test_share(
-  clients: np.ndarray,
-  fraction: float,
-  seed: int,
-  classes: np.ndarray | None,
+  clients: np.ndarray, fraction: float, seed: int, classes: np.ndarray | None
 ) -> np.ndarray:
   """Chooses a share of each client's rows at random.
 

@@ -3,7 +3,7 @@
 import os
 import pathlib
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -11,13 +11,11 @@ import numpy as np
 from tasks import notices
 from tasks.data_error import DataError
 from tasks.formats import data_files
-from tasks.tabular import columns, csv_file, parquet_file, text_columns
+from tasks.tabular import columns, table_file, text_columns
 from tff_fair import spelling
 
 _MOST_NAMES_SHOWN = 20
 _MOST_MARKS_SHOWN = 5
-# What is wrong with columns, and how to mend it, by their names.
-_Faults = dict[str, str]
 
 
 class Table(Protocol):
@@ -64,7 +62,7 @@ def located(file: str, data_dir: pathlib.Path | None) -> pathlib.Path:
 
 
 def opened(
-  path: pathlib.Path, written: csv_file.Format = csv_file.UNKNOWN
+  path: pathlib.Path, written: table_file.Format = table_file.UNKNOWN
 ) -> Table:
   """Opens a table; the content tells CSV from Parquet.
 
@@ -77,19 +75,19 @@ def opened(
       name, or options of CSV files are given for another one.
   """
   with data_files.opened(path) as file:
-    magic = file.read(len(parquet_file.MAGIC))
+    magic = file.read(len(table_file.PARQUET_MAGIC))
   table: Table
-  if magic == parquet_file.MAGIC:
-    if written != csv_file.UNKNOWN:
+  if magic == table_file.PARQUET_MAGIC:
+    if written != table_file.UNKNOWN:
       raise DataError(
         path,
         "is a Parquet file, which says itself how its values are written; "
         "separator, decimal, thousands, encoding and missing are for CSV "
         "files.",
       )
-    table = parquet_file.ParquetFile(path)
+    table = table_file.ParquetFile(path)
   else:
-    table = csv_file.CsvFile(path, written)
+    table = table_file.CsvFile(path, written)
   twice = [k for k, n in Counter(filter(None, table.names)).items() if n > 1]
   if twice:
     raise DataError(path, f"has more than one column {twice[0]!r}.")
@@ -161,169 +159,156 @@ def read(
       have categories has other texts; it names all such columns, and a row of
       each.
   """
-  gathered: dict[str, columns.Gatherer] = {}
-  faults: _Faults = {}
-
-  def check(name: str) -> None:
-    """Notes what is wrong with the texts of a column so far."""
-    texts_so_far = gathered.get(name)
-    if isinstance(texts_so_far, columns.TextGatherer):
-      _check_texts(
-        table, name, texts_so_far, name in categories, name in measured, faults
-      )
-
-  mixed = _gather(table, names, texts, exact, gathered, faults, check)
-  if mixed:
+  reading = _Reading(table, categories, exact, measured)
+  if mixed := reading.gather(names, texts):
     # Once more, because numbers are no longer as they were written.
-    _gather(table, mixed, mixed, exact, gathered, faults, check)
+    reading.gather(mixed, mixed)
   for name in names:
-    check(name)
-  found = {n: gathered.pop(n).column() for n in names if n not in faults}
+    reading.check_texts(name)
+  faults = reading.faults
+  found = {name: reading.column(name) for name in names if name not in faults}
   for name in units:
     if name in found:
-      found[name] = _without_units(
-        table, name, found[name], is_exact=name in exact, faults=faults
-      )
+      found[name] = reading.without_units(name, found[name])
   for name in complete:
     if name in found:
-      _check_complete(table, name, found[name], faults)
+      reading.check_complete(name, found[name])
   if faults:
     told = " ".join(faults[name] for name in names if name in faults)
     raise DataError(table.path, f"{told[0].lower()}{told[1:]}")
   return found
 
 
-def _gather(
-  table: Table,
-  names: Sequence[str],
-  texts: Collection[str],
-  exact: Collection[str],
-  gathered: dict[str, columns.Gatherer],
-  faults: _Faults,
-  check: Callable[[str], None],
-) -> list[str]:
-  """Gathers columns; returns those of numbers that are texts after all."""
-  mixed: list[str] = []
-  start = 0
-  for num_rows, pieces in table.pieces(names, texts):
-    for name, piece in pieces.items():
-      if name in faults:
-        continue
-      if piece is None or name in mixed:
-        mixed += [name] if name not in mixed else []
-        gathered.pop(name, None)
-      elif isinstance(piece, tuple):
-        found = gathered.setdefault(name, columns.TextGatherer())
-        assert isinstance(found, columns.TextGatherer)
-        found.add(*piece)
-        # At once: a million different texts would fill the memory.
-        if len(found.values) > text_columns.MOST:
-          check(name)
-          if name in faults:
-            gathered.pop(name)
-      elif not _is_finite(table, name, piece, start, faults):
-        gathered.pop(name, None)
-      else:
-        numbers = gathered.setdefault(
-          name, columns.NumberGatherer(is_exact=name in exact)
-        )
-        assert isinstance(numbers, columns.NumberGatherer)
-        numbers.add(piece)
-    start += num_rows
-  return mixed
+class _Reading:
+  """Gathers the columns of a table.
 
-
-def _is_finite(
-  table: Table, name: str, values: np.ndarray, start: int, faults: _Faults
-) -> bool:
-  infinite = np.abs(values) > np.finfo(np.float32).max  # False for NaN.
-  if infinite.any():
-    row = int(np.argmax(infinite))
-    faults[name] = (
-      f"Column {name!r}, {table.place(start + row)}: {values[row]:g} is "
-      "infinite, or too large for float32. Leave the field empty, or the "
-      "column out."
-    )
-  return name not in faults
-
-
-def _check_complete(
-  table: Table, name: str, column: columns.Column, faults: _Faults
-) -> None:
-  is_missing = (
-    np.isnan(column.values)
-    if isinstance(column, columns.Numbers)
-    else column.codes < 0
-  )
-  if is_missing.any():
-    place = table.place(int(is_missing.argmax()))
-    faults[name] = (
-      f"Column {name!r}, {place}: is empty. Fill it in, or take the row out."
-    )
-
-
-def _check_texts(
-  table: Table,
-  name: str,
-  found: columns.TextGatherer,
-  are_categories: bool,
-  are_measured: bool,
-  faults: _Faults,
-) -> None:
-  """Notes why texts are numbers, written in another way, or too many."""
-  refusal = None
-  present = [text for text in found.values if text not in csv_file.NO_NUMBER]
-  if are_measured:
-    refusal = text_columns.refused_number(
-      present,
-      table.signs,
-      text_columns.quoted(name),
-      are_final=not isinstance(table, csv_file.CsvFile),
-    )
-  if are_categories and refusal is None:
-    refusal = text_columns.refusal(present, found.num_texts)
-  if refusal is None:
-    return
-  place = table.place(found.first_row(refusal.example))
-  remedy = f"{refusal.remedy[0].upper()}{refusal.remedy[1:]}"
-  if are_categories:
-    remedy = f"{text_columns.leave_out(name)}, or {refusal.remedy}"
-  faults[name] = (
-    f"Column {name!r} {refusal.problem}, such as {refusal.example[:60]!r} in "
-    f"{place}. {remedy}."
-  )
-
-
-def _without_units(
-  table: Table,
-  name: str,
-  column: columns.Column,
-  *,
-  is_exact: bool,
-  faults: _Faults,
-) -> columns.Column:
-  """Returns a column of texts that are numbers, perhaps with a unit.
-
-  `faults` gets the first text that is no number, or of another unit.
+  Attributes:
+    faults: What is wrong with columns, and how to mend it, by their names.
   """
-  assert isinstance(column, columns.Texts)  # It was read as such.
-  values, fault = text_columns.numbers_of(
-    column.values, table.signs, csv_file.NO_NUMBER
-  )
-  if fault is not None:
-    text, problem = fault
-    row = int(np.argmax(column.codes == column.values.index(text)))
-    faults[name] = (
-      f"Column {name!r}, {table.place(row)}: {text[:60]!r} {problem}. Correct "
-      f"it, or name it in missing={text_columns.quoted(f'{name}={text}')}."
+
+  def __init__(
+    self,
+    table: Table,
+    categories: Collection[str],
+    exact: Collection[str],
+    measured: Collection[str],
+  ) -> None:
+    """Takes a table, and columns as `read` does."""
+    self._table = table
+    self._categories = categories
+    self._exact = exact
+    self._measured = measured
+    self._numbers: dict[str, list[np.ndarray]] = {}
+    self._texts: dict[str, columns.TextGatherer] = {}
+    self.faults: dict[str, str] = {}
+
+  def gather(self, names: Sequence[str], texts: Collection[str]) -> list[str]:
+    """Gathers columns; returns those of numbers that are texts after all."""
+    mixed: list[str] = []
+    start = 0
+    for num_rows, pieces in self._table.pieces(names, texts):
+      for name, piece in pieces.items():
+        if name in self.faults or name in mixed:
+          continue
+        if piece is None:
+          mixed.append(name)
+          self._numbers.pop(name, None)
+        elif isinstance(piece, tuple):
+          found = self._texts.setdefault(name, columns.TextGatherer())
+          found.add(*piece)
+          # At once: a million different texts would fill the memory.
+          if len(found.values) > text_columns.MOST:
+            self.check_texts(name)
+        elif self._is_finite(name, piece, start):
+          numbers = self._numbers.setdefault(name, [])
+          numbers.append(piece.astype(self._dtype(name)))
+      start += num_rows
+    return mixed
+
+  def column(self, name: str) -> columns.Column:
+    """Returns a column that was gathered; forgets its pieces."""
+    if name in self._texts:
+      return self._texts.pop(name).column()
+    return columns.Numbers(np.concatenate(self._numbers.pop(name)))
+
+  def _dtype(self, name: str) -> type[np.floating]:
+    return np.float64 if name in self._exact else np.float32
+
+  def _is_finite(self, name: str, values: np.ndarray, start: int) -> bool:
+    infinite = np.abs(values) > np.finfo(np.float32).max  # False for NaN.
+    if infinite.any():
+      row = int(np.argmax(infinite))
+      self.faults[name] = (
+        f"Column {name!r}, {self._table.place(start + row)}: {values[row]:g} "
+        "is infinite, or too large for float32. Leave the field empty, or the "
+        "column out."
+      )
+    return name not in self.faults
+
+  def check_complete(self, name: str, column: columns.Column) -> None:
+    """Notes that a field of a column is empty."""
+    is_missing = (
+      np.isnan(column.values)
+      if isinstance(column, columns.Numbers)
+      else column.codes < 0
     )
-    return column
-  # The missing text has the code -1.
-  numbers = np.append(values, np.nan)[column.codes]
-  _is_finite(table, name, numbers, 0, faults)
-  gatherer = columns.NumberGatherer(is_exact=is_exact)
-  gatherer.add(numbers)
-  return gatherer.column()
+    if is_missing.any():
+      place = self._table.place(int(is_missing.argmax()))
+      self.faults[name] = (
+        f"Column {name!r}, {place}: is empty. Fill it in, or take the row out."
+      )
+
+  def check_texts(self, name: str) -> None:
+    """Notes why texts are numbers, written in another way, or too many."""
+    if name not in self._texts:
+      return
+    found, refusal = self._texts[name], None
+    present = [
+      text for text in found.values if text not in table_file.NO_NUMBER
+    ]
+    if name in self._measured:
+      refusal = text_columns.refused_number(
+        present,
+        self._table.signs,
+        text_columns.quoted(name),
+        are_final=not isinstance(self._table, table_file.CsvFile),
+      )
+    if name in self._categories and refusal is None:
+      refusal = text_columns.refusal(present, found.num_texts)
+    if refusal is None:
+      return
+    place = self._table.place(found.first_row(refusal.example))
+    remedy = f"{refusal.remedy[0].upper()}{refusal.remedy[1:]}"
+    if name in self._categories:
+      remedy = f"{text_columns.leave_out(name)}, or {refusal.remedy}"
+    self.faults[name] = (
+      f"Column {name!r} {refusal.problem}, such as {refusal.example[:60]!r} in "
+      f"{place}. {remedy}."
+    )
+    del self._texts[name]
+
+  def without_units(self, name: str, column: columns.Column) -> columns.Column:
+    """Returns a column of texts that are numbers, perhaps with a unit.
+
+    `faults` gets the first text that is no number, or of another unit.
+    """
+    assert isinstance(column, columns.Texts)  # It was read as such.
+    values, fault = text_columns.numbers_of(
+      column.values, self._table.signs, table_file.NO_NUMBER
+    )
+    if fault is not None:
+      text, problem = fault
+      row = int(np.argmax(column.codes == column.values.index(text)))
+      self.faults[name] = (
+        f"Column {name!r}, {self._table.place(row)}: {text[:60]!r} {problem}. "
+        "Correct it, or name it in "
+        f"missing={text_columns.quoted(f'{name}={text}')}."
+      )
+      return column
+    # The missing text has the code -1.
+    numbers = np.append(values, np.nan)[column.codes]
+    self._is_finite(name, numbers, 0)
+    return columns.Numbers(numbers.astype(self._dtype(name)))
 
 
 def tell(
@@ -341,7 +326,7 @@ def tell(
     found: Columns of it, by name.
     measured: Those of them whose texts may be meant as numbers.
   """
-  if not isinstance(table, csv_file.CsvFile):
+  if not isinstance(table, table_file.CsvFile):
     return
   for name in measured:
     column = found[name]
@@ -371,12 +356,12 @@ def tell(
 
 
 def _tell_strays(
-  table: csv_file.CsvFile, name: str, column: columns.Texts
+  table: table_file.CsvFile, name: str, column: columns.Texts
 ) -> None:
   values = column.values
   rows = np.bincount(column.codes + 1, minlength=len(values) + 1)[1:].tolist()
   counts = dict(zip(values, rows, strict=True))
-  strays = text_columns.strays(counts, csv_file.NO_NUMBER)
+  strays = text_columns.strays(counts, table_file.NO_NUMBER)
   if strays:
     codes = [k for k, value in enumerate(values) if value in strays]
     is_stray = np.isin(column.codes, codes)

@@ -1,5 +1,6 @@
 """What the texts of a table mean: categories, written numbers, or words."""
 
+import csv
 import functools
 import re
 from collections import Counter
@@ -36,6 +37,12 @@ def leave_out(name: str) -> str:
 def quoted(name: str) -> str:
   """Returns a column as an option with commas in between names it."""
   return f'"{name}"' if "," in name else name
+
+
+def named(text: str | None) -> tuple[str, ...]:
+  """Reads names with commas in between, as a row of a CSV file has them."""
+  rows = csv.reader([text] if text else [], skipinitialspace=True)
+  return tuple(name for row in rows for name in row)
 
 
 def refusal(texts: Iterable[str], num_rows: int) -> Refusal | None:

@@ -10,7 +10,7 @@ import pytest
 
 import tasks
 from binaries import prepare_data
-from tasks.downloads import native as native_downloads
+from tasks import downloads
 from tests import source_tree
 from tests.binaries import in_process
 
@@ -239,11 +239,11 @@ def test_downloads(prepare, monkeypatch, tmp_path):
     if sha256 == "0" * 64:
       raise tasks.DataError("b/stackoverflow.lzma", "is another file.")
     on_progress(1, 2)
-    path = native_downloads.destination(archive, directory)
+    path = downloads.destination(archive, directory)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.touch()
 
-  monkeypatch.setattr(native_downloads, "fetch", fetch)
+  monkeypatch.setattr(downloads, "fetch", fetch)
   arguments = ("--download=stackoverflow", "--data_dir=b")
   _refused(
     prepare(*arguments, f"--sha256={'0' * 64}"),

@@ -1,6 +1,4 @@
 import sqlite3
-import urllib.error
-import urllib.request
 
 import numpy as np
 import pytest
@@ -89,12 +87,3 @@ class TestNative:
     connection.close()
     with refused("split train, client 2"):
       self._load(directory)
-
-  def test_cannot_be_fetched(self, tmp_path, monkeypatch):
-    def refuse(_url):
-      raise urllib.error.URLError("no network")
-
-    monkeypatch.setattr(urllib.request, "urlopen", refuse)
-    with refused("cifar100.sqlite", "no network"):
-      self._load(tmp_path)
-    assert list(tmp_path.iterdir()) == []

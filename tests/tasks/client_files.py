@@ -1,5 +1,8 @@
 """Small files of client data, as `prepare_data` writes them."""
 
+import contextlib
+import sqlite3
+
 import numpy as np
 
 from tasks.conversions import client_data_file
@@ -25,6 +28,18 @@ def write(path, examples, splits=("train", "test")):
     client_data_file.Cut(choose_test=client_data_file.last_share(0.5)),
     overwrite=True,
   )
+
+
+def read(path):
+  """Returns the features of a file's examples, by split and client."""
+  found = {}
+  with contextlib.closing(sqlite3.connect(path)) as connection:
+    for split, client, serialized in connection.execute(
+      "SELECT split_name, client_id, serialized_example_proto FROM examples"
+    ):
+      features = example_proto.parse(serialized)
+      found.setdefault(split, {}).setdefault(client, []).append(features)
+  return found
 
 
 def _serialized(example):

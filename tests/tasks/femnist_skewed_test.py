@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 import tasks
-from tests.refusals import refused, rejected
+from tests.refusals import refused
 from tests.tasks import image_data
 
 
@@ -65,9 +65,3 @@ class TestNative:
     file.add("all_train", "w0", [36], pixels=np.full([28, 28], 1.5))
     with refused("client w0", "1.5 to 1.5"):
       _load(file.path.parent)
-
-
-def test_more_clients_than_letters(tmp_path):
-  image_data.write_emnist_byclass(tmp_path)
-  with rejected("num_clients"):
-    _load(tmp_path, num_clients=10_000)

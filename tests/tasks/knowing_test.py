@@ -13,7 +13,7 @@ from tests.refusals import rejected
 
 # Modules at the top of the package that are no tasks.
 _NO_TASKS = {
-  *("__init__", "client_source", "client_weights", "data_error"),
+  *("__init__", "client_source", "client_weights", "data_error", "downloads"),
   *("from_client_data", "label_noise", "notices", "options", "registry"),
   "task",
 }
@@ -60,12 +60,22 @@ class TestEveryTask:
 
   def test_defaults_are_valid_and_plain(self, name):
     defaults = tasks.option_defaults(name)
+    assert tasks.option_names(name) == tuple(defaults)
+    assert "num_clients" in defaults
     assert tasks.check_options(name, defaults) == defaults
     assert json.loads(json.dumps(defaults)) == defaults
+    texts = [f"{option}={value}" for option, value in defaults.items()]
+    assert tasks.parse_options(name, texts) == defaults
 
   def test_checks_names(self, name):
-    with pytest.raises(ValueError, match="'colour'"):
-      tasks.check_options(name, {"colour": "red"})
+    valid = ", ".join(tasks.option_names(name))
+    for check in (
+      lambda: tasks.check_options(name, {"colour": "red"}),
+      lambda: tasks.parse_options(name, ["colour=red"]),
+      lambda: tasks.load(name, colour="red"),
+    ):
+      with pytest.raises(ValueError, match=f"'colour'.*{valid}"):
+        check()
 
 
 def test_inherits_meanings():
@@ -98,12 +108,3 @@ def test_checks_options_together(options, field):
 def test_reads_no_data():
   path = str(pathlib.Path("/nowhere/split.npz"))
   assert tasks.check_options("mnist", {"split_file": path})
-
-
-@pytest.mark.parametrize(
-  "function",
-  [tasks.option_meanings, lambda name: tasks.check_options(name, {})],
-)
-def test_rejects_unknown_task(function):
-  with pytest.raises(ValueError, match=r"'digit'.*digits"):
-    function("digit")

@@ -116,11 +116,7 @@ class TestBadFiles:
       ([[1, 2, float("nan")]], [0], ["x has", "finite"]),
       ([[1, 2, 3]], [3], ["example 0 ", "label 3", "0 to 2"]),
       ([[1, 2, 3]], [-1], ["example 0 ", "label -1"]),
-      (
-        [[1, 2, 3]],
-        [0.5],
-        ["example 0 ", "label 0.5", "integer"],
-      ),
+      ([[1, 2, 3]], [0.5], ["example 0 ", "label 0.5", "integer"]),
       ([[1, 2, 3]], ["cat"], ["labels must be numbers"]),
     ],
   )

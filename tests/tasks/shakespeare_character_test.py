@@ -7,16 +7,11 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 import tasks
-from tasks.federated import plays
 from tasks.formats import example_proto
+from tasks.shakespeare_character import LEAF_CHARACTERS
 from tests.cases import one_of_each
 from tests.refusals import refused, rejected
 from tests.tasks import native_file, tabular_data
-
-
-def _element(dataset):
-  (element,) = dataset.as_numpy_iterator()
-  return element
 
 
 class PlaysFile(native_file.NativeFile):
@@ -52,7 +47,7 @@ def _load(file, **options):
 
 
 def _text(numbers):
-  return "".join(plays.LEAF_CHARACTERS[k] for k in numbers)
+  return "".join(LEAF_CHARACTERS[k] for k in numbers)
 
 
 class TestLastCharacter:
@@ -61,7 +56,7 @@ class TestLastCharacter:
     assert task.client_names == ("PLAY_A", "PLAY_B")
     assert task.num_classes == 80
     assert task.train.num_examples.tolist() == [15, 14]
-    x, y = _element(task.train_data(1))
+    x, y = task.train.load(1)
     assert x.dtype == y.dtype == np.int32
     text = "Hark!\nWho's there?"
     for k in range(14):
@@ -82,13 +77,11 @@ class TestLastCharacter:
     assert task.client_names == ("PLAY_B",)
 
   def test_first_examples(self, file):
-    whole = _element(_load(file).train_data(1))
+    whole = _load(file).train.load(1)
     task = _load(file, max_examples=6)
     assert task.train.num_examples.tolist() == [6, 6]
     assert task.test.num_examples.tolist() == [5, 6]
-    for found, all_of_it in zip(
-      _element(task.train_data(1)), whole, strict=True
-    ):
+    for found, all_of_it in zip(task.train.load(1), whole, strict=True):
       np.testing.assert_array_equal(found, all_of_it[:6])
 
   def test_random_roles(self, file):
@@ -103,7 +96,7 @@ class TestLastCharacter:
   def test_characters_that_leaf_lacks_are_left_out(self, file):
     file.add("train", "A_ODD", "Zo\u00eb #1 says".encode())
     file.add("test", "A_ODD", b"Hark!")
-    x, y = _element(_load(file).train_data(0))
+    x, y = _load(file).train.load(0)
     assert _text(x[0]) + _text(y) == "Zo 1 says"
 
 
@@ -127,16 +120,14 @@ class TestEveryCharacter:
     data = expected.datasets
     for client_id, name in enumerate(task.client_names):
       raw = data.train_data.create_tf_dataset_for_client(name)
-      wanted = _element(data.train_preprocess_fn(raw))
-      for found, same in zip(
-        _element(task.train_data(client_id)), wanted, strict=True
-      ):
+      (wanted,) = data.train_preprocess_fn(raw).as_numpy_iterator()
+      for found, same in zip(task.train.load(client_id), wanted, strict=True):
         np.testing.assert_array_equal(found, same)
     reference, model = expected.model_fn(), task.model_fn()
     values = [w.numpy() for w in reference.trainable_variables]
     for variable, value in zip(model.trainable_variables, values, strict=True):
       variable.assign(value)
-    batch = _element(task.train_data(0))
+    batch = task.train.load(0)
     found = model.forward_pass(batch, training=False).predictions
     theirs = reference.forward_pass(batch, training=False).predictions
     is_text = batch[0] > 0  # Theirs masks the padding of the input.
@@ -146,7 +137,7 @@ class TestEveryCharacter:
 
   def test_padding_counts_nowhere(self, file):
     task = _load(file, predict="every", sequence_length=30)
-    x, y = _element(task.train_data(1))
+    x, y = task.train.load(1)
     assert (y > 0).sum(axis=1).tolist() == [6, 13]
     model = task.model_fn()
     output = model.forward_pass((x, y), training=False)
@@ -178,7 +169,7 @@ class TestLeaf:
     self._write(tmp_path, ["To b", "o_be", "} \n!"], ["e", " ", "z"])
     task = self._load(tmp_path)
     assert task.client_names == ("HAMLET",)
-    x, y = _element(task.train_data(0))
+    x, y = task.train.load(0)
     assert [_text(row) for row in x] == ["To b", "o be", "} \n!"]
     assert _text(y) == "e z"
 
@@ -210,10 +201,10 @@ class TestLeaf:
     )
     task = self._load(tmp_path)
     assert task.client_names == ("HAMLET",)
-    x, y = _element(task.train_data(0))
+    x, y = task.train.load(0)
     assert [_text(row) for row in x] == [text[k : k + 4] for k in range(16)]
     assert _text(y) == text[4:20]
-    x, y = _element(task.test_data(0))
+    x, y = task.test.load(0)
     assert [_text(row) for row in x] == [text[19:23]]
     assert _text(y) == text[23]
 
@@ -261,8 +252,8 @@ class TestBadFile:
 
 
 def test_leafs_characters_are_eighty_different_ones():
-  assert len(set(plays.LEAF_CHARACTERS)) == 80
-  assert json.loads(json.dumps(plays.LEAF_CHARACTERS)).isascii()
+  assert len(set(LEAF_CHARACTERS)) == 80
+  assert json.loads(json.dumps(LEAF_CHARACTERS)).isascii()
 
 
 def test_real_file(data_dir):
@@ -279,6 +270,6 @@ def test_real_file(data_dir):
   sizes = task.train.num_examples + task.test.num_examples
   assert task.num_clients == 20
   assert sizes.min() > 10_000
-  x, y = _element(task.test_data(3))
+  x, y = task.test.load(3)
   assert x.shape == (task.test.num_examples[3], 80)
   np.testing.assert_array_equal(x[1:, -1], y[:-1])

@@ -159,30 +159,14 @@ def test_a_tensor_is_taken_as_it_is(data_dir):
   ("name", "options", "facts"),
   [
     ("", {}, ["missing"]),
-    (
-      "ships",
-      {},
-      ["no ships", "reviews, shades, ship", "download=true"],
-    ),
+    ("ships", {}, ["no ships", "reviews, shades, ship", "download=true"]),
     ("ship:2.0.0", {}, ["ship:2.0.0", "reviews"]),
-    (
-      "ship",
-      {},
-      ["label=", "fare"],
-    ),
-    (
-      "ship",
-      {"label": "survive"},
-      ["'survive' (label)", "survived"],
-    ),
+    ("ship", {}, ["label=", "fare"]),
+    ("ship", {"label": "survive"}, ["'survive' (label)", "survived"]),
     ("ship", {"label": "survived", "client": "deck"}, ["'deck' (client)"]),
     ("ship", {"label": "marks"}, ["'marks'"]),
     ("ship", {"label": "survived"}, ["'box' (numbers)"]),
-    (
-      "ship",
-      {"label": "survived", "features": "marks"},
-      ["'marks' (other)"],
-    ),
+    ("ship", {"label": "survived", "features": "marks"}, ["'marks' (other)"]),
     (
       "ship",
       {"label": "survived", "features": "passenger/name,fare"},

@@ -40,11 +40,7 @@ class TestWrite:
 
   def test_examples_with_a_split_stay_there(self, convert):
     found = convert(
-      [
-        *_examples(a=5),
-        _example("a", 7, "heldout"),
-        _example("b", 8, "test"),
-      ]
+      [*_examples(a=5), _example("a", 7, "heldout"), _example("b", 8, "test")]
     )
     assert _numbers(found, "heldout", "a") == [7]
     assert _numbers(found, "test", "a") == [4]

@@ -1,16 +1,13 @@
 """Tests of conversions as a whole: from a request to a file."""
 
-import contextlib
 import os
-import sqlite3
 
 import pytest
 
 from tasks.conversions.conversion import plan
 from tasks.conversions.request import ConversionRequest
-from tasks.formats import example_proto
 from tests.refusals import refused, rejected
-from tests.tasks import image_data
+from tests.tasks import client_files, image_data
 
 _PLAY = "".join(
   f"{speaker}:\n{speaker} {number}\n\n"
@@ -45,18 +42,6 @@ def request_of(tmp_path):
   return request
 
 
-def _examples(path):
-  """Returns the features of examples by split and client."""
-  found = {}
-  with contextlib.closing(sqlite3.connect(path)) as connection:
-    for split, client, serialized in connection.execute(
-      "SELECT split_name, client_id, serialized_example_proto FROM examples"
-    ):
-      features = example_proto.parse(serialized)
-      found.setdefault(split, {}).setdefault(client, []).append(features)
-  return found
-
-
 def test_a_plan_writes_nothing(request_of, tmp_path):
   before = sorted(tmp_path.rglob("*"))
   conversion = plan(request_of("plays"))
@@ -80,7 +65,7 @@ def test_the_last_share_of_each_client_is_its_test_data(request_of):
       client: [features["snippets"][0].decode() for features in examples]
       for client, examples in clients.items()
     }
-    for split, clients in _examples(conversion.path).items()
+    for split, clients in client_files.read(conversion.path).items()
   }
   assert found == {
     "train": {name: [f"{name} {n}" for n in (1, 2, 3)] for name in "AB"},
@@ -94,7 +79,7 @@ def test_the_seed_chooses_the_random_share(request_of):
     conversion = plan(request_of("plays", seed=seed, overwrite=True))
     assert conversion.contents.split == "random"
     conversion.write()
-    found.append(str(_examples(conversion.path)))
+    found.append(str(client_files.read(conversion.path)))
   assert found[0] == found[1] != found[2]
 
 
@@ -102,7 +87,7 @@ def test_small_clients_are_dropped(request_of, tmp_path):
   (tmp_path / "play.txt").write_text(f"{_PLAY}C:\nOne.\n\nC:\nTwo.\n")
   conversion = plan(request_of("plays", min_examples=3))
   assert conversion.write() == (1, 2)
-  assert {*_examples(conversion.path)["train"]} == {"A", "B"}
+  assert {*client_files.read(conversion.path)["train"]} == {"A", "B"}
 
 
 @pytest.mark.parametrize("partition", ["dirichlet", "iid", "shards"])
@@ -110,7 +95,7 @@ def test_clients_are_made_up(request_of, partition):
   conversion = plan(request_of("mnist", num_clients=3, partition=partition))
   assert conversion.contents.unit == "example"
   conversion.write()
-  halves = _examples(conversion.path)
+  halves = client_files.read(conversion.path)
   sizes = {half: sum(map(len, of.values())) for half, of in halves.items()}
   assert sizes == {"digits_only_train": 30, "digits_only_test": 10}
   names = {client for clients in halves.values() for client in clients}
@@ -129,12 +114,6 @@ def test_posts_have_tables_of_words_and_tags(request_of, tmp_path):
   with refused("stackoverflow.word_count", "exists already"):
     plan(request_of("stack_exchange"))
   plan(request_of("stack_exchange", overwrite=True))
-
-
-def test_a_file_is_not_replaced_without_asking(request_of):
-  plan(request_of("plays")).write()
-  with refused("shakespeare.sqlite", "exists already"):
-    plan(request_of("plays")).write()
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import pytest
 
 from tasks.conversions import image_sets
 from tasks.conversions.image_sets import MNIST_TEST, MNIST_TRAIN
-from tasks.formats import example_proto, mnist
+from tasks.formats import example_proto
 from tests.refusals import refused
 from tests.tasks import image_data
 
@@ -79,9 +79,9 @@ class TestMnist:
   @pytest.mark.parametrize("suffix", ["", ".gz"])
   def test_halves_are_pooled_by_writer(self, tmp_path, convert, suffix):
     directory = image_data.write_digits(tmp_path / "raw", suffix=suffix)
-    assert mnist.has_writers(directory)
+    images = image_sets.mnist_images(directory)
     found = convert(
-      image_sets.mnist_by_writer(directory, keep_splits=False),
+      image_sets.deal(images, keep_splits=False),
       train=MNIST_TRAIN,
       test=MNIST_TEST,
     )
@@ -97,7 +97,8 @@ class TestMnist:
     }
 
   def test_features(self, directory, convert):
-    found = convert(image_sets.mnist_by_writer(directory, keep_splits=True))
+    images = image_sets.mnist_images(directory)
+    found = convert(image_sets.deal(images, keep_splits=True))
     assert {s: len(writers) for s, writers in found.items()} == {
       MNIST_TRAIN: 3,
       MNIST_TEST: 3,
@@ -111,16 +112,16 @@ class TestMnist:
 
   def test_halves_without_writers(self, tmp_path):
     directory = image_data.write_digits(tmp_path / "raw", writers=False)
-    assert not mnist.has_writers(directory)
     images = image_sets.mnist_images(directory)
+    assert images.clients == []
     assert images.splits == [MNIST_TRAIN] * 30 + [MNIST_TEST] * 10
     assert images.labels.tolist() == [n % 10 for n in range(40)]
 
   def test_names_with_a_dot(self, directory):
     for path in list(directory.iterdir()):
       path.rename(path.with_name(path.name.replace("-idx", ".idx")))
-    assert len(image_sets.mnist_images(directory).labels) == 40
-    assert len(mnist.files(directory)) == 6
+    images = image_sets.mnist_images(directory)
+    assert len(images.labels) == len(images.clients) == 40
 
   @pytest.mark.parametrize(
     ("name", "array", "facts"),
@@ -131,11 +132,7 @@ class TestMnist:
         np.array([*[1] * 29, 10], np.uint8),
         ["example 29", "label 10"],
       ),
-      (
-        "t10k-labels-idx1-ubyte",
-        np.zeros(10, np.float32),
-        [">f4", "bytes"],
-      ),
+      ("t10k-labels-idx1-ubyte", np.zeros(10, np.float32), [">f4", "bytes"]),
       (
         "t10k-images-idx3-ubyte",
         np.ones([10, 14, 14], np.uint8),
@@ -153,7 +150,7 @@ class TestMnist:
   def test_wrong_content(self, directory, name, array, facts):
     image_data.write_idx(directory / name, array)
     with refused(name, *facts):
-      list(image_sets.mnist_by_writer(directory, keep_splits=False))
+      image_sets.mnist_images(directory)
 
   def test_missing_file(self, directory):
     (directory / "t10k-labels-idx1-ubyte").unlink()

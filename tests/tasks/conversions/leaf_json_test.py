@@ -1,3 +1,4 @@
+import collections
 import json
 
 import pytest
@@ -25,7 +26,8 @@ def leaf(tmp_path):
 
 def _examples(path, **settings):
   settings.setdefault("keep_splits", False)
-  return leaf_json.LeafUsers(leaf_json.files(path)).examples(**settings)
+  left_out = settings.pop("left_out", collections.Counter())
+  return leaf_json.examples(leaf_json.files(path), left_out, **settings)
 
 
 NUMBERS = {"x": [[0.5, 1], [2, 3]], "y": [9.0, 1]}
@@ -60,9 +62,9 @@ def test_published_halves(leaf, convert, tmp_path):
 
 def test_users_without_examples_are_counted(leaf):
   path = leaf({"u": NUMBERS, "empty": {"x": [], "y": []}})
-  users = leaf_json.LeafUsers(leaf_json.files(path))
-  assert len(list(users.examples(keep_splits=False))) == 2
-  assert users.left_out == {"user without examples": 1}
+  left_out = collections.Counter()
+  assert len(list(_examples(path, left_out=left_out))) == 2
+  assert left_out == {"user without examples": 1}
 
 
 @pytest.mark.parametrize(
@@ -71,12 +73,7 @@ def test_users_without_examples_are_counted(leaf):
     ({"u": {"x": [1], "y": [1, 2]}}, {}, ", user u", [2]),
     ({"u": {"y": [1]}}, {}, ", user u", [1]),
     ({"u": NUMBERS}, {"num_samples": [3]}, ", user u", [3]),
-    (
-      {"u": NUMBERS},
-      {"num_samples": []},
-      "",
-      ["1 users", "0 num_samples"],
-    ),
+    ({"u": NUMBERS}, {"num_samples": []}, "", ["1 users", "0 num_samples"]),
     ({"u": NUMBERS}, {"users": ["u", "u"]}, "", ["2 users, 1 of them"]),
     ({"u": NUMBERS}, {"users": ["w"]}, ", user w", [2]),
     ({"u": NUMBERS}, {"user_data": 3}, "", ["LEAF"]),

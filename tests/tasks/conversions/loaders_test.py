@@ -12,7 +12,6 @@ from tasks.conversions import (
   image_sets,
   plays,
   stack_exchange,
-  token_counts,
 )
 from tests.tasks import image_data
 
@@ -33,7 +32,7 @@ def test_emnist(tmp_path):
   directory = image_data.write_digits(tmp_path / "raw")
   _write(
     tmp_path / image_sets.MNIST_FILENAME,
-    image_sets.mnist_by_writer(directory, keep_splits=False),
+    image_sets.deal(image_sets.mnist_images(directory), keep_splits=False),
     train=image_sets.MNIST_TRAIN,
     test=image_sets.MNIST_TEST,
   )
@@ -62,10 +61,7 @@ def test_cifar100(tmp_path):
   parts = {
     f"client_{k}": part for k, part in enumerate(np.split(np.arange(200), 4))
   }
-  _write(
-    tmp_path / filename,
-    image_sets.deal(images, parts, keep_splits=True, on_example=lambda _: None),
-  )
+  _write(tmp_path / filename, image_sets.deal(images, parts, keep_splits=True))
   train, test = tff.simulation.datasets.cifar100.load_data(
     cache_dir=str(tmp_path)
   )
@@ -132,7 +128,7 @@ def test_token_counts(tmp_path, dump, monkeypatch):
   posts = stack_exchange.StackExchangePosts([dump], stack_exchange.PostSplit())
   data = tmp_path / stack_exchange.FILENAME
   _write(data, posts.examples())
-  token_counts.write(data, directory=tmp_path)
+  stack_exchange.write_counts(data, directory=tmp_path)
 
   def get_file(fname, **others):
     # Compares the published archive's checksum, which only that one has.

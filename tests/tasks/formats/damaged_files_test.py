@@ -13,9 +13,7 @@ import numpy as np
 import pytest
 
 import tasks
-from tasks import cuts
-from tasks.downloads import native
-from tasks.federated import leaf_users
+from tasks import cuts, downloads
 from tasks.formats import (
   cifar,
   example_checks,
@@ -78,9 +76,7 @@ _KINDS = [
     cifar.read_batch,
   ),
   _Kind(
-    "test_batch.bin",
-    lambda p: p.write_bytes(bytes(3 * 3073)),
-    cifar.read_batch,
+    "test_batch.bin", lambda p: p.write_bytes(bytes(3 * 3073)), cifar.read_batch
   ),
   _Kind(
     "some.npz",
@@ -214,9 +210,8 @@ def test_json_that_is_nested_too_deeply(tmp_path):
 def test_a_label_names_the_user_and_the_row(tmp_path):
   _write_leaf(tmp_path / "leaf.json")
   with refused("leaf.json, user a", "example 1 ", "label 1", "expected 0 to 0"):
-    leaf_users.load_users(
-      tmp_path,
-      lambda x, y: (np.array(x), example_checks.class_labels(y, 1)),
+    leaf_json.load_users(
+      tmp_path, lambda x, y: (np.array(x), example_checks.class_labels(y, 1))
     )
 
 
@@ -229,9 +224,9 @@ def test_an_archive_whose_member_is_a_link_to_itself(tmp_path):
   packed = tmp_path / "datasets" / "counts.tar.bz2"
   packed.parent.mkdir()
   packed.write_bytes(bz2.compress(file.getvalue()))
-  published = native.Archive("http://127.0.0.1:9/counts.tar.bz2", None)
+  published = downloads.Archive("http://127.0.0.1:9/counts.tar.bz2", None)
   with refused(packed, "damaged"):
-    native.fetch(published, tmp_path)
+    downloads.fetch(published, tmp_path)
   assert not (tmp_path / "datasets" / "counts").exists()
 
 

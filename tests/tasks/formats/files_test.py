@@ -47,10 +47,7 @@ def test_a_file_that_came_meanwhile_is_kept(tmp_path):
 def test_a_broken_link_is_not_replaced(tmp_path):
   path = tmp_path / "file"
   path.symlink_to(tmp_path / "gone")
-  with (
-    pytest.raises(FileExistsError, match=str(path)),
-    files.replacement(path),
-  ):
+  with pytest.raises(FileExistsError, match=str(path)), files.replacement(path):
     pytest.fail("was begun")
   assert path.is_symlink()
 

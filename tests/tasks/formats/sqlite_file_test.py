@@ -1,30 +1,16 @@
-import pathlib
-import threading
-import time
-import urllib.error
-
 import numpy as np
 import pytest
 
-from tasks.downloads import fetching
 from tasks.formats import sqlite_file
 from tests.refusals import refused
 
 _NAME = "emnist_all.sqlite"
 
 
-def _no_fetch(directory):
-  raise AssertionError(f"fetched into {directory}")
-
-
-def _find(path, fetch=_no_fetch):
-  return sqlite_file.find(path.name, path.parent, fetch)
-
-
 class TestCheck:
-  def test_finds_a_good_file_and_leaves_the_directory_alone(self, emnist_file):
+  def test_leaves_the_directory_of_a_good_file_alone(self, emnist_file):
     before = emnist_file.path.read_bytes()
-    assert _find(emnist_file.path) == emnist_file.path
+    sqlite_file.check(emnist_file.path)
     assert list(emnist_file.path.parent.iterdir()) == [emnist_file.path]
     assert emnist_file.path.read_bytes() == before
 
@@ -36,7 +22,7 @@ class TestCheck:
     part = whole[: len(whole) // 2 if kept == "half" else kept]
     emnist_file.path.write_bytes(part)
     with refused(_NAME, "truncated", f"{len(part):,} bytes"):
-      _find(emnist_file.path)
+      sqlite_file.check(emnist_file.path)
     assert emnist_file.path.read_bytes() == part
 
   @pytest.mark.parametrize(
@@ -46,7 +32,7 @@ class TestCheck:
     path = tmp_path / _NAME
     path.write_bytes(content)
     with refused(_NAME, "SQLite", repr(content[:16])):
-      _find(path)
+      sqlite_file.check(path)
     assert path.read_bytes() == content
 
   def test_damaged_tables(self, emnist_file):
@@ -54,7 +40,7 @@ class TestCheck:
     content[100:4096] = b"\xff" * 3996
     emnist_file.path.write_bytes(content)
     with refused(_NAME, "damaged"):
-      _find(emnist_file.path)
+      sqlite_file.check(emnist_file.path)
 
   @pytest.mark.parametrize(
     ("old", "new"),
@@ -70,66 +56,31 @@ class TestCheck:
     assert old in content
     emnist_file.path.write_bytes(content.replace(old, new))
     with refused(_NAME, "damaged"):
-      _find(emnist_file.path)
+      sqlite_file.check(emnist_file.path)
 
   def test_missing_table(self, emnist_file):
     emnist_file.execute("DROP TABLE client_metadata")
     with refused(_NAME, "client_metadata", "found examples"):
-      _find(emnist_file.path)
+      sqlite_file.check(emnist_file.path)
 
   def test_missing_column(self, emnist_file):
     emnist_file.execute("ALTER TABLE examples RENAME client_id TO writer")
     with refused(_NAME, "examples lacks the column client_id", ", writer"):
-      _find(emnist_file.path)
+      sqlite_file.check(emnist_file.path)
 
   def test_broken_link_is_not_replaced(self, tmp_path):
     link = tmp_path / _NAME
     link.symlink_to(tmp_path / "gone")
     with refused(link, "No such file"):
-      _find(link)
+      sqlite_file.check(link)
     assert link.is_symlink()
 
   def test_strange_directory_names(self, emnist_file, tmp_path):
     directory = tmp_path / "a?b#c %41 'é'"
     emnist_file.path.parent.rename(directory)
-    counts = sqlite_file.example_counts(
-      _find(directory / _NAME), ["digits_only_test"]
-    )
-    assert counts == [{"writer_a": 2, "writer_b": 1}]
-
-
-class TestExampleCounts:
-  def test_counts_by_split_and_client(self, emnist_file):
-    counts = sqlite_file.example_counts(
-      emnist_file.path, ["digits_only_test", "digits_only_train"]
-    )
-    assert counts == [
-      {"writer_a": 2, "writer_b": 1},
-      {"writer_a": 2, "writer_b": 3, "writer_c": 1},
-    ]
-
-  def test_missing_split(self, emnist_file):
-    with refused(
-      _NAME,
-      "all_train",
-      "digits_only_test, digits_only_train",
-      "Try the others.",
-    ):
-      sqlite_file.example_counts(
-        emnist_file.path,
-        ["all_train", "digits_only_train"],
-        advice="Try the others.",
-      )
-
-  def test_splits_of_other_types(self, emnist_file):
-    emnist_file.execute("UPDATE client_metadata SET split_name = NULL")
-    with refused(_NAME, "train", "found None"):
-      sqlite_file.example_counts(emnist_file.path, ["train"])
-
-  def test_no_clients_at_all(self, emnist_file):
-    emnist_file.execute("DELETE FROM client_metadata")
-    with refused(_NAME, "train", "found none"):
-      sqlite_file.example_counts(emnist_file.path, ["train"])
+    sqlite_file.check(directory / _NAME)
+    _, counts = sqlite_file.population(directory / _NAME, ["digits_only_test"])
+    assert counts.tolist() == [[2], [1]]
 
 
 class TestPopulation:
@@ -152,9 +103,19 @@ class TestPopulation:
     names, _ = sqlite_file.population(emnist_file.path, self._SPLITS)
     assert "writer_z" not in names
 
-  def test_missing_split(self, emnist_file):
-    with refused(_NAME, "all_test"):
-      sqlite_file.population(emnist_file.path, ["all_test"])
+  @pytest.mark.parametrize(
+    ("change", "found"),
+    [
+      ("DELETE FROM examples", "digits_only_test, digits_only_train"),
+      ("UPDATE client_metadata SET split_name = NULL", "None"),
+      ("DELETE FROM client_metadata", "none"),
+    ],
+  )
+  def test_missing_split(self, emnist_file, change, found):
+    emnist_file.execute(change)
+    splits = ["all_train", "digits_only_train"]
+    with refused(_NAME, "all_train", f"found {found}. Try the others."):
+      sqlite_file.population(emnist_file.path, splits, advice="Try the others.")
 
   def test_name_is_no_text(self, emnist_file):
     emnist_file.execute(
@@ -181,83 +142,3 @@ class TestSerializedExamples:
     emnist_file.add("digits_only_train", "o'neill", [1])
     assert len(self._read(emnist_file, "o'neill")) == 1
     assert self._read(emnist_file, "' OR ''='") == []
-
-
-class TestDownload:
-  def _fails(self, directory, fetch, *facts):
-    with refused(directory / _NAME, "--data_dir", *facts) as caught:
-      sqlite_file.find(_NAME, directory, fetch)
-    assert ".download" not in str(caught.value)
-    assert list(directory.iterdir()) == []
-
-  def test_arrives_whole_and_alone(self, emnist_file, tmp_path):
-    content = emnist_file.path.read_bytes()
-
-    def fetch(directory):
-      (pathlib.Path(directory) / _NAME).write_bytes(content)
-
-    directory = tmp_path / "new" / "cache"
-    path = sqlite_file.find(_NAME, directory, fetch)
-    assert path.read_bytes() == content
-    assert list(directory.iterdir()) == [path]
-    assert sqlite_file.find(_NAME, directory, _no_fetch) == path
-
-  def test_no_network(self, tmp_path):
-    def fetch(_directory):
-      raise urllib.error.URLError("Name or service\nnot known")
-
-    self._fails(tmp_path, fetch, "URLError", "not known")
-
-  def test_interrupted(self, tmp_path):
-    def fetch(directory):
-      (pathlib.Path(directory) / _NAME).write_bytes(b"SQLite format 3\0...")
-      raise ConnectionResetError("Connection reset by peer")
-
-    self._fails(tmp_path, fetch, "ConnectionResetError")
-
-  def test_incomplete_without_an_error(self, emnist_file, tmp_path):
-    content = emnist_file.path.read_bytes()[:-1]
-    directory = tmp_path / "empty"
-    directory.mkdir()
-
-    def fetch(directory):
-      (pathlib.Path(directory) / _NAME).write_bytes(content)
-
-    self._fails(directory, fetch, "truncated")
-
-  def test_hangs(self, tmp_path, monkeypatch):
-    monkeypatch.setattr(fetching, "STALL_TIMEOUT", 0.2)
-    release = threading.Event()
-    self._fails(tmp_path, lambda _: release.wait(), "TimeoutError")
-    release.set()
-
-  def test_slow_is_not_hanging(self, emnist_file, tmp_path, monkeypatch):
-    monkeypatch.setattr(fetching, "STALL_TIMEOUT", 0.5)
-    content = emnist_file.path.read_bytes()
-
-    def fetch(directory):
-      with (pathlib.Path(directory) / _NAME).open("wb", 0) as file:
-        for start in range(0, len(content), len(content) // 8):
-          time.sleep(0.15)
-          file.write(content[start : start + len(content) // 8])
-
-    directory = tmp_path / "slow"
-    path = sqlite_file.find(_NAME, directory, fetch)
-    assert path.read_bytes() == content
-
-  def test_directory_made_for_nothing_is_removed(self, tmp_path):
-    def fetch(_directory):
-      raise urllib.error.URLError("no network")
-
-    with refused(_NAME, "no network"):
-      sqlite_file.find(_NAME, tmp_path / ".tff", fetch)
-    assert list(tmp_path.iterdir()) == []
-
-  def test_default_directory_is_that_of_the_loader(self, tmp_path, monkeypatch):
-    monkeypatch.setenv("HOME", str(tmp_path))
-
-    def fetch(_directory):
-      raise urllib.error.URLError("no network")
-
-    with refused(tmp_path / ".tff" / _NAME):
-      sqlite_file.find(_NAME, None, fetch)

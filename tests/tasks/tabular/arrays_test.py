@@ -184,11 +184,7 @@ def changed(array, place, value):
       ["y of example 7 "],
     ),
     ({"y": np.zeros(COUNT, complex)}, "", ["y must", "complex128"]),
-    (
-      {"y": changed(range(COUNT), 5, np.nan)},
-      "",
-      ["y of example 5 "],
-    ),
+    ({"y": changed(range(COUNT), 5, np.nan)}, "", ["y of example 5 "]),
     (
       {"x": changed(np.zeros([COUNT, 2]), (29, 1), -np.inf)},
       "",

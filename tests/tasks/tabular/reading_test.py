@@ -11,7 +11,7 @@ import pytest
 
 import tasks
 from tasks import notices
-from tasks.tabular import columns, csv_file, reading
+from tasks.tabular import columns, reading, table_file
 from tests.refusals import refused
 
 GOOD = "client,age,kind,label\n" + "".join(
@@ -92,8 +92,8 @@ def test_truth_values_stay_as_they_are_written(write):
 
 
 def test_a_column_whose_first_rows_are_numbers(write, monkeypatch):
-  monkeypatch.setattr(csv_file, "_ROWS_OF_THE_SAMPLE", 4)
-  monkeypatch.setattr(csv_file, "_ROWS_OF_A_PIECE", 5)
+  monkeypatch.setattr(table_file, "_ROWS_OF_THE_SAMPLE", 4)
+  monkeypatch.setattr(table_file, "_ROWS_OF_A_PIECE", 5)
   rows = [f"a,0{k % 4},{k},x{k % 2}" for k in range(12)]
   rows[9] = "b,3+,,x1"
   content = "\n".join(["c,children,n,t", *rows])
@@ -127,11 +127,7 @@ def test_labels_keep_their_digits(write):
     (with_line(11, "a,1,x"), "", "line 11 has 3 fields"),
     (with_line(11, "a"), "", "line 11 has 1 fields"),
     (with_line(9, 'a,1,"x,n'), "", "a comma"),
-    (
-      with_line(9, "a,1,x").replace(",", ";"),
-      "",
-      "a semicolon",
-    ),
+    (with_line(9, "a,1,x").replace(",", ";"), "", "a semicolon"),
     (with_line(9, 'a,1,"x\n\nx",n\na,1'), "", "line 12 has 2 fields"),
     (with_line(9, f"a,1,{'x' * 200_000},n\na,1"), ", line 9", "larger"),
     (GOOD.encode("utf-16"), ", line 1", "encoding=utf-16"),
@@ -179,10 +175,7 @@ def rows_of(column):
     ([f"{k}-01-02" for k in range(1000, 3000)], "dates or times"),
     ([f"note {k}" for k in range(99)], "99 diff"),
     ([f"{'x' * 60}{k % 60}" for k in range(600)], "free text"),
-    (
-      [f"v{k}" for k in range(1001)],
-      "1,000 different texts",
-    ),
+    ([f"v{k}" for k in range(1001)], "1,000 different texts"),
     ([*range(1500), "many"], "'many' in line 1502"),
     ([*range(300), "?", "<5"], "'<5' in line 303"),
   ],
@@ -194,7 +187,7 @@ def test_texts_that_are_no_categories(write, column, fact):
   assert len(read(write(rows_of(column)), "ct", "ct", ())["t"].values) > 1
 
 
-def notices_of(path, written=csv_file.UNKNOWN):
+def notices_of(path, written=table_file.UNKNOWN):
   """Returns what a user hears of column t."""
   table = reading.opened(path, written)
   with warnings.catch_warnings(record=True) as told:
@@ -229,10 +222,12 @@ def test_a_column_of_numbers_but_for_a_few_cells_is_told(
 def test_cells_that_are_taken_as_missing_are_counted(write):
   column = ["1", "n/a", "?", "", "-", "n/a", "2.5", "x", "-9"] * 3
   path = write(rows_of(column))
-  missing = csv_file.Format(missing=["x"], missing_of={"t": ["-9"], "c": ["1"]})
+  missing = table_file.Format(
+    missing=["x"], missing_of={"t": ["-9"], "c": ["1"]}
+  )
   (told,) = notices_of(path, missing)
   assert "12 of column 't' (-, ?, n/a)" in str(told.message)
-  said = csv_file.Format(missing=["x", "-9", "n/a", "?", "-"])
+  said = table_file.Format(missing=["x", "-9", "n/a", "?", "-"])
   assert notices_of(path, said) == []
   table = reading.opened(path, missing)
   found = reading.read(table, "ct", texts="c", categories="t", exact=())["t"]
@@ -294,7 +289,7 @@ def test_numbers_with_a_unit(write):
 
   def values(path, **options):
     found = reading.read(
-      reading.opened(path, csv_file.Format(**options)),
+      reading.opened(path, table_file.Format(**options)),
       "ct",
       texts="ct",
       categories=(),
@@ -469,7 +464,7 @@ def test_a_damaged_parquet_file(frame, write):
       read(write(content), frame.columns, (), ())
   frame.to_parquet(path)
   with refused("rows.csv", "missing"):
-    reading.opened(path, csv_file.Format(missing=["-9"]))
+    reading.opened(path, table_file.Format(missing=["-9"]))
   frame.iloc[:0].to_parquet(path)
   with refused("rows.csv", "no rows"):
     reading.opened(path)

@@ -72,29 +72,13 @@ def test_names_with_commas(path):
 @pytest.mark.parametrize(
   ("options", "field", "fact"),
   [
-    (
-      {"features": ""},
-      "features",
-      "commas",
-    ),
+    ({"features": ""}, "features", "commas"),
     ({"ignore": "age,"}, "ignore", "names of columns"),
     ({"client": ""}, "client", "the name of a column"),
     ({"label": "clinic"}, "label", "client"),
-    (
-      {"split": "ill"},
-      "split",
-      "client and label",
-    ),
-    (
-      {"features": "age,ill"},
-      "features",
-      "client",
-    ),
-    (
-      {"features": "age", "ignore": "age"},
-      "features",
-      "other columns",
-    ),
+    ({"split": "ill"}, "split", "client and label"),
+    ({"features": "age,ill"}, "features", "client"),
+    ({"features": "age", "ignore": "age"}, "features", "other columns"),
     ({"test_fraction": 1.0}, "test_fraction", "between 0 and 1"),
     ({"min_examples": 0}, "min_examples", "at least 1"),
     ({"num_clients": 1}, "num_clients", "at least 2"),

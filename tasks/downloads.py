@@ -1,25 +1,32 @@
-"""Downloads: over HTTP, going on where they were interrupted, or by TFF.
+"""Downloads: over HTTP, and TFF's native data sets where TFF looks for them.
 
 Over HTTP, the part that has arrived stays beside the file as NAME.part, and the
 server's version of the file as NAME.part.version: a download goes on only with
 the same version (RFC 9110, sections 13.1.5 and 14).
 """
 
+import ast
 import contextlib
 import hashlib
 import http.client
+import inspect
+import lzma
 import os
 import pathlib
 import re
+import shutil
+import tarfile
 import tempfile
+import textwrap
 import threading
 import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Callable, Iterator
+from typing import IO, NamedTuple
 
 from tasks.data_error import DataError
-from tasks.formats import data_files
+from tasks.formats import data_files, files, sqlite_file
 
 # Told how many bytes are there, and how many there will be, if that is known.
 OnProgress = Callable[[int, int | None], object]
@@ -53,28 +60,23 @@ def from_url(
   data_files.check_free(path, overwrite=overwrite)
   part = path.with_name(f"{path.name}.part")
   version = path.with_name(f"{path.name}.part.version")
-  created = not path.parent.exists()
   try:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with _errors(url, path):
-      _fetch_part(url, part, version, on_progress)
-    try:
-      check_sha256(part, sha256)
-    except DataError:
-      part.unlink()
+    with files.made(path.parent):
+      with _errors(url, path):
+        _fetch_part(url, part, version, on_progress)
+      try:
+        check_sha256(part, sha256)
+      except DataError:
+        part.unlink()
+        version.unlink(missing_ok=True)
+        raise
+      data_files.check_free(path, overwrite=overwrite)
+      part.replace(path)
       version.unlink(missing_ok=True)
-      raise
-    data_files.check_free(path, overwrite=overwrite)
-    part.replace(path)
-    version.unlink(missing_ok=True)
   except OSError as error:
     raise DataError(
       path, f"cannot be written: {error.strerror or error}."
     ) from error
-  finally:
-    if created:
-      with contextlib.suppress(OSError):
-        path.parent.rmdir()  # Fails, as it should, once something is there.
 
 
 def check_sha256(path: pathlib.Path, sha256: str | None) -> None:
@@ -214,12 +216,13 @@ def by_loader(
     DataError: If it does not arrive whole; then nothing is left behind.
   """
   directory = path.parent
-  created = not directory.exists()
   try:
-    directory.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(
-      prefix=".download-", dir=directory, ignore_cleanup_errors=True
-    ) as staging:
+    with (
+      files.made(directory),
+      tempfile.TemporaryDirectory(
+        prefix=".download-", dir=directory, ignore_cleanup_errors=True
+      ) as staging,
+    ):
       _fetch_or_give_up(fetch, pathlib.Path(staging))
       arrived = pathlib.Path(staging) / path.name
       if problem := problem_of(arrived):
@@ -234,10 +237,6 @@ def by_loader(
       f"{cached_in}/{path.name}: copy it from there to {directory}, or name "
       "the directory that has it as data_dir (--data_dir).",
     ) from error
-  finally:
-    if created:
-      with contextlib.suppress(OSError):
-        directory.rmdir()  # Fails, as it should, once the file is there.
 
 
 def _fetch_or_give_up(
@@ -270,3 +269,160 @@ def _total_size(directory: pathlib.Path) -> int:
     with contextlib.suppress(FileNotFoundError):  # Moved by the loader.
       total += file.stat().st_size
   return total
+
+
+# TFF's native data sets. The addresses, and checksums where there are any, are
+# read from the source of TFF's loaders, which download without going on after
+# an interruption.
+
+NAMES = ("celeba", "cifar100", "emnist", "shakespeare", "stackoverflow")
+
+_LOADERS = ("load_data", "load_word_counts", "load_tag_counts")
+
+
+def find_native(
+  filename: str, data_dir: pathlib.Path | None, fetch: Callable[[str], object]
+) -> pathlib.Path:
+  """Returns the path of a whole file in the format of TFF's data sets.
+
+  Args:
+    filename: Name under which TFF caches the data set.
+    data_dir: Directory of the file. None means TFF's own cache, ~/.tff.
+    fetch: TFF's loader: downloads the file into the directory it is given.
+      Called only if there is no file; gives up when nothing arrives any more.
+
+  Returns:
+    Path of a file whose header and tables are as they must be.
+
+  Raises:
+    DataError: If there is no file and none can be fetched, or if the file is
+      truncated, is no SQLite database or has other tables.
+  """
+  path = (data_dir or pathlib.Path.home() / ".tff") / filename
+  if not os.path.lexists(path):
+    by_loader(path, fetch, sqlite_file.header_problem)
+  sqlite_file.check(path)
+  return path
+
+
+class Archive(NamedTuple):
+  """A file as it is published.
+
+  Attributes:
+    url: Its address.
+    sha256: Its checksum, if TFF knows it.
+  """
+
+  url: str
+  sha256: str | None
+
+  @property
+  def name(self) -> str:
+    """The file's name."""
+    return urllib.parse.urlparse(self.url).path.rpartition("/")[2]
+
+
+def archives(name: str) -> list[Archive]:
+  """Returns the files of a data set, in the order in which TFF reads them.
+
+  Raises:
+    ValueError: If TFF has no such data set.
+  """
+  if name not in NAMES:
+    raise ValueError(
+      f"unknown data set {name!r}; valid names: {', '.join(NAMES)}"
+    )
+  import tensorflow_federated as tff  # noqa: PLC0415
+
+  module = getattr(tff.simulation.datasets, name)
+  return [
+    archive
+    for loader in _LOADERS
+    if hasattr(module, loader)
+    for archive in archives_in(getattr(module, loader))
+  ]
+
+
+def archives_in(loader: Callable[..., object]) -> list[Archive]:
+  """Returns the files that a loader downloads: its calls with an `origin`."""
+  source = ast.parse(textwrap.dedent(inspect.getsource(loader)))
+  found = []
+  for node in ast.walk(source):
+    if isinstance(node, ast.Call):
+      constants = {
+        keyword.arg: keyword.value.value
+        for keyword in node.keywords
+        if isinstance(keyword.value, ast.Constant)
+      }
+      if "origin" in constants:
+        found.append(Archive(constants["origin"], constants.get("file_hash")))
+  return found
+
+
+def destination(archive: Archive, directory: pathlib.Path) -> pathlib.Path:
+  """Returns the path of the file that TFF's loaders unpack from an archive."""
+  stem = archive.name.removesuffix(".lzma").removesuffix(".tar.bz2")
+  is_table = archive.name.endswith(".tar.bz2")
+  return directory / "datasets" / stem if is_table else directory / stem
+
+
+def fetch(
+  archive: Archive,
+  directory: pathlib.Path,
+  *,
+  sha256: str | None = None,
+  overwrite: bool = False,
+  on_progress: OnProgress = lambda *_: None,
+) -> pathlib.Path:
+  """Downloads a file and unpacks it.
+
+  Args:
+    archive: The file.
+    directory: The `cache_dir` of TFF's loaders.
+    sha256: Checksum of the archive; by default the one that TFF knows.
+    overwrite: Whether files that are there may be replaced.
+    on_progress: Told how much has arrived.
+
+  Returns:
+    Path of the unpacked file.
+
+  Raises:
+    DataError: If there is a file already, if it cannot be downloaded, or if it
+      is damaged or another.
+  """
+  path = destination(archive, directory)
+  data_files.check_free(path, overwrite=overwrite)
+  packed = path.with_name(archive.name)
+  sha256 = sha256 or archive.sha256
+  if packed.exists():
+    check_sha256(packed, sha256)
+  else:
+    from_url(archive.url, packed, sha256=sha256, on_progress=on_progress)
+  with data_files.replacement(path, overwrite=overwrite) as staged:
+    with (
+      data_files.damage_named(packed, "is damaged, download it again"),
+      _unpacked(packed, path.name) as source,
+      staged.open("wb") as file,
+    ):
+      shutil.copyfileobj(source, file)
+    if staged.suffix == ".sqlite":
+      sqlite_file.check(staged)
+  # TFF unpacks its tables anew each time, out of an archive that it compares.
+  if packed.suffix == ".lzma":
+    packed.unlink()
+  return path
+
+
+@contextlib.contextmanager
+def _unpacked(packed: pathlib.Path, name: str) -> Iterator[IO[bytes]]:
+  """Opens what an archive holds: one file, or that of a name."""
+  if packed.suffix == ".lzma":
+    with lzma.open(packed) as source:
+      yield source
+    return
+  with tarfile.open(packed) as archive:
+    member = archive.extractfile(name)
+    if member is None:
+      raise KeyError(f"{name} is no file")
+    with member:
+      yield member

@@ -1,1 +1,0 @@
-"""Downloads data files, whole or not at all."""
