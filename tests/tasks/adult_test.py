@@ -82,14 +82,8 @@ def test_compressed(folder):
   ("row", "fact"),
   [
     (b"39, Private", "2 fields, expected 15"),
-    (
-      tabular_data.adult_row(hours="many").encode(),
-      "'many'",
-    ),
-    (
-      tabular_data.adult_row(label="rich").encode(),
-      "'rich'",
-    ),
+    (tabular_data.adult_row(hours="many").encode(), "'many'"),
+    (tabular_data.adult_row(label="rich").encode(), "'rich'"),
     (b"39, Priv\xe4t", "utf-8"),
   ],
 )

@@ -146,21 +146,13 @@ def test_a_client_is_read_once_to_be_counted():
   [
     (of_arrays({"a": 2}), of_arrays({"b": 2}), ["2 clients"]),
     (of_arrays({"a": 1}), of_arrays({"a": 1}), ["num_classes"]),
-    (
-      of_arrays({"a": 2}),
-      of_arrays({"a": 2}, np.float32),
-      ["float32", "int"],
-    ),
+    (of_arrays({"a": 2}), of_arrays({"a": 2}, np.float32), ["float32", "int"]),
     (
       of_arrays({"a": 2}, names=("p", "q")),
       of_arrays({"a": 2}),
       ["p", "q", "label"],
     ),
-    (
-      of_function((tf.ones([2]), tf.ones([3, 3]))),
-      None,
-      ["(3, 3)"],
-    ),
+    (of_function((tf.ones([2]), tf.ones([3, 3]))), None, ["(3, 3)"]),
     (of_function((tf.ones([2]), "a")), None, ["tf.string"]),
     (of_function((tf.ones([2]), True)), None, ["tf.bool"]),
     (

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import tasks
-from tests.refusals import refused, rejected
+from tests.refusals import refused
 from tests.tasks import image_data
 
 _WRITE: dict[str, Callable[[pathlib.Path], None]] = {
@@ -60,21 +60,6 @@ def test_nothing_is_read_before_it_is_asked_for(tmp_path):
     path.write_bytes(b"no image")
   with refused(".png", "image"):
     task.train_data(0)
-
-
-@pytest.mark.parametrize("name", _WRITE)
-def test_split_file_keeps_the_split(directories, tmp_path, name):
-  options = {"split_file": str(tmp_path / "split.npz"), "min_size": 0}
-  first = _load(name, directories[name], seed=1, **options)
-  again = _load(name, directories[name], seed=2, **options)
-  other = _load(name, directories[name], seed=2, min_size=0)
-  labels = [
-    [task.train.load(k)[1].tolist() for k in range(task.num_clients)]
-    for task in (first, again, other)
-  ]
-  assert labels[0] == labels[1] != labels[2]
-  with rejected("split_file", "3 clients by Dirichlet"):
-    _load(name, directories[name], num_clients=2, **options)
 
 
 class TestCinic10:

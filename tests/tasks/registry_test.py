@@ -211,20 +211,6 @@ class TestEveryTask:
     ):
       getattr(task, method)(client_id)
 
-  def test_options_have_defaults(self, name):
-    defaults = tasks.option_defaults(name)
-    assert tasks.option_names(name) == tuple(defaults)
-    assert "num_clients" in defaults
-    texts = [f"{option}={value}" for option, value in defaults.items()]
-    assert tasks.parse_options(name, texts) == defaults
-
-  def test_rejects_unknown_options(self, name):
-    valid = ", ".join(tasks.option_names(name))
-    with pytest.raises(ValueError, match=f"'colour'.*{valid}"):
-      tasks.load(name, colour="red")
-    with pytest.raises(ValueError, match=f"'colour'.*{valid}"):
-      tasks.parse_options(name, ["colour=red"])
-
   @pytest.mark.parametrize("seed", [-1, 0.5, "0", None])
   def test_rejects_seed(self, name, seed):
     with pytest.raises(ValueError, match=repr(seed)):
@@ -250,6 +236,8 @@ class TestEveryTask:
     tasks.load,
     tasks.option_names,
     tasks.option_defaults,
+    tasks.option_meanings,
+    lambda name: tasks.check_options(name, {}),
     lambda name: tasks.parse_options(name, []),
   ],
 )

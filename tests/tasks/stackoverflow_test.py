@@ -67,11 +67,6 @@ def _load(files, name="stackoverflow_word", **options):
   return tasks.load(name, data_dir=files.directory, **options)
 
 
-def _element(dataset):
-  (element,) = dataset.as_numpy_iterator()
-  return element
-
-
 class TestUsers:
   @pytest.mark.parametrize("name", _NAMES)
   def test_users_in_order_without_incomplete_ones(self, files, name):
@@ -93,11 +88,11 @@ class TestUsers:
     )
 
   def test_first_examples(self, files):
-    whole = _element(_load(files).train_data(1))
+    whole = _load(files).train.load(1)
     task = _load(files, max_examples=1)
     assert task.train.num_examples.tolist() == [1, 1]
     assert task.test.num_examples.tolist() == [1, 1]
-    x, y = _element(task.train_data(1))
+    x, y = task.train.load(1)
     np.testing.assert_array_equal(x, whole[0][:1])
     np.testing.assert_array_equal(y, whole[1][:1])
 
@@ -108,8 +103,8 @@ class TestUsers:
     assert list(task.client_names) == ["00003", "00004"]
     assert task.train.num_examples.tolist() == [3, 3]
     assert task.test.num_examples.tolist() == [2, 2]
-    halves = [task.train_data(1), task.test_data(1)]
-    words = [_element(half)[0][:, 1].tolist() for half in halves]
+    halves = (task.train, task.test)
+    words = [half.load(1)[0][:, 1].tolist() for half in halves]
     assert list(map(len, words)) == [3, 2]
     assert sorted(words[0] + words[1]) == [1, 2, 3, 4, 5]
 
@@ -157,21 +152,21 @@ class TestUsers:
 
 class TestWords:
   def test_numbers(self, files):
-    x, y = _element(_load(files, sequence_length=4).train_data(1))
+    x, y = _load(files, sequence_length=4).train.load(1)
     # 5 words, then 6 for unknown ones, 7 begins and 8 ends a sentence.
     assert x.tolist() == [[7, 1, 3, 8], [7, 2, 2, 6]]
     assert y.tolist() == [[1, 3, 8, 0], [2, 2, 6, 6]]
     assert x.dtype == y.dtype == np.int32
 
   def test_an_empty_sentence_has_a_label(self, files):
-    x, y = _element(_load(files, sequence_length=2).test_data(1))
+    x, y = _load(files, sequence_length=2).test.load(1)
     assert x.tolist() == [[7, 6]]
     assert y.tolist() == [[6, 8]]
 
   def test_vocabulary_is_as_small_as_wanted(self, files):
     task = _load(files, vocab_size=2, sequence_length=3)
     assert task.num_classes == 6
-    assert _element(task.train_data(1))[0].tolist() == [[4, 1, 3], [4, 2, 2]]
+    assert task.train.load(1)[0].tolist() == [[4, 1, 3], [4, 2, 2]]
 
   @pytest.mark.parametrize("sequence_length", one_of_each([3, 20]))
   def test_equals_the_baseline(self, sequence_length):
@@ -188,10 +183,8 @@ class TestWords:
     data = expected.datasets
     for client_id, name in enumerate(task.client_names):
       raw = data.train_data.create_tf_dataset_for_client(name)
-      wanted = _element(data.train_preprocess_fn(raw))
-      for found, same in zip(
-        _element(task.train_data(client_id)), wanted, strict=True
-      ):
+      (wanted,) = data.train_preprocess_fn(raw).as_numpy_iterator()
+      for found, same in zip(task.train.load(client_id), wanted, strict=True):
         np.testing.assert_array_equal(found, same)
     shapes = [w.shape for w in expected.model_fn().trainable_variables]
     model = task.model_fn()
@@ -201,7 +194,7 @@ class TestWords:
   def test_what_the_accuracy_counts(self, files, accuracy):
     task = _load(files, accuracy=accuracy, sequence_length=4, lstm_units=2)
     model = task.model_fn()
-    model.forward_pass(_element(task.train_data(1)), training=False)
+    model.forward_pass(task.train.load(1), training=False)
     _, count = model.report_local_unfinalized_metrics()["accuracy"]
     # Labels 1 3 8 0 / 2 2 6 6.
     assert count == {"all": 7, "words": 4}[accuracy]
@@ -210,17 +203,17 @@ class TestWords:
 class TestTags:
   def test_bags_and_tags(self, files):
     task = _load(files, "stackoverflow_tag", max_words=4)
-    x, y = _element(task.train_data(1))
+    x, y = task.train.load(1)
     assert x.tolist() == [[1, 3, 4, 0], [2, 2, 2, 0]]
     # The most frequent tags first: python, numpy, c++.
     assert y.tolist() == [[1, 0, 0], [1, 1, 0]]
-    x, y = _element(task.test_data(1))
+    x, y = task.test.load(1)
     assert not x.any()
     assert not y.any()
 
   def test_longer_than_there_is_room(self, files):
     task = _load(files, "stackoverflow_tag", max_words=2, num_tags=1)
-    x, y = _element(task.train_data(1))
+    x, y = task.train.load(1)
     assert x.tolist() == [[1, 3], [2, 2]]
     assert y.tolist() == [[1], [1]]
 
@@ -240,8 +233,8 @@ class TestTags:
     data = expected.datasets
     for client_id, name in enumerate(task.client_names):
       raw = data.train_data.create_tf_dataset_for_client(name)
-      batch = _element(data.train_preprocess_fn(raw))
-      x, y = _element(task.train_data(client_id))
+      (batch,) = data.train_preprocess_fn(raw).as_numpy_iterator()
+      x, y = task.train.load(client_id)
       np.testing.assert_array_equal(y, batch[1])
       found = model.forward_pass((x, y), training=False)
       wanted = reference.forward_pass(batch, training=False)
@@ -282,10 +275,7 @@ class TestBadFiles:
       (b"\xff", ["JSON"]),
       (b'["python"]', ["object"]),
       (b"{}", ["object"]),
-      (
-        b'{"python": "5"}',
-        ["'python'", "'5'"],
-      ),
+      (b'{"python": "5"}', ["'python'", "'5'"]),
     ],
   )
   def test_tags(self, files, content, facts):

@@ -30,24 +30,6 @@ class TestLabelShards:
     assert max(len(np.unique(labels[part])) for part in parts) <= 2
     assert {len(part) for part in parts} == {20}
 
-  def test_shards_are_dealt_at_random(self):
-    labels = np.repeat(np.arange(10), 60)
-    parts = cuts.label_shards(labels, 30, 2, 0)
-    hands = {tuple(np.unique(labels[part])) for part in parts}
-    assert any(high - low > 1 for low, *rest in hands for high in rest)
-
-  def test_examples_within_a_label_are_shuffled(self):
-    parts = cuts.label_shards(np.zeros(100, int), 1, 1, 0)
-    assert not np.array_equal(parts[0], np.arange(100))
-
-  def test_one_shard_each(self):
-    parts = cuts.label_shards(np.array([1, 0, 1, 0]), 2, 1, 0)
-    assert sorted(sorted(part) for part in parts) == [[0, 2], [1, 3]]
-
-  def test_as_many_shards_as_examples(self):
-    parts = cuts.label_shards(_LABELS, 500, 2, 0)
-    assert {len(part) for part in parts} == {2}
-
   @pytest.mark.parametrize(
     ("labels", "clients", "shards", "field"),
     [
@@ -149,11 +131,6 @@ class TestIid:
   def test_parts_differ_by_one_at_most(self):
     sizes = [len(part) for part in cuts.iid(100, 7, 0)]
     assert sorted(set(sizes)) == [14, 15]
-
-  def test_is_not_the_order_of_the_examples(self):
-    assert not np.array_equal(
-      np.concatenate(cuts.iid(100, 7, 0)), np.arange(100)
-    )
 
   @pytest.mark.parametrize("num_clients", [0, -1, 11])
   def test_rejects(self, num_clients):

@@ -19,35 +19,6 @@ from tff_fair.client_works import tally as tallies
 from tff_fair.declared import FieldError
 
 
-def _round(model, *clients, **options):
-  process = tff_fair.algorithms.build_fedavg(
-    model,
-    **{
-      "client_optimizer": tff.learning.optimizers.build_sgdm(0.1),
-      "batch_size": 7,
-      **options,
-    },
-  )
-  data = [tff_fair.client_dataset(k, data) for k, data in enumerate(clients)]
-  return process.next(process.initialize(), data)
-
-
-def _check_alike(found, expected):
-  for ours, theirs in zip(
-    found.state.global_model_weights.trainable,
-    expected.state.global_model_weights.trainable,
-    strict=True,
-  ):
-    np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-7)
-  metrics, wanted = (
-    output.metrics["client_work"]["train"] for output in (found, expected)
-  )
-  assert list(metrics) == list(wanted)
-  for column, value in wanted.items():
-    assert metrics[column].dtype == value.dtype
-    np.testing.assert_allclose(metrics[column], value, rtol=1e-5)
-
-
 @pytest.mark.parametrize(
   ("name", "options"),
   one_of_each(
@@ -62,11 +33,27 @@ def test_dense_models_train_as_in_keras(name, options):
   task = tasks.load(name, seed=3, **options)
   assert isinstance(task.model, tff.learning.models.FunctionalModel)
   assert task.model is task.model
-  expected, found = (
-    _round(model, task.train_data(0), task.train_data(1))
-    for model in (task.model_fn, task.model)
+  clients = [tff_fair.client_dataset(k, task.train_data(k)) for k in (0, 1)]
+  outputs = []
+  for model in (task.model, task.model_fn):
+    process = tff_fair.algorithms.build_fedavg(
+      model,
+      client_optimizer=tff.learning.optimizers.build_sgdm(0.1),
+      batch_size=7,
+    )
+    outputs.append(process.next(process.initialize(), clients))
+  for ours, theirs in zip(
+    *(output.state.global_model_weights.trainable for output in outputs),
+    strict=True,
+  ):
+    np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-7)
+  metrics, wanted = (
+    output.metrics["client_work"]["train"] for output in outputs
   )
-  _check_alike(found, expected)
+  assert list(metrics) == list(wanted)
+  for column, value in wanted.items():
+    assert metrics[column].dtype == value.dtype
+    np.testing.assert_allclose(metrics[column], value, rtol=1e-5)
 
 
 def loss_and_gradients(model_fn, weights, batch):
@@ -95,10 +82,7 @@ def loss_and_gradients(model_fn, weights, batch):
 
 @pytest.mark.parametrize("hidden_units", one_of_each([[6, 5], []]))
 def test_double_softmax_stays_double(hidden_units):
-  spec = (
-    tf.TensorSpec([None, 4], tf.float32),
-    tf.TensorSpec([None], tf.int32),
-  )
+  spec = (tf.TensorSpec([None, 4], tf.float32), tf.TensorSpec([None], tf.int32))
 
   def build():
     return models.mlp_double_softmax((4,), hidden_units, 3, 0)
@@ -131,22 +115,25 @@ def test_bag_of_words_trains_as_in_keras():
     np.int32([[1, 2], [3, 0], [4, 5], [6, 6]]),
     np.float32([[1, 0, 1], [0, 1, 0], 3 * [0], 3 * [1]]),
   )
-  data = 2 * [tf.data.Dataset.from_tensors(batch)]
+  weights = [w.numpy() for w in build().trainable_weights]
+  keras = models.multi_label_model_fn(build, spec, top_k=2)
+  functional = models.multi_label_functional_model_fn(build, spec, top_k=2)()
   expected, found = (
-    _round(
-      model,
-      *data,
-      client_optimizer=tff.learning.optimizers.build_sgdm(1.0),
-      batch_size=3,
-    )
-    for model in (
-      models.multi_label_model_fn(build, spec, top_k=2),
-      models.multi_label_functional_model_fn(build, spec, top_k=2)(),
-    )
+    loss_and_gradients(model, weights, batch) for model in (keras, functional)
   )
-  _check_alike(found, expected)
-  recall = expected.metrics["client_work"]["train"]["recall_at_2_accuracy"]
-  assert 0 < recall < 1
+  for ours, theirs in zip(found, expected, strict=True):
+    np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-7)
+  model = keras()
+  output = model.forward_pass(batch, training=False)
+  wanted = model.report_local_unfinalized_metrics()
+  state = functional.update_metrics_state(
+    functional.initialize_metrics_state(), batch[1], output
+  )
+  assert list(state) == list(wanted)
+  np.testing.assert_allclose(
+    state["recall_at_2_accuracy"], wanted["recall_at_2_accuracy"]
+  )
+  assert 0 < wanted["recall_at_2_accuracy"][0] < 6
 
 
 _X = np.array([[1.0, 2.0], [3.0, -4.0], [0.0, 5.0]], np.float32)
@@ -165,10 +152,7 @@ def _other() -> tf.keras.Model:
 def _forms() -> dict[str, local_model.ModelFn]:
   functional = _OBJECTIVE.functional_model_fn(_build, _SPEC)()
   assert isinstance(functional, tff.learning.models.FunctionalModel)
-  return {
-    "keras": _OBJECTIVE.model_fn(_build, _SPEC),
-    "functional": functional,
-  }
+  return {"keras": _OBJECTIVE.model_fn(_build, _SPEC), "functional": functional}
 
 
 @pytest.mark.parametrize("form", ["keras", "functional"])
@@ -353,11 +337,7 @@ def losses_of_forms(task):
 
 @pytest.mark.parametrize(
   ("function", "problem"),
-  [
-    ("mean", "float32.3."),
-    ("broken", "line 12"),
-    ("none", "none"),
-  ],
+  [("mean", "float32.3."), ("broken", "line 12"), ("none", "none")],
 )
 def test_a_loss_that_is_none_is_refused(own, function, problem):
   with pytest.raises(FieldError, match=problem) as error:

@@ -173,18 +173,8 @@ def test_numbers_as_labels():
       "",
       "column 'age' of example 0 ",
     ),
-    (
-      frame(["yes", None] * 5).groupby("clinic"),
-      {},
-      "",
-      "'label'",
-    ),
-    (
-      frame(["yes", np.nan] * 5).groupby("clinic"),
-      {},
-      "",
-      "'label'",
-    ),
+    (frame(["yes", None] * 5).groupby("clinic"), {}, "", "'label'"),
+    (frame(["yes", np.nan] * 5).groupby("clinic"), {}, "", "'label'"),
     ({"a": (["p", "q"], [0, 1])}, {}, ", client a", "x must be numbers"),
     (
       {**CLIENTS, "c": (np.ones([2, 3]), [0, 1])},
@@ -207,12 +197,7 @@ def test_numbers_as_labels():
       "",
       "label=",
     ),
-    (
-      frame().assign(town="x").groupby("clinic"),
-      {},
-      "",
-      "'town' holds object",
-    ),
+    (frame().assign(town="x").groupby("clinic"), {}, "", "'town' holds object"),
   ],
 )
 def test_data_that_cannot_be_used(data, options, place, fact):
@@ -273,11 +258,7 @@ def test_weights_of_clients_are_the_same_in_both_halves():
   table = frame().assign(beds=np.repeat([4, 0.5], [4, 6]))
   with refused("client_data", "0.5 in train", "2 in test"):
     tasks.from_client_data(
-      table,
-      table.assign(beds=2),
-      build,
-      client="clinic",
-      client_weights="beds",
+      table, table.assign(beds=2), build, client="clinic", client_weights="beds"
     )
 
 
