@@ -102,6 +102,10 @@ def load(
       classes, clients, source=f"{path}, y", place=example_checks.place
     )
   )
+  groups: building.Groups | None = None
+  if "group" in arrays:
+    people, codes = _as_texts(path, "group", arrays["group"])
+    groups = building.checked_groups(codes, people, of_label, f"{path}, group")
   return building.build_task(
     "arrays",
     f"{path.name}, x {'x'.join(map(str, x.shape[1:])) or 'a number'}",
@@ -112,7 +116,7 @@ def load(
     x.shape[1:],
     seed=model_seed,
     weights=_weights(path, arrays),
-    groups=_groups(path, arrays, of_label),
+    groups=groups,
   )
 
 
@@ -128,15 +132,6 @@ def _weights(
       path, f"client_weight must be numbers, found {weight.dtype}."
     )
   return weight, f"{path}, client_weight"
-
-
-def _groups(
-  path: pathlib.Path, arrays: Mapping[str, np.ndarray], of_label: labels.Labels
-) -> building.Groups | None:
-  if "group" not in arrays:
-    return None
-  names, codes = _as_texts(path, "group", arrays["group"])
-  return building.checked_groups(codes, names, of_label, f"{path}, group")
 
 
 def _as_vector(name: str, array: np.ndarray) -> np.ndarray:

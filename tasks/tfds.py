@@ -326,8 +326,13 @@ def _without_inputs(
       data_set.features[config.client], found.values[config.client]
     )
   weights: np.ndarray | None = None
-  if config.client_weight is not None:
-    weights = _weights(config.client_weight, data_set, found)
+  if (name := config.client_weight) is not None:
+    if (kind := data_set.features[name].kind) != "number":
+      raise DataError(
+        data_set.directory,
+        f"feature {name!r} (client_weight) is no number, but {kind}.",
+      )
+    weights = np.array(found.values[name], np.float64)
   return central.CentralData(
     title=title,
     source=str(data_set.directory),
@@ -340,19 +345,6 @@ def _without_inputs(
     users=users,
     weights=weights,
   )
-
-
-def _weights(
-  name: str, data_set: prepared.DataSet, found: _Examples
-) -> np.ndarray:
-  """Returns what the client of each example counts for, float64[n]."""
-  kind = data_set.features[name].kind
-  if kind != "number":
-    raise DataError(
-      data_set.directory,
-      f"feature {name!r} (client_weight) is no number, but {kind}.",
-    )
-  return np.array(found.values[name], np.float64)
 
 
 def _with_images(
@@ -408,8 +400,17 @@ def _inputs(
         f"feature {name!r} ({feature.kind}) makes no column of a table. Name "
         f"others by features=...: {', '.join(data_set.features)}.",
       )
-    table[name] = _column(data_set.directory, name, feature, found.values[name])
-    _check_texts(data_set.directory, name, table[name])
+    column = _column(data_set.directory, name, feature, found.values[name])
+    table[name] = column
+    if isinstance(column, columns.Numbers):
+      continue
+    known = int((column.codes >= 0).sum())
+    if (refusal := text_columns.refusal(column.values, known)) is not None:
+      raise DataError(
+        data_set.directory,
+        f"feature {name!r} {refusal.problem}, such as "
+        f"{refusal.example[:60]!r}. Name others by features=....",
+      )
   encoder = features.Encoder(table, features.fit(table, train))
   return (
     f"{len(table):,} columns, {encoder.width:,} features",
@@ -445,26 +446,9 @@ def _are_free(
   data_set: prepared.DataSet, names: Sequence[str], found: _Examples
 ) -> bool:
   """Returns whether some feature of texts is no category."""
-  return (
-    any(
-      text_columns.refusal(set(texts), len(texts)) is not None
-      for texts in (
-        _texts(data_set.features[name], found.values[name]) for name in names
-      )
+  return len(names) == 1 or any(
+    text_columns.refusal(set(texts), len(texts)) is not None
+    for texts in (
+      _texts(data_set.features[name], found.values[name]) for name in names
     )
-    or len(names) == 1
   )
-
-
-def _check_texts(
-  place: pathlib.Path, name: str, column: columns.Column
-) -> None:
-  if isinstance(column, columns.Numbers):
-    return
-  refusal = text_columns.refusal(column.values, int((column.codes >= 0).sum()))
-  if refusal is not None:
-    raise DataError(
-      place,
-      f"feature {name!r} {refusal.problem}, such as {refusal.example[:60]!r}. "
-      "Name others by features=....",
-    )

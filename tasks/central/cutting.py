@@ -354,8 +354,14 @@ def _halves(
         parts, data.labels[:pool], data.labels[pool:], (seed, 1)
       )
     ]
+  unused = config.unused_fraction
   halves = [
-    _train_test(config, part, (seed, k)) for k, part in enumerate(parts)
+    cuts.train_test_split(
+      part, config.test_fraction, (seed, k), unused_fraction=unused
+    )
+    if len(part) > 1
+    else (part, part[:0])  # One cannot be both; who has no more is left out.
+    for k, part in enumerate(parts)
   ]
   train, test = zip(*halves, strict=True)
   return train, test
@@ -432,17 +438,6 @@ def _share_moved(
     for part, alone in zip(parts, free, strict=True)
   ]
   return sum(gained) / len(labels)
-
-
-def _train_test(
-  config: CutOptions, part: np.ndarray, seed: cuts.Seed
-) -> tuple[np.ndarray, np.ndarray]:
-  # A single example cannot be both; who has no more will be left out.
-  if len(part) < 2:
-    return part, part[:0]
-  return cuts.train_test_split(
-    part, config.test_fraction, seed, unused_fraction=config.unused_fraction
-  )
 
 
 def _description(config: CutOptions) -> str:

@@ -18,16 +18,9 @@ from tasks.data_error import DataError
 from tasks.formats import data_files, npz
 
 _ARRAYS = (
-  "num_examples",
-  "labels_sha256",
-  "description",
-  "client_names",
-  "train_sizes",
-  "train_positions",
-  "test_sizes",
-  "test_positions",
+  *("num_examples", "labels_sha256", "description", "client_names"),
+  *("train_sizes", "train_positions", "test_sizes", "test_positions"),
 )
-_OPTIONAL = ("share_moved",)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -153,7 +146,9 @@ def load_split(path: pathlib.Path, labels: np.ndarray) -> ClientSplit:
   Raises:
     DataError: If the file cannot be read, is no split, or one of other data.
   """
-  arrays = npz.read(path, _ARRAYS, optional=_OPTIONAL, what="split of clients")
+  arrays = npz.read(
+    path, _ARRAYS, optional=["share_moved"], what="split of clients"
+  )
   with data_files.damage_named(path, "is no split of clients"):
     found = int(arrays["num_examples"]), str(arrays["labels_sha256"])
     split = ClientSplit(

@@ -129,8 +129,9 @@ def load_users(
   """
   find_source = _synthetic if config.synthetic else _file
   source = find_source(data_dir, features, config.max_examples)
-  everyone, counts = source.population(_splits(config))
-  eligible = _eligible(config, counts)
+  least = _least(config)
+  everyone, counts = source.population(list(least))
+  eligible = np.flatnonzero((counts >= list(least.values())).all(axis=1))
   if not eligible.size:
     raise DataError(
       source.name, f"none of the {len(everyone):,} users has {_wanted(config)}."
@@ -143,7 +144,19 @@ def load_users(
   if config.max_examples is not None:
     counts = np.minimum(counts, config.max_examples)
 
-  train, test = _halves(config, source, names, counts, to_arrays, seed)
+  halves = [
+    native_clients.split_of(
+      source.read(split),
+      names,
+      np.ascontiguousarray(counts[:, column]),
+      to_arrays,
+      source=f"{source.name}, split {split}",
+    )
+    for column, split in enumerate(least)
+  ]
+  if config.test_fraction is not None:
+    halves[:] = cuts.local_split(halves[0], config.test_fraction, seed)
+  train, test = halves
   data = "synthetic test posts" if config.synthetic else "Stack Overflow"
   left_out = len(everyone) - len(eligible)
   of_all = "" if len(names) == len(eligible) else f" of {len(eligible):,}"
@@ -159,47 +172,20 @@ def load_users(
   )
 
 
-def _splits(config: StackOverflowOptions) -> list[str]:
-  return ["train", "test"] if config.test_fraction is None else ["train"]
-
-
-def _halves(
-  config: StackOverflowOptions,
-  source: _Source,
-  names: Sequence[str],
-  counts: np.ndarray,
-  to_arrays: native_clients.ToArrays,
-  seed: int,
-) -> tuple[Split, Split]:
-  found = [
-    native_clients.split_of(
-      source.read(name),
-      names,
-      np.ascontiguousarray(counts[:, column]),
-      to_arrays,
-      source=f"{source.name}, split {name}",
-    )
-    for column, name in enumerate(_splits(config))
-  ]
+def _least(config: StackOverflowOptions) -> dict[str, int]:
+  """Returns the least number of a user's examples in each split of the data."""
   if config.test_fraction is not None:
-    return cuts.local_split(found[0], config.test_fraction, seed)
-  train, test = found
-  return train, test
-
-
-def _eligible(config: StackOverflowOptions, counts: np.ndarray) -> np.ndarray:
-  least = [config.min_examples, 1]
-  if config.test_fraction is not None:
-    least = [max(config.min_examples, 2)]
-  return np.flatnonzero((counts >= least).all(axis=1))
+    return {"train": max(config.min_examples, 2)}
+  return {"train": config.min_examples, "test": 1}
 
 
 def _wanted(config: StackOverflowOptions) -> str:
-  if config.test_fraction is not None:
-    return f"at least {max(config.min_examples, 2):,} train sentences"
-  if config.min_examples == 1:
+  least = _least(config)
+  if "test" not in least:
+    return f"at least {least['train']:,} train sentences"
+  if least["train"] == 1:
     return "train and test sentences"
-  return f"at least {config.min_examples:,} train and any test sentences"
+  return f"at least {least['train']:,} train and any test sentences"
 
 
 def _file(

@@ -109,15 +109,12 @@ def test_no_files(folder):
     _load(folder)
 
 
-def test_no_rows(folder):
-  (folder / "adult.test").write_text("|1x3 Cross validator\n")
-  with refused("adult.test", "no rows"):
-    _load(folder)
-
-
-def test_a_client_without_rows(folder):
+def test_no_rows_at_all_or_of_a_client(folder):
   (folder / "adult.data").write_text(tabular_data.adult_row())
   with refused("adult.data", "phd"):
+    _load(folder)
+  (folder / "adult.test").write_text("|1x3 Cross validator\n")
+  with refused("adult.test", "no rows"):
     _load(folder)
 
 

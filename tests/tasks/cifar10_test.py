@@ -61,14 +61,12 @@ class TestPythonVersion:
       np.testing.assert_array_equal(pixels[:, 0, 0], [[10, 20, 30]] * len(y))
       np.testing.assert_array_equal(pixels[:, 0, 1, 0], y)
 
-  def test_folder_itself(self, directory):
-    inside = _load(directory / "cifar-10-batches-py")
-    assert _contents(inside) == _contents(_load(directory))
-
-  def test_binary_version_is_the_same(self, directory, tmp_path_factory):
+  def test_folder_itself_and_binary_version(self, directory, tmp_path_factory):
     binary = tmp_path_factory.mktemp("binary")
     image_data.write_cifar10_binary(binary)
-    assert _contents(_load(binary)) == _contents(_load(directory))
+    expected = _contents(_load(directory))
+    for other in (directory / "cifar-10-batches-py", binary):
+      assert _contents(_load(other)) == expected
 
   def test_batch_missing(self, directory):
     (directory / "cifar-10-batches-py" / "data_batch_3").unlink()

@@ -125,13 +125,6 @@ def test_goes_on_where_it_was_interrupted(server, path):
   assert server.requests[1]["Range"] == "bytes=100000-"
 
 
-def test_starts_anew_when_the_file_has_changed(server, path):
-  _interrupt(server, path)
-  server.content, server.etag = _CONTENT[::-1], '"2"'
-  _fetch(server, path)
-  assert path.read_bytes() == _CONTENT[::-1]
-
-
 @pytest.mark.parametrize("etag", [None, 'W/"1"'])
 def test_starts_anew_when_nothing_tells_the_version(server, path, etag):
   server.etag = etag
@@ -141,26 +134,25 @@ def test_starts_anew_when_nothing_tells_the_version(server, path, etag):
   assert "Range" not in server.requests[1]
 
 
-def test_starts_anew_with_a_server_without_ranges(server, path):
+@pytest.mark.parametrize(
+  "change",
+  [{"content": _CONTENT[::-1], "etag": '"2"'}, {"knows_ranges": False}],
+  ids=["another file", "no ranges"],
+)
+def test_starts_anew_when_the_server_changed(server, path, change):
   _interrupt(server, path)
-  server.knows_ranges = False
+  vars(server).update(change)
   _fetch(server, path)
-  assert path.read_bytes() == _CONTENT
+  assert path.read_bytes() == server.content
 
 
-def test_a_part_that_was_whole_already(server, path):
+@pytest.mark.parametrize("more", [b"", b"more"])
+def test_a_part_that_was_whole_already_or_is_too_long(server, path, more):
   _interrupt(server, path)
-  path.with_name("data.bin.part").write_bytes(_CONTENT)
+  path.with_name("data.bin.part").write_bytes(_CONTENT + more)
   _fetch(server, path)
   assert path.read_bytes() == _CONTENT
   assert os.listdir(path.parent) == ["data.bin"]
-
-
-def test_a_part_that_is_too_long(server, path):
-  _interrupt(server, path)
-  path.with_name("data.bin.part").write_bytes(_CONTENT + b"more")
-  _fetch(server, path)
-  assert path.read_bytes() == _CONTENT
 
 
 def test_another_range_than_asked_for(server, path):

@@ -29,6 +29,9 @@ def of_arrays(sizes, y_dtype=np.int32, x_dtype=np.float32, shift=0, names="xy"):
   )
 
 
+TWO = of_arrays({"a": 2})
+
+
 def of_function(element):
   """Returns clients a and b with the elements of a function from a name."""
   return CLIENT_DATA.ClientData.from_clients_and_tf_fn(
@@ -57,8 +60,7 @@ def test_a_trained_model_begins_with_its_weights():
   model = task.model
   assert isinstance(model, tff.learning.models.FunctionalModel)
   for found in (model.initial_weights[0], task.keras_model_fn().get_weights()):
-    for weight, value in zip(found, weights, strict=True):
-      np.testing.assert_array_equal(weight, value)
+    np.testing.assert_equal(found, weights)
 
 
 def test_classes():
@@ -144,30 +146,18 @@ def test_a_client_is_read_once_to_be_counted():
 @pytest.mark.parametrize(
   ("train", "test", "facts"),
   [
-    (of_arrays({"a": 2}), of_arrays({"b": 2}), ["2 clients"]),
-    (of_arrays({"a": 1}), of_arrays({"a": 1}), ["num_classes"]),
-    (of_arrays({"a": 2}), of_arrays({"a": 2}, np.float32), ["float32", "int"]),
-    (
-      of_arrays({"a": 2}, names=("p", "q")),
-      of_arrays({"a": 2}),
-      ["p", "q", "label"],
-    ),
+    (TWO, of_arrays({"b": 2}), ["2 clients"]),
+    (of_arrays({"a": 1}), None, ["num_classes"]),
+    (TWO, of_arrays({"a": 2}, np.float32), ["float32", "int"]),
+    (of_arrays({"a": 2}, names=("p", "q")), TWO, ["p", "q", "label"]),
     (of_function((tf.ones([2]), tf.ones([3, 3]))), None, ["(3, 3)"]),
     (of_function((tf.ones([2]), "a")), None, ["tf.string"]),
     (of_function((tf.ones([2]), True)), None, ["tf.bool"]),
-    (
-      of_arrays({"a": 2}),
-      {"a": (np.ones([2, 2]), [0, 1])},
-      ["TestClientData", "dict"],
-    ),
-    (
-      of_arrays({"a": 2}),
-      tf.data.Dataset.range(3),
-      ["TestClientData", "Dataset"],
-    ),
+    (TWO, {"a": (np.ones([2, 2]), [0, 1])}, ["TestClientData", "dict"]),
+    (TWO, tf.data.Dataset.range(3), ["TestClientData", "Dataset"]),
     (tf.data.Dataset.range(3), None, ["Dataset", "ClientData"]),
     ([tf.data.Dataset.range(3)], None, ["list", "ClientData"]),
-    ({"a": 3}, of_arrays({"a": 2}), ["dict", "TestClientData"]),
+    ({"a": 3}, TWO, ["dict", "TestClientData"]),
   ],
 )
 def test_data_that_is_none_of_examples(train, test, facts):

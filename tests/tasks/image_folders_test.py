@@ -88,34 +88,22 @@ class TestCinic10:
 
 class TestTinyImagenet:
   @pytest.mark.parametrize(
-    ("file", "content", "place", "fact"),
+    ("content", "place", "fact"),
     [
-      (
-        "val/val_annotations.txt",
-        b"val_0.JPEG\tn01\t0\nval_1.JPEG\tn09\t0\n",
-        "val_annotations.txt, line 2",
-        "n09",
-      ),
-      (
-        "val/val_annotations.txt",
-        b"val_0.JPEG n01\n",
-        "val_annotations.txt, line 1",
-        "n01",
-      ),
-      ("val/val_annotations.txt", b"\n", "val_annotations.txt", "no images"),
-      (
-        "val/val_annotations.txt",
-        b"\xff\t1\n",
-        "val_annotations.txt, line 1",
-        "UTF-8",
-      ),
-      ("wnids.txt", b"n01\nn04\n", "train/n04/images", "No such file"),
+      (b"val_0.JPEG\tn01\t0\nval_1.JPEG\tn09\t0\n", ", line 2", "n09"),
+      (b"val_0.JPEG n01\n", ", line 1", "n01"),
+      (b"\n", "", "no images"),
+      (b"\xff\t1\n", ", line 1", "UTF-8"),
     ],
   )
-  def test_bad_lists(self, tmp_path, file, content, place, fact):
+  def test_bad_lists(self, tmp_path, content, place, fact):
     image_data.write_tiny_imagenet(tmp_path)
-    (tmp_path / "tiny-imagenet-200" / file).write_bytes(content)
-    with refused(place, fact):
+    folder = tmp_path / "tiny-imagenet-200"
+    (folder / "val/val_annotations.txt").write_bytes(content)
+    with refused(f"val_annotations.txt{place}", fact):
+      _load("tiny_imagenet", tmp_path)
+    (folder / "wnids.txt").write_text("n01\nn04\n")
+    with refused("train/n04/images", "No such file"):
       _load("tiny_imagenet", tmp_path)
 
   def test_folder_itself(self, directories):
@@ -136,33 +124,23 @@ class TestClothing1m:
     assert _load("clothing1m", tmp_path).num_classes == 14
 
   @pytest.mark.parametrize(
-    ("file", "content", "place", "fact"),
+    ("label", "place", "fact"),
     [
-      (
-        "noisy_label_kv.txt",
-        "images/0/a.jpg 14\n",
-        "noisy_label_kv.txt, line 1",
-        "0 to 13",
-      ),
-      (
-        "noisy_label_kv.txt",
-        "images/0/a.jpg\n",
-        "noisy_label_kv.txt, line 1",
-        "0 to 13",
-      ),
-      (
-        "noisy_label_kv.txt",
-        "images/0/a.jpg 1\n",
-        "noisy_train_key_list.txt, line 1",
-        "noisy_label_kv.txt",
-      ),
-      ("clean_test_key_list.txt", "", "clean_test_key_list.txt", "no images"),
+      (" 14", "noisy_label_kv.txt, line 1", "0 to 13"),
+      ("", "noisy_label_kv.txt, line 1", "0 to 13"),
+      (" 1", "noisy_train_key_list.txt, line 1", "noisy_label_kv.txt"),
     ],
   )
-  def test_bad_lists(self, tmp_path, file, content, place, fact):
+  def test_bad_labels(self, tmp_path, label, place, fact):
     image_data.write_clothing1m(tmp_path)
-    (tmp_path / file).write_text(content)
+    (tmp_path / "noisy_label_kv.txt").write_text(f"images/0/a.jpg{label}\n")
     with refused(tmp_path / place, fact):
+      _load("clothing1m", tmp_path)
+
+  def test_an_empty_list(self, tmp_path):
+    image_data.write_clothing1m(tmp_path)
+    (tmp_path / "clean_test_key_list.txt").write_text("")
+    with refused(tmp_path / "clean_test_key_list.txt", "no images"):
       _load("clothing1m", tmp_path)
 
   def test_image_missing(self, tmp_path):

@@ -106,10 +106,9 @@ def test_seed_decides_all(generator):
   np.testing.assert_array_equal(_sizes(first), _sizes(same))
   assert not np.array_equal(_sizes(first), _sizes(other))
   for client_id in (4, 0):
-    for a, b in zip(
-      first.train.load(client_id), same.train.load(client_id), strict=True
-    ):
-      np.testing.assert_array_equal(a, b)
+    np.testing.assert_equal(
+      first.train.load(client_id), same.train.load(client_id)
+    )
   assert first.train.load(0)[0][0, 0] != other.train.load(0)[0][0, 0]
   assert first.train.load(0)[0][0, 0] != first.train.load(1)[0][0, 0]
 

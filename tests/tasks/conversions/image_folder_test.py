@@ -10,11 +10,12 @@ from tests.refusals import refused
 
 @pytest.fixture
 def add(tmp_path):
-  def write(name, shape=(2, 3, 3), value=7):
-    path = tmp_path / name
-    path.parent.mkdir(parents=True, exist_ok=True)
-    image = np.full(shape, value, np.uint8)
-    path.write_bytes(tf.io.encode_png(image).numpy())
+  def write(*names, shape=(2, 3, 3), value=7):
+    image = tf.io.encode_png(np.full(shape, value, np.uint8)).numpy()
+    for name in names:
+      path = tmp_path / name
+      path.parent.mkdir(parents=True, exist_ok=True)
+      path.write_bytes(image)
 
   return write
 
@@ -38,13 +39,7 @@ def test_classes_in_alphabetical_order(add, tmp_path):
 
 
 def test_halves(add, tmp_path):
-  for name in (
-    "train/a/1.png",
-    "train/b/1.png",
-    "test/a/1.png",
-    "test/b/1.png",
-  ):
-    add(name)
+  add("train/a/1.png", "train/b/1.png", "test/a/1.png", "test/b/1.png")
   images = image_sets.folder_images(tmp_path)
   assert images.labels.tolist() == [0, 1, 0, 1]
   assert images.splits == ["train", "train", "test", "test"]
@@ -58,8 +53,7 @@ def test_resized_and_grey(add, tmp_path):
 
 
 def test_folders_of_clients(add, tmp_path):
-  for name in ("north/b/1.png", "north/a/1.png", "south/b/1.png"):
-    add(name)
+  add("north/b/1.png", "north/a/1.png", "south/b/1.png")
   images = image_sets.folder_images(tmp_path)
   assert images.clients == ["north", "north", "south"]
   assert images.classes == ["a", "b"]
@@ -67,8 +61,7 @@ def test_folders_of_clients(add, tmp_path):
 
 
 def test_clients_may_lack_classes_in_a_half(add, tmp_path):
-  for name in ("train/n/a/1.png", "train/n/b/1.png", "test/n/b/1.png"):
-    add(name)
+  add("train/n/a/1.png", "train/n/b/1.png", "test/n/b/1.png")
   images = image_sets.folder_images(tmp_path)
   assert images.labels.tolist() == [0, 1, 1]
   assert images.splits == ["train", "train", "test"]
@@ -77,8 +70,7 @@ def test_clients_may_lack_classes_in_a_half(add, tmp_path):
 
 
 def test_a_table_of_labels(add, tmp_path):
-  for name in ("north/1.png", "north/2.png", "south/1.png"):
-    add(name)
+  add("north/1.png", "north/2.png", "south/1.png")
   table = tmp_path / "labels.csv"
   table.write_text("label;file\n7;north/1.png\n07;north/2.png\n7;south/1.png\n")
   images = image_sets.folder_images(tmp_path)
@@ -103,8 +95,7 @@ def test_a_table_of_labels(add, tmp_path):
   ],
 )
 def test_tables_of_labels_that_are_not_right(add, tmp_path, table, place, fact):
-  add("n/1.png")
-  add("n/2.png")
+  add("n/1.png", "n/2.png")
   (tmp_path / "labels.csv").write_text(table)
   with refused(place, fact):
     image_sets.folder_images(tmp_path)
@@ -119,16 +110,14 @@ def test_tables_of_labels_that_are_not_right(add, tmp_path, table, place, fact):
   ],
 )
 def test_images_that_lie_in_another_way(add, tmp_path, names):
-  for name in names:
-    add(name)
+  add(*names)
   with pytest.raises(tasks.DataError) as caught:
     image_sets.folder_images(tmp_path)
   assert str(tmp_path) in str(caught.value)
 
 
 def test_a_class_in_one_half_only(add, tmp_path):
-  for name in ("train/a/1.png", "train/b/1.png", "test/a/1.png"):
-    add(name)
+  add("train/a/1.png", "train/b/1.png", "test/a/1.png")
   with refused(tmp_path, "class b"):
     image_sets.folder_images(tmp_path)
 

@@ -9,6 +9,9 @@ from tasks.formats import example_proto
 from tests.refusals import refused
 from tests.tasks import image_data
 
+LABELS = "train-labels-idx1-ubyte"
+WRITERS = "qmnist-train-labels-idx2-int"
+
 
 @pytest.fixture(params=["pickle", "binary"])
 def batch(request, tmp_path):
@@ -126,22 +129,19 @@ class TestMnist:
   @pytest.mark.parametrize(
     ("name", "array", "facts"),
     [
-      ("train-labels-idx1-ubyte", np.ones(29, np.uint8), [30, 29]),
-      (
-        "train-labels-idx1-ubyte",
-        np.array([*[1] * 29, 10], np.uint8),
-        ["example 29", "label 10"],
-      ),
+      (LABELS, np.ones(29, np.uint8), [30, 29]),
+      (LABELS, np.uint8([*[1] * 29, 10]), ["example 29", "label 10"]),
       ("t10k-labels-idx1-ubyte", np.zeros(10, np.float32), [">f4", "bytes"]),
       (
         "t10k-images-idx3-ubyte",
         np.ones([10, 14, 14], np.uint8),
         ["[14, 14]", "28 x 28"],
       ),
-      ("qmnist-train-labels-idx2-int", np.zeros([29, 8], np.int32), [29, 30]),
-      ("qmnist-train-labels-idx2-int", np.zeros([30, 2], np.int32), [30, 2]),
-      (  # They are not those of MNIST's images.
-        "qmnist-train-labels-idx2-int",
+      (WRITERS, np.zeros([29, 8], np.int32), [29, 30]),
+      (WRITERS, np.zeros([30, 2], np.int32), [30, 2]),
+      # They are not those of MNIST's images.
+      (
+        WRITERS,
         np.zeros([30, 8], np.int32),
         ["row 1 ", "label 0", "MNIST's is 1"],
       ),

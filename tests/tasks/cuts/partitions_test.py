@@ -1,5 +1,6 @@
 """Every cut covers its examples once, and does what its name says."""
 
+import functools
 import hashlib
 from collections.abc import Callable
 
@@ -22,6 +23,10 @@ def _same(parts, others):
   return all(map(np.array_equal, parts, others))
 
 
+def _with_least(min_size, cut):
+  return functools.partial(cut, min_size=min_size)
+
+
 class TestLabelShards:
   def test_clients_hold_few_labels(self):
     labels = np.repeat(np.arange(10), 60)
@@ -29,22 +34,6 @@ class TestLabelShards:
     # 60 shards of 10 in labels of 60: no shard spans two labels.
     assert max(len(np.unique(labels[part])) for part in parts) <= 2
     assert {len(part) for part in parts} == {20}
-
-  @pytest.mark.parametrize(
-    ("labels", "clients", "shards", "field"),
-    [
-      (_LABELS, 501, 2, "shards_per_client"),
-      (_LABELS, 1001, 1, "num_clients"),
-      (_LABELS, 0, 2, "num_clients"),
-      (_LABELS, 3, 0, "shards_per_client"),
-      (_LABELS, -3, -2, "num_clients"),
-      (np.zeros(0, int), 1, 1, "num_clients"),
-      (np.zeros([10, 2]), 2, 2, "labels"),
-    ],
-  )
-  def test_rejects(self, labels, clients, shards, field):
-    with rejected(field):
-      cuts.label_shards(labels, clients, shards, 0)
 
 
 class TestFewLabels:
@@ -73,18 +62,6 @@ class TestFewLabels:
     parts = cuts.few_labels(np.array([0, 1, 1, 1, 1]), 5, 1, 0)
     assert min(map(len, parts)) == 0
     assert all(part.dtype == np.int64 for part in parts)
-
-  @pytest.mark.parametrize(
-    ("clients", "labels_per_client", "field"),
-    [
-      (30, 0, "labels_per_client"),
-      (30, 11, "labels_per_client"),
-      (0, 1, "num_clients"),
-    ],
-  )
-  def test_rejects(self, clients, labels_per_client, field):
-    with rejected(field):
-      cuts.few_labels(_LABELS, clients, labels_per_client, 0)
 
 
 class TestInProportion:
@@ -132,11 +109,6 @@ class TestIid:
     sizes = [len(part) for part in cuts.iid(100, 7, 0)]
     assert sorted(set(sizes)) == [14, 15]
 
-  @pytest.mark.parametrize("num_clients", [0, -1, 11])
-  def test_rejects(self, num_clients):
-    with rejected("num_clients", value=num_clients):
-      cuts.iid(10, num_clients, 0)
-
 
 class TestPowerLaw:
   def test_sizes_fall_with_the_rank(self):
@@ -154,20 +126,6 @@ class TestPowerLaw:
   def test_no_client_is_smaller_than_asked(self, exponent):
     parts = cuts.power_law(100, 10, exponent, 0, min_size=10)
     assert [len(part) for part in parts] == [10] * 10
-
-  @pytest.mark.parametrize(
-    ("clients", "exponent", "min_size", "field"),
-    [
-      (11, 1.0, 1, "num_clients"),
-      (5, 1.0, 3, "min_size"),
-      (5, -1.0, 1, "exponent"),
-      (5, float("nan"), 1, "exponent"),
-      (5, float("inf"), 1, "exponent"),
-    ],
-  )
-  def test_rejects(self, clients, exponent, min_size, field):
-    with rejected(field):
-      cuts.power_law(10, clients, exponent, 0, min_size=min_size)
 
 
 class TestDirichlet:
@@ -211,24 +169,6 @@ class TestDirichlet:
     labels = np.array(["cat", "dog"] * 10)
     _assert_cover(cuts.dirichlet(labels, 4, 1.0, 0), 20)
 
-  @pytest.mark.parametrize(
-    ("clients", "concentration", "min_size", "field"),
-    [
-      (1001, 0.5, 1, "num_clients"),
-      (0, 0.5, 1, "num_clients"),
-      (30, 0.5, 34, "min_size"),
-      (30, 0.5, -1, "min_size"),
-      (30, 0.0, 1, "concentration"),
-      (30, -1.0, 1, "concentration"),
-      (30, 1e-20, 1, "concentration"),
-      (30, float("inf"), 1, "concentration"),
-      (30, float("nan"), 1, "concentration"),
-    ],
-  )
-  def test_rejects(self, clients, concentration, min_size, field):
-    with rejected(field):
-      cuts.dirichlet(_LABELS, clients, concentration, 0, min_size=min_size)
-
 
 class TestDirichletPerClient:
   def test_clients_are_of_equal_size(self):
@@ -247,17 +187,43 @@ class TestDirichletPerClient:
     kinds = [len(np.unique(labels[part])) for part in parts]
     assert np.mean(np.array(kinds) == 1) > 0.9
 
-  @pytest.mark.parametrize(
-    ("clients", "concentration", "field"),
-    [
-      (1001, 0.5, "num_clients"),
-      (0, 0.5, "num_clients"),
-      (3, 0.0, "concentration"),
-    ],
-  )
-  def test_rejects(self, clients, concentration, field):
-    with rejected(field):
-      cuts.dirichlet_per_client(_LABELS, clients, concentration, 0)
+
+@pytest.mark.parametrize(
+  ("cut", "arguments", "field"),
+  [
+    *((cuts.iid, (10, count), "num_clients") for count in (0, -1, 11)),
+    (cuts.label_shards, (_LABELS, 501, 2), "shards_per_client"),
+    (cuts.label_shards, (_LABELS, 1001, 1), "num_clients"),
+    (cuts.label_shards, (_LABELS, 0, 2), "num_clients"),
+    (cuts.label_shards, (_LABELS, 3, 0), "shards_per_client"),
+    (cuts.label_shards, (_LABELS, -3, -2), "num_clients"),
+    (cuts.label_shards, (np.zeros(0, int), 1, 1), "num_clients"),
+    (cuts.label_shards, (np.zeros([10, 2]), 2, 2), "labels"),
+    (cuts.few_labels, (_LABELS, 30, 0), "labels_per_client"),
+    (cuts.few_labels, (_LABELS, 30, 11), "labels_per_client"),
+    (cuts.few_labels, (_LABELS, 0, 1), "num_clients"),
+    (cuts.power_law, (10, 11, 1.0), "num_clients"),
+    (_with_least(3, cuts.power_law), (10, 5, 1.0), "min_size"),
+    *(
+      (cuts.power_law, (10, 5, exponent), "exponent")
+      for exponent in (-1.0, float("nan"), float("inf"))
+    ),
+    (cuts.dirichlet, (_LABELS, 1001, 0.5), "num_clients"),
+    (cuts.dirichlet, (_LABELS, 0, 0.5), "num_clients"),
+    (_with_least(34, cuts.dirichlet), (_LABELS, 30, 0.5), "min_size"),
+    (_with_least(-1, cuts.dirichlet), (_LABELS, 30, 0.5), "min_size"),
+    *(
+      (cuts.dirichlet, (_LABELS, 30, concentration), "concentration")
+      for concentration in (0.0, -1.0, 1e-20, float("inf"), float("nan"))
+    ),
+    (cuts.dirichlet_per_client, (_LABELS, 1001, 0.5), "num_clients"),
+    (cuts.dirichlet_per_client, (_LABELS, 0, 0.5), "num_clients"),
+    (cuts.dirichlet_per_client, (_LABELS, 3, 0.0), "concentration"),
+  ],
+)
+def test_rejects(cut, arguments, field):
+  with rejected(field):
+    cut(*arguments, 0)
 
 
 _CUTS: dict[str, Callable[[cuts.Seed], list[np.ndarray]]] = {

@@ -140,27 +140,19 @@ def test_a_link_stays_and_its_file_is_replaced(tmp_path, write):
   assert os.listdir(target.parent) == ["target"]
 
 
-def _folder(path):
-  path.mkdir()
-
-
 def _socket(path):
   with socket.socket(socket.AF_UNIX) as unix:
     unix.bind(os.path.relpath(path))
-
-
-def _link_to_a_device(path):
-  path.symlink_to("/dev/null")
 
 
 @pytest.mark.parametrize("write", [_replace, _write_over])
 @pytest.mark.parametrize(
   ("make", "kind"),
   [
-    (_folder, "is a folder"),
+    (pathlib.Path.mkdir, "is a folder"),
     (os.mkfifo, "is a pipe"),
     (_socket, "is a socket"),
-    (_link_to_a_device, "is a device"),
+    (lambda path: path.symlink_to("/dev/null"), "is a device"),
     (lambda path: path.symlink_to(path), "symbolic links"),
   ],
 )

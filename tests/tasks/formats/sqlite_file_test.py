@@ -11,6 +11,9 @@ class TestCheck:
   def test_leaves_the_directory_of_a_good_file_alone(self, emnist_file):
     before = emnist_file.path.read_bytes()
     sqlite_file.check(emnist_file.path)
+    split = "digits_only_train"
+    sqlite_file.population(emnist_file.path, [split])
+    sqlite_file.serialized_examples(emnist_file.path, split, "writer_a")
     assert list(emnist_file.path.parent.iterdir()) == [emnist_file.path]
     assert emnist_file.path.read_bytes() == before
 

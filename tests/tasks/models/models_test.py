@@ -163,8 +163,7 @@ def test_initial_weights_are_those_of_pytorch():
     assert np.abs(values).max() <= limit
     np.testing.assert_allclose(values.std(), limit / np.sqrt(3), rtol=0.1)
     np.testing.assert_allclose(values.mean(), 0, atol=0.1 * limit)
-  for first, second in zip(weights, build().get_weights(), strict=True):
-    np.testing.assert_array_equal(first, second)
+  np.testing.assert_equal(weights, build().get_weights())
   # No two layers or seeds begin alike, biases included.
   starts = {
     tuple(np.ravel(values)[:4] / np.abs(values).max())
@@ -179,8 +178,7 @@ def test_initial_weights_are_those_of_pytorch():
       lambda seed: models.mlp_double_softmax((8,), (), 3, seed, "pytorch"),
     )
   )
-  for first, second in zip(linear, double, strict=True):
-    np.testing.assert_array_equal(first, second)
+  np.testing.assert_equal(linear, double)
 
 
 @pytest.mark.parametrize(
@@ -270,10 +268,7 @@ def test_image_models(build, num_weights):
   kernels = [w.numpy() for w in model.trainable_variables if w.shape.rank > 1]
   starts = {tuple(kernel.ravel()[:8]) for kernel in kernels}
   assert len(starts) == len(kernels)
-  for found, same in zip(
-    model.get_weights(), build(0).get_weights(), strict=True
-  ):
-    np.testing.assert_array_equal(found, same)
+  np.testing.assert_equal(model.get_weights(), build(0).get_weights())
   # Group normalization: an example's output does not depend on its batch.
   images = tf.random.stateless_uniform([3, *model.input_shape[1:]], [0, 1])
   outputs = model(images).numpy()

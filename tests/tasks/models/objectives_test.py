@@ -143,12 +143,6 @@ _build = functools.partial(models.mlp, (2,), (), 1, 0)
 _OBJECTIVE = models.number_objective()
 
 
-def _other() -> tf.keras.Model:
-  return tf.keras.Sequential(
-    [*_build().layers, tf.keras.layers.Activation("linear")]
-  )
-
-
 def _forms() -> dict[str, local_model.ModelFn]:
   functional = _OBJECTIVE.functional_model_fn(_build, _SPEC)()
   assert isinstance(functional, tff.learning.models.FunctionalModel)
@@ -184,10 +178,6 @@ def test_both_forms_have_the_same_metrics() -> None:
   total, count = metrics["mean_absolute_error"]
   np.testing.assert_allclose(total, np.abs(outputs - _Y).sum(), rtol=1e-6)
   assert count == 3
-
-
-def test_another_network_than_a_dense_one_has_no_functional_form() -> None:
-  assert _OBJECTIVE.functional_model_fn(_other, _SPEC)() is None
 
 
 @pytest.fixture(scope="module")

@@ -30,6 +30,10 @@ def fitting(function, num_classes=3, seed=5, spec=None):
   )
 
 
+def of_dense(*arguments, **options):
+  return lambda: sequential(LAYERS.Dense(*arguments, **options))
+
+
 class Branching(tf.keras.Model):
   """A model whose call branches over a tensor, and that is built late."""
 
@@ -54,7 +58,7 @@ BUILDERS: dict[str, Callable[..., tf.keras.Model]] = {
   "normalized": lambda: sequential(
     LAYERS.LayerNormalization(), LAYERS.Dense(3)
   ),
-  "penalty": lambda: sequential(LAYERS.Dense(3, kernel_regularizer="l2")),
+  "penalty": of_dense(3, kernel_regularizer="l2"),
   "repeatable dropout": lambda seed: sequential(
     LAYERS.Dense(6), models.RepeatableDropout(0.5, seed=seed), LAYERS.Dense(3)
   ),
@@ -217,11 +221,6 @@ def one_round(process, state, task):
   return process.next(state, data).state.global_model_weights
 
 
-def after_a_round(model, task):
-  process = fedavg(model)
-  return one_round(process, process.initialize(), task).trainable
-
-
 @pytest.mark.parametrize("name", TRAINED)
 def test_a_trained_model_has_its_weights_everywhere(name, tmp_path):
   num_given, make = TRAINED[name]
@@ -266,15 +265,6 @@ def test_the_seed_decides_weights_beside_those_that_are_trained():
   assert (first.weights[2].numpy() != other.weights[2].numpy()).any()
   assert made.of_seed(5).digest == made.digest != made.of_seed(6).digest
   assert fitting(BUILDERS["dense"]).digest is None
-
-
-@pytest.mark.long
-def test_both_forms_train_alike():
-  task = small_task(fitting(BUILDERS["without a shape"]))
-  assert isinstance(task.model, tff.learning.models.FunctionalModel)
-  found = (after_a_round(model, task) for model in (task.model, task.model_fn))
-  for functional, variable in zip(*found, strict=True):
-    np.testing.assert_allclose(functional, variable, rtol=1e-5, atol=1e-6)
 
 
 def test_the_seed_decides_weights_and_no_other_draws():
@@ -368,17 +358,14 @@ def drawn_anew():
       r"has x float32\[n, 5\] and outputs float32\[n, 3\]",
     ),
     (
-      lambda: sequential(LAYERS.Dense(7)),
+      of_dense(7),
       r"the model has x float32\[n, 4\] and outputs float32\[n, 7\]",
     ),
     (
       lambda: tf.keras.Sequential([LAYERS.Conv2D(3, 3)]),
       r"outputs float32\[n, 3\]; the model takes no such x: ",
     ),
-    (
-      lambda: sequential(LAYERS.Dense(3, dtype="float64")),
-      r"outputs float64\[n, 3\]",
-    ),
+    (of_dense(3, dtype="float64"), r"outputs float64\[n, 3\]"),
     (
       lambda: tf.keras.Sequential(
         [
@@ -398,27 +385,19 @@ def drawn_anew():
       ),
       "differ from one call to the next.*RepeatableDropout",
     ),
-    (lambda: sequential(LAYERS.Dense(3, "softmax")), "are probabilities"),
-    (
-      lambda: sequential(LAYERS.Dense(3, trainable=False)),
-      "has nothing to train",
-    ),
+    (of_dense(3, "softmax"), "are probabilities"),
+    (of_dense(3, trainable=False), "has nothing to train"),
     (
       lambda: sequential(LAYERS.Lambda(lambda x: x[:, :3])),
       "has nothing to train",
     ),
+    (of_dense(3, kernel_constraint="non_neg"), "kernel:0 has a constraint"),
     (
-      lambda: sequential(LAYERS.Dense(3, kernel_constraint="non_neg")),
-      "kernel:0 has a constraint",
-    ),
-    (
-      lambda: sequential(
-        LAYERS.Dense(
-          3,
-          kernel_initializer=lambda shape, dtype=None: tf.random.normal(
-            shape, dtype=dtype or tf.float32
-          ),
-        )
+      of_dense(
+        3,
+        kernel_initializer=lambda shape, dtype=None: tf.random.normal(
+          shape, dtype=dtype or tf.float32
+        ),
       ),
       "initial values of .*kernel:0 differ from one building",
     ),

@@ -143,110 +143,72 @@ def test_numbers_as_labels():
   assert task.train.load(0)[1].dtype == np.float32
 
 
+def grouped(**columns):
+  return frame().assign(**columns).groupby("clinic")
+
+
+def with_c(x, y):
+  return {**CLIENTS, "c": (np.array(x), y)}
+
+
+TWO = np.ones([2, 2])
+
+
 @pytest.mark.parametrize(
-  ("data", "options", "place", "fact"),
+  ("data", "place", "fact"),
   [
-    ({}, {}, "", "no clients"),
+    ({}, "", "no clients"),
+    ({"a": (TWO, [0])}, ", client a", "x has 2 examples, y has 1"),
+    ({"a": np.ones(3)}, ", client a", "(x, y)"),
+    ([(TWO, [0, 1])], "", "list"),
+    (with_c([[1, 2], [3, np.nan]], [0, 1]), ", client c", "x of example 1 "),
+    ({"c": (TWO, [0.5, np.inf])}, ", client c", "y of example 1 "),
+    (grouped(age=np.nan), "", "column 'age' of example 0 "),
+    (grouped(label=["yes", None] * 5), "", "'label'"),
+    (grouped(label=["yes", np.nan] * 5), "", "'label'"),
+    ({"a": (["p", "q"], [0, 1])}, ", client a", "x must be numbers"),
     (
-      {"a": (np.ones([2, 2]), [0])},
-      {},
-      ", client a",
-      "x has 2 examples, y has 1",
-    ),
-    ({"a": np.ones(3)}, {}, ", client a", "(x, y)"),
-    ([(np.ones([2, 2]), [0, 1])], {}, "", "list"),
-    (
-      {**CLIENTS, "c": (np.array([[1, 2], [3, np.nan]]), [0, 1])},
-      {},
-      ", client c",
-      "x of example 1 ",
-    ),
-    (
-      {"c": (np.ones([2, 2]), [0.5, np.inf])},
-      {},
-      ", client c",
-      "y of example 1 ",
-    ),
-    (
-      frame().assign(age=np.nan).groupby("clinic"),
-      {},
-      "",
-      "column 'age' of example 0 ",
-    ),
-    (frame(["yes", None] * 5).groupby("clinic"), {}, "", "'label'"),
-    (frame(["yes", np.nan] * 5).groupby("clinic"), {}, "", "'label'"),
-    ({"a": (["p", "q"], [0, 1])}, {}, ", client a", "x must be numbers"),
-    (
-      {**CLIENTS, "c": (np.ones([2, 3]), [0, 1])},
-      {},
+      with_c(np.ones([2, 3]), [0, 1]),
       ", client c",
       "float64[3] an example, that of another client float64[2]",
     ),
-    ({**CLIENTS, "c": (np.ones([2, 2]), [0.5, 1])}, {}, "", "several kinds"),
-    (
-      {**CLIENTS, "c": (np.ones([2, 2]), [0, -1])},
-      {},
-      ", train, client c",
-      "-1",
-    ),
-    (frame(), {}, "", "clinic, age, bmi, label"),
-    (frame(), {"client": "hospital"}, "", "'hospital'"),
-    (
-      frame().rename(columns={"label": "ill"}).groupby("clinic"),
-      {},
-      "",
-      "label=",
-    ),
-    (frame().assign(town="x").groupby("clinic"), {}, "", "'town' holds object"),
+    (with_c(TWO, [0.5, 1]), "", "several kinds"),
+    (with_c(TWO, [0, -1]), ", train, client c", "-1"),
+    (frame().rename(columns={"label": "ill"}).groupby("clinic"), "", "label="),
+    (grouped(town="x"), "", "'town' holds object"),
+    (frame(), "", "clinic, age, bmi, label"),
   ],
 )
-def test_data_that_cannot_be_used(data, options, place, fact):
+def test_data_that_cannot_be_used(data, place, fact):
   with refused(f"client_data{place}", fact):
-    tasks.from_client_data(data, 0.5, build, **options)
+    tasks.from_client_data(data, 0.5, build)
 
 
-def test_a_share_is_between_0_and_1():
+def test_a_share_and_a_column_that_cannot_be():
   with refused("client_data", "1.0"):
     tasks.from_client_data(CLIENTS, 1.0, build)
+  with refused("client_data", "'hospital'"):
+    tasks.from_client_data(frame(), 0.5, build, client="hospital")
 
 
-def test_weights_of_clients_by_hand():
-  task = tasks.from_client_data(
-    CLIENTS, 0.5, build, client_weights={"south": 4, "north": 0.5, "east": 1}
-  )
-  assert dict(zip(task.client_names, task.client_weights, strict=True)) == {
-    "north": 0.5,
-    "south": 4.0,
-  }
-
-
-def test_weights_of_clients_in_a_column():
-  table = frame().assign(beds=np.repeat([4, 0.5], [4, 6]))
-  task = tasks.from_client_data(
-    table, 0.5, build, client="clinic", client_weights="beds"
-  )
-  assert task.client_weights.tolist() == [0.5, 4]
-  assert task.element_spec[0].shape == [None, 2]
+def test_weights_of_clients():
+  by_hand = {"south": 4, "north": 0.5, "east": 1}
+  table = grouped(beds=np.repeat([4, 0.5], [4, 6]))
+  for data, weights in ((CLIENTS, by_hand), (table, "beds")):
+    task = tasks.from_client_data(data, 0.5, build, client_weights=weights)
+    found = dict(zip(task.client_names, task.client_weights, strict=True))
+    assert found == {"north": 0.5, "south": 4.0}
+    assert task.element_spec[0].shape == [None, 2]
 
 
 @pytest.mark.parametrize(
   ("train", "weights", "place", "fact"),
   [
     (CLIENTS, {"north": 1}, "client_weights", "'south' has no"),
-    (
-      CLIENTS,
-      {"north": 1, "south": -1},
-      "client_weights",
-      "'south' has the weight -1",
-    ),
+    (CLIENTS, {"north": 1, "south": -1}, "client_weights", "the weight -1"),
     (CLIENTS, [1, 2], "client_data", "list"),
-    (
-      frame().groupby("clinic"),
-      "bmi",
-      "column 'bmi'",
-      "'north' has the weights 1 and",
-    ),
-    (frame().groupby("clinic"), "beds", "client_data", "'beds'"),
+    (grouped(), "bmi", "column 'bmi'", "'north' has the weights 1 and"),
+    (grouped(), "beds", "client_data", "'beds'"),
   ],
 )
 def test_weights_of_clients_that_cannot_be_used(train, weights, place, fact):
@@ -284,25 +246,15 @@ def test_groups_are_those_of_each_example(halves):
 
 
 @pytest.mark.parametrize(
-  ("train", "group", "place", "fact"),
+  ("train", "place", "fact"),
   [
-    (CLIENTS, "sex", "client_data", "dict has none"),
-    (frame().groupby("clinic"), "sex", "client_data", "'sex'"),
-    (frame().assign(sex="f").groupby("clinic"), "sex", "(group)", "1 values"),
-    (
-      frame().assign(sex=["f", None] * 5).groupby("clinic"),
-      "sex",
-      "client_data",
-      "'sex' has missing values",
-    ),
-    (
-      frame([0.5] * 10).assign(sex=["f", "m"] * 5).groupby("clinic"),
-      "sex",
-      "(group)",
-      "needs classes",
-    ),
+    (CLIENTS, "client_data", "dict has none"),
+    (grouped(), "client_data", "'sex'"),
+    (grouped(sex="f"), "(group)", "1 values"),
+    (grouped(sex=["f", None] * 5), "client_data", "'sex' has missing values"),
+    (grouped(sex=["f", "m"] * 5, label=0.5), "(group)", "needs classes"),
   ],
 )
-def test_groups_that_cannot_be_used(train, group, place, fact):
+def test_groups_that_cannot_be_used(train, place, fact):
   with refused(place, fact):
-    tasks.from_client_data(train, 0.5, build, group=group)
+    tasks.from_client_data(train, 0.5, build, group="sex")

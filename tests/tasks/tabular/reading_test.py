@@ -35,6 +35,10 @@ def with_line(number, line):
   return "\n".join([*lines[: number - 1], line, *lines[number - 1 :]]) + "\n"
 
 
+def age(line, found):
+  return f"column 'age', line {line} (the header counts): {found}"
+
+
 def texts_of(column):
   return [column.values[k] if k >= 0 else None for k in column.codes]
 
@@ -138,21 +142,9 @@ def test_labels_keep_their_digits(write):
     ),
     (gzip.compress(GOOD.encode() * 99, mtime=0)[:-9], "", "truncated"),
     (GOOD.replace("kind", "age", 1), "", "'age'"),
-    (
-      with_line(8, "a,inf,x,n"),
-      "",
-      "column 'age', line 8 (the header counts): inf",
-    ),
-    (
-      with_line(8, "a,-1e39,x,n"),
-      "",
-      "column 'age', line 8 (the header counts): -1e",
-    ),
-    (
-      with_line(8, 'a,1,"x\nx",n\na,1e39,x,n'),
-      "",
-      "column 'age', line 10 (the header counts): 1e",
-    ),
+    (with_line(8, "a,inf,x,n"), "", age(8, "inf")),
+    (with_line(8, "a,-1e39,x,n"), "", age(8, "-1e")),
+    (with_line(8, 'a,1,"x\nx",n\na,1e39,x,n'), "", age(10, "1e")),
   ],
   ids=_short,
 )
