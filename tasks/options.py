@@ -66,9 +66,13 @@ class TaskOptions:
     return {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
 
 
+def annotations(options_type: type) -> Mapping[str, object]:
+  """Returns the annotated type of each option."""
+  return _annotations(options_type)
+
+
 @functools.cache
-def annotations(options_type: Any) -> Mapping[str, object]:
-  """Returns the annotated type of each option of a class of options."""
+def _annotations(options_type: Any) -> Mapping[str, object]:
   hints = typing.get_type_hints(options_type)
   return {f.name: hints[f.name] for f in dataclasses.fields(options_type)}
 

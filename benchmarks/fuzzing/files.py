@@ -248,8 +248,7 @@ def _read_clients(path: pathlib.Path) -> None:
   def fetch(directory: str) -> None:
     raise FileNotFoundError(directory)
 
-  sqlite_file.find(path.name, path.parent, fetch)
-  sqlite_file.example_counts(path, _SPLITS)
+  downloads.find_native(path.name, path.parent, fetch)
   names, _ = sqlite_file.population(path, _SPLITS)
   for name in names:
     sqlite_file.serialized_examples(path, "train", name)

@@ -231,8 +231,8 @@ class _Reading:
       return self._texts.pop(name).column()
     return columns.Numbers(np.concatenate(self._numbers.pop(name)))
 
-  def _dtype(self, name: str) -> type[np.floating]:
-    return np.float64 if name in self._exact else np.float32
+  def _dtype(self, name: str) -> np.dtype:
+    return np.dtype(np.float64 if name in self._exact else np.float32)
 
   def _is_finite(self, name: str, values: np.ndarray, start: int) -> bool:
     infinite = np.abs(values) > np.finfo(np.float32).max  # False for NaN.
