@@ -155,7 +155,24 @@ def joined(rows):
   return tf.concat([*rows], 0)[:2] * folded
 
 
-def test_the_optimizer_gets_no_shapes_to_fill_and_makes_the_same_graph(
+# TFF leaves the placeholders of the inner graph.
+@tff.tensorflow.computation([tff.TensorType(np.float32, [None, 5])] * 3)
+def outer(rows):
+  return joined(rows)
+
+
+def num_unread(graph):
+  """Returns how many placeholders of numbers no node of a graph reads."""
+  read = {name for node in graph.graph_def.node for name in node.input}
+  return sum(
+    node.op == "Placeholder"
+    and node.name not in read
+    and node.attr["dtype"].type == tf.float32.as_datatype_enum
+    for node in graph.graph_def.node
+  )
+
+
+def test_the_optimizer_gets_nothing_to_fill_and_makes_the_same_graph(
   monkeypatch,
 ):
   module: Any = vars(private_tff)["graph_optimizations"]
@@ -169,9 +186,10 @@ def test_the_optimizer_gets_no_shapes_to_fill_and_makes_the_same_graph(
       return result
 
   monkeypatch.setattr(module, "tf_optimizer", Recorder())
-  tff.backends.native.desugar_and_transform_to_native(joined)
-  native.to_native(joined)
-  native.to_native(joined)  # Not around itself.
+  for computation in (joined, outer):
+    tff.backends.native.desugar_and_transform_to_native(computation)
+  for computation in (joined, joined, outer):  # Not around itself.
+    native.to_native(computation)
   assert isinstance(module.tf_optimizer._optimizer, Recorder)
   shapes = [
     [
@@ -181,8 +199,9 @@ def test_the_optimizer_gets_no_shapes_to_fill_and_makes_the_same_graph(
     ]
     for graph, _ in graphs
   ]
-  assert shapes == [[2, 2, 2], [0, 0, 0], [0, 0, 0]]
-  assert len({result for _, result in graphs}) == 1
+  assert shapes == [[2, 2, 2]] * 2 + [[0, 0, 0]] * 3
+  assert len({graphs[i][1] for i in (0, 2, 3)}) == 1
+  assert [num_unread(graph) for graph, _ in graphs] == [0, 3, 0, 0, 0]
 
 
 @pytest.mark.parametrize("module", [None, types.ModuleType("renamed")])
