@@ -16,23 +16,17 @@ import pytest
 import tensorflow as tf
 import tensorflow_federated as tff
 
+from tests.runtime.computations import summed
 from tff_fair import runtime
 from tff_fair.runtime import worker_start
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = [pytest.mark.timeout(120), pytest.mark.usefixtures("local")]
 _SECONDS = 40
 
 
 @tff.tensorflow.computation(tff.SequenceType(np.float32))
 def total_of(data):
   return data.reduce(np.float32(0), lambda s, x: s + x)
-
-
-@tff.federated_computation(
-  tff.FederatedType(tff.SequenceType(np.float32), tff.CLIENTS)
-)
-def total(data):
-  return tff.federated_sum(tff.federated_map(total_of, data))
 
 
 @tff.federated_computation(tff.FederatedType(np.float32, tff.CLIENTS))
@@ -46,9 +40,8 @@ def positive(x):
     return tf.identity(x)
 
 
-@tff.federated_computation(tff.FederatedType(np.float32, tff.CLIENTS))
-def total_of_positive(values):
-  return tff.federated_sum(tff.federated_map(positive, values))
+total = summed(total_of)
+total_of_positive = summed(positive)
 
 
 def datasets(*numbers):
@@ -64,7 +57,6 @@ def local():
   runtime.use_local()
 
 
-@pytest.mark.usefixtures("local")
 def test_threads_get_their_own_results():
   def compute(k):
     runtime.use_default()
@@ -77,7 +69,6 @@ def test_threads_get_their_own_results():
   assert found == [2 * k + 2 if k % 2 else k + 1 for k in range(18)]
 
 
-@pytest.mark.usefixtures("local")
 def test_a_function_of_a_graph_may_call():
   def inner():
     runtime.use_default()
@@ -87,7 +78,6 @@ def test_a_function_of_a_graph_may_call():
   assert outer().numpy() == 2
 
 
-@pytest.mark.usefixtures("local")
 def test_a_coroutine_may_call():
   async def compute(k):
     return total(datasets(k))
@@ -98,7 +88,6 @@ def test_a_coroutine_may_call():
   assert asyncio.run(compute_all()) == [1, 2, 3]
 
 
-@pytest.mark.usefixtures("local")
 def test_references_are_awaited_together():
   runtime.use_local(program=True)
 
@@ -111,7 +100,6 @@ def test_references_are_awaited_together():
   assert asyncio.run(compute()) == [1, 2, 3, 4]
 
 
-@pytest.mark.usefixtures("local")
 def test_an_error_leaves_the_next_call_as_it_was():
   for _ in range(2):
     assert total_of_positive([1.0, 2.0]) == 3
@@ -120,7 +108,6 @@ def test_an_error_leaves_the_next_call_as_it_was():
   assert total(datasets(1, 2)) == 5
 
 
-@pytest.mark.usefixtures("local")
 def test_an_interrupted_call_leaves_the_next_one_as_it_was():
   def wait(x):
     def step(i, x):
@@ -128,12 +115,7 @@ def test_an_interrupted_call_leaves_the_next_one_as_it_was():
 
     return tf.while_loop(lambda i, _: i < 10**5, step, (0, x))[1]
 
-  waiting = tff.tensorflow.computation(wait, np.float32)
-
-  @tff.federated_computation(tff.FederatedType(np.float32, tff.CLIENTS))
-  def long(values):
-    return tff.federated_sum(tff.federated_map(waiting, values))
-
+  long = summed(tff.tensorflow.computation(wait, np.float32))
   assert total_of_positive([1.0, 2.0]) == 3
   timer = threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT))
   timer.start()
@@ -143,7 +125,6 @@ def test_an_interrupted_call_leaves_the_next_one_as_it_was():
   assert total(datasets(1, 2)) == 5
 
 
-@pytest.mark.usefixtures("local")
 @pytest.mark.filterwarnings(
   "ignore::pytest.PytestUnhandledThreadExceptionWarning"
 )
@@ -160,7 +141,6 @@ def test_the_end_of_a_thread_is_not_that_of_the_worker():
   assert [*found, mean([3.0, 4.0])] == [1.5, 3.5]
 
 
-@pytest.mark.usefixtures("local")
 def test_values_and_data_outlive_contexts():
   data = datasets(1, 2)
   value = total(data)
@@ -195,14 +175,12 @@ def in_a_child(work):
     return answers.read().decode()
 
 
-@pytest.mark.usefixtures("local")
 def test_a_fork_leaves_the_worker_to_its_parent():
   assert total(datasets(1)) == 2
   assert "forked from" in in_a_child(lambda: mean([1.0, 2.0]))
   assert total(datasets(3)) == 4
 
 
-@pytest.mark.usefixtures("local")
 def test_a_forked_child_has_no_worker_of_its_own(monkeypatch):
   """In it, gRPC fails, hangs, or ends the process: not even one is started."""
   assert total(datasets(1)) == 2
@@ -211,19 +189,11 @@ def test_a_forked_child_has_no_worker_of_its_own(monkeypatch):
   assert total(datasets(3)) == 4
 
 
-@pytest.mark.usefixtures("local")
 def test_a_forked_child_keeps_what_its_parent_connected_with():
   """Where the thread that forks computes elsewhere, too."""
 
-  def fork():
-    kept = weakref.ref(tff.framework.get_context_stack().current)
-    elsewhere = threading.Thread(
-      target=lambda: found.append(in_a_child(lambda: kept() is not None))
-    )
-    elsewhere.start()
-    elsewhere.join()
-
-  found: list[str] = []
   assert total(datasets(1)) == 2
-  fork()
-  assert found == ["True"]
+  kept = weakref.ref(tff.framework.get_context_stack().current)
+  with concurrent.futures.ThreadPoolExecutor(1) as pool:
+    found = pool.submit(in_a_child, lambda: kept() is not None)
+  assert found.result() == "True"

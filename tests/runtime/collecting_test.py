@@ -72,7 +72,7 @@ def rows_from(number):
   return tf.reshape(tf.cast(tf.range(2 * number), tf.float32), [-1, 2])
 
 
-def test_several_workers_share_the_clients():
+def test_several_workers_share_the_clients(two_workers):
   collect = build()
 
   @tff.federated_computation(tff.FederatedType(np.int32, tff.CLIENTS))
@@ -80,9 +80,8 @@ def test_several_workers_share_the_clients():
     return collect(tff.federated_map(rows_from, numbers))
 
   alone = collect_mapped([1, 2, 3])
-  with runtime.start_worker() as first, runtime.start_worker() as second:
-    runtime.use_workers([first.address, second.address], clients_per_part=2)
-    together = collect_mapped([1, 2, 3])
+  runtime.use_workers([w.address for w in two_workers], clients_per_part=2)
+  together = collect_mapped([1, 2, 3])
   runtime.use_local()
   assert alone[1] == together[1] == 3
   assert sorted(map(tuple, alone[0])) == sorted(map(tuple, together[0]))

@@ -1,6 +1,7 @@
 """Tests of computing in a local worker and in several workers."""
 
 import asyncio
+import concurrent.futures
 import os
 import re
 import signal
@@ -12,29 +13,13 @@ import pytest
 import tensorflow as tf
 import tensorflow_federated as tff
 
+from tests.runtime.computations import sum_of_successors
 from tff_fair import runtime
-
-
-@pytest.fixture(scope="module", autouse=True)
-def local_execution_afterwards():
-  """Leaves to later tests what they expect: a local worker."""
-  yield
-  runtime.use_local()
 
 
 @pytest.fixture(scope="module")
 def two_addresses(two_workers):
   return [worker.address for worker in two_workers]
-
-
-@tff.tensorflow.computation(np.float32)
-def add_one(x):
-  return x + 1.0
-
-
-@tff.federated_computation(tff.FederatedType(np.float32, tff.CLIENTS))
-def sum_of_successors(values):
-  return tff.federated_sum(tff.federated_map(add_one, values))
 
 
 def test_second_local_runtime_replaces_the_first():
@@ -229,3 +214,40 @@ def test_addresses_are_a_list_of_different_ones():
 def test_parts_have_no_negative_size():
   with pytest.raises(ValueError, match=r"clients_per_part.* -1\."):
     runtime.use_workers(["host:8000"], clients_per_part=-1)
+
+
+# What `use_default` chooses.
+
+
+def test_without_a_choice_it_is_a_local_worker():
+  runtime.stop()
+  runtime.use_default()
+  assert len(runtime.worker_pids()) == 1
+  assert sum_of_successors([1.0]) == 2.0
+
+
+def test_a_choice_holds(two_addresses):
+  runtime.use_workers(two_addresses)
+  before = runtime.worker_pids()
+  runtime.use_default()
+  assert runtime.worker_pids() == before
+
+
+def test_a_choice_holds_in_other_threads():
+  runtime.use_local()
+  before = runtime.worker_pids()
+
+  def compute():
+    runtime.use_default()
+    return sum_of_successors([1.0])
+
+  with concurrent.futures.ThreadPoolExecutor(1) as executor:
+    assert executor.submit(compute).result() == 2.0
+  assert sum_of_successors([1.0]) == 2.0
+  assert runtime.worker_pids() == before
+
+
+def test_one_that_returns_no_values_does_not_count():
+  runtime.use_local(program=True)
+  runtime.use_default()
+  assert sum_of_successors([1.0]) == 2.0

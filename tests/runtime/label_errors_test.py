@@ -2,40 +2,22 @@
 
 import numpy as np
 import pytest
-import tensorflow as tf
 import tensorflow_federated as tff
 
-import tff_fair
+from tests import small_problem
+from tests.runtime import computations
 from tff_fair import runtime
 from tff_fair.runtime import label_errors
 
-SPEC = (
-  tf.TensorSpec([None, 2], tf.float32),
-  tf.TensorSpec([None], tf.int32),
-)
 
-
-def model_fn():
-  return tff.learning.models.from_keras_model(
-    tf.keras.Sequential([tf.keras.layers.Dense(3, input_shape=(2,))]),
-    loss=tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True),
-    input_spec=SPEC,
-  )
+def client(client_id, labels):
+  x = np.ones([len(labels), small_problem.NUM_FEATURES], np.float32)
+  return small_problem.whole(client_id, (x, np.array(labels, np.int32)))
 
 
 @pytest.fixture(scope="module")
 def process():
-  return tff_fair.algorithms.build(
-    "fedavg",
-    model_fn,
-    client_optimizer=tff.learning.optimizers.build_sgdm(0.1),
-  )
-
-
-def client(client_id, labels):
-  arrays = np.ones([len(labels), 2], np.float32), np.array(labels, np.int32)
-  batches = tf.data.Dataset.from_tensor_slices(arrays).batch(2)
-  return tff_fair.client_dataset(client_id, batches)
+  return computations.process("fedavg")
 
 
 @pytest.mark.parametrize("label", [3, -1, 7])
@@ -85,9 +67,6 @@ def test_they_are_named_where_several_workers_compute(process):
   clients = [client(k, [0, 1, 2]) for k in range(3)]
   with runtime.start_worker() as worker:
     runtime.use_workers([worker.address], clients_per_part=2)
-    try:
-      with pytest.raises(ValueError, match=r"client 70 .*label 4"):
-        process.next(state, [*clients, client(70, [4])])
-      process.next(state, clients)
-    finally:
-      runtime.use_local()
+    with pytest.raises(ValueError, match=r"client 70 .*label 4"):
+      process.next(state, [*clients, client(70, [4])])
+    process.next(state, clients)

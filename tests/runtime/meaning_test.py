@@ -13,6 +13,8 @@ import pytest
 import tensorflow as tf
 import tensorflow_federated as tff
 
+from tests.runtime import ways
+from tests.runtime.computations import summed
 from tff_fair import runtime
 
 compute = tff.tensorflow.computation
@@ -148,12 +150,8 @@ def division_by_a_constant():
   def divide(x):
     return over_rows(x, three())
 
-  @federated(tff.FederatedType(tff.TensorType(np.float32, [50]), tff.CLIENTS))
-  def sums(x):
-    return tff.federated_sum(tff.federated_map(divide, x))
-
   draws = np.random.default_rng(0).normal(size=[5, 50]).astype(np.float32)
-  return sums([*draws])
+  return summed(divide)([*draws])
 
 
 @case
@@ -173,17 +171,13 @@ def a_common_factor_of_two_products():
 
 @case
 def a_dataset_that_reads_a_variable():
-  @federated(tff.FederatedType(DATA, tff.CLIENTS))
-  def sums(data):
-    return tff.federated_sum(tff.federated_map(total, data))
-
   variable = tf.Variable(0.0)
   numbers = tf.data.Dataset.from_tensor_slices(np.arange(3, dtype=np.float32))
   clients = [numbers.map(lambda x: x + variable)] * 2
   results = []
   for value in range(5):
     variable.assign(value)
-    results.append(sums(clients))
+    results.append(summed(total)(clients))
   return results
 
 
@@ -193,10 +187,7 @@ def a_dataset_that_shuffles():
     lambda data: data.take(1).batch(1).get_single_element()[0], DATA
   )
 
-  @federated(tff.FederatedType(DATA, tff.CLIENTS))
-  def first(data):
-    return tff.federated_sum(tff.federated_map(head, data))
-
+  first = summed(head)
   numbers = tf.data.Dataset.from_tensor_slices(np.arange(50, dtype=np.float32))
   clients = [numbers.shuffle(50, seed=3)]
   return [first(clients) for _ in range(5)]
@@ -219,31 +210,28 @@ def a_half_that_fails():
   ]
 
 
-@case
-def a_zero_that_is_not_neutral():
-  ten = compute(lambda: np.int32(10))
+def aggregates(zero, merge):
+  """Returns sums of clients from another zero, or with another merge."""
+  first = compute(lambda: np.int32(zero))
   same = compute(lambda x: x, np.int32)
 
   @federated(INT, INT_AT_SERVER)
   def sums(x, y):
     del y
-    return tff.federated_aggregate(x, ten(), add, add, same)
+    return tff.federated_aggregate(x, first(), add, merge, same)
 
   return [sums(scalars([1] * n, np.int32), 0) for n in SIZES]
+
+
+@case
+def a_zero_that_is_not_neutral():
+  return aggregates(10, add)
 
 
 @case
 def a_merge_that_does_not_fit():
-  none = compute(lambda: np.int32(0))
   larger = compute(lambda x, y: tf.where(x > y, x, y), (np.int32, np.int32))
-  same = compute(lambda x: x, np.int32)
-
-  @federated(INT, INT_AT_SERVER)
-  def sums(x, y):
-    del y
-    return tff.federated_aggregate(x, none(), add, larger, same)
-
-  return [sums(scalars([1] * n, np.int32), 0) for n in SIZES]
+  return aggregates(0, larger)
 
 
 @case
@@ -252,11 +240,8 @@ def texts_as_objects():
     lambda x: tf.reduce_sum(tf.strings.length(x)), tff.TensorType(np.str_, [2])
   )
 
-  @federated(tff.FederatedType(tff.TensorType(np.str_, [2]), tff.CLIENTS))
-  def lengths(x):
-    return tff.federated_sum(tff.federated_map(length, x))
-
-  return lengths([np.array(["ab", "c"], object), np.array([b"d", b""], object)])
+  texts = [np.array(["ab", "c"], object), np.array([b"d", b""], object)]
+  return summed(length)(texts)
 
 
 @case
@@ -420,27 +405,12 @@ def expected():
 
 @pytest.mark.parametrize("name", CASES)
 def test_results_are_those_of_the_executors(expected, name):
-  found = CASES[name]()
-  tf.nest.assert_same_structure(found, expected[name], check_types=True)
-  for a, b in zip(
-    tf.nest.flatten(found), tf.nest.flatten(expected[name]), strict=True
-  ):
-    np.testing.assert_array_equal(a, b)
-    assert np.asarray(a).dtype == np.asarray(b).dtype
+  ways.assert_same_bits(CASES[name](), expected[name])
 
 
 def test_the_same_datasets_in_both_forms_of_a_cohort():
   """With a default number of clients, one executor takes both."""
-  data = tff.FederatedType(DATA, tff.CLIENTS)
-
-  @federated(data)
-  def one_graph(clients):
-    return tff.federated_sum(tff.federated_map(total, clients))
-
-  @federated(data)
-  def executors(clients):
-    return tff.federated_sum(tff.federated_map(last, clients))
-
+  one_graph, executors = summed(total), summed(last)
   numbers = np.arange(4, dtype=np.float32)
   clients = [tf.data.Dataset.from_tensor_slices(numbers)] * 3
   try:
@@ -454,14 +424,8 @@ def test_the_same_datasets_in_both_forms_of_a_cohort():
 
 def test_the_log_names_what_keeps_a_computation_as_it_is(caplog):
   noisy = compute(lambda x: x + tf.random.normal([]), np.float32)
-
-  @federated(FLOAT, FLOAT)
-  def sums(x, y):
-    del y
-    return tff.federated_sum(tff.federated_map(noisy, x))
-
   with caplog.at_level(logging.DEBUG, logger="tff_fair.runtime"):
-    sums(scalars([1.0]), scalars([1.0]))
+    summed(noisy)([1.0])
   assert any("RandomStandardNormal" in r.getMessage() for r in caplog.records)
 
 

@@ -1,15 +1,16 @@
 """Tests of what is sent to a worker and comes back: TFF's very messages."""
 
 import collections
-import resource
 
 import numpy as np
+import psutil
 import pytest
 import tensorflow as tf
 import tensorflow_federated as tff
 
 from tff_fair import runtime
-from tff_fair.runtime import example_files, private_tff, sending
+from tff_fair.kernels import stacking
+from tff_fair.runtime import collecting, example_files, private_tff, sending
 
 FLOATS = tff.TensorType(np.float32, [None, 3])
 STATE = tff.StructType(
@@ -157,33 +158,18 @@ def test_rounds_leave_nothing_in_the_worker():
   runtime.use_local()
   size, num_clients = 2**17, 16
   weights_type = tff.TensorType(np.float32, [size])
-  rows_type = tff.TensorType(np.float32, [None, size])
+  collect = collecting.build_collect(
+    weights_type,
+    zero=lambda: stacking.no_rows(tf.TensorSpec([size])),
+    accumulate=lambda rows, row: tf.concat([rows, row[tf.newaxis]], 0),
+    merge=lambda first, second: tf.concat([first, second], 0),
+  )
 
-  @tff.tensorflow.computation
-  def no_rows():
-    return tf.compat.v1.placeholder_with_default(
-      tf.zeros([0, size]), [None, size]
-    )
-
-  @tff.tensorflow.computation(rows_type, weights_type)
-  def append(rows, row):
-    return tf.concat([rows, row[tf.newaxis]], 0)
-
-  @tff.tensorflow.computation(rows_type, rows_type)
-  def join(first, second):
-    return tf.concat([first, second], 0)
-
-  @tff.tensorflow.computation(rows_type)
-  def report(rows):
-    return rows
-
-  @tff.tensorflow.computation(weights_type, rows_type)
+  @tff.tensorflow.computation(
+    weights_type, collect.type_signature.result.member
+  )
   def add_mean(weights, rows):
-    return weights + tf.reduce_mean(rows, axis=0)
-
-  @tff.tensorflow.computation(rows_type)
-  def count(rows):
-    return tf.shape(rows)[0]
+    return weights + tf.reduce_mean(rows, axis=0), tf.shape(rows)[0]
 
   @tff.tensorflow.computation(weights_type, np.float32)
   def fill(weights, number):
@@ -195,16 +181,11 @@ def test_rounds_leave_nothing_in_the_worker():
   )
   def step(weights, numbers):
     rows = tff.federated_map(fill, (tff.federated_broadcast(weights), numbers))
-    collected = tff.federated_aggregate(rows, no_rows(), append, join, report)
-    return (
-      tff.federated_map(add_mean, (weights, collected)),
-      tff.federated_map(count, collected),
-    )
+    return tff.federated_map(add_mean, (weights, collect(rows)))
 
   def resident_bytes():
     (pid,) = runtime.worker_pids()
-    with open(f"/proc/{pid}/statm", encoding="ascii") as pages:
-      return int(pages.read().split()[1]) * resource.getpagesize()
+    return psutil.Process(pid).memory_info().rss
 
   weights, seen = np.zeros(size, np.float32), []
   for _ in range(40):

@@ -7,10 +7,10 @@ import subprocess
 import sys
 import time
 
-import numpy as np
 import pytest
 import tensorflow_federated as tff
 
+from tests.runtime.computations import sum_of_successors
 from tff_fair import runtime
 from tff_fair.runtime import private_socket, private_tff, serving, worker_start
 
@@ -34,13 +34,6 @@ time.sleep(600)
 """
 
 
-@pytest.fixture(scope="module", autouse=True)
-def local_execution_afterwards():
-  """Leaves to later tests what they expect: a local worker."""
-  yield
-  runtime.use_local()
-
-
 @pytest.fixture
 def said():
   return []
@@ -52,11 +45,6 @@ def service(said):
     host=None, port=0, memory_limit=None, say=said.append
   ) as started:
     yield started
-
-
-@tff.federated_computation(tff.FederatedType(np.float32, tff.CLIENTS))
-def total(values):
-  return tff.federated_sum(values)
 
 
 def look_until(service, condition, seconds=30.0):
@@ -116,20 +104,20 @@ def test_what_killed_programs_left_is_freed(service, said, monkeypatch):
   assert not worker.is_running
   assert service._worker.num_threads() <= fresh + serving._THREADS_OF_NOBODY
   runtime.use_workers([service.address])
-  assert total([1.0, 2.0]) == 3.0
+  assert sum_of_successors([1.0, 2.0]) == 5.0
   assert said == []
 
 
 def test_a_worker_that_ended_is_replaced(service, said):
   runtime.use_workers([service.address])
-  assert total([1.0, 2.0]) == 3.0
+  assert sum_of_successors([1.0, 2.0]) == 5.0
   killed = service.pid
   os.kill(killed, signal.SIGKILL)
   look_until(service, lambda: service.pid != killed)
   (line,) = said
   assert line.startswith(service.address)
   assert f"{killed}) has ended (by SIGKILL). Another one takes its pl" in line
-  assert total([1.0, 2.0]) == 3.0
+  assert sum_of_successors([1.0, 2.0]) == 5.0
 
 
 def test_workers_that_end_at_once_are_told(service, said):
@@ -149,7 +137,7 @@ def test_above_the_limit_another_worker_takes_its_place(
   service, said, monkeypatch
 ):
   runtime.use_workers([service.address])
-  assert total([1.0, 2.0]) == 3.0
+  assert sum_of_successors([1.0, 2.0]) == 5.0
   large = service.pid
   service._memory_limit = service._worker.memory_bytes() - 1
   monkeypatch.setattr(service, "_is_quiet", lambda: False)
@@ -162,7 +150,7 @@ def test_above_the_limit_another_worker_takes_its_place(
   service._memory_limit = None
   program_said = []
   with runtime.supervised(say=program_said.append):
-    assert total([1.0, 2.0]) == 3.0
+    assert sum_of_successors([1.0, 2.0]) == 5.0
   assert program_said == []
 
 
@@ -201,7 +189,7 @@ def test_where_the_system_does_not_allow_it_the_port_is_open_to_all(
     host=None, port=0, memory_limit=None, say=print
   ) as service:
     runtime.use_workers([service.address])
-    assert total([1.0, 2.0]) == 3.0
+    assert sum_of_successors([1.0, 2.0]) == 5.0
   assert "docs/security.md" in capsys.readouterr().err
   with pytest.raises(private_socket.PrivateSocketError):
     serving.Service(host="127.0.0.2", port=0, memory_limit=None, say=print)

@@ -6,11 +6,9 @@ import signal
 import threading
 import time
 
-import numpy as np
 import pytest
-import tensorflow as tf
-import tensorflow_federated as tff
 
+from tests.runtime.computations import fail, slow, summed
 from tff_fair import runtime
 from tff_fair.runtime import supervision
 
@@ -18,26 +16,8 @@ from tff_fair.runtime import supervision
 SECONDS_OF_WORK = 0.6
 
 
-def slow_sum(seconds):
-  """Returns a computation in which a client works so long."""
-
-  @tff.tensorflow.computation(np.float32)
-  def add_one_slowly(x):
-    start = tf.timestamp()
-    return tf.while_loop(
-      lambda _: tf.timestamp() - start < seconds,
-      lambda y: (tf.identity(y),),
-      (x + 1.0,),
-    )[0]
-
-  @tff.federated_computation(tff.FederatedType(np.float32, tff.CLIENTS))
-  def sum_of_successors(values):
-    return tff.federated_sum(tff.federated_map(add_one_slowly, values))
-
-  return sum_of_successors
-
-
-sum_of_successors = slow_sum(SECONDS_OF_WORK)
+slow_sum = summed(slow(SECONDS_OF_WORK))
+endless_sum = summed(slow(60.0))  # However late a signal or look comes.
 
 
 @pytest.fixture(autouse=True)
@@ -77,33 +57,30 @@ def test_a_lost_worker_is_replaced_and_computes_the_same(
   local_pids, number, how
 ):
   said = []
-  assert sum_of_successors([1.0]) == 2.0  # What it keeps is lost, too.
-  assert sum_of_successors([1.0, 2.0]) == 5.0
+  assert slow_sum([1.0]) == 1.0  # What it keeps is lost, too.
+  assert slow_sum([1.0, 2.0]) == 3.0
   with runtime.supervised(timeout=4.0, say=said.append):
     worker = signal_workers(local_pids, number)
-    assert sum_of_successors([1.0, 2.0]) == 5.0
+    assert slow_sum([1.0, 2.0]) == 3.0
     (line,) = said
     assert line.startswith(f"The worker (process {worker}) {how}")
     assert worker not in local_pids()
-    assert sum_of_successors([1.0]) == 2.0
+    assert slow_sum([1.0]) == 1.0
   assert len(said) == 1
 
 
 def test_three_lost_workers_in_a_row_are_enough(local_pids):
   said = []
-  work = slow_sum(60.0)  # However late the signal comes, it is not done.
   signal_workers(local_pids, signal.SIGKILL, times=3)
   with (
     runtime.supervised(say=said.append),
     pytest.raises(runtime.WorkerLostError, match="3 workers"),
   ):
-    work([1.0])
+    endless_sum([1.0])
   assert len(said) == 2
 
 
-def test_a_program_that_ends_a_wait_goes_on_with_another_worker(
-  local_pids,
-):
+def test_a_program_that_ends_a_wait_goes_on_with_another_worker(local_pids):
   class Enough(BaseException):
     pass
 
@@ -114,31 +91,21 @@ def test_a_program_that_ends_a_wait_goes_on_with_another_worker(
     if len(looks) == 3:
       raise Enough
 
-  work = slow_sum(60.0)  # However late the looks come, it is not done.
   (worker,) = local_pids()
   with runtime.supervised(check=check), pytest.raises(Enough):
-    work([1.0])
+    endless_sum([1.0])
   assert worker not in local_pids()
-  assert sum_of_successors([1.0]) == 2.0
+  assert slow_sum([1.0]) == 1.0
 
 
 def test_errors_of_the_computation_are_its_own():
-  @tff.tensorflow.computation(np.float32)
-  def fail(x):
-    with tf.control_dependencies([tf.debugging.Assert(x < 0, ["on purpose"])]):
-      return tf.identity(x)
-
-  @tff.federated_computation(tff.FederatedType(np.float32, tff.CLIENTS))
-  def compute(values):
-    return tff.federated_sum(tff.federated_map(fail, values))
-
   said = []
   before = runtime.worker_pids()
   with (
     runtime.supervised(say=said.append),
     pytest.raises(Exception, match="on purpose"),
   ):
-    compute([1.0])
+    summed(fail)([1.0])
   assert said == []
   assert runtime.worker_pids() == before
 
@@ -146,12 +113,12 @@ def test_errors_of_the_computation_are_its_own():
 def test_workers_of_others_are_left_when_they_do_not_answer():
   with runtime.start_worker() as worker:
     runtime.use_workers([worker.address])
-    assert sum_of_successors([1.0]) == 2.0
+    assert slow_sum([1.0]) == 1.0
     with (
       runtime.supervised(timeout=0.3),
       pytest.raises(runtime.WorkerLostError, match="0 s"),
     ):
-      sum_of_successors([1.0])
+      slow_sum([1.0])
     assert worker.is_running
 
 

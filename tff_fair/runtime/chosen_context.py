@@ -23,14 +23,14 @@ class _Choice(NamedTuple):
 
   Attributes:
     context: The context; `None` if it has chosen none.
-    worker: Where it computes, if in one worker of this program.
+    local: What computes for it, if that is one worker of this program.
     natively: Whether that takes computations in the form in which workers of
       this machine take them as they are.
     ask: See `ask_workers`; `None` if workers run no Python.
   """
 
   context: Any = None
-  worker: workers.Worker | None = None
+  local: supervised_contexts.LocalContext | None = None
   natively: bool = True
   ask: Callable[..., Mapping[str, Any]] | None = None
 
@@ -41,7 +41,7 @@ _of_parent: object = None  # What the child of a fork keeps of its parent's.
 
 def replace(
   opened: contextlib.ExitStack,
-  worker: workers.Worker | None = None,
+  local: supervised_contexts.LocalContext | None = None,
   *,
   natively: bool = False,
   ask: Callable[..., Mapping[str, Any]] | None = None,
@@ -50,13 +50,13 @@ def replace(
 
   Args:
     opened: Closes the context.
-    worker: See `_Choice`, also for the others.
+    local: See `_Choice`, also for the others.
     natively: Likewise.
     ask: Likewise.
   """
   global _choice  # noqa: PLW0603
   context = tff.framework.get_context_stack().current
-  _choice = _Choice(context, worker, natively, ask)
+  _choice = _Choice(context, local, natively, ask)
   former = _current.pop_all()
   _current.enter_context(opened.pop_all())
   former.close()
@@ -131,11 +131,9 @@ def count_clients() -> ClientCount | None:
 
   May be asked from another thread, in the middle of a round.
   """
-  worker = _choice.worker
-  if isinstance(_choice.context, supervised_contexts.LocalContext):
-    worker = _choice.context.worker
-  if worker is None:
+  if _choice.local is None:
     return None
+  worker = _choice.local.worker
   return ClientCount(worker.clients_begun(), worker.clients_at_a_time)
 
 
@@ -151,23 +149,18 @@ def stop() -> None:
   workers.stop_workers()
   # Lets go of the context of before, which may be TFF's own: that one can end
   # its worker as long as the interpreter is whole.
-  tff.framework.set_default_context(_NoWorkers())
+  tff.framework.set_default_context(_Refusing(connections.NO_WORKERS))
 
 
-class _NoWorkers(tff.framework.SyncContext):
-  """The context of a program that has stopped its workers."""
+class _Refusing(tff.framework.SyncContext):
+  """The context of a program that has nowhere to compute."""
 
-  def invoke(self, comp: Any, arg: Any) -> Any:
-    del comp, arg
-    raise RuntimeError(connections.NO_WORKERS)
-
-
-class _OfParent(tff.framework.SyncContext):
-  """The context of the child of a fork, whose calls would wait for ever."""
+  def __init__(self, why: str) -> None:
+    self._why = why
 
   def invoke(self, comp: Any, arg: Any) -> Any:
     del comp, arg
-    raise RuntimeError(connections.FORKED)
+    raise RuntimeError(self._why)
 
 
 def _forget() -> None:
@@ -183,7 +176,8 @@ def _forget() -> None:
   _of_parent = (_choice, _current.pop_all(), current)
   gc.freeze()
   if current is _choice.context:
-    tff.framework.set_default_context(_OfParent())
+    # Its calls would wait for ever.
+    tff.framework.set_default_context(_Refusing(connections.FORKED))
   _choice = _Choice()
   atexit.unregister(stop)
 

@@ -1,12 +1,12 @@
 """Connections to workers, local or remote, through TFF's remote executors."""
 
-import asyncio
 import concurrent.futures
+import functools
 import os
 import threading
 import time
-from collections.abc import Callable, Coroutine, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import grpc
 import tensorflow_federated as tff
@@ -21,8 +21,6 @@ from tff_fair.runtime import (
   worker_calls,
   workers,
 )
-
-_Result = TypeVar("_Result")
 
 _CHANNEL_OPTIONS = (
   ("grpc.max_receive_message_length", -1),
@@ -253,45 +251,59 @@ def close_all(
   closing = [threading.Thread(target=e.close, daemon=True) for e in executors]
   for thread in closing:
     thread.start()
-  join_all(closing, timeout=timeout)
-
-
-def join_all(threads: Sequence[threading.Thread], *, timeout: float) -> None:
-  """Waits for threads, so many seconds for them all."""
   deadline = time.monotonic() + timeout
-  for thread in threads:
+  for thread in closing:
     thread.join(max(0.0, deadline - time.monotonic()))
 
 
-class ConcurrentContext(tff.framework.AsyncContext):
-  """Computes in a thread of its own, so that workers work at the same time.
+class RemoteWorker:
+  """A worker of others, which computes beside others.
 
-  TFF's remote calls block the thread that makes them: with the plain contexts
-  of several workers in one event loop, one worker works after the other.
+  TFF's remote calls block the thread that makes them. So each worker has a
+  thread of its own, in which alone its executors are used.
+
+  Attributes:
+    address: Where it listens.
+    pulse: Tells whether it lives.
   """
 
-  def __init__(self, context: tff.framework.AsyncExecutionContext) -> None:
-    """Takes the context that computes."""
-    self._context = context
+  def __init__(self, address: str, *, timeout: float, **options: Any) -> None:
+    """Connects.
+
+    Args:
+      address: Where it listens.
+      timeout: Seconds within which it has to answer.
+      **options: Further ones of `WorkerExecutors`.
+
+    Raises:
+      ConnectionError: If it does not answer in time.
+    """
+    self.address = address
+    self._connect = functools.partial(
+      WorkerExecutors, address, timeout=timeout, **options
+    )
+    self._begin(self._connect())
+    self.pulse = worker_calls.Pulse(address, timeout=timeout)
+
+  def _begin(self, executors: WorkerExecutors) -> None:
+    self._executors = executors
+    self._context = execution_context(executors)
     self._thread = threads.LoopThread()
 
-  def submit(self, comp: Any, arg: Any) -> concurrent.futures.Future[Any]:
+  def submit(
+    self, comp: tff.Computation, arg: Any
+  ) -> concurrent.futures.Future[Any]:
     """Starts to compute `comp(arg)`; returns the result to come."""
-    return self.run(self._context.invoke(comp, arg))
+    return self._thread.submit(self._context.invoke(comp, arg))
 
-  def run(
-    self, work: Coroutine[Any, Any, _Result]
-  ) -> concurrent.futures.Future[_Result]:
-    """Starts other work in its thread; returns the result to come.
+  def reconnect(self) -> None:
+    """Begins anew; a thread may still wait for what the worker did not end."""
+    self._thread.close()
+    close_all([self._executors], timeout=0.0)
+    self._begin(self._connect(at_once=False))
 
-    Executors are used in one thread alone.
-    """
-    return self._thread.submit(work)
-
-  async def invoke(self, comp: Any, arg: Any) -> Any:
-    """Computes `comp(arg)`."""
-    return await asyncio.wrap_future(self.submit(comp, arg))
-
-  def close(self, *, patience: float = 0.0) -> None:
-    """Ends the thread, and waits so many seconds for it."""
-    self._thread.close(patience=patience)
+  def leave(self) -> WorkerExecutors:
+    """Leaves the worker; returns its executors, which are yet to be closed."""
+    self.pulse.close()
+    self._thread.close()
+    return self._executors

@@ -15,11 +15,8 @@ from tff_fair.runtime import (
   private_tff,
   supervised_contexts,
   worker_addresses,
-  worker_calls,
-  worker_start,
   workers,
 )
-from tff_fair.runtime import worker_addresses as dask_addresses
 from tff_fair.runtime.parts import cohort_cuts, worker_pool
 
 _SECONDS_TO_CLOSE = 1.0
@@ -84,28 +81,17 @@ def use_local(
   if keep_memory:
     workers.keep_freed_memory()
   with contextlib.ExitStack() as opened:
-    start = functools.partial(
-      worker_start.start_worker,
+    local = supervised_contexts.open_local(
+      opened,
+      clients_per_part,
+      plain=exact,
+      default_num_clients=default_num_clients,
+      stream_structs=stream_structs,
+      simulate_secure_sums=simulate_secure_sums,
       max_concurrent_computation_calls=max_concurrent_computation_calls,
       environment=worker_environment,
       timeout=timeout,
     )
-    worker, executors = supervised_contexts.start_local(
-      opened,
-      start,
-      default_num_clients=default_num_clients,
-      stream_structs=stream_structs,
-      plain=exact,
-    )
-    local = supervised_contexts.LocalContext(
-      executors,
-      worker,
-      start,
-      clients_per_part,
-      simulate_secure_sums=simulate_secure_sums,
-    )
-    # Runs first: closing must not wait for a round that the program gave up.
-    opened.callback(local.close)
     tff.framework.set_default_context(
       tff.program.NativeFederatedContext(
         supervised_contexts.AsynchronousContext(local)
@@ -113,7 +99,7 @@ def use_local(
       if program
       else local
     )
-    chosen_context.replace(opened, worker, natively=not simulate_secure_sums)
+    chosen_context.replace(opened, local, natively=not simulate_secure_sums)
 
 
 def use_default() -> None:
@@ -172,44 +158,29 @@ def use_workers(
   worker_addresses.check(addresses)
   clients_per_part = cohort_cuts.checked(clients_per_part)
   connect = functools.partial(
-    _remote_worker,
+    connections.RemoteWorker,
     timeout=timeout,
     stream_structs=stream_structs,
     plain=not private_tff.check(),
   )
   with contextlib.ExitStack() as opened:
-    members: list[worker_pool.RemoteWorker] = []
-    pool = worker_pool.WorkerPool(
-      members, timeout=timeout, straggler_timeout=straggler_timeout
+    members: list[connections.RemoteWorker] = []
+    # Does not wait long for those out of reach.
+    opened.callback(
+      lambda: connections.close_all([worker.leave() for worker in members])
     )
-    opened.callback(pool.close)
     for address in addresses:
       members.append(connect(address))
     context = supervised_contexts.PartsContext(
-      pool, clients_per_part, simulate_secure_sums=simulate_secure_sums
+      worker_pool.WorkerPool(
+        members, timeout=timeout, straggler_timeout=straggler_timeout
+      ),
+      clients_per_part,
+      simulate_secure_sums=simulate_secure_sums,
     )
     opened.callback(context.close, patience=_SECONDS_TO_CLOSE)
     tff.framework.set_default_context(context)
     chosen_context.replace(opened, natively=not simulate_secure_sums)
-
-
-def _remote_worker(
-  address: str, *, timeout: float, stream_structs: bool, plain: bool
-) -> worker_pool.RemoteWorker:
-  """Returns a worker that is reached now; see `use_workers`."""
-  connect = functools.partial(
-    connections.WorkerExecutors,
-    address,
-    timeout=timeout,
-    stream_structs=stream_structs,
-    plain=plain,
-  )
-  return worker_pool.RemoteWorker(
-    address,
-    connect=connect,
-    create_context=connections.execution_context,
-    timeout=timeout,
-  )
 
 
 def use_dask(
@@ -260,7 +231,7 @@ def use_dask(
       f"Found num_workers={num_workers}: expected 1 or more, and no other "
       "cluster beside it."
     )
-  dask_addresses.check_dask_installed()
+  worker_addresses.check_dask_installed()
   from tff_fair.runtime.dask_engine import (  # noqa: PLC0415
     clusters,
     scheduled_calls,
@@ -297,54 +268,35 @@ def in_worker(
     ConnectionError: If it does not answer in time.
     TimeoutError: If it answers, and a computation does not end in time.
   """
-  executors = connections.WorkerExecutors(
+  worker = connections.RemoteWorker(
     address, timeout=timeout, plain=not private_tff.check()
   )
-  with contextlib.ExitStack() as opened:
-    opened.callback(connections.close_all, [executors])
-    context = connections.ConcurrentContext(
-      connections.execution_context(executors)
-    )
-    opened.callback(context.close)
-    opened.enter_context(
-      tff.framework.get_context_stack().install(
-        _Waiting(context, address, timeout, call_timeout)
-      )
-    )
-    yield
+  try:
+    with tff.framework.get_context_stack().install(
+      _Waiting(worker, call_timeout)
+    ):
+      yield
+  finally:
+    connections.close_all([worker.leave()])
 
 
 class _Waiting(tff.framework.SyncContext):
-  """Waits for the results of another context."""
+  """Waits for the results of a worker."""
 
   def __init__(
-    self,
-    context: connections.ConcurrentContext,
-    address: str,
-    timeout: float,
-    call_timeout: float | None,
+    self, worker: connections.RemoteWorker, call_timeout: float | None
   ) -> None:
-    self._context = context
-    self._address = address
-    self._timeout = timeout
+    self._worker = worker
     self._call_timeout = call_timeout
 
   def invoke(self, comp: Any, arg: Any) -> Any:
-    computed = self._context.submit(comp, arg)
+    computed = self._worker.submit(comp, arg)
     try:
       return computed.result(self._call_timeout)
     except (TimeoutError, grpc.RpcError):
-      problem = asyncio.run(self._problem())
+      problem = asyncio.run(self._worker.pulse.problem())
       if problem is None:
         raise
       raise ConnectionError(
-        f"The worker at {self._address} {problem}."
+        f"The worker at {self._worker.address} {problem}."
       ) from None
-
-  async def _problem(self) -> str | None:
-    """Returns how the worker fails to answer; `None` if it answers."""
-    pulse = worker_calls.Pulse(self._address, timeout=self._timeout)
-    try:
-      return await pulse.problem()
-    finally:
-      pulse.close()

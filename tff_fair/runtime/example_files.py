@@ -173,7 +173,7 @@ class _ArrayNodes(NamedTuple):
 
 def _graph(specs: Sequence[tf.TensorSpec]) -> Any:
   """Returns the graph of a dataset, with places to be filled in."""
-  with tf.Graph().as_default() as graph:
+  with tf.Graph().as_default():
     components = [tf.constant(0, tf.int64, name="client_id")]
     for k, spec in enumerate(specs):
       shape = [0, *spec.shape[1:]]
@@ -194,7 +194,16 @@ def _graph(specs: Sequence[tf.TensorSpec]) -> Any:
       components=components,
       output_shapes=[[], *(spec.shape for spec in specs)],
     )
-  graph_def = graph.as_graph_def()
+  return graph_of(dataset)
+
+
+def graph_of(dataset: tf.Tensor) -> Any:
+  """Returns the graph of a dataset, as `DatasetToGraphV2` would make it.
+
+  Args:
+    dataset: The operation that makes the dataset, in a graph of its own.
+  """
+  graph_def = dataset.graph.as_graph_def()
   result = graph_def.node.add(name="dataset", op="_Retval")
   result.input.append(dataset.op.name)
   result.attr["T"].type = tf.variant.as_datatype_enum

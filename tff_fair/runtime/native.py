@@ -8,7 +8,6 @@ long as to build it. Here a program can compile ahead, and keep what it gets.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
 
 import tensorflow_federated as tff
 
@@ -21,11 +20,15 @@ _SECURE_INTRINSICS = (
 )
 
 
-class Origin(Protocol):
-  """Where a compiled computation comes from, and what else is made of it."""
+class Origin:
+  """Where a computation comes from, and what else is made of it.
 
-  def traced(self) -> tff.Computation:
-    """Returns the computation before it was compiled; may build it again."""
+  This class keeps nothing of that from one program to the next.
+  """
+
+  def __init__(self, traced: Callable[[], tff.Computation]) -> None:
+    """Takes a function that returns the computation before it was compiled."""
+    self.traced = traced
 
   def computation(
     self, name: str, build: Callable[[], tff.Computation]
@@ -36,9 +39,13 @@ class Origin(Protocol):
       name: Tells it from all else that is made of this computation.
       build: Makes it.
     """
+    del name
+    return compile_ahead(build())
 
   def text(self, name: str, find: Callable[[], str]) -> str:
     """Returns a text about the computation, likewise."""
+    del name
+    return find()
 
 
 class NativeComputation(tff.framework.ConcreteComputation):
@@ -48,7 +55,7 @@ class NativeComputation(tff.framework.ConcreteComputation):
   the containers, which compiling drops.
 
   Attributes:
-    origin: Where it comes from, if a cache keeps what is made of it.
+    origin: See `origin_of`.
   """
 
   origin: Origin | None = None
@@ -83,12 +90,19 @@ class NativeComputation(tff.framework.ConcreteComputation):
     return tff.framework.serialize_computation(self).SerializeToString()
 
 
+def origin_of(comp: tff.Computation) -> Origin:
+  """Returns where a computation comes from; the cache's own, if it is kept."""
+  return getattr(comp, "origin", None) or Origin(lambda: comp)
+
+
 def compile_ahead(comp: tff.Computation) -> NativeComputation:
   """Returns a computation as local workers take it.
 
   Args:
-    comp: A computation that TFF has traced.
+    comp: A computation that TFF has traced, or one that is compiled.
   """
+  if isinstance(comp, NativeComputation):
+    return comp
   return NativeComputation(
     computation_proto=tff.framework.serialize_computation(compile_now(comp)),
     context_stack=tff.framework.get_context_stack(),

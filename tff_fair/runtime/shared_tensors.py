@@ -33,14 +33,8 @@ def is_at_server(type_spec: tff.Type) -> bool:
   return (
     isinstance(type_spec, tff.FederatedType)
     and type_spec.placement is tff.SERVER
-    and _is_of_tensors(type_spec.member)
+    and tff.types.is_structure_of_tensors(type_spec.member)
   )
-
-
-def _is_of_tensors(type_spec: tff.Type) -> bool:
-  if isinstance(type_spec, tff.StructType):
-    return all(map(_is_of_tensors, type_spec))
-  return isinstance(type_spec, tff.TensorType)
 
 
 def tensor_types(type_spec: tff.Type) -> Iterator[tff.TensorType]:

@@ -1,5 +1,6 @@
 """Contexts that look after their workers while they wait for them."""
 
+import abc
 import asyncio
 import concurrent.futures
 import contextlib
@@ -7,7 +8,7 @@ import functools
 import signal
 import subprocess
 import threading
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 import tensorflow_federated as tff
@@ -26,18 +27,70 @@ from tff_fair.runtime.parts import calls, cohort_cuts, part_by_part
 
 _MOST_LOST_IN_A_ROW = 3
 _SECONDS_TO_END = 0.5
-_SECONDS_TO_CLOSE = 5.0
 
 
 class _LostError(RuntimeError):
   """A worker was lost; says how."""
 
 
-class LocalContext(tff.framework.SyncContext):
-  """Computes in a worker that this program has started.
+class _CuttingContext(tff.framework.SyncContext):
+  """Computes cohorts of more clients than a part has in parts.
 
-  Cohorts of more clients than a part has are computed part by part. While it is
-  `supervised`, a worker that is lost is replaced.
+  Anything else is one call: smaller cohorts, and computations that cannot be
+  cut.
+  """
+
+  def __init__(
+    self, clients_per_part: int, *, simulate_secure_sums: bool
+  ) -> None:
+    """Starts the thread in which it computes.
+
+    Args:
+      clients_per_part: The most clients of a part; 0 never cuts.
+      simulate_secure_sums: See `use_local`.
+    """
+    # From a computation to the one that a worker can compute.
+    self._with_sums = (
+      native.in_the_clear
+      if simulate_secure_sums
+      else native.without_secure_sums
+    )
+    self._clients_per_part = clients_per_part
+    self._is_closed = False
+    self._thread = threads.LoopThread()
+
+  def invoke(self, comp: Any, arg: Any) -> Any:
+    """Computes `comp(arg)`.
+
+    Raises:
+      ValueError: If a client has a label that the model has no output for.
+      WorkerLostError: If several workers in a row are lost, no worker is left,
+        or those of others take too long.
+    """
+    compute = functools.partial(self._invoke, comp)
+    return label_errors.explained(compute, arg)
+
+  @abc.abstractmethod
+  def _invoke(self, comp: Any, arg: Any) -> Any:
+    """Computes, without an explanation of errors."""
+
+  def _check_open(self) -> None:
+    if self._is_closed:
+      raise RuntimeError(connections.NO_WORKERS)
+
+  def close(self, *, patience: float = 0.0) -> None:
+    """Ends the thread, and waits so many seconds for it."""
+    self._is_closed = True
+    self._thread.close(patience=patience)
+
+
+class LocalContext(_CuttingContext):
+  """Computes in one worker, which this program has started.
+
+  While it is `supervised`, a worker that is lost is replaced.
+
+  Attributes:
+    worker: The worker.
   """
 
   def __init__(
@@ -47,7 +100,7 @@ class LocalContext(tff.framework.SyncContext):
     start: Callable[[], workers.Worker],
     clients_per_part: int,
     *,
-    simulate_secure_sums: bool = False,
+    simulate_secure_sums: bool,
   ) -> None:
     """Takes what it needs.
 
@@ -55,35 +108,19 @@ class LocalContext(tff.framework.SyncContext):
       executors: Those of the worker.
       worker: The worker.
       start: Starts another one like it.
-      clients_per_part: The most clients of a part; 0 never cuts.
-      simulate_secure_sums: See `use_local`.
+      clients_per_part: As above.
+      simulate_secure_sums: As above.
     """
-    self._thread = threads.LoopThread()
+    super().__init__(
+      clients_per_part, simulate_secure_sums=simulate_secure_sums
+    )
     self._calls = calls.Calls(executors, worker.clients_at_a_time)
-    self._with_sums = _secure_sums(simulate_secure_sums)
     self._under_way: list[concurrent.futures.Future[Any]] = []
     self._executors = executors
-    self._worker = worker
+    self.worker = worker
     self._start = start
-    self._clients_per_part = clients_per_part
-    self._is_closed = False
     self._is_abandoned = False
     self._silent_for = 0.0
-
-  @property
-  def worker(self) -> workers.Worker:
-    """The worker that computes."""
-    return self._worker
-
-  def invoke(self, comp: Any, arg: Any) -> Any:
-    """Computes `comp(arg)`.
-
-    Raises:
-      WorkerLostError: If several workers in a row are lost.
-      ValueError: If a client has a label that the model has no output for.
-    """
-    compute = functools.partial(self._invoke, comp)
-    return label_errors.explained(compute, arg)
 
   def _invoke(self, comp: Any, arg: Any) -> Any:
     """Computes in parts where the cohort is large, otherwise in one call."""
@@ -119,13 +156,12 @@ class LocalContext(tff.framework.SyncContext):
     def submit() -> concurrent.futures.Future[Any]:
       return self._thread.submit(call(comp, arg))
 
-    if self._is_closed:
-      raise RuntimeError(connections.NO_WORKERS)
+    self._check_open()
     if self._is_abandoned:  # Busy with a call that was given up.
       self._replace()
     if (supervised := supervision.current()) is not None:
       supervised.check()
-    future, worker = self._submitted(submit), self._worker
+    future, worker = self._submitted(submit), self.worker
     return lambda: self._result(submit, future, worker)
 
   def _submitted(
@@ -151,12 +187,12 @@ class LocalContext(tff.framework.SyncContext):
       try:
         if lost is not None:
           supervised.say(
-            f"The worker (process {self._worker.pid}) {lost}. Another one "
+            f"The worker (process {self.worker.pid}) {lost}. Another one "
             "computes this again, with the same result."
           )
           self._replace()
-        if worker is not self._worker:  # It was lost, with this call or before.
-          future, worker = self._submitted(submit), self._worker
+        if worker is not self.worker:  # It was lost, with this call or before.
+          future, worker = self._submitted(submit), self.worker
         return self._wait(future, supervised)
       except _LostError as error:
         lost = error
@@ -172,12 +208,12 @@ class LocalContext(tff.framework.SyncContext):
     """Returns a result; raises a `_LostError` if the worker has ended."""
     self._silent_for = 0.0
     try:
-      return supervision.wait(future, supervised, self._kill, self._worker)
+      return supervision.wait(future, supervised, self._kill, self.worker)
     except BaseException as error:
       if not future.done():  # Ctrl-C, or a check, ends the wait.
         self._is_abandoned = True
         future.cancel()
-        self._worker.stop()
+        self.worker.stop()
       elif isinstance(error, Exception) and self._has_ended():
         raise _LostError(self._how_it_was_lost()) from error
       raise
@@ -185,18 +221,18 @@ class LocalContext(tff.framework.SyncContext):
   def _has_ended(self) -> bool:
     # A call may fail a moment before the worker's end shows.
     with contextlib.suppress(subprocess.TimeoutExpired):
-      self._worker.wait(timeout=_SECONDS_TO_END)
-    return not self._worker.is_running
+      self.worker.wait(timeout=_SECONDS_TO_END)
+    return not self.worker.is_running
 
   def _kill(self, seconds: float) -> None:
     """Ends a worker that does not answer; the call that waits for it fails."""
     self._silent_for = seconds
-    self._worker.stop()
+    self.worker.stop()
 
   def _how_it_was_lost(self) -> str:
     if self._silent_for:
       return f"did not answer for {self._silent_for:.0f} s and was ended"
-    status = self._worker.wait()
+    status = self.worker.wait()
     if status == -signal.SIGKILL:
       return "was killed; the machine may have run out of memory"
     if status < 0:
@@ -204,23 +240,23 @@ class LocalContext(tff.framework.SyncContext):
     return f"ended with status {status}"
 
   def _replace(self) -> None:
-    self._worker.stop()
+    self.worker.stop()
     # Other calls fail with it, and must not take the new one for theirs.
     concurrent.futures.wait(self._under_way, timeout=_SECONDS_TO_END)
     try:
-      self._worker = self._start()
-      self._executors.replace(self._worker)
+      self.worker = self._start()
+      self._executors.replace(self.worker)
     except (ConnectionError, RuntimeError, TimeoutError) as error:
       raise _LostError(f"did not start: {error}") from error
     self._is_abandoned = False
 
-  def close(self) -> None:
+  def close(self, *, patience: float = 5.0) -> None:
     """Ends the worker, and the thread that waits for it."""
     self._is_closed = True
-    self._worker.stop()
+    self.worker.stop()
     # It may still prepare a computation that the caller gave up; Python aborts
     # if TensorFlow works while it ends.
-    self._thread.close(patience=_SECONDS_TO_CLOSE)
+    super().close(patience=patience)
 
 
 class AsynchronousContext(tff.framework.AsyncContext):
@@ -248,90 +284,80 @@ class AsynchronousContext(tff.framework.AsyncContext):
 
 
 def open_local(
+  opened: contextlib.ExitStack,
+  clients_per_part: int,
   *,
-  max_concurrent_computation_calls: int,
-  worker_environment: Mapping[str, str],
+  plain: bool = False,
+  default_num_clients: int = 0,
+  stream_structs: bool = False,
+  simulate_secure_sums: bool = False,
+  **of_worker: Any,
 ) -> LocalContext:
-  """Returns a context with a worker of its own, beside the default one.
+  """Returns a context with a worker of its own, which ends with this program.
 
-  The worker ends with this program. `use_local` describes the arguments.
+  Args:
+    opened: Ends worker and context before that.
+    clients_per_part: The most clients of a part; 0 never cuts.
+    plain: Whether TFF's own executors compute.
+    default_num_clients: See `use_local`, also for the others.
+    stream_structs: Likewise.
+    simulate_secure_sums: Likewise.
+    **of_worker: The arguments of `start_worker`.
 
   Raises:
     RuntimeError: If the worker ends instead of getting ready.
     TimeoutError: If it does not get ready in time.
   """
-  start = functools.partial(
-    worker_start.start_worker,
-    max_concurrent_computation_calls=max_concurrent_computation_calls,
-    environment=worker_environment,
-  )
-  with contextlib.ExitStack() as opened:
-    worker, executors = start_local(opened, start)
-    opened.pop_all()
-  return LocalContext(executors, worker, start, clients_per_part=0)
-
-
-def start_local(
-  opened: contextlib.ExitStack,
-  start: Callable[[], workers.Worker],
-  *,
-  plain: bool = False,
-  **options: Any,
-) -> tuple[workers.Worker, connections.WorkerExecutors]:
-  """Returns a worker of this program, and its executors; `opened` ends both."""
+  start = functools.partial(worker_start.start_worker, **of_worker)
   worker = opened.enter_context(start())
   executors = connections.WorkerExecutors(
     worker.address,
     process=worker,
     plain=plain or not private_tff.check(),
-    **options,
+    default_num_clients=default_num_clients,
+    stream_structs=stream_structs,
   )
   opened.callback(connections.close_all, [executors])
-  return worker, executors
+  context = LocalContext(
+    executors,
+    worker,
+    start,
+    clients_per_part,
+    simulate_secure_sums=simulate_secure_sums,
+  )
+  # Runs first: closing must not wait for a round that the program gave up.
+  opened.callback(context.close)
+  return context
 
 
-class PartsContext(tff.framework.SyncContext):
-  """Computes cohorts of more clients than a part has in parts.
-
-  Anything else is one call: smaller cohorts, and computations that cannot be
-  cut. It gives the same result in whichever worker.
-  """
+class PartsContext(_CuttingContext):
+  """Computes on an engine, with the same result in whichever worker."""
 
   def __init__(
     self,
     engine: part_by_part.Engine,
     clients_per_part: int,
     *,
-    simulate_secure_sums: bool = False,
+    simulate_secure_sums: bool,
   ) -> None:
     """Takes the engine.
 
     Args:
       engine: Computes the calls.
-      clients_per_part: The size of parts; 0 never cuts.
-      simulate_secure_sums: See `use_local`.
+      clients_per_part: As above.
+      simulate_secure_sums: As above.
     """
-    self._with_sums = _secure_sums(simulate_secure_sums)
+    super().__init__(
+      clients_per_part, simulate_secure_sums=simulate_secure_sums
+    )
     self._engine = engine
-    self._clients_per_part = clients_per_part
-    self._is_closed = False
-    self._thread = threads.LoopThread()
-
-  def invoke(self, comp: Any, arg: Any) -> Any:
-    """Computes `comp(arg)`.
-
-    Raises:
-      ValueError: If a client has a label that the model has no output for.
-      WorkerLostError: If no worker is left, or it takes too long.
-    """
-    compute = functools.partial(self._invoke, comp)
-    return label_errors.explained(compute, arg)
 
   def _invoke(self, comp: Any, arg: Any) -> Any:
     supervised = supervision.current()
     if supervised is not None:
       supervised.check()
-    future = self.submit(comp, arg)
+    self._check_open()
+    future = self._thread.submit(self._compute(comp, arg))
     try:
       if supervised is None:
         return future.result()
@@ -339,12 +365,6 @@ class PartsContext(tff.framework.SyncContext):
     except BaseException:
       future.cancel()  # The caller no longer waits for it.
       raise
-
-  def submit(self, comp: Any, arg: Any) -> concurrent.futures.Future[Any]:
-    """Starts to compute `comp(arg)`; returns the result to come."""
-    if self._is_closed:
-      raise RuntimeError(connections.NO_WORKERS)
-    return self._thread.submit(self._compute(comp, arg))
 
   async def _compute(self, comp: Any, arg: Any) -> Any:
     called = self._with_sums(comp)
@@ -355,18 +375,6 @@ class PartsContext(tff.framework.SyncContext):
     return await part_by_part.compute(
       self._engine, cut.phases, arg, cut.clients_per_part
     )
-
-  def close(self, *, patience: float = 0.0) -> None:
-    """Ends the thread, and waits so many seconds for it."""
-    self._is_closed = True
-    self._thread.close(patience=patience)
-
-
-def _secure_sums(
-  are_simulated: bool,
-) -> Callable[[tff.Computation], tff.Computation]:
-  """Returns what makes of a computation the one that a worker can compute."""
-  return native.in_the_clear if are_simulated else native.without_secure_sums
 
 
 def _tell_of_silence(seconds: float) -> None:

@@ -64,7 +64,8 @@ def start_worker(
   deadline = time.monotonic() + timeout
   if private or (private is None and port is None):
     try:
-      return _start_private(launch, deadline)
+      with private_socket.PrivateSocket() as given:
+        return _launch_with(given, given.address, launch, deadline)
     except private_socket.PrivateSocketError as error:
       if private:
         raise
@@ -102,13 +103,6 @@ def start_worker_on(
   )
   with private_socket.GivenSocket(listening) as given:
     return _launch_with(given, address, launch, time.monotonic() + timeout)
-
-
-def _start_private(
-  launch: Callable[..., workers.Worker], deadline: float
-) -> workers.Worker:
-  with private_socket.PrivateSocket() as private:
-    return _launch_with(private, private.address, launch, deadline)
 
 
 def _launch_with(

@@ -60,6 +60,12 @@ class Worker:
   """A worker process on this machine; it ends with this program at the latest.
 
   Leaving it as a context manager stops it.
+
+  Attributes:
+    address: Where programs on this machine reach it, for `use_workers`:
+      "host:port", or "unix:path" for this user's programs alone.
+    clients_at_a_time: How many clients run at the same time; without limit if
+      it is not positive.
   """
 
   def __init__(
@@ -70,19 +76,11 @@ class Worker:
     log: worker_log.WorkerLog,
     clients_at_a_time: int,
   ) -> None:
+    self.address = address
+    self.clients_at_a_time = clients_at_a_time
     self._process = process
-    self._address = address
     self._port = port
     self._log = log
-    self._clients_at_a_time = clients_at_a_time
-
-  @property
-  def address(self) -> str:
-    """Where programs on this machine reach it, for `use_workers`.
-
-    "host:port", or "unix:path" for this user's programs alone.
-    """
-    return self._address
 
   @property
   def port(self) -> int:
@@ -107,11 +105,6 @@ class Worker:
   def clients_begun(self) -> int:
     """Returns how many clients have begun here so far; see `worker_log`."""
     return self._log.num_begun()
-
-  @property
-  def clients_at_a_time(self) -> int:
-    """How many clients run at the same time; without limit if not positive."""
-    return self._clients_at_a_time
 
   @property
   def is_running(self) -> bool:

@@ -185,19 +185,14 @@ def test_containers_of_others_are_not_kept(kept, path):
   assert not path.exists()
 
 
-def test_a_damaged_entry_is_built_anew(kept, building, path):
+@pytest.mark.parametrize("is_whole", [False, True])
+def test_what_is_no_entry_is_built_anew(kept, building, path, is_whole):
   kept.compiled("key", building)
   (file,) = path.iterdir()
-  file.write_bytes(file.read_bytes()[:-100])
-  for _ in range(2):
-    kept.compiled("key", building)
-  assert building.built == 2
-
-
-def test_an_entry_of_another_kind_is_built_anew(kept, building, path):
-  kept.compiled("key", building)
-  (file,) = path.iterdir()
-  cache.Folder(path).write(file.name, b"no zip file")
+  if is_whole:
+    cache.Folder(path).write(file.name, b"no zip file")
+  else:
+    file.write_bytes(file.read_bytes()[:-100])
   for _ in range(2):
     kept.compiled("key", building)
   assert building.built == 2

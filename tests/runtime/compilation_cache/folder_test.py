@@ -14,6 +14,14 @@ def path(tmp_path):
   return tmp_path / "deep" / "cache"
 
 
+@pytest.fixture
+def folder(path):
+  """A folder that has a file."""
+  created = Folder(path)
+  created.write("a", b"content")
+  return created
+
+
 def test_a_file_is_read_as_it_was_written(path):
   folder = Folder(path)
   assert folder.read("a") is None
@@ -24,32 +32,26 @@ def test_a_file_is_read_as_it_was_written(path):
   assert [file.name for file in path.iterdir()] == ["a"]
 
 
+@pytest.mark.usefixtures("folder")
 def test_folder_and_files_are_private(path):
-  Folder(path).write("a", b"content")
   assert path.stat().st_mode & 0o777 == 0o700
   assert (path / "a").stat().st_mode & 0o777 == 0o600
 
 
 @pytest.mark.parametrize("mode", [0o770, 0o707, 0o755])
-def test_a_folder_that_others_may_enter_is_not_used(path, mode):
-  folder = Folder(path)
-  folder.write("a", b"content")
+def test_a_folder_that_others_may_enter_is_not_used(path, folder, mode):
   path.chmod(mode)
   assert folder.read("a") is None
   folder.write("b", b"content")
   assert not (path / "b").exists()
 
 
-def test_a_file_that_others_may_write_is_not_read(path):
-  folder = Folder(path)
-  folder.write("a", b"content")
+def test_a_file_that_others_may_write_is_not_read(path, folder):
   (path / "a").chmod(0o602)
   assert folder.read("a") is None
 
 
-def test_what_belongs_to_another_user_is_not_read(path, monkeypatch):
-  folder = Folder(path)
-  folder.write("a", b"content")
+def test_what_belongs_to_another_user_is_not_read(folder, monkeypatch):
   user = os.geteuid()
   monkeypatch.setattr(os, "geteuid", lambda: user + 1)
   assert folder.read("a") is None
@@ -78,9 +80,7 @@ def test_what_takes_the_place_of_the_folder_meanwhile_is_left_alone(
   assert {p.name for p in (tmp_path / "moved").iterdir()} == {"a", "b"}
 
 
-def test_links_are_not_followed(path, tmp_path):
-  folder = Folder(path)
-  folder.write("a", b"content")
+def test_links_are_not_followed(path, folder, tmp_path):
   (path / "link").symlink_to(path / "a")
   assert folder.read("link") is None
   (tmp_path / "elsewhere").symlink_to(path)
@@ -144,10 +144,7 @@ def test_a_place_that_cannot_be_a_folder_is_no_error(tmp_path):
   assert folder.read("a") is None
 
 
-def test_a_full_disk_leaves_nothing(path, monkeypatch):
-  folder = Folder(path)
-  folder.write("a", b"content")
-
+def test_a_full_disk_leaves_nothing(path, folder, monkeypatch):
   def fail(*_, **__):
     raise OSError(28, "No space left on device")
 

@@ -28,6 +28,7 @@ def values():
     tf.TensorSpec([None, 3], tf.float32),
     functools.partial(models.mlp, (4,), (), 2, seed=1),
     models.class_objective(),
+    of_text("lambda held: lambda x=held, *, y=held: (held, x, y)", 1),
     attack(),
     np.float32(0.5),
     float("nan"),
@@ -38,6 +39,17 @@ def values():
 def test_equal_values_have_equal_keys():
   for first, second in zip(values(), values(), strict=True):
     assert keys.digest(first) == keys.digest(second)
+
+
+def of_text(text, *args):
+  """Returns what a function of a text gives, as if a file of ours held it."""
+  names = vars(client_works)
+  return eval(compile(text, client_works.__file__, "eval"), names)(*args)
+
+
+def functions(text, *held):
+  """Returns a function of ours for each value that it has beside its code."""
+  return tuple(of_text(text, value) for value in held)
 
 
 @pytest.mark.parametrize(
@@ -78,22 +90,21 @@ def test_equal_values_have_equal_keys():
     ({"a": 1, "b": 2}, {"b": 2, "a": 1}),
     ({"a": 1}, collections.OrderedDict(a=1)),
     (float("inf"), float("-inf")),
+    (np.arange(6)[::2], np.arange(6)[::-2]),
+    (tf.TensorSpec([2], name="a"), tf.TensorSpec([2], name="b")),
+    functions("lambda held: lambda: held", 1, 2),
+    functions("lambda held: lambda: held", np.zeros(3), np.ones(3)),
+    functions("lambda held: lambda x=held: x", 1, 2),
+    functions("lambda held: lambda *, x=held: x", 1, 2),
   ],
 )
 def test_different_values_have_different_keys(first, second):
   assert keys.digest(first) != keys.digest(second)
 
 
-def of_text(text, module=client_works):
-  """Returns what a text of Python gives, as if a file of ours held it."""
-  names = vars(module)
-  return eval(compile(text, module.__file__, "eval"), names)
-
-
 def test_functions_on_one_line_have_keys_of_their_own():
-  first, second, third = of_text("[lambda: 1, lambda: 2, lambda: [1.0]]")
-  assert len({keys.digest(f) for f in (first, second, third)}) == 3
-  assert keys.digest(first) == keys.digest(of_text("lambda: 1"))
+  found = of_text("lambda: [lambda: 1, lambda: 2, lambda: [1.0]]")
+  assert len({keys.digest(f) for f in found}) == 3
 
 
 def with_attribute(value):
@@ -105,13 +116,6 @@ def within_itself():
   value = []
   value.append(value)
   return value
-
-
-class Lying(int):
-  """A number that says it is another one."""
-
-  def __repr__(self):
-    return "1"
 
 
 def derived(kind, *args):
@@ -142,7 +146,6 @@ def of_a_user():
     functools.partial(of_a_user),
     functools.partial(models.mlp, of_a_user),
     [{"a": (of_a_user,)}],
-    Lying(2),
     *(
       derived(kind, *args)
       for kind, *args in [
@@ -155,6 +158,7 @@ def of_a_user():
     types.MappingProxyType({"a": 1}),
     with_attribute(collections.OrderedDict(a=1)),
     with_attribute(attack()),
+    type("Attack", (client_works.Attack,), {})("bias", 1.0, (1,)),
     with_attribute(functools.partial(models.mlp, (4,))),
     attack().__eq__,
     np.array([object()]),

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tests.runtime.one_graph import ways
+from tests.runtime import ways
 from tff_fair.client_works import batches
 from tff_fair.runtime import example_files, worker_log
 from tff_fair.runtime.one_graph import client_values
@@ -85,7 +85,7 @@ def test_the_form_is_that_of_all_clients(in_files):
   in_memory_too = [*clients[:2], *in_memory(arrays[2:3])]
 
   def form(values):
-    return client_values.of(values, DATA).form_name
+    return client_values.of(values, DATA).form.name
 
   assert form(clients) == "files"
   assert form(in_memory_too) == form([]) == "texts"
@@ -110,7 +110,7 @@ def test_other_values_have_no_form(values):
 def test_arrays_of_another_type_have_no_form():
   member = tff.to_type((np.float32, tff.TensorType(np.int64, [None])))
   fitting = (np.array(0.5, np.float32), np.arange(3))
-  assert client_values.of([fitting], member).form_name == "texts"
+  assert client_values.of([fitting], member).form.name == "texts"
   for other in (
     (np.array(0.5), np.arange(3)),
     (np.array([0.5], np.float32), np.arange(3)),

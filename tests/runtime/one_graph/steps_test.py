@@ -101,16 +101,3 @@ def test_other_intrinsics_are_named():
   message = tff.framework.serialize_computation(secure)
   with pytest.raises(admission.NotAdmittedError, match="secure_sum"):
     steps.read(message)
-
-
-def test_what_keeps_a_state_is_named():
-  @tff.tensorflow.computation(np.float32)
-  def noisy(x):
-    return x + tf.random.normal([])
-
-  @tff.federated_computation(AT_CLIENTS)
-  def sum_noisy(values):
-    return computations.aggregate(tff.federated_map(noisy, values))
-
-  with pytest.raises(admission.NotAdmittedError, match="RandomStandardNormal"):
-    steps.check_is_one_graph(read(sum_noisy))

@@ -9,7 +9,7 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tests import small_problem
-from tests.runtime.one_graph import ways
+from tests.runtime import ways
 from tff_fair import algorithms, runtime
 from tff_fair.runtime.one_graph import whole_graph
 

@@ -18,7 +18,8 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tests import small_problem, source_tree
-from tests.runtime.parts.processes import process
+from tests.runtime import ways
+from tests.runtime.computations import ROW, fail, process, rows, slow, summed
 from tff_fair import runtime
 from tff_fair.runtime import version, worker_addresses
 from tff_fair.runtime.dask_engine import clusters, portable_values, tasks
@@ -26,16 +27,7 @@ from tff_fair.runtime.dask_engine import clusters, portable_values, tasks
 CLIENTS_PER_PART = 2
 SECONDS_OF_WORK = 0.3
 ANY_PORT = "127.0.0.1:0"
-ROW = tff.TensorType(np.float32, [3])
 AT_CLIENTS = tff.FederatedType(ROW, tff.CLIENTS)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def local_execution_afterwards():
-  """Leaves to later tests what they expect: a local worker."""
-  yield
-  process.cache_clear()
-  runtime.use_local()
 
 
 @pytest.fixture(scope="module")
@@ -59,15 +51,6 @@ def two_rounds(name, first, second):
   return output, process(name).next(output.state, second)
 
 
-def assert_same(found, expected):
-  tf.nest.assert_same_structure(found, expected)
-  for a, b in zip(
-    tf.nest.flatten(found), tf.nest.flatten(expected), strict=True
-  ):
-    assert np.asarray(a).dtype == np.asarray(b).dtype
-    np.testing.assert_array_equal(a, b)
-
-
 # A method that collects the updates, and one that streams.
 @pytest.mark.parametrize(
   "name", ["fedmgda_plus", pytest.param("fedavg", marks=pytest.mark.long)]
@@ -83,22 +66,11 @@ def test_rounds_are_those_of_a_local_worker_bit_for_bit(name, client):
   runtime.use_local(clients_per_part=CLIENTS_PER_PART)
   expected = two_rounds(name, datasets, datasets)
   assert type(found[1].state) is type(expected[1].state)
-  assert_same(found, expected)
+  ways.assert_same_bits(found, expected)
 
 
-@tff.tensorflow.computation(ROW)
-def slow(x):
-  start = tf.timestamp()
-  return tf.while_loop(
-    lambda _: tf.timestamp() - start < SECONDS_OF_WORK,
-    lambda y: (tf.identity(y),),
-    (tf.sin(x),),
-  )[0]
-
-
-@tff.federated_computation(AT_CLIENTS)
-def slow_sum(rows):
-  return tff.federated_sum(tff.federated_map(slow, rows))
+slow_row = slow(SECONDS_OF_WORK, ROW)
+slow_sum = summed(slow_row)
 
 
 @tff.federated_computation(AT_CLIENTS)
@@ -106,16 +78,9 @@ def quick_sum(rows):
   return tff.federated_sum(rows)
 
 
-def rows(number):
-  """Values whose sum depends on the order in which they are added."""
-  random = np.random.default_rng(number)
-  scales = 10.0 ** random.integers(-3, 4, size=(number, 1))
-  return [*(random.normal(size=(number, 3)) * scales).astype(np.float32)]
-
-
 @tff.federated_computation(tff.FederatedType(ROW, tff.SERVER), AT_CLIENTS)
 def slow_sum_beside(row, rows):
-  return row, tff.federated_sum(tff.federated_map(slow, rows))
+  return row, tff.federated_sum(tff.federated_map(slow_row, rows))
 
 
 def test_parts_are_spread_over_the_workers(client):
@@ -138,11 +103,6 @@ def executed(client):
 
 def test_errors_of_a_computation_are_its_own(client):
   del client
-
-  @tff.tensorflow.computation(np.float32)
-  def fail(x):
-    with tf.control_dependencies([tf.debugging.Assert(x < 0, ["on purpose"])]):
-      return tf.identity(x)
 
   with pytest.raises(Exception, match="on purpose"):
     fail(1.0)
@@ -322,7 +282,7 @@ def test_values_come_out_in_the_containers_of_their_type():
   ]
   assert type(contained["b"][1]) is tuple
   assert contained["c"] == ()
-  assert_same(contained, given)
+  ways.assert_same_bits(contained, given)
   struct = portable_values.structured(found, NAMED)
   assert tff.structure.name_list_with_nones(struct) == ["a", "b", "c"]
   assert struct.b[1][0] == 1

@@ -11,19 +11,13 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tests import small_problem
-from tests.runtime.parts.processes import process
+from tests.runtime.computations import process
+from tests.runtime.ways import assert_same_bits
 from tff_fair import evaluation, runtime
 from tff_fair.experiments import settings
 from tff_fair.runtime import private_tff, shared_values, supervised_contexts
 from tff_fair.runtime.parts import calls as part_calls
 from tff_fair.runtime.parts import cohort_cuts
-
-
-@pytest.fixture(scope="module", autouse=True)
-def processes_are_forgotten():
-  yield
-  process.cache_clear()
-  initial.cache_clear()
 
 
 @functools.cache
@@ -46,15 +40,6 @@ def run(name, clients, size):
 
 def weights(output):
   return small_problem.flat_weights(output.state)
-
-
-def leaves(output):
-  return [np.asarray(leaf) for leaf in tf.nest.flatten(output)]
-
-
-def assert_equal(first, second):
-  for a, b in zip(leaves(first), leaves(second), strict=True):
-    np.testing.assert_array_equal(a, b)
 
 
 def num_datasets(arg):
@@ -96,7 +81,7 @@ def test_one_client_more_than_a_part_has(name, calls):
   np.testing.assert_allclose(weights(parts), weights(whole), rtol=1e-5)
   assert type(parts.state) is type(whole.state)
   tf.nest.assert_same_structure(parts, whole, check_types=True)
-  assert_equal(parts, run(name, clients, 32))
+  assert_same_bits(parts, run(name, clients, 32))
   assert run(name, clients[:32], 32).metrics  # A cohort that is one part.
   assert calls[-1] == 32
 
@@ -150,7 +135,7 @@ def test_parts_whose_worker_is_lost_are_computed_again(
   calls.clear()
   with runtime.supervised(say=said.append):
     found = run(name, clients, 3)
-  assert_equal(found, expected)
+  assert_same_bits(found, expected)
   assert len(lost) == 1
   assert [line.startswith(f"The worker (process {lost[0]})") for line in said]
   assert calls == [3, 3, 1, 0]
@@ -163,7 +148,7 @@ def test_an_error_in_a_part_leaves_the_worker_of_use():
   wrong = tf.data.Dataset.from_tensors({"x": [[1.0]]})
   with pytest.raises(Exception, match=r"(?i)type|shape|struct"):
     run("fedavg", [*clients[:4], wrong, *clients[4:]], 3)
-  assert_equal(run("fedavg", clients, 3), expected)
+  assert_same_bits(run("fedavg", clients, 3), expected)
   assert runtime.worker_pids() == (worker,)
 
 
@@ -173,7 +158,7 @@ def test_calls_under_way_together_and_alone_are_equal(name, monkeypatch):
   expected = run(name, clients, 2)
   for most_bytes in (0, 2**40):
     monkeypatch.setattr(part_calls, "_MOST_BYTES_BESIDE_OTHERS", most_bytes)
-    assert_equal(run(name, clients, 2), expected)
+    assert_same_bits(run(name, clients, 2), expected)
 
 
 NUM_LARGE = 2_000_000  # Such an array is in a file.
@@ -218,7 +203,7 @@ def test_without_private_names_of_tff_parts_are_equal(monkeypatch):
   try:
     monkeypatch.setattr(private_tff, "check", lambda: False)
     runtime.use_local()
-    assert_equal(run("fedmgda_plus", clients, 2), expected)
+    assert_same_bits(run("fedmgda_plus", clients, 2), expected)
   finally:
     monkeypatch.undo()
     runtime.use_local()
@@ -235,7 +220,7 @@ def test_values_of_a_program_are_computed_in_parts():
 
   try:
     runtime.use_local(program=True, clients_per_part=2)
-    assert_equal(asyncio.run(program()), expected)
+    assert_same_bits(asyncio.run(program()), expected)
   finally:
     runtime.use_local()
 

@@ -90,14 +90,16 @@ def at_once(engine, num_clients, clients_per_part):
   )
 
 
-def in_turn(num_clients, clients_per_part, *, answer=called, more=()):
+def in_turn(
+  num_clients, clients_per_part, engine=None, *, num_ahead=0, more=()
+):
   return threads.finished(
     part_by_part.compute(
-      InTurn(answer),
+      engine or InTurn(),
       cohort_cuts.Phases([phase(), *more]),
       argument(num_clients),
       clients_per_part,
-      for_each=part_by_part.in_turn,
+      num_ahead=num_ahead,
     )
   )
 
@@ -137,7 +139,7 @@ def test_neighbours_are_merged_each_once(num_parts):
     calls.append(comp)
     return called(comp, *args)
 
-  result = in_turn(num_parts, 1, answer=record)
+  result = in_turn(num_parts, 1, InTurn(record))
   merged = [call for call in calls if call != "up_to_merge"]
   assert calls.count("up_to_merge") == num_parts
   sizes = [int(call.split()[1]) for call in merged]
@@ -179,16 +181,7 @@ class Begins(InTurn):
 @pytest.mark.parametrize("num_ahead", [0, 1, 3])
 def test_parts_called_ahead_are_merged_likewise(num_parts, num_ahead):
   engine = Begins()
-  found = threads.finished(
-    part_by_part.compute(
-      engine,
-      cohort_cuts.Phases([phase()]),
-      argument(num_parts),
-      1,
-      for_each=part_by_part.in_turn,
-      num_ahead=num_ahead,
-    )
-  )
+  found = in_turn(num_parts, 1, engine, num_ahead=num_ahead)
   assert found == in_turn(num_parts, 1)
   # A merge is under way beside the parts ahead.
   assert engine.most == min(num_ahead + 1, num_parts)
@@ -204,7 +197,7 @@ def test_few_sums_are_in_memory_at_the_same_time():
     most = max(most, alive)
     return comp
 
-  in_turn(1000, 1, answer=count)
+  in_turn(1000, 1, InTurn(count))
   assert alive == 1
   assert most <= 4 * part_by_part.MOST_MERGED
 
@@ -240,15 +233,7 @@ def test_nothing_waits_for_the_collector(num_parts):
   put: list[weakref.ref[Value]] = []
   gc.disable()
   try:
-    threads.finished(
-      part_by_part.compute(
-        Keeps(lambda comp, *_: comp),
-        cohort_cuts.Phases([phase()]),
-        argument(num_parts),
-        1,
-        for_each=part_by_part.in_turn,
-      )
-    )
+    in_turn(num_parts, 1, Keeps(lambda comp, *_: comp))
     assert [ref() for ref in put] == [None]
   finally:
     gc.enable()

@@ -10,9 +10,9 @@ import time
 import grpc
 import numpy as np
 import pytest
-import tensorflow as tf
 import tensorflow_federated as tff
 
+from tests.runtime.computations import ROW, fail, rows, slow
 from tff_fair import runtime
 from tff_fair.runtime import native, supervision
 from tff_fair.runtime.parts import worker_pool
@@ -20,34 +20,21 @@ from tff_fair.runtime.parts import worker_pool
 SECONDS_OF_WORK = 0.15
 
 
-@pytest.fixture(scope="module", autouse=True)
-def local_execution_afterwards():
-  """Leaves to later tests what they expect: a local worker."""
-  yield
-  runtime.use_local()
-
-
-@tff.tensorflow.computation(tff.TensorType(np.float32, [3]))
-def work(x):
-  start = tf.timestamp()
-  return tf.while_loop(
-    lambda _: tf.timestamp() - start < SECONDS_OF_WORK,
-    lambda y: (tf.identity(y),),
-    (tf.sin(x),),
-  )[0]
-
-
 add = tff.tensorflow.computation(lambda x, y: x + y)
-ROW = tff.TensorType(np.float32, [3])
 ARGUMENTS = (
   tff.FederatedType(ROW, tff.SERVER),
   tff.FederatedType(ROW, tff.CLIENTS),
 )
 
 
+slow_row = slow(SECONDS_OF_WORK, ROW)
+
+
 @tff.federated_computation(*ARGUMENTS)
 def slow_sum(start, values):
-  summed = tff.federated_sum(tff.federated_map(work, values))
+  summed = tff.federated_sum(
+    tff.federated_map(slow(SECONDS_OF_WORK, ROW), values)
+  )
   return tff.federated_map(add, (start, summed))
 
 
@@ -59,19 +46,12 @@ def quick_sum(start, values):
 START = np.arange(3, dtype=np.float32)
 
 
-def clients(number):
-  """Values whose sum depends on the order in which they are added."""
-  random = np.random.default_rng(number)
-  scales = 10.0 ** random.integers(-3, 4, size=(number, 1))
-  return [*(random.normal(size=(number, 3)) * scales).astype(np.float32)]
-
-
 def addresses(workers):
   return [worker.address for worker in workers]
 
 
 def test_the_result_is_that_of_the_parts_in_any_worker(two_workers):
-  values = clients(23)
+  values = rows(23)
   found = []
   for workers in (two_workers[:1], two_workers, two_workers[::-1]):
     runtime.use_workers(addresses(workers), clients_per_part=3)
@@ -81,14 +61,13 @@ def test_the_result_is_that_of_the_parts_in_any_worker(two_workers):
     np.frombuffer(found[0], np.float32), START + np.sum(values, 0), rtol=1e-5
   )
   runtime.use_workers(addresses(two_workers), clients_per_part=4)
-  assert (
-    quick_sum(START, values).tobytes() != found[0]
-  )  # So the order is not irrelevant.
+  # So the order is not irrelevant.
+  assert quick_sum(START, values).tobytes() != found[0]
 
 
 @pytest.mark.parametrize("clients_per_part", [0, 23, None])
 def test_what_is_not_cut_is_as_on_a_local_worker(two_workers, clients_per_part):
-  values = clients(23)
+  values = rows(23)
   runtime.use_local()
   expected = quick_sum(START, values)
   runtime.use_workers(addresses(two_workers), clients_per_part)
@@ -107,11 +86,6 @@ def test_sums_that_depend_on_sums_are_one_part(two_workers):
 
 
 def test_errors_of_a_computation_are_its_own(two_workers):
-  @tff.tensorflow.computation(np.float32)
-  def fail(x):
-    with tf.control_dependencies([tf.debugging.Assert(x < 0, ["on purpose"])]):
-      return tf.identity(x)
-
   runtime.use_workers(addresses(two_workers))
   said = []
   with (
@@ -126,11 +100,11 @@ def test_a_worker_that_others_started_again_goes_on():
   with runtime.start_worker(private=False) as worker:
     port = worker.port
     runtime.use_workers([worker.address])
-    assert len(quick_sum(START, clients(2))) == 3
+    assert len(quick_sum(START, rows(2))) == 3
   with runtime.start_worker(port):
     said = []
     with runtime.supervised(say=said.append):
-      assert len(quick_sum(START, clients(2))) == 3  # By an executor of before.
+      assert len(quick_sum(START, rows(2))) == 3  # By an executor of before.
     assert said == []
 
 
@@ -144,7 +118,7 @@ def send_soon(worker, number):
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
 def test_a_worker_that_is_lost_in_a_round_changes_nothing(two_workers, number):
-  values = clients(6)
+  values = rows(6)
   with runtime.start_worker() as third:
     runtime.use_workers(
       [two_workers[0].address, third.address], clients_per_part=1, timeout=1.0
@@ -170,12 +144,12 @@ def test_a_worker_that_is_lost_in_a_round_changes_nothing(two_workers, number):
 def test_when_all_are_lost_it_is_told():
   with runtime.start_worker() as worker:
     runtime.use_workers([worker.address], timeout=0.5)
-    assert len(quick_sum(START, clients(2))) == 3
+    assert len(quick_sum(START, rows(2))) == 3
   said = []
   with runtime.supervised(say=said.append):
     for _ in range(2):
       with pytest.raises(runtime.WorkerLostError, match="all workers"):
-        quick_sum(START, clients(2))
+        quick_sum(START, rows(2))
   assert len(said) == 1
 
 

@@ -172,7 +172,7 @@ class CompilationCache:
     build = functools.cache(build)
     computations = self._compiled(self._files, name, build)
     for part, comp in computations.items():
-      comp.origin = _Origin(self, (key, part), build, part)
+      comp.origin = _Origin(self, key, build, part)
     return computations
 
   def _compiled(
@@ -244,8 +244,8 @@ class CompilationCache:
       self._files.write(name, content)
 
 
-class _Origin:
-  """Keeps what is made of a computation beside it; see `native.Origin`."""
+class _Origin(native.Origin):
+  """Keeps what is made of a computation beside it."""
 
   def __init__(
     self,
@@ -254,13 +254,9 @@ class _Origin:
     build: Callable[[], Computations],
     part: str,
   ) -> None:
+    super().__init__(lambda: build()[part])
     self._cache = cache
-    self._key = key
-    self._build = build
-    self._part = part
-
-  def traced(self) -> tff.Computation:
-    return self._build()[self._part]
+    self._key = key, part
 
   def computation(
     self, name: str, build: Callable[[], tff.Computation]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import concurrent.futures
 import contextlib
 import importlib.util
 import logging
@@ -10,7 +9,6 @@ import os
 import signal
 import sys
 import tempfile
-import threading
 import uuid
 import warnings
 from collections.abc import Iterator, Mapping
@@ -18,7 +16,7 @@ from typing import Any
 
 import distributed
 
-from tff_fair.runtime import version
+from tff_fair.runtime import threads, version
 from tff_fair.runtime.dask_engine import tasks
 
 _SECONDS_TO_CLOSE = 3.0
@@ -140,20 +138,10 @@ def _security() -> distributed.Security | None:
 
 
 def _client(scheduler: Any, timeout: float) -> distributed.Client:
-  found: concurrent.futures.Future[distributed.Client] = (
-    concurrent.futures.Future()
-  )
-
-  def connect() -> None:
-    try:
-      found.set_result(
-        distributed.Client(scheduler, timeout=timeout, set_as_default=False)
-      )
-    except BaseException as error:
-      found.set_exception(error)
-
   # Where a program listens and says nothing, Dask waits for ever.
-  threading.Thread(target=connect, daemon=True).start()
+  found = threads.in_thread(
+    lambda: distributed.Client(scheduler, timeout=timeout, set_as_default=False)
+  )
   try:
     return found.result(timeout + _SECONDS_TO_CLOSE)
   # Whatever it is: addresses, certificates and protocols have errors of their

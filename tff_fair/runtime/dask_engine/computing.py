@@ -61,7 +61,12 @@ def _context() -> tff.framework.SyncContext:
     contextlib.ExitStack().enter_context(
       supervision.supervised(say=logging.getLogger("distributed").warning)
     )
-  return supervised_contexts.open_local(
-    max_concurrent_computation_calls=distributed.get_worker().state.nthreads,
-    worker_environment=_ENVIRONMENT,
-  )
+  with contextlib.ExitStack() as opened:
+    local = supervised_contexts.open_local(
+      opened,
+      clients_per_part=0,
+      max_concurrent_computation_calls=distributed.get_worker().state.nthreads,
+      environment=_ENVIRONMENT,
+    )
+    opened.pop_all()
+  return local

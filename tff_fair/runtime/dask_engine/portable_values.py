@@ -7,17 +7,17 @@ the rest: names, and the containers in which TFF returns structures.
 
 from __future__ import annotations
 
-import collections
 import dataclasses
 import functools
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_fair.runtime import example_files, private_tff
+from tff_fair.runtime import example_files
+from tff_fair.runtime.private_tff import executor_pb2
 
 # Datasets of clients that a worker keeps. One that comes again need not be
 # built again, and the worker's own runtime knows it.
@@ -82,13 +82,28 @@ def portable(value: Any, type_spec: tff.Type) -> Any:
 
 def structured(value: Any, type_spec: tff.Type) -> Any:
   """Returns a value as a context takes it, from its portable form."""
+  return _structured(value, type_spec, _known_graph)
+
+
+def in_containers(value: Any, type_spec: tff.Type) -> Any:
+  """Returns a value as contexts return it, from its portable form."""
+  return tff.types.type_to_py_container(
+    _structured(value, type_spec, _deserialized), type_spec
+  )
+
+
+def _structured(
+  value: Any,
+  type_spec: tff.Type,
+  of_dataset: Callable[[executor_pb2.Value, tff.SequenceType], Any],
+) -> Any:
   if isinstance(type_spec, tff.FederatedType):
     if type_spec.all_equal:
-      return structured(value, type_spec.member)
-    return [structured(member, type_spec.member) for member in value]
+      return _structured(value, type_spec.member, of_dataset)
+    return [_structured(v, type_spec.member, of_dataset) for v in value]
   if isinstance(type_spec, tff.StructType):
     return tff.structure.Struct(
-      (name, structured(part, part_type))
+      (name, _structured(part, part_type, of_dataset))
       for (name, part_type), part in zip(
         tff.structure.iter_elements(type_spec), value, strict=True
       )
@@ -96,50 +111,23 @@ def structured(value: Any, type_spec: tff.Type) -> Any:
   if isinstance(value, DataAtWorker):
     return _built(value)
   if isinstance(value, _Dataset):
-    message = private_tff.executor_pb2.Value.FromString(value.message)
-    graph = message.sequence.serialized_graph_def
-    # To make a dataset of it, which no code reads, takes 15 ms.
-    return example_files.KnownGraph(graph, type_spec.element)
+    return of_dataset(executor_pb2.Value.FromString(value.message), type_spec)
   return value
 
 
-def in_containers(value: Any, type_spec: tff.Type) -> Any:
-  """Returns a value as contexts return it, from its portable form."""
-  if isinstance(type_spec, tff.FederatedType):
-    if type_spec.all_equal:
-      return in_containers(value, type_spec.member)
-    return [in_containers(member, type_spec.member) for member in value]
-  if isinstance(type_spec, tff.StructType):
-    names = tff.structure.name_list_with_nones(type_spec)
-    parts = [
-      in_containers(part, part_type)
-      for part, part_type in zip(value, type_spec, strict=True)
-    ]
-    return _contained(names, parts, type_spec.python_container)
-  if isinstance(value, _Dataset):
-    message = private_tff.executor_pb2.Value.FromString(value.message)
-    return tff.framework.deserialize_value(message, type_spec)[0]
-  return value
+def _known_graph(
+  message: executor_pb2.Value, type_spec: tff.SequenceType
+) -> example_files.KnownGraph:
+  # To make a dataset of it, which no code reads, takes 15 ms.
+  return example_files.KnownGraph(
+    message.sequence.serialized_graph_def, type_spec.element
+  )
 
 
-def _contained(
-  names: Sequence[str | None],
-  parts: Sequence[Any],
-  container: Callable[..., Any] | None,
-) -> Any:
-  """Returns parts in the container that TFF would choose for them."""
-  named = [
-    (name, part)
-    for name, part in zip(names, parts, strict=True)
-    if name is not None
-  ]
-  if container is not None and (
-    hasattr(container, "_fields") or hasattr(container, "__attrs_attrs__")
-  ):
-    return container(**dict(named))  # A named tuple, or a class of attrs.
-  if not named:
-    return (container or tuple)(parts)
-  return (container or collections.OrderedDict)(named)
+def _deserialized(
+  message: executor_pb2.Value, type_spec: tff.SequenceType
+) -> tf.data.Dataset:
+  return tff.framework.deserialize_value(message, type_spec)[0]
 
 
 def _portable_sequence(value: Any, type_spec: tff.SequenceType) -> Any:

@@ -18,6 +18,7 @@ from distributed.protocol import pickle
 
 from tff_fair.runtime import native, supervision, version
 from tff_fair.runtime.dask_engine import portable_values, tasks
+from tff_fair.runtime.parts import arguments
 
 _SECONDS_PER_LOOK = 1.0
 _Result = TypeVar("_Result")
@@ -58,9 +59,10 @@ class DaskEngine:
     self._worker_timeout = worker_timeout
     self._versions = version.installed()
     self._turns: Iterator[str] = iter(())
-    self._sent: weakref.WeakKeyDictionary[tff.Computation, _Computation] = (
-      weakref.WeakKeyDictionary()
-    )
+    # By the computation what its tasks are called, and what holds its content.
+    self._sent: weakref.WeakKeyDictionary[
+      tff.Computation, tuple[str, distributed.Future]
+    ] = weakref.WeakKeyDictionary()
 
   async def put(self, value: Any, type_spec: tff.Type) -> _Held:
     """Hands over a value that several calls take, and copies it to all workers.
@@ -69,7 +71,7 @@ class DaskEngine:
     all parts to one of them, and move them after a second.
     """
     packed = _pack(value, type_spec)
-    future = self._submit("tff-put", tasks.keep, packed)
+    future = self._submit("tff-put", tasks.unpack, packed)
     await self._wait(future)
     # Copies save time alone: a worker that lacks one asks for it.
     with contextlib.suppress(Exception):
@@ -82,20 +84,20 @@ class DaskEngine:
 
   async def call(self, comp: tff.Computation, *args: Any) -> _Held:
     """Lets a worker compute `comp(*args)`, and does not wait for it."""
-    known = self._known(comp)
+    name, content = self._known(comp)
     parameter = comp.type_signature.parameter
     arg = None
     worker = None
     if args:
-      whole = args[0] if len(args) == 1 else tff.structure.Struct.unnamed(*args)
+      whole = arguments.joined(args)
       arg = _packed_around_held(whole, parameter)
       # Merges are best where the sums are; parts take turns.
       worker = next(self._turns, None) if _has_clients(whole) else None
     future = self._submit(
-      known.name,
+      name,
       tasks.compute,
       self._versions,
-      known.content,
+      content,
       arg,
       # A wish: another one computes it where this one is gone, or is busy.
       workers=worker and [worker],
@@ -125,7 +127,7 @@ class DaskEngine:
         "computed the same part; their machines may have run out of memory"
       ) from error
 
-  def _known(self, comp: tff.Computation) -> _Computation:
+  def _known(self, comp: tff.Computation) -> tuple[str, distributed.Future]:
     """Returns a computation that Dask has, after sending it if it has not."""
     known = self._sent.get(comp)
     if known is None:
@@ -133,8 +135,8 @@ class DaskEngine:
       # Dask learns by the name how long its tasks take.
       name = f"tff_{hashlib.sha256(content).hexdigest()[:8]}"
       packed = tasks.Packed(pickle.dumps(content))
-      held = self._submit("tff-computation", tasks.keep, packed)
-      known = self._sent[comp] = _Computation(name, held)
+      held = self._submit("tff-computation", tasks.unpack, packed)
+      known = self._sent[comp] = name, held
     return known
 
   def _submit(
@@ -197,19 +199,6 @@ def _has_ended(future: distributed.Future) -> bool:
   return True
 
 
-@dataclasses.dataclass(frozen=True)
-class _Computation:
-  """A computation that Dask has.
-
-  Attributes:
-    name: What its tasks are called.
-    content: Holds the content, as `tasks.compute` takes it.
-  """
-
-  name: str
-  content: distributed.Future
-
-
 def _has_clients(arg: Any) -> bool:
   """Returns whether an argument has values of clients: a list of some."""
   if isinstance(arg, tff.structure.Struct):
@@ -230,15 +219,9 @@ def _packed_around_held(arg: Any, type_spec: tff.Type) -> Any:
   """
   if isinstance(arg, _Held):
     return arg.future  # Dask puts the value in its place.
-  if not isinstance(arg, tff.structure.Struct) or not _has_held(arg):
+  if not any(isinstance(part, _Held) for part in tff.structure.flatten(arg)):
     return _pack(arg, type_spec)
   return [
     _packed_around_held(part, part_type)
     for part, part_type in zip(arg, type_spec, strict=True)
   ]
-
-
-def _has_held(arg: Any) -> bool:
-  if isinstance(arg, tff.structure.Struct):
-    return any(map(_has_held, arg))
-  return isinstance(arg, _Held)

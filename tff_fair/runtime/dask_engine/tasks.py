@@ -27,11 +27,6 @@ class VersionError(RuntimeError):
   """Program and worker have different versions of a package."""
 
 
-def keep(value: Packed) -> Any:
-  """Returns a value, so that Dask keeps it for other tasks."""
-  return unpack(value)
-
-
 def prepare() -> None:
   """Gets ready to compute."""
   # Imports TensorFlow Federated, as below.

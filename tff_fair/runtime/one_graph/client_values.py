@@ -8,9 +8,8 @@ graph takes a client as long as a forward pass of a small model.
 
 from __future__ import annotations
 
-import abc
 import functools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -26,57 +25,33 @@ OfClient: TypeAlias = Callable[[tf.Tensor], inlining.Value]
 _TEXTS = tff.TensorType(np.str_, [None])
 
 
-class Form(abc.ABC):
-  """How values of clients of a certain type are sent."""
+class TextForm:
+  """A text for each dataset and tensor of a value."""
+
+  name = "texts"
 
   def __init__(self, member: tff.Type) -> None:
     """Takes the type of each client's value."""
     self._member = member
 
   @property
-  def makes_datasets(self) -> bool:
-    """Whether a value has datasets, whose graphs may be any."""
-    return False
-
-  @property
-  @abc.abstractmethod
   def sent_type(self) -> tff.StructType:
-    """The type of what is sent; the first of all has a row for each client."""
+    """The type of what is sent: a column for each dataset and tensor."""
+    return tff.StructType([_TEXTS] * len(inlining.leaf_types(self._member)))
 
-  @abc.abstractmethod
   def can_send(self, values: Sequence[Any]) -> bool:
-    """Returns whether values have this form.
+    """Returns whether all are datasets, arrays, and structures of such.
 
     Args:
       values: One for each client, as TFF's contexts take them.
     """
-
-  @abc.abstractmethod
-  def sent(self, values: Sequence[Any]) -> Sequence[Any]:
-    """Returns what is sent: columns of texts, and arrays."""
-
-  @abc.abstractmethod
-  def read(self, sent: inlining.Value) -> OfClient:
-    """Reads what was sent, in a graph, before any loop over clients."""
-
-
-class TextForm(Form):
-  """A text for each dataset and tensor of a value."""
-
-  @property
-  def sent_type(self) -> tff.StructType:
-    """A column for each dataset and tensor."""
-    return tff.StructType([_TEXTS] * len(inlining.leaf_types(self._member)))
-
-  def can_send(self, values: Sequence[Any]) -> bool:
-    """Returns whether all are datasets, arrays, and structures of such."""
     specs: list[Any] = []  # Clients mostly have data of one spec.
     return len(self.sent_type) > 0 and all(
       _is_of(value, self._member, specs) for value in values
     )
 
   def sent(self, values: Sequence[Any]) -> Sequence[Sequence[bytes]]:
-    """Returns the columns."""
+    """Returns what is sent: the columns."""
     rows = [[*map(_text, _leaves(value))] for value in values]
     columns = [*zip(*rows, strict=True)]
     return columns or [()] * len(self.sent_type)
@@ -90,7 +65,7 @@ class TextForm(Form):
     )
 
   def read(self, sent: inlining.Value) -> OfClient:
-    """Reads each text where its client works."""
+    """Reads what was sent, in a graph: each text where its client works."""
     types = inlining.leaf_types(self._member)
 
     def of_client(client: tf.Tensor) -> inlining.Value:
@@ -100,8 +75,16 @@ class TextForm(Form):
     return of_client
 
 
-class FileForm(Form):
+class FileForm:
   """Numbers that say where a client's rows are, and the files."""
+
+  name = "files"
+  # Of graphs that may be any.
+  makes_datasets = False
+
+  def __init__(self, member: tff.Type) -> None:
+    """Takes the type of each client's value."""
+    self._member = member
 
   @property
   def _arrays(self) -> Sequence[tff.TensorType]:
@@ -110,7 +93,7 @@ class FileForm(Form):
 
   @property
   def sent_type(self) -> tff.StructType:
-    """The numbers of each client, and for each array the files."""
+    """The type of what is sent: numbers of clients, and files of each array."""
     numbers = tff.TensorType(np.int64, [None, 2 + 2 * len(self._arrays)])
     return tff.StructType([numbers, *[_TEXTS] * len(self._arrays)])
 
@@ -127,7 +110,7 @@ class FileForm(Form):
     )
 
   def sent(self, values: Sequence[Any]) -> Sequence[Any]:
-    """Returns the numbers, and for each array the graphs of its files."""
+    """Returns what is sent: the numbers, and graphs of each array's files."""
     clients = [value.rows_in_files for value in values]
     columns = [[c.client_id for c in clients], [c.num_rows for c in clients]]
     graphs = []
@@ -145,7 +128,7 @@ class FileForm(Form):
     return [np.array(columns, np.int64).T, *graphs]
 
   def read(self, sent: inlining.Value) -> OfClient:
-    """Maps the files."""
+    """Reads what was sent, in a graph: maps the files before any loop."""
     numbers, *graphs = sent
     files = [*map(_mapped, graphs, self._arrays)]
 
@@ -166,8 +149,7 @@ class FileForm(Form):
     return of_client
 
 
-# By name. The first one that can send values does.
-FORMS: Mapping[str, type[Form]] = {"files": FileForm, "texts": TextForm}
+Form: TypeAlias = TextForm | FileForm
 
 
 class ClientValues(NamedTuple):
@@ -175,17 +157,15 @@ class ClientValues(NamedTuple):
 
   Attributes:
     values: One for each client.
-    member: The type of each.
-    form_name: The name of their form.
+    form: Their form.
   """
 
   values: Sequence[Any]
-  member: tff.Type
-  form_name: str
+  form: Form
 
   def sent(self) -> Sequence[Any]:
     """Returns what is sent."""
-    return FORMS[self.form_name](self.member).sent(self.values)
+    return self.form.sent(self.values)
 
 
 def of(values: Any, member: tff.Type) -> ClientValues | None:
@@ -197,10 +177,9 @@ def of(values: Any, member: tff.Type) -> ClientValues | None:
   """
   if not isinstance(values, (list, tuple)):
     return None
-  for name, form in FORMS.items():
-    if form(member).can_send(values):
-      return ClientValues(values, member, name)
-  return None
+  forms: Sequence[Form] = FileForm(member), TextForm(member)
+  form = next((form for form in forms if form.can_send(values)), None)
+  return None if form is None else ClientValues(values, form)
 
 
 def _is_of(value: Any, type_spec: tff.Type, specs: list[Any]) -> bool:
@@ -274,21 +253,16 @@ def graph_of_file(path: str, num_rows: int, array: tff.TensorType) -> bytes:
 def _template_of_file(array: tff.TensorType) -> Any:
   """Returns the graph, with path and number of rows to be filled in."""
   dtype = tf.as_dtype(array.dtype)
-  with tf.Graph().as_default() as graph:
+  with tf.Graph().as_default():
     rows = tf.raw_ops.ImmutableConst(
       dtype=dtype, shape=[0, *array.shape[1:]], memory_region_name=""
     )
-    tf.raw_ops.TensorDataset(
+    dataset = tf.raw_ops.TensorDataset(
       components=[rows],
       output_shapes=[array.shape],
       name=worker_log.NO_SIGN_OF_CLIENT,
     )
-  graph_def = graph.as_graph_def()
-  result = graph_def.node.add(name="dataset", op="_Retval")
-  result.input.append(worker_log.NO_SIGN_OF_CLIENT)
-  result.attr["T"].type = tf.variant.as_datatype_enum
-  result.attr["index"].i = 0
-  return graph_def
+  return example_files.graph_of(dataset)
 
 
 def _mapped(graphs: tf.Tensor, array: tff.TensorType) -> tf.TensorArray:

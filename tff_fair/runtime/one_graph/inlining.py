@@ -223,18 +223,11 @@ def _result(binding: Any, tensors: Iterator[tf.Tensor]) -> Value:
   return tuple(_result(element, tensors) for element in binding.struct.element)
 
 
-def leaves(value: Value) -> list[tf.Tensor]:
-  """Returns the tensors of a value, in their order."""
-  if not isinstance(value, tuple):
-    return [value]
-  return [tensor for member in value for tensor in leaves(member)]
-
-
 def packed(tensors: Iterable[tf.Tensor], type_spec: tff.Type) -> Value:
   """Returns the value of a type that has these tensors.
 
   Args:
-    tensors: As `leaves` returns them.
+    tensors: In the order of `leaf_types`.
     type_spec: Its type, of tensors and structures.
   """
   remaining = iter(tensors)

@@ -21,38 +21,26 @@ from tff_fair.runtime.one_graph import client_values, inlining, steps
 _Arrays = Sequence[tf.TensorArray]
 
 
-def add(
-  plan: steps.Plan,
-  arguments: Sequence[inlining.Value],
-  forms: Sequence[client_values.Form],
-  *,
-  clients_at_a_time: int,
-) -> inlining.Value:
-  """Adds a computation to the graph.
-
-  Args:
-    plan: The computation.
-    arguments: For each of its arguments the value; for those at clients what
-      was sent of them.
-    forms: For those at clients their forms.
-    clients_at_a_time: How many clients may work at the same time.
-
-  Returns:
-    The result.
-  """
-  return _Graph(plan, arguments, forms, clients_at_a_time).result()
-
-
-class _Graph:
-  """What is in the graph so far."""
+class Graph:
+  """The steps of a computation that are in the graph so far."""
 
   def __init__(
     self,
     plan: steps.Plan,
     arguments: Sequence[inlining.Value],
     forms: Sequence[client_values.Form],
+    *,
     clients_at_a_time: int,
   ) -> None:
+    """Takes the computation, and begins with its arguments.
+
+    Args:
+      plan: The computation.
+      arguments: For each of its arguments the value; for those at clients what
+        was sent of them.
+      forms: For those at clients their forms.
+      clients_at_a_time: How many clients may work at the same time.
+    """
     self._result = plan.result
     self._needed = plan.needed
     self._clients_at_a_time = clients_at_a_time
@@ -68,6 +56,7 @@ class _Graph:
         self.at_server[step] = value
 
   def result(self) -> inlining.Value:
+    """Adds all steps; returns the result."""
     last = max((step.loops for step in self._needed), default=0)
     for number in range(last + 1):
       self._add_server_steps(number)
@@ -99,9 +88,9 @@ class _Graph:
     ]
     kept = self._kept_after(number)
     num_clients = self._num_clients
-    zeros = [inlining.leaves(self.at_server[s.sources[1]]) for s in sums]
+    zeros = [tf.nest.flatten(self.at_server[s.sources[1]]) for s in sums]
     arrays = [_arrays(step.type_spec, num_clients) for step in kept]
-    accumulates = [inlining.function_of(s.accumulate, {}) for s in sums]
+    accumulates = [inlining.function_of(s.function, {}) for s in sums]
 
     def body(
       client: tf.Tensor,
@@ -112,7 +101,7 @@ class _Graph:
       return (
         client + 1,
         [
-          inlining.leaves(
+          tf.nest.flatten(
             add_client(
               (
                 inlining.packed(accumulator, step.type_spec),
@@ -128,7 +117,7 @@ class _Graph:
           [
             array.write(client, tensor)
             for array, tensor in zip(
-              of_step, inlining.leaves(values[step]), strict=True
+              of_step, tf.nest.flatten(values[step]), strict=True
             )
           ]
           for step, of_step in zip(kept, arrays, strict=True)
@@ -167,7 +156,7 @@ class _Graph:
 class _ClientValues:
   """The values of one client in a loop."""
 
-  def __init__(self, graph: _Graph, client: tf.Tensor) -> None:
+  def __init__(self, graph: Graph, client: tf.Tensor) -> None:
     self._graph = graph
     self._client = client
     self._values: dict[steps.Step, inlining.Value] = {}

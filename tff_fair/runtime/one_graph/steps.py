@@ -21,13 +21,13 @@ from tff_fair.runtime.one_graph import inlining
 # A step, or a tuple of placed values.
 Placed: TypeAlias = Any
 
-_APPLIES = ("federated_apply",)
-_MAPS = ("federated_map", "federated_map_all_equal")
-_ZIPS = ("federated_zip_at_server", "federated_zip_at_clients")
+_APPLIES = ("federated_apply", "federated_map", "federated_map_all_equal")
+_STAYS = (
+  *("federated_zip_at_server", "federated_zip_at_clients"),
+  "federated_value_at_server",
+)
 _SENDS = ("federated_broadcast", "federated_value_at_clients")
-_STAYS = ("federated_value_at_server",)
 _MAKES = ("federated_eval_at_server", "federated_eval_at_clients")
-_AGGREGATES = ("federated_aggregate",)
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -39,12 +39,14 @@ class Step:
     at_clients: Whether each client has its own.
     loops: How many loops over the clients have run before it is known.
     sources: The steps whose values it takes.
+    function: The function that computes it, if one does, as TFF serializes it.
   """
 
   type_spec: tff.Type
   at_clients: bool
   loops: int
   sources: Sequence[Step] = ()
+  function: admission.Message | None = None
 
 
 class Given(Step):
@@ -59,29 +61,16 @@ class Joined(Step):
   """A tuple of the values of its sources."""
 
 
-@dataclasses.dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Applied(Step):
-  """The result of a function, of its source if it has one.
-
-  Attributes:
-    function: The function, as TFF serializes it.
-  """
-
-  function: admission.Message
+  """The result of a function, of its source if it has one."""
 
 
-@dataclasses.dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Summed(Step):
   """An aggregate of the clients' values, one after the other.
 
-  Its sources are the client's value and the first accumulator.
-
-  Attributes:
-    accumulate: From an accumulator and a client's value to the next one, as TFF
-      serializes it.
+  Its sources are the client's value and the first accumulator, its function is
+  from an accumulator and a client's value to the next accumulator.
   """
-
-  accumulate: admission.Message
 
 
 @dataclasses.dataclass(frozen=True)
@@ -158,8 +147,7 @@ def check_is_one_graph(plan: Plan) -> None:
     NotAdmittedError: If clients or calls would share something.
   """
   for step in plan.needed:
-    for function in _functions(step):
-      admission.check_function(function)
+    _check_function(step)
 
 
 def loops_that_read(plan: Plan, argument: Given) -> set[int]:
@@ -181,14 +169,12 @@ def check_is_cut(plan: Plan) -> None:
   """
   for step in plan.needed:
     if not step.at_clients and step.loops == 0:
-      for function in _functions(step):
-        admission.check_function(function)
+      _check_function(step)
 
 
-def _functions(step: Step) -> Sequence[admission.Message]:
-  if isinstance(step, Applied):
-    return [step.function]
-  return [step.accumulate] if isinstance(step, Summed) else []
+def _check_function(step: Step) -> None:
+  if step.function is not None:
+    admission.check_function(step.function)
 
 
 def _is_at_clients(placed: Placed) -> bool:
@@ -219,17 +205,17 @@ def _read_intrinsic(
   call: Any, member: tff.Type, known: Mapping[str, Placed]
 ) -> Step:
   uri, argument = call.function.intrinsic.uri, call.argument
-  if uri in (*_ZIPS, *_STAYS):
+  if uri in _STAYS:
     return _joined(_read(argument, known))
   if uri in _MAKES:
     made = _applied(argument, [], member)
     return _sent(made) if uri.endswith("clients") else made
   if uri in _SENDS:
     return _sent(_joined(_read(argument, known)))
-  if uri in (*_APPLIES, *_MAPS):
+  if uri in _APPLIES:
     function, value = _elements(argument, 2)
     return _applied(function, [_joined(_read(value, known))], member)
-  if uri in _AGGREGATES:
+  if uri == "federated_aggregate":
     value, zero, accumulate, _, report = _elements(argument, 5)
     summed = _summed(
       _joined(_read(value, known)), _joined(_read(zero, known)), accumulate
@@ -248,7 +234,7 @@ def _elements(argument: admission.Message, number: int) -> Sequence[Any]:
 def _applied(
   function: admission.Message, sources: Sequence[Step], type_spec: tff.Type
 ) -> Applied:
-  return Applied(*_after(sources, type_spec), sources, function=function)
+  return Applied(*_after(sources, type_spec), sources, function)
 
 
 def _sent(source: Step) -> Sent:
@@ -277,9 +263,5 @@ def _summed(value: Step, zero: Step, accumulate: admission.Message) -> Summed:
     raise admission.NotAdmittedError("a first accumulator that is a sum")
   accumulator_type, _ = tff.types.deserialize_type(accumulate.type).parameter
   return Summed(
-    accumulator_type,
-    False,
-    value.loops + 1,
-    [value, zero],
-    accumulate=accumulate,
+    accumulator_type, False, value.loops + 1, [value, zero], accumulate
   )

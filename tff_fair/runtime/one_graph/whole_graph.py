@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, TypeAlias
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_fair.runtime import admission, native, private_tff
+from tff_fair.runtime import admission, native, private_tff, shared_tensors
 from tff_fair.runtime.one_graph import (
   client_values,
   inlining,
@@ -74,8 +74,9 @@ def of(
     return None
   if len({len(clients.values) for clients in found}) > 1:
     return None  # TFF raises an error.
-  forms = [clients.form_name for clients in found]
-  name = f"one graph: {', '.join(forms)}; {clients_at_a_time} at a time"
+  forms = [clients.form for clients in found]
+  names = ", ".join(form.name for form in forms)
+  name = f"one graph: {names}; {clients_at_a_time} at a time"
 
   def build() -> tff.Computation | None:
     try:
@@ -93,22 +94,21 @@ def of(
     return None
 
   found_graph = private_tff.kept_with(
-    comp, name, lambda: _kept(comp, name, functools.cache(build))
+    comp, name, lambda: _kept(native.origin_of(comp), name, build)
   )
   return None if found_graph is None else OneGraph(found_graph, sent)
 
 
 def _kept(
-  comp: tff.Computation, name: str, build: Callable[[], tff.Computation | None]
+  origin: native.Origin,
+  name: str,
+  build: Callable[[], tff.Computation | None],
 ) -> tff.Computation | None:
   """Returns what this program builds, or an earlier one has built."""
-  origin = getattr(comp, "origin", None)
-  if origin is None:
-    return build()
-  if origin.text(name, lambda: "no" if build() is None else "yes") == "no":
+  built = functools.cache(build)
+  if origin.text(name, lambda: "no" if built() is None else "yes") == "no":
     return None
-  kept: tff.Computation = origin.computation(name, build)
-  return kept
+  return origin.computation(name, built)
 
 
 def _sent(
@@ -135,25 +135,19 @@ def _sent(
 
 
 def _has_clients(type_spec: tff.Type | None) -> bool:
-  if isinstance(type_spec, tff.StructType):
-    return any(map(_has_clients, type_spec))
-  return (
-    isinstance(type_spec, tff.FederatedType)
-    and type_spec.placement is tff.CLIENTS
-    and not type_spec.all_equal
+  return type_spec is not None and tff.types.contains(
+    type_spec, arguments.is_at_clients
   )
 
 
 def _build(
-  compiled: tff.Computation, form_names: Sequence[str], clients_at_a_time: int
+  compiled: tff.Computation,
+  forms: Sequence[client_values.Form],
+  clients_at_a_time: int,
 ) -> tff.Computation:
   plan = steps.read(tff.framework.serialize_computation(compiled))
   steps.check_is_one_graph(plan)
   at_clients = [step for step in plan.arguments if step.at_clients]
-  forms = [
-    client_values.FORMS[name](step.type_spec)
-    for name, step in zip(form_names, at_clients, strict=True)
-  ]
   for form, step in zip(forms, at_clients, strict=True):
     # Each loop would make datasets anew, and they may shuffle as they are read.
     if form.makes_datasets and len(steps.loops_that_read(plan, step)) > 1:
@@ -162,11 +156,16 @@ def _build(
   result_type = compiled.type_signature.result
   sent_type = _sent_type(parameter, iter(forms))
 
-  @tff.tensorflow.computation([t.member for t in _flat(sent_type)])
+  @tff.tensorflow.computation(
+    [t.member for t in inlining.leaf_types(sent_type)]
+  )
   def compute(args: Any) -> Any:
     values = [_tuples(arg) for arg in args]
-    result = loops.add(plan, values, forms, clients_at_a_time=clients_at_a_time)
-    return _named(result, result_type)
+    graph = loops.Graph(
+      plan, values, forms, clients_at_a_time=clients_at_a_time
+    )
+    tensors = tf.nest.flatten(graph.result())
+    return shared_tensors.structured(iter(tensors), result_type)
 
   @tff.federated_computation(sent_type)
   def compute_at_server(arg: Any) -> Any:
@@ -187,13 +186,6 @@ def _sent_type(
   return type_spec
 
 
-def _flat(type_spec: tff.Type) -> list[tff.FederatedType]:
-  """Returns the placed types within a type."""
-  if isinstance(type_spec, tff.StructType):
-    return [placed for part in type_spec for placed in _flat(part)]
-  return [type_spec]
-
-
 def _flat_values(value: Any, type_spec: tff.Type) -> Iterator[Any]:
   if isinstance(type_spec, tff.StructType):
     for index, part in enumerate(type_spec):
@@ -207,20 +199,6 @@ def _tuples(value: Any) -> inlining.Value:
   if tf.is_tensor(value):
     return value
   return tuple(map(_tuples, tff.structure.from_container(value)))
-
-
-def _named(value: inlining.Value, type_spec: tff.Type) -> Any:
-  """Returns a value of tuples as one of TFF's."""
-  if isinstance(type_spec, tff.FederatedType):
-    return _named(value, type_spec.member)
-  if isinstance(type_spec, tff.StructType):
-    return tff.structure.Struct(
-      (name, _named(member, part))
-      for member, (name, part) in zip(
-        value, tff.structure.iter_elements(type_spec), strict=True
-      )
-    )
-  return value
 
 
 def _split(value: Any, type_spec: tff.Type) -> Any:

@@ -19,6 +19,9 @@ class Argument(tff.framework.Ingestable, tff.framework.CardinalityCarrying):
   """A value, or a structure of values, that goes to each worker once.
 
   A worker keeps it as long as this object lives.
+
+  Attributes:
+    value: The value, as it was given.
   """
 
   def __init__(self, value: Any, type_spec: tff.Type) -> None:
@@ -29,16 +32,11 @@ class Argument(tff.framework.Ingestable, tff.framework.CardinalityCarrying):
         `Argument`, or a `Struct` of such.
       type_spec: Its type.
     """
-    self._value = value
+    self.value = value
     self._type_spec = type_spec
     self._sent: weakref.WeakKeyDictionary[Any, Any] = (
       weakref.WeakKeyDictionary()
     )
-
-  @property
-  def value(self) -> Any:
-    """The value, as it was given."""
-    return self._value
 
   @property
   def type_signature(self) -> tff.Type:
@@ -48,18 +46,18 @@ class Argument(tff.framework.Ingestable, tff.framework.CardinalityCarrying):
   @property
   def cardinality(self) -> Mapping[Any, int]:
     """The number of clients that the value is of, if it is of any."""
-    if _is_structure(self._value, self._type_spec):
+    if _is_structure(self.value, self._type_spec):
       found: dict[Any, int] = {}
-      for value, type_spec in zip(self._value, self._type_spec, strict=True):
+      for value, type_spec in zip(self.value, self._type_spec, strict=True):
         found |= of(value, type_spec).cardinality
       return found
-    if _is_at_clients(self._type_spec):
-      return {tff.CLIENTS: len(self._value)}
+    if is_at_clients(self._type_spec):
+      return {tff.CLIENTS: len(self.value)}
     return {}
 
   def fetch(self) -> Any:
     """Returns the value as TFF's contexts return results."""
-    value = self._value
+    value = self.value
     if isinstance(value, sending.Kept):
       value = value.value()
     return tff.tensorflow.transform_result(
@@ -73,15 +71,15 @@ class Argument(tff.framework.Ingestable, tff.framework.CardinalityCarrying):
     return self._sent[executor]
 
   async def _send(self, executor: Any) -> Any:
-    if isinstance(self._value, sending.Kept):
-      return await executor.create_value(self._value, self._type_spec)
-    if not _is_structure(self._value, self._type_spec):
+    if isinstance(self.value, sending.Kept):
+      return await executor.create_value(self.value, self._type_spec)
+    if not _is_structure(self.value, self._type_spec):
       # As TFF's contexts do with what a user gave.
-      value = tff.tensorflow.transform_args(self._value)
+      value = tff.tensorflow.transform_args(self.value)
       return await executor.create_value(value, self._type_spec)
     elements = []
     for value, (name, type_spec) in zip(
-      self._value, tff.structure.iter_elements(self._type_spec), strict=True
+      self.value, tff.structure.iter_elements(self._type_spec), strict=True
     ):
       elements.append((name, await of(value, type_spec).ingest(executor)))
     return await executor.create_struct(tff.structure.Struct(elements))
@@ -96,15 +94,19 @@ def of_call(comp: tff.Computation, args: Sequence[Any]) -> Any:
   """Returns the argument of a computation, as TFF's contexts take it.
 
   Args:
-    comp: One of `phase.Phase`.
+    comp: One of a `cohort_cuts.Phase`.
     args: One for each element of its parameter; see `part_by_part.Engine`.
   """
   parameter = comp.type_signature.parameter
-  if len(args) == 1:
-    return of(args[0], parameter)
-  return tff.structure.Struct.unnamed(
-    *(of(arg, element) for arg, element in zip(args, parameter, strict=True))
-  )
+  types = [parameter] if len(args) == 1 else parameter
+  return joined([of(*given) for given in zip(args, types, strict=True)])
+
+
+def joined(args: Sequence[Any]) -> Any:
+  """Returns the argument of a computation of these; `None` if there is none."""
+  if len(args) > 1:
+    return tff.structure.Struct.unnamed(*args)
+  return args[0] if args else None
 
 
 def _is_structure(value: Any, type_spec: tff.Type) -> bool:
@@ -113,7 +115,8 @@ def _is_structure(value: Any, type_spec: tff.Type) -> bool:
   )
 
 
-def _is_at_clients(type_spec: tff.Type) -> bool:
+def is_at_clients(type_spec: tff.Type) -> bool:
+  """Returns whether a value of a type is one for each client."""
   return (
     isinstance(type_spec, tff.FederatedType)
     and type_spec.placement is tff.CLIENTS

@@ -66,7 +66,7 @@ class Calls:
     """Computes `comp(arg)`.
 
     Args:
-      comp: One of `phase.Phase`.
+      comp: One of a `cohort_cuts.Phase`.
       arg: As `arguments.of_call` returns it.
 
     Returns:
@@ -75,7 +75,8 @@ class Calls:
     parameter = comp.type_signature.parameter
     given = arguments.of(arg, parameter)
     num_clients = given.cardinality.get(tff.CLIENTS, 1)
-    async with self._turn(num_clients * _num_bytes(parameter)):
+    is_large = num_clients * _num_bytes(parameter) > _MOST_BYTES_BESIDE_OTHERS
+    async with self._alone if is_large else contextlib.nullcontext():
       called, sent = self._as_one_graph(comp, arg) or (comp, given)
       return await self._call(called, sent, comp.type_signature.result)
 
@@ -91,13 +92,7 @@ class Calls:
     self, comp: tff.Computation, arg: Any, result_type: tff.Type
   ) -> arguments.Argument:
     argument = arguments.of(arg, comp.type_signature.parameter)
-    kept = await self._computed(self._compile(comp), argument)
-    return arguments.Argument(kept, result_type)
-
-  async def _computed(
-    self, comp: tff.Computation, argument: arguments.Argument
-  ) -> Any:
-    """Returns the result of a compiled computation, as `keep` returns it."""
+    comp = self._compile(comp)
     executor = self._executors.create_executor(argument.cardinality)
     try:
       function = await executor.create_value(comp, comp.type_signature)
@@ -109,8 +104,10 @@ class Calls:
         )
       )
       if isinstance(executor, sending.SendingExecutor):
-        return await executor.keep(result)
-      return await result.compute()
+        kept = await executor.keep(result)
+      else:
+        kept = await result.compute()
+      return arguments.Argument(kept, result_type)
     except tff.framework.RetryableError:
       self._executors.check_running()
       raise
@@ -119,14 +116,6 @@ class Calls:
     return private_tff.kept_with(
       comp, "compiled", lambda: native.compile_now(comp)
     )
-
-  def _turn(
-    self, num_bytes: float
-  ) -> contextlib.AbstractAsyncContextManager[Any]:
-    """Returns when a call that takes so much may begin."""
-    if num_bytes <= _MOST_BYTES_BESIDE_OTHERS:
-      return contextlib.nullcontext()
-    return self._alone
 
 
 def _num_bytes(type_spec: tff.Type) -> float:

@@ -7,21 +7,13 @@ of these. The last group is merged in the call that ends the phase.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import (
-  Awaitable,
-  Callable,
-  Coroutine,
-  Generator,
-  Iterator,
-  Sequence,
-)
-from typing import Any, Protocol, TypeAlias, TypeVar
+from collections.abc import Awaitable, Callable, Generator, Iterator, Sequence
+from typing import Any, Protocol, TypeAlias
 
 import tensorflow_federated as tff
 
 from tff_fair.runtime import threads
 from tff_fair.runtime.parts import arguments, cohort_cuts
-from tff_fair.runtime.parts.phase import Phase
 
 
 class Engine(Protocol):
@@ -49,9 +41,9 @@ class Engine(Protocol):
       comp: As TFF traced it. An engine is called with the same objects again
         and again; it compiles and sends each once.
       *args: The argument if there is one, as TFF's contexts take it, for a
-        computation of the user's. For one of `phase.Phase` one for each element
-        of its parameter: a value, what `put` or another `call` returned, or a
-        `Struct` of such.
+        computation of the user's. For one of a `cohort_cuts.Phase` one for each
+        element of its parameter: a value, what `put` or another `call`
+        returned, or a `Struct` of such.
 
     Returns:
       What stands for the result as an argument of `call`, and for `fetch`.
@@ -71,44 +63,11 @@ MOST_MERGED = 8
 # One worker gets so many parts before it has ended one.
 _NUM_AHEAD = 1
 
-_Item = TypeVar("_Item")
-_Result = TypeVar("_Result")
 # The number of a part, or a group of such.
 _Node: TypeAlias = "int | Sequence[_Node]"
 # Begins to compute a computation with its argument; returns what waits for the
 # result and returns it.
 Begin: TypeAlias = Callable[[tff.Computation, Any], Callable[[], Any]]
-
-
-class ForEach(Protocol):
-  """Computes something for each item."""
-
-  async def __call__(
-    self,
-    compute: Callable[[_Item], Coroutine[Any, Any, _Result]],
-    items: Sequence[_Item],
-  ) -> Sequence[_Result]:
-    """Returns the results, in the order of the items."""
-
-
-async def at_once(
-  compute: Callable[[_Item], Coroutine[Any, Any, _Result]],
-  items: Sequence[_Item],
-) -> Sequence[_Result]:
-  """Computes for all items at the same time; ends all when one fails."""
-  tasks = [asyncio.ensure_future(compute(item)) for item in items]
-  try:
-    return await asyncio.gather(*tasks)
-  finally:
-    for task in tasks:
-      task.cancel()
-
-
-async def in_turn(
-  compute: Callable[[_Item], Awaitable[_Result]], items: Sequence[_Item]
-) -> Sequence[_Result]:
-  """Computes for one item after the other."""
-  return [await compute(item) for item in items]
 
 
 async def compute(
@@ -117,8 +76,7 @@ async def compute(
   arg: tff.structure.Struct,
   clients_per_part: int,
   *,
-  for_each: ForEach = at_once,
-  num_ahead: int = 0,
+  num_ahead: int | None = None,
 ) -> Any:
   """Computes a computation on an engine, part by part.
 
@@ -127,9 +85,9 @@ async def compute(
     phases: Those of the computation.
     arg: Its arguments, one for each element of its parameter.
     clients_per_part: The size of the parts; the last one may be smaller.
-    for_each: How to go through parts: `at_once` or `in_turn`.
     num_ahead: How many parts are called ahead of the one that is waited for, on
-      an engine that begins a call at once.
+      an engine that begins a call at once; by default all parts are called at
+      the same time.
 
   Returns:
     The result.
@@ -140,7 +98,7 @@ async def compute(
     results: list[Any] = []
     for phase in phases:
       result = await _compute_phase(
-        engine, phase, [*first, *results], clients_per_part, for_each, num_ahead
+        engine, phase, [*first, *results], clients_per_part, num_ahead
       )
       results.append(await engine.fetch(result))
     first = phases.ends.again(first, results[-1])
@@ -149,11 +107,10 @@ async def compute(
 
 async def _compute_phase(
   engine: Engine,
-  phase: Phase,
+  phase: cohort_cuts.Phase,
   given: Sequence[Any],
   clients_per_part: int,
-  for_each: ForEach,
-  num_ahead: int,
+  num_ahead: int | None,
 ) -> Any:
   by_place: dict[bool, list[Any]] = {False: [], True: []}
   for value, at_clients in zip(given, phase.is_at_clients, strict=True):
@@ -161,7 +118,7 @@ async def _compute_phase(
   server = await engine.put(_struct(by_place[False]), phase.server_type)
   no_clients = _struct([[] for _ in by_place[True]])
   parts = [*_parts(by_place[True], clients_per_part)]
-  sums = _Sums(engine, phase, server, parts, for_each, num_ahead)
+  sums = _Sums(engine, phase, server, parts, num_ahead)
   tree = _tree(len(parts))
   return await engine.call(
     phase.finish(len(tree)), server, no_clients, await sums.of_each(tree)
@@ -178,28 +135,33 @@ class _Sums:
   def __init__(
     self,
     engine: Engine,
-    phase: Phase,
+    phase: cohort_cuts.Phase,
     server: Any,
     parts: Sequence[tff.structure.Struct],
-    for_each: ForEach,
-    num_ahead: int,
+    num_ahead: int | None,
   ) -> None:
     self._engine = engine
     self._phase = phase
     self._server = server
     self._to_call = dict(enumerate(parts))
     self._called: dict[int, Awaitable[Any]] = {}
-    self._for_each = for_each
     self._num_ahead = num_ahead
 
   async def of_each(self, nodes: Sequence[_Node]) -> tff.structure.Struct:
-    return _struct(await self._for_each(self._of, nodes))
+    if self._num_ahead is not None:
+      return _struct([await self._of(node) for node in nodes])
+    tasks = [asyncio.ensure_future(self._of(node)) for node in nodes]
+    try:
+      return _struct(await asyncio.gather(*tasks))
+    finally:
+      for task in tasks:  # One that fails ends the others.
+        task.cancel()
 
   async def _of(self, node: _Node) -> Any:
     if not isinstance(node, int):
       sums = await self.of_each(node)
       return await self._engine.call(self._phase.merge(len(node)), sums)
-    for number in range(node, node + self._num_ahead + 1):
+    for number in range(node, node + (self._num_ahead or 0) + 1):
       if number in self._to_call:
         self._called[number] = self._engine.call(
           self._phase.up_to_merge, self._server, self._to_call.pop(number)
@@ -288,7 +250,6 @@ def compute_in_one_worker(
       phases,
       arg,
       clients_per_part,
-      for_each=in_turn,
       num_ahead=_NUM_AHEAD,
     )
   )

@@ -6,92 +6,20 @@ result is the same, bit for bit.
 """
 
 import asyncio
-import concurrent.futures
 import contextlib
 import dataclasses
-import threading
 import warnings
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import grpc
 import tensorflow_federated as tff
 
-from tff_fair.runtime import connections, native, supervision, worker_calls
-
-# Makes a context that computes by the executors of a worker.
-CreateContext = Callable[
-  [connections.WorkerExecutors], tff.framework.AsyncExecutionContext
-]
-Connect = Callable[..., connections.WorkerExecutors]
-
-
-class RemoteWorker:
-  """A worker of others.
-
-  Attributes:
-    address: Where it listens.
-    pulse: Tells whether it lives.
-  """
-
-  def __init__(
-    self,
-    address: str,
-    *,
-    connect: Connect,
-    create_context: CreateContext,
-    timeout: float,
-  ) -> None:
-    """Connects.
-
-    Args:
-      address: Where it listens.
-      connect: Connects to it; takes whether to make sure that it answers, as
-        `at_once`.
-      create_context: See there.
-      timeout: Seconds within which it has to answer.
-
-    Raises:
-      ConnectionError: If it does not answer in time.
-    """
-    self.address = address
-    self._connect = connect
-    self._create_context = create_context
-    self.pulse = worker_calls.Pulse(address, timeout=timeout)
-    self._begin(connect(at_once=True))
-
-  def _begin(self, executors: connections.WorkerExecutors) -> None:
-    self._executors = executors
-    self._context = connections.ConcurrentContext(
-      self._create_context(executors)
-    )
-
-  def submit(
-    self, comp: tff.Computation, arg: Any
-  ) -> concurrent.futures.Future[Any]:
-    """Starts to compute `comp(arg)`; returns the result to come."""
-    return self._context.submit(comp, arg)
-
-  def reconnect(self) -> None:
-    """Begins anew; a thread may still wait for what the worker did not end."""
-    self._leave()
-    self._begin(self._connect(at_once=False))
-
-  def _leave(self) -> threading.Thread:
-    self._context.close()
-    leaving = threading.Thread(target=self._executors.close, daemon=True)
-    leaving.start()
-    return leaving
-
-  def close(self) -> threading.Thread:
-    """Leaves the worker; returns the thread that does."""
-    self.pulse.close()
-    return self._leave()
-
+from tff_fair.runtime import connections, native, supervision
+from tff_fair.runtime.parts import arguments
 
 _SECONDS_BETWEEN_QUESTIONS = 0.5
-_SECONDS_TO_LEAVE = 2.0
 _MOST_LOST_IN_A_ROW = 3
 
 
@@ -124,7 +52,7 @@ class WorkerPool:
 
   def __init__(
     self,
-    workers: Sequence[RemoteWorker],
+    workers: Sequence[connections.RemoteWorker],
     *,
     timeout: float,
     straggler_timeout: float | None = None,
@@ -140,7 +68,9 @@ class WorkerPool:
     self._workers = workers
     self._timeout = timeout
     self._straggler_timeout = straggler_timeout
-    self._lost: dict[RemoteWorker, str] = {}  # How each was; the last one last.
+    self._lost: dict[
+      connections.RemoteWorker, str
+    ] = {}  # How each was; the last one last.
     self._jobs: asyncio.Queue[_Job] = asyncio.Queue()
     self._tasks: set[asyncio.Task[None]] = set()
     self._compiled: weakref.WeakKeyDictionary[
@@ -162,7 +92,7 @@ class WorkerPool:
       for worker in self._workers:
         self._start(self._serve(worker))
     result: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-    job = _Job(await self._compile(comp), _argument(args), result)
+    job = _Job(await self._compile(comp), arguments.joined(args), result)
     self._jobs.put_nowait(job)
     if len(self._lost) == len(self._workers):
       self._start(self._give_up())
@@ -174,12 +104,6 @@ class WorkerPool:
   async def fetch(self, result: Any) -> Any:
     """Returns a result, which is here already."""
     return result
-
-  def close(self) -> None:
-    """Leaves the workers, without waiting long for those out of reach."""
-    connections.join_all(
-      [worker.close() for worker in self._workers], timeout=_SECONDS_TO_LEAVE
-    )
 
   def _start(self, work: Any) -> None:
     task = asyncio.get_running_loop().create_task(work)
@@ -194,7 +118,7 @@ class WorkerPool:
       )
     return await asyncio.shield(self._compiled[comp])
 
-  async def _serve(self, worker: RemoteWorker) -> None:
+  async def _serve(self, worker: connections.RemoteWorker) -> None:
     """Has a worker take one call after the other."""
     while True:
       job = await self._jobs.get()
@@ -205,7 +129,9 @@ class WorkerPool:
         self._leave_out(worker, job, how)
         await self._wait_for(worker)
 
-  async def _compute(self, worker: RemoteWorker, job: _Job) -> str | None:
+  async def _compute(
+    self, worker: connections.RemoteWorker, job: _Job
+  ) -> str | None:
     """Computes a call; returns how the worker was lost, if it was."""
     computing = asyncio.wrap_future(worker.submit(job.comp, job.arg))
     stopping = asyncio.ensure_future(worker.pulse.stops())
@@ -227,7 +153,10 @@ class WorkerPool:
     return await self._finish(worker, job, computing)
 
   async def _finish(
-    self, worker: RemoteWorker, job: _Job, computed: asyncio.Future[Any]
+    self,
+    worker: connections.RemoteWorker,
+    job: _Job,
+    computed: asyncio.Future[Any],
   ) -> str | None:
     error = computed.exception()
     if error is None:
@@ -244,7 +173,9 @@ class WorkerPool:
     job.fail(error)
     return None
 
-  def _give_to_another(self, worker: RemoteWorker, job: _Job) -> None:
+  def _give_to_another(
+    self, worker: connections.RemoteWorker, job: _Job
+  ) -> None:
     if job.result.done() or len(self._workers) == 1:
       return
     _say(
@@ -254,14 +185,18 @@ class WorkerPool:
     )
     self._jobs.put_nowait(job)
 
-  def _leave_out(self, worker: RemoteWorker, job: _Job, how: str) -> None:
+  def _leave_out(
+    self, worker: connections.RemoteWorker, job: _Job, how: str
+  ) -> None:
     self._lost[worker] = how
     if not job.result.done():
       self._compute_again(worker, job, how)
     if len(self._lost) == len(self._workers):
       self._start(self._give_up())
 
-  def _compute_again(self, worker: RemoteWorker, job: _Job, how: str) -> None:
+  def _compute_again(
+    self, worker: connections.RemoteWorker, job: _Job, how: str
+  ) -> None:
     job.num_lost += 1
     if job.num_lost < _MOST_LOST_IN_A_ROW:
       _say(
@@ -277,7 +212,7 @@ class WorkerPool:
       )
     )
 
-  async def _wait_for(self, worker: RemoteWorker) -> None:
+  async def _wait_for(self, worker: connections.RemoteWorker) -> None:
     """Waits until a worker that was lost answers again."""
     while await worker.pulse.problem() is not None:
       await asyncio.sleep(_SECONDS_BETWEEN_QUESTIONS)
@@ -297,13 +232,6 @@ class WorkerPool:
           f"all workers are lost; the last one, at {worker.address}, {how}"
         )
       )
-
-
-def _argument(args: Sequence[Any]) -> Any:
-  """Returns the argument of a computation, as TFF's contexts take it."""
-  if len(args) > 1:
-    return tff.structure.Struct.unnamed(*args)
-  return args[0] if args else None
 
 
 def _say(line: str) -> None:
