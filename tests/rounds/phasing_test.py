@@ -338,8 +338,8 @@ def test_personal_models_are_evaluated_in_parts():
   # A local context computes evaluations as a whole.
   parts = part_by_part.compute_in_one_worker(
     lambda comp, arg: lambda: context.invoke(comp, arg),
-    cohort_cuts.phases_of(evaluate),
     tff.structure.Struct.unnamed(weights, table, clients),
+    cohort_cuts.phases_of(evaluate),
     2,
   )
   problem.assert_equal(parts, whole)

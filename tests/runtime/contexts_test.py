@@ -105,6 +105,13 @@ def test_nothing_is_computed_after_a_stop():
   runtime.stop()  # Once more changes nothing.
 
 
+def test_without_a_choice_it_is_a_local_worker():
+  runtime.stop()
+  runtime.use_default()
+  assert len(runtime.worker_pids()) == 1
+  assert sum_of_successors([1.0]) == 2.0
+
+
 def test_runtime_replaced_in_another_thread_is_told():
   runtime.use_local()
   thread = threading.Thread(target=runtime.use_local)
@@ -217,13 +224,6 @@ def test_parts_have_no_negative_size():
 
 
 # What `use_default` chooses.
-
-
-def test_without_a_choice_it_is_a_local_worker():
-  runtime.stop()
-  runtime.use_default()
-  assert len(runtime.worker_pids()) == 1
-  assert sum_of_successors([1.0]) == 2.0
 
 
 def test_a_choice_holds(two_addresses):

@@ -22,7 +22,7 @@ _MOST_BYTES = 2**31 - 2**10
 # A tensor with smaller rows, whose number is unknown, is taken for small: to
 # ask for its size would take longer.
 _LEAST_ROW_BYTES = 2**16
-# Types whose packs are known, for executors to come.
+# Types whose packs and computations are kept, for executors to come.
 _MOST_TYPES = 32
 
 
@@ -171,11 +171,7 @@ def unpacked(
   return tensors
 
 
-# Computations that are kept, for executors to come; each is small.
-_MOST_COMPUTATIONS = 32
-
-
-@functools.lru_cache(_MOST_COMPUTATIONS)
+@functools.lru_cache(_MOST_TYPES)
 def build_reader(
   type_spec: tff.FederatedType, shared: tuple[bool, ...]
 ) -> tff.Computation:
@@ -228,7 +224,7 @@ def _read(path: tf.Tensor, tensor_type: tff.TensorType) -> tf.Tensor:
   return tf.ensure_shape(tensor, tensor_type.shape)
 
 
-@functools.lru_cache(_MOST_COMPUTATIONS)
+@functools.lru_cache(_MOST_TYPES)
 def build_writer(type_spec: tff.Type) -> tff.Computation:
   """Builds the computation that writes the large tensors of a value.
 

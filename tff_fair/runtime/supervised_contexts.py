@@ -133,9 +133,7 @@ class LocalContext(_CuttingContext):
     if cut is None:
       return self._invoke_whole(called, arg)
     try:
-      return part_by_part.compute_in_one_worker(
-        self._begin_part, cut.phases, arg, cut.clients_per_part
-      )
+      return part_by_part.compute_in_one_worker(self._begin_part, arg, *cut)
     finally:
       for future in self._under_way:  # The caller no longer waits.
         future.cancel()
@@ -372,9 +370,7 @@ class PartsContext(_CuttingContext):
     if cut is None:
       args = [] if comp.type_signature.parameter is None else [arg]
       return await self._engine.fetch(await self._engine.call(called, *args))
-    return await part_by_part.compute(
-      self._engine, cut.phases, arg, cut.clients_per_part
-    )
+    return await part_by_part.compute(self._engine, arg, *cut)
 
 
 def _tell_of_silence(seconds: float) -> None:

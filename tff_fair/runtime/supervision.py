@@ -38,14 +38,9 @@ def _nothing(*_: object) -> None:
 
 @dataclasses.dataclass
 class Supervision:
-  """How to wait.
+  """How to wait, as `supervised` takes it.
 
   Attributes:
-    check: Is called several times a second; what it raises ends the wait, and
-      the worker, whose result the program no longer needs.
-    timeout: Seconds that a computation may take; 0 is no limit. None goes by
-      the slowest so far, and by whether the worker uses processor time.
-    say: Takes a line about a worker that is lost.
     slowest: Seconds that the slowest computation took so far.
   """
 

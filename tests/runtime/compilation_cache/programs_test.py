@@ -35,34 +35,3 @@ def test_the_same_program_gets_what_was_built_before(way, outcomes):
   (first, _), (second, built), (alone, _) = outcomes[way]
   assert second == alone == first
   assert built == 0
-
-
-_PATCHED = """
-from binaries import train
-from tff_fair.methods import fedavg
-
-steps = fedavg.FedAvgRule.from_sums
-fedavg.FedAvgRule.from_sums = lambda self, sums: steps(self, sums)
-train.run()
-"""
-
-
-def test_nothing_of_a_program_that_replaced_ours_is_kept(tmp_path, warm_python):
-  script = tmp_path / "script.py"
-  script.write_text(_PATCHED)
-  subprocess.run(
-    [
-      *(warm_python, str(script), f"--output_dir={tmp_path / 'run'}"),
-      *("--task=digits", "--total_rounds=1", "--algorithm=fedavg"),
-    ],
-    env={
-      **source_tree.environment(),
-      "TFF_FAIR_COMPILATION_CACHE": "1",
-      "XDG_CACHE_HOME": str(tmp_path),
-    },
-    check=True,
-    stdout=subprocess.DEVNULL,
-    stderr=subprocess.DEVNULL,
-  )
-  assert (tmp_path / "run" / "config.json").exists()
-  assert not [*tmp_path.glob("tff_fair/*/*")]

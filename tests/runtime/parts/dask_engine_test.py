@@ -190,7 +190,8 @@ def test_a_scheduler_that_goes_is_told(empty_cluster):
   closing.join()
 
 
-def test_a_scheduler_that_is_not_there_is_told():
+def test_a_scheduler_that_is_not_there_is_told(monkeypatch):
+  monkeypatch.setattr(clusters, "_SECONDS_TO_CLOSE", 0.2)
   with socket.create_server(("127.0.0.1", 0)) as silent:
     port = silent.getsockname()[1]
     with pytest.raises(ConnectionError, match=f"127.0.0.1:{port} .*1 s"):

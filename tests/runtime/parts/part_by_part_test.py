@@ -83,8 +83,8 @@ def at_once(engine, num_clients, clients_per_part):
   return asyncio.run(
     part_by_part.compute(
       engine,
-      cohort_cuts.Phases([phase()]),
       argument(num_clients),
+      cohort_cuts.Phases([phase()]),
       clients_per_part,
     )
   )
@@ -96,8 +96,8 @@ def in_turn(
   return threads.finished(
     part_by_part.compute(
       engine or InTurn(),
-      cohort_cuts.Phases([phase(), *more]),
       argument(num_clients),
+      cohort_cuts.Phases([phase(), *more]),
       clients_per_part,
       num_ahead=num_ahead,
     )

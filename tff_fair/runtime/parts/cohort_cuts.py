@@ -15,7 +15,7 @@ import functools
 import importlib
 import re
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import tensorflow_federated as tff
 
@@ -42,9 +42,7 @@ class Phase:
     self,
     parameter: tff.StructType,
     form: Callable[[], Any],
-    keep: Callable[
-      [str, Callable[[], tff.Computation]], tff.Computation
-    ] = lambda _, build: build(),
+    keep: Callable[[str, Callable[[], tff.Computation]], tff.Computation],
   ) -> None:
     """Takes what the forms are made of.
 
@@ -58,13 +56,7 @@ class Phase:
     ]
     self.server_type, self.clients_type = (
       tff.StructType(
-        [
-          element
-          for element, at_clients in zip(
-            parameter, self.is_at_clients, strict=True
-          )
-          if at_clients is wanted
-        ]
+        [e for e in parameter if (e.placement is tff.CLIENTS) is wanted]
       )
       for wanted in (False, True)
     )
@@ -106,15 +98,12 @@ class Phase:
     Returns:
       From a structure of what each part sums to what all of them sum.
     """
-
-    def build() -> tff.Computation:
-      @tff.federated_computation([self._sum_type] * num_parts)
-      def merge(parts: Any) -> Any:
-        return self._merged(parts)
-
-      return merge
-
-    return self._keep(f"merge {num_parts}", build)
+    return self._keep(
+      f"merge {num_parts}",
+      lambda: tff.federated_computation(
+        self._merged, [self._sum_type] * num_parts
+      ),
+    )
 
   def _finish(self, num_parts: int) -> tff.Computation:
     """Returns the computation that merges parts and ends the phase.
@@ -360,18 +349,6 @@ _size: int | None = None  # In `in_parts_of`.
 _has_told = False
 
 
-class CohortCut(NamedTuple):
-  """How to cut a computation.
-
-  Attributes:
-    phases: Its phases.
-    clients_per_part: The size of the parts.
-  """
-
-  phases: Phases
-  clients_per_part: int
-
-
 @contextlib.contextmanager
 def in_parts_of(clients_per_part: int) -> Iterator[None]:
   """Cuts cohorts into parts of another size than the context was told.
@@ -406,7 +383,7 @@ def checked(clients_per_part: int | None) -> int:
 
 def cut(
   comp: tff.Computation, arg: Any, clients_per_part: int
-) -> CohortCut | None:
+) -> tuple[Phases, int] | None:
   """Returns how to cut a computation of these arguments, if it is to be cut.
 
   Args:
@@ -415,8 +392,8 @@ def cut(
     clients_per_part: What the context was told.
 
   Returns:
-    How to cut it; `None` to compute it in one call: if its clients are no more
-    than a part has, or if it cannot be cut.
+    Its phases, and the size of parts; `None` to compute it in one call: if its
+    clients are no more than a part has, or if it cannot be cut.
   """
   global _has_told  # noqa: PLW0603
   size = clients_per_part if _size is None else _size
@@ -425,7 +402,7 @@ def cut(
     return None
   phases = phases_of(comp)
   if phases:
-    return CohortCut(phases, size)
+    return phases, size
   admission.log(f"one worker computes all {number} clients", phases.why_none)
   supervised = supervision.current()
   if supervised is not None and not _has_told:

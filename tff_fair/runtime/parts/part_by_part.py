@@ -72,8 +72,8 @@ Begin: TypeAlias = Callable[[tff.Computation, Any], Callable[[], Any]]
 
 async def compute(
   engine: Engine,
-  phases: cohort_cuts.Phases,
   arg: tff.structure.Struct,
+  phases: cohort_cuts.Phases,
   clients_per_part: int,
   *,
   num_ahead: int | None = None,
@@ -82,8 +82,8 @@ async def compute(
 
   Args:
     engine: Where to compute.
+    arg: The arguments, one for each element of the computation's parameter.
     phases: Those of the computation.
-    arg: Its arguments, one for each element of its parameter.
     clients_per_part: The size of the parts; the last one may be smaller.
     num_ahead: How many parts are called ahead of the one that is waited for, on
       an engine that begins a call at once; by default all parts are called at
@@ -225,8 +225,8 @@ class _Begun:
 
 def compute_in_one_worker(
   begin: Begin,
-  phases: cohort_cuts.Phases,
   arg: tff.structure.Struct,
+  phases: cohort_cuts.Phases,
   clients_per_part: int,
 ) -> Any:
   """Computes a computation in one worker, part by part.
@@ -236,8 +236,8 @@ def compute_in_one_worker(
 
   Args:
     begin: Begins a call there.
+    arg: The arguments, one for each element of the computation's parameter.
     phases: Those of the computation.
-    arg: Its arguments, one for each element of its parameter.
     clients_per_part: The size of the parts.
 
   Returns:
@@ -247,8 +247,8 @@ def compute_in_one_worker(
   return threads.finished(
     compute(
       _LocalEngine(begin),
-      phases,
       arg,
+      phases,
       clients_per_part,
       num_ahead=_NUM_AHEAD,
     )
