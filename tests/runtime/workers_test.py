@@ -6,11 +6,13 @@ import pathlib
 import signal
 import socket
 import subprocess
+import sys
 import threading
 
 import pytest
 import tensorflow_federated as tff
 
+from tests import source_tree
 from tff_fair import runtime
 from tff_fair.runtime import workers
 
@@ -164,3 +166,31 @@ def test_a_worker_at_another_place_is_told(monkeypatch, tmp_path):
   monkeypatch.setattr(tff.__spec__, "origin", place)
   with pytest.raises(FileNotFoundError, match=str(tmp_path)):
     workers.worker_binary()
+
+
+_COUNT_PAGE_FAULTS = """
+import resource, sys, threading
+if sys.argv[1:]:
+  from tff_fair.runtime import workers
+  assert workers.keep_freed_memory()
+  assert "tensorflow" not in sys.modules
+def faults(repetitions):
+  for _ in range(repetitions):
+    thread = threading.Thread(target=lambda: b"x" * 2**26)
+    thread.start()  # 16384 pages, freed at once.
+    thread.join()
+  return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+print(-faults(3) + faults(10))
+"""
+
+
+def page_faults(*arguments):
+  command = [sys.executable, "-c", _COUNT_PAGE_FAULTS, *arguments]
+  return int(
+    subprocess.check_output(command, cwd=source_tree.ROOT, timeout=60)
+  )
+
+
+def test_freed_memory_is_used_again_without_page_faults():
+  assert page_faults() > 10_000
+  assert page_faults("kept") < 1_000
