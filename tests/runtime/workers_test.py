@@ -186,9 +186,7 @@ print(-faults(3) + faults(10))
 
 def page_faults(*arguments):
   command = [sys.executable, "-c", _COUNT_PAGE_FAULTS, *arguments]
-  return int(
-    subprocess.check_output(command, cwd=source_tree.ROOT, timeout=60)
-  )
+  return int(subprocess.check_output(command, cwd=source_tree.ROOT, timeout=60))
 
 
 def test_freed_memory_is_used_again_without_page_faults():

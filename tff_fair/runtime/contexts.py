@@ -81,7 +81,7 @@ def use_local(
   if keep_memory:
     workers.keep_freed_memory()
   with contextlib.ExitStack() as opened:
-    local = supervised_contexts.open_local(
+    local = supervised_contexts.LocalContext(
       opened,
       clients_per_part,
       plain=exact,

@@ -95,32 +95,49 @@ class LocalContext(_CuttingContext):
 
   def __init__(
     self,
-    executors: connections.WorkerExecutors,
-    worker: workers.Worker,
-    start: Callable[[], workers.Worker],
+    opened: contextlib.ExitStack,
     clients_per_part: int,
     *,
-    simulate_secure_sums: bool,
+    plain: bool = False,
+    default_num_clients: int = 0,
+    stream_structs: bool = False,
+    simulate_secure_sums: bool = False,
+    **of_worker: Any,
   ) -> None:
-    """Takes what it needs.
+    """Starts the worker.
 
     Args:
-      executors: Those of the worker.
-      worker: The worker.
-      start: Starts another one like it.
-      clients_per_part: As above.
-      simulate_secure_sums: As above.
+      opened: Ends context and worker; the program ends them at the latest.
+      clients_per_part: The most clients of a part; 0 never cuts.
+      plain: Whether TFF's own executors compute.
+      default_num_clients: See `use_local`, also for the others.
+      stream_structs: Likewise.
+      simulate_secure_sums: Likewise.
+      **of_worker: The arguments of `start_worker`.
+
+    Raises:
+      RuntimeError: If the worker ends instead of getting ready.
+      TimeoutError: If it does not get ready in time.
     """
+    self._start = functools.partial(worker_start.start_worker, **of_worker)
+    self.worker = opened.enter_context(self._start())
+    self._executors = connections.WorkerExecutors(
+      self.worker.address,
+      process=self.worker,
+      plain=plain or not private_tff.check(),
+      default_num_clients=default_num_clients,
+      stream_structs=stream_structs,
+    )
+    opened.callback(connections.close_all, [self._executors])
     super().__init__(
       clients_per_part, simulate_secure_sums=simulate_secure_sums
     )
-    self._calls = calls.Calls(executors, worker.clients_at_a_time)
+    self._calls = calls.Calls(self._executors, self.worker.clients_at_a_time)
     self._under_way: list[concurrent.futures.Future[Any]] = []
-    self._executors = executors
-    self.worker = worker
-    self._start = start
     self._is_abandoned = False
     self._silent_for = 0.0
+    # Runs first: closing must not wait for a round that the program gave up.
+    opened.callback(self.close)
 
   def _invoke(self, comp: Any, arg: Any) -> Any:
     """Computes in parts where the cohort is large, otherwise in one call."""
@@ -279,53 +296,6 @@ class AsynchronousContext(tff.framework.AsyncContext):
   def _invoke(self, comp: Any, arg: Any) -> Any:
     with self._lock:
       return self._context.invoke(comp, arg)
-
-
-def open_local(
-  opened: contextlib.ExitStack,
-  clients_per_part: int,
-  *,
-  plain: bool = False,
-  default_num_clients: int = 0,
-  stream_structs: bool = False,
-  simulate_secure_sums: bool = False,
-  **of_worker: Any,
-) -> LocalContext:
-  """Returns a context with a worker of its own, which ends with this program.
-
-  Args:
-    opened: Ends worker and context before that.
-    clients_per_part: The most clients of a part; 0 never cuts.
-    plain: Whether TFF's own executors compute.
-    default_num_clients: See `use_local`, also for the others.
-    stream_structs: Likewise.
-    simulate_secure_sums: Likewise.
-    **of_worker: The arguments of `start_worker`.
-
-  Raises:
-    RuntimeError: If the worker ends instead of getting ready.
-    TimeoutError: If it does not get ready in time.
-  """
-  start = functools.partial(worker_start.start_worker, **of_worker)
-  worker = opened.enter_context(start())
-  executors = connections.WorkerExecutors(
-    worker.address,
-    process=worker,
-    plain=plain or not private_tff.check(),
-    default_num_clients=default_num_clients,
-    stream_structs=stream_structs,
-  )
-  opened.callback(connections.close_all, [executors])
-  context = LocalContext(
-    executors,
-    worker,
-    start,
-    clients_per_part,
-    simulate_secure_sums=simulate_secure_sums,
-  )
-  # Runs first: closing must not wait for a round that the program gave up.
-  opened.callback(context.close)
-  return context
 
 
 class PartsContext(_CuttingContext):

@@ -14,7 +14,7 @@ import contextlib
 import functools
 import queue
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import grpc
@@ -113,39 +113,25 @@ class RemoteStub(LocalStub):
     elif self._was_ready:
       self.is_lost = True
 
-  def create_value(self, request: Any) -> Any:
-    """Creates a value, as the methods below."""
-    return self._ask(super().create_value, request)
-
-  def create_struct(self, request: Any) -> Any:
-    """Creates a structure."""
-    return self._ask(super().create_struct, request)
-
-  def create_call(self, request: Any) -> Any:
-    """Creates a call."""
-    return self._ask(super().create_call, request)
-
-  def create_selection(self, request: Any) -> Any:
-    """Creates a selection."""
-    return self._ask(super().create_selection, request)
-
-  def compute(self, request: Any) -> Any:
-    """Computes."""
-    return self._ask(super().compute, request)
-
-  def _ask(self, call: Callable[[Any], Any], request: Any) -> Any:
-    """Calls; TFF itself would ask a lost worker again and again.
+  def _ask(self, name: str, request: Any) -> Any:
+    """Calls a method; TFF itself would ask a lost worker again and again.
 
     Raises:
       ConnectionError: If the worker is lost, or no longer knows this program.
     """
     try:
-      return call(request)
+      return getattr(super(), name)(request)
     except tff.framework.RetryableError as error:
       self.is_lost = True
       raise ConnectionError(
         "was lost" if _is_gone(error) else "was started again"
       ) from error
+
+  create_value = functools.partialmethod(_ask, "create_value")
+  create_struct = functools.partialmethod(_ask, "create_struct")
+  create_call = functools.partialmethod(_ask, "create_call")
+  create_selection = functools.partialmethod(_ask, "create_selection")
+  compute = functools.partialmethod(_ask, "compute")
 
 
 def _is_gone(error: Exception) -> bool:

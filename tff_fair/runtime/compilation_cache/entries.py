@@ -79,14 +79,13 @@ def read(content: bytes) -> dict[str, native.NativeComputation]:
       classes.
   """
   with zipfile.ZipFile(io.BytesIO(content)) as archive:
-
-    def annotate(name: str, type_spec: tff.FunctionType) -> tff.FunctionType:
-      found = json.loads(archive.read(f"{name}{_CONTAINERS}"))
-      return _with_containers(type_spec, found)
-
     return {
       name: native.NativeComputation.read(
-        archive.read(name), functools.partial(annotate, name)
+        archive.read(name),
+        functools.partial(
+          _with_containers,
+          containers=json.loads(archive.read(f"{name}{_CONTAINERS}")),
+        ),
       )
       for name in archive.namelist()
       if not name.endswith(_CONTAINERS)

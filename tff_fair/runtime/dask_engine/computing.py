@@ -62,7 +62,7 @@ def _context() -> tff.framework.SyncContext:
       supervision.supervised(say=logging.getLogger("distributed").warning)
     )
   with contextlib.ExitStack() as opened:
-    local = supervised_contexts.open_local(
+    local = supervised_contexts.LocalContext(
       opened,
       clients_per_part=0,
       max_concurrent_computation_calls=distributed.get_worker().state.nthreads,

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import tensorflow_federated as tff
@@ -146,8 +146,7 @@ def check_is_one_graph(plan: Plan) -> None:
   Raises:
     NotAdmittedError: If clients or calls would share something.
   """
-  for step in plan.needed:
-    _check_function(step)
+  _check_functions(plan.needed)
 
 
 def loops_that_read(plan: Plan, argument: Given) -> set[int]:
@@ -167,14 +166,15 @@ def check_is_cut(plan: Plan) -> None:
   Raises:
     NotAdmittedError: If that may not be the same each time.
   """
-  for step in plan.needed:
-    if not step.at_clients and step.loops == 0:
-      _check_function(step)
+  _check_functions(
+    step for step in plan.needed if not step.at_clients and step.loops == 0
+  )
 
 
-def _check_function(step: Step) -> None:
-  if step.function is not None:
-    admission.check_function(step.function)
+def _check_functions(steps: Iterable[Step]) -> None:
+  for step in steps:
+    if step.function is not None:
+      admission.check_function(step.function)
 
 
 def _is_at_clients(placed: Placed) -> bool:

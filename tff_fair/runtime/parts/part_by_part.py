@@ -7,7 +7,7 @@ of these. The last group is merged in the call that ends the phase.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Generator, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Generator, Sequence
 from typing import Any, Protocol, TypeAlias
 
 import tensorflow_federated as tff
@@ -117,7 +117,10 @@ async def _compute_phase(
     by_place[at_clients].append(value)
   server = await engine.put(_struct(by_place[False]), phase.server_type)
   no_clients = _struct([[] for _ in by_place[True]])
-  parts = [*_parts(by_place[True], clients_per_part)]
+  parts = [
+    _struct([values[i : i + clients_per_part] for values in by_place[True]])
+    for i in range(0, len(by_place[True][0]), clients_per_part)
+  ]
   sums = _Sums(engine, phase, server, parts, num_ahead)
   tree = _tree(len(parts))
   return await engine.call(
@@ -167,14 +170,6 @@ class _Sums:
           self._phase.up_to_merge, self._server, self._to_call.pop(number)
         )
     return await self._called.pop(node)
-
-
-def _parts(
-  by_argument: Sequence[Sequence[Any]], clients_per_part: int
-) -> Iterator[tff.structure.Struct]:
-  for start in range(0, len(by_argument[0]), clients_per_part):
-    stop = start + clients_per_part
-    yield _struct([values[start:stop] for values in by_argument])
 
 
 def _tree(num_parts: int) -> Sequence[_Node]:
