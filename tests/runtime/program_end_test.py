@@ -233,7 +233,7 @@ def outcomes(
     for name, program in PROGRAMS.items()
   }
   commands["piped"] = ["sh", "-c", '"$0" "$@" | cat', *commands["piped"]]
-  commands["pytest"] = [warm_python, "-m", "pytest", "-q", str(test)]
+  commands["pytest"] = [sys.executable, "-m", "pytest", "-q", str(test)]
   with concurrent.futures.ThreadPoolExecutor(max_workers=2) as pool:
     yield {
       name: pool.submit(run, command, SIGNALS.get(name))

@@ -15,8 +15,8 @@ from tff_fair.runtime.compilation_cache import keys, known_code
 pytestmark = pytest.mark.usefixtures("all_code_known")
 
 
-def attack(**changes):
-  return client_works.Attack(
+def attack(*, of=client_works.Attack, **changes):
+  return of(
     **{"kind": "bias", "strength": 1.0, "client_ids": (1, 2), **changes}
   )
 
@@ -158,7 +158,7 @@ def of_a_user():
     types.MappingProxyType({"a": 1}),
     with_attribute(collections.OrderedDict(a=1)),
     with_attribute(attack()),
-    type("Attack", (client_works.Attack,), {})("bias", 1.0, (1,)),
+    attack(of=type("Attack", (client_works.Attack,), {})),
     with_attribute(functools.partial(models.mlp, (4,))),
     attack().__eq__,
     np.array([object()]),

@@ -76,7 +76,10 @@ class Calls:
     given = arguments.of(arg, parameter)
     num_clients = given.cardinality.get(tff.CLIENTS, 1)
     is_large = num_clients * _num_bytes(parameter) > _MOST_BYTES_BESIDE_OTHERS
-    async with self._alone if is_large else contextlib.nullcontext():
+    turn: contextlib.AbstractAsyncContextManager[Any] = (
+      self._alone if is_large else contextlib.nullcontext()
+    )
+    async with turn:
       called, sent = self._as_one_graph(comp, arg) or (comp, given)
       return await self._call(called, sent, comp.type_signature.result)
 
