@@ -75,11 +75,9 @@ class Calls:
     parameter = comp.type_signature.parameter
     given = arguments.of(arg, parameter)
     num_clients = given.cardinality.get(tff.CLIENTS, 1)
-    is_large = num_clients * _num_bytes(parameter) > _MOST_BYTES_BESIDE_OTHERS
-    turn: contextlib.AbstractAsyncContextManager[Any] = (
-      self._alone if is_large else contextlib.nullcontext()
-    )
-    async with turn:
+    async with contextlib.AsyncExitStack() as turn:
+      if num_clients * _num_bytes(parameter) > _MOST_BYTES_BESIDE_OTHERS:
+        await turn.enter_async_context(self._alone)
       called, sent = self._as_one_graph(comp, arg) or (comp, given)
       return await self._call(called, sent, comp.type_signature.result)
 
