@@ -48,7 +48,7 @@ class Calls:
       clients_at_a_time if clients_at_a_time > 0 else _NO_LIMIT
     )
     self._context = connections.execution_context(executors, self._compile)
-    self._alone = asyncio.Lock()
+    self._alone: contextlib.AbstractAsyncContextManager[Any] = asyncio.Lock()
 
   async def invoke(self, comp: tff.Computation, arg: Any) -> Any:
     """Returns `comp(arg)`, as TFF's contexts do.
@@ -75,9 +75,8 @@ class Calls:
     parameter = comp.type_signature.parameter
     given = arguments.of(arg, parameter)
     num_clients = given.cardinality.get(tff.CLIENTS, 1)
-    async with contextlib.AsyncExitStack() as turn:
-      if num_clients * _num_bytes(parameter) > _MOST_BYTES_BESIDE_OTHERS:
-        await turn.enter_async_context(self._alone)
+    is_large = num_clients * _num_bytes(parameter) > _MOST_BYTES_BESIDE_OTHERS
+    async with self._alone if is_large else contextlib.nullcontext():
       called, sent = self._as_one_graph(comp, arg) or (comp, given)
       return await self._call(called, sent, comp.type_signature.result)
 
