@@ -425,7 +425,7 @@ def test_the_same_datasets_in_both_forms_of_a_cohort():
 def test_the_log_names_what_keeps_a_computation_as_it_is(caplog):
   noisy = compute(lambda x: x + tf.random.normal([]), np.float32)
   with caplog.at_level(logging.DEBUG, logger="tff_fair.runtime"):
-    summed(noisy)([1.0])
+    summed(noisy)(scalars([1.0]))
   assert any("RandomStandardNormal" in r.getMessage() for r in caplog.records)
 
 
