@@ -18,6 +18,7 @@ from tff_fair.client_works import (
   local_model,
   local_training,
 )
+from tff_fair.client_works import tally as tallies
 from tff_fair.client_works.training_settings import (
   TrainingSettings,
   decayed_hparams,
@@ -132,9 +133,20 @@ def _mean_loss(
   model: local_model.LocalModel, weights: Any, data: tf.data.Dataset
 ) -> tf.Tensor:
   model.receive(weights)
-  return evaluation.evaluate(
-    model,
-    local_model.flat(weights.trainable),
-    batches.ClientData(data),
-    evaluation.EVALUATION_BATCH_SIZE,
-  ).loss
+  trainable = local_model.flat(weights.trainable)
+
+  # Without metrics: some of them make variables, which a graph cannot.
+  def step(tally: tallies.Tally, batch: batches.Batch) -> tallies.Tally:
+    output = model.forward(trainable, tally.metrics, batch, training=False)
+    return tallies.add(tally, batch, output)
+
+  def over_element(
+    tally: tallies.Tally, element: batches.Element
+  ) -> tallies.Tally:
+    return batches.reduce_slices(
+      element[1], evaluation.EVALUATION_BATCH_SIZE, tally, step
+    )
+
+  start = tallies.start(model, with_hits=False)
+  tally = batches.ClientData(data).reduce(start, over_element)
+  return tallies.mean_loss(tally)
