@@ -19,13 +19,6 @@ from tff_fair.runtime import native, private_tff, resident_values, worker_calls
 NUMBERS = tff.FederatedType(tff.TensorType(np.float32, [2]), tff.CLIENTS)
 
 
-@pytest.fixture(scope="module", autouse=True)
-def local_execution_afterwards():
-  """Leaves to later tests what they expect: a local worker."""
-  yield
-  runtime.use_local()
-
-
 @pytest.fixture
 def executor_types(monkeypatch):
   """The types of all executors and stubs that come into being."""
@@ -59,60 +52,35 @@ def check_rounds():
     np.testing.assert_array_equal(found, factor * np.float32([15, 27]))
 
 
-def renamed_attribute(monkeypatch):
-  # TFF needs its own names: another one is looked for that it does not have.
-  names = (*private_tff._OF_EXECUTORS, "_renamed")
-  monkeypatch.setattr(private_tff, "_OF_EXECUTORS", names)
-  return "RemoteExecutor._renamed"
-
-
-def renamed_method_of_stubs(monkeypatch):
-  monkeypatch.setattr(private_tff, "_OF_STUBS", ("dispose", "renamed"))
-  return "RemoteExecutorGrpcStub.renamed"
-
-
-def renamed_field(monkeypatch):
-  fields = (*private_tff._OF_VALUES, "array.shape.renamed")
-  monkeypatch.setattr(private_tff, "_OF_VALUES", fields)
-  return "executor_pb2.Value.array.shape.renamed"
-
-
-def moved_module(monkeypatch):
-  monkeypatch.setattr(private_tff, "remote_executor", None)
-  return "module remote_executor"
-
-
-def moved_messages(monkeypatch):
-  monkeypatch.setattr(private_tff, "executor_pb2", None)
-  return "module executor_pb2"
-
-
-def removed_class(monkeypatch):
-  empty = types.ModuleType("remote_executor")
-  monkeypatch.setattr(private_tff, "remote_executor", empty)
-  return "remote_executor.RemoteValue"
-
-
-def renamed_tracing(monkeypatch):
-  monkeypatch.setattr(private_tff, "_OF_TRACING", ("renamed",))
-  return "tracing.renamed"
-
-
+# What `private_tff` has in the place of what it has, and what it then misses.
 CHANGES = [
-  renamed_attribute,
-  renamed_method_of_stubs,
-  renamed_field,
-  moved_module,
-  moved_messages,
-  removed_class,
-  renamed_tracing,
+  # TFF needs its own names: others are looked for that it does not have.
+  (
+    "_OF_EXECUTORS",
+    (*private_tff._OF_EXECUTORS, "_renamed"),
+    "RemoteExecutor._renamed",
+  ),
+  ("_OF_STUBS", ("dispose", "renamed"), "RemoteExecutorGrpcStub.renamed"),
+  (
+    "_OF_VALUES",
+    (*private_tff._OF_VALUES, "array.shape.renamed"),
+    "executor_pb2.Value.array.shape.renamed",
+  ),
+  ("remote_executor", None, "module remote_executor"),
+  ("executor_pb2", None, "module executor_pb2"),
+  (
+    "remote_executor",
+    types.ModuleType("remote_executor"),
+    "remote_executor.RemoteValue",
+  ),
+  ("_OF_TRACING", ("renamed",), "tracing.renamed"),
 ]
 
 
-@pytest.mark.parametrize("change", CHANGES)
-def test_a_missing_name_is_told_in_one_line(change, monkeypatch):
+@pytest.mark.parametrize(("place", "value", "name"), CHANGES)
+def test_a_missing_name_is_told_in_one_line(place, value, name, monkeypatch):
   assert private_tff.check()
-  name = change(monkeypatch)
+  monkeypatch.setattr(private_tff, place, value)
   with pytest.warns(RuntimeWarning) as caught:
     assert not private_tff.check()
   (warning,) = caught
@@ -123,11 +91,12 @@ def test_a_missing_name_is_told_in_one_line(change, monkeypatch):
 
 
 def test_all_missing_names_are_in_the_same_warning(monkeypatch):
-  names = [change(monkeypatch) for change in CHANGES[:4]]
+  for place, value, _ in CHANGES[:4]:
+    monkeypatch.setattr(private_tff, place, value)
   with pytest.warns(RuntimeWarning) as caught:
     private_tff.check()
   (warning,) = caught
-  assert all(f"no {name}" in str(warning.message) for name in names)
+  assert all(f"no {n}" in str(warning.message) for _, _, n in CHANGES[:4])
 
 
 def test_tff_logs_its_calls_for_a_program_that_listens(monkeypatch):
@@ -239,9 +208,9 @@ def use(request, worker):
   return lambda: runtime.use_workers([worker.address])
 
 
-@pytest.mark.parametrize("change", CHANGES)
-def test_rounds_run_on_without_a_name(use, change, monkeypatch, executor_types):
-  change(monkeypatch)
+@pytest.mark.parametrize("place", ["remote_executor", "executor_pb2"])
+def test_rounds_run_on_without_a_name(use, place, monkeypatch, executor_types):
+  monkeypatch.setattr(private_tff, place, None)
   with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always", RuntimeWarning)
     use()
@@ -263,7 +232,7 @@ def test_rounds_are_fast_and_silent_with_all_names(use, executor_types):
 
 
 def test_the_plain_path_streams_structures_too(monkeypatch):
-  moved_module(monkeypatch)
+  monkeypatch.setattr(private_tff, "remote_executor", None)
   with pytest.warns(RuntimeWarning):
     runtime.use_local(stream_structs=True)
 

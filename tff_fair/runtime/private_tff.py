@@ -72,6 +72,7 @@ _OF_TRACING = (
   "_global_tracing_providers",
   "set_tracing_providers",
 )
+_OF_MESSAGES = ("ComputeRequest", "CreateStructRequest", "CreateValueRequest")
 # Fields of the message of a value, which `sending` fills.
 _OF_VALUES = (
   "array.content",
@@ -100,29 +101,25 @@ def check() -> bool:
 
 
 def _missing_names() -> Iterator[str]:
-  if remote_executor is None:
-    yield "module remote_executor"
-  elif not hasattr(remote_executor, "RemoteValue"):
-    yield "remote_executor.RemoteValue"
   # Without a connection: an executor sets some of its attributes itself.
   executor = tff.framework.RemoteExecutor(None)
   for place, owner, names in (
+    ("module remote_executor", remote_executor, ("RemoteValue",)),
     ("RemoteExecutor", executor, _OF_EXECUTORS),
     ("RemoteExecutorGrpcStub", tff.framework.RemoteExecutorGrpcStub, _OF_STUBS),
-    ("tracing", tracing, _OF_TRACING),
+    ("module tracing", tracing, _OF_TRACING),
+    ("module executor_pb2", executor_pb2, _OF_MESSAGES),
   ):
+    if owner is None:
+      yield place
+      continue
     for name in names:
       if not hasattr(owner, name):
-        yield f"{place}.{name}"
-  if executor_pb2 is None:
-    yield "module executor_pb2"
-    return
-  for name in ("ComputeRequest", "CreateStructRequest", "CreateValueRequest"):
-    if not hasattr(executor_pb2, name):
-      yield f"executor_pb2.{name}"
-  for path in _OF_VALUES:
-    if not _has_field(executor_pb2.Value.DESCRIPTOR, path):
-      yield f"executor_pb2.Value.{path}"
+        yield f"{place.removeprefix('module ')}.{name}"
+  if executor_pb2 is not None:
+    for path in _OF_VALUES:
+      if not _has_field(executor_pb2.Value.DESCRIPTOR, path):
+        yield f"executor_pb2.Value.{path}"
 
 
 def _has_field(message: Any, path: str) -> bool:
