@@ -60,7 +60,7 @@ class LearningRateDecay:
     steps = round_num if self.rounds == 1 else round_num // self.rounds
     r, s = tf.constant(self.r, tf.float32), tf.cast(steps, tf.float32)
     factor = tf.pow(r, s) if self.kind == "exponential" else 1.0 / (1.0 + r * s)
-    rate = hparams[key]
+    rate = tf.convert_to_tensor(hparams[key])
     decayed = rate * tf.cast(factor, rate.dtype)
     return collections.OrderedDict([*hparams.items(), (key, decayed)])
 
