@@ -12,8 +12,10 @@ from tff_fair.methods import fedfv
 
 def apply(rule, state, ids, updates, loss, remembered):
   """A round with updates of an age and a client; its direction and output."""
-  ages, clients, old = zip(*remembered, strict=True) if remembered else [()] * 3
-  old = np.reshape(old, [-1, updates.shape[1]])
+  ages, clients, rows = (
+    zip(*remembered, strict=True) if remembered else [()] * 3
+  )
+  old = np.reshape(rows, [-1, updates.shape[1]])
   cohort = cohorts.make(
     updates, loss, client_id=ids, remembered=(clients, ages, old)
   )

@@ -13,7 +13,7 @@ import tensorflow_federated as tff
 from tests import reference, shared_parts, small_problem
 from tests.cases import one_of_each
 from tests.methods.settings import wrong_values
-from tests.runtime.one_graph import ways
+from tests.runtime import ways
 from tff_fair import algorithms, declared, runtime, types
 
 NAMES = algorithms.names()

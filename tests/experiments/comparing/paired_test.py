@@ -9,12 +9,19 @@ from tff_fair import metrics
 from tff_fair.experiments.comparing import client_results, measures, paired
 from tff_fair.experiments.seeds import Seeds
 
-MEAN = measures.MEASURES["mean"].statistic
-
 
 def random_seeds(num_seeds, num_clients, seed=0):
   generator = np.random.default_rng(seed)
   return [seeds(*generator.random((num_seeds, num_clients))) for _ in range(2)]
+
+
+def statistic_of(name):
+  statistic = measures.MEASURES[name].statistic
+  assert statistic is not None
+  return statistic
+
+
+MEAN = statistic_of("mean")
 
 
 def t_interval(values):
@@ -28,7 +35,7 @@ def test_a_measure_of_drawn_clients_is_that_of_their_copies(name):
   generator = np.random.default_rng(1)
   one = clients(generator.random(7))
   counts = generator.multinomial(7, np.full(7, 1 / 7), size=20).astype(float)
-  found = measures.MEASURES[name].statistic(one, counts)
+  found = statistic_of(name)(one, counts)
   assert found.shape == (20,)
   for value, times in zip(found, counts.astype(int), strict=True):
     accuracy, loss, examples = (np.repeat(v, times) for v in one[1:4])
@@ -102,7 +109,7 @@ def test_both_parts_of_the_variance_are_those_of_an_analysis_of_variance():
 @pytest.mark.parametrize("name", ["mean", "std", "worst_10"])
 def test_intervals_cover_the_truth_with_three_seeds(name):
   generator = np.random.default_rng(7)
-  statistic = measures.MEASURES[name].statistic
+  statistic = statistic_of(name)
 
   def world(num_seeds, num_clients):
     base = generator.beta(5, 2, num_clients)
@@ -159,7 +166,7 @@ def is_unknown(found):
 def test_what_does_not_vary_is_no_evidence(num_seeds, values):
   same = seeds(*[values] * num_seeds)
   for name in measures.MEASURES:
-    found = paired.difference(measures.MEASURES[name].statistic, same, same)
+    found = paired.difference(statistic_of(name), same, same)
     assert found.estimate == 0
     assert is_unknown(found)
 
@@ -249,7 +256,7 @@ def test_intervals_end_at_what_is_possible(name, most):
     seeds([0.9, 0.2], [0.2, 0.3]),
   )
   found = paired.difference(
-    measures.MEASURES[name].statistic, method, baseline, span=measure.span
+    statistic_of(name), method, baseline, span=measure.span
   )
   assert -most <= found.low <= found.estimate <= found.high <= most
   scaled = found.scaled(measure.scale)
@@ -276,9 +283,7 @@ def test_losses_that_are_no_numbers_give_no_interval(bad):
   method = {0: [clients([0.5, 0.6], losses=[bad, 1.0])]}
   baseline = seeds([0.5, 0.4])
   for name in ("loss", "loss_std", "loss_max"):
-    found = paired.difference(
-      measures.MEASURES[name].statistic, method, baseline
-    )
+    found = paired.difference(statistic_of(name), method, baseline)
     assert not math.isfinite(found.estimate)
     assert math.isnan(found.low)
     assert math.isnan(found.p_value)

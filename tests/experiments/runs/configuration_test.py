@@ -105,6 +105,7 @@ def test_another_format_is_refused(number):
   if number is None:
     del config["format"]
   problem = configuration.problem(config)
+  assert problem is not None
   assert f"{json.dumps(number)}, expected {configuration.NUMBER};" in problem
 
 
