@@ -46,7 +46,10 @@ def load(path: pathlib.Path) -> tf.keras.Model:
   try:
     if has_signatures_alone(path):
       raise ValueError("it is a SavedModel without Keras' description")
-    return tf.keras.models.load_model(str(path), compile=False)
+    model = tf.keras.models.load_model(str(path), compile=False)
+    if not isinstance(model, tf.keras.Model):
+      raise TypeError(f"it holds a {type(model).__name__}")
+    return model
   # A file that is damaged or of something else raises anything.
   except Exception as error:
     reason = " ".join(str(error).split())[:200] or type(error).__name__

@@ -285,7 +285,14 @@ def test_a_folder_whose_list_of_clients_is_damaged_is_not_replaced(
 
 
 @pytest.mark.parametrize(
-  ("name", "value"), [("x_dtype", "none such"), ("activation", "none such")]
+  ("name", "value"),
+  [
+    ("x_dtype", "none such"),
+    ("activation", "none such"),
+    ("x_shape", 64),
+    ("num_classes", "ten"),
+    ("class_names", True),
+  ],
 )
 def test_a_damaged_description_of_the_model_is_one_line(
   run, tmp_path, name, value

@@ -79,7 +79,8 @@ def text(subject: Subject) -> str:
     *card_fairness.limits(evaluation, subject.architecture.num_clients),
     *_limits(subject),
   ]
-  versions = map(" ".join, subject.run.config["versions"].items())
+  saved = subject.run.config["versions"]
+  versions = [f"{name} {version}" for name, version in saved.items()]
   parts = [
     f"# Model card: {subject.file_name}",
     _summary(subject),

@@ -114,20 +114,20 @@ def export(
       _write_all(run, weights, writer, staged)
     else:
       writer.write(weights.of_model(client_id), staged)
-    text = card.text(
-      card.Subject(
-        run=run,
-        weights=weights,
-        architecture=found.architecture,
-        predictor=writer.predictor,
-        file_name=output.name,
-        kind=kind,
-        best=best,
-        client_id=client_id,
-        all_clients=all_clients,
-        notes=writer.notes,
-      )
+    subject = card.Subject(
+      run=run,
+      weights=weights,
+      architecture=found.architecture,
+      predictor=writer.predictor,
+      file_name=output.name,
+      kind=kind,
+      best=best,
+      client_id=client_id,
+      all_clients=all_clients,
+      notes=writer.notes,
     )
+    with _blaming_description(run):
+      text = card.text(subject)
   place = places.card_of(output)
   files.write(place, text)
   return Exported(output, place, weights.round_num, writer.notes)
@@ -148,7 +148,7 @@ def _threshold(
 
 @contextlib.contextmanager
 def _blaming_description(run: Run) -> Iterator[None]:
-  """Has Keras' errors name the model's description, if it is from there."""
+  """Has errors of values in the model's description name it."""
   try:
     yield
   except FieldError:
