@@ -99,6 +99,13 @@ def test_a_whole_configuration_has_no_problem():
   assert configuration.problem(build(SPEC)) is None
 
 
+@pytest.mark.parametrize("score", ["none such", ["accuracy"], None])
+def test_a_score_that_is_none_is_refused(score):
+  config = build(SPEC)
+  config["data"]["score"] = score
+  assert f"its score {score} is none" in str(configuration.problem(config))
+
+
 @pytest.mark.parametrize("number", [None, 0, 2, "1", {}])
 def test_another_format_is_refused(number):
   config = {**build(SPEC), "format": number}

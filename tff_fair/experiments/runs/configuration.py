@@ -165,7 +165,7 @@ def _wrong_values(content: Mapping[str, Any]) -> Iterator[str]:
     ):
       yield f"its {name} is no whole number"
   for name in (content[DATA][SCORE], *_beside(content)):
-    if name not in scores.BY_NAME:
+    if not isinstance(name, str) or name not in scores.BY_NAME:
       yield f"its {SCORE} {name} is none of {', '.join(scores.BY_NAME)}"
   for group in (FLAGS, HPARAMS, VERSIONS):
     for name, value in content[group].items():
