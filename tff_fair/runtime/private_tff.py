@@ -239,16 +239,15 @@ class _WithoutInputs:
     return getattr(self._optimizer, name)
 
   def OptimizeGraph(self, config: Any, graph: Any, *args: Any) -> Any:  # noqa: N802
-    ends = [
-      tensor
-      for signature in graph.signature_def.values()
-      for bound in (signature.inputs, signature.outputs)
-      for tensor in bound.values()
-    ]
+    used: set[str] = set()
+    for signature in graph.signature_def.values():
+      inputs, outputs = signature.inputs.values(), signature.outputs.values()
+      used.update(_node_of(tensor.name) for tensor in (*inputs, *outputs))
+      for tensor in inputs:
+        tensor.tensor_shape.Clear()
     nodes = graph.graph_def.node
-    used = {tensor.name.partition(":")[0] for tensor in ends}
     for node in nodes:
-      used.update(name.lstrip("^").partition(":")[0] for name in node.input)
+      used.update(map(_node_of, node.input))
     for i in reversed(range(len(nodes))):
       # TFF may name one of a text, its session's token, elsewhere.
       if (
@@ -257,10 +256,12 @@ class _WithoutInputs:
         and nodes[i].attr["dtype"].type != tf.string.as_datatype_enum
       ):
         del nodes[i]
-    for signature in graph.signature_def.values():
-      for tensor in signature.inputs.values():
-        tensor.tensor_shape.Clear()
     return self._optimizer.OptimizeGraph(config, graph, *args)
+
+
+def _node_of(name: str) -> str:
+  """Returns the node of an input or a tensor: X, of "X", "X:1" or "^X"."""
+  return name.removeprefix("^").partition(":")[0]
 
 
 def optimize_without_inputs() -> None:

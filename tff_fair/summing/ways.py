@@ -123,7 +123,7 @@ def choose(rule: types.Rule, options: Options) -> tuple[str, SumFactory | None]:
 
 
 def _check_each(rule: types.Rule, options: Options) -> None:
-  """Checks options by themselves, whatever the others are."""
+  """Checks each option without regard to the others."""
   if options.loss_reference is not None and not rule.takes_gaps:
     raise declared.FieldError(
       "loss_reference",
