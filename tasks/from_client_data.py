@@ -121,11 +121,7 @@ def from_client_data(
     name,
   )
   counted, num_left_out = _take_part(clients, 1 if fraction is None else 2)
-  if clients.is_classifier:
-    known = num_classes or len(clients.class_names or ()) or None
-    num_classes = _num_classes(counted, known, name)
-  else:
-    num_classes = None
+  num_classes = _num_classes(clients, counted, num_classes)
   train_half, test_half = _halves(clients, counted, num_classes, fraction, seed)
   left_out = f" ({num_left_out:,} without train or test examples left out)"
   return Task(
@@ -260,29 +256,35 @@ def _weights(
 
 
 def _num_classes(
-  counted: Mapping[str, Sequence[Counted]], given: int | None, name: str
-) -> int:
-  """Returns the number of classes: by default the largest label plus one.
+  clients: "_Clients",
+  counted: Mapping[str, Sequence[Counted]],
+  given: int | None,
+) -> int | None:
+  """Returns the number of classes, None where labels are numbers.
+
+  By default it is the largest label plus one.
 
   Raises:
     DataError: If a label is none of the classes, or there is one class.
   """
-  number = given or 1 + max(
-    max(half.labels) for halves in counted.values() for half in halves
-  )
+  if not clients.is_classifier:
+    return None
+  every_half = (half for halves in counted.values() for half in halves)
+  largest = max(max(half.labels) for half in every_half)
+  number = given or len(clients.class_names or ()) or 1 + largest
   for k, halves in counted.items():
     for place, half in enumerate(halves):
       for label in half.labels:
         if not 0 <= label < number:
           raise DataError(
-            f"{name}, {_HALVES[place]}, client {k}",
+            f"{clients.name}, {_HALVES[place]}, client {k}",
             f"y has the label {label}, expected 0 to {number - 1}. Number the "
             "classes from 0"
             + (f", or give num_classes={label + 1}." if label > 0 else "."),
           )
   if number < 2:
     raise DataError(
-      name,
+      clients.name,
       "all labels are 0; name the number of classes (num_classes), if there "
       "are others.",
     )

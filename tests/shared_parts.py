@@ -17,7 +17,7 @@ import tensorflow_federated as tff
 from tensorflow.python.grappler import tf_optimizer
 
 from tests import small_problem
-from tff_fair.client_works import training
+from tff_fair.client_works.method_work import MethodWork
 from tff_fair.kernels import stacking
 
 
@@ -90,23 +90,16 @@ def built_once() -> Iterator[None]:
   same arguments give the same work, and the same graph the same optimized one,
   bit for bit: so tests meet what they would meet without this.
   """
-  build, optimize = training.build_training, tf_optimizer.OptimizeGraph
+  build, optimize = MethodWork._build_plain, tf_optimizer.OptimizeGraph
   works: dict[Any, Any] = {}
   graphs: dict[Any, bytes] = {}
 
-  def build_training(
-    model_fn: Any,
-    optimizer: Any,
-    settings: Any,
-    *,
-    signals: Any = (),
-    **kw: Any,
-  ) -> Any:
+  def build_plain(work: MethodWork) -> Any:
     # The models and the optimizer are in the key, so that they live as long.
-    asked = _COSTLY_SIGNALS.intersection(signals)
-    key = (model_fn, optimizer, settings, asked, *kw.items())
+    asked = _COSTLY_SIGNALS.intersection(work.signals)
+    key = (work.model_fn, work.optimizer, work.settings, asked, work.securely)
     if key not in works:
-      works[key] = build(model_fn, optimizer, settings, signals=signals, **kw)
+      works[key] = build(work)
     return works[key]
 
   def optimize_graph(config: Any, graph: Any) -> Any:
@@ -125,7 +118,7 @@ def built_once() -> Iterator[None]:
   }
   with (
     mock.patch.multiple(small_problem, **once),
-    mock.patch.object(training, "build_training", build_training),
+    mock.patch.object(MethodWork, "_build_plain", build_plain),
     mock.patch.object(tf_optimizer, "OptimizeGraph", optimize_graph),
   ):
     yield

@@ -1,6 +1,7 @@
-"""Tests of models that have nothing to train."""
+"""Tests of what is known of a model, and of those with nothing to train."""
 
 import collections
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -54,6 +55,14 @@ def functional_model():
 
 
 MODELS = {"keras": keras_model, "functional": functional_model()}
+
+
+@pytest.mark.parametrize("name", ["fedavg", "ditto"])
+def test_a_process_describes_its_model_once(name):
+  model_fn = mock.Mock(side_effect=small_problem.keras_model)
+  algorithms.build(name, model_fn, client_optimizer=SGD)
+  # For its types, its initial weights, and the graph of a client.
+  assert model_fn.call_count == 3
 
 
 @pytest.mark.parametrize("model", MODELS)

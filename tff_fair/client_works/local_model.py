@@ -288,6 +288,8 @@ class ModelInfo(NamedTuple):
   """The facts about a model that need no run of it.
 
   Attributes:
+    model_fn: Function that returns it as a new `VariableModel`, or the model, a
+      `FunctionalModel`.
     weights_type: The type of its `tff.learning.models.ModelWeights`.
     batch_spec: Structure of `tf.TensorSpec` of a batch.
     initial_weights: `tff.Computation` that returns the weights to start from.
@@ -295,6 +297,7 @@ class ModelInfo(NamedTuple):
       to finalized ones, for use inside a computation.
   """
 
+  model_fn: ModelFn
   weights_type: tff.StructType
   batch_spec: TensorStructure
   initial_weights: tff.Computation
@@ -353,7 +356,9 @@ def describe(model_fn: ModelFn) -> ModelInfo:
   def initial_weights() -> tff.learning.models.ModelWeights:
     return tff.learning.models.ModelWeights.from_model(model_fn())
 
-  return ModelInfo(weights_type, batch_spec, initial_weights, finalize_metrics)
+  return ModelInfo(
+    model_fn, weights_type, batch_spec, initial_weights, finalize_metrics
+  )
 
 
 def describe_trainable(model_fn: ModelFn) -> ModelInfo:
@@ -391,6 +396,7 @@ def _describe_functional(
     )
 
   return ModelInfo(
+    model,
     initial_weights.type_signature.result,
     model.input_spec,
     initial_weights,

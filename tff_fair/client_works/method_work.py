@@ -44,17 +44,16 @@ class MethodWork:
   attack: attacks.Attack | None = None
   securely: bool = False
 
+  @functools.cached_property
+  def info(self) -> local_model.ModelInfo:
+    """The facts about the model, which is built for them once."""
+    return local_model.describe_trainable(self.model_fn)
+
   def build(self) -> tff.learning.templates.ClientWorkProcess:
     """Builds the process."""
     if self.kept:
       return self._build_kept()
-    process = training.build_training(
-      self.model_fn,
-      self.optimizer,
-      self.settings,
-      signals=self.signals,
-      securely=self.securely,
-    )
+    process = self._build_plain()
     if self.attack is None:
       return process
     return attacks.build_attacked(process, self.attack)
@@ -72,12 +71,9 @@ class MethodWork:
     They need `loss_at="before"`. Where clients keep something, each phase takes
     what they keep, after their data.
     """
-    if self.kept:
-      phases = self._build_kept_phases()
-    else:
-      phases = training.build_training_phases(
-        self.model_fn, self.optimizer, self.settings, signals=self.signals
-      )
+    phases = (
+      self._build_kept_phases() if self.kept else self._build_plain_phases()
+    )
     if self.attack is None:
       return phases
     return attacks.build_attacked_phases(phases, self.attack)
@@ -119,11 +115,91 @@ class MethodWork:
       factors: Of the length of the server's step.
     """
     return trial_losses.build_trial_losses(
-      self.model_fn,
+      self.info,
       factors,
       batch_size=self.settings.batch_size,
       attack=self.attack,
     )
+
+  def _build_plain(self) -> tff.learning.templates.ClientWorkProcess:
+    """Builds the process in which clients keep nothing."""
+    work = training.build_client_computation(
+      lambda client, state, received: client.run(state, received)[0],
+      *self._options,
+    )
+    state_type, *of_clients = work.type_signature.parameter
+    end_round = training.build_end_of_round(
+      self.info,
+      self._at_server,
+      work.type_signature.result[1],
+      securely=self.securely,
+    )
+
+    @tff.federated_computation
+    def initialize() -> tff.Value:
+      return tff.federated_eval(self._at_server.initial, tff.SERVER)
+
+    @tff.federated_computation(
+      tff.FederatedType(state_type, tff.SERVER),
+      *(tff.FederatedType(t, tff.CLIENTS) for t in of_clients),
+    )
+    def next_fn(
+      state: tff.Value, weights: tff.Value, data: tff.Value
+    ) -> tff.templates.MeasuredProcessOutput:
+      result, tally = tff.federated_map(
+        work, (tff.federated_broadcast(state), weights, data)
+      )
+      new_state, measurements = end_round(state, tally)
+      return tff.templates.MeasuredProcessOutput(
+        new_state, result, measurements
+      )
+
+    return tff.learning.templates.ClientWorkProcess(
+      initialize,
+      next_fn,
+      get_hparams_fn=self._at_server.get_hparams,
+      set_hparams_fn=self._at_server.set_hparams,
+    )
+
+  def _build_plain_phases(self) -> training.TrainingPhases:
+    """Builds the phases in which clients keep nothing.
+
+    In the second one a client finds its signals by its id. So the clients of a
+    cohort have different ids, or the same data. A client whose signals the
+    server does not have reports `num_examples` 0, as does one whose update is
+    not finite. `effective_steps` is 0 for all.
+    """
+    measure = training.build_measure(*self._options)
+    train = training.build_client_computation(
+      lambda client, state, received, cohort: client.train(
+        state,
+        received,
+        training.own_signals(cohort, client.data.client_id()),
+      )[0],
+      *self._options,
+      training.cohort_type(),
+    )
+    end_round = training.build_end_of_round(
+      self.info, self._at_server, train.type_signature.result[1]
+    )
+
+    @tff.federated_computation(
+      *measure.type_signature.parameter,
+      tff.FederatedType(training.cohort_type(), tff.SERVER),
+    )
+    def train_all(
+      state: tff.Value, received: tff.Value, data: tff.Value, cohort: tff.Value
+    ) -> tff.templates.MeasuredProcessOutput:
+      sent = tff.federated_broadcast(state), tff.federated_broadcast(cohort)
+      result, tally = tff.federated_map(
+        train, (sent[0], received, data, sent[1])
+      )
+      new_state, measurements = end_round(state, tally)
+      return tff.templates.MeasuredProcessOutput(
+        new_state, result, measurements
+      )
+
+    return training.TrainingPhases(measure, train_all)
 
   def _build_kept(self) -> tff.learning.templates.ClientWorkProcess:
     """Builds the process in which clients keep something.
@@ -217,11 +293,7 @@ class MethodWork:
 
   @property
   def _options(self) -> tuple[Any, ...]:
-    return self.model_fn, self.optimizer, self.settings, self.signals
-
-  @functools.cached_property
-  def _info(self) -> local_model.ModelInfo:
-    return local_model.describe(self.model_fn)
+    return self.info, self.optimizer, self.settings, self.signals
 
   @functools.cached_property
   def _at_server(self) -> training_settings.StateComputations:
@@ -230,7 +302,7 @@ class MethodWork:
   @functools.cached_property
   def _tables(self) -> Mapping[str, client_table.Columns]:
     """The columns of the tables, by name."""
-    return self.kept.tables(self._info.weights_type, self.optimizer)
+    return self.kept.tables(self.info.weights_type, self.optimizer)
 
   @property
   def _own_type(self) -> tff.StructType:
@@ -247,7 +319,7 @@ class MethodWork:
     """Builds what follows at the server, from state and results to output."""
     result_type = work.type_signature.result
     end_training = training.build_end_of_round(
-      self._info, self._at_server, result_type[1]
+      self.info, self._at_server, result_type[1]
     )
     updates = {
       name: client_table.build_update(columns)
@@ -275,6 +347,48 @@ class MethodWork:
       )
 
     return end_round
+
+
+def build_training(
+  model_fn: local_model.ModelFn,
+  optimizer: tff.learning.optimizers.Optimizer,
+  settings: training_settings.TrainingSettings,
+  *,
+  signals: Collection[str] = (),
+  securely: bool = False,
+) -> tff.learning.templates.ClientWorkProcess:
+  """Builds the client work of every method that trains one model per client.
+
+  Args:
+    model_fn: Function that returns a new `tff.learning.models.VariableModel`,
+      or a `tff.learning.models.FunctionalModel`.
+    optimizer: The client optimizer, started anew each round.
+    settings: How clients train.
+    signals: The `ClientSignals` that the rule asks for. `gradient_norm` costs a
+      backward pass over the examples, `initial_loss` a forward pass; the others
+      are always there.
+    securely: Whether the metrics travel in a secure sum, held in
+      `training.BOUND`.
+
+  Returns:
+    A process whose `next` has the type (<S@SERVER, W@CLIENTS, {<int64, B>*}
+    @CLIENTS> -> <state=S@SERVER, result=ClientResult(W.trainable,
+    ClientSignals)@CLIENTS, measurements=<train=M>@SERVER>). W is the model's
+    weights, or with `initial_loss` those that `build_with_initial_weights`
+    sends. A client whose update or loss is not finite, or that has no examples,
+    reports `num_examples` 0. S holds the optimizer's hyperparameters, which are
+    those of the process, and the number of rounds in which any client counted.
+
+  Raises:
+    TypeError: If an argument has the wrong type.
+  """
+  return MethodWork(
+    model_fn=model_fn,
+    optimizer=optimizer,
+    settings=settings,
+    signals=signals,
+    securely=securely,
+  ).build()
 
 
 def build_personal_training(

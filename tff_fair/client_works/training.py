@@ -39,79 +39,6 @@ _INTEGERS = (0, BOUND)
 _UNKNOWN_BEFORE = frozenset(["effective_steps"])
 
 
-def build_training(
-  model_fn: local_model.ModelFn,
-  optimizer: tff.learning.optimizers.Optimizer,
-  settings: training_settings.TrainingSettings,
-  *,
-  signals: Collection[str] = (),
-  securely: bool = False,
-) -> tff.learning.templates.ClientWorkProcess:
-  """Builds the client work of every method that trains one model per client.
-
-  Args:
-    model_fn: Function that returns a new `tff.learning.models.VariableModel`,
-      or a `tff.learning.models.FunctionalModel`.
-    optimizer: The client optimizer, started anew each round.
-    settings: How clients train.
-    signals: The `ClientSignals` that the rule asks for. `gradient_norm` costs a
-      backward pass over the examples, `initial_loss` a forward pass; the others
-      are always there.
-    securely: Whether the metrics travel in a secure sum, held in
-      `BOUND`.
-
-  Returns:
-    A process whose `next` has the type (<S@SERVER, W@CLIENTS, {<int64, B>*}
-    @CLIENTS> -> <state=S@SERVER, result=ClientResult(W.trainable,
-    ClientSignals)@CLIENTS, measurements=<train=M>@SERVER>). W is the model's
-    weights, or with `initial_loss` those that `build_with_initial_weights`
-    sends. A client whose update or loss is not finite, or that has no examples,
-    reports `num_examples` 0. S holds the optimizer's hyperparameters, which are
-    those of the process, and the number of rounds in which any client counted.
-
-  Raises:
-    TypeError: If an argument has the wrong type.
-  """
-  at_server = training_settings.build_state(optimizer, settings)
-  info = local_model.describe(model_fn)
-  work = build_client_computation(
-    lambda client, state, received: client.run(state, received)[0],
-    model_fn,
-    optimizer,
-    settings,
-    signals,
-  )
-  _, received_type, data_type = work.type_signature.parameter
-  end_round = build_end_of_round(
-    info, at_server, work.type_signature.result[1], securely=securely
-  )
-
-  @tff.federated_computation
-  def initialize() -> tff.Value:
-    return tff.federated_eval(at_server.initial, tff.SERVER)
-
-  @tff.federated_computation(
-    tff.FederatedType(at_server.type, tff.SERVER),
-    tff.FederatedType(received_type, tff.CLIENTS),
-    tff.FederatedType(data_type, tff.CLIENTS),
-  )
-  def next_fn(
-    state: tff.Value, weights: tff.Value, data: tff.Value
-  ) -> tff.templates.MeasuredProcessOutput:
-    result, tally = tff.federated_map(
-      work, (tff.federated_broadcast(state), weights, data)
-    )
-    new_state, measurements = end_round(state, tally)
-    return tff.templates.MeasuredProcessOutput(new_state, result, measurements)
-
-  return tff.learning.templates.ClientWorkProcess(
-    initialize,
-    next_fn,
-    get_hparams_fn=at_server.get_hparams,
-    set_hparams_fn=at_server.set_hparams,
-  )
-
-
 def build_end_of_round(
   info: local_model.ModelInfo,
   at_server: training_settings.StateComputations,
@@ -202,7 +129,7 @@ def received_type(
 
 def build_client_computation(
   run: Callable[..., Any],
-  model_fn: local_model.ModelFn,
+  info: local_model.ModelInfo,
   optimizer: tff.learning.optimizers.Optimizer,
   settings: training_settings.TrainingSettings,
   signals: Collection[str],
@@ -213,7 +140,7 @@ def build_client_computation(
   Args:
     run: Takes a `ClientRound`, the training's state, what the client received,
       and the further arguments.
-    model_fn: As `build_training` takes it, and so are those that follow.
+    info: The facts about the model.
     optimizer: The client optimizer.
     settings: How clients train.
     signals: The signals that the rule asks for.
@@ -223,7 +150,6 @@ def build_client_computation(
     A `tff.Computation`: from state, what the client received, its data, and the
     further arguments to the result of `run`.
   """
-  info = local_model.describe_trainable(model_fn)
 
   def run_client(
     model: local_model.LocalModel,
@@ -248,7 +174,7 @@ def build_client_computation(
     )
   )
   def work(arguments: tuple[Any, ...]) -> Any:
-    return local_model.in_graph(model_fn, run_client)(*arguments)
+    return local_model.in_graph(info.model_fn, run_client)(*arguments)
 
   return work
 
@@ -258,57 +184,8 @@ def are_known_before(signals: Collection[str]) -> bool:
   return _UNKNOWN_BEFORE.isdisjoint(signals)
 
 
-def build_training_phases(
-  model_fn: local_model.ModelFn,
-  optimizer: tff.learning.optimizers.Optimizer,
-  settings: training_settings.TrainingSettings,
-  *,
-  signals: Collection[str] = (),
-) -> TrainingPhases:
-  """Builds the client work of `build_training` in two phases.
-
-  Args:
-    model_fn: As `build_training` takes it, and so are those that follow.
-    optimizer: The client optimizer.
-    settings: How clients train, with `loss_at="before"`.
-    signals: The signals that the rule asks for; `are_known_before` says yes.
-
-  Returns:
-    The phases. In the second one a client finds its signals by its id. So the
-    clients of a cohort have different ids, or the same data. A client whose
-    signals the server does not have reports `num_examples` 0, as does one whose
-    update is not finite. `effective_steps` is 0 for all.
-  """
-  state = training_settings.build_state(optimizer, settings)
-  info = local_model.describe(model_fn)
-  options = model_fn, optimizer, settings, signals
-  measure = build_measure(*options)
-  train = build_client_computation(
-    lambda client, state, received, cohort: client.train(
-      state, received, own_signals(cohort, client.data.client_id())
-    )[0],
-    *options,
-    cohort_type(),
-  )
-  end_round = build_end_of_round(info, state, train.type_signature.result[1])
-
-  @tff.federated_computation(
-    *measure.type_signature.parameter,
-    tff.FederatedType(cohort_type(), tff.SERVER),
-  )
-  def train_all(
-    state: tff.Value, received: tff.Value, data: tff.Value, cohort: tff.Value
-  ) -> tff.templates.MeasuredProcessOutput:
-    sent = tff.federated_broadcast(state), tff.federated_broadcast(cohort)
-    result, tally = tff.federated_map(train, (sent[0], received, data, sent[1]))
-    new_state, measurements = end_round(state, tally)
-    return tff.templates.MeasuredProcessOutput(new_state, result, measurements)
-
-  return TrainingPhases(measure, train_all)
-
-
 def build_measure(
-  model_fn: local_model.ModelFn,
+  info: local_model.ModelInfo,
   optimizer: tff.learning.optimizers.Optimizer,
   settings: training_settings.TrainingSettings,
   signals: Collection[str],
@@ -316,13 +193,13 @@ def build_measure(
   """Builds the first phase; see `TrainingPhases`.
 
   Args:
-    model_fn: As `build_training_phases` takes it, and so are those that follow.
+    info: The facts about the model.
     optimizer: The client optimizer.
     settings: How clients train.
     signals: The signals that the rule asks for.
   """
   measure = build_client_computation(
-    client_round.ClientRound.measure, model_fn, optimizer, settings, signals
+    client_round.ClientRound.measure, info, optimizer, settings, signals
   )
   state_type, received_type, data_type = measure.type_signature.parameter
 

@@ -4,6 +4,7 @@ For each of some factors a, clients evaluate f_k(theta - eta_s a d), so that the
 server can choose one of them.
 """
 
+import functools
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -29,7 +30,7 @@ class TrialLosses(NamedTuple):
 
 
 def build_trial_losses(
-  model_fn: local_model.ModelFn,
+  info: local_model.ModelInfo,
   factors: Sequence[float],
   *,
   batch_size: int | None = None,
@@ -38,8 +39,7 @@ def build_trial_losses(
   """Builds the computation of the trial losses of a cohort.
 
   Args:
-    model_fn: Function that returns a new `tff.learning.models.VariableModel`,
-      or a `tff.learning.models.FunctionalModel`.
+    info: The facts about the model.
     factors: a, t of them.
     batch_size: As clients train with; `None` takes elements of their data as
       they are.
@@ -51,7 +51,9 @@ def build_trial_losses(
     the direction d, the server's learning rate eta_s, and the data. A client
     without examples has no row.
   """
-  info = local_model.describe(model_fn)
+  run = functools.partial(
+    _of_client, factors=factors, batch_size=batch_size, attack=attack
+  )
   arguments = (
     info.weights_type,
     info.weights_type.trainable,
@@ -59,47 +61,9 @@ def build_trial_losses(
     batches.data_type(info.batch_spec),
   )
 
-  def run(
-    model: local_model.LocalModel,
-    weights: tff.learning.models.ModelWeights,
-    direction: Any,
-    learning_rate: tf.Tensor,
-    data: tf.data.Dataset,
-  ) -> TrialLosses:
-    model.receive(weights)
-    theta, d = map(local_model.flat, (weights.trainable, direction))
-    client_data = batches.ClientData(data)
-    lengths = learning_rate * tf.constant(factors, tf.float32)
-
-    def after_step(length: tf.Tensor) -> tuple[tf.Tensor, ...]:
-      trainable = tuple(
-        w - tf.cast(length, w.dtype) * g for w, g in zip(theta, d, strict=True)
-      )
-      found = evaluation.evaluate(
-        model,
-        trainable,
-        client_data,
-        batch_size and evaluation.EVALUATION_BATCH_SIZE,
-      )
-      return found.client_id, found.num_examples, found.loss
-
-    # One after the other: steps read and write the model's variables.
-    client_ids, num_examples, losses = tf.map_fn(
-      after_step,
-      lengths,
-      fn_output_signature=(tf.int64, tf.int64, tf.float32),
-      parallel_iterations=1,
-    )
-    losses.set_shape(lengths.shape)
-    if attack is not None:
-      losses += attacks.added_loss(client_ids[0], attack)
-    return stacking.rows_if(
-      num_examples[0] > 0, TrialLosses(client_ids[0], losses)
-    )
-
   @tff.tensorflow.computation(tff.to_type(arguments))
   def of_client(arguments: tuple[Any, ...]) -> TrialLosses:
-    return local_model.in_graph(model_fn, run)(*arguments)
+    return local_model.in_graph(info.model_fn, run)(*arguments)
 
   collect = collecting.build_collect(
     of_client.type_signature.result,
@@ -124,6 +88,50 @@ def build_trial_losses(
     )
 
   return of_cohort
+
+
+def _of_client(
+  model: local_model.LocalModel,
+  weights: tff.learning.models.ModelWeights,
+  direction: Any,
+  learning_rate: tf.Tensor,
+  data: tf.data.Dataset,
+  *,
+  factors: Sequence[float],
+  batch_size: int | None,
+  attack: attacks.Attack | None,
+) -> TrialLosses:
+  """Returns the row of one client, if it has examples, in a `tf.function`."""
+  model.receive(weights)
+  theta, d = map(local_model.flat, (weights.trainable, direction))
+  client_data = batches.ClientData(data)
+  lengths = learning_rate * tf.constant(factors, tf.float32)
+
+  def after_step(length: tf.Tensor) -> tuple[tf.Tensor, ...]:
+    trainable = tuple(
+      w - tf.cast(length, w.dtype) * g for w, g in zip(theta, d, strict=True)
+    )
+    found = evaluation.evaluate(
+      model,
+      trainable,
+      client_data,
+      batch_size and evaluation.EVALUATION_BATCH_SIZE,
+    )
+    return found.client_id, found.num_examples, found.loss
+
+  # One after the other: steps read and write the model's variables.
+  client_ids, num_examples, losses = tf.map_fn(
+    after_step,
+    lengths,
+    fn_output_signature=(tf.int64, tf.int64, tf.float32),
+    parallel_iterations=1,
+  )
+  losses.set_shape(lengths.shape)
+  if attack is not None:
+    losses += attacks.added_loss(client_ids[0], attack)
+  return stacking.rows_if(
+    num_examples[0] > 0, TrialLosses(client_ids[0], losses)
+  )
 
 
 def losses_of(client_ids: tf.Tensor, trials: TrialLosses) -> tf.Tensor:

@@ -111,9 +111,7 @@ def build_round(
   """
   info = local_model.describe(model_fn)
   data_type = batches.data_type(info.batch_spec)
-  train = _build_training(
-    model_fn, info, optimizer, settings, num_classes, with_softmax
-  )
+  train = _build_training(info, optimizer, settings, num_classes, with_softmax)
   collect = _build_collect(num_classes)
 
   @tff.tensorflow.computation(
@@ -159,7 +157,6 @@ def build_round(
 
 
 def _build_training(
-  model_fn: local_model.ModelFn,
   info: local_model.ModelInfo,
   optimizer: tff.learning.optimizers.Optimizer,
   settings: training_settings.TrainingSettings,
@@ -216,7 +213,9 @@ def _build_training(
   def train(
     weights: Any, round_num: tf.Tensor, mu: tf.Tensor, data: tf.data.Dataset
   ) -> tuple[Any, tf.Tensor, Predictions]:
-    return local_model.in_graph(model_fn, run)(weights, round_num, mu, data)
+    return local_model.in_graph(info.model_fn, run)(
+      weights, round_num, mu, data
+    )
 
   return train
 

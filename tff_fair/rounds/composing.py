@@ -8,7 +8,7 @@ for its length.
 import collections
 import functools
 import inspect
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Unpack
 
 import tensorflow as tf
@@ -143,7 +143,6 @@ def compose(
   kept = client_works.Keeping(
     personal_lam=personal_lam, optimizer_state=keeps_optimizer_state
   )
-  info = local_model.describe_trainable(model_fn)
   settings = client_works.TrainingSettings(objective=objective, **training)
   work = client_works.MethodWork(
     model_fn=model_fn,
@@ -160,12 +159,12 @@ def compose(
   if line_search is not None:
     _check_line_search(server_optimizer, work, has_own_step=bool(finalizer))
   parts = round_parts.RoundParts(
-    _build_distributor(info, signals),
+    _build_distributor(work),
     work,
     factory,
-    build_finalizer(info.weights_type, server_decay),
+    build_finalizer(work.info.weights_type, server_decay),
   )
-  return _compose_rounds(info, parts, line_search, server_decay)
+  return _compose_rounds(parts, line_search, server_decay)
 
 
 def check_keywords(
@@ -189,7 +188,6 @@ def check_keywords(
 
 
 def _compose_rounds(
-  info: local_model.ModelInfo,
   parts: round_parts.RoundParts,
   line_search: LineSearch | None,
   server_decay: learning_rate_decay.LearningRateDecay | None,
@@ -200,7 +198,7 @@ def _compose_rounds(
     client_work, parts.factory, updates_checked=True
   )
   process = tff.learning.templates.compose_learning_process(
-    info.initial_weights,
+    parts.work.info.initial_weights,
     parts.distributor,
     client_work,
     aggregation,
@@ -307,12 +305,13 @@ def _build_aggregation(
 
 
 def _build_distributor(
-  info: local_model.ModelInfo, signals: Collection[str]
+  work: client_works.MethodWork,
 ) -> tff.learning.templates.DistributionProcess:
   """Builds what sends the weights, those of the first round too if need be."""
-  if "initial_loss" in signals:
-    return build_with_initial_weights(info.weights_type)
-  return tff.learning.templates.build_broadcast_process(info.weights_type)
+  weights_type = work.info.weights_type
+  if "initial_loss" in work.signals:
+    return build_with_initial_weights(weights_type)
+  return tff.learning.templates.build_broadcast_process(weights_type)
 
 
 def _check_kept(

@@ -132,6 +132,11 @@ class RunFolder:
     """Whether a search ended the run early, as one that promised too little."""
     return self.pruned.exists() and not self.is_finished
 
+  def mark_pruned(self) -> None:
+    """Notes that a search ended the run early, after its last saved round."""
+    rounds_done = {"rounds": self.last_saved_round}
+    files.write(self.pruned, parsing.json_text(rounds_done))
+
   @property
   def is_at_work(self) -> bool:
     """Whether a program, on any host, is at work in the folder."""

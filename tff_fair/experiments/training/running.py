@@ -9,7 +9,6 @@ import pathlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import tasks
-from tasks.formats import files, parsing
 from tasks.models import made
 from tff_fair import declared, runtime, summing
 from tff_fair.declared import FieldError
@@ -160,8 +159,7 @@ def run(
         folder, spec, parts, examples, display, also, pruning
       )
       if pruning is not None and pruning.is_pruned:
-        rounds_done = {"rounds": folder.last_saved_round}
-        files.write(folder.pruned, parsing.json_text(rounds_done))
+        folder.mark_pruned()
       else:
         _write_results(folder, spec, parts, display, found)
     _conclude(folder, display)
