@@ -8,13 +8,30 @@ import pytest
 
 from tff_fair.metrics import error_summary, fairness_summary
 
-MOMENTS = {"mean", "std", "variance", "min", "max"}
-EVENNESS = {"relative_std", "angle", "kl_uniform", "jain", "gini", "entropy"}
 RANKED = {
   *(f"{end}_{q}" for end in ("worst", "best") for q in (5, 10, 20, 30)),
   *(f"percentile_{p}" for p in (10, 50, 90)),
 }
-KEYS = MOMENTS | EVENNESS | RANKED
+# Of K clients that are all alike: their accuracy, 0, or a value of their own.
+LEVELS = {
+  *("mean", "min", "max"),
+  *RANKED,
+}
+SPREADS = {
+  *("std", "variance", "relative_std"),
+  *("angle", "kl_uniform", "gini"),
+}
+KEYS = LEVELS | SPREADS | {"jain", "entropy"}
+
+
+def summary_of_equal(accuracy, num_clients):
+  """What clients that are all alike have."""
+  return {
+    **dict.fromkeys(LEVELS, accuracy),
+    **dict.fromkeys(SPREADS, 0.0),
+    "jain": 1.0,
+    "entropy": math.log(num_clients),
+  }
 
 
 def textbook_summary(accuracies):
@@ -84,29 +101,14 @@ def test_agrees_with_the_definitions_on_hard_cases(accuracies):
 def test_equal_clients_are_exactly_fair(num_clients, accuracy, weighted):
   num_examples = np.arange(1, num_clients + 1) if weighted else None
   summary = fairness_summary([accuracy] * num_clients, num_examples)
-  unfairness = {
-    "std",
-    "variance",
-    "relative_std",
-    "angle",
-    "kl_uniform",
-    "gini",
-  }
-  assert summary == {
-    **dict.fromkeys(KEYS, accuracy),
-    **dict.fromkeys(unfairness, 0.0),
-    "jain": 1.0,
-    "entropy": math.log(num_clients),
-  }
+  assert summary == summary_of_equal(accuracy, num_clients)
 
 
 @pytest.mark.parametrize("num_clients", [1, 4])
 def test_all_zero_is_defined_and_fair(num_clients):
-  assert fairness_summary([0.0] * num_clients) == {
-    **dict.fromkeys(KEYS, 0.0),
-    "jain": 1.0,
-    "entropy": math.log(num_clients),
-  }
+  assert fairness_summary([0.0] * num_clients) == summary_of_equal(
+    0.0, num_clients
+  )
 
 
 def test_small_differences_keep_their_digits():

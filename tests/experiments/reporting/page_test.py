@@ -32,23 +32,29 @@ def headings(root, level="h3"):
   return texts(root, level)
 
 
-ALL = [
-  "Verdict",
-  "All measures",
-  "Is joining worth it",
-  "Each client",
-  "Curves",
-  "Accuracy and fairness",
-  "Mean and worst clients",
-  "Accuracy over clients",
-  "Improved clients",
-  "Pareto stationarity",
-  "Losses of two clients",
-  "Length of the direction",
-  "Coefficients over rounds",
-  "Labels of the split",
-  "Runs",
-]
+# The sections, and why a page without further data leaves them out.
+SECTIONS = {
+  "Verdict": None,
+  "All measures": None,
+  "Is joining worth it": "no run has a baseline without a federation",
+  "Each client": None,
+  "Curves": None,
+  "Accuracy and fairness": None,
+  "Mean and worst clients": "there is one method alone",
+  "Accuracy over clients": None,
+  "Improved clients": "no run has measured them (improved_share in "
+  "metrics.csv)",
+  "Pareto stationarity": "no run has measured it "
+  "(aggregator/pareto_stationarity in metrics.csv)",
+  "Losses of two clients": "no two clients of the first round have losses in "
+  "a later one (loss_before or loss in cohorts.csv)",
+  "Length of the direction": "no run has measured it "
+  "(aggregator/direction_norm in metrics.csv)",
+  "Coefficients over rounds": "no run has recorded them (coefficient in "
+  "cohorts.csv)",
+  "Labels of the split": "no run has counted them (labels.csv)",
+}
+ALL = [*SECTIONS, "Runs"]
 
 
 def test_with_all_data_there_are_all_sections(tmp_path):
@@ -68,23 +74,12 @@ def test_what_is_not_there_is_left_out_with_a_reason(tmp_path):
   report_runs.make(tmp_path / "run", extras=False)
   _, root = build(tmp_path)
   assert headings(root) == [
-    *("Verdict", "All measures", "Each client", "Curves"),
-    *("Accuracy and fairness", "Accuracy over clients", "Left out", "Runs"),
+    *(title for title, absence in SECTIONS.items() if absence is None),
+    "Left out",
+    "Runs",
   ]
   assert [words(item) for item in root.findall(".//ul[@class='note']/li")] == [
-    "Is joining worth it: no run has a baseline without a federation.",
-    "Mean and worst clients: there is one method alone.",
-    "Improved clients: no run has measured them (improved_share in "
-    "metrics.csv).",
-    "Pareto stationarity: no run has measured it "
-    "(aggregator/pareto_stationarity in metrics.csv).",
-    "Losses of two clients: no two clients of the first round have losses in "
-    "a later one (loss_before or loss in cohorts.csv).",
-    "Length of the direction: no run has measured it "
-    "(aggregator/direction_norm in metrics.csv).",
-    "Coefficients over rounds: no run has recorded them (coefficient in "
-    "cohorts.csv).",
-    "Labels of the split: no run has counted them (labels.csv).",
+    f"{title}: {absence}." for title, absence in SECTIONS.items() if absence
   ]
   # There is nothing to choose from.
   assert root.findall(".//input") == []

@@ -1,0 +1,226 @@
+"""Follows the guides of the documents in a copy of the tree.
+
+A place in a guide is a path in bold, alone for a new file, or followed by
+"in `NAME`" for an entry of a table, or "above `NAME`" for code before it. The
+name `import` is that of the list of modules from the file's own folder.
+"""
+
+import ast
+import os
+import re
+import shutil
+import subprocess
+import sys
+from typing import NamedTuple
+
+import pytest
+
+from tests import source_tree
+
+pytestmark = pytest.mark.program
+
+PLACE = re.compile(
+  r"\*\*`(?P<path>[\w/.]+)`\*\*"
+  r"(?:,\s(?P<where>in|above)\s(?:the\s)?`(?P<name>\w+)`)?"
+  r"(?:(?!\*\*).)*?```python\n(?P<code>.*?)```",
+  re.DOTALL,
+)
+TESTS = re.compile(
+  r"^python -m pytest ([\w/. ]+?)(?: -k \"?([\w ]+)\"?)?$", re.MULTILINE
+)
+FOLDERS = ("tff_fair", "tasks", "binaries", "benchmarks", "tests", "docs")
+QUIET = ("-q", "-rA", "-p", "no:xdist", "-p", "no:cacheprovider")
+
+
+class Guide(NamedTuple):
+  """A guide, and what becomes of a tree that follows it.
+
+  Attributes:
+    page: The document.
+    title: The heading of its section.
+    paths: The files that it makes or changes, in its order.
+    passed: Tests that pass afterwards, as regular expressions; a test of all
+      methods, tasks or measures has the new one's name in its case.
+  """
+
+  page: str
+  title: str
+  paths: tuple[str, ...]
+  passed: tuple[str, ...]
+
+  @property
+  def section(self):
+    """The text below the heading."""
+    text = (source_tree.ROOT / "docs" / self.page).read_text()
+    return text.partition(f"\n## {self.title}\n")[2].partition("\n## ")[0]
+
+
+METHOD = Guide(
+  "methods.md",
+  "Adding a method",
+  (
+    "tff_fair/methods/boosted.py",
+    "tff_fair/methods/registry.py",
+    "tests/reference.py",
+    "tests/reference.py",
+  ),
+  (
+    r"rule_contract_test.py::test_hard_cohorts_give_finite_numbers\[.*boosted",
+    r"rounds_test.py::test_rounds_are_those_of_numpy\[.*boosted",
+    r"registry_test.py::test_what_is_read_is_what_runs\[.*boosted",
+    r"process_contract_test.py::test_agrees_with_numpy_over_rounds\[.*boosted",
+    r"process_contract_test.py::test_other_settings_agree_with_numpy\[.*boosted",
+    r"process_contract_test.py::test_neutral_setting\[.*boosted",
+    r"layers_test.py::test_only_methods_that_need_it_import_tff\[.*boosted",
+  ),
+)
+TASK = Guide(
+  "extending.md",
+  "Adding a task",
+  ("tasks/wine.py", "tasks/registry.py", "tests/tasks/registry_test.py"),
+  (
+    r"registry_test.py::TestEveryTask::test_describes_itself\[wine",
+    r"registry_test.py::TestEveryTask::test_model_takes_the_data\[wine",
+    r"registry_test.py::TestEveryTask::test_seed_decides_clients\[wine",
+    r"knowing_test.py::TestEveryTask::test_every_option_has_a_meaning\[wine",
+  ),
+)
+MEASURE = Guide(
+  "extending.md",
+  "Adding a measure",
+  (
+    "tff_fair/metrics/statistics.py",
+    "tff_fair/metrics/statistics.py",
+    "tff_fair/experiments/comparing/measures.py",
+    "tff_fair/experiments/reporting/final_measures.py",
+    "tests/metrics/summary_test.py",
+    "tests/metrics/summary_test.py",
+  ),
+  (
+    r"summary_test.py::test_agrees_with_the_definitions\[",
+    r"summary_test.py::test_equal_clients_are_exactly_fair\[",
+    r"summary_test.py::test_errors_agree_with_the_definitions\[",
+  ),
+)
+CHART = Guide(
+  "extending.md",
+  "Adding a chart",
+  (
+    "tff_fair/experiments/reporting/gap_section.py",
+    "tff_fair/experiments/reporting/page.py",
+    "tff_fair/experiments/reporting/page.py",
+    "tests/experiments/reporting/gap_section_test.py",
+    "tests/experiments/reporting/page_test.py",
+  ),
+  (
+    "gap_section_test.py::test_a_chart_has_a_line_for_each_method",
+    "page_test.py::test_with_all_data_there_are_all_sections",
+  ),
+)
+
+
+def insert(source, where, name, code):
+  """Returns a source with code above an assignment, or at its end within."""
+  lines = source.splitlines(keepends=True)
+  (statement,) = (
+    node for node in ast.walk(ast.parse(source)) if is_place(node, name)
+  )
+  if where == "above":
+    lines.insert(statement.lineno - 1, f"{code}\n\n")
+  else:
+    lines.insert(statement.end_lineno - 1, code)
+  return "".join(lines)
+
+
+def is_place(node, name):
+  """Returns whether a statement assigns a name, or is the wanted import."""
+  match node:
+    case ast.ImportFrom() if name == "import":
+      return node.end_lineno > node.lineno
+    case ast.Assign(targets=[ast.Name(id=found)]):
+      return found == name
+    case ast.AnnAssign(target=ast.Name(id=found), value=ast.expr()):
+      return found == name
+  return False
+
+
+def follow(section, root):
+  """Does in a tree what the guide says; returns the paths it touches."""
+  places = list(PLACE.finditer(section))
+  for place in places:
+    path = root / place["path"]
+    if place["where"] is None:
+      assert not path.exists(), path
+      path.write_text(place["code"])
+    else:
+      source = path.read_text()
+      path.write_text(
+        insert(source, place["where"], place["name"], place["code"])
+      )
+  return [place["path"] for place in places]
+
+
+@pytest.fixture
+def tree(tmp_path):
+  ignored = shutil.ignore_patterns("__pycache__")
+  for folder in FOLDERS:
+    shutil.copytree(
+      source_tree.ROOT / folder, tmp_path / folder, ignore=ignored
+    )
+  shutil.copy(source_tree.ROOT / "pyproject.toml", tmp_path)
+  return tmp_path
+
+
+def run_tests(tree, tests, chosen):
+  """Runs tests, or those of a name; returns exit code and output."""
+  environment = {k: v for k, v in os.environ.items() if "PYTEST" not in k}
+  environment.pop("PYTHONPATH", None)
+  done = subprocess.run(
+    [sys.executable, "-m", "pytest", *QUIET, "-k", chosen, *tests],
+    cwd=tree,
+    env=environment,
+    capture_output=True,
+    text=True,
+    check=False,
+  )
+  return done.returncode, done.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize(
+  "guide",
+  [
+    pytest.param(METHOD, marks=pytest.mark.long),
+    TASK,
+    MEASURE,
+    CHART,
+  ],
+  ids=lambda guide: guide.title.split()[-1],
+)
+def test_the_steps_of_a_guide_lead_to_its_end(tree, guide):
+  assert tuple(follow(guide.section, tree)) == guide.paths
+  (command,) = TESTS.finditer(guide.section)
+  code, output = run_tests(tree, command[1].split(), command[2] or "")
+  assert code == 0, output[-4000:]
+  for test in guide.passed:
+    assert re.search(rf"PASSED \S*{test}", output), test
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize(
+  ("guide", "right", "wrong", "tests"),
+  [
+    (METHOD, "1.0 + self.boost", "2.0 + self.boost", "methods/rounds_test.py"),
+    (MEASURE, "weight) - _min", "weight) + _min", "metrics/summary_test.py"),
+  ],
+  ids=["method", "measure"],
+)
+def test_a_guide_with_a_wrong_formula_fails(tree, guide, right, wrong, tests):
+  assert guide.section.count(right) == 1
+  follow(guide.section.replace(right, wrong), tree)
+  chosen = "boosted" if guide is METHOD else "definitions"
+  code, output = run_tests(tree, [f"tests/{tests}"], chosen)
+  assert code == 1, output[-4000:]
+  assert re.search(r"^FAILED ", output, re.MULTILINE), output
