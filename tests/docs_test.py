@@ -20,7 +20,8 @@ _LOOP = re.compile(r"for (\w+) in ([^;\n]+); do\n(.*?)done", re.DOTALL)
 _LINK = re.compile(r"\[[^\[\]]*\]\(([^()\s]+)\)|\bsrc=\"([^\"]+)\"")
 _FILE = re.compile(r"--file=([\w.]+)")
 _FLAGFILE = re.compile(r"--flagfile=([\w./$]+)")
-_TEST = re.compile(r"`(tests/[\w/.]+)`")
+# In bold it is a step of a guide, which may make the file.
+_TEST = re.compile(r"(?<!\*\*)`(tests/[\w/.]+)`")
 _NAMED_TESTS = re.compile(r"`(tests/[\w/.]+\.py)`: ((?:`[\w:]+`(?:, )?)+)")
 _MODULE = re.compile(r"python -m ((?:binaries|benchmarks)\.\w+)")
 

@@ -128,6 +128,7 @@ def insert(source, where, name, code):
   if where == "above":
     lines.insert(statement.lineno - 1, f"{code}\n\n")
   else:
+    assert statement.end_lineno is not None
     lines.insert(statement.end_lineno - 1, code)
   return "".join(lines)
 
@@ -136,7 +137,7 @@ def is_place(node, name):
   """Returns whether a statement assigns a name, or is the wanted import."""
   match node:
     case ast.ImportFrom() if name == "import":
-      return node.end_lineno > node.lineno
+      return node.names[0].lineno > node.lineno
     case ast.Assign(targets=[ast.Name(id=found)]):
       return found == name
     case ast.AnnAssign(target=ast.Name(id=found), value=ast.expr()):
