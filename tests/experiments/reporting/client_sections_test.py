@@ -17,7 +17,7 @@ from tests.experiments.reporting.page_parts import (
 from tff_fair import metrics
 from tff_fair.experiments.reporting import client_sections
 from tff_fair.experiments.runs.finding import find
-from tff_fair.experiments.scores import RMSE
+from tff_fair.experiments.scores import BY_NAME, RMSE
 
 
 def test_histograms_count_each_client_once():
@@ -60,10 +60,11 @@ def test_any_number_of_clients_is_drawn(tmp_path, counts):
   assert len(ET.tostring(root)) < 40_000
 
 
-def test_clients_without_an_accuracy_are_left_out(tmp_path):
-  path = report_runs.make(tmp_path / "run", num_clients=4, num_rounds=3)
-  rows = "client_id,client,test_accuracy\n0,a,0.5\n1,b,\n"
-  (path / "clients.csv").write_text(rows)
+def test_clients_without_a_score_are_left_out(tmp_path):
+  recall = BY_NAME["recall"]
+  path = run_folders.make(tmp_path / "run", [(1, (0.5, 0.75))], score=recall)
+  table = path / "client_evaluations.csv"
+  table.write_text(table.read_text().replace(",0.75", ","))
   (note,) = drawn(client_sections.build, tmp_path).findall(".//figure/p")
   assert note.text == "mean 50.0, worst 10 % 50.0"
 

@@ -294,14 +294,14 @@ def build_each(task: TaskRuns) -> Section:
     return Section(
       _EACH_TITLE, absence=f"it has room for 1 to {_MAX_CLIENTS} clients"
     )
+  if scores.isna().any(axis=None):
+    return Section(_EACH_TITLE, absence="not all runs have the same clients")
   examples = pd.DataFrame(
     {
       run.path: run.last_evaluation.set_index("client_id")["num_examples"]
       for run in task.runs
     }
-  ).reindex(scores.index)
-  if scores.isna().any(axis=None) or examples.isna().any(axis=None):
-    return Section(_EACH_TITLE, absence="not all runs have the same clients")
+  )
   # The worst of the baseline first.
   first = scores[[run.path for run in task.methods[0].runs]].mean(axis=1)
   order = first.sort_values(

@@ -25,17 +25,9 @@ from tff_fair.metrics.statistics import tail_size
 
 
 def scores_of_run(run: Run) -> "pd.Series[float]":
-  """Returns float[K], not scaled, by ascending ids of clients.
-
-  They come from the table of clients if there is one; the table of all
-  evaluations may be large.
-  """
-  name = run.score.name
-  if run.clients is not None and f"test_{name}" in run.clients:
-    found = tables.seen(run.clients).set_index("client_id")[f"test_{name}"]
-  else:
-    found = tables.seen(run.last_evaluation).set_index("client_id")[name]
-  return found.dropna().astype(float).sort_index()
+  """Returns float[K], not scaled, by ascending ids of clients."""
+  scores = tables.seen(run.last_evaluation).set_index("client_id")
+  return scores[run.score.name].dropna().astype(float).sort_index()
 
 
 INTERVALS = f"{100 * CONFIDENCE:.0f}\N{NO-BREAK SPACE}% intervals"
@@ -106,11 +98,8 @@ def of_method(
       measures that have none.
   """
   measure = task.measures[name]
-  if measure.is_stored:
-    values = [_of_run(run, f"{prefix}{measure.column}") for run in method.runs]
-  else:
-    values = [_of_clients(run, measure) for run in method.runs]
-  return over_seeds(measure, values)
+  stored = measure._replace(column=f"{prefix}{measure.column}")
+  return over_seeds(measure, [_at_end(run, stored) for run in method.runs])
 
 
 def column(
@@ -129,18 +118,12 @@ def _has_honest(method: MethodRuns) -> bool:
   )
 
 
-def _of_run(run: Run, column: str) -> float:
+def _at_end(run: Run, measure: Measure) -> float:
+  """Returns a measure of a run, not scaled; NaN if the run does not have it."""
   table = run.evaluations
-  if column not in table or table.empty:
+  if table.empty or (measure.is_stored and measure.column not in table):
     return math.nan
-  return float(table.sort_values(ROUND)[column].iloc[-1])
-
-
-def _of_clients(run: Run, measure: Measure) -> float:
-  rounds = run.client_evaluations[ROUND]
-  if rounds.empty:
-    return math.nan
-  last = ChosenEvaluation(run, (int(rounds.max()),), honest=False)
+  last = ChosenEvaluation(run, (int(table[ROUND].max()),), honest=False)
   return last.value(measure)
 
 

@@ -38,7 +38,6 @@ _EXCLUDED = [
   "aggregator/num_clients_excluded",
   "aggregator/num_clients_out_of_bounds",
 ]
-_RANGE_SLACK = 1e-6  # Accuracies are ratios in float32.
 # Flags that decide nothing, and those that a setting holds under another name.
 _NO_SETTINGS = (
   *("hparam", "task_option", "output_dir", "workers", *seeds.NAMES),
@@ -239,18 +238,10 @@ class Run:
 
     Scores have their own columns; a client that does not have one has NaN.
     """
-    kind, score = tables.client_evaluations(self.score), self.score
+    kind = tables.client_evaluations(self.score)
     known = self.evaluations[ROUND]  # First: a run writes them last.
     table = self._of_rounds(kind)
-    fits = table[score.name].isna() | table[score.name].between(
-      score.lowest - _RANGE_SLACK, score.highest + _RANGE_SLACK
-    )
-    if not fits.all():
-      row = int(fits.argmin())
-      raise RunError(
-        f"{self.path / kind.name}: row {row + 1} has no {score.noun} in "
-        f"[{score.lowest:g}, {score.highest:g}]: {table[score.name].iloc[row]}."
-      )
+    tables.check_results(self.path / kind.name, table, self.score)
     # A run in the middle of an evaluation may have written half of its rows.
     table = table[table[ROUND].isin(known)]
     self._check_number_of_clients(table[ROUND])
@@ -313,7 +304,10 @@ class Run:
   @functools.cached_property
   def clients(self) -> pd.DataFrame | None:
     """One row per client, at the end of the run; before, there is none."""
-    return self._read(tables.CLIENTS)
+    table = self._read(tables.CLIENTS)
+    if table is not None:
+      tables.check_results(self.path / tables.CLIENTS.name, table, self.score)
+    return table
 
   @property
   def client_names(self) -> pd.Series[str]:

@@ -30,6 +30,7 @@ HONEST = "honest/"  # Before columns over the clients that do not attack.
 JOIN_ROUND = "join_round"  # The first round that may draw a client.
 _LARGEST_KEY = 2**31 - 1
 _LARGEST_AMOUNT = 1e30  # Sums of such numbers stay finite.
+_RANGE_SLACK = 1e-6  # Accuracies are ratios in float32.
 _SHOWN = 40  # Letters of a cell that is wrong.
 
 
@@ -66,11 +67,12 @@ def evaluations(score: Score) -> Kind:
 
 def client_evaluations(score: Score) -> Kind:
   """Returns the table of the evaluations of each client."""
-  columns = ("loss", "num_examples", *score.beside)
-  full: tuple[str, ...] = (score.name,)
-  if score.needs:  # Some clients may not have it.
-    full, columns = (), (score.name, *columns)
-  return Kind("client_evaluations.csv", (ROUND, CLIENT), full, columns)
+  full, columns = ["num_examples"], ["loss", *score.beside]
+  # Some clients may not have a score that needs something.
+  (columns if score.needs else full).append(score.name)
+  return Kind(
+    "client_evaluations.csv", (ROUND, CLIENT), tuple(full), tuple(columns)
+  )
 
 
 # A method may report all kinds of values, and a client any reason.
@@ -166,6 +168,34 @@ def read_whole(folder: pathlib.Path, kind: Kind) -> pd.DataFrame:
   if table.empty:
     raise RunError(f"{folder / kind.name}: has no rows in a finished run.")
   return table
+
+
+def check_results(
+  path: pathlib.Path, table: pd.DataFrame, score: Score
+) -> None:
+  """Checks the scores of clients and their numbers of examples.
+
+  Args:
+    path: The file, for the error.
+    table: A row for each client, in one or several evaluations.
+    score: The score of the run.
+
+  Raises:
+    RunError: If a score is out of its range, or a number is not positive and
+      finite; the text names the row. A client may lack a score.
+  """
+  of_scores = (score.lowest, score.highest, _RANGE_SLACK)
+  of_counts = (1, _LARGEST_AMOUNT, 0)
+  for column, (low, high, slack) in {
+    score.name: of_scores,
+    f"test_{score.name}": of_scores,
+    "num_examples": of_counts,
+    "num_test_examples": of_counts,
+  }.items():
+    if column in table:
+      cells = table[column]
+      fits = cells.isna() | cells.between(low - slack, high + slack)
+      _check_cells(path, cells, fits, "number", f" in [{low:g}, {high:g}]")
 
 
 def seen(table: pd.DataFrame) -> pd.DataFrame:
