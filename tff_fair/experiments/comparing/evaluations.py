@@ -1,6 +1,7 @@
 """Which evaluation of a run to compare, and its measures."""
 
 import dataclasses
+from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
@@ -43,12 +44,10 @@ class ChosenEvaluation:
     Raises:
       RunError: If the run does not have it.
     """
-    if not measure.is_stored:
-      found = [measures.of_equal(measure, c) for c in self.clients()]
-      return float(np.mean(found))
-    values = measure_over_rounds(self.run, measure, honest=self.honest)
-    of_rounds = values.groupby(self.run.evaluations[ROUND]).first()
-    return float(of_rounds.loc[list(self.rounds)].mean(skipna=False))
+    values = measure_over_rounds(
+      self.run, measure, honest=self.honest, rounds=self.rounds
+    )
+    return float(values.mean(skipna=False))
 
   def scores(self) -> pd.Series:
     """Returns the scores of clients by their ids, attackers included."""
@@ -130,16 +129,16 @@ class EvaluationChoice:
       if self.round in set(rounds):
         return ChosenEvaluation(run, (self.round,), self.honest)
       return f"has no evaluation after round {self.round}"
-    is_trained = rounds > 0
-    if not is_trained.any():
+    if not (rounds > 0).any():
       # An untrained model is no result.
       return "has no evaluation yet"
     if self.round == LAST:
       return ChosenEvaluation(run, (int(rounds.max()),), self.honest)
     measure = measures.find(self.criterion, run.score, run.path, "criterion")
     values = measure_over_rounds(run, measure, honest=self.honest)
-    keys = [measures.badness(measure, v) for v in values[is_trained]]
-    best = int(rounds[is_trained].iloc[int(np.argmin(keys))])
+    trained = values[values.index > 0]
+    keys = [measures.badness(measure, value) for value in trained]
+    best = int(trained.index[int(np.argmin(keys))])
     return ChosenEvaluation(run, (best,), self.honest)
 
   def average(self, evaluation: ChosenEvaluation) -> ChosenEvaluation:
@@ -163,27 +162,36 @@ class EvaluationChoice:
 
 
 def measure_over_rounds(
-  run: Run, measure: Measure, *, honest: bool
+  run: Run,
+  measure: Measure,
+  *,
+  honest: bool,
+  rounds: Sequence[int] | None = None,
 ) -> pd.Series:
-  """Returns a measure in all evaluations of a run, not scaled.
+  """Returns a measure in evaluations of a run by their rounds, not scaled.
 
   Args:
     run: The run.
     measure: The measure.
     honest: Whether clients that attack are left out.
+    rounds: Those of the evaluations; by default, of all.
 
   Raises:
     FieldError: As `ChosenEvaluation.left_out`.
     RunError: If the run does not have it.
   """
-  table = run.evaluations
+  table = run.evaluations.set_index(ROUND)
+  if rounds is not None:
+    table = table.loc[list(rounds)]
   if not measure.is_stored:
     left_out = _attackers(run) if honest else set()
+    rows = run.client_evaluations
+    rows = rows[rows[ROUND].isin(table.index)]
     of_rounds = {
-      number: measures.of_equal(measure, _clients(clients, left_out, run.score))
-      for number, clients in run.client_evaluations.groupby(ROUND)
+      number: measures.of_equal(measure, _clients(found, left_out, run.score))
+      for number, found in rows.groupby(ROUND)
     }
-    return table[ROUND].map(of_rounds).astype(float)
+    return pd.Series(of_rounds, table.index, np.float64)
   column = measure.column
   if honest and f"{tables.HONEST}{column}" in table:
     column = f"{tables.HONEST}{column}"

@@ -337,9 +337,8 @@ class Target(NamedTuple):
     is_there = (
       values >= self.value if measure.higher_is_better else values <= self.value
     )
-    numbers = run.evaluations[ROUND][is_there]
-    numbers = numbers[numbers > 0]
-    if not len(numbers):
+    numbers = values.index[is_there & (values.index > 0)]
+    if numbers.empty:
       return None
     last = int(numbers.min())
     num_bytes = steps = math.nan

@@ -226,12 +226,38 @@ def marks_of_column(
   rivals = [
     place
     for place, method in enumerate(methods)
-    if len(method) >= NEEDED_SEEDS and shown[place] < float("inf")
+    if len(method) >= NEEDED_SEEDS and shown[place] < math.inf
   ]
-  nothing: list[int | None] = [None] * len(methods)
+  marks: list[int | None] = [None] * len(methods)
   if not rivals:
-    return nothing
+    return marks
   best = min(rivals, key=lambda place: shown[place])
+  compared = _compared(measure, methods, rivals, best)
+  levels = sorted({shown[place] for place in (best, *compared)})
+  if len(levels) < 2:
+    return marks
+  p_values = [difference.p_value for difference in compared.values()]
+  told_apart = {
+    place
+    for place, factor, p_value in zip(
+      compared, paired.holm_factors(p_values), p_values, strict=True
+    )
+    # Where nothing varies there is no p-value, and nothing to tell them apart.
+    if factor * p_value < LEVEL and shown[place] > shown[best]
+  }
+  for place in {best, *compared} - told_apart:
+    marks[place] = BEST
+  seconds = [place for place in compared if shown[place] == levels[1]]
+  if len(levels) > 2 and told_apart.issuperset(seconds):
+    for place in seconds:
+      marks[place] = SECOND
+  return marks
+
+
+def _compared(
+  measure: Measure, methods: Sequence[Seeds], rivals: Sequence[int], best: int
+) -> dict[int, Difference]:
+  """Returns the differences of the rivals that have enough common seeds."""
   assert measure.statistic is not None
   known = paired.remembering(measure.statistic)
   differences = {
@@ -239,7 +265,7 @@ def marks_of_column(
     for place in rivals
     if place != best
   }
-  return _marks(shown, best, differences, nothing)
+  return {p: d for p, d in differences.items() if d.num_seeds >= NEEDED_SEEDS}
 
 
 def marks_note(num_seeds: Mapping[str, int]) -> str:
@@ -254,33 +280,3 @@ def marks_note(num_seeds: Mapping[str, int]) -> str:
   if len(lonely) == len(num_seeds):
     return "1 seed: no uncertainty, so no value is marked as the best."
   return f"1 seed: no uncertainty, so no mark: {', '.join(lonely)}."
-
-
-def _marks(
-  shown: Sequence[float],
-  best: int,
-  differences: Mapping[int, Difference],
-  nothing: list[int | None],
-) -> list[int | None]:
-  compared = [p for p, d in differences.items() if d.num_seeds >= NEEDED_SEEDS]
-  if len({shown[place] for place in (best, *compared)}) < 2:
-    return nothing
-  p_values = [differences[place].p_value for place in compared]
-  factors = paired.holm_factors(p_values)
-  told_apart = {
-    place
-    for place, factor, p_value in zip(compared, factors, p_values, strict=True)
-    # Where nothing varies there is no p-value, and nothing to tell them apart.
-    if factor * p_value < LEVEL and shown[place] > shown[best]
-  }
-  found = list(nothing)
-  for place in (best, *compared):
-    if place not in told_apart:
-      found[place] = BEST
-  levels = sorted({shown[place] for place in (best, *compared)})
-  if len(levels) > 2:
-    seconds = [place for place in compared if shown[place] == levels[1]]
-    if told_apart.issuperset(seconds):
-      for place in seconds:
-        found[place] = SECOND
-  return found

@@ -22,10 +22,9 @@ from tff_fair.experiments.reporting.curves import Curve
 from tff_fair.experiments.reporting.frame import Frame
 from tff_fair.experiments.reporting.line_chart import Line
 from tff_fair.experiments.reporting.markup import Markup, element
-from tff_fair.experiments.reporting.scale import Unit
 from tff_fair.experiments.reporting.section import Section
 from tff_fair.experiments.reporting.task_runs import MethodRuns, TaskRuns
-from tff_fair.experiments.runs.run import ROUND, Run
+from tff_fair.experiments.runs.run import Run
 from tff_fair.experiments.scores import BY_NAME, Score
 
 # Measures over the evaluations of the methods of a task, to be drawn.
@@ -91,7 +90,7 @@ def _measure_curve(method: MethodRuns, measure: Measure) -> Curve | None:
     if measure.is_stored:
       return run.evaluations
     values = evaluations.measure_over_rounds(run, measure, honest=False)
-    return pd.DataFrame({ROUND: run.evaluations[ROUND], measure.column: values})
+    return values.rename(measure.column).reset_index()
 
   return curves.over_seeds(method, table_of, measure.column)
 
@@ -106,14 +105,7 @@ class _Axis(NamedTuple):
   title: str
   label: str
   columns: tuple[str, ...] = ()
-
-  def unit(self, largest: float) -> Unit:
-    """Returns the unit for values up to the largest."""
-    if not self.columns:
-      return Unit()
-    if self.name == "bytes":
-      return scale.byte_unit(largest)
-    return scale.count_unit(largest)
+  units: tuple[str, ...] = ("",)
 
 
 _AXES = (
@@ -123,9 +115,14 @@ _AXES = (
     "Bytes communicated",
     "bytes down and up",
     ("bytes_down", "bytes_up"),
+    scale.BYTES,
   ),
   _Axis(
-    "operations", "Local operations", "local operations", ("local_operations",)
+    "operations",
+    "Local operations",
+    "local operations",
+    ("local_operations",),
+    scale.COUNTS,
   ),
 )
 
@@ -244,7 +241,7 @@ def _figures(
 def _figure(
   task: TaskRuns, shown: Shown, lines: Sequence[Line], axis: _Axis
 ) -> Markup:
-  unit = axis.unit(max(line.x[-1] for line in lines))
+  unit = scale.unit(max(line.x[-1] for line in lines), axis.units)
   lines = [dataclasses.replace(line, x=line.x / unit.size) for line in lines]
   measure = shown.measure
   slug = measure.column.replace("/", "-").replace("_", "-")
@@ -275,12 +272,9 @@ def _line(
   costs: Mapping[int, Curve] | None,
 ) -> Line | None:
   """Returns the line of a method, if it has a curve and the axis."""
-  curve = of_methods.get(method.number)
-  if curve is None:
+  number = method.number
+  if number not in of_methods or not (costs is None or number in costs):
     return None
-  x = curve.rounds.astype(float)
-  if costs is not None:
-    if method.number not in costs:
-      return None
-    x = curves.against(curve, costs[method.number])
-  return curves.line(method, curve, x, factor=shown.measure.scale)
+  against = None if costs is None else costs[number]
+  factor = shown.measure.scale
+  return curves.line(method, of_methods[number], against, factor=factor)
