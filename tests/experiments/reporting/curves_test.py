@@ -95,12 +95,11 @@ def test_a_curve_against_costs():
 
 
 def test_windows_are_means_at_their_last_round():
-  curve = Curve(np.arange(1, 8), np.arange(7.0), np.ones(7))
+  curve = Curve(np.arange(1, 8), np.arange(7.0), None)
   found, length = curves.windows(curve, 3)
   assert length == 3
   assert found.rounds.tolist() == [3, 6, 7]
   assert found.mean.tolist() == [1, 4, 6]
-  assert found.std.tolist() == [1, 1, 1]
 
 
 def test_few_rounds_are_windows_of_their_own():
@@ -114,16 +113,15 @@ def test_few_rounds_are_windows_of_their_own():
 # Tests of the lines of curves, their scales and their words.
 
 
-def line(y, x=None, std=None, factor=1, label="m"):
-  rounds = np.arange(1, len(y) + 1)
+def line(y, std=None, label="m", **settings):
   spread = None if std is None else np.array(std)
-  curve = Curve(rounds, np.array(y, float), spread)
-  places = rounds.astype(float) if x is None else np.array(x, float)
-  return curves.line(MethodRuns(label, 3, ()), curve, places, factor=factor)
+  curve = Curve(np.arange(1, len(y) + 1), np.array(y, float), spread)
+  return curves.line(MethodRuns(label, 3, ()), curve, **settings)
 
 
-def test_a_line_has_the_values_that_have_a_place():
-  found = line([0.1, 0.2, 0.3], [5, np.nan, 7], [0.01, 0.02, 0.03], factor=100)
+def test_a_line_has_the_values_whose_costs_are_known():
+  known = Curve(np.array([1, 3]), np.array([5.0, 7]), None)
+  found = line([0.1, 0.2, 0.3], [0.01, 0.02, 0.03], costs=known, factor=100)
   assert (found.label, found.number) == ("m", 3)
   assert found.x.tolist() == [5, 7]
   np.testing.assert_allclose(found.y, [10, 30])

@@ -4,6 +4,7 @@ import xml.etree.ElementTree as ET
 import numpy as np
 import pytest
 
+from tests.experiments.reporting.page_parts import with_class
 from tff_fair.experiments.reporting import line_chart, scale, task_runs
 from tff_fair.experiments.reporting.frame import Frame
 from tff_fair.experiments.reporting.line_chart import Line, thin
@@ -57,10 +58,6 @@ def line(count=5, *, number=0, spread=None, y=50.0, label="<a>"):
   return Line(
     label, number, task_runs.style(number), x, np.full(count, y), spread
   )
-
-
-def with_class(svg, name):
-  return [e for e in svg.iter() if name in e.get("class", "").split()]
 
 
 def test_markers_tell_their_values():

@@ -10,7 +10,6 @@ import pytest
 
 from tests.experiments import report_runs, run_folders
 from tests.experiments.reporting.page_parts import texts, words
-from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.reporting import page, task_runs
 from tff_fair.experiments.runs.finding import find
 from tff_fair.experiments.scores import RMSE
@@ -418,13 +417,6 @@ def test_a_large_page_stays_small(tmp_path):
   text, root = build(tmp_path)
   assert len(text) < 2_000_000
   assert len(root.findall(".//figure")) > 40
-
-
-def test_the_same_run_twice_is_named(tmp_path):
-  report_runs.make(tmp_path / "a")
-  report_runs.make(tmp_path / "b")
-  with pytest.raises(RunError, match="is the same run as"):
-    build(tmp_path)
 
 
 def test_a_page_of_a_regression_knows_no_accuracy(tmp_path):

@@ -19,28 +19,16 @@ def folder(tmp_path):
 
 
 def test_runs_and_folders_make_the_same_page(folder):
-  above, runs = folder / "runs", find([folder / "runs"])
-  pages = [
-    report(given, folder / "pages" / f"{number}.html").read_text()
-    for number, given in enumerate(
-      [above, str(above), [above], runs, iter(runs), [runs[0], above / "b"]]
-    )
-  ]
-  assert "2 finished runs" in pages[0]
-  assert pages == [pages[0]] * 6
-
-
-def test_a_run_counts_once(folder):
-  (run, _) = find([folder / "runs"])
-  path = report([run, run.path, run], folder / "page.html")
+  run, other = find([folder / "runs"])
+  path = folder / "pages" / "page.html"
+  assert report(folder / "runs", path) == path
+  page = path.read_text()
+  assert "2 finished runs" in page
+  # A run counts once.
+  report(iter([run, other.path, str(run.path)]), path, overwrite=True)
+  assert path.read_text() == page
+  report(run, path, overwrite=True)
   assert "1 finished run<" in path.read_text()
-  assert report(run, folder / "other.html").read_text() == path.read_text()
-
-
-def test_the_title_is_optional(folder):
-  path = report(folder, folder / "page.html", title="Mine")
-  assert path == folder / "page.html"
-  assert "<h1>Mine</h1>" in path.read_text()
 
 
 def test_a_file_that_is_there_is_replaced_on_request_alone(folder):

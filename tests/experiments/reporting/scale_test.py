@@ -119,13 +119,13 @@ def test_other_ranges_are_not(ends):
   ],
 )
 def test_units_of_bytes(largest, size, name):
-  assert scale.byte_unit(largest) == (size, name)
+  assert scale.unit(largest, scale.BYTES) == (size, name)
 
 
 def test_units_of_counts():
-  assert scale.count_unit(12) == (1, "")
-  assert scale.count_unit(3e7) == (1e6, "million")
-  assert scale.count_unit(3e10) == (1e9, "10⁹")
+  assert scale.unit(12, scale.COUNTS) == (1, "")
+  assert scale.unit(3e7, scale.COUNTS) == (1e6, "million")
+  assert scale.unit(3e10, scale.COUNTS) == (1e9, "10⁹")
 
 
 def test_numbers_as_they_are_read():

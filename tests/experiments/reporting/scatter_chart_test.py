@@ -5,6 +5,7 @@ import xml.etree.ElementTree as ET
 import numpy as np
 import pytest
 
+from tests.experiments.reporting.page_parts import with_class
 from tff_fair.experiments.reporting import scale, scatter_chart, task_runs
 from tff_fair.experiments.reporting.frame import Frame
 from tff_fair.experiments.reporting.scatter_chart import Point, pareto_front
@@ -64,7 +65,7 @@ def drawing(places):
 
 
 def names(svg):
-  return [e for e in svg.iter("text") if "name" in e.get("class", "").split()]
+  return with_class(svg, "name")
 
 
 def boxes(svg):
@@ -107,10 +108,7 @@ def test_many_points_have_no_names_but_tell_them():
 
 
 def test_the_front_is_a_line_if_it_has_two_points():
-  def fronts(svg):
-    return [e.get("d") for e in svg.iter("path") if e.get("class") == "front"]
-
-  assert fronts(drawing([(10, 10), (20, 20)])) == []
-  (path,) = fronts(drawing([(10, 20), (20, 10), (5, 5)]))
+  assert with_class(drawing([(10, 10), (20, 20)]), "front") == []
+  (path,) = with_class(drawing([(10, 20), (20, 10), (5, 5)]), "front")
   # From the upper left point down, then to the other.
-  assert [c for c in path if c.isalpha()] == ["M", "V", "H"]
+  assert [c for c in path.get("d") if c.isalpha()] == ["M", "V", "H"]

@@ -36,7 +36,7 @@ def test_the_page_shows_the_history_and_what_mattered(tmp_path, faked):
   found = experiments.search(
     SPEC, SPACE, tmp_path, trials=14, pruner="median", progress=False
   )
-  (section,) = built(tmp_path)
+  section = built(tmp_path)
   (study,) = section.body
   assert study.count("<svg") == 1
   num_pruned = sum(t.outcome.state == "pruned" for t in found.trials)
@@ -56,7 +56,7 @@ def test_several_objectives_have_a_front(tmp_path, faked, monkeypatch):
     SPEC, SPACE, tmp_path, trials=6, objective="mean,std", progress=False
   )
   monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
-  (section,) = built(tmp_path)
+  section = built(tmp_path)
   (study,) = section.body
   assert 'id="t0-search0-mean"' in study
   assert 'id="t0-search0-std"' in study
@@ -66,7 +66,7 @@ def test_several_objectives_have_a_front(tmp_path, faked, monkeypatch):
 
 def test_runs_of_no_search_have_no_section(tmp_path):
   run_folders.make(tmp_path / "run")
-  assert built(tmp_path) == []
+  assert built(tmp_path).body == []
 
 
 @pytest.mark.parametrize(
@@ -90,10 +90,10 @@ def test_the_page_says_which_clients_decide(
   }
   path = tmp_path / trials.RECORD_FILE
   path.write_text(json.dumps(content))
-  (section,) = built(tmp_path)
+  section = built(tmp_path)
   assert f"objectives over {clients}. " in section.body[0]
   path.write_text("{}")
-  (section,) = built(tmp_path)
+  section = built(tmp_path)
   assert "left out, as damaged: " in section.body[0]
 
 
@@ -105,7 +105,7 @@ def test_a_search_that_has_just_begun_is_no_mistake(tmp_path, faked):
   (study,) = found.studies.values()
   told = trials.with_outcomes(tmp_path, found, study)
   assert [t.outcome.state for t in told] == ["complete", "running"]
-  (section,) = built(tmp_path)
+  section = built(tmp_path)
   assert "1 complete" in section.body[0]
 
 

@@ -96,7 +96,7 @@ def test_gaps_are_in_summary_clients_card_and_page(run, tmp_path):
   assert sentence in card
   assert "groups of people" not in card
   (task,) = task_runs.arrange([run])
-  (section,) = group_section.build(task)
+  section = group_section.build(task)
   page = str(section.markup(task))
   assert sentence in page
   assert "gaps of 1 of 2" in page

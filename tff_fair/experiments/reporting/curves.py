@@ -101,20 +101,14 @@ def windows(curve: Curve, limit: int) -> tuple[Curve, int]:
     limit: Number of windows, at least 1.
 
   Returns:
-    The curve of the windows, each at its last round, and their length; std is
-    the mean one.
+    The curve of the windows, each at its last round, without std; and their
+    length.
   """
   length = -(-len(curve.rounds) // limit)
   starts = np.arange(0, len(curve.rounds), length)
   ends = np.append(starts[1:], len(curve.rounds))
-
-  def means(values: np.ndarray) -> np.ndarray:
-    return np.array(
-      [_mean(values[a:b]) for a, b in zip(starts, ends, strict=True)]
-    )
-
-  std = None if curve.std is None else means(curve.std)
-  return Curve(curve.rounds[ends - 1], means(curve.mean), std), length
+  means = [_mean(curve.mean[a:b]) for a, b in zip(starts, ends, strict=True)]
+  return Curve(curve.rounds[ends - 1], np.array(means), None), length
 
 
 def _mean(values: np.ndarray) -> float:
@@ -126,16 +120,22 @@ def _mean(values: np.ndarray) -> float:
 
 
 def line(
-  method: MethodRuns, curve: Curve, x: np.ndarray, *, factor: float = 1
+  method: MethodRuns,
+  curve: Curve,
+  costs: Curve | None = None,
+  *,
+  factor: float = 1,
 ) -> Line:
   """Returns the line of a method.
 
   Args:
     method: The method.
     curve: Its values.
-    x: float[n], where each value stands; NaN leaves the value out.
+    costs: What they stand against; by default, the rounds. A value without
+      known costs is left out.
     factor: The chart shows the values multiplied by this, as 100 for percent.
   """
+  x = curve.rounds.astype(float) if costs is None else against(curve, costs)
   known = np.isfinite(x)
   spread = None if curve.std is None else factor * curve.std[known]
   return Line(

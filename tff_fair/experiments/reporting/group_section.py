@@ -27,36 +27,34 @@ _SHARES = {
 }
 
 
-def build(task: TaskRuns) -> list[Section]:
-  """Returns the section, if runs know groups."""
+def build(task: TaskRuns) -> Section:
+  """Returns the section, which is empty if no run knows groups."""
   methods = task.with_summary(group_fairness.KEY)
   if not methods:
-    return []
-  return [
-    Section(
-      _TITLE,
-      [
-        section.note(
-          "Fairness between clients, and between groups of people over all "
-          "clients: a gap is the largest share of a group minus the smallest, "
-          "of right predictions (accuracy parity), of positive ones "
-          "(demographic parity), of these among the positive (equal "
-          "opportunity), or among the positive or the negative (equalized "
-          "odds)."
-        ),
-        _of_methods(task, methods),
-        _tension(task, methods),
-        section.bullets(
-          f"{method.label}, seed {run.seeds}: {sentence}"
-          for method in methods
-          for run in method.runs[:1]
-          for sentence in group_fairness.sentences(run.summary or {})
-        ),
-        *(_of_groups(method) for method in methods),
-        *(_of_clients(task, method) for method in methods),
-      ],
-    )
-  ]
+    return Section(_TITLE)
+  return Section(
+    _TITLE,
+    [
+      section.note(
+        "Fairness between clients, and between groups of people over all "
+        "clients: a gap is the largest share of a group minus the smallest, "
+        "of right predictions (accuracy parity), of positive ones "
+        "(demographic parity), of these among the positive (equal "
+        "opportunity), or among the positive or the negative (equalized "
+        "odds)."
+      ),
+      _of_methods(task, methods),
+      _tension(task, methods),
+      section.bullets(
+        f"{method.label}, seed {run.seeds}: {sentence}"
+        for method in methods
+        for run in method.runs[:1]
+        for sentence in group_fairness.sentences(run.summary or {})
+      ),
+      *(_of_groups(method) for method in methods),
+      *(_of_clients(task, method) for method in methods),
+    ],
+  )
 
 
 def _found(run: Run) -> Mapping[str, Any]:

@@ -146,31 +146,29 @@ def _number(value: float, text: str) -> Markup:
 _NEWCOMER_TITLE = "Clients that come later"
 
 
-def build_newcomers(task: TaskRuns) -> list[Section]:
-  """Returns the section, if a run has such clients."""
+def build_newcomers(task: TaskRuns) -> Section:
+  """Returns the section, which is empty if no run has such clients."""
   unseen, late = map(task.with_summary, (joining.UNSEEN, joining.LATE))
   if not unseen and not late:
-    return []
-  return [
-    Section(
-      _NEWCOMER_TITLE,
-      [
-        section.note(
-          "All other numbers of the page are of clients that may take part in "
-          "training. With several seeds, sentences are of the first."
-        ),
-        _of_unseen(task, unseen) if unseen else None,
-        _of_late(task, late) if late else None,
-        section.bullets(
-          f"{method.label}: {sentence}"
-          for method in task.methods
-          for sentence in joining.newcomer_sentences(
-            method.runs[0].summary or {}, task.score
-          )
-        ),
-      ],
-    )
-  ]
+    return Section(_NEWCOMER_TITLE)
+  return Section(
+    _NEWCOMER_TITLE,
+    [
+      section.note(
+        "All other numbers of the page are of clients that may take part in "
+        "training. With several seeds, sentences are of the first."
+      ),
+      _of_unseen(task, unseen) if unseen else None,
+      _of_late(task, late) if late else None,
+      section.bullets(
+        f"{method.label}: {sentence}"
+        for method in task.methods
+        for sentence in joining.newcomer_sentences(
+          method.runs[0].summary or {}, task.score
+        )
+      ),
+    ],
+  )
 
 
 def _of_unseen(task: TaskRuns, methods: Sequence[MethodRuns]) -> Markup:

@@ -45,7 +45,7 @@ class _Parts(NamedTuple):
     numbers: The sections of tables.
     charts: The sections of charts: the legend above them is for all.
     runs: The section of the runs.
-    absent: The sections that are left out.
+    absent: The sections that are left out for a reason to tell.
   """
 
   task: TaskRuns
@@ -124,8 +124,8 @@ def _parts(task: TaskRuns) -> _Parts:
     verdict_section.build(task),
     final_measures.build(task),
     joining_section.build(task),
-    *joining_section.build_newcomers(task),
-    *group_section.build(task),
+    joining_section.build_newcomers(task),
+    group_section.build(task),
   ]
   charts = [
     client_sections.build_each(task),
@@ -137,17 +137,17 @@ def _parts(task: TaskRuns) -> _Parts:
     round_sections.build_stationarity(task),
     round_sections.build_losses(task),
     round_sections.build_direction(task),
-    *round_sections.build_replay(task),
+    round_sections.build_replay(task),
     map_sections.build_coefficients(task),
     map_sections.build_labels(task),
-    *search_section.build(task),
+    search_section.build(task),
   ]
   return _Parts(
     task,
     [part for part in numbers if part.body],
     [part for part in charts if part.body],
     runs,
-    [part for part in (*numbers, *charts) if not part.body],
+    [part for part in (*numbers, *charts) if part.absence],
   )
 
 

@@ -1,7 +1,7 @@
 """Sections of single rounds: the direction, who improved, losses, rules."""
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -91,7 +91,7 @@ def build_direction(task: TaskRuns) -> Section:
   return _over_rounds(
     task,
     _DIRECTION,
-    {method.number: _direction_line(method) for method in task.methods},
+    [*filter(None, map(_direction_line, task.methods))],
     [" Means over seeds." if task.has_seeds else None],
     f"their runs have no finite {_DIRECTION.column}",
   )
@@ -109,15 +109,19 @@ def build_stationarity(task: TaskRuns) -> Section:
 
 def _of_share(task: TaskRuns, series: _Series) -> Section:
   """Returns the section of a number between 0 and 1, in windows of rounds."""
-  found = {m.number: _share_line(m, series.column) for m in task.methods}
-  longest = max(
-    (length for _, length in filter(None, found.values())), default=1
-  )
+  lines, longest = [], 1
+  for method in task.methods:
+    curve = curves.over_seeds(method, lambda run: run.rounds, series.column)
+    if curve is not None:
+      # Without bands: they would cover each other.
+      curve, length = curves.windows(curve, _MAX_WINDOWS)
+      lines.append(curves.line(method, curve, factor=100))
+      longest = max(longest, length)
   windows = f" Each point is the mean of up to {longest} rounds."
   return _over_rounds(
     task,
     series,
-    {number: line and line[0] for number, line in found.items()},
+    lines,
     [
       " Mean over seeds." if task.has_seeds else None,
       windows if longest > 1 else None,
@@ -129,7 +133,7 @@ def _of_share(task: TaskRuns, series: _Series) -> Section:
 def _over_rounds(
   task: TaskRuns,
   series: _Series,
-  found: Mapping[int, Line | None],
+  lines: Sequence[Line],
   notes: list[Child],
   reason: str,
 ) -> Section:
@@ -138,11 +142,10 @@ def _over_rounds(
   Args:
     task: The task.
     series: The series.
-    found: Its line for each method, by the method's number.
+    lines: Those of the methods that have one.
     notes: What follows its note.
     reason: Why other methods have no line.
   """
-  lines = [line for line in found.values() if line is not None]
   if not lines:
     absence = (
       f"no run has measured {series.pronoun} ({series.column} in metrics.csv)"
@@ -188,28 +191,14 @@ def _direction_line(method: MethodRuns) -> Line | None:
   if not largest > 0:
     return None
   kept = curves.Curve(curve.rounds[known], curve.mean[known], None)
-  x = kept.rounds.astype(float)
-  return curves.line(method, kept, x, factor=1 / largest)
-
-
-def _share_line(method: MethodRuns, column: str) -> tuple[Line, int] | None:
-  """Returns the line of a method, and how many rounds a point stands for."""
-  curve = curves.over_seeds(method, lambda run: run.rounds, column)
-  if curve is None:
-    return None
-  # Without bands: they would cover each other.
-  curve, length = curves.windows(curve._replace(std=None), _MAX_WINDOWS)
-  x = curve.rounds.astype(float)
-  return curves.line(method, curve, x, factor=100), length
+  return curves.line(method, kept, factor=1 / largest)
 
 
 # Section: rules on the same rounds, as `binaries.replay` compared them.
-#
-# It is there for runs with a replay.csv alone.
 
 
-def build_replay(task: TaskRuns) -> list[Section]:
-  """Returns the section, if rules were applied to a run of the task."""
+def build_replay(task: TaskRuns) -> Section:
+  """Returns the section, which is empty if no rule was applied to a run."""
   body: list[Child] = []
   for run in task.runs:
     try:
@@ -221,8 +210,6 @@ def build_replay(task: TaskRuns) -> list[Section]:
       compared = replaying.compare_replays(replays)
       caption = f"Rules on the rounds of {run.path.name}"
       body.append(html_tables.of_text(caption, replaying.cells(compared)))
-  if not body:
-    return []
   note = section.note(
     "What each rule would have done in the rounds of one run, from the updates "
     "that its clients sent. Harmed: clients whose loss rises to first order. "
@@ -230,7 +217,7 @@ def build_replay(task: TaskRuns) -> list[Section]:
     "least. Change of loss: by the step, to first order. Angle: to the step "
     "that the run took. In brackets 95 % intervals over rounds."
   )
-  return [Section("Rules on the same rounds", [note, *body])]
+  return Section("Rules on the same rounds", body and [note, *body])
 
 
 # Section: the training losses of two clients over rounds.

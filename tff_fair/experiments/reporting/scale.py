@@ -21,25 +21,22 @@ class Unit(NamedTuple):
     name: Its name; may be empty.
   """
 
-  size: float = 1
-  name: str = ""
+  size: float
+  name: str
 
 
-_BYTES = ("B", "kB", "MB", "GB", "TB", "PB", "EB")
-_POWERS = ("", "thousand", "million", "10⁹", "10¹²", "10¹⁵", "10¹⁸")
+# Units of which each is a thousand of the one before.
+BYTES = ("B", "kB", "MB", "GB", "TB", "PB", "EB")
+COUNTS = ("", "thousand", "million", "10⁹", "10¹²", "10¹⁵", "10¹⁸")
 
 
-def byte_unit(largest: float) -> Unit:
-  """Returns the unit in which a number of bytes has one to three digits."""
-  return _unit(largest, _BYTES)
+def unit(largest: float, names: Sequence[str]) -> Unit:
+  """Returns the unit in which a number has one to three digits, if it can.
 
-
-def count_unit(largest: float) -> Unit:
-  """Returns the unit in which a large number has one to three digits."""
-  return _unit(largest, _POWERS)
-
-
-def _unit(largest: float, names: Sequence[str]) -> Unit:
+  Args:
+    largest: The number.
+    names: The units to choose from, as `BYTES`.
+  """
   power = 0
   if 1 <= largest < math.inf:
     # 1e15 must not fall below itself by rounding.

@@ -1,7 +1,4 @@
-"""Section: how a search went, and which settings mattered.
-
-It is there for runs of a search alone: those beside a search.json.
-"""
+"""Section: how a search went, and which settings mattered."""
 
 import importlib.util
 import pathlib
@@ -40,8 +37,8 @@ _NO_METHOD = 9999
 _EACH, _BEST = task_runs.style(4), task_runs.style(0)
 
 
-def build(task: TaskRuns) -> list[Section]:
-  """Returns the section, if there are trials of a search on the task."""
+def build(task: TaskRuns) -> Section:
+  """Returns the section, which is empty without runs beside a search.json."""
   of_folders: dict[pathlib.Path, dict[str, Run]] = {}
   for run in (*task.runs, *task.unfinished):
     of_folders.setdefault(run.path.parent, {})[run.path.name] = run
@@ -60,7 +57,7 @@ def build(task: TaskRuns) -> list[Section]:
           body.append(_study(identifier, study, told, found.settings, clients))
     except RunError as error:  # It takes no more than its search along.
       body.append(section.note(f"A search is left out, as damaged: {error}"))
-  return [Section("Search", body)] if body else []
+  return Section("Search", body)
 
 
 def _deciding_clients(runs: Sequence[Run], fraction: float) -> str:

@@ -15,7 +15,8 @@ class Section:
   Attributes:
     title: Its heading.
     body: Its contents; empty if the page leaves it out.
-    absence: Why the page leaves it out; follows the title in a sentence.
+    absence: Why the page leaves it out; follows the title in a sentence. Empty
+      where the page says nothing of it.
   """
 
   title: str

@@ -76,15 +76,10 @@ class ClientNames:
     self._short = _cut(self._names)
 
   @property
-  def has_names(self) -> bool:
-    """Whether clients go by their names."""
-    return bool(self._names)
-
-  @property
   def fit_side_by_side(self) -> bool:
-    """Whether all names have room below a chart."""
+    """Whether there are names, which all have room below a chart."""
     widths = [_LETTER_WIDTH * len(n) + _GAP for n in self._short.values()]
-    return self.has_names and sum(widths) <= _MAX_WIDTH
+    return 0 < sum(widths) <= _MAX_WIDTH
 
   @property
   def width(self) -> int:
