@@ -24,6 +24,7 @@ from tff_fair.client_works.training_settings import (
   decayed_hparams,
   seed_in_64_bits,
 )
+from tff_fair.optimizers import checking
 
 
 class Alone(NamedTuple):
@@ -56,9 +57,7 @@ class Training:
       settings: How clients train.
     """
     settings = dataclasses.replace(settings, proximal_mu=0.0)
-    hparams = optimizer.get_hparams(
-      optimizer.initialize(tf.TensorSpec([], tf.float32))
-    )
+    hparams = checking.hparams_of(optimizer)
 
     def train(
       model: local_model.LocalModel,

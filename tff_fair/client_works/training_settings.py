@@ -14,7 +14,7 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tff_fair import declared
-from tff_fair.optimizers import learning_rate_decay
+from tff_fair.optimizers import checking, learning_rate_decay
 from tff_fair.optimizers.learning_rate_decay import Hparams
 from tff_fair.types import TensorStructure
 
@@ -314,19 +314,14 @@ def build_state(
 
   Raises:
     TypeError: If it is no optimizer of TFF.
+    FieldError: If it is one that cannot be used.
   """
-  if not isinstance(optimizer, tff.learning.optimizers.Optimizer):
-    raise TypeError(
-      "Expected `client_optimizer` to be a tff.learning.optimizers.Optimizer, "
-      f"found {type(optimizer).__name__}. Build one with "
-      "tff.learning.optimizers.build_sgdm(learning_rate)."
-    )
+  checking.check_optimizer("client_optimizer", optimizer)
 
   @tff.tensorflow.computation
   def initial_state() -> TensorStructure:
-    specs = tf.TensorSpec([], tf.float32)
     return collections.OrderedDict(
-      optimizer=optimizer.get_hparams(optimizer.initialize(specs)),
+      optimizer=checking.hparams_of(optimizer),
       round_num=tf.constant(0, tf.int64),
       shuffle_seed=tf.constant(
         seed_in_64_bits(settings.shuffle_seed), tf.int64

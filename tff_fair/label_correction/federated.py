@@ -22,6 +22,7 @@ from tff_fair.client_works import (
   training_settings,
 )
 from tff_fair.kernels import norms, stacking
+from tff_fair.optimizers import checking
 from tff_fair.runtime import collecting
 
 _BATCH_SIZE = 512  # Examples in one forward pass.
@@ -176,15 +177,12 @@ def _build_training(
     model.receive(weights)
     theta = local_model.flat(weights.trainable)
     client_data = batches.ClientData(data)
-    hparams = optimizer.get_hparams(
-      optimizer.initialize(tf.TensorSpec([], tf.float32))
-    )
     trained = local_training.train_weights(
       model,
       settings,
       optimizer,
       {
-        "optimizer": hparams,
+        "optimizer": checking.hparams_of(optimizer),
         "round_num": round_num,
         "shuffle_seed": training_settings.seed_in_64_bits(
           settings.shuffle_seed

@@ -4,6 +4,7 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tff_fair import declared
+from tff_fair.optimizers.learning_rate_decay import Hparams
 
 _RATE = tff.learning.optimizers.LEARNING_RATE_KEY
 
@@ -51,12 +52,18 @@ def server_optimizer_or_default(
   return optimizer
 
 
+def hparams_of(optimizer: tff.learning.optimizers.Optimizer) -> Hparams:
+  """Returns the hyperparameters with which an optimizer starts."""
+  return optimizer.get_hparams(
+    optimizer.initialize(tf.TensorSpec([], tf.float32))
+  )
+
+
 def learning_rate(
   optimizer: tff.learning.optimizers.Optimizer,
 ) -> float | None:
   """Returns the learning rate of an optimizer, `None` if it has none."""
-  state = optimizer.initialize(tf.TensorSpec([], tf.float32))
-  rate = optimizer.get_hparams(state).get(_RATE)
+  rate = hparams_of(optimizer).get(_RATE)
   return None if rate is None else float(rate)
 
 
@@ -65,7 +72,6 @@ def is_plain_sgd(optimizer: tff.learning.optimizers.Optimizer) -> bool:
 
   Its step is the rate times the gradient.
   """
-  state = optimizer.initialize(tf.TensorSpec([], tf.float32))
   return isinstance(
     optimizer, type(tff.learning.optimizers.build_sgdm(1.0))
-  ) and [*optimizer.get_hparams(state)] == [_RATE]
+  ) and [*hparams_of(optimizer)] == [_RATE]
