@@ -103,21 +103,15 @@ def build_personal_evaluation(
   declared.check_integer("batch_size", batch_size, minimum=1)
   info = local_model.describe(model_fn)
   data_type = batches.data_type(info.batch_spec)
-  specs = tff.types.type_to_tf_tensor_specs(info.weights_type.trainable)
   table_type = keeping.personal_columns(info.weights_type).type
 
   @tff.tensorflow.computation(info.weights_type, table_type, data_type)
   def evaluate_client(
     weights: Any, table: client_table.Table, data: tf.data.Dataset
   ) -> Rows:
-    known, row = client_table.find(table, batches.client_id(data))
-    trainable = tf.cond(
-      known,
-      lambda: stacking.unflatten_update(row(), specs),
-      lambda: weights.trainable,
-    )
     personal = tff.learning.models.ModelWeights(
-      trainable, weights.non_trainable
+      client_table.own_or(table, batches.client_id(data), weights.trainable),
+      weights.non_trainable,
     )
     return evaluation.evaluate_client(
       model_fn, batch_size, personal, data, sums

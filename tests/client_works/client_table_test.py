@@ -117,20 +117,15 @@ def test_the_clients_rows_go_into_the_table():
   assert_same(after, {**before, 7: row[0], -5: row[0] + 1})
 
 
-def test_each_client_finds_its_own_row():
+def test_each_client_has_what_it_keeps_or_something_new():
   rows = {k: [i, i + 0.5, -i] for i, k in enumerate(IDS[:-2], start=1)}
-  for client_id in IDS:
-    known, row = client_table.find(table_of(rows), client_id)
-    assert known == (client_id in rows)
-    if known:
-      np.testing.assert_array_equal(row(), rows[client_id])
-
-
-def test_an_empty_table_has_no_client():
-  empty, _ = computations()
-  for client_id in (0, 7):
-    known, _ = client_table.find(empty(), client_id)
-    assert not known
+  new = (tf.fill([1, 2], 9.0), np.float32([8.0]))
+  for table, known in ((table_of(rows), rows), (computations()[0](), {})):
+    for client_id in IDS:
+      first, second = client_table.own_or(table, client_id, new)
+      expected = known.get(client_id, [9.0, 9.0, 8.0])
+      np.testing.assert_array_equal(first, [expected[:2]])
+      np.testing.assert_array_equal(second, expected[2:])
 
 
 def test_a_client_gets_its_own_row_and_no_other():

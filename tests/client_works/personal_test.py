@@ -12,7 +12,7 @@ from tests.cases import one_of_each
 from tests.client_works import local_work
 from tests.client_works.local_work import theta_of, weights_of
 from tff_fair import client_works, evaluation
-from tff_fair.client_works import keeping, local_model
+from tff_fair.client_works import local_model
 
 IDS = small_problem.CLIENT_IDS
 ARRAYS = small_problem.client_arrays()
@@ -99,24 +99,6 @@ def test_order_of_arrival_does_not_matter():
   back = run_rounds(build(), [cohort[::-1] for cohort in COHORTS])
   tf.nest.map_structure(
     np.testing.assert_array_equal, there["personal"], back["personal"]
-  )
-
-
-@pytest.mark.parametrize("known", [True, False])
-def test_training_starts_from_the_clients_own_model(known):
-  row = tf.range(7, dtype=tf.float32)
-  table = {
-    "client_id": tf.constant([3, 5 if known else 4, 8], tf.int64),
-    "weights": tf.stack([row + 1, row, row + 2]),
-  }
-  theta = (tf.fill([2, 3], 9.0), tf.fill([1], 8.0))
-  specs = tuple(tf.TensorSpec(w.shape, w.dtype) for w in theta)
-  start = keeping.weights_to_start_from(
-    table, tf.constant(5, tf.int64), theta, specs
-  )
-  own = (tf.reshape(row[:6], [2, 3]), row[6:])
-  tf.nest.map_structure(
-    np.testing.assert_array_equal, start, own if known else theta
   )
 
 

@@ -183,25 +183,5 @@ def columns(
     )
 
 
-def states_to_start_from(
-  table: client_table.Table,
-  client_id: tf.Tensor,
-  new: OptimizerStates,
-) -> OptimizerStates:
-  """Returns the optimizer's states before training.
-
-  Args:
-    table: Has the states of the client's last round, if there was one.
-    client_id: int64[], the client's.
-    new: Those of an optimizer that starts anew.
-  """
-  known, row = client_table.find(table, client_id)
-  new = tf.nest.map_structure(tf.convert_to_tensor, new)
-  specs = tf.nest.map_structure(_spec, new)
-  return tf.cond(
-    known, lambda: stacking.unflatten_update(row(), specs), lambda: new
-  )
-
-
 def _spec(tensor: tf.Tensor) -> tf.TensorSpec:
   return tf.TensorSpec(tensor.shape, tensor.dtype)

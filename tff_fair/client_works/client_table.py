@@ -7,8 +7,8 @@ several calls share are sent the rows of their own clients alone.
 """
 
 import collections
-from collections.abc import Callable, Sequence
-from typing import NamedTuple, TypeAlias
+from collections.abc import Sequence
+from typing import NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 import tensorflow as tf
@@ -17,6 +17,8 @@ import tensorflow_federated as tff
 from tff_fair.kernels import norms, stacking
 from tff_fair.runtime import collecting
 
+# A structure of tensors.
+_Own = TypeVar("_Own")
 # `client_id`, and the column of rows.
 Table: TypeAlias = collections.OrderedDict[str, tf.Tensor]
 # The id, int64[n], and the row, float[n, d], of a client; n is 1, or 0 for a
@@ -80,22 +82,25 @@ def updated(
   )
 
 
-def find(
-  table: Table, client_id: tf.Tensor
-) -> tuple[tf.Tensor, Callable[[], tf.Tensor]]:
-  """Finds a client's row.
+def own_or(table: Table, client_id: tf.Tensor, new: _Own) -> _Own:
+  """Returns what a client keeps, or something new if it keeps nothing yet.
 
   Args:
-    table: The table.
-    client_id: int64[].
-
-  Returns:
-    Whether it has one, bool[], and a function that returns the row, [d], which
-    may be called where it has one.
+    table: The table, whose rows are `stacking.flatten_update` of what is kept.
+    client_id: int64[], the client's.
+    new: What a client without a row has.
   """
   ids, rows = table.values()
   matches = tf.equal(ids, client_id)
-  return tf.reduce_any(matches), lambda: rows[tf.argmax(matches)]
+  new = tf.nest.map_structure(tf.convert_to_tensor, new)
+  specs = tf.nest.map_structure(
+    lambda tensor: tf.TensorSpec(tensor.shape, tensor.dtype), new
+  )
+  return tf.cond(
+    tf.reduce_any(matches),
+    lambda: stacking.unflatten_update(rows[tf.argmax(matches)], specs),
+    lambda: new,
+  )
 
 
 def row_to_keep(

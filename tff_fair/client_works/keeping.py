@@ -120,7 +120,7 @@ class Keeping:
     """
     weights, states = client.current(received), None
     if self.optimizer_state:
-      states = client_optimizer.states_to_start_from(
+      states = client_table.own_or(
         own[OPTIMIZER],
         client.data.client_id(),
         client_optimizer.initial_states(
@@ -136,7 +136,7 @@ class Keeping:
     client_id = result.update_weight.client_id
     found: dict[str, types.TensorStructure] = collections.OrderedDict()
     if self.personal_lam is not None:
-      found[PERSONAL] = train_personal(
+      found[PERSONAL] = _train_personal(
         client, self.personal_lam, state, weights, own[PERSONAL], client_id
       )
     if self.optimizer_state:
@@ -164,7 +164,7 @@ def personal_columns(weights_type: Any) -> client_table.Columns:
   return client_table.Columns("weights", stacking.row_spec(specs))
 
 
-def train_personal(
+def _train_personal(
   client: client_round.ClientRound,
   lam: float,
   state: training_settings.RoundState,
@@ -172,21 +172,9 @@ def train_personal(
   table: client_table.Table,
   client_id: tf.Tensor,
 ) -> local_model.Trainable:
-  """Trains a client's personal model; returns it.
-
-  Args:
-    client: The client, which has trained the global model.
-    lam: Pull of the personal model towards the global one.
-    state: The state of the training at the server.
-    weights: theta, as the client received it.
-    table: Has the client's personal model, if it has one.
-    client_id: int64[], the client's.
-  """
+  """Returns the personal model of a client that has trained the global one."""
   model, theta = client.model, local_model.flat(weights.trainable)
   model.receive(weights)
-  start = weights_to_start_from(
-    table, client_id, theta, [tf.TensorSpec(w.shape, w.dtype) for w in theta]
-  )
   return local_training.train_weights(
     model,
     dataclasses.replace(client.settings, proximal_mu=lam, objective=None),
@@ -194,27 +182,5 @@ def train_personal(
     {**state, "optimizer": client.hparams(state)},
     theta,
     client.data,
-    start=start,
-  )
-
-
-def weights_to_start_from(
-  table: client_table.Table,
-  client_id: tf.Tensor,
-  theta: local_model.Trainable,
-  specs: types.TensorStructure,
-) -> local_model.Trainable:
-  """Returns v before training: the client's own model, or else the global one.
-
-  Args:
-    table: The table of personal models.
-    client_id: int64[], the client's.
-    theta: The trainable weights that the client received, a flat tuple.
-    specs: Structure of `tf.TensorSpec` of the trainable weights.
-  """
-  known, row = client_table.find(table, client_id)
-  return tf.cond(
-    known,
-    lambda: local_model.flat(stacking.unflatten_update(row(), specs)),
-    lambda: theta,
+    start=client_table.own_or(table, client_id, theta),
   )
