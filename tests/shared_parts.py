@@ -17,7 +17,7 @@ import tensorflow_federated as tff
 from tensorflow.python.grappler import tf_optimizer
 
 from tests import small_problem
-from tff_fair.client_works.method_work import MethodWork
+from tff_fair.client_works import training
 from tff_fair.kernels import stacking
 
 
@@ -90,14 +90,14 @@ def built_once() -> Iterator[None]:
   same arguments give the same work, and the same graph the same optimized one,
   bit for bit: so tests meet what they would meet without this.
   """
-  build, optimize = MethodWork._build_plain, tf_optimizer.OptimizeGraph
+  build, optimize = training.Training.build, tf_optimizer.OptimizeGraph
   works: dict[Any, Any] = {}
   graphs: dict[Any, bytes] = {}
 
-  def build_plain(work: MethodWork) -> Any:
+  def build_training(work: training.Training) -> Any:
     # The models and the optimizer are in the key, so that they live as long.
     asked = _COSTLY_SIGNALS.intersection(work.signals)
-    key = (work.model_fn, work.optimizer, work.settings, asked, work.securely)
+    key = work.model_fn, work.optimizer, work.settings, asked, work.securely
     if key not in works:
       works[key] = build(work)
     return works[key]
@@ -118,7 +118,7 @@ def built_once() -> Iterator[None]:
   }
   with (
     mock.patch.multiple(small_problem, **once),
-    mock.patch.object(MethodWork, "_build_plain", build_plain),
+    mock.patch.object(training.Training, "build", build_training),
     mock.patch.object(tf_optimizer, "OptimizeGraph", optimize_graph),
   ):
     yield

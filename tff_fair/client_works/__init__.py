@@ -5,10 +5,9 @@ from tff_fair.client_works.keeping import Keeping
 from tff_fair.client_works.method_work import (
   MethodWork,
   build_personal_training,
-  build_training,
 )
 from tff_fair.client_works.own_work import build_from_computation, with_signals
-from tff_fair.client_works.training import TrainingPhases
+from tff_fair.client_works.training import TrainingPhases, build_training
 from tff_fair.client_works.training_settings import (
   TrainingSettings,
   num_epochs,

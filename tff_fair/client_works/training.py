@@ -13,6 +13,8 @@ off: these sums are for those who watch, and decide no result.
 """
 
 import collections
+import dataclasses
+import functools
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple
 
@@ -39,61 +41,6 @@ _INTEGERS = (0, BOUND)
 _UNKNOWN_BEFORE = frozenset(["effective_steps"])
 
 
-def build_end_of_round(
-  info: local_model.ModelInfo,
-  at_server: training_settings.StateComputations,
-  tally: tff.Type,
-  *,
-  securely: bool = False,
-) -> tff.Computation:
-  """Builds the computation at the server after all clients have trained.
-
-  Args:
-    info: The facts about the model.
-    at_server: The computations on the state.
-    tally: The type of a client's terms of sums, see `client_round.Result`.
-    securely: Whether they travel in a secure sum.
-
-  Returns:
-    A `tff.Computation` of type (<S@SERVER, tally@CLIENTS> -> <S@SERVER,
-    <train=M>@SERVER>). Where no client counted, the means in M are NaN.
-  """
-
-  @tff.tensorflow.computation(tally)
-  def finalize(
-    total: Mapping[str, Any],
-  ) -> Mapping[str, tf.Tensor]:
-    metrics = info.finalize_metrics(total["metrics"])
-    return tf.nest.map_structure(
-      lambda x: _or_nan(x, total["num_counted"] > 0), metrics
-    )
-
-  @tff.federated_computation(
-    tff.FederatedType(at_server.type, tff.SERVER),
-    tff.FederatedType(tally, tff.CLIENTS),
-  )
-  def end_round(
-    state: tff.Value, tally: tff.Value
-  ) -> tuple[tff.Value, tff.Value]:
-    # In one sum: each costs a call per client, one after the other.
-    add = secure_sum if securely else tff.federated_sum
-    total = add(tally)
-    new_state = tff.federated_map(at_server.next, (state, total["num_counted"]))
-    measurements = collections.OrderedDict(
-      train=tff.federated_map(finalize, total)
-    )
-    return new_state, tff.federated_zip(measurements)
-
-  return end_round
-
-
-def _or_nan(metric: tf.Tensor, is_known: tf.Tensor) -> tf.Tensor:
-  """Returns a metric; NaN instead of a mean over nothing."""
-  if not metric.dtype.is_floating:
-    return metric
-  return tf.where(is_known, metric, tf.constant(float("nan"), metric.dtype))
-
-
 class TrainingPhases(NamedTuple):
   """The two phases of a round's client work.
 
@@ -109,74 +56,248 @@ class TrainingPhases(NamedTuple):
   train: tff.Computation
 
 
-def received_type(
-  info: local_model.ModelInfo, signals: Collection[str]
-) -> tff.Type:
-  """Returns the type of what clients receive, W.
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Training:
+  """What decides the client work that trains one model per client.
 
-  Args:
-    info: The facts about the model.
-    signals: As `build_training` takes them.
-  """
-  if "initial_loss" not in signals:
-    return info.weights_type
-  return tff.to_type(
-    collections.OrderedDict(
-      current=info.weights_type, initial=info.weights_type
-    )
-  )
-
-
-def build_client_computation(
-  run: Callable[..., Any],
-  info: local_model.ModelInfo,
-  optimizer: tff.learning.optimizers.Optimizer,
-  settings: training_settings.TrainingSettings,
-  signals: Collection[str],
-  *further: tff.Type,
-) -> tff.Computation:
-  """Builds what one client does with its data.
-
-  Args:
-    run: Takes a `ClientRound`, the training's state, what the client received,
-      and the further arguments.
-    info: The facts about the model.
+  Attributes:
+    model_fn: Function that returns a new `tff.learning.models.VariableModel`,
+      or a `tff.learning.models.FunctionalModel`.
     optimizer: The client optimizer.
     settings: How clients train.
-    signals: The signals that the rule asks for.
-    *further: The types of further arguments.
-
-  Returns:
-    A `tff.Computation`: from state, what the client received, its data, and the
-    further arguments to the result of `run`.
+    signals: The `ClientSignals` that the rule asks for.
+    securely: Whether the metrics travel in a secure sum, held in `BOUND`.
   """
 
-  def run_client(
-    model: local_model.LocalModel,
-    state: training_settings.RoundState,
-    received: Any,
-    data: tf.data.Dataset,
-    *others: Any,
-  ) -> Any:
-    client = client_round.ClientRound(
-      model, optimizer, settings, signals, batches.ClientData(data)
-    )
-    return run(client, state, received, *others)
+  model_fn: local_model.ModelFn
+  optimizer: tff.learning.optimizers.Optimizer
+  settings: training_settings.TrainingSettings
+  signals: Collection[str] = ()
+  securely: bool = False
 
-  @tff.tensorflow.computation(
-    tff.to_type(
-      (
-        training_settings.build_state(optimizer, settings).type,
-        received_type(info, signals),
-        batches.data_type(info.batch_spec),
-        *further,
+  @functools.cached_property
+  def info(self) -> local_model.ModelInfo:
+    """The facts about the model."""
+    return local_model.describe_trainable(self.model_fn)
+
+  @functools.cached_property
+  def at_server(self) -> training_settings.StateComputations:
+    """The computations on the state of the training, S."""
+    return training_settings.build_state(self.optimizer, self.settings)
+
+  @property
+  def sent(self) -> tuple[tff.Type, tff.Type, tff.Type]:
+    """The types of S, of what clients receive, W, and of their data."""
+    received: tff.Type = self.info.weights_type
+    if "initial_loss" in self.signals:
+      received = tff.to_type(
+        collections.OrderedDict(current=received, initial=received)
       )
+    return (
+      self.at_server.type,
+      received,
+      batches.data_type(self.info.batch_spec),
     )
-  )
-  def work(arguments: tuple[Any, ...]) -> Any:
-    return local_model.in_graph(info.model_fn, run_client)(*arguments)
 
-  return work
+  @property
+  def parameter(self) -> tuple[tff.FederatedType, ...]:
+    """The types of the arguments of a round."""
+    state, *of_clients = self.sent
+    return (
+      tff.FederatedType(state, tff.SERVER),
+      *(tff.FederatedType(t, tff.CLIENTS) for t in of_clients),
+    )
+
+  @property
+  def has_phases(self) -> bool:
+    """Whether clients know all signals of the rule before they train."""
+    return self.settings.loss_at == "before" and are_known_before(self.signals)
+
+  def build(self) -> tff.learning.templates.ClientWorkProcess:
+    """Builds the process; see `build_training`."""
+    work = self.build_for_client(
+      lambda client, state, received: client.run(state, received)[0]
+    )
+    end_round = self.build_end_of_round(work)
+
+    @tff.federated_computation
+    def initialize() -> tff.Value:
+      return tff.federated_eval(self.at_server.initial, tff.SERVER)
+
+    @tff.federated_computation(*self.parameter)
+    def next_fn(
+      state: tff.Value, received: tff.Value, data: tff.Value
+    ) -> tff.templates.MeasuredProcessOutput:
+      sent = tff.federated_broadcast(state)
+      return end_round(state, tff.federated_map(work, (sent, received, data)))
+
+    return tff.learning.templates.ClientWorkProcess(
+      initialize,
+      next_fn,
+      get_hparams_fn=self.at_server.get_hparams,
+      set_hparams_fn=self.at_server.set_hparams,
+    )
+
+  def build_phases(self) -> TrainingPhases:
+    """Builds the process in two phases, if `has_phases`.
+
+    Returns:
+      The phases. In the second one a client finds its signals by its id. So the
+      clients of a cohort have different ids, or the same data. A client whose
+      signals the server does not have reports `num_examples` 0, as does one
+      whose update is not finite. `effective_steps` is 0 for all.
+    """
+    work = self.build_for_client(
+      lambda client, state, received, cohort: client.train(
+        state, received, own_signals(cohort, client.data.client_id())
+      )[0],
+      cohort_type(),
+    )
+    end_round = self.build_end_of_round(work)
+
+    @tff.federated_computation(
+      *self.parameter, tff.FederatedType(cohort_type(), tff.SERVER)
+    )
+    def train_all(
+      state: tff.Value, received: tff.Value, data: tff.Value, cohort: tff.Value
+    ) -> tff.templates.MeasuredProcessOutput:
+      sent = tff.federated_broadcast(state), tff.federated_broadcast(cohort)
+      return end_round(
+        state, tff.federated_map(work, (sent[0], received, data, sent[1]))
+      )
+
+    return TrainingPhases(self.build_measure(), train_all)
+
+  def build_measure(self) -> tff.Computation:
+    """Builds the first phase; see `TrainingPhases`."""
+    measure = self.build_for_client(client_round.ClientRound.measure)
+
+    @tff.federated_computation(*self.parameter)
+    def measure_all(
+      state: tff.Value, received: tff.Value, data: tff.Value
+    ) -> tff.Value:
+      return tff.federated_map(
+        measure, (tff.federated_broadcast(state), received, data)
+      )
+
+    return measure_all
+
+  def build_for_client(
+    self, run: Callable[..., Any], *further: tff.Type
+  ) -> tff.Computation:
+    """Builds what one client does with its data.
+
+    Args:
+      run: Takes a `ClientRound`, the training's state, what the client
+        received, and the further arguments.
+      *further: The types of further arguments.
+
+    Returns:
+      A `tff.Computation`: from state, what the client received, its data, and
+      the further arguments to the result of `run`.
+    """
+
+    def run_client(
+      model: local_model.LocalModel,
+      state: training_settings.RoundState,
+      received: Any,
+      data: tf.data.Dataset,
+      *others: Any,
+    ) -> Any:
+      client = client_round.ClientRound(
+        model,
+        self.optimizer,
+        self.settings,
+        self.signals,
+        batches.ClientData(data),
+      )
+      return run(client, state, received, *others)
+
+    @tff.tensorflow.computation(tff.to_type((*self.sent, *further)))
+    def work(arguments: tuple[Any, ...]) -> Any:
+      return local_model.in_graph(self.model_fn, run_client)(*arguments)
+
+    return work
+
+  def build_end_of_round(self, work: tff.Computation) -> tff.Computation:
+    """Builds the computation at the server after all clients have trained.
+
+    Args:
+      work: Returns a `client_round.Result` of each client.
+
+    Returns:
+      A `tff.Computation`: from S and the results to the output of a round,
+      whose measurements are <train=M>. Where no client counted, the means in M
+      are NaN.
+    """
+    result_type = work.type_signature.result
+
+    @tff.tensorflow.computation(result_type[1])
+    def finalize(total: Mapping[str, Any]) -> Mapping[str, tf.Tensor]:
+      metrics = self.info.finalize_metrics(total["metrics"])
+      return tf.nest.map_structure(
+        lambda x: _or_nan(x, total["num_counted"] > 0), metrics
+      )
+
+    @tff.federated_computation(
+      self.parameter[0], tff.FederatedType(result_type, tff.CLIENTS)
+    )
+    def end_round(
+      state: tff.Value, results: tff.Value
+    ) -> tff.templates.MeasuredProcessOutput:
+      result, tally, *_ = results
+      # In one sum: each costs a call per client, one after the other.
+      total = (secure_sum if self.securely else tff.federated_sum)(tally)
+      measurements = collections.OrderedDict(
+        train=tff.federated_map(finalize, total)
+      )
+      return tff.templates.MeasuredProcessOutput(
+        tff.federated_map(self.at_server.next, (state, total["num_counted"])),
+        result,
+        tff.federated_zip(measurements),
+      )
+
+    return end_round
+
+
+def build_training(
+  model_fn: local_model.ModelFn,
+  optimizer: tff.learning.optimizers.Optimizer,
+  settings: training_settings.TrainingSettings,
+  *,
+  signals: Collection[str] = (),
+  securely: bool = False,
+) -> tff.learning.templates.ClientWorkProcess:
+  """Builds the client work of every method that trains one model per client.
+
+  Args:
+    model_fn: As `Training` has it, and so are those that follow.
+    optimizer: The client optimizer, started anew each round.
+    settings: How clients train.
+    signals: The signals that the rule asks for. `gradient_norm` costs a
+      backward pass over the examples, `initial_loss` a forward pass; the others
+      are always there.
+    securely: Whether the metrics travel in a secure sum.
+
+  Returns:
+    A process whose `next` has the type (<S@SERVER, W@CLIENTS, {<int64, B>*}
+    @CLIENTS> -> <state=S@SERVER, result=ClientResult(W.trainable,
+    ClientSignals)@CLIENTS, measurements=<train=M>@SERVER>). W is the model's
+    weights, or with `initial_loss` those that `build_with_initial_weights`
+    sends. A client whose update or loss is not finite, or that has no examples,
+    reports `num_examples` 0. S holds the optimizer's hyperparameters, which are
+    those of the process, and the number of rounds in which any client counted.
+
+  Raises:
+    TypeError: If an argument has the wrong type.
+  """
+  return Training(
+    model_fn=model_fn,
+    optimizer=optimizer,
+    settings=settings,
+    signals=signals,
+    securely=securely,
+  ).build()
 
 
 def are_known_before(signals: Collection[str]) -> bool:
@@ -184,38 +305,11 @@ def are_known_before(signals: Collection[str]) -> bool:
   return _UNKNOWN_BEFORE.isdisjoint(signals)
 
 
-def build_measure(
-  info: local_model.ModelInfo,
-  optimizer: tff.learning.optimizers.Optimizer,
-  settings: training_settings.TrainingSettings,
-  signals: Collection[str],
-) -> tff.Computation:
-  """Builds the first phase; see `TrainingPhases`.
-
-  Args:
-    info: The facts about the model.
-    optimizer: The client optimizer.
-    settings: How clients train.
-    signals: The signals that the rule asks for.
-  """
-  measure = build_client_computation(
-    client_round.ClientRound.measure, info, optimizer, settings, signals
-  )
-  state_type, received_type, data_type = measure.type_signature.parameter
-
-  @tff.federated_computation(
-    tff.FederatedType(state_type, tff.SERVER),
-    tff.FederatedType(received_type, tff.CLIENTS),
-    tff.FederatedType(data_type, tff.CLIENTS),
-  )
-  def measure_all(
-    state: tff.Value, received: tff.Value, data: tff.Value
-  ) -> tff.Value:
-    return tff.federated_map(
-      measure, (tff.federated_broadcast(state), received, data)
-    )
-
-  return measure_all
+def _or_nan(metric: tf.Tensor, is_known: tf.Tensor) -> tf.Tensor:
+  """Returns a metric; NaN instead of a mean over nothing."""
+  if not metric.dtype.is_floating:
+    return metric
+  return tf.where(is_known, metric, tf.constant(float("nan"), metric.dtype))
 
 
 def cohort_type() -> tff.Type:

@@ -34,6 +34,7 @@ from tff_fair.rounds.options import (
   LearningProcess,
   ModelFn,
   Optimizer,
+  ProcessOptions,
   TrainingOptions,
 )
 
@@ -46,23 +47,14 @@ def compose(
   server_optimizer: Optimizer | None = None,
   server_learning_rate_decay: float | None = None,
   server_learning_rate_decay_kind: str = "exponential",
-  client_weighting: summing.ClientWeighting = "num_examples",
   num_clients: int | None = None,
-  aggregation: str | None = None,
-  sum_factory: tff.aggregators.UnweightedAggregationFactory | None = None,
-  secure_bound: float | None = None,
-  dp: privacy.DifferentialPrivacy | None = None,
   personal_lam: float | None = None,
   keeps_optimizer_state: bool = False,
   objective: Callable[[tf.Tensor], tf.Tensor] | None = None,
   finalizer: Finalizer | None = None,
   line_search: LineSearch | None = None,
   attack: client_works.Attack | None = None,
-  defence: summing.Defence | None = None,
-  certificate: bool = False,
-  tape: bool | str = False,
-  loss_reference: Mapping[int, float] | None = None,
-  **training: Unpack[TrainingOptions],
+  **options: Unpack[ProcessOptions],
 ) -> LearningProcess:
   """Composes the learning process of a rule.
 
@@ -76,13 +68,7 @@ def compose(
     server_learning_rate_decay: As `learning_rate_decay`, of the server's rate,
       where t is the number of steps that the server has taken; `None` keeps it.
     server_learning_rate_decay_kind: "exponential" or "inverse_time".
-    client_weighting: As `tff_fair.aggregators.RuleFactory` takes it.
     num_clients: Size of the population, for methods that need to know it.
-    aggregation: How updates are summed; as `RuleFactory` takes it, and so are
-      the next three.
-    sum_factory: Sums scaled updates, or all that clients send.
-    secure_bound: The largest absolute value in a secure sum.
-    dp: Noise for differential privacy; `None` adds none.
     personal_lam: Trains personal models beside the global one, with this pull
       towards it (Ditto); `None` trains none.
     keeps_optimizer_state: Whether a client's optimizer goes on from its state
@@ -95,15 +81,10 @@ def compose(
       the step of the server's rate.
     attack: Which clients report something else than they found, for a study;
       `None` if no client does.
-    defence: Bounds what single updates can do, as `RuleFactory` takes it.
-    certificate: Whether each round reports its certificate, as `RuleFactory`
-      takes it.
-    tape: What each round reports for other rules to be applied to it, as
-      `RuleFactory` takes it. Clients then measure all `ClientSignals`.
-    loss_reference: What the rule gets subtracted from each client's loss, as
-      `RuleFactory` takes it.
-    **training: The attributes of `tff_fair.client_works.TrainingSettings` but
-      `objective`.
+    **options: How updates are summed, as `tff_fair.aggregators.RuleFactory`
+      takes it (with a `tape`, clients measure all `ClientSignals`), and how
+      clients train, the attributes of `tff_fair.client_works.TrainingSettings`
+      but `objective`.
 
   Returns:
     A `tff.learning.templates.LearningProcess` whose `next` has the type
@@ -117,7 +98,7 @@ def compose(
     TypeError: If an argument has the wrong type.
     FieldError: If an argument has a wrong value; a `ValueError`.
   """
-  check_keywords(training)
+  check_keywords(options)
   if num_clients is not None:
     declared.check_integer("num_clients", num_clients, minimum=1)
   server_decay = learning_rate_decay.build(
@@ -127,35 +108,23 @@ def compose(
   )
   build_finalizer = _server_step(finalizer, server_optimizer)
   checking.check_optimizer("client_optimizer", client_optimizer)
-  factory = summing.RuleFactory(
-    rule,
-    aggregation=aggregation,
-    client_weighting=client_weighting,
-    sum_factory=sum_factory,
-    secure_bound=secure_bound,
-    dp=dp,
-    defence=defence,
-    certificate=certificate,
-    tape=tape,
-    loss_reference=loss_reference,
-  )
-  signals = types.MEASURED_SIGNALS if tape else rule.signals
-  kept = client_works.Keeping(
-    personal_lam=personal_lam, optimizer_state=keeps_optimizer_state
-  )
-  settings = client_works.TrainingSettings(objective=objective, **training)
+  factory = summing.RuleFactory(rule, **_those(summing.FactoryOptions, options))
   work = client_works.MethodWork(
     model_fn=model_fn,
     optimizer=client_optimizer,
-    settings=settings,
-    signals=signals,
-    kept=kept,
-    attack=attack,
+    settings=client_works.TrainingSettings(
+      objective=objective, **_those(TrainingOptions, options)
+    ),
+    signals=types.MEASURED_SIGNALS if options.get("tape") else rule.signals,
     securely=factory.sums_securely,
+    kept=client_works.Keeping(
+      personal_lam=personal_lam, optimizer_state=keeps_optimizer_state
+    ),
+    attack=attack,
   )
   if work.kept:
-    _check_kept(factory, dp)
-  _check_learning_rate(rule, client_optimizer, settings)
+    _check_kept(factory, options.get("dp"))
+  _check_learning_rate(rule, work)
   if line_search is not None:
     _check_line_search(server_optimizer, work, has_own_step=bool(finalizer))
   parts = round_parts.RoundParts(
@@ -165,6 +134,11 @@ def compose(
     build_finalizer(work.info.weights_type, server_decay),
   )
   return _compose_rounds(parts, line_search, server_decay)
+
+
+def _those(kind: type, options: Mapping[str, Any]) -> dict[str, Any]:
+  """Returns the options that a `TypedDict` names."""
+  return {n: v for n, v in options.items() if n in kind.__annotations__}
 
 
 def check_keywords(
@@ -179,7 +153,7 @@ def check_keywords(
   known = [
     *hyperparameters,
     *(p.name for p in parameters if p.kind == p.KEYWORD_ONLY),
-    *TrainingOptions.__annotations__,
+    *ProcessOptions.__annotations__,
   ]
   for name in given:
     if name not in known:
@@ -332,14 +306,12 @@ def _check_kept(
 
 
 def _check_learning_rate(
-  rule: types.Rule,
-  client_optimizer: Optimizer,
-  settings: client_works.TrainingSettings,
+  rule: types.Rule, work: client_works.MethodWork
 ) -> None:
   """Raises if the client optimizer lacks a learning rate that is needed."""
-  if (
-    "learning_rate" in rule.signals or settings.learning_rate_decay is not None
-  ) and checking.learning_rate(client_optimizer) is None:
+  decays = work.settings.learning_rate_decay is not None
+  is_needed = decays or "learning_rate" in rule.signals
+  if is_needed and checking.learning_rate(work.optimizer) is None:
     raise declared.FieldError(
       "client_optimizer",
       "A client optimizer with the hyperparameter learning_rate is needed, for "

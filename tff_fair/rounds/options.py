@@ -42,7 +42,11 @@ class TrainingOptions(TypedDict, total=False):
   learning_rate_decay_rounds: int
 
 
-class BuildOptions(TrainingOptions, summing.FactoryOptions, total=False):
+class ProcessOptions(TrainingOptions, summing.FactoryOptions, total=False):
+  """Options of local training, and of how updates are summed."""
+
+
+class BuildOptions(ProcessOptions, total=False):
   """Options of every method; see `compose`."""
 
   server_optimizer: Optimizer | None

@@ -66,12 +66,15 @@ class OwnRowsProcess:
 
 
 def build_of_own(
-  parts: round_parts.RoundParts, parameter: tff.Type
+  parts: round_parts.RoundParts,
+  aggregation: tff.templates.AggregationProcess,
+  parameter: tff.Type,
 ) -> tff.Computation:
   """Builds a round in which each client gets its own rows.
 
   Args:
     parts: The parts of the process.
+    aggregation: Its sum.
     parameter: The parameter of its `next`: state and data.
 
   Returns:
@@ -80,10 +83,6 @@ def build_of_own(
   """
   work = parts.work.build_round()
   *_, own_type = work.type_signature.parameter
-  result_type: Any = work.type_signature.result.result.member
-  aggregation = parts.factory.create_for_rounds(
-    result_type.update, result_type.update_weight, updates_checked=True
-  )
 
   @tff.federated_computation(*parameter, own_type)
   def next_fn(state: Any, client_data: Any, own: Any) -> Any:
@@ -299,7 +298,9 @@ def with_phases(
   """
   parameter = process.next.type_signature.parameter
   kept = bool(parts.work.kept)
-  build_uncut = functools.cache(lambda: build_of_own(parts, parameter))
+  build_uncut = functools.cache(
+    lambda: build_of_own(parts, aggregation, parameter)
+  )
   uncut = build_uncut if kept else None
   if can_build(parts):
     phased = phases.PhasedComputation.of(
