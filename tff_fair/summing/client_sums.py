@@ -296,7 +296,9 @@ def build_client_sums(
   make_terms = compute(terms, (value_type, weight_type))
   sums = Sums(make_terms.type_signature.result, factories)
   finish_round = compute(
-    lambda state, totals, inner: with_inner(finish(state, totals), inner),
+    lambda state, totals, inner: rule_application.with_inner(
+      finish(state, totals), inner
+    ),
     (get_state.type_signature.result, sums.terms_type, sums.inner),
   )
 
@@ -326,13 +328,3 @@ def build_client_sums(
     )
 
   return tff.templates.AggregationProcess(initialize, next_fn)
-
-
-def with_inner(
-  output: rule_application.Round, inner: TensorStructure
-) -> rule_application.Round:
-  """Returns a round that reports what the sum of the updates does."""
-  state, result, measurements = output
-  if tf.nest.flatten(inner):
-    measurements["sum"] = inner
-  return state, result, measurements

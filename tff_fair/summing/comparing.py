@@ -75,7 +75,7 @@ def build_comparing(
   )
   sums = client_sums.Sums(last.type_signature.result, transport.factories)
   finish = compute(
-    lambda totals, inner, known: client_sums.with_inner(
+    lambda totals, inner, known: rule_application.with_inner(
       parts.finish(totals, [*known]), inner
     )[1:],
     (sums.terms_type, sums.inner, known_type),

@@ -163,6 +163,14 @@ def round_output(
   return output.state, result, measurements
 
 
+def with_inner(output: Round, inner: types.TensorStructure) -> Round:
+  """Returns a round that reports what the inner sum measures, if anything."""
+  state, result, measurements = output
+  if tf.nest.flatten(inner):
+    measurements["sum"] = inner
+  return state, result, measurements
+
+
 def round_update(
   direction: types.TensorStructure,
   num_clients: tf.Tensor,

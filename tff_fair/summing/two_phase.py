@@ -51,8 +51,8 @@ def build_two_phase(
   sum_process = sum_factory.create(value_type)
   local = _build_steps(reader, value_type, weight_type)
   finish = tff.tensorflow.computation(
-    lambda rows, output, total, measurements: finish_round(
-      reader, rows, output, total, measurements
+    lambda rows, output, total, inner: rule_application.with_inner(
+      rule_application.round_output(reader, rows, output, total), inner
     ),
     (
       local.collect.type_signature.result.member,
@@ -184,30 +184,6 @@ def scale_update(
   )
 
 
-def finish_round(
-  reader: scalars.ScalarReader,
-  rows: scalars.ScalarRows,
-  output: types.RuleOutput,
-  direction: types.TensorStructure,
-  sum_measurements: types.TensorStructure,
-) -> rule_application.Round:
-  """Returns state, result and measurements of a round.
-
-  Args:
-    reader: Knows whether clients have ids.
-    rows: The rows of the cohort.
-    output: The rule's output for them.
-    direction: d, the sum of the scaled updates.
-    sum_measurements: Those of the inner sum; reported as `sum`, if any.
-  """
-  state, result, measurements = rule_application.round_output(
-    reader, rows, output, direction
-  )
-  if tf.nest.flatten(sum_measurements):
-    measurements["sum"] = sum_measurements
-  return state, result, measurements
-
-
 # The ids of some clients, at the server.
 LEFT_OUT = tff.FederatedType(tff.TensorType(np.int64, [None]), tff.SERVER)
 # `rows`, the rows of the cohort; `coefficients`, float64[m], in their order.
@@ -275,8 +251,8 @@ def build_sum_phases(
   chosen_type = choose.type_signature.result
   rows_type = chosen_type.member["rows"]
   finish = tff.tensorflow.computation(
-    lambda state, rows, chosen, total, measurements: finish_chosen(
-      reader, state, rows, chosen, total, measurements
+    lambda state, rows, chosen, total, inner: finish_chosen(
+      reader, state, rows, chosen, total, inner
     ),
     (
       local.initialize_rule.type_signature.result,
@@ -333,7 +309,7 @@ def finish_chosen(
   rows: scalars.ScalarRows,
   chosen: Chosen,
   direction: types.TensorStructure,
-  sum_measurements: types.TensorStructure,
+  inner: types.TensorStructure,
 ) -> rule_application.Round:
   """Returns state, result and measurements of a round.
 
@@ -343,16 +319,15 @@ def finish_chosen(
     rows: The rows of the clients that count in the end.
     chosen: Rows and coefficients of those that counted before they trained.
     direction: d, the sum of the scaled updates.
-    sum_measurements: Those of the inner sum.
+    inner: The measurements of the inner sum.
   """
   output = rule_application.apply_rule(reader, rows, state)
   used = coefficients_of(rows.client_id, chosen)
-  return finish_round(
-    reader,
-    rows,
-    output._replace(coefficients=used),
-    direction,
-    sum_measurements,
+  return rule_application.with_inner(
+    rule_application.round_output(
+      reader, rows, output._replace(coefficients=used), direction
+    ),
+    inner,
   )
 
 
