@@ -97,7 +97,7 @@ class Service:
   def _start(self) -> workers.Worker:
     if self._listening is None:
       return worker_start.start_worker(self._port)
-    return worker_start.start_worker_on(self._listening, address=self.address)
+    return worker_start.start_worker_on(self._listening, self.address)
 
   def _begin(self) -> None:
     """Notes how a worker is that has done nothing yet."""

@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator, Mapping
 
 from tff_fair.runtime import private_socket, workers
 
+_TIMEOUT = 60.0
+
 
 def start_worker(
   port: int | None = None,
@@ -16,7 +18,7 @@ def start_worker(
   private: bool | None = None,
   max_concurrent_computation_calls: int | None = None,
   environment: Mapping[str, str] | None = None,
-  timeout: float = 60.0,
+  timeout: float = _TIMEOUT,
 ) -> workers.Worker:
   """Starts a worker on this machine and waits until it can be reached.
 
@@ -59,7 +61,7 @@ def start_worker(
   launch = functools.partial(
     workers.launch,
     max_concurrent_computation_calls=max_concurrent_computation_calls,
-    environment=environment or {},
+    environment=environment,
   )
   deadline = time.monotonic() + timeout
   if private or (private is None and port is None):
@@ -73,13 +75,7 @@ def start_worker(
   return _start_at_port(launch, port, deadline)
 
 
-def start_worker_on(
-  listening: socket.socket,
-  *,
-  address: str,
-  max_concurrent_computation_calls: int | None = None,
-  timeout: float = 60.0,
-) -> workers.Worker:
+def start_worker_on(listening: socket.socket, address: str) -> workers.Worker:
   """Starts a worker that listens on a socket of this program.
 
   Connections that come before the worker is there wait for it. The socket stays
@@ -88,21 +84,15 @@ def start_worker_on(
   Args:
     listening: The socket; it listens.
     address: Where programs on this machine reach it.
-    max_concurrent_computation_calls: See `start_worker`.
-    timeout: Seconds within which the worker has to be ready.
 
   Raises:
     PrivateSocketError: If this system does not allow it.
     RuntimeError: If the worker ends instead of getting ready.
     TimeoutError: If it does not get ready in time.
   """
-  launch = functools.partial(
-    workers.launch,
-    max_concurrent_computation_calls=max_concurrent_computation_calls,
-    environment={},
-  )
+  deadline = time.monotonic() + _TIMEOUT
   with private_socket.GivenSocket(listening) as given:
-    return _launch_with(given, address, launch, time.monotonic() + timeout)
+    return _launch_with(given, address, workers.launch, deadline)
 
 
 def _launch_with(

@@ -211,8 +211,8 @@ def launch(
   *,
   port: int | None = None,
   channel: int | None = None,
-  max_concurrent_computation_calls: int | None,
-  environment: Mapping[str, str],
+  max_concurrent_computation_calls: int | None = None,
+  environment: Mapping[str, str] | None = None,
 ) -> Worker:
   """Starts a worker, and does not wait until it can be reached.
 
@@ -222,14 +222,14 @@ def launch(
     channel: The descriptor of a Unix socket, if this program gives the worker
       the socket to listen on; see `private_socket`.
     max_concurrent_computation_calls: As `start_worker` takes it.
-    environment: Variables to set for the worker.
+    environment: Variables to set for the worker, if any.
   """
   if max_concurrent_computation_calls is None:
     # More clients at a time gain nothing: the worker prepares a computation
     # anew for each client that runs beside others, which takes time and memory
     # (`python -m benchmarks.cohorts --show=new_sizes`).
     max_concurrent_computation_calls = _NUM_CORES
-  merged = {**_WORKER_ENVIRONMENT, **os.environ, **environment}
+  merged = {**_WORKER_ENVIRONMENT, **os.environ, **(environment or {})}
   process = _spawn(
     [
       str(worker_binary()),
