@@ -225,6 +225,14 @@ def compiled_once(shared_caches):
 
 
 @pytest.fixture(scope="module")
+def secure_sums():
+  """Has secure sums run in the clear; afterwards there are none again."""
+  tff_fair.runtime.use_local(simulate_secure_sums=True)
+  yield
+  tff_fair.runtime.use_local()
+
+
+@pytest.fixture(scope="module")
 def built_once():
   """Has processes of a file share what is built of equal parts."""
   from tests import shared_parts  # noqa: PLC0415  It imports TFF.

@@ -17,9 +17,7 @@ def factory(name, way=None, defence=None) -> aggregators.RuleFactory:
 
 @functools.cache
 def process(name, way=None, defence=None) -> tff.templates.AggregationProcess:
-  return factory(name, way, defence).create(
-    rounds.UPDATE_TYPE, rounds.SIGNALS_TYPE
-  )
+  return rounds.create(factory(name, way, defence))
 
 
 def clients(m, seed=0) -> list[rounds.Client]:

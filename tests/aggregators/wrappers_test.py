@@ -13,7 +13,9 @@ import tensorflow_privacy as tfp
 from tests import source_tree
 from tests.refusals import rejected
 from tests.summing import rounds
-from tff_fair import aggregators, runtime
+from tff_fair import aggregators
+
+pytestmark = pytest.mark.usefixtures("secure_sums")
 
 stock = tff.aggregators
 UPDATE = tff.to_type(
@@ -107,13 +109,6 @@ def table():
 ROWS = table()
 
 
-@pytest.fixture(scope="module", autouse=True)
-def secure_sums():
-  runtime.use_local(simulate_secure_sums=True)
-  yield
-  runtime.use_local()
-
-
 def clients():
   rng = np.random.default_rng(0)
   return [
@@ -130,7 +125,7 @@ def structured(update):
 
 
 def assert_a_round_is_that_of_numpy(factory):
-  process = factory.create(UPDATE, rounds.SIGNALS_TYPE)
+  process = rounds.create(factory, UPDATE)
   cohort = clients()
   output = process.next(
     process.initialize(),

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 import tensorflow_federated as tff
 
-from tff_fair import runtime
 from tff_fair.client_works import training
+
+pytestmark = pytest.mark.usefixtures("secure_sums")
 
 TALLY = tff.to_type(
   collections.OrderedDict(
@@ -16,13 +17,6 @@ TALLY = tff.to_type(
     wide=np.float64,
   )
 )
-
-
-@pytest.fixture(scope="module", autouse=True)
-def secure_sums():
-  runtime.use_local(simulate_secure_sums=True)
-  yield
-  runtime.use_local()
 
 
 def total(*clients):

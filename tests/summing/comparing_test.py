@@ -76,8 +76,8 @@ def create(name, **options):
   factory, _, hparams, own = RULES[name]
   if "sum_factory" in options:
     own = {n: v for n, v in own.items() if n != "secure_bound"}
-  return factory(aggregation="secure", **hparams, **own, **options).create(
-    rounds.UPDATE_TYPE, rounds.SIGNALS_TYPE
+  return rounds.create(
+    factory(aggregation="secure", **hparams, **own, **options)
   )
 
 
@@ -216,12 +216,9 @@ def test_losses_that_are_nearly_equal_are_told_apart():
   factory = aggregators.DeltaFlFactory(
     alpha=0.3, aggregation="secure", sum_factory=Recording()
   )
-  process = factory.create(rounds.UPDATE_TYPE, rounds.SIGNALS_TYPE)
-  found = rounds.run(process, clients)
+  found = rounds.run(rounds.create(factory), clients)
   kept = [clients[1], clients[3]]
-  rounds.assert_same(
-    found.result, reference.fedavg([c.as_reference() for c in kept]), 1e-6
-  )
+  rounds.assert_same(found.result, rounds.expected(reference.fedavg, kept))
   assert found.measurements["share_kept"] == pytest.approx(0.5)
 
 

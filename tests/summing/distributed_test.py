@@ -14,11 +14,7 @@ FACTORIES = {
   "streaming with covariate": aggregators.VRedFactory(beta=0.3),
   "stacked": aggregators.FedMgdaPlusFactory(epsilon=0.2),
 }
-
-
-@functools.cache
-def create(factory):
-  return factory.create(rounds.UPDATE_TYPE, rounds.SIGNALS_TYPE)
+create = functools.cache(rounds.create)
 
 
 @pytest.fixture(scope="module")

@@ -35,7 +35,7 @@ def expected(direction, clients, table, **hparams):
     for client in clients
   ]
   assert min(client.loss for client in shifted) < 0
-  return direction([client.as_reference() for client in shifted], **hparams)
+  return rounds.expected(direction, shifted, **hparams)
 
 
 @pytest.mark.parametrize(("name", "way"), WAYS)
@@ -43,9 +43,9 @@ def test_directions_are_those_of_gaps(name, way):
   factory, direction, hparams = RULES[name]
   clients = rounds.random_clients(6)
   table = reference_losses(clients)
-  process = factory(
-    aggregation=way, loss_reference={**table, 1000: 5.0}, **hparams
-  ).create(rounds.UPDATE_TYPE, rounds.SIGNALS_TYPE)
+  process = rounds.create(
+    factory(aggregation=way, loss_reference={**table, 1000: 5.0}, **hparams)
+  )
   output = rounds.run(process, clients)
   rounds.assert_same(
     output.result, expected(direction, clients, table, **hparams)
@@ -59,8 +59,8 @@ def test_afl_ascends_by_gaps():
   for place, client in enumerate(clients):
     client.client_id = place
   table = reference_losses(clients)
-  process = aggregators.AflFactory(num_clients=3, loss_reference=table).create(
-    rounds.UPDATE_TYPE, rounds.SIGNALS_TYPE
+  process = rounds.create(
+    aggregators.AflFactory(num_clients=3, loss_reference=table)
   )
   memory: dict[str, np.ndarray] = {}
   state = None
@@ -75,9 +75,7 @@ def test_afl_ascends_by_gaps():
 
 def test_a_client_without_a_reference_ends_the_round():
   clients = rounds.random_clients(2)
-  process = aggregators.VRedFactory(loss_reference={-1: 0.0}).create(
-    rounds.UPDATE_TYPE, rounds.SIGNALS_TYPE
-  )
+  process = rounds.create(aggregators.VRedFactory(loss_reference={-1: 0.0}))
   with pytest.raises(Exception, match="loss_reference"):
     rounds.run(process, clients)
 

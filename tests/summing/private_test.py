@@ -7,7 +7,7 @@ import tensorflow_federated as tff
 
 from tests.refusals import rejected
 from tests.summing import rounds
-from tff_fair import aggregators, privacy, runtime
+from tff_fair import aggregators, privacy
 from tff_fair.methods import fedavg
 
 CLIP = 0.1
@@ -20,7 +20,7 @@ def create(name, noise=0.0, *, update_type=rounds.UPDATE_TYPE, **options):
   factory = getattr(aggregators, name)(
     dp=privacy.dp(noise, SIZE, CLIP), client_weighting="uniform", **options
   )
-  return factory.create(update_type, rounds.SIGNALS_TYPE)
+  return rounds.create(factory, update_type)
 
 
 def hostile_clients():
@@ -71,19 +71,16 @@ def test_the_sum_is_of_clipped_updates_over_a_fixed_size(name):
   assert "client_ids" not in output.measurements
 
 
+@pytest.mark.usefixtures("secure_sums")
 def test_secure_and_plain_sums_are_the_same():
   clients = [*rounds.random_clients(3), *hostile_clients()]
   plain = rounds.run(create("FedAvgFactory"), clients)
-  runtime.use_local(simulate_secure_sums=True)
-  try:
-    secure = create("FedAvgFactory", aggregation="secure", update_type=FLAT)
-    output = secure.next(
-      secure.initialize(),
-      [c.update.astype(np.float32) for c in clients],
-      [c.signals() for c in clients],
-    )
-  finally:
-    runtime.use_local()
+  secure = create("FedAvgFactory", aggregation="secure", update_type=FLAT)
+  output = secure.next(
+    secure.initialize(),
+    [c.update.astype(np.float32) for c in clients],
+    [c.signals() for c in clients],
+  )
   rounds.assert_same(output.result, rounds.flat(plain.result), 1e-5)
 
 

@@ -83,6 +83,16 @@ def random_clients(m, seed=0) -> list[Client]:
   ]
 
 
+def create(factory, update_type=UPDATE_TYPE):
+  """The process of a factory, weighted by signals."""
+  return factory.create(update_type, SIGNALS_TYPE)
+
+
+def expected(direction, clients, **hparams) -> np.ndarray:
+  """What NumPy makes of the clients."""
+  return direction([client.as_reference() for client in clients], **hparams)
+
+
 def run(process, clients, state=None):
   """One round, weighted by signals."""
   return process.next(

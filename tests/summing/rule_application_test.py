@@ -65,9 +65,11 @@ each_way = pytest.mark.parametrize("way", WAYS)
 
 @functools.cache
 def process(rule_class, way, weighting="num_examples"):
-  return aggregators.RuleFactory(
-    rule_class(), aggregation=way, client_weighting=weighting
-  ).create(rounds.UPDATE_TYPE, rounds.SIGNALS_TYPE)
+  return rounds.create(
+    aggregators.RuleFactory(
+      rule_class(), aggregation=way, client_weighting=weighting
+    )
+  )
 
 
 def rule_state(state, way):

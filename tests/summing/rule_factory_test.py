@@ -52,14 +52,14 @@ every_way = pytest.mark.parametrize(("name", "way"), WAYS)
 @functools.cache
 def process(name, way, *, certificate=False):
   factory, _, hparams = FACTORIES[name]
-  return factory(aggregation=way, certificate=certificate, **hparams).create(
-    rounds.UPDATE_TYPE, rounds.SIGNALS_TYPE
+  return rounds.create(
+    factory(aggregation=way, certificate=certificate, **hparams)
   )
 
 
 def expected(name, clients):
   _, direction, hparams = FACTORIES[name]
-  return direction([client.as_reference() for client in clients], **hparams)
+  return rounds.expected(direction, clients, **hparams)
 
 
 @pytest.mark.parametrize("m", [1, 2, 5])
@@ -270,9 +270,7 @@ def test_updates_beyond_each_others_range_of_float32(way):
 def test_extreme_tilts_do_not_overflow_as_updates_arrive(t, chosen):
   clients = rounds.random_clients(4)
   factory = aggregators.TermFactory(t=t, aggregation="streaming")
-  output = rounds.run(
-    factory.create(rounds.UPDATE_TYPE, rounds.SIGNALS_TYPE), clients
-  )
+  output = rounds.run(rounds.create(factory), clients)
   followed = clients[chosen([client.loss for client in clients])]
   rounds.assert_same(output.result, followed.as_reference().update)
 
@@ -309,9 +307,7 @@ def test_uniform_weighting(way):
   factory = aggregators.TermFactory(
     t=0.7, aggregation=way, client_weighting="uniform"
   )
-  output = rounds.run(
-    factory.create(rounds.UPDATE_TYPE, rounds.SIGNALS_TYPE), clients
-  )
+  output = rounds.run(rounds.create(factory), clients)
   alike = [rounds.Client(client.update, client.loss) for client in clients]
   rounds.assert_same(output.result, expected("term", alike))
 
@@ -342,7 +338,7 @@ def test_weights_by_hand(way, options):
   factory = aggregators.TermFactory(
     t=0.7, aggregation=way, client_weighting=given, **options
   )
-  process = factory.create(rounds.UPDATE_TYPE, rounds.SIGNALS_TYPE)
+  process = rounds.create(factory)
   output = rounds.run(process, clients)
   weighted = [
     dataclasses.replace(client, num_examples=given[client.client_id])

@@ -11,7 +11,7 @@ import tensorflow_federated as tff
 from tests import reference
 from tests.refusals import rejected
 from tests.summing import rounds
-from tff_fair import aggregators, runtime
+from tff_fair import aggregators
 
 # A rule of scalars, one with norms, and one with a covariate.
 FACTORIES: dict[str, tuple[Any, Any, dict[str, Any], dict[str, Any]]] = {
@@ -28,25 +28,15 @@ FACTORIES: dict[str, tuple[Any, Any, dict[str, Any], dict[str, Any]]] = {
 every_factory = pytest.mark.parametrize("name", FACTORIES)
 
 
-@pytest.fixture(scope="module")
-def secure_sums():
-  """Secure sums in the clear; afterwards the session's context again."""
-  runtime.use_local(simulate_secure_sums=True)
-  yield
-  runtime.use_local()
-
-
 @functools.cache
 def process(name):
   factory, _, hparams, also = FACTORIES[name]
-  return factory(aggregation="secure", **hparams, **also).create(
-    rounds.UPDATE_TYPE, rounds.SIGNALS_TYPE
-  )
+  return rounds.create(factory(aggregation="secure", **hparams, **also))
 
 
 def expected(name, clients):
   _, direction, hparams, _ = FACTORIES[name]
-  return direction([client.as_reference() for client in clients], **hparams)
+  return rounds.expected(direction, clients, **hparams)
 
 
 @pytest.mark.usefixtures("secure_sums")
@@ -83,12 +73,10 @@ def test_a_bound_of_ones_own():
   factory = aggregators.FedAvgFactory(
     aggregation="secure", secure_bound=float(sorted(largest)[1] * 1.001)
   )
-  output = rounds.run(
-    factory.create(rounds.UPDATE_TYPE, rounds.SIGNALS_TYPE), clients
-  )
+  output = rounds.run(rounds.create(factory), clients)
   kept = [c for k, c in enumerate(clients) if k != np.argmax(largest)]
   rounds.assert_same(
-    output.result, reference.fedavg([c.as_reference() for c in kept]), 1e-5
+    output.result, rounds.expected(reference.fedavg, kept), 1e-5
   )
   assert output.measurements["num_clients_out_of_bounds"] == 1
 
@@ -112,12 +100,14 @@ def test_a_round_without_clients_gives_zero():
 
 @functools.cache
 def exact_term():
-  return aggregators.TermFactory(
-    t=0.7,
-    loss_cap=6.0,
-    aggregation="secure",
-    sum_factory=tff.aggregators.SumFactory(),
-  ).create(rounds.UPDATE_TYPE, rounds.SIGNALS_TYPE)
+  return rounds.create(
+    aggregators.TermFactory(
+      t=0.7,
+      loss_cap=6.0,
+      aggregation="secure",
+      sum_factory=tff.aggregators.SumFactory(),
+    )
+  )
 
 
 def test_another_sum_in_its_place_keeps_its_state():
@@ -126,7 +116,7 @@ def test_another_sum_in_its_place_keeps_its_state():
   )
   clipped = tff.aggregators.clipping_factory(norm, tff.aggregators.SumFactory())
   factory = aggregators.FedAvgFactory(aggregation="secure", sum_factory=clipped)
-  clipping = factory.create(rounds.UPDATE_TYPE, rounds.SIGNALS_TYPE)
+  clipping = rounds.create(factory)
   clients = rounds.random_clients(4)
   first = rounds.run(clipping, clients)
   second = rounds.run(clipping, clients, first.state)

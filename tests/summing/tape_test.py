@@ -21,7 +21,7 @@ def taped(output):
 
 
 def run(factory, rounds_of_clients):
-  process = factory.create(rounds.UPDATE_TYPE, rounds.SIGNALS_TYPE)
+  process = rounds.create(factory)
   state = process.initialize()
   for clients in rounds_of_clients:
     output = rounds.run(process, clients, state)

@@ -9,7 +9,7 @@ import tensorflow_federated as tff
 
 from tests import reference
 from tests.summing import rounds
-from tff_fair import aggregators, runtime
+from tff_fair import aggregators
 from tff_fair.methods import afl, gifair
 from tff_fair.summing import rule_application, scalars, two_phase
 
@@ -17,17 +17,9 @@ from tff_fair.summing import rule_application, scalars, two_phase
 UPDATE_TYPE = tff.TensorType(np.float32, [9])
 
 
-@pytest.fixture(scope="module")
-def secure_sums():
-  """Secure sums in the clear; afterwards the session's context again."""
-  runtime.use_local(simulate_secure_sums=True)
-  yield
-  runtime.use_local()
-
-
 def create(sum_factory):
-  return aggregators.TermFactory(t=0.7, sum_factory=sum_factory).create(
-    UPDATE_TYPE, rounds.SIGNALS_TYPE
+  return rounds.create(
+    aggregators.TermFactory(t=0.7, sum_factory=sum_factory), UPDATE_TYPE
   )
 
 
@@ -40,7 +32,7 @@ def run(process, clients, state=None):
 
 
 def expected(clients):
-  return reference.term([client.as_reference() for client in clients], t=0.7)
+  return rounds.expected(reference.term, clients, t=0.7)
 
 
 def scaled_updates(clients):
