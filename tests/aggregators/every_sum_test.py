@@ -11,12 +11,10 @@ import tensorflow_federated as tff
 from tests.aggregators import processes
 from tests.cases import one_of_each
 from tests.methods import cohorts
-from tests.methods.settings import RULE_CLASSES, rules_of
+from tests.methods.settings import FOR_SECURE_SUMS, RULE_CLASSES, rules_of
 from tests.summing import rounds
 from tff_fair import aggregators, types
 
-# A rule that secure sums need in another setting than the first one.
-FOR_SECURE_SUMS = {"term": {"loss_cap": 10.0}}
 # Rules whose secure sums need clients that weigh the same.
 OF_EQUAL_CLIENTS = ("gifair",)
 NUM_ROUNDS = 3

@@ -17,7 +17,7 @@ every_form = pytest.mark.parametrize("form", FORMS)
 
 
 def apply(rule, ids, loss, state=None):
-  cohort = cohorts.make(np.ones([len(ids), 1]), loss, client_id=ids)
+  cohort = cohorts.of_losses(loss, client_id=ids)
   return in_graph.apply(rule, cohort, state)
 
 

@@ -14,10 +14,13 @@ RATE = 0.05
 def cohort_of(
   updates, loss, initial_loss, gradient_norm, n=None, learning_rate=RATE
 ):
-  cohort = cohorts.make(updates, loss, n, learning_rate=learning_rate)
-  return cohort._replace(
-    initial_loss=np.asarray(initial_loss, np.float64),
-    gradient_norm=np.asarray(gradient_norm, np.float64),
+  return cohorts.make(
+    updates,
+    loss,
+    n,
+    learning_rate=learning_rate,
+    initial_loss=initial_loss,
+    gradient_norm=gradient_norm,
   )
 
 

@@ -17,13 +17,9 @@ def project(v):
   return np.maximum(v - shifts[np.flatnonzero(descending > shifts)[-1]], 0)
 
 
-def cohort_of(ids, loss):
-  return cohorts.make(np.ones([len(ids), 1]), loss, client_id=ids)
-
-
 def apply(ids, loss, state=None, *, n=N, rate=0.1):
   rule = afl.AflRule(num_clients=n, lambda_learning_rate=rate)
-  return in_graph.apply(rule, cohort_of(ids, loss), state)
+  return in_graph.apply(rule, cohorts.of_losses(loss, client_id=ids), state)
 
 
 @pytest.mark.parametrize("scale", [1e-30, 1.0, 1e6])

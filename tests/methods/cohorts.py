@@ -60,6 +60,11 @@ def make(
   )
 
 
+def of_losses(loss, num_examples=None, **options) -> types.Cohort:
+  """A cohort for a rule that reads no updates."""
+  return make(np.ones([len(loss), 1]), loss, num_examples, **options)
+
+
 def permuted(cohort, order) -> types.Cohort:
   """The same clients in another order, or some of them."""
   remembered = np.arange(len(cohort.client_id), len(cohort.gram))
@@ -90,6 +95,26 @@ def random(m, d, seed=0):
   rng = np.random.default_rng(seed)
   updates = rng.normal(size=(m, d)) * rng.lognormal(size=(m, 1))
   return updates, rng.lognormal(size=m), rng.integers(1, 100, size=m)
+
+
+def random_for(rule, m, *, seed=0, client_id=None) -> types.Cohort:
+  """Unequal clients, of whom a rule remembers none."""
+  updates, loss, num_examples = random(m, d=23, seed=seed)
+  return make(
+    updates,
+    loss,
+    num_examples,
+    client_id=client_id,
+    remembered=none_remembered(rule, updates),
+    **random_signals(m, seed),
+  )
+
+
+def none_remembered(rule, updates):
+  """What a rule that remembers gets in its first round."""
+  if not rule.remembered_rounds:
+    return None
+  return [], [], np.zeros([0, updates.shape[1]])
 
 
 def random_signals(m, seed=0) -> dict[str, np.ndarray]:

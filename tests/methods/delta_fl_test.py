@@ -13,9 +13,8 @@ _, LOSS, NUM_EXAMPLES = cohorts.random(10, d=1, seed=3)
 
 
 def apply(alpha, loss, num_examples=None):
-  updates = np.ones([len(loss), 1])
   rule = delta_fl.DeltaFlRule(alpha=alpha)
-  return in_graph.eagerly(rule, cohorts.make(updates, loss, num_examples))
+  return in_graph.eagerly(rule, cohorts.of_losses(loss, num_examples))
 
 
 def expected(alpha, loss, num_examples=None):

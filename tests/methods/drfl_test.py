@@ -10,7 +10,7 @@ from tff_fair.methods import drfl
 
 
 def apply(q, loss, num_examples=None):
-  cohort = cohorts.make(np.ones([len(loss), 1]), loss, num_examples)
+  cohort = cohorts.of_losses(loss, num_examples)
   return in_graph.apply(drfl.DrflRule(q=q), cohort).coefficients
 
 

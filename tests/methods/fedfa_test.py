@@ -10,13 +10,11 @@ from tests.methods import cohorts, in_graph
 from tff_fair.methods import fedfa
 
 
-def cohort_of(ids, accuracy):
-  cohort = cohorts.make(np.ones([len(ids), 1]), client_id=ids)
-  return cohort._replace(accuracy=np.asarray(accuracy, np.float64))
-
-
 def apply(ids, accuracy, state=None, *, b=0.5):
-  return in_graph.apply(fedfa.FedFaRule(b=b), cohort_of(ids, accuracy), state)
+  cohort = cohorts.make(
+    np.ones([len(ids), 1]), client_id=ids, accuracy=accuracy
+  )
+  return in_graph.apply(fedfa.FedFaRule(b=b), cohort, state)
 
 
 def shares(arguments):

@@ -6,19 +6,19 @@ import pytest
 from tests.methods import cohorts, in_graph
 from tff_fair.methods import fednova
 
-RULE = fednova.FedNovaRule()
 
-
-def cohort_of(updates, steps, num_examples=None):
-  cohort = cohorts.make(updates, num_examples=num_examples)
-  return cohort._replace(effective_steps=np.asarray(steps, np.float64))
+def apply(updates, steps, num_examples=None):
+  return in_graph.apply(
+    fednova.FedNovaRule(),
+    cohorts.make(updates, num_examples=num_examples, effective_steps=steps),
+  )
 
 
 @pytest.mark.parametrize("m", [1, 2, 7, 30])
 def test_is_the_normalized_average(m):
   updates, _, n = cohorts.random(m, d=5, seed=m)
   steps = np.random.default_rng(m).integers(1, 200, size=m)
-  output = in_graph.apply(RULE, cohort_of(updates, steps, n))
+  output = apply(updates, steps, n)
   mean_gradient, mean_steps = np.zeros(5), 0.0
   for n_k, update, tau in zip(n, updates, steps, strict=True):
     mean_gradient += n_k / n.sum() * update / tau
@@ -34,15 +34,15 @@ def test_is_the_normalized_average(m):
 def test_the_unit_of_the_steps_does_not_matter():
   updates, _, n = cohorts.random(6, d=3)
   steps = np.arange(1, 7)
-  c = in_graph.apply(RULE, cohort_of(updates, steps, n)).coefficients
+  c = apply(updates, steps, n).coefficients
   for unit in (1e-30, 1e30):
-    other = in_graph.apply(RULE, cohort_of(updates, steps * unit, n))
+    other = apply(updates, steps * unit, n)
     np.testing.assert_allclose(other.coefficients, c, rtol=1e-12)
 
 
 @pytest.mark.parametrize("steps", [[0, 0, 0], [0, 4, 2], [0, 1e30, 1e-30]])
 def test_clients_without_steps_have_not_moved(steps):
   updates = np.sign(steps)[:, np.newaxis] * np.ones([3, 2])
-  c = in_graph.apply(RULE, cohort_of(updates, steps)).coefficients
+  c = apply(updates, steps).coefficients
   assert np.all(np.isfinite(c))
   assert c[0] == 0

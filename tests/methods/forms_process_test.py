@@ -8,10 +8,9 @@ import tensorflow_federated as tff
 
 from tests import small_problem
 from tests.cases import one_of_each
+from tests.methods.settings import FOR_SECURE_SUMS
 from tff_fair import algorithms, types
 
-# What a method needs for secure sums.
-FOR_SECURE_SUMS = {"term": {"loss_cap": 10.0}}
 SECURE = [
   name
   for name in algorithms.names()

@@ -11,9 +11,8 @@ _, LOSS, NUM_EXAMPLES = cohorts.random(9, d=1, seed=4)
 
 
 def apply(fraction, loss, num_examples=None):
-  updates = np.ones([len(loss), 1])
   rule = gifair.GiFairRule(fraction=fraction)
-  return in_graph.apply(rule, cohorts.make(updates, loss, num_examples))
+  return in_graph.apply(rule, cohorts.of_losses(loss, num_examples))
 
 
 def expected(fraction, loss, num_examples=None):

@@ -12,13 +12,11 @@ import tensorflow_federated as tff
 
 from tests import reference, shared_parts, small_problem
 from tests.cases import one_of_each
-from tests.methods.settings import wrong_values
+from tests.methods.settings import FOR_SECURE_SUMS, wrong_values
 from tests.runtime import ways
 from tff_fair import algorithms, declared, runtime, types
 
 NAMES = algorithms.names()
-# What a method needs for secure sums; no loss here is larger.
-FOR_SECURE_SUMS = {"term": {"loss_cap": 10.0}}
 
 
 def names_and_aggregations():

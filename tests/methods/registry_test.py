@@ -9,7 +9,7 @@ import pytest
 
 import tff_fair
 from tests import small_problem, source_tree
-from tests.methods import cohorts, in_graph
+from tests.methods import cohorts
 from tests.refusals import rejected
 from tff_fair import (
   aggregators,
@@ -207,23 +207,11 @@ def test_a_method_that_weighs_clients_uses_their_weights(name):
     h.name: 10 for h in declared.fields_of(rule_class).values() if h.is_required
   }
   rule = rule_class(**fixed, **needed)
-  updates, loss, num_examples = cohorts.random(4, d=23, seed=3)
-  none_remembered = ([], [], np.zeros([0, 23]))
-  uniform, weighted = (
-    in_graph.apply(
-      rule,
-      cohorts.make(
-        updates,
-        loss,
-        numbers,
-        remembered=none_remembered if rule.remembered_rounds else None,
-        **cohorts.random_signals(4, 3),
-      ),
-      None,
-    ).coefficients
-    for numbers in (np.ones(4), num_examples)
-  )
-  is_same = np.allclose(uniform, weighted, rtol=1e-6, atol=0)
+  weighted = cohorts.random_for(rule, 4, seed=3)
+  ones = np.ones(4)
+  uniform = weighted._replace(weight=ones / 4, num_examples=ones)
+  of_each = (cohorts.coefficients(rule, c) for c in (uniform, weighted))
+  is_same = np.allclose(*of_each, rtol=1e-6, atol=0)
   assert is_same != methods.method(name).weighs_clients
 
 

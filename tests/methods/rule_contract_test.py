@@ -58,26 +58,12 @@ def hard_cohort(rule, case):
   return cohort, np.concatenate([updates, old])
 
 
-def random_cohort(rule, m, *, seed=0, client_id=None):
-  """Unequal clients, with none remembered."""
-  updates, loss, num_examples = cohorts.random(m, d=23, seed=seed)
-  none_remembered = ([], [], np.zeros([0, 23]))
-  return cohorts.make(
-    updates,
-    loss,
-    num_examples,
-    client_id=client_id,
-    remembered=none_remembered if rule.remembered_rounds else None,
-    **cohorts.random_signals(m, seed),
-  )
-
-
 @functools.cache
 def later_state(rule):
   """The state after three rounds, in which some clients took part."""
   state = None
   for seed, client_id in enumerate(([0, 1, 3], [1, 2, 7], [3, 7, 9])):
-    cohort = random_cohort(rule, 3, seed=seed, client_id=client_id)
+    cohort = cohorts.random_for(rule, 3, seed=seed, client_id=client_id)
     state = in_graph.apply(rule, cohort, state).state
   return state
 
@@ -120,7 +106,7 @@ def test_a_round_is_a_function_of_cohort_and_state(name):
 
 
 def assert_repeatable(rule):
-  cohort, before = random_cohort(rule, 5), later_state(rule)
+  cohort, before = cohorts.random_for(rule, 5), later_state(rule)
   first, again = (in_graph.apply(rule, cohort, before) for _ in range(2))
   tf.nest.map_structure(np.testing.assert_array_equal, first, again)
   # Types stay: the state of one round is what the next one gets.
@@ -182,7 +168,7 @@ def test_coefficients_go_with_their_clients(name):
 
 
 def assert_equivariant(rule):
-  cohort, state = random_cohort(rule, 6), later_state(rule)
+  cohort, state = cohorts.random_for(rule, 6), later_state(rule)
   order = np.array([3, 0, 5, 1, 2, 4])
   there = in_graph.apply(rule, cohort, state)
   back = in_graph.apply(rule, cohorts.permuted(cohort, order), state)
@@ -210,11 +196,10 @@ def test_equal_clients_are_treated_equally(name):
 
 def equal_clients(rule, case):
   updates = np.repeat(HARD[case]["updates"], 2, axis=0)
-  none_remembered = ([], [], np.zeros([0, updates.shape[1]]))
   return cohorts.make(
     updates,
     np.full(len(updates), 0.7),
-    remembered=none_remembered if rule.remembered_rounds else None,
+    remembered=cohorts.none_remembered(rule, updates),
   )
 
 
@@ -227,7 +212,7 @@ def test_only_what_is_asked_for_is_read(name):
 
 
 def assert_reads_what_it_asks_for(rule):
-  cohort, state = random_cohort(rule, 5), later_state(rule)
+  cohort, state = cohorts.random_for(rule, 5), later_state(rule)
   known = {"client_id", "weight", "num_examples", *rule.signals}
   if rule.geometry is not types.Geometry.NONE:
     known.add("squared_norm")
@@ -255,7 +240,7 @@ def test_separable_coefficients_have_their_form(name):
 
 
 def assert_separable(rule):
-  cohort = random_cohort(rule, 6)
+  cohort = cohorts.random_for(rule, 6)
   c = cohorts.coefficients(rule, cohort)
   # c_k = exp(l_k) (u + v x_k), with weights that are not normalized.
   as_they_come = cohort._replace(weight=cohort.num_examples)
@@ -291,7 +276,7 @@ def test_coefficients_follow_from_sums(name):
 
 
 def assert_from_sums(rule):
-  cohort = random_cohort(rule, 6)
+  cohort = cohorts.random_for(rule, 6)
   as_they_come = cohort._replace(weight=cohort.num_examples)
   if name_of_missing_reference(rule):
     assert rule.t > 0

@@ -19,6 +19,8 @@ for _name in algorithms.names():
 POPULATION = 10
 # What a caller must say.
 REQUIRED = {"num_clients": POPULATION}
+# What secure sums need of a method; no loss in the tests is larger.
+FOR_SECURE_SUMS: dict[str, dict[str, Any]] = {"term": {"loss_cap": 10.0}}
 # Settings beside the defaults and the ends of the intervals.
 EXTRA: dict[str, list[dict[str, Any]]] = {
   "qfedavg": [
