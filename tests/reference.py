@@ -3,6 +3,9 @@
 Nothing here is shared with the library: local training is plain SGD on softmax
 regression, AdaFed is the paper's orthogonalization, FedMGDA+'s program is
 solved by scipy.
+
+One file has all of them: a method is a few lines, and `METHODS` at the end says
+of each what a whole round of it is.
 """
 
 import dataclasses
