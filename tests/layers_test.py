@@ -35,7 +35,7 @@ SHARED = ("tff_fair.declared", "tff_fair.types")
 MACHINERY = (
   "tff_fair.runtime.collecting",
   "tff_fair.kernels",
-  "tff_fair.optimizers.learning_rate_decay",
+  "tff_fair.optimizers",
   "tff_fair.privacy",
   "tff_fair.spelling",
   "tff_fair.client_works.tracing",
@@ -60,7 +60,6 @@ LAYERS = {
   "tff_fair.kernels": Layer(packages=TF),
   "tff_fair.client_works.tracing": Layer(packages=TF),
   "tff_fair.types": Layer(("tff_fair.declared",), TF),
-  "tff_fair.optimizers.learning_rate_decay": Layer(("tff_fair.declared",), TFF),
   "tff_fair.runtime.phases": Layer(packages=TFF),
   "tff_fair.runtime": Layer(
     ("tff_fair.runtime.phases", "tff_fair.rooms"),
@@ -89,6 +88,7 @@ LAYERS = {
       "tff_fair.runtime.collecting",
       "tff_fair.evaluation",
       "tff_fair.kernels",
+      "tff_fair.optimizers",
     ),
     (*TFF, "scipy", "sklearn"),
   ),
@@ -96,7 +96,6 @@ LAYERS = {
     (
       *MACHINERY,
       *PARTS,
-      "tff_fair.optimizers",
       "tff_fair.runtime.phases",
       "tff_fair.rooms",
     ),
