@@ -317,6 +317,8 @@ def test_a_real_python_makes_a_working_environment(project, build_tools):
     printed = subprocess.run(
       made,
       cwd=build_tools,
+      # The tests' own would hide the packages of the project.
+      env={**os.environ, "PYTHONPATH": ""},
       capture_output=True,
       text=True,
       timeout=60,
