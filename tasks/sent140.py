@@ -144,7 +144,7 @@ def _to_arrays(
         f"{_TEXT} is one, found {str(entry)[:60]!r}"
       )
     texts[position] = " ".join(_WORD.findall(text.lower())[:length])
-  labels = example_checks.class_labels([int(label) for label in y], 5)
+  labels = example_checks.class_labels([float(label) for label in y], 5)
   labels[labels == 4] = 1
   return texts, example_checks.class_labels(labels, 2)
 

@@ -29,7 +29,9 @@ from tff_fair.declared import FieldError
 
 _NUM_CLIENTS = 10
 _WITHOUT_CLASSES = ("iid", "power_law", "users")  # Partitions of numbers.
-_LEFT_OUT = -1  # What tensorflow-datasets gives an example without a label.
+# The class of an example without a label, as in tensorflow-datasets; and in
+# columns of texts, the code of an empty one.
+_NO_LABEL = -1
 
 LoadX = Callable[[np.ndarray], np.ndarray]
 
@@ -264,12 +266,10 @@ def _read(
   ]
   values = {n: [v for half in halves for v in half[n]] for n in wanted}
   feature = data_set.features[label]
-  is_labelled = np.ones(len(values[label]), bool)
   classes: labels.Classes | None = None
   numbers: np.ndarray | None = None
   if feature.kind == "class":
     codes = np.array(values[label], np.int64)
-    is_labelled = codes != _LEFT_OUT
     classes = labels.Classes(codes, feature.class_names)
   elif feature.kind in ("number", "truth", "text"):
     column = _column(place, label, feature, values[label])
@@ -277,14 +277,15 @@ def _read(
     classes = labels.classes_of(column, "auto", source=source)
     if classes is None and isinstance(column, columns.Numbers):
       numbers = column.values
-      is_labelled = ~np.isnan(numbers)
-      classes = labels.Classes(np.zeros(len(numbers), np.int64), ())
+      codes = np.where(np.isnan(numbers), _NO_LABEL, 0)
+      classes = labels.Classes(codes, ())
   if classes is None:
     raise DataError(
       place,
       f"feature {label!r} is neither a class nor a number, but "
       f"{feature.kind}; name another one by label=....",
     )
+  is_labelled = classes.codes != _NO_LABEL
   kept = np.flatnonzero(is_labelled)
   if not len(kept):
     raise DataError(place, "no example has a label.")

@@ -92,6 +92,7 @@ class TestGlove:
     ([["1", "2"]], [0], ["example 0: x", "entry 4"]),
     (["good", 7], [0, 1], ["example 1: x"]),
     (["good"], [2], ["example 0 ", "label 2", "0 to 1"]),
+    (["good"], [0.5], ["example 0 ", "label 0.5"]),
     (["good"], ["x"], ["'x'"]),
   ],
 )

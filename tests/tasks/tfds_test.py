@@ -155,6 +155,17 @@ def test_a_tensor_is_taken_as_it_is(data_dir):
   assert sorted(x[:, 0]) == list(range(60))
 
 
+def test_an_empty_text_is_no_label(tmp_path):
+  features = {"x": F.Tensor(shape=(2,), dtype=np.float32), "kind": F.Text()}
+  rows = [{"x": [k, 1.0], "kind": ["a", "b", ""][k % 3]} for k in range(9)]
+  tfds_data.write(tmp_path, "kinds", features, {"train": rows})
+  options = {"label": "kind", "features": "x", "num_clients": 1}
+  task = load(tmp_path, "kinds", **options)
+  assert task.class_names == ("a", "b")
+  assert sorted(everything(task)[1]) == [0, 0, 0, 1, 1, 1]
+  assert "(3 without label left out)" in task.description
+
+
 @pytest.mark.parametrize(
   ("name", "options", "facts"),
   [
