@@ -8,7 +8,7 @@ from typing import Any
 
 from absl import flags
 
-from binaries import command_line
+from binaries import command_line, paths
 from binaries.command_line import UsageError
 from tff_fair.experiments import audit, interruption, progress, spec_text
 from tff_fair.experiments.auditing.audit import check_folder
@@ -75,14 +75,14 @@ _OVERWRITE = _FLAGS.switch(
 def main() -> None:
   """Audits as the flags say."""
   folder, overwrite = _path(_OUTPUT_DIR), _OVERWRITE.value
-  with command_line.output_dir_named():
+  with paths.output_dir_named():
     check_folder(folder, overwrite=overwrite)
   arguments = _arguments()
   if "results" not in arguments:
     progress.say_on_screen("Loading TensorFlow ...")
   found = audit(**arguments)
   print(found.describe())
-  with command_line.output_dir_named():
+  with paths.output_dir_named():
     path = found.write(folder, overwrite=overwrite)
   progress.say(f"{path}: written, with a table of the clients beside it.")
 
@@ -118,7 +118,7 @@ def _arguments() -> dict[str, Any]:
 def _path(flag: flags.FlagHolder[str | None]) -> pathlib.Path:
   if not flag.value:
     raise UsageError(f"--{flag.name}: is empty; name a path.")
-  return command_line.path(flag.name, flag.value)
+  return paths.named(flag.name, flag.value)
 
 
 PROGRAM = _FLAGS.program(

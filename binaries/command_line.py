@@ -1,11 +1,10 @@
 """Runs a program: flags in; a mistake is one line on stderr and status 2.
 
-All that programs share of their command line is here, from the definition of a
-flag to the line of an error, since an error names the flag at fault.
+From the definition of a flag to the line of an error, since an error names the
+flag at fault. `paths` has the files and folders that flags name.
 """
 
 import contextlib
-import errno
 import functools
 import io
 import os
@@ -18,20 +17,15 @@ from typing import Any, NamedTuple, NoReturn, TypeAlias
 from absl import flags
 
 from tasks import DataError
-from tasks.formats import files
 from tff_fair import spelling
 from tff_fair.declared import Declared
 from tff_fair.experiments import (
   FieldError,
   RunError,
   interruption,
-  progress,
   spec_text,
 )
 
-_NO_PATHS = (errno.ENAMETOOLONG, errno.ELOOP)
-_LONGEST_NAME = 255  # In bytes, of a file or folder on Linux.
-_SHOWN = 60  # Letters of a path that is too long.
 _HELP_NAMES = ("help", "helpshort", "helpfull")
 
 
@@ -272,128 +266,6 @@ def blaming(flag: str, *kinds: type[Exception]) -> Iterator[None]:
     raise UsageError(f"{flag}{error}") from error
 
 
-def output_dir_named() -> contextlib.AbstractContextManager[None]:
-  """Names the flag --output_dir in errors, which begin with the folder."""
-  return blaming("--output_dir=", RunError)
-
-
-def folder(
-  flag: flags.Flag | flags.FlagHolder[str | None],
-) -> pathlib.Path | None:
-  """Returns the folder that a flag names, if the user gave it.
-
-  Raises:
-    UsageError: If it is empty, or `path` refuses it.
-  """
-  if flag.value is None:
-    return None
-  if not flag.value:
-    raise UsageError(f"--{flag.name}: is empty; name a folder or leave it out.")
-  return path(flag.name, flag.value)
-
-
-def path(flag: str, text: str) -> pathlib.Path:
-  """Returns the path that a flag names, in which ~ is a home directory.
-
-  Raises:
-    UsageError: If there is no such home directory, or no file system takes the
-      path.
-  """
-  try:
-    found = pathlib.Path(text).expanduser()
-  except RuntimeError as error:
-    raise UsageError(
-      f"--{flag}={text}: there is no such home directory; write out the path."
-    ) from error
-  try:
-    found.lstat()
-  except ValueError as error:
-    raise UsageError(f"--{flag}={text!r}: is no path: {error}.") from error
-  except OSError as error:
-    number = error.errno or 0
-    if any(len(os.fsencode(name)) > _LONGEST_NAME for name in found.parts):
-      number = errno.ENAMETOOLONG  # Below a folder that is not there yet, too.
-    if number in _NO_PATHS:
-      raise UsageError(
-        f"--{flag}={_beginning(text)}: {os.strerror(number)}; give another "
-        "path."
-      ) from error
-  return found
-
-
-def new_output(
-  text: str,
-  *,
-  overwrite: bool,
-  endings: Sequence[str] = (),
-  makes_folder: bool = False,
-) -> pathlib.Path:
-  """Returns the file to write that --output names.
-
-  Args:
-    text: The value of the flag.
-    overwrite: Whether a file that is there already may be replaced.
-    endings: The valid endings of its name; none means any.
-    makes_folder: Whether its folder is made if need be.
-
-  Raises:
-    UsageError: If it cannot be written.
-  """
-  if not text:
-    raise UsageError("--output: is empty; name the file to write.")
-  found = path("output", text)
-  if endings and found.suffix not in endings:
-    raise UsageError(
-      f"--output={found}: expected a name that ends in {', '.join(endings)}."
-    )
-  if found.is_dir():
-    raise UsageError(f"--output={found}: is a folder; name a file in it.")
-  with blaming("--output=", OSError):
-    files.check_regular(found)
-  if os.path.lexists(found) and not overwrite:
-    raise UsageError(
-      f"--output={found}: exists already; name another file, or give "
-      "--overwrite."
-    )
-  if not makes_folder and not found.parent.is_dir():
-    raise UsageError(
-      f"--output={found}: there is no folder {found.parent}; make it first."
-    )
-  return found
-
-
-def one_run(words: Sequence[str]) -> pathlib.Path:
-  """Returns the folder of the run that the words of a command line name.
-
-  Raises:
-    UsageError: If there is not one word.
-  """
-  if len(words) != 1:
-    raise UsageError(
-      f"RUN: expected the folder of one run, found {len(words)}."
-    )
-  return path("RUN", words[0])
-
-
-def write_output(path: pathlib.Path, content: str) -> None:
-  """Writes the file that --output names, whole or not at all.
-
-  Raises:
-    UsageError: If it cannot be written.
-  """
-  try:
-    files.write(path, content)
-  except OSError as error:
-    raise UsageError(
-      f"--output={path}: cannot be written: {error.strerror or error}."
-    ) from error
-  progress.say(f"{path}: written.")
-
-
-def _beginning(text: str) -> str:
-  return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
-
-
 def flag_values(
   groups: Sequence[Group], namespace: flags.FlagValues = flags.FLAGS
 ) -> dict[str, object]:
@@ -428,7 +300,7 @@ def parse(
   # Flags may also come after other words.
   namespace.set_gnu_getopt()
   try:
-    words = _with_values_joined(with_flagfile_paths(argv), namespace)
+    words = with_flagfile_paths(_with_values_joined(argv, namespace))
     return list(namespace(words)[1:])
   except flags.UnrecognizedFlagError as error:
     name = error.flagname
@@ -453,12 +325,12 @@ def parse(
 def _with_values_joined(
   argv: Sequence[str], namespace: flags.FlagValues
 ) -> list[str]:
-  """Writes `--list X` as `--list=X`."""
+  """Writes `--list X` as `--list=X`, and so for `--flagfile X`."""
   words: list[str] = []
   for word in argv:
     name = words[-1].lstrip("-") if words and words[-1][:1] == "-" else ""
-    takes_value = name in namespace and isinstance(
-      namespace[name], OptionalValueFlag
+    takes_value = name == _FLAGFILE or (
+      name in namespace and isinstance(namespace[name], OptionalValueFlag)
     )
     if takes_value and word[:1] != "-":
       words[-1] += f"={word}"
@@ -578,6 +450,7 @@ def discard_output() -> None:
 # Names of the flagfiles that come with the programs, for `--flagfile`.
 
 
+_FLAGFILE = "flagfile"
 _FLAGFILES = pathlib.Path(__file__).parent / "flagfiles"
 _SUFFIX = ".flags"
 
@@ -587,19 +460,17 @@ def included_flagfiles() -> tuple[str, ...]:
   return tuple(sorted(path.stem for path in _FLAGFILES.glob(f"*{_SUFFIX}")))
 
 
-def with_flagfile_paths(argv: Sequence[str]) -> list[str]:
-  """Replaces the name of an included flagfile by its path."""
-  flag, words = "flagfile", list(argv)
-  for place, word in enumerate(words):
-    name, equals, value = word.partition("=")
-    if name.lstrip("-") == flag and equals:
-      words[place] = f"{name}={_flagfile_path(value)}"
-    elif place and words[place - 1].lstrip("-") == flag:
-      words[place] = _flagfile_path(word)
-  return words
+def with_flagfile_paths(words: Sequence[str]) -> list[str]:
+  """Replaces the name of an included flagfile, in --flagfile=NAME, by its path.
+
+  A file of the user's goes before an included one of its name.
+  """
+  return [_with_flagfile_path(word) for word in words]
 
 
-def _flagfile_path(name: str) -> str:
-  if name in included_flagfiles() and not pathlib.Path(name).exists():
-    return str(_FLAGFILES / f"{name}{_SUFFIX}")
-  return name
+def _with_flagfile_path(word: str) -> str:
+  flag, _, name = word.partition("=")
+  is_included = flag.lstrip("-") == _FLAGFILE and name in included_flagfiles()
+  if is_included and not pathlib.Path(name).exists():
+    return f"{flag}={_FLAGFILES / name}{_SUFFIX}"
+  return word

@@ -5,7 +5,7 @@ Reads the folders of runs, or all below a folder such as that of a sweep.
 
 from collections.abc import Sequence
 
-from binaries import command_line
+from binaries import command_line, paths
 from binaries.command_line import UsageError
 from tff_fair.experiments.comparing import columns as table_columns
 from tff_fair.experiments.comparing import formats, measures, side_by_side
@@ -100,7 +100,7 @@ _OVERWRITE = _FLAGS.switch(
 def main(*words: str) -> None:
   """Shows and writes the tables that the flags ask for."""
   outputs = [
-    command_line.new_output(text, overwrite=_OVERWRITE.value, endings=_ENDINGS)
+    paths.new_output(text, overwrite=_OVERWRITE.value, endings=_ENDINGS)
     for text in _OUTPUT.value
   ]
   runs = [*words, *_RUNS.value]
@@ -127,7 +127,7 @@ def main(*words: str) -> None:
   )
   print(formats.text(found))
   for path in outputs:
-    command_line.write_output(path, _content(path.suffix, found))
+    paths.write_output(path, _content(path.suffix, found))
 
 
 def _columns() -> Sequence[str]:

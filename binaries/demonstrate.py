@@ -7,7 +7,7 @@ seconds. The status is 1 if a claim does not hold.
 import sys
 
 import demonstrations
-from binaries import command_line
+from binaries import command_line, paths
 from binaries.command_line import UsageError
 from tff_fair.experiments import interruption, progress
 
@@ -38,7 +38,7 @@ def main(*names: str) -> None:
     )
   path = None
   if _OUTPUT.value is not None:
-    path = command_line.new_output(
+    path = paths.new_output(
       _OUTPUT.value,
       overwrite=_OVERWRITE.value,
       endings=_ENDINGS,

@@ -5,7 +5,7 @@ nothing of this project. With --form it writes a round of the run, for
 platforms that run TensorFlow Federated's computations.
 """
 
-from binaries import command_line
+from binaries import command_line, paths
 from binaries.command_line import UsageError
 from tff_fair import experiments
 from tff_fair.experiments import progress
@@ -58,12 +58,12 @@ _OVERWRITE = _FLAGS.switch(
 
 def main(*folders: str) -> None:
   """Exports the model, or the form of a round, that the flags ask for."""
-  run = finding.find_one(command_line.one_run(folders))
+  run = finding.find_one(paths.one_run(folders))
   if not _OUTPUT.value:
     raise UsageError(
       "--output: is missing; name the file to write, as model.keras."
     )
-  output = command_line.path("output", _OUTPUT.value)
+  output = paths.named("output", _OUTPUT.value)
   if _FORM.value is not None:
     for flag in (_FORMAT, _BEST, _CLIENT, _ALL_CLIENTS):
       if flag.present:

@@ -6,7 +6,7 @@ it writes for workers by --worker_data.
 
 import pathlib
 
-from binaries import command_line
+from binaries import command_line, paths
 from binaries.command_line import UsageError
 from tasks import downloads
 from tasks.conversions.conversion import plan
@@ -186,7 +186,7 @@ def _convert() -> None:
 def _write_for_workers() -> None:
   if not _FOR_WORKERS.value:
     raise UsageError("--for_workers: is empty; name a folder.")
-  folder = command_line.path("for_workers", _FOR_WORKERS.value)
+  folder = paths.named("for_workers", _FOR_WORKERS.value)
   if not _TASK.value:
     raise UsageError("--task: is missing; name the task to write for workers.")
   spec = RunSpec(
@@ -231,7 +231,7 @@ def _data_dir() -> pathlib.Path:
   """Returns the directory of the data."""
   if not _DATA_DIR.value:
     raise UsageError("--data_dir: is missing; name the directory of the data.")
-  return command_line.path("data_dir", _DATA_DIR.value)
+  return paths.named("data_dir", _DATA_DIR.value)
 
 
 def _sha256() -> str | None:
@@ -246,14 +246,14 @@ def _sha256() -> str | None:
 
 def _sources() -> list[pathlib.Path]:
   """Returns the files and folders to convert, at least one."""
-  paths = [command_line.path("source", text) for text in _SOURCE.value]
-  if not paths:
+  found = [paths.named("source", text) for text in _SOURCE.value]
+  if not found:
     raise UsageError("--source: is missing; name what to convert.")
-  if len(paths) > 1 and _CONVERT.value not in OF_SEVERAL_SOURCES:
+  if len(found) > 1 and _CONVERT.value not in OF_SEVERAL_SOURCES:
     raise UsageError(
-      f"--source={paths[1]}: --convert={_CONVERT.value} takes one source."
+      f"--source={found[1]}: --convert={_CONVERT.value} takes one source."
     )
-  return paths
+  return found
 
 
 PROGRAM = command_line.Program(

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from binaries import command_line
+from binaries import command_line, paths
 from binaries.command_line import UsageError
 from tff_fair import methods
 from tff_fair.declared import FieldError, Value
@@ -66,13 +66,13 @@ class Rule(NamedTuple):
 @interruption.at_once()
 def main(*words: str) -> None:
   """Replays as the flags say."""
-  run = finding.open_run(command_line.one_run(words))
+  run = finding.open_run(paths.one_run(words))
   rules = _rules(run.algorithm)
   if _OUTPUT.value == "":
     raise UsageError("--output: is empty; name the CSV file to write.")
   output = RunFolder(run.path).replay
   if _OUTPUT.value is not None:
-    output = command_line.path("output", _OUTPUT.value)
+    output = paths.named("output", _OUTPUT.value)
   progress.say_on_screen("Loading TensorFlow ...")
   replays = pd.concat(
     [
@@ -87,7 +87,7 @@ def main(*words: str) -> None:
   rounds = compared["rounds"].iloc[0]
   print(f"Rules on {rounds:,} rounds of {run.path}; 95 % intervals.\n")
   print(replaying.text(compared))
-  command_line.write_output(output, replays.to_csv(index=False))
+  paths.write_output(output, replays.to_csv(index=False))
 
 
 def _rules(own: str) -> list[Rule]:

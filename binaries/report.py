@@ -11,7 +11,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from binaries import command_line
+from binaries import command_line, paths
 from binaries.command_line import UsageError
 from tasks.data_error import DataError
 from tff_fair.experiments import interruption, progress
@@ -51,7 +51,7 @@ def main(*folders: str) -> None:
     raise UsageError(
       "RUNS: are missing; name folders of runs, or folders above them."
     )
-  path = command_line.new_output(
+  path = paths.new_output(
     _OUTPUT.value, overwrite=_OVERWRITE.value, makes_folder=True
   )
   settings = {

@@ -8,7 +8,7 @@ the settings instead of running every combination.
 import sys
 from collections.abc import Sequence
 
-from binaries import command_line
+from binaries import command_line, paths
 from binaries.flags import sweep_flags
 from tff_fair.experiments import interruption, progress
 from tff_fair.experiments.runs import finding
@@ -39,7 +39,7 @@ def main() -> None:
     _search(sweep, settings, runner)
     return
   planned = plan.expand(sweep)
-  with command_line.output_dir_named():
+  with paths.output_dir_named():
     states = runner.states(planned)
     if sweep_flags.DRY_RUN.value:
       _show(runner, planned, states)
@@ -52,7 +52,7 @@ def main() -> None:
 
 def _search(sweep: Sweep, settings: SearchSettings, runner: Runner) -> None:
   studies = study.of_sweep(sweep)
-  with command_line.output_dir_named():
+  with paths.output_dir_named():
     searcher = Searcher(studies, settings, runner)
     if sweep_flags.DRY_RUN.value:
       for one in studies:
@@ -89,9 +89,9 @@ def _end(
   fraction: float,
 ) -> None:
   """Shows the best settings; exits with the status 1 if runs failed."""
-  paths = [runner.folder / run.name for run in planned]
+  folders = [runner.folder / run.name for run in planned]
   finished = [
-    finding.open_run(path) for path in paths if RunFolder(path).is_finished
+    finding.open_run(path) for path in folders if RunFolder(path).is_finished
   ]
   print(choice.table(finished, criterion, fraction), flush=True)
   if failures:

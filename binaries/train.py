@@ -10,7 +10,7 @@ import shlex
 import sys
 from collections.abc import Callable
 
-from binaries import command_line
+from binaries import command_line, paths
 from binaries.flags import run_flags
 from tff_fair import experiments
 from tff_fair.experiments import importing, interruption
@@ -31,7 +31,7 @@ def main() -> None:
     print(catalog_text)
     return
   output_dir = run_flags.output_dir()
-  with command_line.output_dir_named():
+  with paths.output_dir_named():
     baseline = run_flags.baseline()
     run_flags.take_first_look()
     spec = run_flags.spec()

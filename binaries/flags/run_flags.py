@@ -12,7 +12,7 @@ from typing import Any, Literal
 from absl import flags
 
 import tasks
-from binaries import command_line
+from binaries import command_line, paths
 from binaries.command_line import UsageError
 from tff_fair import declared, methods, spelling
 from tff_fair.experiments import RunSpec, settings, spec_text
@@ -207,7 +207,7 @@ class ComputingFlags:
       "round_timeout": self._value("round_timeout"),
       "wandb": self._value("wandb") or None,
       "compilation_cache": bool(self._value("compilation_cache")),
-      "worker_data": command_line.folder(self._namespace["worker_data"]),
+      "worker_data": paths.folder(self._namespace["worker_data"]),
     }
 
   def _cluster(self) -> dict[str, Any]:
@@ -406,7 +406,7 @@ def output_dir() -> pathlib.Path | None:
   Raises:
     UsageError: If the flag is empty, or names no such home directory.
   """
-  return command_line.folder(_OUTPUT_DIR)
+  return paths.folder(_OUTPUT_DIR)
 
 
 def workers() -> list[str]:

@@ -3,7 +3,7 @@
 import dataclasses
 import pathlib
 
-from binaries import command_line
+from binaries import command_line, paths
 from binaries.command_line import UsageError
 from binaries.flags import run_flags
 from tff_fair import declared
@@ -131,13 +131,16 @@ def sweep() -> sweep_file.Sweep:
     UsageError: If a flag is wrong.
     RunError: If something in the file or a setting is not valid.
   """
+  grid = _settings("grid", _GRID.value)
   varying = setting_tables.joined(
-    setting_tables.varying("--grid", _grid()),
-    setting_tables.drawn("--range", dict(_settings("range", _RANGE.value))),
+    setting_tables.varying(
+      "--grid", {name: text.split(",") for name, text in grid.items()}
+    ),
+    setting_tables.drawn("--range", _settings("range", _RANGE.value)),
     "--range",
     "a --grid",
   )
-  fixed = setting_tables.fixed("--flag", dict(_settings("flag", _FLAG.value)))
+  fixed = setting_tables.fixed("--flag", _settings("flag", _FLAG.value))
   path, over = file(), base()
   chosen = tuple(name for name in _ALGORITHMS.value if name)
   if path is not None:
@@ -167,7 +170,7 @@ def base() -> RunSpec | None:
   if _BASE.value is None:
     return None
   place = f"--base={_BASE.value}"
-  path = command_line.path("base", _BASE.value)
+  path = paths.named("base", _BASE.value)
   if not path.exists() and _BASE.value not in command_line.included_flagfiles():
     raise UsageError(
       f"{place}: there is no such file or folder; give a file of flags of "
@@ -199,7 +202,7 @@ def file() -> pathlib.Path | None:
   """
   if _FILE.value is None:
     return None
-  path = command_line.path("file", _FILE.value)
+  path = paths.named("file", _FILE.value)
   if path.is_file():
     return path
   included = FILES / f"{_FILE.value}{sweep_file.SUFFIX}"
@@ -224,7 +227,7 @@ def output_dir() -> pathlib.Path:
   Raises:
     UsageError: If it cannot be one.
   """
-  path = command_line.folder(_OUTPUT_DIR)
+  path = paths.folder(_OUTPUT_DIR)
   if path is None:
     sweep = file()
     return _OUTPUTS / (sweep.stem if sweep else "sweep")
@@ -246,7 +249,7 @@ def executor(*, is_search: bool) -> Executor:
   jobs: int | None = _JOBS.value
   return executors.create(
     _EXECUTOR.value,
-    dict(_assignments("executor_option", _EXECUTOR_OPTION.value)),
+    _assignments("executor_option", _EXECUTOR_OPTION.value),
     folder=output_dir(),
     # Trials that begin together learn nothing from each other.
     jobs=1 if is_search and jobs is None else jobs,
@@ -264,13 +267,7 @@ def criterion() -> str:
   return name
 
 
-def _grid() -> dict[str, list[str]]:
-  return {
-    name: text.split(",") for name, text in _settings("grid", _GRID.value)
-  }
-
-
-def _settings(flag: str, texts: list[str]) -> list[tuple[str, str]]:
+def _settings(flag: str, texts: list[str]) -> dict[str, str]:
   """Reads settings; task_option=NAME=VALUE, as training has it, is one, too."""
   for prefix in spec_text.PREFIXES.values():
     word = f"{prefix[:-1]}="
@@ -281,7 +278,7 @@ def _settings(flag: str, texts: list[str]) -> list[tuple[str, str]]:
   return _assignments(flag, texts)
 
 
-def _assignments(flag: str, texts: list[str]) -> list[tuple[str, str]]:
+def _assignments(flag: str, texts: list[str]) -> dict[str, str]:
   found: dict[str, str] = {}
   for text in texts:
     name, equals, value = text.partition("=")
@@ -290,7 +287,7 @@ def _assignments(flag: str, texts: list[str]) -> list[tuple[str, str]]:
     if name in found:
       raise UsageError(f"--{flag}={text}: {name} is given twice.")
     found[name] = value
-  return list(found.items())
+  return found
 
 
 def search(sweep: Sweep) -> SearchSettings | None:

@@ -140,24 +140,12 @@ def test_a_working_directory_that_is_gone_is_one_line(tmp_path):
     cwd=place,
     capture_output=True,
     text=True,
-    env={**os.environ, "PYTHONPATH": str(source_tree.ROOT)},
+    env=source_tree.environment(),
     timeout=60,
   )
   assert result.returncode == 2
   assert result.stderr.startswith("catalog: the working directory is gone (")
   assert result.stderr.count("\n") == 1
-
-
-@pytest.mark.parametrize(
-  "text", ["a" * 300, "b/" * 2500, "none/" + "c" * 300 + "/d"]
-)
-def test_a_path_that_no_file_system_takes_is_one_line(text):
-  with pytest.raises(
-    command_line.UsageError, match=r"^--output=.{60}\.\.\.: File name too long"
-  ):
-    command_line.path("output", text)
-  with pytest.raises(command_line.UsageError, match="is no path: embedded"):
-    command_line.path("output", "a\0b")
 
 
 def test_words_that_are_no_flags_may_come_anywhere(program):

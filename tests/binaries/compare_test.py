@@ -1,4 +1,3 @@
-import functools
 import re
 
 import pandas as pd
@@ -12,12 +11,7 @@ from tests.experiments import run_folders
 HALVES = ((1, (0.25, 0.75)), (2, (0.5, 0.5)))
 
 
-@pytest.fixture
-def program(monkeypatch, tmp_path):
-  """Runs the program in this process, in an empty folder."""
-  monkeypatch.chdir(tmp_path)
-
-  return functools.partial(in_process.run, compare)
+program = in_process.program_of(compare)
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ from binaries import prepare_data
 from tasks import downloads
 from tests import source_tree
 from tests.binaries import in_process
+from tests.tasks import tabular_data
 
 _TEXT = "A:\nOne.\n\nB:\nOne.\n\nA:\nTwo.\n\nA:\nThree.\n"
 
@@ -135,12 +136,7 @@ def test_pictures_of_clients(prepare, tmp_path):
 
 
 def test_tables_of_posts(prepare, tmp_path):
-  row = (
-    '<row Id="{0}" PostTypeId="1" CreationDate="201{0}-01-01T00:00:00" '
-    'Score="1" Body="A." OwnerUserId="{1}" Title="T" Tags=""/>'
-  )
-  rows = "".join(row.format(n, n % 2 or 10) for n in range(6, 10))
-  (tmp_path / "Posts.xml").write_text(f"<posts>{rows}</posts>")
+  tabular_data.write_posts(tmp_path)
   arguments = ("--convert=stack_exchange", "--source=Posts.xml")
   status, stdout, _ = prepare(*arguments, "--data_dir=.")
   assert status == 0

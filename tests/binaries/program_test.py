@@ -1,6 +1,5 @@
 """Tests of the program as its users start it: signals, pipes, the terminal."""
 
-import os
 import pathlib
 import signal
 import subprocess
@@ -39,7 +38,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("compiled_once")]
 
 def environment():
   """The environment of a shell: imports have added to that of the tests."""
-  variables = {**os.environ, "PYTHONPATH": str(source_tree.ROOT)}
+  variables = source_tree.environment()
   variables.pop("TF_CPP_MIN_LOG_LEVEL", None)
   return variables
 

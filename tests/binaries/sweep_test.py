@@ -42,7 +42,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("compiled_once")]
 def start(tmp_path, warm_python):
   """Starts the sweep; ends what is left of it."""
   (tmp_path / "sweep.toml").write_text(SWEEP)
-  environment = {**os.environ, "PYTHONPATH": str(source_tree.ROOT)}
+  environment = source_tree.environment()
   environment.pop("TF_CPP_MIN_LOG_LEVEL", None)  # Imports have added it.
   started = []
 

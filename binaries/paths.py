@@ -1,0 +1,135 @@
+"""Files and folders that the flags of programs name."""
+
+import contextlib
+import errno
+import os
+import pathlib
+from collections.abc import Sequence
+
+from absl import flags
+
+from binaries.command_line import UsageError, blaming
+from tasks.formats import files
+from tff_fair.experiments import RunError, progress
+
+_NO_PATHS = (errno.ENAMETOOLONG, errno.ELOOP)
+_LONGEST_NAME = 255  # In bytes, of a file or folder on Linux.
+_SHOWN = 60  # Letters of a path that is too long.
+
+
+def output_dir_named() -> contextlib.AbstractContextManager[None]:
+  """Names the flag --output_dir in errors, which begin with the folder."""
+  return blaming("--output_dir=", RunError)
+
+
+def folder(
+  flag: flags.Flag | flags.FlagHolder[str | None],
+) -> pathlib.Path | None:
+  """Returns the folder that a flag names, if the user gave it.
+
+  Raises:
+    UsageError: If it is empty, or `named` refuses it.
+  """
+  if flag.value is None:
+    return None
+  if not flag.value:
+    raise UsageError(f"--{flag.name}: is empty; name a folder or leave it out.")
+  return named(flag.name, flag.value)
+
+
+def named(flag: str, text: str) -> pathlib.Path:
+  """Returns the path that a flag names, in which ~ is a home directory.
+
+  Raises:
+    UsageError: If there is no such home directory, or no file system takes the
+      path.
+  """
+  try:
+    found = pathlib.Path(text).expanduser()
+  except RuntimeError as error:
+    raise UsageError(
+      f"--{flag}={text}: there is no such home directory; write out the path."
+    ) from error
+  try:
+    found.lstat()
+  except ValueError as error:
+    raise UsageError(f"--{flag}={text!r}: is no path: {error}.") from error
+  except OSError as error:
+    number = error.errno or 0
+    if any(len(os.fsencode(name)) > _LONGEST_NAME for name in found.parts):
+      number = errno.ENAMETOOLONG  # Below a folder that is not there yet, too.
+    if number in _NO_PATHS:
+      shown = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+      raise UsageError(
+        f"--{flag}={shown}: {os.strerror(number)}; give another path."
+      ) from error
+  return found
+
+
+def new_output(
+  text: str,
+  *,
+  overwrite: bool,
+  endings: Sequence[str] = (),
+  makes_folder: bool = False,
+) -> pathlib.Path:
+  """Returns the file to write that --output names.
+
+  Args:
+    text: The value of the flag.
+    overwrite: Whether a file that is there already may be replaced.
+    endings: The valid endings of its name; none means any.
+    makes_folder: Whether its folder is made if need be.
+
+  Raises:
+    UsageError: If it cannot be written.
+  """
+  if not text:
+    raise UsageError("--output: is empty; name the file to write.")
+  found = named("output", text)
+  if endings and found.suffix not in endings:
+    raise UsageError(
+      f"--output={found}: expected a name that ends in {', '.join(endings)}."
+    )
+  if found.is_dir():
+    raise UsageError(f"--output={found}: is a folder; name a file in it.")
+  with blaming("--output=", OSError):
+    files.check_regular(found)
+  if os.path.lexists(found) and not overwrite:
+    raise UsageError(
+      f"--output={found}: exists already; name another file, or give "
+      "--overwrite."
+    )
+  if not makes_folder and not found.parent.is_dir():
+    raise UsageError(
+      f"--output={found}: there is no folder {found.parent}; make it first."
+    )
+  return found
+
+
+def one_run(words: Sequence[str]) -> pathlib.Path:
+  """Returns the folder of the run that the words of a command line name.
+
+  Raises:
+    UsageError: If there is not one word.
+  """
+  if len(words) != 1:
+    raise UsageError(
+      f"RUN: expected the folder of one run, found {len(words)}."
+    )
+  return named("RUN", words[0])
+
+
+def write_output(path: pathlib.Path, content: str) -> None:
+  """Writes the file that --output names, whole or not at all.
+
+  Raises:
+    UsageError: If it cannot be written.
+  """
+  try:
+    files.write(path, content)
+  except OSError as error:
+    raise UsageError(
+      f"--output={path}: cannot be written: {error.strerror or error}."
+    ) from error
+  progress.say(f"{path}: written.")

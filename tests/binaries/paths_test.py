@@ -1,0 +1,19 @@
+"""Tests of paths that flags name; those of programs show the other errors."""
+
+import pytest
+
+from binaries import command_line, paths
+
+pytestmark = pytest.mark.pure
+
+
+@pytest.mark.parametrize(
+  "text", ["a" * 300, "b/" * 2500, "none/" + "c" * 300 + "/d"]
+)
+def test_a_path_that_no_file_system_takes_is_one_line(text):
+  with pytest.raises(
+    command_line.UsageError, match=r"^--output=.{60}\.\.\.: File name too long"
+  ):
+    paths.named("output", text)
+  with pytest.raises(command_line.UsageError, match="is no path: embedded"):
+    paths.named("output", "a\0b")
