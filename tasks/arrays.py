@@ -105,7 +105,7 @@ def load(
   groups: building.Groups | None = None
   if "group" in arrays:
     people, codes = _as_texts(path, "group", arrays["group"])
-    groups = building.checked_groups(codes, people, of_label, f"{path}, group")
+    groups = building.Groups(codes, people, f"{path}, group")
   return building.build_task(
     "arrays",
     f"{path.name}, x {'x'.join(map(str, x.shape[1:])) or 'a number'}",

@@ -41,7 +41,6 @@ def from_url(
   path: pathlib.Path,
   *,
   sha256: str | None = None,
-  overwrite: bool = False,
   on_progress: OnProgress = lambda *_: None,
 ) -> None:
   """Downloads a file and puts it in its place once it is whole.
@@ -50,14 +49,13 @@ def from_url(
     url: Where to get it.
     path: Where to put it.
     sha256: Checksum of the file in hexadecimal digits; None checks none.
-    overwrite: Whether a file that is there may be replaced.
     on_progress: Told how much has arrived.
 
   Raises:
     DataError: If there is a file already, if it cannot be downloaded, or if
       it has another checksum; then it is deleted.
   """
-  data_files.check_free(path, overwrite=overwrite)
+  data_files.check_free(path, overwrite=False)
   part = path.with_name(f"{path.name}.part")
   version = path.with_name(f"{path.name}.part.version")
   try:
@@ -70,7 +68,7 @@ def from_url(
         part.unlink()
         version.unlink(missing_ok=True)
         raise
-      data_files.check_free(path, overwrite=overwrite)
+      data_files.check_free(path, overwrite=False)
       part.replace(path)
       version.unlink(missing_ok=True)
   except OSError as error:

@@ -168,7 +168,7 @@ def load(
     preprocessing=_Preprocessing(fitted, of_label),
     load_raw=functools.partial(features.raw_values, inputs),
     weights=_client_weights(config, table, found),
-    groups=_groups(config, table, found, of_label),
+    groups=_groups(config, table, found),
   )
 
 
@@ -345,21 +345,14 @@ def _client_weights(
 
 
 def _groups(
-  config: Options,
-  table: reading.Table,
-  found: dict[str, columns.Column],
-  of_label: labels.Labels,
+  config: Options, table: reading.Table, found: dict[str, columns.Column]
 ) -> building.Groups | None:
   if config.group is None:
     return None
   column = found[config.group]
   assert isinstance(column, columns.Texts)  # It was read as such.
-  return building.checked_groups(
-    column.codes,
-    column.values,
-    of_label,
-    f"{table.path}, column {config.group!r}",
-  )
+  source = f"{table.path}, column {config.group!r}"
+  return building.Groups(column.codes, column.values, source)
 
 
 class _Preprocessing:

@@ -68,13 +68,8 @@ class Contents:
   classes: tuple[str, ...] = ()
 
 
-def read(request: ConversionRequest) -> Contents:
-  """Returns the contents of the sources that a request names.
-
-  Raises:
-    FieldError: If a source is missing, or the request does not suit it.
-    DataError: If a source is damaged, or of another format.
-  """
+def _check_sources(request: ConversionRequest) -> None:
+  """Checks that the sources are there; a FieldError names one that is not."""
   name = request.source_format
   for path in request.sources:
     if not path.exists():
@@ -85,7 +80,6 @@ def read(request: ConversionRequest) -> Contents:
       raise FieldError("sources", "expected a file.", value=str(path))
     if name in _FOLDERS and not path.is_dir():
       raise FieldError("sources", "expected a folder.", value=str(path))
-  return _READERS[name](request)
 
 
 def _stack_exchange(request: ConversionRequest) -> Contents:
@@ -320,7 +314,8 @@ def plan(request: ConversionRequest) -> Conversion:
     DataError: If a source is damaged, or a table of counts is there already
       and may not be replaced.
   """
-  contents = read(request)
+  _check_sources(request)
+  contents = _READERS[request.source_format](request)
   tables = tuple(request.data_dir / name for name in contents.tables)
   for table in tables:  # Before the time for the data itself is spent.
     data_files.check_free(table, overwrite=request.overwrite)

@@ -164,12 +164,11 @@ def read_writers(
   Raises:
     DataError: If a file is missing, damaged, or is not about these images.
   """
-  return np.concatenate(
-    [
-      _writers_of(path, half)
-      for path, half in zip(_writers(directory), labels, strict=True)
-    ]
-  )
+  paths = [
+    data_files.first_existing(directory, _names(file), what="QMNIST labels")
+    for file in _WRITERS
+  ]
+  return np.concatenate(list(map(_writers_of, paths, labels)))
 
 
 def _half(
@@ -180,13 +179,6 @@ def _half(
     for kind in ("images-idx3-ubyte", "labels-idx1-ubyte")
   )
   return images, labels
-
-
-def _writers(directory: pathlib.Path) -> list[pathlib.Path]:
-  return [
-    data_files.first_existing(directory, _names(file), what="QMNIST labels")
-    for file in _WRITERS
-  ]
 
 
 def _names(file: str) -> list[str]:

@@ -141,7 +141,7 @@ class ArrayClients:
     found = [of.astype(str) for half in self._groups for of in half.values()]
     names = [*map(str, np.unique(np.concatenate(found)))]
     source = f"{self.name}: column {column!r}"
-    building.check_group_names(names, self.is_classifier, source)
+    building.check_groups(names, source, is_classifier=self.is_classifier)
     self._groups = [
       {k: np.searchsorted(names, of.astype(str)) for k, of in half.items()}
       for half in self._groups

@@ -139,32 +139,16 @@ class Groups(NamedTuple):
   Attributes:
     codes: The group of each row, int[rows], a place in `names`.
     names: Names of the groups.
+    source: The file and what names the groups, for errors.
   """
 
   codes: np.ndarray
   names: Sequence[str]
+  source: str
 
 
-def checked_groups(
-  codes: np.ndarray, names: Sequence[str], labels: Labels, source: str
-) -> Groups:
-  """Returns groups that can be compared.
-
-  Args:
-    codes: The group of each row, int[rows].
-    names: Names of the groups.
-    labels: The labels of all rows.
-    source: The file and what names the groups, for errors.
-
-  Raises:
-    DataError: As `check_group_names`.
-  """
-  check_group_names(names, labels.num_classes is not None, source)
-  return Groups(codes, names)
-
-
-def check_group_names(
-  names: Sequence[str], is_classifier: bool, source: str
+def check_groups(
+  names: Sequence[str], source: str, *, is_classifier: bool
 ) -> None:
   """Checks that groups can be compared.
 
@@ -220,13 +204,16 @@ def build_task(
     groups: The group of each row.
 
   Raises:
-    DataError: If a client has several weights, or none that can be used.
+    DataError: If a client has several weights, or none that can be used; or if
+      groups cannot be compared.
   """
+  classes = labels.num_classes
+  if groups is not None:
+    check_groups(groups.names, groups.source, is_classifier=classes is not None)
   train, test = (
     _split(half, labels, load_x, load_raw, groups)
     for half in (clients.train, clients.test)
   )
-  classes = labels.num_classes
   numbers = labels.y.shape[1:]  # Of several in a label.
   return task.Task(
     name=name,

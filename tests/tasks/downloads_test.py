@@ -194,8 +194,6 @@ def test_an_existing_file_is_kept(server, path):
   with refused(path, "exists already"):
     _fetch(server, path)
   assert (path.read_text(), server.requests) == ("mine", [])
-  _fetch(server, path, overwrite=True)
-  assert path.read_bytes() == _CONTENT
 
 
 # TFF's native data sets.
