@@ -3,7 +3,6 @@
 import functools
 
 import tensorflow as tf
-import tensorflow_federated as tff
 
 from tasks import task
 from tasks.models import layers, objectives
@@ -71,6 +70,10 @@ class _MeanOfRows(tf.keras.layers.Layer):
     return tf.keras.Model(words, logits, name=self.name)
 
 
+_TOP_K = 5  # Number of labels that count as predicted.
+_RECALL = f"recall_at_{_TOP_K}_accuracy"
+
+
 def multi_label_objective() -> task.Objective:
   """Returns the objective of `multi_label_model_fn`: recall at 5."""
   return task.Objective(
@@ -81,31 +84,30 @@ def multi_label_objective() -> task.Objective:
 
 
 def multi_label_model_fn(
-  build: task.KerasModelFn, element_spec: task.ElementSpec, *, top_k: int = 5
+  build: task.KerasModelFn, element_spec: task.ElementSpec
 ) -> task.ModelFn:
   """Returns the TFF form of a model with several labels per example.
 
   Args:
     build: Returns a new Keras model whose outputs are logits.
     element_spec: Specs of `(x, y)`, y being [n, labels] of zeros and ones.
-    top_k: Number of labels that count as predicted.
 
   Returns:
     A function that returns a new model. Its loss is the sum over the labels of
     the binary cross entropy, as mean over examples. Its one metric, called
-    "recall_at_<top_k>_accuracy", is the share of all true labels that are among
-    the `top_k` with the largest logits of their example.
+    "recall_at_5_accuracy", is the share of all true labels that are among the
+    five with the largest logits of their example.
   """
   return objectives.variable_model_fn(
     build,
     element_spec,
     loss=_SummedBinaryCrossentropy,
-    metric=lambda: RecallAtK(top_k, name=_recall_name(top_k)),
+    metric=lambda: _Recall(_RECALL),
   )
 
 
 def multi_label_functional_model_fn(
-  build: task.KerasModelFn, element_spec: task.ElementSpec, *, top_k: int = 5
+  build: task.KerasModelFn, element_spec: task.ElementSpec
 ) -> task.FunctionalModelFn:
   """Returns the same model as `Task.functional_model_fn` wants it.
 
@@ -113,24 +115,17 @@ def multi_label_functional_model_fn(
     build: As for `multi_label_model_fn`, and as `objectives.as_functional`
       wants it.
     element_spec: Specs of `(x, y)`.
-    top_k: Number of labels that count as predicted.
   """
-
-  @functools.cache
-  def build_model() -> tff.learning.models.FunctionalModel:
-    return objectives.as_functional(
+  return functools.cache(
+    functools.partial(
+      objectives.as_functional,
       build,
       element_spec,
       loss=_SummedBinaryCrossentropy(),
-      metric=_recall_name(top_k),
-      count=functools.partial(_count_recalled, top_k),
+      metric=_RECALL,
+      count=_count_recalled,
     )
-
-  return build_model
-
-
-def _recall_name(top_k: int) -> str:
-  return f"recall_at_{top_k}_accuracy"
+  )
 
 
 class _SummedBinaryCrossentropy(tf.keras.losses.Loss):
@@ -143,14 +138,8 @@ class _SummedBinaryCrossentropy(tf.keras.losses.Loss):
     return tf.reduce_sum(losses, axis=-1)
 
 
-class RecallAtK(tf.keras.metrics.Mean):
-  """Share of the true labels that are among the k largest logits."""
-
-  def __init__(
-    self, top_k: int, name: str = "recall", dtype: tf.DType | None = None
-  ) -> None:
-    super().__init__(name, dtype)
-    self._top_k = top_k
+class _Recall(tf.keras.metrics.Mean):
+  """Share of the true labels that are among the largest logits."""
 
   def update_state(
     self,
@@ -160,26 +149,22 @@ class RecallAtK(tf.keras.metrics.Mean):
   ) -> tf.Operation:
     """Adds a batch: zeros and ones [n, labels], logits [n, labels]."""
     del sample_weight  # TFF gives none.
-    is_predicted = _is_among_largest(self._top_k, y_pred)
+    is_predicted = _is_among_largest(y_pred)
     return super().update_state(is_predicted, tf.cast(y_true, tf.float32))
 
-  def get_config(self) -> dict[str, object]:
-    """Returns the constructor's arguments: TFF builds metrics anew."""
-    return {**super().get_config(), "top_k": self._top_k}
 
-
-def _is_among_largest(top_k: int, logits: tf.Tensor) -> tf.Tensor:
-  """Returns ones at each example's k largest logits, float32[n, labels]."""
+def _is_among_largest(logits: tf.Tensor) -> tf.Tensor:
+  """Returns ones at each example's largest logits, float32[n, labels]."""
   num_labels = logits.shape[-1]
-  _, largest = tf.math.top_k(logits, min(top_k, num_labels))
+  _, largest = tf.math.top_k(logits, min(_TOP_K, num_labels))
   return tf.reduce_sum(tf.one_hot(largest, num_labels), axis=-2)
 
 
 def _count_recalled(
-  top_k: int, labels: tf.Tensor, logits: tf.Tensor
+  labels: tf.Tensor, logits: tf.Tensor
 ) -> tuple[tf.Tensor, tf.Tensor]:
   labels = tf.cast(labels, tf.float32)
   return (
-    tf.reduce_sum(labels * _is_among_largest(top_k, logits)),
+    tf.reduce_sum(labels * _is_among_largest(logits)),
     tf.reduce_sum(labels),
   )

@@ -343,17 +343,17 @@ def number_functional_model_fn(
     element_spec: Specs of `(x, y)`.
     loss: As for `number_model_fn`.
   """
-
-  def functional_model() -> tff.learning.models.FunctionalModel:
-    return as_functional(
+  return dense.functional_if_dense(
+    build,
+    functools.partial(
+      as_functional,
       build,
       element_spec,
       loss=_loss_of_numbers(loss),
       metric=_ABSOLUTE_ERROR,
       count=_add_absolute_errors,
-    )
-
-  return dense.functional_if_dense(build, functional_model)
+    ),
+  )
 
 
 def _mean_of_errors(

@@ -55,11 +55,10 @@ def _fingerprint(weights):
 
 
 def _start(output):
-  root = source_tree.ROOT
   return subprocess.Popen(
     [sys.executable, "-c", _PROGRAM, json.dumps(_CASES)],
-    cwd=root,
-    env={**os.environ, "PYTHONPATH": str(root), "TF_CPP_MIN_LOG_LEVEL": "3"},
+    cwd=source_tree.ROOT,
+    env={**source_tree.environment(), "TF_CPP_MIN_LOG_LEVEL": "3"},
     stdout=output.open("w"),
     stderr=subprocess.STDOUT,
     # A group of its own, so that the worker that TFF leaves can be ended.

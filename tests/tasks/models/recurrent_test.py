@@ -90,16 +90,14 @@ def test_bag_of_words_is_a_dense_layer_over_shares():
 
 
 def test_recall_of_more_than_one_label():
-  spec = (tf.TensorSpec([None, 2], tf.int32), tf.TensorSpec([None, 3]))
+  spec = (tf.TensorSpec([None, 2], tf.int32), tf.TensorSpec([None, 7]))
   model = models.multi_label_model_fn(
-    lambda: models.bag_of_words_regression(6, 3, 0), spec, top_k=2
+    lambda: models.bag_of_words_regression(6, 7, 0), spec
   )()
-  model.trainable_variables[1].assign([3.0, 2.0, 1.0])
-  model.trainable_variables[0].assign(tf.zeros([6, 3]))
-  batch = (
-    np.ones([3, 2], np.int32),
-    np.float32([[1, 0, 1], [0, 1, 0], 3 * [0]]),
-  )
-  model.forward_pass(batch, training=False)
-  hits, count = model.report_local_unfinalized_metrics()["recall_at_2_accuracy"]
+  model.trainable_variables[1].assign([7.0, 6.0, 5.0, 4.0, 3.0, 2.0, 1.0])
+  model.trainable_variables[0].assign(tf.zeros([6, 7]))
+  y = np.zeros([3, 7], np.float32)
+  y[[0, 0, 1], [4, 5, 1]] = 1  # The second one is the sixth largest.
+  model.forward_pass((np.ones([3, 2], np.int32), y), training=False)
+  hits, count = model.report_local_unfinalized_metrics()["recall_at_5_accuracy"]
   assert (hits, count) == (2, 3)
