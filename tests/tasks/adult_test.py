@@ -123,11 +123,8 @@ def test_two_clients_are_all():
     tasks.load("adult", num_clients=3)
 
 
-def test_real_files(data_dir):
-  directory = data_dir / "adult"
-  if not (directory / "adult.data.gz").is_file():
-    pytest.skip(f"no adult.data.gz in {directory}")
-  task = _load(directory)
+def test_real_files(real):
+  task = _load(real("adult/adult.data.gz").parent)
   assert task.train.num_examples.tolist() == [413, 32_561 - 413]
   assert task.test.num_examples.tolist() == [181, 16_281 - 181]
   assert task.train.load(0)[0].shape[1] == 102

@@ -215,10 +215,8 @@ def test_nothing_there(tmp_path):
   ],
   ids=str,
 )
-def test_cuts_of_real_images(data_dir, options, tmp_path):
-  images = data_dir / "cifar10_subset.npz"
-  if not images.is_file():
-    pytest.skip(f"no {images.name} in FAIR_DATA_DIR")
+def test_cuts_of_real_images(real, options, tmp_path):
+  images = real("cifar10_subset.npz")
   # The folder of real data has a second copy, and two are refused.
   (tmp_path / images.name).symlink_to(images.resolve())
   task = tasks.load("cifar10", data_dir=tmp_path, **options)

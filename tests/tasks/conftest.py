@@ -5,21 +5,24 @@ import numpy as np
 import pytest
 
 from tasks.formats import example_proto
+from tests import source_tree
 from tests.tasks import native_file
 
 pytestmark = pytest.mark.tff
 
-_PROJECT_ROOT = pathlib.Path(__file__).parents[2]
-
 
 @pytest.fixture
-def data_dir():
-  """Directory of real data, for tests that skip without it."""
-  found = os.environ.get("FAIR_DATA_DIR", _PROJECT_ROOT / "../shared/data")
-  directory = pathlib.Path(found)
-  if not directory.is_dir():
-    pytest.skip("no real data: set FAIR_DATA_DIR")
-  return directory
+def real():
+  """Returns where real data of a name is; a test without it is skipped."""
+  found = os.environ.get("FAIR_DATA_DIR", source_tree.ROOT / "../shared/data")
+
+  def located(name):
+    path = pathlib.Path(found, name)
+    if not path.exists():
+      pytest.skip(f"no {name} among real data: set FAIR_DATA_DIR")
+    return path
+
+  return located
 
 
 class EmnistFile(native_file.NativeFile):

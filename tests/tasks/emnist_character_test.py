@@ -158,12 +158,6 @@ class TestBadFile:
 
 
 class TestNoFile:
-  def test_cannot_be_fetched(self, tmp_path, network):
-    with refused(f"{tmp_path}/{_NAME}", "URLError", "no network", "--data_dir"):
-      tasks.load("emnist_character", data_dir=tmp_path)
-    assert network.requests == 1
-    assert list(tmp_path.iterdir()) == []
-
   def test_is_fetched_by_the_native_loader(
     self, emnist_file, tmp_path, network
   ):
@@ -208,10 +202,8 @@ def test_synthetic_needs_no_file(network):
   assert network.requests == 0
 
 
-def test_real_file(network, data_dir):
-  directory = data_dir / "tff_cache"
-  if not (directory / _NAME).is_file():
-    pytest.skip(f"no {_NAME} in {directory}")
+def test_real_file(network, real):
+  directory = real(f"tff_cache/{_NAME}").parent
   task = tasks.load("emnist_character", data_dir=directory)
   assert task.num_clients == 100
   assert task.train.num_examples.sum() == 8802

@@ -91,10 +91,10 @@ def test_images_that_are_too_small_for_a_model(directory):
     tasks.load("fashion_mnist", data_dir=directory, model="vgg11")
 
 
-def test_real_images_in_the_setting_of_the_published_table(data_dir):
+def test_real_images_in_the_setting_of_the_published_table(real):
   task = tasks.load(
     "fashion_mnist",
-    data_dir=data_dir,
+    data_dir=real("fashion_mnist").parent,
     test_data="pooled",
     test_fraction=0.1,
     unused_fraction=0.1,

@@ -162,12 +162,9 @@ class TestBadFiles:
 
 
 @pytest.mark.parametrize("kind", ["0_0", "0.5_0.5", "1_1", "iid"])
-def test_real_files(data_dir, kind):
-  directory = data_dir / "leaf_synthetic"
-  name = f"fedprox_synthetic_{kind}_test.json"
-  if not (directory / name).is_file():
-    pytest.skip(f"no {name} in {directory}")
-  task = _load(directory, files=name)
+def test_real_files(real, kind):
+  path = real(f"leaf_synthetic/fedprox_synthetic_{kind}_test.json")
+  task = _load(path.parent, files=path.name)
   assert task.num_clients == 30
   assert task.num_classes == 10
   assert task.element_spec[0].shape == [None, 60]

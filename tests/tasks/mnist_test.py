@@ -86,14 +86,14 @@ class TestBadFiles:
       _load(directory, partition="users")
 
 
-def test_real_images(data_dir):
-  task = tasks.load("mnist", data_dir=data_dir)
+def test_real_images(real):
+  task = tasks.load("mnist", data_dir=real("mnist").parent)
   assert task.num_clients == 200
   assert set(task.train.num_examples) == {300}
   assert task.test.num_examples.sum() == 10_000
   writers = tasks.load(
     "mnist",
-    data_dir=data_dir / "mnist",
+    data_dir=real("mnist"),
     partition="users",
     num_clients=None,
     test_data="local",

@@ -222,11 +222,8 @@ class TestLeaf:
     with refused(path):
       self._load(tmp_path)
 
-  def test_real_texts(self, data_dir):
-    directory = data_dir / "shakespeare_leaf"
-    if not directory.is_dir():
-      pytest.skip("needs shakespeare_leaf")
-    task = self._load(directory, sequence_length=80)
+  def test_real_texts(self, real):
+    task = self._load(real("shakespeare_leaf"), sequence_length=80)
     assert task.num_clients == 799
     # The others of LEAF's 4,226,159 samples are of small roles, or between.
     assert task.train.num_examples.sum() == 3_335_126
@@ -249,13 +246,10 @@ def test_leafs_characters_are_eighty_different_ones():
   assert json.loads(json.dumps(LEAF_CHARACTERS)).isascii()
 
 
-def test_real_file(data_dir):
-  directory = data_dir / "tff_cache"
-  if not (directory / "shakespeare.sqlite").is_file():
-    pytest.skip(f"no shakespeare.sqlite in {directory}")
+def test_real_file(real):
   task = tasks.load(
     "shakespeare_character",
-    data_dir=directory,
+    data_dir=real("tff_cache/shakespeare.sqlite").parent,
     min_examples=10_001,
     num_clients=20,
     lstm_layers=1,

@@ -1,4 +1,4 @@
-"""Small files in the formats of LEAF, of UCI Adult, and of a user's own."""
+"""Small files of LEAF, UCI Adult and Stack Exchange, and of a user's own."""
 
 import csv
 import gzip
@@ -52,6 +52,22 @@ def write_sent140(directory):
     directory / "test" / "a.json",
     {"anna": ([tweet("good?")], [1]), "bert": ([tweet("BAD luck")], [0])},
   )
+
+
+def write_posts(directory):
+  """Writes `Posts.xml`: a question of each year, 2015 to 2019, of two authors.
+
+  Authors 1 and 10 take turns; a question has two sentences, and the tags a, b.
+  """
+  rows = "".join(
+    f'<row Id="{n}" PostTypeId="1" CreationDate="201{n}-01-01T00:00:00.000" '
+    f'Score="{n}" Body="Why {n}? So." OwnerUserId="{n % 2 or 10}" '
+    'Title="T" Tags="&lt;a&gt;&lt;b&gt;"/>'
+    for n in range(5, 10)
+  )
+  path = directory / "Posts.xml"
+  path.write_text(f"<posts>{rows}</posts>")
+  return path
 
 
 def adult_row(

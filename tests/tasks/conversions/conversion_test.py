@@ -7,7 +7,7 @@ import pytest
 from tasks.conversions.conversion import plan
 from tasks.conversions.request import ConversionRequest
 from tests.refusals import refused, rejected
-from tests.tasks import client_files, image_data
+from tests.tasks import client_files, image_data, tabular_data
 
 _PLAY = "".join(
   f"{speaker}:\n{speaker} {number}\n\n"
@@ -21,12 +21,7 @@ def request_of(tmp_path):
   """Returns requests for what is in the folder: a play, digits, posts."""
   (tmp_path / "play.txt").write_text(_PLAY)
   image_data.write_digits(tmp_path / "digits", writers=False)
-  row = (
-    '<row Id="{0}" PostTypeId="1" CreationDate="201{0}-01-01T00:00:00" '
-    'Score="1" Body="A." OwnerUserId="{1}" Title="T" Tags=""/>'
-  )
-  rows = "".join(row.format(n, n % 2 or 10) for n in range(6, 10))
-  (tmp_path / "Posts.xml").write_text(f"<posts>{rows}</posts>")
+  tabular_data.write_posts(tmp_path)
   source = {
     "plays": "play.txt",
     "mnist": "digits",

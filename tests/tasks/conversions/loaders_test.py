@@ -1,7 +1,5 @@
 """What is written loads through TFF's own loaders."""
 
-import pickle
-
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -13,7 +11,7 @@ from tasks.conversions import (
   plays,
   stack_exchange,
 )
-from tests.tasks import image_data
+from tests.tasks import image_data, tabular_data
 
 
 def _write(path, examples, **settings):
@@ -48,15 +46,13 @@ def test_emnist(tmp_path):
 
 
 def test_cifar100(tmp_path):
-  fine, coarse = np.arange(100), np.arange(100) // 5
+  content = image_data.pickled(
+    data=np.full([100, 3072], 255, np.uint8),
+    fine_labels=list(range(100)),
+    coarse_labels=[k // 5 for k in range(100)],
+  )
   for name in ("train", "test"):
-    pixels = np.full([100, 3072], 255, np.uint8)
-    content = {
-      b"data": pixels,
-      b"fine_labels": fine.tolist(),
-      b"coarse_labels": coarse.tolist(),
-    }
-    (tmp_path / name).write_bytes(pickle.dumps(content, protocol=2))
+    (tmp_path / name).write_bytes(content)
   filename, images = image_sets.cifar_images(tmp_path)
   parts = {
     f"client_{k}": part for k, part in enumerate(np.split(np.arange(200), 4))
@@ -84,22 +80,17 @@ def test_shakespeare(tmp_path):
   assert sorted(snippets) == [b"One.", b"Two,\nthree."]
 
 
-@pytest.fixture
-def dump(tmp_path):
-  path = tmp_path / "Posts.xml"
-  rows = "".join(
-    f'<row Id="{n}" PostTypeId="1" CreationDate="201{n}-01-01T00:00:00.000" '
-    f'Score="{n}" Body="Why {n}? So." OwnerUserId="{n % 2 or 10}" '
-    'Title="T" Tags="&lt;a&gt;&lt;b&gt;"/>'
-    for n in range(5, 10)
+def _write_posts(directory, **split):
+  """Converts a dump; returns the file of its client data."""
+  posts = stack_exchange.StackExchangePosts(
+    [tabular_data.write_posts(directory)], stack_exchange.PostSplit(**split)
   )
-  path.write_text(f"<posts>{rows}</posts>")
-  return path
+  _write(directory / stack_exchange.FILENAME, posts.examples())
+  return directory / stack_exchange.FILENAME
 
 
-def test_stackoverflow(tmp_path, dump):
-  posts = stack_exchange.StackExchangePosts([dump], stack_exchange.PostSplit())
-  _write(tmp_path / stack_exchange.FILENAME, posts.examples())
+def test_stackoverflow(tmp_path):
+  _write_posts(tmp_path)
   train, heldout, test = tff.simulation.datasets.stackoverflow.load_data(
     cache_dir=str(tmp_path)
   )
@@ -115,20 +106,15 @@ def test_stackoverflow(tmp_path, dump):
   }
 
 
-def test_tff_cannot_do_without_a_split(tmp_path, dump):
+def test_tff_cannot_do_without_a_split(tmp_path):
   # Why an empty split is refused; if this is mended, it need not be.
-  split = stack_exchange.PostSplit(heldout_every=0)
-  posts = stack_exchange.StackExchangePosts([dump], split)
-  _write(tmp_path / stack_exchange.FILENAME, posts.examples())
+  _write_posts(tmp_path, heldout_every=0)
   with pytest.raises(StopIteration):
     tff.simulation.datasets.stackoverflow.load_data(cache_dir=str(tmp_path))
 
 
-def test_token_counts(tmp_path, dump, monkeypatch):
-  posts = stack_exchange.StackExchangePosts([dump], stack_exchange.PostSplit())
-  data = tmp_path / stack_exchange.FILENAME
-  _write(data, posts.examples())
-  stack_exchange.write_counts(data, directory=tmp_path)
+def test_token_counts(tmp_path, monkeypatch):
+  stack_exchange.write_counts(_write_posts(tmp_path), directory=tmp_path)
 
   def get_file(fname, **others):
     # Compares the published archive's checksum, which only that one has.

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from tasks import cuts
+from tasks.task import Split
 from tests.refusals import rejected
 
 
@@ -49,6 +50,31 @@ class TestTrainTestSplit:
   def test_rejects_fraction(self, fraction):
     with rejected("test_fraction"):
       cuts.train_test_split(np.arange(10), fraction, 0)
+
+
+class TestLocalSplit:
+  def _whole(self, *sizes):
+    return Split(
+      num_examples=np.array(sizes),
+      load=lambda k: (np.arange(sizes[k]), 10 * np.arange(sizes[k])),
+    )
+
+  @pytest.mark.parametrize("fraction", [0.01, 0.2, 0.5, 0.99])
+  def test_halves_are_what_they_say_and_whole_together(self, fraction):
+    sizes = (2, 3, 5, 11, 100)
+    train, test = cuts.local_split(self._whole(*sizes), fraction, 3)
+    assert (train.num_examples + test.num_examples).tolist() == list(sizes)
+    for client_id, size in enumerate(sizes):
+      halves = train.load(client_id), test.load(client_id)
+      for half, split in zip(halves, (train, test), strict=True):
+        assert len(half[0]) == split.num_examples[client_id] > 0
+        np.testing.assert_array_equal(half[1], 10 * half[0])
+      together = np.concatenate([half[0] for half in halves])
+      assert sorted(together) == list(range(size))
+
+  def test_clients_are_cut_differently(self):
+    train, _ = cuts.local_split(self._whole(50, 50), 0.5, 0)
+    assert not np.array_equal(train.load(0)[0], train.load(1)[0])
 
 
 def test_takes_all():

@@ -2,7 +2,6 @@
 
 import bz2
 import io
-import json
 import pathlib
 import tarfile
 import zipfile
@@ -24,7 +23,7 @@ from tasks.formats import (
   sqlite_file,
 )
 from tests.refusals import refused
-from tests.tasks import image_data, native_file
+from tests.tasks import image_data, native_file, tabular_data
 
 
 def _write_split(path):
@@ -38,10 +37,7 @@ def _write_split(path):
 
 
 def _write_leaf(path):
-  users = {"a": {"x": [1, 2], "y": [0, 1]}}
-  path.write_text(
-    json.dumps({"users": ["a"], "num_samples": [2], "user_data": users})
-  )
+  tabular_data.write_json(path, {"a": ([1, 2], [0, 1])})
 
 
 def _write_sqlite(path):

@@ -1,8 +1,6 @@
-import json
-
 from tasks.formats import inventory
 from tests.refusals import refused
-from tests.tasks import image_data
+from tests.tasks import image_data, tabular_data
 
 
 def _described(directory):
@@ -26,17 +24,8 @@ def test_client_data(emnist_file):
 def test_raw_files(tmp_path):
   image_data.write_digits(tmp_path / "mnist", suffix=".gz")
   (tmp_path / "test_batch.bin").write_bytes(b"\3" + bytes(3072))
-  (tmp_path / "leaf.json").write_text(
-    json.dumps(
-      {
-        "users": ["a", "b"],
-        "num_samples": [1, 2],
-        "user_data": {
-          "a": {"x": [1], "y": [0.0]},
-          "b": {"x": [1, 2], "y": [1.0, 0.0]},
-        },
-      }
-    )
+  tabular_data.write_json(
+    tmp_path / "leaf.json", {"a": ([1], [0.0]), "b": ([1, 2], [1.0, 0.0])}
   )
   (tmp_path / "README.md").write_text("not data")
   (tmp_path / "dataset_info.json").write_text('{"name": "mnist"}')

@@ -212,10 +212,8 @@ def test_what_is_compiled_can_be_kept(path):
   assert dataclasses.is_dataclass(load(path))
 
 
-def test_real_table(data_dir, tmp_path):
-  directory = data_dir / "adult"
-  if not (directory / "adult.data.gz").is_file():
-    pytest.skip(f"no adult.data.gz in {directory}")
+def test_real_table(real, tmp_path):
+  directory = real("adult/adult.data.gz").parent
   path = tabular_data.write_adult_table(directory, tmp_path / "adult.csv")
   task = tasks.load(
     "table",
