@@ -28,6 +28,7 @@ from tff_fair.experiments.runs import finding
 from tff_fair.experiments.training import (
   assembly,
   learning_process,
+  resolving,
   task_loading,
 )
 
@@ -53,15 +54,19 @@ def second_step(optimizer):
 def built(monkeypatch):
   """Returns the options that the builder of a run's process gets."""
 
-  def options(spec):
+  def build_process(spec):
+    task = task_loading.load(spec)
+    resolved = resolving.resolve(spec, task)
+    arguments = learning_process.arguments(spec, task, resolved)
+    learning_process.build_now(spec, task, arguments)
+
+  def options(spec, build=build_process):
     found = {}
     monkeypatch.setattr(
       "tff_fair.algorithms.build",
       lambda *_, **options: found.update(options),
     )
-    task = task_loading.load(spec)
-    arguments = learning_process.arguments(spec, task, "streaming", None)
-    learning_process.build_now(spec, task, arguments)
+    build(spec)
     return found
 
   return options
@@ -107,6 +112,24 @@ def test_every_optimizer_can_be_built(built):
     found = built(RunSpec(client_optimizer=name, server_optimizer=name))
     for kind in ("client_optimizer", "server_optimizer"):
       assert isinstance(found[kind], tff.learning.optimizers.Optimizer)
+
+
+def test_a_form_for_others_is_that_of_the_run_without_its_attackers(built):
+  spec = SMALL.replace(
+    attack="scaling",
+    attack_strength=2.0,
+    client_weighting="uniform",
+    clients_per_round=None,
+    unseen_clients=0.5,
+    dp_noise=1.0,
+    dp_clip=1.0,
+  )
+  of_run, of_form = built(spec), built(spec, assembly.build_process)
+  assert of_run.pop("attack") is not None
+  assert of_form.pop("attack") is None
+  for found in (of_run, of_form):
+    del found["client_optimizer"]
+  assert of_form == of_run
 
 
 def test_the_seed_is_that_of_all_draws(built):

@@ -1,4 +1,5 @@
 import dataclasses
+import types
 from typing import Any
 
 import numpy as np
@@ -7,7 +8,13 @@ import tensorflow_federated as tff
 
 import tasks
 import tff_fair
-from tff_fair.experiments.training import client_data, client_evaluation
+from tff_fair.experiments import RunSpec
+from tff_fair.experiments.training import (
+  client_data,
+  client_evaluation,
+  scoring,
+)
+from tff_fair.runtime import compilation_cache
 
 
 @pytest.fixture(scope="module")
@@ -47,6 +54,26 @@ def train_data(task):
   return client_data.ClientLoader(task.train, task.element_spec)
 
 
+def parts_of(task, process=None, client_ids=None):
+  """The parts of a run that an evaluation needs; it has all clients or some."""
+  everyone = np.arange(task.num_clients)
+  return types.SimpleNamespace(
+    task=task,
+    process=process,
+    evaluated=everyone if client_ids is None else np.array(client_ids),
+    first_rounds=np.ones(task.num_clients, np.int64),
+    attackers=(),
+    scores=scoring.of_task(task, RunSpec()),
+    cache=compilation_cache.NO_CACHE,
+  )
+
+
+def evaluate(state, task, process, client_ids=None):
+  test_data = client_data.ClientLoader(task.test, task.element_spec)
+  parts = parts_of(task, process, client_ids)
+  return client_evaluation.build_evaluation(parts, test_data)(state)
+
+
 def expected_columns(task, state):
   """Logistic regression in NumPy."""
   kernel, bias = (
@@ -72,12 +99,10 @@ def expected_columns(task, state):
 
 @pytest.mark.parametrize("clients_per_call", [300, 6, 1])
 def test_all_clients_are_evaluated_in_parts_of_any_size(
-  task, process, state, clients_per_call
+  task, process, state, clients_per_call, monkeypatch
 ):
-  evaluate = client_evaluation.build_evaluation(
-    task, process, clients_per_call=clients_per_call
-  )
-  evaluation = evaluate(state)
+  monkeypatch.setattr(client_evaluation, "_CLIENTS_PER_CALL", clients_per_call)
+  evaluation = evaluate(state, task, process)
   expected = expected_columns(task, state)
   assert evaluation.clients.keys() == expected.keys()
   for name, column in expected.items():
@@ -103,12 +128,12 @@ def test_all_clients_are_evaluated_in_parts_of_any_size(
   )
 
 
-@pytest.mark.parametrize("client_ids", [[2], [0, 3, 6], np.array([5, 6])])
-def test_a_subset_can_be_evaluated(task, process, state, client_ids):
-  evaluate = client_evaluation.build_evaluation(
-    task, process, client_ids=client_ids, clients_per_call=2
-  )
-  evaluation = evaluate(state)
+@pytest.mark.parametrize("client_ids", [[2], [0, 3, 6]])
+def test_a_subset_can_be_evaluated(
+  task, process, state, client_ids, monkeypatch
+):
+  monkeypatch.setattr(client_evaluation, "_CLIENTS_PER_CALL", 2)
+  evaluation = evaluate(state, task, process, client_ids)
   expected = expected_columns(task, state)
   for name, column in expected.items():
     np.testing.assert_allclose(
@@ -119,21 +144,21 @@ def test_a_subset_can_be_evaluated(task, process, state, client_ids):
 
 
 def test_losses_are_those_of_the_training_data(task, state):
-  losses = client_evaluation.build_losses(task, train_data(task))(state, [1, 5])
+  losses_of = client_evaluation.build_losses(parts_of(task), train_data(task))
+  losses = losses_of(state, [1, 5])
   swapped = dataclasses.replace(task, test=task.train)
   expected = expected_columns(swapped, state)["loss"]
   np.testing.assert_allclose(losses, expected[[1, 5]], rtol=1e-5)
 
 
-def test_personal_models_are_evaluated_beside_the_global_one(task):
+def test_personal_models_are_evaluated_beside_the_global_one(task, monkeypatch):
+  monkeypatch.setattr(client_evaluation, "_CLIENTS_PER_CALL", 3)
   process = build_process(task, "ditto")
   taking_part = [0, 3, 4]
   state = process.next(
     process.initialize(), train_data(task)(taking_part)
   ).state
-  evaluation = client_evaluation.build_evaluation(
-    task, process, clients_per_call=3
-  )(state)
+  evaluation = evaluate(state, task, process)
   expected = expected_columns(task, state)
   columns = evaluation.clients
   for name in ("loss", "accuracy"):
@@ -164,9 +189,7 @@ def test_what_a_process_calls_its_model_is_evaluated(task):
   state, data = process.initialize(), train_data(task)
   for cohort in ([0, 1], [2, 3]):
     state = process.next(state, data(cohort)).state
-  losses = client_evaluation.build_evaluation(task, process)(state).clients[
-    "loss"
-  ]
+  losses = evaluate(state, task, process).clients["loss"]
   averaged = process.set_model_weights(state, process.get_model_weights(state))
   expected = expected_columns(task, averaged)["loss"]
   np.testing.assert_allclose(losses, expected, rtol=1e-5)

@@ -13,6 +13,7 @@ from tff_fair.experiments import RunSpec
 from tff_fair.experiments.runs import array_files
 from tff_fair.experiments.runs.folder import RunFolder
 from tff_fair.experiments.training import (
+  client_data,
   client_evaluation,
   correction,
   task_loading,
@@ -64,9 +65,8 @@ def test_labels_are_better_after_and_the_run_begins_with_the_model(finished):
     RunFolder(finished.path), SPEC, parts, print
   )
   state = parts.process.set_model_weights(parts.process.initialize(), weights)
-  evaluate = client_evaluation.build_evaluation(
-    parts.task, parts.process, cache=parts.cache
-  )
+  test_data = client_data.ClientLoader(parts.task.test, parts.task.element_spec)
+  evaluate = client_evaluation.build_evaluation(parts, test_data)
   first = finished.client_evaluations.query("round == 0")["loss"]
   np.testing.assert_array_equal(
     first.to_numpy(np.float32), evaluate(state).clients["loss"]

@@ -187,7 +187,7 @@ def test_what_seeds_share_begins_as_their_own_process(algorithm, task):
   own = learning_process.build_now(
     spec,
     parts.task,
-    learning_process.arguments(spec, parts.task, parts.aggregation, None),
+    learning_process.arguments(spec, parts.task, parts),
   ).initialize()
   tf.nest.assert_same_structure(found, own)
   tf.nest.map_structure(np.testing.assert_array_equal, found, own)
@@ -255,15 +255,15 @@ def test_results_are_those_of_a_process_that_was_built(tmp_path):
   found = []
   for used in (compilation_cache.NO_CACHE, kept, kept):
     parts = parts_of(spec, used)
-    data = client_data.ClientLoader(parts.task.train, parts.task.element_spec)(
-      [0, 2, 5]
+    train_data, test_data = (
+      client_data.ClientLoader(half, parts.task.element_spec)
+      for half in (parts.task.train, parts.task.test)
     )
+    data = train_data([0, 2, 5])
     state = parts.begin(parts.process.initialize())
     for _ in range(2):
       state, metrics = parts.process.next(state, data)
-    evaluation = client_evaluation.build_evaluation(
-      parts.task, parts.process, attackers=parts.attackers, cache=used
-    )(state)
+    evaluation = client_evaluation.build_evaluation(parts, test_data)(state)
     cost = parts.costs(state, sampling.DrawnCohort([0, 2, 5], [0, 2]))
     found.append((state, metrics, evaluation.clients, cost))
   built, *others = found
@@ -306,7 +306,10 @@ def test_updates_of_a_part_that_pass_a_message_are_refused(
   spec = SPEC.replace(clients_per_round=6, clients_per_part=4)
 
   def check(aggregation="stacked", clients_per_round="3-6"):
-    learning_process.check_parts(spec, keeping, aggregation, clients_per_round)
+    resolved = SimpleNamespace(
+      aggregation=aggregation, clients_per_round=clients_per_round
+    )
+    learning_process.check_parts(spec, keeping, resolved)
 
   monkeypatch.setattr(learning_process, "_MOST_BYTES", 4 * LENGTH * 4)
   with rejected("clients_per_part"):

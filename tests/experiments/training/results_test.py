@@ -66,7 +66,7 @@ def release_evaluations(folder, *evaluations):
 def write(folder, task, selection=None):
   parts = types.SimpleNamespace(
     task=task,
-    scores=scoring.of_task(task),
+    scores=scoring.of_task(task, RunSpec()),
     selection=selection,
     attackers=(),
     dp=None,

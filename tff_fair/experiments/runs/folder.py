@@ -23,7 +23,7 @@ from tff_fair.experiments.runs.configuration import (
   differences,
   problem,
 )
-from tff_fair.experiments.scores import ACCURACY, BY_NAME, Score
+from tff_fair.experiments.scores import BY_NAME, Score
 
 
 class RunFolder:
@@ -68,26 +68,6 @@ class RunFolder:
     return (
       *(path for path in vars(self).values() if path != self.path),
       *self._plots,
-    )
-
-  @property
-  def optional_files(self) -> frozenset[pathlib.Path]:
-    """Those of them that a run writes only on demand, or of some scores."""
-    return frozenset(
-      {
-        self.best_checkpoint,
-        self.pruned,
-        self.wandb,
-        self.set_aside,
-        self.tape,
-        self.replay,
-        self.label_correction,
-        self.label_corrections,
-        self.local_baseline,
-        self.pooled_baseline,
-        self.groups,
-        *(set(self._plots) - {self.plot_of(ACCURACY)}),
-      }
     )
 
   def plot_of(self, score: Score) -> pathlib.Path:

@@ -91,17 +91,8 @@ def build(
     FieldError: If a setting does not go with the data or the method.
   """
   resolved = resolving.resolve(spec, task)
-  built = learning_process.build(
-    spec,
-    task,
-    aggregation=resolved.aggregation,
-    attack=resolved.attack,
-    dp=resolved.dp,
-    cache=cache,
-  )
-  learning_process.check_parts(
-    spec, built.process, resolved.aggregation, resolved.clients_per_round
-  )
+  built = learning_process.build(spec, task, resolved, cache=cache)
+  learning_process.check_parts(spec, built.process, resolved)
   learning_process.check_tables(spec, built.process, task.num_clients)
   return RunParts(
     **vars(resolved),
@@ -132,12 +123,8 @@ def build_process(spec: RunSpec) -> tff.learning.templates.LearningProcess:
     tasks.DataError: If the data cannot be used.
   """
   task = load_task(spec)
-  aggregation = resolving.aggregation(spec)
-  clients_per_round = resolving.clients_per_round(spec, task.num_clients)
-  dp = resolving.privacy_noise(spec, clients_per_round)
-  chosen = learning_process.arguments(
-    spec, task, aggregation, attack=None, dp=dp
-  )
+  honest = dataclasses.replace(resolving.resolve(spec, task), attack=None)
+  chosen = learning_process.arguments(spec, task, honest)
   return learning_process.build_now(spec, task, chosen)
 
 

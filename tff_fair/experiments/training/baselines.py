@@ -122,9 +122,7 @@ def with_gaps(
   built = learning_process.build(
     spec,
     parts.task,
-    aggregation=parts.aggregation,
-    attack=parts.attack,
-    dp=parts.dp,
+    parts,
     loss_reference=dict(
       zip(baseline.client_ids.tolist(), baseline.losses.tolist(), strict=True)
     ),

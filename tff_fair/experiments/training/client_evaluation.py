@@ -14,10 +14,15 @@ from tff_fair.client_works import score_sums
 from tff_fair.declared import FieldError
 from tff_fair.experiments.runs import tables
 from tff_fair.experiments.scores import ACCURACY, Score, summarize_beside
-from tff_fair.experiments.training import client_data, loop, rounds, scoring
-from tff_fair.experiments.training.scoring import Scoring
+from tff_fair.experiments.training import (
+  assembly,
+  client_data,
+  loop,
+  rounds,
+  sampling,
+  scoring,
+)
 from tff_fair.metrics import class_scores
-from tff_fair.runtime import compilation_cache
 
 # What one call takes to the worker at a time: 300 clients of EMNIST are 20 MB.
 _CLIENTS_PER_CALL = 300
@@ -50,94 +55,68 @@ def has_personal_models(
 
 
 def build_losses(
-  task: tasks.Task,
-  train_data: client_data.ClientDatasets,
-  cache: compilation_cache.CompilationCache = compilation_cache.NO_CACHE,
+  parts: assembly.RunParts, train_data: client_data.ClientDatasets
 ) -> Callable[[rounds.State, client_data.Ids], np.ndarray]:
   """Returns a function from a state and clients to losses of its global model.
 
   Args:
-    task: The model.
+    parts: The parts of the run.
     train_data: The clients' data.
-    cache: What earlier programs have compiled.
 
   Returns:
     A function from a state of a process and client ids, in ascending order, to
     the mean losses over their training examples, float32[m].
   """
-  evaluate = _compiled(evaluation.build_client_evaluation, task, cache)
+  evaluate = _compiled(evaluation.build_client_evaluation, parts)
 
   def losses(state: rounds.State, client_ids: client_data.Ids) -> np.ndarray:
     model = (state.global_model_weights,)
-    parts = _parts(client_ids, _CLIENTS_PER_CALL)
-    return _columns(evaluate, model, train_data, parts)["loss"]
+    calls = _calls(client_ids, _CLIENTS_PER_CALL)
+    return _columns(evaluate, model, train_data, calls)["loss"]
 
   return losses
 
 
 def build_evaluation(
-  task: tasks.Task,
-  process: tff.learning.templates.LearningProcess,
-  *,
-  test_data: client_data.ClientDatasets | None = None,
-  client_ids: client_data.Ids | None = None,
-  attackers: Sequence[int] = (),
-  marks: Mapping[str, np.ndarray] | None = None,
-  scores: Scoring | None = None,
-  clients_per_call: int = _CLIENTS_PER_CALL,
-  cache: compilation_cache.CompilationCache = compilation_cache.NO_CACHE,
+  parts: assembly.RunParts, test_data: client_data.ClientDatasets
 ) -> Callable[[rounds.State], loop.RoundEvaluation]:
   """Returns a function that evaluates a state on clients' test data.
 
   Args:
-    task: The clients and the model.
-    process: The learning process.
-    test_data: Their test data; by default that of the task, which travels.
-    client_ids: The clients to evaluate, in ascending order; `None` takes all.
-    attackers: The clients that attack; if there are any, one that is evaluated
-      must be none of them.
-    marks: Columns that mark clients, see `sampling.marks`.
-    scores: The scores of the clients; by default the usual one of the task.
-    clients_per_call: A large population is evaluated in parts of this size, or
-      smaller ones where each client sends much.
-    cache: What earlier programs have compiled.
+    parts: The parts of the run, which say whom to evaluate.
+    test_data: The clients' test data.
 
   Returns:
     A function from a state of the process to an evaluation with the columns
-    `client_id`, `num_examples`, `loss` and those of the score and its others,
-    as `accuracy`. Where the process trains personal models, these are what is
-    evaluated; the global model is there too, as the columns `global_loss`,
-    `global_accuracy` and the group `global` of the summary. Where some clients
-    attack, the group `honest` of the summary is about the others alone.
-    The summary is about the clients that may take part in training.
+    `client_id`, `num_examples`, `loss`, those of the score and its others, as
+    `accuracy`, and those that mark clients, see `sampling.marks`. Where the
+    process trains personal models, these are what is evaluated; the global
+    model is there too, as the columns `global_loss`, `global_accuracy` and the
+    group `global` of the summary. Where some clients attack, the group `honest`
+    of the summary is about the others alone. The summary is about the clients
+    that may take part in training.
   """
-  scores = scores or scoring.of_task(task)
-  score, sums = scores.score, scores.sums
-  evaluate_global = _compiled(
-    evaluation.build_client_evaluation, task, cache, sums
+  score, sums = parts.scores.score, parts.scores.sums
+  evaluate_global = _compiled(evaluation.build_client_evaluation, parts, sums)
+  evaluate_personal = has_personal_models(parts.process) and (
+    _compiled(evaluation.build_personal_evaluation, parts, sums)
   )
-  evaluate_personal = has_personal_models(process) and (
-    _compiled(evaluation.build_personal_evaluation, task, cache, sums)
-  )
-  if test_data is None:
-    test_data = client_data.ClientLoader(task.test, task.element_spec)
-  if client_ids is None:
-    client_ids = range(task.num_clients)
-  parts = _parts(client_ids, min(clients_per_call, _most_clients(sums)))
-  with_score = scoring.build(task, test_data.label_variance, scores)
-  summary = functools.partial(_summary, attackers=attackers, score=score)
+  calls = _calls(parts.evaluated, _most_clients(sums))
+  marks = sampling.marks(parts.first_rounds[parts.evaluated])
+  with_score = scoring.build(parts.task, test_data.label_variance, parts.scores)
+  summary = functools.partial(_summary, attackers=parts.attackers, score=score)
 
   def evaluate(state: rounds.State) -> loop.RoundEvaluation:
-    weights = process.get_model_weights(state)
-    found = with_score(_columns(evaluate_global, (weights,), test_data, parts))
-    found |= marks or {}
+    weights = parts.process.get_model_weights(state)
+    found = with_score(_columns(evaluate_global, (weights,), test_data, calls))
+    found |= marks
     if not evaluate_personal:
       return loop.RoundEvaluation(summary(found), found, score)
     table = state.client_work["personal"]
     personal = with_score(
-      _columns(evaluate_personal, (weights, table), test_data, parts)
+      _columns(evaluate_personal, (weights, table), test_data, calls)
     )
-    personal |= marks or {}
+    personal |= marks
     results = ("loss", score.name, *score.beside)
     return loop.RoundEvaluation(
       {**summary(personal), "global": summarize(_seen(found), score)},
@@ -150,13 +129,12 @@ def build_evaluation(
 
 def _compiled(
   build: Callable[..., tff.Computation],
-  task: tasks.Task,
-  cache: compilation_cache.CompilationCache,
+  parts: assembly.RunParts,
   sums: score_sums.Asked | None = None,
 ) -> tff.Computation:
   """Returns an evaluation: built now, or by an earlier program."""
-  task = described.of_seed_0(task)  # Its weights are arguments.
-  return cache.compiled(
+  task = described.of_seed_0(parts.task)  # Its weights are arguments.
+  return parts.cache.compiled(
     (build.__name__, task.model_parts, sums),
     lambda: {"evaluate": build(task.model, sums=sums)},
   )["evaluate"]
@@ -166,7 +144,8 @@ def _most_clients(sums: score_sums.Asked | None) -> int:
   """Returns how many clients' sums one call may take to this program."""
   if sums is None or not sums.with_histogram or sums.num_classes is None:
     return _CLIENTS_PER_CALL
-  return max(1, _MOST_BINS // (sums.num_classes * class_scores.NUM_BINS))
+  most = _MOST_BINS // (sums.num_classes * class_scores.NUM_BINS)
+  return min(max(1, most), _CLIENTS_PER_CALL)
 
 
 def _summary(
@@ -189,9 +168,10 @@ def _seen(columns: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
   return {name: column[is_seen] for name, column in columns.items()}
 
 
-def _parts(
+def _calls(
   client_ids: client_data.Ids, clients_per_call: int
 ) -> list[np.ndarray]:
+  """Returns the clients of each call, so that a large population fits."""
   return np.array_split(client_ids, -(-len(client_ids) // clients_per_call))
 
 
@@ -199,15 +179,15 @@ def _columns(
   evaluate_clients: tff.Computation,
   model: Sequence[object],
   data: client_data.ClientDatasets,
-  parts: Sequence[np.ndarray],
+  calls: Sequence[np.ndarray],
 ) -> dict[str, np.ndarray]:
-  """Returns the rows of clients, evaluated in parts, as columns."""
+  """Returns the rows of clients, evaluated in several calls, as columns."""
   rows = []
-  for part, following in itertools.zip_longest(parts, parts[1:]):
-    of_part = data(part)
+  for client_ids, following in itertools.zip_longest(calls, calls[1:]):
+    of_call = data(client_ids)
     if following is not None:
       data.prepare(following)
-    rows.append(evaluate_clients(*model, of_part))
+    rows.append(evaluate_clients(*model, of_call))
   return {name: np.concatenate([row[name] for row in rows]) for name in rows[0]}
 
 

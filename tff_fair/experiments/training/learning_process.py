@@ -15,14 +15,13 @@ from tff_fair import (
   client_works,
   methods,
   optimizers,
-  privacy,
   summing,
 )
 from tff_fair.client_works import keeping, local_model
 from tff_fair.declared import FieldError
 from tff_fair.experiments.settings import bounds, federation, learning
 from tff_fair.experiments.spec import RunSpec
-from tff_fair.experiments.training import rounds
+from tff_fair.experiments.training import resolving, rounds
 from tff_fair.kernels import stacking
 from tff_fair.runtime import compilation_cache
 
@@ -75,10 +74,8 @@ class Built(NamedTuple):
 def build(
   spec: RunSpec,
   task: tasks.Task,
+  resolved: resolving.Resolved,
   *,
-  aggregation: str,
-  attack: client_works.Attack | None = None,
-  dp: privacy.DifferentialPrivacy | None = None,
   loss_reference: Mapping[int, float] | None = None,
   cache: compilation_cache.CompilationCache = compilation_cache.NO_CACHE,
 ) -> Built:
@@ -87,9 +84,7 @@ def build(
   Args:
     spec: The run.
     task: The model, and the number of clients.
-    aggregation: The way in which updates are summed.
-    attack: Which clients attack, and how.
-    dp: Noise for differential privacy.
+    resolved: What the settings come to.
     loss_reference: The losses that clients' gaps are from, by client id.
     cache: What earlier programs have compiled.
 
@@ -97,7 +92,7 @@ def build(
     FieldError: If a setting does not go with the method.
   """
   shared = described.of_seed_0(task)
-  chosen = {**arguments(spec, task, aggregation, attack, dp), "shuffle_seed": 0}
+  chosen = {**arguments(spec, task, resolved), "shuffle_seed": 0}
   # Clients may draw how long they train.
   if not isinstance(chosen["local_steps"] or chosen["local_epochs"], tuple):
     chosen["local_epochs_seed"] = 0
@@ -187,20 +182,14 @@ def build_now(
 
 
 def arguments(
-  spec: RunSpec,
-  task: tasks.Task,
-  aggregation: str,
-  attack: client_works.Attack | None,
-  dp: privacy.DifferentialPrivacy | None = None,
+  spec: RunSpec, task: tasks.Task, resolved: resolving.Resolved
 ) -> dict[str, Any]:
   """Returns all that decides the process of a run beside its model.
 
   Args:
     spec: The run.
     task: The number of clients, and their weights.
-    aggregation: The way in which updates are summed.
-    attack: Which clients attack, and how.
-    dp: Noise for differential privacy.
+    resolved: What the settings come to.
 
   Returns:
     Arguments of `tff_fair.algorithms.build`, as plain values: an optimizer is
@@ -215,13 +204,13 @@ def arguments(
     **_server_optimizer(spec),
     "client_weighting": client_weighting(spec, task),
     "num_clients": task.num_clients,
-    "aggregation": aggregation,
+    "aggregation": resolved.aggregation,
     "secure_bound": spec.secure_bound,
-    "dp": dp,
+    "dp": resolved.dp,
     "personal_lam": spec.personal_lam,
     "keeps_optimizer_state": spec.client_momentum_kept,
-    "attack": attack,
-    "defence": defence(spec),
+    "attack": resolved.attack,
+    "defence": resolving.defence(spec),
     "certificate": spec.measures_stationarity,
     "tape": spec.tape,
     **local_work(spec),
@@ -280,13 +269,6 @@ def local_work(spec: RunSpec) -> dict[str, Any]:
 def _number_or_range(value: bounds.Range) -> int | tuple[int, int]:
   least, most = bounds.range_ends(value)
   return least if least == most else (least, most)
-
-
-def defence(spec: RunSpec) -> summing.Defence | None:
-  """Returns what protects the sums of a run, if anything does."""
-  if spec.defence == "none":
-    return None
-  return summing.Defence(kind=spec.defence, trimmed_share=spec.trimmed_share)
 
 
 def _server_optimizer(spec: RunSpec) -> dict[str, _Optimizer]:
@@ -384,22 +366,20 @@ def check_tables(
 def check_parts(
   spec: RunSpec,
   process: tff.learning.templates.LearningProcess,
-  aggregation: str,
-  clients_per_round: bounds.Range,
+  resolved: resolving.Resolved,
 ) -> None:
   """Checks that the updates which a part of a round collects fit into one.
 
   Args:
     spec: The run.
     process: Its process.
-    aggregation: The way in which the process sums client updates.
-    clients_per_round: The size of cohorts, or a range of sizes.
+    resolved: What the settings come to.
 
   Raises:
     FieldError: If they do not fit.
   """
-  part = federation.part_size(spec.clients_per_part, clients_per_round)
-  if aggregation != summing.STACKED or not part:
+  part = federation.part_size(spec.clients_per_part, resolved.clients_per_round)
+  if resolved.aggregation != summing.STACKED or not part:
     return
   weights = process.initialize.type_signature.result.member.global_model_weights
   update = stacking.row_spec(

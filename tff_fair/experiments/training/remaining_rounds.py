@@ -203,7 +203,7 @@ def _rounds(
     sample=sample,
     train_data=train_data,
     costs=parts.costs,
-    losses=client_evaluation.build_losses(parts.task, train_data, parts.cache)
+    losses=client_evaluation.build_losses(parts, train_data)
     if spec.measure_improvement
     else None,
     prepare=prepare,
@@ -220,16 +220,7 @@ def _evaluation(
   follower: Follower,
 ) -> Callable[[rounds.State], loop.RoundEvaluation]:
   """Returns the evaluation of a run, which the follower watches."""
-  evaluate = client_evaluation.build_evaluation(
-    parts.task,
-    parts.process,
-    test_data=test_data,
-    client_ids=parts.evaluated,
-    attackers=parts.attackers,
-    marks=sampling.marks(parts.first_rounds[parts.evaluated]),
-    scores=parts.scores,
-    cache=parts.cache,
-  )
+  evaluate = client_evaluation.build_evaluation(parts, test_data)
   # The global model is evaluated, too.
   has_personal = client_evaluation.has_personal_models(parts.process)
   passes = 2 if has_personal else 1

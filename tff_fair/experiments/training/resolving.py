@@ -15,11 +15,7 @@ from tff_fair import client_works, methods, privacy, summing
 from tff_fair.declared import FieldError
 from tff_fair.experiments.settings import bounds, federation
 from tff_fair.experiments.spec import RunSpec
-from tff_fair.experiments.training import (
-  learning_process,
-  sampling,
-  scoring,
-)
+from tff_fair.experiments.training import sampling, scoring
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -253,10 +249,10 @@ def aggregation(spec: RunSpec) -> str:
     FieldError: If the method cannot sum as the run asks.
   """
   valid = methods.get(spec.algorithm).aggregations
-  defence = learning_process.defence(spec)
+  protection = defence(spec)
   usual = summing.STACKED if spec.measures_stationarity else valid[0]
   # A defence that takes the place of a sum finds one in this way alone.
-  if defence and defence.sum_factory and summing.TWO_PHASE in valid:
+  if protection and protection.sum_factory and summing.TWO_PHASE in valid:
     usual = summing.TWO_PHASE
   chosen = usual if spec.aggregation is None else spec.aggregation
   if chosen not in valid:
@@ -273,6 +269,13 @@ def aggregation(spec: RunSpec) -> str:
       value=chosen,
     )
   return str(chosen)
+
+
+def defence(spec: RunSpec) -> summing.Defence | None:
+  """Returns what protects the sums of a run, if anything does."""
+  if spec.defence == "none":
+    return None
+  return summing.Defence(kind=spec.defence, trimmed_share=spec.trimmed_share)
 
 
 # The privacy of a run: its noise, and what it has spent.

@@ -30,15 +30,6 @@ _BLOCKING = "blocking_weights"
 _TAPE = "tape_"  # As `tff_fair.summing.tape` has it, which imports TensorFlow.
 
 
-class Watch(Protocol):
-  """Returns what surrounds work of clients that may take long."""
-
-  def __call__(
-    self, name: str, num_clients: int, passes: int = 1
-  ) -> contextlib.AbstractContextManager[None]:
-    """See `tff_fair.experiments.progress.Follower.watch`."""
-
-
 class Process(Protocol):
   """What is needed of a `tff.learning.templates.LearningProcess`."""
 
@@ -93,7 +84,8 @@ class Rounds:
     costs: Returns what a round costs its clients, from the state before it.
     prepare: Begins to load the data of a round, by its number. It is asked for
       the round after the one that computes.
-    watch: Surrounds the clients' work.
+    watch: Returns what surrounds work of clients that may take long, from its
+      name and their number.
     tell: Takes a few words about a round in which most did not count.
     losses: Returns the losses of the global model of a state over the training
       data of clients. If given, it is asked before and after each round, and
@@ -107,7 +99,7 @@ class Rounds:
   train_data: Callable[[Sequence[int]], list[tf.data.Dataset]]
   costs: Callable[[State, sampling.DrawnCohort], Mapping[str, int]]
   prepare: Callable[[int], None]
-  watch: Watch
+  watch: Callable[[str, int], contextlib.AbstractContextManager[None]]
   tell: Callable[[str], None]
   losses: Callable[[State, Sequence[int]], np.ndarray] | None = None
   num_examples: np.ndarray | None = None

@@ -33,19 +33,17 @@ class Scoring(NamedTuple):
   sums: Asked | None = None
 
 
-def of_task(task: tasks.Task, spec: RunSpec | None = None) -> Scoring:
+def of_task(task: tasks.Task, spec: RunSpec) -> Scoring:
   """Returns the scores of a task: as a run asks for, or the usual one.
 
   Args:
     task: The task.
-    spec: The run; without it, the accuracy or the error.
+    spec: The run.
 
   Raises:
     FieldError: If the task's labels do not have a score.
   """
   usual = RMSE if task.num_classes is None else ACCURACY
-  if spec is None:
-    return Scoring(usual, sums=_sums(task, [usual.name]))
   name = spec.score or usual.name
   asked = [] if spec.measures is None else spec.measures.split(",")
   positive = _positive(task, spec)
