@@ -172,9 +172,9 @@ import importlib.util, signal, sys
 spec = importlib.util.spec_from_file_location("interruption", sys.argv[1])
 interruption = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(interruption)
-with interruption.raised(owns_process=sys.argv[2] == "True"):
-  with getattr(interruption, sys.argv[3])():
-    for _ in range(int(sys.argv[4])):
+with interruption.raised(owns_process=True):
+  with getattr(interruption, sys.argv[2])():
+    for _ in range(int(sys.argv[3])):
       signal.raise_signal(signal.SIGTERM)
     print("went on", file=sys.stderr)
     sys.exit(1)
@@ -182,18 +182,15 @@ with interruption.raised(owns_process=sys.argv[2] == "True"):
 
 
 @pytest.mark.parametrize(
-  ("is_program", "way", "number_of_signals", "status", "said"),
+  ("way", "number_of_signals", "status", "said"),
   [
-    (True, "at_once", 1, -signal.SIGTERM, "Interrupted.\n"),
-    (True, "recorded", 2, -signal.SIGTERM, "Interrupted.\n"),
-    (True, "recorded", 1, 1, "went on\n"),
+    ("at_once", 1, -signal.SIGTERM, "Interrupted.\n"),
+    ("recorded", 2, -signal.SIGTERM, "Interrupted.\n"),
+    ("recorded", 1, 1, "went on\n"),
   ],
 )
-def test_a_program_ends_at_once_if_it_may(
-  is_program, way, number_of_signals, status, said
-):
-  module = interruption.__file__
-  words = [module, str(is_program), way, str(number_of_signals)]
+def test_a_program_ends_at_once_if_it_may(way, number_of_signals, status, said):
+  words = [interruption.__file__, way, str(number_of_signals)]
   ended = subprocess.run(
     [sys.executable, "-c", PROGRAM, *words],
     check=False,

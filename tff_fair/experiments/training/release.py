@@ -17,15 +17,13 @@ from tasks.formats import files
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.runs import checkpoints, tape_files
 from tff_fair.experiments.runs.folder import RunFolder
+from tff_fair.experiments.runs.tables import ROUND
 from tff_fair.experiments.training import event_files, loop, plots, rounds
 
 # The tables of a run: CSV files that grow by the rows of each round.
 #
 # A round of small clients takes some 40 ms. TFF's `CSVFileReleaseManager` takes
 # 2 to 3 ms of the processor for a row, one of these takes 0.1 ms.
-
-
-ROUND = "round"  # The first column of every table.
 
 
 class RowReleaseManager(tff.program.ReleaseManager):

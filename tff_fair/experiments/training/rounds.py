@@ -87,10 +87,10 @@ class Rounds:
     watch: Returns what surrounds work of clients that may take long, from its
       name and their number.
     tell: Takes a few words about a round in which most did not count.
+    num_examples: int[K], training examples of each client.
     losses: Returns the losses of the global model of a state over the training
       data of clients. If given, it is asked before and after each round, and
       the share of clients whose loss did not rise is reported.
-    num_examples: int[K], training examples of each client, if known.
     begin: Gives the first state of the process what is the run's own.
   """
 
@@ -101,8 +101,8 @@ class Rounds:
   prepare: Callable[[int], None]
   watch: Callable[[str, int], contextlib.AbstractContextManager[None]]
   tell: Callable[[str], None]
+  num_examples: np.ndarray
   losses: Callable[[State, Sequence[int]], np.ndarray] | None = None
-  num_examples: np.ndarray | None = None
   begin: Callable[[State], State] = lambda state: state
 
   def initial_state(self) -> State:
@@ -222,14 +222,14 @@ _ADVICE = {
 def reasons_of_exclusion(
   client_ids: Sequence[int],
   counted: Collection[int] | None,
-  num_examples: np.ndarray | None,
+  num_examples: np.ndarray,
 ) -> np.ndarray:
   """Returns why each client of a cohort did not count; `None` if it did.
 
   Args:
     client_ids: The clients that reported back.
     counted: Those who counted; `None` where the round does not say.
-    num_examples: int[K], training examples of each client, if known.
+    num_examples: int[K], training examples of each client.
   """
   if counted is None:
     return np.full(len(client_ids), None)
@@ -237,9 +237,7 @@ def reasons_of_exclusion(
   def reason(client_id: int) -> str | None:
     if client_id in counted:
       return None
-    if num_examples is not None and num_examples[client_id] == 0:
-      return NO_EXAMPLES
-    return NOT_FINITE
+    return NO_EXAMPLES if num_examples[client_id] == 0 else NOT_FINITE
 
   return np.array([reason(k) for k in client_ids], dtype=object)
 
