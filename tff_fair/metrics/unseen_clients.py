@@ -23,9 +23,7 @@ import math
 
 import numpy as np
 import numpy.typing as npt
-import scipy.optimize
-import scipy.special
-import scipy.stats
+from scipy import special
 
 from tff_fair.metrics import vectors
 
@@ -75,9 +73,7 @@ def unseen_client_bound(
     vectors.check_same_clients(scores=score, num_examples=count)
     rank, miss = _rank_and_miss(score.size, 1 - share, confidence)
     right = np.rint(score * count)
-    bounds = scipy.special.betaincinv(
-      np.maximum(right, 1), count - right + 1, miss
-    )
+    bounds = special.betaincinv(np.maximum(right, 1), count - right + 1, miss)
     score = np.where(right > 0, bounds, 0.0)
   if rank == 0:
     return math.nan
@@ -88,7 +84,7 @@ def unseen_client_bound(
 def _rank(num_clients: int, below: float, confidence: float) -> int:
   """Returns the largest r with P(Binomial(K, below) >= r) >= confidence."""
   ranks = np.arange(num_clients + 1)
-  reached = scipy.stats.binom.sf(ranks - 1, num_clients, below) >= confidence
+  reached = special.bdtrc(ranks - 1, num_clients, below) >= confidence
   return int(ranks[reached].max())
 
 
@@ -103,9 +99,11 @@ def _rank_and_miss(
 
   def excess(miss: float) -> float:
     share = below * (1 - miss)
-    reached = scipy.stats.binom.sf(rank - 1, num_clients, share)
-    return float(reached) - confidence
+    return float(special.bdtrc(rank - 1, num_clients, share)) - confidence
+
+  # Imported late: few programs need it.
+  from scipy import optimize  # noqa: PLC0415
 
   # The root itself may be off by a rounding.
-  found = scipy.optimize.brentq(excess, _LEAST_MISS, 1.0, xtol=1e-9)
+  found = optimize.brentq(excess, _LEAST_MISS, 1.0, xtol=1e-9)
   return rank, max(_LEAST_MISS, found - 1e-8)

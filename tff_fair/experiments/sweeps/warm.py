@@ -3,14 +3,18 @@
 from tff_fair.experiments import importing
 
 with importing.quick():
-  import matplotlib.figure  # noqa: F401
   import sklearn.datasets  # noqa: F401
   import tensorflow_federated  # noqa: F401
 
+  import tasks.central
   import tasks.registry  # noqa: F401
   import tff_fair.algorithms
-  import tff_fair.experiments.training.running  # noqa: F401
+  import tff_fair.experiments.training.running
+  import tff_fair.runtime.chosen_context  # noqa: F401
+  from tff_fair.experiments.training import plots
   from tff_fair.runtime.compilation_cache import known_code
+
+  plots.prepare()
 
 known_code.has_others()  # Looks up the file of each module, once for all.
 # The forks share this memory as long as no process writes to it, and the
