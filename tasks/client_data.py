@@ -88,9 +88,9 @@ def load(
   if not in_both.size:
     raise DataError(path, "has no client in both train and test.")
   chosen = cuts.random_subset(
-    len(in_both), config.num_clients, seed, what="clients in both splits"
+    in_both, config.num_clients, seed, what="clients in both splits"
   )
-  names = list(everyone.take(in_both[chosen]))
+  names = list(everyone.take(chosen))
   example = _first_example(path, names[0])
   x, y = _roles(path, example)
   shape = _shape(config, path, x, example)

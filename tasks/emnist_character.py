@@ -80,19 +80,18 @@ def load(
       f"none of the {len(names)} writers has examples both here and in "
       f"{test.source}.",
     )
-  chosen = complete[
-    cuts.random_subset(
-      len(complete), config.num_clients, seed, what="writers in the data"
-    )
-  ]
+  chosen = cuts.random_subset(
+    complete, config.num_clients, seed, what="writers in the data"
+  )
   client_names = tuple(names[int(k)] for k in chosen)
   train_split, test_split = (
     native_clients.split(
-      half.client_data,
+      native_clients.reader(half.client_data),
       client_names,
       half.num_examples[chosen],
       functools.partial(_to_arrays, num_classes=num_classes),
       source=half.source,
+      keeps_latest=True,
     )
     for half in (train, test)
   )

@@ -382,7 +382,12 @@ class _DatasetClients:
     """Returns the clients of a half that take part."""
     counts = np.array([c.number for c in counted], np.int64)
     return native_clients.split(
-      self._halves[half], names, counts, to_arrays, source=source
+      native_clients.reader(self._halves[half]),
+      names,
+      counts,
+      to_arrays,
+      source=source,
+      keeps_latest=True,
     )
 
   def _converted(

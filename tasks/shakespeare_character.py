@@ -325,7 +325,7 @@ def _read(data_dir: pathlib.Path | None) -> tuple[_Texts, str]:
   names, counts = sqlite_file.population(path, halves)
   texts: _Texts = ({}, {})
   for column, half in enumerate(halves):
-    speeches = native_clients.split_of(
+    speeches = native_clients.split(
       native_clients.sqlite_reader(path, half, ["snippets"]),
       names,
       counts[:, column],

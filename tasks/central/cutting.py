@@ -381,7 +381,7 @@ def _clients(
       )
     users, parts = cuts.by_value(data.users[:pool])
     chosen = cuts.random_subset(
-      len(users), config.num_clients, seed, what="users"
+      np.arange(len(users)), config.num_clients, seed, what="users"
     )
     return [str(users[k]) for k in chosen], [parts[k] for k in chosen]
   if config.partition == "labels":

@@ -20,31 +20,31 @@ def generator(seed: Seed) -> np.random.Generator:
 
 
 def random_subset(
-  size: int, num_clients: int | None, seed: Seed, *, what: str
+  clients: np.ndarray, num_clients: int | None, seed: Seed, *, what: str
 ) -> np.ndarray:
-  """Returns a random subset of all clients.
+  """Returns a random subset of clients.
 
   Args:
-    size: Number of clients that there are.
+    clients: Positions of those that there are, in ascending order, int64[n].
     num_clients: Number of clients to choose; None takes all.
     seed: Seed of the choice.
     what: The clients that there are, in words, for the error message.
 
   Returns:
-    Positions in ascending order, int64[num_clients].
+    Positions of those chosen, in ascending order, int64[num_clients].
 
   Raises:
     FieldError: If there are too few clients.
   """
   if num_clients is None:
-    return np.arange(size)
-  if num_clients > size:
+    return clients
+  if num_clients > len(clients):
     raise FieldError(
       "num_clients",
-      f"expected at most {size}, the number of {what}.",
+      f"expected at most {len(clients)}, the number of {what}.",
       value=num_clients,
     )
-  return np.sort(generator(seed).choice(size, num_clients, replace=False))
+  return np.sort(generator(seed).choice(clients, num_clients, replace=False))
 
 
 def num_test_examples(sizes: np.ndarray, test_fraction: float) -> np.ndarray:

@@ -74,40 +74,13 @@ def halves(
 
 
 def split(
-  client_data: "tff.simulation.datasets.ClientData",
-  client_names: Sequence[str],
-  num_examples: np.ndarray,
-  to_arrays: ToArrays,
-  *,
-  source: str,
-) -> Split:
-  """Returns the clients of a `ClientData` as one half of a task.
-
-  Args:
-    client_data: The data; its examples are mappings of tensors of fixed shapes.
-    client_names: Names of the task's clients in `client_data`, by client id.
-    num_examples: Their numbers of examples, int64[num_clients].
-    to_arrays: Maps a client's stacked examples to `(x, y)`. Raises a ValueError
-      that names the fault of values that are no valid examples.
-    source: File and split for error messages.
-
-  Returns:
-    The split; clients are read on demand, and the latest are kept.
-  """
-  uncached = split_of(
-    reader(client_data), client_names, num_examples, to_arrays, source=source
-  )
-  keep_latest = functools.lru_cache(maxsize=_NUM_CACHED_CLIENTS)
-  return Split(num_examples=num_examples, load=keep_latest(uncached.load))
-
-
-def split_of(
   read: Read,
   client_names: Sequence[str],
   num_examples: np.ndarray,
   to_arrays: ToArrays,
   *,
   source: str,
+  keeps_latest: bool = False,
 ) -> Split:
   """Returns clients that `read` reads as one half of a task.
 
@@ -115,11 +88,13 @@ def split_of(
     read: Maps the name of a client to its stacked examples.
     client_names: Names of the task's clients, by client id.
     num_examples: Their numbers of examples, int64[num_clients].
-    to_arrays: As in `split`.
+    to_arrays: Maps a client's stacked examples to `(x, y)`. Raises a ValueError
+      that names the fault of values that are no valid examples.
     source: File and split for error messages.
+    keeps_latest: Whether the latest clients stay in memory.
 
   Returns:
-    The split; clients are read on demand, and none is kept.
+    The split; clients are read on demand.
   """
   import tensorflow as tf  # noqa: PLC0415
 
@@ -142,11 +117,17 @@ def split_of(
     except ValueError as error:
       raise DataError(f"{source}, client {name}", f"{error}.") from error
 
-  return Split(num_examples=num_examples, load=load)
+  keep_latest = functools.lru_cache(maxsize=_NUM_CACHED_CLIENTS)
+  return Split(
+    num_examples=num_examples, load=keep_latest(load) if keeps_latest else load
+  )
 
 
 def reader(client_data: "tff.simulation.datasets.ClientData") -> Read:
-  """Returns a function that reads clients of a `ClientData`."""
+  """Returns a function that reads clients of a `ClientData`.
+
+  Its examples are mappings of tensors of fixed shapes.
+  """
   import tensorflow as tf  # noqa: PLC0415
 
   # Traced once for all clients: several times faster than a pipeline for each.
@@ -229,7 +210,7 @@ def read_images(
   for client_data, num_examples, source in found:
     there = np.flatnonzero(num_examples)
     own = [names[int(k)] for k in there]
-    clients = split_of(
+    clients = split(
       reader(client_data), own, num_examples[there], to_arrays, source=source
     )
     arrays = [clients.load(k) for k in range(len(own))]

@@ -136,16 +136,15 @@ def load_users(
     raise DataError(
       source.name, f"none of the {len(everyone):,} users has {_wanted(config)}."
     )
-  subset = cuts.random_subset(
-    len(eligible), config.num_clients, seed, what="users in the data"
+  chosen = cuts.random_subset(
+    eligible, config.num_clients, seed, what="users in the data"
   )
-  chosen = eligible[subset]
   names, counts = everyone.take(chosen), counts[chosen]
   if config.max_examples is not None:
     counts = np.minimum(counts, config.max_examples)
 
   halves = [
-    native_clients.split_of(
+    native_clients.split(
       source.read(split),
       names,
       np.ascontiguousarray(counts[:, column]),

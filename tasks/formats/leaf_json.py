@@ -147,7 +147,8 @@ class Users:
     """
     if num_clients is None:
       return self
-    chosen = cuts.random_subset(len(self.names), num_clients, seed, what=what)
+    everyone = np.arange(len(self.names))
+    chosen = cuts.random_subset(everyone, num_clients, seed, what=what)
 
     def of_chosen(split: Split) -> Split:
       return Split(

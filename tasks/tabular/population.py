@@ -136,11 +136,9 @@ def divide(
       f"tested on, {max(min_examples, 2)} together; a federation has two such "
       "clients or more.",
     )
-  chosen = kept[
-    cuts.random_subset(
-      len(kept), num_clients, seed, what="clients with enough rows"
-    )
-  ]
+  chosen = cuts.random_subset(
+    kept, num_clients, seed, what="clients with enough rows"
+  )
   client_ids = np.full(len(names), -1, np.int32)
   client_ids[chosen] = np.arange(len(chosen))
   ids = client_ids[clients]

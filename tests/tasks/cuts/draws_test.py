@@ -78,23 +78,25 @@ class TestLocalSplit:
 
 
 def test_takes_all():
-  everyone = cuts.random_subset(5, None, 0, what="users")
+  everyone = cuts.random_subset(np.arange(5), None, 0, what="users")
   np.testing.assert_array_equal(everyone, np.arange(5))
 
 
 def test_chooses_different_ones_in_order():
-  chosen = cuts.random_subset(100, 20, 3, what="users")
+  clients = np.arange(1000, 3000, 20)
+  chosen, again, other = (
+    cuts.random_subset(clients, 20, seed, what="users") for seed in (3, 3, 4)
+  )
   assert len(chosen) == 20
   assert (np.diff(chosen) > 0).all()
-  assert chosen[0] >= 0
-  assert chosen[-1] < 100
-  np.testing.assert_array_equal(
-    chosen, cuts.random_subset(100, 20, 3, what="users")
-  )
-  other = cuts.random_subset(100, 20, 4, what="users")
+  assert set(chosen) < set(clients)
+  np.testing.assert_array_equal(chosen, again)
   assert not np.array_equal(chosen, other)
+  # A seed chooses the same places, whoever the clients are.
+  places = cuts.random_subset(np.arange(100), 20, 3, what="users")
+  np.testing.assert_array_equal(chosen, clients[places])
 
 
 def test_too_few():
   with rejected("num_clients", value=4):
-    cuts.random_subset(3, 4, 0, what="users")
+    cuts.random_subset(np.arange(3), 4, 0, what="users")
