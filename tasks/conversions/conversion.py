@@ -84,11 +84,11 @@ def _check_sources(request: ConversionRequest) -> None:
 
 def _stack_exchange(request: ConversionRequest) -> Contents:
   split = _split(request, ["date", "random", "order"])
-  post_split = stack_exchange.PostSplit(
+  posts = stack_exchange.StackExchangePosts(
+    request.sources,
     test_date=request.test_date if split == "date" else None,
     heldout_every=request.heldout_every,
   )
-  posts = stack_exchange.StackExchangePosts(request.sources, post_split)
   return Contents(
     filename=stack_exchange.FILENAME,
     split=split,

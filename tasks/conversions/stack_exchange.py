@@ -14,7 +14,6 @@ after `.`, `!` or `?` before white space, and where a block of text does.
 
 import collections
 import contextlib
-import dataclasses
 import html
 import json
 import pathlib
@@ -39,28 +38,6 @@ _TAG = re.compile(r"[^<>|]+")
 _CHUNK_BYTES = 1 << 16
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class PostSplit:
-  """How posts are split.
-
-  Attributes:
-    test_date: Posts from this day on (UTC), as 2018-01-01, are test examples;
-      None leaves it to the cut.
-    heldout_every: Authors whose id this divides are held out; 0 holds out none.
-  """
-
-  test_date: str | None = "2018-01-01"
-  heldout_every: int = 10
-
-  def name(self, author: int, date: str) -> str | None:
-    """Returns the split of a post; None leaves it to the cut."""
-    if self.heldout_every and author % self.heldout_every == 0:
-      return HELDOUT
-    if self.test_date is None:
-      return None
-    return "test" if date >= self.test_date else "train"
-
-
 class StackExchangePosts:
   """The posts of one or more sites.
 
@@ -68,20 +45,30 @@ class StackExchangePosts:
     left_out: Number of posts that became no example, by reason.
   """
 
-  def __init__(self, paths: Sequence[pathlib.Path], split: PostSplit) -> None:
+  def __init__(
+    self,
+    paths: Sequence[pathlib.Path],
+    *,
+    test_date: str | None = "2018-01-01",
+    heldout_every: int = 10,
+  ) -> None:
     """Initializes.
 
     Args:
       paths: Dumps, compressed with gzip or not. Where there are more than one,
         a client is SITE-ID, after the file's or else its directory's name.
-      split: How posts are split.
+      test_date: Posts from this day on (UTC), as 2018-01-01, are test examples;
+        None leaves it to the cut.
+      heldout_every: Authors whose id this divides are held out; 0 holds out
+        none.
 
     Raises:
       DataError: If two sites have the same name.
     """
     self.left_out: collections.Counter[str] = collections.Counter()
     self._sites = _sites(paths)
-    self._split = split
+    self._test_date = test_date
+    self._heldout_every = heldout_every
 
   def examples(
     self, on_read: data_files.OnRead = data_files.ignore
@@ -131,7 +118,7 @@ class StackExchangePosts:
       return
     title, tags = title_and_tags
     date = row.date()
-    split = self._split.name(author, date)
+    split = self._split(author, date)
     features: dict[str, example_proto.Value] = {
       "creation_date": date.encode(),
       "score": np.array([row.integer("Score")]),
@@ -144,6 +131,14 @@ class StackExchangePosts:
       yield Example(
         f"{prefix}{author}", example_proto.serialize(features), split
       )
+
+  def _split(self, author: int, date: str) -> str | None:
+    """Returns the split of a post; None leaves it to the cut."""
+    if self._heldout_every and author % self._heldout_every == 0:
+      return HELDOUT
+    if self._test_date is None:
+      return None
+    return "test" if date >= self._test_date else "train"
 
 
 class _Row(NamedTuple):

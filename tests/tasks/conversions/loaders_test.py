@@ -83,7 +83,7 @@ def test_shakespeare(tmp_path):
 def _write_posts(directory, **split):
   """Converts a dump; returns the file of its client data."""
   posts = stack_exchange.StackExchangePosts(
-    [tabular_data.write_posts(directory)], stack_exchange.PostSplit(**split)
+    [tabular_data.write_posts(directory)], **split
   )
   _write(directory / stack_exchange.FILENAME, posts.examples())
   return directory / stack_exchange.FILENAME

@@ -1,12 +1,13 @@
 """Posts of Stack Exchange as client data."""
 
 import gzip
+from typing import Any
 from xml.sax import saxutils
 
 import pytest
 
 from tasks.conversions import stack_exchange
-from tasks.conversions.stack_exchange import PostSplit, StackExchangePosts
+from tasks.conversions.stack_exchange import StackExchangePosts
 from tests.refusals import refused
 
 _HEADER = '\ufeff<?xml version="1.0" encoding="utf-8"?>\n<posts>\n'
@@ -61,7 +62,7 @@ def dump(tmp_path):
   return write
 
 
-NO_SPLIT = PostSplit(test_date=None, heldout_every=0)
+NO_SPLIT: dict[str, Any] = {"test_date": None, "heldout_every": 0}
 
 
 class TestExamples:
@@ -71,9 +72,7 @@ class TestExamples:
       _answer(3, 9, 4, "<p>It is. Really!</p>"),
       _question(9, 8, "<p>Why?</p>", Tags="|x|y z|"),
     )
-    found = convert(
-      StackExchangePosts([path], PostSplit(heldout_every=0)).examples()
-    )
+    found = convert(StackExchangePosts([path], heldout_every=0).examples())
     assert found == {
       "train": {
         "8": [
@@ -108,7 +107,7 @@ class TestExamples:
       _question(2, 7, CreationDate="2017-12-31T23:59:59.999"),
       _question(3, 7, CreationDate="2018-01-01T00:00:00.000"),
     )
-    found = convert(StackExchangePosts([path], PostSplit()).examples())
+    found = convert(StackExchangePosts([path]).examples())
     assert {split: set(clients) for split, clients in found.items()} == {
       "heldout": {"20"},
       "train": {"7"},
@@ -123,7 +122,7 @@ class TestExamples:
       dump(_question(1, 7, "One. Two.")),
       dump(_question(1, 7, "One. Two.", Tags=""), name="beer/Posts.xml"),
     ]
-    found = convert(StackExchangePosts(paths, NO_SPLIT).examples())
+    found = convert(StackExchangePosts(paths, **NO_SPLIT).examples())
     assert found["train"].keys() == {"site-7", "beer-7"}
     assert found["train"]["beer-7"][0]["tags"] == [b""]
 
@@ -139,7 +138,7 @@ class TestExamples:
           _row(Id=6, PostTypeId=4),
         )
       ],
-      NO_SPLIT,
+      **NO_SPLIT,
     )
     assert len(list(posts.examples())) == 1
     assert posts.left_out == {
@@ -155,7 +154,8 @@ class TestExamples:
     packed = tmp_path / "packed_Posts.xml.gz"
     packed.write_bytes(gzip.compress(path.read_bytes()))
     plain, unpacked = (
-      list(StackExchangePosts([p], NO_SPLIT).examples()) for p in (path, packed)
+      list(StackExchangePosts([p], **NO_SPLIT).examples())
+      for p in (path, packed)
     )
     assert len(plain) == 150 * 50
     assert plain == unpacked
@@ -163,7 +163,7 @@ class TestExamples:
   def test_progress_comes_to_twice_the_size(self, dump):
     path = dump(*(_question(n, 7) for n in range(1000)))
     read = []
-    list(StackExchangePosts([path], NO_SPLIT).examples(read.append))
+    list(StackExchangePosts([path], **NO_SPLIT).examples(read.append))
     assert sum(read) == 2 * path.stat().st_size
 
 
@@ -185,7 +185,7 @@ class TestErrors:
   def test_the_line_is_named(self, dump, row, place, fact):
     path = dump(_question(1, 7), row)
     with refused(f"{path}, {place}", fact):
-      list(StackExchangePosts([path], NO_SPLIT).examples())
+      list(StackExchangePosts([path], **NO_SPLIT).examples())
 
   @pytest.mark.parametrize(
     ("damage", "place", "fact"),
@@ -206,12 +206,12 @@ class TestErrors:
     path = dump(_question(1, 7))
     path.write_bytes(damage(path.read_bytes()))
     with refused(f"{path}{place}", fact):
-      list(StackExchangePosts([path], NO_SPLIT).examples())
+      list(StackExchangePosts([path], **NO_SPLIT).examples())
 
   def test_two_sites_of_one_name(self, tmp_path):
     paths = [tmp_path / "a_Posts.xml", tmp_path / "x" / "a.Posts.xml.gz"]
     with refused("a.Posts.xml.gz", "a_Posts.xml"):
-      StackExchangePosts(paths, NO_SPLIT)
+      StackExchangePosts(paths, **NO_SPLIT)
 
 
 class TestTokenCounts:
@@ -224,7 +224,7 @@ class TestTokenCounts:
       _question(3, 3, "Water.", CreationDate="2020-01-01T00:00:00.000"),
     )
     data = tmp_path / stack_exchange.FILENAME
-    convert(StackExchangePosts([path], PostSplit()).examples(), path=data)
+    convert(StackExchangePosts([path]).examples(), path=data)
     stack_exchange.write_counts(data, directory=tmp_path / "cache")
     words = tmp_path / "cache" / stack_exchange.WORD_COUNTS
     assert words.read_text().splitlines() == [
@@ -235,7 +235,7 @@ class TestTokenCounts:
 
   def test_existing_counts_are_kept(self, dump, convert, tmp_path):
     data = tmp_path / stack_exchange.FILENAME
-    posts = StackExchangePosts([dump(_question(1, 1))], PostSplit())
+    posts = StackExchangePosts([dump(_question(1, 1))])
     convert(posts.examples(), path=data)
     stack_exchange.write_counts(data, directory=tmp_path)
     with refused("stackoverflow.word_count", "exists already"):

@@ -268,11 +268,7 @@ def test_numbers_that_are_written_in_another_way(write, column, remedy):
   with refused("rows.csv", "olumn 't' holds numbers", remedy, "(ignore=t)"):
     notices_of(path)
   # As texts they may stay.
-  assert len(
-    reading.read(
-      reading.opened(path), "ct", texts="ct", categories=(), exact=()
-    )["t"].values
-  ) == len(column)
+  assert len(read(path, "ct", "ct", ())["t"].values) == len(column)
 
 
 def test_numbers_with_a_unit(write):
