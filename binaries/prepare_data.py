@@ -10,11 +10,7 @@ from binaries import command_line, paths
 from binaries.command_line import UsageError
 from tasks import downloads
 from tasks.conversions.conversion import plan
-from tasks.conversions.request import (
-  FORMATS,
-  OF_SEVERAL_SOURCES,
-  ConversionRequest,
-)
+from tasks.conversions.request import FORMATS, ConversionRequest
 from tasks.data_error import DataError
 from tasks.formats import inventory
 from tff_fair import declared
@@ -219,7 +215,7 @@ def _write_for_workers() -> None:
 def _request() -> ConversionRequest:
   return ConversionRequest(
     source_format=_CONVERT.value,
-    sources=_sources(),
+    sources=[paths.named("source", text) for text in _SOURCE.value],
     data_dir=_data_dir(),
     output_name=_OUTPUT_NAME.value,
     overwrite=_OVERWRITE.value,
@@ -242,18 +238,6 @@ def _sha256() -> str | None:
   ):
     raise UsageError(f"--sha256={text}: expected 64 hexadecimal digits.")
   return text
-
-
-def _sources() -> list[pathlib.Path]:
-  """Returns the files and folders to convert, at least one."""
-  found = [paths.named("source", text) for text in _SOURCE.value]
-  if not found:
-    raise UsageError("--source: is missing; name what to convert.")
-  if len(found) > 1 and _CONVERT.value not in OF_SEVERAL_SOURCES:
-    raise UsageError(
-      f"--source={found[1]}: --convert={_CONVERT.value} takes one source."
-    )
-  return found
 
 
 PROGRAM = command_line.Program(

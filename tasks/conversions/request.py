@@ -133,7 +133,7 @@ class ConversionRequest:
 
   def _check_sources(self) -> None:
     if not self.sources:
-      raise FieldError("sources", "are missing; name what to convert.")
+      raise FieldError("sources", "is missing; name what to convert.")
     if len(self.sources) > 1 and self.source_format not in OF_SEVERAL_SOURCES:
       raise FieldError(
         "sources",

@@ -117,10 +117,8 @@ def split(
     except ValueError as error:
       raise DataError(f"{source}, client {name}", f"{error}.") from error
 
-  keep_latest = functools.lru_cache(maxsize=_NUM_CACHED_CLIENTS)
-  return Split(
-    num_examples=num_examples, load=keep_latest(load) if keeps_latest else load
-  )
+  keep = functools.lru_cache(_NUM_CACHED_CLIENTS if keeps_latest else 0)
+  return Split(num_examples=num_examples, load=keep(load))
 
 
 def reader(client_data: "tff.simulation.datasets.ClientData") -> Read:

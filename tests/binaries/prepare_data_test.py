@@ -163,7 +163,7 @@ def test_tables_of_posts(prepare, tmp_path):
     ),
     (
       "--convert=leaf --source=. --source=play.txt --data_dir=.",
-      "--source=play.txt: --convert=leaf takes one source",
+      "--source=play.txt: leaf takes one source",
     ),
     (
       "--convert=plays --source=play.txt --data_dir=. --test_fraction=1",
