@@ -8,16 +8,11 @@ import pytest
 import tensorflow as tf
 import tensorflow_federated as tff
 
+from tests.finalizers import rounds
 from tff_fair import finalizers
 
-WEIGHTS = tff.learning.models.ModelWeights(
-  (np.array([1.0, -2.0], np.float32), np.float32(0.5)),
-  (np.array([7.0], np.float32),),
-)
-WEIGHTS_TYPE = tff.types.tensorflow_to_type(
-  tf.nest.map_structure(tf.type_spec_from_value, WEIGHTS)
-)
-DIRECTION = (np.array([3.0, -4.0], np.float32), np.float32(2.0))
+WEIGHTS = rounds.weights((1.0, -2.0, 0.5))
+DIRECTION = (3.0, -4.0, 2.0)
 OPTIMIZERS = {
   "sgd": tff.learning.optimizers.build_sgdm(0.5),
   "momentum": tff.learning.optimizers.build_sgdm(0.5, momentum=0.9),
@@ -30,25 +25,13 @@ each_optimizer = pytest.mark.parametrize("optimizer", OPTIMIZERS)
 
 @functools.cache
 def build(optimizer):
-  return finalizers.build_apply_direction(OPTIMIZERS[optimizer], WEIGHTS_TYPE)
-
-
-def step(process, state, direction=DIRECTION, num_clients=3, weights=WEIGHTS):
-  round_update = collections.OrderedDict(
-    update=direction, num_clients=num_clients, scalars=collections.OrderedDict()
+  return finalizers.build_apply_direction(
+    OPTIMIZERS[optimizer], rounds.WEIGHTS_TYPE
   )
-  return process.next(state, weights, round_update)
 
 
-def assert_equal(actual, expected):
-  actual, expected = tf.nest.flatten(actual), tf.nest.flatten(expected)
-  for x, y in zip(actual, expected, strict=True):
-    np.testing.assert_array_equal(x, y)
-
-
-def assert_nothing_changed(output, state, weights=WEIGHTS):
-  assert_equal(output.state, state)
-  assert_equal(output.result, weights)
+def step(process, state, direction=DIRECTION, weights=WEIGHTS):
+  return rounds.run(process, state, weights, direction)
 
 
 @each_optimizer
@@ -57,7 +40,7 @@ def test_steps_are_those_of_the_optimizer(optimizer):
   state, weights = process.initialize(), WEIGHTS
   own = OPTIMIZERS[optimizer]
   own_weights = tf.nest.map_structure(tf.constant, WEIGHTS.trainable)
-  gradients = tf.nest.map_structure(tf.constant, DIRECTION)
+  gradients = tf.nest.map_structure(tf.constant, rounds.trainable(DIRECTION))
   own_state = own.initialize(
     tf.nest.map_structure(tf.type_spec_from_value, own_weights)
   )
@@ -65,16 +48,16 @@ def test_steps_are_those_of_the_optimizer(optimizer):
     output = step(process, state, weights=weights)
     state, weights = output.state, output.result
     own_state, own_weights = own.next(own_state, own_weights, gradients)
-    for x, y in zip(weights.trainable, own_weights, strict=True):
-      np.testing.assert_allclose(x, y, rtol=1e-5)
+    np.testing.assert_allclose(
+      rounds.flat(weights), rounds.flat(own_weights), rtol=1e-5
+    )
     assert output.measurements["update_non_finite"] == 0
-  assert_equal(weights.non_trainable, WEIGHTS.non_trainable)
+  assert weights.non_trainable == WEIGHTS.non_trainable
 
 
 def test_sgd_goes_against_the_direction():
   output = step(build("sgd"), build("sgd").initialize())
-  np.testing.assert_allclose(output.result.trainable[0], [-0.5, 0.0])
-  np.testing.assert_allclose(output.result.trainable[1], -0.5)
+  np.testing.assert_allclose(rounds.flat(output.result), [-0.5, 0.0, -0.5])
 
 
 @pytest.mark.parametrize("optimizer", ["adam", "yogi", "adagrad"])
@@ -83,9 +66,9 @@ def test_a_state_that_would_not_be_finite_changes_nothing(optimizer):
   # the weights would never move again.
   process = build(optimizer)
   state = step(process, process.initialize()).state
-  direction = (np.array([1e25, 0.0], np.float32), np.float32(0.0))
-  output = step(process, state, direction)
-  assert_nothing_changed(output, state)
+  output = step(process, state, [1e25, 0.0, 0.0])
+  rounds.assert_same_state(output.state, state)
+  rounds.assert_same_state(output.result, WEIGHTS)
   assert output.measurements["update_non_finite"] == 1
 
 
@@ -94,9 +77,8 @@ def test_a_zero_direction_of_some_clients_is_a_step(optimizer):
   # Momentum goes on: it is not the same as no step.
   process = build(optimizer)
   state = step(process, process.initialize()).state
-  zero = tf.nest.map_structure(np.zeros_like, DIRECTION)
-  output = step(process, state, zero, num_clients=1)
-  assert np.all(output.result.trainable[0] != WEIGHTS.trainable[0])
+  output = step(process, state, [0.0, 0.0, 0.0])
+  assert np.all(rounds.flat(output.result) != rounds.flat(WEIGHTS))
 
 
 @each_optimizer
@@ -112,9 +94,9 @@ def test_hyperparameters_are_read_and_set(optimizer):
   back = process.set_hparams(
     changed, collections.OrderedDict(hparams, learning_rate=np.float32(0.5))
   )
-  assert_equal(back, state)
+  rounds.assert_same_state(back, state)
   output = step(process, changed)
-  assert_equal(output.result, WEIGHTS)
+  rounds.assert_same_state(output.result, WEIGHTS)
 
 
 def test_type_signature():
@@ -123,4 +105,6 @@ def test_type_signature():
   state_type = process.initialize.type_signature.result
   result_type = process.next.type_signature.result
   assert result_type.state == state_type
-  assert result_type.result == tff.FederatedType(WEIGHTS_TYPE, tff.SERVER)
+  assert result_type.result == tff.FederatedType(
+    rounds.WEIGHTS_TYPE, tff.SERVER
+  )
