@@ -16,7 +16,6 @@ from tests.methods.settings import (
   EXTRA,
   HARD,
   RULE_CLASSES,
-  every_rule,
   rules_of,
 )
 from tff_fair import declared, methods, types
@@ -37,6 +36,22 @@ def test_every_rule_is_covered():
   found.remove(fedmdfg.SearchingFedMdfgRule)
   assert set(RULE_CLASSES.values()) == found
   assert set(EXTRA) <= set(RULE_CLASSES)
+
+
+def in_every_setting(names=RULE_CLASSES, *cases):
+  """Makes a check the test of rules, each in all its settings and any cases."""
+
+  def decorate(check):
+    @pytest.mark.parametrize("name", names)
+    def test(name):
+      with Cases() as tried:
+        for arguments in itertools.product(rules_of(name), *cases):
+          with tried.case(*arguments):
+            check(*arguments)
+
+    return test
+
+  return decorate
 
 
 # Ids, ages and updates; client 0 is in every hard cohort, the others in none.
@@ -74,15 +89,8 @@ def later_output(rule, case):
   return in_graph.apply(rule, hard_cohort(rule, case)[0], later_state(rule))
 
 
-@every_rule
-def test_hard_cohorts_give_finite_numbers(name):
-  with Cases() as cases:
-    for rule, case in itertools.product(rules_of(name), HARD):
-      with cases.case(rule, case):
-        assert_finite(rule, case)
-
-
-def assert_finite(rule, case):
+@in_every_setting(RULE_CLASSES, HARD)
+def test_hard_cohorts_give_finite_numbers(rule, case):
   cohort, updates = hard_cohort(rule, case)
   for output in (in_graph.apply(rule, cohort), later_output(rule, case)):
     c = output.coefficients
@@ -97,15 +105,8 @@ def assert_finite(rule, case):
     assert all(np.all(np.isfinite(x)) for x in tf.nest.flatten(handed_on))
 
 
-@every_rule
-def test_a_round_is_a_function_of_cohort_and_state(name):
-  with Cases() as cases:
-    for rule in rules_of(name):
-      with cases.case(rule):
-        assert_repeatable(rule)
-
-
-def assert_repeatable(rule):
+@in_every_setting()
+def test_a_round_is_a_function_of_cohort_and_state(rule):
   cohort, before = cohorts.random_for(rule, 5), later_state(rule)
   first, again = (in_graph.apply(rule, cohort, before) for _ in range(2))
   tf.nest.map_structure(np.testing.assert_array_equal, first, again)
@@ -132,16 +133,10 @@ def by_order_of_ids(rule, case):
   return ties or (rule.order == "random" and len(loss) > 2)
 
 
-@every_rule
-def test_order_of_clients_does_not_matter(name):
-  with Cases() as cases:
-    for rule, case in itertools.product(rules_of(name), HARD):
-      if not by_order_of_ids(rule, case):
-        with cases.case(rule, case):
-          assert_order_does_not_matter(rule, case)
-
-
-def assert_order_does_not_matter(rule, case):
+@in_every_setting(RULE_CLASSES, HARD)
+def test_order_of_clients_does_not_matter(rule, case):
+  if by_order_of_ids(rule, case):
+    return
   cohort, updates = hard_cohort(rule, case)
   m, state = len(cohort.client_id), later_state(rule)
   c = later_output(rule, case).coefficients
@@ -158,16 +153,10 @@ def assert_order_does_not_matter(rule, case):
   )
 
 
-@every_rule
-def test_coefficients_go_with_their_clients(name):
-  with Cases() as cases:
-    for rule in rules_of(name):
-      if getattr(rule, "order", None) != "random":
-        with cases.case(rule):
-          assert_equivariant(rule)
-
-
-def assert_equivariant(rule):
+@in_every_setting()
+def test_coefficients_go_with_their_clients(rule):
+  if getattr(rule, "order", None) == "random":
+    return
   cohort, state = cohorts.random_for(rule, 6), later_state(rule)
   order = np.array([3, 0, 5, 1, 2, 4])
   there = in_graph.apply(rule, cohort, state)
@@ -182,36 +171,22 @@ def assert_equivariant(rule):
   )
 
 
-@every_rule
-def test_equal_clients_are_treated_equally(name):
+@in_every_setting(RULE_CLASSES, ("identical clients", "all updates zero"))
+def test_equal_clients_are_treated_equally(rule, case):
   # The two-phase way finds a client's coefficient by its row. In the first
   # round: later ones know clients apart that have taken part unequally.
-  with Cases() as cases:
-    for rule in rules_of(name):
-      for case in ("identical clients", "all updates zero"):
-        with cases.case(rule, case):
-          c = cohorts.coefficients(rule, equal_clients(rule, case))
-          np.testing.assert_allclose(c, c[0], rtol=1e-9)
-
-
-def equal_clients(rule, case):
   updates = np.repeat(HARD[case]["updates"], 2, axis=0)
-  return cohorts.make(
+  cohort = cohorts.make(
     updates,
     np.full(len(updates), 0.7),
     remembered=cohorts.none_remembered(rule, updates),
   )
+  c = cohorts.coefficients(rule, cohort)
+  np.testing.assert_allclose(c, c[0], rtol=1e-9)
 
 
-@every_rule
-def test_only_what_is_asked_for_is_read(name):
-  with Cases() as cases:
-    for rule in rules_of(name):
-      with cases.case(rule):
-        assert_reads_what_it_asks_for(rule)
-
-
-def assert_reads_what_it_asks_for(rule):
+@in_every_setting()
+def test_only_what_is_asked_for_is_read(rule):
   cohort, state = cohorts.random_for(rule, 5), later_state(rule)
   known = {"client_id", "weight", "num_examples", *rule.signals}
   if rule.geometry is not types.Geometry.NONE:
@@ -228,18 +203,15 @@ def assert_reads_what_it_asks_for(rule):
   )
 
 
-@pytest.mark.parametrize(
-  "name",
-  [n for n, c in RULE_CLASSES.items() if issubclass(c, types.SeparableRule)],
-)
-def test_separable_coefficients_have_their_form(name):
-  with Cases() as cases:
-    for rule in rules_of(name):
-      with cases.case(rule):
-        assert_separable(rule)
+SEPARABLE = {
+  name: rule
+  for name, rule in RULE_CLASSES.items()
+  if issubclass(rule, types.SeparableRule)
+}
 
 
-def assert_separable(rule):
+@in_every_setting(SEPARABLE)
+def test_separable_coefficients_have_their_form(rule):
   cohort = cohorts.random_for(rule, 6)
   c = cohorts.coefficients(rule, cohort)
   # c_k = exp(l_k) (u + v x_k), with weights that are not normalized.
@@ -260,22 +232,8 @@ def assert_separable(rule):
     np.testing.assert_allclose(slopes, slopes[0], rtol=1e-6, atol=1e-15)
 
 
-@pytest.mark.parametrize(
-  "name",
-  [
-    name
-    for name, rule in RULE_CLASSES.items()
-    if issubclass(rule, types.SeparableRule) and rule.can_use_sums()
-  ],
-)
-def test_coefficients_follow_from_sums(name):
-  with Cases() as cases:
-    for rule in rules_of(name):
-      with cases.case(rule):
-        assert_from_sums(rule)
-
-
-def assert_from_sums(rule):
+@in_every_setting([n for n, rule in SEPARABLE.items() if rule.can_use_sums()])
+def test_coefficients_follow_from_sums(rule):
   cohort = cohorts.random_for(rule, 6)
   as_they_come = cohort._replace(weight=cohort.num_examples)
   if name_of_missing_reference(rule):
@@ -333,9 +291,8 @@ def name_of_missing_reference(rule):
   return None
 
 
-@every_rule
-def test_rules_cannot_be_changed(name):
-  for rule in rules_of(name):
-    for hparam in vars(rule):
-      with pytest.raises(AttributeError):
-        setattr(rule, hparam, 0.5)
+@in_every_setting()
+def test_rules_cannot_be_changed(rule):
+  for hparam in vars(rule):
+    with pytest.raises(AttributeError):
+      setattr(rule, hparam, 0.5)
