@@ -151,14 +151,14 @@ def test_the_order_of_the_seeds_does_not_matter():
   )
 
 
+def is_unknown(found):
+  return all(map(math.isnan, (found.low, found.high, found.p_value)))
+
+
 def test_nothing_is_known_of_one_client_in_one_seed():
   found = paired.difference(MEAN, seeds([0.5]), seeds([0.4]))
   assert found.estimate == pytest.approx(0.1)
-  assert all(math.isnan(v) for v in (found.low, found.high, found.p_value))
-
-
-def is_unknown(found):
-  return all(map(math.isnan, (found.low, found.high, found.p_value)))
+  assert is_unknown(found)
 
 
 @pytest.mark.parametrize("num_seeds", [1, 3])

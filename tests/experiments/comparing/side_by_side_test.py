@@ -57,15 +57,6 @@ def test_runs_and_folders_are_the_same(folder):
     pd.testing.assert_frame_equal(compare(runs), expected)
 
 
-def test_columns_are_chosen(folder):
-  frame = compare(folder, columns=["jain", "variance"])
-  assert list(frame.columns[3:]) == [
-    *("jain", "jain_std_over_seeds"),
-    *("variance", "variance_std_over_seeds"),
-  ]
-  assert frame["jain"].tolist()[0] == 1.0
-
-
 def test_another_round_is_compared(folder):
   means = compare(folder, round=1)["mean"]
   assert means.tolist() == [20, 20, 20]

@@ -3,7 +3,6 @@ import pytest
 
 from tests.experiments.comparing.made_results import clients, seeds
 from tff_fair.experiments.comparing import measures, table
-from tff_fair.experiments.comparing.client_results import Clients
 from tff_fair.experiments.comparing.table import BEST, SECOND, Wins
 
 
@@ -29,14 +28,7 @@ NOISE = np.random.default_rng(0).standard_normal((10, 5, 30)) * 0.01
 
 def method(level, noise, num_seeds=5, first_seed=0):
   return {
-    first_seed + seed: [
-      Clients(
-        np.arange(30),
-        np.clip(level + noise[seed], 0, 1),
-        np.ones(30),
-        np.ones(30),
-      )
-    ]
+    first_seed + seed: [clients(np.clip(level + noise[seed], 0, 1))]
     for seed in range(num_seeds)
   }
 

@@ -9,14 +9,14 @@ import numpy as np
 import pandas as pd
 
 from tff_fair import metrics
+from tff_fair.experiments import spread_noise
 from tff_fair.experiments.runs import tables
 from tff_fair.experiments.runs.run import ROUND, Run
 from tff_fair.experiments.scores import ACCURACY, BY_NAME, Score
 from tff_fair.metrics.intervals import Interval
 
 _SMALL = 30  # Test examples, below which an accuracy says little.
-_MEAN, _STD, _WORST, _JAIN = "mean", "std", "worst_10", "jain"
-_WITH_INTERVAL = (_MEAN, _STD, _WORST, _JAIN)
+_WITH_INTERVAL = ("mean", "std", "worst_10", "jain")
 _GLOBAL = "global_"
 
 
@@ -194,16 +194,16 @@ def _table(clients: pd.DataFrame, score: Score) -> str:
     values, _examples_of_shares(clients, score), _WITH_INTERVAL
   )
   texts: dict[str, Callable[[float], str]] = {
-    _JAIN: "{:.3f}".format,
-    _STD: _text_of_spread(score),
+    "jain": "{:.3f}".format,
+    "std": _text_of_spread(score),
   }
   lines = [f"| {_named(score)} | value | 95 % interval |", "|---|---|---|"]
   for title, name in {
-    "mean": _MEAN,
-    "standard deviation": _STD,
-    "mean of the worst 10 %": _WORST,
+    "mean": "mean",
+    "standard deviation": "std",
+    "mean of the worst 10 %": "worst_10",
     "worst client": "min" if score.higher_is_better else "max",
-    "Jain's index": _JAIN,
+    "Jain's index": "jain",
   }.items():
     text = texts.get(name, _text(score))
     value = float(score.statistics[name](values, np.ones_like(values)))
@@ -233,17 +233,15 @@ def _meaning(clients: pd.DataFrame, score: Score) -> str:
     "The intervals say where a value would lie for other clients of the same "
     "kind. Jain's index is 1 where all clients fare the same."
   ]
-  examples = _examples_of_shares(clients, score)
-  noise = (
-    None
-    if examples is None
-    else metrics.sampling_noise(clients[score.name], examples)
-  )
-  if noise and noise.share is not None:
+  if _is_accuracy(score) and (
+    noise := spread_noise.of_clients(
+      clients[score.name], clients["num_examples"]
+    )
+  ):
     sentences.append(
-      f"Test sets of these sizes alone spread equal clients by about "
-      f"{_text_of_spread(score)(noise.std)}: {100 * noise.share:.0f} % of the "
-      "variance between clients is such noise."
+      "Test sets of these sizes alone spread equal clients by about "
+      f"{_text_of_spread(score)(noise['std'])}: {100 * noise['share']:.0f} % "
+      "of the variance between clients is such noise."
     )
   return " ".join(sentences)
 
