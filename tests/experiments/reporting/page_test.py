@@ -491,6 +491,14 @@ def test_rules_are_compared_on_the_same_rounds(tmp_path):
     ["fedavg", "25.0", "−0.100", "4.5 [2.4, 6.6]"],
     ["fedmgda", "0.0", "−0.100", "4.5 [2.4, 6.6]"],
   ]
-  (path / "replay.csv").write_text("rule,round\nfedavg,1\n")
-  text, _ = build(tmp_path)
-  assert "A replay is left out, as damaged" in text
+  damaged = {
+    "loss_change": (2.0, "x", "row 1 has no number"),
+    "harmed": (True, "1e9", "has other values than True and False"),
+  }
+  for column, (value, wrong, problem) in damaged.items():
+    rows = replays("fedavg", True).astype({column: object})
+    rows[column] = [wrong, *[value] * (len(rows) - 1)]
+    rows.to_csv(path / "replay.csv", index=False)
+    text, _ = build(tmp_path)
+    assert f"replay.csv: {problem}" in text
+    assert "A replay is left out, as damaged" in text

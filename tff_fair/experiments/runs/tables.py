@@ -24,8 +24,10 @@ if typing.TYPE_CHECKING:
 
 ROUND, CLIENT = "round", "client_id"
 NAME = "client"  # The column of the clients' names, which may be any text.
+_TEXTS = (NAME, "rule")
 # True or False: a client that attacks, or takes no part in training.
 ATTACKER, UNSEEN = "attacker", "unseen"
+_FLAGS = (ATTACKER, UNSEEN, "harmed")
 HONEST = "honest/"  # Before columns over the clients that do not attack.
 JOIN_ROUND = "join_round"  # The first round that may draw a client.
 _LARGEST_KEY = 2**31 - 1
@@ -42,7 +44,7 @@ class Kind(NamedTuple):
     keys: The columns that tell rows apart, if whole numbers do.
     full: Other columns that it must have, with a number in each row.
     required: Columns that it must have, whose cells may be empty.
-    is_numeric: Whether the columns hold nothing but numbers, names apart.
+    is_numeric: Whether all columns but texts hold nothing but numbers.
     has_amounts: Whether these numbers are counts, bytes or seconds: finite, and
       0 or more.
   """
@@ -93,7 +95,6 @@ REPLAY = Kind(
   (),
   full=(ROUND, CLIENT, "coefficient", "slope"),
   required=("rule", "cosine", "harmed", "conflicts", "loss_change", "angle"),
-  is_numeric=False,
 )
 
 
@@ -138,14 +139,14 @@ def read(
   for column in kind.keys:
     table[column] = _whole_numbers(path, table[column])
   _check_unique(path, table, kind.keys)
-  _check_numbers(path, table, kind)
-  if kind.has_amounts:
-    _check_amounts(path, table)
-  for name in (ATTACKER, UNSEEN):
+  for name in _FLAGS:
     if name in table and table[name].dtype != bool:
       raise RunError(
         f"{path}: has other values than True and False under {name!r}."
       )
+  _check_numbers(path, table, kind)
+  if kind.has_amounts:
+    _check_amounts(path, table)
   return table
 
 
@@ -291,7 +292,7 @@ def _check_numbers(path: pathlib.Path, table: pd.DataFrame, kind: Kind) -> None:
   for column in table.columns if kind.is_numeric else kind.full:
     cells, is_full = table[column], column in kind.full
     is_number = cells.dtype.kind in "iuf"  # As pandas has read it: most are.
-    if column == NAME or (is_number and not (is_full and cells.hasnans)):
+    if column in _TEXTS or (is_number and not (is_full and cells.hasnans)):
       continue
     values = pd.to_numeric(cells, errors="coerce")
     fits = values.notna() if is_full else values.notna() | cells.isna()
