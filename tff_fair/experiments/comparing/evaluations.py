@@ -1,7 +1,7 @@
 """Which evaluation of a run to compare, and its measures."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Collection
 
 import numpy as np
 import pandas as pd
@@ -49,22 +49,14 @@ class ChosenEvaluation:
     )
     return float(values.mean(skipna=False))
 
-  def scores(self) -> pd.Series:
-    """Returns the scores of clients by their ids, attackers included."""
-    table = tables.seen(_of_round(self.run, self.round))
-    return table.set_index("client_id")[self.run.score.name].dropna()
-
   def clients(self) -> list[Clients]:
     """Returns the results of the clients, an entry for each round.
 
     Raises:
       FieldError: As `left_out`.
     """
-    left_out = self.left_out()
-    return [
-      _clients(_of_round(self.run, number), left_out, self.run.score)
-      for number in self.rounds
-    ]
+    found = _clients_of_rounds(self.run, self.rounds, self.left_out())
+    return [*found.values()]
 
   def left_out(self) -> set[int]:
     """Returns the clients that are left out because they attack.
@@ -166,7 +158,7 @@ def measure_over_rounds(
   measure: Measure,
   *,
   honest: bool,
-  rounds: Sequence[int] | None = None,
+  rounds: Collection[int] | None = None,
 ) -> pd.Series:
   """Returns a measure in evaluations of a run by their rounds, not scaled.
 
@@ -185,13 +177,9 @@ def measure_over_rounds(
     table = table.loc[list(rounds)]
   if not measure.is_stored:
     left_out = _attackers(run) if honest else set()
-    rows = run.client_evaluations
-    rows = rows[rows[ROUND].isin(table.index)]
-    of_rounds = {
-      number: measures.of_equal(measure, _clients(found, left_out, run.score))
-      for number, found in rows.groupby(ROUND)
-    }
-    return pd.Series(of_rounds, table.index, np.float64)
+    found = _clients_of_rounds(run, table.index, left_out)
+    values = {n: measures.of_equal(measure, c) for n, c in found.items()}
+    return pd.Series(values, table.index, np.float64)
   column = measure.column
   if honest and f"{tables.HONEST}{column}" in table:
     column = f"{tables.HONEST}{column}"
@@ -200,17 +188,23 @@ def measure_over_rounds(
   return table[column].astype(float)
 
 
+def _clients_of_rounds(
+  run: Run, rounds: Collection[int], left_out: set[int]
+) -> dict[int, Clients]:
+  """Returns the results of all clients but some, by ascending rounds."""
+  table = run.client_evaluations
+  return {
+    number: _clients(of_round, left_out, run.score)
+    for number, of_round in table[table[ROUND].isin(rounds)].groupby(ROUND)
+  }
+
+
 def _clients(table: pd.DataFrame, left_out: set[int], score: Score) -> Clients:
   """Returns the results of all clients but some in one evaluation."""
   table = tables.seen(table)
   kept = table[~table["client_id"].isin(left_out)].sort_values("client_id")
   found = measures.clients_of(kept, score)
   return found._replace(score=found.score.clip(score.lowest, score.highest))
-
-
-def _of_round(run: Run, round_num: int) -> pd.DataFrame:
-  table = run.client_evaluations
-  return table[table[ROUND] == round_num]
 
 
 def _attackers(run: Run) -> set[int]:

@@ -7,6 +7,7 @@ tables of their own: their numbers say nothing about each other.
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 
+import numpy as np
 import pandas as pd
 
 from tff_fair import declared, methods
@@ -199,17 +200,17 @@ def find_baseline(groups: Sequence[Group], name: str) -> Group:
 def _compare(
   before: ChosenEvaluation, after: ChosenEvaluation
 ) -> dict[str, float]:
-  left_out = before.left_out() | after.left_out()
+  left_out = [*(before.left_out() | after.left_out())]
   old, new = (
-    scores[~scores.index.isin(left_out)]
-    for scores in (before.scores(), after.scores())
+    clients.only(np.setdiff1d(clients.ids, left_out))
+    for clients in (before.clients()[-1], after.clients()[-1])
   )
-  if not old.index.equals(new.index):
+  if not np.array_equal(old.ids, new.ids):
     raise RunError(
       f"{after.run.path}: was evaluated on other clients than "
       f"{before.run.path}; leave one of them out."
     )
-  return after.run.score.compare(old.to_numpy(), new.to_numpy())
+  return after.run.score.compare(old.score, new.score)
 
 
 def run_notes(
