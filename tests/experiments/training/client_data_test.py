@@ -15,11 +15,6 @@ from tff_fair.experiments.training import client_data, client_files
 from tff_fair.runtime import example_files
 
 
-@pytest.fixture(scope="module")
-def task():
-  return tasks.load("digits", num_clients=7, model="logistic_regression")
-
-
 @pytest.fixture
 def thread():
   thread = client_data.LoadingThread()

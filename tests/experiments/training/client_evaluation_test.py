@@ -17,11 +17,6 @@ from tff_fair.experiments.training import (
 from tff_fair.runtime import compilation_cache
 
 
-@pytest.fixture(scope="module")
-def task():
-  return tasks.load("digits", num_clients=7, model="logistic_regression")
-
-
 def build_process(task, algorithm):
   return tff_fair.algorithms.build(
     algorithm,

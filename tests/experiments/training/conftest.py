@@ -1,3 +1,24 @@
 import pytest
 
+import tasks
+from tff_fair.experiments.runs.folder import RunFolder
+
 pytestmark = pytest.mark.program
+
+
+@pytest.fixture(scope="session")
+def task():
+  """A small task, which no test changes."""
+  return tasks.load("digits", num_clients=7, model="logistic_regression")
+
+
+@pytest.fixture
+def folder(tmp_path):
+  """The folder of a run that has nothing yet."""
+  return RunFolder(tmp_path)
+
+
+@pytest.fixture
+def in_new_folder(tmp_path, monkeypatch):
+  """Has the program work in a folder of its own."""
+  monkeypatch.chdir(tmp_path)

@@ -18,11 +18,6 @@ NUM_BYTES = 2600
 SIGNALS = 36
 
 
-@pytest.fixture(scope="module")
-def task():
-  return tasks.load("digits", num_clients=7, model="logistic_regression")
-
-
 @functools.cache
 def build(task, algorithm):
   """Returns a process, of which the types of its state count."""

@@ -26,11 +26,6 @@ SPEC = RunSpec(
 )
 
 
-@pytest.fixture
-def folder(tmp_path):
-  return run_folder.RunFolder(tmp_path)
-
-
 def read(path):
   reader = event_accumulator.EventAccumulator(str(path))
   reader.Reload()

@@ -15,12 +15,9 @@ from tests.experiments.training.small_run import (
 )
 from tff_fair import experiments, runtime
 
-pytestmark = pytest.mark.usefixtures("compiled_once", "unpainted")
-
-
-@pytest.fixture(autouse=True)
-def working_directory(tmp_path, monkeypatch):
-  monkeypatch.chdir(tmp_path)
+pytestmark = pytest.mark.usefixtures(
+  "compiled_once", "unpainted", "in_new_folder"
+)
 
 
 def test_workers_that_are_killed_or_freeze_change_no_result(monkeypatch, capfd):

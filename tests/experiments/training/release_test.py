@@ -9,15 +9,9 @@ import tensorflow_federated as tff
 from tasks.formats import files
 from tests.experiments.training import event_files_test
 from tff_fair.experiments.errors import RunError
-from tff_fair.experiments.runs import folder as run_folder
 from tff_fair.experiments.training import release
 
 pytestmark = pytest.mark.pure
-
-
-@pytest.fixture
-def folder(tmp_path):
-  return run_folder.RunFolder(tmp_path)
 
 
 def release_to(manager, *values):

@@ -14,7 +14,6 @@ import tff_fair
 from tests.experiments.runs import made_configurations
 from tff_fair.experiments import RunError, RunSpec
 from tff_fair.experiments.runs import fairness_table, finding, tables
-from tff_fair.experiments.runs import folder as run_folder
 from tff_fair.experiments.scores import ACCURACY
 from tff_fair.experiments.training import (
   client_evaluation,
@@ -26,11 +25,6 @@ from tff_fair.experiments.training import (
 from tff_fair.experiments.training import results as run_results
 
 ACCURACIES = [0.1, 0.5, 0.6, 0.8, 1.0]
-
-
-@pytest.fixture
-def folder(tmp_path):
-  return run_folder.RunFolder(tmp_path)
 
 
 @pytest.fixture(scope="module")

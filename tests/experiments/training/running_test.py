@@ -26,12 +26,9 @@ from tff_fair import experiments, runtime
 from tff_fair.experiments import interruption
 from tff_fair.experiments.runs import folder as run_folder
 
-pytestmark = pytest.mark.usefixtures("compiled_once", "unpainted")
-
-
-@pytest.fixture(autouse=True)
-def working_directory(tmp_path, monkeypatch):
-  monkeypatch.chdir(tmp_path)
+pytestmark = pytest.mark.usefixtures(
+  "compiled_once", "unpainted", "in_new_folder"
+)
 
 
 @pytest.fixture(scope="module")

@@ -159,16 +159,8 @@ def correct(
   """
   if spec.label_correction == "none":
     return parts, None
-  task = parts.task
-  initial = parts.process.get_model_weights(
-    parts.begin(parts.process.initialize())
-  )
-  most = bounds.range_ends(parts.clients_per_round)[1]
-  stages = _Stages(spec, task, initial, most, parts.cache)
-  record = load(folder)
-  if record is None:
-    flat = [np.asarray(w) for w in tf.nest.flatten(initial.trainable)]
-    record = start(flat, task.num_clients)
+  task, stages = parts.task, _Stages(spec, parts)
+  record = load(folder) or stages.start()
   name = f"{folder.path}: label correction"
   while record.iterations < spec.correction_iterations:
     record = stages.iterate(record)
@@ -192,19 +184,27 @@ def correct(
 class _Stages:
   """The stages, from record to record."""
 
-  def __init__(
-    self,
-    spec: RunSpec,
-    task: tasks.Task,
-    initial: Weights,
-    cohort: int,
-    cache: CompilationCache,
-  ) -> None:
+  def __init__(self, spec: RunSpec, parts: assembly.RunParts) -> None:
     self._spec = spec
-    self._task = task
-    self._initial = initial
-    self._cohort = cohort
-    self._computations = build_computations(spec, task, cache)
+    self._task = parts.task
+    self._initial = parts.process.get_model_weights(
+      parts.begin(parts.process.initialize())
+    )
+    self._cohort = bounds.range_ends(parts.clients_per_round)[1]
+    self._computations = build_computations(spec, parts.task, parts.cache)
+
+  def start(self) -> CorrectionRecord:
+    """Returns the record before the first iteration."""
+    number = self._task.num_clients
+    return CorrectionRecord(
+      iterations=0,
+      is_done=False,
+      weights=_flat(self._initial),
+      labels={},
+      dimensions=np.zeros(number),
+      levels=np.zeros(number),
+      is_noisy=np.zeros(number, bool),
+    )
 
   def packed(self, weights: Sequence[np.ndarray]) -> Weights:
     """Returns model weights, given the trainable ones flat."""
@@ -360,19 +360,6 @@ class CorrectionRecord:
   dimensions: np.ndarray
   levels: np.ndarray
   is_noisy: np.ndarray
-
-
-def start(weights: Sequence[np.ndarray], num_clients: int) -> CorrectionRecord:
-  """Returns the record before the first iteration."""
-  return CorrectionRecord(
-    iterations=0,
-    is_done=False,
-    weights=weights,
-    labels={},
-    dimensions=np.zeros(num_clients),
-    levels=np.zeros(num_clients),
-    is_noisy=np.zeros(num_clients, bool),
-  )
 
 
 def save(folder: RunFolder, record: CorrectionRecord) -> None:
