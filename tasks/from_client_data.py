@@ -114,10 +114,26 @@ def from_client_data(
   fraction = float(test) if isinstance(test, numbers.Real) else None
   if fraction is not None and not 0 < fraction < 1:
     raise DataError(name, f"test must be between 0 and 1, found {test}.")
+  if num_classes is not None and num_classes < 2:
+    raise DataError(
+      name, f"num_classes must be 2 or more, found {num_classes}."
+    )
+  if objective is not None and not (class_weights is loss is None):
+    raise DataError(
+      name,
+      "an objective is given beside class_weights or a loss, which it would "
+      "not have; leave one out.",
+    )
   column = client_weights if isinstance(client_weights, str) else None
   clients = _clients(
     [train] if fraction is not None else [train, test],
-    in_memory.Roles(client, label, features, column, group),
+    in_memory.Roles(
+      client,
+      label,
+      [features] if isinstance(features, str) else features,
+      column,
+      group,
+    ),
     name,
   )
   counted, num_left_out = _take_part(clients, 1 if fraction is None else 2)
@@ -167,8 +183,7 @@ def _clients(
       f"client_weights={roles.weight!r} names a column, and ClientData has "
       "none; give a mapping of clients to numbers.",
     )
-  if roles.group is not None:
-    raise in_memory.no_column(name, "group", roles.group, "ClientData")
+  roles.check_unused(name, "ClientData")
   return _DatasetClients(halves, name)
 
 
@@ -301,16 +316,33 @@ def _objective(
     raise DataError(
       name, "both loss and class_weights are given; leave one out."
     )
-  if class_weights is not None and len(class_weights) != num_classes:
-    kind = "numbers" if num_classes is None else f"{num_classes} classes"
-    raise DataError(
-      name,
-      f"class_weights has {len(class_weights)} numbers, and the labels are "
-      f"{kind}; give one for each class.",
-    )
+  if loss is not None and not callable(loss):
+    raise DataError(name, f"loss is {loss!r}, expected a function.")
+  if class_weights is not None:
+    _check_class_weights(class_weights, num_classes, name)
   if num_classes is None:
     return models.number_objective(loss)
   return models.class_objective(class_weights, loss)
+
+
+def _check_class_weights(
+  given: Sequence[float], num_classes: int | None, name: str
+) -> None:
+  if isinstance(given, str | Mapping) or not all(
+    isinstance(weight, numbers.Real) and 0 < weight < np.inf for weight in given
+  ):
+    raise DataError(
+      name,
+      f"class_weights is {given!r}, expected a list of numbers above 0, in the "
+      "order of the classes.",
+    )
+  if len(given) != num_classes:
+    kind = "numbers" if num_classes is None else f"{num_classes} classes"
+    raise DataError(
+      name,
+      f"class_weights has {len(given)} numbers, and the labels are {kind}; "
+      "give one for each class.",
+    )
 
 
 class _DatasetClients:

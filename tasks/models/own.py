@@ -138,7 +138,9 @@ def _check(made: Make, *, is_classifier: bool) -> None:
 def _check_shapes(made: Make, model: tf.keras.Model) -> None:
   wanted = made.wanted
   inputs = getattr(model, "inputs", None) or []
-  if all(x.shape.is_compatible_with([None, *wanted.x]) for x in inputs):
+  if len(inputs) < 2 and all(
+    x.shape.is_compatible_with([None, *wanted.x]) for x in inputs
+  ):
     try:
       with layers.seeded(0):
         outputs = model(tf.keras.Input(wanted.x, dtype=wanted.x_dtype))
@@ -275,6 +277,13 @@ def _check_calls(
   if wanted.x_dtype == tf.string:
     return
   before = [weight.numpy() for weight in model.weights]
+  for weight, value in zip(model.weights, before, strict=True):
+    if value.dtype.kind == "f" and not np.isfinite(value).all():
+      raise UserCodeError(
+        name,
+        f"{weight.name} has initial values that are not finite; no client "
+        "could train them.",
+      )
   x = _batch(wanted)
   try:
     outputs, again = (model(x, training=True).numpy() for _ in range(2))

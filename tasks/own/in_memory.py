@@ -3,8 +3,10 @@
 Neither pandas nor `datasets` is imported: an object is taken by what it has.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+import collections
+import reprlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -17,6 +19,8 @@ from tasks.task import Arrays, ElementSpec, Split, element_spec
 # What pandas puts in the place of a missing text.
 _MISSING = ("None", "nan", "<NA>", "NaT")
 LABELS = ("y", "label", "labels", "target", "targets")
+
+_T = TypeVar("_T")
 
 
 class Counted(NamedTuple):
@@ -49,6 +53,19 @@ class Roles(NamedTuple):
   features: Sequence[str] | None = None
   weight: str | None = None
   group: str | None = None
+
+  def check_unused(self, name: str, kind: str) -> None:
+    """Checks that no column is named of data without columns.
+
+    Raises:
+      DataError: If one is; says of which kind the data is.
+    """
+    settings = self._replace(weight=None)._asdict()
+    for setting, column in settings.items():
+      if column is not None:
+        raise DataError(
+          name, f"{setting}={column!r} names a column, and {kind} has none."
+        )
 
 
 class ArrayClients:
@@ -86,12 +103,21 @@ class ArrayClients:
     if not kinds:
       raise DataError(name, "has no clients.")
     if kinds <= set("bUSO"):
-      values = sorted({str(v) for h in read for _, y in h.values() for v in y})
+      for half in read:
+        for k, (_, y) in half.items():
+          if _has_missing(y):
+            raise DataError(
+              f"{name}, client {k}",
+              "y has missing values; take these examples out.",
+            )
+      values = sorted(
+        {_text(v) for h in read for _, y in h.values() for v in y}
+      )
       number = {value: k for k, value in enumerate(values)}
       self.class_names = values
       read = [
         {
-          k: (x, np.array([number[str(v)] for v in y], np.int32))
+          k: (x, np.array([number[_text(v)] for v in y], np.int32))
           for k, (x, y) in half.items()
         }
         for half in read
@@ -110,8 +136,7 @@ class ArrayClients:
   def _read(self, half: Any, roles: Roles, name: str) -> dict[str, Arrays]:
     table = _table(half, roles, name)
     if table is None:
-      if roles.group is not None:
-        raise no_column(name, "group", roles.group, type(half).__name__)
+      roles.check_unused(name, type(half).__name__)
       if not isinstance(half, Mapping):
         raise DataError(
           name,
@@ -120,7 +145,8 @@ class ArrayClients:
           "DataFrame or its groupby, a dataset of Hugging Face, or a "
           "ClientData of TFF.",
         )
-      return {str(k): _pair(v, f"{name}, client {k}") for k, v in half.items()}
+      pairs = ((k, _pair(v, f"{name}, client {k}")) for k, v in half.items())
+      return _by_name(pairs, name)
     x, y, rows, class_names, weights, groups = table
     if groups is not None:
       self._groups.append({k: groups[at] for k, at in rows.items()})
@@ -161,6 +187,11 @@ class ArrayClients:
           )
         if x.dtype.kind not in "biuf":
           raise DataError(place, f"x must be numbers, found {x.dtype}.")
+        if 0 in x.shape[1:]:
+          raise DataError(
+            place,
+            f"x has no numbers: its shape is {list(x.shape[1:])} an example.",
+          )
         if x.shape[1:] != first[0].shape[1:] or x.dtype != first[0].dtype:
           raise DataError(
             place,
@@ -228,13 +259,6 @@ class ArrayClients:
     )
 
 
-def no_column(name: str, setting: str, column: str, kind: str) -> DataError:
-  """Returns the error of a column that is named of data without columns."""
-  return DataError(
-    name, f"{setting}={column!r} names a column, and {kind} has none."
-  )
-
-
 def keys(elements: Any, name: str) -> tuple[Any, Any]:
   """Returns where elements have x and y.
 
@@ -256,13 +280,62 @@ def keys(elements: Any, name: str) -> tuple[Any, Any]:
     return 0, 1
   raise DataError(
     name,
-    f"elements are {elements}; expected (x, y), or a mapping of two tensors, "
-    f"one of them called {', '.join(LABELS)}.",
+    f"elements are {_in_short(elements)}; expected (x, y), or a mapping of two "
+    f"tensors, one of them called {', '.join(LABELS)}.",
   )
 
 
+def _in_short(elements: Any) -> str:
+  """Returns what elements are, without the numbers of arrays."""
+  if isinstance(elements, np.ndarray):
+    return f"{elements.dtype}{list(elements.shape)}"
+  if isinstance(elements, tuple):
+    return f"({', '.join(map(_in_short, elements))})"
+  if isinstance(elements, Mapping):
+    of_keys = (f"{key!r}: {_in_short(e)}" for key, e in elements.items())
+    return f"{{{', '.join(of_keys)}}}"
+  return reprlib.repr(elements) if isinstance(elements, list) else str(elements)
+
+
+def _text(value: Any) -> str:
+  """Returns the name of a class or a client."""
+  if isinstance(value, bytes):
+    return value.decode("utf-8", "backslashreplace")
+  return str(value)
+
+
+def _has_missing(values: np.ndarray) -> bool:
+  return any(str(v) in _MISSING for v in values if not isinstance(v, str))
+
+
+def _by_name(items: Iterable[tuple[Any, _T]], name: str) -> dict[str, _T]:
+  """Returns what each client has, by the client's name.
+
+  Raises:
+    DataError: If two clients have one name, such as 1 and "1".
+  """
+  found: dict[str, _T] = {}
+  for client, value in items:
+    if _text(client) in found:
+      raise DataError(
+        name,
+        f"two clients are called {_text(client)!r}, as a number and a text of "
+        "the same digits are; make all names texts, or all numbers.",
+      )
+    found[_text(client)] = value
+  return found
+
+
 def _pair(value: Any, place: str) -> Arrays:
-  x, y = (np.asarray(value[key]) for key in keys(value, place))
+  of_keys = keys(value, place)
+  try:
+    x, y = (np.asarray(value[key]) for key in of_keys)
+  except ValueError as error:
+    raise DataError(
+      place,
+      "x and y must be arrays, with one shape for all examples: "
+      f"{str(error).rstrip('.')}.",
+    ) from error
   # A column of labels is meant as one label an example.
   return x, y[:, 0] if y.ndim == 2 and y.shape[1] == 1 else y
 
@@ -292,10 +365,13 @@ def _table(half: Any, roles: Roles, name: str) -> _Table | None:
   rows: dict[str, np.ndarray] | None = None
   by: list[str] = [roles.client] if roles.client else []
   if hasattr(half, "indices") and hasattr(half, "obj"):  # A groupby.
-    rows = {
-      str(key[0] if isinstance(key, tuple) and len(key) == 1 else key): at
-      for key, at in half.indices.items()
-    }
+    rows = _by_name(
+      (
+        (key[0] if isinstance(key, tuple) and len(key) == 1 else key, at)
+        for key, at in half.indices.items()
+      ),
+      name,
+    )
     given = half.keys
     by = [given] if isinstance(given, str) else list(given or ())
     half = half.obj
@@ -305,6 +381,9 @@ def _table(half: Any, roles: Roles, name: str) -> _Table | None:
       column: np.asarray(found[column]) for column in half.column_names
     }
   elif hasattr(half, "to_numpy") and hasattr(half, "columns"):  # A DataFrame.
+    for column, number in collections.Counter(half.columns).items():
+      if number > 1:
+        raise DataError(name, f"has more than one column {column!r}.")
     columns = {column: half[column].to_numpy() for column in half.columns}
   else:
     return None
@@ -323,17 +402,30 @@ def _table(half: Any, roles: Roles, name: str) -> _Table | None:
       )
     )
     raise DataError(name, f"{problem}; it has {', '.join(map(str, columns))}.")
-  for column in filter(None, (label, roles.group)):
-    if any(
-      str(v) in _MISSING for v in columns[column] if not isinstance(v, str)
-    ):
+  for column in filter(None, (label, roles.group, *by)):
+    if _has_missing(columns[column]):
       raise DataError(
         name, f"column {column!r} has missing values; take these rows out."
       )
   if rows is None:
-    values, codes = np.unique(columns[by[0]], return_inverse=True)
-    rows = {str(v): np.flatnonzero(codes == k) for k, v in enumerate(values)}
+    try:
+      values, codes = np.unique(columns[by[0]], return_inverse=True)
+    except TypeError as error:
+      raise DataError(
+        name,
+        f"column {by[0]!r} has values of several kinds; make all texts, or all "
+        "numbers.",
+      ) from error
+    rows = _by_name(
+      ((v, np.flatnonzero(codes == k)) for k, v in enumerate(values)), name
+    )
   features = list(roles.features or [c for c in columns if c not in others])
+  if label in features or not features:
+    problem = "names the label" if features else "are none"
+    raise DataError(
+      name,
+      f"features {problem}; expected other columns to predict {label!r} from.",
+    )
   described = getattr(getattr(half, "features", None), "get", lambda _: None)
   return _Table(
     _inputs({c: columns[c] for c in features}, name),

@@ -217,3 +217,24 @@ def test_a_model_that_does_not_fit_names_both_shapes():
     tasks.from_client_data(
       data, data, lambda input_shape: build(input_shape, 7)
     )
+
+
+@pytest.mark.parametrize(
+  ("arguments", "facts"),
+  [
+    # Keras has a mapping here, whose keys are no weights.
+    ({"class_weights": {0: 1, 1: 2}}, ["{0: 1, 1: 2}", "list"]),
+    ({"class_weights": "balanced"}, ["'balanced'", "list"]),
+    ({"class_weights": [1, -2]}, ["-2", "above 0"]),
+    ({"class_weights": [1, float("nan")]}, ["nan", "above 0"]),
+    ({"loss": "mse"}, ["'mse'", "function"]),
+    ({"num_classes": -1}, ["-1", "2 or more"]),
+    (
+      {"objective": models.class_objective(), "class_weights": [1, 2]},
+      ["objective", "class_weights"],
+    ),
+  ],
+)
+def test_arguments_that_cannot_be_used(arguments, facts):
+  with refused("client_data", *facts):
+    tasks.from_client_data(TWO, TWO, build, **arguments)

@@ -34,6 +34,15 @@ def of_dense(*arguments, **options):
   return lambda: sequential(LAYERS.Dense(*arguments, **options))
 
 
+def two_inputs():
+  inputs = [LAYERS.Input([4]), LAYERS.Input([4])]
+  return tf.keras.Model(inputs, LAYERS.Dense(3)(LAYERS.add(inputs)))
+
+
+def not_finite(shape, dtype=None):
+  return tf.fill(shape, tf.constant(math.nan, dtype or tf.float32))
+
+
 class Branching(tf.keras.Model):
   """A model whose call branches over a tensor, and that is built late."""
 
@@ -402,6 +411,14 @@ def drawn_anew():
       "initial values of .*kernel:0 differ from one building",
     ),
     (drawn_anew, "kernel:0 differ from one .* a seed, or, .* the same weights"),
+    (
+      two_inputs,
+      r"the model has x float32\[n, 4\] and float32\[n, 4\] and outputs",
+    ),
+    (
+      of_dense(3, kernel_initializer=not_finite),
+      "kernel:0 has initial values that are not finite",
+    ),
   ],
 )
 def test_models_that_clients_cannot_train(function, expected):

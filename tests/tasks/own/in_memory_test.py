@@ -159,7 +159,12 @@ TWO = np.ones([2, 2])
   [
     ({}, "", "no clients"),
     ({"a": (TWO, [0])}, ", client a", "x has 2 examples, y has 1"),
-    ({"a": np.ones(3)}, ", client a", "(x, y)"),
+    ({"a": np.ones(3)}, ", client a", "are float64[3]; expected (x, y)"),
+    ({"a": (TWO, TWO, TWO)}, ", client a", "(float64[2, 2], float64[2, 2], "),
+    ({"a": ([[1], [1, 2]], [0, 1])}, ", client a", "one shape for all"),
+    ({"a": (np.ones([2, 0]), [0, 1])}, ", client a", "[0]"),
+    ({1: (TWO, [0, 1]), "1": (TWO, [0, 1])}, "", "called '1'"),
+    ({"a": (TWO, np.array(["p", None]))}, ", client a", "missing"),
     ([(TWO, [0, 1])], "", "list"),
     (with_c([[1, 2], [3, np.nan]], [0, 1]), ", client c", "x of example 1 "),
     ({"c": (TWO, [0.5, np.inf])}, ", client c", "y of example 1 "),
@@ -177,6 +182,12 @@ TWO = np.ones([2, 2])
     (frame().rename(columns={"label": "ill"}).groupby("clinic"), "", "label="),
     (grouped(town="x"), "", "'town' holds object"),
     (frame(), "", "clinic, age, bmi, label"),
+    (grouped()[["label"]], "", "features"),
+    (
+      frame().assign(clinic=[np.nan, *"abcdefghi"]).groupby("clinic"),
+      "",
+      "'cl",
+    ),
   ],
 )
 def test_data_that_cannot_be_used(data, place, fact):
@@ -189,6 +200,42 @@ def test_a_share_and_a_column_that_cannot_be():
     tasks.from_client_data(CLIENTS, 1.0, build)
   with refused("client_data", "'hospital'"):
     tasks.from_client_data(frame(), 0.5, build, client="hospital")
+
+
+@pytest.mark.parametrize(
+  ("clinic", "fact"),
+  [
+    ([None, "a"] * 5, "missing"),
+    ([np.nan, 1] * 5, "missing"),
+    ([1, "1"] * 5, "several kinds"),
+  ],
+)
+def test_a_column_of_clients_that_cannot_be_used(clinic, fact):
+  with refused("client_data", "'clinic'", fact):
+    tasks.from_client_data(
+      frame().assign(clinic=clinic), 0.5, build, client="clinic"
+    )
+
+
+def test_columns_that_cannot_be_used():
+  table = frame()
+  with refused("client_data", "more than one", "'age'"):
+    twice = pd.concat([table, table[["age"]]], axis=1)
+    tasks.from_client_data(twice, 0.5, build, client="clinic")
+  with refused("client_data", "features", "'label'"):
+    tasks.from_client_data(
+      table, 0.5, build, client="clinic", features=["age", "label"]
+    )
+  with refused("client_data", "label='ill'", "dict"):
+    tasks.from_client_data(CLIENTS, 0.5, build, label="ill")
+
+
+def test_labels_of_bytes_are_texts():
+  clients = {k: (TWO, np.array([b"no", b"yes"])) for k in "ab"}
+  assert tasks.from_client_data(clients, 0.5, build).class_names == [
+    "no",
+    "yes",
+  ]
 
 
 def test_weights_of_clients():
