@@ -74,6 +74,11 @@ def test_finished_runs_stay_and_others_begin(tmp_path, capsys):
   assert "2/2 fedavg-seed=1: accuracy 70.0%, std 20.0%" in said
 
 
+def test_no_files_of_tensorflow_stay_behind(tmp_path):
+  sweep([SPEC], tmp_path)
+  assert not [*tmp_path.glob("**/__autograph_generated_file*")]
+
+
 def test_nothing_is_said_without_progress(tmp_path, capfd):
   sweep([SPEC], tmp_path, progress=False)
   assert capfd.readouterr() == ("", "")

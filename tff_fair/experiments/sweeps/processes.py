@@ -10,6 +10,7 @@ import contextlib
 import dataclasses
 import multiprocessing
 import os
+import pathlib
 import signal
 import sys
 import threading
@@ -136,7 +137,21 @@ def _train(job: Job) -> None:
   os.setsid()  # Ctrl-C reaches the sweep alone, which asks its runs to end.
   threading.Thread(target=_end_with_sweep, daemon=True).start()
   jobs.write_output_to(job.log)
-  sys.exit(jobs.carry_out(job))
+  try:
+    status = jobs.carry_out(job)
+  finally:
+    _remove_rewritten_functions()
+  sys.exit(status)
+
+
+def _remove_rewritten_functions() -> None:
+  """Removes the files in which TensorFlow has functions that it rewrote.
+
+  It removes them by `atexit`, which processes of multiprocessing leave out.
+  """
+  for name, module in sys.modules.items():
+    if name.startswith("__autograph_generated_file") and module.__file__:
+      pathlib.Path(module.__file__).unlink(missing_ok=True)
 
 
 def _end_with_sweep() -> None:
