@@ -118,7 +118,7 @@ def from_client_data(
     raise DataError(
       name, f"num_classes must be 2 or more, found {num_classes}."
     )
-  if objective is not None and not (class_weights is loss is None):
+  if objective is not None and (class_weights is not None or loss is not None):
     raise DataError(
       name,
       "an objective is given beside class_weights or a loss, which it would "

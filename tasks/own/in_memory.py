@@ -372,9 +372,10 @@ def _table(half: Any, roles: Roles, name: str) -> _Table | None:
       ),
       name,
     )
-    given = half.keys
-    by = [given] if isinstance(given, str) else list(given or ())
-    half = half.obj
+    by = [c for c in half.size().index.names if c in half.obj.columns]
+    # A groupby may have a selection of the columns.
+    chosen = half.obj.columns.isin([*half.head(0).columns, *by])
+    half = half.obj.loc[:, chosen]
   if hasattr(half, "with_format"):  # A Hugging Face dataset.
     found = half.with_format("numpy")[:]
     columns = {

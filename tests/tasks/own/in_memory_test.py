@@ -230,6 +230,14 @@ def test_columns_that_cannot_be_used():
     tasks.from_client_data(CLIENTS, 0.5, build, label="ill")
 
 
+def test_a_groupby_has_the_columns_that_were_chosen_of_it():
+  grouped = frame().groupby("clinic")[["age", "label"]]
+  task = tasks.from_client_data(grouped, 0.5, build)
+  assert task.element_spec[0].shape == [None, 1]
+  by_series = frame().groupby(frame()["clinic"])
+  assert everything(tasks.from_client_data(by_series, 0.5, build)) == EXPECTED
+
+
 def test_labels_of_bytes_are_texts():
   clients = {k: (TWO, np.array([b"no", b"yes"])) for k in "ab"}
   assert tasks.from_client_data(clients, 0.5, build).class_names == [
