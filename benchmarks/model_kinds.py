@@ -51,7 +51,7 @@ def _of_images() -> tuple[Any, Any, list[tf.data.Dataset]]:
     tf.TensorSpec([None], tf.int32),
   )
   functional = models.functional_model(_build, element_spec)
-  keras = models.model_fn(_build, element_spec)
+  keras = models.class_objective().model_fn(_build, element_spec)
   return functional, keras, workload.client_data(functional)
 
 
@@ -74,8 +74,9 @@ def _of_texts() -> tuple[Any, Any, list[tf.data.Dataset]]:
     )
     for k in range(workload.NUM_CLIENTS)
   ]
-  functional = models.multi_label_functional_model_fn(_build, element_spec)()
-  return functional, models.multi_label_model_fn(_build, element_spec), data
+  objective = models.multi_label_objective()
+  functional = objective.functional_model_fn(_build, element_spec)()
+  return functional, objective.model_fn(_build, element_spec), data
 
 
 def _rounds() -> _Calls:

@@ -3,7 +3,6 @@
 import importlib
 import typing
 
-from tasks.models.names import HIDDEN_UNITS as HIDDEN_UNITS
 from tasks.models.names import DenseModelName as DenseModelName
 from tasks.models.names import ImageModelName as ImageModelName
 from tasks.models.names import InitialWeights as InitialWeights
@@ -11,12 +10,6 @@ from tasks.models.names import InitialWeights as InitialWeights
 if typing.TYPE_CHECKING:
   from tasks.models.bag_of_words import (
     bag_of_words_regression as bag_of_words_regression,
-  )
-  from tasks.models.bag_of_words import (
-    multi_label_functional_model_fn as multi_label_functional_model_fn,
-  )
-  from tasks.models.bag_of_words import (
-    multi_label_model_fn as multi_label_model_fn,
   )
   from tasks.models.bag_of_words import (
     multi_label_objective as multi_label_objective,
@@ -32,11 +25,8 @@ if typing.TYPE_CHECKING:
   from tasks.models.named import image_classifier as image_classifier
   from tasks.models.objectives import class_objective as class_objective
   from tasks.models.objectives import functional_model as functional_model
-  from tasks.models.objectives import functional_model_fn as functional_model_fn
-  from tasks.models.objectives import model_fn as model_fn
   from tasks.models.objectives import number_objective as number_objective
   from tasks.models.recurrent import character_lstm as character_lstm
-  from tasks.models.recurrent import next_token_model_fn as next_token_model_fn
   from tasks.models.recurrent import (
     next_token_objective as next_token_objective,
   )
@@ -44,21 +34,15 @@ if typing.TYPE_CHECKING:
   from tasks.models.recurrent import word_lstm as word_lstm
 else:
   _NAMES = {
-    "bag_of_words": (
-      *("bag_of_words_regression", "multi_label_functional_model_fn"),
-      *("multi_label_model_fn", "multi_label_objective"),
-    ),
+    "bag_of_words": ("bag_of_words_regression", "multi_label_objective"),
     "convolutional": ("dropout_cnn", "fedavg_cnn", "resnet18", "vgg11"),
     "dense": ("dense_classifier", "mlp", "mlp_double_softmax"),
     "layers": ("RepeatableDropout",),
     "named": ("image_classifier",),
-    "objectives": (
-      *("class_objective", "functional_model", "functional_model_fn"),
-      *("model_fn", "number_objective"),
-    ),
+    "objectives": ("class_objective", "functional_model", "number_objective"),
     "recurrent": (
-      *("character_lstm", "next_token_model_fn", "next_token_objective"),
-      *("sentence_lstm", "word_lstm"),
+      *("character_lstm", "next_token_objective", "sentence_lstm"),
+      "word_lstm",
     ),
   }
 

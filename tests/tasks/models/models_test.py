@@ -280,7 +280,7 @@ def test_image_models(build, num_weights):
 @pytest.mark.parametrize("in_graph", [True, False])
 def test_double_softmax_is_not_undone_by_keras(in_graph, hidden_units):
   spec = (tf.TensorSpec([None, 4], tf.float32), tf.TensorSpec([None], tf.int32))
-  model = models.model_fn(
+  model = models.class_objective().model_fn(
     lambda: models.mlp_double_softmax((4,), hidden_units, 3, 0), spec
   )()
   x = 3 * tf.random.stateless_normal([5, 4], [0, 1])

@@ -89,10 +89,13 @@ def test_double_softmax_stays_double(hidden_units):
 
   batch = (np.eye(4, dtype=np.float32), np.array([0, 1, 2, 0], np.int32))
   weights = [2 * w.numpy() for w in build().trainable_weights]
-  functional = models.functional_model_fn(build, spec)()
+  objective = models.class_objective()
   expected, found = (
     loss_and_gradients(model, weights, batch)
-    for model in (models.model_fn(build, spec), functional)
+    for model in (
+      objective.model_fn(build, spec),
+      objective.functional_model_fn(build, spec)(),
+    )
   )
   for ours, theirs in zip(found, expected, strict=True):
     np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-7)
@@ -116,8 +119,9 @@ def test_bag_of_words_trains_as_in_keras():
     np.float32([[1, 0, 1] + 4 * [0], [0, 1] + 5 * [0], 7 * [0], 7 * [1]]),
   )
   weights = [w.numpy() for w in build().trainable_weights]
-  keras = models.multi_label_model_fn(build, spec)
-  functional = models.multi_label_functional_model_fn(build, spec)()
+  objective = models.multi_label_objective()
+  keras = objective.model_fn(build, spec)
+  functional = objective.functional_model_fn(build, spec)()
   expected, found = (
     loss_and_gradients(model, weights, batch) for model in (keras, functional)
   )

@@ -91,7 +91,7 @@ def test_bag_of_words_is_a_dense_layer_over_shares():
 
 def test_recall_of_more_than_one_label():
   spec = (tf.TensorSpec([None, 2], tf.int32), tf.TensorSpec([None, 7]))
-  model = models.multi_label_model_fn(
+  model = models.multi_label_objective().model_fn(
     lambda: models.bag_of_words_regression(6, 7, 0), spec
   )()
   model.trainable_variables[1].assign([7.0, 6.0, 5.0, 4.0, 3.0, 2.0, 1.0])
