@@ -16,7 +16,6 @@ import tff_fair
 from tasks import models
 from tests.experiments import run_folders
 from tests.experiments.training.small_run import train_on
-from tests.refusals import rejected
 from tff_fair import experiments
 from tff_fair.experiments import RunSpec
 from tff_fair.experiments.runs import fairness_table
@@ -189,13 +188,6 @@ def test_a_run_that_diverges_has_infinite_errors(task, tmp_path, capfd):
   assert "RMSE inf, std nan, worst 10% inf" in capfd.readouterr().err
   frame = experiments.compare(run)
   assert frame["mean"].tolist() == [math.inf]
-
-
-def test_a_method_that_needs_accuracies_is_refused_in_a_line(task, tmp_path):
-  spec = _SPEC.replace(algorithm="fedfa", hparams={})
-  with rejected("algorithm"):
-    train_on(task, spec, tmp_path / "run")
-  assert not (tmp_path / "run").exists()
 
 
 def test_both_forms_of_the_model_have_no_accuracy(task):

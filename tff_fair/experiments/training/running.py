@@ -162,8 +162,7 @@ def run(
         folder.mark_pruned()
       else:
         _write_results(folder, spec, parts, display, found)
-    _conclude(folder, display)
-  return finding.open_run(folder.path)
+    return _conclude(folder, display)
 
 
 def _places(
@@ -245,8 +244,8 @@ def _write_results(
     display.say(resolving.describe_privacy(summary[resolving.PRIVACY]))
 
 
-def _conclude(folder: RunFolder, display: Display) -> None:
-  """Says how a run ended, and whether its last rounds did nothing."""
+def _conclude(folder: RunFolder, display: Display) -> Run:
+  """Returns the run; says how it ended, and if its last rounds did nothing."""
   display.say(
     f"{folder.path}: pruned; the run promised too little."
     if folder.is_pruned
@@ -257,6 +256,7 @@ def _conclude(folder: RunFolder, display: Display) -> None:
     cohorts = tables.read_whole(folder.path, tables.COHORTS)
     advice = rounds.advise_on_idle_rounds(cohorts, idle, len(found.rounds))
     display.say(f"{found.path}: {advice}")
+  return found
 
 
 # Where a run computes.
