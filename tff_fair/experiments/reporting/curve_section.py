@@ -187,12 +187,7 @@ def _choice(task: TaskRuns, offered: Mapping[_Axis, Markup]) -> Markup:
 
 def _panel(task: TaskRuns, axis: _Axis, found: Curves) -> Markup | None:
   """Returns all charts against an axis; None if no method can be drawn."""
-  costs = None
-  if axis.columns:
-    found_costs = {
-      m.number: curves.cumulated(m, axis.columns) for m in task.methods
-    }
-    costs = {n: cost for n, cost in found_costs.items() if cost is not None}
+  costs = _costs(task, axis)
   figures = _figures(task, axis, costs, found, is_folded=False)
   if not figures:
     return None
@@ -200,40 +195,48 @@ def _panel(task: TaskRuns, axis: _Axis, found: Curves) -> Markup | None:
   return element(
     "div",
     section.charts(figures),
-    section.without(task, costs, absence) if costs is not None else None,
+    section.without(task, costs, absence),
     class_=f"panel on-{axis.name}",
   )
 
 
 def _more(task: TaskRuns, found: Curves) -> Markup | None:
   """Returns the other charts, which fold, against rounds alone."""
-  figures = _figures(task, _AXES[0], None, found, is_folded=True)
+  rounds = _AXES[0]
+  costs = _costs(task, rounds)
+  figures = _figures(task, rounds, costs, found, is_folded=True)
   if not figures:
     return None
   return section.fold("More curves, against rounds", section.charts(figures))
 
 
+def _costs(task: TaskRuns, axis: _Axis) -> dict[int, Curve | None]:
+  """Returns the costs of each method that has them; None for the rounds."""
+  if not axis.columns:
+    return dict.fromkeys(method.number for method in task.methods)
+  found = {m.number: curves.cumulated(m, axis.columns) for m in task.methods}
+  return {number: cost for number, cost in found.items() if cost is not None}
+
+
 def _figures(
   task: TaskRuns,
   axis: _Axis,
-  costs: Mapping[int, Curve] | None,
+  costs: Mapping[int, Curve | None],
   found: Curves,
   *,
   is_folded: bool,
 ) -> list[Markup]:
-  """Returns the charts of the measures that fold, or of the others.
-
-  `costs` is the axis of the methods that have it, or None for the rounds.
-  """
+  """Returns the charts of the measures that fold, or of the others."""
   figures = []
   for shown, of_methods in found.items():
     if (shown.name in _FOLDED) is is_folded:
+      factor = shown.measure.scale
       lines = [
-        line
-        for method in task.methods
-        if (line := _line(method, shown, of_methods, costs)) and line.x.size
+        curves.line(m, of_methods[n], costs[n], factor=factor)
+        for m in task.methods
+        if (n := m.number) in of_methods and n in costs
       ]
-      if lines:
+      if lines := [line for line in lines if line.x.size]:
         figures.append(_figure(task, shown, lines, axis))
   return figures
 
@@ -263,18 +266,3 @@ def _figure(
   )
   tail = final_measures.tail_text(task, shown.name)
   return section.figure(chart, f"{shown.title}{tail}{measure.in_brackets}")
-
-
-def _line(
-  method: MethodRuns,
-  shown: Shown,
-  of_methods: Mapping[int, Curve],
-  costs: Mapping[int, Curve] | None,
-) -> Line | None:
-  """Returns the line of a method, if it has a curve and the axis."""
-  number = method.number
-  if number not in of_methods or not (costs is None or number in costs):
-    return None
-  against = None if costs is None else costs[number]
-  factor = shown.measure.scale
-  return curves.line(method, of_methods[number], against, factor=factor)
