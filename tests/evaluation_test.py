@@ -69,7 +69,7 @@ def test_rows_are_those_of_numpy_in_order_of_id(model, make):
 def test_order_of_arrival_does_not_matter():
   ids = small_problem.CLIENT_IDS
   rows, other = (
-    build()(weights(), [small_problem.whole(k) for k in order])
+    build()(weights(), small_problem.cohort(order))
     for order in (ids, ids[::-1])
   )
   for name in COLUMNS:
@@ -82,9 +82,7 @@ def test_order_of_arrival_does_not_matter():
 )
 def test_elements_larger_than_the_batch_size_are_sliced(model, batch_size):
   ids = (3, 31, 2**40 + 1)  # 13, 16 and 20 examples.
-  rows = build(model, batch_size)(
-    weights(), [small_problem.whole(k) for k in ids]
-  )
+  rows = build(model, batch_size)(weights(), small_problem.cohort(ids))
   arrays = small_problem.client_arrays()
   assert_rows(rows, [(k, arrays[k]) for k in ids])
 
@@ -202,8 +200,8 @@ def test_sums_are_those_of_numpy_on_the_examples(model):
     MODELS[model], batch_size=7, sums=asked
   )
   ids = sorted(small_problem.CLIENT_IDS)
-  rows = evaluate(weights(), [small_problem.whole(k) for k in ids])
-  plain = build(model)(weights(), [small_problem.whole(k) for k in ids])
+  rows = evaluate(weights(), small_problem.cohort(ids))
+  plain = build(model)(weights(), small_problem.cohort(ids))
   for name in COLUMNS:
     np.testing.assert_allclose(rows[name], plain[name], rtol=1e-6)
   kernel, bias = (np.float64(w) for w in small_problem.initial_weights())

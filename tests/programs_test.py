@@ -24,7 +24,7 @@ def in_program():
 
 
 def source(seed=0):
-  return programs.ClientDataSource([small_problem.whole(k) for k in IDS], seed)
+  return programs.ClientDataSource(small_problem.cohort(IDS), seed)
 
 
 def ids_of(cohort):

@@ -46,6 +46,19 @@ def whole(client_id: int, arrays=None) -> tf.data.Dataset:
   return client_dataset(client_id, tf.data.Dataset.from_tensors(arrays))
 
 
+def cohort(client_ids) -> list[tf.data.Dataset]:
+  """The data of some clients, each as one element."""
+  return [whole(k) for k in client_ids]
+
+
+def run_rounds(process, cohorts):
+  """The state after a round of each cohort of clients."""
+  state = process.initialize()
+  for client_ids in cohorts:
+    state = process.next(state, cohort(client_ids)).state
+  return state
+
+
 def not_a_number(client_id: int) -> tf.data.Dataset:
   """A client whose features are no numbers, so that it does not count."""
   x, y = client_arrays()[client_id]

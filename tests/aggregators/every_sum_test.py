@@ -1,5 +1,6 @@
 """Every rule in all of its sums: round after round, they give the same."""
 
+import dataclasses
 import functools
 from typing import Any
 
@@ -11,23 +12,18 @@ import tensorflow_federated as tff
 from tests.aggregators import processes
 from tests.cases import one_of_each
 from tests.methods import cohorts
-from tests.methods.settings import FOR_SECURE_SUMS, RULE_CLASSES, rules_of
+from tests.methods.settings import (
+  FOR_SECURE_SUMS,
+  RULE_CLASSES,
+  rules_of,
+  sums_of,
+)
 from tests.summing import rounds
 from tff_fair import aggregators, types
 
-# Rules whose secure sums need clients that weigh the same.
-OF_EQUAL_CLIENTS = ("gifair",)
 NUM_ROUNDS = 3
-
-
-def sums_of(name):
-  """Returns the first sum of a rule, and the others."""
-  first, *others = aggregators.supported_aggregations(RULE_CLASSES[name])
-  return first, others
-
-
 RULES_AND_SUMS = [
-  (name, way) for name in RULE_CLASSES for way in sums_of(name)[1]
+  (name, way) for name in RULE_CLASSES for way in sums_of(name)[1:]
 ]
 
 
@@ -66,13 +62,15 @@ def outputs(name, way, for_secure_sums):
   rule = rules_of(name)[0]
   hparams = FOR_SECURE_SUMS[name] if for_secure_sums else {}
   options: dict[str, Any] = {}
-  if name in OF_EQUAL_CLIENTS:
+  if getattr(rule, "needs_uniform_weights", False):
     options["client_weighting"] = "uniform"
   if way == "secure":  # In exact sums, which run here.
     options["sum_factory"] = tff.aggregators.SumFactory()
-  process = aggregators.RuleFactory(
-    type(rule)(**{**vars(rule), **hparams}), aggregation=way, **options
-  ).create(rounds.UPDATE_TYPE, rounds.SIGNALS_TYPE)
+  process = rounds.create(
+    aggregators.RuleFactory(
+      dataclasses.replace(rule, **hparams), aggregation=way, **options
+    )
+  )
   found, state = [], process.initialize()
   for number in range(NUM_ROUNDS):
     updates, signals = zip(*reports(number), strict=True)

@@ -28,10 +28,8 @@ def test_tffs_bounds_go_with_every_rule(name):
   clients[1].update *= 3
   clients[2].update *= 1e3
   # As tff.learning.robust_aggregator composes: zero, then clip, then sum.
-  process = tff.aggregators.zeroing_factory(
-    100.0,
-    tff.aggregators.clipping_factory(NORM, processes.factory(name)),
-  ).create(rounds.UPDATE_TYPE, rounds.SIGNALS_TYPE)
+  clipped = tff.aggregators.clipping_factory(NORM, processes.factory(name))
+  process = rounds.create(tff.aggregators.zeroing_factory(100.0, clipped))
   found = rounds.run(process, clients)
   assert found.measurements["zeroed_count"] == 1
   assert found.measurements["zeroing"]["clipped_count"] >= 1

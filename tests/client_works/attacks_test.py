@@ -24,7 +24,7 @@ def attack(kind, strength, client_ids=ATTACKERS):
 @functools.cache
 def honest_results():
   process = local_work.build(batch_size=4)
-  return local_work.run(process, [small_problem.whole(k) for k in IDS]).result
+  return local_work.run(process, small_problem.cohort(IDS)).result
 
 
 def results(kind, strength, optimizer=None):
@@ -32,7 +32,7 @@ def results(kind, strength, optimizer=None):
     local_work.build(optimizer=optimizer, batch_size=4),
     attack(kind, strength),
   )
-  return local_work.run(process, [small_problem.whole(k) for k in IDS]).result
+  return local_work.run(process, small_problem.cohort(IDS)).result
 
 
 @pytest.mark.parametrize("strength", [7.5, 0.0, -2.0])
@@ -96,7 +96,7 @@ def a_round(name, attack=None, **hparams):
     hparams=hparams,
   )
   start = process.initialize()
-  output = process.next(start, [small_problem.whole(k) for k in COHORT])
+  output = process.next(start, small_problem.cohort(COHORT))
   aggregator = output.metrics["aggregator"]
   return (
     small_problem.flat_weights(start)
@@ -135,7 +135,7 @@ def test_personal_models_of_attackers_are_trained_honestly():
     lam=0.7,
   )
   attacked = client_works.build_attacked(honest, attack("scaling", 10.0))
-  data = [small_problem.whole(k) for k in COHORT]
+  data = small_problem.cohort(COHORT)
   outputs = [local_work.run(process, data) for process in (honest, attacked)]
   scales = [
     np.linalg.norm(local_work.flat(second.update))

@@ -98,7 +98,7 @@ def test_a_first_round_is_that_of_an_optimizer_that_starts_anew():
     optimizer=OPTIMIZERS["momentum"], batch_size=4, learning_rate_decay=0.5
   )
   cohort, theta = (12, 3), weights_of(theta_of(0))
-  data = [small_problem.whole(k) for k in cohort]
+  data = small_problem.cohort(cohort)
   kept = run(build(), None, cohort, 0)
   new = local_work.run(plain, data, weights=theta)
   tf.nest.map_structure(np.testing.assert_array_equal, kept.result, new.result)

@@ -122,9 +122,7 @@ def test_fednova_divides_by_the_steps():
     local_epochs_seed=3,
     batch_size=BATCH_SIZE,
   )
-  state, metrics = process.next(
-    process.initialize(), [small_problem.whole(k) for k in ids]
-  )
+  state, metrics = process.next(process.initialize(), small_problem.cohort(ids))
   settings = client_works.TrainingSettings(
     local_steps=(1, 6), local_epochs_seed=3, batch_size=BATCH_SIZE
   )

@@ -109,7 +109,7 @@ def test_loss_after_training_is_taken_after_all_epochs(model):
     model, batch_size=4, local_epochs=3, loss_at="after"
   )
   output = local_work.run(
-    process, [small_problem.whole(k) for k in small_problem.CLIENT_IDS]
+    process, small_problem.cohort(small_problem.CLIENT_IDS)
   )
   for client_id, result in zip(
     small_problem.CLIENT_IDS, output.result, strict=True

@@ -342,14 +342,12 @@ def work(weights, data):
   return tff.learning.templates.ClientResult(update, signals)
 
 
-def whole(client_ids):
-  return [small_problem.whole(k) for k in client_ids]
-
-
 def test_the_work_of_a_client_is_that_of_the_computation():
   process = client_works.build_from_computation(work)
   assert process.initialize() == ()
-  output = process.next((), [INFO.initial_weights()] * 2, whole(ALL_IDS[:2]))
+  output = process.next(
+    (), [INFO.initial_weights()] * 2, small_problem.cohort(ALL_IDS[:2])
+  )
   assert output.state == ()
   found = [result.update_weight["num_examples"] for result in output.result]
   assert found == list(small_problem.SIZES[:2])
@@ -364,7 +362,7 @@ def test_a_process_sums_what_own_work_reports():
   )
   state = process.initialize()
   before = small_problem.flat_weights(state)
-  output = process.next(state, whole(ALL_IDS))
+  output = process.next(state, small_problem.cohort(ALL_IDS))
   p, f = [], []
   for client_id in ALL_IDS:
     if client_id != BROKEN:
@@ -401,7 +399,7 @@ def test_the_work_of_a_method_makes_its_process():
   states = [own.initialize(), method.initialize()]
   for _ in range(2):
     states = [
-      process.next(state, whole(ALL_IDS)).state
+      process.next(state, small_problem.cohort(ALL_IDS)).state
       for process, state in zip((own, method), states, strict=True)
     ]
   np.testing.assert_array_equal(*map(small_problem.flat_weights, states))

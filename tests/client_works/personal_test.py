@@ -107,7 +107,7 @@ def test_results_are_those_of_training_one_model():
   output = run(build(), run_rounds(build()), cohort)
   plain = local_work.run(
     local_work.build(batch_size=4),
-    [small_problem.whole(k) for k in cohort],
+    small_problem.cohort(cohort),
     weights=theta,
   )
   tf.nest.map_structure(
@@ -223,7 +223,7 @@ def test_evaluation_takes_each_clients_own_model(model):
 
 def test_evaluation_without_any_personal_model_is_that_of_the_global_one():
   model = local_work.MODELS["functional"]
-  data = [small_problem.whole(k) for k in IDS]
+  data = small_problem.cohort(IDS)
   weights = weights_of(theta_of(0))
   personal = evaluation.build_personal_evaluation(model)(
     weights, build().initialize()["personal"], data

@@ -41,7 +41,7 @@ def test_effective_steps_are_those_of_fednova(rho, mu):
   process = local_work.build(
     optimizer=optimizer, batch_size=4, local_epochs=4, proximal_mu=mu
   )
-  data = [small_problem.whole(k) for k in small_problem.CLIENT_IDS]
+  data = small_problem.cohort(small_problem.CLIENT_IDS)
   for result, size in zip(
     local_work.run(process, data).result, small_problem.SIZES, strict=True
   ):
@@ -88,7 +88,7 @@ def test_fednova_trains_with_a_rate_that_is_not_a_hyperparameter():
   scheduled = tff.learning.optimizers.schedule_learning_rate(
     small_problem.optimizer(), lambda _: BASE
   )
-  data = [small_problem.whole(k) for k in small_problem.CLIENT_IDS]
+  data = small_problem.cohort(small_problem.CLIENT_IDS)
   weights = []
   for optimizer in (scheduled, small_problem.optimizer()):
     process = algorithms.build(

@@ -219,9 +219,7 @@ def test_an_empty_element_between_others_does_not_spoil_them():
 def test_a_client_that_diverges_reports_no_examples(model):
   process = local_work.build(model, batch_size=4)
   state = local_work.learning_rate(process, np.inf)
-  output = local_work.run(
-    process, [small_problem.whole(k) for k in (31, 12)], state=state
-  )
+  output = local_work.run(process, small_problem.cohort((31, 12)), state=state)
   for result in output.result:
     assert not np.all(np.isfinite(local_work.flat(result.update)))
     assert result.update_weight.num_examples == 0

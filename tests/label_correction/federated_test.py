@@ -46,7 +46,7 @@ def probabilities(theta, x):
 
 def run_round(ids, model="functional", **options):
   return build_round(model, **options)(
-    weights(), 3, [MU[k] for k in ids], [small_problem.whole(k) for k in ids]
+    weights(), 3, [MU[k] for k in ids], small_problem.cohort(ids)
   )
 
 
@@ -86,7 +86,7 @@ def test_predictions_are_those_of_numpy(model):
     MODELS[model], num_classes=small_problem.NUM_CLASSES, with_softmax=True
   )
   ids = small_problem.CLIENT_IDS[:3]
-  rows = predict(weights(), [small_problem.whole(k) for k in ids])
+  rows = predict(weights(), small_problem.cohort(ids))
   arrays, theta = small_problem.client_arrays(), reference.initial_theta()
   np.testing.assert_allclose(
     rows["probabilities"],

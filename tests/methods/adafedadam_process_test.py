@@ -33,9 +33,7 @@ def local_adam():
 def run(process, cohorts=COHORTS):
   state, reported = process.initialize(), []
   for cohort in cohorts:
-    state, metrics = process.next(
-      state, [small_problem.whole(k) for k in cohort]
-    )
+    state, metrics = process.next(state, small_problem.cohort(cohort))
     reported.append(metrics["aggregator"])
   return state, reported
 
@@ -106,7 +104,7 @@ def test_theta_0_is_what_the_process_was_started_with():
   )
   state = process.set_model_weights(state, moved)
   for cohort in COHORTS[:2]:
-    state = process.next(state, [small_problem.whole(k) for k in cohort]).state
+    state = process.next(state, small_problem.cohort(cohort)).state
   sent = state.distributor["weights"].trainable
   for actual, wanted in zip(sent, moved.trainable, strict=True):
     np.testing.assert_array_equal(actual, wanted)

@@ -43,7 +43,7 @@ def averaged():
 
 
 def run(process, state, cohort):
-  return process.next(state, [small_problem.whole(k) for k in cohort]).state
+  return process.next(state, small_problem.cohort(cohort)).state
 
 
 def flat(weights):

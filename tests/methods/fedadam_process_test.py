@@ -50,9 +50,7 @@ def expected(learning_rate, beta1, beta2, epsilon):
 )
 def test_is_fedavg_with_adam_at_the_server(hparams):
   process = build(**hparams)
-  state = process.initialize()
-  for cohort in COHORTS:
-    state = process.next(state, [small_problem.whole(k) for k in cohort]).state
+  state = small_problem.run_rounds(process, COHORTS)
   np.testing.assert_allclose(
     small_problem.flat_weights(state), expected(**hparams), atol=2e-5
   )

@@ -30,9 +30,7 @@ def build(client_optimizer=None, **options):
 
 
 def run(process):
-  state = process.initialize()
-  for cohort in COHORTS:
-    state = process.next(state, [small_problem.whole(k) for k in cohort]).state
+  state = small_problem.run_rounds(process, COHORTS)
   return small_problem.flat_weights(state)
 
 

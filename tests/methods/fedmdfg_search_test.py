@@ -133,15 +133,11 @@ def processes_are_forgotten():
 COHORTS = ((12, 3, 2**40 + 1, 8), (5, 31, 12))
 
 
-def data(cohort):
-  return [small_problem.whole(k) for k in cohort]
-
-
 def test_rounds_are_those_of_numpy_with_the_rates_of_the_round():
   process = searching()
   state, factors = process.initialize(), []
   for cohort in COHORTS:
-    state, metrics = process.next(state, data(cohort))
+    state, metrics = process.next(state, small_problem.cohort(cohort))
     factors.append(float(metrics["line_search"]["step_factor"]))
     assert "slopes" not in metrics["aggregator"]
   expected = reference.run(
@@ -163,7 +159,7 @@ def test_phases_agree_with_the_whole_and_hostile_clients_have_no_say():
   assert isinstance(process.next, phases.PhasedComputation)
   assert len(cohort_cuts.phases_of(process.next)) == 2
   start = process.initialize()
-  good = data(COHORTS[0])
+  good = small_problem.cohort(COHORTS[0])
   expected = problem.run_both(process, start, good, size=2)
   bad = [*problem.hostile(), problem.diverging(30)]
   mixed = problem.run_both(
@@ -229,7 +225,7 @@ def test_trial_losses_are_those_of_numpy():
     signals=(),
     attack=client_works.Attack(kind="bias", strength=3.0, client_ids=(8,)),
   ).build_trial_losses((2.0, -0.5))
-  clients = [small_problem.whole(k) for k in (31, 8)]
+  clients = small_problem.cohort((31, 8))
   clients.append(small_problem.whole(12).take(0))
   m = len(clients)
   found = evaluate(

@@ -13,6 +13,7 @@ import tensorflow_federated as tff
 from tests import reference, shared_parts, small_problem
 from tests.cases import one_of_each
 from tests.methods.settings import FOR_SECURE_SUMS, wrong_values
+from tests.rounds import problem
 from tests.runtime import ways
 from tff_fair import algorithms, declared, runtime, types
 
@@ -206,10 +207,6 @@ def assert_same(actual, expected, tolerance):
   assert error <= tolerance, error
 
 
-def leaves(state):
-  return [np.asarray(x) for x in tf.nest.flatten(state)]
-
-
 def test_the_reference_covers_the_registry():
   assert set(reference.METHODS) == set(NAMES)
 
@@ -298,7 +295,7 @@ def test_other_settings_agree_with_numpy(name, hparams):
 )
 def test_a_cohort_in_parts_gives_the_same_round(name):
   before, whole = rounds(name, default_sum(name))[2:4]
-  data = [small_problem.whole(k) for k in cohorts_of(name)[3]]
+  data = small_problem.cohort(cohorts_of(name)[3])
   with runtime.in_parts_of(3):  # Three clients and two; of AFL, one.
     parts = process_of(name).next(before.state, data)
   tf.nest.assert_same_structure(parts, whole)
@@ -330,13 +327,8 @@ def test_state_survives_a_file(name, tmp_path):
   manager = tff.program.FileProgramStateManager(tmp_path)
   asyncio.run(manager.save(first.state, 1))
   loaded = asyncio.run(manager.load(1, _initial_state(process)))
-  data = [small_problem.whole(k) for k in cohorts_of(name)[1]]
-  for a, b in zip(
-    leaves(second.state),
-    leaves(process.next(loaded, data).state),
-    strict=True,
-  ):
-    np.testing.assert_array_equal(a, b)
+  data = small_problem.cohort(cohorts_of(name)[1])
+  problem.assert_equal(process.next(loaded, data).state, second.state)
 
 
 # Of rules, the ends of the hyperparameters are in `rule_contract_test`.
@@ -371,19 +363,17 @@ def _infinite_loss(client_id):
 def test_clients_that_do_not_count_leave_no_trace(name, aggregation):
   process = process_of(name, aggregation)
   first, expected, *_ = rounds(name, aggregation)
-  good = [small_problem.whole(k) for k in cohorts_of(name)[1]]
+  good = small_problem.cohort(cohorts_of(name)[1])
   bad = [_not_a_number(3), _infinite_loss(8), small_problem.empty(25)]
   mixed = process.next(
     first.state, [bad[0], good[0], bad[1], *good[1:], bad[2]]
   )
   assert mixed.metrics["aggregator"]["num_clients"] == len(good) == 3
   assert mixed.metrics["aggregator"]["num_clients_excluded"] == 3
-  for a, b in zip(leaves(mixed.state), leaves(expected.state), strict=True):
-    np.testing.assert_array_equal(a, b)
-  for key, value in expected.metrics["client_work"]["train"].items():
-    np.testing.assert_array_equal(
-      mixed.metrics["client_work"]["train"][key], value
-    )
+  problem.assert_equal(mixed.state, expected.state)
+  problem.assert_equal(
+    *(output.metrics["client_work"]["train"] for output in (mixed, expected))
+  )
 
 
 @every_pair
@@ -398,8 +388,7 @@ def test_a_round_without_clients_changes_nothing(name, aggregation):
   for key, value in metrics["aggregator"].items():
     if isinstance(value, np.floating):
       assert np.isnan(value), key
-  for a, b in zip(leaves(after), leaves(start), strict=True):
-    np.testing.assert_array_equal(a, b)
+  problem.assert_equal(after, start)
 
 
 @pytest.mark.parametrize("name", one_of_each(NAMES, default_sum))
@@ -411,7 +400,7 @@ def test_hparams_are_read_and_set(name):
   assert rate == pytest.approx(small_problem.LEARNING_RATE)
   hparams["client_work"]["learning_rate"] = np.float32(0.0)
   still = process.set_hparams(state, hparams)
-  data = [small_problem.whole(k) for k in cohorts_of(name)[0]]
+  data = small_problem.cohort(cohorts_of(name)[0])
   np.testing.assert_array_equal(
     small_problem.flat_weights(process.next(still, data).state),
     small_problem.flat_weights(state),

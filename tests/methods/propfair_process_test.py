@@ -94,9 +94,7 @@ def test_clients_take_steps_along_it(m):
   for cohort in ((12, 3), (5, 31, 12)):
     clients = [reference.run_client(theta, k, slope=slope) for k in cohort]
     theta = theta - reference.fedavg(clients)
-    state, metrics = process.next(
-      state, [small_problem.whole(k) for k in cohort]
-    )
+    state, metrics = process.next(state, small_problem.cohort(cohort))
     # Signals are of the loss itself.
     assert metrics["aggregator"]["loss_mean"] == pytest.approx(
       np.mean([c.loss for c in clients]), rel=1e-5

@@ -86,7 +86,7 @@ def test_a_worker_says_when_clients_begin(name):
   ids = small_problem.CLIENT_IDS
   state = process(name).initialize()
   for num_clients in (len(ids), 2):
-    data = [small_problem.whole(k) for k in ids[:num_clients]]
+    data = small_problem.cohort(ids[:num_clients])
     before = runtime.count_clients()
     state = process(name).next(state, data).state
     after = runtime.count_clients()
