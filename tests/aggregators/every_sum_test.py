@@ -59,7 +59,7 @@ def reports(round_number):
 @functools.cache
 def outputs(name, way, for_secure_sums):
   """Returns the outputs of some rounds."""
-  rule = rules_of(name)[0]
+  rule: Any = rules_of(name)[0]
   hparams = FOR_SECURE_SUMS[name] if for_secure_sums else {}
   options: dict[str, Any] = {}
   if getattr(rule, "needs_uniform_weights", False):

@@ -210,8 +210,8 @@ def test_a_method_that_weighs_clients_uses_their_weights(name):
   weighted = cohorts.random_for(rule, 4, seed=3)
   ones = np.ones(4)
   uniform = weighted._replace(weight=ones / 4, num_examples=ones)
-  of_each = (cohorts.coefficients(rule, c) for c in (uniform, weighted))
-  is_same = np.allclose(*of_each, rtol=1e-6, atol=0)
+  one, other = (cohorts.coefficients(rule, c) for c in (uniform, weighted))
+  is_same = np.allclose(one, other, rtol=1e-6, atol=0)
   assert is_same != methods.method(name).weighs_clients
 
 
