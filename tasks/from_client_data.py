@@ -155,7 +155,8 @@ def from_client_data(
     keras_model_fn=own.fitting(
       f"{name}: model", model, clients.spec, num_classes, seed=seed
     ),
-    objective=objective or _objective(num_classes, class_weights, loss, name),
+    objective=objective
+    or _objective(num_classes, class_weights, loss, clients),
     client_weights=_weights(client_weights, clients, [*counted]),
     group_names=clients.group_names,
   )
@@ -310,8 +311,13 @@ def _objective(
   num_classes: int | None,
   class_weights: Sequence[float] | None,
   loss: "LossFn | None",
-  name: str,
+  clients: "_Clients",
 ) -> Objective:
+  import tensorflow as tf  # noqa: PLC0415
+
+  from tasks.models import own  # noqa: PLC0415
+
+  name = clients.name
   if loss is not None and class_weights is not None:
     raise DataError(
       name, "both loss and class_weights are given; leave one out."
@@ -320,9 +326,22 @@ def _objective(
     raise DataError(name, f"loss is {loss!r}, expected a function.")
   if class_weights is not None:
     _check_class_weights(class_weights, num_classes, name)
+  if loss is not None:
+    if isinstance(loss, tf.keras.losses.Loss):
+      loss = functools.partial(_of_each_example, loss)
+    own.check_loss(f"{name}: loss", loss, clients.spec[1], num_classes)
   if num_classes is None:
     return models.number_objective(loss)
   return models.class_objective(class_weights, loss)
+
+
+def _of_each_example(
+  loss: "tf.keras.losses.Loss", y: "tf.Tensor", outputs: "tf.Tensor"
+) -> "tf.Tensor":
+  """Returns the losses of which a loss of Keras takes the mean."""
+  if y.shape.rank == outputs.shape.rank == 1:  # Keras has numbers in columns.
+    y, outputs = y[:, None], outputs[:, None]
+  return loss.call(y, outputs)
 
 
 def _check_class_weights(

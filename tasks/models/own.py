@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import inspect
 import operator
+import pathlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -20,6 +21,7 @@ import tensorflow as tf
 from tasks import task
 from tasks.models import layers, named
 from tasks.models.made import Make, of_user
+from tasks.own import functions
 from tasks.own.functions import UserCodeError
 
 
@@ -91,6 +93,48 @@ def reliable(
   made = Make(name, build, {}, wanted, seed)
   _check(made, is_classifier=num_classes is not None)
   return made
+
+
+def check_loss(
+  name: str,
+  loss: Callable[[tf.Tensor, tf.Tensor], Any],
+  y_spec: tf.TensorSpec,
+  num_classes: int | None,
+  file: pathlib.Path | None = None,
+) -> None:
+  """Checks that a user's loss gives a number for each example, and a gradient.
+
+  Args:
+    name: The loss, for errors.
+    loss: From labels and outputs of a model to what is checked.
+    y_spec: Spec of the labels.
+    num_classes: As for `fitting`.
+    file: The file of the function.
+
+  Raises:
+    UserCodeError: If it fails, or gives something else.
+  """
+  y = tf.zeros([_EXAMPLES, *y_spec.shape[1:]], y_spec.dtype)
+  outputs = y if num_classes is None else tf.zeros([_EXAMPLES, num_classes])
+  with tf.GradientTape() as tape:
+    tape.watch(outputs)
+    try:
+      found = tf.convert_to_tensor(loss(y, outputs))
+    except Exception as error:  # A user's code may raise anything.
+      raise functions.blamed(name, file, error) from error
+  if found.shape != [_EXAMPLES] or found.dtype != tf.float32:
+    raise UserCodeError(
+      name,
+      f"for labels {y.dtype.name}{y.shape.as_list()} it returned "
+      f"{found.dtype.name}{found.shape.as_list()}, expected "
+      f"float32[{_EXAMPLES}], a loss for each.",
+    )
+  if tape.gradient(found, outputs) is None:
+    raise UserCodeError(
+      name,
+      "it has no gradient: what it returns does not depend on what the model "
+      "predicts, or by functions that TensorFlow cannot differentiate.",
+    )
 
 
 _EXAMPLES = 4  # In the batch that tries a model.

@@ -301,26 +301,16 @@ def _own_loss(
   """
   import tensorflow as tf  # noqa: PLC0415
 
-  y = tf.zeros([3, *labels.y.shape[1:]], labels.y.dtype)
-  outputs = (
-    y if labels.num_classes is None else tf.zeros([3, labels.num_classes])
-  )
+  from tasks.models import own  # noqa: PLC0415
+
+  y_spec = tf.TensorSpec([None, *labels.y.shape[1:]], labels.y.dtype)
   try:
     function = functions.load(name)
-    try:
-      found = tf.convert_to_tensor(function(y, outputs))
-    except Exception as error:  # A user's code may raise anything.
-      raise functions.blamed(name, functions.file_of(name), error) from error
+    own.check_loss(
+      name, function, y_spec, labels.num_classes, functions.file_of(name)
+    )
   except functions.UserCodeError as error:
     raise declared.FieldError("loss", error.problem, value=name) from error
-  if found.shape != [3] or found.dtype != tf.float32:
-    raise declared.FieldError(
-      "loss",
-      f"for labels {y.dtype.name}{y.shape.as_list()} it returned "
-      f"{found.dtype.name}{found.shape.as_list()}, expected float32[3], a loss "
-      "for each.",
-      value=name,
-    )
   return function
 
 

@@ -238,3 +238,35 @@ def test_a_model_that_does_not_fit_names_both_shapes():
 def test_arguments_that_cannot_be_used(arguments, facts):
   with refused("client_data", *facts):
     tasks.from_client_data(TWO, TWO, build, **arguments)
+
+
+@pytest.mark.parametrize(
+  ("loss", "fact"),
+  [
+    (lambda _, z: tf.reduce_sum(z), r"float32\[\], expected float32\[4\]"),
+    (lambda _, z: z, r"float32\[4, 2\]"),
+    (lambda y, _: tf.cast(y, tf.float32), "no gradient"),
+    (lambda y, z: y + z, "raises"),
+  ],
+)
+def test_a_loss_that_is_none_is_refused(loss, fact):
+  with pytest.raises(tasks.UserCodeError, match=fact) as error:
+    tasks.from_client_data(TWO, TWO, build, loss=loss)
+  assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+  ("dtype", "loss"),
+  [
+    (np.int64, tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True)),
+    (np.float32, tf.keras.losses.MeanSquaredError()),
+  ],
+)
+def test_a_loss_of_keras_is_that_of_each_example(dtype, loss):
+  data = of_arrays({"a": 2, "b": 2}, dtype)
+  task = tasks.from_client_data(data, data, build, loss=loss)
+  batch = task.train.load(0)
+  plain = tasks.from_client_data(data, data, build)
+  model, expected = task.model_fn(), plain.model_fn()
+  found = model.forward_pass(batch).loss.numpy()
+  assert found == pytest.approx(expected.forward_pass(batch).loss.numpy())

@@ -265,6 +265,9 @@ def mean(labels, logits):
 def broken(labels, logits):
   return logits[7]
 
+def constant(labels, logits):
+  return tf.cast(labels, tf.float32)
+
 def pinball(labels, outputs):
   error = labels - outputs
   losses = tf.maximum(0.9 * error, -0.1 * error)
@@ -331,7 +334,12 @@ def losses_of_forms(task):
 
 @pytest.mark.parametrize(
   ("function", "problem"),
-  [("mean", "float32.3."), ("broken", "line 12"), ("none", "none")],
+  [
+    ("mean", "float32.4."),
+    ("broken", "line 12"),
+    ("none", "none"),
+    ("constant", "gradient"),
+  ],
 )
 def test_a_loss_that_is_none_is_refused(own, function, problem):
   with pytest.raises(FieldError, match=problem) as error:
