@@ -99,6 +99,7 @@ def from_client_data(
       squared error. It maps class numbers, int32[n], and logits, float32[n,
       num_classes], to the loss of each example, float32[n]; or numbers and what
       the model predicts, float32[n] both, of several numbers float32[n, t].
+      A `tf.keras.losses.Loss` may take its place.
     num_classes: Number of classes; by default the largest label plus one.
     name: The name of the task.
     seed: Seed of the initial weights, and of the shares for testing.

@@ -218,7 +218,8 @@ def _columns(
     table,
     wanted,
     texts=as_texts,
-    categories=[name for name in names if name not in units],
+    # Of groups, it is said below how many there may be.
+    categories=[n for n in names if n not in units and n != config.group],
     exact={config.label},
     complete=roles,
     measured=measured,
