@@ -226,6 +226,8 @@ def _columns(
     units=[name for name in units if name in wanted],
   )
   reading.tell(table, found, measured=measured)
+  for role in dict.fromkeys(roles):
+    reading.tell_near(table, role, found[role])
   return found
 
 

@@ -355,6 +355,28 @@ def tell(
     )
 
 
+def tell_near(table: Table, name: str, column: columns.Column) -> None:
+  """Tells of texts that differ in case or spaces alone: two may mean one.
+
+  Args:
+    table: The file.
+    name: A column whose texts are names.
+    column: What it has; numbers are told nothing of.
+  """
+  if not isinstance(column, columns.Texts):
+    return
+  alike: dict[str, str] = {}
+  for value in column.values:
+    first = alike.setdefault(" ".join(value.casefold().split()), value)
+    if first != value:
+      notices.notify(
+        f"{table.path}: column {name!r}: {first[:60]!r} and {value[:60]!r} "
+        "differ in case or spaces alone, and count as two. If they are one, "
+        "write them alike."
+      )
+      return
+
+
 def _tell_strays(
   table: table_file.CsvFile, name: str, column: columns.Texts
 ) -> None:

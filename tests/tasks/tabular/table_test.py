@@ -7,6 +7,7 @@ import pytest
 
 import tasks
 from binaries import command_line
+from tasks import notices
 from tests.refusals import refused, rejected
 from tests.tasks import tabular_data
 
@@ -347,3 +348,9 @@ def test_weights_of_clients_that_cannot_be_used(path, values, place, fact):
   change(path, "beds", list(values)[: len(ROWS)])
   with refused(place, fact):
     load(path, client_weight="beds")
+
+
+def test_names_that_differ_in_case_or_spaces_alone_are_told(path):
+  change(path, "sex", [["f", "m ", "m", "F"][k % 4] for k in range(len(ROWS))])
+  with pytest.warns(notices.Notice, match="'sex': .*in case or spaces alone"):
+    load(path, group="sex")
