@@ -496,9 +496,9 @@ def test_rules_are_compared_on_the_same_rounds(tmp_path):
     "harmed": (True, "1e9", "has other values than True and False"),
   }
   for column, (value, wrong, problem) in damaged.items():
-    rows = replays("fedavg", True).astype({column: object})
-    rows[column] = [wrong, *[value] * (len(rows) - 1)]
-    rows.to_csv(path / "replay.csv", index=False)
+    replay = replays("fedavg", True).astype({column: object})
+    replay[column] = [wrong, *[value] * (len(replay) - 1)]
+    replay.to_csv(path / "replay.csv", index=False)
     text, _ = build(tmp_path)
     assert f"replay.csv: {problem}" in text
     assert "A replay is left out, as damaged" in text
