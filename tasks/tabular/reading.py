@@ -356,12 +356,12 @@ def tell(
 
 
 def tell_near(table: Table, name: str, column: columns.Column) -> None:
-  """Tells of texts that differ in case or spaces alone: two may mean one.
+  """Notifies the user of two texts that differ in case or spaces alone.
 
   Args:
     table: The file.
     name: A column whose texts are names.
-    column: What it has; numbers are told nothing of.
+    column: What it has; numbers have no such texts.
   """
   if not isinstance(column, columns.Texts):
     return

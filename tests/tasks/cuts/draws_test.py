@@ -92,7 +92,7 @@ def test_chooses_different_ones_in_order():
   assert set(chosen) < set(clients)
   np.testing.assert_array_equal(chosen, again)
   assert not np.array_equal(chosen, other)
-  # A seed chooses the same places, whoever the clients are.
+  # A seed chooses the same places among any clients.
   places = cuts.random_subset(np.arange(100), 20, 3, what="users")
   np.testing.assert_array_equal(chosen, clients[places])
 

@@ -149,8 +149,11 @@ def _remove_rewritten_functions() -> None:
 
   It removes them by `atexit`, which processes of multiprocessing leave out.
   """
-  for name, module in sys.modules.items():
-    if name.startswith("__autograph_generated_file") and module.__file__:
+  # Imported late: the process that starts runs needs no TensorFlow.
+  from tff_fair.runtime.compilation_cache import known_code  # noqa: PLC0415
+
+  for name, module in sys.modules.copy().items():
+    if name.startswith(known_code.GENERATED) and module.__file__:
       pathlib.Path(module.__file__).unlink(missing_ok=True)
 
 

@@ -15,7 +15,7 @@ PACKAGES = ("tff_fair", "tasks")
 # Starts a program, and decides no computation.
 _PROGRAMS = ("binaries", "demonstrations")
 # TensorFlow's form of functions that are in other modules, too.
-_GENERATED = "__autograph_generated_file"
+GENERATED = "__autograph_generated_file"
 
 
 @functools.cache
@@ -50,7 +50,7 @@ def has_others() -> bool:
     is_known(file)
     for name, module in sys.modules.copy().items()
     if (file := getattr(module, "__file__", None)) is not None
-    and not name.startswith(_GENERATED)
+    and not name.startswith(GENERATED)
   )
 
 
