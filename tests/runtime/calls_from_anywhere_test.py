@@ -1,15 +1,13 @@
-"""Calls from threads, coroutines and forks, and after errors and switches."""
+"""Calls from threads and coroutines, and after errors and switches."""
 
 import asyncio
 import collections
 import concurrent.futures
 import itertools
 import os
-import select
 import signal
 import sys
 import threading
-import weakref
 
 import numpy as np
 import pytest
@@ -18,7 +16,6 @@ import tensorflow_federated as tff
 
 from tests.runtime.computations import summed
 from tff_fair import runtime
-from tff_fair.runtime import worker_start
 
 pytestmark = [pytest.mark.timeout(120), pytest.mark.usefixtures("local")]
 _SECONDS = 40
@@ -152,48 +149,3 @@ def test_values_and_data_outlive_contexts():
     use()
     assert total(data) == value == 5
     assert mean([value, value]) == value
-
-
-def in_a_child(work):
-  """Returns the text that a function returns or raises in a forked child."""
-  reading, writing = os.pipe()
-  child = os.fork()
-  if child == 0:
-    try:
-      os.write(writing, str(work()).encode())
-    except BaseException as error:
-      os.write(writing, str(error).encode())
-    os._exit(0)
-  os.close(writing)
-  with open(reading, "rb") as answers:
-    ready, _, _ = select.select([answers], [], [], _SECONDS)
-    if not ready:
-      os.kill(child, 9)
-    _, status = os.waitpid(child, 0)
-    assert ready, "The child hangs."
-    assert status == 0, f"The child ended with {status}."
-    return answers.read().decode()
-
-
-def test_a_fork_leaves_the_worker_to_its_parent():
-  assert total(datasets(1)) == 2
-  assert "forked from" in in_a_child(lambda: mean([1.0, 2.0]))
-  assert total(datasets(3)) == 4
-
-
-def test_a_forked_child_has_no_worker_of_its_own(monkeypatch):
-  """In it, gRPC fails, hangs, or ends the process: not even one is started."""
-  assert total(datasets(1)) == 2
-  monkeypatch.setattr(worker_start, "start_worker", lambda **_: os._exit(1))
-  assert "forked from" in in_a_child(runtime.use_local)
-  assert total(datasets(3)) == 4
-
-
-def test_a_forked_child_keeps_what_its_parent_connected_with():
-  """Where the thread that forks computes elsewhere, too."""
-
-  assert total(datasets(1)) == 2
-  kept = weakref.ref(tff.framework.get_context_stack().current)
-  with concurrent.futures.ThreadPoolExecutor(1) as pool:
-    found = pool.submit(in_a_child, lambda: kept() is not None)
-  assert found.result() == "True"

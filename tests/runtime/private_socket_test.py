@@ -29,6 +29,21 @@ except OSError as error:
   connection.send(f"{kind}, {error.strerror}".encode())
 """
 
+# Says how it ends if a user connects in several ways.
+CONNECTING = """
+import os, socket, sys
+user = int(sys.argv[1])
+os.setgroups([])
+os.setresgid(user, user, user)
+os.setresuid(user, user, user)
+for path in sys.argv[2:]:
+  try:
+    socket.socket(socket.AF_UNIX).connect(path)
+    print("connected")
+  except OSError as error:
+    print(type(error).__name__)
+"""
+
 
 def become(command, channel):
   """Returns a command that becomes another one, as a worker does."""
@@ -119,34 +134,18 @@ def test_a_port_is_not_private():
 @pytest.mark.skipif(os.getuid() != 0, reason="Only root can be another user.")
 def test_other_users_cannot_connect():
   with runtime.start_worker() as worker:
-    ways = [path_of(worker.address)]
+    way = path_of(worker.address)
     # A child inherits the way, and keeps it when it becomes another user.
-    ways.append(re.sub(r"/proc/\d+/", "/proc/self/", ways[0]))
-    outcomes = [connect_as_nobody(way) for way in ways]
-    assert outcomes == ["PermissionError"] * 2
-    for way in ways:  # And its own user can.
-      with socket.socket(socket.AF_UNIX) as client:
-        client.connect(way)
-
-
-def connect_as_nobody(path):
-  """Returns how it ends if another user connects; in a child of ours."""
-  reading, writing = os.pipe()
-  if (child := os.fork()) == 0:  # Does nothing that could wait for a lock.
-    outcome = "connected"
-    try:
-      os.setgroups([])
-      os.setresgid(NOBODY, NOBODY, NOBODY)
-      os.setresuid(NOBODY, NOBODY, NOBODY)
-      socket.socket(socket.AF_UNIX).connect(path)
-    except BaseException as error:
-      outcome = type(error).__name__
-    os.write(writing, outcome.encode())
-    os._exit(0)
-  os.waitpid(child, 0)
-  os.close(writing)
-  with os.fdopen(reading) as stream:
-    return stream.read()
+    ways = [way, re.sub(r"/proc/\d+/", "/proc/self/", way)]
+    for user, outcome in ((NOBODY, "PermissionError"), (0, "connected")):
+      program = subprocess.run(
+        [sys.executable, "-IS", "-c", CONNECTING, str(user), *ways],
+        pass_fds=[int(way.rpartition("/")[2])],
+        capture_output=True,
+        text=True,
+        check=True,
+      )
+      assert program.stdout.split() == [outcome] * 2
 
 
 def test_a_server_gets_the_socket_and_can_open_no_other():
