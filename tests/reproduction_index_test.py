@@ -56,6 +56,7 @@ ITEMS: dict[str, dict[str, Iterable[object]]] = {
   "Semi-VRed": {
     "Table": range(1, 7),
     "Figure": (1, 2),
+    "Algorithm": (1,),
     "Lemma": (1, 2, 3),
     "Remark": (1,),
     "Example": (1,),
