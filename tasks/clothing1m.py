@@ -3,8 +3,9 @@
 Xiao et al., "Learning from Massive Noisy Labeled Data for Image Classification"
 (CVPR 2015). Training uses the noisy labels, testing the clean ones. The 500
 clients are those of FedCorr (Xu et al., CVPR 2022), whose setting AdaFed
-follows. The papers do not say how they cut: Dirichlet(0.5) is our choice, and
-so is ResNet-18 in place of a ResNet-50 trained on ImageNet.
+follows. FedCorr's release gives a client each class with probability 0.7 and
+shares a class among its clients by Dirichlet(10): Dirichlet(0.5) is our choice,
+and so is ResNet-18 in place of a ResNet-50 trained on ImageNet.
 """
 
 import dataclasses

@@ -30,7 +30,7 @@ KINDS = (
 )
 
 # The numbered items of the papers. Where AdaFed and Semi-VRed number remarks
-# and lemmas that are about others' work or cost alone, they are left out.
+# and lemmas that are about others' work alone, they are left out.
 ITEMS: dict[str, dict[str, Iterable[object]]] = {
   "FedFV": {
     "Table": range(1, 5),
@@ -44,7 +44,7 @@ ITEMS: dict[str, dict[str, Iterable[object]]] = {
     "Algorithm": (1,),
     "Theorem": ("4.1", "5.1", "5.3", "5.4", "5.5", "A.1", "A.2", "A.4"),
     "Lemma": ("A.3",),
-    "Remark": ("5.2",),
+    "Remark": ("4.2", "5.2"),
   },
   "AdaFedAdam": {
     "Table": range(1, 8),
