@@ -1,7 +1,7 @@
 """FedFV: conflicts between updates are projected away before averaging.
 
 Wang, Fan, Qi, Wen, Wang, Yu, "Federated Learning with Fair Averaging" (IJCAI
-2021), Algorithms 1 and 2.
+2021), Algorithms 1 to 3.
 
   g_i = Delta_i, then for j != i in the order of the losses:
     g_i <- g_i - <g_i, Delta_j> / ||Delta_j||^2 Delta_j  if <g_i, Delta_j> < 0
