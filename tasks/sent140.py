@@ -2,8 +2,8 @@
 
 Go et al., "Twitter Sentiment Classification using Distant Supervision" (2009),
 as LEAF's JSON (Caldas et al., 2018): x is a list whose fifth entry is the text,
-or the text itself; y is 0 or 1, or 4 for 1. Two LSTMs of 100 units over the
-first 25 words, as in LEAF and AdaFedAdam.
+or the text itself; y is 0 or 1, or 4 for 1. Two LSTMs of 100 units, as in LEAF
+and AdaFedAdam, over the first 25 words, as in LEAF.
 
 Words are LEAF's: runs of letters, digits and apostrophes, and .,!?; here in
 lower case, as in the word vectors of GloVe. The vocabulary is the most frequent

@@ -11,10 +11,10 @@ Two generators, as their authors' code has them:
   all and v_k = 0. Sizes are 50 + lognormal(4, 2).
 - "leaf": Caldas et al., "LEAF" (2018): one cluster of clients whose W_k differ
   little and whose inputs differ as above with beta = 1. Sizes are 5 +
-  lognormal(3, 2), at most 1,000: with 100 clients about 10,400 examples, as in
-  AdaFedAdam. LEAF has two versions; this one takes its softmax over classes.
-  With the other, over a client's examples, no linear model comes near the
-  published accuracies.
+  lognormal(3, 2), at most 1,000: with 100 clients, as in AdaFedAdam, about
+  10,100 examples on average. LEAF has two versions; this one takes its softmax
+  over classes. With the other, over a client's examples, no linear model comes
+  near the published accuracies.
 
 All numbers come from NumPy's `Generator` (PCG64) with `standard_normal` alone,
 in float64. NumPy promises the bits of PCG64 for good, and the values of
