@@ -247,7 +247,7 @@ def _of_unseen(found: Mapping[str, Any], score: Score) -> str:
     return f"{score.number(found[name])}{score.sign}"
 
   number = found["num_clients"]
-  if not number:
+  if "mean" not in found:
     return f"No client that took no part in training has {score.needs}."
   told = (
     f"{_clients(number)} took no part in training: mean {score.noun} "

@@ -17,6 +17,10 @@ pytestmark = pytest.mark.program
 _SHAPE = {"num_rounds": 4, "num_clients": 5, "rounds_per_evaluation": 2}
 
 
+_GROUPS = {"least_examples": 5, "groups": {}, "gaps": {}}
+_UNSEEN = {"num_clients": 3, "share": 0.8, "confidence": 0.95, "needed": 14}
+
+
 @pytest.fixture(scope="module")
 def samples(tmp_path_factory):
   folder = tmp_path_factory.mktemp("samples")
@@ -76,6 +80,10 @@ def _with_flag(**flags):
     return json.dumps(config).encode()
 
   return change
+
+
+def _with_parts(**parts):
+  return lambda content: json.dumps({**json.loads(content), **parts}).encode()
 
 
 def _damage(path, change):
@@ -171,6 +179,42 @@ def _damage(path, change):
       _overwritten(b'{"rounds": ' + b"1" * 5000 + b"}"),
       "cannot be read: is no JSON: Exceeds the limit",
     ),
+    ("summary.json", _overwritten(b"{}"), "of a run: it lacks rounds"),
+    *(
+      ("summary.json", _with_parts(**parts), f"is not of a run: it{told}")
+      for parts, told in (
+        ({"rounds": "2"}, "s rounds is no number"),
+        ({"test_accuracy": 0.5}, "s test_accuracy is no object"),
+        ({"joining": 5}, "s joining is no object"),
+        ({"joining": None}, "s joining is no object"),
+        ({"joining": {}}, " lacks joining.federated"),
+        (
+          {"joining": {"federated": "much"}},
+          "s joining.federated is no number",
+        ),
+        (
+          {"joining": {"federated": 0.5, "gaining": 2}},
+          " lacks joining.losing",
+        ),
+        ({"groups": {"least_examples": 5}}, " lacks groups.groups"),
+        (
+          {"groups": {**_GROUPS, "groups": {"a": {}}}},
+          " lacks groups.groups.a.examples",
+        ),
+        (
+          {"groups": {**_GROUPS, "groups": {"a": {"examples": 3, "x": ""}}}},
+          "s groups.groups.a.x is no number",
+        ),
+        (
+          {"groups": {**_GROUPS, "gaps": {"equal_opportunity": {"value": 0}}}},
+          " lacks groups.gaps.equal_opportunity.low",
+        ),
+        ({"unseen": {**_UNSEEN, "mean": 0.5}}, " lacks unseen.worst"),
+        ({"unseen": {**_UNSEEN, "bound": "x"}}, "s unseen.bound is no number"),
+        ({"late": {"round": 3, "joining": []}}, "s late.joining is no object"),
+        ({"stationarity": 0.5}, "s stationarity is no object"),
+      )
+    ),
     (
       "config.json",
       _with_flag(seed="0"),
@@ -247,16 +291,14 @@ def test_an_unfinished_run_has_clients_in_each_evaluation(tmp_path, rows):
     side_by_side.compare(path, unfinished=True)
 
 
-@pytest.mark.parametrize("found", [None, 5, "text"])
-def test_a_comparison_does_without_a_part_of_a_summary(runs, found):
+def test_parts_of_a_summary_that_a_run_may_lack(runs, tmp_path):
+  parts = {"groups": {**_GROUPS, "gaps": {"accuracy_parity": {}}}}
+  parts["unseen"] = {**_UNSEEN, "num_clients": 0}
   path = runs / "term" / "summary.json"
-  summary = json.loads(path.read_text())
-  path.write_text(json.dumps({**summary, "joining": found}))
-  frame = side_by_side.compare(runs, columns=["gain"])
-  assert frame["gain"].isna().to_dict() == {
-    **dict.fromkeys(("afl", "fedavg"), False),
-    "term": True,
-  }
+  path.write_bytes(_with_parts(**parts)(path.read_bytes()))
+  text = page.report(runs / "term", tmp_path / "page.html").read_text()
+  assert "accuracy parity unknown" in text
+  assert "No client that took no part in training" in text
 
 
 def test_a_page_does_without_a_column_that_is_gone(runs, tmp_path):

@@ -213,9 +213,9 @@ def _column(
   )
 
 
-def _value(run: Run, *names: str) -> float:
+def _value(run: Run, key: str, *names: str) -> float:
   """Returns a number of a run's summary; NaN where it has none."""
-  found: Any = run.summary
+  found: Any = run.of_summary(key)
   for name in names:
     found = found.get(name, math.nan)
   return float(found)

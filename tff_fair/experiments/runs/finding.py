@@ -8,7 +8,7 @@ from typing import Any
 
 from tasks.formats import parsing
 from tff_fair.experiments.errors import RunError
-from tff_fair.experiments.runs import configuration
+from tff_fair.experiments.runs import configuration, summaries
 from tff_fair.experiments.runs.folder import RunFolder
 from tff_fair.experiments.runs.run import Run
 
@@ -142,6 +142,8 @@ def open_run(path: Place) -> Run:
   summary = None
   if folder.is_finished:
     summary = parsing.with_nan(_json(folder.summary))
+    if problem := summaries.problem(summary):
+      raise RunError(f"{folder.summary}: is not of a run: {problem}.")
   # Without resolving links: a run is named where it is looked for.
   place = pathlib.Path(os.path.abspath(path))
   name = read_names(place.parent).get(place.name, config["flags"]["algorithm"])

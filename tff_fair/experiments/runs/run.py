@@ -255,8 +255,8 @@ class Run:
 
   def of_summary(self, key: str) -> Mapping[str, Any]:
     """Returns a part of the summary; empty where there is none, or not yet."""
-    found = (self.summary or {}).get(key)
-    return found if isinstance(found, Mapping) else {}
+    found: Mapping[str, Any] = (self.summary or {}).get(key, {})
+    return found
 
   @functools.cached_property
   def rounds(self) -> pd.DataFrame:

@@ -1,0 +1,95 @@
+"""The summary of a finished run, as its folder keeps it: summary.json.
+
+Readers rely on the parts that are listed here; there may be others.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
+
+from tff_fair.experiments import scores
+
+NUMBER, TEXT, LIST = "number", "text", "list"
+_TYPES: Mapping[str, Any] = {NUMBER: int | float, TEXT: str, LIST: list}
+ANY = "*"  # Stands for all names of an object.
+_OPTIONAL = "?"  # Ends a name that an object may lack.
+
+# Of a value: its type; or the shapes of an object's parts by names; or several
+# of these: the first that knows all names of the object counts, or the last.
+_Object: TypeAlias = "Mapping[str, _Shape]"
+_Shape: TypeAlias = "str | _Object | tuple[_Object, ...]"
+
+_MEANS: _Object = {"federated local? pooled?": NUMBER}
+_GAINS: _Object = {
+  "gaining losing undecided mean std min max percentile_50": NUMBER
+}
+_GAP: _Object = {"value low high": NUMBER, "highest lowest": TEXT}
+_BOUND: _Object = {"num_clients share confidence needed bound?": NUMBER}
+_SUMMARY: _Object = {
+  "rounds num_clients": NUMBER,
+  " ".join(f"test_{name}?" for name in scores.BY_NAME): {ANY: NUMBER},
+  "joining?": (_MEANS, {**_MEANS, **_GAINS}),
+  "groups?": {
+    "least_examples": NUMBER,
+    "positive_class?": TEXT,
+    "groups": {ANY: {"examples": NUMBER, ANY: NUMBER}},
+    "gaps": {ANY: ({}, _GAP)},
+  },
+  "unseen?": (_BOUND, {**_BOUND, "mean worst": NUMBER}),
+  "late?": {
+    "round": NUMBER,
+    "joining others": {"num_clients before after": NUMBER},
+  },
+  "threshold?": {
+    "goal class": TEXT,
+    "class_number probability test test_at_half": NUMBER,
+  },
+  "stationarity?": {
+    "round pareto_stationarity share_descending num_clients": NUMBER,
+    "blocking": LIST,
+  },
+  "coefficient_change?": NUMBER,
+  "privacy?": {"epsilon delta": NUMBER, "assumption": TEXT},
+}
+
+
+def problem(
+  content: object, shape: _Shape = _SUMMARY, name: str = ""
+) -> str | None:
+  """Returns why readers cannot rely on a value of JSON as a summary.
+
+  Args:
+    content: The value, or a part of it; NaN stands for null.
+    shape: What it is expected to be.
+    name: The name of the part, after those of the parts that it is in.
+  """
+  if isinstance(shape, str):
+    fits = isinstance(content, _TYPES[shape])
+    return None if fits else f"its {name} is no {shape}"
+  if not isinstance(content, Mapping):
+    return f"its {name} is no object"
+  if isinstance(shape, tuple):
+    shape = next((s for s in shape if content.keys() <= _names(s)), shape[-1])
+  for part, of_part in _parts(shape):
+    known = part.removesuffix(_OPTIONAL)
+    if part == known != ANY and part not in content:
+      return f"it lacks {_path(name, part)}"
+    for found in content if part == ANY else content.keys() & {known}:
+      if wrong := problem(content[found], of_part, _path(name, found)):
+        return wrong
+  return None
+
+
+def _path(name: str, part: str) -> str:
+  return f"{name}.{part}" if name else part
+
+
+def _parts(shape: _Object) -> Sequence[tuple[str, _Shape]]:
+  """Returns the parts of an object: the name of each, and its shape."""
+  return [
+    (name, part) for names, part in shape.items() for name in names.split()
+  ]
+
+
+def _names(shape: _Object) -> set[str]:
+  """Returns the names that an object may have."""
+  return {name.removesuffix(_OPTIONAL) for name, _ in _parts(shape)}
