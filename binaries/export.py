@@ -16,7 +16,8 @@ _FLAGS = command_line.Flags()
 _OUTPUT = _FLAGS.text(
   "output",
   None,
-  "The model to write: a file *.keras or *.tflite, or a folder. Its model card "
+  "The model to write: a file *.keras or *.tflite, or a folder, whose name has "
+  "no ending of letters, such as .h5, unless --format says so. Its model card "
   "comes beside it, model.keras with model_card.md.",
 )
 _FORMAT = _FLAGS.choice(

@@ -1,17 +1,18 @@
-"""Files that are there as a whole or not at all.
+"""Files and folders that are there as a whole or not at all.
 
-An error, a signal or a power cut on the way leaves the file that was there
-before, or none. Only regular files are replaced. A link stays a link: the file
-that it leads to is replaced.
+An error, a signal or a power cut on the way leaves what was there before, or
+nothing. Only regular files are replaced, and folders that the caller knows. A
+link stays a link: the file that it leads to is replaced.
 """
 
 import contextlib
 import errno
+import functools
 import os
 import pathlib
 import stat
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 # Begins the names of folders where files are written before they are moved.
 STAGING = ".incomplete-"
@@ -50,28 +51,54 @@ def replacement(
     FileExistsError: If there is a file already, or something else than a file.
     OSError: If the file cannot be written.
   """
-  check_free(path, overwrite=overwrite)
-  place = _place(path)
+  check = functools.partial(check_free, path, overwrite=overwrite)
+  check()
   try:
-    with (
-      made(place.parent),
-      tempfile.TemporaryDirectory(
-        prefix=STAGING, dir=place.parent, ignore_cleanup_errors=True
-      ) as staging,
-    ):
-      staged = pathlib.Path(staging) / path.name
+    with moved_when_whole(path, check) as staged:
       yield staged
-      sync(staged)
-      # Another program may have written the file in the meantime.
-      check_free(path, overwrite=overwrite)
-      staged.replace(place)
-      sync(place.parent)
   except _FileTakenError:
     raise
   except OSError as error:
     raise OSError(
       f"{path}: cannot be written: {error.strerror or error}."
     ) from error
+
+
+@contextlib.contextmanager
+def moved_when_whole(
+  path: pathlib.Path, check: Callable[[], None]
+) -> Iterator[pathlib.Path]:
+  """Yields a place to write a file or folder to, then moves it to `path`.
+
+  Args:
+    path: The place that it shall have, in the place of what is there. Its
+      directory is made if there is none.
+    check: Called before the move, since another program may have written
+      something there in the meantime; it raises an error if that must stay.
+
+  Yields:
+    A path as that of `replacement`.
+
+  Raises:
+    OSError: If it cannot be written.
+  """
+  place = _place(path)
+  with (
+    made(place.parent),
+    tempfile.TemporaryDirectory(
+      prefix=STAGING, dir=place.parent, ignore_cleanup_errors=True
+    ) as staging,
+  ):
+    staged = pathlib.Path(staging) / path.name
+    yield staged
+    for written in (*staged.rglob("*"), staged):
+      sync(written)
+    check()
+    if place.is_dir() or (staged.is_dir() and place.exists()):
+      # The system replaces files alone.
+      place.rename(staged.with_name(f"{path.name}.before"))
+    staged.replace(place)
+    sync(place.parent)
 
 
 @contextlib.contextmanager

@@ -29,6 +29,16 @@ program = in_process.program_of(export, prepare)
     (["runs/a", "--output=m.keras", "--best"], "runs/a/best_checkpoint: holds"),
     (["runs/a", "--output=m.h5", "--format=keras"], "--output=m.h5: is not"),
     (["runs/a", "--output=m.keras", "--format=h5"], "--format=h5: "),
+    (["runs/a", "--output=m.xyz"], "--output=m.xyz: is in no known format; na"),
+    (
+      ["runs/a", "--output=m.H5"],
+      "--output=m.H5: is in no known format; name",
+    ),
+    (["runs/a", "--output=m.v2"], "runs/a/checkpoints: holds no state"),
+    (
+      ["runs/a", "--output=m.xyz", "--format=savedmodel"],
+      "runs/a/checkpoints: holds no state",
+    ),
     (
       ["runs/a", "--output=m", "--client=x", "--all_clients"],
       "--all_clients: leave it out",

@@ -61,6 +61,32 @@ def test_overwrite(tmp_path):
   assert path.read_text() == "new"
 
 
+def _write_folder(path):
+  with files.moved_when_whole(path, lambda: None) as staged:
+    (staged / "below").mkdir(parents=True)
+    (staged / "below" / "file").write_text("new")
+
+
+def _make_folder(path):
+  path.mkdir()
+  (path / "old").touch()
+
+
+@pytest.mark.parametrize("make", [_make_folder, pathlib.Path.touch])
+@pytest.mark.parametrize("is_link", [False, True])
+def test_a_folder_takes_the_place_of_what_is_there(tmp_path, make, is_link):
+  path = target = tmp_path / "made"
+  if is_link:
+    target = tmp_path / "target"
+    path.symlink_to("target")
+  make(target)
+  _write_folder(path)
+  assert (path / "below" / "file").read_text() == "new"
+  assert os.listdir(target) == ["below"]
+  assert path.is_symlink() == is_link
+  assert sorted(os.listdir(tmp_path)) == sorted({path.name, target.name})
+
+
 def test_nothing_was_written(tmp_path):
   with (
     pytest.raises(OSError, match="file: "),

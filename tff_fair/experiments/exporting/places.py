@@ -6,9 +6,8 @@ that was not asked for, and no folder that holds other things than an export.
 
 import contextlib
 import csv
-import os
+import functools
 import pathlib
-import tempfile
 from collections.abc import Iterator, Mapping
 
 from tasks.formats import files
@@ -46,7 +45,8 @@ def format_of(
     of_several: Whether the output is a folder of models, of any name.
 
   Raises:
-    FieldError: If there is no such format, or the name is of another one.
+    FieldError: If there is no such format, or the name is of another one, or of
+      a file in none of them.
   """
   if given is not None:
     declared.check_choice("format", given, FORMATS)
@@ -55,6 +55,14 @@ def format_of(
   named = {suffix: name for name, suffix in SUFFIXES.items() if suffix}.get(
     output.suffix.lower(), SAVED_MODEL
   )
+  if given is None and named == SAVED_MODEL and _is_of_file(output):
+    raise FieldError(
+      "output",
+      "is in no known format; name a file *.keras or *.tflite, or a folder, as "
+      f"{output.with_suffix('')}; with the format savedmodel, a folder may "
+      "have any name.",
+      value=str(output),
+    )
   if given is None or given == named:
     return named
   better = output.with_suffix(SUFFIXES[given])
@@ -63,6 +71,12 @@ def format_of(
     f"is not the name of a model in the format {given}; name it {better}.",
     value=str(output),
   )
+
+
+def _is_of_file(path: pathlib.Path) -> bool:
+  """Returns whether a name ends as a file's does, not as "model.v2"."""
+  ending = path.suffix.removeprefix(".")
+  return ending.isalpha() or ending.lower() in ("h5", "hdf5")
 
 
 def card_of(output: pathlib.Path) -> pathlib.Path:
@@ -106,22 +120,10 @@ def written(output: pathlib.Path, *, overwrite: bool) -> Iterator[pathlib.Path]:
   Raises:
     FieldError: If it cannot be written.
   """
-  check_free(output, overwrite=overwrite)
-  place = pathlib.Path(os.path.realpath(output))
-  with _naming_output():
-    place.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(
-      prefix=".incomplete-", dir=place.parent, ignore_cleanup_errors=True
-    ) as staging:
-      staged = pathlib.Path(staging) / place.name
-      yield staged
-      for path in (*staged.rglob("*"), staged):
-        files.sync(path)
-      check_free(output, overwrite=overwrite)
-      if place.is_dir():
-        place.rename(staged.with_name(f"{place.name}.before"))
-      staged.replace(place)
-      files.sync(place.parent)
+  check = functools.partial(check_free, output, overwrite=overwrite)
+  check()
+  with _naming_output(), files.moved_when_whole(output, check) as staged:
+    yield staged
 
 
 def write_index(

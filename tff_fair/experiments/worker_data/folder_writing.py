@@ -1,11 +1,10 @@
 """Writes the data of a task's clients for workers to read."""
 
 import contextlib
+import functools
 import hashlib
 import os
 import pathlib
-import shutil
-import tempfile
 from collections.abc import Callable
 from typing import Any, BinaryIO
 
@@ -50,7 +49,8 @@ def write(
     tasks.DataError: If a client's data cannot be used.
   """
   path = pathlib.Path(os.path.abspath(os.path.expanduser(folder)))
-  _check_free(path, overwrite=overwrite)
+  check_free = functools.partial(_check_free, path, overwrite=overwrite)
+  check_free()
   if not example_files.can_hold(task.element_spec):
     raise index.error(
       path,
@@ -62,18 +62,9 @@ def write(
       f"{path}: leaves out the groups of {task.name}; runs on it have none."
     )
   try:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(
-      prefix=".incomplete-", dir=path.parent, ignore_cleanup_errors=True
-    ) as staging:
-      staged = pathlib.Path(staging) / path.name
+    with files.moved_when_whole(path, check_free) as staged:
       staged.mkdir()
       _write_folder(task, spec, staged, on_progress)
-      _check_free(path, overwrite=overwrite)
-      if path.exists():
-        shutil.rmtree(path)
-      staged.rename(path)
-      files.sync(path.parent)
   except OSError as error:
     raise index.error(
       path, f"cannot be written: {error.strerror or error}."
@@ -137,8 +128,6 @@ def _write_folder(
   for file in (file for half in written.values() for file in half):
     with (folder / file["name"]).open("ab") as opened:
       opened.write(version)
-  for path in folder.iterdir():
-    files.sync(path)
 
 
 def _write_split(
