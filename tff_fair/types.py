@@ -180,6 +180,21 @@ class RuleOutput(NamedTuple):
   for_finalizer: Mapping[str, tf.Tensor] = collections.OrderedDict()
 
 
+class RoundUpdate(NamedTuple):
+  """What a round's aggregation hands to the finalizer.
+
+  Attributes:
+    update: The direction d, a structure like a client's update.
+    num_clients: int32[], the clients that counted. Where there is none, d is
+      zero and the finalizer leaves weights and state alone.
+    scalars: float32 scalars that the rule sends along, by name.
+  """
+
+  update: TensorStructure
+  num_clients: tf.Tensor
+  scalars: Mapping[str, tf.Tensor]
+
+
 class Rule(declared.Hyperparameters, abc.ABC):
   """Chooses one coefficient per client; a pure function on tiny tensors.
 

@@ -22,12 +22,12 @@ def counting():
     )
 
   def step(state, trainable, round_update):
-    factor = state["rate"] * round_update["scalars"]["factor"]
+    factor = state["rate"] * round_update.scalars["factor"]
     new_state = collections.OrderedDict(
       rate=state["rate"], steps=state["steps"] + 1
     )
     return new_state, tf.nest.map_structure(
-      lambda w, d: w - factor * d, trainable, round_update["update"]
+      lambda w, d: w - factor * d, trainable, round_update.update
     )
 
   return stepping.build_stepping_finalizer(

@@ -29,7 +29,7 @@ from tff_fair import declared
 from tff_fair.finalizers import stepping
 from tff_fair.kernels import stacking
 from tff_fair.optimizers.learning_rate_decay import Hparams, LearningRateDecay
-from tff_fair.types import TensorStructure
+from tff_fair.types import RoundUpdate, TensorStructure
 
 # `hparams`, the moments and the factors 1 - c_i, by name.
 State: TypeAlias = collections.OrderedDict[str, Any]
@@ -94,10 +94,10 @@ def build_certain_adam(
     return initial_state(settings, specs)
 
   def step(
-    state: State, trainable: TensorStructure, round_update: stepping.RoundUpdate
+    state: State, trainable: TensorStructure, round_update: RoundUpdate
   ) -> tuple[State, TensorStructure]:
-    certainty = round_update["scalars"]["certainty"]
-    return take_step(state, trainable, round_update["update"], certainty)
+    certainty = round_update.scalars["certainty"]
+    return take_step(state, trainable, round_update.update, certainty)
 
   def set_hparams(state: State, hparams: Hparams) -> State:
     return collections.OrderedDict([*state.items(), ("hparams", hparams)])

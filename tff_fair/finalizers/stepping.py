@@ -14,7 +14,7 @@ number of steps so far.
 
 import collections
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, TypeAlias, TypedDict
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import tensorflow as tf
@@ -22,24 +22,10 @@ import tensorflow_federated as tff
 
 from tff_fair.kernels import norms
 from tff_fair.optimizers.learning_rate_decay import Hparams, LearningRateDecay
-from tff_fair.types import TensorStructure
+from tff_fair.types import RoundUpdate, TensorStructure
 
 # `step`, the state of the step itself, and `round_num`, int64[].
 _State: TypeAlias = collections.OrderedDict[str, Any]
-
-
-class RoundUpdate(TypedDict):
-  """The result of a round, as a server step takes it.
-
-  Attributes:
-    update: The direction, a structure like the trainable weights.
-    num_clients: int32[], the clients that counted.
-    scalars: The scalars that the rule sends beside it, by name.
-  """
-
-  update: TensorStructure
-  num_clients: tf.Tensor
-  scalars: Mapping[str, tf.Tensor]
 
 
 class ServerStep(NamedTuple):
@@ -199,11 +185,7 @@ def _build_guarded_step(
 ) -> tff.Computation:
   """Builds the step: state, weights, round to state, weights, measurements."""
   round_type = tff.to_type(
-    collections.OrderedDict(
-      update=trainable_type,
-      num_clients=np.int32,
-      scalars=collections.OrderedDict(scalars),
-    )
+    RoundUpdate(trainable_type, np.int32, collections.OrderedDict(scalars))
   )
 
   @tff.tensorflow.computation(state_type, trainable_type, round_type)
@@ -213,9 +195,9 @@ def _build_guarded_step(
     round_update: RoundUpdate,
   ) -> tuple[Any, TensorStructure, Mapping[str, tf.Tensor]]:
     new_state, new_trainable = server_step.step(state, trainable, round_update)
-    any_client = round_update["num_clients"] > 0
+    any_client = round_update.num_clients > 0
     # Without a client there is no step, and no number of it matters.
-    finite = norms.all_finite(round_update["update"]) & (
+    finite = norms.all_finite(round_update.update) & (
       ~any_client | step_is_finite(new_state, new_trainable)
     )
     state, trainable = tf.cond(
@@ -279,7 +261,7 @@ def build_apply_direction(
     trainable: TensorStructure,
     round_update: RoundUpdate,
   ) -> tuple[Any, TensorStructure]:
-    return optimizer.next(state, trainable, round_update["update"])
+    return optimizer.next(state, trainable, round_update.update)
 
   return build_stepping_finalizer(
     weights_type,

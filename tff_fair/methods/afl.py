@@ -131,7 +131,7 @@ def build_averaging(
     round_update: Any,
   ) -> Any:
     # A round without a client is left out.
-    counted = tf.cast(round_update["num_clients"] > 0, tf.int64)
+    counted = tf.cast(round_update.num_clients > 0, tf.int64)
     num_rounds = average["num_rounds"] + counted
     share = counted / tf.maximum(num_rounds, 1)
     means = tf.nest.map_structure(

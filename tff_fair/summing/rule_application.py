@@ -3,7 +3,7 @@
 import collections
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 import tensorflow as tf
 
@@ -11,26 +11,10 @@ from tff_fair import types
 from tff_fair.kernels import norms, pareto_stationarity
 from tff_fair.summing import scalars
 
-
-class RoundUpdate(NamedTuple):
-  """What a round's aggregation hands to the finalizer.
-
-  Attributes:
-    update: The direction d, a structure like a client's update.
-    num_clients: int32[], the clients that counted. Where there is none, d is
-      zero and the finalizer leaves weights and state alone.
-    scalars: float32 scalars that the rule sends along, by name.
-  """
-
-  update: types.TensorStructure
-  num_clients: tf.Tensor
-  scalars: Mapping[str, tf.Tensor]
-
-
 # The rule's state, the result and the measurements.
 Round: TypeAlias = tuple[
   types.TensorStructure,
-  RoundUpdate,
+  types.RoundUpdate,
   collections.OrderedDict[str, types.TensorStructure],
 ]
 
@@ -175,7 +159,7 @@ def round_update(
   direction: types.TensorStructure,
   num_clients: tf.Tensor,
   for_finalizer: Mapping[str, tf.Tensor],
-) -> RoundUpdate:
+) -> types.RoundUpdate:
   """Returns the result of an aggregation; no step if d is not finite.
 
   Finite updates and coefficients may have a sum beyond the range of floats.
@@ -186,7 +170,7 @@ def round_update(
     for_finalizer: float32 scalars that the rule sends along.
   """
   is_finite = tf.math.is_finite(norms.squared_norm(direction))
-  return RoundUpdate(
+  return types.RoundUpdate(
     tf.cond(
       is_finite,
       lambda: tf.nest.map_structure(tf.identity, direction),
