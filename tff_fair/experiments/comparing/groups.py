@@ -3,7 +3,7 @@
 import functools
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from tff_fair import declared, methods
@@ -96,31 +96,31 @@ def by_task(runs: Sequence[Run]) -> dict[str, list[Run]]:
     Runs by the name of their task, with the options in which tasks of that name
     differ and the number of clients; tasks are as they first occur.
   """
-  same: dict[str, list[Run]] = {}
+  same: dict[tuple[object, ...], list[Run]] = {}
   for run in runs:
-    key = [run.task, _num_clients(run), sorted(task_options(run).items())]
-    same.setdefault(json.dumps(key), []).append(run)
+    same.setdefault((*data_key(run), _num_clients(run)), []).append(run)
   firsts = [members[0] for members in same.values()]
   titled = {}
   for first, members in zip(firsts, same.values(), strict=True):
     alike = [other for other in firsts if other.task == first.task]
-    options = [
-      f"{short_name(f'{TASK_OPTION}{name}')}={declared.as_text(value)}"
-      for name, value in task_options(first).items()
-      if any(task_options(other).get(name) != value for other in alike)
-    ]
+    options = options_apart(first, alike)
     title = ", ".join([first.task, *options, f"{_num_clients(first)} clients"])
     titled[title] = members
   return titled
 
 
-def task_options(run: Run) -> dict[str, object]:
-  """Returns the options that a run gives to its task."""
-  return {
-    name.removeprefix(TASK_OPTION): value
-    for name, value in run.settings.items()
-    if name.startswith(TASK_OPTION)
-  }
+def data_key(run: Run) -> tuple[object, ...]:
+  """Returns what runs on the same data share: the task and its options."""
+  return run.task, *sorted(run.task_options.items())
+
+
+def options_apart(run: Run, others: Iterable[Run]) -> list[str]:
+  """Returns the options of a run's task that not all others have, as texts."""
+  return [
+    f"{short_name(f'{TASK_OPTION}{name}')}={value}"
+    for name, value in run.task_options.items()
+    if any(other.task_options.get(name) != value for other in others)
+  ]
 
 
 def differing_settings(runs: Sequence[Run]) -> list[str]:

@@ -5,13 +5,11 @@ import functools
 import pathlib
 from collections.abc import Mapping, Sequence
 
-from tff_fair import declared
 from tff_fair.experiments.comparing import groups, measures, side_by_side
-from tff_fair.experiments.comparing.groups import Group, group, task_options
+from tff_fair.experiments.comparing.groups import Group, group
 from tff_fair.experiments.comparing.measures import Measure
 from tff_fair.experiments.runs.run import ROUND, Run
 from tff_fair.experiments.scores import Score
-from tff_fair.experiments.spec_text import TASK_OPTION
 
 # The looks of methods: colour, dashes and markers tell them apart.
 #
@@ -212,17 +210,17 @@ def arrange(
     FieldError: If the baseline is not one of the methods.
     RunError: If two runs to show are the same, seed included.
   """
-  by_options: dict[tuple[str, ...], list[Run]] = {}
+  by_data: dict[tuple[object, ...], list[Run]] = {}
   for run in runs:
-    by_options.setdefault((run.task, *_options(run)), []).append(run)
-  of_tasks = list(by_options.values())
+    by_data.setdefault(groups.data_key(run), []).append(run)
+  of_tasks = list(by_data.values())
   shown = [
     [run for run in members if _is_shown(run, unfinished)]
     for members in of_tasks
   ]
-  groups = [_baseline_first(group(of_task), baseline) for of_task in shown]
+  methods = [_baseline_first(group(of_task), baseline) for of_task in shown]
   # A method looks the same in all tasks.
-  titles = list(dict.fromkeys(g.title for found in groups for g in found))
+  titles = list(dict.fromkeys(g.title for found in methods for g in found))
   return [
     TaskRuns(
       f"t{number}",
@@ -232,7 +230,7 @@ def arrange(
       tuple(run for run in members if run not in of_task),
     )
     for number, (members, of_task, found) in enumerate(
-      zip(of_tasks, shown, groups, strict=True)
+      zip(of_tasks, shown, methods, strict=True)
     )
   ]
 
@@ -253,25 +251,12 @@ def _baseline_first(groups: Sequence[Group], name: str | None) -> list[Group]:
 
 def _name(run: Run) -> str:
   """Returns what the data of a run are called."""
-  file = task_options(run).get(_FILE)
-  return run.task if file is None else pathlib.PurePath(str(file)).name
-
-
-def _options(run: Run) -> list[str]:
-  return sorted(
-    f"{name.removeprefix(TASK_OPTION)}={declared.as_text(value)}"
-    for name, value in run.settings.items()
-    if name.startswith(TASK_OPTION)
-  )
+  file = run.task_options.get(_FILE)
+  return run.task if file is None else pathlib.PurePath(file).name
 
 
 def _title(run: Run, tasks: Sequence[Sequence[Run]]) -> str:
   """Returns the name of a task with the options that set it apart."""
   name = _name(run)
-  others = [_options(other[0]) for other in tasks if _name(other[0]) == name]
-  own = [
-    option
-    for option in _options(run)
-    if not all(option in options for options in others)
-  ]
-  return ", ".join([name, *own])
+  others = [other for other, *_ in tasks if _name(other) == name]
+  return ", ".join([name, *sorted(groups.options_apart(run, others))])

@@ -5,7 +5,6 @@ than ten clients all of them decide: a fifth of three clients is one client, and
 the best for one is often the worst for the others.
 """
 
-import json
 from collections.abc import Sequence
 
 import numpy as np
@@ -127,14 +126,11 @@ def part_of(
 
 def _by_method(finished: Sequence[Run]) -> list[list[Group]]:
   """Returns the settings of each method on each task, to choose from."""
-  methods: dict[str, list[Group]] = {}
+  methods: dict[tuple[object, ...], list[Group]] = {}
   for group in groups.group(finished):
     run = group.runs[0]
     # Other data is another question, not another answer.
-    key = json.dumps(
-      [run.task, groups.task_options(run), run.name], sort_keys=True
-    )
-    methods.setdefault(key, []).append(group)
+    methods.setdefault((*groups.data_key(run), run.name), []).append(group)
   return list(methods.values())
 
 
