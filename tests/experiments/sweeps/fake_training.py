@@ -11,11 +11,18 @@ from tff_fair.declared import FieldError
 
 
 def train(spec, path, workers, **options):
-  """Writes a run; one of seed 7 fails, one of 8 dies, one of 9 takes long."""
+  """Writes a run.
+
+  One of seed 6 kills the server that all runs are forked from, one of 7 fails,
+  one of 8 dies, one of 9 takes long.
+  """
   del options
   print(f"{spec.algorithm} on {workers}", os.getpid())
   main = getattr(sys.modules["__main__"], "__file__", None)
   print("main:", main, flush=True)
+  if spec.seed == 6:
+    os.kill(os.getppid(), 9)
+    time.sleep(1)
   if spec.seed == 7:
     raise FieldError("seed", "is 7.", value=7)
   if spec.seed == 8:

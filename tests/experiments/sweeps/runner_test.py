@@ -151,6 +151,14 @@ def test_a_server_that_is_killed_is_told(tmp_path, monkeypatch):
   assert "\n" not in str(told.value)
 
 
+def test_runs_outlive_the_server_that_is_killed(tmp_path, capsys):
+  assert len(sweep(SPEC.vary(seed=[6, 0]), tmp_path)) == 2
+  said = capsys.readouterr().err
+  assert "1/2 fedavg-seed=6: accuracy" in said
+  # The second waited for the first.
+  assert said.index("fedavg-seed=6") < said.index("fedavg-seed=0")
+
+
 @pytest.fixture
 def start(tmp_path):
   """Starts a script that sweeps over seeds; kills what is left of it."""

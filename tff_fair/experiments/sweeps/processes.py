@@ -21,6 +21,7 @@ from multiprocessing.process import BaseProcess
 
 from tff_fair.experiments import interruption
 from tff_fair.experiments.errors import RunError
+from tff_fair.experiments.runs.folder import RunFolder
 from tff_fair.experiments.sweeps import jobs
 from tff_fair.experiments.sweeps.jobs import Executor, Job
 
@@ -60,21 +61,51 @@ class Processes(Executor):
         f"{job.path}: cannot be started: the process that starts runs was "
         "killed, perhaps for lack of memory; the same command goes on."
       ) from error
-    return _RunningProcess(process)
+    return _RunningProcess(process, RunFolder(job.path))
+
+
+# Python's exit code of a process whose server was killed, and with it all that
+# would tell its end.
+_UNTOLD = 255
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class _RunningProcess:
+  """A run in its process, which goes on if the server is killed."""
+
   process: BaseProcess
+  folder: RunFolder
 
   def poll(self) -> int | None:
-    return self.process.exitcode
+    status = self.process.exitcode
+    if status != _UNTOLD:
+      return status
+    if self._is_alive():
+      return None
+    is_done = self.folder.is_finished or self.folder.is_pruned
+    return 0 if is_done else jobs.LOST
 
   def stop(self) -> None:
-    self.process.terminate()
+    self._send(signal.SIGTERM)
 
   def kill(self) -> None:
-    self.process.kill()
+    self._send(signal.SIGKILL)
+
+  def _send(self, number: int) -> None:
+    if self.poll() is None and self.process.pid is not None:
+      with contextlib.suppress(ProcessLookupError):
+        os.kill(self.process.pid, number)
+
+  def _is_alive(self) -> bool:
+    """Returns whether the process runs; one that is a zombie does not."""
+    try:
+      descriptor = os.pidfd_open(self.process.pid or 0)
+    except OSError:
+      return False
+    try:
+      return not connection.wait([descriptor], timeout=0)
+    finally:
+      os.close(descriptor)
 
 
 @contextlib.contextmanager
