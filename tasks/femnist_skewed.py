@@ -1,9 +1,10 @@
 """Handwritten letters a ... j over 100 clients who have five of them each.
 
-FEMNIST-skewed of Li et al., "Fair Resource Allocation in Federated Learning"
-(ICLR 2020), and of AdaFed. The letters come from TFF's Federated EMNIST or from
-EMNIST "byclass" (Cohen et al., 2017), all writers together. Pixels are those of
-TFF: background 1; TFF's are rounded to multiples of 1/255.
+FEMNIST-skewed of AdaFed, after the FEMNIST of Li et al., "Federated
+Optimization in Heterogeneous Networks" (MLSys 2020). The letters come from
+TFF's Federated EMNIST or from EMNIST "byclass" (Cohen et al., 2017), all
+writers together. Pixels are those of TFF: background 1; TFF's are rounded to
+multiples of 1/255.
 """
 
 import dataclasses

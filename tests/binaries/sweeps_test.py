@@ -28,7 +28,8 @@ def planned_runs(name):
 
 def test_each_paper_with_experiments_has_files():
   kinds = (
-    "_(table|figure|grid|loss_point|emnist|interpol|improved|bias|scaling)"
+    "_(table|figure|grid|loss_point|emnist|interpol|improved|fairness|bias"
+    "|scaling)"
   )
   names = {re.split(kinds, name)[0] for name in FILES}
   assert names == {*PAPERS, *OTHERS}
@@ -80,7 +81,7 @@ EXAMPLES = {
 # In the setting of the slides' Table 8, which prints 1.0 and 1.5; and grids.
 PRINTED = tuple(
   f"fedmgda_plus_{name}"
-  for name in ("table_8", "scaling", "interpolation", "improved")
+  for name in ("table_8", "scaling", "interpolation", "improved", "fairness")
 )
 UNIT_UPDATES = ("fedmgda_plus", "mgda_prox", "fedavg_n")
 

@@ -1,6 +1,6 @@
 """Attacks: clients that report something else than they found, as a study.
 
-Hu, Shaloudegi, Zhang, Yu, "Federated Learning Meets Multi-Objective
+Hu, Shaloudegi, Zhang, Yu, "Federated Learning Meets Multi-objective
 Optimization" (2022), ask which methods withstand
 
   bias:     f_k + b in place of f_k: the objective is shifted, its gradient, and
