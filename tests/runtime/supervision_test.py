@@ -1,5 +1,6 @@
 """Tests of workers that are lost while a program waits for them."""
 
+import concurrent.futures
 import contextlib
 import os
 import signal
@@ -96,6 +97,28 @@ def test_a_program_that_ends_a_wait_goes_on_with_another_worker(local_pids):
     endless_sum([1.0])
   assert worker not in local_pids()
   assert slow_sum([1.0]) == 1.0
+
+
+class LateFuture(concurrent.futures.Future):
+  """Ends in the moment in which a look at it is over."""
+
+  def result(self, timeout=None):
+    if timeout is not None:
+      self.set_result("late")
+      raise TimeoutError
+    return super().result()
+
+
+def test_a_computation_may_end_as_a_look_at_it_is_over():
+  supervised = supervision.Supervision()
+  assert supervision.wait(LateFuture(), supervised, print) == "late"
+
+
+def test_a_timeout_of_the_computation_is_its_own():
+  future = concurrent.futures.Future()
+  future.set_exception(TimeoutError("of the computation"))
+  with pytest.raises(TimeoutError, match="of the computation"):
+    supervision.wait(future, supervision.Supervision(), print)
 
 
 def test_errors_of_the_computation_are_its_own():

@@ -106,12 +106,10 @@ def wait(
   patience = _Patience(supervision, worker)
   has_given_up = False
   while True:
-    try:
-      result = future.result(timeout=_SECONDS_PER_LOOK)
-    except TimeoutError:
-      if future.done():
-        raise
-    else:
+    with contextlib.suppress(TimeoutError):  # The look's, or its own.
+      future.result(timeout=_SECONDS_PER_LOOK)
+    if future.done():  # It may have ended since the look.
+      result = future.result()
       supervision.slowest = max(supervision.slowest, patience.elapsed())
       return result
     supervision.check()
