@@ -45,14 +45,14 @@ _SPLIT = _FLAGS.choice(
   "split",
   "test",
   ["test", "train", "all"],
-  "<test|train|all>: the examples that count.",
+  "The examples that count.",
 )
 _OUTPUTS = _FLAGS.choice(
   "outputs",
   "auto",
   ["auto", "probabilities", "logits"],
-  "<auto|probabilities|logits>: the outputs of a classifier; by default, those "
-  "that sum to 1 for each example are probabilities.",
+  "The outputs of a classifier; by default, those that sum to 1 for each "
+  "example are probabilities.",
 )
 _RESULTS = _FLAGS.text(
   "results",

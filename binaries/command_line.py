@@ -26,6 +26,8 @@ from tff_fair.experiments import (
   spec_text,
 )
 
+# How absl begins to say that a switch takes no such value, as a tuple.
+_NOT_BOOLEAN = "('Non-boolean argument"
 _HELP_NAMES = ("help", "helpshort", "helpfull")
 
 
@@ -319,7 +321,10 @@ def parse(
   except UnicodeDecodeError as error:
     raise UsageError("--flagfile: the file is not a text file.") from error
   except (flags.Error, ValueError) as error:
-    raise UsageError(str(error).removeprefix("flag ")) from error
+    text, wrong, _ = str(error).removeprefix("flag ").partition(_NOT_BOOLEAN)
+    if wrong:
+      text += "expected nothing, true or false."
+    raise UsageError(text) from error
 
 
 def _with_values_joined(

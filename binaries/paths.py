@@ -40,20 +40,25 @@ def folder(
 def named(flag: str, text: str) -> pathlib.Path:
   """Returns the path that a flag names, in which ~ is a home directory.
 
+  Args:
+    flag: The name of the flag; in capitals, what another word stands for.
+    text: The path.
+
   Raises:
     UsageError: If there is no such home directory, or no file system takes the
       path.
   """
+  given = f"{flag if flag.isupper() else f'--{flag}'}="
   try:
     found = pathlib.Path(text).expanduser()
   except RuntimeError as error:
     raise UsageError(
-      f"--{flag}={text}: there is no such home directory; write out the path."
+      f"{given}{text}: there is no such home directory; write out the path."
     ) from error
   try:
     found.lstat()
   except ValueError as error:
-    raise UsageError(f"--{flag}={text!r}: is no path: {error}.") from error
+    raise UsageError(f"{given}{text!r}: is no path: {error}.") from error
   except OSError as error:
     number = error.errno or 0
     if any(len(os.fsencode(name)) > _LONGEST_NAME for name in found.parts):
@@ -61,7 +66,7 @@ def named(flag: str, text: str) -> pathlib.Path:
     if number in _NO_PATHS:
       shown = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
       raise UsageError(
-        f"--{flag}={shown}: {os.strerror(number)}; give another path."
+        f"{given}{shown}: {os.strerror(number)}; give another path."
       ) from error
   return found
 
@@ -117,6 +122,8 @@ def one_run(words: Sequence[str]) -> pathlib.Path:
     raise UsageError(
       f"RUN: expected the folder of one run, found {len(words)}."
     )
+  if not words[0]:
+    raise UsageError("RUN: is empty; name the folder of a run.")
   return named("RUN", words[0])
 
 

@@ -66,7 +66,7 @@ class Rule(NamedTuple):
 @interruption.at_once()
 def main(*words: str) -> None:
   """Replays as the flags say."""
-  run = finding.open_run(paths.one_run(words))
+  run = finding.find_one(paths.one_run(words))
   rules = _rules(run.algorithm)
   if _OUTPUT.value == "":
     raise UsageError("--output: is empty; name the CSV file to write.")

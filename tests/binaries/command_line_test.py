@@ -223,6 +223,11 @@ def test_a_flagfile_of_the_user_goes_before_an_included_one(parse):
     (["--batch_size=0"], "--batch_size=0: ", ["[1, 2147483647]"]),
     (["--client_learning_rate=-0.1"], "--client_learning_rate=-0.1: ", []),
     (["--client_optimizer=lion"], "--client_optimizer=lion: ", ["adam", "sgd"]),
+    (
+      ["--compilation_cache=often"],
+      "--compilation_cache=often: expected nothing, true or false.",
+      [],
+    ),
     (["--list=perhaps"], "--list=perhaps: ", []),
     (["--nolist=1"], "--nolist=1 ", []),
     (["--flagfile=absent"], "--flagfile: ", ["absent", "digits_fedavg"]),

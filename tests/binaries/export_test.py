@@ -29,6 +29,10 @@ program = in_process.program_of(export, prepare)
     (["runs/a", "--output=m.keras", "--best"], "runs/a/best_checkpoint: holds"),
     (["runs/a", "--output=m.h5", "--format=keras"], "--output=m.h5: is not"),
     (["runs/a", "--output=m.keras", "--format=h5"], "--format=h5: "),
+    (["", "--output=m.keras"], "RUN: is empty"),
+    (["~nosuchuser/x", "--output=m.keras"], "RUN=~nosuchuser/x: there is no"),
+    (["runs/a", "--output=."], "--output: has no name"),
+    (["runs/a", "--output=/"], "--output: has no name"),
     (["runs/a", "--output=m.xyz"], "--output=m.xyz: is in no known format; na"),
     (
       ["runs/a", "--output=m.H5"],

@@ -53,6 +53,7 @@ def test_rules_are_shown_and_written(program, monkeypatch, tmp_path):
     ([], "RUN: expected the folder of one run, found 0"),
     (["run"], "--algorithms: is missing"),
     (["nowhere", "--algorithms=fedavg"], "nowhere"),
+    (["."], "--algorithms: is missing"),  # The folder above it.
     (["run", "--algorithms=fedav"], "--algorithms=fedav: unknown algorithm"),
     (["run", "--algorithms=term", "--hparam=t=1"], "--hparam=t=1: expected"),
     (

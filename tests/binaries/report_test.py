@@ -58,6 +58,7 @@ def test_runs_and_flags_come_in_any_order(program, folder):
     (["damaged"], "damaged/evaluations.csv: "),
     (["runs", "--baseline=afl"], "--baseline=afl: is none of the methods"),
     (["runs", "--baseline=afl", "--watch"], "--baseline=afl: is none of"),
+    ([""], "The name of a folder of runs is empty"),
     (["nowhere", "--watch"], "nowhere: there is no such folder"),
     (["empty", "--watch"], "empty: holds no run"),
   ],

@@ -112,8 +112,9 @@ def test_a_wrong_file_is_named_with_column_and_row(tmp_path, lines, message):
 
 def test_what_is_no_text_file_is_named(tmp_path):
   for path in (tmp_path / "nowhere.csv", tmp_path):
-    with pytest.raises(ValueError, match=str(path)):
+    with pytest.raises(ValueError, match=str(path)) as error:
       client_table.read(path)
+    assert "no CSV table" not in str(error.value)
   path = tmp_path / "results.csv"
   path.write_bytes(gzip.compress(b"client,n,correct\na,1,1\n"))
   with pytest.raises(ValueError, match=str(path)):

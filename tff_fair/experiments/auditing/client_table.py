@@ -123,6 +123,8 @@ def _parse(path: pathlib.Path) -> pd.DataFrame:
       raise _problem(path, "is no file; name a CSV file.")
     # As text: what a cell says is told as it stands there.
     table = pd.read_csv(path, dtype=str, keep_default_na=False)
+  except FieldError:
+    raise
   except OSError as error:
     raise _problem(path, f"{error.strerror or error}.") from error
   except UnicodeDecodeError as error:

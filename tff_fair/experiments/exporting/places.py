@@ -97,6 +97,8 @@ def check_free(output: pathlib.Path, *, overwrite: bool) -> None:
   Raises:
     FieldError: If something is there that may not be replaced.
   """
+  if not output.name:
+    raise FieldError("output", "has no name; name a file or a new folder.")
   with _naming_output():
     files.check_free(card_of(output), overwrite=overwrite)
     if not output.is_dir():

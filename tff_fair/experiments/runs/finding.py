@@ -56,6 +56,10 @@ def find(
 
 def _below(place: Place, on_damage: OnDamage | None) -> Iterator[Run]:
   """Yields the runs in a folder and below it, as `find` does."""
+  if place == "":  # A variable of a script that is not set, say.
+    raise RunError(
+      "The name of a folder of runs is empty; . is the working directory."
+    )
   path = pathlib.Path(place)
   if not _is_folder(path):
     raise RunError(f"{path}: there is no such folder.")
