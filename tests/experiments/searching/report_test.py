@@ -26,6 +26,18 @@ SPACE = {
 }
 
 
+_TEXTS = {"gamma": ["1", "2"], "rate": "0.1:1.0"}
+_TRIAL = {
+  "number": 0,
+  "settings": {"gamma": "1", "rate": "0.5"},
+  "runs": ["run"],
+}
+
+
+def _with(**settings):
+  return {**_TRIAL, "settings": {**_TRIAL["settings"], **settings}}
+
+
 def built(path):
   (task,) = task_runs.arrange(finding.find([path]))
   return search_section.build(task)
@@ -92,9 +104,39 @@ def test_the_page_says_which_clients_decide(
   path.write_text(json.dumps(content))
   section = built(tmp_path)
   assert f"objectives over {clients}. " in section.body[0]
-  path.write_text("{}")
-  section = built(tmp_path)
-  assert "left out, as damaged: " in section.body[0]
+
+
+@pytest.mark.parametrize(
+  ("changes", "told"),
+  [
+    ({"space": {"batch_size": [1, 2]}}, "expected a text, found 1"),
+    ({"name": None}, "expected a text, found None"),
+    ({"trials": [{}]}, "number"),
+    ({"trials": [{**_TRIAL, "number": "0"}]}, "the number of a trial, found"),
+    ({"trials": [{**_TRIAL, "runs": [5]}]}, "expected a text, found 5"),
+    ({"trials": [{**_TRIAL, "settings": [1]}]}, ""),
+    ({"trials": [{**_TRIAL, "settings": {}}]}, "trial 0 lacks gamma, rate"),
+    ({"trials": [_with(gamma="3")]}, "trial 0 has gamma=3 (of 1,2)"),
+    ({"trials": [_with(rate="3")]}, "trial 0 has rate=3 (of 0.1:1.0)"),
+    ({"trials": [_with(rate="nan")]}, "trial 0 has rate=nan"),
+    ({"trials": [_with(rate="much")]}, "much"),
+    ({"trials": [_with(rate=0.5)]}, "expected a text, found 0.5"),
+  ],
+)
+def test_a_damaged_record_leaves_its_search_out(tmp_path, changes, told):
+  run_folders.make(tmp_path / "run")
+  settings = dataclasses.asdict(SearchSettings(trials=1))
+  study = {"name": "s", "method": "fedavg", "space": _TEXTS, "integers": []}
+  study["trials"] = [_TRIAL]
+  path = tmp_path / trials.RECORD_FILE
+  for content in ({}, {"studies": [{**study, **changes}]}):
+    path.write_text(json.dumps({"settings": settings, **content}))
+    (said,) = built(tmp_path).body
+    assert "A search is left out, as damaged: " in said
+  assert told in said
+  path.write_text(json.dumps({"settings": settings, "studies": [study]}))
+  (said,) = built(tmp_path).body
+  assert "as damaged" not in said
 
 
 def test_a_search_that_has_just_begun_is_no_mistake(tmp_path, faked):

@@ -193,6 +193,16 @@ class Dimension:
       return text
     return int(text) if self.is_integer else float(text)
 
+  def takes(self, text: str) -> bool:
+    """Returns whether a text is one of its values.
+
+    Raises:
+      ValueError: If it is to be a number, and is none.
+    """
+    if self.range is None:
+      return text in self.choices
+    return self.range.low <= float(self.value(text)) <= self.range.high
+
   @property
   def examples(self) -> tuple[str, ...]:
     """Texts of all choices, or of the bounds."""

@@ -8,7 +8,7 @@ search that goes on takes its trials from the record, and suggests the rest.
 import dataclasses
 import math
 import pathlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -299,22 +299,37 @@ def read_record(folder: pathlib.Path) -> SearchRecord | None:
 
 def _read_study(content: Mapping[str, Any]) -> RecordedStudy:
   integers = content["integers"]
-  return RecordedStudy(
-    content["name"],
-    content["method"],
-    {
-      name: Dimension(tuple(given))
-      if isinstance(given, list)
-      else Dimension(
-        range=setting_tables.parse_range(given), is_integer=name in integers
-      )
-      for name, given in content["space"].items()
-    },
-    tuple(
-      Trial(trial["number"], trial["settings"], tuple(trial["runs"]))
-      for trial in content["trials"]
-    ),
-  )
+  space = {
+    name: Dimension(_texts(given))
+    if isinstance(given, list)
+    else Dimension(
+      range=setting_tables.parse_range(given), is_integer=name in integers
+    )
+    for name, given in content["space"].items()
+  }
+  name, method = _texts([content["name"], content["method"]])
+  read = tuple(_read_trial(trial, space) for trial in content["trials"])
+  return RecordedStudy(name, method, space, read)
+
+
+def _read_trial(content: Mapping[str, Any], space: Space) -> Trial:
+  number, settings = content["number"], dict(content["settings"])
+  if not isinstance(number, int):
+    raise TypeError(f"expected the number of a trial, found {number!r}")
+  for name, text in zip(settings, _texts(settings.values()), strict=True):
+    if not space[name].takes(text):
+      raise ValueError(f"trial {number} has {name}={text} (of {space[name]})")
+  if missing := space.keys() - settings.keys():
+    raise ValueError(f"trial {number} lacks {', '.join(sorted(missing))}")
+  return Trial(number, settings, _texts(content["runs"]))
+
+
+def _texts(found: Iterable[Any]) -> tuple[str, ...]:
+  texts = tuple(found)
+  for text in texts:
+    if not isinstance(text, str):
+      raise TypeError(f"expected a text, found {text!r}")
+  return texts
 
 
 def write_record(folder: pathlib.Path, record: SearchRecord) -> None:
