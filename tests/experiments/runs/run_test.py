@@ -141,6 +141,8 @@ def test_a_finished_run_has_its_tables(tmp_path):
 def test_what_is_not_there_is_said(tmp_path):
   with pytest.raises(errors.RunError, match="nowhere"):
     runs.find([tmp_path / "nowhere"])
+  with pytest.raises(errors.RunError, match="nowhere: there is no such folder"):
+    runs.open_run(tmp_path / "nowhere")
   with pytest.raises(errors.RunError, match="no run"):
     runs.find([tmp_path])
   assert runs.find([]) == []

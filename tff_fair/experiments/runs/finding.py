@@ -140,6 +140,8 @@ def open_run(path: Place) -> Run:
     RunError: If there is none, or it is damaged.
   """
   folder = RunFolder(pathlib.Path(path))
+  if not _is_folder(folder.path):
+    raise RunError(f"{folder.path}: there is no such folder.")
   config = _json(folder.config)
   if problem := configuration.problem(config):
     raise RunError(f"{folder.config}: is not of a run: {problem}.")
