@@ -4,6 +4,7 @@ import dataclasses
 import importlib.util
 import json
 import re
+from typing import Any
 
 import pytest
 
@@ -27,7 +28,7 @@ SPACE = {
 
 
 _TEXTS = {"gamma": ["1", "2"], "rate": "0.1:1.0"}
-_TRIAL = {
+_TRIAL: dict[str, Any] = {
   "number": 0,
   "settings": {"gamma": "1", "rate": "0.5"},
   "runs": ["run"],
@@ -126,8 +127,13 @@ def test_the_page_says_which_clients_decide(
 def test_a_damaged_record_leaves_its_search_out(tmp_path, changes, told):
   run_folders.make(tmp_path / "run")
   settings = dataclasses.asdict(SearchSettings(trials=1))
-  study = {"name": "s", "method": "fedavg", "space": _TEXTS, "integers": []}
-  study["trials"] = [_TRIAL]
+  study = {
+    "name": "s",
+    "method": "fedavg",
+    "space": _TEXTS,
+    "integers": [],
+    "trials": [_TRIAL],
+  }
   path = tmp_path / trials.RECORD_FILE
   for content in ({}, {"studies": [{**study, **changes}]}):
     path.write_text(json.dumps({"settings": settings, **content}))
