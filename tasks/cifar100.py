@@ -80,16 +80,14 @@ def _central(
 def _native(
   data_dir: pathlib.Path | None,
 ) -> tuple[tuple[LabeledImages, LabeledImages], np.ndarray]:
-  import tensorflow_federated as tff  # noqa: PLC0415
-
-  return native_clients.read_images(
-    "cifar100.sqlite",
+  clients = native_clients.find(
+    "cifar100",
     data_dir,
-    tff.simulation.datasets.cifar100.load_data,
-    ("train", "test"),
-    _to_arrays,
+    ["train", "test"],
+    {"image": ([32, 32, 3], "int64"), "label": ([], "int64")},
   )
+  return native_clients.read_images(clients, _to_arrays)
 
 
 def _to_arrays(examples: native_clients.Examples) -> task.Arrays:
-  return examples["image"], examples["label"]
+  return examples["image"].astype(np.uint8), examples["label"]

@@ -13,15 +13,12 @@ probabilities, and it shuffles batches where a client here has whole arrays.
 import dataclasses
 import functools
 import pathlib
-from collections.abc import Mapping, Sequence
 from typing import Literal
 
 import numpy as np
 
-from tasks import cuts, models, options, task
-from tasks.data_error import DataError
+from tasks import models, options, task
 from tasks.federated import native_clients
-from tasks.federated.native_clients import Half
 from tasks.formats import example_checks
 
 _IMAGE_SHAPE = (28, 28, 1)
@@ -69,44 +66,38 @@ def load(
     DataError: If the data can be neither found nor fetched, or is unusable.
     ValueError: If there are fewer writers than asked for.
   """
-  names, (train, test) = (
-    _synthetic() if config.synthetic else _from_file(config, data_dir)
+  kinds = {True: "digits_only", False: "all"}
+  kind, other_kind = kinds[config.only_digits], kinds[not config.only_digits]
+  other = str(not config.only_digits).lower()
+  everyone = native_clients.find(
+    "emnist",
+    data_dir,
+    [f"{kind}_train", f"{kind}_test"],
+    {"pixels": (_IMAGE_SHAPE[:2], "float32"), "label": ([], "int64")},
+    synthetic=config.synthetic,
+    advice=f"Option only_digits={other} takes {other_kind}_* instead.",
+  )
+  chosen, writers = everyone.choose(
+    [1, 1],
+    config.num_clients,
+    seed,
+    who="writers",
+    without="train or test examples",
   )
   num_classes = 10 if config.only_digits else 62
-  complete = np.flatnonzero((train.num_examples > 0) & (test.num_examples > 0))
-  if not complete.size:
-    raise DataError(
-      train.source,
-      f"none of the {len(names)} writers has examples both here and in "
-      f"{test.source}.",
-    )
-  chosen = cuts.random_subset(
-    complete, config.num_clients, seed, what="writers in the data"
-  )
-  client_names = tuple(names[int(k)] for k in chosen)
-  train_split, test_split = (
-    native_clients.split(
-      native_clients.reader(half.client_data),
-      client_names,
-      half.num_examples[chosen],
-      functools.partial(_to_arrays, num_classes=num_classes),
-      source=half.source,
-      keeps_latest=True,
-    )
-    for half in (train, test)
+  train, test = chosen.halves(
+    functools.partial(_to_arrays, num_classes=num_classes), keeps_latest=True
   )
   data = "synthetic test images" if config.synthetic else "EMNIST"
-  of_all = "" if len(chosen) == len(complete) else f" of {len(complete):,}"
   return task.Task(
     name="emnist_character",
     description=(
-      f"{data}, {num_classes} classes: {len(chosen):,}{of_all} writers "
-      f"({len(names) - len(complete):,} without train or test examples left "
-      f"out), {task.count_examples(train_split, test_split)}"
+      f"{data}, {num_classes} classes: {writers}, "
+      f"{task.count_examples(train, test)}"
     ),
-    client_names=client_names,
-    train=train_split,
-    test=test_split,
+    client_names=tuple(chosen.names),
+    train=train,
+    test=test,
     element_spec=task.element_spec(_IMAGE_SHAPE),
     num_classes=num_classes,
     keras_model_fn=models.image_classifier(
@@ -116,42 +107,10 @@ def load(
   )
 
 
-def _from_file(
-  config: Options, data_dir: pathlib.Path | None
-) -> tuple[Sequence[str], tuple[Half, Half]]:
-  import tensorflow_federated as tff  # noqa: PLC0415
-
-  kinds = {True: "digits_only", False: "all"}
-  kind, other_kind = kinds[config.only_digits], kinds[not config.only_digits]
-  other = str(not config.only_digits).lower()
-  return native_clients.halves(
-    "emnist_all.sqlite",
-    data_dir,
-    functools.partial(
-      tff.simulation.datasets.emnist.load_data, config.only_digits
-    ),
-    (f"{kind}_train", f"{kind}_test"),
-    advice=f"Option only_digits={other} takes {other_kind}_* instead.",
-  )
-
-
-def _synthetic() -> tuple[Sequence[str], tuple[Half, Half]]:
-  import tensorflow_federated as tff  # noqa: PLC0415
-
-  client_data = tff.simulation.datasets.emnist.get_synthetic()
-  names = client_data.client_ids
-  half = Half(
-    client_data,
-    np.full(len(names), 10),
-    "tff.simulation.datasets.emnist.get_synthetic()",
-  )
-  return names, (half, half)
-
-
 def _to_arrays(
-  examples: Mapping[str, np.ndarray], *, num_classes: int
+  examples: native_clients.Examples, *, num_classes: int
 ) -> task.Arrays:
-  pixels, labels = examples["pixels"], examples["label"]
+  pixels = examples["pixels"]
   example_checks.check_pixels(pixels)
-  example_checks.class_labels(labels, num_classes)
+  labels = example_checks.class_labels(examples["label"], num_classes)
   return pixels[..., np.newaxis], labels

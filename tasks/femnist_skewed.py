@@ -8,7 +8,6 @@ multiples of 1/255.
 """
 
 import dataclasses
-import functools
 import pathlib
 
 import numpy as np
@@ -80,17 +79,14 @@ def _letters(half: LabeledImages) -> LabeledImages:
 def _native(
   data_dir: pathlib.Path | None,
 ) -> tuple[tuple[LabeledImages, LabeledImages], np.ndarray]:
-  import tensorflow_federated as tff  # noqa: PLC0415
-
-  return native_clients.read_images(
-    "emnist_all.sqlite",
+  clients = native_clients.find(
+    "emnist",
     data_dir,
-    # Positional: only the directory is left to be given.
-    functools.partial(tff.simulation.datasets.emnist.load_data, False),
-    ("all_train", "all_test"),
-    _to_arrays,
+    ["all_train", "all_test"],
+    {"pixels": ([28, 28], "float32"), "label": ([], "int64")},
     advice="The letters are needed.",
   )
+  return native_clients.read_images(clients, _to_arrays)
 
 
 def _to_arrays(examples: native_clients.Examples) -> task.Arrays:

@@ -18,15 +18,15 @@ character, for the beginning and the end of a text.
 import dataclasses
 import functools
 import pathlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Literal
 
 import numpy as np
 
-from tasks import downloads, models, options, task
+from tasks import models, options, task
 from tasks.data_error import DataError
 from tasks.federated import native_clients
-from tasks.formats import leaf_json, sqlite_file
+from tasks.formats import leaf_json
 
 # Of a folder with the whole text of each role.
 _TEXTS = "*by_role.json.gz"
@@ -100,7 +100,7 @@ def load(
   if config.source == "leaf":
     source, everyone = "Shakespeare of LEAF", _from_leaf(config, data_dir)
   else:
-    everyone = _from_texts(config, data_dir)
+    everyone = _from_native(config, data_dir)
   roles = everyone.sample(
     config.num_clients, seed, what="roles with enough examples"
   )
@@ -199,34 +199,54 @@ def _roles(
   )
 
 
-def _from_texts(
+def _from_native(
   config: Options, data_dir: pathlib.Path | None
 ) -> leaf_json.Users:
-  texts, source = _made_up() if config.synthetic else _read(data_dir)
+  clients = native_clients.find(
+    "shakespeare",
+    data_dir,
+    ["train", "test"],
+    {"snippets": ([], "string")},
+    synthetic=config.synthetic,
+  )
+  # All speeches: a few megabytes, whose characters have to be counted.
+  texts = [*clients.contents(_checked_texts)]
   length = config.sequence_length
   joins = config.predict == "last"
 
-  def size(role: Sequence[bytes]) -> int:
+  def size(speeches: Iterable[bytes]) -> int:
     if joins:
-      return max(len(_joined(role)) - length, 0)
-    return sum(_num_sequences(text, length) for text in role)
+      return max(len(_joined(speeches)) - length, 0)
+    return sum(_num_sequences(text, length) for text in speeches)
 
   def load(name: str, half: int) -> task.Arrays:
-    role = texts[half][name]
+    speeches, _ = texts[half][name]
     if joins:
-      return _windows(_joined(role), length)
-    return _sequences(role, length)
+      return _windows(_joined(speeches), length)
+    return _sequences(speeches, length)
 
-  train, test = texts
+  train, test = (
+    {name: size(speeches) for name, (speeches, _) in half.items()}
+    for half in texts
+  )
   sizes = {
-    name: (size(train.get(name, ())), size(test.get(name, ())))
+    name: (train.get(name, 0), test.get(name, 0))
     for name in train.keys() | test.keys()
   }
-  return _roles(config, sizes, load, source)
+  return _roles(config, sizes, load, clients.source)
 
 
-def _joined(role: Sequence[bytes]) -> np.ndarray:
-  return _leaf_numbers(b"\n".join(role))
+def _checked_texts(examples: native_clients.Examples) -> task.Arrays:
+  for position, text in enumerate(examples["snippets"]):
+    try:
+      text.decode()
+    except UnicodeDecodeError as error:
+      raise ValueError(f"example {position} is not UTF-8: {error}") from error
+  return examples["snippets"], examples["snippets"]
+
+
+def _joined(speeches: Iterable[bytes]) -> np.ndarray:
+  return _leaf_numbers(b"\n".join(speeches))
 
 
 def _from_leaf(
@@ -292,77 +312,6 @@ def _text(position: int, name: str, value: object, length: int) -> str:
       f"found {str(value)[:40]!r}"
     )
   return value
-
-
-# Speeches of the native data set.
-
-_Texts = tuple[dict[str, list[bytes]], dict[str, list[bytes]]]
-
-
-def _read(data_dir: pathlib.Path | None) -> tuple[_Texts, str]:
-  """Reads all speeches: a few megabytes, whose characters have to be counted.
-
-  Args:
-    data_dir: Directory of `shakespeare.sqlite`, which TFF's loader downloads if
-      it is not there; None means TFF's own cache, ~/.tff.
-
-  Returns:
-    Train and test texts by role, and the source for error messages.
-
-  Raises:
-    DataError: If the data can be neither found nor fetched, or is unusable.
-  """
-  import tensorflow_federated as tff  # noqa: PLC0415
-
-  path = downloads.find_native(
-    "shakespeare.sqlite",
-    data_dir,
-    lambda directory: tff.simulation.datasets.shakespeare.load_data(
-      cache_dir=directory
-    ),
-  )
-  halves = ("train", "test")
-  names, counts = sqlite_file.population(path, halves)
-  texts: _Texts = ({}, {})
-  for column, half in enumerate(halves):
-    speeches = native_clients.split(
-      native_clients.sqlite_reader(path, half, ["snippets"]),
-      names,
-      counts[:, column],
-      _checked_texts,
-      source=f"{path}, split {half}",
-    )
-    for k in np.flatnonzero(counts[:, column]):
-      snippets, _ = speeches.load(int(k))
-      texts[column][names[int(k)]] = list(snippets)
-  return texts, str(path)
-
-
-def _made_up() -> tuple[_Texts, str]:
-  """Returns the three made-up roles that TFF has for tests, as `_read`."""
-  import tensorflow_federated as tff  # noqa: PLC0415
-
-  client_data = tff.simulation.datasets.shakespeare.get_synthetic()
-  texts = {
-    name: [
-      example["snippets"]
-      for example in client_data.create_tf_dataset_for_client(
-        name
-      ).as_numpy_iterator()
-    ]
-    for name in client_data.client_ids
-  }
-  source = "tff.simulation.datasets.shakespeare.get_synthetic()"
-  return (texts, texts), source
-
-
-def _checked_texts(examples: native_clients.Examples) -> task.Arrays:
-  for position, text in enumerate(examples["snippets"]):
-    try:
-      text.decode()
-    except UnicodeDecodeError as error:
-      raise ValueError(f"example {position} is not UTF-8: {error}") from error
-  return examples["snippets"], examples["snippets"]
 
 
 # Characters as numbers.

@@ -1,16 +1,22 @@
-"""Clients of TFF's native data sets as whole arrays."""
+"""Clients of TFF's native data sets as whole arrays.
 
+Their files are read straight: the `ClientData` of TFF lists all names first.
+Here a population is two arrays and a text, and a client's examples are read
+when they are asked for.
+"""
+
+import dataclasses
 import functools
 import pathlib
 import typing
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
-from tasks import downloads
+from tasks import cuts, downloads
 from tasks.data_error import DataError
 from tasks.formats import sqlite_file
+from tasks.formats.client_names import ClientNames
 from tasks.formats.images import LabeledImages
 from tasks.task import Arrays, Split
 
@@ -25,52 +31,215 @@ _NUM_CACHED_CLIENTS = 256
 Examples = Mapping[str, np.ndarray]
 Read = Callable[[str], Examples]
 ToArrays = Callable[[Examples], Arrays]
+# The shape and the dtype of each feature that is wanted.
+Features = Mapping[str, tuple[Sequence[int], str]]
 
 
-class Half(NamedTuple):
-  """The training or the test data of all clients of a file.
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Clients:
+  """Clients of a native data set.
 
   Attributes:
-    client_data: The data.
-    num_examples: Numbers of examples, int64[clients]; 0 where there are none.
-    source: File and split, for error messages.
+    source: The file, for error messages.
+    splits: Names of the splits.
+    names: Names of the clients, in ascending order.
+    counts: Their numbers of examples, int64[clients, splits]; 0 where a client
+      is not in a split.
+    read: Maps the name of a split, how many examples to read at most (None for
+      all) and the name of a client to its stacked examples.
   """
 
-  client_data: "tff.simulation.datasets.ClientData"
-  num_examples: np.ndarray
   source: str
+  splits: Sequence[str]
+  names: ClientNames
+  counts: np.ndarray
+  read: Callable[[str, int | None, str], Examples]
+
+  def choose(
+    self,
+    least: Sequence[int],
+    num_clients: int | None,
+    seed: int,
+    *,
+    who: str,
+    without: str,
+  ) -> "tuple[Clients, str]":
+    """Chooses at random among the clients that have enough examples.
+
+    Args:
+      least: Least number of a client's examples in each split.
+      num_clients: Number of clients to choose; None takes all.
+      seed: Seed of the choice.
+      who: The clients, in words.
+      without: What those lack that are left out, in words.
+
+    Returns:
+      The clients; and their number and that of the others, in words.
+
+    Raises:
+      DataError: If no client has enough.
+      FieldError: If there are fewer than are to be chosen.
+    """
+    number = len(self.names)
+    enough = np.flatnonzero((self.counts >= least).all(axis=1))
+    if not enough.size:
+      raise DataError(self.source, f"all {number:,} {who} lack {without}.")
+    chosen = cuts.random_subset(
+      enough, num_clients, seed, what=f"{who} in the data"
+    )
+    of_all = "" if len(chosen) == len(enough) else f" of {len(enough):,}"
+    return dataclasses.replace(
+      self, names=self.names.take(chosen), counts=self.counts[chosen]
+    ), (
+      f"{len(chosen):,}{of_all} {who} "
+      f"({number - len(enough):,} without {without} left out)"
+    )
+
+  def halves(
+    self,
+    to_arrays: ToArrays,
+    *,
+    limit: int | None = None,
+    keeps_latest: bool = False,
+  ) -> list[Split]:
+    """Returns the splits; `limit` is the largest number of a client's examples.
+
+    The others are as in `split`.
+    """
+    counts = self.counts if limit is None else np.minimum(self.counts, limit)
+    return [
+      split(
+        functools.partial(self.read, name, limit),
+        self.names,
+        np.ascontiguousarray(counts[:, column]),
+        to_arrays,
+        source=f"{self.source}, split {name}",
+        keeps_latest=keeps_latest,
+      )
+      for column, name in enumerate(self.splits)
+    ]
+
+  def contents(self, to_arrays: ToArrays) -> Iterator[dict[str, Arrays]]:
+    """Yields the arrays of all clients of each split, by their names."""
+    for half in self.halves(to_arrays):
+      there = np.flatnonzero(half.num_examples)
+      yield {self.names[int(k)]: half.load(int(k)) for k in there}
 
 
-def halves(
-  filename: str,
+def find(
+  name: str,
   data_dir: pathlib.Path | None,
-  load: Callable[..., Any],
-  splits: tuple[str, str],
+  splits: Sequence[str],
+  features: Features,
   *,
+  synthetic: bool = False,
   advice: str = "",
-) -> tuple[Sequence[str], tuple[Half, Half]]:
+) -> Clients:
   """Finds a native data set; reads no example.
 
   Args:
-    filename: Name under which TFF caches the data set.
-    data_dir: Directory of the file; None means TFF's own cache, ~/.tff.
-    load: TFF's loader, whose first argument left to give is `cache_dir`.
-    splits: Names of the training and of the test split.
+    name: Name of the data set in `tff.simulation.datasets`.
+    data_dir: Directory of its file, which TFF's loader downloads if it is not
+      there; None means TFF's own cache, ~/.tff.
+    splits: Names of the splits.
+    features: The features that are wanted.
+    synthetic: Whether to take instead the clients that TFF has made up for
+      tests: the same in each split.
     advice: Help for a file that lacks a split; ends the error message.
-
-  Returns:
-    The names of all clients in ascending order, and both halves.
 
   Raises:
     DataError: If the file can be neither found nor fetched, or is damaged.
   """
-  path = downloads.find_native(filename, data_dir, load)
-  names, counts = sqlite_file.population(path, splits, advice=advice)
-  train, test = (
-    Half(data, counts[:, column], f"{path}, split {splits[column]}")
-    for column, data in enumerate(load(cache_dir=str(path.parent)))
+  import tensorflow_federated as tff  # noqa: PLC0415
+
+  native = getattr(tff.simulation.datasets, name)
+  if synthetic:
+    source = f"tff.simulation.datasets.{name}.get_synthetic()"
+    return _made_up(native.get_synthetic(), source, splits)
+  path = downloads.find_native(
+    "emnist_all.sqlite" if name == "emnist" else f"{name}.sqlite",
+    data_dir,
+    lambda directory: native.load_data(cache_dir=directory),
   )
-  return names, (train, test)
+  names, counts = sqlite_file.population(path, splits, advice=advice)
+  return Clients(
+    source=str(path),
+    splits=splits,
+    names=names,
+    counts=counts,
+    read=functools.partial(_read_file, path, features),
+  )
+
+
+def _read_file(
+  path: pathlib.Path,
+  features: Features,
+  split_name: str,
+  limit: int | None,
+  client: str,
+) -> Examples:
+  import tensorflow as tf  # noqa: PLC0415
+
+  serialized = sqlite_file.serialized_examples(
+    path, split_name, client, limit=limit
+  )
+  spec = {
+    name: tf.io.FixedLenFeature(shape, tf.as_dtype(dtype))
+    for name, (shape, dtype) in features.items()
+  }
+  parsed = tf.io.parse_example(tf.constant(serialized, tf.string), spec)
+  return {name: values.numpy() for name, values in parsed.items()}
+
+
+def _made_up(
+  client_data: "tff.simulation.datasets.ClientData",
+  source: str,
+  splits: Sequence[str],
+) -> Clients:
+  read = reader(client_data)
+  names = ClientNames(client_data.client_ids)
+  counts = [len(next(iter(read(name).values()))) for name in names]
+  return Clients(
+    source=source,
+    splits=splits,
+    names=names,
+    counts=np.tile(np.array(counts)[:, np.newaxis], len(splits)),
+    read=lambda _, limit, name: {
+      feature: values[:limit] for feature, values in read(name).items()
+    },
+  )
+
+
+def read_images(
+  clients: Clients, to_arrays: ToArrays
+) -> tuple[tuple[LabeledImages, LabeledImages], np.ndarray]:
+  """Reads every client of the training and of the test split.
+
+  Args:
+    clients: Of two splits.
+    to_arrays: Maps a client's examples to images, uint8, and labels, and leaves
+      out those that are not wanted.
+
+  Returns:
+    Training and test images, and the client of each image, training first.
+
+  Raises:
+    DataError: If an example is not as it must be, or none is left.
+  """
+  images, users = [], []
+  contents = clients.contents(to_arrays)
+  for name, arrays in zip(clients.splits, contents, strict=True):
+    source = f"{clients.source}, split {name}"
+    sizes = [len(labels) for _, labels in arrays.values()]
+    if not any(sizes):
+      raise DataError(source, "has none of the images wanted.")
+    x, y = map(np.concatenate, zip(*arrays.values(), strict=True))
+    images.append(
+      LabeledImages(images=x, labels=y.astype(np.int32), source=source)
+    )
+    users.append(np.repeat([*arrays], sizes))
+  train, test = images
+  return (train, test), np.concatenate(users)
 
 
 def split(
@@ -138,86 +307,3 @@ def reader(client_data: "tff.simulation.datasets.ClientData") -> Read:
     return {key: value.numpy() for key, value in read_stacked(name).items()}
 
   return read
-
-
-def sqlite_reader(
-  path: pathlib.Path,
-  split_name: str,
-  features: Sequence[str],
-  *,
-  limit: int | None = None,
-) -> Read:
-  """Returns a function that reads texts straight from a file of TFF's format.
-
-  TFF's own `ClientData` makes a sorted list of all names before anything else;
-  this one knows no names, and parses only the features that are wanted.
-
-  Args:
-    path: A whole file.
-    split_name: Name of the split.
-    features: Names of the features, each one text per example.
-    limit: How many examples of a client to read at most; None reads all.
-
-  Returns:
-    A function from names to object[n] of bytes by feature.
-  """
-  import tensorflow as tf  # noqa: PLC0415
-
-  spec = {name: tf.io.FixedLenFeature([], tf.string) for name in features}
-
-  def read(name: str) -> Examples:
-    serialized = sqlite_file.serialized_examples(
-      path, split_name, name, limit=limit
-    )
-    if not serialized:
-      return {feature: np.empty([0], object) for feature in features}
-    parsed = tf.io.parse_example(serialized, spec)
-    return {feature: parsed[feature].numpy() for feature in features}
-
-  return read
-
-
-def read_images(
-  filename: str,
-  data_dir: pathlib.Path | None,
-  load: Callable[..., Any],
-  splits: tuple[str, str],
-  to_arrays: ToArrays,
-  *,
-  advice: str = "",
-) -> tuple[tuple[LabeledImages, LabeledImages], np.ndarray]:
-  """Reads every client of the training and of the test half.
-
-  Args:
-    filename: As for `halves`, and so are the others but `to_arrays`.
-    data_dir: Directory of the file.
-    load: TFF's loader.
-    splits: Names of both splits.
-    to_arrays: Maps a client's examples to images, uint8, and labels, and leaves
-      out those that are not wanted.
-    advice: Help for a file that lacks a split.
-
-  Returns:
-    Training and test images, and the client of each image, training first.
-
-  Raises:
-    DataError: As `halves`; or an example is not as it must be, or none is left.
-  """
-  names, found = halves(filename, data_dir, load, splits, advice=advice)
-  images, users = [], []
-  for client_data, num_examples, source in found:
-    there = np.flatnonzero(num_examples)
-    own = [names[int(k)] for k in there]
-    clients = split(
-      reader(client_data), own, num_examples[there], to_arrays, source=source
-    )
-    arrays = [clients.load(k) for k in range(len(own))]
-    if not any(len(labels) > 0 for _, labels in arrays):
-      raise DataError(source, "has none of the images wanted.")
-    x, y = (np.concatenate(parts) for parts in zip(*arrays, strict=True))
-    images.append(
-      LabeledImages(images=x, labels=y.astype(np.int32), source=source)
-    )
-    users.append(np.repeat(own, [len(labels) for _, labels in arrays]))
-  train, test = images
-  return (train, test), np.concatenate(users)

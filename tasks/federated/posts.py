@@ -2,9 +2,6 @@
 
 TFF's native data set (The TensorFlow Federated Authors, 2019): one example is a
 sentence with its post's title and tags; 342,477 users have training examples.
-`formats.sqlite_file` reads its file, because the `ClientData` of TFF lists all
-names first. Here a population is two arrays and a text, and a user's examples
-are read when the user is sampled.
 
 Words and tags are counted as `tff.simulation.datasets.stackoverflow` loads them
 with `load_word_counts` and `load_tag_counts`, in the files that these unpack: a
@@ -14,18 +11,15 @@ the same format can take its place; TFF downloads one that is not there.
 """
 
 import dataclasses
-import functools
 import itertools
 import os
 import pathlib
 from collections.abc import Callable, Iterable, Sequence
 
-import numpy as np
-
 from tasks import cuts, downloads, options
 from tasks.data_error import DataError, unreadable_named
 from tasks.federated import native_clients
-from tasks.formats import client_names, parsing, sqlite_file
+from tasks.formats import parsing
 from tasks.task import Split, count_examples
 
 
@@ -84,24 +78,6 @@ class Users:
   description: str
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class _Source:
-  """Where examples come from.
-
-  Attributes:
-    name: Its name, for errors.
-    population: Maps names of splits to the names of all users and their numbers
-      of examples, int64[users, splits].
-    read: Maps a split to a function that reads its users.
-  """
-
-  name: str
-  population: Callable[
-    [Sequence[str]], tuple[client_names.ClientNames, np.ndarray]
-  ]
-  read: Callable[[str], native_clients.Read]
-
-
 def load_users(
   config: StackOverflowOptions,
   *,
@@ -127,46 +103,32 @@ def load_users(
     DataError: If the data can be neither found nor fetched, or is unusable.
     ValueError: If there are fewer users than asked for.
   """
-  find_source = _synthetic if config.synthetic else _file
-  source = find_source(data_dir, features, config.max_examples)
   least = _least(config)
-  everyone, counts = source.population(list(least))
-  eligible = np.flatnonzero((counts >= list(least.values())).all(axis=1))
-  if not eligible.size:
-    raise DataError(
-      source.name, f"none of the {len(everyone):,} users has {_wanted(config)}."
-    )
-  chosen = cuts.random_subset(
-    eligible, config.num_clients, seed, what="users in the data"
+  data = native_clients.find(
+    "stackoverflow",
+    data_dir,
+    [*least],
+    {feature: ([], "string") for feature in features},
+    synthetic=config.synthetic,
   )
-  names, counts = everyone.take(chosen), counts[chosen]
-  if config.max_examples is not None:
-    counts = np.minimum(counts, config.max_examples)
-
-  halves = [
-    native_clients.split(
-      source.read(split),
-      names,
-      np.ascontiguousarray(counts[:, column]),
-      to_arrays,
-      source=f"{source.name}, split {split}",
-    )
-    for column, split in enumerate(least)
-  ]
+  chosen, users = data.choose(
+    [*least.values()],
+    config.num_clients,
+    seed,
+    who="users",
+    without=_wanted(config),
+  )
+  halves = chosen.halves(to_arrays, limit=config.max_examples)
   if config.test_fraction is not None:
     halves[:] = cuts.local_split(halves[0], config.test_fraction, seed)
   train, test = halves
-  data = "synthetic test posts" if config.synthetic else "Stack Overflow"
-  left_out = len(everyone) - len(eligible)
-  of_all = "" if len(names) == len(eligible) else f" of {len(eligible):,}"
+  title = "synthetic test posts" if config.synthetic else "Stack Overflow"
   return Users(
-    names=names,
+    names=chosen.names,
     train=train,
     test=test,
     description=(
-      f"{data}: {len(names):,}{of_all} users "
-      f"({left_out:,} without {_wanted(config)} left out), "
-      f"{count_examples(train, test, unit='sentences')}"
+      f"{title}: {users}, {count_examples(train, test, unit='sentences')}"
     ),
   )
 
@@ -185,66 +147,6 @@ def _wanted(config: StackOverflowOptions) -> str:
   if least["train"] == 1:
     return "train and test sentences"
   return f"at least {least['train']:,} train and any test sentences"
-
-
-def _file(
-  data_dir: pathlib.Path | None,
-  features: Sequence[str],
-  max_examples: int | None,
-) -> _Source:
-  import tensorflow_federated as tff  # noqa: PLC0415
-
-  path = downloads.find_native(
-    "stackoverflow.sqlite",
-    data_dir,
-    lambda directory: tff.simulation.datasets.stackoverflow.load_data(
-      cache_dir=directory
-    ),
-  )
-  return _Source(
-    name=str(path),
-    population=functools.partial(sqlite_file.population, path),
-    read=lambda split: native_clients.sqlite_reader(
-      path, split, features, limit=max_examples
-    ),
-  )
-
-
-def _synthetic(
-  data_dir: pathlib.Path | None,
-  features: Sequence[str],
-  max_examples: int | None,
-) -> _Source:
-  import tensorflow_federated as tff  # noqa: PLC0415
-
-  del data_dir
-  client_data = tff.simulation.datasets.stackoverflow.get_synthetic()
-
-  def read(name: str) -> native_clients.Examples:
-    examples = client_data.create_tf_dataset_for_client(name)
-    first = list(itertools.islice(examples.as_numpy_iterator(), max_examples))
-    return {
-      feature: np.array([example[feature] for example in first], object)
-      for feature in features
-    }
-
-  def population(
-    splits: Sequence[str],
-  ) -> tuple[client_names.ClientNames, np.ndarray]:
-    names = client_data.client_ids
-    counts = [
-      len(list(client_data.create_tf_dataset_for_client(name)))
-      for name in names
-    ]
-    return client_names.ClientNames(names), np.tile(
-      np.array(counts, np.int64)[:, np.newaxis], len(splits)
-    )
-
-  return _Source(
-    name="tff.simulation.datasets.stackoverflow.get_synthetic()",
-    population=population,
-    read=lambda _: read,
-  )
 
 
 # The most frequent words and tags.

@@ -135,7 +135,7 @@ class TestBadFile:
       ({"labels": [1], "pixels": np.full([28, 28], np.nan)}, ["nan"]),
       ({"labels": [1], "pixels": np.zeros([27, 28])}, ["Key: pixels"]),
       ({"labels": [1, 2], "num_examples": 3}, ["2 examples", "expected 3"]),
-      ({"labels": [], "num_examples": 3}, ["empty"]),
+      ({"labels": [], "num_examples": 3}, ["0 examples", "expected 3"]),
     ],
   )
   def test_bad_examples(self, emnist_file, example, facts):
