@@ -19,6 +19,7 @@ import tasks
 import tff_fair
 from binaries.flags import run_flags
 from tests.binaries import in_process
+from tests.experiments import run_folders
 from tff_fair import experiments, runtime
 from tff_fair.experiments.runs import folder as run_folder
 from tff_fair.experiments.training import client_evaluation, remaining_rounds
@@ -95,6 +96,8 @@ def check_refused(outcome, beginning, *words):
       "--output_dir=~no-such-user/run: ",
       ["~"],
     ),
+    ("--initial_run=", "--initial_run=: ", ["the folder of a run"]),
+    ("--initial_model=", "--initial_model=: ", ["file or folder"]),
     ("--output_dir=/dev/null/run", "--output_dir=/dev/null/run: ", ["folder"]),
     ("--workers=nowhere", "--workers: ", ["host:port"]),
     ("--workers=localhost:1", "--workers: ", ["localhost:1", "Start one"]),
@@ -119,6 +122,16 @@ def test_a_bad_data_file_is_named(program, tmp_path, content, problem):
   outcome = program("--task=emnist_character", f"--data_dir={tmp_path}")
   check_refused(outcome, "--data_dir: ", str(file), problem)
   assert os.listdir() == []
+
+
+def test_no_run_is_made_above_others(program):
+  run_folders.make(pathlib.Path("swept/fedavg"))
+  before = sorted(pathlib.Path().rglob("*"))
+  refused = program(*SMALL, "--output_dir=swept")
+  check_refused(
+    refused, "--output_dir=swept: ", "as swept/fedavg", "swept/NAME"
+  )
+  assert sorted(pathlib.Path().rglob("*")) == before
 
 
 @pytest.mark.parametrize("is_checked_before", [True, False])

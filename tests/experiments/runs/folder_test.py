@@ -215,6 +215,24 @@ def test_a_run_with_a_pipe_is_left_alone(path, name):
   assert everything_in(path) == before
 
 
+@pytest.mark.parametrize("below", ["fedavg", "digits/fedavg"])
+def test_a_folder_of_other_runs_is_left_alone(path, below):
+  path.mkdir(parents=True)
+  (path / "notes").mkdir()
+  for text in ("", "[1, 2]", "{}", "no JSON"):  # Of other programs.
+    (path / "notes" / "config.json").write_text(text)
+    run_folder.RunFolder(path).check_usable()
+  interrupted_run(path / below)
+  before = everything_in(path)
+  told = f"holds other runs, as {path / below}.* new folder, .*{path}/NAME"
+  with pytest.raises(errors.FolderTakenError, match=f"^{path}: {told}"):
+    run_folder.RunFolder(path).check_usable()
+  refuse(path, told)
+  assert everything_in(path) == before
+  with run_folder.take_folder([path / "other"], CONFIGURATION):
+    pass
+
+
 def test_states_of_a_run_without_its_config_are_left_alone(path):
   folder = interrupted_run(path)
   folder.config.write_text("")

@@ -161,7 +161,7 @@ class RunFolder:
     _remove(self.path.glob(f"{files.STAGING}*"))
 
   def check_free(self, total_rounds: int | None = None) -> None:
-    """Checks that no finished run, and nothing else, is in the folder.
+    """Checks that no finished run, no other runs, and nothing else, is in it.
 
     Args:
       total_rounds: If given, a finished run may be there that has fewer rounds.
@@ -176,6 +176,7 @@ class RunFolder:
       is_over = is_finished and not self._has_fewer_rounds(total_rounds)
       goes_on = has_config and not is_over
       special = [*files.special_files(self.path)] if goes_on else []
+      below = None if has_config else _run_below(self.path)
     except OSError as error:
       raise _unusable(self.path, error) from error
     if is_over:
@@ -188,6 +189,12 @@ class RunFolder:
       raise FolderTakenError(
         f"{self.path}: holds {found[0]} of no run that could go on; choose "
         "another folder, or move it away."
+      )
+    if below is not None:
+      raise FolderTakenError(
+        f"{self.path}: holds other runs, as {below}, which tables and pages of "
+        "this folder would no longer show; name a new folder, or one in it, as "
+        f"{self.path / 'NAME'}."
       )
     for path, kind in special:
       # A run that is killed or copied leaves none. To read it may never end.
@@ -363,6 +370,19 @@ def _check_same(
       f"{'go on with' if is_finished else 'finish'} that run with the settings "
       "it has."
     )
+
+
+def _run_below(path: pathlib.Path) -> pathlib.Path | None:
+  """Returns a run in a folder, or in a folder of runs there, if there is one.
+
+  Those who read the runs of a folder look for none below a run.
+  """
+  for config in (*path.glob("*/config.json"), *path.glob("*/*/config.json")):
+    with contextlib.suppress(OSError, ValueError, TypeError):
+      # Other programs have files of that name, too.
+      if config.is_file() and FLAGS in parsing.parse_json(config.read_bytes()):
+        return config.parent
+  return None
 
 
 def _unusable(path: pathlib.Path, error: OSError) -> RunError:

@@ -199,7 +199,12 @@ class LocalTrainingSettings:
     "SavedModel) with whose weights training begins, in the place of those "
     "that the seed draws. Its layers with weights are those of the run's "
     "model.",
+    expects="the path of a file or folder",
+    is_valid=bool,
   )
   initial_run: str | None = declared.value(
-    None, "The folder of a finished run with whose weights training begins."
+    None,
+    "The folder of a finished run with whose weights training begins.",
+    expects="the folder of a run",
+    is_valid=bool,
   )
