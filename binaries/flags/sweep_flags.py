@@ -137,7 +137,6 @@ def sweep() -> sweep_file.Sweep:
       "--grid", {name: text.split(",") for name, text in grid.items()}
     ),
     setting_tables.drawn("--range", _settings("range", _RANGE.value)),
-    "--range",
     "a --grid",
   )
   fixed = setting_tables.fixed("--flag", _settings("flag", _FLAG.value))
@@ -157,8 +156,8 @@ def sweep() -> sweep_file.Sweep:
       "a --base."
     )
   if over is not None:
-    described = described.over(over)
-  return described.with_settings(fixed, varying, "--grid")
+    described = described.over(over, f"--base={_BASE.value}")
+  return described.with_settings(fixed, varying)
 
 
 def base() -> RunSpec | None:

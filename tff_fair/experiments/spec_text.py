@@ -216,16 +216,23 @@ def as_flag(
     flag_names: The flags of fields that have another name than `--FIELD`.
   """
   name = FLAG_NAMES.get(error.field, error.field)
-  return _with_value(flag_names.get(error.field, f"--{name}"), error, "=")
+  flag = _with_key(flag_names.get(error.field, f"--{name}"), error, "=")
+  return f"{flag}{_value(error)}"
+
+
+def flat_name(error: FieldError) -> str:
+  """Returns the flat name of the setting at fault, as `hparam.gamma`."""
+  return _with_key(FLAG_NAMES.get(error.field, error.field), error, ".")
 
 
 def as_setting(error: FieldError) -> str:
-  """Returns the flat name and the value at fault, as `hparam.gamma=2`."""
-  name = PREFIXES.get(error.field, error.field).removesuffix(".")
-  return _with_value(name, error, ".")
+  """Returns the same with the value at fault, as `hparam.gamma=2`."""
+  return f"{flat_name(error)}{_value(error)}"
 
 
-def _with_value(name: str, error: FieldError, before_key: str) -> str:
-  key = "" if error.key is None else f"{before_key}{error.key}"
-  value = "" if error.value is None else f"={declared.as_text(error.value)}"
-  return f"{name}{key}{value}"
+def _with_key(name: str, error: FieldError, before: str) -> str:
+  return name if error.key is None else f"{name}{before}{error.key}"
+
+
+def _value(error: FieldError) -> str:
+  return "" if error.value is None else f"={declared.as_text(error.value)}"

@@ -36,6 +36,10 @@ def read(*arguments):
     return sweep_flags.sweep()
 
 
+def values(grid):
+  return {name: setting.values for name, setting in grid.items()}
+
+
 @pytest.fixture
 def file(tmp_path):
   path = tmp_path / "sweep.toml"
@@ -52,7 +56,7 @@ def test_a_sweep_may_do_without_a_file():
     "--grid=hparam.t=1,2",
   )
   assert [method.algorithm for method in sweep.methods] == ["fedavg", "term"]
-  assert sweep.final == {
+  assert values(sweep.final) == {
     "total_rounds": ["3"],
     "task_option.model": ["mlp_64"],
     "seed": ["0", "1"],
@@ -65,7 +69,7 @@ def test_the_command_line_picks_methods_of_a_file(file):
   for name in ("qfedavg", "q-FedAvg"):
     sweep = read(file, f"--algorithms={name}", "--flag=total_rounds=1")
     assert [method.name for method in sweep.methods] == ["q-FedAvg"]
-    assert sweep.final == {"total_rounds": ["1"]}
+    assert values(sweep.final) == {"total_rounds": ["1"]}
   with pytest.raises(RunError, match=r"--algorithms=term: .*fedavg, qfedavg"):
     read(file, "--algorithms=term")
 
@@ -184,7 +188,7 @@ def test_an_option_may_be_written_as_in_training():
     "--flag=task_option=client=ward",
     "--grid=hparam=t=1,2",
   )
-  assert sweep.final == {
+  assert values(sweep.final) == {
     "task_option.file": ["a=b.csv"],
     "task_option.client": ["ward"],
     "hparam.t": ["1", "2"],
@@ -231,7 +235,13 @@ def test_an_included_file_is_known_by_its_name():
     (["--file=nowhere"], "there is no such file; give the path of one, or one"),
     (["--algorithms=fedawg"], "--algorithms: unknown algorithm 'fedawg'; did"),
     (["--algorithms=fedavg", "--grid=hparam.q=1"], "--grid: hparam.q is no hy"),
-    (["--algorithms=term", "--flag=hparam.t=x"], "--algorithms: hparam.t=x: "),
+    (["--algorithms=afl", "--flag=hparam.t=1"], "--flag: hparam.t is no hyper"),
+    (["--algorithms=term", "--flag=hparam.t=x"], "--flag: hparam.t=x: "),
+    (["--algorithms=term", "--grid=hparam.t=1,x"], "--grid: hparam.t=x: "),
+    (
+      ["--algorithms=term", "--grid=patience=3"],
+      "--grid: patience=3: does not",
+    ),
   ],
 )
 def test_mistakes_on_the_command_line_are_told(arguments, message):
@@ -239,10 +249,35 @@ def test_mistakes_on_the_command_line_are_told(arguments, message):
     sweep_plan.expand(read(*arguments))
 
 
-def test_a_mistake_in_a_file_names_the_flag(file):
-  place = re.escape(f"{file}: [[methods]] number 2 (q-FedAvg)")
-  with pytest.raises(RunError, match=place):
-    sweep_plan.expand(read(file, "--flag=hparam.q=x"))
+@pytest.mark.parametrize(
+  ("old", "new", "place"),
+  [
+    (
+      "hparam.q = [5, 0.1]",
+      "hparam.q = [-1]",
+      "[[methods]] number 2 (q-FedAvg)",
+    ),
+    ("seed = [0, 1]", "hparam.q = [1, -1]", "[grid]"),
+    ("total_rounds = 5", "hparam.q = -1", "[flags]"),
+  ],
+)
+def test_a_value_that_a_method_refuses_names_its_entry(
+  file, tmp_path, old, new, place
+):
+  path = tmp_path / "sweep.toml"
+  method = (
+    FILE if "5, 0.1" in old else FILE.replace("hparam.q = [5, 0.1]\n", "")
+  )
+  path.write_text(method.replace(old, new))
+  own = f"^{re.escape(f'{file}: {place}')}: hparam.q=-1: "
+  with pytest.raises(RunError, match=own):
+    sweep_plan.expand(read(file))
+  path.with_name("child.toml").write_text('extends = "sweep"')
+  with pytest.raises(RunError, match=re.escape(f"extends sweep: {place}: hp")):
+    sweep_plan.expand(read(f"--file={path.with_name('child.toml')}"))
+  # The flag replaces the entry.
+  with pytest.raises(RunError, match=r"^--grid: hparam\.q=x: "):
+    sweep_plan.expand(read(file, "--grid=hparam.q=x"))
 
 
 def executor(*arguments, is_search=False):
@@ -404,8 +439,11 @@ def test_without_trials_every_combination_runs(search_file):
     (["--range=speed=1:2"], "--range: speed: is no setting of a run"),
     ([RATES, "--grid=client_learning_rate=1,2"], "has a --grid too"),
     (["--trials=3"], "term has nothing to search; give a range"),
-    (["--trials=3", "--range=seed=0:9"], "decides what to search on"),
-    (["--trials=3", "--range=client_learning_rate=-1:1"], "learning_rate=-1"),
+    (["--trials=3", "--range=seed=0:9"], "--range: seed=0:9: decides what to"),
+    (
+      ["--trials=3", "--range=client_learning_rate=-1:1"],
+      "--range: client_learning_rate=-1",
+    ),
     (["--trials=3", "--range=hparam.t=a:1"], "hparam.t=a:1: expected LOW"),
     (["--trials=3", "--range=hparam.q=0:1"], "hparam.q is no hyperparameter"),
   ],

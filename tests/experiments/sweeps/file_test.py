@@ -40,10 +40,14 @@ def read(tmp_path):
   return run
 
 
+def values(grid):
+  return {name: setting.values for name, setting in grid.items()}
+
+
 def test_a_file_is_read(read):
   sweep = read(WHOLE)
   assert sweep.title == "All there is"
-  assert sweep.common == {
+  assert values(sweep.common) == {
     "task": ["digits"],
     "task_option.num_clients": ["20"],
     "task_option.model": ["mlp_64"],
@@ -58,7 +62,7 @@ def test_a_file_is_read(read):
   first, second = sweep.methods
   assert (first.name, first.algorithm, first.grid) == ("fedavg", "fedavg", {})
   assert (second.name, second.algorithm) == ("q-FedAvg", "qfedavg")
-  assert second.grid == {
+  assert values(second.grid) == {
     "hparam.q": [5, 0.1],
     "hparam.other": [True],
     "loss_at": ["after"],
@@ -116,7 +120,7 @@ def test_a_mistake_is_one_line_that_names_the_place(read, text, message):
 def test_workers_are_a_list_or_a_text(read):
   for text in ('["a:1", "b:2"]', '"a:1,b:2"'):
     sweep = read(f"[flags]\nworkers = {text}\n{METHOD}")
-    assert sweep.common == {"workers": ["a:1,b:2"]}
+    assert values(sweep.common) == {"workers": ["a:1,b:2"]}
 
 
 class TestExtends:
@@ -159,8 +163,8 @@ dropout = 0.5
       dataclasses.replace(m, place=m2.place)
       for m, m2 in zip(base.methods, child.methods, strict=True)
     )
-    assert child.common == {
-      **base.common,
+    assert values(child.common) == {
+      **values(base.common),
       "total_rounds": [7],
       "task_option.model": ["cnn"],
       "dropout": [0.5],
@@ -180,8 +184,8 @@ dropout = 0.5
       child='extends = "base"\n[flags]\nseed = 3\n[grid]\ntotal_rounds = [5]',
     )
     child = read("child")
-    assert child.common["seed"] == [3]
-    assert child.common["total_rounds"] == [5]
+    assert child.common["seed"].values == [3]
+    assert child.common["total_rounds"].values == [5]
     assert child.varying == {
       "total_rounds",
       "hparam.q",
@@ -196,8 +200,8 @@ dropout = 0.5
     )
     sweep = read("c")
     assert sweep.title == "B"
-    assert sweep.common["batch_size"] == [2]
-    assert sweep.common["dropout"] == [0.1]
+    assert sweep.common["batch_size"].values == [2]
+    assert sweep.common["dropout"].values == [0.1]
     assert len(sweep.methods) == 2
 
   def test_of_several_others_the_later_lies_over_the_earlier(self, files, read):
@@ -208,7 +212,7 @@ dropout = 0.5
     )
     sweep = read("child")
     assert sweep.title == "S"
-    assert sweep.common == {"batch_size": [2], "seed": [5, 6]}
+    assert values(sweep.common) == {"batch_size": [2], "seed": [5, 6]}
     assert sweep.varying == {"seed"}
     assert [method.name for method in sweep.methods] == ["term"]
 

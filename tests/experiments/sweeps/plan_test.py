@@ -6,6 +6,7 @@ from tff_fair.experiments import RunSpec
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.sweeps import file as sweep_file
 from tff_fair.experiments.sweeps import plan as sweep_plan
+from tff_fair.experiments.sweeps.setting_tables import Setting
 
 
 def expand(algorithms, settings=None, **grid):
@@ -15,11 +16,12 @@ def expand(algorithms, settings=None, **grid):
 
 
 def with_settings(sweep, settings, grid):
-  fixed = {name: [text] for name, text in (settings or {}).items()}
+  fixed = {n: Setting([text], "flag") for n, text in (settings or {}).items()}
   varying = {
-    name.replace("__", "."): text.split(",") for name, text in grid.items()
+    name.replace("__", "."): Setting(text.split(","), "grid")
+    for name, text in grid.items()
   }
-  return sweep.with_settings(fixed, varying, "grid")
+  return sweep.with_settings(fixed, varying)
 
 
 @pytest.fixture
@@ -142,7 +144,7 @@ def test_names_are_file_names():
 def test_mistakes_are_told_before_the_first_run(
   algorithms, settings, grid, message
 ):
-  with pytest.raises(RunError, match=f"^(methods|grid): .*{message}"):
+  with pytest.raises(RunError, match=f"^(methods|flag): .*{message}"):
     expand(algorithms, settings, **grid)
 
 

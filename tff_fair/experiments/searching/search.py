@@ -11,7 +11,6 @@ import os
 import pathlib
 from collections.abc import Iterable, Mapping, Sequence
 
-from tff_fair.declared import Value
 from tff_fair.experiments import grids, spec_text
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.runs import finding
@@ -41,7 +40,7 @@ from tff_fair.experiments.sweeps.file import Sweep, SweptMethod
 from tff_fair.experiments.sweeps.jobs import Ended, Job
 from tff_fair.experiments.sweeps.plan import PlannedRun
 from tff_fair.experiments.sweeps.runner import Failure, Runner
-from tff_fair.experiments.sweeps.setting_tables import Grid, Range
+from tff_fair.experiments.sweeps.setting_tables import Grid, Range, Setting
 
 
 @dataclasses.dataclass
@@ -363,16 +362,17 @@ def _study(
   Raises:
     ValueError: If the data vary, too.
   """
-  searched: dict[str, Sequence[Value] | Range] = {}
+  searched: dict[str, Setting] = {}
   for name, values in space.items():
     if isinstance(values, Range):
-      searched[grids.flat_name(name, spec)] = values
+      searched[grids.flat_name(name, spec)] = Setting(values, _PLACE)
     else:
       choices = grids.choices(name, values)
-      searched[grids.flat_name(name, spec, choices)] = choices
-  searched["seed"] = seeds
+      flat = grids.flat_name(name, spec, choices)
+      searched[flat] = Setting(choices, _PLACE)
+  searched["seed"] = Setting(seeds, _PLACE)
   fixed: Grid = {
-    name: [text]
+    name: Setting([text], _PLACE)
     for name, text in spec_text.texts(spec).items()
     if name not in (*searched, "algorithm")
   }

@@ -21,7 +21,7 @@ from tff_fair.experiments import spec_text
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.spec import RunSpec
 from tff_fair.experiments.sweeps import setting_tables
-from tff_fair.experiments.sweeps.setting_tables import Grid
+from tff_fair.experiments.sweeps.setting_tables import Grid, Setting
 
 SUFFIX = ".toml"
 _KEYS = ("title", "extends", "flags", "grid", "range", "search", "methods")
@@ -36,7 +36,7 @@ class SweptMethod:
     name: Its name in tables.
     algorithm: Name of the method.
     grid: Its own settings; one that does not vary has one value.
-    place: Its place in a file or on a command line, for errors.
+    place: Its own place in a file or on a command line, for errors.
   """
 
   name: str
@@ -55,8 +55,7 @@ class Sweep:
     common: Settings of all methods, which theirs replace.
     final: Settings of all methods, which replace theirs.
     varying: Which settings of all methods come from a grid.
-    place: The place of the common settings, for errors.
-    final_place: The place of the final settings, for errors.
+    place: Where it is described, for errors.
     search: How to search the settings; `tff_fair.experiments.searching` reads
       it. Empty where every combination is to run.
   """
@@ -67,25 +66,22 @@ class Sweep:
   final: Grid
   varying: frozenset[str]
   place: str
-  final_place: str = ""
   search: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
-  def with_settings(self, fixed: Grid, varying: Grid, place: str) -> "Sweep":
+  def with_settings(self, fixed: Grid, varying: Grid) -> "Sweep":
     """Returns the sweep with settings that replace those of all methods.
 
     Args:
       fixed: Settings with one value each.
       varying: Settings with values to combine, or ranges.
-      place: The place of `varying`, for errors.
 
     Raises:
       RunError: If a setting is in both.
     """
     return dataclasses.replace(
       self,
-      final=setting_tables.joined(fixed, varying, place),
+      final=setting_tables.joined(fixed, varying),
       varying=self.varying | frozenset(varying),
-      final_place=place,
     )
 
   def only(self, names: Sequence[str], place: str) -> "Sweep":
@@ -109,14 +105,16 @@ class Sweep:
     chosen = (m for m in self.methods if {m.name, m.algorithm} & wanted)
     return dataclasses.replace(self, methods=tuple(chosen))
 
-  def over(self, base: RunSpec) -> "Sweep":
+  def over(self, base: RunSpec, place: str) -> "Sweep":
     """Returns the sweep with a run's settings wherever it has none.
 
-    Hyperparameters of the run are for its own method.
+    Args:
+      base: The run. Its hyperparameters are for its own method.
+      place: Its place, for errors.
     """
     texts = spec_text.texts(base)
     texts.pop("algorithm", None)
-    settings = {name: [text] for name, text in texts.items()}
+    settings = {name: Setting([text], place) for name, text in texts.items()}
     own = {
       name: settings.pop(name)
       for name in texts
@@ -199,7 +197,7 @@ def _own(content: Mapping[str, object], place: str) -> Sweep:
     raise RunError(f"{place}: title must be a text, found {title!r}.")
   grid = _varying(f"{place}: [grid]", f"{place}: [range]", content)
   flags = setting_tables.fixed(f"{place}: [flags]", content.get("flags", {}))
-  common = setting_tables.joined(flags, grid, f"{place}: [grid]")
+  common = setting_tables.joined(flags, grid)
   entries = content.get("methods", [])
   if not isinstance(entries, list):
     raise RunError(f"{place}: expected one [[methods]] or more.")
@@ -220,7 +218,6 @@ def _varying(
   return setting_tables.joined(
     setting_tables.varying(grid_place, content.get("grid", {})),
     setting_tables.drawn(range_place, content.get("range", {})),
-    range_place,
     "values of a grid",
   )
 
@@ -281,8 +278,7 @@ def _method(place: str, entry: Any) -> SweptMethod:
     algorithm,
     setting_tables.joined(
       setting_tables.varying(place, {"hparam": own}),
-      setting_tables.joined(flags, grid, f"{place}: grid"),
-      place,
+      setting_tables.joined(flags, grid),
     ),
     place,
   )

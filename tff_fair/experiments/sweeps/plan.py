@@ -101,15 +101,11 @@ def hyperparameters(sweep: Sweep) -> dict[str, _Hyperparameters]:
   known = {
     f"{spec_text.HPARAM}{name}" for own in found.values() for name in own
   }
-  for place, grid in (
-    (sweep.place, sweep.common),
-    (sweep.final_place, sweep.final),
-  ):
-    for name in grid:
-      if name.startswith(spec_text.HPARAM) and name not in known:
-        raise RunError(
-          f"{place}: {name} is no hyperparameter of {', '.join(found)}."
-        )
+  for name, setting in (*sweep.common.items(), *sweep.final.items()):
+    if name.startswith(spec_text.HPARAM) and name not in known:
+      raise RunError(
+        f"{setting.place}: {name} is no hyperparameter of {', '.join(found)}."
+      )
   return found
 
 
@@ -171,8 +167,8 @@ def grid_of(sweep: Sweep, method: SweptMethod, hparams: Iterable[str]) -> Grid:
   def own(grid: Grid) -> Grid:
     # A hyperparameter that is said for all is for those methods that have it.
     return {
-      name: values
-      for name, values in grid.items()
+      name: setting
+      for name, setting in grid.items()
       if not name.startswith(spec_text.HPARAM)
       or name.removeprefix(spec_text.HPARAM) in hparams
     }
@@ -196,7 +192,7 @@ def run_of(
   return PlannedRun(
     name=folder_name(method.algorithm, told),
     method=method.name,
-    spec=_spec_of(method, settings),
+    spec=_spec_of(sweep, method, settings),
     settings=settings,
   )
 
@@ -206,17 +202,19 @@ def _choices(
 ) -> dict[str, Sequence[Value]]:
   """Returns the values of each setting of a method."""
   choices: dict[str, Sequence[Value]] = {}
-  for name, values in grid_of(sweep, method, hparams).items():
-    if isinstance(values, Range):
+  for name, setting in grid_of(sweep, method, hparams).items():
+    if isinstance(setting.values, Range):
       raise RunError(
-        f"{method.place}: {name}={values}: is a range, which takes a search; "
-        "say how many trials it has, as --trials=30."
+        f"{setting.place}: {name}={setting.values}: is a range, which takes a "
+        "search; say how many trials it has, as --trials=30."
       )
-    choices[name] = values
+    choices[name] = setting.values
   return choices
 
 
-def _spec_of(method: SweptMethod, settings: Mapping[str, Value]) -> RunSpec:
+def _spec_of(
+  sweep: Sweep, method: SweptMethod, settings: Mapping[str, Value]
+) -> RunSpec:
   """Returns the run of a method; texts are read as a command line has them."""
   try:
     spec = grids.changed(
@@ -232,9 +230,11 @@ def _spec_of(method: SweptMethod, settings: Mapping[str, Value]) -> RunSpec:
           value=spec.aggregation,
         )
   except FieldError as error:
-    raise RunError(
-      f"{method.place}: {spec_text.as_setting(error)}: {error.problem}"
-    ) from error
+    name, text = spec_text.flat_name(error), spec_text.as_setting(error)
+    place = method.place
+    for grid in (sweep.common, method.grid, sweep.final):
+      place = grid[name].place if name in grid else place
+    raise RunError(f"{place}: {text}: {error.problem}") from error
   return spec
 
 

@@ -87,8 +87,20 @@ def _number(text: str) -> float:
     return float(text)
 
 
-# The values to run a setting with, or, in a search, the range to draw it from.
-Grid = Mapping[str, Sequence[Value] | Range]
+@dataclasses.dataclass(frozen=True)
+class Setting:
+  """What a sweep gives a setting.
+
+  Attributes:
+    values: The values to run with, or, in a search, the range to draw from.
+    place: Their place in a file or on a command line, for errors.
+  """
+
+  values: Sequence[Value] | Range
+  place: str = dataclasses.field(compare=False)
+
+
+Grid = Mapping[str, Setting]
 
 # The hosts that compute a run: they decide none of its results.
 WORKERS = "workers"
@@ -101,7 +113,7 @@ _NOT_HERE = {
 }
 
 
-def fixed(place: str, content: object) -> dict[str, list[Value]]:
+def fixed(place: str, content: object) -> dict[str, Setting]:
   """Reads a table that gives each setting one value.
 
   Args:
@@ -112,26 +124,27 @@ def fixed(place: str, content: object) -> dict[str, list[Value]]:
     RunError: If it is no such table.
   """
   return {
-    name: [_checked(f"{place}: {name}", name, value)]
+    name: Setting([_checked(f"{place}: {name}", name, value)], place)
     for name, value in _settings(place, content)
   }
 
 
-def varying(place: str, content: object) -> dict[str, list[Value]]:
+def varying(place: str, content: object) -> dict[str, Setting]:
   """Reads a table that gives each setting a list of values, as `fixed` does."""
-  grid: dict[str, list[Value]] = {}
+  grid = {}
   for name, values in _settings(place, content):
     if not isinstance(values, list) or not values:
       raise RunError(
         f"{place}: {name} must be a list of values, found {values!r}."
       )
-    grid[name] = [_checked(f"{place}: {name}", name, value) for value in values]
-    if len(set(grid[name])) < len(values):
+    checked = [_checked(f"{place}: {name}", name, value) for value in values]
+    if len(set(checked)) < len(values):
       raise RunError(f"{place}: {name} has a value twice.")
+    grid[name] = Setting(checked, place)
   return grid
 
 
-def drawn(place: str, content: object) -> dict[str, Range]:
+def drawn(place: str, content: object) -> dict[str, Setting]:
   """Reads a table of ranges to draw settings from, such as "0.001:1:log".
 
   Arguments and errors are those of `fixed`.
@@ -141,28 +154,27 @@ def drawn(place: str, content: object) -> dict[str, Range]:
     if not name.startswith(_DOTTED) and name not in RunSpec.fields():
       _check(f"{place}: {name}", name, str(text))
     try:
-      found[name] = parse_range(str(text))
+      found[name] = Setting(parse_range(str(text)), place)
     except ValueError as error:
       raise RunError(f"{place}: {name}={text}: {error}.") from error
   return found
 
 
-def joined(
-  one: Grid, other: Grid, place: str, otherwise: str = "a fixed value"
-) -> Grid:
+def joined(one: Grid, other: Grid, otherwise: str = "a fixed value") -> Grid:
   """Returns two tables as one.
 
   Args:
     one: A table.
     other: Another table.
-    place: Where the other table is, for errors.
     otherwise: What a setting has in the first table, for errors.
 
   Raises:
     RunError: If a setting is in both.
   """
   for name in one.keys() & other.keys():
-    raise RunError(f"{place}: {name} has {otherwise} too; give one.")
+    raise RunError(
+      f"{other[name].place}: {name} has {otherwise} too; give one."
+    )
   return {**one, **other}
 
 
