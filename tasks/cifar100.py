@@ -2,8 +2,9 @@
 
 Krizhevsky, "Learning Multiple Layers of Features from Tiny Images" (2009), in
 one place or over the 500 clients that TFF has cut (Reddi et al., ICLR 2021).
-The default is AdaFed's first set-up; its second one and Semi-VRed's have
-concentration 0.05 and 50 clients.
+The default has the clients of AdaFed's first set-up; its second one and
+Semi-VRed's have concentration 0.05 and 50 clients. Both papers test on a share
+of each client's training images (test_data=local).
 
 TFF's 100 test clients are not among its 500 training clients. With partition
 "users", each of the 500 gets test images of the labels that it trains on.

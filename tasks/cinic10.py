@@ -1,8 +1,8 @@
 """CINIC-10 over clients, read from its folders.
 
 Darlow et al., "CINIC-10 is not ImageNet or CIFAR-10" (2018): 270,000 images of
-32 x 32 pixels. The default is Semi-VRed's and AdaFed's cut: all images over 50
-clients by Dirichlet(0.5), half of a client's images for testing.
+32 x 32 pixels. The default is Semi-VRed's cut: all images over 50 clients by
+Dirichlet(0.5), as AdaFed's, half of a client's images for testing.
 """
 
 import dataclasses
