@@ -75,6 +75,21 @@ def test_losses_have_no_noise_that_can_be_told(tmp_path):
   assert "accuracy" not in text
 
 
+def test_losses_below_zero_have_a_spread_and_no_ratios_to_their_mean(tmp_path):
+  losses = [-2.0, 1.0, 1.0]  # Of mean 0: all ratios to it would be nonsense.
+  path = results(tmp_path, zip("abc", (9, 5, 7), losses, strict=True), "loss")
+  found = experiments.audit(results=path)
+  summary = found.summary["test_loss"]
+  assert summary["std"] == pytest.approx(np.std(losses))
+  assert (summary["worst_10"], summary["best_10"]) == (1.0, -2.0)
+  assert all(np.isnan(summary[name]) for name in ("relative_std", "jain"))
+  assert not {"relative_std", "jain"} & found.summary["intervals"].keys()
+  text = " ".join(found.describe().split())
+  assert "Some losses are below 0: ratios to their mean" in text
+  assert "nan" not in text
+  assert "nan" not in found.write(tmp_path / "audit").read_text()
+
+
 @pytest.mark.parametrize("number", [13, 14])
 def test_a_newcomer_may_expect_a_bound_by_order_statistics(tmp_path, number):
   losses = [(f"c{k}", 5, k / 8) for k in range(number)]

@@ -1,6 +1,7 @@
 """An audit in words for a terminal, and as a page in the style of reports."""
 
 import dataclasses
+import math
 import textwrap
 from collections.abc import Mapping
 from typing import Any
@@ -80,6 +81,8 @@ def _statistics(score: Score, summary: Mapping[str, Any]) -> list[list[str]]:
   found = summary[f"test_{score.name}"]
   lines = []
   for name, title in {**_ROWS, **_UNIFORMITY}.items():
+    if math.isnan(found[name]):  # A ratio that says nothing.
+      continue
     shown = (
       score
       if name in _ROWS
@@ -142,6 +145,11 @@ def _sentences(clients: pd.DataFrame, summary: Mapping[str, Any]) -> list[str]:
       f"Each client's {score.noun} alone does not tell how much of the spread "
       "is the noise of small test sets."
     )
+    if score.lowest < 0:
+      told.append(
+        "Some losses are below 0: ratios to their mean, as the relative std "
+        "and Jain's index, would say nothing and are left out."
+      )
     return [*told, _newcomers(summary, score)]
   if noise := summary[spread_noise.KEY]:
     std = summary["test_accuracy"]["std"]

@@ -4,6 +4,7 @@ It may come from elsewhere, as a CSV file that is checked row by row.
 """
 
 import dataclasses
+import math
 import os
 import pathlib
 from collections.abc import Callable, Mapping
@@ -14,6 +15,7 @@ import pandas as pd
 from tff_fair.declared import FieldError
 from tff_fair.experiments import table_cells
 from tff_fair.experiments.scores import ACCURACY, RMSE, Score
+from tff_fair.metrics.statistics import RATIOS, SIGNED_STATISTICS
 
 R2 = "r2"  # The column beside the errors.
 CLIENT, COUNT, CORRECT = "client", "num_examples", "correct"
@@ -25,6 +27,15 @@ LOSS = dataclasses.replace(
   in_unit="means over examples",
   worst="largest loss",
   beside=(),
+)
+# Where some are below zero, as negative log densities may be.
+_SIGNED_LOSS = dataclasses.replace(
+  LOSS,
+  lowest=-math.inf,
+  statistics={
+    **LOSS.statistics,
+    **{n: SIGNED_STATISTICS[n] for n in ("std", "variance", *RATIOS)},
+  },
 )
 
 # The columns of the file, by ours; a run's clients.csv has the last names.
@@ -59,8 +70,14 @@ _RULES: Mapping[str, tuple[str, Callable[[np.ndarray], np.ndarray]]] = {
 
 
 def score_of(clients: pd.DataFrame) -> Score:
-  """Returns the score of a table of clients, the first that it has."""
-  return next(s for s in (ACCURACY, RMSE, LOSS) if s.name in clients)
+  """Returns the score of a table of clients, the first that it has.
+
+  Losses may be of any sign. Where one is below zero, ratios to the mean, such
+  as the relative std, say nothing, and are NaN.
+  """
+  score = next(s for s in (ACCURACY, RMSE, LOSS) if s.name in clients)
+  is_signed = score is LOSS and (clients[LOSS.name] < 0).any()
+  return _SIGNED_LOSS if is_signed else score
 
 
 def shown_name(name: object) -> str:
