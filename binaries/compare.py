@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from binaries import command_line, paths
 from binaries.command_line import UsageError
 from tff_fair.experiments.comparing import columns as table_columns
-from tff_fair.experiments.comparing import formats, measures, side_by_side
+from tff_fair.experiments.comparing import formats, side_by_side
 from tff_fair.experiments.comparing.evaluations import (
   BEST,
   LAST,
@@ -108,8 +108,11 @@ def main(*words: str) -> None:
     raise UsageError(
       "RUN: is missing; name the folders of runs, or folders above them."
     )
-  measures.check(_TARGET_OF.value, "target_of")
-  goal = _TARGET.value
+  if _SIUNITX.value and not any(path.suffix == ".tex" for path in outputs):
+    raise UsageError(
+      "--siunitx: does nothing without an --output that ends in .tex; give "
+      "one, or leave it out."
+    )
   choice = EvaluationChoice(
     round=_round(),
     criterion=_CRITERION.value,
@@ -123,7 +126,7 @@ def main(*words: str) -> None:
     _columns(),
     choice,
     _BASELINE.value,
-    None if goal is None else Target(goal, _TARGET_OF.value),
+    Target.asked(_TARGET.value, _TARGET_OF.value),
   )
   print(formats.text(found))
   for path in outputs:

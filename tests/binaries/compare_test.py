@@ -89,6 +89,9 @@ def test_columns_and_rounds_are_chosen(program):
     ("--output=table.txt", "ends in .csv, .md, .tex"),
     ("--output=runs.md", "is a folder"),
     ("--output=none/t.md", "there is no folder none"),
+    ("--siunitx --output=t.md", "--siunitx: does nothing without an --output"),
+    ("--target_of=std", "--target_of=std: does nothing without a target; give"),
+    ("--criterion=std", "--criterion=std: does nothing without round=best; gi"),
     ("--output=~nosuchuser/t.md", "there is no such home directory"),
   ],
 )

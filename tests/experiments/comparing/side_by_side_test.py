@@ -205,7 +205,9 @@ def test_unfinished_runs_take_part_if_asked(folder):
     ({"columns": ["r2"]}, "columns", "r2"),  # Runs have accuracies.
     ({"criterion": "foo"}, "criterion", "foo"),
     ({"criterion": "r2", "round": "best"}, "criterion", "r2"),
+    ({"criterion": "std"}, "criterion", "std"),
     ({"target_of": "foo"}, "target_of", "foo"),
+    ({"target_of": "std"}, "target_of", "std"),
     ({"last": 0}, "last", 0),
     ({"last": 1, "round": "best"}, "last", 1),
     ({"round": 7}, "runs", None),
@@ -249,9 +251,9 @@ def test_measures_without_a_column_come_from_the_clients(folder):
 
 
 def test_measures_without_a_column_have_differences_and_averages(folder):
-  frame = compare(
-    folder, columns=NAMES, last=2, baseline="fedavg", criterion="error"
-  ).set_index("method")
+  frame = compare(folder, columns=NAMES, last=2, baseline="fedavg").set_index(
+    "method"
+  )
   term, fedavg = frame.loc["term"], frame.loc["fedavg"]
   assert term["error_difference"] == pytest.approx(
     term["error"] - fedavg["error"]

@@ -17,6 +17,7 @@ from tff_fair.experiments.scores import Score
 
 # Which evaluation of a run to compare, beside the number of its round.
 LAST, BEST = "last", "best"
+_USUAL_CRITERION = "mean"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -85,7 +86,7 @@ class EvaluationChoice:
   """
 
   round: str | int = LAST
-  criterion: str = "mean"
+  criterion: str = _USUAL_CRITERION
   honest: bool = False
   unfinished: bool = False
   including: str = "unfinished=True"
@@ -95,10 +96,16 @@ class EvaluationChoice:
     """Checks the criterion, and the evaluations to average.
 
     Raises:
-      FieldError: If the criterion is unknown, there are no evaluations to
-        average, or the best is to be averaged.
+      FieldError: If the criterion is unknown or without use, there are no
+        evaluations to average, or the best is to be averaged.
     """
     measures.check(self.criterion, "criterion")
+    if self.criterion != _USUAL_CRITERION and self.round != BEST:
+      raise FieldError(
+        "criterion",
+        f"does nothing without round={BEST}; give it, or leave this out.",
+        value=self.criterion,
+      )
     if self.last is None:
       return
     if self.last < 1:

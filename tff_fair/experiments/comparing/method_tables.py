@@ -258,6 +258,7 @@ def _contrasts(
 READ_OF_COSTS = ("rounds", "costs")
 _LOCAL_STEPS = "client_work/train/num_batches"  # In metrics.csv.
 
+_USUAL_TARGET = "mean"
 _COST = Measure("", False, 1.0, 0, missing="not reached")
 _COST_COLUMNS: Mapping[str, Measure] = {
   "reached": Measure("Seeds that reach it", True, 1.0, 0),
@@ -276,7 +277,25 @@ class Target(NamedTuple):
   """
 
   value: float
-  of: str = "mean"
+  of: str = _USUAL_TARGET
+
+  @classmethod
+  def asked(cls, value: float | None, of: str) -> "Target | None":
+    """Returns the target that a user asks for; None without a value.
+
+    Raises:
+      FieldError: If there is no such measure, or it has no value to reach.
+    """
+    measures.check(of, "target_of")
+    if value is not None:
+      return cls(value, of)
+    if of != _USUAL_TARGET:
+      raise FieldError(
+        "target_of",
+        "does nothing without a target; give one, or leave it out.",
+        value=of,
+      )
+    return None
 
   def _measure(self, contents: Contents) -> Measure:
     """Returns the measure."""

@@ -336,7 +336,6 @@ def compare(
     RunError: If a folder holds no run, or all runs are damaged; fewer are left
       out, with a note.
   """
-  measures.check(target_of, "target_of")
   choice = EvaluationChoice(
     round=round,
     criterion=criterion,
@@ -344,7 +343,7 @@ def compare(
     unfinished=unfinished,
     last=last,
   )
-  goal = None if target is None else Target(target, target_of)
+  goal = Target.asked(target, target_of)
   tables = build(runs, columns, choice, baseline, goal)
   rows = formats.frame(tables, is_rounded=True)
   frame = Comparison(rows.set_index(pd.Index(rows["method"], name=None)))
