@@ -12,9 +12,10 @@ from tff_fair import declared
 from tff_fair.declared import FieldError
 from tff_fair.experiments.comparing.client_results import Clients, Statistic
 from tff_fair.experiments.scores import ACCURACY, BY_NAME, Score
-from tff_fair.metrics import statistics, vectors
+from tff_fair.metrics import vectors
 from tff_fair.metrics.statistics import (
   LARGEST,
+  SIGNED_STATISTICS,
   STATISTICS,
   TAIL_PERCENTS,
   tail_size,
@@ -94,76 +95,30 @@ class Value(NamedTuple):
 # are.
 
 
-_BY_EXAMPLES = ("std", *(f"worst_{q}" for q in TAIL_PERCENTS))
+# Those of losses and of errors, with their statistics.
+_OF_LOSS = {"loss": "mean", "loss_std": "std", "loss_max": "max"}
 _OF_ERROR = {"error": "mean", "error_relative_std": "relative_std"}
-# The table of evaluations has no column of them: they need each client.
-_NOT_STORED = frozenset(
-  [*(f"weighted_{name}" for name in (*_BY_EXAMPLES, *_OF_ERROR)), *_OF_ERROR]
-)
-# Others are called as their statistics.
-_COLUMNS = {"loss": "loss/mean", "loss_std": "loss/std", "loss_max": "loss/max"}
 
 
-def _statistics(score: Score) -> Mapping[str, Statistic]:
-  """Returns the measures of a score by name, without those beside it."""
-  of_score: dict[str, Statistic] = {
-    name: functools.partial(_of_score, statistic)
-    for name, statistic in score.statistics.items()
-  }
-  of_error: dict[str, Statistic] = {}
-  if score.name == ACCURACY.name:
-    of_error = {
-      name: functools.partial(_of_error, STATISTICS[statistic])
-      for name, statistic in _OF_ERROR.items()
-    }
-  by_examples = {name: of_score[name] for name in _BY_EXAMPLES} | of_error
-  return {
-    **of_score,
-    **of_error,
-    **{
-      f"weighted_{name}": functools.partial(_by_examples, statistic)
-      for name, statistic in by_examples.items()
-    },
-    "weighted": _weighted,
-    "loss": _loss,
-    "loss_std": _loss_std,
-    "loss_max": _loss_max,
-  }
-
-
-def _of_score(
-  statistic: statistics.Statistic, clients: Clients, weights: Vector
-) -> Vector:
-  return statistic(clients.score, weights)
-
-
-def _weighted(clients: Clients, weights: Vector) -> Vector:
-  return vectors.mean(clients.score, weights * clients.num_examples)
-
-
-def _by_examples(
-  statistic: Statistic, clients: Clients, weights: Vector
-) -> Vector:
-  return statistic(clients, _of_mean_1(weights * clients.num_examples))
-
-
-def _of_error(
-  statistic: statistics.Statistic, clients: Clients, weights: Vector
-) -> Vector:
-  return statistic(1 - clients.score, weights)
-
-
-def _loss(clients: Clients, weights: Vector) -> Vector:
-  return vectors.mean(clients.loss, weights)
-
-
-def _loss_std(clients: Clients, weights: Vector) -> Vector:
-  deviation = clients.loss - _loss(clients, weights)[..., None]
-  return np.sqrt(vectors.mean(np.square(deviation), weights))
-
-
-def _loss_max(clients: Clients, weights: Vector) -> Vector:
-  return np.asarray(np.where(weights > 0, clients.loss, -np.inf).max(-1))
+def _statistic(name: str, score: Score) -> Statistic:
+  """Returns a measure of a score as a function of weighted clients."""
+  if name in score.statistics:
+    of_score = score.statistics[name]
+    return lambda clients, weights: of_score(clients.score, weights)
+  if name in _OF_LOSS:
+    of_loss = SIGNED_STATISTICS[_OF_LOSS[name]]  # A loss may be below 0.
+    return lambda clients, weights: of_loss(clients.loss, weights)
+  if name in _OF_ERROR:
+    of_error = STATISTICS[_OF_ERROR[name]]
+    return lambda clients, weights: of_error(1 - clients.score, weights)
+  if name == "weighted":
+    return lambda clients, weights: vectors.mean(
+      clients.score, weights * clients.num_examples
+    )
+  by_client = _statistic(name.removeprefix("weighted_"), score)
+  return lambda clients, weights: by_client(
+    clients, _of_mean_1(weights * clients.num_examples)
+  )
 
 
 def _of_beside_score(
@@ -235,14 +190,12 @@ def of(score: Score) -> Mapping[str, Measure]:
         title="Weighted relative std of error"
       ),
     }
-  of_names = _statistics(score)
-  columns = {"weighted": f"{score.name}_weighted", **_COLUMNS}
   found = {
     name: measure._replace(
       span=_largest(name, score),
-      column=columns.get(name, f"{score.name}/{name}"),
-      is_stored=name not in _NOT_STORED,
-      statistic=of_names[name],
+      column=_column(name, score),
+      is_stored=not name.startswith(("weighted_", "error")),
+      statistic=_statistic(name, score),
     )
     for name, measure in shown.items()
   }
@@ -256,6 +209,14 @@ def of(score: Score) -> Mapping[str, Measure]:
       for name, (title, of_values) in beside(other).items()
     }
   return found
+
+
+def _column(name: str, score: Score) -> str:
+  """Returns what tables of evaluations call a measure, if they have it."""
+  if name in _OF_LOSS:
+    return f"loss/{_OF_LOSS[name]}"
+  of_score = score.name
+  return f"{of_score}_weighted" if name == "weighted" else f"{of_score}/{name}"
 
 
 def _of_client(score: Score) -> Measure:
@@ -294,7 +255,7 @@ def _largest(name: str, score: Score) -> float:
   if score.lowest < 0:
     return math.inf
   name = name.removeprefix("weighted_")
-  if name in _COLUMNS:  # A loss.
+  if name in _OF_LOSS:
     return math.inf
   of_score = {"std": score.highest / 2, "variance": score.highest**2 / 4}
   return {**LARGEST, **of_score}.get(name, score.highest)
