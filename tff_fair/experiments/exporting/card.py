@@ -311,11 +311,10 @@ def _code(
     lines = ["import pandas as pd", *lines, *_frame(described)]
     x, arguments = "columns", _arguments(model, kind)
   else:
-    number = model.batch_size or 2
-    known = zip(model.x_shape, described.x_shape, strict=True)
-    sizes = [number, *(task if own is None else own for own, task in known)]
-    comment = "One example." if number == 1 else "Two examples."
-    lines += [f"x = tf.zeros({sizes}, tf.{model.x_dtype})  # {comment}"]
+    known = zip(model.x.shape, [2, *described.x_shape], strict=True)
+    sizes = [usual if own is None else own for own, usual in known]
+    comment = "One example." if sizes[0] == 1 else "Two examples."
+    lines += [f"x = tf.zeros({sizes}, tf.{model.x.dtype.name})  # {comment}"]
     x, arguments = "x", "x=x"
   call = f"model({x if kind == places.KERAS else arguments})"
   return "\n".join(
@@ -370,14 +369,12 @@ def _inputs(model: Predictor, described: Architecture) -> str:
       for name, kind in described.columns.items()
     ]
     return "\n".join(["In go raw columns, each a batch of values:", "", *lines])
-  number = "n" if model.batch_size is None else str(model.batch_size)
-  sizes = [
-    number,
-    *("any" if size is None else str(size) for size in model.x_shape),
-  ]
+  number, *sizes = model.x.shape
+  shape = ["n" if number is None else number]
+  shape += ["any" if size is None else size for size in sizes]
   return (
-    f"In goes x, {model.x_dtype}[{', '.join(sizes)}]: n examples, as the task "
-    "prepared them for training."
+    f"In goes x, {model.x.dtype.name}[{', '.join(map(str, shape))}]: n "
+    "examples, as the task prepared them for training."
   )
 
 

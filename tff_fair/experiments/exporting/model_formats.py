@@ -51,23 +51,28 @@ class Predictor:
     trained: The layer of it with the trained weights, from x to the outputs
       that training knows.
     arguments: What programs other than Keras call each input, by its name.
-    x_shape: Shape of one x; None is any size. Of a model that takes x.
-    x_dtype: Type of x.
-    batch_size: Number of examples that it takes; None is any.
-    takes_columns: Whether inputs are raw columns, and not x.
     output: Name of the output.
-    decides: Whether the model has a threshold.
   """
 
   model: tf.keras.Model
   trained: tf.keras.Model
   arguments: Mapping[str, str]
-  x_shape: Sequence[int | None]
-  x_dtype: str
-  batch_size: int | None
-  takes_columns: bool
   output: str
-  decides: bool
+
+  @property
+  def x(self) -> tf.Tensor:
+    """The input of a model that takes x, without values."""
+    return self.model.inputs[0]
+
+  @property
+  def takes_columns(self) -> bool:
+    """Whether inputs are raw columns, and not x."""
+    return isinstance(self.model.input, Mapping)
+
+  @property
+  def decides(self) -> bool:
+    """Whether the model has a threshold."""
+    return isinstance(self.model.output, Mapping)
 
   def assign(self, weights: Sequence[np.ndarray]) -> None:
     """Gives the model its weights, as `trained_model.assign` takes them."""
@@ -116,17 +121,11 @@ def _predictor(
   arguments: Mapping[str, str],
   threshold: Threshold | None,
 ) -> Predictor:
-  x = model.inputs[0]
   return Predictor(
     model=model if threshold is None else _deciding(model, threshold),
     trained=trained,
     arguments=arguments,
-    x_shape=x.shape[1:].as_list(),
-    x_dtype=x.dtype.name,
-    batch_size=x.shape[0],
-    takes_columns=isinstance(model.input, Mapping),
     output=_output(found),
-    decides=threshold is not None,
   )
 
 

@@ -47,7 +47,7 @@ def build(task: TaskRuns) -> Section:
           element("th", head, scope="col", class_=_column_class(n))
           for n, head in enumerate(heads)
         ],
-        [_method(label, runs, common) for label, runs in groups],
+        [_method(label, runs) for label, runs in groups],
         class_="runs",
       ),
     ],
@@ -100,36 +100,21 @@ def _unusual(settings: _Settings, run: Run) -> dict[tuple[str, str], object]:
   }
 
 
-def _method(label: str, runs: Sequence[Run], common: _Settings) -> Markup:
+def _method(label: str, runs: Sequence[Run]) -> Markup:
+  head = element("th", label, scope="rowgroup", colspan=4, class_="method")
   alike = _common(runs)
-  return element(
-    "tbody",
-    element(
-      "tr",
-      element(
-        "th",
-        label,
-        scope="rowgroup",
-        colspan=4,
-        class_="method",
-      ),
-    ),
-    [_run(run, [common, alike]) for run in runs],
-  )
+  return element("tbody", element("tr", head), [_run(r, alike) for r in runs])
 
 
-def _run(run: Run, known: Sequence[_Settings]) -> Markup:
-  own = _of(run)
-  for settings in known:
-    own = _without(own, settings)
-  command = run.config["command"]["line"]
+def _run(run: Run, known: _Settings) -> Markup:
+  """Returns the row of a run, with the settings that others do not share."""
   cells: list[Child] = [
     _rounds(run),
     _duration(run),
     [
-      _command(command),
+      _command(run.config["command"]["line"]),
       element("p", "in ", element("code", str(run.path)), class_="note"),
-      _settings(own),
+      _settings(_without(_of(run), known)),
     ],
   ]
   return element(
