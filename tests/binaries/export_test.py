@@ -60,13 +60,6 @@ def test_a_mistake_is_one_line(program, tmp_path, words, message):
   assert (tmp_path / "taken.keras").read_text() == "mine"
 
 
-def test_help(program):
-  status, out, _ = program("--help")
-  assert status == 0
-  assert "Usage: export RUN [--flag=value ...]" in out.splitlines()
-  assert max(map(len, out.splitlines())) <= 80
-
-
 @pytest.mark.parametrize("way", ["two_phase", "secure"])
 def test_a_round_of_dependent_sums_has_no_form(program, tmp_path, way):
   run_folders.make(tmp_path / "two", algorithm="semi_vred", aggregation=way)

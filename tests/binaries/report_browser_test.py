@@ -359,16 +359,3 @@ def test_a_link_of_the_contents_leads_to_a_heading_that_is_to_be_seen(
     shown.run("scrollTo(0, 0)")
   position = shown.style(".legend", "position")
   assert position == ("static" if width < 500 else "sticky")
-
-
-def test_nothing_has_the_name_of_something_else(shown):
-  names = shown.run(
-    "return Array.from(document.querySelectorAll('[id]'), (e) => e.id)"
-  )
-  assert len(names) == len(set(names))
-  described = shown.run(
-    "return Array.from(document.querySelectorAll('svg[role=img]'), (e) =>"
-    " e.getAttribute('aria-labelledby').split(' ').map("
-    "(id) => document.getElementById(id).textContent))"
-  )
-  assert all(title and text for title, text in described)

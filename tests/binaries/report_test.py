@@ -1,6 +1,5 @@
 """Tests of the program that writes the page."""
 
-import functools
 import signal
 import time
 
@@ -11,36 +10,29 @@ from tests.binaries import in_process
 from tests.experiments import report_runs
 
 
-@pytest.fixture
-def program(tmp_path, monkeypatch):
-  """Runs the program in this process, in an empty folder."""
-  monkeypatch.chdir(tmp_path)
-
-  return functools.partial(in_process.run, report)
+def prepare(folder):
+  for seed, name in enumerate("ab"):
+    report_runs.make(folder / "runs" / name, seed=seed)
 
 
-@pytest.fixture
-def folder(tmp_path):
-  report_runs.make(tmp_path / "runs" / "a")
-  report_runs.make(tmp_path / "runs" / "b", seed=1)
-  return tmp_path
+program = in_process.program_of(report, prepare)
 
 
-def test_the_page_is_written_and_described(program, folder):
+def test_the_page_is_written_and_described(program, tmp_path):
   status, out, err = program("runs", "--title=Mine")
   assert (status, err) == (0, "")
   assert out.startswith(
     "Wrote report.html: 1 task, 1 method, 2 finished runs; 0."
   )
-  assert "<h1>Mine</h1>" in (folder / "report.html").read_text()
-  assert sorted(p.name for p in folder.iterdir()) == ["report.html", "runs"]
+  assert "<h1>Mine</h1>" in (tmp_path / "report.html").read_text()
+  assert sorted(p.name for p in tmp_path.iterdir()) == ["report.html", "runs"]
 
 
-def test_runs_and_flags_come_in_any_order(program, folder):
+def test_runs_and_flags_come_in_any_order(program, tmp_path):
   status, out, _ = program("runs/a", "--output=pages/x.html", "runs/b")
   assert status == 0
   assert "2 finished runs" in out
-  assert (folder / "pages" / "x.html").exists()
+  assert (tmp_path / "pages" / "x.html").exists()
 
 
 @pytest.mark.parametrize(
@@ -63,47 +55,44 @@ def test_runs_and_flags_come_in_any_order(program, folder):
     (["empty", "--watch"], "empty: holds no run"),
   ],
 )
-def test_a_mistake_is_one_line(program, folder, words, message):
-  (folder / "empty").mkdir()
-  (folder / "mine").write_text("mine")
-  path = report_runs.make(folder / "damaged")
+def test_a_mistake_is_one_line(program, tmp_path, words, message):
+  (tmp_path / "empty").mkdir()
+  (tmp_path / "mine").write_text("mine")
+  path = report_runs.make(tmp_path / "damaged")
   (path / "evaluations.csv").write_text("round\n1\n")
-  status, out, err = program(*words)
-  assert (status, out) == (2, "")
-  assert err.startswith(f"report: {message}")
-  assert len(err.splitlines()) == 1
-  assert not (folder / "report.html").exists()
-  assert (folder / "mine").read_text() == "mine"
+  assert program(*words).refusal.startswith(f"report: {message}")
+  assert not (tmp_path / "report.html").exists()
+  assert (tmp_path / "mine").read_text() == "mine"
 
 
-def test_unfinished_runs_are_shown_on_request(program, folder):
-  report_runs.make(folder / "runs" / "c", seed=2, is_finished=False)
+def test_unfinished_runs_are_shown_on_request(program, tmp_path):
+  report_runs.make(tmp_path / "runs" / "c", seed=2, is_finished=False)
   program("runs")
-  without = (folder / "report.html").read_text()
+  without = (tmp_path / "report.html").read_text()
   assert program("runs", "--unfinished", "--overwrite")[0] == 0
   assert "Not finished: " not in without
-  assert "Not finished: " in (folder / "report.html").read_text()
+  assert "Not finished: " in (tmp_path / "report.html").read_text()
 
 
-def test_a_watch_ends_with_the_runs(program, folder):
+def test_a_watch_ends_with_the_runs(program, tmp_path):
   status, out, err = program("runs", "--watch")
   assert (status, err) == (0, "")
   assert out.splitlines() == [
     "report.html: 1 task, 1 method, 2 finished runs",
     "All runs are finished, and report.html is complete.",
   ]
-  page = (folder / "report.html").read_text()
+  page = (tmp_path / "report.html").read_text()
   assert program("runs", "--overwrite")[0] == 0
-  assert (folder / "report.html").read_text() == page
+  assert (tmp_path / "report.html").read_text() == page
 
 
 @pytest.mark.parametrize(
   ("signal_number", "status"), [(signal.SIGINT, 0), (signal.SIGTERM, 143)]
 )
 def test_a_watch_ends_with_ctrl_c(
-  program, folder, monkeypatch, signal_number, status
+  program, tmp_path, monkeypatch, signal_number, status
 ):
-  report_runs.make(folder / "runs" / "c", seed=2, is_finished=False)
+  report_runs.make(tmp_path / "runs" / "c", seed=2, is_finished=False)
   # The signal comes while the program waits.
   monkeypatch.setattr(
     time, "sleep", lambda _: signal.raise_signal(signal_number)
@@ -111,13 +100,6 @@ def test_a_watch_ends_with_ctrl_c(
   outcome = program("runs", "--watch")
   assert outcome.status == status
   assert ("Stopped; report.html" in outcome.stdout) == (status == 0)
-  page = (folder / "report.html").read_text()
+  page = (tmp_path / "report.html").read_text()
   assert 'http-equiv="refresh"' not in page
   assert "Not finished: " in page
-
-
-def test_help(program):
-  status, out, _ = program("--help")
-  assert status == 0
-  assert "Usage: report RUNS ... [--flag=value ...]" in out.splitlines()
-  assert max(map(len, out.splitlines())) <= 80

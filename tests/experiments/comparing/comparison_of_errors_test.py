@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from tests.experiments import run_folders
-from tff_fair.declared import FieldError
 from tff_fair.experiments.comparing import (
   compare,
   evaluations,
@@ -114,11 +113,3 @@ def test_a_run_that_diverged_is_the_worst(of_errors):
   assert afl["mean"] == math.inf
   assert math.isnan(afl["std"])
   assert (afl["wins"], afl["losses"]) == (1, 2)
-
-
-def test_errors_of_a_regression_are_refused_in_one_line(tmp_path):
-  run_folders.make(tmp_path / "run", [(1, (2.0, 4.0))], score=RMSE)
-  with pytest.raises(FieldError, match=r"digits.* have RMSEs") as found:
-    compare(tmp_path, columns=["mean", "error"])
-  assert (found.value.field, found.value.value) == ("columns", "error")
-  assert "\n" not in str(found.value)

@@ -86,13 +86,6 @@ def test_a_seed_of_the_method_is_no_seed_of_the_run(tmp_path):
   assert labels(tmp_path) == ["fedfv hparam.seed=0", "fedfv hparam.seed=1"]
 
 
-def test_the_same_run_does_not_count_twice(tmp_path):
-  run_folders.make(tmp_path / "0")
-  run_folders.make(tmp_path / "1")
-  with pytest.raises(RunError, match="is the same run as"):
-    run_groups.group(found(tmp_path))
-
-
 def test_methods_of_one_algorithm_are_told_apart_by_their_names(tmp_path):
   for name, order in (("a", "loss"), ("b", "random")):
     run_folders.make(

@@ -99,16 +99,11 @@ def test_an_rmse_is_an_error_itself():
   assert measures.find("weighted_std", scores.RMSE, "cars").scale == 1
 
 
-@pytest.mark.parametrize("name", ["mean", "worst_5", "jain", "entropy", "min"])
-def test_what_is_better_higher(name):
-  assert measures.MEASURES[name].higher_is_better
-
-
-@pytest.mark.parametrize(
-  "name", ["std", "variance", "angle", "kl_uniform", "loss", "loss_max"]
-)
-def test_what_is_better_lower(name):
-  assert not measures.MEASURES[name].higher_is_better
+def test_what_is_better_higher_and_what_lower():
+  for name in ("mean", "worst_5", "jain", "entropy", "min"):
+    assert measures.MEASURES[name].higher_is_better, name
+  for name in ("std", "variance", "angle", "kl_uniform", "loss", "loss_max"):
+    assert not measures.MEASURES[name].higher_is_better, name
 
 
 def test_over_seeds_the_deviation_is_that_of_a_sample():

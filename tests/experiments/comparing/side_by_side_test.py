@@ -1,19 +1,10 @@
-import math
-
 import numpy as np
 import pandas as pd
 import pytest
 
 from tests.experiments import run_folders
 from tff_fair.declared import FieldError
-from tff_fair.experiments import scores
-from tff_fair.experiments.comparing import (
-  compare,
-  measures,
-  method_tables,
-  paired,
-  table,
-)
+from tff_fair.experiments.comparing import compare
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.runs import finding
 
@@ -169,20 +160,6 @@ def test_ten_columns_are_printed_by_name_and_the_others_counted(folder):
     assert all(name in text for name in shown.columns)
     assert f"{frame.shape[1] - 10} more columns" in text
   assert type(frame.T) is pd.DataFrame
-
-
-def verdict(estimate, p_holm):
-  found = paired.Difference(estimate, 1.0, 4.0, 5, 20)
-  row = table.Row("fedfv", 5, (table.Contrast(found, p_holm),), (None,))
-  measure = measures.of(scores.ACCURACY)["worst_10"]
-  return method_tables.verdict([measure], [row], "fedavg")
-
-
-def test_a_sentence_says_which_methods_differ_from_the_baseline():
-  assert "fedfv is clearly better than fedavg" in verdict(3.0, 0.01)
-  assert "fedfv is clearly worse than fedavg" in verdict(-3.0, 0.01)
-  for p_holm in (0.2, math.nan):
-    assert verdict(3.0, p_holm).startswith("No method clearly differs from")
 
 
 def test_unfinished_runs_take_part_if_asked(folder):

@@ -139,7 +139,9 @@ def test_differences_are_those_of_the_seeds(tmp_path):
 
 def test_intervals_are_drawn_to_one_scale_around_0(tmp_path):
   make(tmp_path, {"fedavg": 0.5, "afl": 0.7, "term": 0.4})
-  cells = column(build(tmp_path), "Δ Mean")
+  root = build(tmp_path)
+  assert "TERM is clearly worse than FedAvg: Mean, W" in conclusion(root)
+  cells = column(root, "Δ Mean")
   zeros, places = set(), {}
   for name in ("AFL", "TERM"):
     paths = {p.get("class"): p.get("d") for p in cells[name].iter("path")}
