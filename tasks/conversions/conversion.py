@@ -113,13 +113,13 @@ def _plays(request: ConversionRequest) -> Contents:
 
 def _leaf(request: ConversionRequest) -> Contents:
   halves = leaf_json.files(request.sources[0])
-  published: list[Split] = [] if None in halves.values() else ["source"]
+  published: list[Split] = [] if None in halves else ["source"]
   split = _split(request, [*published, "random", "order"])
   left_out: collections.Counter[str] = collections.Counter()
   return Contents(
     filename=leaf_json.FILENAME,
     split=split,
-    total=_size(list(halves)),
+    total=sum(map(_size, halves.values())),
     examples=lambda on_progress: leaf_json.examples(
       halves, left_out, keep_splits=split == "source", on_read=on_progress
     ),

@@ -7,7 +7,7 @@ they are, and a y that is a whole number as an integer.
 
 import collections
 import pathlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -17,11 +17,11 @@ from tasks.formats import data_files, example_proto, leaf_json
 
 FILENAME = "leaf.sqlite"
 
-_HALVES = ("train", "test")
+Files = Mapping[str | None, Sequence[pathlib.Path]]
 
 
-def files(path: pathlib.Path) -> dict[pathlib.Path, str | None]:
-  """Returns LEAF's files, with the half that each belongs to, if any.
+def files(path: pathlib.Path) -> Files:
+  """Returns LEAF's files by the half that they belong to; None for no half.
 
   Args:
     path: A file, or a directory of files, or one of directories `train` and
@@ -31,26 +31,27 @@ def files(path: pathlib.Path) -> dict[pathlib.Path, str | None]:
     DataError: If there is none.
   """
   if path.is_file():
-    return {path: None}
-  halves = {half: sorted((path / half).glob("*.json")) for half in _HALVES}
-  found: dict[pathlib.Path, str | None] = {
-    file: half for half, paths in halves.items() for file in paths
+    return {None: [path]}
+  halves: Files = {
+    half: sorted((path / half).glob("*.json")) for half in ("train", "test")
   }
-  if found and not all(halves.values()):
-    (missing,) = (half for half, paths in halves.items() if not paths)
-    raise DataError(path / missing, "there is no JSON file.")
-  found = found or dict.fromkeys(sorted(path.glob("*.json")))
+  missing = [half for half, paths in halves.items() if not paths]
+  if len(missing) == 1:
+    raise DataError(path / str(missing[0]), "there is no JSON file.")
+  if not missing:
+    return halves
+  found = sorted(path.glob("*.json"))
   if not found:
     raise DataError(
       path,
       "expected a JSON file of LEAF, a folder of such files, or one with the "
       "folders train and test.",
     )
-  return found
+  return {None: found}
 
 
 def examples(
-  halves: Mapping[pathlib.Path, str | None],
+  halves: Files,
   left_out: collections.Counter[str],
   *,
   keep_splits: bool,
@@ -59,7 +60,7 @@ def examples(
   """Yields the examples of users; one file at a time is held in memory.
 
   Args:
-    halves: The files with the half of each, as `files` returns them.
+    halves: The files of each half, as `files` returns them.
     left_out: Counts the users that have no example.
     keep_splits: Whether examples stay in the half they are published in; if
       not, that is left to the cut.
@@ -69,21 +70,13 @@ def examples(
     DataError: If a file is not as it must be, or two of the same half have the
       same user.
   """
-  places: dict[tuple[str | None, str], pathlib.Path] = {}
-  for path, half in halves.items():
-    for user, data in leaf_json.read_users(path, on_read):
-      if (half, user) in places:
-        raise DataError(
-          f"{path}, user {user}",
-          f"is in {places[half, user]} as well; expected one data set, "
-          "whose users are each in one file.",
-        )
-      places[half, user] = path
+  for half, paths in halves.items():
+    for place, user, data in leaf_json.read_set(paths, on_read):
       if not data["y"]:
         left_out["user without examples"] += 1
       for number, (x, y) in enumerate(zip(data["x"], data["y"], strict=True)):
-        place = f"{path}, user {user}, example {number}"
-        features = {"x": _value(place, "x", x), "y": _value(place, "y", y)}
+        at = f"{place}, example {number}"
+        features = {"x": _value(at, "x", x), "y": _value(at, "y", y)}
         yield Example(
           user, example_proto.serialize(features), half if keep_splits else None
         )

@@ -7,7 +7,7 @@ are then cut at random. A user is in one file of a set.
 
 import dataclasses
 import pathlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypedDict
 
 import numpy as np
@@ -34,25 +34,11 @@ def read_users(
     DataError: If the file is not as it must be.
   """
   leaf = _parsed(path, on_read)
-  try:
-    users, counts, user_data = (
-      list(leaf["users"]),
-      list(leaf["num_samples"]),
-      dict(leaf["user_data"]),
-    )
-  except (TypeError, KeyError, ValueError) as error:
-    raise DataError(
-      path,
-      "is no file of LEAF: expected users and num_samples, both lists, and "
-      "user_data by user.",
-    ) from error
-  if len(users) != len(counts) or len(set(map(str, users))) != len(users):
-    raise DataError(
-      path,
-      f"has {len(users)} users, {len(set(map(str, users)))} of them "
-      f"different, and {len(counts)} num_samples; expected as many of each.",
-    )
-  for user, count in zip(map(str, users), counts, strict=True):
+  counts = _by_user(path, leaf, "num_samples")
+  user_data = leaf.get("user_data")
+  if not isinstance(user_data, dict):
+    raise DataError(path, "is no file of LEAF: expected user_data by user.")
+  for user, count in counts.items():
     data = user_data.get(user)
     if not isinstance(data, dict) or not all(
       isinstance(data.get(name), list) and len(data[name]) == count
@@ -63,6 +49,32 @@ def read_users(
         f"expected lists x and y of {count} examples, as num_samples says.",
       )
     yield user, UserData(x=data["x"], y=data["y"])
+
+
+def read_set(
+  paths: Iterable[pathlib.Path],
+  on_read: data_files.OnRead = data_files.ignore,
+) -> Iterator[tuple[str, str, UserData]]:
+  """Yields the place, for errors, the name and the data of users of many files.
+
+  A file at a time is in memory: as Python objects, numbers take ten times the
+  memory.
+
+  Raises:
+    DataError: If a file is not as it must be, or a user is in two of them.
+  """
+  sources: dict[str, pathlib.Path] = {}
+  for path in paths:
+    for user, data in read_users(path, on_read):
+      place = f"{path}, user {user}"
+      if user in sources:
+        raise DataError(
+          place,
+          f"is in {sources[user]} too; expected one data set, whose users are "
+          "each in one file. Others need folders of their own.",
+        )
+      sources[user] = path
+      yield place, user, data
 
 
 def read_texts(path: pathlib.Path) -> dict[str, str]:
@@ -78,25 +90,13 @@ def read_texts(path: pathlib.Path) -> dict[str, str]:
   Raises:
     DataError: If the file is not as it must be.
   """
-  leaf = _parsed(path)
-  try:
-    users, texts = list(leaf["users"]), list(leaf["text"])
-  except (TypeError, KeyError) as error:
-    raise DataError(
-      path, "has no texts by user: expected users and text, both lists."
-    ) from error
-  if len(set(map(str, users))) != len(users) or len(users) != len(texts):
-    raise DataError(
-      path,
-      f"has {len(users)} users, {len(set(map(str, users)))} of them "
-      f"different, and {len(texts)} texts; expected as many of each.",
-    )
-  for user, text in zip(users, texts, strict=True):
+  texts = _by_user(path, _parsed(path), "text")
+  for user, text in texts.items():
     if not isinstance(text, str):
       raise DataError(
         f"{path}, user {user}", f"expected a text, found {str(text)[:40]!r}."
       )
-  return dict(zip(map(str, users), texts, strict=True))
+  return texts
 
 
 def _parsed(
@@ -108,6 +108,24 @@ def _parsed(
     return parsing.parse_json(content)
   except parsing.ParseError as error:
     raise DataError(path, f"{error}.") from error
+
+
+def _by_user(path: pathlib.Path, leaf: Any, name: str) -> dict[str, Any]:
+  """Returns the values of a list beside that of the users."""
+  try:
+    users, values = [str(user) for user in leaf["users"]], list(leaf[name])
+  except (TypeError, KeyError) as error:
+    raise DataError(
+      path, f"is no file of LEAF: expected users and {name}, both lists."
+    ) from error
+  by_user = dict(zip(users, values, strict=False))
+  if not len(users) == len(by_user) == len(values):
+    raise DataError(
+      path,
+      f"has {len(users)} users, {len(set(users))} of them different, and "
+      f"{len(values)} {name}; expected as many of each.",
+    )
+  return by_user
 
 
 # The users of a folder.
@@ -261,19 +279,9 @@ def _read(
   if not paths:
     raise DataError(directory, f"there is no file {pattern}.")
   users: dict[str, Arrays] = {}
-  sources: dict[str, pathlib.Path] = {}
-  # A file at a time: as Python objects, numbers take ten times the memory.
-  for path in paths:
-    for name, data in read_users(path):
-      if name in users:
-        raise DataError(
-          f"{path}, user {name}",
-          f"is in {sources[name].name} too. Files of different data sets need "
-          "folders of their own.",
-        )
-      try:
-        users[name] = to_arrays(data["x"], data["y"])
-      except (TypeError, ValueError) as error:
-        raise DataError(f"{path}, user {name}", f"{error}.") from error
-      sources[name] = path
+  for place, user, data in read_set(paths):
+    try:
+      users[user] = to_arrays(data["x"], data["y"])
+    except (TypeError, ValueError) as error:
+      raise DataError(place, f"{error}.") from error
   return users

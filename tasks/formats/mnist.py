@@ -144,8 +144,8 @@ def read_halves(
     DataError: If a file is missing, damaged, or not of these.
   """
   return (
-    _read_half(*_half(directory, train, what)),
-    _read_half(*_half(directory, test, what)),
+    _read_half(directory, train, what),
+    _read_half(directory, test, what),
   )
 
 
@@ -171,16 +171,6 @@ def read_writers(
   return np.concatenate(list(map(_writers_of, paths, labels)))
 
 
-def _half(
-  directory: pathlib.Path, half: str, what: str
-) -> tuple[pathlib.Path, pathlib.Path]:
-  images, labels = (
-    data_files.first_existing(directory, _names(f"{half}-{kind}"), what=what)
-    for kind in ("images-idx3-ubyte", "labels-idx1-ubyte")
-  )
-  return images, labels
-
-
 def _names(file: str) -> list[str]:
   # Some unpack train-images-idx3-ubyte as train-images.idx3-ubyte.
   return [
@@ -190,9 +180,11 @@ def _names(file: str) -> list[str]:
   ]
 
 
-def _read_half(
-  images_path: pathlib.Path, labels_path: pathlib.Path
-) -> LabeledImages:
+def _read_half(directory: pathlib.Path, half: str, what: str) -> LabeledImages:
+  images_path, labels_path = (
+    data_files.first_existing(directory, _names(f"{half}-{kind}"), what=what)
+    for kind in ("images-idx3-ubyte", "labels-idx1-ubyte")
+  )
   images = read_idx(images_path, 3)
   labels = read_idx(labels_path, 1)
   for path, array in [(images_path, images), (labels_path, labels)]:
