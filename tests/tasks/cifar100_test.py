@@ -4,15 +4,8 @@ import numpy as np
 import pytest
 
 import tasks
-from tasks.formats import example_proto
 from tests.refusals import refused
 from tests.tasks import image_data, native_file
-
-
-def _serialized(label, red):
-  image = np.full([32, 32, 3], red)
-  labels = {"coarse_label": np.array([0]), "label": np.array([label])}
-  return example_proto.serialize({"image": image, **labels})
 
 
 def _write_native(path, clients):
@@ -20,8 +13,12 @@ def _write_native(path, clients):
   file = native_file.NativeFile(path)
   for split, names in clients.items():
     for name, labels in names.items():
-      examples = [_serialized(label, 2 * label) for label in labels]
-      file.add(split, name, examples)
+      images = [np.full([32, 32, 3], 2 * label) for label in labels]
+      file.add(
+        split,
+        name,
+        [{"image": x, "label": y} for x, y in zip(images, labels, strict=True)],
+      )
 
 
 def test_central(tmp_path):

@@ -5,7 +5,7 @@ import pytest
 
 import tasks
 from tests.cases import one_of_each
-from tests.refusals import refused, rejected
+from tests.refusals import refused
 from tests.tasks import client_files
 
 
@@ -91,11 +91,3 @@ def test_a_file_that_is_none(tmp_path):
   with refused("some.sqlite", "SQLite") as error:
     tasks.load("client_data", data_dir=tmp_path, file="some.sqlite")
   assert error.value.setting == "file"
-
-
-def test_some_of_the_clients(tmp_path):
-  task = load(tmp_path, client_files.images(), num_clients=1)
-  assert task.num_clients == 1
-  assert task.client_names[0] in ("north", "south")
-  with rejected("num_clients", 2, value=3):
-    load(tmp_path, client_files.images(), num_clients=3)

@@ -7,6 +7,7 @@ import numpy as np
 
 from tasks.conversions import client_data_file
 from tasks.formats import example_proto
+from tests.tasks import native_file
 
 
 def write(path, examples, splits=("train", "test")):
@@ -20,7 +21,7 @@ def write(path, examples, splits=("train", "test")):
   client_data_file.write(
     path,
     (
-      client_data_file.Example(client, _serialized(example), split)
+      client_data_file.Example(client, native_file.serialized(example), split)
       for split in splits
       for client in ("north", "south")
       for example in examples
@@ -40,12 +41,6 @@ def read(path):
       features = example_proto.parse(serialized)
       found.setdefault(split, {}).setdefault(client, []).append(features)
   return found
-
-
-def _serialized(example):
-  return example_proto.serialize(
-    {k: v if isinstance(v, bytes) else np.array(v) for k, v in example.items()}
-  )
 
 
 def images(count=4, side=2, channels=3):

@@ -4,7 +4,6 @@ import pathlib
 import numpy as np
 import pytest
 
-from tasks.formats import example_proto
 from tests import source_tree
 from tests.tasks import native_file
 
@@ -36,12 +35,10 @@ class EmnistFile(native_file.NativeFile):
   def add(self, split, writer, labels, *, num_examples=None, pixels=None):
     """Adds a writer's examples; metadata and images can be made wrong."""
     examples = [
-      example_proto.serialize(
-        {
-          "label": np.array([label]),
-          "pixels": self.image(label, k) if pixels is None else pixels,
-        }
-      )
+      {
+        "label": label,
+        "pixels": self.image(label, k) if pixels is None else pixels,
+      }
       for k, label in enumerate(labels)
     ]
     super().add(split, writer, examples, num_examples=num_examples)

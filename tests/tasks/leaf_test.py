@@ -62,19 +62,6 @@ class TestFolders:
     assert task.client_names == ("f_0", "f_1")
     assert "(2 with too few examples left out)" in task.description
 
-  def test_random_users(self, tmp_path):
-    users = {f"u{k:02}": tabular_data.vectors(3, k) for k in range(20)}
-    tabular_data.write_json(tmp_path / "a.json", users)
-    drawn = [_load(tmp_path, num_clients=4, seed=s) for s in (0, 0, 1)]
-    names = [task.client_names for task in drawn]
-    assert names[0] == names[1] != names[2]
-    assert drawn[0].train.num_examples.tolist() == [2] * 4
-    for client_id, name in enumerate(names[0]):
-      x, _ = drawn[0].train.load(client_id)
-      assert abs(x[:, 0] - int(name[1:])).max() <= 2
-    with rejected("num_clients", 20):
-      _load(tmp_path, num_clients=21)
-
 
 class TestShapes:
   def test_images_of_vectors(self, tmp_path):

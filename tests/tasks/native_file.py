@@ -2,9 +2,20 @@
 
 import sqlite3
 
+import numpy as np
+
+from tasks.formats import example_proto
+
+
+def serialized(features):
+  """Returns an example of features: bytes, or numbers in any shape."""
+  return example_proto.serialize(
+    {k: v if isinstance(v, bytes) else np.array(v) for k, v in features.items()}
+  )
+
 
 class NativeFile:
-  """Serialized examples by split and client, to be damaged at will."""
+  """Examples by split and client, to be damaged at will."""
 
   def __init__(self, path):
     self.path = path
@@ -29,11 +40,11 @@ class NativeFile:
     connection.close()
 
   def add(self, split, client, examples, *, num_examples=None):
-    """Adds serialized examples of a client; metadata can be made wrong."""
+    """Adds a client's examples, mappings; metadata can be made wrong."""
     if examples:
       self.execute(
         "INSERT INTO examples VALUES (?, ?, ?)",
-        *((split, client, example) for example in examples),
+        *((split, client, serialized(example)) for example in examples),
       )
     count = len(examples) if num_examples is None else num_examples
     self.execute(

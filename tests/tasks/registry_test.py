@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 
 import tasks
-from tests.refusals import refused
+from tests.refusals import refused, rejected
 from tests.tasks import client_files, image_data, tabular_data, tfds_data
 
 # Small files for the tasks that read some.
@@ -214,6 +214,38 @@ class TestEveryTask:
       with refused(place, fact):
         _load(name, data_dir=data_dir)
     assert list(tmp_path.iterdir()) == [file]
+
+
+# The tasks whose data say who the clients are.
+@pytest.mark.parametrize(
+  "name",
+  [
+    *("emnist_character", "shakespeare_character", "stackoverflow_tag"),
+    *("stackoverflow_word", "sent140", "leaf", "table", "arrays"),
+    "client_data",
+  ],
+)
+def test_seed_chooses_clients(name):
+  whole = _load(name)
+  names = [*whole.client_names]
+  number = len(names) - 1
+  several = [_load(name, num_clients=number, seed=k) for k in range(3)]
+  found = [[*task.client_names] for task in several]
+  again = _load(name, num_clients=number, seed=0, model_seed=1)
+  assert [*again.client_names] == found[0]
+  assert any(chosen != found[0] for chosen in found)
+  for task, chosen in zip(several, found, strict=True):
+    assert chosen == [k for k in names if k in chosen]
+    assert len(chosen) == number
+    for client_id, client in enumerate(chosen):
+      y, expected = (
+        np.concatenate([of.train.load(k)[1], of.test.load(k)[1]])
+        for of, k in [(task, client_id), (whole, names.index(client))]
+      )
+      np.testing.assert_array_equal(np.sort(y, 0), np.sort(expected, 0))
+  for wrong, fact in [(number + 2, f"at most {number + 1}"), (0, "at least")]:
+    with rejected("num_clients", fact, value=wrong):
+      _load(name, num_clients=wrong)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,6 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 import tasks
-from tasks.formats import example_proto
 from tasks.shakespeare_character import LEAF_CHARACTERS
 from tests.cases import one_of_each
 from tests.refusals import refused, rejected
@@ -21,9 +20,9 @@ class PlaysFile(native_file.NativeFile):
     super().__init__(directory / "shakespeare.sqlite")
     self.directory = directory
 
-  def add(self, split, role, *speeches, num_examples=None):
-    examples = [example_proto.serialize({"snippets": s}) for s in speeches]
-    super().add(split, role, examples, num_examples=num_examples)
+  def add(self, split, role, *speeches):
+    examples = [{"snippets": speech} for speech in speeches]
+    super().add(split, role, examples)
 
 
 @pytest.fixture
@@ -83,15 +82,6 @@ class TestLastCharacter:
     assert task.test.num_examples.tolist() == [5, 6]
     for found, all_of_it in zip(task.train.load(1), whole, strict=True):
       np.testing.assert_array_equal(found, all_of_it[:6])
-
-  def test_random_roles(self, file):
-    for k in range(20):
-      file.add("train", f"ROLE_{k:02}", b"Who's there?")
-      file.add("test", f"ROLE_{k:02}", b"Nay, answer me.")
-    names = [_load(file, num_clients=5, seed=s).client_names for s in (0, 0, 1)]
-    assert names[0] == names[1] != names[2]
-    with rejected("num_clients", 22, value=23):
-      _load(file, num_clients=23)
 
   def test_characters_that_leaf_lacks_are_left_out(self, file):
     file.add("train", "A_ODD", "Zo\u00eb #1 says".encode())

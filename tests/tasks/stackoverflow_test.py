@@ -6,7 +6,7 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 import tasks
-from tasks.formats import client_names, example_proto
+from tasks.formats import client_names
 from tests.cases import one_of_each
 from tests.refusals import refused, rejected
 from tests.tasks import native_file
@@ -16,18 +16,8 @@ _WORDS = ["the", "a", "loop", "array", "<URL>"]
 
 
 def _example(tokens, title="", tags=""):
-  texts = {
-    "creation_date": "2017-01-01 00:00:00 UTC",
-    "tags": tags,
-    "title": title,
-    "tokens": tokens,
-    "type": "question",
-  }
-  features = {
-    name: text if isinstance(text, bytes) else text.encode()
-    for name, text in texts.items()
-  }
-  return example_proto.serialize({"score": np.array([1]), **features})
+  texts = {"tags": tags, "title": title, "tokens": tokens, "type": "question"}
+  return {"score": 1, **{name: text.encode() for name, text in texts.items()}}
 
 
 class StackOverflowFiles(native_file.NativeFile):
@@ -113,17 +103,6 @@ class TestUsers:
     assert list(task.client_names) == ["00002", "00003"]
     assert task.test.num_examples.tolist() == [1, 1]
 
-  def test_random_users(self, files):
-    for k in range(10, 30):
-      for half in ("train", "test"):
-        files.add(half, f"{k:05}", [_example("a")])
-    names = [
-      list(_load(files, num_clients=4, seed=seed).client_names)
-      for seed in (0, 0, 1)
-    ]
-    assert names[0] == names[1] != names[2]
-    assert all(n == sorted(set(n)) and len(n) == 4 for n in names)
-
   def test_users_are_read_when_asked_for(self, files):
     task = _load(files)
     files.execute("DELETE FROM examples WHERE client_id = '00001'")
@@ -134,8 +113,6 @@ class TestUsers:
   @pytest.mark.parametrize(
     ("options", "field", "fact"),
     [
-      ({"num_clients": 3}, "num_clients", "at most 2"),
-      ({"num_clients": 0}, "num_clients", "at least 1"),
       ({"vocab_size": 0}, "vocab_size", "at least 1"),
       ({"test_fraction": 1.0}, "test_fraction", "between 0 and 1"),
       ({"test_fraction": 0.5, "max_examples": 1}, "max_examples", "at least 2"),
@@ -302,8 +279,7 @@ class TestBadFiles:
     assert not (files.directory / "datasets").exists()
 
   def test_other_features(self, files):
-    example = example_proto.serialize({})
-    files.add("train", "00009", [example])
+    files.add("train", "00009", [{}])
     files.add("test", "00009", [_example("a")])
     task = _load(files)
     with refused("split train, client 00009", "tokens"):

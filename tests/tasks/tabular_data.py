@@ -12,18 +12,16 @@ ADULT_ROW = (
 )
 
 
-def leaf_content(users):
-  """Returns the content of a file: users are mappings to pairs (x, y)."""
-  return {
-    "users": list(users),
-    "num_samples": [len(y) for _, y in users.values()],
-    "user_data": {name: {"x": x, "y": y} for name, (x, y) in users.items()},
+def write_json(path, data, **others):
+  """Writes a file of LEAF: data are pairs (x, y) by user."""
+  content = {
+    "users": list(data),
+    "num_samples": [len(y) for _, y in data.values()],
+    "user_data": {user: {"x": x, "y": y} for user, (x, y) in data.items()},
   }
-
-
-def write_json(path, users):
   path.parent.mkdir(parents=True, exist_ok=True)
-  path.write_text(json.dumps(leaf_content(users)))
+  path.write_text(json.dumps({**content, **others}))
+  return path
 
 
 def vectors(count, start=0.0):
