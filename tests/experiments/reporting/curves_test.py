@@ -122,7 +122,7 @@ def line(y, std=None, label="m", **settings):
 def test_a_line_has_the_values_whose_costs_are_known():
   known = Curve(np.array([1, 3]), np.array([5.0, 7]), None)
   found = line([0.1, 0.2, 0.3], [0.01, 0.02, 0.03], costs=known, factor=100)
-  assert (found.label, found.number) == ("m", 3)
+  assert (found.label, found.style.number) == ("m", 3)
   assert found.x.tolist() == [5, 7]
   np.testing.assert_allclose(found.y, [10, 30])
   np.testing.assert_allclose(found.spread, [1, 3])

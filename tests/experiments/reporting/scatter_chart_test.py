@@ -49,7 +49,7 @@ def test_the_pareto_front_is_what_no_point_beats():
 def drawing(places):
   axis = scale.linear(0, 100)
   points = [
-    Point(f"method_{n}", n, task_runs.style(n), x, y, "<values>")
+    Point(f"method_{n}", task_runs.style(n), x, y, "<values>")
     for n, (x, y) in enumerate(places)
   ]
   front = pareto_front(*np.reshape(places, [-1, 2]).T)

@@ -176,7 +176,6 @@ def _quantile_line(
   spread = values.std(axis=0, ddof=1) if len(values) > 1 else None
   return Line(
     method.label,
-    method.number,
     method.style,
     100 * shares,
     values.mean(axis=0),
@@ -439,7 +438,6 @@ def _row(
   points = [
     Point(
       f"{task.clients.full(row.client)}, {method.label}",
-      method.number,
       method.style,
       result.mean,
       place + step * (number - (len(task.methods) - 1) / 2),

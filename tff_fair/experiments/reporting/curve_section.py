@@ -6,10 +6,7 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from tff_fair.experiments.comparing import (
-  evaluations,
-  measures,
-)
+from tff_fair.experiments.comparing import evaluations
 from tff_fair.experiments.comparing.measures import Measure
 from tff_fair.experiments.reporting import (
   curves,
@@ -30,29 +27,15 @@ from tff_fair.experiments.scores import BY_NAME, Score
 # Measures over the evaluations of the methods of a task, to be drawn.
 
 
-class Shown(NamedTuple):
-  """A measure over the evaluations to draw.
-
-  Attributes:
-    name: Its name.
-    title: The title of its chart.
-    measure: The measure.
-  """
-
-  name: str
-  title: str
-  measure: Measure
-
-
-# A measure's curve for each method that has one, by the method's number.
-Curves = Mapping[Shown, Mapping[int, Curve]]
+# By the name of a measure, a curve for each method that has one, by its number.
+Curves = Mapping[str, Mapping[int, Curve]]
 
 _FOLDED = ("worst_20", "worst_30", "error_relative_std")
 
 
-def _shown_of(score: Score) -> list[Shown]:
-  """Returns the measures to draw for runs with a score."""
-  titles = {
+def _titles(score: Score) -> dict[str, str]:
+  """Returns the titles of the charts of runs with a score, by measure."""
+  return {
     "mean": f"Mean {score.noun}",
     "std": "Standard deviation over clients",
     "worst_10": f"{score.title} of the worst 10 %",
@@ -66,22 +49,19 @@ def _shown_of(score: Score) -> list[Shown]:
       f"{name}_median": f"Median {BY_NAME[name].noun}" for name in score.beside
     },
   }
-  return [
-    Shown(name, titles[name], measure)
-    for name, measure in measures.of(score).items()
-    if name in titles
-  ]
 
 
 def _measures_of_task(task: TaskRuns) -> Curves:
   """Returns all curves, of each method that has some."""
+  titles = _titles(task.score)
   return {
-    shown: {
+    name: {
       method.number: curve
       for method in task.methods
-      if (curve := _measure_curve(method, shown.measure)) is not None
+      if (curve := _measure_curve(method, measure)) is not None
     }
-    for shown in _shown_of(task.score)
+    for name, measure in task.measures.items()
+    if name in titles
   }
 
 
@@ -136,7 +116,9 @@ def build(task: TaskRuns) -> Section:
       _TITLE,
       absence="each run was evaluated once; the tables have all there is",
     )
-  panels = {axis: _panel(task, axis, found) for axis in _AXES}
+  shown = {name: of for name, of in found.items() if name not in _FOLDED}
+  more = {name: of for name, of in found.items() if name in _FOLDED}
+  panels = {axis: _panel(task, axis, shown) for axis in _AXES}
   offered = {axis: panel for axis, panel in panels.items() if panel is not None}
   if not offered:
     return Section(_TITLE, absence="no finished run was evaluated")
@@ -157,7 +139,7 @@ def build(task: TaskRuns) -> Section:
         else None,
       ),
       _choice(task, offered) if len(offered) > 1 else offered.values(),
-      _more(task, found),
+      _more(task, more),
     ],
   )
 
@@ -188,7 +170,7 @@ def _choice(task: TaskRuns, offered: Mapping[_Axis, Markup]) -> Markup:
 def _panel(task: TaskRuns, axis: _Axis, found: Curves) -> Markup | None:
   """Returns all charts against an axis; None if no method can be drawn."""
   costs = _costs(task, axis)
-  figures = _figures(task, axis, costs, found, is_folded=False)
+  figures = _figures(task, axis, costs, found)
   if not figures:
     return None
   absence = f"no {axis.title.lower()} were counted"
@@ -203,8 +185,7 @@ def _panel(task: TaskRuns, axis: _Axis, found: Curves) -> Markup | None:
 def _more(task: TaskRuns, found: Curves) -> Markup | None:
   """Returns the other charts, which fold, against rounds alone."""
   rounds = _AXES[0]
-  costs = _costs(task, rounds)
-  figures = _figures(task, rounds, costs, found, is_folded=True)
+  figures = _figures(task, rounds, _costs(task, rounds), found)
   if not figures:
     return None
   return section.fold("More curves, against rounds", section.charts(figures))
@@ -223,30 +204,27 @@ def _figures(
   axis: _Axis,
   costs: Mapping[int, Curve | None],
   found: Curves,
-  *,
-  is_folded: bool,
 ) -> list[Markup]:
-  """Returns the charts of the measures that fold, or of the others."""
+  """Returns the charts of some measures."""
   figures = []
-  for shown, of_methods in found.items():
-    if (shown.name in _FOLDED) is is_folded:
-      factor = shown.measure.scale
-      lines = [
-        curves.line(m, of_methods[n], costs[n], factor=factor)
-        for m in task.methods
-        if (n := m.number) in of_methods and n in costs
-      ]
-      if lines := [line for line in lines if line.x.size]:
-        figures.append(_figure(task, shown, lines, axis))
+  for name, of_methods in found.items():
+    factor = task.measures[name].scale
+    lines = [
+      curves.line(m, of_methods[n], costs[n], factor=factor)
+      for m in task.methods
+      if (n := m.number) in of_methods and n in costs
+    ]
+    if lines := [line for line in lines if line.x.size]:
+      figures.append(_figure(task, name, lines, axis))
   return figures
 
 
 def _figure(
-  task: TaskRuns, shown: Shown, lines: Sequence[Line], axis: _Axis
+  task: TaskRuns, name: str, lines: Sequence[Line], axis: _Axis
 ) -> Markup:
+  measure, title = task.measures[name], _titles(task.score)[name]
   unit = scale.unit(max(line.x[-1] for line in lines), axis.units)
   lines = [dataclasses.replace(line, x=line.x / unit.size) for line in lines]
-  measure = shown.measure
   slug = measure.column.replace("/", "-").replace("_", "-")
   chart = line_chart.draw(
     lines,
@@ -258,11 +236,11 @@ def _figure(
       x_label=f"{axis.label} ({unit.name})" if unit.name else axis.label,
     ),
     identifier=f"{task.identifier}-{axis.name}-{slug}",
-    title=f"{shown.title} against {axis.title.lower()}",
+    title=f"{title} against {axis.title.lower()}",
     description=curves.describe_ends(lines, "the end", measure.sign),
     x_name=" ".join(filter(None, [axis.label, unit.name])),
     y_unit=measure.sign,
     decimals=measure.digits,
   )
-  tail = final_measures.tail_text(task, shown.name)
-  return section.figure(chart, f"{shown.title}{tail}{measure.in_brackets}")
+  tail = final_measures.tail_text(task, name)
+  return section.figure(chart, f"{title}{tail}{measure.in_brackets}")

@@ -140,7 +140,6 @@ def line(
   spread = None if curve.std is None else factor * curve.std[known]
   return Line(
     method.label,
-    method.number,
     method.style,
     x[known],
     factor * curve.mean[known],

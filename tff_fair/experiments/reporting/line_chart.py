@@ -21,15 +21,13 @@ class Line:
 
   Attributes:
     label: Its name.
-    number: Number of the method.
-    style: Its look.
+    style: Its look, that of a method.
     x: float[n], ascending.
     y: float[n].
     spread: float[n], half the width of the band; None without one.
   """
 
   label: str
-  number: int
   style: Style
   x: np.ndarray
   y: np.ndarray
@@ -118,9 +116,7 @@ def _band(line: Line, frame: Frame) -> Markup:
     frame.y_pixels(low[kept]),
     frame.y_pixels(high[kept]),
   )
-  return element(
-    "path", d=path, class_=f"band c{line.style.color} m{line.number}"
-  )
+  return element("path", d=path, class_=f"band {line.style.classes}")
 
 
 def _line(
@@ -154,7 +150,7 @@ def _line(
     element("title", line.label),
     path,
     markers,
-    class_=f"series c{line.style.color} m{line.number}",
+    class_=f"series {line.style.classes}",
   )
 
 
@@ -164,7 +160,7 @@ def _marked(line: Line) -> np.ndarray:
   if count <= _MAX_MARKERS:
     return np.arange(count)
   # Evenly far apart to the eye; the lines begin at different places.
-  shift = (line.number * 0.381966) % 1
+  shift = (line.style.number * 0.381966) % 1
   wanted = line.x[0] + (line.x[-1] - line.x[0]) * (
     (np.arange(_MAX_MARKERS) + shift) / _MAX_MARKERS
   )

@@ -339,16 +339,14 @@ def _rows_of_map(found: Coefficients, names: ClientNames) -> Scale:
 _FULL_MAPS = 10
 
 
-def _coefficients(task: TaskRuns) -> list[Coefficients]:
-  """Returns the coefficients of the methods that have some."""
-  share = min(1.0, (_FULL_MAPS / max(1, len(task.methods))) ** 0.5)
-  found = [coefficients_of_method(method, share) for method in task.methods]
-  return [of_method for of_method in found if of_method is not None]
-
-
 def build_coefficients(task: TaskRuns) -> Section:
   """Returns the section: a map for each method, of its first seed."""
-  maps = _coefficients(task)
+  share = min(1.0, (_FULL_MAPS / max(1, len(task.methods))) ** 0.5)
+  maps = [
+    found
+    for method in task.methods
+    if (found := coefficients_of_method(method, share)) is not None
+  ]
   title = "Coefficients over rounds"
   if not maps:
     return Section(

@@ -176,7 +176,7 @@ def _over_rounds(
     [
       section.note(series.note, *notes),
       section.charts(section.figure(chart, caption)),
-      section.without(task, {line.number for line in lines}, reason),
+      section.without(task, {line.style.number for line in lines}, reason),
     ],
   )
 
@@ -334,7 +334,6 @@ def _loss_lines(task: TaskRuns, method: MethodRuns) -> list[Line]:
   return [
     Line(
       task.clients.full(losses.client),
-      method.number,
       dataclasses.replace(method.style, dashes=dashes),
       losses.of_rounds.index.to_numpy(float),
       losses.of_rounds.to_numpy(float),

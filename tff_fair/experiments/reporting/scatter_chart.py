@@ -5,6 +5,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tff_fair.experiments.comparing import measures
+from tff_fair.experiments.comparing.measures import Measure
 from tff_fair.experiments.reporting import frame as frames
 from tff_fair.experiments.reporting.frame import Frame
 from tff_fair.experiments.reporting.markup import Markup, element
@@ -21,7 +23,6 @@ class Point(NamedTuple):
 
   Attributes:
     label: Its name.
-    number: Its number.
     style: Its look.
     x: Its place from left to right, a mean over seeds.
     y: Its place from bottom to top.
@@ -31,7 +32,6 @@ class Point(NamedTuple):
   """
 
   label: str
-  number: int
   style: Style
   x: float
   y: float
@@ -60,6 +60,14 @@ def pareto_front(x: Sequence[float], y: Sequence[float]) -> list[int]:
     if not front or b > front[-1][1] or (a, b) == front[-1][:2]:
       front.append((a, b, place))
   return [place for _, _, place in reversed(front)]
+
+
+def front_of(points: Sequence[Point], x: Measure, y: Measure) -> list[int]:
+  """Returns the front of points by what is better of two measures."""
+  return pareto_front(
+    [-measures.badness(x, point.x) for point in points],
+    [-measures.badness(y, point.y) for point in points],
+  )
 
 
 def draw(
@@ -126,7 +134,7 @@ def draw_point(point: Point, frame: Frame) -> Markup:
       transform=f"translate({x:.1f} {y:.1f}) scale(1.35)",
       class_="marker",
     ),
-    class_=f"series c{point.style.color} m{point.number}",
+    class_=f"series {point.style.classes}",
   )
 
 
@@ -165,7 +173,7 @@ def _names(
     anchor, at, base, _ = places[best]
     taken.append(boxes[best])
     names.append(
-      frames.text(point.label, at, base, anchor, f"name m{point.number}")
+      frames.text(point.label, at, base, anchor, f"name m{point.style.number}")
     )
   return names
 

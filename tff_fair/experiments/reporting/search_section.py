@@ -1,5 +1,6 @@
 """Section: how a search went, and which settings mattered."""
 
+import dataclasses
 import importlib.util
 import pathlib
 from collections.abc import Mapping, Sequence
@@ -34,7 +35,9 @@ from tff_fair.experiments.sweeps import choice
 # Not the number of a method: hiding methods hides no trials.
 _NO_METHOD = 9999
 # With diamonds and circles.
-_EACH, _BEST = task_runs.style(4), task_runs.style(0)
+_EACH, _BEST = (
+  dataclasses.replace(task_runs.style(n), number=_NO_METHOD) for n in (4, 0)
+)
 
 
 def build(task: TaskRuns) -> Section:
@@ -130,8 +133,8 @@ def _histories(
       else np.fmin.accumulate(values)
     )
     lines = [
-      Line("this trial", _NO_METHOD, _EACH, x, values),
-      Line("best so far", _NO_METHOD, _BEST, x, best_so_far),
+      Line("this trial", _EACH, x, values),
+      Line("best so far", _BEST, x, best_so_far),
     ]
     best = number_text(lines[1].y[-1], measure.digits)
     chart = line_chart.draw(
@@ -174,15 +177,13 @@ def _front(
   points = [
     Point(
       str(trial.number),
-      _NO_METHOD,
       _BEST if trial.number in unbeaten else _EACH,
       *(a, b),
       trials.values_text(trial, settings),
     )
     for trial, a, b in zip(shown, x, y, strict=True)
   ]
-  signs = [1 if m.higher_is_better else -1 for m in (one, other)]
-  front = scatter_chart.pareto_front(signs[0] * x, signs[1] * y)
+  front = scatter_chart.front_of(points, one, other)
   chart = scatter_chart.draw(
     points,
     Frame(_scale(x), _scale(y), x_label=one.words),

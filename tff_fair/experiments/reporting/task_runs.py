@@ -37,21 +37,28 @@ class Style:
   """The look of a method.
 
   Attributes:
+    number: Number of the method.
     color: Number of the colour.
     dashes: Dashes of its lines; None where they are solid.
     marker: Path of its markers, around the origin.
   """
 
+  number: int
   color: int
   dashes: str | None
   marker: str
 
+  @property
+  def classes(self) -> str:
+    """The classes of what is drawn of the method, for the style sheet."""
+    return f"c{self.color} m{self.number}"
 
-def style(index: int) -> Style:
+
+def style(number: int) -> Style:
   """Returns the look of a method by its number; 42 differ, then they repeat."""
-  turn, color = divmod(index, NUM_COLORS)
+  turn, color = divmod(number, NUM_COLORS)
   marker = MARKERS[(color + turn) % len(MARKERS)]
-  return Style(color, _DASHES[turn % len(_DASHES)], marker)
+  return Style(number, color, _DASHES[turn % len(_DASHES)], marker)
 
 
 # What clients are called, the same everywhere on the page.

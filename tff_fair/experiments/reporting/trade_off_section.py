@@ -5,7 +5,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tff_fair.experiments.comparing import measures
 from tff_fair.experiments.comparing.measures import Measure
 from tff_fair.experiments.reporting import (
   final_measures,
@@ -130,7 +129,7 @@ def _row(
     ),
     _bar(result, middle, frame) if np.isfinite(result.mean) else None,
     frames.text(result.mean_text, right + _VALUE_WIDTH - 2, base, "end"),
-    class_=f"series c{method.style.color} m{method.number}",
+    class_=f"series {method.style.classes}",
   )
 
 
@@ -223,12 +222,7 @@ def _figure(task: TaskRuns, x_name: str, y_name: str) -> Markup | None:
   if not points:
     return None
   x, y = task.measures[x_name], task.measures[y_name]
-  front = []
-  if _has_front(task):
-    front = scatter_chart.pareto_front(
-      [-measures.badness(x, point.x) for point in points],
-      [-measures.badness(y, point.y) for point in points],
-    )
+  front = scatter_chart.front_of(points, x, y) if _has_front(task) else []
   names = ", ".join(points[place].label for place in front)
   if len(front) > _MAX_NAMES:
     names = f"{len(front)} of {len(points)} methods"
@@ -272,7 +266,6 @@ def _point(
   )
   return Point(
     method.label,
-    method.number,
     method.style,
     x.mean,
     y.mean,
