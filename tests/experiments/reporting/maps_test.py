@@ -8,13 +8,8 @@ import pandas as pd
 import pytest
 
 from tests.experiments import report_runs
-from tff_fair.experiments.reporting import (
-  heat_map,
-  map_sections,
-  page,
-  scale,
-  task_runs,
-)
+from tests.experiments.reporting.page_parts import drawn
+from tff_fair.experiments.reporting import heat_map, map_sections, scale
 from tff_fair.experiments.reporting.frame import Frame
 from tff_fair.experiments.reporting.task_runs import ClientNames, MethodRuns
 from tff_fair.experiments.runs.finding import find
@@ -173,12 +168,7 @@ def test_each_map_has_a_scale_that_shows_its_differences(tmp_path):
     cohorts = pd.read_csv(path / "cohorts.csv")
     cohorts["coefficient"] = np.linspace(low, high, len(cohorts))
     cohorts.to_csv(path / "cohorts.csv", index=False)
-  text = page.build(task_runs.arrange(find([tmp_path])))
-  maps = [
-    svg
-    for svg in ET.fromstring(text.partition("\n")[2]).iter("svg")
-    if "coefficients" in svg.get("id", "")
-  ]
+  maps = [*drawn(map_sections.build_coefficients, tmp_path).iter("svg")]
   keys = [[e.text for e in svg.iter("text")][-3:] for svg in maps]
   assert keys == [
     ["0.105", "0.095", "coefficient"],

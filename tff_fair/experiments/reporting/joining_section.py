@@ -47,11 +47,6 @@ def build(task: TaskRuns) -> Section:
   )
 
 
-def _found(run: Run) -> Mapping[str, Any]:
-  """Returns what joining brings in a run; empty if nothing tells it."""
-  return run.of_summary(joining.KEY)
-
-
 def _of_methods(task: TaskRuns, methods: list[MethodRuns]) -> Markup:
   of_score = task.measures["mean"]
   shown: dict[str, Measure] = {
@@ -69,13 +64,13 @@ def _of_methods(task: TaskRuns, methods: list[MethodRuns]) -> Markup:
       for name, title in _NUMBERS.items()
     },
   }
+  found = [[run.of_summary(joining.KEY) for run in m.runs] for m in methods]
   columns = [
     html_tables.over_seeds(
-      measure,
-      [[_found(run).get(name, math.nan) for run in m.runs] for m in methods],
+      measure, [[f.get(name, math.nan) for f in runs] for runs in found]
     )
     for name, measure in shown.items()
-    if any(name in _found(run) for method in methods for run in method.runs)
+    if any(name in f for runs in found for f in runs)
   ]
   caption = (
     f"Mean test {task.score.noun} over clients{task.score.in_brackets}, and "

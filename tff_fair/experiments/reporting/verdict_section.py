@@ -283,7 +283,14 @@ def _differences(
     for label, row in rows.items()
     if isinstance(cell := row.cells[place], Contrast)
   }
-  low, high = _range([contrast.difference for contrast in found.values()])
+  ends = [
+    end
+    for d in (contrast.difference for contrast in found.values())
+    for end in (d.estimate, d.low, d.high)
+  ]
+  # A scale that has 0 and all intervals.
+  known = [0.0, *filter(math.isfinite, ends)]
+  low, high = min(known), max(known)
   cells = [
     _difference(method, measure, found[method.label], low, high)
     if method.label in found
@@ -295,15 +302,6 @@ def _differences(
     html_tables.first_order(measure),
     cells,
   )
-
-
-def _range(differences: Sequence[Difference]) -> tuple[float, float]:
-  """Returns the ends of a scale that has 0 and all intervals."""
-  ends = [0.0]
-  for found in differences:
-    ends += [found.estimate, found.low, found.high]
-  finite = [end for end in ends if math.isfinite(end)]
-  return min(finite), max(finite)
 
 
 def _difference(
