@@ -112,3 +112,15 @@ def test_changes_of_values_below_0_are_positive_where_they_rise():
   assert found["suffering_mean_change"] == 0.5
   assert found["well_performing_mean_change"] == -0.25
   assert found["mean_change"] == 0.125
+
+
+@pytest.mark.parametrize("name", ["accuracy", "auc", "rmse", "r2"])
+def test_intervals_end_at_what_is_possible(name):
+  score, chosen = scores.BY_NAME[name], ("mean", "std", "worst_10", "jain")
+  found = score.intervals(np.array([0.0, 0.9, 1.0]), None, chosen)
+  for statistic, interval in found.items():
+    low, high = score.bounds(statistic)
+    assert low <= interval.low <= interval.high <= high, statistic
+  assert found["std"].low == 0
+  if name != "r2":
+    assert found["jain"].high == 1

@@ -122,6 +122,15 @@ class Score:
       self, digits=min(max(decimals, 0), _MOST_DECIMALS)
     )
 
+  def bounds(self, name: str) -> tuple[float, float]:
+    """Returns the smallest and the largest value that a statistic may have."""
+    # Popoviciu's inequality: a std is half the range at most.
+    half = (self.highest - self.lowest) / 2
+    largest = {**statistics.LARGEST, "std": half, "variance": half**2}
+    if name in largest:
+      return 0.0, largest[name]
+    return self.lowest, self.highest
+
   def intervals(
     self, values: Vector, num_examples: Vector | None, names: Sequence[str]
   ) -> dict[str, Interval]:
@@ -135,9 +144,13 @@ class Score:
     if self.name == ACCURACY.name:
       found = metrics.fairness_intervals(values, num_examples, names)
     else:
-      found = metrics.bootstrap_intervals(
+      drawn = metrics.bootstrap_intervals(
         {name: self.statistics[name] for name in names}, values
       )
+      found = {
+        name: Interval(*np.clip(ends, *self.bounds(name)).tolist())
+        for name, ends in drawn.items()
+      }
     return {n: ends for n, ends in found.items() if np.isfinite(ends).all()}
 
   def text(self, value: float) -> str:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tests.experiments import run_folders
+from tests.refusals import rejected
 from tff_fair.experiments.comparing import (
   compare,
   evaluations,
@@ -99,6 +100,15 @@ def test_accuracies_and_errors_in_one_table_are_one_line(of_errors):
     compare(of_errors)
   assert str(other) in str(e.value)
   assert "\n" not in str(e.value)
+
+
+def test_a_value_of_r2_is_a_target(of_errors):
+  for path in of_errors.iterdir():
+    (path / "metrics.csv").write_text("round,x\n1,1\n2,1\n")
+  rows = compare(of_errors, target=-40.0, target_of="r2")
+  assert rows["reached"].tolist() == [0, 2]
+  with rejected("target", "from -inf to 1"):
+    compare(of_errors, target=1.1, target_of="r2")
 
 
 def test_a_run_that_diverged_is_the_worst(of_errors):

@@ -14,7 +14,6 @@ from tff_fair.experiments.comparing.client_results import Clients, Statistic
 from tff_fair.experiments.scores import ACCURACY, BY_NAME, Score
 from tff_fair.metrics import vectors
 from tff_fair.metrics.statistics import (
-  LARGEST,
   SIGNED_STATISTICS,
   STATISTICS,
   TAIL_PERCENTS,
@@ -32,8 +31,8 @@ class Measure(NamedTuple):
     scale: The factor for a table: 100 for percent.
     digits: Digits after the point in a table.
     is_signed: Whether a table shows the sign of positive numbers as well.
-    span: By how much two values may differ at most, not scaled.
-    lowest: Its smallest value, not scaled.
+    lowest: The smallest value it may have, not scaled.
+    highest: The largest.
     missing: How tables show that there is none.
     sign: Follows a number of tables in sentences and charts, as " %".
     column: Its column in the table of evaluations.
@@ -47,13 +46,18 @@ class Measure(NamedTuple):
   scale: float = 100.0
   digits: int = 2
   is_signed: bool = False
-  span: float = math.inf
   lowest: float = 0.0
+  highest: float = math.inf
   missing: str = "-"
   sign: str = ""
   column: str = ""
   is_stored: bool = True
   statistic: Statistic | None = None
+
+  @property
+  def span(self) -> float:
+    """By how much two values may differ at most, not scaled."""
+    return self.highest - self.lowest
 
   @property
   def in_brackets(self) -> str:
@@ -149,7 +153,7 @@ def of(score: Score) -> Mapping[str, Measure]:
   """
   of_client = _of_client(score)
   relative = Measure("", False, 1.0, 4)
-  spread = of_client._replace(title="Std", higher_is_better=False, lowest=0.0)
+  spread = of_client._replace(title="Std", higher_is_better=False)
   shown = {
     "mean": of_client._replace(title="Mean"),
     "weighted": of_client._replace(title="Weighted mean"),
@@ -192,12 +196,14 @@ def of(score: Score) -> Mapping[str, Measure]:
     }
   found = {
     name: measure._replace(
-      span=_largest(name, score),
+      lowest=low,
+      highest=high,
       column=_column(name, score),
       is_stored=not name.startswith(("weighted_", "error")),
       statistic=_statistic(name, score),
     )
     for name, measure in shown.items()
+    for low, high in [_bounds(name, score)]
   }
   for other in map(BY_NAME.__getitem__, score.beside):
     found |= {
@@ -227,6 +233,7 @@ def _of_client(score: Score) -> Measure:
     score.scale,
     score.digits,
     lowest=score.lowest,
+    highest=score.highest,
     sign=score.sign,
   )
 
@@ -247,18 +254,11 @@ def beside(score: Score) -> Mapping[str, tuple[str, str]]:
   }
 
 
-def _largest(name: str, score: Score) -> float:
-  """Returns the largest value of a measure; none whose span counts is below 0.
-
-  Popoviciu's inequality bounds a std by half the range.
-  """
-  if score.lowest < 0:
-    return math.inf
-  name = name.removeprefix("weighted_")
+def _bounds(name: str, score: Score) -> tuple[float, float]:
+  """Returns the smallest and the largest value of a measure."""
   if name in _OF_LOSS:
-    return math.inf
-  of_score = {"std": score.highest / 2, "variance": score.highest**2 / 4}
-  return {**LARGEST, **of_score}.get(name, score.highest)
+    return 0.0, math.inf
+  return score.bounds(name.removeprefix("weighted_"))
 
 
 MEASURES: Mapping[str, Measure] = of(ACCURACY)

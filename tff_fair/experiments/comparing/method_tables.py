@@ -301,11 +301,10 @@ class Target(NamedTuple):
     """Returns the measure."""
     task = contents.task
     found = measures.find(self.of, contents.score, task, "target_of")
-    highest = found.lowest + found.span
-    if not found.lowest <= self.value <= highest:
+    if not found.lowest <= self.value <= found.highest:
       raise FieldError(
         "target",
-        f"{self.of} of {task} is from {found.lowest:g} to {highest:g}.",
+        f"{self.of} of {task} is from {found.lowest:g} to {found.highest:g}.",
         value=self.value,
       )
     return found

@@ -79,10 +79,9 @@ def over_seeds(measure: Measure, values: Sequence[float]) -> Result:
     return Result(measure, value, None)
   t = float(special.stdtrit(count - 1, (1 + CONFIDENCE) / 2))
   reach = t * value.std / math.sqrt(count)
-  largest = measure.scale * measure.span
-  low, high = value.mean - reach, value.mean + reach
-  interval = Interval(max(low, measure.lowest), min(high, largest))
-  return Result(measure, value, interval)
+  low = max(value.mean - reach, measure.scale * measure.lowest)
+  high = min(value.mean + reach, measure.scale * measure.highest)
+  return Result(measure, value, Interval(low, high))
 
 
 def of_method(
