@@ -5,7 +5,7 @@ import pytest
 
 import tasks
 from tests.refusals import refused
-from tests.tasks import image_data, native_file
+from tests.tasks import image_data, native_file, several_clients
 
 
 def _write_native(path, clients):
@@ -27,7 +27,7 @@ def test_central(tmp_path):
     "cifar100", data_dir=tmp_path, num_clients=2, model="linear"
   )
   assert task.num_classes == 100
-  y = np.concatenate([task.train.load(k)[1] for k in range(2)])
+  _, y = several_clients.arrays(task.train)
   np.testing.assert_array_equal(np.sort(y), np.repeat(np.arange(100), 2))
   assert task.test.num_examples.sum() == 100
 

@@ -40,12 +40,7 @@ def of_function(element):
 
 
 def build(input_shape, num_classes):
-  return tf.keras.Sequential(
-    [
-      tf.keras.layers.Flatten(input_shape=input_shape),
-      tf.keras.layers.Dense(num_classes or 1),
-    ]
-  )
+  return models.mlp(tuple(input_shape), (), num_classes or 1, 0)
 
 
 def test_a_trained_model_begins_with_its_weights():

@@ -95,9 +95,10 @@ def test_checked_options_have_their_types():
   [
     ({"num_clients": "7"}, "num_clients"),
     ({"num_clients": 0}, "num_clients"),
-    ({"num_clients": 1000}, "num_clients"),
+    ({"num_clients": 899}, "num_clients"),
     ({"num_clients": None}, "num_clients"),
     ({"test_fraction": 0.5, "unused_fraction": 0.5}, "unused_fraction"),
+    ({"model": "cnn"}, "model"),
   ],
 )
 def test_checks_options_together(options, field):

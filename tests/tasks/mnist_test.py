@@ -3,7 +3,7 @@ import pytest
 
 import tasks
 from tests.refusals import refused
-from tests.tasks import image_data
+from tests.tasks import image_data, several_clients
 
 
 @pytest.fixture
@@ -17,17 +17,11 @@ def _load(directory, **options):
   return tasks.load("mnist", data_dir=directory, **options)
 
 
-def _all_images(split):
-  halves = [split.load(k) for k in range(len(split.num_examples))]
-  x, y = (np.concatenate(arrays) for arrays in zip(*halves, strict=True))
-  return x, y
-
-
 class TestMadeUpFiles:
   def test_images_and_labels_belong_together(self, directory):
     task = _load(directory)
     for split, count in ((task.train, 100), (task.test, 20)):
-      x, y = _all_images(split)
+      x, y = several_clients.arrays(split)
       assert (x.dtype, x.shape) == (np.float32, (count, 28, 28, 1))
       assert y.dtype == np.int32
       pixels = np.rint(255 * x[..., 0]).astype(int)
@@ -48,7 +42,8 @@ class TestMadeUpFiles:
     assert task.train.load(0)[0] is not task.train.load(0)[0]
 
   def test_standardized_over_all_training_images(self, directory):
-    x, _ = _all_images(_load(directory, pixels="standardized").train)
+    task = _load(directory, pixels="standardized")
+    x, _ = several_clients.arrays(task.train)
     np.testing.assert_allclose(x.mean(axis=0), 0, atol=1e-4)
     # Pixels that never change become zero; the others vary by one.
     deviations = x.std(axis=0)

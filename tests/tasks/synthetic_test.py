@@ -6,11 +6,11 @@ from sklearn import linear_model
 
 import tasks
 from tests.refusals import rejected
+from tests.tasks import several_clients
 
 
 def _whole(task, client_id):
-  halves = (task.train.load(client_id), task.test.load(client_id))
-  return tuple(np.concatenate(arrays) for arrays in zip(*halves, strict=True))
+  return several_clients.arrays(task.train, task.test, clients=[client_id])
 
 
 def _sizes(task):

@@ -6,7 +6,7 @@ import tensorflow_datasets as tfds
 
 import tasks
 from tests.refusals import refused, rejected
-from tests.tasks import tfds_data
+from tests.tasks import several_clients, tfds_data
 
 pytestmark = pytest.mark.pure
 
@@ -75,13 +75,7 @@ def load(data_dir, name, **options):
 
 
 def everything(task):
-  """Returns x and y of all clients, train and test."""
-  arrays = [
-    half.load(k)
-    for half in (task.train, task.test)
-    for k in range(task.num_clients)
-  ]
-  return [np.concatenate(parts) for parts in zip(*arrays, strict=True)]
+  return several_clients.arrays(task.train, task.test)
 
 
 def test_images_are_cut_as_those_of_other_tasks(data_dir):
@@ -140,7 +134,7 @@ def test_features_are_a_table(data_dir):
   # texts with a place for unseen ones: A, B or none; x, y, z; false, true.
   has_flag = x.shape[1] == 2 + 1 + 4 + 4 + 3
   assert has_flag or x.shape[1] == 2 + 4 + 4 + 3
-  train = np.concatenate([task.train.load(k)[0] for k in range(3)])
+  train, _ = several_clients.arrays(task.train)
   np.testing.assert_allclose(train[:, 1].mean(), 0, atol=1e-6)
   np.testing.assert_allclose(train[:, 1].std(), 1, rtol=1e-6)
   # The fare tells the label: that of passenger k is k + 0.5.
@@ -203,7 +197,7 @@ def test_numbers_to_predict(data_dir):
   np.testing.assert_allclose(
     np.diff(y[np.argsort(x[:, 0])]) * task.label_scale, 1, rtol=1e-4
   )
-  train = np.concatenate([task.train.load(k)[1] for k in range(3)])
+  _, train = several_clients.arrays(task.train)
   assert train.mean() == pytest.approx(0, abs=1e-6)
   at_random = load(data_dir, **FARE, num_clients=4, partition="power_law")
   assert len(everything(at_random)[1]) == 60

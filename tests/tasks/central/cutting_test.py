@@ -303,6 +303,7 @@ class TestSplitFile:
     {"num_clients": 61, "partition": "iid"},
     {"labels_per_client": 4, "partition": "few_labels", "num_clients": 5},
     {"labels_per_client": 0},
+    {"shards_per_client": 11, "num_clients": 6},
     {"exponent": -1.0},
     {"min_size": -1},
     {"test_fraction": 1.0},
