@@ -42,7 +42,15 @@ def _imported_names(source: str) -> Iterator[str]:
       yield from (f"{origin}{separator}{alias.name}" for alias in node.names)
 
 
-def environment() -> dict[str, str]:
-  """Returns the variables for a program that is to import this project."""
+def environment(*, of_tests: bool = True) -> dict[str, str]:
+  """Returns the variables for a program that is to import this project.
+
+  Args:
+    of_tests: Whether with those that imports of the tests have added; else it
+      is the environment of a shell.
+  """
   paths = filter(None, [str(ROOT), os.environ.get("PYTHONPATH")])
-  return {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
+  found = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
+  if not of_tests:
+    found.pop("TF_CPP_MIN_LOG_LEVEL", None)
+  return found

@@ -3,7 +3,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 
 import numpy as np
 import pytest
@@ -11,7 +10,7 @@ import pytest
 import tasks
 from binaries import prepare_data
 from tasks import downloads
-from tests import source_tree
+from tests import source_tree, waiting
 from tests.binaries import in_process
 from tests.tasks import tabular_data
 
@@ -216,11 +215,8 @@ def test_a_signal_leaves_nothing_behind(tmp_path, number, status):
     stderr=subprocess.PIPE,
     text=True,
   )
-  deadline = time.monotonic() + 30
-  while not list(tmp_path.glob("out/.incomplete-*/unsorted")):
-    assert process.poll() is None
-    assert time.monotonic() < deadline
-    time.sleep(0.01)
+  unsorted = "out/.incomplete-*/unsorted"
+  waiting.until(lambda: list(tmp_path.glob(unsorted)), process=process)
   process.send_signal(number)
   _, stderr = process.communicate(timeout=60)
   assert (process.returncode, stderr) == (status, "Interrupted.\n")

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from tests import source_tree
+from tests import source_tree, waiting
 from tests.binaries import in_process
 from tff_fair.experiments.runs import folder as run_folder
 
@@ -36,19 +36,12 @@ TIMEOUT = 150
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("compiled_once")]
 
 
-def environment():
-  """The environment of a shell: imports have added to that of the tests."""
-  variables = source_tree.environment()
-  variables.pop("TF_CPP_MIN_LOG_LEVEL", None)
-  return variables
-
-
 def finish(directory, python=sys.executable):
   """Runs the program to its end, its output in pipes as in `program | cat`."""
   return subprocess.run(
     [python, *COMMAND],
     cwd=directory,
-    env=environment(),
+    env=source_tree.environment(of_tests=False),
     check=False,
     capture_output=True,
     text=True,
@@ -64,18 +57,16 @@ def stop_in_the_middle(directory, python, signal_number, num_rounds):
     process = subprocess.Popen(
       [python, *COMMAND],
       cwd=directory,
-      env=environment(),
+      env=source_tree.environment(of_tests=False),
       stdout=output,
       stderr=output,
     )
     try:
-      deadline = time.monotonic() + TIMEOUT
-      while (
-        not metrics.exists() or metrics.read_bytes().count(b"\n") <= num_rounds
-      ):
-        assert process.poll() is None, log.read_text()
-        assert time.monotonic() < deadline, log.read_text()
-        time.sleep(0.01)
+      waiting.until(
+        lambda: waiting.has_rounds(metrics, num_rounds),
+        process=process,
+        log=log,
+      )
       process.send_signal(signal_number)
       return process.wait(TIMEOUT), log.read_text()
     finally:
@@ -118,16 +109,15 @@ def test_a_signal_at_the_start_ends_the_program(tmp_path, number, seconds):
   process = subprocess.Popen(
     [sys.executable, *COMMAND],
     cwd=tmp_path,
-    env=environment(),
+    env=source_tree.environment(of_tests=False),
     stdout=subprocess.PIPE,
     stderr=subprocess.STDOUT,
     text=True,
   )
   maps = pathlib.Path(f"/proc/{process.pid}/maps")
   try:
-    while "numpy" not in maps.read_text():  # Its imports have begun.
-      assert process.poll() is None
-      time.sleep(0.01)
+    # Its imports have begun.
+    waiting.until(lambda: "numpy" in maps.read_text(), process=process)
     time.sleep(seconds)
     process.send_signal(number)
     said, _ = process.communicate(timeout=TIMEOUT)

@@ -3,11 +3,10 @@
 import os
 import signal
 import subprocess
-import time
 
 import pytest
 
-from tests import source_tree
+from tests import source_tree, waiting
 from tff_fair.experiments.runs import finding
 from tff_fair.experiments.searching import optuna_study
 from tff_fair.experiments.searching import trials as search_trials
@@ -42,8 +41,6 @@ pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("compiled_once")]
 def start(tmp_path, warm_python):
   """Starts the sweep; ends what is left of it."""
   (tmp_path / "sweep.toml").write_text(SWEEP)
-  environment = source_tree.environment()
-  environment.pop("TF_CPP_MIN_LOG_LEVEL", None)  # Imports have added it.
   started = []
 
   def run(*arguments):
@@ -52,7 +49,7 @@ def start(tmp_path, warm_python):
       process = subprocess.Popen(
         [warm_python, "-m", "binaries.sweep", "--output_dir=out", *arguments],
         cwd=tmp_path,
-        env=environment,
+        env=source_tree.environment(of_tests=False),
         stdout=output,
         stderr=output,
         # A group of its own, which Ctrl-C reaches as a whole.
@@ -67,23 +64,13 @@ def start(tmp_path, warm_python):
     process.wait()
 
 
-def wait_until(process, log, condition):
-  deadline = time.monotonic() + TIMEOUT
-  while not condition():
-    assert process.poll() is None, log.read_text()
-    assert time.monotonic() < deadline, log.read_text()
-    time.sleep(0.01)
-
-
-def has_rounds(metrics, number):
-  return metrics.exists() and metrics.read_bytes().count(b"\n") > number
-
-
 def test_a_sweep_goes_on_after_an_interruption_and_a_failure(start, tmp_path):
   folder = tmp_path / "out"
   process, log = start(FILE, "--jobs=2")
   metrics = folder / GOOD / "metrics.csv"
-  wait_until(process, log, lambda: has_rounds(metrics, 3))
+  waiting.until(
+    lambda: waiting.has_rounds(metrics, 3), process=process, log=log
+  )
   os.killpg(process.pid, signal.SIGINT)
   assert process.wait(TIMEOUT) == 130
   *_, last = log.read_text().splitlines()

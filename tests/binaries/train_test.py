@@ -46,69 +46,46 @@ def check_refused(outcome, beginning, *words):
   assert all(word in line for word in words), line
 
 
-@pytest.mark.parametrize(
-  ("arguments", "beginning", "words"),
-  [
-    ("--task=heart", "--task=heart: ", tasks.names()),
-    ("--task_option=clients=3", "--task_option: ", ["num_clients"]),
-    (
-      "--task_option=num_clients=0",
-      "--task_option=num_clients=0: ",
-      ["at least 1"],
-    ),
-    ("--task_option=partition", "--task_option: ", ["name=value"]),
-    ("--data_dir=absent", "--data_dir: ", ["absent"]),
-    (
-      "--algorithm=fairness",
-      "--algorithm=fairness: ",
-      tff_fair.algorithms.names(),
-    ),
-    ("--algorithm=adafed --hparam=q=1", "--hparam=q=1: ", ["gamma=1"]),
-    ("--algorithm=adafed --hparam=gamma=x", "--hparam=gamma=x: ", ["number"]),
-    ("--algorithm=adafed --hparam=gamma=-1", "--hparam=gamma=-1: ", ["[0"]),
-    (
-      "--algorithm=fedmgda_plus --aggregation=streaming",
-      "--aggregation=streaming: ",
-      ["stacked"],
-    ),
-    (
-      "--algorithm=fedadam --hparam=beta1=0.8 --server_optimizer=adam",
-      "--server_optimizer=adam: ",
-      ["leave"],
-    ),
-    ("--clients_per_round=31", "--clients_per_round=31: ", ["1 to 30"]),
-    ("--clients_per_round=5-31", "--clients_per_round=5-31: ", ["1 to 30"]),
-    (
-      "--sampling=all --clients_per_round=5",
-      "--clients_per_round=5: ",
-      ["sampling=all", "30"],
-    ),
-    ("--evaluation_clients=31", "--evaluation_clients=31: ", ["1 to 30"]),
-    (
-      "--attack=bias --attack_strength=1 --attack_share=0.99 "
-      "--evaluation_clients=1",
-      "--attack=bias: ",
-      ["evaluate more"],
-    ),
-    ("--output_dir=", "--output_dir: ", ["empty"]),
-    (
-      "--output_dir=~no-such-user/run",
-      "--output_dir=~no-such-user/run: ",
-      ["~"],
-    ),
-    ("--initial_run=", "--initial_run=: ", ["the folder of a run"]),
-    ("--initial_model=", "--initial_model=: ", ["file or folder"]),
-    ("--output_dir=/dev/null/run", "--output_dir=/dev/null/run: ", ["folder"]),
-    ("--workers=nowhere", "--workers: ", ["host:port"]),
-    ("--workers=localhost:1", "--workers: ", ["localhost:1", "Start one"]),
-    ("--engine=workers", "--engine=workers: ", ["host:port"]),
-    ("--engine=local --workers=a:1", "--engine=local: ", ["--workers"]),
-  ],
-)
-def test_bad_input_is_one_line_and_leaves_nothing(
-  program, arguments, beginning, words
-):
-  check_refused(program(*arguments.split()), beginning, *words)
+# Flags, the one at fault first, and what the line tells.
+MISTAKES = {
+  "--task=heart": tasks.names(),
+  "--task_option=clients=3": ["num_clients"],
+  "--task_option=num_clients=0": ["at least 1"],
+  "--task_option=partition": ["name=value"],
+  "--data_dir=absent": ["absent"],
+  "--algorithm=fairness": tff_fair.algorithms.names(),
+  "--hparam=q=1 --algorithm=adafed": ["gamma=1"],
+  "--hparam=gamma=x --algorithm=adafed": ["number"],
+  "--hparam=gamma=-1 --algorithm=adafed": ["[0"],
+  "--aggregation=streaming --algorithm=fedmgda_plus": ["stacked"],
+  "--server_optimizer=adam --algorithm=fedadam --hparam=beta1=0.8": ["leave"],
+  "--clients_per_round=31": ["1 to 30"],
+  "--clients_per_round=5-31": ["1 to 30"],
+  "--clients_per_round=5 --sampling=all": ["sampling=all", "30"],
+  "--evaluation_clients=31": ["1 to 30"],
+  "--attack=bias --attack_strength=1 --attack_share=0.99 "
+  "--evaluation_clients=1": ["evaluate more"],
+  "--initial_run=": ["the folder of a run"],
+  "--initial_model=": ["file or folder"],
+  "--output_dir=": ["empty"],
+  "--output_dir=~no-such-user/run": ["~"],
+  "--output_dir=/dev/null/run": ["folder"],
+  "--workers=nowhere": ["host:port"],
+  "--workers=localhost:1": ["localhost:1", "Start one"],
+  "--engine=workers": ["host:port"],
+  "--engine=local --workers=a:1": ["--workers"],
+}
+
+
+@pytest.mark.parametrize(("arguments", "words"), MISTAKES.items())
+def test_bad_input_is_one_line_and_leaves_nothing(program, arguments, words):
+  outcome = program(*arguments.split())
+  flag = arguments.split()[0]
+  name, _, value = flag.partition("=")
+  # Some errors name the value in their text.
+  is_beside = outcome.refusal.startswith(f"train: {flag}: ")
+  check_refused(outcome, f"{flag if is_beside else name}: ", *words)
+  assert value.partition("=")[0] in outcome.refusal
   assert os.listdir() == []
 
 

@@ -5,14 +5,13 @@ import pathlib
 import signal
 import subprocess
 import sys
-import time
 
 import numpy as np
 import pytest
 import tensorflow_federated as tff
 
 from binaries import worker
-from tests import source_tree
+from tests import source_tree, waiting
 from tests.binaries import in_process
 from tff_fair import runtime
 
@@ -51,13 +50,6 @@ def parent_of(stat):
   return None
 
 
-def wait_until(condition, seconds=20.0):
-  deadline = time.monotonic() + seconds
-  while not condition() and time.monotonic() < deadline:
-    time.sleep(0.05)
-  assert condition()
-
-
 def is_gone(pid):
   return not pathlib.Path(f"/proc/{pid}").exists()
 
@@ -84,7 +76,7 @@ def test_it_serves_programs_until_it_ends(number):
   if number == signal.SIGTERM:
     assert program.returncode == 128 + number
     assert outcome == ("", "Interrupted.\n")
-  wait_until(lambda: is_gone(child))
+  waiting.until(lambda: is_gone(child), 20.0)
 
 
 def test_it_ends_with_its_parent():
@@ -93,7 +85,7 @@ def test_it_ends_with_its_parent():
     (child,) = children(int(pid))
     assert address.startswith("127.0.0.1:")
     parent.kill()
-  wait_until(lambda: is_gone(int(pid)) and is_gone(child))
+  waiting.until(lambda: is_gone(int(pid)) and is_gone(child), 20.0)
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import tff_fair
+from tests import waiting
 from tff_fair.experiments import progress
 from tff_fair.experiments.training import loop as training_loop
 
@@ -90,13 +91,6 @@ def test_a_log_begins_with_the_model_before_training(capsys):
   assert second.startswith("round  1/20, 0.")
 
 
-def wait_until(is_true):
-  deadline = time.monotonic() + 20.0
-  while not is_true() and time.monotonic() < deadline:
-    time.sleep(0.002)
-  assert is_true()
-
-
 @pytest.fixture
 def is_impatient(monkeypatch):
   """Has no second to wait for what takes seconds."""
@@ -116,7 +110,7 @@ def test_a_log_says_that_a_long_round_is_alive(capsys, monkeypatch):
     progress.RoundProgress(20, count=lambda: (next(begun), 2)) as report,
     report.watch("round 1", 12),
   ):
-    wait_until(lambda: len(shown) == 2)
+    waiting.until(lambda: len(shown) == 2)
   first, second = shown
   assert first.startswith("round 1: 1 of 12 clients done after 00:00, about ")
   assert second.startswith("round 1: 6 of 12 clients done after 00:00, about ")
@@ -129,10 +123,10 @@ def test_a_terminal_shows_clients_in_the_bar():
     begun = iter([3])
     with progress.RoundProgress(4, count=lambda: (next(begun, 7), 2)) as report:
       with report.watch("round 1", 5):
-        wait_until(lambda: "2 of 5 clients done" in shown())
+        waiting.until(lambda: "2 of 5 clients done" in shown())
       report(1, evaluation(0.5, 0.75))
       with report.watch("round 2", 5):
-        wait_until(lambda: "round 2: " in shown())
+        waiting.until(lambda: "round 2: " in shown())
       report(2, None)
     text = shown()
   assert text.rstrip().endswith("worst 10% 50.0%]")
@@ -141,7 +135,7 @@ def test_a_terminal_shows_clients_in_the_bar():
 @pytest.mark.usefixtures("is_impatient")
 def test_quick_work_and_silence_say_nothing(capsys):
   for is_silent in (False, True):
-    with progress.Display(is_silent).follow(9) as report:
+    with progress.RoundProgress(9, is_silent=is_silent) as report:
       with report.watch("round 1", 5):
         time.sleep(0.02)
       report(1, None)

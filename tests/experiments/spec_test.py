@@ -135,6 +135,13 @@ def test_a_setting_takes_its_values_and_comes_back_from_each_form(name):
     ("aggregation", "", "or none"),
     ("client_optimizer", "lion", "adamw"),
     ("client_momentum", 0.5, "momentum or nesterov"),
+    ("client_momentum_kept", True, "momentum or nesterov, found sgd"),
+    *(
+      (f"{side}_momentum", value, "[0, 1)")
+      for side in ("client", "server")
+      for value in (1.0, -0.1, float("nan"))
+    ),
+    ("personal_lam", -0.1, "0 or a positive number"),
     ("server_momentum", 0.5, "server_optimizer"),
     ("client_learning_rate", 0, "positive"),
     ("client_learning_rate", "0.1", "positive"),

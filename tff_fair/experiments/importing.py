@@ -1,10 +1,16 @@
-"""The import of TensorFlow Federated, without what is not needed."""
+"""The import of TensorFlow Federated, without what is not needed.
+
+And whether packages are there that only some users have.
+"""
 
 import atexit
 import contextlib
 import gc
+import importlib.util
 import sys
 from collections.abc import Iterator
+
+from tff_fair.declared import FieldError
 
 # Python's garbage collector, where it only costs time.
 #
@@ -12,18 +18,6 @@ from collections.abc import Iterator
 # all of them stay. The collector looks through them again and again: while they
 # come, in each full collection after that, and at the end of the program, when
 # their memory goes back anyway.
-
-
-@contextlib.contextmanager
-def uncollected() -> Iterator[None]:
-  """Collects no garbage meanwhile: for imports, which leave little."""
-  was_enabled = gc.isenabled()
-  gc.disable()
-  try:
-    yield
-  finally:
-    if was_enabled:
-      gc.enable()
 
 
 def spare_what_stays() -> None:
@@ -43,9 +37,39 @@ def quick() -> Iterator[None]:
 
   It brings TensorFlow Probability, a thousand modules, for discrete Gaussian
   noise, which runs do not use. That package imports its parts when a program
-  uses them, but only if it comes before TensorFlow.
+  uses them, but only if it comes before TensorFlow. No garbage is collected
+  meanwhile: imports leave little.
   """
   if "tensorflow" not in sys.modules:
     import tensorflow_probability  # noqa: F401, PLC0415
-  with uncollected():
+  was_enabled = gc.isenabled()
+  gc.disable()
+  try:
     yield
+  finally:
+    if was_enabled:
+      gc.enable()
+
+
+def check_installed(
+  package: str, extra: str, field: str, value: object = None, who: str = ""
+) -> None:
+  """Checks that a package is there.
+
+  Args:
+    package: Its name.
+    extra: The extra of this project that brings it.
+    field: The setting that needs it.
+    value: The value of the setting.
+    who: Who needs it, if that is not the value.
+
+  Raises:
+    FieldError: If it is missing.
+  """
+  if importlib.util.find_spec(package) is None:
+    raise FieldError(
+      field,
+      f"{who}needs the package {package}; install it with pip install "
+      f'"tff-fair[{extra}]", or pip install {package}.',
+      value=value,
+    )

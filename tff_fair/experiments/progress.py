@@ -118,31 +118,6 @@ def say_on_screen(text: str) -> None:
     say(text)
 
 
-class Follower:
-  """Is told how a run gets on, and shows nothing of it."""
-
-  def __call__(
-    self, round_num: int, evaluation: RoundEvaluation | None
-  ) -> None:
-    """Takes the end of a round, and its evaluation if there was one."""
-
-  def note(self, text: str) -> None:
-    """Takes a few words about the round, for the next line."""
-
-  def watch(
-    self, name: str, num_clients: int, passes: int = 1
-  ) -> contextlib.AbstractContextManager[None]:
-    """Returns what surrounds work of clients that may take long.
-
-    Args:
-      name: What it is.
-      num_clients: How many clients take part.
-      passes: How often each begins, in the eyes of the worker.
-    """
-    del name, num_clients, passes
-    return contextlib.nullcontext()
-
-
 @dataclasses.dataclass(frozen=True)
 class Display:
   """What the user sees of a run while it computes: on stderr, or nothing.
@@ -158,22 +133,8 @@ class Display:
     if not self.is_silent:
       say(text)
 
-  def follow(
-    self,
-    total_rounds: int,
-    *,
-    completed_rounds: int = 0,
-    count: Count = lambda: None,
-  ) -> contextlib.AbstractContextManager[Follower]:
-    """Returns what follows the rounds of a run; see `RoundProgress`."""
-    if self.is_silent:
-      return contextlib.nullcontext(Follower())
-    return RoundProgress(
-      total_rounds, completed_rounds=completed_rounds, count=count
-    )
 
-
-class RoundProgress(Follower):
+class RoundProgress:
   """Follows the rounds of a run, and shows that long work is alive."""
 
   def __init__(
@@ -182,6 +143,7 @@ class RoundProgress(Follower):
     *,
     completed_rounds: int = 0,
     count: Count = lambda: None,
+    is_silent: bool = False,
   ) -> None:
     """Takes how many rounds there are, and how many there have been.
 
@@ -189,18 +151,20 @@ class RoundProgress(Follower):
       total_rounds: The number of the last round.
       completed_rounds: That of the round to go on from.
       count: Counts the clients of a round while it computes.
+      is_silent: Whether it shows nothing.
     """
+    self._is_silent = is_silent
     self._total = total_rounds
     self._start = self._last_line = time.monotonic()
     self._first = completed_rounds
-    self._count = count
+    self._count = (lambda: None) if is_silent else count
     self._work: LongWork | None = None
     self._is_over = threading.Event()
     self._ticking = threading.Thread(target=self._tick, daemon=True)
     self._last_evaluation = ""
     self._note = ""
     self._bar = None
-    if _is_on_screen():
+    if _is_on_screen() and not is_silent:
       self._bar = tqdm.tqdm(
         total=total_rounds,
         initial=completed_rounds,
@@ -210,19 +174,23 @@ class RoundProgress(Follower):
       )
 
   def __enter__(self) -> Self:
-    self._ticking.start()
+    if not self._is_silent:
+      self._ticking.start()
     return self
 
   def __exit__(self, *exc_info: object) -> None:
     self._is_over.set()
-    self._ticking.join()
+    if not self._is_silent:
+      self._ticking.join()
     if self._bar is not None:
       self._bar.close()
 
   def __call__(
     self, round_num: int, evaluation: RoundEvaluation | None
   ) -> None:
-    """See `Follower`."""
+    """Takes the end of a round, and its evaluation if there was one."""
+    if self._is_silent:
+      return
     now = time.monotonic()
     is_start = round_num == self._first  # The model before training.
     if is_start:
@@ -252,14 +220,20 @@ class RoundProgress(Follower):
     say(", ".join(parts))
 
   def note(self, text: str) -> None:
-    """See `Follower`."""
+    """Takes a few words about the round, for the next line."""
     self._note = text
 
   @contextlib.contextmanager
   def watch(
     self, name: str, num_clients: int, passes: int = 1
   ) -> Iterator[None]:
-    """See `Follower`."""
+    """Surrounds work of clients that may take long.
+
+    Args:
+      name: What it is.
+      num_clients: How many clients take part.
+      passes: How often each begins, in the eyes of the worker.
+    """
     count = self._count()
     self._work = LongWork(
       name, num_clients, passes, time.monotonic(), count and count[0]

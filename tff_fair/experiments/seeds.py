@@ -1,7 +1,12 @@
-"""The seeds of a run: of its draws, of the data, and of the initial weights."""
+"""The seeds of a run: of its draws, of the data, and of the initial weights.
+
+And the generator of what is drawn from one of them.
+"""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
+
+import numpy as np
 
 # The settings that hold them. Runs that differ in these alone are repetitions.
 NAMES = ("seed", "data_seed", "model_seed")
@@ -35,3 +40,12 @@ def of_settings(settings: Mapping[str, Any]) -> Seeds:
   seed = int(settings["seed"])
   given = (settings[name] for name in NAMES)
   return Seeds(*(seed if other is None else int(other) for other in given))
+
+
+def generator(seed: int, *key: int) -> np.random.Generator:
+  """Returns the random generator of a seed and a key.
+
+  The first number of a key keeps kinds of draws from one seed apart.
+  """
+  sequence = np.random.SeedSequence(seed, spawn_key=key)
+  return np.random.Generator(np.random.PCG64(sequence))

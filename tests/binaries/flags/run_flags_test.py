@@ -110,52 +110,14 @@ def test_texts_become_values():
 
 
 @pytest.mark.parametrize(
-  "text",
-  ["", "x", "0", "-3", "0-5", "5-1", "5-", "1.5", "1-2-3", "1-2147483648"],
-)
-def test_what_is_no_range_is_refused(text):
-  with pytest.raises(
-    flags.IllegalFlagValueError, match=r"--clients_per_round.* 5 or 5-15"
-  ):
-    spec(f"--clients_per_round={text}")
-
-
-@pytest.mark.parametrize(
   ("arguments", "error", "message"),
   [
-    *[
-      (
-        [f"--{place}_momentum={value}", f"--{place}_optimizer=momentum"],
-        flags.IllegalFlagValueError,
-        r"expected a number in \[0, 1\)",
-      )
-      for place in ("client", "server")
-      for value in (1, -0.1, "nan")
-    ],
+    (["--clients_per_round=5-1"], flags.IllegalFlagValueError, "5 or 5-15"),
+    (["--client_momentum=1"], flags.IllegalFlagValueError, r"in \[0, 1\)"),
     (
       ["--local_steps=3", "--local_epochs=2"],
       FieldError,
       "the place of local_epochs, which is 2",
-    ),
-    (
-      ["--client_momentum=0.9", "--client_optimizer=adam"],
-      FieldError,
-      "client_optimizer to be momentum or nesterov, found adam",
-    ),
-    (
-      ["--client_momentum_kept", "--client_optimizer=adam"],
-      FieldError,
-      "client_optimizer to be momentum or nesterov, found adam",
-    ),
-    (
-      ["--personal_lam=0.1", "--algorithm=ditto"],
-      FieldError,
-      "ditto trains personal models already, with its hyperparameter lam",
-    ),
-    (
-      ["--personal_lam=-0.1"],
-      flags.IllegalFlagValueError,
-      "expected 0 or a positive number",
     ),
     (
       ["--server_momentum=0.5", "--client_optimizer=momentum"],

@@ -13,7 +13,7 @@ import time
 
 import pytest
 
-from tests import source_tree
+from tests import source_tree, waiting
 from tff_fair.experiments.errors import FolderTakenError, RunError
 from tff_fair.experiments.runs import claim
 
@@ -104,14 +104,9 @@ def test_a_live_claim_has_a_heartbeat(tmp_path, hold, monkeypatch):
   with hold():
     path = tmp_path / claim.FILE
     os.utime(path, (0, 0))
-    deadline = time.monotonic() + 20
-    while path.stat().st_mtime == 0:
-      assert time.monotonic() < deadline
-      time.sleep(0.01)
+    waiting.until(lambda: path.stat().st_mtime)
     path.unlink()  # By hand; it comes back.
-    while not path.exists():
-      assert time.monotonic() < deadline
-      time.sleep(0.01)
+    waiting.until(path.exists)
   assert names(tmp_path) == ["config.json"]
 
 

@@ -6,10 +6,10 @@ submitit and Dask start the processes of runs; nothing is trained in them.
 import os
 import signal
 import threading
-import time
 
 import pytest
 
+from tests import waiting
 from tests.cases import one_of_each
 from tests.experiments.sweeps import fake_slurm, slow_training
 from tff_fair.experiments import RunSpec, interruption
@@ -74,12 +74,8 @@ def when_saved(folder, rounds, act):
 
   def wait():
     metrics = folder / SLOW / "metrics.csv"
-    end = time.monotonic() + 60
-    while time.monotonic() < end:
-      if metrics.exists() and metrics.read_text().count("\n") >= rounds:
-        act()
-        return
-      time.sleep(0.02)
+    waiting.until(lambda: waiting.has_rounds(metrics, rounds - 1))
+    act()
 
   threading.Thread(target=wait, daemon=True).start()
 

@@ -10,9 +10,10 @@ import wandb
 from wandb.proto import wandb_internal_pb2
 from wandb.sdk.internal import datastore
 
-from tff_fair.experiments import FieldError, RunSpec
+from tests.refusals import rejected
+from tff_fair.experiments import RunSpec
 from tff_fair.experiments.runs import folder as run_folder
-from tff_fair.experiments.training import wandb_release
+from tff_fair.experiments.training import running, wandb_release
 
 SPEC = RunSpec(algorithm="adafed", hparams={"gamma": 0.5}, total_rounds=4)
 SUMMARY = {"accuracy": {"mean": 0.5, "std": 0.25}, "accuracy_weighted": 0.75}
@@ -143,7 +144,6 @@ def test_an_interrupted_run_does_not_count_as_done(folder, monkeypatch):
 
 def test_without_a_project_nothing_is_imported(folder, monkeypatch):
   monkeypatch.setitem(sys.modules, "wandb", None)
-  wandb_release.check_installed(None)
   with wandb_release.logging_to(None, folder, SPEC, print) as managers:
     assert managers == []
   assert not folder.wandb.exists()
@@ -151,5 +151,5 @@ def test_without_a_project_nothing_is_imported(folder, monkeypatch):
 
 def test_a_missing_package_is_told_in_a_line(monkeypatch):
   monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
-  with pytest.raises(FieldError, match=r"tff-fair\[wandb\]"):
-    wandb_release.check_installed("fair")
+  with rejected("wandb", 'pip install "tff-fair[wandb]"', value="fair"):
+    running.run(SPEC, wandb="fair")

@@ -22,6 +22,7 @@ from optuna import distributions, pruners, samplers
 from optuna.trial import TrialState
 
 from tff_fair.declared import FieldError
+from tff_fair.experiments import seeds
 from tff_fair.experiments.scores import Score
 from tff_fair.experiments.searching import trials
 from tff_fair.experiments.searching.study import (
@@ -178,17 +179,14 @@ def _of_grid(space: Space, seed: int, number: int) -> dict[str, str] | None:
   combinations = list(itertools.product(*(v for v in values.values() if v)))
   if number >= len(combinations):
     return None
-  order = _generator(seed, 0).permutation(len(combinations))
+  random = seeds.generator(seed, _SUGGESTION, 0)
+  order = random.permutation(len(combinations))
   return dict(zip(space, combinations[order[number]], strict=True))
 
 
-def _generator(seed: int, number: int) -> np.random.Generator:
-  sequence = np.random.SeedSequence(seed, spawn_key=(_SUGGESTION, number))
-  return np.random.Generator(np.random.PCG64(sequence))
-
-
 def _sampler(settings: SearchSettings, number: int) -> samplers.BaseSampler:
-  seed = int(_generator(settings.sampler_seed, number).integers(2**31))
+  random = seeds.generator(settings.sampler_seed, _SUGGESTION, number)
+  seed = int(random.integers(2**31))
   if settings.sampler == "tpe":
     return samplers.TPESampler(seed=seed)
   independent = samplers.RandomSampler(seed)

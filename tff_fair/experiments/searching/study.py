@@ -7,14 +7,13 @@ trial trains all seeds, and has their mean.
 """
 
 import dataclasses
-import importlib.util
 import typing
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal, Self
 
 from tff_fair import declared, methods
 from tff_fair.declared import FieldError, Value
-from tff_fair.experiments import grids, seeds, spec_text
+from tff_fair.experiments import grids, importing, seeds, spec_text
 from tff_fair.experiments.comparing import measures
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.scores import Score
@@ -146,12 +145,7 @@ def check_installed() -> None:
   Raises:
     FieldError: If it is not.
   """
-  if importlib.util.find_spec("optuna") is None:
-    raise FieldError(
-      "trials",
-      "a search needs the package optuna; install it with pip install "
-      '"tff-fair[search]", or pip install optuna.',
-    )
+  importing.check_installed("optuna", "search", "trials", who="a search ")
 
 
 # The settings that a search varies, each with its values or its range.

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from tff_fair.experiments import table_cells
+from tff_fair.experiments import seeds, table_cells
 from tff_fair.experiments.comparing import groups, measures
 from tff_fair.experiments.comparing.groups import Group
 from tff_fair.experiments.comparing.measures import Measure, Value
@@ -92,9 +92,8 @@ def validation_clients(
   """
   ids = np.unique(np.asarray(client_ids, np.int64))
   size = _num_drawn(ids.size, fraction)
-  sequence = np.random.SeedSequence(_SEED, spawn_key=(_VALIDATION,))
-  generator = np.random.Generator(np.random.PCG64(sequence))
-  return np.sort(generator.choice(ids, size, replace=False))
+  random = seeds.generator(_SEED, _VALIDATION)
+  return np.sort(random.choice(ids, size, replace=False))
 
 
 def is_divided(num_clients: int, fraction: float) -> bool:

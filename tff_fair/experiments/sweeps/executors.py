@@ -5,7 +5,6 @@ workers of one.
 """
 
 import contextlib
-import importlib.util
 import os
 import pathlib
 import time
@@ -14,7 +13,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from tasks.formats import parsing
 from tff_fair import declared
 from tff_fair.declared import FieldError
-from tff_fair.experiments import interruption
+from tff_fair.experiments import importing, interruption
 from tff_fair.experiments.runs import checkpoints
 from tff_fair.experiments.runs.folder import RunFolder
 from tff_fair.experiments.sweeps.jobs import (
@@ -226,7 +225,8 @@ def create(
         option, value, "local has no options; jobs says how many runs go on."
       )
     return Processes(1 if jobs is None else jobs)
-  _check_installed(name)
+  extra, package = _EXTRAS[name]
+  importing.check_installed(package, extra, "executor", name)
   restarts = _restarts(values.pop(_RESTARTS, _USUAL_RESTARTS))
   # These import packages that only some users have.
   if name == SUBMITIT:
@@ -238,17 +238,6 @@ def create(
   from tff_fair.experiments.sweeps import dask_workers  # noqa: PLC0415
 
   return dask_workers.DaskWorkers(values, jobs=jobs, restarts=restarts)
-
-
-def _check_installed(name: str) -> None:
-  extra, package = _EXTRAS[name]
-  if importlib.util.find_spec(package) is None:
-    raise FieldError(
-      "executor",
-      f"needs the package {package}; install it with pip install "
-      f'"tff-fair[{extra}]", or pip install {package}.',
-      value=name,
-    )
 
 
 def _value(name: str, value: object) -> object:

@@ -17,6 +17,7 @@ from tff_fair.experiments.scores import ACCURACY, Score, summarize_beside
 from tff_fair.experiments.training import (
   assembly,
   client_data,
+  learning_process,
   loop,
   rounds,
   sampling,
@@ -44,14 +45,6 @@ def check_data(task: tasks.Task) -> None:
     for client_id in range(task.num_clients):
       task.train.load(client_id)
       task.test.load(client_id)
-
-
-def has_personal_models(
-  process: tff.learning.templates.LearningProcess,
-) -> bool:
-  """Returns whether a process trains a model for each client, too."""
-  state_type = process.initialize.type_signature.result.member
-  return hasattr(state_type.client_work, "personal")
 
 
 def build_losses(
@@ -98,7 +91,7 @@ def build_evaluation(
   """
   score, sums = parts.scores.score, parts.scores.sums
   evaluate_global = _compiled(evaluation.build_client_evaluation, parts, sums)
-  evaluate_personal = has_personal_models(parts.process) and (
+  evaluate_personal = learning_process.has_personal_models(parts.process) and (
     _compiled(evaluation.build_personal_evaluation, parts, sums)
   )
   calls = _calls(parts.evaluated, _most_clients(sums))

@@ -32,7 +32,7 @@ from tasks import label_noise
 from tasks.formats import files
 from tff_fair import algorithms, client_works, runtime
 from tff_fair.declared import FieldError
-from tff_fair.experiments import interruption, table_cells
+from tff_fair.experiments import interruption, seeds, table_cells
 from tff_fair.experiments.progress import Say
 from tff_fair.experiments.runs import array_files
 from tff_fair.experiments.runs.folder import RunFolder
@@ -42,7 +42,6 @@ from tff_fair.experiments.training import (
   assembly,
   client_data,
   learning_process,
-  sampling,
 )
 from tff_fair.label_correction import federated, noisy_labels
 from tff_fair.runtime.compilation_cache import CompilationCache
@@ -273,7 +272,7 @@ class _Stages:
     with client_data.opened(task) as (train_data, _):
       for round_num in range(spec.correction_finetuning):
         interruption.check()
-        random = sampling.generator(spec.seed, _FINETUNING, round_num)
+        random = seeds.generator(spec.seed, _FINETUNING, round_num)
         cohort = np.sort(random.choice(clean, size, replace=False)).tolist()
         state = fedavg["next"](state, train_data(cohort)).state
       weights = fedavg["get_model_weights"](state)
@@ -296,7 +295,7 @@ class _Stages:
 
   def _cohorts(self, iteration: int) -> Iterator[list[int]]:
     """Yields the cohorts of an iteration: every client is in one of them."""
-    random = sampling.generator(self._spec.seed, _ITERATIONS, iteration)
+    random = seeds.generator(self._spec.seed, _ITERATIONS, iteration)
     order = random.permutation(self._task.num_clients)
     size = self._spec.correction_cohort
     for start in range(0, len(order), size):

@@ -24,7 +24,7 @@ import tasks
 from tasks.models import described
 from tff_fair import methods, summing
 from tff_fair.experiments.spec import RunSpec
-from tff_fair.experiments.training import sampling
+from tff_fair.experiments.training import learning_process, sampling
 from tff_fair.runtime import compilation_cache
 from tff_fair.types import ClientSignals, ComparingRule, SeparableRule
 
@@ -77,7 +77,7 @@ def of_client(
   # The method relates losses to those of the first round's model, and updates
   # to the gradient; otherwise the distributor has nothing to remember.
   with_initial_weights = hasattr(state_type.distributor, "weights")
-  with_personal_model = hasattr(state_type.client_work, "personal")
+  with_personal_model = learning_process.has_personal_models(process)
   of_any_seed = described.of_seed_0(task)
   per_example = cache.number(
     ("multiply_accumulates", of_any_seed.model_parts),

@@ -316,6 +316,17 @@ def build_optimizer(
   return build_optimizer(learning_rate)
 
 
+# What clients keep.
+
+
+def has_personal_models(
+  process: tff.learning.templates.LearningProcess,
+) -> bool:
+  """Returns whether a process trains a model for each client, too."""
+  state_type = process.initialize.type_signature.result.member
+  return hasattr(state_type.client_work, keeping.PERSONAL)
+
+
 # What must fit into a message: tables that clients keep, updates of a part.
 
 

@@ -90,6 +90,7 @@ class Selection:
 
 
 _P = ParamSpec("_P")
+_T = TypeVar("_T")
 
 
 class Schedule(NamedTuple):
@@ -236,9 +237,8 @@ def train(
     KeyboardInterrupt: If a signal came. As with any other exception, the last
       complete round is saved first.
   """
-  record = _Record(schedule, state_manager, best_manager, releases)
-  state, completed = record.load(training.initial_state())
-  with record:
+  with _Record(schedule, state_manager, best_manager, releases) as record:
+    state, completed = record.load(training.initial_state())
     if completed is None:
       completed, initial = 0, evaluate(state)
       record.begin(record.write_evaluation, 0, initial)
@@ -310,7 +310,7 @@ class _Record:
       initial: The state before the first round, which is returned, with `None`,
         if no round is saved.
     """
-    saved, self._saved = wait(self._states.load_latest(initial))
+    saved, self._saved = self._wait(self._states.load_latest(initial))
     self._completed = self._saved
     return (initial, None) if saved is None else (saved, self._saved)
 
@@ -370,25 +370,14 @@ class _Record:
         if self._last is not None:
           self._last.result()
     finally:
-      self._thread.shutdown()
-      if self._completed > self._saved:
-        with interruption.deferred():
-          wait(self._states.save(self._state, self._completed))
+      with self._thread:
+        if self._completed > self._saved:
+          with interruption.deferred():
+            self._wait(self._states.save(self._state, self._completed))
 
+  def _wait(self, coroutine: Coroutine[object, object, _T]) -> _T:
+    """Returns the result of a coroutine, which runs in the thread.
 
-# Waits for coroutines, also where an event loop runs already, as in notebooks.
-#
-# TFF's managers of states and releases are asynchronous; the rounds of a run
-# come one after the other.
-
-
-_T = TypeVar("_T")
-
-
-def wait(coroutine: Coroutine[object, object, _T]) -> _T:
-  """Returns the result of a coroutine, which runs in a thread of its own.
-
-  The caller's thread may have an event loop, and keeps its signals.
-  """
-  with concurrent.futures.ThreadPoolExecutor(max_workers=1) as executor:
-    return executor.submit(lambda: asyncio.run(coroutine)).result()
+    The caller's has its signals, and in a notebook an event loop.
+    """
+    return self._thread.submit(lambda: asyncio.run(coroutine)).result()

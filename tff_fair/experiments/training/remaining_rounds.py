@@ -14,7 +14,7 @@ from tasks.cuts import label_histogram
 from tff_fair import runtime
 from tff_fair.experiments import certificates
 from tff_fair.experiments.errors import RunError
-from tff_fair.experiments.progress import Display, Follower, Say
+from tff_fair.experiments.progress import Display, RoundProgress, Say
 from tff_fair.experiments.runs import (
   checkpoints,
   finding,
@@ -30,6 +30,7 @@ from tff_fair.experiments.training import (
   client_evaluation,
   correction,
   event_files,
+  learning_process,
   loop,
   release,
   rounds,
@@ -96,10 +97,11 @@ def train(
   parts, weights = correction.correct(folder, spec, parts, display.say)
   with (
     _data(spec, parts.task, examples) as (train_data, test_data),
-    display.follow(
+    RoundProgress(
       parts.schedule.total_rounds,
       completed_rounds=completed,
       count=runtime.count_clients,
+      is_silent=display.is_silent,
     ) as report_progress,
   ):
     loop.train(
@@ -178,7 +180,7 @@ def _rounds(
   parts: assembly.RunParts,
   sample: sampling.Sampler,
   train_data: client_data.ClientDatasets,
-  follower: Follower,
+  follower: RoundProgress,
   weights: tff.learning.models.ModelWeights | None,
 ) -> rounds.Rounds:
   """Returns the rounds of a run, which the follower watches."""
@@ -217,12 +219,12 @@ def _rounds(
 def _evaluation(
   parts: assembly.RunParts,
   test_data: client_data.ClientDatasets,
-  follower: Follower,
+  follower: RoundProgress,
 ) -> Callable[[rounds.State], loop.RoundEvaluation]:
   """Returns the evaluation of a run, which the follower watches."""
   evaluate = client_evaluation.build_evaluation(parts, test_data)
   # The global model is evaluated, too.
-  has_personal = client_evaluation.has_personal_models(parts.process)
+  has_personal = learning_process.has_personal_models(parts.process)
   passes = 2 if has_personal else 1
 
   def watched(state: rounds.State) -> loop.RoundEvaluation:

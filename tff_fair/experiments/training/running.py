@@ -12,7 +12,7 @@ import tasks
 from tasks.models import made
 from tff_fair import declared, runtime, summing
 from tff_fair.declared import FieldError
-from tff_fair.experiments import combinations, interruption
+from tff_fair.experiments import combinations, importing, interruption
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.progress import Display, Say
 from tff_fair.experiments.runs import configuration, finding, tables
@@ -112,7 +112,8 @@ def run(
     Interrupted: If Ctrl-C or SIGTERM came. The run has then saved its last
       round; the same call goes on from there.
   """
-  wandb_release.check_installed(wandb)
+  if wandb is not None:
+    importing.check_installed("wandb", "wandb", "wandb", wandb)
   places = _places(spec, output_dir)
   display = Display(is_silent=not progress)
   sums_securely = spec.aggregation == summing.SECURE

@@ -13,6 +13,7 @@ import tasks
 from tff_fair import spelling
 from tff_fair.declared import FieldError
 from tff_fair.experiments.runs import tables
+from tff_fair.experiments.seeds import generator
 from tff_fair.experiments.settings import bounds
 from tff_fair.experiments.spec import RunSpec
 
@@ -130,12 +131,6 @@ class Sampler:
       else None,
     )
     return sorted(drawn.tolist())
-
-
-def generator(seed: int, *key: int) -> np.random.Generator:
-  """Returns the random generator of a seed and a key."""
-  sequence = np.random.SeedSequence(seed, spawn_key=key)
-  return np.random.Generator(np.random.PCG64(sequence))
 
 
 def evaluated_clients(

@@ -5,7 +5,6 @@ changes a run. WANDB_MODE=offline keeps all on this machine.
 """
 
 import contextlib
-import importlib.util
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from typing import SupportsFloat, cast
@@ -13,7 +12,6 @@ from typing import SupportsFloat, cast
 import tensorflow_federated as tff
 
 from tasks.formats import files, parsing
-from tff_fair.declared import FieldError
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.runs.folder import RunFolder
 from tff_fair.experiments.spec import RunSpec
@@ -23,21 +21,6 @@ from tff_fair.experiments.training import event_files
 _SAME_RUN = "run.json"
 _ID, _PROJECT = "id", "project"
 _INTERRUPTED = 1  # The exit status of a run that is to go on.
-
-
-def check_installed(project: str | None) -> None:
-  """Checks that a project can be written to.
-
-  Raises:
-    FieldError: If the package is missing.
-  """
-  if project is not None and importlib.util.find_spec("wandb") is None:
-    raise FieldError(
-      "wandb",
-      "needs the package wandb; install it with "
-      'pip install "tff-fair[wandb]", or pip install wandb.',
-      value=project,
-    )
 
 
 class WandbReleaseManager(tff.program.ReleaseManager):

@@ -1,0 +1,35 @@
+"""Waits, within limits, for what another thread or process does."""
+
+import pathlib
+import subprocess
+import time
+from collections.abc import Callable
+from typing import Any
+
+
+def until(
+  is_true: Callable[[], object],
+  seconds: float = 150.0,
+  *,
+  process: "subprocess.Popen[Any] | None" = None,
+  log: pathlib.Path | None = None,
+) -> None:
+  """Waits until something is true; a test that waits in vain fails.
+
+  Args:
+    is_true: Whether it is.
+    seconds: How long it may take.
+    process: Must not end meanwhile, if given.
+    log: What it says, for the failure.
+  """
+  deadline = time.monotonic() + seconds
+  while not is_true():
+    told = "" if log is None else log.read_text()
+    assert process is None or process.poll() is None, told
+    assert time.monotonic() < deadline, told
+    time.sleep(0.01)
+
+
+def has_rounds(metrics: pathlib.Path, number: int) -> bool:
+  """Returns whether the table of a run's rounds has as many."""
+  return metrics.exists() and metrics.read_bytes().count(b"\n") > number
