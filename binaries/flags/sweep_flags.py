@@ -140,6 +140,7 @@ def sweep() -> sweep_file.Sweep:
     "a --grid",
   )
   fixed = setting_tables.fixed("--flag", _settings("flag", _FLAG.value))
+  final = setting_tables.joined(fixed, varying)
   path, over = file(), base()
   chosen = tuple(name for name in _ALGORITHMS.value if name)
   if path is not None:
@@ -157,7 +158,7 @@ def sweep() -> sweep_file.Sweep:
     )
   if over is not None:
     described = described.over(over, f"--base={_BASE.value}")
-  return described.with_settings(fixed, varying)
+  return dataclasses.replace(described, final=final)
 
 
 def base() -> RunSpec | None:

@@ -1,3 +1,4 @@
+import dataclasses
 import re
 
 import pytest
@@ -18,10 +19,10 @@ def expand(algorithms, settings=None, **grid):
 def with_settings(sweep, settings, grid):
   fixed = {n: Setting([text], "flag") for n, text in (settings or {}).items()}
   varying = {
-    name.replace("__", "."): Setting(text.split(","), "grid")
+    name.replace("__", "."): Setting(text.split(","), "grid", varies=True)
     for name, text in grid.items()
   }
-  return sweep.with_settings(fixed, varying)
+  return dataclasses.replace(sweep, final={**fixed, **varying})
 
 
 @pytest.fixture

@@ -377,7 +377,7 @@ def _study(
     if name not in (*searched, "algorithm")
   }
   method = SweptMethod(spec.algorithm, spec.algorithm, searched, _PLACE)
-  sweep = Sweep(None, (method,), fixed, {}, frozenset(), _PLACE)
+  sweep = Sweep(None, (method,), fixed, {}, _PLACE)
   one, *others = of_sweep(sweep)
   if others:
     raise ValueError(

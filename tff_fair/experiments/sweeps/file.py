@@ -1,7 +1,7 @@
 """The description of a sweep: a file, or methods by name.
 
 A file's settings for one method replace its settings for all methods; those
-that the caller adds (`with_settings`) replace both.
+that the caller adds as final ones replace both.
 
 A file with `extends = "other"` is laid over another file: its title and its
 settings replace the other's, and so do its methods, where it has any. With
@@ -54,7 +54,6 @@ class Sweep:
     methods: At least one.
     common: Settings of all methods, which theirs replace.
     final: Settings of all methods, which replace theirs.
-    varying: Which settings of all methods come from a grid.
     place: Where it is described, for errors.
     search: How to search the settings; `tff_fair.experiments.searching` reads
       it. Empty where every combination is to run.
@@ -64,25 +63,14 @@ class Sweep:
   methods: tuple[SweptMethod, ...]
   common: Grid
   final: Grid
-  varying: frozenset[str]
   place: str
   search: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
-  def with_settings(self, fixed: Grid, varying: Grid) -> "Sweep":
-    """Returns the sweep with settings that replace those of all methods.
-
-    Args:
-      fixed: Settings with one value each.
-      varying: Settings with values to combine, or ranges.
-
-    Raises:
-      RunError: If a setting is in both.
-    """
-    return dataclasses.replace(
-      self,
-      final=setting_tables.joined(fixed, varying),
-      varying=self.varying | frozenset(varying),
-    )
+  @functools.cached_property
+  def varying(self) -> frozenset[str]:
+    """The settings of all methods that come from a grid, or did before."""
+    settings = (*self.common.items(), *self.final.items())
+    return frozenset(name for name, setting in settings if setting.varies)
 
   def only(self, names: Sequence[str], place: str) -> "Sweep":
     """Returns the sweep with some of its methods.
@@ -142,7 +130,7 @@ def of_methods(algorithms: Sequence[str], place: str) -> Sweep:
   """
   named = map(methods.understood, algorithms)
   chosen = tuple(SweptMethod(name, name, {}, place) for name in named)
-  return Sweep(None, chosen, {}, {}, frozenset(), place)
+  return Sweep(None, chosen, {}, {}, place)
 
 
 def read(
@@ -208,7 +196,7 @@ def _own(content: Mapping[str, object], place: str) -> Sweep:
   search = content.get("search", {})
   if not isinstance(search, dict):
     raise RunError(f"{place}: search must be a table, found {search!r}.")
-  return Sweep(title, own, common, {}, frozenset(grid), place, search=search)
+  return Sweep(title, own, common, {}, place, search)
 
 
 def _varying(
@@ -228,8 +216,6 @@ def _laid_over(own: Sweep, other: Sweep) -> Sweep:
     title=other.title if own.title is None else own.title,
     methods=own.methods or other.methods,
     common={**other.common, **own.common},
-    # A grid of the other gives way to a fixed value.
-    varying=(other.varying - frozenset(own.common)) | own.varying,
     search={**other.search, **own.search},
   )
 

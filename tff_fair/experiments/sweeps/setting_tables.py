@@ -94,10 +94,12 @@ class Setting:
   Attributes:
     values: The values to run with, or, in a search, the range to draw from.
     place: Their place in a file or on a command line, for errors.
+    varies: Whether they come from a grid or a range, not as one value.
   """
 
   values: Sequence[Value] | Range
   place: str = dataclasses.field(compare=False)
+  varies: bool = dataclasses.field(default=False, compare=False)
 
 
 Grid = Mapping[str, Setting]
@@ -140,7 +142,7 @@ def varying(place: str, content: object) -> dict[str, Setting]:
     checked = [_checked(f"{place}: {name}", name, value) for value in values]
     if len(set(checked)) < len(values):
       raise RunError(f"{place}: {name} has a value twice.")
-    grid[name] = Setting(checked, place)
+    grid[name] = Setting(checked, place, varies=True)
   return grid
 
 
@@ -154,7 +156,7 @@ def drawn(place: str, content: object) -> dict[str, Setting]:
     if not name.startswith(_DOTTED) and name not in RunSpec.fields():
       _check(f"{place}: {name}", name, str(text))
     try:
-      found[name] = Setting(parse_range(str(text)), place)
+      found[name] = Setting(parse_range(str(text)), place, varies=True)
     except ValueError as error:
       raise RunError(f"{place}: {name}={text}: {error}.") from error
   return found
