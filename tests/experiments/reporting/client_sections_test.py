@@ -60,6 +60,25 @@ def test_any_number_of_clients_is_drawn(tmp_path, counts):
   assert len(ET.tostring(root)) < 40_000
 
 
+def test_values_below_0_have_bins_and_their_means_a_place(tmp_path):
+  r2 = (-1.0, -0.5, -0.25, 1.0)
+  run_folders.make(tmp_path / "run", [(1, r2)], score=BY_NAME["r2"])
+  *_, svg = drawn(client_sections.build, tmp_path).iter("svg")
+  (bars,) = with_class(svg, "bars")
+  assert len(bars.get("d").split("M")) == 1 + len(r2)
+  at = {
+    name: float(line.get("d")[1:].split()[0])
+    for name in ("worst-line", "mean-line")
+    for line in with_class(svg, name)
+  }
+  left, right = 32, 260 - 14  # Of the frame.
+  assert at["worst-line"] == left
+  share = (np.mean(r2) + 1) / 2
+  assert at["mean-line"] == pytest.approx(
+    left + share * (right - left), abs=0.1
+  )
+
+
 def test_clients_without_a_score_are_left_out(tmp_path):
   recall = BY_NAME["recall"]
   path = run_folders.make(tmp_path / "run", [(1, (0.5, 0.75))], score=recall)

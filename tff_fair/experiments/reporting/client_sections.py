@@ -115,13 +115,15 @@ def _ordered(task: TaskRuns, shown: _Scored) -> Markup:
 
 def _histograms(task: TaskRuns, shown: _Scored) -> list[Markup]:
   score = task.score
-  end = score.highest
+  values = np.concatenate([of_run for _, scores in shown for of_run in scores])
+  start, end = score.lowest, score.highest
+  if np.isinf(start):
+    start = min(0.0, float(values.min()))
   if np.isinf(end):
-    values = [of_run for _, scores in shown for of_run in scores]
-    end = float(np.concatenate(values).max()) or 1.0
-  bins = [histogram_shares(scores, end) for _, scores in shown]
+    end = float(values.max()) or 1.0
+  bins = [histogram_shares(scores, start, end) for _, scores in shown]
   frame = Frame(
-    scale.linear(0, score.scale * end, is_tight=True),
+    scale.linear(score.scale * start, score.scale * end, is_tight=True),
     scale.linear(0, 100 * float(np.max(bins)), num_ticks=3, bounds=(0, 100)),
     x_label=f"{score.noun}{score.in_brackets}",
     width=260,
@@ -197,25 +199,23 @@ def _steps(score: Score) -> str:
 
 
 def histogram_shares(
-  scores: Sequence[np.ndarray], end: float = 1.0
+  scores: Sequence[np.ndarray], start: float = 0.0, end: float = 1.0
 ) -> np.ndarray:
   """Returns the share of clients in each of 20 equal bins.
 
   Args:
-    scores: For each seed, float[K] in [0, end].
-    end: Where the last bin ends.
+    scores: For each seed, float[K] in [start, end].
+    start: Where the first bin begins.
+    end: Where the last one ends.
 
   Returns:
     float[20], in the mean over seeds; a value between two bins is in the upper.
   """
   # Accuracies are ratios in float32, and bins begin at round numbers: half a
   # millionth keeps 0.05 out of the bin below.
+  places = [np.clip((a - start) / (end - start) + 5e-7, 0, 1) for a in scores]
   return np.mean(
-    [
-      np.histogram(np.clip(a / end + 5e-7, 0, 1), _NUM_BINS, (0, 1))[0] / len(a)
-      for a in scores
-    ],
-    axis=0,
+    [np.histogram(a, _NUM_BINS, (0, 1))[0] / len(a) for a in places], axis=0
   )
 
 
@@ -235,8 +235,8 @@ def draw_histogram(
     bins: As `histogram_shares` returns them.
     mean: Mean score, scaled for tables.
     worst: That of the worst 10 % of the clients.
-    frame: Where it is drawn: scaled scores, from 0 to the end of the last bin,
-      and shares in percent.
+    frame: Where it is drawn: scaled scores, from the start of the first bin to
+      the end of the last, and shares in percent.
     identifier: Unique on the page.
     score: The score.
   """
@@ -244,7 +244,7 @@ def draw_histogram(
   def text(value: float) -> str:
     return f"{value:.{score.short_digits}f}{score.sign}"
 
-  edges = frame.x_pixels(np.linspace(0, frame.x.high, _NUM_BINS + 1))
+  edges = frame.x_pixels(np.linspace(frame.x.low, frame.x.high, _NUM_BINS + 1))
   floor, tops = frame.y_pixels([0])[0], frame.y_pixels(100 * bins)
   bars = "".join(
     box_path(left + 0.5, top, right - left - 1, floor - top)
