@@ -8,7 +8,7 @@ from tests.experiments import report_runs
 from tff_fair.experiments.exporting import card_fairness
 from tff_fair.experiments.exporting.card_fairness import LastEvaluation
 from tff_fair.experiments.runs import finding
-from tff_fair.experiments.scores import RMSE
+from tff_fair.experiments.scores import BY_NAME, RMSE
 
 ACCURACIES = [0.5, 0.75, 1.0, 0.25, 0.75, 1.0]
 
@@ -44,6 +44,15 @@ def test_errors_are_worst_where_they_are_largest():
   assert "| worst client | 9 |" in text
   assert "| mean of R² | 0.5 | |" in text
   assert "%" not in text.replace("95 %", "").replace("10 %", "")
+
+
+def test_r2_has_no_ratios_to_its_mean():
+  r2 = [0.5, -1.0, 0.25, 0.75, -0.5, 0.9]
+  clients = table(r2=r2, num_examples=[5] * 6)
+  text = text_of(clients, score=BY_NAME["r2"])
+  assert "| mean of the worst 10 % | -1 | " in text
+  assert "Jain" not in text
+  assert "nan" not in text
 
 
 def test_one_client_has_an_interval_of_its_own():

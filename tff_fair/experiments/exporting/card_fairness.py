@@ -207,6 +207,8 @@ def _table(clients: pd.DataFrame, score: Score) -> str:
   }.items():
     text = texts.get(name, _text(score))
     value = float(score.statistics[name](values, np.ones_like(values)))
+    if np.isnan(value):  # A ratio to a mean of values below 0, too.
+      continue
     interval = intervals.get(name)
     shown = _between(text, interval) if interval else ""
     lines.append(f"| {title} | {text(value)} | {shown} |")
@@ -231,8 +233,10 @@ def _examples_of_shares(
 def _meaning(clients: pd.DataFrame, score: Score) -> str:
   sentences = [
     "The intervals say where a value would lie for other clients of the same "
-    "kind. Jain's index is 1 where all clients fare the same."
+    "kind."
   ]
+  if score.lowest == 0:
+    sentences.append("Jain's index is 1 where all clients fare the same.")
   if _is_accuracy(score) and (
     noise := spread_noise.of_clients(
       clients[score.name], clients["num_examples"]
