@@ -80,25 +80,27 @@ def loss_and_gradients(model_fn, weights, batch):
   return compute()
 
 
-@pytest.mark.parametrize("hidden_units", one_of_each([[6, 5], []]))
-def test_double_softmax_stays_double(hidden_units):
-  spec = (tf.TensorSpec([None, 4], tf.float32), tf.TensorSpec([None], tf.int32))
-
-  def build():
-    return models.mlp_double_softmax((4,), hidden_units, 3, 0)
-
-  batch = (np.eye(4, dtype=np.float32), np.array([0, 1, 2, 0], np.int32))
-  weights = [2 * w.numpy() for w in build().trainable_weights]
-  objective = models.class_objective()
-  expected, found = (
-    loss_and_gradients(model, weights, batch)
-    for model in (
-      objective.model_fn(build, spec),
-      objective.functional_model_fn(build, spec)(),
-    )
+def agreeing_forms(objective, build, spec, batch):
+  """Returns both forms, which have equal losses and gradients on a batch."""
+  forms = (
+    objective.model_fn(build, spec),
+    objective.functional_model_fn(build, spec)(),
   )
+  weights = [2 * w.numpy() for w in build().trainable_weights]
+  expected, found = (loss_and_gradients(f, weights, batch) for f in forms)
   for ours, theirs in zip(found, expected, strict=True):
     np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-7)
+  return forms
+
+
+@pytest.mark.parametrize("hidden_units", one_of_each([[6, 5], []]))
+def test_double_softmax_stays_double(hidden_units):
+  agreeing_forms(
+    models.class_objective(),
+    lambda: models.mlp_double_softmax((4,), hidden_units, 3, 0),
+    task.element_spec([4]),
+    (np.eye(4, dtype=np.float32), np.array([0, 1, 2, 0], np.int32)),
+  )
 
 
 @pytest.mark.parametrize("model", ["cnn", "cnn_dropout"])
@@ -109,24 +111,16 @@ def test_models_with_convolutions_stay_in_keras(model):
 
 
 def test_bag_of_words_trains_as_in_keras():
-  spec = (tf.TensorSpec([None, 2], tf.int32), tf.TensorSpec([None, 7]))
-
-  def build():
-    return models.bag_of_words_regression(6, 7, 0)
-
   batch = (
     np.int32([[1, 2], [3, 0], [4, 5], [6, 6]]),
     np.float32([[1, 0, 1] + 4 * [0], [0, 1] + 5 * [0], 7 * [0], 7 * [1]]),
   )
-  weights = [w.numpy() for w in build().trainable_weights]
-  objective = models.multi_label_objective()
-  keras = objective.model_fn(build, spec)
-  functional = objective.functional_model_fn(build, spec)()
-  expected, found = (
-    loss_and_gradients(model, weights, batch) for model in (keras, functional)
+  keras, functional = agreeing_forms(
+    models.multi_label_objective(),
+    lambda: models.bag_of_words_regression(6, 7, 0),
+    task.element_spec([2], "int32", y_shape=[7], y_dtype="float32"),
+    batch,
   )
-  for ours, theirs in zip(found, expected, strict=True):
-    np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-7)
   model = keras()
   output = model.forward_pass(batch, training=False)
   wanted = model.report_local_unfinalized_metrics()
