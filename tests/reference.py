@@ -114,9 +114,23 @@ def fedavg(clients):
   return p @ updates
 
 
+def _ratio(numerator, denominator, otherwise=0.0):
+  """The quotient where both are positive."""
+  found = np.full(
+    np.broadcast_shapes(numerator.shape, denominator.shape), otherwise
+  )
+  moves = (numerator > 0) & (denominator > 0)
+  return np.divide(numerator, denominator, out=found, where=moves)
+
+
+def _units(updates):
+  norms = np.linalg.norm(updates, axis=1, keepdims=True)
+  return np.divide(updates, norms, out=np.zeros_like(updates), where=norms > 0)
+
+
 def fedavg_n(clients):
   p, _, updates = _arrays(clients)
-  return p @ (updates / np.linalg.norm(updates, axis=1, keepdims=True))
+  return p @ _units(updates)
 
 
 def qfedavg(clients, q=0.1, lipschitz=1 / small_problem.LEARNING_RATE):
@@ -126,10 +140,10 @@ def qfedavg(clients, q=0.1, lipschitz=1 / small_problem.LEARNING_RATE):
   return (f**q) @ w / h.sum()
 
 
-def term(clients, t=1.0):
+def term(clients, t=1.0, loss_cap=np.inf):
   p, f, updates = _arrays(clients)
-  tilted = p * np.exp(t * f)
-  return tilted / tilted.sum() @ updates
+  tilted = np.log(p) + t * np.minimum(f, loss_cap)
+  return scipy.special.softmax(tilted) @ updates
 
 
 def _deviation_penalized(clients, beta, positive_part):
@@ -152,7 +166,7 @@ def semi_vred(clients, beta=0.1):
 def fedmgda_plus(clients, epsilon=0.1, normalize=True):
   p, _, points = _arrays(clients)
   if normalize:
-    points = points / np.linalg.norm(points, axis=1, keepdims=True)
+    points = _units(points)
   bounds = [(max(0, q - epsilon), min(1, q + epsilon)) for q in p]
   return least_norm(points, p, bounds) @ points
 
@@ -214,25 +228,25 @@ def accumulated(clients):
 def fednova(clients):
   p, _, updates = _arrays(clients)
   steps = np.array([c.effective_steps for c in clients])
-  return (p @ steps) * ((p / steps) @ updates)
+  return (p @ steps) * (_ratio(p, steps) @ updates)
+
+
+def project_to_simplex(v):
+  """By the sorted partial sums of Duchi et al., Fig. 1."""
+  descending = np.sort(v)[::-1]
+  shifts = (np.cumsum(descending) - 1) / np.arange(1, len(v) + 1)
+  return np.maximum(v - shifts[np.flatnonzero(descending > shifts)[-1]], 0)
 
 
 def afl(clients, memory, num_clients, lambda_learning_rate=0.1):
   _, f, updates = _arrays(clients)
   weights = memory.setdefault("lambda", np.full(num_clients, 1 / num_clients))
   ids = [c.client_id for c in clients]
-  direction = weights[ids] @ updates / weights[ids].sum()
+  # A cohort without weight stands still.
+  direction = weights[ids] @ updates / (weights[ids].sum() or 1)
   ascended = weights.copy()
   ascended[ids] += lambda_learning_rate * f
-  # Projection onto the simplex: the shift that makes the sum one, by bisection.
-  low, high = ascended.min() - 1, ascended.max()
-  for _ in range(200):
-    middle = (low + high) / 2
-    if np.maximum(ascended - middle, 0).sum() > 1:
-      low = middle
-    else:
-      high = middle
-  memory["lambda"] = np.maximum(ascended - high, 0)
+  memory["lambda"] = project_to_simplex(ascended)
   return direction
 
 
@@ -306,17 +320,25 @@ def fedfv(clients, memory, alpha=0.1, tau=0, order="loss"):
   return g / np.linalg.norm(g) * mean_norm
 
 
+def pseudo_gradient(clients, alpha=1.0):
+  """AdaFedAdam's g and C_t; a client that does not move has C_t = 1."""
+  p, f, updates = _arrays(clients)
+  initial, gradient, eta = (
+    np.array([getattr(c, name) for c in clients])
+    for name in ("initial_loss", "gradient_norm", "learning_rate")
+  )
+  improved = np.where(initial > 0, _ratio(f, initial), 1)
+  log_w = np.log(p) + scipy.special.xlogy(alpha, improved)
+  w = scipy.special.softmax(log_w) if np.isfinite(log_w).any() else 0 * p
+  own_rate = _ratio(np.linalg.norm(updates, axis=1), gradient)
+  certainty = 1 + w @ np.log(_ratio(own_rate, eta, otherwise=1.0))
+  return w * _ratio(np.ones_like(p), own_rate) @ updates, certainty
+
+
 def adafedadam(clients, memory, alpha=1.0):
   """The step itself, C_t * m_hat / (sqrt(v_hat) + eps), for a step of one."""
-  p, f, updates = _arrays(clients)
-  eta = small_problem.LEARNING_RATE
-  relative = f / np.array([c.initial_loss for c in clients])
-  w = p * relative**alpha
-  w = w / w.sum()
-  norms = np.linalg.norm(updates, axis=1)
-  own_rate = norms / np.array([c.gradient_norm for c in clients])
-  g = w @ (updates / own_rate[:, None])
-  certainty = max(w @ (np.log(own_rate / eta) + 1), 1e-3)
+  g, certainty = pseudo_gradient(clients, alpha)
+  certainty = max(certainty, 1e-3)
   beta1, beta2 = 0.9**certainty, 0.999**certainty
   m = memory.get("m", 0) * beta1 + (1 - beta1) * g
   v = memory.get("v", 0) * beta2 + (1 - beta2) * g**2
@@ -327,7 +349,10 @@ def adafedadam(clients, memory, alpha=1.0):
 
 def drfl(clients, q=1.0):
   p, f, updates = _arrays(clients)
-  return p * f**q @ updates / (p @ f**q)
+  logs = np.log(p) + scipy.special.xlogy(q, np.maximum(f, 0))
+  return (
+    scipy.special.softmax(logs if logs.max() > -np.inf else np.log(p)) @ updates
+  )
 
 
 CDFS = {

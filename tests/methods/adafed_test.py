@@ -9,7 +9,7 @@ from tests import reference
 from tests.methods import cohorts
 from tff_fair.methods import adafed
 
-UPDATES, LOSS, NUM_EXAMPLES = cohorts.random(4, d=10)
+UPDATES, LOSS, _ = cohorts.random(4, d=10)
 
 
 def coefficients(updates, loss, gamma=1.0, hull=False):
@@ -65,7 +65,7 @@ def test_gamma_is_not_rounded_to_float32():
 @pytest.mark.parametrize("order", list(itertools.permutations(range(4))))
 def test_is_the_orthogonalization_of_the_paper_in_any_order(order):
   # Eqs. 5, 6 and 14.
-  clients = cohorts.clients(UPDATES, LOSS, NUM_EXAMPLES)
+  clients = cohorts.clients(cohorts.make(UPDATES, LOSS), UPDATES)
   np.testing.assert_allclose(
     coefficients(UPDATES, LOSS, 0.75) @ UPDATES,
     reference.adafed([clients[k] for k in order], gamma=0.75),

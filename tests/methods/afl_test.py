@@ -4,17 +4,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests import reference
 from tests.methods import cohorts, in_graph
 from tff_fair.methods import afl
 
 N = 12
-
-
-def project(v):
-  """Onto the simplex, by the sorted partial sums of Duchi et al., Fig. 1."""
-  descending = np.sort(v)[::-1]
-  shifts = (np.cumsum(descending) - 1) / np.arange(1, len(v) + 1)
-  return np.maximum(v - shifts[np.flatnonzero(descending > shifts)[-1]], 0)
 
 
 def apply(ids, loss, state=None, *, n=N, rate=0.1):
@@ -26,20 +20,19 @@ def apply(ids, loss, state=None, *, n=N, rate=0.1):
 @pytest.mark.parametrize("rate", [1e-3, 0.1, 5.0])
 def test_weights_over_rounds_are_those_of_numpy(rate, scale):
   rng = np.random.default_rng(0)
-  expected, state = np.full(N, 1 / N), None
+  memory, state = {"lambda": np.full(N, 1 / N)}, None
   for _ in range(30):
     ids = rng.permutation(N)[: rng.integers(1, N + 1)]
     loss = scale * rng.lognormal(size=len(ids))
-    output = apply(ids, loss, state, rate=rate)
-    own = expected[ids]
-    total = own.sum()
-    wanted = own / total if total > 0 else np.zeros_like(own)
+    output, own = apply(ids, loss, state, rate=rate), memory["lambda"][ids]
+    clients = cohorts.clients(
+      cohorts.of_losses(loss, client_id=ids), np.eye(len(ids))
+    )
+    wanted = reference.afl(clients, memory, N, rate)
     np.testing.assert_allclose(output.coefficients, wanted, atol=1e-9)
     assert output.measurements["lambda_min"] == pytest.approx(min(own))
     assert output.measurements["lambda_max"] == pytest.approx(max(own))
-    expected[ids] += rate * loss
-    expected = project(expected)
-    np.testing.assert_allclose(output.state, expected, atol=1e-9)
+    np.testing.assert_allclose(output.state, memory["lambda"], atol=1e-9)
     state = output.state
 
 
@@ -80,7 +73,9 @@ def test_a_cohort_without_weight_stands_still_but_gains_weight():
   output = apply([1, 6], [2.0, 3.0], state, rate=0.1)
   np.testing.assert_array_equal(output.coefficients, [0, 0])
   assert output.measurements["lambda_max"] == 0
-  expected = project(np.eye(N)[5] + [0, 0.2, 0, 0, 0, 0, 0.3, *[0] * 5])
+  expected = reference.project_to_simplex(
+    np.eye(N)[5] + [0, 0.2, 0, 0, 0, 0, 0.3, *[0] * 5]
+  )
   np.testing.assert_allclose(output.state, expected, atol=1e-15)
   after = apply([1, 6], [0.0, 0.0], output.state)
   assert after.coefficients.sum() == pytest.approx(1)
@@ -97,7 +92,9 @@ def test_a_large_population():
   output = apply([99_999, 3], [1.0, 2.0], n=100_000)
   expected = np.full(100_000, 1e-5)
   expected[[99_999, 3]] += [0.1, 0.2]
-  np.testing.assert_allclose(output.state, project(expected), atol=1e-12)
+  np.testing.assert_allclose(
+    output.state, reference.project_to_simplex(expected), atol=1e-12
+  )
   assert output.state.sum() == pytest.approx(1, abs=1e-12)
 
 

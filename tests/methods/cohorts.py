@@ -65,16 +65,21 @@ def of_losses(loss, num_examples=None, **options) -> types.Cohort:
   return make(np.ones([len(loss), 1]), loss, num_examples, **options)
 
 
+def _columns(cohort) -> dict[str, np.ndarray]:
+  """What the cohort has of each client, [m]."""
+  return {
+    name: x
+    for name, x in cohort._asdict().items()
+    if x is not None and name != "gram" and not name.startswith("remembered")
+  }
+
+
 def permuted(cohort, order) -> types.Cohort:
   """The same clients in another order, or some of them."""
   remembered = np.arange(len(cohort.client_id), len(cohort.gram))
   everything = np.concatenate([order, remembered])
   return cohort._replace(
-    **{
-      name: x[order]
-      for name, x in cohort._asdict().items()
-      if x is not None and name != "gram" and not name.startswith("remembered")
-    },
+    **{name: x[order] for name, x in _columns(cohort).items()},
     gram=cohort.gram[np.ix_(everything, everything)],
   )
 
@@ -128,14 +133,11 @@ def random_signals(m, seed=0) -> dict[str, np.ndarray]:
   }
 
 
-def clients(updates, loss, num_examples, **signals) -> list[Any]:
-  """The same, as the NumPy reference takes it."""
+def clients(cohort, updates) -> list[Any]:
+  """The same clients, as the NumPy reference takes them."""
   return [
     builtin_types.SimpleNamespace(
-      update=update,
-      loss=loss[k],
-      num_examples=num_examples[k],
-      **{name: values[k] for name, values in signals.items()},
+      update=update, **{name: x[k] for name, x in _columns(cohort).items()}
     )
     for k, update in enumerate(updates)
   ]

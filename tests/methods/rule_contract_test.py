@@ -16,10 +16,11 @@ from tests.methods.settings import (
   EXTRA,
   HARD,
   RULE_CLASSES,
+  numpy_direction,
   rules_of,
 )
 from tff_fair import declared, methods, types
-from tff_fair.methods import fedfv, fedmdfg
+from tff_fair.methods import fedavg_n, fedfv, fedmdfg
 
 
 def test_every_rule_is_covered():
@@ -103,6 +104,35 @@ def test_hard_cohorts_give_finite_numbers(rule, case):
     assert reported.pop("beta_max", 1.0) > 0
     handed_on = (reported, output.for_finalizer, output.state)
     assert all(np.all(np.isfinite(x)) for x in tf.nest.flatten(handed_on))
+
+
+# Methods that the reference follows there. Those of the Gram matrix have tests
+# of their own; q-FedAvg and N-AccAdam have limits that formulas do not show.
+FOLLOWED = (
+  *("fedavg", "fedavg_n", "fednova", "term", "drfl", "vred", "semi_vred"),
+  *("delta_fl", "gifair", "fedfa", "adafedadam"),
+)
+
+
+@in_every_setting(FOLLOWED, HARD)
+def test_hard_cohorts_have_the_coefficients_of_numpy(rule, case):
+  cohort, updates = hard_cohort(rule, case)
+  c = in_graph.apply(rule, cohort).coefficients
+  # Orthogonal updates of these norms tell each client's coefficient.
+  norms = np.ones_like(c)
+  if rule.geometry is types.Geometry.NORMS:
+    norms = np.linalg.norm(updates, axis=1)
+  clients = cohorts.clients(cohort, np.diag(norms))
+  expected = numpy_direction(rule, clients, {})
+  np.testing.assert_allclose(
+    c * norms, expected, rtol=1e-9, atol=1e-12 * np.abs(expected).max()
+  )
+
+
+def test_a_zero_update_has_no_weight_as_updates_arrive():
+  cohort = cohorts.make([[3.0, 4.0], [0.0, 0.0]])
+  log_weight = np.asarray(fedavg_n.FedAvgNRule().log_weight(cohort))
+  np.testing.assert_allclose(np.exp(log_weight), [0.1, 0], rtol=1e-14)
 
 
 @in_every_setting()

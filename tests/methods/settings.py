@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests import reference
 from tff_fair import aggregators, algorithms, declared, types
 
 RULE_CLASSES: dict[str, type[types.Rule]] = {}
@@ -28,13 +29,13 @@ EXTRA: dict[str, list[dict[str, Any]]] = {
     *[{"q": 2.5, "lipschitz": bound} for bound in (1e-3, 1e3)],
   ],
   "term": [
-    *[{"t": t} for t in (0, 1.0, -2, 1000, -1000)],
+    *[{"t": t} for t in (0, 0.1, 1.0, -2, 1000, -1000)],
     *[{"t": t, "loss_cap": 0.7} for t in (1.0, -2, 1000)],
   ],
   "vred": [{"beta": beta} for beta in (0, 0.1, 50.0)],
   "semi_vred": [{"beta": beta} for beta in (0, 0.1, 50.0)],
   "delta_fl": [{"alpha": alpha} for alpha in (1e-12, 0.3, 0.5, 1)],
-  "gifair": [{"fraction": f} for f in (0, 0.5, float(np.nextafter(1, 0)))],
+  "gifair": [{"fraction": f} for f in (1e-12, 0.5, float(np.nextafter(1, 0)))],
   "afl": [{"lambda_learning_rate": rate} for rate in (0, 0.01, 1e3)],
   "fedfa": [{"b": b} for b in (0, 0.5, 1)],
   "fedmgda_plus": [
@@ -58,8 +59,8 @@ EXTRA: dict[str, list[dict[str, Any]]] = {
       (1, 2, "loss"),
     )
   ],
-  "adafedadam": [{"alpha": alpha} for alpha in (0, 1.0, 50.0)],
-  "drfl": [{"q": q} for q in (0, 1e-3, 1.0, 50.0)],
+  "adafedadam": [{"alpha": alpha} for alpha in (0, 0.01, 1.0, 50.0)],
+  "drfl": [{"q": q} for q in (0, 1e-3, 0.5, 1.0, 300.0)],
   # `aaggff_test` tries all transforms.
   "aaggff_s": [{"transform": "frechet"}],
   "aaggff_d": [{"transform": "frechet"}],
@@ -92,6 +93,23 @@ def rules_of(name: str) -> list[types.Rule]:
       for setting in ({}, *ends, *EXTRA.get(name, []))
     )
   )
+
+
+def numpy_direction(
+  rule: types.Rule, clients: list[Any], memory: dict[str, Any]
+) -> np.ndarray:
+  """Returns the direction by the reference, which keeps its state itself."""
+  hparams = {
+    h.name: getattr(rule, h.name)
+    for h in declared.fields_of(type(rule)).values()
+    if getattr(rule, h.name) != h.default
+  }
+  if RULE_CLASSES["adafedadam"] is type(rule):  # Its reference is a whole step.
+    return reference.pseudo_gradient(clients, **hparams)[0]
+  name = next(n for n, made in RULE_CLASSES.items() if made is type(rule))
+  method = reference.METHODS[name]
+  state = [memory] if method.stateful else []
+  return method.direction(clients, *state, **hparams)
 
 
 def wrong_values(
@@ -156,6 +174,12 @@ HARD: dict[str, dict[str, Any]] = {
   },
   "all updates huge": {"updates": _ROWS * 1e38, "loss": _LOSS},
   "all updates tiny": {"updates": _ROWS * 1e-38, "loss": _LOSS},
+  "ties": {
+    "updates": _ROWS,
+    "loss": [2, 1, 2, 1],
+    "num_examples": [1, 5, 3, 1],
+  },
+  "nearly ties": {"updates": _ROWS, "loss": [1, np.nextafter(1, 2), 1, 2]},
   "unequal sizes": {
     "updates": _ROWS,
     "loss": _LOSS,
@@ -165,7 +189,11 @@ HARD: dict[str, dict[str, Any]] = {
   "one accuracy zero": {"updates": _ROWS, "accuracy": [1, 0, 0.5, 1e-38]},
   "full accuracy": {"updates": _ROWS, "accuracy": 1},
   "unequal steps": {"updates": _ROWS, "effective_steps": [1, 1e9, 0.5, 3]},
-  "one without steps": {"updates": _ROWS, "effective_steps": [0, 1, 2, 3]},
+  "tiny and huge steps": {
+    "updates": _ROWS,
+    "effective_steps": [0, 1e30, 1e-30, 1],
+  },
+  "no steps": {"updates": np.zeros([3, 9]), "effective_steps": 0},
   "no gradient": {"updates": _ROWS, "gradient_norm": 0},
   "one gradient zero": {"updates": _ROWS, "gradient_norm": [0, 1, 2, 3]},
   "tiny and huge gradients": {
@@ -173,6 +201,11 @@ HARD: dict[str, dict[str, Any]] = {
     "gradient_norm": [1e-30, 1, 1e30, 2],
   },
   "no initial loss": {"updates": _ROWS, "initial_loss": 0},
+  "no loss now nor then": {
+    "updates": _ROWS,
+    "loss": [0, 0, 0, 0],
+    "initial_loss": 0,
+  },
   "tiny initial losses": {
     "updates": _ROWS,
     "loss": _LOSS,
