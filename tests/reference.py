@@ -17,7 +17,7 @@ import numpy as np
 import scipy.optimize
 import scipy.special
 
-from tests import small_problem
+from tests import hulls, small_problem
 
 
 @dataclasses.dataclass
@@ -168,7 +168,13 @@ def fedmgda_plus(clients, epsilon=0.1, normalize=True):
   if normalize:
     points = _units(points)
   bounds = [(max(0, q - epsilon), min(1, q + epsilon)) for q in p]
-  return least_norm(points, p, bounds) @ points
+  weights = least_on_simplex(
+    lambda x: np.sum((x @ points) ** 2),
+    lambda x: 2 * points @ (x @ points),
+    p,
+    bounds,
+  )
+  return weights @ points
 
 
 def least_on_simplex(objective, gradient, start, bounds=None):
@@ -184,21 +190,11 @@ def least_on_simplex(objective, gradient, start, bounds=None):
   return solution.x
 
 
-def least_norm(points, start, bounds=None):
-  """The weights of the point of least norm in the hull of points."""
-  return least_on_simplex(
-    lambda x: np.sum((x @ points) ** 2),
-    lambda x: 2 * points @ (x @ points),
-    start,
-    bounds,
-  )
-
-
 def adafed(clients, gamma=1.0, hull=False):
   """Eqs. 5, 6, 14: orthogonalize with slopes, then weight by 1/norm^2.
 
   With `hull`, a direction with a negative coefficient gives way to the point of
-  least norm in the convex hull, by non-negative least squares.
+  least norm in the convex hull.
   """
   _, f, updates = _arrays(clients)
   slopes = np.abs(f) ** gamma
@@ -215,10 +211,7 @@ def adafed(clients, gamma=1.0, hull=False):
   if not hull or coefficients.min() >= 0:
     return direction
   points = updates / slopes[:, np.newaxis]
-  scale = np.linalg.norm(points, axis=1).mean()
-  system = np.vstack([points.T / scale, np.ones(len(points))])
-  y, _ = scipy.optimize.nnls(system, np.append(np.zeros(points.shape[1]), 1.0))
-  return y / y.sum() @ points
+  return hulls.least_norm(points) @ points
 
 
 def accumulated(clients):
@@ -439,7 +432,7 @@ def fedmdfg(clients, theta=11.25):
     h = (e @ unit_loss) * unit_loss - e
     points.append(h / np.linalg.norm(h) @ g)
   hull = np.array(points)
-  d = least_norm(hull, np.full(len(hull), 1 / len(hull))) @ hull
+  d = hulls.least_norm(hull) @ hull
   return d / np.linalg.norm(d) * np.linalg.norm(g.mean(axis=0))
 
 

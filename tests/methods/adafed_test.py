@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from tests import reference
+from tests import hulls, reference
 from tests.methods import cohorts
 from tff_fair.methods import adafed
 
@@ -22,25 +22,6 @@ def convex_hull_used(updates, loss, gamma=1.0, hull=False):
   cohort = cohorts.make(updates, loss)
   rule = adafed.AdaFedRule(gamma=gamma, hull=hull)
   return cohorts.measurements(rule, cohort)["convex_hull_used"]
-
-
-def least_in_hull(points):
-  """The point of least norm, by trying every face."""
-  best = None
-  for size in range(1, len(points) + 1):
-    for face in itertools.combinations(points, size):
-      corners = np.stack(face)
-      # The least norm in the affine hull: corners @ corners.T share = const.
-      system = np.ones([size + 1, size + 1])
-      system[:size, :size] = corners @ corners.T
-      system[size, size] = 0
-      share = np.linalg.lstsq(system, np.eye(size + 1)[size], rcond=None)[0]
-      share = share[:size]
-      point = share @ corners
-      inside = share.min() > -1e-9 and abs(share.sum() - 1) < 1e-9
-      if inside and (best is None or point @ point < best @ best):
-        best = point
-  return best
 
 
 @pytest.mark.parametrize("gamma", [0, 0.25, 1.0, 3.0])
@@ -134,7 +115,7 @@ def test_contradictory_slopes_fall_back_to_the_convex_hull(case, gamma):
   c = coefficients(updates, loss, gamma)
   counted = loss > 0
   points = updates[counted] / loss[counted, np.newaxis] ** gamma
-  wanted = least_in_hull(points)
+  wanted = hulls.least_norm(points) @ points
   size = np.linalg.norm(points, axis=1).max()
   np.testing.assert_allclose(c @ updates, wanted, atol=1e-6 * size)
   # Convex: no client's coefficient is negative, and c phi sums to 1.
@@ -210,7 +191,7 @@ def test_the_hull_takes_the_place_of_negative_coefficients(seed, gamma):
     return
   points = updates / loss[:, np.newaxis] ** gamma
   np.testing.assert_allclose(
-    c @ updates, least_in_hull(points), rtol=1e-6, atol=1e-9
+    c @ updates, hulls.least_norm(points) @ points, rtol=1e-6, atol=1e-9
   )
   assert c.min() >= 0
   # The least norm: no client's relative slope is below it.
