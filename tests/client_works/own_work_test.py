@@ -1,7 +1,6 @@
 """Tests of client work of TFF's, and of a user's own."""
 
 import collections
-import functools
 import inspect
 from typing import Any
 
@@ -13,6 +12,7 @@ import tensorflow_federated as tff
 from tests import reference, small_problem
 from tests.cases import one_of_each
 from tests.refusals import rejected
+from tests.summing import rounds as rounds_of_sums
 from tff_fair import aggregators, algorithms, client_works, rounds
 from tff_fair.client_works import batches, local_model
 
@@ -86,33 +86,20 @@ def own(data_type):
   return client_works.build_from_computation(work)
 
 
+DATA_TYPE = batches.data_type(INFO.batch_spec)
+# With the model of each, and the method whose rule sums it.
 WORKS: dict[str, Any] = {
-  "fedavg": (fedavg, KERAS),
-  "functional_fedavg": (functional_fedavg, FUNCTIONAL),
-  "fedprox": (fedprox, KERAS),
-  "mime": (mime, FUNCTIONAL),
-  "own": (functools.partial(own, EXAMPLES), FUNCTIONAL),
-  "own_with_id": (
-    functools.partial(own, batches.data_type(INFO.batch_spec)),
+  "fedavg": (fedavg, KERAS, "term", {"t": 2.0}),
+  "functional_fedavg": (
+    functional_fedavg,
     FUNCTIONAL,
+    "adafed",
+    {"gamma": 2.0},
   ),
-}
-# The factory beside each, and the rule in NumPy.
-RULES: dict[str, Any] = {
-  "fedavg": (aggregators.TermFactory(t=2.0), {"t": 2.0}),
-  "functional_fedavg": (aggregators.AdaFedFactory(gamma=2.0), {"gamma": 2.0}),
-  "fedprox": (aggregators.QFedAvgFactory(q=1.0), {"q": 1.0}),
-  "mime": (aggregators.SemiVRedFactory(beta=0.3), {"beta": 0.3}),
-  "own": (aggregators.GiFairFactory(), {}),
-  "own_with_id": (aggregators.VRedFactory(beta=0.3), {"beta": 0.3}),
-}
-NUMPY: dict[str, Any] = {
-  "fedavg": reference.term,
-  "functional_fedavg": reference.adafed,
-  "fedprox": reference.qfedavg,
-  "mime": reference.semi_vred,
-  "own": reference.gifair,
-  "own_with_id": reference.vred,
+  "fedprox": (fedprox, KERAS, "qfedavg", {"q": 1.0}),
+  "mime": (mime, FUNCTIONAL, "semi_vred", {"beta": 0.3}),
+  "own": (lambda: own(EXAMPLES), FUNCTIONAL, "gifair", {}),
+  "own_with_id": (lambda: own(DATA_TYPE), FUNCTIONAL, "vred", {"beta": 0.3}),
 }
 
 
@@ -190,12 +177,11 @@ def kind_of_work(name):
 
 @pytest.mark.parametrize("name", one_of_each(reversed(WORKS), kind_of_work))
 def test_two_rounds_of_a_composed_process_are_those_of_numpy(name):
-  build, model = WORKS[name]
-  factory, hparams = RULES[name]
+  build, model, method, hparams = WORKS[name]
   # FedProx's is no hyperparameter of its client work.
   rate = small_problem.LEARNING_RATE if name == "fedprox" else None
   work = client_works.with_signals(build(), model, learning_rate=rate)
-  process = process_of(work, model, factory)
+  process = process_of(work, model, rounds_of_sums.factory_of(method, hparams))
   state = process.initialize()
   theta = reference.initial_theta()
   numpy_clients = NumpyClients()
@@ -203,7 +189,7 @@ def test_two_rounds_of_a_composed_process_are_those_of_numpy(name):
     state, metrics = process.next(state, data_of(name))
     clients = numpy_clients.round(name, theta)
     numpy_clients.end_round(theta)
-    theta = theta - NUMPY[name](clients, **hparams)
+    theta = theta - reference.METHODS[method].direction(clients, **hparams)
     np.testing.assert_allclose(
       small_problem.flat_weights(state), theta, rtol=0, atol=4e-6
     )
@@ -320,7 +306,6 @@ def test_work_that_does_not_fit_is_refused(build, named):
     client_works.with_signals(build(), FUNCTIONAL)
 
 
-DATA_TYPE = batches.data_type(INFO.batch_spec)
 ALL_IDS = small_problem.CLIENT_IDS
 BROKEN = ALL_IDS[2]
 

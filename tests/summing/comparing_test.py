@@ -1,5 +1,6 @@
 """Secure sums by which clients compare themselves, against NumPy."""
 
+import dataclasses
 import functools
 from typing import Any
 
@@ -8,7 +9,6 @@ import pytest
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tests import reference
 from tests.cases import one_of_each
 from tests.refusals import rejected
 from tests.summing import rounds
@@ -16,26 +16,11 @@ from tff_fair import aggregators, runtime
 from tff_fair.runtime import admission
 
 UNIFORM = {"client_weighting": "uniform"}
-# The factory, its reference, hyperparameters of both, and options.
-RULES: dict[str, tuple[Any, Any, dict[str, Any], dict[str, Any]]] = {
-  "semi_vred": (
-    aggregators.SemiVRedFactory,
-    reference.semi_vred,
-    {"beta": 0.3},
-    {"secure_bound": 256.0},
-  ),
-  "delta_fl": (
-    aggregators.DeltaFlFactory,
-    reference.delta_fl,
-    {"alpha": 0.4},
-    {"secure_bound": 256.0},
-  ),
-  "gifair": (
-    aggregators.GiFairFactory,
-    reference.gifair,
-    {"fraction": 0.7},
-    {"secure_bound": 16.0, **UNIFORM},
-  ),
+# Hyperparameters, and options.
+RULES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+  "semi_vred": ({"beta": 0.3}, {"secure_bound": 256.0}),
+  "delta_fl": ({"alpha": 0.4}, {"secure_bound": 256.0}),
+  "gifair": ({"fraction": 0.7}, {"secure_bound": 16.0, **UNIFORM}),
 }
 every_rule = pytest.mark.parametrize("name", RULES)
 TO_SERVER = (
@@ -73,11 +58,11 @@ class Recording(tff.aggregators.UnweightedAggregationFactory):
 
 
 def create(name, **options):
-  factory, _, hparams, own = RULES[name]
+  hparams, own = RULES[name]
   if "sum_factory" in options:
     own = {n: v for n, v in own.items() if n != "secure_bound"}
   return rounds.create(
-    factory(aggregation="secure", **hparams, **own, **options)
+    rounds.factory_of(name, hparams, aggregation="secure", **own, **options)
   )
 
 
@@ -87,12 +72,10 @@ def recording(name):
 
 
 def expected(name, clients):
-  _, direction, hparams, own = RULES[name]
-  found = [client.as_reference() for client in clients]
+  hparams, own = RULES[name]
   if own.get("client_weighting"):
-    for client in found:
-      client.num_examples = 1
-  return direction(found, **hparams)
+    clients = [dataclasses.replace(c, num_examples=1) for c in clients]
+  return rounds.expected(name, clients, **hparams)
 
 
 @pytest.fixture(scope="module")
@@ -218,7 +201,7 @@ def test_losses_that_are_nearly_equal_are_told_apart():
   )
   found = rounds.run(rounds.create(factory), clients)
   kept = [clients[1], clients[3]]
-  rounds.assert_same(found.result, rounds.expected(reference.fedavg, kept))
+  rounds.assert_same(found.result, rounds.expected("fedavg", kept))
   assert found.measurements["share_kept"] == pytest.approx(0.5)
 
 
@@ -226,12 +209,7 @@ def test_losses_that_are_nearly_equal_are_told_apart():
   ("factory", "options", "field", "reason"),
   [
     (aggregators.FedFaFactory, {}, "aggregation", "whose"),
-    (
-      aggregators.AflFactory,
-      {"num_clients": 5},
-      "aggregation",
-      "whose",
-    ),
+    (aggregators.AflFactory, {"num_clients": 5}, "aggregation", "whose"),
     (aggregators.FedFvFactory, {}, "aggregation", "updates"),
     (aggregators.GiFairFactory, {}, "client_weighting", "uniform"),
     (aggregators.GiFairFactory, {"loss_bound": 0.0}, "loss_bound", "0"),

@@ -5,20 +5,19 @@ import dataclasses
 import numpy as np
 import pytest
 
-from tests import reference
 from tests.refusals import rejected
 from tests.summing import rounds
 from tff_fair import aggregators
 
-RULES = {
-  "vred": (aggregators.VRedFactory, reference.vred, {"beta": 0.3}),
-  "semi_vred": (aggregators.SemiVRedFactory, reference.semi_vred, {}),
-  "term": (aggregators.TermFactory, reference.term, {"t": 0.7}),
-  "delta_fl": (aggregators.DeltaFlFactory, reference.delta_fl, {}),
-  "gifair": (aggregators.GiFairFactory, reference.gifair, {}),
+HPARAMS: dict[str, dict[str, float]] = {
+  "vred": {"beta": 0.3},
+  "semi_vred": {},
+  "term": {"t": 0.7},
+  "delta_fl": {},
+  "gifair": {},
 }
 WAYS = [
-  *((name, way) for name in RULES for way in ("two_phase", "stacked")),
+  *((name, way) for name in HPARAMS for way in ("two_phase", "stacked")),
   *((name, "streaming") for name in ("vred", "term")),
 ]
 
@@ -29,27 +28,25 @@ def reference_losses(clients):
   return {c.client_id: float(generator.lognormal()) for c in clients}
 
 
-def expected(direction, clients, table, **hparams):
+def expected(name, clients, table, **hparams):
   shifted = [
     dataclasses.replace(client, loss=client.loss - table[client.client_id])
     for client in clients
   ]
   assert min(client.loss for client in shifted) < 0
-  return rounds.expected(direction, shifted, **hparams)
+  return rounds.expected(name, shifted, **hparams)
 
 
 @pytest.mark.parametrize(("name", "way"), WAYS)
 def test_directions_are_those_of_gaps(name, way):
-  factory, direction, hparams = RULES[name]
+  hparams = HPARAMS[name]
   clients = rounds.random_clients(6)
   table = reference_losses(clients)
-  process = rounds.create(
-    factory(aggregation=way, loss_reference={**table, 1000: 5.0}, **hparams)
+  factory = rounds.factory_of(
+    name, hparams, aggregation=way, loss_reference={**table, 1000: 5.0}
   )
-  output = rounds.run(process, clients)
-  rounds.assert_same(
-    output.result, expected(direction, clients, table, **hparams)
-  )
+  output = rounds.run(rounds.create(factory), clients)
+  rounds.assert_same(output.result, expected(name, clients, table, **hparams))
   gaps = [client.loss - table[client.client_id] for client in clients]
   assert output.measurements["loss_mean"] == pytest.approx(np.mean(gaps))
 
@@ -69,7 +66,7 @@ def test_afl_ascends_by_gaps():
     state = output.state
     rounds.assert_same(
       output.result,
-      expected(reference.afl, clients, table, memory=memory, num_clients=3),
+      expected("afl", clients, table, memory=memory, num_clients=3),
     )
 
 

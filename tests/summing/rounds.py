@@ -8,7 +8,8 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_fair import types
+from tests import reference
+from tff_fair import aggregators, algorithms, types
 
 # Nested, of two dtypes, with a scalar; 9 values.
 UPDATE_TYPE = tff.to_type(
@@ -83,14 +84,21 @@ def random_clients(m, seed=0) -> list[Client]:
   ]
 
 
+def factory_of(name, hparams, **options) -> aggregators.RuleFactory:
+  """The factory of a method's rule."""
+  rule = algorithms.get(name).build.rule(**hparams)
+  return aggregators.RuleFactory(rule, **options)
+
+
 def create(factory, update_type=UPDATE_TYPE):
   """The process of a factory, weighted by signals."""
   return factory.create(update_type, SIGNALS_TYPE)
 
 
-def expected(direction, clients, **hparams) -> np.ndarray:
-  """What NumPy makes of the clients."""
-  return direction([client.as_reference() for client in clients], **hparams)
+def expected(name, clients, **hparams) -> np.ndarray:
+  """The direction of a method, in NumPy."""
+  known = [client.as_reference() for client in clients]
+  return reference.METHODS[name].direction(known, **hparams)
 
 
 def run(process, clients, state=None):

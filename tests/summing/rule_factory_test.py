@@ -9,30 +9,22 @@ import pytest
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tests import hulls, reference
+from tests import hulls
 from tests.refusals import rejected
 from tests.summing import rounds
 from tff_fair import aggregators
 
 # A rule of each kind: scalars alone, with norms, with a covariate, one that is
 # not separable, and two with the Gram matrix.
-FACTORIES: dict[str, tuple[Any, Any, dict[str, Any]]] = {
-  "term": (aggregators.TermFactory, reference.term, {"t": 0.7}),
-  "fedavg_n": (aggregators.FedAvgNFactory, reference.fedavg_n, {}),
-  "vred": (aggregators.VRedFactory, reference.vred, {"beta": 0.3}),
-  "semi_vred": (aggregators.SemiVRedFactory, reference.semi_vred, {"beta": 1}),
-  "adafed": (aggregators.AdaFedFactory, reference.adafed, {}),
-  "fedmgda_plus": (
-    aggregators.FedMgdaPlusFactory,
-    reference.fedmgda_plus,
-    {"epsilon": 0.2},
-  ),
+HPARAMS: dict[str, dict[str, Any]] = {
+  "term": {"t": 0.7},
+  "fedavg_n": {},
+  "vred": {"beta": 0.3},
+  "semi_vred": {"beta": 1},
+  "adafed": {},
+  "fedmgda_plus": {"epsilon": 0.2},
   # The point of least norm is its own.
-  "fedmgda": (
-    aggregators.FedMgdaPlusFactory,
-    reference.fedmgda_plus,
-    {"epsilon": 1.0, "normalize": False},
-  ),
+  "fedmgda": {"epsilon": 1.0, "normalize": False},
 }
 WAYS = [
   *[
@@ -50,15 +42,15 @@ every_way = pytest.mark.parametrize(("name", "way"), WAYS)
 
 @functools.cache
 def process(name, way, *, certificate=False):
-  factory, _, hparams = FACTORIES[name]
   return rounds.create(
-    factory(aggregation=way, certificate=certificate, **hparams)
+    rounds.factory_of(
+      name, HPARAMS[name], aggregation=way, certificate=certificate
+    )
   )
 
 
 def expected(name, clients):
-  _, direction, hparams = FACTORIES[name]
-  return rounds.expected(direction, clients, **hparams)
+  return rounds.expected(name, clients, **HPARAMS[name])
 
 
 @pytest.mark.parametrize("m", [1, 2, 5])
