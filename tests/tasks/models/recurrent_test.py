@@ -1,6 +1,5 @@
 import numpy as np
 import pytest
-import tensorflow as tf
 
 from tasks import models
 
@@ -45,22 +44,10 @@ def test_an_output_sees_no_later_token(name):
   assert not np.array_equal(before[:, 3], after[:, 3])
 
 
-def test_last_output_alone():
-  model = models.character_lstm(7, 0, units=4, every_step=False)
-  assert model(_TOKENS).shape == (2, 7)
-
-
 def test_padding_changes_no_sentence():
   model = _BUILDERS["sentence"](0)
   padded = np.pad(_TOKENS, [(0, 0), (0, 3)])
   np.testing.assert_allclose(model(padded), model(_TOKENS), atol=1e-6)
-
-
-def test_given_word_vectors_are_not_trained():
-  vectors = np.arange(14, dtype=np.float32).reshape(7, 2)
-  model = models.sentence_lstm(7, 2, 0, units=4, embedding=vectors)
-  (table,) = model.non_trainable_weights
-  np.testing.assert_array_equal(table, vectors)
 
 
 @pytest.mark.parametrize(
@@ -76,28 +63,3 @@ def test_given_word_vectors_are_not_trained():
 )
 def test_numbers_of_weights(model, count):
   assert model().count_params() == count
-
-
-def test_bag_of_words_is_a_dense_layer_over_shares():
-  model = models.bag_of_words_regression(6, 3, 0)
-  kernel, bias = model.get_weights()
-  bias = np.array([1.0, 2.0, 3.0], np.float32)
-  model.set_weights([kernel, bias])
-  words = np.array([[2, 2, 6, 0], [0, 0, 0, 0]], np.int32)
-  shares = np.zeros([2, 6])
-  shares[0, [1, 5]] = [2 / 3, 1 / 3]
-  np.testing.assert_allclose(model(words), shares @ kernel + bias, rtol=1e-5)
-
-
-def test_recall_of_more_than_one_label():
-  spec = (tf.TensorSpec([None, 2], tf.int32), tf.TensorSpec([None, 7]))
-  model = models.multi_label_objective().model_fn(
-    lambda: models.bag_of_words_regression(6, 7, 0), spec
-  )()
-  model.trainable_variables[1].assign([7.0, 6.0, 5.0, 4.0, 3.0, 2.0, 1.0])
-  model.trainable_variables[0].assign(tf.zeros([6, 7]))
-  y = np.zeros([3, 7], np.float32)
-  y[[0, 0, 1], [4, 5, 1]] = 1  # The second one is the sixth largest.
-  model.forward_pass((np.ones([3, 2], np.int32), y), training=False)
-  hits, count = model.report_local_unfinalized_metrics()["recall_at_5_accuracy"]
-  assert (hits, count) == (2, 3)
