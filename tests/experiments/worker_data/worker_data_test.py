@@ -93,9 +93,7 @@ def test_the_index_makes_the_same_task(written, monkeypatch):
   for split in index.SPLITS:
     mine, theirs = getattr(task, split), getattr(expected, split)
     np.testing.assert_array_equal(mine.num_examples, theirs.num_examples)
-    data = client_data.ClientLoader(
-      mine, task.element_spec, at_workers=client_data.WorkerHalf(written, split)
-    )
+    data = client_data.RowsAtWorkers(written, split, task.element_spec)
     for client_id, dataset in enumerate(data(range(5))):
       ((found_id, examples),) = dataset.as_numpy_iterator()
       assert found_id == client_id

@@ -27,29 +27,6 @@ from tff_fair.experiments.training import client_files, scoring
 from tff_fair.experiments.worker_data.index import WorkerData
 from tff_fair.runtime import example_files
 
-# One half of the data at the workers, as a run takes it.
-
-
-class WorkerHalf:
-  """Knows where the rows of each client are."""
-
-  def __init__(self, data: WorkerData, split: str) -> None:
-    """Takes the folder, and the name of the half."""
-    self._data = data
-    self._split = split
-    self._paths = [data.path(file) for file in data.files(split)]
-
-  def rows(self, client_id: int) -> tuple[int, tuple[example_files.Place, ...]]:
-    """Returns the number of a client's rows, and their place in each file."""
-    first, number = self._data.client(self._split, client_id)
-    places = (example_files.Place(path, first) for path in self._paths)
-    return number, tuple(places)
-
-  def label_variance(self, client_id: int) -> float:
-    """Returns `scoring.variance` of a client's labels, if they are numbers."""
-    return self._data.label_variance(self._split, client_id)
-
-
 # To build the dataset of a client whose examples travel takes as long as its
 # share of a small round.
 _NUM_CACHED_DATASETS = 256
@@ -97,7 +74,6 @@ class ClientLoader:
     *,
     files: client_files.ClientFiles | None = None,
     thread: LoadingThread | None = None,
-    at_workers: WorkerHalf | None = None,
   ) -> None:
     """Takes where data comes from, and where it goes.
 
@@ -106,17 +82,12 @@ class ClientLoader:
       spec: `Task.element_spec`.
       files: Room for files that the worker reads; by default examples travel.
       thread: Loads them; by default the thread of the caller does.
-      at_workers: Where the examples are, if workers have them; then this
-        process loads none.
     """
     self._read = _Reader(split, spec)
     self._spec = spec
-    self._at_workers = at_workers
     self._files = files if example_files.can_hold(spec) else None
-    if self._files is not None or at_workers is not None:
-      self._of_file = functools.lru_cache(_NUM_CACHED_DATASETS_OF_FILES)(
-        example_files.InFiles(spec)
-      )
+    if self._files is not None:
+      self._of_file = _of_files(spec)
     self._thread = thread
     self._half = object()  # What tells its files from those of the other.
     self._in_use: list[_Client] = []
@@ -156,21 +127,14 @@ class ClientLoader:
   def label_variance(self, client_id: int) -> float:
     """Returns `scoring.variance` of a client.
 
-    Labels must be numbers. The loader must have read the client already, unless
-    workers have the examples.
+    Labels must be numbers. The loader must have read the client already.
     """
-    if self._at_workers is not None:
-      return self._at_workers.label_variance(client_id)
     return self._read.label_variances[client_id]
 
   def _load(self, client_ids: Sequence[int]) -> list[_Client]:
     return [self._client(client_id) for client_id in client_ids]
 
   def _client(self, client_id: int) -> _Client:
-    if self._at_workers is not None:
-      return _Client(
-        self._of_file(client_id, *self._at_workers.rows(client_id))
-      )
     stored = self._store(client_id)
     if stored is None:
       return _Client(self._sent(client_id))
@@ -192,6 +156,14 @@ class ClientLoader:
         (self._half, client_id), len(arrays[1]), contents
       )
     return stored
+
+
+def _of_files(
+  spec: tasks_task.ElementSpec,
+) -> Callable[..., tf.data.Dataset]:
+  """Returns what makes datasets of files, each once."""
+  make = example_files.InFiles(spec)
+  return functools.lru_cache(_NUM_CACHED_DATASETS_OF_FILES)(make)
 
 
 def _load_to_send(read: _Reader, client_id: int) -> tf.data.Dataset:
@@ -240,33 +212,21 @@ class LoadingThread:
 
 
 @contextlib.contextmanager
-def opened(
-  task: tasks.Task, at_workers: WorkerData | None = None
-) -> Iterator[tuple[ClientLoader, ClientLoader]]:
+def opened(task: tasks.Task) -> Iterator[tuple[ClientLoader, ClientLoader]]:
   """Yields the training and the test data of a task's clients, for a run.
 
   Computations must run where they will, see `tff_fair.runtime`.
-
-  Args:
-    task: The task.
-    at_workers: Files of its examples, if workers have them.
   """
-  files = client_files.open_files() if at_workers is None else None
+  files = client_files.open_files()
   with contextlib.closing(LoadingThread()) as thread:
     train, test = (
-      ClientLoader(
-        split,
-        task.element_spec,
-        files=files,
-        thread=thread,
-        at_workers=None if at_workers is None else WorkerHalf(at_workers, name),
-      )
-      for name, split in (("train", task.train), ("test", task.test))
+      ClientLoader(split, task.element_spec, files=files, thread=thread)
+      for split in (task.train, task.test)
     )
     yield train, test
 
 
-# Clients' data that Dask's workers build from ids: nothing else travels.
+# Clients' data at the workers: this program loads none.
 
 
 class ClientDatasets(Protocol):
@@ -282,6 +242,40 @@ class ClientDatasets(Protocol):
     """Returns `scoring.variance` of a client. Labels must be numbers."""
 
 
+class RowsAtWorkers:
+  """Returns the data of clients by id: rows of files that each worker has."""
+
+  def __init__(
+    self,
+    data: WorkerData,
+    split: Literal["train", "test"],
+    spec: tasks_task.ElementSpec,
+  ) -> None:
+    """Takes the folder, its half, and `Task.element_spec`."""
+    self._data = data
+    self._split = split
+    self._paths = [data.path(file) for file in data.files(split)]
+    self._of_file = _of_files(spec)
+
+  def __call__(self, client_ids: Ids) -> list[tf.data.Dataset]:
+    """Returns the data of clients."""
+    return [self._client(k) for k in np.asarray(client_ids).tolist()]
+
+  def prepare(self, client_ids: Ids) -> None:
+    """Does nothing: places are known."""
+
+  def label_variance(self, client_id: int) -> float:
+    """Returns `scoring.variance` of a client. Labels must be numbers."""
+    return self._data.label_variance(self._split, client_id)
+
+  def _client(self, client_id: int) -> tf.data.Dataset:
+    first, number = self._data.client(self._split, client_id)
+    places = tuple(example_files.Place(path, first) for path in self._paths)
+    return self._of_file(client_id, number, places)
+
+
+# Data that Dask's workers build from ids: nothing else travels.
+#
 # A worker may serve several runs, each with two halves.
 _MOST_SOURCES = 8
 

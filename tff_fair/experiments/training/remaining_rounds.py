@@ -5,6 +5,7 @@ import dataclasses
 import pathlib
 import shutil
 from collections.abc import Callable, Mapping, Sequence
+from typing import Literal
 
 import numpy as np
 import tensorflow_federated as tff
@@ -165,14 +166,15 @@ def _data(
   tuple[client_data.ClientDatasets, client_data.ClientDatasets]
 ]:
   """Opens the training and the test data of a run's clients."""
-  if examples is None and runtime.builds_data():
-    return contextlib.nullcontext(
-      (
-        client_data.DataAtWorkers(spec, task, "train"),
-        client_data.DataAtWorkers(spec, task, "test"),
-      )
-    )
-  return client_data.opened(task, examples)
+  if examples is None and not runtime.builds_data():
+    return client_data.opened(task)
+
+  def half(split: Literal["train", "test"]) -> client_data.ClientDatasets:
+    if examples is None:
+      return client_data.DataAtWorkers(spec, task, split)
+    return client_data.RowsAtWorkers(examples, split, task.element_spec)
+
+  return contextlib.nullcontext((half("train"), half("test")))
 
 
 def _rounds(
