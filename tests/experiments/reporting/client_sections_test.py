@@ -91,16 +91,17 @@ def test_clients_without_a_score_are_left_out(tmp_path):
 # Tests of the chart and the table of single clients.
 
 
-ACCURACIES = {"fedavg": (0.75, 0.5, 1.0), "fedfv": (0.5, 0.625, 1.0)}
+# Shares of ten examples.
+ACCURACIES = {"fedavg": (0.7, 0.5, 1.0), "fedfv": (0.5, 0.6, 1.0)}
 
 
-def make(folder, seeds=1):
+def make(folder, seeds=1, accuracies=ACCURACIES):
   """Writes runs whose clients have names."""
   run_folders.make_methods(
     folder,
     {
-      algorithm: [[v - seed / 8 for v in found] for seed in range(seeds)]
-      for algorithm, found in ACCURACIES.items()
+      algorithm: [[v - seed / 10 for v in found] for seed in range(seeds)]
+      for algorithm, found in accuracies.items()
     },
     last=4,
   )
@@ -127,7 +128,7 @@ def test_clients_stand_below_each_other_the_worst_of_the_baseline_first(
   sizes = run.client_evaluations.set_index("client_id")["num_examples"]
   assert f"{sizes[1]:,} examples" in texts(root, "text")
   tips = texts(root, "title")
-  assert "north, FedAvg: 75.00 %" in tips
+  assert "north, FedAvg: 70.00 %" in tips
   assert "north, FedFV: 50.00 %" in tips
 
 
@@ -139,8 +140,8 @@ def test_the_table_is_open_and_has_a_row_for_each_client(tmp_path):
   heads, *rows = [[words(cell) for cell in row] for row in fold.iter("tr")]
   assert heads == ["Client", "Test examples", "FedAvg", "FedFV"]
   assert [(row[0], *row[2:]) for row in rows] == [
-    ("south", "50.00", "62.50"),
-    ("north", "75.00", "50.00"),
+    ("south", "50.00", "60.00"),
+    ("north", "70.00", "50.00"),
     ("west", "100.00", "100.00"),
   ]
 
@@ -173,8 +174,14 @@ def test_with_several_seeds_the_interval_is_over_them(tmp_path):
   assert "Wilson" not in note
 
 
-def test_an_rmse_of_one_seed_has_no_interval(tmp_path):
-  report_runs.make(tmp_path / "a", score=RMSE, num_clients=4)
+@pytest.mark.parametrize("kind", ["rmse", "share of words"])
+def test_what_is_no_share_of_examples_has_no_interval_of_one_seed(
+  tmp_path, kind
+):
+  if kind == "rmse":
+    report_runs.make(tmp_path / "a", score=RMSE, num_clients=4)
+  else:
+    make(tmp_path, accuracies={"fedavg": (0.7, 0.5, 0.99)})
   root = build(tmp_path)
   assert whiskers(root) == []
   assert "interval" not in words(root)

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
+from tff_fair import metrics
 from tff_fair.experiments.reporting import (
   final_measures,
   html_tables,
@@ -23,7 +24,7 @@ from tff_fair.experiments.reporting.scatter_chart import Point
 from tff_fair.experiments.reporting.section import Section
 from tff_fair.experiments.reporting.task_runs import MethodRuns, TaskRuns
 from tff_fair.experiments.scores import ACCURACY, Score
-from tff_fair.metrics.intervals import Interval, wilson_interval
+from tff_fair.metrics.intervals import Interval
 from tff_fair.metrics.statistics import tail_size
 
 _MAX_QUANTILES = 200
@@ -306,8 +307,14 @@ def build_each(task: TaskRuns) -> Section:
   order = first.sort_values(
     kind="stable", ascending=task.score.higher_is_better
   ).index
+  # Where a metric counts words, say, its noise is not that of the examples.
+  are_shares = task.score.name == ACCURACY.name and (
+    metrics.are_shares_of_examples(
+      scores.to_numpy().ravel(), examples.loc[scores.index].to_numpy().ravel()
+    )
+  )
   rows = [
-    _Row(task, client, scores.loc[client], examples.loc[client])
+    _Row(task, client, scores.loc[client], examples.loc[client], are_shares)
     for client in order
   ]
   halves = np.array_split(
@@ -317,7 +324,7 @@ def build_each(task: TaskRuns) -> Section:
   return Section(
     _EACH_TITLE,
     [
-      _note(task),
+      _note(task, are_shares),
       section.charts([_chart(task, rows, half, x) for half in halves]),
       section.fold("Table of the clients", _table(task, rows), is_open=True),
     ],
@@ -340,6 +347,7 @@ class _Row:
     client: int,
     scores: "pd.Series[float]",
     examples: "pd.Series[int]",
+    are_shares: bool,
   ) -> None:
     self.client = client
     self.least, most = int(examples.min()), int(examples.max())
@@ -350,14 +358,16 @@ class _Row:
     for method in task.methods:
       of_seeds = [scores[run.path] for run in method.runs]
       result = final_measures.over_seeds(task.measures["mean"], of_seeds)
-      if len(of_seeds) == 1 and task.score.name == ACCURACY.name:
-        low, high = wilson_interval(of_seeds, [examples[method.runs[0].path]])
+      if len(of_seeds) == 1 and are_shares:
+        low, high = metrics.wilson_interval(
+          of_seeds, [examples[method.runs[0].path]]
+        )
         interval = Interval(100 * float(low[0]), 100 * float(high[0]))
         result = result._replace(interval=interval)
       self.results.append(result)
 
 
-def _note(task: TaskRuns) -> Markup:
+def _note(task: TaskRuns, are_shares: bool) -> Markup:
   seeds = {len(method.runs) > 1 for method in task.methods}
   intervals = final_measures.INTERVALS
   parts = [
@@ -366,7 +376,7 @@ def _note(task: TaskRuns) -> Markup:
   ]
   if True in seeds:
     parts.append(f"Lines are {intervals} over seeds.")
-  if False in seeds and task.score.name == ACCURACY.name:
+  if False in seeds and are_shares:
     parts.append(
       f"With one seed, lines are Wilson’s {intervals} over the test examples "
       "of the client."
