@@ -7,6 +7,7 @@ through the plain model. Several small clients share a call.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import os
 import pathlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -89,18 +90,19 @@ def evaluate(
   _check_labels(task)
   model.check_fits(task)
   raw = model.takes_columns(task)
-  measure: _Errors | _Hits = (
+  measure: Callable[[Predicted, _Part], dict[str, np.ndarray]]
+  if task.num_classes is None:
     # Raw labels are in their own units.
-    _Errors(model, 1.0 if raw else task.label_scale)
-    if task.num_classes is None
-    else _Hits(model, task.num_classes, outputs)
-  )
+    scale = 1.0 if raw else task.label_scale
+    measure = functools.partial(_errors, model, scale)
+  else:
+    measure = _Hits(model, task.num_classes, outputs).of
   rows = []
   for part in _parts(task, split, model, raw=raw):
     found = model.predict(part.x)
     if not np.isfinite(found.outputs).all():
       raise model.error("gives numbers that are not finite.")
-    rows.append(pd.DataFrame(measure.of(found, part)))
+    rows.append(pd.DataFrame(measure(found, part)))
   table = pd.concat(rows, ignore_index=True)
   table.insert(0, client_table.CLIENT, list(task.client_names))
   return table
@@ -222,40 +224,35 @@ class _Hits:
     return np.concatenate([np.zeros_like(outputs), outputs], 1)
 
 
-@dataclasses.dataclass
-class _Errors:
-  """RMSE and R² of a model that predicts a number, or several."""
-
-  model: Model
-  scale: float
-
-  def of(self, found: Predicted, part: _Part) -> dict[str, np.ndarray]:
-    """Returns the rows of some clients, as columns."""
-    outputs = found.outputs
-    labels = part.y.astype(np.float64).reshape(len(part.y), -1)
-    number = labels.shape[1]
-    if outputs.reshape(len(outputs), -1).shape[1] != number or outputs.ndim > 2:
-      what = "is a number" if number == 1 else f"has {number} numbers"
-      raise self.model.error(
-        f"gives outputs of shape {_shape(outputs.shape)}, and the label of the "
-        f"task {what}; expected [n, {number}].",
-      )
-    squared = (outputs.reshape(labels.shape) - labels) ** 2
-    squares = _sums(squared.sum(1), part.sizes)
-    # Each number has a mean of its own.
-    means = np.stack([_sums(column, part.sizes) for column in labels.T], 1)
-    deviations = labels - np.repeat(
-      means / part.sizes[:, None], part.sizes, axis=0
+def _errors(
+  model: Model, scale: float, found: Predicted, part: _Part
+) -> dict[str, np.ndarray]:
+  """Returns RMSE and R² of some clients, of one number or several."""
+  outputs = found.outputs
+  labels = part.y.astype(np.float64).reshape(len(part.y), -1)
+  number = labels.shape[1]
+  if outputs.reshape(len(outputs), -1).shape[1] != number or outputs.ndim > 2:
+    what = "is a number" if number == 1 else f"has {number} numbers"
+    raise model.error(
+      f"gives outputs of shape {_shape(outputs.shape)}, and the label of the "
+      f"task {what}; expected [n, {number}].",
     )
-    total = _sums((deviations**2).sum(1), part.sizes)
-    varies = total > 0
-    return {
-      client_table.COUNT: part.sizes,
-      RMSE.name: self.scale * np.sqrt(squares / (part.sizes * number)),
-      client_table.R2: np.where(
-        varies, 1 - squares / np.where(varies, total, 1), np.nan
-      ),
-    }
+  squared = (outputs.reshape(labels.shape) - labels) ** 2
+  squares = _sums(squared.sum(1), part.sizes)
+  # Each number has a mean of its own.
+  means = np.stack([_sums(column, part.sizes) for column in labels.T], 1)
+  deviations = labels - np.repeat(
+    means / part.sizes[:, None], part.sizes, axis=0
+  )
+  total = _sums((deviations**2).sum(1), part.sizes)
+  varies = total > 0
+  return {
+    client_table.COUNT: part.sizes,
+    RMSE.name: scale * np.sqrt(squares / (part.sizes * number)),
+    client_table.R2: np.where(
+      varies, 1 - squares / np.where(varies, total, 1), np.nan
+    ),
+  }
 
 
 def _are_probabilities(outputs: np.ndarray, *, is_single: bool) -> bool:

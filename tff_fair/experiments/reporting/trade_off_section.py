@@ -1,6 +1,5 @@
 """Sections of charts of the ends of runs: bars, and score against fairness."""
 
-import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -234,8 +233,8 @@ def _figure(task: TaskRuns, x_name: str, y_name: str) -> Markup | None:
   chart = scatter_chart.draw(
     points,
     Frame(
-      _scale(task, x, [point.x_interval or (point.x,) for point in points]),
-      _scale(task, y, [point.y_interval or (point.y,) for point in points]),
+      _scale(x, [point.x_interval or (point.x,) for point in points]),
+      _scale(y, [point.y_interval or (point.y,) for point in points]),
       x_label=f"{against}{x.in_brackets}",
     ),
     identifier=f"{task.identifier}-{x_name}-{y_name}",
@@ -275,13 +274,10 @@ def _point(
   )
 
 
-def _scale(
-  task: TaskRuns, measure: Measure, ranges: Sequence[Sequence[float]]
-) -> Scale:
-  is_in_unit = measure.scale == task.score.scale
+def _scale(measure: Measure, ranges: Sequence[Sequence[float]]) -> Scale:
   # Points at the very edge would be half a marker beyond it.
   return scale.with_room(
     min(map(min, ranges)),
     max(map(max, ranges)),
-    bounds=(measure.lowest, task.score.limit if is_in_unit else math.inf),
+    bounds=(measure.scale * measure.lowest, measure.scale * measure.highest),
   )
