@@ -99,9 +99,11 @@ class DataSet:
     self.supervised = self._supervised(info.supervised_keys)
 
   def _supervised(self, keys: Any) -> tuple[list[str], str] | None:
+    import tensorflow as tf  # noqa: PLC0415
+
     if keys is None or len(keys) != 2 or not isinstance(keys[1], str):
       return None
-    given = [keys[0]] if isinstance(keys[0], str) else _leaves(keys[0])
+    given = tf.nest.flatten(keys[0])
     # A key may name a feature of features.
     inputs = [
       name
@@ -143,14 +145,6 @@ def _flat(
       yield from _flat(feature, path)
     else:
       yield path, feature
-
-
-def _leaves(keys: Any) -> list[str]:
-  """Returns the keys in a structure of keys."""
-  if isinstance(keys, str):
-    return [keys]
-  members = keys.values() if isinstance(keys, Mapping) else keys
-  return [leaf for member in members for leaf in _leaves(member)]
 
 
 def _feature(
