@@ -9,14 +9,19 @@ graph takes a client as long as a forward pass of a small model.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_fair.runtime import admission, example_files, worker_log
+from tff_fair.runtime import (
+  admission,
+  example_files,
+  shared_tensors,
+  worker_log,
+)
 from tff_fair.runtime.one_graph import inlining
 
 # From the number of a client to its value, in a graph.
@@ -52,7 +57,10 @@ class TextForm:
 
   def sent(self, values: Sequence[Any]) -> Sequence[Sequence[bytes]]:
     """Returns what is sent: the columns."""
-    rows = [[*map(_text, _leaves(value))] for value in values]
+    rows = [
+      [*map(_text, shared_tensors.leaves(value, self._member))]
+      for value in values
+    ]
     columns = [*zip(*rows, strict=True)]
     return columns or [()] * len(self.sent_type)
 
@@ -203,14 +211,6 @@ def _is_of(value: Any, type_spec: tff.Type, specs: list[Any]) -> bool:
       return False
     specs.append(value.element_spec)
   return True
-
-
-def _leaves(value: Any) -> Iterator[Any]:
-  if isinstance(value, (tf.data.Dataset, np.ndarray)):
-    yield value
-  else:
-    for member in tff.structure.from_container(value):
-      yield from _leaves(member)
 
 
 def _text(leaf: Any) -> bytes:

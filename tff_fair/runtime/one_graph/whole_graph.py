@@ -170,7 +170,8 @@ def _build(
   @tff.federated_computation(sent_type)
   def compute_at_server(arg: Any) -> Any:
     zipped = tff.federated_zip([*_flat_values(arg, sent_type)])
-    return _split(tff.federated_map(compute, zipped), result_type)
+    results = _flat_values(tff.federated_map(compute, zipped), result_type)
+    return tff.structure.pack_sequence_as(result_type, [*results])
 
   return native.compile_ahead(compute_at_server)
 
@@ -199,13 +200,3 @@ def _tuples(value: Any) -> inlining.Value:
   if tf.is_tensor(value):
     return value
   return tuple(map(_tuples, tff.structure.from_container(value)))
-
-
-def _split(value: Any, type_spec: tff.Type) -> Any:
-  """Returns a placed structure as the structure of placed values of a type."""
-  if not isinstance(type_spec, tff.StructType):
-    return value
-  return tff.structure.Struct(
-    (name, _split(value[index], part))
-    for index, (name, part) in enumerate(tff.structure.iter_elements(type_spec))
-  )
