@@ -49,6 +49,7 @@ _NAMES = {
 _SCORES = (CORRECT, ACCURACY.name, LOSS.name)
 _LARGEST_COUNT = 2**53  # Whole numbers beyond it are not exact.
 _SHOWN = 40  # Letters of a cell that is wrong.
+_ROUNDING = 0.006  # Of accuracies to two digits or more.
 
 
 # What the numbers of a column must be, in words and for an array of them.
@@ -129,7 +130,20 @@ def read(path: str | os.PathLike[str]) -> pd.DataFrame:
         f"found {found:.0f}",
       )
     results[CORRECT] = results[CORRECT].astype(np.int64)
-    results[ACCURACY.name] = results[CORRECT] / results[COUNT]
+    shares = results[CORRECT] / results[COUNT]
+    if ACCURACY.name in results:
+      differs = (results[ACCURACY.name] - shares).abs() > _ROUNDING
+      if differs.any():
+        row = int(differs.argmax())
+        raise _error(
+          path,
+          columns[ACCURACY.name],
+          row,
+          clients,
+          f"expected {shares[row]:.4g}, the share that {columns[CORRECT]!r} "
+          f"tells, found {results[ACCURACY.name][row]:.4g}; leave one out",
+        )
+    results[ACCURACY.name] = shares
   results[COUNT] = results[COUNT].astype(np.int64)
   return results
 
