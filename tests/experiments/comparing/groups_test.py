@@ -16,16 +16,9 @@ def labels(path):
   return [group.label for group in run_groups.group(found(path))]
 
 
-def test_runs_that_differ_in_the_seed_alone_are_one_group(tmp_path):
-  for seed in (10, 2):
-    run_folders.make(tmp_path / f"a{seed}", seed=seed, workers=[f"h:{seed}"])
-  (group,) = run_groups.group(found(tmp_path))
-  assert group.label == "fedavg"
-  assert [run.seed for run in group.runs] == [2, 10]
-
-
-def test_runs_that_differ_in_any_of_the_seeds_are_one_group(tmp_path):
-  run_folders.make(tmp_path / "0")
+def test_runs_that_differ_in_any_of_the_seeds_alone_are_one_group(tmp_path):
+  for seed in (10, 2, 0):
+    run_folders.make(tmp_path / f"{seed}", seed=seed, workers=[f"h:{seed}"])
   for seed in (2, 1):
     run_folders.make(tmp_path / f"m{seed}", model_seed=seed)
     run_folders.make(tmp_path / f"d{seed}", data_seed=seed, model_seed=0)
@@ -37,6 +30,8 @@ def test_runs_that_differ_in_any_of_the_seeds_are_one_group(tmp_path):
     "0 (model 2)",
     "0 (data 1)",
     "0 (data 2)",
+    "2",
+    "10",
   ]
 
 
