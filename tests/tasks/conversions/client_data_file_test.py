@@ -1,5 +1,3 @@
-import os
-
 import numpy as np
 import pytest
 
@@ -95,28 +93,6 @@ class TestWrite:
     with refused(path, "exists already", "--overwrite"):
       client_data_file.write(path, never(), CUT)
     assert path.read_text() == "mine"
-
-  def test_overwrite_replaces_only_by_a_whole_file(self, tmp_path):
-    path = tmp_path / "data.sqlite"
-    path.write_text("mine")
-
-    def interrupted():
-      yield _example("a", 1)
-      raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-      client_data_file.write(path, interrupted(), CUT, overwrite=True)
-    assert path.read_text() == "mine"
-    client_data_file.write(path, _examples(a=2), CUT, overwrite=True)
-    assert path.read_bytes().startswith(b"SQLite")
-    assert os.listdir(tmp_path) == ["data.sqlite"]
-
-  def test_a_directory_that_is_a_file(self, tmp_path):
-    (tmp_path / "file").write_text("")
-    with refused("data.sqlite", "File exists"):
-      client_data_file.write(
-        tmp_path / "file" / "data.sqlite", _examples(a=2), CUT
-      )
 
   def test_same_input_gives_the_same_bytes(self, tmp_path):
     cut = Cut(choose_test=client_data_file.random_share(0.3, 5))

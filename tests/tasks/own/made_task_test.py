@@ -133,8 +133,7 @@ def test_what_a_function_returns_and_raises(function):
   assert command_line.line(raised.value) == f"--task: {name}: hospital C"
 
 
-MODELS = """
-import dataclasses
+TASK = """
 import numpy as np
 import tensorflow as tf
 import tasks
@@ -148,30 +147,34 @@ def build(num_classes):
 
 def mine(*, seed, model_seed, kind: str = "of chance"):
   def load(client_id):
+    if client_id == 1 and kind == "KeyError":
+      return {}["rows"]
+    if client_id == 1 and kind == "DataError":
+      raise tasks.DataError("is damaged.")
     return np.full([2, 3], seed, np.float32), np.zeros(2, np.int32)
 
-  half = tasks.Split(num_examples=np.array([2]), load=load)
-  made = tasks.Task(
+  half = tasks.Split(num_examples=np.array([2, 2]), load=load)
+  spec = task.element_spec([3])
+  model = lambda: build(2)
+  if kind == "of a helper":
+    model = own.fitting("m", build, spec, 2, seed=seed)
+  return tasks.Task(
     name="mine",
     description=f"{seed} {model_seed}",
-    client_names=("all",),
+    client_names=("north", "south"),
     train=half,
     test=half,
-    element_spec=task.element_spec([3]),
+    element_spec=spec,
     num_classes=2,
-    keras_model_fn=lambda: build(2),
+    keras_model_fn=model,
     objective=models.class_objective(),
   )
-  if kind == "of chance":
-    return made
-  model = own.fitting("m", build, made.element_spec, 2, seed=seed)
-  return dataclasses.replace(made, keras_model_fn=model)
 """
 
 
 @pytest.mark.parametrize("kind", ["of chance", "of a helper"])
 def test_a_function_gets_the_seed_of_the_weights(function, kind):
-  name = function(MODELS)
+  name = function(TASK)
   first, other, same = (
     tasks.load(name, seed=seed, model_seed=model_seed, kind=kind)
     for seed, model_seed in ((1, None), (1, 2), (2, 2))
@@ -184,8 +187,8 @@ def test_a_function_gets_the_seed_of_the_weights(function, kind):
 
 
 def test_a_functions_labels_may_be_noisy(function):
-  name = function(CLIENTS)
-  noise = {"label_noise": "pairwise", "noisy_clients": 1.0}
+  name = function(TASK)
+  noise = {"label_noise": "pairwise", "noisy_clients": 1.0, "kind": "KeyError"}
   task = tasks.load(name, least_label_noise=1.0, **noise)
   np.testing.assert_array_equal(task.train.load(0)[1], [1, 1])
   np.testing.assert_array_equal(task.test.load(0)[1], [0, 0])
@@ -193,44 +196,15 @@ def test_a_functions_labels_may_be_noisy(function):
     task.train.load(1)
 
 
-CLIENTS = """
-import functools
-import numpy as np
-import tasks
-from tasks import models, task
-
-def mine(*, kind: str = "KeyError"):
-  def load(client_id):
-    if client_id == 1 and kind == "KeyError":
-      return {}["rows"]
-    if client_id == 1:
-      raise tasks.DataError("is damaged.")
-    return np.zeros([2, 3], np.float32), np.zeros(2, np.int32)
-
-  half = tasks.Split(num_examples=np.array([2, 2]), load=load)
-  return tasks.Task(
-    name="mine",
-    description="mine",
-    client_names=("north", "south"),
-    train=half,
-    test=half,
-    element_spec=task.element_spec([3]),
-    num_classes=2,
-    keras_model_fn=functools.partial(models.mlp, (3,), (), 2, 0),
-    objective=models.class_objective(),
-  )
-"""
-
-
 @pytest.mark.parametrize(
   ("kind", "problem"),
   [
-    ("KeyError", "mine.py, line 10 raises KeyError: 'rows'"),
+    ("KeyError", "mine.py, line 16 raises KeyError: 'rows'"),
     ("DataError", "is damaged."),
   ],
 )
 def test_a_client_that_cannot_be_loaded_is_named(function, kind, problem):
-  name = function(CLIENTS)
+  name = function(TASK)
   task = tasks.load(name, kind=kind)
   assert len(task.train.load(0)[1]) == 2
   for load in (task.train.load, task.test_data):
