@@ -1,7 +1,6 @@
 """Tests of the evaluation of many clients in one computation."""
 
 import functools
-from typing import Any
 
 import numpy as np
 import pytest
@@ -9,16 +8,14 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tests import reference, small_problem
+from tests.client_works.local_work import MODELS
 from tests.metrics import class_scores_test
+from tests.small_problem import model_weights
 from tff_fair import client_dataset, evaluation
 from tff_fair.client_works import score_sums
 
 pytestmark = pytest.mark.tff
 
-MODELS: dict[str, Any] = {
-  "functional": small_problem.functional_model(),
-  "keras": small_problem.keras_model,
-}
 models = pytest.mark.parametrize("model", MODELS)
 COLUMNS = ["client_id", "num_examples", "loss", "accuracy"]
 
@@ -28,10 +25,6 @@ def build(model="functional", batch_size=512):
   return evaluation.build_client_evaluation(
     MODELS[model], batch_size=batch_size
   )
-
-
-def weights():
-  return tff.learning.models.ModelWeights(small_problem.initial_weights(), ())
 
 
 def assert_rows(rows, clients):
@@ -55,7 +48,7 @@ def assert_rows(rows, clients):
 def test_rows_are_those_of_numpy_in_order_of_id(model, make):
   ids = small_problem.CLIENT_IDS
   assert list(ids) != sorted(ids)
-  rows = build(model)(weights(), [make(k) for k in ids])
+  rows = build(model)(model_weights(), [make(k) for k in ids])
   arrays = small_problem.client_arrays()
   assert_rows(rows, [(k, arrays[k]) for k in sorted(ids)])
   assert [column.dtype for column in rows.values()] == [
@@ -69,7 +62,7 @@ def test_rows_are_those_of_numpy_in_order_of_id(model, make):
 def test_order_of_arrival_does_not_matter():
   ids = small_problem.CLIENT_IDS
   rows, other = (
-    build()(weights(), small_problem.cohort(order))
+    build()(model_weights(), small_problem.cohort(order))
     for order in (ids, ids[::-1])
   )
   for name in COLUMNS:
@@ -82,7 +75,7 @@ def test_order_of_arrival_does_not_matter():
 )
 def test_elements_larger_than_the_batch_size_are_sliced(model, batch_size):
   ids = (3, 31, 2**40 + 1)  # 13, 16 and 20 examples.
-  rows = build(model, batch_size)(weights(), small_problem.cohort(ids))
+  rows = build(model, batch_size)(model_weights(), small_problem.cohort(ids))
   arrays = small_problem.client_arrays()
   assert_rows(rows, [(k, arrays[k]) for k in ids])
 
@@ -97,13 +90,13 @@ def test_clients_without_examples_have_no_row(model):
     small_problem.whole(3, none),
     small_problem.whole(8),
   ]
-  rows = build(model)(weights(), data)
+  rows = build(model)(model_weights(), data)
   assert_rows(rows, [(k, arrays[k]) for k in (5, 8)])
 
 
 def test_no_client_has_no_rows():
   for data in ([], [small_problem.whole(5).take(0)]):
-    rows = build()(weights(), data)
+    rows = build()(model_weights(), data)
     assert [len(rows[name]) for name in COLUMNS] == [0, 0, 0, 0]
 
 
@@ -122,7 +115,7 @@ def test_sixty_clients_in_one_call():
     )
   ]
   rows = build()(
-    weights(), [small_problem.whole(*client) for client in clients]
+    model_weights(), [small_problem.whole(*client) for client in clients]
   )
   assert_rows(rows, sorted(clients, key=lambda client: client[0]))
 
@@ -132,7 +125,7 @@ def test_a_loss_that_is_not_finite_shows_and_spoils_no_other_row():
   x, y = arrays[3]
   spoiled = (np.full_like(x, np.nan), y)
   rows = build()(
-    weights(), [small_problem.whole(3, spoiled), small_problem.whole(5)]
+    model_weights(), [small_problem.whole(3, spoiled), small_problem.whole(5)]
   )
   assert np.isnan(rows["loss"][0])
   assert rows["num_examples"][0] == 13
@@ -142,7 +135,9 @@ def test_a_loss_that_is_not_finite_shows_and_spoils_no_other_row():
 
 def test_two_datasets_of_one_client_are_two_rows():
   parts = [tuple(a[:4] for a in small_problem.client_arrays()[3])] * 2
-  rows = build()(weights(), [small_problem.whole(3, part) for part in parts])
+  rows = build()(
+    model_weights(), [small_problem.whole(3, part) for part in parts]
+  )
   np.testing.assert_array_equal(rows["client_id"], [3, 3])
 
 
@@ -187,9 +182,9 @@ def test_wrong_models_are_named():
 def test_data_without_ids_does_not_fit_the_type():
   dataset = tf.data.Dataset.from_tensors(small_problem.client_arrays()[3])
   with pytest.raises(TypeError):
-    build()(weights(), [dataset])
+    build()(model_weights(), [dataset])
   fitting = client_dataset(3, dataset)
-  assert build()(weights(), [fitting])["client_id"] == 3
+  assert build()(model_weights(), [fitting])["client_id"] == 3
 
 
 @models
@@ -200,8 +195,8 @@ def test_sums_are_those_of_numpy_on_the_examples(model):
     MODELS[model], batch_size=7, sums=asked
   )
   ids = sorted(small_problem.CLIENT_IDS)
-  rows = evaluate(weights(), small_problem.cohort(ids))
-  plain = build(model)(weights(), small_problem.cohort(ids))
+  rows = evaluate(model_weights(), small_problem.cohort(ids))
+  plain = build(model)(model_weights(), small_problem.cohort(ids))
   for name in COLUMNS:
     np.testing.assert_allclose(rows[name], plain[name], rtol=1e-6)
   kernel, bias = (np.float64(w) for w in small_problem.initial_weights())

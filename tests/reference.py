@@ -71,18 +71,18 @@ def run_client(
   """Local SGD; `slope` is the derivative of what is made of a batch's loss."""
   x, y = small_problem.client_arrays()[client_id]
   loss, gradient = loss_and_gradient(theta, x, y)
-  w, velocity, steps = theta.copy(), np.zeros_like(theta), 0
-  unit, unit_velocity = 0.0, 0.0  # Under a constant gradient of one.
+  w, optimizer = theta.copy(), Momentum(learning_rate, momentum)
+  unit, units = (
+    0.0,
+    Momentum(1.0, momentum),
+  )  # Under a constant gradient of one.
   for _ in range(epochs):
     for start in range(0, len(y), small_problem.BATCH_SIZE):
       batch = slice(start, start + small_problem.BATCH_SIZE)
       batch_loss, g = loss_and_gradient(w, x[batch], y[batch])
       g = slope(batch_loss) * g + mu * (w - theta)
-      velocity = momentum * velocity + g
-      w = w - learning_rate * velocity
-      unit_velocity = momentum * unit_velocity + 1
-      unit += unit_velocity
-      steps += 1
+      w = w - optimizer.step(g)
+      unit += units.step(1)
   return Client(
     client_id=client_id,
     num_examples=len(y),
@@ -457,25 +457,44 @@ def searched_factor(clients, theta, d, server_rate, line_search):
   return factors[int(np.argmin(totals))]
 
 
-def _adam_step(theta, g, memory):
-  t = memory["t"] = memory.get("t", 0) + 1
-  m = memory["m"] = 0.9 * memory.get("m", 0) + 0.1 * g
-  v = memory["v"] = 0.999 * memory.get("v", 0) + 0.001 * g**2
-  rate = 0.001 * np.sqrt(1 - 0.999**t) / (1 - 0.9**t)
-  return theta - rate * m / (np.sqrt(v) + 1e-8)
+class Momentum:
+  """SGD with momentum; `step` is what it takes off the weights."""
+
+  def __init__(self, learning_rate=1.0, momentum=0.0):
+    self._rate, self._momentum = learning_rate, momentum
+    self._velocity = 0.0
+
+  def step(self, g):
+    self._velocity = self._momentum * self._velocity + g
+    return self._rate * self._velocity
 
 
-def _paper_adam_step(theta, g, memory):
-  t = memory["t"] = memory.get("t", 0) + 1
-  m = memory["m"] = 0.9 * memory.get("m", 0) + 0.1 * g
-  v = memory["v"] = 0.999 * memory.get("v", 0) + 0.001 * g**2
-  corrected = m / (1 - 0.9**t), v / (1 - 0.999**t)
-  return theta - 0.001 * corrected[0] / (np.sqrt(corrected[1]) + 1e-8)
+class Adam:
+  """Adam, as its paper has it, or as TFF: there v gets epsilon uncorrected."""
+
+  def __init__(
+    self, learning_rate=1e-3, beta1=0.9, beta2=0.999, epsilon=1e-8, tffs=False
+  ):
+    self._rate, self._beta1, self._beta2 = learning_rate, beta1, beta2
+    self._epsilon, self._tffs = epsilon, tffs
+    self._t, self._m, self._v = 0, 0.0, 0.0
+
+  def step(self, g):
+    self._t += 1
+    self._m = self._beta1 * self._m + (1 - self._beta1) * g
+    self._v = self._beta2 * self._v + (1 - self._beta2) * g**2
+    missing = 1 - self._beta2**self._t
+    epsilon = self._epsilon / (np.sqrt(missing) if self._tffs else 1)
+    m = self._m / (1 - self._beta1**self._t)
+    return self._rate * m / (np.sqrt(self._v / missing) + epsilon)
 
 
-def _momentum_step(theta, g, memory):
-  velocity = memory["velocity"] = 0.5 * memory.get("velocity", 0) + g
-  return theta - velocity
+def _server(build, **settings):
+  def step(theta, d, memory):
+    optimizer = memory.setdefault("optimizer", build(**settings))
+    return theta - optimizer.step(d)
+
+  return step
 
 
 def _propfair_slope(loss, m=5.0):
@@ -512,7 +531,7 @@ METHODS: Mapping[str, Method] = {
   "fedprox": Method(
     fedavg, local={"mu": 0.01}, neutral=Neutral({"mu": 0.0}, "fedavg")
   ),
-  "fedadam": Method(fedavg, server=_adam_step),
+  "fedadam": Method(fedavg, server=_server(Adam, tffs=True)),
   "fednova": Method(fednova, neutral=Neutral({"batch_size": 1000}, "fedavg")),
   "qfedavg": Method(
     qfedavg,
@@ -535,7 +554,10 @@ METHODS: Mapping[str, Method] = {
   ),
   "gifair": Method(gifair, neutral=Neutral({"fraction": 0.0}, "fedavg")),
   "fedfa": Method(
-    fedfa, local={"momentum": 0.9}, server=_momentum_step, stateful=True
+    fedfa,
+    local={"momentum": 0.9},
+    server=_server(Momentum, momentum=0.5),
+    stateful=True,
   ),
   "ditto": Method(fedavg, neutral=Neutral({"lam": 0.0}, "fedavg")),
   "fedmgda_plus": Method(
@@ -587,7 +609,7 @@ METHODS: Mapping[str, Method] = {
     fedmdfg,
     variants=({"theta": 1.0}, {"line_search": 3}, {"theta": 89.0}),
   ),
-  "n_accadam": Method(accumulated, server=_paper_adam_step),
+  "n_accadam": Method(accumulated, server=_server(Adam)),
 }
 
 

@@ -1,6 +1,7 @@
 """A small federated problem: softmax regression on six unequal clients."""
 
 import collections
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -26,6 +27,10 @@ def initial_weights() -> tuple[np.ndarray, np.ndarray]:
   rng = np.random.default_rng(1)
   kernel = rng.normal(size=(NUM_FEATURES, NUM_CLASSES), scale=0.3)
   return kernel.astype(np.float32), np.array([0.1, -0.2, 0.0], np.float32)
+
+
+def model_weights() -> tff.learning.models.ModelWeights:
+  return tff.learning.models.ModelWeights(initial_weights(), ())
 
 
 def client_arrays() -> dict[int, tuple[np.ndarray, np.ndarray]]:
@@ -78,7 +83,14 @@ def batched(client_id: int, batch_size: int = BATCH_SIZE) -> tf.data.Dataset:
   )
 
 
-def functional_model() -> tff.learning.models.FunctionalModel:
+ACCURACY = {"accuracy": tf.keras.metrics.SparseCategoricalAccuracy}
+
+
+def functional_model(
+  metrics=ACCURACY, **changes
+) -> tff.learning.models.FunctionalModel:
+  """The model of the problem, with some metrics and further changes."""
+
   @tf.function
   def predict(weights, x, training):
     del training
@@ -91,17 +103,20 @@ def functional_model() -> tff.learning.models.FunctionalModel:
       tf.nn.sparse_softmax_cross_entropy_with_logits(label, output)
     )
 
-  return tff.learning.models.FunctionalModel(
-    initial_weights=(initial_weights(), ()),
-    predict_on_batch_fn=predict,
-    loss_fn=loss,
-    metrics_fns=tff.learning.metrics.create_functional_metric_fns(
-      lambda: collections.OrderedDict(
-        accuracy=tf.keras.metrics.SparseCategoricalAccuracy()
+  arguments: dict[str, Any] = {
+    "initial_weights": (initial_weights(), ()),
+    "predict_on_batch_fn": predict,
+    "loss_fn": loss,
+    "input_spec": INPUT_SPEC,
+    **changes,
+  }
+  if metrics:
+    arguments["metrics_fns"] = (
+      tff.learning.metrics.create_functional_metric_fns(
+        lambda: collections.OrderedDict((n, m()) for n, m in metrics.items())
       )
-    ),
-    input_spec=INPUT_SPEC,
-  )
+    )
+  return tff.learning.models.FunctionalModel(**arguments)
 
 
 def keras_model() -> tff.learning.models.VariableModel:
@@ -128,11 +143,15 @@ def optimizer(learning_rate: float = LEARNING_RATE):
   return tff.learning.optimizers.build_sgdm(learning_rate)
 
 
+def flat(structure) -> np.ndarray:
+  """The numbers of a structure, as float64; of weights, the trained."""
+  if isinstance(structure, tff.learning.models.ModelWeights):
+    structure = structure.trainable
+  return np.concatenate(
+    [np.ravel(x).astype(np.float64) for x in tf.nest.flatten(structure)]
+  )
+
+
 def flat_weights(state) -> np.ndarray:
   """The trainable weights of a process state as one float64 vector."""
-  return np.concatenate(
-    [
-      np.ravel(w).astype(np.float64)
-      for w in tf.nest.flatten(state.global_model_weights.trainable)
-    ]
-  )
+  return flat(state.global_model_weights)

@@ -10,6 +10,7 @@ import tensorflow_federated as tff
 
 from tests import reference, small_problem
 from tests.cases import one_of_each
+from tests.client_works.local_work import MODELS
 from tff_fair import aggregators
 
 IDS = small_problem.CLIENT_IDS[:4]
@@ -18,10 +19,6 @@ FACTORIES: dict[str, Any] = {
     aggregators.FedMgdaPlusFactory, epsilon=0.1
   ),
   "fedavg_n": aggregators.FedAvgNFactory,
-}
-MODELS = {
-  "functional": small_problem.functional_model,
-  "keras": lambda: small_problem.keras_model,
 }
 
 
@@ -32,7 +29,7 @@ def build(factory, model="functional", weighting="num_examples", **options):
 @functools.cache
 def _build(factory, model, weighting, **options):
   return tff.learning.algorithms.build_weighted_fed_avg(
-    MODELS[model](),
+    MODELS[model],
     client_optimizer_fn=small_problem.optimizer(),
     server_optimizer_fn=tff.learning.optimizers.build_sgdm(1.0),
     client_weighting=tff.learning.ClientWeighting[weighting.upper()],
@@ -113,24 +110,3 @@ def test_two_phase_drops_in_too():
   process = build("fedavg_n", aggregation="two_phase")
   output = process.next(process.initialize(), [data(k) for k in IDS])
   assert_weights(output.state, expected("fedavg_n", IDS))
-
-
-def test_robust_factories_take_them_as_their_inner_ones():
-  # As tff.learning.robust_aggregator composes: zero, then clip, then combine.
-  factory = tff.aggregators.zeroing_factory(
-    100.0,
-    tff.aggregators.clipping_factory(
-      2.0, aggregators.FedMgdaPlusFactory(epsilon=0.0, normalize=False)
-    ),
-  )
-  process = factory.create(
-    tff.TensorType(np.float32, [3]), tff.TensorType(np.float32)
-  )
-  updates = np.diag([1, 8, 1000]).astype(np.float32)
-  output = process.next(process.initialize(), list(updates), [1.0, 2.0, 1.0])
-  # Not normalized and with epsilon 0 it is a plain mean: each step is seen.
-  np.testing.assert_allclose(output.result, [0.25, 2 * 0.5, 0], rtol=1e-5)
-  zeroing = output.measurements
-  assert zeroing["zeroed_count"] == 1
-  assert zeroing["zeroing"]["clipped_count"] == 1
-  assert zeroing["zeroing"]["clipping"]["num_clients"] == 3

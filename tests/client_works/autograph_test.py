@@ -103,20 +103,11 @@ def run(model_fn, optimizer=None, **settings):
   return local_work.run_one(process, small_problem.whole(31))[0]
 
 
-def functional_with(loss):
-  return tff.learning.models.FunctionalModel(
-    initial_weights=MODEL.initial_weights,
-    predict_on_batch_fn=MODEL.predict_on_batch,
-    loss_fn=loss,
-    input_spec=MODEL.input_spec,
-  )
-
-
 @pytest.mark.parametrize(
   "arguments",
   [
     {"model_fn": BranchingModel},
-    {"model_fn": functional_with(branching_loss)},
+    {"model_fn": small_problem.functional_model({}, loss_fn=branching_loss)},
     {"optimizer": BranchingOptimizer()},
     {"objective": branching_objective},
   ],

@@ -29,11 +29,10 @@ def rounds(process, make, number):
 
 
 @pytest.mark.parametrize("batch_size", [small_problem.BATCH_SIZE, None])
-@pytest.mark.parametrize("model", ["functional"])
-def test_each_client_trains_as_one_with_a_fixed_number(model, batch_size):
+def test_each_client_trains_as_one_with_a_fixed_number(batch_size):
   # In one element that is sliced, and in several.
   make = small_problem.whole if batch_size else small_problem.batched
-  process = local_work.build(model, batch_size=batch_size, **SETTINGS)
+  process = local_work.build(batch_size=batch_size, **SETTINGS)
   theta = reference.initial_theta()
   seen = set()
   for round_num, results in enumerate(rounds(process, make, 3)):

@@ -4,13 +4,13 @@ import functools
 from typing import Any
 
 import numpy as np
-import tensorflow as tf
 import tensorflow_federated as tff
 
 from tests import reference, small_problem
 from tff_fair import client_works
 from tff_fair.client_works import local_model
 
+flat = small_problem.flat
 MODELS: dict[str, Any] = {
   "functional": small_problem.functional_model(),
   "keras": small_problem.keras_model,
@@ -72,12 +72,6 @@ def theta_of(round_num):
   return (reference.initial_theta() + noise).astype(np.float32).astype(float)
 
 
-def flat(update) -> np.ndarray:
-  return np.concatenate(
-    [np.ravel(x).astype(np.float64) for x in tf.nest.flatten(update)]
-  )
-
-
 def batches_of(examples, batch_size):
   """The minibatches of some examples, in order."""
   x, y = examples
@@ -87,20 +81,15 @@ def batches_of(examples, batch_size):
   ]
 
 
-def train(batches, step=None, theta=None):
-  """Local training in NumPy: the update and the losses met on the way.
-
-  `step(w, gradient, t)` returns the new weights; by default that of SGD.
-  """
-  theta = reference.initial_theta() if theta is None else theta
-  w, losses = theta.copy(), []
-  for t, (x, y) in enumerate(batches):
+def train(batches, optimizer=None):
+  """Local training in NumPy: the update and the losses met on the way."""
+  optimizer = optimizer or reference.Momentum(small_problem.LEARNING_RATE)
+  theta, losses = reference.initial_theta(), []
+  w = theta
+  for x, y in batches:
     loss, gradient = reference.loss_and_gradient(w, x, y)
     losses.append(loss)
-    if step is None:
-      w = w - small_problem.LEARNING_RATE * gradient
-    else:
-      w = step(w, gradient, t)
+    w = w - optimizer.step(gradient)
   return theta - w, losses
 
 

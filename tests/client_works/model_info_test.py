@@ -1,6 +1,5 @@
 """Tests of what is known of a model, and of those with nothing to train."""
 
-import collections
 from unittest import mock
 
 import numpy as np
@@ -35,22 +34,9 @@ def functional_model():
     del training
     return x @ weights[1][0]
 
-  def loss(output, label, sample_weight=None):
-    del sample_weight
-    return tf.reduce_mean(
-      tf.nn.sparse_softmax_cross_entropy_with_logits(label, output)
-    )
-
-  return tff.learning.models.FunctionalModel(
+  return small_problem.functional_model(
     initial_weights=((), (np.zeros((5, 3), np.float32),)),
     predict_on_batch_fn=predict,
-    loss_fn=loss,
-    metrics_fns=tff.learning.metrics.create_functional_metric_fns(
-      lambda: collections.OrderedDict(
-        accuracy=tf.keras.metrics.SparseCategoricalAccuracy()
-      )
-    ),
-    input_spec=small_problem.INPUT_SPEC,
   )
 
 

@@ -20,18 +20,6 @@ NAMED_SPEC = collections.OrderedDict(
 )
 
 
-def functional(**changes):
-  """The functional model of the small problem, with changes."""
-  model = small_problem.functional_model()
-  arguments = {
-    "initial_weights": model.initial_weights,
-    "predict_on_batch_fn": model.predict_on_batch,
-    "loss_fn": model.loss,
-    "input_spec": model.input_spec,
-  }
-  return tff.learning.models.FunctionalModel(**{**arguments, **changes})
-
-
 def keras(layers, *, metrics=(), loss=None, input_spec=None):
   """A function that returns a model of these layers, with fixed weights."""
 
@@ -84,7 +72,7 @@ def run(model_fn, dataset, **settings):
 @pytest.mark.parametrize(
   "model_fn",
   [
-    functional(input_spec=NAMED_SPEC),
+    small_problem.functional_model({}, input_spec=NAMED_SPEC),
     keras(lambda: [dense()], input_spec=NAMED_SPEC),
   ],
   ids=["functional", "keras"],
@@ -166,7 +154,8 @@ def test_weights_without_a_gradient_stay():
     return x @ kernel + bias
 
   kernel, bias = small_problem.initial_weights()
-  model = functional(
+  model = small_problem.functional_model(
+    {},
     initial_weights=((kernel, bias, np.ones([2], np.float32)), ()),
     predict_on_batch_fn=tf.function(predict),
   )

@@ -1,7 +1,5 @@
 """Tests of the accuracy that is read off a model's outputs or metrics."""
 
-import collections
-
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -137,16 +135,8 @@ NAMED = ("word_accuracy", "binary_accuracy", "any_accuracy")
 
 
 def functional_with_metrics():
-  model = small_problem.functional_model()
-  fns = tff.learning.metrics.create_functional_metric_fns(
-    lambda: collections.OrderedDict((k, tf.keras.metrics.Mean()) for k in NAMED)
-  )
-  return tff.learning.models.FunctionalModel(
-    initial_weights=model.initial_weights,
-    predict_on_batch_fn=model.predict_on_batch,
-    loss_fn=model.loss,
-    metrics_fns=fns,
-    input_spec=model.input_spec,
+  return small_problem.functional_model(
+    dict.fromkeys(NAMED, tf.keras.metrics.Mean)
   )
 
 

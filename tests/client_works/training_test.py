@@ -58,9 +58,8 @@ def test_updates_and_signals_are_those_of_numpy(model, batch_size, epochs):
     assert signals.gradient_norm == signals.initial_loss == 0
 
 
-@pytest.mark.parametrize("model", ["functional"])
-def test_types_of_signals(model):
-  process = local_work.build(model, batch_size=4)
+def test_types_of_signals():
+  process = local_work.build(batch_size=4)
   result = process.next.type_signature.result.result.member
   assert result.update_weight == tff.types.tensorflow_to_type(
     types.ClientSignals(
@@ -106,46 +105,27 @@ def test_loss_during_training_is_the_mean_over_examples_seen(model):
   assert signals.accuracy * 26 == pytest.approx(round(signals.accuracy * 26))
 
 
-def momentum_step():
-  velocity = 0.0
-
-  def step(w, gradient, t):
-    nonlocal velocity
-    del t
-    velocity = 0.9 * velocity + gradient
-    return w - 0.1 * velocity
-
-  return step
-
-
-def adam_step():
-  m, v = 0.0, 0.0
-
-  def step(w, gradient, t):
-    nonlocal m, v
-    m = 0.9 * m + 0.1 * gradient
-    v = 0.999 * v + 0.001 * gradient**2
-    rate = 0.1 * np.sqrt(1 - 0.999 ** (t + 1)) / (1 - 0.9 ** (t + 1))
-    return w - rate * m / (np.sqrt(v) + 1e-7)
-
-  return step
-
-
 @pytest.mark.parametrize(
-  ("optimizer", "step"),
+  ("optimizer", "in_numpy"),
   [
-    (tff.learning.optimizers.build_sgdm(0.1, momentum=0.9), momentum_step),
-    (tff.learning.optimizers.build_adam(0.1), adam_step),
+    (
+      tff.learning.optimizers.build_sgdm(0.1, momentum=0.9),
+      lambda: reference.Momentum(0.1, 0.9),
+    ),
+    (
+      tff.learning.optimizers.build_adam(0.1),
+      lambda: reference.Adam(0.1, epsilon=1e-7, tffs=True),
+    ),
   ],
   ids=["momentum", "adam"],
 )
 @models
 def test_client_optimizers_keep_state_within_a_round_only(
-  model, optimizer, step
+  model, optimizer, in_numpy
 ):
   process = local_work.build(model, optimizer, batch_size=4, local_epochs=2)
   batches = local_work.batches_of(ARRAYS[31], 4) * 2
-  wanted, _ = local_work.train(batches, step())
+  wanted, _ = local_work.train(batches, in_numpy())
   output = local_work.run(process, [small_problem.whole(31)])
   again = local_work.run(process, [small_problem.whole(31)], state=output.state)
   for result in (*output.result, *again.result):

@@ -1,11 +1,13 @@
 """Tests of server steps whose learning rate decays, against NumPy."""
 
 import functools
+from typing import Any
 
 import numpy as np
 import pytest
 import tensorflow_federated as tff
 
+from tests import reference
 from tests.finalizers import rounds
 from tff_fair import finalizers
 from tff_fair.optimizers import learning_rate_decay
@@ -41,26 +43,13 @@ def build(step, kind="exponential"):
   )
 
 
-class NumpyStep:
-  """What is taken off the weights, with the rate of each round given."""
-
-  def __init__(self, step):
-    self._step = step
-    self._first = self._second = 0.0
-    self._count = 0
-
-  def take(self, d, rate):
-    if self._step == "sgd":
-      return rate * d
-    if self._step == "momentum":
-      self._first = 0.9 * self._first + d
-      return rate * self._first
-    self._count += 1
-    self._first = 0.9 * self._first + 0.1 * d
-    self._second = 0.999 * self._second + 0.001 * d**2
-    m = self._first / (1 - 0.9**self._count)
-    v = self._second / (1 - 0.999**self._count)
-    return rate * m / np.sqrt(v)
+# For a rate of one.
+IN_NUMPY: dict[str, Any] = {
+  "sgd": reference.Momentum,
+  "momentum": lambda: reference.Momentum(1.0, 0.9),
+  "adam": lambda: reference.Adam(1.0),
+  "certain_adam": lambda: reference.Adam(1.0),
+}
 
 
 def run(process, step, state, weights, d, **keywords):
@@ -70,16 +59,16 @@ def run(process, step, state, weights, d, **keywords):
 
 
 @pytest.mark.parametrize("kind", FACTORS)
-@pytest.mark.parametrize("step", ["sgd", "momentum", "adam", "certain_adam"])
+@pytest.mark.parametrize("step", IN_NUMPY)
 def test_steps_are_those_of_the_decayed_rate(step, kind):
   process, factor = build(step, kind), FACTORS[kind][1]
   rng = np.random.default_rng(0)
-  expected, numpy_step = rounds.flat(rounds.weights()), NumpyStep(step)
+  expected, in_numpy = rounds.flat(rounds.weights()), IN_NUMPY[step]()
   state, weights = process.initialize(), rounds.weights()
   for t in range(5):
     d = rng.normal(size=3).astype(np.float32)
     output = run(process, step, state, weights, d)
-    expected = expected - numpy_step.take(d, RATE * factor(t))
+    expected = expected - RATE * factor(t) * in_numpy.step(d)
     np.testing.assert_allclose(rounds.flat(output.result), expected, atol=1e-4)
     state, weights = output.state, output.result
     assert state["round_num"] == t + 1

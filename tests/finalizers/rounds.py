@@ -6,6 +6,8 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
+from tests import small_problem
+
 
 def trainable(values):
   """Trainable weights, or a direction, from three numbers."""
@@ -30,13 +32,7 @@ WEIGHTS_TYPE = tff.types.tensorflow_to_type(
 ZERO = weights((0.0, 0.0, 0.0))
 
 
-def flat(structure) -> np.ndarray:
-  """The numbers of trainable weights or of a direction, as float64."""
-  if isinstance(structure, tff.learning.models.ModelWeights):
-    structure = structure.trainable
-  return np.concatenate(
-    [np.ravel(x).astype(np.float64) for x in tf.nest.flatten(structure)]
-  )
+flat = small_problem.flat
 
 
 def run(process, state, model_weights, values, *, num_clients=3, **scalars):

@@ -4,19 +4,16 @@ import functools
 
 import numpy as np
 import pytest
-import tensorflow_federated as tff
 
 from tests import reference, small_problem
+from tests.client_works.local_work import MODELS
+from tests.small_problem import flat, model_weights
 from tff_fair import runtime
 from tff_fair.client_works import training_settings
 from tff_fair.label_correction import federated
 
 pytestmark = pytest.mark.tff
 
-MODELS = {
-  "functional": small_problem.functional_model(),
-  "keras": small_problem.keras_model,
-}
 EPOCHS = 2
 MU = {k: np.float32(0.5 * i) for i, k in enumerate(small_problem.CLIENT_IDS)}
 
@@ -34,10 +31,6 @@ def build_round(model="functional", learning_rate=small_problem.LEARNING_RATE):
   )
 
 
-def weights():
-  return tff.learning.models.ModelWeights(small_problem.initial_weights(), ())
-
-
 def probabilities(theta, x):
   kernel = theta[:-3].reshape(small_problem.NUM_FEATURES, -1)
   powers = np.exp(x.astype(np.float64) @ kernel + theta[-3:])
@@ -46,12 +39,8 @@ def probabilities(theta, x):
 
 def run_round(ids, model="functional", **options):
   return build_round(model, **options)(
-    weights(), 3, [MU[k] for k in ids], small_problem.cohort(ids)
+    model_weights(), 3, [MU[k] for k in ids], small_problem.cohort(ids)
   )
-
-
-def flat(found):
-  return np.concatenate([np.ravel(w) for w in found.trainable])
 
 
 @pytest.mark.parametrize("model", MODELS)
@@ -86,14 +75,14 @@ def test_predictions_are_those_of_numpy(model):
     MODELS[model], num_classes=small_problem.NUM_CLASSES, with_softmax=True
   )
   ids = small_problem.CLIENT_IDS[:3]
-  rows = predict(weights(), small_problem.cohort(ids))
+  rows = predict(model_weights(), small_problem.cohort(ids))
   arrays, theta = small_problem.client_arrays(), reference.initial_theta()
   np.testing.assert_allclose(
     rows["probabilities"],
     np.concatenate([probabilities(theta, arrays[k][0]) for k in sorted(ids)]),
     atol=1e-6,
   )
-  batched = predict(weights(), [small_problem.batched(k) for k in ids])
+  batched = predict(model_weights(), [small_problem.batched(k) for k in ids])
   np.testing.assert_array_equal(batched["client_id"], rows["client_id"])
   np.testing.assert_allclose(
     batched["probabilities"], rows["probabilities"], atol=1e-6
@@ -117,12 +106,15 @@ def test_clients_that_diverge_do_not_count():
   x, y = small_problem.client_arrays()[ids[0]]
   broken = small_problem.whole(ids[0], (x * np.float32(np.nan), y))
   found, rows = build_round()(
-    weights(), 0, [MU[k] for k in ids], [broken, small_problem.whole(ids[1])]
+    model_weights(),
+    0,
+    [MU[k] for k in ids],
+    [broken, small_problem.whole(ids[1])],
   )
   alone, _ = build_round()(
-    weights(), 0, [MU[ids[1]]], [small_problem.whole(ids[1])]
+    model_weights(), 0, [MU[ids[1]]], [small_problem.whole(ids[1])]
   )
   np.testing.assert_array_equal(flat(found), flat(alone))
   assert np.isnan(rows["probabilities"][rows["client_id"] == ids[0]]).any()
-  unchanged, _ = build_round()(weights(), 0, [MU[ids[0]]], [broken])
-  np.testing.assert_array_equal(flat(unchanged), flat(weights()))
+  unchanged, _ = build_round()(model_weights(), 0, [MU[ids[0]]], [broken])
+  np.testing.assert_array_equal(flat(unchanged), flat(model_weights()))

@@ -38,16 +38,14 @@ def run(process, cohorts=COHORTS):
   return state, reported
 
 
-def adam(learning_rate=0.001, beta1=0.9, beta2=0.999, epsilon=1e-8):
+def adam(**hparams):
   """Adam on the mean gradient over the examples of the cohort."""
-  theta, m, v = reference.initial_theta(), 0.0, 0.0
-  for t, cohort in enumerate(COHORTS, start=1):
+  theta, optimizer = reference.initial_theta(), reference.Adam(**hparams)
+  for cohort in COHORTS:
     arrays = [small_problem.client_arrays()[k] for k in cohort]
     x, y = (np.concatenate(part) for part in zip(*arrays, strict=True))
     _, g = reference.loss_and_gradient(theta, x, y)
-    m, v = beta1 * m + (1 - beta1) * g, beta2 * v + (1 - beta2) * g**2
-    m_hat, v_hat = m / (1 - beta1**t), v / (1 - beta2**t)
-    theta = theta - learning_rate * m_hat / (np.sqrt(v_hat) + epsilon)
+    theta = theta - optimizer.step(g)
   return theta
 
 

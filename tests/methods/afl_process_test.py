@@ -11,6 +11,7 @@ import tensorflow_federated as tff
 from tests import small_problem
 from tests.cases import one_of_each
 from tests.finalizers import rounds
+from tests.small_problem import flat
 from tff_fair import algorithms, finalizers
 from tff_fair.methods import afl
 
@@ -44,10 +45,6 @@ def averaged():
 
 def run(process, state, cohort):
   return process.next(state, small_problem.cohort(cohort)).state
-
-
-def flat(weights):
-  return np.concatenate([np.ravel(w) for w in tf.nest.flatten(weights)])
 
 
 def test_the_average_is_the_mean_over_rounds():

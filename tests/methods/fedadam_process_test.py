@@ -28,14 +28,11 @@ def build(name="fedadam", **options):
   )
 
 
-def expected(learning_rate, beta1, beta2, epsilon):
-  """Adam as its paper has it, but for epsilon, which TFF adds first."""
-  theta, m, v = reference.initial_theta(), 0.0, 0.0
-  for t, cohort in enumerate(COHORTS, start=1):
+def expected(**hparams):
+  theta, adam = reference.initial_theta(), reference.Adam(**hparams, tffs=True)
+  for cohort in COHORTS:
     g = reference.fedavg([reference.run_client(theta, k) for k in cohort])
-    m, v = beta1 * m + (1 - beta1) * g, beta2 * v + (1 - beta2) * g**2
-    rate = learning_rate * np.sqrt(1 - beta2**t) / (1 - beta1**t)
-    theta = theta - rate * m / (np.sqrt(v) + epsilon)
+    theta = theta - adam.step(g)
   return theta
 
 

@@ -35,14 +35,13 @@ def run(process):
 
 
 def expected(*, client_momentum, server_momentum, server_rate=1.0, b=0.5):
-  theta, memory, velocity = reference.initial_theta(), {}, 0.0
+  theta, memory = reference.initial_theta(), {}
+  server = reference.Momentum(server_rate, server_momentum)
   for cohort in COHORTS:
     clients = [
       reference.run_client(theta, k, momentum=client_momentum) for k in cohort
     ]
-    direction = reference.fedfa(clients, memory, b=b)
-    velocity = server_momentum * velocity + direction
-    theta = theta - server_rate * velocity
+    theta = theta - server.step(reference.fedfa(clients, memory, b=b))
   return theta
 
 

@@ -329,9 +329,7 @@ def test_personal_models_are_evaluated_in_parts():
   table = state_of([3, 12]).client_work["personal"]
   table["weights"] = np.random.default_rng(0).normal(size=(2, D))
   table["weights"] = table["weights"].astype(np.float32)
-  weights = tff.learning.models.ModelWeights(
-    small_problem.initial_weights(), ()
-  )
+  weights = small_problem.model_weights()
   clients = [*map(small_problem.whole, (12, 5, 3, 8, 31))]
   whole = evaluate(weights, table, clients)
   context = tff.framework.get_context_stack().current

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests.small_problem import flat
 from tff_fair.summing import streaming
 
 _SPECS = {
@@ -30,10 +31,6 @@ def structured(row):
       tf.constant(c[0], tf.float32),
     ),
   }
-
-
-def flat(update):
-  return np.concatenate([np.ravel(x) for x in tf.nest.flatten(update)])
 
 
 def of_clients(log_weights, matrix, covariates=None):

@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tests import reference
+from tests import reference, small_problem
 from tff_fair import aggregators, algorithms, types
 
 # Nested, of two dtypes, with a scalar; 9 values.
@@ -66,8 +66,7 @@ class Client:
     )
 
 
-def flat(update) -> np.ndarray:
-  return np.concatenate([np.ravel(x) for x in tf.nest.flatten(update)])
+flat = small_problem.flat
 
 
 def random_clients(m, seed=0) -> list[Client]:
