@@ -122,11 +122,8 @@ def test_sixty_clients_in_one_call():
 
 def test_a_loss_that_is_not_finite_shows_and_spoils_no_other_row():
   arrays = small_problem.client_arrays()
-  x, y = arrays[3]
-  spoiled = (np.full_like(x, np.nan), y)
-  rows = build()(
-    model_weights(), [small_problem.whole(3, spoiled), small_problem.whole(5)]
-  )
+  data = [small_problem.not_a_number(3), small_problem.whole(5)]
+  rows = build()(model_weights(), data)
   assert np.isnan(rows["loss"][0])
   assert rows["num_examples"][0] == 13
   good = {name: column[1:] for name, column in rows.items()}

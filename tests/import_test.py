@@ -114,3 +114,5 @@ def test_a_room_shows_public_names_alone(name):
   assert dir(room) == sorted(room.__all__)
   for public in room.__all__:
     assert getattr(room, public) is not None
+  with pytest.raises(AttributeError, match="'build_nothing'"):
+    _ = room.build_nothing

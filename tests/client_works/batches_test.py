@@ -60,11 +60,9 @@ def test_without_a_batch_size_all_examples_are_one_batch():
 SHUFFLED = {"batch_size": 4, "shuffle_seed": 3}
 
 
-def update_of(client_id, state=None, arrays_of=31, **settings):
+def update_of(client_id, state=None, **settings):
   process = local_work.build(**{**SHUFFLED, **settings})
-  data = small_problem.whole(
-    client_id, small_problem.client_arrays()[arrays_of]
-  )
+  data = small_problem.whole(client_id, small_problem.client_arrays()[31])
   return local_work.run_one(process, data, state=state)[0]
 
 

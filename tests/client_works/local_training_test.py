@@ -26,11 +26,11 @@ def decaying(kind, model="functional"):
   )
 
 
-def assert_trained_at(rate, result, client_id=31):
-  """Checks that a client reports the rate and has trained at it."""
+def assert_trained_at(rate, result):
+  """Checks that client 31 reports the rate and has trained at it."""
   assert result.update_weight.learning_rate == pytest.approx(rate, rel=1e-6)
   wanted = reference.run_client(
-    reference.initial_theta(), client_id, learning_rate=rate
+    reference.initial_theta(), 31, learning_rate=rate
   )
   np.testing.assert_allclose(
     local_work.flat(result.update), wanted.update, rtol=1e-5, atol=1e-6

@@ -230,11 +230,8 @@ def test_clients_report_the_received_model_and_their_own_weight():
 def test_a_client_that_stock_weighs_zero_is_left_out():
   work = client_works.with_signals(functional_fedavg(), FUNCTIONAL)
   process = process_of(work, FUNCTIONAL, aggregators.TermFactory())
-  x, y = small_problem.client_arrays()[31]
-  broken = small_problem.whole(31, (np.full_like(x, np.nan), y))
-  output = process.next(
-    process.initialize(), [broken, *data_of("functional_fedavg")]
-  )
+  data = [small_problem.not_a_number(31), *data_of("functional_fedavg")]
+  output = process.next(process.initialize(), data)
   found = output.metrics["aggregator"]
   assert (found["num_clients"], found["num_clients_excluded"]) == (len(IDS), 1)
 

@@ -66,7 +66,8 @@ def models_after(cohorts, **kwargs):
   return models
 
 
-def run_rounds(process, cohorts=COHORTS, state=None):
+def run_rounds(process, cohorts=COHORTS):
+  state = None
   for round_num, cohort in enumerate(cohorts):
     state = run(process, state, cohort, round_num).state
   return state

@@ -348,13 +348,6 @@ def test_neutral_setting(name):
   assert_same(weights(last), weights(expected), 1e-6)
 
 
-def _not_a_number(client_id):
-  x, y = small_problem.client_arrays()[client_id]
-  x = x.copy()
-  x[0, 0] = np.nan
-  return small_problem.whole(client_id, (x, y))
-
-
 def _infinite_loss(client_id):
   # Logits beyond the ends of float32, whatever the signs of the weights are.
   signs = list(itertools.product((-1, 1), repeat=small_problem.NUM_FEATURES))
@@ -368,7 +361,11 @@ def test_clients_that_do_not_count_leave_no_trace(name, aggregation):
   process = process_of(name, aggregation)
   first, expected, *_ = rounds(name, aggregation)
   good = small_problem.cohort(cohorts_of(name)[1])
-  bad = [_not_a_number(3), _infinite_loss(8), small_problem.empty(25)]
+  bad = [
+    small_problem.not_a_number(3),
+    _infinite_loss(8),
+    small_problem.empty(25),
+  ]
   mixed = process.next(
     first.state, [bad[0], good[0], bad[1], *good[1:], bad[2]]
   )
@@ -385,7 +382,7 @@ def test_a_round_without_clients_changes_nothing(name, aggregation):
   process = process_of(name, aggregation)
   start = rounds(name, aggregation)[0].state
   after, metrics = process.next(
-    start, [_not_a_number(3), small_problem.empty(8)]
+    start, [small_problem.not_a_number(3), small_problem.empty(8)]
   )
   assert metrics["aggregator"]["num_clients"] == 0
   assert metrics["aggregator"].pop("direction_norm") == 0

@@ -7,7 +7,6 @@ import sys
 import numpy as np
 import pytest
 
-import tff_fair
 from tests import small_problem, source_tree
 from tests.methods import cohorts
 from tests.refusals import rejected
@@ -167,15 +166,6 @@ def test_what_a_method_fixes_is_no_hyperparameter_of_it():
       client_optimizer=small_problem.optimizer(),
       normalize=False,  # type: ignore[call-arg]
     )
-
-
-def test_the_faces_have_names_only():
-  for face in (tff_fair.algorithms, tff_fair.aggregators):
-    assert set(face.__all__) <= set(dir(face))
-    for name in face.__all__:
-      assert getattr(face, name) is not None
-    with pytest.raises(AttributeError, match="'build_nothing'"):
-      _ = face.build_nothing
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from tests.rounds import problem
+from tests.summing.comparing_test import IN_THE_CLEAR
 from tff_fair import runtime
 from tff_fair.runtime import admission
 from tff_fair.runtime.parts import cohort_cuts
@@ -26,12 +27,6 @@ every_method = pytest.mark.parametrize(
     "semi_vred",
     *(pytest.param(n, marks=pytest.mark.long) for n in [*METHODS][1:]),
   ],
-)
-# TFF's ways for a client to send the server a value, but for secure sums.
-IN_THE_CLEAR = (
-  *("federated_aggregate", "federated_collect", "federated_reduce"),
-  *("federated_mean", "federated_weighted_mean", "federated_sum"),
-  *("federated_min", "federated_max"),
 )
 
 

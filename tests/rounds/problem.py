@@ -78,7 +78,3 @@ def assert_equal(actual, expected):
 
 def leaves(value):
   return [np.asarray(leaf) for leaf in tf.nest.flatten(value)]
-
-
-def weights(output):
-  return small_problem.flat_weights(output.state)

@@ -23,6 +23,7 @@ RULES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
   "gifair": ({"fraction": 0.7}, {"secure_bound": 16.0, **UNIFORM}),
 }
 every_rule = pytest.mark.parametrize("name", RULES)
+# TFF's ways for a client to send the server a value, but for secure sums.
 TO_SERVER = (
   *("federated_aggregate", "federated_collect", "federated_reduce"),
   *("federated_mean", "federated_weighted_mean"),

@@ -50,9 +50,8 @@ class RuleFactory(tff.aggregators.WeightedAggregationFactory):
   signals), then those of the rule, and as `sum` those of the inner sum, if any.
   With a tape, those of `tff_fair.summing.tape`, their names after "tape_".
   Secure and private sums tell nothing of single clients: there it is
-  `num_clients`,
-  `num_clients_excluded`, `num_clients_out_of_bounds`, `direction_norm`, and
-  those of the rule that follow from sums.
+  `num_clients`, `num_clients_excluded`, `num_clients_out_of_bounds`,
+  `direction_norm`, and those of the rule that follow from sums.
   """
 
   def __init__(

@@ -49,7 +49,6 @@ class Subject:
     comp: The computation, or a function that calls several.
     arguments: Draws its arguments, from the number of clients.
     options: Those of the contexts.
-    has_clients: Whether the arguments depend on the number of clients.
     holds: Whether a result is right, where it is random by design; `None` if
       both contexts return the same.
     effects: The file to which each call of a part of it appends a byte.
@@ -59,7 +58,6 @@ class Subject:
   comp: Callable[..., Any]
   arguments: Callable[[random.Random, int], Sequence[Any]]
   options: contexts.Options = contexts.PLAIN
-  has_clients: bool = True
   holds: Callable[[Sequence[Any], Any], bool] | None = None
   effects: BinaryIO | None = None
 

@@ -270,7 +270,7 @@ def _changed(rng: random.Random, data: tf.data.Dataset) -> tf.data.Dataset:
   for _ in range(rng.randint(1, 3)):
     data = rng.choice(
       [
-        # Those that are shuffled anew at each iteration, `families_data` has: a
+        # `families_work` has those that are shuffled anew at each iteration: a
         # program may return these, and the comparison iterates them.
         lambda d: d.shuffle(4, seed=3, reshuffle_each_iteration=False),
         lambda d: d.cache(),
