@@ -271,7 +271,7 @@ def check(name: str, argument: str) -> None:
 
   Args:
     name: The name.
-    argument: Who asks for the measure, for the error.
+    argument: The argument that names it, for the error.
 
   Raises:
     FieldError: If it is none of `NAMES`.
@@ -288,7 +288,7 @@ def find(
     name: One of `NAMES`.
     score: The score of the runs.
     whose: Their task, or the folder of one, for the error.
-    argument: Who asks for the measure, for the error.
+    argument: The argument that names it, for the error.
 
   Raises:
     FieldError: If runs with that score do not have it.

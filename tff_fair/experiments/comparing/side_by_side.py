@@ -253,7 +253,7 @@ _MOST_SHOWN = 10
 class Comparison(pd.DataFrame):
   """A data frame that prints ten columns, and how many more there are.
 
-  What is selected or computed from it is a plain data frame.
+  Selections of it, and results of computations, are plain data frames.
   """
 
   @property

@@ -1,6 +1,7 @@
 """Section: the command and settings of each run, to repeat it.
 
-What differs between methods comes first, then what is not the default.
+Settings that differ between methods come first, then those that are not the
+default.
 """
 
 import math
