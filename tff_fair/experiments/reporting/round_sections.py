@@ -97,14 +97,9 @@ def build_direction(task: TaskRuns) -> Section:
   )
 
 
-def build_improved(task: TaskRuns) -> Section:
-  """Returns the section of the share of clients that a round improved."""
-  return _of_share(task, _IMPROVED)
-
-
-def build_stationarity(task: TaskRuns) -> Section:
-  """Returns the section of the rounds' Pareto stationarity."""
-  return _of_share(task, _STATIONARITY)
+def build_shares(task: TaskRuns) -> list[Section]:
+  """Returns the sections: improved clients, and Pareto stationarity."""
+  return [_of_share(task, series) for series in (_IMPROVED, _STATIONARITY)]
 
 
 def _of_share(task: TaskRuns, series: _Series) -> Section:
