@@ -1,7 +1,7 @@
 """Handwritten characters by writer: the Federated EMNIST of LEAF.
 
-Caldas et al., "LEAF: A Benchmark for Federated Settings" (2018). Data from
-TFF's native loader, `tff.simulation.datasets.emnist.load_data`.
+Caldas et al., "LEAF: A Benchmark for Federated Settings" (2018). Data of TFF,
+`tff.simulation.datasets.emnist`.
 
 The models have the layers and shapes of
 `tff.simulation.baselines.emnist.create_character_recognition_task`. That task

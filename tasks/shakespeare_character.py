@@ -1,8 +1,8 @@
 """Next-character prediction on Shakespeare's plays, by speaking role.
 
 McMahan et al., "Communication-Efficient Learning of Deep Networks from
-Decentralized Data" (AISTATS 2017). Data from TFF's native loader,
-`tff.simulation.datasets.shakespeare`, or from LEAF's JSON.
+Decentralized Data" (AISTATS 2017). Data of TFF,
+`tff.simulation.datasets.shakespeare`, or LEAF's JSON.
 
 With predict "last", as in LEAF, a role's speeches are one text: each 80
 characters of it are an example, and the next one is its label. With "every", as

@@ -88,9 +88,10 @@ class Clients:
       enough, num_clients, seed, what=f"{who} in the data"
     )
     of_all = "" if len(chosen) == len(enough) else f" of {len(enough):,}"
-    return dataclasses.replace(
+    clients = dataclasses.replace(
       self, names=self.names.take(chosen), counts=self.counts[chosen]
-    ), (
+    )
+    return clients, (
       f"{len(chosen):,}{of_all} {who} "
       f"({number - len(enough):,} without {without} left out)"
     )
@@ -102,9 +103,13 @@ class Clients:
     limit: int | None = None,
     keeps_latest: bool = False,
   ) -> list[Split]:
-    """Returns the splits; `limit` is the largest number of a client's examples.
+    """Returns the data of each split.
 
-    The others are as in `split`.
+    Args:
+      to_arrays: As for `split`.
+      limit: Largest number of examples of a client; the first ones are taken.
+        None takes all.
+      keeps_latest: Whether the latest clients stay in memory.
     """
     counts = self.counts if limit is None else np.minimum(self.counts, limit)
     return [
