@@ -87,7 +87,7 @@ def test_every_model_of_a_seed_is_tried():
 @pytest.mark.parametrize("function", MODELS)
 def test_a_seed_that_is_left_out_decides_initial_weights_alone(function):
   task = tasks.load("digits")
-  found, outputs, weights, x = [], [], None, None
+  found, outputs, starts, weights, x = [], [], [], None, None
   for seed in (1, 2):
     build = functools.partial(function, *MODELS[function], seed=seed)
     described_as = described.of_seed_0(
@@ -95,12 +95,15 @@ def test_a_seed_that_is_left_out_decides_initial_weights_alone(function):
     ).keras_model_fn
     found.append(described.describe(described_as))
     model = build()
+    drawn = [w.ravel()[:3].tolist() for w in model.get_weights() if w.ndim > 1]
+    starts += map(tuple, drawn)
     if weights is None:
       weights = model.get_weights()
       shape = [2, *(size or 4 for size in model.input_shape[1:])]
       x = np.random.default_rng(3).integers(0, 5, shape)
     model.set_weights(weights)
     outputs.append(model(x.astype(model.input.dtype.as_numpy_dtype), True))
+  assert len({*starts}) == len(starts)  # No two layers or seeds begin alike.
   draws_alike = np.array_equal(*outputs)
   assert draws_alike == (function is not models.dropout_cnn)
   assert (found[0] == found[1]) == draws_alike

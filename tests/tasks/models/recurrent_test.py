@@ -17,22 +17,6 @@ _BUILDERS = {
 _TOKENS = np.array([[1, 2, 3, 0], [4, 5, 6, 6]], np.int32)
 
 
-@pytest.mark.parametrize("name", _BUILDERS)
-class TestAll:
-  def test_seed_decides_every_weight(self, name):
-    build = _BUILDERS[name]
-    first, same, other = (build(seed).get_weights() for seed in (3, 3, 4))
-    for a, b, c in zip(first, same, other, strict=True):
-      np.testing.assert_array_equal(a, b)
-      if np.unique(a).size > 2:  # Biases start at zeros and ones.
-        assert not np.array_equal(a, c)
-
-  def test_layers_share_no_weights(self, name):
-    weights = _BUILDERS[name](0, num_layers=2).get_weights()
-    starts = [w.ravel()[:3].tolist() for w in weights if w.ndim == 2]
-    assert len(starts) == len({tuple(start) for start in starts})
-
-
 @pytest.mark.parametrize("name", ["character", "word"])
 def test_an_output_sees_no_later_token(name):
   model = _BUILDERS[name](0)
