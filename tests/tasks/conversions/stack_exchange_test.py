@@ -22,33 +22,25 @@ def _row(**attributes):
 
 
 def _question(number, author, body="<p>Why?</p>", **others):
-  return _row(
-    **{
-      "Id": number,
-      "PostTypeId": 1,
-      "CreationDate": "2016-08-02T15:39:14.940",
-      "Score": 5,
-      "Body": body,
-      "OwnerUserId": author,
-      "Title": "What's this?",
-      "Tags": "<a-tag><b.c>",
-      **others,
-    }
-  )
+  question = {
+    "PostTypeId": 1,
+    "CreationDate": "2016-08-02T15:39:14.940",
+    "Score": 5,
+    "Title": "What's this?",
+    "Tags": "<a-tag><b.c>",
+  }
+  return _row(Id=number, OwnerUserId=author, Body=body, **question | others)
 
 
-def _answer(number, parent, author, body="<p>So.</p>", **others):
+def _answer(number, parent, author, body="<p>So.</p>"):
   return _row(
-    **{
-      "Id": number,
-      "PostTypeId": 2,
-      "ParentId": parent,
-      "CreationDate": "2018-01-01T00:00:00.000",
-      "Score": -2,
-      "Body": body,
-      "OwnerUserId": author,
-      **others,
-    }
+    Id=number,
+    PostTypeId=2,
+    ParentId=parent,
+    CreationDate="2018-01-01T00:00:00.000",
+    Score=-2,
+    Body=body,
+    OwnerUserId=author,
   )
 
 
