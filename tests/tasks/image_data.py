@@ -45,23 +45,21 @@ def write_mnist(directory, *, train=None, test=None, names=("train", "t10k")):
     write_idx(directory / f"{name}-labels-idx1-ubyte", labels.astype(np.uint8))
 
 
-def write_digits(directory, *, writers=True, suffix=""):
+def write_digits(directory, *, writers=True):
   """Writes 30 train and 10 test digits, of 3 writers each, 2 in both halves."""
   directory.mkdir(exist_ok=True)
-  for mnist, qmnist, size, first_writer in (
-    ("train", "train", 30, 1),
-    ("t10k", "test", 10, 2),
-  ):
-    labels = np.arange(size, dtype=np.uint8) % 10
-    pixels = np.zeros([size, 28, 28], np.uint8)
-    pixels[:, 0, 0] = 51 * (np.arange(size) % 6)
-    table = np.zeros([size + 3, 8], np.int32)  # QMNIST has more test digits.
-    table[:size, 0] = labels
-    table[:size, 2] = first_writer + np.arange(size) % 3
-    write_idx(directory / f"{mnist}-images-idx3-ubyte{suffix}", pixels)
-    write_idx(directory / f"{mnist}-labels-idx1-ubyte{suffix}", labels)
-    if writers:
-      write_idx(directory / f"qmnist-{qmnist}-labels-idx2-int{suffix}", table)
+  # QMNIST has more test digits.
+  train, test = (
+    [(k % 10, first_writer + k % 3) for k in range(size + 3)]
+    for size, first_writer in ((30, 1), (10, 2))
+  )
+  write_mnist(
+    directory,
+    train=[label for label, _ in train[:30]],
+    test=[label for label, _ in test[:10]],
+  )
+  if writers:
+    write_qmnist_labels(directory, train, test)
   return directory
 
 

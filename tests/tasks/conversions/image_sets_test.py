@@ -101,9 +101,8 @@ class TestMnist:
     # The second training digit of the writer with every third: number 4 + 1.
     example = found[MNIST_TRAIN]["nist_writer_0002"][1]
     assert example["label"].tolist() == [4]
-    pixels = np.ones(784, np.float32)
-    pixels[0] = np.float32(51) / 255
-    np.testing.assert_array_equal(example["pixels"], pixels)
+    pixels = 255 - image_data.images_of(range(5))[4].ravel()
+    np.testing.assert_array_equal(example["pixels"], np.float32(pixels) / 255)
 
   def test_halves_without_writers(self, tmp_path):
     directory = image_data.write_digits(tmp_path / "raw", writers=False)

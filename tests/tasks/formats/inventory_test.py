@@ -22,7 +22,7 @@ def test_client_data(emnist_file):
 
 
 def test_raw_files(tmp_path):
-  image_data.write_digits(tmp_path / "mnist", suffix=".gz")
+  image_data.write_digits(tmp_path / "mnist")
   (tmp_path / "test_batch.bin").write_bytes(b"\3" + bytes(3072))
   tabular_data.write_json(
     tmp_path / "leaf.json", {"a": ([1], [0.0]), "b": ([1, 2], [1.0, 0.0])}
@@ -37,9 +37,9 @@ def test_raw_files(tmp_path):
     "mnist/qmnist-test-labels-idx2-int.gz": "idx: 13 x 8 of int32",
     "mnist/qmnist-train-labels-idx2-int.gz": "idx: 33 x 8 of int32",
     "mnist/t10k-images-idx3-ubyte.gz": "idx: 10 x 28 x 28 of uint8",
-    "mnist/t10k-labels-idx1-ubyte.gz": f"idx: 10 of uint8; labels {labels}",
+    "mnist/t10k-labels-idx1-ubyte": f"idx: 10 of uint8; labels {labels}",
     "mnist/train-images-idx3-ubyte.gz": "idx: 30 x 28 x 28 of uint8",
-    "mnist/train-labels-idx1-ubyte.gz": (
+    "mnist/train-labels-idx1-ubyte": (
       f"idx: 30 of uint8; labels {labels.replace(': 1', ': 3')}"
     ),
     "test_batch.bin": "CIFAR batch: 1 images; labels 3: 1",
