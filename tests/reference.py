@@ -133,10 +133,12 @@ def fedavg_n(clients):
   return p @ _units(updates)
 
 
-def qfedavg(clients, q=0.1, lipschitz=1 / small_problem.LEARNING_RATE):
+def qfedavg(clients, q=0.1, lipschitz=None):
+  """Algorithm 2 as the paper prints it, with L of each client's own rate."""
   _, f, updates = _arrays(clients)
-  w = lipschitz * updates
-  h = q * f ** (q - 1) * (w**2).sum(axis=1) + lipschitz * f**q
+  bounds = np.array([lipschitz or 1 / c.learning_rate for c in clients])
+  w = bounds[:, np.newaxis] * updates
+  h = q * f ** (q - 1) * (w**2).sum(axis=1) + bounds * f**q
   return (f**q) @ w / h.sum()
 
 

@@ -6,22 +6,23 @@ import numpy as np
 import pytest
 
 from tests import hulls, reference
-from tests.methods import cohorts
+from tests.methods import cohorts, in_graph
 from tff_fair.methods import adafed
 
 UPDATES, LOSS, _ = cohorts.random(4, d=10)
 
 
-def coefficients(updates, loss, gamma=1.0, hull=False):
-  cohort = cohorts.make(updates, loss)
+def apply(updates, loss, gamma=1.0, hull=False):
   rule = adafed.AdaFedRule(gamma=gamma, hull=hull)
-  return cohorts.coefficients(rule, cohort)
+  return in_graph.apply(rule, cohorts.make(updates, loss))
 
 
-def convex_hull_used(updates, loss, gamma=1.0, hull=False):
-  cohort = cohorts.make(updates, loss)
-  rule = adafed.AdaFedRule(gamma=gamma, hull=hull)
-  return cohorts.measurements(rule, cohort)["convex_hull_used"]
+def coefficients(*arguments, **settings):
+  return apply(*arguments, **settings).coefficients
+
+
+def convex_hull_used(*arguments, **settings):
+  return apply(*arguments, **settings).measurements["convex_hull_used"]
 
 
 @pytest.mark.parametrize("gamma", [0, 0.25, 1.0, 3.0])

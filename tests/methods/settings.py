@@ -188,7 +188,11 @@ HARD: dict[str, dict[str, Any]] = {
   "no accuracy": {"updates": _ROWS, "accuracy": 0},
   "one accuracy zero": {"updates": _ROWS, "accuracy": [1, 0, 0.5, 1e-38]},
   "full accuracy": {"updates": _ROWS, "accuracy": 1},
-  "unequal steps": {"updates": _ROWS, "effective_steps": [1, 1e9, 0.5, 3]},
+  "unequal steps": {
+    "updates": _ROWS,
+    "effective_steps": [1, 1e9, 0.5, 3],
+    "num_examples": [1, 5, 3, 1],
+  },
   "tiny and huge steps": {
     "updates": _ROWS,
     "effective_steps": [0, 1e30, 1e-30, 1],

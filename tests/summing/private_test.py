@@ -75,16 +75,13 @@ def test_the_sum_is_of_clipped_updates_over_a_fixed_size(name):
 def test_secure_and_plain_sums_are_the_same():
   clients = [*rounds.random_clients(3), *hostile_clients()]
   plain = rounds.run(create("FedAvgFactory"), clients)
-  secure = create("FedAvgFactory", aggregation="secure", update_type=FLAT)
-  output = secure.next(
-    secure.initialize(),
-    [c.update.astype(np.float32) for c in clients],
-    [c.signals() for c in clients],
+  secure = create(
+    "FedAvgFactory", aggregation="secure", update_type=rounds.FLAT_TYPE
   )
+  output = rounds.run_flat(secure, clients)
   rounds.assert_same(output.result, rounds.flat(plain.result), 1e-5)
 
 
-FLAT = tff.TensorType(np.float32, [9])
 LONG = tff.TensorType(np.float32, [30_000])
 
 

@@ -109,6 +109,18 @@ def run(process, clients, state=None):
   )
 
 
+FLAT_TYPE = tff.TensorType(np.float32, [9])
+
+
+def run_flat(process, clients, state=None):
+  """One round of updates of `FLAT_TYPE`: secure sums take one dtype alone."""
+  return process.next(
+    process.initialize() if state is None else state,
+    [client.update.astype(np.float32) for client in clients],
+    [client.signals() for client in clients],
+  )
+
+
 def assert_same(actual, expected, tolerance=1e-6):
   error = np.max(np.abs(flat(actual) - expected))
   assert error <= tolerance * np.max(np.abs(expected)), error

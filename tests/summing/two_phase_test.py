@@ -12,21 +12,12 @@ from tff_fair import aggregators
 from tff_fair.methods import afl, gifair
 from tff_fair.summing import rule_application, scalars, two_phase
 
-# Secure sums and differential privacy take updates of one dtype alone.
-UPDATE_TYPE = tff.TensorType(np.float32, [9])
+run = rounds.run_flat
 
 
 def create(sum_factory):
   return rounds.create(
-    aggregators.TermFactory(t=0.7, sum_factory=sum_factory), UPDATE_TYPE
-  )
-
-
-def run(process, clients, state=None):
-  return process.next(
-    process.initialize() if state is None else state,
-    [client.update.astype(np.float32) for client in clients],
-    [client.signals() for client in clients],
+    aggregators.TermFactory(t=0.7, sum_factory=sum_factory), rounds.FLAT_TYPE
   )
 
 
