@@ -24,6 +24,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
   signal.signal(signal.SIGINT, signal.default_int_handler)
 
 TESTS = pathlib.Path(__file__).resolve().parent
+_CACHED = type(functools.cache(len))
 _SHARING_FILES = pytest.StashKey[set[pathlib.Path]]()
 
 # The tier of a file's tests is the mark of the file, or else of the nearest
@@ -139,7 +140,8 @@ def local_execution(request):
   """Runs computations in a local worker; the first test that needs it waits.
 
   A worker keeps all computations that it has seen, gigabytes of them: so each
-  file has one of its own.
+  file has one of its own. So does a process with what was compiled of it: what
+  the file's cached functions have built is forgotten, too.
   """
   from tests import shared_parts  # noqa: PLC0415  It imports TFF.
 
@@ -151,6 +153,9 @@ def local_execution(request):
     tff_fair.runtime.use_local()
     opened.callback(tff_fair.runtime.stop)
     yield
+    for value in vars(request.module).values():
+      if isinstance(value, _CACHED):
+        value.cache_clear()
 
 
 def _is_as_for_users(request: pytest.FixtureRequest) -> bool:

@@ -40,12 +40,6 @@ def kind_of_sum(pair):
   )
 
 
-@pytest.fixture(scope="module", autouse=True)
-def outputs_are_forgotten():
-  yield
-  outputs.cache_clear()
-
-
 def reports(round_number):
   """Returns what unequal clients send; one of them does not count."""
   clients = processes.clients(5, seed=round_number)

@@ -124,12 +124,6 @@ def searching(**options):
   )
 
 
-@pytest.fixture(scope="module", autouse=True)
-def processes_are_forgotten():
-  yield
-  searching.cache_clear()
-
-
 COHORTS = ((12, 3, 2**40 + 1, 8), (5, 31, 12))
 
 

@@ -114,13 +114,6 @@ OTHER_SETTINGS = [
 pytestmark = [pytest.mark.tff, pytest.mark.usefixtures("built_once")]
 
 
-@pytest.fixture(scope="module", autouse=True)
-def processes_are_forgotten():
-  yield
-  for function in (_built, _initial_state, rounds):
-    function.cache_clear()
-
-
 def build(
   name, *, aggregation=None, client_weighting="num_examples", **settings
 ):

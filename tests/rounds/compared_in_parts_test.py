@@ -50,14 +50,6 @@ def whole(name):
   return process.next(process.initialize(), clients())
 
 
-@pytest.fixture(scope="module", autouse=True)
-def rounds_are_forgotten():
-  yield
-  for cached in (built, whole):
-    cached.cache_clear()
-  runtime.use_local()
-
-
 @every_method
 def test_what_reaches_the_server_in_a_phase_are_secure_sums(name):
   phases = (

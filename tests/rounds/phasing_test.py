@@ -42,12 +42,6 @@ def built(name):
   return process, process.initialize()
 
 
-@pytest.fixture(scope="module", autouse=True)
-def processes_are_forgotten():
-  yield
-  built.cache_clear()
-
-
 @pytest.mark.parametrize(
   "name", one_of_each(["afl", *ATTACKS], lambda name: name in ATTACKS)
 )
