@@ -14,7 +14,6 @@ from tff_fair.client_works import (
   local_model,
   training_settings,
 )
-from tff_fair.client_works import client_optimizer as probes
 from tff_fair.client_works import tally as tallies
 from tff_fair.client_works.tracing import with_autograph
 from tff_fair.client_works.training_settings import (
@@ -35,7 +34,7 @@ class Measures(NamedTuple):
   """
 
   tally: tallies.Tally
-  probe: probes.Probe
+  probe: client_optimizer.Probe
 
 
 class Progress(NamedTuple):
@@ -82,15 +81,16 @@ def train(
     states: Those that the optimizer goes on from; `None` starts it anew. The
       hyperparameters are this round's in either case.
   """
-  probe_hparams, probe_mu = probes.probe_settings(
+  probe_hparams, probe_mu = client_optimizer.probe_settings(
     settings.proximal_mu, state["optimizer"]
   )
   if states is None:
     states = client_optimizer.initial_states(optimizer, received)
   measures = Measures(
     tallies.start(model, with_hits=settings.loss_at == "training"),
-    probes.Probe(
-      probes.PROBE_START, optimizer.set_hparams(states.probe, probe_hparams)
+    client_optimizer.Probe(
+      client_optimizer.PROBE_START,
+      optimizer.set_hparams(states.probe, probe_hparams),
     ),
   )
   steps = _Steps(
@@ -254,7 +254,7 @@ class _Steps:
     if measures:
       measures = Measures(
         tallies.add(measures.tally, batch, output),
-        probes.moved_probe(measures.probe, self.probe_mu, self._next),
+        client_optimizer.moved_probe(measures.probe, self.probe_mu, self._next),
       )
     if self.settings.local_steps is not None:
       progress = progress._replace(steps_left=progress.steps_left - 1)
