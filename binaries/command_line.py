@@ -307,8 +307,9 @@ def parse(
   except flags.UnrecognizedFlagError as error:
     name = error.flagname
     known = [*flag_values(groups, namespace), "flagfile", "help"]
-    near = " or ".join(f"--{other}" for other in spelling.guesses(name, known))
-    advice = f"did you mean {near}?" if near else "--help shows all."
+    advice = spelling.question(
+      name, known, "--help shows all.", shown="--{}".format
+    )
     hint = elsewhere(name) if elsewhere else None
     raise UsageError(
       f"--{name}: {hint or f'there is no such flag; {advice}'}"

@@ -81,6 +81,14 @@ def test_nothing_is_guessed_where_nothing_is_similar():
   assert spelling.guesses("Größe", ["alter", "größe"]) == ["größe"]
 
 
+def test_what_is_asked_names_the_guesses_as_they_are_shown():
+  known = ["gamma", "hull"]
+  asked = spelling.question("gama", known, "none", shown="--{}".format)
+  assert asked == "did you mean --gamma?"
+  assert spelling.question("zzz", known) == ""
+  assert spelling.question("zzz", known, "see help.") == "see help."
+
+
 def _refused(call, message):
   with pytest.raises(TypeError, match=message):
     call()

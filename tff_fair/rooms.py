@@ -17,9 +17,10 @@ def lazy(room: str, places: Mapping[str, str]) -> Callable[[str], Any]:
 
   def find(name: str) -> Any:
     if name not in places:
-      near = " or ".join(spelling.guesses(name, places))
-      hint = f"; did you mean {near}?" if near else ""
-      raise AttributeError(f"module {room!r} has no attribute {name!r}{hint}")
+      asked = spelling.question(name, places)
+      raise AttributeError(
+        f"module {room!r} has no attribute {name!r}{asked and f'; {asked}'}"
+      )
     return getattr(importlib.import_module(places[name]), name)
 
   return find

@@ -5,7 +5,7 @@ differs in from one that there is: "FedMGDA+" is fedmgda_plus.
 """
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 # Of two names with this share of letters in common, one may mean the other.
 _SIMILAR = 0.75
@@ -33,6 +33,25 @@ def guesses(name: str, known: Iterable[str]) -> list[str]:
   return [n for spelling in near for n in known if _plain(n) == spelling]
 
 
+def question(
+  name: str,
+  known: Iterable[str],
+  otherwise: str = "",
+  *,
+  shown: Callable[[str], str] = str,
+) -> str:
+  """Returns the question which known name a name means.
+
+  Args:
+    name: The name.
+    known: Those that there are.
+    otherwise: What to say in its place where nothing is similar.
+    shown: Writes a known name as it is to be shown.
+  """
+  near = " or ".join(map(shown, guesses(name, known)))
+  return f"did you mean {near}?" if near else otherwise
+
+
 def advice(
   name: str, known: Iterable[str], what: str, *, always_all: bool = False
 ) -> str:
@@ -48,12 +67,9 @@ def advice(
     What it may mean; where nothing is similar, all names.
   """
   known = list(known)
-  guess = ""
-  if near := guesses(name, known):
-    guess = f"did you mean {' or '.join(near)}?"
-  if guess and not always_all:
-    return guess
-  return f"{guess} valid {what}: {', '.join(known) or 'none'}.".lstrip()
+  every = f"valid {what}: {', '.join(known) or 'none'}."
+  asked = question(name, known, every)
+  return f"{asked} {every}" if always_all and asked != every else asked
 
 
 def _plain(name: str) -> str:

@@ -64,13 +64,13 @@ def _check_name(name: str) -> None:
   except tasks.UserCodeError as error:
     raise ValueError(error.problem) from error
   except tasks.UnknownTaskError:
-    near = spelling.guesses(name, [*tasks.names(), *methods.names()])
-    raise ValueError(
-      f"unknown name; did you mean {' or '.join(near)}?"
-      if near
-      else f"unknown name; the tasks are {', '.join(tasks.names())}, and the "
-      f"algorithms are {', '.join(methods.names())}."
-    ) from None
+    advice = spelling.question(
+      name,
+      [*tasks.names(), *methods.names()],
+      f"the tasks are {', '.join(tasks.names())}, and the algorithms are "
+      f"{', '.join(methods.names())}.",
+    )
+    raise ValueError(f"unknown name; {advice}") from None
 
 
 def catalog_entry(name: str) -> str:

@@ -109,9 +109,8 @@ def check_names(table: Table, wanted: Mapping[str, Sequence[str]]) -> None:
   for option, names in wanted.items():
     for name in names:
       if name not in known:
-        near = " or ".join(map(repr, spelling.guesses(name, known)))
-        hint = f"; did you mean {near}?" if near else ""
-        missing.append(f"{name!r} ({option}{hint})")
+        asked = spelling.question(name, known, shown=repr)
+        missing.append(f"{name!r} ({option}{asked and f'; {asked}'})")
   if missing:
     advice = " Name the separator of the columns." if len(known) == 1 else ""
     raise DataError(

@@ -99,14 +99,13 @@ def flat_name(
   ):
     if name.removeprefix(prefix) in valid:
       return f"{prefix}{name.removeprefix(prefix)}"
-  if near := spelling.guesses(name, [*fields, *hparams, *options]):
-    advice = f"did you mean {' or '.join(near)}?"
-  else:
-    advice = (
-      f"valid are the fields {', '.join(sorted(fields))}; the hyperparameters "
-      f"{', '.join(sorted(hparams)) or '(none)'}; and the task options "
-      f"{', '.join(sorted(options)) or '(none)'}."
-    )
+  advice = spelling.question(
+    name,
+    [*fields, *hparams, *options],
+    f"valid are the fields {', '.join(sorted(fields))}; the hyperparameters "
+    f"{', '.join(sorted(hparams)) or '(none)'}; and the task options "
+    f"{', '.join(sorted(options)) or '(none)'}.",
+  )
   raise FieldError(name, f"there is no such setting; {advice}")
 
 

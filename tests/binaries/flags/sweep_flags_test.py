@@ -445,7 +445,10 @@ def test_without_trials_every_combination_runs(search_file):
       "--range: client_learning_rate=-1",
     ),
     (["--trials=3", "--range=hparam.t=a:1"], "hparam.t=a:1: expected LOW"),
-    (["--trials=3", "--range=hparam.q=0:1"], "hparam.q is no hyperparameter"),
+    (
+      ["--trials=3", "--range=hparam.q=0:1"],
+      "hparam.q is no hyperparameter of term; valid hyperparameters: loss_cap,",
+    ),
   ],
 )
 def test_mistakes_are_told(arguments, said):

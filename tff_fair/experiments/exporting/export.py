@@ -195,9 +195,8 @@ def _client_id(run: Run, name: str) -> int:
   if name not in known:
     known = _of_task(run)
   if name not in known:
-    near = " or ".join(spelling.guesses(name, known))
-    hint = f"did you mean {near}?" if near else "see clients.csv."
-    raise FieldError("client", f"there is no such client; {hint}", value=name)
+    asked = spelling.question(name, known, "see clients.csv.")
+    raise FieldError("client", f"there is no such client; {asked}", value=name)
   return known[name]
 
 

@@ -13,7 +13,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from tff_fair import declared, methods
+from tff_fair import declared, methods, spelling
 from tff_fair.declared import FieldError, Value
 from tff_fair.experiments import grids, progress, seeds, spec_text
 from tff_fair.experiments.comparing import groups
@@ -98,13 +98,13 @@ def hyperparameters(sweep: Sweep) -> dict[str, _Hyperparameters]:
     if name not in methods.names():
       raise RunError(f"{method.place}: {methods.unknown(name)}")
     found[name] = methods.hyperparameters(name)
-  known = {
-    f"{spec_text.HPARAM}{name}" for own in found.values() for name in own
-  }
+  known = sorted({name for own in found.values() for name in own})
   for name, setting in (*sweep.common.items(), *sweep.final.items()):
-    if name.startswith(spec_text.HPARAM) and name not in known:
+    bare = name.removeprefix(spec_text.HPARAM)
+    if bare != name and bare not in known:
       raise RunError(
-        f"{setting.place}: {name} is no hyperparameter of {', '.join(found)}."
+        f"{setting.place}: {name} is no hyperparameter of {', '.join(found)}; "
+        f"{spelling.advice(bare, known, 'hyperparameters')}"
       )
   return found
 

@@ -234,12 +234,13 @@ def _check(place: str, name: str, value: Value) -> None:
     return
   valid = RunSpec.fields()
   if name not in valid:
-    names = sorted({*valid, WORKERS} - _NOT_HERE.keys())
-    names += ["hparam.NAME", "task_option.NAME"]
-    raise RunError(
-      f"{place}: is no setting of a run; "
-      f"{spelling.advice(name, names, 'settings')}"
+    advice = spelling.question(
+      name,
+      sorted({*valid, WORKERS} - _NOT_HERE.keys()),
+      "`python -m binaries.train --help` lists them; those of methods and "
+      "tasks are hparam.NAME and task_option.NAME.",
     )
+    raise RunError(f"{place}: is no setting of a run; {advice}")
   try:
     if isinstance(value, str):
       valid[name].parse(value)
