@@ -72,10 +72,8 @@ def run_client(
   x, y = small_problem.client_arrays()[client_id]
   loss, gradient = loss_and_gradient(theta, x, y)
   w, optimizer = theta.copy(), Momentum(learning_rate, momentum)
-  unit, units = (
-    0.0,
-    Momentum(1.0, momentum),
-  )  # Under a constant gradient of one.
+  # Of a weight under a constant gradient of one.
+  unit, units = 0.0, Momentum(1.0, momentum)
   for _ in range(epochs):
     for start in range(0, len(y), small_problem.BATCH_SIZE):
       batch = slice(start, start + small_problem.BATCH_SIZE)
