@@ -10,7 +10,7 @@ client weights p_k.
 
 Coefficients are negative where beta exceeds the paper's bound
 beta_max = 1 / (2 (sum_j p_j a_j - min_k a_k)); that is allowed, and beta_max is
-reported each round.
+reported each round, unless only sums are known.
 """
 
 import dataclasses
