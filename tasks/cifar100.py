@@ -3,8 +3,8 @@
 Krizhevsky, "Learning Multiple Layers of Features from Tiny Images" (2009), in
 one place or over the 500 clients that TFF has cut (Reddi et al., ICLR 2021).
 The default has the clients of AdaFed's first set-up; its second one and
-Semi-VRed's have concentration 0.05 and 50 clients. Both papers test on a share
-of each client's training images (test_data=local).
+Semi-VRed's have concentration 0.05 and 50 clients. Semi-VRed tests on a share
+of each client's training images (test_data=local); AdaFed is read so.
 
 TFF's 100 test clients are not among its 500 training clients. With partition
 "users", each of the 500 gets test images of the labels that it trains on.

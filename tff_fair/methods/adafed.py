@@ -15,8 +15,9 @@ the affine hull of the Delta_k / phi_k, and Theorem 4.1 reads
 Choices made here: the minimum-norm solution where M is singular, relative
 cut-off 1e-12. Dependent updates may ask for slopes that contradict each other;
 then (residual above 1e-6, or d longer than the shortest Delta_k / phi_k) d is
-the point of least norm in the convex hull of the Delta_k / phi_k instead, with
-phi_k = 0 left out, which ascends for no client; `convex_hull_used` reports it.
+the point of least norm in the convex hull of the Delta_k / phi_k instead, which
+ascends for no client in it; it leaves out clients with phi_k = 0.
+`convex_hull_used` reports it.
 
 With `hull` (not in the paper), the convex hull takes the affine one's place
 wherever a coefficient would be negative. Then <Delta_k / phi_k, d> >= ||d||^2
