@@ -150,6 +150,14 @@ def test_anchors_are_those_of_headings(tmp_path, text, expected):
 
 
 @pytest.mark.parametrize("page", PAGES, ids=page_id)
+def test_no_heading_stands_twice(page):
+  headings = re.findall(
+    r"^#+ .+$", _FENCE.sub("", page.read_text()), re.MULTILINE
+  )
+  assert len(headings) == len(set(headings))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=page_id)
 def test_tests_in_pages_are_there(page):
   text = page.read_text()
   missing = [path for path in _TEST.findall(text) if not (ROOT / path).exists()]
