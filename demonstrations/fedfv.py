@@ -22,7 +22,7 @@ _NUM_PROBLEMS = 30
 
 
 def fedfv_figure_1() -> Demonstration:
-  """Shows that projections take clients that conflict less far back."""
+  """Shows that FedFV follows the longest gradient less than the mean does."""
   # Pairs conflict, and ||g_a|| > ||g_b|| > ||g_c||.
   angles = np.radians([90.0, 205.0, 335.0])
   lengths = np.array([3.0, 1.5, 0.8])
@@ -138,7 +138,7 @@ def fedfv_theorem_2() -> Demonstration:
       ),
       at_most("The last target has no conflict; largest:", last, 1e-6),
       at_most(
-        "Theorem 2: |g_k g'| <= (m - 1) / m max ||g||^2 f(m, k, eps_1, eps_2); "
+        "Theorem 2: -g_k g' <= (m - 1) / m max ||g||^2 f(m, k, eps_1, eps_2); "
         "largest quotient:",
         by_second,
         1.0,
