@@ -15,7 +15,7 @@ off: these sums are for those who watch, and decide no result.
 import collections
 import dataclasses
 import functools
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -363,35 +363,30 @@ def secure_sum(tally: tff.Value) -> tff.Value:
   member = tally.type_signature.member
   specs = tff.types.type_to_tf_tensor_specs(member)
 
+  # As a tuple: TFF's sum takes no lists, which Keras models have.
   @tff.tensorflow.computation(member)
-  def widen(values: types.TensorStructure) -> types.TensorStructure:
-    return tf.nest.map_structure(
-      lambda x: tf.cast(x, tf.float64) if x.dtype.is_floating else x, values
+  def widen(values: types.TensorStructure) -> tuple[tf.Tensor, ...]:
+    return tuple(
+      tf.cast(x, tf.float64) if x.dtype.is_floating else x
+      for x in tf.nest.flatten(values)
     )
 
   wide_type = widen.type_signature.result
 
   @tff.tensorflow.computation(wide_type)
-  def narrow(total: types.TensorStructure) -> types.TensorStructure:
-    return tf.nest.map_structure(
-      lambda spec, x: tf.cast(x, spec.dtype), specs, total
-    )
+  def narrow(total: Sequence[tf.Tensor]) -> types.TensorStructure:
+    dtypes = [spec.dtype for spec in tf.nest.flatten(specs)]
+    return tf.nest.pack_sequence_as(specs, [*map(tf.cast, total, dtypes)])
 
-  least, greatest = (_bounds(wide_type, end) for end in (0, 1))
+  least, greatest = zip(*map(_bounds, wide_type), strict=True)
   total = tff.aggregators.secure_quantized_sum(
     tff.federated_map(widen, tally), least, greatest
   )
   return tff.federated_map(narrow, total)
 
 
-def _bounds(wide_type: tff.Type, end: int) -> object:
-  """Returns a structure of the type with one end of its numbers' intervals."""
-  if isinstance(wide_type, tff.StructType):
-    elements = tff.structure.to_elements(wide_type)
-    return tff.structure.Struct(
-      [(name, _bounds(element, end)) for name, element in elements]
-    )
-  assert isinstance(wide_type, tff.TensorType)
-  kind = np.dtype(wide_type.dtype).type
+def _bounds(number: tff.TensorType) -> list[np.generic]:
+  """Returns the ends of the interval of a number, in its dtype."""
+  kind = np.dtype(number.dtype).type
   is_float = np.issubdtype(kind, np.floating)
-  return kind((_FLOATS if is_float else _INTEGERS)[end])
+  return [*map(kind, _FLOATS if is_float else _INTEGERS)]
