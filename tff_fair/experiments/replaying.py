@@ -145,10 +145,10 @@ def _last_round(run: Run) -> int:
 def _loss_factor(run: Run, algorithm: str | types.Rule) -> float:
   """Returns eta_s, if losses change by steps of plain SGD; else NaN."""
   spec = run.spec
-  momentum = spec.all_hparams.get("client_momentum")
+  momenta = ("client_momentum", "server_momentum")  # FedFA's.
   is_sgd = (
     spec.client_optimizer == "sgd"
-    and not momentum
+    and not any(spec.all_hparams.get(name) for name in momenta)
     and spec.server_optimizer in (None, "sgd")
     and spec.server_learning_rate_decay is None
     and not spec.has_own_server_step

@@ -172,6 +172,15 @@ def test_small_steps_change_losses_as_foretold(with_updates):
   np.testing.assert_allclose(measured, foretold, rtol=0.02, atol=2e-7)
 
 
+def test_changes_are_foretold_of_plain_sgd_alone(run, monkeypatch):
+  for client, server in ((0.9, 0.0), (0.0, 0.5), (0.0, 0.0)):
+    momenta = {"client_momentum": client, "server_momentum": server}
+    spec = TAPED.replace(algorithm="fedfa", hparams=momenta)
+    monkeypatch.setattr(type(run), "spec", spec)
+    foretold = experiments.replay(run, "term")["loss_change"]
+    assert foretold.notna().all() == (client + server == 0), momenta
+
+
 def test_a_rule_of_your_own_is_applied(run):
   class Even(types.Rule):
     def coefficients(self, cohort, state):
