@@ -168,8 +168,8 @@ def pareto_stationarity(
     weights: float64[m], lambda, where it is known already.
 
   Returns:
-    s and lambda. s is 0 where the mean norm is 0, and where it is below
-    the rounding of G, about 3e-8.
+    s and lambda. s is 0 where the mean norm is 0, and where the points with a
+    weight cancel to the rounding of G, about 3e-8 of their length.
   """
   gram = tf.cast(gram, tf.float64)
   if weights is None:

@@ -25,8 +25,9 @@ responses, and a linearized step
 
 Deviations of the authors' release from their paper, which we follow: AAggFF-S
 drops the terms <g, pi> there and starts A at a multiple of I; AAggFF-D leaves
-out the r_bar in front of s_k on S. Choices made here: losses below zero count
-as zero; x_k = 1 where all are.
+out the r_bar in front of s_k on S; "normal" has erfc in the place of erf, so
+that it falls as losses rise. Choices made here: losses below zero count as
+zero; x_k = 1 where all are.
 """
 
 import collections

@@ -23,8 +23,9 @@ s to -s. The server's step is eta_s 2^j d with the largest j such that for all k
 or, if there is none, with the least sum_k f_k; no step if none has losses that
 are finite for all k.
 
-Left out of the paper's method: the gradients of the last cohort that its
-release remembers when cohorts change.
+Left out of the paper's release: the gradients of the last cohort, which join
+the hull when cohorts change; g_h where the losses of some clients have risen,
+too; of steps that do not suffice, the longest that lowers sum_k f_k.
 """
 
 import collections

@@ -217,9 +217,10 @@ def build(
       `client_weighting`, `batch_size`, `local_epochs` (a number, or the least
       and the greatest that clients draw, seeded by `local_epochs_seed`) or
       `local_steps` (likewise), `num_clients`, `aggregation`, `sum_factory`,
-      `secure_bound`, `dp`, `loss_at`, `shuffle_seed`, `proximal_mu`,
-      `personal_lam`, `keeps_optimizer_state`, `attack`, `defence`,
-      `certificate`, `tape`; see
+      `secure_bound`, `dp`, `loss_at`, `loss_reference`, `shuffle_seed`,
+      `proximal_mu`, `learning_rate_decay`, `learning_rate_decay_kind`,
+      `learning_rate_decay_rounds`, `personal_lam`, `keeps_optimizer_state`,
+      `attack`, `defence`, `certificate`, `tape`; see
       `tff_fair.algorithms.compose`.
 
   Returns:

@@ -23,8 +23,8 @@ def pareto_stationarity(gram: ArrayLike) -> float:
     gram: float[m, m], <Delta_i, Delta_j>, m >= 1; may be singular.
 
   Returns:
-    s; 0 where all updates are 0. Below 3e-8, which is the rounding of a Gram
-    matrix in float64, it is 0, too.
+    s; 0 where all updates are 0, and where those with a weight cancel to 3e-8
+    of their length, which is the rounding of a Gram matrix in float64.
 
   Raises:
     FieldError: If `gram` is no symmetric matrix of finite numbers with squared

@@ -194,10 +194,10 @@ def _check_private(rule: types.Rule, options: Options) -> None:
   if not (isinstance(rule, types.SeparableRule) and rule.own_factor):
     raise declared.FieldError(
       "dp",
-      f"Differential privacy does not protect with {type(rule).__name__}: its "
+      f"Differential privacy does not go with {type(rule).__name__}: its "
       "coefficients depend on other clients, so that one client can change the "
-      "sum by more than the clip. Take a method whose coefficients do not, as "
-      "fedavg, fedavg_n, fedprox or fedadam.",
+      "sum by more than the clip, or its server step needs more than the sum. "
+      "Take a method of another kind, as fedavg, fedavg_n, fedprox or fedadam.",
     )
   if options.client_weighting != UNIFORM:
     is_text = isinstance(options.client_weighting, str)
