@@ -46,6 +46,19 @@ def test_measures_are_those_of_the_last_evaluation_in_percent(task):
     assert value.value.std == pytest.approx(np.std(last, ddof=1))
 
 
+@pytest.mark.parametrize(
+  ("name", "values", "interval"),
+  [
+    ("mean", [0.01, 0.99], (0, 100)),
+    ("loss_std", [0.1, 1.0], (0, 6.2678)),
+    ("loss", [-1.0, -2.0], (-7.8531, 4.8531)),  # A loss may be below 0.
+  ],
+)
+def test_an_interval_ends_where_the_measure_does(name, values, interval):
+  found = final_measures.over_seeds(MEASURES[name], values).interval
+  assert found == pytest.approx(interval, abs=1e-4)
+
+
 def heads(task, *sections):
   root = ET.fromstring(
     markup.joined(element("div", [s.markup(task) for s in sections]))

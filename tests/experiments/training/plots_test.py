@@ -39,8 +39,12 @@ def test_the_distribution_shows_every_client(axes, tmp_path, num_clients):
   assert (tmp_path / "plot.png").stat().st_size > 0
 
 
-@pytest.mark.parametrize("num_evaluations", [1, 2, 50])
-def test_the_curves_show_every_evaluation(axes, tmp_path, num_evaluations):
+@pytest.mark.parametrize(
+  ("num_evaluations", "first_loss"), [(1, 2), (2, 2), (50, 2), (2, -1)]
+)
+def test_the_curves_show_every_evaluation(
+  axes, tmp_path, num_evaluations, first_loss
+):
   rounds = 10 * np.arange(1, num_evaluations + 1)
   names = ("mean", "std", "worst_10", "best_10")
   table = pd.DataFrame(
@@ -50,7 +54,7 @@ def test_the_curves_show_every_evaluation(axes, tmp_path, num_evaluations):
         f"accuracy/{n}": np.linspace(0, i / 4, num_evaluations)
         for i, n in enumerate(names)
       },
-      "loss/mean": np.linspace(2, 1, num_evaluations),
+      "loss/mean": np.linspace(first_loss, 1, num_evaluations),
       # A model that diverges is no reason to fail.
       "loss/max": [np.inf, *np.ones(num_evaluations - 1)],
     }
@@ -74,6 +78,8 @@ def test_the_curves_show_every_evaluation(axes, tmp_path, num_evaluations):
   np.testing.assert_allclose(
     lines["Spread", "standard deviation"], 100 * table["accuracy/std"]
   )
+  bottom = axes[-1].get_ylim()[0]
+  assert bottom == 0 if first_loss > 0 else bottom < first_loss
 
 
 def test_errors_are_drawn_from_the_largest_down(axes, tmp_path):

@@ -124,7 +124,8 @@ def draw_curves(
     )
     draw(right, evaluations["loss/max"], "worst client", _WORST)
     draw(right, evaluations["loss/mean"], "mean", _MAIN)
-    right.set(title="Test loss", ylim=(0, None))
+    is_negative = (evaluations["loss/mean"] < 0).any()
+    right.set(title="Test loss", ylim=(None if is_negative else 0, None))
     for axis in (left, middle, right):
       axis.set_xlabel("round")
       axis.legend()
