@@ -12,7 +12,7 @@ import sklearn.datasets
 import tensorflow as tf
 import tensorflow_federated as tff
 
-# Without this line TFF starts a worker that outlives the script.
+# Without this line TFF starts a worker that is open to others.
 tff_fair.runtime.use_local()
 
 x, y = sklearn.datasets.load_digits(return_X_y=True)

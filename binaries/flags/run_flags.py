@@ -324,7 +324,7 @@ GROUPS = (
 
 
 def names_experiment() -> bool:
-  """Returns whether the flags say what to train, beyond seeds."""
+  """Returns whether the flags say more than another repetition."""
   names = set(command_line.flag_values(_OF_SPEC)) - set(spec_text.REPETITIONS)
   return any(flags.FLAGS[name].present for name in names)
 

@@ -118,7 +118,7 @@ GROUPS = (
   ),
   command_line.Group(
     "Search: instead of every combination, settings that Optuna suggests.\n\n"
-    'Needs the package optuna: pip install "tff-fair[search]".',
+    "Needs the package optuna: pip install --no-deps -r requirements-dev.txt.",
     _OF_SEARCH,
   ),
 )

@@ -69,7 +69,7 @@ def check_installed(
   if importlib.util.find_spec(package) is None:
     raise FieldError(
       field,
-      f"{who}needs the package {package}; install it with pip install "
-      f'"tff-fair[{extra}]", or pip install {package}.',
+      f"{who}needs the package {package}, of the extra {extra}; install it "
+      "with pip install --no-deps -r requirements-dev.txt (docs/tff.md).",
       value=value,
     )

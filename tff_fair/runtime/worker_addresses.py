@@ -100,8 +100,8 @@ def check_dask_installed() -> None:
   """
   if importlib.util.find_spec("distributed") is None:
     raise ModuleNotFoundError(
-      "needs the package distributed; install it with "
-      'pip install "tff-fair[dask]", or pip install distributed cryptography.'
+      "needs the package distributed, of the extra dask; install it with "
+      "pip install --no-deps -r requirements-dev.txt (docs/tff.md)."
     )
 
 

@@ -151,5 +151,5 @@ def test_without_a_project_nothing_is_imported(folder, monkeypatch):
 
 def test_a_missing_package_is_told_in_a_line(monkeypatch):
   monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
-  with rejected("wandb", 'pip install "tff-fair[wandb]"', value="fair"):
+  with rejected("wandb", "the extra wandb; install it with", value="fair"):
     running.run(SPEC, wandb="fair")

@@ -219,7 +219,9 @@ def test_numbers_are_checked():
 
 def test_without_dask_one_line_tells_what_to_install(monkeypatch):
   monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
-  with pytest.raises(ModuleNotFoundError, match=r"tff-fair\[dask\]"):
+  with pytest.raises(
+    ModuleNotFoundError, match="the extra dask; install it with"
+  ):
     runtime.use_dask("tcp://127.0.0.1:1")
 
 
