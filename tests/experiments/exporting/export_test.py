@@ -240,6 +240,38 @@ def test_a_card_says_what_a_reader_needs(run, tmp_path):
   assert str(tmp_path) not in text
 
 
+def test_a_card_has_no_names_of_clients_and_no_folders(run, tmp_path):
+  (tmp_path / "wards.py").write_text(
+    "def make_task(*, file: str='', places: str='', target: str=''):\n  ...\n"
+    "def small(x, num_outputs, seed):\n  ...\n"
+  )
+  given = {
+    "task": f"{tmp_path}/wards.py:make_task",
+    "model": f"{tmp_path}/wards.py:small",
+    "initial_run": f"{tmp_path}/before",
+    "unseen_clients": "client_3,client_5",
+    "join_round": "0.2:2,client_4:2",
+  }
+  options = {"file": "eve/wards.csv", "places": "~/eve", "target": "a/b"}
+  spec = {**run.config["spec"], **given, "task_options": options}
+  flags = {**run.config["flags"], "task": given["task"]}
+  config = {**run.config, "spec": spec, "flags": flags}
+  told = dataclasses.replace(run, config=config)
+  text = experiments.export(told, tmp_path / "m.keras").card.read_text()
+  for words in (
+    "the task `wards.py:make_task`",
+    "| `model` | wards.py:small |",
+    "| `initial_run` | before |",
+    "| `unseen_clients` | a client, a client |",
+    "| `join_round` | 0.2:2, a client:2 |",
+    "| `task_option.file` | wards.csv |",
+    "| `task_option.target` | a/b |",
+  ):
+    assert words in text, words
+  assert not re.search("client_[0-9]|eve/", text)
+  assert str(tmp_path) not in text
+
+
 @pytest.mark.parametrize(
   ("name", "arguments", "field", "fact"),
   [

@@ -8,6 +8,7 @@ clients and no paths, so that it may go to others with the model.
 
 import collections
 import dataclasses
+import pathlib
 from collections.abc import Mapping, Sequence
 
 from tff_fair import declared, methods
@@ -31,6 +32,10 @@ _SHOWN = (
 )
 # Those that the card tells elsewhere, and places on the machine.
 _NOT_SHOWN = ("task", "algorithm", "data_dir")
+_PATHS = (
+  *("model", "initial_model", "initial_run"),
+  *(f"{spec_text.TASK_OPTION}{n}" for n in ("file", "loss", "split_file")),
+)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -126,11 +131,17 @@ def _summary(subject: Subject) -> str:
   if subject.best and run.spec.criterion:
     chosen = f", the best evaluation by {run.spec.criterion}"
   return (
-    f"{whose}. Federated learning trained it on the task `{run.task}` with the "
-    f"method `{run.algorithm}`; these are its weights after round "
-    f"{subject.weights.round_num:,} of {run.spec.total_rounds:,}{chosen}. It "
-    f"has {trained.count_params():,} weights in {_layers(subject)}."
+    f"{whose}. Federated learning trained it on the task "
+    f"`{_without_folders(run.task)}` with the method `{run.algorithm}`; these "
+    f"are its weights after round {subject.weights.round_num:,} of "
+    f"{run.spec.total_rounds:,}{chosen}. It has "
+    f"{trained.count_params():,} weights in {_layers(subject)}."
   )
+
+
+def _without_folders(name: str) -> str:
+  """Returns a file's own name, with a function in it if one is named."""
+  return pathlib.PurePath(name).name
 
 
 def _layers(subject: Subject) -> str:
@@ -180,7 +191,7 @@ def _settings(run: Run) -> Mapping[str, str]:
     del found["local_epochs"]  # Steps take their place.
   rows = {name: declared.as_text(v) for name, v in found.items()}
   rows |= {
-    name: value
+    name: _for_strangers(name, value)
     for name, value in spec_text.texts(run.spec).items()
     if name not in (*_SHOWN, *_NOT_SHOWN)
   }
@@ -189,6 +200,28 @@ def _settings(run: Run) -> Mapping[str, str]:
     for name, value in run.spec.all_hparams.items()
   }
   return {f"`{name}`": value for name, value in rows.items()}
+
+
+def _for_strangers(name: str, value: str) -> str:
+  """Returns a setting's value without folders and clients' names."""
+  if name == "unseen_clients":
+    return ", ".join(map(_without_name, value.split(",")))
+  if name == "join_round":
+    parts = [part.rpartition(":") for part in value.split(",")]
+    return ", ".join(f"{_without_name(who)}:{first}" for who, _, first in parts)
+  # A user's task may take any path.
+  if name in _PATHS or value.startswith(("/", "~", "./", "../")):
+    return _without_folders(value)
+  return value
+
+
+def _without_name(client: str) -> str:
+  """Returns a share of the clients as it is, "a client" for one by name."""
+  try:
+    is_share = 0 < float(client) < 1
+  except ValueError:
+    is_share = False
+  return client if is_share else "a client"
 
 
 def _limits(subject: Subject) -> list[str]:
