@@ -32,8 +32,8 @@ _FORM = _FLAGS.choice(
   None,
   ["mapreduce"],
   "Write a round instead of a model: as mapreduce, the computations of TFF's "
-  "MapReduceForm, into the folder --output. For runs whose sums are streaming, "
-  "stacked or secure.",
+  "MapReduceForm, into the folder --output. For runs whose sums are streaming "
+  "or stacked, and for most methods with secure ones.",
 )
 _BEST = _FLAGS.switch(
   "best",

@@ -336,7 +336,8 @@ def threshold_sentences(summary: Mapping[str, Any]) -> list[str]:
   told = (
     f"Decide for class {found['class']} (number {found['class_number']}) where "
     f"its probability is {found['probability']:.4g} or more: on training data "
-    f"that gives the largest {score.noun} over all clients."
+    f"that gives the largest {score.noun} over the clients that train and are "
+    "evaluated."
   )
   if math.isnan(found["test"]):
     return [told]
