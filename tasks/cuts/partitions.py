@@ -97,9 +97,9 @@ def few_labels(
 ) -> list[np.ndarray]:
   """Gives each client some labels; the clients of a label share it evenly.
 
-  As AdaFed's FEMNIST-skewed is cut, after Li et al., "Federated Optimization in
-  Heterogeneous Networks" (MLSys 2020). The examples of a label that no client
-  happens to be given are in no part.
+  For AdaFed's FEMNIST-skewed, after Li et al., "Federated Optimization in
+  Heterogeneous Networks" (MLSys 2020); to share evenly is our choice. The
+  examples of a label that no client happens to be given are in no part.
 
   Args:
     labels: Labels of the examples, shape [num_examples].

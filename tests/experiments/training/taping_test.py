@@ -176,7 +176,7 @@ def test_changes_are_foretold_of_plain_sgd_alone(run, monkeypatch):
   for client, server in ((0.9, 0.0), (0.0, 0.5), (0.0, 0.0)):
     momenta = {"client_momentum": client, "server_momentum": server}
     spec = TAPED.replace(algorithm="fedfa", hparams=momenta)
-    monkeypatch.setattr(type(run), "spec", spec)
+    monkeypatch.setitem(vars(run), "spec", spec)
     foretold = experiments.replay(run, "term")["loss_change"]
     assert foretold.notna().all() == (client + server == 0), momenta
 
