@@ -217,6 +217,17 @@ _PURE = _names(
 )
 _KNOWN = _PURE | _OF_CONTROL | _OF_VARIABLES | _OF_DATASETS | _OF_GRAPHS
 
+# Their oneDNN kernels keep the means and variances of a call in the kernel, so
+# two calls of one operation at the same time corrupt memory. Keras'
+# LayerNormalization is made of them.
+_ONE_CALL_AT_A_TIME = _names(
+  """
+  FusedBatchNorm FusedBatchNormV2 FusedBatchNormV3 FusedBatchNormGrad
+  FusedBatchNormGradV2 FusedBatchNormGradV3 _FusedBatchNormEx
+  _FusedBatchNormGradEx
+  """
+)
+
 
 class NotAdmittedError(Exception):
   """What a computation has, with which the runtime leaves it as it is."""
@@ -249,11 +260,30 @@ def _check_operations(operations: Iterable[str], functions: Any) -> None:
 
 def check_function(message: Message) -> None:
   """Checks all graphs of TensorFlow in a function, likewise."""
+  for graph_def in _graphs(message):
+    check_graph(graph_def)
+
+
+def takes_clients_side_by_side(message: Message) -> bool:
+  """Returns whether all kernels of a computation allow calls side by side."""
+  return not any(
+    node.op in _ONE_CALL_AT_A_TIME
+    for graph_def in _graphs(message)
+    for nodes in (
+      graph_def.node,
+      *(function.node_def for function in graph_def.library.function),
+    )
+    for node in nodes
+  )
+
+
+def _graphs(message: Message) -> Iterator[Any]:
+  """Yields all graphs of TensorFlow in a computation."""
   for part in _parts(message):
     if part.WhichOneof("computation") == "tensorflow":
       graph_def = tf.compat.v1.GraphDef()
       part.tensorflow.graph_def.Unpack(graph_def)
-      check_graph(graph_def)
+      yield graph_def
 
 
 def check_aggregates(comp: tff.Computation) -> None:

@@ -145,8 +145,11 @@ def _build(
   forms: Sequence[client_values.Form],
   clients_at_a_time: int,
 ) -> tff.Computation:
-  plan = steps.read(tff.framework.serialize_computation(compiled))
+  message = tff.framework.serialize_computation(compiled)
+  plan = steps.read(message)
   steps.check_is_one_graph(plan)
+  if not admission.takes_clients_side_by_side(message):
+    clients_at_a_time = 1
   at_clients = [step for step in plan.arguments if step.at_clients]
   for form, step in zip(forms, at_clients, strict=True):
     # Each loop would make datasets anew, and they may shuffle as they are read.

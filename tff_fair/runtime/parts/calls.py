@@ -16,7 +16,14 @@ from typing import Any
 import numpy as np
 import tensorflow_federated as tff
 
-from tff_fair.runtime import connections, native, private_tff, sending, threads
+from tff_fair.runtime import (
+  admission,
+  connections,
+  native,
+  private_tff,
+  sending,
+  threads,
+)
 from tff_fair.runtime.one_graph import whole_graph
 from tff_fair.runtime.parts import arguments
 
@@ -76,7 +83,8 @@ class Calls:
     given = arguments.of(arg, parameter)
     num_clients = given.cardinality.get(tff.CLIENTS, 1)
     is_large = num_clients * _num_bytes(parameter) > _MOST_BYTES_BESIDE_OTHERS
-    async with self._alone if is_large else contextlib.nullcontext():
+    alone = is_large or not self._runs_beside_others(comp)
+    async with self._alone if alone else contextlib.nullcontext():
       called, sent = self._as_one_graph(comp, arg) or (comp, given)
       return await self._call(called, sent, comp.type_signature.result)
 
@@ -111,6 +119,16 @@ class Calls:
     except tff.framework.RetryableError:
       self._executors.check_running()
       raise
+
+  def _runs_beside_others(self, comp: tff.Computation) -> bool:
+    """Returns whether all kernels of a computation allow calls side by side."""
+    return private_tff.kept_with(
+      comp,
+      "runs beside others",
+      lambda: admission.takes_clients_side_by_side(
+        tff.framework.serialize_computation(self._compile(comp))
+      ),
+    )
 
   def _compile(self, comp: tff.Computation) -> tff.Computation:
     return private_tff.kept_with(

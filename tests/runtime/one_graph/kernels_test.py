@@ -1,0 +1,85 @@
+"""Kernels that keep a state of their own take one client at a time.
+
+Two calls of them side by side corrupt the heap, so a child process computes.
+"""
+
+import json
+import subprocess
+
+import pytest
+
+from tests import source_tree
+
+pytestmark = pytest.mark.program
+
+PROGRAM = """
+import json
+import numpy as np
+import tensorflow as tf
+import tensorflow_federated as tff
+import tff_fair
+
+initial = [
+  np.random.default_rng(i).normal(size=shape).astype(np.float32)
+  for i, shape in enumerate([(8,), (8,), (128, 3)])
+]
+
+def initializer(number):
+  return tf.keras.initializers.Constant(initial[number])
+
+def keras_model():
+  layers = tf.keras.layers
+  return tf.keras.Sequential([
+    layers.LayerNormalization(
+      gamma_initializer=initializer(0),
+      beta_initializer=initializer(1),
+      input_shape=(16, 8),
+    ),
+    layers.Flatten(),
+    layers.Dense(3, kernel_initializer=initializer(2)),
+  ])
+
+def model_fn():
+  return tff.learning.models.from_keras_model(
+    keras_model(),
+    loss=tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+    input_spec=(
+      tf.TensorSpec([None, 16, 8]),
+      tf.TensorSpec([None, 1], tf.int32),
+    ),
+  )
+
+def client(number):
+  random = np.random.default_rng(number)
+  n = 20 + 7 * (number % 5)
+  x = random.normal(size=(n, 16, 8)).astype(np.float32)
+  y = random.integers(0, 3, size=(n, 1)).astype(np.int32)
+  return tff_fair.client_dataset(number, tf.data.Dataset.from_tensors((x, y)))
+
+tff_fair.runtime.use_local()
+process = tff_fair.algorithms.build(
+  "fedavg",
+  model_fn,
+  client_optimizer=tff.learning.optimizers.build_sgdm(0.1),
+  batch_size=4,
+)
+state = process.initialize()
+data = [client(number) for number in range(12)]
+results = []
+for _ in range(20):
+  result = process.next(state, data)
+  found = process.get_model_weights(result.state).trainable
+  results.append(b"".join(np.asarray(w).tobytes() for w in found))
+print(json.dumps(len(set(results))))
+"""
+
+
+def test_layer_normalization_repeats(warm_python):
+  program = subprocess.run(
+    [warm_python, "-c", PROGRAM],
+    cwd=source_tree.ROOT,
+    stdout=subprocess.PIPE,
+    timeout=200,
+    check=True,
+  )
+  assert json.loads(program.stdout) == 1
