@@ -34,6 +34,7 @@ EXTRAS = ("distributed", "optuna", "submitit", "wandb")
 SHARED = ("tff_fair.declared", "tff_fair.types")
 MACHINERY = (
   "tff_fair.runtime.collecting",
+  "tff_fair.keras_state",
   "tff_fair.kernels",
   "tff_fair.optimizers",
   "tff_fair.privacy",
@@ -59,6 +60,8 @@ LAYERS = {
   ),
   "tff_fair.kernels": Layer(packages=TF),
   "tff_fair.client_works.tracing": Layer(packages=TF),
+  # Keras comes with TensorFlow.
+  "tff_fair.keras_state": Layer(packages=("keras", "tensorflow")),
   "tff_fair.types": Layer(("tff_fair.declared",), TF),
   "tff_fair.runtime.phases": Layer(packages=TFF),
   "tff_fair.runtime": Layer(
@@ -76,6 +79,7 @@ LAYERS = {
     (
       "tff_fair.client_works",
       "tff_fair.runtime.collecting",
+      "tff_fair.keras_state",
       "tff_fair.kernels",
       "tff_fair.runtime.phases",
       *SHARED,
@@ -87,6 +91,7 @@ LAYERS = {
       "tff_fair.client_works",
       "tff_fair.runtime.collecting",
       "tff_fair.evaluation",
+      "tff_fair.keras_state",
       "tff_fair.kernels",
       "tff_fair.optimizers",
     ),
@@ -127,6 +132,7 @@ LAYERS = {
       "tasks.formats.parsing",
       "tff_fair.spelling",
       "tff_fair.declared",
+      "tff_fair.keras_state",
       "tff_fair.types",
     ),
     None,

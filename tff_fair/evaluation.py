@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_fair import declared
+from tff_fair import declared, keras_state
 from tff_fair.client_works import (
   batches,
   client_table,
@@ -23,6 +23,7 @@ from tff_fair.runtime import collecting, phases
 Rows: TypeAlias = collections.OrderedDict[str, tf.Tensor]
 
 
+@keras_state.restored()
 def build_client_evaluation(
   model_fn: local_model.ModelFn,
   *,
@@ -76,6 +77,7 @@ def build_client_evaluation(
   return evaluate_clients
 
 
+@keras_state.restored()
 def build_personal_evaluation(
   model_fn: local_model.ModelFn,
   *,

@@ -22,6 +22,7 @@ from tasks import task
 from tasks.models import layers, named
 from tasks.own import functions
 from tasks.own.functions import UserCodeError
+from tff_fair import keras_state
 
 
 class Make:
@@ -74,6 +75,7 @@ class Make:
     """The digest of the weights, where no initializer makes them."""
     return None if self._starting is None else self._starting.digest
 
+  @keras_state.restored()
   def keep(self, model: tf.keras.Model) -> None:
     """Gives all models from now on the weights that one has now.
 
@@ -108,6 +110,14 @@ class Make:
     return model
 
   def unbuilt(self, seed: int | None = None) -> Any:
+    """Returns what `returned` does, with a logit for each class."""
+    seed = self._seed if seed is None else seed
+    model = self.returned(seed)
+    if self.wanted.are_two_classes and isinstance(model, tf.keras.Model):
+      return with_two_logits(model, self.wanted, seed)
+    return model
+
+  def returned(self, seed: int | None = None) -> Any:
     """Returns what the function returns.
 
     Args:
@@ -119,23 +129,19 @@ class Make:
     seed = self._seed if seed is None else seed
     with layers.seeded(seed):
       try:
-        made = self._function(**self._arguments)
+        return self._function(**self._arguments)
       except Exception as error:
         if "is in an invalid state" in str(error):  # Keras' words.
           raise UserCodeError(
             self.name,
-            "calls a model or a layer from before, which Keras cannot call any "
-            "more once others were built in a graph; build or load all of the "
-            "model within the function.",
+            "calls a model or a layer from before, which Keras cannot call in "
+            "a graph; build or load all of the model within the function.",
           ) from error
         file = None
         with contextlib.suppress(TypeError):
           file = inspect.getsourcefile(inspect.unwrap(self._function))
         path = None if file is None else pathlib.Path(file)
         raise functions.blamed(self.name, path, error) from error
-    if self.wanted.are_two_classes and isinstance(made, tf.keras.Model):
-      return with_two_logits(made, self.wanted, seed)
-    return made
 
 
 _Creator = Callable[..., tf.Variable]
@@ -157,6 +163,7 @@ class Starting:
   places: tuple[int | None, ...]
 
   @classmethod
+  @keras_state.restored()
   def of(cls, build: task.KerasModelFn, weights: Sequence[np.ndarray]) -> Self:
     """Returns what builds a model with given weights; builds it once.
 
@@ -285,9 +292,7 @@ def with_two_logits(
     The model, with one more layer that is not trained; `model` itself if it has
     other outputs, takes no such x, or may end in something else.
   """
-  last = model
-  while type(last) in _GRAPHS and last.layers:
-    last = last.layers[-1]
+  last = last_layer(model)
   if type(last) not in _LAST or last.activation not in (
     tf.keras.activations.sigmoid,
     tf.keras.activations.linear,
@@ -310,6 +315,14 @@ def with_two_logits(
     name=_TWO_CLASSES,
   )
   return tf.keras.Sequential([model, two_classes])
+
+
+def last_layer(model: tf.keras.Model) -> tf.keras.layers.Layer:
+  """Returns the last layer of a model; of a subclass, the model."""
+  last: tf.keras.layers.Layer = model
+  while type(last) in _GRAPHS and last.layers:
+    last = last.layers[-1]
+  return last
 
 
 def of_user(model: tf.keras.Model) -> tf.keras.Model:

@@ -16,6 +16,7 @@ import tensorflow_federated as tff
 
 from tasks import task
 from tasks.models import dense
+from tff_fair import keras_state
 
 # A mean as a sum and a weight, float32[] each.
 _Mean = tuple[tf.Tensor, tf.Tensor]
@@ -45,6 +46,7 @@ def variable_model_fn(
   return build_model
 
 
+@keras_state.restored()
 def as_functional(
   build: task.KerasModelFn,
   element_spec: task.ElementSpec,

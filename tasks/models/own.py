@@ -20,9 +20,10 @@ import tensorflow as tf
 
 from tasks import task
 from tasks.models import layers, named
-from tasks.models.made import Make, of_user
+from tasks.models.made import Make, last_layer, of_user
 from tasks.own import functions
 from tasks.own.functions import UserCodeError
+from tff_fair import keras_state
 
 
 def fitting(
@@ -150,18 +151,20 @@ def _check(made: Make, *, is_classifier: bool) -> None:
   Raises:
     UserCodeError: If they cannot.
   """
-  model = made.unbuilt()
-  if not isinstance(model, tf.keras.Model):
+  returned = made.returned()
+  if not isinstance(returned, tf.keras.Model):
     raise UserCodeError(
-      made.name, f"expected a tf.keras.Model, found {type(model).__name__}."
+      made.name, f"expected a tf.keras.Model, found {type(returned).__name__}."
     )
-  was_built = model.built
-  _check_shapes(made, model)
-  again = made()
-  if of_user(again) is of_user(model):
+  # Before `unbuilt`, which changes the last layer.
+  if last_layer(made.returned()) is last_layer(returned):
     raise UserCodeError(
       made.name, "returns the same model each time; build a new one."
     )
+  model = made.unbuilt()
+  was_built = model.built
+  _check_shapes(made, model)
+  again = made()
   if not again.trainable_weights:
     raise UserCodeError(
       made.name,
@@ -279,11 +282,9 @@ def _differ(
   ]
 
 
+@keras_state.restored()
 def _values_in_graph(made: Make) -> list[np.ndarray] | None:
-  """Returns the initial weights in a graph; None if it cannot be built there.
-
-  Keras cannot call models of before once it has built one in a graph.
-  """
+  """Returns the initial weights in a graph; None if Keras builds none there."""
   with tf.Graph().as_default() as graph:
     tf.random.uniform([])  # TensorFlow's own seeds count the operations.
     try:

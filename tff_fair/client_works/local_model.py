@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_fair import declared
+from tff_fair import declared, keras_state
 from tff_fair.client_works.batches import Batch
 from tff_fair.client_works.tracing import graph_function, with_autograph
 from tff_fair.types import TensorStructure
@@ -306,6 +306,7 @@ class ModelInfo(NamedTuple):
   ]
 
 
+@keras_state.restored()
 def describe(model_fn: ModelFn) -> ModelInfo:
   """Returns the types of a model and the computations that go with it.
 

@@ -11,7 +11,7 @@ from typing import Any
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_fair import declared
+from tff_fair import declared, keras_state
 from tff_fair.client_works import batches, evaluation, local_model, tally
 
 _LEARNING_RATE = tff.learning.optimizers.LEARNING_RATE_KEY
@@ -69,6 +69,7 @@ def build_from_computation(
   return tff.learning.templates.ClientWorkProcess(initialize, next_fn)
 
 
+@keras_state.restored()
 def with_signals(
   client_work: tff.learning.templates.ClientWorkProcess,
   model_fn: local_model.ModelFn,

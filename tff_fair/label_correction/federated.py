@@ -14,7 +14,7 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_fair import evaluation
+from tff_fair import evaluation, keras_state
 from tff_fair.client_works import (
   batches,
   local_model,
@@ -34,6 +34,7 @@ _BATCH_SIZE = 512  # Examples in one forward pass.
 Predictions: TypeAlias = evaluation.Rows
 
 
+@keras_state.restored()
 def build_predictions(
   model_fn: local_model.ModelFn, *, num_classes: int, with_softmax: bool
 ) -> tff.Computation:
@@ -84,6 +85,7 @@ def build_predictions(
   return predict_at_clients
 
 
+@keras_state.restored()
 def build_round(
   model_fn: local_model.ModelFn,
   optimizer: tff.learning.optimizers.Optimizer,

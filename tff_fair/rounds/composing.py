@@ -18,6 +18,7 @@ from tff_fair import (
   client_works,
   declared,
   finalizers,
+  keras_state,
   privacy,
   spelling,
   summing,
@@ -39,6 +40,7 @@ from tff_fair.rounds.options import (
 )
 
 
+@keras_state.restored()
 def compose(
   model_fn: ModelFn,
   rule: types.Rule,
@@ -190,6 +192,7 @@ def _compose_rounds(
   )
 
 
+@keras_state.restored()
 def compose_client_work(
   model_fn: ModelFn,
   client_work: tff.learning.templates.ClientWorkProcess,

@@ -19,6 +19,7 @@ import tensorflow as tf
 
 from tasks.formats import files, parsing
 from tasks.models import plain
+from tff_fair import keras_state
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.runs import checkpoints, configuration
 from tff_fair.experiments.runs.folder import RunFolder
@@ -72,16 +73,17 @@ class Architecture:
     Layers have the names that they have in a new program, whatever this one has
     built before: runs of one spec are the same files.
     """
-    tf.keras.backend.reset_uids()
-    try:
-      trained = plain.describe(task.keras_model_fn(), TRAINED)
-    except plain.NotPlainError:
-      trained = None
+    with keras_state.fresh_names():
+      try:
+        trained = plain.describe(task.keras_model_fn(), TRAINED)
+      except plain.NotPlainError:
+        trained = None
+      with_preprocessing = _with_preprocessing(task, trained)
     x_spec = task.element_spec[0]
     raw = task.preprocessing
     return cls(
       trained=trained,
-      with_preprocessing=_with_preprocessing(task, trained),
+      with_preprocessing=with_preprocessing,
       columns=dict(raw.columns) if raw else {},
       typical=dict(raw.typical) if raw else {},
       x_shape=x_spec.shape[1:].as_list(),

@@ -14,7 +14,7 @@ import tensorflow_federated as tff
 import tasks
 from tasks.models import made
 from tasks.task import KerasModelFn
-from tff_fair import client_works
+from tff_fair import client_works, keras_state
 from tff_fair.declared import FieldError
 from tff_fair.experiments import keras_files
 from tff_fair.experiments.errors import RunError
@@ -197,6 +197,7 @@ def _of_file(path: pathlib.Path, _: KerasModelFn) -> Sequence[np.ndarray]:
   return [weight.numpy() for weight in model.weights]
 
 
+@keras_state.restored()
 def _of_run(path: pathlib.Path, build: KerasModelFn) -> Sequence[np.ndarray]:
   """Returns the weights of a run, in the order of the model's layers."""
   run = finding.open_run(path)
