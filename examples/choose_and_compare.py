@@ -41,7 +41,7 @@ def main() -> None:
   # Paired by seed and client: both methods have the same cut of the data.
   table = experiments.compare(runs, baseline="fedavg", columns=["worst_10"])
   print(table.T)
-  row = table.set_index("method").loc["adafed"]
+  row = table.set_index("method").loc["AdaFed"]
   mean, low, high = (
     row[f"worst_10_difference{end}"] for end in ("", "_low", "_high")
   )

@@ -39,7 +39,10 @@ _BASE = NAMESPACE.text(
   "if no other is named. A --file, --flag, --grid or --range replaces them.",
 )
 _ALGORITHMS = NAMESPACE.names(
-  "algorithms", [], "Methods to run; with --file, those of its methods to run."
+  "algorithms",
+  [],
+  "Methods to run; with --file, those of its methods to run. fedavg:uniform is "
+  "FedAvg with equal weights (--client_weighting), the other baseline.",
 )
 _GRID = NAMESPACE.texts(
   "grid",

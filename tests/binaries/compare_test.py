@@ -33,16 +33,16 @@ def test_methods_side_by_side(program):
   assert out.startswith("digits, 3 clients: test accuracy over clients in perc")
   head = ["Method", "Seeds", "Mean", "Std", "Worst 10 %", "Best 10 %"]
   assert cells(out, "Method") == head
-  assert cells(out, "fedavg")[1:4] == [
+  assert cells(out, "FedAvg")[1:4] == [
     "2",
     "55.00 ± 7.07 **",
     "29.44 ± 0.00 **",
   ]
-  assert cells(out, "term")[2] == "65.00 ± 7.07 **"
+  assert cells(out, "TERM")[2] == "65.00 ± 7.07 **"
   # A single run has no deviation.
-  assert cells(out, "afl") == ["afl", "1", "10.00", "0.00", "10.00", "10.00"]
+  assert cells(out, "AFL") == ["AFL", "1", "10.00", "0.00", "10.00", "10.00"]
   assert "Not all with the same seeds." in out
-  assert "1 seed: no uncertainty, so no mark: afl." in out
+  assert "1 seed: no uncertainty, so no mark: AFL." in out
   assert "in percent; 10 % = 1 of 3 clients;" in out
 
 
@@ -50,8 +50,8 @@ def test_methods_side_by_side(program):
 def test_runs_are_named_with_or_without_a_flag(program):
   assert program("runs")[1] == program("--runs=runs")[1]
   some = program("runs/afl-0", "--runs=runs/term-0,runs/term-1")[1]
-  assert "fedavg" not in some
-  assert "afl" in some
+  assert "FedAvg" not in some
+  assert "AFL" in some
   assert program().refusal.startswith("compare: RUN: is missing")
 
 
@@ -62,9 +62,9 @@ def test_columns_and_rounds_are_chosen(program):
   assert cells(out, "Method")[2:] == [
     *("Variance", "KL to uniform", "Weighted mean", "Largest loss"),
   ]
-  assert cells(out, "fedavg")[4] == "20.00 ± 0.00"
+  assert cells(out, "FedAvg")[4] == "20.00 ± 0.00"
   best = program("runs", "--round=best", "--criterion=std")[1]
-  assert cells(best, "fedavg")[2] == "20.00 ± 0.00"
+  assert cells(best, "FedAvg")[2] == "20.00 ± 0.00"
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_columns_and_rounds_are_chosen(program):
     ("--last=3", "runs/run has 2 evaluations after training began; give"),
     ("--last=0", "--last=0: expected 1 or more"),
     ("--last=1 --round=best", "--last=1: does not go with round=best"),
-    ("--baseline=fedprox", "is none of the methods; give one of 'fedavg'"),
+    ("--baseline=fedprox", "is none of the methods; give one of 'FedAvg'"),
     ("--baseline=fedavg", "nothing to compare it with"),
     ("--output=table.txt", "ends in .csv, .md, .tex"),
     ("--output=runs.md", "is a folder"),
@@ -108,7 +108,7 @@ def test_unfinished_runs_are_left_out_unless_asked_for(program, runs):
   assert "Not finished: runs/vred, after round 2." in out
   _, out, _ = program("runs")
   assert "Left out: runs/vred is not finished (--unfinished includes" in out
-  assert not any(line.startswith("vred") for line in out.splitlines())
+  assert not any(line.startswith("VRed") for line in out.splitlines())
   assert "nothing to compare" in program("runs/vred").refusal
   (path / "evaluations.csv").unlink()
   _, out, _ = program("runs", "--unfinished")
@@ -140,26 +140,26 @@ def test_what_else_differs_is_said(program, runs):
 def test_clients_against_a_baseline(program):
   status, out, _ = program("runs", "--baseline=fedavg")
   assert status == 0
-  _, second, third = out.split("clients against fedavg")
+  _, second, third = out.split("clients against FedAvg")
   # Of (0.2, 0.4, 0.9), the first two suffer; in both seeds both improve.
-  assert cells(second, "term") == [
-    *("term", "2", "100.00 ± 0.00", "+20.00 ± 0.00"),
+  assert cells(second, "TERM") == [
+    *("TERM", "2", "100.00 ± 0.00", "+20.00 ± 0.00"),
     *("100.00 ± 0.00", "-10.00 ± 0.00", "+10.00 ± 0.00"),
   ]
   # The seeds that both have.
-  assert cells(second, "afl")[:4] == ["afl", "1", "0.00", "-20.00"]
+  assert cells(second, "AFL")[:4] == ["AFL", "1", "0.00", "-20.00"]
   # Clients change by 30, 10 and -10 in both seeds, so their standard deviation
   # is 20, the standard error 20 / sqrt(3). Two seeds leave Student's t one
   # degree of freedom; the interval would exceed what accuracies allow.
-  found = re.search(r"^term .*? \+10.00 \[(.*?), (.*?)\] p=(\S+)", third, re.M)
+  found = re.search(r"^TERM .*? \+10.00 \[(.*?), (.*?)\] p=(\S+)", third, re.M)
   low, high, p_holm = found.groups()
   assert (float(low), float(high)) == (-100, 100)
   p_value = 2 * stats.t.sf(10 / (20 / 3**0.5), 1)
   assert float(p_holm) == pytest.approx(p_value, abs=0.02)
-  assert cells(third, "term")[-1] == "2/0/1"
-  assert cells(third, "afl")[-1] == "0/0/3"
+  assert cells(third, "TERM")[-1] == "2/0/1"
+  assert cells(third, "AFL")[-1] == "0/0/3"
   assert (
-    "1 seed (afl): the interval is over clients alone, the spread over"
+    "1 seed (AFL): the interval is over clients alone, the spread over"
     in (third)
   )
 
@@ -167,7 +167,7 @@ def test_clients_against_a_baseline(program):
 def test_a_method_without_a_common_seed_is_left_out(program, runs):
   run_folders.make(runs / "v", [(2, (0.1, 0.1, 0.1))], algorithm="vred", seed=9)
   _, out, _ = program("runs", "--baseline=fedavg")
-  assert "Left out: vred has no seed that fedavg has." in out
+  assert "Left out: VRed has no seed that FedAvg has." in out
 
 
 def test_other_clients_cannot_be_compared(program, runs):
@@ -182,9 +182,9 @@ def test_the_last_evaluations_have_a_table_of_their_own(program, tmp_path):
   out = program("a", "--last=2", "--columns=std,clients")[1]
   first, second = out.split("digits, 2 clients:")[1:]
   assert cells(first, "Method")[2:] == ["Std", "Client 0", "Client 1"]
-  assert cells(first, "fedavg")[2:] == ["0.00", "50.00", "50.00"]
+  assert cells(first, "FedAvg")[2:] == ["0.00", "50.00", "50.00"]
   assert "mean of the last 2 evaluations of each run: test accuracy" in second
-  assert cells(second, "fedavg")[2:] == ["12.50", "37.50", "62.50"]
+  assert cells(second, "FedAvg")[2:] == ["12.50", "37.50", "62.50"]
 
 
 @pytest.mark.usefixtures("runs")
@@ -222,11 +222,11 @@ def test_the_table_for_programs_has_all(program):
     *("task", "seeds", "mean", "mean_std_over_seeds"),
     *("std", "std_std_over_seeds"),
   ]
-  assert table.loc["term", "mean"] == pytest.approx(65)
-  assert table.loc["term", "mean_std_over_seeds"] == pytest.approx(50**0.5)
-  assert pd.isna(table.loc["afl", "mean_std_over_seeds"])
-  assert table.loc["term", "suffering_improved_share"] == pytest.approx(100)
-  assert pd.isna(table.loc["fedavg", "suffering_improved_share"])
+  assert table.loc["TERM", "mean"] == pytest.approx(65)
+  assert table.loc["TERM", "mean_std_over_seeds"] == pytest.approx(50**0.5)
+  assert pd.isna(table.loc["AFL", "mean_std_over_seeds"])
+  assert table.loc["TERM", "suffering_improved_share"] == pytest.approx(100)
+  assert pd.isna(table.loc["FedAvg", "suffering_improved_share"])
   # No method is better for more noise, or for less.
   compared = [name for name in table if name.endswith("_difference")]
   assert compared == ["mean_difference", "std_difference"]
@@ -247,13 +247,13 @@ def test_clients_that_attack_can_be_left_out(program, runs):
   pd.DataFrame(clients).to_csv(path / "clients.csv", index=False)
 
   _, out, _ = program("runs", "--columns=mean")
-  assert cells(out, "vred")[2] == "46.67"
+  assert cells(out, "VRed")[2] == "46.67"
   _, out, _ = program("runs", "--columns=mean", "--honest")
   assert out.startswith("digits, 3 clients: test accuracy over honest clients")
-  assert cells(out, "vred")[2] == "70.00"
-  assert cells(out, "fedavg")[2] == "55.00 ± 7.07 **"
+  assert cells(out, "VRed")[2] == "70.00"
+  assert cells(out, "FedAvg")[2] == "55.00 ± 7.07 **"
   # Nor do they count where all clients of the other run are honest.
   _, out, _ = program("runs", "--honest", "--baseline=fedavg")
-  second = out.split("honest clients against fedavg")[1]
+  second = out.split("honest clients against FedAvg")[1]
   # Of (0.2, 0.4), the first suffers.
-  assert cells(second, "vred")[2:5] == ["100.00", "+70.00", "0.00"]
+  assert cells(second, "VRed")[2:5] == ["100.00", "+70.00", "0.00"]

@@ -145,12 +145,33 @@ def method(name: str) -> Method:
   return found
 
 
-def title(name: str) -> str:
-  """Returns the name of a method as papers write it.
+# What follows the title of a method that uses p_k, by `client_weighting`.
+_WEIGHTS: Mapping[str, str] = MappingProxyType(
+  {
+    "num_examples": "",
+    "uniform": ", equal weights",
+    "column": ", weights by column",
+  }
+)
 
-  A name that means no method stays as it is.
+
+def title(
+  name: str, client_weighting: str = "num_examples", *, shown: str | None = None
+) -> str:
+  """Returns the name of a method as tables show it.
+
+  Args:
+    name: The method; a name that means no method stays as it is.
+    client_weighting: "num_examples", "uniform" or "column", which the title of
+      a method that uses p_k tells: "FedAvg" and "FedAvg, equal weights" are two
+      methods.
+    shown: What to call it instead of the name that papers have.
   """
-  return METHODS[name].title if name in METHODS else name
+  if name not in METHODS:
+    return shown or name
+  found = shown or METHODS[name].title
+  weights = _WEIGHTS[client_weighting] if METHODS[name].weighs_clients else ""
+  return found if found.endswith(weights) else f"{found}{weights}"
 
 
 def unknown(name: str) -> str:

@@ -65,6 +65,31 @@ def test_a_sweep_may_do_without_a_file():
   assert sweep.varying == {"seed", "hparam.t"}
 
 
+def test_fedavg_with_equal_weights_is_a_method_of_its_own():
+  sweep = read("--algorithms=fedavg,FedAvg:uniform,fedfv")
+  plain, equal, _ = planned = sweep_plan.expand(sweep)
+  assert [run.spec.client_weighting for run in planned] == [
+    *("num_examples", "uniform", "num_examples"),
+  ]
+  assert plain.name == "fedavg-seed=0"
+  assert equal.name == "fedavg-client_weighting=uniform-seed=0"
+  assert equal.method == "FedAvg, equal weights"
+
+
+@pytest.mark.parametrize(
+  ("name", "number"),
+  [("fedavg", 2), ("fedavg:uniform", 1), ("fedavg:num_examples", 1)],
+)
+@pytest.mark.parametrize("sweep", ["first_look", "since_2021_digits"])
+def test_comparisons_have_both_baselines(sweep, name, number):
+  found = read(f"--file={sweep}", f"--algorithms={name}", "--grid=seed=0")
+  runs = sweep_plan.expand(found)
+  weightings = {run.spec.client_weighting for run in runs}
+  assert len(weightings) == number
+  assert name.partition(":")[2] in ("", *weightings)
+  assert {run.spec.algorithm for run in runs} == {"fedavg"}
+
+
 def test_the_command_line_picks_methods_of_a_file(file):
   for name in ("qfedavg", "q-FedAvg"):
     sweep = read(file, f"--algorithms={name}", "--flag=total_rounds=1")
@@ -233,6 +258,8 @@ def test_an_included_file_is_known_by_its_name():
       "--grid=seed=2: seed is given twice",
     ),
     (["--file=nowhere"], "there is no such file; give the path of one, or one"),
+    (["--algorithms=fedavg:equal"], "--algorithms=fedavg:equal: client_wei"),
+    (["--algorithms=fedfv:uniform"], "fedfv does not use the weights of cl"),
     (["--algorithms=fedawg"], "--algorithms: unknown algorithm 'fedawg'; did"),
     (["--algorithms=fedavg", "--grid=hparam.q=1"], "--grid: hparam.q is no hy"),
     (["--algorithms=afl", "--flag=hparam.t=1"], "--flag: hparam.t is no hyper"),

@@ -36,7 +36,7 @@ def test_errors_are_better_where_they_are_smaller(of_errors):
   frame = compare(
     of_errors, "fedavg", ["mean", "worst_10", "min", "r2", "clients"]
   ).set_index("method")
-  fedavg, term = frame.loc["fedavg"], frame.loc["term"]
+  fedavg, term = frame.loc["FedAvg"], frame.loc["TERM"]
   assert fedavg["mean"] == pytest.approx(
     np.mean([50, 60, 90, 51, 61, 92]), 1e-3
   )
@@ -76,8 +76,8 @@ def test_the_mark_is_that_of_the_smallest_error(tmp_path):
     runs, ["mean", "worst_10"], evaluations.EvaluationChoice()
   )
   assert {row.label: row.marks for row in table.rows} == {
-    "fedavg": (None, None),
-    "term": (BEST, BEST),
+    "FedAvg": (None, None),
+    "TERM": (BEST, BEST),
   }
 
 
@@ -119,7 +119,7 @@ def test_a_run_that_diverged_is_the_worst(of_errors):
     score=RMSE,
   )
   frame = compare(of_errors, "fedavg", ["mean", "std", "worst_10"])
-  afl = frame.set_index("method").loc["afl"]
+  afl = frame.set_index("method").loc["AFL"]
   assert afl["mean"] == math.inf
   assert math.isnan(afl["std"])
   assert (afl["wins"], afl["losses"]) == (1, 2)

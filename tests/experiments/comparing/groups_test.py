@@ -23,7 +23,7 @@ def test_runs_that_differ_in_any_of_the_seeds_alone_are_one_group(tmp_path):
     run_folders.make(tmp_path / f"m{seed}", model_seed=seed)
     run_folders.make(tmp_path / f"d{seed}", data_seed=seed, model_seed=0)
   (group,) = run_groups.group(found(tmp_path))
-  assert group.label == "fedavg"
+  assert group.label == "FedAvg"
   assert [str(run.seeds) for run in group.runs] == [
     "0",
     "0 (model 1)",
@@ -53,24 +53,53 @@ def test_a_label_has_what_differs_within_its_method(tmp_path):
     )
   run_folders.make(tmp_path / "2", algorithm="term", hparams={"t": 1.0})
   assert labels(tmp_path) == [
-    "fedavg",
-    "qfedavg q=2 client_learning_rate=0.01",
-    "qfedavg q=2 client_learning_rate=0.1",
-    "qfedavg q=10 client_learning_rate=0.1",
-    "term",
+    "FedAvg",
+    "q-FedAvg, q=2, client_learning_rate=0.01",
+    "q-FedAvg, q=2, client_learning_rate=0.1",
+    "q-FedAvg, q=10, client_learning_rate=0.1",
+    "TERM",
+  ]
+
+
+def test_equal_weights_make_another_method_where_it_uses_weights(tmp_path):
+  settings = [
+    {"client_learning_rate": 0.1},
+    {"client_weighting": "uniform", "client_learning_rate": 0.1},
+    {"client_weighting": "uniform", "client_learning_rate": 0.4},
+    {"client_weighting": "column"},
+    {"algorithm": "fedfv", "client_weighting": "uniform"},
+  ]
+  for number, values in enumerate(settings):
+    run_folders.make(tmp_path / str(number), **values)
+  # As a sweep calls it, once with the weights and once without.
+  for name in ("FedAvg on 4", "FedAvg on 4, equal weights"):
+    run_folders.make(
+      tmp_path / f"9{len(name)}",
+      method=name,
+      client_weighting="uniform",
+      seed=len(name),
+      total_rounds=4,
+    )
+  assert sorted(labels(tmp_path)) == [
+    "FedAvg",
+    "FedAvg on 4, equal weights",
+    "FedAvg, equal weights, client_learning_rate=0.1",
+    "FedAvg, equal weights, client_learning_rate=0.4",
+    "FedAvg, weights by column",
+    "FedFV",
   ]
 
 
 def test_a_label_names_the_task_where_there_are_several(tmp_path):
   run_folders.make(tmp_path / "0")
   run_folders.make(tmp_path / "1", task="mnist")
-  assert labels(tmp_path) == ["digits fedavg", "mnist fedavg"]
+  assert labels(tmp_path) == ["digits FedAvg", "mnist FedAvg"]
 
 
 def test_a_flag_that_one_run_lacks_is_in_the_label_of_the_other(tmp_path):
   run_folders.make(tmp_path / "0")
   run_folders.make(tmp_path / "1", server_learning_rate=0.5)
-  assert labels(tmp_path) == ["fedavg", "fedavg server_learning_rate=0.5"]
+  assert labels(tmp_path) == ["FedAvg", "FedAvg, server_learning_rate=0.5"]
 
 
 def test_a_seed_of_the_method_is_no_seed_of_the_run(tmp_path):
@@ -78,7 +107,7 @@ def test_a_seed_of_the_method_is_no_seed_of_the_run(tmp_path):
     run_folders.make(
       tmp_path / f"{seed}", algorithm="fedfv", hparams={"seed": seed}
     )
-  assert labels(tmp_path) == ["fedfv hparam.seed=0", "fedfv hparam.seed=1"]
+  assert labels(tmp_path) == ["FedFV, hparam.seed=0", "FedFV, hparam.seed=1"]
 
 
 def test_methods_of_one_algorithm_are_told_apart_by_their_names(tmp_path):
@@ -119,9 +148,9 @@ def test_versions_of_a_users_file_are_no_seeds_of_one_run(tmp_path):
       config["own_files"] = {"model": str(n) * 64}
       (path / "config.json").write_text(json.dumps(config))
   assert labels(tmp_path) == [
-    "fedavg model=a.py:build model_file=00000000",
-    "fedavg model=a.py:build model_file=11111111",
-    "fedavg model=mlp",
+    "FedAvg, model=a.py:build, model_file=00000000",
+    "FedAvg, model=a.py:build, model_file=11111111",
+    "FedAvg, model=mlp",
   ]
   # Two functions tell runs apart by themselves.
   runs = found(tmp_path)[1:]

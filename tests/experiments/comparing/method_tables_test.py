@@ -47,7 +47,7 @@ def folder(tmp_path):
 
 def test_costs_are_summed_up_to_the_first_evaluation_that_is_there(folder):
   rows = compare(folder, target=0.5)
-  fedavg, term, afl = (rows.loc[name] for name in ("fedavg", "term", "afl"))
+  fedavg, term, afl = (rows.loc[name] for name in ("FedAvg", "TERM", "AFL"))
   assert fedavg["reached"] == 2
   # After rounds 2 and 4.
   assert fedavg["rounds_to"] == 3.0

@@ -23,7 +23,7 @@ def test_methods_have_rows(folder):
     *("worst_10", "worst_10_std_over_seeds"),
     *("best_10", "best_10_std_over_seeds"),
   ]
-  assert frame["method"].tolist() == ["afl", "fedavg", "term"]
+  assert frame["method"].tolist() == ["AFL", "FedAvg", "TERM"]
   assert frame["seeds"].tolist() == [1, 2, 2]
   assert set(frame["task"]) == {"digits, 3 clients"}
   # In percent, with the digits of the program's tables.
@@ -64,16 +64,16 @@ def test_differences_to_a_baseline_have_intervals(folder):
     *("wins", "ties", "losses"),
   ]
   frame = frame.set_index("method")
-  assert frame.loc["term", "mean_difference"] == 10
-  assert frame.loc["term", ["wins", "ties", "losses"]].tolist() == [2, 0, 1]
-  low, high = frame.loc["term", ["mean_difference_low", "mean_difference_high"]]
+  assert frame.loc["TERM", "mean_difference"] == 10
+  assert frame.loc["TERM", ["wins", "ties", "losses"]].tolist() == [2, 0, 1]
+  low, high = frame.loc["TERM", ["mean_difference_low", "mean_difference_high"]]
   assert low < 10 < high
   # The smaller of two p-values counts twice.
   p_values, p_holm = frame["mean_difference_p"], frame["mean_difference_p_holm"]
-  assert p_holm["afl"] == pytest.approx(2 * p_values["afl"])
-  assert p_holm["term"] == p_values["term"] > p_holm["afl"] > 0
-  assert frame.loc["fedavg"].isna()["mean_difference"]
-  assert frame.loc["term", "mean_change_std_over_seeds"] == 0
+  assert p_holm["AFL"] == pytest.approx(2 * p_values["AFL"])
+  assert p_holm["TERM"] == p_values["TERM"] > p_holm["AFL"] > 0
+  assert frame.loc["FedAvg"].isna()["mean_difference"]
+  assert frame.loc["TERM", "mean_change_std_over_seeds"] == 0
   again = compare(folder, baseline="fedavg", columns=["mean"])
   pd.testing.assert_frame_equal(again.set_index("method"), frame)
 
@@ -90,13 +90,13 @@ def test_the_last_evaluations_are_averaged_beside_the_last(tmp_path):
   frame = compare(
     tmp_path, columns=["mean", "std"], last=2, baseline="fedavg"
   ).set_index("method")
-  for method in ("fedavg", "term"):  # Whether a run has round 0 or not.
+  for method in ("FedAvg", "TERM"):  # Whether a run has round 0 or not.
     assert frame.loc[method, "mean"] == 60
     assert frame.loc[method, "mean_last_2"] == 60
     assert frame.loc[method, "std"] == 0
     assert frame.loc[method, "std_last_2"] == 10  # Of 20 and 0.
-  assert frame.loc["term", "std_last_2_difference"] == 0
-  assert frame.loc["term", "ties_last_2"] == 2
+  assert frame.loc["TERM", "std_last_2_difference"] == 0
+  assert frame.loc["TERM", "ties_last_2"] == 2
   earlier = compare(tmp_path, columns=["mean"], last=2, round=2)
   assert earlier["mean"].tolist() == [60, 60]
   assert earlier["mean_last_2"].tolist() == [45, 45]
@@ -131,10 +131,10 @@ def test_clients_have_columns(folder):
     *("mean", "client_shirt", "client_pullover", "client_007"),
   ]
   frame = frame.set_index("method")
-  assert frame.loc["fedavg", "client_shirt"] == 25
-  assert frame.loc["fedavg", "client_shirt_std_over_seeds"] == 7.07
-  assert frame.loc["afl", "client_007"] == 10
-  assert frame.loc["term", "client_pullover_difference"] == 10
+  assert frame.loc["FedAvg", "client_shirt"] == 25
+  assert frame.loc["FedAvg", "client_shirt_std_over_seeds"] == 7.07
+  assert frame.loc["AFL", "client_007"] == 10
+  assert frame.loc["TERM", "client_pullover_difference"] == 10
   alone = compare(folder / "afl-0", columns=["clients"])
   assert list(alone.columns[3::2]) == ["client_0", "client_1", "client_2"]
 
@@ -150,8 +150,8 @@ def test_many_clients_have_no_columns(tmp_path):
 
 def test_ten_columns_are_printed_by_name_and_the_others_counted(folder):
   frame = compare(folder, baseline="fedavg", columns=["mean", "std", "jain"])
-  assert frame.index[0] == "fedavg"
-  assert frame.loc["fedavg", "mean"] == frame["mean"].iloc[0]
+  assert frame.index[0] == "FedAvg"
+  assert frame.loc["FedAvg", "mean"] == frame["mean"].iloc[0]
   shown = frame._shown()
   assert [*shown.columns[:4]] == ["seeds", "mean", "std", "jain"]
   assert shown.shape[1] == 10
@@ -167,11 +167,11 @@ def test_unfinished_runs_take_part_if_asked(folder):
     folder / "vred", algorithm="vred", is_finished=False, seed=3
   )
   frame = compare(folder)
-  assert "vred" not in set(frame["method"])
+  assert "VRed" not in set(frame["method"])
   assert frame.attrs["notes"][-1] == (
     f"Left out: {path} is not finished (unfinished=True includes it)."
   )
-  assert "vred" in set(compare(folder, unfinished=True)["method"])
+  assert "VRed" in set(compare(folder, unfinished=True)["method"])
 
 
 @pytest.mark.parametrize(
@@ -231,7 +231,7 @@ def test_measures_without_a_column_have_differences_and_averages(folder):
   frame = compare(folder, columns=NAMES, last=2, baseline="fedavg").set_index(
     "method"
   )
-  term, fedavg = frame.loc["term"], frame.loc["fedavg"]
+  term, fedavg = frame.loc["TERM"], frame.loc["FedAvg"]
   assert term["error_difference"] == pytest.approx(
     term["error"] - fedavg["error"]
   )

@@ -34,7 +34,7 @@ def test_the_choice_is_made_on_some_clients_and_shown_on_the_others(tmp_path):
   make(tmp_path / "b", accuracies(0.5, 0.8), 0.2)
   # The better one on the clients to choose on, not on all.
   assert row(tmp_path)[:5] == [
-    *("fedavg client_learning_rate=0.1", "2", "1", "90.00", "30.00"),
+    *("FedAvg, client_learning_rate=0.1", "2", "1", "90.00", "30.00"),
   ]
   assert row(tmp_path, fraction=0)[0].endswith("0.2")
 
@@ -46,7 +46,7 @@ def test_few_clients_all_decide(tmp_path):
   make(tmp_path / "c", [0.5, 0.5, 0.5], 0.2)
   for criterion in ("mean", "worst_20", "std"):
     found = row(tmp_path, criterion)
-    assert found[0] == "fedavg client_learning_rate=0.2"
+    assert found[0] == "FedAvg, client_learning_rate=0.2"
     assert found[4] == "50.00"
   text = sweep_choice.table(finding.find([tmp_path]), "worst_20", 0.2)
   assert (
@@ -84,7 +84,7 @@ def test_round_0_does_not_decide(tmp_path):
   run_folders.make(
     tmp_path / "b", [(0, [0.1] * 10), (5, [0.6] * 10)], client_learning_rate=0.2
   )
-  assert row(tmp_path)[:1] == ["fedavg client_learning_rate=0.2"]
+  assert row(tmp_path)[:1] == ["FedAvg, client_learning_rate=0.2"]
 
 
 def test_the_direction_of_a_criterion_is_known(tmp_path):
@@ -109,7 +109,7 @@ def test_settings_are_chosen_by_their_mean_over_seeds(tmp_path):
     make(tmp_path / f"a{seed}", [first] * 10, 0.1, seed)
     make(tmp_path / f"b{seed}", [second] * 10, 0.2, seed)
   assert row(tmp_path)[:4] == [
-    *("fedavg client_learning_rate=0.2", "2", "2", "60.00 ± 0.00"),
+    *("FedAvg, client_learning_rate=0.2", "2", "2", "60.00 ± 0.00"),
   ]
 
 
@@ -118,8 +118,8 @@ def test_each_method_has_a_line(tmp_path):
   make(tmp_path / "b", [0.4] * 10, 0.1, algorithm="term")
   text = sweep_choice.table(finding.find([tmp_path]), "mean", 0.2)
   assert [line.split()[0] for line in text.splitlines()[-2:]] == [
-    "fedavg",
-    "term",
+    "FedAvg",
+    "TERM",
   ]
 
 
@@ -131,8 +131,8 @@ def test_the_choice_is_made_for_each_cut_of_the_data(tmp_path):
       make(tmp_path / f"{size}-{rate}", values, rate, task_options=cut)
   text = sweep_choice.table(finding.find([tmp_path]), "mean", 0.2)
   assert [line.split()[:4] for line in text.splitlines()[-2:]] == [
-    ["fedavg", "num_clients=20", "client_learning_rate=0.2", "2"],
-    ["fedavg", "num_clients=40", "client_learning_rate=0.2", "2"],
+    ["FedAvg,", "num_clients=20,", "client_learning_rate=0.2", "2"],
+    ["FedAvg,", "num_clients=40,", "client_learning_rate=0.2", "2"],
   ]
 
 
@@ -186,4 +186,4 @@ def test_of_errors_the_smallest_are_chosen_in_a_table_of_their_own(tmp_path):
   assert "accuracy in percent, mean ±" in text
   assert "RMSE in units of the label, mean ±" in text
   last = re.split(r"\s{2,}", text.splitlines()[-1].strip())
-  assert last[:4] == ["fedavg client_learning_rate=0.2", "2", "1", "40.00"]
+  assert last[:4] == ["FedAvg, client_learning_rate=0.2", "2", "1", "40.00"]

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from tff_fair import declared, methods
+from tff_fair import declared
 from tff_fair.experiments import scores
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.runs.configuration import OF_OWN_FILE
@@ -26,12 +26,10 @@ class Group(NamedTuple):
   Attributes:
     label: The method and the settings in which it differs from other groups.
     runs: At least one, by ascending seeds.
-    title: The label for readers: with the method's name as papers write it.
   """
 
   label: str
   runs: tuple[Run, ...]
-  title: str = ""
 
 
 def group(runs: Sequence[Run]) -> list[Group]:
@@ -49,7 +47,7 @@ def group(runs: Sequence[Run]) -> list[Group]:
   """
   same: dict[str, dict[Seeds, Run]] = {}
   for run in runs:
-    key = json.dumps([run.name, run.settings], sort_keys=True)
+    key = json.dumps([run.title, run.settings], sort_keys=True)
     of_seeds = same.setdefault(key, {})
     if run.seeds in of_seeds:
       raise RunError(
@@ -63,16 +61,12 @@ def group(runs: Sequence[Run]) -> list[Group]:
   ]
   of_methods: dict[tuple[str, str], list[tuple[Run, ...]]] = {}
   for member in members:
-    of_methods.setdefault((member[0].task, member[0].name), []).append(member)
+    of_methods.setdefault((member[0].task, member[0].title), []).append(member)
   several_tasks = len({task for task, _ in of_methods}) > 1
   groups = []
-  for (task, method), alike in of_methods.items():
+  for (task, title), alike in of_methods.items():
     names = differing_settings([member[0] for member in alike])
-    prefix = f"{task} " if several_tasks else ""
-    algorithm = alike[0][0].algorithm
-    name = methods.title(algorithm)
-    if method != algorithm or (task, name) in of_methods:
-      name = method  # As a sweep calls it.
+    method = f"{task} {title}" if several_tasks else title
     for member in sorted(alike, key=functools.partial(_order, names)):
       settings = member[0].settings
       values = [
@@ -80,9 +74,7 @@ def group(runs: Sequence[Run]) -> list[Group]:
         for name in names
         if name in settings
       ]
-      label = " ".join([f"{prefix}{method}", *values])
-      title = ", ".join([f"{prefix}{name}", *values])
-      groups.append(Group(label, member, title))
+      groups.append(Group(", ".join([method, *values]), member))
   return groups
 
 

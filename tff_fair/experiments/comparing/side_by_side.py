@@ -175,12 +175,12 @@ def _units(score: Score) -> str:
 
 
 def find_baseline(groups: Sequence[Group], name: str) -> Group:
-  """Returns the method of a label or title, or else of a name.
+  """Returns the method of a label, or else of a name.
 
   Raises:
     FieldError: If there is none, or more than one of that name.
   """
-  found = [group for group in groups if name in (group.label, group.title)] or [
+  found = [group for group in groups if name == group.label] or [
     group
     for group in groups
     if name in (group.runs[0].name, group.runs[0].algorithm)
@@ -236,7 +236,7 @@ def run_notes(
     for name in run_groups.differing_settings(members)
     if name not in _EXPECTED
     and not name.startswith(HPARAM)
-    and not any(f" {run_groups.short_name(name)}=" in g.label for g in groups)
+    and not any(f", {run_groups.short_name(name)}=" in g.label for g in groups)
   ]
   if differing:
     notes.append(f"Not the same in all rows: {', '.join(differing)}.")

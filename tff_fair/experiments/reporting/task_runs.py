@@ -227,13 +227,13 @@ def arrange(
   ]
   methods = [_baseline_first(group(of_task), baseline) for of_task in shown]
   # A method looks the same in all tasks.
-  titles = list(dict.fromkeys(g.title for found in methods for g in found))
+  labels = list(dict.fromkeys(g.label for found in methods for g in found))
   return [
     TaskRuns(
       f"t{number}",
       _name(members[0]),
       _title(members[0], of_tasks),
-      tuple(MethodRuns(g.title, titles.index(g.title), g.runs) for g in found),
+      tuple(MethodRuns(g.label, labels.index(g.label), g.runs) for g in found),
       tuple(run for run in members if run not in of_task),
     )
     for number, (members, of_task, found) in enumerate(

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from tff_fair import methods
 from tff_fair.declared import Value
 from tff_fair.experiments import seeds
 from tff_fair.experiments.errors import RunError
@@ -84,6 +85,15 @@ class Run:
   def algorithm(self) -> str:
     """Name of the method."""
     return str(self.config["flags"]["algorithm"])
+
+  @property
+  def title(self) -> str:
+    """The method as tables, pages and cards show it."""
+    return methods.title(
+      self.algorithm,
+      str(self.flags["client_weighting"]),
+      shown=None if self.name == self.algorithm else self.name,
+    )
 
   @property
   def task(self) -> str:

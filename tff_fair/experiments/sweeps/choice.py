@@ -129,7 +129,7 @@ def _by_method(finished: Sequence[Run]) -> list[list[Group]]:
   for group in groups.group(finished):
     run = group.runs[0]
     # Other data is another question, not another answer.
-    methods.setdefault((*groups.data_key(run), run.name), []).append(group)
+    methods.setdefault((*groups.data_key(run), run.title), []).append(group)
   return list(methods.values())
 
 

@@ -17,6 +17,7 @@ from typing import Any
 
 from tasks.formats import parsing
 from tff_fair import methods
+from tff_fair.declared import FieldError
 from tff_fair.experiments import spec_text
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.spec import RunSpec
@@ -25,6 +26,7 @@ from tff_fair.experiments.sweeps.setting_tables import Grid, Setting
 
 SUFFIX = ".toml"
 _KEYS = ("title", "extends", "flags", "grid", "range", "search", "methods")
+_WEIGHTING = "client_weighting"
 _METHOD_KEYS = ("name", "algorithm", "hparam", "flags", "grid", "range")
 
 
@@ -76,22 +78,35 @@ class Sweep:
     """Returns the sweep with some of its methods.
 
     Args:
-      names: Names of methods, or of their algorithms.
+      names: Names of methods, or of their algorithms, as `of_methods` takes
+        them.
       place: Their place, for errors.
 
     Raises:
       RunError: If the sweep has no method of a name.
     """
-    wanted = {*names, *map(methods.understood, names)}
+    chosen: list[SweptMethod] = []
     for name in names:
-      meant = {name, methods.understood(name)}
-      if not any({m.name, m.algorithm} & meant for m in self.methods):
+      found = [m for m in self.methods if self._is_named(m, name, place)]
+      if not found:
         valid = dict.fromkeys(m.algorithm for m in self.methods)
         raise RunError(
           f"{place}={name}: is not in the file; it has {', '.join(valid)}."
         )
-    chosen = (m for m in self.methods if {m.name, m.algorithm} & wanted)
-    return dataclasses.replace(self, methods=tuple(chosen))
+      chosen += found
+    ordered = tuple(m for m in self.methods if m in chosen)
+    return dataclasses.replace(self, methods=ordered)
+
+  def _is_named(self, method: SweptMethod, name: str, place: str) -> bool:
+    """Returns whether a user's name means a method."""
+    if name == method.name:
+      return True
+    algorithm, weighting = _algorithm(name, place)
+    usual = Setting([RunSpec.fields()[_WEIGHTING].default], place)
+    setting = {**self.common, **method.grid}.get(_WEIGHTING, usual)
+    return algorithm == method.algorithm and (
+      weighting is None or list(setting.values) == [weighting]
+    )
 
   def over(self, base: RunSpec, place: str) -> "Sweep":
     """Returns the sweep with a run's settings wherever it has none.
@@ -122,15 +137,44 @@ class Sweep:
 
 
 def of_methods(algorithms: Sequence[str], place: str) -> Sweep:
-  """Returns a sweep of methods without settings.
+  """Returns a sweep of methods without settings but weights of clients.
 
   Args:
-    algorithms: Names of methods, which may be unknown.
+    algorithms: Names of methods, which may be unknown; "fedavg:uniform" is
+      FedAvg with client_weighting=uniform.
     place: Their place, for errors.
+
+  Raises:
+    RunError: If weights are unknown, or the method does not use any.
   """
-  named = map(methods.understood, algorithms)
-  chosen = tuple(SweptMethod(name, name, {}, place) for name in named)
-  return Sweep(None, chosen, {}, {}, place)
+  chosen = []
+  for text in algorithms:
+    name, weighting = _algorithm(text, place)
+    if weighting is None:
+      chosen.append(SweptMethod(name, name, {}, place))
+    else:
+      grid = {_WEIGHTING: Setting([weighting], place)}
+      title = methods.title(name, weighting)
+      chosen.append(SweptMethod(title, name, grid, place))
+  return Sweep(None, tuple(chosen), {}, {}, place)
+
+
+def _algorithm(text: str, place: str) -> tuple[str, str | None]:
+  """Returns the algorithm that a text means, and weights if it gives any."""
+  name, colon, weighting = text.partition(":")
+  name = methods.understood(name)
+  if not colon:
+    return name, None
+  try:
+    RunSpec.fields()[_WEIGHTING].check(weighting)
+  except FieldError as error:
+    raise RunError(f"{place}={text}: {_WEIGHTING}: {error.problem}") from error
+  if name in methods.METHODS and not methods.METHODS[name].weighs_clients:
+    raise RunError(
+      f"{place}={text}: {name} does not use the weights of clients; leave "
+      f":{weighting} out."
+    )
+  return name, weighting
 
 
 def read(
