@@ -13,13 +13,14 @@ import typing
 from tff_fair.declared import FieldError
 from tff_fair.experiments import importing
 from tff_fair.experiments.errors import RunError
-from tff_fair.experiments.runs.finding import open_run
+from tff_fair.experiments.runs.finding import open_run, open_runs
 from tff_fair.experiments.runs.run import Run
 from tff_fair.experiments.spec import RunSpec
 
 if typing.TYPE_CHECKING:
   from tff_fair.experiments.auditing.audit import Audit, audit
   from tff_fair.experiments.comparing.side_by_side import compare
+  from tff_fair.experiments.comparing.tidy_table import table
   from tff_fair.experiments.exporting.export import export, export_form
   from tff_fair.experiments.replaying import replay
   from tff_fair.experiments.reporting.page import report
@@ -41,6 +42,7 @@ else:
     "run": "tff_fair.experiments.training.running",
     "search": "tff_fair.experiments.searching.search",
     "sweep": "tff_fair.experiments.sweeps.runner",
+    "table": "tff_fair.experiments.comparing.tidy_table",
   }
 
   def __getattr__(name: str) -> object:
@@ -64,11 +66,13 @@ __all__ = [
   "export",
   "export_form",
   "open_run",
+  "open_runs",
   "replay",
   "report",
   "run",
   "search",
   "sweep",
+  "table",
 ]
 
 

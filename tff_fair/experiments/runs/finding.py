@@ -133,6 +133,22 @@ def num_planned(paths: Iterable[Place]) -> int:
   )
 
 
+def open_runs(folder: Place) -> list[Run]:
+  """Reads the runs in a folder and below it, finished or not.
+
+  Args:
+    folder: A folder at any depth above those of runs, or that of one run.
+
+  Returns:
+    The runs, without their tables: those of a sweep in its order, others in
+    that of their names (numbers in them by value).
+
+  Raises:
+    RunError: If there is no such folder, it holds no run, or a run is damaged.
+  """
+  return find(folder)
+
+
 def open_run(path: Place) -> Run:
   """Reads the run in a folder, without its tables.
 
@@ -142,6 +158,14 @@ def open_run(path: Place) -> Run:
   folder = RunFolder(pathlib.Path(path))
   if not _is_folder(folder.path):
     raise RunError(f"{folder.path}: there is no such folder.")
+  if not os.path.lexists(folder.config):
+    first = next(_folders(folder.path), None)
+    raise RunError(
+      f"{folder.path}: is not the folder of a run: it has no config.json."
+      if first is None
+      else f"{folder.path}: is a folder of runs; name one of them, as {first}, "
+      "or read all with open_runs."
+    )
   config = _json(folder.config)
   if problem := configuration.problem(config):
     raise RunError(f"{folder.config}: is not of a run: {problem}.")

@@ -1,0 +1,156 @@
+"""Tests of the one table of many runs."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from tests import source_tree
+from tests.experiments import run_folders
+from tff_fair import experiments
+from tff_fair.declared import FieldError
+
+FLAGS = ["method", "seed"]
+OF_CLIENTS = ["round", "client_id", "num_examples", "loss", "accuracy"]
+
+
+def make(folder, name, **settings):
+  return run_folders.make(folder / name, **settings)
+
+
+def test_rows_of_all_runs_say_whose_they_are(tmp_path):
+  run_folders.make_three_methods(tmp_path)
+  runs = experiments.open_runs(tmp_path)
+  table = experiments.table(runs, "client_evaluations")
+  assert table.columns[:2].tolist() == FLAGS
+  assert [c for c in OF_CLIENTS if c not in table] == []
+  assert len(table) == sum(len(run.client_evaluations) for run in runs)
+  for run in runs:
+    rows = table[(table["method"] == run.name) & (table["seed"] == run.seed)]
+    pd.testing.assert_frame_equal(
+      rows[OF_CLIENTS].reset_index(drop=True), run.client_evaluations
+    )
+  assert table["seed"].dtype == table["client_id"].dtype == np.int64
+  assert "algorithm" not in table
+
+
+def test_what_varies_has_columns(tmp_path):
+  for alpha in (0.1, 0.3):
+    for rate in (0.01, 0.1):
+      for seed in (0, 1):
+        make(
+          tmp_path,
+          f"{alpha}-{rate}-{seed}",
+          algorithm="fedfv",
+          hparams={"alpha": alpha},
+          client_learning_rate=rate,
+          seed=seed,
+        )
+  table = experiments.table(tmp_path, "evaluations")
+  assert table.columns[:4].tolist() == [*FLAGS, "alpha", "client_learning_rate"]
+  counts = table.groupby(["alpha", "client_learning_rate"])["seed"].nunique()
+  assert counts.to_dict() == {
+    (a, r): 2 for a in (0.1, 0.3) for r in (0.01, 0.1)
+  }
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_setting_that_a_run_does_not_have_is_missing(tmp_path):
+  make(tmp_path, "a")
+  make(tmp_path, "b", algorithm="fedfv", hparams={"alpha": 0.25})
+  table = experiments.table(tmp_path).set_index("method")
+  assert table.loc["fedavg", "alpha"].isna().all()
+  assert set(table.loc["fedfv", "alpha"]) == {0.25}
+
+
+def test_options_of_tasks_are_numbers_where_they_can_be(tmp_path):
+  for model, clients in (("mlp_64", 5), ("logistic_regression", 20)):
+    make(tmp_path, model, task_options={"num_clients": clients, "model": model})
+  table = experiments.table(tmp_path, "evaluations")
+  assert set(zip(table["num_clients"], table["model"], strict=True)) == {
+    (5, "mlp_64"),
+    (20, "logistic_regression"),
+  }
+
+
+def test_a_setting_called_as_a_column_keeps_its_kind(tmp_path):
+  for seed, beta in enumerate((1.0, 2.0)):
+    path = make(tmp_path, f"{seed}", seed=seed)
+    config = json.loads((path / "config.json").read_text())
+    config["hparams"]["loss"] = beta
+    (path / "config.json").write_text(json.dumps(config))
+  table = experiments.table(tmp_path)
+  assert table["hparam.loss"].unique().tolist() == [1.0, 2.0]
+  assert set(table["loss"]).isdisjoint({1.0, 2.0})
+
+
+def test_other_seeds_have_columns_where_they_differ(tmp_path):
+  make(tmp_path, "a", seed=1)
+  make(tmp_path, "b", seed=1, model_seed=3)
+  table = experiments.table(tmp_path, "evaluations")
+  assert table.columns[:3].tolist() == [*FLAGS, "model_seed"]
+  assert table["model_seed"].unique().tolist() == [1, 3]
+
+
+def test_methods_have_the_names_of_their_sweep(tmp_path):
+  make(tmp_path, "a", method="By examples")
+  make(tmp_path, "b", method="Equal", client_weighting="uniform")
+  table = experiments.table(tmp_path, "evaluations")
+  assert set(zip(table["method"], table["client_weighting"], strict=True)) >= {
+    ("Equal", "uniform")
+  }
+
+
+@pytest.mark.parametrize("name", ["rounds", "clients", "labels", "evaluations"])
+def test_runs_that_have_nothing_yet_have_no_row(tmp_path, name):
+  path = make(tmp_path, "a", is_finished=False)
+  for file in path.glob("*.csv"):
+    file.unlink()
+  table = experiments.table(tmp_path, name)
+  assert table.empty
+  assert table.columns[:2].tolist() == FLAGS
+
+
+def test_clients_at_the_end(tmp_path):
+  for seed in range(2):
+    path = make(tmp_path, f"{seed}", seed=seed)
+    (path / "clients.csv").write_text(
+      "client_id,client,accuracy\n0,007,0.5\n1,NA,0.75\n"
+    )
+  table = experiments.table(tmp_path, "clients")
+  assert table["client"].tolist() == ["007", "NA"] * 2
+  assert table["seed"].tolist() == [0, 0, 1, 1]
+
+
+def test_an_unknown_table_and_equal_runs_are_refused(tmp_path):
+  make(tmp_path, "a")
+  with pytest.raises(FieldError, match="client_evaluations"):
+    experiments.table(tmp_path, "accuracies")
+  make(tmp_path, "b")
+  with pytest.raises(experiments.RunError, match="is the same run as"):
+    experiments.table(tmp_path)
+
+
+def test_a_folder_of_runs_is_named(tmp_path):
+  make(tmp_path, "a")
+  with pytest.raises(experiments.RunError) as raised:
+    experiments.open_run(tmp_path)
+  assert "open_runs" in str(raised.value)
+  assert str(tmp_path / "a") in str(raised.value)
+  (tmp_path / "empty").mkdir()
+  with pytest.raises(experiments.RunError, match=r"it has no config\.json"):
+    experiments.open_run(tmp_path / "empty")
+
+
+def test_tables_need_no_tensorflow(tmp_path):
+  run_folders.make_three_methods(tmp_path)
+  code = (
+    "import sys; from tff_fair import experiments\n"
+    f"runs = experiments.open_runs({json.dumps(str(tmp_path))})\n"
+    "assert len(experiments.table(runs)) == 30\n"
+    "assert not {'tensorflow', 'absl', 'binaries'} & sys.modules.keys()"
+  )
+  subprocess.run([sys.executable, "-c", code], cwd=source_tree.ROOT, check=True)
