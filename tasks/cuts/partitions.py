@@ -319,17 +319,21 @@ def dirichlet_per_client(
   """Gives clients of equal size Dirichlet-distributed proportions of labels.
 
   As in Hsu et al., "Measuring the Effects of Non-Identical Data Distribution
-  for Federated Visual Classification" (2019): each client draws its own
+  for Federated Visual Classification" (2019): each client draws
   p ~ Dir(concentration · 1) over the labels. It gets its examples in these
-  proportions, rounded. Once a label is used up, the others fill its place in
-  proportion.
+  proportions, rounded. Where clients want more examples of a label than there
+  are, all of them get the same share of what they want, and fill the rest in
+  proportion from other labels. So the shares of all clients have one
+  distribution; clients that take their examples in turn would leave the last
+  ones what is left.
 
   Args:
     labels: Labels of the examples, shape [num_examples].
     num_clients: Number of clients.
-    concentration: From 1e-6 (each client has one label, as long as it lasts) to
-      1e9 (IID).
-    seed: Seed of proportions and of the order within a label.
+    concentration: From 1e-6 (each client has one label, as far as it suffices)
+      to 1e9 (IID).
+    seed: Seed of proportions, of the order within a label, and of who rounds
+      first.
 
   Returns:
     Positions of each client's examples.
@@ -345,25 +349,75 @@ def dirichlet_per_client(
     rng.permutation(np.flatnonzero(labels == label))
     for label in np.unique(labels)
   ]
-  left = np.array([len(stock) for stock in stocks])
-  parts = []
-  for size in map(len, np.array_split(labels, num_clients)):
-    proportions = rng.dirichlet(np.full(len(stocks), concentration))
-    before = left.copy()
-    while (missing := size - (before - left).sum()) > 0:
-      weights = np.where(left > 0, proportions, 0.0)
-      if weights.sum() == 0:
-        weights = left.astype(np.float64)
-      left -= np.minimum(_apportioned(missing, weights), left)
-    parts.append(
-      np.concatenate(
-        [
-          stock[start:stop]
-          for stock, start, stop in zip(stocks, left, before, strict=True)
-        ]
-      )
-    )
-  return parts
+  proportions = np.stack(
+    [
+      rng.dirichlet(np.full(len(stocks), concentration))
+      for _ in range(num_clients)
+    ]
+  )
+  sizes = np.array([len(p) for p in np.array_split(labels, num_clients)])
+  counts = _in_whole_numbers(
+    _shared_out(np.array([len(s) for s in stocks]), sizes, proportions), rng
+  )
+  pieces = [
+    np.split(stock, np.cumsum(of_label)[:-1])
+    for stock, of_label in zip(stocks, counts.T, strict=True)
+  ]
+  return [np.concatenate(of_client) for of_client in zip(*pieces, strict=True)]
+
+
+def _shared_out(
+  stock: np.ndarray, sizes: np.ndarray, proportions: np.ndarray
+) -> np.ndarray:
+  """Shares labels out to all clients at once, in proportions they want.
+
+  Args:
+    stock: Number of examples of each label, int64[labels].
+    sizes: Number of examples of each client, int64[clients]; the same sum.
+    proportions: What each client wants, float64[clients, labels].
+
+  Returns:
+    float64[clients, labels], whose sums are `sizes` and `stock`.
+  """
+  shared = np.zeros(proportions.shape)
+  # Each turn uses up a label, or is the last one.
+  for _ in range(len(stock) + 1):
+    left = stock - shared.sum(axis=0)
+    left[left < _NOTHING * stock] = 0.0
+    missing = sizes - shared.sum(axis=1)
+    weights = np.where(left > 0, proportions, 0.0)
+    weights[weights.sum(axis=1) == 0] = left
+    total = weights.sum(axis=1, keepdims=True)
+    wanted = missing[:, np.newaxis] * weights / np.where(total > 0, total, 1.0)
+    demand = wanted.sum(axis=0)
+    shared += wanted * np.minimum(1.0, left / np.where(demand > 0, demand, 1.0))
+  return shared
+
+
+_NOTHING = 1e-9  # A smaller share of a label is what rounding errors leave.
+
+
+def _in_whole_numbers(
+  shared: np.ndarray, rng: np.random.Generator
+) -> np.ndarray:
+  """Rounds a table of counts up or down; keeps sums of rows and columns.
+
+  Clients, the rows, round in random order: the last of them may find that only
+  labels are left that they would not round up.
+  """
+  counts = np.floor(shared + _NOTHING).astype(np.int64)
+  sizes, stock = (np.rint(shared.sum(axis=k)).astype(int) for k in (1, 0))
+  left = stock - counts.sum(axis=0)
+  for client in rng.permutation(len(counts)):
+    missing = sizes[client] - counts[client].sum()
+    # Rounded, so that equal remainders have one order on every machine.
+    remainders = np.round(shared[client] - counts[client], 9)
+    for _ in range(missing):
+      label = int(np.argmax(np.where(left > 0, remainders, -np.inf)))
+      counts[client, label] += 1
+      remainders[label] -= 1
+      left[label] -= 1
+  return counts
 
 
 def _check_concentration(concentration: float) -> None:

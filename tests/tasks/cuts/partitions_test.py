@@ -179,11 +179,34 @@ class TestDirichletPerClient:
     parts = cuts.dirichlet_per_client(_LABELS, 30, 0.1, 0)
     assert sorted({len(part) for part in parts}) == [33, 34]
 
-  def test_small_concentration_is_one_label_while_it_lasts(self):
+  def test_small_concentration_is_one_label_as_far_as_it_suffices(self):
     labels = np.repeat(np.arange(4), 1000)
     parts = cuts.dirichlet_per_client(labels, 100, 1e-6, 0)
-    kinds = [len(np.unique(labels[part])) for part in parts]
-    assert np.mean(np.array(kinds) == 1) > 0.9
+    counts = np.array([np.bincount(labels[p], minlength=4) for p in parts])
+    first = counts.argmax(axis=1)
+    least = [counts[first == label, label].min() for label in range(4)]
+    most = [counts[first == label, label].max() for label in range(4)]
+    np.testing.assert_allclose(least, most, atol=1)  # All have the same share.
+    assert 40 in least  # Some label suffices for all that want it.
+    assert min(least) < 40
+
+  @pytest.mark.parametrize("concentration", [0.1, 0.5, 2.0])
+  def test_shares_of_all_clients_have_one_distribution(self, concentration):
+    labels = np.repeat(np.arange(10), 300)
+    shares = np.array(
+      [
+        [np.bincount(labels[p], minlength=10) / len(p) for p in parts]
+        for parts in (
+          cuts.dirichlet_per_client(labels, 30, concentration, seed)
+          for seed in range(200)
+        )
+      ]
+    )
+    variances = shares.var(axis=0).mean(axis=1)  # Of each client.
+    # Each is estimated from 200 draws of 10 labels: to some 5 %.
+    np.testing.assert_allclose(variances, variances.mean(), rtol=0.25)
+    law = 0.1 * 0.9 / (10 * concentration + 1)
+    assert 0.7 * law < variances.mean() < law
 
 
 @pytest.mark.parametrize(
@@ -271,7 +294,7 @@ class TestEveryCut:
     ("label_shards", "647a389b1066e7bd"),
     ("dirichlet", "a242df96065c03b0"),
     ("train_test_split", "bb93e8a4af6e8226"),
-    ("dirichlet_per_client", "64930ff4a01b5f11"),
+    ("dirichlet_per_client", "e5e475fc2d5e4070"),
     ("power_law", "ced46468ebe80392"),
     ("few_labels", "8aa5e0d5f7fa2383"),
     ("in_proportion", "3701ef3c6f48526c"),
