@@ -57,9 +57,10 @@ _NAMES = (
 # The task that reads a file of a user's, and its options beside the file.
 _OF_TABLES = ("client=COLUMN", "label=COLUMN")
 _READERS = {
-  **dict.fromkeys((".csv", ".parquet"), ("table", _OF_TABLES)),
+  **dict.fromkeys((".csv", ".tsv", ".parquet"), ("table", _OF_TABLES)),
   ".npz": ("arrays", ()),
 }
+_PACKED = (".gz", ".bz2", ".xz", ".zip")
 # Their labels are several words or tags; all others may have noisy labels.
 _WITHOUT_CLASS_LABELS = ("stackoverflow_tag", "stackoverflow_word")
 
@@ -109,7 +110,8 @@ class UnknownTaskError(ValueError):
 
 def _ending(file: str) -> str:
   """Returns what kind of file a name says that it is: ".csv"."""
-  return pathlib.PurePath(file.lower().removesuffix(".gz")).suffix
+  path = pathlib.PurePath(file.lower())
+  return (path.with_suffix("") if path.suffix in _PACKED else path).suffix
 
 
 def names() -> tuple[str, ...]:

@@ -1,6 +1,6 @@
 """A table of a user's own: one row an example, one column the client.
 
-A CSV file, compressed by gzip or not, or a Parquet file. Columns become x as
+A CSV file, compressed or not, or a Parquet file. Columns become x as
 `tasks.tabular.features` says, by the moments of all clients' training rows. The
 label becomes a class, or a number of mean 0 and deviation 1 in training.
 """
@@ -37,8 +37,9 @@ class Options(building.RowOptions):
   """Options of the task `table`.
 
   Attributes:
-    file: The file, CSV (also .gz) or Parquet. A relative path begins in
-      data_dir if that is given, otherwise in the working directory.
+    file: The file: Parquet, or CSV, which may be compressed (gz, bz2, xz, zip).
+      A relative path begins in data_dir if that is given, otherwise in the
+      working directory.
     client: The column that says whose row it is: a hospital, device, branch.
     label: The column to predict.
     features: The columns to predict from, with commas in between; none takes
@@ -58,9 +59,11 @@ class Options(building.RowOptions):
     separator: What stands between the fields of a CSV file; none recognizes
       comma, semicolon and tab.
     decimal: What stands before the decimals of numbers; none recognizes a comma
-      where another separator is in use.
+      where another separator is in use, or in the texts of a Parquet file.
     thousands: What stands between thousands; none means nothing.
     encoding: Of a CSV file, such as "utf-8", "latin-1" or "utf-16".
+    comment: What comment lines of a CSV file begin with, such as "#": these
+      lines are left out and counted. None takes all lines.
     missing: What stands for a missing field, with commas in between, such as
       "-9,unknown", or "age=-9" for one column; none means no more than stands
       for it anyway.
@@ -82,6 +85,7 @@ class Options(building.RowOptions):
   decimal: str | None = None
   thousands: str | None = None
   encoding: str = "utf-8"
+  comment: str | None = None
   missing: str | None = None
   categories: str | None = None
   units: str | None = None
@@ -111,6 +115,7 @@ class Options(building.RowOptions):
       self.require(
         name, text is None or len(_character(text)) == 1, "one character"
       )
+    self.require("comment", self.comment != "", "a sign, such as #")
     self.require("encoding", _is_encoding(self.encoding), "an encoding")
     for name in ("features", "ignore", "categories", "units"):
       text = getattr(self, name)
@@ -178,6 +183,7 @@ def _format(config: Options) -> table_file.Format:
     decimal=config.decimal,
     thousands=config.thousands,
     encoding=config.encoding,
+    comment=config.comment,
     missing=[
       text for text in text_columns.named(config.missing) if "=" not in text
     ],

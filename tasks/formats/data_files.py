@@ -1,15 +1,20 @@
 """Data files: found, opened, and written whole; a fault is a `DataError`."""
 
+import bz2
 import contextlib
 import gzip
 import io
+import lzma
 import pathlib
+import re
+import typing
+import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import BinaryIO
 
 from tasks.data_error import DataError
-from tasks.formats import files
+from tasks.formats import file_kinds, files
 
 PAGE = "docs/tasks.md"  # Which files each task reads.
 
@@ -61,7 +66,6 @@ def first_existing(
 OnRead = Callable[[int], object]
 
 _MOST_CHARACTERS = 300
-_GZIP_MAGIC = b"\x1f\x8b"
 
 
 def ignore(num_bytes: int) -> None:
@@ -70,8 +74,13 @@ def ignore(num_bytes: int) -> None:
 
 
 @contextlib.contextmanager
-def opened(path: pathlib.Path, on_read: OnRead = ignore) -> Iterator[BinaryIO]:
-  """Opens a file for reading; its content tells whether it is compressed.
+def opened(
+  path: pathlib.Path, on_read: OnRead = ignore
+) -> Iterator[typing.IO[bytes]]:
+  """Opens a file for reading; its content shows whether it is compressed.
+
+  It may be compressed by gzip, bzip2 or xz, or be the only file of a zip
+  archive.
 
   Args:
     path: The file.
@@ -86,25 +95,74 @@ def opened(path: pathlib.Path, on_read: OnRead = ignore) -> Iterator[BinaryIO]:
   """
   try:
     with path.open("rb") as file:
-      is_compressed = file.read(len(_GZIP_MAGIC)) == _GZIP_MAGIC
+      magic = file.read(_LONGEST_MAGIC)
       file.seek(0)
       raw = io.BufferedReader(_Watched(file, on_read))
-      if not is_compressed:
+      unpack = next(
+        (u for start, u in _PACKED.items() if start.match(magic)), None
+      )
+      if unpack is None:
         yield raw
         return
-      with gzip.GzipFile(fileobj=raw) as content:
-        yield content  # type: ignore[misc]  # A BinaryIO in all but name.
+      with unpack(raw) as content:
+        yield content
+  except _SeveralFilesError as error:
+    raise DataError(path, error.kind.problem(path.name)) from error
   except EOFError as error:
     raise DataError(
       path,
-      "is truncated: its gzip data ends too early. Copy or download it again.",
+      "is truncated: its compressed data ends too early. Copy or download it "
+      "again.",
     ) from error
-  except (gzip.BadGzipFile, zlib.error) as error:
+  except (
+    *(gzip.BadGzipFile, zlib.error, lzma.LZMAError, zipfile.BadZipFile),
+    NotImplementedError,  # Of a method of compression that zipfile lacks.
+  ) as error:
     raise DataError(path, f"is damaged: {error}.") from error
   except OSError as error:
     raise DataError(
       path, f"cannot be read: {error.strerror or error}."
     ) from error
+
+
+class _SeveralFilesError(Exception):
+  """A zip file holds another number of files than one.
+
+  Attributes:
+    kind: What it is.
+  """
+
+  def __init__(self, kind: file_kinds.Kind) -> None:
+    super().__init__(kind.name)
+    self.kind = kind
+
+
+def _only_member(raw: io.BufferedReader) -> typing.IO[bytes]:
+  """Opens the only file of a zip archive; macOS adds some of its own."""
+  archive = zipfile.ZipFile(raw)
+  members = [
+    member
+    for member in archive.infolist()
+    if not member.is_dir() and not member.filename.startswith("__MACOSX/")
+  ]
+  if len(members) != 1:
+    names = [member.filename for member in members]
+    raise _SeveralFilesError(file_kinds.of_members(names))
+  if members[0].flag_bits & 1:
+    raise zipfile.BadZipFile("it is encrypted")
+  return archive.open(members[0])
+
+
+# What unpacks a file, by its first bytes.
+_PACKED: dict[
+  re.Pattern[bytes], Callable[[io.BufferedReader], typing.IO[bytes]]
+] = {
+  re.compile(rb"\x1f\x8b"): lambda raw: gzip.GzipFile(fileobj=raw),
+  re.compile(rb"BZh[1-9]1AY&SY"): bz2.BZ2File,
+  re.compile(rb"\xfd7zXZ\0"): lzma.LZMAFile,
+  re.compile(rb"PK(\x03\x04|\x05\x06)"): _only_member,
+}
+_LONGEST_MAGIC = 10
 
 
 @contextlib.contextmanager
@@ -149,6 +207,15 @@ class _Watched(io.RawIOBase):
 
   def readable(self) -> bool:
     return True
+
+  def seekable(self) -> bool:
+    return True  # A zip file has its list of members at the end.
+
+  def seek(self, offset: int, whence: int = 0, /) -> int:
+    return self._file.seek(offset, whence)
+
+  def tell(self) -> int:
+    return self._file.tell()
 
   def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
     num_bytes = self._file.readinto(buffer)  # type: ignore[attr-defined]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from tasks.data_error import DataError, unreadable_named
-from tasks.formats import data_files
+from tasks.formats import data_files, file_kinds
 
 # Of a zip file, and of a single array, whose message is another one.
 _STARTS = (b"PK", b"\x93N")
@@ -33,10 +33,12 @@ def read(
   """
   with unreadable_named(path):
     with path.open("rb") as file:
-      start = file.read(2)
-    if start and start not in _STARTS:
+      beginning = file.read(file_kinds.BEGINNING)
+    if beginning and beginning[:2] not in _STARTS:
+      kind = file_kinds.of_content(beginning)
+      found = f"is {kind.name}" if kind else f"is not a {what}"
       raise DataError(
-        path, f"is no {what}: expected an npz file, as numpy.savez writes it."
+        path, f"{found}: expected an npz file, as numpy.savez writes it."
       )
     with data_files.damage_named(path):
       content = np.load(path, allow_pickle=False)

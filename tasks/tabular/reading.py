@@ -10,8 +10,8 @@ import numpy as np
 
 from tasks import notices
 from tasks.data_error import DataError
-from tasks.formats import data_files
-from tasks.tabular import columns, table_file, text_columns
+from tasks.formats import data_files, file_kinds
+from tasks.tabular import columns, parquet_file, table_file, text_columns
 from tff_fair import spelling
 
 _MOST_NAMES_SHOWN = 20
@@ -39,6 +39,9 @@ class Table(Protocol):
   ) -> Iterator[columns.Rows]:
     """Yields columns, some rows at a time."""
 
+  def marks(self, names: Sequence[str]) -> Mapping[str, Counter[str]]:
+    """Counts the texts that are taken as missing numbers."""
+
 
 def located(file: str, data_dir: pathlib.Path | None) -> pathlib.Path:
   """Returns the place of a file that an option names.
@@ -64,28 +67,37 @@ def located(file: str, data_dir: pathlib.Path | None) -> pathlib.Path:
 def opened(
   path: pathlib.Path, written: table_file.Format = table_file.UNKNOWN
 ) -> Table:
-  """Opens a table; the content tells CSV from Parquet.
+  """Opens a table; its content distinguishes CSV, Parquet and other files.
 
   Args:
     path: The file.
-    written: How it is written, if it is CSV.
+    written: How it is written.
 
   Raises:
-    DataError: If the file cannot be read, has no rows, two columns have one
-      name, or options of CSV files are given for another one.
+    DataError: If the file cannot be read, is neither CSV nor Parquet, has no
+      rows, two columns have one name, or options of CSV files are given for
+      another one.
   """
   with data_files.opened(path) as file:
-    magic = file.read(len(table_file.PARQUET_MAGIC))
+    beginning = file.read(file_kinds.BEGINNING)
+  kind = file_kinds.of_content(beginning)
   table: Table
-  if magic == table_file.PARQUET_MAGIC:
-    if written != table_file.UNKNOWN:
+  if kind is file_kinds.PARQUET:
+    if names := written.of_csv():
       raise DataError(
         path,
-        "is a Parquet file, which says itself how its values are written; "
-        "separator, decimal, thousands, encoding and missing are for CSV "
-        "files.",
+        f"is a Parquet file, which has no {' and no '.join(names)}; leave "
+        f"{'it' if len(names) == 1 else 'them'} out.",
       )
-    table = table_file.ParquetFile(path)
+    table = parquet_file.ParquetFile(path, written)
+  elif kind is not None:
+    raise DataError(path, kind.problem(path.name))
+  elif b"\0" in beginning and written.encoding == table_file.UNKNOWN.encoding:
+    raise DataError(
+      path,
+      "has zero bytes, as no CSV file in UTF-8 has. Give encoding=utf-16 if it "
+      "is that, or save it as CSV in UTF-8.",
+    )
   else:
     table = table_file.CsvFile(path, written)
   twice = [k for k, n in Counter(filter(None, table.names)).items() if n > 1]
@@ -112,7 +124,9 @@ def check_names(table: Table, wanted: Mapping[str, Sequence[str]]) -> None:
         asked = spelling.question(name, known, shown=repr)
         missing.append(f"{name!r} ({option}{asked and f'; {asked}'})")
   if missing:
-    advice = " Name the separator of the columns." if len(known) == 1 else ""
+    advice = ""
+    if isinstance(table, table_file.CsvFile):
+      advice = table.header_advice()
     raise DataError(
       table.path,
       f"there is no column {', '.join(missing)}.{advice} It has "
@@ -270,7 +284,6 @@ class _Reading:
         present,
         self._table.signs,
         text_columns.quoted(name),
-        are_final=not isinstance(self._table, table_file.CsvFile),
       )
     if name in self._categories and refusal is None:
       refusal = text_columns.refusal(present, found.num_texts)
@@ -318,15 +331,15 @@ def tell(
 ) -> None:
   """Warns of cells that keep a column from being one of numbers, and of marks.
 
-  A Parquet file says itself which columns hold numbers.
-
   Args:
     table: The file.
     found: Columns of it, by name.
     measured: Those of them whose texts may be meant as numbers.
   """
-  if not isinstance(table, table_file.CsvFile):
-    return
+  if isinstance(table, table_file.CsvFile) and table.num_comments:
+    notices.notify(
+      f"{table.path}: {table.num_comments:,} comment lines are left out."
+    )
   for name in measured:
     column = found[name]
     if isinstance(column, columns.Texts):
@@ -376,9 +389,7 @@ def tell_near(table: Table, name: str, column: columns.Column) -> None:
       return
 
 
-def _tell_strays(
-  table: table_file.CsvFile, name: str, column: columns.Texts
-) -> None:
+def _tell_strays(table: Table, name: str, column: columns.Texts) -> None:
   values = column.values
   rows = np.bincount(column.codes + 1, minlength=len(values) + 1)[1:].tolist()
   counts = dict(zip(values, rows, strict=True))

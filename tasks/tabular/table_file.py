@@ -1,8 +1,7 @@
-"""Reads the columns of a CSV file, compressed by gzip or not, or of Parquet.
+"""Reads the columns of a CSV file, compressed or not.
 
-pandas parses the fields of CSV. It pads rows that are too short, and knows no
-line numbers, so Python's own reader looks for the line where something is
-wrong. Parquet is read by pyarrow, by which pandas reads it.
+pandas parses the fields. It pads rows that are too short, and knows no line
+numbers, so Python's own reader looks for the line where something is wrong.
 """
 
 import csv
@@ -13,19 +12,17 @@ import pathlib
 import re
 import typing
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
 from tasks.data_error import DataError
 from tasks.formats import data_files
-from tasks.tabular import columns, text_columns
+from tasks.tabular import columns
 from tasks.tabular.text_columns import Signs
 
 if typing.TYPE_CHECKING:
   import pandas as pd
-  import pyarrow as pa
-  from pyarrow import parquet
 
 # What stands for a missing number. A missing text is the empty one alone, so
 # that a country called NA stays one.
@@ -40,14 +37,16 @@ _DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+(\s*[^\W\d_]+|\s*%)?")
 _DECIMAL_POINT = re.compile(r"[+-]?\d*\.\d+(\s*[^\W\d_]+|\s*%)?")
 # What surrogateescape makes of bytes that are no UTF-8.
 _BYTES = re.compile("[\udc80-\udcff]")
-_ROWS_OF_A_PIECE = 1 << 18
-# The first rows tell numbers from texts, as far as they can.
-_ROWS_OF_THE_SAMPLE = 10_000
+ROWS_OF_A_PIECE = 1 << 18
+# The first rows distinguish numbers from texts, as far as they can.
+ROWS_OF_THE_SAMPLE = 10_000
+# What comment lines usually begin with.
+_COMMENTS = ("#", "%", "//")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Format:
-  """How a CSV file is written.
+  """How a table is written; Parquet has no separator, encoding and comments.
 
   Attributes:
     separator: What stands between fields; None takes that of comma, semicolon
@@ -57,6 +56,8 @@ class Format:
       decimal points, otherwise a point.
     thousands: What stands between thousands; None means nothing.
     encoding: The encoding of the file, as Python names it.
+    comment: What lines begin with that are comments; None means that there are
+      none.
     missing: What stands for a missing field, beside what does anyway.
     missing_of: The same for single columns, by name.
   """
@@ -65,17 +66,31 @@ class Format:
   decimal: str | None = None
   thousands: str | None = None
   encoding: str = "utf-8"
+  comment: str | None = None
   missing: Sequence[str] = ()
   missing_of: Mapping[str, Sequence[str]] = dataclasses.field(
     default_factory=dict
   )
+
+  def of_csv(self) -> list[str]:
+    """Returns the options that are given and are for CSV files alone."""
+    names = ("separator", "encoding", "comment")
+    return [n for n in names if getattr(self, n) != getattr(UNKNOWN, n)]
+
+  def missing_in(self, name: str) -> list[str]:
+    """Returns what stands for a missing field of a column, beside the usual."""
+    return [*self.missing, *self.missing_of.get(name, ())]
 
 
 UNKNOWN = Format()
 
 
 class CsvFile:
-  """A CSV file with a header."""
+  """A CSV file with a header.
+
+  Attributes:
+    num_comments: Number of comment lines that `pieces` has left out.
+  """
 
   def __init__(self, path: pathlib.Path, written: Format = UNKNOWN) -> None:
     """Reads the header.
@@ -88,6 +103,7 @@ class CsvFile:
       DataError: If the file cannot be read, or has no header or no rows.
     """
     self.path = path
+    self.num_comments = 0
     self._encoding = written.encoding
     self._written = written
     self._separator = written.separator or self._found_separator()
@@ -114,11 +130,8 @@ class CsvFile:
   def _found_decimal(self) -> str:
     if self._separator == ",":
       return "."
-    rows = itertools.islice(self._rows(), 1, _ROWS_OF_THE_SAMPLE)
-    fields = [field.strip() for _, row in rows for field in row]
-    has_points = any(map(_DECIMAL_POINT.fullmatch, fields))
-    has_commas = any(map(_DECIMAL_COMMA.fullmatch, fields))
-    return "," if has_commas and not has_points else "."
+    rows = itertools.islice(self._rows(), 1, ROWS_OF_THE_SAMPLE)
+    return decimal_of(field for _, row in rows for field in row)
 
   def place(self, row: int) -> str:
     """Returns where the file has a row, in words; row 0 follows the header."""
@@ -147,13 +160,16 @@ class CsvFile:
     texts = {*texts, *self._texts_of_sample(positions)}
     dtypes = {positions[name]: "category" for name in texts}
     missing = {
-      k: [*(_NO_TEXT if k in dtypes else NO_NUMBER), *self._missing(name)]
+      k: [
+        *(_NO_TEXT if k in dtypes else NO_NUMBER),
+        *self._written.missing_in(name),
+      ]
       for k, name in enumerate(self.names)
     }
     last, may_be_short = len(self.names) - 1, False
     # All columns are parsed: pandas does not see long rows otherwise.
     for frame in self._frames(
-      dtype=dtypes, na_values=missing, chunksize=_ROWS_OF_A_PIECE
+      dtype=dtypes, na_values=missing, chunksize=ROWS_OF_A_PIECE
     ):
       may_be_short = may_be_short or bool(frame[last].isna().any())
       yield (
@@ -178,25 +194,21 @@ class CsvFile:
       dtype=str,
       na_filter=False,
       usecols=list(positions.values()),
-      chunksize=_ROWS_OF_A_PIECE,
+      chunksize=ROWS_OF_A_PIECE,
     ):
       for name, k in positions.items():
-        taken = {*NO_NUMBER} - {"", *self._missing(name)}
+        taken = {*NO_NUMBER} - {"", *self._written.missing_in(name)}
         counts = frame[k][frame[k].isin(taken)].value_counts()
         found[name].update(counts.to_dict())
     return {name: counts for name, counts in found.items() if counts}
 
-  def _missing(self, name: str) -> list[str]:
-    written = self._written
-    return [*written.missing, *written.missing_of.get(name, ())]
-
   def _texts_of_sample(self, positions: Mapping[str, int]) -> list[str]:
     (frame,) = self._frames(
       na_values={
-        k: [*NO_NUMBER, *self._missing(name)]
+        k: [*NO_NUMBER, *self._written.missing_in(name)]
         for k, name in enumerate(self.names)
       },
-      nrows=_ROWS_OF_THE_SAMPLE,
+      nrows=ROWS_OF_THE_SAMPLE,
     )
     return [name for name, k in positions.items() if not _has_numbers(frame[k])]
 
@@ -205,19 +217,18 @@ class CsvFile:
     import pandas as pd  # noqa: PLC0415
 
     with data_files.opened(self.path) as file:
+      lines = None
+      if self._written.comment is not None:
+        lines = self._lines(file)
       try:
-        found = pd.read_csv(
-          file,
+        found = _read(
+          lines or file,
+          self.signs,
           header=0,
           names=range(len(self.names)),
           index_col=False,
-          skipinitialspace=True,
-          keep_default_na=False,
           sep=self._separator,
-          decimal=self.signs.decimal,
-          thousands=self.signs.thousands,
           encoding=self._encoding,
-          low_memory=False,
           **options,
         )
         yield from [found] if isinstance(found, pd.DataFrame) else found
@@ -226,6 +237,8 @@ class CsvFile:
         raise DataError(
           self.path, f"cannot be read: {data_files.reason(error)}."
         ) from error
+      if lines is not None:
+        self.num_comments = max(self.num_comments, lines.num_comments)
 
   def _check_lengths(self) -> None:
     for line, row in self._rows():
@@ -238,22 +251,30 @@ class CsvFile:
         self.path,
         f"line {line} has {len(row)} fields, the header has "
         f"{len(self.names)}. A field with {sign} or a line end in it needs "
-        "quotation marks.",
+        f"quotation marks.{self.header_advice()}",
       )
+
+  def header_advice(self) -> str:
+    """Returns what to do if the first line is not the header, or nothing."""
+    if self._written.comment is None:
+      for sign in _COMMENTS:
+        if self.names[0].startswith(sign):
+          return (
+            f" The first line begins with {sign}: if that is a comment, give "
+            f"comment={sign}."
+          )
+    if len(self.names) > 1:
+      return ""
+    return (
+      " Name the separator of the columns; if the header is not the first "
+      "line, take out the lines above it."
+    )
 
   def _rows(self) -> Iterator[tuple[int, list[str]]]:
     """Yields the fields of each row, and the line where it begins."""
     with data_files.opened(self.path) as file:
-      # A byte that is no UTF-8 must not end the lines before it.
-      is_utf_8 = self._encoding.lower().replace("_", "-") in ("utf-8", "utf8")
-      text = io.TextIOWrapper(
-        file,
-        "utf-8-sig" if is_utf_8 else self._encoding,
-        errors="surrogateescape" if is_utf_8 else "strict",
-        newline="",
-      )
       reader = csv.reader(
-        text, delimiter=self._separator, skipinitialspace=True
+        self._lines(file), delimiter=self._separator, skipinitialspace=True
       )
       while True:
         line = reader.line_num + 1
@@ -271,12 +292,123 @@ class CsvFile:
         if len(row) > 1 or content.strip():  # pandas leaves out empty lines.
           yield line, row
 
+  def _lines(self, file: typing.IO[bytes]) -> "_Lines":
+    # A byte that is no UTF-8 must not end the lines before it.
+    is_utf_8 = self._encoding.lower().replace("_", "-") in ("utf-8", "utf8")
+    text = io.TextIOWrapper(
+      file,
+      "utf-8-sig" if is_utf_8 else self._encoding,
+      errors="surrogateescape" if is_utf_8 else "strict",
+      newline="",
+    )
+    return _Lines(text, self._written.comment)
+
   def _not_encoded(self, line: int) -> DataError:
     return DataError(
       f"{self.path}, line {line}",
       f"is not {self._encoding.upper()}. Name the encoding of the file, such "
       "as encoding=latin-1 or encoding=utf-16, or save it as CSV in UTF-8.",
     )
+
+
+class _Lines:
+  """The lines of a text, those of comments empty, so that all keep their place.
+
+  Attributes:
+    num_comments: Number of comment lines so far.
+  """
+
+  def __init__(self, text: Iterator[str], comment: str | None) -> None:
+    """Takes the lines, and what comments begin with."""
+    self.num_comments = 0
+    self._text = text
+    self._comment = comment
+    self._is_quoted = False  # Whether a field goes on in the next line.
+    self._rest = ""
+
+  def __iter__(self) -> Iterator[str]:
+    return self
+
+  def __next__(self) -> str:
+    line = next(self._text)
+    if self._comment is None:
+      return line
+    if not self._is_quoted and line.lstrip().startswith(self._comment):
+      self.num_comments += 1
+      return "\n"
+    self._is_quoted ^= line.count('"') % 2 == 1
+    return line
+
+  def read(self, size: int) -> str:
+    """Returns the next characters, as many as `size` if there are."""
+    parts, length = [self._rest], len(self._rest)
+    while length < size and (line := next(self, "")):
+      parts.append(line)
+      length += len(line)
+    content = "".join(parts)
+    self._rest = content[size:]
+    return content[:size]
+
+
+def decimal_of(fields: Iterable[str]) -> str:
+  """Returns what stands before the decimals of numbers among some fields.
+
+  A comma where some have decimal commas, and none a decimal point.
+  """
+  stripped = [field.strip() for field in fields]
+  has_points = any(map(_DECIMAL_POINT.fullmatch, stripped))
+  has_commas = any(map(_DECIMAL_COMMA.fullmatch, stripped))
+  return "," if has_commas and not has_points else "."
+
+
+def read_numbers(
+  texts: Sequence[str], signs: Signs, missing: Collection[str]
+) -> np.ndarray | None:
+  """Returns the numbers that texts are, read as fields of a CSV file are.
+
+  Args:
+    texts: The texts.
+    signs: How numbers are written.
+    missing: What stands for a missing number beside the usual.
+
+  Returns:
+    float64[n], NaN for a missing number; None if a text is something else.
+  """
+  import pandas as pd  # noqa: PLC0415
+
+  if not texts:
+    return np.zeros(0)
+  file = io.StringIO()
+  csv.writer(file, quoting=csv.QUOTE_ALL).writerows([text] for text in texts)
+  file.seek(0)
+  try:
+    frame = _read(
+      file,
+      signs,
+      header=None,
+      names=[0],
+      sep="\t",
+      na_values=[*NO_NUMBER, *missing],
+      skip_blank_lines=False,
+    )
+  except pd.errors.ParserError:
+    return None
+  return _piece(frame[0]) if _has_numbers(frame[0]) else None
+
+
+def _read(file: typing.Any, signs: Signs, **options: typing.Any) -> typing.Any:
+  """Returns what `pandas.read_csv` makes of a file."""
+  import pandas as pd  # noqa: PLC0415
+
+  return pd.read_csv(
+    file,
+    skipinitialspace=True,
+    keep_default_na=False,
+    decimal=signs.decimal,
+    thousands=signs.thousands,
+    low_memory=False,
+    **options,
+  )
 
 
 def _has_numbers(column: "pd.Series") -> bool:
@@ -287,148 +419,3 @@ def _piece(column: "pd.Series") -> columns.Piece:
   if column.dtype == "category":
     return column.cat.codes.to_numpy(), list(column.cat.categories)
   return column.to_numpy(np.float64) if _has_numbers(column) else None
-
-
-# Parquet.
-
-PARQUET_MAGIC = b"PAR1"
-# What pandas calls the index of its rows, where it has no name.
-_INDEX = "__index_level_"
-
-
-class ParquetFile:
-  """A Parquet file."""
-
-  def __init__(self, path: pathlib.Path) -> None:
-    """Reads the names of the columns.
-
-    Raises:
-      DataError: If the file cannot be read or has no rows, or pyarrow is
-        missing.
-    """
-    self.path = path
-    self.signs = Signs()
-    self._file = _opened(path)
-    with data_files.damage_named(path):
-      names = list(self._file.schema_arrow.names)
-      # pandas writes categories of numbers as numbers, and notes which.
-      noted = self._file.schema_arrow.pandas_metadata or {}
-      self._categories = {
-        column["name"]
-        for column in noted.get("columns", [])
-        if column["pandas_type"] == "categorical"
-      }
-    self.names: Sequence[str] = [
-      "" if name.startswith(_INDEX) else name for name in names
-    ]
-    if self._file.metadata.num_rows == 0:
-      raise DataError(path, "has no rows.")
-
-  def place(self, row: int) -> str:
-    """Returns which row one is, in words."""
-    return f"row {row + 1} (counted from 1)"
-
-  def pieces(
-    self, names: Sequence[str], texts: Collection[str]
-  ) -> Iterator[columns.Rows]:
-    """Yields columns, some rows at a time; otherwise as `CsvFile.pieces`.
-
-    Raises:
-      DataError: If the file is damaged, or a column has neither numbers nor
-        texts.
-    """
-    texts = {*texts, *self._categories}
-    self._check_kinds([name for name in names if name not in texts])
-    batches = self._file.iter_batches(_ROWS_OF_A_PIECE, columns=list(names))
-    while True:
-      with data_files.damage_named(self.path):
-        batch = next(batches, None)
-      if batch is None:
-        return
-      yield (
-        batch.num_rows,
-        {
-          name: self._piece(name, batch.column(name), name in texts)
-          for name in names
-        },
-      )
-
-  def _check_kinds(self, names: Sequence[str]) -> None:
-    """Checks that columns have numbers or texts; names all that have not."""
-    import pyarrow as pa  # noqa: PLC0415
-
-    faults = []
-    for name in names:
-      kind = self._file.schema_arrow.field(name).type
-      has_words = pa.types.is_boolean(kind) or pa.types.is_dictionary(kind)
-      if has_words or _is_text(kind) or _is_number(kind):
-        continue
-      is_time = pa.types.is_temporal(kind)
-      what = "dates or times" if is_time else f"values of {kind}"
-      faults.append(
-        f"column {name!r} holds {what}, which are neither numbers nor texts. "
-        f"{text_columns.leave_out(name)}, or make numbers of it."
-      )
-    if faults:
-      raise DataError(self.path, f"{' '.join(faults)}")
-
-  def _piece(
-    self, name: str, array: "pa.Array", is_text: bool
-  ) -> columns.Piece:
-    import pyarrow as pa  # noqa: PLC0415
-
-    kind = array.type
-    with data_files.damage_named(f"{self.path}, column {name!r}"):
-      if is_text:
-        return _codes(array.cast(pa.string()))
-      if pa.types.is_boolean(kind):
-        # As Python and pandas write them.
-        array = array.dictionary_encode()
-        words = [str(value.as_py()) for value in array.dictionary]
-        return _codes(array)[0], words
-      if pa.types.is_dictionary(kind) or _is_text(kind):
-        return _codes(array)
-      if not pa.types.is_floating(kind):
-        # Not safe: large integers lose digits, as they do in every float.
-        array = array.cast(pa.float64(), safe=False)
-      return array.to_numpy(zero_copy_only=False).astype(np.float64)
-
-
-def _opened(path: pathlib.Path) -> "parquet.ParquetFile":
-  try:
-    from pyarrow import parquet  # noqa: PLC0415
-  except ImportError as error:
-    raise DataError(
-      path,
-      "is a Parquet file, and pyarrow is missing, which reads it: pip install "
-      '"pyarrow<20", or write the table as CSV.',
-    ) from error
-  with data_files.damage_named(path):
-    return parquet.ParquetFile(path)
-
-
-def _is_text(kind: "pa.DataType") -> bool:
-  import pyarrow as pa  # noqa: PLC0415
-
-  return pa.types.is_string(kind) or pa.types.is_large_string(kind)
-
-
-def _is_number(kind: "pa.DataType") -> bool:
-  import pyarrow as pa  # noqa: PLC0415
-
-  return (
-    pa.types.is_integer(kind)
-    or pa.types.is_floating(kind)
-    or pa.types.is_decimal(kind)
-    or pa.types.is_null(kind)  # A column that is empty all over.
-  )
-
-
-def _codes(array: "pa.Array") -> tuple[np.ndarray, list[str]]:
-  import pyarrow as pa  # noqa: PLC0415
-
-  if not pa.types.is_dictionary(array.type):
-    array = array.dictionary_encode()
-  codes = array.indices.fill_null(-1).to_numpy(zero_copy_only=False)
-  values = array.dictionary.cast(pa.string()).to_pylist()
-  return codes, ["" if value is None else value for value in values]

@@ -207,7 +207,7 @@ def numbers_of(
 
 
 def refused_number(
-  texts: Iterable[str], signs: Signs, column: str, *, are_final: bool
+  texts: Iterable[str], signs: Signs, column: str
 ) -> Refusal | None:
   """Says that texts mean numbers, and which option reads them.
 
@@ -215,7 +215,6 @@ def refused_number(
     texts: The different texts of a column, no missing ones.
     signs: How the numbers of its table are written.
     column: The column, as an option names it.
-    are_final: Whether no option can change these signs.
 
   Returns:
     What is wrong; None if at most 95 % of the texts are numbers, of one unit.
@@ -231,8 +230,6 @@ def refused_number(
       f"holds numbers with a unit, {unit}",
       f"give units={column} for numbers, categories={column} for texts",
     )
-  if are_final:
-    return None
   ways = [
     [*other.options(signs), *([f"units={column}"] if unit else [])]
     for other in _ALL_SIGNS

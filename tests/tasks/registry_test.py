@@ -270,6 +270,7 @@ def test_rejects_unknown_task(function):
   [
     ("hosp.csv", "--task=table --task_option=file=hosp.csv"),
     ("data/hosp.csv.gz", "--task=table --task_option=file=data/hosp.csv.gz"),
+    ("data/hosp.tsv.xz", "--task=table --task_option=file=data/hosp.tsv.xz"),
     ("hosp.Parquet", "--task=table --task_option=file=hosp.Parquet"),
     ("hosp.npz", "--task=arrays --task_option=file=hosp.npz"),
   ],

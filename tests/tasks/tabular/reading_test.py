@@ -96,8 +96,8 @@ def test_truth_values_stay_as_they_are_written(write):
 
 
 def test_a_column_whose_first_rows_are_numbers(write, monkeypatch):
-  monkeypatch.setattr(table_file, "_ROWS_OF_THE_SAMPLE", 4)
-  monkeypatch.setattr(table_file, "_ROWS_OF_A_PIECE", 5)
+  monkeypatch.setattr(table_file, "ROWS_OF_THE_SAMPLE", 4)
+  monkeypatch.setattr(table_file, "ROWS_OF_A_PIECE", 5)
   rows = [f"a,0{k % 4},{k},x{k % 2}" for k in range(12)]
   rows[9] = "b,3+,,x1"
   content = "\n".join(["c,children,n,t", *rows])
@@ -134,7 +134,7 @@ def test_labels_keep_their_digits(write):
     (with_line(9, "a,1,x").replace(",", ";"), "", "a semicolon"),
     (with_line(9, 'a,1,"x\n\nx",n\na,1'), "", "line 12 has 2 fields"),
     (with_line(9, f"a,1,{'x' * 200_000},n\na,1"), ", line 9", "larger"),
-    (GOOD.encode("utf-16"), ", line 1", "encoding=utf-16"),
+    (GOOD.encode("utf-16"), "", "encoding=utf-16"),
     (
       with_line(9, "a,1,\u00e9,n").encode("latin-1"),
       ", line 9",
@@ -225,6 +225,128 @@ def test_cells_that_are_taken_as_missing_are_counted(write):
   found = reading.read(table, "ct", texts="c", categories="t", exact=())["t"]
   expected = [1, *[np.nan] * 5, 2.5, *[np.nan] * 2] * 3
   np.testing.assert_array_equal(found.values, expected)
+
+
+PLAIN_NUMBERS = [f"{k}.25" for k in range(266)]
+
+
+@pytest.mark.parametrize(
+  "column",
+  [
+    PLAIN_NUMBERS,
+    [*PLAIN_NUMBERS, "", "n/a", "?"],
+    ["007", "8", "-1e3", " 5"],
+    ["7", "x", "8", "9"],
+    ["1", "2", "-9", "3"],
+    ["0.1", "123456789.125", "1e-30"],
+  ],
+)
+@pytest.mark.parametrize(
+  "options", [{}, {"missing": ("-9",)}, {"missing_of": {"t": ["8"]}}]
+)
+def test_texts_of_a_parquet_file_are_read_as_fields(tmp_path, column, options):
+  clients = [*"ab" * len(column)][: len(column)]
+  frame = pd.DataFrame({"c": clients, "t": column})
+  frame.to_csv(tmp_path / "rows.csv", index=False)
+  frame.to_parquet(tmp_path / "rows.parquet", row_group_size=3)
+  written = table_file.Format(**options)
+
+  def found(name):
+    path = tmp_path / name
+    read = reading.read(
+      reading.opened(path, written), "ct", texts="c", categories="", exact="t"
+    )
+    texts = [str(t.message) for t in notices_of(path, written)]
+    return read["t"], [text.replace(str(path), "") for text in texts]
+
+  of_csv, notices_of_csv = found("rows.csv")
+  of_parquet, notices_of_parquet = found("rows.parquet")
+  assert type(of_csv) is type(of_parquet)
+  if isinstance(of_csv, columns.Numbers):
+    np.testing.assert_array_equal(of_csv.values, of_parquet.values)
+  else:
+    assert texts_of(of_csv) == texts_of(of_parquet)
+  # Places differ: a line of one, a row of the other.
+  assert [t.partition(" in ")[0] for t in notices_of_csv] == [
+    t.partition(" in ")[0] for t in notices_of_parquet
+  ]
+
+
+def test_signs_of_numbers_in_texts_of_a_parquet_file(tmp_path):
+  path = tmp_path / "rows.parquet"
+
+  def values(column, **options):
+    pd.DataFrame({"c": [*"ab"], "t": column}).to_parquet(path)
+    table = reading.opened(path, table_file.Format(**options))
+    found = reading.read(
+      table, "ct", texts="c", categories="t", exact="t", measured="t"
+    )
+    return found["t"].values
+
+  np.testing.assert_array_equal(values(["1,5", "2"]), [1.5, 2])
+  np.testing.assert_array_equal(
+    values(["1.234,5", "2"], decimal=",", thousands="."), [1234.5, 2]
+  )
+  # Numbers that are no texts have missing ones, too.
+  np.testing.assert_array_equal(values([-9, 2], missing=("-9",)), [np.nan, 2])
+  with refused("rows.parquet", "thousands=,"):
+    values(["1,500,000", "2"])
+  with refused("rows.parquet", "units=t"):
+    values(["5 mg", "7 mg"])
+
+
+def test_a_column_of_texts_whose_first_rows_are_numbers(tmp_path, monkeypatch):
+  monkeypatch.setattr(table_file, "ROWS_OF_THE_SAMPLE", 4)
+  monkeypatch.setattr(table_file, "ROWS_OF_A_PIECE", 4)
+  column = ["1", "2", "3", "4", "x", "6"]
+  path = tmp_path / "rows.parquet"
+  pd.DataFrame({"c": [*"ababab"], "t": column}).to_parquet(path)
+  assert texts_of(read(path, "ct", "c", "t")["t"]) == column
+
+
+@pytest.mark.parametrize(
+  ("options", "fact"),
+  [
+    ({"separator": ";"}, "no separator"),
+    ({"encoding": "latin-1"}, "no encoding"),
+    ({"comment": "#", "separator": ";"}, "no separator and no comment"),
+  ],
+)
+def test_options_of_csv_files_are_refused_for_parquet(tmp_path, options, fact):
+  path = tmp_path / "rows.parquet"
+  pd.DataFrame({"c": [*"ab"], "t": [1, 2]}).to_parquet(path)
+  with refused("rows.parquet", fact):
+    reading.opened(path, table_file.Format(**options))
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@pytest.mark.parametrize("sign", ["#", "//"])
+def test_comment_lines_are_left_out_and_counted(write, end, sign):
+  lines = [
+    *(f"{sign} made by a machine; all, of it", f"{sign}", "c;note;t"),
+    *('a;"x', f'{sign} no comment";1', "", f"  {sign} one", f"b;C{sign};2"),
+    *(f"a;{sign}y;x",),
+  ]
+  path = write(end.join(lines).encode())
+  written = table_file.Format(comment=sign)
+  table = reading.opened(path, written)
+  found = reading.read(
+    table, ["c", "note", "t"], texts="c", categories=["note", "t"], exact=()
+  )
+  assert texts_of(found["c"]) == ["a", "b", "a"]
+  assert texts_of(found["t"]) == ["1", "2", "x"]
+  assert texts_of(found["note"])[1:] == [f"C{sign}", f"{sign}y"]
+  assert table.place(1) == "line 8 (the header counts)"
+  first, *_ = notices_of(path, written)
+  assert "3 comment lines" in str(first.message)
+  with refused("rows.csv", f"comment={sign}"):
+    reading.opened(path)
+
+
+def test_comments_above_the_header_are_named(write):
+  path = write("# one\n# two\nc,t\na,1\nb,2\n")
+  with refused("rows.csv", "comment=#"):
+    reading.check_names(reading.opened(path), {"client": ["c"]})
 
 
 @pytest.mark.parametrize(
@@ -450,9 +572,6 @@ def test_a_damaged_parquet_file(frame, write):
   for content in (whole[:-30], b"PAR1", whole[:60] + bytes(400) + whole[460:]):
     with refused("rows.csv", "damaged"):
       read(write(content), frame.columns, (), ())
-  frame.to_parquet(path)
-  with refused("rows.csv", "missing"):
-    reading.opened(path, table_file.Format(missing=["-9"]))
   frame.iloc[:0].to_parquet(path)
   with refused("rows.csv", "no rows"):
     reading.opened(path)

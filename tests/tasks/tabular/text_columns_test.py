@@ -49,11 +49,6 @@ def test_reads(text, signs, expected):
   ],
 )
 def test_what_is_refused(texts, found):
-  refusal = text_columns.refused_number(texts, Signs(), "c", are_final=False)
+  refusal = text_columns.refused_number(texts, Signs(), "c")
   assert (refusal is None) == (found is None)
   assert refusal is None or found in refusal.remedy
-
-
-def test_signs_that_no_option_changes_are_not_named():
-  texts = ["1,5", "2,5"]
-  assert not text_columns.refused_number(texts, Signs(), "c", are_final=True)

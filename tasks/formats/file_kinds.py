@@ -1,0 +1,176 @@
+"""What kind of file a content is, and how pandas makes CSV of it.
+
+Only the first bytes are looked at, and the names of a zip file's members. No
+pickle is opened: it can run any code.
+"""
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+# As many bytes as `of_content` looks at; a tar file says so late.
+BEGINNING = 512
+
+
+class Kind(NamedTuple):
+  """A kind of file that is not read here.
+
+  Attributes:
+    name: The kind with its article: "an Excel workbook".
+    reader: The call of Python that makes a DataFrame of the file, where `{}` is
+      its name, and what it needs beside pandas in parentheses; or "".
+    advice: What to do where no such call is enough.
+  """
+
+  name: str
+  reader: str = ""
+  advice: str = ""
+
+  def problem(self, file: str) -> str:
+    """Returns what to say of a file of this kind where a table is expected.
+
+    Args:
+      file: Its name.
+    """
+    call, _, needs = self.reader.partition(" (")
+    stem = file.partition(".")[0] or "table"
+    mend = self.advice
+    if call:
+      mend = (
+        f"{mend}{' ' if mend else ''}Make CSV of it in Python: "
+        f"{call.format(repr(file))}.to_csv({f'{stem}.csv'!r}, index=False)"
+        f"{f' ({needs}' if needs else ''}."
+      )
+    return f"is {self.name}. {mend}".rstrip()
+
+
+EXCEL = Kind("an Excel workbook", "pandas.read_excel({}) (needs openpyxl)")
+_OPEN_DOCUMENT = Kind(
+  "an OpenDocument spreadsheet", "pandas.read_excel({}) (needs odfpy)"
+)
+PICKLE = Kind(
+  "a Python pickle, which may run any code when it is opened, so no task opens "
+  "one",
+  "pandas.read_pickle({})",
+  "If you trust its source:",
+)
+NUMPY = Kind(
+  "a file of NumPy arrays",
+  advice="The task arrays reads an npz file with x, y and client.",
+)
+KERAS = Kind("a Keras model", advice="Name a file of data.")
+_JSON_LINES = Kind("a file of JSON lines", "pandas.read_json({}, lines=True)")
+_JSON = Kind(
+  "a JSON file", "pandas.read_json({})", "LEAF's JSON is for --task=leaf."
+)
+_ARCHIVE = "Unpack it, and name the file in it."
+
+_SPSS = Kind("an SPSS file", "pandas.read_spss({}) (needs pyreadstat)")
+_STATA = Kind("a Stata file", "pandas.read_stata({})")
+_PICTURE = Kind("a picture", advice="prepare_data reads folders of pictures.")
+_OF_R = Kind("a file of R", advice="In R, write CSV: write.csv.")
+PARQUET = Kind("a Parquet file", "pandas.read_parquet({})")
+
+# By the first bytes, where a zero byte follows: a text may begin so, too.
+_LETTERS = {
+  b"PAR1": PARQUET,
+  b"ARROW1": Kind("a Feather or Arrow file", "pandas.read_feather({})"),
+  b"FEA1": Kind("a Feather file", "pandas.read_feather({})"),
+  b"ORC": Kind("an ORC file", "pandas.read_orc({})"),
+  b"$FL2": _SPSS,
+  b"$FL3": _SPSS,
+  b"RDX": _OF_R,
+  b"Rar!": Kind("a RAR archive", advice=_ARCHIVE),
+}
+# By the first bytes alone.
+_MAGIC = {
+  b"SQLite format 3\0": Kind(
+    "an SQLite database",
+    "pandas.read_sql('select * from TABLE', sqlite3.connect({}))",
+    "The task client_data reads those of prepare_data.",
+  ),
+  b"\x89HDF\r\n\x1a\n": Kind("an HDF5 file", "pandas.read_hdf({})"),
+  b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1": Kind(
+    "an old Excel workbook", "pandas.read_excel({}) (needs xlrd)"
+  ),
+  b"<stata_dta>": _STATA,
+  bytes(12) + b"\xc2\xea\x81\x60": Kind(
+    "a SAS file", "pandas.read_sas({}, format='sas7bdat')"
+  ),
+  b"HEADER RECORD*******LIB": Kind(
+    "a SAS transport file", "pandas.read_sas({}, format='xport')"
+  ),
+  b"MATLAB 5.0 MAT-file": Kind(
+    "a MATLAB file", advice="Read it by scipy.io.loadmat, and write CSV or npz."
+  ),
+  b"X\n\0\0\0": _OF_R,
+  b"\x93NUMPY": NUMPY,
+  b"%PDF-": Kind("a PDF document", advice="Export the table as CSV."),
+  b"\x89PNG": _PICTURE,
+  b"\xff\xd8\xff": _PICTURE,
+  b"\x28\xb5\x2f\xfd": Kind("compressed by zstd", advice="Unpack it first."),
+  b"7z\xbc\xaf\x27\x1c": Kind("a 7z archive", advice=_ARCHIVE),
+}
+# By what is in the beginning.
+_PATTERNS = {
+  # The protocol, or the first opcodes of protocol 0.
+  re.compile(rb"\x80[\x02-\x05]|ccopy_reg\n|cpandas\.|cnumpy|\([dl]p\d"): (
+    PICKLE
+  ),
+  # The release, the order of bytes, and the two bytes that follow.
+  re.compile(rb"[\x66-\x73][\x01\x02]\x01\x00"): _STATA,
+  re.compile(rb".{257}ustar", re.DOTALL): Kind(
+    "a tar archive", advice=_ARCHIVE
+  ),
+  re.compile(rb"(\xef\xbb\xbf)?\s*<(!doctype html|html)", re.IGNORECASE): Kind(
+    "a web page", advice="Download the file itself."
+  ),
+  re.compile(rb"(\xef\xbb\xbf)?\s*<\?xml"): Kind(
+    "an XML file", "pandas.read_xml({}) (needs lxml)"
+  ),
+  re.compile(rb"(\xef\xbb\xbf)?\s*\{\"[^\n]*\}\s*\n\s*\{"): _JSON_LINES,
+  re.compile(rb"(\xef\xbb\xbf)?\s*(\{\s*\"|\[\s*[\[{\"])"): _JSON,
+}
+# By a member of a zip file.
+_MEMBERS = {
+  "xl/workbook.xml": EXCEL,
+  "xl/workbook.bin": Kind(
+    "an Excel workbook", "pandas.read_excel({}) (needs pyxlsb)"
+  ),
+  "content.xml": _OPEN_DOCUMENT,
+  "model.weights.h5": KERAS,
+}
+
+
+def of_content(beginning: bytes) -> Kind | None:
+  """Returns the kind that the first bytes show; None of text.
+
+  Args:
+    beginning: The first `BEGINNING` bytes of the unpacked content, or all.
+  """
+  for magic, kind in _LETTERS.items():
+    if beginning.startswith(magic) and (
+      b"\0" in beginning or beginning == magic
+    ):
+      return kind
+  for magic, kind in _MAGIC.items():
+    if beginning.startswith(magic):
+      return kind
+  for pattern, kind in _PATTERNS.items():
+    if pattern.match(beginning):
+      return kind
+  return None
+
+
+def of_members(names: Sequence[str]) -> Kind:
+  """Returns the kind of a zip file with several members, or with none.
+
+  Args:
+    names: The names of its members.
+  """
+  for name, kind in _MEMBERS.items():
+    if name in names:
+      return kind
+  if names and all(name.endswith(".npy") for name in names):
+    return NUMPY
+  return Kind(f"a zip archive of {len(names):,} files", advice=_ARCHIVE)

@@ -1,0 +1,247 @@
+"""Reads the columns of a Parquet file, by pyarrow.
+
+Texts are read as the fields of a CSV file are: a column in which all are
+numbers or missing has numbers. A column of categories stays one of texts.
+"""
+
+import io
+import pathlib
+import typing
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
+
+import numpy as np
+
+from tasks.data_error import DataError
+from tasks.formats import data_files
+from tasks.tabular import columns, table_file, text_columns
+from tasks.tabular.table_file import NO_NUMBER, UNKNOWN, Format
+from tasks.tabular.text_columns import Signs
+
+if typing.TYPE_CHECKING:
+  import pyarrow as pa
+  from pyarrow import parquet
+
+# What pandas calls the index of its rows, where it has no name.
+_INDEX = "__index_level_"
+
+
+class ParquetFile:
+  """A Parquet file."""
+
+  def __init__(self, path: pathlib.Path, written: Format = UNKNOWN) -> None:
+    """Reads the names of the columns, and the first rows of texts.
+
+    Args:
+      path: The file.
+      written: How its texts are written.
+
+    Raises:
+      DataError: If the file cannot be read or has no rows, or pyarrow is
+        missing.
+    """
+    self.path = path
+    self._written = written
+    self._file = _opened(path)
+    with data_files.damage_named(path):
+      names = list(self._file.schema_arrow.names)
+      # pandas writes categories of numbers as numbers, and notes which.
+      noted = self._file.schema_arrow.pandas_metadata or {}
+      self._categories = {
+        column["name"]
+        for column in noted.get("columns", [])
+        if column["pandas_type"] == "categorical"
+      }
+    self.names: Sequence[str] = [
+      "" if name.startswith(_INDEX) else name for name in names
+    ]
+    if self._file.metadata.num_rows == 0:
+      raise DataError(path, "has no rows.")
+    self._sample = self._first_texts()
+    self.signs = Signs(
+      written.decimal
+      or table_file.decimal_of(
+        text for texts in self._sample.values() for text in texts
+      ),
+      written.thousands,
+    )
+
+  def _first_texts(self) -> dict[str, Sequence[str]]:
+    """Returns the different texts of the first rows, by column of texts."""
+    names = [
+      name
+      for name in self.names
+      if name and _is_text(self._kind(name)) and name not in self._categories
+    ]
+    if not names:
+      return {}
+    batch = next(self._batches(names, table_file.ROWS_OF_THE_SAMPLE))
+    with data_files.damage_named(self.path):
+      return {name: _codes(batch.column(name))[1] for name in names}
+
+  def place(self, row: int) -> str:
+    """Returns which row one is, in words."""
+    return f"row {row + 1} (counted from 1)"
+
+  def pieces(
+    self, names: Sequence[str], texts: Collection[str]
+  ) -> Iterator[columns.Rows]:
+    """Yields columns, some rows at a time; otherwise as `CsvFile.pieces`.
+
+    Raises:
+      DataError: If the file is damaged, or a column has neither numbers nor
+        texts.
+    """
+    texts = {*texts, *self._categories}
+    self._check_kinds([name for name in names if name not in texts])
+    texts |= {
+      name
+      for name, found in self._sample.items()
+      if name in names and self._numbers(name, found) is None
+    }
+    for batch in self._batches(names, table_file.ROWS_OF_A_PIECE):
+      yield (
+        batch.num_rows,
+        {
+          name: self._piece(name, batch.column(name), name in texts)
+          for name in names
+        },
+      )
+
+  def marks(self, names: Sequence[str]) -> dict[str, Counter[str]]:
+    """As `CsvFile.marks`; a column of numbers has no texts to count."""
+    written = [name for name in names if name in self._sample]
+    found: dict[str, Counter[str]] = {name: Counter() for name in written}
+    for batch in self._batches(written, table_file.ROWS_OF_A_PIECE):
+      for name in written:
+        taken = {*NO_NUMBER} - {"", *self._written.missing_in(name)}
+        codes, texts = _codes(batch.column(name))
+        counts = np.bincount(codes[codes >= 0], minlength=len(texts)).tolist()
+        found[name].update(
+          {t: n for t, n in zip(texts, counts, strict=True) if t in taken}
+        )
+    return {name: counts for name, counts in found.items() if counts.total()}
+
+  def _kind(self, name: str) -> "pa.DataType":
+    return self._file.schema_arrow.field(name).type
+
+  def _batches(
+    self, names: Sequence[str], size: int
+  ) -> Iterator["pa.RecordBatch"]:
+    batches = self._file.iter_batches(size, columns=list(names))
+    while True:
+      with data_files.damage_named(self.path):
+        batch = next(batches, None)
+      if batch is None:
+        return
+      yield batch
+
+  def _check_kinds(self, names: Sequence[str]) -> None:
+    """Checks that columns have numbers or texts; names all that have not."""
+    import pyarrow as pa  # noqa: PLC0415
+
+    faults = []
+    for name in names:
+      kind = self._kind(name)
+      has_words = pa.types.is_boolean(kind) or pa.types.is_dictionary(kind)
+      if has_words or _is_text(kind) or _is_number(kind):
+        continue
+      is_time = pa.types.is_temporal(kind)
+      what = "dates or times" if is_time else f"values of {kind}"
+      faults.append(
+        f"column {name!r} holds {what}, which are neither numbers nor texts. "
+        f"{text_columns.leave_out(name)}, or make numbers of it."
+      )
+    if faults:
+      raise DataError(self.path, f"{' '.join(faults)}")
+
+  def _piece(
+    self, name: str, array: "pa.Array", is_text: bool
+  ) -> columns.Piece:
+    import pyarrow as pa  # noqa: PLC0415
+
+    kind = array.type
+    with data_files.damage_named(f"{self.path}, column {name!r}"):
+      if is_text:
+        return self._texts(name, *_codes(array.cast(pa.string())))
+      if pa.types.is_boolean(kind):
+        # As Python and pandas write them.
+        array = array.dictionary_encode()
+        words = [str(value.as_py()) for value in array.dictionary]
+        return self._texts(name, _codes(array)[0], words)
+      if pa.types.is_dictionary(kind):
+        return self._texts(name, *_codes(array))
+      if _is_text(kind):
+        codes, texts = _codes(array)
+        numbers = self._numbers(name, texts)
+        # The missing text has the code -1.
+        return None if numbers is None else np.append(numbers, np.nan)[codes]
+      if not pa.types.is_floating(kind):
+        # Not safe: large integers lose digits, as they do in every float.
+        array = array.cast(pa.float64(), safe=False)
+      values = array.to_numpy(zero_copy_only=False).astype(np.float64)
+      return self._with_missing(name, values)
+
+  def _texts(
+    self, name: str, codes: np.ndarray, texts: Sequence[str]
+  ) -> columns.Piece:
+    missing = self._written.missing_in(name)
+    return codes, ["" if text in missing else text for text in texts]
+
+  def _numbers(self, name: str, texts: Sequence[str]) -> np.ndarray | None:
+    return table_file.read_numbers(
+      texts, self.signs, self._written.missing_in(name)
+    )
+
+  def _with_missing(self, name: str, values: np.ndarray) -> np.ndarray:
+    """Returns numbers, NaN for those that an option calls missing."""
+    missing = [
+      written.value
+      for text in self._written.missing_in(name)
+      if (written := text_columns.read_number(text, self.signs))
+    ]
+    return np.where(np.isin(values, missing), np.nan, values)
+
+
+def _opened(path: pathlib.Path) -> "parquet.ParquetFile":
+  try:
+    from pyarrow import parquet  # noqa: PLC0415
+  except ImportError as error:
+    raise DataError(
+      path,
+      "is a Parquet file, and pyarrow is missing, which reads it: pip install "
+      '"pyarrow<20", or write the table as CSV.',
+    ) from error
+  with data_files.opened(path) as file:
+    # As a rule, a Parquet file is compressed within, not as a whole.
+    is_packed = not isinstance(file, io.BufferedReader)
+    source = io.BytesIO(file.read()) if is_packed else path
+  with data_files.damage_named(path):
+    return parquet.ParquetFile(source)
+
+
+def _is_text(kind: "pa.DataType") -> bool:
+  import pyarrow as pa  # noqa: PLC0415
+
+  return pa.types.is_string(kind) or pa.types.is_large_string(kind)
+
+
+def _is_number(kind: "pa.DataType") -> bool:
+  import pyarrow as pa  # noqa: PLC0415
+
+  return (
+    pa.types.is_integer(kind)
+    or pa.types.is_floating(kind)
+    or pa.types.is_decimal(kind)
+    or pa.types.is_null(kind)  # A column that is empty all over.
+  )
+
+
+def _codes(array: "pa.Array") -> tuple[np.ndarray, list[str]]:
+  import pyarrow as pa  # noqa: PLC0415
+
+  if not pa.types.is_dictionary(array.type):
+    array = array.dictionary_encode()
+  codes = array.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+  values = array.dictionary.cast(pa.string()).to_pylist()
+  return codes, ["" if value is None else value for value in values]
