@@ -23,6 +23,8 @@ from tasks.data_error import DataError
 from tasks.formats import example_checks, npz
 from tasks.tabular import building, columns, labels, reading
 
+_NEEDED = ("x", "y", "client")
+_OPTIONAL = ("split", "client_weight", "group")
 _TABLES = (".csv", ".tsv", ".txt", ".parquet")
 
 
@@ -68,12 +70,7 @@ def load(
       "is a table, which the task table reads; expected an npz file with x, "
       "y and client.",
     )
-  arrays = npz.read(
-    path,
-    ["x", "y", "client"],
-    optional=["split", "client_weight", "group"],
-    what="file of examples",
-  )
+  arrays = npz.read(path, _NEEDED, optional=_OPTIONAL, what="file of examples")
   arrays = {name: _as_vector(name, array) for name, array in arrays.items()}
   _check(path, arrays, config.kind)
   names, client = _as_texts(path, "client", arrays["client"])

@@ -107,9 +107,21 @@ def load(
   )
   return dataclasses.replace(
     made,
-    description=f"{path.name}, x {'x'.join(map(str, shape))}: "
-    f"{made.description}",
+    description=f"{path.name}, x {'x'.join(map(str, shape))}"
+    f"{_left_out(path, len(everyone) - in_both.size)}: {made.description}",
   )
+
+
+def _left_out(path: pathlib.Path, num_clients: int) -> str:
+  """Returns what of a file is left out, in words."""
+  with sqlite_file.connect(path) as connection:
+    splits = sqlite_file.split_names(connection)
+  others = [split for split in splits if split not in _HALVES]
+  parts = [
+    *([f"{num_clients:,} clients in one half alone"] if num_clients else []),
+    *([f"the splits {', '.join(others)}"] if others else []),
+  ]
+  return f" ({' and '.join(parts)} left out)" if parts else ""
 
 
 def _first_example(path: pathlib.Path, client: str) -> dict[str, np.ndarray]:

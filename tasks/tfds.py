@@ -321,6 +321,8 @@ def _without_inputs(
   title = f"{config.name.partition(':')[0]} {data_set.directory.name}"
   if found.num_left_out:
     title += f" ({found.num_left_out:,} without label left out)"
+  if others := [n for n in data_set.splits if n not in ("train", "test")]:
+    title += f" (without the splits {', '.join(others)})"
   users: np.ndarray | None = None
   if config.client is not None:
     users = _texts(

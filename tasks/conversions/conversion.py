@@ -116,6 +116,9 @@ def _leaf(request: ConversionRequest) -> Contents:
   published: list[Split] = [] if None in halves else ["source"]
   split = _split(request, [*published, "random", "order"])
   left_out: collections.Counter[str] = collections.Counter()
+  if request.sources[0].is_dir():
+    read = {path for paths in halves.values() for path in paths}
+    left_out += image_sets.files_left_out(request.sources[0], read)
   return Contents(
     filename=leaf_json.FILENAME,
     split=split,
@@ -192,6 +195,7 @@ def _images(
     ),
     train=train,
     test=test,
+    left_out=collections.Counter(images.left_out),
     classes=tuple(images.classes),
   )
 

@@ -7,12 +7,14 @@ where QMNIST's labels are; all other images are dealt out to made-up clients.
 """
 
 import pathlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import types
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from tasks import cuts
+from tasks import cuts, notices
 from tasks.conversions.client_data_file import Example
 from tasks.data_error import DataError, unreadable_named
 from tasks.formats import (
@@ -41,6 +43,7 @@ class CentralImages(NamedTuple):
     clients: The client of each image; empty where images come without.
     classes: The names of the classes in the order of their numbers; empty
       where the data has none.
+    left_out: Number of files and rows that became no image, by reason.
   """
 
   labels: np.ndarray
@@ -48,6 +51,7 @@ class CentralImages(NamedTuple):
   serialized: Callable[[int], bytes]
   clients: Sequence[str] = ()
   classes: Sequence[str] = ()
+  left_out: Mapping[str, int] = types.MappingProxyType({})
 
 
 def deal(
@@ -171,7 +175,7 @@ def mnist_images(directory: pathlib.Path) -> CentralImages:
 FOLDER_FILENAME = "images.sqlite"
 
 _LABELS = "labels.csv"
-_SUFFIXES = {".png", ".jpg", ".jpeg", ".bmp", ".gif"}
+_SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".png")
 _HALVES = ("train", "test")
 _LAYOUTS = f"CLASS/IMAGE, CLIENT/CLASS/IMAGE, or CLIENT/IMAGE with {_LABELS}"
 
@@ -200,9 +204,12 @@ def folder_images(
   halves = [path / half for half in _HALVES]
   has_halves = all(half.is_dir() for half in halves)
   roots = halves if has_halves else [path]
-  found = [image for root in roots for image in _images(root)]
+  left_out: Counter[str] = Counter()
+  found = [image for root in roots for image in _images(root, left_out)]
   if has_halves:
     _check_halves(path, found)
+  tables = {root / _LABELS for root in roots}
+  left_out += files_left_out(path, tables | {image.path for image in found})
   classes = sorted({image.label for image in found})
   number = {name: k for k, name in enumerate(classes)}
   labels = np.array([number[image.label] for image in found], np.int64)
@@ -223,6 +230,17 @@ def folder_images(
     serialized,
     [image.client for image in found if image.client is not None],
     classes,
+    left_out,
+  )
+
+
+def files_left_out(
+  folder: pathlib.Path, read: Collection[pathlib.Path]
+) -> Counter[str]:
+  """Counts the files under a folder that are not read, by their endings."""
+  others = notices.endings(p for p in folder.rglob("*") if p not in read)
+  return Counter(
+    {f"file {end}, which is not read": n for end, n in others.items()}
   )
 
 
@@ -242,8 +260,11 @@ def _check_halves(path: pathlib.Path, found: list[_Image]) -> None:
     )
 
 
-def _images(root: pathlib.Path) -> Iterator[_Image]:
-  """Yields the images of a folder in the order of their paths."""
+def _images(root: pathlib.Path, left_out: Counter[str]) -> Iterator[_Image]:
+  """Yields the images of a folder in the order of their paths.
+
+  `left_out` counts the rows of labels that are of no image.
+  """
   paths = [path for folder in _folders(root) for path in _paths(folder)]
   levels = [len(path.relative_to(root).parts) for path in paths]
   low, high = min(levels), max(levels)
@@ -261,6 +282,11 @@ def _images(root: pathlib.Path) -> Iterator[_Image]:
   if high == 3:
     raise DataError(table, f"labels CLIENT/IMAGE, found {paths[0]}.")
   label_of = _labels(table)
+  names = {path.relative_to(root).as_posix() for path in paths}
+  if others := label_of.keys() - names:
+    left_out[f"row of {_LABELS} whose file is not an image there"] += len(
+      others
+    )
   for path in paths:
     name = path.relative_to(root).as_posix()
     if name not in label_of:
@@ -283,8 +309,7 @@ def _paths(folder: pathlib.Path) -> list[pathlib.Path]:
   if not found:
     raise DataError(
       folder,
-      "there is no image; expected files that end in "
-      f"{', '.join(sorted(_SUFFIXES))}.",
+      f"there is no image; expected files that end in {', '.join(_SUFFIXES)}.",
     )
   return found
 

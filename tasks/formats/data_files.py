@@ -157,7 +157,9 @@ def _only_member(raw: io.BufferedReader) -> typing.IO[bytes]:
 _PACKED: dict[
   re.Pattern[bytes], Callable[[io.BufferedReader], typing.IO[bytes]]
 ] = {
-  re.compile(rb"\x1f\x8b"): lambda raw: gzip.GzipFile(fileobj=raw),
+  re.compile(rb"\x1f\x8b"): lambda raw: typing.cast(
+    "typing.IO[bytes]", gzip.GzipFile(fileobj=raw)
+  ),
   re.compile(rb"BZh[1-9]1AY&SY"): bz2.BZ2File,
   re.compile(rb"\xfd7zXZ\0"): lzma.LZMAFile,
   re.compile(rb"PK(\x03\x04|\x05\x06)"): _only_member,

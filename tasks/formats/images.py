@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tasks import notices
 from tasks.data_error import DataError, unreadable_named
 
 
@@ -116,20 +117,20 @@ def class_folders(
     DataError: If a folder is missing or has no images.
   """
   images: list[tuple[str, int]] = []
+  left_out: list[pathlib.Path] = []
   for label, name in enumerate(class_names):
     folder = pathlib.PurePosixPath(half, name, inside)
     with unreadable_named(root / folder):
-      found = sorted(
-        path.name
-        for path in (root / folder).iterdir()
-        if path.suffix.lower() in _ENDINGS
-      )
+      entries = sorted((root / folder).iterdir())
+    found = [e.name for e in entries if e.suffix.lower() in _ENDINGS]
+    left_out += [e for e in entries if e.name not in found]
     if not found:
       raise DataError(
         root / folder,
         f"has no images; expected files that end in {', '.join(_ENDINGS)}.",
       )
     images += [(str(folder / file), label) for file in found]
+  notices.notify_left_out(root / half, left_out, _ENDINGS)
   return listed(root, root / half, images)
 
 

@@ -12,7 +12,7 @@ from typing import Any, TypedDict
 
 import numpy as np
 
-from tasks import cuts
+from tasks import cuts, notices
 from tasks.data_error import DataError
 from tasks.formats import data_files, parsing
 from tasks.task import Arrays, Split, count_examples
@@ -278,6 +278,8 @@ def _read(
   paths = sorted(directory.glob(pattern))
   if not paths:
     raise DataError(directory, f"there is no file {pattern}.")
+  others = (path for path in directory.iterdir() if path not in paths)
+  notices.notify_left_out(directory, others, [pattern])
   users: dict[str, Arrays] = {}
   for place, user, data in read_set(paths):
     try:

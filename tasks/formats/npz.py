@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from tasks import notices
 from tasks.data_error import DataError, unreadable_named
 from tasks.formats import data_files, file_kinds
 
@@ -36,9 +37,9 @@ def read(
       beginning = file.read(file_kinds.BEGINNING)
     if beginning and beginning[:2] not in _STARTS:
       kind = file_kinds.of_content(beginning)
-      found = f"is {kind.name}" if kind else f"is not a {what}"
+      problem = f"is {kind.name}" if kind else f"is not a {what}"
       raise DataError(
-        path, f"{found}: expected an npz file, as numpy.savez writes it."
+        path, f"{problem}: expected an npz file, as numpy.savez writes it."
       )
     with data_files.damage_named(path):
       content = np.load(path, allow_pickle=False)
@@ -57,6 +58,12 @@ def read(
             f"{', '.join(arrays.files) or 'nothing'}.",
           )
         wanted = [*names, *(name for name in optional if name in arrays)]
+        others = sorted(set(arrays.files) - set(wanted))
+        if others:
+          notices.notify(
+            f"{path}: the arrays {', '.join(others)} are left out; read are "
+            f"{', '.join([*names, *optional])}."
+          )
         found = {name: _member(path, arrays, name) for name in wanted}
         for name, array in found.items():
           _check(path, name, array)

@@ -4,6 +4,8 @@ Neither pandas nor `datasets` is imported: an object is taken by what it has.
 """
 
 import collections
+import contextlib
+import numbers
 import reprlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
@@ -98,18 +100,14 @@ class ArrayClients:
     self.num_halves = len(halves)
     self.weights: dict[str, float] = {}
     self._groups: list[dict[str, np.ndarray]] = []
-    read = [self._read(half, roles, name) for half in halves]
+    read = [
+      {k: (x, _labels(y, f"{name}, client {k}")) for k, (x, y) in half.items()}
+      for half in (self._read(half, roles, name) for half in halves)
+    ]
     kinds = {y.dtype.kind for half in read for _, y in half.values()}
     if not kinds:
       raise DataError(name, "has no clients.")
     if kinds <= set("bUSO"):
-      for half in read:
-        for k, (_, y) in half.items():
-          if _has_missing(y):
-            raise DataError(
-              f"{name}, client {k}",
-              "y has missing values; take these examples out.",
-            )
       values = sorted(
         {_text(v) for h in read for _, y in h.values() for v in y}
       )
@@ -304,6 +302,68 @@ def _text(value: Any) -> str:
   return str(value)
 
 
+def _labels(y: np.ndarray, place: str) -> np.ndarray:
+  """Returns labels of one kind, each of one example.
+
+  Args:
+    y: Labels; numbers and truth values may be Python objects.
+    place: Whose they are, for errors.
+
+  Returns:
+    Class numbers, integer[n, ...], or truth values or texts, [n], or numbers,
+    float[n] or float[n, t].
+
+  Raises:
+    DataError: If they are something else.
+  """
+  if y.dtype.kind == "O" and y.ndim == 1:
+    if _has_missing(y):
+      raise DataError(place, "y has missing values; take these examples out.")
+    y = _of_one_kind(y, place)
+  kind = y.dtype.kind
+  if kind not in "biufUSO":
+    raise DataError(
+      place,
+      f"y holds {y.dtype}; expected class numbers, texts, truth values or "
+      "numbers to predict.",
+    )
+  shape = list(y.shape[1:])
+  if y.ndim == 0 or 0 in shape or (kind == "f" and y.ndim > 2):
+    raise DataError(
+      place,
+      f"y has the shape {list(y.shape)}; expected [examples], or "
+      "[examples, t] of t numbers to predict.",
+    )
+  if kind in "bUSO" and y.ndim > 1:
+    truths = " for t truth values to predict, y.astype(float)"
+    raise DataError(
+      place,
+      f"y is {y.dtype}{shape} for each example; expected one class. Of classes "
+      f"in one-hot form give y.argmax(axis=1){truths if kind == 'b' else ''}.",
+    )
+  return y
+
+
+def _of_one_kind(values: np.ndarray, place: str) -> np.ndarray:
+  """Returns Python objects as an array of truth values, numbers or texts."""
+  kinds: tuple[tuple[type | tuple[type, ...], Any], ...] = (
+    ((bool, np.bool_), bool),
+    (numbers.Integral, np.int64),
+    (numbers.Real, np.float64),
+    ((str, bytes), object),
+  )
+  for python, dtype in kinds:
+    if all(isinstance(value, python) for value in values):
+      with contextlib.suppress(OverflowError):
+        return values.astype(dtype)
+  found = sorted({type(value).__name__ for value in values})
+  raise DataError(
+    place,
+    f"y holds values of {' and '.join(found[:3])}; expected class numbers, "
+    "texts, truth values or numbers, of one kind.",
+  )
+
+
 def _has_missing(values: np.ndarray) -> bool:
   return any(str(v) in _MISSING for v in values if not isinstance(v, str))
 
@@ -336,6 +396,8 @@ def _pair(value: Any, place: str) -> Arrays:
       "x and y must be arrays, with one shape for all examples: "
       f"{str(error).rstrip('.')}.",
     ) from error
+  if x.ndim == 0:
+    raise DataError(place, f"x is {x.dtype}[]; expected an axis of examples.")
   # A column of labels is meant as one label an example.
   return x, y[:, 0] if y.ndim == 2 and y.shape[1] == 1 else y
 

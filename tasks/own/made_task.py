@@ -12,14 +12,15 @@ import dataclasses
 import inspect
 import pathlib
 import typing
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
 from tasks import options
 from tasks.data_error import DataError
+from tasks.formats import example_checks
 from tasks.own import functions
 from tasks.own.functions import UserCodeError
-from tasks.task import Split, Task
+from tasks.task import Arrays, Split, Task
 from tff_fair import declared
 
 # Given to a function that names them; no options.
@@ -93,19 +94,22 @@ class MadeTask:
 
     Raises:
       UserCodeError: If the function fails, or returns something else.
-      DataError: If the function raises one, or cannot load its first client. So
-        do the halves of the task later, if they cannot load a client.
+      DataError: If the function raises one, or cannot load its first client, or
+        that has other arrays than the task says. So do the halves of the task
+        later, for each client.
     """
     given = dict(zip(_GIVEN, (data_dir, seed, model_seed), strict=True))
     arguments = {n: getattr(config, n) for n in self._arguments}
     arguments |= {n: given[n] for n in self._given}
     made = self._called(arguments)
+    _check_spec(self._name, made)
     made = dataclasses.replace(
       made,
-      train=self._blamed(made.train, made.client_names),
-      test=self._blamed(made.test, made.client_names),
+      train=self._blamed(made.train, made),
+      test=self._blamed(made.test, made),
     )
-    _check_data(self._name, made)
+    for half in (made.train, made.test):
+      half.load(0)
     # Imported late: it imports TensorFlow, which the function has by now.
     from tasks.models import own  # noqa: PLC0415
     from tasks.models.made import Make  # noqa: PLC0415
@@ -146,8 +150,13 @@ class MadeTask:
       )
     return made
 
-  def _blamed(self, half: Split, clients: Sequence[str]) -> Split:
+  def _blamed(self, half: Split, made: Task) -> Split:
     """Returns a half whose errors name the function and the client."""
+
+    def load_checked(client_id: int) -> Arrays:
+      arrays = half.load(client_id)
+      _check_arrays(made, int(half.num_examples[client_id]), arrays)
+      return arrays
 
     def reading(load: Callable[[int], _Read]) -> Callable[[int], _Read]:
       def read(client_id: int) -> _Read:
@@ -160,7 +169,7 @@ class MadeTask:
             else functions.blamed(self._name, self._path, error).problem
           )
           raise DataError(
-            f"{self._name}, client {clients[client_id]!r}",
+            f"{self._name}, client {made.client_names[client_id]!r}",
             problem,
             setting="task",
           ) from error
@@ -168,7 +177,7 @@ class MadeTask:
       return read
 
     return dataclasses.replace(
-      half, load=reading(half.load), raw=half.raw and reading(half.raw)
+      half, load=reading(load_checked), raw=half.raw and reading(half.raw)
     )
 
   def _field(
@@ -182,24 +191,36 @@ class MadeTask:
     return name, hints[name], dataclasses.field(default=parameter.default)
 
 
-def _check_data(name: str, made: Task) -> None:
-  """Checks the first client: the data of a task are as its spec says."""
-  for half in (made.train, made.test):
-    arrays = half.load(0)
-    number = int(half.num_examples[0])
-    for title, values, spec in zip(
-      "xy", arrays, made.element_spec, strict=True
+def _check_spec(name: str, made: Task) -> None:
+  """Checks that labels are numbers of classes, or numbers to predict."""
+  dtype = made.element_spec[1].dtype
+  if not (dtype.is_integer or dtype.is_floating):
+    raise UserCodeError(
+      name,
+      f"its labels are {dtype.name}; expected int32 class numbers, or float32 "
+      "numbers to predict.",
+    )
+
+
+def _check_arrays(made: Task, number: int, arrays: Arrays) -> None:
+  """Checks that a client's arrays are as the task says.
+
+  Raises:
+    DataError: If they are not; it names neither the task nor the client.
+  """
+  for title, values, spec in zip("xy", arrays, made.element_spec, strict=True):
+    expected = (number, *spec.shape[1:])
+    if values.dtype != spec.dtype.as_numpy_dtype or not (
+      spec.shape.is_compatible_with(values.shape) and len(values) == number
     ):
-      expected = (number, *spec.shape[1:])
-      if values.dtype != spec.dtype.as_numpy_dtype or not (
-        spec.shape.is_compatible_with(values.shape) and len(values) == number
-      ):
-        raise UserCodeError(
-          name,
-          f"its first client has {title} of {values.dtype}"
-          f"{list(values.shape)}; by element_spec and num_examples, it has "
-          f"{spec.dtype.name}{list(expected)}.",
-        )
+      raise DataError(
+        f"{title} is {values.dtype}{list(values.shape)}",
+        f"by element_spec and num_examples it is {spec.dtype.name}"
+        f"{list(expected)}.",
+      )
+  y = arrays[1]
+  if made.has_class_labels and made.num_classes:
+    example_checks.check_labels(y, made.num_classes, "y")
 
 
 def _problems(

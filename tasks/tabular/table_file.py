@@ -393,7 +393,8 @@ def read_numbers(
     )
   except pd.errors.ParserError:
     return None
-  return _piece(frame[0]) if _has_numbers(frame[0]) else None
+  column = frame[0]
+  return column.to_numpy(np.float64) if _has_numbers(column) else None
 
 
 def _read(file: typing.Any, signs: Signs, **options: typing.Any) -> typing.Any:

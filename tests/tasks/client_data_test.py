@@ -1,5 +1,7 @@
 """The task `client_data`: files of TFF's format, of images and vectors."""
 
+import sqlite3
+
 import numpy as np
 import pytest
 
@@ -43,6 +45,23 @@ def test_vectors_and_the_shape_of_x(tmp_path):
   assert y.tolist() == [0, 1, 2, 1]
   task = load(tmp_path, examples, shape="3x1")
   assert task.element_spec[0].shape == [None, 3, 1, 1]
+
+
+def test_what_is_left_out_is_counted(tmp_path):
+  examples = vectors(map(np.int64, [0, 1, 2, 1]))
+  load(tmp_path, examples, splits=("train", "test", "heldout"))
+  path = tmp_path / "some.sqlite"
+  with sqlite3.connect(path) as connection:
+    connection.execute(
+      "DELETE FROM client_metadata WHERE client_id = 'north' AND split_name = "
+      "'test'"
+    )
+  connection.close()
+  task = tasks.load("client_data", file=str(path))
+  assert (
+    "(1 clients in one half alone and the splits heldout left out)"
+    in task.description
+  )
 
 
 def test_a_file_may_say_the_shape(tmp_path):

@@ -149,3 +149,13 @@ class TestClothing1m:
     (tmp_path / "images/0/noisy_train,2.jpg").unlink()
     with refused("noisy_train,2.jpg", "No such file"):
       task.train_data(0)
+
+
+@pytest.mark.parametrize("name", ["cinic10", "tiny_imagenet"])
+def test_files_that_are_left_out_are_counted(name, tmp_path):
+  _WRITE[name](tmp_path)
+  image = next(path for path in sorted(tmp_path.rglob("train/**/*.*")))
+  for ending in (".webp", ".WEBP", ".txt"):
+    image.with_suffix(ending).write_bytes(b"")
+  with pytest.warns(UserWarning, match=r"out: 3 \(2 \.webp, 1 \.txt\)"):
+    _load(name, tmp_path)

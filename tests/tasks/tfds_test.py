@@ -27,6 +27,7 @@ def data_dir(tmp_path_factory):
         for k in range(40)
       ],
       "test": [{"text": "good", "label": -1}] * 3,
+      "extra": [{"text": "so so", "label": 0}],
     },
     ("text", "label"),
   )
@@ -108,7 +109,10 @@ def test_images_of_another_size_and_model(data_dir):
 
 def test_texts_are_bags_of_words(data_dir):
   task = load(data_dir, "reviews", num_clients=2, num_words=4)
-  assert "(3 without label left out), bags of 4 words" in task.description
+  assert (
+    "(3 without label left out) (without the splits extra), bags of 4 words"
+    in task.description
+  )
   x, y = everything(task)
   assert x.shape == (40, 4)
   # The words are film, it's, good and bad, in some order; numbers are rare.

@@ -38,6 +38,28 @@ def test_classes_in_alphabetical_order(add, tmp_path):
   assert found[0]["shape"].tolist() == [2, 3, 3]
 
 
+def test_what_is_left_out_is_counted(add, tmp_path):
+  add("train/n/1.png", "train/n/2.png", "test/n/1.png", "test/s/1.png")
+  add("train/n/3.webp", "train/n/4.WEBP", "test/n/.hidden.webp", "old/n/5.png")
+  add("notes.txt", "train/README")
+  for half in ("train", "test"):
+    rows = "n/1.png,a\nn/2.png,b\ns/1.png,b\nn/3.webp,a\n"
+    (tmp_path / half / "labels.csv").write_text(f"file,label\n{rows}")
+  images = image_sets.folder_images(tmp_path)
+  assert len(images.labels) == 4
+  counts = {
+    reason.partition(",")[0]: n for reason, n in images.left_out.items()
+  }
+  of_labels = "row of labels.csv whose file is not an image there"
+  assert counts == {
+    "file .webp": 2,
+    "file .png": 1,
+    "file .txt": 1,
+    "file README": 1,
+    of_labels: 4,  # Two in train, two in test.
+  }
+
+
 def test_halves(add, tmp_path):
   add("train/a/1.png", "train/b/1.png", "test/a/1.png", "test/b/1.png")
   images = image_sets.folder_images(tmp_path)

@@ -130,6 +130,32 @@ def test_labels_with_names():
   assert (task.num_classes, task.class_names) == (3, ("low", "middle", "high"))
 
 
+def test_labels_of_python_objects_are_taken_by_what_they_are():
+  def load(labels):
+    clients = {k: (TWO, np.array(labels, object)) for k in "ab"}
+    return tasks.from_client_data(clients, 0.5, build)
+
+  assert load([True, False]).class_names == ["False", "True"]
+  assert load([1, 0]).class_names is None
+  assert load([1, 0]).num_classes == 2
+  assert load([0.5, 2]).num_classes is None
+  table = frame(pd.array([0, 1] * 5, "Int64"))
+  task = tasks.from_client_data(table, 0.5, build, client="clinic")
+  assert (task.num_classes, task.class_names) == (2, None)
+
+
+@pytest.mark.parametrize("kind", ["mapping", "hugging"])
+def test_several_truth_values_are_no_classes(kind):
+  hot = np.eye(10) > 0
+  if kind == "mapping":
+    data, options = {"a": (np.ones([10, 2]), hot)}, {}
+  else:
+    columns = {"clinic": np.repeat([1, 2], 5), "x": np.ones(10), "label": hot}
+    data, options = HuggingFace(columns), {"client": "clinic"}
+  with refused((options and "client 1") or "client a", "bool[10]"):
+    tasks.from_client_data(data, 0.5, build, **options)
+
+
 def test_numbers_as_labels():
   task = tasks.from_client_data(
     frame(np.arange(10) / 2), 0.5, build, client="clinic"
@@ -173,6 +199,23 @@ TWO = np.ones([2, 2])
       "float64[3] an example, that of another client float64[2]",
     ),
     (with_c(TWO, [0.5, 1]), "", "several kinds"),
+    ({"a": (TWO, TWO > 0)}, ", client a", "bool[2] for each example"),
+    (with_c(TWO, TWO > 0), ", client c", "y.astype(float)"),
+    ({"a": (TWO, [["p", "q"]] * 2)}, ", client a", "y.argmax(axis=1)"),
+    ({"a": (TWO, np.ones([2, 2], object))}, ", client a", "object[2] for each"),
+    ({"a": (TWO, np.array(["p", 1], object))}, ", client a", "int and str"),
+    ({"a": (TWO, [1j, 0])}, ", client a", "complex128"),
+    ({"a": (TWO, np.array([1, 2], "M8[D]"))}, ", client a", "datetime64[D]"),
+    ({"a": (TWO, np.ones([2, 2, 2]))}, ", client a", "[2, 2, 2]"),
+    ({"a": (TWO, np.ones([2, 0]))}, ", client a", "[2, 0]"),
+    ({"a": (TWO, 1)}, ", client a", "shape []"),
+    ({"a": (1, [1])}, ", client a", "axis of examples"),
+    (grouped(label=[[True, False]] * 10), ", client north", "list"),
+    (
+      HuggingFace({"clinic": np.repeat([1, 2], 5), "label": np.eye(10) > 0}),
+      "",
+      "client=",
+    ),
     (with_c(TWO, [0, -1]), ", train, client c", "-1"),
     (frame().rename(columns={"label": "ill"}).groupby("clinic"), "", "label="),
     (grouped(town="x"), "", "'town' holds object"),

@@ -151,10 +151,17 @@ def mine(*, seed, model_seed, kind: str = "of chance"):
       return {}["rows"]
     if client_id == 1 and kind == "DataError":
       raise tasks.DataError("is damaged.")
-    return np.full([2, 3], seed, np.float32), np.zeros(2, np.int32)
+    y = np.zeros(2, np.int32)
+    if client_id == 1:
+      y = {
+        "label": y + 2, "negative": y - 1, "int64": y.astype(int),
+        "hot": np.zeros([2, 2], bool), "three": np.zeros(3, np.int32),
+      }.get(kind, y)
+    return np.full([2, 3], seed, np.float32), y
 
   half = tasks.Split(num_examples=np.array([2, 2]), load=load)
-  spec = task.element_spec([3])
+  y_dtype = kind.removeprefix("spec ") if "spec" in kind else "int32"
+  spec = task.element_spec([3], y_dtype=y_dtype)
   model = lambda: build(2)
   if kind == "of a helper":
     model = own.fitting("m", build, spec, 2, seed=seed)
@@ -201,6 +208,20 @@ def test_a_functions_labels_may_be_noisy(function):
   [
     ("KeyError", "mine.py, line 16 raises KeyError: 'rows'"),
     ("DataError", "is damaged."),
+    ("label", "has label 2, expected 0 to 1."),
+    ("negative", "has label -1, expected 0 to 1."),
+    (
+      "int64",
+      "y is int64[2]: by element_spec and num_examples it is int32[2].",
+    ),
+    (
+      "hot",
+      "y is bool[2, 2]: by element_spec and num_examples it is int32[2].",
+    ),
+    (
+      "three",
+      "y is int32[3]: by element_spec and num_examples it is int32[2].",
+    ),
   ],
 )
 def test_a_client_that_cannot_be_loaded_is_named(function, kind, problem):
@@ -213,6 +234,12 @@ def test_a_client_that_cannot_be_loaded_is_named(function, kind, problem):
     line = command_line.line(raised.value)
     assert line.startswith(f"--task: {name}, client 'south': ")
     assert line.endswith(problem)
+
+
+@pytest.mark.parametrize("dtype", ["bool", "string", "complex64"])
+def test_labels_of_a_function_are_numbers(function, dtype):
+  with pytest.raises(tasks.UserCodeError, match=f"its labels are {dtype}"):
+    tasks.load(function(TASK), kind=f"spec {dtype}")
 
 
 class Point:

@@ -35,6 +35,11 @@ def test_groups_of_people(tmp_path):
     load(tmp_path, {"kind": "number"}, y=np.arange(COUNT), group=group)
 
 
+def test_arrays_that_are_left_out_are_named(tmp_path):
+  with pytest.warns(UserWarning, match="arrays groups, z are left out"):
+    load(tmp_path, z=[1], groups=["f"])
+
+
 def test_a_task_of_classes(tmp_path):
   task = load(tmp_path)
   assert task.client_names == ("a", "b", "c")
