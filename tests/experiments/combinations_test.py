@@ -37,6 +37,19 @@ def test_a_bias_is_not_negative_and_a_scaling_may_be():
       {"dp_noise": 1.0, "dp_clip": 0.5, "clients_per_round": "2-4"},
       "clients_per_round",
     ),
+    *(
+      (
+        {
+          "dp_noise": 1.0,
+          "dp_clip": 0.5,
+          "client_weighting": "uniform",
+          "dropout": 0.2,
+          "dropout_kind": kind,
+        },
+        "dropout_kind",
+      )
+      for kind in ("by_size", "by_label")
+    ),
     ({"join_round": "0.5:11", "total_rounds": 10}, "join_round"),
     ({"join_round": "0.5:3", "dp_noise": 1.0, "dp_clip": 0.5}, "join_round"),
     ({"proximal_mu": -1.0}, "proximal_mu"),
@@ -49,7 +62,11 @@ def test_settings_that_do_not_go_together(values, field):
   # A method's own term may be left out.
   RunSpec(algorithm="fedprox", hparams={"mu": 0.0}, proximal_mu=0.1)
   RunSpec(local_steps=(3, 5), local_epochs=1)
-  RunSpec(dp_noise=1.0, dp_clip=0.5, client_weighting="uniform")
+  private = RunSpec(dp_noise=1.0, dp_clip=0.5, client_weighting="uniform")
+  # Who is away does not depend on the data, or no one is.
+  for kind in ("independent", "by_client", "blocks", "periodic"):
+    private.replace(dropout=0.2, dropout_kind=kind)
+  private.replace(dropout_kind="by_size")
 
 
 @pytest.mark.parametrize("algorithm", methods.names())

@@ -204,6 +204,12 @@ def _of_privacy(spec: RunSettings) -> _Conflicts:
       "dp_noise needs cohorts that do not depend on the data; draw them "
       "uniformly, or take all clients.",
     )
+  if spec.dropout and spec.dropout_kind in ("by_size", "by_label"):
+    yield (
+      "dropout_kind",
+      "dp_noise needs cohorts that do not depend on the data, and here one "
+      "client's examples change who reports back; choose another kind.",
+    )
   if isinstance(spec.clients_per_round, str):
     yield (
       "clients_per_round",

@@ -10,6 +10,7 @@ import tensorflow_federated as tff
 from tests.experiments.training.small_run import SMALL, tables, train
 from tests.refusals import rejected
 from tff_fair import experiments, privacy, runtime
+from tff_fair.experiments import scores
 
 pytestmark = pytest.mark.usefixtures("unpainted")
 
@@ -83,11 +84,13 @@ def assert_has_a_form(run, folder: pathlib.Path):
   }
 
 
+PRIVATE = SPEC.replace(
+  algorithm="fedavg", client_weighting="uniform", dp_noise=2.0, dp_clip=0.5
+)
+
+
 def test_a_private_run_tells_its_epsilon(tmp_path, capfd):
-  spec = SPEC.replace(
-    algorithm="fedavg", client_weighting="uniform", dp_noise=2.0, dp_clip=0.5
-  )
-  run = experiments.run(spec, tmp_path / "private")
+  run = experiments.run(PRIVATE, tmp_path / "private")
   assert run.summary is not None
   spent = run.summary["privacy"]
   expected = privacy.epsilon(privacy.dp(2.0, 3, 0.5), num_clients=6, rounds=2)
@@ -97,7 +100,45 @@ def test_a_private_run_tells_its_epsilon(tmp_path, capfd):
   assert f"epsilon = {expected:.3g}" in err
   assert "drawn uniformly without replacement" in err
   exported = experiments.export(run, tmp_path / "model.keras")
-  assert f"epsilon {expected:.3g}" in exported.card.read_text()
+  card = exported.card.read_text()
+  assert f"epsilon {expected:.3g}" in card
+  assert len(spent["left_out"]) == 2
+  for text in spent["left_out"]:
+    assert text in err
+    assert text in card
+
+
+def test_epsilon_leaves_out_what_has_no_noise(tmp_path, monkeypatch):
+  random = np.random.default_rng(3)
+  y = random.integers(2, size=120)
+  np.savez(
+    tmp_path / "data.npz",
+    x=np.float32(y[:, None] + random.normal(size=[120, 2])),
+    y=y,
+    client=np.arange(120) % 6,
+  )
+  spec = PRIVATE.replace(
+    task="arrays",
+    task_options={"file": str(tmp_path / "data.npz"), "test_fraction": 0.5},
+    criterion="mean",
+    patience=1,
+    threshold_for="f1",
+    total_rounds=6,
+    rounds_per_evaluation=1,
+  )
+  # No evaluation is better than the first.
+  monkeypatch.setattr(scores.Score, "is_better", lambda *_: False)
+  run = train(spec, tmp_path / "run")
+  assert run.summary["rounds"] == 2
+  spent = run.summary["privacy"]
+  of_settings = [text for text in spent["left_out"] if text.endswith(")")]
+  named = [text.rpartition("(")[2][:-1] for text in of_settings]
+  assert named == ["criterion", "patience", "threshold_for"]
+  # Evaluations decide how many rounds there are, so that all count.
+  assert spent["rounds"] == 6
+  assert spent["epsilon"] == privacy.epsilon(
+    privacy.dp(2.0, 3, 0.5), num_clients=6, rounds=6
+  )
 
 
 @pytest.mark.parametrize(

@@ -286,7 +286,8 @@ def _privacy(run: Run) -> str:
   return (
     "Training added noise for differential privacy: epsilon "
     f"{spent['epsilon']:.3g} at delta {spent['delta']:.2g}. "
-    f"{spent['assumption']}"
+    f"{spent['assumption']} Epsilon leaves out: "
+    f"{'; '.join(spent['left_out'])}."
   )
 
 

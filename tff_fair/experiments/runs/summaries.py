@@ -48,7 +48,7 @@ _SUMMARY: _Object = {
     "blocking": LIST,
   },
   "coefficient_change?": NUMBER,
-  "privacy?": {"epsilon delta": NUMBER, "assumption": TEXT},
+  "privacy?": {"epsilon delta": NUMBER, "assumption": TEXT, "left_out": LIST},
 }
 
 

@@ -7,6 +7,7 @@ that does not go with them is an error.
 
 import dataclasses
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -293,6 +294,20 @@ _ASSUMPTION = (
   "Cohorts have a fixed size and are drawn uniformly without replacement; "
   "neighbours differ in the data of one client."
 )
+# What a run releases of the clients' data without noise: whatever its settings,
+# and by the setting that asks for it.
+_ALWAYS_LEFT_OUT = (
+  "the tables of the run, as training metrics and evaluations",
+  "what the task takes from training data before the first round, as moments "
+  "of columns, categories and vocabularies",
+)
+_LEFT_OUT = {
+  "initial_model": "the initial model (initial_model)",
+  "initial_run": "the initial model (initial_run)",
+  "criterion": "the choice of the best round by evaluations (criterion)",
+  "patience": "the choice of the last round by evaluations (patience)",
+  "threshold_for": "the threshold, chosen by training labels (threshold_for)",
+}
 
 
 def privacy_noise(
@@ -312,28 +327,47 @@ def privacy_noise(
 
 
 def account_privacy(
-  dp: privacy.DifferentialPrivacy, *, num_clients: int, rounds: int
+  spec: RunSpec,
+  dp: privacy.DifferentialPrivacy,
+  *,
+  num_clients: int,
+  rounds: int,
 ) -> dict[str, object]:
   """Returns what a run has spent, ready for JSON.
 
+  Where evaluations decide how many rounds there are, all that there might have
+  been count.
+
   Args:
+    spec: The run.
     dp: Its noise.
     num_clients: The size of the population.
     rounds: The rounds that it has done.
   """
+  rounds = rounds if spec.patience is None else spec.total_rounds
   return {
     "epsilon": privacy.epsilon(dp, num_clients=num_clients, rounds=rounds),
     "delta": privacy.default_delta(num_clients),
     "noise_multiplier": dp.noise_multiplier,
     "clip": dp.clip,
     "clients_per_round": dp.clients_per_round,
+    "rounds": rounds,
     "assumption": _ASSUMPTION,
+    "left_out": [
+      *_ALWAYS_LEFT_OUT,
+      *(
+        text
+        for name, text in _LEFT_OUT.items()
+        if getattr(spec, name) is not None
+      ),
+    ],
   }
 
 
-def describe_privacy(spent: Mapping[str, object]) -> str:
+def describe_privacy(spent: Mapping[str, Any]) -> str:
   """Returns a line about what `account_privacy` returns."""
   return (
     f"Differential privacy: epsilon = {spent['epsilon']:.3g} at delta = "
-    f"{spent['delta']:.2g}. {spent['assumption']}"
+    f"{spent['delta']:.2g}. {spent['assumption']} Epsilon leaves out: "
+    f"{'; '.join(spent['left_out'])}."
   )

@@ -128,6 +128,7 @@ def _of_rounds(
     "best": _best(folder, parts.selection),
     resolving.PRIVACY: parts.dp
     and resolving.account_privacy(
+      spec,
       parts.dp,
       num_clients=sampling.num_seen(parts.first_rounds),
       rounds=rounds,
