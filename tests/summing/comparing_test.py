@@ -106,6 +106,28 @@ def test_integers_of_32_bits_give_the_direction(name):
   assert "client_ids" not in measured
 
 
+@pytest.mark.usefixtures("secure_sums")
+@every_rule
+def test_coefficients_sum_to_1_without_an_update_beyond_the_bound(name):
+  clients = rounds.random_clients(5, seed=2)
+  for client in clients:
+    client.update *= 0.1
+  clients[4] = rounds.Client(np.full(9, 1e6), loss=3.0, client_id=99)
+  output = rounds.run(create(name), clients)
+  assert output.measurements["num_clients_out_of_bounds"] == 1
+  # The others have compared themselves with it.
+  factors = scalars_of(name, clients)[-1][:4].T
+  coefficient = factors[0] / factors[0].sum()
+  if name == "semi_vred":
+    over = factors[1] / factors[0].sum()
+    coefficient += 2 * 0.3 * (over - coefficient * over.sum())
+  assert coefficient.sum() == pytest.approx(1)
+  updates = np.stack([c.as_reference().update for c in clients[:4]])
+  np.testing.assert_allclose(
+    rounds.flat(output.result), coefficient @ updates, rtol=1e-4, atol=1e-6
+  )
+
+
 @every_rule
 @pytest.mark.parametrize("m", [1, 2, 30])
 def test_exact_sums_give_the_direction(name, m):

@@ -13,7 +13,8 @@ each client a group of its own.
 Where only sums are known, clients weigh the same, p_k = 1/m, and a first sum
 tells them how many losses are in each of 1,024 equal bins of [-B, B]. Losses in
 the same bin count as equal: r_k is off by no more than the number of others in
-its bin. The largest such number is reported.
+its bin. The largest such number is reported. If an update passes the bound of
+secure sums, the coefficients of the others are divided by their sum.
 """
 
 import dataclasses
@@ -105,10 +106,9 @@ class GiFairRule(types.ComparingRule):
     self, known: Sequence[tf.Tensor], total: tf.Tensor
   ) -> tuple[tf.Tensor, Mapping[str, tf.Tensor]]:
     """See the base class."""
-    del total
-    counts = tf.round(known[0])
-    level = tf.math.reciprocal_no_nan(tf.reduce_sum(counts))
-    return level[tf.newaxis], {"largest_bin": tf.reduce_max(counts)}
+    # Without a client beyond the bounds of updates, the total is m.
+    largest = tf.reduce_max(tf.round(known[0]))
+    return tf.math.reciprocal_no_nan(total), {"largest_bin": largest}
 
   def _bins(self, loss: tf.Tensor) -> tf.Tensor:
     """Returns the bins of losses, int64[m]."""
