@@ -57,3 +57,22 @@ def test_weights_are_reported():
   w = n * loss / initial
   assert reported["weight_min"] == pytest.approx(min(w) / w.sum())
   assert reported["weight_max"] == pytest.approx(max(w) / w.sum())
+
+
+def test_losses_below_0_count_as_0():
+  updates, _, n = cohorts.random(3, d=6)
+
+  def weights(loss, initial_loss):
+    loss, initial_loss = np.array(loss), np.array(initial_loss)
+    cohort = cohorts.make(updates, loss, n, initial_loss=initial_loss)
+    scale = cohort.gradient_norm / np.linalg.norm(updates, axis=1)
+    return apply(cohort, alpha=2.0).coefficients / scale
+
+  # The second has fallen below 0, and the third has always been there.
+  w = n * [0.25, 0, 1]
+  found = weights([0.5, -0.1, -3.0], [1.0, 1.0, -2.0])
+  np.testing.assert_allclose(found, w / w.sum(), rtol=1e-12)
+  np.testing.assert_array_equal(weights([-1.0] * 3, [1.0] * 3), np.zeros(3))
+  np.testing.assert_allclose(
+    weights([-2.0, -3.0, 1.0], [-1.0] * 3), n / n.sum(), rtol=1e-12
+  )

@@ -195,15 +195,18 @@ def bound(
 def of_late(evaluations: pd.DataFrame, score: Score) -> dict[str, Any] | None:
   """Returns what late clients and the others gain once they have joined.
 
+  The run evaluates the model between the round before a client joins and the
+  first that may draw the client.
+
   Args:
     evaluations: The evaluations of a run's clients.
     score: The score of the run.
 
   Returns:
     `round`, the first in which one of them joins; and, for `joining` and
-    `others`, `num_clients`, and the means of the score over these `before`
-    that (of one that joins, before it does), and `after` the last round. None
-    where all clients begin at once.
+    `others`, `num_clients`, and the means of the score over these right
+    `before` that (of one that joins, right before it does), and `after` the
+    last round. None where all clients begin at once.
   """
   if tables.JOIN_ROUND not in evaluations:
     return None

@@ -17,6 +17,11 @@ Choices made here: a zero update or gradient contributes U_k = 0 with C_k = 1;
 F_k(theta^0) = 0 gives I_k = 1; without any loss left, g = 0 with C = 1; C is
 held at 1e-3 or above, and `certainty_floored` says when.
 
+I_k is a share for losses of 0 or more alone. Losses below 0 count as 0, which
+makes the rule unsound for losses without a lower bound, as of densities: a
+client whose loss falls below 0 loses its weight, and once all have, g = 0 while
+Adam's memory goes on moving the model. With F_k(theta^0) <= 0, I_k = 1.
+
 N-AccAdam is Adam at the server, on the accumulated gradients of the clients:
 
   Delta_t = (x_t - SGD(x_t, eta, N)) / eta,  hence  c_k = p_k / eta

@@ -83,6 +83,17 @@ def value(name: str, sums: ClassSums, positive: int | None = None) -> Vector:
   return _ratio(np.where(is_known, by_class, 0).sum(-1), is_known.sum(-1))
 
 
+def places(log_odds: npt.ArrayLike) -> npt.NDArray[np.int64]:
+  """Returns the bins of log odds in the histogram, of the same shape.
+
+  Args:
+    log_odds: float[...]; NaN is in the bin of 0.
+  """
+  scaled = np.nan_to_num(np.floor(np.asarray(log_odds) * BINS_PER_UNIT))
+  place = np.clip(scaled + NUM_BINS // 2, 0, NUM_BINS - 1)
+  return np.asarray(place, np.int64)
+
+
 def histogram_error(
   name: str, sums: ClassSums, positive: int | None = None
 ) -> Vector:

@@ -13,7 +13,9 @@ and Pearson for b / (b + c), which excludes 0 where the test does. For other
 scores it is that of Efron's bootstrap of the pairs, by its percentiles.
 
 AUC and average precision compare orders, and two models may differ in how far
-apart they put their examples; these scores take the outputs as ranks.
+apart they put their examples; these scores take the outputs as ranks. Examples
+whose log odds are in one bin of the histogram of `class_scores` share a rank,
+so that a gain is the difference of two scores from histograms.
 """
 
 import math
@@ -187,11 +189,14 @@ class _Scored:
     positive: int | None,
   ) -> None:
     self._name, self._labels, self._positive = name, labels, positive
+    if name in class_scores.WITH_HISTOGRAM:
+      # In the floats of the outputs, as clients count the histogram.
+      bins = class_scores.places(log_odds(np.asarray(outputs)))
+      self.terms = np.stack([_ranks(column) for column in bins.T], 1)
+      return
     outputs = np.asarray(outputs, np.float64)
     if name in _OF_NUMBERS:
       self.terms = _terms_of_numbers(labels, outputs)
-    elif name in class_scores.WITH_HISTOGRAM:
-      self.terms = np.stack([_ranks(z) for z in log_odds(outputs).T], 1)
     else:
       self.terms = _terms_of_classes(labels.astype(int), outputs)
 
@@ -277,7 +282,7 @@ def log_odds(logits: Vector) -> Vector:
   return np.stack(columns, 1)
 
 
-def _ranks(values: Vector) -> Vector:
+def _ranks(values: npt.NDArray[np.int64]) -> Vector:
   """Returns ranks in [0, n); equal values share their mean."""
   _, inverse, counts = np.unique(
     values, return_inverse=True, return_counts=True

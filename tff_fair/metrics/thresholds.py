@@ -26,14 +26,10 @@ def histogram(
   Returns:
     int64[2, 4096]: the other examples, and those of the class.
   """
-  scaled = np.floor(np.asarray(log_odds, np.float64) * BINS_PER_UNIT)
-  place = np.clip(np.nan_to_num(scaled) + NUM_BINS // 2, 0, NUM_BINS - 1)
+  place = class_scores.places(log_odds)
   own = np.asarray(is_positive, bool)
   return np.stack(
-    [
-      np.bincount(place[chosen].astype(np.int64), minlength=NUM_BINS)
-      for chosen in (~own, own)
-    ]
+    [np.bincount(place[chosen], minlength=NUM_BINS) for chosen in (~own, own)]
   )
 
 

@@ -86,6 +86,16 @@ class Table(tff.program.ReleaseManager):
 SCHEDULE = loop.Schedule(10, 4, 3)
 
 
+def test_the_model_is_evaluated_before_clients_join():
+  schedule = SCHEDULE._replace(before_joining=[1, 5])
+  evaluated = [n for n in range(1, 11) if schedule.evaluates(n)]
+  assert evaluated == [1, 4, 5, 8, 10]
+  last = [schedule.last_evaluation(n) for n in range(11)]
+  assert last == [
+    max([0, *(e for e in evaluated if e <= n)]) for n in range(11)
+  ]
+
+
 def evaluated(state):
   weights = state.weights
   return loop.RoundEvaluation(

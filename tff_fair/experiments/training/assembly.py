@@ -103,6 +103,7 @@ def build(
       spec.evaluation_interval,
       spec.rounds_per_checkpoint,
       spec.stop_at_stationarity,
+      sampling.before_joining(resolved.first_rounds),
     ),
     costs=_costs(spec, task, built.process, resolved.aggregation, cache),
     selection=None

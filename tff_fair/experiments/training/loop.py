@@ -18,7 +18,7 @@ import itertools
 import math
 import time
 import typing
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import (
   NamedTuple,
   ParamSpec,
@@ -104,12 +104,15 @@ class Schedule(NamedTuple):
       loop ends.
     stop_at_stationarity: The first round whose Pareto stationarity is this or
       less is the last one; `None` takes all.
+    before_joining: The rounds after which clients join; the model is evaluated
+      then, too.
   """
 
   total_rounds: int
   rounds_per_evaluation: int
   rounds_per_checkpoint: int
   stop_at_stationarity: float | None = None
+  before_joining: Sequence[int] = ()
 
   def evaluates(self, round_num: int) -> bool:
     """Returns whether the model is evaluated after a round."""
@@ -126,7 +129,8 @@ class Schedule(NamedTuple):
     """Returns the last round up to one after which the model is evaluated."""
     if round_num == self.total_rounds:
       return round_num
-    return round_num - round_num % self.rounds_per_evaluation
+    regular = round_num - round_num % self.rounds_per_evaluation
+    return max(regular, *(n for n in self.before_joining if n <= round_num), 0)
 
   def after(self, round_num: int, stationarity: float | None) -> Self:
     """Returns the schedule that a round leaves.

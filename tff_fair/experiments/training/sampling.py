@@ -241,6 +241,12 @@ def num_seen(first: np.ndarray) -> int:
   return int(np.count_nonzero(first < NEVER))
 
 
+def before_joining(first: np.ndarray) -> list[int]:
+  """Returns the rounds after which clients join, in ascending order."""
+  joining = first[(first > 1) & (first < NEVER)]
+  return (np.unique(joining) - 1).tolist()
+
+
 def marks(first: np.ndarray) -> dict[str, np.ndarray]:
   """Returns columns that mark clients in tables, if there are any to mark.
 
