@@ -1,7 +1,8 @@
 """Trains one fair algorithm on one task, and shows how fair the result is.
 
-Without flags it trains FedFV on Synthetic(1, 1) and FedAvg beside it, as
---flagfile=synthetic_fedfv --baseline=fedavg does.
+Without flags it trains FedFV on Synthetic(1, 1), and beside it FedAvg by
+numbers of examples and FedAvg with equal weights, as --flagfile=synthetic_fedfv
+--baseline=fedavg does.
 """
 
 import functools
@@ -32,9 +33,10 @@ def main() -> None:
     return
   output_dir = run_flags.output_dir()
   with paths.output_dir_named():
-    baseline = run_flags.baseline()
+    has_baselines = run_flags.has_baselines()
     run_flags.take_first_look()
     spec = run_flags.spec()
+    baselines = run_flags.baselines(spec) if has_baselines else []
     if output_dir is not None:
       RunFolder(output_dir).check_usable(spec.total_rounds)
     workers = run_flags.workers()
@@ -44,9 +46,7 @@ def main() -> None:
     train = experiments.run  # Imports it.
     importing.spare_what_stays()
     compute = functools.partial(train, workers=workers, **options)
-    beside = None
-    if baseline is not None and baseline != spec.algorithm:
-      beside = _baseline(compute, spec.with_algorithm(baseline), output_dir)
+    beside = [_baseline(compute, found, output_dir) for found in baselines]
     run = compute(
       spec,
       output_dir,
@@ -57,11 +57,15 @@ def main() -> None:
   if idle := run.num_idle_rounds:
     is_untrained = idle == len(run.rounds)
     sys.exit(_STATUS_UNTRAINED if is_untrained else _STATUS_STALLED)
-  if beside is not None:
-    found = fairness_table.gain(
-      run.summary or {}, beside.summary or {}, name="FedAvg"
-    )
-    print(f"\n{found}")
+  if beside:
+    theirs = {found.title: found.summary or {} for found in beside}
+    print(f"\n{fairness_table.gain(run.summary or {}, theirs)}")
+    if not run_flags.has_baseline_rates():
+      print(
+        "The baselines have the client_learning_rate of this run, "
+        f"{spec.client_learning_rate:g};\n"
+        "--baseline_client_learning_rate gives them one of their own."
+      )
 
 
 def _baseline(
@@ -75,7 +79,9 @@ def _baseline(
   """
   if output_dir is None:
     return compute(spec)
-  folder = output_dir.with_name(f"{output_dir.name}-{spec.algorithm}")
+  weights = spec.client_weighting
+  suffix = "" if weights == "num_examples" else f"-{weights}"
+  folder = output_dir.with_name(f"{output_dir.name}-{spec.algorithm}{suffix}")
   if RunFolder(folder).is_finished:
     found = experiments.open_run(folder)
     if not found.differences(spec):

@@ -288,9 +288,17 @@ _BASELINE = flags.DEFINE_enum(
   "baseline",
   None,
   ("fedavg", "none"),
-  "Whether to train FedAvg beside the method, in the same setting and a folder "
-  "with its name, and say what the worst clients have of both. By default only "
-  "if the flags name no experiment.",
+  "Whether to train FedAvg beside the method, by numbers of examples and with "
+  "equal weights of clients, in the same setting and folders with their names, "
+  "and say what the worst clients have of the method and of the better one. By "
+  "default only if the flags name no experiment.",
+)
+_BASELINE_RATE = flags.DEFINE_list(
+  "baseline_client_learning_rate",
+  [],
+  "The --client_learning_rate of --baseline, chosen as the method's was: one "
+  "for both, or two, that by numbers of examples first. By default the "
+  "method's.",
 )
 _WORKERS = flags.DEFINE_list(
   "workers",
@@ -317,7 +325,10 @@ GROUPS = (
   *_OF_SPEC,
   command_line.Group(
     "Output: where results go, and where computations run.",
-    (_OUTPUT_DIR.name, _BASELINE.name, _WORKERS.name, *COMPUTING.names),
+    (
+      *(_OUTPUT_DIR.name, _BASELINE.name, _BASELINE_RATE.name, _WORKERS.name),
+      *COMPUTING.names,
+    ),
   ),
   command_line.Group("Catalog: what there is to choose from.", (_LIST.name,)),
 )
@@ -329,12 +340,56 @@ def names_experiment() -> bool:
   return any(flags.FLAGS[name].present for name in names)
 
 
-def baseline() -> str | None:
-  """Returns the method to train beside the run, if any."""
-  chosen = _BASELINE.value
-  if chosen is None:
-    return None if names_experiment() else "fedavg"
-  return None if chosen == "none" else str(chosen)
+def has_baselines() -> bool:
+  """Returns whether to train FedAvg beside the run.
+
+  Raises:
+    UsageError: If a rate is given for no baseline.
+  """
+  if _BASELINE.value is None:
+    found = not names_experiment()
+  else:
+    found = _BASELINE.value != "none"
+  if _BASELINE_RATE.value and not found:
+    raise UsageError(
+      f"--{_BASELINE_RATE.name}: is of --baseline=fedavg; give it, or leave "
+      "the rate out."
+    )
+  return found
+
+
+def has_baseline_rates() -> bool:
+  """Returns whether the baselines have rates that the user gave."""
+  return bool(_BASELINE_RATE.value)
+
+
+def baselines(run: RunSpec) -> list[RunSpec]:
+  """Returns the runs to train beside a run.
+
+  Raises:
+    UsageError: If there are more rates than two.
+    FieldError: If a rate is not valid.
+  """
+  rates: list[str] = _BASELINE_RATE.value
+  if len(rates) > 2:
+    raise UsageError(
+      f"--{_BASELINE_RATE.name}={','.join(rates)}: expected one rate, or two: "
+      "by numbers of examples, and with equal weights."
+    )
+  field = RunSpec.fields()["client_learning_rate"]
+  with command_line.blaming(f"--{_BASELINE_RATE.name}: ", ValueError):
+    checked = [field.check(field.parse(text)) for text in rates]
+  if not checked:
+    return run.baselines()
+  by_examples, equal = checked[0], checked[-1]
+  return [
+    beside.replace(
+      client_learning_rate=equal
+      if beside.client_weighting == "uniform"
+      else by_examples
+    )
+    for beside in run.baselines()
+  ]
 
 
 def take_first_look() -> None:
@@ -395,7 +450,7 @@ def spec_of_file(name: str) -> RunSpec:
   if words:
     raise UsageError(f"{words[0][:40]!r}: expected lines as --name=value.")
   for flag in others:
-    if flag != _OUTPUT_DIR.name:
+    if flag not in (_OUTPUT_DIR.name, _BASELINE.name, _BASELINE_RATE.name):
       raise UsageError(f"--{flag}: is no setting of a run; leave it out.")
   return spec(namespace)
 

@@ -35,6 +35,7 @@ SMALL = (
   "--total_rounds=3",
   "--rounds_per_evaluation=2",
 )
+EQUAL_FOLDER = "run-fedavg-uniform"
 NEAR_PLAIN = (
   "In no round did a client's coefficient differ from its plain weight"
 )
@@ -282,18 +283,27 @@ def test_without_flags_it_trains_a_baseline_and_says_what_was_gained(
   summary = json.loads(pathlib.Path("run/summary.json").read_text())
   assert summary["coefficient_change"] > 0.01
   assert NEAR_PLAIN not in outcome.stdout
-  *_, hardly, empty, last = outcome.stdout.splitlines()
+  _, _, told = outcome.stdout.rpartition("\n\n")
+  gain, rate = " ".join(told.split()).split(" The baselines have ")
   assert re.fullmatch(
-    r"The worst 10 % of the clients get \d+ %; with FedAvg \d+ %\.", last
+    r"The worst 10 % of the clients get \d+ %; with the better of the "
+    r"baselines, “FedAvg.*”, \d+ %; with “FedAvg.*” \d+ %\.",
+    gain,
   )
-  assert (empty, last) != (hardly, "")
+  assert "0.1" in rate
+  specs = [
+    experiments.open_run(name).spec for name in ("run-fedavg", EQUAL_FOLDER)
+  ]
+  assert [spec.client_weighting for spec in specs] == [
+    *("num_examples", "uniform")
+  ]
   # The baseline that is there is taken again.
   shutil.rmtree("run")
   again = program("--output_dir=run")
   assert again.stdout == outcome.stdout
   assert "run-fedavg" not in again.stderr
   assert program("--baseline=none", "--output_dir=alone").stdout == (
-    outcome.stdout.removesuffix(f"\n{last}\n")
+    outcome.stdout.removesuffix(f"\n{told}")
   )
   assert not pathlib.Path("alone-fedavg").exists()
 

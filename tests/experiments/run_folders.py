@@ -132,3 +132,28 @@ def make_three_methods(folder):
   """Writes runs of three methods; fedavg and term have two seeds."""
   first = [(1, (0.1, 0.2, 0.3))]
   return make_methods(folder, THREE_METHODS, first=first, last=2)
+
+
+def make_both_baselines(folder):
+  """Writes FedAvg with both weights, FedFV and TERM, of two seeds.
+
+  FedAvg with equal weights has the better mean and the better worst client,
+  FedAvg by numbers of examples the smaller spread.
+  """
+  by_method = {
+    "fedavg": (0.3, 0.4, 0.5),
+    "fedavg-equal": (0.4, 0.7, 1.0),
+    "fedfv": (0.5, 0.7, 0.9),
+    "term": (0.3, 0.5, 0.7),
+  }
+  for name, accuracies in by_method.items():
+    algorithm, _, equal = name.partition("-")
+    for seed in (0, 1):
+      make(
+        folder / f"{name}-{seed}",
+        [(2, tuple(value - 0.02 * seed for value in accuracies))],
+        algorithm=algorithm,
+        client_weighting="uniform" if equal else "num_examples",
+        seed=seed,
+      )
+  return folder

@@ -420,3 +420,37 @@ def test_a_task_or_model_that_is_not_there(own, field, name, message):
   with pytest.raises(FieldError, match=message) as caught:
     RunSpec(**{field: name})
   assert (caught.value.field, caught.value.value) == (field, name)
+
+
+@pytest.mark.parametrize(
+  ("settings", "expected"),
+  [
+    ({"algorithm": "fedfv"}, ["num_examples", "uniform"]),
+    ({"algorithm": "fedavg"}, ["uniform"]),
+    (
+      {"algorithm": "term", "client_weighting": "column"},
+      ["num_examples", "uniform", "column"],
+    ),
+    (
+      {
+        "algorithm": "term",
+        "client_weighting": "uniform",
+        "dp_noise": 1.0,
+        "dp_clip": 1.0,
+      },
+      ["uniform"],
+    ),
+  ],
+)
+def test_the_baselines_of_a_run_are_fedavg_with_each_weights(
+  settings, expected
+):
+  spec = RunSpec(**settings, client_learning_rate=0.3, seed=4)
+  found = spec.baselines()
+  assert [baseline.client_weighting for baseline in found] == expected
+  for baseline in found:
+    changed = baseline.differences(spec)
+    assert {n for n in changed if not n.startswith("hparam.")} <= {
+      *("algorithm", "client_weighting")
+    }
+    assert baseline.algorithm == "fedavg"

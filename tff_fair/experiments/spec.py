@@ -48,6 +48,7 @@ class FrozenMapping(Mapping[str, Value]):
     return repr(self._items)
 
 
+_FEDAVG = "fedavg"
 _RANGES = ("local_epochs", "local_steps", "clients_per_round")
 _LISTS = ("measures", "unseen_clients", "join_round")
 
@@ -118,6 +119,29 @@ class RunSpec(settings.RunSettings):
     return self.replace(
       algorithm=algorithm, hparams={}, server_learning_rate=rate
     )
+
+  @property
+  def title(self) -> str:
+    """The method as tables, pages and cards show it."""
+    return methods.title(self.algorithm, self.client_weighting)
+
+  def baselines(self) -> list[Self]:
+    """Returns FedAvg in the same setting, as the baselines of this run.
+
+    Each weighs clients in another way: by their numbers of examples, equally,
+    and as this run does. FedAvg with noise for differential privacy takes equal
+    weights alone. A run of FedAvg is not its own baseline.
+    """
+    weights = ["num_examples", "uniform"]
+    if self.client_weighting not in weights:
+      weights.append(self.client_weighting)
+    if self.dp_noise is not None:
+      weights = ["uniform"]
+    found = (
+      self.with_algorithm(_FEDAVG).replace(client_weighting=of_baseline)
+      for of_baseline in weights
+    )
+    return [spec for spec in found if spec.differences(self)]
 
   def differences(self, other: "RunSpec") -> dict[str, tuple[Value, Value]]:
     """Returns where another run differs in what decides results.

@@ -10,6 +10,7 @@ from absl import flags
 
 import tasks
 from binaries import command_line
+from binaries import train as train_program
 from binaries.command_line import UsageError
 from binaries.flags import run_flags, sweep_flags
 from tests import source_tree
@@ -42,14 +43,17 @@ def test_without_flags_it_is_the_default_run():
 @pytest.mark.parametrize(
   ("arguments", "expected", "baseline"),
   [
-    ([], FIRST_LOOK, "fedavg"),
-    (["--seed=3"], FIRST_LOOK.replace(seed=3), "fedavg"),
-    (["--output_dir=run"], FIRST_LOOK, "fedavg"),
-    (["--baseline=none"], FIRST_LOOK, None),
-    (["--flagfile=binaries/flagfiles/synthetic_fedfv.flags"], FIRST_LOOK, None),
-    (["--algorithm=adafed"], RunSpec(), None),
-    (["--task_option=num_clients=12"], None, None),
-    (["--algorithm=term", "--baseline=fedavg"], None, "fedavg"),
+    ([], FIRST_LOOK, True),
+    (["--seed=3"], FIRST_LOOK.replace(seed=3), True),
+    (["--output_dir=run"], FIRST_LOOK, True),
+    (["--baseline=none"], FIRST_LOOK, False),
+    (
+      ["--flagfile=binaries/flagfiles/synthetic_fedfv.flags"],
+      *(FIRST_LOOK, False),
+    ),
+    (["--algorithm=adafed"], RunSpec(), False),
+    (["--task_option=num_clients=12"], None, False),
+    (["--algorithm=term", "--baseline=fedavg"], None, True),
   ],
 )
 def test_without_an_experiment_the_first_look_trains(
@@ -57,7 +61,7 @@ def test_without_an_experiment_the_first_look_trains(
 ):
   monkeypatch.chdir(source_tree.ROOT)
   with in_process.given(*arguments):
-    assert run_flags.baseline() == baseline
+    assert run_flags.has_baselines() == baseline
     run_flags.take_first_look()
     found = run_flags.spec()
   assert (found == FIRST_LOOK.replace(seed=found.seed)) == (
@@ -66,12 +70,46 @@ def test_without_an_experiment_the_first_look_trains(
   assert expected in (None, found)
 
 
+@pytest.mark.parametrize(
+  ("rates", "expected"), [("", (0.5, 0.5)), ("2", (2, 2)), ("2,3", (2, 3))]
+)
+def test_both_fedavgs_are_baselines_at_rates_of_their_own(rates, expected):
+  arguments = ["--algorithm=fedfv", "--client_learning_rate=0.5"]
+  arguments += [f"--baseline_client_learning_rate={rates}"] if rates else []
+  with in_process.given(*arguments, "--baseline=fedavg"):
+    run = run_flags.spec()
+    found = run_flags.baselines(run)
+  assert [spec.client_weighting for spec in found] == [
+    *("num_examples", "uniform")
+  ]
+  assert {spec.algorithm for spec in found} == {"fedavg"}
+  assert tuple(spec.client_learning_rate for spec in found) == expected
+  assert run.client_learning_rate == 0.5
+
+
+@pytest.mark.parametrize(
+  ("rates", "more", "problem"),
+  [
+    ("0.1", "--baseline=none", "is of --baseline=fedavg"),
+    ("0.1,0.2,0.3", "--baseline=fedavg", "expected one rate, or two"),
+    ("0", "--baseline=fedavg", "client_learning_rate"),
+    ("x", "--baseline=fedavg", "client_learning_rate"),
+  ],
+)
+def test_rates_of_baselines_are_checked(rates, more, problem):
+  flag = f"--baseline_client_learning_rate={rates}"
+  line = in_process.run(train_program, flag, more).refusal
+  assert line.startswith("train: --baseline_client_learning_rate")
+  assert problem in line
+
+
 def test_every_setting_has_a_flag_with_its_default():
   values = command_line.flag_values(run_flags.GROUPS)
   fields = RunSpec.fields()
   assert {**values, **{n: f.default for n, f in fields.items()}} == values
   assert values.keys() - fields.keys() - {*run_flags.COMPUTING.names} == {
-    *("task_option", "hparam", "output_dir", "baseline", "workers", "list"),
+    *("task_option", "hparam", "output_dir", "workers", "list"),
+    *("baseline", "baseline_client_learning_rate"),
   }
 
 

@@ -267,6 +267,7 @@ def test_differences_are_numbers_for_programs():
       2 * stats.t.sf(1.2 / 1.5 * stats.t.ppf(0.975, 3), 3)
     ),
     "mean_difference_p_holm": 0.1042,
+    "mean_difference_baseline": "",
     "wins": 12,
     "ties": 3,
     "losses": 15,

@@ -58,9 +58,10 @@ def test_another_round_is_compared(folder):
 
 def test_differences_to_a_baseline_have_intervals(folder):
   frame = compare(folder, baseline="fedavg", columns=["mean"])
-  assert list(frame.columns[-8:]) == [
+  assert list(frame.columns[-9:]) == [
     *("mean_difference", "mean_difference_low", "mean_difference_high"),
     *("mean_difference_p", "mean_difference_p_holm"),
+    "mean_difference_baseline",
     *("wins", "ties", "losses"),
   ]
   frame = frame.set_index("method")

@@ -264,3 +264,22 @@ def test_a_difference_is_grey_where_its_interval_has_0(tmp_path):
       low, high = (float(end.replace("−", "-")) for end in interval.groups())
       is_clear = cells[name].get("class") == "difference"
       assert is_clear == (low > 0 or high < 0)
+
+
+def test_the_verdict_is_against_the_better_fedavg(tmp_path):
+  make(tmp_path / "a", {"fedavg": 0.5, "adafed": 0.7})
+  make(tmp_path / "b", {"fedavg": 0.8}, fedavg={"client_weighting": "uniform"})
+  root = build(tmp_path)
+  means = column(root, "Mean")
+  assert list(means) == ["FedAvg", "FedAvg, equal weights", "AdaFed"]
+  said = conclusion(root)
+  assert "AdaFed is clearly worse than FedAvg, equal weights: Mean" in said
+  cells = column(root, "Δ Mean")
+  assert words(cells["FedAvg"]) == words(cells["FedAvg, equal weights"])
+  assert words(cells["AdaFed"]).startswith("−0.10"[:2])
+  parts = root.findall(".//table")[-1]
+  heads = texts(parts.find(".//thead"), "th")
+  row = parts.find(".//tbody/tr")
+  values = [float(words(cell)[:6].replace("−", "-")) for cell in row[-6:-4]]
+  assert heads[-6:-4] == ["Mean from weights", "Mean from the rule"]
+  assert values == pytest.approx([30, -10], abs=0.5)

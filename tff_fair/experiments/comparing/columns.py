@@ -145,11 +145,12 @@ def build(
     elif name == NOISE:
       columns[name] = ComparedColumn(NOISE_MEASURE, noise_share)
     else:
-      columns[name] = _of_measure(measures.find(name, score, task))
+      columns[name] = of_measure(measures.find(name, score, task))
   return columns
 
 
-def _of_measure(measure: Measure) -> ComparedColumn:
+def of_measure(measure: Measure) -> ComparedColumn:
+  """Returns the column of a measure."""
   return ComparedColumn(measure, lambda evaluation: evaluation.value(measure))
 
 

@@ -6,6 +6,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+import numpy as np
+
 from tff_fair.declared import FieldError
 from tff_fair.experiments.comparing import (
   columns,
@@ -55,7 +57,7 @@ class Contents:
   def statistics(self) -> Table:
     """Returns a table of measures over seeds."""
     cells, found_marks = [], []
-    for column in self._columns.values():
+    for column in self.columns.values():
       values = [
         measures.over_seeds(
           column.measure, [column.of(self.evaluated[run]) for run in group.runs]
@@ -88,36 +90,70 @@ class Contents:
     return Table(
       self.task,
       f"{self._what()}{caption}",
-      {f"{n}{self._suffix()}": c.measure for n, c in self._columns.items()},
+      {f"{n}{self.suffix}": c.measure for n, c in self.columns.items()},
       tuple(rows),
       (),
     )
 
-  def differences(self, reference: Group) -> Table:
+  def better(
+    self, references: Sequence[Group], column: ComparedColumn
+  ) -> Group:
+    """Returns the one of some methods with the better mean over its seeds."""
+
+    def badness(group: Group) -> float:
+      values = [column.of(self.evaluated[run]) for run in group.runs]
+      return measures.badness(column.measure, float(np.mean(values)))
+
+    return min(references, key=badness)
+
+  def better_by_mean(self, references: Sequence[Group]) -> Group:
+    """Returns the one whose clients have the better mean score."""
+    mean = measures.of(self.score)["mean"]
+    return self.better(references, columns.of_measure(mean))
+
+  def differences(self, references: Sequence[Group]) -> Table:
     """Returns a table of paired differences, for methods with common seeds.
 
     Args:
-      reference: The baseline.
+      references: The baseline; of several, the better one for each column.
     """
-    baseline = self._seeds[self.groups.index(reference)]
+    of_references = {
+      group.label: method
+      for group, method in zip(self.groups, self._seeds, strict=True)
+      if group in references
+    }
     others = [
       (group, method)
       for group, method in zip(self.groups, self._seeds, strict=True)
-      if method.keys() & baseline.keys() and group is not reference
+      if group not in references
+      and all(method.keys() & found.keys() for found in of_references.values())
     ]
-    compared = {n: c for n, c in self._columns.items() if c.measure.statistic}
+    compared = {n: c for n, c in self.columns.items() if c.measure.statistic}
+    chosen = {
+      name: self.better(references, column).label
+      for name, column in compared.items()
+    }
     contrasts = [
-      _contrasts(column, [method for _, method in others], baseline)
-      for column in compared.values()
+      _contrasts(
+        column,
+        [method for _, method in others],
+        chosen[name],
+        of_references[chosen[name]],
+      )
+      for name, column in compared.items()
     ]
+    baseline = of_references[self.better_by_mean(references).label]
     rows = []
     for (group, method), *cells in zip(others, *contrasts, strict=True):
       row = (*cells, table.wins_of(method, baseline, self.score))
-      num_seeds = len(method.keys() & baseline.keys())
+      num_seeds = min(
+        len(method.keys() & found.keys()) for found in of_references.values()
+      )
       rows.append(Row(group.label, num_seeds, row, (None,) * len(row)))
-    suffix = self._suffix()
+    reference = baseline_text(references)
+    suffix = self.suffix
     caption = (
-      f"{self._what()}{self.clients} against {reference.label}, "
+      f"{self._what()}{self.clients} against {reference}, "
       f"{self.score.in_unit}: paired differences{self._tails()}; "
       f"[{paired.CONFIDENCE:.0%} intervals] over seeds and clients, and p, "
       "both after Holm's correction for the methods; wins, ties, losses by "
@@ -136,8 +172,27 @@ class Contents:
       tuple(rows),
       (
         *filter(None, [interval_note({r.label: r.num_seeds for r in rows})]),
-        verdict([c.measure for c in compared.values()], rows, reference.label),
+        *filter(None, [self._choice_note(references, compared, chosen)]),
+        verdict([c.measure for c in compared.values()], rows, reference),
       ),
+    )
+
+  def _choice_note(
+    self,
+    references: Sequence[Group],
+    compared: Mapping[str, ComparedColumn],
+    chosen: Mapping[str, str],
+  ) -> str:
+    """Returns which of several baselines is the better one by which column."""
+    if len(references) < 2:
+      return ""
+    titles: dict[str, list[str]] = {}
+    for name, label in chosen.items():
+      titles.setdefault(label, []).append(compared[name].measure.title)
+    found = "; ".join(f"{n} ({', '.join(t)})" for n, t in titles.items())
+    return (
+      f"Baseline: {found}, the better by the mean over seeds of these same "
+      "results, a choice that favours the baseline."
     )
 
   @functools.cached_property
@@ -152,7 +207,8 @@ class Contents:
     )
 
   @functools.cached_property
-  def _columns(self) -> dict[str, ComparedColumn]:
+  def columns(self) -> dict[str, ComparedColumn]:
+    """The columns by their names."""
     evaluated = [self.evaluated[r] for group in self.groups for r in group.runs]
     return columns.build(self.names, evaluated, self.task, self.score)
 
@@ -163,7 +219,9 @@ class Contents:
       for group in self.groups
     ]
 
-  def _suffix(self) -> str:
+  @property
+  def suffix(self) -> str:
+    """What follows the names of columns."""
     return "" if self.last is None else f"_last_{self.last}"
 
   def _what(self) -> str:
@@ -192,22 +250,21 @@ def verdict(
   Args:
     columns: The measures of the columns of differences.
     rows: The methods, with a `Contrast` for each of them.
-    baseline: The label of the baseline.
+    baseline: What to call the baseline: its label, or those of several.
   """
   if not rows:
     return f"No method has a seed in common with {baseline}."
   found = []
   for row in rows:
-    ways: dict[str, list[str]] = {"better": [], "worse": []}
+    ways: dict[tuple[str, str], list[str]] = {}
     for measure, cell in zip(columns, row.cells, strict=False):
       if isinstance(cell, Contrast) and cell.p_holm < 1 - paired.CONFIDENCE:
         rises = cell.difference.estimate > 0
         way = "better" if rises is measure.higher_is_better else "worse"
-        ways[way].append(measure.title)
+        ways.setdefault((way, cell.baseline), []).append(measure.title)
     found += [
-      f"{row.label} is clearly {way} than {baseline}: {', '.join(titles)}."
-      for way, titles in ways.items()
-      if titles
+      f"{row.label} is clearly {way} than {than}: {', '.join(titles)}."
+      for (way, than), titles in sorted(ways.items())
     ]
   if found:
     return " ".join(found)
@@ -233,8 +290,16 @@ def interval_note(num_seeds: Mapping[str, int]) -> str:
   )
 
 
+def baseline_text(references: Sequence[Group]) -> str:
+  """Returns what to call a baseline, or the better of several."""
+  labels = [group.label for group in references]
+  if len(labels) == 1:
+    return labels[0]
+  return f"the better of {labels[0]} and {'; '.join(labels[1:])}"
+
+
 def _contrasts(
-  column: ComparedColumn, methods: Sequence[Seeds], baseline: Seeds
+  column: ComparedColumn, methods: Sequence[Seeds], label: str, baseline: Seeds
 ) -> list[Contrast]:
   assert column.measure.statistic is not None
   known = paired.remembering(column.measure.statistic)
@@ -248,7 +313,10 @@ def _contrasts(
     for method in methods
   ]
   factors = paired.holm_factors([found.p_value for found in differences])
-  return list(map(Contrast.among_several, differences, factors))
+  return [
+    Contrast.among_several(difference, factor, label)
+    for difference, factor in zip(differences, factors, strict=True)
+  ]
 
 
 # What a method costs until a measure of its clients reaches a target.

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 import pandas as pd
 
-from tff_fair import declared, methods
+from tff_fair import declared
 from tff_fair.declared import FieldError
 from tff_fair.experiments.comparing import columns as table_columns
 from tff_fair.experiments.comparing import (
@@ -18,6 +18,7 @@ from tff_fair.experiments.comparing import (
   formats,
   measures,
   method_tables,
+  references,
   table,
 )
 from tff_fair.experiments.comparing import groups as run_groups
@@ -38,7 +39,7 @@ from tff_fair.experiments.spec_text import HPARAM
 # The tables of runs that comparisons read.
 _READ = ("evaluations", "client_evaluations", "clients")
 # Settings that are no news where they differ between methods.
-_EXPECTED = ("algorithm", "aggregation")
+_EXPECTED = ("algorithm", "aggregation", "client_weighting")
 
 
 def build(
@@ -55,13 +56,14 @@ def build(
     columns: Names of measures, or of all clients.
     choice: Which evaluation of each run to compare.
     baseline: The label or name of a method to compare the others with, client
-      by client, in a table of its own.
+      by client, in a table of its own; see `references.find`.
     target: What the clients are to reach; None for no such table.
 
   Returns:
     For each task a table, the baseline first; with `choice.last`, one of
     averages; with a target, one of the costs to reach it; with a baseline, that
-    of suffering clients, and one of paired differences for each of the former.
+    of suffering clients, and one of paired differences for each of the former;
+    where FedAvg is there with both weights, what methods owe to weights.
 
   Raises:
     FieldError: If a column is unknown, there is nothing to compare, the
@@ -108,8 +110,8 @@ def _of_task(
 ) -> list[Table]:
   """Returns the tables of the runs on a task, of each its evaluation."""
   groups = run_groups.group(list(chosen))
-  reference = None if baseline is None else find_baseline(groups, baseline)
-  groups.sort(key=lambda group: group is not reference)
+  found = () if baseline is None else references.find(groups, baseline)
+  groups.sort(key=lambda group: group not in found)
   first = Contents(task, groups, columns, chosen, choice.honest)
   contents = [first]
   if choice.last is not None:
@@ -123,20 +125,22 @@ def _of_task(
   tables[0] = dataclasses.replace(tables[0], notes=notes)
   if target is not None:
     tables.append(target.table(first))
-  if reference is not None:
-    tables.append(_changes(first, reference))
-    tables += [c.differences(reference) for c in contents]
-  return tables
+  if found:
+    tables.append(_changes(first, first.better_by_mean(found), found))
+    tables += [c.differences(found) for c in contents]
+  return [*tables, *filter(None, map(references.parts, contents))]
 
 
-def _changes(contents: Contents, reference: Group) -> Table:
-  """Returns the table of the suffering clients of a baseline."""
+def _changes(
+  contents: Contents, reference: Group, baselines: Sequence[Group]
+) -> Table:
+  """Returns the table of the suffering clients of one of the baselines."""
   task, chosen, score = contents.task, contents.evaluated, contents.score
   of_seeds = {run.seeds: run for run in reference.runs}
   shown = measures.changes(score)
   rows, notes = [], []
   for group in contents.groups:
-    if group is reference:
+    if group in baselines:
       continue
     changes = [
       _compare(chosen[of_seeds[run.seeds]], chosen[run])
@@ -172,29 +176,6 @@ def _units(score: Score) -> str:
   if score.in_unit == percent:
     return percent
   return f"shares {percent}, changes {score.in_unit}"
-
-
-def find_baseline(groups: Sequence[Group], name: str) -> Group:
-  """Returns the method of a label, or else of a name.
-
-  Raises:
-    FieldError: If there is none, or more than one of that name.
-  """
-  found = [group for group in groups if name == group.label] or [
-    group
-    for group in groups
-    if name in (group.runs[0].name, group.runs[0].algorithm)
-    or methods.understood(name) == group.runs[0].algorithm
-  ]
-  if len(found) != 1:
-    labels = ", ".join(repr(group.label) for group in found or groups)
-    raise FieldError(
-      "baseline",
-      f"is {'more than one' if found else 'none'} of the methods; give one of "
-      f"{labels}.",
-      value=name,
-    )
-  return found[0]
 
 
 def _compare(
@@ -240,6 +221,7 @@ def run_notes(
   ]
   if differing:
     notes.append(f"Not the same in all rows: {', '.join(differing)}.")
+  notes.append(references.weights_note(groups))
   return tuple(filter(None, notes))
 
 
@@ -327,9 +309,14 @@ def compare(
     mean. Then, for each measure, the paired difference to the baseline
     NAME_difference, its interval NAME_difference_low and _high, its p-value _p
     and that after Holm's correction _p_holm (see `paired`), which the interval
-    has as well; and the wins, ties and losses by client. Interval and p-values
-    are missing where nothing varies. `attrs["notes"]` has sentences about runs
-    that are left out, settings that differ, and methods with one seed.
+    has as well, the method that is the baseline of that measure, _baseline; and
+    the wins, ties and losses by client. Interval and p-values are missing where
+    nothing varies. "fedavg" is the better of FedAvg by numbers of examples and
+    FedAvg with equal weights for each measure, if both are among the runs; then
+    NAME_from_weights and NAME_from_rule say what a method's change from FedAvg
+    by examples owes to its weights of clients, and what to its rule.
+    `attrs["notes"]` has sentences about runs that are left out, settings and
+    weights that differ, and methods with one seed.
 
   Raises:
     ValueError: If an argument is not valid, or there is nothing to compare.

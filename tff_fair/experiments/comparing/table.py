@@ -63,16 +63,22 @@ class Contrast(NamedTuple):
   Attributes:
     difference: Scaled for a table; its interval has the correction of `p_holm`.
     p_holm: Its p-value, corrected for the number of methods; or NaN.
+    baseline: The label of the baseline.
   """
 
   difference: Difference
   p_holm: float
+  baseline: str = ""
 
   @classmethod
-  def among_several(cls, difference: Difference, factor: float) -> "Contrast":
+  def among_several(
+    cls, difference: Difference, factor: float, baseline: str
+  ) -> "Contrast":
     """Returns the contrast whose p-value a correction multiplies."""
     return cls(
-      difference.corrected(factor), min(factor * difference.p_value, 1.0)
+      difference.corrected(factor),
+      min(factor * difference.p_value, 1.0),
+      baseline,
     )
 
 
@@ -156,8 +162,10 @@ def probability_text(p_value: float) -> str:
 
 def cell_numbers(
   name: str, measure: Measure, cell: Cell, *, is_rounded: bool
-) -> dict[str, float]:
+) -> dict[str, float | str]:
   """Returns the numbers of a cell by the names of their columns.
+
+  Beside those of a contrast is the label of its baseline.
 
   Args:
     name: Of the cell's column.
@@ -185,6 +193,7 @@ def cell_numbers(
       f"{name}_high": number(found.high, digits),
       f"{name}_p": found.p_value,  # Rounded, small ones would be 0.
       f"{name}_p_holm": cell.p_holm,
+      f"{name}_baseline": cell.baseline,
     }
   return {
     name: number(cell.mean, digits),

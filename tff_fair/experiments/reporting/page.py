@@ -237,7 +237,8 @@ def report(
     title: Title of the page; by default it names the data.
     overwrite: Whether to replace a file that is there already.
     baseline: The label or name of the method to compare the others with; by
-      default FedAvg, or else the first.
+      default FedAvg, or else the first. FedAvg by numbers of examples and
+      FedAvg with equal weights are two baselines: the better one counts.
     unfinished: Whether to show runs that are not finished, too, once they were
       evaluated after a round.
     command: The command that writes the page, for its foot.

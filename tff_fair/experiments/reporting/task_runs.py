@@ -5,7 +5,7 @@ import functools
 import pathlib
 from collections.abc import Mapping, Sequence
 
-from tff_fair.experiments.comparing import groups, measures, side_by_side
+from tff_fair.experiments.comparing import groups, measures, references
 from tff_fair.experiments.comparing.groups import Group, group
 from tff_fair.experiments.comparing.measures import Measure
 from tff_fair.experiments.runs.run import ROUND, Run
@@ -122,7 +122,6 @@ def cut(name: str, max_letters: int) -> str:
   return name if len(name) <= max_letters else f"{name[: max_letters - 1]}…"
 
 
-_USUAL_BASELINE = "fedavg"
 _FILE = "file"  # The option of tasks whose data are a file of the user.
 
 
@@ -154,8 +153,9 @@ class TaskRuns:
     identifier: Unique on the page.
     name: What its data are called: the name of their file, or of the task.
     title: Its name, and options in which tasks of that name differ.
-    methods: Those with runs to show, the baseline first.
+    methods: Those with runs to show, the baselines first.
     unfinished: Runs that are not shown, because they are not finished.
+    num_baselines: How many methods are baselines.
   """
 
   identifier: str
@@ -163,6 +163,12 @@ class TaskRuns:
   title: str
   methods: tuple[MethodRuns, ...]
   unfinished: tuple[Run, ...]
+  num_baselines: int = 1
+
+  @property
+  def baselines(self) -> tuple[MethodRuns, ...]:
+    """The methods of which the better one is the baseline, by each measure."""
+    return self.methods[: self.num_baselines]
 
   @property
   def runs(self) -> list[Run]:
@@ -208,10 +214,11 @@ def arrange(
     unfinished: Whether to show unfinished runs, too, once they were evaluated
       after a round.
     baseline: The label or name of the method to compare the others with; by
-      default FedAvg, or else the first.
+      default FedAvg, or else the first. FedAvg by numbers of examples and
+      FedAvg with equal weights are two baselines.
 
   Returns:
-    The tasks, as they first occur; so are the methods, but for the baseline.
+    The tasks, as they first occur; so are the methods, but for baselines.
 
   Raises:
     FieldError: If the baseline is not one of the methods.
@@ -225,9 +232,9 @@ def arrange(
     [run for run in members if _is_shown(run, unfinished)]
     for members in of_tasks
   ]
-  methods = [_baseline_first(group(of_task), baseline) for of_task in shown]
+  methods = [_baselines_first(group(of_task), baseline) for of_task in shown]
   # A method looks the same in all tasks.
-  labels = list(dict.fromkeys(g.label for found in methods for g in found))
+  labels = list(dict.fromkeys(g.label for found, _ in methods for g in found))
   return [
     TaskRuns(
       f"t{number}",
@@ -235,8 +242,9 @@ def arrange(
       _title(members[0], of_tasks),
       tuple(MethodRuns(g.label, labels.index(g.label), g.runs) for g in found),
       tuple(run for run in members if run not in of_task),
+      num_baselines,
     )
-    for number, (members, of_task, found) in enumerate(
+    for number, (members, of_task, (found, num_baselines)) in enumerate(
       zip(of_tasks, shown, methods, strict=True)
     )
   ]
@@ -246,14 +254,16 @@ def _is_shown(run: Run, unfinished: bool) -> bool:
   return run.is_finished or (unfinished and (run.evaluations[ROUND] > 0).any())
 
 
-def _baseline_first(groups: Sequence[Group], name: str | None) -> list[Group]:
+def _baselines_first(
+  groups: Sequence[Group], name: str | None
+) -> tuple[list[Group], int]:
+  """Returns the groups in their order on the page, and how many baselines."""
   if not groups:
-    return []
-  usual = [g for g in groups if g.runs[0].algorithm == _USUAL_BASELINE]
-  first = [*usual, *groups][0]
-  if name is not None:
-    first = side_by_side.find_baseline(groups, name)
-  return [first, *(g for g in groups if g is not first)]
+    return [], 0
+  first = (
+    references.usual(groups) if name is None else references.find(groups, name)
+  )
+  return [*first, *(g for g in groups if g not in first)], len(first)
 
 
 def _name(run: Run) -> str:

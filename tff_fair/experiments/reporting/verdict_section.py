@@ -1,10 +1,16 @@
 """Section: what can be said of the methods, with its uncertainty."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from tff_fair.experiments.comparing import columns as table_columns
-from tff_fair.experiments.comparing import measures, paired, table
+from tff_fair.experiments.comparing import (
+  measures,
+  method_tables,
+  paired,
+  references,
+  table,
+)
 from tff_fair.experiments.comparing import side_by_side as run_tables
 from tff_fair.experiments.comparing.evaluations import (
   ChosenEvaluation,
@@ -34,10 +40,12 @@ def build(task: TaskRuns) -> Section:
   if not methods:
     return Section(_TITLE, absence="no finished run was evaluated")
   groups = [Group(method.label, method.runs) for method in methods]
-  reference = groups[0]
+  of_task = {method.label for method in task.baselines}
+  baselines = [g for g in groups if g.label in of_task] or groups[:1]
+  reference = method_tables.baseline_text(baselines)
   contents = Contents(task.title, groups, _NAMES, chosen)
   rows = contents.statistics().rows
-  differences = contents.differences(reference)
+  differences = contents.differences(baselines)
   contrasts = {row.label: row for row in differences.rows}
   columns = _columns(task, rows, groups, chosen)
   return Section(
@@ -60,7 +68,7 @@ def build(task: TaskRuns) -> Section:
           *columns,
           *_difference_columns(
             methods,
-            reference.label,
+            {group.label for group in baselines},
             [task.measures[name] for name in _NAMES],
             contrasts,
           ),
@@ -68,13 +76,14 @@ def build(task: TaskRuns) -> Section:
       ),
       _explanation(
         task,
-        reference.label,
+        reference,
         contrasts,
         has_marks=any(
           mark for place in range(len(_NAMES)) for mark in _marks(rows, place)
         ),
         has_noise=len(columns) > len(_NAMES),
       ),
+      _parts(task, contents),
       section.without(
         task,
         {method.number for method in methods},
@@ -82,6 +91,28 @@ def build(task: TaskRuns) -> Section:
       ),
     ],
   )
+
+
+def _parts(task: TaskRuns, contents: Contents) -> Markup | None:
+  """Returns the table of what methods owe to weights and to their rules."""
+  found = references.parts(contents)
+  if found is None:
+    return None
+  rows = {row.label: row for row in found.rows}
+  methods = [method for method in task.methods if method.label in rows]
+  columns = [
+    html_tables.column(
+      measure,
+      [
+        cell
+        for method in methods
+        if isinstance(cell := rows[method.label].cells[place], Value)
+      ],
+    )
+    for place, measure in enumerate(found.measures.values())
+  ]
+  caption = f"{found.caption[0].upper()}{found.caption[1:]}"
+  return html_tables.draw(caption, methods, columns)
 
 
 def _chosen(task: TaskRuns) -> dict[Run, ChosenEvaluation]:
@@ -245,7 +276,7 @@ _WIDTH, _HEIGHT, _EDGE = 120, 10, 4  # Of the drawing of an interval.
 
 def _difference_columns(
   methods: Sequence[MethodRuns],
-  baseline: str,
+  baselines: Collection[str],
   shown: Sequence[Measure],
   rows: Mapping[str, Row],
 ) -> list[TableColumn]:
@@ -256,7 +287,7 @@ def _difference_columns(
   if not rows:
     return []
   columns = [
-    _differences(methods, baseline, measure, place, rows)
+    _differences(methods, baselines, measure, place, rows)
     for place, measure in enumerate(shown)
   ]
   records = [
@@ -273,7 +304,7 @@ def _difference_columns(
 
 def _differences(
   methods: Sequence[MethodRuns],
-  baseline: str,
+  baselines: Collection[str],
   measure: Measure,
   place: int,
   rows: Mapping[str, Row],
@@ -294,7 +325,7 @@ def _differences(
   cells = [
     _difference(method, measure, found[method.label], low, high)
     if method.label in found
-    else _nothing(method, baseline)
+    else _nothing(method, baselines)
     for method in methods
   ]
   return TableColumn(
@@ -371,9 +402,9 @@ def _record(record: object) -> Markup:
   )
 
 
-def _nothing(method: MethodRuns, baseline: str) -> Markup:
-  """Returns the cell of the baseline, or of a method without a common seed."""
-  is_baseline = method.label == baseline
+def _nothing(method: MethodRuns, baselines: Collection[str]) -> Markup:
+  """Returns the cell of a baseline, or of a method without a common seed."""
+  is_baseline = method.label in baselines
   return html_tables.cell(
     0.0 if is_baseline else math.nan,
     "baseline" if is_baseline else "no common seed",

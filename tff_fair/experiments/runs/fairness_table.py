@@ -88,28 +88,39 @@ def describe(summary: Mapping[str, Any]) -> str:
 
 
 def gain(
-  summary: Mapping[str, Any], baseline: Mapping[str, Any], name: str
+  summary: Mapping[str, Any], baselines: Mapping[str, Mapping[str, Any]]
 ) -> str:
-  """Returns what the worst clients have of a method, and of a baseline.
+  """Returns what the worst clients have of a method, and of its baselines.
 
   Args:
     summary: `Run.summary` of a finished run.
-    baseline: That of another run, of the same task.
-    name: How to call the other one.
+    baselines: Those of other runs, of the same task, by what to call them; one
+      at least.
 
   Returns:
-    "The worst 10 % of the clients get 35 %; with FedAvg 0 %."
+    "The worst 10 % of the clients get 35 %; with the better of the baselines,
+    “FedAvg, equal weights”, 30 %; with “FedAvg” 0 %."
   """
   score = _score(summary)
   key = f"test_{score.name}"
-  mine, theirs = (found[key]["worst_10"] for found in (summary, baseline))
+  mine = summary[key]["worst_10"]
+  theirs = {name: found[key]["worst_10"] for name, found in baselines.items()}
   # Of percents, the whole ones are enough.
   text = _whole if score.name == scores.ACCURACY.name else score.number
   get = "get" if score.higher_is_better else f"have {score.noun}"
-  return (
-    f"The worst 10 % of the clients {get} {text(mine)}; with {name} "
-    f"{text(theirs)}."
+  best, *others = sorted(
+    theirs, key=lambda n: theirs[n], reverse=score.higher_is_better
   )
+  parts = [f"The worst 10 % of the clients {get} {text(mine)}"]
+  if others:
+    number = "better" if len(theirs) == 2 else "best"
+    parts += [
+      f"with the {number} of the baselines, “{best}”, {text(theirs[best])}",
+      *(f"with “{name}” {text(theirs[name])}" for name in others),
+    ]
+  else:
+    parts += [f"with {best} {text(theirs[best])}"]
+  return _filled(f"{'; '.join(parts)}.")
 
 
 def _whole(share: float) -> str:

@@ -96,6 +96,17 @@ class Run:
     )
 
   @property
+  def client_weights(self) -> str:
+    """What a client counts for, as a value of `client_weighting`.
+
+    In methods that do not use weights of clients, all count the same.
+    """
+    line = methods.METHODS.get(self.algorithm)
+    if line is not None and not line.weighs_clients:
+      return "uniform"
+    return str(self.flags["client_weighting"])
+
+  @property
   def task(self) -> str:
     """Name of the task."""
     return str(self.config["flags"]["task"])

@@ -105,7 +105,7 @@ class Sweep:
     usual = Setting([RunSpec.fields()[_WEIGHTING].default], place)
     setting = {**self.common, **method.grid}.get(_WEIGHTING, usual)
     return algorithm == method.algorithm and (
-      weighting is None or list(setting.values) == [weighting]
+      weighting is None or setting.values in ([weighting], (weighting,))
     )
 
   def over(self, base: RunSpec, place: str) -> "Sweep":
