@@ -52,6 +52,13 @@ _ALL_CLIENTS = _FLAGS.switch(
   False,
   "Write the personal models of all clients into the folder --output.",
 )
+_BASELINES = _FLAGS.names(
+  "baselines",
+  [],
+  "Folders of finished runs on the same data, as FedAvg by numbers of examples "
+  "and with equal weights. The card then says what the worst clients have of "
+  "the model and of the better baseline.",
+)
 _OVERWRITE = _FLAGS.switch(
   "overwrite", False, "Replace an earlier export, and its card."
 )
@@ -66,7 +73,7 @@ def main(*folders: str) -> None:
     )
   output = paths.named("output", _OUTPUT.value)
   if _FORM.value is not None:
-    for flag in (_FORMAT, _BEST, _CLIENT, _ALL_CLIENTS):
+    for flag in (_FORMAT, _BEST, _CLIENT, _ALL_CLIENTS, _BASELINES):
       if flag.present:
         raise UsageError(
           f"--{flag.name}: is of models, and --form writes a round; leave one "
@@ -86,6 +93,7 @@ def main(*folders: str) -> None:
     client=_CLIENT.value,
     all_clients=_ALL_CLIENTS.value,
     overwrite=_OVERWRITE.value,
+    baselines=[paths.named("baselines", name) for name in _BASELINES.value],
   )
   for note in exported.notes:
     progress.say(note)

@@ -59,7 +59,8 @@ def main() -> None:
     sys.exit(_STATUS_UNTRAINED if is_untrained else _STATUS_STALLED)
   if beside:
     theirs = {found.title: found.summary or {} for found in beside}
-    print(f"\n{fairness_table.gain(run.summary or {}, theirs)}")
+    gain = fairness_table.gain(run.summary or {}, theirs)
+    print(f"\n{fairness_table.filled(gain)}")
     if not run_flags.has_baseline_rates():
       print(
         "The baselines have the client_learning_rate of this run, "

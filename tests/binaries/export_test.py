@@ -51,6 +51,11 @@ program = in_process.program_of(export, prepare)
       ["runs/a", "--output=m", "--form=mapreduce", "--best"],
       "--best: is of models, and --form writes a round",
     ),
+    (
+      ["runs/a", "--output=m", "--form=mapreduce", "--baselines=runs/b"],
+      "--baselines: is of models, and --form writes a round",
+    ),
+    (["runs/a", "--output=m.keras", "--baselines=no"], "no: there is no such"),
     (["runs/a", "--output=runs", "--form=mapreduce"], "--output: runs: exists"),
   ],
 )

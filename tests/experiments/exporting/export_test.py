@@ -240,6 +240,50 @@ def test_a_card_says_what_a_reader_needs(run, tmp_path):
   assert str(tmp_path) not in text
 
 
+@pytest.fixture(scope="module")
+def fair_and_baselines(tmp_path_factory):
+  folder = tmp_path_factory.mktemp("baselines")
+  spec = SPEC.replace(algorithm="fedfv", criterion=None)
+  return experiments.sweep([spec, *spec.baselines()], folder)
+
+
+def test_a_card_names_the_better_fedavg(fair_and_baselines, tmp_path):
+  fair, *baselines = fair_and_baselines
+  card = experiments.export(
+    fair, tmp_path / "m.keras", baselines=[baselines[0], baselines[1].path]
+  ).card
+  text = card.read_text()
+  worst = {r.title: r.summary["test_accuracy"]["worst_10"] for r in baselines}
+  assert worst.keys() == {"FedAvg", "FedAvg, equal weights"}
+  best = max(worst, key=worst.get)
+  (line,) = (n for n in text.splitlines() if n.startswith("The worst 10 % of"))
+  assert (
+    f"the better of the baselines, “{best}”, {100 * worst[best]:.0f}" in line
+  )
+  assert "rates 0.1, 0.1" in line
+  assert "Clients weigh by their numbers of examples in FedAvg" in line
+  assert str(baselines[0].path) not in text
+
+
+def test_baselines_of_a_card_are_comparable(fair_and_baselines, run, tmp_path):
+  fair, baseline, _ = fair_and_baselines
+  settings = baseline.config["flags"]
+  other = dataclasses.replace(
+    baseline, config={**baseline.config, "flags": {**settings, "seed": 5}}
+  )
+  unfinished = dataclasses.replace(baseline, summary=None)
+  for exported, given, problem in (
+    (fair, [other], "has other seeds"),
+    (fair, [unfinished], "is not finished"),
+    (fair, [baseline, baseline], "more than once"),
+    (run, [baseline], "personal"),
+  ):
+    with pytest.raises(experiments.FieldError, match=problem) as error:
+      experiments.export(exported, tmp_path / "m.keras", baselines=given)
+    assert error.value.field == "baselines"
+  assert not list(tmp_path.iterdir())
+
+
 def test_a_card_has_no_names_of_clients_and_no_folders(run, tmp_path):
   (tmp_path / "wards.py").write_text(
     "def make_task(*, file: str='', places: str='', target: str=''):\n  ...\n"

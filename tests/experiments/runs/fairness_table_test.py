@@ -102,7 +102,5 @@ def test_the_gain_is_over_the_better_baseline(score):
   )
   told = fairness_table.gain(run, {"one": one, "other": other})
   better = "“other”" if score == "accuracy" else "“one”"
-  assert f"with the better of the baselines, {better}," in told.replace(
-    "\n", " "
-  )
+  assert f"with the better of the baselines, {better}," in told
   assert told.count("; with") == 2

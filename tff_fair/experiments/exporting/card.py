@@ -19,9 +19,11 @@ from tff_fair.experiments import (
   scores,
   spec_text,
 )
+from tff_fair.experiments.comparing import groups, references
 from tff_fair.experiments.exporting import card_fairness, places
 from tff_fair.experiments.exporting.model_formats import Predictor
 from tff_fair.experiments.keras_files import PREDICTED_CLASS
+from tff_fair.experiments.runs import fairness_table
 from tff_fair.experiments.runs.run import Run
 from tff_fair.experiments.runs.trained_model import Architecture, Weights
 
@@ -53,6 +55,7 @@ class Subject:
     client_id: The client whose personal model it is; None if it is no client's.
     all_clients: Whether the folder has the personal models of all clients.
     notes: What the user should know about the format, in sentences.
+    baselines: Finished runs on the same data to compare it with.
   """
 
   run: Run
@@ -65,6 +68,7 @@ class Subject:
   client_id: int | None
   all_clients: bool
   notes: tuple[str, ...]
+  baselines: tuple[Run, ...] = ()
 
   @property
   def is_personal(self) -> bool:
@@ -109,12 +113,32 @@ def text(subject: Subject) -> str:
     *_training(subject),
     "## How it serves each client",
     *card_fairness.paragraphs(evaluation, subject.weights.round_num),
+    _gain(subject),
     "## Limits",
     "\n".join(f"- {sentence}" for sentence in limits),
     "## Versions",
     f"Trained with {', '.join(versions)}.",
   ]
   return "\n\n".join(filter(None, parts)) + "\n"
+
+
+def _gain(subject: Subject) -> str:
+  """Returns what the worst clients have of the model and of its baselines."""
+  if not subject.baselines:
+    return ""
+  run, baselines = subject.run, subject.baselines
+  weights = references.weights_note(groups.group([run, *baselines]))
+  return " ".join(
+    [
+      fairness_table.gain(
+        run.summary or {},
+        {found.title: found.summary or {} for found in baselines},
+      ),
+      "Each is one run; the baselines have the client learning rates "
+      f"{', '.join(f'{r.spec.client_learning_rate:g}' for r in baselines)}.",
+      weights,
+    ]
+  ).rstrip()
 
 
 def _summary(subject: Subject) -> str:
@@ -174,7 +198,7 @@ def _data(subject: Subject) -> list[str]:
 
 def _training(subject: Subject) -> list[str]:
   run = subject.run
-  name = f"{methods.title(run.algorithm)} (`{run.algorithm}`)"
+  name = f"{run.title} (`{run.algorithm}`)"
   rows = {"method": name, **_settings(run)}
   lines = ["| setting | value |", "|---|---|"]
   lines += [f"| {name} | {value} |" for name, value in rows.items()]

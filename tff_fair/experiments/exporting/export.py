@@ -12,13 +12,14 @@ import os
 import pathlib
 import re
 import typing
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from tasks.formats import files, parsing
 from tff_fair import methods, spelling, types
 from tff_fair.declared import FieldError
 from tff_fair.experiments import scores, table_cells
+from tff_fair.experiments.comparing import groups
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.exporting import card, model_formats, places
 from tff_fair.experiments.runs import finding, trained_model
@@ -56,6 +57,7 @@ def export(
   client: str | None = None,
   all_clients: bool = False,
   overwrite: bool = False,
+  baselines: Sequence[Run | str | os.PathLike[str]] = (),
 ) -> Exported:
   """Writes the trained model of a run, and a model card beside it.
 
@@ -76,6 +78,9 @@ def export(
       trains some. By default it is the global model.
     all_clients: Whether to write all personal models into a folder.
     overwrite: Whether to replace an earlier export.
+    baselines: Finished runs on the same data, or their folders, as FedAvg by
+      numbers of examples and with equal weights: the card says what the worst
+      clients have of the model and of the better baseline.
 
   Returns:
     Where the model is, and notes about it.
@@ -94,7 +99,14 @@ def export(
     raise FieldError("all_clients", "leave it out, or client.")
   kind = places.format_of(output, format, of_several=all_clients)
   places.check_free(output, overwrite=overwrite)
+  beside = tuple(
+    finding.open_run(found) if not isinstance(found, Run) else found
+    for found in baselines
+  )
   weights = trained_model.load(RunFolder(run.path), best=best)
+  _check_baselines(
+    run, beside, is_last_global=not best and weights.personal is None
+  )
   if (client is not None or all_clients) and weights.personal is None:
     raise FieldError(
       "all_clients" if client is None else "client",
@@ -125,12 +137,43 @@ def export(
       client_id=client_id,
       all_clients=all_clients,
       notes=writer.notes,
+      baselines=beside,
     )
     with _blaming_description(run):
       text = card.text(subject)
   place = places.card_of(output)
   files.write(place, text)
   return Exported(output, place, weights.round_num, writer.notes)
+
+
+def _check_baselines(
+  run: Run, baselines: Sequence[Run], *, is_last_global: bool
+) -> None:
+  """Checks that the end of a run can be compared with that of others."""
+  if not baselines:
+    return
+  if not is_last_global:
+    raise FieldError(
+      "baselines",
+      "are of the last model of a run without personal models; leave them out, "
+      "or --best.",
+    )
+  for found in (run, *baselines):
+    problem = None
+    if not found.is_finished:
+      problem = "is not finished; start it again"
+    elif groups.data_key(found) != groups.data_key(run):
+      problem = f"has other data than {run.path}; leave it out"
+    elif found.seeds != run.seeds:
+      problem = f"has other seeds than {run.path}; leave it out"
+    elif found.score.name != run.score.name:
+      problem = f"has another score than {run.path}; leave it out"
+    if problem:
+      raise FieldError("baselines", f"{found.path} {problem}.")
+  titles = [found.title for found in (run, *baselines)]
+  for title in titles:
+    if titles.count(title) > 1:
+      raise FieldError("baselines", f"{title} is there more than once.")
 
 
 def _threshold(

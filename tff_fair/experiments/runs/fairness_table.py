@@ -83,7 +83,7 @@ def describe(summary: Mapping[str, Any]) -> str:
     certificates.stationarity_sentence(summary),
   ):
     if sentence:
-      text += f"\n\n{_filled(sentence)}"
+      text += f"\n\n{filled(sentence)}"
   return text
 
 
@@ -120,7 +120,7 @@ def gain(
     ]
   else:
     parts += [f"with {best} {text(theirs[best])}"]
-  return _filled(f"{'; '.join(parts)}.")
+  return f"{'; '.join(parts)}."
 
 
 def _whole(share: float) -> str:
@@ -138,7 +138,7 @@ def _results(summary: Mapping[str, Any], score: Score) -> str:
   if left_out := summary[f"test_{score.name}"].get("left_out"):
     lines += [
       "",
-      _filled(
+      filled(
         f"Clients left out: {left_out:,.0f}, whose test data do not have "
         f"{score.needs}."
       ),
@@ -194,10 +194,11 @@ def _noise(summary: Mapping[str, Any]) -> str:
   if not (noise := summary.get(spread_noise.KEY)):
     return ""
   told = spread_noise.sentence(summary["test_accuracy"]["std"], noise)
-  return f"\n\n{_filled(told)}"
+  return f"\n\n{filled(told)}"
 
 
-def _filled(text: str) -> str:
+def filled(text: str) -> str:
+  """Returns a sentence in lines of a terminal."""
   return textwrap.fill(text, _WIDTH, break_on_hyphens=False)
 
 
