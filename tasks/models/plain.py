@@ -6,6 +6,7 @@ A model can take the place of a layer of a sequential model alone.
 """
 
 import contextlib
+import copy
 import json
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -17,7 +18,9 @@ Config = Mapping[str, Any]
 
 # Where the classes and functions are that every installation of Keras has.
 _MODULES = ("builtins", "keras")
-_LAMBDA = "__lambda__"
+# They hold code of the user's, and Keras runs none that it finds in a file.
+_WITH_CODE = ("__lambda__", "Lambda")
+_MOST_LETTERS = 100  # Of an error of Keras.
 _ZEROS = {
   "module": "keras.initializers",
   "class_name": "Zeros",
@@ -38,7 +41,8 @@ def describe(model: tf.keras.Model, name: str) -> Config:
     name: What the model of the config is called.
 
   Raises:
-    NotPlainError: If the model has a layer that is not Keras' own.
+    NotPlainError: If the model has a layer that is not Keras' own, or Keras
+      cannot build the model of its config.
   """
   try:
     if any(map(_is_changed, _layers(model))):
@@ -47,7 +51,11 @@ def describe(model: tf.keras.Model, name: str) -> Config:
     # A model that is no graph of layers, or a layer without a config.
     raise NotPlainError(f"{model.name}: {error}") from error
   config = of_plain(model)
-  return {**config, "config": {**config["config"], "name": name}}
+  config = {**config, "config": {**config["config"], "name": name}}
+  shapes = [weight.shape for weight in model.weights]
+  if [weight.shape for weight in build(config).weights] != shapes:
+    raise NotPlainError("Keras builds it with other weights")
+  return config
 
 
 def of_plain(model: tf.keras.Model) -> Config:
@@ -79,9 +87,13 @@ def build(config: Config) -> tf.keras.Model:
   _check(config)
   try:
     with _without_custom_objects():
-      model = tf.keras.saving.deserialize_keras_object(config)
+      # Some layers take parts out of the config that they are given.
+      model = tf.keras.saving.deserialize_keras_object(copy.deepcopy(config))
   except (LookupError, TypeError, ValueError) as error:
-    raise NotPlainError(f"Keras cannot build it: {error}") from error
+    # Keras shows the whole config of a layer before its reason.
+    reason = str(error).rpartition("Exception encountered: ")[2]
+    reason = " ".join(reason.split())[:_MOST_LETTERS]
+    raise NotPlainError(f"Keras cannot build it: {reason}") from error
   if not isinstance(model, tf.keras.Model):
     raise NotPlainError("describes no model")
   return model
@@ -133,7 +145,7 @@ def _foreign(config: object) -> Iterator[str]:
     if "class_name" in config and "config" in config:
       module = config.get("module", _MODULES[0])
       is_known = str(module).partition(".")[0] in _MODULES
-      if not is_known or config["class_name"] == _LAMBDA:
+      if not is_known or config["class_name"] in _WITH_CODE:
         yield str(config["class_name"])
     for value in config.values():
       yield from _foreign(value)

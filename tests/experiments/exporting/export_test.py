@@ -104,7 +104,7 @@ def export_towns(run, folder):
   run = dataclasses.replace(run, path=folder)
   described = trained_model.Architecture.of_task(task_of_columns())
   described.write(folder / "model.json")
-  found = trained_model.find(RunFolder(run.path), run.config, run.spec)
+  found = trained_model.find(RunFolder(run.path), run.config, lambda: run.spec)
   exports = []
   for kind, suffix in places.SUFFIXES.items():
     writer = model_formats.Writer(found, kind)

@@ -92,7 +92,7 @@ def doubled(x):
   [
     (Doubling, "Doubling"),
     (lambda: Scaling(2.0), "Scaling"),
-    (lambda: tf.keras.layers.Lambda(lambda x: 2 * x), "lambda"),
+    (lambda: tf.keras.layers.Lambda(lambda x: 2 * x), "Lambda"),
     (lambda: tf.keras.layers.Activation(doubled), "doubled"),
   ],
 )
@@ -103,10 +103,32 @@ def test_a_part_that_keras_does_not_have_is_named(build, problem):
   try:
     model = tf.keras.Sequential([tf.keras.layers.Input([3]), build()])
     with pytest.raises(plain.NotPlainError, match=problem):
-      plain.build(plain.describe(model, "it"))
+      plain.describe(model, "it")
     assert registered["doubled"] is doubled
   finally:
     del registered["Doubling"], registered["doubled"]
+
+
+def test_a_config_builds_any_number_of_models():
+  x = tf.keras.layers.Input([4, 8])
+  attention = tf.keras.layers.MultiHeadAttention(2, 4)(x, x)
+  model = tf.keras.Model(x, tf.keras.layers.Dense(2)(attention))
+  config = plain.describe(model, "it")
+  before = json.dumps(config)
+  draws = np.random.default_rng(0).normal(size=[3, 4, 8]).astype(np.float32)
+  for _ in range(2):
+    built = plain.build(config)
+    built.set_weights(model.get_weights())
+    np.testing.assert_array_equal(built(draws), model(draws))
+  assert json.dumps(config) == before
+
+
+def test_an_error_of_keras_is_short():
+  dense = tf.keras.layers.Dense(2, activation=doubled)
+  model = tf.keras.Sequential([tf.keras.layers.Input([3]), dense])
+  with pytest.raises(plain.NotPlainError) as raised:
+    plain.describe(model, "it")
+  assert len(str(raised.value)) < 150
 
 
 def test_a_model_without_a_graph_is_refused():

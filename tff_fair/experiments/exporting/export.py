@@ -115,7 +115,7 @@ def export(
       value=client,
     )
   client_id = None if client is None else _client_id(run, client)
-  found = trained_model.find(RunFolder(run.path), run.config, run.spec)
+  found = trained_model.find(RunFolder(run.path), run.config, lambda: run.spec)
   is_personal = client_id is not None or all_clients
   threshold = _threshold(run, weights, is_personal=is_personal)
   with _blaming_description(run):

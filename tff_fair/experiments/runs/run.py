@@ -241,7 +241,8 @@ class Run:
     from tff_fair.experiments.runs import trained_model  # noqa: PLC0415
 
     values, folder = self.weights(best=best), RunFolder(self.path)
-    model = trained_model.find(folder, self.config, self.spec).build()
+    found = trained_model.find(folder, self.config, lambda: self.spec)
+    model = found.build()
     trained_model.assign(model, values)
     return model
 

@@ -67,16 +67,22 @@ class Architecture:
   num_clients: int
 
   @classmethod
-  def of_task(cls, task: tasks.Task) -> Self:
+  def of_task(
+    cls,
+    task: tasks.Task,
+    on_code: Callable[[plain.NotPlainError], object] = lambda _: None,
+  ) -> Self:
     """Describes the model of a task.
 
     Layers have the names that they have in a new program, whatever this one has
-    built before: runs of one spec are the same files.
+    built before: runs of one spec are the same files. `on_code` takes the
+    reason why the model needs code that a description does not hold.
     """
     with keras_state.fresh_names():
       try:
         trained = plain.describe(task.keras_model_fn(), TRAINED)
-      except plain.NotPlainError:
+      except plain.NotPlainError as error:
+        on_code(error)
         trained = None
       with_preprocessing = _with_preprocessing(task, trained)
     x_spec = task.element_spec[0]
@@ -114,7 +120,8 @@ class Architecture:
       return cls(**{f.name: content[f.name] for f in dataclasses.fields(cls)})
     except (OSError, LookupError, TypeError, ValueError) as error:
       raise RunError(
-        f"{path}: cannot be read ({error}); restore it."
+        f"{path}: cannot be read ({error}); restore it, or move it away: then "
+        "the model comes from the task."
       ) from error
 
 
@@ -138,24 +145,29 @@ class Found:
 
 
 def find(
-  folder: RunFolder, config: configuration.Configuration, spec: RunSpec
+  folder: RunFolder,
+  config: configuration.Configuration,
+  spec: Callable[[], RunSpec],
 ) -> Found:
   """Finds the architecture of a run: in its folder, or else by its task.
 
   Args:
     folder: The folder of the run.
     config: Its configuration.
-    spec: The run.
+    spec: Returns the run; called if only the task knows the model, since a spec
+      is not valid without the files that it names.
 
   Raises:
-    RunError: If the folder's description is missing or damaged.
+    RunError: If the folder's description is damaged.
     tasks.DataError: If only the task knows the model, and its data cannot be
       used.
   """
+  if not folder.model.exists():
+    return _find_by_task(config, spec())
   try:
     return _find_in_folder(Architecture.read(folder.model))
   except plain.NotPlainError:
-    return _find_by_task(config, spec)  # The task has the code.
+    return _find_by_task(config, spec())  # The task has the code.
 
 
 def _find_in_folder(architecture: Architecture) -> Found:

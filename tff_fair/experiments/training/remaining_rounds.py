@@ -89,7 +89,15 @@ def train(
   if parts.selection is not None:
     recall_evaluations(folder, parts.selection)
   if not folder.model.exists():
-    trained_model.Architecture.of_task(parts.task).write(folder.model)
+    architecture = trained_model.Architecture.of_task(
+      parts.task,
+      lambda error: display.say(
+        f"{folder.path}: the model has parts that its description cannot hold "
+        f"({error}), so exports take its code from {spec.model or spec.task}: "
+        "keep that, or build the model of Keras' own layers."
+      ),
+    )
+    architecture.write(folder.model)
   display.say(
     f"{folder.path}: going on after round {completed}."
     if completed
