@@ -1,5 +1,7 @@
 """Tests that what we build leaves a user's Keras models as they were."""
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -39,7 +41,7 @@ class Subclass(tf.keras.Model):
     return self.last(self.hidden(inputs))
 
 
-class Last(LAYERS.Dense):
+class Last(tf.keras.layers.Dense):
   def __init__(self):
     super().__init__(3)
 
@@ -92,7 +94,7 @@ class Earlier:
       assert model.fit(X, Y, verbose=0).history["mae"]
 
 
-BUILDERS = {
+BUILDERS: dict[str, Callable[[], object]] = {
   "task": lambda: tasks.from_client_data(clients(), 0.25, sequential),
   "task of a trained model": lambda: tasks.from_client_data(
     clients(), 0.25, trained

@@ -1,5 +1,6 @@
 """The index of docs/reproduction.md has each item, and commands are valid."""
 
+import csv
 import re
 import shlex
 from collections.abc import Iterable
@@ -168,6 +169,26 @@ def test_a_command_is_valid(command):
     assert program == "demonstrate"
     assert len(arguments) == 1
     assert arguments[0] in demonstrations.NAMES
+
+
+def test_numbers_of_single_seeds_are_of_runs_of_their_sweeps():
+  with (PAGE.parent / "reproduction" / "seeds.csv").open() as file:
+    rows = list(csv.DictReader(file))
+  assert rows
+  for row in rows:
+    flag = f"--file={row['sweep']}"
+    with in_process.given(flag, namespace=sweep_flags.NAMESPACE):
+      planned = {
+        run.name: run for run in sweep_plan.expand(sweep_flags.sweep())
+      }
+    spec = planned[row["run"]].spec
+    assert (spec.seed, spec.total_rounds) == (
+      int(row["seed"]),
+      int(row["rounds"]),
+    )
+    shares = [float(row[name]) for name in ("worst_10", "mean", "best_10")]
+    assert shares == sorted(shares)
+    assert 0 <= shares[0] <= shares[-1] <= 100
 
 
 def test_each_demonstration_stands_in_the_index():
