@@ -110,10 +110,13 @@ class Make:
     return model
 
   def unbuilt(self, seed: int | None = None) -> Any:
-    """Returns what `returned` does, with a logit for each class."""
+    """Returns what `returned` does, with a tensor of a logit for each class."""
     seed = self._seed if seed is None else seed
     model = self.returned(seed)
-    if self.wanted.are_two_classes and isinstance(model, tf.keras.Model):
+    if not isinstance(model, tf.keras.Model):
+      return model
+    model = with_one_tensor(model, self.wanted, seed)
+    if self.wanted.are_two_classes:
       return with_two_logits(model, self.wanted, seed)
     return model
 
@@ -317,6 +320,41 @@ def with_two_logits(
   return tf.keras.Sequential([model, two_classes])
 
 
+_ONE_TENSOR = "one_tensor"
+
+
+def with_one_tensor(
+  model: tf.keras.Model, wanted: named.Shapes, seed: int
+) -> tf.keras.Model:
+  """Returns a model whose output is a tensor, in place of a dict or list of it.
+
+  Args:
+    model: As a user's function returns it.
+    wanted: The shapes of the task.
+    seed: Seed of what is drawn where the model is built.
+
+  Returns:
+    A model around `model`; `model` itself if it has other outputs, or takes no
+    such x.
+  """
+  if isinstance(model, _GRAPHS) and not isinstance(
+    getattr(model, "output", None) if model.built else None,
+    Mapping | list | tuple,
+  ):
+    return model
+  x = tf.keras.Input(wanted.x, dtype=wanted.x_dtype)
+  try:
+    with layers.seeded(seed):
+      outputs = model(x)
+  # The checks of models report the reason.
+  except Exception:
+    return model
+  if not isinstance(outputs, Mapping | list | tuple) or len(outputs) != 1:
+    return model
+  (output,) = tf.nest.flatten(outputs)
+  return tf.keras.Model(x, output, name=_ONE_TENSOR)
+
+
 def last_layer(model: tf.keras.Model) -> tf.keras.layers.Layer:
   """Returns the last layer of a model; of a subclass, the model."""
   last: tf.keras.layers.Layer = model
@@ -328,4 +366,6 @@ def last_layer(model: tf.keras.Model) -> tf.keras.layers.Layer:
 def of_user(model: tf.keras.Model) -> tf.keras.Model:
   """Returns a model as the user's function returned it."""
   parts = model.layers
-  return parts[0] if parts and parts[-1].name == _TWO_CLASSES else model
+  if parts and parts[-1].name == _TWO_CLASSES:
+    return of_user(parts[0])
+  return parts[-1] if model.name == _ONE_TENSOR else model

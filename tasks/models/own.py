@@ -9,6 +9,7 @@ draws at random or keeps a state shows.
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import operator
 import pathlib
@@ -351,6 +352,13 @@ def _check_calls(
       "would not repeat; for Dropout(rate), take "
       "tasks.models.RepeatableDropout(rate, seed=seed).",
     )
+  if not _adds_losses_of_weights_alone(model, x):
+    raise UserCodeError(
+      name,
+      "its layers add penalties of what they compute (activity_regularizer or "
+      "add_loss), which TFF's models do not take. Penalize weights "
+      "(kernel_regularizer), or put the term into the task's loss (loss=).",
+    )
   if is_classifier and _are_probabilities(outputs):
     raise UserCodeError(
       name,
@@ -358,6 +366,30 @@ def _check_calls(
       "last softmax out, or of a trained model: model.layers[-1].activation = "
       "tf.keras.activations.linear.",
     )
+
+
+def _adds_losses_of_weights_alone(model: tf.keras.Model, x: tf.Tensor) -> bool:
+  """Returns whether TFF can add the penalties of a model's layers to the loss.
+
+  It calls the model in a function, and asks for them outside of that.
+  """
+
+  @tf.function
+  def predict(x: tf.Tensor) -> tf.Tensor:
+    return model(x, training=True)
+
+  @tf.function
+  def penalty(x: tf.Tensor) -> tf.Tensor:
+    predict(x)
+    return tf.add_n([tf.zeros([]), *model.losses])
+
+  with contextlib.suppress(Exception):
+    predict.get_concrete_function(x)
+    try:
+      penalty.get_concrete_function(x)
+    except Exception:
+      return False
+  return True
 
 
 def _are_probabilities(outputs: np.ndarray) -> bool:

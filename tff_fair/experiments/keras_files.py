@@ -1,7 +1,11 @@
 """Keras models in files."""
 
+import contextlib
+import json
 import pathlib
+import zipfile
 
+import h5py
 import tensorflow as tf
 
 from tasks.formats import files
@@ -33,6 +37,20 @@ def has_signatures_alone(path: pathlib.Path) -> bool:
   return path.is_dir() and not (path / _KERAS_METADATA).exists()
 
 
+def keras_3(path: pathlib.Path) -> str | None:
+  """Returns the version of Keras that saved a file, if it is 3 or later."""
+  version = None
+  with contextlib.suppress(OSError, KeyError, ValueError, zipfile.BadZipFile):
+    if zipfile.is_zipfile(path):
+      with zipfile.ZipFile(path) as archive:
+        version = json.loads(archive.read("metadata.json"))["keras_version"]
+    elif path.is_file():
+      with h5py.File(path) as file:
+        version = file.attrs["keras_version"]
+  major, _, _ = str(version).partition(".")
+  return str(version) if major.isdecimal() and int(major) >= 3 else None
+
+
 def load(path: pathlib.Path) -> tf.keras.Model:
   """Loads a model, uncompiled.
 
@@ -43,6 +61,13 @@ def load(path: pathlib.Path) -> tf.keras.Model:
     ValueError: If it cannot be loaded; the text says why.
   """
   check(path)
+  if (version := keras_3(path)) is not None:
+    raise ValueError(
+      f"was saved by Keras {version}, and this environment has Keras "
+      f"{tf.keras.__version__}. Save it as a SavedModel instead, in Keras 3 "
+      "model.export(FOLDER), which audit takes; for training, give its layers "
+      "by --model."
+    )
   try:
     if has_signatures_alone(path):
       raise ValueError("it is a SavedModel without Keras' description")

@@ -1,8 +1,11 @@
 """Tests of audits of models, on a small task against plain NumPy."""
 
 import dataclasses
+import json
 import os
+import zipfile
 
+import h5py
 import numpy as np
 import pandas as pd
 import pytest
@@ -173,6 +176,27 @@ def test_models_come_from_files(tmp_path, kind):
   expected = experiments.audit(dense(3), make_task())
   assert found.title == f"Audit of {path.name} on small"
   pd.testing.assert_frame_equal(found.clients, expected.clients)
+
+
+def test_a_file_of_keras_3_is_named(tmp_path):
+  path = tmp_path / "m.keras"
+  dense(3).save(str(path))
+  with zipfile.ZipFile(path) as archive:
+    members = {name: archive.read(name) for name in archive.namelist()}
+  metadata = json.loads(members["metadata.json"])
+  members["metadata.json"] = json.dumps(
+    {**metadata, "keras_version": "3.4.1"}
+  ).encode()
+  with zipfile.ZipFile(path, "w") as archive:
+    for name, content in members.items():
+      archive.writestr(name, content)
+  with rejected("model", "Keras 3.4.1", "model.export"):
+    experiments.audit(path, make_task())
+  dense(3).save(str(tmp_path / "m.h5"))
+  with h5py.File(tmp_path / "m.h5", "r+") as file:
+    file.attrs["keras_version"] = "3.0.0"
+  with rejected("model", "Keras 3.0.0", "model.export"):
+    experiments.audit(tmp_path / "m.h5", make_task())
 
 
 def test_what_does_not_go_together_is_one_line(tmp_path):

@@ -43,6 +43,30 @@ def not_finite(shape, dtype=None):
   return tf.fill(shape, tf.constant(math.nan, dtype or tf.float32))
 
 
+class Penalized(LAYERS.Layer):
+  """A layer that adds a penalty of what it computes."""
+
+  def call(self, x):
+    self.add_loss(tf.reduce_mean(x**2))
+    return x
+
+
+class OfOneOutput(tf.keras.Model):
+  """A model of a subclass that returns its output in a mapping."""
+
+  def __init__(self):
+    super().__init__()
+    self.dense = LAYERS.Dense(3)
+
+  def call(self, x):
+    return {"logits": self.dense(x)}
+
+
+def in_a_dict(layer):
+  x = LAYERS.Input([4])
+  return tf.keras.Model(x, {"logits": layer(x)})
+
+
 class Branching(tf.keras.Model):
   """A model whose call branches over a tensor, and that is built late."""
 
@@ -394,6 +418,15 @@ def drawn_anew():
       ),
       "differ from one call to the next.*RepeatableDropout",
     ),
+    (of_dense(3, activity_regularizer="l2"), "activity_regularizer or add_l"),
+    (
+      lambda: sequential(LAYERS.ActivityRegularization(0.1), LAYERS.Dense(3)),
+      "activity_regularizer or add_l",
+    ),
+    (
+      lambda: sequential(Penalized(), LAYERS.Dense(3)),
+      "activity_regularizer or add_l",
+    ),
     (of_dense(3, "softmax"), "are probabilities"),
     (of_dense(3, trainable=False), "has nothing to train"),
     (
@@ -426,6 +459,31 @@ def test_models_that_clients_cannot_train(function, expected):
     fitting(function)
   assert str(caught.value).startswith("mine.py:build: ")
   assert "\n" not in str(caught.value)
+
+
+def test_penalties_of_weights_count():
+  build = fitting(of_dense(3, kernel_regularizer="l2"))
+  assert len(build().losses) == 1
+
+
+@pytest.mark.parametrize(
+  "function", [OfOneOutput, lambda: in_a_dict(LAYERS.Dense(3))]
+)
+def test_a_dict_of_one_output_is_that_output(function):
+  build = fitting(function)
+  x = np.ones([2, 4], np.float32)
+  model, plain = build(), fitting(of_dense(3))()
+  assert [w.shape for w in model.weights] == [w.shape for w in plain.weights]
+  model.set_weights(plain.get_weights())
+  np.testing.assert_array_equal(model(x), plain(x))
+  np.testing.assert_array_equal(
+    build().get_weights()[0], build().get_weights()[0]
+  )
+
+
+def test_a_probability_in_a_dict_is_one_of_two_classes():
+  build = fitting(lambda: in_a_dict(LAYERS.Dense(1, "sigmoid")), num_classes=2)
+  assert build()(np.ones([2, 4], np.float32)).shape == (2, 2)
 
 
 def test_a_frozen_batch_normalization_keeps_nothing():
