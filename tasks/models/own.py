@@ -374,17 +374,18 @@ def _adds_losses_of_weights_alone(model: tf.keras.Model, x: tf.Tensor) -> bool:
   It calls the model in a function, and asks for them outside of that.
   """
 
-  @tf.function
   def predict(x: tf.Tensor) -> tf.Tensor:
     return model(x, training=True)
 
+  in_function = tf.function(predict)
+
   @tf.function
   def penalty(x: tf.Tensor) -> tf.Tensor:
-    predict(x)
+    in_function(x)
     return tf.add_n([tf.zeros([]), *model.losses])
 
-  with contextlib.suppress(Exception):
-    predict.get_concrete_function(x)
+  with contextlib.suppress(Exception):  # Not about penalties.
+    tf.function(predict).get_concrete_function(x)
     try:
       penalty.get_concrete_function(x)
     except Exception:

@@ -16,7 +16,10 @@ from tests.binaries import in_process
 from tests.tasks import client_files, tabular_data, tfds_data
 from tff_fair import experiments
 
-pytestmark = pytest.mark.usefixtures("compiled_once", "unpainted")
+pytestmark = [
+  pytest.mark.slow,
+  pytest.mark.usefixtures("compiled_once", "unpainted"),
+]
 
 TABLE = {"client": "clinic", "label": "ill"}
 CLINICS = ["north", "south", "west"]

@@ -5,7 +5,6 @@ import json
 import pathlib
 import zipfile
 
-import h5py
 import tensorflow as tf
 
 from tasks.formats import files
@@ -38,15 +37,12 @@ def has_signatures_alone(path: pathlib.Path) -> bool:
 
 
 def keras_3(path: pathlib.Path) -> str | None:
-  """Returns the version of Keras that saved a file, if it is 3 or later."""
+  """Returns the version of Keras that saved a .keras file, if 3 or later."""
   version = None
   with contextlib.suppress(OSError, KeyError, ValueError, zipfile.BadZipFile):
     if zipfile.is_zipfile(path):
       with zipfile.ZipFile(path) as archive:
         version = json.loads(archive.read("metadata.json"))["keras_version"]
-    elif path.is_file():
-      with h5py.File(path) as file:
-        version = file.attrs["keras_version"]
   major, _, _ = str(version).partition(".")
   return str(version) if major.isdecimal() and int(major) >= 3 else None
 
