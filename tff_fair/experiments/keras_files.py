@@ -59,8 +59,8 @@ def load(path: pathlib.Path) -> tf.keras.Model:
   check(path)
   if (version := keras_3(path)) is not None:
     raise ValueError(
-      f"was saved by Keras {version}, and this environment has Keras "
-      f"{tf.keras.__version__}. Save it as a SavedModel instead, in Keras 3 "
+      f"was saved by Keras {version}, and TensorFlow here has another "
+      f"(that of {tf.__version__}). Save it as a SavedModel, in Keras 3 by "
       "model.export(FOLDER), which audit takes; for training, give its layers "
       "by --model."
     )
