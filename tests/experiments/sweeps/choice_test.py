@@ -187,3 +187,17 @@ def test_of_errors_the_smallest_are_chosen_in_a_table_of_their_own(tmp_path):
   assert "RMSE in units of the label, mean ±" in text
   last = re.split(r"\s{2,}", text.splitlines()[-1].strip())
   assert last[:4] == ["FedAvg, client_learning_rate=0.2", "2", "1", "40.00"]
+
+
+@pytest.mark.parametrize(("number", "drawn"), [(21, 4), (49, 10), (50, None)])
+def test_a_choice_on_few_clients_warns(tmp_path, number, drawn):
+  run_folders.make(tmp_path / "a", [(1, np.linspace(0, 1, number))])
+  text = sweep_choice.table(finding.find([tmp_path]), "mean", 0.2)
+  warning = re.search(r"Warning: (\d+) of (\d+) clients", text)
+  if drawn is None:
+    assert warning is None
+  else:
+    assert [int(n) for n in warning.groups()] == [drawn, number]
+  assert "Warning" not in sweep_choice.table(
+    finding.find([tmp_path]), "mean", 0
+  )

@@ -21,6 +21,7 @@ from tff_fair.experiments.scores import Score
 _SHOWN = ("mean", "std", "worst_10", "best_10")
 _SEED = 0  # Of the draw: the runs alone decide the choice.
 _FEWEST_TO_DIVIDE = 10  # Clients.
+_FEWEST_TO_TRUST = 50  # Of fewer, chance decides much of what a part prefers.
 _VALIDATION = 2  # Keeps it apart from other draws of that seed.
 
 
@@ -163,6 +164,12 @@ def _caption(
     where += [
       f"* The criterion: {title} over a random {fraction:.0%} of the clients.",
       "The other columns are over the other clients.",
+    ]
+    where += [
+      f"Warning: {_num_drawn(n, fraction)} of {n} clients decide, too few to "
+      "tell settings apart reliably."
+      for n in divided
+      if n < _FEWEST_TO_TRUST
     ]
   if whole:
     few = ", ".join(map(str, whole))
