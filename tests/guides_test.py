@@ -28,7 +28,12 @@ PLACE = re.compile(
 TESTS = re.compile(
   r"^python -m pytest ([\w/. ]+?)(?: -k \"?([\w ]+)\"?)?$", re.MULTILINE
 )
-FOLDERS = ("tff_fair", "tasks", "binaries", "benchmarks", "tests", "docs")
+# Commands besides those of tests, which a guide gives in blocks of bash.
+COMMANDS = re.compile(r"^python (-m (?!pytest)[^\n]+)$", re.MULTILINE)
+FOLDERS = (
+  *("tff_fair", "tasks", "binaries", "benchmarks", "tests", "docs"),
+  *("demonstrations", "scripts"),
+)
 QUIET = ("-q", "-rA", "-p", "no:xdist", "-p", "no:cacheprovider")
 
 
@@ -41,12 +46,14 @@ class Guide(NamedTuple):
     paths: The files that it makes or changes, in its order.
     passed: Tests that pass afterwards, as regular expressions; a test of all
       methods, tasks or measures has the new one's name in its case.
+    use: A program that uses what the guide promises, after its commands.
   """
 
   page: str
   title: str
   paths: tuple[str, ...]
   passed: tuple[str, ...]
+  use: str
 
   @property
   def section(self):
@@ -72,7 +79,21 @@ METHOD = Guide(
     r"process_contract_test.py::test_other_settings_agree_with_numpy\[.*boosted",
     r"process_contract_test.py::test_neutral_setting\[.*boosted",
     "layers_test.py::test_imports_keep_to_the_layers",
+    r"stubs_test.py::test_stubs_are_fresh\[",
   ),
+  """
+import pathlib
+from tff_fair import aggregators, algorithms, experiments, methods, summing
+assert "boosted" in algorithms.names()
+assert methods.title("boosted") == "Boosted"
+assert algorithms.build_boosted is algorithms.get("boosted").build
+assert isinstance(aggregators.BoostedFactory(boost=2.0), summing.RuleFactory)
+rooms = {"build_boosted": algorithms, "BoostedFactory": aggregators}
+for name, room in rooms.items():
+  assert name in pathlib.Path(room.__file__ + "i").read_text()
+(run,) = experiments.open_runs("outputs")
+assert run.is_finished and run.spec.hparams == {"boost": 2.0}
+""",
 )
 TASK = Guide(
   "extending.md",
@@ -84,6 +105,14 @@ TASK = Guide(
     r"registry_test.py::TestEveryTask::test_seed_decides_clients\[wine",
     r"knowing_test.py::TestEveryTask::test_every_option_has_a_meaning\[wine",
   ),
+  """
+import tasks
+from tff_fair import experiments
+assert "wine" in tasks.names()
+assert tasks.option_defaults("wine")["model"] == "logistic_regression"
+(run,) = experiments.open_runs("outputs")
+assert run.is_finished and run.task == "wine"
+""",
 )
 MEASURE = Guide(
   "extending.md",
@@ -92,6 +121,7 @@ MEASURE = Guide(
     "tff_fair/metrics/statistics.py",
     "tff_fair/metrics/statistics.py",
     "tff_fair/experiments/comparing/measures.py",
+    "tff_fair/experiments/runs/fairness_table.py",
     "tff_fair/experiments/reporting/final_measures.py",
     "tests/metrics/summary_test.py",
     "tests/metrics/summary_test.py",
@@ -100,7 +130,23 @@ MEASURE = Guide(
     r"summary_test.py::test_agrees_with_the_definitions\[",
     r"summary_test.py::test_equal_clients_are_exactly_fair\[",
     r"summary_test.py::test_errors_agree_with_the_definitions\[",
+    r"fairness_table_test.py::test_the_table_holds_all",
   ),
+  """
+import pathlib
+from tests.experiments import report_runs
+from tff_fair import experiments, metrics
+from tff_fair.experiments.runs import fairness_table
+summary = metrics.fairness_summary([0.25, 0.5, 1.0])
+assert summary["range"] == 0.75
+assert "range" in fairness_table.fairness_table(summary)
+folder = pathlib.Path("outputs")
+report_runs.make_methods(folder, {"fedavg": 0.0, "afl": 0.5})
+found = experiments.compare(folder, columns=["range"])
+assert "range" in str(found.columns).lower()
+experiments.report(folder, folder / "page.html")
+assert "Range" in (folder / "page.html").read_text()
+""",
 )
 CHART = Guide(
   "extending.md",
@@ -116,6 +162,15 @@ CHART = Guide(
     "gap_section_test.py::test_a_chart_has_a_line_for_each_method",
     "page_test.py::test_with_all_data_there_are_all_sections",
   ),
+  """
+import pathlib
+from tests.experiments import report_runs
+from tff_fair import experiments
+folder = pathlib.Path("outputs")
+report_runs.make_methods(folder, {"fedavg": 0.0, "afl": 0.5})
+experiments.report(folder, folder / "page.html")
+assert "Gap between tenths" in (folder / "page.html").read_text()
+""",
 )
 
 
@@ -172,19 +227,25 @@ def tree(tmp_path):
   return tmp_path
 
 
-def run_tests(tree, tests, chosen):
-  """Runs tests, or those of a name; returns exit code and output."""
+def run_python(tree, *arguments):
+  """Runs Python in a tree; returns exit code and output."""
   environment = {k: v for k, v in os.environ.items() if "PYTEST" not in k}
   environment.pop("PYTHONPATH", None)
   done = subprocess.run(
-    [sys.executable, "-m", "pytest", *QUIET, "-k", chosen, *tests],
+    [sys.executable, *arguments],
     cwd=tree,
     env=environment,
-    capture_output=True,
+    stdout=subprocess.PIPE,
+    stderr=subprocess.STDOUT,
     text=True,
     check=False,
   )
   return done.returncode, done.stdout
+
+
+def run_tests(tree, tests, chosen):
+  """Runs tests, or those of a name; returns exit code and output."""
+  return run_python(tree, "-m", "pytest", *QUIET, "-k", chosen, *tests)
 
 
 @pytest.mark.slow
@@ -196,6 +257,11 @@ def run_tests(tree, tests, chosen):
 )
 def test_the_steps_of_a_guide_lead_to_its_end(tree, guide):
   assert tuple(follow(guide.section, tree)) == guide.paths
+  for command in COMMANDS.findall(guide.section):
+    code, output = run_python(tree, *command.split())
+    assert code == 0, output[-4000:]
+  code, output = run_python(tree, "-c", guide.use)
+  assert code == 0, output[-4000:]
   (command,) = TESTS.finditer(guide.section)
   code, output = run_tests(tree, command[1].split(), command[2] or "")
   assert code == 0, output[-4000:]

@@ -17,7 +17,8 @@ if typing.TYPE_CHECKING:
   from tff_fair.methods import building
 
 
-class Method(typing.NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class Method:
   """A line of the registry.
 
   Attributes:
@@ -31,6 +32,7 @@ class Method(typing.NamedTuple):
   """
 
   name: str
+  _: dataclasses.KW_ONLY
   title: str
   factory: str | None = None
   file: str | None = None
@@ -44,44 +46,52 @@ class Method(typing.NamedTuple):
 
 
 _METHODS = (
-  Method("fedavg", "FedAvg", "FedAvgFactory"),
-  Method("fedavg_n", "FedAvg-n", "FedAvgNFactory"),
-  Method("fedprox", "FedProx"),
-  Method("fedadam", "FedAdam"),
-  Method("fednova", "FedNova", "FedNovaFactory"),
-  Method("qfedavg", "q-FedAvg", "QFedAvgFactory", weighs_clients=False),
-  Method("afl", "AFL", "AflFactory", weighs_clients=False),
-  Method("term", "TERM", "TermFactory"),
-  Method("propfair", "PropFair"),
-  Method("delta_fl", "Delta-FL", "DeltaFlFactory"),
-  Method("gifair", "GiFair-FL", "GiFairFactory"),
-  Method("fedfa", "FedFA", "FedFaFactory", weighs_clients=False),
-  Method("ditto", "Ditto", sends_models=True),
-  Method("fedmgda_plus", "FedMGDA+", "FedMgdaPlusFactory"),
-  Method("adafed", "AdaFed", "AdaFedFactory", weighs_clients=False),
-  Method("vred", "VRed", "VRedFactory"),
-  Method("semi_vred", "Semi-VRed", "SemiVRedFactory", file="vred"),
-  Method("fedfv", "FedFV", "FedFvFactory", weighs_clients=False),
-  Method("adafedadam", "AdaFedAdam"),
-  Method("fedmgda", "FedMGDA", file="fedmgda_plus", weighs_clients=False),
-  Method("mgda_prox", "MGDA-Prox", file="fedmgda_plus"),
-  Method("drfl", "DRFL", "DrflFactory"),
+  Method("fedavg", title="FedAvg", factory="FedAvgFactory"),
+  Method("fedavg_n", title="FedAvg-n", factory="FedAvgNFactory"),
+  Method("fedprox", title="FedProx"),
+  Method("fedadam", title="FedAdam"),
+  Method("fednova", title="FedNova", factory="FedNovaFactory"),
+  Method(
+    "qfedavg", title="q-FedAvg", factory="QFedAvgFactory", weighs_clients=False
+  ),
+  Method("afl", title="AFL", factory="AflFactory", weighs_clients=False),
+  Method("term", title="TERM", factory="TermFactory"),
+  Method("propfair", title="PropFair"),
+  Method("delta_fl", title="Delta-FL", factory="DeltaFlFactory"),
+  Method("gifair", title="GiFair-FL", factory="GiFairFactory"),
+  Method("fedfa", title="FedFA", factory="FedFaFactory", weighs_clients=False),
+  Method("ditto", title="Ditto", sends_models=True),
+  Method("fedmgda_plus", title="FedMGDA+", factory="FedMgdaPlusFactory"),
+  Method(
+    "adafed", title="AdaFed", factory="AdaFedFactory", weighs_clients=False
+  ),
+  Method("vred", title="VRed", factory="VRedFactory"),
+  Method(
+    "semi_vred", title="Semi-VRed", factory="SemiVRedFactory", file="vred"
+  ),
+  Method("fedfv", title="FedFV", factory="FedFvFactory", weighs_clients=False),
+  Method("adafedadam", title="AdaFedAdam"),
+  Method("fedmgda", title="FedMGDA", file="fedmgda_plus", weighs_clients=False),
+  Method("mgda_prox", title="MGDA-Prox", file="fedmgda_plus"),
+  Method("drfl", title="DRFL", factory="DrflFactory"),
   Method(
     "aaggff_s",
-    "AAggFF-S",
-    "AaggffSFactory",
+    title="AAggFF-S",
+    factory="AaggffSFactory",
     file="aaggff",
     weighs_clients=False,
   ),
   Method(
     "aaggff_d",
-    "AAggFF-D",
-    "AaggffDFactory",
+    title="AAggFF-D",
+    factory="AaggffDFactory",
     file="aaggff",
     weighs_clients=False,
   ),
-  Method("fedmdfg", "FedMDFG", "FedMdfgFactory", weighs_clients=False),
-  Method("n_accadam", "N-AccAdam", file="adafedadam"),
+  Method(
+    "fedmdfg", title="FedMDFG", factory="FedMdfgFactory", weighs_clients=False
+  ),
+  Method("n_accadam", title="N-AccAdam", file="adafedadam"),
 )
 
 METHODS: Mapping[str, Method] = MappingProxyType(

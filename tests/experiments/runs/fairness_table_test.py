@@ -35,7 +35,7 @@ def test_the_table_holds_all_in_aligned_columns_that_fit(accuracies):
   starts = {
     tuple(line.index(title) for title in titles)
     for line, titles in zip(
-      lines,
+      lines[:6],
       [
         ("mean", "worst  5 %", "best  5 %", "relative std"),
         ("median", "worst 10 %", "best 10 %", "angle"),

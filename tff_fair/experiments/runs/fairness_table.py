@@ -15,40 +15,38 @@ from tff_fair.experiments import (
 from tff_fair.experiments.scores import Score
 
 # Each column of the table: titles, names of the summary.
-_TABLE: tuple[Mapping[str, str], ...] = (
-  {
-    "mean": "mean",
-    "median": "percentile_50",
-    "std": "std",
-    "variance": "variance",
-    "min": "min",
-    "max": "max",
-  },
-  {
-    "worst  5 %": "worst_5",
-    "worst 10 %": "worst_10",
-    "worst 20 %": "worst_20",
-    "worst 30 %": "worst_30",
-    "percentile 10": "percentile_10",
-    "percentile 90": "percentile_90",
-  },
-  {
-    "best  5 %": "best_5",
-    "best 10 %": "best_10",
-    "best 20 %": "best_20",
-    "best 30 %": "best_30",
-  },
-  {
-    "relative std": "relative_std",
-    "angle": "angle",
-    "KL to uniform": "kl_uniform",
-    "entropy": "entropy",
-    "Jain's index": "jain",
-    "Gini": "gini",
-  },
-)
+_OF_ALL = {
+  "mean": "mean",
+  "median": "percentile_50",
+  "std": "std",
+  "variance": "variance",
+  "min": "min",
+  "max": "max",
+}
+_WORST = {
+  "worst  5 %": "worst_5",
+  "worst 10 %": "worst_10",
+  "worst 20 %": "worst_20",
+  "worst 30 %": "worst_30",
+  "percentile 10": "percentile_10",
+  "percentile 90": "percentile_90",
+}
+_BEST = {
+  "best  5 %": "best_5",
+  "best 10 %": "best_10",
+  "best 20 %": "best_20",
+  "best 30 %": "best_30",
+}
+_RATIOS = {
+  "relative std": "relative_std",
+  "angle": "angle",
+  "KL to uniform": "kl_uniform",
+  "entropy": "entropy",
+  "Jain's index": "jain",
+  "Gini": "gini",
+}
+_TABLE: tuple[Mapping[str, str], ...] = (_OF_ALL, _WORST, _BEST, _RATIOS)
 _WIDTH = 80  # Of a terminal.
-_RELATIVE = frozenset(_TABLE[-1].values())  # They have no unit.
 
 
 def describe(summary: Mapping[str, Any]) -> str:
@@ -205,7 +203,7 @@ def filled(text: str) -> str:
 def _format(name: str, value: float, score: Score) -> str:
   if name == "angle":
     return f"{value:.2f}°"
-  if name in _RELATIVE:
+  if name in _RATIOS.values():  # They have no unit.
     return f"{value:.4f}"
   scale = score.scale**2 if name == "variance" else score.scale
   return f"{scale * value:.{score.digits}f}"
