@@ -1,8 +1,9 @@
 """Chooses a hyperparameter on some seeds, then compares on others.
 
 A setting that is chosen on the runs that it is judged by looks better than it
-is. So gamma of AdaFed is chosen on one seed, and compared with FedAvg on new
-ones: another cut of the data, other cohorts, another initial model.
+is. So gamma of AdaFed is chosen on one seed, and compared on new ones, which
+have another cut of the data, other cohorts, another initial model. The baseline
+is the better of FedAvg by numbers of examples and FedAvg with equal weights.
 
     python examples/choose_and_compare.py --output_dir=outputs/choice --seeds=5
 """
@@ -36,16 +37,19 @@ def main() -> None:
   gamma = max(runs, key=worst).spec.hparams["gamma"]
 
   seeds = range(1, 1 + flags.seeds)
-  judged = spec.vary(algorithm=["fedavg", "adafed"], gamma=gamma, seed=seeds)
+  chosen = spec.vary(algorithm="adafed", gamma=gamma, seed=seeds)
+  judged = [run for one in chosen for run in (one, *one.baselines())]
   runs = experiments.sweep(judged, folder / "comparison", jobs=2)
-  # Paired by seed and client: both methods have the same cut of the data.
+  # Paired by seed and client: all methods have the same cut of the data.
   table = experiments.compare(runs, baseline="fedavg", columns=["worst_10"])
-  print(table.T)
+  print(table.T.to_string())
   row = table.set_index("method").loc["AdaFed"]
   mean, low, high = (
     row[f"worst_10_difference{end}"] for end in ("", "_low", "_high")
   )
-  print(f"AdaFed - FedAvg, worst tenth: {mean:+.1f} [{low:+.1f}, {high:+.1f}]")
+  baseline = row["worst_10_difference_baseline"]
+  interval = f"[{low:+.1f}, {high:+.1f}]"
+  print(f"AdaFed - ({baseline}), worst tenth: {mean:+.1f} {interval}")
 
 
 # A sweep starts processes, which import this file.

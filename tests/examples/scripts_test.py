@@ -23,7 +23,8 @@ CASES = {
   "choose_and_compare": (
     ["--output_dir=results", "--seeds=2", "--total_rounds=5"],
     r"gamma 0\.5: [\d.]+\ngamma 1\.0: [\d.]+\n[\s\S]*"
-    r"AdaFed - FedAvg, worst tenth: [+-][\d.]+ \[[+-][\d.]+, [+-][\d.]+\]\n",
+    r"AdaFed - \(FedAvg(, equal weights)?\), worst tenth: [+-][\d.]+ "
+    r"\[[+-][\d.]+, [+-][\d.]+\]\n",
   ),
   "first_fair_model": (
     ["--output_dir=results", "--total_rounds=2"],
