@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from binaries import command_line, paths
 from binaries.command_line import UsageError
 from tff_fair.experiments.comparing import columns as table_columns
-from tff_fair.experiments.comparing import formats, side_by_side
+from tff_fair.experiments.comparing import formats, questions, side_by_side
 from tff_fair.experiments.comparing.evaluations import (
   BEST,
   LAST,
@@ -73,6 +73,7 @@ _TARGET_OF = _FLAGS.text(
   "mean",
   "The measure that is to reach --target; any of the --columns.",
 )
+_QUESTION = _FLAGS.choice("question", None, questions.NAMES, questions.MEANING)
 _HONEST = _FLAGS.switch(
   "honest", False, "Leave the clients that attack out of all statistics."
 )
@@ -127,6 +128,7 @@ def main(*words: str) -> None:
     choice,
     _BASELINE.value,
     Target.asked(_TARGET.value, _TARGET_OF.value),
+    _QUESTION.value,
   )
   print(formats.text(found))
   for path in outputs:

@@ -9,6 +9,7 @@ from binaries import command_line, paths
 from binaries.command_line import UsageError
 from tff_fair import experiments
 from tff_fair.experiments import progress
+from tff_fair.experiments.comparing import questions
 from tff_fair.experiments.exporting import places
 from tff_fair.experiments.runs import finding
 
@@ -59,6 +60,15 @@ _BASELINES = _FLAGS.names(
   "and with equal weights. The card then says what the worst clients have of "
   "the model and of the better baseline.",
 )
+_QUESTION = _FLAGS.choice(
+  "question",
+  None,
+  questions.NAMES,
+  "What the intervals in the card answer: these_clients, what other test "
+  "examples of these clients would show; other_clients, what other clients "
+  "like these would. By default these_clients where all clients take part in "
+  "each round, and other_clients where rounds sample them.",
+)
 _OVERWRITE = _FLAGS.switch(
   "overwrite", False, "Replace an earlier export, and its card."
 )
@@ -73,7 +83,7 @@ def main(*folders: str) -> None:
     )
   output = paths.named("output", _OUTPUT.value)
   if _FORM.value is not None:
-    for flag in (_FORMAT, _BEST, _CLIENT, _ALL_CLIENTS, _BASELINES):
+    for flag in (_FORMAT, _BEST, _CLIENT, _ALL_CLIENTS, _BASELINES, _QUESTION):
       if flag.present:
         raise UsageError(
           f"--{flag.name}: is of models, and --form writes a round; leave one "
@@ -92,6 +102,7 @@ def main(*folders: str) -> None:
     best=_BEST.value,
     client=_CLIENT.value,
     all_clients=_ALL_CLIENTS.value,
+    question=_QUESTION.value,
     overwrite=_OVERWRITE.value,
     baselines=[paths.named("baselines", name) for name in _BASELINES.value],
   )

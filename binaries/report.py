@@ -15,6 +15,7 @@ from binaries import command_line, paths
 from binaries.command_line import UsageError
 from tasks.data_error import DataError
 from tff_fair.experiments import interruption, progress
+from tff_fair.experiments.comparing import questions
 from tff_fair.experiments.reporting import page, task_runs, watching
 from tff_fair.experiments.reporting.page import report
 from tff_fair.experiments.runs.finding import find_whole
@@ -33,6 +34,7 @@ _BASELINE = _FLAGS.text(
   "The method that the page compares the others with, by the name of the "
   "algorithm or as the page calls it; by default fedavg, or else the first.",
 )
+_QUESTION = _FLAGS.choice("question", None, questions.NAMES, questions.MEANING)
 _UNFINISHED = _FLAGS.switch(
   "unfinished", False, "Show unfinished runs, too, as far as they have come."
 )
@@ -58,6 +60,7 @@ def main(*folders: str) -> None:
     "title": _TITLE.value,
     "overwrite": _OVERWRITE.value,
     "baseline": _BASELINE.value,
+    "question": _QUESTION.value,
     # As a user can give it again.
     "command": shlex.join(["python", "-m", "binaries.report", *sys.argv[1:]]),
   }

@@ -139,7 +139,9 @@ def test_what_else_differs_is_said(program, runs):
 
 @pytest.mark.usefixtures("runs")
 def test_clients_against_a_baseline(program):
-  status, out, _ = program("runs", "--baseline=fedavg")
+  status, out, _ = program(
+    "runs", "--baseline=fedavg", "--question=other_clients"
+  )
   assert status == 0
   _, second, third = out.split("clients against FedAvg")
   # Of (0.2, 0.4, 0.9), the first two suffer; in both seeds both improve.
@@ -150,12 +152,14 @@ def test_clients_against_a_baseline(program):
   # The seeds that both have.
   assert cells(second, "AFL")[:4] == ["AFL", "1", "0.00", "-20.00"]
   # Clients change by 30, 10 and -10 in both seeds, so their standard deviation
-  # is 20, the standard error 20 / sqrt(3). Two seeds leave Student's t one
-  # degree of freedom; the interval would exceed what accuracies allow.
+  # is 20, the standard error 20 / sqrt(3). The seeds agree; three clients leave
+  # Student's t two degrees of freedom. For two methods, Holm's is 97.5 %.
   found = re.search(r"^TERM .*? \+10.00 \[(.*?), (.*?)\] p=(\S+)", third, re.M)
   low, high, p_holm = found.groups()
-  assert (float(low), float(high)) == (-100, 100)
-  p_value = 2 * stats.t.sf(10 / (20 / 3**0.5), 1)
+  reach = stats.t.ppf(0.975, 2) * 20 / 3**0.5
+  assert float(high) - 10 == pytest.approx(reach, rel=0.15)
+  assert float(low) == pytest.approx(20 - float(high), abs=0.02)
+  p_value = 2 * stats.t.sf(10 / (20 / 3**0.5), 2)
   assert float(p_holm) == pytest.approx(p_value, abs=0.02)
   assert cells(third, "TERM")[-1] == "2/0/1"
   assert cells(third, "AFL")[-1] == "0/0/3"

@@ -5,7 +5,7 @@ import pytest
 import scipy.stats
 from sklearn import metrics as sklearn_metrics
 
-from benchmarks import false_certainty
+from benchmarks import gain_intervals
 from tests.metrics import class_scores_test
 from tff_fair.metrics import class_scores, gains
 
@@ -73,7 +73,8 @@ def test_accuracies_have_the_exact_sign_test():
   assert gain.p_value == scipy.stats.binomtest(9, 10).pvalue
   assert gain.low > 0
   same = gains.client_gain("accuracy", gains.Outputs(labels, before, before))
-  assert same == (0, 0, 0, 1)
+  assert (same.gain, same.p_value) == (0, 1)
+  assert same.low == -same.high < 0
 
 
 def test_the_exchange_test_is_the_sign_test_where_both_apply():
@@ -104,11 +105,122 @@ def test_a_client_without_a_score_has_no_gain():
 
 
 @pytest.mark.parametrize("name", ["accuracy", "auc"])
-def test_equally_good_models_are_seldom_told_apart(name):
+def test_exchangeable_models_are_seldom_told_apart(name):
   """A short run of the benchmark, which has 1,000 federations."""
-  told, covered = false_certainty.gain_rates(
-    name, 60, num_clients=5, sizes=(20, 30), draws=200
-  )
+  draw = gain_intervals.exchangeable(name)
+  told = gain_intervals.told_apart(name, draw, 60, sizes=(20, 30), draws=200)
   # 3 of 60 are expected at most; 9 have a probability of 0.3 %.
   assert told <= 8 / 60
-  assert covered > 0.85
+
+
+# Intervals.
+
+
+def of_counts(size, gained, lost):
+  """Returns the gain in accuracy where so many examples differ."""
+  right = np.zeros([2, size, 2])
+  right[..., 0] = 1
+  right[0, :gained] = right[1, size - lost :] = [0, 1]
+  return gains.client_gain(
+    "accuracy", gains.Outputs(np.zeros(size, int), *right)
+  )
+
+
+@pytest.mark.parametrize("size", gain_intervals.SIZES)
+@pytest.mark.parametrize("gain", gain_intervals.GAINS)
+def test_intervals_of_accuracies_cover(size, gain):
+  coverage, width = gain_intervals.accuracy_coverage(size, gain)
+  assert coverage >= 0.94
+  assert width < 2.6 / np.sqrt(size)
+
+
+@pytest.mark.parametrize(
+  ("size", "gained", "lost"),
+  [(1, 0, 0), (1, 1, 0), (3, 0, 0), (3, 0, 3), (12, 4, 1), (60, 20, 20)],
+)
+def test_intervals_of_accuracies_are_walds_with_one_in_each_cell(
+  size, gained, lost
+):
+  found = of_counts(size, gained, lost)
+  # A reference of its own: the variance of a mean of values 1, 0 and -1.
+  values = [1.0] * (gained + 1) + [-1.0] * (lost + 1)
+  values += [0.0] * (size - gained - lost + 2)
+  middle = np.mean(values)
+  reach = scipy.stats.norm.ppf(0.975) * np.std(values) / np.sqrt(len(values))
+  gain = (gained - lost) / size
+  assert found.gain == pytest.approx(gain)
+  assert found.low == pytest.approx(max(-1, min(gain, middle - reach)))
+  assert found.high == pytest.approx(min(1, max(gain, middle + reach)))
+
+
+def test_few_examples_have_wide_intervals():
+  assert of_counts(3, 0, 0).high == pytest.approx(0.396, abs=1e-3)
+  assert of_counts(1, 0, 0).high > 0.49
+  all_gain = of_counts(3, 3, 0)
+  assert all_gain.low < 0 < all_gain.gain == all_gain.high == 1
+
+
+@pytest.mark.parametrize("name", ["rmse", "auc", "log_loss", "f1"])
+@pytest.mark.parametrize("size", [1, 2, 7])
+def test_too_few_examples_have_no_interval(name, size):
+  kind = gain_intervals.KINDS["alike"]
+  drawn = gain_intervals.outputs(
+    np.random.default_rng(3), size, kind, 0.0, of_numbers=name == "rmse"
+  )
+  if name != "rmse":
+    drawn.labels[0] = 1
+    drawn.labels[1:] = 0
+  found = gains.client_gain(name, drawn, positive=1, draws=50)
+  assert np.isnan([found.low, found.high]).all()
+  if name == "rmse":
+    assert np.isfinite([found.gain, found.p_value]).all()
+
+
+def test_a_class_with_one_example_has_no_interval():
+  found = outputs(3, number=30)
+  found.labels[:] = 0
+  found.labels[4] = 1
+  gain = gains.client_gain("auc", found, positive=1, draws=50)
+  assert np.isfinite(gain.gain)
+  assert np.isnan(gain.low)
+
+
+def test_equal_numbers_have_no_interval():
+  labels = np.arange(10.0)
+  found = gains.Outputs(labels, labels + 1, labels - 1)
+  gain = gains.client_gain("rmse", found, draws=50)
+  assert (gain.gain, gain.p_value) == (0, 1)
+  assert np.isnan(gain.low)
+
+
+def test_intervals_of_means_are_those_of_the_jackknife():
+  generator = np.random.default_rng(4)
+  labels = generator.normal(size=20)
+  models = labels + generator.normal(size=[2, 20])
+  found = gains.client_gain("mae", gains.Outputs(labels, *models), draws=50)
+  # Of a mean, the jackknife's variance is that of the values over n.
+  change = np.abs(models[0] - labels) - np.abs(models[1] - labels)
+  reach = scipy.stats.t.ppf(0.975, 19 / 3) * scipy.stats.sem(change)
+  assert found.high - found.gain == pytest.approx(reach)
+  assert found.gain - found.low == pytest.approx(reach)
+
+
+@pytest.mark.parametrize("name", ["auc", "f1", "log_loss", "rmse"])
+def test_intervals_of_scores_cover(name):
+  """A short run of the benchmark."""
+  for kind in ("alike", "good"):
+    coverage, share = gain_intervals.score_coverage(
+      name, 20, gain_intervals.KINDS[kind], 0.4, 200
+    )
+    # 92 % and more; 88 % of 200 have a probability of 2 %.
+    assert coverage >= 0.88
+    assert share > 0.9
+
+
+def test_many_examples_are_left_out_in_groups():
+  found = outputs(5, number=3000)
+  gain = gains.client_gain("brier", found, draws=20)
+  p = [np.exp(z - np.logaddexp.reduce(z, 1)[:, None])[:, 1] for z in found[1:]]
+  change = (p[0] - found.labels) ** 2 - (p[1] - found.labels) ** 2
+  reach = 1.96 * scipy.stats.sem(change)
+  assert gain.high - gain.gain == pytest.approx(reach, rel=0.1)

@@ -132,7 +132,12 @@ class Score:
     return self.lowest, self.highest
 
   def intervals(
-    self, values: Vector, num_examples: Vector | None, names: Sequence[str]
+    self,
+    values: Vector,
+    num_examples: Vector | None,
+    names: Sequence[str],
+    *,
+    of_other_clients: bool = True,
   ) -> dict[str, Interval]:
     """Returns the 95 % intervals of statistics over clients, those known.
 
@@ -140,9 +145,15 @@ class Score:
       values: float[K].
       num_examples: float[K], what accuracies are shares of; else None.
       names: The statistics.
+      of_other_clients: Whether the clients are a sample, or their test examples
+        alone are.
     """
+    if not of_other_clients and num_examples is None:
+      return {}
     if self.name == ACCURACY.name:
-      found = metrics.fairness_intervals(values, num_examples, names)
+      found = metrics.fairness_intervals(
+        values, num_examples, names, of_other_clients=of_other_clients
+      )
     else:
       drawn = metrics.bootstrap_intervals(
         {name: self.statistics[name] for name in names}, values

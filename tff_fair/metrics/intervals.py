@@ -27,7 +27,9 @@ the statistic that other clients of the same kind, with test sets of the same
 sizes, would show: like T itself, it includes the noise of the test sets.
 
 Errors and losses come without the number of examples: then only the clients
-are drawn.
+are drawn. For these clients, and not others, only their examples are: each
+client is in a draw once, and the interval is T +- z sqrt(Var(T*)) with the
+normal quantile z.
 """
 
 import math
@@ -100,6 +102,7 @@ def fairness_intervals(
   num_examples: npt.ArrayLike | None = None,
   names: Iterable[str] = ("mean", "std", "worst_10", "jain"),
   *,
+  of_other_clients: bool = True,
   confidence: float = CONFIDENCE,
   seed: int = 0,
 ) -> dict[str, Interval]:
@@ -113,6 +116,8 @@ def fairness_intervals(
       so many test examples that the model gets right. Without it, the clients
       alone are drawn.
     names: Of the statistics, as `fairness_summary` has them.
+    of_other_clients: Whether the clients are a sample, or their test examples
+      alone are; these need their numbers.
     confidence: Of each interval, in (0, 1).
     seed: Seed of the draws.
 
@@ -134,6 +139,7 @@ def fairness_intervals(
     {name: STATISTICS[name] for name in chosen},
     accuracy,
     num_examples,
+    of_other_clients=of_other_clients,
     confidence=confidence,
     seed=seed,
   )
@@ -148,6 +154,7 @@ def bootstrap_intervals(
   values: npt.ArrayLike,
   num_examples: npt.ArrayLike | None = None,
   *,
+  of_other_clients: bool = True,
   confidence: float = CONFIDENCE,
   seed: int = 0,
 ) -> dict[str, Interval]:
@@ -161,6 +168,8 @@ def bootstrap_intervals(
     values: float[K], one value for each client: accuracies, losses, errors.
     num_examples: float[K], n_k, where values are shares of so many examples;
       otherwise None, and the clients alone are drawn.
+    of_other_clients: Whether the clients are a sample, or their test examples
+      alone are; these need their numbers.
     confidence: Of each interval, in (0, 1).
     seed: Seed of the draws.
 
@@ -173,6 +182,11 @@ def bootstrap_intervals(
       their lengths differ.
   """
   vectors.check_share("confidence", confidence)
+  if num_examples is None and not of_other_clients:
+    raise ValueError(
+      "num_examples: is missing; without other clients, the intervals are over "
+      "these examples."
+    )
   value = vectors.per_client("values", values)
   once = np.ones_like(value)
   generator = np.random.default_rng(seed)
@@ -182,11 +196,14 @@ def bootstrap_intervals(
       vectors.example_counts_per_client("num_examples", num_examples)
     ).astype(np.int64)
     centers = _without_noise(value, sizes)
+  everyone = np.arange(value.size)
   num_draws = max(_MIN_DRAWS, min(_MAX_DRAWS, _DRAWN_CLIENTS // value.size))
   drawn = np.empty([num_draws, len(statistics)])
   with np.errstate(all="ignore"):  # Losses may be infinite.
     for row in drawn:
-      clients = generator.integers(value.size, size=value.size)
+      clients = everyone
+      if of_other_clients:
+        clients = generator.integers(value.size, size=value.size)
       draw = centers[clients]
       if sizes is not None:
         draw = generator.binomial(sizes[clients], draw) / sizes[clients]
@@ -195,7 +212,7 @@ def bootstrap_intervals(
     estimates = [
       float(statistic(value, once)) for statistic in statistics.values()
     ]
-    reach = _reach(drawn, value.size, confidence)
+    reach = _reach(drawn, value.size if of_other_clients else None, confidence)
   return {
     name: Interval(float(estimate - r), float(estimate + r))
     for name, estimate, r in zip(statistics, estimates, reach, strict=True)
@@ -213,14 +230,23 @@ def _without_noise(accuracy: Vector, sizes: np.ndarray) -> Vector:
   return np.asarray(average + shrink * (accuracy - average)).clip(0, 1)
 
 
-def _reach(drawn: np.ndarray, num_clients: int, confidence: float) -> Vector:
-  """Returns half the widths of the intervals of each statistic."""
+def _reach(
+  drawn: np.ndarray, num_clients: int | None, confidence: float
+) -> Vector:
+  """Returns half the widths of the intervals of each statistic.
+
+  `num_clients` is None where clients are no sample.
+  """
   from scipy import special  # noqa: PLC0415
 
-  if num_clients < 2:
+  variance = drawn.var(axis=0, ddof=1)
+  if num_clients is None:
+    t = standard_library.NormalDist().inv_cdf((1 + confidence) / 2)
+  elif num_clients < 2:
     return np.full(drawn.shape[1], math.nan)
-  t = float(special.stdtrit(num_clients - 1, (1 + confidence) / 2))
-  variance = drawn.var(axis=0, ddof=1) * num_clients / (num_clients - 1)
+  else:
+    t = float(special.stdtrit(num_clients - 1, (1 + confidence) / 2))
+    variance = variance * num_clients / (num_clients - 1)
   # Draws that are all the same say nothing of what other clients would show.
   varies = variance > (_ROUNDING * np.abs(drawn).max(axis=0)) ** 2
   return np.where(varies, t * np.sqrt(variance), math.nan)

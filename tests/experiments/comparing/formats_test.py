@@ -12,7 +12,7 @@ from tff_fair.experiments.comparing import formats as compare_formats
 from tff_fair.experiments.comparing import measures
 from tff_fair.experiments.comparing.formats import latex
 from tff_fair.experiments.comparing.measures import Value
-from tff_fair.experiments.comparing.paired import Difference
+from tff_fair.experiments.comparing.paired import Difference, Part
 from tff_fair.experiments.comparing.table import (
   BEST,
   SECOND,
@@ -211,7 +211,7 @@ def test_siunitx_gets_text_in_braces():
 def difference(estimate, reach, freedom):
   """Returns a difference whose interval reaches so far."""
   error = reach / stats.t.ppf(0.975, freedom)
-  return Difference(estimate, error, freedom, freedom + 1, 30)
+  return Difference(estimate, (Part(error**2, freedom),), freedom + 1, 30)
 
 
 def differences():
@@ -220,7 +220,7 @@ def differences():
     Wins(12, 3, 15),
   )
   unknown = (
-    Contrast(Difference(1.2, math.nan, math.nan, 1, 1), math.nan),
+    Contrast(Difference(1.2, (), 1, 1), math.nan),
     Wins(1, 0, 0),
   )
   surely = (

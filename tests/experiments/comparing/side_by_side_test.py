@@ -57,7 +57,8 @@ def test_another_round_is_compared(folder):
 
 
 def test_differences_to_a_baseline_have_intervals(folder):
-  frame = compare(folder, baseline="fedavg", columns=["mean"])
+  settings = {"columns": ["mean"], "question": "other_clients"}
+  frame = compare(folder, baseline="fedavg", **settings)
   assert list(frame.columns[-9:]) == [
     *("mean_difference", "mean_difference_low", "mean_difference_high"),
     *("mean_difference_p", "mean_difference_p_holm"),
@@ -75,7 +76,7 @@ def test_differences_to_a_baseline_have_intervals(folder):
   assert p_holm["TERM"] == p_values["TERM"] > p_holm["AFL"] > 0
   assert frame.loc["FedAvg"].isna()["mean_difference"]
   assert frame.loc["TERM", "mean_change_std_over_seeds"] == 0
-  again = compare(folder, baseline="fedavg", columns=["mean"])
+  again = compare(folder, baseline="fedavg", **settings)
   pd.testing.assert_frame_equal(again.set_index("method"), frame)
 
 

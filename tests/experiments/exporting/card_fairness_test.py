@@ -1,15 +1,20 @@
 """The numbers of model cards, and what they do not show."""
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
 
 from tests.experiments import report_runs
+from tff_fair.experiments.comparing import questions
+from tff_fair.experiments.comparing.questions import Question
 from tff_fair.experiments.exporting import card_fairness
 from tff_fair.experiments.exporting.card_fairness import LastEvaluation
 from tff_fair.experiments.runs import finding
 from tff_fair.experiments.scores import BY_NAME, RMSE
 
+OTHER, THESE = map(Question, (questions.OTHER_CLIENTS, questions.THESE_CLIENTS))
 ACCURACIES = [0.5, 0.75, 1.0, 0.25, 0.75, 1.0]
 
 
@@ -21,7 +26,7 @@ def table(**columns):
 
 def text_of(clients, **values):
   evaluation = LastEvaluation(round_num=7, clients=clients, **values)
-  return "\n".join(card_fairness.paragraphs(evaluation, 7))
+  return "\n".join(card_fairness.paragraphs(evaluation, 7, OTHER))
 
 
 def test_accuracies_are_in_percent_with_intervals():
@@ -34,6 +39,31 @@ def test_accuracies_are_in_percent_with_intervals():
   assert "6 clients, 24 examples together, 4 each" in text
   assert "is such noise" in text
   assert text.count(" to ") >= 4
+
+
+def test_for_these_clients_only_their_examples_are_drawn():
+  evaluation = LastEvaluation(
+    round_num=7, clients=table(accuracy=ACCURACIES, num_examples=[4] * 6)
+  )
+  text = "\n".join(card_fairness.paragraphs(evaluation, 7, THESE))
+  assert "question=these_clients" in text
+  assert "other test examples of these clients" in text
+  found = re.search(r"\| mean \| \S+ % \| (.*?) % to (.*?) % \|", text)
+  low, high = map(float, found.groups())
+  # Those of the clients' binomial variances, whose spread is noise in part.
+  shares = np.array(ACCURACIES)
+  most = 196 * np.sqrt((0.25 / 4) / 6)
+  assert 0.5 * most < high - shares.mean() * 100 < most
+  assert high - low < 2 * most + 0.2
+  # No number of examples tells how far an error strays.
+  errors = LastEvaluation(
+    round_num=7,
+    clients=table(rmse=ACCURACIES, r2=ACCURACIES, num_examples=[4] * 6),
+    score=RMSE,
+  )
+  text = "\n".join(card_fairness.paragraphs(errors, 7, THESE))
+  assert " to " not in text.split("|---|")[1].split("\n\n")[0]
+  assert "without intervals" in text
 
 
 def test_errors_are_worst_where_they_are_largest():
@@ -80,7 +110,7 @@ def test_the_last_evaluation_up_to_a_round_counts(tmp_path):
   for round_num, expected in {20: 20, 19: 10, 10: 10, 9: None}.items():
     found = card_fairness.read(run, round_num, of_global=False, client_id=None)
     assert found.round_num == expected
-    text = "\n".join(card_fairness.paragraphs(found, round_num))
+    text = "\n".join(card_fairness.paragraphs(found, round_num, OTHER))
     assert ("was after round 10" in text) == (round_num == 19)
     assert ("nothing is known" in text) == (round_num == 9)
   of_one = card_fairness.read(run, 20, of_global=False, client_id=3)
@@ -112,5 +142,5 @@ def test_attackers_are_left_out_and_counted(tmp_path):
   assert found.num_attackers == 2
   assert found.clients["client_id"].min() == 2
   assert "2 clients that attacked" in "\n".join(
-    card_fairness.paragraphs(found, 2)
+    card_fairness.paragraphs(found, 2, OTHER)
   )

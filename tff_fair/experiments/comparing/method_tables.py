@@ -15,6 +15,7 @@ from tff_fair.experiments.comparing import (
   groups,
   measures,
   paired,
+  questions,
   table,
 )
 from tff_fair.experiments.comparing.client_results import Seeds
@@ -22,6 +23,7 @@ from tff_fair.experiments.comparing.columns import ComparedColumn
 from tff_fair.experiments.comparing.evaluations import ChosenEvaluation
 from tff_fair.experiments.comparing.groups import Group
 from tff_fair.experiments.comparing.measures import Measure
+from tff_fair.experiments.comparing.questions import Question
 from tff_fair.experiments.comparing.table import RECORD, Contrast, Row, Table
 from tff_fair.experiments.runs.run import ROUND, Run
 from tff_fair.experiments.scores import Score
@@ -38,6 +40,7 @@ class Contents:
     groups: The methods.
     names: Names of measures, or of all clients.
     evaluated: The evaluation of each run to compare.
+    question: What the intervals of differences answer.
     honest: Whether clients that attack are left out.
     last: How many evaluations of each run are averaged; None for one of them.
   """
@@ -46,6 +49,7 @@ class Contents:
   groups: Sequence[Group]
   names: Sequence[str]
   evaluated: Mapping[Run, ChosenEvaluation]
+  question: Question
   honest: bool = False
   last: int | None = None
 
@@ -72,6 +76,7 @@ class Contents:
           column.measure,
           [column.seeds(method) for method in self._seeds],
           [value.mean for value in values],
+          self.question.name,
         )
       )
     rows = [
@@ -139,6 +144,7 @@ class Contents:
         [method for _, method in others],
         chosen[name],
         of_references[chosen[name]],
+        self.question.name,
       )
       for name, column in compared.items()
     ]
@@ -155,7 +161,7 @@ class Contents:
     caption = (
       f"{self._what()}{self.clients} against {reference}, "
       f"{self.score.in_unit}: paired differences{self._tails()}; "
-      f"[{paired.CONFIDENCE:.0%} intervals] over seeds and clients, and p, "
+      f"[{paired.CONFIDENCE:.0%} intervals] over {self.question.about}, and p, "
       "both after Holm's correction for the methods; wins, ties, losses by "
       "client"
     )
@@ -171,9 +177,20 @@ class Contents:
       },
       tuple(rows),
       (
-        *filter(None, [interval_note({r.label: r.num_seeds for r in rows})]),
-        *filter(None, [self._choice_note(references, compared, chosen)]),
-        verdict([c.measure for c in compared.values()], rows, reference),
+        *([self.question.sentence] if rows else []),
+        *filter(
+          None,
+          [
+            interval_note({r.label: r.num_seeds for r in rows}, self.question),
+            self._choice_note(references, compared, chosen),
+          ],
+        ),
+        verdict(
+          [c.measure for c in compared.values()],
+          rows,
+          reference,
+          self.question,
+        ),
       ),
     )
 
@@ -243,7 +260,10 @@ class Contents:
 
 
 def verdict(
-  columns: Sequence[Measure], rows: Sequence[Row], baseline: str
+  columns: Sequence[Measure],
+  rows: Sequence[Row],
+  baseline: str,
+  question: Question,
 ) -> str:
   """Returns in a sentence which methods clearly differ from a baseline.
 
@@ -251,6 +271,7 @@ def verdict(
     columns: The measures of the columns of differences.
     rows: The methods, with a `Contrast` for each of them.
     baseline: What to call the baseline: its label, or those of several.
+    question: What the intervals answer.
   """
   if not rows:
     return f"No method has a seed in common with {baseline}."
@@ -269,21 +290,28 @@ def verdict(
   if found:
     return " ".join(found)
   return (
-    f"No method clearly differs from {baseline} in any column: these runs give "
-    "no reason for another one."
+    f"No method clearly differs from {baseline} in any column: "
+    f"{question.whom}, these runs give no reason for another one."
   )
 
 
-def interval_note(num_seeds: Mapping[str, int]) -> str:
-  """Returns a sentence about intervals over one seed; empty if there are none.
+def interval_note(num_seeds: Mapping[str, int], question: Question) -> str:
+  """Returns a sentence about differences of one seed; empty if there are none.
 
   Args:
     num_seeds: How many seeds each difference is over, by the method's label.
+    question: What the intervals answer.
   """
   lonely = [label for label, n in num_seeds.items() if n == 1]
   if not lonely:
     return ""
   whose = "" if len(lonely) == len(num_seeds) else f" ({', '.join(lonely)})"
+  if question.name == questions.THESE_CLIENTS:
+    return (
+      f"1 seed{whose}: it does not show what other seeds would give, so "
+      f"there is no interval; question={questions.OTHER_CLIENTS} has one over "
+      "clients."
+    )
   return (
     f"1 seed{whose}: the interval is over clients alone, the spread over seeds "
     "is unknown."
@@ -299,7 +327,11 @@ def baseline_text(references: Sequence[Group]) -> str:
 
 
 def _contrasts(
-  column: ComparedColumn, methods: Sequence[Seeds], label: str, baseline: Seeds
+  column: ComparedColumn,
+  methods: Sequence[Seeds],
+  label: str,
+  baseline: Seeds,
+  question: questions.Name,
 ) -> list[Contrast]:
   assert column.measure.statistic is not None
   known = paired.remembering(column.measure.statistic)
@@ -309,6 +341,7 @@ def _contrasts(
       column.seeds(method),
       column.seeds(baseline),
       span=column.measure.span,
+      question=question,
     ).scaled(column.measure.scale)
     for method in methods
   ]

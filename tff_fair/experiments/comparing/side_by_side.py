@@ -18,6 +18,7 @@ from tff_fair.experiments.comparing import (
   formats,
   measures,
   method_tables,
+  questions,
   references,
   table,
 )
@@ -48,6 +49,7 @@ def build(
   choice: EvaluationChoice,
   baseline: str | None = None,
   target: Target | None = None,
+  question: str | None = None,
 ) -> list[Table]:
   """Compares runs.
 
@@ -58,6 +60,7 @@ def build(
     baseline: The label or name of a method to compare the others with, client
       by client, in a table of its own; see `references.find`.
     target: What the clients are to reach; None for no such table.
+    question: What intervals and p-values answer, as `questions.ask` takes it.
 
   Returns:
     For each task a table, the baseline first; with `choice.last`, one of
@@ -66,14 +69,15 @@ def build(
     where FedAvg is there with both weights, what methods owe to weights.
 
   Raises:
-    FieldError: If a column is unknown, there is nothing to compare, the
-      baseline is not one of the methods, there are too many clients for a
-      column each, or a run has too few evaluations to average.
+    FieldError: If a column or the question is unknown, there is nothing to
+      compare, the baseline is not one of the methods, there are too many
+      clients for a column each, or a run has too few evaluations to average.
     RunError: If the evaluations of runs do not go together, a folder holds no
       run, or all runs are damaged; fewer are left out, with a note.
   """
   for name in columns:
     declared.check_choice("columns", name, table_columns.NAMES)
+  questions.check(question)
   read = _READ if target is None else (*_READ, *method_tables.READ_OF_COSTS)
   found, left_out = finding.find_whole(runs, read)
   chosen: dict[Run, ChosenEvaluation] = {}
@@ -95,6 +99,7 @@ def build(
       choice,
       baseline,
       target,
+      question,
     )
   ]
   return [*tables, dataclasses.replace(last, notes=(*last.notes, *left_out))]
@@ -107,12 +112,20 @@ def _of_task(
   choice: EvaluationChoice,
   baseline: str | None,
   target: Target | None,
+  question: str | None,
 ) -> list[Table]:
   """Returns the tables of the runs on a task, of each its evaluation."""
   groups = run_groups.group(list(chosen))
   found = () if baseline is None else references.find(groups, baseline)
   groups.sort(key=lambda group: group not in found)
-  first = Contents(task, groups, columns, chosen, choice.honest)
+  first = Contents(
+    task,
+    groups,
+    columns,
+    chosen,
+    questions.ask(question, chosen),
+    choice.honest,
+  )
   contents = [first]
   if choice.last is not None:
     averages = {run: choice.average(chosen[run]) for run in chosen}
@@ -122,6 +135,8 @@ def _of_task(
   tables = [of_evaluations.statistics() for of_evaluations in contents]
   noise = table_columns.noise_note(columns, groups, chosen)
   notes = (*run_notes(groups, chosen), *filter(None, [noise]))
+  if not found and any(any(row.marks) for row in tables[0].rows):
+    notes = (first.question.sentence, *notes)  # Marks answer it.
   tables[0] = dataclasses.replace(tables[0], notes=notes)
   if target is not None:
     tables.append(target.table(first))
@@ -273,6 +288,7 @@ def compare(
   last: int | None = None,
   target: float | None = None,
   target_of: str = "mean",
+  question: questions.Name | None = None,
 ) -> pd.DataFrame:
   """Compares runs: a row for each method, over its seeds.
 
@@ -296,6 +312,11 @@ def compare(
       these `rounds_to`, `bytes_to` (sent and received, of all clients) and
       `steps_to` (local steps), up to the first evaluation that reaches it.
     target_of: The measure that is to reach it.
+    question: What intervals and p-values answer: "these_clients", what other
+      seeds would show for the same clients and test examples; "other_clients",
+      what other clients like these would show, too. By default the former where
+      all clients take part in each round, and the latter where rounds sample
+      them; `attrs["notes"]` says which.
 
   Returns:
     One row for each method of each task, by its name, the baseline first: task,
@@ -331,7 +352,7 @@ def compare(
     last=last,
   )
   goal = Target.asked(target, target_of)
-  tables = build(runs, columns, choice, baseline, goal)
+  tables = build(runs, columns, choice, baseline, goal, question)
   rows = formats.frame(tables, is_rounded=True)
   frame = Comparison(rows.set_index(pd.Index(rows["method"], name=None)))
   frame.attrs["notes"] = [note for table in tables for note in table.notes]

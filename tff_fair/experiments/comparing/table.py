@@ -7,7 +7,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tff_fair.experiments.comparing import client_results, measures, paired
+from tff_fair.experiments.comparing import (
+  client_results,
+  measures,
+  paired,
+  questions,
+)
 from tff_fair.experiments.comparing.client_results import Seeds
 from tff_fair.experiments.comparing.measures import Measure, Value, value_text
 from tff_fair.experiments.comparing.paired import Difference
@@ -213,6 +218,7 @@ def marks_of_column(
   measure: Measure,
   methods: Sequence[Seeds],
   means: Sequence[float],
+  question: questions.Name = questions.OTHER_CLIENTS,
 ) -> list[int | None]:
   """Returns the marks of a column: `BEST`, `SECOND` or None for each method.
 
@@ -230,6 +236,7 @@ def marks_of_column(
     measure: What the column shows; it has a statistic.
     methods: Their evaluations.
     means: Their means over seeds, as the table shows them.
+    question: As `paired.difference` takes it.
   """
   shown = [measures.badness(measure, round(m, measure.digits)) for m in means]
   rivals = [
@@ -241,7 +248,7 @@ def marks_of_column(
   if not rivals:
     return marks
   best = min(rivals, key=lambda place: shown[place])
-  compared = _compared(measure, methods, rivals, best)
+  compared = _compared(measure, methods, rivals, best, question)
   levels = sorted({shown[place] for place in (best, *compared)})
   if len(levels) < 2:
     return marks
@@ -264,13 +271,19 @@ def marks_of_column(
 
 
 def _compared(
-  measure: Measure, methods: Sequence[Seeds], rivals: Sequence[int], best: int
+  measure: Measure,
+  methods: Sequence[Seeds],
+  rivals: Sequence[int],
+  best: int,
+  question: questions.Name,
 ) -> dict[int, Difference]:
   """Returns the differences of the rivals that have enough common seeds."""
   assert measure.statistic is not None
   known = paired.remembering(measure.statistic)
   differences = {
-    place: paired.difference(known, methods[place], methods[best])
+    place: paired.difference(
+      known, methods[place], methods[best], question=question
+    )
     for place in rivals
     if place != best
   }

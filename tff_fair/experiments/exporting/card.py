@@ -20,6 +20,7 @@ from tff_fair.experiments import (
   spec_text,
 )
 from tff_fair.experiments.comparing import groups, references
+from tff_fair.experiments.comparing.questions import Question
 from tff_fair.experiments.exporting import card_fairness, places
 from tff_fair.experiments.exporting.model_formats import Predictor
 from tff_fair.experiments.keras_files import PREDICTED_CLASS
@@ -54,6 +55,7 @@ class Subject:
     best: Whether it is the model at the best evaluation.
     client_id: The client whose personal model it is; None if it is no client's.
     all_clients: Whether the folder has the personal models of all clients.
+    question: What its intervals answer.
     notes: What the user should know about the format, in sentences.
     baselines: Finished runs on the same data to compare it with.
   """
@@ -67,6 +69,7 @@ class Subject:
   best: bool
   client_id: int | None
   all_clients: bool
+  question: Question
   notes: tuple[str, ...]
   baselines: tuple[Run, ...] = ()
 
@@ -112,7 +115,9 @@ def text(subject: Subject) -> str:
     "## Training",
     *_training(subject),
     "## How it serves each client",
-    *card_fairness.paragraphs(evaluation, subject.weights.round_num),
+    *card_fairness.paragraphs(
+      evaluation, subject.weights.round_num, subject.question
+    ),
     _gain(subject),
     "## Limits",
     "\n".join(f"- {sentence}" for sentence in limits),

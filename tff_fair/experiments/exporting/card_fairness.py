@@ -10,6 +10,8 @@ import pandas as pd
 
 from tff_fair import metrics
 from tff_fair.experiments import spread_noise
+from tff_fair.experiments.comparing import questions
+from tff_fair.experiments.comparing.questions import Question
 from tff_fair.experiments.runs import tables
 from tff_fair.experiments.runs.run import ROUND, Run
 from tff_fair.experiments.scores import ACCURACY, BY_NAME, Score
@@ -82,12 +84,15 @@ def read(
   )
 
 
-def paragraphs(evaluation: LastEvaluation, round_num: int) -> list[str]:
+def paragraphs(
+  evaluation: LastEvaluation, round_num: int, question: Question
+) -> list[str]:
   """Returns the numbers of an evaluation, in Markdown.
 
   Args:
     evaluation: The evaluation.
     round_num: The round of the model.
+    question: Whether intervals are for these clients or for others.
   """
   if evaluation.round_num is None:
     return ["The run has no evaluation of it: nothing is known."]
@@ -121,8 +126,8 @@ def paragraphs(evaluation: LastEvaluation, round_num: int) -> list[str]:
     )
   return [
     " ".join(sentences),
-    _table(clients, score),
-    _meaning(clients, score),
+    _table(clients, score, question),
+    _meaning(clients, score, question),
   ]
 
 
@@ -188,10 +193,13 @@ def _of_one(clients: pd.DataFrame, score: Score) -> str:
   return f"{text}, the mean loss {row['loss']:.4g}."
 
 
-def _table(clients: pd.DataFrame, score: Score) -> str:
+def _table(clients: pd.DataFrame, score: Score, question: Question) -> str:
   values = clients[score.name].to_numpy(np.float64)
   intervals = score.intervals(
-    values, _examples_of_shares(clients, score), _WITH_INTERVAL
+    values,
+    _examples_of_shares(clients, score),
+    _WITH_INTERVAL,
+    of_other_clients=question.name == questions.OTHER_CLIENTS,
   )
   texts: dict[str, Callable[[float], str]] = {
     "jain": "{:.3f}".format,
@@ -230,10 +238,19 @@ def _examples_of_shares(
   return None
 
 
-def _meaning(clients: pd.DataFrame, score: Score) -> str:
+def _meaning(clients: pd.DataFrame, score: Score, question: Question) -> str:
+  if question.name == questions.OTHER_CLIENTS:
+    about = "for other clients of the same kind"
+  elif _examples_of_shares(clients, score) is None:
+    about = ""
+  else:
+    about = "for other test examples of these clients"
   sentences = [
-    "The intervals say where a value would lie for other clients of the same "
-    "kind."
+    f"The intervals say where a value would lie {about} "
+    f"(question={question.name})."
+    if about
+    else "The values are those of these clients, without intervals "
+    f"(question={question.name}); question={questions.OTHER_CLIENTS} has some."
   ]
   if score.lowest == 0:
     sentences.append("Jain's index is 1 where all clients fare the same.")

@@ -19,7 +19,7 @@ from tasks.formats import files, parsing
 from tff_fair import methods, spelling, types
 from tff_fair.declared import FieldError
 from tff_fair.experiments import scores, table_cells
-from tff_fair.experiments.comparing import groups
+from tff_fair.experiments.comparing import groups, questions
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.exporting import card, model_formats, places
 from tff_fair.experiments.runs import finding, trained_model
@@ -56,6 +56,7 @@ def export(
   best: bool = False,
   client: str | None = None,
   all_clients: bool = False,
+  question: questions.Name | None = None,
   overwrite: bool = False,
   baselines: Sequence[Run | str | os.PathLike[str]] = (),
 ) -> Exported:
@@ -77,6 +78,10 @@ def export(
     client: Name of the client whose personal model to write, of a method that
       trains some. By default it is the global model.
     all_clients: Whether to write all personal models into a folder.
+    question: What the intervals in the card answer: "these_clients", what other
+      test examples of these clients would show; "other_clients", what other
+      clients like these would. By default the former where all clients take
+      part in each round, and the latter where rounds sample them.
     overwrite: Whether to replace an earlier export.
     baselines: Finished runs on the same data, or their folders, as FedAvg by
       numbers of examples and with equal weights: the card says what the worst
@@ -95,6 +100,7 @@ def export(
   if not isinstance(run, Run):
     run = finding.open_run(run)
   output = pathlib.Path(output)
+  asked = questions.ask(question, [run])
   if client is not None and all_clients:
     raise FieldError("all_clients", "leave it out, or client.")
   kind = places.format_of(output, format, of_several=all_clients)
@@ -136,6 +142,7 @@ def export(
       best=best,
       client_id=client_id,
       all_clients=all_clients,
+      question=asked,
       notes=writer.notes,
       baselines=beside,
     )

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from tasks.formats import data_files as staging
 from tasks.formats import files
 from tff_fair.experiments import progress
+from tff_fair.experiments.comparing import questions
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.reporting import (
   client_sections,
@@ -224,6 +225,7 @@ def report(
   overwrite: bool = False,
   baseline: str | None = None,
   unfinished: bool = False,
+  question: questions.Name | None = None,
   command: str | None = None,
 ) -> pathlib.Path:
   """Writes a page that shows runs side by side.
@@ -241,6 +243,8 @@ def report(
       FedAvg with equal weights are two baselines: the better one counts.
     unfinished: Whether to show runs that are not finished, too, once they were
       evaluated after a round.
+    question: What intervals of differences answer, as `experiments.compare`
+      takes it.
     command: The command that writes the page, for its foot.
 
   Returns:
@@ -250,7 +254,8 @@ def report(
     RunError: If the file is there already, a folder holds no run, all runs are
       damaged, or two runs are the same. Fewer damaged runs are left out, with a
       line on stderr.
-    ValueError: If there are no runs, or the baseline is not one of the methods.
+    ValueError: If there are no runs, the baseline is not one of the methods, or
+      the question is unknown.
     tasks.data_error.DataError: If the file cannot be written.
   """
   path = pathlib.Path(path)
@@ -262,7 +267,9 @@ def report(
     raise ValueError(
       "Found no runs, expected one at least; give runs, or folders of runs."
     )
-  tasks = task_runs.arrange(found, unfinished=unfinished, baseline=baseline)
+  tasks = task_runs.arrange(
+    found, unfinished=unfinished, baseline=baseline, question=question
+  )
   text = build(tasks, title, command=command)
   with staging.replacement(path, overwrite=overwrite) as staged:
     staged.write_text(text, encoding="utf-8")

@@ -5,9 +5,15 @@ import functools
 import pathlib
 from collections.abc import Mapping, Sequence
 
-from tff_fair.experiments.comparing import groups, measures, references
+from tff_fair.experiments.comparing import (
+  groups,
+  measures,
+  questions,
+  references,
+)
 from tff_fair.experiments.comparing.groups import Group, group
 from tff_fair.experiments.comparing.measures import Measure
+from tff_fair.experiments.comparing.questions import Question
 from tff_fair.experiments.runs.run import ROUND, Run
 from tff_fair.experiments.scores import Score
 
@@ -155,6 +161,7 @@ class TaskRuns:
     title: Its name, and options in which tasks of that name differ.
     methods: Those with runs to show, the baselines first.
     unfinished: Runs that are not shown, because they are not finished.
+    question: What intervals of differences answer.
     num_baselines: How many methods are baselines.
   """
 
@@ -163,6 +170,7 @@ class TaskRuns:
   title: str
   methods: tuple[MethodRuns, ...]
   unfinished: tuple[Run, ...]
+  question: Question
   num_baselines: int = 1
 
   @property
@@ -205,7 +213,11 @@ class TaskRuns:
 
 
 def arrange(
-  runs: Sequence[Run], *, unfinished: bool = False, baseline: str | None = None
+  runs: Sequence[Run],
+  *,
+  unfinished: bool = False,
+  baseline: str | None = None,
+  question: str | None = None,
 ) -> list[TaskRuns]:
   """Sorts runs by task and method.
 
@@ -216,12 +228,14 @@ def arrange(
     baseline: The label or name of the method to compare the others with; by
       default FedAvg, or else the first. FedAvg by numbers of examples and
       FedAvg with equal weights are two baselines.
+    question: As `questions.ask` takes it.
 
   Returns:
     The tasks, as they first occur; so are the methods, but for baselines.
 
   Raises:
-    FieldError: If the baseline is not one of the methods.
+    FieldError: If the baseline is not one of the methods, or the question is
+      unknown.
     RunError: If two runs to show are the same, seed included.
   """
   by_data: dict[tuple[object, ...], list[Run]] = {}
@@ -242,6 +256,7 @@ def arrange(
       _title(members[0], of_tasks),
       tuple(MethodRuns(g.label, labels.index(g.label), g.runs) for g in found),
       tuple(run for run in members if run not in of_task),
+      questions.ask(question, of_task),
       num_baselines,
     )
     for number, (members, of_task, (found, num_baselines)) in enumerate(

@@ -43,7 +43,7 @@ def build(task: TaskRuns) -> Section:
   of_task = {method.label for method in task.baselines}
   baselines = [g for g in groups if g.label in of_task] or groups[:1]
   reference = method_tables.baseline_text(baselines)
-  contents = Contents(task.title, groups, _NAMES, chosen)
+  contents = Contents(task.title, groups, _NAMES, chosen, task.question)
   rows = contents.statistics().rows
   differences = contents.differences(baselines)
   contrasts = {row.label: row for row in differences.rows}
@@ -255,7 +255,8 @@ def _explanation(
     notes.append(
       section.note(
         f"Δ: the method minus {baseline}, over the same seeds and clients, "
-        f"with its {confidence} interval over both. Holm’s correction for the "
+        f"with its {confidence} interval over {task.question.about}. Holm’s "
+        "correction for the "
         "methods is in the interval, too: a difference is clear where it "
         f"leaves out 0, that is where p < {table.LEVEL:.2g}; others are grey. "
         "Clients: how many are better off, as well off, and worse off than "

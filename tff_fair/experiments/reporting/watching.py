@@ -37,6 +37,7 @@ def watch(
   title: str | None = None,
   overwrite: bool = False,
   baseline: str | None = None,
+  question: str | None = None,
   command: str | None = None,
   tell: Callable[[str], None],
 ) -> None:
@@ -53,6 +54,7 @@ def watch(
     overwrite: Whether to replace a file that is there already.
     baseline: As for `page.report`. As long as no run of it was evaluated,
       another method takes its place.
+    question: As for `page.report`.
     command: The command that watches, for the foot of the page.
     tell: Gets a sentence after each page, and when something is wrong.
 
@@ -66,7 +68,7 @@ def watch(
   """
   path = pathlib.Path(path)
   page.check_path(path, overwrite=overwrite)
-  shown = _Page(path, title, baseline, command, overwrite)
+  shown = _Page(path, title, baseline, question, command, overwrite)
   try:
     _follow(shown, folders, tell)
   except KeyboardInterrupt:
@@ -125,13 +127,15 @@ class _Page:
 
   Attributes:
     path: The HTML file.
-    title: As for `watch`; so are `baseline`, `command` and `overwrite`.
+    title: As for `watch`; so are `baseline`,
+      `question`, `command` and `overwrite`.
     description: Its contents in a few words.
   """
 
   path: pathlib.Path
   title: str | None
   baseline: str | None
+  question: str | None
   command: str | None
   overwrite: bool
   description: str = ""
@@ -190,12 +194,17 @@ class _Page:
 
   def _arrange(self, runs: Sequence[Run], *, is_over: bool) -> list[TaskRuns]:
     try:
-      return task_runs.arrange(runs, unfinished=True, baseline=self.baseline)
+      return task_runs.arrange(
+        runs,
+        unfinished=True,
+        baseline=self.baseline,
+        question=self.question,
+      )
     except FieldError:
       if is_over:
         raise
       # Its runs may be yet to come.
-      return task_runs.arrange(runs, unfinished=True)
+      return task_runs.arrange(runs, unfinished=True, question=self.question)
 
   def _write(self, text: str) -> None:
     if self.is_lost():

@@ -1,0 +1,322 @@
+r"""How often what is said of a client's gain from a model holds.
+
+  python -m benchmarks.gain_intervals --of=accuracy
+  python -m benchmarks.gain_intervals --of=scores [--test_sets=1000]
+  python -m benchmarks.gain_intervals --of=tests [--federations=1000]
+
+**accuracy**: the coverage of a client's interval, computed and not drawn: over
+all counts of examples that one model alone gets right, with their multinomial
+probabilities. The two models disagree on a share of the examples, the larger of
+the gain and one of `DISAGREEMENTS`. The table has the lowest coverage of these
+and the mean width.
+
+**scores**: the coverage of the intervals of other gains, by drawing test sets;
+the true gain is that on 100,000 examples, of RMSE and so on. Labels are of one
+class with probability 0.3, log odds that both models see alike with a noise of
+their own each, as `KINDS` says. The table has the lowest coverage over kinds
+and true gains, of the clients that have an interval, and the share that has.
+
+**tests**: in each federation, five clients test two models. The table has the
+percentage of federations in which a client is told to gain or to lose, with p
+below 0.05 after Holm's correction: of models whose outputs are exchangeable,
+and of models of the same expected score that err in different ways. The second
+one is sure or wide of the mark, which its mean makes up for.
+"""
+
+import functools
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from absl import flags
+from scipy import optimize, stats
+
+from benchmarks import measure
+from tff_fair.experiments.comparing import paired
+from tff_fair.metrics import gains
+from tff_fair.metrics.gains import Outputs
+
+_OF = flags.DEFINE_enum(
+  "of", "accuracy", ["accuracy", "scores", "tests"], "What to measure."
+)
+_TEST_SETS = flags.DEFINE_integer("test_sets", 1000, "Of each coverage.")
+_FEDERATIONS = flags.DEFINE_integer("federations", 1000, "Of each score.")
+
+SIZES = (3, 5, 12, 24, 60)
+GAINS = (0.0, 0.02, 0.06, 0.15)
+DISAGREEMENTS = (0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.7, 0.9)
+
+
+def accuracy_coverage(size: int, gain: float) -> tuple[float, float]:
+  """Returns the lowest coverage over disagreements, and the mean width.
+
+  Args:
+    size: Test examples of the client.
+    gain: The true gain.
+  """
+  counts = [(b, c) for b in range(size + 1) for c in range(size + 1 - b)]
+  ends = np.array([_accuracy_ends(size, b, c) for b, c in counts])
+  covers = (ends[:, 0] <= gain + 1e-12) & (ends[:, 1] >= gain - 1e-12)
+  coverages, widths = [], []
+  for share in {max(share, gain) for share in DISAGREEMENTS}:
+    chances = stats.multinomial.pmf(
+      [(b, c, size - b - c) for b, c in counts],
+      size,
+      [(share + gain) / 2, (share - gain) / 2, 1 - share],
+    )
+    coverages.append(float(chances @ covers))
+    widths.append(float(chances @ (ends[:, 1] - ends[:, 0])))
+  return min(coverages), float(np.mean(widths))
+
+
+def _accuracy_ends(size: int, gained: int, lost: int) -> tuple[float, float]:
+  right = np.array([[1.0, 0.0], [0.0, 1.0]])  # Logits, for the label 0.
+  before = np.repeat(right[[1, 0, 0]], [gained, lost, size - gained - lost], 0)
+  after = np.repeat(right[[0, 1, 0]], [gained, lost, size - gained - lost], 0)
+  found = gains.client_gain(
+    "accuracy", Outputs(np.zeros(size, int), before, after)
+  )
+  return found.low, found.high
+
+
+class Kind(NamedTuple):
+  """How two models see the examples.
+
+  Attributes:
+    signal: What the label adds to the log odds, or the std of numbers.
+    shared: The std of what both see alike.
+    noises: The std of what each sees for itself.
+    tail: Degrees of freedom of the second model's noise; infinite is normal.
+  """
+
+  signal: float
+  shared: float
+  noises: tuple[float, float]
+  tail: float = math.inf
+
+
+KINDS = {
+  "alike": Kind(1.0, 1.0, (1.0, 1.0)),
+  "apart": Kind(1.0, 0.5, (1.0, 1.0)),
+  "good": Kind(3.0, 0.7, (0.7, 0.7)),
+  "unlike": Kind(1.0, 1.0, (0.3, 0.8), 5.0),
+}
+SCORES = (
+  *("auc", "average_precision", "f1", "balanced_accuracy", "recall"),
+  *("precision", "log_loss", "brier", "calibration_error"),
+  *("rmse", "mae", "r2"),
+)
+SCORE_SIZES = (8, 12, 20, 40)
+IMPROVEMENTS = (0.0, 0.4, 0.8)  # Of the second model's log odds or noise.
+_TRUTH = 100_000
+_OF_NUMBERS = ("rmse", "mae", "r2")
+
+
+def outputs(
+  generator: np.random.Generator,
+  size: int,
+  kind: Kind,
+  improvement: float,
+  *,
+  of_numbers: bool = False,
+) -> Outputs:
+  """Returns what two models make of a client's examples.
+
+  Args:
+    generator: Of all draws.
+    size: How many examples the client has.
+    kind: How the models see them.
+    improvement: By how much the second model is better: of numbers, which share
+      of its noise is gone; else what its log odds have more.
+    of_numbers: Whether the labels are numbers.
+  """
+  noises = [noise * generator.normal(size=size) for noise in kind.noises]
+  if not math.isinf(kind.tail):
+    noises[1] = kind.noises[1] * generator.standard_t(kind.tail, size)
+  shared = kind.shared * generator.normal(size=size)
+  if of_numbers:
+    labels = 3 * generator.normal(size=size)
+    better = 1 - improvement / 2
+    return Outputs(
+      labels, labels + shared + noises[0], labels + shared + better * noises[1]
+    )
+  labels = (generator.random(size) < 0.3).astype(int)
+  sign = 2 * labels - 1
+  seen = shared + kind.signal * sign / 2
+  odds = seen + noises[0], seen + noises[1] + improvement * sign
+  return Outputs(labels, *(np.stack([np.zeros(size), z], 1) for z in odds))
+
+
+@functools.cache
+def true_gain(score: str, kind: Kind, improvement: float) -> float:
+  """Returns the gain on many examples; the arguments are `outputs`'."""
+  drawn = outputs(
+    np.random.default_rng(0),
+    _TRUTH,
+    kind,
+    improvement,
+    of_numbers=score in _OF_NUMBERS,
+  )
+  before, after = (gains.score(score, drawn.labels, o, 1) for o in drawn[1:])
+  return before - after if score in gains.ERRORS else after - before
+
+
+def score_coverage(
+  score: str, size: int, kind: Kind, improvement: float, clients: int
+) -> tuple[float, float]:
+  """Returns the coverage of the clients with an interval, and their share.
+
+  Args:
+    score: The score.
+    size: Test examples of each client.
+    kind: As `outputs` takes it, and so is `improvement`.
+    improvement: That.
+    clients: How many to draw.
+  """
+  of_numbers = score in _OF_NUMBERS
+  truth = true_gain(score, kind, improvement)
+  generator = np.random.default_rng([1, size])
+  found = [
+    gains.client_gain(
+      score,
+      outputs(generator, size, kind, improvement, of_numbers=of_numbers),
+      positive=None if of_numbers else 1,
+      draws=1,
+    )
+    for _ in range(clients)
+  ]
+  known = [gain for gain in found if not math.isnan(gain.low)]
+  covered = [gain.low <= truth <= gain.high for gain in known]
+  return float(np.mean(covered)) if covered else math.nan, len(known) / clients
+
+
+# The tests of the clients of a federation.
+
+TESTED = ("accuracy", "auc", "f1", "log_loss", "rmse")
+_EXCHANGEABLE = KINDS["alike"]
+
+
+def unlike_numbers(generator: np.random.Generator, size: int) -> Outputs:
+  """Returns numbers of two models with the same expected squared error.
+
+  One errs by a normal amount, the other by little but for one in ten.
+  """
+  labels = generator.normal(size=size)
+  seldom = np.where(generator.random(size) < 0.1, 3.0, 0.3162)
+  return Outputs(
+    labels,
+    labels + generator.normal(size=size) * math.sqrt(0.1 * 9 + 0.9 * 0.1),
+    labels + generator.normal(size=size) * seldom,
+  )
+
+
+def unlike_classes(score: str) -> Callable[[np.random.Generator, int], Outputs]:
+  """Returns draws of classifiers of the same expected score that err unlike.
+
+  The second one has noise of heavy tails, and the shift that makes up for it.
+  """
+  kind = Kind(1.0, 0.5, (0.5, 1.0), 3.0)
+
+  shift = float(
+    optimize.brentq(lambda x: true_gain(score, kind, x), -2.0, 4.0, xtol=1e-3)
+  )
+  return lambda generator, size: outputs(generator, size, kind, shift)
+
+
+def told_apart(
+  score: str,
+  draw: Callable[[np.random.Generator, int], Outputs],
+  federations: int,
+  *,
+  num_clients: int = 5,
+  sizes: tuple[int, int] = (15, 60),
+  draws: int = 500,
+) -> float:
+  """Returns the share of federations in which a client is told apart.
+
+  Args:
+    score: The score.
+    draw: Draws the outputs for a client's examples.
+    federations: How many to simulate.
+    num_clients: Clients of each.
+    sizes: The least and the largest number of test examples, exclusive.
+    draws: Of the test.
+  """
+  told = 0
+  for federation in range(federations):
+    generator = np.random.default_rng(federation)
+    p_values = [
+      gains.client_gain(
+        score,
+        draw(generator, int(generator.integers(*sizes))),
+        positive=1,
+        draws=draws,
+        seed=(federation, client),
+      ).p_value
+      for client in range(num_clients)
+    ]
+    factors = paired.holm_factors(p_values)
+    told += bool(np.nanmin([1.0, *np.multiply(factors, p_values)]) < 0.05)
+  return told / federations
+
+
+def exchangeable(
+  score: str,
+) -> Callable[[np.random.Generator, int], Outputs]:
+  """Returns draws of two models that are exchangeable."""
+  of_numbers = score in _OF_NUMBERS
+  return lambda generator, size: outputs(
+    generator, size, _EXCHANGEABLE, 0.0, of_numbers=of_numbers
+  )
+
+
+def _print_accuracy() -> None:
+  print("examples  gain %  lowest coverage %  mean width")
+  for size, gain in itertools.product(SIZES, GAINS):
+    coverage, width = accuracy_coverage(size, gain)
+    print(f"{size:8} {100 * gain:7.0f} {100 * coverage:18.1f} {width:11.2f}")
+
+
+def _print_scores() -> None:
+  print(f"lowest coverage % (share with an interval %), {SCORE_SIZES} examples")
+  for score in SCORES:
+    print(f"{score:18}", *_cells(score, _TEST_SETS.value), sep="  ", flush=True)
+
+
+def _cells(score: str, clients: int) -> Sequence[str]:
+  cells = []
+  for size in SCORE_SIZES:
+    found = [
+      score_coverage(score, size, kind, improvement, clients)
+      for kind in KINDS.values()
+      for improvement in IMPROVEMENTS
+    ]
+    coverage, share = np.nanmin([c for c, _ in found]), max(s for _, s in found)
+    cells.append(f"{100 * coverage:5.1f} ({100 * share:3.0f})")
+  return cells
+
+
+def _print_tests() -> None:
+  print("score      exchangeable %  unlike errors %")
+  for score in TESTED:
+    unlike = unlike_numbers if score == "rmse" else unlike_classes(score)
+    rates = [
+      100 * told_apart(score, draw, _FEDERATIONS.value)
+      for draw in (exchangeable(score), unlike)
+    ]
+    print(f"{score:10} {rates[0]:14.1f} {rates[1]:16.1f}", flush=True)
+
+
+def main() -> None:
+  """Prints a table."""
+  {
+    "accuracy": _print_accuracy,
+    "scores": _print_scores,
+    "tests": _print_tests,
+  }[_OF.value]()
+
+
+if __name__ == "__main__":
+  measure.run(main)
