@@ -40,7 +40,7 @@ from what the variance is estimated of:
                       their variance
 
 There is none, NaN, with fewer than `LEAST_EXAMPLES` examples, where a class has
-only one, or where no example makes a difference. `benchmarks.false_certainty`
+only one, or where no example makes a difference. `benchmarks.gain_intervals`
 measures the coverage.
 
 AUC and average precision compare orders, and two models may differ in how far

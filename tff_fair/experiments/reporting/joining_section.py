@@ -36,7 +36,9 @@ def build(task: TaskRuns) -> Section:
         "the federation, of each client that trains alone, and of one model on "
         "all data in one place. A client gains or loses where the two models "
         "differ on its own test examples, by a paired test with Holm’s "
-        "correction for the clients; the others cannot be told."
+        "correction for the clients; the others cannot be told. Where the two "
+        "models’ outputs could change places example by example, any client is "
+        "told to gain or lose with probability 5 % at most."
       ),
       _of_methods(task, methods),
       *(_of_clients(task, method) for method in methods),
@@ -122,16 +124,20 @@ def _row(
     gain, low, high, p_value = (row[c] for c in joining.COLUMNS)
     cells += [
       _number(gain, f"{score.scale * gain:+.{score.digits}f}"),
-      _number(low, f"{score.number(low)} to {score.number(high)}"),
+      _number(
+        low,
+        f"{score.number(low)} to {score.number(high)}",
+        "-" if pd.isna(gain) else "too few examples",
+      ),
       _number(p_value, f"{p_value:.3g}"),
     ]
   return [html_tables.name_cell(name), *cells]
 
 
-def _number(value: float, text: str) -> Markup:
+def _number(value: float, text: str, missing: str = "-") -> Markup:
   is_known = not pd.isna(value)
   return html_tables.cell(
-    value, html_tables.with_minus(text) if is_known else "-"
+    value, html_tables.with_minus(text) if is_known else missing
   )
 
 
