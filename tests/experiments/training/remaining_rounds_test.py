@@ -11,6 +11,7 @@ from unittest import mock
 import numpy as np
 import pytest
 
+from tasks.formats import files
 from tff_fair.experiments import progress
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.runs import checkpoints
@@ -348,6 +349,48 @@ def test_an_evaluation_before_training_that_lost_rows_is_missed(folder, rows):
   shutil.rmtree(folder.checkpoints / "program_state_6")
   with pytest.raises(RunError, match="round 0"):
     go_back(folder, rounds_per_evaluation=4)
+
+
+@pytest.mark.parametrize("text", [None, "", '{"saved_model.pb": {"byt'])
+def test_a_first_state_that_was_never_complete_comes_again(folder, text):
+  shutil.rmtree(folder.checkpoints / "program_state_3")
+  path = folder.checkpoints / "program_state_6" / checkpoints.CHECKSUMS
+  path.unlink() if text is None else path.write_text(text)
+  assert go_back(folder) == 0
+  check_whole(folder, 0)
+  # The damage may be to the checksums alone.
+  assert (folder.set_aside / "checkpoints/program_state_6").is_dir()
+
+
+def test_checksums_are_whole_or_not_there(tmp_path):
+  with (
+    mock.patch.object(os, "replace", side_effect=OSError("killed")),
+    pytest.raises(OSError, match="killed"),
+  ):
+    save(tmp_path, 3)
+  state = checkpoints.path(tmp_path, 3)
+  assert (state / "saved_model.pb").exists()
+  assert not (state / checkpoints.CHECKSUMS).exists()
+
+
+def test_leftovers_on_tape_go(folder):
+  left = folder.tape / f"{files.STAGING}abc" / "rounds_000001-000010.npz"
+  left.parent.mkdir(parents=True)
+  left.write_text("half")
+  (folder.tape / "of_a_user.txt").write_text("stays")
+  assert go_back(folder) == 6
+  assert [path.name for path in folder.tape.iterdir()] == ["of_a_user.txt"]
+
+
+@pytest.mark.parametrize("number", [2, 6])
+def test_a_damaged_best_state_is_said(folder, capfd, number):
+  state = folder.best_checkpoint / f"program_state_{number}"
+  (state / "saved_model.pb").write_text("damaged")
+  assert go_back(folder) == 6
+  lines = capfd.readouterr().err.splitlines()
+  assert [line for line in lines if "saved_model.pb" in line] == lines
+  assert str(state) in lines[0]
+  assert state.exists()
 
 
 def test_best_states_that_cannot_be_listed_change_nothing(folder):

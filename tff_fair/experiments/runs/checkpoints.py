@@ -1,8 +1,9 @@
 """The saved states of a run, and whether they are as they were written.
 
 A state is a folder in TensorFlow's SavedModel format. `checksums.json` in it
-holds the size and the SHA-256 of each of its files. TensorFlow checks some
-bytes of a state and not others, and reports damage by errors of many kinds.
+holds the size and the SHA-256 of each of its files. It is written last: a state
+without it is not complete. TensorFlow checks some bytes of a state and not
+others, and reports damage by errors of many kinds.
 """
 
 import hashlib
@@ -62,7 +63,18 @@ def write_checksums(state: pathlib.Path) -> None:
     for file in sorted(state.rglob("*"))
     if file.is_file() and file.name != CHECKSUMS
   }
-  (state / CHECKSUMS).write_text(parsing.json_text(found))
+  files.write(state / CHECKSUMS, parsing.json_text(found))
+
+
+def is_complete(state: pathlib.Path) -> bool:
+  """Returns whether a state has its checksums, as far as they can be read."""
+  try:
+    _read_checksums(state)
+  except (DamageError, *_GONE):
+    return False
+  except OSError:
+    pass  # It may pass, and then they may be there.
+  return True
 
 
 def check(state: pathlib.Path) -> None:

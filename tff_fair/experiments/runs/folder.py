@@ -156,9 +156,10 @@ class RunFolder:
 
     TFF writes under a name such as metrics.csv_temp1234 and then renames it.
     """
-    for folder in (self.path, self.checkpoints, self.best_checkpoint):
-      _remove(folder.glob("*_temp[0-9]*"))
-    _remove(self.path.glob(f"{files.STAGING}*"))
+    places = (self.path, self.checkpoints, self.best_checkpoint, self.tape)
+    for folder in places:
+      for pattern in ("*_temp[0-9]*", f"{files.STAGING}*"):
+        _remove(folder.glob(pattern))
 
   def check_free(self, total_rounds: int | None = None) -> None:
     """Checks that no finished run, no other runs, and nothing else, is in it.

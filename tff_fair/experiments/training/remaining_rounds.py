@@ -284,7 +284,8 @@ def _recall_clients(folder: RunFolder, pruning: loop.Pruner) -> None:
 # earlier one is the last that is whole: what comes after it is run again, with
 # the same result. The later state stays in `set_aside`, since the damage may be
 # to a table alone. Where no saved round is whole, the run stops and changes
-# nothing: a new beginning is for the user to decide.
+# nothing: a new beginning is for the user to decide. A first state that is not
+# complete was never saved: the run begins again.
 
 
 def go_back(
@@ -317,8 +318,11 @@ def go_back(
   rows = {table: release.count_rows(table) for table in folder.round_tables}
   completed = 0
   doubts: dict[int, str] = {}
-  for round_num in reversed(checkpoints.rounds(folder.checkpoints)):
-    doubt = _damage(folder, round_num) or _missing_rows(
+  saved = checkpoints.rounds(folder.checkpoints)
+  for round_num in reversed(saved):
+    doubt = _damage(
+      checkpoints.path(folder.checkpoints, round_num)
+    ) or _missing_rows(
       folder,
       rows,
       round_num,
@@ -332,14 +336,20 @@ def go_back(
       completed = round_num
       break
     doubts[round_num] = doubt
-  if doubts and not completed:
+  if doubts and not completed and not _was_saving_the_first(folder, saved):
     raise _nothing_whole(folder, doubts)
 
-  lost_best_states = [
-    checkpoints.path(folder.best_checkpoint, round_num)
-    for round_num in checkpoints.rounds(folder.best_checkpoint)
-    if round_num > completed or not schedule.evaluates(round_num)
-  ]
+  kept_best_states, lost_best_states = [], []
+  for round_num in checkpoints.rounds(folder.best_checkpoint):
+    is_kept = round_num <= completed and schedule.evaluates(round_num)
+    states = kept_best_states if is_kept else lost_best_states
+    states.append(checkpoints.path(folder.best_checkpoint, round_num))
+  for state in kept_best_states:
+    if (doubt := _damage(state)) is not None:
+      say(
+        f"{state}: this best state is kept as it is, but {doubt}; it cannot be "
+        "exported."
+      )
   # Nothing was changed so far.
   folder.remove_leftovers()
   _set_aside(folder, doubts, completed, say)
@@ -377,6 +387,13 @@ def _set_aside(
     )
 
 
+def _was_saving_the_first(folder: RunFolder, saved: Sequence[int]) -> bool:
+  """Returns whether a run was killed while it saved its first state."""
+  return len(saved) == 1 and not checkpoints.is_complete(
+    checkpoints.path(folder.checkpoints, saved[0])
+  )
+
+
 def _nothing_whole(folder: RunFolder, doubts: Mapping[int, str]) -> RunError:
   found = "; ".join(
     f"round {round_num} was saved, but {doubt}"
@@ -389,10 +406,10 @@ def _nothing_whole(folder: RunFolder, doubts: Mapping[int, str]) -> RunError:
   )
 
 
-def _damage(folder: RunFolder, saved: int) -> str | None:
-  """Returns how the state of a saved round is damaged, if it is."""
+def _damage(state: pathlib.Path) -> str | None:
+  """Returns how a saved state is damaged, if it is."""
   try:
-    checkpoints.check(checkpoints.path(folder.checkpoints, saved))
+    checkpoints.check(state)
   except checkpoints.DamageError as error:
     return f"its state is damaged: {error.problem}"
   return None
