@@ -17,8 +17,10 @@ import tasks
 from tests.cases import one_of_each
 from tests.experiments.training.small_run import (
   SMALL,
+  before_round,
   check_same,
   interrupt,
+  tables,
   train,
 )
 from tests.refusals import rejected
@@ -163,6 +165,44 @@ def test_ctrl_c_saves_and_the_same_call_goes_on(finished):
   run = train(SMALL, "run")
   assert accuracies(run) == accuracies(finished)
   assert run.summary == finished.summary
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_a_folder_that_is_moved_meanwhile_goes_on_once_it_is_back(
+  finished, number, monkeypatch
+):
+  path, elsewhere = pathlib.Path("run"), pathlib.Path("elsewhere")
+  with monkeypatch.context() as patched:
+    before_round(patched, number, lambda: path.rename(elsewhere))
+    with pytest.raises(experiments.RunError, match="elsewhere") as raised:
+      train(SMALL, path)
+  assert "\n" not in str(raised.value)
+  assert not path.exists()
+  elsewhere.rename(path)
+  run = train(SMALL, path)
+  assert tables(run) == tables(finished)
+
+
+def test_a_folder_that_is_removed_or_replaced_is_not_made_anew(monkeypatch):
+  path = pathlib.Path("run")
+
+  def replace():
+    path.rename("elsewhere")
+    path.mkdir()
+    (path / "metrics.csv").write_text("of a user")
+
+  def remove():
+    while path.exists():  # A thread still writes the round before.
+      shutil.rmtree(path, ignore_errors=True)
+
+  for act in (remove, replace):
+    with monkeypatch.context() as patched:
+      before_round(patched, 2, act)
+      with pytest.raises(experiments.RunError, match="while the run was at"):
+        train(SMALL, path)
+    left = [file.name for file in path.glob("*")]
+    assert left == (["metrics.csv"] if act is replace else [])
+  assert (path / "metrics.csv").read_text() == "of a user"
 
 
 def test_an_error_leaves_nothing():

@@ -56,6 +56,8 @@ class RunFolder:
     self.summary = path / "summary.json"
     self.pruned = path / "pruned.json"
     self.set_aside = path / "set_aside"
+    # The open folder, while a run works in it.
+    self._descriptor: int | None = None
 
   def configuration(self) -> Configuration:
     """Returns the configuration that the run began with."""
@@ -66,7 +68,11 @@ class RunFolder:
   def files(self) -> tuple[pathlib.Path, ...]:
     """All files and folders that a run writes."""
     return (
-      *(path for path in vars(self).values() if path != self.path),
+      *(
+        path
+        for path in vars(self).values()
+        if isinstance(path, pathlib.Path) and path != self.path
+      ),
       *self._plots,
     )
 
@@ -135,6 +141,49 @@ class RunFolder:
   def is_saved(self) -> bool:
     """Whether there is a saved round, whole or not."""
     return self.last_saved_round > 0
+
+  @contextlib.contextmanager
+  def held_open(self) -> Iterator[None]:
+    """Holds the folder open, so that `check_place` knows it from others."""
+    self._descriptor = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+      yield
+    finally:
+      os.close(self._descriptor)
+      self._descriptor = None
+
+  def check_place(self) -> None:
+    """Checks that the folder is where it was when the run took it.
+
+    Raises:
+      RunError: If it is not.
+    """
+    if (problem := self.displacement) is not None:
+      raise RunError(problem)
+
+  @property
+  def displacement(self) -> str | None:
+    """What became of the folder if it was renamed or removed meanwhile."""
+    if self._descriptor is None:
+      return None
+    held = os.fstat(self._descriptor)
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+      if os.path.samestat(held, self.path.stat()):
+        return None
+    found = f"{self.path}: the folder was"
+    try:
+      place = os.readlink(f"/proc/self/fd/{self._descriptor}")
+    except OSError:  # Not on Linux.
+      place = None
+    nothing = "while the run was at work in it; nothing was made anew"
+    if place is None:
+      return f"{found} moved or removed {nothing}."
+    if place.endswith(" (deleted)"):
+      return f"{found} removed {nothing}. The same command begins again."
+    return (
+      f"{found} moved to {place} {nothing}. Move it back, and the same command "
+      "goes on."
+    )
 
   def move_aside(self, path: pathlib.Path) -> pathlib.Path:
     """Moves a file or folder of the run into `set_aside`.
@@ -284,7 +333,11 @@ def take_folder(
     try:
       yield folder
     except BaseException:
-      if is_new and not (folder.is_saved or folder.label_correction.exists()):
+      if (
+        is_new
+        and folder.displacement is None
+        and not (folder.is_saved or folder.label_correction.exists())
+      ):
         # What ended the run counts, not what is in the way of this.
         with contextlib.suppress(OSError):
           folder.remove_leftovers()
@@ -310,6 +363,7 @@ def _take(
         parent.mkdir()
         closing.callback(_remove_if_empty, parent)
     file = closing.enter_context(folder.config.open("ab+"))
+    closing.enter_context(folder.held_open())
     closing.enter_context(claim.held(file, path, say))
     file.seek(0)
     # Empty where the run was killed as it began; then it has saved nothing.

@@ -98,6 +98,7 @@ def of_run(
     if baseline is None:
       say(f"{folder.path}: training the {kind} baseline.")
       baseline = _train(kind, spec, parts)
+    folder.check_place()
     if not place.exists():
       _save(place, key, baseline)
     found[kind] = baseline

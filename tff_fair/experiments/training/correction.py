@@ -363,6 +363,7 @@ class CorrectionRecord:
 
 def save(folder: RunFolder, record: CorrectionRecord) -> None:
   """Writes a record in the place of the one before."""
+  folder.check_place()
   array_files.write(
     folder.label_correction,
     {
@@ -430,6 +431,7 @@ def write_table(
       table[f"wrong_labels_{name}"] = [
         label_noise.wrong_share(split, k) for k in range(task.num_clients)
       ]
+  folder.check_place()
   files.write(folder.label_corrections, table.to_csv(index=False))
 
 

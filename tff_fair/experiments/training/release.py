@@ -141,6 +141,26 @@ class _TapeReleaseManager(tff.program.ReleaseManager):
       self._recorder.write(key, value)
 
 
+class _InPlace(tff.program.ReleaseManager):
+  """Releases as long as the folder of the run is where it was."""
+
+  def __init__(
+    self, folder: RunFolder, manager: tff.program.ReleaseManager
+  ) -> None:
+    """Takes the folder, and the manager that writes into it."""
+    self._folder = folder
+    self._manager = manager
+
+  async def release(self, value: object, key: int) -> None:
+    """Releases a value.
+
+    Raises:
+      RunError: If the folder was renamed or removed.
+    """
+    self._folder.check_place()
+    await self._manager.release(value, key)
+
+
 def open_releases(
   folder: RunFolder,
   also: Sequence[tff.program.ReleaseManager] = (),
@@ -165,7 +185,7 @@ def open_releases(
       ]
     )
 
-  return loop.Releases(
+  releases = loop.Releases(
     metrics=table_and_events(folder.metrics, event_files.TRAIN),
     timing=RowReleaseManager(folder.timing),
     costs=RowReleaseManager(folder.costs),
@@ -181,15 +201,25 @@ def open_releases(
     ),
     tape=_TapeReleaseManager(folder, tape_rounds or math.inf),
   )
+  return loop.Releases(*(_InPlace(folder, manager) for manager in releases))
 
 
 class Checkpoints(tff.program.FileProgramStateManager):
   """Keeps the last states of a folder of states; they outlast a power cut."""
 
   def __init__(
-    self, path: pathlib.Path, tables: Sequence[pathlib.Path] = ()
+    self,
+    path: pathlib.Path,
+    tables: Sequence[pathlib.Path] = (),
+    check: Callable[[], None] = lambda: None,
   ) -> None:
-    """Takes where states go, and the tables with the rounds before them."""
+    """Takes where states go, and the tables with the rounds before them.
+
+    Args:
+      path: The folder of states.
+      tables: The tables.
+      check: Called before each state; raises if none can be saved.
+    """
     super().__init__(
       path,
       prefix=checkpoints.PREFIX,
@@ -198,9 +228,11 @@ class Checkpoints(tff.program.FileProgramStateManager):
     )
     self._path = path
     self._tables = tables
+    self._check = check
 
   async def save(self, program_state: rounds.State, version: int) -> None:
     """Saves a state after the rows of its rounds: a state implies its rows."""
+    self._check()
     for table in self._tables:
       if table.exists():
         files.sync(table)

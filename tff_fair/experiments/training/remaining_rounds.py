@@ -66,6 +66,7 @@ def train(
     RunError: If what the folder has of earlier rounds is damaged.
     Interrupted: If a signal came; the last round is saved.
   """
+  folder.check_place()
   sample = sampling.Sampler(
     spec,
     parts.clients_per_round,
@@ -118,7 +119,7 @@ def train(
       parts.schedule,
       evaluate=_evaluation(parts, test_data, report_progress),
       state_manager=release.Checkpoints(
-        folder.checkpoints, folder.round_tables
+        folder.checkpoints, folder.round_tables, folder.check_place
       ),
       releases=release.open_releases(
         folder, also, tape_rounds=spec.tape_rounds
@@ -127,7 +128,9 @@ def train(
       selection=parts.selection,
       best_manager=None
       if parts.selection is None
-      else release.Checkpoints(folder.best_checkpoint),
+      else release.Checkpoints(
+        folder.best_checkpoint, check=folder.check_place
+      ),
       pruning=pruning,
     )
   _say_why_it_ends(folder, spec, parts, display.say)

@@ -160,6 +160,7 @@ def run(
         folder, spec, parts, examples, display, also, pruning
       )
       if pruning is not None and pruning.is_pruned:
+        folder.check_place()
         folder.mark_pruned()
       else:
         _write_results(folder, spec, parts, display, found)
@@ -237,9 +238,11 @@ def _write_results(
   found: Mapping[str, baselines.Baseline],
 ) -> None:
   """Writes what comes of a run that has trained."""
+  folder.check_place()
   event_files.write_hparams(folder, spec, parts.scores.score)
   interruption.check()
   predicted = predictions.results(folder, spec, parts, found)
+  folder.check_place()
   summary = results.write(folder, spec, parts, predicted)
   if resolving.PRIVACY in summary:
     display.say(resolving.describe_privacy(summary[resolving.PRIVACY]))
@@ -349,6 +352,7 @@ def _advising(folder: RunFolder, total_rounds: int) -> Iterator[None]:
       f"{folder.path}: {error}. {_advice(folder, total_rounds)}"
     ) from error
   except Exception as error:
+    folder.check_place()  # Else that is what went wrong.
     # TensorFlow has errors of its own for it, of several kinds.
     lacking = [text for text in _WAYS_OUT if text in str(error)]
     if not lacking:
@@ -361,6 +365,8 @@ def _advising(folder: RunFolder, total_rounds: int) -> Iterator[None]:
 
 def _advice(folder: RunFolder, total_rounds: int) -> str:
   """Returns how to go on with a run that came to no end."""
+  if (moved := folder.displacement) is not None:
+    return moved
   if not folder.is_saved:
     if folder.label_correction.exists():
       return (
