@@ -207,10 +207,8 @@ class Program(NamedTuple):
           self.main(*words)
         sys.stdout.flush()
     except (UsageError, FieldError, RunError, DataError) as error:
-      print(
-        f"{program}: {' '.join(line(error, self.flag_names).split())}",
-        file=sys.stderr,
-      )
+      text = f"{program}: {line(error, self.flag_names)}"
+      print(shortened(text), file=sys.stderr)
       status = 2
     except interruption.Interrupted as interrupted:
       print(f"Interrupted. {interrupted.advice}".rstrip(), file=sys.stderr)
@@ -227,6 +225,22 @@ class Program(NamedTuple):
       print(f"{program}: cannot write its output: {error}.", file=sys.stderr)
       status = 1
     sys.exit(status)
+
+
+_MOST_CHARACTERS = 300
+
+
+def shortened(text: str) -> str:
+  """Returns a text as one line of 300 characters at most.
+
+  What is in the middle goes: an error begins with where it is, and ends with
+  what to do.
+  """
+  text = " ".join(text.split())
+  if len(text) <= _MOST_CHARACTERS:
+    return text
+  half = (_MOST_CHARACTERS - len(" … ")) // 2
+  return f"{text[:half].rstrip()} … {text[-half:].lstrip()}"
 
 
 def _check_place() -> None:

@@ -9,6 +9,7 @@ import pytest
 from binaries import command_line
 from binaries.flags import run_flags
 from tests import source_tree
+from tff_fair.experiments.errors import RunError
 
 
 def test_help_shows_every_flag_once_and_needs_no_main(program):
@@ -44,6 +45,18 @@ def test_a_usage_error_is_one_line_and_status_2(program):
     raise command_line.UsageError("--x: wrong,\n  because\tit is.")
 
   assert program(main=main) == (2, "", "train: --x: wrong, because it is.\n")
+
+
+@pytest.mark.parametrize("error", [command_line.UsageError, RunError])
+def test_no_error_is_longer_than_300_characters(program, error):
+  def main():
+    raise error(f"--x: wrong,{' 1234567890' * 700}\nexpected y; give z.")
+
+  status, _, stderr = program(main=main)
+  assert status == 2
+  assert stderr.startswith("train: --x: wrong, 1234567890")
+  assert stderr.endswith(" expected y; give z.\n")
+  assert 290 < len(stderr) <= 301
 
 
 def test_an_unexpected_error_is_not_hidden(program):

@@ -16,6 +16,7 @@ from tests.experiments import run_folders
 from tests.experiments.sweeps import fake_training
 from tff_fair.experiments import RunSpec
 from tff_fair.experiments.errors import RunError
+from tff_fair.experiments.runs import claim
 from tff_fair.experiments.sweeps import plan, processes, runner, sweep
 
 pytestmark = pytest.mark.program
@@ -56,6 +57,34 @@ def test_runs_are_returned_in_the_order_of_their_specs(tmp_path):
   assert [run.spec.client_learning_rate for run in found[:2]] == [0.2, 0.1]
   names = json.loads((tmp_path / "out" / "sweep.json").read_text())["names"]
   assert names == {run.path.name: "fedavg" for run in found}
+
+
+def test_a_second_sweep_says_that_the_first_is_at_work(tmp_path):
+  folder = tmp_path / "out"
+  sweep([SPEC], folder)
+  with claim.folder_held(folder, print):
+    before = sorted(folder.rglob("*"))
+    with pytest.raises(RunError, match="another program is at work") as raised:
+      sweep([SPEC, SPEC.replace(seed=1)], folder)
+    assert str(raised.value).startswith(str(folder))
+    assert sorted(folder.rglob("*")) == before
+  assert len(sweep([SPEC, SPEC.replace(seed=1)], folder)) == 2
+
+
+def test_a_sweep_holds_the_claim_while_it_runs(tmp_path, monkeypatch):
+  held = []
+
+  def write_names(*_):
+    with (
+      pytest.raises(RunError, match="at work"),
+      claim.folder_held(tmp_path, print),
+    ):
+      pass
+    held.append(True)
+
+  monkeypatch.setattr(runner, "write_names", write_names)
+  sweep([SPEC], tmp_path)
+  assert held == [True]
 
 
 def test_finished_runs_stay_and_others_begin(tmp_path, capsys):

@@ -49,13 +49,41 @@ class _Found(NamedTuple):
 
 
 @contextlib.contextmanager
+def folder_held(
+  folder: pathlib.Path, say: Callable[[str], None]
+) -> Iterator[None]:
+  """Holds the claim to a folder of runs, whose lock is the folder's own.
+
+  Args:
+    folder: The folder.
+    say: As `held` takes it.
+
+  Raises:
+    FolderTakenError: If another program holds it.
+    OSError: If the folder cannot be written to.
+  """
+  descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+  try:
+    with held(descriptor, folder, say):
+      yield
+  finally:
+    # Processes that the program has forked hold the lock, too.
+    with contextlib.suppress(OSError):
+      fcntl.flock(descriptor, fcntl.LOCK_UN)
+    os.close(descriptor)
+
+
+@contextlib.contextmanager
 def held(
-  file: typing.BinaryIO, folder: pathlib.Path, say: Callable[[str], None]
+  file: typing.BinaryIO | int,
+  folder: pathlib.Path,
+  say: Callable[[str], None],
 ) -> Iterator[None]:
   """Holds the claim to a folder.
 
   Args:
-    file: The file of the folder whose lock is the claim, where there are locks.
+    file: The file of the folder whose lock is the claim, where there are locks;
+      or the descriptor of the folder itself.
     folder: The folder.
     say: Takes a line if this program takes over the claim of another one.
 
@@ -71,7 +99,7 @@ def held(
     yield
 
 
-def lock(file: typing.BinaryIO, folder: pathlib.Path) -> bool:
+def lock(file: typing.BinaryIO | int, folder: pathlib.Path) -> bool:
   """Locks the file of a folder; returns whether the file system has locks.
 
   A file that takes the place of the one whose lock is the claim needs a lock of

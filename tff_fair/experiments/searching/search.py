@@ -83,7 +83,7 @@ class Searcher:
     Raises:
       Interrupted: If a signal came; the runs have then saved their rounds.
       RunError: If a folder holds something else, or the search cannot write to
-        it.
+        it, or another one is at work in it.
     """
     self._title = title
     most = self.settings.trials * sum(len(s.seeds) for s in self.studies)
@@ -92,13 +92,14 @@ class Searcher:
       f"{', '.join(study.name for study in self.studies)}. A run writes its "
       "output to its .log there, until it is finished."
     )
-    return self.runner.run_jobs(
-      self._next_job,
-      self._how_far,
-      self._note_end,
-      total=most,
-      done=self._num_done(),
-    )
+    with self.runner.claimed():
+      return self.runner.run_jobs(
+        self._next_job,
+        self._how_far,
+        self._note_end,
+        total=most,
+        done=self._num_done(),
+      )
 
   def recorded(self, study: Study) -> tuple[Trial, ...]:
     """Returns the trials of a study that have begun in the folder, ever."""

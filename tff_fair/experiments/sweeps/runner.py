@@ -8,7 +8,7 @@ import os
 import pathlib
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import tqdm
@@ -16,7 +16,7 @@ import tqdm
 from tasks.formats import files, parsing
 from tff_fair.experiments import importing, interruption, progress, spec_text
 from tff_fair.experiments.errors import RunError
-from tff_fair.experiments.runs import fairness_table, finding
+from tff_fair.experiments.runs import claim, fairness_table, finding
 from tff_fair.experiments.runs.folder import RunFolder
 from tff_fair.experiments.runs.run import Run
 from tff_fair.experiments.spec import RunSpec
@@ -139,8 +139,37 @@ class Runner:
 
     Raises:
       Interrupted: If a signal came; the runs have then saved their rounds.
-      RunError: If the sweep cannot write to the folder.
+      RunError: If the sweep cannot write to the folder, or another one is at
+        work in it.
     """
+    with self.claimed():
+      return self._carry_out(planned, found, title)
+
+  @contextlib.contextmanager
+  def claimed(self) -> Iterator[None]:
+    """Claims the folder, in which sweeps on a cluster may work side by side.
+
+    Raises:
+      RunError: If it cannot be written to, or another sweep is at work in it.
+    """
+    if self.executor.is_shared:
+      yield
+      return
+    with contextlib.ExitStack() as closing:
+      try:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        closing.enter_context(claim.folder_held(self.folder, self.say))
+      except OSError as error:
+        raise _unwritable(self.folder, error) from error
+      yield
+
+  def _carry_out(
+    self,
+    planned: Sequence[PlannedRun],
+    found: Sequence[str],
+    title: str | None,
+  ) -> list[Failure]:
+    """Does what `carry_out` says in the folder, which is claimed."""
     unfinished = []
     for run, state in zip(planned, found, strict=True):
       if state == "finished":
@@ -289,10 +318,13 @@ def write_names(
     folder.mkdir(parents=True, exist_ok=True)
     files.write(path, content)
   except OSError as error:
-    raise RunError(
-      f"{folder}: cannot be written to: {error.strerror}; choose another "
-      "folder."
-    ) from error
+    raise _unwritable(folder, error) from error
+
+
+def _unwritable(folder: pathlib.Path, error: OSError) -> RunError:
+  return RunError(
+    f"{folder}: cannot be written to: {error.strerror}; choose another folder."
+  )
 
 
 # The output of a sweep's runs: kept in their folders, and told in a line.
