@@ -342,7 +342,8 @@ def go_back(
   if doubts and not completed and not _was_saving_the_first(folder, saved):
     raise _nothing_whole(folder, doubts)
 
-  kept_best_states, lost_best_states = [], []
+  kept_best_states: list[pathlib.Path] = []
+  lost_best_states: list[pathlib.Path] = []
   for round_num in checkpoints.rounds(folder.best_checkpoint):
     is_kept = round_num <= completed and schedule.evaluates(round_num)
     states = kept_best_states if is_kept else lost_best_states
