@@ -1,6 +1,6 @@
 """Draws pictures of the documents, as SVG.
 
-python -m benchmarks.pictures worst_clients FOLDER PICTURE METHOD ...
+python -m benchmarks.pictures worst_clients FOLDER PICTURE METHOD[:WEIGHTS] ...
 python -m benchmarks.pictures stationarity FOLDER PICTURE
 
 worst_clients  README's picture: the accuracy of the worst clients against
@@ -50,13 +50,13 @@ text { fill: var(--quiet); font-size: 11.5px; }
 
 
 def curve(
-  folder: pathlib.Path, method: str
+  folder: pathlib.Path, title: str
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
   """Returns rounds, means and deviations over seeds, in percent."""
-  runs = [r for r in finding.find([folder]) if r.algorithm == method]
+  runs = [r for r in finding.find([folder]) if r.title == title]
   seeds = [run.seed for run in runs]
   if not seeds or len(set(seeds)) < len(seeds):
-    sys.exit(f"{folder}: expected runs of {method}, one a seed; found {seeds}.")
+    sys.exit(f"{folder}: expected runs of {title}, one a seed; found {seeds}.")
   found = pd.concat(
     [run.evaluations.set_index("round")[_COLUMN] for run in runs], axis=1
   )
@@ -67,7 +67,8 @@ def curve(
 
 def worst_clients(folder: pathlib.Path, methods: Sequence[str]) -> str:
   """Returns the picture of the worst clients."""
-  curves = [curve(folder, method) for method in methods]
+  titles = [registry.title(*method.split(":")) for method in methods]
+  curves = [curve(folder, title) for title in titles]
   last = max(rounds[-1] for rounds, _, _ in curves)
   chart = frame.Frame(
     scale.linear(0, last, num_ticks=5, is_tight=True, is_whole=True),
@@ -75,21 +76,20 @@ def worst_clients(folder: pathlib.Path, methods: Sequence[str]) -> str:
     "round",
     width=496,
     height=306,
-    right=100,
+    right=140,
     top=44,
     bottom=44,
   )
   right = chart.width - chart.right
   heights = _apart([chart.y_pixels([means[-1]])[0] for _, means, _ in curves])
   lines, ends = [], []
-  for number, (method, (rounds, means, spread), height) in enumerate(
-    zip(methods, curves, heights, strict=True)
+  for number, (title, (rounds, means, spread), height) in enumerate(
+    zip(titles, curves, heights, strict=True)
   ):
     x, low, line, high = (
       chart.x_pixels(rounds),
       *(chart.y_pixels(means + k * spread) for k in (-1, 0, 1)),
     )
-    title = registry.title(method)
     ends.append(f"{title} {means[-1]:.1f} %")
     lines.append(
       element(

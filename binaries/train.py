@@ -1,8 +1,8 @@
 """Trains one fair algorithm on one task, and shows how fair the result is.
 
-Without flags it trains FedFV on Synthetic(1, 1), and beside it FedAvg by
-numbers of examples and FedAvg with equal weights, as --flagfile=synthetic_fedfv
---baseline=fedavg does.
+Without flags it trains FedMDFG on Synthetic(1, 1), and beside it FedAvg by
+numbers of examples and FedAvg with equal weights, as
+--flagfile=synthetic_fedmdfg --baseline=fedavg does.
 """
 
 import functools

@@ -239,7 +239,7 @@ class ComputingFlags:
 
 
 # What trains if the flags name no experiment, an included flagfile.
-_FIRST_LOOK = "synthetic_fedfv"
+_FIRST_LOOK = "synthetic_fedmdfg"
 
 # The help of flags that give a mapping name by name, by its field.
 _ASSIGNMENTS = {

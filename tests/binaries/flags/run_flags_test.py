@@ -29,7 +29,7 @@ def spec(*arguments):
 FIRST_LOOK = RunSpec(
   task="synthetic",
   task_options={"test_fraction": 0.4},
-  algorithm="fedfv",
+  algorithm="fedmdfg",
   sampling="all",
   total_rounds=50,
   data_seed=0,
@@ -48,7 +48,7 @@ def test_without_flags_it_is_the_default_run():
     (["--output_dir=run"], FIRST_LOOK, True),
     (["--baseline=none"], FIRST_LOOK, False),
     (
-      ["--flagfile=binaries/flagfiles/synthetic_fedfv.flags"],
+      ["--flagfile=binaries/flagfiles/synthetic_fedmdfg.flags"],
       *(FIRST_LOOK, False),
     ),
     (["--algorithm=adafed"], RunSpec(), False),
