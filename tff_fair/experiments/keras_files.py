@@ -12,6 +12,9 @@ from tasks.formats import files
 # Outputs of an exported model that decides for one of two classes.
 PROBABILITIES, PREDICTED_CLASS = "probabilities", "predicted_class"
 _KERAS_METADATA = "keras_metadata.pb"
+# Words of configurations by Keras 3, as errors of Keras 2 quote them: in a .h5
+# file the version cannot be read without h5py.
+_WORDS_OF_KERAS_3 = ("'batch_shape'", "'DTypePolicy'")
 
 
 def check(path: pathlib.Path) -> None:
@@ -58,12 +61,7 @@ def load(path: pathlib.Path) -> tf.keras.Model:
   """
   check(path)
   if (version := keras_3(path)) is not None:
-    raise ValueError(
-      f"was saved by Keras {version}, and TensorFlow here has another "
-      f"(that of {tf.__version__}). Save it as a SavedModel, in Keras 3 by "
-      "model.export(FOLDER), which audit takes; for training, give its layers "
-      "by --model."
-    )
+    raise ValueError(_other_keras(version))
   try:
     if has_signatures_alone(path):
       raise ValueError("it is a SavedModel without Keras' description")
@@ -73,8 +71,19 @@ def load(path: pathlib.Path) -> tf.keras.Model:
     return model
   # A file that is damaged or of something else raises anything.
   except Exception as error:
+    if any(word in str(error) for word in _WORDS_OF_KERAS_3):
+      raise ValueError(_other_keras("3")) from error
     reason = " ".join(str(error).split())[:200] or type(error).__name__
     raise ValueError(
       f"cannot be loaded as a Keras model: {reason} (a model with layers of "
       "its own loads as a SavedModel folder)."
     ) from error
+
+
+def _other_keras(version: str) -> str:
+  return (
+    f"was saved by Keras {version}, and TensorFlow here has another "
+    f"(that of {tf.__version__}). Save it as a SavedModel, in Keras 3 by "
+    "model.export(FOLDER), which audit takes; for training, give its layers "
+    "by --model."
+  )
