@@ -1,5 +1,6 @@
 """Tests that what we build leaves a user's Keras models as they were."""
 
+import functools
 from collections.abc import Callable
 
 import numpy as np
@@ -101,8 +102,8 @@ BUILDERS: dict[str, Callable[[], object]] = {
   ),
   "functional form": lambda: tasks.load("digits").model,
   **{
-    name: lambda name=name: algorithms.build(
-      name, model_fn, client_optimizer=SGD, num_clients=3
+    name: functools.partial(
+      algorithms.build, name, model_fn, client_optimizer=SGD, num_clients=3
     )
     for name in ("fedavg", "fedfv", "ditto", "fedmdfg", "adafed")
   },

@@ -43,7 +43,7 @@ def not_finite(shape, dtype=None):
   return tf.fill(shape, tf.constant(math.nan, dtype or tf.float32))
 
 
-class Penalized(LAYERS.Layer):
+class Penalized(LAYERS.Layer):  # type: ignore[name-defined]
   """A layer that adds a penalty of what it computes."""
 
   def call(self, x):
