@@ -80,9 +80,7 @@ def _baseline(
   """
   if output_dir is None:
     return compute(spec)
-  weights = spec.client_weighting
-  suffix = "" if weights == "num_examples" else f"-{weights}"
-  folder = output_dir.with_name(f"{output_dir.name}-{spec.algorithm}{suffix}")
+  folder = output_dir.with_name(f"{output_dir.name}-{spec.weighted_algorithm}")
   if RunFolder(folder).is_finished:
     found = experiments.open_run(folder)
     if not found.differences(spec):

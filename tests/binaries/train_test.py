@@ -306,6 +306,10 @@ def test_without_flags_it_trains_a_baseline_and_says_what_was_gained(
     outcome.stdout.removesuffix(f"\n{told}")
   )
   assert not pathlib.Path("alone-fedavg").exists()
+  program()
+  assert sorted(path.name for path in pathlib.Path("outputs").iterdir()) == [
+    *("digits-fedavg", "digits-fedavg-uniform", "digits-vred")
+  ]
 
 
 def test_a_run_near_plain_weights_says_so(program):

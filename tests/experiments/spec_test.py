@@ -293,6 +293,8 @@ def test_seeds_that_are_not_given_follow_the_seed():
 
 def test_its_short_name():
   assert RunSpec().short_name == "digits-adafed"
+  names = [spec.short_name for spec in RunSpec().baselines()]
+  assert names == ["digits-fedavg", "digits-fedavg-uniform"]
 
 
 def test_every_setting_has_a_meaning():

@@ -37,9 +37,16 @@ class RunSettings(
     return declared.fields_of(cls)
 
   @property
+  def weighted_algorithm(self) -> str:
+    """The method, and its client weights if not by numbers of examples."""
+    weights = self.client_weighting
+    suffix = "" if weights == "num_examples" else f"-{weights}"
+    return f"{self.algorithm}{suffix}"
+
+  @property
   def short_name(self) -> str:
     """The task and the method, as folders are called: "digits-adafed"."""
-    return f"{tasks.short_name(self.task)}-{self.algorithm}"
+    return f"{tasks.short_name(self.task)}-{self.weighted_algorithm}"
 
   @property
   def seeds(self) -> seeds.Seeds:
