@@ -28,8 +28,9 @@ CASES = {
   ),
   "first_fair_model": (
     ["--output_dir=results", "--total_rounds=2"],
-    r"[\s\S]*fedavg: mean [\d.]+%, .* [\d.]+%\n"
-    r"fedmgda_plus: mean [\d.]+%, .* [\d.]+%\n"
+    r"[\s\S]*FedAvg: mean [\d.]+%, .* [\d.]+%\n"
+    r"FedAvg, equal weights: mean [\d.]+%, .* [\d.]+%\n"
+    r"FedMGDA\+: mean [\d.]+%, .* [\d.]+%\n"
     r"The report is results/report.html, the model results/fair.keras.\n",
   ),
   "own_client_work": (
