@@ -157,9 +157,10 @@ def test_a_documented_input_trains_by_flag_and_loads_in_python(
     "--output_dir=run",
   )
   assert done.status in (0, None), done.stderr
-  found = experiments.open_run("run").clients["client"]
+  found = experiments.open_run("run").clients
+  assert found is not None
   in_python = tasks.load(task, data_dir=tmp_path, **options)
-  assert [*map(str, found)] == [*in_python.client_names] == clients
+  assert [*map(str, found["client"])] == [*in_python.client_names] == clients
 
 
 def test_texts_of_a_parquet_file_make_the_task_of_the_csv_file(

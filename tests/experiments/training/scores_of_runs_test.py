@@ -14,6 +14,8 @@ from tests.experiments.training.small_run import train_on
 from tests.refusals import rejected
 from tff_fair import experiments
 from tff_fair.experiments import RunSpec
+from tff_fair.experiments.comparing import questions
+from tff_fair.experiments.comparing.questions import Question
 from tff_fair.experiments.exporting import card_fairness
 from tff_fair.experiments.runs import fairness_table
 from tff_fair.experiments.runs.folder import RunFolder
@@ -183,7 +185,8 @@ def test_comparisons_and_reports_have_the_measures(run, tmp_path):
 
 def test_the_card_tells_which_clients_are_left_out(run):
   found = card_fairness.read(run, 2, of_global=False, client_id=None)
-  text = "\n".join(card_fairness.paragraphs(found, 2))
+  question = Question(questions.OTHER_CLIENTS)
+  text = "\n".join(card_fairness.paragraphs(found, 2, question))
   assert "do not have examples of two classes" in text
   assert "| mean of recall |" in text
 

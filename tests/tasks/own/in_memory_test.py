@@ -147,6 +147,7 @@ def test_labels_of_python_objects_are_taken_by_what_they_are():
 @pytest.mark.parametrize("kind", ["mapping", "hugging"])
 def test_several_truth_values_are_no_classes(kind):
   hot = np.eye(10) > 0
+  data: object
   if kind == "mapping":
     data, options = {"a": (np.ones([10, 2]), hot)}, {}
   else:
