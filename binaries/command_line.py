@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, NoReturn, TypeAlias
 from absl import flags
 
 from tasks import DataError
-from tff_fair import spelling
+from tff_fair import escaping, spelling
 from tff_fair.declared import Declared
 from tff_fair.experiments import (
   FieldError,
@@ -194,6 +194,7 @@ class Program(NamedTuple):
     try:
       with interruption.raised(owns_process=True):
         _check_place()
+        _check_words(argv)
         words = parse(argv, self.groups, self.namespace, self.elsewhere)
         if words and not self.arguments:
           raise UsageError(
@@ -254,6 +255,19 @@ def _check_place() -> None:
     ) from error
 
 
+def _check_words(words: Sequence[str]) -> None:
+  """Checks that all words are texts: records and pages name them in UTF-8."""
+  for word in (*words, os.getcwd()):
+    try:
+      word.encode()
+    except UnicodeEncodeError as error:
+      byte = os.fsencode(word[error.start]).hex()
+      raise UsageError(
+        f"{word}: has the byte 0x{byte}, which is not UTF-8; rename the file "
+        "or folder."
+      ) from error
+
+
 def line(
   error: Exception, flag_names: Mapping[str, str] = MappingProxyType({})
 ) -> str:
@@ -269,8 +283,10 @@ def line(
     named = error.problem if error.place == error.setting else error
     return f"--{flag}: {named}"
   if not isinstance(error, FieldError):
-    return str(error)
-  return f"{spec_text.as_flag(error, flag_names)}: {error.problem}"
+    text = str(error)
+  else:
+    text = f"{spec_text.as_flag(error, flag_names)}: {error.problem}"
+  return escaping.line(" ".join(text.split()))
 
 
 @contextlib.contextmanager

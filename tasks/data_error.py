@@ -3,6 +3,8 @@
 import contextlib
 from collections.abc import Iterator
 
+from tff_fair import escaping
+
 
 class DataError(ValueError):
   """A task's data cannot be used; the message names the file and the place.
@@ -21,8 +23,8 @@ class DataError(ValueError):
   def __init__(
     self, place: object, problem: str = "", *, setting: str = "data_dir"
   ) -> None:
-    self.place = _shown(str(place))
-    self.problem = _shown(problem)
+    self.place = escaping.line(str(place))
+    self.problem = escaping.line(problem)
     self.setting = setting
     super().__init__(": ".join(filter(None, (self.place, self.problem))))
 
@@ -45,9 +47,3 @@ def unreadable_named(place: object) -> Iterator[None]:
   except OSError as error:
     reason = error.strerror or error
     raise DataError(place, f"cannot be read: {reason}.") from error
-
-
-def _shown(text: str) -> str:
-  return "".join(
-    c if c.isprintable() else c.encode("unicode_escape").decode() for c in text
-  )

@@ -9,6 +9,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from tff_fair import escaping
+
 _told: dict[Any, Any] = {}  # So that Python shows each notice once.
 
 
@@ -22,7 +24,9 @@ def notify(text: str) -> None:
   Args:
     text: The line.
   """
-  warnings.warn_explicit(text, Notice, "tff_fair", 0, registry=_told)
+  warnings.warn_explicit(
+    escaping.line(text), Notice, "tff_fair", 0, registry=_told
+  )
 
 
 _MOST_ENDINGS = 5

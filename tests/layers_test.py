@@ -53,6 +53,7 @@ LAYERS = {
   "tasks.formats.files": Layer(),
   "tasks.formats.parsing": Layer(),
   "tff_fair.spelling": Layer(),
+  "tff_fair.escaping": Layer(),
   "tff_fair.runtime.collecting": Layer(("tff_fair.runtime.phases",), TFF),
   "tff_fair.declared": Layer(),
   "tff_fair.metrics": Layer(
@@ -131,6 +132,7 @@ LAYERS = {
       "tasks.formats.files",
       "tasks.formats.parsing",
       "tff_fair.spelling",
+      "tff_fair.escaping",
       "tff_fair.declared",
       "tff_fair.keras_state",
       "tff_fair.types",

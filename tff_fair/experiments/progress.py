@@ -18,6 +18,8 @@ from typing import Self, TypeVar
 
 import tqdm
 
+from tff_fair import escaping
+
 if typing.TYPE_CHECKING:
   from tff_fair.experiments.training.loop import RoundEvaluation
 
@@ -109,7 +111,7 @@ _SECONDS_PER_TICK = 1.0
 
 def say(text: str) -> None:
   """Writes a line for the user."""
-  print(text, file=sys.stderr, flush=True)
+  print(escaping.lines(text), file=sys.stderr, flush=True)
 
 
 def say_on_screen(text: str) -> None:

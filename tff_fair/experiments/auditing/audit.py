@@ -80,10 +80,8 @@ class Audit:
     """
     folder = pathlib.Path(folder)
     check_folder(folder, overwrite=overwrite)
-    names = self.clients[client_table.CLIENT].map(table_cells.quoted)
-    table = self.clients.assign(**{client_table.CLIENT: names})
     contents = {
-      CLIENTS: table.to_csv(index=False),
+      CLIENTS: table_cells.csv_text(self.clients),
       SUMMARY: parsing.json_text(self.summary),
       PAGE: audit_page.build(
         self.clients, self.summary, self.title, self.about

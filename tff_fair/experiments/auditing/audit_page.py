@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from tff_fair import escaping
 from tff_fair.experiments import joining, spread_noise, table_cells
 from tff_fair.experiments.auditing import client_table
 from tff_fair.experiments.reporting import (
@@ -106,7 +107,7 @@ def _worst_first(clients: pd.DataFrame, score: Score) -> pd.DataFrame:
 def _cells(row: pd.Series, score: Score) -> list[str]:
   """Returns the row of a client: name, examples, score, interval."""
   cells = [
-    client_table.shown_name(row[client_table.CLIENT]),
+    escaping.line(str(row[client_table.CLIENT])),
     f"{row[client_table.COUNT]:,}",
     score.number(row[score.name]),
   ]
@@ -164,7 +165,7 @@ def _worst(clients: pd.DataFrame, score: Score) -> str:
   worst = values.min() if score.higher_is_better else values.max()
   of_worst = clients[values == worst]
   first = of_worst.iloc[0]
-  name = client_table.shown_name(first[client_table.CLIENT])
+  name = escaping.line(str(first[client_table.CLIENT]))
   value = f"{score.number(worst)}{score.sign}"
   if len(of_worst) == len(clients):
     return f"All clients have the same {score.noun}: {value}."

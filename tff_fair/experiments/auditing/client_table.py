@@ -81,11 +81,6 @@ def score_of(clients: pd.DataFrame) -> Score:
   return _SIGNED_LOSS if is_signed else score
 
 
-def shown_name(name: object) -> str:
-  """Returns a client's name as a terminal may show it, in one line."""
-  return "".join(c if c.isprintable() else "\ufffd" for c in str(name))
-
-
 def read(path: str | os.PathLike[str]) -> pd.DataFrame:
   """Reads the results of clients.
 

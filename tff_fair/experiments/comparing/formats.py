@@ -8,11 +8,11 @@ in Markdown, bold and underlined in LaTeX.
 import math
 import re
 import textwrap
-import unicodedata
 from collections.abc import Callable, Sequence
 
 import pandas as pd
 
+from tff_fair import escaping
 from tff_fair.experiments import table_cells
 from tff_fair.experiments.comparing.measures import Measure, Value, value_text
 from tff_fair.experiments.comparing.table import (
@@ -65,10 +65,7 @@ def csv(tables: Sequence[Table]) -> str:
 
   A spreadsheet runs none of its texts; `table_cells.unquoted` undoes it.
   """
-  found = frame(tables)
-  for column in ("task", "method"):
-    found[column] = found[column].map(table_cells.quoted)
-  return str(found.to_csv(index=False))
+  return table_cells.csv_text(frame(tables))
 
 
 def text(tables: Sequence[Table]) -> str:
@@ -82,7 +79,9 @@ def markdown(tables: Sequence[Table]) -> str:
 
 
 def _text(table: Table) -> str:
-  cells = marked_cells(table, str, (lambda c: f"{c} **", lambda c: f"{c} * "))
+  cells = marked_cells(
+    table, escaping.line, (lambda c: f"{c} **", lambda c: f"{c} * ")
+  )
   columns = [list(column) for column in zip(*cells, strict=True)]
   for column in columns:
     # Cells without stars keep their place free, where a column has any.
@@ -97,20 +96,21 @@ def _text(table: Table) -> str:
   legend = legend if has_marks(table) else []
   body = ["".join(line).rstrip() for line in lines]
   title = [part for line in caption(table) for part in _wrapped(line)]
-  return "\n".join([*title, *legend, "", *body, *_spaced(table.notes)])
+  notes = [escaping.line(note) for note in table.notes]
+  return "\n".join([*title, *legend, "", *body, *_spaced(notes)])
 
 
 def _markdown(table: Table) -> str:
   cells = marked_cells(
-    table, _markdown_text, (lambda c: f"**{c}**", lambda c: f"*{c}*")
+    table, escaping.markdown, (lambda c: f"**{c}**", lambda c: f"*{c}*")
   )
   head, *body = table_cells.aligned(cells)
   rule = ["-" * len(head[0]), *("-" * (len(c) - 1) + ":" for c in head[1:])]
   lines = [f"| {' | '.join(line)} |" for line in (head, rule, *body)]
   legend = " **Not separable from the best**, *second best*."
   legend = legend if has_marks(table) else ""
-  title = " ".join(map(_markdown_text, caption(table)))
-  notes = [_markdown_text(note) for note in table.notes]
+  title = " ".join(map(escaping.markdown, caption(table)))
+  notes = [escaping.markdown(note) for note in table.notes]
   return "\n".join([f"{title}.{legend}", "", *lines, *_spaced(notes)])
 
 
@@ -161,15 +161,11 @@ def caption(table: Table) -> list[str]:
 
 
 def _wrapped(line: str) -> list[str]:
-  return textwrap.wrap(line, _WIDTH, break_on_hyphens=False)
+  return textwrap.wrap(escaping.line(line), _WIDTH, break_on_hyphens=False)
 
 
 def _spaced(notes: Sequence[str]) -> list[str]:
   return ["", "\n\n".join(notes)] if notes else []
-
-
-def _markdown_text(value: str) -> str:
-  return re.sub(r"([\\|*`<_])", r"\\\1", value)
 
 
 # LaTeX, to be read in with `\input`.
@@ -179,25 +175,6 @@ def _markdown_text(value: str) -> str:
 # aligns at the point and sets as 90.65 ± 3.31. Versions 2 and 3 take them.
 
 
-# Characters that mean something to LaTeX, or are not in its usual fonts.
-_CHARACTERS = {
-  **{sign: f"\\{sign}" for sign in "&%$#_{}"},
-  "\\": r"\textbackslash{}",
-  "~": r"\textasciitilde{}",
-  "^": r"\textasciicircum{}",
-  "<": r"\textless{}",
-  ">": r"\textgreater{}",
-  "|": r"\textbar{}",
-  "±": r"$\pm$",
-  "−": "$-$",
-  "°": r"$^\circ$",
-  "ς": r"$\varsigma$",
-  "ϵ": r"$\epsilon$",
-  "ϕ": r"$\phi$",
-  "ϑ": r"$\vartheta$",
-  # Greek letters that look like Latin ones have no commands.
-  **dict(zip("ΑΒΕΖΗΙΚΜΝΟΡΤΧο", "ABEZHIKMNOPTXo", strict=True)),
-}
 # Settings, as docs/methods.md writes them.
 _SYMBOLS = {
   **{letter: letter for letter in "bmqt"},
@@ -236,7 +213,7 @@ def _latex(table: Table, with_siunitx: bool) -> str:
   if with_siunitx:
     cells = marked_cells(
       table,
-      lambda text: f"{{{_latex_text(text)}}}",
+      lambda text: f"{{{escaping.latex(text)}}}",
       (
         lambda c: f"\\bfseries {c}",
         lambda c: f"{{\\underline{{{_siunitx_num(c)}}}}}",
@@ -250,7 +227,7 @@ def _latex(table: Table, with_siunitx: bool) -> str:
   else:
     cells = marked_cells(
       table,
-      _latex_text,
+      escaping.latex,
       (lambda c: f"\\textbf{{{c}}}", lambda c: f"\\underline{{{c}}}"),
     )
   for row, line in zip(table.rows, cells[1:], strict=True):
@@ -261,8 +238,8 @@ def _latex(table: Table, with_siunitx: bool) -> str:
     if has_marks(table)
     else ""
   )
-  notes = "".join(f" {_latex_text(note)}" for note in table.notes)
-  title = _latex_text(" ".join(caption(table)))
+  notes = "".join(f" {escaping.latex(note)}" for note in table.notes)
+  title = escaping.latex(" ".join(caption(table)))
   lines = [
     r"\begin{table}",
     r"  \centering",
@@ -283,7 +260,7 @@ def _latex(table: Table, with_siunitx: bool) -> str:
 def _siunitx_cell(measure: Measure, cell: Cell) -> str:
   """Returns a number as siunitx reads it; text in braces, which it copies."""
   if not isinstance(cell, Value) or not math.isfinite(cell.mean):
-    return f"{{{_latex_text(cell_text(measure, cell))}}}"
+    return f"{{{escaping.latex(cell_text(measure, cell))}}}"
   number = value_text(measure, Value(cell.mean, None))
   if cell.std is None or math.isnan(cell.std):
     return number
@@ -320,27 +297,6 @@ def _latex_label(label: str) -> str:
   return "".join(
     f"${_SYMBOLS[part]}$="
     if place % 2
-    else _latex_text(part, is_first=place == 0)
+    else escaping.latex(part, is_first=place == 0)
     for place, part in enumerate(parts)
   )
-
-
-def _latex_text(value: str, *, is_first: bool = True) -> str:
-  with_minus = re.sub(r"(?<!\w)-(?=\d)", "−", value)
-  text = "".join(_CHARACTERS.get(sign) or _greek(sign) for sign in with_minus)
-  text = re.sub("-(?=-)", "-{}", text)  # Two of them would become a dash.
-  if not is_first:
-    return text
-  # At the beginning of a row, these would belong to the end of the last one.
-  return re.sub(r"^(\s*)([\[*])", r"\1{\2}", text)
-
-
-def _greek(sign: str) -> str:
-  """Returns a Greek letter as LaTeX's command, others as they are."""
-  match = re.fullmatch(
-    r"GREEK (SMALL|CAPITAL) LETTER (\w+)", unicodedata.name(sign, "")
-  )
-  if match is None:
-    return sign
-  name = match[2].lower().replace("lamda", "lambda")
-  return f"$\\{name if match[1] == 'SMALL' else name.capitalize()}$"

@@ -12,6 +12,7 @@ import pathlib
 from collections.abc import Mapping, Sequence
 
 from tff_fair import declared, methods
+from tff_fair.escaping import markdown, markdown_code
 from tff_fair.experiments import (
   certificates,
   group_fairness,
@@ -92,9 +93,9 @@ def text(subject: Subject) -> str:
     *_limits(subject),
   ]
   saved = subject.run.config["versions"]
-  versions = [f"{name} {version}" for name, version in saved.items()]
+  versions = [markdown(f"{name} {version}") for name, version in saved.items()]
   parts = [
-    f"# Model card: {subject.file_name}",
+    f"# Model card: {markdown(subject.file_name)}",
     _summary(subject),
     "## How to load it",
     *usage(
@@ -105,7 +106,7 @@ def text(subject: Subject) -> str:
       in_folder=subject.all_clients,
     ),
     *(
-      scores.threshold_sentences(subject.run.summary or {})
+      map(markdown, scores.threshold_sentences(subject.run.summary or {}))
       if subject.predictor.decides
       else []
     ),
@@ -135,9 +136,11 @@ def _gain(subject: Subject) -> str:
   weights = references.weights_note(groups.group([run, *baselines]))
   return " ".join(
     [
-      fairness_table.gain(
-        run.summary or {},
-        {found.title: found.summary or {} for found in baselines},
+      markdown(
+        fairness_table.gain(
+          run.summary or {},
+          {found.title: found.summary or {} for found in baselines},
+        )
       ),
       "Each is one run; the baselines have the client learning rates "
       f"{', '.join(f'{r.spec.client_learning_rate:g}' for r in baselines)}.",
@@ -161,7 +164,8 @@ def _summary(subject: Subject) -> str:
     chosen = f", the best evaluation by {run.spec.criterion}"
   return (
     f"{whose}. Federated learning trained it on the task "
-    f"`{_without_folders(run.task)}` with the method `{run.algorithm}`; these "
+    f"{markdown_code(_without_folders(run.task))} with the method "
+    f"{markdown_code(run.algorithm)}; these "
     f"are its weights after round {subject.weights.round_num:,} of "
     f"{run.spec.total_rounds:,}{chosen}. It has "
     f"{trained.count_params():,} weights in {_layers(subject)}."
@@ -180,7 +184,7 @@ def _layers(subject: Subject) -> str:
     if layer.count_params()
   )
   return "layers " + ", ".join(
-    f"{number} x {kind}" if number > 1 else kind
+    markdown(f"{number} x {kind}" if number > 1 else kind)
     for kind, number in numbers.items()
   )
 
@@ -189,7 +193,7 @@ def _data(subject: Subject) -> list[str]:
   description = subject.run.config["data"]["description"]
   number = subject.architecture.num_clients
   sentences = [
-    f"{description}.",
+    f"{markdown(description)}.",
     f"The {number:,} clients kept their data; the server saw updates of the "
     "model."
     if number > 1
@@ -203,7 +207,7 @@ def _data(subject: Subject) -> list[str]:
 
 def _training(subject: Subject) -> list[str]:
   run = subject.run
-  name = f"{run.title} (`{run.algorithm}`)"
+  name = f"{markdown(run.title)} (`{run.algorithm}`)"
   rows = {"method": name, **_settings(run)}
   lines = ["| setting | value |", "|---|---|"]
   lines += [f"| {name} | {value} |" for name, value in rows.items()]
@@ -228,7 +232,10 @@ def _settings(run: Run) -> Mapping[str, str]:
     f"{spec_text.HPARAM}{name}": declared.as_text(value)
     for name, value in run.spec.all_hparams.items()
   }
-  return {f"`{name}`": value for name, value in rows.items()}
+  return {
+    markdown_code(name).replace("|", r"\|"): markdown(value)
+    for name, value in rows.items()
+  }
 
 
 def _for_strangers(name: str, value: str) -> str:
@@ -262,7 +269,7 @@ def _limits(subject: Subject) -> list[str]:
     *group_fairness.sentences(summary),
     certificates.stationarity_sentence(summary),
   )
-  found = [sentence for sentence in told if sentence]
+  found = [markdown(sentence) for sentence in told if sentence]
   if scores.THRESHOLD in summary and not subject.predictor.decides:
     found.append(
       "The run chose a decision threshold for its last models alone, as it "
@@ -327,13 +334,13 @@ _MISSING = {"number": "`NaN`", "text": "an empty text"}
 _OF_KIND = {"number": ("None", "tf.float32"), "text": ('""', "tf.string")}
 _MOST_CLASS_NAMES = 50
 _LOADING: Mapping[str, str] = {
-  places.KERAS: 'model = tf.keras.models.load_model("{name}")',
+  places.KERAS: "model = tf.keras.models.load_model({name})",
   places.SAVED_MODEL: (
-    'loaded = tf.saved_model.load("{name}")\n'
+    "loaded = tf.saved_model.load({name})\n"
     'model = loaded.signatures["serving_default"]'
   ),
   places.TFLITE: (
-    'interpreter = tf.lite.Interpreter("{name}")\n'
+    "interpreter = tf.lite.Interpreter({name})\n"
     "model = interpreter.get_signature_runner()"
   ),
 }
@@ -380,9 +387,8 @@ def _code(
     lines += [f"x = tf.zeros({sizes}, tf.{model.x.dtype.name})  # {comment}"]
     x, arguments = "x", "x=x"
   call = f"model({x if kind == places.KERAS else arguments})"
-  return "\n".join(
-    [*lines, _LOADING[kind].format(name=name), *_results(model, kind, call)]
-  )
+  load = _LOADING[kind].format(name=repr(name))
+  return "\n".join([*lines, load, *_results(model, kind, call)])
 
 
 def _results(model: Predictor, kind: str, call: str) -> list[str]:
@@ -428,7 +434,7 @@ def _inputs(model: Predictor, described: Architecture) -> str:
   if model.takes_columns:
     lines = ["| column | values | if missing |", "|---|---|---|"]
     lines += [
-      f"| {name} | {kind}s | {_MISSING[kind]} |"
+      f"| {markdown(name)} | {kind}s | {_MISSING[kind]} |"
       for name, kind in described.columns.items()
     ]
     return "\n".join(["In go raw columns, each a batch of values:", "", *lines])
@@ -463,7 +469,7 @@ def _outputs(model: Predictor, described: Architecture) -> str:
 
 
 def _class_names(names: Sequence[str]) -> str:
-  shown = ", ".join(f"`{name}`" for name in names[:_MOST_CLASS_NAMES])
+  shown = ", ".join(map(markdown_code, names[:_MOST_CLASS_NAMES]))
   more = len(names) - _MOST_CLASS_NAMES
   rest = f" and {more:,} more" if more > 0 else ""
   return f"The classes are, in this order: {shown}{rest}."

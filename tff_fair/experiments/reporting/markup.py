@@ -3,17 +3,13 @@
 Elements are written so that they are well-formed XML and HTML at once.
 """
 
-import html
-import re
 from collections.abc import Iterable
 from typing import TypeAlias
 
+from tff_fair import escaping
+
 # Elements to write <like this/>: HTML's void elements, and shapes of SVG.
 _EMPTY = frozenset({"input", "link", "meta", "path"})
-# Neither XML nor HTML can hold these, escaped or not.
-_IMPOSSIBLE = re.compile(
-  "[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]"
-)
 
 
 class Markup(str):
@@ -64,4 +60,4 @@ def joined(*children: Child) -> Markup:
 
 def escape(text: str) -> Markup:
   """Returns text as markup that shows it, in an element or an attribute."""
-  return Markup(html.escape(_IMPOSSIBLE.sub("\ufffd", text)))
+  return Markup(escaping.html(text))

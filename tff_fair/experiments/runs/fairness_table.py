@@ -5,6 +5,7 @@ import textwrap
 from collections.abc import Mapping
 from typing import Any
 
+from tff_fair import escaping
 from tff_fair.experiments import (
   certificates,
   group_fairness,
@@ -197,7 +198,7 @@ def _noise(summary: Mapping[str, Any]) -> str:
 
 def filled(text: str) -> str:
   """Returns a sentence in lines of a terminal."""
-  return textwrap.fill(text, _WIDTH, break_on_hyphens=False)
+  return textwrap.fill(escaping.line(text), _WIDTH, break_on_hyphens=False)
 
 
 def _format(name: str, value: float, score: Score) -> str:

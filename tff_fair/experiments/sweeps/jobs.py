@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from tasks import DataError
-from tff_fair import declared
+from tff_fair import declared, escaping
 from tff_fair.declared import FieldError
 from tff_fair.experiments import interruption
 from tff_fair.experiments.errors import RunError
@@ -153,7 +153,8 @@ def carry_out(job: Job) -> int:
     with interruption.raised(owns_process=True), interruption.at_once():
       job.train(job.spec, job.path, job.workers)
   except (FieldError, RunError, DataError) as error:
-    print(" ".join(job.describe(error).split()), file=sys.stderr)
+    text = " ".join(job.describe(error).split())
+    print(escaping.line(text), file=sys.stderr)
     return MISTAKE
   except interruption.Interrupted as interrupted:
     print(f"Interrupted. {interrupted.advice}".rstrip(), file=sys.stderr)

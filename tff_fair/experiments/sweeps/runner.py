@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import tqdm
 
 from tasks.formats import files, parsing
+from tff_fair import escaping
 from tff_fair.experiments import importing, interruption, progress, spec_text
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.runs import claim, fairness_table, finding
@@ -297,7 +298,8 @@ class Runner:
   def say(self, text: str) -> None:
     """Writes a line on stderr, if it is to show how runs get on."""
     if self.progress:
-      tqdm.tqdm.write(text, file=sys.stderr)  # Above the bar, if there is one.
+      # Above the bar, if there is one.
+      tqdm.tqdm.write(escaping.lines(text), file=sys.stderr)
       sys.stderr.flush()
 
 

@@ -415,7 +415,7 @@ def write_table(
   table = pd.DataFrame(
     {
       "client_id": range(task.num_clients),
-      "client": [table_cells.quoted(str(n)) for n in task.client_names],
+      "client": [str(name) for name in task.client_names],
       "num_examples": task.train.num_examples,
       "dimension": record.dimensions / record.iterations,
       "noisy": record.is_noisy,
@@ -432,7 +432,7 @@ def write_table(
         label_noise.wrong_share(split, k) for k in range(task.num_clients)
       ]
   folder.check_place()
-  files.write(folder.label_corrections, table.to_csv(index=False))
+  files.write(folder.label_corrections, table_cells.csv_text(table))
 
 
 def _num_changed(

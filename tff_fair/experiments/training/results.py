@@ -77,10 +77,9 @@ def write(
     joining.LATE: joining.of_late(of_clients, score),
   }
   summary = {key: found for key, found in summary.items() if found is not None}
-  names = clients["client"].map(table_cells.quoted)
-  clients.assign(client=names).to_csv(folder.clients, index=False)
+  files.write(folder.clients, table_cells.csv_text(clients))
   if predicted.groups is not None:
-    predicted.groups.to_csv(folder.groups, index=False)
+    files.write(folder.groups, table_cells.csv_text(predicted.groups))
   values = tables.seen(clients)[f"test_{score.name}"].dropna()
   plots.draw_distribution(values, folder.plot_of(score), score)
   plots.draw_curves(evaluations, folder.curves_plot, score)
