@@ -82,6 +82,12 @@ _UNFINISHED = _FLAGS.switch(
   False,
   "Compare also runs that are not finished, as far as they have come.",
 )
+_VERIFY = _FLAGS.switch(
+  "verify",
+  False,
+  "Compare all files of the runs with the checksums that the runs wrote, and "
+  "say which have changed. Otherwise it is the sizes of tables and settings.",
+)
 _OUTPUT = _FLAGS.texts(
   "output",
   [],
@@ -129,6 +135,7 @@ def main(*words: str) -> None:
     _BASELINE.value,
     Target.asked(_TARGET.value, _TARGET_OF.value),
     _QUESTION.value,
+    verify=_VERIFY.value,
   )
   print(formats.text(found))
   for path in outputs:

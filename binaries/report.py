@@ -14,11 +14,9 @@ from typing import Any
 from binaries import command_line, paths
 from binaries.command_line import UsageError
 from tasks.data_error import DataError
-from tff_fair.experiments import interruption, progress
+from tff_fair.experiments import interruption
 from tff_fair.experiments.comparing import questions
 from tff_fair.experiments.reporting import page, task_runs, watching
-from tff_fair.experiments.reporting.page import report
-from tff_fair.experiments.runs.finding import find_whole
 
 _FLAGS = command_line.Flags()
 _OUTPUT = _FLAGS.text("output", "report.html", "The HTML file to write.")
@@ -37,6 +35,12 @@ _BASELINE = _FLAGS.text(
 _QUESTION = _FLAGS.choice("question", None, questions.NAMES, questions.MEANING)
 _UNFINISHED = _FLAGS.switch(
   "unfinished", False, "Show unfinished runs, too, as far as they have come."
+)
+_VERIFY = _FLAGS.switch(
+  "verify",
+  False,
+  "Compare all files of the runs with the checksums that the runs wrote, and "
+  "say which have changed. Otherwise it is the sizes of tables and settings.",
 )
 _WATCH = _FLAGS.switch(
   "watch",
@@ -64,6 +68,10 @@ def main(*folders: str) -> None:
     # As a user can give it again.
     "command": shlex.join(["python", "-m", "binaries.report", *sys.argv[1:]]),
   }
+  if _VERIFY.value and _WATCH.value:
+    raise UsageError(
+      "--verify: does not go with --watch, whose runs change; leave one out."
+    )
   with command_line.blaming("--output: ", DataError):
     (_watch if _WATCH.value else _write)(folders, path, settings)
 
@@ -71,13 +79,16 @@ def main(*folders: str) -> None:
 def _write(
   folders: Sequence[str], path: pathlib.Path, settings: dict[str, Any]
 ) -> None:
-  unfinished = _UNFINISHED.value
-  runs, left_out = find_whole(folders)
-  for line in left_out:
-    progress.say(line)
-  report(runs, path, unfinished=unfinished, **settings)
+  tasks = task_runs.arrange(
+    page.find(folders, verify=_VERIFY.value),
+    unfinished=_UNFINISHED.value,
+    baseline=settings["baseline"],
+    question=settings["question"],
+  )
+  written = {name: settings[name] for name in ("title", "overwrite", "command")}
+  page.write(tasks, path, **written)
   megabytes = path.stat().st_size / 1e6
-  contents = page.describe(task_runs.arrange(runs, unfinished=unfinished))
+  contents = page.describe(tasks)
   print(f"Wrote {path}: {contents}; {megabytes:.1f} MB.")
 
 

@@ -91,7 +91,7 @@ def _end(
   """Shows the best settings; exits with the status 1 if runs failed."""
   folders = [runner.folder / run.name for run in planned]
   finished = [
-    finding.open_run(path) for path in folders if RunFolder(path).is_finished
+    finding.read_run(path) for path in folders if RunFolder(path).is_finished
   ]
   print(choice.table(finished, criterion, fraction), flush=True)
   if failures:

@@ -246,7 +246,7 @@ def test_a_damaged_run_does_not_take_the_others_with_it(
 def test_a_comparison_notes_which_runs_are_damaged(runs):
   (runs / "fedavg" / "evaluations.csv").write_text("")
   frame = side_by_side.compare(runs)
-  assert list(frame["method"]) == ["afl", "term"]
+  assert list(frame["method"]) == ["AFL", "TERM"]
   note = frame.attrs["notes"][-1]
   assert note.startswith("Left out, as damaged: ")
   assert "fedavg/evaluations.csv: is no table" in note

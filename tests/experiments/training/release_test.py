@@ -9,6 +9,7 @@ import tensorflow_federated as tff
 from tasks.formats import files
 from tests.experiments.training import event_files_test
 from tff_fair.experiments.errors import RunError
+from tff_fair.experiments.runs import checksums
 from tff_fair.experiments.training import release
 
 pytestmark = pytest.mark.pure
@@ -216,3 +217,17 @@ def test_columns_of_different_lengths_are_an_error(tmp_path):
   columns = {"client_id": np.arange(3), "loss": np.zeros(2)}
   with pytest.raises(ValueError, match="shorter"):
     release_to(manager, (1, columns))
+
+
+def test_checksums_follow_tables_that_grow_and_get_columns(folder):
+  hasher = checksums.Hasher()
+  folder.config.write_text("{}")
+  manager = release.RowReleaseManager(folder.metrics)
+  for key, value in enumerate(({"a": 1}, {"a": 2}, {"a": 3, "b": 4}, {"a": 5})):
+    release_to(manager, (key, value))
+    checksums.write(folder.path, [folder.config, folder.metrics], hasher)
+    found = checksums.read(folder.path)["metrics.csv"]
+    assert checksums.difference(folder.metrics, found) is None
+  # A kill right after a table got a column, and before the next state.
+  release_to(manager, (4, {"a": 1, "c": 0}))
+  assert set(checksums.read(folder.path)) == {"config.json"}

@@ -14,7 +14,7 @@ import pytest
 from tasks.formats import files
 from tff_fair.experiments import progress
 from tff_fair.experiments.errors import RunError
-from tff_fair.experiments.runs import checkpoints
+from tff_fair.experiments.runs import checkpoints, checksums, record
 from tff_fair.experiments.runs import folder as run_folder
 from tff_fair.experiments.training import loop, release, remaining_rounds
 
@@ -213,12 +213,12 @@ def test_a_state_in_which_a_bit_flipped_is_not_gone_on_from(folder):
   "text", [None, "", "{", "[" * 20_000, "[]", "{}", "\xff"]
 )
 def test_damaged_checksums_are_damage(folder, text):
-  path = folder.checkpoints / "program_state_6" / checkpoints.CHECKSUMS
+  path = folder.checkpoints / "program_state_6" / checksums.FILE
   if text is None:
     path.unlink()
   else:
     path.write_text(text, "latin-1")
-  with pytest.raises(checkpoints.DamageError, match=checkpoints.CHECKSUMS):
+  with pytest.raises(checkpoints.DamageError, match=checksums.FILE):
     checkpoints.check(path.parent)
 
 
@@ -354,7 +354,7 @@ def test_an_evaluation_before_training_that_lost_rows_is_missed(folder, rows):
 @pytest.mark.parametrize("text", [None, "", '{"saved_model.pb": {"byt'])
 def test_a_first_state_that_was_never_complete_comes_again(folder, text):
   shutil.rmtree(folder.checkpoints / "program_state_3")
-  path = folder.checkpoints / "program_state_6" / checkpoints.CHECKSUMS
+  path = folder.checkpoints / "program_state_6" / checksums.FILE
   path.unlink() if text is None else path.write_text(text)
   assert go_back(folder) == 0
   check_whole(folder, 0)
@@ -370,7 +370,7 @@ def test_checksums_are_whole_or_not_there(tmp_path):
     save(tmp_path, 3)
   state = checkpoints.path(tmp_path, 3)
   assert (state / "saved_model.pb").exists()
-  assert not (state / checkpoints.CHECKSUMS).exists()
+  assert not (state / checksums.FILE).exists()
 
 
 def test_leftovers_on_tape_go(folder):
@@ -420,3 +420,23 @@ def test_a_table_that_a_user_changed_is_left_alone(folder):
     go_back(folder)
   assert folder.metrics.read_text() == text
   assert checkpoints.rounds(folder.checkpoints) == [3, 6]
+
+
+def test_a_change_since_the_last_state_is_said_once(folder, capsys):
+  record.write(folder)
+  with folder.timing.open("a") as file:
+    file.write(table(9).removeprefix("round,value\r\n"))
+  shutil.copytree(folder.path, folder.path / "mine")
+  assert go_back(folder) == 6
+  assert capsys.readouterr().err == ""
+  shutil.copytree(folder.path / "mine", folder.path, dirs_exist_ok=True)
+  text = folder.timing.read_bytes()
+  folder.timing.write_bytes(text.replace(b"2,0.5", b"2,0.7"))
+  assert go_back(folder) == 6
+  (line,) = capsys.readouterr().err.splitlines()
+  assert line.startswith(f"{folder.path}: ")
+  assert "timing.csv has changed" in line
+  # The run computes checksums anew.
+  assert not folder.checksums.exists()
+  assert go_back(folder) == 6
+  assert capsys.readouterr().err == ""

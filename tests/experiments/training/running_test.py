@@ -26,6 +26,7 @@ from tests.experiments.training.small_run import (
 from tests.refusals import rejected
 from tff_fair import experiments, runtime
 from tff_fair.experiments import interruption
+from tff_fair.experiments.runs import checksums, record
 from tff_fair.experiments.runs import folder as run_folder
 
 pytestmark = pytest.mark.usefixtures(
@@ -123,6 +124,17 @@ def all_of(run):
   return texts, events, run.summary, run.spec
 
 
+def check_record(path):
+  """Checks that all files of a run are as its checksums say."""
+  folder = run_folder.RunFolder(path)
+  assert record.changes(folder, verify=True) == {}
+  names = {name.partition("/")[0] for name in checksums.read(path)}
+  there = {found.name for found in folder.recorded_files if found.exists()}
+  if not folder.is_finished:
+    there -= {folder.checkpoints.name, folder.best_checkpoint.name}
+  assert names == there
+
+
 @pytest.mark.parametrize("total_rounds", one_of_each([3, 4]))
 def test_a_finished_run_goes_on_as_one_that_was_longer_from_the_start(
   total_rounds,
@@ -145,7 +157,9 @@ def test_a_finished_run_goes_on_as_one_that_was_longer_from_the_start(
   # Ctrl-C comes in the rounds that are new.
   interrupt(longer, "run", after=5)
   assert not experiments.open_run("run").is_finished
+  check_record(run.path)
   run = train(longer, "run")
+  check_record(run.path)
   assert all_of(run) == all_of(whole)
   for best in (False, True):
     check_same(run.weights(best=best), whole.weights(best=best))

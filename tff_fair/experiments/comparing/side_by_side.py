@@ -50,6 +50,8 @@ def build(
   baseline: str | None = None,
   target: Target | None = None,
   question: str | None = None,
+  *,
+  verify: bool = False,
 ) -> list[Table]:
   """Compares runs.
 
@@ -61,6 +63,7 @@ def build(
       by client, in a table of its own; see `references.find`.
     target: What the clients are to reach; None for no such table.
     question: What intervals and p-values answer, as `questions.ask` takes it.
+    verify: Whether to compare the files of runs with their checksums.
 
   Returns:
     For each task a table, the baseline first; with `choice.last`, one of
@@ -79,7 +82,7 @@ def build(
     declared.check_choice("columns", name, table_columns.NAMES)
   questions.check(question)
   read = _READ if target is None else (*_READ, *method_tables.READ_OF_COSTS)
-  found, left_out = finding.find_whole(runs, read)
+  found, left_out = finding.find_whole(runs, read, verify=verify)
   chosen: dict[Run, ChosenEvaluation] = {}
   for run in found:
     evaluation = choice.of(run)

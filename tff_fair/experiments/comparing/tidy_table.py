@@ -56,6 +56,7 @@ def table(
 
   declared.check_choice("name", name, finding.TABLES)
   found = finding.find(runs)
+  finding.say_changes(found)
   groups.group(found)  # Finds runs that are the same.
   tables = [getattr(run, name) for run in found]
   taken = {_METHOD, *(c for t in tables if t is not None for c in t)}

@@ -260,20 +260,52 @@ def report(
   """
   path = pathlib.Path(path)
   check_path(path, overwrite=overwrite)
-  found, left_out = finding.find_whole(runs)
-  for line in left_out:
+  tasks = task_runs.arrange(
+    find(runs), unfinished=unfinished, baseline=baseline, question=question
+  )
+  write(tasks, path, title=title, overwrite=overwrite, command=command)
+  return path
+
+
+def find(
+  runs: Run | Place | Iterable[Run | Place], *, verify: bool = False
+) -> list[Run]:
+  """Returns the runs of a page; says which are left out, or have changed.
+
+  Args:
+    runs: As for `report`.
+    verify: As for `finding.find_whole`.
+
+  Raises:
+    RunError: As `report`.
+    ValueError: If there are no runs.
+  """
+  found, notes = finding.find_whole(runs, verify=verify)
+  for line in notes:
     progress.say(line)
   if not found:
     raise ValueError(
       "Found no runs, expected one at least; give runs, or folders of runs."
     )
-  tasks = task_runs.arrange(
-    found, unfinished=unfinished, baseline=baseline, question=question
-  )
+  return found
+
+
+def write(
+  tasks: Sequence[TaskRuns],
+  path: pathlib.Path,
+  *,
+  title: str | None,
+  overwrite: bool,
+  command: str | None,
+) -> None:
+  """Writes the page about arranged runs, as `report` does.
+
+  Raises:
+    tasks.data_error.DataError: If the file cannot be written.
+  """
   text = build(tasks, title, command=command)
   with staging.replacement(path, overwrite=overwrite) as staged:
     staged.write_text(text, encoding="utf-8")
-  return path
 
 
 def check_path(path: pathlib.Path, *, overwrite: bool) -> None:

@@ -1,20 +1,19 @@
 """The saved states of a run, and whether they are as they were written.
 
-A state is a folder in TensorFlow's SavedModel format. `checksums.json` in it
-holds the size and the SHA-256 of each of its files. It is written last: a state
-without it is not complete. TensorFlow checks some bytes of a state and not
-others, and reports damage by errors of many kinds.
+A state is a folder in TensorFlow's SavedModel format, with the checksums of its
+files. They are written last: a state without them is not complete. TensorFlow
+checks some bytes of a state and not others, and reports damage by errors of
+many kinds.
 """
 
-import hashlib
 import pathlib
 from typing import Any
 
 from tasks.formats import files, parsing
 from tff_fair.experiments.errors import RunError
+from tff_fair.experiments.runs import checksums
 
 PREFIX = "program_state_"  # Before the round. It is TFF's own default.
-CHECKSUMS = "checksums.json"
 
 # What a missing file, or another thing in its place, raises. All other errors
 # of the system may pass: no permission, no descriptor left, a network disk.
@@ -58,12 +57,14 @@ def rounds(folder: pathlib.Path) -> list[int]:
 
 def write_checksums(state: pathlib.Path) -> None:
   """Writes the checksums of a state whose files are complete."""
-  found = {
-    str(file.relative_to(state)): _checksum(file)
-    for file in sorted(state.rglob("*"))
-    if file.is_file() and file.name != CHECKSUMS
-  }
-  files.write(state / CHECKSUMS, parsing.json_text(found))
+  checksums.write(
+    state,
+    (
+      file
+      for file in state.rglob("*")
+      if file.is_file() and file.name != checksums.FILE
+    ),
+  )
 
 
 def is_complete(state: pathlib.Path) -> bool:
@@ -88,7 +89,9 @@ def check(state: pathlib.Path) -> None:
     for file, kind in files.special_files(state):
       # To read it may never end.
       raise DamageError(state, f"{file.name} is a {kind}")
-    _check_against(state, _read_checksums(state))
+    for name, checksum in _read_checksums(state).items():
+      if (how := checksums.difference(state / name, checksum)) is not None:
+        raise DamageError(state, f"{name} {how}")
   except OSError as error:
     if isinstance(error, _GONE):
       place = pathlib.Path(error.filename or state)
@@ -118,40 +121,11 @@ def load(state: pathlib.Path) -> Any:
     raise DamageError(state, f"TensorFlow cannot read it ({error})") from error
 
 
-def _check_against(
-  state: pathlib.Path, expected: dict[str, dict[str, Any]]
-) -> None:
-  for name, checksum in expected.items():
-    found = _checksum(state / name)
-    if found == checksum:
-      continue
-    size, expected_size = found["bytes"], checksum.get("bytes")
-    problem = (
-      "has changed"
-      if size == expected_size
-      else f"has {size} bytes instead of {expected_size}"
-    )
-    raise DamageError(state, f"{name} {problem}")
-
-
 def _read_checksums(state: pathlib.Path) -> dict[str, dict[str, Any]]:
   try:
-    content = parsing.parse_json((state / CHECKSUMS).read_bytes())
+    return checksums.read(state)
   except parsing.ParseError as error:
-    raise DamageError(state, f"{CHECKSUMS} is not JSON") from error
-  if (
-    not isinstance(content, dict)
-    or not content
-    or not all(isinstance(value, dict) for value in content.values())
-  ):
-    raise DamageError(state, f"{CHECKSUMS} holds no checksums")
-  return content
-
-
-def _checksum(file: pathlib.Path) -> dict[str, Any]:
-  with file.open("rb") as opened:
-    digest = hashlib.file_digest(opened, "sha256").hexdigest()
-    return {"bytes": opened.tell(), "sha256": digest}
+    raise DamageError(state, str(error)) from error
 
 
 def _unreadable(path: pathlib.Path, error: OSError) -> RunError:

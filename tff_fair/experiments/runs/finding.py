@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from tasks.formats import parsing
+from tff_fair.experiments import progress
 from tff_fair.experiments.errors import RunError
-from tff_fair.experiments.runs import configuration, summaries
+from tff_fair.experiments.runs import configuration, record, summaries
 from tff_fair.experiments.runs.folder import RunFolder
 from tff_fair.experiments.runs.run import Run
 
@@ -71,7 +72,7 @@ def _below(place: Place, on_damage: OnDamage | None) -> Iterator[Run]:
     )
   for folder in folders:
     try:
-      yield open_run(folder)
+      yield read_run(folder)
     except RunError as error:
       if on_damage is None:
         raise
@@ -89,20 +90,27 @@ def find_one(path: Place) -> Run:
     raise RunError(
       f"{path}: holds {len(found)} runs; name one of them, as {found[0].path}."
     )
+  say_changes(found)
   return found[0]
 
 
 def find_whole(
-  runs: Run | Place | Iterable[Run | Place], tables: Iterable[str] = TABLES
+  runs: Run | Place | Iterable[Run | Place],
+  tables: Iterable[str] = TABLES,
+  *,
+  verify: bool = False,
 ) -> tuple[list[Run], list[str]]:
   """Finds runs, and leaves out those that are damaged.
 
   Args:
     runs: As for `find`.
     tables: The tables that the caller reads, of `TABLES`. They are read now.
+    verify: Whether to compare the files of runs with their checksums, too, and
+      not only with their sizes.
 
   Returns:
-    The runs, and a sentence for each one that is left out.
+    The runs; a sentence for each one that is left out, and for each one with
+    files that have changed since the run wrote them.
 
   Raises:
     RunError: If a path does not exist or holds no run, or if all runs are
@@ -119,7 +127,29 @@ def find_whole(
       damage.append(error)
   if damage and not whole:
     raise damage[0]
-  return whole, [f"Left out, as damaged: {error}" for error in damage]
+  return whole, [
+    *(f"Left out, as damaged: {error}" for error in damage),
+    *changes(whole, verify=verify),
+  ]
+
+
+def changes(runs: Iterable[Run], *, verify: bool = False) -> list[str]:
+  """Returns a sentence for each run whose files have changed.
+
+  Args:
+    runs: The runs.
+    verify: As for `record.changes`.
+  """
+  found = {
+    run.path: record.changes(RunFolder(run.path), verify=verify) for run in runs
+  }
+  return [record.sentence(path, how) for path, how in found.items() if how]
+
+
+def say_changes(runs: Iterable[Run], *, verify: bool = False) -> None:
+  """Says which runs have files that have changed, in a line for each."""
+  for line in changes(runs, verify=verify):
+    progress.say(line)
 
 
 def num_planned(paths: Iterable[Place]) -> int:
@@ -133,11 +163,12 @@ def num_planned(paths: Iterable[Place]) -> int:
   )
 
 
-def open_runs(folder: Place) -> list[Run]:
+def open_runs(folder: Place, *, verify: bool = False) -> list[Run]:
   """Reads the runs in a folder and below it, finished or not.
 
   Args:
     folder: A folder at any depth above those of runs, or that of one run.
+    verify: As for `open_run`.
 
   Returns:
     The runs, without their tables: those of a sweep in its order, others in
@@ -146,14 +177,35 @@ def open_runs(folder: Place) -> list[Run]:
   Raises:
     RunError: If there is no such folder, it holds no run, or a run is damaged.
   """
-  return find(folder)
+  runs = find(folder)
+  say_changes(runs, verify=verify)
+  return runs
 
 
-def open_run(path: Place) -> Run:
+def open_run(path: Place, *, verify: bool = False) -> Run:
   """Reads the run in a folder, without its tables.
 
+  If files of the run have changed since the run wrote them, a line on stderr
+  says which.
+
+  Args:
+    path: The folder.
+    verify: Whether to compare all files with their checksums. Otherwise it is
+      the sizes of tables and settings.
+
   Raises:
-    RunError: If there is none, or it is damaged.
+    RunError: If there is no run, or it is damaged.
+  """
+  run = read_run(path)
+  say_changes([run], verify=verify)
+  return run
+
+
+def read_run(path: Place) -> Run:
+  """Reads the run in a folder, and says nothing about changes.
+
+  Raises:
+    RunError: As `open_run`.
   """
   folder = RunFolder(pathlib.Path(path))
   if not _is_folder(folder.path):

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from tasks.formats import files, parsing
 from tff_fair.experiments import progress
 from tff_fair.experiments.errors import FolderTakenError, RunError
-from tff_fair.experiments.runs import checkpoints, claim
+from tff_fair.experiments.runs import checkpoints, checksums, claim
 from tff_fair.experiments.runs.configuration import (
   FLAGS,
   ROUNDS,
@@ -55,6 +55,7 @@ class RunFolder:
     self.curves_plot = path / "curves.png"
     self.summary = path / "summary.json"
     self.pruned = path / "pruned.json"
+    self.checksums = path / checksums.FILE
     self.set_aside = path / "set_aside"
     # The open folder, while a run works in it.
     self._descriptor: int | None = None
@@ -107,6 +108,15 @@ class RunFolder:
       self.curves_plot,
       *self._plots,
     )
+
+  @property
+  def recorded_files(self) -> tuple[pathlib.Path, ...]:
+    """The files and folders that do not change once the run is finished."""
+    passing = {
+      *(self.checksums, self.replay, self.tensorboard, self.wandb),
+      *(self.set_aside, self.curves_plot, *self._plots),
+    }
+    return tuple(path for path in self.files if path not in passing)
 
   @property
   def is_finished(self) -> bool:

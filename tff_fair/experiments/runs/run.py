@@ -252,7 +252,16 @@ class Run:
 
     Of another score, as auc, auc/mean, ... in the place of the accuracy.
     """
-    return self._of_rounds(tables.evaluations(self.score))
+    kind = tables.evaluations(self.score)
+    table = self._of_rounds(kind)
+    last = (self.summary or {}).get("rounds")
+    if last is not None and table[ROUND].max() != last:
+      raise RunError(
+        f"{self.path / kind.name}: ends with round {table[ROUND].max()}, and "
+        f"{RunFolder(self.path).summary.name} says {last}. Put the file back "
+        "as it was."
+      )
+    return table
 
   @functools.cached_property
   def client_evaluations(self) -> pd.DataFrame:

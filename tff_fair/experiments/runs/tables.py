@@ -133,6 +133,11 @@ def read(
     if not content:
       return None
   table = _parse(path, content)
+  if not content.endswith((b"\n", b"\r")):
+    raise RunError(
+      f"{path}: is cut off in row {len(table)}, which has no end of line. Put "
+      "the file back as it was."
+    )
   for column in kind.columns:
     if column not in table:
       raise RunError(f"{path}: has no column {column!r}.")

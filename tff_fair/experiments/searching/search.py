@@ -270,7 +270,7 @@ class Search:
   def runs(self, trial: Trial) -> list[Run]:
     """Returns the runs of a trial that have begun, one for each seed."""
     paths = [self.path / name for name in trial.runs]
-    return [finding.open_run(path) for path in paths if path.exists()]
+    return [finding.read_run(path) for path in paths if path.exists()]
 
 
 def search(

@@ -121,7 +121,7 @@ def outcome(
   fraction = settings.validation_fraction
   if state == FAILED:
     return Outcome(state)
-  first = finding.open_run(folder / runs[0])
+  first = finding.read_run(folder / runs[0])
   score = groups.common_score([first])
   curve: dict[int, float] = {}
   if len(settings.objectives) == 1:
@@ -132,7 +132,7 @@ def outcome(
     }
   if state == PRUNED:
     return Outcome(state, (), curve, score)
-  last = [finding.open_run(folder / name).last_evaluation for name in runs]
+  last = [finding.read_run(folder / name).last_evaluation for name in runs]
   values = tuple(
     float(
       np.mean([objective(clients, name, fraction, score) for clients in last])

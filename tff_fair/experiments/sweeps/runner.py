@@ -41,7 +41,7 @@ def state_of(spec: RunSpec, folder: pathlib.Path) -> str:
   if not files.config.exists() or not files.config.stat().st_size:
     files.check_free()
     return "new"
-  saved = finding.open_run(folder)
+  saved = finding.read_run(folder)
   for name, (before, now) in saved.differences(spec).items():
     raise RunError(
       f"{folder}: holds a run with {name}={before} (here {now}); choose "
@@ -341,7 +341,7 @@ def _tell_end(ended: Ended) -> str:
   job, time = ended.job, f"{ended.seconds:.0f} s"
   if ended.status == 0:
     keep_log(job.path)
-    run = finding.open_run(job.path)
+    run = finding.read_run(job.path)
     last, name = run.evaluations.iloc[-1], run.score.name
     found = {n: last[f"{name}/{n}"] for n in ("mean", "std", "worst_10")}
     pruned = f"pruned after round {int(last['round'])}, "
@@ -445,4 +445,4 @@ def sweep(
       f"{folder}: {len(failures)} of {len(once)} runs failed; the same call "
       f"tries them again. {'; '.join(map(str, failures))}"
     )
-  return [finding.open_run(folder / run.name) for run in planned]
+  return [finding.read_run(folder / run.name) for run in planned]

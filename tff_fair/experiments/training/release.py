@@ -15,7 +15,7 @@ import tensorflow_federated as tff
 
 from tasks.formats import files
 from tff_fair.experiments.errors import RunError
-from tff_fair.experiments.runs import checkpoints, tape_files
+from tff_fair.experiments.runs import checkpoints, checksums, tape_files
 from tff_fair.experiments.runs.folder import RunFolder
 from tff_fair.experiments.runs.tables import ROUND
 from tff_fair.experiments.training import event_files, loop, plots, rounds
@@ -69,6 +69,7 @@ class RowReleaseManager(tff.program.ReleaseManager):
     if self._path.exists():
       with self._path.open(newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
+      checksums.forget(self._path)
     with (
       files.replacement(self._path, overwrite=True) as place,
       place.open("w", newline="", encoding="utf-8") as file,
@@ -212,6 +213,7 @@ class Checkpoints(tff.program.FileProgramStateManager):
     path: pathlib.Path,
     tables: Sequence[pathlib.Path] = (),
     check: Callable[[], None] = lambda: None,
+    record: Callable[[], None] = lambda: None,
   ) -> None:
     """Takes where states go, and the tables with the rounds before them.
 
@@ -219,6 +221,7 @@ class Checkpoints(tff.program.FileProgramStateManager):
       path: The folder of states.
       tables: The tables.
       check: Called before each state; raises if none can be saved.
+      record: Called after each state; notes what the tables are then.
     """
     super().__init__(
       path,
@@ -229,6 +232,7 @@ class Checkpoints(tff.program.FileProgramStateManager):
     self._path = path
     self._tables = tables
     self._check = check
+    self._record = record
 
   async def save(self, program_state: rounds.State, version: int) -> None:
     """Saves a state after the rows of its rounds: a state implies its rows."""
@@ -242,6 +246,7 @@ class Checkpoints(tff.program.FileProgramStateManager):
     checkpoints.write_checksums(state)
     for path in (*state.rglob("*"), state, self._path):
       files.sync(path)
+    self._record()
 
   async def load(self, version: int, structure: rounds.State) -> rounds.State:
     """Returns the state after a round.

@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import functools
 import pathlib
 import shutil
 from collections.abc import Callable, Mapping, Sequence
@@ -18,7 +19,9 @@ from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.progress import Display, RoundProgress, Say
 from tff_fair.experiments.runs import (
   checkpoints,
+  checksums,
   finding,
+  record,
   tape_files,
   trained_model,
 )
@@ -119,7 +122,10 @@ def train(
       parts.schedule,
       evaluate=_evaluation(parts, test_data, report_progress),
       state_manager=release.Checkpoints(
-        folder.checkpoints, folder.round_tables, folder.check_place
+        folder.checkpoints,
+        folder.round_tables,
+        folder.check_place,
+        functools.partial(record.write, folder, checksums.Hasher()),
       ),
       releases=release.open_releases(
         folder, also, tape_rounds=spec.tape_rounds
@@ -156,7 +162,7 @@ def _say_why_it_ends(
 def _recalled(folder: RunFolder, schedule: loop.Schedule) -> loop.Schedule:
   """Returns the schedule that the rounds in the folder of a run leave."""
   if schedule.stop_at_stationarity is not None:
-    rounds = finding.open_run(folder.path).rounds
+    rounds = finding.read_run(folder.path).rounds
     for round_num, value in certificates.measured_stationarity(rounds).items():
       schedule = schedule.after(round_num, value)
   return schedule
@@ -257,7 +263,7 @@ def recall_evaluations(folder: RunFolder, selection: Selection) -> None:
   Raises:
     RunError: If their table lacks what the selection follows.
   """
-  rows = finding.open_run(folder.path).evaluations
+  rows = finding.read_run(folder.path).evaluations
   column = _column(selection)
   if column not in rows and len(rows):
     raise RunError(f"{folder.evaluations}: has no column {column!r}.")
@@ -273,7 +279,7 @@ def _column(selection: Selection) -> str:
 
 def _recall_clients(folder: RunFolder, pruning: loop.Pruner) -> None:
   """Tells a pruning the evaluations that the folder of a run has."""
-  run = finding.open_run(folder.path)
+  run = finding.read_run(folder.path)
   rows = run.client_evaluations
   for round_num, clients in rows[rows[ROUND] > 0].groupby(ROUND):
     columns = {name: clients[name].to_numpy() for name in clients}
@@ -354,7 +360,9 @@ def go_back(
         f"{state}: this best state is kept as it is, but {doubt}; it cannot be "
         "exported."
       )
-  # Nothing was changed so far.
+  _say_changes(folder, say)
+  # Nothing was changed so far. Without checksums, tables may lose rows.
+  folder.checksums.unlink(missing_ok=True)
   folder.remove_leftovers()
   _set_aside(folder, doubts, completed, say)
   for state in lost_best_states:
@@ -372,6 +380,12 @@ def go_back(
   if taped_rounds:
     tape_files.keep_rounds(folder, completed)
   return completed
+
+
+def _say_changes(folder: RunFolder, say: Say) -> None:
+  """Says which files have changed since a run wrote them."""
+  if found := record.changes(folder, verify=folder.is_saved):
+    say(f"{record.sentence(folder.path, found)} The run goes on with it.")
 
 
 def _set_aside(

@@ -20,7 +20,7 @@ from tff_fair.experiments import (
   spread_noise,
   table_cells,
 )
-from tff_fair.experiments.runs import checkpoints, tables
+from tff_fair.experiments.runs import checkpoints, record, tables
 from tff_fair.experiments.runs.folder import RunFolder
 from tff_fair.experiments.scores import ACCURACY, Score
 from tff_fair.experiments.spec import RunSpec
@@ -87,8 +87,10 @@ def write(
   for path in folder.path.glob("*.*"):
     if path.is_file():  # A user's link may lead to nothing.
       files.sync(path)
+  text = parsing.json_text(summary)
+  record.write(folder, summary=text)
   # All at once, as the last file: it says that the run is finished.
-  files.write(folder.summary, parsing.json_text(summary))
+  files.write(folder.summary, text)
   return summary
 
 

@@ -15,7 +15,7 @@ from tff_fair.declared import FieldError
 from tff_fair.experiments import combinations, importing, interruption
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.progress import Display, Say
-from tff_fair.experiments.runs import configuration, finding, tables
+from tff_fair.experiments.runs import configuration, finding, record, tables
 from tff_fair.experiments.runs.folder import RunFolder, take_folder
 from tff_fair.experiments.runs.run import Run
 from tff_fair.experiments.spec import RunSpec
@@ -162,6 +162,7 @@ def run(
       if pruning is not None and pruning.is_pruned:
         folder.check_place()
         folder.mark_pruned()
+        record.write(folder)
       else:
         _write_results(folder, spec, parts, display, found)
     return _conclude(folder, display)
@@ -255,7 +256,7 @@ def _conclude(folder: RunFolder, display: Display) -> Run:
     if folder.is_pruned
     else f"{folder.path}: done; it holds all tables and plots.\n"
   )
-  found = finding.open_run(folder.path)
+  found = finding.read_run(folder.path)
   if idle := found.num_idle_rounds:
     cohorts = tables.read_whole(folder.path, tables.COHORTS)
     advice = rounds.advise_on_idle_rounds(cohorts, idle, len(found.rounds))

@@ -1,0 +1,240 @@
+"""Files of a run that change after the run wrote them: the user hears of it."""
+
+import shutil
+
+import pytest
+
+from binaries import compare, report
+from tasks.formats import files
+from tests.binaries import in_process
+from tests.experiments import report_runs
+from tff_fair import experiments
+from tff_fair.experiments.errors import RunError
+from tff_fair.experiments.runs import checksums, finding, record
+from tff_fair.experiments.runs.folder import RunFolder
+
+pytestmark = pytest.mark.program
+
+
+def make(path, *, seed, is_finished=True):
+  """Writes a run of six rounds with a state, and its checksums."""
+  folder = RunFolder(path)
+  report_runs.make(
+    path, seed=seed, num_rounds=6, num_clients=5, is_finished=is_finished
+  )
+  state = folder.checkpoints / "program_state_6" / "variables"
+  state.mkdir(parents=True)
+  (state / "data").write_bytes(bytes([seed]) * 99)
+  folder.curves_plot.write_bytes(b"a plot")
+  finish(folder) if is_finished else record.write(folder)
+  return folder
+
+
+def finish(folder):
+  """Ends a run as training does."""
+  text = folder.summary.read_text()
+  folder.summary.unlink()
+  record.write(folder, summary=text)
+  files.write(folder.summary, text)
+
+
+@pytest.fixture(scope="module")
+def two_runs(tmp_path_factory):
+  path = tmp_path_factory.mktemp("samples")
+  return [make(path / str(seed), seed=seed) for seed in range(2)]
+
+
+@pytest.fixture
+def folder(two_runs, tmp_path):
+  """A finished run, to damage."""
+  shutil.copytree(two_runs[0].path, tmp_path / "run")
+  return RunFolder(tmp_path / "run")
+
+
+def _half(content):
+  return content[: len(content) // 2]
+
+
+def _without_a_row(content):
+  rows = content.splitlines(keepends=True)
+  return b"".join(rows[:-2] + rows[-1:])
+
+
+def _swapped_rows(content):
+  rows = content.splitlines(keepends=True)
+  return b"".join([*rows[:-2], *rows[-1:], *rows[-2:-1]])
+
+
+def _another_digit(content):
+  place = max(content.rfind(b"%d" % digit) for digit in range(10))
+  digit = b"8" if content[place : place + 1] != b"8" else b"7"
+  return content[:place] + digit + content[place + 1 :]
+
+
+def _without_a_column(content):
+  rows = content.splitlines(keepends=True)
+  return b"".join(
+    row.rpartition(b",")[0] + (b"\n" if b"," in row else row) for row in rows
+  )
+
+
+def outcome(folder, *, verify):
+  """Returns what is said of a run, be it refused or not."""
+  try:
+    runs, lines = finding.find_whole(folder.path, verify=verify)
+    assert runs
+  except RunError as error:
+    lines = [str(error)]
+  return " ".join(lines)
+
+
+@pytest.mark.parametrize(
+  "damage",
+  [_half, _without_a_row, _swapped_rows, _another_digit, _without_a_column],
+)
+def test_damage_to_any_file_is_said(two_runs, tmp_path, damage):
+  names = checksums.read(two_runs[0].path)
+  assert len(names) > 9
+  for number, name in enumerate(names):
+    content = (two_runs[0].path / name).read_bytes()
+    if (damaged := damage(content)) == content:
+      continue  # It has no such row.
+    copy = RunFolder(tmp_path / str(number))
+    shutil.copytree(two_runs[0].path, copy.path)
+    (copy.path / name).write_bytes(damaged)
+    assert name in outcome(copy, verify=True)
+    if len(damaged) != len(content) and "/" not in name:
+      assert name in outcome(copy, verify=False)
+
+
+def test_files_of_another_run_are_said(two_runs, folder, tmp_path):
+  for name in checksums.read(folder.path):
+    other = (two_runs[1].path / name).read_bytes()
+    if other != (folder.path / name).read_bytes():
+      copy = RunFolder(tmp_path / name.replace("/", "-"))
+      shutil.copytree(folder.path, copy.path)
+      (copy.path / name).write_bytes(other)
+      assert name in outcome(copy, verify=True)
+
+
+def test_what_may_change_later_is_not_said(folder):
+  folder.curves_plot.write_bytes(b"drawn again")
+  (folder.path / "model.keras").write_bytes(b"an export")
+  (folder.path / "model_card.md").write_text("its card")
+  folder.replay.write_text("round\n")
+  folder.tensorboard.mkdir()
+  (folder.tensorboard / "events").write_text("x")
+  assert record.changes(folder, verify=True) == {}
+  # States may go, to save room, until somebody asks for all files.
+  shutil.rmtree(folder.checkpoints)
+  assert record.changes(folder) == {}
+  (missing,) = record.changes(folder, verify=True)
+  assert missing == "checkpoints/program_state_6/variables/data"
+
+
+def test_where_a_size_differs_bytes_are_compared_too(folder):
+  for table, damage in (
+    (folder.clients, _without_a_column),
+    (folder.metrics, _swapped_rows),
+  ):
+    table.write_bytes(damage(table.read_bytes()))
+  assert set(record.changes(folder)) == {"clients.csv", "metrics.csv"}
+
+
+def test_tables_of_an_unfinished_run_may_grow(tmp_path):
+  folder = make(tmp_path / "run", seed=0, is_finished=False)
+  with folder.evaluations.open("a") as file:
+    file.write("7,0.5")
+  assert record.changes(folder, verify=True) == {}
+  folder.evaluations.write_bytes(
+    _another_digit(folder.evaluations.read_bytes())
+  )
+  assert record.changes(folder, verify=True) == {}  # A row that comes again.
+  content = folder.evaluations.read_bytes()
+  folder.evaluations.write_bytes(content.replace(b"\n6,", b"\n5,"))
+  assert set(record.changes(folder, verify=True)) == {"evaluations.csv"}
+  folder.evaluations.write_bytes(_half(content))
+  assert set(record.changes(folder)) == {"evaluations.csv"}
+
+
+def test_a_finished_run_has_its_last_evaluation(folder):
+  rows = folder.evaluations.read_bytes().splitlines(keepends=True)
+  folder.evaluations.write_bytes(b"".join(rows[:4]))
+  with pytest.raises(RunError, match=r"ends with round 3, .* says 6"):
+    _ = experiments.open_run(folder.path).evaluations
+  # Even if the checksums are lost, too.
+  folder.checksums.unlink()
+  with pytest.raises(RunError, match=r"ends with round 3, .* says 6"):
+    experiments.compare(folder.path)
+
+
+@pytest.mark.parametrize("name", ["costs.csv", "clients.csv"])
+def test_a_row_that_is_cut_off_is_refused(folder, name):
+  table = folder.path / name
+  table.write_bytes(table.read_bytes()[:-2])
+  with pytest.raises(RunError, match=f"{name}: is cut off in row "):
+    finding.find_whole(folder.path)
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"summary.json": 3}'])
+def test_damaged_checksums_are_said(folder, text, capsys):
+  folder.checksums.write_text(text)
+  experiments.open_run(folder.path)
+  (line,) = capsys.readouterr().err.splitlines()
+  assert line.startswith(f"{folder.path}: changed")
+  assert "checksums.json cannot be read" in line
+
+
+def test_checksums_name_files_of_the_run_alone(folder, tmp_path):
+  (tmp_path / "secret").write_text("1")
+  sums = {"bytes": 99, "sha256": ""}
+  names = ("../secret", str(tmp_path / "secret"), "mine.txt", ".", "")
+  folder.checksums.write_text(
+    checksums.parsing.json_text(dict.fromkeys(names, sums))
+  )
+  assert record.changes(folder, verify=True) == {}
+
+
+def test_the_user_asks_for_all_files(folder, tmp_path, capsys):
+  assert experiments.open_run(folder.path, verify=True).is_finished
+  assert capsys.readouterr().err == ""
+  table = folder.clients
+  table.write_bytes(_another_digit(table.read_bytes()))
+  experiments.open_run(folder.path)
+  assert capsys.readouterr().err == ""
+  experiments.open_runs(tmp_path, verify=True)
+  (line,) = capsys.readouterr().err.splitlines()
+  assert line.startswith(f"{folder.path}: ")
+  assert "clients.csv has changed" in line
+  # Without checksums, nobody knows.
+  folder.checksums.unlink()
+  experiments.open_run(folder.path)
+  assert capsys.readouterr().err == ""
+  experiments.open_run(folder.path, verify=True)
+  assert "checksums.json is missing" in capsys.readouterr().err
+
+
+compares = in_process.program_of(compare)
+reports = in_process.program_of(report)
+
+
+def test_compare_verifies(compares, two_runs, folder):
+  shutil.copytree(two_runs[1].path, folder.path.with_name("other"))
+  table = folder.client_evaluations
+  table.write_bytes(_another_digit(table.read_bytes()))
+  words = (str(folder.path), str(folder.path.with_name("other")))
+  assert "changed since" not in compares(*words)[1]
+  status, out, err = compares(*words, "--verify")
+  assert (status, err) == (0, "")
+  assert "client_evaluations.csv has changed" in out
+  assert str(folder.path.with_name("other")) not in out
+
+
+def test_report_verifies(reports, folder):
+  table = folder.client_evaluations
+  table.write_bytes(_another_digit(table.read_bytes()))
+  words = (str(folder.path), "--overwrite")
+  assert reports(*words)[2] == ""
+  (line,) = reports(*words, "--verify")[2].splitlines()
+  assert "client_evaluations.csv has changed" in line
+  assert "--verify" in reports(*words, "--verify", "--watch").refusal

@@ -1,0 +1,142 @@
+"""The checksums of the files in a folder: their sizes and SHA-256.
+
+They are in the folder, as checksums.json, and are whole or not there.
+"""
+
+import hashlib
+import os
+import pathlib
+import stat
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from tasks.formats import files, parsing
+
+FILE = "checksums.json"
+_CHUNK = 1 << 20  # Bytes.
+
+
+class Hasher:
+  """Computes checksums; of a file that has grown, it reads the new bytes."""
+
+  def __init__(self) -> None:
+    # By file: its inode, the bytes that were read, and their digest.
+    self._known: dict[pathlib.Path, tuple[int, int, Any]] = {}
+
+  def checksum(self, file: pathlib.Path) -> dict[str, Any]:
+    """Returns the checksum of a file."""
+    with file.open("rb") as opened:
+      found = os.fstat(opened.fileno())
+      inode, size, digest = self._known.get(file, (None, 0, None))
+      if inode != found.st_ino or found.st_size < size:
+        size, digest = 0, hashlib.sha256()
+      opened.seek(size)
+      while chunk := opened.read(_CHUNK):
+        digest.update(chunk)
+        size += len(chunk)
+    self._known[file] = found.st_ino, size, digest
+    return {"bytes": size, "sha256": digest.hexdigest()}
+
+
+def write(
+  folder: pathlib.Path,
+  paths: Iterable[pathlib.Path],
+  hasher: Hasher | None = None,
+  texts: Mapping[str, str] | None = None,
+) -> None:
+  """Writes the checksums of files of a folder.
+
+  Args:
+    folder: The folder.
+    paths: The files.
+    hasher: Computes the checksums; by default, it knows no file yet.
+    texts: The texts of files that the program writes next, by their names.
+  """
+  hasher = hasher or Hasher()
+  found = {
+    str(path.relative_to(folder)): hasher.checksum(path)
+    for path in sorted(paths)
+  }
+  for name, text in (texts or {}).items():
+    content = text.encode()
+    digest = hashlib.sha256(content).hexdigest()
+    found[name] = {"bytes": len(content), "sha256": digest}
+  files.write(folder / FILE, parsing.json_text(found))
+
+
+def read(folder: pathlib.Path) -> dict[str, dict[str, Any]]:
+  """Returns the checksums of a folder by the names of files.
+
+  Raises:
+    parsing.ParseError: If the file does not hold checksums.
+    OSError: If it cannot be read.
+  """
+  try:
+    content = parsing.parse_json((folder / FILE).read_bytes())
+  except parsing.ParseError as error:
+    raise parsing.ParseError(f"{FILE} is not JSON") from error
+  if (
+    not isinstance(content, dict)
+    or not content
+    or not all(isinstance(value, dict) for value in content.values())
+  ):
+    raise parsing.ParseError(f"{FILE} holds no checksums")
+  return content
+
+
+def forget(file: pathlib.Path) -> None:
+  """Takes a file that is about to change out of the checksums of its folder.
+
+  Raises:
+    OSError: If the checksums cannot be read or written.
+  """
+  try:
+    found = read(file.parent)
+  except (FileNotFoundError, parsing.ParseError):
+    return
+  if found.pop(file.name, None) is not None:
+    files.write(file.with_name(FILE), parsing.json_text(found))
+
+
+def difference(
+  file: pathlib.Path,
+  expected: Mapping[str, Any],
+  *,
+  verify: bool = True,
+  may_grow: bool = False,
+) -> str | None:
+  """Returns how a file differs from the one whose checksum is given.
+
+  Args:
+    file: The file.
+    expected: The checksum.
+    verify: Whether to compare the bytes, too, and not only the size.
+    may_grow: Whether bytes may follow those that the checksum is of.
+
+  Returns:
+    A predicate about the file; `None` if it does not differ.
+
+  Raises:
+    OSError: If the file cannot be read.
+  """
+  found = file.stat()
+  if not stat.S_ISREG(found.st_mode):
+    return "is not a file"  # To read a pipe may never end.
+  size = expected.get("bytes")
+  if not isinstance(size, int):
+    return f"has a checksum without a size in {FILE}"
+  if found.st_size < size or (found.st_size > size and not may_grow):
+    return f"has {found.st_size} bytes instead of {size}"
+  if verify and _digest(file, size) != expected.get("sha256"):
+    return "has changed"
+  return None
+
+
+def _digest(file: pathlib.Path, size: int) -> str:
+  """Returns the SHA-256 of the first bytes of a file."""
+  digest = hashlib.sha256()
+  with file.open("rb") as opened:
+    while chunk := opened.read(min(_CHUNK, size)):
+      digest.update(chunk)
+      size -= len(chunk)
+  return digest.hexdigest()

@@ -1,0 +1,118 @@
+"""Whether the files of a run are as the run wrote them.
+
+A run writes the checksums of its files with each saved state, and at its end
+right before the summary. Files that may change later are not among them: plots,
+replays, event files, and what others put into the folder.
+"""
+
+import pathlib
+from collections.abc import Iterator, Mapping
+
+from tasks.formats import parsing
+from tff_fair.experiments.runs import checksums
+from tff_fair.experiments.runs.folder import RunFolder
+
+_MOST_SHOWN = 3
+
+
+def write(
+  folder: RunFolder,
+  hasher: checksums.Hasher | None = None,
+  summary: str | None = None,
+) -> None:
+  """Writes the checksums of the files that a run has written so far.
+
+  Args:
+    folder: The folder of the run.
+    hasher: Knows tables up to where they were when it last saw them.
+    summary: The text of the summary, which is written next. Then states and
+      tapes are complete, too.
+  """
+  found = _recorded(folder, below=summary is not None)
+  texts = {} if summary is None else {folder.summary.name: summary}
+  checksums.write(folder.path, found, hasher, texts)
+
+
+def changes(folder: RunFolder, *, verify: bool = False) -> Mapping[str, str]:
+  """Returns which files of a run are not as the run wrote them, and how.
+
+  Args:
+    folder: The folder of the run.
+    verify: Whether to compare the bytes of all files. Otherwise it is the sizes
+      of the files right in the folder; if one differs, their bytes, too.
+
+  Returns:
+    A predicate about each such file, by its name.
+  """
+  try:
+    expected = checksums.read(folder.path)
+  except FileNotFoundError:
+    # A run has none until it saves a round, also as it goes on.
+    is_lost = verify and folder.is_finished
+    return {checksums.FILE: "is missing"} if is_lost else {}
+  except (OSError, parsing.ParseError) as error:
+    return {checksums.FILE: f"cannot be read ({error})"}
+  found = dict(_differences(folder, expected, below=verify, verify=verify))
+  if found and not verify:
+    found = dict(_differences(folder, expected, below=False, verify=True))
+  return found
+
+
+def sentence(folder: pathlib.Path, found: Mapping[str, str]) -> str:
+  """Returns the line about the files of a run that have changed."""
+  shown = [f"{name} {how}" for name, how in [*found.items()][:_MOST_SHOWN]]
+  if len(found) > _MOST_SHOWN:
+    shown.append(f"{len(found) - _MOST_SHOWN} other files")
+  return f"{folder}: changed since the run wrote it: {', '.join(shown)}."
+
+
+def _recorded(folder: RunFolder, *, below: bool) -> Iterator[pathlib.Path]:
+  """Yields the files of a run that have checksums, and are there.
+
+  Args:
+    folder: The folder of the run.
+    below: Whether to yield those in folders of it, too.
+  """
+  for path in folder.recorded_files:
+    if path.is_file():
+      yield path
+    elif below:
+      yield from (file for file in path.rglob("*") if file.is_file())
+
+
+def _differences(
+  folder: RunFolder,
+  expected: Mapping[str, Mapping[str, object]],
+  *,
+  below: bool,
+  verify: bool,
+) -> Iterator[tuple[str, str]]:
+  """Yields the names of files that differ from checksums, and how."""
+  known = {path.name for path in folder.recorded_files}
+  passing: set[pathlib.Path] = set()
+  is_finished = folder.is_finished
+  if not is_finished:
+    # A run that goes on compares its settings, and writes the last files anew.
+    passing = {folder.config, *folder.final_files}
+  for name, checksum in expected.items():
+    parts = pathlib.PurePath(name).parts
+    file = folder.path / name
+    if (
+      not parts
+      or parts[0] not in known
+      or ".." in parts
+      or (len(parts) > 1 and not below)
+      or file in passing
+    ):
+      continue
+    may_grow = not is_finished and file in folder.round_tables
+    try:
+      how = checksums.difference(
+        file, checksum, verify=verify, may_grow=may_grow
+      )
+    except (FileNotFoundError, NotADirectoryError):
+      how = "is missing"
+    except OSError as error:
+      how = f"cannot be read ({error.strerror or error})"
+    if how is not None:
+      yield name, how
