@@ -35,6 +35,8 @@ def main() -> None:
     describe=command_line.line,
     options=sweep_flags.COMPUTING.options(),
   )
+  if not sweep_flags.DRY_RUN.value:
+    runner.check_limits()
   if settings is not None:
     _search(sweep, settings, runner)
     return

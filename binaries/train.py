@@ -32,6 +32,7 @@ def main() -> None:
     print(catalog_text)
     return
   output_dir = run_flags.output_dir()
+  importing.check_limits()
   with paths.output_dir_named():
     has_baselines = run_flags.has_baselines()
     run_flags.take_first_look()

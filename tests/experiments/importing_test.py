@@ -77,3 +77,34 @@ def test_only_what_the_first_call_finds_is_spared():
     importing.spare_what_stays()
   freeze.assert_called_once_with()
   register.assert_called_once_with(freeze)
+
+
+# What the system allows.
+
+
+@pytest.mark.parametrize(
+  ("limit", "problem"),
+  [("-n 24", "may have 24 open files"), ("-v 2097152", "of virtual memory")],
+)
+@pytest.mark.parametrize(
+  "program",
+  [
+    "-m binaries.train --total_rounds=1 --output_dir={0}/run",
+    "-m binaries.sweep --algorithms=fedavg --output_dir={0}/runs",
+    "-c 'from tff_fair import experiments; experiments.run'",
+  ],
+)
+def test_limits_that_no_run_fits_in_are_one_line(
+  tmp_path, limit, problem, program
+):
+  command = f"ulimit {limit}; exec {sys.executable} {program.format(tmp_path)}"
+  process = subprocess.run(
+    ["bash", "-c", command], capture_output=True, text=True, check=False
+  )
+  last = process.stderr.splitlines()[-1]
+  assert problem in last
+  assert "ulimit" in last
+  if "-m" in program:
+    assert process.returncode == 2
+    assert process.stderr.splitlines() == [last]
+  assert not (tmp_path / "run").exists()

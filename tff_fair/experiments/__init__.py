@@ -47,6 +47,8 @@ else:
 
   def __getattr__(name: str) -> object:
     """Imports the function or class of that name."""
+    if name == "run":
+      importing.check_limits()
     if name in _MODULES:
       with importing.quick():
         module = importlib.import_module(_MODULES[name])

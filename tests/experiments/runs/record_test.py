@@ -5,7 +5,7 @@ import shutil
 import pytest
 
 from binaries import compare, report
-from tasks.formats import files
+from tasks.formats import files, parsing
 from tests.binaries import in_process
 from tests.experiments import report_runs
 from tff_fair import experiments
@@ -189,9 +189,7 @@ def test_checksums_name_files_of_the_run_alone(folder, tmp_path):
   (tmp_path / "secret").write_text("1")
   sums = {"bytes": 99, "sha256": ""}
   names = ("../secret", str(tmp_path / "secret"), "mine.txt", ".", "")
-  folder.checksums.write_text(
-    checksums.parsing.json_text(dict.fromkeys(names, sums))
-  )
+  folder.checksums.write_text(parsing.json_text(dict.fromkeys(names, sums)))
   assert record.changes(folder, verify=True) == {}
 
 

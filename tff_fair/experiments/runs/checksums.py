@@ -27,9 +27,10 @@ class Hasher:
     """Returns the checksum of a file."""
     with file.open("rb") as opened:
       found = os.fstat(opened.fileno())
-      inode, size, digest = self._known.get(file, (None, 0, None))
+      anew = (found.st_ino, 0, hashlib.sha256())
+      inode, size, digest = self._known.get(file, anew)
       if inode != found.st_ino or found.st_size < size:
-        size, digest = 0, hashlib.sha256()
+        _, size, digest = anew
       opened.seek(size)
       while chunk := opened.read(_CHUNK):
         digest.update(chunk)

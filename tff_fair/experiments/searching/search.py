@@ -347,6 +347,7 @@ def search(
     options={"round_timeout": round_timeout, "worker_data": worker_data},
   )
   searcher = Searcher([study], settings, runner)
+  searcher.runner.check_limits()
   if failures := searcher.carry_out():
     raise RunError(
       f"{folder}: {len(failures)} runs failed; the same call tries them again. "

@@ -81,6 +81,7 @@ def train(
     workers: The hosts that compute it; none means this one.
     **options: As `running.run` takes them.
   """
+  importing.check_limits()
   # Imports TensorFlow, unless this process is a fork that has it.
   with importing.quick():
     from tff_fair.experiments.training import running  # noqa: PLC0415
@@ -145,6 +146,15 @@ class Runner:
     """
     with self.claimed():
       return self._carry_out(planned, found, title)
+
+  def check_limits(self) -> None:
+    """Checks that this machine allows what runs need, if it computes them.
+
+    Raises:
+      RunError: If it does not.
+    """
+    if not self.executor.is_shared:
+      importing.check_limits()
 
   @contextlib.contextmanager
   def claimed(self) -> Iterator[None]:
@@ -439,6 +449,7 @@ def sweep(
     progress=progress,
     options={"round_timeout": round_timeout, "worker_data": worker_data},
   )
+  runner.check_limits()
   failures = runner.carry_out(once, runner.states(once))
   if failures:
     raise RunError(
