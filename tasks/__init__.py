@@ -32,6 +32,7 @@ from tasks.registry import (
   with_model,
 )
 from tasks.task import Objective, Split, Task
+from tasks.validation import with_validation
 
 __all__ = [
   "ClientSource",
@@ -57,6 +58,7 @@ __all__ = [
   "parse_options",
   "short_name",
   "with_model",
+  "with_validation",
 ]
 
 

@@ -17,10 +17,12 @@ from typing import Literal
 
 import numpy as np
 
-from tasks import registry
+from tasks import registry, validation
 from tasks.options import Value
 from tasks.own import functions
 from tasks.task import Arrays, Split, Task
+
+SplitName = Literal["train", "test", "validation"]
 
 # A process that trains on two populations in turn keeps both.
 _NUM_CACHED_TASKS = 2
@@ -31,7 +33,7 @@ _using = threading.Lock()  # Tasks need not be safe for several threads.
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ClientSource:
-  """One half of a task's data, as the task's description.
+  """One part of a task's data, as the task's description.
 
   Attributes:
     task: The name of the task, as `tasks.load` takes it.
@@ -39,7 +41,9 @@ class ClientSource:
     seed: The task's seed.
     data_dir: The folder with the data files, the same on each host; None means
       the place where the task's own loader keeps them.
-    split: Which half.
+    split: Which part of the clients' data.
+    validation_fraction: As `tasks.with_validation` takes it; 0 sets no examples
+      aside.
   """
 
   task: str
@@ -48,7 +52,8 @@ class ClientSource:
   )
   seed: int = 0
   data_dir: str | None = None
-  split: Literal["train", "test"] = "train"
+  split: SplitName = "train"
+  validation_fraction: float = 0.0
 
   def __post_init__(self) -> None:
     # A worker may have another working directory.
@@ -77,13 +82,13 @@ class ClientSource:
     with _using:
       task = self._load()
       task.check_client_id(client_id)
-      return self._half(task).load(client_id)
+      return self._part(task).load(client_id)
 
   @property
   def version(self) -> str:
     """A digest of the data as this process finds it, 64 hexadecimal digits.
 
-    It covers the number of examples of every client of this half, its level of
+    It covers the number of examples of every client of this part, its level of
     label noise, and the names and examples of 8 clients, from the first to the
     last.
 
@@ -93,14 +98,18 @@ class ClientSource:
     """
     with _using:
       task = self._load()
-      return _digest(task, self._half(task))
+      return _digest(task, self._part(task))
 
   def _load(self) -> Task:
     options = tuple(sorted(self.options.items()))
-    return _task(self.task, options, self.seed, self.data_dir)
+    return _task(
+      self.task, options, self.seed, self.data_dir, self.validation_fraction
+    )
 
-  def _half(self, task: Task) -> Split:
-    return task.train if self.split == "train" else task.test
+  def _part(self, task: Task) -> Split:
+    part = getattr(task, self.split)
+    assert isinstance(part, Split)
+    return part
 
 
 @functools.lru_cache(_NUM_CACHED_TASKS)
@@ -109,11 +118,13 @@ def _task(
   options: tuple[tuple[str, Value], ...],
   seed: int,
   data_dir: str | None,
+  validation_fraction: float,
 ) -> Task:
   # A source gives examples alone, so any seed of the model will do.
-  return registry.load(
+  task = registry.load(
     name, data_dir=data_dir, seed=seed, model_seed=seed, **dict(options)
   )
+  return validation.with_validation(task, validation_fraction, seed)
 
 
 def _digest(task: Task, split: Split) -> str:

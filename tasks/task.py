@@ -46,11 +46,12 @@ def element_spec(
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Split:
-  """One half (train or test) of every client's data.
+  """One part (train, test or validation) of every client's data.
 
   Attributes:
     num_examples: Number of examples by client id, int64[num_clients], at least
-      one each. Known without reading any client's data.
+      one each for training and testing. Known without reading any client's
+      data.
     load: Maps a client id to that client's whole arrays `(x, y)`, both with
       `num_examples[client_id]` rows. Called only for clients that take part.
     raw: Where the task has a `preprocessing`, maps a client id to the raw
@@ -173,6 +174,9 @@ class Task:
     client_weights: What each client counts for, by client id,
       float64[num_clients], where the data says so; used with
       `client_weighting="column"`.
+    validation: Training examples that are set aside to choose settings on, see
+      `tasks.with_validation`; a client may have none of them. None where no
+      examples are set aside.
   """
 
   name: str
@@ -189,6 +193,7 @@ class Task:
   group_names: Sequence[str] | None = None
   preprocessing: Preprocessing | None = None
   client_weights: np.ndarray | None = None
+  validation: Split | None = None
 
   @property
   def num_clients(self) -> int:

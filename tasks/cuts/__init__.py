@@ -11,6 +11,7 @@ from tasks.cuts.draws import local_split as local_split
 from tasks.cuts.draws import num_test_examples as num_test_examples
 from tasks.cuts.draws import random_subset as random_subset
 from tasks.cuts.draws import train_test_split as train_test_split
+from tasks.cuts.draws import with_rows as with_rows
 from tasks.cuts.partitions import CONCENTRATION_RANGE as CONCENTRATION_RANGE
 from tasks.cuts.partitions import by_value as by_value
 from tasks.cuts.partitions import dirichlet as dirichlet

@@ -1,13 +1,14 @@
 """Random choices: of clients, and of a client's examples for testing."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from tasks.task import Arrays, Split
+from tasks.task import Arrays, RawArrays, Split
 from tff_fair.declared import FieldError
 
 Seed = int | Sequence[int]
+_ReadColumn = Callable[[int], np.ndarray]
 
 
 def generator(seed: Seed) -> np.random.Generator:
@@ -127,16 +128,42 @@ def local_split(
       every = np.arange(sizes[client_id])
       return train_test_split(every, test_fraction, (seed, client_id))[side]
 
-    def load(client_id: int) -> Arrays:
-      x, y = whole.load(client_id)
-      chosen = rows(client_id)
-      return x[chosen], y[chosen]
-
-    groups = whole.groups
-    return Split(
-      num_examples=num_examples,
-      load=load,
-      groups=groups and (lambda client_id: groups(client_id)[rows(client_id)]),
-    )
+    return with_rows(whole, rows, num_examples)
 
   return half(0, sizes - num_test), half(1, num_test)
+
+
+def with_rows(
+  whole: Split, rows: Callable[[int], np.ndarray], num_examples: np.ndarray
+) -> Split:
+  """Returns a split with some rows of each client of another split.
+
+  Args:
+    whole: The other split.
+    rows: Maps a client id to the positions of its rows, int64[n], which is
+      called when the client is loaded.
+    num_examples: How many rows each client has then, int64[num_clients].
+  """
+
+  def load(client_id: int) -> Arrays:
+    x, y = whole.load(client_id)
+    chosen = rows(client_id)
+    return x[chosen], y[chosen]
+
+  def raw_rows(client_id: int) -> RawArrays:
+    assert whole.raw is not None
+    columns, y = whole.raw(client_id)
+    chosen = rows(client_id)
+    return {name: column[chosen] for name, column in columns.items()}, y[chosen]
+
+  def of(read: _ReadColumn | None) -> _ReadColumn | None:
+    return read and (lambda client_id: read(client_id)[rows(client_id)])
+
+  return Split(
+    num_examples=num_examples,
+    load=load,
+    raw=whole.raw and raw_rows,
+    true_labels=of(whole.true_labels),
+    groups=of(whole.groups),
+    noise_levels=whole.noise_levels,
+  )

@@ -176,7 +176,7 @@ def test_a_round_is_the_same_bit_for_bit(task, algorithm):
     num_clients=task.num_clients,
   )
   states = []
-  with client_data.opened(task) as (in_files, _):
+  with client_data.opened(task) as (in_files, *_):
     sent = client_data.ClientLoader(task.train, task.element_spec)
     assert is_in_file(in_files([0])[0])
     for data in (in_files, sent):

@@ -29,6 +29,8 @@ _TEXTS = (NAME, "rule")
 ATTACKER, UNSEEN = "attacker", "unseen"
 _FLAGS = (ATTACKER, UNSEEN, "harmed")
 HONEST = "honest/"  # Before columns over the clients that do not attack.
+# Before columns on the validation data of clients, empty where there are none.
+VALIDATION = "validation_"
 JOIN_ROUND = "join_round"  # The first round that may draw a client.
 _LARGEST_KEY = 2**31 - 1
 _LARGEST_AMOUNT = 1e30  # Sums of such numbers stay finite.
@@ -207,6 +209,27 @@ def check_results(
 def seen(table: pd.DataFrame) -> pd.DataFrame:
   """Returns the rows of the clients that may take part in training."""
   return table[~table[UNSEEN]] if UNSEEN in table else table
+
+
+def has_validation(table: pd.DataFrame) -> bool:
+  """Returns whether a table has results on clients' validation data."""
+  return f"{VALIDATION}num_examples" in table
+
+
+def on_validation(table: pd.DataFrame) -> pd.DataFrame:
+  """Returns the results on validation data, under the names of those on test.
+
+  Args:
+    table: Evaluations of clients, which `has_validation`.
+
+  Returns:
+    The rows of the clients that have validation data.
+  """
+  columns = [name for name in table if name.startswith(VALIDATION)]
+  found = table[table[f"{VALIDATION}num_examples"].notna()]
+  return found.assign(
+    **{n.removeprefix(VALIDATION): found[n].astype(float) for n in columns}
+  ).drop(columns=columns)
 
 
 def _parse(path: pathlib.Path, content: bytes) -> pd.DataFrame:

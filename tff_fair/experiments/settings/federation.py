@@ -185,6 +185,16 @@ class EvaluationSettings:
       decides=False,
     )
   )
+  validation_fraction: float = declared.value(
+    0.0,
+    "Share of each client's training examples, in [0, 1), that the run does "
+    "not train on: evaluations measure them, too, and --criterion, a sweep and "
+    "a search choose on them. Drawn by --data_seed, class by class. A client "
+    "with too few examples trains on all. By default none, and the test data "
+    "decide.",
+    expects="a number in [0, 1)",
+    is_valid=lambda value: 0 <= value < 1,
+  )
   criterion: Literal["mean", "worst_10"] | None = declared.value(
     None,
     "Keep the state at the evaluation with the best mean of the score over "

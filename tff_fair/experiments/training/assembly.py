@@ -108,7 +108,12 @@ def build(
     costs=_costs(spec, task, built.process, resolved.aggregation, cache),
     selection=None
     if spec.criterion is None
-    else Selection(spec.criterion, spec.patience, score=resolved.scores.score),
+    else Selection(
+      spec.criterion,
+      spec.patience,
+      score=resolved.scores.score,
+      on_validation=task.validation is not None,
+    ),
     cache=cache,
   )
 

@@ -44,7 +44,7 @@ _LEAST = 5  # With fewer examples, none is kept aside.
 _DECIDING = (
   *("total_rounds", "clients_per_round", "sampling", "dropout"),
   *("seed", "data_seed", "model_seed", "evaluation_clients", "model"),
-  "unseen_clients",
+  *("unseen_clients", "validation_fraction"),
 )
 
 

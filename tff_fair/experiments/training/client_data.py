@@ -211,24 +211,6 @@ class LoadingThread:
       del call  # It holds on to its result.
 
 
-@contextlib.contextmanager
-def opened(task: tasks.Task) -> Iterator[tuple[ClientLoader, ClientLoader]]:
-  """Yields the training and the test data of a task's clients, for a run.
-
-  Computations must run where they will, see `tff_fair.runtime`.
-  """
-  files = client_files.open_files()
-  with contextlib.closing(LoadingThread()) as thread:
-    train, test = (
-      ClientLoader(split, task.element_spec, files=files, thread=thread)
-      for split in (task.train, task.test)
-    )
-    yield train, test
-
-
-# Clients' data at the workers: this program loads none.
-
-
 class ClientDatasets(Protocol):
   """Returns the data of clients by id, or what stands for it."""
 
@@ -240,6 +222,42 @@ class ClientDatasets(Protocol):
 
   def label_variance(self, client_id: int) -> float:
     """Returns `scoring.variance` of a client. Labels must be numbers."""
+
+
+class RunData(NamedTuple):
+  """The data of the clients of a run.
+
+  Attributes:
+    train: What they train on.
+    test: What results are on.
+    validation: What settings are chosen on; None where no examples are set
+      aside.
+  """
+
+  train: ClientDatasets
+  test: ClientDatasets
+  validation: ClientDatasets | None = None
+
+
+@contextlib.contextmanager
+def opened(task: tasks.Task) -> Iterator[RunData]:
+  """Yields the data of a task's clients, for a run.
+
+  Computations must run where they will, see `tff_fair.runtime`.
+  """
+  files = client_files.open_files()
+  with contextlib.closing(LoadingThread()) as thread:
+    load = functools.partial(
+      ClientLoader, spec=task.element_spec, files=files, thread=thread
+    )
+    yield RunData(
+      load(task.train),
+      load(task.test),
+      None if task.validation is None else load(task.validation),
+    )
+
+
+# Clients' data at the workers: this program loads none.
 
 
 class RowsAtWorkers:
@@ -326,14 +344,17 @@ class DataAtWorkers:
   """Returns the data of clients by id, as `ClientLoader` does."""
 
   def __init__(
-    self, spec: RunSpec, task: tasks.Task, split: Literal["train", "test"]
+    self,
+    spec: RunSpec,
+    task: tasks.Task,
+    split: Literal["train", "test", "validation"],
   ) -> None:
     """Takes the data of a run.
 
     Args:
       spec: The run, whose settings tell workers how to load the data.
       task: The task of the run.
-      split: The half.
+      split: The part of the data.
 
     Raises:
       tasks.DataError: If the data cannot be used.
@@ -344,6 +365,7 @@ class DataAtWorkers:
       seed=spec.seeds.data,
       data_dir=spec.data_dir,
       split=split,
+      validation_fraction=spec.validation_fraction,
     )
     self._split = getattr(task, split)
     self._build = _Build(source, source.version, task.element_spec)

@@ -3,6 +3,7 @@
 import functools
 import itertools
 from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias
 
 import numpy as np
 import tensorflow_federated as tff
@@ -70,14 +71,20 @@ def build_losses(
   return losses
 
 
+Evaluate: TypeAlias = Callable[[rounds.State], loop.RoundEvaluation]
+
+
 def build_evaluation(
-  parts: assembly.RunParts, test_data: client_data.ClientDatasets
-) -> Callable[[rounds.State], loop.RoundEvaluation]:
+  parts: assembly.RunParts,
+  test_data: client_data.ClientDatasets,
+  validation_data: client_data.ClientDatasets | None = None,
+) -> Evaluate:
   """Returns a function that evaluates a state on clients' test data.
 
   Args:
     parts: The parts of the run, which say whom to evaluate.
     test_data: The clients' test data.
+    validation_data: Their validation data, if the task has such.
 
   Returns:
     A function from a state of the process to an evaluation with the columns
@@ -87,32 +94,72 @@ def build_evaluation(
     model is there too, as the columns `global_loss`, `global_accuracy` and the
     group `global` of the summary. Where some clients attack, the group `honest`
     of the summary is about the others alone. The summary is about the clients
-    that may take part in training.
+    that may take part in training. With validation data, results on these are
+    there, too: the group `validation` of the summary, and columns of that
+    prefix, empty for a client without such data.
   """
+  on_test = _evaluation_on(parts, test_data, parts.evaluated, "test")
+  if validation_data is None or parts.task.validation is None:
+    return on_test
+  has_rows = parts.task.validation.num_examples[parts.evaluated] > 0
+  on_validation = _evaluation_on(
+    parts, validation_data, parts.evaluated[has_rows], "validation"
+  )
+  score = parts.scores.score
+  names = ("num_examples", "loss", score.name, *score.beside)
+
+  def evaluate(state: rounds.State) -> loop.RoundEvaluation:
+    tested, validated = on_test(state), on_validation(state)
+    columns = {}
+    for name in names:
+      column = np.full(len(has_rows), None, object)
+      column[has_rows] = validated.clients[name]
+      columns[f"{tables.VALIDATION}{name}"] = column
+    return loop.RoundEvaluation(
+      {**tested.summary, loop.VALIDATION: validated.summary},
+      {**tested.clients, **columns},
+      score,
+    )
+
+  return evaluate
+
+
+def _evaluation_on(
+  parts: assembly.RunParts,
+  data: client_data.ClientDatasets,
+  client_ids: np.ndarray,
+  part: str,
+) -> Evaluate:
+  """Returns the evaluation of a state on one part of some clients' data."""
   score, sums = parts.scores.score, parts.scores.sums
   evaluate_global = _compiled(evaluation.build_client_evaluation, parts, sums)
   evaluate_personal = learning_process.has_personal_models(parts.process) and (
     _compiled(evaluation.build_personal_evaluation, parts, sums)
   )
-  calls = _calls(parts.evaluated, _most_clients(sums))
-  marks = sampling.marks(parts.first_rounds[parts.evaluated])
-  with_score = scoring.build(parts.task, test_data.label_variance, parts.scores)
-  summary = functools.partial(_summary, attackers=parts.attackers, score=score)
+  calls = _calls(client_ids, _most_clients(sums))
+  marks = sampling.marks(parts.first_rounds[client_ids])
+  with_score = scoring.build(parts.task, data.label_variance, parts.scores)
+  summary = functools.partial(
+    _summary,
+    attackers=parts.attackers if part == "test" else (),
+    score=score,
+    part=part,
+  )
 
   def evaluate(state: rounds.State) -> loop.RoundEvaluation:
     weights = parts.process.get_model_weights(state)
-    found = with_score(_columns(evaluate_global, (weights,), test_data, calls))
+    found = with_score(_columns(evaluate_global, (weights,), data, calls))
     found |= marks
     if not evaluate_personal:
       return loop.RoundEvaluation(summary(found), found, score)
     table = state.client_work["personal"]
     personal = with_score(
-      _columns(evaluate_personal, (weights, table), test_data, calls)
+      _columns(evaluate_personal, (weights, table), data, calls)
     )
     personal |= marks
     results = ("loss", score.name, *score.beside)
     return loop.RoundEvaluation(
-      {**summary(personal), "global": summarize(_seen(found), score)},
+      {**summary(personal), "global": summarize(_seen(found), score, part)},
       {**personal, **{f"global_{name}": found[name] for name in results}},
       score,
     )
@@ -142,15 +189,19 @@ def _most_clients(sums: score_sums.Asked | None) -> int:
 
 
 def _summary(
-  columns: Mapping[str, np.ndarray], attackers: Sequence[int], score: Score
+  columns: Mapping[str, np.ndarray],
+  attackers: Sequence[int],
+  score: Score,
+  part: str,
 ) -> loop.Summary:
   """Summarizes an evaluation, over honest clients too if others attack."""
   columns = _seen(columns)
+  found = summarize(columns, score, part)
   if not attackers:
-    return summarize(columns, score)
+    return found
   is_honest = ~np.isin(columns["client_id"], attackers)
   honest = {name: column[is_honest] for name, column in columns.items()}
-  return {**summarize(columns, score), "honest": summarize(honest, score)}
+  return {**found, "honest": summarize(honest, score, part)}
 
 
 def _seen(columns: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
@@ -185,7 +236,9 @@ def _columns(
 
 
 def summarize(
-  columns: Mapping[str, np.ndarray], score: Score = ACCURACY
+  columns: Mapping[str, np.ndarray],
+  score: Score = ACCURACY,
+  part: str = "test",
 ) -> loop.Summary:
   """Summarizes an evaluation over the clients.
 
@@ -193,6 +246,7 @@ def summarize(
     columns: `num_examples`, `loss` and those of the score, one entry per
       client.
     score: The score of the task.
+    part: The part of the clients' data that the evaluation is on.
 
   Returns:
     By the name of the score, as `accuracy`, its statistics over the clients
@@ -211,7 +265,7 @@ def summarize(
   if not known.any():
     raise FieldError(
       "score",
-      f"no client's test data have {score.needs}, which it needs; choose "
+      f"no client's {part} data have {score.needs}, which it needs; choose "
       "another score.",
       value=score.name,
     )

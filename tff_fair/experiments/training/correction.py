@@ -219,7 +219,7 @@ class _Stages:
     weights = self.packed(record.weights)
     dimensions = np.full(task.num_clients, np.nan)
     losses: dict[int, np.ndarray] = {}
-    with client_data.opened(task) as (train_data, _):
+    with client_data.opened(task) as (train_data, *_):
       for cohort in self._cohorts(record.iterations):
         interruption.check()
         weights, rows = self._computations["correct"](
@@ -269,7 +269,7 @@ class _Stages:
     state = fedavg["set_model_weights"](
       fedavg["initialize"](), self.packed(record.weights)
     )
-    with client_data.opened(task) as (train_data, _):
+    with client_data.opened(task) as (train_data, *_):
       for round_num in range(spec.correction_finetuning):
         interruption.check()
         random = seeds.generator(spec.seed, _FINETUNING, round_num)
@@ -305,7 +305,7 @@ class _Stages:
     self,
     weights: Weights,
     is_noisy: np.ndarray,
-    train_data: client_data.ClientLoader,
+    train_data: client_data.ClientDatasets,
   ) -> list[tuple[int, np.ndarray]]:
     """Returns what a model predicts for the examples of noisy clients."""
     found: list[tuple[int, np.ndarray]] = []

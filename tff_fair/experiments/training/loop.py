@@ -37,6 +37,9 @@ from tff_fair.experiments.training import rounds
 if typing.TYPE_CHECKING:
   import tensorflow_federated as tff
 
+# The group of results on validation data.
+VALIDATION = "validation"
+
 # The best evaluation of a run so far, and whether it is worth going on.
 
 
@@ -53,6 +56,7 @@ class Selection:
     value: Its criterion.
     num_without_improvement: How many evaluations there were since.
     score: The score of the run.
+    on_validation: Whether evaluations on validation data decide.
   """
 
   criterion: str
@@ -61,6 +65,13 @@ class Selection:
   value: float = math.nan
   num_without_improvement: int = 0
   score: Score = ACCURACY
+  on_validation: bool = False
+
+  @property
+  def column(self) -> str:
+    """The column of the table of evaluations that it follows."""
+    group = f"{VALIDATION}/" if self.on_validation else ""
+    return f"{group}{self.score.name}/{self.criterion}"
 
   def add(self, round_num: int, statistics: Mapping[str, float]) -> bool:
     """Takes an evaluation, and returns whether it is the best so far.
@@ -146,8 +157,8 @@ class Schedule(NamedTuple):
 
 
 # Results over clients by name, see `population.summarize`. Some runs have those
-# of the global model beside personal ones, or of the honest clients alone, too:
-# the groups "global" and "honest".
+# of the global model beside personal ones, of the honest clients alone, or on
+# validation data, too: the groups "global", "honest" and "validation".
 Summary: TypeAlias = Mapping[str, "float | Mapping[str, float] | Summary"]
 
 
@@ -167,8 +178,16 @@ class RoundEvaluation(NamedTuple):
   @property
   def statistics(self) -> Mapping[str, float]:
     """Statistics of the score over the clients, by name."""
-    found = self.summary[self.score.name]
-    return typing.cast(Mapping[str, float], found)
+    return self._statistics(self.summary)
+
+  @property
+  def deciding(self) -> Mapping[str, float]:
+    """Those that choose: on validation data, if there are such."""
+    found = self.summary.get(VALIDATION, self.summary)
+    return self._statistics(typing.cast(Summary, found))
+
+  def _statistics(self, summary: Summary) -> Mapping[str, float]:
+    return typing.cast(Mapping[str, float], summary[self.score.name])
 
 
 class Releases(NamedTuple):
@@ -269,7 +288,7 @@ def train(
       is_best = (
         selection is not None
         and evaluation is not None
-        and selection.add(round_num, evaluation.statistics)
+        and selection.add(round_num, evaluation.deciding)
       )
       record.begin(
         record.write_round, round_num, result, timing, evaluation, is_best

@@ -6,7 +6,6 @@ import functools
 import pathlib
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from typing import Literal
 
 import numpy as np
 import tensorflow_federated as tff
@@ -109,7 +108,7 @@ def train(
   )
   parts, weights = correction.correct(folder, spec, parts, display.say)
   with (
-    _data(spec, parts.task, examples) as (train_data, test_data),
+    _data(spec, parts.task, examples) as data,
     RoundProgress(
       parts.schedule.total_rounds,
       completed_rounds=completed,
@@ -118,9 +117,9 @@ def train(
     ) as report_progress,
   ):
     loop.train(
-      _rounds(spec, parts, sample, train_data, report_progress, weights),
+      _rounds(spec, parts, sample, data.train, report_progress, weights),
       parts.schedule,
-      evaluate=_evaluation(parts, test_data, report_progress),
+      evaluate=_evaluation(parts, data, report_progress),
       state_manager=release.Checkpoints(
         folder.checkpoints,
         folder.round_tables,
@@ -155,7 +154,7 @@ def _say_why_it_ends(
   if parts.selection is not None and parts.selection.is_exhausted:
     say(
       f"{folder.path}: {parts.selection.num_without_improvement} evaluations "
-      f"in a row have not improved {_column(parts.selection)}; that is enough."
+      f"in a row have not improved {parts.selection.column}; that is enough."
     )
 
 
@@ -179,19 +178,26 @@ def _labels(spec: RunSpec, task: tasks.Task) -> np.ndarray | None:
 
 def _data(
   spec: RunSpec, task: tasks.Task, examples: WorkerData | None
-) -> contextlib.AbstractContextManager[
-  tuple[client_data.ClientDatasets, client_data.ClientDatasets]
-]:
-  """Opens the training and the test data of a run's clients."""
+) -> contextlib.AbstractContextManager[client_data.RunData]:
+  """Opens the data of a run's clients."""
   if examples is None and not runtime.builds_data():
     return client_data.opened(task)
 
-  def half(split: Literal["train", "test"]) -> client_data.ClientDatasets:
-    if examples is None:
-      return client_data.DataAtWorkers(spec, task, split)
-    return client_data.RowsAtWorkers(examples, split, task.element_spec)
-
-  return contextlib.nullcontext((half("train"), half("test")))
+  if examples is not None:
+    of_rows = functools.partial(
+      client_data.RowsAtWorkers, examples, spec=task.element_spec
+    )
+    return contextlib.nullcontext(
+      client_data.RunData(of_rows("train"), of_rows("test"))
+    )
+  at_workers = functools.partial(client_data.DataAtWorkers, spec, task)
+  return contextlib.nullcontext(
+    client_data.RunData(
+      at_workers("train"),
+      at_workers("test"),
+      None if task.validation is None else at_workers("validation"),
+    )
+  )
 
 
 def _rounds(
@@ -237,14 +243,16 @@ def _rounds(
 
 def _evaluation(
   parts: assembly.RunParts,
-  test_data: client_data.ClientDatasets,
+  data: client_data.RunData,
   follower: RoundProgress,
-) -> Callable[[rounds.State], loop.RoundEvaluation]:
+) -> client_evaluation.Evaluate:
   """Returns the evaluation of a run, which the follower watches."""
-  evaluate = client_evaluation.build_evaluation(parts, test_data)
+  evaluate = client_evaluation.build_evaluation(
+    parts, data.test, data.validation
+  )
   # The global model is evaluated, too.
   has_personal = learning_process.has_personal_models(parts.process)
-  passes = 2 if has_personal else 1
+  passes = (2 if has_personal else 1) * (1 if data.validation is None else 2)
 
   def watched(state: rounds.State) -> loop.RoundEvaluation:
     with follower.watch("evaluation", len(parts.evaluated), passes):
@@ -264,17 +272,12 @@ def recall_evaluations(folder: RunFolder, selection: Selection) -> None:
     RunError: If their table lacks what the selection follows.
   """
   rows = finding.read_run(folder.path).evaluations
-  column = _column(selection)
+  column = selection.column
   if column not in rows and len(rows):
     raise RunError(f"{folder.evaluations}: has no column {column!r}.")
   for row in rows.to_dict("records"):
     if row[ROUND] > 0:
       selection.add(int(row[ROUND]), {selection.criterion: row[column]})
-
-
-def _column(selection: Selection) -> str:
-  """Returns the column of evaluations that a selection follows."""
-  return f"{selection.score.name}/{selection.criterion}"
 
 
 def _recall_clients(folder: RunFolder, pruning: loop.Pruner) -> None:

@@ -57,6 +57,7 @@ def resolve(spec: RunSpec, task: tasks.Task) -> Resolved:
   first = sampling.first_rounds(spec, task)
   cohort = clients_per_round(spec, sampling.num_seen(first))
   clients = evaluated(spec, first)
+  _check_validation(spec, task, clients[first[clients] < sampling.NEVER])
   return Resolved(
     attack=attack(spec, np.flatnonzero(first < sampling.NEVER), clients),
     aggregation=aggregation(spec),
@@ -87,6 +88,22 @@ def check(spec: RunSpec, task: tasks.Task) -> None:
   if is_by_label and not task.has_class_labels:
     raise _no_class_labels(spec, task, "dropout_kind", "choose another kind.")
   _check_threshold(spec, task)
+
+
+def _check_validation(
+  spec: RunSpec, task: tasks.Task, client_ids: np.ndarray
+) -> None:
+  """Checks that some of the clients that decide have examples to choose on."""
+  if (
+    task.validation is not None
+    and not task.validation.num_examples[client_ids].any()
+  ):
+    raise FieldError(
+      "validation_fraction",
+      "comes to no example of the clients that the run evaluates; evaluate "
+      "more clients, or set a larger share aside.",
+      value=spec.validation_fraction,
+    )
 
 
 BASELINES = ("local_baseline", "pooled_baseline", "loss_reference")

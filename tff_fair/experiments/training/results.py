@@ -200,7 +200,8 @@ def _clients(
       ]
   clients["num_test_examples"] = rows.pop("num_examples").to_numpy()
   for name in rows:  # Loss, score, ...
-    clients[f"test_{name}"] = rows[name].to_numpy()
+    is_of_test = not name.startswith(tables.VALIDATION)
+    clients[f"test_{name}" if is_of_test else name] = rows[name].to_numpy()
   for columns in (
     predicted.gains,
     None

@@ -201,6 +201,7 @@ def _check_data(
     for setting, is_asked in {
       "the task's option group": "group" in spec.task_options,
       "threshold_for": spec.threshold_for is not None,
+      "validation_fraction": spec.validation_fraction > 0,
       ", ".join(resolving.BASELINES): spec.has_baselines,
     }.items():
       if is_asked:

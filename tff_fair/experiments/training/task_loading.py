@@ -64,6 +64,7 @@ def load(spec: RunSpec, at_workers: WorkerData | None = None) -> tasks.Task:
     raise FieldError("task", error.problem, value=spec.task) from error
   except ValueError as error:
     raise FieldError("task_options", str(error)) from error
+  task = tasks.with_validation(task, spec.validation_fraction, spec.seeds.data)
   if spec.model is None:
     return task
   try:

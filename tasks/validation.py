@@ -1,0 +1,103 @@
+"""Training examples that are set aside, to choose settings on."""
+
+import dataclasses
+import functools
+
+import numpy as np
+
+from tasks import cuts
+from tasks.task import Task
+from tff_fair.declared import FieldError
+
+# Keeps these draws apart from all others of a seed.
+_STREAM = int.from_bytes(b"vali")
+_NUM_CACHED_CUTS = 1024
+
+
+def with_validation(task: Task, fraction: float, seed: int) -> Task:
+  """Returns a task that sets a share of the training examples aside.
+
+  Each client is cut by itself, class by class where examples have one class
+  each. A client whose share comes to no example trains on all that it has.
+  What a task takes from all training examples before it is cut, as the moments
+  of columns, comes from those set aside, too.
+
+  Args:
+    task: The task.
+    fraction: Share of each client's training examples, in [0, 1).
+    seed: Seed of the cut.
+
+  Returns:
+    The task itself if the share is 0. Otherwise its `validation` has the
+    examples set aside, and its `train` the others.
+
+  Raises:
+    FieldError: If it comes to no example of any client.
+  """
+  if not fraction:
+    return task
+  sizes = task.train.num_examples
+  number = np.minimum(
+    np.rint(sizes * fraction).astype(np.int64), np.maximum(sizes - 1, 0)
+  )
+  if not number.any():
+    raise FieldError(
+      "validation_fraction",
+      f"comes to no example of any client, the largest of which has "
+      f"{sizes.max():,} to train on; expected a larger share, or 0.",
+      value=fraction,
+    )
+
+  @functools.lru_cache(_NUM_CACHED_CUTS)
+  def cut(client_id: int) -> tuple[np.ndarray, np.ndarray]:
+    aside = np.zeros(sizes[client_id], bool)
+    if number[client_id]:
+      labels = task.train.load(client_id)[1] if task.has_class_labels else None
+      rng = cuts.generator((seed, _STREAM, client_id))
+      aside[drawn(labels, len(aside), int(number[client_id]), rng)] = True
+    return np.flatnonzero(~aside), np.flatnonzero(aside)
+
+  return dataclasses.replace(
+    task,
+    description=f"{task.description}; {_in_words(number)}",
+    train=cuts.with_rows(task.train, lambda k: cut(k)[0], sizes - number),
+    validation=cuts.with_rows(task.train, lambda k: cut(k)[1], number),
+  )
+
+
+def drawn(
+  labels: np.ndarray | None,
+  num_examples: int,
+  number: int,
+  rng: np.random.Generator,
+) -> np.ndarray:
+  """Draws examples, each with the same probability.
+
+  Args:
+    labels: Class numbers, int[num_examples]: of each class as many are drawn as
+      its share comes to, rounded up or down. None draws without regard to them.
+    num_examples: How many examples there are.
+    number: How many to draw.
+    rng: Where the randomness comes from.
+
+  Returns:
+    Positions, int64[number].
+  """
+  order = rng.permutation(num_examples)
+  if labels is not None:
+    order = order[np.argsort(labels[order], kind="stable")]
+  # Evenly spaced places in an order by class are a stratified sample.
+  offset = rng.integers(num_examples)
+  return order[(np.arange(number) * num_examples + offset) // number]
+
+
+def _in_words(number: np.ndarray) -> str:
+  """Returns how many examples of which clients are set aside."""
+  lacking = np.count_nonzero(number == 0)
+  text = (
+    f"{number.sum():,} of the train examples set aside for validation, of "
+    f"{np.count_nonzero(number):,} clients"
+  )
+  if lacking:
+    text += f"; {lacking:,} with too few train on all that they have"
+  return text
