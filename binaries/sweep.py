@@ -16,7 +16,7 @@ from tff_fair.experiments.runs.folder import RunFolder
 from tff_fair.experiments.searching import study, trials
 from tff_fair.experiments.searching.search import Searcher
 from tff_fair.experiments.searching.study import SearchSettings
-from tff_fair.experiments.sweeps import choice, plan
+from tff_fair.experiments.sweeps import choice, plan, validation
 from tff_fair.experiments.sweeps.file import Sweep
 from tff_fair.experiments.sweeps.plan import PlannedRun
 from tff_fair.experiments.sweeps.runner import Failure, Runner
@@ -29,14 +29,27 @@ def main() -> None:
   criterion = sweep_flags.criterion()
   settings = sweep_flags.search(sweep)
   executor = sweep_flags.executor(is_search=settings is not None)
+  options = sweep_flags.COMPUTING.options()
   runner = Runner(
     sweep_flags.output_dir(),
     executor=executor,
     describe=command_line.line,
-    options=sweep_flags.COMPUTING.options(),
+    options=options,
   )
   if not sweep_flags.DRY_RUN.value:
     runner.check_limits()
+  fraction = (
+    sweep_flags.VALIDATION_FRACTION.value
+    if settings is None
+    else settings.validation_fraction
+  )
+  # Mistakes show before a process counts clients.
+  if settings is None:
+    plan.expand(sweep)
+  else:
+    study.of_sweep(sweep)
+  if options["worker_data"] is None:  # Runs cannot set rows aside there.
+    sweep = validation.with_fraction(sweep, fraction)
   if settings is not None:
     _search(sweep, settings, runner)
     return
@@ -47,9 +60,7 @@ def main() -> None:
       _show(runner, planned, states)
       return
     failures = runner.carry_out(planned, states, sweep.title)
-  _end(
-    runner, planned, failures, criterion, sweep_flags.VALIDATION_FRACTION.value
-  )
+  _end(runner, planned, failures, criterion, fraction)
 
 
 def _search(sweep: Sweep, settings: SearchSettings, runner: Runner) -> None:

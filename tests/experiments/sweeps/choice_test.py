@@ -1,6 +1,8 @@
+import math
 import re
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from tests.experiments import run_folders
@@ -187,6 +189,47 @@ def test_of_errors_the_smallest_are_chosen_in_a_table_of_their_own(tmp_path):
   assert "RMSE in units of the label, mean ±" in text
   last = re.split(r"\s{2,}", text.splitlines()[-1].strip())
   assert last[:4] == ["FedAvg, client_learning_rate=0.2", "2", "1", "40.00"]
+
+
+def set_aside(path, values):
+  """Gives clients results on validation data; NaN to those without such."""
+  place = path / "client_evaluations.csv"
+  table = pd.read_csv(place)
+  of_last = pd.Series(values, index=table.index[-len(values) :])
+  table["validation_num_examples"] = of_last.where(of_last.isna(), 4)
+  table["validation_loss"] = 1 - of_last
+  table["validation_accuracy"] = of_last
+  table.to_csv(place, index=False)
+
+
+@pytest.mark.parametrize("number", [3, 12, 60])
+def test_validation_data_decide_and_test_data_are_shown(tmp_path, number):
+  good, bad = np.full(number, 0.9), np.full(number, 0.2)
+  for name, rate, on_validation, on_test in (
+    ("a", 0.1, good, bad),
+    ("b", 0.2, bad, good),
+  ):
+    make(tmp_path / name, on_test, rate, validation_fraction=0.2)
+    set_aside(tmp_path / name, [np.nan, *on_validation[1:]])
+  assert row(tmp_path)[:5] == [
+    *("FedAvg, client_learning_rate=0.1", "2", "1", "90.00", "20.00"),
+  ]
+  text = sweep_choice.table(finding.find([tmp_path]), "worst_20", 0.2)
+  assert "20% of each client's training data" in text
+  assert f"1 of {number} clients." in text
+  assert "Warning" not in text
+  of = number - 1
+  assert f"The criterion's 20 % = {math.ceil(0.2 * of)} of {of} clients" in text
+  assert f"10 % = {math.ceil(0.1 * number)} of {number} clients" in text
+
+
+def test_runs_that_train_on_other_rows_are_not_chosen_from_together(tmp_path):
+  make(tmp_path / "a", accuracies(0.9, 0.3), 0.1)
+  make(tmp_path / "b", accuracies(0.5, 0.8), 0.2, validation_fraction=0.2)
+  set_aside(tmp_path / "b", accuracies(0.5, 0.8))
+  text = sweep_choice.table(finding.find([tmp_path]), "mean", 0.2)
+  rows = [re.split(r"\s{2,}", line) for line in text.splitlines()[-2:]]
+  assert [row[1] for row in rows] == ["1", "1"]
 
 
 @pytest.mark.parametrize(("number", "drawn"), [(21, 4), (49, 10), (50, None)])

@@ -102,16 +102,29 @@ def by_task(runs: Sequence[Run]) -> dict[str, list[Run]]:
 
 
 def data_key(run: Run) -> tuple[object, ...]:
-  """Returns what runs on the same data share: the task and its options."""
-  return run.task, *sorted(run.task_options.items())
+  """Returns what runs on the same data share.
+
+  These are the task, its options, and the share of training data set aside.
+  """
+  return run.task, *sorted((n, str(v)) for n, v in _of_data(run).items())
+
+
+def _of_data(run: Run) -> dict[str, object]:
+  """Returns the settings of a run that decide what it trains on."""
+  return {
+    name: value
+    for name, value in run.settings.items()
+    if name.startswith(TASK_OPTION) or name == "validation_fraction"
+  }
 
 
 def options_apart(run: Run, others: Iterable[Run]) -> list[str]:
-  """Returns the options of a run's task that not all others have, as texts."""
+  """Returns what not all others have of a run's data, as texts."""
+  of_others = [_of_data(other) for other in others]
   return [
-    f"{short_name(f'{TASK_OPTION}{name}')}={value}"
-    for name, value in run.task_options.items()
-    if any(other.task_options.get(name) != value for other in others)
+    f"{short_name(name)}={value}"
+    for name, value in _of_data(run).items()
+    if any(other.get(name) != value for other in of_others)
   ]
 
 

@@ -26,6 +26,7 @@ from tff_fair.experiments.reporting.scale import number_text
 from tff_fair.experiments.reporting.scatter_chart import Point
 from tff_fair.experiments.reporting.section import Section
 from tff_fair.experiments.reporting.task_runs import TaskRuns
+from tff_fair.experiments.runs import tables
 from tff_fair.experiments.runs.run import Run
 from tff_fair.experiments.searching import trials
 from tff_fair.experiments.searching.study import SearchSettings
@@ -64,7 +65,9 @@ def build(task: TaskRuns) -> Section:
 
 
 def _deciding_clients(runs: Sequence[Run], fraction: float) -> str:
-  """Returns which clients the objectives of a study are over."""
+  """Returns which clients, and which data, a study's objectives are over."""
+  if any(tables.has_validation(run.last_evaluation) for run in runs):
+    return "validation data of the clients"
   numbers = {len(run.last_evaluation) for run in runs}
   if choice.is_divided(max(numbers), fraction):
     return f"{fraction:.0%} of the clients"

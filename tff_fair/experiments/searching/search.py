@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from tff_fair.experiments import grids, spec_text
 from tff_fair.experiments.errors import RunError
+from tff_fair.experiments.progress import Display
 from tff_fair.experiments.runs import finding
 from tff_fair.experiments.runs.folder import RunFolder
 from tff_fair.experiments.runs.run import Run
@@ -35,7 +36,7 @@ from tff_fair.experiments.searching.trials import (
   Trial,
 )
 from tff_fair.experiments.spec import RunSpec
-from tff_fair.experiments.sweeps import executors, runner
+from tff_fair.experiments.sweeps import executors, runner, validation
 from tff_fair.experiments.sweeps.file import Sweep, SweptMethod
 from tff_fair.experiments.sweeps.jobs import Ended, Job
 from tff_fair.experiments.sweeps.plan import PlannedRun
@@ -313,7 +314,7 @@ def search(
     objective: The measure to improve, as `compare` names it; several, as
       "mean,worst_10", for a Pareto set.
     pruner: Who ends runs early: "none", "median" or "hyperband".
-    validation_fraction: Share of the clients whose test data decide; 0 is all.
+    validation_fraction: Share of the data that decide, see `SearchSettings`.
     jobs: How many runs go on side by side, each in a process of its own.
     progress: Whether to show on stderr how the search gets on.
     round_timeout: Seconds that a round of a run may take, as
@@ -339,7 +340,11 @@ def search(
     validation_fraction=validation_fraction,
   )
   folder = pathlib.Path(output_dir)
-  study = _study(spec, space, [spec.seed] if seeds is None else list(seeds))
+  sweep = _sweep(spec, space, [spec.seed] if seeds is None else list(seeds))
+  if worker_data is None:  # Runs cannot set rows aside that workers have.
+    say = Display(is_silent=not progress).say
+    sweep = validation.with_fraction(sweep, validation_fraction, say)
+  study = _study(sweep)
   runner = Runner(
     folder,
     executor=executors.create(executors.LOCAL, {}, folder=folder, jobs=jobs),
@@ -356,13 +361,13 @@ def search(
   return Search(folder, settings, tuple(searcher.trials[study.name]))
 
 
-def _study(
+def _sweep(
   spec: RunSpec, space: Mapping[str, object], seeds: list[int]
-) -> Study:
-  """Returns the study of a run and what varies.
+) -> Sweep:
+  """Returns the sweep of a run and what varies.
 
   Raises:
-    ValueError: If the data vary, too.
+    ValueError: If a name or a value is not valid.
   """
   searched: dict[str, Setting] = {}
   for name, values in space.items():
@@ -379,7 +384,15 @@ def _study(
     if name not in (*searched, "algorithm")
   }
   method = SweptMethod(spec.algorithm, spec.algorithm, searched, _PLACE)
-  sweep = Sweep(None, (method,), fixed, {}, _PLACE)
+  return Sweep(None, (method,), fixed, {}, _PLACE)
+
+
+def _study(sweep: Sweep) -> Study:
+  """Returns the study of a sweep.
+
+  Raises:
+    ValueError: If the data vary, too.
+  """
   one, *others = of_sweep(sweep)
   if others:
     raise ValueError(

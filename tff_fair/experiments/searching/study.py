@@ -21,7 +21,7 @@ from tff_fair.experiments.spec import RunSpec
 from tff_fair.experiments.sweeps import plan
 from tff_fair.experiments.sweeps.file import Sweep, SweptMethod
 from tff_fair.experiments.sweeps.plan import PlannedRun
-from tff_fair.experiments.sweeps.setting_tables import WORKERS, Range
+from tff_fair.experiments.sweeps.setting_tables import Range
 
 # How to search: the number of trials, the sampler, the objective.
 
@@ -68,10 +68,12 @@ class SearchSettings:
   )
   validation_fraction: float = declared.value(
     0.2,
-    "Share of the clients whose test data decide the choice; the table shows "
-    "the result for the others. 0, or fewer than ten clients: all clients for "
-    "both.",
-    expects="a number in [0, 1), where 0 is all clients for both",
+    "Share of the data that decide the choice, which the results are not on. "
+    "With fewer than 50 clients it is the share of each client's training data "
+    "that all runs set aside, as --flag=validation_fraction=0.2 does for any "
+    "number of clients; with more, the share of the clients whose test data "
+    "decide. 0: the test data of all clients, which the results are on, too.",
+    expects="a number in [0, 1), where 0 is the test data of all clients",
     minimum=0,
     maximum=1,
     exclude_maximum=True,
@@ -222,10 +224,6 @@ class Dimension:
 Space = Mapping[str, Dimension]
 
 
-# These make another question of a run, or decide none of its results.
-_NOT_SEARCHED = ("task", "data_dir", WORKERS, *seeds.NAMES)
-
-
 @dataclasses.dataclass(frozen=True)
 class Study:
   """The search for the settings of a method on a task.
@@ -295,9 +293,7 @@ def _of_method(
   space: dict[str, Dimension] = {}
   for name, setting in plan.grid_of(sweep, method, hparams).items():
     values = setting.values
-    is_question = name in _NOT_SEARCHED or name.startswith(
-      spec_text.TASK_OPTION
-    )
+    is_question = plan.is_question(name)
     if isinstance(values, Range):
       place = f"{setting.place}: {name}={values}"
       if is_question:

@@ -1,11 +1,14 @@
-"""The best setting of each method, chosen on some clients, shown on the others.
+"""The best setting of each method, chosen on some data, shown on others.
 
-The clients to choose on are drawn once, the same ones for all runs. With fewer
-than ten clients all of them decide: a fifth of three clients is one client, and
-the best for one is often the worst for the others.
+Runs that set validation data aside are chosen by these, over all clients.
+Otherwise the test data of some clients decide, which are drawn once, the same
+ones for all runs. With fewer than ten clients all of them decide: a fifth of
+three clients is one client, and the best for one is often the worst for the
+others.
 """
 
 from collections.abc import Sequence
+from typing import NamedTuple, Self
 
 import numpy as np
 import pandas as pd
@@ -21,7 +24,7 @@ from tff_fair.experiments.scores import Score
 _SHOWN = ("mean", "std", "worst_10", "best_10")
 _SEED = 0  # Of the draw: the runs alone decide the choice.
 _FEWEST_TO_DIVIDE = 10  # Clients.
-_FEWEST_TO_TRUST = 50  # Of fewer, chance decides much of what a part prefers.
+FEWEST_TO_TRUST = 50  # Of fewer, chance decides much of what a part prefers.
 _VALIDATION = 2  # Keeps it apart from other draws of that seed.
 
 
@@ -33,8 +36,9 @@ def table(
   Args:
     finished: Finished runs.
     criterion: Name of the measure to choose by, as a mean over seeds.
-    validation_fraction: Share of the clients to choose on, of ten or more; 0
-      is all, for the choice and for the columns beside it.
+    validation_fraction: Of runs without validation data, the share of the
+      clients to choose on, of ten or more; 0 is all, for the choice and for the
+      columns beside it.
   """
   if not finished:
     return "No run is finished; there is nothing to choose from."
@@ -110,14 +114,18 @@ def is_divided(num_clients: int, fraction: float) -> bool:
 def part_of(
   clients: pd.DataFrame, fraction: float, *, is_validation: bool
 ) -> pd.DataFrame:
-  """Returns the rows of the clients to choose on, or those of the others.
+  """Returns the results to choose by, or those to show.
 
   Args:
-    clients: One row for each client.
-    fraction: Share of the clients to choose on; 0 is all, for both parts.
-    is_validation: Whether to return the clients to choose on.
+    clients: One row for each client. With results on validation data, these are
+      to choose by, and those on test data to show, of all clients.
+    fraction: Otherwise, the share of the clients to choose on; 0 is all, for
+      both parts.
+    is_validation: Whether to return the results to choose by.
   """
   clients = tables.seen(clients)  # Unseen clients choose nothing.
+  if tables.has_validation(clients):
+    return tables.on_validation(clients) if is_validation else clients
   if not is_divided(len(clients), fraction):
     return clients
   drawn = validation_clients(clients["client_id"], fraction)
@@ -148,6 +156,38 @@ def _measured(
   }
 
 
+class _Parts(NamedTuple):
+  """Who decides on a run, and whose results are shown.
+
+  Attributes:
+    num_clients: The number of all clients.
+    num_deciding: How many of them decide.
+    num_shown: Of how many the results are shown.
+    set_aside: The share of training data that decides; None where test data do.
+  """
+
+  num_clients: int
+  num_deciding: int
+  num_shown: int
+  set_aside: float | None = None
+
+  @classmethod
+  def of(cls, run: Run, fraction: float) -> Self:
+    """Returns those of a run, with the share of clients to choose on."""
+    last = run.last_evaluation
+    deciding, shown = (
+      len(part_of(last, fraction, is_validation=is_validation))
+      for is_validation in (True, False)
+    )
+    has_rows = tables.has_validation(last)
+    return cls(
+      len(tables.seen(last)),
+      deciding,
+      shown,
+      run.spec.validation_fraction if has_rows else None,
+    )
+
+
 def _caption(
   measure: Measure,
   criterion: str,
@@ -156,23 +196,27 @@ def _caption(
   score: Score,
 ) -> list[str]:
   title = measure.words
-  numbers = sorted({len(tables.seen(run.last_evaluation)) for run in finished})
-  divided = [n for n in numbers if is_divided(n, fraction)]
-  whole = [n for n in numbers if n not in divided]
-  where = []
+  parts = sorted(
+    {_Parts.of(run, fraction) for run in finished},
+    key=lambda p: (p.num_clients, p.num_deciding, p.set_aside or 0),
+  )
+  where = _on_set_aside(title, [p for p in parts if p.set_aside is not None])
+  of_test = [p for p in parts if p.set_aside is None]
+  divided = [p for p in of_test if p.num_deciding < p.num_clients]
+  whole = [p for p in of_test if p not in divided]
   if divided:
     where += [
       f"* The criterion: {title} over a random {fraction:.0%} of the clients.",
       "The other columns are over the other clients.",
     ]
     where += [
-      f"Warning: {_num_drawn(n, fraction)} of {n} clients decide, too few to "
-      "tell settings apart reliably."
-      for n in divided
-      if n < _FEWEST_TO_TRUST
+      f"Warning: {p.num_deciding} of {p.num_clients} clients decide, too few "
+      "to tell settings apart reliably."
+      for p in divided
+      if p.num_clients < FEWEST_TO_TRUST
     ]
   if whole:
-    few = ", ".join(map(str, whole))
+    few = ", ".join(str(p.num_clients) for p in whole)
     which = f" for {few} clients, too few to divide" if fraction else ""
     where += [
       f"* The criterion{which}: {title} over all clients.",
@@ -183,25 +227,38 @@ def _caption(
     "The best of each method's settings (Of: how many) after the last round:",
     f"{score.noun} {score.in_unit}, mean ± standard deviation over seeds.",
     *where,
-    *_tails(criterion, fraction, numbers),
+    *_tails(criterion, parts),
   ]
 
 
-def _tails(
-  criterion: str, fraction: float, numbers: Sequence[int]
-) -> list[str]:
+def _on_set_aside(title: str, parts: Sequence[_Parts]) -> list[str]:
+  """Returns who decides where validation data are set aside."""
+  if not parts:
+    return []
+  shares = ", ".join(dict.fromkeys(f"{p.set_aside:.0%}" for p in parts))
+  return [
+    f"* The criterion: {title} over validation data, {shares} of each client's "
+    "training data.",
+    *dict.fromkeys(
+      "With too few training data to set any aside, and so without a vote: "
+      f"{p.num_clients - p.num_deciding} of {p.num_clients} clients."
+      for p in parts
+      if p.num_deciding < p.num_clients
+    ),
+    "The other columns are over the test data of all clients.",
+  ]
+
+
+def _tails(criterion: str, parts: Sequence[_Parts]) -> list[str]:
   """Returns how many clients the tails of the criterion and columns are."""
-  lines = []
-  for number in numbers:
-    chosen_on = shown = number
-    if is_divided(number, fraction):
-      chosen_on = _num_drawn(number, fraction)
-      shown = number - chosen_on
-    of_criterion = measures.tail_sizes([criterion], chosen_on)
+  lines: dict[str, None] = {}
+  for part in parts:
+    of_criterion = measures.tail_sizes([criterion], part.num_deciding)
     if of_criterion:
-      lines.append(f"The criterion's {of_criterion}.")
-    lines.append(f"In the other columns, {measures.tail_sizes(_SHOWN, shown)}.")
-  return lines
+      lines[f"The criterion's {of_criterion}."] = None
+    shown = measures.tail_sizes(_SHOWN, part.num_shown)
+    lines[f"In the other columns, {shown}."] = None
+  return list(lines)
 
 
 def _num_drawn(num_clients: int, fraction: float) -> int:

@@ -177,6 +177,14 @@ def grid_of(sweep: Sweep, method: SweptMethod, hparams: Iterable[str]) -> Grid:
   return {name: grid[name] for name in ordered(grid)}
 
 
+def is_question(name: str) -> bool:
+  """Returns whether a setting makes another question, or decides no results."""
+  return name in _QUESTIONS or name.startswith(spec_text.TASK_OPTION)
+
+
+_QUESTIONS = ("task", "data_dir", WORKERS, *seeds.NAMES)
+
+
 def run_of(
   sweep: Sweep, method: SweptMethod, settings: Mapping[str, Value]
 ) -> PlannedRun:

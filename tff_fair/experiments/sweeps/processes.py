@@ -15,9 +15,11 @@ import signal
 import sys
 import threading
 import types
-from collections.abc import Iterator
+import typing
+from collections.abc import Callable, Iterator, Sequence
 from multiprocessing import connection, forkserver
 from multiprocessing.process import BaseProcess
+from typing import TypeVar
 
 from tff_fair.experiments import interruption
 from tff_fair.experiments.errors import RunError
@@ -26,6 +28,7 @@ from tff_fair.experiments.sweeps import jobs
 from tff_fair.experiments.sweeps.jobs import Executor, Job
 
 _PRELOADED = "tff_fair.experiments.sweeps.warm"
+_Result = TypeVar("_Result")
 _context = multiprocessing.get_context("forkserver")
 
 
@@ -41,9 +44,7 @@ class Processes(Executor):
   @contextlib.contextmanager
   def opened(self) -> Iterator[None]:
     """Starts the server, which imports while this program goes on."""
-    _context.set_forkserver_preload([_PRELOADED])
-    with _interruption_ignored(), modules_found_as_here():
-      forkserver.ensure_running()
+    _start_server()
     yield
 
   def start(self, job: Job) -> "_RunningProcess":
@@ -62,6 +63,54 @@ class Processes(Executor):
         "killed, perhaps for lack of memory; the same command goes on."
       ) from error
     return _RunningProcess(process, RunFolder(job.path))
+
+
+def _start_server() -> None:
+  """Starts the server of processes, if it does not run."""
+  _context.set_forkserver_preload([_PRELOADED])
+  with _interruption_ignored(), modules_found_as_here():
+    forkserver.ensure_running()
+
+
+def call(function: Callable[..., _Result], *args: object) -> _Result:
+  """Returns the result of a function that a process of its own calls.
+
+  Args:
+    function: A function of a module, which does not raise errors.
+    *args: Its arguments.
+
+  Raises:
+    RunError: If the process ended without a result.
+  """
+  _start_server()
+  receiver, sender = _context.Pipe(duplex=False)
+  process = _context.Process(target=_send, args=(sender, function, args))
+  try:
+    with without_main():
+      process.start()
+    sender.close()
+    return typing.cast(_Result, receiver.recv())
+  except (ConnectionError, EOFError) as error:
+    raise RunError(
+      f"the process that was to call {function.__name__} ended without a "
+      "result, perhaps for lack of memory; try again."
+    ) from error
+  finally:
+    if process.pid is not None:
+      process.terminate()
+      process.join()
+
+
+def _send(
+  sender: connection.Connection,
+  function: Callable[..., object],
+  args: Sequence[object],
+) -> None:
+  try:
+    result = function(*args)
+  finally:
+    _remove_rewritten_functions()
+  sender.send(result)
 
 
 # Python's exit code of a process whose server was killed, and with it all that

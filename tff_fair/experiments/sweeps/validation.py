@@ -1,0 +1,119 @@
+"""The data that a sweep chooses on: of few clients, validation data of all.
+
+A part of few clients tells settings apart by chance alone. So where a sweep is
+to choose and a federation is small, all its runs set a share of each client's
+training data aside: the best setting and what it is compared with have trained
+on the same data.
+"""
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+
+from tff_fair.declared import Value
+from tff_fair.experiments import grids, progress, seeds
+from tff_fair.experiments.progress import Say
+from tff_fair.experiments.spec import RunSpec
+from tff_fair.experiments.sweeps import plan, processes
+from tff_fair.experiments.sweeps.choice import FEWEST_TO_TRUST
+from tff_fair.experiments.sweeps.file import Sweep
+from tff_fair.experiments.sweeps.setting_tables import Grid, Range, Setting
+
+_NAME = "validation_fraction"
+
+
+def with_fraction(
+  sweep: Sweep, fraction: float, say: Say = progress.say
+) -> Sweep:
+  """Returns a sweep that sets data aside where it chooses among few clients.
+
+  Args:
+    sweep: The sweep. It stays as it is where it has a `validation_fraction`,
+      does not choose among settings, or all its tasks have enough clients.
+    fraction: Share of each client's training data; 0 sets none aside.
+    say: Takes a line about it.
+
+  Raises:
+    RunError: If a value of the sweep is not valid.
+  """
+  own = [method.grid for method in sweep.methods]
+  is_given = any(_NAME in grid for grid in (sweep.common, sweep.final, *own))
+  if not fraction or is_given:
+    return sweep
+  hparams = plan.hyperparameters(sweep)
+  settings = [
+    plan.grid_of(sweep, method, hparams[method.algorithm])
+    for method in sweep.methods
+  ]
+  names = [method.name for method in sweep.methods]
+  if len(set(names)) == len(names) and not any(map(_is_choice, settings)):
+    return sweep
+  specs = {
+    spec
+    for method, grid in zip(sweep.methods, settings, strict=True)
+    for values in _questions(grid)
+    for spec in [plan.run_of(sweep, method, values).spec]
+  }
+  number = processes.call(few_clients, sorted(specs, key=repr))
+  if number is None:
+    return sweep
+  say(
+    f"{number} clients are too few to choose settings on some of them: all "
+    f"runs set {fraction:.0%} of each client's training data aside, and these "
+    f"decide (--{_NAME})."
+  )
+  setting = Setting([fraction], f"--{_NAME}={fraction:g}")
+  return dataclasses.replace(sweep, common={**sweep.common, _NAME: setting})
+
+
+def _is_choice(grid: Grid) -> bool:
+  """Returns whether a method has several settings to choose from."""
+  return any(
+    isinstance(setting.values, Range) or len(setting.values) > 1
+    for name, setting in grid.items()
+    if not plan.is_question(name)
+  )
+
+
+def _questions(grid: Grid) -> Iterator[Mapping[str, Value]]:
+  """Yields the settings of a run on each of the tasks."""
+  choices: dict[str, Sequence[Value]] = {}
+  for name, setting in grid.items():
+    values = setting.values
+    if isinstance(values, Range):
+      choices[name] = [str(values.low)]
+    elif plan.is_question(name) and name not in seeds.NAMES:
+      choices[name] = values
+    else:
+      choices[name] = values[:1]
+  yield from grids.product(choices)
+
+
+def few_clients(specs: Sequence[RunSpec]) -> int | None:
+  """Returns the number of clients of the first run that evaluates few.
+
+  Args:
+    specs: The runs. One whose data cannot be used counts for nothing: it will
+      say so itself.
+
+  Returns:
+    None if all runs evaluate enough to choose on some of them.
+  """
+  # Imported late: the program that starts runs needs no TensorFlow.
+  from tff_fair.experiments.training import (  # noqa: PLC0415
+    resolving,
+    sampling,
+    task_loading,
+  )
+
+  for spec in specs:
+    try:
+      first = sampling.first_rounds(spec, task_loading.load(spec))
+      clients = resolving.evaluated(spec, first)
+    except Exception:  # The user's code raises anything.
+      continue
+    number = int(np.count_nonzero(first[clients] < sampling.NEVER))
+    if number < FEWEST_TO_TRUST:
+      return number
+  return None
