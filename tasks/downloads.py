@@ -402,7 +402,7 @@ def fetch(
       _unpacked(packed, path.name) as source,
       staged.open("wb") as file,
     ):
-      shutil.copyfileobj(source, file)
+      shutil.copyfileobj(data_files.bounded(source, packed), file)
     if staged.suffix == ".sqlite":
       sqlite_file.check(staged)
   # TFF unpacks its tables anew each time, out of an archive that it compares.

@@ -105,7 +105,7 @@ def opened(
         yield raw
         return
       with unpack(raw) as content:
-        yield content
+        yield bounded(content, path)
   except _SeveralFilesError as error:
     raise DataError(path, error.kind.problem(path.name)) from error
   except EOFError as error:
@@ -123,6 +123,58 @@ def opened(
     raise DataError(
       path, f"cannot be read: {error.strerror or error}."
     ) from error
+
+
+# A compressed file may hold so much, or so many times its size: tables of
+# measurements hold 3 to 30 times it, and zeros by the terabyte 1,000 times.
+_MOST_BYTES = 1 << 30
+_MOST_TIMES = 250
+
+
+class _Bounded(io.RawIOBase):
+  """What a compressed file holds, up to a number of bytes."""
+
+  def __init__(
+    self, content: typing.IO[bytes], path: pathlib.Path, most: int
+  ) -> None:
+    super().__init__()
+    self._content = content
+    self._path = path
+    self._most = most
+
+  def readable(self) -> bool:
+    return True
+
+  def seekable(self) -> bool:
+    return self._content.seekable()
+
+  def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+    return self._content.seek(offset, whence)
+
+  def tell(self) -> int:
+    return self._content.tell()
+
+  def readinto(self, buffer: typing.Any) -> int:
+    found = self._content.read(len(buffer))
+    buffer[: len(found)] = found
+    if self._content.tell() > self._most:
+      raise DataError(
+        self._path,
+        f"unpacks to more than {self._most:,} bytes, which is too much for a "
+        "file of its size. Unpack it yourself if it is as it should be.",
+      )
+    return len(found)
+
+
+def bounded(content: typing.IO[bytes], path: pathlib.Path) -> io.BufferedReader:
+  """Returns what a compressed file holds, which raises if it is too much.
+
+  Args:
+    content: What it holds.
+    path: The compressed file.
+  """
+  most = max(_MOST_BYTES, _MOST_TIMES * path.stat().st_size)
+  return io.BufferedReader(_Bounded(content, path, most), 1 << 16)
 
 
 class _SeveralFilesError(Exception):
