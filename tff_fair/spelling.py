@@ -60,14 +60,14 @@ def advice(
   Args:
     name: The name.
     known: Those that there are.
-    what: What they are called, in the plural.
+    what: What they are called, in the plural; or "".
     always_all: Whether to name all of them beside a guess, too.
 
   Returns:
     What it may mean; where nothing is similar, all names.
   """
   known = list(known)
-  every = f"valid {what}: {', '.join(known) or 'none'}."
+  every = f"{f'valid {what}'.rstrip()}: {', '.join(known) or 'none'}."
   asked = question(name, known, every)
   return f"{asked} {every}" if always_all and asked != every else asked
 

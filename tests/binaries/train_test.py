@@ -152,6 +152,7 @@ def test_a_run_leaves_its_results_and_repeats(program, monkeypatch):
   folder = run_folder.RunFolder(path)
   assert {file.name for file in path.iterdir()} == {
     *("config.json", "model.json", "summary.json", "checkpoints"),
+    "checksums.json",
     *("metrics.csv", "timing.csv", "costs.csv", "cohorts.csv"),
     *("evaluations.csv", "client_evaluations.csv", "tensorboard"),
     *("clients.csv", "labels.csv", "curves.png", "accuracy_distribution.png"),

@@ -186,7 +186,8 @@ def title(
 
 def unknown(name: str) -> str:
   """Returns what to say of a name that means no method."""
-  advice = spelling.advice(name, METHODS, "algorithms", always_all=True)
+  # Without the noun again, the line has fewer than 300 characters.
+  advice = spelling.advice(name, METHODS, "", always_all=True)
   return f"unknown algorithm {name!r}; {advice}"
 
 

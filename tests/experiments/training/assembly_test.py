@@ -328,7 +328,7 @@ def test_weights_that_a_model_cannot_have(trained, frozen, tmp_path):
       "not finite",
     ),
     ({"initial_run": str(trained.path)}, "has 2 arrays .* has 4"),
-    ({"initial_run": str(tmp_path)}, r"config\.json"),
+    ({"initial_run": str(tmp_path)}, "is a folder of runs"),
     ({"initial_run": str(unfinished)}, "is not finished"),
   ):
     with pytest.raises(FieldError, match=expected) as caught:
