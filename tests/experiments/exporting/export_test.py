@@ -16,7 +16,6 @@ from tasks import models
 from tasks import task as task_module
 from tests.refusals import rejected
 from tff_fair import experiments
-from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.exporting import card as export_card
 from tff_fair.experiments.exporting import model_formats, places
 from tff_fair.experiments.exporting.export import Exported
