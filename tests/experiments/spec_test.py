@@ -60,6 +60,7 @@ OTHERS = {
   "evaluation_clients": (5, {}),
   "criterion": ("worst_10", {}),
   "patience": (2, {"criterion": "mean"}),
+  "validation_fraction": (0.2, {}),
   "score": ("auc", {}),
   "measures": ("f1,recall", {}),
   "score_class": ("ill", {}),
