@@ -1,7 +1,7 @@
 r"""How often what is said of a client's gain from a model holds.
 
   python -m benchmarks.gain_intervals --of=accuracy
-  python -m benchmarks.gain_intervals --of=scores [--score=auc]
+  python -m benchmarks.gain_intervals --of=scores [--of_score=auc]
   python -m benchmarks.gain_intervals --of=tests [--federations=1000]
 
 **accuracy**: the coverage of a client's interval, computed and not drawn: over
@@ -109,7 +109,7 @@ SCORES = (
   *("precision", "log_loss", "brier", "calibration_error"),
   *("rmse", "mae", "r2"),
 )
-_SCORE = flags.DEFINE_multi_enum("score", SCORES, SCORES, "Of --of=scores.")
+_SCORES = flags.DEFINE_multi_enum("of_score", SCORES, SCORES, "Of --of=scores.")
 SCORE_SIZES = (8, 12, 20, 40)
 IMPROVEMENTS = (0.0, 0.4, 0.8)  # Of the second model's log odds or noise.
 _TRUTH = 100_000
@@ -283,7 +283,7 @@ def _print_accuracy() -> None:
 
 def _print_scores() -> None:
   print(f"lowest coverage % (share with an interval %), {SCORE_SIZES} examples")
-  for score in _SCORE.value:
+  for score in _SCORES.value:
     print(f"{score:18}", *_cells(score, _TEST_SETS.value), sep="  ", flush=True)
 
 

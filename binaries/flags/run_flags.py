@@ -67,8 +67,7 @@ def _check_name(name: str) -> None:
     advice = spelling.question(
       name,
       [*tasks.names(), *methods.names()],
-      f"the tasks are {', '.join(tasks.names())}, and the algorithms are "
-      f"{', '.join(methods.names())}.",
+      "--list alone shows the tasks and the algorithms.",
     )
     raise ValueError(f"unknown name; {advice}") from None
 

@@ -13,7 +13,7 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import BinaryIO
 
-from tasks.data_error import DataError
+from tasks.data_error import DataError, unreadable_named
 from tasks.formats import file_kinds, files
 
 PAGE = "docs/tasks.md"  # Which files each task reads.
@@ -95,12 +95,9 @@ def opened(
   """
   try:
     with path.open("rb") as file:
-      magic = file.read(_LONGEST_MAGIC)
+      unpack = _unpacker(file)
       file.seek(0)
       raw = io.BufferedReader(_Watched(file, on_read))
-      unpack = next(
-        (u for start, u in _PACKED.items() if start.match(magic)), None
-      )
       if unpack is None:
         yield raw
         return
@@ -217,6 +214,27 @@ _PACKED: dict[
   re.compile(rb"PK(\x03\x04|\x05\x06)"): _only_member,
 }
 _LONGEST_MAGIC = 10
+
+
+def _unpacker(
+  file: BinaryIO,
+) -> Callable[[io.BufferedReader], typing.IO[bytes]] | None:
+  """Returns what unpacks a file at its beginning; None if it is not packed."""
+  magic = file.read(_LONGEST_MAGIC)
+  return next((u for start, u in _PACKED.items() if start.match(magic)), None)
+
+
+def is_packed(path: pathlib.Path) -> bool:
+  """Returns whether a file is compressed as a whole.
+
+  Args:
+    path: The file.
+
+  Raises:
+    DataError: If the file cannot be read.
+  """
+  with unreadable_named(path), path.open("rb") as file:
+    return _unpacker(file) is not None
 
 
 @contextlib.contextmanager

@@ -212,10 +212,11 @@ def _opened(path: pathlib.Path) -> "parquet.ParquetFile":
       "is a Parquet file, and pyarrow is missing, which reads it: pip install "
       '"pyarrow<20", or write the table as CSV.',
     ) from error
-  with data_files.opened(path) as file:
-    # As a rule, a Parquet file is compressed within, not as a whole.
-    is_packed = not isinstance(file, io.BufferedReader)
-    source = io.BytesIO(file.read()) if is_packed else path
+  source: pathlib.Path | io.BytesIO = path
+  # As a rule, a Parquet file is compressed within, not as a whole.
+  if data_files.is_packed(path):
+    with data_files.opened(path) as file:
+      source = io.BytesIO(file.read())
   with data_files.damage_named(path):
     return parquet.ParquetFile(source)
 

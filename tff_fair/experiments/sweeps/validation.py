@@ -77,13 +77,16 @@ def _is_choice(grid: Grid) -> bool:
 
 
 def _questions(grid: Grid) -> Iterator[Mapping[str, Value]]:
-  """Yields the settings of a run on each of the tasks."""
+  """Yields the settings of a run on each of the tasks.
+
+  What a search draws from a range is checked by the search.
+  """
   choices: dict[str, Sequence[Value]] = {}
   for name, setting in grid.items():
     values = setting.values
     if isinstance(values, Range):
-      choices[name] = [str(values.low)]
-    elif plan.is_question(name) and name not in seeds.NAMES:
+      continue
+    if plan.is_question(name) and name not in seeds.NAMES:
       choices[name] = values
     else:
       choices[name] = values[:1]
