@@ -124,7 +124,7 @@ def outputs(
   *,
   of_numbers: bool = False,
 ) -> Outputs:
-  """Returns what two models make of a client's examples.
+  """Returns the outputs of two models for a client's examples.
 
   Args:
     generator: Of all draws.

@@ -1,4 +1,4 @@
-"""Fair methods, and FedAvg both ways, on data with clients of their own.
+"""Fair methods, and FedAvg with both weightings, on data with natural clients.
 
   python -m benchmarks.natural_federations SOURCES OUTPUT NAME ...
 

@@ -67,7 +67,8 @@ def advice(
     What it may mean; where nothing is similar, all names.
   """
   known = list(known)
-  every = f"{f'valid {what}'.rstrip()}: {', '.join(known) or 'none'}."
+  heading = f"valid {what}" if what else "valid"
+  every = f"{heading}: {', '.join(known) or 'none'}."
   asked = question(name, known, every)
   return f"{asked} {every}" if always_all and asked != every else asked
 

@@ -3,7 +3,7 @@
 import functools
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import tensorflow_federated as tff
@@ -98,12 +98,19 @@ def build_evaluation(
     there, too: the group `validation` of the summary, and columns of that
     prefix, empty for a client without such data.
   """
-  on_test = _evaluation_on(parts, test_data, parts.evaluated, "test")
+  computations = _computations(parts)
+  on_test = _evaluation_on(
+    parts, computations, test_data, parts.evaluated, "test"
+  )
   if validation_data is None or parts.task.validation is None:
     return on_test
   has_rows = parts.task.validation.num_examples[parts.evaluated] > 0
   on_validation = _evaluation_on(
-    parts, validation_data, parts.evaluated[has_rows], "validation"
+    parts,
+    computations,
+    validation_data,
+    parts.evaluated[has_rows],
+    "validation",
   )
   score = parts.scores.score
   names = ("num_examples", "loss", score.name, *score.beside)
@@ -124,19 +131,35 @@ def build_evaluation(
   return evaluate
 
 
+class _Computations(NamedTuple):
+  """Evaluations of the global model, and of personal models if any."""
+
+  of_global: tff.Computation
+  of_personal: tff.Computation | None
+
+
+def _computations(parts: assembly.RunParts) -> _Computations:
+  """Returns the compiled evaluations of a run, for all parts of its data."""
+  sums = parts.scores.sums
+  return _Computations(
+    _compiled(evaluation.build_client_evaluation, parts, sums),
+    _compiled(evaluation.build_personal_evaluation, parts, sums)
+    if learning_process.has_personal_models(parts.process)
+    else None,
+  )
+
+
 def _evaluation_on(
   parts: assembly.RunParts,
+  computations: _Computations,
   data: client_data.ClientDatasets,
   client_ids: np.ndarray,
   part: str,
 ) -> Evaluate:
   """Returns the evaluation of a state on one part of some clients' data."""
-  score, sums = parts.scores.score, parts.scores.sums
-  evaluate_global = _compiled(evaluation.build_client_evaluation, parts, sums)
-  evaluate_personal = learning_process.has_personal_models(parts.process) and (
-    _compiled(evaluation.build_personal_evaluation, parts, sums)
-  )
-  calls = _calls(client_ids, _most_clients(sums))
+  score = parts.scores.score
+  evaluate_global, evaluate_personal = computations
+  calls = _calls(client_ids, _most_clients(parts.scores.sums))
   marks = sampling.marks(parts.first_rounds[client_ids])
   with_score = scoring.build(parts.task, data.label_variance, parts.scores)
   summary = functools.partial(
@@ -150,7 +173,7 @@ def _evaluation_on(
     weights = parts.process.get_model_weights(state)
     found = with_score(_columns(evaluate_global, (weights,), data, calls))
     found |= marks
-    if not evaluate_personal:
+    if evaluate_personal is None:
       return loop.RoundEvaluation(summary(found), found, score)
     table = state.client_work["personal"]
     personal = with_score(
