@@ -15,7 +15,7 @@ from tests.refusals import rejected
 _NO_TASKS = {
   *("__init__", "client_source", "client_weights", "data_error", "downloads"),
   *("from_client_data", "label_noise", "notices", "options", "registry"),
-  "task",
+  *("task", "validation"),
 }
 
 _PROGRAM = """

@@ -50,7 +50,7 @@ BASES = {
 # Settings that are in no key, and why.
 NOT_IN_THE_KEY = {
   **dict.fromkeys(
-    ("data_dir", "data_seed"),
+    ("data_dir", "data_seed", "validation_fraction"),
     "The parts of the model depend on the data.",
   ),
   **dict.fromkeys(
