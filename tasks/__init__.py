@@ -11,6 +11,7 @@ needs it, and options are known without it.
 
 from tasks.client_source import ClientSource
 from tasks.data_error import DataError
+from tasks.digests import data_digests
 from tasks.from_client_data import from_client_data
 from tasks.own.functions import UserCodeError
 from tasks.registry import (
@@ -45,6 +46,7 @@ __all__ = [
   "check_model",
   "check_name",
   "check_options",
+  "data_digests",
   "file_digest",
   "from_client_data",
   "is_task",

@@ -21,6 +21,7 @@ from typing import Protocol, cast
 from tasks import label_noise, notices
 from tasks import options as task_options
 from tasks.data_error import DataError, unreadable_named
+from tasks.formats import source_files
 from tasks.models import names as model_names
 from tasks.own import functions
 from tasks.own.functions import UserCodeError
@@ -193,12 +194,16 @@ def load(
         f"{given} must be an integer of at least 0, found {value!r}."
       )
   config = task_options.build(_options_type(name, options), options)
-  task = module.load(
-    config,
-    data_dir=_directory(data_dir),
-    seed=int(seed),
-    model_seed=int(model_seed),
-  )
+  with source_files.recorded() as files:
+    task = module.load(
+      config,
+      data_dir=_directory(data_dir),
+      seed=int(seed),
+      model_seed=int(model_seed),
+    )
+  # A user's function may read others beside those that our readers read.
+  if _function(name) is None:
+    task = dataclasses.replace(task, files=tuple(files))
   if isinstance(config, label_noise.Options):
     return label_noise.with_noise(task, config, int(seed))
   return task

@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import pathlib
 import typing
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, Protocol
@@ -111,6 +112,7 @@ class Objective:
     functional_model_fn: Maps the same to `Task.functional_model_fn`.
     activation: Makes probabilities of the model's outputs, as the loss does;
       None where the outputs are the predictions themselves.
+    padding: The class of labels that stand for nothing, in sequences.
   """
 
   model_fn: Callable[[KerasModelFn, ElementSpec], ModelFn]
@@ -118,6 +120,7 @@ class Objective:
     [KerasModelFn, ElementSpec], FunctionalModelFn
   ] = _no_functional_model_fn
   activation: Literal["softmax", "sigmoid"] | None = None
+  padding: int | None = None
 
 
 class Preprocessing(Protocol):
@@ -177,6 +180,7 @@ class Task:
     validation: Training examples that are set aside to choose settings on, see
       `tasks.with_validation`; a client may have none of them. None where no
       examples are set aside.
+    files: The files that the examples come from, where our readers read them.
   """
 
   name: str
@@ -194,6 +198,7 @@ class Task:
   preprocessing: Preprocessing | None = None
   client_weights: np.ndarray | None = None
   validation: Split | None = None
+  files: Sequence[pathlib.Path] = ()
 
   @property
   def num_clients(self) -> int:

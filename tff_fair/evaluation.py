@@ -14,6 +14,7 @@ from tff_fair.client_works import (
   evaluation,
   keeping,
   local_model,
+  output_ranges,
   score_sums,
 )
 from tff_fair.kernels import stacking
@@ -29,6 +30,7 @@ def build_client_evaluation(
   *,
   batch_size: int = evaluation.EVALUATION_BATCH_SIZE,
   sums: score_sums.Asked | None = None,
+  outputs: output_ranges.Outputs | None = None,
 ) -> tff.Computation:
   """Builds a computation that returns one row per client.
 
@@ -39,6 +41,8 @@ def build_client_evaluation(
       data that are larger are sliced.
     sums: The sums over a client's examples that its row is to hold, too; None
       is none. `tff_fair.metrics.class_scores` makes scores of them.
+    outputs: What the model's outputs are, for the ranges of predictions and of
+      labels that its row is to hold, too; None is none.
 
   Returns:
     A `tff.Computation` of type (<W@SERVER, {<int64, B>*}@CLIENTS> ->
@@ -47,7 +51,8 @@ def build_client_evaluation(
     `tff_fair.client_dataset` returns it, to rows in ascending order of client
     id. Losses are means over examples, accuracies in [0, 1] or NaN where the
     model has none, both in inference mode. A client without examples has no
-    row. With `sums`, there is a column for each of them, after the others.
+    row. With `sums`, there is a column for each of them, after the others;
+    with `outputs` for each of the ranges, after these.
 
   Raises:
     TypeError: If an argument has the wrong type.
@@ -59,7 +64,9 @@ def build_client_evaluation(
 
   @tff.tensorflow.computation(info.weights_type, data_type)
   def evaluate_client(weights: Any, data: tf.data.Dataset) -> Rows:
-    return evaluation.evaluate_client(model_fn, batch_size, weights, data, sums)
+    return evaluation.evaluate_client(
+      model_fn, batch_size, weights, data, sums, outputs
+    )
 
   collect = _build_collect(evaluate_client.type_signature.result)
 
@@ -83,6 +90,7 @@ def build_personal_evaluation(
   *,
   batch_size: int = evaluation.EVALUATION_BATCH_SIZE,
   sums: score_sums.Asked | None = None,
+  outputs: output_ranges.Outputs | None = None,
 ) -> tff.Computation:
   """Builds a computation that evaluates each client's personal model.
 
@@ -90,6 +98,7 @@ def build_personal_evaluation(
     model_fn: As the process was built with.
     batch_size: The most examples in one forward pass.
     sums: As for `build_client_evaluation`.
+    outputs: Likewise.
 
   Returns:
     A `tff.Computation` of type (<W@SERVER, P@SERVER, {<int64, B>*}@CLIENTS> ->
@@ -116,7 +125,7 @@ def build_personal_evaluation(
       weights.non_trainable,
     )
     return evaluation.evaluate_client(
-      model_fn, batch_size, personal, data, sums
+      model_fn, batch_size, personal, data, sums, outputs
     )
 
   collect = _build_collect(evaluate_client.type_signature.result)

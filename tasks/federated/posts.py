@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Sequence
 from tasks import cuts, downloads, options
 from tasks.data_error import DataError, unreadable_named
 from tasks.federated import native_clients
-from tasks.formats import parsing
+from tasks.formats import parsing, source_files
 from tasks.task import Split, count_examples
 
 
@@ -173,6 +173,7 @@ def known_words(
   if config.synthetic:
     return _first(native.get_synthetic_word_counts(), size)
   path = _find("stackoverflow.word_count", data_dir, native.load_word_counts)
+  source_files.note(path)
   words: dict[bytes, int] = {}
   with unreadable_named(path), path.open("rb") as file:
     for line_number, line in enumerate(itertools.islice(file, size), 1):
@@ -205,6 +206,7 @@ def known_tags(
   if config.synthetic:
     return _first(native.get_synthetic_tag_counts(), num_tags)
   path = _find("stackoverflow.tag_count", data_dir, native.load_tag_counts)
+  source_files.note(path)
   try:
     with unreadable_named(path):
       counts = parsing.parse_json(path.read_bytes())

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import BinaryIO
 
 from tasks.data_error import DataError, unreadable_named
-from tasks.formats import file_kinds, files
+from tasks.formats import file_kinds, files, source_files
 
 PAGE = "docs/tasks.md"  # Which files each task reads.
 
@@ -93,6 +93,7 @@ def opened(
     DataError: If the file cannot be read, or its compressed data is truncated
       or damaged, at any place within the context.
   """
+  source_files.note(path)
   try:
     with path.open("rb") as file:
       unpack = _unpacker(file)

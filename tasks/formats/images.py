@@ -9,6 +9,7 @@ import numpy as np
 
 from tasks import notices
 from tasks.data_error import DataError, unreadable_named
+from tasks.formats import source_files
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -151,6 +152,7 @@ def listed(
   if not found:
     raise DataError(source, "lists no images.")
   paths, labels = zip(*found, strict=True)
+  source_files.note(*(root / path for path in paths))
   return LabeledPaths(
     root=root,
     paths=np.array([path.encode() for path in paths]),
@@ -207,6 +209,7 @@ def lines(path: pathlib.Path) -> Iterator[tuple[str, str]]:
   Raises:
     DataError: If the file cannot be read or is no UTF-8.
   """
+  source_files.note(path)
   with unreadable_named(path), path.open("rb") as file:
     for number, line in enumerate(file, 1):
       place = f"{path}, line {number}"

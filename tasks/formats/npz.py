@@ -8,7 +8,7 @@ import numpy as np
 
 from tasks import notices
 from tasks.data_error import DataError, unreadable_named
-from tasks.formats import data_files, file_kinds
+from tasks.formats import data_files, file_kinds, source_files
 
 # Of a zip file, and of a single array, whose message is another one.
 _STARTS = (b"PK", b"\x93N")
@@ -32,6 +32,7 @@ def read(
   Raises:
     DataError: If the file cannot be read or lacks an array.
   """
+  source_files.note(path)
   with unreadable_named(path):
     with path.open("rb") as file:
       beginning = file.read(file_kinds.BEGINNING)

@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from tasks.data_error import DataError
-from tasks.formats import data_files
+from tasks.formats import data_files, source_files
 from tasks.formats.images import LabeledImages
 
 if typing.TYPE_CHECKING:
@@ -88,6 +88,7 @@ class DataSet:
     import tensorflow_datasets as tfds  # noqa: PLC0415
 
     self.directory = directory
+    source_files.note(*source_files.below(directory))
     with data_files.damage_named(directory, "cannot be read"):
       self._builder = tfds.builder_from_directory(str(directory))
       info = self._builder.info

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from tasks.data_error import DataError, unreadable_named
-from tasks.formats import client_names
+from tasks.formats import client_names, source_files
 
 _COLUMNS = {
   "examples": {"split_name", "client_id", "serialized_example_proto"},
@@ -209,6 +209,7 @@ def header_problem(path: pathlib.Path) -> str | None:
 @contextlib.contextmanager
 def connect(path: pathlib.Path) -> Iterator[sqlite3.Connection]:
   """Opens a file for reading; trouble within the context is a `DataError`."""
+  source_files.note(path)
   # Immutable: no lock, journal or shared memory file appears beside the data.
   uri = f"{path.resolve().as_uri()}?mode=ro&immutable=1"
   try:

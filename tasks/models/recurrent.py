@@ -198,6 +198,7 @@ def next_token_objective(
   return task.Objective(
     model_fn=functools.partial(next_token_model_fn, not_counted=not_counted),
     activation="softmax",
+    padding=PADDING,
   )
 
 

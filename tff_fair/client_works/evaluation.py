@@ -6,7 +6,12 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import tensorflow as tf
 
-from tff_fair.client_works import batches, local_model, score_sums
+from tff_fair.client_works import (
+  batches,
+  local_model,
+  output_ranges,
+  score_sums,
+)
 from tff_fair.client_works import tally as tallies
 from tff_fair.kernels import norms
 
@@ -18,7 +23,9 @@ EVALUATION_BATCH_SIZE = 512
 _Carry = TypeVar("_Carry")
 # A tally, and the sum of the gradients so far.
 _WithGradient: TypeAlias = tuple[tallies.Tally, local_model.Trainable]
-_WithSums: TypeAlias = tuple[tallies.Tally, score_sums.Sums]
+_WithMore: TypeAlias = tuple[
+  tallies.Tally, score_sums.Sums, output_ranges.Ranges
+]
 
 
 class Evaluation(NamedTuple):
@@ -67,6 +74,7 @@ def evaluate_client(
   weights: Any,
   data: tf.data.Dataset,
   asked: score_sums.Asked | None = None,
+  outputs: output_ranges.Outputs | None = None,
 ) -> collections.OrderedDict[str, tf.Tensor]:
   """Evaluates a model on a client's data, in a graph of its own.
 
@@ -77,9 +85,10 @@ def evaluate_client(
     weights: The model's, `tff.learning.models.ModelWeights`.
     data: Elements `(client_id, examples)`.
     asked: The sums to return, too; None is none.
+    outputs: The outputs whose ranges to return, too; None is none.
 
   Returns:
-    The fields of `Evaluation`, and the sums, by name.
+    The fields of `Evaluation`, the sums, and the ranges, by name.
   """
 
   def run(
@@ -88,37 +97,45 @@ def evaluate_client(
     model.receive(weights)
     trainable = local_model.flat(weights.trainable)
     clients = batches.ClientData(data)
-    if asked is None:
+    if asked is None and outputs is None:
       found = evaluate(model, trainable, clients, batch_size)
       return collections.OrderedDict(found._asdict())
-    found, sums = _evaluate_with_sums(
-      model, trainable, clients, batch_size, asked
+    return _evaluate_with_more(
+      model, trainable, clients, batch_size, asked, outputs
     )
-    return collections.OrderedDict(**found._asdict(), **sums)
 
   return local_model.in_graph(model_fn, run)(weights, data)
 
 
-def _evaluate_with_sums(
+def _evaluate_with_more(
   model: local_model.LocalModel,
   trainable: local_model.Trainable,
   data: batches.ClientData,
   batch_size: int,
-  asked: score_sums.Asked,
-) -> tuple[Evaluation, score_sums.Sums]:
-  """Evaluates a model, and adds up what scores come from, in the same pass."""
+  asked: score_sums.Asked | None,
+  outputs: output_ranges.Outputs | None,
+) -> collections.OrderedDict[str, tf.Tensor]:
+  """Evaluates a model; adds up sums and ranges in the same pass."""
 
-  def step(carry: _WithSums, batch: batches.Batch) -> _WithSums:
-    tally, sums = carry
+  def step(carry: _WithMore, batch: batches.Batch) -> _WithMore:
+    tally, sums, ranges = carry
     output = model.forward(trainable, tally.metrics, batch, training=False)
-    return (
-      tallies.add(tally, batch, output),
-      score_sums.add(sums, batch, output.predictions),
-    )
+    if asked is not None:
+      sums = score_sums.add(sums, batch, output.predictions)
+    if outputs is not None:
+      ranges = output_ranges.add(ranges, outputs, batch, output.predictions)
+    return tallies.add(tally, batch, output), sums, ranges
 
-  start = (tallies.start(model), score_sums.start(asked))
-  client_id, (tally, sums) = _reduce(data, batch_size, start, step)
-  return _evaluation(model, client_id, tally), sums
+  start = (
+    tallies.start(model),
+    collections.OrderedDict() if asked is None else score_sums.start(asked),
+    collections.OrderedDict()
+    if outputs is None
+    else output_ranges.start(outputs),
+  )
+  client_id, (tally, sums, ranges) = _reduce(data, batch_size, start, step)
+  found = _evaluation(model, client_id, tally)
+  return collections.OrderedDict(**found._asdict(), **sums, **ranges)
 
 
 def evaluate_with_gradient(

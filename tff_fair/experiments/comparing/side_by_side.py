@@ -12,6 +12,7 @@ import pandas as pd
 
 from tff_fair import declared
 from tff_fair.declared import FieldError
+from tff_fair.experiments import diagnosis_texts
 from tff_fair.experiments.comparing import columns as table_columns
 from tff_fair.experiments.comparing import (
   evaluations,
@@ -226,6 +227,10 @@ def run_notes(
     for run in members
     if not run.is_finished
   ]
+  notes += diagnosis_texts.of_groups(
+    [(group.label, group.runs) for group in groups],
+    {run: chosen[run].round for run in members},
+  )
   notes.append(table.marks_note({g.label: len(g.runs) for g in groups}))
   seeds = {tuple(run.seeds for run in group.runs) for group in groups}
   if len(seeds) > 1:

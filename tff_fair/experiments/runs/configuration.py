@@ -4,19 +4,22 @@ The number of the folder's format, and groups of values by name. `spec` is the
 run as it was asked for. `flags` and `hparams` are the same run with what
 follows from the task and the method, under the names of flags; they are
 compared, beside `data`, `versions`, `own_files`: digests of the user's files
-that make the task or the model, and `initial_weights`: a digest of the weights
-that training begins with, where no initializer makes them.
+that make the task or the model, `data_digests`: those of the data, and
+`initial_weights`: a digest of the weights that training begins with, where no
+initializer makes them.
 """
 
 import dataclasses
 import importlib.metadata
 import json
 import os
+import pathlib
 import platform
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import tasks
+from tasks.formats import source_files
 from tff_fair import declared
 from tff_fair.declared import Value
 from tff_fair.experiments import scores, seeds, spec_text
@@ -31,10 +34,12 @@ COMMAND, DATA, SPEC, VERSIONS = "command", "data", "spec", "versions"
 FLAGS, HPARAMS = "flags", "hparams"
 OWN_FILES, DIRECTORY = "own_files", "directory"
 INITIAL_WEIGHTS, SHA256 = "initial_weights", "sha256"
+DATA_DIGESTS, DATA_FOLDER = "data_digests", "data_folder"
 INTERVAL = "rounds_per_evaluation"
 ROUNDS = "total_rounds"
 PART = "clients_per_part"
 SCORE, BESIDE = "score", "beside"  # Of the data.
+ENTROPY_CLASSES = "entropy_classes"
 _LISTS = ("workers", *spec_text.FLAG_NAMES.values())  # Flags that hold texts.
 _SETTINGS = tuple(field.name for field in dataclasses.fields(RunSpec))
 # Each group that a configuration must have, with its names, where they are the
@@ -66,6 +71,9 @@ def build(
   workers: Sequence[str] = (),
   command: str | None = None,
   initial_weights: str | None = None,
+  entropy_classes: int | None = None,
+  data_digests: Mapping[str, str] | None = None,
+  data_folder: str | None = None,
 ) -> Configuration:
   """Returns the configuration of a run.
 
@@ -81,6 +89,10 @@ def build(
       differ from their defaults.
     initial_weights: The digest of the weights that training begins with, where
       no initializer makes them.
+    entropy_classes: Number of classes whose cross entropy the loss is; `None`
+      where it is another loss.
+    data_digests: Digests of the data, by name; see `tasks.data_digests`.
+    data_folder: The folder in which files have these names.
   """
   values = spec.to_dict()
   flags = {
@@ -100,6 +112,8 @@ def build(
   own = own_files(spec)
   if own or initial_weights:
     started[DIRECTORY] = os.getcwd()  # Where paths of a user's files begin.
+  if data_folder:
+    started[DATA_FOLDER] = data_folder
   return {
     FORMAT: NUMBER,
     COMMAND: started,
@@ -107,6 +121,7 @@ def build(
       "description": description,
       SCORE: score.name,
       BESIDE: ",".join(score.beside),
+      ENTROPY_CLASSES: entropy_classes,
     },
     SPEC: values,
     FLAGS: flags,
@@ -117,6 +132,7 @@ def build(
     },
     **({OWN_FILES: own} if own else {}),
     **({INITIAL_WEIGHTS: {SHA256: initial_weights}} if initial_weights else {}),
+    **({DATA_DIGESTS: dict(data_digests)} if data_digests else {}),
   }
 
 
@@ -296,6 +312,7 @@ def differences(
     saved.get(OWN_FILES, {}), present.get(OWN_FILES, {}), now
   ):
     yield f"{text} (to go on, put that version back)"
+  yield from _other_data(saved, present.get(DATA_DIGESTS, {}))
   if saved.get(INITIAL_WEIGHTS) != present.get(INITIAL_WEIGHTS):
     yield "other initial weights (to go on, put those back)"
   for group in (DATA, VERSIONS):
@@ -303,6 +320,33 @@ def differences(
       values = saved[group].get(name), present[group].get(name)
       if values[0] != values[1]:
         yield _difference(f"{group} {name}", *values)
+
+
+def _other_data(saved: Configuration, now: Mapping[str, str]) -> Iterator[str]:
+  """Yields what has changed of a run's data, if both have digests."""
+  before = saved.get(DATA_DIGESTS, {})
+  if not before or not now:
+    return  # Of a program whose workers have the data.
+  for name in sorted(before.keys() | now.keys()):
+    if before.get(name) != now.get(name):
+      yield f"other data: {name} has changed (to go on, put that version back)"
+
+
+def _changed_files(saved: Configuration) -> dict[str, tuple[Value, Value]]:
+  """Returns short digests, before and now, of data files that changed."""
+  folder, before = saved[COMMAND].get(DATA_FOLDER), saved.get(DATA_DIGESTS, {})
+  paths = [pathlib.Path(folder or "", name) for name in before]
+  if folder is None or not all(path.is_file() for path in paths):
+    return {}
+  now = source_files.digests(paths)
+  return {
+    f"data file {name}": (
+      before[name][:LETTERS_OF_DIGEST],
+      now[name][:LETTERS_OF_DIGEST],
+    )
+    for name in before.keys() & now.keys()
+    if before[name] != now[name]
+  }
 
 
 def differences_from_spec(
@@ -330,6 +374,8 @@ def differences_from_spec(
   for name in before.keys() & now.keys():
     if before[name] != now[name]:
       found[name] = before[name], now[name]
+  if saved[FLAGS]["data_dir"] == spec.data_dir:
+    found |= _changed_files(saved)
   return found
 
 

@@ -17,9 +17,10 @@ from typing import Any
 
 import numpy as np
 
+from tasks.formats import source_files
 from tff_fair import methods
 from tff_fair.declared import Value
-from tff_fair.experiments import seeds
+from tff_fair.experiments import diagnosis, seeds
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.runs import configuration, tables
 from tff_fair.experiments.runs.folder import RunFolder
@@ -176,6 +177,11 @@ class Run:
         self.config.get(configuration.OWN_FILES, {})
       ),
     }
+    # Those of examples follow from the seed.
+    data = self.config.get(configuration.DATA_DIGESTS, {})
+    if configuration.DATA_FOLDER in self.config[configuration.COMMAND]:
+      digest = source_files.combined(data)
+      found["data"] = digest[: configuration.LETTERS_OF_DIGEST]
     # Weights that the user's code makes may follow from the seed; its file
     # decides. Those of a file or another run have a version of their own.
     group = self.config.get(configuration.INITIAL_WEIGHTS, {})
@@ -321,6 +327,24 @@ class Run:
     idle = int((counts[::-1] == 0).cumprod().sum())
     excluded = self.rounds.tail(idle).reindex(columns=_EXCLUDED).sum().sum()
     return idle if excluded > 0 else 0
+
+  @functools.cached_property
+  def diagnosis(self) -> list[diagnosis.Diagnosis]:
+    """What is wrong with how it ended, or with how far it has come."""
+    return self.diagnose()
+
+  def diagnose(self, last: int | None = None) -> list[diagnosis.Diagnosis]:
+    """Returns what is wrong with the model after a round.
+
+    Args:
+      last: The round of an evaluation; by default, the last.
+    """
+    table = self.evaluations
+    return diagnosis.diagnose(
+      table if last is None else table[table[ROUND] <= last],
+      self.score,
+      self.config[configuration.DATA].get(configuration.ENTROPY_CLASSES),
+    )
 
   @functools.cached_property
   def labels(self) -> pd.DataFrame | None:

@@ -13,7 +13,7 @@ from typing import NamedTuple, Self
 import numpy as np
 import pandas as pd
 
-from tff_fair.experiments import seeds, table_cells
+from tff_fair.experiments import diagnosis_texts, seeds, table_cells
 from tff_fair.experiments.comparing import groups, measures
 from tff_fair.experiments.comparing.groups import Group
 from tff_fair.experiments.comparing.measures import Measure, Value
@@ -61,6 +61,7 @@ def _table(
   measure = measures.find(criterion, score, where, "criterion")
   shown = [of_score[name].title for name in _SHOWN]
   lines = [["Best setting", "Of", "Seeds", f"{measure.title}*", *shown]]
+  chosen = []
   for candidates in _by_method(finished):
     judged = [
       (_measured(group, validation_fraction, score, is_validation=True), group)
@@ -70,6 +71,7 @@ def _table(
       judged,
       key=lambda pair: measures.badness(measure, pair[0][criterion].mean),
     )
+    chosen.append((best.label, best.runs))
     others = _measured(best, validation_fraction, score, is_validation=False)
     lines.append(
       [
@@ -80,7 +82,8 @@ def _table(
     )
   text = ["".join(line) for line in table_cells.aligned(lines, gap=2)]
   caption = _caption(measure, criterion, validation_fraction, finished, score)
-  return "\n".join([*caption, "", *text])
+  notes = [f"\n{note}" for note in diagnosis_texts.of_groups(chosen)]
+  return "\n".join([*caption, "", *text, *notes])
 
 
 def validation_clients(

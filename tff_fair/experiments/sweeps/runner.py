@@ -15,7 +15,13 @@ import tqdm
 
 from tasks.formats import files, parsing
 from tff_fair import escaping
-from tff_fair.experiments import importing, interruption, progress, spec_text
+from tff_fair.experiments import (
+  diagnosis_texts,
+  importing,
+  interruption,
+  progress,
+  spec_text,
+)
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.runs import claim, fairness_table, finding
 from tff_fair.experiments.runs.folder import RunFolder
@@ -358,6 +364,7 @@ def _tell_end(ended: Ended) -> str:
     return (
       f"{job.name}: {pruned if run.is_pruned else ''}"
       f"{run.score.describe(found)} ({time})"
+      + "".join(f"\n  {text}" for text in diagnosis_texts.of_run(run))
     )
   alone = spec_text.command(job.spec, str(job.path), job.workers, job.options)
   return (

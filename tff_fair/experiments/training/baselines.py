@@ -16,6 +16,7 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
+import tasks
 from tasks import cuts
 from tasks.models import made
 from tasks.task import Arrays, one_element
@@ -226,6 +227,7 @@ def _key(kind: str, spec: RunSpec, parts: assembly.RunParts) -> str:
     "gaps": spec.loss_reference,
     "rounds": num_rounds(spec, parts),
     "data": parts.task.description,
+    "data_digests": tasks.data_digests(parts.task),
     "own_files": configuration.own_files(spec),
     "weights": made.digest(parts.task.keras_model_fn),
     **chosen,

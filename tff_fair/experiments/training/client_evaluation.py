@@ -3,7 +3,7 @@
 import functools
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import tensorflow_federated as tff
@@ -11,7 +11,7 @@ import tensorflow_federated as tff
 import tasks
 from tasks.models import described
 from tff_fair import evaluation
-from tff_fair.client_works import score_sums
+from tff_fair.client_works import output_ranges, score_sums
 from tff_fair.declared import FieldError
 from tff_fair.experiments.runs import tables
 from tff_fair.experiments.scores import ACCURACY, Score, summarize_beside
@@ -94,9 +94,10 @@ def build_evaluation(
     model is there too, as the columns `global_loss`, `global_accuracy` and the
     group `global` of the summary. Where some clients attack, the group `honest`
     of the summary is about the others alone. The summary is about the clients
-    that may take part in training. With validation data, results on these are
-    there, too: the group `validation` of the summary, and columns of that
-    prefix, empty for a client without such data.
+    that may take part in training; it has `scoring.summarize_outputs` as well.
+    With validation data, results on these are there, too: the group `validation`
+    of the summary, and columns of that prefix, empty for a client without such
+    data.
   """
   computations = _computations(parts)
   on_test = _evaluation_on(
@@ -140,10 +141,10 @@ class _Computations(NamedTuple):
 
 def _computations(parts: assembly.RunParts) -> _Computations:
   """Returns the compiled evaluations of a run, for all parts of its data."""
-  sums = parts.scores.sums
+  sums, outputs = parts.scores.sums, scoring.outputs(parts.task)
   return _Computations(
-    _compiled(evaluation.build_client_evaluation, parts, sums),
-    _compiled(evaluation.build_personal_evaluation, parts, sums)
+    _compiled(evaluation.build_client_evaluation, parts, sums, outputs),
+    _compiled(evaluation.build_personal_evaluation, parts, sums, outputs)
     if learning_process.has_personal_models(parts.process)
     else None,
   )
@@ -159,6 +160,7 @@ def _evaluation_on(
   """Returns the evaluation of a state on one part of some clients' data."""
   score = parts.scores.score
   evaluate_global, evaluate_personal = computations
+  outputs = scoring.outputs(parts.task)
   calls = _calls(client_ids, _most_clients(parts.scores.sums))
   marks = sampling.marks(parts.first_rounds[client_ids])
   with_score = scoring.build(parts.task, data.label_variance, parts.scores)
@@ -169,20 +171,29 @@ def _evaluation_on(
     part=part,
   )
 
+  def of_outputs(columns: scoring.Columns) -> dict[str, Any]:
+    if part != "test":
+      return {}
+    return scoring.summarize_outputs(_seen({**columns, **marks}), outputs)
+
   def evaluate(state: rounds.State) -> loop.RoundEvaluation:
     weights = parts.process.get_model_weights(state)
-    found = with_score(_columns(evaluate_global, (weights,), data, calls))
-    found |= marks
+    columns = _columns(evaluate_global, (weights,), data, calls)
+    found = with_score(columns) | marks
     if evaluate_personal is None:
-      return loop.RoundEvaluation(summary(found), found, score)
+      return loop.RoundEvaluation(
+        {**summary(found), **of_outputs(columns)}, found, score
+      )
     table = state.client_work["personal"]
-    personal = with_score(
-      _columns(evaluate_personal, (weights, table), data, calls)
-    )
-    personal |= marks
+    columns = _columns(evaluate_personal, (weights, table), data, calls)
+    personal = with_score(columns) | marks
     results = ("loss", score.name, *score.beside)
     return loop.RoundEvaluation(
-      {**summary(personal), "global": summarize(_seen(found), score, part)},
+      {
+        **summary(personal),
+        **of_outputs(columns),
+        "global": summarize(_seen(found), score, part),
+      },
       {**personal, **{f"global_{name}": found[name] for name in results}},
       score,
     )
@@ -194,12 +205,13 @@ def _compiled(
   build: Callable[..., tff.Computation],
   parts: assembly.RunParts,
   sums: score_sums.Asked | None = None,
+  outputs: output_ranges.Outputs | None = None,
 ) -> tff.Computation:
   """Returns an evaluation: built now, or by an earlier program."""
   task = described.of_seed_0(parts.task)  # Its weights are arguments.
   return parts.cache.compiled(
-    (build.__name__, task.model_parts, sums),
-    lambda: {"evaluate": build(task.model, sums=sums)},
+    (build.__name__, task.model_parts, sums, outputs),
+    lambda: {"evaluate": build(task.model, sums=sums, outputs=outputs)},
   )["evaluate"]
 
 

@@ -106,6 +106,22 @@ def _check_validation(
     )
 
 
+def entropy_classes(spec: RunSpec, task: tasks.Task) -> int | None:
+  """Returns the number of classes whose cross entropy is the loss of a run.
+
+  None where it is another loss, or may be one, such as that of a user's task.
+  """
+  options = spec.task_options
+  if (
+    task.objective.activation != "softmax"
+    or tasks.file_digest(spec.task) is not None
+    or options.get("loss") is not None
+    or options.get("class_weights") is not None
+  ):
+    return None
+  return task.num_classes
+
+
 BASELINES = ("local_baseline", "pooled_baseline", "loss_reference")
 
 

@@ -9,10 +9,16 @@ import pathlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import tasks
+from tasks.formats import source_files
 from tasks.models import made
 from tff_fair import declared, runtime, summing
 from tff_fair.declared import FieldError
-from tff_fair.experiments import combinations, importing, interruption
+from tff_fair.experiments import (
+  combinations,
+  diagnosis_texts,
+  importing,
+  interruption,
+)
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.progress import Display, Say
 from tff_fair.experiments.runs import configuration, finding, record, tables
@@ -126,6 +132,8 @@ def run(
   parts = assembly.build(spec, task, _cache(spec, compilation_cache))
   _connect(engine, workers, straggler_timeout, sums_securely)
   _check_data(spec, task, examples, workers)
+  # Workers that have the data have it from a folder with checks of its own.
+  digests = tasks.data_digests(task) if examples is None else None
   config = configuration.build(
     spec,
     clients_per_round=parts.clients_per_round,
@@ -136,6 +144,9 @@ def run(
     workers=workers,
     command=command,
     initial_weights=made.digest(task.keras_model_fn),
+    entropy_classes=resolving.entropy_classes(spec, task),
+    data_digests=digests,
+    data_folder=source_files.common_folder(task.files),
   )
   with (
     interruption.recorded(),
@@ -251,7 +262,7 @@ def _write_results(
 
 
 def _conclude(folder: RunFolder, display: Display) -> Run:
-  """Returns the run; says how it ended, and if its last rounds did nothing."""
+  """Returns the run; says how it ended, and what is wrong with that."""
   display.say(
     f"{folder.path}: pruned; the run promised too little."
     if folder.is_pruned
@@ -262,6 +273,8 @@ def _conclude(folder: RunFolder, display: Display) -> Run:
     cohorts = tables.read_whole(folder.path, tables.COHORTS)
     advice = rounds.advise_on_idle_rounds(cohorts, idle, len(found.rounds))
     display.say(f"{found.path}: {advice}")
+  for sentence in diagnosis_texts.of_run(found):
+    display.say(f"{found.path}: {sentence}")
   return found
 
 

@@ -7,9 +7,10 @@ from typing import NamedTuple
 import numpy as np
 
 import tasks
+from tff_fair.client_works.output_ranges import Outputs
 from tff_fair.client_works.score_sums import Asked
 from tff_fair.declared import FieldError
-from tff_fair.experiments import scores
+from tff_fair.experiments import diagnosis, scores
 from tff_fair.experiments.scores import ACCURACY, RMSE, Score
 from tff_fair.experiments.spec import RunSpec
 from tff_fair.metrics import class_scores
@@ -255,3 +256,65 @@ def errors(
     where=variances > 0,
   )
   return abs(label_scale) * np.sqrt(mean_squares), 1 - unexplained
+
+
+# What the model predicts at all.
+
+# Of the range of the labels; below it, predictions are one number.
+_SAME = 1e-5
+_ROUNDING = 1e-12  # Of a mean square.
+
+
+def outputs(task: tasks.Task) -> Outputs | None:
+  """Returns what the outputs of a task's model are; None if it is not known."""
+  label = task.element_spec[1]
+  if task.num_classes is None:
+    width = label.shape[1:].num_elements()
+    return None if width is None else Outputs("number", width)
+  if task.objective.activation == "sigmoid" and label.shape.rank == 2:
+    width = label.shape[1]
+    return None if width is None else Outputs("labels", width)
+  if not label.dtype.is_integer:
+    return None
+  return Outputs("class", padding=task.objective.padding)
+
+
+def summarize_outputs(
+  columns: Columns, outputs: Outputs | None
+) -> dict[str, float | dict[str, float]]:
+  """Summarizes the predictions for the test examples of all clients.
+
+  Args:
+    columns: The ranges of outputs and labels, and the sums of numbers.
+    outputs: What the outputs are; None if it is not known.
+
+  Returns:
+    `constant_prediction`: by the kind of outputs, what the model predicts for
+    all examples alike, though their labels differ; NaN if predictions differ,
+    too. Of numbers also `r2_pooled`: R² over all examples, whose labels have
+    one mean; NaN if all labels are equal. Both as `diagnosis` reads them.
+  """
+  if outputs is None:
+    return {}
+  low, high = columns["output_low"].min(), columns["output_high"].max()
+  spread = float(columns["label_high"].max() - columns["label_low"].min())
+  is_constant = spread > 0 and high - low <= (
+    _SAME * spread if outputs.kind == "number" else 0
+  )
+  found: dict[str, float | dict[str, float]] = {
+    diagnosis.CONSTANT: {outputs.kind: float(low) if is_constant else math.nan}
+  }
+  if outputs.kind == "number":
+    found[diagnosis.POOLED] = _pooled_r2(columns)
+  return found
+
+
+def _pooled_r2(columns: Columns) -> float:
+  number = columns["num_examples"].sum()
+  means = columns["label_sum"].sum(0) / number
+  variance = float((columns["label_squares"].sum(0) / number - means**2).mean())
+  if not variance > _ROUNDING * float((means**2).mean()):
+    return math.nan
+  # Where the loss is no number, the model has diverged.
+  error = float(np.nan_to_num(columns["squared"].sum() / number, nan=math.inf))
+  return 1 - error / variance

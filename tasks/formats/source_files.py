@@ -1,0 +1,118 @@
+"""The files that a task's data come from, and their digests.
+
+Readers note each file that they open; `recorded` collects what they note.
+"""
+
+import contextlib
+import contextvars
+import functools
+import hashlib
+import os
+import pathlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import BinaryIO
+
+import numpy as np
+
+# A digest reads at most so much, of a file and of all files together.
+MOST_BYTES = 2**30
+_BLOCK = 2**20
+_LEAST_BLOCK = 2**12  # Of one among many files.
+_MOST_NAMES = 20
+
+_noted: contextvars.ContextVar[dict[pathlib.Path, None] | None] = (
+  contextvars.ContextVar("noted", default=None)
+)
+
+
+@contextlib.contextmanager
+def recorded() -> Iterator[Mapping[pathlib.Path, None]]:
+  """Yields the files that readers note within the context, as keys."""
+  outer, found = _noted.get(), {}
+  token = _noted.set(found)
+  try:
+    yield found
+  finally:
+    _noted.reset(token)
+    if outer is not None:
+      outer |= found
+
+
+def note(*paths: pathlib.Path) -> None:
+  """Notes files that a reader is about to read."""
+  if (found := _noted.get()) is not None:
+    found |= dict.fromkeys(paths)
+
+
+def digests(files: Iterable[pathlib.Path]) -> dict[str, str]:
+  """Returns the SHA-256 of files by their paths below their common folder.
+
+  Files of up to `MOST_BYTES` altogether count whole. Of larger ones, blocks of
+  that size altogether count, spread evenly from the first byte to the last,
+  and each file's size. More than 20 files have one digest, of all, by the
+  number of files.
+
+  Args:
+    files: The files. Those that do not exist are left out.
+  """
+  sizes = {}
+  for path in dict.fromkeys(map(os.path.abspath, files)):
+    with contextlib.suppress(FileNotFoundError):
+      sizes[path] = os.stat(path)
+  if not sizes:
+    return {}
+  folder = common_folder(sizes) or ""
+  share = 1.0
+  if (total := sum(stat.st_size for stat in sizes.values())) > MOST_BYTES:
+    share = MOST_BYTES / total
+  found = {
+    pathlib.Path(os.path.relpath(path, folder)).as_posix(): _digest(
+      path, stat.st_size, stat.st_mtime_ns, share
+    )
+    for path, stat in sorted(sizes.items())
+  }
+  if len(found) <= _MOST_NAMES:
+    return found
+  return {f"{len(found):,} files": combined(found)}
+
+
+def common_folder(files: Iterable[str | os.PathLike[str]]) -> str | None:
+  """Returns the innermost folder that has all files; None without files."""
+  folders = {os.path.dirname(os.path.abspath(path)) for path in files}
+  return os.path.commonpath(folders) if folders else None
+
+
+def combined(found: Mapping[str, str]) -> str:
+  """Returns one digest of several."""
+  lines = (f"{name}\0{digest}\n" for name, digest in sorted(found.items()))
+  return hashlib.sha256("".join(lines).encode()).hexdigest()
+
+
+@functools.lru_cache(maxsize=1024)
+def _digest(path: str, size: int, changed: int, share: float) -> str:
+  """Returns the digest of a file, read anew once its time has changed."""
+  del changed
+  sha256 = hashlib.sha256(str(size).encode())
+  with open(path, "rb") as file:
+    for block in _blocks(file, size, share):
+      sha256.update(block)
+  return sha256.hexdigest()
+
+
+def _blocks(file: BinaryIO, size: int, share: float) -> Iterator[bytes]:
+  """Yields all blocks of a file, or a share of them."""
+  wanted = int(size * share)
+  block = min(_BLOCK, max(_LEAST_BLOCK, wanted))
+  number = max(2, wanted // block)
+  if share == 1 or number * block >= size:
+    while content := file.read(_BLOCK):
+      yield content
+    return
+  for start in np.linspace(0, size - block, number).astype(np.int64).tolist():
+    file.seek(start)
+    yield file.read(block)
+
+
+def below(folder: pathlib.Path) -> Sequence[pathlib.Path]:
+  """Returns the files of a folder and of the folders in it."""
+  return sorted(path for path in folder.rglob("*") if path.is_file())

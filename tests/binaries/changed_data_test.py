@@ -1,0 +1,103 @@
+"""Tests of runs whose data have changed since they began."""
+
+import json
+import os
+import pathlib
+
+import numpy as np
+import pytest
+
+from binaries import sweep
+from tests.binaries import in_process
+from tff_fair import experiments
+
+pytestmark = pytest.mark.usefixtures("compiled_once", "unpainted")
+
+RUN = (
+  "--task=arrays",
+  "--task_option=file=rows.npz",
+  "--task_option=model=linear",
+  "--algorithm=fedavg",
+  "--sampling=all",
+  "--output_dir=run",
+)
+SWEEP = """
+[flags]
+task = "arrays"
+task_option = ["file=rows.npz", "model=linear"]
+total_rounds = 1
+[[methods]]
+algorithm = "fedavg"
+"""
+OWN = """
+import numpy as np
+import tasks
+from tasks import models
+
+def rows():
+  y = np.load("labels.npy")
+  data = {name: (np.eye(8, dtype=np.float32), y) for name in "ab"}
+  return tasks.from_client_data(data, data, lambda: models.mlp((8,), (), 2, 0))
+"""
+
+
+def write(**changes):
+  random = np.random.default_rng(0)
+  arrays = {
+    "x": random.normal(size=[24, 3]).astype(np.float32),
+    "y": np.arange(24) % 2,
+    "client": np.arange(24) // 8,
+  }
+  np.savez("rows.npz", **{**arrays, **changes})
+
+
+def content():
+  files = filter(pathlib.Path.is_file, pathlib.Path("run").iterdir())
+  return {path: path.read_bytes() for path in files}
+
+
+def test_a_run_goes_on_with_its_data_alone(program):
+  write()
+  assert program(*RUN, "--total_rounds=1").status in (0, None)
+  os.utime("rows.npz")  # Its time decides nothing.
+  assert program(*RUN, "--total_rounds=2").status in (0, None)
+  before = content()
+  write(y=np.where(np.arange(24) % 3, np.arange(24) % 2, 1 - np.arange(24) % 2))
+  refused = program(*RUN, "--total_rounds=3").refusal
+  assert refused.startswith("train: --output_dir=run: ")
+  assert "rows.npz has changed" in refused
+  assert len(refused) <= 300
+  assert content() == before
+  write()
+  assert program(*RUN, "--total_rounds=3").status in (0, None)
+  assert len(experiments.open_run("run").rounds) == 3
+
+
+def test_a_users_task_goes_on_with_its_examples_alone(program):
+  pathlib.Path("own.py").write_text(OWN)
+  flags = ["--task=own.py:rows", "--algorithm=fedavg", "--output_dir=run"]
+  np.save("labels.npy", np.array([0, 1] * 4))
+  assert program(*flags, "--total_rounds=1").status in (0, None)
+  config = json.loads(pathlib.Path("run/config.json").read_text())
+  assert config["data_digests"].keys() == {"examples"}
+  assert program(*flags, "--total_rounds=2").status in (0, None)
+  np.save("labels.npy", np.array([1, 0] + [0, 1] * 3))
+  refused = program(*flags, "--total_rounds=3").refusal
+  assert "other data" in refused
+
+
+def test_a_sweep_and_comparisons_tell_data_apart(program):
+  write()
+  pathlib.Path("sweep.toml").write_text(SWEEP)
+  words = ("--file=sweep.toml", "--output_dir=out")
+  assert in_process.run(sweep, *words).status in (0, None)
+  assert in_process.run(sweep, *words).status in (0, None)
+  write(y=1 - np.arange(24) % 2)
+  refused = in_process.run(sweep, *words).refusal
+  assert "rows.npz" in refused
+  # Of other data, the same settings are no repetition.
+  assert program(*RUN, "--total_rounds=1").status in (0, None)
+  (swept,) = pathlib.Path("out").glob("*/config.json")
+  table = experiments.compare([swept.parent, "run"])
+  assert len(table) == 2
+  assert all(" data=" in label for label in table["method"])

@@ -1,0 +1,159 @@
+"""Tests of runs that end badly: each program that shows them says so."""
+
+import pathlib
+
+import numpy as np
+import pytest
+
+from binaries import compare, report, sweep
+from tests.binaries import in_process
+from tff_fair import experiments
+
+pytestmark = pytest.mark.usefixtures("compiled_once", "unpainted")
+
+RUN = (
+  "--task=arrays",
+  "--task_option=file=rows.npz",
+  "--task_option=model=linear",
+  "--algorithm=fedavg",
+  "--sampling=all",
+  "--total_rounds=3",
+  "--rounds_per_evaluation=1",
+  "--output_dir=run",
+)
+SWEEP = """
+[flags]
+task = "arrays"
+task_option = ["file=rows.npz", "model=linear"]
+total_rounds = 3
+[[methods]]
+algorithm = "fedavg"
+grid = {client_learning_rate = [0.01, 30.0]}
+"""
+
+
+def write(y, x=None):
+  random = np.random.default_rng(0)
+  number = len(y)
+  x = random.normal(size=[number, 3]) if x is None else x
+  np.savez(
+    "rows.npz",
+    x=x.astype(np.float32),
+    y=y,
+    client=np.arange(number) // 10,
+    split=np.where(np.arange(number) % 2, "test", "train"),
+  )
+
+
+def numbers(count=40):
+  return np.random.default_rng(1).normal(size=count)
+
+
+def trained(program, *flags):
+  """Trains; returns the run's diagnosis by kind, and what stderr says."""
+  outcome = program(*RUN, *flags)
+  assert outcome.status in (0, None)
+  run = experiments.open_run("run")
+  return {found.kind: found for found in run.diagnosis}, outcome.stderr
+
+
+@pytest.mark.parametrize("rate", [2.0, 1e6])
+def test_a_regression_that_diverges(program, rate):
+  write(numbers())
+  found, told = trained(program, f"--client_learning_rate={rate}")
+  (kind,) = found
+  assert kind == ("above_initial" if rate == 2 else "not_finite")
+  (line,) = [ln for ln in told.splitlines() if "training diverged" in ln]
+  assert f"client_learning_rate ({rate:g} here)" in line
+  # Where the run is shown, this is, too.
+  for program_, words in ((compare, ["run"]), (report, ["run"])):
+    outcome = in_process.run(program_, *words)
+    assert outcome.status in (0, None)
+    page = pathlib.Path("report.html")
+    shown = page.read_text() if program_ is report else outcome.stdout
+    assert "training diverged" in shown
+    assert f"({rate:g} here)" in " ".join(shown.split())
+  # The comparison is of an evaluation: that before is not ill.
+  first = in_process.run(compare, "run", "--round=0").stdout
+  assert "diverged" not in first
+
+
+def test_a_regression_that_learns(program):
+  write(numbers())
+  found, told = trained(program, "--client_learning_rate=0.01")
+  assert not found
+  assert "here)" not in told
+  table = experiments.open_run("run").evaluations
+  assert table["r2_pooled"].is_monotonic_increasing
+  assert table["constant_prediction/number"].isna().all()
+
+
+def test_r2_over_all_examples(program):
+  y = 1000 + 5 * numbers()
+  write(y)
+  trained(program, "--client_learning_rate=1e-9")
+  run = experiments.open_run("run")
+  rows = run.last_evaluation
+  error = (rows["num_examples"] * rows["rmse"] ** 2).sum()
+  test = y[np.arange(40) % 2 == 1]
+  expected = 1 - error / ((test - test.mean()) ** 2).sum()
+  pooled = run.evaluations["r2_pooled"].iloc[-1]
+  np.testing.assert_allclose(pooled, expected, rtol=1e-4)
+  assert run.diagnosis[0].kind == "worse_than_constant"
+
+
+def test_a_classifier_at_a_rate_that_is_too_large(program):
+  write((numbers() > 0).astype(int))
+  found, told = trained(program, "--client_learning_rate=300")
+  assert "above_initial" in found
+  assert "(300 here)" in told
+
+
+@pytest.mark.parametrize("labels", ["classes", "number"])
+def test_one_prediction_for_all(program, labels):
+  y = np.repeat([0, 1, 2, 1], 10) if labels == "classes" else numbers()
+  write(y, np.zeros([40, 3]))
+  found, told = trained(program, "--client_learning_rate=0.1")
+  constant = found["constant_prediction"]
+  assert constant.round_num == 3
+  assert "for all test examples" in told
+  table = experiments.open_run("run").evaluations
+  column = table[f"constant_prediction/{constant.measure}"]
+  assert column.notna().all()
+  if labels == "classes":
+    accuracy = (y[1::2] == constant.value).mean()
+    mean = table["accuracy_weighted"].iloc[-1]
+    np.testing.assert_allclose(mean, accuracy, rtol=1e-6)
+
+
+def test_test_data_of_one_class_are_no_fault(program):
+  # Clients train on both classes, and are tested on one.
+  y = np.where(np.arange(40) % 2, 0, np.arange(40) // 2 % 2)
+  write(y, np.zeros([40, 3]))
+  found, _ = trained(program)
+  assert "constant_prediction" not in found
+  table = experiments.open_run("run").evaluations
+  assert table["constant_prediction/class"].isna().all()
+
+
+def test_a_rate_that_changes_nothing(program):
+  write((numbers() > 0).astype(int))
+  found, told = trained(program, "--client_learning_rate=1e-12")
+  assert found.keys() == {"unchanged"}
+  assert "(1e-12 here)" in told
+
+
+def test_a_sweep_says_it_of_a_run_and_of_the_best_setting(program):
+  write(numbers())
+  pathlib.Path("sweep.toml").write_text(SWEEP)
+  words = ("--file=sweep.toml", "--output_dir=out")
+  outcome = in_process.run(sweep, *words)
+  assert outcome.status in (0, None)
+  # The best setting is good.
+  assert "(30 here)" in outcome.stderr
+  assert "here)" not in outcome.stdout
+  good = "0.01, "
+  pathlib.Path("sweep.toml").write_text(SWEEP.replace(good, ""))
+  outcome = in_process.run(sweep, *words)
+  assert "(30 here)" in outcome.stdout
+  del program

@@ -1,0 +1,183 @@
+"""Tests of the digests of data: any file that a task read decides them."""
+
+import dataclasses
+import os
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import tasks
+from tasks import digests, models
+from tasks.formats import source_files
+from tests.tasks import client_files, image_data, tabular_data, tfds_data
+
+
+def _rows(directory):
+  """Writes one table as CSV, as Parquet and as arrays."""
+  random = np.random.default_rng(0)
+  table = pd.DataFrame(
+    {
+      "who": np.repeat(["a", "b", "c"], 8),
+      "age": random.normal(size=24),
+      "ill": np.tile(["yes", "no"], 12),
+    }
+  )
+  table.to_csv(directory / "rows.csv", index=False)
+  table.to_parquet(directory / "rows.parquet")
+  np.savez(
+    directory / "rows.npz",
+    x=table[["age"]].to_numpy(np.float32),
+    y=table["ill"].to_numpy(str),
+    client=table["who"].to_numpy(str),
+  )
+
+
+_TABLE = {"client": "who", "label": "ill"}
+# Of a kind of data: what writes it, the files, the task and its options.
+KINDS = {
+  "csv": (_rows, "*.csv", "table", {"file": "rows.csv", **_TABLE}),
+  "parquet": (_rows, "*.parquet", "table", {"file": "rows.parquet", **_TABLE}),
+  "npz": (_rows, "*.npz", "arrays", {"file": "rows.npz"}),
+  "leaf": (tabular_data.write_leaf, "**/*.json", "leaf", {}),
+  "sqlite": (
+    client_files.write_images,
+    "*.sqlite",
+    "client_data",
+    {"file": "images.sqlite"},
+  ),
+  "idx": (image_data.write_mnist, "*", "mnist", {"num_clients": 2}),
+  "batches": (
+    image_data.write_cifar10,
+    "**/*_*",
+    "cifar10",
+    {"num_clients": 2},
+  ),
+  "images": (
+    image_data.write_cinic10,
+    "**/*.png",
+    "cinic10",
+    {"num_clients": 3, "model": "linear"},
+  ),
+  "adult": (tabular_data.write_adult, "adult.*", "adult", {}),
+  "tfds": (
+    tfds_data.write_images,
+    "**/*.*-of-*",
+    "tfds",
+    {"name": "shades", "num_clients": 3},
+  ),
+}
+
+
+def _load(directory, kind):
+  _, _, name, options = KINDS[kind]
+  return tasks.load(name, data_dir=directory, **options)
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def data(request, tmp_path_factory):
+  """A kind of data, and its folder."""
+  folder = tmp_path_factory.mktemp(request.param)
+  KINDS[request.param][0](folder)
+  return request.param, folder
+
+
+def test_each_file_decides_the_digest_and_its_time_does_not(data):
+  kind, folder = data
+  task = _load(folder, kind)
+  files = [f for f in folder.glob(KINDS[kind][1]) if f.is_file()]
+  assert files
+  assert {*files} <= {*task.files}
+  before = tasks.data_digests(task)
+  for path in files[:: max(1, len(files) // 3)]:
+    content = path.read_bytes()
+    path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    os.utime(path, ns=(0, 1))
+    assert tasks.data_digests(task) != before
+    path.write_bytes(content)
+    os.utime(path, ns=(0, 2))
+    assert tasks.data_digests(task) == before
+
+
+def test_seeds_and_places_do_not_decide_the_digest_of_files(tmp_path):
+  found = []
+  for seed, name in enumerate(("one", "two")):
+    (tmp_path / name).mkdir()
+    _rows(tmp_path / name)
+    options = KINDS["npz"][3]
+    task = tasks.load("arrays", data_dir=tmp_path / name, seed=seed, **options)
+    found.append(tasks.data_digests(task))
+  assert found[0] == found[1]
+  assert found[0].keys() == {"rows.npz"}
+
+
+@pytest.mark.parametrize("place", [0, 1, 12_345, 54_321, 99_999])
+def test_of_large_files_blocks_and_both_ends_decide(
+  tmp_path, monkeypatch, place
+):
+  monkeypatch.setattr(source_files, "MOST_BYTES", 80_000)
+  path, small = tmp_path / "large", tmp_path / "small"
+  content = bytearray(100_000)
+  path.write_bytes(content)
+  small.write_bytes(b"x")
+  before = source_files.digests([path, small])
+  assert before.keys() == {"large", "small"}
+  assert source_files.digests([path])["large"] != before["small"]
+  content[place] = 1
+  path.write_bytes(content)
+  os.utime(path, ns=(0, 1))
+  after = source_files.digests([path, small])
+  # One block of 80,000 bytes at each end: they overlap, and miss nothing.
+  assert after["large"] != before["large"]
+  assert after["small"] == before["small"]
+
+
+def test_many_files_have_one_digest(tmp_path):
+  paths = [tmp_path / str(k) for k in range(30)]
+  for path in paths:
+    path.write_text("same")
+  (name,) = before = source_files.digests(paths)
+  assert "30" in name
+  paths[7].write_text("else")
+  os.utime(paths[7], ns=(0, 1))
+  assert source_files.digests(paths).keys() == before.keys()
+  assert source_files.digests(paths) != before
+
+
+def _task(labels, names=("a", "b"), x=1):
+  """Returns a user's task without a file; each client has all labels."""
+  arrays = np.full([len(labels), 2], x, np.float32), np.array(labels, np.int32)
+  data = dict.fromkeys(names, arrays)
+  return tasks.from_client_data(
+    data, data, lambda: models.mlp((2,), (), 3, 0), num_classes=3
+  )
+
+
+def test_without_files_names_labels_and_inputs_decide():
+  before = tasks.data_digests(_task([0, 1, 2]))
+  assert before.keys() == {"examples"}
+  assert tasks.data_digests(_task([0, 1, 2])) == before
+  for other in (
+    _task([0, 2, 1]),
+    _task([0, 1, 2], x=1.001),
+    _task([0, 1, 2], ("a", "c")),
+    _task([0, 1, 2, 2]),
+  ):
+    assert tasks.data_digests(other) != before
+
+
+def test_of_a_large_population_some_clients_and_all_sizes_decide(monkeypatch):
+  monkeypatch.setattr(digests, "_MOST_CLIENTS", 1)
+  monkeypatch.setattr(digests, "_SAMPLED_CLIENTS", 2)
+  task, read = _task([0, 1, 2], "abcdefg"), []
+
+  def load(client_id):
+    read.append(client_id)
+    return task.train.load(client_id)
+
+  train = dataclasses.replace(task.train, load=load)
+  before = tasks.data_digests(dataclasses.replace(task, train=train))
+  assert read == [0, 6]
+  sizes = dataclasses.replace(train, num_examples=np.array([3] * 6 + [4]))
+  after = tasks.data_digests(dataclasses.replace(task, train=sizes))
+  assert after != before
