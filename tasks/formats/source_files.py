@@ -28,7 +28,8 @@ _noted: contextvars.ContextVar[dict[pathlib.Path, None] | None] = (
 @contextlib.contextmanager
 def recorded() -> Iterator[Mapping[pathlib.Path, None]]:
   """Yields the files that readers note within the context, as keys."""
-  outer, found = _noted.get(), {}
+  outer = _noted.get()
+  found: dict[pathlib.Path, None] = {}
   token = _noted.set(found)
   try:
     yield found

@@ -31,8 +31,8 @@ def evaluations(losses, means=None, score=ACCURACY, **columns):
   )
 
 
-def kinds(*args, score=ACCURACY, num_classes=None, **columns):
-  table = evaluations(*args, score=score, **columns)
+def kinds(losses, means=None, score=ACCURACY, num_classes=None, **columns):
+  table = evaluations(losses, means, score, **columns)
   return [d.kind for d in diagnosis.diagnose(table, score, num_classes)]
 
 

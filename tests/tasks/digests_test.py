@@ -2,6 +2,8 @@
 
 import dataclasses
 import os
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -35,7 +37,7 @@ def _rows(directory):
 
 _TABLE = {"client": "who", "label": "ill"}
 # Of a kind of data: what writes it, the files, the task and its options.
-KINDS = {
+KINDS: Mapping[str, tuple[Any, str, str, Mapping[str, Any]]] = {
   "csv": (_rows, "*.csv", "table", {"file": "rows.csv", **_TABLE}),
   "parquet": (_rows, "*.parquet", "table", {"file": "rows.parquet", **_TABLE}),
   "npz": (_rows, "*.npz", "arrays", {"file": "rows.npz"}),

@@ -141,8 +141,10 @@ def _has_just_begun(table: pd.DataFrame) -> bool:
   if _LOSS not in table or (table.index > 0).sum() >= _MANY:
     return False
   losses = table[_LOSS]
-  least, largest = losses.min(), losses.max()
-  return bool(losses.iloc[-1] <= least + (largest - least) / 10)
+  least, largest, last = map(
+    float, (losses.min(), losses.max(), losses.iloc[-1])
+  )
+  return last <= least + (largest - least) / 10
 
 
 def _end(table: pd.DataFrame, column: str, *, largest: bool = False) -> float:
@@ -186,7 +188,7 @@ def _ends_above(values: pd.Series, bar: float, margin: float) -> bool:
 def _of_scores(
   means: pd.Series, last: int, score: Score
 ) -> Iterator[Diagnosis]:
-  known = means.dropna()
+  known = means[np.isfinite(means)]
   if known.empty:
     return
   best, at_best = float(known.max()), int(known.idxmax())

@@ -203,7 +203,7 @@ class LocalContext(_CuttingContext):
         if lost is not None:
           supervised.say(
             f"The worker (process {self.worker.pid}) {lost}. Another one "
-            "computes this again, with the same result."
+            "computes this again."
           )
           self._replace()
         if worker is not self.worker:  # It was lost, with this call or before.

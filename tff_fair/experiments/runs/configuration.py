@@ -121,7 +121,7 @@ def build(
       "description": description,
       SCORE: score.name,
       BESIDE: ",".join(score.beside),
-      ENTROPY_CLASSES: entropy_classes,
+      **({ENTROPY_CLASSES: entropy_classes} if entropy_classes else {}),
     },
     SPEC: values,
     FLAGS: flags,

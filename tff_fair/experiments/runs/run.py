@@ -20,7 +20,8 @@ import numpy as np
 from tasks.formats import source_files
 from tff_fair import methods
 from tff_fair.declared import Value
-from tff_fair.experiments import diagnosis, seeds
+from tff_fair.experiments import seeds
+from tff_fair.experiments.diagnosis import Diagnosis, diagnose
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.runs import configuration, tables
 from tff_fair.experiments.runs.folder import RunFolder
@@ -329,18 +330,18 @@ class Run:
     return idle if excluded > 0 else 0
 
   @functools.cached_property
-  def diagnosis(self) -> list[diagnosis.Diagnosis]:
+  def diagnosis(self) -> list[Diagnosis]:
     """What is wrong with how it ended, or with how far it has come."""
     return self.diagnose()
 
-  def diagnose(self, last: int | None = None) -> list[diagnosis.Diagnosis]:
+  def diagnose(self, last: int | None = None) -> list[Diagnosis]:
     """Returns what is wrong with the model after a round.
 
     Args:
       last: The round of an evaluation; by default, the last.
     """
     table = self.evaluations
-    return diagnosis.diagnose(
+    return diagnose(
       table if last is None else table[table[ROUND] <= last],
       self.score,
       self.config[configuration.DATA].get(configuration.ENTROPY_CLASSES),

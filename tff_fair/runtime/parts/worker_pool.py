@@ -199,10 +199,7 @@ class WorkerPool:
   ) -> None:
     job.num_lost += 1
     if job.num_lost < _MOST_LOST_IN_A_ROW:
-      _say(
-        f"The worker at {worker.address} {how}. Its part is computed again, "
-        "with the same result."
-      )
+      _say(f"The worker at {worker.address} {how}. Its part is computed again.")
       self._jobs.put_nowait(job)
       return
     job.fail(
