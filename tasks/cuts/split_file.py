@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tasks.data_error import DataError
-from tasks.formats import data_files, npz
+from tasks.formats import data_files, npz, source_files
 
 _ARRAYS = (
   *("num_examples", "labels_sha256", "description", "client_names"),
@@ -118,6 +118,7 @@ def save_split(
   Raises:
     DataError: If there is a file already, or it cannot be written.
   """
+  source_files.note(path)  # A run that goes on reads it.
   with data_files.replacement(path) as staged, staged.open("wb") as file:
     np.savez_compressed(
       file,

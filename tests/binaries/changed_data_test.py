@@ -73,6 +73,19 @@ def test_a_run_goes_on_with_its_data_alone(program):
   assert len(experiments.open_run("run").rounds) == 3
 
 
+def test_a_run_goes_on_with_the_split_file_that_it_wrote(program):
+  flags = (
+    "--task=digits",
+    "--task_option=split_file=split.npz",
+    "--algorithm=fedavg",
+    "--clients_per_round=2",
+    "--output_dir=run",
+  )
+  assert program(*flags, "--total_rounds=1").status in (0, None)
+  assert program(*flags, "--total_rounds=2").status in (0, None)
+  assert len(experiments.open_run("run").rounds) == 2
+
+
 def test_a_users_task_goes_on_with_its_examples_alone(program):
   pathlib.Path("own.py").write_text(OWN)
   flags = ["--task=own.py:rows", "--algorithm=fedavg", "--output_dir=run"]

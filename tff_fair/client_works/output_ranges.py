@@ -21,7 +21,7 @@ Kind = Literal["class", "labels", "number"]
 # By name: float64[] each, or float64[width] of sums over labels.
 Ranges: TypeAlias = collections.OrderedDict[str, tf.Tensor]
 
-_TOP = 5  # Labels that count as predicted.
+TOP = 5  # Labels that count as predicted.
 _SUMS = ("label_sum", "label_squares")
 
 
@@ -107,7 +107,7 @@ def _predicted(
     values = _counted(outputs, labels, values)
   elif outputs.kind == "labels":
     number = predictions.shape[-1]
-    _, largest = tf.math.top_k(predictions, min(_TOP, number))
+    _, largest = tf.math.top_k(predictions, min(TOP, number))
     values = tf.reduce_sum(tf.gather(_weights(number), largest), -1)
   else:
     values = _weighted(outputs, predictions)

@@ -21,7 +21,8 @@ run
   Of fewer than five evaluations after training began, it counts only where the
   run has lost a tenth of its progress: others have just begun;
 - predicts a constant: one class, one set of labels or one number for all test
-  examples, though their labels differ;
+  examples, though their labels differ; of scores of probabilities, as AUC,
+  classes do not count;
 - changed nothing: the mean, std, least and largest score are the same in each
   of five or more evaluations, or of three whose losses are the same up to a
   thousandth, and not the best possible.
@@ -209,8 +210,8 @@ def _of_predictions(table: pd.DataFrame, score: Score) -> Iterator[Diagnosis]:
   if len(table) < _FEW or not {*names, _LOSS} <= set(table):
     return
   losses = table[_LOSS]
-  spread = float(losses.max() - losses.min())
-  if len(table) < _MANY and not spread <= _SAME * abs(float(losses.iloc[0])):
+  low, high = float(losses.min()), float(losses.max())
+  if len(table) < _MANY and not high - low <= _SAME * abs(low):
     return
   mean = float(table[names[0]].iloc[-1])
   best = score.highest if score.higher_is_better else 0.0

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 
+from tff_fair.client_works.output_ranges import Outputs
 from tff_fair.experiments.training import scoring
 
 pytestmark = pytest.mark.pure
@@ -54,3 +55,47 @@ def test_a_model_that_diverged_has_an_infinite_error(loss):
   assert rmse.tolist() == [math.inf, math.inf]
   assert r2[0] == -math.inf
   assert math.isnan(r2[1])
+
+
+def _ranges(low, high, labels=(0.0, 3.0), **sums):
+  """Returns the ranges of two clients: together from `low` to `high`."""
+  columns = {
+    "output_low": [low, high],
+    "output_high": [low, high],
+    "label_low": [labels[0], labels[1]],
+    "label_high": [labels[0], labels[1]],
+    **sums,
+  }
+  return {name: np.array(column) for name, column in columns.items()}
+
+
+def test_a_constant_prediction_is_there_only_if_labels_differ():
+  def of(*ranges):
+    return scoring.summarize_outputs(_ranges(*ranges), Outputs("class"))
+
+  assert of(2.0, 2.0) == {"constant_prediction": {"class": 2.0}}
+  assert of(2.0, 3.0) == {}
+  assert of(2.0, 2.0, (1.0, 1.0)) == {}
+  assert of(-math.inf, math.inf) == {}
+  assert scoring.summarize_outputs(_ranges(2.0, 2.0), None) == {}
+
+
+def test_r2_over_all_examples_of_all_clients():
+  labels = np.array([[1.0, 2.0, 4.0], [7.0, 3.0, 5.0]])
+  outputs = labels + np.array([[1.0, 0.0, -2.0], [0.5, 0.0, 3.0]])
+  squared = ((labels - outputs) ** 2).sum(1)
+
+  def of(squared, labels):
+    sums = {
+      "num_examples": [3, 3],
+      "label_sum": labels.sum(1, keepdims=True),
+      "label_squares": (labels**2).sum(1, keepdims=True),
+      "squared": squared,
+    }
+    columns = _ranges(0.0, 1.0, **sums)
+    return scoring.summarize_outputs(columns, Outputs("number"))
+
+  expected = 1 - squared.sum() / ((labels - labels.mean()) ** 2).sum()
+  assert of(squared, labels) == {"r2_pooled": pytest.approx(expected)}
+  assert of([math.nan, 1.0], labels) == {"r2_pooled": -math.inf}
+  assert of(squared, np.full([2, 3], 0.1)) == {}

@@ -1,6 +1,7 @@
 """The fairness table of a finished run, as papers print it."""
 
 import itertools
+import math
 import textwrap
 from collections.abc import Mapping
 from typing import Any
@@ -202,12 +203,14 @@ def filled(text: str) -> str:
 
 
 def _format(name: str, value: float, score: Score) -> str:
+  if math.isnan(value):  # As the std of infinite errors.
+    return "-"
   if name == "angle":
     return f"{value:.2f}°"
   if name in _RATIOS.values():  # They have no unit.
     return f"{value:.4f}"
   scale = score.scale**2 if name == "variance" else score.scale
-  return f"{scale * value:.{score.digits}f}"
+  return scores.fixed(scale * value, score.digits)
 
 
 def _column(cells: Mapping[str, str]) -> list[str]:

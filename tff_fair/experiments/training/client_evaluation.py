@@ -141,7 +141,8 @@ class _Computations(NamedTuple):
 
 def _computations(parts: assembly.RunParts) -> _Computations:
   """Returns the compiled evaluations of a run, for all parts of its data."""
-  sums, outputs = parts.scores.sums, scoring.outputs(parts.task)
+  sums = parts.scores.sums
+  outputs = scoring.outputs(parts.task, parts.scores.score)
   return _Computations(
     _compiled(evaluation.build_client_evaluation, parts, sums, outputs),
     _compiled(evaluation.build_personal_evaluation, parts, sums, outputs)
@@ -160,7 +161,7 @@ def _evaluation_on(
   """Returns the evaluation of a state on one part of some clients' data."""
   score = parts.scores.score
   evaluate_global, evaluate_personal = computations
-  outputs = scoring.outputs(parts.task)
+  outputs = scoring.outputs(parts.task, score)
   calls = _calls(client_ids, _most_clients(parts.scores.sums))
   marks = sampling.marks(parts.first_rounds[client_ids])
   with_score = scoring.build(parts.task, data.label_variance, parts.scores)

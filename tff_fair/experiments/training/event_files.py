@@ -55,7 +55,8 @@ class NumbersReleaseManager(tff.program.ReleaseManager):
         if array.shape:
           tf.summary.histogram(name, array, step=key)
         else:
-          numbers.MergeFrom(scalars.scalar_pb(name, array))
+          with np.errstate(over="ignore"):  # It takes float32.
+            numbers.MergeFrom(scalars.scalar_pb(name, array))
       if numbers.value:
         tf.summary.experimental.write_raw_pb(
           numbers.SerializeToString(), step=key

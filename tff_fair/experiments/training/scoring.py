@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 import tasks
-from tff_fair.client_works.output_ranges import Outputs
+from tff_fair.client_works.output_ranges import TOP, Outputs
 from tff_fair.client_works.score_sums import Asked
 from tff_fair.declared import FieldError
 from tff_fair.experiments import diagnosis, scores
@@ -263,18 +263,23 @@ def errors(
 # Of the range of the labels; below it, predictions are one number.
 _SAME = 1e-5
 _ROUNDING = 1e-12  # Of a mean square.
+# A good model of a rare class may find another one likelier for all examples.
+_OF_PROBABILITIES = frozenset(
+  {"auc", "average_precision", "brier", "calibration_error", "log_loss"}
+)
 
 
-def outputs(task: tasks.Task) -> Outputs | None:
-  """Returns what the outputs of a task's model are; None if it is not known."""
+def outputs(task: tasks.Task, score: Score) -> Outputs | None:
+  """Returns what to note of the outputs of a task's model; None if nothing."""
   label = task.element_spec[1]
   if task.num_classes is None:
     width = label.shape[1:].num_elements()
     return None if width is None else Outputs("number", width)
   if task.objective.activation == "sigmoid" and label.shape.rank == 2:
     width = label.shape[1]
-    return None if width is None else Outputs("labels", width)
-  if not label.dtype.is_integer:
+    # Of five labels or fewer, all count as predicted.
+    return Outputs("labels", width) if (width or 0) > TOP else None
+  if not label.dtype.is_integer or score.name in _OF_PROBABILITIES:
     return None
   return Outputs("class", padding=task.objective.padding)
 
@@ -289,10 +294,10 @@ def summarize_outputs(
     outputs: What the outputs are; None if it is not known.
 
   Returns:
-    `constant_prediction`: by the kind of outputs, what the model predicts for
-    all examples alike, though their labels differ; NaN if predictions differ,
-    too. Of numbers also `r2_pooled`: R² over all examples, whose labels have
-    one mean; NaN if all labels are equal. Both as `diagnosis` reads them.
+    `constant_prediction`, if the model predicts the same for all examples,
+    though their labels differ: this, by the kind of outputs. Of numbers that
+    differ also `r2_pooled`: R² over all examples, whose labels have one mean.
+    Both as `diagnosis` reads them.
   """
   if outputs is None:
     return {}
@@ -301,20 +306,20 @@ def summarize_outputs(
   is_constant = spread > 0 and high - low <= (
     _SAME * spread if outputs.kind == "number" else 0
   )
-  found: dict[str, float | dict[str, float]] = {
-    diagnosis.CONSTANT: {outputs.kind: float(low) if is_constant else math.nan}
-  }
-  if outputs.kind == "number":
-    found[diagnosis.POOLED] = _pooled_r2(columns)
+  found: dict[str, float | dict[str, float]] = {}
+  if is_constant:
+    found[diagnosis.CONSTANT] = {outputs.kind: float(low)}
+  if outputs.kind == "number" and (r2 := _pooled_r2(columns)) is not None:
+    found[diagnosis.POOLED] = r2
   return found
 
 
-def _pooled_r2(columns: Columns) -> float:
+def _pooled_r2(columns: Columns) -> float | None:
   number = columns["num_examples"].sum()
   means = columns["label_sum"].sum(0) / number
   variance = float((columns["label_squares"].sum(0) / number - means**2).mean())
   if not variance > _ROUNDING * float((means**2).mean()):
-    return math.nan
+    return None
   # Where the loss is no number, the model has diverged.
   error = float(np.nan_to_num(columns["squared"].sum() / number, nan=math.inf))
   return 1 - error / variance
