@@ -18,6 +18,7 @@ import tensorflow as tf
 import tasks
 import tff_fair
 from binaries.flags import run_flags
+from tasks import digests
 from tests.binaries import in_process
 from tests.experiments import run_folders
 from tff_fair import experiments, runtime
@@ -132,6 +133,8 @@ def test_data_that_is_damaged_inside_leaves_nothing(
   monkeypatch.setattr(tasks, "load", load_damaged)
   if not is_checked_before:
     monkeypatch.setattr(client_evaluation, "_MOST_CLIENTS_TO_CHECK", 0)
+    monkeypatch.setattr(digests, "_MOST_CLIENTS", 0)
+    monkeypatch.setattr(digests, "_SAMPLED_CLIENTS", 1)
   outcome = program(*SMALL, "--rounds_per_evaluation=1")
   assert outcome.status == 2
   *news, line = outcome.stderr.splitlines()
