@@ -168,6 +168,15 @@ def test_without_files_names_labels_and_inputs_decide():
     assert tasks.data_digests(other) != before
 
 
+def test_rows_that_are_set_aside_decide_too():
+  task = _task([0, 1, 2])
+  found = {
+    tasks.data_digests(dataclasses.replace(task, validation=part))["examples"]
+    for part in (None, task.test, _task([0, 2, 1]).test)
+  }
+  assert len(found) == 3
+
+
 def test_of_a_large_population_some_clients_and_all_sizes_decide(monkeypatch):
   monkeypatch.setattr(digests, "_MOST_CLIENTS", 1)
   monkeypatch.setattr(digests, "_SAMPLED_CLIENTS", 2)

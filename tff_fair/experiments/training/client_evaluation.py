@@ -95,9 +95,9 @@ def build_evaluation(
     group `global` of the summary. Where some clients attack, the group `honest`
     of the summary is about the others alone. The summary is about the clients
     that may take part in training; it has `scoring.summarize_outputs` as well.
-    With validation data, results on these are there, too: the group `validation`
-    of the summary, and columns of that prefix, empty for a client without such
-    data.
+    With validation data, results on these are there, too: the group
+    `validation` of the summary, and columns of that prefix, empty for a client
+    without such data.
   """
   computations = _computations(parts)
   on_test = _evaluation_on(
