@@ -163,6 +163,6 @@ def test_a_sweep_says_it_of_a_run_and_of_the_best_setting(program):
   assert "here)" not in outcome.stdout
   good = "0.01, "
   pathlib.Path("sweep.toml").write_text(SWEEP.replace(good, ""))
-  outcome = in_process.run(sweep, *words)
+  outcome = in_process.run(sweep, words[0], "--output_dir=bad")
   assert "(30 here)" in outcome.stdout
   del program
