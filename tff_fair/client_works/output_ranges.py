@@ -4,8 +4,7 @@ A prediction is a number: of a classifier, the class with the largest logit; of
 a model with several labels an example, a sum of random weights of the five with
 the largest logits; of one that predicts numbers, the number, or a weighted sum
 of several. A label is a number in the same way. So a model predicts the same
-for all examples of some clients if the least `output_low` is the largest
-`output_high`.
+for all examples of some clients if the least prediction is the largest.
 """
 
 import collections
@@ -18,11 +17,13 @@ import tensorflow as tf
 from tff_fair.client_works.batches import Batch
 
 Kind = Literal["class", "labels", "number"]
-# By name: float64[] each, or float64[width] of sums over labels.
+# `ENDS`, float64[4]: the least prediction with a minus, the largest one, and
+# the same of labels. Of numbers also `LABEL_SUMS`, float64[2, width]: the sums
+# of labels and of their squares.
 Ranges: TypeAlias = collections.OrderedDict[str, tf.Tensor]
+ENDS, LABEL_SUMS = "output_ends", "label_sums"
 
 TOP = 5  # Labels that count as predicted.
-_SUMS = ("label_sum", "label_squares")
 
 
 class Outputs(NamedTuple):
@@ -42,13 +43,10 @@ class Outputs(NamedTuple):
 
 def start(outputs: Outputs) -> Ranges:
   """Returns the ranges over no example; of numbers also sums of labels."""
-  low, high = (tf.constant(end, tf.float64) for end in (np.inf, -np.inf))
-  found = collections.OrderedDict(
-    output_low=low, output_high=high, label_low=low, label_high=high
-  )
+  found = {ENDS: tf.fill([4], tf.constant(-np.inf, tf.float64))}
   if outputs.kind == "number":
-    found |= dict.fromkeys(_SUMS, tf.zeros([outputs.width], tf.float64))
-  return found
+    found[LABEL_SUMS] = tf.zeros([2, outputs.width], tf.float64)
+  return collections.OrderedDict(found)
 
 
 def add(
@@ -61,27 +59,23 @@ def add(
     outputs: What the model's outputs are.
     batch: Examples.
     predictions: The model's outputs: logits, float[n, ..., C], or numbers,
-      float[n, t]. Those of another shape, or that are not finite, are from
-      minus infinity to infinity.
+      float[n, t]. Those of another shape are from minus infinity to infinity.
   """
   labels = batch["y"] if isinstance(batch, Mapping) else batch[1]
-  found = {}
-  predicted = _predicted(outputs, labels, predictions)
-  for name, values in (
-    ("output", predicted),
-    ("label", _labels(outputs, labels)),
-  ):
-    for end, reduce, choose in (
-      ("low", tf.reduce_min, tf.minimum),
-      ("high", tf.reduce_max, tf.maximum),
-    ):
-      key = f"{name}_{end}"
-      found[key] = choose(ranges[key], reduce(values))
+  ends = [
+    end
+    for numbers in (
+      _predicted(outputs, labels, predictions),
+      _labels(outputs, labels),
+    )
+    for end in (-tf.reduce_min(numbers), tf.reduce_max(numbers))
+  ]
+  found = {ENDS: tf.maximum(ranges[ENDS], tf.stack(ends))}
   if outputs.kind == "number":
     numbers = tf.reshape(tf.cast(labels, tf.float64), [-1, outputs.width])
-    for name, powers in zip(_SUMS, (numbers, tf.square(numbers)), strict=True):
-      found[name] = ranges[name] + tf.reduce_sum(powers, 0)
-  return collections.OrderedDict((name, found[name]) for name in ranges)
+    powers = tf.stack([numbers, tf.square(numbers)])
+    found[LABEL_SUMS] = ranges[LABEL_SUMS] + tf.reduce_sum(powers, 1)
+  return collections.OrderedDict(found)
 
 
 def _predicted(
@@ -89,30 +83,20 @@ def _predicted(
 ) -> tf.Tensor:
   """Returns predictions as numbers, float64[n]."""
   unknown = tf.constant([-np.inf, np.inf], tf.float64)
-  extra = outputs.kind == "class"
-  if (
-    not tf.is_tensor(predictions)
-    or not predictions.dtype.is_floating
-    or (
-      (outputs.kind != "number")
-      and (
-        predictions.shape.rank != labels.shape.rank + extra
-        or predictions.shape[-1] in (None, 1)
-      )
-    )
+  if not tf.is_tensor(predictions) or not predictions.dtype.is_floating:
+    return unknown
+  if outputs.kind == "number":
+    return _weighted(outputs, predictions)
+  rank, number = labels.shape.rank, predictions.shape[-1]
+  if number in (None, 1) or (
+    predictions.shape.rank != rank + (outputs.kind == "class")
   ):
     return unknown
   if outputs.kind == "class":
-    values = tf.cast(tf.argmax(predictions, -1), tf.float64)
-    values = _counted(outputs, labels, values)
-  elif outputs.kind == "labels":
-    number = predictions.shape[-1]
-    _, largest = tf.math.top_k(predictions, min(TOP, number))
-    values = tf.reduce_sum(tf.gather(_weights(number), largest), -1)
-  else:
-    values = _weighted(outputs, predictions)
-  is_finite = tf.reduce_all(tf.math.is_finite(predictions))
-  return tf.cond(is_finite, lambda: values, lambda: unknown)
+    classes = tf.cast(tf.argmax(predictions, -1), tf.float64)
+    return _counted(outputs, labels, classes)
+  _, largest = tf.math.top_k(predictions, min(TOP, number))
+  return tf.reduce_sum(tf.gather(_weights(number), largest), -1)
 
 
 def _labels(outputs: Outputs, labels: tf.Tensor) -> tf.Tensor:
@@ -133,14 +117,15 @@ def _counted(
 
 
 def _weighted(outputs: Outputs, values: tf.Tensor) -> tf.Tensor:
-  rows = tf.reshape(tf.cast(values, tf.float64), [-1, outputs.width])
+  numbers = tf.cast(values, tf.float64)
+  if outputs.width == 1:
+    return tf.reshape(numbers, [-1])
+  rows = tf.reshape(numbers, [-1, outputs.width])
   return tf.reduce_sum(rows * _weights(outputs.width), -1)
 
 
 def _weights(number: int) -> tf.Tensor:
-  """Returns random weights, float64[number]; of one number it is 1."""
-  if number == 1:
-    return tf.ones([1], tf.float64)
+  """Returns random weights, float64[number]."""
   # Of whole numbers sums are exact, in whatever order.
   drawn = np.random.default_rng(number).integers(1, 2**32, number)
   return tf.constant(drawn.astype(np.float64))

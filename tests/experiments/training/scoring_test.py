@@ -57,15 +57,13 @@ def test_a_model_that_diverged_has_an_infinite_error(loss):
   assert math.isnan(r2[1])
 
 
-def _ranges(low, high, labels=(0.0, 3.0), **sums):
+def _ranges(low, high, labels=(0.0, 3.0), **columns):
   """Returns the ranges of two clients: together from `low` to `high`."""
-  columns = {
-    "output_low": [low, high],
-    "output_high": [low, high],
-    "label_low": [labels[0], labels[1]],
-    "label_high": [labels[0], labels[1]],
-    **sums,
-  }
+  ends = [
+    [-output, output, -label, label]
+    for output, label in zip((low, high), labels, strict=True)
+  ]
+  columns = {"output_ends": ends, "loss": [1.0, 2.0], **columns}
   return {name: np.array(column) for name, column in columns.items()}
 
 
@@ -77,6 +75,8 @@ def test_a_constant_prediction_is_there_only_if_labels_differ():
   assert of(2.0, 3.0) == {}
   assert of(2.0, 2.0, (1.0, 1.0)) == {}
   assert of(-math.inf, math.inf) == {}
+  diverged = _ranges(0.0, 0.0, loss=[1.0, math.nan])
+  assert scoring.summarize_outputs(diverged, Outputs("class")) == {}
   assert scoring.summarize_outputs(_ranges(2.0, 2.0), None) == {}
 
 
@@ -88,8 +88,7 @@ def test_r2_over_all_examples_of_all_clients():
   def of(squared, labels):
     sums = {
       "num_examples": [3, 3],
-      "label_sum": labels.sum(1, keepdims=True),
-      "label_squares": (labels**2).sum(1, keepdims=True),
+      "label_sums": np.stack([labels, labels**2], 1).sum(2, keepdims=True),
       "squared": squared,
     }
     columns = _ranges(0.0, 1.0, **sums)

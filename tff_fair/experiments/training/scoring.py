@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 import tasks
-from tff_fair.client_works.output_ranges import TOP, Outputs
+from tff_fair.client_works.output_ranges import ENDS, LABEL_SUMS, TOP, Outputs
 from tff_fair.client_works.score_sums import Asked
 from tff_fair.declared import FieldError
 from tff_fair.experiments import diagnosis, scores
@@ -301,10 +301,11 @@ def summarize_outputs(
   """
   if outputs is None:
     return {}
-  low, high = columns["output_low"].min(), columns["output_high"].max()
-  spread = float(columns["label_high"].max() - columns["label_low"].min())
-  is_constant = spread > 0 and high - low <= (
-    _SAME * spread if outputs.kind == "number" else 0
+  low, high, label_low, label_high = columns[ENDS].max(0) * [-1, 1, -1, 1]
+  spread = float(label_high - label_low)
+  same = _SAME * spread if outputs.kind == "number" else 0
+  is_constant = (
+    spread > 0 and high - low <= same and np.isfinite(columns["loss"]).all()
   )
   found: dict[str, float | dict[str, float]] = {}
   if is_constant:
@@ -316,8 +317,8 @@ def summarize_outputs(
 
 def _pooled_r2(columns: Columns) -> float | None:
   number = columns["num_examples"].sum()
-  means = columns["label_sum"].sum(0) / number
-  variance = float((columns["label_squares"].sum(0) / number - means**2).mean())
+  means, squares = columns[LABEL_SUMS].sum(0) / number
+  variance = float((squares - means**2).mean())
   if not variance > _ROUNDING * float((means**2).mean()):
     return None
   # Where the loss is no number, the model has diverged.
