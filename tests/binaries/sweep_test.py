@@ -180,7 +180,7 @@ def test_few_clients_choose_on_rows_that_are_not_reported(start, tmp_path):
     said = log.read_text()
     assert said.startswith("12 clients are too few")
     assert "1 of 12 clients." in said
-    (best,) = (n for n in said.splitlines() if n.startswith("FedAvg, client"))
+    best = next(n for n in said.splitlines() if n.startswith("FedAvg, client"))
     setting, _, _, criterion, shown, *_ = re.split(r"\s{2,}", best)
     rate = float(setting.partition("=")[2])
     runs = finding.find([folder / str(turn)])
