@@ -26,9 +26,14 @@ def make(path, values, rate, seed=0, **settings):
   )
 
 
+def table_lines(text):
+  """Returns the table, without the caption and what is said below it."""
+  return text.split("\n\n")[1].splitlines()
+
+
 def row(path, criterion="mean", fraction=0.2):
   text = sweep_choice.table(finding.find([path]), criterion, fraction)
-  return re.split(r"\s{2,}", text.splitlines()[-1].strip())
+  return re.split(r"\s{2,}", table_lines(text)[-1].strip())
 
 
 def test_the_choice_is_made_on_some_clients_and_shown_on_the_others(tmp_path):
@@ -64,7 +69,7 @@ def test_ten_clients_are_divided_and_nine_are_not(tmp_path):
   make(tmp_path / "10", values, 0.1)
   make(tmp_path / "9", values[:9], 0.1, task="mnist")
   text = sweep_choice.table(finding.find([tmp_path]), "worst_10", 0.2)
-  lines = text.splitlines()
+  lines = table_lines(text)
   assert re.split(r"\s{2,}", lines[-1])[3:5] == ["90.00", "30.00"]
   nine = re.split(r"\s{2,}", lines[-2])
   assert float(nine[4]) == pytest.approx(100 * np.mean(values[:9]), abs=0.01)
@@ -119,7 +124,7 @@ def test_each_method_has_a_line(tmp_path):
   make(tmp_path / "a", [0.5] * 10, 0.1)
   make(tmp_path / "b", [0.4] * 10, 0.1, algorithm="term")
   text = sweep_choice.table(finding.find([tmp_path]), "mean", 0.2)
-  assert [line.split()[0] for line in text.splitlines()[-2:]] == [
+  assert [line.split()[0] for line in table_lines(text)[-2:]] == [
     "FedAvg",
     "TERM",
   ]
@@ -132,7 +137,7 @@ def test_the_choice_is_made_for_each_cut_of_the_data(tmp_path):
       cut = {"num_clients": size}
       make(tmp_path / f"{size}-{rate}", values, rate, task_options=cut)
   text = sweep_choice.table(finding.find([tmp_path]), "mean", 0.2)
-  assert [line.split()[:4] for line in text.splitlines()[-2:]] == [
+  assert [line.split()[:4] for line in table_lines(text)[-2:]] == [
     ["FedAvg,", "num_clients=20,", "client_learning_rate=0.2", "2"],
     ["FedAvg,", "num_clients=40,", "client_learning_rate=0.2", "2"],
   ]
@@ -228,7 +233,7 @@ def test_runs_that_train_on_other_rows_are_not_chosen_from_together(tmp_path):
   make(tmp_path / "b", accuracies(0.5, 0.8), 0.2, validation_fraction=0.2)
   set_aside(tmp_path / "b", accuracies(0.5, 0.8))
   text = sweep_choice.table(finding.find([tmp_path]), "mean", 0.2)
-  rows = [re.split(r"\s{2,}", line) for line in text.splitlines()[-2:]]
+  rows = [re.split(r"\s{2,}", line) for line in table_lines(text)[-2:]]
   assert [row[1] for row in rows] == ["1", "1"]
 
 
