@@ -1,11 +1,9 @@
-"""Rounds of large cohorts: their time, their bytes, and the worker's memory.
+"""Rounds of large cohorts: their time, and the program's memory.
 
   python -m benchmarks.cohorts --show=parts,growth
 
   parts      A cohort in parts, beside the same cohort as a whole, in turns.
-  bytes      Messages of such rounds to a worker on another host, and back: this
-             worker shares no memory with the program.
-  memory     The worker's peak in rounds of parts of several sizes.
+  memory     The peak in rounds of parts of several sizes.
   growth     The second round of cohorts that grow, by default up to 3,000.
   new_sizes  First rounds of cohorts of new sizes, with as many clients at a
              time as cores, the default, and with all at once; the CNN.
@@ -13,15 +11,12 @@
              TFF's mean of them. Clients make their updates from a seed and
              train nothing, so all that is timed is overhead.
 
-Each peak is that of a worker of its own.
+A peak is that of the program so far: ask for one `--show` and way at a time.
 """
 
-import collections
-import contextlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
-from unittest import mock
 
 import numpy as np
 import tensorflow as tf
@@ -30,7 +25,7 @@ from absl import flags
 
 import tff_fair
 from benchmarks import measure, workload
-from tff_fair.runtime import in_parts_of, shared_memory
+from tff_fair.runtime import in_parts_of
 
 _SHOW = flags.DEFINE_list("show", ["parts"], "What to measure.")
 _REPETITIONS = flags.DEFINE_integer("repetitions", 20, "Rounds timed.")
@@ -41,13 +36,6 @@ _CLIENTS = flags.DEFINE_list(
   "clients", None, "Sizes of cohorts, of `growth` and `stacked`."
 )
 
-_REQUESTS = (
-  "create_value",
-  "create_struct",
-  "create_call",
-  "create_selection",
-  "compute",
-)
 _STACKED_WEIGHTS = 1_200_000
 _MIB = 2**20
 
@@ -79,51 +67,6 @@ def _show_parts() -> None:
       print(measure.ratio_table(seconds, "whole"))
 
 
-@contextlib.contextmanager
-def _counted() -> Iterator[collections.Counter[str]]:
-  """Counts the bytes of all messages, `up` to workers and `down` from them."""
-  found: collections.Counter[str] = collections.Counter()
-
-  def counting(send: Callable[..., Any]) -> Callable[..., Any]:
-    def wrapped(stub: Any, request: Any) -> Any:
-      response = send(stub, request)
-      found["up"] += request.ByteSize()
-      found["down"] += response.ByteSize()
-      return response
-
-    return wrapped
-
-  stub = tff.framework.RemoteExecutorGrpcStub
-  counters: dict[str, Any] = {
-    name: counting(getattr(stub, name)) for name in _REQUESTS
-  }
-  with mock.patch.multiple(stub, **counters):
-    yield found
-
-
-def _show_bytes() -> None:
-  num_clients, width = 16, 500
-  model = workload.linear(width)
-  data = workload.client_data(model, num_clients, 1)
-  stacked = num_clients * width * width * 4
-  print(f"{num_clients} clients; m d is {stacked / _MIB:.1f} MiB")
-  # Workers on other hosts get all in messages.
-  with mock.patch.object(shared_memory, "is_available", return_value=False):
-    tff_fair.runtime.use_local()
-    for way in ("fedavg", "fedmgda_plus", "fedfv"):
-      run = workload.rounds(workload.process(way, model), data)
-      for num_parts in (1, 2, 4, 8):
-        run_in_parts = _in_parts(run, num_clients // num_parts)
-        run_in_parts()  # The worker keeps computations and data.
-        run_in_parts()
-        with _counted() as found:
-          run_in_parts()
-        print(
-          f"{way}, {num_parts} parts: down {found['down'] / stacked:.2f} m d, "
-          f"up {found['up'] / stacked:.2f} m d"
-        )
-
-
 def _show_memory() -> None:
   num_clients = 100
   model = workload.linear(1000)
@@ -137,7 +80,7 @@ def _show_memory() -> None:
         run()
       print(
         f"{way}, {num_clients} clients, d = 1 M, parts of {size or 'all'}: "
-        f"worker's peak {workload.worker_peak_mb():.0f} MiB"
+        f"peak {measure.peak_memory_mb():.0f} MiB"
       )
 
 
@@ -155,8 +98,7 @@ def _show_growth() -> None:
       seconds = time.perf_counter() - start
       print(
         f"{way}, {num_clients} clients: {seconds:.2f} s, "
-        f"{1000 * seconds / num_clients:.1f} ms a client; worker's peak "
-        f"{workload.worker_peak_mb():.0f} MiB, program's "
+        f"{1000 * seconds / num_clients:.1f} ms a client; peak "
         f"{measure.peak_memory_mb():.0f} MiB"
       )
 
@@ -165,7 +107,7 @@ def _show_new_sizes() -> None:
   model = workload.cnn()
   data = workload.client_data(model, 50, 40)
   process = workload.process("fedavg", model)
-  limits = {"a client for each core": None, "all clients at once": -1}
+  limits = {"a client for each core": None, "all clients at once": 50}
   for name, limit in (*limits.items(), *limits.items()):
     tff_fair.runtime.use_local(max_concurrent_computation_calls=limit)
     state = process.initialize()
@@ -174,7 +116,7 @@ def _show_new_sizes() -> None:
       start = time.perf_counter()
       state = process.next(state, data[:size]).state
       seconds.append(f"{size}: {time.perf_counter() - start:.2f} s")
-    peak = workload.worker_peak_mb()
+    peak = measure.peak_memory_mb()
     print(f"{name}: {', '.join(seconds)}, {peak:.0f} MiB")
 
 
@@ -188,7 +130,7 @@ def _show_stacked() -> None:
       seconds |= measure.time_in_turns(
         {way: _summing(way, num_clients)}, repetitions=_REPETITIONS.value
       )
-      peaks[way] = workload.worker_peak_mb()
+      peaks[way] = measure.peak_memory_mb()
     print(f"{num_clients} clients, {_STACKED_WEIGHTS:,} weights")
     print(measure.ratio_table(seconds, "mean"))
     update_mb = num_clients * _STACKED_WEIGHTS * 4 / _MIB
@@ -253,7 +195,6 @@ def _summing(way: str, num_clients: int) -> Callable[[], Any]:
 
 _SHOWN = {
   "parts": _show_parts,
-  "bytes": _show_bytes,
   "memory": _show_memory,
   "growth": _show_growth,
   "new_sizes": _show_new_sizes,

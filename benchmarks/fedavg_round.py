@@ -155,8 +155,6 @@ def main() -> None:
     }
     seconds = measure.time_in_turns(calls, repetitions=_REPETITIONS.value)
   print(measure.ratio_table(seconds, workload.PLAIN))
-  for pid in tff_fair.runtime.worker_pids():
-    print(f"peak memory of the worker: {measure.peak_memory_mb(pid):.0f} MiB")
   print(f"peak memory of the program: {measure.peak_memory_mb():.0f} MiB")
 
 

@@ -150,7 +150,7 @@ def _run() -> None:
   train_data = client_data.ClientLoader(task.train, task.element_spec)
   state = process.initialize()
   rounds_per_line = max(1, _ROUNDS.value // _LINES_OF_RUN)
-  print("rounds  median ms a round  program MiB  worker MiB")
+  print("rounds  median ms a round  program MiB")
   seconds: list[float] = []
   for round_num in range(1, _ROUNDS.value + 1):
     data = train_data(sample(round_num).reporting)
@@ -158,11 +158,9 @@ def _run() -> None:
     state, _ = process.next(state, data)
     seconds.append(time.perf_counter() - start)
     if round_num % rounds_per_line == 0:
-      (pid,) = tff_fair.runtime.worker_pids()
       print(
         f"{round_num:6}  {1000 * statistics.median(seconds):17.1f}  "
-        f"{measure.current_memory_mb():11.1f}  "
-        f"{measure.current_memory_mb(pid):10.1f}",
+        f"{measure.current_memory_mb():11.1f}",
         flush=True,
       )
       seconds.clear()

@@ -12,14 +12,11 @@ coefficients  FedMGDA+'s quadratic program for 100 clients; FedFV with the
               round of the CNN.
 evaluation    Loss and accuracy of many clients. Plain TensorFlow calls one
               compiled function for each, over arrays that are tensors.
-state         40 MB to the worker and back, as TFF sends them and as we do. In
-              shared memory, they are new each time, or, as in a run, what
-              came back before.
+state         40 MB into a computation and back.
 """
 
 from collections.abc import Callable
 from typing import Any
-from unittest import mock
 
 import numpy as np
 import tensorflow as tf
@@ -30,7 +27,6 @@ import tff_fair
 from benchmarks import measure, workload
 from tff_fair import kernels, types
 from tff_fair.methods import fedfv
-from tff_fair.runtime import sending, shared_memory
 
 _SHOW = flags.DEFINE_list("show", [], "What to measure; none for all.")
 _MODEL = flags.DEFINE_enum(
@@ -185,41 +181,15 @@ def _state() -> str:
   def there_and_back(state: tff.Value) -> tff.Value:
     return tff.federated_map(same, state)
 
-  def as_tff_sends() -> None:
-    with mock.patch.object(
-      sending.SendingExecutor,
-      "create_value",
-      tff.framework.RemoteExecutor.create_value,
-    ):
-      there_and_back(state)
-
-  returned: Any = state
-
-  def in_shared_memory_again() -> None:
-    nonlocal returned
-    returned = there_and_back(returned)
-
   seconds: dict[str, list[float]] = {}
   # Not in turns: what the allocator is told lasts until the program ends.
   for keep_memory in (False, True):
-    with mock.patch.object(shared_memory, "is_available", return_value=False):
-      tff_fair.runtime.use_local(keep_memory=keep_memory)
+    tff_fair.runtime.use_local(keep_memory=keep_memory)
     suffix = ", freed memory kept" if keep_memory else ""
     seconds |= _in_turns(
-      {
-        f"as TFF sends{suffix}": as_tff_sends,
-        f"in our messages{suffix}": lambda: there_and_back(state),
-      }
+      {f"there and back{suffix}": lambda: there_and_back(state)}
     )
-  tff_fair.runtime.use_local()
-  in_shared_memory_again()
-  seconds |= _in_turns(
-    {
-      "in shared memory": lambda: there_and_back(state),
-      "in shared memory, again": in_shared_memory_again,
-    }
-  )
-  return measure.ratio_table(seconds, "as TFF sends")
+  return measure.ratio_table(seconds, "there and back")
 
 
 _SHOWN = {

@@ -7,8 +7,6 @@ the results of an undisturbed run; then the next one begins.
   signal  Ctrl-C or SIGTERM: it ends, with the status by which shells know the
           signal, and leaves no traceback.
   kill    SIGKILL.
-  lost    SIGKILL of its worker, and of that alone: it goes on.
-  frozen  SIGSTOP of its worker: it goes on after --round_timeout.
   full    A limit on the size of files, as a disk that is full: one line.
 
 However it ends, all its processes are gone ten seconds later.
@@ -22,7 +20,6 @@ import argparse
 import collections
 import concurrent.futures
 import contextlib
-import functools
 import math
 import os
 import pathlib
@@ -49,7 +46,6 @@ _COMMAND = (
   *(sys.executable, "-m", "binaries.train", "--algorithm=fedavg"),
   *("--task_option=num_clients=6", "--task_option=model=logistic_regression"),
   *("--total_rounds=100", "--rounds_per_evaluation=20", "--output_dir=run"),
-  "--round_timeout=40",
 )
 
 
@@ -118,13 +114,12 @@ class Program:
     """Sends it a signal."""
     self._process.send_signal(number)
 
-  def pids(self, *, workers: bool = False) -> list[int]:
-    """Returns its processes, or its workers alone."""
+  def pids(self) -> list[int]:
+    """Returns its processes."""
     return [
       process.pid
-      for process in psutil.process_iter(["cmdline", "environ"])
+      for process in psutil.process_iter(["environ"])
       if (process.info["environ"] or {}).get(_MARK) == self._mark
-      and (not workers or "worker_binary" in process.info["cmdline"][0])
     ]
 
   def end(self, seconds: float) -> Ended:
@@ -223,23 +218,6 @@ def _kill(folder: pathlib.Path, draw: random.Random) -> str:
   return "killed"
 
 
-def _disturb_worker(
-  number: int, folder: pathlib.Path, draw: random.Random
-) -> str:
-  program = Program(folder, None)
-  deadline = time.monotonic() + _LONGEST
-  while not program.pids(workers=True) and time.monotonic() < deadline:
-    if program.wait(0.1):
-      return _finished(program)
-  # A worker that is not listening yet is another case: it does not start.
-  if program.wait(draw.uniform(1.0, 8.0)):
-    return _finished(program)
-  for worker in program.pids(workers=True):
-    with contextlib.suppress(ProcessLookupError):
-      os.kill(worker, number)
-  return f"{_finished(program)}, its worker was disturbed"
-
-
 def _full(folder: pathlib.Path, draw: random.Random) -> str:
   program = Program(folder, draw.randint(*_LIMITS_OF_FILES))
   return _finished(program, {2: "full"})
@@ -259,8 +237,6 @@ def _finished(
 _DISTURBANCES: dict[str, Callable[[pathlib.Path, random.Random], str]] = {
   "signal": _signal,
   "kill": _kill,
-  "lost": functools.partial(_disturb_worker, signal.SIGKILL),
-  "frozen": functools.partial(_disturb_worker, signal.SIGSTOP),
   "full": _full,
 }
 KINDS = tuple(_DISTURBANCES)

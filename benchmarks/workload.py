@@ -9,7 +9,6 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 import tff_fair
-from benchmarks import measure
 
 NUM_CLASSES = 62
 
@@ -78,12 +77,6 @@ def rounds(
     return metrics
 
   return run
-
-
-def worker_peak_mb() -> float:
-  """Returns the peak resident memory of the one worker in MiB."""
-  (pid,) = tff_fair.runtime.worker_pids()
-  return measure.peak_memory_mb(pid)
 
 
 def plain_rounds(

@@ -225,7 +225,18 @@ class Program(NamedTuple):
       discard_output()
       print(f"{program}: cannot write its output: {error}.", file=sys.stderr)
       status = 1
-    sys.exit(status)
+    _end(status)
+
+
+def _end(status: int) -> NoReturn:
+  """Ends the program, and what its interrupted round still computes."""
+  threads = sys.modules.get("tff_fair.runtime.threads")
+  if threads is not None and threads.is_computing():
+    with contextlib.suppress(OSError):
+      sys.stdout.flush()
+      sys.stderr.flush()
+    os._exit(status)
+  sys.exit(status)
 
 
 _MOST_CHARACTERS = 300

@@ -40,13 +40,12 @@ def main() -> None:
     baselines = run_flags.baselines(spec) if has_baselines else []
     if output_dir is not None:
       RunFolder(output_dir).check_usable(spec.total_rounds)
-    workers = run_flags.workers()
     options = run_flags.COMPUTING.options()
     if options["worker_data"] is None:
       task_loading.load_ahead(spec)
     train = experiments.run  # Imports it.
     importing.spare_what_stays()
-    compute = functools.partial(train, workers=workers, **options)
+    compute = functools.partial(train, **options)
     beside = [_baseline(compute, found, output_dir) for found in baselines]
     run = compute(
       spec,

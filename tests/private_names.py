@@ -10,8 +10,11 @@ itself gives it.
 import ast
 from collections.abc import Iterable, Iterator
 
-# What a NamedTuple offers to all code.
-_PUBLIC = ("_asdict", "_field_defaults", "_fields", "_make", "_replace")
+# What a NamedTuple offers to all code, and `os._exit`.
+_PUBLIC = (
+  *("_asdict", "_field_defaults", "_fields", "_make", "_replace"),
+  "_exit",
+)
 _SELVES = ("self", "cls", "super")
 
 

@@ -30,18 +30,16 @@ from binaries import (
   report,
   sweep,
   train,
-  worker,
 )
 from tff_fair import experiments
 from tff_fair.experiments import Audit, RunError
-from tff_fair.runtime import serving
 
 _getaddrinfo = socket.getaddrinfo
 
 
 _PROGRAMS = (
   *(train, sweep, compare, report, prepare_data),
-  *(audit, export, demonstrate, replay, worker),
+  *(audit, export, demonstrate, replay),
 )
 # Flags that have a program wait, work or use the network.
 _NEVER = {
@@ -187,7 +185,6 @@ def _without_long_work() -> Iterator[None]:
     mock.patch.object(train, "experiments", without_runs),
     mock.patch.object(audit, "audit", _audit),
     mock.patch.object(demonstrations, "demonstrate", _end),
-    mock.patch.object(serving.Service, "_start", _end),
     mock.patch.object(socket, "getaddrinfo", _numbers_of_hosts),
   ):
     yield

@@ -16,10 +16,9 @@ from binaries import command_line, paths
 from binaries.command_line import UsageError
 from tff_fair import declared, methods, spelling
 from tff_fair.experiments import RunSpec, settings, spec_text
-from tff_fair.runtime import worker_addresses
+from tff_fair.runtime import schedulers
 
-# How long a worker, and a Dask scheduler, may take to answer.
-_SECONDS_TO_ANSWER = 2.0
+# How long a Dask scheduler may take to answer.
 _SECONDS_TO_DASK = 5.0
 # Errors of an address that is none, or where no program answers.
 _NOT_THERE = (ConnectionError, ValueError)
@@ -116,12 +115,6 @@ def _lines(name: str, description: str) -> list[str]:
 # How a run is computed.
 
 
-_SECONDS: declared.Bounds = {
-  "expects": "a finite number of seconds, 0 or more",
-  "minimum": 0,
-}
-
-
 @dataclasses.dataclass(frozen=True)
 class _Computing:
   """How a run is computed, as `experiments.run` takes it."""
@@ -132,12 +125,11 @@ class _Computing:
     "prepare_data --for_workers writes it. This program then reads its index "
     "alone, and only places travel. It changes no result.",
   )
-  engine: Literal["local", "workers", "dask"] | None = declared.value(
+  engine: Literal["local", "dask"] | None = declared.value(
     None,
-    "Where to compute: in a worker on this machine (local), in the TFF "
-    "workers of --workers (workers), or in the workers of a Dask cluster "
-    "(dask). By default workers if there are any, dask if there is a "
-    "--scheduler, else local. It changes no result.",
+    "Where to compute: in this program (local), or in the workers of a Dask "
+    "cluster (dask). By default dask if there is a --scheduler, else local. "
+    "It changes no result.",
   )
   scheduler: str | None = declared.value(
     None,
@@ -150,21 +142,6 @@ class _Computing:
     "MB each; by default one for each core.",
     expects="a positive integer",
     minimum=1,
-  )
-  straggler_timeout: float | None = declared.value(
-    None,
-    "Seconds after which another one of several workers computes a part of a "
-    "round, too, that one has not ended; the first result counts. By default "
-    "or 0 never. It changes no result.",
-    **_SECONDS,
-  )
-  round_timeout: float | None = declared.value(
-    None,
-    "Seconds after which a worker that has not computed a round, or an "
-    "evaluation, is replaced, and the round run again; 0 waits without "
-    "limit. By default ten times the slowest so far, 300 at least, and only "
-    "if the worker has stopped computing. It changes no result.",
-    **_SECONDS,
   )
   wandb: str | None = declared.value(
     None,
@@ -202,8 +179,6 @@ class ComputingFlags:
     """
     return {
       **self._cluster(),
-      "straggler_timeout": self._value("straggler_timeout") or None,
-      "round_timeout": self._value("round_timeout"),
       "wandb": self._value("wandb") or None,
       "compilation_cache": bool(self._value("compilation_cache")),
       "worker_data": paths.folder(self._namespace["worker_data"]),
@@ -227,10 +202,10 @@ class ComputingFlags:
         )
     if engine == "dask":
       with command_line.blaming("--engine=dask: ", ModuleNotFoundError):
-        worker_addresses.check_dask_installed()
+        schedulers.check_dask_installed()
     if scheduler is not None:
       with command_line.blaming(f"--scheduler={scheduler}: ", *_NOT_THERE):
-        worker_addresses.check_scheduler(scheduler, timeout=_SECONDS_TO_DASK)
+        schedulers.check_scheduler(scheduler, timeout=_SECONDS_TO_DASK)
     return {"engine": engine, "scheduler": scheduler, "dask_workers": number}
 
   def _value(self, name: str) -> Any:
@@ -299,12 +274,6 @@ _BASELINE_RATE = flags.DEFINE_list(
   "for both, or two, that by numbers of examples first. By default the "
   "method's.",
 )
-_WORKERS = flags.DEFINE_list(
-  "workers",
-  [],
-  "TFF workers to compute on, as host:port,host:port; by default the program "
-  "starts one on this machine.",
-)
 COMPUTING = ComputingFlags()
 _LIST = flags.DEFINE_flag(
   command_line.OptionalValueFlag(
@@ -325,7 +294,7 @@ GROUPS = (
   command_line.Group(
     "Output: where results go, and where computations run.",
     (
-      *(_OUTPUT_DIR.name, _BASELINE.name, _BASELINE_RATE.name, _WORKERS.name),
+      *(_OUTPUT_DIR.name, _BASELINE.name, _BASELINE_RATE.name),
       *COMPUTING.names,
     ),
   ),
@@ -461,32 +430,6 @@ def output_dir() -> pathlib.Path | None:
     UsageError: If the flag is empty, or names no such home directory.
   """
   return paths.folder(_OUTPUT_DIR)
-
-
-def workers() -> list[str]:
-  """Returns the addresses of the workers to compute on; none is local.
-
-  It checks without TensorFlow that each of them takes connections.
-
-  Raises:
-    UsageError: If an address is not one, or no program answers there; or if
-      the engine that the user chose needs other ones.
-  """
-  addresses, engine = list(_WORKERS.value), flags.FLAGS["engine"].value
-  if engine == "workers" and not addresses:
-    raise UsageError(
-      "--engine=workers: needs their addresses, --workers=host:port,host:port."
-    )
-  if engine not in (None, "workers") and addresses:
-    raise UsageError(
-      f"--engine={engine}: takes no --workers; leave one of the two out."
-    )
-  if not addresses:
-    return []
-  with command_line.blaming(f"--{_WORKERS.name}: ", *_NOT_THERE):
-    worker_addresses.check(addresses)
-    worker_addresses.check_reachable(addresses, timeout=_SECONDS_TO_ANSWER)
-  return addresses
 
 
 def catalog_wanted() -> str | None:

@@ -21,7 +21,7 @@ from binaries.flags import run_flags
 from tasks import digests
 from tests.binaries import in_process
 from tests.experiments import run_folders
-from tff_fair import experiments, runtime
+from tff_fair import experiments
 from tff_fair.experiments.runs import folder as run_folder
 from tff_fair.experiments.training import client_evaluation, remaining_rounds
 
@@ -72,10 +72,7 @@ MISTAKES = {
   "--output_dir=": ["empty"],
   "--output_dir=~no-such-user/run": ["~"],
   "--output_dir=/dev/null/run": ["folder"],
-  "--workers=nowhere": ["host:port"],
-  "--workers=localhost:1": ["localhost:1", "Start one"],
-  "--engine=workers": ["host:port"],
-  "--engine=local --workers=a:1": ["--workers"],
+  "--engine=workers": ["local", "dask"],
 }
 
 
@@ -324,28 +321,6 @@ def test_a_run_near_plain_weights_says_so(program):
     pathlib.Path("outputs/digits-semi_vred/summary.json").read_text()
   )
   assert 0.01 > summary["coefficient_change"] > 0
-
-
-@pytest.fixture
-def two_workers():
-  with runtime.start_worker() as first, runtime.start_worker() as second:
-    yield f"{first.address},{second.address}"
-    runtime.use_local()
-
-
-def test_several_workers_give_the_same(program, two_workers):
-  for arguments in (
-    ("--output_dir=one",),
-    (
-      "--output_dir=two",
-      f"--workers={two_workers}",
-    ),
-  ):
-    assert program(*SMALL, *arguments).status == 0
-  one, two = (
-    pd.read_csv(f"{name}/client_evaluations.csv") for name in ("one", "two")
-  )
-  np.testing.assert_allclose(one, two, rtol=1e-5)
 
 
 def test_a_small_population_needs_no_more_than_task_and_algorithm(program):

@@ -40,7 +40,6 @@ def make(
   is_finished=True,
   command="",
   score=ACCURACY,
-  workers=(),
   method=None,
   **settings,
 ):
@@ -52,7 +51,6 @@ def make(
     is_finished: Whether the run has come to its end.
     command: The words of its command.
     score: The kind of the scores.
-    workers: Addresses of TFF workers.
     method: The name of its method, as a sweep calls it.
     **settings: Those of `RunSpec`; by default it is FedAvg, of two rounds.
   """
@@ -65,7 +63,6 @@ def make(
     description="handmade",
     score=score,
     output_dir=str(path),
-    workers=workers,
     command=f"train.py {command}",
   )
   (path / "config.json").write_text(json.dumps(config))

@@ -84,7 +84,7 @@ def test_the_command_line_gives_what_is_no_default():
     measure_improvement=True,
     clients_per_round=(2, 4),
   )
-  command = spec_text.command(spec, "out", ["a:1", "b:2"])
+  command = spec_text.command(spec, "out")
   assert shlex.split(command) == [
     *("python", "-m", "binaries.train"),
     "--data_dir=a folder",
@@ -95,12 +95,11 @@ def test_the_command_line_gives_what_is_no_default():
     "--hparam=lipschitz=none",
     "--task_option=num_clients=5",
     "--output_dir=out",
-    "--workers=a:1,b:2",
   ]
   assert (
     spec_text.command(RunSpec()) == "python -m binaries.train --task=digits"
   )
-  options = {"compilation_cache": False, "engine": None, "round_timeout": 7.5}
+  options = {"compilation_cache": False, "engine": None, "dask_workers": 7}
   assert spec_text.command(RunSpec(), options=options).endswith(
-    "--task=digits --nocompilation_cache --round_timeout=7.5"
+    "--task=digits --nocompilation_cache --dask_workers=7"
   )

@@ -252,10 +252,10 @@ def test_agrees_with_numpy_over_rounds(name, aggregation):
 @pytest.mark.parametrize(
   ("name", "aggregation"), one_of_each(NAMES_AND_AGGREGATIONS, kind_of_graph)
 )
-def test_a_round_is_one_graph_and_tffs_executors_compute_the_same_bits(
+def test_a_round_is_one_graph_and_step_by_step_it_has_the_same_bits(
   name, aggregation
 ):
-  with ways.by_executors():
+  with ways.step_by_step():
     expected = run(process_of(name, aggregation), cohorts_of(name)[:2])
   ways.assert_same_bits(rounds(name, aggregation)[:2], expected)
 

@@ -66,17 +66,16 @@ def test_the_sums_of_parts_are_those_of_the_whole_bit_for_bit(name):
   assert len(cohort_cuts.phases_of(process.next)) == METHODS[name][0]
   start = process.initialize()
   options = {"clients_per_part": 2, "simulate_secure_sums": True}
-  with runtime.start_worker() as one, runtime.start_worker() as two:
-    engines: list[Callable[..., object]] = [
-      functools.partial(runtime.use_workers, [one.address, two.address]),
-      functools.partial(runtime.use_dask, num_workers=1),
-    ]
-    for use in engines:
-      use(**options)
-      found = process.next(start, clients())
-      problem.assert_equal(found.state, expected.state)
-      measured = found.metrics["aggregator"]
-      problem.assert_equal(measured, expected.metrics["aggregator"])
-      assert measured["num_clients"] == 4
-      assert measured["num_clients_excluded"] == 2
-      assert all(np.ndim(value) == 0 for value in measured.values())
+  engines: list[Callable[..., object]] = [
+    runtime.use_local,
+    functools.partial(runtime.use_dask, num_workers=1),
+  ]
+  for use in engines:
+    use(**options)
+    found = process.next(start, clients())
+    problem.assert_equal(found.state, expected.state)
+    measured = found.metrics["aggregator"]
+    problem.assert_equal(measured, expected.metrics["aggregator"])
+    assert measured["num_clients"] == 4
+    assert measured["num_clients_excluded"] == 2
+    assert all(np.ndim(value) == 0 for value in measured.values())

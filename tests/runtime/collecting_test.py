@@ -72,7 +72,7 @@ def rows_from(number):
   return tf.reshape(tf.cast(tf.range(2 * number), tf.float32), [-1, 2])
 
 
-def test_several_workers_share_the_clients(two_workers):
+def test_parts_share_the_clients():
   collect = build()
 
   @tff.federated_computation(tff.FederatedType(np.int32, tff.CLIENTS))
@@ -80,9 +80,8 @@ def test_several_workers_share_the_clients(two_workers):
     return collect(tff.federated_map(rows_from, numbers))
 
   alone = collect_mapped([1, 2, 3])
-  runtime.use_workers([w.address for w in two_workers], clients_per_part=2)
-  together = collect_mapped([1, 2, 3])
-  runtime.use_local()
+  with runtime.in_parts_of(2):
+    together = collect_mapped([1, 2, 3])
   assert alone[1] == together[1] == 3
   assert sorted(map(tuple, alone[0])) == sorted(map(tuple, together[0]))
   assert len(alone[0]) == 6

@@ -55,15 +55,41 @@ def check(condition):
     print("FAILED", flush=True)
 """
 START = PROLOGUE + "runtime.use_local()\ncheck(add_one([1.0, 2.0]) == 5.0)\n"
+EXACT = START.replace("use_local()", "use_local(exact=True)")
 IN_A_ROUND = "print('READY', flush=True)\nendless([1.0])\n"
 
+HANDLE = """
+def handle(*_):
+  print('HANDLED', flush=True)
+  sys.exit(7)
+signal.signal(signal.SIGTERM, handle)
+"""
+
+
+def programs(start: str) -> dict[str, str]:
+  """Returns programs that end in different ways, once they have started."""
+  return {
+    "piped": start + "print('DONE')",
+    "exception": start + "raise ValueError('on purpose')",
+    "interrupt": start
+    + f"""
+try:
+{textwrap.indent(IN_A_ROUND, "  ")}
+finally:
+  print('HANDLED', flush=True)
+""",
+    "terminate": start + IN_A_ROUND,
+    "terminate handled": start + HANDLE + IN_A_ROUND,
+    "kill": start + IN_A_ROUND,
+  }
+
+
 PROGRAMS = {
-  "piped": START + "print('DONE')",
+  **programs(START),
+  **{f"exact {name}": text for name, text in programs(EXACT).items()},
   "nothing computed": PROLOGUE + "print('DONE')",
-  "exception": START + "raise ValueError('on purpose')",
-  # The end of a forked child, or of the thread that called, is not the end of
-  # the program.
-  "fork and thread": PROLOGUE
+  # The end of a forked child is not the end of the program.
+  "fork": PROLOGUE
   + """
 runtime.use_local()
 child = os.fork()
@@ -72,41 +98,9 @@ if child == 0:
   os._exit(0)
 os.waitpid(child, 0)
 check(add_one([1.0]) == 2.0)
-pids = runtime.worker_pids()
-check(len(pids) == 1)
-
-def in_thread():
-  runtime.use_local()
-  check(add_one([1.0]) == 2.0)
-thread = threading.Thread(target=in_thread)
-thread.start()
-thread.join()
-time.sleep(0.5)
-check(len(runtime.worker_pids()) == 1)
-check(runtime.worker_pids() != pids)
 print('DONE')
 sys.exit(3)
 """,
-  "interrupt": START
-  + f"""
-pids = runtime.worker_pids()
-try:
-{textwrap.indent(IN_A_ROUND, "  ")}
-finally:
-  time.sleep(0.5)
-  check(runtime.worker_pids() == pids)
-  print('HANDLED', flush=True)
-""",
-  "terminate": START + IN_A_ROUND,
-  "terminate handled": START
-  + """
-def handle(*_):
-  print('HANDLED', flush=True)
-  sys.exit(7)
-signal.signal(signal.SIGTERM, handle)
-"""
-  + IN_A_ROUND,
-  "kill": START + IN_A_ROUND,
 }
 
 SIGNALS = {
@@ -134,8 +128,7 @@ class Outcome(NamedTuple):
   status: int  # Minus the signal, if one ended the program.
   stdout: str
   stderr: str
-  workers_at_once: int  # Still there when the program had ended,
-  workers_in_the_end: int  # and some seconds later.
+  workers_in_the_end: int  # Still there some seconds after the end.
 
 
 def marked_workers(mark: str) -> list[int]:
@@ -169,9 +162,9 @@ def cpu_ticks(pid: int) -> int:
 def wait_until_in_a_round(program: subprocess.Popen[str], mark: str) -> None:
   assert program.stdout is not None
   assert "READY\n" in iter(program.stdout.readline, ""), "ended too early"
-  (worker,) = marked_workers(mark)
-  ticks = cpu_ticks(worker)
-  assert wait_until(lambda: cpu_ticks(worker) > ticks + 20, TIMEOUT)
+  pids = [*marked_workers(mark), program.pid]
+  ticks = cpu_ticks(pids[0])
+  assert wait_until(lambda: cpu_ticks(pids[0]) > ticks + 20, TIMEOUT)
 
 
 def kill(program: subprocess.Popen[str], mark: str) -> None:
@@ -202,7 +195,6 @@ def run(command: list[str], sent: signal.Signals | None = None) -> Outcome:
         wait_until_in_a_round(program, mark)
         os.killpg(program.pid, sent)
       status = program.wait()
-      at_once = len(marked_workers(mark))
       wait_until(lambda: not marked_workers(mark), seconds=10.0)
       in_the_end = len(marked_workers(mark))
       # Returns when no process holds the other end of the pipe any more.
@@ -211,7 +203,7 @@ def run(command: list[str], sent: signal.Signals | None = None) -> Outcome:
       watchdog.cancel()
       kill(program, mark)
     stderr.seek(0)
-    return Outcome(status, stdout, stderr.read(), at_once, in_the_end)
+    return Outcome(status, stdout, stderr.read(), in_the_end)
 
 
 Outcomes = dict[str, concurrent.futures.Future[Outcome]]
@@ -232,31 +224,37 @@ def outcomes(
     name: [sys.executable if name == COLD else warm_python, "-c", program]
     for name, program in PROGRAMS.items()
   }
-  commands["piped"] = ["sh", "-c", '"$0" "$@" | cat', *commands["piped"]]
+  for name in ("piped", "exact piped"):
+    commands[name] = ["sh", "-c", '"$0" "$@" | cat', *commands[name]]
   commands["pytest"] = [sys.executable, "-m", "pytest", "-q", str(test)]
   with concurrent.futures.ThreadPoolExecutor(max_workers=2) as pool:
     yield {
-      name: pool.submit(run, command, SIGNALS.get(name))
+      name: pool.submit(run, command, SIGNALS.get(name.removeprefix("exact ")))
       for name, command in commands.items()
     }
 
 
-@pytest.mark.parametrize(
-  ("name", "status", "output"),
-  [
-    ("piped", 0, "DONE"),
-    ("nothing computed", 0, "DONE"),
-    ("exception", 1, ""),
-    ("fork and thread", 3, "DONE"),
-    ("pytest", 0, "1 passed"),
-    ("interrupt", -signal.SIGINT, "HANDLED"),
-    ("terminate", -signal.SIGTERM, ""),
-    ("terminate handled", 7, "HANDLED"),
-    ("kill", -signal.SIGKILL, ""),
-  ],
-)
-def test_worker_ends_with_the_program(outcomes, name, status, output):
+ENDS = {
+  "piped": (0, "DONE"),
+  "exception": (1, ""),
+  "interrupt": (-signal.SIGINT, "HANDLED"),
+  "terminate": (-signal.SIGTERM, ""),
+  "terminate handled": (7, "HANDLED"),
+  "kill": (-signal.SIGKILL, ""),
+}
+ALL_ENDS = {
+  **ENDS,
+  **{f"exact {name}": end for name, end in ENDS.items()},
+  "nothing computed": (0, "DONE"),
+  "fork": (3, "DONE"),
+  "pytest": (0, "1 passed"),
+}
+
+
+@pytest.mark.parametrize("name", ALL_ENDS)
+def test_a_program_ends_with_its_status_and_leaves_no_worker(outcomes, name):
   outcome = outcomes[name].result()
+  status, output = ALL_ENDS[name]
   assert outcome.status == status, outcome.stderr
   assert output in outcome.stdout
   assert "FAILED" not in outcome.stdout
@@ -264,27 +262,14 @@ def test_worker_ends_with_the_program(outcomes, name, status, output):
 
 
 @pytest.mark.parametrize(
-  "name",
-  [
-    "piped",
-    "exception",
-    "fork and thread",
-    "pytest",
-    "interrupt",
-    "terminate handled",
-  ],
-)
-def test_worker_is_gone_when_python_ends_the_program(outcomes, name):
-  assert outcomes[name].result().workers_at_once == 0
-
-
-@pytest.mark.parametrize(
   ("name", "tracebacks"),
   [
     ("piped", []),
+    ("exact piped", []),
     ("nothing computed", []),
     ("exception", ["ValueError: on purpose"]),
-    ("fork and thread", []),
+    ("exact exception", ["ValueError: on purpose"]),
+    ("fork", []),
     ("interrupt", ["KeyboardInterrupt"]),
     ("terminate handled", []),
   ],

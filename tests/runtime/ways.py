@@ -1,4 +1,4 @@
-"""Two ways to compute a call: as one graph, and by TFF's own executors."""
+"""Two ways to compute a call: as one graph, and step by step."""
 
 import contextlib
 from collections.abc import Callable, Iterator
@@ -8,13 +8,13 @@ from unittest import mock
 import numpy as np
 import tensorflow as tf
 
-from tff_fair.runtime.parts import calls
+from tff_fair.runtime.one_graph import whole_graph
 
 
 @contextlib.contextmanager
-def by_executors() -> Iterator[None]:
+def step_by_step() -> Iterator[None]:
   """Computes each client in a call of its own."""
-  with mock.patch.object(calls.Calls, "_as_one_graph", return_value=None):
+  with mock.patch.object(whole_graph, "of", return_value=None):
     yield
 
 
@@ -22,23 +22,23 @@ def by_executors() -> Iterator[None]:
 def counted() -> Iterator[list[bool]]:
   """Yields a list of whether each call was one of a graph."""
   found: list[bool] = []
-  as_one_graph = calls.Calls._as_one_graph
+  of = whole_graph.of
 
-  def count(self: calls.Calls, *args: Any) -> Any:
-    graph = as_one_graph(self, *args)
+  def count(*args: Any) -> Any:
+    graph = of(*args)
     found.append(graph is not None)
     return graph
 
-  with mock.patch.object(calls.Calls, "_as_one_graph", count):
+  with mock.patch.object(whole_graph, "of", count):
     yield found
 
 
 def both(call: Callable[[], Any]) -> tuple[Any, Any]:
-  """Returns the result of one graph, and that of TFF's executors."""
+  """Returns the result of one graph, and that of all steps."""
   with counted() as graphs:
     result = call()
   assert any(graphs), "Nothing was one graph."
-  with by_executors():
+  with step_by_step():
     return result, call()
 
 

@@ -1,4 +1,4 @@
-"""Aggregation over two workers, in parts: the same result."""
+"""Aggregation in parts: the same result."""
 
 import functools
 
@@ -33,18 +33,17 @@ def local_outputs(clients):
 
 
 @pytest.fixture(scope="module")
-def two_workers(local_outputs):
-  """Two workers on this machine; afterwards the session's context again."""
+def in_parts(local_outputs):
+  """Parts of two clients; afterwards the session's context again."""
   del local_outputs  # Computed before.
-  with runtime.start_worker() as first, runtime.start_worker() as second:
-    runtime.use_workers([first.address, second.address], clients_per_part=2)
-    yield
-    runtime.use_local()
+  runtime.use_local(clients_per_part=2)
+  yield
+  runtime.use_local()
 
 
-@pytest.mark.usefixtures("two_workers")
+@pytest.mark.usefixtures("in_parts")
 @pytest.mark.parametrize("name", FACTORIES)
-def test_two_workers_give_the_same_round(name, clients, local_outputs):
+def test_parts_give_the_same_round(name, clients, local_outputs):
   output = rounds.run(create(FACTORIES[name]), clients)
   local = local_outputs[name]
   rounds.assert_same(output.result, rounds.flat(local.result))
@@ -57,14 +56,14 @@ def test_two_workers_give_the_same_round(name, clients, local_outputs):
     )
 
 
-@pytest.mark.usefixtures("two_workers")
+@pytest.mark.usefixtures("in_parts")
 def test_fewer_clients_than_workers(clients):
   output = rounds.run(create(FACTORIES["stacked"]), clients[:1])
   unit = clients[0].update / np.linalg.norm(clients[0].update)
   rounds.assert_same(output.result, unit)
 
 
-@pytest.mark.usefixtures("two_workers")
+@pytest.mark.usefixtures("in_parts")
 def test_two_phases_are_one_part(clients):
   streamed, two_phase = (
     rounds.run(create(aggregators.TermFactory(aggregation=way)), clients)
@@ -73,7 +72,7 @@ def test_two_phases_are_one_part(clients):
   rounds.assert_same(two_phase.result, rounds.flat(streamed.result))
 
 
-@pytest.mark.usefixtures("two_workers")
+@pytest.mark.usefixtures("in_parts")
 def test_sums_by_which_clients_compare_themselves_are_one_part(clients):
   exact = {"aggregation": "secure", "sum_factory": tff.aggregators.SumFactory()}
   one_after_the_other, two_phase = (
@@ -85,7 +84,7 @@ def test_sums_by_which_clients_compare_themselves_are_one_part(clients):
   )
 
 
-@pytest.mark.usefixtures("two_workers")
+@pytest.mark.usefixtures("in_parts")
 def test_secure_sums_are_refused_in_one_line(clients):
   process = create(aggregators.FedAvgFactory(aggregation="secure"))
   with pytest.raises(RuntimeError, match="simulate_secure_sums=T") as raised:

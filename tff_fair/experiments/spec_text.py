@@ -3,7 +3,7 @@
 import json
 import math
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
 import tasks
@@ -112,7 +112,6 @@ REPETITIONS = ("seed", "model_seed")
 def command(
   spec: RunSettings,
   output_dir: str | None = None,
-  workers: Sequence[str] = (),
   options: Mapping[str, object] | None = None,
 ) -> str:
   """Returns the command line of a run: what differs from the defaults.
@@ -120,7 +119,6 @@ def command(
   Args:
     spec: The run.
     output_dir: The folder that the user chose, if any.
-    workers: The addresses of TFF workers.
     options: How it is computed, as `experiments.run` takes it; those that are
       `None` or `True`, as by default, are left out.
   """
@@ -130,8 +128,6 @@ def command(
     values = {"task": spec.task, **values}
   if output_dir is not None:
     values["output_dir"] = output_dir
-  if workers:
-    values["workers"] = declared.as_text(list(workers))
   words = [flag(name, text) for name, text in values.items()]
   for name, value in (options or {}).items():
     if value is False:

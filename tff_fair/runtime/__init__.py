@@ -1,4 +1,4 @@
-"""Where computations run: workers on this machine or on others."""
+"""Where computations run: in this program, or in the workers of Dask."""
 
 import typing
 
@@ -14,17 +14,13 @@ if typing.TYPE_CHECKING:
     stop,
   )
   from tff_fair.runtime.contexts import (
-    in_worker,
     use_dask,
     use_default,
     use_local,
-    use_workers,
   )
   from tff_fair.runtime.dask_engine.portable_values import DataAtWorker
   from tff_fair.runtime.parts.cohort_cuts import in_parts_of
   from tff_fair.runtime.supervision import WorkerLostError, supervised
-  from tff_fair.runtime.worker_start import start_worker
-  from tff_fair.runtime.workers import Worker, worker_pids
 else:
   # By module. Those of contexts import TensorFlow Federated, which takes
   # seconds; a program that starts workers does without it.
@@ -38,17 +34,13 @@ else:
       "stop",
     ),
     "contexts": (
-      "in_worker",
       "use_dask",
       "use_default",
       "use_local",
-      "use_workers",
     ),
     "dask_engine.portable_values": ("DataAtWorker",),
     "parts.cohort_cuts": ("in_parts_of",),
-    "worker_start": ("start_worker",),
     "supervision": ("WorkerLostError", "supervised"),
-    "workers": ("Worker", "worker_pids"),
   }
   __getattr__ = rooms.lazy(
     __name__,
@@ -63,22 +55,17 @@ else:
 __all__ = [
   "ClientCount",
   "DataAtWorker",
-  "Worker",
   "WorkerLostError",
   "ask_workers",
   "builds_data",
   "compiles_natively",
   "count_clients",
   "in_parts_of",
-  "in_worker",
-  "start_worker",
   "stop",
   "supervised",
   "use_dask",
   "use_default",
   "use_local",
-  "use_workers",
-  "worker_pids",
 ]
 
 

@@ -1,7 +1,7 @@
 """The context that a program has chosen, until another one or its end.
 
-TFF keeps one default context per thread. This is the one that `use_local`,
-`use_workers` or `use_dask` set last, in whichever thread.
+TFF keeps one default context per thread. This is the one that `use_local` or
+`use_dask` set last, in whichever thread.
 """
 
 import atexit
@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import tensorflow_federated as tff
 
-from tff_fair.runtime import connections, supervised_contexts, workers
+from tff_fair.runtime import client_count, local_context
 
 _current = contextlib.ExitStack()  # Closes the default context.
 
@@ -30,7 +30,7 @@ class _Choice(NamedTuple):
   """
 
   context: Any = None
-  local: supervised_contexts.LocalContext | None = None
+  local: local_context.LocalContext | None = None
   natively: bool = True
   ask: Callable[..., Mapping[str, Any]] | None = None
 
@@ -41,7 +41,7 @@ _of_parent: object = None  # What the child of a fork keeps of its parent's.
 
 def replace(
   opened: contextlib.ExitStack,
-  local: supervised_contexts.LocalContext | None = None,
+  local: local_context.LocalContext | None = None,
   *,
   natively: bool = False,
   ask: Callable[..., Mapping[str, Any]] | None = None,
@@ -133,8 +133,7 @@ def count_clients() -> ClientCount | None:
   """
   if _choice.local is None:
     return None
-  worker = _choice.local.worker
-  return ClientCount(worker.clients_begun(), worker.clients_at_a_time)
+  return ClientCount(client_count.num_begun(), _choice.local.clients_at_a_time)
 
 
 @atexit.register
@@ -146,10 +145,9 @@ def stop() -> None:
   global _choice  # noqa: PLW0603
   _choice = _Choice()
   _current.close()
-  workers.stop_workers()
   # Lets go of the context of before, which may be TFF's own: that one can end
   # its worker as long as the interpreter is whole.
-  tff.framework.set_default_context(_Refusing(connections.NO_WORKERS))
+  tff.framework.set_default_context(_Refusing(local_context.CLOSED))
 
 
 class _Refusing(tff.framework.SyncContext):
@@ -177,7 +175,7 @@ def _forget() -> None:
   gc.freeze()
   if current is _choice.context:
     # Its calls would wait for ever.
-    tff.framework.set_default_context(_Refusing(connections.FORKED))
+    tff.framework.set_default_context(_Refusing(local_context.FORKED))
   _choice = _Choice()
   atexit.unregister(stop)
 

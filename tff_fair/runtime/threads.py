@@ -1,50 +1,50 @@
-"""Threads that wait for workers, so that the program need not.
+"""Threads that compute, so that the one that called stays free for signals.
 
 All are daemons: none keeps a program alive that is interrupted in a round.
 """
 
+from __future__ import annotations
+
 import asyncio
+import atexit
 import concurrent.futures
 import contextlib
+import os
+import queue
+import signal
+import sys
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from typing import Any, TypeVar
+
+import tensorflow as tf
+import tensorflow_federated as tff
 
 _Result = TypeVar("_Result")
 
+# A computation that is cancelled has this long to end.
+_SECONDS_TO_END = 2.0
 
-class LoopThread:
-  """An event loop in a thread of its own."""
+
+class _Worker:
+  """A thread that computes one thing after the other."""
 
   def __init__(self) -> None:
-    """Starts the thread."""
-    self._loop = asyncio.new_event_loop()
-    self._thread = threading.Thread(target=self._run, daemon=True)
-    self._thread.start()
+    self._work: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+    threading.Thread(target=self._run, daemon=True).start()
 
   def _run(self) -> None:
-    with contextlib.closing(self._loop):
-      self._loop.run_forever()
-      self._loop.run_until_complete(_cancel_others())
+    while True:
+      self._work.get()()
+      _idle.append(self)
 
-  def submit(
-    self, work: Coroutine[Any, Any, _Result]
-  ) -> concurrent.futures.Future[_Result]:
-    """Starts a coroutine in the thread; returns the result to come."""
-    return asyncio.run_coroutine_threadsafe(work, self._loop)
-
-  def close(self, *, patience: float = 0.0) -> None:
-    """Ends the thread, and waits so many seconds for it."""
-    self._loop.call_soon_threadsafe(self._loop.stop)
-    self._thread.join(timeout=patience)
+  def begin(self, work: Callable[[], None]) -> None:
+    self._work.put(work)
 
 
-async def _cancel_others() -> None:
-  """Ends the tasks that were given up; asyncio would write a line for each."""
-  others = asyncio.all_tasks() - {asyncio.current_task()}
-  for task in others:
-    task.cancel()
-  await asyncio.gather(*others, return_exceptions=True)
+_idle: list[_Worker] = []
+# The children of a fork have none of their parent's threads.
+os.register_at_fork(after_in_child=_idle.clear)
 
 
 def in_thread(
@@ -61,8 +61,114 @@ def in_thread(
       except BaseException as error:
         result.set_exception(error)
 
-  threading.Thread(target=run, daemon=True).start()
+  try:
+    worker = _idle.pop()
+  except IndexError:
+    worker = _Worker()
+  worker.begin(run)
   return result
+
+
+class Call:
+  """A computation in a thread, which can be cancelled."""
+
+  def __init__(self, compute: Callable[[], Any]) -> None:
+    """Begins to compute."""
+    self._lock = threading.Lock()
+    self._cancels: list[Callable[[], None]] = []
+    self._is_cancelled = False
+
+    def run() -> Any:
+      _of_thread.call = self
+      try:
+        return compute()
+      finally:
+        _of_thread.call = None
+
+    self.result = in_thread(run)
+
+  @contextlib.contextmanager
+  def cancelled_by(self, cancel: Callable[[], None]) -> Iterator[None]:
+    """Has `cancel` called if the call is cancelled within."""
+    with self._lock:
+      self.check()
+      self._cancels.append(cancel)
+    try:
+      yield
+    finally:
+      with self._lock:
+        self._cancels.remove(cancel)
+
+  def check(self) -> None:
+    """Raises a `CancelledError` if it is cancelled."""
+    if self._is_cancelled:
+      raise concurrent.futures.CancelledError
+
+  def cancel(self) -> None:
+    """Ends the computation, and waits a moment until it has ended."""
+    with self._lock:
+      self._is_cancelled = True
+      cancels = [*self._cancels]
+    for cancel in cancels:
+      cancel()
+    concurrent.futures.wait([self.result], timeout=_SECONDS_TO_END)
+    if not self.result.done():
+      _given_up.append(self.result)
+
+
+_of_thread = threading.local()
+_given_up: list[concurrent.futures.Future[Any]] = []
+
+
+def is_computing() -> bool:
+  """Returns whether a computation that was cancelled has not ended yet."""
+  return not all(result.done() for result in _given_up)
+
+
+@atexit.register
+def _end() -> None:
+  """Ends the program if TensorFlow still computes, which would wait or abort.
+
+  Registered early, so that other functions for the end of the program are done.
+  """
+  if not is_computing():
+    return
+  with contextlib.suppress(OSError, ValueError):
+    sys.stdout.flush()
+    sys.stderr.flush()
+  error = getattr(sys, "last_value", None)
+  if isinstance(error, KeyboardInterrupt):  # As Python ends then.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    os.kill(os.getpid(), signal.SIGINT)
+  os._exit(_status if error is None else 1)
+
+
+# That of a program which ends in the middle of a computation.
+_status = 1
+
+
+def note_exit(error: BaseException) -> None:
+  """Notes with which status a `SystemExit` is to end the program."""
+  global _status  # noqa: PLW0603
+  if isinstance(error, SystemExit):
+    _status = (
+      error.code if isinstance(error.code, int) else int(bool(error.code))
+    )
+
+
+def cancelled_by(
+  cancel: Callable[[], None],
+) -> contextlib.AbstractContextManager[None]:
+  """Has `cancel` called if the call of this thread is cancelled within."""
+  call: Call | None = getattr(_of_thread, "call", None)
+  return contextlib.nullcontext() if call is None else call.cancelled_by(cancel)
+
+
+def check() -> None:
+  """Raises a `CancelledError` if the call of this thread is cancelled."""
+  call: Call | None = getattr(_of_thread, "call", None)
+  if call is not None:
+    call.check()
 
 
 def finished(work: Coroutine[Any, Any, _Result]) -> _Result:
@@ -79,3 +185,51 @@ def finished(work: Coroutine[Any, Any, _Result]) -> _Result:
     result: _Result = end.value
     return result
   raise RuntimeError("A coroutine that never waits has to wait.")
+
+
+class AsynchronousContext(tff.framework.AsyncContext):
+  """Computes by another context, in threads: who calls need not wait.
+
+  It computes one call after the other.
+  """
+
+  def __init__(self, context: tff.framework.SyncContext) -> None:
+    """Takes the context that computes."""
+    self._context = context
+    self._lock = threading.Lock()
+
+  async def invoke(self, comp: Any, arg: Any) -> Any:
+    """Computes `comp(arg)`."""
+    if asyncio.iscoroutine(arg):
+      arg = await arg
+    return await asyncio.wrap_future(in_thread(lambda: self._invoke(comp, arg)))
+
+  def _invoke(self, comp: Any, arg: Any) -> Any:
+    with self._lock:
+      return self._context.invoke(comp, arg)
+
+
+def num_cores() -> int:
+  """Returns the number of cores that this program may use."""
+  return len(os.sched_getaffinity(0))
+
+
+def threads_per_operation() -> int:
+  """Returns how many threads an operation has: clients run side by side."""
+  return max(1, num_cores() // 8)
+
+
+def configure() -> None:
+  """Sets TensorFlow's threads, if it has not started them."""
+  with contextlib.suppress(RuntimeError):
+    tf.config.threading.set_intra_op_parallelism_threads(
+      threads_per_operation()
+    )
+
+
+def session_config() -> tf.compat.v1.ConfigProto:
+  """Returns the configuration of a session of this program."""
+  return tf.compat.v1.ConfigProto(
+    allow_soft_placement=True,
+    intra_op_parallelism_threads=threads_per_operation(),
+  )

@@ -50,7 +50,7 @@ class Outcome(NamedTuple):
     value: What it returned.
     error: What it raised; `None` if it returned.
     num_effects: How many bytes it wrote to the file of its effects.
-    is_lost: Whether the worker ended, or hangs.
+    is_lost: Whether it hangs.
   """
 
   value: Any = None
@@ -78,7 +78,7 @@ class _Side:
   def call(
     self, call: Callable[[], Any], clients_per_part: int | None
   ) -> tuple[Any, BaseException | None, bool]:
-    """Returns a value, an error, and whether the worker was lost."""
+    """Returns a value, an error, and whether the call hangs."""
     try:
       future = self._thread.submit(self._call, call, clients_per_part)
       return future.result(_MOST_SECONDS), None, False
@@ -87,10 +87,7 @@ class _Side:
       return None, HangError(f"no answer in {_MOST_SECONDS:.0f} s"), True
     # A call may raise anything.
     except Exception as error:
-      is_lost = not self._context.worker.is_running
-      if is_lost:
-        self._restart()
-      return None, error, is_lost
+      return None, error, False
 
   def _call(self, call: Callable[[], Any], size: int | None) -> Any:
     stack = tff.framework.get_context_stack()

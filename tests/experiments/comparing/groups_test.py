@@ -18,7 +18,7 @@ def labels(path):
 
 def test_runs_that_differ_in_any_of_the_seeds_alone_are_one_group(tmp_path):
   for seed in (10, 2, 0):
-    run_folders.make(tmp_path / f"{seed}", seed=seed, workers=[f"h:{seed}"])
+    run_folders.make(tmp_path / f"{seed}", seed=seed)
   for seed in (2, 1):
     run_folders.make(tmp_path / f"m{seed}", model_seed=seed)
     run_folders.make(tmp_path / f"d{seed}", data_seed=seed, model_seed=0)

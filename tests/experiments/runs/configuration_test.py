@@ -32,10 +32,10 @@ def test_settings_are_there_under_the_names_of_flags():
   assert list(flags)[:6] == [
     *("task", "data_dir", "model", "task_option", "algorithm", "hparam")
   ]
-  assert list(flags)[-2:] == ["output_dir", "workers"]
+  assert list(flags)[-1] == "output_dir"
   assert flags["hparam"] == ["q=0.5"]
   assert flags["task_option"] == ["partition=dirichlet", "concentration=0.5"]
-  assert (flags["output_dir"], flags["workers"]) == ("out", [])
+  assert flags["output_dir"] == "out"
   assert config["hparams"] == {"q": 0.5, "lipschitz": None}
   assert config["versions"].keys() >= {"python", "tensorflow-federated"}
 
@@ -123,7 +123,7 @@ def test_another_format_is_refused(number):
     (("versions", "data", "spec", "hparams"), "spec, hparams, data and 1 more"),
     (("flags.seed", "spec.task", "spec.seed", "data"), "data, task, seed"),
     (("flags.hparam", "spec.hparams", "data.score"), "hparams, hparam, score"),
-    (("command.line", "flags.workers"), "workers, line"),
+    (("command.line", "flags.output_dir"), "output_dir, line"),
   ],
 )
 def test_what_is_missing_is_named_groups_first(missing, named):

@@ -81,7 +81,6 @@ def test_a_run_killed_as_it_began_starts_again(path):
     ("command", {"line": "python -m binaries.train"}),
     ("flags", {"output_dir": "elsewhere"}),
     ("flags", {"rounds_per_checkpoint": 3}),
-    ("flags", {"workers": ["host:1"]}),
     ("flags", {"hparam": ["gamma=1"]}),
   ],
 )

@@ -170,7 +170,6 @@ def test_settings_are_what_decides_the_result(tmp_path):
     seed=5,
     hparams={"q": 2.0},
     task_options={"model": "logistic_regression"},
-    workers=["localhost:80"],
   )
   (run,) = found(tmp_path)
   assert (
@@ -185,7 +184,7 @@ def test_settings_are_what_decides_the_result(tmp_path):
       "sampling": "uniform",
     }.items()
   )
-  others = ("seed", "workers", "hparam", "hparam.lipschitz", "data_dir")
+  others = ("seed", "hparam", "hparam.lipschitz", "data_dir")
   assert not run.settings.keys() & set(others)
 
 

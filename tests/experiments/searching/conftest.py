@@ -36,7 +36,7 @@ class Processes:
       self.num_started += 1
       status = 0
       try:
-        job.train(job.spec, job.path, job.workers)
+        job.train(job.spec, job.path)
       except ValueError as error:
         job.log.write_text(f"{error}\n")
         status = 1

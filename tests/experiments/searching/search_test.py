@@ -87,8 +87,8 @@ def test_an_interrupted_search_ends_as_one_that_was_not(
 
 
 def test_all_runs_are_computed_as_the_user_says(tmp_path):
-  search(tmp_path, trials=1, round_timeout=7.5, worker_data="data")
-  assert (tmp_path / "round_timeout.txt").read_text() == "7.5 data"
+  search(tmp_path, trials=1, worker_data="data")
+  assert (tmp_path / "worker_data.txt").read_text() == "data"
 
 
 def test_a_search_learns(tmp_path):

@@ -10,14 +10,14 @@ from tests.experiments import run_folders
 from tff_fair.declared import FieldError
 
 
-def train(spec, path, workers, **options):
+def train(spec, path, **options):
   """Writes a run.
 
   One of seed 6 kills the server that all runs are forked from, one of 7 fails,
   one of 8 dies, one of 9 takes long.
   """
   del options
-  print(f"{spec.algorithm} on {workers}", os.getpid())
+  print(spec.algorithm, os.getpid())
   main = getattr(sys.modules["__main__"], "__file__", None)
   print("main:", main, flush=True)
   if spec.seed == 6:

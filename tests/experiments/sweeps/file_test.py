@@ -117,12 +117,6 @@ def test_a_mistake_is_one_line_that_names_the_place(read, text, message):
     read(text)
 
 
-def test_workers_are_a_list_or_a_text(read):
-  for text in ('["a:1", "b:2"]', '"a:1,b:2"'):
-    sweep = read(f"[flags]\nworkers = {text}\n{METHOD}")
-    assert values(sweep.common) == {"workers": ["a:1,b:2"]}
-
-
 class TestExtends:
   """A file that is laid over another."""
 

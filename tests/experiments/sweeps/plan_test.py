@@ -197,17 +197,6 @@ flags = {data_dir = "/a b"}
   ]
 
 
-def test_workers_decide_nothing(expand_file):
-  term = '[[methods]]\nalgorithm = "term"\n'
-  (run,) = expand_file(f'[flags]\nworkers = ["a:1", "b:2"]\n{term}')
-  assert run.workers == ("a:1", "b:2")
-  assert run.spec == RunSpec(algorithm="term")
-  (run,) = expand_file(term)
-  assert run.workers == ()
-  with pytest.raises(RunError, match="is the same run as"):
-    expand_file(f'{term}{term}flags = {{workers = "a:1"}}\n')
-
-
 class TestSpecs:
   """Runs that a script plans."""
 

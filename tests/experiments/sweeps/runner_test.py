@@ -91,7 +91,7 @@ def test_finished_runs_stay_and_others_begin(tmp_path, capsys):
   (first,) = sweep([SPEC], tmp_path)
   log = first.path / "log.txt"
   # The run of another process than ours, which has kept its output.
-  assert log.read_text().startswith("fedavg on ()")
+  assert log.read_text().startswith("fedavg ")
   assert str(os.getpid()) not in log.read_text()
   assert not (tmp_path / f"{first.path.name}.log").exists()
   capsys.readouterr()
@@ -115,7 +115,7 @@ def test_nothing_is_said_without_progress(tmp_path, capfd):
 def test_failures_are_told_when_the_others_are_finished(tmp_path, capsys):
   specs = SPEC.vary(seed=[7, 8, 0])
   with pytest.raises(RunError) as error:
-    sweep(specs, tmp_path, round_timeout=7.5, worker_data="my data")
+    sweep(specs, tmp_path, worker_data="my data")
   said = str(error.value)
   assert "2 of 3 runs failed; the same call tries them again." in said
   log = tmp_path / "fedavg-seed=7.log"
@@ -127,7 +127,7 @@ def test_failures_are_told_when_the_others_are_finished(tmp_path, capsys):
   assert "2/3 fedavg-seed=8: FAILED (killed by signal 9, " in shown
   alone = shown[shown.index("alone: ") :].partition("\n")[0]
   assert "--seed=7" in alone
-  assert alone.endswith(" --round_timeout=7.5 '--worker_data=my data'")
+  assert alone.endswith(" '--worker_data=my data'")
 
 
 def test_a_program_says_how_mistakes_are_told(tmp_path):
@@ -140,7 +140,7 @@ def test_a_program_says_how_mistakes_are_told(tmp_path):
 
 
 def test_every_run_is_computed_as_the_user_says(tmp_path):
-  options = {"round_timeout": 5.0, "wandb": "fair"}
+  options = {"worker_data": "data", "wandb": "fair"}
   program = runner.Runner(tmp_path, options=options)
   for run in plan.of_specs(SPEC.vary(seed=[0, 1])):
     usual, pruned = program.job(run), program.job(run, pruning=None)
@@ -265,7 +265,6 @@ def make(path, **settings):
   settings = {
     "algorithm": "term",
     "hparams": {"t": 2.0},
-    "workers": ["somewhere:1"],
     **settings,
   }
   return run_folders.make(path, evaluations=[(2, [0.5] * 30)], **settings)

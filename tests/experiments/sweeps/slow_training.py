@@ -13,12 +13,12 @@ ROUNDS = 30
 _SECONDS_PER_ROUND = 0.05
 
 
-def train(spec, path, workers, **options):
+def train(spec, path, **options):
   """Goes on with a run; the rounds of one of seed 1 take a while.
 
   It notes who carries it out in NAME.pids.
   """
-  del workers, options
+  del options
   folder = RunFolder(path)
   path.mkdir(exist_ok=True)
   with (

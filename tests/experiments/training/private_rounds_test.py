@@ -24,7 +24,7 @@ def local_again():
 
 
 @pytest.mark.usefixtures("local_again")
-def test_a_run_simulates_secure_sums_and_says_so(tmp_path, capfd, monkeypatch):
+def test_a_run_simulates_secure_sums_and_says_so(tmp_path, capfd):
   secure = experiments.run(
     SPEC.replace(aggregation="secure", secure_bound=512.0), tmp_path / "secure"
   )
@@ -52,19 +52,11 @@ def test_a_run_simulates_secure_sums_and_says_so(tmp_path, capfd, monkeypatch):
   )
   assert 1.9 < sent / sent_once < 2
   assert_has_a_form(secure, tmp_path / "round")
-  with (
-    runtime.start_worker(private=False) as first,
-    runtime.start_worker(private=False) as second,
-    monkeypatch.context() as patched,
-  ):
-    patched.setattr(runtime, "use_local", None)
-    elsewhere = train(
-      secure.spec.replace(clients_per_part=2),
-      tmp_path / "elsewhere",
-      workers=[first.address, second.address],
-    )
+  in_parts = train(
+    secure.spec.replace(clients_per_part=2), tmp_path / "in_parts"
+  )
   names = ("metrics", "evaluations")
-  assert tables(elsewhere, names) == tables(secure, names)
+  assert tables(in_parts, names) == tables(secure, names)
 
 
 def assert_has_a_form(run, folder: pathlib.Path):

@@ -11,6 +11,7 @@ import sys
 
 import numpy as np
 import pytest
+import tensorflow_federated as tff
 from tensorboard.backend.event_processing import event_accumulator
 
 import tasks
@@ -100,12 +101,12 @@ def test_tables_begin_before_training_and_have_the_clients_losses(finished):
 
 def test_runs_in_a_thread_and_computes_where_the_user_said(finished):
   runtime.use_local()
-  before = runtime.worker_pids()
+  before = tff.framework.get_context_stack().current
   with concurrent.futures.ThreadPoolExecutor(1) as executor:
     in_thread = executor.submit(
       experiments.run, SMALL, "thread", progress=False
     ).result()
-  assert runtime.worker_pids() == before
+  assert tff.framework.get_context_stack().current is before
   assert accuracies(in_thread) == accuracies(finished)
 
 
@@ -224,15 +225,8 @@ def test_an_error_leaves_nothing():
     train(SMALL.replace(clients_per_round=7))
   with pytest.raises(tasks.DataError, match="absent"):
     train(SMALL.replace(data_dir="absent"))
-  with rejected("workers"):
-    train(SMALL, workers=["nowhere"])
-  for engine, workers in (
-    ("workers", []),
-    ("local", ["localhost:1"]),
-    ("clouds", []),
-  ):
-    with rejected("engine"):
-      train(SMALL, engine=engine, workers=workers)
+  with rejected("engine"):
+    train(SMALL, engine="clouds")
   assert os.listdir() == []
 
 

@@ -1,7 +1,5 @@
 """Tests of clients' data in files, in parts and on a Dask cluster."""
 
-import functools
-
 import distributed
 import pytest
 
@@ -54,19 +52,6 @@ def test_parts_on_dask_and_here_are_the_same(written, tmp_path):
       missing.write_bytes(content)
     finally:
       runtime.stop()
-
-
-def test_a_worker_that_is_dead_at_the_start_is_one_line(
-  written, tmp_path, monkeypatch
-):
-  impatient = functools.partial(runtime.use_workers, timeout=1.0)
-  monkeypatch.setattr(runtime, "use_workers", impatient)
-  with runtime.start_worker(private=False) as worker:
-    address = worker.address
-  with rejected("workers", address):
-    train(
-      SPEC, tmp_path / "found", worker_data=written.folder, workers=[address]
-    )
 
 
 @pytest.mark.parametrize(

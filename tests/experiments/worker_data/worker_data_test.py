@@ -1,12 +1,9 @@
 """Tests of clients' data in files that lie at the workers."""
 
-import contextlib
 import dataclasses
-import functools
 import hashlib
 import json
 import os
-import signal
 import zipfile
 
 import numpy as np
@@ -21,7 +18,7 @@ from tests.experiments.training.small_run import (
   train,
 )
 from tests.refusals import rejected
-from tff_fair import experiments, runtime
+from tff_fair import experiments
 from tff_fair.experiments.training import client_data, task_loading
 from tff_fair.experiments.worker_data import (
   folder_writing,
@@ -140,53 +137,22 @@ def test_workers_without_the_data_are_named(copied, change, problem):
     path.unlink()
   else:
     path.write_bytes(change(path.read_bytes()))
-  with runtime.start_worker(private=False) as worker:
-    for workers, host in (([], "this machine"), ([worker.address], None)):
-      if problem is None:
-        worker_checks.check(copied, workers)
-        continue
-      facts = (host or worker.address, f"{path} {problem}")
-      with rejected("worker_data", *facts):
-        worker_checks.check(copied, workers)
+  if problem is None:
+    worker_checks.check(copied)
+    return
+  with rejected("worker_data", "this machine", f"{path} {problem}"):
+    worker_checks.check(copied)
 
 
-@pytest.mark.parametrize("is_remote", [False, True])
-def test_a_pipe_is_not_waited_for(copied, monkeypatch, is_remote):
-  monkeypatch.setattr(worker_checks, "_SECONDS_TO_READ", 1.0)
+def test_a_pipe_is_not_waited_for(copied):
   path = copied.folder / "test_x.bin"
   path.unlink()
   os.mkfifo(path)
-  if not is_remote:
-    with rejected("worker_data", "this machine", path):
-      worker_checks.check(copied)
-    return
-  with (
-    runtime.start_worker(private=False) as worker,
-    rejected("worker_data", worker.address, path),
-  ):
-    worker_checks.check(copied, [worker.address])
+  with rejected("worker_data", "this machine", path):
+    worker_checks.check(copied)
 
 
-def test_a_worker_that_freezes_at_the_check_is_one_line(copied, monkeypatch):
-  monkeypatch.setattr(worker_checks, "_SECONDS_TO_READ", 1.0)
-  exists = worker_checks._exists
-
-  def freeze(path):
-    os.kill(worker.pid, signal.SIGSTOP)
-    return exists(path)
-
-  monkeypatch.setattr(worker_checks, "_exists", freeze)
-  impatient = functools.partial(runtime.in_worker, timeout=1.0)
-  monkeypatch.setattr(runtime, "in_worker", impatient)
-  with (
-    runtime.start_worker(private=False) as worker,
-    rejected("workers", worker.address, "1 s"),
-  ):
-    worker_checks.check(copied, [worker.address])
-
-
-@pytest.mark.parametrize("is_remote", [False, True])
-def test_a_wrong_label_is_named_with_its_place(copied, tmp_path, is_remote):
+def test_a_wrong_label_is_named_with_its_place(copied, tmp_path):
   path = copied.folder / "train_y.bin"
   client = copied.client("train", 2)
   content = bytearray(path.read_bytes())
@@ -194,15 +160,10 @@ def test_a_wrong_label_is_named_with_its_place(copied, tmp_path, is_remote):
   size = np.dtype(file.dtype).itemsize
   content[(client.first_row + 3) * size] = 77
   path.write_bytes(content)
-  with contextlib.ExitStack() as stack:
-    stack.callback(runtime.use_local)
-    workers, host = [], "this machine"
-    if is_remote:
-      worker = stack.enter_context(runtime.start_worker(private=False))
-      workers, host = [worker.address], worker.address
-    found = f"label 77 in row 4 of client {copied.client_names[2]}, "
-    with rejected("worker_data", f"{host}: {path} has the {found}", "0 to 9"):
-      train(SPEC, tmp_path / "run", worker_data=copied.folder, workers=workers)
+  found = f"label 77 in row 4 of client {copied.client_names[2]}, "
+  place = f"this machine: {path} has the {found}"
+  with rejected("worker_data", place, "0 to 9"):
+    train(SPEC, tmp_path / "run", worker_data=copied.folder)
 
 
 @pytest.mark.parametrize(

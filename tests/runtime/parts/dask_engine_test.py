@@ -21,7 +21,7 @@ from tests import small_problem, source_tree
 from tests.runtime import ways
 from tests.runtime.computations import ROW, fail, process, rows, slow, summed
 from tff_fair import runtime
-from tff_fair.runtime import version, worker_addresses
+from tff_fair.runtime import schedulers, version
 from tff_fair.runtime.dask_engine import clusters, portable_values, tasks
 
 CLIENTS_PER_PART = 2
@@ -197,7 +197,7 @@ def test_a_scheduler_that_is_not_there_is_told(monkeypatch):
     with pytest.raises(ConnectionError, match=f"127.0.0.1:{port} .*1 s"):
       runtime.use_dask(f"tcp://127.0.0.1:{port}", timeout=1.0)
   with pytest.raises(ConnectionError, match="refused"):
-    worker_addresses.check_scheduler(f"tcp://127.0.0.1:{port}", timeout=1.0)
+    schedulers.check_scheduler(f"tcp://127.0.0.1:{port}", timeout=1.0)
 
 
 @pytest.mark.parametrize(
@@ -205,7 +205,7 @@ def test_a_scheduler_that_is_not_there_is_told(monkeypatch):
 )
 def test_what_is_no_address_is_told(address):
   with pytest.raises(ValueError, match="tcp://host:port"):
-    worker_addresses.check_scheduler(address, timeout=1.0)
+    schedulers.check_scheduler(address, timeout=1.0)
 
 
 def test_numbers_are_checked():

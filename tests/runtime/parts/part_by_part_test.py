@@ -90,16 +90,14 @@ def at_once(engine, num_clients, clients_per_part):
   )
 
 
-def in_turn(
-  num_clients, clients_per_part, engine=None, *, num_ahead=0, more=()
-):
+def in_turn(num_clients, clients_per_part, engine=None, *, more=()):
   return threads.finished(
     part_by_part.compute(
       engine or InTurn(),
       argument(num_clients),
       cohort_cuts.Phases([phase(), *more]),
       clients_per_part,
-      num_ahead=num_ahead,
+      in_turn=True,
     )
   )
 
@@ -156,36 +154,6 @@ def leaves(sums):
   for comp, *args in sums:
     found += args[1][0] if comp == "up_to_merge" else leaves(args[0])
   return found
-
-
-class Begins(InTurn):
-  """Begins its calls at once, and answers when it is asked to."""
-
-  def __init__(self):
-    super().__init__()
-    self.begun = []
-    self.most = 0
-
-  def call(self, comp, *args):
-    self.begun.append(comp)
-    self.most = max(self.most, len(self.begun))
-
-    async def answer():
-      self.begun.remove(comp)
-      return called(comp, *args)
-
-    return answer()
-
-
-@pytest.mark.parametrize("num_parts", [2, 9, 73])
-@pytest.mark.parametrize("num_ahead", [0, 1, 3])
-def test_parts_called_ahead_are_merged_likewise(num_parts, num_ahead):
-  engine = Begins()
-  found = in_turn(num_parts, 1, engine, num_ahead=num_ahead)
-  assert found == in_turn(num_parts, 1)
-  # A merge is under way beside the parts ahead.
-  assert engine.most == min(num_ahead + 1, num_parts)
-  assert not engine.begun
 
 
 def test_few_sums_are_in_memory_at_the_same_time():

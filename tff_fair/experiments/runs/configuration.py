@@ -40,7 +40,7 @@ ROUNDS = "total_rounds"
 PART = "clients_per_part"
 SCORE, BESIDE = "score", "beside"  # Of the data.
 ENTROPY_CLASSES = "entropy_classes"
-_LISTS = ("workers", *spec_text.FLAG_NAMES.values())  # Flags that hold texts.
+_LISTS = tuple(spec_text.FLAG_NAMES.values())  # Flags that hold texts.
 _SETTINGS = tuple(field.name for field in dataclasses.fields(RunSpec))
 # Each group that a configuration must have, with its names, where they are the
 # same for all runs.
@@ -48,7 +48,7 @@ _GROUPS: Mapping[str, Sequence[str]] = {
   SPEC: _SETTINGS,
   FLAGS: (
     *(spec_text.FLAG_NAMES.get(name, name) for name in _SETTINGS),
-    *("output_dir", "workers"),
+    "output_dir",
   ),
   HPARAMS: (),
   DATA: ("description", SCORE, BESIDE),
@@ -68,7 +68,6 @@ def build(
   description: str,
   score: scores.Score = scores.ACCURACY,
   output_dir: str | None = None,
-  workers: Sequence[str] = (),
   command: str | None = None,
   initial_weights: str | None = None,
   entropy_classes: int | None = None,
@@ -84,7 +83,6 @@ def build(
     description: Describes the data in a line.
     score: The number by which clients are compared.
     output_dir: The folder that the user chose, if any.
-    workers: The addresses of TFF workers.
     command: The command line; by default one that gives all settings which
       differ from their defaults.
     initial_weights: The digest of the weights that training begins with, where
@@ -106,9 +104,8 @@ def build(
     "aggregation": aggregation,
     INTERVAL: spec.evaluation_interval,
     "output_dir": output_dir,
-    "workers": list(workers),
   }
-  started = {"line": command or spec_text.command(spec, output_dir, workers)}
+  started = {"line": command or spec_text.command(spec, output_dir)}
   own = own_files(spec)
   if own or initial_weights:
     started[DIRECTORY] = os.getcwd()  # Where paths of a user's files begin.

@@ -43,7 +43,7 @@ _EXCLUDED = [
 ]
 # Flags that decide nothing, and those that a setting holds under another name.
 _NO_SETTINGS = (
-  *("hparam", "task_option", "output_dir", "workers", *seeds.NAMES),
+  *("hparam", "task_option", "output_dir", *seeds.NAMES),
   *("rounds_per_checkpoint", "measure_improvement"),
   *("local_baseline", "pooled_baseline"),
 )

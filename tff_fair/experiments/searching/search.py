@@ -288,7 +288,6 @@ def search(
   validation_fraction: float = 0.2,
   jobs: int = 1,
   progress: bool = True,
-  round_timeout: float | None = None,
   worker_data: str | os.PathLike[str] | None = None,
 ) -> Search:
   """Searches the settings of a method; goes on with an interrupted search.
@@ -317,9 +316,7 @@ def search(
     validation_fraction: Share of the data that decide, see `SearchSettings`.
     jobs: How many runs go on side by side, each in a process of its own.
     progress: Whether to show on stderr how the search gets on.
-    round_timeout: Seconds that a round of a run may take, as
-      `experiments.run` takes it.
-    worker_data: A folder of the runs' examples, likewise.
+    worker_data: A folder of the runs' examples, as `experiments.run` takes it.
 
   Returns:
     The search, with all its trials.
@@ -349,7 +346,7 @@ def search(
     folder,
     executor=executors.create(executors.LOCAL, {}, folder=folder, jobs=jobs),
     progress=progress,
-    options={"round_timeout": round_timeout, "worker_data": worker_data},
+    options={"worker_data": worker_data},
   )
   searcher = Searcher([study], settings, runner)
   searcher.runner.check_limits()

@@ -198,7 +198,7 @@ def describe(
       lines += [
         f"  trial {trial.number}: {values_text(trial, settings)}; "
         f"{settings_text(trial)}",
-        f"    {spec_text.command(first.spec, str(path), first.workers)}",
+        f"    {spec_text.command(first.spec, str(path))}",
       ]
   return "\n".join(lines)
 

@@ -7,7 +7,7 @@ import math
 import os
 import pathlib
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import NamedTuple, Protocol
 
 from tasks import DataError
@@ -34,8 +34,7 @@ class Job(NamedTuple):
     spec: All that decides its results.
     path: Its folder.
     log: The file that takes its output.
-    workers: The hosts that compute it; none means this one.
-    train: Trains a run: takes its spec, folder and workers.
+    train: Trains a run: takes its spec and folder.
     describe: Returns the line that describes a mistake of the user.
     options: How it is computed, for the command line that does the same.
   """
@@ -44,8 +43,7 @@ class Job(NamedTuple):
   spec: RunSpec
   path: pathlib.Path
   log: pathlib.Path
-  workers: Sequence[str]
-  train: Callable[[RunSpec, pathlib.Path, Sequence[str]], object]
+  train: Callable[[RunSpec, pathlib.Path], object]
   describe: Callable[[Exception], str] = str
   options: Mapping[str, object] | None = None
 
@@ -151,7 +149,7 @@ def carry_out(job: Job) -> int:
   """
   try:
     with interruption.raised(owns_process=True), interruption.at_once():
-      job.train(job.spec, job.path, job.workers)
+      job.train(job.spec, job.path)
   except (FieldError, RunError, DataError) as error:
     text = " ".join(job.describe(error).split())
     print(escaping.line(text), file=sys.stderr)

@@ -21,7 +21,7 @@ from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.settings import federation
 from tff_fair.experiments.spec import RunSpec
 from tff_fair.experiments.sweeps.file import Sweep, SweptMethod
-from tff_fair.experiments.sweeps.setting_tables import WORKERS, Grid, Range
+from tff_fair.experiments.sweeps.setting_tables import Grid, Range
 
 # All that decides the results of a run: names and values.
 Identity = tuple[tuple[str, ...], tuple[Value, ...]]
@@ -43,12 +43,6 @@ class PlannedRun:
   method: str
   spec: RunSpec
   settings: Mapping[str, Value] = dataclasses.field(default_factory=dict)
-
-  @property
-  def workers(self) -> tuple[str, ...]:
-    """The hosts that compute it; none means this one."""
-    text = str(self.settings.get(WORKERS, ""))
-    return tuple(name for name in text.split(",") if name)
 
 
 def expand(sweep: Sweep) -> list[PlannedRun]:
@@ -252,10 +246,10 @@ def _usual(algorithm: str) -> RunSpec:
 
 
 def _typed(algorithm: str, settings: Mapping[str, Value]) -> dict[str, Value]:
-  """Returns settings of a run in their types; the workers are none."""
+  """Returns settings of a run in their types."""
   fields = RunSpec.fields()
   task = str(settings.get("task", fields["task"].default))
-  found = {name: value for name, value in settings.items() if name != WORKERS}
+  found = dict(settings)
   for name, text in found.items():
     if not isinstance(text, str):
       continue

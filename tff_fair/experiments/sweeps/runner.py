@@ -76,15 +76,12 @@ class Failure(NamedTuple):
     return f"{self.name}: {self.reason} (log: {self.log})"
 
 
-def train(
-  spec: RunSpec, path: pathlib.Path, workers: Sequence[str], **options: Any
-) -> None:
+def train(spec: RunSpec, path: pathlib.Path, **options: Any) -> None:
   """Trains a run, in the process that is there for it.
 
   Args:
     spec: The run.
     path: Its folder.
-    workers: The hosts that compute it; none means this one.
     **options: As `running.run` takes them.
   """
   importing.check_limits()
@@ -93,7 +90,7 @@ def train(
     from tff_fair.experiments.training import running  # noqa: PLC0415
   importing.spare_what_stays()
 
-  run = running.run(spec, path, workers=workers, **options)
+  run = running.run(spec, path, **options)
   print(fairness_table.describe(run.summary) if run.summary else "Pruned.")
 
 
@@ -108,7 +105,7 @@ class Runner:
     describe: Returns the line that describes a mistake of the user; a function
       of a module that the processes of the runs can import.
     options: What `experiments.run` takes besides, the same for all runs: such
-      as `round_timeout`. It decides no results.
+      as `worker_data`. It decides no results.
   """
 
   folder: pathlib.Path
@@ -306,7 +303,6 @@ class Runner:
       path=path,
       log=_log_path(path),
       train=functools.partial(train, **self.options, **options),
-      workers=run.workers,
       describe=self.describe,
       options=self.options,
     )
@@ -366,7 +362,7 @@ def _tell_end(ended: Ended) -> str:
       f"{run.score.describe(found)} ({time})"
       + "".join(f"\n  {text}" for text in diagnosis_texts.of_run(run))
     )
-  alone = spec_text.command(job.spec, str(job.path), job.workers, job.options)
+  alone = spec_text.command(job.spec, str(job.path), job.options)
   return (
     f"{job.name}: FAILED ({ended.how}, {time}): {_last_line(job.log)}\n"
     f"  log: {job.log}\n  alone: {alone}"
@@ -403,7 +399,6 @@ def sweep(
   output_dir: str | os.PathLike[str],
   jobs: int | None = None,
   progress: bool = True,
-  round_timeout: float | None = None,
   *,
   executor: str = executors.LOCAL,
   executor_options: Mapping[str, object] | None = None,
@@ -424,8 +419,6 @@ def sweep(
     jobs: How many runs go on side by side, at most, each in a process of its
       own. By default one on this machine, and on a cluster as many as it takes.
     progress: Whether to show on stderr how the sweep gets on.
-    round_timeout: Seconds that a round of a run may take, as
-      `experiments.run` takes it.
     executor: Where runs are carried out: "local", "submitit" (Slurm) or "dask".
       On a cluster, all hosts need the folder under the same path.
     executor_options: Options of a cluster by name: those of submitit, such as
@@ -454,7 +447,7 @@ def sweep(
     folder,
     executor=carried_out_by,
     progress=progress,
-    options={"round_timeout": round_timeout, "worker_data": worker_data},
+    options={"worker_data": worker_data},
   )
   runner.check_limits()
   failures = runner.carry_out(once, runner.states(once))

@@ -1,10 +1,10 @@
 """Tables of settings, as a sweep's file and its command line have them.
 
-A setting is a field of `RunSpec`, "hparam.NAME", "task_option.NAME" or
-"workers". Its values are those of TOML, or texts as a command line has them.
-They stay as they were written, since they name the folders of runs. Which
-hyperparameters and options there are, and of which types, depends on the method
-and the task; `plan` checks that.
+A setting is a field of `RunSpec`, "hparam.NAME" or "task_option.NAME". Its
+values are those of TOML, or texts as a command line has them. They stay as they
+were written, since they name the folders of runs. Which hyperparameters and
+options there are, and of which types, depends on the method and the task;
+`plan` checks that.
 """
 
 import dataclasses
@@ -104,8 +104,6 @@ class Setting:
 
 Grid = Mapping[str, Setting]
 
-# The hosts that compute a run: they decide none of its results.
-WORKERS = "workers"
 _DOTTED = (spec_text.HPARAM, spec_text.TASK_OPTION)
 _REPEATED = tuple(prefix.removesuffix(".") for prefix in _DOTTED)
 # The sweep itself says where results go, and which methods run.
@@ -216,8 +214,6 @@ def _checked(place: str, name: str, value: object) -> Value:
       f"{place} must be one value, found {value!r}; lists of values are for "
       "grids."
     )
-  if isinstance(value, list) and name == WORKERS:
-    value = declared.as_text(value)
   if not isinstance(value, str | int | float | bool):
     raise RunError(
       f"{place} must be a text, a number, true or false, found {value!r}."
@@ -230,13 +226,11 @@ def _checked(place: str, name: str, value: object) -> Value:
 def _check(place: str, name: str, value: Value) -> None:
   if name in _NOT_HERE:
     raise RunError(f"{place}: cannot be set: {_NOT_HERE[name]}.")
-  if name == WORKERS:
-    return
   valid = RunSpec.fields()
   if name not in valid:
     advice = spelling.question(
       name,
-      sorted({*valid, WORKERS} - _NOT_HERE.keys()),
+      sorted(valid.keys() - _NOT_HERE.keys()),
       "`python -m binaries.train --help` lists them; those of methods and "
       "tasks are hparam.NAME and task_option.NAME.",
     )

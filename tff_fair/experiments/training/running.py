@@ -6,7 +6,7 @@ import importlib.util
 import itertools
 import os
 import pathlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 
 import tasks
 from tasks.formats import source_files
@@ -56,22 +56,19 @@ def run(
   output_dir: str | os.PathLike[str] | None = None,
   *,
   progress: bool = True,
-  workers: Sequence[str] = (),
   engine: str | None = None,
   scheduler: str | None = None,
   dask_workers: int | None = None,
-  straggler_timeout: float | None = None,
   command: str | None = None,
   wandb: str | None = None,
   pruning: loop.Pruner | None = None,
   compilation_cache: bool = True,
-  round_timeout: float | None = None,
   worker_data: str | os.PathLike[str] | None = None,
 ) -> Run:
   """Trains, evaluates and saves results; goes on with a run that is there.
 
-  It computes where `tff_fair.runtime.use_local` or `use_workers` has said, else
-  in a worker on this machine.
+  It computes where `tff_fair.runtime.use_local` or `use_dask` has said, else in
+  this program.
 
   Args:
     spec: The run.
@@ -80,16 +77,11 @@ def run(
       run that was that long from the start. By default outputs/TASK-ALGORITHM,
       or the first of outputs/TASK-ALGORITHM-2, -3, ... that is free.
     progress: Whether to tell on stderr how the run gets on.
-    workers: TFF workers to compute on, each as "host:port", from now on: as
-      `tff_fair.runtime.use_workers` takes them.
-    engine: Where to compute: "local", in a worker on this machine; "workers",
-      in those of `workers`; "dask", in those of a Dask cluster. By default as
-      `workers` and earlier calls say.
+    engine: Where to compute: "local", in this program, or "dask", in the
+      workers of a Dask cluster. By default as earlier calls say.
     scheduler: The Dask scheduler, as "tcp://host:port"; by default Dask starts
       workers on this machine.
     dask_workers: How many; by default one for each core.
-    straggler_timeout: Seconds after which another one of `workers` computes a
-      part, too, that one has not ended; by default never.
     command: The command line to note in the folder; by default one that starts
       the same run.
     wandb: A project of Weights & Biases, which gets the settings and the
@@ -99,9 +91,6 @@ def run(
       of the same settings, in the user's folder of caches, and to use those
       that are there; see `tff_fair.runtime.compilation_cache`. Decides no
       results.
-    round_timeout: Seconds after which a worker that has not computed a round,
-      or an evaluation, is replaced; 0 is no limit. See
-      `tff_fair.runtime.supervised` for what it is by default.
     worker_data: A folder of the task's examples that each worker has at this
       path, as `prepare_data --for_workers` writes it. This program then reads
       its index alone, and only places travel. Decides no results.
@@ -111,9 +100,9 @@ def run(
 
   Raises:
     FieldError: If a setting does not go with the data or the method, or there
-      are no such workers.
+      is no such Dask cluster.
     RunError: If the folder holds something else, or cannot be written to; or if
-      workers are lost again and again.
+      Dask's workers are lost again and again.
     tasks.DataError: If the data cannot be used.
     Interrupted: If Ctrl-C or SIGTERM came. The run has then saved its last
       round; the same call goes on from there.
@@ -130,8 +119,8 @@ def run(
   examples = None if worker_data is None else WorkerData(worker_data)
   task = assembly.load_task(spec, examples)
   parts = assembly.build(spec, task, _cache(spec, compilation_cache))
-  _connect(engine, workers, straggler_timeout, sums_securely)
-  _check_data(spec, task, examples, workers)
+  _connect(engine, sums_securely)
+  _check_data(spec, task, examples)
   # Workers that have the data have it from a folder with checks of its own.
   digests = tasks.data_digests(task) if examples is None else None
   config = configuration.build(
@@ -141,7 +130,6 @@ def run(
     description=task.description,
     score=parts.scores.score,
     output_dir=None if output_dir is None else str(output_dir),
-    workers=workers,
     command=command,
     initial_weights=made.digest(task.keras_model_fn),
     entropy_classes=resolving.entropy_classes(spec, task),
@@ -150,9 +138,7 @@ def run(
   )
   with (
     interruption.recorded(),
-    runtime.supervised(
-      check=interruption.check, timeout=round_timeout, say=display.say
-    ),
+    runtime.supervised(check=interruption.check, say=display.say),
     take_folder(
       places, config, display.say, lengthens=output_dir is not None
     ) as folder,
@@ -164,7 +150,7 @@ def run(
     with (
       wandb_release.logging_to(wandb, folder, spec, display.say) as also,
       _advising(folder, spec.total_rounds),
-      worker_checks.blaming_labels(examples, workers),
+      worker_checks.blaming_labels(examples),
     ):
       # From the process to its rounds, and from them to results.
       remaining_rounds.train(
@@ -203,7 +189,6 @@ def _check_data(
   spec: RunSpec,
   task: tasks.Task,
   examples: WorkerData | None,
-  workers: Sequence[str],
 ) -> None:
   """Checks the clients' data, so that damage shows before training."""
   if examples is None:
@@ -221,7 +206,7 @@ def _check_data(
           "this program then has no examples to run a model on; leave out "
           f"{setting}.",
         )
-    worker_checks.check(examples, workers)
+    worker_checks.check(examples)
   correction.check(spec, has_labels=examples is None)
 
 
@@ -301,41 +286,17 @@ def _start_dask(
     say(f"Dask's dashboard: {client.dashboard_link}")
 
 
-def _connect(
-  engine: str | None,
-  workers: Sequence[str],
-  straggler_timeout: float | None,
-  simulates_secure_sums: bool,
-) -> None:
+def _connect(engine: str | None, simulates_secure_sums: bool) -> None:
   """Sets where computations run, in Dask's workers as they are already."""
-  match engine or ("workers" if workers else None):
+  match engine:
     case None:
       runtime.use_default()
-    case "local" if not workers:
+    case "local":
       runtime.use_local()
-    case "workers" if workers:
-      try:
-        runtime.use_workers(
-          workers,
-          straggler_timeout=straggler_timeout,
-          simulate_secure_sums=simulates_secure_sums,
-        )
-      except (ConnectionError, ValueError) as error:
-        raise FieldError("workers", str(error)) from error
-    case "local" | "workers":
-      raise FieldError(
-        "engine",
-        "needs the addresses of workers, as host:port"
-        if engine == "workers"
-        else "takes no workers; leave them out, or choose workers",
-        value=engine,
-      )
     case "dask":
       pass
     case _:
-      raise FieldError(
-        "engine", "expected one of local, workers, dask", value=engine
-      )
+      raise FieldError("engine", "expected local or dask", value=engine)
   if simulates_secure_sums and runtime.compiles_natively():
     runtime.use_local(simulate_secure_sums=True)
 

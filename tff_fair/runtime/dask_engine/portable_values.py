@@ -16,8 +16,7 @@ from typing import Any
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_fair.runtime import example_files
-from tff_fair.runtime.private_tff import executor_pb2
+from tff_fair.runtime import example_files, values
 
 # Datasets of clients that a worker keeps. One that comes again need not be
 # built again, and the worker's own runtime knows it.
@@ -41,9 +40,9 @@ class DataAtWorker:
 
 @dataclasses.dataclass(frozen=True)
 class _Dataset:
-  """A dataset as TFF's message."""
+  """A dataset by its graph."""
 
-  message: bytes
+  graph: bytes
 
 
 # Those of a cohort that comes again.
@@ -95,7 +94,7 @@ def in_containers(value: Any, type_spec: tff.Type) -> Any:
 def _structured(
   value: Any,
   type_spec: tff.Type,
-  of_dataset: Callable[[executor_pb2.Value, tff.SequenceType], Any],
+  of_dataset: Callable[[bytes, tff.SequenceType], Any],
 ) -> Any:
   if isinstance(type_spec, tff.FederatedType):
     if type_spec.all_equal:
@@ -111,23 +110,19 @@ def _structured(
   if isinstance(value, DataAtWorker):
     return _built(value)
   if isinstance(value, _Dataset):
-    return of_dataset(executor_pb2.Value.FromString(value.message), type_spec)
+    return of_dataset(value.graph, type_spec)
   return value
 
 
 def _known_graph(
-  message: executor_pb2.Value, type_spec: tff.SequenceType
+  graph: bytes, type_spec: tff.SequenceType
 ) -> example_files.KnownGraph:
   # To make a dataset of it, which no code reads, takes 15 ms.
-  return example_files.KnownGraph(
-    message.sequence.serialized_graph_def, type_spec.element
-  )
+  return example_files.KnownGraph(graph, type_spec.element)
 
 
-def _deserialized(
-  message: executor_pb2.Value, type_spec: tff.SequenceType
-) -> tf.data.Dataset:
-  return tff.framework.deserialize_value(message, type_spec)[0]
+def _deserialized(graph: bytes, type_spec: tff.SequenceType) -> Any:
+  return values.returned(values.SerializedData(graph), type_spec)
 
 
 def _portable_sequence(value: Any, type_spec: tff.SequenceType) -> Any:
@@ -141,8 +136,9 @@ def _portable_sequence(value: Any, type_spec: tff.SequenceType) -> Any:
 
 
 def _message(value: Any, type_spec: tff.SequenceType) -> _Dataset:
-  message, _ = tff.framework.serialize_value(value, type_spec)
-  return _Dataset(message.SerializeToString())
+  if isinstance(value, example_files.KnownGraph):
+    return _Dataset(value.serialized_graph)
+  return _Dataset(values.serialized_list(value, type_spec))
 
 
 @functools.lru_cache(_MOST_DATASETS)

@@ -18,7 +18,7 @@ from distributed.protocol import pickle
 
 from tff_fair.runtime import native, supervision, version
 from tff_fair.runtime.dask_engine import portable_values, tasks
-from tff_fair.runtime.parts import arguments
+from tff_fair.runtime.parts import part_by_part
 
 _SECONDS_PER_LOOK = 1.0
 _Result = TypeVar("_Result")
@@ -89,7 +89,7 @@ class DaskEngine:
     arg = None
     worker = None
     if args:
-      whole = arguments.joined(args)
+      whole = part_by_part.joined(args)
       arg = _packed_around_held(whole, parameter)
       # Merges are best where the sums are; parts take turns.
       worker = next(self._turns, None) if _has_clients(whole) else None

@@ -1,16 +1,16 @@
 """Values of clients on their way to a graph, which takes those of all clients.
 
-They have two forms. As `TextForm`, a client's data is the graph of its dataset,
-and a tensor its message. Where the rows of all clients are in files, places
-alone travel, and the graph maps each file once: to make a dataset of its own
-graph takes a client as long as a forward pass of a small model.
+They have two forms. As `Columns`, each dataset and each tensor is a variant.
+Where the rows of all clients are in files, places alone are given, and the
+graph maps each file once.
 """
 
 from __future__ import annotations
 
 import functools
+import weakref
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import tensorflow as tf
@@ -18,77 +18,131 @@ import tensorflow_federated as tff
 
 from tff_fair.runtime import (
   admission,
+  client_count,
   example_files,
-  shared_tensors,
-  worker_log,
+  private_tff,
+  values,
 )
 from tff_fair.runtime.one_graph import inlining
 
 # From the number of a client to its value, in a graph.
 OfClient: TypeAlias = Callable[[tf.Tensor], inlining.Value]
 
-_TEXTS = tff.TensorType(np.str_, [None])
+# Of `tf.data.experimental.ExternalStatePolicy`.
+_FAIL = 2
 
 
-class TextForm:
-  """A text for each dataset and tensor of a value."""
+class Columns:
+  """A variant for each dataset and tensor of each client's value."""
 
-  name = "texts"
+  name = "columns"
 
   def __init__(self, member: tff.Type) -> None:
     """Takes the type of each client's value."""
+    self._types = inlining.leaf_types(member)
     self._member = member
 
   @property
-  def sent_type(self) -> tff.StructType:
-    """The type of what is sent: a column for each dataset and tensor."""
-    return tff.StructType([_TEXTS] * len(inlining.leaf_types(self._member)))
+  def signature(self) -> list[tf.TensorSpec]:
+    """The specs of what is given of all clients."""
+    return [tf.TensorSpec([None], tf.variant)] * len(self._types)
 
-  def can_send(self, values: Sequence[Any]) -> bool:
-    """Returns whether all are datasets, arrays, and structures of such.
-
-    Args:
-      values: One for each client, as TFF's contexts take them.
-    """
-    specs: list[Any] = []  # Clients mostly have data of one spec.
-    return len(self.sent_type) > 0 and all(
-      _is_of(value, self._member, specs) for value in values
-    )
-
-  def sent(self, values: Sequence[Any]) -> Sequence[Sequence[bytes]]:
-    """Returns what is sent: the columns."""
-    rows = [
-      [*map(_text, shared_tensors.leaves(value, self._member))]
-      for value in values
+  def given(self, clients: Sequence[Any]) -> list[tf.Tensor]:
+    """Returns what is given of all clients: the columns."""
+    rows = [inlining.leaves(value, self._member) for value in clients]
+    return [
+      _stacked([_variant(row[place]) for row in rows])
+      for place in range(len(self._types))
     ]
-    columns = [*zip(*rows, strict=True)]
-    return columns or [()] * len(self.sent_type)
 
-  @property
-  def makes_datasets(self) -> bool:
-    """Whether a value has datasets, whose graphs may be any."""
-    return any(
-      isinstance(leaf, tff.SequenceType)
-      for leaf in inlining.leaf_types(self._member)
+  def can_repeat(self, clients: Sequence[Any]) -> bool:
+    """Returns whether datasets give the same each time they are read."""
+    places = [
+      place
+      for place, leaf in enumerate(self._types)
+      if isinstance(leaf, tff.SequenceType)
+    ]
+    return not places or all(
+      _can_repeat(inlining.leaves(value, self._member)[place])
+      for value in clients
+      for place in places
     )
 
-  def read(self, sent: inlining.Value) -> OfClient:
-    """Reads what was sent, in a graph: each text where its client works."""
-    types = inlining.leaf_types(self._member)
+  def read(self, given: Sequence[tf.Tensor]) -> OfClient:
+    """Reads what was given, in a graph: where its client works."""
 
     def of_client(client: tf.Tensor) -> inlining.Value:
-      texts = [column[client] for column in sent]
-      return inlining.packed(map(_from_text, texts, types), self._member)
+      with tf.control_dependencies([client_count.add_one()]):
+        client = tf.identity(client)
+      leaves = [
+        _from_variant(tf.gather(column, client), leaf)
+        for column, leaf in zip(given, self._types, strict=True)
+      ]
+      return inlining.packed(leaves, self._member)
 
     return of_client
+
+
+def _stacked(variants: Sequence[tf.Tensor]) -> tf.Tensor:
+  return tf.stack(variants) if variants else _no_variants()
+
+
+@functools.cache
+def _no_variants() -> tf.Tensor:
+  return tf.stack([tf.raw_ops.OptionalNone()])[:0]
+
+
+def _variant(leaf: Any) -> tf.Tensor:
+  if isinstance(leaf, (example_files.KnownGraph, values.SerializedData)):
+    return tf.raw_ops.DatasetFromGraph(graph_def=values.serialized(leaf))
+  if isinstance(leaf, tf.data.Dataset):
+    return tf.data.experimental.to_variant(leaf)
+  return tf.raw_ops.OptionalFromValue(components=[leaf])
+
+
+def _from_variant(variant: tf.Tensor, leaf: tff.Type) -> tf.Tensor:
+  if isinstance(leaf, tff.SequenceType):
+    return variant
+  (tensor,) = tf.raw_ops.OptionalGetValue(
+    optional=variant,
+    output_types=[inlining.dtype_of(leaf)],
+    output_shapes=[leaf.shape],
+  )
+  return tensor
+
+
+# By dataset: a cohort may come again.
+_repeatable: weakref.WeakKeyDictionary[Any, bool] = weakref.WeakKeyDictionary()
+
+
+def _can_repeat(data: Any) -> bool:
+  if isinstance(data, values.SerializedData):
+    return admission.may_keep(data.graph)
+  if private_tff.has_only_tensors(data):
+    return True
+  if data not in _repeatable:
+    _repeatable[data] = _is_admitted(data)
+  return _repeatable[data]
+
+
+def _is_admitted(data: Any) -> bool:
+  if isinstance(data, example_files.KnownGraph):
+    return admission.may_keep(data.serialized_graph)
+  # TensorFlow refuses to serialize what depends on variables and tables.
+  variant = tf.data.experimental.to_variant(data)
+  try:
+    graph = tf.raw_ops.DatasetToGraphV2(
+      input_dataset=variant, external_state_policy=_FAIL
+    )
+  except tf.errors.OpError:
+    return False
+  return admission.may_keep(graph.numpy())
 
 
 class FileForm:
   """Numbers that say where a client's rows are, and the files."""
 
   name = "files"
-  # Of graphs that may be any.
-  makes_datasets = False
 
   def __init__(self, member: tff.Type) -> None:
     """Takes the type of each client's value."""
@@ -100,48 +154,53 @@ class FileForm:
     return inlining.leaf_types(self._member.element)[1:]
 
   @property
-  def sent_type(self) -> tff.StructType:
-    """The type of what is sent: numbers of clients, and files of each array."""
-    numbers = tff.TensorType(np.int64, [None, 2 + 2 * len(self._arrays)])
-    return tff.StructType([numbers, *[_TEXTS] * len(self._arrays)])
+  def signature(self) -> list[tf.TensorSpec]:
+    """The specs of what is given: numbers of clients, and files of arrays."""
+    return [
+      tf.TensorSpec([None, 2 + 2 * len(self._arrays)], tf.int64),
+      *[tf.TensorSpec([None], tf.string)] * len(self._arrays),
+    ]
 
-  def can_send(self, values: Sequence[Any]) -> bool:
-    """Returns whether all are datasets that say where their rows are."""
-    return (
-      isinstance(self._member, tff.SequenceType)
-      and len(values) > 0
-      and all(
-        isinstance(value, example_files.ClientInFiles)
-        and self._member.element.is_assignable_from(value.element_type)
-        for value in values
-      )
+  @staticmethod
+  def takes(clients: Sequence[Any]) -> bool:
+    """Returns whether all clients say where their rows are."""
+    return len(clients) > 0 and all(
+      isinstance(value, example_files.ClientInFiles) for value in clients
     )
 
-  def sent(self, values: Sequence[Any]) -> Sequence[Any]:
-    """Returns what is sent: the numbers, and graphs of each array's files."""
-    clients = [value.rows_in_files for value in values]
-    columns = [[c.client_id for c in clients], [c.num_rows for c in clients]]
+  def can_repeat(self, clients: Sequence[Any]) -> bool:
+    """Returns whether datasets give the same each time they are read."""
+    del clients
+    return True
+
+  def given(self, clients: Sequence[Any]) -> list[tf.Tensor]:
+    """Returns what is given: the numbers, and graphs of each array's files."""
+    rows = [client.rows_in_files for client in clients]
+    columns = [[c.client_id for c in rows], [c.num_rows for c in rows]]
     graphs = []
     for index, array in enumerate(self._arrays):
       ends: dict[str, int] = {}  # By path.
-      for client in clients:
+      for client in rows:
         path, first_row = client.places[index]
         ends[path] = max(ends.get(path, 0), first_row + client.num_rows)
       numbers = {path: number for number, path in enumerate(ends)}
       columns += [
-        [numbers[client.places[index].path] for client in clients],
-        [client.places[index].first_row for client in clients],
+        [numbers[client.places[index].path] for client in rows],
+        [client.places[index].first_row for client in rows],
       ]
       graphs.append([graph_of_file(p, end, array) for p, end in ends.items()])
-    return [np.array(columns, np.int64).T, *graphs]
+    return [
+      tf.constant(np.array(columns, np.int64).T),
+      *(tf.constant(of_array) for of_array in graphs),
+    ]
 
-  def read(self, sent: inlining.Value) -> OfClient:
-    """Reads what was sent, in a graph: maps the files before any loop."""
-    numbers, *graphs = sent
+  def read(self, given: Sequence[tf.Tensor]) -> OfClient:
+    """Reads what was given, in a graph: maps the files before any loop."""
+    numbers, *graphs = given
     files = [*map(_mapped, graphs, self._arrays)]
 
     def of_client(client: tf.Tensor) -> inlining.Value:
-      with tf.control_dependencies([_tell_that_client_begins()]):
+      with tf.control_dependencies([client_count.add_one()]):
         client_id, num_rows, *places = tf.unstack(numbers[client])
       rows = [
         _rows(of_array, file, first_row, num_rows, array)
@@ -157,77 +216,19 @@ class FileForm:
     return of_client
 
 
-Form: TypeAlias = TextForm | FileForm
+Form: TypeAlias = Columns | FileForm
 
 
-class ClientValues(NamedTuple):
-  """The values of some clients, which are converted when they are sent.
-
-  Attributes:
-    values: One for each client.
-    form: Their form.
-  """
-
-  values: Sequence[Any]
-  form: Form
-
-  def sent(self) -> Sequence[Any]:
-    """Returns what is sent."""
-    return self.form.sent(self.values)
-
-
-def of(values: Any, member: tff.Type) -> ClientValues | None:
-  """Returns values in the form in which they are sent; `None` if in none.
+def form_of(clients: Sequence[Any], member: tff.Type) -> Form:
+  """Returns the form in which clients' values are given to a graph.
 
   Args:
-    values: Those of the clients, as TFF's contexts take them.
+    clients: Their values, as `values.ingested` returns them.
     member: The type of each.
   """
-  if not isinstance(values, (list, tuple)):
-    return None
-  forms: Sequence[Form] = FileForm(member), TextForm(member)
-  form = next((form for form in forms if form.can_send(values)), None)
-  return None if form is None else ClientValues(values, form)
-
-
-def _is_of(value: Any, type_spec: tff.Type, specs: list[Any]) -> bool:
-  """Returns whether a value has a type; `specs` are known to be of it."""
-  if isinstance(type_spec, tff.StructType):
-    try:
-      members = tff.structure.from_container(value)
-    except TypeError:
-      return False
-    return len(members) == len(type_spec) and all(
-      _is_of(member, part, specs)
-      for member, part in zip(members, type_spec, strict=True)
-    )
-  if isinstance(type_spec, tff.TensorType):
-    return admission.is_plain_array(value, type_spec)
-  if not isinstance(value, tf.data.Dataset):
-    return False
-  if value.element_spec not in specs:
-    found = tff.types.tensorflow_to_type(value.element_spec)
-    if not type_spec.element.is_assignable_from(found):
-      return False
-    specs.append(value.element_spec)
-  return True
-
-
-def _text(leaf: Any) -> bytes:
-  if isinstance(leaf, np.ndarray):
-    return bytes(tf.make_tensor_proto(leaf).SerializeToString())
-  if isinstance(leaf, example_files.KnownGraph):
-    return leaf.serialized_graph
-  variant = tf.data.experimental.to_variant(leaf)
-  # As TFF does.
-  return bytes(tf.raw_ops.DatasetToGraphV2(input_dataset=variant).numpy())
-
-
-def _from_text(text: tf.Tensor, type_spec: tff.Type) -> tf.Tensor:
-  if isinstance(type_spec, tff.SequenceType):
-    return tf.raw_ops.DatasetFromGraph(graph_def=text)
-  tensor = tf.io.parse_tensor(text, type_spec.dtype)
-  return tf.ensure_shape(tensor, type_spec.shape)
+  if isinstance(member, tff.SequenceType) and FileForm.takes(clients):
+    return FileForm(member)
+  return Columns(member)
 
 
 def graph_of_file(path: str, num_rows: int, array: tff.TensorType) -> bytes:
@@ -260,7 +261,6 @@ def _template_of_file(array: tff.TensorType) -> Any:
     dataset = tf.raw_ops.TensorDataset(
       components=[rows],
       output_shapes=[array.shape],
-      name=worker_log.NO_SIGN_OF_CLIENT,
     )
   return example_files.graph_of(dataset)
 
@@ -317,10 +317,3 @@ def _rows(
   )
   found.set_shape(array.shape)
   return found
-
-
-def _tell_that_client_begins() -> tf.Operation:
-  """Returns an operation that writes a sign of a client into the log."""
-  return tf.raw_ops.PrintV2(
-    input=worker_log.SIGN_OF_CLIENT, output_stream="stderr", end="\n"
-  )

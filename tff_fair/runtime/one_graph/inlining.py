@@ -11,6 +11,7 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
+import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
@@ -64,8 +65,11 @@ def _value_of(message: admission.Message, known: Mapping[str, Value]) -> Value:
 def _value_of_call(
   message: admission.Message, known: Mapping[str, Value]
 ) -> Value:
-  if message.WhichOneof("computation") == "literal":
+  kind = message.WhichOneof("computation")
+  if kind == "literal":
     return function_of(message, known)()
+  if kind != "call":
+    raise admission.NotAdmittedError(f"an expression of kind {kind}")
   function = function_of(message.call.function, known)
   if message.call.HasField("argument"):
     return function(_value_of(message.call.argument, known))
@@ -75,35 +79,30 @@ def _value_of_call(
 def expression(
   message: admission.Message,
   known: Mapping[str, Value],
-  of_call: Callable[[admission.Message, Mapping[str, Value]], Value],
+  of_other: Callable[[admission.Message, Mapping[str, Value]], Value],
 ) -> Value:
   """Returns what an expression stands for.
 
   Args:
     message: The expression.
     known: What the names in it stand for.
-    of_call: Returns what a call in it, or a constant, stands for.
-
-  Raises:
-    NotAdmittedError: If it has anything else in it.
+    of_other: Returns what a call in it stands for, a constant, or a function.
   """
   kind = message.WhichOneof("computation")
   if kind == "reference":
     return known[message.reference.name]
   if kind == "selection":
     selection = message.selection
-    return expression(selection.source, known, of_call)[selection.index]
+    return expression(selection.source, known, of_other)[selection.index]
   if kind == "struct":
     elements = message.struct.element
-    return tuple(expression(e.value, known, of_call) for e in elements)
+    return tuple(expression(e.value, known, of_other) for e in elements)
   if kind == "block":
     known = {**known}
     for local in message.block.local:
-      known[local.name] = expression(local.value, known, of_call)
-    return expression(message.block.result, known, of_call)
-  if kind in ("call", "literal"):
-    return of_call(message, known)
-  raise admission.NotAdmittedError(f"an expression of kind {kind}")
+      known[local.name] = expression(local.value, known, of_other)
+    return expression(message.block.result, known, of_other)
+  return of_other(message, known)
 
 
 def _inlined(message: admission.Message) -> Function:
@@ -132,17 +131,17 @@ def _inlined(message: admission.Message) -> Function:
     inputs |= {
       f"^{name.split(':')[0]}": tensor for name, tensor in inputs.items()
     }
-    names = _names(program.result)
+    found = names(program.result)
     outputs = tf.graph_util.import_graph_def(
       _with_own_frames(graph_def, f"_inlined_{next(_numbers)}"),
       inputs,
-      [*names, *(f"{variable}:0" for variable in variables)],
+      [*found, *(f"{variable}:0" for variable in variables)],
       name="inlined",
     )
     result_types = leaf_types(function_type.result)
     results = _all_or_none(
-      [*map(_bordered, outputs[: len(names)], result_types)],
-      outputs[len(names) :],
+      [*map(_bordered, outputs[: len(found)], result_types)],
+      outputs[len(found) :],
     )
     return _result(program.result, iter(results))
 
@@ -204,11 +203,11 @@ def _tensors(binding: Any, value: Value) -> Iterator[tuple[str, tf.Tensor]]:
     yield _name(binding), value
 
 
-def _names(binding: Any) -> list[str]:
+def names(binding: Any) -> list[str]:
   """Returns the names of the results in a graph."""
   if binding.WhichOneof("binding") != "struct":
     return [_name(binding)]
-  return [n for element in binding.struct.element for n in _names(element)]
+  return [n for element in binding.struct.element for n in names(element)]
 
 
 def _name(binding: Any) -> str:
@@ -238,6 +237,25 @@ def packed(tensors: Iterable[tf.Tensor], type_spec: tff.Type) -> Value:
     return next(remaining)
 
   return pack(type_spec)
+
+
+def leaves(value: Value, type_spec: tff.Type) -> list[Any]:
+  """Returns the tensors and sequences of a value, in the order of their types.
+
+  A leaf may be a tuple.
+  """
+  if not isinstance(type_spec, tff.StructType):
+    return [value]
+  return [
+    leaf
+    for member, member_type in zip(value, type_spec, strict=True)
+    for leaf in leaves(member, member_type)
+  ]
+
+
+def dtype_of(leaf: tff.TensorType) -> Any:
+  """Returns the type of TensorFlow's for one of TFF's."""
+  return tf.string if leaf.dtype is np.str_ else tf.as_dtype(leaf.dtype)
 
 
 def leaf_types(type_spec: tff.Type) -> list[tff.Type]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
@@ -29,6 +28,8 @@ class Graph:
     plan: steps.Plan,
     arguments: Sequence[inlining.Value],
     forms: Sequence[client_values.Form],
+    num_clients: tf.Tensor,
+    is_cancelled: tf.Variable,
     *,
     clients_at_a_time: int,
   ) -> None:
@@ -37,12 +38,16 @@ class Graph:
     Args:
       plan: The computation.
       arguments: For each of its arguments the value; for those at clients what
-        was sent of them.
+        is given of them.
       forms: For those at clients their forms.
+      num_clients: int32[].
+      is_cancelled: bool[]; where it is true, no further client begins.
       clients_at_a_time: How many clients may work at the same time.
     """
     self._result = plan.result
     self._needed = plan.needed
+    self._num_clients = num_clients
+    self._is_cancelled = is_cancelled
     self._clients_at_a_time = clients_at_a_time
     self.at_server: dict[steps.Step, inlining.Value] = {}
     # Of arguments at clients, and of what clients keep for a later loop.
@@ -51,7 +56,6 @@ class Graph:
     for step, value in zip(plan.arguments, arguments, strict=True):
       if step.at_clients:
         self.of_client[step] = next(remaining).read(value)
-        self._num_clients = tf.shape(value[0])[0]
       else:
         self.at_server[step] = value
 
@@ -125,7 +129,7 @@ class Graph:
       )
 
     _, totals, written = tf.while_loop(
-      lambda client, *_: client < num_clients,
+      lambda client, *_: (client < num_clients) & ~self._is_cancelled,
       body,
       (tf.constant(0), zeros, arrays),
       shape_invariants=(
@@ -204,7 +208,7 @@ def _arrays(type_spec: tff.Type, num_clients: tf.Tensor) -> _Arrays:
 def _dtype(leaf: tff.Type) -> Any:
   if not isinstance(leaf, tff.TensorType):
     raise admission.NotAdmittedError("data that clients keep")
-  return tf.string if leaf.dtype is np.str_ else leaf.dtype
+  return inlining.dtype_of(leaf)
 
 
 def _shapes(type_spec: tff.Type) -> list[tf.TensorShape]:

@@ -149,15 +149,6 @@ def check_is_one_graph(plan: Plan) -> None:
   _check_functions(plan.needed)
 
 
-def loops_that_read(plan: Plan, argument: Given) -> set[int]:
-  """Returns the numbers of the loops over clients that read an argument."""
-  return {
-    step.loops - isinstance(step, Summed)
-    for step in plan.needed
-    if argument in step.sources
-  }
-
-
 def check_is_cut(plan: Plan) -> None:
   """Checks that a computation means the same in parts, and then merged.
 
@@ -189,8 +180,11 @@ def _read(message: admission.Message, known: Mapping[str, Placed]) -> Placed:
 
 
 def _read_call(message: admission.Message, known: Mapping[str, Placed]) -> Step:
+  kind = message.WhichOneof("computation")
+  if kind not in ("call", "literal"):
+    raise admission.NotAdmittedError(f"an expression of kind {kind}")
   type_spec = tff.types.deserialize_type(message.type)
-  if message.WhichOneof("computation") == "literal":
+  if kind == "literal":
     return _applied(message, [], type_spec)
   call = message.call
   if call.function.WhichOneof("computation") == "intrinsic":

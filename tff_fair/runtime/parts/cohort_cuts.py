@@ -19,9 +19,15 @@ from typing import Any
 
 import tensorflow_federated as tff
 
-from tff_fair.runtime import admission, native, phases, private_tff, supervision
+from tff_fair.runtime import (
+  admission,
+  native,
+  phases,
+  private_tff,
+  supervision,
+  values,
+)
 from tff_fair.runtime.one_graph import steps
-from tff_fair.runtime.parts import arguments
 
 # The name of a function of a module.
 _OURS = re.compile(r"tff_fair(\.\w+)*:\w+")
@@ -319,11 +325,11 @@ def num_clients(comp: tff.Computation, arg: Any) -> int:
   parameter = comp.type_signature.parameter
   if not isinstance(parameter, tff.StructType) or arg is None:
     return 0
-  values = tff.structure.from_container(arg)
+  given = tff.structure.from_container(arg)
   found = {
     len(value)
-    for element, value in zip(parameter, values, strict=True)
-    if arguments.is_at_clients(element) and isinstance(value, (list, tuple))
+    for element, value in zip(parameter, given, strict=True)
+    if values.is_at_clients(element) and isinstance(value, (list, tuple))
   }
   return found.pop() if len(found) == 1 else 0
 
@@ -403,12 +409,12 @@ def cut(
   phases = phases_of(comp)
   if phases:
     return phases, size
-  admission.log(f"one worker computes all {number} clients", phases.why_none)
+  admission.log(f"one call computes all {number} clients", phases.why_none)
   supervised = supervision.current()
   if supervised is not None and not _has_told:
     _has_told = True
     supervised.say(
-      f"One worker computes all {number} clients of a cohort, not parts "
+      f"One call computes all {number} clients of a cohort, not parts "
       f"of {size}: {phases.why_none}."
     )
   return None

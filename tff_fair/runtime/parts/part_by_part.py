@@ -7,13 +7,13 @@ of these. The last group is merged in the call that ends the phase.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Generator, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Protocol, TypeAlias
 
 import tensorflow_federated as tff
 
-from tff_fair.runtime import threads
-from tff_fair.runtime.parts import arguments, cohort_cuts
+from tff_fair.runtime import threads, values
+from tff_fair.runtime.parts import cohort_cuts
 
 
 class Engine(Protocol):
@@ -35,7 +35,7 @@ class Engine(Protocol):
     """
 
   def call(self, comp: tff.Computation, *args: Any) -> Awaitable[Any]:
-    """Computes `comp(*args)` in any one worker; may begin before an await.
+    """Computes `comp(*args)` in any one worker.
 
     Args:
       comp: As TFF traced it. An engine is called with the same objects again
@@ -60,14 +60,8 @@ class Engine(Protocol):
 # updates; and so few sums wait at the same time.
 MOST_MERGED = 8
 
-# One worker gets so many parts before it has ended one.
-_NUM_AHEAD = 1
-
 # The number of a part, or a group of such.
 _Node: TypeAlias = "int | Sequence[_Node]"
-# Begins to compute a computation with its argument; returns what waits for the
-# result and returns it.
-Begin: TypeAlias = Callable[[tff.Computation, Any], Callable[[], Any]]
 
 
 async def compute(
@@ -76,7 +70,7 @@ async def compute(
   phases: cohort_cuts.Phases,
   clients_per_part: int,
   *,
-  num_ahead: int | None = None,
+  in_turn: bool = False,
 ) -> Any:
   """Computes a computation on an engine, part by part.
 
@@ -85,9 +79,8 @@ async def compute(
     arg: The arguments, one for each element of the computation's parameter.
     phases: Those of the computation.
     clients_per_part: The size of the parts; the last one may be smaller.
-    num_ahead: How many parts are called ahead of the one that is waited for, on
-      an engine that begins a call at once; by default all parts are called at
-      the same time.
+    in_turn: Whether to compute one part after the other, on an engine of one
+      worker; by default all parts are called at the same time.
 
   Returns:
     The result.
@@ -98,7 +91,7 @@ async def compute(
     results: list[Any] = []
     for phase in phases:
       result = await _compute_phase(
-        engine, phase, [*first, *results], clients_per_part, num_ahead
+        engine, phase, [*first, *results], clients_per_part, in_turn
       )
       results.append(await engine.fetch(result))
     first = phases.ends.again(first, results[-1])
@@ -110,7 +103,7 @@ async def _compute_phase(
   phase: cohort_cuts.Phase,
   given: Sequence[Any],
   clients_per_part: int,
-  num_ahead: int | None,
+  in_turn: bool,
 ) -> Any:
   by_place: dict[bool, list[Any]] = {False: [], True: []}
   for value, at_clients in zip(given, phase.is_at_clients, strict=True):
@@ -121,7 +114,7 @@ async def _compute_phase(
     _struct([values[i : i + clients_per_part] for values in by_place[True]])
     for i in range(0, len(by_place[True][0]), clients_per_part)
   ]
-  sums = _Sums(engine, phase, server, parts, num_ahead)
+  sums = _Sums(engine, phase, server, parts, in_turn)
   tree = _tree(len(parts))
   return await engine.call(
     phase.finish(len(tree)), server, no_clients, await sums.of_each(tree)
@@ -141,17 +134,16 @@ class _Sums:
     phase: cohort_cuts.Phase,
     server: Any,
     parts: Sequence[tff.structure.Struct],
-    num_ahead: int | None,
+    in_turn: bool,
   ) -> None:
     self._engine = engine
     self._phase = phase
     self._server = server
-    self._to_call = dict(enumerate(parts))
-    self._called: dict[int, Awaitable[Any]] = {}
-    self._num_ahead = num_ahead
+    self._parts = parts
+    self._in_turn = in_turn
 
   async def of_each(self, nodes: Sequence[_Node]) -> tff.structure.Struct:
-    if self._num_ahead is not None:
+    if self._in_turn:
       return _struct([await self._of(node) for node in nodes])
     tasks = [asyncio.ensure_future(self._of(node)) for node in nodes]
     try:
@@ -164,12 +156,9 @@ class _Sums:
     if not isinstance(node, int):
       sums = await self.of_each(node)
       return await self._engine.call(self._phase.merge(len(node)), sums)
-    for number in range(node, node + (self._num_ahead or 0) + 1):
-      if number in self._to_call:
-        self._called[number] = self._engine.call(
-          self._phase.up_to_merge, self._server, self._to_call.pop(number)
-        )
-    return await self._called.pop(node)
+    return await self._engine.call(
+      self._phase.up_to_merge, self._server, self._parts[node]
+    )
 
 
 def _tree(num_parts: int) -> Sequence[_Node]:
@@ -191,46 +180,44 @@ def _struct(values: Sequence[Any]) -> tff.structure.Struct:
   return tff.structure.Struct.unnamed(*values)
 
 
-class _LocalEngine:
-  """Waits in the thread that calls, so that no await has to wait."""
+class _Here:
+  """Computes in the thread that calls, so that no await has to wait."""
 
-  def __init__(self, begin: Begin) -> None:
-    self._begin = begin
+  def __init__(
+    self, call: Callable[[tff.Computation, Any], values.Computed]
+  ) -> None:
+    self._call = call
 
   async def put(self, value: Any, type_spec: tff.Type) -> Any:
-    return arguments.of(value, type_spec)
+    specs = values.DataSpecs()
+    return values.Computed(values.ingested(value, type_spec, specs), type_spec)
 
-  def call(self, comp: tff.Computation, *args: Any) -> Awaitable[Any]:
-    return _Begun(self._begin(comp, arguments.of_call(comp, args)))
+  async def call(self, comp: tff.Computation, *args: Any) -> Any:
+    return self._call(comp, joined(args))
 
-  async def fetch(self, result: Any) -> Any:
-    return result.fetch() if isinstance(result, arguments.Argument) else result
-
-
-class _Begun:
-  """A call that has begun."""
-
-  def __init__(self, wait: Callable[[], Any]) -> None:
-    self._wait = wait
-
-  def __await__(self) -> Generator[None, None, Any]:
-    yield from ()
-    return self._wait()
+  async def fetch(self, result: values.Computed) -> Any:
+    return values.in_containers(result.value, result.type_spec)
 
 
-def compute_in_one_worker(
-  begin: Begin,
+def joined(args: Sequence[Any]) -> Any:
+  """Returns the argument of a computation of these; `None` if there is none."""
+  if len(args) > 1:
+    return tff.structure.Struct.unnamed(*args)
+  return args[0] if args else None
+
+
+def compute_here(
+  call: Callable[[tff.Computation, Any], values.Computed],
   arg: tff.structure.Struct,
   phases: cohort_cuts.Phases,
   clients_per_part: int,
 ) -> Any:
-  """Computes a computation in one worker, part by part.
+  """Computes a computation in this thread, part by part.
 
-  The sums of a group of parts are merged before the next group is computed,
-  except for the part that has begun already.
+  The sums of a group of parts are merged before the next group is computed.
 
   Args:
-    begin: Begins a call there.
+    call: Computes a computation of an argument.
     arg: The arguments, one for each element of the computation's parameter.
     phases: Those of the computation.
     clients_per_part: The size of the parts.
@@ -240,11 +227,5 @@ def compute_in_one_worker(
   """
   # Without an event loop, this works in a notebook, which has one already.
   return threads.finished(
-    compute(
-      _LocalEngine(begin),
-      arg,
-      phases,
-      clients_per_part,
-      num_ahead=_NUM_AHEAD,
-    )
+    compute(_Here(call), arg, phases, clients_per_part, in_turn=True)
   )

@@ -1,0 +1,69 @@
+"""Values on their way into a computation, and out of it."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from tff_fair import runtime
+from tff_fair.runtime import values
+
+
+@pytest.mark.parametrize("id_dtype", [np.int64, None])
+def test_data_of_another_type_is_named_with_the_way_to_make_it(id_dtype):
+  """What TFF's own data, or a table that is not batched, looks like."""
+  runtime.use_local()
+  batch_type = tff.StructType(
+    [tff.TensorType(np.float32, [None, 2]), tff.TensorType(np.int32, [None])]
+  )
+  element = tff.StructType([id_dtype, batch_type]) if id_dtype else batch_type
+
+  @tff.federated_computation(
+    tff.FederatedType(tff.SequenceType(element), tff.CLIENTS)
+  )
+  def take(data):
+    return data
+
+  examples = tf.data.Dataset.from_tensor_slices(
+    (np.zeros([3, 2]), np.zeros([3], np.int32))
+  )
+  # TFF takes no dicts whose names are in another order than that of letters.
+  named = examples.map(lambda x, y: {"pixels": x, "label": y})
+  for data, found in (
+    (examples, "('float64[2]', 'int32')"),
+    (named, "{'pixels': 'float64[2]', 'label': 'int32'}"),
+    ((), "tuple"),
+  ):
+    with pytest.raises(TypeError) as caught:
+      take([data])
+    for part in (str(element), found, "tf.cast", ".batch", "OrderedDict"):
+      assert part in str(caught.value)
+    assert ("client_dataset" in str(caught.value)) is bool(id_dtype)
+
+
+ROWS = tff.TensorType(np.float32, [None, 2])
+NESTED = tff.StructType([("x", ROWS), ("y", [np.int32, np.str_])])
+
+
+def test_a_value_comes_out_as_it_went_in():
+  rows = np.arange(4, dtype=np.float32).reshape(2, 2)
+  given = {"x": rows, "y": (3, "text")}
+  ingested = values.ingested(given, NESTED, values.DataSpecs())
+  found = values.in_containers(ingested, NESTED)
+  np.testing.assert_array_equal(found["x"], rows)
+  assert found["y"][0] == 3
+  assert found["y"][1] in ("text", b"text")
+  assert not found["x"].flags.writeable
+
+
+@pytest.mark.parametrize(
+  "given",
+  [
+    {"x": np.zeros([2, 3], np.float32), "y": (3, "text")},
+    {"x": np.zeros([2, 2], np.float32), "y": (3.5, "text")},
+    {"x": np.zeros([2, 2], np.float32), "y": (3,)},
+  ],
+)
+def test_a_value_of_another_type_is_refused(given):
+  with pytest.raises(TypeError):
+    values.ingested(given, NESTED, values.DataSpecs())

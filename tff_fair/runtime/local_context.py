@@ -1,0 +1,162 @@
+"""Computes in this program."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import tensorflow_federated as tff
+
+from tff_fair.runtime import (
+  admission,
+  errors,
+  native,
+  private_tff,
+  stepwise,
+  supervision,
+  threads,
+  values,
+)
+from tff_fair.runtime.one_graph import whole_graph
+from tff_fair.runtime.parts import cohort_cuts, part_by_part
+
+CLOSED = (
+  "There is nothing to compute with: the context was stopped, or replaced in "
+  "another thread. Call `tff_fair.runtime.use_local`."
+)
+FORKED = (
+  "This process was forked from one that had computed, and TensorFlow's "
+  'threads do not survive that. Start it with multiprocessing\'s "spawn", or '
+  "fork before the first computation."
+)
+# The process that computed first: this one, or one that it was forked from.
+_computed: int | None = None
+
+
+def check_not_forked() -> None:
+  """Raises a `RuntimeError` in the child of a process that computed."""
+  if _computed not in (None, os.getpid()):
+    raise RuntimeError(FORKED)
+
+
+class LocalContext(tff.framework.SyncContext):
+  """Computes cohorts as one graph, in parts, or step by step.
+
+  Attributes:
+    clients_at_a_time: How many clients work at the same time.
+  """
+
+  def __init__(
+    self,
+    clients_per_part: int,
+    *,
+    default_num_clients: int = 0,
+    simulate_secure_sums: bool = False,
+    clients_at_a_time: int | None = None,
+  ) -> None:
+    """Takes what decides how it computes.
+
+    Args:
+      clients_per_part: The most clients of a part; 0 never cuts.
+      default_num_clients: See `use_local`, also for the others.
+      simulate_secure_sums: Likewise.
+      clients_at_a_time: How many clients may work at the same time; by default
+        one for each core.
+    """
+    threads.configure()
+    self._clients_per_part = clients_per_part
+    self._default_num_clients = default_num_clients
+    self._with_sums = (
+      native.in_the_clear
+      if simulate_secure_sums
+      else native.without_secure_sums
+    )
+    self.clients_at_a_time = clients_at_a_time or threads.num_cores()
+    self._specs = values.DataSpecs()
+    self._is_closed = False
+
+  def close(self) -> None:
+    """Refuses further calls."""
+    self._is_closed = True
+
+  def invoke(self, comp: Any, arg: Any) -> Any:
+    """Computes `comp(arg)`.
+
+    Raises:
+      ValueError: If a client has a label that the model has no output for.
+    """
+    global _computed  # noqa: PLW0603
+    check_not_forked()
+    _computed = os.getpid()
+    if self._is_closed:
+      raise RuntimeError(CLOSED)
+    return supervision.wait(threads.Call(lambda: self._compute(comp, arg)))
+
+  def _compute(self, comp: tff.Computation, arg: Any) -> Any:
+    """Computes in parts where the cohort is large, otherwise in one call."""
+    called = self._with_sums(comp)
+    cut = None
+    # Rows of clients, as evaluations return them, are small: parts would save
+    # no memory, and take longer.
+    if not cohort_cuts.returns_rows(comp.type_signature.result):
+      cut = cohort_cuts.cut(comp, arg, self._clients_per_part)
+    if cut is not None:
+      return part_by_part.compute_here(self.call, arg, *cut)
+    result = self.call(called, arg)
+    return values.in_containers(result.value, result.type_spec)
+
+  def call(self, comp: tff.Computation, arg: Any) -> values.Computed:
+    """Computes `comp(arg)` in this thread.
+
+    Args:
+      comp: Any computation.
+      arg: Its argument, as TFF hands it to a context; `Computed` in any place.
+
+    Returns:
+      The result, for further calls.
+    """
+    parameter = comp.type_signature.parameter
+    result_type = comp.type_signature.result
+    given = (
+      None
+      if parameter is None
+      else values.ingested(arg, parameter, self._specs)
+    )
+    number = values.num_clients(given, parameter)
+    if number is None:
+      number = self._default_num_clients
+    arguments = [*whole_graph.placed(given, parameter)]
+
+    def step_by_step() -> Any:
+      try:
+        return _steps(comp)(given, number)
+      except stepwise.UnknownError as error:
+        raise NotImplementedError(
+          f"This program computes nothing with {error}: "
+          "tff_fair.runtime.use_local(exact=True) leaves it to TensorFlow "
+          "Federated."
+        ) from error
+
+    with errors.explained(given, parameter, step_by_step) as explanation:
+      graph = whole_graph.of(
+        comp, arguments, lambda: _message(comp), self.clients_at_a_time
+      )
+      if graph is not None:
+        explanation.is_one_graph = True
+        return values.Computed(graph(arguments, number), result_type)
+      return values.Computed(step_by_step(), result_type)
+
+
+def _message(comp: tff.Computation) -> admission.Message:
+  """Returns a computation as TFF's compiler for native workers leaves it."""
+  return private_tff.kept_with(
+    comp,
+    "compiled",
+    lambda: tff.framework.serialize_computation(native.compile_now(comp)),
+  )
+
+
+def _steps(comp: tff.Computation) -> stepwise.StepByStep:
+  return private_tff.kept_with(
+    comp, "step by step", lambda: stepwise.StepByStep(_message(comp))
+  )

@@ -1,0 +1,141 @@
+"""TensorFlow computations of TFF's, each in a session of its own.
+
+TFF's executors compute them like this: values go in and come out as arrays, and
+data as graphs; variables are initialized, and all that the graph has in the
+session's memory is dropped, at each call.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from tff_fair.runtime import admission, client_count, threads, values
+from tff_fair.runtime.one_graph import inlining
+
+
+class Session:
+  """A TensorFlow computation that can be called."""
+
+  def __init__(self, message: admission.Message) -> None:
+    """Takes the computation, as TFF serializes it."""
+    self._message = message
+    self._type = tff.types.deserialize_type(message.type)
+    # The session's variables are those of one call.
+    self._lock = threading.Lock()
+    self._open()
+
+  def _open(self) -> None:
+    program = self._message.tensorflow
+    graph_def = tf.compat.v1.GraphDef()
+    program.graph_def.Unpack(graph_def)
+    with tf.Graph().as_default() as graph:
+      feeds, given = self._feeds(program)
+      tf.graph_util.import_graph_def(graph_def, given, name="")
+      fetches = [
+        _fetched(graph.get_tensor_by_name(name), leaf, name in feeds)
+        for name, leaf in zip(
+          inlining.names(program.result),
+          inlining.leaf_types(self._type.result),
+          strict=True,
+        )
+      ]
+      kept = [
+        tensor
+        for operation in graph.get_operations()
+        if not operation.inputs and not operation.control_inputs
+        for tensor in operation.outputs
+        if tensor.dtype == tf.resource
+      ]
+      drop = [
+        tf.raw_ops.DestroyResourceOp(resource=tensor, ignore_lookup_error=True)
+        for tensor in kept
+      ]
+    self._session = tf.compat.v1.Session(
+      graph=graph, config=threads.session_config()
+    )
+    token = program.session_token_tensor_name
+    self._call = self._session.make_callable(
+      fetches, [*feeds, *([token] if token else [])]
+    )
+    self._token = [b""] if token else []
+    initialize = program.initialize_op
+    self._initialize = (
+      self._session.make_callable(
+        [graph.as_graph_element(initialize, allow_tensor=False)]
+      )
+      if initialize
+      else None
+    )
+    self._drop = self._session.make_callable(drop) if drop else None
+
+  def _feeds(self, program: Any) -> tuple[list[Any], dict[str, tf.Tensor]]:
+    """Returns what takes each leaf of the argument, and what data become."""
+    if self._type.parameter is None:
+      return [], {}
+    feeds: list[Any] = []
+    given: dict[str, tf.Tensor] = {}
+    types = inlining.leaf_types(self._type.parameter)
+    for name, leaf in zip(
+      inlining.names(program.parameter), types, strict=True
+    ):
+      if isinstance(leaf, tff.SequenceType):
+        text = tf.compat.v1.placeholder(tf.string, [])
+        given[name] = tf.raw_ops.DatasetFromGraph(graph_def=text)
+        feeds.append(text)
+      else:
+        feeds.append(name)
+    return feeds, given
+
+  def __call__(self, *args: values.Value) -> values.Value:
+    """Returns the result."""
+    fed = [
+      *(leaf for arg in args for leaf in self._fed(arg, self._type.parameter)),
+      *self._token,
+    ]
+    if any(
+      isinstance(leaf, tff.SequenceType)
+      for leaf in inlining.leaf_types(self._type.parameter or ())
+    ):
+      client_count.add_one()
+    with self._lock:
+      threads.check()
+      try:
+        if self._initialize is not None:
+          self._initialize()
+        results = self._call(*fed)
+      finally:
+        if self._drop is not None:
+          self._drop()
+    leaves = [
+      values.SerializedData(found)
+      if isinstance(leaf, tff.SequenceType)
+      else found
+      for found, leaf in zip(
+        results, inlining.leaf_types(self._type.result), strict=True
+      )
+    ]
+    return inlining.packed(leaves, self._type.result)
+
+  def _fed(self, value: values.Value, type_spec: tff.Type) -> Iterator[Any]:
+    if isinstance(type_spec, tff.StructType):
+      for member, member_type in zip(value, type_spec, strict=True):
+        yield from self._fed(member, member_type)
+    elif isinstance(type_spec, tff.SequenceType):
+      yield values.serialized(value)
+    elif type_spec.dtype is np.str_:
+      yield np.asarray(value, object)
+    else:
+      yield np.asarray(value)
+
+
+def _fetched(tensor: tf.Tensor, leaf: tff.Type, is_fed: bool) -> tf.Tensor:
+  if isinstance(leaf, tff.SequenceType):
+    return tf.raw_ops.DatasetToGraphV2(input_dataset=tensor)
+  # TensorFlow fetches nothing that is fed.
+  return tf.identity(tensor) if is_fed else tensor

@@ -1,0 +1,246 @@
+"""Computes step by step: each TensorFlow computation in a session of its own.
+
+A computation is what TFF's compiler for native workers leaves: intrinsics,
+calls of TensorFlow computations, and expressions around them. All are computed
+in their order, once for each client, as TFF's executors do. So this way takes
+what cannot be one graph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from tff_fair.runtime import admission, sessions, values
+from tff_fair.runtime.one_graph import inlining
+
+_Known = Mapping[str, Any]
+
+
+class UnknownError(Exception):
+  """What no computation of this program can have."""
+
+
+class ClientError(Exception):
+  """An error of one client's computation.
+
+  Attributes:
+    client: The number of the client in its cohort.
+    error: The error.
+  """
+
+  def __init__(self, client: int, error: Exception) -> None:
+    """Takes the client and the error."""
+    super().__init__(client, error)
+    self.client = client
+    self.error = error
+
+
+class StepByStep:
+  """A computation that is computed step by step."""
+
+  def __init__(self, message: admission.Message) -> None:
+    """Takes the computation, as TFF's compiler for native workers leaves it."""
+    self._message = message
+    self._type = tff.types.deserialize_type(message.type)
+    self._sessions: dict[bytes, sessions.Session] = {}
+
+  def __call__(self, arg: values.Value, num_clients: int) -> values.Value:
+    """Returns the result.
+
+    Args:
+      arg: The argument, as `values.ingested` returns it.
+      num_clients: The number of clients.
+
+    Raises:
+      ClientError: If a client's computation fails.
+      UnknownError: If the computation has something that no way computes.
+    """
+    run = _Run(self._session, num_clients)
+    function = run.value(self._message, {})
+    parameter = self._type.parameter
+    if parameter is None:
+      result = function() if callable(function) else function
+    else:
+      result = function(_placed(arg, parameter, num_clients))
+    return _unplaced(result, self._type.result)
+
+  def _session(self, message: admission.Message) -> sessions.Session:
+    content = message.SerializeToString(deterministic=True)
+    if content not in self._sessions:
+      self._sessions[content] = sessions.Session(message)
+    return self._sessions[content]
+
+
+def _placed(value: Any, type_spec: tff.Type, num_clients: int) -> Any:
+  """Returns an argument with a list wherever it is of clients."""
+  if isinstance(type_spec, tff.FederatedType):
+    if type_spec.placement is tff.CLIENTS and type_spec.all_equal:
+      return [value] * num_clients
+    return value
+  if isinstance(type_spec, tff.StructType):
+    return tuple(
+      _placed(member, member_type, num_clients)
+      for member, member_type in zip(value, type_spec, strict=True)
+    )
+  return value
+
+
+def _unplaced(value: Any, type_spec: tff.Type) -> Any:
+  """Returns a result with one value where all clients have the same."""
+  if isinstance(type_spec, tff.FederatedType):
+    if type_spec.placement is tff.CLIENTS and type_spec.all_equal:
+      if not value:
+        raise ValueError("There are no clients, of which one has the result.")
+      return value[0]
+    return value
+  if isinstance(type_spec, tff.StructType):
+    return tuple(
+      _unplaced(member, member_type)
+      for member, member_type in zip(value, type_spec, strict=True)
+    )
+  return value
+
+
+class _Run:
+  """One computation of an expression."""
+
+  def __init__(
+    self,
+    session: Callable[[admission.Message], sessions.Session],
+    num_clients: int,
+  ) -> None:
+    self._session = session
+    self._num_clients = num_clients
+
+  def value(self, message: admission.Message, known: _Known) -> Any:
+    """Returns the value of an expression; of a function, a function."""
+    return inlining.expression(message, known, self._other)
+
+  def _other(self, message: admission.Message, known: _Known) -> Any:
+    kind = message.WhichOneof("computation")
+    match kind:
+      case "call":
+        function = self.value(message.call.function, known)
+        if message.call.HasField("argument"):
+          return function(self.value(message.call.argument, known))
+        return function()
+      case "lambda":
+        inner = getattr(message, "lambda")
+        return lambda arg=None: self.value(
+          inner.result, {**known, inner.parameter_name: arg}
+        )
+      case "tensorflow":
+        return self._session(message)
+      case "literal":
+        return tff.framework.Literal.from_proto(message).value
+      case "intrinsic":
+        return self._intrinsic(message)
+    raise UnknownError(f"an expression of kind {kind}")
+
+  def _intrinsic(self, message: admission.Message) -> Callable[[Any], Any]:
+    uri = message.intrinsic.uri
+    function = getattr(self, f"_{uri}", None)
+    if function is None:
+      raise UnknownError(f"the intrinsic {uri}")
+    if uri in ("sequence_map", "sequence_reduce", "sequence_sum"):
+      of = tff.types.deserialize_type(message.type).parameter
+      return lambda arg: function(arg, of)
+    return function
+
+  def _of_each(self, function: Any, clients: Sequence[Any]) -> list[Any]:
+    results = []
+    for number, value in enumerate(clients):
+      results.append(_of_client(number, function, value))
+    return results
+
+  def _federated_map(self, arg: Any) -> list[Any]:
+    function, clients = arg
+    return self._of_each(function, clients)
+
+  _federated_map_all_equal = _federated_map
+
+  def _federated_apply(self, arg: Any) -> Any:
+    function, value = arg
+    return function(value)
+
+  def _federated_broadcast(self, arg: Any) -> list[Any]:
+    return [arg] * self._num_clients
+
+  _federated_value_at_clients = _federated_broadcast
+
+  def _federated_value_at_server(self, arg: Any) -> Any:
+    return arg
+
+  def _federated_eval_at_server(self, function: Any) -> Any:
+    return function()
+
+  def _federated_eval_at_clients(self, function: Any) -> list[Any]:
+    return self._of_each(lambda _: function(), [None] * self._num_clients)
+
+  def _federated_zip_at_server(self, arg: Any) -> Any:
+    return arg
+
+  def _federated_zip_at_clients(self, arg: Any) -> list[Any]:
+    """Returns the structures of the clients, from a structure of lists."""
+    if isinstance(arg, list):
+      return arg
+    members = [self._federated_zip_at_clients(member) for member in arg]
+    return [
+      tuple(member[number] for member in members)
+      for number in range(self._num_clients)
+    ]
+
+  def _federated_aggregate(self, arg: Any) -> Any:
+    clients, accumulator, accumulate, _, report = arg
+    for number, value in enumerate(clients):
+      accumulator = _of_client(number, accumulate, (accumulator, value))
+    return report(accumulator)
+
+  def _sequence_map(self, arg: Any, of: tff.Type) -> values.SerializedData:
+    function, data = arg
+    elements = [function(element) for element in _elements(data, of[1])]
+    mapped = of[0].result
+    return values.SerializedData(
+      values.serialized_list(
+        [values.returned(e, mapped) for e in elements], tff.SequenceType(mapped)
+      )
+    )
+
+  def _sequence_reduce(self, arg: Any, of: tff.Type) -> Any:
+    data, accumulator, accumulate = arg
+    for element in _elements(data, of[0]):
+      accumulator = accumulate((accumulator, element))
+    return accumulator
+
+  def _sequence_sum(self, data: Any, of: tff.Type) -> Any:
+    types = inlining.leaf_types(of.element)
+    total = [np.zeros(leaf.shape, leaf.dtype) for leaf in types]
+    for element in _elements(data, of):
+      leaves = tf.nest.flatten(element)
+      total = [*map(np.add, total, leaves)]
+    return inlining.packed(total, of.element)
+
+
+def _of_client(number: int, function: Callable[[Any], Any], value: Any) -> Any:
+  try:
+    return function(value)
+  except UnknownError:
+    raise
+  except Exception as error:
+    raise ClientError(number, error) from error
+
+
+def _elements(data: Any, type_spec: tff.SequenceType) -> list[Any]:
+  dataset = values.returned(data, type_spec)
+  specs = values.DataSpecs()
+  return [
+    values.ingested(
+      tff.tensorflow.transform_args(element), type_spec.element, specs
+    )
+    for element in dataset
+  ]

@@ -1,0 +1,252 @@
+"""Values on their way into a computation of this program, and out of it.
+
+A value is a tuple for a structure, a list with a value for each client, and
+else a leaf: an array, a `tf.Tensor`, a `tf.data.Dataset`, or `SerializedData`.
+Names of fields and Python's containers are in the types.
+"""
+
+from __future__ import annotations
+
+import reprlib
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from tff_fair.runtime import admission, example_files
+
+Value: TypeAlias = Any
+
+
+class Computed(NamedTuple):
+  """A value that is in the form of this module already.
+
+  Attributes:
+    value: The value.
+    type_spec: Its type.
+  """
+
+  value: Value
+  type_spec: tff.Type
+
+
+class SerializedData(NamedTuple):
+  """A client's data as TFF hands it from one computation to the next.
+
+  Attributes:
+    graph: The graph of the dataset.
+  """
+
+  graph: bytes
+
+
+class DataSpecs:
+  """Which specs of datasets are known to be of which type."""
+
+  def __init__(self) -> None:
+    self._known: dict[int, tuple[tff.Type, list[Any]]] = {}
+
+  def check(self, dataset: tf.data.Dataset, type_spec: tff.Type) -> None:
+    """Raises what TFF raises of a dataset that is not of a type."""
+    _, specs = self._known.setdefault(id(type_spec), (type_spec, []))
+    if dataset.element_spec not in specs:
+      serialized_list(dataset.take(0), type_spec)
+      specs.append(dataset.element_spec)
+
+
+def ingested(value: Any, type_spec: tff.Type, specs: DataSpecs) -> Value:
+  """Returns a value that a user gave, in the form of this module.
+
+  Args:
+    value: As TFF's contexts take it, or a `Computed` in any place.
+    type_spec: Its type.
+    specs: Those of datasets that were checked before.
+
+  Raises:
+    TypeError: If the value is not of the type.
+    ValueError: If it is not in a form that TFF takes.
+  """
+  if isinstance(value, Computed):
+    return value.value
+  match type_spec:
+    case tff.FederatedType():
+      return _federated(value, type_spec, specs)
+    case tff.StructType():
+      return _struct(value, type_spec, specs)
+    case tff.SequenceType():
+      return _sequence(value, type_spec, specs)
+  return _array(value, type_spec)
+
+
+def _federated(
+  value: Any, type_spec: tff.FederatedType, specs: DataSpecs
+) -> Value:
+  if type_spec.all_equal:
+    return ingested(value, type_spec.member, specs)
+  if not isinstance(value, (list, tuple)):
+    raise TypeError(
+      "Expected a list or tuple with a value for each client, found "
+      f"{type(value).__name__}: {reprlib.repr(value)}"
+    )
+  return [ingested(member, type_spec.member, specs) for member in value]
+
+
+def _array(value: Any, type_spec: tff.Type) -> Any:
+  if admission.is_plain_array(value, type_spec):
+    return value
+  if isinstance(value, (tf.Tensor, tf.Variable)):
+    value = value.numpy()
+  message, _ = tff.framework.serialize_value(value, type_spec)
+  return tff.framework.deserialize_value(message, type_spec)[0]
+
+
+def _struct(
+  value: Any, type_spec: tff.StructType, specs: DataSpecs
+) -> tuple[Value, ...]:
+  members = tff.structure.to_elements(tff.structure.from_container(value))
+  types = tff.structure.to_elements(type_spec)
+  if len(members) != len(types):
+    raise TypeError(
+      f"Expected a value of type {type_spec}, found {len(members)} elements: "
+      f"{reprlib.repr(value)}"
+    )
+  if isinstance(value, tff.structure.Struct):
+    for (found, _), (expected, _) in zip(members, types, strict=True):
+      if found not in (expected, None):
+        raise TypeError(f"Expected an element named {expected}, found {found}.")
+  return tuple(
+    ingested(member, member_type, specs)
+    for (_, member), (_, member_type) in zip(members, types, strict=True)
+  )
+
+
+def _sequence(
+  value: Any, type_spec: tff.SequenceType, specs: DataSpecs
+) -> Value:
+  if isinstance(value, example_files.KnownGraph):
+    if type_spec.element.is_assignable_from(value.element_type):
+      return value
+  elif isinstance(value, tf.data.Dataset):
+    specs.check(value, type_spec)
+    return value
+  return SerializedData(serialized_list(value, type_spec))
+
+
+def serialized_list(value: Any, type_spec: tff.SequenceType) -> bytes:
+  """Returns the graph of a list of elements, or of a dataset, as TFF does."""
+  try:
+    message, _ = tff.framework.serialize_value(value, type_spec)
+  except (TypeError, ValueError) as error:
+    if isinstance(error, ValueError) and "OrderedDict" not in str(error):
+      raise
+    raise TypeError(_expected_data(value, type_spec.element)) from error
+  return bytes(message.sequence.serialized_graph_def)
+
+
+def serialized(data: Value) -> bytes:
+  """Returns the graph of a dataset."""
+  if isinstance(data, SerializedData):
+    return data.graph
+  if isinstance(data, example_files.KnownGraph):
+    return bytes(data.serialized_graph)
+  variant = tf.data.experimental.to_variant(data)
+  # As TFF does.
+  return bytes(tf.raw_ops.DatasetToGraphV2(input_dataset=variant).numpy())
+
+
+def returned(value: Value, type_spec: tff.Type) -> Any:
+  """Returns a value as TFF's contexts return results, but for containers."""
+  if isinstance(type_spec, tff.FederatedType):
+    if type_spec.all_equal:
+      return returned(value, type_spec.member)
+    return [returned(member, type_spec.member) for member in value]
+  if isinstance(type_spec, tff.StructType):
+    return tff.structure.Struct(
+      (name, returned(member, member_type))
+      for (name, member_type), member in zip(
+        tff.structure.iter_elements(type_spec), value, strict=True
+      )
+    )
+  if isinstance(type_spec, tff.SequenceType):
+    message, _ = tff.framework.serialize_value([], type_spec)
+    message.sequence.serialized_graph_def = serialized(value)
+    return tff.framework.deserialize_value(message, type_spec)[0]
+  array = np.asarray(value)
+  if array.ndim == 0:
+    return array[()]
+  array.flags.writeable = False  # As TFF's are; it may be a tensor's memory.
+  return array
+
+
+def in_containers(value: Value, type_spec: tff.Type) -> Any:
+  """Returns a value as TFF's contexts return it."""
+  found = returned(value, type_spec)
+  return tff.tensorflow.transform_result(
+    tff.types.type_to_py_container(found, type_spec)
+  )
+
+
+def num_clients(value: Any, type_spec: tff.Type | None) -> int | None:
+  """Returns the number of clients that a value is of; `None` if of none.
+
+  Args:
+    value: As `ingested` returns it.
+    type_spec: Its type; `None` if there is no value.
+
+  Raises:
+    ValueError: If parts of it are of different numbers.
+  """
+  found: set[int] = set()
+
+  def look(part: Any, part_type: tff.Type) -> None:
+    if is_at_clients(part_type):
+      found.add(len(part))
+    elif isinstance(part_type, tff.StructType):
+      for member, member_type in zip(part, part_type, strict=True):
+        look(member, member_type)
+
+  if type_spec is not None:
+    look(value, type_spec)
+  if len(found) > 1:
+    raise ValueError(
+      f"Expected values of the same number of clients, found {sorted(found)}."
+    )
+  return found.pop() if found else None
+
+
+def is_at_clients(type_spec: tff.Type) -> bool:
+  """Returns whether a value of a type is one for each client."""
+  return (
+    isinstance(type_spec, tff.FederatedType)
+    and type_spec.placement is tff.CLIENTS
+    and not type_spec.all_equal
+  )
+
+
+def _expected_data(value: Any, expected: tff.Type) -> str:
+  """Returns a sentence about a value that is no dataset of the right type."""
+  found = f"{type(value).__name__}: {reprlib.repr(value)}"
+  if isinstance(value, tf.data.Dataset):
+    found = f"one of {tf.nest.map_structure(_in_short, value.element_spec)}"
+  advice = ""
+  if isinstance(expected, tff.StructType):
+    members = [*tff.structure.iter_elements(expected)]
+    if len(members) == 2 and members[0] == (None, tff.TensorType(np.int64)):
+      advice = (
+        " Make it with tff_fair.client_dataset(client_id, batches), where "
+        f"`batches` has elements of type {members[1][1]}."
+      )
+  return (
+    "Expected the data of a client as a tf.data.Dataset with elements of type "
+    f"{expected}, found {found}.{advice} Dataset.batch makes batches; in "
+    "Dataset.map, tf.cast changes a dtype, and a collections.OrderedDict or a "
+    "tuple the structure."
+  )
+
+
+def _in_short(spec: tf.TypeSpec) -> str:
+  """Returns a type in the notation of TFF, where it has one."""
+  if not isinstance(spec, tf.TensorSpec) or spec.shape.rank is None:
+    return str(spec)
+  return str(tff.TensorType(spec.dtype.as_numpy_dtype, spec.shape))
