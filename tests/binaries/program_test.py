@@ -1,11 +1,15 @@
 """Tests of the program as its users start it: signals, pipes, the terminal."""
 
+import contextlib
+import os
 import pathlib
 import signal
+import socket
 import subprocess
 import sys
 import time
 
+import psutil
 import pytest
 
 from tests import source_tree, waiting
@@ -155,3 +159,55 @@ def test_an_interrupted_run_ends_as_if_it_were_not(
     for directory in (tmp_path, reference)
   )
   assert found == wanted
+
+
+def listening(pid):
+  """Returns the sockets of a process that listen, over TCP or of Unix."""
+  held = set()
+  for descriptor in pathlib.Path(f"/proc/{pid}/fd").iterdir():
+    with contextlib.suppress(OSError):  # Is closed meanwhile.
+      held.add(os.readlink(descriptor))
+  found = []
+  for kind, number, listens in (
+    *(("tcp", 9, "0A"), ("tcp6", 9, "0A")),
+    ("unix", 6, "00010000"),
+  ):
+    table = pathlib.Path(f"/proc/{pid}/net/{kind}").read_text()
+    for line in table.splitlines()[1:]:
+      words = line.split()
+      if words[3] == listens and f"socket:[{words[number]}]" in held:
+        found.append(line)
+  return found
+
+
+def test_training_listens_nowhere_and_starts_no_process(tmp_path):
+  for family, address in (
+    (socket.AF_INET, ("127.0.0.1", 0)),
+    (socket.AF_UNIX, str(tmp_path / "socket")),
+  ):
+    with socket.socket(family) as here:
+      here.bind(address)
+      here.listen()
+      assert len(listening(os.getpid())) == 1
+  metrics, log = tmp_path / "run" / "metrics.csv", tmp_path / "log.txt"
+  with log.open("w") as output:
+    process = subprocess.Popen(
+      [source_tree.ROOT / "train", *COMMAND[2:]],
+      cwd=tmp_path,
+      env=source_tree.environment(of_tests=False),
+      stdout=output,
+      stderr=output,
+    )
+    try:
+      for number in (1, NUM_ROUNDS // 2):  # The set-up is over.
+        waiting.until(
+          lambda number=number: waiting.has_rounds(metrics, number),
+          process=process,
+          log=log,
+        )
+        assert listening(process.pid) == []
+        assert psutil.Process(process.pid).children(recursive=True) == []
+      assert process.wait(TIMEOUT) == 0
+    finally:
+      process.kill()
+      process.wait()
