@@ -20,9 +20,41 @@ import tensorflow_federated as tff
 
 from tff_fair.runtime import native
 
-_SECONDS_TO_END = 5.0
-# Waits until the pipe from this program closes, then ends a process.
-_WATCH = 'read -r _; kill -KILL "$0" 2>/dev/null'
+# Waits until the pipe from this program closes, then ends a worker. Where that
+# has ended, its number may be another process's.
+_WATCH = """read -r _
+grep -q worker_binary "/proc/$0/cmdline" && kill -KILL "$0"
+"""
+
+
+class _Workers:
+  """TFF's worker, and those that TFF starts in place of one that is lost."""
+
+  def __init__(self) -> None:
+    self._program = psutil.Process()
+    self._others = {child.pid for child in self._program.children()}
+    self._watchers: dict[int, subprocess.Popen[bytes]] = {}
+
+  def watch(self) -> None:
+    """Has the workers that are there end with this program."""
+    for child in self._program.children():
+      if child.pid in self._others or child.pid in self._watchers:
+        continue
+      with contextlib.suppress(psutil.NoSuchProcess):
+        if child.name() == "worker_binary":
+          self._watchers[child.pid] = subprocess.Popen(
+            ["/bin/sh", "-c", _WATCH, str(child.pid)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+          )
+
+  def end(self) -> None:
+    """Ends the workers that TFF has not ended."""
+    self.watch()
+    for watcher in self._watchers.values():
+      watcher.communicate()
 
 
 class _ExactContext(tff.framework.SyncContext):
@@ -31,6 +63,7 @@ class _ExactContext(tff.framework.SyncContext):
   def __init__(self, *, simulate_secure_sums: bool, **options: Any) -> None:
     create = tff.backends.native.create_sync_local_cpp_execution_context
     self._context = create(**options)
+    self._workers = _Workers()
     self._with_sums = (
       native.in_the_clear
       if simulate_secure_sums
@@ -42,12 +75,16 @@ class _ExactContext(tff.framework.SyncContext):
       raise RuntimeError(
         "This context was replaced. Call tff_fair.runtime.use_local."
       )
-    return self._context.invoke(self._with_sums(comp), arg)
+    try:
+      return self._context.invoke(self._with_sums(comp), arg)
+    finally:
+      self._workers.watch()
 
   def close(self) -> None:
     """Lets go of TFF's context, which ends its worker then."""
     self._context = None
     gc.collect()
+    self._workers.end()
 
 
 @contextlib.contextmanager
@@ -57,30 +94,7 @@ def opened(**options: Any) -> Iterator[tff.framework.SyncContext]:
   Args:
     **options: Those of TFF's context, and `simulate_secure_sums`.
   """
-  this = psutil.Process()
-  before = {child.pid for child in this.children()}
-  context = _ExactContext(**options)
-  one = tff.tensorflow.computation(lambda: np.int32(1))
-  context.invoke(one, None)  # TFF starts its worker at the first call.
-  started = [
-    child
-    for child in this.children()
-    if child.pid not in before and child.name() == "worker_binary"
-  ]
-  watchers = [
-    subprocess.Popen(
-      ["/bin/sh", "-c", _WATCH, str(worker.pid)],
-      stdin=subprocess.PIPE,
-      stdout=subprocess.DEVNULL,
-      stderr=subprocess.DEVNULL,
-      start_new_session=True,
-    )
-    for worker in started
-  ]
-  try:
+  with contextlib.closing(_ExactContext(**options)) as context:
+    one = tff.tensorflow.computation(lambda: np.int32(1))
+    context.invoke(one, None)  # TFF starts its worker at the first call.
     yield context
-  finally:
-    context.close()
-    psutil.wait_procs(started, timeout=_SECONDS_TO_END)
-    for watcher in watchers:
-      watcher.communicate()

@@ -169,7 +169,9 @@ def returned(value: Value, type_spec: tff.Type) -> Any:
       )
     )
   if isinstance(type_spec, tff.SequenceType):
-    message, _ = tff.framework.serialize_value([], type_spec)
+    # A message without an element type, which then is that of `type_spec`.
+    other, _ = tff.framework.serialize_value(0, tff.TensorType(np.int32))
+    message = type(other)()
     message.sequence.serialized_graph_def = serialized(value)
     return tff.framework.deserialize_value(message, type_spec)[0]
   array = np.asarray(value)
