@@ -67,3 +67,16 @@ def test_a_value_comes_out_as_it_went_in():
 def test_a_value_of_another_type_is_refused(given):
   with pytest.raises(TypeError):
     values.ingested(given, NESTED, values.DataSpecs())
+
+
+def test_data_come_out_with_the_shapes_of_their_type():
+  data = tf.data.Dataset.range(5).batch(2)
+  type_spec = tff.SequenceType(tff.TensorType(np.int64, [None]))
+  ingested = values.SerializedData(values.serialized(data))
+  found = values.in_containers(ingested, type_spec)
+  assert found.element_spec == tf.TensorSpec([None], tf.int64)
+  assert [x.tolist() for x in found.as_numpy_iterator()] == [
+    [0, 1],
+    [2, 3],
+    [4],
+  ]
