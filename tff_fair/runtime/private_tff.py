@@ -6,6 +6,8 @@ function says what it is like where that has happened: slower, never wrong.
 
 from __future__ import annotations
 
+import subprocess
+import types
 from collections.abc import Callable, Hashable
 from typing import Any, TypeVar
 
@@ -18,8 +20,15 @@ try:
   )
 except ImportError:
   graph_optimizations = None
+try:
+  from tensorflow_federated.python.core.impl.executor_stacks import (
+    executor_factory,
+  )
+except ImportError:
+  executor_factory = None
 
 __all__ = [
+  "end_workers_with_program",
   "has_only_tensors",
   "kept_with",
   "optimize_without_inputs",
@@ -122,3 +131,37 @@ def optimize_without_inputs() -> None:
     optimizer, _WithoutInputs
   ):
     graph_optimizations.tf_optimizer = _WithoutInputs(optimizer)
+
+
+# Waits until the pipe from this program closes, then ends a worker. Where that
+# has ended, its number may be another process's.
+_WATCH = """read -r _
+grep -q worker_binary "/proc/$0/cmdline" && kill -KILL "$0"
+"""
+
+
+class _WatchedWorker(subprocess.Popen):
+  """A worker of TFF's, which a shell ends once this is dropped."""
+
+  def __init__(self, *args: Any, **options: Any) -> None:
+    super().__init__(*args, **options)
+    self._watcher = subprocess.Popen(
+      ["/bin/sh", "-c", _WATCH, str(self.pid)],
+      stdin=subprocess.PIPE,
+      stdout=subprocess.DEVNULL,
+      stderr=subprocess.DEVNULL,
+      start_new_session=True,
+    )
+
+
+def end_workers_with_program() -> None:
+  """Has TFF's workers end with this program, however that comes.
+
+  TFF ends its worker when Python drops the context, which fails when the
+  program is already half gone: the worker outlives it and holds its output
+  open, so that `program | tee log` never returns. And it starts another one in
+  place of one that is lost, at any time. Where TFF has renamed the module, its
+  workers may stay.
+  """
+  if hasattr(executor_factory, "subprocess"):
+    executor_factory.subprocess = types.SimpleNamespace(Popen=_WatchedWorker)
