@@ -1,6 +1,8 @@
 """Contexts that a program chooses: where its computations run."""
 
+import asyncio
 import contextlib
+import threading
 from typing import Any
 
 import tensorflow_federated as tff
@@ -15,6 +17,30 @@ from tff_fair.runtime import (
   threads,
 )
 from tff_fair.runtime.parts import cohort_cuts
+
+
+class _AsynchronousContext(tff.framework.AsyncContext):
+  """Computes by another context, in threads: who calls need not wait.
+
+  It computes one call after the other.
+  """
+
+  def __init__(self, context: tff.framework.SyncContext) -> None:
+    """Takes the context that computes."""
+    self._context = context
+    self._lock = threading.Lock()
+
+  async def invoke(self, comp: Any, arg: Any) -> Any:
+    """Computes `comp(arg)`."""
+    if asyncio.iscoroutine(arg):
+      arg = await arg
+    return await asyncio.wrap_future(
+      threads.in_thread(lambda: self._invoke(comp, arg))
+    )
+
+  def _invoke(self, comp: Any, arg: Any) -> Any:
+    with self._lock:
+      return self._context.invoke(comp, arg)
 
 
 def use_local(
@@ -89,7 +115,7 @@ def use_local(
       )
       opened.callback(local.close)
     tff.framework.set_default_context(
-      tff.program.NativeFederatedContext(threads.AsynchronousContext(context))
+      tff.program.NativeFederatedContext(_AsynchronousContext(context))
       if program
       else context
     )

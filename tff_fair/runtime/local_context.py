@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
+import contextlib
 import os
 from typing import Any
 
+import tensorflow as tf
 import tensorflow_federated as tff
 
 from tff_fair.runtime import (
@@ -29,6 +32,10 @@ FORKED = (
   'threads do not survive that. Start it with multiprocessing\'s "spawn", or '
   "fork before the first computation."
 )
+# Before what TensorFlow does at the end, which it has registered by now, and
+# after what others will register.
+atexit.register(threads.end)
+
 # The process that computed first: this one, or one that it was forked from.
 _computed: int | None = None
 
@@ -37,6 +44,14 @@ def check_not_forked() -> None:
   """Raises a `RuntimeError` in the child of a process that computed."""
   if _computed not in (None, os.getpid()):
     raise RuntimeError(FORKED)
+
+
+def _use_threads() -> None:
+  """Sets TensorFlow's threads, if it has not started them."""
+  with contextlib.suppress(RuntimeError):
+    tf.config.threading.set_intra_op_parallelism_threads(
+      threads.threads_per_operation()
+    )
 
 
 class LocalContext(tff.framework.SyncContext):
@@ -63,7 +78,7 @@ class LocalContext(tff.framework.SyncContext):
       clients_at_a_time: How many clients may work at the same time; by default
         one for each core.
     """
-    threads.configure()
+    _use_threads()
     self._clients_per_part = clients_per_part
     self._default_num_clients = default_num_clients
     self._with_sums = (

@@ -57,7 +57,11 @@ class Session:
         for tensor in kept
       ]
     self._session = tf.compat.v1.Session(
-      graph=graph, config=threads.session_config()
+      graph=graph,
+      config=tf.compat.v1.ConfigProto(
+        allow_soft_placement=True,
+        intra_op_parallelism_threads=threads.threads_per_operation(),
+      ),
     )
     token = program.session_token_tensor_name
     self._call = self._session.make_callable(

@@ -5,8 +5,6 @@ All are daemons: none keeps a program alive that is interrupted in a round.
 
 from __future__ import annotations
 
-import asyncio
-import atexit
 import concurrent.futures
 import contextlib
 import os
@@ -16,9 +14,6 @@ import sys
 import threading
 from collections.abc import Callable, Coroutine, Iterator
 from typing import Any, TypeVar
-
-import tensorflow as tf
-import tensorflow_federated as tff
 
 _Result = TypeVar("_Result")
 
@@ -125,12 +120,8 @@ def is_computing() -> bool:
   return not all(result.done() for result in _given_up)
 
 
-@atexit.register
-def _end() -> None:
-  """Ends the program if TensorFlow still computes, which would wait or abort.
-
-  Registered early, so that other functions for the end of the program are done.
-  """
+def end() -> None:
+  """Ends the program if TensorFlow still computes: it would wait, or abort."""
   if not is_computing():
     return
   with contextlib.suppress(OSError, ValueError):
@@ -187,28 +178,6 @@ def finished(work: Coroutine[Any, Any, _Result]) -> _Result:
   raise RuntimeError("A coroutine that never waits has to wait.")
 
 
-class AsynchronousContext(tff.framework.AsyncContext):
-  """Computes by another context, in threads: who calls need not wait.
-
-  It computes one call after the other.
-  """
-
-  def __init__(self, context: tff.framework.SyncContext) -> None:
-    """Takes the context that computes."""
-    self._context = context
-    self._lock = threading.Lock()
-
-  async def invoke(self, comp: Any, arg: Any) -> Any:
-    """Computes `comp(arg)`."""
-    if asyncio.iscoroutine(arg):
-      arg = await arg
-    return await asyncio.wrap_future(in_thread(lambda: self._invoke(comp, arg)))
-
-  def _invoke(self, comp: Any, arg: Any) -> Any:
-    with self._lock:
-      return self._context.invoke(comp, arg)
-
-
 def num_cores() -> int:
   """Returns the number of cores that this program may use."""
   return len(os.sched_getaffinity(0))
@@ -217,19 +186,3 @@ def num_cores() -> int:
 def threads_per_operation() -> int:
   """Returns how many threads an operation has: clients run side by side."""
   return max(1, num_cores() // 8)
-
-
-def configure() -> None:
-  """Sets TensorFlow's threads, if it has not started them."""
-  with contextlib.suppress(RuntimeError):
-    tf.config.threading.set_intra_op_parallelism_threads(
-      threads_per_operation()
-    )
-
-
-def session_config() -> tf.compat.v1.ConfigProto:
-  """Returns the configuration of a session of this program."""
-  return tf.compat.v1.ConfigProto(
-    allow_soft_placement=True,
-    intra_op_parallelism_threads=threads_per_operation(),
-  )
