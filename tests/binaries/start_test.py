@@ -72,7 +72,7 @@ from tff_fair import experiments
 
 def programs():
   for name in ("audit", "compare", "demonstrate", "export", "replay", "report",
-               "sweep", "worker"):
+               "sweep"):
     importlib.import_module("binaries." + name)
 
 def catalog():

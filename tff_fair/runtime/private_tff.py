@@ -141,7 +141,7 @@ grep -q worker_binary "/proc/$0/cmdline" && kill -KILL "$0"
 
 
 class _WatchedWorker(subprocess.Popen):
-  """A worker of TFF's, which a shell ends once this is dropped."""
+  """A worker of TFF's, which a shell ends where TFF does not."""
 
   def __init__(self, *args: Any, **options: Any) -> None:
     super().__init__(*args, **options)
@@ -152,6 +152,12 @@ class _WatchedWorker(subprocess.Popen):
       stderr=subprocess.DEVNULL,
       start_new_session=True,
     )
+
+  def wait(self, timeout: float | None = None) -> int:
+    """Waits for the worker's end, and ends the shell."""
+    status = super().wait(timeout)
+    self._watcher.communicate()
+    return status
 
 
 def end_workers_with_program() -> None:
