@@ -176,7 +176,7 @@ def is_question(name: str) -> bool:
   return name in _QUESTIONS or name.startswith(spec_text.TASK_OPTION)
 
 
-_QUESTIONS = ("task", "data_dir", WORKERS, *seeds.NAMES)
+_QUESTIONS = ("task", "data_dir", *seeds.NAMES)
 
 
 def run_of(
