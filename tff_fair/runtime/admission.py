@@ -269,12 +269,15 @@ def takes_clients_side_by_side(message: Message) -> bool:
   return not any(
     node.op in _ONE_CALL_AT_A_TIME
     for graph_def in _graphs(message)
-    for nodes in (
-      graph_def.node,
-      *(function.node_def for function in graph_def.library.function),
-    )
-    for node in nodes
+    for node in nodes(graph_def)
   )
+
+
+def nodes(graph_def: Any) -> Iterator[Any]:
+  """Yields the nodes of a graph and of the functions in it."""
+  yield from graph_def.node
+  for function in graph_def.library.function:
+    yield from function.node_def
 
 
 def _graphs(message: Message) -> Iterator[Any]:

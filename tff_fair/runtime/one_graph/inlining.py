@@ -7,6 +7,7 @@ names of fields are in the types.
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
@@ -111,6 +112,7 @@ def _inlined(message: admission.Message) -> Function:
   function_type = tff.types.deserialize_type(message.type)
   graph_def = tf.compat.v1.GraphDef()
   program.graph_def.Unpack(graph_def)
+  _name_functions_by_content(graph_def)
   variables = _variables_of(graph_def)
   if variables:
     if not program.initialize_op:
@@ -191,6 +193,38 @@ def _with_own_frames(graph_def: Any, suffix: str) -> Any:
     if "frame_name" in node.attr:
       node.attr["frame_name"].s += suffix.encode()
   return renamed
+
+
+def _name_functions_by_content(graph_def: Any) -> None:
+  """Names the functions in a graph after what they are.
+
+  All functions of a program share TensorFlow's names, and two computations may
+  use a name for different functions: the counter in a name starts anew in each
+  program that makes one, and in each that reads one from a file.
+  """
+  library = graph_def.library
+  if not library.function:
+    return
+  content = library.SerializeToString(deterministic=True)
+  suffix = f"_{hashlib.sha256(content).hexdigest()[:16]}"
+  new_names = {
+    function.signature.name: function.signature.name + suffix
+    for function in library.function
+  }
+  for function in library.function:
+    function.signature.name = new_names[function.signature.name]
+  for gradient in library.gradient:
+    for field in ("function_name", "gradient_func"):
+      name = getattr(gradient, field)
+      setattr(gradient, field, new_names.get(name, name))
+  for node in admission.nodes(graph_def):
+    node.op = new_names.get(node.op, node.op)
+    for attribute in node.attr.values():
+      functions = [*attribute.list.func]
+      if attribute.HasField("func"):
+        functions.append(attribute.func)
+      for function in functions:
+        function.name = new_names.get(function.name, function.name)
 
 
 def _tensors(binding: Any, value: Value) -> Iterator[tuple[str, tf.Tensor]]:
