@@ -6,14 +6,19 @@ function says what it is like where that has happened: slower, never wrong.
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 import types
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
 from typing import Any, TypeVar
 
 import tensorflow as tf
 import tensorflow_federated as tff
 
+try:
+  from tensorflow.python.eager import context as eager_context
+except ImportError:
+  eager_context = None
 try:
   from tensorflow_federated.python.core.environments.tensorflow_backend import (
     graph_optimizations,
@@ -32,6 +37,7 @@ __all__ = [
   "has_only_tensors",
   "kept_with",
   "optimize_without_inputs",
+  "options_of_calls",
 ]
 
 T = TypeVar("T")
@@ -171,3 +177,26 @@ def end_workers_with_program() -> None:
   """
   if hasattr(executor_factory, "subprocess"):
     executor_factory.subprocess = types.SimpleNamespace(Popen=_WatchedWorker)
+
+
+@contextlib.contextmanager
+def options_of_calls(config: tf.compat.v1.ConfigProto) -> Iterator[None]:
+  """Has the graphs that this thread calls first be prepared by some options.
+
+  Without it, TensorFlow's optimizer rewrites them once more, which takes time.
+
+  Args:
+    config: The options.
+  """
+  context = None if eager_context is None else eager_context.context()
+  former = getattr(context, "function_call_options", None)
+  if former is None:
+    yield
+    return
+  context.function_call_options = eager_context.FunctionCallOptions(
+    executor_type=former.executor_type, config_proto=config
+  )
+  try:
+    yield
+  finally:
+    context.function_call_options = former

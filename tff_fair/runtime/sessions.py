@@ -15,7 +15,7 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_fair.runtime import admission, client_count, threads, values
+from tff_fair.runtime import admission, client_count, options, threads, values
 from tff_fair.runtime.one_graph import inlining
 
 
@@ -57,11 +57,7 @@ class Session:
         for tensor in kept
       ]
     self._session = tf.compat.v1.Session(
-      graph=graph,
-      config=tf.compat.v1.ConfigProto(
-        allow_soft_placement=True,
-        intra_op_parallelism_threads=threads.threads_per_operation(),
-      ),
+      graph=graph, config=options.of_graphs()
     )
     token = program.session_token_tensor_name
     self._call = self._session.make_callable(

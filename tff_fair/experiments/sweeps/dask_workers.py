@@ -85,8 +85,7 @@ class DaskWorkers(Executor):
     """
     with contextlib.ExitStack() as closing:
       cluster = self._options.get(_SCHEDULER)
-      is_local = cluster is None
-      if is_local:
+      if cluster is None:
         # A worker that starts anew would import the user's script, too.
         closing.enter_context(processes.without_main())
         # Runs are processes of their own, so their memory is not the worker's.
@@ -94,16 +93,9 @@ class DaskWorkers(Executor):
           closing, self.jobs or 1, limits_memory=False
         )
       try:
-        self._client = distributed.Client(
-          cluster, timeout=_SECONDS_TO_CONNECT, set_as_default=False
-        )
-      except (OSError, ValueError) as error:
-        raise option_error(
-          _SCHEDULER, cluster, f"no scheduler of Dask answers there: {error}."
-        ) from error
-      closing.callback(self._client.close)
-      if is_local:
-        self._client.register_plugin(clusters.WithoutCtrlC())
+        self._client = clusters.connected(closing, cluster, _SECONDS_TO_CONNECT)
+      except ConnectionError as error:
+        raise option_error(_SCHEDULER, cluster, str(error)) from error
       yield
 
   def has_room(self, num_running: int) -> bool:

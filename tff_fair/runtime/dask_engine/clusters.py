@@ -29,7 +29,7 @@ _WARNING_OF_STATES = "Sending large graph"
 def connect(
   opened: contextlib.ExitStack, scheduler: Any, timeout: float
 ) -> distributed.Client:
-  """Returns a connection to a scheduler.
+  """Returns a connection to a scheduler whose workers compute parts.
 
   Args:
     opened: Ends the connection.
@@ -41,6 +41,26 @@ def connect(
     ValueError: If its workers cannot work with this program.
   """
   warnings.filterwarnings("ignore", message=_WARNING_OF_STATES)
+  client = connected(opened, scheduler, timeout)
+  check_versions(client, version.installed())
+  # Held until then: Dask drops each result that no client holds.
+  opened.callback(_prepare_workers(client).clear)
+  return client
+
+
+def connected(
+  opened: contextlib.ExitStack, scheduler: Any, timeout: float
+) -> distributed.Client:
+  """Returns a connection to a scheduler, whatever its workers are.
+
+  Args:
+    opened: Ends the connection.
+    scheduler: Its address, a cluster of Dask's, or a client, which stays open.
+    timeout: Seconds within which it has to answer.
+
+  Raises:
+    ConnectionError: If it does not answer in time.
+  """
   if isinstance(scheduler, distributed.Client):
     client = scheduler
   else:
@@ -48,10 +68,7 @@ def connect(
     client = _client(scheduler, timeout)
     opened.callback(client.close, timeout=_SECONDS_TO_CLOSE)
   if isinstance(scheduler, distributed.LocalCluster) and scheduler.processes:
-    client.register_plugin(WithoutCtrlC())
-  check_versions(client, version.installed())
-  # Held until then: Dask drops each result that no client holds.
-  opened.callback(_prepare_workers(client).clear)
+    client.register_plugin(_WithoutCtrlC())
   return client
 
 
@@ -112,7 +129,7 @@ def _close(cluster: distributed.LocalCluster) -> None:
     cluster.close(timeout=_SECONDS_TO_END)
 
 
-class WithoutCtrlC(distributed.WorkerPlugin):
+class _WithoutCtrlC(distributed.WorkerPlugin):
   """Leaves Ctrl-C to the program, which may still need its workers.
 
   In a terminal it reaches all processes.

@@ -15,7 +15,7 @@ from typing import Any
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_fair.runtime import admission, private_tff, threads, values
+from tff_fair.runtime import admission, options, private_tff, threads, values
 from tff_fair.runtime.one_graph import client_values, inlining, loops, steps
 
 
@@ -122,6 +122,7 @@ class WholeGraph:
     with (
       self._lock,
       threads.cancelled_by(lambda: self._is_cancelled.assign(True)),
+      private_tff.options_of_calls(options.of_graphs()),
     ):
       self._is_cancelled.assign(False)
       threads.check()
