@@ -1,6 +1,7 @@
 """Tests of the program as its users start it: signals, pipes, the terminal."""
 
 import contextlib
+import functools
 import os
 import pathlib
 import signal
@@ -201,7 +202,7 @@ def test_training_listens_nowhere_and_starts_no_process(tmp_path):
     try:
       for number in (1, NUM_ROUNDS // 2):  # The set-up is over.
         waiting.until(
-          lambda number=number: waiting.has_rounds(metrics, number),
+          functools.partial(waiting.has_rounds, metrics, number),
           process=process,
           log=log,
         )

@@ -188,11 +188,11 @@ def options_of_calls(config: tf.compat.v1.ConfigProto) -> Iterator[None]:
   Args:
     config: The options.
   """
-  context = None if eager_context is None else eager_context.context()
-  former = getattr(context, "function_call_options", None)
-  if former is None:
+  if not hasattr(eager_context, "FunctionCallOptions"):
     yield
     return
+  context = eager_context.context()
+  former = context.function_call_options
   context.function_call_options = eager_context.FunctionCallOptions(
     executor_type=former.executor_type, config_proto=config
   )

@@ -147,7 +147,7 @@ class _Run:
     function = getattr(self, f"_{uri}", None)
     if function is None:
       raise UnknownError(f"the intrinsic {uri}")
-    if uri in ("sequence_map", "sequence_reduce", "sequence_sum"):
+    if uri == "federated_select" or uri.startswith("sequence_"):
       of = tff.types.deserialize_type(message.type).parameter
       return lambda arg: function(arg, of)
     return function
@@ -201,15 +201,17 @@ class _Run:
       accumulator = _of_client(number, accumulate, (accumulator, value))
     return report(accumulator)
 
+  def _federated_select(self, arg: Any, of: tff.Type) -> list[Any]:
+    clients, _, value, select = arg
+    return self._of_each(
+      lambda keys: _data([select((value, key)) for key in keys], of[3].result),
+      clients,
+    )
+
   def _sequence_map(self, arg: Any, of: tff.Type) -> values.SerializedData:
     function, data = arg
     elements = [function(element) for element in _elements(data, of[1])]
-    mapped = of[0].result
-    return values.SerializedData(
-      values.serialized_list(
-        [values.returned(e, mapped) for e in elements], tff.SequenceType(mapped)
-      )
-    )
+    return _data(elements, of[0].result)
 
   def _sequence_reduce(self, arg: Any, of: tff.Type) -> Any:
     data, accumulator, accumulate = arg
@@ -233,6 +235,16 @@ def _of_client(number: int, function: Callable[[Any], Any], value: Any) -> Any:
     raise
   except Exception as error:
     raise ClientError(number, error) from error
+
+
+def _data(
+  elements: Sequence[Any], type_spec: tff.Type
+) -> values.SerializedData:
+  """Returns a dataset of elements."""
+  returned = [values.returned(element, type_spec) for element in elements]
+  return values.SerializedData(
+    values.serialized_list(returned, tff.SequenceType(type_spec))
+  )
 
 
 def _elements(data: Any, type_spec: tff.SequenceType) -> list[Any]:

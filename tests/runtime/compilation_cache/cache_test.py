@@ -105,8 +105,8 @@ def test_the_second_time_nothing_is_built_or_compiled(kept, building):
       "sums": sums.type_signature,
       "client": one_client.type_signature,
     }
-  # Each time `sums` itself, and as one graph; `client` ahead alone.
-  assert counts == [(2, 5), (2, 5)]
+  # Of `without`, `sums`; of `kept`, `sums` and `client`.
+  assert counts == [(2, 3), (2, 3)]
 
 
 def test_the_parts_of_a_computation_are_kept_beside_it(kept, building):
@@ -117,9 +117,9 @@ def test_the_parts_of_a_computation_are_kept_beside_it(kept, building):
 
   cold = in_parts()
   # Two computations, the first of which is whole, and in parts: up to what a
-  # part sums, the same as one graph, and from there to the end.
+  # part sums, and from there to the end.
   counts = (building.built, building.compiled)
-  assert counts == (1, 5)
+  assert counts == (1, 4)
   warm = in_parts()
   assert (building.built, building.compiled) == counts
   with runtime.in_parts_of(2):

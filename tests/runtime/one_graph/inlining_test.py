@@ -37,3 +37,18 @@ def test_functions_of_one_name_are_those_of_their_computation():
     )
     found = [float(graph(value)) for value in x]
     assert found == [1 + addend, -1 - addend]
+
+
+def test_what_no_result_needs_does_not_run():
+  @tff.tensorflow.computation(np.float32, np.float32)
+  def first(x, unused):
+    tf.debugging.assert_less(unused, 0.0)  # Of TensorFlow 1: nothing needs it.
+    return x
+
+  message = tff.framework.serialize_computation(first)
+  function = inlining.function_of(message, {})
+  spec = tf.TensorSpec([], tf.float32)
+  graph = tf.compat.v1.wrap_function(
+    lambda x, unused: function((x, unused)), [spec, spec]
+  )
+  assert float(graph(tf.constant(1.0), tf.constant(2.0))) == 1

@@ -118,6 +118,8 @@ def _inlined(message: admission.Message) -> Function:
     if not program.initialize_op:
       raise admission.NotAdmittedError("variables without an initializer")
     graph_def = _with_own_variables(graph_def, program.initialize_op)
+  results = names(program.result)
+  nodes = _keep_needed(graph_def, [*results, *variables])
 
   def add(*args: Value) -> Value:
     inputs: dict[str, tf.Tensor] = {}
@@ -130,22 +132,22 @@ def _inlined(message: admission.Message) -> Function:
       }
     if program.session_token_tensor_name:
       inputs[program.session_token_tensor_name] = tf.constant("")
-    inputs |= {
-      f"^{name.split(':')[0]}": tensor for name, tensor in inputs.items()
+    inputs = {
+      name: tensor for name, tensor in inputs.items() if _node(name) in nodes
     }
-    found = names(program.result)
+    inputs |= {f"^{_node(name)}": tensor for name, tensor in inputs.items()}
     outputs = tf.graph_util.import_graph_def(
       _with_own_frames(graph_def, f"_inlined_{next(_numbers)}"),
       inputs,
-      [*found, *(f"{variable}:0" for variable in variables)],
+      [*results, *(f"{variable}:0" for variable in variables)],
       name="inlined",
     )
     result_types = leaf_types(function_type.result)
-    results = _all_or_none(
-      [*map(_bordered, outputs[: len(found)], result_types)],
-      outputs[len(found) :],
+    computed = _all_or_none(
+      [*map(_bordered, outputs[: len(results)], result_types)],
+      outputs[len(results) :],
     )
-    return _result(program.result, iter(results))
+    return _result(program.result, iter(computed))
 
   return add
 
@@ -348,11 +350,22 @@ def _ready_variable(name: str) -> str:
   return f"{name}/ready"
 
 
-def _ancestors(graph_def: Any, name: str) -> set[str]:
-  """Returns the names of a node and of all that come before it."""
+def _keep_needed(graph_def: Any, results: Sequence[str]) -> set[str]:
+  """Removes what a session does not run for results; returns what stays."""
+  needed = _ancestors(graph_def, *map(_node, results))
+  kept = [node for node in graph_def.node if node.name in needed]
+  if len(kept) < len(graph_def.node):
+    part = type(graph_def)(node=kept)
+    del graph_def.node[:]
+    graph_def.node.extend(part.node)
+  return needed
+
+
+def _ancestors(graph_def: Any, *nodes: str) -> set[str]:
+  """Returns the names of nodes and of all that come before them."""
   inputs = {node.name: [*map(_node, node.input)] for node in graph_def.node}
   found: set[str] = set()
-  remaining = [name]
+  remaining = [*nodes]
   while remaining:
     node = remaining.pop()
     if node not in found:
