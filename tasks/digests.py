@@ -36,7 +36,7 @@ def data_digests(task: Task) -> dict[str, str]:
 def _of_examples(task: Task) -> str:
   sha256 = hashlib.sha256()
   for name in task.client_names:
-    sha256.update(f"{name}\0".encode())
+    sha256.update(f"{name}\0".encode(errors="surrogatepass"))
   clients = np.arange(task.num_clients)
   if task.num_clients > _MOST_CLIENTS:
     ends = 0, task.num_clients - 1

@@ -86,7 +86,7 @@ def common_folder(files: Iterable[str | os.PathLike[str]]) -> str | None:
 def combined(found: Mapping[str, str]) -> str:
   """Returns one digest of several."""
   lines = (f"{name}\0{digest}\n" for name, digest in sorted(found.items()))
-  return hashlib.sha256("".join(lines).encode()).hexdigest()
+  return hashlib.sha256(os.fsencode("".join(lines))).hexdigest()
 
 
 @functools.lru_cache(maxsize=1024)

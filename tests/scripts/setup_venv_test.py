@@ -306,7 +306,7 @@ def test_a_real_python_makes_a_working_environment(project, build_tools):
     f"tff-fair-{name}"
     for name in (
       *("train", "sweep", "compare", "report", "prepare-data"),
-      *("audit", "export", "demonstrate", "worker", "replay"),
+      *("audit", "export", "demonstrate", "replay"),
     )
   }
   import_and_print = "import sys, tff_fair, tasks; print(sys.prefix)"
