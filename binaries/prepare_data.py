@@ -1,7 +1,6 @@
 """Downloads data, converts it to TFF's format, and shows what is there.
 
-What it writes is read by TFF's own loaders and by --data_dir of training; what
-it writes for workers by --worker_data.
+What it writes is read by TFF's own loaders and by --data_dir of training.
 """
 
 import pathlib
@@ -14,14 +13,13 @@ from tasks.conversions.request import FORMATS, ConversionRequest
 from tasks.data_error import DataError
 from tasks.formats import inventory
 from tff_fair import declared
-from tff_fair.experiments import RunSpec, interruption, spec_text
+from tff_fair.experiments import interruption
 from tff_fair.experiments import progress as screen
 
 # Fields whose flags have other names.
 FLAG_NAMES = {
   "source_format": "--convert",
   "sources": "--source",
-  "worker_data": "--for_workers",
 }
 _FLAGS = command_line.Flags()
 _CONVERT = _FLAGS.choice(
@@ -40,22 +38,6 @@ _DOWNLOAD = _FLAGS.choice(
   downloads.NAMES,
   "Download a data set of TFF into --data_dir. After an interruption, the same "
   "command goes on where it was.",
-)
-_FOR_WORKERS = _FLAGS.text(
-  "for_workers",
-  None,
-  "Write the clients of --task into this folder, as workers read them: copy it "
-  "to each host, or put it on a file system that all share, and train with "
-  "--worker_data. It must be new or empty.",
-)
-_TASK = _FLAGS.text(
-  "task",
-  None,
-  "The task whose clients are written for workers, as training takes it. "
-  "--data_dir and --seed are those of training, too.",
-)
-_TASK_OPTION = _FLAGS.texts(
-  "task_option", [], "An option of the task, as name=value"
 )
 _LIST = _FLAGS.switch(
   "list",
@@ -95,21 +77,17 @@ def main() -> None:
     "list": _list,
     "download": _download,
     "convert": _convert,
-    "for_workers": _write_for_workers,
   }
   names = [name for name in actions if _FLAGS[name].value not in (None, False)]
   if len(names) != 1:
     raise UsageError(
       f"--{names[0] if names else 'list'}: give exactly one of --list, "
-      "--download=NAME, --convert=FORMAT and --for_workers=DIR; --help "
-      "explains them."
+      "--download=NAME and --convert=FORMAT; --help explains them."
     )
   (name,) = names
   try:
     actions[name]()
   except DataError as error:
-    if name == "for_workers":  # The error names a flag of the task.
-      raise
     flag = "data_dir" if name == "list" else f"{name}={_FLAGS[name].value}"
     raise UsageError(f"--{flag}: {error}") from error
 
@@ -177,39 +155,6 @@ def _convert() -> None:
     conversion.write_tables()
     for table in conversion.tables:
       print(f"Wrote {table}.")
-
-
-def _write_for_workers() -> None:
-  if not _FOR_WORKERS.value:
-    raise UsageError("--for_workers: is empty; name a folder.")
-  folder = paths.named("for_workers", _FOR_WORKERS.value)
-  if not _TASK.value:
-    raise UsageError("--task: is missing; name the task to write for workers.")
-  spec = RunSpec(
-    task=_TASK.value,
-    task_options=spec_text.parse_task_options(_TASK.value, _TASK_OPTION.value),
-    seed=_FLAGS["seed"].value,
-    data_dir=str(_data_dir()) if _DATA_DIR.value else None,
-  )
-  screen.say_on_screen("Loading TensorFlow Federated ...")
-  # Imported late: they import it.
-  from tff_fair.experiments.training import task_loading  # noqa: PLC0415
-  from tff_fair.experiments.worker_data import folder_writing  # noqa: PLC0415
-
-  task = task_loading.load(spec)
-  with screen.AmountProgress(
-    "Writing", 2 * task.num_clients, "clients"
-  ) as progress:
-    written = folder_writing.write(
-      task,
-      spec,
-      folder,
-      overwrite=_OVERWRITE.value,
-      on_progress=progress.add,
-    )
-  print(
-    f"Wrote {written.folder}: {task.description}; version {written.version}"
-  )
 
 
 def _request() -> ConversionRequest:

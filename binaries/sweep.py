@@ -48,8 +48,7 @@ def main() -> None:
     plan.expand(sweep)
   else:
     study.of_sweep(sweep)
-  if options["worker_data"] is None:  # Runs cannot set rows aside there.
-    sweep = validation.with_fraction(sweep, fraction)
+  sweep = validation.with_fraction(sweep, fraction)
   if settings is not None:
     _search(sweep, settings, runner)
     return

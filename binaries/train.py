@@ -41,8 +41,7 @@ def main() -> None:
     if output_dir is not None:
       RunFolder(output_dir).check_usable(spec.total_rounds)
     options = run_flags.COMPUTING.options()
-    if options["worker_data"] is None:
-      task_loading.load_ahead(spec)
+    task_loading.load_ahead(spec)
     train = experiments.run  # Imports it.
     importing.spare_what_stays()
     compute = functools.partial(train, **options)

@@ -119,12 +119,6 @@ def _lines(name: str, description: str) -> list[str]:
 class _Computing:
   """How a run is computed, as `experiments.run` takes it."""
 
-  worker_data: str | None = declared.value(
-    None,
-    "A folder of the task's examples that each worker has at this path, as "
-    "prepare_data --for_workers writes it. This program then reads its index "
-    "alone, and only places travel. It changes no result.",
-  )
   engine: Literal["local", "dask"] | None = declared.value(
     None,
     "Where to compute: in this program (local), or in the workers of a Dask "
@@ -181,7 +175,6 @@ class ComputingFlags:
       **self._cluster(),
       "wandb": self._value("wandb") or None,
       "compilation_cache": bool(self._value("compilation_cache")),
-      "worker_data": paths.folder(self._namespace["worker_data"]),
     }
 
   def _cluster(self) -> dict[str, Any]:

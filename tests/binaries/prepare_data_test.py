@@ -58,42 +58,6 @@ def test_nothing_is_overwritten_without_asking(prepare, tmp_path):
   assert prepare(*arguments, "--output_name=mine.sqlite")[0] == 0
 
 
-def test_writes_a_task_for_workers(prepare, tmp_path):
-  arguments = ("--for_workers=new", "--task=digits", "--seed=1")
-  status, stdout, _ = prepare(*arguments, "--task_option=num_clients=4")
-  assert status == 0
-  assert stdout.startswith(f"Wrote {tmp_path / 'new'}: 1,797 real handwritten")
-  index = json.loads((tmp_path / "new" / "index.json").read_text())
-  assert index["made_of"]["task_option.num_clients"] == 4
-  assert index["made_of"]["seed"] == 1
-  _refused(
-    prepare(*arguments), f"--for_workers={tmp_path / 'new'}: holds worker data"
-  )
-  assert prepare(*arguments, "--overwrite")[0] == 0
-
-
-@pytest.mark.parametrize(
-  ("words", "beginning"),
-  [
-    (["--for_workers=new"], "--task: is missing"),
-    (["--for_workers=", "--task=digits"], "--for_workers: is empty"),
-    (["--for_workers=new", "--task=nosuch"], "--task=nosuch: unknown task"),
-    (
-      ["--for_workers=new", "--task=digits", "--task_option=x=1"],
-      "--task_option",
-    ),
-    (["--for_workers=new", "--task=digits", "--list"], "--list: give exactly"),
-    (
-      ["--for_workers=new", "--task=mnist", "--data_dir=nowhere"],
-      "--data_dir: nowhere: cannot be read",
-    ),
-  ],
-)
-def test_mistakes_in_what_is_for_workers(prepare, words, beginning, tmp_path):
-  _refused(prepare(*words), beginning)
-  assert not (tmp_path / "new").exists()
-
-
 def _task_of(path):
   """Returns client, class and shade of the examples of a task."""
   task = tasks.load("client_data", file=str(path))

@@ -13,7 +13,8 @@ from tests.refusals import rejected
 
 # Modules at the top of the package that are no tasks.
 _NO_TASKS = {
-  *("__init__", "client_source", "client_weights", "data_error", "downloads"),
+  *("__init__", "client_source", "client_weights", "data_error", "digests"),
+  "downloads",
   *("from_client_data", "label_noise", "notices", "options", "registry"),
   *("task", "validation"),
 }

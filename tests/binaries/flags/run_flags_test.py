@@ -2,7 +2,6 @@
 
 import importlib.util
 import inspect
-import pathlib
 import socket
 
 import pytest
@@ -274,21 +273,14 @@ def test_texts_become_values_of_computing():
     "--wandb=fair",
     "--nocompilation_cache",
     "--engine=local",
-    "--worker_data=data",
   )
   assert given == {
     **options(),
     "wandb": "fair",
     "compilation_cache": False,
     "engine": "local",
-    "worker_data": pathlib.Path("data"),
   }
   assert options("--wandb=") == options()
-
-
-def test_a_folder_without_a_name_is_none():
-  with pytest.raises(UsageError, match="--worker_data: is empty; name a"):
-    options("--worker_data=")
 
 
 # Dask clusters.

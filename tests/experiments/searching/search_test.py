@@ -86,11 +86,6 @@ def test_an_interrupted_search_ends_as_one_that_was_not(
     assert again == (tmp_path / "whole" / trials.RECORD_FILE).read_text()
 
 
-def test_all_runs_are_computed_as_the_user_says(tmp_path):
-  search(tmp_path, trials=1, worker_data="data")
-  assert (tmp_path / "worker_data.txt").read_text() == "data"
-
-
 def test_a_search_learns(tmp_path):
   found = search(tmp_path, trials=30)
   (best,) = found.best

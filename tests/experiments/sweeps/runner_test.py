@@ -115,7 +115,7 @@ def test_nothing_is_said_without_progress(tmp_path, capfd):
 def test_failures_are_told_when_the_others_are_finished(tmp_path, capsys):
   specs = SPEC.vary(seed=[7, 8, 0])
   with pytest.raises(RunError) as error:
-    sweep(specs, tmp_path, worker_data="my data")
+    sweep(specs, tmp_path)
   said = str(error.value)
   assert "2 of 3 runs failed; the same call tries them again." in said
   log = tmp_path / "fedavg-seed=7.log"
@@ -127,7 +127,15 @@ def test_failures_are_told_when_the_others_are_finished(tmp_path, capsys):
   assert "2/3 fedavg-seed=8: FAILED (killed by signal 9, " in shown
   alone = shown[shown.index("alone: ") :].partition("\n")[0]
   assert "--seed=7" in alone
-  assert alone.endswith(" '--worker_data=my data'")
+
+
+def test_a_run_that_failed_is_shown_with_how_it_was_computed(tmp_path, capsys):
+  planned = plan.of_specs([SPEC.replace(seed=7)])
+  program = runner.Runner(tmp_path, options={"wandb": "my project"})
+  program.carry_out(planned, program.states(planned))
+  shown = capsys.readouterr().err
+  alone = shown[shown.index("alone: ") :].partition("\n")[0]
+  assert alone.endswith(" '--wandb=my project'")
 
 
 def test_a_program_says_how_mistakes_are_told(tmp_path):
@@ -140,7 +148,7 @@ def test_a_program_says_how_mistakes_are_told(tmp_path):
 
 
 def test_every_run_is_computed_as_the_user_says(tmp_path):
-  options = {"worker_data": "data", "wandb": "fair"}
+  options = {"engine": "local", "wandb": "fair"}
   program = runner.Runner(tmp_path, options=options)
   for run in plan.of_specs(SPEC.vary(seed=[0, 1])):
     usual, pruned = program.job(run), program.job(run, pruning=None)

@@ -288,7 +288,6 @@ def search(
   validation_fraction: float = 0.2,
   jobs: int = 1,
   progress: bool = True,
-  worker_data: str | os.PathLike[str] | None = None,
 ) -> Search:
   """Searches the settings of a method; goes on with an interrupted search.
 
@@ -316,7 +315,6 @@ def search(
     validation_fraction: Share of the data that decide, see `SearchSettings`.
     jobs: How many runs go on side by side, each in a process of its own.
     progress: Whether to show on stderr how the search gets on.
-    worker_data: A folder of the runs' examples, as `experiments.run` takes it.
 
   Returns:
     The search, with all its trials.
@@ -338,15 +336,13 @@ def search(
   )
   folder = pathlib.Path(output_dir)
   sweep = _sweep(spec, space, [spec.seed] if seeds is None else list(seeds))
-  if worker_data is None:  # Runs cannot set rows aside that workers have.
-    say = Display(is_silent=not progress).say
-    sweep = validation.with_fraction(sweep, validation_fraction, say)
+  say = Display(is_silent=not progress).say
+  sweep = validation.with_fraction(sweep, validation_fraction, say)
   study = _study(sweep)
   runner = Runner(
     folder,
     executor=executors.create(executors.LOCAL, {}, folder=folder, jobs=jobs),
     progress=progress,
-    options={"worker_data": worker_data},
   )
   searcher = Searcher([study], settings, runner)
   searcher.runner.check_limits()

@@ -105,7 +105,7 @@ class Runner:
     describe: Returns the line that describes a mistake of the user; a function
       of a module that the processes of the runs can import.
     options: What `experiments.run` takes besides, the same for all runs: such
-      as `worker_data`. It decides no results.
+      as `compilation_cache`. It decides no results.
   """
 
   folder: pathlib.Path
@@ -402,7 +402,6 @@ def sweep(
   *,
   executor: str = executors.LOCAL,
   executor_options: Mapping[str, object] | None = None,
-  worker_data: str | os.PathLike[str] | None = None,
 ) -> list[Run]:
   """Trains runs, each in a folder of its own.
 
@@ -424,7 +423,6 @@ def sweep(
     executor_options: Options of a cluster by name: those of submitit, such as
       `slurm_partition`, or Dask's `scheduler`; and `restarts`, how often a run
       goes on by itself after its job was lost.
-    worker_data: A folder of the runs' examples, as `experiments.run` takes it.
 
   Returns:
     The finished runs in the order of `specs`.
@@ -447,7 +445,6 @@ def sweep(
     folder,
     executor=carried_out_by,
     progress=progress,
-    options={"worker_data": worker_data},
   )
   runner.check_limits()
   failures = runner.carry_out(once, runner.states(once))

@@ -30,7 +30,6 @@ from tff_fair.experiments.training import (
   task_loading,
 )
 from tff_fair.experiments.training.loop import Selection
-from tff_fair.experiments.worker_data.index import WorkerData
 from tff_fair.runtime import compilation_cache
 
 
@@ -59,20 +58,17 @@ class RunParts(resolving.Resolved):
   cache: compilation_cache.CompilationCache
 
 
-def load_task(
-  spec: RunSpec, at_workers: WorkerData | None = None
-) -> tasks.Task:
+def load_task(spec: RunSpec) -> tasks.Task:
   """Loads the task of a run; its model begins with the run's initial weights.
 
   Args:
     spec: The run.
-    at_workers: Files of the examples, if workers have them.
 
   Raises:
     FieldError: If a setting does not go with the data.
     tasks.DataError: If the data cannot be used.
   """
-  return with_initial_weights(spec, task_loading.load(spec, at_workers))
+  return with_initial_weights(spec, task_loading.load(spec))
 
 
 def build(

@@ -24,7 +24,6 @@ from tasks import task as tasks_task
 from tff_fair import runtime, types
 from tff_fair.experiments.spec import RunSpec
 from tff_fair.experiments.training import client_files, scoring
-from tff_fair.experiments.worker_data.index import WorkerData
 from tff_fair.runtime import example_files
 
 # To build the dataset of a client whose examples travel takes as long as its
@@ -255,41 +254,6 @@ def opened(task: tasks.Task) -> Iterator[RunData]:
       load(task.test),
       None if task.validation is None else load(task.validation),
     )
-
-
-# Clients' data at the workers: this program loads none.
-
-
-class RowsAtWorkers:
-  """Returns the data of clients by id: rows of files that each worker has."""
-
-  def __init__(
-    self,
-    data: WorkerData,
-    split: Literal["train", "test"],
-    spec: tasks_task.ElementSpec,
-  ) -> None:
-    """Takes the folder, its half, and `Task.element_spec`."""
-    self._data = data
-    self._split = split
-    self._paths = [data.path(file) for file in data.files(split)]
-    self._of_file = _of_files(spec)
-
-  def __call__(self, client_ids: Ids) -> list[tf.data.Dataset]:
-    """Returns the data of clients."""
-    return [self._client(k) for k in np.asarray(client_ids).tolist()]
-
-  def prepare(self, client_ids: Ids) -> None:
-    """Does nothing: places are known."""
-
-  def label_variance(self, client_id: int) -> float:
-    """Returns `scoring.variance` of a client. Labels must be numbers."""
-    return self._data.label_variance(self._split, client_id)
-
-  def _client(self, client_id: int) -> tf.data.Dataset:
-    first, number = self._data.client(self._split, client_id)
-    places = tuple(example_files.Place(path, first) for path in self._paths)
-    return self._of_file(client_id, number, places)
 
 
 # Data that Dask's workers build from ids: nothing else travels.

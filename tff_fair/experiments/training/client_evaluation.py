@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow_federated as tff
 
 import tasks
-from tasks.models import described
+from tasks.models import model_seeds
 from tff_fair import evaluation
 from tff_fair.client_works import output_ranges, score_sums
 from tff_fair.declared import FieldError
@@ -209,7 +209,7 @@ def _compiled(
   outputs: output_ranges.Outputs | None = None,
 ) -> tff.Computation:
   """Returns an evaluation: built now, or by an earlier program."""
-  task = described.of_seed_0(parts.task)  # Its weights are arguments.
+  task = model_seeds.with_seed_0(parts.task)  # Its weights are arguments.
   return parts.cache.compiled(
     (build.__name__, task.model_parts, sums, outputs),
     lambda: {"evaluate": build(task.model, sums=sums, outputs=outputs)},

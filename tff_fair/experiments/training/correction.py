@@ -116,23 +116,20 @@ _CLIENTS_PER_CALL = 50  # What one call takes to the worker at a time.
 Weights: TypeAlias = "tff.learning.models.ModelWeights"
 
 
-def check(spec: RunSpec, *, has_labels: bool) -> None:
+def check(spec: RunSpec) -> None:
   """Checks that this program has the labels that it is to correct.
 
   Args:
     spec: The run.
-    has_labels: Whether this program reads the data.
 
   Raises:
     FieldError: If workers read the data by themselves.
   """
-  if spec.label_correction != "none" and (
-    not has_labels or runtime.builds_data()
-  ):
+  if spec.label_correction != "none" and runtime.builds_data():
     raise FieldError(
       "label_correction",
       "needs the labels in this program, and here workers read the data by "
-      "themselves; leave out worker_data, and engine=dask.",
+      "themselves; leave out engine=dask.",
       value=spec.label_correction,
     )
 

@@ -21,7 +21,7 @@ import tensorflow_federated as tff
 from tensorflow.python.framework import op_callbacks
 
 import tasks
-from tasks.models import described
+from tasks.models import model_seeds
 from tff_fair import methods, summing
 from tff_fair.experiments.spec import RunSpec
 from tff_fair.experiments.training import learning_process, sampling
@@ -78,7 +78,7 @@ def of_client(
   # to the gradient; otherwise the distributor has nothing to remember.
   with_initial_weights = hasattr(state_type.distributor, "weights")
   with_personal_model = learning_process.has_personal_models(process)
-  of_any_seed = described.of_seed_0(task)
+  of_any_seed = model_seeds.with_seed_0(task)
   per_example = cache.number(
     ("multiply_accumulates", of_any_seed.model_parts),
     lambda: multiply_accumulates(of_any_seed),

@@ -9,7 +9,7 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 import tasks
-from tasks.models import described
+from tasks.models import model_seeds
 from tff_fair import (
   algorithms,
   client_works,
@@ -91,7 +91,7 @@ def build(
   Raises:
     FieldError: If a setting does not go with the method.
   """
-  shared = described.of_seed_0(task)
+  shared = model_seeds.with_seed_0(task)
   chosen = {**arguments(spec, task, resolved), "shuffle_seed": 0}
   # Clients may draw how long they train.
   if not isinstance(chosen["local_steps"] or chosen["local_epochs"], tuple):

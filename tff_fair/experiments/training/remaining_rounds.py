@@ -40,7 +40,6 @@ from tff_fair.experiments.training import (
   sampling,
 )
 from tff_fair.experiments.training.loop import Selection
-from tff_fair.experiments.worker_data.index import WorkerData
 from tff_fair.rounds import phasing
 
 
@@ -48,7 +47,6 @@ def train(
   folder: RunFolder,
   spec: RunSpec,
   parts: assembly.RunParts,
-  examples: WorkerData | None,
   display: Display,
   also: Sequence[tff.program.ReleaseManager],
   pruning: loop.Pruner | None,
@@ -59,7 +57,6 @@ def train(
     folder: The folder of the run, which gets all that comes of it.
     spec: The run.
     parts: Its parts.
-    examples: Files of the examples, if workers have them.
     display: Shows how the run gets on.
     also: Further places for the evaluations.
     pruning: Ends a run of a search early, if it promises too little.
@@ -108,7 +105,7 @@ def train(
   )
   parts, weights = correction.correct(folder, spec, parts, display.say)
   with (
-    _data(spec, parts.task, examples) as data,
+    _data(spec, parts.task) as data,
     RoundProgress(
       parts.schedule.total_rounds,
       completed_rounds=completed,
@@ -177,19 +174,11 @@ def _labels(spec: RunSpec, task: tasks.Task) -> np.ndarray | None:
 
 
 def _data(
-  spec: RunSpec, task: tasks.Task, examples: WorkerData | None
+  spec: RunSpec, task: tasks.Task
 ) -> contextlib.AbstractContextManager[client_data.RunData]:
   """Opens the data of a run's clients."""
-  if examples is None and not runtime.builds_data():
+  if not runtime.builds_data():
     return client_data.opened(task)
-
-  if examples is not None:
-    of_rows = functools.partial(
-      client_data.RowsAtWorkers, examples, spec=task.element_spec
-    )
-    return contextlib.nullcontext(
-      client_data.RunData(of_rows("train"), of_rows("test"))
-    )
   at_workers = functools.partial(client_data.DataAtWorkers, spec, task)
   return contextlib.nullcontext(
     client_data.RunData(

@@ -39,8 +39,6 @@ from tff_fair.experiments.training import (
   rounds,
   wandb_release,
 )
-from tff_fair.experiments.worker_data import worker_checks
-from tff_fair.experiments.worker_data.index import WorkerData
 from tff_fair.runtime.compilation_cache import (
   NO_CACHE,
   CompilationCache,
@@ -63,7 +61,6 @@ def run(
   wandb: str | None = None,
   pruning: loop.Pruner | None = None,
   compilation_cache: bool = True,
-  worker_data: str | os.PathLike[str] | None = None,
 ) -> Run:
   """Trains, evaluates and saves results; goes on with a run that is there.
 
@@ -91,9 +88,6 @@ def run(
       of the same settings, in the user's folder of caches, and to use those
       that are there; see `tff_fair.runtime.compilation_cache`. Decides no
       results.
-    worker_data: A folder of the task's examples that each worker has at this
-      path, as `prepare_data --for_workers` writes it. This program then reads
-      its index alone, and only places travel. Decides no results.
 
   Returns:
     The finished run, or the pruned one.
@@ -116,13 +110,11 @@ def run(
     # It takes long, while the program builds the run.
     _start_dask(scheduler, dask_workers, sums_securely, display.say)
   # From settings to the task and the process.
-  examples = None if worker_data is None else WorkerData(worker_data)
-  task = assembly.load_task(spec, examples)
+  task = assembly.load_task(spec)
   parts = assembly.build(spec, task, _cache(spec, compilation_cache))
   _connect(engine, sums_securely)
-  _check_data(spec, task, examples)
-  # Workers that have the data have it from a folder with checks of its own.
-  digests = tasks.data_digests(task) if examples is None else None
+  client_evaluation.check_data(task)
+  correction.check(spec)
   config = configuration.build(
     spec,
     clients_per_round=parts.clients_per_round,
@@ -133,7 +125,7 @@ def run(
     command=command,
     initial_weights=made.digest(task.keras_model_fn),
     entropy_classes=resolving.entropy_classes(spec, task),
-    data_digests=digests,
+    data_digests=tasks.data_digests(task),
     data_folder=source_files.common_folder(task.files),
   )
   with (
@@ -150,12 +142,9 @@ def run(
     with (
       wandb_release.logging_to(wandb, folder, spec, display.say) as also,
       _advising(folder, spec.total_rounds),
-      worker_checks.blaming_labels(examples),
     ):
       # From the process to its rounds, and from them to results.
-      remaining_rounds.train(
-        folder, spec, parts, examples, display, also, pruning
-      )
+      remaining_rounds.train(folder, spec, parts, display, also, pruning)
       if pruning is not None and pruning.is_pruned:
         folder.check_place()
         folder.mark_pruned()
@@ -183,31 +172,6 @@ def _cache(spec: RunSpec, is_wanted: bool) -> CompilationCache:
   if not is_wanted or spec.aggregation == summing.SECURE:
     return NO_CACHE
   return of_user()
-
-
-def _check_data(
-  spec: RunSpec,
-  task: tasks.Task,
-  examples: WorkerData | None,
-) -> None:
-  """Checks the clients' data, so that damage shows before training."""
-  if examples is None:
-    client_evaluation.check_data(task)
-  else:
-    for setting, is_asked in {
-      "the task's option group": "group" in spec.task_options,
-      "threshold_for": spec.threshold_for is not None,
-      "validation_fraction": spec.validation_fraction > 0,
-      ", ".join(resolving.BASELINES): spec.has_baselines,
-    }.items():
-      if is_asked:
-        raise FieldError(
-          "worker_data",
-          "this program then has no examples to run a model on; leave out "
-          f"{setting}.",
-        )
-    worker_checks.check(examples)
-  correction.check(spec, has_labels=examples is None)
 
 
 def _introduce(

@@ -1,0 +1,58 @@
+"""Tasks that differ in the seed of their model alone."""
+
+import dataclasses
+import functools
+import inspect
+import sys
+
+from tasks.task import KerasModelFn, Task
+
+_ROOM = "tasks.models."
+# Models whose seed decides more than their initial weights.
+_DRAWING = ("dropout_cnn",)
+
+
+def with_seed_0(task: Task) -> Task:
+  """Returns a task with other initial weights: those that seed 0 gives.
+
+  Tasks that differ in the seed of their model alone then have equal models, and
+  share what is compiled of them.
+
+  Args:
+    task: Any task.
+
+  Returns:
+    The task itself, if the seed of its model may decide more, or if its model
+    is none of this project.
+  """
+  # It imports TensorFlow, and programs describe a task before they do.
+  from tasks.models import made  # noqa: PLC0415
+
+  build = task.keras_model_fn
+  if isinstance(build, made.Starting):
+    build = build.build
+  if not isinstance(build, functools.partial) or not _is_ours(build.func):
+    return task
+  named = inspect.signature(build.func).bind_partial(
+    *build.args, **build.keywords
+  )
+  if "seed" not in named.arguments:
+    return task
+  named.arguments["seed"] = 0
+  model_of_seed_0: KerasModelFn = functools.partial(
+    build.func, *named.args, **named.kwargs
+  )
+  return dataclasses.replace(task, keras_model_fn=model_of_seed_0)
+
+
+def _is_ours(function: object) -> bool:
+  """Returns whether a function makes a model of ours of a seed."""
+  module, name = (
+    getattr(function, attribute, "")
+    for attribute in ("__module__", "__qualname__")
+  )
+  return (
+    module.startswith(_ROOM)
+    and name not in _DRAWING
+    and getattr(sys.modules[module], name, None) is function
+  )
