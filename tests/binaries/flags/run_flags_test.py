@@ -31,7 +31,7 @@ FIRST_LOOK = RunSpec(
   algorithm="fedmdfg",
   sampling="all",
   total_rounds=50,
-  data_seed=0,
+  data_seed=11,
 )
 
 
