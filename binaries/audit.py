@@ -14,7 +14,7 @@ from tff_fair.experiments import audit, interruption, progress, spec_text
 from tff_fair.experiments.auditing.audit import check_folder
 
 _FLAGS = command_line.Flags()
-_OF_TASKS = ("task_option", "data_dir", "seed", "split", "outputs")
+_OF_TASKS = ("task_option", "data_dir", "seed", "split", "outputs", "trust")
 
 _MODEL = _FLAGS.text(
   "model",
@@ -66,6 +66,12 @@ _OUTPUT_DIR = _FLAGS.text(
   "outputs/audit",
   "The folder that gets clients.csv, summary.json and index.html.",
 )
+_TRUST = _FLAGS.switch(
+  "trust",
+  False,
+  "Run code that the file of --model holds or names beside Keras' own, with "
+  "the rights of your account.",
+)
 _OVERWRITE = _FLAGS.switch(
   "overwrite", False, "Replace these files if they are there already."
 )
@@ -112,6 +118,7 @@ def _arguments() -> dict[str, Any]:
     "seed": _SEED.value,
     "split": _SPLIT.value,
     "outputs": _OUTPUTS.value,
+    "trust": _TRUST.value,
   }
 
 

@@ -69,6 +69,12 @@ _QUESTION = _FLAGS.choice(
   "like these would. By default these_clients where all clients take part in "
   "each round, and other_clients where rounds sample them.",
 )
+_TRUST = _FLAGS.switch(
+  "trust",
+  False,
+  "Run the code of the run's task, if the export needs it, though the run "
+  "records no version of it, or another one.",
+)
 _OVERWRITE = _FLAGS.switch(
   "overwrite", False, "Replace an earlier export, and its card."
 )
@@ -92,7 +98,9 @@ def main(*folders: str) -> None:
   # Before TensorFlow is imported, which takes seconds.
   places.check_free(output, overwrite=_OVERWRITE.value)
   if _FORM.value is not None:
-    experiments.export_form(run, output, overwrite=_OVERWRITE.value)
+    experiments.export_form(
+      run, output, overwrite=_OVERWRITE.value, trust=_TRUST.value
+    )
     print(f"Wrote {output}, a round as MapReduceForm; {places.FORM} lists it.")
     return
   exported = experiments.export(
@@ -104,6 +112,7 @@ def main(*folders: str) -> None:
     all_clients=_ALL_CLIENTS.value,
     question=_QUESTION.value,
     overwrite=_OVERWRITE.value,
+    trust=_TRUST.value,
     baselines=[paths.named("baselines", name) for name in _BASELINES.value],
   )
   for note in exported.notes:

@@ -13,7 +13,7 @@ from tasks.client_source import ClientSource
 from tasks.data_error import DataError
 from tasks.digests import data_digests
 from tasks.from_client_data import from_client_data
-from tasks.own.functions import UserCodeError
+from tasks.own.functions import UserCodeError, may_run_code, reading_records
 from tasks.registry import (
   UnknownTaskError,
   check_model,
@@ -51,6 +51,7 @@ __all__ = [
   "from_client_data",
   "is_task",
   "load",
+  "may_run_code",
   "model_digest",
   "names",
   "option_defaults",
@@ -58,6 +59,7 @@ __all__ = [
   "option_names",
   "option_types",
   "parse_options",
+  "reading_records",
   "short_name",
   "with_model",
   "with_validation",

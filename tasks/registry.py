@@ -128,7 +128,8 @@ def check_name(name: str) -> None:
     UserCodeError: If the user's function cannot be imported, or its arguments
       can be no options.
   """
-  _module(name)
+  if not _is_closed(name):
+    _module(name)
 
 
 def is_task(name: str) -> bool:
@@ -216,7 +217,7 @@ def option_names(name: str) -> tuple[str, ...]:
 
 def option_defaults(name: str) -> dict[str, task_options.Value]:
   """Returns a task's options with their default values."""
-  return _options_type(name)().to_dict()
+  return {} if _is_closed(name) else _options_type(name)().to_dict()
 
 
 def option_types(name: str) -> Mapping[str, object]:
@@ -246,6 +247,9 @@ def parse_options(
     ValueError: If a text is no assignment, or its option or value is not valid.
   """
   texts = list(assignments)
+  if _is_closed(name):
+    pairs = (text.partition("=") for text in texts)
+    return {option: value for option, _, value in pairs}
   given = [text.partition("=")[0] for text in texts]
   return task_options.parse(_options_type(name, given), texts)
 
@@ -266,6 +270,8 @@ def check_options(
     ValueError: If the task, an option or a value is not valid; it names the
       option.
   """
+  if _is_closed(name):
+    return dict(options)  # type: ignore[arg-type]  # As it was recorded.
   options_type = _options_type(name, options)
   checked = task_options.build(options_type, options).to_dict()
   return {option: checked[option] for option in options}
@@ -290,6 +296,12 @@ def _module(name: str) -> TaskModule:
   if function is None:
     raise UnknownTaskError(name)
   return _made_task(function, functions.load(function))
+
+
+def _is_closed(name: str) -> bool:
+  """Returns whether a task is a user's code that must not run at present."""
+  function = _function(name)
+  return function is not None and not functions.may_run(function)
 
 
 def _function(name: str) -> str | None:
@@ -352,7 +364,8 @@ def check_model(name: str) -> None:
     UserCodeError: If there is no such model, or no such function.
   """
   if functions.is_name(name):
-    functions.check(name)
+    if functions.may_run(name):
+      functions.check(name)
   elif name not in model_names.ALL:
     raise UserCodeError(
       name,

@@ -25,8 +25,9 @@ TFF = (*TF, "tensorflow_federated")
 # What an experiment needs; flags belong to programs. A sweep imports
 # scikit-learn ahead of its runs.
 WITHOUT_FLAGS = (*TFF, "matplotlib", "pandas", "scipy", "sklearn", "tqdm")
-# TensorBoard comes with TensorFlow.
+# They come with TensorFlow.
 EVENTS = ("tensorboard",)
+FILES = ("google", "h5py", "keras")
 # Those that only some users have: imported late.
 EXTRAS = ("distributed", "optuna", "submitit", "wandb")
 
@@ -124,7 +125,7 @@ LAYERS = {
   "tff_fair.algorithms": Layer(("tff_fair.methods", "tff_fair.rooms")),
   "tff_fair.experiments": Layer(
     ("tff_fair", "tasks"),
-    (*WITHOUT_FLAGS, "tensorflow_probability", *EVENTS, *EXTRAS),
+    (*WITHOUT_FLAGS, "tensorflow_probability", *EVENTS, *FILES, *EXTRAS),
   ),
   "tff_fair": Layer(("tff_fair",)),
   "tasks": Layer(

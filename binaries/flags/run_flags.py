@@ -148,6 +148,11 @@ class _Computing:
     "user's folder of caches, and use those that are there. It changes no "
     "result.",
   )
+  trust: bool = declared.value(
+    False,
+    "Run code that others wrote, with the rights of your account: that which "
+    "the file of --initial_model holds or names beside Keras' own.",
+  )
 
 
 class ComputingFlags:
@@ -175,6 +180,7 @@ class ComputingFlags:
       **self._cluster(),
       "wandb": self._value("wandb") or None,
       "compilation_cache": bool(self._value("compilation_cache")),
+      "trust": bool(self._value("trust")),
     }
 
   def _cluster(self) -> dict[str, Any]:

@@ -7,9 +7,16 @@ from binaries import command_line, paths
 from binaries.command_line import UsageError
 from binaries.flags import run_flags
 from tff_fair import declared
-from tff_fair.experiments import FieldError, RunError, RunSpec, spec_text
+from tff_fair.experiments import (
+  FieldError,
+  Run,
+  RunError,
+  RunSpec,
+  progress,
+  spec_text,
+)
 from tff_fair.experiments.comparing import measures
-from tff_fair.experiments.runs import finding
+from tff_fair.experiments.runs import configuration, finding
 from tff_fair.experiments.searching import study
 from tff_fair.experiments.searching.study import SearchSettings
 from tff_fair.experiments.sweeps import executors, setting_tables
@@ -181,10 +188,21 @@ def base() -> RunSpec | None:
     )
   try:
     if path.is_dir():
-      return finding.find_one(path).spec
+      return _with_code(finding.find_one(path))
     return run_flags.spec_of_file(str(path))
   except (UsageError, FieldError, RunError) as error:
     raise UsageError(f"{place}: {command_line.line(error)}") from error
+
+
+def _with_code(run: Run) -> RunSpec:
+  """Returns the settings of a run; its task's code runs if trusted alone."""
+  code = ", ".join(configuration.own_files(run.spec))
+  if code and not COMPUTING.options()["trust"]:
+    raise RunError(
+      f"{run.path}: names code for its {code}; if you trust it to run as you, "
+      "give --trust."
+    )
+  return configuration.with_code(run.config, run.spec, progress.say, trust=True)
 
 
 def of_training(name: str) -> str | None:

@@ -13,13 +13,11 @@ from typing import Any
 
 import tensorflow as tf
 
+from tasks.models import keras_parts
+
 # A model as Keras describes it in its own files, ready for JSON.
 Config = Mapping[str, Any]
 
-# Where the classes and functions are that every installation of Keras has.
-_MODULES = ("builtins", "keras")
-# They hold code of the user's, and Keras runs none that it finds in a file.
-_WITH_CODE = ("__lambda__", "Lambda")
 _MOST_LETTERS = 100  # Of an error of Keras.
 _ZEROS = {
   "module": "keras.initializers",
@@ -86,7 +84,7 @@ def build(config: Config) -> tf.keras.Model:
   """
   _check(config)
   try:
-    with _without_custom_objects():
+    with without_custom_objects():
       # Some layers take parts out of the config that they are given.
       model = tf.keras.saving.deserialize_keras_object(copy.deepcopy(config))
   except (LookupError, TypeError, ValueError) as error:
@@ -135,27 +133,12 @@ def _is_array(initializer: object) -> bool:
 
 
 def _check(config: Config) -> None:
-  if foreign := sorted(set(_foreign(config))):
+  if foreign := sorted(set(keras_parts.foreign(config))):
     raise NotPlainError(f"{', '.join(foreign)}: not part of Keras")
 
 
-def _foreign(config: object) -> Iterator[str]:
-  """Yields the classes and functions in a config that are not Keras' own."""
-  if isinstance(config, Mapping):
-    if "class_name" in config and "config" in config:
-      module = config.get("module", _MODULES[0])
-      is_known = str(module).partition(".")[0] in _MODULES
-      if not is_known or config["class_name"] in _WITH_CODE:
-        yield str(config["class_name"])
-    for value in config.values():
-      yield from _foreign(value)
-  elif isinstance(config, list | tuple):
-    for value in config:
-      yield from _foreign(value)
-
-
 @contextlib.contextmanager
-def _without_custom_objects() -> Iterator[None]:
+def without_custom_objects() -> Iterator[None]:
   """Hides what this process has registered, and others have not."""
   registered = tf.keras.saving.get_custom_objects()
   hidden = dict(registered)

@@ -8,10 +8,12 @@ an edit the next call runs the new file.
 """
 
 import ast
+import contextlib
+import contextvars
 import functools
 import hashlib
 import importlib
-import importlib.util
+import importlib.machinery
 import os
 import pathlib
 import sys
@@ -57,6 +59,37 @@ class _Imported(NamedTuple):
 _imported: dict[pathlib.Path, _Imported] = {}
 
 
+# Whether code may run that has not run yet. Records of others name functions.
+_may_run = contextvars.ContextVar("may_run", default=True)
+
+
+@contextlib.contextmanager
+def reading_records() -> Iterator[None]:
+  """Has nothing run of what is named within, unless it has run before."""
+  token = _may_run.set(False)
+  try:
+    yield
+  finally:
+    _may_run.reset(token)
+
+
+def may_run_code() -> bool:
+  """Returns whether code may run that has not run yet."""
+  return _may_run.get()
+
+
+def may_run(name: str) -> bool:
+  """Returns whether `load` may import a function, or has it already."""
+  if _may_run.get():
+    return True
+  place = _place(name)
+  if not place.endswith(_SUFFIX):
+    return place in sys.modules
+  path = pathlib.Path(os.path.expanduser(place)).resolve()
+  known = _imported.get(path)
+  return known is not None and known.digest == digest_of_file(path)
+
+
 def is_name(text: str) -> bool:
   """Returns whether a text names a function of a user."""
   return ":" in text
@@ -93,6 +126,8 @@ def load(name: str) -> Callable[..., Any]:
   Raises:
     UserCodeError: If there is no such function, or importing it fails.
   """
+  if not may_run(name):
+    raise UserCodeError(name, "does not run while a record is read.")
   path = file_of(name)
   place = _place(name)
   module = (
@@ -142,15 +177,26 @@ def file_of(name: str) -> pathlib.Path:
     return path.resolve()
   if not all(part.isidentifier() for part in place.split(".")):
     raise UserCodeError(name, _expected())
-  try:
-    spec = importlib.util.find_spec(place)
-  except ImportError:
-    spec = None
-  except Exception as error:  # A package above it may raise anything.
-    raise blamed(name, None, error) from error
+  spec = _find(place)
   if spec is None or not spec.has_location or spec.origin is None:
     raise UserCodeError(name, f"there is no module {place}; {_expected()}")
   return pathlib.Path(spec.origin).resolve()
+
+
+def _find(module: str) -> importlib.machinery.ModuleSpec | None:
+  """Finds a module without importing the packages that it is in."""
+  spec, places = None, None
+  words = module.split(".")
+  for count in range(1, len(words) + 1):
+    title = ".".join(words[:count])
+    found = (finder.find_spec(title, places) for finder in sys.meta_path)
+    spec = next(filter(None, found), None)
+    if spec is None:
+      return None
+    places = spec.submodule_search_locations
+    if places is None and count < len(words):
+      return None
+  return spec
 
 
 def absolute(name: str) -> str:

@@ -7,6 +7,7 @@ Needs no TensorFlow: names, types and bounds are known without it. Problems that
 show only with the data or the built process are found when the run starts.
 """
 
+import contextlib
 import dataclasses
 from collections.abc import Iterator, Mapping
 from typing import Any, Self
@@ -70,6 +71,8 @@ class RunSpec(settings.RunSettings):
   """
 
   def __post_init__(self) -> None:
+    # A record's code does not run, not even to know the task's options.
+    object.__setattr__(self, "_is_record", not tasks.may_run_code())
     for name in _RANGES:
       object.__setattr__(self, name, bounds.normal_range(getattr(self, name)))
     for name in _LISTS:
@@ -160,6 +163,24 @@ class RunSpec(settings.RunSettings):
 
   def effective(self) -> dict[str, Value]:
     """Returns what decides the results, defaults filled in, by flat names."""
+    with self._reading():
+      return self._effective()
+
+  def replace(self, **values: object) -> Self:
+    """Returns the run with some other settings.
+
+    Raises:
+      ValueError: If a name or a value is not valid.
+    """
+    with self._reading():
+      return super().replace(**values)
+
+  def _reading(self) -> contextlib.AbstractContextManager[None]:
+    """Has no code run that this run names, if a record does."""
+    is_record = vars(self).get("_is_record", False)
+    return tasks.reading_records() if is_record else contextlib.nullcontext()
+
+  def _effective(self) -> dict[str, Value]:
     return {
       **{n: getattr(self, n) for n, f in self.fields().items() if f.decides},
       "rounds_per_evaluation": self.evaluation_interval,
@@ -192,7 +213,8 @@ class RunSpec(settings.RunSettings):
       ValueError: If a name or a value is not valid, or no method has a
         hyperparameter.
     """
-    return grids.vary(self, values)
+    with self._reading():
+      return grids.vary(self, values)
 
   @property
   def _own_seeds(self) -> dict[str, Value]:

@@ -108,6 +108,7 @@ def audit(
   seed: int = 0,
   split: Split = "test",
   outputs: Outputs = "auto",
+  trust: bool = False,
 ) -> Audit:
   """Tells how fair a model is to clients, or what results say of it.
 
@@ -129,6 +130,7 @@ def audit(
     split: Which examples count: "test", "train" or "all".
     outputs: What a classifier gives: "probabilities", "logits", or "auto":
       probabilities if they sum to 1 for each example.
+    trust: Whether to run code that the model's file holds or names.
 
   Raises:
     ValueError: If an argument is not valid, or does not go with the others.
@@ -156,7 +158,7 @@ def audit(
     ("outputs", outputs, model_evaluation.OUTPUTS),
   ):
     declared.check_choice(name, value, valid)
-  found = model_evaluation.read_model(model)
+  found = model_evaluation.read_model(model, trust=trust)
   if isinstance(task, str):
     task = _load(task, task_options or {}, data_dir, seed)
   clients = model_evaluation.evaluate(found, task, split=split, outputs=outputs)

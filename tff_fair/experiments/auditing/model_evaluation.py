@@ -387,19 +387,20 @@ class Model:
     return FieldError("model", problem, value=self.name)
 
 
-def read_model(model: object) -> Model:
+def read_model(model: object, *, trust: bool = False) -> Model:
   """Returns the model of a user, who gives a Keras model or its path.
 
   Args:
     model: A Keras model, a .keras or .h5 file, or the folder of a SavedModel.
+    trust: Whether to run code that a file holds.
 
   Raises:
-    FieldError: If there is none, or it cannot be loaded.
+    FieldError: If there is none, it cannot be loaded, or holds code.
   """
   if isinstance(model, tf.keras.Model):
     return _of_keras(model, model.name)
   if isinstance(model, str | os.PathLike):
-    return _from_path(pathlib.Path(model))
+    return _from_path(pathlib.Path(model), trust)
   raise FieldError(
     "model",
     "expected a Keras model, or the path of one, found a "
@@ -407,12 +408,14 @@ def read_model(model: object) -> Model:
   )
 
 
-def _from_path(path: pathlib.Path) -> Model:
+def _from_path(path: pathlib.Path, trust: bool) -> Model:
   try:
     keras_files.check(path)
     if keras_files.has_signatures_alone(path):
+      if not trust:
+        keras_files.check_code(path)
       return _of_signature(_load_signatures(path), str(path))
-    return _of_keras(keras_files.load(path), str(path))
+    return _of_keras(keras_files.load(path, trust=trust), str(path))
   except FieldError:
     raise
   except ValueError as error:

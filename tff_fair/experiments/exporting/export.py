@@ -18,11 +18,11 @@ from typing import Any, NamedTuple
 from tasks.formats import files, parsing
 from tff_fair import methods, spelling, types
 from tff_fair.declared import FieldError
-from tff_fair.experiments import scores, table_cells
+from tff_fair.experiments import progress, scores, table_cells
 from tff_fair.experiments.comparing import groups, questions
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.exporting import card, model_formats, places
-from tff_fair.experiments.runs import finding, trained_model
+from tff_fair.experiments.runs import configuration, finding, trained_model
 from tff_fair.experiments.runs.folder import RunFolder
 from tff_fair.experiments.runs.run import Run
 from tff_fair.experiments.runs.trained_model import Weights
@@ -59,6 +59,7 @@ def export(
   question: questions.Name | None = None,
   overwrite: bool = False,
   baselines: Sequence[Run | str | os.PathLike[str]] = (),
+  trust: bool = False,
 ) -> Exported:
   """Writes the trained model of a run, and a model card beside it.
 
@@ -86,6 +87,9 @@ def export(
     baselines: Finished runs on the same data, or their folders, as FedAvg by
       numbers of examples and with equal weights: the card says what the worst
       clients have of the model and of the better baseline.
+    trust: Whether to run the code of a task that the run does not record by its
+      digest, or another version of it. Only a model without a description in
+      the run needs the task.
 
   Returns:
     Where the model is, and notes about it.
@@ -121,7 +125,9 @@ def export(
       value=client,
     )
   client_id = None if client is None else _client_id(run, client)
-  found = trained_model.find(RunFolder(run.path), run.config, lambda: run.spec)
+  found = trained_model.find(
+    RunFolder(run.path), run.config, lambda: run.spec, trust=trust
+  )
   is_personal = client_id is not None or all_clients
   threshold = _threshold(run, weights, is_personal=is_personal)
   with _blaming_description(run):
@@ -288,7 +294,9 @@ def _of_task(run: Run) -> dict[str, int]:
   # Imported late: it imports TensorFlow Federated.
   from tff_fair.experiments.training import task_loading  # noqa: PLC0415
 
-  found = task_loading.load(run.spec).client_names
+  found = task_loading.load(
+    configuration.with_code(run.config, run.spec, progress.say)
+  ).client_names
   return {name: client_id for client_id, name in enumerate(found)}
 
 
@@ -337,6 +345,7 @@ def export_form(
   output: str | os.PathLike[str],
   *,
   overwrite: bool = False,
+  trust: bool = False,
 ) -> pathlib.Path:
   """Writes a round of a run as the computations of TFF's MapReduceForm.
 
@@ -344,6 +353,7 @@ def export_form(
     run: The run, or its folder.
     output: The folder to write.
     overwrite: Whether to replace an earlier export.
+    trust: As for `export`.
 
   Returns:
     The folder. It has a file for each computation, a list of them with their
@@ -359,7 +369,9 @@ def export_form(
     run = finding.open_run(run)
   output = pathlib.Path(output)
   places.check_free(output, overwrite=overwrite)
-  spec = run.spec.replace(aggregation=run.flags["aggregation"])
+  spec = configuration.with_code(
+    run.config, run.spec, progress.say, trust=trust
+  ).replace(aggregation=run.flags["aggregation"])
   rule = methods.get(spec.algorithm).build.rule
   compares = spec.aggregation == "secure" and issubclass(
     rule, types.ComparingRule

@@ -10,6 +10,7 @@ import pathlib
 from typing import Any
 
 from tasks.formats import files, parsing
+from tff_fair.experiments import saved_model_programs
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.runs import checksums
 
@@ -109,6 +110,15 @@ def load(state: pathlib.Path) -> Any:
   import tensorflow as tf  # noqa: PLC0415
 
   check(state)
+  try:
+    outward = saved_model_programs.outward_operations(state)
+  except ValueError as error:
+    raise DamageError(state, str(error)) from error
+  if outward:
+    raise RunError(
+      f"{state}: its program reaches files or code ({', '.join(outward)}), "
+      "which no state of a run does; take one of whom you trust."
+    )
   try:
     return tf.saved_model.load(str(state))()
   except (MemoryError, tf.errors.ResourceExhaustedError) as error:

@@ -15,7 +15,7 @@ import json
 import os
 import pathlib
 import platform
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import tasks
@@ -207,7 +207,8 @@ def read_spec(configuration: Configuration) -> RunSpec:
   Raises:
     ValueError: If a setting is not valid.
   """
-  return RunSpec.from_dict(configuration[SPEC])
+  with tasks.reading_records():
+    return RunSpec.from_dict(configuration[SPEC])
 
 
 def read_resolved(configuration: Configuration) -> RunSpec:
@@ -216,6 +217,11 @@ def read_resolved(configuration: Configuration) -> RunSpec:
   Raises:
     ValueError: If a setting is not valid.
   """
+  with tasks.reading_records():
+    return _read_resolved(configuration)
+
+
+def _read_resolved(configuration: Configuration) -> RunSpec:
   flags = configuration[FLAGS]
   options = flags[spec_text.FLAG_NAMES["task_options"]]
   return RunSpec.from_dict(
@@ -260,18 +266,41 @@ def short_digest(found: Mapping[str, str]) -> dict[str, str]:
   }
 
 
-def check_own_files(saved: Mapping[str, str], spec: RunSpec) -> None:
-  """Checks that the user's files are those that a saved run was made with.
+def with_code(
+  configuration: Configuration,
+  spec: RunSpec,
+  say: Callable[[str], None],
+  *,
+  trust: bool = False,
+) -> RunSpec:
+  """Returns the run of a record for what needs the user's code of its task.
 
   Args:
-    saved: The digests that the run was made with.
-    spec: The run.
+    configuration: That of the run.
+    spec: What `read_spec` returned.
+    say: Takes a line that names the code, before it runs.
+    trust: Whether the files may be others than the run was made with.
 
   Raises:
-    RunError: If they have changed.
+    RunError: If the user's files are not those that the run was made with.
   """
-  for text in _other_versions(saved, own_files(spec), spec):
-    raise RunError(f"the run was made with {text}; put that version back.")
+  now = own_files(spec)
+  saved = configuration.get(OWN_FILES, {})
+  if not trust:
+    for text in _other_versions(saved, now, spec):
+      raise RunError(f"the run was made with {text}; put that version back.")
+    for name in sorted(now.keys() - saved.keys()):
+      raise RunError(
+        f"the record names no version of its {name}, which is code "
+        f"({_named(spec, name)}); if you trust it to run as you, give --trust."
+      )
+  for name in now:
+    say(f"Runs the {name} of the run: {_named(spec, name)}.")
+  return RunSpec.from_dict(spec.to_dict())
+
+
+def _named(spec: RunSpec, name: str) -> object:
+  return spec.task_options.get(name) or getattr(spec, name)
 
 
 def _other_versions(
@@ -280,8 +309,7 @@ def _other_versions(
   """Yields the files whose version is not that of a saved run, as texts."""
   for name in sorted(saved.keys() & now.keys()):
     if saved[name] != now[name]:
-      value = spec.task_options.get(name) or getattr(spec, name)
-      yield f"another version of the file of {name}={value}"
+      yield f"another version of the file of {name}={_named(spec, name)}"
 
 
 # Where two runs differ in what decides their results.

@@ -20,6 +20,7 @@ import tensorflow as tf
 from tasks.formats import files, parsing
 from tasks.models import plain
 from tff_fair import keras_state
+from tff_fair.experiments import progress
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.runs import checkpoints, configuration
 from tff_fair.experiments.runs.folder import RunFolder
@@ -148,6 +149,8 @@ def find(
   folder: RunFolder,
   config: configuration.Configuration,
   spec: Callable[[], RunSpec],
+  *,
+  trust: bool = False,
 ) -> Found:
   """Finds the architecture of a run: in its folder, or else by its task.
 
@@ -156,6 +159,7 @@ def find(
     config: Its configuration.
     spec: Returns the run; called if only the task knows the model, since a spec
       is not valid without the files that it names.
+    trust: As for `configuration.with_code`.
 
   Raises:
     RunError: If the folder's description is damaged.
@@ -163,11 +167,11 @@ def find(
       used.
   """
   if not folder.model.exists():
-    return _find_by_task(config, spec())
+    return _find_by_task(config, spec(), trust)
   try:
     return _find_in_folder(Architecture.read(folder.model))
   except plain.NotPlainError:
-    return _find_by_task(config, spec())  # The task has the code.
+    return _find_by_task(config, spec(), trust)  # The task has the code.
 
 
 def _find_in_folder(architecture: Architecture) -> Found:
@@ -184,11 +188,13 @@ def _find_in_folder(architecture: Architecture) -> Found:
   )
 
 
-def _find_by_task(config: configuration.Configuration, spec: RunSpec) -> Found:
+def _find_by_task(
+  config: configuration.Configuration, spec: RunSpec, trust: bool
+) -> Found:
   # Imported late: it imports TensorFlow Federated.
   from tff_fair.experiments.training import task_loading  # noqa: PLC0415
 
-  configuration.check_own_files(config.get(configuration.OWN_FILES, {}), spec)
+  spec = configuration.with_code(config, spec, progress.say, trust=trust)
   task = task_loading.load(spec)
   architecture = Architecture.of_task(task)
   trained = architecture.trained

@@ -58,17 +58,19 @@ class RunParts(resolving.Resolved):
   cache: compilation_cache.CompilationCache
 
 
-def load_task(spec: RunSpec) -> tasks.Task:
+def load_task(spec: RunSpec, *, trust: bool = False) -> tasks.Task:
   """Loads the task of a run; its model begins with the run's initial weights.
 
   Args:
     spec: The run.
+    trust: Whether to run code that the file of an initial model holds.
 
   Raises:
     FieldError: If a setting does not go with the data.
     tasks.DataError: If the data cannot be used.
   """
-  return with_initial_weights(spec, task_loading.load(spec))
+  task = task_loading.load(spec)
+  return with_initial_weights(spec, task, trust=trust)
 
 
 def build(
@@ -162,12 +164,15 @@ def _costs(
 # Initial weights from a trained model: a file's, or another run's.
 
 
-def with_initial_weights(spec: RunSpec, task: tasks.Task) -> tasks.Task:
+def with_initial_weights(
+  spec: RunSpec, task: tasks.Task, *, trust: bool = False
+) -> tasks.Task:
   """Returns a task whose model begins with the weights that a run names.
 
   Args:
     spec: The run; it may name none.
     task: Its task.
+    trust: Whether to run code that the file of an initial model holds.
 
   Raises:
     FieldError: If they cannot be read, or are not those of the task's model.
@@ -177,9 +182,12 @@ def with_initial_weights(spec: RunSpec, task: tasks.Task) -> tasks.Task:
   if place is None:
     return task
   path, build = pathlib.Path(place).expanduser(), task.keras_model_fn
-  read = _of_run if spec.initial_model is None else _of_file
   try:
-    weights = read(path, build)
+    weights = (
+      _of_run(path, build)
+      if spec.initial_model is None
+      else _of_file(path, trust=trust)
+    )
     if not all(np.isfinite(value).all() for value in weights):
       raise ValueError("has weights that are not finite.")
     begun = made.Starting.of(build, weights)
@@ -189,9 +197,9 @@ def with_initial_weights(spec: RunSpec, task: tasks.Task) -> tasks.Task:
   return dataclasses.replace(task, keras_model_fn=begun)
 
 
-def _of_file(path: pathlib.Path, _: KerasModelFn) -> Sequence[np.ndarray]:
+def _of_file(path: pathlib.Path, *, trust: bool) -> Sequence[np.ndarray]:
   """Returns the weights of a file, in the order of the model's layers."""
-  model = keras_files.load(path)
+  model = keras_files.load(path, trust=trust)
   # The model of an export, without what is around it.
   for layer in model.layers:
     if layer.name == trained_model.TRAINED:

@@ -61,6 +61,7 @@ def run(
   wandb: str | None = None,
   pruning: loop.Pruner | None = None,
   compilation_cache: bool = True,
+  trust: bool = False,
 ) -> Run:
   """Trains, evaluates and saves results; goes on with a run that is there.
 
@@ -88,6 +89,7 @@ def run(
       of the same settings, in the user's folder of caches, and to use those
       that are there; see `tff_fair.runtime.compilation_cache`. Decides no
       results.
+    trust: Whether to run code that the file of `initial_model` holds or names.
 
   Returns:
     The finished run, or the pruned one.
@@ -110,7 +112,7 @@ def run(
     # It takes long, while the program builds the run.
     _start_dask(scheduler, dask_workers, sums_securely, display.say)
   # From settings to the task and the process.
-  task = assembly.load_task(spec)
+  task = assembly.load_task(spec, trust=trust)
   parts = assembly.build(spec, task, _cache(spec, compilation_cache))
   _connect(engine, sums_securely)
   client_evaluation.check_data(task)

@@ -1,0 +1,158 @@
+"""What a description of a Keras model may name: Keras' own parts, and no code.
+
+Keras imports, builds and calls what the description in a file names: a function
+of any module, bytecode, any function of TensorFlow. `foreign` reads a
+description as JSON, before anything of it is built.
+"""
+
+import functools
+import inspect
+import types
+from collections.abc import Iterator, Mapping
+
+import tensorflow as tf
+
+# Where the parts are that every installation of Keras has.
+_ROOMS = (
+  *("layers", "initializers", "regularizers", "constraints", "models"),
+  *("losses", "metrics", "optimizers", "optimizers.schedules"),
+  "mixed_precision",
+)
+_FUNCTION_ROOMS = ("activations", "losses", "metrics")
+# Layers that hold code, or load a file.
+_WITH_CODE = ("Lambda", "TFSMLayer")
+_OF_CALLS = ("get", "serialize", "deserialize")
+# Values that Keras writes as objects; nothing of them is imported.
+_VALUES = ("__tensor__", "__numpy__", "__bytes__", "__tuple__", "__ellipsis__")
+# Of TensorFlow, `y + 1` and `tf.nn.relu(y)` are layers that name a function.
+_CALL_LAYERS = ("TFOpLambda", "SlicingOpLambda")
+_CALLS = ("math.", "nn.", "linalg.", "__operators__.")
+_ARRAY_CALLS = """
+  abs add argmax argmin boolean_mask broadcast_to cast clip_by_value concat
+  cumsum divide einsum equal exp expand_dims eye fill gather gather_nd greater
+  greater_equal identity less less_equal logical_and logical_not logical_or
+  matmul maximum minimum multiply negative not_equal one_hot ones ones_like
+  pad pow range rank reduce_max reduce_mean reduce_min reduce_prod reduce_sum
+  repeat reshape reverse round shape sigmoid sign slice sort split sqrt
+  square squeeze stack stop_gradient strided_slice subtract tanh tensordot tile
+  transpose unstack where zeros zeros_like
+"""
+_FILE = "vocabulary"  # Of a lookup layer: a list, or the path of a file.
+
+
+def foreign(config: object) -> Iterator[str]:
+  """Yields what a description names that is not Keras' own.
+
+  Args:
+    config: A description as Keras writes it into its files, read from JSON.
+  """
+  if isinstance(config, list | tuple):
+    for value in config:
+      yield from foreign(value)
+  if not isinstance(config, Mapping):
+    return
+  if "class_name" in config:
+    yield from _foreign_object(config)
+  for value in config.values():
+    yield from foreign(value)
+
+
+def is_known_to_keras(name: str) -> bool:
+  """Returns whether Keras builds a part of a name, if no module is given."""
+  return name in _CALL_LAYERS or name in _WITH_CODE or name in _classes()
+
+
+def _foreign_object(config: Mapping[str, object]) -> Iterator[str]:
+  """Yields the name of an object that is not Keras' own; not of its parts."""
+  name, inner = config["class_name"], config.get("config")
+  shown = str(name)
+  if not isinstance(name, str):
+    yield shown
+  elif name in _VALUES or (name == "TensorShape" and "module" not in config):
+    pass
+  elif name in ("TypeSpec", "CompositeTensor"):
+    if "module" in config or not str(config.get("type_spec")).startswith("tf."):
+      yield shown
+  elif name == "function":
+    if not _is_function(config):
+      yield f"the function {inner}"
+  elif name in _CALL_LAYERS:
+    call = inner.get("function") if isinstance(inner, Mapping) else None
+    if config.get("module") not in (None, _CALL_MODULE) or not _is_call(call):
+      yield f"the function {call}"
+  elif not _is_class(config):
+    yield shown
+  elif isinstance(inner, Mapping) and isinstance(inner.get(_FILE), str):
+    yield f"{name} of the file {inner[_FILE]}"
+
+
+def _is_class(config: Mapping[str, object]) -> bool:
+  name = config["class_name"]
+  places = _classes().get(str(name), ())
+  registered = config.get("registered_name")
+  module = config.get("module")
+  return registered in (None, name) and (
+    bool(places) if module is None else module in places
+  )
+
+
+def _is_function(config: Mapping[str, object]) -> bool:
+  name = config.get("config")
+  places = _functions().get(name, ()) if isinstance(name, str) else ()
+  return config.get("module") in places and config.get("registered_name") in (
+    None,
+    name,
+    "function",
+    *places,
+  )
+
+
+def _is_call(name: object) -> bool:
+  if not isinstance(name, str):
+    return False
+  return name in _ARRAY_CALLS.split() or name.startswith(_CALLS)
+
+
+@functools.cache
+def _classes() -> Mapping[str, frozenset[str]]:
+  """Returns the modules that Keras' classes may be said to be in, by name."""
+  found: dict[str, set[str]] = {}
+  for room in _ROOMS:
+    for name, value in vars(_room(room)).items():
+      if inspect.isclass(value) and _is_of_keras(value):
+        places = {f"keras.{room}", value.__module__}
+        found.setdefault(value.__name__, set()).update(places)
+        found.setdefault(name, set()).update(places)
+  for name in ("Sequential", "Model", "Functional"):
+    found.setdefault(name, set()).update(("keras", "keras.models"))
+  found["Functional"].add(tf.keras.Sequential.__base__.__module__)
+  for name in _WITH_CODE:
+    found.pop(name, None)
+  return {name: frozenset(places) for name, places in found.items()}
+
+
+@functools.cache
+def _functions() -> Mapping[str, frozenset[str]]:
+  """Returns the modules that Keras' functions may be said to be in, by name."""
+  found: dict[str, set[str]] = {}
+  for room in _FUNCTION_ROOMS:
+    for name, value in vars(_room(room)).items():
+      if (
+        isinstance(value, types.FunctionType)
+        and _is_of_keras(value)
+        and name not in _OF_CALLS
+      ):
+        found.setdefault(name, set()).update(("builtins", f"keras.{room}"))
+  return {name: frozenset(places) for name, places in found.items()}
+
+
+def _room(name: str) -> object:
+  return functools.reduce(getattr, name.split("."), tf.keras)
+
+
+def _is_of_keras(value: object) -> bool:
+  module = getattr(value, "__module__", "") or ""
+  return module.partition(".")[0] == "keras"
+
+
+_CALL_MODULE = "keras.src.layers.core.tf_op_layer"
