@@ -33,7 +33,7 @@ def function(module, name):
   }
 
 
-def layer(name, module="keras.layers", **config):
+def layer(name, module="keras.layers", /, **config):
   return {
     "module": module,
     "class_name": name,
