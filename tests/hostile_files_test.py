@@ -4,17 +4,22 @@ import io
 import json
 import os
 import pickle
+import re
 import zipfile
 
 import h5py
 import numpy as np
 import pytest
 import tensorflow as tf
+from tensorflow.core.framework import op_def_pb2
+from tensorflow.core.protobuf import saved_model_pb2
+from tensorflow.python.client import pywrap_tf_session
 
 from binaries import audit, compare, sweep, train
 from tests.binaries import in_process
 from tests.experiments import run_folders
 from tff_fair import experiments
+from tff_fair.experiments import saved_model_programs
 
 LAYERS = tf.keras.layers
 DIGITS = ("--task=digits", "--task_option=num_clients=3")
@@ -109,6 +114,35 @@ IN_CONFIG = {
     )
   ),
   "registered": lambda found, _: found[1].update(registered_name="evil>X"),
+  "directions": lambda found, mark: found.append(
+    layer("Bidirectional", layer=layer("LSTM"), backward_layer=shell(mark))
+  ),
+  "cell": lambda found, mark: found.append(
+    layer("RNN", cell=layer("StackedRNNCells", cells=[shell(mark)]))
+  ),
+  "method": lambda found, _: found.append(
+    layer("ClassMethod", "keras.src.layers.core.tf_op_layer", method_name="x")
+  ),
+  "words of a sampler": lambda found, _: found.append(
+    layer(
+      "TFOpLambda",
+      "keras.src.layers.core.tf_op_layer",
+      function="nn.fixed_unigram_candidate_sampler",
+    )
+  ),
+  "column": lambda found, _: found.append(
+    layer(
+      "DenseFeatures",
+      feature_columns=[{"class_name": "VocabularyFileCategoricalColumn"}],
+    )
+  ),
+  "optimizer": lambda found, _: found[1].update(
+    compile_config={"optimizer": layer("system", "os")}
+  ),
+  "name of an escape": lambda found, _: found.append(layer("a\x1b[2J\nb")),
+  "long names": lambda found, _: found.extend(
+    layer(f"{n}{'x' * 200}") for n in range(9)
+  ),
 }
 
 
@@ -120,10 +154,16 @@ def test_no_part_of_a_keras_file_runs(kind, tmp_path):
 
 
 def check_refused(model, mark):
-  audited = in_process.run(
+  outcome = in_process.run(
     audit, f"--model={model}", *DIGITS, f"--output_dir={mark}.audit"
   )
-  assert "--trust" in audited.refusal
+  assert "--trust" in outcome.refusal
+  assert len(outcome.refusal) <= 300
+  assert outcome.refusal.isprintable()
+  outcome = in_process.run(
+    train, *DIGITS, f"--initial_model={model}", f"--output_dir={mark}.run"
+  )
+  assert outcome.status == 2
   assert not mark.exists()
 
 
@@ -156,25 +196,155 @@ def test_no_part_of_an_hdf5_file_runs(name, tmp_path):
     file.attrs["model_config"] = json.dumps(config)
   path = path.rename(tmp_path / name)
   check_refused(path, mark)
+
+
+def test_no_other_file_is_read_through_hdf5(tmp_path):
+  path, other = tmp_path / "m.h5", tmp_path / "other"
+  dense().save(path)
+  with h5py.File(path, "r+") as file:
+    file["model_weights/link"] = h5py.ExternalLink(str(other), "/x")
+  check_refused(path, other)
+  with h5py.File(path, "r+") as file:
+    del file["model_weights/link"]
+    file.create_dataset("x", (8,), "u1", external=[(str(other), 0, 8)])
+  check_refused(path, other)
+  with h5py.File(path, "r+") as file:
+    del file["x"]
+    file["model_weights/round"] = file["model_weights"]
+    file["model_weights/soft"] = h5py.SoftLink("/nowhere")
   outcome = in_process.run(
-    train, *DIGITS, f"--initial_model={path}", f"--output_dir={mark}.run"
+    audit, f"--model={path}", *DIGITS, f"--output_dir={tmp_path / 'audit'}"
   )
-  assert "--trust" in outcome.refusal
-  assert not mark.exists()
+  assert outcome.status == 0, outcome.stderr
 
 
-def test_no_saved_model_writes_files(tmp_path):
+def test_no_entry_of_an_archive_is_unknown(tmp_path):
+  path = tmp_path / "m.keras"
+  parts = with_config(path, lambda _: None)
+  write(path, parts | {"../../ran": b"x"})
+  check_refused(path, tmp_path / "ran")
+
+
+def save_module(folder, compute):
+  class Module(tf.Module):
+    @tf.function(input_signature=[tf.TensorSpec((None, 64))])
+    def computed_with_a_long_name(self, x):
+      return compute(x)
+
+  module = Module()
+  signature = module.computed_with_a_long_name
+  tf.saved_model.save(module, str(folder), signatures=signature)
+
+
+def writing(mark):
+  def compute(x):
+    tf.io.write_file(str(mark), "x")
+    return x[:, :10]
+
+  return compute
+
+
+def printing(mark):
+  def compute(x):
+    tf.print(x, output_stream=f"file://{mark}")
+    return x[:, :10]
+
+  return compute
+
+
+COMPUTATIONS = {
+  "write": writing,
+  "print": printing,
+  "read": lambda _: (
+    lambda x: (
+      x
+      + tf.cast(tf.strings.length(tf.io.read_file("/etc/hostname")), tf.float32)
+    )
+  ),
+  "python": lambda _: lambda x: tf.py_function(lambda y: y, [x], tf.float32),
+  "lines": lambda mark: (
+    lambda x: (
+      x + tf.data.TextLineDataset(str(mark)).reduce(0.0, lambda total, _: total)
+    )
+  ),
+}
+
+
+@pytest.mark.parametrize("kind", COMPUTATIONS)
+def test_no_saved_model_reaches_files_or_code(kind, tmp_path):
+  mark = tmp_path / "ran"
+  save_module(tmp_path / "m.keras", COMPUTATIONS[kind](mark))
+  check_refused(tmp_path / "m.keras", mark)
+
+
+def test_no_function_is_a_savers_by_its_name(tmp_path):
   mark = tmp_path / "ran"
 
-  class Writes(tf.Module):
-    @tf.function(input_signature=[tf.TensorSpec((None, 64))])
-    def f(self, x):
-      tf.io.write_file(str(mark), "x")
+  def compute(x):
+    tf.raw_ops.SaveV2(
+      prefix=str(mark), tensor_names=["x"], shape_and_slices=[""], tensors=[x]
+    )
+    return x[:, :10]
+
+  save_module(tmp_path / "m", compute)
+  file = tmp_path / "m" / "saved_model.pb"
+  # Names have their lengths before them, so the new one is as long.
+  content = file.read_bytes()
+  (old,) = set(
+    re.findall(rb"__inference_computed_with_a_long_name_\d+", content)
+  )
+  saver = b"__inference__traced_save_"
+  new = saver + b"7" * (len(old) - len(saver))
+  assert len(old) == len(new)
+  file.write_bytes(content.replace(old, new))
+  check_refused(tmp_path / "m", mark)
+
+
+def test_all_graphs_of_a_saved_model_count(tmp_path):
+  dense().export(str(tmp_path / "m"))
+  file = tmp_path / "m" / "saved_model.pb"
+  content = saved_model_pb2.SavedModel.FromString(file.read_bytes())
+  assert not saved_model_programs.outward_operations(file.parent)
+  content.meta_graphs.append(content.meta_graphs[0])
+  file.write_bytes(content.SerializeToString())
+  assert "SaveV2" in saved_model_programs.outward_operations(file.parent)
+
+
+def test_operations_that_open_files_are_outward():
+  """Of TensorFlow's operations, by the names of what they take."""
+  names = "file|path$|descriptor|memory_region|^call_target|address|directory"
+  registered = op_def_pb2.OpList.FromString(
+    pywrap_tf_session.TF_GetBuffer(pywrap_tf_session.TF_GetAllOpList())
+  )
+  opening = {
+    operation.name
+    for operation in registered.op
+    for part in (*operation.input_arg, *operation.attr)
+    if re.search(names, part.name)
+  }
+  assert {"WriteFile", "DecodeProtoV2", "GenerateVocabRemapping"} <= opening
+  assert not {n for n in opening if not saved_model_programs.OUTWARD.search(n)}
+
+
+def test_a_layer_of_the_users_in_a_saved_model_is_named(tmp_path):
+  class Mine(LAYERS.Layer):
+    def call(self, x):
       return x[:, :10]
 
-  module = Writes()
-  tf.saved_model.save(module, str(tmp_path / "m"), signatures=module.f)
-  check_refused(tmp_path / "m", mark)
+  model = tf.keras.Sequential([LAYERS.Input((64,)), Mine()])
+  model.save(str(tmp_path / "m"))
+  check_refused(tmp_path / "m", tmp_path / "ran")
+  outcome = in_process.run(
+    audit,
+    *(f"--model={tmp_path / 'm'}", "--trust", *DIGITS),
+    f"--output_dir={tmp_path / 'audit'}",
+  )
+  assert outcome.status == 0, outcome.stderr
+
+
+def test_a_trusted_saved_model_runs(tmp_path):
+  mark = tmp_path / "ran"
+  save_module(tmp_path / "m", writing(mark))
   outcome = in_process.run(
     audit,
     *(f"--model={tmp_path / 'm'}", "--trust", *DIGITS),

@@ -14,9 +14,9 @@ import tensorflow as tf
 
 # Where the parts are that every installation of Keras has.
 _ROOMS = (
-  *("layers", "initializers", "regularizers", "constraints", "models"),
-  *("losses", "metrics", "optimizers", "optimizers.schedules"),
-  "mixed_precision",
+  *("layers", "layers.experimental", "initializers", "regularizers"),
+  *("constraints", "models", "losses", "metrics"),
+  *("optimizers", "optimizers.schedules", "mixed_precision"),
 )
 _FUNCTION_ROOMS = ("activations", "losses", "metrics")
 # Layers that hold code, or load a file.
@@ -24,18 +24,29 @@ _WITH_CODE = ("Lambda", "TFSMLayer")
 _OF_CALLS = ("get", "serialize", "deserialize")
 # Values that Keras writes as objects; nothing of them is imported.
 _VALUES = ("__tensor__", "__numpy__", "__bytes__", "__tuple__", "__ellipsis__")
-# Of TensorFlow, `y + 1` and `tf.nn.relu(y)` are layers that name a function.
+# Of TensorFlow, `y + 1` and `tf.nn.relu(y)` are layers that name a function,
+# by the first of its names in TensorFlow.
 _CALL_LAYERS = ("TFOpLambda", "SlicingOpLambda")
-_CALLS = ("math.", "nn.", "linalg.", "__operators__.")
-_ARRAY_CALLS = """
-  abs add argmax argmin boolean_mask broadcast_to cast clip_by_value concat
-  cumsum divide einsum equal exp expand_dims eye fill gather gather_nd greater
-  greater_equal identity less less_equal logical_and logical_not logical_or
-  matmul maximum minimum multiply negative not_equal one_hot ones ones_like
-  pad pow range rank reduce_max reduce_mean reduce_min reduce_prod reduce_sum
-  repeat reshape reverse round shape sigmoid sign slice sort split sqrt
-  square squeeze stack stop_gradient strided_slice subtract tanh tensordot tile
-  transpose unstack where zeros zeros_like
+_CALL_MODULE = "keras.src.layers.core.tf_op_layer"
+_CALLS = (
+  *("__operators__.", "math.", "nn.", "linalg.", "image.", "signal."),
+  *("strings.", "bitwise.", "dtypes.", "random.stateless_"),
+)
+_FILE_CALL = "nn.fixed_unigram_candidate_sampler"  # It reads a file.
+_OTHER_CALLS = """
+  argsort batch_to_space bitcast boolean_mask broadcast_dynamic_shape
+  broadcast_static_shape broadcast_to cast clip_by_norm clip_by_value concat
+  constant convert_to_tensor dynamic_partition dynamic_stitch einsum
+  ensure_shape expand_dims eye fill gather gather_nd histogram_fixed_width
+  identity identity_n linspace meshgrid norm one_hot ones ones_like pad
+  random.categorical random.gamma random.normal random.poisson random.shuffle
+  random.truncated_normal random.uniform range rank realdiv repeat reshape
+  reverse reverse_sequence roll scatter_nd searchsorted sequence_mask shape
+  shape_n size slice sort space_to_batch split squeeze stack stop_gradient
+  strided_slice tensor_scatter_nd_add tensor_scatter_nd_max
+  tensor_scatter_nd_min tensor_scatter_nd_sub tensor_scatter_nd_update tensordot
+  tile transpose truncatediv truncatemod unique unique_with_counts unravel_index
+  unstack where zeros zeros_like
 """
 _FILE = "vocabulary"  # Of a lookup layer: a list, or the path of a file.
 
@@ -55,11 +66,6 @@ def foreign(config: object) -> Iterator[str]:
     yield from _foreign_object(config)
   for value in config.values():
     yield from foreign(value)
-
-
-def is_known_to_keras(name: str) -> bool:
-  """Returns whether Keras builds a part of a name, if no module is given."""
-  return name in _CALL_LAYERS or name in _WITH_CODE or name in _classes()
 
 
 def _foreign_object(config: Mapping[str, object]) -> Iterator[str]:
@@ -110,7 +116,10 @@ def _is_function(config: Mapping[str, object]) -> bool:
 def _is_call(name: object) -> bool:
   if not isinstance(name, str):
     return False
-  return name in _ARRAY_CALLS.split() or name.startswith(_CALLS)
+  name = name.removeprefix("compat.v1.")
+  return name in _OTHER_CALLS.split() or (
+    name.startswith(_CALLS) and name != _FILE_CALL
+  )
 
 
 @functools.cache
@@ -126,6 +135,8 @@ def _classes() -> Mapping[str, frozenset[str]]:
   for name in ("Sequential", "Model", "Functional"):
     found.setdefault(name, set()).update(("keras", "keras.models"))
   found["Functional"].add(tf.keras.Sequential.__base__.__module__)
+  # A part of ConvLSTM2D, in SavedModels.
+  found["ConvLSTMCell"] = {"keras.src.layers.rnn.base_conv_lstm"}
   for name in _WITH_CODE:
     found.pop(name, None)
   return {name: frozenset(places) for name, places in found.items()}
@@ -153,6 +164,3 @@ def _room(name: str) -> object:
 def _is_of_keras(value: object) -> bool:
   module = getattr(value, "__module__", "") or ""
   return module.partition(".")[0] == "keras"
-
-
-_CALL_MODULE = "keras.src.layers.core.tf_op_layer"

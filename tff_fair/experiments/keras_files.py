@@ -88,7 +88,7 @@ def load(path: pathlib.Path, *, trust: bool = False) -> tf.keras.Model:
     reason = " ".join(str(error).split())[:200] or type(error).__name__
     raise ValueError(
       f"cannot be loaded as a Keras model: {reason} (a model with layers of "
-      "its own loads as a SavedModel folder)."
+      "its own loads as a SavedModel folder, with --trust)."
     ) from error
 
 
@@ -160,28 +160,26 @@ def _code_of_archive(archive: zipfile.ZipFile) -> Iterator[str]:
 
 
 def _code_of_saved_layers(path: pathlib.Path) -> Iterator[str]:
-  """Yields code of a SavedModel's layers; others come from its graphs."""
   metadata = saved_metadata_pb2.SavedMetadata()
   metadata.ParseFromString(path.read_bytes())
   for node in metadata.nodes:
     config = json.loads(node.metadata)
-    for name in keras_parts.foreign(config):
-      if " " in name or keras_parts.is_known_to_keras(name):
-        yield name
+    config.pop("training_config", None)  # Not read.
+    yield from keras_parts.foreign(config)
 
 
 def _other_files(file: h5py.File) -> Iterator[str]:
   """Yields the links of an HDF5 file to others, and data that are in others."""
-  groups: list[h5py.Group] = [file]
-  while groups:
-    group = groups.pop()
-    for name in group:
-      link = group.get(name, getlink=True)
-      if isinstance(link, h5py.ExternalLink):
-        yield f"a link to {link.filename}"
-      elif isinstance(link, h5py.HardLink):
-        item = group[name]
-        if isinstance(item, h5py.Group):
-          groups.append(item)
-        elif item.external or item.is_virtual:
-          yield f"data of another file in {name}"
+  found = []
+
+  def add_link(name: bytes, link: h5py.h5l.LinkInfo) -> None:
+    if link.type not in (h5py.h5l.TYPE_HARD, h5py.h5l.TYPE_SOFT):
+      found.append(f"the link {name.decode(errors='replace')} to another file")
+
+  def add_data(name: str, item: h5py.Group | h5py.Dataset) -> None:
+    if isinstance(item, h5py.Dataset) and (item.external or item.is_virtual):
+      found.append(f"data of another file in {name}")
+
+  file.id.links.visit(add_link, info=True)
+  file.visititems(add_data)
+  yield from found

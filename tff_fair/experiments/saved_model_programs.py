@@ -8,13 +8,14 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-# TensorFlow's operations that reach files, Python code, devices or other hosts,
-# by what their names say.
-_OUTWARD = re.compile(
-  "File|Save|Restore|Checkpoint|Dataset|Iterator|Reader|Py[Ff]unc|Summary|"
-  "Print|Debug|Rpc|Sql|Snapshot|Send|Recv|Collective|Remote|Host|Compile|T[Pp]"
-  "[Uu]|Service|L[Mm][Dd][Bb]|Bigtable|Load|Record|Client|Server|Socket|Nccl|"
-  "Dump|Worker|FixedUnigram|ImportEvent|Delete"
+# TensorFlow's operations that reach files, Python code, other programs or other
+# hosts, by what their names say. What IteratorGetNext reads another opens.
+OUTWARD = re.compile(
+  "Abort|Bigtable|CallModule|Checkpoint|Client|Collective|Compile|CustomCall|"
+  "Dataset|Debug|Delete|Dump|File|FixedUnigram|Host|ImmutableConst|ImportEvent|"
+  "Iterator(?!GetNext$)|L[Mm][Dd][Bb]|Load|Nccl|Print|Py[Ff]unc|Reader|Record|"
+  "Recv|Remote|Restore|Rpc|Save|Send|Server|Service|Skipgram|Snapshot|Socket|"
+  "Sql|Summary|TRT|T[Pp][Uu]|VocabRemapping|Worker|codeProto"
 )
 # The part that saves and restores variables, which loading does not run.
 _SAVER = re.compile("__inference__traced_(save|restore)_[0-9]+")
@@ -39,37 +40,36 @@ def outward_operations(folder: pathlib.Path) -> list[str]:
     content.ParseFromString((folder / "saved_model.pb").read_bytes())
   except (OSError, message.DecodeError) as error:
     raise ValueError(f"its saved_model.pb cannot be read: {error}") from error
+  graphs = content.meta_graphs
+  # Of a folder with several graphs TensorFlow may run all.
+  has_objects = len(graphs) == 1 and graphs[0].HasField("object_graph_def")
   return sorted(
-    {name for graph in content.meta_graphs for name in _outward(graph)}
+    {name for graph in graphs for name in _outward(graph, has_objects)}
   )
 
 
-def _outward(graph: Any) -> Iterator[str]:
+def _outward(graph: Any, has_objects: bool) -> Iterator[str]:
   """Yields the outward operations of a graph with its library."""
-  functions = graph.graph_def.library.function
-  called = {
-    name
-    for function in functions
-    for node in function.node_def
-    for name in _called(node)
-  }
-  called.update(graph.object_graph_def.concrete_functions)
-  is_of_objects = graph.HasField("object_graph_def")
+  library = graph.graph_def.library
+  savers = _savers(graph) if has_objects else set()
   for node in graph.graph_def.node:
-    if _OUTWARD.search(node.op) and not _SAVER.fullmatch(node.op):
+    if OUTWARD.search(node.op):
       yield node.op
-  for function in functions:
-    name = function.signature.name
-    saves = is_of_objects and _SAVER.fullmatch(name) and name not in called
+  for function in library.function:
+    is_saver = function.signature.name in savers
     for node in function.node_def:
-      if _OUTWARD.search(node.op) and not (saves and node.op in _OF_SAVER):
+      if OUTWARD.search(node.op) and not (is_saver and node.op in _OF_SAVER):
         yield node.op
 
 
-def _called(node: Any) -> Iterator[str]:
-  """Yields the names of the functions that a node of a graph may call."""
-  yield node.op
-  for value in node.attr.values():
-    yield value.func.name
-    for function in value.list.func:
-      yield function.name
+def _savers(graph: Any) -> set[str]:
+  """Returns the functions of a graph's saver that nothing else refers to."""
+  library = graph.graph_def.library
+  others, savers = [graph.object_graph_def, *library.gradient], set()
+  for function in library.function:
+    if _SAVER.fullmatch(function.signature.name):
+      savers.add(function.signature.name)
+    else:
+      others.append(function)
+  content = b"".join(other.SerializeToString() for other in others)
+  return {name for name in savers if name.encode() not in content}
