@@ -15,7 +15,7 @@ from tensorflow.core.framework import op_def_pb2
 from tensorflow.core.protobuf import saved_model_pb2
 from tensorflow.python.client import pywrap_tf_session
 
-from binaries import audit, compare, sweep, train
+from binaries import audit, compare, replay, report, sweep, train
 from tests.binaries import in_process
 from tests.experiments import run_folders
 from tff_fair import experiments
@@ -188,11 +188,12 @@ def test_no_part_of_an_hdf5_file_runs(name, tmp_path):
   dense().save(path)
   with h5py.File(path, "r+") as file:
     config = json.loads(file.attrs["model_config"])
-    code = {"function_type": "function", "module": "pydoc"}
-    code |= {"function": "pipepager", "arguments": {"cmd": f"touch {mark}"}}
-    config["config"]["layers"].append(
-      {"class_name": "Lambda", "config": {"name": "l", **code}}
-    )
+    code = shell(mark)["config"] | {
+      "function_type": "function",
+      "function": "pipepager",
+      "module": "pydoc",
+    }
+    config["config"]["layers"].append({"class_name": "Lambda", "config": code})
     file.attrs["model_config"] = json.dumps(config)
   path = path.rename(tmp_path / name)
   check_refused(path, mark)
@@ -327,7 +328,7 @@ def test_operations_that_open_files_are_outward():
 
 
 def test_a_layer_of_the_users_in_a_saved_model_is_named(tmp_path):
-  class Mine(LAYERS.Layer):
+  class Mine(tf.keras.layers.Layer):
     def call(self, x):
       return x[:, :10]
 
@@ -354,8 +355,20 @@ def test_a_trusted_saved_model_runs(tmp_path):
   assert mark.exists()
 
 
-@pytest.mark.parametrize("field", ["task", "model"])
-@pytest.mark.parametrize("form", ["{}/evil.py:make", "evil_package.m:make"])
+TASK_OPTIONS = {"spec": "task_options", "flags": "task_option"}
+FORMS = ("{}/evil.py:make", "evil_package.m:make")
+
+
+# Settings that name code, and the others that go with each.
+CODE = {
+  "task": {},
+  "model": {},
+  "loss": {"task": "table"},
+}
+
+
+@pytest.mark.parametrize("field", CODE)
+@pytest.mark.parametrize("form", FORMS)
 def test_to_read_a_run_imports_nothing(field, form, tmp_path, monkeypatch):
   mark = tmp_path / "ran"
   code = f"open({str(mark)!r}, 'w')\ndef make():\n  pass\n"
@@ -365,13 +378,23 @@ def test_to_read_a_run_imports_nothing(field, form, tmp_path, monkeypatch):
   monkeypatch.syspath_prepend(str(tmp_path))
   path = run_folders.make(tmp_path / "run")
   config = json.loads((path / "config.json").read_text())
-  for group in ("spec", "flags"):
-    config[group][field] = form.format(tmp_path)
+  name = form.format(tmp_path)
+  options = {"file": "t.csv", "client": "c", "label": "l", "loss": name}
+  for group, given in (
+    ("spec", options),
+    ("flags", [f"{option}={value}" for option, value in options.items()]),
+  ):
+    config[group] |= CODE[field] or {field: name}
+    if field == "loss":
+      config[group][TASK_OPTIONS[group]] = given
   (path / "config.json").write_text(json.dumps(config))
   spec = experiments.open_run(path).spec
   assert spec.replace(seed=1).effective()["seed"] == 1
   assert len(pickle.loads(pickle.dumps(spec)).vary(seed=[1, 2])) == 2
   assert in_process.run(compare, str(path)).status == 0
+  # The run has no such tables; they read its settings first.
+  in_process.run(report, str(path), f"--output={tmp_path / 'page.html'}")
+  in_process.run(replay, str(path), "--algorithms=qfedavg")
   outcome = in_process.run(
     sweep, f"--base={path}", "--grid=seed=1,2", "--dry_run"
   )

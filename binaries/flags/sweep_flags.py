@@ -12,7 +12,6 @@ from tff_fair.experiments import (
   Run,
   RunError,
   RunSpec,
-  progress,
   spec_text,
 )
 from tff_fair.experiments.comparing import measures
@@ -202,7 +201,7 @@ def _with_code(run: Run) -> RunSpec:
       f"{run.path}: names code for its {code}; if you trust it to run as you, "
       "give --trust."
     )
-  return configuration.with_code(run.config, run.spec, progress.say, trust=True)
+  return configuration.with_code(run.config, run.spec, trust=True)
 
 
 def of_training(name: str) -> str | None:

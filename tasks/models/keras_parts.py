@@ -14,9 +14,9 @@ import tensorflow as tf
 
 # Where the parts are that every installation of Keras has.
 _ROOMS = (
-  *("layers", "layers.experimental", "initializers", "regularizers"),
-  *("constraints", "models", "losses", "metrics"),
-  *("optimizers", "optimizers.schedules", "mixed_precision"),
+  *("layers", "initializers", "regularizers", "constraints", "models"),
+  *("losses", "metrics", "optimizers", "optimizers.schedules"),
+  "mixed_precision",
 )
 _FUNCTION_ROOMS = ("activations", "losses", "metrics")
 # Layers that hold code, or load a file.

@@ -88,13 +88,17 @@ def build(config: Config) -> tf.keras.Model:
       # Some layers take parts out of the config that they are given.
       model = tf.keras.saving.deserialize_keras_object(copy.deepcopy(config))
   except (LookupError, TypeError, ValueError) as error:
-    # Keras shows the whole config of a layer before its reason.
-    reason = str(error).rpartition("Exception encountered: ")[2]
-    reason = " ".join(reason.split())[:_MOST_LETTERS]
-    raise NotPlainError(f"Keras cannot build it: {reason}") from error
+    raise NotPlainError(f"Keras cannot build it: {reason(error)}") from error
   if not isinstance(model, tf.keras.Model):
     raise NotPlainError("describes no model")
   return model
+
+
+def reason(error: Exception) -> str:
+  """Returns what an error of Keras says, in one line."""
+  # Keras shows the whole config of a layer first.
+  text = str(error).rpartition("Exception encountered: ")[2]
+  return " ".join(text.split())[:_MOST_LETTERS] or type(error).__name__
 
 
 def _layers(model: tf.keras.Model) -> Iterator[tf.keras.layers.Layer]:

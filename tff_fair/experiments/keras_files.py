@@ -85,10 +85,9 @@ def load(path: pathlib.Path, *, trust: bool = False) -> tf.keras.Model:
     return model
   # A file that is damaged or of something else raises anything.
   except Exception as error:
-    reason = " ".join(str(error).split())[:200] or type(error).__name__
     raise ValueError(
-      f"cannot be loaded as a Keras model: {reason} (a model with layers of "
-      "its own loads as a SavedModel folder, with --trust)."
+      f"cannot be loaded as a Keras model: {plain.reason(error)} (a model with "
+      "layers of its own loads as a SavedModel folder, with --trust)."
     ) from error
 
 
@@ -119,8 +118,9 @@ def check_code(path: pathlib.Path) -> None:
     found = sorted(set(_code(path)))
   # A file that is damaged or of something else raises anything.
   except Exception as error:
-    reason = " ".join(str(error).split())[:200] or type(error).__name__
-    raise ValueError(f"cannot be loaded as a Keras model: {reason}.") from error
+    raise ValueError(
+      f"cannot be loaded as a Keras model: {plain.reason(error)}."
+    ) from error
   if found:
     names = ", ".join(found)
     raise ValueError(

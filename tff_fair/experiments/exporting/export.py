@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from tasks.formats import files, parsing
 from tff_fair import methods, spelling, types
 from tff_fair.declared import FieldError
-from tff_fair.experiments import progress, scores, table_cells
+from tff_fair.experiments import scores, table_cells
 from tff_fair.experiments.comparing import groups, questions
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.exporting import card, model_formats, places
@@ -124,7 +124,7 @@ def export(
       "does, and any method with personal_lam; leave it out.",
       value=client,
     )
-  client_id = None if client is None else _client_id(run, client)
+  client_id = None if client is None else _client_id(run, client, trust)
   found = trained_model.find(
     RunFolder(run.path), run.config, lambda: run.spec, trust=trust
   )
@@ -135,7 +135,7 @@ def export(
     writer.predictor.assign(weights.of_model(client_id))
   with places.written(output, overwrite=overwrite) as staged:
     if all_clients:
-      _write_all(run, weights, writer, staged)
+      _write_all(run, weights, writer, staged, trust)
     else:
       writer.write(weights.of_model(client_id), staged)
     subject = card.Subject(
@@ -221,11 +221,15 @@ def _blaming_description(run: Run) -> Iterator[None]:
 
 
 def _write_all(
-  run: Run, weights: Weights, writer: model_formats.Writer, folder: pathlib.Path
+  run: Run,
+  weights: Weights,
+  writer: model_formats.Writer,
+  folder: pathlib.Path,
+  trust: bool,
 ) -> None:
   """Writes all personal models, and which is whose."""
   folder.mkdir()
-  clients = _names(run, weights.personal or {})
+  clients = _names(run, weights.personal or {}, trust)
   file_names = _file_names(clients, places.SUFFIXES[writer.kind])
   for client_id, name in file_names.items():
     writer.write(weights.of_model(client_id), folder / name)
@@ -245,23 +249,25 @@ def _write_all(
 _FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,79}")
 
 
-def _client_id(run: Run, name: str) -> int:
+def _client_id(run: Run, name: str, trust: bool) -> int:
   """Returns the id of a client."""
   known = _in_folder(run)
   if name not in known:
-    known = _of_task(run)
+    known = _of_task(run, trust)
   if name not in known:
     asked = spelling.question(name, known, "see clients.csv.")
     raise FieldError("client", f"there is no such client; {asked}", value=name)
   return known[name]
 
 
-def _names(run: Run, client_ids: Iterable[int]) -> dict[int, str]:
+def _names(run: Run, client_ids: Iterable[int], trust: bool) -> dict[int, str]:
   """Returns the names of some clients by their ids."""
   known = {client_id: name for name, client_id in _in_folder(run).items()}
   wanted = list(client_ids)
   if not known.keys() >= set(wanted):
-    known = {client_id: name for name, client_id in _of_task(run).items()}
+    known = {
+      client_id: name for name, client_id in _of_task(run, trust).items()
+    }
   return {client_id: known[client_id] for client_id in wanted}
 
 
@@ -290,12 +296,12 @@ def _in_folder(run: Run) -> dict[str, int]:
   return dict(zip(run.clients["client"].astype(str), ids, strict=True))
 
 
-def _of_task(run: Run) -> dict[str, int]:
+def _of_task(run: Run, trust: bool) -> dict[str, int]:
   # Imported late: it imports TensorFlow Federated.
   from tff_fair.experiments.training import task_loading  # noqa: PLC0415
 
   found = task_loading.load(
-    configuration.with_code(run.config, run.spec, progress.say)
+    configuration.with_code(run.config, run.spec, trust=trust)
   ).client_names
   return {name: client_id for client_id, name in enumerate(found)}
 
@@ -369,9 +375,9 @@ def export_form(
     run = finding.open_run(run)
   output = pathlib.Path(output)
   places.check_free(output, overwrite=overwrite)
-  spec = configuration.with_code(
-    run.config, run.spec, progress.say, trust=trust
-  ).replace(aggregation=run.flags["aggregation"])
+  spec = configuration.with_code(run.config, run.spec, trust=trust).replace(
+    aggregation=run.flags["aggregation"]
+  )
   rule = methods.get(spec.algorithm).build.rule
   compares = spec.aggregation == "secure" and issubclass(
     rule, types.ComparingRule

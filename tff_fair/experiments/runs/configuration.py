@@ -15,14 +15,14 @@ import json
 import os
 import pathlib
 import platform
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import tasks
 from tasks.formats import source_files
 from tff_fair import declared
 from tff_fair.declared import Value
-from tff_fair.experiments import scores, seeds, spec_text
+from tff_fair.experiments import progress, scores, seeds, spec_text
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.spec import RunSpec
 
@@ -269,16 +269,16 @@ def short_digest(found: Mapping[str, str]) -> dict[str, str]:
 def with_code(
   configuration: Configuration,
   spec: RunSpec,
-  say: Callable[[str], None],
   *,
   trust: bool = False,
 ) -> RunSpec:
-  """Returns the run of a record for what needs the user's code of its task.
+  """Returns the run of a record for what runs the user's code of its task.
+
+  A line names the code first.
 
   Args:
     configuration: That of the run.
     spec: What `read_spec` returned.
-    say: Takes a line that names the code, before it runs.
     trust: Whether the files may be others than the run was made with.
 
   Raises:
@@ -288,14 +288,17 @@ def with_code(
   saved = configuration.get(OWN_FILES, {})
   if not trust:
     for text in _other_versions(saved, now, spec):
-      raise RunError(f"the run was made with {text}; put that version back.")
+      raise RunError(
+        f"the run was made with {text}; put that version back, or give --trust "
+        "if you trust this one to run as you."
+      )
     for name in sorted(now.keys() - saved.keys()):
       raise RunError(
         f"the record names no version of its {name}, which is code "
         f"({_named(spec, name)}); if you trust it to run as you, give --trust."
       )
   for name in now:
-    say(f"Runs the {name} of the run: {_named(spec, name)}.")
+    progress.say(f"Runs the {name} of the run: {_named(spec, name)}.")
   return RunSpec.from_dict(spec.to_dict())
 
 

@@ -227,11 +227,12 @@ class Run:
 
     return trained_model.load(RunFolder(self.path), best=best).of_model()
 
-  def model(self, *, best: bool = False) -> tf.keras.Model:
+  def model(self, *, best: bool = False, trust: bool = False) -> tf.keras.Model:
     """Returns the trained global model; imports TensorFlow.
 
     Args:
       best: As for `weights`.
+      trust: As for `tff_fair.experiments.export`.
 
     Returns:
       A Keras model from x of the task's `element_spec` to its outputs, as the
@@ -248,7 +249,9 @@ class Run:
     from tff_fair.experiments.runs import trained_model  # noqa: PLC0415
 
     values, folder = self.weights(best=best), RunFolder(self.path)
-    found = trained_model.find(folder, self.config, lambda: self.spec)
+    found = trained_model.find(
+      folder, self.config, lambda: self.spec, trust=trust
+    )
     model = found.build()
     trained_model.assign(model, values)
     return model

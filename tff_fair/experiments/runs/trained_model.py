@@ -20,7 +20,6 @@ import tensorflow as tf
 from tasks.formats import files, parsing
 from tasks.models import plain
 from tff_fair import keras_state
-from tff_fair.experiments import progress
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.runs import checkpoints, configuration
 from tff_fair.experiments.runs.folder import RunFolder
@@ -194,7 +193,7 @@ def _find_by_task(
   # Imported late: it imports TensorFlow Federated.
   from tff_fair.experiments.training import task_loading  # noqa: PLC0415
 
-  spec = configuration.with_code(config, spec, progress.say, trust=trust)
+  spec = configuration.with_code(config, spec, trust=trust)
   task = task_loading.load(spec)
   architecture = Architecture.of_task(task)
   trained = architecture.trained
