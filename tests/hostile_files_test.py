@@ -16,10 +16,12 @@ from tensorflow.core.protobuf import saved_model_pb2
 from tensorflow.python.client import pywrap_tf_session
 
 from binaries import audit, compare, replay, report, sweep, train
+from tasks.models import keras_parts, plain
 from tests.binaries import in_process
 from tests.experiments import run_folders
 from tff_fair import experiments
 from tff_fair.experiments import saved_model_programs
+from tff_fair.experiments.runs import checkpoints
 
 LAYERS = tf.keras.layers
 DIGITS = ("--task=digits", "--task_option=num_clients=3")
@@ -299,6 +301,38 @@ def test_no_function_is_a_savers_by_its_name(tmp_path):
   assert len(old) == len(new)
   file.write_bytes(content.replace(old, new))
   check_refused(tmp_path / "m", mark)
+
+
+def test_no_state_of_a_run_reaches_files(tmp_path):
+  mark, state = tmp_path / "ran", tmp_path / "state"
+
+  class State(tf.Module):
+    @tf.function(input_signature=[])
+    def __call__(self):
+      tf.io.write_file(str(mark), "x")
+      return tf.constant(1)
+
+  tf.saved_model.save(State(), str(state))
+  checkpoints.write_checksums(state)
+  with pytest.raises(experiments.RunError, match="WriteFile"):
+    checkpoints.load(state)
+  assert not mark.exists()
+
+
+def test_a_description_may_be_nested_deeply(tmp_path):
+  inner = {"class_name": "Lambda"}
+  for _ in range(5000):
+    inner = {"a": inner}
+  assert list(keras_parts.foreign(inner)) == ["Lambda"]
+  path = tmp_path / "m.keras"
+  parts = with_config(path, lambda found: found[1]["config"].update(x=7))
+  nested = b'{"a": ' * 900 + b"7" + b"}" * 900
+  config = parts["config.json"].replace(b'"x": 7', b'"x": ' + nested)
+  write(path, parts | {"config.json": config})
+  outcome = in_process.run(audit, f"--model={path}", *DIGITS)
+  assert "cannot be loaded" in outcome.refusal
+  with pytest.raises(plain.NotPlainError):
+    plain.build(json.loads(config))
 
 
 def test_all_graphs_of_a_saved_model_count(tmp_path):

@@ -57,15 +57,15 @@ def foreign(config: object) -> Iterator[str]:
   Args:
     config: A description as Keras writes it into its files, read from JSON.
   """
-  if isinstance(config, list | tuple):
-    for value in config:
-      yield from foreign(value)
-  if not isinstance(config, Mapping):
-    return
-  if "class_name" in config:
-    yield from _foreign_object(config)
-  for value in config.values():
-    yield from foreign(value)
+  waiting = [config]  # It may be nested more deeply than Python calls.
+  while waiting:
+    value = waiting.pop()
+    if isinstance(value, Mapping):
+      if "class_name" in value:
+        yield from _foreign_object(value)
+      waiting.extend(value.values())
+    elif isinstance(value, list | tuple):
+      waiting.extend(value)
 
 
 def _foreign_object(config: Mapping[str, object]) -> Iterator[str]:

@@ -87,7 +87,7 @@ def build(config: Config) -> tf.keras.Model:
     with without_custom_objects():
       # Some layers take parts out of the config that they are given.
       model = tf.keras.saving.deserialize_keras_object(copy.deepcopy(config))
-  except (LookupError, TypeError, ValueError) as error:
+  except (LookupError, RecursionError, TypeError, ValueError) as error:
     raise NotPlainError(f"Keras cannot build it: {reason(error)}") from error
   if not isinstance(model, tf.keras.Model):
     raise NotPlainError("describes no model")

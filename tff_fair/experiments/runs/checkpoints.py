@@ -117,7 +117,7 @@ def load(state: pathlib.Path) -> Any:
   if outward:
     raise RunError(
       f"{state}: its program reaches files or code ({', '.join(outward)}), "
-      "which no state of a run does; take one of whom you trust."
+      "which no state of a run does; use a run of someone whom you trust."
     )
   try:
     return tf.saved_model.load(str(state))()
