@@ -150,8 +150,9 @@ class _Computing:
   )
   trust: bool = declared.value(
     False,
-    "Run code that others wrote, with the rights of your account: that which "
-    "the file of --initial_model holds or names beside Keras' own.",
+    "Run code that others wrote, with the rights of your account: what the "
+    "file of --initial_model holds or names beside Keras' own, and in a sweep "
+    "the code that the run of --base names.",
   )
 
 
