@@ -1,6 +1,5 @@
 """Files of others that would run code: nothing of them runs, at any way in."""
 
-import functools
 import io
 import json
 import os
@@ -321,9 +320,9 @@ def test_no_state_of_a_run_reaches_files(tmp_path):
 
 
 def test_a_description_may_be_nested_deeply(tmp_path):
-  deep = functools.reduce(
-    lambda inner, _: {"a": inner}, range(5000), {"class_name": "Lambda"}
-  )
+  deep: object = {"class_name": "Lambda"}
+  for _ in range(5000):
+    deep = {"a": deep}
   assert list(keras_parts.foreign(deep)) == ["Lambda"]
   path = tmp_path / "m.keras"
   parts = with_config(path, lambda found: found[1]["config"].update(x=7))

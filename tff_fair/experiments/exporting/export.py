@@ -393,7 +393,7 @@ def export_form(
   # Imported late: it takes seconds more than TensorFlow.
   import tensorflow_federated as tff  # noqa: PLC0415
 
-  computations = _computations(spec)
+  computations = _computations(spec, trust)
   with places.written(output, overwrite=overwrite) as staged:
     staged.mkdir()
     for name, computation in computations.items():
@@ -427,13 +427,13 @@ def export_form(
   return output
 
 
-def _computations(spec: RunSpec) -> dict[str, tff.Computation]:
+def _computations(spec: RunSpec, trust: bool) -> dict[str, tff.Computation]:
   """Returns the computations by name."""
   import tensorflow_federated as tff  # noqa: PLC0415
 
   from tff_fair.experiments.training import assembly  # noqa: PLC0415
 
-  process = assembly.build_process(spec)
+  process = assembly.build_process(spec, trust=trust)
   mapreduce = tff.backends.mapreduce
   try:
     form = mapreduce.get_map_reduce_form_for_computation(process.next)

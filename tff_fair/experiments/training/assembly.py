@@ -116,17 +116,20 @@ def build(
   )
 
 
-def build_process(spec: RunSpec) -> tff.learning.templates.LearningProcess:
+def build_process(
+  spec: RunSpec, *, trust: bool = False
+) -> tff.learning.templates.LearningProcess:
   """Builds the process of a run for clients elsewhere, none of which attacks.
 
   Args:
     spec: The run.
+    trust: As for `load_task`.
 
   Raises:
     FieldError: If a setting does not go with the data or the method.
     tasks.DataError: If the data cannot be used.
   """
-  task = load_task(spec)
+  task = load_task(spec, trust=trust)
   honest = dataclasses.replace(resolving.resolve(spec, task), attack=None)
   chosen = learning_process.arguments(spec, task, honest)
   return learning_process.build_now(spec, task, chosen)
