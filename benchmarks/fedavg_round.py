@@ -27,7 +27,7 @@ from absl import flags
 import tasks
 import tff_fair
 from benchmarks import measure, workload
-from tff_fair.experiments.training import client_data, client_files
+from tff_fair.experiments.training import client_data
 
 _MODEL = flags.DEFINE_enum(
   "model", "mlp", list(workload.MODELS), "784-200-200-62, or the CNN."
@@ -134,19 +134,14 @@ def main() -> None:
     load=lambda client_id: (x, (y + client_id) % workload.NUM_CLASSES),
   )
   with contextlib.closing(client_data.LoadingThread()) as thread:
-    in_files = client_data.ClientLoader(
-      population,
-      model.input_spec,
-      files=client_files.open_files(),
-      thread=thread,
+    fresh = client_data.ClientLoader(
+      population, model.input_spec, thread=thread
     )
-    in_messages = client_data.ClientLoader(population, model.input_spec)
     calls = {
       workload.PLAIN: workload.plain_rounds(model, clients),
       "tff_fair, loss before": workload.rounds(before, whole),
       "tff_fair, loss training": workload.rounds(training, whole),
-      "fresh cohort": _fresh_rounds(training, in_files),
-      "fresh cohort, in messages": _fresh_rounds(training, in_messages),
+      "fresh cohort": _fresh_rounds(training, fresh),
       "TFF, no training": _no_training(model, whole),
       "stock TFF": workload.rounds(stock, batched),
       "stock TFF, its runtime": _in_its_runtime(

@@ -14,7 +14,7 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_fair.runtime import admission, example_files
+from tff_fair.runtime import admission
 
 Value: TypeAlias = Any
 
@@ -124,10 +124,9 @@ def _struct(
 def _sequence(
   value: Any, type_spec: tff.SequenceType, specs: DataSpecs
 ) -> Value:
-  if isinstance(value, example_files.KnownGraph):
-    if type_spec.element.is_assignable_from(value.element_type):
-      return value
-  elif isinstance(value, tf.data.Dataset):
+  if isinstance(value, SerializedData):
+    return value
+  if isinstance(value, tf.data.Dataset):
     specs.check(value, type_spec)
     return value
   return SerializedData(serialized_list(value, type_spec))
@@ -148,8 +147,6 @@ def serialized(data: Value) -> bytes:
   """Returns the graph of a dataset."""
   if isinstance(data, SerializedData):
     return data.graph
-  if isinstance(data, example_files.KnownGraph):
-    return bytes(data.serialized_graph)
   variant = tf.data.experimental.to_variant(data)
   # As TFF does.
   return bytes(tf.raw_ops.DatasetToGraphV2(input_dataset=variant).numpy())

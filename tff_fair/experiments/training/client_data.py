@@ -1,7 +1,6 @@
 """The data of a run's clients, as processes take it.
 
-Examples are in files that the worker maps, where it can, and travel in
-messages where it cannot. One thread loads them, ahead of time if it is told.
+One thread loads them, ahead of time if it is told.
 """
 
 from __future__ import annotations
@@ -23,25 +22,14 @@ import tasks
 from tasks import task as tasks_task
 from tff_fair import runtime, types
 from tff_fair.experiments.spec import RunSpec
-from tff_fair.experiments.training import client_files, scoring
-from tff_fair.runtime import example_files
+from tff_fair.experiments.training import scoring
 
-# To build the dataset of a client whose examples travel takes as long as its
-# share of a small round.
+# To build the dataset of a client takes as long as its share of a small round.
 _NUM_CACHED_DATASETS = 256
-# Datasets of files take a kilobyte. The worker knows those that come again.
-_NUM_CACHED_DATASETS_OF_FILES = 4096
 _SECONDS_TO_END = 2.0
 
 Ids: TypeAlias = Sequence[int] | np.ndarray
 _Result = TypeVar("_Result")
-
-
-class _Client(NamedTuple):
-  """A client's data, and the file that has it, which must live as long."""
-
-  dataset: tf.data.Dataset
-  stored: client_files.StoredClient | None = None
 
 
 class _Reader:
@@ -71,7 +59,6 @@ class ClientLoader:
     split: tasks.Split,
     spec: tasks_task.ElementSpec,
     *,
-    files: client_files.ClientFiles | None = None,
     thread: LoadingThread | None = None,
   ) -> None:
     """Takes where data comes from, and where it goes.
@@ -79,40 +66,30 @@ class ClientLoader:
     Args:
       split: Loads the clients' examples.
       spec: `Task.element_spec`.
-      files: Room for files that the worker reads; by default examples travel.
       thread: Loads them; by default the thread of the caller does.
     """
     self._read = _Reader(split, spec)
-    self._spec = spec
-    self._files = files if example_files.can_hold(spec) else None
-    if self._files is not None:
-      self._of_file = _of_files(spec)
     self._thread = thread
-    self._half = object()  # What tells its files from those of the other.
-    self._in_use: list[_Client] = []
     self._prepared: tuple[
-      list[int], concurrent.futures.Future[list[_Client]]
+      list[int], concurrent.futures.Future[list[tf.data.Dataset]]
     ] = ([], concurrent.futures.Future())
-    self._sent = functools.lru_cache(_NUM_CACHED_DATASETS)(
-      functools.partial(_load_to_send, self._read)
+    self._dataset = functools.lru_cache(_NUM_CACHED_DATASETS)(
+      functools.partial(_dataset, self._read)
     )
 
   def __call__(self, client_ids: Ids) -> list[tf.data.Dataset]:
-    """Returns the data of clients, good until the next call.
+    """Returns the data of clients.
 
     Raises:
       tasks.DataError: If a client's data cannot be used.
     """
     ids = np.asarray(client_ids).tolist()
-    self._in_use = []  # Makes room.
     if self._thread is None:
-      self._in_use = self._load(ids)
-    elif ids and self._prepared[0] == ids:
+      return self._load(ids)
+    if ids and self._prepared[0] == ids:
       found, self._prepared = self._prepared[1], ([], self._prepared[1])
-      self._in_use = found.result()
-    else:
-      self._in_use = self._thread.submit(self._load, ids).result()
-    return [client.dataset for client in self._in_use]
+      return found.result()
+    return self._thread.submit(self._load, ids).result()
 
   def prepare(self, client_ids: Ids) -> None:
     """Begins to load the data that the next calls ask for.
@@ -130,42 +107,11 @@ class ClientLoader:
     """
     return self._read.label_variances[client_id]
 
-  def _load(self, client_ids: Sequence[int]) -> list[_Client]:
-    return [self._client(client_id) for client_id in client_ids]
-
-  def _client(self, client_id: int) -> _Client:
-    stored = self._store(client_id)
-    if stored is None:
-      return _Client(self._sent(client_id))
-    dataset = self._of_file(client_id, stored.num_rows, stored.places)
-    return _Client(dataset, stored)
-
-  def _store(self, client_id: int) -> client_files.StoredClient | None:
-    """Returns where a client's examples are; `None` if they must travel."""
-    if self._files is None:
-      return None
-    stored = self._files.get((self._half, client_id))
-    if stored is None:
-      arrays = self._read(client_id)
-      try:
-        contents = example_files.contents(arrays, self._spec)
-      except (TypeError, ValueError):
-        return None  # TFF will say what is wrong.
-      stored = self._files.put(
-        (self._half, client_id), len(arrays[1]), contents
-      )
-    return stored
+  def _load(self, client_ids: Sequence[int]) -> list[tf.data.Dataset]:
+    return [self._dataset(client_id) for client_id in client_ids]
 
 
-def _of_files(
-  spec: tasks_task.ElementSpec,
-) -> Callable[..., tf.data.Dataset]:
-  """Returns what makes datasets of files, each once."""
-  make = example_files.InFiles(spec)
-  return functools.lru_cache(_NUM_CACHED_DATASETS_OF_FILES)(make)
-
-
-def _load_to_send(read: _Reader, client_id: int) -> tf.data.Dataset:
+def _dataset(read: _Reader, client_id: int) -> tf.data.Dataset:
   return types.client_dataset(
     client_id, tasks_task.one_element(read(client_id))
   )
@@ -214,7 +160,7 @@ class ClientDatasets(Protocol):
   """Returns the data of clients by id, or what stands for it."""
 
   def __call__(self, client_ids: Ids) -> list[Any]:
-    """Returns what a process takes of clients, good until the next call."""
+    """Returns what a process takes of clients."""
 
   def prepare(self, client_ids: Ids) -> None:
     """Begins to load the data that the next calls ask for."""
@@ -244,10 +190,9 @@ def opened(task: tasks.Task) -> Iterator[RunData]:
 
   Computations must run where they will, see `tff_fair.runtime`.
   """
-  files = client_files.open_files()
   with contextlib.closing(LoadingThread()) as thread:
     load = functools.partial(
-      ClientLoader, spec=task.element_spec, files=files, thread=thread
+      ClientLoader, spec=task.element_spec, thread=thread
     )
     yield RunData(
       load(task.train),

@@ -16,7 +16,7 @@ from typing import Any
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_fair.runtime import example_files, values
+from tff_fair.runtime import values
 
 # Datasets of clients that a worker keeps. One that comes again need not be
 # built again, and the worker's own runtime knows it.
@@ -81,7 +81,7 @@ def portable(value: Any, type_spec: tff.Type) -> Any:
 
 def structured(value: Any, type_spec: tff.Type) -> Any:
   """Returns a value as a context takes it, from its portable form."""
-  return _structured(value, type_spec, _known_graph)
+  return _structured(value, type_spec, _serialized)
 
 
 def in_containers(value: Any, type_spec: tff.Type) -> Any:
@@ -114,11 +114,12 @@ def _structured(
   return value
 
 
-def _known_graph(
+def _serialized(
   graph: bytes, type_spec: tff.SequenceType
-) -> example_files.KnownGraph:
+) -> values.SerializedData:
   # To make a dataset of it, which no code reads, takes 15 ms.
-  return example_files.KnownGraph(graph, type_spec.element)
+  del type_spec
+  return values.SerializedData(graph)
 
 
 def _deserialized(graph: bytes, type_spec: tff.SequenceType) -> Any:
@@ -128,6 +129,8 @@ def _deserialized(graph: bytes, type_spec: tff.SequenceType) -> Any:
 def _portable_sequence(value: Any, type_spec: tff.SequenceType) -> Any:
   if isinstance(value, DataAtWorker):
     return value
+  if isinstance(value, values.SerializedData):
+    return _Dataset(value.graph)
   if not isinstance(value, tf.data.Dataset):  # A list of elements.
     return _message(list(value), type_spec)
   if value not in _messages:
@@ -136,8 +139,6 @@ def _portable_sequence(value: Any, type_spec: tff.SequenceType) -> Any:
 
 
 def _message(value: Any, type_spec: tff.SequenceType) -> _Dataset:
-  if isinstance(value, example_files.KnownGraph):
-    return _Dataset(value.serialized_graph)
   return _Dataset(values.serialized_list(value, type_spec))
 
 

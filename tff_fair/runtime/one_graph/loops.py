@@ -27,7 +27,7 @@ class Graph:
     self,
     plan: steps.Plan,
     arguments: Sequence[inlining.Value],
-    forms: Sequence[client_values.Form],
+    columns: Sequence[client_values.Columns],
     num_clients: tf.Tensor,
     is_cancelled: tf.Variable,
     *,
@@ -39,7 +39,7 @@ class Graph:
       plan: The computation.
       arguments: For each of its arguments the value; for those at clients what
         is given of them.
-      forms: For those at clients their forms.
+      columns: How those at clients are given.
       num_clients: int32[].
       is_cancelled: bool[]; where it is true, no further client begins.
       clients_at_a_time: How many clients may work at the same time.
@@ -52,7 +52,7 @@ class Graph:
     self.at_server: dict[steps.Step, inlining.Value] = {}
     # Of arguments at clients, and of what clients keep for a later loop.
     self.of_client: dict[steps.Step, client_values.OfClient] = {}
-    remaining = iter(forms)
+    remaining = iter(columns)
     for step, value in zip(plan.arguments, arguments, strict=True):
       if step.at_clients:
         self.of_client[step] = next(remaining).read(value)

@@ -25,14 +25,14 @@ class WholeGraph:
   def __init__(
     self,
     message: admission.Message,
-    forms: Sequence[client_values.Form],
+    columns: Sequence[client_values.Columns],
     clients_at_a_time: int,
   ) -> None:
     """Makes the graph.
 
     Args:
       message: The computation, as TFF's compiler for native workers leaves it.
-      forms: Of the arguments at clients, in their order.
+      columns: Of the arguments at clients, in their order.
       clients_at_a_time: How many clients may work at the same time.
 
     Raises:
@@ -43,10 +43,10 @@ class WholeGraph:
     if not admission.takes_clients_side_by_side(message):
       clients_at_a_time = 1
     self._plan = plan
-    self._forms = forms
+    self._columns = columns
     self._type = tff.types.deserialize_type(message.type)
     signature = [tf.TensorSpec([], tf.int32)]
-    remaining = iter(forms)
+    remaining = iter(columns)
     sizes: list[int] = []
     for step in plan.arguments:
       specs = (
@@ -72,7 +72,7 @@ class WholeGraph:
       graph = loops.Graph(
         plan,
         arguments,
-        forms,
+        columns,
         num_clients,
         self._is_cancelled,
         clients_at_a_time=clients_at_a_time,
@@ -91,9 +91,9 @@ class WholeGraph:
     Args:
       arguments: In the order of the placed parts of the parameter.
     """
-    forms = iter(self._forms)
+    columns = iter(self._columns)
     return all(
-      next(forms).can_repeat(value)
+      next(columns).can_repeat(value)
       for step, value in zip(self._plan.arguments, arguments, strict=True)
       if step.at_clients
     )
@@ -107,11 +107,11 @@ class WholeGraph:
       arguments: As above.
       num_clients: The number of clients.
     """
-    forms = iter(self._forms)
+    columns = iter(self._columns)
     given = [tf.constant(num_clients)]
     for step, value in zip(self._plan.arguments, arguments, strict=True):
       if step.at_clients:
-        given += next(forms).given(value)
+        given += next(columns).given(value)
       else:
         types = inlining.leaf_types(step.type_spec)
         leaves = inlining.leaves(value, step.type_spec)
@@ -164,16 +164,15 @@ def of(
   types = [*placed_types(comp.type_signature.parameter)]
   if not any(map(values.is_at_clients, types)):
     return None
-  forms = [
-    client_values.form_of(value, part.member)
-    for value, part in zip(arguments, types, strict=True)
+  columns = [
+    client_values.Columns(part.member)
+    for part in types
     if values.is_at_clients(part)
   ]
-  names = ", ".join(form.name for form in forms)
 
   def build() -> WholeGraph | None:
     try:
-      return WholeGraph(read(), forms, clients_at_a_time)
+      return WholeGraph(read(), columns, clients_at_a_time)
     except admission.NotAdmittedError as error:
       admission.log("a computation does not become one graph", error)
     # TensorFlow refuses graphs by errors of many classes.
@@ -186,7 +185,7 @@ def of(
       )
     return None
 
-  name = f"one graph: {names}; {clients_at_a_time} at a time"
+  name = f"one graph; {clients_at_a_time} at a time"
   graph = private_tff.kept_with(comp, name, build)
   if graph is None or not graph.takes(arguments):
     return None
