@@ -1,8 +1,9 @@
 """Trains one fair algorithm on one task, and shows how fair the result is.
 
-Without flags it trains FedMDFG on Synthetic(1, 1), and beside it FedAvg by
+Without flags it trains AdaFedAdam on Synthetic(1, 1), and beside it FedAvg by
 numbers of examples and FedAvg with equal weights, as
---flagfile=synthetic_fedmdfg --baseline=fedavg does.
+--flagfile=synthetic_adafedadam --baseline=fedavg
+--baseline_client_learning_rate=0.1 does.
 """
 
 import functools
@@ -60,12 +61,12 @@ def main() -> None:
     theirs = {found.title: found.summary or {} for found in beside}
     gain = fairness_table.gain(run.summary or {}, theirs)
     print(f"\n{fairness_table.filled(gain)}")
-    if not run_flags.has_baseline_rates():
-      print(
-        "The baselines have the client_learning_rate of this run, "
-        f"{spec.client_learning_rate:g};\n"
-        "--baseline_client_learning_rate gives them one of their own."
-      )
+    rates = dict.fromkeys(f"{b.client_learning_rate:g}" for b in baselines)
+    print(
+      f"The client_learning_rate is {spec.client_learning_rate:g}, that of the "
+      f"baselines {' and '.join(rates)};\n"
+      "--baseline_client_learning_rate gives them one of their own."
+    )
 
 
 def _baseline(

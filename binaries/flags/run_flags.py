@@ -212,8 +212,10 @@ class ComputingFlags:
     return self._namespace[name].value
 
 
-# What trains if the flags name no experiment, an included flagfile.
-_FIRST_LOOK = "synthetic_fedmdfg"
+# What trains if the flags name no experiment, an included flagfile, and FedAvg's
+# rate beside it.
+_FIRST_LOOK = "synthetic_adafedadam"
+_FIRST_LOOK_BASELINE_RATE = "0.1"
 
 # The help of flags that give a mapping name by name, by its field.
 _ASSIGNMENTS = {
@@ -326,11 +328,6 @@ def has_baselines() -> bool:
   return found
 
 
-def has_baseline_rates() -> bool:
-  """Returns whether the baselines have rates that the user gave."""
-  return bool(_BASELINE_RATE.value)
-
-
 def baselines(run: RunSpec) -> list[RunSpec]:
   """Returns the runs to train beside a run.
 
@@ -366,6 +363,8 @@ def take_first_look() -> None:
     words = command_line.with_flagfile_paths(
       ["train", f"--flagfile={_FIRST_LOOK}"]
     )
+    if not _BASELINE_RATE.value:
+      words.append(f"--{_BASELINE_RATE.name}={_FIRST_LOOK_BASELINE_RATE}")
     flags.FLAGS(words)
 
 

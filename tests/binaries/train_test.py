@@ -285,13 +285,13 @@ def test_without_flags_it_trains_a_baseline_and_says_what_was_gained(
   assert summary["coefficient_change"] > 0.01
   assert NEAR_PLAIN not in outcome.stdout
   _, _, told = outcome.stdout.rpartition("\n\n")
-  gain, rate = " ".join(told.split()).split(" The baselines have ")
+  gain, rate = " ".join(told.split()).split(" The client_learning_rate is ")
   assert re.fullmatch(
     r"The worst 10 % of the clients get \d+ %; with the better of the "
     r"baselines, “FedAvg.*”, \d+ %; with “FedAvg.*” \d+ %\.",
     gain,
   )
-  assert "0.1" in rate
+  assert "baselines 0.1;" in rate
   specs = [
     experiments.open_run(name).spec for name in ("run-fedavg", EQUAL_FOLDER)
   ]

@@ -28,10 +28,12 @@ def spec(*arguments):
 FIRST_LOOK = RunSpec(
   task="synthetic",
   task_options={"test_fraction": 0.4},
-  algorithm="fedmdfg",
+  algorithm="adafedadam",
+  hparams={"learning_rate": 0.01},
   sampling="all",
+  client_learning_rate=0.03,
   total_rounds=50,
-  data_seed=11,
+  data_seed=21,
 )
 
 
@@ -47,7 +49,7 @@ def test_without_flags_it_is_the_default_run():
     (["--output_dir=run"], FIRST_LOOK, True),
     (["--baseline=none"], FIRST_LOOK, False),
     (
-      ["--flagfile=binaries/flagfiles/synthetic_fedmdfg.flags"],
+      ["--flagfile=binaries/flagfiles/synthetic_adafedadam.flags"],
       *(FIRST_LOOK, False),
     ),
     (["--algorithm=adafed"], RunSpec(), False),
@@ -84,6 +86,16 @@ def test_both_fedavgs_are_baselines_at_rates_of_their_own(rates, expected):
   assert {spec.algorithm for spec in found} == {"fedavg"}
   assert tuple(spec.client_learning_rate for spec in found) == expected
   assert run.client_learning_rate == 0.5
+
+
+@pytest.mark.parametrize(("rates", "expected"), [("", 0.1), ("0.3", 0.3)])
+def test_fedavg_has_a_rate_of_its_own_beside_the_first_look(rates, expected):
+  arguments = [f"--baseline_client_learning_rate={rates}"] if rates else []
+  with in_process.given(*arguments):
+    run_flags.take_first_look()
+    found = run_flags.baselines(run_flags.spec())
+  assert {spec.client_learning_rate for spec in found} == {expected}
+  assert all(spec.data_seed == FIRST_LOOK.data_seed for spec in found)
 
 
 @pytest.mark.parametrize(
