@@ -212,8 +212,8 @@ class ComputingFlags:
     return self._namespace[name].value
 
 
-# What trains if the flags name no experiment, an included flagfile, and FedAvg's
-# rate beside it.
+# What trains if the flags name no experiment: an included flagfile, and FedAvg
+# at a rate of its own.
 _FIRST_LOOK = "synthetic_adafedadam"
 _FIRST_LOOK_BASELINE_RATE = "0.1"
 

@@ -143,6 +143,10 @@ def test_what_is_not_there_is_said(tmp_path):
     runs.find([tmp_path / "nowhere"])
   with pytest.raises(errors.RunError, match="nowhere: there is no such folder"):
     runs.open_run(tmp_path / "nowhere")
+  (tmp_path / "file").touch()
+  with pytest.raises(errors.RunError, match="file: is not a folder"):
+    runs.open_run(tmp_path / "file")
+  (tmp_path / "file").unlink()
   with pytest.raises(errors.RunError, match="no run"):
     runs.find([tmp_path])
   assert runs.find([]) == []

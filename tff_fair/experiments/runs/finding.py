@@ -62,8 +62,7 @@ def _below(place: Place, on_damage: OnDamage | None) -> Iterator[Run]:
       "The name of a folder of runs is empty; . is the working directory."
     )
   path = pathlib.Path(place)
-  if not _is_folder(path):
-    raise RunError(f"{path}: there is no such folder.")
+  _check_folder(path)
   folders = list(_folders(path))
   if not folders:
     raise RunError(
@@ -208,8 +207,7 @@ def read_run(path: Place) -> Run:
     RunError: As `open_run`.
   """
   folder = RunFolder(pathlib.Path(path))
-  if not _is_folder(folder.path):
-    raise RunError(f"{folder.path}: there is no such folder.")
+  _check_folder(folder.path)
   if not os.path.lexists(folder.config):
     first = next(_folders(folder.path), None)
     raise RunError(
@@ -272,12 +270,15 @@ def _folders(path: pathlib.Path) -> Iterator[pathlib.Path]:
     folders.sort(key=lambda n: (place.get(n, len(place)), natural_order(n)))
 
 
-def _is_folder(path: pathlib.Path) -> bool:
+def _check_folder(path: pathlib.Path) -> None:
   try:
-    return path.is_dir()
+    if path.is_dir():
+      return
+    problem = "is not a folder" if path.exists() else "there is no such folder"
   except (OSError, ValueError) as error:
     reason = error.strerror if isinstance(error, OSError) else error
     raise RunError(f"{path}: cannot be read: {reason}.") from error
+  raise RunError(f"{path}: {problem}.")
 
 
 def _is_empty(path: pathlib.Path) -> bool:
