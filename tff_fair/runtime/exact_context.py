@@ -19,11 +19,7 @@ class _ExactContext(tff.framework.SyncContext):
   def __init__(self, *, simulate_secure_sums: bool, **options: Any) -> None:
     create = tff.backends.native.create_sync_local_cpp_execution_context
     self._context = create(**options)
-    self._with_sums = (
-      native.in_the_clear
-      if simulate_secure_sums
-      else native.without_secure_sums
-    )
+    self._with_sums = native.with_sums(simulate_secure_sums)
 
   def invoke(self, comp: Any, arg: Any) -> Any:
     if self._context is None:

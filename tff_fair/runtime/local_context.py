@@ -81,11 +81,7 @@ class LocalContext(tff.framework.SyncContext):
     _use_threads()
     self._clients_per_part = clients_per_part
     self._default_num_clients = default_num_clients
-    self._with_sums = (
-      native.in_the_clear
-      if simulate_secure_sums
-      else native.without_secure_sums
-    )
+    self._with_sums = native.with_sums(simulate_secure_sums)
     self.clients_at_a_time = clients_at_a_time or threads.num_cores()
     self._specs = values.DataSpecs()
     self._is_closed = False

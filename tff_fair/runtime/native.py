@@ -164,3 +164,12 @@ def without_secure_sums(comp: tff.Computation) -> tff.Computation:
       "tff_fair.runtime.use_local(simulate_secure_sums=True)."
     )
   return comp
+
+
+def with_sums(simulated: bool) -> Callable[[tff.Computation], tff.Computation]:
+  """Returns what a context does with secure sums: adds in the clear, or raises.
+
+  Args:
+    simulated: Whether to add in the clear.
+  """
+  return in_the_clear if simulated else without_secure_sums

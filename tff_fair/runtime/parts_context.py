@@ -34,11 +34,7 @@ class PartsContext(tff.framework.SyncContext):
     """
     self._engine = engine
     self._clients_per_part = clients_per_part
-    self._with_sums = (
-      native.in_the_clear
-      if simulate_secure_sums
-      else native.without_secure_sums
-    )
+    self._with_sums = native.with_sums(simulate_secure_sums)
     self._is_closed = False
 
   def close(self) -> None:

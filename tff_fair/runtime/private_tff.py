@@ -1,7 +1,7 @@
 """The one room for everything that others keep private.
 
 TensorFlow Federated and TensorFlow may rename or drop it in any version. Each
-function says what it is like where that has happened: slower, never wrong.
+function says what it is like where that has happened; no value is wrong then.
 """
 
 from __future__ import annotations
@@ -183,7 +183,8 @@ def end_workers_with_program() -> None:
 def options_of_calls(config: tf.compat.v1.ConfigProto) -> Iterator[None]:
   """Has the graphs that this thread calls first be prepared by some options.
 
-  Without it, TensorFlow's optimizer rewrites them once more, which takes time.
+  Without it, TensorFlow's optimizer rewrites them once more: this takes time,
+  and it ends with an error for some loops within branches.
 
   Args:
     config: The options.

@@ -1,6 +1,6 @@
 """The data of a run's clients, as processes take it.
 
-One thread loads them, ahead of time if it is told.
+One thread loads it, ahead of time if it is told.
 """
 
 from __future__ import annotations
@@ -186,10 +186,7 @@ class RunData(NamedTuple):
 
 @contextlib.contextmanager
 def opened(task: tasks.Task) -> Iterator[RunData]:
-  """Yields the data of a task's clients, for a run.
-
-  Computations must run where they will, see `tff_fair.runtime`.
-  """
+  """Yields the data of a task's clients, for a run."""
   with contextlib.closing(LoadingThread()) as thread:
     load = functools.partial(
       ClientLoader, spec=task.element_spec, thread=thread

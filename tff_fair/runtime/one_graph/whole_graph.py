@@ -81,6 +81,7 @@ class WholeGraph:
 
     # It adds no dependencies between operations, as `tf.function` does.
     self._call = tf.compat.v1.wrap_function(compute, signature)
+    self._options = options.of_graphs()
     self._lock = threading.Lock()
 
   def takes(self, arguments: Sequence[values.Value]) -> bool:
@@ -122,7 +123,7 @@ class WholeGraph:
     with (
       self._lock,
       threads.cancelled_by(lambda: self._is_cancelled.assign(True)),
-      private_tff.options_of_calls(options.of_graphs()),
+      private_tff.options_of_calls(self._options),
     ):
       self._is_cancelled.assign(False)
       threads.check()
