@@ -60,8 +60,13 @@ class Session:
       graph=graph, config=options.of_graphs()
     )
     token = program.session_token_tensor_name
-    self._call = self._session.make_callable(
-      fetches, [*feeds, *([token] if token else [])]
+    # TensorFlow refuses to run an empty graph.
+    self._call = (
+      self._session.make_callable(
+        fetches, [*feeds, *([token] if token else [])]
+      )
+      if fetches
+      else lambda *_: []
     )
     self._token = [b""] if token else []
     initialize = program.initialize_op
