@@ -86,7 +86,8 @@ _VERIFY = _FLAGS.switch(
   "verify",
   False,
   "Compare all files of the runs with the checksums that the runs wrote, and "
-  "say which have changed. Otherwise it is the sizes of tables and settings.",
+  "say which have changed; if some have, the exit status is 1. Otherwise it is "
+  "the sizes of tables and settings.",
 )
 _OUTPUT = _FLAGS.texts(
   "output",
@@ -128,18 +129,19 @@ def main(*words: str) -> None:
     including="--unfinished",
     last=_LAST.value,
   )
-  found = side_by_side.build(
-    runs,
-    _columns(),
-    choice,
-    _BASELINE.value,
-    Target.asked(_TARGET.value, _TARGET_OF.value),
-    _QUESTION.value,
-    verify=_VERIFY.value,
+  columns = _columns()
+  target = Target.asked(_TARGET.value, _TARGET_OF.value)
+  found = side_by_side.find(
+    runs, with_costs=target is not None, verify=_VERIFY.value
   )
-  print(formats.text(found))
+  tables = side_by_side.build(
+    found, columns, choice, _BASELINE.value, target, _QUESTION.value
+  )
+  print(formats.text(tables))
   for path in outputs:
-    paths.write_output(path, _content(path.suffix, found))
+    paths.write_output(path, _content(path.suffix, tables))
+  if _VERIFY.value:
+    paths.end_if_changed(found)
 
 
 def _columns() -> Sequence[str]:

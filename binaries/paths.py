@@ -4,6 +4,7 @@ import contextlib
 import errno
 import os
 import pathlib
+import sys
 from collections.abc import Sequence
 
 from absl import flags
@@ -11,6 +12,7 @@ from absl import flags
 from binaries.command_line import UsageError, blaming
 from tasks.formats import files
 from tff_fair.experiments import RunError, progress
+from tff_fair.experiments.runs.finding import Found
 
 _NO_PATHS = (errno.ENAMETOOLONG, errno.ELOOP)
 _LONGEST_NAME = 255  # In bytes, of a file or folder on Linux.
@@ -125,6 +127,20 @@ def one_run(words: Sequence[str]) -> pathlib.Path:
   if not words[0]:
     raise UsageError("RUN: is empty; name the folder of a run.")
   return named("RUN", words[0])
+
+
+def end_if_changed(found: Found) -> None:
+  """Ends the program with the status 1 if runs are not as they were written.
+
+  What is wrong with each of them, the program has said.
+  """
+  if wrong := len(found.notes):
+    number = wrong + len(found.runs) - len(found.changed)
+    progress.say(
+      f"--verify: {wrong} of {number} runs are damaged, or have files that "
+      "changed since the run wrote them; see above."
+    )
+    sys.exit(1)
 
 
 def write_output(path: pathlib.Path, content: str) -> None:

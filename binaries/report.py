@@ -40,7 +40,8 @@ _VERIFY = _FLAGS.switch(
   "verify",
   False,
   "Compare all files of the runs with the checksums that the runs wrote, and "
-  "say which have changed. Otherwise it is the sizes of tables and settings.",
+  "say which have changed; if some have, the exit status is 1. Otherwise it is "
+  "the sizes of tables and settings.",
 )
 _WATCH = _FLAGS.switch(
   "watch",
@@ -79,8 +80,9 @@ def main(*folders: str) -> None:
 def _write(
   folders: Sequence[str], path: pathlib.Path, settings: dict[str, Any]
 ) -> None:
+  found = page.find(folders, verify=_VERIFY.value)
   tasks = task_runs.arrange(
-    page.find(folders, verify=_VERIFY.value),
+    found.runs,
     unfinished=_UNFINISHED.value,
     baseline=settings["baseline"],
     question=settings["question"],
@@ -90,6 +92,8 @@ def _write(
   megabytes = path.stat().st_size / 1e6
   contents = page.describe(tasks)
   print(f"Wrote {path}: {contents}; {megabytes:.1f} MB.")
+  if _VERIFY.value:
+    paths.end_if_changed(found)
 
 
 def _watch(

@@ -108,7 +108,7 @@ def read(
       pass
 
   def show() -> None:
-    runs, _ = finding.find_whole(folder)
+    runs = finding.find_whole(folder).runs
     compare(runs, columns=["mean", "loss"], unfinished=True)
     compare(runs, round="best", criterion="worst_10", unfinished=True)
     report(runs, page, unfinished=True, overwrite=True)

@@ -32,7 +32,7 @@ def test_a_text_comes_back(text):
 def test_a_table_for_spreadsheets_runs_no_label(tmp_path):
   label = '=HYPERLINK("http://x")'
   path = run_folders.make(tmp_path / "run", method=label)
-  found = finding.find([path])
+  found = side_by_side.find(path)
   built = side_by_side.build(found, ["mean"], evaluations.EvaluationChoice())
   (row,) = csv.DictReader(io.StringIO(formats.csv(built)))
   assert row["method"] == f"'{label}"

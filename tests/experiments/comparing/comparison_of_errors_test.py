@@ -14,7 +14,6 @@ from tff_fair.experiments.comparing import (
 )
 from tff_fair.experiments.comparing.table import BEST
 from tff_fair.experiments.errors import RunError
-from tff_fair.experiments.runs import finding
 from tff_fair.experiments.scores import RMSE
 
 ERRORS = {
@@ -54,7 +53,7 @@ def test_errors_are_better_where_they_are_smaller(of_errors):
 
 
 def test_tables_of_errors_tell_their_unit(of_errors):
-  runs = finding.find([of_errors])
+  runs = side_by_side.find(of_errors)
   choice = evaluations.EvaluationChoice()
   found = side_by_side.build(runs, ["mean", "worst_10"], choice, "fedavg")
   captions = [table.caption for table in found]
@@ -71,7 +70,7 @@ def test_the_mark_is_that_of_the_smallest_error(tmp_path):
     for name, error in (("fedavg", 90.0), ("term", 30.0))
   }
   run_folders.make_methods(tmp_path, methods, score=RMSE)
-  runs = finding.find([tmp_path])
+  runs = side_by_side.find(tmp_path)
   (table,) = side_by_side.build(
     runs, ["mean", "worst_10"], evaluations.EvaluationChoice()
   )

@@ -231,9 +231,9 @@ def test_a_damaged_run_does_not_take_the_others_with_it(
 ):
   _damage(runs / "fedavg" / name, change)
   told = f"{name}: .*{told}"
-  whole, left_out = finding.find_whole(runs)
-  assert [run.algorithm for run in whole] == ["afl", "term"]
-  (line,) = left_out
+  whole = finding.find_whole(runs)
+  assert [run.algorithm for run in whole.runs] == ["afl", "term"]
+  (line,) = whole.notes
   assert line.startswith(f"Left out, as damaged: {runs / 'fedavg'}")
   page.report(runs, tmp_path / "page.html")
   assert capsys.readouterr().err == f"{line}\n"
@@ -276,8 +276,9 @@ def test_an_unfinished_run_may_end_in_the_zeros_of_a_power_cut(tmp_path):
   path = report_runs.make(tmp_path / "run", is_finished=False, **_SHAPE)
   for table in path.glob("*.csv"):
     table.write_bytes(table.read_bytes() + b"5,0.5\0\0\0")
-  (run,), left_out = finding.find_whole(path)
-  assert left_out == []
+  found = finding.find_whole(path)
+  (run,) = found.runs
+  assert found.notes == []
   assert list(run.evaluations["round"]) == [2, 4]
 
 

@@ -4,7 +4,7 @@ import shutil
 
 import pytest
 
-from binaries import compare, report
+from binaries import compare, export, report
 from tasks.formats import files, parsing
 from tests.binaries import in_process
 from tests.experiments import report_runs
@@ -81,8 +81,9 @@ def _without_a_column(content):
 def outcome(folder, *, verify):
   """Returns what is said of a run, be it refused or not."""
   try:
-    runs, lines = finding.find_whole(folder.path, verify=verify)
-    assert runs
+    found = finding.find_whole(folder.path, verify=verify)
+    assert found.runs
+    lines = found.notes
   except RunError as error:
     lines = [str(error)]
   return " ".join(lines)
@@ -212,6 +213,7 @@ def test_the_user_asks_for_all_files(folder, tmp_path, capsys):
   assert "checksums.json is missing" in capsys.readouterr().err
 
 
+exports = in_process.program_of(export)
 compares = in_process.program_of(compare)
 reports = in_process.program_of(report)
 
@@ -223,9 +225,34 @@ def test_compare_verifies(compares, two_runs, folder):
   words = (str(folder.path), str(folder.path.with_name("other")))
   assert "changed since" not in compares(*words)[1]
   status, out, err = compares(*words, "--verify")
-  assert (status, err) == (0, "")
+  assert status == 1
+  (line,) = err.splitlines()
+  assert "--verify: 1 of 2 runs" in line
   assert "client_evaluations.csv has changed" in out
   assert str(folder.path.with_name("other")) not in out
+  # A table that cannot be read is another one than the run wrote.
+  table.write_text("")
+  status, out, err = compares(*words, "--verify")
+  assert status == 1
+  assert "Left out, as damaged: " in out
+  assert "--verify: 1 of 2 runs" in err
+  assert compares(words[1], "--verify").status == 0
+
+
+def test_export_says_which_tables_have_changed(exports, folder):
+  folder.checkpoints.rename("kept")
+  words = (str(folder.path), "--output=model.keras")
+  untouched = exports(*words)
+  assert untouched.status == 2  # It has no state.
+  assert "changed" not in untouched.stderr
+  for table, damage in (
+    (folder.evaluations, _another_digit),
+    (folder.client_evaluations, _without_a_row),
+  ):
+    table.write_bytes(damage(table.read_bytes()))
+    line = exports(*words).stderr.splitlines()[0]
+    assert line.startswith(f"{folder.path}: changed since")
+    assert table.name in line
 
 
 def test_report_verifies(reports, folder):
@@ -233,6 +260,10 @@ def test_report_verifies(reports, folder):
   table.write_bytes(_another_digit(table.read_bytes()))
   words = (str(folder.path), "--overwrite")
   assert reports(*words)[2] == ""
-  (line,) = reports(*words, "--verify")[2].splitlines()
-  assert "client_evaluations.csv has changed" in line
+  status, out, err = reports(*words, "--verify")
+  assert status == 1
+  first, last = err.splitlines()
+  assert "client_evaluations.csv has changed" in first
+  assert "--verify: 1 of 1 runs" in last
+  assert out.startswith("Wrote report.html")  # All the same.
   assert "--verify" in reports(*words, "--verify", "--watch").refusal

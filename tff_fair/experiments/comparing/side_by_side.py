@@ -33,7 +33,7 @@ from tff_fair.experiments.comparing.method_tables import Contents, Target
 from tff_fair.experiments.comparing.table import Row, Table
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.runs import finding
-from tff_fair.experiments.runs.finding import Place
+from tff_fair.experiments.runs.finding import Found, Place
 from tff_fair.experiments.runs.run import Run
 from tff_fair.experiments.scores import ACCURACY, Score
 from tff_fair.experiments.spec_text import HPARAM
@@ -44,27 +44,44 @@ _READ = ("evaluations", "client_evaluations", "clients")
 _EXPECTED = ("algorithm", "aggregation", "client_weighting")
 
 
-def build(
+def find(
   runs: Run | Place | Iterable[Run | Place],
+  *,
+  with_costs: bool = False,
+  verify: bool = False,
+) -> Found:
+  """Finds runs to compare, and reads the tables that `build` needs.
+
+  Args:
+    runs: Runs, or folders of runs, or folders at any depth above them.
+    with_costs: Whether a target is asked for.
+    verify: Whether to compare the files of runs with their checksums.
+
+  Raises:
+    RunError: As `finding.find_whole`.
+  """
+  read = (*_READ, *method_tables.READ_OF_COSTS) if with_costs else _READ
+  return finding.find_whole(runs, read, verify=verify)
+
+
+def build(
+  found: Found,
   columns: Sequence[str],
   choice: EvaluationChoice,
   baseline: str | None = None,
   target: Target | None = None,
   question: str | None = None,
-  *,
-  verify: bool = False,
 ) -> list[Table]:
   """Compares runs.
 
   Args:
-    runs: Runs, or folders of runs, or folders at any depth above them.
+    found: What `find` returns; its notes are the last ones of the last table.
     columns: Names of measures, or of all clients.
     choice: Which evaluation of each run to compare.
     baseline: The label or name of a method to compare the others with, client
       by client, in a table of its own; see `references.find`.
     target: What the clients are to reach; None for no such table.
     question: What intervals and p-values answer, as `questions.ask` takes it.
-    verify: Whether to compare the files of runs with their checksums.
 
   Returns:
     For each task a table, the baseline first; with `choice.last`, one of
@@ -76,16 +93,14 @@ def build(
     FieldError: If a column or the question is unknown, there is nothing to
       compare, the baseline is not one of the methods, there are too many
       clients for a column each, or a run has too few evaluations to average.
-    RunError: If the evaluations of runs do not go together, a folder holds no
-      run, or all runs are damaged; fewer are left out, with a note.
+    RunError: If the evaluations of runs do not go together.
   """
   for name in columns:
     declared.check_choice("columns", name, table_columns.NAMES)
   questions.check(question)
-  read = _READ if target is None else (*_READ, *method_tables.READ_OF_COSTS)
-  found, left_out = finding.find_whole(runs, read, verify=verify)
+  left_out = found.notes
   chosen: dict[Run, ChosenEvaluation] = {}
-  for run in found:
+  for run in found.runs:
     evaluation = choice.of(run)
     if isinstance(evaluation, str):
       left_out.append(f"Left out: {run.path} {evaluation}.")
@@ -360,7 +375,8 @@ def compare(
     last=last,
   )
   goal = Target.asked(target, target_of)
-  tables = build(runs, columns, choice, baseline, goal, question)
+  found = find(runs, with_costs=goal is not None)
+  tables = build(found, columns, choice, baseline, goal, question)
   rows = formats.frame(tables, is_rounded=True)
   frame = Comparison(rows.set_index(pd.Index(rows["method"], name=None)))
   frame.attrs["notes"] = [note for table in tables for note in table.notes]

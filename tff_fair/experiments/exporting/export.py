@@ -101,18 +101,13 @@ def export(
     tasks.DataError: If only the data of the task tell the model, and cannot be
       used.
   """
-  if not isinstance(run, Run):
-    run = finding.open_run(run)
+  run, *beside = map(_opened, (run, *baselines))
   output = pathlib.Path(output)
   asked = questions.ask(question, [run])
   if client is not None and all_clients:
     raise FieldError("all_clients", "leave it out, or client.")
   kind = places.format_of(output, format, of_several=all_clients)
   places.check_free(output, overwrite=overwrite)
-  beside = tuple(
-    finding.open_run(found) if not isinstance(found, Run) else found
-    for found in baselines
-  )
   weights = trained_model.load(RunFolder(run.path), best=best)
   _check_baselines(
     run, beside, is_last_global=not best and weights.personal is None
@@ -150,13 +145,23 @@ def export(
       all_clients=all_clients,
       question=asked,
       notes=writer.notes,
-      baselines=beside,
+      baselines=tuple(beside),
     )
     with _blaming_description(run):
       text = card.text(subject)
   place = places.card_of(output)
   files.write(place, text)
   return Exported(output, place, weights.round_num, writer.notes)
+
+
+def _opened(run: Run | str | os.PathLike[str]) -> Run:
+  """Returns a run; says which of its tables and settings have changed.
+
+  A state has checksums beside it, and is refused if it is damaged.
+  """
+  found = run if isinstance(run, Run) else finding.read_run(run)
+  finding.say_changes([found], verify=True, below=False)
+  return found
 
 
 def _check_baselines(
@@ -371,8 +376,7 @@ def export_form(
     RunError: If the run is damaged.
     tasks.DataError: If the data cannot be used.
   """
-  if not isinstance(run, Run):
-    run = finding.open_run(run)
+  run = _opened(run)
   output = pathlib.Path(output)
   places.check_free(output, overwrite=overwrite)
   spec = configuration.with_code(run.config, run.spec, trust=trust).replace(

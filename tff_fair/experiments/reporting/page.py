@@ -31,7 +31,7 @@ from tff_fair.experiments.reporting.markup import Child, Markup, element
 from tff_fair.experiments.reporting.section import Section
 from tff_fair.experiments.reporting.task_runs import TaskRuns
 from tff_fair.experiments.runs import finding
-from tff_fair.experiments.runs.finding import Place
+from tff_fair.experiments.runs.finding import Found, Place
 from tff_fair.experiments.runs.run import Run
 from tff_fair.runtime import version
 
@@ -261,7 +261,7 @@ def report(
   path = pathlib.Path(path)
   check_path(path, overwrite=overwrite)
   tasks = task_runs.arrange(
-    find(runs), unfinished=unfinished, baseline=baseline, question=question
+    find(runs).runs, unfinished=unfinished, baseline=baseline, question=question
   )
   write(tasks, path, title=title, overwrite=overwrite, command=command)
   return path
@@ -269,8 +269,8 @@ def report(
 
 def find(
   runs: Run | Place | Iterable[Run | Place], *, verify: bool = False
-) -> list[Run]:
-  """Returns the runs of a page; says which are left out, or have changed.
+) -> Found:
+  """Finds the runs of a page; says which are left out, or have changed.
 
   Args:
     runs: As for `report`.
@@ -280,10 +280,10 @@ def find(
     RunError: As `report`.
     ValueError: If there are no runs.
   """
-  found, notes = finding.find_whole(runs, verify=verify)
-  for line in notes:
+  found = finding.find_whole(runs, verify=verify)
+  for line in found.notes:
     progress.say(line)
-  if not found:
+  if not found.runs:
     raise ValueError(
       "Found no runs, expected one at least; give runs, or folders of runs."
     )

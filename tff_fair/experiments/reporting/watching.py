@@ -116,7 +116,7 @@ def _follow(
 def _damage(folders: Sequence[Place]) -> set[str]:
   """Returns sentences about runs that are damaged among others."""
   try:
-    return set(finding.find_whole(folders)[1])
+    return set(finding.find_whole(folders).notes)
   except RunError:
     return set()  # There is no run, or no whole one: the first page tells.
 
@@ -159,8 +159,9 @@ class _Page:
     Raises:
       RunError: If another run is damaged.
     """
-    runs, left_out = finding.find_whole(folders)
-    for sentence in left_out:
+    found = finding.find_whole(folders)
+    runs = found.runs
+    for sentence in found.notes:
       if sentence not in damaged:
         raise RunError(sentence)
     num_planned = finding.num_planned(folders)

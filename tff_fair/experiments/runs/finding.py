@@ -4,7 +4,7 @@ import os
 import pathlib
 import re
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from tasks.formats import parsing
 from tff_fair.experiments import progress
@@ -26,6 +26,26 @@ TABLES = (
   *("evaluations", "client_evaluations", "rounds"),
   *("costs", "cohorts", "labels", "clients"),
 )
+
+
+class Found(NamedTuple):
+  """Runs, and what is wrong with them and others.
+
+  Attributes:
+    runs: Those that are whole.
+    left_out: A sentence for each one that is damaged, and left out.
+    changed: One for each of `runs` with files that have changed since the run
+      wrote them.
+  """
+
+  runs: list[Run]
+  left_out: list[str]
+  changed: list[str]
+
+  @property
+  def notes(self) -> list[str]:
+    """All sentences."""
+    return [*self.left_out, *self.changed]
 
 
 def find(
@@ -79,6 +99,17 @@ def _below(place: Place, on_damage: OnDamage | None) -> Iterator[Run]:
 
 
 def find_one(path: Place) -> Run:
+  """Returns the only run in a folder, or in those below it; says its changes.
+
+  Raises:
+    RunError: As `only`.
+  """
+  run = only(path)
+  say_changes([run])
+  return run
+
+
+def only(path: Place) -> Run:
   """Returns the only run in a folder, or in the folders below it.
 
   Raises:
@@ -89,7 +120,6 @@ def find_one(path: Place) -> Run:
     raise RunError(
       f"{path}: holds {len(found)} runs; name one of them, as {found[0].path}."
     )
-  say_changes(found)
   return found[0]
 
 
@@ -98,7 +128,7 @@ def find_whole(
   tables: Iterable[str] = TABLES,
   *,
   verify: bool = False,
-) -> tuple[list[Run], list[str]]:
+) -> Found:
   """Finds runs, and leaves out those that are damaged.
 
   Args:
@@ -106,10 +136,6 @@ def find_whole(
     tables: The tables that the caller reads, of `TABLES`. They are read now.
     verify: Whether to compare the files of runs with their checksums, too, and
       not only with their sizes.
-
-  Returns:
-    The runs; a sentence for each one that is left out, and for each one with
-    files that have changed since the run wrote them.
 
   Raises:
     RunError: If a path does not exist or holds no run, or if all runs are
@@ -126,28 +152,35 @@ def find_whole(
       damage.append(error)
   if damage and not whole:
     raise damage[0]
-  return whole, [
-    *(f"Left out, as damaged: {error}" for error in damage),
-    *changes(whole, verify=verify),
-  ]
+  return Found(
+    whole,
+    [f"Left out, as damaged: {error}" for error in damage],
+    changes(whole, verify=verify),
+  )
 
 
-def changes(runs: Iterable[Run], *, verify: bool = False) -> list[str]:
+def changes(
+  runs: Iterable[Run], *, verify: bool = False, below: bool = True
+) -> list[str]:
   """Returns a sentence for each run whose files have changed.
 
   Args:
     runs: The runs.
-    verify: As for `record.changes`.
+    verify: As for `record.changes`, as is `below`.
+    below: Whether to compare states and tapes, too.
   """
   found = {
-    run.path: record.changes(RunFolder(run.path), verify=verify) for run in runs
+    run.path: record.changes(RunFolder(run.path), verify=verify, below=below)
+    for run in runs
   }
   return [record.sentence(path, how) for path, how in found.items() if how]
 
 
-def say_changes(runs: Iterable[Run], *, verify: bool = False) -> None:
+def say_changes(
+  runs: Iterable[Run], *, verify: bool = False, below: bool = True
+) -> None:
   """Says which runs have files that have changed, in a line for each."""
-  for line in changes(runs, verify=verify):
+  for line in changes(runs, verify=verify, below=below):
     progress.say(line)
 
 

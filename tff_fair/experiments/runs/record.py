@@ -33,13 +33,16 @@ def write(
   checksums.write(folder.path, found, hasher, texts)
 
 
-def changes(folder: RunFolder, *, verify: bool = False) -> Mapping[str, str]:
+def changes(
+  folder: RunFolder, *, verify: bool = False, below: bool = True
+) -> Mapping[str, str]:
   """Returns which files of a run are not as the run wrote them, and how.
 
   Args:
     folder: The folder of the run.
     verify: Whether to compare the bytes of all files. Otherwise it is the sizes
       of the files right in the folder; if one differs, their bytes, too.
+    below: Whether all files are also those in folders: states and tapes.
 
   Returns:
     A predicate about each such file, by its name.
@@ -48,11 +51,12 @@ def changes(folder: RunFolder, *, verify: bool = False) -> Mapping[str, str]:
     expected = checksums.read(folder.path)
   except FileNotFoundError:
     # A run has none until it saves a round, also as it goes on.
-    is_lost = verify and folder.is_finished
+    is_lost = verify and below and folder.is_finished
     return {checksums.FILE: "is missing"} if is_lost else {}
   except (OSError, parsing.ParseError) as error:
     return {checksums.FILE: f"cannot be read ({error})"}
-  found = dict(_differences(folder, expected, below=verify, verify=verify))
+  below = below and verify
+  found = dict(_differences(folder, expected, below=below, verify=verify))
   if found and not verify:
     found = dict(_differences(folder, expected, below=False, verify=True))
   return found
