@@ -34,6 +34,7 @@ _WORDS: Mapping[Any, str] = {
 }
 _TRUTH_VALUES = {"true": True, "1": True, "false": False, "0": False}
 _KEY = "declared"
+_MOST_LETTERS = 100  # Of a value in an error.
 
 
 class FieldError(ValueError):
@@ -59,7 +60,7 @@ class FieldError(ValueError):
     self.value = value
     self.problem = problem
     name = field if key is None else f"{field}[{key!r}]"
-    found = "" if value is None else f"={value!r}"
+    found = "" if value is None else f"={_shown(value)}"
     super().__init__(f"{name}{found}: {problem}")
 
   def __reduce__(self) -> tuple[object, ...]:
@@ -76,6 +77,17 @@ class FieldError(ValueError):
     """
     found = self.value if value is None else value
     return type(self)(mapping, self.problem, key=self.field, value=found)
+
+
+def _shown(value: object) -> str:
+  """Returns a value for an error; of a long one a part, or its type."""
+  text = repr(value)
+  if len(text) <= _MOST_LETTERS:
+    return text
+  if not isinstance(value, str | numbers.Number | list | tuple | Mapping):
+    return f"<{type(value).__name__}>"
+  half = _MOST_LETTERS // 2
+  return f"{text[:half]} … {text[-half:]}"
 
 
 # Arguments of functions and classes.
@@ -120,7 +132,7 @@ def check_number(
   if not isinstance(number, numbers.Real) or isinstance(number, bool):
     raise TypeError(
       f"Expected {name} to be a number, found {type(number).__name__}: "
-      f"{number!r}."
+      f"{_shown(number)}."
     )
   try:
     finite = math.isfinite(number)
@@ -153,7 +165,7 @@ def check_integer(name: str, number: int, *, minimum: float) -> None:
   if not isinstance(number, numbers.Integral) or isinstance(number, bool):
     raise TypeError(
       f"Expected {name} to be an integer, found {type(number).__name__}: "
-      f"{number!r}."
+      f"{_shown(number)}."
     )
   if number < minimum:
     raise _invalid(name, f"{minimum} or more", number)
@@ -164,7 +176,7 @@ def check_boolean(name: str, found: bool) -> None:
   if not isinstance(found, bool):
     raise TypeError(
       f"Expected {name} to be True or False, found {type(found).__name__}: "
-      f"{found!r}."
+      f"{_shown(found)}."
     )
 
 
@@ -446,7 +458,7 @@ class Declared:
       self._check_bounds(found)
     raise TypeError(
       f"Expected {self.name} to be {describe(kind)}, found "
-      f"{type(found).__name__}: {found!r}."
+      f"{type(found).__name__}: {_shown(found)}."
     )
 
   def _check_bounds(self, number: Any) -> None:

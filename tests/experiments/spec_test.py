@@ -250,13 +250,49 @@ def test_texts_come_back_from_toml_and_json():
   [
     ("seed = ", "no TOML"),
     ("sed = 1", "sed: there is no such setting; did you mean seed"),
-    ("hparams = 3", "hparams: expected a mapping"),
+    ("hparams = 3", "hparams=3: expected a mapping"),
     ("[seed]\nx = 1", "seed="),
   ],
 )
 def test_toml_of_no_run_is_an_error(text, message):
   with pytest.raises(ValueError, match=message):
     RunSpec.from_toml(text)
+
+
+class Large:
+  def __repr__(self):
+    return "Large(" + "x" * 9999 + ")"
+
+
+@pytest.mark.parametrize(
+  ("field", "advice"),
+  [
+    ("task", "give its name, or FILE.py:FUNCTION"),
+    ("model", "give its name, or FILE.py:FUNCTION"),
+    ("algorithm", "give its name, as fedavg"),
+    ("initial_run", ""),
+    ("seed", "integer"),
+    ("score", "one of"),
+    ("hparams", "mapping"),
+    ("task_options", "mapping"),
+  ],
+)
+def test_an_object_in_the_place_of_its_name_is_named_by_its_type(field, advice):
+  with pytest.raises(FieldError) as caught:
+    RunSpec(**{field: Large()})
+  text = str(caught.value)
+  assert text.startswith(f"{field}=<Large>: ")
+  assert advice in text
+  assert len(text) <= 300
+
+
+def test_of_a_long_text_an_error_shows_the_ends():
+  with rejected("client_weighting", "one of", value=(long := "a" * 999 + "b")):
+    RunSpec(client_weighting=long)
+  text = str(FieldError("task", "unknown.", value=long))
+  assert len(text) < 200
+  assert text.startswith("task='aaa")
+  assert text.endswith("aab': unknown.")
 
 
 def test_a_default_that_is_given_is_no_difference():

@@ -266,6 +266,6 @@ class RunSpec(settings.RunSettings):
 def _as_mapping(field: str, value: object) -> Mapping[str, object]:
   if not isinstance(value, Mapping):
     raise FieldError(
-      field, f"expected a mapping from names to values, found {value!r}."
+      field, "expected a mapping from names to values.", value=value
     )
   return value

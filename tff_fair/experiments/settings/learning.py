@@ -25,6 +25,7 @@ class TaskSettings:
     "digits",
     "Name of the task; --list shows all. Or a function of yours that returns a "
     "task, as path/to/file.py:function or PACKAGE.MODULE:function.",
+    expects="a text; give its name, or FILE.py:FUNCTION",
   )
   data_dir: str | None = declared.value(
     None,
@@ -36,6 +37,7 @@ class TaskSettings:
     "Another model for the task: one of "
     f"{', '.join(model_names.ALL)}; or a function of yours that returns a "
     "Keras model, named as a task's function. By default the task's own.",
+    expects="a text or none; give its name, or FILE.py:FUNCTION",
   )
   task_options: Mapping[str, Value] = dataclasses.field(default_factory=dict)
 
@@ -45,7 +47,9 @@ class AlgorithmSettings:
   """Algorithm: the method, and how it sees and sums the clients."""
 
   algorithm: str = declared.value(
-    "adafed", "Name of the method; --list shows all."
+    "adafed",
+    "Name of the method; --list shows all.",
+    expects="a text; give its name, as fedavg",
   )
   hparams: Mapping[str, Value] = dataclasses.field(default_factory=dict)
   client_weighting: Literal["num_examples", "uniform", "column"] = (
