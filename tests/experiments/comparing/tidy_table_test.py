@@ -29,7 +29,7 @@ def test_rows_of_all_runs_say_whose_they_are(tmp_path):
   assert [c for c in OF_CLIENTS if c not in table] == []
   assert len(table) == sum(len(run.client_evaluations) for run in runs)
   for run in runs:
-    rows = table[(table["method"] == run.name) & (table["seed"] == run.seed)]
+    rows = table[(table["method"] == run.title) & (table["seed"] == run.seed)]
     pd.testing.assert_frame_equal(
       rows[OF_CLIENTS].reset_index(drop=True), run.client_evaluations
     )
@@ -62,8 +62,8 @@ def test_a_setting_that_a_run_does_not_have_is_missing(tmp_path):
   make(tmp_path, "a")
   make(tmp_path, "b", algorithm="fedfv", hparams={"alpha": 0.25})
   table = experiments.table(tmp_path).set_index("method")
-  assert table.loc["fedavg", "alpha"].isna().all()
-  assert set(table.loc["fedfv", "alpha"]) == {0.25}
+  assert table.loc["FedAvg", "alpha"].isna().all()
+  assert set(table.loc["FedFV", "alpha"]) == {0.25}
 
 
 def test_options_of_tasks_are_numbers_where_they_can_be(tmp_path):
@@ -100,8 +100,20 @@ def test_methods_have_the_names_of_their_sweep(tmp_path):
   make(tmp_path, "b", method="Equal", client_weighting="uniform")
   table = experiments.table(tmp_path, "evaluations")
   assert set(zip(table["method"], table["client_weighting"], strict=True)) >= {
-    ("Equal", "uniform")
+    ("Equal, equal weights", "uniform")
   }
+
+
+def test_a_method_has_one_name_in_all_tables(tmp_path):
+  for name, settings in {
+    "a": {},
+    "b": {"client_weighting": "uniform"},
+    "c": {"algorithm": "fedfv"},
+  }.items():
+    make(tmp_path, name, **settings)
+  found = experiments.table(tmp_path, "evaluations")["method"]
+  assert set(found) == {"FedAvg", "FedAvg, equal weights", "FedFV"}
+  assert set(found) == set(experiments.compare(tmp_path)["method"])
 
 
 @pytest.mark.parametrize("name", ["rounds", "clients", "labels", "evaluations"])

@@ -40,12 +40,13 @@ def table(
 
   Returns:
     The rows of all runs, one run after the other. The first columns are
-    `method`, as a sweep calls it, or the algorithm; `seed`, and `data_seed` and
-    `model_seed` where they are others; and each setting that is not the same in
-    all runs, under its name in `RunSpec.vary`, with no value where a run does
-    not have it. (A setting called as another column is has "hparam." or
-    "task_option." before it.) The columns of the table follow. A run without
-    that table, as one that has not evaluated its clients yet, has no row.
+    `method`, by its name in all tables, as "FedAvg, equal weights"; `seed`, and
+    `data_seed` and `model_seed` where they are others; and each setting that is
+    not the same in all runs, under its name in `RunSpec.vary`, with no value
+    where a run does not have it. (A setting called as another column is has
+    "hparam." or "task_option." before it.) The columns of the table follow. A
+    run without that table, as one that has not evaluated its clients yet, has
+    no row.
 
   Raises:
     FieldError: If there is no such table; a `ValueError`.
@@ -83,13 +84,13 @@ def _settings(runs: Sequence[Run], taken: set[str]) -> list[dict[str, object]]:
     "model_seed": [run.seeds.model for run in runs],
   }
   columns: dict[str, list[object]] = {
-    _METHOD: [run.name for run in runs],
+    _METHOD: [run.title for run in runs],
     **{n: [*of] for n, of in seeds.items() if n == _SEED or of != seeds[_SEED]},
   }
   taken |= {*columns}
   names = groups.differing_settings(runs)
-  if len({run.name for run in runs}) == len(
-    {(run.name, run.algorithm) for run in runs}
+  if len({run.title for run in runs}) == len(
+    {(run.title, run.algorithm) for run in runs}
   ):
     names = [name for name in names if name != "algorithm"]
   short = [groups.short_name(name) for name in names]
