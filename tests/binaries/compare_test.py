@@ -169,6 +169,21 @@ def test_clients_against_a_baseline(program):
   )
 
 
+@pytest.mark.parametrize("num_seeds", [1, 2])
+def test_identical_results_are_said_to_be_so(program, tmp_path, num_seeds):
+  same = [(0.25, 0.5, 0.75)] * num_seeds
+  other = [(0.25, 0.5, 0.5)] * num_seeds
+  methods = {"fedavg": same, "term": same, "afl": other}
+  run_folders.make_methods(tmp_path / "runs", methods)
+  _, out, _ = program("runs", "--baseline=fedavg")
+  third = out.split("clients against FedAvg")[2]
+  (told,) = re.findall(r"Identical results[^.]*\.", " ".join(third.split()))
+  assert "“TERM” and “FedAvg”" in told
+  assert "AFL" not in told
+  _, out, _ = program("runs/fedavg-0", "runs/afl-0", "--baseline=fedavg")
+  assert "Identical" not in out
+
+
 def test_a_method_without_a_common_seed_is_left_out(program, runs):
   run_folders.make(runs / "v", [(2, (0.1, 0.1, 0.1))], algorithm="vred", seed=9)
   _, out, _ = program("runs", "--baseline=fedavg")

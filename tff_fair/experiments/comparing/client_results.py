@@ -99,6 +99,21 @@ class Pair(NamedTuple):
     return method, baseline
 
 
+def are_identical(method: Seeds, baseline: Seeds) -> bool:
+  """Returns whether all clients have the same scores and losses with both.
+
+  It is of what the two have in common, as for `pairs`; with nothing, they are
+  not.
+  """
+  found = pairs(method, baseline)
+  return bool(found) and all(
+    np.array_equal(one.score, other.score, equal_nan=True)
+    and np.array_equal(one.loss, other.loss, equal_nan=True)
+    for pair in found
+    for one, other in zip(pair.method, pair.baseline, strict=True)
+  )
+
+
 def _common(ids: np.ndarray, others: np.ndarray) -> np.ndarray:
   """Returns the ids in both; each is ascending, and as a rule they agree."""
   if np.array_equal(ids, others):

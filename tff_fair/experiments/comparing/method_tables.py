@@ -3,13 +3,14 @@
 import dataclasses
 import functools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from tff_fair.declared import FieldError
 from tff_fair.experiments.comparing import (
+  client_results,
   columns,
   evaluations,
   groups,
@@ -181,6 +182,7 @@ class Contents:
         *filter(
           None,
           [
+            _identity_note(others, of_references),
             interval_note({r.label: r.num_seeds for r in rows}, self.question),
             self._choice_note(references, compared, chosen),
           ],
@@ -315,6 +317,24 @@ def interval_note(num_seeds: Mapping[str, int], question: Question) -> str:
   return (
     f"1 seed{whose}: the interval is over clients alone, the spread over seeds "
     "is unknown."
+  )
+
+
+def _identity_note(
+  methods: Iterable[tuple[Group, Seeds]], baselines: Mapping[str, Seeds]
+) -> str:
+  """Returns which methods have the results of a baseline; empty if none has."""
+  found = [
+    f"“{group.label}” and “{label}”"
+    for group, method in methods
+    for label, baseline in baselines.items()
+    if client_results.are_identical(method, baseline)
+  ]
+  if not found:
+    return ""
+  return (
+    f"Identical results for each client and seed: {'; '.join(found)}. Nothing "
+    "differs, so there is no interval."
   )
 
 
