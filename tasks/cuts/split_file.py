@@ -69,11 +69,11 @@ def load_clients(path: pathlib.Path) -> ExampleClients | None:
   Raises:
     DataError: If the file cannot be read, or its arrays are of other kinds.
   """
-  arrays = npz.read(
-    path, (), optional=("client", "split"), what="split of clients"
-  )
-  if "client" not in arrays:
+  if "client" not in npz.names(path, what="split of clients"):
     return None
+  arrays = npz.read(
+    path, ["client"], optional=["split"], what="split of clients"
+  )
   for name, array in arrays.items():
     if array.ndim != 1 or array.dtype.kind not in "iuUS":
       raise DataError(

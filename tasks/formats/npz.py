@@ -1,8 +1,9 @@
 """Reads the arrays of an npz file; never runs a pickle."""
 
+import contextlib
 import pathlib
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -32,6 +33,38 @@ def read(
   Raises:
     DataError: If the file cannot be read or lacks an array.
   """
+  with _opened(path, what) as arrays:
+    missing = [name for name in names if name not in arrays]
+    if missing:
+      raise DataError(
+        path,
+        f"is no {what}: has no {', '.join(missing)}; found "
+        f"{', '.join(arrays.files) or 'nothing'}.",
+      )
+    wanted = [*names, *(name for name in optional if name in arrays)]
+    others = sorted(set(arrays.files) - set(wanted))
+    if others:
+      notices.notify(
+        f"{path}: the arrays {', '.join(others)} are left out; read are "
+        f"{', '.join([*names, *optional])}."
+      )
+    found = {name: _member(path, arrays, name) for name in wanted}
+    for name, array in found.items():
+      _check(path, name, array)
+    return found
+
+
+def names(path: pathlib.Path, *, what: str) -> Sequence[str]:
+  """Returns the names of the arrays of a file, without reading them.
+
+  Arguments and errors are those of `read`.
+  """
+  with _opened(path, what) as arrays:
+    return list(arrays.files)
+
+
+@contextlib.contextmanager
+def _opened(path: pathlib.Path, what: str) -> Iterator[np.lib.npyio.NpzFile]:
   source_files.note(path)
   with unreadable_named(path):
     with path.open("rb") as file:
@@ -51,24 +84,7 @@ def read(
           "numpy.savez writes it.",
         )
       with content as arrays:
-        missing = [name for name in names if name not in arrays]
-        if missing:
-          raise DataError(
-            path,
-            f"is no {what}: has no {', '.join(missing)}; found "
-            f"{', '.join(arrays.files) or 'nothing'}.",
-          )
-        wanted = [*names, *(name for name in optional if name in arrays)]
-        others = sorted(set(arrays.files) - set(wanted))
-        if others:
-          notices.notify(
-            f"{path}: the arrays {', '.join(others)} are left out; read are "
-            f"{', '.join([*names, *optional])}."
-          )
-        found = {name: _member(path, arrays, name) for name in wanted}
-        for name, array in found.items():
-          _check(path, name, array)
-        return found
+        yield arrays
 
 
 def _member(

@@ -194,6 +194,7 @@ class TestLeastSize:
 class TestSplitFile:
   data = _data(_TRAIN, _TEST)
 
+  @pytest.mark.filterwarnings("error")  # No array is left out.
   def test_keeps_the_split(self, tmp_path):
     path = tmp_path / "split.npz"
     options = {"num_clients": 6, "split_file": str(path)}
