@@ -5,7 +5,7 @@ import pathlib
 import numpy as np
 import pytest
 
-from binaries import compare, report, sweep
+from binaries import compare, export, report, sweep
 from tests.binaries import in_process
 from tff_fair import experiments
 
@@ -78,6 +78,19 @@ def test_a_regression_that_diverges(program, rate):
   assert "diverged" not in first
 
 
+@pytest.mark.parametrize("rate", [2.0, 0.01])
+def test_a_certificate_is_of_runs_that_end_well(program, rate):
+  write(numbers())
+  outcome = program(*RUN, f"--client_learning_rate={rate}", "--certificate")
+  assert outcome.status in (0, None)
+  exported = in_process.run(export, "run", "--output=model.keras")
+  assert exported.status in (0, None)
+  card = pathlib.Path("model_card.md").read_text()
+  for text in (outcome.stdout, card):
+    assert ("Pareto stationarity" in text) == (rate < 1)
+    assert ("training diverged" in text) == (rate > 1)
+
+
 def test_a_regression_that_learns(program):
   write(numbers())
   found, told = trained(program, "--client_learning_rate=0.01")
@@ -108,9 +121,11 @@ def test_a_classifier_at_a_rate_that_is_too_large(program):
   assert "(300 here)" in told
 
 
-@pytest.mark.parametrize("labels", ["classes", "number"])
+@pytest.mark.parametrize("labels", ["classes", "names", "number"])
 def test_one_prediction_for_all(program, labels):
-  y = np.repeat([0, 1, 2, 1], 10) if labels == "classes" else numbers()
+  classes = np.repeat([0, 1, 2, 1], 10)
+  names = np.array(["ape", "bee", "cow"])
+  y = {"classes": classes, "names": names[classes], "number": numbers()}[labels]
   write(y, np.zeros([40, 3]))
   found, told = trained(program, "--client_learning_rate=0.1")
   constant = found["constant_prediction"]
@@ -119,8 +134,10 @@ def test_one_prediction_for_all(program, labels):
   table = experiments.open_run("run").evaluations
   column = table[f"constant_prediction/{constant.measure}"]
   assert column.notna().all()
-  if labels == "classes":
-    accuracy = (y[1::2] == constant.value).mean()
+  if labels == "names":
+    assert f"“{names[int(constant.value)]}”" in told
+  if labels != "number":
+    accuracy = (classes[1::2] == constant.value).mean()
     mean = table["accuracy_weighted"].iloc[-1]
     np.testing.assert_allclose(mean, accuracy, rtol=1e-6)
 
@@ -161,6 +178,8 @@ def test_a_sweep_says_it_of_a_run_and_of_the_best_setting(program):
   # The best setting is good.
   assert "(30 here)" in outcome.stderr
   assert "here)" not in outcome.stdout
+  (line,) = [ln for ln in outcome.stdout.splitlines() if "diverged: " in ln]
+  assert "client_learning_rate=30" in line
   good = "0.01, "
   pathlib.Path("sweep.toml").write_text(SWEEP.replace(good, ""))
   outcome = in_process.run(sweep, words[0], "--output_dir=bad")

@@ -2,23 +2,59 @@
 
 import collections
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from tff_fair.experiments.diagnosis import POOLED, Diagnosis
+from tff_fair.experiments.diagnosis import POOLED, Diagnosis, Kind
 from tff_fair.experiments.runs.run import Run
 from tff_fair.experiments.scores import BY_NAME
 
 _SMALLER = "a smaller client_learning_rate ({rate:g} here)"
-_ALIKE = {
-  "class": "class {value:.0f}",
-  "labels": "the same labels",
-  "number": "the same number",
+_ALIKE = {"labels": "the same labels", "number": "the same number"}
+
+
+_IN_SHORT: Mapping[Kind, str] = {
+  "not_finite": "training diverged",
+  "above_initial": "training diverged",
+  "above_best": "training fell back",
+  "score_lost": "training fell back",
+  "worse_than_constant": "worse than a constant prediction",
+  "constant_prediction": "one prediction for all test examples",
+  "unchanged": "training changed nothing",
 }
+_MOST_LABELS = 10
 
 
-def of_run(run: Run) -> list[str]:
-  """Returns sentences about how a run ended; none if nothing is wrong."""
-  return [_sentence(run, found) for found in run.diagnosis]
+def of_run(run: Run, last: int | None = None) -> list[str]:
+  """Returns sentences about how a run ended; none if nothing is wrong.
+
+  Args:
+    run: The run.
+    last: The round after which its model counts; by default, the last.
+  """
+  return [_sentence(run, found) for found in run.diagnose(last)]
+
+
+def in_short(groups: Iterable[tuple[str, Sequence[Run]]]) -> Iterator[str]:
+  """Yields a sentence for each thing that is wrong with some methods.
+
+  Args:
+    groups: As for `of_groups`.
+  """
+  found: dict[str, list[str]] = {}
+  for label, runs in groups:
+    counts = collections.Counter(
+      what
+      for run in runs
+      for what in {_IN_SHORT[found.kind] for found in run.diagnosis}
+    )
+    for what, number in counts.items():
+      of = f" ({number} of {len(runs)} seeds)" if len(runs) > 1 else ""
+      found.setdefault(what, []).append(f"“{label}”{of}")
+  for what, labels in found.items():
+    shown = labels[:_MOST_LABELS]
+    if more := len(labels) - len(shown):
+      shown.append(f"{more} more")
+    yield f"{what[0].upper()}{what[1:]}: {', '.join(shown)}."
 
 
 def of_groups(
@@ -76,7 +112,7 @@ def _sentence(run: Run, found: Diagnosis) -> str:
         "variance 1."
       )
     case "constant_prediction":
-      what = _ALIKE[found.measure].format(value=found.value)
+      what = _ALIKE.get(found.measure) or _class(run, int(found.value))
       return (
         f"the model predicts {what} for all test examples, after round "
         f"{found.round_num}, though their labels differ. Try more rounds, or "
@@ -89,6 +125,11 @@ def _sentence(run: Run, found: Diagnosis) -> str:
         "evaluations. Try a larger client_learning_rate "
         f"({run.spec.client_learning_rate:g} here), or more rounds."
       )
+
+
+def _class(run: Run, number: int) -> str:
+  names = run.class_names
+  return f"class {f'“{names[number]}”' if number < len(names) else number}"
 
 
 def _noun(measure: str) -> str:

@@ -15,6 +15,7 @@ from tff_fair import declared, methods
 from tff_fair.escaping import markdown, markdown_code
 from tff_fair.experiments import (
   certificates,
+  diagnosis_texts,
   group_fairness,
   joining,
   scores,
@@ -267,7 +268,10 @@ def _limits(subject: Subject) -> list[str]:
     joining.sentence(summary, run.score),
     *joining.newcomer_sentences(summary, run.score),
     *group_fairness.sentences(summary),
-    certificates.stationarity_sentence(summary),
+    *(
+      diagnosis_texts.of_run(run, subject.weights.round_num)
+      or [certificates.stationarity_sentence(summary)]
+    ),
   )
   found = [markdown(sentence) for sentence in told if sentence]
   if scores.THRESHOLD in summary and not subject.predictor.decides:

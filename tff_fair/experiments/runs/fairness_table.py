@@ -3,7 +3,7 @@
 import itertools
 import math
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tff_fair import escaping
@@ -51,17 +51,19 @@ _TABLE: tuple[Mapping[str, str], ...] = (_OF_ALL, _WORST, _BEST, _RATIOS)
 _WIDTH = 80  # Of a terminal.
 
 
-def describe(summary: Mapping[str, Any]) -> str:
+def describe(summary: Mapping[str, Any], wrong: Sequence[str] = ()) -> str:
   """Returns the results of a run as text.
 
   Args:
     summary: `Run.summary` of a finished run.
+    wrong: Sentences about what is wrong with how it ended.
 
   Returns:
     A title, the fairness table, and the noise in the spread where it is known;
     where clients attack, the same of the honest ones alone. Where the method
-    hardly changed the clients' weights, a sentence that says so; and the
-    certificate, where there is one. Likewise of clients that came later.
+    hardly changed the clients' weights, a sentence that says so; and what is
+    wrong, or else the certificate, where there is one. Likewise of clients that
+    came later.
   """
   score = _score(summary)
   text = (
@@ -80,7 +82,7 @@ def describe(summary: Mapping[str, Any]) -> str:
     *group_fairness.sentences(summary),
     *scores.threshold_sentences(summary),
     certificates.coefficient_sentence(summary),
-    certificates.stationarity_sentence(summary),
+    *(wrong or [certificates.stationarity_sentence(summary)]),
   ):
     if sentence:
       text += f"\n\n{filled(sentence)}"

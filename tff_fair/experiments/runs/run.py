@@ -12,12 +12,12 @@ import dataclasses
 import functools
 import pathlib
 import typing
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from tasks.formats import source_files
+from tasks.formats import parsing, source_files
 from tff_fair import methods
 from tff_fair.declared import Value
 from tff_fair.experiments import seeds
@@ -377,6 +377,17 @@ class Run:
 
     ids = np.unique(self.client_evaluations["client_id"])
     return pd.Series(ids.astype(str), ids)
+
+  @property
+  def class_names(self) -> Sequence[str]:
+    """Names of the classes of its labels; none where the data told none."""
+    model = RunFolder(self.path).model
+    with contextlib.suppress(OSError, parsing.ParseError):
+      content = parsing.parse_json(model.read_text("utf-8", "replace"))
+      names = content.get("class_names") if isinstance(content, dict) else None
+      if isinstance(names, list):
+        return tuple(map(str, names))
+    return ()
 
   @contextlib.contextmanager
   def _reading_settings(self) -> Iterator[None]:

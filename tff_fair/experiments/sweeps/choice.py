@@ -61,7 +61,7 @@ def _table(
   measure = measures.find(criterion, score, where, "criterion")
   shown = [of_score[name].title for name in _SHOWN]
   lines = [["Best setting", "Of", "Seeds", f"{measure.title}*", *shown]]
-  chosen = []
+  chosen, others = [], []
   for candidates in _by_method(finished):
     judged = [
       (_measured(group, validation_fraction, score, is_validation=True), group)
@@ -72,17 +72,20 @@ def _table(
       key=lambda pair: measures.badness(measure, pair[0][criterion].mean),
     )
     chosen.append((best.label, best.runs))
-    others = _measured(best, validation_fraction, score, is_validation=False)
+    others += [(g.label, g.runs) for g in candidates if g is not best]
+    on_test = _measured(best, validation_fraction, score, is_validation=False)
     lines.append(
       [
         *(best.label, str(len(candidates)), str(len(best.runs))),
         measures.value_text(measure, on_validation[criterion]),
-        *(measures.value_text(of_score[n], others[n]) for n in _SHOWN),
+        *(measures.value_text(of_score[n], on_test[n]) for n in _SHOWN),
       ]
     )
   text = ["".join(line) for line in table_cells.aligned(lines, gap=2)]
   caption = _caption(measure, criterion, validation_fraction, finished, score)
   notes = [f"\n{note}" for note in diagnosis_texts.of_groups(chosen)]
+  if unfit := [*diagnosis_texts.in_short(others)]:
+    notes += ["\nOf the other settings:", *unfit]
   return "\n".join([*caption, "", *text, *notes])
 
 

@@ -91,7 +91,10 @@ def train(spec: RunSpec, path: pathlib.Path, **options: Any) -> None:
   importing.spare_what_stays()
 
   run = running.run(spec, path, **options)
-  print(fairness_table.describe(run.summary) if run.summary else "Pruned.")
+  if run.summary is None:
+    print("Pruned.")
+    return
+  print(fairness_table.describe(run.summary, diagnosis_texts.of_run(run)))
 
 
 @dataclasses.dataclass(frozen=True)
