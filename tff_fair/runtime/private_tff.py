@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import subprocess
 import types
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any, TypeVar
 
 import tensorflow as tf
@@ -139,30 +139,30 @@ def optimize_without_inputs() -> None:
     graph_optimizations.tf_optimizer = _WithoutInputs(optimizer)
 
 
-# Waits until the pipe from this program closes, then ends a worker. Where that
-# has ended, its number may be another process's.
-_WATCH = """read -r _
-grep -q worker_binary "/proc/$0/cmdline" && kill -KILL "$0"
+# Becomes a worker, which a second shell ends when the pipe from this program
+# closes. Where the worker has ended, its number may be another process's.
+_WATCHED = """exec 3<&0 </dev/null
+(
+  trap "" HUP INT TERM
+  read -r _ <&3
+  grep -q worker_binary "/proc/$$/cmdline" && kill -KILL $$
+) >/dev/null 2>&1 &
+exec "$@" 3<&-
 """
 
 
 class _WatchedWorker(subprocess.Popen):
-  """A worker of TFF's, which a shell ends where TFF does not."""
+  """A worker of TFF's, which this program's end ends at the latest."""
 
-  def __init__(self, *args: Any, **options: Any) -> None:
-    super().__init__(*args, **options)
-    self._watcher = subprocess.Popen(
-      ["/bin/sh", "-c", _WATCH, str(self.pid)],
-      stdin=subprocess.PIPE,
-      stdout=subprocess.DEVNULL,
-      stderr=subprocess.DEVNULL,
-      start_new_session=True,
-    )
+  def __init__(self, args: Sequence[str], **options: Any) -> None:
+    command = ["/bin/sh", "-c", _WATCHED, "sh", *args]
+    super().__init__(command, stdin=subprocess.PIPE, **options)
 
   def wait(self, timeout: float | None = None) -> int:
-    """Waits for the worker's end, and ends the shell."""
+    """Waits for the worker's end, and ends the second shell."""
     status = super().wait(timeout)
-    self._watcher.communicate()
+    if self.stdin is not None:
+      self.stdin.close()
     return status
 
 
