@@ -235,7 +235,7 @@ class CompilationCache:
       return None
     try:
       return keys.digest((kind, key))
-    except TypeError:
+    except keys.NoKeyError:
       return None
 
   def _write(self, name: str, content: bytes) -> None:

@@ -25,13 +25,6 @@ def folders() -> Sequence[pathlib.Path]:
 
 
 @functools.cache
-def is_ours(file: str) -> bool:
-  """Returns whether a file is one of our packages'."""
-  path = pathlib.Path(file).resolve()
-  return any(path.is_relative_to(folder) for folder in folders())
-
-
-@functools.cache
 def is_known(file: str) -> bool:
   """Returns whether a file is ours, Python's, or of an installed package."""
   if file.startswith("<frozen "):
