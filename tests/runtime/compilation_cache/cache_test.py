@@ -222,7 +222,7 @@ def test_a_number_is_counted_once(kept, path):
   assert kept.number("key", lambda: 2**70) == 2**70
   assert kept.number("key", lambda: 0) == 2**70
   (file,) = path.iterdir()
-  cache.Folder(path).write(file.name, b"none")
+  file.write_bytes(file.read_bytes()[:-1])
   assert kept.number("key", lambda: 5) == 5
 
 

@@ -9,7 +9,7 @@ import os
 import pathlib
 import stat
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 
 import tensorflow_federated as tff
 
@@ -17,15 +17,13 @@ from tff_fair import runtime
 from tff_fair.runtime import native
 from tff_fair.runtime.compilation_cache import entries, keys
 
-# The files of the cache: private to the user, whole, and bounded.
-#
-# A file that cannot be read or written is no error, and the program says
-# nothing: a cache only saves time.
-
+# A file of the cache that cannot be read or written is not an error: the cache
+# only saves time.
 
 _MOST_BYTES = 256 * 2**20
 _FORMAT = "compilations-1"  # A new format takes a new folder.
 _FORBIDDEN = stat.S_IRWXG | stat.S_IRWXO
+_DIGEST_SIZE = hashlib.sha256().digest_size
 
 
 def users_path() -> pathlib.Path | None:
@@ -52,15 +50,16 @@ class Folder:
     self._most_bytes = most_bytes
 
   def read(self, name: str) -> bytes | None:
-    """Returns the content of a file; `None` if it is missing or not whole."""
-    with contextlib.suppress(OSError), self._opened() as folder:
-      descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW, dir_fd=folder)
-      with open(descriptor, "rb") as file:
-        if not _is_own(os.fstat(descriptor)):
-          return None
-        content = file.read()
-      os.utime(name, dir_fd=folder)  # Used now.
-      return _checked(content)
+    """Returns what was written under a name; `None` if there is no such file.
+
+    A file that is damaged, or that has another one's name, counts as none.
+    """
+    with contextlib.suppress(OSError):
+      if _is_private(self._path) and _is_private(self._path / name):
+        stored = (self._path / name).read_bytes()
+        os.utime(self._path / name)  # The time of its last use.
+        content = stored[_DIGEST_SIZE:]
+        return content if stored == _bound(name, content) else None
     return None
 
   def write(self, name: str, content: bytes) -> None:
@@ -69,76 +68,52 @@ class Folder:
       return
     with contextlib.suppress(OSError):
       self._path.mkdir(mode=0o700, parents=True, exist_ok=True)
-      # By its descriptor: where others may write to the folder around it, the
-      # path may lead to another one by now.
-      with self._opened() as folder:
-        # Another program may write the same.
-        unfinished = f"{name}.{uuid.uuid4().hex}"
-        descriptor = os.open(
-          unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600, dir_fd=folder
-        )
-        try:
-          with open(descriptor, "wb") as file:
-            file.write(hashlib.sha256(content).digest() + content)
-          os.replace(unfinished, name, src_dir_fd=folder, dst_dir_fd=folder)
-        except BaseException:
-          os.unlink(unfinished, dir_fd=folder)
-          raise
-        self._remove_old(folder)
+      if not _is_private(self._path):
+        return
+      # Another program may write the same.
+      unfinished = self._path / f"{name}.{uuid.uuid4().hex}"
+      try:
+        unfinished.touch(mode=0o600)
+        unfinished.write_bytes(_bound(name, content))
+        unfinished.replace(self._path / name)
+      except BaseException:
+        unfinished.unlink()
+        raise
+      self._remove_old()
 
-  @contextlib.contextmanager
-  def _opened(self) -> Iterator[int]:
-    """Opens the folder, if this user alone may write to it.
-
-    Raises:
-      OSError: If there is none, or other users may write to it.
-    """
-    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
-    descriptor = os.open(self._path, flags)
-    try:
-      if not _is_own(os.fstat(descriptor)):
-        raise PermissionError(f"{self._path}: others may write to it.")
-      yield descriptor
-    finally:
-      os.close(descriptor)
-
-  def _remove_old(self, folder: int) -> None:
+  def _remove_old(self) -> None:
     """Removes the files that take too much room together."""
     files = sorted(
-      (
-        (os.stat(name, dir_fd=folder, follow_symlinks=False), name)
-        for name in os.listdir(folder)
-      ),
+      ((path.lstat(), path) for path in self._path.iterdir()),
       key=lambda file: file[0].st_mtime_ns,
     )
     excess = sum(status.st_size for status, _ in files) - self._most_bytes
-    for status, name in files:
+    for status, path in files:
       if excess <= 0:
         return
-      os.unlink(name, dir_fd=folder)
+      path.unlink()
       excess -= status.st_size
 
 
-def _is_own(status: os.stat_result) -> bool:
-  """Returns whether a file or folder is the user's, and private."""
-  return status.st_uid == os.geteuid() and not status.st_mode & _FORBIDDEN
+def _is_private(path: pathlib.Path) -> bool:
+  """Returns whether a file or folder, not a link, is this user's alone."""
+  status = path.lstat()
+  return (
+    status.st_uid == os.geteuid()
+    and not status.st_mode & _FORBIDDEN
+    and not stat.S_ISLNK(status.st_mode)
+  )
 
 
-def _checked(content: bytes) -> bytes | None:
-  """Returns what was written, if it is still the same."""
-  size = hashlib.sha256().digest_size
-  digest, written = content[:size], content[size:]
-  return written if hashlib.sha256(written).digest() == digest else None
+def _bound(name: str, content: bytes) -> bytes:
+  """Returns the content of a file after a digest of its name and of itself."""
+  return hashlib.sha256(name.encode() + content).digest() + content
 
 
 VARIABLE = "TFF_FAIR_COMPILATION_CACHE"
 _OFF = ("0", "false", "no", "off")
 
 Computations = Mapping[str, tff.Computation]
-
-
-# Of a text in a file: without it, the file is damaged.
-_END = "\n"
 
 
 class CompilationCache:
@@ -200,33 +175,23 @@ class CompilationCache:
       key: As in `compiled`.
       count: Counts it.
     """
-    return int(self.text(key, lambda: str(count()), is_known=str.isdecimal))
+    return int(self.text(key, lambda: str(count())))
 
-  def text(
-    self,
-    key: object,
-    find: Callable[[], str],
-    *,
-    is_known: Callable[[str], bool] = str.isprintable,
-  ) -> str:
+  def text(self, key: object, find: Callable[[], str]) -> str:
     """Returns a text that an earlier program or this one has found.
 
     Args:
       key: As in `compiled`.
       find: Finds it.
-      is_known: Whether a text can be what was found.
     """
     name = self._name("text", key)
     if self._files is None or name is None:
       return find()
     content = self._files.read(name)
     if content is not None:
-      with contextlib.suppress(UnicodeDecodeError):
-        text, end, _ = content.decode().partition(_END)
-        if end and is_known(text):
-          return text
+      return content.decode()
     found = find()
-    self._write(name, f"{found}{_END}".encode())
+    self._write(name, found.encode())
     return found
 
   def _name(self, kind: str, key: object) -> str | None:
