@@ -24,6 +24,9 @@ Choices made here:
   to reach, but says little where the minimizer avoids the longest points.
 """
 
+import atexit
+import functools
+from collections.abc import Callable
 from typing import NamedTuple
 
 import tensorflow as tf
@@ -72,18 +75,34 @@ def minimize(
   shape = tf.shape(gram)[:1]
   lower = tf.broadcast_to(tf.cast(lower, tf.float64), shape)
   upper = tf.broadcast_to(tf.cast(upper, tf.float64), shape)
-  minimum: Minimum = _minimize(gram, linear, lower, tf.minimum(upper, 1.0))
-  return minimum
+  has_linear = linear is not None
+  given = [linear] if has_linear else []
+  solve = _traced(has_linear)
+  return Minimum(*solve(gram, lower, tf.minimum(upper, 1.0), *given))
 
 
-# Traced once, and called by all graphs: of an interior-point method they would
-# have hundreds of operations each, some of them twice.
-@tf.function(autograph=False, reduce_retracing=True)
+# An interior-point method has hundreds of operations. Where each graph traced
+# it anew, all of them would stay in memory.
+@functools.cache
+def _traced(has_linear: bool) -> Callable[..., Minimum]:
+  """Returns `_minimize` as a function that all graphs call."""
+  vector = tf.TensorSpec([None], tf.float64)
+  linear = [vector] if has_linear else []
+  with tf.init_scope():
+    return tf.function(_minimize, autograph=False).get_concrete_function(
+      tf.TensorSpec([None, None], tf.float64), vector, vector, *linear
+    )
+
+
+# TensorFlow cannot delete functions any more once its modules are gone.
+atexit.register(_traced.cache_clear)
+
+
 def _minimize(
   gram: tf.Tensor,
-  linear: tf.Tensor | None,
   lower: tf.Tensor,
   upper: tf.Tensor,
+  linear: tf.Tensor | None = None,
 ) -> Minimum:
   scale = tf.reduce_max(tf.abs(gram))
   if linear is not None:
