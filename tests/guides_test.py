@@ -252,7 +252,12 @@ def run_tests(tree, tests, chosen):
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize(
   "guide",
-  [METHOD, TASK, MEASURE, CHART],
+  [
+    METHOD,
+    TASK,
+    pytest.param(MEASURE, marks=pytest.mark.long),
+    pytest.param(CHART, marks=pytest.mark.long),
+  ],
   ids=lambda guide: guide.title.split()[-1],
 )
 def test_the_steps_of_a_guide_lead_to_its_end(tree, guide):
@@ -270,6 +275,7 @@ def test_the_steps_of_a_guide_lead_to_its_end(tree, guide):
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize(
   ("guide", "right", "wrong", "tests"),
