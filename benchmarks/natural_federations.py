@@ -17,25 +17,23 @@ search has found must also hold there.
 """
 
 import pathlib
-import sys
 import tarfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from absl import flags
 from scipy import io as matlab
 from sklearn import datasets
 
+from binaries import command_line
 from tff_fair import experiments
 
-_SEEDS = flags.DEFINE_list("seeds", ["0", "1", "2"], "Of the reported runs.")
-_SPLIT = flags.DEFINE_integer("split", 0, "Seed of test and validation rows.")
-_METHODS = flags.DEFINE_list(
-  "methods", [], "Some of the methods; by default all."
-)
-_TRIED_RATES = flags.DEFINE_list(
+_FLAGS = command_line.Flags()
+_SEEDS = _FLAGS.names("seeds", ["0", "1", "2"], "Of the reported runs.")
+_SPLIT = _FLAGS.integer("split", 0, "Seed of test and validation rows.")
+_METHODS = _FLAGS.names("methods", [], "Some of the methods; by default all.")
+_TRIED_RATES = _FLAGS.names(
   "rates", [], "Client rates to choose from; by default five, or four."
 )
 
@@ -388,14 +386,24 @@ def table(found: pd.DataFrame) -> str:
   return "\n".join(lines)
 
 
-def main(arguments: Sequence[str]) -> None:
+def main(*words: str) -> None:
   """Studies the named federations, one after the other."""
-  sources, output = map(pathlib.Path, arguments[1:3])
-  for name in arguments[3:]:
+  if len(words) < 3 or not _READERS.keys() >= {*words[2:]}:
+    raise command_line.UsageError(
+      "SOURCES OUTPUT NAME: expected two folders, and then names of "
+      f"{', '.join(_READERS)}."
+    )
+  sources, output = map(pathlib.Path, words[:2])
+  for name in words[2:]:
     found = study(name, sources, output.resolve())
     found.to_csv(output / f"{name}-{_SPLIT.value}.csv", index=False)
     print(f"\n{name}, split {_SPLIT.value}\n\n{table(found)}", flush=True)
 
 
+PROGRAM = _FLAGS.program(
+  main, __doc__, "Study: what is trained.", arguments="SOURCES OUTPUT NAME ..."
+)
+
+
 if __name__ == "__main__":
-  main(flags.FLAGS(sys.argv))
+  PROGRAM.run()

@@ -14,7 +14,6 @@ stationarity   The picture of docs/certificates.md: three runs and their
 """
 
 import pathlib
-import sys
 from collections.abc import Sequence
 
 import matplotlib as mpl
@@ -22,6 +21,8 @@ import numpy as np
 import pandas as pd
 from matplotlib import figure
 
+from binaries import command_line
+from binaries.command_line import UsageError
 from tff_fair import experiments
 from tff_fair import methods as registry
 from tff_fair.experiments import RunSpec, certificates
@@ -56,7 +57,9 @@ def curve(
   runs = [r for r in finding.find([folder]) if r.title == title]
   seeds = [run.seed for run in runs]
   if not seeds or len(set(seeds)) < len(seeds):
-    sys.exit(f"{folder}: expected runs of {title}, one a seed; found {seeds}.")
+    raise UsageError(
+      f"{folder}: expected runs of {title}, one a seed; found {seeds}."
+    )
   found = pd.concat(
     [run.evaluations.set_index("round")[_COLUMN] for run in runs], axis=1
   )
@@ -174,16 +177,25 @@ def stationarity(folder: pathlib.Path, picture: pathlib.Path) -> None:
     drawing.savefig(picture, format="svg", metadata={"Date": None})
 
 
-def main(which: str, folder: str, picture: str, *methods: str) -> None:
+def main(*words: str) -> None:
   """Draws a picture."""
-  if which == "stationarity":
-    stationarity(pathlib.Path(folder), pathlib.Path(picture))
-  elif which == "worst_clients":
-    drawn = worst_clients(pathlib.Path(folder), methods)
-    pathlib.Path(picture).write_text(drawn)
-  else:
-    sys.exit(f"{which}: unknown; expected worst_clients or stationarity.")
+  match words:
+    case "stationarity", folder, picture:
+      stationarity(pathlib.Path(folder), pathlib.Path(picture))
+    case "worst_clients", folder, picture, *methods:
+      drawn = worst_clients(pathlib.Path(folder), methods)
+      pathlib.Path(picture).write_text(drawn)
+    case _:
+      raise UsageError(
+        "expected worst_clients or stationarity, FOLDER and PICTURE; --help "
+        "shows all."
+      )
+
+
+PROGRAM = command_line.Flags().program(
+  main, __doc__, "Flags", arguments="worst_clients|stationarity FOLDER PICTURE"
+)
 
 
 if __name__ == "__main__":
-  main(*sys.argv[1:])
+  PROGRAM.run()

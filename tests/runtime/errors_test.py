@@ -7,7 +7,7 @@ import tensorflow_federated as tff
 
 from tests import small_problem
 from tests.runtime import computations
-from tff_fair import client_dataset
+from tff_fair import client_dataset, runtime
 
 
 def client(client_id, labels):
@@ -84,3 +84,19 @@ def test_what_fails_names_the_client_in_one_line(function, bad, said):
   assert "\n" not in str(caught.value)
   assert len(str(caught.value)) <= 300
   assert compute(cohort[:2]) == 3.0
+
+
+def test_errors_of_the_worker_are_one_line():
+  compute = computations.summed(
+    tff.tensorflow.computation(bounded, tff.TensorType(np.float32))
+  )
+  runtime.use_local(exact=True)
+  try:
+    with pytest.raises(RuntimeError, match="on purpose") as caught:
+      compute([np.float32(1), np.float32(9)])
+    assert compute([np.float32(1), np.float32(2)]) == 3.0
+  finally:
+    runtime.use_local()
+  assert "\n" not in str(caught.value)
+  assert len(str(caught.value)) <= 300
+  assert caught.value.__cause__ is not None
