@@ -18,6 +18,10 @@ import typing
 # alone, which has a level of its own.
 if "tensorflow" not in sys.modules:
   os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+  # TensorFlow sets it, too, but only after the import of some of its modules.
+  # Imported within `absl.app.run` it would make its context before it is eager,
+  # and Keras would build no model.
+  os.environ.setdefault("TF2_BEHAVIOR", "1")
 
 
 @atexit.register

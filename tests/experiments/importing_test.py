@@ -1,5 +1,6 @@
 import atexit
 import gc
+import os
 import subprocess
 import sys
 from unittest import mock
@@ -40,6 +41,31 @@ def test_a_run_imports_no_more_than_it_needs_and_who_needs_more_gets_it():
   )
   assert process.returncode == 0, process.stderr
   assert process.stdout == "\ndrawn\n"
+
+
+_IN_ABSL = """
+from absl import app
+from tff_fair import experiments
+
+def main(_):
+  experiments.run
+  import tensorflow as tf
+  layers = tf.keras.layers
+  model = tf.keras.Sequential([layers.InputLayer((2, 3)), layers.Flatten()])
+  print(model(tf.ones([1, 2, 3])).shape)
+
+app.run(main)
+"""
+
+
+def test_keras_builds_models_in_programs_of_absl():
+  command = [sys.executable, "-c", _IN_ABSL]
+  # TensorFlow has set it in this process.
+  others = {k: v for k, v in os.environ.items() if k != "TF2_BEHAVIOR"}
+  process = subprocess.run(
+    command, capture_output=True, text=True, check=False, env=others
+  )
+  assert process.stdout == "(1, 6)\n", process.stderr
 
 
 # Python's garbage collector.
