@@ -13,22 +13,8 @@ from tff_fair import experiments
 
 pytestmark = pytest.mark.usefixtures("compiled_once", "unpainted")
 
-RUN = (
-  "--task=arrays",
-  "--task_option=file=rows.npz",
-  "--task_option=model=linear",
-  "--algorithm=fedavg",
-  "--sampling=all",
-  "--output_dir=run",
-)
-SWEEP = """
-[flags]
-task = "arrays"
-task_option = ["file=rows.npz", "model=linear"]
-total_rounds = 1
-[[methods]]
-algorithm = "fedavg"
-"""
+RUN = in_process.OF_ROWS
+SWEEP = in_process.SWEEP_OF_ROWS.format(rounds=1)
 OWN = """
 import numpy as np
 import tasks

@@ -12,23 +12,12 @@ from tff_fair import experiments
 pytestmark = pytest.mark.usefixtures("compiled_once", "unpainted")
 
 RUN = (
-  "--task=arrays",
-  "--task_option=file=rows.npz",
-  "--task_option=model=linear",
-  "--algorithm=fedavg",
-  "--sampling=all",
+  *in_process.OF_ROWS,
   "--total_rounds=3",
   "--rounds_per_evaluation=1",
-  "--output_dir=run",
 )
-SWEEP = """
-[flags]
-task = "arrays"
-task_option = ["file=rows.npz", "model=linear"]
-total_rounds = 3
-[[methods]]
-algorithm = "fedavg"
-grid = {client_learning_rate = [0.01, 30.0]}
+SWEEP = f"""{in_process.SWEEP_OF_ROWS.format(rounds=3)}
+grid = {{client_learning_rate = [0.01, 30.0]}}
 """
 
 

@@ -13,6 +13,25 @@ from absl.testing import flagsaver
 from tff_fair.experiments.runs.folder import RunFolder
 
 
+# A run of FedAvg with all clients on rows.npz, and a sweep of such runs.
+OF_ROWS = (
+  "--task=arrays",
+  "--task_option=file=rows.npz",
+  "--task_option=model=linear",
+  "--algorithm=fedavg",
+  "--sampling=all",
+  "--output_dir=run",
+)
+SWEEP_OF_ROWS = """
+[flags]
+task = "arrays"
+task_option = ["file=rows.npz", "model=linear"]
+total_rounds = {rounds}
+[[methods]]
+algorithm = "fedavg"
+"""
+
+
 class Outcome(NamedTuple):
   status: int | str | None
   stdout: str

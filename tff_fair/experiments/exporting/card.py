@@ -264,14 +264,13 @@ def _without_name(client: str) -> str:
 def _limits(subject: Subject) -> list[str]:
   run, spec = subject.run, subject.run.spec
   summary = run.summary or {}
+  wrong = diagnosis_texts.of_run(run, subject.weights.round_num)
   told = (
     joining.sentence(summary, run.score),
     *joining.newcomer_sentences(summary, run.score),
     *group_fairness.sentences(summary),
-    *(
-      diagnosis_texts.of_run(run, subject.weights.round_num)
-      or [certificates.stationarity_sentence(summary)]
-    ),
+    *wrong,
+    None if wrong else certificates.stationarity_sentence(summary),
   )
   found = [markdown(sentence) for sentence in told if sentence]
   if scores.THRESHOLD in summary and not subject.predictor.decides:

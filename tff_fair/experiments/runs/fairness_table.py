@@ -82,7 +82,8 @@ def describe(summary: Mapping[str, Any], wrong: Sequence[str] = ()) -> str:
     *group_fairness.sentences(summary),
     *scores.threshold_sentences(summary),
     certificates.coefficient_sentence(summary),
-    *(wrong or [certificates.stationarity_sentence(summary)]),
+    *wrong,
+    None if wrong else certificates.stationarity_sentence(summary),
   ):
     if sentence:
       text += f"\n\n{filled(sentence)}"
