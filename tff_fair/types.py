@@ -209,11 +209,13 @@ class Rule(declared.Hyperparameters, abc.ABC):
       `num_examples`.
     takes_gaps: Whether the losses may be gaps from a reference, which may be
       negative.
+    counts_negative_as_zero: Whether losses below 0 count as 0.
     geometry: What the rule needs to know of the updates.
   """
 
   signals: ClassVar[tuple[str, ...]] = ()
   takes_gaps: ClassVar[bool] = False
+  counts_negative_as_zero: ClassVar[bool] = False
   geometry: ClassVar[Geometry] = Geometry.NONE
 
   @property

@@ -12,7 +12,6 @@ from absl.testing import flagsaver
 
 from tff_fair.experiments.runs.folder import RunFolder
 
-
 # A run of FedAvg with all clients on rows.npz, and a sweep of such runs.
 OF_ROWS = (
   "--task=arrays",

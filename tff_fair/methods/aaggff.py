@@ -127,6 +127,7 @@ class AaggffRule(types.PopulationRule):
   )
 
   signals = ("loss",)
+  counts_negative_as_zero = True
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

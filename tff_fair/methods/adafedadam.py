@@ -83,6 +83,7 @@ class AdaFedAdamRule(types.SeparableRule):
   )
 
   signals = ("loss", "initial_loss", "gradient_norm", "learning_rate")
+  counts_negative_as_zero = True
   geometry = types.Geometry.NORMS
 
   def coefficients(

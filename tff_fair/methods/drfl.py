@@ -53,6 +53,7 @@ class DrflRule(types.SeparableRule):
   q: float = declared.value(1.0, "Fairness; 0 recovers FedAvg.", minimum=0)
 
   signals = ("loss",)
+  counts_negative_as_zero = True
 
   def coefficients(
     self, cohort: types.Cohort, state: tuple[()]

@@ -86,6 +86,7 @@ class QFedAvgRule(types.SeparableRule):
   )
 
   signals = ("loss", "learning_rate")
+  counts_negative_as_zero = True
   geometry = types.Geometry.NORMS
 
   def coefficients(

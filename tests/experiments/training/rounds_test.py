@@ -79,6 +79,25 @@ def test_clients_that_report_take_part():
   }
 
 
+@pytest.mark.parametrize("is_of_method", [True, False])
+def test_losses_below_zero_are_told_once(is_of_method):
+  told = []
+  training = rounds.Rounds(
+    process=Process(
+      {"client_ids": [1, 3, 4], "client_losses": [0.0, -0.5, 0.1]}
+    ),
+    sample=lambda _: sampling.DrawnCohort([1, 3, 4], [1, 3, 4]),
+    train_data=lambda client_ids: [1.0 for _ in client_ids],
+    costs=lambda *_: {},
+    **{**UNWATCHED, "tell": told.append},
+    counts_negative_as_zero=is_of_method,
+  )
+  for number in (5, 6):
+    training.run(training.initial_state(), number)
+  assert len(told) == is_of_method
+  assert all("1 of 3 clients" in text and "round 5" in text for text in told)
+
+
 def test_the_next_round_is_prepared_before_this_one_computes():
   events = []
 

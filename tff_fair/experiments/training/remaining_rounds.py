@@ -12,7 +12,7 @@ import tensorflow_federated as tff
 
 import tasks
 from tasks.cuts import label_histogram
-from tff_fair import runtime
+from tff_fair import methods, runtime
 from tff_fair.experiments import certificates
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.progress import Display, RoundProgress, Say
@@ -227,6 +227,9 @@ def _rounds(
     num_examples=parts.task.train.num_examples,
     tell=follower.note,
     begin=begin,
+    counts_negative_as_zero=methods.get(
+      spec.algorithm
+    ).build.rule.counts_negative_as_zero,
   )
 
 

@@ -92,6 +92,8 @@ class Rounds:
       data of clients. If given, it is asked before and after each round, and
       the share of clients whose loss did not rise is reported.
     begin: Gives the first state of the process what is the run's own.
+    counts_negative_as_zero: Whether losses below 0 count as 0 in the method;
+      the first round that has some then says so.
   """
 
   process: Process
@@ -104,6 +106,8 @@ class Rounds:
   num_examples: np.ndarray
   losses: Callable[[State, Sequence[int]], np.ndarray] | None = None
   begin: Callable[[State], State] = lambda state: state
+  counts_negative_as_zero: bool = False
+  _notices: list[str] = dataclasses.field(default_factory=list)
 
   def initial_state(self) -> State:
     """Returns the state before the first round."""
@@ -134,6 +138,11 @@ class Rounds:
     )
     if told is not None:
       self.tell(told)
+    if self.counts_negative_as_zero and not self._notices:
+      losses = of_clients.get(_LOSSES, {})
+      if (told := describe_negative_losses(losses, name)) is not None:
+        self._notices.append(told)
+        self.tell(told)
     before = after = np.full(number, None)
     if self.losses is not None:
       with self.watch(f"losses before {name}", number):
@@ -256,6 +265,25 @@ def describe_exclusion(excluded: np.ndarray, name: str) -> str | None:
   return (
     f"{counts.total()} of {len(excluded)} clients did not count in {name} "
     f"({why})"
+  )
+
+
+def describe_negative_losses(
+  losses: Mapping[int, float], name: str
+) -> str | None:
+  """Returns a sentence about clients with losses below 0, if there are some.
+
+  Args:
+    losses: What clients reported, by their ids.
+    name: What to call the round.
+  """
+  number = sum(loss < 0 for loss in losses.values())
+  if not number:
+    return None
+  return (
+    f"{number} of {len(losses)} clients have a loss below 0 in {name}, which "
+    "counts as 0 in this method: these clients may lose their weight, and "
+    "training may stall. Add a constant to the loss, or take another method."
   )
 
 
