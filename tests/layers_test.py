@@ -68,7 +68,7 @@ LAYERS = {
   "tff_fair.runtime.phases": Layer(packages=TFF),
   "tff_fair.runtime": Layer(
     ("tff_fair.runtime.phases", "tff_fair.rooms"),
-    (*TFF, "distributed", "psutil"),
+    (*TFF, "distributed", "grpc", "psutil"),  # TFF reaches its worker by grpc.
   ),
   "tff_fair.runtime.compilation_cache": Layer(("tff_fair.runtime",), TFF),
   "tff_fair.optimizers": Layer(("tff_fair.declared",), TFF),
