@@ -78,6 +78,18 @@ def secure(values):
   return tff.federated_secure_sum_bitwidth(places, 8)
 
 
+@tff.tensorflow.computation
+def random_pair():
+  return tf.random.uniform([]), tf.random.uniform([])
+
+
+@tff.federated_computation(AT_CLIENTS)
+def drawn(values):
+  pair = random_pair()
+  zero = tff.federated_value(pair[0], tff.SERVER)
+  return tff.federated_sum(values), zero
+
+
 @tff.federated_computation(np.float32)
 def without_a_place(value):
   return value
@@ -90,6 +102,7 @@ def without_a_place(value):
     (alike, "one argument for all clients"),
     (server_alone, "no sum over clients"),
     (without_a_place, "argument without a place"),
+    (drawn, "a part of a result"),
   ],
 )
 def test_what_cannot_be_one_graph_says_why(comp, reason):

@@ -94,7 +94,11 @@ def expression(
     return known[message.reference.name]
   if kind == "selection":
     selection = message.selection
-    return expression(selection.source, known, of_other)[selection.index]
+    source = expression(selection.source, known, of_other)
+    # TFF leaves a selection from a result whose function is not pure.
+    if not isinstance(source, tuple):
+      raise admission.NotAdmittedError("a part of a result")
+    return source[selection.index]
   if kind == "struct":
     elements = message.struct.element
     return tuple(expression(e.value, known, of_other) for e in elements)
