@@ -24,6 +24,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -66,10 +67,7 @@ def _normalized(layer: Callable[[], tf.keras.layers.Layer]) -> Build:
 
 
 def _set_ups() -> Mapping[str, tuple[tuple[int, ...], Build]]:
-  """Returns the shape of an example and new layers, by name.
-
-  Random layers come late: they compute, and only children may.
-  """
+  """Returns the shape of an example and new layers, by name."""
   found: dict[str, tuple[tuple[int, ...], Build]] = {}
 
   def add(shape: tuple[int, ...], **layers: Build) -> None:
@@ -102,10 +100,10 @@ def _set_ups() -> Mapping[str, tuple[tuple[int, ...], Build]]:
     Swish=L.Activation("swish"),
     Softplus=L.Activation("softplus"),
     Mish=L.Activation("mish"),
-    Dropout=lambda x: L.Dropout(0.3, seed=1)(x),
-    AlphaDropout=lambda x: L.AlphaDropout(0.3, seed=1)(x),
-    GaussianDropout=lambda x: L.GaussianDropout(0.3, seed=1)(x),
-    GaussianNoise=lambda x: L.GaussianNoise(0.3, seed=1)(x),
+    Dropout=L.Dropout(0.3, seed=1),
+    AlphaDropout=L.AlphaDropout(0.3, seed=1),
+    GaussianDropout=L.GaussianDropout(0.3, seed=1),
+    GaussianNoise=L.GaussianNoise(0.3, seed=1),
     Add=_merge(L.Add),
     Average=_merge(L.Average),
     Concatenate=_merge(L.Concatenate),
@@ -148,7 +146,7 @@ def _set_ups() -> Mapping[str, tuple[tuple[int, ...], Build]]:
     Cropping=L.Cropping1D(),
     Permute=L.Permute((2, 1)),
     Masking=lambda x: L.LSTM(4)(L.Masking()(x)),
-    SpatialDropout=lambda x: L.SpatialDropout1D(0.3)(x),
+    SpatialDropout=L.SpatialDropout1D(0.3),
     Attention=_attend(L.Attention),
     AdditiveAttention=_attend(L.AdditiveAttention),
     MultiHeadAttention=_attend(lambda: L.MultiHeadAttention(2, 3)),
@@ -172,10 +170,10 @@ def _set_ups() -> Mapping[str, tuple[tuple[int, ...], Build]]:
     UpSampling=L.UpSampling2D(interpolation="bilinear"),
     ZeroPadding=L.ZeroPadding2D(),
     Cropping=L.Cropping2D(),
-    SpatialDropout=lambda x: L.SpatialDropout2D(0.3)(x),
+    SpatialDropout=L.SpatialDropout2D(0.3),
     Resizing=L.Resizing(5, 5),
     Rescaling=L.Rescaling(0.5),
-    RandomFlip=lambda x: L.RandomFlip(seed=1)(x),
+    RandomFlip=L.RandomFlip(seed=1),
     ConvLSTM1D=L.ConvLSTM1D(3, 3),
     MultiHeadAttention=_attend(
       lambda: L.MultiHeadAttention(2, 3, attention_axes=(1, 2))
@@ -246,7 +244,9 @@ def _outcome(name: str) -> str:
     model_fn,
     client_optimizer=tff.learning.optimizers.build_sgdm(0.05),
   )
-  message = tff.framework.serialize_computation(native.compile_now(process.next))
+  message = tff.framework.serialize_computation(
+    native.compile_now(process.next)
+  )
   try:
     steps.check_is_one_graph(steps.read(message))
   except admission.NotAdmittedError as error:
@@ -275,16 +275,20 @@ def _fail() -> None:
   raise ArithmeticError("The weights are not finite: the layer trains nothing.")
 
 
-def _in_child(name: str) -> str:
-  """Returns the outcome of a layer, in a process that may crash."""
+def _in_child(compute: Callable[[], Any]) -> Any:
+  """Returns a result of plain values, from a process that may crash.
+
+  This process must not begin to compute: no child would survive that.
+  """
   reading, writing = os.pipe()
   child = os.fork()
   if child == 0:
     os.close(reading)
     try:
-      outcome = _outcome(name)
+      outcome = compute()
     except Exception as error:  # Of any class that a layer may be refused by.
-      outcome = f"refused: {type(error).__name__}: {error}".splitlines()[0][:120]
+      text = f"refused: {type(error).__name__}: {error}"
+      outcome = text.splitlines()[0][:120]
     os.write(writing, json.dumps(outcome).encode())
     os._exit(0)
   os.close(writing)
@@ -293,18 +297,17 @@ def _in_child(name: str) -> str:
   _, status = os.waitpid(child, 0)
   if not content:
     return f"crash: signal {os.WTERMSIG(status)}"
-  outcome: str = json.loads(content)
-  return outcome
+  return json.loads(content)
 
 
 def main() -> None:
   """Tries the layers, and prints a line for each."""
   if _ALL.value:
     admission._ONE_CALL_AT_A_TIME = frozenset()
-  chosen = _LAYERS.value or sorted(_set_ups())
+  chosen = _LAYERS.value or _in_child(lambda: sorted(_set_ups()))
   broken = 0
   for name in chosen:
-    outcome = _in_child(name)
+    outcome = _in_child(functools.partial(_outcome, name))
     broken += outcome.startswith(("differs", "crash"))
     print(f"{name:28} {outcome}", flush=True)
   print(f"{len(chosen)} layers, {broken} differ or crash")

@@ -45,14 +45,16 @@ class DataSpecs:
   """Which specs of datasets are known to be of which type."""
 
   def __init__(self) -> None:
-    self._known: dict[int, tuple[tff.Type, list[Any]]] = {}
+    self._known: dict[int, tuple[tff.Type, set[str]]] = {}
 
   def check(self, dataset: tf.data.Dataset, type_spec: tff.Type) -> None:
     """Raises what TFF raises of a dataset that is not of a type."""
-    _, specs = self._known.setdefault(id(type_spec), (type_spec, []))
-    if dataset.element_spec not in specs:
+    _, specs = self._known.setdefault(id(type_spec), (type_spec, set()))
+    # As text, since specs in a dictionary cannot be hashed.
+    spec = repr(dataset.element_spec)
+    if spec not in specs:
       serialized_list(dataset.take(0), type_spec)
-      specs.append(dataset.element_spec)
+      specs.add(spec)
 
 
 def ingested(value: Any, type_spec: tff.Type, specs: DataSpecs) -> Value:
