@@ -5,7 +5,7 @@ several, in a child process that may crash. Kernels that keep a state between
 calls show by other weights, or by a crash; `runtime.admission` lists their
 operations, and graphs with them take one client at a time.
 
-  python -m benchmarks.keras_layers [--rounds=200] [--layers=LSTM,Conv2D] [--all]
+  python -m benchmarks.keras_layers [--rounds=200] [--layers=LSTM2d] [--all]
 
 Each line is a layer and one of
 
