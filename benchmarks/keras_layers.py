@@ -255,24 +255,18 @@ def _outcome(name: str) -> str:
     return "one at a time"
   data = _clients(shape)
   results = []
-  for at_a_time in (1, 2, 4):
+  for at_a_time in (1, 4):
     runtime.use_local(max_concurrent_computation_calls=at_a_time)
     state = process.initialize()
     for _ in range(_ROUNDS.value):
       state = process.next(state, data).state
     weights = process.get_model_weights(state)
-    results.append(tf.nest.map_structure(np.asarray, weights.trainable))
-  tf.nest.map_structure(lambda w: np.isfinite(w).all() or _fail(), results[0])
-  same = all(
-    np.array_equal(a, b)
-    for result in results[1:]
-    for a, b in zip(results[0], result, strict=True)
-  )
+    results.append([np.asarray(weight) for weight in weights.trainable])
+  alone, together = results
+  if not all(np.isfinite(weight).all() for weight in alone):
+    return "refused: weights that are not finite"
+  same = all(map(np.array_equal, alone, together))
   return "equal" if same else "differs"
-
-
-def _fail() -> None:
-  raise ArithmeticError("The weights are not finite: the layer trains nothing.")
 
 
 def _in_child(compute: Callable[[], Any]) -> Any:
@@ -303,7 +297,7 @@ def _in_child(compute: Callable[[], Any]) -> Any:
 def main() -> None:
   """Tries the layers, and prints a line for each."""
   if _ALL.value:
-    admission._ONE_CALL_AT_A_TIME = frozenset()
+    admission.ONE_CALL_AT_A_TIME = frozenset()
   chosen = _LAYERS.value or _in_child(lambda: sorted(_set_ups()))
   broken = 0
   for name in chosen:

@@ -6,7 +6,6 @@ alone are one method. The page works offline, in print and without scripts.
 
 import pathlib
 import shlex
-import signal
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -14,9 +13,8 @@ from typing import Any
 from binaries import command_line, paths
 from binaries.command_line import UsageError
 from tasks.data_error import DataError
-from tff_fair.experiments import interruption
 from tff_fair.experiments.comparing import questions
-from tff_fair.experiments.reporting import page, task_runs, watching
+from tff_fair.experiments.reporting import page, task_runs
 
 _FLAGS = command_line.Flags()
 _OUTPUT = _FLAGS.text("output", "report.html", "The HTML file to write.")
@@ -43,13 +41,6 @@ _VERIFY = _FLAGS.switch(
   "say which have changed; if some have, the exit status is 1. Otherwise it is "
   "the sizes of tables and settings.",
 )
-_WATCH = _FLAGS.switch(
-  "watch",
-  False,
-  "Write the page again whenever its runs have changed, until all are finished "
-  "or Ctrl-C. It shows unfinished runs, too, and loads itself anew in the "
-  "browser.",
-)
 
 
 def main(*folders: str) -> None:
@@ -69,12 +60,8 @@ def main(*folders: str) -> None:
     # As a user can give it again.
     "command": shlex.join(["python", "-m", "binaries.report", *sys.argv[1:]]),
   }
-  if _VERIFY.value and _WATCH.value:
-    raise UsageError(
-      "--verify: does not go with --watch, whose runs change; leave one out."
-    )
   with command_line.blaming("--output: ", DataError):
-    (_watch if _WATCH.value else _write)(folders, path, settings)
+    _write(folders, path, settings)
 
 
 def _write(
@@ -94,20 +81,6 @@ def _write(
   print(f"Wrote {path}: {contents}; {megabytes:.1f} MB.")
   if _VERIFY.value:
     paths.end_if_changed(found)
-
-
-def _watch(
-  folders: Sequence[str], path: pathlib.Path, settings: dict[str, Any]
-) -> None:
-  try:
-    watching.watch(
-      folders, path, tell=lambda text: print(text, flush=True), **settings
-    )
-    print(f"All runs are finished, and {path} is complete.")
-  except interruption.Interrupted as interrupted:
-    if interrupted.signal_number != signal.SIGINT:
-      raise
-    print(f"Stopped; {path} shows the runs as they are.")
 
 
 PROGRAM = _FLAGS.program(

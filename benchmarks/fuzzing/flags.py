@@ -41,11 +41,10 @@ _PROGRAMS = (
   *(train, sweep, compare, report, prepare_data),
   *(audit, export, demonstrate, replay),
 )
-# Flags that have a program wait, work or use the network.
+# Flags that have a program work or use the network.
 _NEVER = {
   train: "list",
   sweep: "wandb",
-  report: "watch",
   prepare_data: "download",
 }
 _VALUES = (

@@ -1,8 +1,5 @@
 """Tests of the program that writes the page."""
 
-import signal
-import time
-
 import pytest
 
 from binaries import report
@@ -49,10 +46,7 @@ def test_runs_and_flags_come_in_any_order(program, tmp_path):
     (["runs", "--sort=mean"], "--sort: "),
     (["damaged"], "damaged/evaluations.csv: "),
     (["runs", "--baseline=afl"], "--baseline=afl: is none of the methods"),
-    (["runs", "--baseline=afl", "--watch"], "--baseline=afl: is none of"),
     ([""], "The name of a folder of runs is empty"),
-    (["nowhere", "--watch"], "nowhere: there is no such folder"),
-    (["empty", "--watch"], "empty: holds no run"),
   ],
 )
 def test_a_mistake_is_one_line(program, tmp_path, words, message):
@@ -72,34 +66,3 @@ def test_unfinished_runs_are_shown_on_request(program, tmp_path):
   assert program("runs", "--unfinished", "--overwrite")[0] == 0
   assert "Not finished: " not in without
   assert "Not finished: " in (tmp_path / "report.html").read_text()
-
-
-def test_a_watch_ends_with_the_runs(program, tmp_path):
-  status, out, err = program("runs", "--watch")
-  assert (status, err) == (0, "")
-  assert out.splitlines() == [
-    "report.html: 1 task, 1 method, 2 finished runs",
-    "All runs are finished, and report.html is complete.",
-  ]
-  page = (tmp_path / "report.html").read_text()
-  assert program("runs", "--overwrite")[0] == 0
-  assert (tmp_path / "report.html").read_text() == page
-
-
-@pytest.mark.parametrize(
-  ("signal_number", "status"), [(signal.SIGINT, 0), (signal.SIGTERM, 143)]
-)
-def test_a_watch_ends_with_ctrl_c(
-  program, tmp_path, monkeypatch, signal_number, status
-):
-  report_runs.make(tmp_path / "runs" / "c", seed=2, is_finished=False)
-  # The signal comes while the program waits.
-  monkeypatch.setattr(
-    time, "sleep", lambda _: signal.raise_signal(signal_number)
-  )
-  outcome = program("runs", "--watch")
-  assert outcome.status == status
-  assert ("Stopped; report.html" in outcome.stdout) == (status == 0)
-  page = (tmp_path / "report.html").read_text()
-  assert 'http-equiv="refresh"' not in page
-  assert "Not finished: " in page

@@ -220,7 +220,7 @@ _KNOWN = _PURE | _OF_CONTROL | _OF_VARIABLES | _OF_DATASETS | _OF_GRAPHS
 # Their oneDNN kernels keep the means and variances of a call in the kernel, so
 # two calls of one operation at the same time corrupt memory. Keras'
 # LayerNormalization is made of them.
-_ONE_CALL_AT_A_TIME = _names(
+ONE_CALL_AT_A_TIME = _names(
   """
   FusedBatchNorm FusedBatchNormV2 FusedBatchNormV3 FusedBatchNormGrad
   FusedBatchNormGradV2 FusedBatchNormGradV3 _FusedBatchNormEx
@@ -267,7 +267,7 @@ def check_function(message: Message) -> None:
 def takes_clients_side_by_side(message: Message) -> bool:
   """Returns whether all kernels of a computation allow calls side by side."""
   return not any(
-    node.op in _ONE_CALL_AT_A_TIME
+    node.op in ONE_CALL_AT_A_TIME
     for graph_def in _graphs(message)
     for node in nodes(graph_def)
   )

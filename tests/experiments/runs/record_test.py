@@ -266,4 +266,3 @@ def test_report_verifies(reports, folder):
   assert "client_evaluations.csv has changed" in first
   assert "--verify: 1 of 1 runs" in last
   assert out.startswith("Wrote report.html")  # All the same.
-  assert "--verify" in reports(*words, "--verify", "--watch").refusal

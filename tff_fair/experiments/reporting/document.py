@@ -15,40 +15,26 @@ from tff_fair.experiments.reporting.markup import Child, Markup, element
 _SCRIPT = pathlib.Path(__file__).parent / "sort.js"
 
 
-def build(
-  title: str,
-  body: Child,
-  *,
-  num_methods: int = 1,
-  refresh_seconds: int | None = None,
-) -> str:
+def build(title: str, body: Child, *, num_methods: int = 1) -> str:
   """Returns the page as HTML, which is well-formed XML below its first line.
 
   Args:
     title: Its title.
     body: All that it shows.
     num_methods: The largest number of methods of a task.
-    refresh_seconds: How often the page loads itself anew; by default, never.
   """
   style = _style_sheet(num_methods)
   script = _SCRIPT.read_text("utf-8")
   page = element(
     "html",
-    _head(title, style, script, refresh_seconds),
+    _head(title, style, script),
     element("body", body, element("script", Markup(script))),
     lang="en",
   )
   return f"<!DOCTYPE html>\n{page}\n"
 
 
-def refresh(seconds: int) -> Markup:
-  """Returns what makes a page load itself anew every so many seconds."""
-  return element("meta", http_equiv="refresh", content=seconds)
-
-
-def _head(
-  title: str, style: str, script: str, refresh_seconds: int | None
-) -> Markup:
+def _head(title: str, style: str, script: str) -> Markup:
   policy = (
     f"default-src 'none'; img-src data:; style-src {_digest(style)}; "
     f"script-src {_digest(script)}; base-uri 'none'; form-action 'none'"
@@ -57,7 +43,6 @@ def _head(
     "head",
     element("meta", charset="utf-8"),
     element("meta", http_equiv="Content-Security-Policy", content=policy),
-    refresh(refresh_seconds) if refresh_seconds is not None else None,
     element(
       "meta", name="viewport", content="width=device-width, initial-scale=1"
     ),

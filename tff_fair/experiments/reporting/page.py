@@ -61,7 +61,6 @@ def build(
   title: str | None = None,
   *,
   command: str | None = None,
-  refresh_seconds: int | None = None,
 ) -> str:
   """Returns the page as HTML, which is well-formed XML below its first line.
 
@@ -69,7 +68,6 @@ def build(
     tasks: At least one.
     title: Its title; by default it names the data.
     command: The command that writes it, for its foot.
-    refresh_seconds: How often the page loads itself anew; by default, never.
   """
   if title is None:
     names = list(dict.fromkeys(task.name for task in tasks))
@@ -87,7 +85,6 @@ def build(
     ],
     num_methods=1
     + max((m.number for t in tasks for m in t.methods), default=0),
-    refresh_seconds=refresh_seconds,
   )
 
 
