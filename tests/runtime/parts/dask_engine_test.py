@@ -17,7 +17,7 @@ import pytest
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tests import small_problem, source_tree
+from tests import small_problem, source_tree, waiting
 from tests.runtime import ways
 from tests.runtime.computations import ROW, fail, process, rows, slow, summed
 from tff_fair import runtime
@@ -142,20 +142,26 @@ def count_tasks(dask_scheduler):
   return len(dask_scheduler.tasks)
 
 
-def test_a_worker_that_is_killed_in_a_round_changes_nothing(client):
+@pytest.mark.parametrize("number", [1, 2])
+def test_workers_that_are_killed_in_a_round_change_nothing(client, number):
   given = rows(8)
   expected = slow_sum(given)
-  pids = client.run(os.getpid)
+  pids = [*client.run(os.getpid).values()][:number]
 
   def kill():
-    time.sleep(1.5 * SECONDS_OF_WORK)
-    os.kill(min(pids.values()), signal.SIGKILL)
+    waiting.until(lambda: any(map(is_at_work, client.processing().values())))
+    for pid in pids:
+      os.kill(pid, signal.SIGKILL)
 
   killing = threading.Thread(target=kill)
   killing.start()
   np.testing.assert_array_equal(slow_sum(given), expected)
   killing.join()
-  assert min(pids.values()) not in client.run(os.getpid).values()
+  assert not {*pids} & {*client.run(os.getpid).values()}
+
+
+def is_at_work(keys):
+  return any(key.startswith("tff_") for key in keys)
 
 
 # What needs no worker.

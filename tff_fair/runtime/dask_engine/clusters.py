@@ -21,6 +21,8 @@ from tff_fair.runtime.dask_engine import tasks
 
 _SECONDS_TO_CLOSE = 3.0
 _SECONDS_TO_END = 30.0  # Of a cluster: busy workers are killed after four.
+# Those of Dask, and of the library under it, that have levels of their own.
+_LOGGERS = ("distributed", "distributed.client", "tornado.application")
 # Dask warns of large values in tasks: they should be data that workers load. A
 # state is new in each round.
 _WARNING_OF_STATES = "Sending large graph"
@@ -42,9 +44,15 @@ def connect(
   """
   warnings.filterwarnings("ignore", message=_WARNING_OF_STATES)
   client = connected(opened, scheduler, timeout)
-  check_versions(client, version.installed())
-  # Held until then: Dask drops each result that no client holds.
-  opened.callback(_prepare_workers(client).clear)
+  try:
+    check_versions(client, version.installed())
+    # Held until then: Dask drops each result that no client holds.
+    opened.callback(_prepare_workers(client).clear)
+  except (distributed.CancelledError, OSError) as error:
+    raise ConnectionError(
+      f"The Dask scheduler is gone already ({_first_line(error)}). Start it "
+      "again."
+    ) from error
   return client
 
 
@@ -98,6 +106,9 @@ def start_local(
     num_workers: The number of workers; by default that of the cores.
     limits_memory: Whether Dask divides the machine's memory among the workers,
       and starts one anew that takes more.
+
+  Raises:
+    ConnectionError: If a worker does not start.
   """
   opened.enter_context(_quiet())
   folder = opened.enter_context(
@@ -106,16 +117,22 @@ def start_local(
     )
   )
   before = dict(os.environ)
-  cluster = distributed.LocalCluster(
-    n_workers=num_workers or len(os.sched_getaffinity(0)),
-    threads_per_worker=1,
-    processes=True,
-    memory_limit="auto" if limits_memory else None,
-    dashboard_address="127.0.0.1:0",
-    local_directory=folder,
-    security=_security(),
-    silence_logs=logging.CRITICAL,
-  )
+  try:
+    cluster = distributed.LocalCluster(
+      n_workers=num_workers or threads.num_cores(),
+      threads_per_worker=1,
+      processes=True,
+      memory_limit="auto" if limits_memory else None,
+      dashboard_address="127.0.0.1:0",
+      local_directory=folder,
+      security=_security(),
+      silence_logs=logging.CRITICAL,
+    )
+  except (OSError, RuntimeError) as error:
+    raise ConnectionError(
+      f"Dask's workers do not start on this machine ({_first_line(error)}). "
+      "Ask for fewer of them, or try again."
+    ) from error
   opened.callback(_close, cluster)
   # Dask sets variables for its workers, of which some slow this program's own.
   for name in os.environ.keys() - before.keys():
@@ -185,6 +202,8 @@ def check_versions(
   """
   found = client.run(version.installed, on_error="return")
   for worker, versions in found.items():
+    if isinstance(versions, OSError):
+      continue  # It has ended since.
     if isinstance(versions, Mapping):
       problem = tasks.difference(expected, versions)
     else:
@@ -203,10 +222,11 @@ def _first_line(error: object) -> str:
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
   """Keeps Dask from writing what this program says itself."""
-  logger = logging.getLogger("distributed")
-  former = logger.level
-  logger.setLevel(logging.CRITICAL)
+  former = {name: logging.getLogger(name).level for name in _LOGGERS}
+  for name in _LOGGERS:
+    logging.getLogger(name).setLevel(logging.CRITICAL)
   try:
     yield
   finally:
-    logger.setLevel(former)
+    for name, level in former.items():
+      logging.getLogger(name).setLevel(level)
