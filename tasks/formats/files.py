@@ -101,6 +101,14 @@ def moved_when_whole(
     sync(place.parent)
 
 
+def remove_folder(folder: pathlib.Path) -> None:
+  """Removes a folder, which is there as a whole or not at all."""
+  with tempfile.TemporaryDirectory(
+    prefix=STAGING, dir=folder.parent, ignore_cleanup_errors=True
+  ) as staging:
+    folder.rename(pathlib.Path(staging) / folder.name)
+
+
 @contextlib.contextmanager
 def made(folder: pathlib.Path) -> Iterator[None]:
   """Makes a folder; removes it again if it is new and nothing stays in it."""
@@ -197,11 +205,20 @@ def write(path: pathlib.Path, text: str) -> None:
   """
   check_regular(path)
   place = _place(path)
-  unfinished = place.with_name(f"{place.name}.unfinished")
-  unfinished.write_text(text, encoding="utf-8")
-  sync(unfinished)
-  os.replace(unfinished, place)
+  written = unfinished(place)
+  try:
+    written.write_text(text, encoding="utf-8")
+    sync(written)
+    os.replace(written, place)
+  except OSError:
+    written.unlink(missing_ok=True)
+    raise
   sync(place.parent)
+
+
+def unfinished(path: pathlib.Path) -> pathlib.Path:
+  """Returns where `write` has a file until the file is whole."""
+  return path.with_name(f"{path.name}.unfinished")
 
 
 def _place(path: pathlib.Path) -> pathlib.Path:

@@ -140,8 +140,14 @@ def test_a_state_is_saved_after_its_rows_and_both_last(folder, monkeypatch):
   asyncio.run(opened(folder).save({"w": np.zeros(2)}, 10))
   state = folder.checkpoints / "program_state_10"
   assert synchronized[0] == folder.metrics
-  assert synchronized[-2:] == [state, folder.checkpoints]
-  assert set(synchronized[1:-2]) >= set(state.rglob("*"))
+  # In another folder until it is whole.
+  place = synchronized[-2].parent
+  assert place.parent == folder.checkpoints
+  assert synchronized[-2:] == [place / state.name, folder.checkpoints]
+  written = {
+    place / path.relative_to(state.parent) for path in state.rglob("*")
+  }
+  assert set(synchronized[1:-2]) >= written
 
 
 def test_saving_a_state_says_nothing(folder, caplog):

@@ -362,15 +362,20 @@ def test_a_first_state_that_was_never_complete_comes_again(folder, text):
   assert (folder.set_aside / "checkpoints/program_state_6").is_dir()
 
 
-def test_checksums_are_whole_or_not_there(tmp_path):
+def test_a_state_is_whole_or_not_there(tmp_path):
+  for round_num in (1, 2):
+    save(tmp_path, round_num)
   with (
     mock.patch.object(os, "replace", side_effect=OSError("killed")),
     pytest.raises(OSError, match="killed"),
   ):
+    save(tmp_path, 3)  # Its checksums cannot be written.
+  assert checkpoints.rounds(tmp_path) == [1, 2]
+  with mock.patch.object(shutil, "rmtree"):  # It is killed before it removes.
     save(tmp_path, 3)
-  state = checkpoints.path(tmp_path, 3)
-  assert (state / "saved_model.pb").exists()
-  assert not (state / checksums.FILE).exists()
+  assert checkpoints.rounds(tmp_path) == [2, 3]
+  for round_num in (2, 3):
+    checkpoints.check(checkpoints.path(tmp_path, round_num))
 
 
 def test_leftovers_on_tape_go(folder):

@@ -219,6 +219,7 @@ class RunFolder:
     for folder in places:
       for pattern in ("*_temp[0-9]*", f"{files.STAGING}*"):
         _remove(folder.glob(pattern))
+    _remove(files.unfinished(path) for path in self.files)
 
   def check_free(self, total_rounds: int | None = None) -> None:
     """Checks that no finished run, no other runs, and nothing else, is in it.
@@ -379,31 +380,31 @@ def _take(
     # Empty where the run was killed as it began; then it has saved nothing.
     saved = file.read()
     is_new = not saved and not folder.is_saved
+    is_longer = False
     if not is_new:
       _check_same(folder, saved, configuration, lengthens=lengthens)
-      if folder._has_fewer_rounds(total_rounds):
-        _lengthen(folder, configuration)
-        claim.lock(closing.enter_context(folder.config.open("rb")), path)
-    else:
+      is_longer = folder._has_fewer_rounds(total_rounds)
+    if is_longer:
+      _remove_end(folder)
+    if is_new or is_longer:
       try:
-        file.write(parsing.json_text(configuration).encode())
-        file.flush()
-        files.sync(folder.config)
+        files.write(folder.config, parsing.json_text(configuration))
       except OSError:
-        folder.config.unlink()  # Part of it would be of no run.
+        if is_new:
+          folder.config.unlink()  # It is empty.
         raise
+      claim.lock(closing.enter_context(folder.config.open("rb")), path)
     yield folder, is_new
 
 
-def _lengthen(folder: RunFolder, configuration: Configuration) -> None:
-  """Gives the run in a folder more rounds.
+def _remove_end(folder: RunFolder) -> None:
+  """Removes what a run wrote at its end, since it gets more rounds.
 
   A program that is killed here leaves an unfinished run, old or new.
   """
   for path in folder.final_files:
     path.unlink(missing_ok=True)
     files.sync(folder.path)
-  files.write(folder.config, parsing.json_text(configuration))
 
 
 def _check_same(

@@ -206,7 +206,10 @@ def open_releases(
 
 
 class Checkpoints(tff.program.FileProgramStateManager):
-  """Keeps the last states of a folder of states; they outlast a power cut."""
+  """Keeps the last states of a folder of states; they outlast a power cut.
+
+  A state is there with its checksums, or not at all.
+  """
 
   def __init__(
     self,
@@ -223,12 +226,7 @@ class Checkpoints(tff.program.FileProgramStateManager):
       check: Called before each state; raises if none can be saved.
       record: Called after each state; notes what the tables are then.
     """
-    super().__init__(
-      path,
-      prefix=checkpoints.PREFIX,
-      keep_total=_NUM_CHECKPOINTS,
-      keep_first=False,
-    )
+    super().__init__(path, prefix=checkpoints.PREFIX)
     self._path = path
     self._tables = tables
     self._check = check
@@ -240,12 +238,16 @@ class Checkpoints(tff.program.FileProgramStateManager):
     for table in self._tables:
       if table.exists():
         files.sync(table)
-    with _without_notes():
-      await super().save(program_state, version)
     state = checkpoints.path(self._path, version)
-    checkpoints.write_checksums(state)
-    for path in (*state.rglob("*"), state, self._path):
-      files.sync(path)
+    with files.moved_when_whole(state, self._check) as staged:
+      here = tff.program.FileProgramStateManager(
+        staged.parent, prefix=checkpoints.PREFIX
+      )
+      with _without_notes():
+        await here.save(program_state, version)
+      checkpoints.write_checksums(staged)
+    for old in checkpoints.rounds(self._path)[:-_NUM_CHECKPOINTS]:
+      files.remove_folder(checkpoints.path(self._path, old))
     self._record()
 
   async def load(self, version: int, structure: rounds.State) -> rounds.State:
