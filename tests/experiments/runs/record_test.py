@@ -2,6 +2,7 @@
 
 import shutil
 
+import numpy as np
 import pytest
 
 from binaries import compare, export, report
@@ -10,7 +11,13 @@ from tests.binaries import in_process
 from tests.experiments import report_runs
 from tff_fair import experiments
 from tff_fair.experiments.errors import RunError
-from tff_fair.experiments.runs import checksums, finding, record
+from tff_fair.experiments.runs import (
+  checkpoints,
+  checksums,
+  finding,
+  record,
+  tape_files,
+)
 from tff_fair.experiments.runs.folder import RunFolder
 
 pytestmark = pytest.mark.program
@@ -158,6 +165,40 @@ def test_tables_of_an_unfinished_run_may_grow(tmp_path):
   assert set(record.changes(folder)) == {"evaluations.csv"}
 
 
+def test_states_and_tapes_of_an_unfinished_run_are_verified(tmp_path):
+  folder = make(tmp_path / "run", seed=0, is_finished=False)
+  state = checkpoints.path(folder.checkpoints, 6)
+  checkpoints.write_checksums(state)
+  folder.model.write_text("{}")
+  recorder = tape_files.Recorder(folder)
+  for round_num in (6, 7):
+    updates = np.full(3, round_num, np.float32)
+    recorder.write(round_num, {"updates": updates})
+  record.write(folder)
+  assert record.changes(folder, verify=True) == {}
+  full, growing = sorted(folder.tape.iterdir())
+  data = state / "variables" / "data"
+  for file in (full, growing, data):
+    file.write_bytes(b"?" + file.read_bytes()[1:])
+  assert set(record.changes(folder, verify=True)) == {
+    f"tape/{full.name}",
+    "checkpoints/program_state_6",
+  }
+  assert record.changes(folder) == {}
+
+
+def test_files_that_a_finished_run_did_not_write_are_said(folder):
+  folder.groups.write_text("group\n")
+  assert set(record.changes(folder)) == {"groups.csv"}
+  added = folder.checkpoints / "program_state_9" / "variables"
+  added.mkdir(parents=True)
+  (added / "data").write_text("")
+  assert set(record.changes(folder, verify=True)) == {
+    "groups.csv",
+    "checkpoints/program_state_9/variables/data",
+  }
+
+
 def test_a_finished_run_has_its_last_evaluation(folder):
   rows = folder.evaluations.read_bytes().splitlines(keepends=True)
   folder.evaluations.write_bytes(b"".join(rows[:4]))
@@ -191,7 +232,7 @@ def test_checksums_name_files_of_the_run_alone(folder, tmp_path):
   sums = {"bytes": 99, "sha256": ""}
   names = ("../secret", str(tmp_path / "secret"), "mine.txt", ".", "")
   folder.checksums.write_text(parsing.json_text(dict.fromkeys(names, sums)))
-  assert record.changes(folder, verify=True) == {}
+  assert not {*names} & {*record.changes(folder, verify=True)}
 
 
 def test_the_user_asks_for_all_files(folder, tmp_path, capsys):

@@ -2,14 +2,16 @@
 
 A run writes the checksums of its files with each saved state, and at its end
 right before the summary. Files that may change later are not among them: plots,
-replays, event files, and what others put into the folder.
+replays, event files, and what others put into the folder. Until the end, saved
+states have checksums of their own, and the block of a tape that is not full yet
+has none.
 """
 
 import pathlib
 from collections.abc import Iterator, Mapping
 
 from tasks.formats import parsing
-from tff_fair.experiments.runs import checksums
+from tff_fair.experiments.runs import checkpoints, checksums, tape_files
 from tff_fair.experiments.runs.folder import RunFolder
 
 _MOST_SHOWN = 3
@@ -25,10 +27,12 @@ def write(
   Args:
     folder: The folder of the run.
     hasher: Knows tables up to where they were when it last saw them.
-    summary: The text of the summary, which is written next. Then states and
-      tapes are complete, too.
+    summary: The text of the summary, which is written next. Then the checksums
+      are of all files.
   """
-  found = _recorded(folder, below=summary is not None)
+  found = [*_recorded(folder, below=summary is not None)]
+  if summary is None:
+    found += tape_files.full_blocks(folder, folder.last_saved_round)
   texts = {} if summary is None else {folder.summary.name: summary}
   checksums.write(folder.path, found, hasher, texts)
 
@@ -71,7 +75,7 @@ def sentence(folder: pathlib.Path, found: Mapping[str, str]) -> str:
 
 
 def _recorded(folder: RunFolder, *, below: bool) -> Iterator[pathlib.Path]:
-  """Yields the files of a run that have checksums, and are there.
+  """Yields the files of a finished run that have checksums, and are there.
 
   Args:
     folder: The folder of the run.
@@ -120,3 +124,23 @@ def _differences(
       how = f"cannot be read ({error.strerror or error})"
     if how is not None:
       yield name, how
+  if is_finished:
+    for file in _recorded(folder, below=below):
+      name = str(file.relative_to(folder.path))
+      if name not in expected:
+        yield name, "was not there"
+  elif below and not folder.is_at_work:
+    yield from _damaged_states(folder)
+
+
+def _damaged_states(folder: RunFolder) -> Iterator[tuple[str, str]]:
+  """Yields the names of complete states that are damaged, and their damage."""
+  for place in (folder.checkpoints, folder.best_checkpoint):
+    for round_num in checkpoints.rounds(place):
+      state = checkpoints.path(place, round_num)
+      if not checkpoints.is_complete(state):
+        continue
+      try:
+        checkpoints.check(state)
+      except checkpoints.DamageError as error:
+        yield str(state.relative_to(folder.path)), f"({error.problem})"

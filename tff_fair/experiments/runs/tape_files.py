@@ -62,6 +62,13 @@ def has_round(folder: RunFolder, round_num: int) -> bool:
   )
 
 
+def full_blocks(folder: RunFolder, last_round: int) -> Iterator[pathlib.Path]:
+  """Yields the blocks that do not change after a round."""
+  for path in _blocks(folder):
+    if _ends(path)[1] <= last_round:
+      yield path
+
+
 def keep_rounds(folder: RunFolder, last_round: int) -> None:
   """Removes the rounds after a last one, which will come again.
 
