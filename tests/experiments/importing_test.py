@@ -7,7 +7,9 @@ from unittest import mock
 
 import pytest
 
+from tff_fair import experiments
 from tff_fair.experiments import importing
+from tff_fair.runtime import cgroups
 
 pytestmark = pytest.mark.program
 
@@ -134,3 +136,11 @@ def test_limits_that_no_run_fits_in_are_one_line(
     assert process.returncode == 2
     assert process.stderr.splitlines() == [last]
   assert not (tmp_path / "run").exists()
+
+
+def test_a_container_without_memory_for_a_run_is_told(monkeypatch):
+  monkeypatch.setattr(cgroups, "memory", lambda: 256 * 2**20)
+  with pytest.raises(experiments.RunError, match="may have 268,435,456 bytes"):
+    importing.check_limits()
+  monkeypatch.setattr(cgroups, "memory", lambda: 2**30)
+  importing.check_limits()

@@ -8,12 +8,14 @@ import atexit
 import contextlib
 import gc
 import importlib.util
+import math
 import resource
 import sys
 from collections.abc import Iterator
 
 from tff_fair.declared import FieldError
 from tff_fair.experiments.errors import RunError
+from tff_fair.runtime import cgroups
 
 # What a process must be allowed to train. With 24 open files a run failed after
 # it had begun, and with 48 it ended. With 2 GiB of addresses TensorFlow failed
@@ -21,6 +23,8 @@ from tff_fair.experiments.errors import RunError
 # ended. (Measured with TensorFlow 2.14 on digits, 6 clients.)
 _LEAST_OPEN_FILES = 48
 _LEAST_ADDRESSES = 5 << 30  # Bytes.
+# The imports of a run alone take 0.69 GB of memory.
+_LEAST_MEMORY = 512 << 20  # Bytes.
 
 # Python's garbage collector, where it only costs time.
 #
@@ -69,22 +73,37 @@ def check_limits() -> None:
   Raises:
     RunError: If it may not.
   """
-  for limit, least, what, command in (
+  for allowed, least, what, way in (
     (
-      *(resource.RLIMIT_NOFILE, _LEAST_OPEN_FILES),
-      *("open files", f"ulimit -n {_LEAST_OPEN_FILES}"),
+      _allowed(resource.RLIMIT_NOFILE),
+      _LEAST_OPEN_FILES,
+      "open files",
+      f"ulimit -n {_LEAST_OPEN_FILES}, or unlimited",
     ),
     (
-      *(resource.RLIMIT_AS, _LEAST_ADDRESSES),
-      *("bytes of virtual memory", f"ulimit -v {_LEAST_ADDRESSES >> 10}"),
+      _allowed(resource.RLIMIT_AS),
+      _LEAST_ADDRESSES,
+      "bytes of virtual memory",
+      f"ulimit -v {_LEAST_ADDRESSES >> 10}, or unlimited",
+    ),
+    (
+      cgroups.memory(),
+      _LEAST_MEMORY,
+      "bytes of memory",
+      "the limit of its container or job",
     ),
   ):
-    allowed, _ = resource.getrlimit(limit)
-    if allowed != resource.RLIM_INFINITY and allowed < least:
+    if allowed < least:
       raise RunError(
         f"This process may have {allowed:,} {what}, and training needs "
-        f"{least:,}: allow more of them ({command}, or unlimited)."
+        f"{least:,}: allow more of them ({way})."
       )
+
+
+def _allowed(limit: int) -> float:
+  """Returns what the system allows a process of something."""
+  allowed, _ = resource.getrlimit(limit)
+  return math.inf if allowed == resource.RLIM_INFINITY else allowed
 
 
 def check_installed(

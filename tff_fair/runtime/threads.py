@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import contextlib
+import math
 import os
 import queue
 import signal
@@ -14,6 +15,8 @@ import sys
 import threading
 from collections.abc import Callable, Coroutine, Iterator
 from typing import Any, TypeVar
+
+from tff_fair.runtime import cgroups
 
 _Result = TypeVar("_Result")
 
@@ -179,8 +182,12 @@ def finished(work: Coroutine[Any, Any, _Result]) -> _Result:
 
 
 def num_cores() -> int:
-  """Returns the number of cores that this program may use."""
-  return len(os.sched_getaffinity(0))
+  """Returns the number of cores that this program may use, at least 1.
+
+  A part of a core, as the quota of a container may leave it, counts as one.
+  """
+  allowed = len(os.sched_getaffinity(0))
+  return math.ceil(min(allowed, cgroups.cores()))
 
 
 def threads_per_operation() -> int:

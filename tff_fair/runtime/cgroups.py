@@ -1,0 +1,64 @@
+"""Limits of this process's control group, which containers and Slurm set.
+
+Linux has two versions of these groups; a machine may use both. A limit of a
+group holds for all groups below it.
+"""
+
+import contextlib
+import math
+import pathlib
+from collections.abc import Iterator
+
+_ROOT = pathlib.Path("/sys/fs/cgroup")
+_OF_PROCESS = pathlib.Path("/proc/self/cgroup")
+
+
+def cores() -> float:
+  """Returns the cores whose time the process may use; infinite without a quota.
+
+  A quota may be a part of a core.
+  """
+  found = [math.inf]
+  for folder in _folders("cpu"):
+    quota = _read(folder / "cpu.max").split() or [
+      *_read(folder / "cpu.cfs_quota_us").split(),
+      *_read(folder / "cpu.cfs_period_us").split(),
+    ]
+    with contextlib.suppress(ValueError):  # "max", or no such file.
+      microseconds, period = map(int, quota)
+      if microseconds > 0:  # Version 1 has -1 for no quota.
+        found.append(microseconds / period)
+  return min(found)
+
+
+def memory() -> float:
+  """Returns the bytes of memory that the process may use, or infinity."""
+  found = [math.inf]
+  for folder in _folders("memory"):
+    for name in ("memory.max", "memory.limit_in_bytes"):
+      with contextlib.suppress(ValueError):
+        found.append(int(_read(folder / name)))
+  return min(found)
+
+
+def _folders(controller: str) -> Iterator[pathlib.Path]:
+  """Yields the folders of the process's group and of the groups above it."""
+  for line in _read(_OF_PROCESS).splitlines():
+    _, controllers, path = line.split(":", 2)
+    if controllers and controller not in controllers.split(","):
+      continue
+    top = _ROOT / controller if controllers else _ROOT
+    # In a container, the path may be that of the host, and only the top is
+    # there.
+    folder = top / path.lstrip("/")
+    yield from (
+      place for place in (folder, *folder.parents) if place.is_relative_to(top)
+    )
+
+
+def _read(path: pathlib.Path) -> str:
+  """Returns the text of a file; the empty text if it cannot be read."""
+  try:
+    return path.read_text()
+  except OSError:
+    return ""
