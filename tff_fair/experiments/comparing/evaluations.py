@@ -1,7 +1,10 @@
 """Which evaluation of a run to compare, and its measures."""
 
 import dataclasses
-from collections.abc import Collection
+import functools
+import weakref
+from collections.abc import Callable, Collection
+from typing import Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -56,8 +59,8 @@ class ChosenEvaluation:
     Raises:
       FieldError: As `left_out`.
     """
-    found = _clients_of_rounds(self.run, self.rounds, self.left_out())
-    return [*found.values()]
+    left_out = frozenset(self.left_out())
+    return [*_clients_of_rounds(self.run, self.rounds, left_out).values()]
 
   def left_out(self) -> set[int]:
     """Returns the clients that are left out because they attack.
@@ -179,24 +182,49 @@ def measure_over_rounds(
     FieldError: As `ChosenEvaluation.left_out`.
     RunError: If the run does not have it.
   """
-  table = run.evaluations.set_index(ROUND)
-  if rounds is not None:
-    table = table.loc[list(rounds)]
+  table = run.evaluations
+  evaluated = pd.Index(table[ROUND] if rounds is None else list(rounds))
   if not measure.is_stored:
-    left_out = _attackers(run) if honest else set()
-    found = _clients_of_rounds(run, table.index, left_out)
+    left_out = frozenset(_attackers(run) if honest else ())
+    found = _clients_of_rounds(run, tuple(evaluated), left_out)
     values = {n: measures.of_equal(measure, c) for n, c in found.items()}
-    return pd.Series(values, table.index, np.float64)
+    return pd.Series(values, evaluated, np.float64)
   column = measure.column
   if honest and f"{tables.HONEST}{column}" in table:
     column = f"{tables.HONEST}{column}"
   if column not in table:
     raise RunError(f"{run.path / 'evaluations.csv'}: has no column {column!r}.")
-  return table[column].astype(float)
+  # Of a thousand runs, to index whole tables takes most of a report.
+  stored = pd.Series(table[column].to_numpy(np.float64), table[ROUND])
+  return stored.loc[evaluated]
 
 
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+
+
+def once_per_run(
+  function: Callable[Concatenate[Run, _P], _T],
+) -> Callable[Concatenate[Run, _P], _T]:
+  """Has a function of a run compute each result once; see `functools.cache`."""
+  found: weakref.WeakKeyDictionary[Run, dict[object, _T]] = (
+    weakref.WeakKeyDictionary()
+  )
+
+  @functools.wraps(function)
+  def of_run(run: Run, *args: _P.args, **keywords: _P.kwargs) -> _T:
+    results = found.setdefault(run, {})
+    key = args, *sorted(keywords.items())
+    if key not in results:
+      results[key] = function(run, *args, **keywords)
+    return results[key]
+
+  return of_run
+
+
+@once_per_run
 def _clients_of_rounds(
-  run: Run, rounds: Collection[int], left_out: set[int]
+  run: Run, rounds: tuple[int, ...], left_out: frozenset[int]
 ) -> dict[int, Clients]:
   """Returns the results of all clients but some, by ascending rounds."""
   table = run.client_evaluations
@@ -206,7 +234,9 @@ def _clients_of_rounds(
   }
 
 
-def _clients(table: pd.DataFrame, left_out: set[int], score: Score) -> Clients:
+def _clients(
+  table: pd.DataFrame, left_out: frozenset[int], score: Score
+) -> Clients:
   """Returns the results of all clients but some in one evaluation."""
   table = tables.seen(table)
   kept = table[~table["client_id"].isin(left_out)].sort_values("client_id")

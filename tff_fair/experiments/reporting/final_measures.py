@@ -8,7 +8,10 @@ import pandas as pd
 from scipy import special
 
 from tff_fair.experiments.comparing import measures
-from tff_fair.experiments.comparing.evaluations import ChosenEvaluation
+from tff_fair.experiments.comparing.evaluations import (
+  ChosenEvaluation,
+  once_per_run,
+)
 from tff_fair.experiments.comparing.measures import Measure, Value
 from tff_fair.experiments.reporting import html_tables, section
 from tff_fair.experiments.reporting.html_tables import TableColumn
@@ -24,6 +27,7 @@ from tff_fair.metrics.statistics import tail_size
 # The clients' scores at the end of a run.
 
 
+@once_per_run
 def scores_of_run(run: Run) -> "pd.Series[float]":
   """Returns float[K], not scaled, by ascending ids of clients."""
   scores = tables.seen(run.last_evaluation).set_index("client_id")
