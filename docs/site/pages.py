@@ -14,7 +14,14 @@ from tff_fair import declared, methods
 ROOT = pathlib.Path(__file__).parents[2]
 # The documents, and what they show or link to.
 DOCUMENTS = (
-  *("*.md", "*.cff", "docs/*.*", "docs/reproduction/*.*", "docs/site/*.css"),
+  *(
+    "*.md",
+    "*.cff",
+    "LICENSE",
+    "docs/*.*",
+    "docs/reproduction/*.*",
+    "docs/site/*.css",
+  ),
   "examples/*.*",
 )
 # What has public names, beside the methods.

@@ -1,4 +1,4 @@
-"""README's table of methods says what the registry says."""
+"""The table of methods says what the registry says."""
 
 import re
 from typing import NamedTuple
@@ -6,7 +6,7 @@ from typing import NamedTuple
 from tests import source_tree
 from tff_fair import aggregators, declared, methods
 
-# README's words for the ways to sum that a method allows, the default first.
+# The words of the table for the ways to sum that a method allows, the default first.
 SUMS = {
   ("streaming", "two_phase", "stacked", "secure"): "any",
   ("streaming", "two_phase", "stacked"): "not secure",
@@ -17,7 +17,7 @@ SUMS = {
 
 
 class Row(NamedTuple):
-  """What README says of a method."""
+  """What the table says of a method."""
 
   hparams: str
   sums: str
@@ -25,8 +25,8 @@ class Row(NamedTuple):
 
 
 def table() -> dict[str, Row]:
-  """Returns the rows of README's table by method."""
-  text = (source_tree.ROOT / "README.md").read_text()
+  """Returns the rows of the table by method."""
+  text = (source_tree.ROOT / "docs" / "methods.md").read_text()
   rows = re.search(r"<!-- methods -->\n(.*?)<!-- /methods -->", text, re.S)
   assert rows is not None
   found: dict[str, Row] = {}
@@ -64,5 +64,5 @@ def test_factories_are_those_of_the_registry():
     assert (row.factory == "yes") == bool(methods.METHODS[name].factory), name
   factories = [m.factory for m in methods.METHODS.values() if m.factory]
   assert set(factories) <= set(aggregators.__all__)
-  text = (source_tree.ROOT / "README.md").read_text()
-  assert f"({len(factories)} methods have one)" in text
+  text = (source_tree.ROOT / "docs" / "methods.md").read_text()
+  assert f"{len(factories)} methods have one" in text
