@@ -140,3 +140,23 @@ def test_a_name_of_a_field_is_no_intrinsic():
 
   assert not admission.has_intrinsic(sums, ["federated_secure_sum"])
   assert admission.has_intrinsic(sums, ["federated_sum"])
+
+
+@tff.tensorflow.computation(tff.TensorType(np.float32, [2, 2, 2, 3]))
+def normalized(x):
+  ones = tf.ones([3])
+  return tf.raw_ops.FusedBatchNormV3(
+    x=x, scale=ones, offset=ones, mean=[], variance=[]
+  ).y
+
+
+@pytest.mark.parametrize("operation", sorted(admission.ONE_CALL_AT_A_TIME))
+def test_clients_of_kernels_with_a_state_are_not_side_by_side(operation):
+  message = tff.framework.serialize_computation(normalized)
+  graph_def = tf.compat.v1.GraphDef()
+  message.tensorflow.graph_def.Unpack(graph_def)
+  (node,) = (n for n in graph_def.node if n.op == "FusedBatchNormV3")
+  for op, expected in ((operation, False), ("Identity", True)):
+    node.op = op
+    message.tensorflow.graph_def.Pack(graph_def)
+    assert admission.takes_clients_side_by_side(message) == expected
