@@ -246,8 +246,9 @@ class Checkpoints(tff.program.FileProgramStateManager):
       with _without_notes():
         await here.save(program_state, version)
       checkpoints.write_checksums(staged)
-    for old in checkpoints.rounds(self._path)[:-_NUM_CHECKPOINTS]:
-      files.remove_folder(checkpoints.path(self._path, old))
+      # Before the new state is there: a kill leaves none too many.
+      for old in checkpoints.rounds(self._path)[: 1 - _NUM_CHECKPOINTS]:
+        files.remove_folder(checkpoints.path(self._path, old))
     self._record()
 
   async def load(self, version: int, structure: rounds.State) -> rounds.State:
