@@ -23,8 +23,8 @@ from tasks import task as tasks_task
 from tff_fair import runtime
 from tff_fair.experiments.spec import RunSpec
 from tff_fair.experiments.training import scoring
+from tff_fair.runtime.one_graph import client_values
 
-# To build the dataset of a client takes as long as its share of a small round.
 _NUM_CACHED_DATASETS = 256
 _SECONDS_TO_END = 2.0
 
@@ -74,7 +74,7 @@ class ClientLoader:
       list[int], concurrent.futures.Future[list[tf.data.Dataset]]
     ] = ([], concurrent.futures.Future())
     self._dataset = functools.lru_cache(_NUM_CACHED_DATASETS)(
-      functools.partial(_dataset, self._read)
+      functools.partial(_dataset, self._read, spec)
     )
 
   def __call__(self, client_ids: Ids) -> list[tf.data.Dataset]:
@@ -111,9 +111,14 @@ class ClientLoader:
     return [self._dataset(client_id) for client_id in client_ids]
 
 
-def _dataset(read: _Reader, client_id: int) -> tf.data.Dataset:
-  """Returns what `types.client_dataset` would, in a third of the time."""
-  return tf.data.Dataset.from_tensors((np.int64(client_id), read(client_id)))
+def _dataset(
+  read: _Reader, spec: tasks_task.ElementSpec, client_id: int
+) -> tf.data.Dataset:
+  """Returns what `types.client_dataset` would, in an eighth of the time."""
+  return client_values.of_one_element(
+    (np.int64(client_id), read(client_id)),
+    (tf.TensorSpec([], tf.int64), spec),
+  )
 
 
 class LoadingThread:

@@ -110,6 +110,23 @@ def _from_variant(variant: tf.Tensor, leaf: tff.Type) -> tf.Tensor:
 _repeatable: weakref.WeakKeyDictionary[Any, bool] = weakref.WeakKeyDictionary()
 
 
+def of_one_element(element: Any, element_spec: Any) -> tf.data.Dataset:
+  """Returns a dataset of one element, in a third of TensorFlow's own time.
+
+  Args:
+    element: A structure of arrays.
+    element_spec: The spec of the dataset: the same structure of specs, whose
+      shapes may have dimensions of any size.
+  """
+  components = [*map(tf.convert_to_tensor, tf.nest.flatten(element))]
+  variant = tf.raw_ops.TensorDataset(
+    components=components, output_shapes=[c.shape for c in components]
+  )
+  data = tf.data.experimental.from_variant(variant, element_spec)
+  _repeatable[data] = True
+  return data
+
+
 def _can_repeat(data: Any) -> bool:
   if isinstance(data, values.SerializedData):
     return admission.may_keep(data.graph)
