@@ -142,6 +142,18 @@ def test_a_name_of_a_field_is_no_intrinsic():
   assert admission.has_intrinsic(sums, ["federated_sum"])
 
 
+@pytest.mark.parametrize("jit_compile", [True, False])
+def test_what_xla_compiles_is_not_admitted(jit_compile):
+  twice = tf.function(lambda x: x + x, jit_compile=jit_compile)
+  with tf.Graph().as_default() as graph:
+    twice(tf.constant(1.0))
+  if jit_compile:
+    with pytest.raises(admission.NotAdmittedError, match="XLA"):
+      admission.check_graph(graph.as_graph_def())
+  else:
+    admission.check_graph(graph.as_graph_def())
+
+
 @tff.tensorflow.computation(tff.TensorType(np.float32, [2, 2, 2, 3]))
 def normalized(x):
   ones = tf.ones([3])

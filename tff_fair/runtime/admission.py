@@ -229,6 +229,10 @@ ONE_CALL_AT_A_TIME = _names(
 )
 
 
+# The attribute of a function with `jit_compile`, as a convolution in groups is.
+_COMPILED = "_XlaMustCompile"
+
+
 class NotAdmittedError(Exception):
   """What a computation has, with which the runtime leaves it as it is."""
 
@@ -245,6 +249,9 @@ def check_graph(graph_def: Any) -> None:
   functions = graph_def.library.function
   _check_operations((node.op for node in graph_def.node), functions)
   for function in functions:
+    # Within loops, what XLA makes of it has "inputs from different frames".
+    if _COMPILED in function.attr and function.attr[_COMPILED].b:
+      raise NotAdmittedError("a function that XLA compiles")
     operations = {node.op for node in function.node_def}
     if VARIABLE in operations:  # Nothing at the top initializes it.
       raise NotAdmittedError(f"operation {VARIABLE} in a function")
