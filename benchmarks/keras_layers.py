@@ -226,7 +226,7 @@ def _clients(
 
 
 def _outcome(name: str) -> str:
-  """Trains a layer both ways; returns what became of it."""
+  """Trains a layer with one client and with four at a time; compares both."""
   shape, _ = _set_ups()[name]
   spec = (
     tf.TensorSpec([None, *shape], tf.float32),

@@ -101,7 +101,7 @@ def check_limits() -> None:
 
 
 def _allowed(limit: int) -> float:
-  """Returns what the system allows a process of something."""
+  """Returns the limit that the system sets to a resource of a process."""
   allowed, _ = resource.getrlimit(limit)
   return math.inf if allowed == resource.RLIM_INFINITY else allowed
 

@@ -1,8 +1,8 @@
 """The keys of compiled computations: digests of all that decides them.
 
-A key is made of the settings, our files, the installed packages, the options of
-TensorFlow and Keras, and the processor. It covers no code of a user, so a
-program that has imported such code has no keys.
+A key covers the settings, our files, the installed packages, environment
+variables, the settings of Keras, and the processor. It does not cover code of a
+user, so a program that has imported such code has no keys.
 """
 
 from __future__ import annotations
