@@ -23,7 +23,7 @@ from tests.binaries import in_process
 from tests.experiments import run_folders
 from tff_fair import experiments
 from tff_fair.experiments.runs import folder as run_folder
-from tff_fair.experiments.training import client_evaluation, remaining_rounds
+from tff_fair.experiments.training import client_evaluation, resume
 
 pytestmark = pytest.mark.usefixtures("compiled_once", "unpainted")
 
@@ -227,7 +227,7 @@ def test_a_run_leaves_its_results_and_repeats(program, monkeypatch):
 def test_what_the_system_lacks_is_told_in_one_line(
   program, monkeypatch, error, problem
 ):
-  monkeypatch.setattr(remaining_rounds, "go_back", mock.Mock(side_effect=error))
+  monkeypatch.setattr(resume, "go_back", mock.Mock(side_effect=error))
   outcome = program(*SMALL, "--output_dir=run")
   assert outcome.status == 2
   assert outcome.stderr.splitlines()[-1] == (

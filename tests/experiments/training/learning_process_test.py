@@ -306,10 +306,10 @@ def test_updates_of_a_part_that_pass_a_message_are_refused(
   spec = SPEC.replace(clients_per_round=6, clients_per_part=4)
 
   def check(aggregation="stacked", clients_per_round="3-6"):
-    resolved = SimpleNamespace(
+    run_plan = SimpleNamespace(
       aggregation=aggregation, clients_per_round=clients_per_round
     )
-    learning_process.check_parts(spec, keeping, resolved)
+    learning_process.check_parts(spec, keeping, run_plan)
 
   monkeypatch.setattr(learning_process, "_MOST_BYTES", 4 * LENGTH * 4)
   with rejected("clients_per_part"):

@@ -21,7 +21,7 @@ from tff_fair.experiments import RunSpec
 from tff_fair.experiments.runs import fairness_table
 from tff_fair.experiments.runs.folder import RunFolder
 from tff_fair.experiments.scores import RMSE
-from tff_fair.experiments.training import remaining_rounds
+from tff_fair.experiments.training import resume
 from tff_fair.experiments.training.loop import Selection
 
 pytestmark = pytest.mark.usefixtures("unpainted")
@@ -211,6 +211,6 @@ def test_a_run_that_goes_on_remembers_its_smallest_error(tmp_path):
     score=RMSE,
   )
   found = Selection("mean", patience=2, score=RMSE)
-  remaining_rounds.recall_evaluations(RunFolder(path), found)
+  resume.recall_evaluations(RunFolder(path), found)
   assert (found.round_num, found.value) == (4, 30.0)
   assert found.num_without_improvement == 1

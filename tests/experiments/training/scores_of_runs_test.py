@@ -21,9 +21,9 @@ from tff_fair.experiments.runs import fairness_table
 from tff_fair.experiments.runs.folder import RunFolder
 from tff_fair.experiments.scores import threshold_sentences
 from tff_fair.experiments.training import (
-  assembly,
   baselines,
-  resolving,
+  build,
+  plan,
   scoring,
 )
 
@@ -310,7 +310,7 @@ def test_a_client_alone_takes_the_steps_of_local_training(task):
     local_epochs=3,
     client_learning_rate_decay=0.5,
   )
-  parts = assembly.build(spec, task)
+  parts = build.run_parts(spec, task)
   baseline = baselines._train("local", spec, parts)
   x, y = task.train.load(2)
   kept, aside = cuts.train_test_split(np.arange(len(y)), 0.2, (spec.seed, 2))
@@ -346,7 +346,7 @@ def test_another_run_of_a_sweep_takes_the_same_baseline(task, run, monkeypatch):
   folder = RunFolder(run.path.parent / "other")
   folder.path.mkdir()
   spec = _SPEC.replace(algorithm="term", score=None)
-  parts = assembly.build(spec, task)
+  parts = build.run_parts(spec, task)
   monkeypatch.delattr(baselines, "_train")
   found = baselines.of_run(folder, spec, parts, print)
   assert found.keys() == {"local", "pooled"}
@@ -395,4 +395,4 @@ def test_a_rule_gets_the_gap_to_the_client_alone(task, tmp_path):
 def test_other_methods_refuse_gaps(task):
   spec = RunSpec(task="digits", algorithm="qfedavg", loss_reference="local")
   with rejected("loss_reference"):
-    resolving.check(spec, task)
+    plan.check(spec, task)

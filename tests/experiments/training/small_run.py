@@ -9,7 +9,7 @@ import pytest
 
 from tff_fair import experiments
 from tff_fair.experiments import RunSpec
-from tff_fair.experiments.training import assembly, rounds, task_loading
+from tff_fair.experiments.training import build, rounds, task_loading
 from tff_fair.runtime import compilation_cache
 
 SMALL = RunSpec(
@@ -57,7 +57,7 @@ def interrupt(spec, path, after):
 
 def parts_of(spec, cache=compilation_cache.NO_CACHE):
   """Returns the parts of a run, as the run itself makes them."""
-  return assembly.build(spec, assembly.load_task(spec), cache)
+  return build.run_parts(spec, build.load_task(spec), cache)
 
 
 def tables(run, names=TABLES):

@@ -435,9 +435,9 @@ def _computations(spec: RunSpec, trust: bool) -> dict[str, tff.Computation]:
   """Returns the computations by name."""
   import tensorflow_federated as tff  # noqa: PLC0415
 
-  from tff_fair.experiments.training import assembly  # noqa: PLC0415
+  from tff_fair.experiments.training import build  # noqa: PLC0415
 
-  process = assembly.build_process(spec, trust=trust)
+  process = build.process(spec, trust=trust)
   mapreduce = tff.backends.mapreduce
   try:
     form = mapreduce.get_map_reduce_form_for_computation(process.next)

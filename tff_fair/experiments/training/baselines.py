@@ -34,7 +34,7 @@ from tff_fair.experiments.runs.folder import RunFolder
 from tff_fair.experiments.settings import bounds
 from tff_fair.experiments.spec import RunSpec
 from tff_fair.experiments.training import (
-  assembly,
+  build,
   learning_process,
   sampling,
 )
@@ -66,7 +66,7 @@ class Baseline(NamedTuple):
 
 
 def of_run(
-  folder: RunFolder, spec: RunSpec, parts: assembly.RunParts, say: Say
+  folder: RunFolder, spec: RunSpec, parts: build.RunParts, say: Say
 ) -> dict[str, Baseline]:
   """Returns the baselines that a run asks for, by their kinds.
 
@@ -108,9 +108,9 @@ def of_run(
 
 def with_gaps(
   spec: RunSpec,
-  parts: assembly.RunParts,
+  parts: build.RunParts,
   found: Mapping[str, Baseline],
-) -> assembly.RunParts:
+) -> build.RunParts:
   """Returns the parts of a run whose rule compares gaps, if it is to.
 
   Args:
@@ -133,7 +133,7 @@ def with_gaps(
   return dataclasses.replace(parts, **built._asdict())
 
 
-def num_rounds(spec: RunSpec, parts: assembly.RunParts) -> int:
+def num_rounds(spec: RunSpec, parts: build.RunParts) -> int:
   """Returns how many rounds a client takes part in on average, at least 1."""
   cohort = sum(bounds.range_ends(parts.clients_per_round)) / 2
   num_clients = sampling.num_seen(parts.first_rounds)
@@ -141,7 +141,7 @@ def num_rounds(spec: RunSpec, parts: assembly.RunParts) -> int:
   return max(1, round(share * spec.total_rounds))
 
 
-def _train(kind: str, spec: RunSpec, parts: assembly.RunParts) -> Baseline:
+def _train(kind: str, spec: RunSpec, parts: build.RunParts) -> Baseline:
   """Trains a baseline."""
   task = parts.task
   training = alone.Training(
@@ -187,7 +187,7 @@ def _train(kind: str, spec: RunSpec, parts: assembly.RunParts) -> Baseline:
   )
 
 
-def _union(parts: assembly.RunParts) -> Arrays:
+def _union(parts: build.RunParts) -> Arrays:
   """Returns the training examples of all clients that may take part."""
   ids = np.flatnonzero(parts.first_rounds < sampling.NEVER)
   arrays = [parts.task.train.load(k) for k in ids.tolist()]
@@ -213,7 +213,7 @@ def _dataset(arrays: Arrays, client_id: int) -> tf.data.Dataset:
 # The file of a baseline, and what decides its content.
 
 
-def _key(kind: str, spec: RunSpec, parts: assembly.RunParts) -> str:
+def _key(kind: str, spec: RunSpec, parts: build.RunParts) -> str:
   """Returns a digest of all that decides a baseline."""
   settings = spec.effective()
   local = {name for name in settings if name.startswith(("client_", "local_"))}

@@ -16,7 +16,7 @@ from tff_fair.declared import FieldError
 from tff_fair.experiments.runs import tables
 from tff_fair.experiments.scores import ACCURACY, Score, summarize_beside
 from tff_fair.experiments.training import (
-  assembly,
+  build,
   client_data,
   learning_process,
   loop,
@@ -49,7 +49,7 @@ def check_data(task: tasks.Task) -> None:
 
 
 def build_losses(
-  parts: assembly.RunParts, train_data: client_data.ClientDatasets
+  parts: build.RunParts, train_data: client_data.ClientDatasets
 ) -> Callable[[rounds.State, client_data.Ids], np.ndarray]:
   """Returns a function from a state and clients to losses of its global model.
 
@@ -75,7 +75,7 @@ Evaluate: TypeAlias = Callable[[rounds.State], loop.RoundEvaluation]
 
 
 def build_evaluation(
-  parts: assembly.RunParts,
+  parts: build.RunParts,
   test_data: client_data.ClientDatasets,
   validation_data: client_data.ClientDatasets | None = None,
 ) -> Evaluate:
@@ -139,7 +139,7 @@ class _Computations(NamedTuple):
   of_personal: tff.Computation | None
 
 
-def _computations(parts: assembly.RunParts) -> _Computations:
+def _computations(parts: build.RunParts) -> _Computations:
   """Returns the compiled evaluations of a run, for all parts of its data."""
   sums = parts.scores.sums
   outputs = scoring.outputs(parts.task, parts.scores.score)
@@ -152,7 +152,7 @@ def _computations(parts: assembly.RunParts) -> _Computations:
 
 
 def _evaluation_on(
-  parts: assembly.RunParts,
+  parts: build.RunParts,
   computations: _Computations,
   data: client_data.ClientDatasets,
   client_ids: np.ndarray,
@@ -203,16 +203,16 @@ def _evaluation_on(
 
 
 def _compiled(
-  build: Callable[..., tff.Computation],
-  parts: assembly.RunParts,
+  form: Callable[..., tff.Computation],
+  parts: build.RunParts,
   sums: score_sums.Asked | None = None,
   outputs: output_ranges.Outputs | None = None,
 ) -> tff.Computation:
   """Returns an evaluation: built now, or by an earlier program."""
   task = model_seeds.with_seed_0(parts.task)  # Its weights are arguments.
   return parts.cache.compiled(
-    (build.__name__, task.model_parts, sums, outputs),
-    lambda: {"evaluate": build(task.model, sums=sums, outputs=outputs)},
+    (form.__name__, task.model_parts, sums, outputs),
+    lambda: {"evaluate": form(task.model, sums=sums, outputs=outputs)},
   )["evaluate"]
 
 

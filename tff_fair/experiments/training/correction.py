@@ -39,7 +39,7 @@ from tff_fair.experiments.runs.folder import RunFolder
 from tff_fair.experiments.settings import bounds
 from tff_fair.experiments.spec import RunSpec
 from tff_fair.experiments.training import (
-  assembly,
+  build,
   client_data,
   learning_process,
 )
@@ -135,8 +135,8 @@ def check(spec: RunSpec) -> None:
 
 
 def correct(
-  folder: RunFolder, spec: RunSpec, parts: assembly.RunParts, say: Say
-) -> tuple[assembly.RunParts, Weights | None]:
+  folder: RunFolder, spec: RunSpec, parts: build.RunParts, say: Say
+) -> tuple[build.RunParts, Weights | None]:
   """Runs both stages, or what is left of them, if the run asks for them.
 
   Args:
@@ -180,7 +180,7 @@ def correct(
 class _Stages:
   """The stages, from record to record."""
 
-  def __init__(self, spec: RunSpec, parts: assembly.RunParts) -> None:
+  def __init__(self, spec: RunSpec, parts: build.RunParts) -> None:
     self._spec = spec
     self._task = parts.task
     self._initial = parts.process.get_model_weights(

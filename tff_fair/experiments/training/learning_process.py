@@ -21,7 +21,7 @@ from tff_fair.client_works import keeping, local_model
 from tff_fair.declared import FieldError
 from tff_fair.experiments.settings import bounds, federation, learning
 from tff_fair.experiments.spec import RunSpec
-from tff_fair.experiments.training import resolving, rounds
+from tff_fair.experiments.training import plan, rounds
 from tff_fair.kernels import stacking
 from tff_fair.runtime import compilation_cache
 
@@ -74,7 +74,7 @@ class Built(NamedTuple):
 def build(
   spec: RunSpec,
   task: tasks.Task,
-  resolved: resolving.Resolved,
+  run_plan: plan.Plan,
   *,
   loss_reference: Mapping[int, float] | None = None,
   cache: compilation_cache.CompilationCache = compilation_cache.NO_CACHE,
@@ -84,7 +84,7 @@ def build(
   Args:
     spec: The run.
     task: The model, and the number of clients.
-    resolved: What the settings come to.
+    run_plan: What its settings come to with the task.
     loss_reference: The losses that clients' gaps are from, by client id.
     cache: What earlier programs have compiled.
 
@@ -92,7 +92,7 @@ def build(
     FieldError: If a setting does not go with the method.
   """
   shared = model_seeds.with_seed_0(task)
-  chosen = {**arguments(spec, task, resolved), "shuffle_seed": 0}
+  chosen = {**arguments(spec, task, run_plan), "shuffle_seed": 0}
   # Clients may draw how long they train.
   if not isinstance(chosen["local_steps"] or chosen["local_epochs"], tuple):
     chosen["local_epochs_seed"] = 0
@@ -182,14 +182,14 @@ def build_now(
 
 
 def arguments(
-  spec: RunSpec, task: tasks.Task, resolved: resolving.Resolved
+  spec: RunSpec, task: tasks.Task, run_plan: plan.Plan
 ) -> dict[str, Any]:
   """Returns all that decides the process of a run beside its model.
 
   Args:
     spec: The run.
     task: The number of clients, and their weights.
-    resolved: What the settings come to.
+    run_plan: What its settings come to with the task.
 
   Returns:
     Arguments of `tff_fair.algorithms.build`, as plain values: an optimizer is
@@ -204,13 +204,13 @@ def arguments(
     **_server_optimizer(spec),
     "client_weighting": client_weighting(spec, task),
     "num_clients": task.num_clients,
-    "aggregation": resolved.aggregation,
+    "aggregation": run_plan.aggregation,
     "secure_bound": spec.secure_bound,
-    "dp": resolved.dp,
+    "dp": run_plan.dp,
     "personal_lam": spec.personal_lam,
     "keeps_optimizer_state": spec.client_momentum_kept,
-    "attack": resolved.attack,
-    "defence": resolving.defence(spec),
+    "attack": run_plan.attack,
+    "defence": plan.defence(spec),
     "certificate": spec.measures_stationarity,
     "tape": spec.tape,
     **local_work(spec),
@@ -377,20 +377,20 @@ def check_tables(
 def check_parts(
   spec: RunSpec,
   process: tff.learning.templates.LearningProcess,
-  resolved: resolving.Resolved,
+  run_plan: plan.Plan,
 ) -> None:
   """Checks that the updates which a part of a round collects fit into one.
 
   Args:
     spec: The run.
     process: Its process.
-    resolved: What the settings come to.
+    run_plan: What its settings come to with the task.
 
   Raises:
     FieldError: If they do not fit.
   """
-  part = federation.part_size(spec.clients_per_part, resolved.clients_per_round)
-  if resolved.aggregation != summing.STACKED or not part:
+  part = federation.part_size(spec.clients_per_part, run_plan.clients_per_round)
+  if run_plan.aggregation != summing.STACKED or not part:
     return
   weights = process.initialize.type_signature.result.member.global_model_weights
   update = stacking.row_spec(

@@ -19,7 +19,7 @@ from tff_fair.experiments.comparing import paired
 from tff_fair.experiments.runs import tables, trained_model
 from tff_fair.experiments.runs.folder import RunFolder
 from tff_fair.experiments.spec import RunSpec
-from tff_fair.experiments.training import assembly, baselines, sampling
+from tff_fair.experiments.training import baselines, build, sampling
 from tff_fair.metrics import gains, group_gaps, thresholds
 
 _EXCHANGES = (2000, 20_000)  # At least, and at most.
@@ -61,7 +61,7 @@ class _Predicted(NamedTuple):
 def results(
   folder: RunFolder,
   spec: RunSpec,
-  parts: assembly.RunParts,
+  parts: build.RunParts,
   found: Mapping[str, baselines.Baseline],
 ) -> Results:
   """Returns what follows from the predictions of a run's model.
@@ -209,7 +209,7 @@ def _threshold(
 
 def _gains(
   spec: RunSpec,
-  parts: assembly.RunParts,
+  parts: build.RunParts,
   tested: Sequence[_Predicted],
   found: Mapping[str, baselines.Baseline],
   positive: int | None,

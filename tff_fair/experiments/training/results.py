@@ -25,10 +25,10 @@ from tff_fair.experiments.runs.folder import RunFolder
 from tff_fair.experiments.scores import ACCURACY, Score
 from tff_fair.experiments.spec import RunSpec
 from tff_fair.experiments.training import (
-  assembly,
+  build,
+  plan,
   plots,
   predictions,
-  resolving,
   sampling,
 )
 from tff_fair.experiments.training.loop import Selection
@@ -40,7 +40,7 @@ _MOST_CLIENTS_WITH_LABELS = 5000
 def write(
   folder: RunFolder,
   spec: RunSpec,
-  parts: assembly.RunParts,
+  parts: build.RunParts,
   predicted: predictions.Results,
 ) -> dict[str, Any]:
   """Writes the results of a run whose last round is done.
@@ -119,7 +119,7 @@ def _of_clients(
 def _of_rounds(
   folder: RunFolder,
   spec: RunSpec,
-  parts: assembly.RunParts,
+  parts: build.RunParts,
   rounds: int,
 ) -> dict[str, Any]:
   """Returns what came of training as a whole; None for what a run lacks."""
@@ -127,8 +127,8 @@ def _of_rounds(
   metrics = tables.read_whole(folder.path, tables.METRICS)
   return {
     "best": _best(folder, parts.selection),
-    resolving.PRIVACY: parts.dp
-    and resolving.account_privacy(
+    plan.PRIVACY: parts.dp
+    and plan.account_privacy(
       spec,
       parts.dp,
       num_clients=sampling.num_seen(parts.first_rounds),
@@ -172,7 +172,7 @@ def _write_labels(folder: RunFolder, task: tasks.Task) -> None:
 
 def _clients(
   evaluations: pd.DataFrame,
-  parts: assembly.RunParts,
+  parts: build.RunParts,
   round_num: int,
   predicted: predictions.Results,
 ) -> pd.DataFrame:

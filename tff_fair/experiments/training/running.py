@@ -26,16 +26,16 @@ from tff_fair.experiments.runs.folder import RunFolder, take_folder
 from tff_fair.experiments.runs.run import Run
 from tff_fair.experiments.spec import RunSpec
 from tff_fair.experiments.training import (
-  assembly,
   baselines,
+  build,
   client_evaluation,
   correction,
   event_files,
   loop,
+  plan,
   predictions,
-  remaining_rounds,
-  resolving,
   results,
+  resume,
   rounds,
   wandb_release,
 )
@@ -112,8 +112,8 @@ def run(
     # It takes long, while the program builds the run.
     _start_dask(scheduler, dask_workers, sums_securely, display.say)
   # From settings to the task and the process.
-  task = assembly.load_task(spec, trust=trust)
-  parts = assembly.build(spec, task, _cache(spec, compilation_cache))
+  task = build.load_task(spec, trust=trust)
+  parts = build.run_parts(spec, task, _cache(spec, compilation_cache))
   _connect(engine, sums_securely)
   client_evaluation.check_data(task)
   correction.check(spec)
@@ -126,7 +126,7 @@ def run(
     output_dir=None if output_dir is None else str(output_dir),
     command=command,
     initial_weights=made.digest(task.keras_model_fn),
-    entropy_classes=resolving.entropy_classes(spec, task),
+    entropy_classes=plan.entropy_classes(spec, task),
     data_digests=tasks.data_digests(task),
     data_folder=source_files.common_folder(task.files),
   )
@@ -146,7 +146,7 @@ def run(
       _advising(folder, spec.total_rounds),
     ):
       # From the process to its rounds, and from them to results.
-      remaining_rounds.train(folder, spec, parts, display, also, pruning)
+      resume.train(folder, spec, parts, display, also, pruning)
       if pruning is not None and pruning.is_pruned:
         folder.check_place()
         folder.mark_pruned()
@@ -176,9 +176,7 @@ def _cache(spec: RunSpec, is_wanted: bool) -> CompilationCache:
   return of_user()
 
 
-def _introduce(
-  spec: RunSpec, parts: assembly.RunParts, display: Display
-) -> None:
+def _introduce(spec: RunSpec, parts: build.RunParts, display: Display) -> None:
   """Says what a user is to know of a run before it begins."""
   values = ", ".join(
     f"{n}={declared.as_text(v)}" for n, v in spec.all_hparams.items()
@@ -189,7 +187,7 @@ def _introduce(
     f"{parts.aggregation} sums"
   )
   if parts.aggregation == summing.SECURE:
-    display.say(resolving.SUMS_ARE_SIMULATED)
+    display.say(plan.SUMS_ARE_SIMULATED)
   for line in combinations.without_effect(spec):
     display.say(line)
 
@@ -197,7 +195,7 @@ def _introduce(
 def _write_results(
   folder: RunFolder,
   spec: RunSpec,
-  parts: assembly.RunParts,
+  parts: build.RunParts,
   display: Display,
   found: Mapping[str, baselines.Baseline],
 ) -> None:
@@ -208,8 +206,8 @@ def _write_results(
   predicted = predictions.results(folder, spec, parts, found)
   folder.check_place()
   summary = results.write(folder, spec, parts, predicted)
-  if resolving.PRIVACY in summary:
-    display.say(resolving.describe_privacy(summary[resolving.PRIVACY]))
+  if plan.PRIVACY in summary:
+    display.say(plan.describe_privacy(summary[plan.PRIVACY]))
 
 
 def _conclude(folder: RunFolder, display: Display) -> Run:

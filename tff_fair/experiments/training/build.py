@@ -24,7 +24,7 @@ from tff_fair.experiments.training import (
   costs,
   learning_process,
   loop,
-  resolving,
+  plan,
   rounds,
   sampling,
   task_loading,
@@ -34,7 +34,7 @@ from tff_fair.runtime import compilation_cache
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class RunParts(resolving.Resolved):
+class RunParts(plan.Plan):
   """The parts of a run, and what its settings come to.
 
   Attributes:
@@ -73,7 +73,7 @@ def load_task(spec: RunSpec, *, trust: bool = False) -> tasks.Task:
   return with_initial_weights(spec, task, trust=trust)
 
 
-def build(
+def run_parts(
   spec: RunSpec,
   task: tasks.Task,
   cache: compilation_cache.CompilationCache = compilation_cache.NO_CACHE,
@@ -88,12 +88,12 @@ def build(
   Raises:
     FieldError: If a setting does not go with the data or the method.
   """
-  resolved = resolving.resolve(spec, task)
-  built = learning_process.build(spec, task, resolved, cache=cache)
-  learning_process.check_parts(spec, built.process, resolved)
+  run_plan = plan.resolve(spec, task)
+  built = learning_process.build(spec, task, run_plan, cache=cache)
+  learning_process.check_parts(spec, built.process, run_plan)
   learning_process.check_tables(spec, built.process, task.num_clients)
   return RunParts(
-    **vars(resolved),
+    **vars(run_plan),
     **built._asdict(),
     task=task,
     schedule=loop.Schedule(
@@ -101,22 +101,22 @@ def build(
       spec.evaluation_interval,
       spec.rounds_per_checkpoint,
       spec.stop_at_stationarity,
-      sampling.before_joining(resolved.first_rounds),
+      sampling.before_joining(run_plan.first_rounds),
     ),
-    costs=_costs(spec, task, built.process, resolved.aggregation, cache),
+    costs=_costs(spec, task, built.process, run_plan.aggregation, cache),
     selection=None
     if spec.criterion is None
     else Selection(
       spec.criterion,
       spec.patience,
-      score=resolved.scores.score,
+      score=run_plan.scores.score,
       on_validation=task.validation is not None,
     ),
     cache=cache,
   )
 
 
-def build_process(
+def process(
   spec: RunSpec, *, trust: bool = False
 ) -> tff.learning.templates.LearningProcess:
   """Builds the process of a run for clients elsewhere, none of which attacks.
@@ -130,7 +130,7 @@ def build_process(
     tasks.DataError: If the data cannot be used.
   """
   task = load_task(spec, trust=trust)
-  honest = dataclasses.replace(resolving.resolve(spec, task), attack=None)
+  honest = dataclasses.replace(plan.resolve(spec, task), attack=None)
   chosen = learning_process.arguments(spec, task, honest)
   return learning_process.build_now(spec, task, chosen)
 

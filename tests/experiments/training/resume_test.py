@@ -16,7 +16,7 @@ from tff_fair.experiments import progress
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.runs import checkpoints, checksums, record
 from tff_fair.experiments.runs import folder as run_folder
-from tff_fair.experiments.training import loop, release, remaining_rounds
+from tff_fair.experiments.training import loop, release, resume
 
 NUM_EVALUATED = 2
 STATE = {"weights": np.arange(300.0)}
@@ -66,7 +66,7 @@ def folder(killed_run, tmp_path):
 
 
 def go_back(folder, rounds_per_evaluation=2):
-  return remaining_rounds.go_back(
+  return resume.go_back(
     folder,
     loop.Schedule(9, rounds_per_evaluation, rounds_per_checkpoint=3),
     num_reporting=num_reporting,

@@ -5,7 +5,7 @@ import pytest
 
 from tests.refusals import rejected
 from tff_fair.experiments import RunSpec
-from tff_fair.experiments.training import resolving, sampling
+from tff_fair.experiments.training import plan, sampling
 
 pytestmark = pytest.mark.pure
 
@@ -24,7 +24,7 @@ SPEC = RunSpec(algorithm="fedavg")
 )
 def test_the_size_of_cohorts(changes, num_clients, clients_per_round):
   spec = SPEC.replace(**changes)
-  found = resolving.clients_per_round(spec, num_clients)
+  found = plan.clients_per_round(spec, num_clients)
   assert found == clients_per_round
 
 
@@ -38,34 +38,34 @@ def test_the_size_of_cohorts(changes, num_clients, clients_per_round):
 )
 def test_cohorts_that_the_task_does_not_have(changes):
   with rejected("clients_per_round"):
-    resolving.clients_per_round(SPEC.replace(**changes), 6)
+    plan.clients_per_round(SPEC.replace(**changes), 6)
 
 
 def test_the_evaluated_clients():
-  assert resolving.evaluated(SPEC, np.ones(3)).tolist() == [0, 1, 2]
+  assert plan.evaluated(SPEC, np.ones(3)).tolist() == [0, 1, 2]
   some = SPEC.replace(evaluation_clients=4)
   first = np.array([sampling.NEVER, *range(1, 7)])
-  found = resolving.evaluated(some, first).tolist()
+  found = plan.evaluated(some, first).tolist()
   assert len(set(found)) == 5
   assert found[0] == 0  # It takes no part.
   with rejected("evaluation_clients"):
-    resolving.evaluated(some, first[:4])
+    plan.evaluated(some, first[:4])
 
 
 def test_attackers_are_drawn_and_the_evaluated_are_not_all_of_them():
   spec = SPEC.replace(attack="scaling", attack_strength=-5, attack_share=0.3)
-  found = resolving.attack(spec, np.arange(6), np.arange(6))
+  found = plan.attack(spec, np.arange(6), np.arange(6))
   assert (found.kind, found.strength, len(found.client_ids)) == (
     *("scaling", -5),
     2,
   )
-  assert resolving.attack(SPEC, np.arange(6), np.arange(6)) is None
+  assert plan.attack(SPEC, np.arange(6), np.arange(6)) is None
   for num_clients, evaluated, words in (
     (1, [0], "honest"),
     (6, found.client_ids, "evaluates"),
   ):
     with rejected("attack", words):
-      resolving.attack(spec, np.arange(num_clients), np.array(evaluated))
+      plan.attack(spec, np.arange(num_clients), np.array(evaluated))
 
 
 @pytest.mark.parametrize(
@@ -78,13 +78,13 @@ def test_attackers_are_drawn_and_the_evaluated_are_not_all_of_them():
   ],
 )
 def test_the_way_to_sum(changes, aggregation):
-  assert resolving.aggregation(SPEC.replace(**changes)) == aggregation
+  assert plan.aggregation(SPEC.replace(**changes)) == aggregation
 
 
 def test_a_method_that_cannot_sum_so():
   spec = RunSpec(algorithm="fedmgda_plus", aggregation="streaming")
   with rejected("aggregation"):
-    resolving.aggregation(spec)
+    plan.aggregation(spec)
 
 
 def test_a_threshold_needs_two_classes():
@@ -92,11 +92,11 @@ def test_a_threshold_needs_two_classes():
     name="digits", num_classes=10, has_class_labels=True
   )
   with rejected("threshold_for", "classes"):
-    resolving.check(SPEC.replace(threshold_for="f1"), task)
+    plan.check(SPEC.replace(threshold_for="f1"), task)
 
 
 def test_a_method_that_needs_accuracies_needs_classes():
   task = types.SimpleNamespace(name="prices", num_classes=None)
-  resolving.check(SPEC, task)
+  plan.check(SPEC, task)
   with rejected("algorithm"):
-    resolving.check(RunSpec(algorithm="fedfa"), task)
+    plan.check(RunSpec(algorithm="fedfa"), task)

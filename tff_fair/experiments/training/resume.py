@@ -28,7 +28,7 @@ from tff_fair.experiments.runs.folder import RunFolder
 from tff_fair.experiments.runs.run import ROUND
 from tff_fair.experiments.spec import RunSpec
 from tff_fair.experiments.training import (
-  assembly,
+  build,
   client_data,
   client_evaluation,
   correction,
@@ -46,7 +46,7 @@ from tff_fair.rounds import phasing
 def train(
   folder: RunFolder,
   spec: RunSpec,
-  parts: assembly.RunParts,
+  parts: build.RunParts,
   display: Display,
   also: Sequence[tff.program.ReleaseManager],
   pruning: loop.Pruner | None,
@@ -139,7 +139,7 @@ def train(
 
 
 def _say_why_it_ends(
-  folder: RunFolder, spec: RunSpec, parts: assembly.RunParts, say: Say
+  folder: RunFolder, spec: RunSpec, parts: build.RunParts, say: Say
 ) -> None:
   """Says why a run ends before its last round, if it does."""
   last = _recalled(folder, parts.schedule).total_rounds
@@ -191,7 +191,7 @@ def _data(
 
 def _rounds(
   spec: RunSpec,
-  parts: assembly.RunParts,
+  parts: build.RunParts,
   sample: sampling.Sampler,
   train_data: client_data.ClientDatasets,
   follower: RoundProgress,
@@ -234,7 +234,7 @@ def _rounds(
 
 
 def _evaluation(
-  parts: assembly.RunParts,
+  parts: build.RunParts,
   data: client_data.RunData,
   follower: RoundProgress,
 ) -> client_evaluation.Evaluate:

@@ -26,9 +26,9 @@ from tff_fair import experiments, finalizers, methods, rounds
 from tff_fair.experiments import FieldError, RunSpec, settings
 from tff_fair.experiments.runs import finding
 from tff_fair.experiments.training import (
-  assembly,
+  build,
   learning_process,
-  resolving,
+  plan,
   task_loading,
 )
 
@@ -54,19 +54,19 @@ def second_step(optimizer):
 def built(monkeypatch):
   """Returns the options that the builder of a run's process gets."""
 
-  def build_process(spec):
+  def process(spec):
     task = task_loading.load(spec)
-    resolved = resolving.resolve(spec, task)
-    arguments = learning_process.arguments(spec, task, resolved)
+    run_plan = plan.resolve(spec, task)
+    arguments = learning_process.arguments(spec, task, run_plan)
     learning_process.build_now(spec, task, arguments)
 
-  def options(spec, build=build_process):
+  def options(spec, make=process):
     found = {}
     monkeypatch.setattr(
       "tff_fair.algorithms.build",
       lambda *_, **options: found.update(options),
     )
-    build(spec)
+    make(spec)
     return found
 
   return options
@@ -124,7 +124,7 @@ def test_a_form_for_others_is_that_of_the_run_without_its_attackers(built):
     dp_noise=1.0,
     dp_clip=1.0,
   )
-  of_run, of_form = built(spec), built(spec, assembly.build_process)
+  of_run, of_form = built(spec), built(spec, build.process)
   assert of_run.pop("attack") is not None
   assert of_form.pop("attack") is None
   for found in (of_run, of_form):
@@ -244,7 +244,7 @@ def test_a_run_begins_with_the_weights_of_another(trained, tmp_path):
   assert not clients_after(run, 1).equals(clients_after(trained, 3))
   # The same weights in another file, as one with a softmax.
   exported = trained.path.with_name("exported.keras")
-  task = assembly.with_initial_weights(
+  task = build.with_initial_weights(
     SMALL.replace(initial_model=str(exported)),
     tasks.load("digits", **SMALL.task_options),
   )
@@ -297,13 +297,13 @@ def test_layers_that_are_frozen_have_their_weights(
     {"initial_model": str(tmp_path / "model.keras")},
     {"initial_run": "run"},
   ):
-    begun = assembly.with_initial_weights(SMALL.replace(**named), frozen)
+    begun = build.with_initial_weights(SMALL.replace(**named), frozen)
     check_same(begun.keras_model_fn().weights, expected)
 
 
 def test_weights_that_a_model_cannot_have(trained, frozen, tmp_path):
   def begin(**settings):
-    return assembly.with_initial_weights(SMALL.replace(**settings), frozen)
+    return build.with_initial_weights(SMALL.replace(**settings), frozen)
 
   def saved(name, *layers):
     model = tf.keras.Sequential([tf.keras.layers.Input([64]), *layers])

@@ -20,7 +20,7 @@ from tff_fair.experiments.training import sampling, scoring
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Resolved:
+class Plan:
   """What the settings of a run come to.
 
   Attributes:
@@ -47,7 +47,7 @@ class Resolved:
     return self.attack.client_ids if self.attack else ()
 
 
-def resolve(spec: RunSpec, task: tasks.Task) -> Resolved:
+def resolve(spec: RunSpec, task: tasks.Task) -> Plan:
   """Returns what the settings of a run come to with its task.
 
   Raises:
@@ -58,7 +58,7 @@ def resolve(spec: RunSpec, task: tasks.Task) -> Resolved:
   cohort = clients_per_round(spec, sampling.num_seen(first))
   clients = evaluated(spec, first)
   _check_validation(spec, task, clients[first[clients] < sampling.NEVER])
-  return Resolved(
+  return Plan(
     attack=attack(spec, np.flatnonzero(first < sampling.NEVER), clients),
     aggregation=aggregation(spec),
     clients_per_round=cohort,
