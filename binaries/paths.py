@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from absl import flags
 
 from binaries.command_line import UsageError, blaming
-from tasks.formats import files
 from tff_fair.experiments import RunError, progress
 from tff_fair.experiments.runs.finding import Found
+from tff_fair.files import atomic
 
 _NO_PATHS = (errno.ENAMETOOLONG, errno.ELOOP)
 _LONGEST_NAME = 255  # In bytes, of a file or folder on Linux.
@@ -101,7 +101,7 @@ def new_output(
   if found.is_dir():
     raise UsageError(f"--output={found}: is a folder; name a file in it.")
   with blaming("--output=", OSError):
-    files.check_regular(found)
+    atomic.check_regular(found)
   if os.path.lexists(found) and not overwrite:
     raise UsageError(
       f"--output={found}: exists already; name another file, or give "
@@ -150,7 +150,7 @@ def write_output(path: pathlib.Path, content: str) -> None:
     UsageError: If it cannot be written.
   """
   try:
-    files.write(path, content)
+    atomic.write(path, content)
   except OSError as error:
     raise UsageError(
       f"--output={path}: cannot be written: {error.strerror or error}."

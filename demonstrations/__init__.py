@@ -11,7 +11,7 @@ import typing
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
-from tasks.formats import files
+from tff_fair.files import atomic
 
 if typing.TYPE_CHECKING:
   import numpy as np
@@ -125,7 +125,7 @@ class Demonstration:
 
     drawing = figure.Figure(figsize=(9, 4), layout="constrained")
     self.draw(drawing)
-    with files.replacement(path, overwrite=True) as staged:
+    with atomic.replacement(path, overwrite=True) as staged:
       drawing.savefig(staged, dpi=_DOTS_PER_INCH)
 
 

@@ -26,7 +26,8 @@ from collections.abc import Callable, Iterator
 from typing import IO, NamedTuple
 
 from tasks.data_error import DataError
-from tasks.formats import data_files, files, sqlite_file
+from tasks.formats import data_files, sqlite_file
+from tff_fair.files import atomic
 
 # Told how many bytes are there, and how many there will be, if that is known.
 OnProgress = Callable[[int, int | None], object]
@@ -59,7 +60,7 @@ def from_url(
   part = path.with_name(f"{path.name}.part")
   version = path.with_name(f"{path.name}.part.version")
   try:
-    with files.made(path.parent):
+    with atomic.made(path.parent):
       with _errors(url, path):
         _fetch_part(url, part, version, on_progress)
       try:
@@ -216,7 +217,7 @@ def by_loader(
   directory = path.parent
   try:
     with (
-      files.made(directory),
+      atomic.made(directory),
       tempfile.TemporaryDirectory(
         prefix=".download-", dir=directory, ignore_cleanup_errors=True
       ) as staging,

@@ -19,8 +19,9 @@ from collections.abc import Callable, Iterable, Sequence
 from tasks import cuts, downloads, options
 from tasks.data_error import DataError, unreadable_named
 from tasks.federated import native_clients
-from tasks.formats import parsing, source_files
+from tasks.formats import source_files
 from tasks.task import Split, count_examples
+from tff_fair.files import parsing
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -14,7 +14,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import BinaryIO
 
 from tasks.data_error import DataError, unreadable_named
-from tasks.formats import file_kinds, files, source_files
+from tasks.formats import file_kinds, source_files
+from tff_fair.files import atomic
 
 PAGE = "docs/tasks.md"  # Which files each task reads.
 
@@ -300,7 +301,7 @@ class _Watched(io.RawIOBase):
 def replacement(
   path: pathlib.Path, *, overwrite: bool = False
 ) -> Iterator[pathlib.Path]:
-  """Yields a place to write a file to, as `files.replacement`.
+  """Yields a place to write a file to, as `atomic.replacement`.
 
   Args:
     path: The place that the file shall have.
@@ -309,23 +310,23 @@ def replacement(
   Raises:
     DataError: If there is a file already, or it cannot be written.
   """
-  with _named(path), files.replacement(path, overwrite=overwrite) as staged:
+  with _named(path), atomic.replacement(path, overwrite=overwrite) as staged:
     yield staged
 
 
 def check_free(path: pathlib.Path, *, overwrite: bool) -> None:
-  """Checks that a file may be written, as `files.check_free`.
+  """Checks that a file may be written, as `atomic.check_free`.
 
   Raises:
     DataError: If there is one already, and `overwrite` is false.
   """
   with _named(path):
-    files.check_free(path, overwrite=overwrite)
+    atomic.check_free(path, overwrite=overwrite)
 
 
 @contextlib.contextmanager
 def _named(path: pathlib.Path) -> Iterator[None]:
-  """Makes an error of `files` a `DataError`."""
+  """Makes an error of `atomic` a `DataError`."""
   try:
     yield
   except OSError as error:

@@ -14,8 +14,9 @@ import numpy as np
 
 from tasks import cuts, notices
 from tasks.data_error import DataError
-from tasks.formats import data_files, parsing
+from tasks.formats import data_files
 from tasks.task import Arrays, Split, count_examples
+from tff_fair.files import parsing
 
 
 class UserData(TypedDict):

@@ -11,9 +11,9 @@ import h5py
 import tensorflow as tf
 from keras.protobuf import saved_metadata_pb2
 
-from tasks.formats import files
 from tasks.models import keras_parts, plain
 from tff_fair.experiments import saved_model_programs
+from tff_fair.files import atomic
 
 # Outputs of an exported model that decides for one of two classes.
 PROBABILITIES, PREDICTED_CLASS = "probabilities", "predicted_class"
@@ -29,7 +29,7 @@ def check(path: pathlib.Path) -> None:
   """
   if not path.exists():
     raise ValueError("there is no such file or folder.")
-  if kind := files.special_kind(path):  # To read it may never end.
+  if kind := atomic.special_kind(path):  # To read it may never end.
     raise ValueError(f"is a {kind}, no file.")
   if path.is_dir() and not (path / "saved_model.pb").exists():
     raise ValueError(

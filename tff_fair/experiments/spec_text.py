@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
 import tasks
-from tasks.formats import parsing
 from tff_fair import declared, methods
 from tff_fair.declared import FieldError, Value
 from tff_fair.experiments.settings import RunSettings
+from tff_fair.files import parsing
 
 # Before the names of hyperparameters and task options among flat names.
 HPARAM, TASK_OPTION = "hparam.", "task_option."

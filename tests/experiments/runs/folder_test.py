@@ -10,12 +10,12 @@ from unittest import mock
 
 import pytest
 
-from tasks.formats import files
 from tests import source_tree
 from tests.experiments.runs.made_configurations import build
 from tff_fair.experiments import RunSpec, errors
 from tff_fair.experiments.runs import configuration
 from tff_fair.experiments.runs import folder as run_folder
+from tff_fair.files import atomic
 
 CONFIGURATION: configuration.Configuration = build(RunSpec(batch_size=16))
 NO_LOCKS = mock.Mock(side_effect=OSError(errno.ENOLCK, "No locks available"))
@@ -163,7 +163,7 @@ def test_a_kill_while_a_run_becomes_longer_leaves_a_run(path, monkeypatch):
   for step in range(3):
     with monkeypatch.context() as patched:
       sync = mock.Mock(side_effect=[*[None] * step, RuntimeError("killed")])
-      patched.setattr(files, "sync", sync)
+      patched.setattr(atomic, "sync", sync)
       with (
         pytest.raises(RuntimeError),
         run_folder.take_folder([path], LONGER, lengthens=True),
@@ -367,7 +367,7 @@ def test_leftovers_of_a_kill_are_removed(path):
   kept = everything_in(path)
   (folder.checkpoints / "program_state_6_temp1234").mkdir()
   (path / "metrics.csv_temp9876").write_text("round\n")
-  staging = path / f"{files.STAGING}abc"
+  staging = path / f"{atomic.STAGING}abc"
   staging.mkdir()
   (staging / folder.label_correction.name).write_bytes(b"half")
   folder.remove_leftovers()

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from binaries import compare, export, report
-from tasks.formats import files, parsing
 from tests.binaries import in_process
 from tests.experiments import report_runs
 from tff_fair import experiments
@@ -19,6 +18,7 @@ from tff_fair.experiments.runs import (
   tape_files,
 )
 from tff_fair.experiments.runs.folder import RunFolder
+from tff_fair.files import atomic, parsing
 
 pytestmark = pytest.mark.program
 
@@ -42,7 +42,7 @@ def finish(folder):
   text = folder.summary.read_text()
   folder.summary.unlink()
   record.write(folder, summary=text)
-  files.write(folder.summary, text)
+  atomic.write(folder.summary, text)
 
 
 @pytest.fixture(scope="module")

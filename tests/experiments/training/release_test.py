@@ -6,11 +6,11 @@ import pytest
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tasks.formats import files
 from tests.experiments.training import event_files_test
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.runs import checksums
 from tff_fair.experiments.training import release
+from tff_fair.files import atomic
 
 pytestmark = pytest.mark.pure
 
@@ -135,7 +135,7 @@ def test_a_state_of_another_structure_is_told_in_one_line(folder):
 
 def test_a_state_is_saved_after_its_rows_and_both_last(folder, monkeypatch):
   synchronized = []
-  monkeypatch.setattr(files, "sync", synchronized.append)
+  monkeypatch.setattr(atomic, "sync", synchronized.append)
   folder.metrics.write_bytes(TABLE)
   asyncio.run(opened(folder).save({"w": np.zeros(2)}, 10))
   state = folder.checkpoints / "program_state_10"

@@ -11,12 +11,12 @@ from unittest import mock
 import numpy as np
 import pytest
 
-from tasks.formats import files
 from tff_fair.experiments import progress
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.runs import checkpoints, checksums, record
 from tff_fair.experiments.runs import folder as run_folder
 from tff_fair.experiments.training import loop, release, resume
+from tff_fair.files import atomic
 
 NUM_EVALUATED = 2
 STATE = {"weights": np.arange(300.0)}
@@ -379,7 +379,7 @@ def test_a_state_is_whole_or_not_there(tmp_path):
 
 
 def test_leftovers_on_tape_go(folder):
-  left = folder.tape / f"{files.STAGING}abc" / "rounds_000001-000010.npz"
+  left = folder.tape / f"{atomic.STAGING}abc" / "rounds_000001-000010.npz"
   left.parent.mkdir(parents=True)
   left.write_text("half")
   (folder.tape / "of_a_user.txt").write_text("stays")

@@ -13,7 +13,6 @@ import numpy as np
 import pandas as pd
 
 import tasks
-from tasks.formats import files, parsing
 from tff_fair import declared, metrics
 from tff_fair.declared import FieldError
 from tff_fair.experiments import joining, spread_noise, table_cells
@@ -21,6 +20,7 @@ from tff_fair.experiments.auditing import audit_page, client_table
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.runs.folder import RunFolder
 from tff_fair.experiments.scores import ACCURACY
+from tff_fair.files import atomic, parsing
 from tff_fair.metrics import vectors
 
 if typing.TYPE_CHECKING:
@@ -90,7 +90,7 @@ class Audit:
     try:
       folder.mkdir(parents=True, exist_ok=True)
       for name, content in contents.items():
-        files.write(folder / name, content)
+        atomic.write(folder / name, content)
     except OSError as error:
       raise RunError(
         f"{folder}: cannot be written: {error.strerror or error}."

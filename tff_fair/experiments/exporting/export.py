@@ -15,7 +15,6 @@ import typing
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from tasks.formats import files, parsing
 from tff_fair import methods, spelling, types
 from tff_fair.declared import FieldError
 from tff_fair.experiments import scores, table_cells
@@ -27,6 +26,7 @@ from tff_fair.experiments.runs.folder import RunFolder
 from tff_fair.experiments.runs.run import Run
 from tff_fair.experiments.runs.trained_model import Weights
 from tff_fair.experiments.spec import RunSpec
+from tff_fair.files import atomic, parsing
 
 if typing.TYPE_CHECKING:
   import tensorflow_federated as tff
@@ -150,7 +150,7 @@ def export(
     with _blaming_description(run):
       text = card.text(subject)
   place = places.card_of(output)
-  files.write(place, text)
+  atomic.write(place, text)
   return Exported(output, place, weights.round_num, writer.notes)
 
 

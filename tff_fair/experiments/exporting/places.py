@@ -10,9 +10,9 @@ import functools
 import pathlib
 from collections.abc import Iterator, Mapping
 
-from tasks.formats import files
 from tff_fair import declared
 from tff_fair.declared import FieldError
+from tff_fair.files import atomic
 
 KERAS, SAVED_MODEL, TFLITE = "keras", "savedmodel", "tflite"
 # The end of a file's name; a SavedModel is a folder.
@@ -100,9 +100,9 @@ def check_free(output: pathlib.Path, *, overwrite: bool) -> None:
   if not output.name:
     raise FieldError("output", "has no name; name a file or a new folder.")
   with _naming_output():
-    files.check_free(card_of(output), overwrite=overwrite)
+    atomic.check_free(card_of(output), overwrite=overwrite)
     if not output.is_dir():
-      files.check_free(output, overwrite=overwrite)
+      atomic.check_free(output, overwrite=overwrite)
     elif not overwrite:
       raise FileExistsError(
         f"{output}: exists already; allow to replace it (--overwrite), or name "
@@ -124,7 +124,7 @@ def written(output: pathlib.Path, *, overwrite: bool) -> Iterator[pathlib.Path]:
   """
   check = functools.partial(check_free, output, overwrite=overwrite)
   check()
-  with _naming_output(), files.moved_when_whole(output, check) as staged:
+  with _naming_output(), atomic.moved_when_whole(output, check) as staged:
     yield staged
 
 

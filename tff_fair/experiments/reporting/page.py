@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from tasks.formats import data_files as staging
-from tasks.formats import files
 from tff_fair.experiments import progress
 from tff_fair.experiments.comparing import questions
 from tff_fair.experiments.errors import RunError
@@ -33,6 +32,7 @@ from tff_fair.experiments.reporting.task_runs import TaskRuns
 from tff_fair.experiments.runs import finding
 from tff_fair.experiments.runs.finding import Found, Place
 from tff_fair.experiments.runs.run import Run
+from tff_fair.files import atomic
 from tff_fair.runtime import version
 
 _MAX_NAMES = 3  # Of tasks in the title.
@@ -317,7 +317,7 @@ def check_path(path: pathlib.Path, *, overwrite: bool) -> None:
       f"{path}: is a folder; name a file in it, as {path / 'page.html'}."
     )
   try:
-    files.check_regular(path)
+    atomic.check_regular(path)
   except OSError as error:
     raise RunError(str(error)) from error
   if os.path.lexists(path) and not overwrite:

@@ -8,8 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from tasks.data_error import DataError
-from tasks.formats import data_files, files
+from tasks.formats import data_files
 from tff_fair.experiments.errors import RunError
+from tff_fair.files import atomic
 
 
 class DamageError(RunError):
@@ -23,7 +24,7 @@ def write(path: pathlib.Path, arrays: Mapping[str, npt.ArrayLike]) -> None:
     OSError: If they cannot be written.
   """
   with (
-    files.replacement(path, overwrite=True) as place,
+    atomic.replacement(path, overwrite=True) as place,
     place.open("wb") as file,
   ):
     np.savez(file, **arrays)

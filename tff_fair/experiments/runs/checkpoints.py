@@ -9,10 +9,10 @@ many kinds.
 import pathlib
 from typing import Any
 
-from tasks.formats import files, parsing
 from tff_fair.experiments import saved_model_programs
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.runs import checksums
+from tff_fair.files import atomic, parsing
 
 PREFIX = "program_state_"  # Before the round. It is TFF's own default.
 
@@ -87,7 +87,7 @@ def check(state: pathlib.Path) -> None:
     RunError: If a file cannot be read at present.
   """
   try:
-    for file, kind in files.special_files(state):
+    for file, kind in atomic.special_files(state):
       # To read it may never end.
       raise DamageError(state, f"{file.name} is a {kind}")
     for name, checksum in _read_checksums(state).items():

@@ -10,7 +10,7 @@ import stat
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from tasks.formats import files, parsing
+from tff_fair.files import atomic, parsing
 
 FILE = "checksums.json"
 _CHUNK = 1 << 20  # Bytes.
@@ -62,7 +62,7 @@ def write(
     content = text.encode()
     digest = hashlib.sha256(content).hexdigest()
     found[name] = {"bytes": len(content), "sha256": digest}
-  files.write(folder / FILE, parsing.json_text(found))
+  atomic.write(folder / FILE, parsing.json_text(found))
 
 
 def read(folder: pathlib.Path) -> dict[str, dict[str, Any]]:
@@ -96,7 +96,7 @@ def forget(file: pathlib.Path) -> None:
   except (FileNotFoundError, parsing.ParseError):
     return
   if found.pop(file.name, None) is not None:
-    files.write(file.with_name(FILE), parsing.json_text(found))
+    atomic.write(file.with_name(FILE), parsing.json_text(found))
 
 
 def difference(

@@ -6,12 +6,12 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
-from tasks.formats import parsing
 from tff_fair.experiments import progress
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.runs import configuration, record, summaries
 from tff_fair.experiments.runs.folder import RunFolder
 from tff_fair.experiments.runs.run import Run
+from tff_fair.files import parsing
 
 # Says in a folder what the methods of the runs below it are called.
 NAMES_FILE = "sweep.json"

@@ -12,7 +12,6 @@ import pathlib
 import shutil
 from collections.abc import Callable, Iterable, Iterator
 
-from tasks.formats import files, parsing
 from tff_fair.experiments import progress
 from tff_fair.experiments.errors import FolderTakenError, RunError
 from tff_fair.experiments.runs import checkpoints, checksums, claim
@@ -24,6 +23,7 @@ from tff_fair.experiments.runs.configuration import (
   problem,
 )
 from tff_fair.experiments.scores import BY_NAME, Score
+from tff_fair.files import atomic, parsing
 
 
 class RunFolder:
@@ -131,7 +131,7 @@ class RunFolder:
   def mark_pruned(self) -> None:
     """Notes that a search ended the run early, after its last saved round."""
     rounds_done = {"rounds": self.last_saved_round}
-    files.write(self.pruned, parsing.json_text(rounds_done))
+    atomic.write(self.pruned, parsing.json_text(rounds_done))
 
   @property
   def is_at_work(self) -> bool:
@@ -206,8 +206,8 @@ class RunFolder:
     free = next(p for p in itertools.chain([place], names) if not p.exists())
     free.parent.mkdir(parents=True, exist_ok=True)
     shutil.move(path, free)
-    files.sync(free.parent)
-    files.sync(path.parent)
+    atomic.sync(free.parent)
+    atomic.sync(path.parent)
     return free
 
   def remove_leftovers(self) -> None:
@@ -217,9 +217,9 @@ class RunFolder:
     """
     places = (self.path, self.checkpoints, self.best_checkpoint, self.tape)
     for folder in places:
-      for pattern in ("*_temp[0-9]*", f"{files.STAGING}*"):
+      for pattern in ("*_temp[0-9]*", f"{atomic.STAGING}*"):
         _remove(folder.glob(pattern))
-    _remove(files.unfinished(path) for path in self.files)
+    _remove(atomic.unfinished(path) for path in self.files)
 
   def check_free(self, total_rounds: int | None = None) -> None:
     """Checks that no finished run, no other runs, and nothing else, is in it.
@@ -236,7 +236,7 @@ class RunFolder:
       is_finished, has_config = self.is_finished, self.config.exists()
       is_over = is_finished and not self._has_fewer_rounds(total_rounds)
       goes_on = has_config and not is_over
-      special = [*files.special_files(self.path)] if goes_on else []
+      special = [*atomic.special_files(self.path)] if goes_on else []
       below = None if has_config else _run_below(self.path)
     except OSError as error:
       raise _unusable(self.path, error) from error
@@ -388,7 +388,7 @@ def _take(
       _remove_end(folder)
     if is_new or is_longer:
       try:
-        files.write(folder.config, parsing.json_text(configuration))
+        atomic.write(folder.config, parsing.json_text(configuration))
       except OSError:
         if is_new:
           folder.config.unlink()  # It is empty.
@@ -404,7 +404,7 @@ def _remove_end(folder: RunFolder) -> None:
   """
   for path in folder.final_files:
     path.unlink(missing_ok=True)
-    files.sync(folder.path)
+    atomic.sync(folder.path)
 
 
 def _check_same(

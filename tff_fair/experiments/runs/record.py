@@ -10,9 +10,9 @@ has none.
 import pathlib
 from collections.abc import Iterator, Mapping
 
-from tasks.formats import parsing
 from tff_fair.experiments.runs import checkpoints, checksums, tape_files
 from tff_fair.experiments.runs.folder import RunFolder
+from tff_fair.files import parsing
 
 _MOST_SHOWN = 3
 

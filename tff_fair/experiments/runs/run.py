@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from tasks.formats import parsing, source_files
+from tasks.formats import source_files
 from tff_fair import methods
 from tff_fair.declared import Value
 from tff_fair.experiments import seeds
@@ -29,6 +29,7 @@ from tff_fair.experiments.scores import Score
 from tff_fair.experiments.settings import federation
 from tff_fair.experiments.spec import RunSpec
 from tff_fair.experiments.spec_text import HPARAM, TASK_OPTION
+from tff_fair.files import parsing
 
 if typing.TYPE_CHECKING:
   import pandas as pd

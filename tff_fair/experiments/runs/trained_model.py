@@ -17,12 +17,12 @@ from typing import Any, Self
 import numpy as np
 import tensorflow as tf
 
-from tasks.formats import files, parsing
 from tasks.models import plain
 from tff_fair import keras_state
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.runs import checkpoints, configuration
 from tff_fair.experiments.runs.folder import RunFolder
+from tff_fair.files import atomic, parsing
 
 if typing.TYPE_CHECKING:
   import tasks
@@ -106,7 +106,7 @@ class Architecture:
     Raises:
       OSError: If it cannot be written.
     """
-    files.write(path, parsing.json_text(dataclasses.asdict(self), None))
+    atomic.write(path, parsing.json_text(dataclasses.asdict(self), None))
 
   @classmethod
   def read(cls, path: pathlib.Path) -> Self:

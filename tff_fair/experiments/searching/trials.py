@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from tasks.formats import files, parsing
 from tff_fair.experiments import spec_text
 from tff_fair.experiments.comparing import groups, measures
 from tff_fair.experiments.errors import RunError
@@ -29,6 +28,7 @@ from tff_fair.experiments.searching.study import (
   Study,
 )
 from tff_fair.experiments.sweeps import choice, setting_tables
+from tff_fair.files import atomic, parsing
 
 # States of a trial.
 RUNNING, COMPLETE, PRUNED, FAILED = "running", "complete", "pruned", "failed"
@@ -354,7 +354,7 @@ def write_record(folder: pathlib.Path, record: SearchRecord) -> None:
     "settings": dataclasses.asdict(record.settings),
     "studies": written,
   }
-  files.write(folder / RECORD_FILE, parsing.json_text(content))
+  atomic.write(folder / RECORD_FILE, parsing.json_text(content))
 
 
 def check_same_search(

@@ -10,7 +10,6 @@ import pathlib
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 
-from tasks.formats import parsing
 from tff_fair import declared
 from tff_fair.declared import FieldError
 from tff_fair.experiments import importing, interruption
@@ -26,6 +25,7 @@ from tff_fair.experiments.sweeps.jobs import (
   option_error,
 )
 from tff_fair.experiments.sweeps.processes import Processes
+from tff_fair.files import parsing
 
 # How often a program that waits looks whether a signal has come.
 _SECONDS_PER_CHECK = 0.2

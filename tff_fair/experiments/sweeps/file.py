@@ -15,7 +15,6 @@ import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tasks.formats import parsing
 from tff_fair import methods
 from tff_fair.declared import FieldError
 from tff_fair.experiments import spec_text
@@ -23,6 +22,7 @@ from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.spec import RunSpec
 from tff_fair.experiments.sweeps import setting_tables
 from tff_fair.experiments.sweeps.setting_tables import Grid, Setting
+from tff_fair.files import parsing
 
 SUFFIX = ".toml"
 _KEYS = ("title", "extends", "flags", "grid", "range", "search", "methods")

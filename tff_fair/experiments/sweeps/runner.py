@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 
 import tqdm
 
-from tasks.formats import files, parsing
 from tff_fair import escaping
 from tff_fair.experiments import (
   diagnosis_texts,
@@ -31,6 +30,7 @@ from tff_fair.experiments.sweeps import executors, plan
 from tff_fair.experiments.sweeps.jobs import Ended, Executor, Job, StartedRun
 from tff_fair.experiments.sweeps.plan import PlannedRun
 from tff_fair.experiments.sweeps.processes import Processes
+from tff_fair.files import atomic, parsing
 
 
 def state_of(spec: RunSpec, folder: pathlib.Path) -> str:
@@ -333,7 +333,7 @@ def write_names(
   content = parsing.json_text({"title": title, "names": names})
   try:
     folder.mkdir(parents=True, exist_ok=True)
-    files.write(path, content)
+    atomic.write(path, content)
   except OSError as error:
     raise _unwritable(folder, error) from error
 

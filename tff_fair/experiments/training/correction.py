@@ -29,7 +29,6 @@ import tensorflow_federated as tff
 
 import tasks
 from tasks import label_noise
-from tasks.formats import files
 from tff_fair import algorithms, client_works, runtime
 from tff_fair.declared import FieldError
 from tff_fair.experiments import interruption, seeds, table_cells
@@ -43,6 +42,7 @@ from tff_fair.experiments.training import (
   client_data,
   learning_process,
 )
+from tff_fair.files import atomic
 from tff_fair.label_correction import federated, noisy_labels
 from tff_fair.runtime.compilation_cache import CompilationCache
 
@@ -429,7 +429,7 @@ def write_table(
         label_noise.wrong_share(split, k) for k in range(task.num_clients)
       ]
   folder.check_place()
-  files.write(folder.label_corrections, table_cells.csv_text(table))
+  atomic.write(folder.label_corrections, table_cells.csv_text(table))
 
 
 def _num_changed(

@@ -16,7 +16,6 @@ from tensorboard.plugins.hparams import api as hparams
 from tensorboard.plugins.scalar import summary_v2 as scalars
 from tensorflow.core.util import event_pb2
 
-from tasks.formats import files
 from tff_fair import declared
 from tff_fair.experiments.comparing import measures
 from tff_fair.experiments.errors import RunError
@@ -24,6 +23,7 @@ from tff_fair.experiments.runs import tables
 from tff_fair.experiments.runs.folder import RunFolder
 from tff_fair.experiments.scores import ACCURACY, Score
 from tff_fair.experiments.spec import RunSpec
+from tff_fair.files import atomic
 
 TRAIN = "train"  # The events that each round has, by their folder.
 _NO_RESULTS = ("client_id", "num_examples")  # Columns that describe a client.
@@ -141,7 +141,7 @@ def keep_rounds(
     with tf.io.TFRecordWriter(str(rewritten)) as writer:
       for record in kept:
         writer.write(record)
-    files.sync(rewritten)
+    atomic.sync(rewritten)
     rewritten.replace(file)
 
 

@@ -13,12 +13,12 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tasks.formats import files
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.runs import checkpoints, checksums, tape_files
 from tff_fair.experiments.runs.folder import RunFolder
 from tff_fair.experiments.runs.tables import ROUND
 from tff_fair.experiments.training import event_files, loop, plots, rounds
+from tff_fair.files import atomic
 
 # The tables of a run: CSV files that grow by the rows of each round.
 #
@@ -71,7 +71,7 @@ class RowReleaseManager(tff.program.ReleaseManager):
         rows = list(csv.DictReader(file))
       checksums.forget(self._path)
     with (
-      files.replacement(self._path, overwrite=True) as place,
+      atomic.replacement(self._path, overwrite=True) as place,
       place.open("w", newline="", encoding="utf-8") as file,
     ):
       writer = csv.DictWriter(file, names)
@@ -237,9 +237,9 @@ class Checkpoints(tff.program.FileProgramStateManager):
     self._check()
     for table in self._tables:
       if table.exists():
-        files.sync(table)
+        atomic.sync(table)
     state = checkpoints.path(self._path, version)
-    with files.moved_when_whole(state, self._check) as staged:
+    with atomic.moved_when_whole(state, self._check) as staged:
       here = tff.program.FileProgramStateManager(
         staged.parent, prefix=checkpoints.PREFIX
       )
@@ -248,7 +248,7 @@ class Checkpoints(tff.program.FileProgramStateManager):
       checkpoints.write_checksums(staged)
       # Before the new state is there: a kill leaves none too many.
       for old in checkpoints.rounds(self._path)[: 1 - _NUM_CHECKPOINTS]:
-        files.remove_folder(checkpoints.path(self._path, old))
+        atomic.remove_folder(checkpoints.path(self._path, old))
     self._record()
 
   async def load(self, version: int, structure: rounds.State) -> rounds.State:
@@ -318,7 +318,7 @@ def keep_rounds(
   # Under a name as TFF's, that is removed should this be killed.
   rewritten = path.with_name(f"{path.name}_temp0")
   rewritten.write_bytes(b"".join([header, *kept]))
-  files.sync(rewritten)
+  atomic.sync(rewritten)
   os.replace(rewritten, path)
 
 

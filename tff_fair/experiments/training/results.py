@@ -11,7 +11,6 @@ import pandas as pd
 import tasks
 from tasks import label_noise
 from tasks.cuts import label_histogram
-from tasks.formats import files, parsing
 from tff_fair.experiments import (
   certificates,
   group_fairness,
@@ -32,6 +31,7 @@ from tff_fair.experiments.training import (
   sampling,
 )
 from tff_fair.experiments.training.loop import Selection
+from tff_fair.files import atomic, parsing
 
 # Beyond this, reading all data takes minutes.
 _MOST_CLIENTS_WITH_LABELS = 5000
@@ -77,20 +77,20 @@ def write(
     joining.LATE: joining.of_late(of_clients, score),
   }
   summary = {key: found for key, found in summary.items() if found is not None}
-  files.write(folder.clients, table_cells.csv_text(clients))
+  atomic.write(folder.clients, table_cells.csv_text(clients))
   if predicted.groups is not None:
-    files.write(folder.groups, table_cells.csv_text(predicted.groups))
+    atomic.write(folder.groups, table_cells.csv_text(predicted.groups))
   values = tables.seen(clients)[f"test_{score.name}"].dropna()
   plots.draw_distribution(values, folder.plot_of(score), score)
   plots.draw_curves(evaluations, folder.curves_plot, score)
   _write_labels(folder, parts.task)
   for path in folder.path.glob("*.*"):
     if path.is_file():  # A user's link may lead to nothing.
-      files.sync(path)
+      atomic.sync(path)
   text = parsing.json_text(summary)
   record.write(folder, summary=text)
   # All at once, as the last file: it says that the run is finished.
-  files.write(folder.summary, text)
+  atomic.write(folder.summary, text)
   return summary
 
 

@@ -11,11 +11,11 @@ from typing import SupportsFloat, cast
 
 import tensorflow_federated as tff
 
-from tasks.formats import files, parsing
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.runs.folder import RunFolder
 from tff_fair.experiments.spec import RunSpec
 from tff_fair.experiments.training import event_files
+from tff_fair.files import atomic, parsing
 
 # Says in the folder of a run which run of Weights & Biases is the same.
 _SAME_RUN = "run.json"
@@ -114,5 +114,5 @@ def _id(folder: RunFolder, project: str) -> str:
       ) from error
   new = uuid.uuid4().hex
   path.parent.mkdir(exist_ok=True)
-  files.write(path, parsing.json_text({_PROJECT: project, _ID: new}))
+  atomic.write(path, parsing.json_text({_PROJECT: project, _ID: new}))
   return new

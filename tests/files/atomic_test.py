@@ -6,12 +6,12 @@ from unittest import mock
 
 import pytest
 
-from tasks.formats import files
+from tff_fair.files import atomic
 
 
 def test_a_whole_file_takes_its_place_alone(tmp_path):
   path = tmp_path / "new" / "file"
-  with files.replacement(path) as staged:
+  with atomic.replacement(path) as staged:
     assert staged.name == path.name
     staged.write_text("whole")
     staged.with_name("scratch").write_text("x")
@@ -21,7 +21,7 @@ def test_a_whole_file_takes_its_place_alone(tmp_path):
 
 
 def _write(path, *, then=lambda: None):
-  with files.replacement(path) as staged:
+  with atomic.replacement(path) as staged:
     staged.write_text("mine")
     then()
 
@@ -47,7 +47,10 @@ def test_a_file_that_came_meanwhile_is_kept(tmp_path):
 def test_a_broken_link_is_not_replaced(tmp_path):
   path = tmp_path / "file"
   path.symlink_to(tmp_path / "gone")
-  with pytest.raises(FileExistsError, match=str(path)), files.replacement(path):
+  with (
+    pytest.raises(FileExistsError, match=str(path)),
+    atomic.replacement(path),
+  ):
     pytest.fail("was begun")
   assert path.is_symlink()
 
@@ -55,14 +58,14 @@ def test_a_broken_link_is_not_replaced(tmp_path):
 def test_overwrite(tmp_path):
   path = tmp_path / "file"
   path.write_text("old")
-  with files.replacement(path, overwrite=True) as staged:
+  with atomic.replacement(path, overwrite=True) as staged:
     staged.write_text("new")
     assert path.read_text() == "old"
   assert path.read_text() == "new"
 
 
 def _write_folder(path):
-  with files.moved_when_whole(path, lambda: None) as staged:
+  with atomic.moved_when_whole(path, lambda: None) as staged:
     (staged / "below").mkdir(parents=True)
     (staged / "below" / "file").write_text("new")
 
@@ -90,7 +93,7 @@ def test_a_folder_takes_the_place_of_what_is_there(tmp_path, make, is_link):
 def test_nothing_was_written(tmp_path):
   with (
     pytest.raises(OSError, match="file: "),
-    files.replacement(tmp_path / "file"),
+    atomic.replacement(tmp_path / "file"),
   ):
     pass
   assert os.listdir(tmp_path) == []
@@ -100,7 +103,7 @@ def test_a_file_in_place_of_the_directory_is_named(tmp_path):
   (tmp_path / "out").touch()
   with (
     pytest.raises(OSError, match="data: "),
-    files.replacement(tmp_path / "out" / "data"),
+    atomic.replacement(tmp_path / "out" / "data"),
   ):
     pytest.fail("was begun")
 
@@ -110,16 +113,16 @@ def test_a_file_system_that_cannot_synchronize_folders_will_do(
 ):
   sync = mock.Mock(side_effect=OSError(errno.EINVAL, "Invalid argument"))
   monkeypatch.setattr(os, "fsync", sync)
-  files.sync(tmp_path)
+  atomic.sync(tmp_path)
   sync.side_effect = OSError(errno.EIO, "Input/output error")
   with pytest.raises(OSError, match="Input"):
-    files.sync(tmp_path)
+    atomic.sync(tmp_path)
 
 
 def test_a_file_takes_the_place_of_another(tmp_path):
   path = tmp_path / "table.csv"
   for text in ("first\n", "second\n"):
-    files.write(path, text)
+    atomic.write(path, text)
     assert path.read_text() == text
   assert list(tmp_path.iterdir()) == [path]
 
@@ -137,17 +140,17 @@ def test_what_cannot_be_written_leaves_the_file_as_it_was(
 
   monkeypatch.setattr(pathlib.Path, "write_text", write_half)
   with pytest.raises(OSError, match="full"):
-    files.write(path, "another")
+    atomic.write(path, "another")
   assert path.read_text() == "whole"
 
 
 def _replace(path):
-  with files.replacement(path, overwrite=True) as staged:
+  with atomic.replacement(path, overwrite=True) as staged:
     staged.write_text("new")
 
 
 def _write_over(path):
-  files.write(path, "new")
+  atomic.write(path, "new")
 
 
 @pytest.mark.parametrize("write", [_replace, _write_over])
@@ -203,5 +206,5 @@ def test_devices_and_open_files_are_left_alone(name):
   before = os.lstat(name).st_mode
   for overwrite in (False, True):
     with pytest.raises(FileExistsError, match=r"device|open file"):
-      files.check_free(pathlib.Path(name), overwrite=overwrite)
+      atomic.check_free(pathlib.Path(name), overwrite=overwrite)
   assert os.lstat(name).st_mode == before

@@ -8,7 +8,7 @@ import hypothesis
 import hypothesis.strategies as st
 import pytest
 
-from tasks.formats import parsing
+from tff_fair.files import parsing
 
 
 def test_what_is_written_is_strict_and_comes_back_as_nan():
