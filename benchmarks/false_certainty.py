@@ -31,19 +31,19 @@ import numpy as np
 from absl import flags
 
 from benchmarks import measure
-from tff_fair.experiments.comparing import (
+from tff_fair.experiments.analysis import (
   client_results,
   measures,
   paired,
   questions,
 )
-from tff_fair.experiments.comparing.client_results import (
+from tff_fair.experiments.analysis.client_results import (
   Clients,
   Seeds,
   Statistic,
 )
-from tff_fair.experiments.comparing.paired import Difference
-from tff_fair.experiments.seeds import Seeds as RunSeeds
+from tff_fair.experiments.analysis.paired import Difference
+from tff_fair.experiments.spec.seeds import Seeds as RunSeeds
 
 _PAIRS = flags.DEFINE_integer("pairs", 1000, "Pairs of methods in each row.")
 _GAIN = flags.DEFINE_float("gain", 0.0, "True difference of the accuracies.")

@@ -35,7 +35,7 @@ from absl import flags
 from scipy import optimize, stats
 
 from benchmarks import measure
-from tff_fair.experiments.comparing import paired
+from tff_fair.experiments.analysis import paired
 from tff_fair.metrics import gains
 from tff_fair.metrics.gains import Outputs
 

@@ -25,9 +25,10 @@ from binaries import command_line
 from binaries.command_line import UsageError
 from tff_fair import experiments
 from tff_fair import methods as registry
-from tff_fair.experiments import RunSpec, certificates
-from tff_fair.experiments.reporting import frame, scale
-from tff_fair.experiments.reporting.markup import Markup, element
+from tff_fair.experiments import RunSpec
+from tff_fair.experiments.analysis import certificates
+from tff_fair.experiments.presenting.report import frame, scale
+from tff_fair.experiments.presenting.report.markup import Markup, element
 from tff_fair.experiments.runs import finding
 
 _COLUMN = "accuracy/worst_10"

@@ -10,8 +10,9 @@ from absl import flags
 
 from binaries import command_line, paths
 from binaries.command_line import UsageError
-from tff_fair.experiments import audit, interruption, progress, spec_text
-from tff_fair.experiments.auditing.audit import check_folder
+from tff_fair.experiments import audit, interruption, progress
+from tff_fair.experiments.presenting.audit import check_folder
+from tff_fair.experiments.spec import spec_text
 
 _FLAGS = command_line.Flags()
 _OF_TASKS = ("task_option", "data_dir", "seed", "split", "outputs", "trust")

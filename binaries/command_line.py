@@ -19,12 +19,8 @@ from absl import flags
 from tasks import DataError
 from tff_fair import escaping, spelling
 from tff_fair.declared import Declared
-from tff_fair.experiments import (
-  FieldError,
-  RunError,
-  interruption,
-  spec_text,
-)
+from tff_fair.experiments import FieldError, RunError, interruption
+from tff_fair.experiments.spec import spec_text
 
 # How absl begins to say that a switch takes no such value, as a tuple.
 _NOT_BOOLEAN = "('Non-boolean argument"

@@ -7,15 +7,16 @@ from collections.abc import Sequence
 
 from binaries import command_line, paths
 from binaries.command_line import UsageError
-from tff_fair.experiments.comparing import columns as table_columns
-from tff_fair.experiments.comparing import formats, questions, side_by_side
-from tff_fair.experiments.comparing.evaluations import (
+from tff_fair.experiments.analysis import columns as table_columns
+from tff_fair.experiments.analysis import compare, questions
+from tff_fair.experiments.analysis.chosen_evaluations import (
   BEST,
   LAST,
   EvaluationChoice,
 )
-from tff_fair.experiments.comparing.method_tables import Target
-from tff_fair.experiments.comparing.table import Table
+from tff_fair.experiments.analysis.comparison_table import Table
+from tff_fair.experiments.analysis.method_tables import Target
+from tff_fair.experiments.presenting import text_tables
 
 # The folders of runs are words without a flag.
 FLAG_NAMES = {"runs": "RUN"}
@@ -29,7 +30,7 @@ _RUNS = _FLAGS.names(
 )
 _COLUMNS = _FLAGS.names(
   "columns",
-  list(side_by_side.COLUMNS),
+  list(compare.COLUMNS),
   f"Columns of the table, of: {', '.join(table_columns.NAMES)}. Accuracies "
   "are in percent, errors of regressions in units of the label; these alone "
   f"have R². {table_columns.CLIENTS} is a column for each client, of up to "
@@ -131,13 +132,13 @@ def main(*words: str) -> None:
   )
   columns = _columns()
   target = Target.asked(_TARGET.value, _TARGET_OF.value)
-  found = side_by_side.find(
+  found = compare.find(
     runs, with_costs=target is not None, verify=_VERIFY.value
   )
-  tables = side_by_side.build(
+  tables = compare.build(
     found, columns, choice, _BASELINE.value, target, _QUESTION.value
   )
-  print(formats.text(tables))
+  print(text_tables.text(tables))
   for path in outputs:
     paths.write_output(path, _content(path.suffix, tables))
   if _VERIFY.value:
@@ -168,10 +169,10 @@ def _round() -> str | int:
 
 def _content(ending: str, found: Sequence[Table]) -> str:
   if ending == ".csv":
-    return formats.csv(found)
+    return text_tables.csv(found)
   if ending == ".md":
-    return formats.markdown(found)
-  return formats.latex(found, with_siunitx=_SIUNITX.value)
+    return text_tables.markdown(found)
+  return text_tables.latex(found, with_siunitx=_SIUNITX.value)
 
 
 PROGRAM = _FLAGS.program(

@@ -9,8 +9,8 @@ from binaries import command_line, paths
 from binaries.command_line import UsageError
 from tff_fair import experiments
 from tff_fair.experiments import progress
-from tff_fair.experiments.comparing import questions
-from tff_fair.experiments.exporting import places
+from tff_fair.experiments.analysis import questions
+from tff_fair.experiments.presenting import export_paths
 from tff_fair.experiments.runs import finding
 
 _FLAGS = command_line.Flags()
@@ -24,7 +24,7 @@ _OUTPUT = _FLAGS.text(
 _FORMAT = _FLAGS.choice(
   "format",
   None,
-  places.FORMATS,
+  export_paths.FORMATS,
   "keras, Keras' own file; savedmodel, a folder for all that serves models; or "
   "tflite, for phones. By default the one that --output is named after.",
 )
@@ -96,12 +96,14 @@ def main(*folders: str) -> None:
           "of the two out."
         )
   # Before TensorFlow is imported, which takes seconds.
-  places.check_free(output, overwrite=_OVERWRITE.value)
+  export_paths.check_free(output, overwrite=_OVERWRITE.value)
   if _FORM.value is not None:
     experiments.export_form(
       run, output, overwrite=_OVERWRITE.value, trust=_TRUST.value
     )
-    print(f"Wrote {output}, a round as MapReduceForm; {places.FORM} lists it.")
+    print(
+      f"Wrote {output}, a round as MapReduceForm; {export_paths.FORM} lists it."
+    )
     return
   exported = experiments.export(
     run,

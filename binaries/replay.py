@@ -12,14 +12,11 @@ from binaries import command_line, paths
 from binaries.command_line import UsageError
 from tff_fair import methods
 from tff_fair.declared import FieldError, Value
-from tff_fair.experiments import (
-  interruption,
-  progress,
-  replaying,
-  spec_text,
-)
+from tff_fair.experiments import interruption, progress
+from tff_fair.experiments.analysis import replay
 from tff_fair.experiments.runs import finding
 from tff_fair.experiments.runs.folder import RunFolder
+from tff_fair.experiments.spec import spec_text
 
 _FLAGS = command_line.Flags()
 _ALGORITHMS = _FLAGS.names(
@@ -76,17 +73,17 @@ def main(*words: str) -> None:
   progress.say_on_screen("Loading TensorFlow ...")
   replays = pd.concat(
     [
-      replaying.replay(run, rule.algorithm, rule.hparams).assign(
-        **{replaying.RULE: rule.label}
+      replay.replay(run, rule.algorithm, rule.hparams).assign(
+        **{replay.RULE: rule.label}
       )
       for rule in rules
     ],
     ignore_index=True,
   )
-  compared = replaying.compare_replays(replays)
+  compared = replay.compare_replays(replays)
   rounds = compared["rounds"].iloc[0]
   print(f"Rules on {rounds:,} rounds of {run.path}; 95 % intervals.\n")
-  print(replaying.text(compared))
+  print(replay.text(compared))
   paths.write_output(output, replays.to_csv(index=False))
 
 

@@ -13,8 +13,8 @@ from typing import Any
 from binaries import command_line, paths
 from binaries.command_line import UsageError
 from tasks.data_error import DataError
-from tff_fair.experiments.comparing import questions
-from tff_fair.experiments.reporting import page, task_runs
+from tff_fair.experiments.analysis import questions
+from tff_fair.experiments.presenting.report import page, task_runs
 
 _FLAGS = command_line.Flags()
 _OUTPUT = _FLAGS.text("output", "report.html", "The HTML file to write.")

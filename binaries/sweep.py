@@ -13,13 +13,18 @@ from binaries.flags import sweep_flags
 from tff_fair.experiments import interruption, progress
 from tff_fair.experiments.runs import finding
 from tff_fair.experiments.runs.folder import RunFolder
-from tff_fair.experiments.searching import study, trials
-from tff_fair.experiments.searching.search import Searcher
-from tff_fair.experiments.searching.study import SearchSettings
-from tff_fair.experiments.sweeps import choice, plan, validation
-from tff_fair.experiments.sweeps.file import Sweep
+from tff_fair.experiments.sweeps import (
+  best_settings,
+  plan,
+  study,
+  trials,
+  validation,
+)
 from tff_fair.experiments.sweeps.plan import PlannedRun
 from tff_fair.experiments.sweeps.runner import Failure, Runner
+from tff_fair.experiments.sweeps.search import Searcher
+from tff_fair.experiments.sweeps.study import SearchSettings
+from tff_fair.experiments.sweeps.sweep_file import Sweep
 
 
 @interruption.at_once()
@@ -105,7 +110,7 @@ def _end(
   finished = [
     finding.read_run(path) for path in folders if RunFolder(path).is_finished
   ]
-  print(choice.table(finished, criterion, fraction), flush=True)
+  print(best_settings.table(finished, criterion, fraction), flush=True)
   if failures:
     progress.say(
       f"{len(failures)} of {len(planned)} runs failed, see above; the same "

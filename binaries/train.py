@@ -15,10 +15,10 @@ from collections.abc import Callable
 from binaries import command_line, paths
 from binaries.flags import run_flags
 from tff_fair import experiments
-from tff_fair.experiments import diagnosis_texts, importing, interruption
-from tff_fair.experiments.runs import fairness_table
+from tff_fair.experiments import importing, interruption
 from tff_fair.experiments.runs.folder import RunFolder
-from tff_fair.experiments.training import task_loading
+from tff_fair.experiments.spec import task_loading
+from tff_fair.experiments.texts import fairness_table, run_warnings
 
 # The exit statuses of a run in which no client counted in any round, or in the
 # last ones.
@@ -53,7 +53,7 @@ def main() -> None:
       # As a user can give it again, whichever way the program was started.
       command=shlex.join(["python", "-m", "binaries.train", *sys.argv[1:]]),
     )
-  wrong = diagnosis_texts.of_run(run)
+  wrong = run_warnings.of_run(run)
   print(fairness_table.describe(run.summary or {}, wrong))
   if idle := run.num_idle_rounds:
     is_untrained = idle == len(run.rounds)

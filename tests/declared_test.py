@@ -12,7 +12,7 @@ import pytest
 from tests.refusals import rejected
 from tff_fair import declared
 from tff_fair.declared import FieldError
-from tff_fair.experiments.settings import bounds
+from tff_fair.experiments.spec.settings import bounds
 
 pytestmark = pytest.mark.pure
 

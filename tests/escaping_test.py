@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from tff_fair import escaping
-from tff_fair.experiments import table_cells
+from tff_fair.files import csv_cells
 
 pytestmark = pytest.mark.pure
 
@@ -86,14 +86,14 @@ def test_intervals_and_numbers_stay_as_they_are_in_markdown():
 
 
 def test_a_table_gives_all_names_back():
-  text = table_cells.csv_text(
+  text = csv_cells.csv_text(
     pd.DataFrame({"client": NAMES, "n": range(len(NAMES)), "x": 0.1})
   )
   text.encode()
   read = pd.read_csv(
-    io.BytesIO(text.encode()), converters={"client": table_cells.unquoted}
+    io.BytesIO(text.encode()), converters={"client": csv_cells.unquoted}
   )
   assert tuple(read["client"]) == NAMES
   assert read["n"].tolist() == [*range(len(NAMES))]
   rows = [*csv.reader(io.StringIO(text, newline=""))]
-  assert tuple(table_cells.unquoted(row[0]) for row in rows[1:]) == NAMES
+  assert tuple(csv_cells.unquoted(row[0]) for row in rows[1:]) == NAMES

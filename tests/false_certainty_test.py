@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from benchmarks import false_certainty
-from tff_fair.experiments.comparing import questions
+from tff_fair.experiments.analysis import questions
 
 NUM_PAIRS = 200
 # Shares of p < 0.05 and p < 0.01 that chance alone exceeds in 1 of 1,000 runs

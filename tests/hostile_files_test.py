@@ -20,8 +20,7 @@ from tasks.models import keras_parts, plain
 from tests.binaries import in_process
 from tests.experiments import run_folders
 from tff_fair import experiments
-from tff_fair.experiments import saved_model_programs
-from tff_fair.experiments.runs import checkpoints
+from tff_fair.experiments.runs import checkpoints, saved_model_programs
 
 LAYERS = tf.keras.layers
 DIGITS = ("--task=digits", "--task_option=num_clients=3")

@@ -9,7 +9,7 @@ from binaries import audit, compare, report, train
 from tests.binaries import in_process
 from tests.experiments import run_folders
 from tff_fair import experiments
-from tff_fair.experiments import table_cells
+from tff_fair.files import csv_cells
 
 pytestmark = pytest.mark.usefixtures("compiled_once", "unpainted")
 
@@ -71,7 +71,7 @@ def test_all_names_are_read_as_they_are(trained):
   assert experiments.open_run(run.path).client_names.tolist() == sorted(NAMES)
   with (run.path / "clients.csv").open(newline="", encoding="utf-8") as file:
     cells = [row["client"] for row in csv.DictReader(file)]
-  assert [*map(table_cells.unquoted, cells)] == sorted(NAMES)
+  assert [*map(csv_cells.unquoted, cells)] == sorted(NAMES)
 
 
 def check_text(text):

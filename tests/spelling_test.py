@@ -5,7 +5,8 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tff_fair import aggregators, algorithms, declared, spelling
-from tff_fair.experiments import FieldError, RunSpec, spec_text
+from tff_fair.experiments import FieldError, RunSpec
+from tff_fair.experiments.spec import spec_text
 
 pytestmark = pytest.mark.pure
 

@@ -26,8 +26,8 @@ from tasks.conversions.request import ConversionRequest, Format
 from tasks.formats import cifar, example_proto, inventory, mnist, sqlite_file
 from tff_fair.declared import FieldError
 from tff_fair.experiments import RunError, RunSpec
-from tff_fair.experiments.auditing import client_table
-from tff_fair.experiments.sweeps import file as sweep_file
+from tff_fair.experiments.analysis import audit_table
+from tff_fair.experiments.sweeps import sweep_file
 
 _LABELS = np.arange(12, dtype=np.int32) % 3
 _IDX = struct.pack(">HBBI", 0, 8, 1, 12) + _LABELS.astype(np.uint8).tobytes()
@@ -134,7 +134,7 @@ def _kinds() -> list[Kind]:
       lzma.compress(_sqlite()),
       functools.partial(_unpack, 1),
     ),
-    Kind("results.csv", _RESULTS, client_table.read),
+    Kind("results.csv", _RESULTS, audit_table.read),
     Kind("sweep.toml", _SWEEP, sweep_file.read),
     Kind(
       "run.toml",

@@ -15,7 +15,8 @@ import tasks
 from binaries import command_line, paths
 from binaries.command_line import UsageError
 from tff_fair import declared, methods, spelling
-from tff_fair.experiments import RunSpec, settings, spec_text
+from tff_fair.experiments import RunSpec
+from tff_fair.experiments.spec import settings, spec_text
 from tff_fair.runtime import schedulers
 
 # How long a Dask scheduler may take to answer.

@@ -7,21 +7,19 @@ from binaries import command_line, paths
 from binaries.command_line import UsageError
 from binaries.flags import run_flags
 from tff_fair import declared
-from tff_fair.experiments import (
-  FieldError,
-  Run,
-  RunError,
-  RunSpec,
-  spec_text,
-)
-from tff_fair.experiments.comparing import measures
+from tff_fair.experiments import FieldError, Run, RunError, RunSpec
+from tff_fair.experiments.analysis import measures
 from tff_fair.experiments.runs import configuration, finding
-from tff_fair.experiments.searching import study
-from tff_fair.experiments.searching.study import SearchSettings
-from tff_fair.experiments.sweeps import executors, setting_tables
-from tff_fair.experiments.sweeps import file as sweep_file
-from tff_fair.experiments.sweeps.file import Sweep
+from tff_fair.experiments.spec import spec_text
+from tff_fair.experiments.sweeps import (
+  executors,
+  setting_tables,
+  study,
+  sweep_file,
+)
 from tff_fair.experiments.sweeps.jobs import Executor
+from tff_fair.experiments.sweeps.study import SearchSettings
+from tff_fair.experiments.sweeps.sweep_file import Sweep
 
 # These flags share names, not meanings, with those of training; all but those
 # of how runs are computed.

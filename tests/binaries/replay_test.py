@@ -6,7 +6,7 @@ import pytest
 from binaries import replay
 from tests.binaries import in_process
 from tests.experiments import report_runs
-from tff_fair.experiments import replaying
+from tff_fair.experiments.analysis import replay as replays
 
 program = in_process.program_of(
   replay, lambda folder: report_runs.make(folder / "run", algorithm="fedavg")
@@ -32,7 +32,7 @@ def test_rules_are_shown_and_written(program, monkeypatch, tmp_path):
       }
     )
 
-  monkeypatch.setattr(replaying, "replay", fake)
+  monkeypatch.setattr(replays, "replay", fake)
   status, out, err = program(
     "run", "--algorithms=AdaFed,fedavg", "--hparam=adafed.gamma=2"
   )

@@ -6,7 +6,7 @@ import pytest
 
 from tests import browser
 from tests.experiments import report_runs
-from tff_fair.experiments.reporting.page import report
+from tff_fair.experiments.presenting.report.page import report
 
 HOSTILE = "<script>alert(1)</script>"
 SKILLS = {"fedavg": 0.0, "adafed": 0.5, "afl": -0.7, HOSTILE: 0.9}

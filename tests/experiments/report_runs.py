@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 
 from tests.experiments import run_folders
-from tff_fair.experiments import joining
-from tff_fair.experiments.scores import ACCURACY
+from tff_fair.experiments.analysis import joining
+from tff_fair.experiments.spec.scores import ACCURACY
 
 LARGEST_ERROR = 80.0  # Of a client of a regression.
 

@@ -5,9 +5,10 @@ import json
 import numpy as np
 import pandas as pd
 
-from tff_fair.experiments import RunSpec, scores
+from tff_fair.experiments import RunSpec
 from tff_fair.experiments.runs import configuration, finding
-from tff_fair.experiments.scores import ACCURACY
+from tff_fair.experiments.spec import scores
+from tff_fair.experiments.spec.scores import ACCURACY
 
 
 def summarize(values, losses, score=ACCURACY):

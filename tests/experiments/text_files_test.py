@@ -6,12 +6,12 @@ import sys
 
 _SCRIPT = """
 import locale, pathlib, sys
-from tff_fair.experiments.sweeps import file, jobs
+from tff_fair.experiments.sweeps import jobs, sweep_file
 from tff_fair.files import atomic
 
 assert locale.getpreferredencoding(False) != "UTF-8"
 folder = pathlib.Path(sys.argv[1])
-title = file.read(folder / "sweep.toml").title
+title = sweep_file.read(folder / "sweep.toml").title
 atomic.write(folder / "page.html", title)
 jobs.write_output_to(folder / "run.log")
 print(title)

@@ -15,34 +15,34 @@ from tff_fair.experiments import importing
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.runs.finding import open_run, open_runs
 from tff_fair.experiments.runs.run import Run
-from tff_fair.experiments.spec import RunSpec
+from tff_fair.experiments.spec.run_spec import RunSpec
 
 if typing.TYPE_CHECKING:
-  from tff_fair.experiments.auditing.audit import Audit, audit
-  from tff_fair.experiments.comparing.side_by_side import compare
-  from tff_fair.experiments.comparing.tidy_table import table
-  from tff_fair.experiments.exporting.export import export, export_form
-  from tff_fair.experiments.replaying import replay
-  from tff_fair.experiments.reporting.page import report
-  from tff_fair.experiments.searching.search import search
+  from tff_fair.experiments.analysis.compare import compare
+  from tff_fair.experiments.analysis.replay import replay
+  from tff_fair.experiments.analysis.tidy_table import table
+  from tff_fair.experiments.presenting.audit import Audit, audit
+  from tff_fair.experiments.presenting.export import export, export_form
+  from tff_fair.experiments.presenting.report.page import report
   from tff_fair.experiments.sweeps.runner import sweep
+  from tff_fair.experiments.sweeps.search import search
   from tff_fair.experiments.sweeps.setting_tables import Range
   from tff_fair.experiments.training.running import run
 else:
   # Imported when a program first uses one: the libraries below take seconds.
   _MODULES = {
-    "Audit": "tff_fair.experiments.auditing.audit",
+    "Audit": "tff_fair.experiments.presenting.audit",
     "Range": "tff_fair.experiments.sweeps.setting_tables",
-    "audit": "tff_fair.experiments.auditing.audit",
-    "compare": "tff_fair.experiments.comparing.side_by_side",
-    "export": "tff_fair.experiments.exporting.export",
-    "export_form": "tff_fair.experiments.exporting.export",
-    "replay": "tff_fair.experiments.replaying",
-    "report": "tff_fair.experiments.reporting.page",
+    "audit": "tff_fair.experiments.presenting.audit",
+    "compare": "tff_fair.experiments.analysis.compare",
+    "export": "tff_fair.experiments.presenting.export",
+    "export_form": "tff_fair.experiments.presenting.export",
+    "replay": "tff_fair.experiments.analysis.replay",
+    "report": "tff_fair.experiments.presenting.report.page",
     "run": "tff_fair.experiments.training.running",
-    "search": "tff_fair.experiments.searching.search",
+    "search": "tff_fair.experiments.sweeps.search",
     "sweep": "tff_fair.experiments.sweeps.runner",
-    "table": "tff_fair.experiments.comparing.tidy_table",
+    "table": "tff_fair.experiments.analysis.tidy_table",
   }
 
   def __getattr__(name: str) -> object:

@@ -7,9 +7,9 @@ import pytest
 
 from benchmarks.fuzzing import runs as damaged_runs
 from tests.experiments import report_runs
-from tff_fair.experiments.comparing import side_by_side
+from tff_fair.experiments.analysis import compare
 from tff_fair.experiments.errors import RunError
-from tff_fair.experiments.reporting import page
+from tff_fair.experiments.presenting.report import page
 from tff_fair.experiments.runs import finding
 
 pytestmark = pytest.mark.program
@@ -245,18 +245,18 @@ def test_a_damaged_run_does_not_take_the_others_with_it(
 
 def test_a_comparison_notes_which_runs_are_damaged(runs):
   (runs / "fedavg" / "evaluations.csv").write_text("")
-  frame = side_by_side.compare(runs)
+  frame = compare.compare(runs)
   assert list(frame["method"]) == ["AFL", "TERM"]
   note = frame.attrs["notes"][-1]
   assert note.startswith("Left out, as damaged: ")
   assert "fedavg/evaluations.csv: is no table" in note
   with pytest.raises(RunError, match=r"evaluations\.csv"):
-    side_by_side.compare([runs / "fedavg"])
+    compare.compare([runs / "fedavg"])
 
 
 def test_a_table_that_a_comparison_does_not_read_may_be_damaged(runs):
   (runs / "fedavg" / "labels.csv").write_text("")
-  assert len(side_by_side.compare(runs)) == 3
+  assert len(compare.compare(runs)) == 3
 
 
 def test_a_duration_that_cannot_be_read_is_unknown(runs, tmp_path):
@@ -269,7 +269,7 @@ def test_a_duration_that_cannot_be_read_is_unknown(runs, tmp_path):
 def test_a_run_of_which_only_the_name_of_its_config_is_left(runs):
   (runs / "fedavg" / "config.json").unlink()
   (runs / "fedavg" / "config.json").symlink_to("nothing")
-  assert len(side_by_side.compare(runs)) == 2
+  assert len(compare.compare(runs)) == 2
 
 
 def test_an_unfinished_run_may_end_in_the_zeros_of_a_power_cut(tmp_path):
@@ -289,7 +289,7 @@ def test_an_unfinished_run_has_clients_in_each_evaluation(tmp_path, rows):
   lines = table.read_text().splitlines(keepends=True)
   table.write_text("".join(lines[: rows and 1 + rows]))
   with pytest.raises(RunError, match=r"client_evaluations\.csv: has rows of 0"):
-    side_by_side.compare(path, unfinished=True)
+    compare.compare(path, unfinished=True)
 
 
 def test_parts_of_a_summary_that_a_run_may_lack(runs, tmp_path):

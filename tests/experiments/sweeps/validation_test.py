@@ -5,12 +5,12 @@ import dataclasses
 import pytest
 
 from tff_fair.experiments import RunSpec
-from tff_fair.experiments.searching import study
-from tff_fair.experiments.sweeps import file as sweep_file
 from tff_fair.experiments.sweeps import (
   plan,
   processes,
   setting_tables,
+  study,
+  sweep_file,
   validation,
 )
 

@@ -23,14 +23,10 @@ from tests.experiments.training.small_run import (
 from tests.refusals import rejected
 from tests.tasks import tabular_data
 from tff_fair import experiments, finalizers, methods, rounds
-from tff_fair.experiments import FieldError, RunSpec, settings
+from tff_fair.experiments import FieldError, RunSpec
 from tff_fair.experiments.runs import finding
-from tff_fair.experiments.training import (
-  build,
-  learning_process,
-  plan,
-  task_loading,
-)
+from tff_fair.experiments.spec import settings, task_loading
+from tff_fair.experiments.training import build, learning_process, plan
 
 pytestmark = pytest.mark.usefixtures("compiled_once", "unpainted")
 

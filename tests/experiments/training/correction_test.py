@@ -12,11 +12,11 @@ from tests.refusals import rejected
 from tff_fair.experiments import RunSpec
 from tff_fair.experiments.runs import array_files
 from tff_fair.experiments.runs.folder import RunFolder
+from tff_fair.experiments.spec import task_loading
 from tff_fair.experiments.training import (
   client_data,
   client_evaluation,
   correction,
-  task_loading,
 )
 from tff_fair.runtime import compilation_cache
 

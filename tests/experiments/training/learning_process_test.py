@@ -11,17 +11,17 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tests.cases import one_of_each
-from tests.experiments import spec_test
+from tests.experiments.spec import run_spec_test
 from tests.experiments.training.small_run import SMALL, parts_of
 from tests.refusals import rejected
 from tff_fair import declared, methods
-from tff_fair.experiments import RunSpec, settings
+from tff_fair.experiments import RunSpec
+from tff_fair.experiments.spec import settings, task_loading
 from tff_fair.experiments.training import (
   client_data,
   client_evaluation,
   learning_process,
   sampling,
-  task_loading,
 )
 from tff_fair.runtime import compilation_cache
 from tff_fair.runtime.compilation_cache import cache, keys
@@ -137,7 +137,7 @@ def key(spec):
 
 def changes():
   """Yields settings that are in the key, with two runs that differ in each."""
-  for name, (value, needs) in spec_test.OTHERS.items():
+  for name, (value, needs) in run_spec_test.OTHERS.items():
     if name not in NOT_IN_THE_KEY:
       base = SPEC.replace(**BASES.get(name, needs))
       yield name, base, base.replace(**{name: value})

@@ -13,7 +13,7 @@ import tensorflow_federated as tff
 
 from tests.experiments.training import rounds_test
 from tff_fair.experiments import RunSpec, interruption
-from tff_fair.experiments.scores import RMSE
+from tff_fair.experiments.spec.scores import RMSE
 from tff_fair.experiments.training import loop, rounds, sampling
 
 NUM_CLIENTS = 7

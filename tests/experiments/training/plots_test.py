@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tff_fair.experiments.scores import RMSE
+from tff_fair.experiments.spec.scores import RMSE
 from tff_fair.experiments.training import plots
 
 

@@ -9,10 +9,11 @@ from scipy.special import softmax
 
 from tests.experiments.training.small_run import train
 from tff_fair import experiments
-from tff_fair.experiments import RunSpec, group_fairness
-from tff_fair.experiments.reporting import group_section, task_runs
-from tff_fair.experiments.runs import fairness_table
-from tff_fair.experiments.training import task_loading
+from tff_fair.experiments import RunSpec
+from tff_fair.experiments.analysis import group_fairness
+from tff_fair.experiments.presenting.report import group_section, task_runs
+from tff_fair.experiments.spec import task_loading
+from tff_fair.experiments.texts import fairness_table
 
 pytestmark = pytest.mark.usefixtures("unpainted")
 

@@ -10,7 +10,7 @@ import tensorflow_federated as tff
 from tests.experiments.training.small_run import SMALL, tables, train
 from tests.refusals import rejected
 from tff_fair import experiments, privacy, runtime
-from tff_fair.experiments import scores
+from tff_fair.experiments.spec import scores
 
 pytestmark = pytest.mark.usefixtures("unpainted")
 

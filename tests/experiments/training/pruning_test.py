@@ -6,11 +6,10 @@ import pytest
 
 from tests.experiments.training.small_run import SMALL, train
 from tff_fair.experiments.runs import folder as run_folder
-from tff_fair.experiments.scores import ACCURACY
-from tff_fair.experiments.searching import trials
-from tff_fair.experiments.searching.optuna_study import Pruning
-from tff_fair.experiments.searching.study import Dimension, SearchSettings
-from tff_fair.experiments.sweeps import runner
+from tff_fair.experiments.spec.scores import ACCURACY
+from tff_fair.experiments.sweeps import runner, trials
+from tff_fair.experiments.sweeps.optuna_study import Pruning
+from tff_fair.experiments.sweeps.study import Dimension, SearchSettings
 from tff_fair.experiments.training import running
 
 pytestmark = pytest.mark.usefixtures("compiled_once", "unpainted")

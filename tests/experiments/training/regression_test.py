@@ -18,9 +18,9 @@ from tests.experiments import run_folders
 from tests.experiments.training.small_run import train_on
 from tff_fair import experiments
 from tff_fair.experiments import RunSpec
-from tff_fair.experiments.runs import fairness_table
 from tff_fair.experiments.runs.folder import RunFolder
-from tff_fair.experiments.scores import RMSE
+from tff_fair.experiments.spec.scores import RMSE
+from tff_fair.experiments.texts import fairness_table
 from tff_fair.experiments.training import resume
 from tff_fair.experiments.training.loop import Selection
 

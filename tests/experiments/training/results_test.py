@@ -13,8 +13,9 @@ import tasks
 import tff_fair
 from tests.experiments.runs import made_configurations
 from tff_fair.experiments import RunError, RunSpec
-from tff_fair.experiments.runs import fairness_table, finding, tables
-from tff_fair.experiments.scores import ACCURACY
+from tff_fair.experiments.runs import finding, tables
+from tff_fair.experiments.spec.scores import ACCURACY
+from tff_fair.experiments.texts import fairness_table
 from tff_fair.experiments.training import (
   client_evaluation,
   loop,

@@ -14,12 +14,12 @@ from tests.experiments.training.small_run import train_on
 from tests.refusals import rejected
 from tff_fair import experiments
 from tff_fair.experiments import RunSpec
-from tff_fair.experiments.comparing import questions
-from tff_fair.experiments.comparing.questions import Question
-from tff_fair.experiments.exporting import card_fairness
-from tff_fair.experiments.runs import fairness_table
+from tff_fair.experiments.analysis import questions
+from tff_fair.experiments.analysis.questions import Question
+from tff_fair.experiments.presenting import card_fairness
 from tff_fair.experiments.runs.folder import RunFolder
-from tff_fair.experiments.scores import threshold_sentences
+from tff_fair.experiments.spec.scores import threshold_sentences
+from tff_fair.experiments.texts import fairness_table
 from tff_fair.experiments.training import (
   baselines,
   build,

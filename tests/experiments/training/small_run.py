@@ -9,7 +9,8 @@ import pytest
 
 from tff_fair import experiments
 from tff_fair.experiments import RunSpec
-from tff_fair.experiments.training import build, rounds, task_loading
+from tff_fair.experiments.spec import task_loading
+from tff_fair.experiments.training import build, rounds
 from tff_fair.runtime import compilation_cache
 
 SMALL = RunSpec(

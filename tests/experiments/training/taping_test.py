@@ -16,7 +16,7 @@ from tests.experiments.training.small_run import (
 )
 from tests.refusals import rejected
 from tff_fair import experiments, types
-from tff_fair.experiments import replaying
+from tff_fair.experiments.analysis import replay
 from tff_fair.experiments.runs import tape_files
 from tff_fair.experiments.runs.folder import RunFolder
 
@@ -206,7 +206,7 @@ def test_methods_are_applied_and_compared(run):
     assert rows["round"].nunique() == 12, name
     assert np.isfinite(rows["coefficient"]).all(), name
   chosen = [replays[name] for name in ("fedavg", "fedmgda", "afl")]
-  compared = replaying.compare_replays(pd.concat(chosen)).set_index("rule")
+  compared = replay.compare_replays(pd.concat(chosen)).set_index("rule")
   assert (compared["rounds"] == 12).all()
   assert compared.loc["fedmgda", "harmed"] == 0
   assert compared.loc["fedavg", "angle"] < 1e-3

@@ -9,9 +9,8 @@ many kinds.
 import pathlib
 from typing import Any
 
-from tff_fair.experiments import saved_model_programs
 from tff_fair.experiments.errors import RunError
-from tff_fair.experiments.runs import checksums
+from tff_fair.experiments.runs import checksums, saved_model_programs
 from tff_fair.files import atomic, parsing
 
 PREFIX = "program_state_"  # Before the round. It is TFF's own default.

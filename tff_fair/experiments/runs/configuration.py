@@ -22,9 +22,10 @@ import tasks
 from tasks.formats import source_files
 from tff_fair import declared
 from tff_fair.declared import Value
-from tff_fair.experiments import progress, scores, seeds, spec_text
+from tff_fair.experiments import progress
 from tff_fair.experiments.errors import RunError
-from tff_fair.experiments.spec import RunSpec
+from tff_fair.experiments.spec import scores, seeds, spec_text
+from tff_fair.experiments.spec.run_spec import RunSpec
 
 Configuration = Mapping[str, Any]
 

@@ -22,7 +22,7 @@ from tff_fair.experiments.runs.configuration import (
   differences,
   problem,
 )
-from tff_fair.experiments.scores import BY_NAME, Score
+from tff_fair.experiments.spec.scores import BY_NAME, Score
 from tff_fair.files import atomic, parsing
 
 

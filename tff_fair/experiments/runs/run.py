@@ -20,15 +20,15 @@ import numpy as np
 from tasks.formats import source_files
 from tff_fair import methods
 from tff_fair.declared import Value
-from tff_fair.experiments import seeds
-from tff_fair.experiments.diagnosis import Diagnosis, diagnose
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.runs import configuration, tables
+from tff_fair.experiments.runs.diagnosis import Diagnosis, diagnose
 from tff_fair.experiments.runs.folder import RunFolder
-from tff_fair.experiments.scores import Score
-from tff_fair.experiments.settings import federation
-from tff_fair.experiments.spec import RunSpec
-from tff_fair.experiments.spec_text import HPARAM, TASK_OPTION
+from tff_fair.experiments.spec import seeds
+from tff_fair.experiments.spec.run_spec import RunSpec
+from tff_fair.experiments.spec.scores import Score
+from tff_fair.experiments.spec.settings import federation
+from tff_fair.experiments.spec.spec_text import HPARAM, TASK_OPTION
 from tff_fair.files import parsing
 
 if typing.TYPE_CHECKING:

@@ -6,7 +6,7 @@ Readers rely on the parts that are listed here; there may be others.
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
-from tff_fair.experiments import scores
+from tff_fair.experiments.spec import scores
 
 NUMBER, TEXT, LIST = "number", "text", "list"
 _TYPES: Mapping[str, Any] = {NUMBER: int | float, TEXT: str, LIST: list}

@@ -15,9 +15,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tff_fair.experiments import table_cells
 from tff_fair.experiments.errors import RunError
-from tff_fair.experiments.scores import Score
+from tff_fair.experiments.spec.scores import Score
+from tff_fair.files import csv_cells
 
 if typing.TYPE_CHECKING:
   import pandas as pd
@@ -245,7 +245,7 @@ def _parse(path: pathlib.Path, content: bytes) -> pd.DataFrame:
       float_precision="round_trip",
       low_memory=False,  # All values of a column have one type.
       # Names, be they "007" or "NA".
-      converters={NAME: table_cells.unquoted},
+      converters={NAME: csv_cells.unquoted},
     )
   except (ValueError, OverflowError) as error:
     raise RunError(f"{path}: is no table: {str(error).strip()}.") from error

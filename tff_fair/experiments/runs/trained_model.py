@@ -27,7 +27,7 @@ from tff_fair.files import atomic, parsing
 if typing.TYPE_CHECKING:
   import tasks
   from tasks.task import KerasModelFn, Preprocessing
-  from tff_fair.experiments.spec import RunSpec
+  from tff_fair.experiments.spec.run_spec import RunSpec
 
 TRAINED = "trained_model"  # The layer with the trained weights.
 _BATCH = 512  # Examples in a forward pass.
@@ -191,7 +191,7 @@ def _find_by_task(
   config: configuration.Configuration, spec: RunSpec, trust: bool
 ) -> Found:
   # Imported late: it imports TensorFlow Federated.
-  from tff_fair.experiments.training import task_loading  # noqa: PLC0415
+  from tff_fair.experiments.spec import task_loading  # noqa: PLC0415
 
   spec = configuration.with_code(config, spec, trust=trust)
   task = task_loading.load(spec)

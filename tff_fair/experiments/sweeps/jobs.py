@@ -15,7 +15,7 @@ from tff_fair import declared, escaping
 from tff_fair.declared import FieldError
 from tff_fair.experiments import interruption
 from tff_fair.experiments.errors import RunError
-from tff_fair.experiments.spec import RunSpec
+from tff_fair.experiments.spec.run_spec import RunSpec
 
 # The exit status of a run that a mistake of the user ends.
 MISTAKE = 2

@@ -15,13 +15,14 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from tff_fair import declared, methods, spelling
 from tff_fair.declared import FieldError, Value
-from tff_fair.experiments import grids, progress, seeds, spec_text
-from tff_fair.experiments.comparing import groups
+from tff_fair.experiments import progress
+from tff_fair.experiments.analysis import groups
 from tff_fair.experiments.errors import RunError
-from tff_fair.experiments.settings import federation
-from tff_fair.experiments.spec import RunSpec
-from tff_fair.experiments.sweeps.file import Sweep, SweptMethod
+from tff_fair.experiments.spec import grids, seeds, spec_text
+from tff_fair.experiments.spec.run_spec import RunSpec
+from tff_fair.experiments.spec.settings import federation
 from tff_fair.experiments.sweeps.setting_tables import Grid, Range
+from tff_fair.experiments.sweeps.sweep_file import Sweep, SweptMethod
 
 # All that decides the results of a run: names and values.
 Identity = tuple[tuple[str, ...], tuple[Value, ...]]

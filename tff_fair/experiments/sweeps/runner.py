@@ -14,22 +14,18 @@ from typing import Any, NamedTuple
 import tqdm
 
 from tff_fair import escaping
-from tff_fair.experiments import (
-  diagnosis_texts,
-  importing,
-  interruption,
-  progress,
-  spec_text,
-)
+from tff_fair.experiments import importing, interruption, progress
 from tff_fair.experiments.errors import RunError
-from tff_fair.experiments.runs import claim, fairness_table, finding
+from tff_fair.experiments.runs import claim, finding
 from tff_fair.experiments.runs.folder import RunFolder
 from tff_fair.experiments.runs.run import Run
-from tff_fair.experiments.spec import RunSpec
+from tff_fair.experiments.spec import spec_text
+from tff_fair.experiments.spec.run_spec import RunSpec
 from tff_fair.experiments.sweeps import executors, plan
 from tff_fair.experiments.sweeps.jobs import Ended, Executor, Job, StartedRun
 from tff_fair.experiments.sweeps.plan import PlannedRun
 from tff_fair.experiments.sweeps.processes import Processes
+from tff_fair.experiments.texts import fairness_table, run_warnings
 from tff_fair.files import atomic, parsing
 
 
@@ -94,7 +90,7 @@ def train(spec: RunSpec, path: pathlib.Path, **options: Any) -> None:
   if run.summary is None:
     print("Pruned.")
     return
-  print(fairness_table.describe(run.summary, diagnosis_texts.of_run(run)))
+  print(fairness_table.describe(run.summary, run_warnings.of_run(run)))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -363,7 +359,7 @@ def _tell_end(ended: Ended) -> str:
     return (
       f"{job.name}: {pruned if run.is_pruned else ''}"
       f"{run.score.describe(found)} ({time})"
-      + "".join(f"\n  {text}" for text in diagnosis_texts.of_run(run))
+      + "".join(f"\n  {text}" for text in run_warnings.of_run(run))
     )
   alone = spec_text.command(job.spec, str(job.path), job.options)
   return (

@@ -13,9 +13,9 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from tff_fair import declared, spelling
 from tff_fair.declared import Value
-from tff_fair.experiments import spec_text
 from tff_fair.experiments.errors import RunError
-from tff_fair.experiments.spec import RunSpec
+from tff_fair.experiments.spec import spec_text
+from tff_fair.experiments.spec.run_spec import RunSpec
 
 _LOG = "log"
 _FORM = "LOW:HIGH, LOW:HIGH:log or LOW:HIGH:STEP"

@@ -12,13 +12,14 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from tff_fair.declared import Value
-from tff_fair.experiments import grids, progress, seeds
+from tff_fair.experiments import progress
 from tff_fair.experiments.progress import Say
-from tff_fair.experiments.spec import RunSpec
+from tff_fair.experiments.spec import grids, seeds
+from tff_fair.experiments.spec.run_spec import RunSpec
 from tff_fair.experiments.sweeps import plan, processes
-from tff_fair.experiments.sweeps.choice import FEWEST_TO_TRUST
-from tff_fair.experiments.sweeps.file import Sweep
+from tff_fair.experiments.sweeps.best_settings import FEWEST_TO_TRUST
 from tff_fair.experiments.sweeps.setting_tables import Grid, Range, Setting
+from tff_fair.experiments.sweeps.sweep_file import Sweep
 
 _NAME = "validation_fraction"
 
@@ -104,10 +105,8 @@ def few_clients(specs: Sequence[RunSpec]) -> int | None:
     None if all runs evaluate enough to choose on some of them.
   """
   # Imported late: the program that starts runs needs no TensorFlow.
-  from tff_fair.experiments.training import (  # noqa: PLC0415
-    sampling,
-    task_loading,
-  )
+  from tff_fair.experiments.spec import task_loading  # noqa: PLC0415
+  from tff_fair.experiments.training import sampling  # noqa: PLC0415
   from tff_fair.experiments.training.plan import evaluated  # noqa: PLC0415
 
   for spec in specs:

@@ -23,7 +23,7 @@ from tasks.task import Arrays, one_element
 from tff_fair import client_works, types
 from tff_fair.client_works import alone
 from tff_fair.experiments import interruption
-from tff_fair.experiments.joining import LOCAL, POOLED
+from tff_fair.experiments.analysis.joining import LOCAL, POOLED
 from tff_fair.experiments.progress import Say
 from tff_fair.experiments.runs import (
   array_files,
@@ -31,8 +31,8 @@ from tff_fair.experiments.runs import (
   trained_model,
 )
 from tff_fair.experiments.runs.folder import RunFolder
-from tff_fair.experiments.settings import bounds
-from tff_fair.experiments.spec import RunSpec
+from tff_fair.experiments.spec.run_spec import RunSpec
+from tff_fair.experiments.spec.settings import bounds
 from tff_fair.experiments.training import (
   build,
   learning_process,

@@ -16,10 +16,10 @@ from tasks.models import made
 from tasks.task import KerasModelFn
 from tff_fair import client_works, keras_state
 from tff_fair.declared import FieldError
-from tff_fair.experiments import keras_files
 from tff_fair.experiments.errors import RunError
-from tff_fair.experiments.runs import finding, trained_model
-from tff_fair.experiments.spec import RunSpec
+from tff_fair.experiments.runs import finding, keras_files, trained_model
+from tff_fair.experiments.spec import task_loading
+from tff_fair.experiments.spec.run_spec import RunSpec
 from tff_fair.experiments.training import (
   costs,
   learning_process,
@@ -27,7 +27,6 @@ from tff_fair.experiments.training import (
   plan,
   rounds,
   sampling,
-  task_loading,
 )
 from tff_fair.experiments.training.loop import Selection
 from tff_fair.runtime import compilation_cache

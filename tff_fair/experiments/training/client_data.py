@@ -21,7 +21,7 @@ import tensorflow as tf
 import tasks
 from tasks import task as tasks_task
 from tff_fair import runtime
-from tff_fair.experiments.spec import RunSpec
+from tff_fair.experiments.spec.run_spec import RunSpec
 from tff_fair.experiments.training import scoring
 from tff_fair.runtime.one_graph import client_values
 

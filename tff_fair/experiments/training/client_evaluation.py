@@ -14,7 +14,7 @@ from tff_fair import evaluation
 from tff_fair.client_works import output_ranges, score_sums
 from tff_fair.declared import FieldError
 from tff_fair.experiments.runs import tables
-from tff_fair.experiments.scores import ACCURACY, Score, summarize_beside
+from tff_fair.experiments.spec.scores import ACCURACY, Score, summarize_beside
 from tff_fair.experiments.training import (
   build,
   client_data,

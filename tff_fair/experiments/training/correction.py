@@ -31,18 +31,19 @@ import tasks
 from tasks import label_noise
 from tff_fair import algorithms, client_works, runtime
 from tff_fair.declared import FieldError
-from tff_fair.experiments import interruption, seeds, table_cells
+from tff_fair.experiments import interruption
 from tff_fair.experiments.progress import Say
 from tff_fair.experiments.runs import array_files
 from tff_fair.experiments.runs.folder import RunFolder
-from tff_fair.experiments.settings import bounds
-from tff_fair.experiments.spec import RunSpec
+from tff_fair.experiments.spec import seeds
+from tff_fair.experiments.spec.run_spec import RunSpec
+from tff_fair.experiments.spec.settings import bounds
 from tff_fair.experiments.training import (
   build,
   client_data,
   learning_process,
 )
-from tff_fair.files import atomic
+from tff_fair.files import atomic, csv_cells
 from tff_fair.label_correction import federated, noisy_labels
 from tff_fair.runtime.compilation_cache import CompilationCache
 
@@ -429,7 +430,7 @@ def write_table(
         label_noise.wrong_share(split, k) for k in range(task.num_clients)
       ]
   folder.check_place()
-  atomic.write(folder.label_corrections, table_cells.csv_text(table))
+  atomic.write(folder.label_corrections, csv_cells.csv_text(table))
 
 
 def _num_changed(

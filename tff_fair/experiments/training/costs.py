@@ -23,7 +23,7 @@ from tensorflow.python.framework import op_callbacks
 import tasks
 from tasks.models import model_seeds
 from tff_fair import methods, summing
-from tff_fair.experiments.spec import RunSpec
+from tff_fair.experiments.spec.run_spec import RunSpec
 from tff_fair.experiments.training import learning_process, sampling
 from tff_fair.runtime import compilation_cache
 from tff_fair.types import ClientSignals, ComparingRule, SeparableRule

@@ -17,12 +17,12 @@ from tensorboard.plugins.scalar import summary_v2 as scalars
 from tensorflow.core.util import event_pb2
 
 from tff_fair import declared
-from tff_fair.experiments.comparing import measures
+from tff_fair.experiments.analysis import measures
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.runs import tables
 from tff_fair.experiments.runs.folder import RunFolder
-from tff_fair.experiments.scores import ACCURACY, Score
-from tff_fair.experiments.spec import RunSpec
+from tff_fair.experiments.spec.run_spec import RunSpec
+from tff_fair.experiments.spec.scores import ACCURACY, Score
 from tff_fair.files import atomic
 
 TRAIN = "train"  # The events that each round has, by their folder.

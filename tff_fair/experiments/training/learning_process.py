@@ -19,8 +19,8 @@ from tff_fair import (
 )
 from tff_fair.client_works import keeping, local_model
 from tff_fair.declared import FieldError
-from tff_fair.experiments.settings import bounds, federation, learning
-from tff_fair.experiments.spec import RunSpec
+from tff_fair.experiments.spec.run_spec import RunSpec
+from tff_fair.experiments.spec.settings import bounds, federation, learning
 from tff_fair.experiments.training import plan, rounds
 from tff_fair.kernels import stacking
 from tff_fair.runtime import compilation_cache

@@ -31,7 +31,7 @@ from typing import (
 import numpy as np
 
 from tff_fair.experiments import interruption
-from tff_fair.experiments.scores import ACCURACY, Score
+from tff_fair.experiments.spec.scores import ACCURACY, Score
 from tff_fair.experiments.training import rounds
 
 if typing.TYPE_CHECKING:

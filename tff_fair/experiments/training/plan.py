@@ -14,8 +14,8 @@ import numpy as np
 import tasks
 from tff_fair import client_works, methods, privacy, summing
 from tff_fair.declared import FieldError
-from tff_fair.experiments.settings import bounds, federation
-from tff_fair.experiments.spec import RunSpec
+from tff_fair.experiments.spec.run_spec import RunSpec
+from tff_fair.experiments.spec.settings import bounds, federation
 from tff_fair.experiments.training import sampling, scoring
 
 

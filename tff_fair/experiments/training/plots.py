@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from tff_fair.experiments.scores import ACCURACY, Score
+from tff_fair.experiments.spec.scores import ACCURACY, Score
 
 if typing.TYPE_CHECKING:
   from matplotlib.axes import Axes

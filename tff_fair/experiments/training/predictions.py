@@ -14,11 +14,10 @@ import numpy as np
 import pandas as pd
 
 import tasks
-from tff_fair.experiments import group_fairness, joining
-from tff_fair.experiments.comparing import paired
+from tff_fair.experiments.analysis import group_fairness, joining, paired
 from tff_fair.experiments.runs import tables, trained_model
 from tff_fair.experiments.runs.folder import RunFolder
-from tff_fair.experiments.spec import RunSpec
+from tff_fair.experiments.spec.run_spec import RunSpec
 from tff_fair.experiments.training import baselines, build, sampling
 from tff_fair.metrics import gains, group_gaps, thresholds
 

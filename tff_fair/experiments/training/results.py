@@ -11,18 +11,17 @@ import pandas as pd
 import tasks
 from tasks import label_noise
 from tasks.cuts import label_histogram
-from tff_fair.experiments import (
+from tff_fair.experiments.analysis import (
   certificates,
   group_fairness,
   joining,
-  scores,
-  spread_noise,
-  table_cells,
+  sampling_noise,
 )
 from tff_fair.experiments.runs import checkpoints, record, tables
 from tff_fair.experiments.runs.folder import RunFolder
-from tff_fair.experiments.scores import ACCURACY, Score
-from tff_fair.experiments.spec import RunSpec
+from tff_fair.experiments.spec import scores
+from tff_fair.experiments.spec.run_spec import RunSpec
+from tff_fair.experiments.spec.scores import ACCURACY, Score
 from tff_fair.experiments.training import (
   build,
   plan,
@@ -31,7 +30,7 @@ from tff_fair.experiments.training import (
   sampling,
 )
 from tff_fair.experiments.training.loop import Selection
-from tff_fair.files import atomic, parsing
+from tff_fair.files import atomic, csv_cells, parsing
 
 # Beyond this, reading all data takes minutes.
 _MOST_CLIENTS_WITH_LABELS = 5000
@@ -77,9 +76,9 @@ def write(
     joining.LATE: joining.of_late(of_clients, score),
   }
   summary = {key: found for key, found in summary.items() if found is not None}
-  atomic.write(folder.clients, table_cells.csv_text(clients))
+  atomic.write(folder.clients, csv_cells.csv_text(clients))
   if predicted.groups is not None:
-    atomic.write(folder.groups, table_cells.csv_text(predicted.groups))
+    atomic.write(folder.groups, csv_cells.csv_text(predicted.groups))
   values = tables.seen(clients)[f"test_{score.name}"].dropna()
   plots.draw_distribution(values, folder.plot_of(score), score)
   plots.draw_curves(evaluations, folder.curves_plot, score)
@@ -229,10 +228,10 @@ def _noise(clients: pd.DataFrame, score: Score) -> dict[str, object]:
   """Returns the noise in the spread of accuracies, if these are the score."""
   if score.name != ACCURACY.name:
     return {}
-  noise = spread_noise.of_clients(
+  noise = sampling_noise.of_clients(
     clients["test_accuracy"], clients["num_test_examples"]
   )
-  return {} if noise is None else {spread_noise.KEY: noise}
+  return {} if noise is None else {sampling_noise.KEY: noise}
 
 
 def _group(row: pd.Series, group: str) -> dict[str, float]:

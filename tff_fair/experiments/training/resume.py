@@ -13,7 +13,7 @@ import tensorflow_federated as tff
 import tasks
 from tasks.cuts import label_histogram
 from tff_fair import methods, runtime
-from tff_fair.experiments import certificates
+from tff_fair.experiments.analysis import certificates
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.progress import Display, RoundProgress, Say
 from tff_fair.experiments.runs import (
@@ -26,7 +26,7 @@ from tff_fair.experiments.runs import (
 )
 from tff_fair.experiments.runs.folder import RunFolder
 from tff_fair.experiments.runs.run import ROUND
-from tff_fair.experiments.spec import RunSpec
+from tff_fair.experiments.spec.run_spec import RunSpec
 from tff_fair.experiments.training import (
   build,
   client_data,

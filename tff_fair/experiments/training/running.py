@@ -13,18 +13,15 @@ from tasks.formats import source_files
 from tasks.models import made
 from tff_fair import declared, runtime, summing
 from tff_fair.declared import FieldError
-from tff_fair.experiments import (
-  combinations,
-  diagnosis_texts,
-  importing,
-  interruption,
-)
+from tff_fair.experiments import importing, interruption
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.progress import Display, Say
 from tff_fair.experiments.runs import configuration, finding, record, tables
 from tff_fair.experiments.runs.folder import RunFolder, take_folder
 from tff_fair.experiments.runs.run import Run
-from tff_fair.experiments.spec import RunSpec
+from tff_fair.experiments.spec import combinations
+from tff_fair.experiments.spec.run_spec import RunSpec
+from tff_fair.experiments.texts import run_warnings
 from tff_fair.experiments.training import (
   baselines,
   build,
@@ -222,7 +219,7 @@ def _conclude(folder: RunFolder, display: Display) -> Run:
     cohorts = tables.read_whole(folder.path, tables.COHORTS)
     advice = rounds.advise_on_idle_rounds(cohorts, idle, len(found.rounds))
     display.say(f"{found.path}: {advice}")
-  for sentence in diagnosis_texts.of_run(found):
+  for sentence in run_warnings.of_run(found):
     display.say(f"{found.path}: {sentence}")
   return found
 

@@ -13,9 +13,9 @@ import tasks
 from tff_fair import spelling
 from tff_fair.declared import FieldError
 from tff_fair.experiments.runs import tables
-from tff_fair.experiments.seeds import generator
-from tff_fair.experiments.settings import bounds
-from tff_fair.experiments.spec import RunSpec
+from tff_fair.experiments.spec.run_spec import RunSpec
+from tff_fair.experiments.spec.seeds import generator
+from tff_fair.experiments.spec.settings import bounds
 
 NEVER = np.iinfo(np.int64).max  # The first round of a client that has none.
 

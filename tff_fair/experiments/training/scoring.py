@@ -10,9 +10,10 @@ import tasks
 from tff_fair.client_works.output_ranges import ENDS, LABEL_SUMS, TOP, Outputs
 from tff_fair.client_works.score_sums import Asked
 from tff_fair.declared import FieldError
-from tff_fair.experiments import diagnosis, scores
-from tff_fair.experiments.scores import ACCURACY, RMSE, Score
-from tff_fair.experiments.spec import RunSpec
+from tff_fair.experiments.runs import diagnosis
+from tff_fair.experiments.spec import scores
+from tff_fair.experiments.spec.run_spec import RunSpec
+from tff_fair.experiments.spec.scores import ACCURACY, RMSE, Score
 from tff_fair.metrics import class_scores
 
 # One entry per client each, [K, ...].

@@ -13,7 +13,7 @@ import tensorflow_federated as tff
 
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.runs.folder import RunFolder
-from tff_fair.experiments.spec import RunSpec
+from tff_fair.experiments.spec.run_spec import RunSpec
 from tff_fair.experiments.training import event_files
 from tff_fair.files import atomic, parsing
 

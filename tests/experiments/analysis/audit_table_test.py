@@ -1,0 +1,126 @@
+"""Tests of reading results from elsewhere."""
+
+import gzip
+
+import pandas as pd
+import pytest
+
+from tests.refusals import rejected
+from tff_fair.experiments.analysis import audit_table
+
+
+def write(tmp_path, *lines):
+  path = tmp_path / "results.csv"
+  path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+  return path
+
+
+def test_counts_become_accuracies_and_other_columns_are_ignored(tmp_path):
+  path = write(tmp_path, "note,correct,n,client", "x,7,12,007", 'y,3,3,"a, b"')
+  found = audit_table.read(path)
+  expected = pd.DataFrame(
+    {
+      "client": ["007", "a, b"],
+      "num_examples": [12, 3],
+      "correct": [7, 3],
+      "accuracy": [7 / 12, 1.0],
+    }
+  )
+  pd.testing.assert_frame_equal(found, expected)
+
+
+def test_accuracies_and_losses_stay_as_they_are(tmp_path):
+  path = write(
+    tmp_path, "client, n ,accuracy,loss", "a,10,0.25,-1e3", "b,2,1,0"
+  )
+  found = audit_table.read(path)
+  assert found["accuracy"].tolist() == [0.25, 1]
+  assert found["loss"].tolist() == [-1000, 0]
+
+
+def test_clients_of_a_run_will_do(tmp_path):
+  path = write(
+    tmp_path,
+    "client_id,client,num_train_examples,num_test_examples,test_loss,"
+    "test_accuracy",
+    "0,'=x,50,4,0.5,0.75",
+    "1,NA,50,2,0.1,1.0",
+  )
+  found = audit_table.read(path)
+  # Quoted for spreadsheets; and a name, not a missing value.
+  assert found["client"].tolist() == ["=x", "NA"]
+  assert found["num_examples"].tolist() == [4, 2]
+  assert found["accuracy"].tolist() == [0.75, 1]
+
+
+@pytest.mark.parametrize(
+  ("lines", "message"),
+  [
+    (
+      ["client,n,correct", "a,2.5,1"],
+      "column 'n', row 1 (client 'a'): expected a whole number of 1 or more, "
+      "found '2.5'.",
+    ),
+    (
+      ["client,n,correct", "a,2,1", "b,0,0"],
+      "column 'n', row 2 (client 'b'): expected a whole number of 1 or more, "
+      "found '0'.",
+    ),
+    (["client,n,correct", "a,1e300,1"], "column 'n', row 1"),
+    (
+      ["client,n,correct", "a,,1"],
+      "column 'n', row 1 (client 'a'): expected a "
+      "whole number of 1 or more, found an empty cell.",
+    ),
+    (["client,n,correct", "a,nan,1"], "found 'nan'."),
+    (
+      ["client,n,correct", "a,9,9", "b,9,10"],
+      "column 'correct', row 2 (client 'b'): expected at most 9, the number "
+      "under 'n', found 10.",
+    ),
+    (["client,n,correct", "a,9,-1"], "column 'correct', row 1"),
+    (
+      ["client,n,accuracy", "a,9,92.1"],
+      "column 'accuracy', row 1 (client 'a'): expected a number in [0, 1] "
+      "(divide percentages by 100), found '92.1'.",
+    ),
+    (
+      ["client,n,correct,accuracy", "a,9,3,0.33", "b,10,5,0.9"],
+      "column 'accuracy', row 2 (client 'b'): expected 0.5, the share that "
+      "'correct' tells, found 0.9; leave one out.",
+    ),
+    (["client,n,loss", "a,9,inf"], "expected a finite number, found 'inf'."),
+    (["client,n,loss", "a,9," + "x" * 60], "found 'x"),
+    (
+      ["client,n,correct", "a,9,9", "b,9,9", "a,9,9"],
+      "column 'client', row 3 (client 'a'): is in row 1 already; expected each "
+      "client once.",
+    ),
+    (["client,n,correct", " ,9,9"], "column 'client', row 1: has no name."),
+    (["n,correct", "9,9"], "has no column 'client', found 'n', 'correct'."),
+    (["client,correct", "a,9"], "has no column 'n', found"),
+    (
+      ["client,n,hits", "a,9,9"],
+      "has no column 'correct', 'accuracy' or 'loss'",
+    ),
+    (["client,n,correct"], "has no rows"),
+    ([""], "is no CSV table"),
+    (["client,n,correct", "a,9,9,9,9"], "is no CSV table"),
+    (["client,n,correct", 'a,9,"9'], "is no CSV table"),
+  ],
+)
+def test_a_wrong_file_is_named_with_column_and_row(tmp_path, lines, message):
+  path = write(tmp_path, *lines)
+  with rejected("results", message, value=str(path)):
+    audit_table.read(path)
+
+
+def test_what_is_no_text_file_is_named(tmp_path):
+  for path in (tmp_path / "nowhere.csv", tmp_path):
+    with pytest.raises(ValueError, match=str(path)) as error:
+      audit_table.read(path)
+    assert "no CSV table" not in str(error.value)
+  path = tmp_path / "results.csv"
+  path.write_bytes(gzip.compress(b"client,n,correct\na,1,1\n"))
+  with pytest.raises(ValueError, match=str(path)):
+    audit_table.read(path)

@@ -1,0 +1,455 @@
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from tests.experiments.analysis.example_results import clients, seeds
+from tff_fair import metrics
+from tff_fair.experiments.analysis import (
+  client_results,
+  measures,
+  paired,
+  questions,
+)
+from tff_fair.experiments.spec.seeds import Seeds
+
+
+def random_seeds(num_seeds, num_clients, seed=0):
+  generator = np.random.default_rng(seed)
+  return [seeds(*generator.random((num_seeds, num_clients))) for _ in range(2)]
+
+
+def statistic_of(name):
+  statistic = measures.MEASURES[name].statistic
+  assert statistic is not None
+  return statistic
+
+
+MEAN = statistic_of("mean")
+THESE = questions.THESE_CLIENTS
+
+
+def t_interval(values):
+  return stats.t.interval(
+    0.95, len(values) - 1, np.mean(values), stats.sem(values)
+  )
+
+
+@pytest.mark.parametrize("name", measures.MEASURES)
+def test_a_measure_of_drawn_clients_is_that_of_their_copies(name):
+  generator = np.random.default_rng(1)
+  one = clients(generator.random(7))
+  counts = generator.multinomial(7, np.full(7, 1 / 7), size=20).astype(float)
+  found = statistic_of(name)(one, counts)
+  assert found.shape == (20,)
+  for value, times in zip(found, counts.astype(int), strict=True):
+    accuracy, loss, examples = (np.repeat(v, times) for v in one[1:4])
+    errors, by_examples = (
+      1 - accuracy,
+      np.repeat(1 - accuracy, examples.astype(int)),
+    )
+    summary = metrics.fairness_summary(accuracy, examples)
+    expected = {
+      **{f"weighted_{name}": value for name, value in summary.items()},
+      **metrics.fairness_summary(accuracy),
+      "weighted": np.average(accuracy, weights=examples),
+      "error": errors.mean(),
+      "error_relative_std": errors.std() / errors.mean(),
+      "weighted_error": by_examples.mean(),
+      "weighted_error_relative_std": by_examples.std() / by_examples.mean(),
+      "loss": loss.mean(),
+      "loss_std": loss.std(),
+      "loss_max": loss.max(),
+    }
+    assert value == pytest.approx(expected[name], abs=1e-12)
+
+
+def test_the_mean_over_one_seed_is_a_paired_t_test():
+  # The bootstrap of a mean has a variance in closed form.
+  method, baseline = random_seeds(1, 40)
+  found = paired.difference(MEAN, method, baseline)
+  change = method[0][0].score - baseline[0][0].score
+  expected = stats.ttest_1samp(change, 0)
+  low, high = t_interval(change)
+  assert found.estimate == pytest.approx(change.mean())
+  assert (found.num_seeds, found.num_clients) == (1, 40)
+  width = high - low
+  assert found.low == pytest.approx(low, abs=0.05 * width)
+  assert found.high == pytest.approx(high, abs=0.05 * width)
+  assert found.p_value == pytest.approx(expected.pvalue, abs=0.05)
+
+
+def test_one_client_leaves_a_paired_t_test_over_seeds():
+  method, baseline = random_seeds(5, 1)
+  change = [method[s][0].score[0] - baseline[s][0].score[0] for s in range(5)]
+  expected = stats.ttest_1samp(change, 0)
+  low, high = t_interval(change)
+  found = paired.difference(MEAN, method, baseline)
+  assert found.low == pytest.approx(low)
+  assert found.high == pytest.approx(high)
+  assert found.p_value == pytest.approx(expected.pvalue)
+
+
+def test_both_parts_of_the_variance_are_those_of_an_analysis_of_variance():
+  method, baseline = random_seeds(4, 50, seed=3)
+  for seed in method:  # Clients differ alike in all seeds.
+    shared = np.linspace(-0.5, 0.5, 50)
+    method[seed] = [clients(method[seed][0].score * 0.2 + 0.4 + shared * 0.8)]
+  changes = np.array(
+    [method[s][0].score - baseline[s][0].score for s in range(4)]
+  )
+  # Two-way random effects without replication: mean squares in closed form.
+  by_client, by_seed = changes.mean(0), changes.mean(1)
+  rest = changes - by_client - by_seed[:, None] + changes.mean()
+  noise = (rest**2).sum() / (3 * 49)
+  of_clients = max(0.0, by_client.var(ddof=1) - noise / 4) / 50
+  of_seeds = by_seed.var(ddof=1) / 4
+  # Howe's limits: each part has the t of its own degrees of freedom.
+  of_seeds, of_clients = (
+    stats.t.ppf(0.975, freedom) ** 2 * variance
+    for freedom, variance in ((3, of_seeds), (49, of_clients))
+  )
+  reach = math.sqrt(of_clients + of_seeds)
+  found = paired.difference(MEAN, method, baseline)
+  assert found.high - found.estimate == pytest.approx(reach, rel=0.1)
+  assert found.estimate - found.low == pytest.approx(reach, rel=0.1)
+
+
+@pytest.mark.parametrize("name", ["mean", "std", "worst_10"])
+def test_intervals_cover_the_truth_with_three_seeds(name):
+  generator = np.random.default_rng(7)
+  statistic = statistic_of(name)
+
+  def world(num_seeds, num_clients):
+    base = generator.beta(5, 2, num_clients)
+    gain = 0.03 * generator.standard_normal(num_clients)
+    noise = generator.standard_normal((2, num_seeds, num_clients)) * 0.05
+    noise += generator.standard_normal((2, num_seeds, 1)) * 0.02
+    both = np.clip([base + gain + noise[0], base + noise[1]], 0, 1)
+    return seeds(*both[0]), seeds(*both[1])
+
+  method, baseline = world(1000, 500)
+  all_clients = np.ones(500)
+  truth = np.mean(
+    [
+      statistic(method[s][0], all_clients)
+      - statistic(baseline[s][0], all_clients)
+      for s in method
+    ]
+  )
+  found = [paired.difference(statistic, *world(3, 20)) for _ in range(200)]
+  covered = np.mean([d.low <= truth <= d.high for d in found])
+  # 95 % is meant; percentiles of resampled seeds may cover 75 % here.
+  assert covered >= 0.89
+
+
+def test_the_same_results_in_any_order_give_the_same_interval():
+  method, baseline = random_seeds(3, 10)
+  found = paired.difference(MEAN, method, baseline)
+  assert paired.difference(MEAN, method, baseline) == found
+  turned = dict(reversed(method.items()))
+  assert paired.difference(MEAN, turned, baseline) == found
+  opposite = paired.difference(MEAN, baseline, method)
+  assert opposite.low == pytest.approx(-found.high)
+  assert opposite.p_value == pytest.approx(found.p_value)
+
+
+def is_unknown(found):
+  return all(map(math.isnan, (found.low, found.high, found.p_value)))
+
+
+@pytest.mark.parametrize("num_seeds", [1, 3])
+@pytest.mark.parametrize("values", [[0.2, 0.5, 0.9], [1.0] * 3])
+def test_what_does_not_vary_is_no_evidence(num_seeds, values):
+  same = seeds(*[values] * num_seeds)
+  for name in measures.MEASURES:
+    found = paired.difference(statistic_of(name), same, same)
+    assert found.estimate == 0
+    assert is_unknown(found)
+
+
+def rounded(correct, num_examples=12):
+  """Returns accuracies as an evaluation in float32 has them."""
+  return np.asarray(correct, np.float32) / np.float32(num_examples)
+
+
+@pytest.mark.parametrize(
+  ("method", "baseline"),
+  [
+    (seeds([0.6]), seeds([0.5])),  # One client in one seed.
+    # Two seeds that happen to agree say little.
+    (seeds([0.6] * 3, [0.6] * 3), seeds([0.5] * 3, [0.5] * 3)),
+    (seeds(rounded([11]), rounded([7])), seeds(rounded([7]), rounded([3]))),
+  ],
+)
+def test_a_difference_without_spread_is_not_sure(method, baseline):
+  found = paired.difference(MEAN, method, baseline)
+  assert found.estimate == pytest.approx(
+    method[0][0].score[0] - baseline[0][0].score[0]
+  )
+  assert is_unknown(found)
+
+
+def test_seeds_on_one_value_of_a_grid_leave_the_clients_variance():
+  # Three clients of 12 examples: both seeds have four more of 36 right.
+  method = seeds(rounded([9, 6, 11]), rounded([8, 8, 7]))
+  baseline = seeds(rounded([5, 7, 10]), rounded([4, 6, 9]))
+  changes = np.array([[4, -1, 1], [4, 2, -2]]) / 12
+  found = paired.difference(MEAN, method, baseline)
+  assert found.estimate == pytest.approx(4 / 36)
+  # W / S, and Student's t with the clients' two degrees of freedom; the other
+  # part is what float32 rounds.
+  floor = changes.var(1, ddof=1).mean() / 3 / 2
+  assert found.error**2 == pytest.approx(floor, rel=0.1)
+  assert found.parts[-1].freedom == 2
+  expected = 2 * stats.t.sf(found.estimate / found.error, 2)
+  assert found.p_value == pytest.approx(expected)
+  assert found.low < 0 < found.high
+  # For these clients, two seeds that agree say nothing.
+  assert is_unknown(paired.difference(MEAN, method, baseline, question=THESE))
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
+def test_float32_rounding_is_no_variance(scale):
+  # One client, whose accuracies differ by the same eighth but for rounding.
+  eps = np.finfo(np.float32).eps
+  method = seeds([0.625 * scale], [0.625 * scale * (1 + eps)])
+  baseline = seeds([0.5 * scale], [0.5 * scale])
+  assert is_unknown(paired.difference(MEAN, method, baseline))
+  # What is more than rounding counts, in any unit.
+  method = seeds([0.625 * scale], [0.625 * scale * (1 + 1e-4)])
+  assert paired.difference(MEAN, method, baseline).low > 0
+
+
+def test_the_step_of_a_grid_is_in_the_standard_error():
+  changes = np.array([1, 1, 1, 1, 2]) / 6
+  ((variance, freedom),) = paired.variance_parts(changes, None, 1, 1e-7)
+  expected = (changes.var(ddof=1) + 1 / 6**2 / 6) / 5
+  assert variance == pytest.approx(expected)
+  assert freedom == 4
+  # Values that all differ are on no grid that shows.
+  apart = changes + np.arange(5) / 50
+  ((variance, _),) = paired.variance_parts(apart, None, 1, 1e-7)
+  assert math.sqrt(variance) == pytest.approx(stats.sem(apart))
+
+
+def test_each_part_has_a_t_of_its_own():
+  changes = np.array([-1.0, 1.0, 3.0])
+  covariance = np.full((3, 3), 5.0)
+  parts = paired.variance_parts(changes, covariance, 21, 1e-7)
+  np.testing.assert_allclose(parts, [(4 / 3, 2), (5.0, 20)])
+  found = paired.Difference(12.0, parts, 3, 21)
+  squares = [stats.t.ppf(0.975, f) ** 2 * v for v, f in parts]
+  assert found.high == pytest.approx(12 + math.sqrt(sum(squares)))
+  # The p-value is that of the interval which ends at 0.
+  ends = found.corrected(0.05 / found.p_value)
+  assert ends.low == pytest.approx(0, abs=1e-6)
+  one = paired.Difference(12.0, parts[:1], 3, 21)
+  expected = 2 * stats.t.sf(12 / math.sqrt(4 / 3), 2)
+  assert one.p_value == pytest.approx(expected)
+  assert found.p_value > expected
+
+
+def vehicle():
+  """Three seeds of 21 clients, all of whom are better off with the method.
+
+  The worst 10 % are three of them. Their differences are 19.5, 26.1 and 20.0
+  points, and those of single clients are very unlike.
+  """
+  generator = np.random.default_rng(0)
+  baseline = generator.uniform(0.9, 0.95, (3, 21))
+  baseline[:, :3] = 0.25, 0.4, 0.45
+  gain = generator.uniform(0.001, 0.04, (3, 21))
+  gain[:, :3] = np.outer([0.195, 0.261, 0.2], [2.55, 0.3, 0.15])
+  return seeds(*(baseline + gain)), seeds(*baseline)
+
+
+def test_these_clients_have_an_interval_of_the_seeds():
+  method, baseline = vehicle()
+  worst = statistic_of("worst_10")
+  changes = [
+    float(worst(method[s][0], np.ones(21)) - worst(baseline[s][0], np.ones(21)))
+    for s in range(3)
+  ]
+  assert np.round(changes, 3).tolist() == [0.195, 0.261, 0.2]
+  these, others = (
+    paired.difference(worst, method, baseline, question=question)
+    for question in questions.NAMES
+  )
+  low, high = t_interval(changes)
+  assert (these.low, these.high) == pytest.approx((low, high))
+  assert these.p_value == pytest.approx(stats.ttest_1samp(changes, 0).pvalue)
+  assert these.p_value < 0.05
+  assert (others.num_seeds, others.num_clients) == (3, 21)
+  # Student's t at two degrees of freedom for both parts would be wider.
+  single = others.error * stats.t.ppf(0.975, 2)
+  assert these.high - low < others.high - others.low < 2 * single
+
+
+def test_one_seed_does_not_answer_for_these_clients():
+  method, baseline = random_seeds(1, 40)
+  assert is_unknown(paired.difference(MEAN, method, baseline, question=THESE))
+
+
+@pytest.mark.parametrize(
+  ("name", "most"),
+  [("mean", 1), ("min", 1), ("std", 0.5), ("jain", 1), ("angle", 90)],
+)
+def test_intervals_end_at_what_is_possible(name, most):
+  measure = measures.MEASURES[name]
+  assert measure.span == most
+  method, baseline = (
+    seeds([0.1, 0.9], [0.5, 0.4]),
+    seeds([0.9, 0.2], [0.2, 0.3]),
+  )
+  found = paired.difference(
+    statistic_of(name), method, baseline, span=measure.span
+  )
+  assert -most <= found.low <= found.estimate <= found.high <= most
+  scaled = found.scaled(measure.scale)
+  assert scaled.high <= most * measure.scale
+  assert math.isinf(measures.MEASURES["loss"].span)
+
+
+@pytest.mark.parametrize("question", questions.NAMES)
+def test_an_interval_has_the_correction_of_its_p_value(question):
+  method, baseline = random_seeds(4, 30)
+  found = paired.difference(MEAN, method, baseline, question=question)
+  for factor in (1, 2, 0.05 / found.p_value):
+    widened = found.corrected(factor)
+    level = 0.05 / factor
+    squares = [stats.t.isf(level / 2, f) ** 2 * v for v, f in found.parts]
+    reach = math.sqrt(sum(squares))
+    assert widened.high - widened.estimate == pytest.approx(reach)
+    assert widened.estimate - widened.low == pytest.approx(reach)
+  # Where the corrected p-value is 0.05, the interval ends at 0.
+  end = min(abs(widened.low), abs(widened.high))
+  assert end == pytest.approx(0, abs=1e-8)
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+def test_losses_that_are_no_numbers_give_no_interval(bad):
+  method = {0: [clients([0.5, 0.6], losses=[bad, 1.0])]}
+  baseline = seeds([0.5, 0.4])
+  for name in ("loss", "loss_std", "loss_max"):
+    found = paired.difference(statistic_of(name), method, baseline)
+    assert not math.isfinite(found.estimate)
+    assert math.isnan(found.low)
+    assert math.isnan(found.p_value)
+  # Their accuracies count all the same.
+  assert paired.difference(MEAN, method, baseline).estimate == pytest.approx(
+    0.1
+  )
+
+
+def test_without_common_seeds_there_is_no_difference():
+  method = {of_seed(0): [clients([0.5])]}
+  baseline = {of_seed(1): [clients([0.4])]}
+  found = paired.difference(MEAN, method, baseline)
+  assert math.isnan(found.estimate)
+  assert (found.num_seeds, found.num_clients) == (0, 0)
+
+
+def test_seeds_with_other_clients_share_no_variance():
+  generator = np.random.default_rng(4)
+  ids = [np.arange(20), np.arange(20, 40)]
+  method, baseline = (
+    {s: [clients(generator.random(20), ids=ids[s])] for s in range(2)}
+    for _ in range(2)
+  )
+  found = paired.difference(MEAN, method, baseline)
+  assert found.num_clients == 40
+  assert found.low < found.estimate < found.high
+
+
+def test_evaluations_are_averaged():
+  method = {0: [clients([0.5, 0.7]), clients([0.7, 0.7])]}
+  baseline = {0: [clients([0.2, 0.2]), clients([0.4, 0.4])]}
+  found = paired.difference(MEAN, method, baseline)
+  assert found.estimate == pytest.approx(0.65 - 0.3)
+
+
+def test_a_measure_that_remembers_gives_the_same():
+  calls = []
+
+  def counted(one, weights):
+    calls.append(one)
+    return MEAN(one, weights)
+
+  baseline, *methods = (random_seeds(3, 10, seed)[0] for seed in range(4))
+  known = paired.remembering(counted)
+  for method in methods:
+    found = paired.difference(known, method, baseline)
+    assert found == paired.difference(MEAN, method, baseline)
+  # Once for the draws and once for the observed values, of each; the latter
+  # have weights of their own in each comparison.
+  drawn = 3 * (len(methods) + 1)
+  assert len(calls) == drawn + 2 * 3 * len(methods)
+
+
+def test_differences_are_scaled():
+  found = paired.difference(MEAN, *random_seeds(2, 5))
+  scaled = found.scaled(100)
+  assert scaled.high == pytest.approx(100 * found.high)
+  assert scaled.p_value == found.p_value
+
+
+@pytest.mark.parametrize(
+  ("p_values", "factors"),
+  [
+    ([], []),
+    ([0.04], [1]),
+    # Holm's own steps: 3 x 0.01, 2 x 0.02, 1 x 0.03, never falling.
+    ([0.03, 0.01, 0.02], [4 / 3, 3, 2]),
+    ([0.5, 0.6], [2, 5 / 3]),
+    # One without a p-value counts, and may be any.
+    ([math.nan, 0.02, 0.03], [1, 3, 2]),
+    ([math.nan], [1]),
+    ([0.0, 0.0], [2, 1]),
+  ],
+)
+def test_holm(p_values, factors):
+  assert paired.holm_factors(p_values) == pytest.approx(factors)
+
+
+# What two methods have in common.
+
+
+def of_seed(seed):
+  return Seeds(seed, seed, seed)
+
+
+def test_pairs_have_the_seeds_and_clients_that_all_evaluations_have():
+  method = {
+    of_seed(2): [clients([0.3, 0.3], ids=[7, 8])],
+    of_seed(0): [
+      clients([0.9, 0.5, 0.7], ids=[1, 2, 5]),
+      clients([0.1], ids=[5]),
+    ],
+    of_seed(1): [clients([0.1])],
+  }
+  baseline = {
+    of_seed(2): [clients([0.2, 0.1], ids=[8, 9])],
+    of_seed(0): [clients([0.4, 0.5], ids=[2, 5])],
+    of_seed(3): [clients([0.1])],
+  }
+  first, second = client_results.pairs(method, baseline)
+  assert (first.ids.tolist(), second.ids.tolist()) == ([5], [8])
+  assert [e.score.tolist() for e in first.method] == [[0.7], [0.1]]
+  assert [e.score.tolist() for e in second.baseline] == [[0.2]]
+  values = first.values(lambda e, w: (w * e.score).sum(-1), np.ones((3, 1)))
+  np.testing.assert_allclose(values, [[0.4] * 3, [0.5] * 3])
+
+
+def test_seeds_without_any_of_some_clients_are_left_out():
+  method = {
+    of_seed(0): [clients([0.1, 0.2])],
+    of_seed(1): [clients([0.3], ids=[9])],
+  }
+  found = client_results.only(method, [1])
+  assert [e.score.tolist() for e in found[of_seed(0)]] == [[0.2]]
+  assert found.keys() == {of_seed(0)}
+  # Results with all of them stay the same object, which measures remember.
+  first = of_seed(0)
+  assert client_results.only(method, [0, 1])[first][0] is method[first][0]

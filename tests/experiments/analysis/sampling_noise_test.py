@@ -1,0 +1,128 @@
+"""Tests of the noise in a spread: how runs keep it, tell it and compare it."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+
+from tests.experiments import run_folders
+from tff_fair import experiments, metrics
+from tff_fair.experiments.analysis import sampling_noise
+from tff_fair.experiments.presenting.report import task_runs, verdict_section
+from tff_fair.experiments.texts import fairness_table
+
+# Of ten examples each, as the handmade runs have them.
+ACCURACIES = (0.2, 0.9, 0.8, 1.0, 0.7)
+SHARE = (
+  0.8 * np.mean([a * (1 - a) / 9 for a in ACCURACIES]) / np.var(ACCURACIES)
+)
+
+
+def test_the_noise_of_a_run_is_that_of_the_metrics():
+  noise = sampling_noise.of_clients(np.float32(ACCURACIES), [10] * 5)
+  found = metrics.sampling_noise(ACCURACIES, [10] * 5)
+  assert noise == pytest.approx(
+    {
+      "std": found.std,
+      "true_std": found.true_std,
+      "share": SHARE,
+      "median_examples": 10,
+    }
+  )
+
+
+@pytest.mark.parametrize(
+  ("accuracies", "num_examples"),
+  [
+    ([0.5, 0.512], [10, 10]),  # Words, and the examples are sentences.
+    ([0.5, math.nan], [10, 10]),
+    ([3.0, 2.0], [10, 10]),  # Errors.
+    ([0.5, 0.5], [10, 10]),  # No spread.
+    ([0.0, 1.0], [1, 1]),
+  ],
+)
+def test_unknown_noise_is_none(accuracies, num_examples):
+  assert sampling_noise.of_clients(accuracies, num_examples) is None
+
+
+def test_the_sentence():
+  noise = {"std": 0.023, "true_std": 0.078, "share": 0.08}
+  assert sampling_noise.sentence(0.081, {**noise, "median_examples": 12}) == (
+    "Of the std of 8.10, about 2.30 are expected from test sets of 12 examples "
+    "alone (8 % of the variance)."
+  )
+  noise |= {"share": 0.001, "median_examples": 10_000.5}
+  assert "10,000.5 examples alone (under 1 % of" in (
+    sampling_noise.sentence(0.081, noise)
+  )
+  noise |= {"share": 1.0, "median_examples": 1}
+  assert sampling_noise.sentence(0.02, noise) == (
+    "The std of 2.00 is no more than test sets of 1 example alone make: they "
+    "make about 2.30."
+  )
+
+
+def test_the_fairness_table_tells_it_where_the_run_has_it():
+  summary = {
+    "rounds": 1,
+    "num_clients": 5,
+    "test_accuracy": metrics.fairness_summary(ACCURACIES),
+  }
+  table = fairness_table.describe(summary)
+  noise = sampling_noise.of_clients(ACCURACIES, [10] * 5)
+  told = fairness_table.describe({**summary, sampling_noise.KEY: noise})
+  assert told.startswith(f"{table}\n\nOf the std of 27.86, about ")
+  assert max(map(len, told.splitlines())) <= 80
+  assert fairness_table.describe({**summary, sampling_noise.KEY: None}) == table
+
+
+@pytest.fixture
+def runs(tmp_path):
+  seeds = [ACCURACIES] * 2
+  return run_folders.make_methods(tmp_path, {"fedavg": seeds, "adafed": seeds})
+
+
+def test_compare_has_a_column_without_marks(runs):
+  frame = experiments.compare(
+    runs, baseline="fedavg", columns=["mean", "noise_share"]
+  )
+  assert frame["noise_share"].tolist() == [round(100 * SHARE, 1)] * 2
+  assert "noise_share_difference" not in frame
+  assert "mean_difference" in frame
+  assert not any("Noise" in note for note in frame.attrs["notes"])
+
+
+def test_compare_has_a_note_where_it_shows_a_spread(runs):
+  (note,) = [
+    note
+    for note in experiments.compare(runs).attrs["notes"]
+    if note.startswith("Noise")
+  ]
+  assert note.startswith(
+    f"Noise of small test sets: about {100 * SHARE:.0f} % of the variance"
+  )
+  frame = experiments.compare(runs, columns=["mean", "worst_10"])
+  assert not any("Noise" in note for note in frame.attrs["notes"])
+
+
+def test_reports_have_it_beside_the_std(runs):
+  (task,) = task_runs.arrange(
+    [experiments.open_run(path) for path in sorted(runs.iterdir())]
+  )
+  text = verdict_section.build(task).markup(task)
+  heads = [">Std<", ">Noise share<", ">Worst 10"]
+  places = [text.index(head) for head in heads]
+  assert places == sorted(places)
+  assert "Noise share: how much of the variance" in text
+
+
+def test_reports_of_other_accuracies_stay_as_they_are(tmp_path):
+  run = run_folders.make(tmp_path / "run", [(1, (0.123, 0.456))])
+  (task,) = task_runs.arrange([experiments.open_run(run)])
+  assert "Noise share" not in verdict_section.build(task).markup(task)
+
+
+def test_the_noise_goes_into_a_file_and_back():
+  noise = sampling_noise.of_clients(ACCURACIES, [10] * 5)
+  assert json.loads(json.dumps(noise)) == noise

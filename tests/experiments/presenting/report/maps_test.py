@@ -1,0 +1,260 @@
+"""Tests of the heat maps: shades, coefficients and labels."""
+
+import re
+import xml.etree.ElementTree as ET
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from tests.experiments import report_runs
+from tests.experiments.presenting.report.page_parts import drawn
+from tff_fair.experiments.presenting.report import heat_map, map_sections, scale
+from tff_fair.experiments.presenting.report.frame import Frame
+from tff_fair.experiments.presenting.report.task_runs import (
+  ClientNames,
+  MethodRuns,
+)
+from tff_fair.experiments.runs.finding import find
+
+FRAME = Frame(scale.linear(0, 100), scale.linear(0, 100), right=60)
+
+
+def test_shades_are_equal_steps_from_zero():
+  values = np.array([[0, 0.1, 0.11, 0.8, np.nan]])
+  shades = heat_map.shades_for(values)
+  assert (shades.num_positive, shades.num_negative) == (8, 0)
+  assert shades.step == pytest.approx(0.1)
+  assert shades.of(values).tolist() == [[1, 1, 2, 8, 0]]
+
+
+def test_negative_values_have_shades_of_their_own():
+  values = np.array([-0.2, 0, 0.8])
+  shades = heat_map.shades_for(values)
+  assert (shades.num_positive, shades.num_negative) == (8, 2)
+  assert shades.of(values).tolist() == [-2, 1, 8]
+  shades = heat_map.shades_for(np.array([-1.0, -0.5]))
+  assert (shades.num_positive, shades.num_negative) == (0, 8)
+  assert shades.of(np.array([-1.0, -0.5])).tolist() == [-8, -4]
+
+
+def test_few_values_far_out_do_not_hide_all_others():
+  values = np.append(np.linspace(0, 1, 999), 1000)
+  shades = heat_map.shades_for(values)
+  assert shades.is_clipped
+  assert len(set(shades.of(values).tolist())) == 8
+  assert "≥ " in heat_map.key(shades, FRAME)
+
+
+def test_shades_of_values_near_each_other_span_them():
+  values = np.array([0.095, 0.1, 0.105])
+  shades = heat_map.shades_for(values, from_zero=False)
+  assert shades.of(values).tolist() == [1, 4, 8]
+  key = texts(heat_map.key(shades, FRAME, "coefficient"))
+  assert key == ["0.105", "0.095", "coefficient"]
+  # Others begin at zero, and so do values that are all the same.
+  for others in ([0.05, 0.105], [-0.1, 0.105], [0.1, 0.1 + 1e-9]):
+    found = heat_map.shades_for(np.array(others), from_zero=False)
+    assert found.start == 0
+  assert heat_map.shades_for(values).of(values).min() == 8
+
+
+@pytest.mark.parametrize("values", [[], [np.nan], [0.0, 0], [np.inf]])
+def test_nothing_to_tell_apart_is_no_error(values):
+  values = np.array([values])
+  shades = heat_map.shades_for(values)
+  assert (shades.of(values) <= 1).all()
+  heat_map.key(shades, FRAME)
+
+
+def texts(markup):
+  return [element.text for element in ET.fromstring(markup).iter("text")]
+
+
+def area(markup):
+  found = {}
+  for path in ET.fromstring(markup).iter("path"):
+    sides = re.findall(r"h([\d.]+)v([\d.]+)h-", path.get("d"))
+    found[path.get("class")] = np.array(sides, float).prod(axis=1).sum()
+  return found
+
+
+def test_cells_cover_what_they_stand_for():
+  values = np.array([[1.0, 1, np.nan, 8], [np.nan, 8, 8, 8]])
+  shades = heat_map.Shades(1.0, 8, 0, is_clipped=False)
+  found = area(heat_map.cells(values, shades, FRAME))
+  whole = FRAME.inner_width * FRAME.inner_height
+  assert found == pytest.approx(
+    {"p1": whole * 2 / 8, "p8": whole * 4 / 8}, rel=0.01
+  )
+  # Cells side by side are one box.
+  markup = heat_map.cells(values, shades, FRAME)
+  assert markup.count("M") == 3
+
+
+def test_the_key_has_round_numbers():
+  shades = heat_map.Shades(12.5, 8, 2, is_clipped=False)
+  assert texts(heat_map.key(shades, FRAME)) == ["100", "0", "−25"]
+
+
+def table(*rows):
+  return pd.DataFrame(rows, columns=["round", "client_id", "coefficient"])
+
+
+def test_coefficients_by_client_and_round():
+  found = map_sections.matrix(
+    table((1, 7, 0.5), (2, 3, 0.25), (2, 7, 0.75)), np.array([3, 7, 9]), 10, 10
+  )
+  np.testing.assert_array_equal(
+    found, [[np.nan, 0.25], [0.5, 0.75], [np.nan, np.nan]]
+  )
+
+
+def test_clients_and_rounds_that_share_a_place_are_averaged():
+  rows = [(r, k, float(k)) for r in range(1, 101) for k in range(10)]
+  found = map_sections.matrix(table(*rows), np.arange(10), 5, 20)
+  np.testing.assert_allclose(
+    found, np.tile([[0.5], [2.5], [4.5], [6.5], [8.5]], 20)
+  )
+
+
+@pytest.fixture
+def run(tmp_path):
+  report_runs.make(tmp_path / "run", num_clients=6, num_rounds=4)
+  (found,) = find([tmp_path])
+  return found
+
+
+def test_clients_are_in_the_order_of_their_accuracy(run):
+  order, is_ordered = map_sections.client_order(run)
+  assert is_ordered
+  accuracies = run.clients.set_index("client_id")["test_accuracy"]
+  assert sorted(order) == list(range(6))
+  assert accuracies[order].is_monotonic_increasing
+
+
+def test_without_the_accuracy_of_one_they_are_in_the_order_of_their_ids(run):
+  (run.path / "cohorts.csv").write_text(
+    "round,client_id,coefficient,loss,excluded\n1,5,1,,\n1,11,1,,\n"
+  )
+  (again,) = find([run.path])
+  order, is_ordered = map_sections.client_order(again)
+  assert not is_ordered
+  assert order.tolist() == [0, 1, 2, 3, 4, 5, 11]
+  found = map_sections.coefficients_of_method(MethodRuns("m", 0, (again,)))
+  assert found is not None
+  markup = map_sections.draw_coefficients(found, ClientNames([]), "i")
+  assert "by number" in "".join(ET.fromstring(markup).find("desc").itertext())
+  assert texts(markup)[:7] == ["0", "1", "2", "3", "4", "5", "11"]
+
+
+def test_rows_of_few_clients_have_their_names_and_of_many_none(run, tmp_path):
+  method = MethodRuns("m", 0, (run,))
+  found = map_sections.coefficients_of_method(method)
+  assert found is not None
+  order, _ = map_sections.client_order(run)
+  names = ClientNames([run])
+  rows = texts(map_sections.draw_coefficients(found, names, "i"))[:6]
+  assert rows == [f"client_{client:02}" for client in order]
+  report_runs.make(tmp_path / "many", num_clients=30, num_rounds=4)
+  (many,) = find([tmp_path / "many"])
+  found = map_sections.coefficients_of_method(MethodRuns("m", 0, (many,)))
+  rows = texts(map_sections.draw_coefficients(found, ClientNames([many]), "i"))
+  # Not the numbers of rows, which would look like those of clients.
+  assert rows[:3] == ["worst", "best", "1"]
+
+
+def test_each_map_has_a_scale_that_shows_its_differences(tmp_path):
+  ends = {"fedavg": (0.095, 0.105), "fedfv": (0.1, 0.7)}
+  for name, (low, high) in ends.items():
+    path = report_runs.make(tmp_path / name, algorithm=name, num_clients=6)
+    cohorts = pd.read_csv(path / "cohorts.csv")
+    cohorts["coefficient"] = np.linspace(low, high, len(cohorts))
+    cohorts.to_csv(path / "cohorts.csv", index=False)
+  maps = [*drawn(map_sections.build_coefficients, tmp_path).iter("svg")]
+  keys = [[e.text for e in svg.iter("text")][-3:] for svg in maps]
+  assert keys == [
+    ["0.105", "0.095", "coefficient"],
+    ["0.7", "0", "coefficient"],
+  ]
+  for svg in maps:
+    cells, _ = (e for e in svg.iter("g") if e.get("class") == "cells")
+    shades = {path.get("class") for path in cells}
+    assert {"p2", "p8"} <= shades
+
+
+def test_columns_of_labels_have_the_names_of_the_clients(tmp_path):
+  path = report_runs.make(tmp_path / "run", num_clients=3)
+  (found,) = find([path])
+  of_table = map_sections.labels_of_table(found.labels)
+  named = texts(map_sections.draw_labels(of_table, ClientNames([found]), "i"))
+  numbered = texts(map_sections.draw_labels(of_table, ClientNames([]), "i"))
+  assert [t for t in named if t.startswith("client_")] == [
+    *("client_00", "client_01", "client_02")
+  ]
+  assert not any(t.startswith("client_") for t in numbered)
+
+
+def test_clients_go_by_names_only_where_all_runs_agree(tmp_path):
+  runs = []
+  for number, clients in enumerate(["0,a\n1,b", "0,a\n1,c", "0,a\n1,a"]):
+    path = report_runs.make(tmp_path / f"{number}", num_clients=2)
+    (path / "clients.csv").write_text(f"client_id,client\n{clients}\n")
+    runs += find([path])
+  a_b, a_c, a_a = runs
+  named = ClientNames([a_b])
+  assert (named.short(1), named.full(1)) == ("b", "b")
+  for found in (ClientNames([a_b, a_c]), ClientNames([a_a]), ClientNames([])):
+    assert (found.short(1), found.full(1)) == ("1", "Client 1")
+  assert ClientNames([a_b]).short(7) == "7"  # A client that no table has.
+
+
+def test_long_names_of_clients_are_cut_where_they_still_differ(tmp_path):
+  for number, last in enumerate("xy"):
+    path = report_runs.make(tmp_path / f"{number}", num_clients=2)
+    names = [f"{first}{'-' * 30}{last}" for first in ("a", last)]
+    (path / "clients.csv").write_text(
+      f"client_id,client\n0,{names[0]}\n1,{names[1]}\n"
+    )
+  run, _ = find([tmp_path])
+  named = ClientNames([run])
+  assert named.full(0) == f"a{'-' * 30}x"
+  assert named.short(0) == f"a{'-' * 22}…"
+
+
+@pytest.mark.parametrize("row", ["1,2,,,\n", ""])
+def test_cohorts_without_coefficients_have_none(run, row):
+  text = f"round,client_id,coefficient,loss,excluded\n{row}"
+  (run.path / "cohorts.csv").write_text(text)
+  (again,) = find([run.path])
+  assert map_sections._of_run(again) is None
+
+
+def test_labels_are_in_the_order_of_the_clients():
+  found = map_sections.labels_of_table(
+    pd.DataFrame({"client_id": [2, 1], "0": [1, 2], "1": [3, 4]})
+  )
+  assert found.clients.tolist() == [1, 2]
+  assert found.counts.tolist() == [[2, 4], [1, 3]]
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 7, 10, 99])
+def test_no_label_is_lost_where_clients_share_a_column(limit):
+  counts = np.arange(20.0).reshape(10, 2)
+  found = map_sections.merged(counts, limit)
+  assert len(found) == min(limit, 10)
+  np.testing.assert_array_equal(found.sum(axis=0), counts.sum(axis=0))
+
+
+@pytest.mark.parametrize(
+  "shape", [(1, 1), (3, 3), (100, 10), (5000, 1000), (40, 62)]
+)
+def test_labels_of_any_split_are_drawn(shape):
+  generator = np.random.default_rng(0)
+  counts = generator.poisson(0.5, shape).astype(float)
+  counts[0] = 0  # A client without any.
+  counts[-1, -1] = 3
+  found = map_sections.Labels(np.arange(shape[0]), counts)
+  svg = ET.fromstring(map_sections.draw_labels(found, ClientNames([]), "i"))
+  assert len(ET.tostring(svg)) < 400_000
+  assert float(svg.get("width")) <= 980

@@ -1,0 +1,35 @@
+"""Sections of the page about runs, as tests read them."""
+
+import xml.etree.ElementTree as ET
+
+from tff_fair.experiments.presenting.report import task_runs
+from tff_fair.experiments.runs.finding import find
+
+
+def task_of(folder, **arguments):
+  """Returns the only task of the runs in a folder."""
+  (task,) = task_runs.arrange(find([folder]), **arguments)
+  return task
+
+
+def drawn(build, folder, **arguments):
+  """Returns the section that a function builds about the runs in a folder."""
+  task = task_of(folder, **arguments)
+  section = build(task)
+  assert section.body, section.absence
+  return ET.fromstring(section.markup(task))
+
+
+def words(element):
+  """Returns the text of an element, with one space between words."""
+  return " ".join("".join(element.itertext()).split())
+
+
+def texts(element, tag):
+  """Returns the texts of all elements of a kind within another."""
+  return [words(found) for found in element.iter(tag)]
+
+
+def with_class(element, name):
+  """Returns the elements of a class within another."""
+  return [e for e in element.iter() if name in e.get("class", "").split()]

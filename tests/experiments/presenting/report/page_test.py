@@ -1,0 +1,489 @@
+"""Tests of the page as a whole, without a browser."""
+
+import json
+import re
+import xml.etree.ElementTree as ET
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from tests.experiments import report_runs, run_folders
+from tests.experiments.presenting.report.page_parts import texts, words
+from tff_fair.experiments.presenting.report import page, task_runs
+from tff_fair.experiments.runs.finding import find
+from tff_fair.experiments.spec.scores import RMSE
+
+pytestmark = pytest.mark.program
+
+HOSTILE = "<script>alert(1)</script>"
+
+
+def build(folder, **settings):
+  """Returns the page about the runs in a folder: as text, and parsed."""
+  text = page.build(task_runs.arrange(find([folder])), **settings)
+  doctype, body = text.split("\n", 1)
+  assert doctype == "<!DOCTYPE html>"
+  return text, ET.fromstring(body)
+
+
+def headings(root, level="h3"):
+  return texts(root, level)
+
+
+# The sections, and why a page without further data leaves them out.
+SECTIONS = {
+  "Verdict": None,
+  "All measures": None,
+  "Is joining worth it": "no run has a baseline without a federation",
+  "Each client": None,
+  "Curves": None,
+  "Accuracy and fairness": None,
+  "Mean and worst clients": "there is one method alone",
+  "Accuracy over clients": None,
+  "Improved clients": "no run has measured them (improved_share in "
+  "metrics.csv)",
+  "Pareto stationarity": "no run has measured it "
+  "(aggregator/pareto_stationarity in metrics.csv)",
+  "Losses of two clients": "no two clients of the first round have losses in "
+  "a later one (loss_before or loss in cohorts.csv)",
+  "Length of the direction": "no run has measured it "
+  "(aggregator/direction_norm in metrics.csv)",
+  "Coefficients over rounds": "no run has recorded them (coefficient in "
+  "cohorts.csv)",
+  "Labels of the split": "no run has counted them (labels.csv)",
+}
+ALL = [*SECTIONS, "Runs"]
+
+
+def test_with_all_data_there_are_all_sections(tmp_path):
+  report_runs.make_methods(tmp_path, {"fedavg": 0.0, "afl": 0.0})
+  text, root = build(tmp_path)
+  assert headings(root) == ALL
+  assert headings(root, "h2") == ["digits"]
+  # The contents lead to all of them.
+  links = {words(a): a.get("href")[1:] for a in root.findall(".//nav//a")}
+  assert list(links) == ALL
+  places = {e.get("id"): e for e in root.iter("section")}
+  for title, identifier in links.items():
+    assert words(places[identifier].find("h3")) == title
+  # The axes; all methods alike, or one of them.
+  assert len(root.findall(".//input[@type='radio']")) == 3 + 3
+  assert len(root.findall(".//input[@type='checkbox']")) == 2
+  # Nothing is asked for elsewhere.
+  assert re.findall(r"(?:src|href)=\"(?!#|data:,)", text) == []
+  assert not re.search(r"url\(|@import|https?://", text)
+
+
+def test_what_is_not_there_is_left_out_with_a_reason(tmp_path):
+  report_runs.make(tmp_path / "run", extras=False)
+  _, root = build(tmp_path)
+  assert headings(root) == [
+    *(title for title, absence in SECTIONS.items() if absence is None),
+    "Left out",
+    "Runs",
+  ]
+  assert [words(item) for item in root.findall(".//ul[@class='note']/li")] == [
+    f"{title}: {absence}." for title, absence in SECTIONS.items() if absence
+  ]
+  # There is nothing to choose from.
+  assert root.findall(".//input") == []
+  assert "Not offered: bytes communicated and local operations" in words(root)
+
+
+def test_methods_without_some_data_are_named_where_they_are_missing(tmp_path):
+  report_runs.make(tmp_path / "a", algorithm="afl")
+  report_runs.make(tmp_path / "b", algorithm="term", extras=False)
+  _, root = build(tmp_path)
+  assert headings(root) == ALL
+  notes = [words(note) for note in root.findall(".//p[@class='note']")]
+  assert sorted(
+    note for note in notes if note.startswith("Left out: TERM")
+  ) == [
+    "Left out: TERM; no bytes communicated were counted.",
+    "Left out: TERM; no local operations were counted.",
+    "Left out: TERM; their runs have no aggregator/pareto_stationarity in "
+    "metrics.csv.",
+    "Left out: TERM; their runs have no coefficients in cohorts.csv.",
+    "Left out: TERM; their runs have no finite aggregator/direction_norm.",
+    "Left out: TERM; their runs have no improved_share in metrics.csv.",
+    "Left out: TERM; their runs have no such losses in cohorts.csv.",
+    "Left out: TERM; they have no baseline.",
+  ]
+
+
+def test_clients_see_whether_joining_is_worth_it(tmp_path):
+  report_runs.make(tmp_path / "a", num_clients=6)
+  _, root = build(tmp_path)
+  section = next(
+    section
+    for section in root.iter("section")
+    if headings(section) == ["Is joining worth it"]
+  )
+  methods, clients = (
+    [[words(cell) for cell in row] for row in table.iter("tr")]
+    for table in section.iter("table")
+  )
+  shown = dict(zip(methods[0], methods[1], strict=True))
+  assert shown["Gain"] == "3"
+  assert shown["Cannot be told"] == "3"
+  assert shown["Mean gain"] == "+4.00"
+  assert len(clients) == 1 + 6
+  assert clients[1][4:] == ["−2.00", "−7.00 to 3.00", "1"]
+
+
+@pytest.mark.parametrize(
+  ("is_finished", "seconds", "duration"),
+  [(True, "4000", "1 h 7 min"), (False, "inf", "unknown")],
+)
+def test_the_smallest_run(tmp_path, is_finished, seconds, duration):
+  run_folders.make(tmp_path / "run", [(1, (0.5,))], is_finished=is_finished)
+  (tmp_path / "run" / "metrics.csv").write_text("round,x\n1,1\n")
+  timing = f"round,round_seconds\n1,{seconds}\n"
+  (tmp_path / "run" / "timing.csv").write_text(timing)
+  _, root = build(tmp_path)
+  assert ("Verdict" in headings(root)) == is_finished
+  if is_finished:
+    assert "Curves: each run was evaluated once" in words(root)
+  assert headings(root)[-1] == "Runs"
+  assert duration in words(root)
+
+
+def test_without_a_finished_run_the_page_says_what_there_is(tmp_path):
+  for seed in range(2):
+    report_runs.make(tmp_path / f"{seed}", seed=seed, is_finished=False)
+  _, root = build(tmp_path)
+  assert "2 unfinished" in words(root.find(".//header"))
+  assert "Without 2 unfinished runs, listed at the end." in words(root)
+  assert headings(root) == ["Runs"]
+  assert root.findall(".//svg") == []
+
+
+def test_unfinished_runs_take_no_part_in_means(tmp_path):
+  report_runs.make(tmp_path / "a")
+  _, alone = build(tmp_path)
+  report_runs.make(tmp_path / "b", seed=1, is_finished=False)
+  _, both = build(tmp_path)
+  first, second = (root.find(".//table/tbody") for root in (alone, both))
+  assert ET.tostring(first) == ET.tostring(second)
+  assert "20 of 20" in words(both)
+
+
+def test_names_are_text_wherever_they_are_shown(tmp_path):
+  report_runs.make(tmp_path / HOSTILE.replace("/", ""), method=HOSTILE)
+  path = report_runs.make(tmp_path / "b", algorithm="afl")
+  config = json.loads((path / "config.json").read_text())
+  config["flags"]["task_option"] = [f"x={HOSTILE}"]
+  config["command"]["line"] = config["data"]["description"] = HOSTILE
+  config["hparams"] = {HOSTILE: "\x1b]]>", "]]>": "\"'&"}
+  (path / "config.json").write_text(json.dumps(config))
+  clients = pd.read_csv(path / "clients.csv").iloc[:3]
+  clients["client"] = [HOSTILE, "&", "'"]
+  clients.to_csv(path / "clients.csv", index=False)
+  text, root = build(tmp_path, title=HOSTILE)
+  assert len(list(root.iter("script"))) == 1
+  assert text.count("<script") == text.count("</script") == 1
+  assert words(root.find(".//title")) == HOSTILE
+  assert text.count("&lt;script&gt;alert(1)&lt;/script&gt;") > 20
+
+
+def test_the_policy_lets_in_only_the_page_s_own_style_and_script(tmp_path):
+  report_runs.make(tmp_path / "run")
+  text, root = build(tmp_path)
+  (policy,) = (
+    meta.get("content")
+    for meta in root.iter("meta")
+    if meta.get("http-equiv") == "Content-Security-Policy"
+  )
+  assert policy.startswith("default-src 'none';")
+  assert "unsafe" not in policy
+  assert policy.count("'sha256-") == 2
+  # Styles of single elements would be refused.
+  assert not re.search(r"<[^>]* (style|on\w+)=", text)
+
+
+def test_tasks_are_sections_of_their_own(tmp_path):
+  linear = {"model": "logistic_regression"}
+  for n, options in enumerate(({}, linear, {**linear, "num_clients": 9})):
+    report_runs.make(tmp_path / f"digits{n}", task_options=options)
+  report_runs.make(
+    tmp_path / "mnist", task="mnist", task_options={"pixels": "standardized"}
+  )
+  _, root = build(tmp_path)
+  titles = [
+    "digits",
+    "digits, model=logistic_regression",
+    "digits, model=logistic_regression, num_clients=9",
+    "mnist",
+  ]
+  assert headings(root, "h2") == titles
+  assert headings(root, "h1") == ["Fairness on digits, mnist"]
+  links = root.findall(".//nav/div/a")
+  assert [words(link) for link in links] == titles
+  sections = {section.get("id") for section in root.findall(".//main/section")}
+  assert {link.get("href")[1:] for link in links} == sections
+  names = [e.get("id") for e in root.iter() if e.get("id")]
+  assert len(names) == len(set(names))
+
+
+def test_curves_begin_where_the_evaluations_do(tmp_path):
+  first, last = (0, (0.1, 0.2)), (4, (0.5, 0.7))
+  for name, evaluations in (("fedavg", [first, last]), ("afl", [last])):
+    path = tmp_path / name
+    run_folders.make(path, evaluations, algorithm=name)
+    (path / "metrics.csv").write_text("round,x\n4,1\n")
+    (path / "costs.csv").write_text(
+      "round,bytes_down,bytes_up\n" + "".join(f"{n},5,5\n" for n in range(1, 5))
+    )
+  _, root = build(tmp_path)
+  assert "Curves" in headings(root)  # One method was evaluated twice.
+  tips = [words(title) for title in root.findall(".//figure//title")]
+  assert "FedAvg, round 0: 15.00 %" in tips
+  assert "FedAvg, bytes down and up B 0: 15.00 %" in tips
+  assert "AFL, round 4: 60.00 %" in tips
+  assert not any("AFL, round 0" in tip for tip in tips)
+  # The verdict is on the end.
+  means = [row[2].get("data-value") for row in root.find(".//tbody")]
+  assert [float(mean) for mean in means] == pytest.approx([60, 60])
+
+
+def test_other_measures_fold(tmp_path):
+  report_runs.make(tmp_path / "run", num_clients=3)
+  _, root = build(tmp_path)
+  folds = root.findall(".//details")
+  assert [words(fold.find("summary")) for fold in folds] == [
+    *("Worst and best clients", "Percentiles and variance"),
+    *("Uniformity and loss", "By examples", "Error"),
+    *("The clients of FedAvg", "Table of the clients"),
+    *("More curves, against rounds", "Error and its relative spread"),
+    "All settings that the runs share",
+  ]
+  assert [words(f.find("summary")) for f in folds if f.get("open")] == [
+    "Table of the clients"
+  ]
+  assert "10 %: 1 of 3 clients" in words(folds[0].find(".//caption"))
+
+
+def test_unfinished_runs_take_part_on_request(tmp_path):
+  report_runs.make(tmp_path / "a")
+  report_runs.make(tmp_path / "b", seed=1, is_finished=False)
+  run_folders.make(tmp_path / "c", [(0, (0.5,))], is_finished=False, seed=2)
+  (task,) = task_runs.arrange(find([tmp_path]), unfinished=True)
+  assert [run.seed for run in task.runs] == [0, 1]
+  # It has not been trained for a round yet.
+  assert [run.seed for run in task.unfinished] == [2]
+  text = page.build([task])
+  assert f"Not finished: {tmp_path / 'b'}, after round 20." in text
+  assert "1 finished run, 2 unfinished" in text
+
+
+def test_a_file_of_the_user_names_the_page(tmp_path):
+  for name in ("hospitals", "banks"):
+    options = {"file": f"data/{name}.csv", "client": "who", "label": "what"}
+    report_runs.make(tmp_path / name, task="table", task_options=options)
+  _, root = build(tmp_path)
+  assert headings(root, "h1") == ["Fairness on banks.csv, hospitals.csv"]
+  assert headings(root, "h2") == ["banks.csv", "hospitals.csv"]
+  assert headings(build(tmp_path, title="Mine")[1], "h1") == ["Mine"]
+
+
+def test_a_method_looks_the_same_in_all_tasks(tmp_path):
+  for task, algorithms in {
+    "digits": ("adafed", "fedmgda_plus", "fedavg"),
+    "mnist": ("fedmgda_plus", "fedavg", "semi_vred"),
+  }.items():
+    for algorithm in algorithms:
+      report_runs.make(
+        tmp_path / task / algorithm, task=task, algorithm=algorithm
+      )
+  _, root = build(tmp_path)
+  looks = {}
+  for legend in root.iter("fieldset"):
+    names = []
+    for label in legend.findall("span/label"):
+      names.append(words(label))
+      marker = label.find("svg/path[@class='marker']").get("d")
+      look = (label.find("svg").get("class"), marker)
+      looks.setdefault(words(label), set()).add(look)
+    # The baseline comes first.
+    assert names[0] == "FedAvg"
+  assert list(looks) == ["FedAvg", "AdaFed", "FedMGDA+", "Semi-VRed"]
+  assert all(len(found) == 1 for found in looks.values())
+  assert len(set().union(*looks.values())) == 4
+  # Registry names are in the settings alone.
+  tables = words(root).partition("Runs")[0]
+  assert "fedmgda_plus" not in tables
+
+
+def test_the_foot_says_when_and_by_what_the_page_was_written(tmp_path):
+  report_runs.make(tmp_path / "run")
+  pattern = r"Written on \d{4}-\d\d-\d\d by tff-fair \d+\.\S+?"
+  _, root = build(tmp_path)
+  assert re.fullmatch(rf"{pattern}\.", words(root.find(".//footer")))
+  _, root = build(tmp_path, command="python -m binaries.report <x>")
+  assert re.fullmatch(
+    rf"{pattern} with python -m binaries\.report <x>\.",
+    words(root.find(".//footer")),
+  )
+
+
+def test_many_tasks_are_counted_in_the_title(tmp_path):
+  for task in ("digits", "mnist", "synthetic", "sent140"):
+    report_runs.make(tmp_path / task, task=task, num_rounds=1)
+  assert headings(build(tmp_path)[1], "h1") == ["Fairness on 4 tasks"]
+
+
+def test_settings_are_shown_where_they_are_the_same(tmp_path):
+  for number, (rate, seed) in enumerate([(0.1, 0), (0.1, 1), (0.5, 0)]):
+    path = report_runs.make(
+      tmp_path / f"{number}", client_learning_rate=rate, seed=seed
+    )
+    if number == 1:
+      config = json.loads((path / "config.json").read_text())
+      config["versions"]["python"] = "3.11.9"
+      (path / "config.json").write_text(json.dumps(config))
+  _, root = build(tmp_path)
+  *_, fold = root.iter("details")
+  assert "algorithm=fedavg" in words(fold)
+  assert "server_learning_rate=none" in words(fold)
+  assert "learning_rate=0.1" not in words(fold)
+  # Before them, those that differ, then those that are not the default.
+  differing = root.find(".//dl[@class='verdict differing']")
+  assert [words(e) for e in differing] == [
+    *("FedAvg, client_learning_rate=0.1", "client_learning_rate=0.1"),
+    "FedAvg, client_learning_rate=0.5",
+    "client_learning_rate=0.5python=3.11.7",
+  ]
+  lists = root.findall(".//ul[@class='settings']")
+  assert lists[2] is not fold.find("ul")
+  assert "total_rounds=20" in words(lists[2])
+  assert "server_learning_rate" not in words(lists[2])
+  assert lists[3] is fold.find("ul")
+  bodies = root.findall(".//table[@class='runs']/tbody")
+  assert [words(body.find("tr/th")) for body in bodies] == [
+    "FedAvg, client_learning_rate=0.1",
+    "FedAvg, client_learning_rate=0.5",
+  ]
+  assert "python=3.11.9" in words(bodies[0].findall("tr")[2])
+  assert "train.py --algorithm=fedavg --seed=1" in words(bodies[0])
+
+
+def test_a_run_that_diverged_is_shown(tmp_path):
+  report_runs.make(tmp_path / "a")
+  path = report_runs.make(tmp_path / "b", seed=1)
+  table = pd.read_csv(path / "evaluations.csv")
+  table.loc[5:, ["loss/mean", "loss/max"]] = np.inf
+  table.loc[10:, ["loss/mean", "loss/max"]] = np.nan
+  table.to_csv(path / "evaluations.csv", index=False)
+  text, _ = build(tmp_path)
+  assert not re.search(r'(d|x|y|transform)="[^"]*(nan|inf)', text)
+
+
+def test_clients_that_differ_between_seeds_are_not_shown_one_by_one(tmp_path):
+  report_runs.make(tmp_path / "a", num_clients=3)
+  captions = "Test accuracy of each client (%)"
+  assert captions in words(build(tmp_path)[1])
+  report_runs.make(tmp_path / "b", seed=1, num_clients=4)
+  _, root = build(tmp_path)
+  assert captions not in words(root)
+  assert "Each client: not all runs have the same clients." in words(root)
+  assert "Accuracy over clients" in headings(root)
+
+
+def test_a_large_page_stays_small(tmp_path):
+  for number in range(12):
+    report_runs.make(
+      tmp_path / f"{number}",
+      method=f"method_{number}",
+      num_clients=210,  # More than fit side by side, so are rounds.
+      num_rounds=110,
+      rounds_per_evaluation=10,
+    )
+  text, root = build(tmp_path)
+  assert len(text) < 2_000_000
+  assert len(root.findall(".//figure")) > 40
+
+
+def test_a_page_of_a_regression_knows_no_accuracy(tmp_path):
+  skills = {"fedavg": 0.0, "afl": 0.5, "term": 1.0}
+  report_runs.make_methods(tmp_path, skills, score=RMSE, num_clients=6)
+  text, root = build(tmp_path)
+  assert "accura" not in text.lower()
+  assert [h.replace("RMSE", "Accuracy") for h in headings(root)] == ALL
+  # The table of each client's errors, and those of R².
+  assert "Test RMSE of each client" in text
+  for title in ("Mean R²", "Median R²", "Lowest R²"):
+    assert title in text
+  # In units of the label, without a sign of percent.
+  runs = find([tmp_path])
+  of_term = [r for r in runs if r.algorithm == "term"]
+  mean = np.mean([r.evaluations["rmse/mean"].iloc[-1] for r in of_term])
+  assert f"{mean:.2f}. " in text
+  assert "better down and left" in text
+  assert "largest RMSE to the smallest" in text
+
+
+def test_a_page_has_tasks_of_both_kinds(tmp_path):
+  report_runs.make(tmp_path / "a")
+  report_runs.make(tmp_path / "b", task="synthetic", score=RMSE)
+  _, root = build(tmp_path)
+  assert headings(root, "h2") == ["digits", "synthetic"]
+  assert {"Accuracy and fairness", "RMSE and fairness"} <= set(headings(root))
+
+
+def test_runs_that_diverged_have_no_place_in_charts(tmp_path):
+  report_runs.make(tmp_path / "a", score=RMSE, extras=False)
+  run_folders.make(
+    tmp_path / "b",
+    [(n, [np.inf] * 12) for n in range(1, 21)],
+    algorithm="afl",
+    score=RMSE,
+    total_rounds=20,
+  )
+  (tmp_path / "b" / "metrics.csv").write_text("round\n1\n")
+  text, _ = build(tmp_path)
+  assert "Left out: AFL; they have infinite RMSEs." in text
+
+
+def replays(rule, harmed):
+  """Rows as a replay has them, of ten rounds of four clients."""
+  return pd.DataFrame(
+    {
+      "rule": rule,
+      "round": np.repeat(np.arange(1, 11), 4),
+      "client_id": np.tile(np.arange(4), 10),
+      "coefficient": 0.25,
+      "slope": 1.0,
+      "cosine": np.tile([-0.1, 0.2, 0.3, 0.4], 10),
+      "harmed": np.tile([harmed, False, False, False], 10),
+      "conflicts": 1,
+      "loss_change": np.nan,
+      "angle": np.linspace(0, 9, 10).repeat(4),
+    }
+  )
+
+
+def test_rules_are_compared_on_the_same_rounds(tmp_path):
+  path = report_runs.make(tmp_path / "run")
+  rows = [replays("fedavg", True), replays("fedmgda", False)]
+  pd.concat(rows).to_csv(path / "replay.csv", index=False)
+  _, root = build(tmp_path)
+  (table,) = [
+    t for t in root.iter("table") if "Rules on the rounds of run" in words(t)
+  ]
+  assert [[words(c) for c in row] for row in table.iter("tr")] == [
+    ["Rule", "Harmed (%)", "Worst cosine", "Angle (°)"],
+    ["fedavg", "25.0", "−0.100", "4.5 [2.4, 6.6]"],
+    ["fedmgda", "0.0", "−0.100", "4.5 [2.4, 6.6]"],
+  ]
+  damaged = {
+    "loss_change": (2.0, "x", "row 1 has no number"),
+    "harmed": (True, "1e9", "has other values than True and False"),
+  }
+  for column, (value, wrong, problem) in damaged.items():
+    replay = replays("fedavg", True).astype({column: object})
+    replay[column] = [wrong, *[value] * (len(replay) - 1)]
+    replay.to_csv(path / "replay.csv", index=False)
+    text, _ = build(tmp_path)
+    assert f"replay.csv: {problem}" in text
+    assert "A replay is left out, as damaged" in text

@@ -1,0 +1,145 @@
+"""Tests of settings that go together, do not, or have no effect together."""
+
+import pytest
+
+from tests.refusals import rejected
+from tff_fair import methods
+from tff_fair.experiments import RunSpec
+from tff_fair.experiments.spec import combinations
+
+
+def test_decays_of_the_other_kind_have_no_upper_bound():
+  for side in ("client", "server"):
+    name = f"{side}_learning_rate_decay"
+    kind = {f"{name}_kind": "inverse_time"}
+    assert getattr(RunSpec(**{name: 5}, **kind), name) == 5.0
+    with rejected(name):
+      RunSpec(**{name: -0.5}, **kind)
+
+
+def test_a_bias_is_not_negative_and_a_scaling_may_be():
+  with rejected("attack_strength", value=-1.0):
+    RunSpec(attack="bias", attack_strength=-1)
+  assert RunSpec(attack="scaling", attack_strength=-1).attack_strength == -1.0
+
+
+@pytest.mark.parametrize(
+  ("values", "field"),
+  [
+    ({"local_steps": 5, "local_epochs": 2}, "local_steps"),
+    ({"client_momentum": 0.9, "client_optimizer": "adam"}, "client_momentum"),
+    ({"personal_lam": 0.1, "algorithm": "ditto"}, "personal_lam"),
+    ({"algorithm": "fedprox", "proximal_mu": 0.1}, "proximal_mu"),
+    ({"tape": True, "loss_reference": "local"}, "tape"),
+    # Noise needs cohorts of one size that weigh alike.
+    ({"dp_noise": 1.0, "dp_clip": 0.5}, "dp_noise"),
+    ({"dp_noise": 1.0, "dp_clip": 0.5, "sampling": "proportional"}, "sampling"),
+    (
+      {"dp_noise": 1.0, "dp_clip": 0.5, "clients_per_round": "2-4"},
+      "clients_per_round",
+    ),
+    *(
+      (
+        {
+          "dp_noise": 1.0,
+          "dp_clip": 0.5,
+          "client_weighting": "uniform",
+          "dropout": 0.2,
+          "dropout_kind": kind,
+        },
+        "dropout_kind",
+      )
+      for kind in ("by_size", "by_label")
+    ),
+    ({"join_round": "0.5:11", "total_rounds": 10}, "join_round"),
+    ({"join_round": "0.5:3", "dp_noise": 1.0, "dp_clip": 0.5}, "join_round"),
+    ({"proximal_mu": -1.0}, "proximal_mu"),
+    ({"local_steps": "0-3"}, "local_steps"),
+  ],
+)
+def test_settings_that_do_not_go_together(values, field):
+  with rejected(field):
+    RunSpec(**values)
+  # A method's own term may be left out.
+  RunSpec(algorithm="fedprox", hparams={"mu": 0.0}, proximal_mu=0.1)
+  RunSpec(local_steps=(3, 5), local_epochs=1)
+  private = RunSpec(dp_noise=1.0, dp_clip=0.5, client_weighting="uniform")
+  # Who is away does not depend on the data, or no one is.
+  for kind in ("independent", "by_client", "blocks", "periodic"):
+    private.replace(dropout=0.2, dropout_kind=kind)
+  private.replace(dropout_kind="by_size")
+
+
+@pytest.mark.parametrize("algorithm", methods.names())
+def test_the_learning_rate_of_the_server_is_that_of_its_step(algorithm):
+  spec = RunSpec(algorithm=algorithm, server_learning_rate=0.25)
+  hparams = methods.hyperparameters(algorithm)
+  assert spec.has_own_server_step == (
+    algorithm in ("fedadam", "adafedadam", "n_accadam")
+  )
+  assert spec.all_hparams == {
+    name: 0.25 if name == "learning_rate" else hyperparameter.default
+    for name, hyperparameter in hparams.items()
+  }
+  if not spec.has_own_server_step:
+    return
+  same = RunSpec(algorithm=algorithm, hparams={"learning_rate": 0.25})
+  assert same.all_hparams == spec.all_hparams
+  # A folder holds both.
+  both = spec.replace(hparams={"learning_rate": 0.25})
+  assert both.differences(spec) == {}
+  for changes, field in (
+    ({"hparams": {"learning_rate": 0.5}}, "server_learning_rate"),
+    ({"server_optimizer": "sgd"}, "server_optimizer"),
+  ):
+    with rejected(field):
+      spec.replace(**changes)
+
+
+@pytest.mark.parametrize(
+  ("given", "lines"),
+  [
+    ({}, []),
+    (
+      {"client_weighting": "uniform", "algorithm": "fedfv"},
+      [
+        "client_weighting=uniform has no effect: fedfv does not use the "
+        "weights of clients."
+      ],
+    ),
+    ({"client_weighting": "uniform", "algorithm": "fedavg"}, []),
+    (
+      {"dropout_kind": "by_client", "attack_share": 0.2},
+      [
+        "dropout_kind=by_client has no effect without dropout.",
+        "attack_share=0.2 has no effect without attack.",
+      ],
+    ),
+    ({"dropout_kind": "by_client", "dropout": 0.2}, []),
+    (
+      {"client_learning_rate_decay_kind": "inverse_time"},
+      [
+        "client_learning_rate_decay_kind=inverse_time has no effect without "
+        "client_learning_rate_decay."
+      ],
+    ),
+    (
+      {
+        "task": "mnist",
+        "task_options": {"initial_weights": "pytorch"},
+        "model": "mlp",
+      },
+      [
+        "task_option.initial_weights has no effect: model=mlp takes the place "
+        "of the task's model."
+      ],
+    ),
+  ],
+)
+def test_settings_without_effect_are_named(given, lines):
+  assert list(combinations.without_effect(RunSpec(**given))) == lines
+
+
+def test_a_model_is_given_once():
+  with rejected("model", value="mlp"):
+    RunSpec(model="mlp", task_options={"model": "logistic_regression"})

@@ -1,0 +1,55 @@
+"""Trains nothing, in this process."""
+
+import contextlib
+
+import pytest
+
+from tests.experiments.sweeps import fake_search
+from tff_fair.experiments import interruption
+from tff_fair.experiments.sweeps import executors, jobs, processes, runner
+
+
+class Processes:
+  """Stands for the processes of runs.
+
+  Attributes:
+    interrupted_at: The number of the run at which a signal comes, from 0 on.
+    num_started: How many runs have started.
+  """
+
+  def __init__(self):
+    self.interrupted_at = None
+    self.num_started = 0
+
+  def run_all(self, next_job, executor, start):
+    del start
+    running = []
+    while True:
+      while executor.has_room(len(running)) and (job := next_job()) is not None:
+        running.append(job)
+      if not running:
+        return
+      # Not always the one that started first.
+      job = running.pop(self.num_started % len(running))
+      if self.num_started == self.interrupted_at:
+        raise interruption.Interrupted(2)
+      self.num_started += 1
+      status = 0
+      try:
+        job.train(job.spec, job.path)
+      except ValueError as error:
+        job.log.write_text(f"{error}\n")
+        status = 1
+      yield jobs.Ended(job, status, 0.1)
+
+
+@pytest.fixture
+def faked(monkeypatch):
+  """Returns what stands for the processes."""
+  fake = Processes()
+  monkeypatch.setattr(runner, "train", fake_search.train)
+  monkeypatch.setattr(processes.Processes, "opened", contextlib.nullcontext)
+  monkeypatch.setattr(executors, "run_all", fake.run_all)
+  # No process counts clients: they are as many as it takes to divide them.
+  monkeypatch.setattr(processes, "call", lambda *_: None)
+  return fake

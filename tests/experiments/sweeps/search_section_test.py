@@ -1,0 +1,175 @@
+"""Tests of the section of the report about searches."""
+
+import dataclasses
+import importlib.util
+import json
+import re
+from typing import Any
+
+import pytest
+
+from tests.experiments import run_folders
+from tff_fair import experiments
+from tff_fair.experiments import Range, RunSpec
+from tff_fair.experiments.presenting.report import search_section, task_runs
+from tff_fair.experiments.runs import finding
+from tff_fair.experiments.sweeps import optuna_study, study, trials
+from tff_fair.experiments.sweeps.study import SearchSettings
+
+SPEC = RunSpec(algorithm="adafed", total_rounds=3)
+SPACE = {
+  "client_learning_rate": Range(0.001, 1.0, is_logarithmic=True),
+  "gamma": [0.1, 1.0],
+}
+
+
+_TEXTS = {"gamma": ["1", "2"], "rate": "0.1:1.0"}
+_TRIAL: dict[str, Any] = {
+  "number": 0,
+  "settings": {"gamma": "1", "rate": "0.5"},
+  "runs": ["run"],
+}
+
+
+def _with(**settings):
+  return {**_TRIAL, "settings": {**_TRIAL["settings"], **settings}}
+
+
+def built(path):
+  (task,) = task_runs.arrange(finding.find([path]))
+  return search_section.build(task)
+
+
+def test_the_page_shows_the_history_and_what_mattered(tmp_path, faked):
+  del faked
+  found = experiments.search(
+    SPEC, SPACE, tmp_path, trials=14, pruner="median", progress=False
+  )
+  section = built(tmp_path)
+  (study,) = section.body
+  assert study.count("<svg") == 1
+  num_pruned = sum(t.outcome.state == "pruned" for t in found.trials)
+  assert num_pruned
+  assert f"14 trials by the sampler tpe, {14 - num_pruned} complete, " in study
+  assert f"Best: </strong>trial {found.best[0].number} " in study
+  rows = dict(re.findall(r'"name">([a-z_.]+)</th><td>([0-9.]+)<', study))
+  assert float(rows["client_learning_rate"]) > float(rows["hparam.gamma"])
+  assert sum(map(float, rows.values())) == pytest.approx(100, abs=0.2)
+  experiments.report(tmp_path, tmp_path / "page.html")
+  assert "<h3>Search</h3>" in (tmp_path / "page.html").read_text()
+
+
+def test_several_objectives_have_a_front(tmp_path, faked, monkeypatch):
+  del faked
+  experiments.search(
+    SPEC, SPACE, tmp_path, trials=6, objective="mean,std", progress=False
+  )
+  monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
+  section = built(tmp_path)
+  (study,) = section.body
+  assert 'id="t0-search0-mean"' in study
+  assert 'id="t0-search0-std"' in study
+  assert "Pareto front: trials " in study
+  assert "needs the package optuna" in study
+
+
+def test_runs_of_no_search_have_no_section(tmp_path):
+  run_folders.make(tmp_path / "run")
+  assert built(tmp_path).body == []
+
+
+@pytest.mark.parametrize(
+  ("num_clients", "fraction", "clients"),
+  [
+    (9, 0.2, "all clients"),
+    (10, 0.2, "20% of the clients"),
+    (10, 0.0, "all clients"),
+  ],
+)
+def test_the_page_says_which_clients_decide(
+  tmp_path, num_clients, fraction, clients
+):
+  run = run_folders.make(tmp_path / "run", [(1, [0.5] * num_clients)])
+  settings = SearchSettings(trials=1, validation_fraction=fraction)
+  trial = {"number": 0, "settings": {}, "runs": [run.name]}
+  study = {"name": "s", "method": "fedavg", "space": {}, "integers": []}
+  content = {
+    "settings": dataclasses.asdict(settings),
+    "studies": [{**study, "trials": [trial]}],
+  }
+  path = tmp_path / trials.RECORD_FILE
+  path.write_text(json.dumps(content))
+  section = built(tmp_path)
+  assert f"objectives over {clients}. " in section.body[0]
+
+
+@pytest.mark.parametrize(
+  ("changes", "told"),
+  [
+    ({"space": {"batch_size": [1, 2]}}, "expected a text, found 1"),
+    ({"name": None}, "expected a text, found None"),
+    ({"trials": [{}]}, "number"),
+    ({"trials": [{**_TRIAL, "number": "0"}]}, "the number of a trial, found"),
+    ({"trials": [{**_TRIAL, "runs": [5]}]}, "expected a text, found 5"),
+    ({"trials": [{**_TRIAL, "settings": [1]}]}, ""),
+    ({"trials": [{**_TRIAL, "settings": {}}]}, "trial 0 lacks gamma, rate"),
+    ({"trials": [_with(gamma="3")]}, "trial 0 has gamma=3 (of 1,2)"),
+    ({"trials": [_with(rate="3")]}, "trial 0 has rate=3 (of 0.1:1.0)"),
+    ({"trials": [_with(rate="nan")]}, "trial 0 has rate=nan"),
+    ({"trials": [_with(rate="much")]}, "much"),
+    ({"trials": [_with(rate=0.5)]}, "expected a text, found 0.5"),
+  ],
+)
+def test_a_damaged_record_leaves_its_search_out(tmp_path, changes, told):
+  run_folders.make(tmp_path / "run")
+  settings = dataclasses.asdict(SearchSettings(trials=1))
+  study = {
+    "name": "s",
+    "method": "fedavg",
+    "space": _TEXTS,
+    "integers": [],
+    "trials": [_TRIAL],
+  }
+  path = tmp_path / trials.RECORD_FILE
+  for content in ({}, {"studies": [{**study, **changes}]}):
+    path.write_text(json.dumps({"settings": settings, **content}))
+    (said,) = built(tmp_path).body
+    assert "A search is left out, as damaged: " in said
+  assert told in said
+  path.write_text(json.dumps({"settings": settings, "studies": [study]}))
+  (said,) = built(tmp_path).body
+  assert "as damaged" not in said
+
+
+def test_a_search_that_has_just_begun_is_no_mistake(tmp_path, faked):
+  faked.interrupted_at = 1
+  with pytest.raises(KeyboardInterrupt):
+    experiments.search(SPEC, SPACE, tmp_path, trials=6, progress=False)
+  found = trials.read_record(tmp_path)
+  (study,) = found.studies.values()
+  told = trials.with_outcomes(tmp_path, found, study)
+  assert [t.outcome.state for t in told] == ["complete", "running"]
+  section = built(tmp_path)
+  assert "1 complete" in section.body[0]
+
+
+def test_the_importances_are_those_of_a_known_function():
+  # Of independent uniform x and y, x + y/2 owes 4/5 of its variance to x.
+  known = {
+    name: study.Dimension(range=Range(0.0, 1.0, step=0.1)) for name in "xy"
+  }
+  told = [
+    trials.Trial(
+      11 * a + b,
+      {"x": f"{a / 10}", "y": f"{b / 10}"},
+      (),
+      trials.Outcome(trials.COMPLETE, (a / 10 + b / 20,)),
+    )
+    for a in range(11)
+    for b in range(11)
+  ]
+  settings = SearchSettings(trials=len(told))
+  found = optuna_study.importances(known, settings, told, 0)
+  assert found["x"] == pytest.approx(0.8, abs=0.03)
+  assert found["y"] == pytest.approx(0.2, abs=0.03)
+  assert optuna_study.importances(known, settings, told[:1], 0) == {}

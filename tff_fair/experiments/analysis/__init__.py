@@ -1,0 +1,1 @@
+"""Numbers about finished runs: measures, differences, bounds, audits."""

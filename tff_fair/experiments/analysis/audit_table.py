@@ -1,0 +1,233 @@
+"""The table of clients that an audit is about: its columns and its score.
+
+It may come from elsewhere, as a CSV file that is checked row by row.
+"""
+
+import dataclasses
+import math
+import os
+import pathlib
+from collections.abc import Callable, Mapping
+
+import numpy as np
+import pandas as pd
+
+from tff_fair.declared import FieldError
+from tff_fair.experiments.spec.scores import ACCURACY, RMSE, Score
+from tff_fair.files import csv_cells
+from tff_fair.metrics.statistics import RATIOS, SIGNED_STATISTICS
+
+R2 = "r2"  # The column beside the errors.
+CLIENT, COUNT, CORRECT = "client", "num_examples", "correct"
+LOSS = dataclasses.replace(
+  RMSE,
+  name="loss",
+  noun="loss",
+  plural="losses",
+  in_unit="means over examples",
+  worst="largest loss",
+  beside=(),
+)
+# Where some are below zero, as negative log densities may be.
+_SIGNED_LOSS = dataclasses.replace(
+  LOSS,
+  lowest=-math.inf,
+  statistics={
+    **LOSS.statistics,
+    **{n: SIGNED_STATISTICS[n] for n in ("std", "variance", *RATIOS)},
+  },
+)
+
+# The columns of the file, by ours; a run's clients.csv has the last names.
+_NAMES = {
+  CLIENT: ("client",),
+  COUNT: ("n", "num_examples", "num_test_examples"),
+  CORRECT: ("correct",),
+  ACCURACY.name: ("accuracy", "test_accuracy"),
+  LOSS.name: ("loss", "test_loss"),
+}
+_SCORES = (CORRECT, ACCURACY.name, LOSS.name)
+_LARGEST_COUNT = 2**53  # Whole numbers beyond it are not exact.
+_SHOWN = 40  # Letters of a cell that is wrong.
+_ROUNDING = 0.006  # Of accuracies to two digits or more.
+
+
+# What the numbers of a column must be, in words and for an array of them.
+_RULES: Mapping[str, tuple[str, Callable[[np.ndarray], np.ndarray]]] = {
+  COUNT: (
+    "a whole number of 1 or more",
+    lambda v: (v >= 1) & (v <= _LARGEST_COUNT) & (v % 1 == 0),
+  ),
+  CORRECT: (
+    "a whole number of 0 or more",
+    lambda v: (v >= 0) & (v <= _LARGEST_COUNT) & (v % 1 == 0),
+  ),
+  ACCURACY.name: (
+    "a number in [0, 1] (divide percentages by 100)",
+    lambda v: (v >= 0) & (v <= 1),
+  ),
+  LOSS.name: ("a finite number", np.isfinite),
+}
+
+
+def score_of(clients: pd.DataFrame) -> Score:
+  """Returns the score of a table of clients, the first that it has.
+
+  Losses may be of any sign. Where one is below zero, ratios to the mean, such
+  as the relative std, say nothing, and are NaN.
+  """
+  score = next(s for s in (ACCURACY, RMSE, LOSS) if s.name in clients)
+  is_signed = score is LOSS and (clients[LOSS.name] < 0).any()
+  return _SIGNED_LOSS if is_signed else score
+
+
+def read(path: str | os.PathLike[str]) -> pd.DataFrame:
+  """Reads the results of clients.
+
+  Args:
+    path: A CSV file, one row a client: `client`, its name; `n`, its number of
+      test examples; and `correct`, how many of them are right, or `accuracy`,
+      or `loss`, the mean over them. It may have other columns. The clients.csv
+      of a run will do.
+
+  Returns:
+    One row per client: client, num_examples, and of correct, accuracy and loss
+    those that the file tells.
+
+  Raises:
+    FieldError: If the file cannot be read, or a row is wrong; it names the
+      column and the row.
+  """
+  path = pathlib.Path(path)
+  table = _parse(path)
+  columns = {
+    ours: found
+    for ours, names in _NAMES.items()
+    if (found := next((n for n in names if n in table), None)) is not None
+  }
+  _check_columns(path, table, columns)
+  clients = _clients(path, table[columns[CLIENT]])
+  results = pd.DataFrame({CLIENT: clients})
+  for ours in (COUNT, *_SCORES):
+    if ours in columns:
+      results[ours] = _numbers(path, table[columns[ours]], clients, ours)
+  if CORRECT in results:
+    too_many = results[CORRECT] > results[COUNT]
+    if too_many.any():
+      row = int(too_many.argmax())
+      found, count = results[CORRECT][row], results[COUNT][row]
+      raise _error(
+        path,
+        columns[CORRECT],
+        row,
+        clients,
+        f"expected at most {count:.0f}, the number under {columns[COUNT]!r}, "
+        f"found {found:.0f}",
+      )
+    results[CORRECT] = results[CORRECT].astype(np.int64)
+    shares = results[CORRECT] / results[COUNT]
+    if ACCURACY.name in results:
+      differs = (results[ACCURACY.name] - shares).abs() > _ROUNDING
+      if differs.any():
+        row = int(differs.argmax())
+        raise _error(
+          path,
+          columns[ACCURACY.name],
+          row,
+          clients,
+          f"expected {shares[row]:.4g}, the share that {columns[CORRECT]!r} "
+          f"tells, found {results[ACCURACY.name][row]:.4g}; leave one out",
+        )
+    results[ACCURACY.name] = shares
+  results[COUNT] = results[COUNT].astype(np.int64)
+  return results
+
+
+def _parse(path: pathlib.Path) -> pd.DataFrame:
+  try:
+    if path.exists() and not path.is_file():
+      raise _problem(path, "is no file; name a CSV file.")
+    # As text: what a cell says is told as it stands there.
+    table = pd.read_csv(path, dtype=str, keep_default_na=False)
+  except FieldError:
+    raise
+  except OSError as error:
+    raise _problem(path, f"{error.strerror or error}.") from error
+  except UnicodeDecodeError as error:
+    raise _problem(path, "is not a text file in UTF-8.") from error
+  except (ValueError, OverflowError) as error:
+    reason = " ".join(str(error).split())
+    raise _problem(path, f"is no CSV table: {reason}.") from error
+  if not isinstance(table.index, pd.RangeIndex):
+    raise _problem(path, "is no CSV table: a row has more cells than titles.")
+  table.columns = table.columns.str.strip()
+  return table
+
+
+def _check_columns(
+  path: pathlib.Path, table: pd.DataFrame, columns: dict[str, str]
+) -> None:
+  found = ", ".join(map(repr, table.columns[:10])) or "none"
+  for ours in (CLIENT, COUNT):
+    if ours not in columns:
+      raise _problem(path, f"has no column {_NAMES[ours][0]!r}, found {found}.")
+  if not columns.keys() & set(_SCORES):
+    raise _problem(
+      path, f"has no column 'correct', 'accuracy' or 'loss', found {found}."
+    )
+  if table.empty:
+    raise _problem(path, "has no rows; expected one for each client.")
+
+
+def _clients(path: pathlib.Path, column: pd.Series) -> pd.Series:
+  names = column.map(csv_cells.unquoted)
+  is_empty = names.str.strip() == ""
+  if is_empty.any():
+    row = int(is_empty.argmax())
+    raise _problem(path, f"column {CLIENT!r}, row {row + 1}: has no name.")
+  is_second = names.duplicated()
+  if is_second.any():
+    row = int(is_second.argmax())
+    first = int((names == names[row]).argmax())
+    raise _error(
+      path,
+      CLIENT,
+      row,
+      names,
+      f"is in row {first + 1} already; expected each client once",
+    )
+  return names
+
+
+def _numbers(
+  path: pathlib.Path, column: pd.Series, clients: pd.Series, ours: str
+) -> np.ndarray:
+  values = pd.to_numeric(column, errors="coerce").to_numpy(np.float64)
+  expected, fits = _RULES[ours]
+  with np.errstate(invalid="ignore"):
+    wrong = ~(fits(values) & ~np.isnan(values))
+  if wrong.any():
+    row = int(wrong.argmax())
+    cell = column[row].strip()
+    shown = repr(cell[:_SHOWN]) if cell else "an empty cell"
+    raise _error(
+      path,
+      str(column.name),
+      row,
+      clients,
+      f"expected {expected}, found {shown}",
+    )
+  return values
+
+
+def _error(
+  path: pathlib.Path, column: str, row: int, clients: pd.Series, problem: str
+) -> FieldError:
+  client = clients[row][:_SHOWN]
+  return _problem(
+    path, f"column {column!r}, row {row + 1} (client {client!r}): {problem}."
+  )
+
+
+def _problem(path: pathlib.Path, problem: str) -> FieldError:
+  return FieldError("results", problem, value=str(path))

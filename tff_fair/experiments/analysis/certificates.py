@@ -1,0 +1,158 @@
+"""What the rounds of a run certify: in its summary, and in words."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+import tasks
+from tff_fair import methods
+from tff_fair.experiments.runs import tables
+from tff_fair.experiments.spec.run_spec import RunSpec
+
+# How much all clients can still gain at the end of a run.
+
+
+STATIONARITY = "stationarity"  # In the summary of a run.
+STATIONARITY_COLUMN = "aggregator/pareto_stationarity"  # In metrics.csv.
+_DESCENDING = "aggregator/share_descending"
+_NUM_CLIENTS = "aggregator/num_clients"
+_BLOCKING = "blocking_weight"  # In cohorts.csv.
+_POSITIVE = 1e-6  # A weight up to it is rounding.
+
+
+def measured_stationarity(rounds: pd.DataFrame) -> dict[int, float]:
+  """Returns the Pareto stationarity of each round that has one.
+
+  Args:
+    rounds: The table of a run's rounds. Without clients, a round has none.
+  """
+  if STATIONARITY_COLUMN not in rounds:
+    return {}
+  found = rounds.dropna(subset=[STATIONARITY_COLUMN])
+  numbers, values = (
+    found[tables.ROUND],
+    found[STATIONARITY_COLUMN].astype(float),
+  )
+  return dict(zip(numbers.tolist(), values.tolist(), strict=True))
+
+
+def stationarity(
+  rounds: pd.DataFrame, cohorts: pd.DataFrame
+) -> dict[str, Any] | None:
+  """Returns the certificate of the last round that has one.
+
+  Args:
+    rounds: The table of a run's rounds.
+    cohorts: That of its cohorts.
+
+  Returns:
+    The `round`, its `pareto_stationarity` and `share_descending`, the number of
+    its clients (`num_clients`), and the ids of those that block (`blocking`),
+    which have a positive weight in the point of least norm. None where the run
+    has measured nothing.
+  """
+  found = measured_stationarity(rounds)
+  if not found:
+    return None
+  round_num = max(found)
+  last = rounds[rounds[tables.ROUND] == round_num].iloc[0]
+  clients = cohorts[cohorts[tables.ROUND] == round_num]
+  blocking = clients[clients[_BLOCKING].astype(float) > _POSITIVE]
+  return {
+    "round": round_num,
+    "pareto_stationarity": found[round_num],
+    "share_descending": float(last[_DESCENDING]),
+    "num_clients": int(last[_NUM_CLIENTS]),
+    "blocking": blocking[tables.CLIENT].astype(int).tolist(),
+  }
+
+
+def stationarity_sentence(summary: Mapping[str, Any]) -> str | None:
+  """Returns the certificate in words.
+
+  Args:
+    summary: That of a finished run.
+
+  Returns:
+    "The Pareto stationarity of round 100 is 0.012: ..."; None where the run has
+    measured nothing.
+  """
+  found = summary.get(STATIONARITY)
+  if found is None:
+    return None
+  return (
+    f"The Pareto stationarity of round {found['round']:,} is "
+    f"{found['pareto_stationarity']:.3g}; at 0, no step helps one of its "
+    f"{found['num_clients']:,} clients without harm to another. Its own step "
+    f"descends for {100 * found['share_descending']:.0f} % of them, and "
+    f"{len(found['blocking']):,} of them block."
+  )
+
+
+# How far a run's coefficients came from plain weights.
+#
+# A method whose coefficients hardly differ from the plain weights of the
+# clients is an average that another method computes, too; a run says so at its
+# end.
+
+
+COEFFICIENT_CHANGE = "coefficient_change"  # In the summary of a run.
+_FEW = 0.01  # A change below it is hardly one.
+_PLAIN = "fedavg"  # The method that has plain weights by its definition.
+
+
+def coefficient_change(
+  spec: RunSpec, cohorts: pd.DataFrame, task: tasks.Task
+) -> float | None:
+  """Returns the largest relative change of a coefficient in a run.
+
+  Args:
+    spec: The run.
+    cohorts: Its table: round, client_id, coefficient.
+    task: What each client counts for.
+
+  Returns:
+    The largest |c / p - 1| over all rounds and clients, where p are the plain
+    weights of the clients that counted in the round. None where the method has
+    no coefficients of its own, or the run has not recorded them.
+  """
+  own = methods.METHODS[spec.algorithm].factory
+  if own is None or spec.algorithm == _PLAIN:
+    return None
+  values = pd.to_numeric(cohorts["coefficient"], errors="coerce").to_numpy()
+  counted = np.isfinite(values)
+  if not counted.any():
+    return None
+  clients = cohorts["client_id"].to_numpy()[counted]
+  weights = pd.Series(np.ones(len(clients)))
+  if methods.method(spec.algorithm).weighs_clients:
+    if spec.client_weighting == "num_examples":
+      weights = pd.Series(task.train.num_examples[clients].astype(np.float64))
+    elif spec.client_weighting == "column":
+      assert task.client_weights is not None
+      weights = pd.Series(task.client_weights[clients])
+  rounds = cohorts["round"].to_numpy()[counted]
+  plain = weights / weights.groupby(rounds).transform("sum")
+  return float(np.abs(values[counted] / plain - 1).max())
+
+
+def coefficient_sentence(summary: Mapping[str, Any]) -> str | None:
+  """Returns a sentence where the coefficients hardly changed.
+
+  Args:
+    summary: That of a finished run.
+
+  Returns:
+    "In no round did a client's coefficient differ from its plain weight by
+    more than 0.03 %: ..."; None where one did by a percent.
+  """
+  change = summary.get(COEFFICIENT_CHANGE)
+  if change is None or change >= _FEW:
+    return None
+  return (
+    "In no round did a client's coefficient differ from its plain weight by "
+    f"more than {100 * change:.2g} %: the method weighed the clients as FedAvg "
+    "does. Stronger hyperparameters would show more of it."
+  )

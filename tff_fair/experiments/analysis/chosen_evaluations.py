@@ -1,0 +1,256 @@
+"""Which evaluation of a run to compare, and its measures."""
+
+import dataclasses
+import functools
+import weakref
+from collections.abc import Callable, Collection
+from typing import Concatenate, ParamSpec, TypeVar
+
+import numpy as np
+import pandas as pd
+
+from tff_fair.declared import FieldError
+from tff_fair.experiments.analysis import measures
+from tff_fair.experiments.analysis.client_results import Clients
+from tff_fair.experiments.analysis.measures import Measure
+from tff_fair.experiments.errors import RunError
+from tff_fair.experiments.runs import tables
+from tff_fair.experiments.runs.run import ROUND, Run
+from tff_fair.experiments.spec.scores import Score
+
+# Which evaluation of a run to compare, beside the number of its round.
+LAST, BEST = "last", "best"
+_USUAL_CRITERION = "mean"
+
+
+@dataclasses.dataclass(frozen=True)
+class ChosenEvaluation:
+  """An evaluation of a run, or several over which measures are averaged.
+
+  Attributes:
+    run: The run.
+    rounds: The numbers of their rounds, ascending, at least one.
+    honest: Whether clients that attack are left out.
+  """
+
+  run: Run
+  rounds: tuple[int, ...]
+  honest: bool
+
+  @property
+  def round(self) -> int:
+    """The number of the last of its rounds."""
+    return self.rounds[-1]
+
+  def value(self, measure: Measure) -> float:
+    """Returns a measure over the clients, not scaled.
+
+    Raises:
+      RunError: If the run does not have it.
+    """
+    values = measure_over_rounds(
+      self.run, measure, honest=self.honest, rounds=self.rounds
+    )
+    return float(values.mean(skipna=False))
+
+  def clients(self) -> list[Clients]:
+    """Returns the results of the clients, an entry for each round.
+
+    Raises:
+      FieldError: As `left_out`.
+    """
+    left_out = frozenset(self.left_out())
+    return [*_clients_of_rounds(self.run, self.rounds, left_out).values()]
+
+  def left_out(self) -> set[int]:
+    """Returns the clients that are left out because they attack.
+
+    Raises:
+      FieldError: If the run does not say yet which do.
+    """
+    return _attackers(self.run) if self.honest else set()
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class EvaluationChoice:
+  """Which evaluation of each run to compare.
+
+  Round 0, before any training, is compared where its number is given, and not
+  otherwise.
+
+  Attributes:
+    round: The number of its round, `LAST` or `BEST`.
+    criterion: The measure by which the best is chosen.
+    honest: Whether clients that attack are left out.
+    unfinished: Whether runs that are not finished take part.
+    including: How a note tells to let them take part.
+    last: How many evaluations, up to that one, to average beside it; None for
+      no such average.
+  """
+
+  round: str | int = LAST
+  criterion: str = _USUAL_CRITERION
+  honest: bool = False
+  unfinished: bool = False
+  including: str = "unfinished=True"
+  last: int | None = None
+
+  def __post_init__(self) -> None:
+    """Checks the criterion, and the evaluations to average.
+
+    Raises:
+      FieldError: If the criterion is unknown or without use, there are no
+        evaluations to average, or the best is to be averaged.
+    """
+    measures.check(self.criterion, "criterion")
+    if self.criterion != _USUAL_CRITERION and self.round != BEST:
+      raise FieldError(
+        "criterion",
+        f"does nothing without round={BEST}; give it, or leave this out.",
+        value=self.criterion,
+      )
+    if self.last is None:
+      return
+    if self.last < 1:
+      raise FieldError("last", "expected 1 or more.", value=self.last)
+    if self.round == BEST:
+      raise FieldError(
+        "last",
+        f"does not go with round={BEST}, which is one evaluation; leave one of "
+        "them out.",
+        value=self.last,
+      )
+
+  def of(self, run: Run) -> ChosenEvaluation | str:
+    """Returns the evaluation of a run, or why there is none."""
+    if not run.is_finished and not self.unfinished:
+      state = "was pruned by its search" if run.is_pruned else "is not finished"
+      return f"{state} ({self.including} includes it)"
+    rounds = run.evaluations[ROUND]
+    if isinstance(self.round, int):
+      if self.round in set(rounds):
+        return ChosenEvaluation(run, (self.round,), self.honest)
+      return f"has no evaluation after round {self.round}"
+    if not (rounds > 0).any():
+      # An untrained model is no result.
+      return "has no evaluation yet"
+    if self.round == LAST:
+      return ChosenEvaluation(run, (int(rounds.max()),), self.honest)
+    measure = measures.find(self.criterion, run.score, run.path, "criterion")
+    values = measure_over_rounds(run, measure, honest=self.honest)
+    trained = values[values.index > 0]
+    keys = [measures.badness(measure, value) for value in trained]
+    best = int(trained.index[int(np.argmin(keys))])
+    return ChosenEvaluation(run, (best,), self.honest)
+
+  def average(self, evaluation: ChosenEvaluation) -> ChosenEvaluation:
+    """Returns an evaluation and those before it, `last` in all.
+
+    Raises:
+      FieldError: If the run has fewer, not counting round 0.
+    """
+    run, rounds = evaluation.run, evaluation.run.evaluations[ROUND]
+    found = sorted({int(r) for r in rounds if 0 < r <= evaluation.round})
+    number = self.last or 1
+    if number > len(found):
+      until = "" if self.round == LAST else f" up to round {self.round}"
+      raise FieldError(
+        "last",
+        f"{run.path} has {len(found)} evaluations after training began{until}; "
+        "give a smaller number.",
+        value=number,
+      )
+    return dataclasses.replace(evaluation, rounds=tuple(found[-number:]))
+
+
+def measure_over_rounds(
+  run: Run,
+  measure: Measure,
+  *,
+  honest: bool,
+  rounds: Collection[int] | None = None,
+) -> pd.Series:
+  """Returns a measure in evaluations of a run by their rounds, not scaled.
+
+  Args:
+    run: The run.
+    measure: The measure.
+    honest: Whether clients that attack are left out.
+    rounds: Those of the evaluations; by default, of all.
+
+  Raises:
+    FieldError: As `ChosenEvaluation.left_out`.
+    RunError: If the run does not have it.
+  """
+  table = run.evaluations
+  evaluated = pd.Index(table[ROUND] if rounds is None else list(rounds))
+  if not measure.is_stored:
+    left_out = frozenset(_attackers(run) if honest else ())
+    found = _clients_of_rounds(run, tuple(evaluated), left_out)
+    values = {n: measures.of_equal(measure, c) for n, c in found.items()}
+    return pd.Series(values, evaluated, np.float64)
+  column = measure.column
+  if honest and f"{tables.HONEST}{column}" in table:
+    column = f"{tables.HONEST}{column}"
+  if column not in table:
+    raise RunError(f"{run.path / 'evaluations.csv'}: has no column {column!r}.")
+  # Of a thousand runs, to index whole tables takes most of a report.
+  stored = pd.Series(table[column].to_numpy(np.float64), table[ROUND])
+  return stored.loc[evaluated]
+
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+
+
+def once_per_run(
+  function: Callable[Concatenate[Run, _P], _T],
+) -> Callable[Concatenate[Run, _P], _T]:
+  """Has a function of a run compute each result once; see `functools.cache`."""
+  found: weakref.WeakKeyDictionary[Run, dict[object, _T]] = (
+    weakref.WeakKeyDictionary()
+  )
+
+  @functools.wraps(function)
+  def of_run(run: Run, *args: _P.args, **keywords: _P.kwargs) -> _T:
+    results = found.setdefault(run, {})
+    key = args, *sorted(keywords.items())
+    if key not in results:
+      results[key] = function(run, *args, **keywords)
+    return results[key]
+
+  return of_run
+
+
+@once_per_run
+def _clients_of_rounds(
+  run: Run, rounds: tuple[int, ...], left_out: frozenset[int]
+) -> dict[int, Clients]:
+  """Returns the results of all clients but some, by ascending rounds."""
+  table = run.client_evaluations
+  return {
+    number: _clients(of_round, left_out, run.score)
+    for number, of_round in table[table[ROUND].isin(rounds)].groupby(ROUND)
+  }
+
+
+def _clients(
+  table: pd.DataFrame, left_out: frozenset[int], score: Score
+) -> Clients:
+  """Returns the results of all clients but some in one evaluation."""
+  table = tables.seen(table)
+  kept = table[~table["client_id"].isin(left_out)].sort_values("client_id")
+  found = measures.clients_of(kept, score)
+  return found._replace(score=found.score.clip(score.lowest, score.highest))
+
+
+def _attackers(run: Run) -> set[int]:
+  if run.settings.get("attack", "none") == "none":
+    return set()
+  if run.clients is None:
+    raise FieldError(
+      "honest",
+      f"{run.path} does not say which clients attack as long as it is not "
+      "finished; leave it out.",
+    )
+  return set(run.clients["client_id"][run.clients["attacker"]])

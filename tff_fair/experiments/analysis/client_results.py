@@ -1,0 +1,144 @@
+"""Results of clients by seed, and those of two methods in pairs."""
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import NamedTuple
+
+import numpy as np
+
+from tff_fair.experiments.spec.seeds import Seeds as RunSeeds
+from tff_fair.metrics.vectors import Vector
+
+
+class Clients(NamedTuple):
+  """The results of the clients in one evaluation of a run.
+
+  Attributes:
+    ids: int64[K], ascending, each once.
+    score: float64[K], the values of their `scores.Score`.
+    loss: float64[K]; NaN and infinity are allowed.
+    num_examples: float64[K], above 0.
+    beside: Those of the scores beside it by name, float64[K]; NaN for a client
+      that has none.
+  """
+
+  ids: np.ndarray
+  score: Vector
+  loss: Vector
+  num_examples: Vector
+  beside: Mapping[str, Vector] = MappingProxyType({})
+
+  def only(self, ids: np.ndarray) -> "Clients":
+    """Returns those of some ids."""
+    if np.array_equal(self.ids, ids):
+      return self  # As `paired.remembering` knows it.
+    kept = np.isin(self.ids, ids)
+    if kept.all():
+      return self
+    return Clients(
+      self.ids[kept],
+      self.score[kept],
+      self.loss[kept],
+      self.num_examples[kept],
+      {name: values[kept] for name, values in self.beside.items()},
+    )
+
+
+# A measure: takes clients and weights, float64[..., K], gives float64[...].
+Statistic = Callable[[Clients, Vector], Vector]
+# A method: by seeds, the evaluations over which its measures are averaged.
+Seeds = Mapping[RunSeeds, Sequence[Clients]]
+
+
+def only(method: Seeds, ids: Sequence[int]) -> Seeds:
+  """Returns the results of some clients, in the seeds that have them.
+
+  Args:
+    method: Evaluations by seed.
+    ids: The clients.
+  """
+  kept = {
+    seed: [evaluation.only(np.array(ids)) for evaluation in evaluations]
+    for seed, evaluations in method.items()
+  }
+  return {
+    s: found for s, found in kept.items() if all(e.ids.size for e in found)
+  }
+
+
+class Pair(NamedTuple):
+  """Evaluations of two methods for one seed, with the same clients.
+
+  Attributes:
+    ids: int64[K], the clients, ascending.
+    method: Evaluations of the method.
+    baseline: The same of the baseline.
+  """
+
+  ids: np.ndarray
+  method: Sequence[Clients]
+  baseline: Sequence[Clients]
+
+  def values(
+    self, statistic: Statistic, weights: Vector
+  ) -> tuple[Vector, Vector]:
+    """Returns a measure of the method, and that of the baseline.
+
+    Args:
+      statistic: The measure; of several evaluations, its mean.
+      weights: float64[..., K], of the clients.
+
+    Returns:
+      float64[...], twice.
+    """
+    method, baseline = (
+      np.mean([statistic(e, weights) for e in evaluations], 0)
+      for evaluations in (self.method, self.baseline)
+    )
+    return method, baseline
+
+
+def are_identical(method: Seeds, baseline: Seeds) -> bool:
+  """Returns whether all clients have the same scores and losses with both.
+
+  It is of what the two have in common, as for `pairs`; with nothing, they are
+  not.
+  """
+  found = pairs(method, baseline)
+  return bool(found) and all(
+    np.array_equal(one.score, other.score, equal_nan=True)
+    and np.array_equal(one.loss, other.loss, equal_nan=True)
+    for pair in found
+    for one, other in zip(pair.method, pair.baseline, strict=True)
+  )
+
+
+def _common(ids: np.ndarray, others: np.ndarray) -> np.ndarray:
+  """Returns the ids in both; each is ascending, and as a rule they agree."""
+  if np.array_equal(ids, others):
+    return ids
+  return np.intersect1d(ids, others)
+
+
+def pairs(method: Seeds, baseline: Seeds) -> list[Pair]:
+  """Returns what two methods have in common: a pair for each such seed.
+
+  Only seeds that both have count, by ascending seed, and in each the clients
+  that all evaluations of both have.
+
+  Args:
+    method: Evaluations of the method by seed.
+    baseline: The same of the baseline.
+  """
+  found = []
+  for seed in sorted(method.keys() & baseline.keys()):
+    every = [*method[seed], *baseline[seed]]
+    ids = functools.reduce(_common, [e.ids for e in every])
+    if ids.size:
+      one, other = (
+        [e.only(ids) for e in evaluations]
+        for evaluations in (method[seed], baseline[seed])
+      )
+      found.append(Pair(ids, one, other))
+  return found

@@ -1,0 +1,216 @@
+"""Columns of a table: measures over clients, their noise, single clients."""
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from tff_fair.declared import FieldError
+from tff_fair.experiments.analysis import (
+  client_results,
+  joining,
+  measures,
+  sampling_noise,
+)
+from tff_fair.experiments.analysis.chosen_evaluations import ChosenEvaluation
+from tff_fair.experiments.analysis.client_results import Seeds
+from tff_fair.experiments.analysis.groups import Group
+from tff_fair.experiments.analysis.measures import Measure, Value
+from tff_fair.experiments.runs.run import Run
+from tff_fair.experiments.spec.scores import ACCURACY, Score
+
+# How much of the spread between clients is noise.
+
+
+NOISE = "noise_share"
+NOISE_MEASURE = Measure("Noise share", False, digits=1)
+NOISE_EXPLANATION = (
+  "Noise share: how much of the variance between clients (%) test sets of "
+  "their sizes make by themselves."
+)
+_SPREADS = ("std", "variance", "relative_std")
+
+
+def noise_share(evaluation: ChosenEvaluation) -> float:
+  """Returns the share of the noise in the variance, in [0, 1].
+
+  Of several rounds, the mean; NaN where nothing tells it, see
+  `spread_noise.of_clients`.
+  """
+  if evaluation.run.score.name != ACCURACY.name:
+    return math.nan  # Nothing tells the noise of an error.
+  found = [
+    sampling_noise.of_clients(clients.score, clients.num_examples)
+    for clients in evaluation.clients()
+  ]
+  return float(np.mean([n["share"] if n else math.nan for n in found]))
+
+
+def noise_over_seeds(
+  group: Group, evaluated: Mapping[Run, ChosenEvaluation]
+) -> Value:
+  """Returns the share of a method over its seeds, in percent."""
+  return measures.over_seeds(
+    NOISE_MEASURE, [noise_share(evaluated[run]) for run in group.runs]
+  )
+
+
+def noise_note(
+  names: Iterable[str],
+  groups: Sequence[Group],
+  evaluated: Mapping[Run, ChosenEvaluation],
+) -> str:
+  """Returns a sentence about the noise in the spreads of a table.
+
+  Args:
+    names: The columns of the table.
+    groups: The methods.
+    evaluated: The evaluation of each run.
+
+  Returns:
+    The sentence; empty if the table shows no spread, or its noise already, or
+    if nothing tells the noise.
+  """
+  shown = set(names)
+  if not shown.intersection(_SPREADS) or NOISE in shown:
+    return ""
+  shares = [noise_over_seeds(group, evaluated).mean / 100 for group in groups]
+  known = [value for value in shares if math.isfinite(value)]
+  if not known:
+    return ""
+  ends = list(
+    dict.fromkeys(map(sampling_noise.percent, (min(known), max(known))))
+  )
+  # "6 to 9 %", and not "6 % to 9 %".
+  text = " to ".join([*(end.removesuffix(" %") for end in ends[:-1]), ends[-1]])
+  return (
+    f"Noise of small test sets: about {text} of the variance between clients "
+    f"({NOISE} tells it for each method)."
+  )
+
+
+CLIENTS = "clients"  # Stands for a column for each client.
+# What joining brings, as `tff_fair.experiments.analysis.joining` has it.
+_JOINING = {
+  "gain": ("mean", "Mean gain"),
+  "gain_min": ("min", "Least gain"),
+  "gaining": ("gaining", "Clients gain"),
+  "losing": ("losing", "Clients lose"),
+}
+NAMES = (*measures.NAMES, NOISE, *_JOINING, CLIENTS)
+MAX_CLIENTS = 10  # A reader can take in no more columns.
+
+
+class ComparedColumn(NamedTuple):
+  """A column of a table.
+
+  Attributes:
+    measure: What it shows.
+    of: Its value for an evaluation, not scaled.
+    client: The one client that it is about; None if about all.
+  """
+
+  measure: Measure
+  of: Callable[[ChosenEvaluation], float]
+  client: int | None = None
+
+  def seeds(self, method: Seeds) -> Seeds:
+    """Returns the results of a method that the column is about."""
+    if self.client is None:
+      return method
+    return client_results.only(method, [self.client])
+
+
+def build(
+  names: Sequence[str],
+  evaluated: Sequence[ChosenEvaluation],
+  task: str,
+  score: Score = ACCURACY,
+) -> dict[str, ComparedColumn]:
+  """Returns the columns by their names in tables for programs.
+
+  Args:
+    names: Of `NAMES`.
+    evaluated: All that the table is about, at least one.
+    task: The name of their task, for errors.
+    score: The score of their runs.
+
+  Raises:
+    FieldError: If there are too many clients for a column each, or the runs
+      do not have a measure.
+  """
+  columns: dict[str, ComparedColumn] = {}
+  for name in names:
+    if name == CLIENTS:
+      columns |= _of_clients(evaluated, task, score)
+    elif name in _JOINING:
+      columns[name] = _of_joining(name, score)
+    elif name == NOISE:
+      columns[name] = ComparedColumn(NOISE_MEASURE, noise_share)
+    else:
+      columns[name] = of_measure(measures.find(name, score, task))
+  return columns
+
+
+def of_measure(measure: Measure) -> ComparedColumn:
+  """Returns the column of a measure."""
+  return ComparedColumn(measure, lambda evaluation: evaluation.value(measure))
+
+
+def _of_joining(name: str, score: Score) -> ComparedColumn:
+  """Returns a column of the ends of runs; NaN where a run has no baseline."""
+  key, title = _JOINING[name]
+
+  def of(evaluation: ChosenEvaluation) -> float:
+    return float(evaluation.run.of_summary(joining.KEY).get(key, math.nan))
+
+  of_score = measures.of(score)["mean"]
+  measure = (
+    of_score._replace(
+      title=title, higher_is_better=True, is_signed=True, statistic=None
+    )
+    if key in ("mean", "min")
+    else Measure(title, name == "gaining", 1.0, 1)
+  )
+  return ComparedColumn(measure, of)
+
+
+def _of_clients(
+  evaluated: Sequence[ChosenEvaluation], task: str, score: Score
+) -> dict[str, ComparedColumn]:
+  ids = np.unique(np.concatenate([e.clients()[-1].ids for e in evaluated]))
+  if ids.size > MAX_CLIENTS:
+    raise FieldError(
+      "columns",
+      f"{task}: a table has columns for {MAX_CLIENTS} clients at most; leave "
+      f"{CLIENTS} out.",
+      value=CLIENTS,
+    )
+  names = {
+    int(client): name
+    for evaluation in reversed(evaluated)  # So that the first ones win.
+    for client, name in evaluation.run.client_names.items()
+    if name != str(client)  # Some runs may have names, and others not yet.
+  }
+  return {
+    f"client_{names.get(client, client)}": _of_client(
+      client, names.get(client, str(client)), score
+    )
+    for client in ids.tolist()
+  }
+
+
+def _of_client(client: int, name: str, score: Score) -> ComparedColumn:
+  def of(evaluation: ChosenEvaluation) -> float:
+    found = [
+      of_round.only(np.array([client])).score
+      for of_round in evaluation.clients()
+    ]
+    if not all(of_round.size for of_round in found):
+      return math.nan  # It was not evaluated, or attacks.
+    return float(np.mean(found))
+
+  title = f"Client {name}" if name == str(client) else name
+  measure = measures.of(score)["mean"]._replace(title=title)
+  return ComparedColumn(measure, of, client)

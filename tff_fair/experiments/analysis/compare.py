@@ -1,0 +1,385 @@
+"""Tables of runs side by side: a row for each method, over its seeds.
+
+Runs on different tasks, differently cut data or other numbers of clients are in
+tables of their own: their numbers say nothing about each other.
+"""
+
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+
+from tff_fair import declared
+from tff_fair.declared import FieldError
+from tff_fair.experiments.analysis import (
+  chosen_evaluations,
+  comparison_table,
+  measures,
+  method_tables,
+  questions,
+  references,
+)
+from tff_fair.experiments.analysis import columns as table_columns
+from tff_fair.experiments.analysis import groups as run_groups
+from tff_fair.experiments.analysis.chosen_evaluations import (
+  ChosenEvaluation,
+  EvaluationChoice,
+)
+from tff_fair.experiments.analysis.comparison_table import Row, Table
+from tff_fair.experiments.analysis.groups import Group
+from tff_fair.experiments.analysis.method_tables import Contents, Target
+from tff_fair.experiments.errors import RunError
+from tff_fair.experiments.presenting import text_tables
+from tff_fair.experiments.runs import finding
+from tff_fair.experiments.runs.finding import Found, Place
+from tff_fair.experiments.runs.run import Run
+from tff_fair.experiments.spec.scores import ACCURACY, Score
+from tff_fair.experiments.spec.spec_text import HPARAM
+from tff_fair.experiments.texts import run_warnings
+
+# The tables of runs that comparisons read.
+_READ = ("evaluations", "client_evaluations", "clients")
+# Settings that are no news where they differ between methods.
+_EXPECTED = ("algorithm", "aggregation", "client_weighting")
+
+
+def find(
+  runs: Run | Place | Iterable[Run | Place],
+  *,
+  with_costs: bool = False,
+  verify: bool = False,
+) -> Found:
+  """Finds runs to compare, and reads the tables that `build` needs.
+
+  Args:
+    runs: Runs, or folders of runs, or folders at any depth above them.
+    with_costs: Whether a target is asked for.
+    verify: Whether to compare the files of runs with their checksums.
+
+  Raises:
+    RunError: As `finding.find_whole`.
+  """
+  read = (*_READ, *method_tables.READ_OF_COSTS) if with_costs else _READ
+  return finding.find_whole(runs, read, verify=verify)
+
+
+def build(
+  found: Found,
+  columns: Sequence[str],
+  choice: EvaluationChoice,
+  baseline: str | None = None,
+  target: Target | None = None,
+  question: str | None = None,
+) -> list[Table]:
+  """Compares runs.
+
+  Args:
+    found: What `find` returns; its notes are the last ones of the last table.
+    columns: Names of measures, or of all clients.
+    choice: Which evaluation of each run to compare.
+    baseline: The label or name of a method to compare the others with, client
+      by client, in a table of its own; see `references.find`.
+    target: What the clients are to reach; None for no such table.
+    question: What intervals and p-values answer, as `questions.ask` takes it.
+
+  Returns:
+    For each task a table, the baseline first; with `choice.last`, one of
+    averages; with a target, one of the costs to reach it; with a baseline, that
+    of suffering clients, and one of paired differences for each of the former;
+    where FedAvg is there with both weights, what methods owe to weights.
+
+  Raises:
+    FieldError: If a column or the question is unknown, there is nothing to
+      compare, the baseline is not one of the methods, there are too many
+      clients for a column each, or a run has too few evaluations to average.
+    RunError: If the evaluations of runs do not go together.
+  """
+  for name in columns:
+    declared.check_choice("columns", name, table_columns.NAMES)
+  questions.check(question)
+  left_out = found.notes
+  chosen: dict[Run, ChosenEvaluation] = {}
+  for run in found.runs:
+    evaluation = choice.of(run)
+    if isinstance(evaluation, str):
+      left_out.append(f"Left out: {run.path} {evaluation}.")
+    else:
+      chosen[run] = evaluation
+  if not chosen:
+    raise FieldError("runs", f"nothing to compare. {' '.join(left_out[:3])}")
+  *tables, last = [
+    table
+    for task, members in run_groups.by_task(list(chosen)).items()
+    for table in _of_task(
+      task,
+      {run: chosen[run] for run in members},
+      columns,
+      choice,
+      baseline,
+      target,
+      question,
+    )
+  ]
+  return [*tables, dataclasses.replace(last, notes=(*last.notes, *left_out))]
+
+
+def _of_task(
+  task: str,
+  chosen: Mapping[Run, ChosenEvaluation],
+  columns: Sequence[str],
+  choice: EvaluationChoice,
+  baseline: str | None,
+  target: Target | None,
+  question: str | None,
+) -> list[Table]:
+  """Returns the tables of the runs on a task, of each its evaluation."""
+  groups = run_groups.group(list(chosen))
+  found = () if baseline is None else references.find(groups, baseline)
+  groups.sort(key=lambda group: group not in found)
+  first = Contents(
+    task,
+    groups,
+    columns,
+    chosen,
+    questions.ask(question, chosen),
+    choice.honest,
+  )
+  contents = [first]
+  if choice.last is not None:
+    averages = {run: choice.average(chosen[run]) for run in chosen}
+    contents.append(
+      dataclasses.replace(first, evaluated=averages, last=choice.last)
+    )
+  tables = [of_evaluations.statistics() for of_evaluations in contents]
+  noise = table_columns.noise_note(columns, groups, chosen)
+  notes = (*run_notes(groups, chosen), *filter(None, [noise]))
+  if not found and any(any(row.marks) for row in tables[0].rows):
+    notes = (first.question.sentence, *notes)  # Marks answer it.
+  tables[0] = dataclasses.replace(tables[0], notes=notes)
+  if target is not None:
+    tables.append(target.table(first))
+  if found:
+    tables.append(_changes(first, first.better_by_mean(found), found))
+    tables += [c.differences(found) for c in contents]
+  return [*tables, *filter(None, map(references.parts, contents))]
+
+
+def _changes(
+  contents: Contents, reference: Group, baselines: Sequence[Group]
+) -> Table:
+  """Returns the table of the suffering clients of one of the baselines."""
+  task, chosen, score = contents.task, contents.evaluated, contents.score
+  of_seeds = {run.seeds: run for run in reference.runs}
+  shown = measures.changes(score)
+  rows, notes = [], []
+  for group in contents.groups:
+    if group in baselines:
+      continue
+    changes = [
+      _compare(chosen[of_seeds[run.seeds]], chosen[run])
+      for run in group.runs
+      if run.seeds in of_seeds
+    ]
+    if not changes:
+      notes.append(
+        f"Left out: {group.label} has no seed that {reference.label} has."
+      )
+      continue
+    values = tuple(
+      measures.over_seeds(measure, [change[name] for change in changes])
+      for name, measure in shown.items()
+    )
+    rows.append(Row(group.label, len(changes), values, (None,) * len(values)))
+  if not rows:
+    raise FieldError(
+      "baseline",
+      f"there is nothing to compare it with on {task}.",
+      value=reference.label,
+    )
+  caption = (
+    f"{contents.clients} against {reference.label}, {_units(score)}; suffering "
+    f"are those {'below' if score.higher_is_better else 'above'} its mean"
+  )
+  return Table(task, caption, shown, tuple(rows), tuple(notes))
+
+
+def _units(score: Score) -> str:
+  """Returns the units of shares of clients and of changes of their score."""
+  percent = ACCURACY.in_unit
+  if score.in_unit == percent:
+    return percent
+  return f"shares {percent}, changes {score.in_unit}"
+
+
+def _compare(
+  before: ChosenEvaluation, after: ChosenEvaluation
+) -> dict[str, float]:
+  left_out = [*(before.left_out() | after.left_out())]
+  old, new = (
+    clients.only(np.setdiff1d(clients.ids, left_out))
+    for clients in (before.clients()[-1], after.clients()[-1])
+  )
+  if not np.array_equal(old.ids, new.ids):
+    raise RunError(
+      f"{after.run.path}: was evaluated on other clients than "
+      f"{before.run.path}; leave one of them out."
+    )
+  return after.run.score.compare(old.score, new.score)
+
+
+def run_notes(
+  groups: Sequence[Group], chosen: Mapping[Run, ChosenEvaluation]
+) -> tuple[str, ...]:
+  """Returns sentences about rows that do not go together in all respects."""
+  members = [run for group in groups for run in group.runs]
+  notes = []
+  seen = sorted({chosen[run].round for run in members})
+  if len(seen) > 1:
+    notes.append(f"Not all after the same round: {seen[0]} to {seen[-1]}.")
+  notes += [
+    f"Not finished: {run.path}, after round {chosen[run].round}."
+    for run in members
+    if not run.is_finished
+  ]
+  notes += run_warnings.of_groups(
+    [(group.label, group.runs) for group in groups],
+    {run: chosen[run].round for run in members},
+  )
+  notes.append(
+    comparison_table.marks_note({g.label: len(g.runs) for g in groups})
+  )
+  seeds = {tuple(run.seeds for run in group.runs) for group in groups}
+  if len(seeds) > 1:
+    notes.append("Not all with the same seeds.")
+  differing = [
+    name
+    for name in run_groups.differing_settings(members)
+    if name not in _EXPECTED
+    and not name.startswith(HPARAM)
+    and not any(f", {run_groups.short_name(name)}=" in g.label for g in groups)
+  ]
+  if differing:
+    notes.append(f"Not the same in all rows: {', '.join(differing)}.")
+  notes.append(references.weights_note(groups))
+  return tuple(filter(None, notes))
+
+
+# Runs side by side, as a data frame.
+
+
+COLUMNS = ("mean", "std", "worst_10", "best_10")
+_MOST_SHOWN = 10
+
+
+class Comparison(pd.DataFrame):
+  """A data frame that prints ten columns, and how many more there are.
+
+  Selections of it, and results of computations, are plain data frames.
+  """
+
+  @property
+  def _constructor(self) -> type[pd.DataFrame]:
+    return pd.DataFrame
+
+  def _shown(self) -> pd.DataFrame:
+    spread = [c for c in self.columns if c.endswith("_std_over_seeds")]
+    known = pd.DataFrame(self).drop(columns=["task", "method", *spread])
+    return known.iloc[:, :_MOST_SHOWN]
+
+  def _more(self) -> str:
+    number = self.shape[1] - self._shown().shape[1]
+    return f"{number} more columns: see .columns"
+
+  def __repr__(self) -> str:
+    with pd.option_context("display.max_columns", None):
+      return f"{self._shown()!r}\n{self._more()}"
+
+  def _repr_html_(self) -> str | None:
+    """Returns it as notebooks show it."""
+    with pd.option_context("display.max_columns", None):
+      return f"{self._shown()._repr_html_()}<p>{self._more()}</p>"
+
+
+def compare(
+  runs: Iterable[Run | Place] | Place,
+  baseline: str | None = None,
+  columns: Sequence[str] = COLUMNS,
+  *,
+  round: str | int = chosen_evaluations.LAST,
+  criterion: str = "mean",
+  honest: bool = False,
+  unfinished: bool = False,
+  last: int | None = None,
+  target: float | None = None,
+  target_of: str = "mean",
+  question: questions.Name | None = None,
+) -> pd.DataFrame:
+  """Compares runs: a row for each method, over its seeds.
+
+      compare(runs)
+      compare("outputs/first", baseline="fedavg", columns=["mean", "worst_10"])
+
+  Args:
+    runs: Runs, or folders of runs, or folders at any depth above them.
+    baseline: A method to compare the others with, client by client.
+    columns: Names of measures over clients: see `measures.NAMES`. "clients" is
+      a column for each client, of up to ten.
+    round: The evaluation to compare: "last", that after a round by its number,
+      or "best", each run's own by `criterion`.
+    criterion: The measure that "best" goes by.
+    honest: Whether to leave out the clients that attack.
+    unfinished: Whether runs that are not finished take part.
+    last: Adds the mean of so many evaluations of each run, up to the one to
+      compare and without round 0, as columns NAME_last_K.
+    target: Adds what each method costs to reach this value, not scaled (0.8 for
+      80 %), as columns: `reached`, the number of its seeds that do, and over
+      these `rounds_to`, `bytes_to` (sent and received, of all clients) and
+      `steps_to` (local steps), up to the first evaluation that reaches it.
+    target_of: The measure that is to reach it.
+    question: What intervals and p-values answer: "these_clients", what other
+      seeds would show for the same clients and test examples; "other_clients",
+      what other clients like these would show, too. By default the former where
+      all clients take part in each round, and the latter where rounds sample
+      them; `attrs["notes"]` says which.
+
+  Returns:
+    One row for each method of each task, by its name, the baseline first: task,
+    method, seeds, then for each measure NAME its mean over seeds and their
+    standard deviation, NAME_std_over_seeds (missing where there is one seed); a
+    client is called client_NAME. Accuracies are in percent, errors of
+    regressions in units of the label; numbers have the digits of the program's
+    tables. With a baseline, the changes from it follow in the same form, over
+    the seeds that both have: how many of its suffering clients improve, and by
+    how much, how many others degrade, and by how much, and the change of the
+    mean. Then, for each measure, the paired difference to the baseline
+    NAME_difference, its interval NAME_difference_low and _high, its p-value _p
+    and that after Holm's correction _p_holm (see `paired`), which the interval
+    has as well, the method that is the baseline of that measure, _baseline; and
+    the wins, ties and losses by client. Interval and p-values are missing where
+    nothing varies. "fedavg" is the better of FedAvg by numbers of examples and
+    FedAvg with equal weights for each measure, if both are among the runs; then
+    NAME_from_weights and NAME_from_rule say what a method's change from FedAvg
+    by examples owes to its weights of clients, and what to its rule.
+    `attrs["notes"]` has sentences about runs that are left out, settings and
+    weights that differ, and methods with one seed.
+
+  Raises:
+    ValueError: If an argument is not valid, or there is nothing to compare.
+    RunError: If a folder holds no run, or all runs are damaged; fewer are left
+      out, with a note.
+  """
+  choice = EvaluationChoice(
+    round=round,
+    criterion=criterion,
+    honest=honest,
+    unfinished=unfinished,
+    last=last,
+  )
+  goal = Target.asked(target, target_of)
+  found = find(runs, with_costs=goal is not None)
+  tables = build(found, columns, choice, baseline, goal, question)
+  rows = text_tables.frame(tables, is_rounded=True)
+  frame = Comparison(rows.set_index(pd.Index(rows["method"], name=None)))
+  frame.attrs["notes"] = [note for table in tables for note in table.notes]
+  return frame

@@ -1,0 +1,304 @@
+"""A table of methods: its cells, as text and as numbers, and its marks."""
+
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from tff_fair.experiments.analysis import (
+  client_results,
+  measures,
+  paired,
+  questions,
+)
+from tff_fair.experiments.analysis.client_results import Seeds
+from tff_fair.experiments.analysis.measures import Measure, Value, value_text
+from tff_fair.experiments.analysis.paired import Difference
+from tff_fair.experiments.spec.scores import ACCURACY, Score
+
+
+class Wins(NamedTuple):
+  """How many clients are better off with a method, as well off, worse off."""
+
+  wins: int
+  ties: int
+  losses: int
+
+
+def wins_of(method: Seeds, baseline: Seeds, score: Score = ACCURACY) -> Wins:
+  """Returns how many clients win, tie and lose, by their score.
+
+  A client counts once, by the mean of its differences over the common seeds and
+  their evaluations. Differences of float32's rounding are ties, and so is one
+  from infinity to infinity.
+
+  Args:
+    method: Evaluations of the method by seed.
+    baseline: The same of the baseline.
+    score: Their score.
+  """
+  changes: dict[int, list[tuple[float, float]]] = {}
+  with np.errstate(invalid="ignore"):
+    for pair in client_results.pairs(method, baseline):
+      before, after = (
+        np.mean([e.score for e in evaluations], 0)
+        for evaluations in (pair.baseline, pair.method)
+      )
+      of_pair = zip(after - before, score.tie(before, after), strict=True)
+      for client, change in zip(pair.ids.tolist(), of_pair, strict=True):
+        changes.setdefault(client, []).append(change)
+    means = np.array([np.mean(found, 0) for found in changes.values()])
+    differences, limits = means.reshape(-1, 2).T
+  rises = int((differences > limits).sum())
+  falls = int((differences < -limits).sum())
+  wins, losses = (rises, falls) if score.higher_is_better else (falls, rises)
+  return Wins(wins, differences.size - wins - losses, losses)
+
+
+RECORD = "record"  # In the name of a column of records: the place of each kind.
+
+_P_DIGITS = 3
+
+
+class Contrast(NamedTuple):
+  """A difference to a baseline, among several.
+
+  Attributes:
+    difference: Scaled for a table; its interval has the correction of `p_holm`.
+    p_holm: Its p-value, corrected for the number of methods; or NaN.
+    baseline: The label of the baseline.
+  """
+
+  difference: Difference
+  p_holm: float
+  baseline: str = ""
+
+  @classmethod
+  def among_several(
+    cls, difference: Difference, factor: float, baseline: str
+  ) -> "Contrast":
+    """Returns the contrast whose p-value a correction multiplies."""
+    return cls(
+      difference.corrected(factor),
+      min(factor * difference.p_value, 1.0),
+      baseline,
+    )
+
+
+Cell = Value | Contrast | Wins
+
+
+class Row(NamedTuple):
+  """A method in a table.
+
+  Attributes:
+    label: The method and its settings.
+    num_seeds: How many runs the cells are of.
+    cells: One for each column of the table.
+    marks: For each, `BEST`, `SECOND` or None.
+  """
+
+  label: str
+  num_seeds: int
+  cells: tuple[Cell, ...]
+  marks: tuple[int | None, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class Table:
+  """Methods side by side.
+
+  Attributes:
+    task: The task, its options and the number of clients.
+    caption: The contents of the table.
+    measures: What the columns show, by their names for programs.
+    rows: At least one.
+    notes: Sentences for the reader.
+  """
+
+  task: str
+  caption: str
+  measures: Mapping[str, Measure]
+  rows: tuple[Row, ...]
+  notes: tuple[str, ...]
+
+
+def cell_text(measure: Measure, cell: Cell) -> str:
+  """Returns a cell as tables show it.
+
+  Args:
+    measure: What its column shows.
+    cell: The cell.
+
+  Returns:
+    "12.30 ± 0.45"; "+1.20 [-0.30, +2.70] p=0.105", without brackets where the
+    spread is unknown; or wins, ties and losses as "12/3/15".
+  """
+  if isinstance(cell, Wins):
+    return "/".join(map(str, cell))
+  if isinstance(cell, Contrast):
+    p_value = probability_text(cell.p_holm)
+    shown = difference_text(measure, cell.difference)
+    return f"{shown} p{p_value}" if p_value else shown
+  return value_text(measure, cell)
+
+
+def difference_text(measure: Measure, difference: Difference) -> str:
+  """Returns a difference with its interval, as "+1.20 [-0.30, +2.70]"."""
+  signed = measure._replace(is_signed=True)
+  estimate, low, high = (
+    value_text(signed, Value(end, None))
+    for end in (difference.estimate, difference.low, difference.high)
+  )
+  if math.isnan(difference.low):
+    return estimate
+  return f"{estimate} [{low}, {high}]"
+
+
+def probability_text(p_value: float) -> str:
+  """Returns a p-value as "=0.105" or "<0.001"; nothing if there is none."""
+  if math.isnan(p_value):
+    return ""
+  least = 10**-_P_DIGITS
+  return f"<{least}" if p_value < least else f"={p_value:.{_P_DIGITS}f}"
+
+
+def cell_numbers(
+  name: str, measure: Measure, cell: Cell, *, is_rounded: bool
+) -> dict[str, float | str]:
+  """Returns the numbers of a cell by the names of their columns.
+
+  Beside those of a contrast is the label of its baseline.
+
+  Args:
+    name: Of the cell's column.
+    measure: What it shows.
+    cell: The cell.
+    is_rounded: Whether they have the digits of a table, or all they have.
+  """
+
+  def number(value: float | None, digits: int) -> float:
+    if value is None:
+      return math.nan
+    return round(value, digits) if is_rounded else value
+
+  digits = measure.digits
+  if isinstance(cell, Wins):
+    return {
+      name.replace(RECORD, kind): count
+      for kind, count in cell._asdict().items()
+    }
+  if isinstance(cell, Contrast):
+    found = cell.difference
+    return {
+      name: number(found.estimate, digits),
+      f"{name}_low": number(found.low, digits),
+      f"{name}_high": number(found.high, digits),
+      f"{name}_p": found.p_value,  # Rounded, small ones would be 0.
+      f"{name}_p_holm": cell.p_holm,
+      f"{name}_baseline": cell.baseline,
+    }
+  return {
+    name: number(cell.mean, digits),
+    f"{name}_std_over_seeds": number(cell.std, digits),
+  }
+
+
+# The best values of a column, as far as their uncertainty tells them apart.
+
+
+BEST, SECOND = 1, 2
+NEEDED_SEEDS = 2
+LEVEL = 1 - paired.CONFIDENCE
+
+
+def marks_of_column(
+  measure: Measure,
+  methods: Sequence[Seeds],
+  means: Sequence[float],
+  question: questions.Name = questions.OTHER_CLIENTS,
+) -> list[int | None]:
+  """Returns the marks of a column: `BEST`, `SECOND` or None for each method.
+
+  The best is the method with the best mean over its seeds. Marked as best, too,
+  are all that cannot be told from it: their paired difference to it has a
+  p-value of 0.05 or more after Holm's correction for the methods. The next by
+  its mean is marked as second if it can be told from the best and is not the
+  last. Values that tables show as the same have the same mark, and where all
+  look the same, nothing is marked.
+
+  A method with one seed has no mark and takes no part, nor does one that has
+  fewer than two seeds in common with the best.
+
+  Args:
+    measure: What the column shows; it has a statistic.
+    methods: Their evaluations.
+    means: Their means over seeds, as the table shows them.
+    question: As `paired.difference` takes it.
+  """
+  shown = [measures.badness(measure, round(m, measure.digits)) for m in means]
+  rivals = [
+    place
+    for place, method in enumerate(methods)
+    if len(method) >= NEEDED_SEEDS and shown[place] < math.inf
+  ]
+  marks: list[int | None] = [None] * len(methods)
+  if not rivals:
+    return marks
+  best = min(rivals, key=lambda place: shown[place])
+  compared = _compared(measure, methods, rivals, best, question)
+  levels = sorted({shown[place] for place in (best, *compared)})
+  if len(levels) < 2:
+    return marks
+  p_values = [difference.p_value for difference in compared.values()]
+  told_apart = {
+    place
+    for place, factor, p_value in zip(
+      compared, paired.holm_factors(p_values), p_values, strict=True
+    )
+    # Where nothing varies there is no p-value, and nothing to tell them apart.
+    if factor * p_value < LEVEL and shown[place] > shown[best]
+  }
+  for place in {best, *compared} - told_apart:
+    marks[place] = BEST
+  seconds = [place for place in compared if shown[place] == levels[1]]
+  if len(levels) > 2 and told_apart.issuperset(seconds):
+    for place in seconds:
+      marks[place] = SECOND
+  return marks
+
+
+def _compared(
+  measure: Measure,
+  methods: Sequence[Seeds],
+  rivals: Sequence[int],
+  best: int,
+  question: questions.Name,
+) -> dict[int, Difference]:
+  """Returns the differences of the rivals that have enough common seeds."""
+  assert measure.statistic is not None
+  known = paired.remembering(measure.statistic)
+  differences = {
+    place: paired.difference(
+      known, methods[place], methods[best], question=question
+    )
+    for place in rivals
+    if place != best
+  }
+  return {p: d for p, d in differences.items() if d.num_seeds >= NEEDED_SEEDS}
+
+
+def marks_note(num_seeds: Mapping[str, int]) -> str:
+  """Returns a sentence about methods without marks; empty if there are none.
+
+  Args:
+    num_seeds: How many seeds a method has, by its label.
+  """
+  lonely = [label for label, n in num_seeds.items() if n < NEEDED_SEEDS]
+  if not lonely:
+    return ""
+  if len(lonely) == len(num_seeds):
+    return "1 seed: no uncertainty, so no value is marked as the best."
+  return f"1 seed: no uncertainty, so no mark: {', '.join(lonely)}."

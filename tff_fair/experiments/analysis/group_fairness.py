@@ -1,0 +1,159 @@
+"""How a run's model treats groups of people, over all clients and at each.
+
+The table of counts has a row for each client and group: `client_id`, `group`,
+`examples`, `hits` and, where one class is the positive one, its name as
+`positive_class`, `positives`, `predicted` and `true_positives`, see
+`tff_fair.metrics.group_gaps`.
+"""
+
+from __future__ import annotations
+
+import typing
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tff_fair.experiments.spec import scores
+from tff_fair.metrics import group_gaps
+
+if typing.TYPE_CHECKING:
+  import pandas as pd
+
+KEY = "groups"  # In the summary of a run.
+GROUP, POSITIVE = "group", "positive_class"
+OF_ONE_CLASS = ("positives", "predicted", "true_positives")
+TITLES = {
+  "accuracy_parity": "accuracy parity",
+  "demographic_parity": "demographic parity",
+  "equal_opportunity": "equal opportunity",
+  "equalized_odds": "equalized odds",
+}
+
+
+def _counts(
+  table: pd.DataFrame, names: Sequence[str]
+) -> group_gaps.GroupCounts:
+  """Returns the counts of groups over all rows of a table."""
+  columns = list(group_gaps.GroupCounts._fields)
+  known = table.groupby(GROUP)[[c for c in columns if c in table]].sum()
+  sums = known.reindex(index=names, columns=columns, fill_value=0)
+  return group_gaps.GroupCounts(*sums.to_numpy(np.int64).T)
+
+
+def _gaps(
+  table: pd.DataFrame, names: Sequence[str]
+) -> dict[str, group_gaps.GroupGap | None]:
+  """Returns the gaps that the counts tell, by name."""
+  counts = _counts(table, names)
+  known = group_gaps.NAMES if POSITIVE in table else group_gaps.NAMES[:1]
+  return {name: group_gaps.group_gap(name, counts) for name in known}
+
+
+def _names(table: pd.DataFrame) -> list[str]:
+  return sorted(table[GROUP].unique())
+
+
+def of_each_client(table: pd.DataFrame) -> pd.DataFrame:
+  """Returns columns of the table of clients.
+
+  Args:
+    table: The counts.
+
+  Returns:
+    By `client_id`, each gap, as `equalized_odds`, and its interval,
+    `equalized_odds_low` and `_high`; NaN where too few of its groups have
+    `group_gaps.LEAST_EXAMPLES`.
+  """
+  import pandas as pd  # noqa: PLC0415
+
+  names, rows = _names(table), []
+  for client_id, own in table.groupby("client_id"):
+    row: dict[str, Any] = {"client_id": client_id}
+    for name, gap in _gaps(own, names).items():
+      row[name] = gap.value if gap else np.nan
+      row[f"{name}_low"] = gap.low if gap else np.nan
+      row[f"{name}_high"] = gap.high if gap else np.nan
+    rows.append(row)
+  return pd.DataFrame(rows)
+
+
+def summarize(table: pd.DataFrame, client_ids: pd.Series) -> dict[str, Any]:
+  """Returns the gaps over all clients together, ready for JSON.
+
+  Args:
+    table: The counts.
+    client_ids: The clients that count.
+
+  Returns:
+    `least_examples`; `positive_class`, if there is one; `groups`, of each its
+    `examples` and the shares of enough of them, as `true_positive_rate`; and
+    `gaps`: of each `value`, `low`, `high`, `highest` and `lowest`, empty where
+    too few groups have enough examples.
+  """
+  table = table[table["client_id"].isin(client_ids)]
+  names = _names(table)
+  counts = _counts(table, names)
+  of_groups: dict[str, dict[str, float]] = {
+    name: {"examples": int(n)}
+    for name, n in zip(names, counts.examples, strict=True)
+  }
+  for share, (part, whole) in group_gaps.shares(counts).items():
+    if share == "accuracy" or POSITIVE in table:
+      for name, a, b in zip(names, part, whole, strict=True):
+        if b >= group_gaps.LEAST_EXAMPLES:
+          of_groups[name][share] = float(a / b)
+  return {
+    "least_examples": group_gaps.LEAST_EXAMPLES,
+    **({POSITIVE: table[POSITIVE].iloc[0]} if POSITIVE in table else {}),
+    "groups": of_groups,
+    "gaps": {
+      name: {
+        **gap._asdict(),
+        "highest": names[gap.highest],
+        "lowest": names[gap.lowest],
+      }
+      if gap
+      else {}
+      for name, gap in _gaps(table, names).items()
+    },
+  }
+
+
+def sentences(summary: Mapping[str, Any]) -> list[str]:
+  """Returns the gaps in words; none where a run has no groups.
+
+  Args:
+    summary: That of a finished run.
+  """
+  found = summary.get(KEY)
+  if found is None:
+    return []
+  told = []
+  for name, gap in found["gaps"].items():
+    if not gap:
+      told.append(
+        f"{TITLES[name]} unknown (fewer than two groups with "
+        f"{found['least_examples']} examples)"
+      )
+    else:
+      groups = f"; most {gap['highest']}, least {gap['lowest']}"
+      told.append(
+        f"{TITLES[name]} {percent(gap['value'])} ({percent(gap['low'])} to "
+        f"{percent(gap['high'])}{groups if gap['value'] else ''})"
+      )
+  of_class = ""
+  if POSITIVE in found:
+    of_class = f", with {found[POSITIVE]} as positive class"
+    if scores.THRESHOLD in summary:
+      probability = summary[scores.THRESHOLD]["probability"]
+      of_class += f" from a probability of {probability:.4g} on"
+  return [
+    f"Gaps between groups over all clients in percent{of_class}, with 95 "
+    f"% intervals: {'; '.join(told)}."
+  ]
+
+
+def percent(share: float) -> str:
+  """Returns a share in percent, without its sign."""
+  return f"{100 * share:.1f}"

@@ -1,0 +1,215 @@
+"""Runs side by side: grouped over seeds, labelled, and sorted by task."""
+
+import functools
+import json
+import math
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from tff_fair import declared
+from tff_fair.experiments.errors import RunError
+from tff_fair.experiments.runs.configuration import OF_OWN_FILE
+from tff_fair.experiments.runs.finding import natural_order
+from tff_fair.experiments.runs.run import ROUND, Run
+from tff_fair.experiments.spec import scores
+from tff_fair.experiments.spec.scores import Score
+from tff_fair.experiments.spec.seeds import Seeds
+from tff_fair.experiments.spec.spec_text import HPARAM, TASK_OPTION
+
+# Numbers in texts count by their value; see `natural_order`.
+_Order = list[list[tuple[bool, float, str]]]
+
+
+class Group(NamedTuple):
+  """Runs that differ in their seeds alone.
+
+  Attributes:
+    label: The method and the settings in which it differs from other groups.
+    runs: At least one, by ascending seeds.
+  """
+
+  label: str
+  runs: tuple[Run, ...]
+
+
+def group(runs: Sequence[Run]) -> list[Group]:
+  """Groups the runs that differ in their seeds alone.
+
+  Args:
+    runs: Any runs.
+
+  Returns:
+    The groups: tasks and methods as they first occur, the groups of one method
+    by the values in which they differ.
+
+  Raises:
+    RunError: If two runs are the same, seeds included.
+  """
+  same: dict[str, dict[Seeds, Run]] = {}
+  for run in runs:
+    key = json.dumps([run.title, run.settings], sort_keys=True)
+    of_seeds = same.setdefault(key, {})
+    if run.seeds in of_seeds:
+      raise RunError(
+        f"{run.path}: is the same run as {of_seeds[run.seeds].path}, seed "
+        "included; leave one of them out."
+      )
+    of_seeds[run.seeds] = run
+  members = [
+    tuple(of_seeds[seed] for seed in sorted(of_seeds))
+    for of_seeds in same.values()
+  ]
+  of_methods: dict[tuple[str, str], list[tuple[Run, ...]]] = {}
+  for member in members:
+    of_methods.setdefault((member[0].task, member[0].title), []).append(member)
+  several_tasks = len({task for task, _ in of_methods}) > 1
+  groups = []
+  for (task, title), alike in of_methods.items():
+    names = differing_settings([member[0] for member in alike])
+    method = f"{task} {title}" if several_tasks else title
+    for member in sorted(alike, key=functools.partial(_order, names)):
+      settings = member[0].settings
+      values = [
+        f"{short_name(name)}={_short_text(settings[name])}"
+        for name in names
+        if name in settings
+      ]
+      groups.append(Group(", ".join([method, *values]), member))
+  return groups
+
+
+def by_task(runs: Sequence[Run]) -> dict[str, list[Run]]:
+  """Sorts runs by their data: the task, its options, the clients.
+
+  Args:
+    runs: Any runs with an evaluation.
+
+  Returns:
+    Runs by the name of their task, with the options in which tasks of that name
+    differ and the number of clients; tasks are as they first occur.
+  """
+  same: dict[tuple[object, ...], list[Run]] = {}
+  for run in runs:
+    same.setdefault((*data_key(run), _num_clients(run)), []).append(run)
+  firsts = [members[0] for members in same.values()]
+  titled = {}
+  for first, members in zip(firsts, same.values(), strict=True):
+    alike = [other for other in firsts if other.task == first.task]
+    options = options_apart(first, alike)
+    title = ", ".join([first.task, *options, f"{_num_clients(first)} clients"])
+    titled[title] = members
+  return titled
+
+
+def data_key(run: Run) -> tuple[object, ...]:
+  """Returns what runs on the same data share.
+
+  These are the task, its options, and the share of training data set aside.
+  """
+  return run.task, *sorted((n, str(v)) for n, v in _of_data(run).items())
+
+
+def _of_data(run: Run) -> dict[str, object]:
+  """Returns the settings of a run that decide what it trains on."""
+  return {
+    name: value
+    for name, value in run.settings.items()
+    if name.startswith(TASK_OPTION) or name == "validation_fraction"
+  }
+
+
+def options_apart(run: Run, others: Iterable[Run]) -> list[str]:
+  """Returns what not all others have of a run's data, as texts."""
+  of_others = [_of_data(other) for other in others]
+  return [
+    f"{short_name(name)}={value}"
+    for name, value in _of_data(run).items()
+    if any(other.get(name) != value for other in of_others)
+  ]
+
+
+def differing_settings(runs: Sequence[Run]) -> list[str]:
+  """Returns the settings that are not the same in all runs.
+
+  Hyperparameters come first, then options of the task, then flags, each in the
+  order in which the runs have them.
+  """
+  names = dict.fromkeys(name for run in runs for name in run.settings)
+  differing = [name for name in names if _differs(name, runs)]
+  prefixes = (HPARAM, TASK_OPTION)
+  return sorted(
+    differing, key=lambda n: [not n.startswith(p) for p in prefixes]
+  )
+
+
+def _differs(name: str, runs: Sequence[Run]) -> bool:
+  """Returns whether a setting tells some of the runs apart."""
+  # A user's file has a version where runs name one function of it; other
+  # functions are another setting.
+  function = name.removesuffix(OF_OWN_FILE)
+  values: dict[str, set[str]] = {}
+  for run in runs:
+    of = run.settings.get(function) if name != function else None
+    found = values.setdefault(json.dumps(of), set())
+    found.add(json.dumps(run.settings.get(name)))
+  return any(len(found) > 1 for found in values.values())
+
+
+def short_name(setting: str) -> str:
+  """Returns the name of a setting without its kind: hparam, task_option."""
+  last = setting.rpartition(".")[2]
+  # A hyperparameter called seed is not the run's seed.
+  return setting if last == "seed" else last
+
+
+def _short_text(value: object) -> str:
+  return f"{value:.6g}" if isinstance(value, float) else declared.as_text(value)
+
+
+def _num_clients(run: Run) -> int:
+  return int(run.client_evaluations["client_id"].nunique())
+
+
+def _order(names: Sequence[str], members: tuple[Run, ...]) -> _Order:
+  """Returns what to sort groups by: their settings of some names."""
+  values = (members[0].settings.get(name, "") for name in names)
+  return [natural_order(declared.as_text(value)) for value in values]
+
+
+# The score that runs have in common.
+
+
+def common_score(runs: Sequence[Run]) -> Score:
+  """Returns the score of runs, with the decimals that their numbers need.
+
+  The run with the smallest mean decides them. Beside it are the scores that all
+  runs have.
+
+  Args:
+    runs: At least one.
+
+  Raises:
+    RunError: If they have different scores.
+  """
+  first = runs[0]
+  for other in runs[1:]:
+    if other.score.name != first.score.name:
+      raise RunError(
+        f"{other.path}: its clients have {other.score.plural}, those of "
+        f"{first.path} have {first.score.plural}; compare the two apart."
+      )
+  beside = tuple(
+    name
+    for name in first.score.beside
+    if all(name in run.score.beside for run in runs)
+  )
+  score = scores.with_beside(first.score.name, beside)
+  return score.fitting(min(map(_last_mean, runs)))
+
+
+def _last_mean(run: Run) -> float:
+  table = run.evaluations
+  if table.empty:
+    return math.inf
+  last = table.loc[table[ROUND].idxmax(), f"{run.score.name}/mean"]
+  return float(last) if last > 0 else math.inf

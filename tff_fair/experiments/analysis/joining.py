@@ -1,0 +1,292 @@
+"""Is joining worth it; and clients that come later.
+
+Clients are compared alone, in the federation, and on pooled data.
+
+A client gains where its score in the federation is better than that of the
+model that it trained alone. `tff_fair.metrics.gains` has the test and the
+interval of each client; p-values have Holm's correction for the clients. Where
+the outputs of both models are exchangeable, example by example, the probability
+that any client is told to gain or lose is 5 % at most. Of accuracies, that they
+are equal in expectation is enough; of other scores it is not.
+"""
+
+from __future__ import annotations
+
+import math
+import typing
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from tff_fair import metrics
+from tff_fair.experiments.runs import tables
+from tff_fair.experiments.spec.scores import ACCURACY, Score
+
+if typing.TYPE_CHECKING:
+  import pandas as pd
+
+KEY = "joining"  # In the summary of a run.
+LOCAL, POOLED = "local", "pooled"  # Before the score's name in clients.csv.
+GAIN, LOW, HIGH, P_VALUE = COLUMNS = (
+  "gain",
+  "gain_low",
+  "gain_high",
+  "gain_p_value",
+)
+LEVEL = 0.05
+
+
+def of_clients(clients: pd.DataFrame, score: Score) -> dict[str, Any] | None:
+  """Returns what joining brings, over the clients that have a gain.
+
+  Args:
+    clients: The table of a run's clients.
+    score: The score of the run.
+
+  Returns:
+    `gaining`, `losing` and `undecided`, numbers of clients; `mean`, `std`,
+    `min`, `max` and `percentile_50` of the gains, positive where joining is
+    better; `federated`, and `local` and `pooled` where they were trained: the
+    means of the score over clients. None where nothing was trained.
+  """
+  known = clients.dropna(subset=[f"test_{score.name}"])
+  means = {
+    kind: float(known[f"{kind}_{score.name}"].mean())
+    for kind in (LOCAL, POOLED)
+    if f"{kind}_{score.name}" in clients
+  }
+  if not means:
+    return None
+  found: dict[str, Any] = {
+    "federated": float(known[f"test_{score.name}"].mean()),
+    **means,
+  }
+  if GAIN in clients:
+    gains = clients.dropna(subset=[GAIN])
+    is_told = gains[P_VALUE] < LEVEL
+    found |= {
+      "gaining": int((is_told & (gains[GAIN] > 0)).sum()),
+      "losing": int((is_told & (gains[GAIN] < 0)).sum()),
+      "undecided": int((~is_told).sum()),
+      "mean": float(gains[GAIN].mean()),
+      "std": float(gains[GAIN].std(ddof=0)),
+      "min": float(gains[GAIN].min()),
+      "max": float(gains[GAIN].max()),
+      "percentile_50": float(gains[GAIN].median()),
+    }
+  return found
+
+
+def sentence(summary: Mapping[str, Any], score: Score) -> str | None:
+  """Returns what joining brings, in words; None where nothing was trained.
+
+  Args:
+    summary: That of a finished run.
+    score: The score of the run.
+  """
+  found = summary.get(KEY)
+  if found is None:
+    return None
+
+  def text(kind: str) -> str:
+    return f"{score.number(found[kind])}{score.sign}"
+
+  others = [
+    f"{words} {text(kind)}"
+    for kind, words in (
+      (LOCAL, "alone the clients reach"),
+      (POOLED, "one model on all data in one place"),
+    )
+    if kind in found
+  ]
+  told = (
+    f"Mean {score.noun} in the federation {text('federated')}; "
+    f"{', '.join(others)}."
+  )
+  if "gaining" not in found:
+    return told
+  number = found["gaining"] + found["losing"] + found["undecided"]
+  return (
+    f"{told} Of {number:,} clients, {found['gaining']:,} gain from joining, "
+    f"{found['losing']:,} lose, and {found['undecided']:,} cannot be told: "
+    f"gains from {score.number(found['min'])} to {score.number(found['max'])}, "
+    f"median {score.number(found['percentile_50'])}."
+  )
+
+
+# Clients that come later: unseen ones, and those that join after some rounds.
+#
+# Unseen clients took no part in training. From their scores follows what a
+# client that joins later may expect: `tff_fair.metrics.unseen_client_bound` has
+# the mathematics. An accuracy is bound as the client would have it on endless
+# examples; another score as it is measured on test data of these sizes.
+
+
+UNSEEN, LATE = "unseen", "late"  # In the summary of a run.
+NEWCOMERS = "newcomers"  # In that of an audit.
+SHARE, CONFIDENCE = 0.8, 0.95
+_EXPECTED = "what a client that joins later may expect"
+_MISS = 0.1  # That an accuracy's lower bound is too high, at most.
+
+
+def of_unseen(clients: pd.DataFrame, score: Score) -> dict[str, Any] | None:
+  """Returns how the model serves clients that took no part in training.
+
+  Args:
+    clients: The table of a run's clients.
+    score: The score of the run.
+
+  Returns:
+    `num_clients`, those that have the score; their `mean` and `worst`, if there
+    are some; `bound`, which at least the share `share` of such clients reach,
+    with `confidence`. With too few clients there is none: `needed` are. None
+    where all clients may take part.
+  """
+  if tables.UNSEEN not in clients:
+    return None
+  name = f"test_{score.name}"
+  rows = clients[clients[tables.UNSEEN]].dropna(subset=[name])
+  values = rows[name].to_numpy(np.float64)
+  found = {
+    "num_clients": len(rows),
+    **bound(values, rows["num_test_examples"].to_numpy(), score),
+  }
+  if len(values):
+    sign = 1 if score.higher_is_better else -1
+    found["mean"] = float(values.mean())
+    found["worst"] = sign * float((sign * values).min())
+  return found
+
+
+def bound(
+  values: np.ndarray, examples: np.ndarray, score: Score
+) -> dict[str, Any]:
+  """Returns what a client like those that were not trained on may expect.
+
+  Args:
+    values: float64[K], the scores of clients that took no part in training.
+    examples: int[K], their numbers of test examples.
+    score: The score.
+
+  Returns:
+    `bound`, which at least the share `share` of such clients reach, with
+    `confidence`; there is none with fewer clients than `needed`, or where a
+    score is not finite.
+  """
+  is_share = score.name == ACCURACY.name and metrics.are_shares_of_examples(
+    values, examples
+  )
+  below = (1 - SHARE) * (1 - _MISS if is_share else 1)
+  found: dict[str, Any] = {
+    "share": SHARE,
+    "confidence": CONFIDENCE,
+    "needed": math.ceil(math.log(1 - CONFIDENCE) / math.log(1 - below)),
+  }
+  if len(values) and np.isfinite(values).all():
+    sign = 1 if score.higher_is_better else -1
+    least = sign * metrics.unseen_client_bound(
+      sign * values, SHARE, CONFIDENCE, examples if is_share else None
+    )
+    if not math.isnan(least):
+      found["bound"] = least
+  return found
+
+
+def of_late(evaluations: pd.DataFrame, score: Score) -> dict[str, Any] | None:
+  """Returns what late clients and the others gain once they have joined.
+
+  The run evaluates the model between the round before a client joins and the
+  first that may draw the client.
+
+  Args:
+    evaluations: The evaluations of a run's clients.
+    score: The score of the run.
+
+  Returns:
+    `round`, the first in which one of them joins; and, for `joining` and
+    `others`, `num_clients`, and the means of the score over these right
+    `before` that (of one that joins, right before it does), and `after` the
+    last round. None where all clients begin at once.
+  """
+  if tables.JOIN_ROUND not in evaluations:
+    return None
+  rows = tables.seen(evaluations).sort_values(tables.ROUND)
+  is_late = rows[tables.JOIN_ROUND] > 1
+  first = int(rows.loc[is_late, tables.JOIN_ROUND].min())
+  joins = rows[tables.JOIN_ROUND].where(is_late, first)
+  found: dict[str, Any] = {"round": first}
+  for name, chosen in (("joining", is_late), ("others", ~is_late)):
+    of_group = rows[chosen].dropna(subset=[score.name])
+    earlier = of_group[of_group[tables.ROUND] < joins[of_group.index]]
+    before, after = (
+      table.groupby(tables.CLIENT)[score.name].last().astype(float)
+      for table in (earlier, of_group)
+    )
+    found[name] = {
+      "num_clients": len(after),
+      "before": float(before.mean()),
+      "after": float(after.mean()),
+    }
+  return found
+
+
+def newcomer_sentences(summary: Mapping[str, Any], score: Score) -> list[str]:
+  """Returns what is known of clients that come later, in words.
+
+  Args:
+    summary: That of a finished run.
+    score: The score of the run.
+  """
+  told = []
+  if found := summary.get(UNSEEN):
+    told.append(_of_unseen(found, score))
+  if found := summary.get(LATE):
+    told.append(_of_late(found, score))
+  return told
+
+
+def _of_unseen(found: Mapping[str, Any], score: Score) -> str:
+  def text(name: str) -> str:
+    return f"{score.number(found[name])}{score.sign}"
+
+  number = found["num_clients"]
+  if "mean" not in found:
+    return f"No client that took no part in training has {score.needs}."
+  told = (
+    f"{_clients(number)} took no part in training: mean {score.noun} "
+    f"{text('mean')}, {score.worst_noun} {text('worst')}."
+  )
+  if "bound" not in found:
+    return f"{told} So few do not tell {_EXPECTED}: {found['needed']:,} would."
+  expected = bound_sentence(found, score)
+  return f"{told} {expected[0].upper()}{expected[1:]}"
+
+
+def bound_sentence(found: Mapping[str, Any], score: Score) -> str:
+  """Returns a bound of `bound` in words; with too few clients, how many do."""
+  if "bound" not in found:
+    return f"it takes {found['needed']:,} clients to tell {_EXPECTED}."
+  or_better = "more" if score.higher_is_better else "less"
+  return (
+    f"at least {100 * found['share']:.0f} % of such clients get "
+    f"{score.number(found['bound'])}{score.sign} or {or_better}, with "
+    f"confidence {100 * found['confidence']:.0f} %."
+  )
+
+
+def _clients(number: int) -> str:
+  return f"{number:,} client{'' if number == 1 else 's'}"
+
+
+def _of_late(found: Mapping[str, Any], score: Score) -> str:
+  def change(name: str) -> str:
+    before, after = (found[name][when] for when in ("before", "after"))
+    return f"{score.number(before)} to {score.number(after)}{score.sign}"
+
+  number = found["joining"]["num_clients"]
+  return (
+    f"{_clients(number)} joined in round {found['round']:,} or later. From "
+    f"then on, their mean {score.noun} went from {change('joining')}, that of "
+    f"the {found['others']['num_clients']:,} others from {change('others')}."
+  )

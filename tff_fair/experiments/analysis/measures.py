@@ -1,0 +1,429 @@
+"""Measures of runs: statistics over clients, and which way is better."""
+
+import functools
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from tff_fair import declared
+from tff_fair.declared import FieldError
+from tff_fair.experiments.analysis.client_results import Clients, Statistic
+from tff_fair.experiments.spec.scores import ACCURACY, BY_NAME, Score
+from tff_fair.metrics import vectors
+from tff_fair.metrics.statistics import (
+  SIGNED_STATISTICS,
+  STATISTICS,
+  TAIL_PERCENTS,
+  tail_size,
+)
+from tff_fair.metrics.vectors import Vector
+
+
+class Measure(NamedTuple):
+  """A number by which runs are compared.
+
+  Attributes:
+    title: Its name in tables.
+    higher_is_better: Which way is better.
+    scale: The factor for a table: 100 for percent.
+    digits: Digits after the point in a table.
+    is_signed: Whether a table shows the sign of positive numbers as well.
+    lowest: The smallest value it may have, not scaled.
+    highest: The largest.
+    missing: How tables show that there is none.
+    sign: Follows a number of tables in sentences and charts, as " %".
+    column: Its column in the table of evaluations.
+    is_stored: Whether the table has it; otherwise each client tells it.
+    statistic: The measure as a function of weighted clients, not scaled; None
+      where neither more nor less of it is better.
+  """
+
+  title: str
+  higher_is_better: bool
+  scale: float = 100.0
+  digits: int = 2
+  is_signed: bool = False
+  lowest: float = 0.0
+  highest: float = math.inf
+  missing: str = "-"
+  sign: str = ""
+  column: str = ""
+  is_stored: bool = True
+  statistic: Statistic | None = None
+
+  @property
+  def span(self) -> float:
+    """By how much two values may differ at most, not scaled."""
+    return self.highest - self.lowest
+
+  @property
+  def in_brackets(self) -> str:
+    """Its unit after a title, as " (%)"; may be empty."""
+    return f" ({self.sign.strip()})" if self.sign else ""
+
+  @property
+  def words(self) -> str:
+    """Its name in a sentence."""
+    words = self.title.split()
+    # AUC, F1 and R² keep their capitals.
+    return " ".join(w if w.upper() == w else w.lower() for w in words)
+
+
+class Value(NamedTuple):
+  """A measure over seeds, as tables have it.
+
+  Attributes:
+    mean: The mean.
+    std: Sample standard deviation; None where there is one seed.
+  """
+
+  mean: float
+  std: float | None
+
+
+# Measures of weighted clients that are more than a statistic of their scores.
+#
+# A statistic T takes scores s_k and weights w_k, which are 1, or how often a
+# bootstrap drew client k. Of these, `tff_fair.metrics.statistics` has the
+# definitions. Here are, for n_k test examples of client k and accuracies a_k:
+#
+#   by examples   T(s, w n)     client k counts n_k times
+#   error         T(1 - a, w)   the share of examples that the model gets wrong
+#   loss, R^2     T(losses, w), T(R^2, w)
+#
+# Where all clients have as many examples, each measure by examples equals the
+# one by clients; `tff_fair.metrics.fairness_summary` tells what their tails
+# are.
+
+
+# Those of losses and of errors, with their statistics.
+_OF_LOSS = {"loss": "mean", "loss_std": "std", "loss_max": "max"}
+_OF_ERROR = {"error": "mean", "error_relative_std": "relative_std"}
+
+
+def _statistic(name: str, score: Score) -> Statistic:
+  """Returns a measure of a score as a function of weighted clients."""
+  if name in score.statistics:
+    of_score = score.statistics[name]
+    return lambda clients, weights: of_score(clients.score, weights)
+  if name in _OF_LOSS:
+    of_loss = SIGNED_STATISTICS[_OF_LOSS[name]]  # A loss may be below 0.
+    return lambda clients, weights: of_loss(clients.loss, weights)
+  if name in _OF_ERROR:
+    of_error = STATISTICS[_OF_ERROR[name]]
+    return lambda clients, weights: of_error(1 - clients.score, weights)
+  if name == "weighted":
+    return lambda clients, weights: vectors.mean(
+      clients.score, weights * clients.num_examples
+    )
+  by_client = _statistic(name.removeprefix("weighted_"), score)
+  return lambda clients, weights: by_client(
+    clients, _of_mean_1(weights * clients.num_examples)
+  )
+
+
+def _of_beside_score(
+  score: str, statistic: str, clients: Clients, weights: Vector
+) -> Vector:
+  """Returns a statistic of a further score over the clients that have it."""
+  values = clients.beside[score]
+  if not (known := ~np.isnan(values)).any():
+    return np.full(weights.shape[:-1], math.nan)
+  return STATISTICS[statistic](values[known], _of_mean_1(weights[..., known]))
+
+
+def _of_mean_1(weights: Vector) -> Vector:
+  """Returns weights as statistics of weighted clients take them."""
+  return np.asarray(weights / weights.mean(-1, keepdims=True))
+
+
+@functools.lru_cache(maxsize=32)
+def of(score: Score) -> Mapping[str, Measure]:
+  """Returns the measures of runs with a score: statistics over their clients.
+
+  Args:
+    score: The score of the runs.
+
+  Returns:
+    The measures by name: the same names for all scores, and some more for those
+    with a column beside them.
+  """
+  of_client = _of_client(score)
+  relative = Measure("", False, 1.0, 4)
+  spread = of_client._replace(title="Std", higher_is_better=False)
+  shown = {
+    "mean": of_client._replace(title="Mean"),
+    "weighted": of_client._replace(title="Weighted mean"),
+    "std": spread,
+    "variance": Measure("Variance", False, score.scale**2, score.digits),
+    "min": of_client._replace(title="Min"),
+    "max": of_client._replace(title="Max"),
+    **{
+      f"{end}_{q}": of_client._replace(title=f"{end.capitalize()} {q} %")
+      for end in ("worst", "best")
+      for q in TAIL_PERCENTS
+    },
+    "percentile_10": of_client._replace(title="Percentile 10"),
+    "percentile_50": of_client._replace(title="Median"),
+    "percentile_90": of_client._replace(title="Percentile 90"),
+    "relative_std": relative._replace(title="Relative std"),
+    "angle": Measure("Angle (°)", False, 1.0),
+    "kl_uniform": relative._replace(title="KL to uniform"),
+    "entropy": Measure("Entropy", True, 1.0, 4),
+    "jain": Measure("Jain's index", True, 1.0, 4),
+    "gini": Measure("Gini coefficient", False, 1.0, 4),
+    "weighted_std": spread._replace(title="Weighted std"),
+    **{
+      f"weighted_worst_{q}": of_client._replace(title=f"Weighted worst {q} %")
+      for q in TAIL_PERCENTS
+    },
+    "loss": relative._replace(title="Loss"),
+    "loss_std": relative._replace(title="Loss std"),
+    "loss_max": relative._replace(title="Largest loss"),
+  }
+  if score.name == ACCURACY.name:
+    error = of_client._replace(title="Error", higher_is_better=False)
+    shown |= {
+      "error": error,
+      "error_relative_std": relative._replace(title="Relative std of error"),
+      "weighted_error": error._replace(title="Weighted error"),
+      "weighted_error_relative_std": relative._replace(
+        title="Weighted relative std of error"
+      ),
+    }
+  found = {
+    name: measure._replace(
+      lowest=low,
+      highest=high,
+      column=_column(name, score),
+      is_stored=not name.startswith(("weighted_", "error")),
+      statistic=_statistic(name, score),
+    )
+    for name, measure in shown.items()
+    for low, high in [_bounds(name, score)]
+  }
+  for other in map(BY_NAME.__getitem__, score.beside):
+    found |= {
+      name: _of_client(other)._replace(
+        title=f"{title} {other.noun}",
+        column=f"{other.name}/{of_values}",
+        statistic=functools.partial(_of_beside_score, other.name, of_values),
+      )
+      for name, (title, of_values) in beside(other).items()
+    }
+  return found
+
+
+def _column(name: str, score: Score) -> str:
+  """Returns what tables of evaluations call a measure, if they have it."""
+  if name in _OF_LOSS:
+    return f"loss/{_OF_LOSS[name]}"
+  of_score = score.name
+  return f"{of_score}_weighted" if name == "weighted" else f"{of_score}/{name}"
+
+
+def _of_client(score: Score) -> Measure:
+  """Returns what measures in the unit of a score have in common."""
+  return Measure(
+    "",
+    score.higher_is_better,
+    score.scale,
+    score.digits,
+    lowest=score.lowest,
+    highest=score.highest,
+    sign=score.sign,
+  )
+
+
+def beside(score: Score) -> Mapping[str, tuple[str, str]]:
+  """Returns the measures of a score that stands beside that of the runs.
+
+  Returns:
+    The beginnings of their titles and their statistics, by name.
+  """
+  title, worst = (
+    ("Lowest", "min") if score.higher_is_better else ("Largest", "max")
+  )
+  return {
+    score.name: ("Mean", "mean"),
+    f"{score.name}_median": ("Median", "percentile_50"),
+    f"{score.name}_{worst}": (title, worst),
+  }
+
+
+def _bounds(name: str, score: Score) -> tuple[float, float]:
+  """Returns the smallest and the largest value of a measure."""
+  if name in _OF_LOSS:  # A loss may be below 0, its std not.
+    return 0.0 if name == "loss_std" else -math.inf, math.inf
+  return score.bounds(name.removeprefix("weighted_"))
+
+
+MEASURES: Mapping[str, Measure] = of(ACCURACY)
+# The names of all measures; runs do not have those of another score.
+NAMES = (*MEASURES, *(name for of in BY_NAME.values() for name in beside(of)))
+
+
+def check(name: str, argument: str) -> None:
+  """Checks the name of a measure.
+
+  Args:
+    name: The name.
+    argument: The argument that names it, for the error.
+
+  Raises:
+    FieldError: If it is none of `NAMES`.
+  """
+  declared.check_choice(argument, name, NAMES)
+
+
+def find(
+  name: str, score: Score, whose: object, argument: str = "columns"
+) -> Measure:
+  """Returns a measure of runs by its name.
+
+  Args:
+    name: One of `NAMES`.
+    score: The score of the runs.
+    whose: Their task, or the folder of one, for the error.
+    argument: The argument that names it, for the error.
+
+  Raises:
+    FieldError: If runs with that score do not have it.
+  """
+  found = of(score).get(name)
+  if found is None:
+    raise FieldError(
+      argument,
+      f"{whose}: its clients have {score.plural}, and no such measure; choose "
+      f"of {', '.join(of(score))}.",
+      value=name,
+    )
+  return found
+
+
+def changes(score: Score) -> Mapping[str, Measure]:
+  """Returns the changes from one run to another, by the metrics' names."""
+  change = Measure(
+    "by", score.higher_is_better, score.scale, score.digits, is_signed=True
+  )
+  return {
+    "suffering_improved_share": Measure("Suffering improved", True),
+    "suffering_mean_change": change,
+    "well_performing_degraded_share": Measure(
+      "Well-performing degraded", False
+    ),
+    "well_performing_mean_change": change,
+    "mean_change": change._replace(title="Mean change"),
+  }
+
+
+def tail_sizes(names: Iterable[str], num_clients: int) -> str:
+  """Returns how many clients the tails are, as "10 % = 1 of 3 clients".
+
+  Args:
+    names: Names of measures.
+    num_clients: Of how many clients.
+
+  Returns:
+    The text; empty if no measure is that of a tail.
+  """
+  percents = {
+    int(percent)
+    for kind, _, percent in (name.partition("_") for name in names)
+    if kind in ("worst", "best")
+  }
+  return ", ".join(
+    f"{percent} % = {tail_size(percent, num_clients)} of {num_clients} clients"
+    for percent in sorted(percents)
+  )
+
+
+def clients_of(table: pd.DataFrame, score: Score) -> Clients:
+  """Returns the results of the clients that have a score in one evaluation.
+
+  Args:
+    table: One row per client, by ascending id: client_id, num_examples, loss,
+      the score, and what stands beside it.
+    score: The score of the run.
+  """
+  if score.needs:
+    table = table[table[score.name].notna()]
+
+  def column(name: str) -> Vector:
+    return table[name].to_numpy(np.float64)
+
+  return Clients(
+    table["client_id"].to_numpy(np.int64),
+    column(score.name),
+    column("loss"),
+    column("num_examples"),
+    {name: column(name) for name in score.beside},
+  )
+
+
+def of_equal(measure: Measure, clients: Clients) -> float:
+  """Returns a measure of clients that all count once, not scaled."""
+  assert measure.statistic is not None
+  weights = np.ones_like(clients.score)
+  with np.errstate(invalid="ignore"):  # Losses and errors may be infinite.
+    return float(measure.statistic(clients, weights))
+
+
+def of_clients(
+  clients: pd.DataFrame, score: Score = ACCURACY
+) -> dict[str, float]:
+  """Returns all measures of one evaluation.
+
+  Args:
+    clients: One row per client: num_examples, loss, and the score.
+    score: The score of the run.
+
+  Returns:
+    Values by the names of the measures, not scaled. All clients count once but
+    in measures by examples.
+
+  Raises:
+    ValueError: If there are no clients, or a score is out of range.
+  """
+  numbered = clients.assign(client_id=np.arange(len(clients)))
+  of_all = clients_of(numbered, score)
+  if len(clients) and not of_all.ids.size:  # None of them has the score.
+    return dict.fromkeys(of(score), math.nan)
+  found = score.summarize(of_all.score)
+  others = {n: m for n, m in of(score).items() if n not in found}
+  return found | {n: of_equal(m, of_all) for n, m in others.items()}
+
+
+def over_seeds(measure: Measure, values: Sequence[float]) -> Value:
+  """Returns a measure over seeds, scaled for a table.
+
+  Args:
+    measure: The measure.
+    values: One for each seed, at least one.
+  """
+  scaled = measure.scale * np.asarray(values, np.float64)
+  with np.errstate(invalid="ignore"):
+    std = float(scaled.std(ddof=1)) if scaled.size > 1 else None
+    return Value(float(scaled.mean()), std)
+
+
+def value_text(measure: Measure, value: Value) -> str:
+  """Returns a value as tables show it, as "12.30 ± 0.45"."""
+  if math.isnan(value.mean):
+    return measure.missing
+  sign = "+" if measure.is_signed else ""
+  # A value that is rounded to zero has no sign.
+  text = f"{round(value.mean, measure.digits) + 0.0:{sign}.{measure.digits}f}"
+  if value.std is None or math.isnan(value.std):  # As that of infinities is.
+    return text
+  return f"{text} ± {value.std:.{measure.digits}f}"
+
+
+def badness(measure: Measure, mean: float) -> float:
+  """Returns a key to sort by: the best comes first, no number is the worst."""
+  if not math.isfinite(mean):
+    return math.inf
+  return -mean if measure.higher_is_better else mean

@@ -1,0 +1,495 @@
+"""Tables of methods: measures, differences to a baseline, costs to a target."""
+
+import dataclasses
+import functools
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from tff_fair.declared import FieldError
+from tff_fair.experiments.analysis import (
+  chosen_evaluations,
+  client_results,
+  columns,
+  comparison_table,
+  groups,
+  measures,
+  paired,
+  questions,
+)
+from tff_fair.experiments.analysis.chosen_evaluations import ChosenEvaluation
+from tff_fair.experiments.analysis.client_results import Seeds
+from tff_fair.experiments.analysis.columns import ComparedColumn
+from tff_fair.experiments.analysis.comparison_table import (
+  RECORD,
+  Contrast,
+  Row,
+  Table,
+)
+from tff_fair.experiments.analysis.groups import Group
+from tff_fair.experiments.analysis.measures import Measure
+from tff_fair.experiments.analysis.questions import Question
+from tff_fair.experiments.runs.run import ROUND, Run
+from tff_fair.experiments.spec.scores import Score
+
+_RECORD = Measure("Wins/ties/losses", True, digits=0)
+
+
+@dataclasses.dataclass(frozen=True)
+class Contents:
+  """What tables of the methods on one task are about.
+
+  Attributes:
+    task: The task, its options and the number of clients.
+    groups: The methods.
+    names: Names of measures, or of all clients.
+    evaluated: The evaluation of each run to compare.
+    question: What the intervals of differences answer.
+    honest: Whether clients that attack are left out.
+    last: How many evaluations of each run are averaged; None for one of them.
+  """
+
+  task: str
+  groups: Sequence[Group]
+  names: Sequence[str]
+  evaluated: Mapping[Run, ChosenEvaluation]
+  question: Question
+  honest: bool = False
+  last: int | None = None
+
+  @property
+  def clients(self) -> str:
+    """How captions call the clients."""
+    return "honest clients" if self.honest else "clients"
+
+  def statistics(self) -> Table:
+    """Returns a table of measures over seeds."""
+    cells, found_marks = [], []
+    for column in self.columns.values():
+      values = [
+        measures.over_seeds(
+          column.measure, [column.of(self.evaluated[run]) for run in group.runs]
+        )
+        for group in self.groups
+      ]
+      cells.append(values)
+      found_marks.append(
+        [None] * len(values)
+        if column.measure.statistic is None
+        else comparison_table.marks_of_column(
+          column.measure,
+          [column.seeds(method) for method in self._seeds],
+          [value.mean for value in values],
+          self.question.name,
+        )
+      )
+    rows = [
+      Row(group.label, len(group.runs), of_cells, of_marks)
+      for group, of_cells, of_marks in zip(
+        self.groups,
+        zip(*cells, strict=True),
+        zip(*found_marks, strict=True),
+        strict=True,
+      )
+    ]
+    caption = (
+      f"test {self.score.noun} over {self.clients} {self.score.in_unit}"
+      f"{self._tails()}"
+    )
+    return Table(
+      self.task,
+      f"{self._what()}{caption}",
+      {f"{n}{self.suffix}": c.measure for n, c in self.columns.items()},
+      tuple(rows),
+      (),
+    )
+
+  def better(
+    self, references: Sequence[Group], column: ComparedColumn
+  ) -> Group:
+    """Returns the one of some methods with the better mean over its seeds."""
+
+    def badness(group: Group) -> float:
+      values = [column.of(self.evaluated[run]) for run in group.runs]
+      return measures.badness(column.measure, float(np.mean(values)))
+
+    return min(references, key=badness)
+
+  def better_by_mean(self, references: Sequence[Group]) -> Group:
+    """Returns the one whose clients have the better mean score."""
+    mean = measures.of(self.score)["mean"]
+    return self.better(references, columns.of_measure(mean))
+
+  def differences(self, references: Sequence[Group]) -> Table:
+    """Returns a table of paired differences, for methods with common seeds.
+
+    Args:
+      references: The baseline; of several, the better one for each column.
+    """
+    of_references = {
+      group.label: method
+      for group, method in zip(self.groups, self._seeds, strict=True)
+      if group in references
+    }
+    others = [
+      (group, method)
+      for group, method in zip(self.groups, self._seeds, strict=True)
+      if group not in references
+      and all(method.keys() & found.keys() for found in of_references.values())
+    ]
+    compared = {n: c for n, c in self.columns.items() if c.measure.statistic}
+    chosen = {
+      name: self.better(references, column).label
+      for name, column in compared.items()
+    }
+    contrasts = [
+      _contrasts(
+        column,
+        [method for _, method in others],
+        chosen[name],
+        of_references[chosen[name]],
+        self.question.name,
+      )
+      for name, column in compared.items()
+    ]
+    baseline = of_references[self.better_by_mean(references).label]
+    rows = []
+    for (group, method), *cells in zip(others, *contrasts, strict=True):
+      row = (*cells, comparison_table.wins_of(method, baseline, self.score))
+      num_seeds = min(
+        len(method.keys() & found.keys()) for found in of_references.values()
+      )
+      rows.append(Row(group.label, num_seeds, row, (None,) * len(row)))
+    reference = baseline_text(references)
+    suffix = self.suffix
+    caption = (
+      f"{self._what()}{self.clients} against {reference}, "
+      f"{self.score.in_unit}: paired differences{self._tails()}; "
+      f"[{paired.CONFIDENCE:.0%} intervals] over {self.question.about}, and p, "
+      "both after Holm's correction for the methods; wins, ties, losses by "
+      "client"
+    )
+    return Table(
+      self.task,
+      caption,
+      {
+        **{
+          f"{name}{suffix}_difference": column.measure
+          for name, column in compared.items()
+        },
+        f"{RECORD}{suffix}": _RECORD,
+      },
+      tuple(rows),
+      (
+        *([self.question.sentence] if rows else []),
+        *filter(
+          None,
+          [
+            _identity_note(others, of_references),
+            interval_note({r.label: r.num_seeds for r in rows}, self.question),
+            self._choice_note(references, compared, chosen),
+          ],
+        ),
+        verdict(
+          [c.measure for c in compared.values()],
+          rows,
+          reference,
+          self.question,
+        ),
+      ),
+    )
+
+  def _choice_note(
+    self,
+    references: Sequence[Group],
+    compared: Mapping[str, ComparedColumn],
+    chosen: Mapping[str, str],
+  ) -> str:
+    """Returns which of several baselines is the better one by which column."""
+    if len(references) < 2:
+      return ""
+    titles: dict[str, list[str]] = {}
+    for name, label in chosen.items():
+      titles.setdefault(label, []).append(compared[name].measure.title)
+    found = "; ".join(f"{n} ({', '.join(t)})" for n, t in titles.items())
+    return (
+      f"Baseline: {found}, the better by the mean over seeds of these same "
+      "results, a choice that favours the baseline."
+    )
+
+  @functools.cached_property
+  def score(self) -> Score:
+    """The score of the runs, with the decimals that their numbers need.
+
+    Raises:
+      RunError: If they have different ones.
+    """
+    return groups.common_score(
+      [run for group in self.groups for run in group.runs]
+    )
+
+  @functools.cached_property
+  def columns(self) -> dict[str, ComparedColumn]:
+    """The columns by their names."""
+    evaluated = [self.evaluated[r] for group in self.groups for r in group.runs]
+    return columns.build(self.names, evaluated, self.task, self.score)
+
+  @functools.cached_property
+  def _seeds(self) -> list[Seeds]:
+    return [
+      {run.seeds: self.evaluated[run].clients() for run in group.runs}
+      for group in self.groups
+    ]
+
+  @property
+  def suffix(self) -> str:
+    """What follows the names of columns."""
+    return "" if self.last is None else f"_last_{self.last}"
+
+  def _what(self) -> str:
+    if self.last is None:
+      return ""
+    return f"mean of the last {self.last} evaluations of each run: "
+
+  def _tails(self) -> str:
+    sizes = {
+      evaluation.ids.size
+      for method in self._seeds
+      for of_seed in method.values()
+      for evaluation in of_seed
+    }
+    if len(sizes) > 1:
+      return ""  # Attackers may be more in one run than in another.
+    text = measures.tail_sizes(self.names, sizes.pop())
+    return f"; {text}" if text else ""
+
+
+def verdict(
+  columns: Sequence[Measure],
+  rows: Sequence[Row],
+  baseline: str,
+  question: Question,
+) -> str:
+  """Returns in a sentence which methods clearly differ from a baseline.
+
+  Args:
+    columns: The measures of the columns of differences.
+    rows: The methods, with a `Contrast` for each of them.
+    baseline: What to call the baseline: its label, or those of several.
+    question: What the intervals answer.
+  """
+  if not rows:
+    return f"No method has a seed in common with {baseline}."
+  found = []
+  for row in rows:
+    ways: dict[tuple[str, str], list[str]] = {}
+    for measure, cell in zip(columns, row.cells, strict=False):
+      if isinstance(cell, Contrast) and cell.p_holm < 1 - paired.CONFIDENCE:
+        rises = cell.difference.estimate > 0
+        way = "better" if rises is measure.higher_is_better else "worse"
+        ways.setdefault((way, cell.baseline), []).append(measure.title)
+    found += [
+      f"{row.label} is clearly {way} than {than}: {', '.join(titles)}."
+      for (way, than), titles in sorted(ways.items())
+    ]
+  if found:
+    return " ".join(found)
+  return (
+    f"No method clearly differs from {baseline} in any column: "
+    f"{question.whom}, these runs give no reason for another one."
+  )
+
+
+def interval_note(num_seeds: Mapping[str, int], question: Question) -> str:
+  """Returns a sentence about differences of one seed; empty if there are none.
+
+  Args:
+    num_seeds: How many seeds each difference is over, by the method's label.
+    question: What the intervals answer.
+  """
+  lonely = [label for label, n in num_seeds.items() if n == 1]
+  if not lonely:
+    return ""
+  whose = "" if len(lonely) == len(num_seeds) else f" ({', '.join(lonely)})"
+  if question.name == questions.THESE_CLIENTS:
+    return (
+      f"1 seed{whose}: it does not show what other seeds would give, so "
+      f"there is no interval; question={questions.OTHER_CLIENTS} has one over "
+      "clients."
+    )
+  return (
+    f"1 seed{whose}: the interval is over clients alone, the spread over seeds "
+    "is unknown."
+  )
+
+
+def _identity_note(
+  methods: Iterable[tuple[Group, Seeds]], baselines: Mapping[str, Seeds]
+) -> str:
+  """Returns which methods have the results of a baseline; empty if none has."""
+  found = [
+    f"“{group.label}” and “{label}”"
+    for group, method in methods
+    for label, baseline in baselines.items()
+    if client_results.are_identical(method, baseline)
+  ]
+  if not found:
+    return ""
+  return (
+    f"Identical results for each client and seed: {'; '.join(found)}. Nothing "
+    "differs, so there is no interval."
+  )
+
+
+def baseline_text(references: Sequence[Group]) -> str:
+  """Returns what to call a baseline, or the better of several."""
+  labels = [group.label for group in references]
+  if len(labels) == 1:
+    return labels[0]
+  return f"the better of {labels[0]} and {'; '.join(labels[1:])}"
+
+
+def _contrasts(
+  column: ComparedColumn,
+  methods: Sequence[Seeds],
+  label: str,
+  baseline: Seeds,
+  question: questions.Name,
+) -> list[Contrast]:
+  assert column.measure.statistic is not None
+  known = paired.remembering(column.measure.statistic)
+  differences = [
+    paired.difference(
+      known,
+      column.seeds(method),
+      column.seeds(baseline),
+      span=column.measure.span,
+      question=question,
+    ).scaled(column.measure.scale)
+    for method in methods
+  ]
+  factors = paired.holm_factors([found.p_value for found in differences])
+  return [
+    Contrast.among_several(difference, factor, label)
+    for difference, factor in zip(differences, factors, strict=True)
+  ]
+
+
+# What a method costs until a measure of its clients reaches a target.
+
+
+# The tables of a run that have the costs.
+READ_OF_COSTS = ("rounds", "costs")
+_LOCAL_STEPS = "client_work/train/num_batches"  # In metrics.csv.
+
+_USUAL_TARGET = "mean"
+_COST = Measure("", False, 1.0, 0, missing="not reached")
+_COST_COLUMNS: Mapping[str, Measure] = {
+  "reached": Measure("Seeds that reach it", True, 1.0, 0),
+  "rounds_to": _COST._replace(title="Rounds", digits=1),
+  "bytes_to": _COST._replace(title="Bytes"),
+  "steps_to": _COST._replace(title="Local steps"),
+}
+
+
+class Target(NamedTuple):
+  """A value that a measure is to reach.
+
+  Attributes:
+    value: The value, not scaled: 0.8 for an accuracy of 80 %.
+    of: The name of the measure.
+  """
+
+  value: float
+  of: str = _USUAL_TARGET
+
+  @classmethod
+  def asked(cls, value: float | None, of: str) -> "Target | None":
+    """Returns the target that a user asks for; None without a value.
+
+    Raises:
+      FieldError: If there is no such measure, or it has no value to reach.
+    """
+    measures.check(of, "target_of")
+    if value is not None:
+      return cls(value, of)
+    if of != _USUAL_TARGET:
+      raise FieldError(
+        "target_of",
+        "does nothing without a target; give one, or leave it out.",
+        value=of,
+      )
+    return None
+
+  def _measure(self, contents: Contents) -> Measure:
+    """Returns the measure."""
+    task = contents.task
+    found = measures.find(self.of, contents.score, task, "target_of")
+    if not found.lowest <= self.value <= found.highest:
+      raise FieldError(
+        "target",
+        f"{self.of} of {task} is from {found.lowest:g} to {found.highest:g}.",
+        value=self.value,
+      )
+    return found
+
+  def table(self, contents: Contents) -> Table:
+    """Returns what each method costs to get there, over the seeds that do.
+
+    Args:
+      contents: The methods, and whether clients that attack are left out.
+
+    Raises:
+      FieldError: If the runs lack the measure, or it never has the value.
+      RunError: If a run lacks the measure.
+    """
+    measure = self._measure(contents)
+    rows = []
+    for group in contents.groups:
+      costs = [
+        self._costs(run, measure, honest=contents.honest) for run in group.runs
+      ]
+      reached = [cost for cost in costs if cost is not None]
+      columns = zip(*reached, strict=True) if reached else [[math.nan]] * 3
+      values = (
+        measures.Value(len(reached), None),
+        *(
+          measures.over_seeds(shown, list(column))
+          for shown, column in zip(
+            list(_COST_COLUMNS.values())[1:], columns, strict=True
+          )
+        ),
+      )
+      rows.append(Row(group.label, len(group.runs), values, (None,) * 4))
+    text = measures.value_text(
+      measure, measures.Value(measure.scale * self.value, None)
+    )
+    caption = (
+      f"all that clients send, receive and compute until {measure.words} is "
+      f"{text}{measure.sign} or better "
+      "after a round that was evaluated, over the seeds that reach it"
+    )
+    return Table(contents.task, caption, _COST_COLUMNS, tuple(rows), ())
+
+  def _costs(
+    self, run: Run, measure: Measure, *, honest: bool
+  ) -> tuple[float, float, float] | None:
+    """Returns the rounds, bytes and local steps of a run; None if it fails."""
+    values = chosen_evaluations.measure_over_rounds(run, measure, honest=honest)
+    is_there = (
+      values >= self.value if measure.higher_is_better else values <= self.value
+    )
+    numbers = values.index[is_there & (values.index > 0)]
+    if numbers.empty:
+      return None
+    last = int(numbers.min())
+    num_bytes = steps = math.nan
+    if (costs := run.costs) is not None:
+      until = costs[costs[ROUND] <= last]
+      num_bytes = float((until["bytes_down"] + until["bytes_up"]).sum())
+    if _LOCAL_STEPS in run.rounds:
+      of_rounds = run.rounds[run.rounds[ROUND] <= last]
+      steps = float(of_rounds[_LOCAL_STEPS].astype(float).sum())
+    return last, num_bytes, steps

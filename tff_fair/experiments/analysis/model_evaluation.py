@@ -1,0 +1,473 @@
+"""A model on the data of a task's clients, one after the other.
+
+Nothing of TensorFlow Federated's runtime is needed: each client's examples go
+through the plain model. Several small clients share a call.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import os
+import pathlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Literal, NamedTuple, get_args
+
+import numpy as np
+import pandas as pd
+import tensorflow as tf
+
+import tasks
+from tff_fair.declared import FieldError
+from tff_fair.experiments.analysis import audit_table
+from tff_fair.experiments.runs import keras_files
+from tff_fair.experiments.spec.scores import ACCURACY, RMSE
+
+Split = Literal["test", "train", "all"]
+Outputs = Literal["auto", "probabilities", "logits"]
+SPLITS: tuple[str, ...] = get_args(Split)
+OUTPUTS: tuple[str, ...] = get_args(Outputs)
+
+Columns = Mapping[str, np.ndarray]  # Raw ones, by name.
+
+_EXAMPLES_PER_CALL = 8192
+_BATCH = 1024
+_SIGNATURE = "serving_default"
+_SUM_SLACK = 1e-3  # Probabilities are float32, or float16.
+
+
+class Predicted(NamedTuple):
+  """What a model gives for n examples.
+
+  Attributes:
+    outputs: float64[n, ...].
+    classes: Of a model that decides by itself, the classes, int64[n].
+  """
+
+  outputs: np.ndarray
+  classes: np.ndarray | None
+
+
+class _Part(NamedTuple):
+  """The data of some clients.
+
+  Attributes:
+    sizes: int64[m], examples of each.
+    x: Their inputs, or raw columns by name.
+    y: Their labels.
+  """
+
+  sizes: np.ndarray
+  x: np.ndarray | Columns
+  y: np.ndarray
+
+
+def evaluate(
+  model: Model,
+  task: tasks.Task,
+  *,
+  split: Split = "test",
+  outputs: Outputs = "auto",
+) -> pd.DataFrame:
+  """Evaluates a model on each client's data.
+
+  Args:
+    model: The model.
+    task: The clients.
+    split: Which half of their data, or both.
+    outputs: Of a classifier: what it gives. "auto" takes rows that sum to 1 for
+      probabilities.
+
+  Returns:
+    One row per client: client, num_examples, and correct, accuracy and loss,
+    the mean cross entropy. Where the label is a number: rmse, in the label's
+    own units, and r2, which is missing where a client's labels are all equal.
+
+  Raises:
+    FieldError: If the model does not go with the task.
+    tasks.DataError: If the data cannot be used.
+  """
+  _check_labels(task)
+  model.check_fits(task)
+  raw = model.takes_columns(task)
+  measure: Callable[[Predicted, _Part], dict[str, np.ndarray]]
+  if task.num_classes is None:
+    # Raw labels are in their own units.
+    scale = 1.0 if raw else task.label_scale
+    measure = functools.partial(_errors, model, scale)
+  else:
+    measure = _Hits(model, task.num_classes, outputs).of
+  rows = []
+  for part in _parts(task, split, model, raw=raw):
+    found = model.predict(part.x)
+    if not np.isfinite(found.outputs).all():
+      raise model.error("gives numbers that are not finite.")
+    rows.append(pd.DataFrame(measure(found, part)))
+  table = pd.concat(rows, ignore_index=True)
+  table.insert(0, audit_table.CLIENT, list(task.client_names))
+  return table
+
+
+def _check_labels(task: tasks.Task) -> None:
+  if task.num_classes is None or task.has_class_labels:
+    return
+  raise FieldError(
+    "task",
+    "has several labels for an example; an audit takes one class, or one "
+    "number or several. Evaluate the model elsewhere, and audit the results.",
+    value=task.name,
+  )
+
+
+def _parts(
+  task: tasks.Task, split: Split, model: Model, *, raw: bool
+) -> Iterator[_Part]:
+  """Yields the data of all clients in their order, some at a time."""
+  halves = {
+    "test": [task.test],
+    "train": [task.train],
+    "all": [task.train, task.test],
+  }[split]
+  gathered: list[tuple[Columns | np.ndarray, np.ndarray]] = []
+  sizes: list[int] = []
+  for client_id in range(task.num_clients):
+    loaded = [_load(half, client_id, model, raw=raw) for half in halves]
+    gathered += loaded
+    sizes.append(sum(len(y) for _, y in loaded))
+    is_last = client_id == task.num_clients - 1
+    if sum(sizes) >= _EXAMPLES_PER_CALL or is_last:
+      x, y = zip(*gathered, strict=True)
+      yield _Part(np.array(sizes), _joined(x), np.concatenate(y))
+      gathered, sizes = [], []
+
+
+def _load(
+  half: tasks.Split, client_id: int, model: Model, *, raw: bool
+) -> tuple[Columns | np.ndarray, np.ndarray]:
+  if not raw:
+    return half.load(client_id)
+  if half.raw is None:
+    raise model.error(
+      "takes raw columns, which the task does not hand out; audit a "
+      "model that takes its x.",
+    )
+  return half.raw(client_id)
+
+
+def _joined(
+  parts: tuple[Columns | np.ndarray, ...],
+) -> Columns | np.ndarray:
+  first = parts[0]
+  if isinstance(first, Mapping):
+    return {
+      name: np.concatenate([part[name] for part in parts]) for name in first
+    }
+  return np.concatenate(parts)  # type: ignore[arg-type]
+
+
+@dataclasses.dataclass
+class _Hits:
+  """Accuracy and cross entropy of a classifier."""
+
+  model: Model
+  num_classes: int
+  outputs: Outputs
+
+  def of(self, found: Predicted, part: _Part) -> dict[str, np.ndarray]:
+    """Returns the rows of some clients, as columns."""
+    outputs, classes = self._one_for_each_class(found.outputs), found.classes
+    if classes is None:
+      classes = outputs.argmax(1)
+    labels = part.y.astype(np.int64)
+    at_label = np.take_along_axis(outputs, labels[:, None], 1)[:, 0]
+    if self.outputs == "probabilities":
+      # Keras, too, keeps its losses finite so.
+      losses = -np.log(np.clip(at_label, 1e-7, 1))
+    else:
+      largest = outputs.max(1)
+      sums = np.exp(outputs - largest[:, None]).sum(1)
+      losses = np.log(sums) + largest - at_label
+    correct = _sums(classes == labels, part.sizes)
+    return {
+      audit_table.COUNT: part.sizes,
+      audit_table.CORRECT: correct.astype(np.int64),
+      ACCURACY.name: correct / part.sizes,
+      audit_table.LOSS.name: _sums(losses, part.sizes) / part.sizes,
+    }
+
+  def _one_for_each_class(self, outputs: np.ndarray) -> np.ndarray:
+    """Returns probabilities or logits, float64[n, classes]."""
+    if outputs.ndim == 1:
+      outputs = outputs[:, None]
+    is_single = self.num_classes == 2 and outputs.shape[1:] == (1,)
+    if not is_single and outputs.shape[1:] != (self.num_classes,):
+      raise self.model.error(
+        f"gives outputs of shape {_shape(outputs.shape)}, and the task has "
+        f"{self.num_classes} classes; expected [n, {self.num_classes}].",
+      )
+    are_probabilities = _are_probabilities(outputs, is_single=is_single)
+    if self.outputs == "auto":
+      # By the first examples, for all.
+      self.outputs = "probabilities" if are_probabilities else "logits"
+    if self.outputs == "probabilities" and not are_probabilities:
+      raise FieldError(
+        "outputs",
+        f"the outputs of {self.model.name} do not sum to 1 for each example; "
+        "are they logits?",
+        value=self.outputs,
+      )
+    if not is_single:
+      return outputs
+    # One output is about the second class.
+    if self.outputs == "probabilities":
+      return np.concatenate([1 - outputs, outputs], 1)
+    return np.concatenate([np.zeros_like(outputs), outputs], 1)
+
+
+def _errors(
+  model: Model, scale: float, found: Predicted, part: _Part
+) -> dict[str, np.ndarray]:
+  """Returns RMSE and R² of some clients, of one number or several."""
+  outputs = found.outputs
+  labels = part.y.astype(np.float64).reshape(len(part.y), -1)
+  number = labels.shape[1]
+  if outputs.reshape(len(outputs), -1).shape[1] != number or outputs.ndim > 2:
+    what = "is a number" if number == 1 else f"has {number} numbers"
+    raise model.error(
+      f"gives outputs of shape {_shape(outputs.shape)}, and the label of the "
+      f"task {what}; expected [n, {number}].",
+    )
+  squared = (outputs.reshape(labels.shape) - labels) ** 2
+  squares = _sums(squared.sum(1), part.sizes)
+  # Each number has a mean of its own.
+  means = np.stack([_sums(column, part.sizes) for column in labels.T], 1)
+  deviations = labels - np.repeat(
+    means / part.sizes[:, None], part.sizes, axis=0
+  )
+  total = _sums((deviations**2).sum(1), part.sizes)
+  varies = total > 0
+  return {
+    audit_table.COUNT: part.sizes,
+    RMSE.name: scale * np.sqrt(squares / (part.sizes * number)),
+    audit_table.R2: np.where(
+      varies, 1 - squares / np.where(varies, total, 1), np.nan
+    ),
+  }
+
+
+def _are_probabilities(outputs: np.ndarray, *, is_single: bool) -> bool:
+  in_range = (outputs >= 0) & (outputs <= 1 + _SUM_SLACK)
+  sums = np.ones(1) if is_single else outputs.sum(1)
+  return bool(in_range.all() and (np.abs(sums - 1) <= _SUM_SLACK).all())
+
+
+def _sums(values: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+  """Returns the sums over the examples of each client, float64[m]."""
+  clients = np.repeat(np.arange(sizes.size), sizes)
+  return np.bincount(clients, values, sizes.size)
+
+
+# Models from files, as functions from a task's inputs to outputs.
+
+
+@dataclasses.dataclass(frozen=True)
+class Model:
+  """A trained model of the user.
+
+  Attributes:
+    name: How messages and pages call it.
+    input_specs: Shapes and types of its inputs by name, the first dimension
+      being that of the examples; None if the model does not tell them.
+    call: Returns its outputs for inputs.
+    outputs: What it gives: a dictionary, if there are several outputs.
+  """
+
+  name: str
+  input_specs: Mapping[str, tf.TensorSpec] | None
+  call: Callable[[Any], Any]
+  outputs: object
+
+  @property
+  def decides(self) -> bool:
+    """Whether it tells the class, too, as an export with a threshold does."""
+    return (
+      isinstance(self.outputs, Mapping)
+      and keras_files.PREDICTED_CLASS in self.outputs
+    )
+
+  def takes_columns(self, task: tasks.Task) -> bool:
+    """Returns whether it takes the raw columns of a task, and not its x."""
+    return (
+      task.preprocessing is not None
+      and self.input_specs is not None
+      and set(self.input_specs) == set(task.preprocessing.columns)
+    )
+
+  def check_fits(self, task: tasks.Task) -> None:
+    """Checks that its input is that of a task.
+
+    Raises:
+      FieldError: If it is not; the text names both shapes.
+    """
+    if self.input_specs is None or self.takes_columns(task):
+      return
+    wanted = task.element_spec[0]
+    if len(self.input_specs) != 1:
+      names = ", ".join(self.input_specs)
+      raise self.error(
+        f"takes {len(self.input_specs)} inputs ({names}), and the task "
+        f"{task.name} has one, x of shape {_shape(wanted.shape)}."
+      )
+    (found,) = self.input_specs.values()
+    if not found.shape.is_compatible_with(wanted.shape):
+      raise self.error(
+        f"takes inputs of shape {_shape(found.shape)}, and x of the task "
+        f"{task.name} has the shape {_shape(wanted.shape)}; choose "
+        "another model or task."
+      )
+
+  def predict(self, x: np.ndarray | Columns) -> Predicted:
+    """Returns what it gives for n examples.
+
+    Args:
+      x: Inputs of n examples, at least one: an array, or columns by name.
+
+    Raises:
+      FieldError: If the model does not take them, or gives several outputs.
+    """
+    count = len(next(iter(x.values())) if isinstance(x, Mapping) else x)
+    parts = []
+    for start in range(0, count, _BATCH):
+      batch = slice(start, start + _BATCH)
+      try:
+        output = self.call(self._inputs(x, batch))
+      except (ValueError, TypeError, tf.errors.OpError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise self.error(
+          f"does not take the task's inputs: {reason}"
+        ) from error
+      parts.append(self._predicted(output))
+    outputs, classes = zip(*parts, strict=True)
+    return Predicted(
+      np.concatenate(outputs),
+      None if classes[0] is None else np.concatenate(classes),
+    )
+
+  def _predicted(self, output: Any) -> Predicted:
+    """Returns the parts of what a call gives."""
+    classes = None
+    if isinstance(output, Mapping):
+      others = dict(output)
+      classes = others.pop(keras_files.PREDICTED_CLASS, None)
+      if len(others) == 1:
+        (output,) = others.values()
+    if not tf.is_tensor(output):
+      raise self.error("gives several outputs; expected one.")
+    return Predicted(
+      np.asarray(output, np.float64),
+      None if classes is None else np.asarray(classes, np.int64),
+    )
+
+  def _inputs(self, x: np.ndarray | Columns, batch: slice) -> Any:
+    specs = self.input_specs or {}
+    if isinstance(x, Mapping):
+      return {
+        name: tf.cast(values[batch], specs[name].dtype)
+        if specs[name].dtype != tf.string
+        else tf.constant(values[batch], tf.string)
+        for name, values in x.items()
+      }
+    if not specs:
+      return tf.constant(x[batch])
+    ((_, spec),) = specs.items()
+    return tf.cast(x[batch], spec.dtype)
+
+  def error(self, problem: str) -> FieldError:
+    """Returns the error of a problem with the model."""
+    return FieldError("model", problem, value=self.name)
+
+
+def read_model(model: object, *, trust: bool = False) -> Model:
+  """Returns the model of a user, who gives a Keras model or its path.
+
+  Args:
+    model: A Keras model, a .keras or .h5 file, or the folder of a SavedModel.
+    trust: Whether to run code that a file holds.
+
+  Raises:
+    FieldError: If there is none, it cannot be loaded, or holds code.
+  """
+  if isinstance(model, tf.keras.Model):
+    return _of_keras(model, model.name)
+  if isinstance(model, str | os.PathLike):
+    return _from_path(pathlib.Path(model), trust)
+  raise FieldError(
+    "model",
+    "expected a Keras model, or the path of one, found a "
+    f"{type(model).__name__}.",
+  )
+
+
+def _from_path(path: pathlib.Path, trust: bool) -> Model:
+  try:
+    keras_files.check(path)
+    if keras_files.has_signatures_alone(path):
+      if not trust:
+        keras_files.check_code(path)
+      return _of_signature(_load_signatures(path), str(path))
+    return _of_keras(keras_files.load(path, trust=trust), str(path))
+  except FieldError:
+    raise
+  except ValueError as error:
+    raise FieldError("model", str(error), value=str(path)) from error
+
+
+def _load_signatures(path: pathlib.Path) -> Any:
+  try:
+    return tf.saved_model.load(str(path))
+  # A file that is damaged or of something else raises anything.
+  except Exception as error:
+    reason = " ".join(str(error).split())[:200] or type(error).__name__
+    raise ValueError(f"cannot be loaded as a SavedModel: {reason}.") from error
+
+
+def _of_keras(model: tf.keras.Model, path: str) -> Model:
+  specs = None
+  if model.inputs:
+    # The keys of a dictionary may differ from the names of its layers.
+    named = (
+      model.input.items()
+      if isinstance(model.input, Mapping)
+      else [(tensor.name, tensor) for tensor in model.inputs]
+    )
+    specs = {
+      name: tf.TensorSpec(tensor.shape, tensor.dtype) for name, tensor in named
+    }
+  return Model(
+    path,
+    specs,
+    lambda x: model(x, training=False),
+    model.output if model.outputs else None,
+  )
+
+
+def _of_signature(loaded: Any, name: str) -> Model:
+  signature = loaded.signatures.get(_SIGNATURE)
+  if signature is None:
+    raise FieldError(
+      "model", f"has no signature {_SIGNATURE}; export it with one.", value=name
+    )
+  specs = dict(signature.structured_input_signature[1])
+
+  def call(x: Any) -> Any:
+    if not isinstance(x, Mapping):
+      x = {next(iter(specs)): x}
+    return signature(**x)
+
+  # The loaded object holds the variables of its signatures.
+  call.loaded = loaded  # type: ignore[attr-defined]
+  return Model(name, specs, call, signature.structured_outputs)
+
+
+def _shape(sizes: Sequence[int | None]) -> str:
+  return f"[{', '.join(['n', *map(str, sizes[1:])])}]"

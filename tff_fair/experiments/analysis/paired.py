@@ -1,0 +1,354 @@
+r"""Paired differences of two methods over seeds and clients, with intervals.
+
+A measure T, such as the worst 10 %, is one number for a seed, of all its
+clients. Both methods have the seeds s = 1..S and, in each, the same clients:
+
+  D_s = T(method in s) - T(baseline in s)         D = mean_s D_s
+
+A comparison answers one of two questions (`questions`).
+
+**These clients, other seeds.** Only the seeds are a sample. Clients and their
+test examples are taken as they are, so that the noise of test examples counts
+as far as it differs between seeds. It is the paired t-test of D_s:
+
+  V_seeds = (sum_s (D_s - D)^2 / (S - 1) + h^2 / 6) / S
+
+with S - 1 degrees of freedom. Differences of few examples are on a grid, and
+may agree by chance: where two D_s are the same, h is the least distance of the
+others, and 0 elsewhere; rounding to a grid of that step hides h^2 / 12 of each
+method's value. One seed gives no interval. Where seeds draw the data anew,
+other data are in V_seeds as well.
+
+**Other clients, other seeds.** The clients are a sample, too:
+
+  V_clients = max(0, K / (K - 1) mean_{s != s'} cov(D_s*, D_s'*),
+                  W / S - V_seeds)
+  W = K / (K - 1) mean_s var(D_s*)
+
+D_s* is D_s over K clients drawn with replacement, the same draw for both
+methods and for all seeds. Two seeds share nothing but the draw, so their
+covariance over the draws is the clients' part alone; noise of one client in one
+seed is in V_seeds already. Where the seeds have different clients, the
+covariance vanishes, as it should. K / (K - 1) undoes the bootstrap's bias. W,
+the clients' variance in a single seed, has the noise of clients in a seed as
+well as what they share, so that the variance of D is W / S at least: a floor of
+the sum. With one seed, V_seeds is unknown and left out, and V_clients is W:
+such an interval says nothing about other seeds. With one client it is the other
+way round.
+
+**The interval** is D +- r. Each part of the variance has the Student's t of its
+own degrees of freedom, n_i = S - 1 and K - 1:
+
+  r^2 = sum_i t(n_i)^2 V_i
+
+These are Howe's limits of a sum ("Approximate confidence limits on the mean of
+X + Y", 1974), which Zou and Donner (2008) call MOVER. With one part it is
+Student's interval. A single t at Satterthwaite's degrees of freedom (1946)
+would trust a V_seeds that is small by chance, and one at the S - 1 of few seeds
+would widen the clients' part, too, which many clients tell well. The p-value is
+that of the interval which ends at 0. Where nothing varies, or no more than
+float32 rounds, there is no estimate of the variance: no interval, and no
+p-value.
+
+Percentiles of a bootstrap over three seeds would be far too narrow: it has ten
+different outcomes, and its variance lacks a third. Symmetric intervals are the
+price. `benchmarks.false_certainty` measures how often identical methods are
+called different, and how often true differences are found.
+
+The bootstrap of clients is Efron's (1979), the variance of rounding is
+Sheppard's (1898), the correction for several comparisons is Holm's (1979).
+"""
+
+import dataclasses
+import functools
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from scipy import special
+
+from tff_fair.experiments.analysis import client_results, questions
+from tff_fair.experiments.analysis.client_results import (
+  Clients,
+  Pair,
+  Seeds,
+  Statistic,
+)
+from tff_fair.metrics.comparison import TIE
+from tff_fair.metrics.vectors import Vector
+
+CONFIDENCE = 0.95
+
+_SEED = 0  # Of the draws: the runs alone decide the interval.
+_MAX_DRAWS, _MIN_DRAWS = 1000, 200
+_DRAWN_CLIENTS = 200_000  # With many clients, fewer draws do.
+_ROUNDING = 4 * TIE  # Of a difference of two values, relative to the values.
+_PRECISION = 1e-9  # Of a p-value, relative.
+
+
+class Part(NamedTuple):
+  """A part of the variance of a difference.
+
+  Attributes:
+    variance: Its estimate, above 0.
+    freedom: Student's degrees of freedom, at least 1.
+  """
+
+  variance: float
+  freedom: float
+
+
+@dataclasses.dataclass(frozen=True)
+class Difference:
+  """A measure of a method minus that of a baseline.
+
+  Attributes:
+    estimate: The mean over the common seeds; NaN without one.
+    parts: Those of its variance. None where there is nothing to estimate them
+      from: too few seeds or clients, a measure that is not finite, or
+      differences without any spread.
+    num_seeds: How many seeds both have.
+    num_clients: How many clients both have, in any of these seeds.
+    confidence: Of the interval, in (0, 1).
+    span: By how much two values of the measure may differ; an interval ends
+      there.
+  """
+
+  estimate: float
+  parts: tuple[Part, ...]
+  num_seeds: int
+  num_clients: int
+  confidence: float = CONFIDENCE
+  span: float = math.inf
+
+  @property
+  def error(self) -> float:
+    """The standard error; NaN without a variance."""
+    return math.sqrt(sum(p.variance for p in self.parts)) or math.nan
+
+  @property
+  def low(self) -> float:
+    """The lower end of the interval; NaN without a variance."""
+    return max(self.estimate - self._reach(1 - self.confidence), -self.span)
+
+  @property
+  def high(self) -> float:
+    """The upper end."""
+    return min(self.estimate + self._reach(1 - self.confidence), self.span)
+
+  @functools.cached_property
+  def p_value(self) -> float:
+    """Two-sided, for a difference of 0; NaN without a variance."""
+    if not self.parts:
+      return math.nan
+    # Each part's p-value, were the whole variance of its kind.
+    t = -abs(self.estimate) / self.error
+    ends = [2 * float(special.stdtr(p.freedom, t)) for p in self.parts]
+    low, high = min(ends), max(ends)
+    while high - low > _PRECISION * high:
+      middle = (low + high) / 2
+      if self._reach(middle) > abs(self.estimate):
+        low = middle
+      else:
+        high = middle
+    return high
+
+  def scaled(self, factor: float) -> "Difference":
+    """Returns the difference in another unit: times a factor above 0."""
+    return dataclasses.replace(
+      self,
+      estimate=factor * self.estimate,
+      parts=tuple(Part(factor**2 * v, freedom) for v, freedom in self.parts),
+      span=factor * self.span,
+    )
+
+  def corrected(self, factor: float) -> "Difference":
+    """Returns it with the interval for a p-value that is multiplied.
+
+    The interval leaves out 0 where factor * p_value < 1 - confidence, and only
+    there.
+    """
+    return dataclasses.replace(
+      self, confidence=1 - (1 - self.confidence) / factor
+    )
+
+  def _reach(self, level: float) -> float:
+    """Returns half the width of the interval that misses with a level."""
+    if not self.parts:
+      return math.nan
+    return math.hypot(
+      *(
+        float(special.stdtrit(freedom, level / 2)) * math.sqrt(variance)
+        for variance, freedom in self.parts
+      )
+    )
+
+
+def difference(
+  statistic: Statistic,
+  method: Seeds,
+  baseline: Seeds,
+  span: float = math.inf,
+  question: questions.Name = questions.OTHER_CLIENTS,
+) -> Difference:
+  """Returns the difference of a measure, paired over seeds and clients.
+
+  Only seeds that both have count, and in each the clients that all evaluations
+  of both have. The result depends on the arguments alone.
+
+  Args:
+    statistic: The measure; with several evaluations of a seed, its mean.
+    method: Evaluations of the method by seed.
+    baseline: The same of the baseline.
+    span: By how much two values of the measure may differ.
+    question: Whether the clients are a sample, as the seeds are.
+  """
+  pairs = client_results.pairs(method, baseline)
+  if not pairs:
+    return Difference(math.nan, (), 0, 0, span=span)
+  ids = np.unique(np.concatenate([pair.ids for pair in pairs]))
+  # A loss that is no number, or infinite, makes none of a difference either.
+  with np.errstate(all="ignore"):
+    values = np.array([p.values(statistic, np.ones(p.ids.size)) for p in pairs])
+    changes = values[:, 0] - values[:, 1]
+    estimate = float(changes.mean())
+    parts: tuple[Part, ...] = ()
+    if math.isfinite(estimate):
+      rounding = _ROUNDING * float(np.abs(values).max())
+      covariance = None
+      if question == questions.OTHER_CLIENTS and ids.size > 1:
+        covariance = _covariance_by_clients(statistic, pairs, ids)
+      parts = variance_parts(changes, covariance, ids.size, rounding)
+  return Difference(estimate, parts, len(pairs), ids.size, span=span)
+
+
+def variance_parts(
+  changes: Vector,
+  covariance: Vector | None,
+  num_clients: int,
+  rounding: float,
+) -> tuple[Part, ...]:
+  """Returns the parts of the variance of a mean over seeds.
+
+  Args:
+    changes: float64[S], D_s: a difference in each seed.
+    covariance: float64[S, S], K / (K - 1) cov(D_s*, D_s'*) over draws of the
+      clients; None where they are not a sample, or there is one.
+    num_clients: K.
+    rounding: By how much differences may vary by rounding alone.
+
+  Returns:
+    V_seeds and V_clients, as far as they are above 0; none where the
+    differences vary by no more than rounding.
+  """
+  num_seeds = changes.size
+  of_seeds = of_clients = 0.0
+  if num_seeds > 1:
+    hidden = _step(changes, rounding) ** 2 / 6
+    of_seeds = (float(changes.var(ddof=1)) + hidden) / num_seeds
+  if covariance is not None:
+    single = float(np.trace(covariance)) / num_seeds
+    shared = single
+    if num_seeds > 1:
+      shared = float(covariance.sum() / num_seeds - single) / (num_seeds - 1)
+    of_clients = max(shared, single / num_seeds - of_seeds, 0.0)
+  if not of_seeds + of_clients > rounding**2 / num_seeds:
+    return ()
+  found = Part(of_seeds, num_seeds - 1), Part(of_clients, num_clients - 1)
+  return tuple(part for part in found if part.variance > 0)
+
+
+def _step(changes: Vector, rounding: float) -> float:
+  """Returns the step of the grid that values are on; 0 if nothing tells it.
+
+  Values that differ by `rounding` may be the same.
+  """
+  gaps = np.diff(np.sort(changes))
+  steps = gaps[gaps > rounding]
+  # Values without a grid are never the same.
+  return float(steps.min()) if 0 < steps.size < gaps.size else 0.0
+
+
+def remembering(statistic: Statistic) -> Statistic:
+  """Returns a measure that computes each of its values once.
+
+  Comparing several methods with one asks for the values of that one each time,
+  for the same draws.
+  """
+  # The arguments are kept, so that no others get their identities.
+  known: dict[tuple[int, int], tuple[Clients, Vector, Vector]] = {}
+
+  def remembered(clients: Clients, weights: Vector) -> Vector:
+    key = (id(clients), id(weights))
+    if key not in known:
+      known[key] = (clients, weights, statistic(clients, weights))
+    return known[key][-1]
+
+  return remembered
+
+
+def holm_factors(p_values: Sequence[float]) -> list[float]:
+  """Returns what p-values are multiplied with for being several.
+
+  Holm's correction (1979) is the smallest times their number, the next one
+  times one less, and so on; none smaller than that of a smaller p-value.
+
+  Args:
+    p_values: One for each comparison. One without a p-value, NaN, counts as
+      well: that it has none is chance, too.
+
+  Returns:
+    A factor for each, from 1 to their number: the corrected p-value is factor *
+    p, and 1 at most.
+  """
+  p = np.asarray(p_values, np.float64)
+  order = np.argsort(p, kind="stable")  # NaN last.
+  factors = np.arange(p.size, 0.0, -1.0)
+  ranked = p[order]
+  corrected = np.maximum.accumulate(factors * ranked)
+  np.divide(corrected, ranked, out=factors, where=ranked > 0)
+  found = np.empty_like(p)
+  found[order] = factors
+  return [float(factor) for factor in found]
+
+
+def _covariance_by_clients(
+  statistic: Statistic, pairs: Sequence[Pair], ids: np.ndarray
+) -> Vector:
+  """Returns the covariance between seeds over draws of clients.
+
+  Returns:
+    float64[S, S], times K / (K - 1); NaN if too few draws have a value.
+  """
+  counts = _counts(ids.size)
+  changes = []
+  for pair in pairs:
+    weights = counts
+    if pair.ids.size < ids.size:
+      weights = counts[:, np.searchsorted(ids, pair.ids)]
+      # Of mean 1, though other clients than those of this seed were drawn, too.
+      weights = weights / weights.mean(1, keepdims=True)
+    method, baseline = pair.values(statistic, weights)
+    changes.append(method - baseline)
+  drawn = np.array(changes)  # float64[S, draws]
+  drawn = drawn[:, np.isfinite(drawn).all(0)]
+  if drawn.shape[1] < 2:
+    return np.full([len(pairs)] * 2, math.nan)
+  return np.atleast_2d(np.cov(drawn)) * ids.size / (ids.size - 1)
+
+
+@functools.lru_cache(maxsize=8)
+def _counts(num_clients: int) -> Vector:
+  """Draws clients with replacement.
+
+  Returns:
+    float64[draws, K]: how often each client is in a draw of K of them.
+  """
+  num_draws = max(_MIN_DRAWS, min(_MAX_DRAWS, _DRAWN_CLIENTS // num_clients))
+  generator = np.random.Generator(np.random.PCG64(_SEED))
+  shares = np.full(num_clients, 1 / num_clients)
+  counts = generator.multinomial(num_clients, shares, size=num_draws)
+  drawn = counts.astype(np.float64)
+  drawn.flags.writeable = False
+  return drawn

@@ -1,0 +1,107 @@
+"""The two questions that a comparison of methods may answer.
+
+Runs tell how methods did, for some clients and some seeds. Whether they would
+do so again has a different answer for the same clients with other seeds, and
+for other clients, too: `paired` has the intervals of both.
+"""
+
+from collections.abc import Iterable
+from typing import Literal, NamedTuple
+
+from tff_fair import declared
+from tff_fair.experiments.runs import tables
+from tff_fair.experiments.runs.run import Run
+from tff_fair.experiments.spec.settings import bounds
+
+Name = Literal["these_clients", "other_clients"]
+THESE_CLIENTS: Name = "these_clients"
+OTHER_CLIENTS: Name = "other_clients"
+NAMES = (THESE_CLIENTS, OTHER_CLIENTS)
+
+MEANING = (
+  "What intervals and p-values answer: these_clients, what other seeds would "
+  "show for the same clients and test examples; other_clients, what other "
+  "clients like these would show, too. By default these_clients where all "
+  "clients take part in each round, and other_clients where rounds sample them."
+)
+_ANSWERS = {
+  THESE_CLIENTS: "these clients and their test examples, with other seeds",
+  OTHER_CLIENTS: "other clients like these, and other seeds",
+}
+_REASONS = {
+  THESE_CLIENTS: "all clients take part in each round",
+  OTHER_CLIENTS: "rounds sample the clients",
+}
+
+
+class Question(NamedTuple):
+  """A question of a comparison.
+
+  Attributes:
+    name: One of `NAMES`.
+    is_default: Whether it follows from the runs, and nobody asked for it.
+  """
+
+  name: Name
+  is_default: bool = False
+
+  @property
+  def about(self) -> str:
+    """What its intervals are over, for captions."""
+    return "seeds" if self.name == THESE_CLIENTS else "seeds and clients"
+
+  @property
+  def whom(self) -> str:
+    """Whom its answer is for."""
+    these = self.name == THESE_CLIENTS
+    return "for these clients" if these else "for clients like these"
+
+  @property
+  def sentence(self) -> str:
+    """What its intervals answer, and why."""
+    reason = f"; {_REASONS[self.name]}" if self.is_default else ""
+    return (
+      f"Intervals and p-values are for {_ANSWERS[self.name]} "
+      f"(question={self.name}{reason})."
+    )
+
+
+def ask(name: str | None, runs: Iterable[Run]) -> Question:
+  """Returns the question that runs are to answer.
+
+  Args:
+    name: One of `NAMES`; by default participation decides.
+    runs: The runs that are compared.
+
+  Raises:
+    FieldError: If the name is unknown.
+  """
+  check(name)
+  for known in NAMES:
+    if name == known:
+      return Question(known)
+  everyone = all(map(_takes_all_clients, runs))
+  return Question(THESE_CLIENTS if everyone else OTHER_CLIENTS, is_default=True)
+
+
+def check(name: str | None) -> None:
+  """Checks the name of a question; None is the default.
+
+  Raises:
+    FieldError: If it is unknown.
+  """
+  if name is not None:
+    declared.check_choice("question", name, NAMES)
+
+
+def _takes_all_clients(run: Run) -> bool:
+  """Returns whether each round draws, and evaluations cover, all clients.
+
+  Clients that drop out, join late or are kept aside do not make it a sample.
+  """
+  if run.flags["sampling"] == "all" and run.flags["evaluation_clients"] is None:
+    return True
+  table = run.client_evaluations if run.clients is None else run.clients
+  number = tables.seen(table)["client_id"].nunique()
+  least, _ = bounds.range_ends(run.flags["clients_per_round"])
+  return least >= number and run.flags["evaluation_clients"] in (None, number)

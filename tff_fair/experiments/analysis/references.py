@@ -1,0 +1,180 @@
+"""The baseline of a comparison, and what clients weigh in each method.
+
+FedAvg that weighs clients by their numbers of examples, and FedAvg with equal
+weights, are two baselines: measures of fairness count a client once, and many
+fair methods do so, too. A claim is against the better of the two. A method's
+change from FedAvg has two parts, for each measure T and seed:
+
+  from weights   T(FedAvg, the method's weights) - T(FedAvg, by examples)
+  from the rule  T(method) - T(FedAvg, the method's weights)
+"""
+
+from collections.abc import Mapping, Sequence
+
+from tff_fair import methods
+from tff_fair.declared import FieldError
+from tff_fair.experiments.analysis import measures
+from tff_fair.experiments.analysis.comparison_table import Row, Table
+from tff_fair.experiments.analysis.groups import Group
+from tff_fair.experiments.analysis.measures import Measure, Value
+from tff_fair.experiments.analysis.method_tables import Contents
+
+FEDAVG = "fedavg"
+_BY_EXAMPLES, _EQUAL = "num_examples", "uniform"
+_MOST_LABELS = 3  # In a sentence.
+_IN_WORDS = {
+  _BY_EXAMPLES: "by their numbers of examples",
+  _EQUAL: "without regard to numbers of examples",
+  "column": "by a column of the data",
+}
+
+
+def find(groups: Sequence[Group], name: str) -> tuple[Group, ...]:
+  """Returns the method of a label, or else of a name.
+
+  A name that means runs of one method with different weights of clients means
+  all of them, unless there are no others.
+
+  Raises:
+    FieldError: If there is none, or more than one of that name.
+  """
+  of_name = [
+    group
+    for group in groups
+    if name in (group.runs[0].name, group.runs[0].algorithm)
+    or methods.understood(name) == group.runs[0].algorithm
+  ]
+  by_weights = _by_weights(of_name)
+  if len(of_name) == len(by_weights) > 1:
+    first, *others = by_weights.values()
+    return (first,) if len(of_name) == len(groups) else (first, *others)
+  found = [group for group in groups if name == group.label] or of_name
+  if len(found) != 1:
+    labels = ", ".join(repr(group.label) for group in found or groups)
+    raise FieldError(
+      "baseline",
+      f"is {'more than one' if found else 'none'} of the methods; give one of "
+      f"{labels}.",
+      value=name,
+    )
+  return (found[0],)
+
+
+def usual(groups: Sequence[Group]) -> tuple[Group, ...]:
+  """Returns the baseline where the user names none: FedAvg, or the first."""
+  of_fedavg = [g for g in groups if g.runs[0].algorithm == FEDAVG]
+  found = tuple(_by_weights(of_fedavg).values())
+  return found if found and len(groups) > len(found) else tuple(groups[:1])
+
+
+def _by_weights(groups: Sequence[Group]) -> Mapping[str, Group]:
+  """Returns the first group of each weighting, that by examples first."""
+  found: dict[str, Group] = {}
+  for group in groups:
+    found.setdefault(group.runs[0].client_weights, group)
+  return {name: found[name] for name in _IN_WORDS if name in found}
+
+
+def weights_note(groups: Sequence[Group]) -> str:
+  """Returns a sentence about methods that weigh clients differently.
+
+  Returns:
+    The sentence; empty if all weigh them in the same way.
+  """
+  labels: dict[str, list[str]] = {}
+  for group in groups:
+    labels.setdefault(group.runs[0].client_weights, []).append(group.label)
+  if len(labels) < 2:
+    return ""
+  parts = [
+    f"{_IN_WORDS[weights]} in {_some(labels[weights])}"
+    for weights in _IN_WORDS
+    if weights in labels
+  ]
+  advice = "" if _pair(groups) else "; runs of both FedAvgs show how much"
+  return (
+    f"Clients weigh {', '.join(parts)}: a difference between these may come "
+    f"from the weights{advice}."
+  )
+
+
+def _some(labels: Sequence[str]) -> str:
+  shown = [f"“{label}”" if ", " in label else label for label in labels]
+  if len(shown) > _MOST_LABELS:
+    shown[_MOST_LABELS - 1 :] = [f"{len(shown) - _MOST_LABELS + 1} others"]
+  *first, last = shown
+  return f"{', '.join(first)} and {last}" if first else last
+
+
+def _pair(groups: Sequence[Group]) -> Mapping[str, Group]:
+  """Returns FedAvg by its weights; empty unless two of them are one group."""
+  of_fedavg = [g for g in groups if g.runs[0].algorithm == FEDAVG]
+  found = _by_weights(of_fedavg)
+  is_whole = {_BY_EXAMPLES, _EQUAL} <= found.keys()
+  return found if is_whole and len(of_fedavg) == len(found) else {}
+
+
+def parts(contents: Contents) -> Table | None:
+  """Returns what methods owe to weights and to their rules.
+
+  Args:
+    contents: The methods, and their measures.
+
+  Returns:
+    A row for each method beside FedAvg, over the seeds that it has in common
+    with both FedAvgs; None where they are not both there, or several times.
+  """
+  of_fedavg = _pair(contents.groups)
+  columns = {
+    name: column
+    for name, column in contents.columns.items()
+    if column.measure.statistic is not None
+  }
+  if not of_fedavg or not columns:
+    return None
+
+  def value(group: Group, seed: object, name: str) -> float:
+    (run,) = [run for run in group.runs if run.seeds == seed]
+    return columns[name].of(contents.evaluated[run])
+
+  by_examples, equal = of_fedavg[_BY_EXAMPLES], of_fedavg[_EQUAL]
+  rows = []
+  for group in contents.groups:
+    same = of_fedavg.get(group.runs[0].client_weights)
+    if same is None or group in of_fedavg.values():
+      continue
+    seeds = [
+      run.seeds
+      for run in group.runs
+      if all(
+        run.seeds in [other.seeds for other in found.runs]
+        for found in (by_examples, equal, same)
+      )
+    ]
+    if not seeds:
+      continue
+    cells: list[Value] = []
+    for name, column in columns.items():
+      for more, less in ((same, by_examples), (group, same)):
+        changes = [value(more, s, name) - value(less, s, name) for s in seeds]
+        cells.append(measures.over_seeds(column.measure, changes))
+    rows.append(Row(group.label, len(seeds), (*cells,), (None,) * len(cells)))
+  if not rows:
+    return None
+  suffix = contents.suffix
+  shown: dict[str, Measure] = {}
+  for name, column in columns.items():
+    for part, words in (
+      ("weights", "from weights"),
+      ("rule", "from the rule"),
+    ):
+      title = f"{column.measure.title} {words}"
+      shown[f"{name}{suffix}_from_{part}"] = column.measure._replace(
+        title=title, is_signed=True
+      )
+  caption = (
+    f"a method's change from {by_examples.label}, {contents.score.in_unit}, in "
+    f"two parts: from weights, FedAvg with the method's minus "
+    f"{by_examples.label}; from the rule, the method minus that FedAvg"
+  )
+  return Table(contents.task, caption, shown, tuple(rows), ())

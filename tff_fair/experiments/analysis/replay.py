@@ -1,0 +1,280 @@
+"""Applies rules to the tape of a run, and compares what they would do."""
+
+from __future__ import annotations
+
+import math
+import typing
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from tff_fair import methods
+from tff_fair.declared import FieldError
+from tff_fair.experiments import progress
+from tff_fair.experiments.errors import RunError
+from tff_fair.experiments.runs import finding, tape_files
+from tff_fair.experiments.runs.folder import RunFolder
+from tff_fair.experiments.runs.run import Run
+from tff_fair.experiments.spec.settings import learning
+from tff_fair.files import csv_cells
+from tff_fair.metrics import intervals
+from tff_fair.metrics.statistics import STATISTICS
+
+if typing.TYPE_CHECKING:
+  import pandas as pd
+
+  from tff_fair import types
+  from tff_fair.experiments.runs.finding import Place
+
+# A slope up to this share of ||Delta_k|| ||d|| is rounding.
+_ROUNDING = 1e-12
+
+
+def replay(
+  run: Run | Place,
+  algorithm: str | types.Rule,
+  hparams: Mapping[str, Any] | None = None,
+  *,
+  tell: Callable[[str], object] = progress.say,
+) -> pd.DataFrame:
+  """Applies a rule to the rounds that a run has on tape; nothing trains.
+
+  d = sum_k c_k Delta_k is the direction that the rule would have taken in a
+  round, from the clients' scalars and the inner products of their updates. What
+  a method does at the clients, or in the server's step, is not replayed.
+
+  Args:
+    run: A run with a tape, or its folder.
+    algorithm: The name of a method, or a rule of your own.
+    hparams: Hyperparameters of the method; others have their defaults. By
+      default those of the run, if its method is the same.
+    tell: Takes a line about each block of the tape that is missing or damaged.
+
+  Returns:
+    A row for each round and client that counted in it, in their order:
+
+    * `round`, `client_id`;
+    * `coefficient`, c_k;
+    * `slope`, <Delta_k, d>;
+    * `cosine`, of the angle between Delta_k and d;
+    * `harmed`, whether the slope is below 0: to first order, the step raises
+      the client's loss;
+    * `conflicts`, the number of other clients j with <Delta_k, Delta_j> < 0;
+    * `loss_change`, of the client's loss by the step eta_s d, to first order,
+      -(eta_s / eta_k) <Delta_k, d> / steps_k; NaN unless clients and server
+      take steps of plain SGD, the server at a constant rate;
+    * `angle`, between d and the direction that the run took in the round, in
+      degrees.
+
+  Raises:
+    RunError: If the run has no tape, it is of another model, or lacks what the
+      rule needs.
+    TypeError: If a hyperparameter has the wrong type.
+    FieldError: If the method or a hyperparameter is unknown, or a value wrong.
+  """
+  import pandas as pd  # noqa: PLC0415  It takes as long as all others.
+
+  from tff_fair import runtime  # noqa: PLC0415  TensorFlow comes along.
+  from tff_fair.summing import tape, ways  # noqa: PLC0415
+
+  found = run if isinstance(run, Run) else finding.open_run(run)
+  folder = RunFolder(found.path)
+  runtime.use_default()
+  rule = _rule(found, folder, algorithm, hparams)
+  replaying = tape.Replay(rule)
+  factor = _loss_factor(found, algorithm)
+  columns: list[pd.DataFrame] = []
+  for round_num, taped in tape_files.read(folder, _last_round(found), tell):
+    if taped is None and replaying.has_state:
+      tell(
+        f"{folder.tape}: ends before round {round_num} for "
+        f"{type(rule).__name__}, which goes on from the round before."
+      )
+      break
+    if taped is None:
+      continue
+    if replaying.needs_updates and ways.UPDATES not in taped:
+      raise RunError(
+        f"{folder.tape}: has no updates, which {type(rule).__name__} remembers "
+        "with these hyperparameters; train the run with --tape=updates."
+      )
+    output = replaying.next(taped)
+    if output is not None:
+      columns.append(_rows(round_num, taped, output, factor))
+  if not columns:
+    raise RunError(f"{folder.tape}: has no round that can be replayed.")
+  return pd.concat(columns, ignore_index=True)
+
+
+def _rule(
+  run: Run,
+  folder: RunFolder,
+  algorithm: str | types.Rule,
+  hparams: Mapping[str, Any] | None,
+) -> types.Rule:
+  """Returns the rule to apply, which the run's data must go with."""
+  from tff_fair.experiments.runs import trained_model  # noqa: PLC0415  As above.
+
+  described = trained_model.Architecture.read(folder.model)
+  if not isinstance(algorithm, str):
+    if hparams is not None:
+      raise FieldError("hparams", "belong to a method; set those of the rule.")
+    rule = algorithm
+  else:
+    algorithm = methods.understood(algorithm)
+    if hparams is None and algorithm == run.algorithm:
+      hparams = run.spec.all_hparams
+    rule = methods.make_rule(
+      algorithm, hparams, num_clients=described.num_clients
+    )
+  if "accuracy" in rule.signals and described.num_classes is None:
+    raise RunError(
+      f"{folder.path}: has no accuracies, which {type(rule).__name__} needs: "
+      "the label is a number."
+    )
+  return rule
+
+
+def _last_round(run: Run) -> int:
+  """Returns the last round that the tape of a run is to have."""
+  rounds = run.rounds["round"]
+  last = int(rounds.max()) if len(rounds) else 0
+  return min(last, run.spec.tape_rounds or last)
+
+
+def _loss_factor(run: Run, algorithm: str | types.Rule) -> float:
+  """Returns eta_s, if losses change by steps of plain SGD; else NaN."""
+  spec = run.spec
+  momenta = ("client_momentum", "server_momentum")  # FedFA's.
+  is_sgd = (
+    spec.client_optimizer == "sgd"
+    and not any(spec.all_hparams.get(name) for name in momenta)
+    and spec.server_optimizer in (None, "sgd")
+    and spec.server_learning_rate_decay is None
+    and not spec.has_own_server_step
+  )
+  if isinstance(algorithm, str):
+    is_sgd &= learning.SERVER_RATE not in methods.hyperparameters(algorithm)
+  return (spec.server_learning_rate or 1.0) if is_sgd else math.nan
+
+
+def _rows(
+  round_num: int, taped: tape_files.Arrays, output: Any, factor: float
+) -> pd.DataFrame:
+  """Returns the rows of a round."""
+  import pandas as pd  # noqa: PLC0415
+
+  from tff_fair.summing import tape  # noqa: PLC0415
+
+  gram, slopes = tape.gram_of_cohort(taped), output.slopes
+  lengths = np.sqrt(taped["squared_norm"]) * output.direction_norm
+  travelled = taped["learning_rate"] * taped["effective_steps"]
+  with np.errstate(divide="ignore", invalid="ignore"):
+    return pd.DataFrame(
+      {
+        "round": round_num,
+        "client_id": taped["client_id"],
+        "coefficient": output.coefficients,
+        "slope": slopes,
+        "cosine": np.where(lengths > 0, slopes / lengths, math.nan),
+        "harmed": slopes < -_ROUNDING * lengths,
+        "conflicts": (gram < 0).sum(axis=1),
+        "loss_change": np.where(
+          travelled > 0, -factor * slopes / travelled, math.nan
+        ),
+        "angle": output.angle,
+      }
+    )
+
+
+# Rules side by side, on the same rounds.
+
+RULE = "rule"  # The column of their names.
+# What a column of the comparison shows, from the rows of a round.
+_MEASURES: Mapping[str, Callable[[pd.DataFrame], float]] = {
+  "harmed": lambda rows: 100 * rows["harmed"].mean(),
+  "worst_cosine": lambda rows: rows["cosine"].min(),
+  "loss_change": lambda rows: rows["loss_change"].mean(),
+  "worst_loss_change": lambda rows: rows["loss_change"].max(),
+  "angle": lambda rows: rows["angle"].iloc[0],
+}
+TITLES: Mapping[str, str] = {
+  "harmed": "Harmed (%)",
+  "worst_cosine": "Worst cosine",
+  "loss_change": "Change of loss",
+  "worst_loss_change": "Worst change",
+  "angle": "Angle (°)",
+}
+_DIGITS = {"harmed": 1, "worst_cosine": 3, "angle": 1}
+
+
+def compare_replays(replays: pd.DataFrame) -> pd.DataFrame:
+  """Compares rules on the rounds that all of them have.
+
+  Args:
+    replays: The rows that `replay` returns for each rule, with its name in the
+      column `rule`.
+
+  Returns:
+    A row for each rule, in their order: `rule`, the number of `rounds`, and the
+    means over these rounds, each with the ends of its interval (`NAME_low`,
+    `NAME_high`; confidence 95 %, rounds drawn with replacement): `harmed`, the
+    percentage of harmed clients; `worst_cosine`, of the client that the step
+    helps least; `loss_change`, the mean over clients, and `worst_loss_change`,
+    that of the client whose loss falls least; `angle`.
+  """
+  import pandas as pd  # noqa: PLC0415
+
+  groups = dict(list(replays.groupby(RULE, sort=False)))
+  common = set.intersection(*(set(rows["round"]) for rows in groups.values()))
+  found = []
+  for rule, rows in groups.items():
+    of_rounds = rows[rows["round"].isin(common)].groupby("round")
+    row: dict[str, object] = {RULE: rule, "rounds": len(common)}
+    for name, measure in _MEASURES.items():
+      values = np.array([measure(of_round) for _, of_round in of_rounds], float)
+      row |= _with_interval(name, values[np.isfinite(values)])
+    found.append(row)
+  return pd.DataFrame(found)
+
+
+def _with_interval(name: str, values: np.ndarray) -> dict[str, float]:
+  """Returns the mean over rounds and the ends of its interval."""
+  mean, ends = math.nan, intervals.Interval(math.nan, math.nan)
+  if values.size:
+    mean = float(values.mean())
+    ends = intervals.bootstrap_intervals({name: STATISTICS["mean"]}, values)[
+      name
+    ]
+  return {name: mean, f"{name}_low": ends.low, f"{name}_high": ends.high}
+
+
+def cells(compared: pd.DataFrame) -> list[list[str]]:
+  """Returns a comparison as lines of cells, the titles first."""
+  shown = [name for name in TITLES if compared[name].notna().any()]
+  lines = [["Rule", *(TITLES[name] for name in shown)]]
+  for row in compared.to_dict("records"):
+    lines.append([row[RULE], *(_cell(row, name) for name in shown)])
+  return lines
+
+
+def text(compared: pd.DataFrame) -> str:
+  """Returns a comparison as a table for a terminal."""
+  lines = csv_cells.aligned(cells(compared), gap=2)
+  return "\n".join("".join(line).rstrip() for line in lines)
+
+
+def _cell(row: Mapping[str, Any], name: str) -> str:
+  """Returns "1.50 [1.20, 1.80]"."""
+  if math.isnan(row[name]):
+    return ""
+  digits = _DIGITS.get(name)
+
+  def shown(value: float) -> str:
+    return f"{value:.3g}" if digits is None else f"{value:.{digits}f}"
+
+  if math.isnan(row[f"{name}_low"]):
+    return shown(row[name])
+  low, high = shown(row[f"{name}_low"]), shown(row[f"{name}_high"])
+  return f"{shown(row[name])} [{low}, {high}]"

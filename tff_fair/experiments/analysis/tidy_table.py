@@ -1,0 +1,120 @@
+"""One table of many runs, for plots and statistics of the user's own."""
+
+from __future__ import annotations
+
+import typing
+from collections.abc import Iterable, Sequence
+from typing import Literal
+
+from tff_fair import declared
+from tff_fair.experiments.analysis import groups
+from tff_fair.experiments.runs import finding
+from tff_fair.experiments.runs.run import Run
+
+if typing.TYPE_CHECKING:
+  import pandas as pd
+
+TableName = Literal[
+  "client_evaluations",
+  "evaluations",
+  "rounds",
+  "clients",
+  "cohorts",
+  "costs",
+  "labels",
+]
+
+_METHOD, _SEED = "method", "seed"
+
+
+def table(
+  runs: Run | finding.Place | Iterable[Run | finding.Place],
+  name: TableName = "client_evaluations",
+) -> pd.DataFrame:
+  """Returns one table of all runs, with what tells the runs apart as columns.
+
+  Args:
+    runs: Runs, folders of runs, or folders at any depth above them; or one of
+      these.
+    name: Which table of a `Run`, by the name of its attribute.
+
+  Returns:
+    The rows of all runs, one run after the other. The first columns are
+    `method`, by its name in all tables, as "FedAvg, equal weights"; `seed`, and
+    `data_seed` and `model_seed` where they are others; and each setting that is
+    not the same in all runs, under its name in `RunSpec.vary`, with no value
+    where a run does not have it. (A setting called as another column is has
+    "hparam." or "task_option." before it.) The columns of the table follow. A
+    run without that table, as one that has not evaluated its clients yet, has
+    no row.
+
+  Raises:
+    FieldError: If there is no such table; a `ValueError`.
+    RunError: If a path does not exist or holds no run, a run is damaged, or two
+      runs are the same, seeds included.
+  """
+  import pandas as pd  # noqa: PLC0415
+
+  declared.check_choice("name", name, finding.TABLES)
+  found = finding.find(runs)
+  finding.say_changes(found)
+  groups.group(found)  # Finds runs that are the same.
+  tables = [getattr(run, name) for run in found]
+  taken = {_METHOD, *(c for t in tables if t is not None for c in t)}
+  settings = _settings(found, taken)
+  parts = [
+    pd.concat([pd.DataFrame(of_run, rows.index), rows], axis=1)
+    for of_run, rows in zip(settings, tables, strict=True)
+    if rows is not None and len(rows)
+  ]
+  names = [*settings[0]] if settings else [_METHOD, _SEED]
+  columns = dict.fromkeys([*names, *(c for part in parts for c in part)])
+  if not parts:
+    return pd.DataFrame(columns=[*columns])
+  # Empty columns would decide the types of full ones.
+  full = [part.dropna(axis=1, how="all") for part in parts]
+  return pd.concat(full, ignore_index=True).reindex(columns=[*columns])
+
+
+def _settings(runs: Sequence[Run], taken: set[str]) -> list[dict[str, object]]:
+  """Returns what tells each run from the others, by the names of columns."""
+  seeds = {
+    _SEED: [run.seeds.draws for run in runs],
+    "data_seed": [run.seeds.data for run in runs],
+    "model_seed": [run.seeds.model for run in runs],
+  }
+  columns: dict[str, list[object]] = {
+    _METHOD: [run.title for run in runs],
+    **{n: [*of] for n, of in seeds.items() if n == _SEED or of != seeds[_SEED]},
+  }
+  taken |= {*columns}
+  names = groups.differing_settings(runs)
+  if len({run.title for run in runs}) == len(
+    {(run.title, run.algorithm) for run in runs}
+  ):
+    names = [name for name in names if name != "algorithm"]
+  short = [groups.short_name(name) for name in names]
+  for name, shown in zip(names, short, strict=True):
+    is_clear = shown not in taken and short.count(shown) == 1
+    columns[shown if is_clear else name] = _values(
+      [run.settings.get(name) for run in runs]
+    )
+  rows = zip(*columns.values(), strict=True)
+  return [dict(zip(columns, row, strict=True)) for row in rows]
+
+
+def _values(values: Sequence[object]) -> list[object]:
+  """Returns a column: options of tasks that are numbers, and lists as texts."""
+  texts = [v if isinstance(v, str) else None for v in values]
+  try:
+    numbers = [None if t is None else float(t) for t in texts]
+  except ValueError:
+    numbers = []
+  if numbers and all(v is None or isinstance(v, str) for v in values):
+    return [n if n is None or n % 1 else int(n) for n in numbers]
+  return [
+    v
+    if v is None or isinstance(v, bool | int | float | str)
+    else declared.as_text(v)
+    for v in values
+  ]

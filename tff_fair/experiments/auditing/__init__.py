@@ -1,1 +1,0 @@
-"""Audits: how fair the model of a user is, without training."""

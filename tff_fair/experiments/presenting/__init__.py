@@ -1,0 +1,1 @@
+"""What people read: tables, pages, cards; and models to take away."""

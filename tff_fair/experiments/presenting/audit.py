@@ -1,0 +1,280 @@
+"""An audit: how fair a model is, or results from elsewhere."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import pathlib
+import typing
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+import tasks
+from tff_fair import declared, metrics
+from tff_fair.declared import FieldError
+from tff_fair.experiments.analysis import audit_table, joining, sampling_noise
+from tff_fair.experiments.errors import RunError
+from tff_fair.experiments.presenting import audit_page
+from tff_fair.experiments.runs.folder import RunFolder
+from tff_fair.experiments.spec.scores import ACCURACY
+from tff_fair.files import atomic, csv_cells, parsing
+from tff_fair.metrics import vectors
+
+if typing.TYPE_CHECKING:
+  import tensorflow as tf
+
+  from tff_fair.experiments.analysis.model_evaluation import Outputs, Split
+
+CLIENTS, SUMMARY, PAGE = "clients.csv", "summary.json", "index.html"
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Audit:
+  """The results of an audit.
+
+  Attributes:
+    clients: One row per client: client, num_examples, and accuracy with its
+      interval (accuracy_low, accuracy_high), correct and loss; or rmse and r2
+      where the label is a number; or loss alone.
+    summary: `num_clients`; `num_examples`; `score`, the name of the column by
+      which clients are compared; `test_NAME` of the score: its statistics over
+      clients, each counted once, as `tff_fair.metrics.fairness_summary` names
+      them (the worst have the largest errors); `test_NAME_weighted`, its mean
+      by examples; `intervals`, of the statistics that have one, `[low, high]`
+      at 95 %. For accuracies also `test_accuracy_noise`, the noise in their
+      spread, None if nothing tells it; and `equality_p_value`, how likely such
+      a spread is if all clients are served equally well. `newcomers` is the
+      bound of `analysis.joining`, for clients that the model was not trained
+      on.
+    title: Names the model and its data.
+    about: A line on the data.
+  """
+
+  clients: pd.DataFrame
+  summary: Mapping[str, Any]
+  title: str
+  about: str
+
+  def describe(self) -> str:
+    """Returns the fairness table with intervals, and the verdict, as text."""
+    return audit_page.describe(self.clients, self.summary)
+
+  def write(
+    self, folder: str | os.PathLike[str], *, overwrite: bool = False
+  ) -> pathlib.Path:
+    """Writes the table of clients, the summary and a page.
+
+    Args:
+      folder: Gets clients.csv, summary.json and index.html. It is made if need
+        be.
+      overwrite: Whether to replace these files if they are there already.
+
+    Returns:
+      The page.
+
+    Raises:
+      RunError: If a file is there already, or cannot be written.
+    """
+    folder = pathlib.Path(folder)
+    check_folder(folder, overwrite=overwrite)
+    contents = {
+      CLIENTS: csv_cells.csv_text(self.clients),
+      SUMMARY: parsing.json_text(self.summary),
+      PAGE: audit_page.build(
+        self.clients, self.summary, self.title, self.about
+      ),
+    }
+    try:
+      folder.mkdir(parents=True, exist_ok=True)
+      for name, content in contents.items():
+        atomic.write(folder / name, content)
+    except OSError as error:
+      raise RunError(
+        f"{folder}: cannot be written: {error.strerror or error}."
+      ) from error
+    return folder / PAGE
+
+
+def audit(
+  model: tf.keras.Model | str | os.PathLike[str] | None = None,
+  task: tasks.Task | str | None = None,
+  *,
+  results: str | os.PathLike[str] | None = None,
+  task_options: Mapping[str, Any] | None = None,
+  data_dir: str | os.PathLike[str] | None = None,
+  seed: int = 0,
+  split: Split = "test",
+  outputs: Outputs = "auto",
+  trust: bool = False,
+) -> Audit:
+  """Tells how fair a model is to clients, or what results say of it.
+
+      audit("model.keras", "digits").write("outputs/audit")
+      audit(results="per_client.csv").summary["test_accuracy"]["worst_10"]
+
+  Args:
+    model: A Keras model, from x of the task to outputs; or the path of one: a
+      .keras or .h5 file, or the folder of a SavedModel. A model whose inputs
+      are named like the task's raw columns gets these.
+    task: The clients: a task, or the name of one.
+    results: In place of both, a CSV file of results from elsewhere, one row a
+      client: client, n, and correct, accuracy or loss. This needs no
+      TensorFlow.
+    task_options: Options of a task that is named.
+    data_dir: Directory of the data files of a task that is named.
+    seed: Seed of a task that is named, as it was in training: it decides which
+      examples are test examples.
+    split: Which examples count: "test", "train" or "all".
+    outputs: What a classifier gives: "probabilities", "logits", or "auto":
+      probabilities if they sum to 1 for each example.
+    trust: Whether to run code that the model's file holds or names.
+
+  Raises:
+    ValueError: If an argument is not valid, or does not go with the others.
+    tasks.DataError: If the data cannot be used.
+  """
+  if results is not None:
+    if model is not None or task is not None:
+      raise FieldError(
+        "results",
+        "stands for itself; leave out model and task.",
+        value=str(results),
+      )
+    clients = audit_table.read(results)
+    return _audit(clients, f"Audit of {pathlib.Path(results).name}", "Results")
+  if model is None or task is None:
+    missing = "model" if model is None else "task"
+    raise FieldError(
+      missing, "is missing; give a model and a task, or results."
+    )
+  # Imported late: both import TensorFlow, which results do not need.
+  from tff_fair.experiments.analysis import model_evaluation  # noqa: PLC0415
+
+  for name, value, valid in (
+    ("split", split, model_evaluation.SPLITS),
+    ("outputs", outputs, model_evaluation.OUTPUTS),
+  ):
+    declared.check_choice(name, value, valid)
+  found = model_evaluation.read_model(model, trust=trust)
+  if isinstance(task, str):
+    task = _load(task, task_options or {}, data_dir, seed)
+  clients = model_evaluation.evaluate(found, task, split=split, outputs=outputs)
+  name = pathlib.Path(found.name).name
+  decided = ", decided by the model's own threshold" if found.decides else ""
+  about = f"{task.description}. {_WORDS[split]}{decided}"
+  return _audit(clients, f"Audit of {name} on {task.name}", about)
+
+
+_WORDS = {
+  "test": "Test data",
+  "train": "Training data",
+  "all": "Training and test data",
+}
+
+
+def check_folder(folder: pathlib.Path, *, overwrite: bool) -> None:
+  """Checks that an audit may be written into a folder.
+
+  Raises:
+    RunError: If it is no folder, if the program may not write to it, or if it
+      holds one of the files already and `overwrite` is false.
+  """
+  if os.path.lexists(folder) and not folder.is_dir():
+    raise RunError(f"{folder}: is no folder; name another.")
+  RunFolder(folder).check_writable()
+  for name in (CLIENTS, SUMMARY, PAGE):
+    if os.path.lexists(folder / name) and not overwrite:
+      raise RunError(
+        f"{folder}: holds {name} already; name another folder, or replace its "
+        "files with overwrite."
+      )
+
+
+def _audit(clients: pd.DataFrame, title: str, about: str) -> Audit:
+  if len(clients) < 2:
+    raise FieldError(
+      "results" if about == "Results" else "task",
+      "has one client; a spread between clients needs two.",
+    )
+  found = _summarize(clients)
+  examples, number = found["num_examples"], found["num_clients"]
+  return Audit(
+    _with_intervals(clients),
+    found,
+    title,
+    f"{about}: {number:,} clients with {examples:,} examples.",
+  )
+
+
+def _load(
+  name: str,
+  options: Mapping[str, Any],
+  data_dir: str | os.PathLike[str] | None,
+  seed: int,
+) -> tasks.Task:
+  try:
+    tasks.option_names(name)
+  except ValueError as error:
+    raise FieldError("task", str(error), value=name) from error
+  try:
+    return tasks.load(name, data_dir=data_dir, seed=seed, **options)
+  except tasks.DataError:
+    raise
+  except ValueError as error:
+    raise FieldError("task_options", str(error)) from error
+
+
+# The summary of an audit: statistics over clients, intervals, noise.
+
+
+# The statistics that have an interval: an extreme of the clients has none.
+_WITH_INTERVAL = (
+  *("mean", "std", "worst_10", "best_10", "percentile_50"),
+  *("relative_std", "jain"),
+)
+
+
+def _with_intervals(clients: pd.DataFrame) -> pd.DataFrame:
+  """Returns a table of clients with Wilson's interval of each accuracy."""
+  accuracy = ACCURACY.name
+  if accuracy not in clients:
+    return clients
+  low, high = metrics.wilson_interval(
+    clients[accuracy], clients[audit_table.COUNT]
+  )
+  place = clients.columns.get_loc(accuracy) + 1
+  found = clients.copy()
+  found.insert(place, f"{accuracy}_low", low)
+  found.insert(place + 1, f"{accuracy}_high", high)
+  return found
+
+
+def _summarize(clients: pd.DataFrame) -> dict[str, Any]:
+  """Summarizes an audit."""
+  score = audit_table.score_of(clients)
+  values = clients[score.name].to_numpy(np.float64)
+  count = clients[audit_table.COUNT].to_numpy(np.float64)
+  is_accuracy = score is ACCURACY
+  once = np.ones_like(values)
+  summary: dict[str, Any] = {
+    "num_clients": len(clients),
+    "num_examples": int(count.sum()),
+    "score": score.name,
+    f"test_{score.name}": {
+      name: float(statistic(values, once))
+      for name, statistic in score.statistics.items()
+    },
+    f"test_{score.name}_weighted": float(vectors.mean(values, count)),
+    "intervals": {
+      name: list(ends)
+      for name, ends in score.intervals(values, count, _WITH_INTERVAL).items()
+    },
+    joining.NEWCOMERS: joining.bound(values, count, score),
+  }
+  if is_accuracy:
+    summary[sampling_noise.KEY] = sampling_noise.of_accuracies(values, count)
+    summary["equality_p_value"] = metrics.equality_p_value(values, count)
+  return summary

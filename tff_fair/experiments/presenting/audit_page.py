@@ -1,0 +1,417 @@
+"""An audit in words for a terminal, and as a page in the style of reports."""
+
+import dataclasses
+import math
+import textwrap
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from tff_fair import escaping
+from tff_fair.experiments.analysis import audit_table, joining, sampling_noise
+from tff_fair.experiments.presenting.report import (
+  client_sections,
+  document,
+  html_tables,
+  scale,
+  section,
+)
+from tff_fair.experiments.presenting.report.frame import Frame, line_path
+from tff_fair.experiments.presenting.report.markup import Child, Markup, element
+from tff_fair.experiments.presenting.report.task_runs import MethodRuns
+from tff_fair.experiments.spec.scores import ACCURACY, RMSE, Score
+from tff_fair.files import csv_cells
+from tff_fair.metrics.statistics import tail_size
+
+# Of the terminal.
+_WIDTH = 80
+_WORST = 5  # Clients that are listed.
+# Titles by statistic; those in the second group have no unit.
+_ROWS = {
+  "mean": "mean",
+  "std": "std",
+  "min": "min",
+  "worst_10": "worst 10 %",
+  "percentile_50": "median",
+  "best_10": "best 10 %",
+  "max": "max",
+}
+_UNIFORMITY = {"relative_std": "relative std", "jain": "Jain's index"}
+
+
+def describe(clients: pd.DataFrame, summary: Mapping[str, Any]) -> str:
+  """Returns the fairness table with intervals, the worst off, and the verdict.
+
+  Args:
+    clients: One row per client, with intervals of accuracies.
+    summary: As `Audit.summary`.
+  """
+  score = audit_table.score_of(clients)
+  worst = _worst_first(clients, score).head(_WORST)
+  heads = ["worst off", "examples", score.noun]
+  heads += ["interval"] if score is ACCURACY else []
+  told = [
+    textwrap.fill(
+      sentence, _WIDTH, break_on_hyphens=False, break_long_words=False
+    )
+    for sentence in _sentences(clients, summary)
+  ]
+  return "\n\n".join(
+    [
+      f"{_caption(score, summary)}, with 95 % intervals",
+      _aligned(_statistics(score, summary)),
+      _aligned([heads, *(_cells(row, score) for _, row in worst.iterrows())]),
+      *told,
+    ]
+  )
+
+
+def _caption(score: Score, summary: Mapping[str, Any]) -> str:
+  """Returns a heading of the statistics."""
+  number = summary["num_clients"]
+  return (
+    f"{score.title} over {number:,} clients, {score.in_unit}; 10 % = "
+    f"{tail_size(10, number):,} of {number:,} clients"
+  )
+
+
+def _statistics(score: Score, summary: Mapping[str, Any]) -> list[list[str]]:
+  """Returns the statistics: title, value, interval, which may be empty."""
+  found = summary[f"test_{score.name}"]
+  lines = []
+  for name, title in {**_ROWS, **_UNIFORMITY}.items():
+    if math.isnan(found[name]):  # A ratio that says nothing.
+      continue
+    shown = (
+      score
+      if name in _ROWS
+      else dataclasses.replace(score, scale=1.0, digits=4)
+    )
+    interval = summary["intervals"].get(name)
+    ends = f"[{', '.join(map(shown.number, interval))}]" if interval else ""
+    lines.append([title, shown.number(found[name]), ends])
+  weighted = score.number(summary[f"test_{score.name}_weighted"])
+  lines.insert(1, ["mean by examples", weighted, ""])
+  return lines
+
+
+def _worst_first(clients: pd.DataFrame, score: Score) -> pd.DataFrame:
+  """Returns the clients, the worst off first."""
+  return clients.sort_values(
+    score.name, ascending=score.higher_is_better, kind="stable"
+  )
+
+
+def _cells(row: pd.Series, score: Score) -> list[str]:
+  """Returns the row of a client: name, examples, score, interval."""
+  cells = [
+    escaping.line(str(row[audit_table.CLIENT])),
+    f"{row[audit_table.COUNT]:,}",
+    score.number(row[score.name]),
+  ]
+  if score is not ACCURACY:
+    return cells
+  low, high = (
+    score.number(row[f"{score.name}_{end}"]) for end in ("low", "high")
+  )
+  return [*cells, f"[{low}, {high}]"]
+
+
+def _aligned(lines: list[list[str]]) -> str:
+  padded = csv_cells.aligned(lines, gap=2)
+  return "\n".join("".join(line).rstrip() for line in padded)
+
+
+# What an audit found, in sentences.
+
+
+_LEVEL = 0.05
+_LEAST_P = 0.001
+_TAIL = 0.025  # Above the upper end of a 95 % interval.
+
+
+def _sentences(clients: pd.DataFrame, summary: Mapping[str, Any]) -> list[str]:
+  """Returns who is worst off, what is noise, and what newcomers may expect.
+
+  Args:
+    clients: One row per client, with intervals of accuracies.
+    summary: As `Audit.summary`.
+  """
+  score = audit_table.score_of(clients)
+  told = [_worst(clients, score)]
+  if score is not ACCURACY:
+    told.append(
+      f"Each client's {score.noun} alone does not tell how much of the spread "
+      "is the noise of small test sets."
+    )
+    if score.lowest < 0:
+      told.append(
+        "Some losses are below 0: ratios to their mean, as the relative std "
+        "and Jain's index, would say nothing and are left out."
+      )
+    return [*told, _newcomers(summary, score)]
+  if noise := summary[sampling_noise.KEY]:
+    std = summary["test_accuracy"]["std"]
+    told.append(sampling_noise.sentence(std, noise))
+  told.append(_equality(summary))
+  told.append(_below(clients, summary["test_accuracy"]["mean"]))
+  return [*told, _newcomers(summary, score)]
+
+
+def _worst(clients: pd.DataFrame, score: Score) -> str:
+  values = clients[score.name]
+  worst = values.min() if score.higher_is_better else values.max()
+  of_worst = clients[values == worst]
+  first = of_worst.iloc[0]
+  name = escaping.line(str(first[audit_table.CLIENT]))
+  value = f"{score.number(worst)}{score.sign}"
+  if len(of_worst) == len(clients):
+    return f"All clients have the same {score.noun}: {value}."
+  if len(of_worst) > 1:
+    return (
+      f"Worst off are {len(of_worst):,} clients, one of them "
+      f"{name}: their {score.noun} is {value}."
+    )
+  count = f"{first[audit_table.COUNT]:,} test examples"
+  if score is not ACCURACY:
+    return f"Worst off is {name}: its {score.noun} is {value}, over {count}."
+  low, high = (first[f"{score.name}_{end}"] for end in ("low", "high"))
+  return (
+    f"Worst off is {name}: its {score.noun} is {value} of {count}, with the "
+    f"95 % interval {score.number(low)} to {score.number(high)}{score.sign}."
+  )
+
+
+def _newcomers(summary: Mapping[str, Any], score: Score) -> str:
+  return (
+    "If the model was trained on none of these clients: "
+    f"{joining.bound_sentence(summary[joining.NEWCOMERS], score)}"
+  )
+
+
+def _equality(summary: Mapping[str, Any]) -> str:
+  p_value = summary["equality_p_value"]
+  shown = f"< {_LEAST_P}" if p_value < _LEAST_P else f"= {p_value:.3f}"
+  if p_value < _LEVEL:
+    return (
+      "The clients differ by more than noise: that is unlikely if all are "
+      f"served equally well (p {shown})."
+    )
+  return (
+    "The clients may differ by noise alone: that is no surprise if all are "
+    f"served equally well (p {shown})."
+  )
+
+
+def _below(clients: pd.DataFrame, mean: float) -> str:
+  below = int((clients["accuracy_high"] < mean).sum())
+  expected = _TAIL * len(clients)
+  verb, whose = ("is", "its") if below == 1 else ("are", "their")
+  return (
+    f"{below:,} of {len(clients):,} clients {verb} clearly below the mean of "
+    f"{ACCURACY.number(mean)} %: all of {whose} interval is. By "
+    f"chance alone, about {expected:,.1f} would be."
+  )
+
+
+# The page.
+
+
+# A reader can take in no more rows; clients.csv has all.
+_MOST_ROWS = 500
+_MOST_POINTS = 400
+# What intervals are over, without and with the noise of examples.
+_SAMPLES = ("clients", "clients and their test examples")
+
+
+def build(
+  clients: pd.DataFrame, summary: Mapping[str, Any], title: str, about: str
+) -> str:
+  """Returns the page as HTML.
+
+  Args:
+    clients: One row per client, with intervals of accuracies.
+    summary: As `Audit.summary`.
+    title: Its title.
+    about: A line on the model and its data.
+  """
+  score = audit_table.score_of(clients)
+  sentences = [element("li", s) for s in _sentences(clients, summary)]
+  figures = [_ordered(clients, score, summary)]
+  if score is ACCURACY:
+    figures.append(_histogram(clients, summary))
+  return document.build(
+    title,
+    [
+      element("header", element("h1", title), element("p", about)),
+      element(
+        "main",
+        element(
+          "div",
+          [
+            _section("Verdict", element("ul", sentences)),
+            _section("Measures", _measures(score, summary)),
+            _section("Clients", section.charts(figures)),
+            _section("Each client", _table(clients, score)),
+          ],
+          class_="task",
+        ),
+      ),
+    ],
+  )
+
+
+def _section(title: str, *body: Child) -> Markup:
+  return element("section", element("h3", title), body)
+
+
+def _measures(score: Score, summary: Mapping[str, Any]) -> list[Child]:
+  heads = ["Measure", score.title, "95\N{NO-BREAK SPACE}% interval"]
+  return [
+    html_tables.of_text(
+      _caption(score, summary), [heads, *_statistics(score, summary)]
+    ),
+    section.note(
+      "Each client counts once, but in the mean by examples. The intervals "
+      f"are over {_SAMPLES[score is ACCURACY]}. With few clients "
+      "they are rough."
+    ),
+  ]
+
+
+def _ordered(
+  clients: pd.DataFrame, score: Score, summary: Mapping[str, Any]
+) -> Markup:
+  """Returns the clients in order, with the interval of each."""
+  ordered = _worst_first(clients, score)
+  places = np.unique(
+    np.linspace(0, len(ordered) - 1, _MOST_POINTS).round().astype(int)
+  )
+  shown = ordered.iloc[places]
+  x = 100 * (places + 0.5) / len(ordered)
+  y = _scaled(shown, score.name, score)
+  is_accuracy = score is ACCURACY
+  low = _scaled(shown, f"{score.name}_low", score) if is_accuracy else y
+  high = _scaled(shown, f"{score.name}_high", score) if is_accuracy else y
+  frame = Frame(
+    scale.linear(0, 100, is_tight=True),
+    scale.linear(
+      float(np.min(low)),
+      float(np.max(high)),
+      bounds=(0, 100) if is_accuracy else (-np.inf, np.inf),
+    ),
+    x_label="clients, from the worst off to the best (%)",
+  )
+  across, mean = frame.x_pixels(x), summary[f"test_{score.name}"]["mean"]
+  level = frame.y_pixels([score.scale * mean])[0]
+  drawing = frame.drawing(
+    "ordered",
+    f"{score.title} of clients in order",
+    f"Clients from the worst off to the best; mean {score.number(mean)}"
+    f"{score.sign}.",
+    frame.axes(),
+    [
+      element("path", d=_whiskers(frame, x, low, high), class_="band c0"),
+      element("path", d=line_path(across, frame.y_pixels(y)), class_="line c0"),
+      element(
+        "path",
+        element("title", f"mean {score.number(mean)}{score.sign}"),
+        d=f"M{frame.left} {level:.1f}H{frame.width - frame.right}",
+        class_="mean-line",
+      ),
+    ],
+  )
+  notes = "Solid line across: mean."
+  if is_accuracy:
+    notes = "Upright lines: 95 % interval of each client. " + notes
+  return section.figure(
+    drawing,
+    f"Clients in order: {score.noun} ({score.sign.strip() or '1'})",
+    notes,
+  )
+
+
+def _whiskers(
+  frame: Frame, x: np.ndarray, low: np.ndarray, high: np.ndarray
+) -> str:
+  """Returns a path of upright lines."""
+  tops, floors = frame.y_pixels(high), frame.y_pixels(low)
+  return "".join(
+    f"M{place:.1f} {top:.1f}V{floor:.1f}"
+    for place, top, floor in zip(frame.x_pixels(x), tops, floors, strict=True)
+  )
+
+
+def _histogram(clients: pd.DataFrame, summary: Mapping[str, Any]) -> Markup:
+  accuracies = clients[ACCURACY.name].to_numpy(np.float64)
+  bins = client_sections.histogram_shares([accuracies])
+  found = summary["test_accuracy"]
+  mean, worst = 100 * found["mean"], 100 * found["worst_10"]
+  drawing = client_sections.draw_histogram(
+    MethodRuns("the model", 0, ()),
+    bins,
+    mean,
+    worst,
+    Frame(
+      scale.linear(0, 100, is_tight=True),
+      scale.linear(0, 100 * float(bins.max()), bounds=(0, 100)),
+      x_label="accuracy (%)",
+    ),
+    identifier="histogram",
+  )
+  return section.figure(
+    drawing,
+    "Share of clients (%) in steps of 5 points of accuracy",
+    f"Solid line: mean {mean:.1f}. Dashed line: mean of the worst 10 % "
+    f"{worst:.1f}.",
+  )
+
+
+def _table(clients: pd.DataFrame, score: Score) -> list[Child]:
+  ordered = _worst_first(clients, score).iloc[:_MOST_ROWS]
+  columns = [c for c in clients.columns if c != audit_table.CLIENT]
+  left_out = len(clients) - len(ordered)
+  return [
+    html_tables.sortable(
+      f"Clients, the worst off first ({score.in_unit})",
+      "Client",
+      [(_head(name), "ascending") for name in columns],
+      [
+        [
+          html_tables.name_cell(row[audit_table.CLIENT]),
+          *(
+            html_tables.cell(row[name], _shown(name, row[name]))
+            for name in columns
+          ),
+        ]
+        for row in ordered.to_dict("records")
+      ],
+    ),
+    section.note(f"Without the {left_out:,} best off: clients.csv has all.")
+    if left_out
+    else None,
+  ]
+
+
+def _scaled(table: pd.DataFrame, column: str, score: Score) -> np.ndarray:
+  return score.scale * table[column].to_numpy(np.float64)
+
+
+def _head(column: str) -> str:
+  return {
+    audit_table.COUNT: "Examples",
+    "accuracy_low": "95 % from",
+    "accuracy_high": "to",
+    audit_table.R2: "R²",
+    RMSE.name: "RMSE",
+  }.get(column, column.capitalize())
+
+
+def _shown(column: str, value: float) -> str:
+  if column in (audit_table.COUNT, audit_table.CORRECT):
+    return f"{value:,}"
+  if column.startswith(ACCURACY.name):
+    return ACCURACY.number(value)
+  return "−" if np.isnan(value) else f"{value:.4f}"

@@ -1,0 +1,450 @@
+"""Exports: the trained model of a run with a model card, or a round of it.
+
+A platform that runs the computations of a round at its clients and its server,
+and adds between them, needs neither this library nor TFF's runtime.
+"""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import os
+import pathlib
+import re
+import typing
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from tff_fair import methods, spelling, types
+from tff_fair.declared import FieldError
+from tff_fair.experiments.analysis import groups, questions
+from tff_fair.experiments.errors import RunError
+from tff_fair.experiments.presenting import card, export_paths, model_formats
+from tff_fair.experiments.runs import configuration, finding, trained_model
+from tff_fair.experiments.runs.folder import RunFolder
+from tff_fair.experiments.runs.run import Run
+from tff_fair.experiments.runs.trained_model import Weights
+from tff_fair.experiments.spec import scores
+from tff_fair.experiments.spec.run_spec import RunSpec
+from tff_fair.files import atomic, csv_cells, parsing
+
+if typing.TYPE_CHECKING:
+  import tensorflow_federated as tff
+
+
+class Exported(NamedTuple):
+  """What an export has written.
+
+  Attributes:
+    path: The model: a file, or a folder.
+    card: The model card.
+    round_num: The round whose model it is.
+    notes: What the user should know, in sentences.
+  """
+
+  path: pathlib.Path
+  card: pathlib.Path
+  round_num: int
+  notes: tuple[str, ...]
+
+
+def export(
+  run: Run | str | os.PathLike[str],
+  output: str | os.PathLike[str],
+  *,
+  format: str | None = None,
+  best: bool = False,
+  client: str | None = None,
+  all_clients: bool = False,
+  question: questions.Name | None = None,
+  overwrite: bool = False,
+  baselines: Sequence[Run | str | os.PathLike[str]] = (),
+  trust: bool = False,
+) -> Exported:
+  """Writes the trained model of a run, and a model card beside it.
+
+  The model needs neither this library nor TensorFlow Federated. It takes the
+  task's x, or raw columns where the task has a preprocessing, and returns
+  probabilities, or numbers. The card says how to load it.
+
+  Args:
+    run: The run, or its folder.
+    output: Where to write. A model in the format keras is a file *.keras, one
+      in tflite a file *.tflite, one in savedmodel a folder; with `all_clients`
+      it is a folder of such.
+    format: "keras", "savedmodel" or "tflite"; by default the one that `output`
+      is named after.
+    best: Whether to take the model at the best evaluation, which a run with a
+      `criterion` keeps, and not the last that the run saved.
+    client: Name of the client whose personal model to write, of a method that
+      trains some. By default it is the global model.
+    all_clients: Whether to write all personal models into a folder.
+    question: What the intervals in the card answer: "these_clients", what other
+      test examples of these clients would show; "other_clients", what other
+      clients like these would. By default the former where all clients take
+      part in each round, and the latter where rounds sample them.
+    overwrite: Whether to replace an earlier export.
+    baselines: Finished runs on the same data, or their folders, as FedAvg by
+      numbers of examples and with equal weights: the card says what the worst
+      clients have of the model and of the better baseline.
+    trust: Whether to run the code of a task that the run does not record by its
+      digest, or another version of it. Only a model without a description in
+      the run needs the task.
+
+  Returns:
+    Where the model is, and notes about it.
+
+  Raises:
+    FieldError: If an argument does not go with the run, or `output` cannot
+      be written; a ValueError.
+    RunError: If the run is damaged, or has not saved its model.
+    tasks.DataError: If only the data of the task tell the model, and cannot be
+      used.
+  """
+  run, *beside = map(_opened, (run, *baselines))
+  output = pathlib.Path(output)
+  asked = questions.ask(question, [run])
+  if client is not None and all_clients:
+    raise FieldError("all_clients", "leave it out, or client.")
+  kind = export_paths.format_of(output, format, of_several=all_clients)
+  export_paths.check_free(output, overwrite=overwrite)
+  weights = trained_model.load(RunFolder(run.path), best=best)
+  _check_baselines(
+    run, beside, is_last_global=not best and weights.personal is None
+  )
+  if (client is not None or all_clients) and weights.personal is None:
+    raise FieldError(
+      "all_clients" if client is None else "client",
+      f"the run, with {run.algorithm}, trained no personal models, as ditto "
+      "does, and any method with personal_lam; leave it out.",
+      value=client,
+    )
+  client_id = None if client is None else _client_id(run, client, trust)
+  found = trained_model.find(
+    RunFolder(run.path), run.config, lambda: run.spec, trust=trust
+  )
+  is_personal = client_id is not None or all_clients
+  threshold = _threshold(run, weights, is_personal=is_personal)
+  with _blaming_description(run):
+    writer = model_formats.Writer(found, kind, threshold)
+    writer.predictor.assign(weights.of_model(client_id))
+  with export_paths.written(output, overwrite=overwrite) as staged:
+    if all_clients:
+      _write_all(run, weights, writer, staged, trust)
+    else:
+      writer.write(weights.of_model(client_id), staged)
+    subject = card.Subject(
+      run=run,
+      weights=weights,
+      architecture=found.architecture,
+      predictor=writer.predictor,
+      file_name=output.name,
+      kind=kind,
+      best=best,
+      client_id=client_id,
+      all_clients=all_clients,
+      question=asked,
+      notes=writer.notes,
+      baselines=tuple(beside),
+    )
+    with _blaming_description(run):
+      text = card.text(subject)
+  place = export_paths.card_of(output)
+  atomic.write(place, text)
+  return Exported(output, place, weights.round_num, writer.notes)
+
+
+def _opened(run: Run | str | os.PathLike[str]) -> Run:
+  """Returns a run; says which of its tables and settings have changed.
+
+  A state has checksums beside it, and is refused if it is damaged.
+  """
+  found = run if isinstance(run, Run) else finding.read_run(run)
+  finding.say_changes([found], verify=True, below=False)
+  return found
+
+
+def _check_baselines(
+  run: Run, baselines: Sequence[Run], *, is_last_global: bool
+) -> None:
+  """Checks that the end of a run can be compared with that of others."""
+  if not baselines:
+    return
+  if not is_last_global:
+    raise FieldError(
+      "baselines",
+      "are of the last model of a run without personal models; leave them out, "
+      "or --best.",
+    )
+  for found in (run, *baselines):
+    problem = None
+    if not found.is_finished:
+      problem = "is not finished; start it again"
+    elif groups.data_key(found) != groups.data_key(run):
+      problem = f"has other data than {run.path}; leave it out"
+    elif found.seeds != run.seeds:
+      problem = f"has other seeds than {run.path}; leave it out"
+    elif found.score.name != run.score.name:
+      problem = f"has another score than {run.path}; leave it out"
+    if problem:
+      raise FieldError("baselines", f"{found.path} {problem}.")
+  titles = [found.title for found in (run, *baselines)]
+  for title in titles:
+    if titles.count(title) > 1:
+      raise FieldError("baselines", f"{title} is there more than once.")
+
+
+def _threshold(
+  run: Run, weights: Weights, *, is_personal: bool
+) -> Mapping[str, Any] | None:
+  """Returns the threshold that a run has chosen for a model, if it has.
+
+  It is for the models after the last round: personal ones, where there are.
+  """
+  summary = run.summary or {}
+  is_of_last = weights.round_num == summary.get("rounds")
+  is_evaluated = is_personal == (weights.personal is not None)
+  return summary.get(scores.THRESHOLD) if is_of_last and is_evaluated else None
+
+
+@contextlib.contextmanager
+def _blaming_description(run: Run) -> Iterator[None]:
+  """Has errors of values in the model's description name it."""
+  try:
+    yield
+  except FieldError:
+    raise
+  except (AttributeError, LookupError, TypeError, ValueError) as error:
+    path = RunFolder(run.path).model
+    if not path.exists():
+      raise
+    reason = " ".join(str(error).split())[:200]
+    raise RunError(
+      f"{path}: describes no model of this run ({reason}); restore it, or move "
+      "it away: then the model comes from the task."
+    ) from error
+
+
+def _write_all(
+  run: Run,
+  weights: Weights,
+  writer: model_formats.Writer,
+  folder: pathlib.Path,
+  trust: bool,
+) -> None:
+  """Writes all personal models, and which is whose."""
+  folder.mkdir()
+  clients = _names(run, weights.personal or {}, trust)
+  file_names = _file_names(clients, export_paths.SUFFIXES[writer.kind])
+  for client_id, name in file_names.items():
+    writer.write(weights.of_model(client_id), folder / name)
+  export_paths.write_index(
+    folder,
+    (
+      (client_id, csv_cells.quoted(clients[client_id]), name)
+      for client_id, name in file_names.items()
+    ),
+  )
+
+
+# Personal models of a run by the names of their clients.
+
+
+# Names that are files on every system, in 80 letters or less.
+_FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,79}")
+
+
+def _client_id(run: Run, name: str, trust: bool) -> int:
+  """Returns the id of a client."""
+  known = _in_folder(run)
+  if name not in known:
+    known = _of_task(run, trust)
+  if name not in known:
+    asked = spelling.question(name, known, "see clients.csv.")
+    raise FieldError("client", f"there is no such client; {asked}", value=name)
+  return known[name]
+
+
+def _names(run: Run, client_ids: Iterable[int], trust: bool) -> dict[int, str]:
+  """Returns the names of some clients by their ids."""
+  known = {client_id: name for name, client_id in _in_folder(run).items()}
+  wanted = list(client_ids)
+  if not known.keys() >= set(wanted):
+    known = {
+      client_id: name for name, client_id in _of_task(run, trust).items()
+    }
+  return {client_id: known[client_id] for client_id in wanted}
+
+
+def _file_names(clients: Mapping[int, str], suffix: str) -> dict[int, str]:
+  """Returns a file name for each client: its own name, if that can be one.
+
+  Others, and those that some system takes for another's, are named by their
+  ids.
+  """
+  seen = collections.Counter(map(str.casefold, clients.values()))
+  return {
+    client_id: (
+      f"{name}{suffix}"
+      if _FILE_NAME.fullmatch(name) and seen[name.casefold()] == 1
+      else f"client {client_id}{suffix}"
+    )
+    for client_id, name in clients.items()
+  }
+
+
+def _in_folder(run: Run) -> dict[str, int]:
+  """Returns the ids by name of the clients that a finished run evaluated."""
+  if run.clients is None or "client" not in run.clients:
+    return {}
+  ids = run.clients["client_id"].tolist()
+  return dict(zip(run.clients["client"].astype(str), ids, strict=True))
+
+
+def _of_task(run: Run, trust: bool) -> dict[str, int]:
+  # Imported late: it imports TensorFlow Federated.
+  from tff_fair.experiments.spec import task_loading  # noqa: PLC0415
+
+  found = task_loading.load(
+    configuration.with_code(run.config, run.spec, trust=trust)
+  ).client_names
+  return {name: client_id for client_id, name in enumerate(found)}
+
+
+# A round of a run as the computations of TFF's MapReduceForm.
+
+
+MAPREDUCE = "mapreduce"
+_PARTS = (
+  "prepare",
+  "work",
+  "zero",
+  "accumulate",
+  "merge",
+  "report",
+  "secure_sum_bitwidth",
+  "secure_sum_max_input",
+  "secure_modular_sum_modulus",
+  "update",
+)
+_NOTES = """# A round as MapReduceForm
+
+{method} on {task}, {aggregation} sums. {index} lists the computations and their
+types. Each file is a computation of TensorFlow Federated {version}:
+
+```python
+import pathlib
+import tensorflow_federated as tff
+
+proto = type(tff.framework.Placement(tff.SERVER).proto)()
+proto.ParseFromString(pathlib.Path("work.pb").read_bytes())
+work = tff.framework.deserialize_computation(proto)
+```
+
+`initialize` makes the state before the first round. In a round, the server runs
+`prepare` on the state, and each client `work` on its data and what `prepare`
+returned. `zero`, `accumulate`, `merge` and `report` add the first part of what
+`work` returns. The other parts go into secure sums, with the bit widths, the
+largest inputs and the moduli of the files of these names. The server runs
+`update` on the state and the sums: it returns the new state and the metrics.
+`tff.backends.mapreduce.MapReduceForm` says more.
+"""
+
+
+def export_form(
+  run: Run | str | os.PathLike[str],
+  output: str | os.PathLike[str],
+  *,
+  overwrite: bool = False,
+  trust: bool = False,
+) -> pathlib.Path:
+  """Writes a round of a run as the computations of TFF's MapReduceForm.
+
+  Args:
+    run: The run, or its folder.
+    output: The folder to write.
+    overwrite: Whether to replace an earlier export.
+    trust: As for `export`.
+
+  Returns:
+    The folder. It has a file for each computation, a list of them with their
+    types (form.json), and notes on how to read them.
+
+  Raises:
+    FieldError: If the round has no such form, or `output` cannot be written;
+      a ValueError.
+    RunError: If the run is damaged.
+    tasks.DataError: If the data cannot be used.
+  """
+  run = _opened(run)
+  output = pathlib.Path(output)
+  export_paths.check_free(output, overwrite=overwrite)
+  spec = configuration.with_code(run.config, run.spec, trust=trust).replace(
+    aggregation=run.flags["aggregation"]
+  )
+  rule = methods.get(spec.algorithm).build.rule
+  compares = spec.aggregation == "secure" and issubclass(
+    rule, types.ComparingRule
+  )
+  if spec.aggregation == "two_phase" or compares:
+    raise FieldError(
+      "form",
+      f"a round of {spec.algorithm} with {spec.aggregation} sums has no such "
+      "form: one of its sums depends on another one. Run it with streaming or "
+      "stacked sums.",
+      value=MAPREDUCE,
+    )
+  # Imported late: it takes seconds more than TensorFlow.
+  import tensorflow_federated as tff  # noqa: PLC0415
+
+  computations = _computations(spec, trust)
+  with export_paths.written(output, overwrite=overwrite) as staged:
+    staged.mkdir()
+    for name, computation in computations.items():
+      proto = tff.framework.serialize_computation(computation)
+      path = staged / f"{name}{export_paths.COMPUTATION}"
+      path.write_bytes(proto.SerializeToString(deterministic=True))
+    index = {
+      "form": "MapReduceForm",
+      "tensorflow_federated": tff.__version__,
+      "task": spec.task,
+      "algorithm": spec.algorithm,
+      "aggregation": spec.aggregation,
+      "computations": {
+        name: {
+          "file": f"{name}{export_paths.COMPUTATION}",
+          "type": str(computation.type_signature),
+        }
+        for name, computation in computations.items()
+      },
+    }
+    (staged / export_paths.FORM).write_text(parsing.json_text(index))
+    (staged / export_paths.FORM_NOTES).write_text(
+      _NOTES.format(
+        method=spec.algorithm,
+        task=spec.task,
+        aggregation=spec.aggregation,
+        index=export_paths.FORM,
+        version=tff.__version__,
+      )
+    )
+  return output
+
+
+def _computations(spec: RunSpec, trust: bool) -> dict[str, tff.Computation]:
+  """Returns the computations by name."""
+  import tensorflow_federated as tff  # noqa: PLC0415
+
+  from tff_fair.experiments.training import build  # noqa: PLC0415
+
+  process = build.process(spec, trust=trust)
+  mapreduce = tff.backends.mapreduce
+  try:
+    form = mapreduce.get_map_reduce_form_for_computation(process.next)
+    first = mapreduce.get_state_initialization_computation(process.initialize)
+  except (TypeError, ValueError) as error:
+    reason = str(error).splitlines()[0]
+    raise FieldError(
+      "form", f"the round has no such form: {reason}", value=MAPREDUCE
+    ) from error
+  return {"initialize": first, **{n: getattr(form, n) for n in _PARTS}}

@@ -1,0 +1,287 @@
+"""Writes models in the formats of exports.
+
+- keras: Keras' own file, for Python with TensorFlow.
+- savedmodel: a folder in TensorFlow's SavedModel format, for all that serves
+  models; it holds the code of layers that are not Keras' own.
+- tflite: a TensorFlow Lite file, for phones and small devices.
+"""
+
+import contextlib
+import dataclasses
+import logging
+import os
+import pathlib
+import re
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+import tensorflow as tf
+
+from tasks.models import plain
+from tff_fair.declared import FieldError
+from tff_fair.experiments.presenting import export_paths
+from tff_fair.experiments.runs import trained_model
+from tff_fair.experiments.runs.keras_files import PREDICTED_CLASS, PROBABILITIES
+from tff_fair.experiments.runs.trained_model import Found
+
+# As `spec.scores` has it.
+Threshold: TypeAlias = Mapping[str, Any]
+
+# The model that an export writes: it returns predictions, not logits.
+#
+# Where the task has a preprocessing, raw columns go in; else x of the task.
+# Where labels are classes, probabilities come out: the loss of a run is the
+# negative logarithm of the one of the right class. A number comes out as the
+# model has it. Where the run has chosen a decision threshold, the class that it
+# decides for comes out, too.
+
+
+X, NUMBER = "x", "number"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Predictor:
+  """A Keras model that is to be written, and what it takes and returns.
+
+  Attributes:
+    model: From x, or a dictionary of columns, to one output called `output`;
+      where it has a threshold, to a dictionary of it and `PREDICTED_CLASS`.
+    trained: The layer of it with the trained weights, from x to the outputs
+      that training knows.
+    arguments: What programs other than Keras call each input, by its name.
+    output: Name of the output.
+  """
+
+  model: tf.keras.Model
+  trained: tf.keras.Model
+  arguments: Mapping[str, str]
+  output: str
+
+  @property
+  def x(self) -> tf.Tensor:
+    """The input of a model that takes x, without values."""
+    return self.model.inputs[0]
+
+  @property
+  def takes_columns(self) -> bool:
+    """Whether inputs are raw columns, and not x."""
+    return isinstance(self.model.input, Mapping)
+
+  @property
+  def decides(self) -> bool:
+    """Whether the model has a threshold."""
+    return isinstance(self.model.output, Mapping)
+
+  def assign(self, weights: Sequence[np.ndarray]) -> None:
+    """Gives the model its weights, as `trained_model.assign` takes them."""
+    trained_model.assign(self.trained, weights)
+
+
+def _build(found: Found, threshold: Threshold | None) -> Predictor:
+  """Builds the model of a run, with initial weights."""
+  if found.build_with_preprocessing is None:
+    return _build_of_x(found, threshold)
+  model, trained = found.build_with_preprocessing()
+  arguments = {column: tensor.name for column, tensor in model.input.items()}
+  return _predictor(found, model, trained, arguments, threshold)
+
+
+def _build_of_x(
+  found: Found,
+  threshold: Threshold | None,
+  *,
+  fixed_shape: bool = False,
+  batch_size: int | None = None,
+) -> Predictor:
+  """Builds the model of a run that takes x, with initial weights.
+
+  With a fixed shape, x has that of the task's, even where the model takes
+  others: a sequence of any length, say.
+  """
+  described = found.architecture
+  trained = found.build()
+  shape = described.x_shape if fixed_shape else trained.input_shape[1:]
+  x = tf.keras.Input(shape, batch_size, dtype=described.x_dtype, name=X)
+  last = tf.keras.layers.Activation(described.activation, name=_output(found))
+  model = tf.keras.Model(x, last(trained(x)))
+  return _predictor(found, model, trained, {X: X}, threshold)
+
+
+def _output(found: Found) -> str:
+  is_number = found.architecture.num_classes is None
+  return NUMBER if is_number else PROBABILITIES
+
+
+def _predictor(
+  found: Found,
+  model: tf.keras.Model,
+  trained: tf.keras.Model,
+  arguments: Mapping[str, str],
+  threshold: Threshold | None,
+) -> Predictor:
+  return Predictor(
+    model=model if threshold is None else _deciding(model, threshold),
+    trained=trained,
+    arguments=arguments,
+    output=_output(found),
+  )
+
+
+def _deciding(model: tf.keras.Model, threshold: Threshold) -> tf.keras.Model:
+  """Returns a model that tells the class it decides for, too: int64[n]."""
+  positive, least = threshold["class_number"], threshold["probability"]
+  of_positive = model.output[:, positive]
+  is_second = of_positive >= least if positive == 1 else of_positive < least
+  last = tf.keras.layers.Activation("linear", name=PREDICTED_CLASS)
+  return tf.keras.Model(
+    model.input,
+    {
+      PROBABILITIES: model.output,
+      PREDICTED_CLASS: last(tf.cast(is_second, "int64")),
+    },
+  )
+
+
+_NO_COLUMNS = (
+  "TensorFlow Lite cannot take the raw columns of this model. The file takes "
+  "x, the columns as the task encodes them. The formats keras and savedmodel "
+  "take the columns."
+)
+_ONE_EXAMPLE = "The file takes one example at a time."
+_STDERR = 2  # As the system numbers it.
+_OPERATION = re.compile(r"'tf\.(\w+)'")
+
+
+class Writer:
+  """Writes a model with one set of weights after the other.
+
+  Attributes:
+    kind: The format, one of `places.FORMATS`.
+    predictor: The model that was written last, or will be written.
+    notes: What the user should know about it, in sentences.
+  """
+
+  def __init__(
+    self, found: Found, kind: str, threshold: Threshold | None = None
+  ) -> None:
+    """Builds the model.
+
+    Args:
+      found: The architecture of the run.
+      kind: The format.
+      threshold: The decision threshold, if the model is to have one.
+
+    Raises:
+      FieldError: If the model cannot have this format.
+    """
+    self._found = found
+    self._threshold = threshold
+    self.kind = kind
+    self.notes: tuple[str, ...] = ()
+    self.predictor = _build(found, threshold)
+    if kind == export_paths.KERAS:
+      _check_plain(self.predictor.model)
+
+  def write(self, weights: Sequence[np.ndarray], path: pathlib.Path) -> None:
+    """Writes the model with some weights.
+
+    Args:
+      weights: As `trained_model.assign` takes them.
+      path: Where to; there is nothing yet.
+
+    Raises:
+      FieldError: If the model cannot have this format.
+    """
+    self.predictor.assign(weights)
+    model = self.predictor.model
+    with _without_notes():
+      if self.kind == export_paths.KERAS:
+        model.save(path, save_format="keras")
+      elif self.kind == export_paths.SAVED_MODEL:
+        model.save(path, save_format="tf", include_optimizer=False)
+      else:
+        path.write_bytes(self._converted(weights))
+
+  def _converted(self, weights: Sequence[np.ndarray]) -> bytes:
+    """Returns the model for TensorFlow Lite, as much of it as is possible."""
+    if self.predictor.takes_columns:
+      with contextlib.suppress(_NoOperationError):
+        return _convert(self.predictor.model)
+    for batch_size, notes in {None: (), 1: (_ONE_EXAMPLE,)}.items():
+      takes_columns = self._found.build_with_preprocessing is not None
+      self.notes = ((_NO_COLUMNS,) if takes_columns else ()) + notes
+      self.predictor = _build_of_x(
+        self._found,
+        self._threshold,
+        fixed_shape=True,
+        batch_size=batch_size,
+      )
+      self.predictor.assign(weights)
+      try:
+        return _convert(self.predictor.model)
+      except _NoOperationError as error:
+        missing = error
+    raise FieldError(
+      "format",
+      f"is not possible for this model: TensorFlow Lite lacks {missing}; "
+      f"{export_paths.SAVED_MODEL} takes every model.",
+      value=self.kind,
+    )
+
+
+class _NoOperationError(Exception):
+  """TensorFlow Lite lacks operations of a model; the text names them."""
+
+
+def _check_plain(model: tf.keras.Model) -> None:
+  try:
+    plain.build(plain.of_plain(model))
+  except plain.NotPlainError as error:
+    raise FieldError(
+      "format",
+      f"is not possible for this model: it has parts that are not Keras' own "
+      f"({error}); {export_paths.SAVED_MODEL} takes every model.",
+      value=export_paths.KERAS,
+    ) from error
+
+
+def _convert(model: tf.keras.Model) -> bytes:
+  converter = tf.lite.TFLiteConverter.from_keras_model(model)
+  try:
+    with _without_errors():
+      converted: bytes = converter.convert()
+  except Exception as error:  # The converter has no class for it.
+    operations = sorted(set(_OPERATION.findall(str(error))))
+    words = " and ".join(operations) or "some operation"
+    raise _NoOperationError(words) from error
+  return converted
+
+
+@contextlib.contextmanager
+def _without_errors() -> Iterator[None]:
+  """Keeps the converter, which is no Python, from writing pages of errors."""
+  sys.stderr.flush()
+  kept = os.dup(_STDERR)
+  try:
+    with open(os.devnull, "wb") as nothing:
+      os.dup2(nothing.fileno(), _STDERR)
+    yield
+  finally:
+    os.dup2(kept, _STDERR)
+    os.close(kept)
+
+
+@contextlib.contextmanager
+def _without_notes() -> Iterator[None]:
+  """Keeps TensorFlow from telling of each file and function it writes."""
+  loggers = [tf.get_logger(), logging.getLogger("absl")]
+  levels = [logger.level for logger in loggers]
+  for logger in loggers:
+    logger.setLevel(logging.ERROR)
+  try:
+    yield
+  finally:
+    for logger, level in zip(loggers, levels, strict=True):
+      logger.setLevel(level)

@@ -1,0 +1,500 @@
+"""Sections of the clients' scores at the end of runs: all of them, and each."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+
+from tff_fair import metrics
+from tff_fair.experiments.presenting.report import (
+  final_measures,
+  html_tables,
+  line_chart,
+  scale,
+  scatter_chart,
+  section,
+)
+from tff_fair.experiments.presenting.report import frame as frames
+from tff_fair.experiments.presenting.report.final_measures import Result
+from tff_fair.experiments.presenting.report.frame import Frame, box_path
+from tff_fair.experiments.presenting.report.line_chart import Line
+from tff_fair.experiments.presenting.report.markup import Markup, element
+from tff_fair.experiments.presenting.report.scale import Scale
+from tff_fair.experiments.presenting.report.scatter_chart import Point
+from tff_fair.experiments.presenting.report.section import Section
+from tff_fair.experiments.presenting.report.task_runs import (
+  MethodRuns,
+  TaskRuns,
+)
+from tff_fair.experiments.spec.scores import ACCURACY, Score
+from tff_fair.metrics.intervals import Interval
+from tff_fair.metrics.statistics import tail_size
+
+_MAX_QUANTILES = 200
+_WORST_PERCENT = 10
+
+# Methods with the scores of the clients of each run, worst first.
+_Scored = Sequence[tuple[MethodRuns, list[np.ndarray]]]
+
+
+def build(task: TaskRuns) -> Section:
+  """Returns the section: clients in order, and a histogram for each method."""
+  score = task.score
+  title = f"{score.title} over clients"
+  scores = {method.number: _scores(method) for method in task.methods}
+  known = {
+    n: found for n, found in scores.items() if all(a.size for a in found)
+  }
+  if not known:
+    return Section(title, absence="no finished run has evaluated its clients")
+  found = {
+    n: a for n, a in known.items() if np.isfinite(np.concatenate(a)).all()
+  }
+  if not found:
+    return Section(title, absence=f"no run has finite {score.plural} alone")
+  shown = [(m, found[m.number]) for m in task.methods if m.number in found]
+  return Section(
+    title,
+    [
+      section.charts(_ordered(task, shown)),
+      section.note(
+        "The histograms show the share of clients (%) "
+        f"{_steps(score)} of {score.noun}",
+        ", as a mean over seeds" if task.has_seeds else None,
+        f". Solid line: mean {score.noun}. Dashed line: mean {score.noun} of "
+        f"the worst 10 % ({final_measures.tail_clients(task, 10)}).",
+      ),
+      section.charts(_histograms(task, shown), class_="charts small"),
+      section.without(task, known, "their runs have not evaluated any client"),
+      section.without(
+        task,
+        found.keys() | (scores.keys() - known.keys()),
+        f"they have infinite {score.plural}",
+      ),
+    ],
+  )
+
+
+def _scores(method: MethodRuns) -> list[np.ndarray]:
+  """Returns scores of clients for each run of a method, the worst first."""
+  return [
+    final_measures.scores_of_run(run)
+    .sort_values(ascending=run.score.higher_is_better)
+    .to_numpy()
+    for run in method.runs
+  ]
+
+
+def _ordered(task: TaskRuns, shown: _Scored) -> Markup:
+  score = task.score
+  lines = [_quantile_line(method, scores, score) for method, scores in shown]
+  values = np.concatenate([line.y for line in lines])
+  chart = line_chart.draw(
+    lines,
+    Frame(
+      scale.linear(0, 100, is_tight=True),
+      scale.linear(
+        float(values.min()),
+        float(values.max()),
+        bounds=(score.lowest, score.limit),
+      ),
+      x_label=f"clients, from the {score.worst} to the {score.best} (%)",
+    ),
+    identifier=f"{task.identifier}-ordered",
+    title=f"{score.title} of clients in order",
+    description=f"Clients from the {score.worst} to the {score.best}. Median: "
+    + ", ".join(
+      f"{line.label} {np.median(line.y):.{score.short_digits}f}{score.sign}"
+      for line in lines
+    )
+    + ".",
+    x_name="share of clients (%)",
+    y_unit=score.sign,
+    decimals=score.digits,
+  )
+  return section.figure(
+    chart, f"Clients in order: {score.noun}{score.in_brackets}"
+  )
+
+
+def _histograms(task: TaskRuns, shown: _Scored) -> list[Markup]:
+  score = task.score
+  values = np.concatenate([of_run for _, scores in shown for of_run in scores])
+  start, end = score.lowest, score.highest
+  if np.isinf(start):
+    start = min(0.0, float(values.min()))
+  if np.isinf(end):
+    end = float(values.max()) or 1.0
+  bins = [histogram_shares(scores, start, end) for _, scores in shown]
+  frame = Frame(
+    scale.linear(score.scale * start, score.scale * end, is_tight=True),
+    scale.linear(0, 100 * float(np.max(bins)), num_ticks=3, bounds=(0, 100)),
+    x_label=f"{score.noun}{score.in_brackets}",
+    width=260,
+    height=170,
+    left=32,
+  )
+  return [
+    _histogram(task, method, scores, bins[place], frame)
+    for place, (method, scores) in enumerate(shown)
+  ]
+
+
+def _histogram(
+  task: TaskRuns,
+  method: MethodRuns,
+  scores: list[np.ndarray],
+  bins: np.ndarray,
+  frame: Frame,
+) -> Markup:
+  score = task.score
+  mean = score.scale * float(np.mean([a.mean() for a in scores]))
+  worst = score.scale * float(
+    np.mean([a[: tail_size(_WORST_PERCENT, a.size)].mean() for a in scores])
+  )
+  drawing = draw_histogram(
+    method,
+    bins,
+    mean,
+    worst,
+    frame,
+    identifier=f"{task.identifier}-histogram-{method.number}",
+    score=score,
+  )
+  digits = score.short_digits
+  return section.figure(
+    drawing,
+    method.label,
+    f"mean {mean:.{digits}f}, worst 10 % {worst:.{digits}f}",
+    class_=f"m{method.number}",
+  )
+
+
+def _quantile_line(
+  method: MethodRuns, scores: list[np.ndarray], score: Score
+) -> Line:
+  """Returns the score over the share of clients that have no better one."""
+  count = min(max(a.size for a in scores), _MAX_QUANTILES)
+  shares = (np.arange(count) + 0.5) / count
+  values = score.scale * np.array(
+    [a[(shares * a.size).astype(int)] for a in scores]
+  )
+  spread = values.std(axis=0, ddof=1) if len(values) > 1 else None
+  return Line(
+    method.label,
+    method.style,
+    100 * shares,
+    values.mean(axis=0),
+    spread,
+  )
+
+
+# A small histogram for each method: clients by their score.
+
+
+_NUM_BINS = 20
+
+
+def _steps(score: Score) -> str:
+  """Returns how wide the bins are, in words."""
+  if score.sign:
+    return f"in steps of {score.limit / _NUM_BINS:g} points"
+  return f"in {_NUM_BINS} equal steps"
+
+
+def histogram_shares(
+  scores: Sequence[np.ndarray], start: float = 0.0, end: float = 1.0
+) -> np.ndarray:
+  """Returns the share of clients in each of 20 equal bins.
+
+  Args:
+    scores: For each seed, float[K] in [start, end].
+    start: Where the first bin begins.
+    end: Where the last one ends.
+
+  Returns:
+    float[20], in the mean over seeds; a value between two bins is in the upper.
+  """
+  # Accuracies are ratios in float32, and bins begin at round numbers: half a
+  # millionth keeps 0.05 out of the bin below.
+  places = [np.clip((a - start) / (end - start) + 5e-7, 0, 1) for a in scores]
+  return np.mean(
+    [np.histogram(a, _NUM_BINS, (0, 1))[0] / len(a) for a in places], axis=0
+  )
+
+
+def draw_histogram(
+  method: MethodRuns,
+  bins: np.ndarray,
+  mean: float,
+  worst: float,
+  frame: Frame,
+  identifier: str,
+  score: Score = ACCURACY,
+) -> Markup:
+  """Draws the histogram of a method.
+
+  Args:
+    method: The method.
+    bins: As `histogram_shares` returns them.
+    mean: Mean score, scaled for tables.
+    worst: That of the worst 10 % of the clients.
+    frame: Where it is drawn: scaled scores, from the start of the first bin to
+      the end of the last, and shares in percent.
+    identifier: Unique on the page.
+    score: The score.
+  """
+
+  def text(value: float) -> str:
+    return f"{value:.{score.short_digits}f}{score.sign}"
+
+  edges = frame.x_pixels(np.linspace(frame.x.low, frame.x.high, _NUM_BINS + 1))
+  floor, tops = frame.y_pixels([0])[0], frame.y_pixels(100 * bins)
+  bars = "".join(
+    box_path(left + 0.5, top, right - left - 1, floor - top)
+    for left, right, top in zip(edges, edges[1:], tops, strict=False)
+    if floor - top > 0
+  )
+  return frame.drawing(
+    identifier,
+    f"{score.title} over clients, {method.label}",
+    f"Histogram {_steps(score)}; mean {text(mean)}, worst 10 % of the "
+    f"clients {text(worst)}.",
+    frame.axes(),
+    element("path", d=bars, class_=f"bars c{method.style.color}"),
+    [
+      element(
+        "path",
+        element("title", f"{name} {text(value)}"),
+        d=f"M{frame.x_pixels([value])[0]:.1f} {frame.top}V{floor:.1f}",
+        class_=class_,
+      )
+      for name, value, class_ in (
+        ("worst 10 %", worst, "worst-line"),
+        ("mean", mean, "mean-line"),
+      )
+      if np.isfinite(value)
+    ],
+  )
+
+
+# Section: each client's score with each method, where clients are few.
+
+
+_EACH_TITLE = "Each client"
+_MAX_CLIENTS = 39
+_ONE_CHART = 6  # More clients are in two charts, side by side.
+_LETTER_WIDTH, _GAP = 8.5, 14  # Letters are larger on a phone.
+_LEAST_ROW, _DOT, _ABOVE_AND_BELOW = 36, 11, 52  # Heights.
+
+
+def build_each(task: TaskRuns) -> Section:
+  """Returns the section: the clients in charts, and a table."""
+  scores = pd.DataFrame(
+    {r.path: final_measures.scores_of_run(r) for r in task.runs}
+  )
+  if not 0 < len(scores) <= _MAX_CLIENTS:
+    return Section(
+      _EACH_TITLE, absence=f"it has room for 1 to {_MAX_CLIENTS} clients"
+    )
+  if scores.isna().any(axis=None):
+    return Section(_EACH_TITLE, absence="not all runs have the same clients")
+  examples = pd.DataFrame(
+    {
+      run.path: run.last_evaluation.set_index("client_id")["num_examples"]
+      for run in task.runs
+    }
+  )
+  # The worst of the baseline first.
+  first = scores[[run.path for run in task.methods[0].runs]].mean(axis=1)
+  order = first.sort_values(
+    kind="stable", ascending=task.score.higher_is_better
+  ).index
+  # Where a metric counts words, say, its noise is not that of the examples.
+  are_shares = task.score.name == ACCURACY.name and (
+    metrics.are_shares_of_examples(
+      scores.to_numpy().ravel(), examples.loc[scores.index].to_numpy().ravel()
+    )
+  )
+  rows = [
+    _Row(task, client, scores.loc[client], examples.loc[client], are_shares)
+    for client in order
+  ]
+  halves = np.array_split(
+    np.arange(len(rows)), 1 if len(rows) <= _ONE_CHART else 2
+  )
+  x = _x(task, rows)
+  return Section(
+    _EACH_TITLE,
+    [
+      _note(task, are_shares),
+      section.charts([_chart(task, rows, half, x) for half in halves]),
+      section.fold("Table of the clients", _table(task, rows), is_open=True),
+    ],
+  )
+
+
+class _Row:
+  """A client.
+
+  Attributes:
+    client: Its id.
+    least: How many test examples it has, with the seed that gives it the least.
+    examples: How many it has, as text.
+    results: Its score with each method over seeds.
+  """
+
+  def __init__(
+    self,
+    task: TaskRuns,
+    client: int,
+    scores: "pd.Series[float]",
+    examples: "pd.Series[int]",
+    are_shares: bool,
+  ) -> None:
+    self.client = client
+    self.least, most = int(examples.min()), int(examples.max())
+    self.examples = f"{self.least:,}"
+    if most > self.least:
+      self.examples += f"–{most:,}"
+    self.results: list[Result] = []
+    for method in task.methods:
+      of_seeds = [scores[run.path] for run in method.runs]
+      result = final_measures.over_seeds(task.measures["mean"], of_seeds)
+      if len(of_seeds) == 1 and are_shares:
+        low, high = metrics.wilson_interval(
+          of_seeds, [examples[method.runs[0].path]]
+        )
+        interval = Interval(100 * float(low[0]), 100 * float(high[0]))
+        result = result._replace(interval=interval)
+      self.results.append(result)
+
+
+def _note(task: TaskRuns, are_shares: bool) -> Markup:
+  seeds = {len(method.runs) > 1 for method in task.methods}
+  intervals = final_measures.INTERVALS
+  parts = [
+    f"Test {task.score.noun} at the end of the runs. The client with the "
+    f"{task.score.worst_noun} under {task.methods[0].label} is on top."
+  ]
+  if True in seeds:
+    parts.append(f"Lines are {intervals} over seeds.")
+  if False in seeds and are_shares:
+    parts.append(
+      f"With one seed, lines are Wilson’s {intervals} over the test examples "
+      "of the client."
+    )
+  return section.note(" ".join(parts))
+
+
+def _x(task: TaskRuns, rows: Sequence[_Row]) -> Scale:
+  ends = [end for row in rows for result in row.results for end in result.ends]
+  known = [end for end in ends if np.isfinite(end)] or [0.0]
+  return scale.linear(
+    min(known), max(known), bounds=(task.score.lowest, task.score.limit)
+  )
+
+
+def _chart(
+  task: TaskRuns, rows: Sequence[_Row], places: np.ndarray, x: Scale
+) -> Markup:
+  """Returns some of the clients, one below the other."""
+  score = task.score
+  shown = [rows[place] for place in places]
+  names = [task.clients.short(row.client) for row in shown]
+  height = max(_LEAST_ROW, _DOT * (len(task.methods) + 1))
+  letters = max(map(len, [*names, "99,999 examples"]))
+  frame = Frame(
+    x,
+    Scale(len(shown) - 0.5, -0.5, ()),
+    x_label=f"{score.noun}{score.in_brackets}",
+    height=height * len(shown) + _ABOVE_AND_BELOW,
+    left=round(_LETTER_WIDTH * letters) + _GAP,
+  )
+  which = "Each client"
+  if len(shown) < len(rows):
+    which = f"Clients {places[0] + 1} to {places[-1] + 1} of {len(rows)}"
+  drawing = frame.drawing(
+    f"{task.identifier}-clients-{places[0]}",
+    f"{score.title} of each client",
+    "; ".join(
+      f"{task.clients.full(row.client)}: "
+      + ", ".join(
+        f"{method.label} {_text(result)}"
+        for method, result in zip(task.methods, row.results, strict=True)
+      )
+      for row in shown
+    ),
+    frame.axes(),
+    element("path", d=_grid(frame, len(shown)), class_="grid"),
+    [
+      _row(task, row, name, place, frame)
+      for place, (row, name) in enumerate(zip(shown, names, strict=True))
+    ],
+  )
+  return section.figure(drawing, f"{which}: {score.noun}{score.in_brackets}")
+
+
+def _grid(frame: Frame, num_rows: int) -> str:
+  """Returns a line up at each number, and one between two clients."""
+  right = frame.width - frame.right
+  between = frame.y_pixels(np.arange(num_rows - 1) + 0.5)
+  return frame.uprights() + "".join(f"M0 {at:.1f}H{right}" for at in between)
+
+
+def _row(
+  task: TaskRuns, row: _Row, name: str, place: int, frame: Frame
+) -> list[Markup]:
+  middle = float(frame.y_pixels([place])[0])
+  # Where the methods are, one below the other, in parts of a row.
+  step = _DOT * (frame.y.low - frame.y.high) / frame.inner_height
+  points = [
+    Point(
+      f"{task.clients.full(row.client)}, {method.label}",
+      method.style,
+      result.mean,
+      place + step * (number - (len(task.methods) - 1) / 2),
+      _text(result),
+      result.interval,
+    )
+    for number, (method, result) in enumerate(
+      zip(task.methods, row.results, strict=True)
+    )
+    if np.isfinite(result.mean)
+  ]
+  noun = "example" if row.examples == "1" else "examples"
+  left = frame.left - _GAP / 2
+  return [
+    frames.text(name, left, middle - 2, "end", "name"),
+    frames.text(f"{row.examples} {noun}", left, middle + 13, "end"),
+    *(scatter_chart.draw_point(point, frame) for point in points),
+  ]
+
+
+def _text(result: Result) -> str:
+  return f"{result.mean_text}{result.measure.sign}"
+
+
+def _table(task: TaskRuns, rows: Sequence[_Row]) -> Markup:
+  measure = task.measures["mean"]
+  first = html_tables.first_order(measure)
+  columns = [
+    html_tables.column(measure, [r.results[place].value for r in rows]).cells
+    for place in range(len(task.methods))
+  ]
+  return html_tables.sortable(
+    f"Test {task.score.noun} of each client{task.score.in_brackets}",
+    "Client",
+    [
+      ("Test examples", "descending"),
+      *((method.label, first) for method in task.methods),
+    ],
+    [
+      [
+        html_tables.name_cell(task.clients.full(row.client)),
+        html_tables.cell(row.least, row.examples),
+        *cells,
+      ]
+      for row, *cells in zip(rows, *columns, strict=True)
+    ],
+  )

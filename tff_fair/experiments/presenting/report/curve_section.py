@@ -1,0 +1,249 @@
+"""Section: score, fairness and loss over rounds, bytes or operations."""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import pandas as pd
+
+from tff_fair.experiments.analysis import chosen_evaluations
+from tff_fair.experiments.analysis.measures import Measure
+from tff_fair.experiments.presenting.report import (
+  curves,
+  final_measures,
+  line_chart,
+  scale,
+  section,
+)
+from tff_fair.experiments.presenting.report.curves import Curve
+from tff_fair.experiments.presenting.report.frame import Frame
+from tff_fair.experiments.presenting.report.line_chart import Line
+from tff_fair.experiments.presenting.report.markup import Markup, element
+from tff_fair.experiments.presenting.report.section import Section
+from tff_fair.experiments.presenting.report.task_runs import (
+  MethodRuns,
+  TaskRuns,
+)
+from tff_fair.experiments.runs.run import Run
+from tff_fair.experiments.spec.scores import BY_NAME, Score
+
+# Measures over the evaluations of the methods of a task, to be drawn.
+
+
+# By the name of a measure, a curve for each method that has one, by its number.
+Curves = Mapping[str, Mapping[int, Curve]]
+
+_FOLDED = ("worst_20", "worst_30", "error_relative_std")
+
+
+def _titles(score: Score) -> dict[str, str]:
+  """Returns the titles of the charts of runs with a score, by measure."""
+  return {
+    "mean": f"Mean {score.noun}",
+    "std": "Standard deviation over clients",
+    "worst_10": f"{score.title} of the worst 10 %",
+    "worst_20": f"{score.title} of the worst 20 %",
+    "worst_30": f"{score.title} of the worst 30 %",
+    "best_10": f"{score.title} of the best 10 %",
+    "loss": "Mean loss",
+    "loss_max": "Loss of the worst client",
+    "error_relative_std": "Relative standard deviation of the error",
+    **{
+      f"{name}_median": f"Median {BY_NAME[name].noun}" for name in score.beside
+    },
+  }
+
+
+def _measures_of_task(task: TaskRuns) -> Curves:
+  """Returns all curves, of each method that has some."""
+  titles = _titles(task.score)
+  return {
+    name: {
+      method.number: curve
+      for method in task.methods
+      if (curve := _measure_curve(method, measure)) is not None
+    }
+    for name, measure in task.measures.items()
+    if name in titles
+  }
+
+
+def _measure_curve(method: MethodRuns, measure: Measure) -> Curve | None:
+  def table_of(run: Run) -> pd.DataFrame:
+    if measure.is_stored:
+      return run.evaluations
+    values = chosen_evaluations.measure_over_rounds(run, measure, honest=False)
+    return values.rename(measure.column).reset_index()
+
+  return curves.over_seeds(method, table_of, measure.column)
+
+
+_TITLE = "Curves"
+
+
+class _Axis(NamedTuple):
+  """The x axis of curves: the sum of some columns; without any, the round."""
+
+  name: str
+  title: str
+  label: str
+  columns: tuple[str, ...] = ()
+  units: tuple[str, ...] = ("",)
+
+
+_AXES = (
+  _Axis("rounds", "Rounds", "round"),
+  _Axis(
+    "bytes",
+    "Bytes communicated",
+    "bytes down and up",
+    ("bytes_down", "bytes_up"),
+    scale.BYTES,
+  ),
+  _Axis(
+    "operations",
+    "Local operations",
+    "local operations",
+    ("local_operations",),
+    scale.COUNTS,
+  ),
+)
+
+
+def build(task: TaskRuns) -> Section:
+  """Returns the section: a chart for each measure and axis."""
+  found = _measures_of_task(task)
+  sizes = [c.rounds.size for of in found.values() for c in of.values()]
+  if max(sizes, default=0) == 1:
+    return Section(
+      _TITLE,
+      absence="each run was evaluated once; the tables have all there is",
+    )
+  shown = {name: of for name, of in found.items() if name not in _FOLDED}
+  more = {name: of for name, of in found.items() if name in _FOLDED}
+  panels = {axis: _panel(task, axis, shown) for axis in _AXES}
+  offered = {axis: panel for axis, panel in panels.items() if panel is not None}
+  if not offered:
+    return Section(_TITLE, absence="no finished run was evaluated")
+  absent = [a.title.lower() for a, panel in panels.items() if panel is None]
+  return Section(
+    _TITLE,
+    [
+      section.note(
+        "On the clients’ test data.",
+        " Lines are means over seeds, thin edges one standard deviation to "
+        "each side; the band is filled for a method that is chosen or pointed "
+        "at."
+        if task.has_seeds
+        else None,
+        f" Not offered: {' and '.join(absent)}, which no run has counted "
+        "(costs.csv)."
+        if absent
+        else None,
+      ),
+      _choice(task, offered) if len(offered) > 1 else offered.values(),
+      _more(task, more),
+    ],
+  )
+
+
+def _choice(task: TaskRuns, offered: Mapping[_Axis, Markup]) -> Markup:
+  """Returns the panels, and a button for each; one button is pressed.
+
+  The style sheet shows the panel of that button.
+  """
+  return element(
+    "div",
+    element("span", "Against", class_="choice-name"),
+    [
+      section.radio(
+        f"{task.identifier}-axis",
+        f"{task.identifier}-{axis.name}",
+        f"by-{axis.name}",
+        axis.title,
+        checked=not number,
+      )
+      for number, axis in enumerate(offered)
+    ],
+    offered.values(),
+    class_="choice",
+  )
+
+
+def _panel(task: TaskRuns, axis: _Axis, found: Curves) -> Markup | None:
+  """Returns all charts against an axis; None if no method can be drawn."""
+  costs = _costs(task, axis)
+  figures = _figures(task, axis, costs, found)
+  if not figures:
+    return None
+  absence = f"no {axis.title.lower()} were counted"
+  return element(
+    "div",
+    section.charts(figures),
+    section.without(task, costs, absence),
+    class_=f"panel on-{axis.name}",
+  )
+
+
+def _more(task: TaskRuns, found: Curves) -> Markup | None:
+  """Returns the other charts, which fold, against rounds alone."""
+  rounds = _AXES[0]
+  figures = _figures(task, rounds, _costs(task, rounds), found)
+  if not figures:
+    return None
+  return section.fold("More curves, against rounds", section.charts(figures))
+
+
+def _costs(task: TaskRuns, axis: _Axis) -> dict[int, Curve | None]:
+  """Returns the costs of each method that has them; None for the rounds."""
+  if not axis.columns:
+    return dict.fromkeys(method.number for method in task.methods)
+  found = {m.number: curves.cumulated(m, axis.columns) for m in task.methods}
+  return {number: cost for number, cost in found.items() if cost is not None}
+
+
+def _figures(
+  task: TaskRuns,
+  axis: _Axis,
+  costs: Mapping[int, Curve | None],
+  found: Curves,
+) -> list[Markup]:
+  """Returns the charts of some measures."""
+  figures = []
+  for name, of_methods in found.items():
+    factor = task.measures[name].scale
+    lines = [
+      curves.line(m, of_methods[n], costs[n], factor=factor)
+      for m in task.methods
+      if (n := m.number) in of_methods and n in costs
+    ]
+    if lines := [line for line in lines if line.x.size]:
+      figures.append(_figure(task, name, lines, axis))
+  return figures
+
+
+def _figure(
+  task: TaskRuns, name: str, lines: Sequence[Line], axis: _Axis
+) -> Markup:
+  measure, title = task.measures[name], _titles(task.score)[name]
+  unit = scale.unit(max(line.x[-1] for line in lines), axis.units)
+  lines = [dataclasses.replace(line, x=line.x / unit.size) for line in lines]
+  slug = measure.column.replace("/", "-").replace("_", "-")
+  chart = line_chart.draw(
+    lines,
+    Frame(
+      curves.x_scale(lines, is_whole=not axis.columns),
+      curves.y_scale(
+        lines, is_percent=bool(measure.sign), least=measure.lowest
+      ),
+      x_label=f"{axis.label} ({unit.name})" if unit.name else axis.label,
+    ),
+    identifier=f"{task.identifier}-{axis.name}-{slug}",
+    title=f"{title} against {axis.title.lower()}",
+    description=curves.describe_ends(lines, "the end", measure.sign),
+    x_name=" ".join(filter(None, [axis.label, unit.name])),
+    y_unit=measure.sign,
+    decimals=measure.digits,
+  )
+  tail = final_measures.tail_text(task, name)
+  return section.figure(chart, f"{title}{tail}{measure.in_brackets}")

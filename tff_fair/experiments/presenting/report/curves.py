@@ -1,0 +1,206 @@
+"""Values over rounds, in the mean over seeds, and their costs."""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from tff_fair.experiments.presenting.report import scale
+from tff_fair.experiments.presenting.report.line_chart import Line
+from tff_fair.experiments.presenting.report.scale import Scale
+from tff_fair.experiments.presenting.report.task_runs import MethodRuns
+from tff_fair.experiments.runs.run import ROUND, Run
+
+
+class Curve(NamedTuple):
+  """A value over the rounds that all seeds of a method have.
+
+  Attributes:
+    rounds: int[n].
+    mean: float[n], over seeds.
+    std: float[n], sample standard deviation over seeds; None with one seed.
+  """
+
+  rounds: np.ndarray
+  mean: np.ndarray
+  std: np.ndarray | None
+
+
+def over_seeds(
+  method: MethodRuns, table_of: Callable[[Run], pd.DataFrame], column: str
+) -> Curve | None:
+  """Returns a column of a table over rounds, in the mean over seeds.
+
+  Args:
+    method: The runs.
+    table_of: Returns the table of a run, with a row for each round.
+    column: The column.
+
+  Returns:
+    The curve; None if a run does not have the column, or no round has a value
+    in all runs.
+  """
+  series = []
+  for run in method.runs:
+    table = table_of(run)
+    if column not in table:
+      return None
+    values = pd.to_numeric(table[column], errors="coerce")
+    series.append(pd.Series(values.to_numpy(), index=table[ROUND].to_numpy()))
+  common = pd.concat(series, axis="columns", join="inner").sort_index()
+  values = common.to_numpy(np.float64)
+  with np.errstate(invalid="ignore"):  # The mean of inf is no mistake.
+    mean = values.mean(axis=1)
+    std = values.std(axis=1, ddof=1) if len(series) > 1 else None
+  if np.isnan(mean).all():
+    return None
+  return Curve(common.index.to_numpy(), mean, std)
+
+
+def cumulated(method: MethodRuns, columns: tuple[str, ...]) -> Curve | None:
+  """Returns the cost of a run up to each round, in the mean over seeds.
+
+  Args:
+    method: The runs.
+    columns: Columns of the table of costs; their sum is the cost.
+
+  Returns:
+    The curve; None if a run does not have all of them.
+  """
+
+  def table_of(run: Run) -> pd.DataFrame:
+    if run.costs is None or not set(columns) <= set(run.costs):
+      return pd.DataFrame()
+    costs = run.costs.sort_values(ROUND)
+    numbers = costs[list(columns)].apply(pd.to_numeric, errors="coerce")
+    total = numbers.sum(axis="columns", skipna=False)
+    return pd.DataFrame({ROUND: costs[ROUND], "total": total.cumsum()})
+
+  return over_seeds(method, table_of, "total")
+
+
+def against(curve: Curve, costs: Curve) -> np.ndarray:
+  """Returns the cost up to each round of a curve: float[n].
+
+  Rounds without known costs are NaN; round 0, before training, costs nothing.
+  """
+  known = pd.Series(costs.mean, index=costs.rounds)
+  if 0 not in known.index:
+    known.loc[0] = 0.0
+  return known.reindex(curve.rounds).to_numpy(np.float64)
+
+
+def windows(curve: Curve, limit: int) -> tuple[Curve, int]:
+  """Returns means over windows of rounds, at most `limit` of them.
+
+  Args:
+    curve: A curve, such as a share of few clients that jumps from round to
+      round.
+    limit: Number of windows, at least 1.
+
+  Returns:
+    The curve of the windows, each at its last round, without std; and their
+    length.
+  """
+  length = -(-len(curve.rounds) // limit)
+  starts = np.arange(0, len(curve.rounds), length)
+  ends = np.append(starts[1:], len(curve.rounds))
+  means = [_mean(curve.mean[a:b]) for a, b in zip(starts, ends, strict=True)]
+  return Curve(curve.rounds[ends - 1], np.array(means), None), length
+
+
+def _mean(values: np.ndarray) -> float:
+  present = values[~np.isnan(values)]
+  return float(present.mean()) if present.size else np.nan
+
+
+# Lines of curves, and scales and words that fit them.
+
+
+def line(
+  method: MethodRuns,
+  curve: Curve,
+  costs: Curve | None = None,
+  *,
+  factor: float = 1,
+) -> Line:
+  """Returns the line of a method.
+
+  Args:
+    method: The method.
+    curve: Its values.
+    costs: What they stand against; by default, the rounds. A value without
+      known costs is left out.
+    factor: The chart shows the values multiplied by this, as 100 for percent.
+  """
+  x = curve.rounds.astype(float) if costs is None else against(curve, costs)
+  known = np.isfinite(x)
+  spread = None if curve.std is None else factor * curve.std[known]
+  return Line(
+    method.label,
+    method.style,
+    x[known],
+    factor * curve.mean[known],
+    spread,
+  )
+
+
+def x_scale(lines: Sequence[Line], *, is_whole: bool) -> Scale:
+  """Returns a scale from 0 to the end of the longest line.
+
+  Args:
+    lines: At least one.
+    is_whole: Whether x counts something, such as rounds.
+  """
+  last = max(float(line.x[-1]) for line in lines)
+  return scale.linear(0, last, is_tight=True, is_whole=is_whole)
+
+
+def y_scale(
+  lines: Sequence[Line], *, is_percent: bool, least: float = 0
+) -> Scale:
+  """Returns a scale for all finite values of lines and bands.
+
+  Args:
+    lines: At least one.
+    is_percent: Whether y goes from 0 to 100; otherwise, values that differ
+      much have a logarithmic scale.
+    least: The smallest value that y may have.
+  """
+  low, high = _range_of([line.y for line in lines])
+  if not is_percent and (wide := scale.logarithmic(low, high)) is not None:
+    return wide  # It has no place for 0, to which bands may go down.
+  bands = [
+    line.y + sign * line.spread
+    for line in lines
+    if line.spread is not None
+    for sign in (-1, 1)
+  ]
+  low, high = _range_of([*(line.y for line in lines), *bands])
+  most = 100 if is_percent else math.inf
+  return scale.linear(max(low, least), min(high, most), bounds=(least, most))
+
+
+def describe_ends(lines: Sequence[Line], where: str, unit: str) -> str:
+  """Returns a sentence with the last value of each line.
+
+  Args:
+    lines: At least one.
+    where: Where the lines end, as "the end".
+    unit: Follows each value, as " %".
+  """
+  values = [
+    f"{line.label} {scale.number_text(line.y[-1], 2)}{unit}"
+    if np.isfinite(line.y[-1])
+    else f"{line.label} not finite"
+    for line in lines
+  ]
+  return f"At {where}: {', '.join(values)}."
+
+
+def _range_of(parts: Sequence[np.ndarray]) -> tuple[float, float]:
+  values = np.concatenate(parts)
+  values = values[np.isfinite(values)]
+  return (values.min(), values.max()) if values.size else (0.0, 1.0)

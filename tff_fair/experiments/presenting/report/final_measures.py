@@ -1,0 +1,262 @@
+"""Measures at the end of the runs: their intervals, and a section of tables."""
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import pandas as pd
+from scipy import special
+
+from tff_fair.experiments.analysis import measures
+from tff_fair.experiments.analysis.chosen_evaluations import (
+  ChosenEvaluation,
+  once_per_run,
+)
+from tff_fair.experiments.analysis.measures import Measure, Value
+from tff_fair.experiments.presenting.report import html_tables, section
+from tff_fair.experiments.presenting.report.html_tables import TableColumn
+from tff_fair.experiments.presenting.report.markup import Markup
+from tff_fair.experiments.presenting.report.section import Section
+from tff_fair.experiments.presenting.report.task_runs import (
+  MethodRuns,
+  TaskRuns,
+)
+from tff_fair.experiments.runs import tables
+from tff_fair.experiments.runs.run import ROUND, Run
+from tff_fair.experiments.spec.scores import BY_NAME
+from tff_fair.metrics.intervals import CONFIDENCE, Interval
+from tff_fair.metrics.statistics import tail_size
+
+# The clients' scores at the end of a run.
+
+
+@once_per_run
+def scores_of_run(run: Run) -> "pd.Series[float]":
+  """Returns float[K], not scaled, by ascending ids of clients."""
+  scores = tables.seen(run.last_evaluation).set_index("client_id")
+  return scores[run.score.name].dropna().astype(float).sort_index()
+
+
+INTERVALS = f"{100 * CONFIDENCE:.0f}\N{NO-BREAK SPACE}% intervals"
+
+
+class Result(NamedTuple):
+  """A measure over the seeds of a method.
+
+  Attributes:
+    measure: The measure.
+    value: Its value, scaled for tables; NaN if a run does not have it.
+    interval: Student's t interval of the mean over seeds; None with one seed,
+      where all seeds are the same, or where one has no finite value.
+  """
+
+  measure: Measure
+  value: Value
+  interval: Interval | None
+
+  @property
+  def mean(self) -> float:
+    """The mean over seeds."""
+    return self.value.mean
+
+  @property
+  def ends(self) -> tuple[float, ...]:
+    """Those of the interval; without one, the mean."""
+    return self.interval or (self.mean,)
+
+  @property
+  def mean_text(self) -> str:
+    """The mean as tables show it, without its deviation."""
+    return measures.value_text(self.measure, self.value._replace(std=None))
+
+  @property
+  def text(self) -> str:
+    """The result in words, as "mean 57.00 % [50.00, 64.00]"."""
+    told = f"{self.measure.words} {self.mean_text}{self.measure.sign}"
+    if self.interval is None:
+      return told
+    low, high = (f"{end:.{self.measure.digits}f}" for end in self.interval)
+    return f"{told} [{low}, {high}]"
+
+
+def over_seeds(measure: Measure, values: Sequence[float]) -> Result:
+  """Returns the result of values, one for each seed, that are not scaled."""
+  value, count = measures.over_seeds(measure, values), len(values)
+  if value.std is None or not 0 < value.std < math.inf:
+    return Result(measure, value, None)
+  t = float(special.stdtrit(count - 1, (1 + CONFIDENCE) / 2))
+  reach = t * value.std / math.sqrt(count)
+  low = max(value.mean - reach, measure.scale * measure.lowest)
+  high = min(value.mean + reach, measure.scale * measure.highest)
+  return Result(measure, value, Interval(low, high))
+
+
+def of_method(
+  task: TaskRuns, method: MethodRuns, name: str, prefix: str = ""
+) -> Result:
+  """Returns a measure at the end of the runs of a method.
+
+  Args:
+    task: The task.
+    method: One of its methods.
+    name: Name of the measure.
+    prefix: Begins the name of its column in the table of evaluations; not for
+      measures that have none.
+  """
+  measure = task.measures[name]
+  stored = measure._replace(column=f"{prefix}{measure.column}")
+  return over_seeds(measure, [_at_end(run, stored) for run in method.runs])
+
+
+def column(
+  task: TaskRuns, methods: Sequence[MethodRuns], name: str, prefix: str = ""
+) -> TableColumn:
+  """Returns the column of a measure; the arguments are those of `of_method`."""
+  values = [of_method(task, method, name, prefix).value for method in methods]
+  return html_tables.column(task.measures[name], values)
+
+
+def _has_honest(method: MethodRuns) -> bool:
+  """Returns whether clients attack in a run of a method."""
+  return any(
+    f"{tables.HONEST}{measures.of(run.score)['mean'].column}" in run.evaluations
+    for run in method.runs
+  )
+
+
+def _at_end(run: Run, measure: Measure) -> float:
+  """Returns a measure of a run, not scaled; NaN if the run does not have it."""
+  table = run.evaluations
+  if table.empty or (measure.is_stored and measure.column not in table):
+    return math.nan
+  last = ChosenEvaluation(run, (int(table[ROUND].max()),), honest=False)
+  return last.value(measure)
+
+
+# How many clients a tail is, such as the worst 10 %.
+
+
+def tail_clients(task: TaskRuns, percent: int) -> str:
+  """Returns how many clients a tail is, as "2 of 20 clients".
+
+  Args:
+    task: The task, with the runs; their numbers of clients may differ.
+    percent: Share of the clients.
+
+  Returns:
+    The words; empty if no run has evaluated a client.
+  """
+  counts = {scores_of_run(run).size for run in task.runs} - {0}
+  if not counts:
+    return ""
+  if len(counts) > 1:
+    sizes = [tail_size(percent, count) for count in counts]
+    return f"{min(sizes):,} to {max(sizes):,} clients"
+  (count,) = counts
+  return f"{tail_size(percent, count):,} of {count:,} clients"
+
+
+def tail_text(task: TaskRuns, name: str) -> str:
+  """Returns ": 2 of 20 clients" for a tail, as "worst_10"; else nothing."""
+  end, _, percent = name.partition("_")
+  if end not in ("worst", "best"):
+    return ""
+  return f": {tail_clients(task, int(percent))}"
+
+
+# Section: all other measures at the end of the runs, as tables that fold.
+
+
+_PERCENTS = (5, 10, 20, 30)
+_TAILS = tuple(f"{end}_{q}" for end in ("worst", "best") for q in _PERCENTS)
+_ENDS = ("mean", "std", *_TAILS)
+_MORE = (
+  *("variance", "min", "percentile_10", "percentile_50"),
+  *("percentile_90", "max"),
+)
+_UNIFORMITY = ("relative_std", "angle", "kl_uniform", "entropy", "jain", "gini")
+_BY_EXAMPLES = (
+  *("weighted", "weighted_std"),
+  *(f"weighted_worst_{q}" for q in _PERCENTS),
+)
+# Of accuracies alone.
+_ERROR = tuple(
+  f"{by}{name}"
+  for by in ("", "weighted_")
+  for name in ("error", "error_relative_std")
+)
+_LOSS = ("loss", "loss_std", "loss_max")
+
+
+def build(task: TaskRuns) -> Section:
+  """Returns the section: some tables."""
+  score = task.score
+  shown = [*_of_score(task), *map(_of_other, score.beside)]
+  return Section(
+    "All measures",
+    [
+      section.note(
+        "At the end of each run. The best is not marked here: among so many "
+        "measures, some methods would stand out by chance."
+      ),
+      _table(
+        task,
+        f"Test {score.noun} over honest clients alone{score.in_brackets}",
+        _ENDS,
+        tables.HONEST,
+      )
+      if any(map(_has_honest, task.methods))
+      else None,
+      *(
+        section.fold(title, _table(task, caption, names))
+        for title, caption, names in shown
+        if names
+      ),
+    ],
+  )
+
+
+def _of_score(task: TaskRuns) -> Iterator[tuple[str, str, Sequence[str]]]:
+  """Yields title, caption and measures of each table of the runs' score."""
+  score = task.score
+  test, unit = f"Test {score.noun}", score.sign.strip()
+  sizes = "; ".join(f"{q} %: {tail_clients(task, q)}" for q in _PERCENTS)
+  more = f" ({unit}; variance in {unit}²)" if unit else ""
+  yield (
+    "Worst and best clients",
+    f"{test} over clients{score.in_brackets}; {sizes}",
+    _ENDS,
+  )
+  yield "Percentiles and variance", f"{test} over clients{more}", _MORE
+  yield (
+    "Uniformity and loss",
+    f"Uniformity of {score.plural}, and test loss",
+    (*_UNIFORMITY, *_LOSS),
+  )
+  yield (
+    "By examples",
+    f"{test}, clients weighted by their test examples{score.in_brackets}",
+    _BY_EXAMPLES,
+  )
+  yield (
+    "Error",
+    f"Test error, which is 100 − {score.noun}{score.in_brackets}",
+    [name for name in _ERROR if name in task.measures],
+  )
+
+
+def _of_other(name: str) -> tuple[str, str, Sequence[str]]:
+  """Returns the same of a score beside the runs' own."""
+  score = BY_NAME[name]
+  return (
+    score.title,
+    f"Test {score.noun} over clients{score.in_brackets}",
+    [*measures.beside(score)],
+  )
+
+
+def _table(
+  task: TaskRuns, caption: str, names: Sequence[str], prefix: str = ""
+) -> Markup:
+  columns = [column(task, task.methods, name, prefix) for name in names]
+  return html_tables.draw(caption, task.methods, columns)

@@ -1,0 +1,327 @@
+"""The whole page about some runs: the sections of each task."""
+
+import datetime
+import os
+import pathlib
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from tasks.formats import data_files as staging
+from tff_fair.experiments import progress
+from tff_fair.experiments.analysis import questions
+from tff_fair.experiments.errors import RunError
+from tff_fair.experiments.presenting.report import (
+  client_sections,
+  curve_section,
+  document,
+  final_measures,
+  group_section,
+  joining_section,
+  map_sections,
+  round_sections,
+  run_section,
+  search_section,
+  section,
+  task_runs,
+  trade_off_section,
+  verdict_section,
+)
+from tff_fair.experiments.presenting.report.markup import Child, Markup, element
+from tff_fair.experiments.presenting.report.section import Section
+from tff_fair.experiments.presenting.report.task_runs import TaskRuns
+from tff_fair.experiments.runs import finding
+from tff_fair.experiments.runs.finding import Found, Place
+from tff_fair.experiments.runs.run import Run
+from tff_fair.files import atomic
+from tff_fair.runtime import version
+
+_MAX_NAMES = 3  # Of tasks in the title.
+
+
+class _Parts(NamedTuple):
+  """The parts of the page about a task.
+
+  Attributes:
+    task: The task.
+    numbers: The sections of tables.
+    charts: The sections of charts: the legend above them is for all.
+    runs: The section of the runs.
+    absent: The sections that are left out for a reason to tell.
+  """
+
+  task: TaskRuns
+  numbers: Sequence[Section]
+  charts: Sequence[Section]
+  runs: Section
+  absent: Sequence[Section]
+
+
+def build(
+  tasks: Sequence[TaskRuns],
+  title: str | None = None,
+  *,
+  command: str | None = None,
+) -> str:
+  """Returns the page as HTML, which is well-formed XML below its first line.
+
+  Args:
+    tasks: At least one.
+    title: Its title; by default it names the data.
+    command: The command that writes it, for its foot.
+  """
+  if title is None:
+    names = list(dict.fromkeys(task.name for task in tasks))
+    if len(names) > _MAX_NAMES:
+      names = [f"{len(tasks)} tasks"]
+    title = f"Fairness on {', '.join(names)}"
+  parts = list(map(_parts, tasks))
+  return document.build(
+    title,
+    [
+      element("header", element("h1", title), element("p", describe(tasks))),
+      _contents(parts),
+      element("main", [_task(of_task) for of_task in parts]),
+      _foot(command),
+    ],
+    num_methods=1
+    + max((m.number for t in tasks for m in t.methods), default=0),
+  )
+
+
+def describe(tasks: Sequence[TaskRuns]) -> str:
+  """Returns the contents of a page in a few words."""
+  runs = [run for task in tasks for run in (*task.runs, *task.unfinished)]
+  num_finished = sum(run.is_finished for run in runs)
+  parts = [
+    _count(len(tasks), "task"),
+    _count(sum(len(task.methods) for task in tasks), "method"),
+    _count(num_finished, "finished run"),
+  ]
+  if len(runs) > num_finished:
+    parts.append(f"{len(runs) - num_finished:,} unfinished")
+  return ", ".join(parts)
+
+
+def _foot(command: str | None) -> Markup:
+  """Returns when the page was written, and by what."""
+  today = datetime.datetime.now(datetime.UTC).date()
+  return element(
+    "footer",
+    f"Written on {today:%Y-%m-%d} by tff-fair {version.find()}",
+    [" with ", element("code", command)] if command else None,
+    ".",
+    class_="note",
+  )
+
+
+def _parts(task: TaskRuns) -> _Parts:
+  runs = run_section.build(task)
+  if not task.methods:
+    return _Parts(task, (), (), runs, ())
+  numbers = [
+    verdict_section.build(task),
+    final_measures.build(task),
+    joining_section.build(task),
+    joining_section.build_newcomers(task),
+    group_section.build(task),
+  ]
+  charts = [
+    client_sections.build_each(task),
+    curve_section.build(task),
+    trade_off_section.build(task),
+    trade_off_section.build_bars(task),
+    client_sections.build(task),
+    *round_sections.build_shares(task),
+    round_sections.build_losses(task),
+    round_sections.build_direction(task),
+    round_sections.build_replay(task),
+    map_sections.build_coefficients(task),
+    map_sections.build_labels(task),
+    search_section.build(task),
+  ]
+  return _Parts(
+    task,
+    [part for part in numbers if part.body],
+    [part for part in charts if part.body],
+    runs,
+    [part for part in (*numbers, *charts) if part.absence],
+  )
+
+
+def _task(parts: _Parts) -> Markup:
+  task = parts.task
+  return element(
+    "section",
+    element("h2", task.title),
+    _data(task),
+    [part.markup(task) for part in parts.numbers],
+    element(
+      "div",
+      section.legend(task) if len(task.methods) > 1 else None,
+      [part.markup(task) for part in parts.charts],
+    )
+    if parts.charts
+    else None,
+    _absent(parts.absent) if parts.absent else None,
+    parts.runs.markup(task),
+    id=task.identifier,
+    class_="task",
+  )
+
+
+def _data(task: TaskRuns) -> Child:
+  run = (task.runs or task.unfinished)[0]
+  description = run.config["data"]["description"]
+  parts: list[Child] = [element("p", f"{description}.", class_="lead")]
+  if task.unfinished:
+    left_out = _count(len(task.unfinished), "unfinished run")
+    parts.append(section.note(f"Without {left_out}, listed at the end."))
+  return parts
+
+
+def _absent(parts: Sequence[Section]) -> Markup:
+  reasons = (f"{part.title}: {part.absence}." for part in parts)
+  return element(
+    "section", element("h3", "Left out"), section.bullets(reasons, "note")
+  )
+
+
+def _contents(tasks: Sequence[_Parts]) -> Markup:
+  """Returns links to all sections; with several tasks, by task."""
+  links = [
+    section.bullets(
+      element("a", part.title, href=f"#{part.identifier(parts.task)}")
+      for part in (*parts.numbers, *parts.charts, parts.runs)
+    )
+    for parts in tasks
+  ]
+  if len(tasks) > 1:
+    links = [
+      element(
+        "div",
+        element("a", parts.task.title, href=f"#{parts.task.identifier}"),
+        of_task,
+      )
+      for parts, of_task in zip(tasks, links, strict=True)
+    ]
+  return element("nav", links, aria_label="Contents")
+
+
+def _count(number: int, noun: str) -> str:
+  return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+# Writes a report: one HTML file about some runs, which needs nothing else.
+
+
+def report(
+  runs: Run | Place | Iterable[Run | Place],
+  path: Place,
+  *,
+  title: str | None = None,
+  overwrite: bool = False,
+  baseline: str | None = None,
+  unfinished: bool = False,
+  question: questions.Name | None = None,
+  command: str | None = None,
+) -> pathlib.Path:
+  """Writes a page that shows runs side by side.
+
+  Runs that differ in their seeds alone are one method of the page. The page
+  works offline, in print and without scripts.
+
+  Args:
+    runs: Runs, folders of runs, or folders above them; a run counts once.
+    path: The HTML file to write. Its folder is made if need be.
+    title: Title of the page; by default it names the data.
+    overwrite: Whether to replace a file that is there already.
+    baseline: The label or name of the method to compare the others with; by
+      default FedAvg, or else the first. FedAvg by numbers of examples and
+      FedAvg with equal weights are two baselines: the better one counts.
+    unfinished: Whether to show runs that are not finished, too, once they were
+      evaluated after a round.
+    question: What intervals of differences answer, as `experiments.compare`
+      takes it.
+    command: The command that writes the page, for its foot.
+
+  Returns:
+    The file.
+
+  Raises:
+    RunError: If the file is there already, a folder holds no run, all runs are
+      damaged, or two runs are the same. Fewer damaged runs are left out, with a
+      line on stderr.
+    ValueError: If there are no runs, the baseline is not one of the methods, or
+      the question is unknown.
+    tasks.data_error.DataError: If the file cannot be written.
+  """
+  path = pathlib.Path(path)
+  check_path(path, overwrite=overwrite)
+  tasks = task_runs.arrange(
+    find(runs).runs, unfinished=unfinished, baseline=baseline, question=question
+  )
+  write(tasks, path, title=title, overwrite=overwrite, command=command)
+  return path
+
+
+def find(
+  runs: Run | Place | Iterable[Run | Place], *, verify: bool = False
+) -> Found:
+  """Finds the runs of a page; says which are left out, or have changed.
+
+  Args:
+    runs: As for `report`.
+    verify: As for `finding.find_whole`.
+
+  Raises:
+    RunError: As `report`.
+    ValueError: If there are no runs.
+  """
+  found = finding.find_whole(runs, verify=verify)
+  for line in found.notes:
+    progress.say(line)
+  if not found.runs:
+    raise ValueError(
+      "Found no runs, expected one at least; give runs, or folders of runs."
+    )
+  return found
+
+
+def write(
+  tasks: Sequence[TaskRuns],
+  path: pathlib.Path,
+  *,
+  title: str | None,
+  overwrite: bool,
+  command: str | None,
+) -> None:
+  """Writes the page about arranged runs, as `report` does.
+
+  Raises:
+    tasks.data_error.DataError: If the file cannot be written.
+  """
+  text = build(tasks, title, command=command)
+  with staging.replacement(path, overwrite=overwrite) as staged:
+    staged.write_text(text, encoding="utf-8")
+
+
+def check_path(path: pathlib.Path, *, overwrite: bool) -> None:
+  """Checks that a page may be written.
+
+  Raises:
+    RunError: If it is a folder, or if it exists already and `overwrite` is
+      false.
+  """
+  if path.is_dir():
+    raise RunError(
+      f"{path}: is a folder; name a file in it, as {path / 'page.html'}."
+    )
+  try:
+    atomic.check_regular(path)
+  except OSError as error:
+    raise RunError(str(error)) from error
+  if os.path.lexists(path) and not overwrite:
+    raise RunError(
+      f"{path}: exists already; choose another file, or replace it with "
+      "overwrite=True."
+    )

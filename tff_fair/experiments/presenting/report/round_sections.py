@@ -1,0 +1,360 @@
+"""Sections of single rounds: the direction, who improved, losses, rules."""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from tff_fair.experiments.analysis import certificates, replay
+from tff_fair.experiments.errors import RunError
+from tff_fair.experiments.presenting.report import (
+  curves,
+  html_tables,
+  line_chart,
+  scale,
+  section,
+)
+from tff_fair.experiments.presenting.report.frame import Frame
+from tff_fair.experiments.presenting.report.line_chart import Line
+from tff_fair.experiments.presenting.report.markup import Child, Markup
+from tff_fair.experiments.presenting.report.scale import number_text
+from tff_fair.experiments.presenting.report.section import Section
+from tff_fair.experiments.presenting.report.task_runs import (
+  MethodRuns,
+  TaskRuns,
+)
+from tff_fair.experiments.runs.run import ROUND, Run
+
+# Sections: a number of each round over rounds, a line for each method.
+#
+# The form of the direction is that of Figure 4 of Hamidi and Yang, "AdaFed:
+# Fair Federated Learning via Adaptive Common Descent Direction": ||d_t||
+# divided by its largest value, since the directions of two methods may be of
+# different orders.
+
+
+class _Series(NamedTuple):
+  """A number of each round.
+
+  Attributes:
+    title: The title of its section.
+    column: The column of metrics.csv.
+    identifier: Of the chart.
+    name: What the chart shows.
+    note: What it is.
+    unit: Follows its numbers; empty where it is relative to its largest value.
+    pronoun: Of the title.
+  """
+
+  title: str
+  column: str
+  identifier: str
+  name: str
+  note: str
+  unit: str = " %"
+  pronoun: str = "it"
+
+
+_DIRECTION = _Series(
+  title="Length of the direction",
+  column="aggregator/direction_norm",
+  identifier="direction",
+  name="Length of the direction",
+  note=(
+    "‖dₜ‖, divided by its largest value in the run: methods have directions of "
+    "different orders."
+  ),
+  unit="",
+)
+_IMPROVED = _Series(
+  title="Improved clients",
+  column="improved_share",
+  identifier="improved",
+  name="Share of improved clients",
+  note="ρₜ: the share of a round’s cohort whose training loss did not rise.",
+  pronoun="them",
+)
+_STATIONARITY = _Series(
+  title="Pareto stationarity",
+  column=certificates.STATIONARITY_COLUMN,
+  identifier="stationarity",
+  name="Pareto stationarity",
+  note=(
+    "The least norm in the convex hull of a round’s updates, divided by their "
+    "mean norm. At 0, no step helps one client without harm to another."
+  ),
+)
+_MAX_WINDOWS = 50
+
+
+def build_direction(task: TaskRuns) -> Section:
+  """Returns the section of the length of the direction."""
+  return _over_rounds(
+    task,
+    _DIRECTION,
+    [*filter(None, map(_direction_line, task.methods))],
+    [" Means over seeds." if task.has_seeds else None],
+    f"their runs have no finite {_DIRECTION.column}",
+  )
+
+
+def build_shares(task: TaskRuns) -> list[Section]:
+  """Returns the sections: improved clients, and Pareto stationarity."""
+  return [_of_share(task, series) for series in (_IMPROVED, _STATIONARITY)]
+
+
+def _of_share(task: TaskRuns, series: _Series) -> Section:
+  """Returns the section of a number between 0 and 1, in windows of rounds."""
+  lines, longest = [], 1
+  for method in task.methods:
+    curve = curves.over_seeds(method, lambda run: run.rounds, series.column)
+    if curve is not None:
+      # Without bands: they would cover each other.
+      curve, length = curves.windows(curve, _MAX_WINDOWS)
+      lines.append(curves.line(method, curve, factor=100))
+      longest = max(longest, length)
+  windows = f" Each point is the mean of up to {longest} rounds."
+  return _over_rounds(
+    task,
+    series,
+    lines,
+    [
+      " Mean over seeds." if task.has_seeds else None,
+      windows if longest > 1 else None,
+    ],
+    f"their runs have no {series.column} in metrics.csv",
+  )
+
+
+def _over_rounds(
+  task: TaskRuns,
+  series: _Series,
+  lines: Sequence[Line],
+  notes: list[Child],
+  reason: str,
+) -> Section:
+  """Returns the section of a series.
+
+  Args:
+    task: The task.
+    series: The series.
+    lines: Those of the methods that have one.
+    notes: What follows its note.
+    reason: Why other methods have no line.
+  """
+  if not lines:
+    absence = (
+      f"no run has measured {series.pronoun} ({series.column} in metrics.csv)"
+    )
+    return Section(series.title, absence=absence)
+  if all(line.x.size == 1 for line in lines):
+    return Section(series.title, absence="there is one round alone")
+  is_share = bool(series.unit)
+  where = "the last rounds" if is_share else "the end"
+  chart = line_chart.draw(
+    lines,
+    Frame(
+      curves.x_scale(lines, is_whole=True),
+      curves.y_scale(lines, is_percent=True)
+      if is_share
+      else scale.linear(0, 1),
+      x_label="round",
+    ),
+    identifier=f"{task.identifier}-{series.identifier}",
+    title=f"{series.name} over rounds",
+    description=curves.describe_ends(lines, where, series.unit),
+    y_unit=series.unit,
+    decimals=2 if is_share else 3,
+  )
+  caption = f"{series.title} (%)" if is_share else "Length, relative"
+  return Section(
+    series.title,
+    [
+      section.note(series.note, *notes),
+      section.charts(section.figure(chart, caption)),
+      section.without(task, {line.style.number for line in lines}, reason),
+    ],
+  )
+
+
+def _direction_line(method: MethodRuns) -> Line | None:
+  """Returns the line of a method; None if it has no direction above 0."""
+  curve = curves.over_seeds(method, lambda run: run.rounds, _DIRECTION.column)
+  if curve is None:
+    return None
+  known = np.isfinite(curve.mean)
+  largest = curve.mean[known].max(initial=0.0)
+  if not largest > 0:
+    return None
+  kept = curves.Curve(curve.rounds[known], curve.mean[known], None)
+  return curves.line(method, kept, factor=1 / largest)
+
+
+# Section: rules on the same rounds, as `binaries.replay` compared them.
+
+
+def build_replay(task: TaskRuns) -> Section:
+  """Returns the section, which is empty if no rule was applied to a run."""
+  body: list[Child] = []
+  for run in task.runs:
+    try:
+      replays = run.replays
+    except RunError as error:
+      body.append(section.note(f"A replay is left out, as damaged: {error}"))
+      continue
+    if replays is not None and len(replays):
+      compared = replay.compare_replays(replays)
+      caption = f"Rules on the rounds of {run.path.name}"
+      body.append(html_tables.of_text(caption, replay.cells(compared)))
+  note = section.note(
+    "What each rule would have done in the rounds of one run, from the updates "
+    "that its clients sent. Harmed: clients whose loss rises to first order. "
+    "Worst cosine: between the step and the update of the client that it helps "
+    "least. Change of loss: by the step, to first order. Angle: to the step "
+    "that the run took. In brackets 95 % intervals over rounds."
+  )
+  return Section("Rules on the same rounds", body and [note, *body])
+
+
+# Section: the training losses of two clients over rounds.
+#
+# The form of Figure 3 of Hamidi and Yang, "AdaFed: Fair Federated Learning via
+# Adaptive Common Descent Direction": one client with a large and one with a
+# small loss at the start. Theorem 4.1 there says that the larger loss falls
+# faster.
+
+
+_LOSS_TITLE = "Losses of two clients"
+# Of the model that the client received; the second is what the method used.
+_LOSS_COLUMNS = ("loss_before", "loss")
+_LOSS_DASHES = (None, "4 3")
+
+
+class Losses(NamedTuple):
+  """The losses of a client in the rounds in which it took part.
+
+  Attributes:
+    client: Its id.
+    of_rounds: The losses by round, ascending, two or more.
+  """
+
+  client: int
+  of_rounds: "pd.Series[float]"
+
+
+def build_losses(task: TaskRuns) -> Section:
+  """Returns the section: a small chart for each method, of its first seed."""
+  lines = {
+    method.number: found
+    for method in task.methods
+    if (found := _loss_lines(task, method))
+  }
+  if not lines:
+    return Section(
+      _LOSS_TITLE,
+      absence="no two clients of the first round have losses in a later one "
+      "(loss_before or loss in cohorts.csv)",
+    )
+  everything = [line for of_method in lines.values() for line in of_method]
+  frame = Frame(
+    curves.x_scale(everything, is_whole=True),
+    curves.y_scale(everything, is_percent=False),
+    x_label="round",
+    width=260,
+    height=170,
+    left=40,
+  )
+  return Section(
+    _LOSS_TITLE,
+    [
+      section.note(
+        "Training losses before the round, in the rounds in which the client "
+        "took part; of the first seed. Solid: the client with the largest loss "
+        "in the first round. Dashed: the one with the smallest. Runs that "
+        "did not measure them have the losses that the method used."
+      ),
+      section.charts(
+        [
+          _loss_figure(task, method, lines[method.number], frame)
+          for method in task.methods
+          if method.number in lines
+        ],
+        class_="charts small",
+      ),
+      section.without(
+        task, lines, "their runs have no such losses in cohorts.csv"
+      ),
+    ],
+  )
+
+
+def extremes(run: Run) -> tuple[Losses, Losses] | None:
+  """Returns the clients with the largest and the smallest loss at the start.
+
+  Of the clients of the first round that take part again; of equal ones, those
+  with the smallest id.
+
+  Args:
+    run: A run.
+
+  Returns:
+    The two; None if the run has no losses, or fewer such clients.
+  """
+  table = pd.DataFrame() if run.cohorts is None else run.cohorts
+  of_columns = (
+    pd.to_numeric(table[name], errors="coerce")
+    for name in _LOSS_COLUMNS
+    if name in table
+  )
+  losses = next((found for found in of_columns if found.notna().any()), None)
+  if losses is None:
+    return None
+  table = table[[ROUND, "client_id"]].assign(loss=losses)
+  table = table[losses.abs() < float("inf")].sort_values([ROUND, "client_id"])
+  counts = table["client_id"].value_counts()
+  of_clients = table.set_index("client_id")
+  starts = of_clients["loss"][of_clients[ROUND] == 1]
+  starts = starts[starts.index.map(counts) > 1]
+  if len(starts) < 2:
+    return None
+  high, low = (
+    Losses(int(client), of_clients.loc[client].set_index(ROUND)["loss"])
+    for client in (starts.drop(starts.idxmin()).idxmax(), starts.idxmin())
+  )
+  return high, low
+
+
+def _loss_lines(task: TaskRuns, method: MethodRuns) -> list[Line]:
+  """Returns two lines of the method's first run with losses; none without."""
+  found = next(filter(None, map(extremes, method.runs)), ())
+  return [
+    Line(
+      task.clients.full(losses.client),
+      dataclasses.replace(method.style, dashes=dashes),
+      losses.of_rounds.index.to_numpy(float),
+      losses.of_rounds.to_numpy(float),
+    )
+    for losses, dashes in zip(found, _LOSS_DASHES, strict=False)
+  ]
+
+
+def _loss_figure(
+  task: TaskRuns, method: MethodRuns, lines: Sequence[Line], frame: Frame
+) -> Markup:
+  ends = "; ".join(
+    # A no-break space on each side of the arrow.
+    f"{line.label}: {number_text(line.y[0], 2)}\u00a0→\u00a0"
+    f"{number_text(line.y[-1], 2)}"
+    for line in lines
+  )
+  chart = line_chart.draw(
+    lines,
+    frame,
+    identifier=f"{task.identifier}-losses-{method.number}",
+    title=f"Losses of two clients, {method.label}",
+    description=f"From the first round to the last: {ends}.",
+    decimals=4,
+  )
+  return section.figure(chart, method.label, ends, class_=f"m{method.number}")

@@ -1,0 +1,196 @@
+"""Two measures against each other, and the methods that no other beats."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from tff_fair.experiments.analysis import measures
+from tff_fair.experiments.analysis.measures import Measure
+from tff_fair.experiments.presenting.report import frame as frames
+from tff_fair.experiments.presenting.report.frame import Frame
+from tff_fair.experiments.presenting.report.markup import Markup, element
+from tff_fair.experiments.presenting.report.task_runs import Style
+from tff_fair.metrics.intervals import Interval
+
+_MAX_NAMES = 14
+_LETTER_WIDTH, _LINE_HEIGHT, _GAP = 7.0, 12.0, 8.0
+_MOST_HIDDEN = _LETTER_WIDTH * _LINE_HEIGHT / 2  # Half a letter.
+
+
+class Point(NamedTuple):
+  """A method.
+
+  Attributes:
+    label: Its name.
+    style: Its look.
+    x: Its place from left to right, a mean over seeds.
+    y: Its place from bottom to top.
+    values: Its values in words.
+    x_interval: Of x; None where there is none.
+    y_interval: Of y; None where there is none.
+  """
+
+  label: str
+  style: Style
+  x: float
+  y: float
+  values: str
+  x_interval: Interval | None = None
+  y_interval: Interval | None = None
+
+
+def pareto_front(x: Sequence[float], y: Sequence[float]) -> list[int]:
+  """Returns the places of points that no other beats, by ascending x.
+
+  A point beats another where it is not smaller in either value and larger in
+  one. Points that are equal do not beat each other; NaN takes no part.
+
+  Args:
+    x: Values; more is better.
+    y: Values; more is better.
+  """
+  points = [
+    (a, b, place)
+    for place, (a, b) in enumerate(zip(x, y, strict=True))
+    if not (np.isnan(a) or np.isnan(b))
+  ]
+  front: list[tuple[float, float, int]] = []
+  for a, b, place in sorted(points, key=lambda p: (-p[0], -p[1], p[2])):
+    if not front or b > front[-1][1] or (a, b) == front[-1][:2]:
+      front.append((a, b, place))
+  return [place for _, _, place in reversed(front)]
+
+
+def front_of(points: Sequence[Point], x: Measure, y: Measure) -> list[int]:
+  """Returns the front of points by what is better of two measures."""
+  return pareto_front(
+    [-measures.badness(x, point.x) for point in points],
+    [-measures.badness(y, point.y) for point in points],
+  )
+
+
+def draw(
+  points: Sequence[Point],
+  frame: Frame,
+  *,
+  identifier: str,
+  title: str,
+  description: str,
+  front: Sequence[int],
+) -> Markup:
+  """Draws methods as points, with their intervals.
+
+  Args:
+    points: The methods.
+    frame: Where they are drawn.
+    identifier: Unique on the page.
+    title: Title of the chart.
+    description: Its contents in words.
+    front: Places of the points of the Pareto front, by x, the worst first; none
+      where it is unknown.
+  """
+  return frame.drawing(
+    identifier,
+    title,
+    description,
+    frame.axes(),
+    _front([points[place] for place in front], frame),
+    [draw_point(point, frame) for point in points],
+    _names(points, front, frame) if len(points) <= _MAX_NAMES else None,
+  )
+
+
+def _front(points: Sequence[Point], frame: Frame) -> Markup | None:
+  if len(points) < 2:
+    return None
+  x = frame.x_pixels([point.x for point in points])
+  y = frame.y_pixels([point.y for point in points])
+  # A step, not a slope: between two methods there is none.
+  steps = "".join(
+    f"V{b:.1f}H{a:.1f}" for a, b in zip(x[1:], y[1:], strict=True)
+  )
+  path = f"M{x[0]:.1f} {y[0]:.1f}{steps}"
+  return element("path", d=path, class_="front")
+
+
+def draw_point(point: Point, frame: Frame) -> Markup:
+  """Draws a method's marker over its intervals."""
+  (x,), (y,) = frame.x_pixels([point.x]), frame.y_pixels([point.y])
+  whiskers = ""
+  if point.x_interval:
+    left, right = frame.x_pixels(frame.x.clipped(point.x_interval))
+    whiskers += f"M{left:.1f} {y:.1f}H{right:.1f}"
+  if point.y_interval:
+    low, high = frame.y_pixels(point.y_interval)
+    whiskers += f"M{x:.1f} {low:.1f}V{high:.1f}"
+  return element(
+    "g",
+    element("title", f"{point.label}: {point.values}"),
+    element("path", d=whiskers, class_="whiskers") if whiskers else None,
+    element(
+      "path",
+      d=point.style.marker,
+      transform=f"translate({x:.1f} {y:.1f}) scale(1.35)",
+      class_="marker",
+    ),
+    class_=f"series {point.style.classes}",
+  )
+
+
+def _names(
+  points: Sequence[Point], front: Sequence[int], frame: Frame
+) -> list[Markup]:
+  """Writes names beside points where there is room, on the front first.
+
+  A name that would cover others is left out: the legend has all names.
+  """
+  x = frame.x_pixels([point.x for point in points])
+  y = frame.y_pixels([point.y for point in points])
+  taken = [(a - 5, b - 5, a + 5, b + 5) for a, b in zip(x, y, strict=True)]
+  names = []
+  for place in dict.fromkeys([*front, *range(len(points))]):
+    point, a, b = points[place], x[place], y[place]
+    width = _LETTER_WIDTH * len(point.label)
+    places = [
+      ("start", a + _GAP, b + 4, a + _GAP),
+      ("end", a - _GAP, b + 4, a - _GAP - width),
+      ("middle", a, b - _GAP, a - width / 2),
+      ("middle", a, b + _GAP + 8, a - width / 2),
+      ("start", a + _GAP, b - _GAP, a + _GAP),
+      ("start", a + _GAP, b + _GAP + 8, a + _GAP),
+      ("end", a - _GAP, b - _GAP, a - _GAP - width),
+      ("end", a - _GAP, b + _GAP + 8, a - _GAP - width),
+    ]
+    boxes = [
+      (left, base - _LINE_HEIGHT + 2, left + width, base + 2)
+      for _, _, base, left in places
+    ]
+    costs = [_overlap(box, taken) + _outside(box, frame) for box in boxes]
+    best = int(np.argmin(costs))
+    if costs[best] > _MOST_HIDDEN:
+      continue
+    anchor, at, base, _ = places[best]
+    taken.append(boxes[best])
+    names.append(
+      frames.text(point.label, at, base, anchor, f"name m{point.style.number}")
+    )
+  return names
+
+
+_Box = tuple[float, float, float, float]
+
+
+def _overlap(box: _Box, others: Sequence[_Box]) -> float:
+  return sum(
+    max(0.0, min(box[2], other[2]) - max(box[0], other[0]))
+    * max(0.0, min(box[3], other[3]) - max(box[1], other[1]))
+    for other in others
+  )
+
+
+def _outside(box: _Box, frame: Frame) -> float:
+  floor = frame.height - frame.bottom
+  beyond = max(0.0, frame.left - box[0]) + max(0.0, box[2] - frame.width)
+  beyond += max(0.0, frame.top - box[1]) + max(0.0, box[3] - floor)
+  return 100 * beyond

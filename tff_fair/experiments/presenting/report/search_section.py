@@ -1,0 +1,258 @@
+"""Section: how a search went, and which settings mattered."""
+
+import dataclasses
+import importlib.util
+import pathlib
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from tff_fair.experiments.analysis import measures
+from tff_fair.experiments.analysis.measures import Measure
+from tff_fair.experiments.errors import RunError
+from tff_fair.experiments.presenting.report import (
+  html_tables,
+  line_chart,
+  markup,
+  scale,
+  scatter_chart,
+  section,
+  task_runs,
+)
+from tff_fair.experiments.presenting.report.frame import Frame
+from tff_fair.experiments.presenting.report.line_chart import Line
+from tff_fair.experiments.presenting.report.markup import Markup, element
+from tff_fair.experiments.presenting.report.scale import number_text
+from tff_fair.experiments.presenting.report.scatter_chart import Point
+from tff_fair.experiments.presenting.report.section import Section
+from tff_fair.experiments.presenting.report.task_runs import TaskRuns
+from tff_fair.experiments.runs import tables
+from tff_fair.experiments.runs.run import Run
+from tff_fair.experiments.sweeps import best_settings, trials
+from tff_fair.experiments.sweeps.study import SearchSettings
+from tff_fair.experiments.sweeps.trials import COMPLETE, RecordedStudy, Trial
+
+# Not the number of a method: hiding methods hides no trials.
+_NO_METHOD = 9999
+# With diamonds and circles.
+_EACH, _BEST = (
+  dataclasses.replace(task_runs.style(n), number=_NO_METHOD) for n in (4, 0)
+)
+
+
+def build(task: TaskRuns) -> Section:
+  """Returns the section, which is empty without runs beside a search.json."""
+  of_folders: dict[pathlib.Path, dict[str, Run]] = {}
+  for run in (*task.runs, *task.unfinished):
+    of_folders.setdefault(run.path.parent, {})[run.path.name] = run
+  body: list[Markup] = []
+  for folder, runs in of_folders.items():
+    try:
+      found = trials.read_record(folder)
+      if found is None:
+        continue
+      for study in found.studies.values():
+        own = [runs[n] for t in study.trials for n in t.runs if n in runs]
+        if own:
+          told = trials.with_outcomes(folder, found, study)
+          clients = _deciding_clients(own, found.settings.validation_fraction)
+          identifier = f"{task.identifier}-search{len(body)}"
+          body.append(_study(identifier, study, told, found.settings, clients))
+    except RunError as error:  # It takes no more than its search along.
+      body.append(section.note(f"A search is left out, as damaged: {error}"))
+  return Section("Search", body)
+
+
+def _deciding_clients(runs: Sequence[Run], fraction: float) -> str:
+  """Returns which clients, and which data, a study's objectives are over."""
+  if any(tables.has_validation(run.last_evaluation) for run in runs):
+    return "validation data of the clients"
+  numbers = {len(run.last_evaluation) for run in runs}
+  if best_settings.is_divided(max(numbers), fraction):
+    return f"{fraction:.0%} of the clients"
+  return "all clients"
+
+
+def _study(
+  identifier: str,
+  study: RecordedStudy,
+  told: Sequence[Trial],
+  settings: SearchSettings,
+  clients: str,
+) -> Markup:
+  states = [trial.outcome.state for trial in told]
+  complete = [trial for trial in told if trial.outcome.state == COMPLETE]
+  best = trials.best(told, settings)
+  space = ", ".join(f"{name}={d}" for name, d in study.space.items())
+  return element(
+    "div",
+    element("h4", study.name),
+    section.note(
+      f"{len(told)} trials by the sampler {settings.sampler}, "
+      f"{states.count(COMPLETE)} complete, {states.count(trials.PRUNED)} "
+      f"pruned (pruner {settings.pruner}); objectives over {clients}. "
+      f"Searched: {space}."
+    ),
+    _best(best, settings) if best else None,
+    section.charts(
+      [
+        *_histories(identifier, complete, settings),
+        _front(identifier, complete, best, settings),
+      ]
+    )
+    if complete
+    else None,
+    _importances(study, told, settings),
+  )
+
+
+def _best(best: Sequence[Trial], settings: SearchSettings) -> Markup:
+  return element(
+    "p",
+    element("strong", "Best: " if len(best) == 1 else "Not beaten: "),
+    "; ".join(
+      f"trial {trial.number} ({trials.values_text(trial, settings)}) with "
+      f"{trials.settings_text(trial)}"
+      for trial in best
+    ),
+    ".",
+  )
+
+
+def _histories(
+  identifier: str, complete: Sequence[Trial], settings: SearchSettings
+) -> list[Markup]:
+  figures = []
+  for place, name in enumerate(settings.objectives):
+    measure = _measures(complete)[name]
+    values = _values(complete, place, measure)
+    if not np.isfinite(values).any():
+      continue
+    x = np.array([trial.number for trial in complete], float)
+    best_so_far = (
+      np.fmax.accumulate(values)
+      if measure.higher_is_better
+      else np.fmin.accumulate(values)
+    )
+    lines = [
+      Line("this trial", _EACH, x, values),
+      Line("best so far", _BEST, x, best_so_far),
+    ]
+    best = number_text(lines[1].y[-1], measure.digits)
+    chart = line_chart.draw(
+      lines,
+      Frame(
+        scale.linear(0, max(x[-1], 1), is_tight=True, is_whole=True),
+        _scale(values),
+        x_label="trial",
+      ),
+      identifier=f"{identifier}-{name}",
+      title=f"{measure.title} by trial",
+      description=f"The best of {len(complete)} complete trials has {best}.",
+      decimals=measure.digits,
+    )
+    note = (
+      f"Diamonds: each trial. Circles: the best so far; {_better(measure)}."
+    )
+    figures.append(section.figure(chart, f"{measure.title} by trial", note))
+  return figures
+
+
+def _front(
+  identifier: str,
+  complete: Sequence[Trial],
+  best: Sequence[Trial],
+  settings: SearchSettings,
+) -> Markup | None:
+  """Returns the first two objectives against each other."""
+  if len(settings.objectives) < 2:
+    return None
+  one, other = (_measures(complete)[n] for n in settings.objectives[:2])
+  all_x = _values(complete, 0, one)
+  all_y = _values(complete, 1, other)
+  known = np.isfinite(all_x) & np.isfinite(all_y)
+  if not known.any():
+    return None
+  shown = [t for t, is_known in zip(complete, known, strict=True) if is_known]
+  x, y = all_x[known], all_y[known]
+  unbeaten = {trial.number for trial in best}
+  points = [
+    Point(
+      str(trial.number),
+      _BEST if trial.number in unbeaten else _EACH,
+      *(a, b),
+      trials.values_text(trial, settings),
+    )
+    for trial, a, b in zip(shown, x, y, strict=True)
+  ]
+  front = scatter_chart.front_of(points, one, other)
+  chart = scatter_chart.draw(
+    points,
+    Frame(_scale(x), _scale(y), x_label=one.words),
+    identifier=f"{identifier}-front",
+    title=f"{other.title} against {one.words}",
+    description="Pareto front: trials "
+    f"{', '.join(points[place].label for place in front)}.",
+    front=front,
+  )
+  return section.figure(
+    chart,
+    f"{other.title} against {one.words}",
+    f"Trials by number. {one.title}: {_better(one)}. "
+    f"{other.title}: {_better(other)}.",
+  )
+
+
+def _importances(
+  study: RecordedStudy, told: Sequence[Trial], settings: SearchSettings
+) -> Markup | None:
+  if importlib.util.find_spec("optuna") is None:
+    return section.note(
+      "The importance of settings is left out; it needs the package optuna."
+    )
+  from tff_fair.experiments.sweeps import optuna_study  # noqa: PLC0415
+
+  shares = {
+    name: optuna_study.importances(study.space, settings, told, place)
+    for place, name in enumerate(settings.objectives)
+  }
+  shares = {name: found for name, found in shares.items() if found}
+  if len(study.space) < 2 or not shares:
+    return None
+  caption = "Importance of settings (%)"
+  titles = ["Setting", *(_measures(told)[name].title for name in shares)]
+  order = dict.fromkeys(key for found in shares.values() for key in found)
+  rows = [
+    [key, *(number_text(100 * found[key], 1) for found in shares.values())]
+    for key in order
+  ]
+  return markup.joined(
+    html_tables.of_text(caption, [titles, *rows]),
+    section.note(
+      "The share of an objective’s variance over the searched space that a "
+      "setting explains, estimated by fANOVA from the complete trials. With "
+      "few trials it is a hint."
+    ),
+  )
+
+
+def _measures(told: Sequence[Trial]) -> Mapping[str, Measure]:
+  """Returns the measures of the runs of trials."""
+  return measures.of(trials.score_of(told))
+
+
+def _values(
+  complete: Sequence[Trial], place: int, measure: Measure
+) -> np.ndarray:
+  """Returns an objective of trials as tables have it; NaN is not finite."""
+  found = np.array([trial.outcome.values[place] for trial in complete], float)
+  return np.where(np.isfinite(found), measure.scale * found, np.nan)
+
+
+def _scale(values: np.ndarray) -> scale.Scale:
+  low, high = np.nanmin(values), np.nanmax(values)
+  return scale.with_room(low, high, bounds=(0 if low >= 0 else -np.inf, np.inf))
+
+
+def _better(measure: Measure) -> str:
+  return "more is better" if measure.higher_is_better else "less is better"

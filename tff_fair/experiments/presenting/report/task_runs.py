@@ -1,0 +1,294 @@
+"""The contents of a report: tasks, the methods tried on each, their runs."""
+
+import dataclasses
+import functools
+import pathlib
+from collections.abc import Mapping, Sequence
+
+from tff_fair.experiments.analysis import (
+  groups,
+  measures,
+  questions,
+  references,
+)
+from tff_fair.experiments.analysis.groups import Group, group
+from tff_fair.experiments.analysis.measures import Measure
+from tff_fair.experiments.analysis.questions import Question
+from tff_fair.experiments.runs.run import ROUND, Run
+from tff_fair.experiments.spec.scores import Score
+
+# The looks of methods: colour, dashes and markers tell them apart.
+#
+# Colours are those of Okabe and Ito (2008), which remain apart for the
+# colour-blind, without their yellow, which does not show on white. The style
+# sheet has them under the names of classes.
+
+
+NUM_COLORS = 7
+_DASHES = (None, "7 3", "2 3", "9 3 2 3", "14 4", "9 3 2 3 2 3")
+# Paths around the origin, some 8 wide.
+MARKERS = (
+  "M-3.5 0a3.5 3.5 0 1 0 7 0a3.5 3.5 0 1 0-7 0z",  # A circle,
+  "M-3.1-3.1h6.2v6.2h-6.2z",  # a square,
+  "M0-4.2l4.2 7.4h-8.4z",  # triangles,
+  "M0 4.2l-4.2-7.4h8.4z",
+  "M0-4.4l4.4 4.4l-4.4 4.4l-4.4-4.4z",  # a diamond,
+  "M-1.3-4h2.6v2.7h2.7v2.6h-2.7v2.7h-2.6v-2.7h-2.7v-2.6h2.7z",  # a plus,
+  "M0-4.4l1.2 2.9h3.2l-2.5 2l1 3.2l-2.9-2l-2.9 2l1-3.2l-2.5-2h3.2z",  # a star.
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Style:
+  """The look of a method.
+
+  Attributes:
+    number: Number of the method.
+    color: Number of the colour.
+    dashes: Dashes of its lines; None where they are solid.
+    marker: Path of its markers, around the origin.
+  """
+
+  number: int
+  color: int
+  dashes: str | None
+  marker: str
+
+  @property
+  def classes(self) -> str:
+    """The classes of what is drawn of the method, for the style sheet."""
+    return f"c{self.color} m{self.number}"
+
+
+def style(number: int) -> Style:
+  """Returns the look of a method by its number; 42 differ, then they repeat."""
+  turn, color = divmod(number, NUM_COLORS)
+  marker = MARKERS[(color + turn) % len(MARKERS)]
+  return Style(number, color, _DASHES[turn % len(_DASHES)], marker)
+
+
+# What clients are called, the same everywhere on the page.
+
+
+_LETTER_WIDTH, _GAP = 7, 8
+_MAX_WIDTH = 860  # Of all names side by side, as below a chart's columns.
+_MAX_LETTERS = 24
+
+
+class ClientNames:
+  """The clients of a task go by their names, or all by their numbers.
+
+  They go by their names where all runs agree on them and they differ. A number
+  is the client's id in the tables of runs.
+  """
+
+  def __init__(self, runs: Sequence[Run]) -> None:
+    self._names = _names(runs)
+    self._short = _cut(self._names)
+
+  @property
+  def fit_side_by_side(self) -> bool:
+    """Whether there are names, which all have room below a chart."""
+    widths = [_LETTER_WIDTH * len(n) + _GAP for n in self._short.values()]
+    return 0 < sum(widths) <= _MAX_WIDTH
+
+  @property
+  def width(self) -> int:
+    """The room for the longest name in a chart; of numbers, that of four."""
+    return _LETTER_WIDTH * max([4, *map(len, self._short.values())])
+
+  def short(self, client_id: int) -> str:
+    """Returns a client's name, cut if it is long, or its number."""
+    return self._short.get(client_id, f"{client_id:,}")
+
+  def full(self, client_id: int) -> str:
+    """Returns its name, or "Client" and its number."""
+    return self._names.get(client_id, f"Client {client_id:,}")
+
+
+def _names(runs: Sequence[Run]) -> dict[int, str]:
+  names: dict[int, str] = {}
+  for run in runs:
+    if run.clients is None or "client" not in run.clients:
+      continue
+    for client_id, name in run.client_names.items():
+      if names.setdefault(int(client_id), name) != name:
+        return {}
+  return names if len(set(names.values()) - {""}) == len(names) else {}
+
+
+def _cut(names: dict[int, str]) -> dict[int, str]:
+  """Returns the first letters of long names, if these tell them apart."""
+  short = {k: cut(name, _MAX_LETTERS) for k, name in names.items()}
+  return short if len(set(short.values())) == len(names) else names
+
+
+def cut(name: str, max_letters: int) -> str:
+  """Returns a name, cut if it is longer."""
+  return name if len(name) <= max_letters else f"{name[: max_letters - 1]}…"
+
+
+_FILE = "file"  # The option of tasks whose data are a file of the user.
+
+
+@dataclasses.dataclass(frozen=True)
+class MethodRuns:
+  """Runs that differ in their seeds alone.
+
+  Attributes:
+    label: The method, and the settings that set it apart on the page.
+    number: Its number on the page: a label has the same one in all tasks.
+    runs: At least one.
+  """
+
+  label: str
+  number: int
+  runs: tuple[Run, ...]
+
+  @property
+  def style(self) -> Style:
+    """The look of its lines and markers."""
+    return style(self.number)
+
+
+@dataclasses.dataclass(frozen=True)
+class TaskRuns:
+  """The runs on one task, with the same split of the data and model.
+
+  Attributes:
+    identifier: Unique on the page.
+    name: What its data are called: the name of their file, or of the task.
+    title: Its name, and options in which tasks of that name differ.
+    methods: Those with runs to show, the baselines first.
+    unfinished: Runs that are not shown, because they are not finished.
+    question: What intervals of differences answer.
+    num_baselines: How many methods are baselines.
+  """
+
+  identifier: str
+  name: str
+  title: str
+  methods: tuple[MethodRuns, ...]
+  unfinished: tuple[Run, ...]
+  question: Question
+  num_baselines: int = 1
+
+  @property
+  def baselines(self) -> tuple[MethodRuns, ...]:
+    """The methods of which the better one is the baseline, by each measure."""
+    return self.methods[: self.num_baselines]
+
+  @property
+  def runs(self) -> list[Run]:
+    """The runs to show."""
+    return [run for method in self.methods for run in method.runs]
+
+  @functools.cached_property
+  def score(self) -> Score:
+    """The number by which clients are compared, with its decimals.
+
+    Raises:
+      RunError: If runs have different ones.
+    """
+    return groups.common_score(self.runs or self.unfinished)
+
+  @property
+  def measures(self) -> Mapping[str, Measure]:
+    """The measures of the runs by name."""
+    return measures.of(self.score)
+
+  @functools.cached_property
+  def clients(self) -> ClientNames:
+    """What the clients are called."""
+    return ClientNames(self.runs)
+
+  def with_summary(self, key: str) -> list[MethodRuns]:
+    """Returns the methods whose runs all have a part of the summary."""
+    return [m for m in self.methods if all(r.of_summary(key) for r in m.runs)]
+
+  @property
+  def has_seeds(self) -> bool:
+    """Whether there is a method with several runs."""
+    return any(len(method.runs) > 1 for method in self.methods)
+
+
+def arrange(
+  runs: Sequence[Run],
+  *,
+  unfinished: bool = False,
+  baseline: str | None = None,
+  question: str | None = None,
+) -> list[TaskRuns]:
+  """Sorts runs by task and method.
+
+  Args:
+    runs: Any runs.
+    unfinished: Whether to show unfinished runs, too, once they were evaluated
+      after a round.
+    baseline: The label or name of the method to compare the others with; by
+      default FedAvg, or else the first. FedAvg by numbers of examples and
+      FedAvg with equal weights are two baselines.
+    question: As `questions.ask` takes it.
+
+  Returns:
+    The tasks, as they first occur; so are the methods, but for baselines.
+
+  Raises:
+    FieldError: If the baseline is not one of the methods, or the question is
+      unknown.
+    RunError: If two runs to show are the same, seed included.
+  """
+  by_data: dict[tuple[object, ...], list[Run]] = {}
+  for run in runs:
+    by_data.setdefault(groups.data_key(run), []).append(run)
+  of_tasks = list(by_data.values())
+  shown = [
+    [run for run in members if _is_shown(run, unfinished)]
+    for members in of_tasks
+  ]
+  methods = [_baselines_first(group(of_task), baseline) for of_task in shown]
+  # A method looks the same in all tasks.
+  labels = list(dict.fromkeys(g.label for found, _ in methods for g in found))
+  return [
+    TaskRuns(
+      f"t{number}",
+      _name(members[0]),
+      _title(members[0], of_tasks),
+      tuple(MethodRuns(g.label, labels.index(g.label), g.runs) for g in found),
+      tuple(run for run in members if run not in of_task),
+      questions.ask(question, of_task),
+      num_baselines,
+    )
+    for number, (members, of_task, (found, num_baselines)) in enumerate(
+      zip(of_tasks, shown, methods, strict=True)
+    )
+  ]
+
+
+def _is_shown(run: Run, unfinished: bool) -> bool:
+  return run.is_finished or (unfinished and (run.evaluations[ROUND] > 0).any())
+
+
+def _baselines_first(
+  groups: Sequence[Group], name: str | None
+) -> tuple[list[Group], int]:
+  """Returns the groups in their order on the page, and how many baselines."""
+  if not groups:
+    return [], 0
+  first = (
+    references.usual(groups) if name is None else references.find(groups, name)
+  )
+  return [*first, *(g for g in groups if g not in first)], len(first)
+
+
+def _name(run: Run) -> str:
+  """Returns what the data of a run are called."""
+  file = run.task_options.get(_FILE)
+  return run.task if file is None else pathlib.PurePath(file).name
+
+
+def _title(run: Run, tasks: Sequence[Sequence[Run]]) -> str:
+  """Returns the name of a task with the options that set it apart."""
+  name = _name(run)
+  others = [other for other, *_ in tasks if _name(other) == name]
+  return ", ".join([name, *sorted(groups.options_apart(run, others))])

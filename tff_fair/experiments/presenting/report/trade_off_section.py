@@ -1,0 +1,286 @@
+"""Sections of charts of the ends of runs: bars, and score against fairness."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from tff_fair.experiments.analysis.measures import Measure
+from tff_fair.experiments.presenting.report import (
+  final_measures,
+  markup,
+  scale,
+  scatter_chart,
+  section,
+  task_runs,
+)
+from tff_fair.experiments.presenting.report import frame as frames
+from tff_fair.experiments.presenting.report.final_measures import Result
+from tff_fair.experiments.presenting.report.frame import Frame, box_path
+from tff_fair.experiments.presenting.report.markup import Markup, element
+from tff_fair.experiments.presenting.report.scale import Scale
+from tff_fair.experiments.presenting.report.scatter_chart import Point
+from tff_fair.experiments.presenting.report.section import Section
+from tff_fair.experiments.presenting.report.task_runs import (
+  MethodRuns,
+  TaskRuns,
+)
+
+# Section: the mean score and those of the worst clients as bars.
+#
+# The form of Figures 1 and 2 of Malekmohammadi and Yu, "Semi-Variance Reduction
+# for Fair Federated Learning".
+
+_BARS = ("mean", "worst_10", "worst_20")
+_BARS_TITLE = "Mean and worst clients"
+_WIDTH = 370  # In pixels.
+_ROW, _BAR = 22, 13  # Heights of a row and its bar.
+_LETTER_WIDTH = 7.0
+_MAX_LETTERS = 28
+_VALUE_WIDTH, _GAP = 48, 14
+_ABOVE_AND_BELOW = 52  # All rows: Frame.top and Frame.bottom.
+
+
+def build_bars(task: TaskRuns) -> Section:
+  """Returns the section: a chart for each measure, all to one scale."""
+  if len(task.methods) < 2:
+    return Section(_BARS_TITLE, absence="there is one method alone")
+  found = {
+    name: [final_measures.of_method(task, m, name) for m in task.methods]
+    for name in _BARS
+  }
+  known = [
+    end
+    for results in found.values()
+    for result in results
+    for end in result.ends
+    if np.isfinite(end)
+  ]
+  if not known:
+    return Section(
+      _BARS_TITLE, absence=f"no run has finite {task.score.plural}"
+    )
+  if min(known) < 0:
+    return Section(
+      _BARS_TITLE, absence=f"bars begin at 0, {task.score.noun} does not"
+    )
+  limit = task.score.limit
+  x = scale.linear(0, min(max(known), limit), bounds=(0, limit))
+  return Section(
+    _BARS_TITLE,
+    [
+      section.note(
+        f"Test {task.score.noun} at the end of the runs.",
+        f" Lines over the bars are {final_measures.INTERVALS} over seeds."
+        if task.has_seeds
+        else None,
+      ),
+      section.charts(
+        [_bars(task, name, x, found[name]) for name in _BARS],
+        class_="charts three",
+      ),
+    ],
+  )
+
+
+def _bars(
+  task: TaskRuns, name: str, x: Scale, results: Sequence[Result]
+) -> Markup:
+  """Returns the bars of a measure, one for each method, the first on top."""
+  title, score = task.measures[name].title, task.score
+  letters = min(max(len(m.label) for m in task.methods), _MAX_LETTERS)
+  frame = Frame(
+    x,
+    Scale(0, len(results), ()),
+    x_label=f"{score.noun}{score.in_brackets}",
+    width=_WIDTH,
+    height=_ROW * len(results) + _ABOVE_AND_BELOW,
+    left=round(_LETTER_WIDTH * letters) + _GAP,
+    right=_VALUE_WIDTH,
+  )
+  shown = list(zip(task.methods, results, strict=True))
+  told = ", ".join(f"{method.label} {r.mean_text}" for method, r in shown)
+  chart = frame.drawing(
+    f"{task.identifier}-bars-{name.replace('_', '-')}",
+    f"{title}, {score.noun}",
+    f"{told}.",
+    element("path", d=frame.uprights(), class_="grid"),
+    frame.axes(),
+    [
+      _row(method, result, frame.top + _ROW * (n + 0.5), frame)
+      for n, (method, result) in enumerate(shown)
+    ],
+  )
+  tail = final_measures.tail_text(task, name)
+  return section.figure(chart, f"{title}{tail}{score.in_brackets}")
+
+
+def _row(
+  method: MethodRuns, result: Result, middle: float, frame: Frame
+) -> Markup:
+  """Returns a method's name, bar and value; what is not finite has no bar."""
+  base, right = middle + 4, frame.width - frame.right
+  return element(
+    "g",
+    element("title", f"{method.label}: {result.text}"),
+    frames.text(
+      task_runs.cut(method.label, _MAX_LETTERS),
+      frame.left - _GAP / 2,
+      base,
+      "end",
+      "name",
+    ),
+    _bar(result, middle, frame) if np.isfinite(result.mean) else None,
+    frames.text(result.mean_text, right + _VALUE_WIDTH - 2, base, "end"),
+    class_=f"series {method.style.classes}",
+  )
+
+
+def _bar(result: Result, middle: float, frame: Frame) -> Markup:
+  zero, end = frame.x_pixels([0, result.mean])
+  box = element(
+    "path",
+    d=box_path(zero, middle - _BAR / 2, end - zero, _BAR),
+    class_="bars",
+  )
+  if result.interval is None:
+    return box
+  low, high = frame.x_pixels(frame.x.clipped(result.interval))
+  whisker = f"M{low:.1f} {middle:.1f}H{high:.1f}"
+  return markup.joined(box, element("path", d=whisker, class_="spread"))
+
+
+# Section: score against fairness, and the methods that no other beats.
+
+_MAX_NAMES = 10
+_PAIRS = (("mean", "std"), ("mean", "worst_10"))
+# The axes of Figure 3 of Ju et al., "Accelerating Fair Federated Learning:
+# Adaptive Federated Adam".
+_ERROR_PAIRS = (
+  ("error", "error_relative_std"),
+  ("weighted_error", "weighted_error_relative_std"),
+)
+
+
+def build(task: TaskRuns) -> Section:
+  """Returns the section: mean against std and worst 10 %, error and spread."""
+  title = f"{task.score.title} and fairness"
+  figures = _figures(task, _PAIRS)
+  errors = _figures(task, _ERROR_PAIRS)
+  tail = final_measures.tail_clients(task, 10)
+  if not figures:
+    return Section(title, absence=f"no run has finite {task.score.plural}")
+  return Section(
+    title,
+    [
+      section.note(
+        f"Worst 10 %: {tail}. " if tail else None,
+        "At the end of the runs. ",
+        f"Whiskers are {final_measures.INTERVALS} over seeds. "
+        if task.has_seeds
+        else None,
+        "The dashed line joins the Pareto front of the means: no other method "
+        "is better in one of the two measures without being worse in the other."
+        if _has_front(task)
+        else "With one seed it is unknown how sure a place is: no Pareto front "
+        "is drawn.",
+        " Where a name has no room, look up the symbol in the legend.",
+      ),
+      section.charts(figures),
+      section.fold(
+        "Error and its relative spread",
+        section.note(
+          "The error is 100 − accuracy. In the first chart clients count the "
+          "same, in the second they count by their test examples."
+        ),
+        section.charts(errors),
+      )
+      if errors
+      else None,
+    ],
+  )
+
+
+def _figures(task: TaskRuns, pairs: Sequence[tuple[str, str]]) -> list[Markup]:
+  """Returns the charts of pairs of measures that the runs have."""
+  figures = [
+    _figure(task, x, y)
+    for x, y in pairs
+    if x in task.measures and y in task.measures
+  ]
+  return [figure for figure in figures if figure is not None]
+
+
+def _has_front(task: TaskRuns) -> bool:
+  """Returns whether each place is known to some uncertainty."""
+  return all(len(method.runs) > 1 for method in task.methods)
+
+
+def _figure(task: TaskRuns, x_name: str, y_name: str) -> Markup | None:
+  points = [
+    point
+    for method in task.methods
+    if np.isfinite((point := _point(task, method, x_name, y_name)).x + point.y)
+  ]
+  if not points:
+    return None
+  x, y = task.measures[x_name], task.measures[y_name]
+  front = scatter_chart.front_of(points, x, y) if _has_front(task) else []
+  names = ", ".join(points[place].label for place in front)
+  if len(front) > _MAX_NAMES:
+    names = f"{len(front)} of {len(points)} methods"
+  said = [f"Pareto front: {names}."] if front else []
+  up = "up" if y.higher_is_better else "down"
+  right = "right" if x.higher_is_better else "left"
+  title, across = _title(task, y_name), _title(task, x_name)
+  against = across[0].lower() + across[1:]
+  chart = scatter_chart.draw(
+    points,
+    Frame(
+      _scale(x, [point.x_interval or (point.x,) for point in points]),
+      _scale(y, [point.y_interval or (point.y,) for point in points]),
+      x_label=f"{against}{x.in_brackets}",
+    ),
+    identifier=f"{task.identifier}-{x_name}-{y_name}",
+    title=f"{title} against {against}",
+    description=" ".join([f"Better is {right} and {up}.", *said]),
+    front=front,
+  )
+  return section.figure(
+    chart, f"{title}{y.in_brackets}, better {up} and {right}", *said
+  )
+
+
+def _title(task: TaskRuns, name: str) -> str:
+  """Returns the name of a measure as an axis has it."""
+  titles = {
+    "mean": f"Mean {task.score.noun}",
+    "std": f"Std of {task.score.noun} over clients",
+    "worst_10": f"Worst 10 % of {task.score.noun} over clients",
+  }
+  return titles.get(name, task.measures[name].title)
+
+
+def _point(
+  task: TaskRuns, method: MethodRuns, x_name: str, y_name: str
+) -> Point:
+  x, y = (
+    final_measures.of_method(task, method, name) for name in (x_name, y_name)
+  )
+  return Point(
+    method.label,
+    method.style,
+    x.mean,
+    y.mean,
+    f"{x.text}, {y.text}",
+    x.interval,
+    y.interval,
+  )
+
+
+def _scale(measure: Measure, ranges: Sequence[Sequence[float]]) -> Scale:
+  # Points at the very edge would be half a marker beyond it.
+  return scale.with_room(
+    min(map(min, ranges)),
+    max(map(max, ranges)),
+    bounds=(measure.scale * measure.lowest, measure.scale * measure.highest),
+  )

@@ -1,0 +1,302 @@
+"""Tables of runs as text, CSV, Markdown and LaTeX.
+
+The best of a column, with all that cannot be told from it, and the second best
+are set apart as each format can: with stars in plain text, bold and in italics
+in Markdown, bold and underlined in LaTeX.
+"""
+
+import math
+import re
+import textwrap
+from collections.abc import Callable, Sequence
+
+import pandas as pd
+
+from tff_fair import escaping
+from tff_fair.experiments.analysis.comparison_table import (
+  BEST,
+  Cell,
+  Table,
+  cell_numbers,
+  cell_text,
+)
+from tff_fair.experiments.analysis.measures import Measure, Value, value_text
+from tff_fair.files import csv_cells
+
+Escape = Callable[[str], str]
+Show = Callable[[Measure, Cell], str]
+
+_METHOD, _SEEDS = "Method", "Seeds"
+_WIDTH = 100  # Of captions in plain text.
+_OVER_SEEDS = "mean ± standard deviation over seeds"
+
+
+def frame(tables: Sequence[Table], *, is_rounded: bool = False) -> pd.DataFrame:
+  """Returns all tables as one, for programs.
+
+  Args:
+    tables: The tables.
+    is_rounded: Whether numbers have the digits of a table, or all they have.
+
+  Returns:
+    A row for each method of each task: task, method, seeds, and for each
+    measure NAME its mean over seeds, and NAME_std_over_seeds, their standard
+    deviation, which is missing where there is one seed. Differences to a
+    baseline have the names that `table.cell_numbers` gives.
+  """
+  rows: dict[tuple[str, str], dict[str, object]] = {}
+  for table in tables:
+    for row in table.rows:
+      cells = rows.setdefault(
+        (table.task, row.label),
+        {"task": table.task, "method": row.label, "seeds": row.num_seeds},
+      )
+      for (name, measure), cell in zip(
+        table.measures.items(), row.cells, strict=True
+      ):
+        cells |= cell_numbers(name, measure, cell, is_rounded=is_rounded)
+  return pd.DataFrame(list(rows.values())).convert_dtypes(
+    convert_string=False, convert_integer=False, convert_floating=False
+  )
+
+
+def csv(tables: Sequence[Table]) -> str:
+  """Returns all tables as one CSV table; numbers are not rounded.
+
+  A spreadsheet runs none of its texts; `table_cells.unquoted` undoes it.
+  """
+  return csv_cells.csv_text(frame(tables))
+
+
+def text(tables: Sequence[Table]) -> str:
+  """Returns the tables for a terminal."""
+  return "\n\n".join(_text(table) for table in tables)
+
+
+def markdown(tables: Sequence[Table]) -> str:
+  """Returns the tables as Markdown, aligned for those who read its source."""
+  return "\n\n".join(_markdown(table) for table in tables) + "\n"
+
+
+def _text(table: Table) -> str:
+  cells = marked_cells(
+    table, escaping.line, (lambda c: f"{c} **", lambda c: f"{c} * ")
+  )
+  columns = [list(column) for column in zip(*cells, strict=True)]
+  for column in columns:
+    # Cells without stars keep their place free, where a column has any.
+    starred = [cell.rstrip().endswith("*") for cell in column]
+    if any(starred):
+      column[:] = [
+        cell if has_star else f"{cell}   "
+        for cell, has_star in zip(column, starred, strict=True)
+      ]
+  lines = csv_cells.aligned(list(zip(*columns, strict=True)), gap=2)
+  legend = ["** not separable from the best, * second best"]
+  legend = legend if has_marks(table) else []
+  body = ["".join(line).rstrip() for line in lines]
+  title = [part for line in caption(table) for part in _wrapped(line)]
+  notes = [escaping.line(note) for note in table.notes]
+  return "\n".join([*title, *legend, "", *body, *_spaced(notes)])
+
+
+def _markdown(table: Table) -> str:
+  cells = marked_cells(
+    table, escaping.markdown, (lambda c: f"**{c}**", lambda c: f"*{c}*")
+  )
+  head, *body = csv_cells.aligned(cells)
+  rule = ["-" * len(head[0]), *("-" * (len(c) - 1) + ":" for c in head[1:])]
+  lines = [f"| {' | '.join(line)} |" for line in (head, rule, *body)]
+  legend = " **Not separable from the best**, *second best*."
+  legend = legend if has_marks(table) else ""
+  title = " ".join(map(escaping.markdown, caption(table)))
+  notes = [escaping.markdown(note) for note in table.notes]
+  return "\n".join([f"{title}.{legend}", "", *lines, *_spaced(notes)])
+
+
+def marked_cells(
+  table: Table,
+  escape: Escape,
+  marks: tuple[Escape, Escape],
+  show: Show | None = None,
+) -> list[list[str]]:
+  """Returns head and rows as text, with the best and the second best marked.
+
+  Args:
+    table: The table.
+    escape: Escapes a text for the format.
+    marks: Mark a cell as one of the best, and as the second best.
+    show: Returns a cell for the format; by default its text, escaped.
+  """
+  shown = show or (lambda m, c: escape(cell_text(m, c)))
+  lines = [[escape(_METHOD), _SEEDS]]
+  lines[0] += [escape(measure.title) for measure in table.measures.values()]
+  for row in table.rows:
+    cells = []
+    for measure, cell, mark in zip(
+      table.measures.values(), row.cells, row.marks, strict=True
+    ):
+      text = shown(measure, cell)
+      if mark is not None:
+        text = marks[0 if mark == BEST else 1](text)
+      cells.append(text)
+    lines.append([escape(row.label), str(row.num_seeds), *cells])
+  return lines
+
+
+def has_marks(table: Table) -> bool:
+  """Returns whether a cell of a table is marked."""
+  return any(mark is not None for row in table.rows for mark in row.marks)
+
+
+def caption(table: Table) -> list[str]:
+  """Returns the lines of a table's caption."""
+  has_spread = any(
+    isinstance(cell, Value) and row.num_seeds > 1
+    for row in table.rows
+    for cell in row.cells
+  )
+  title = f"{table.task}: {table.caption}"
+  return [f"{title};", _OVER_SEEDS] if has_spread else [title]
+
+
+def _wrapped(line: str) -> list[str]:
+  return textwrap.wrap(escaping.line(line), _WIDTH, break_on_hyphens=False)
+
+
+def _spaced(notes: Sequence[str]) -> list[str]:
+  return ["", "\n\n".join(notes)] if notes else []
+
+
+# LaTeX, to be read in with `\input`.
+#
+# It needs the package booktabs. With siunitx, columns of numbers are its `S`
+# columns: a value and its standard deviation become 90.65(331), which siunitx
+# aligns at the point and sets as 90.65 ± 3.31. Versions 2 and 3 take them.
+
+
+# Settings, as docs/methods.md writes them.
+_SYMBOLS = {
+  **{letter: letter for letter in "bmqt"},
+  **{
+    name: f"\\{name}"
+    for name in ("alpha", "beta", "epsilon", "gamma", "mu", "tau")
+  },
+  "beta1": r"\beta_1",
+  "beta2": r"\beta_2",
+  "client_learning_rate": r"\eta",
+  "lam": r"\lambda",
+  "lambda_learning_rate": r"\gamma_\lambda",
+  "server_learning_rate": r"\eta_s",
+}
+_SETTING = re.compile(rf"(?<!\S)({'|'.join(_SYMBOLS)})=")
+
+
+def latex(tables: Sequence[Table], *, with_siunitx: bool = False) -> str:
+  """Returns the tables as LaTeX.
+
+  Args:
+    tables: The tables.
+    with_siunitx: Whether columns of numbers are siunitx's.
+  """
+  head = "% Needs \\usepackage{booktabs}.\n"
+  if with_siunitx:
+    head = (
+      "% Needs \\usepackage{booktabs,siunitx} and\n"
+      "% \\sisetup{separate-uncertainty=true, detect-weight=true}.\n"
+    )
+  return head + "\n".join(_latex(table, with_siunitx) for table in tables)
+
+
+def _latex(table: Table, with_siunitx: bool) -> str:
+  alignments = "r" * len(table.measures)
+  if with_siunitx:
+    cells = marked_cells(
+      table,
+      lambda text: f"{{{escaping.latex(text)}}}",
+      (
+        lambda c: f"\\bfseries {c}",
+        lambda c: f"{{\\underline{{{_siunitx_num(c)}}}}}",
+      ),
+      _siunitx_cell,
+    )
+    alignments = "".join(
+      _siunitx_column(measure, [row.cells[place] for row in table.rows])
+      for place, measure in enumerate(table.measures.values())
+    )
+  else:
+    cells = marked_cells(
+      table,
+      escaping.latex,
+      (lambda c: f"\\textbf{{{c}}}", lambda c: f"\\underline{{{c}}}"),
+    )
+  for row, line in zip(table.rows, cells[1:], strict=True):
+    line[0] = _latex_label(row.label)
+  head, *body = csv_cells.aligned(cells)
+  legend = (
+    " Bold is not separable from the best, underlined second best."
+    if has_marks(table)
+    else ""
+  )
+  notes = "".join(f" {escaping.latex(note)}" for note in table.notes)
+  title = escaping.latex(" ".join(caption(table)))
+  lines = [
+    r"\begin{table}",
+    r"  \centering",
+    rf"  \caption{{{title}.{legend}{notes}}}",
+    rf"  \begin{{tabular}}{{lr{alignments}}}",
+    r"    \toprule",
+    f"    {' & '.join(head)} \\\\",
+    r"    \midrule",
+    *(f"    {' & '.join(line)} \\\\" for line in body),
+    r"    \bottomrule",
+    r"  \end{tabular}",
+    r"\end{table}",
+    "",
+  ]
+  return "\n".join(lines)
+
+
+def _siunitx_cell(measure: Measure, cell: Cell) -> str:
+  """Returns a number as siunitx reads it; text in braces, which it copies."""
+  if not isinstance(cell, Value) or not math.isfinite(cell.mean):
+    return f"{{{escaping.latex(cell_text(measure, cell))}}}"
+  number = value_text(measure, Value(cell.mean, None))
+  if cell.std is None or math.isnan(cell.std):
+    return number
+  # In units of the last digit.
+  return f"{number}({round(cell.std * 10**measure.digits)})"
+
+
+def _siunitx_column(measure: Measure, cells: Sequence[Cell]) -> str:
+  """Returns an S column with room for the largest number of a column."""
+  numbers = [
+    number
+    for number in (_siunitx_cell(measure, cell) for cell in cells)
+    if not number.startswith("{")
+  ]
+  if not numbers:
+    return "r"
+  parts = [re.split(r"[.(]", number.rstrip(")")) for number in numbers]
+  whole = max(len(part[0].lstrip("+-")) for part in parts)
+  sign = "+" if any(number[0] in "+-" for number in numbers) else ""
+  digits = f".{measure.digits}" if measure.digits else ""
+  stds = [p[-1] for p, n in zip(parts, numbers, strict=True) if "(" in n]
+  spread = f"({max(map(len, stds))})" if stds else ""
+  return f"S[table-format={sign}{whole}{digits}{spread}]"
+
+
+def _siunitx_num(cell: str) -> str:
+  return cell if cell.startswith("{") else f"\\num{{{cell}}}"
+
+
+def _latex_label(label: str) -> str:
+  r"""Returns the label of a row, with settings as symbols: $\gamma$=0.1."""
+  parts = _SETTING.split(label)
+  # Texts and names take turns.
+  return "".join(
+    f"${_SYMBOLS[part]}$="
+    if place % 2
+    else escaping.latex(part, is_first=place == 0)
+    for place, part in enumerate(parts)
+  )

@@ -1,0 +1,185 @@
+"""Keras models in files."""
+
+import contextlib
+import io
+import json
+import pathlib
+import zipfile
+from collections.abc import Iterator
+
+import h5py
+import tensorflow as tf
+from keras.protobuf import saved_metadata_pb2
+
+from tasks.models import keras_parts, plain
+from tff_fair.experiments.runs import saved_model_programs
+from tff_fair.files import atomic
+
+# Outputs of an exported model that decides for one of two classes.
+PROBABILITIES, PREDICTED_CLASS = "probabilities", "predicted_class"
+_KERAS_METADATA = "keras_metadata.pb"
+_MOST_LETTERS = 100  # Of what a file holds.
+
+
+def check(path: pathlib.Path) -> None:
+  """Checks that a path may be that of a model.
+
+  Raises:
+    ValueError: If there is none; the text says why.
+  """
+  if not path.exists():
+    raise ValueError("there is no such file or folder.")
+  if kind := atomic.special_kind(path):  # To read it may never end.
+    raise ValueError(f"is a {kind}, no file.")
+  if path.is_dir() and not (path / "saved_model.pb").exists():
+    raise ValueError(
+      "holds no saved_model.pb; name a .keras file, or the folder of a "
+      "SavedModel."
+    )
+
+
+def has_signatures_alone(path: pathlib.Path) -> bool:
+  """Returns whether a path is a SavedModel that knows nothing of Keras."""
+  return path.is_dir() and not (path / _KERAS_METADATA).exists()
+
+
+def keras_3(path: pathlib.Path) -> str | None:
+  """Returns the version of Keras that saved a file, if 3 or later."""
+  version = None
+  with contextlib.suppress(OSError, KeyError, ValueError, zipfile.BadZipFile):
+    if zipfile.is_zipfile(path):
+      with zipfile.ZipFile(path) as archive:
+        version = json.loads(archive.read("metadata.json"))["keras_version"]
+    elif h5py.is_hdf5(path):
+      with h5py.File(path, "r") as file:
+        version = file.attrs["keras_version"]
+  major, _, _ = str(version).partition(".")
+  return str(version) if major.isdecimal() and int(major) >= 3 else None
+
+
+def load(path: pathlib.Path, *, trust: bool = False) -> tf.keras.Model:
+  """Loads a model, uncompiled.
+
+  Args:
+    path: A .keras or .h5 file, or the folder of a SavedModel.
+    trust: Whether to run code that it holds, names or reads.
+
+  Raises:
+    ValueError: If it cannot be loaded, or holds code; the text says why.
+  """
+  check(path)
+  if (version := keras_3(path)) is not None:
+    raise ValueError(_other_keras(version))
+  if not trust:
+    check_code(path)
+  hidden = contextlib.nullcontext() if trust else plain.without_custom_objects()
+  try:
+    if has_signatures_alone(path):
+      raise ValueError("it is a SavedModel without Keras' description")
+    with hidden:
+      model = tf.keras.models.load_model(
+        str(path), compile=False, safe_mode=not trust
+      )
+    if not isinstance(model, tf.keras.Model):
+      raise TypeError(f"it holds a {type(model).__name__}")
+    return model
+  # A file that is damaged or of something else raises anything.
+  except Exception as error:
+    raise ValueError(
+      f"cannot be loaded as a Keras model: {plain.reason(error)} (a model with "
+      "layers of its own loads as a SavedModel folder, with --trust)."
+    ) from error
+
+
+def _other_keras(version: str) -> str:
+  return (
+    f"was saved by Keras {version}, and TensorFlow here has another "
+    f"(that of {tf.__version__}). Save it as a SavedModel, in Keras 3 by "
+    "model.export(FOLDER), which audit takes; for training, give its layers "
+    "by --model."
+  )
+
+
+# What a file would run. Keras' own safe mode lets functions of any module pass,
+# and arrays that are pickles.
+
+
+_CONFIG, _WEIGHTS, _ASSETS = "config.json", "model.weights.h5", "assets/"
+_OF_ARCHIVE = (_CONFIG, "metadata.json", _WEIGHTS)
+
+
+def check_code(path: pathlib.Path) -> None:
+  """Checks that a model is of Keras' own parts, and reaches no other files.
+
+  Raises:
+    ValueError: If it is not, or cannot be read; nothing of it has run.
+  """
+  try:
+    found = sorted(set(_code(path)))
+  # A file that is damaged or of something else raises anything.
+  except Exception as error:
+    raise ValueError(
+      f"cannot be loaded as a Keras model: {plain.reason(error)}."
+    ) from error
+  if found:
+    names = ", ".join(found)
+    raise ValueError(
+      f"holds or names code that is not Keras' own ({names[:_MOST_LETTERS]}); "
+      "if you trust the file to run it as you, give --trust."
+    )
+
+
+def _code(path: pathlib.Path) -> Iterator[str]:
+  """Yields what a model holds that may run code or reach other files."""
+  if path.is_dir():
+    yield from saved_model_programs.outward_operations(path)
+    if not has_signatures_alone(path):
+      yield from _code_of_saved_layers(path / _KERAS_METADATA)
+  # As Keras tells the formats apart.
+  elif path.suffix == ".keras" and zipfile.is_zipfile(path):
+    with zipfile.ZipFile(path) as archive:
+      yield from _code_of_archive(archive)
+  else:
+    with h5py.File(path, "r") as file:
+      yield from keras_parts.foreign(json.loads(file.attrs["model_config"]))
+      yield from _other_files(file)
+
+
+def _code_of_archive(archive: zipfile.ZipFile) -> Iterator[str]:
+  for name in archive.namelist():
+    if name not in _OF_ARCHIVE and not name.startswith(_ASSETS):
+      yield name  # Keras opens pickles in model.weights.npz.
+  config = json.loads(archive.read(_CONFIG))
+  config.pop("compile_config", None)  # Not read.
+  yield from keras_parts.foreign(config)
+  with (
+    archive.open(_WEIGHTS) as weights,
+    h5py.File(io.BytesIO(weights.read()), "r") as file,
+  ):
+    yield from _other_files(file)
+
+
+def _code_of_saved_layers(path: pathlib.Path) -> Iterator[str]:
+  metadata = saved_metadata_pb2.SavedMetadata()
+  metadata.ParseFromString(path.read_bytes())
+  for node in metadata.nodes:
+    config = json.loads(node.metadata)
+    config.pop("training_config", None)  # Not read.
+    yield from keras_parts.foreign(config)
+
+
+def _other_files(file: h5py.File) -> Iterator[str]:
+  """Yields the links of an HDF5 file to others, and data that are in others."""
+  found = []
+
+  def add_link(name: bytes, link: h5py.h5l.LinkInfo) -> None:
+    if link.type not in (h5py.h5l.TYPE_HARD, h5py.h5l.TYPE_SOFT):
+      found.append(f"the link {name.decode(errors='replace')} to another file")
+
+  def add_data(name: str, item: h5py.Group | h5py.Dataset) -> None:
+    if isinstance(item, h5py.Dataset) and (item.external or item.is_virtual):
+      found.append(f"data of another file in {name}")
+
+  file.id.links.visit(add_link, info=True)
+  file.visititems(add_data)
+  yield from found

@@ -1,1 +1,0 @@
-"""Searches: settings that Optuna suggests from those tried before."""

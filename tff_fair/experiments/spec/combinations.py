@@ -1,0 +1,302 @@
+"""Settings of a run that do not go together, or have no effect together."""
+
+import dataclasses
+from collections.abc import Iterator
+
+from tff_fair import declared, methods
+from tff_fair.declared import FieldError
+from tff_fair.experiments.spec.settings import RunSettings, federation, learning
+
+# Options of tasks that are about their own models.
+_OF_TASKS_MODELS = (
+  "initial_weights",
+  "embedding_size",
+  "lstm_layers",
+  "lstm_units",
+)
+
+
+# Settings that do not go together: the field at fault, and the problem.
+_Conflicts = Iterator[tuple[str, str]]
+
+
+def check(spec: RunSettings) -> None:
+  """Checks that the settings of a run go together.
+
+  Raises:
+    FieldError: If they do not.
+  """
+  for name, problem in _conflicts(spec):
+    raise FieldError(name, problem, value=getattr(spec, name))
+
+
+def _conflicts(spec: RunSettings) -> _Conflicts:
+  if spec.model is not None and "model" in spec.task_options:
+    yield (
+      "model",
+      "the task's option model is given, too, as "
+      f"{spec.task_options['model']}; leave one of the two out.",
+    )
+  if spec.initial_model is not None and spec.initial_run is not None:
+    yield (
+      "initial_model",
+      f"initial_run is given, too, as {spec.initial_run}; leave one of the two "
+      "out.",
+    )
+  yield from _of_momentum(spec)
+  kind, decay = (
+    "server_learning_rate_decay_kind",
+    "server_learning_rate_decay",
+  )
+  if getattr(spec, kind) is not None and getattr(spec, decay) is None:
+    yield kind, f"is of {decay}, which is not given."
+  if spec.patience is not None and spec.criterion is None:
+    yield (
+      "patience",
+      "does not say what is to improve; give criterion, mean or worst_10.",
+    )
+  yield from _of_late_clients(spec)
+  if spec.tape and spec.loss_reference != "none":
+    yield (
+      "tape",
+      "has the losses of clients, and the rule compares gaps: no replay would "
+      "have them. Leave loss_reference or tape out.",
+    )
+  yield from _of_local_work(spec)
+  yield from _of_server_step(spec)
+  yield from _of_decays(spec)
+  yield from _of_attack(spec)
+  yield from _of_privacy(spec)
+  yield from _of_correction(spec)
+
+
+def _of_momentum(spec: RunSettings) -> _Conflicts:
+  """Yields momentum of an optimizer without one, and clients that keep none."""
+  with_momentum = " or ".join(learning.WITH_MOMENTUM)
+  for side in ("client", "server"):
+    optimizer = getattr(spec, f"{side}_optimizer")
+    if (
+      getattr(spec, f"{side}_momentum") is not None
+      and optimizer not in learning.WITH_MOMENTUM
+    ):
+      yield (
+        f"{side}_momentum",
+        f"expected {side}_optimizer to be {with_momentum}, "
+        f"found {optimizer or 'none'}.",
+      )
+  if (
+    spec.client_momentum_kept
+    and spec.client_optimizer not in learning.WITH_MOMENTUM
+    and not spec.all_hparams.get("client_momentum")
+  ):
+    yield (
+      "client_momentum_kept",
+      f"expected client_optimizer to be {with_momentum}, "
+      f"found {spec.client_optimizer}.",
+    )
+  if (
+    spec.personal_lam is not None
+    and methods.method(spec.algorithm).sends_models
+  ):
+    yield (
+      "personal_lam",
+      f"{spec.algorithm} trains personal models already, with its "
+      "hyperparameter lam; leave personal_lam out.",
+    )
+
+
+def _of_late_clients(spec: RunSettings) -> _Conflicts:
+  if spec.join_round is None:
+    return
+  rounds = [int(p.rpartition(":")[2]) for p in spec.join_round.split(",")]
+  if max(rounds) > spec.total_rounds:
+    yield (
+      "join_round",
+      f"the run has {spec.total_rounds:,} rounds; clients that take no part "
+      "are unseen_clients.",
+    )
+  if spec.dp_noise is not None:
+    yield (
+      "join_round",
+      "dp_noise needs the same population in each round; leave one of the two "
+      "out.",
+    )
+
+
+def _of_local_work(spec: RunSettings) -> _Conflicts:
+  usual = spec.fields()["local_epochs"].default
+  if spec.local_steps is not None and spec.local_epochs != usual:
+    yield (
+      "local_steps",
+      f"takes the place of local_epochs, which is {spec.local_epochs}; leave "
+      "one of the two out.",
+    )
+  mu = spec.all_hparams.get("mu", 0)
+  if spec.proximal_mu and mu:
+    yield (
+      "proximal_mu",
+      f"the proximal term of {spec.algorithm} is its hyperparameter mu, here "
+      f"{declared.as_text(mu)}; leave proximal_mu out, and set mu.",
+    )
+
+
+def _of_server_step(spec: RunSettings) -> _Conflicts:
+  if not spec.has_own_server_step:
+    return
+  if spec.server_optimizer is not None:
+    yield (
+      "server_optimizer",
+      f"{spec.algorithm} has a server step of its own, set by its "
+      "hyperparameters and server_learning_rate; leave server_optimizer out.",
+    )
+  name, rate = learning.SERVER_RATE, spec.server_learning_rate
+  given = spec.hparams.get(name)
+  if rate is not None and given not in (None, rate):
+    yield (
+      "server_learning_rate",
+      f"is the hyperparameter {name} of {spec.algorithm}, which is given as "
+      f"{given!r}; leave one of the two out.",
+    )
+
+
+def _of_decays(spec: RunSettings) -> _Conflicts:
+  for side in ("client", "server"):
+    name = f"{side}_learning_rate_decay"
+    decay, kind = getattr(spec, name), getattr(spec, f"{name}_kind")
+    if decay is None:
+      continue
+    if kind == "inverse_time":
+      is_valid, interval = decay >= 0, "[0, inf)"
+    else:
+      is_valid, interval = 0 < decay <= 1, "(0, 1]"
+    if not is_valid:
+      yield name, f"expected a number in {interval}."
+
+
+def _of_attack(spec: RunSettings) -> _Conflicts:
+  kind, strength = spec.attack, spec.attack_strength
+  effects = {"bias": "adds to losses", "scaling": "multiplies updates with"}
+  if kind == "none" and strength is not None:
+    yield (
+      "attack_strength",
+      f"no client attacks; give attack, {' or '.join(effects)}, too.",
+    )
+  if kind != "none" and strength is None:
+    yield (
+      "attack",
+      "does not say how strongly; give attack_strength, what it "
+      f"{effects[kind]}.",
+    )
+  if kind == "bias" and strength is not None and strength < 0:
+    yield "attack_strength", "expected a number in [0, inf) for bias."
+
+
+def _of_privacy(spec: RunSettings) -> _Conflicts:
+  """Yields what the noise lacks; the method is checked as it is built."""
+  for name, other in (("dp_noise", "dp_clip"), ("dp_clip", "dp_noise")):
+    if getattr(spec, name) is not None and getattr(spec, other) is None:
+      yield name, f"needs {other}; give both."
+  if spec.dp_noise is None:
+    return
+  if spec.sampling == "proportional":
+    yield (
+      "sampling",
+      "dp_noise needs cohorts that do not depend on the data; draw them "
+      "uniformly, or take all clients.",
+    )
+  if spec.dropout and spec.dropout_kind in ("by_size", "by_label"):
+    yield (
+      "dropout_kind",
+      "dp_noise needs cohorts that do not depend on the data, and here one "
+      "client's examples change who reports back; choose another kind.",
+    )
+  if isinstance(spec.clients_per_round, str):
+    yield (
+      "clients_per_round",
+      "dp_noise needs cohorts of one size, by which it divides the sum; give "
+      "one number.",
+    )
+  if spec.client_weighting != "uniform":
+    yield (
+      "dp_noise",
+      "needs client_weighting=uniform: the number of examples of one client "
+      "would change the weights of all.",
+    )
+
+
+def _of_correction(spec: RunSettings) -> _Conflicts:
+  """Yields what promises more than the correction of labels keeps."""
+  if spec.label_correction == "none":
+    return
+  for name, reason in (
+    *(
+      (name, "clients alone would train on wrong labels")
+      for name in ("local_baseline", "pooled_baseline", "loss_reference")
+    ),
+    ("dp_noise", "its noise would be on the rounds after the correction alone"),
+    ("attack", "attackers would be honest while labels are corrected"),
+    *(
+      (name, "all clients take part in the correction")
+      for name in ("unseen_clients", "join_round")
+    ),
+  ):
+    if getattr(spec, name) != spec.fields()[name].default:
+      yield (
+        name,
+        f"does not go with label_correction={spec.label_correction}: {reason}; "
+        "leave one of the two out.",
+      )
+  if spec.aggregation == "secure":
+    yield (
+      "aggregation",
+      f"does not go with label_correction={spec.label_correction}, which asks "
+      "each client for its noise level; leave one of the two out.",
+    )
+
+
+def without_effect(spec: RunSettings) -> Iterator[str]:
+  """Yields a line for each setting that was given and changes nothing.
+
+  Files of settings serve several methods, so that this is no error.
+  """
+  fields = spec.fields()
+
+  def is_given(name: str) -> bool:
+    return bool(getattr(spec, name) != fields[name].default)
+
+  if (
+    is_given("client_weighting")
+    and not methods.method(spec.algorithm).weighs_clients
+  ):
+    yield (
+      f"client_weighting={spec.client_weighting} has no effect: "
+      f"{spec.algorithm} does not use the weights of clients."
+    )
+  for name, needed in (
+    ("client_learning_rate_decay_kind", "client_learning_rate_decay"),
+    ("client_learning_rate_decay_rounds", "client_learning_rate_decay"),
+    ("dropout_kind", "dropout"),
+    ("dropout_rounds", "dropout"),
+    ("attack_share", "attack"),
+    ("trimmed_share", "defence"),
+    ("tape_rounds", "tape"),
+    *(
+      (f.name, "label_correction")
+      for f in dataclasses.fields(federation.CorrectionSettings)
+    ),
+  ):
+    if is_given(name) and not is_given(needed):
+      yield f"{name}={getattr(spec, name)} has no effect without {needed}."
+  if spec.secure_bound is not None and (
+    spec.aggregation != "secure" or spec.dp_noise is not None
+  ):
+    why = "it is of aggregation=secure"
+    if spec.dp_noise is not None:
+      why = "dp_clip is the bound"
+    yield f"secure_bound={spec.secure_bound:g} has no effect: {why}."
+  for name in _OF_TASKS_MODELS:
+    if spec.model is not None and name in spec.task_options:
+      yield (
+        f"task_option.{name} has no effect: model={spec.model} takes the place "
+        "of the task's model."
+      )

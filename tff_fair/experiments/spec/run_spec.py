@@ -1,0 +1,277 @@
+"""A run as a value: everything that decides its results.
+
+    spec = RunSpec(task="digits", algorithm="adafed", hparams={"gamma": 1.0})
+    specs = spec.vary(algorithm=["fedavg", "adafed"], seed=range(5))
+
+Needs no TensorFlow: names, types and bounds are known without it. Problems that
+show only with the data or the built process are found when the run starts.
+"""
+
+import contextlib
+import dataclasses
+from collections.abc import Iterator, Mapping
+from typing import Any, Self
+
+import tasks
+from tff_fair import declared, methods, spelling
+from tff_fair.declared import FieldError, Value
+from tff_fair.experiments.spec import (
+  combinations,
+  grids,
+  seeds,
+  settings,
+  spec_text,
+)
+from tff_fair.experiments.spec.settings import bounds
+
+# A mapping that cannot change, so that what holds it can be compared.
+
+
+class FrozenMapping(Mapping[str, Value]):
+  """Reads like a dict, has a hash, and equals any mapping of the same items."""
+
+  def __init__(self, items: Mapping[str, Value] | None = None) -> None:
+    """Copies `items`."""
+    self._items = dict(items or {})
+
+  def __getitem__(self, name: str) -> Value:
+    """Returns the value of a name."""
+    return self._items[name]
+
+  def __iter__(self) -> Iterator[str]:
+    """Yields the names, in the order in which they were given."""
+    return iter(self._items)
+
+  def __len__(self) -> int:
+    """Returns the number of names."""
+    return len(self._items)
+
+  def __hash__(self) -> int:
+    """Returns a hash that the order of the names does not change."""
+    return hash(frozenset(self._items.items()))
+
+  def __repr__(self) -> str:
+    """Returns the items as a dict shows them."""
+    return repr(self._items)
+
+
+_FEDAVG = "fedavg"
+_RANGES = ("local_epochs", "local_steps", "clients_per_round")
+_LISTS = ("measures", "unseen_clients", "join_round")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RunSpec(settings.RunSettings):
+  """Everything that decides the results of a run.
+
+  `RunSpec.fields()` lists the settings with their meanings and defaults;
+  `tff_fair.experiments.spec.settings` declares them. Beside them:
+
+  Attributes:
+    hparams: Hyperparameters of the method, by name; others have their defaults.
+    task_options: Options of the task, by name; others have their defaults.
+
+  Raises:
+    ValueError: If a value is not valid; names the field, what was found and
+      what is valid.
+  """
+
+  def __post_init__(self) -> None:
+    # A record's code does not run, not even to know the task's options.
+    object.__setattr__(self, "_is_record", not tasks.may_run_code())
+    for name in _RANGES:
+      object.__setattr__(self, name, bounds.normal_range(getattr(self, name)))
+    for name in _LISTS:
+      if isinstance(value := getattr(self, name), list | tuple | float):
+        object.__setattr__(self, name, declared.as_text(value) or None)
+    for name, field in self.fields().items():
+      object.__setattr__(self, name, field.check(getattr(self, name)))
+    algorithm = methods.understood(self.algorithm)
+    object.__setattr__(self, "algorithm", algorithm)
+    object.__setattr__(self, "task_options", self._checked_task_options())
+    object.__setattr__(self, "hparams", self._checked_hparams())
+    self._check_model()
+    combinations.check(self)
+
+  @classmethod
+  def from_dict(cls, values: Mapping[str, Any]) -> Self:
+    """Returns the run of some settings; others have their defaults.
+
+    Raises:
+      ValueError: If a name or a value is not valid.
+    """
+    names = [field.name for field in dataclasses.fields(cls)]
+    for name in values:
+      if name not in names:
+        raise FieldError(
+          name,
+          f"there is no such setting; {spelling.advice(name, names, 'names')}",
+        )
+    return cls(**values)
+
+  def to_toml(self) -> str:
+    """Returns all settings that have a value as TOML."""
+    return spec_text.to_toml(self.to_dict())
+
+  @classmethod
+  def from_toml(cls, text: str) -> Self:
+    """Reads a run from TOML.
+
+    Raises:
+      ValueError: If the text is no TOML, or a name or a value is not valid.
+    """
+    return cls.from_dict(spec_text.from_toml(text))
+
+  def with_algorithm(self, algorithm: str) -> Self:
+    """Returns the run with another method, at its default hyperparameters."""
+    rate = None if self.has_own_server_step else self.server_learning_rate
+    return self.replace(
+      algorithm=algorithm, hparams={}, server_learning_rate=rate
+    )
+
+  @property
+  def title(self) -> str:
+    """The method as tables, pages and cards show it."""
+    return methods.title(self.algorithm, self.client_weighting)
+
+  def baselines(self) -> list[Self]:
+    """Returns FedAvg in the same setting, as the baselines of this run.
+
+    Each weighs clients in another way: by their numbers of examples, equally,
+    and as this run does. FedAvg with noise for differential privacy takes equal
+    weights alone. A run of FedAvg is not its own baseline.
+    """
+    weights = ["num_examples", "uniform"]
+    if self.client_weighting not in weights:
+      weights.append(self.client_weighting)
+    if self.dp_noise is not None:
+      weights = ["uniform"]
+    found = (
+      self.with_algorithm(_FEDAVG).replace(client_weighting=of_baseline)
+      for of_baseline in weights
+    )
+    return [spec for spec in found if spec.differences(self)]
+
+  def differences(self, other: "RunSpec") -> dict[str, tuple[Value, Value]]:
+    """Returns where another run differs in what decides results.
+
+    Returns:
+      This run's and the other's value by name: that of a field, "hparam.NAME"
+      or "task_option.NAME". A value that equals a default differs from no value
+      nowhere.
+    """
+    mine, theirs = self.effective(), other.effective()
+    return {
+      name: (mine.get(name), theirs.get(name))
+      for name in {**mine, **theirs}
+      if mine.get(name) != theirs.get(name)
+    }
+
+  def effective(self) -> dict[str, Value]:
+    """Returns what decides the results, defaults filled in, by flat names."""
+    with self._reading():
+      return self._effective()
+
+  def replace(self, **values: object) -> Self:
+    """Returns the run with some other settings.
+
+    Raises:
+      ValueError: If a name or a value is not valid.
+    """
+    with self._reading():
+      return super().replace(**values)
+
+  def _reading(self) -> contextlib.AbstractContextManager[None]:
+    """Has no code run that this run names, if a record does."""
+    is_record = vars(self).get("_is_record", False)
+    return tasks.reading_records() if is_record else contextlib.nullcontext()
+
+  def _effective(self) -> dict[str, Value]:
+    return {
+      **{n: getattr(self, n) for n, f in self.fields().items() if f.decides},
+      "rounds_per_evaluation": self.evaluation_interval,
+      "clients_per_part": self.part_size,
+      **self._own_seeds,
+      **{
+        f"{spec_text.HPARAM}{name}": value
+        for name, value in self.all_hparams.items()
+      },
+      **{
+        f"{spec_text.TASK_OPTION}{name}": self.task_options.get(name, default)
+        for name, default in tasks.option_defaults(self.task).items()
+      },
+    }
+
+  def vary(self, **values: object) -> list[Self]:
+    """Returns the runs of a grid, each once.
+
+    Args:
+      **values: A value, or a list of values, for a field, a hyperparameter or
+        an option of the task, by name. "hparam.NAME" and "task_option.NAME"
+        (as `**{"hparam.seed": 1}`) tell them from a field of that name. A tuple
+        is one value: a range. A hyperparameter counts for the methods that
+        have it.
+
+    Returns:
+      One run for each combination; the last name varies fastest.
+
+    Raises:
+      ValueError: If a name or a value is not valid, or no method has a
+        hyperparameter.
+    """
+    with self._reading():
+      return grids.vary(self, values)
+
+  @property
+  def _own_seeds(self) -> dict[str, Value]:
+    """The seeds that do not follow `seed`; None is one that does."""
+    values = dict(zip(seeds.NAMES, self.seeds, strict=True))
+    return {
+      name: None if value == self.seed else value
+      for name, value in values.items()
+      if name != "seed"
+    }
+
+  def _checked_task_options(self) -> FrozenMapping:
+    try:
+      tasks.check_name(self.task)
+    except (tasks.UnknownTaskError, tasks.UserCodeError) as error:
+      raise FieldError("task", error.problem, value=self.task) from error
+    given = _as_mapping("task_options", self.task_options)
+    try:
+      return FrozenMapping(tasks.check_options(self.task, given))
+    except FieldError as error:
+      raise error.within("task_options") from error
+    except ValueError as error:
+      raise FieldError("task_options", str(error)) from error
+
+  def _check_model(self) -> None:
+    if self.model is None:
+      return
+    try:
+      tasks.check_model(self.model)
+    except tasks.UserCodeError as error:
+      raise FieldError("model", error.problem, value=self.model) from error
+
+  def _checked_hparams(self) -> FrozenMapping:
+    if self.algorithm not in methods.names():
+      raise FieldError(
+        "algorithm", methods.unknown(self.algorithm), value=self.algorithm
+      )
+    valid = methods.hyperparameters(self.algorithm)
+    checked = {}
+    for name, value in _as_mapping("hparams", self.hparams).items():
+      spec_text.check_hparam_name(self.algorithm, name, value)
+      try:
+        checked[name] = valid[name].check(value)
+      except FieldError as error:
+        raise error.within("hparams", value) from error
+    return FrozenMapping(checked)
+
+
+def _as_mapping(field: str, value: object) -> Mapping[str, object]:
+  if not isinstance(value, Mapping):
+    raise FieldError(
+      field, "expected a mapping from names to values.", value=value
+    )
+  return value

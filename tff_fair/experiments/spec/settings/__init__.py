@@ -1,0 +1,128 @@
+"""The settings of a run, by group: names, types, defaults and meanings.
+
+Nothing else declares them: `RunSpec` inherits these fields, and flags, TOML and
+help texts are made from them. Nothing here checks them: `RunSpec` does.
+"""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any, Self
+
+import tasks
+from tff_fair import declared, methods
+from tff_fair.declared import Value
+from tff_fair.experiments.spec import seeds
+from tff_fair.experiments.spec.settings import federation, learning
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RunSettings(
+  # Fields come in the order of the last base first.
+  federation.CorrectionSettings,
+  federation.PrivacySettings,
+  federation.DefenceSettings,
+  federation.AttackSettings,
+  federation.EvaluationSettings,
+  federation.LoopSettings,
+  federation.SamplingSettings,
+  learning.LocalTrainingSettings,
+  learning.AlgorithmSettings,
+  learning.TaskSettings,
+):
+  """The fields of a run, and values that follow from them."""
+
+  @classmethod
+  def fields(cls) -> Mapping[str, declared.Declared]:
+    """Returns the settings by name, but for `hparams` and `task_options`."""
+    return declared.fields_of(cls)
+
+  @property
+  def weighted_algorithm(self) -> str:
+    """The method, and its client weights if not by numbers of examples."""
+    weights = self.client_weighting
+    suffix = "" if weights == "num_examples" else f"-{weights}"
+    return f"{self.algorithm}{suffix}"
+
+  @property
+  def short_name(self) -> str:
+    """The task and the method, as folders are called: "digits-adafed"."""
+    return f"{tasks.short_name(self.task)}-{self.weighted_algorithm}"
+
+  @property
+  def seeds(self) -> seeds.Seeds:
+    """The seeds; those that are not given follow `seed`."""
+    return seeds.of_settings(vars(self))
+
+  @property
+  def evaluation_interval(self) -> int:
+    """Rounds from one evaluation to the next.
+
+    It is `rounds_per_evaluation`. Where that is not given, or is made for more
+    rounds than there are, a run of few rounds still evaluates several times.
+    """
+    given, total = self.rounds_per_evaluation, self.total_rounds
+    if given is not None and given <= total:
+      return given
+    return min(
+      given or federation.USUAL_INTERVAL,
+      max(1, total // federation.LEAST_EVALUATIONS),
+    )
+
+  @property
+  def part_size(self) -> int:
+    """The size of the parts of cohorts; 0 if every cohort is one part.
+
+    Where all clients take part, the task alone knows how many there are.
+    """
+    most = self.clients_per_round
+    if most is None and self.sampling != "all":
+      most = federation.USUAL_COHORT
+    return federation.part_size(self.clients_per_part, most)
+
+  @property
+  def all_hparams(self) -> dict[str, Value]:
+    """All hyperparameters of the method, defaults filled in.
+
+    Where the method has a server step of its own, the server's learning rate is
+    one of them.
+    """
+    valid = methods.hyperparameters(self.algorithm)
+    values = {name: hparam.default for name, hparam in valid.items()}
+    if self.has_own_server_step and self.server_learning_rate is not None:
+      values[learning.SERVER_RATE] = self.server_learning_rate
+    return {**values, **self.hparams}
+
+  @property
+  def has_own_server_step(self) -> bool:
+    """Whether the method has a server step of its own, and its rate."""
+    return learning.SERVER_RATE in methods.hyperparameters(self.algorithm)
+
+  @property
+  def measures_stationarity(self) -> bool:
+    """Whether each round has a certificate, even where the rule needs none."""
+    return (
+      self.certificate
+      or self.stop_at_stationarity is not None
+      or bool(self.tape)
+    )
+
+  @property
+  def has_baselines(self) -> bool:
+    """Whether clients, or all data in one place, train without a federation."""
+    needs_gaps = self.loss_reference != "none"
+    return self.local_baseline or self.pooled_baseline or needs_gaps
+
+  def to_dict(self) -> dict[str, object]:
+    """Returns all settings as plain values, ready for JSON."""
+    values = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
+    return {
+      name: dict(value) if isinstance(value, Mapping) else value
+      for name, value in values.items()
+    }
+
+  def replace(self, **values: Any) -> Self:
+    """Returns the run with some settings replaced."""
+    return dataclasses.replace(self, **values)
+
+
+GROUPS: tuple[type[Any], ...] = RunSettings.__bases__[::-1]

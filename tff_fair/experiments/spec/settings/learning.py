@@ -1,0 +1,214 @@
+"""The settings of the clients' local steps and the server's."""
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from typing import Literal
+
+from tasks.models import names as model_names
+from tff_fair import declared
+from tff_fair.declared import Value
+from tff_fair.experiments.spec.settings import bounds
+
+# The settings of the task and of the method.
+
+
+# The hyperparameter of methods that have a server step of their own.
+SERVER_RATE = "learning_rate"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TaskSettings:
+  """Task: data and model."""
+
+  task: str = declared.value(
+    "digits",
+    "Name of the task; --list shows all. Or a function of yours that returns a "
+    "task, as path/to/file.py:function or PACKAGE.MODULE:function.",
+    expects="a text; give its name, or FILE.py:FUNCTION",
+  )
+  data_dir: str | None = declared.value(
+    None,
+    "Directory of the task's data files. By default the task's loader keeps "
+    "them where it always does; `digits` needs none.",
+  )
+  model: str | None = declared.value(
+    None,
+    "Another model for the task: one of "
+    f"{', '.join(model_names.ALL)}; or a function of yours that returns a "
+    "Keras model, named as a task's function. By default the task's own.",
+    expects="a text or none; give its name, or FILE.py:FUNCTION",
+  )
+  task_options: Mapping[str, Value] = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class AlgorithmSettings:
+  """Algorithm: the method, and how it sees and sums the clients."""
+
+  algorithm: str = declared.value(
+    "adafed",
+    "Name of the method; --list shows all.",
+    expects="a text; give its name, as fedavg",
+  )
+  hparams: Mapping[str, Value] = dataclasses.field(default_factory=dict)
+  client_weighting: Literal["num_examples", "uniform", "column"] = (
+    declared.value(
+      "num_examples",
+      "The weight of a client: its training examples; the same for all; or the "
+      "number that the data has for it, in the column that the task's option "
+      "client_weight names.",
+    )
+  )
+  loss_at: Literal["before", "training", "after"] = declared.value(
+    "before",
+    "Where a client takes its loss: before local training, in a pass of its "
+    "own; during it, at no cost; or after it.",
+  )
+  aggregation: Literal["streaming", "two_phase", "stacked", "secure"] | None = (
+    declared.value(
+      None,
+      "How the server sums client updates; by default the cheapest way that "
+      "the method allows. --list shows all.",
+    )
+  )
+  loss_reference: Literal["none", "local"] = declared.value(
+    "none",
+    "With local, vred, semi_vred, term, afl, delta_fl and gifair compare the "
+    "gaps of clients: a client's loss minus that of the model that it trained "
+    "alone, as local_baseline trains it, on its own training data.",
+  )
+  personal_lam: float | None = declared.value(
+    None,
+    "Ditto's personal models beside the global one of any method: each client "
+    "trains one of its own, too, which this factor pulls towards the global "
+    "one. Results are those of personal models then, and of the global one "
+    "beside them. By default no personal models.",
+    expects="0 or a positive number (in float32)",
+    is_valid=lambda value: 0 <= declared.as_float32(value) < math.inf,
+  )
+
+
+OptimizerName = Literal[
+  "sgd",
+  "momentum",
+  "nesterov",
+  "adagrad",
+  "adam",
+  "adamw",
+  "amsgrad",
+  "rmsprop",
+  "yogi",
+]
+DecayKind = Literal["exponential", "inverse_time"]
+
+WITH_MOMENTUM = ("momentum", "nesterov")
+MOMENTUM = 0.9  # Where there is one and none is given.
+_LARGEST_INT32 = 2**31 - 1  # Places of examples are counted in int32.
+
+_MOMENTUM_OF = (
+  f"with the optimizer momentum or nesterov, in [0, 1). By default {MOMENTUM}."
+)
+_A_MOMENTUM: declared.Bounds = {
+  "expects": "a number in [0, 1)",
+  "is_valid": lambda value: 0 <= declared.as_float32(value) < 1,
+}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class LocalTrainingSettings:
+  """Training: the clients' local steps and the server's."""
+
+  client_optimizer: OptimizerName = declared.value(
+    "sgd", "Local optimizer, started anew each round."
+  )
+  client_momentum: float | None = declared.value(
+    None, f"Momentum of local training {_MOMENTUM_OF}", **_A_MOMENTUM
+  )
+  client_momentum_kept: bool = declared.value(
+    False,
+    "Each client goes on with the momentum of its last round; by default its "
+    "momentum starts at zero in each round.",
+  )
+  client_learning_rate: float = bounds.positive_number(
+    0.1, "Learning rate of local training."
+  )
+  batch_size: int = declared.value(
+    16,
+    "Examples in a local minibatch.",
+    expects=f"an integer in [1, {_LARGEST_INT32}]",
+    is_valid=lambda value: 1 <= value <= _LARGEST_INT32,
+  )
+  local_epochs: int | str = declared.value(
+    1,
+    "How often a client runs over its data in a round; or a range as 1-5, from "
+    "which each client draws anew in each round, as devices of unequal speed "
+    "would.",
+    **bounds.A_RANGE,
+  )
+  local_steps: int | str | None = declared.value(
+    None,
+    "How many minibatches a client trains on in a round, in the place of "
+    "epochs; or a range as 1-5, from which each client draws. Beyond one run "
+    "over its data it begins the next, in a new order. By default epochs "
+    "count.",
+    **bounds.A_RANGE,
+  )
+  proximal_mu: float = declared.value(
+    0.0,
+    "Weight mu of the proximal term mu/2 ||w - theta||^2 in each client's "
+    "loss, which holds it near the server, for any method; 0 adds none. "
+    "FedProx has its own, the hyperparameter mu.",
+    expects="a number in [0, inf) (in float32)",
+    is_valid=lambda value: 0 <= declared.as_float32(value) < math.inf,
+  )
+  client_learning_rate_decay: float | None = declared.value(
+    None,
+    "Factor of the client learning rate from one round to the next, in (0, 1]; "
+    "or r, where round t = 0, 1, ... divides the rate by 1 + r t. By default "
+    "the rate stays.",
+  )
+  client_learning_rate_decay_kind: DecayKind = declared.value(
+    "exponential", "Whether the decay is a factor (exponential) or r."
+  )
+  client_learning_rate_decay_rounds: int = bounds.positive_integer(
+    1, "In how many rounds the client learning rate decays once."
+  )
+  server_optimizer: OptimizerName | None = declared.value(
+    None,
+    "Applies the direction of a round. By default sgd, or the method's own "
+    "server step.",
+  )
+  server_momentum: float | None = declared.value(
+    None, f"Momentum of the server {_MOMENTUM_OF}", **_A_MOMENTUM
+  )
+  server_learning_rate: float | None = bounds.positive_number(
+    None,
+    "Learning rate of the server. By default 1, or the method's own; of a "
+    "method with a server step of its own it is the hyperparameter "
+    "learning_rate.",
+  )
+  server_learning_rate_decay: float | None = declared.value(
+    None,
+    "As that of the client learning rate, a factor in (0, 1] or r; rounds t "
+    "are those in which the server took a step. By default the rate stays.",
+  )
+  server_learning_rate_decay_kind: DecayKind | None = declared.value(
+    None,
+    "Whether the decay is a factor or r. By default exponential, a factor.",
+  )
+  initial_model: str | None = declared.value(
+    None,
+    "A trained Keras model (a .keras or .h5 file, or the folder of a "
+    "SavedModel) with whose weights training begins, in the place of those "
+    "that the seed draws. Its layers with weights are those of the run's "
+    "model.",
+    expects="the path of a file or folder",
+    is_valid=bool,
+  )
+  initial_run: str | None = declared.value(
+    None,
+    "The folder of a finished run with whose weights training begins.",
+    expects="the folder of a run",
+    is_valid=bool,
+  )

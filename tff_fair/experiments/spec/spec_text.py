@@ -1,0 +1,234 @@
+"""Settings of runs as text: names and values of flags and TOML."""
+
+import json
+import math
+import shlex
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+
+import tasks
+from tff_fair import declared, methods
+from tff_fair.declared import FieldError, Value
+from tff_fair.experiments.spec.settings import RunSettings
+from tff_fair.files import parsing
+
+# Before the names of hyperparameters and task options among flat names.
+HPARAM, TASK_OPTION = "hparam.", "task_option."
+# The same by the fields that hold them, and the flags.
+PREFIXES = {"hparams": HPARAM, "task_options": TASK_OPTION}
+FLAG_NAMES = {field: prefix[:-1] for field, prefix in PREFIXES.items()}
+
+
+def flag(name: str, text: str) -> str:
+  """Returns a setting as a flag.
+
+  Args:
+    name: Its flat name: that of a field, "hparam.NAME" or "task_option.NAME".
+    text: Its value, as text.
+  """
+  for prefix in PREFIXES.values():
+    if name.startswith(prefix):
+      return f"--{prefix[:-1]}={name.removeprefix(prefix)}={text}"
+  return f"--{name}={text}"
+
+
+def assignments(values: Mapping[str, object]) -> list[str]:
+  """Returns a mapping as texts of the form name=value."""
+  return [f"{name}={declared.as_text(v)}" for name, v in values.items()]
+
+
+def parse_hparams(algorithm: str, texts: Iterable[str]) -> dict[str, Value]:
+  """Reads hyperparameters from `name=value` texts.
+
+  Args:
+    algorithm: The method. Of an unknown one, none are read.
+    texts: Texts such as "epsilon=0.1" or "normalize=false".
+
+  Raises:
+    FieldError: If a text is no assignment, its name is unknown or comes twice,
+      or its value is of another type.
+  """
+  values: dict[str, Value] = {}
+  algorithm = methods.understood(algorithm)
+  if algorithm not in methods.names():
+    return values
+  valid = methods.hyperparameters(algorithm)
+  for assignment in texts:
+    name, equals, text = assignment.partition("=")
+    if not equals:
+      raise FieldError("hparams", "expected name=value.", value=assignment)
+    if name in values:
+      raise FieldError("hparams", "is given twice.", key=name, value=text)
+    check_hparam_name(algorithm, name, text)
+    try:
+      values[name] = declared.parse(name, valid[name].annotation, text)
+    except FieldError as error:
+      raise error.within("hparams", text) from error
+  return values
+
+
+def check_hparam_name(algorithm: str, name: str, value: object) -> None:
+  """Checks that a method has a hyperparameter.
+
+  Raises:
+    FieldError: If it has none of that name; lists those it has.
+  """
+  valid = methods.hyperparameters(algorithm)
+  if name not in valid:
+    known = assignments({n: h.default for n, h in valid.items()})
+    raise FieldError(
+      "hparams",
+      f"unknown hyperparameter of {algorithm}; valid, with defaults: "
+      f"{', '.join(known) or 'none'}.",
+      key=name,
+      value=value,
+    )
+
+
+def parse_task_options(task: str, texts: Iterable[str]) -> dict[str, Value]:
+  """Reads options of a task from `name=value` texts.
+
+  Args:
+    task: The task. Of an unknown one, none are read.
+    texts: Texts such as "num_clients=100" or "num_clients=none".
+
+  Raises:
+    FieldError: If a text is no assignment, or its option or value is not valid.
+  """
+  if not tasks.is_task(task):
+    return {}
+  try:
+    return tasks.parse_options(task, texts)
+  except FieldError as error:
+    raise error.within("task_options") from error
+  except ValueError as error:
+    raise FieldError("task_options", str(error)) from error
+
+
+# Flags that name no experiment: another repetition is the same one.
+REPETITIONS = ("seed", "model_seed")
+
+
+def command(
+  spec: RunSettings,
+  output_dir: str | None = None,
+  options: Mapping[str, object] | None = None,
+) -> str:
+  """Returns the command line of a run: what differs from the defaults.
+
+  Args:
+    spec: The run.
+    output_dir: The folder that the user chose, if any.
+    options: How it is computed, as `experiments.run` takes it; those that are
+      `None` or `True`, as by default, are left out.
+  """
+  values = texts(spec)
+  if values.keys() <= set(REPETITIONS):
+    # Flags that name no experiment train another one, the first look.
+    values = {"task": spec.task, **values}
+  if output_dir is not None:
+    values["output_dir"] = output_dir
+  words = [flag(name, text) for name, text in values.items()]
+  for name, value in (options or {}).items():
+    if value is False:
+      words.append(f"--no{name}")
+    elif value is not None and value is not True:
+      words.append(flag(name, str(value)))
+  return shlex.join(["python", "-m", "binaries.train", *words])
+
+
+def texts(spec: RunSettings) -> dict[str, str]:
+  """Returns the settings that differ from the defaults, by flat names."""
+  values = {
+    name: getattr(spec, name)
+    for name, field in spec.fields().items()
+    if getattr(spec, name) != field.default
+  }
+  for field_name, prefix in PREFIXES.items():
+    for name, value in getattr(spec, field_name).items():
+      values[f"{prefix}{name}"] = value
+  return {name: declared.as_text(value) for name, value in values.items()}
+
+
+def to_toml(values: Mapping[str, object]) -> str:
+  """Returns settings as TOML; what has no value is left out."""
+  lines = [
+    f"{name} = {_toml(value)}"
+    for name, value in values.items()
+    if value is not None and name not in PREFIXES
+  ]
+  for name in PREFIXES:
+    table = values.get(name)
+    if isinstance(table, Mapping) and table:
+      lines += ["", f"[{name}]"]
+      lines += [
+        f"{key} = {_toml('none' if value is None else value)}"
+        for key, value in table.items()
+      ]
+  return "\n".join(lines) + "\n"
+
+
+def from_toml(text: str) -> dict[str, object]:
+  """Reads settings from TOML.
+
+  Raises:
+    ValueError: If the text is no TOML.
+  """
+  try:
+    values = parsing.parse_toml(text)
+  except parsing.ParseError as error:
+    raise ValueError(f"The settings of a run are no TOML: {error}.") from error
+  for name in PREFIXES:
+    if isinstance(values.get(name), dict):
+      # TOML has no value for none.
+      values[name] = {
+        key: None if value == "none" else value
+        for key, value in values[name].items()
+      }
+  return values
+
+
+def _toml(value: object) -> str:
+  if isinstance(value, bool):
+    return str(value).lower()
+  if isinstance(value, float):
+    return repr(value) if math.isfinite(value) else str(value)
+  # JSON's texts are TOML's, but for one control character.
+  if isinstance(value, str):
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+  return repr(value)
+
+
+# The setting that an error is about, as flags and sweep files name it.
+
+
+def as_flag(
+  error: FieldError, flag_names: Mapping[str, str] = MappingProxyType({})
+) -> str:
+  """Returns the flag and the value at fault, as `--hparam=gamma=2`.
+
+  Args:
+    error: The error.
+    flag_names: The flags of fields that have another name than `--FIELD`.
+  """
+  name = FLAG_NAMES.get(error.field, error.field)
+  flag = _with_key(flag_names.get(error.field, f"--{name}"), error, "=")
+  return f"{flag}{_value(error)}"
+
+
+def flat_name(error: FieldError) -> str:
+  """Returns the flat name of the setting at fault, as `hparam.gamma`."""
+  return _with_key(FLAG_NAMES.get(error.field, error.field), error, ".")
+
+
+def as_setting(error: FieldError) -> str:
+  """Returns the same with the value at fault, as `hparam.gamma=2`."""
+  return f"{flat_name(error)}{_value(error)}"
+
+
+def _with_key(name: str, error: FieldError, before: str) -> str:
+  return name if error.key is None else f"{name}{before}{error.key}"
+
+
+def _value(error: FieldError) -> str:
+  return "" if error.value is None else f"={declared.as_text(error.value)}"

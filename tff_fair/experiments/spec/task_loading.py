@@ -1,0 +1,65 @@
+"""The task of a run, with the run's model.
+
+Problems that show only with the data are errors of the setting behind them.
+"""
+
+import tasks
+from tff_fair.declared import FieldError
+from tff_fair.experiments import importing
+from tff_fair.experiments.spec.run_spec import RunSpec
+
+# What `load_ahead` has loaded, for the next call of `load`.
+_ahead: dict[RunSpec, tasks.Task] = {}
+
+
+def load_ahead(spec: RunSpec) -> None:
+  """Loads the task of a run that follows, and keeps it for this run.
+
+  A task reads its data before it imports TensorFlow. So a program that calls
+  this first tells in a second of data that cannot be used.
+
+  Args:
+    spec: The run.
+
+  Raises:
+    FieldError, tasks.DataError: As `load`.
+  """
+  _ahead.clear()
+  with importing.quick():
+    _ahead[spec] = load(spec)
+
+
+def load(spec: RunSpec) -> tasks.Task:
+  """Loads the task of a run, with the run's model.
+
+  Args:
+    spec: The run.
+
+  Raises:
+    FieldError: If an option or the model does not go with the data.
+    tasks.DataError: If the data cannot be used.
+  """
+  task = _ahead.pop(spec, None)
+  if task is not None:
+    return task
+  try:
+    task = tasks.load(
+      spec.task,
+      data_dir=spec.data_dir,
+      seed=spec.seeds.data,
+      model_seed=spec.seeds.model,
+      **spec.task_options,
+    )
+  except (tasks.DataError, FieldError):
+    raise
+  except tasks.UserCodeError as error:
+    raise FieldError("task", error.problem, value=spec.task) from error
+  except ValueError as error:
+    raise FieldError("task_options", str(error)) from error
+  task = tasks.with_validation(task, spec.validation_fraction, spec.seeds.data)
+  if spec.model is None:
+    return task
+  try:
+    return tasks.with_model(task, spec.model, seed=spec.seeds.model)
+  except tasks.UserCodeError as error:
+    raise FieldError("model", error.problem, value=spec.model) from error

@@ -1,0 +1,273 @@
+"""The best setting of each method, chosen on some data, shown on others.
+
+Runs that set validation data aside are chosen by these, over all clients.
+Otherwise the test data of some clients decide, which are drawn once, the same
+ones for all runs. With fewer than ten clients all of them decide: a fifth of
+three clients is one client, and the best for one is often the worst for the
+others.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple, Self
+
+import numpy as np
+import pandas as pd
+
+from tff_fair.experiments.analysis import groups, measures
+from tff_fair.experiments.analysis.groups import Group
+from tff_fair.experiments.analysis.measures import Measure, Value
+from tff_fair.experiments.runs import tables
+from tff_fair.experiments.runs.run import Run
+from tff_fair.experiments.spec import seeds
+from tff_fair.experiments.spec.scores import Score
+from tff_fair.experiments.texts import run_warnings
+from tff_fair.files import csv_cells
+
+_SHOWN = ("mean", "std", "worst_10", "best_10")
+_SEED = 0  # Of the draw: the runs alone decide the choice.
+_FEWEST_TO_DIVIDE = 10  # Clients.
+FEWEST_TO_TRUST = 50  # Of fewer, chance decides much of what a part prefers.
+_VALIDATION = 2  # Keeps it apart from other draws of that seed.
+
+
+def table(
+  finished: Sequence[Run], criterion: str, validation_fraction: float
+) -> str:
+  """Returns the best settings, one line for each method on each task.
+
+  Args:
+    finished: Finished runs.
+    criterion: Name of the measure to choose by, as a mean over seeds.
+    validation_fraction: Of runs without validation data, the share of the
+      clients to choose on, of ten or more; 0 is all, for the choice and for the
+      columns beside it.
+  """
+  if not finished:
+    return "No run is finished; there is nothing to choose from."
+  of_scores: dict[str, list[Run]] = {}
+  for run in finished:
+    of_scores.setdefault(run.score.name, []).append(run)
+  return "\n\n".join(
+    _table(members, criterion, validation_fraction)
+    for members in of_scores.values()
+  )
+
+
+def _table(
+  finished: Sequence[Run], criterion: str, validation_fraction: float
+) -> str:
+  """Returns the best settings, of runs that have the same score."""
+  score = groups.common_score(finished)
+  of_score = measures.of(score)
+  where = finished[0].path.parent
+  measure = measures.find(criterion, score, where, "criterion")
+  shown = [of_score[name].title for name in _SHOWN]
+  lines = [["Best setting", "Of", "Seeds", f"{measure.title}*", *shown]]
+  chosen, others = [], []
+  for candidates in _by_method(finished):
+    judged = [
+      (_measured(group, validation_fraction, score, is_validation=True), group)
+      for group in candidates
+    ]
+    on_validation, best = min(
+      judged,
+      key=lambda pair: measures.badness(measure, pair[0][criterion].mean),
+    )
+    chosen.append((best.label, best.runs))
+    others += [(g.label, g.runs) for g in candidates if g is not best]
+    on_test = _measured(best, validation_fraction, score, is_validation=False)
+    lines.append(
+      [
+        *(best.label, str(len(candidates)), str(len(best.runs))),
+        measures.value_text(measure, on_validation[criterion]),
+        *(measures.value_text(of_score[n], on_test[n]) for n in _SHOWN),
+      ]
+    )
+  text = ["".join(line) for line in csv_cells.aligned(lines, gap=2)]
+  caption = _caption(measure, criterion, validation_fraction, finished, score)
+  notes = [f"\n{note}" for note in run_warnings.of_groups(chosen)]
+  if unfit := [*run_warnings.in_short(others)]:
+    notes += ["\nOf the other settings:", *unfit]
+  return "\n".join([*caption, "", *text, *notes])
+
+
+def validation_clients(
+  client_ids: Sequence[int] | pd.Series, fraction: float
+) -> np.ndarray:
+  """Draws the clients to choose on.
+
+  Args:
+    client_ids: All clients, two at least.
+    fraction: Share of them, in (0, 1); one at least, and not all.
+
+  Returns:
+    int64[n], ascending. Depends on the set of clients and the fraction alone.
+  """
+  ids = np.unique(np.asarray(client_ids, np.int64))
+  size = _num_drawn(ids.size, fraction)
+  random = seeds.generator(_SEED, _VALIDATION)
+  return np.sort(random.choice(ids, size, replace=False))
+
+
+def is_divided(num_clients: int, fraction: float) -> bool:
+  """Returns whether some clients decide and the others show the result.
+
+  Args:
+    num_clients: The number of all clients.
+    fraction: As for `part_of`.
+  """
+  return fraction > 0 and num_clients >= _FEWEST_TO_DIVIDE
+
+
+def part_of(
+  clients: pd.DataFrame, fraction: float, *, is_validation: bool
+) -> pd.DataFrame:
+  """Returns the results to choose by, or those to show.
+
+  Args:
+    clients: One row for each client. With results on validation data, these are
+      to choose by, and those on test data to show, of all clients.
+    fraction: Otherwise, the share of the clients to choose on; 0 is all, for
+      both parts.
+    is_validation: Whether to return the results to choose by.
+  """
+  clients = tables.seen(clients)  # Unseen clients choose nothing.
+  if tables.has_validation(clients):
+    return tables.on_validation(clients) if is_validation else clients
+  if not is_divided(len(clients), fraction):
+    return clients
+  drawn = validation_clients(clients["client_id"], fraction)
+  return clients[clients["client_id"].isin(drawn) == is_validation]
+
+
+def _by_method(finished: Sequence[Run]) -> list[list[Group]]:
+  """Returns the settings of each method on each task, to choose from."""
+  methods: dict[tuple[object, ...], list[Group]] = {}
+  for group in groups.group(finished):
+    run = group.runs[0]
+    # Other data is another question, not another answer.
+    methods.setdefault((*groups.data_key(run), run.title), []).append(group)
+  return list(methods.values())
+
+
+def _measured(
+  group: Group, fraction: float, score: Score, *, is_validation: bool
+) -> dict[str, Value]:
+  """Returns the measures of a group, over seeds, on its part of the clients."""
+  measured = []
+  for run in group.runs:
+    part = part_of(run.last_evaluation, fraction, is_validation=is_validation)
+    measured.append(measures.of_clients(part, score))
+  return {
+    name: measures.over_seeds(measure, [values[name] for values in measured])
+    for name, measure in measures.of(score).items()
+  }
+
+
+class _Parts(NamedTuple):
+  """Who decides on a run, and whose results are shown.
+
+  Attributes:
+    num_clients: The number of all clients.
+    num_deciding: How many of them decide.
+    num_shown: Of how many the results are shown.
+    set_aside: The share of training data that decides; None where test data do.
+  """
+
+  num_clients: int
+  num_deciding: int
+  num_shown: int
+  set_aside: float | None = None
+
+  @classmethod
+  def of(cls, run: Run, fraction: float) -> Self:
+    """Returns those of a run, with the share of clients to choose on."""
+    last = run.last_evaluation
+    deciding, shown = (
+      len(part_of(last, fraction, is_validation=is_validation))
+      for is_validation in (True, False)
+    )
+    has_rows = tables.has_validation(last)
+    return cls(
+      len(tables.seen(last)),
+      deciding,
+      shown,
+      run.spec.validation_fraction if has_rows else None,
+    )
+
+
+def _caption(
+  measure: Measure,
+  criterion: str,
+  fraction: float,
+  finished: Sequence[Run],
+  score: Score,
+) -> list[str]:
+  title = measure.words
+  parts = sorted(
+    {_Parts.of(run, fraction) for run in finished},
+    key=lambda p: (p.num_clients, p.num_deciding, p.set_aside or 0),
+  )
+  where = _on_set_aside(title, [p for p in parts if p.set_aside is not None])
+  of_test = [p for p in parts if p.set_aside is None]
+  divided = [p for p in of_test if p.num_deciding < p.num_clients]
+  whole = [p for p in of_test if p not in divided]
+  if divided:
+    where += [
+      f"* The criterion: {title} over a random {fraction:.0%} of the clients.",
+      "The other columns are over the other clients.",
+    ]
+    where += [
+      f"Warning: {p.num_deciding} of {p.num_clients} clients decide, too few "
+      "to tell settings apart reliably."
+      for p in divided
+      if p.num_clients < FEWEST_TO_TRUST
+    ]
+  if whole:
+    few = ", ".join(str(p.num_clients) for p in whole)
+    which = f" for {few} clients, too few to divide" if fraction else ""
+    where += [
+      f"* The criterion{which}: {title} over all clients.",
+      "The other columns are over the same clients, so they look better than "
+      "they are.",
+    ]
+  return [
+    "The best of each method's settings (Of: how many) after the last round:",
+    f"{score.noun} {score.in_unit}, mean ± standard deviation over seeds.",
+    *where,
+    *_tails(criterion, parts),
+  ]
+
+
+def _on_set_aside(title: str, parts: Sequence[_Parts]) -> list[str]:
+  """Returns who decides where validation data are set aside."""
+  if not parts:
+    return []
+  shares = ", ".join(dict.fromkeys(f"{p.set_aside:.0%}" for p in parts))
+  return [
+    f"* The criterion: {title} over validation data, {shares} of each client's "
+    "training data.",
+    *dict.fromkeys(
+      "With too few training data to set any aside, and so without a vote: "
+      f"{p.num_clients - p.num_deciding} of {p.num_clients} clients."
+      for p in parts
+      if p.num_deciding < p.num_clients
+    ),
+    "The other columns are over the test data of all clients.",
+  ]
+
+
+def _tails(criterion: str, parts: Sequence[_Parts]) -> list[str]:
+  """Returns how many clients the tails of the criterion and columns are."""
+  lines: dict[str, None] = {}
+  for part in parts:
+    of_criterion = measures.tail_sizes([criterion], part.num_deciding)
+    if of_criterion:
+      lines[f"The criterion's {of_criterion}."] = None
+    shown = measures.tail_sizes(_SHOWN, part.num_shown)
+    lines[f"In the other columns, {shown}."] = None
+  return list(lines)
+
+
+def _num_drawn(num_clients: int, fraction: float) -> int:
+  return min(max(1, round(fraction * num_clients)), num_clients - 1)

@@ -1,0 +1,278 @@
+"""Suggestions and pruning by Optuna, as functions of the trials before.
+
+Optuna's samplers draw from a random state that would be lost with an
+interrupted search. Here each suggestion has a study of its own, in memory, in
+which the trials before are told again, and a sampler whose seed is made from
+the search's seed and the number of the trial. So the same trials before have
+the same suggestion after them, however often the search was interrupted.
+
+Programs import this module where they search: not every user has Optuna.
+"""
+
+import contextlib
+import dataclasses
+import itertools
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+import optuna
+import pandas as pd
+from optuna import distributions, pruners, samplers
+from optuna.trial import TrialState
+
+from tff_fair.declared import FieldError
+from tff_fair.experiments.spec import seeds
+from tff_fair.experiments.spec.scores import Score
+from tff_fair.experiments.sweeps import trials
+from tff_fair.experiments.sweeps.study import Dimension, SearchSettings, Space
+from tff_fair.experiments.sweeps.trials import Outcome, Trial
+
+_SUGGESTION = 3  # Keeps it apart from other draws of the same seed.
+
+
+def suggest(
+  name: str,
+  space: Space,
+  settings: SearchSettings,
+  before: Sequence[Trial],
+) -> dict[str, str] | None:
+  """Returns the settings of the next trial, as texts.
+
+  Args:
+    name: The name of the study.
+    space: The settings to search.
+    settings: How to search.
+    before: All trials before, by their numbers.
+
+  Returns:
+    None if the sampler has no more to suggest.
+
+  Raises:
+    FieldError: If the sampler cannot search the space.
+  """
+  if settings.sampler == "grid":
+    return _of_grid(space, settings.sampler_seed, len(before))
+  with _quiet():
+    if settings.sampler == "qmc":
+      study = optuna.create_study(sampler=_sampler(settings, len(before)))
+      for _ in before:  # Its sequence moves on with each trial.
+        study.tell(study.ask(_distributions(space)), 0.0)
+    else:
+      study = _retold(name, space, settings, before, None)
+      study.sampler = _sampler(settings, len(before))
+    trial = study.ask(_distributions(space))
+  return {name: d.text(trial.params[name]) for name, d in space.items()}
+
+
+@dataclasses.dataclass
+class Pruning:
+  """Says from the evaluations of a run whether it promises too little.
+
+  Attributes:
+    name: The name of the study.
+    space: The settings to search.
+    settings: How to search.
+    before: All trials before, by their numbers.
+    tried: The settings of the run, as texts.
+    total_rounds: The rounds of a whole run; after the last, nothing is pruned.
+    is_pruned: Whether it does.
+  """
+
+  name: str
+  space: Space
+  settings: SearchSettings
+  before: Sequence[Trial]
+  tried: Mapping[str, str]
+  total_rounds: int
+  is_pruned: bool = False
+  _trial: optuna.Trial | None = None
+
+  def add(
+    self, round_num: int, clients: Mapping[str, np.ndarray], score: Score
+  ) -> None:
+    """Takes an evaluation.
+
+    Args:
+      round_num: Its round.
+      clients: Columns with one entry per client: client_id, that of a score,
+        ...
+      score: The score of the run.
+    """
+    # Before the first round, all trials are alike.
+    if self.is_pruned or not 0 < round_num < self.total_rounds:
+      return
+    value = trials.objective(
+      pd.DataFrame(dict(clients)),
+      self.settings.objective,
+      self.settings.validation_fraction,
+      score,
+    )
+    with _quiet():
+      if self._trial is None:
+        self._trial = self._begun(score)
+      self._trial.report(value, round_num)
+      self.is_pruned = self._trial.should_prune()
+
+  def _begun(self, score: Score) -> optuna.Trial:
+    study = _retold(
+      self.name,
+      self.space,
+      self.settings,
+      self.before,
+      self.total_rounds,
+      score,
+    )
+    return _ask(study, self.space, self.tried)
+
+
+def importances(
+  space: Space, settings: SearchSettings, told: Sequence[Trial], place: int
+) -> dict[str, float]:
+  """Returns how much of an objective each setting explains.
+
+  Their sum is 1: the shares of the variance over the space, by Optuna's fANOVA
+  (Hutter et al., 2014).
+
+  Args:
+    space: The settings.
+    settings: How they were searched.
+    told: Trials; those that are complete with a finite objective count.
+    place: The place of the objective.
+
+  Returns:
+    The shares, the largest first; none where trials say nothing, as fewer than
+    two of them, or equal ones, do.
+  """
+  counted = [
+    trial
+    for trial in told
+    if trial.outcome.state == trials.COMPLETE
+    and np.isfinite(trial.outcome.values).all()
+  ]
+  if len({trial.outcome.values[place] for trial in counted}) < 2:
+    return {}
+  with _quiet():
+    study = _retold("importances", space, settings, counted, None)
+    evaluator = optuna.importance.FanovaImportanceEvaluator(seed=0)
+    return dict(
+      optuna.importance.get_param_importances(
+        study, evaluator=evaluator, target=lambda trial: trial.values[place]
+      )
+    )
+
+
+def _of_grid(space: Space, seed: int, number: int) -> dict[str, str] | None:
+  values = {name: dimension.values() for name, dimension in space.items()}
+  for name, texts in values.items():
+    if texts is None:
+      raise FieldError(
+        "sampler",
+        f"{name}={space[name]} has no end of values; give values, as a grid, "
+        "or a range with a step.",
+        value="grid",
+      )
+  combinations = list(itertools.product(*(v for v in values.values() if v)))
+  if number >= len(combinations):
+    return None
+  random = seeds.generator(seed, _SUGGESTION, 0)
+  order = random.permutation(len(combinations))
+  return dict(zip(space, combinations[order[number]], strict=True))
+
+
+def _sampler(settings: SearchSettings, number: int) -> samplers.BaseSampler:
+  random = seeds.generator(settings.sampler_seed, _SUGGESTION, number)
+  seed = int(random.integers(2**31))
+  if settings.sampler == "tpe":
+    return samplers.TPESampler(seed=seed)
+  independent = samplers.RandomSampler(seed)
+  if settings.sampler == "random":
+    return independent
+  return samplers.QMCSampler(
+    # One sequence for all trials.
+    scramble=True,
+    seed=settings.sampler_seed,
+    independent_sampler=independent,
+    warn_independent_sampling=False,
+  )
+
+
+def _pruner(
+  settings: SearchSettings, total_rounds: int | None
+) -> pruners.BasePruner:
+  if settings.pruner == "median":
+    return pruners.MedianPruner()
+  if settings.pruner == "hyperband" and total_rounds is not None:
+    return pruners.HyperbandPruner(max_resource=total_rounds)
+  return pruners.NopPruner()
+
+
+def _distributions(
+  space: Space,
+) -> dict[str, distributions.BaseDistribution]:
+  return {name: _distribution(d) for name, d in space.items()}
+
+
+def _distribution(dimension: Dimension) -> distributions.BaseDistribution:
+  drawn = dimension.range
+  if drawn is None:
+    return distributions.CategoricalDistribution(dimension.choices)
+  low, high, step = drawn.low, drawn.high, drawn.step
+  if dimension.is_integer:
+    return distributions.IntDistribution(
+      int(low), int(high), drawn.is_logarithmic, int(step or 1)
+    )
+  return distributions.FloatDistribution(low, high, drawn.is_logarithmic, step)
+
+
+def _ask(
+  study: optuna.Study, space: Space, texts: Mapping[str, str]
+) -> optuna.Trial:
+  """Begins a trial whose settings are known."""
+  study.enqueue_trial({name: d.value(texts[name]) for name, d in space.items()})
+  return study.ask(_distributions(space))
+
+
+def _retold(
+  name: str,
+  space: Space,
+  settings: SearchSettings,
+  before: Sequence[Trial],
+  total_rounds: int | None,
+  score: Score | None = None,
+) -> optuna.Study:
+  """Returns a study that knows some trials; by default, of their score."""
+  study = optuna.create_study(
+    study_name=name,
+    directions=settings.directions(score or trials.score_of(before)),
+    sampler=samplers.RandomSampler(0),  # All settings are known.
+    pruner=_pruner(settings, total_rounds),
+  )
+  for trial in before:
+    _tell(study, _ask(study, space, trial.settings), trial.outcome)
+  return study
+
+
+def _tell(study: optuna.Study, trial: optuna.Trial, outcome: Outcome) -> None:
+  for round_num, value in outcome.curve.items():
+    trial.report(value, round_num)
+    trial.should_prune()  # Pruners note what they were asked.
+  if outcome.state == trials.COMPLETE:
+    study.tell(trial, outcome.values)
+  elif outcome.state == trials.PRUNED:
+    study.tell(trial, state=TrialState.PRUNED)
+  elif outcome.state == trials.FAILED:
+    study.tell(trial, state=TrialState.FAIL)
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+  """Keeps Optuna from telling of each trial, and of experimental parts."""
+  before = optuna.logging.get_verbosity()
+  optuna.logging.set_verbosity(optuna.logging.ERROR)
+  try:
+    with warnings.catch_warnings():
+      warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+      yield
+  finally:
+    optuna.logging.set_verbosity(before)

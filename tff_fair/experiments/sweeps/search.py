@@ -1,0 +1,394 @@
+"""Searching: suggested settings, each trained in its folder.
+
+A trial is known by its number and the trials before it, and the folders of its
+runs hold what came of it. So a search that was interrupted goes on as if it had
+not been, where its runs go on one after the other; side by side, a suggestion
+also depends on which runs were faster.
+"""
+
+import dataclasses
+import os
+import pathlib
+from collections.abc import Iterable, Mapping, Sequence
+
+from tff_fair.experiments.errors import RunError
+from tff_fair.experiments.progress import Display
+from tff_fair.experiments.runs import finding
+from tff_fair.experiments.runs.folder import RunFolder
+from tff_fair.experiments.runs.run import Run
+from tff_fair.experiments.spec import grids, spec_text
+from tff_fair.experiments.spec.run_spec import RunSpec
+from tff_fair.experiments.sweeps import executors, runner, trials, validation
+from tff_fair.experiments.sweeps.jobs import Ended, Job
+from tff_fair.experiments.sweeps.plan import PlannedRun
+from tff_fair.experiments.sweeps.runner import Failure, Runner
+from tff_fair.experiments.sweeps.setting_tables import Grid, Range, Setting
+from tff_fair.experiments.sweeps.study import (
+  Pruner,
+  Sampler,
+  SearchSettings,
+  Study,
+  check_installed,
+  of_sweep,
+)
+from tff_fair.experiments.sweeps.sweep_file import Sweep, SweptMethod
+from tff_fair.experiments.sweeps.trials import (
+  COMPLETE,
+  FAILED,
+  PRUNED,
+  RUNNING,
+  RecordedStudy,
+  SearchRecord,
+  Trial,
+)
+
+
+@dataclasses.dataclass
+class Searcher:
+  """Carries out the studies of a search.
+
+  Attributes:
+    studies: The studies.
+    settings: How to search.
+    runner: Carries out runs in the folder of the search.
+    trials: The trials of each study so far, by its name.
+  """
+
+  studies: Sequence[Study]
+  settings: SearchSettings
+  runner: Runner
+  trials: dict[str, list[Trial]] = dataclasses.field(init=False)
+
+  def __post_init__(self) -> None:
+    found = trials.read_record(self.runner.folder)
+    if found is not None:
+      trials.check_same_search(
+        self.runner.folder, found, self.settings, self.studies
+      )
+    self._known = {} if found is None else dict(found.studies)
+    self.trials = {study.name: [] for study in self.studies}
+    self._is_exhausted: set[str] = set()
+    self._running: set[str] = set()
+    self._failed: set[str] = set()
+
+  def carry_out(self, title: str | None = None) -> list[Failure]:
+    """Carries out the search from where it is.
+
+    Args:
+      title: The subject of the runs.
+
+    Returns:
+      The runs that failed.
+
+    Raises:
+      Interrupted: If a signal came; the runs have then saved their rounds.
+      RunError: If a folder holds something else, or the search cannot write to
+        it, or another one is at work in it.
+    """
+    self._title = title
+    most = self.settings.trials * sum(len(s.seeds) for s in self.studies)
+    self.runner.say(
+      f"{self.runner.folder}: up to {self.settings.trials} trials for each of "
+      f"{', '.join(study.name for study in self.studies)}. A run writes its "
+      "output to its .log there, until it is finished."
+    )
+    with self.runner.claimed():
+      return self.runner.run_jobs(
+        self._next_job,
+        self._how_far,
+        self._note_end,
+        total=most,
+        done=self._num_done(),
+      )
+
+  def recorded(self, study: Study) -> tuple[Trial, ...]:
+    """Returns the trials of a study that have begun in the folder, ever."""
+    found = self._known.get(study.name)
+    return () if found is None else found.trials
+
+  def _num_done(self) -> int:
+    """Returns how many runs of the trials to come have ended before."""
+    folders = [
+      RunFolder(self.runner.folder / name)
+      for study in self.studies
+      for trial in self.recorded(study)[: self.settings.trials]
+      for name in trial.runs
+    ]
+    return sum(folder.is_finished or folder.is_pruned for folder in folders)
+
+  def _how_far(self) -> str:
+    states = [t.outcome.state for own in self.trials.values() for t in own]
+    return (
+      f"{len(states) - states.count(RUNNING)} of "
+      f"{self.settings.trials * len(self.studies)} trials have ended"
+    )
+
+  def _note_end(self, ended: Ended) -> None:
+    self._running.remove(ended.job.name)
+    if ended.status:
+      self._failed.add(ended.job.name)
+
+  def _next_job(self) -> Job | None:
+    """Returns the next run; None if there is none before another has ended."""
+    for study in self.studies:
+      for trial in list(self.trials[study.name]):
+        if (job := self._job_of(study, trial)) is not None:
+          return job
+    while open_studies := [s for s in self.studies if self._has_more(s)]:
+      # Studies without running trials first: a new trial knows all before it.
+      study = min(open_studies, key=self._busy)
+      begun = self._begin(study)
+      if begun is not None and (job := self._job_of(study, begun)) is not None:
+        return job
+    return None
+
+  def _has_more(self, study: Study) -> bool:
+    return (
+      study.name not in self._is_exhausted
+      and len(self.trials[study.name]) < self.settings.trials
+    )
+
+  def _busy(self, study: Study) -> tuple[int, int]:
+    own = self.trials[study.name]
+    return sum(t.outcome.state == RUNNING for t in own), len(own)
+
+  def _begin(self, study: Study) -> Trial | None:
+    """Returns the next trial, recorded or suggested; None after the last."""
+    from tff_fair.experiments.sweeps import optuna_study  # noqa: PLC0415
+
+    before, recorded = self.trials[study.name], self.recorded(study)
+    number = len(before)
+    settings: Mapping[str, str] | None
+    if number < len(recorded):
+      settings = recorded[number].settings
+    else:
+      settings = optuna_study.suggest(
+        study.name, study.space, self.settings, before
+      )
+    if settings is None:
+      self._is_exhausted.add(study.name)
+      return None
+    runs = study.runs(settings)
+    trial = Trial(number, settings, tuple(run.name for run in runs))
+    before.append(trial)
+    if number == len(recorded):
+      self._record()
+    return trial
+
+  def _record(self) -> None:
+    """Writes all trials that have begun, those of other studies too."""
+    runner.write_names(self.runner.folder, self._title, ())
+    own = {
+      study.name: RecordedStudy(
+        study.name,
+        study.method.name,
+        study.space,
+        (*begun, *self.recorded(study)[len(begun) :]),
+      )
+      for study in self.studies
+      for begun in [self.trials[study.name]]
+    }
+    others = {n: s for n, s in self._known.items() if n not in own}
+    self._known = {**own, **others}
+    trials.write_record(
+      self.runner.folder, SearchRecord(self.settings, self._known)
+    )
+
+  def _job_of(self, study: Study, trial: Trial) -> Job | None:
+    """Returns a trial's next run; notes its end if there is none."""
+    if trial.outcome.state != RUNNING:
+      return None
+    state, run = self._next_run(study, trial)
+    if state != RUNNING:
+      found = trials.outcome(
+        self.runner.folder, trial.runs, self.settings, state
+      )
+      ended = dataclasses.replace(trial, outcome=found)
+      self.trials[study.name][trial.number] = ended
+    if run is None:
+      return None
+    self._running.add(run.name)
+    # Not before: a pruned trial has seeds that never begin.
+    runner.write_names(self.runner.folder, self._title, [run])
+    if run.name != trial.runs[0] or self.settings.pruner == "none":
+      return self.runner.job(run)
+    from tff_fair.experiments.sweeps import optuna_study  # noqa: PLC0415
+
+    pruning = optuna_study.Pruning(
+      study.name,
+      study.space,
+      self.settings,
+      tuple(self.trials[study.name][: trial.number]),
+      trial.settings,
+      run.spec.total_rounds,
+    )
+    return self.runner.job(run, pruning=pruning)
+
+  def _next_run(
+    self, study: Study, trial: Trial
+  ) -> tuple[str, PlannedRun | None]:
+    """Returns the state of a trial, and its run that is to start, if any."""
+    for place, run in enumerate(study.runs(trial.settings)):
+      if run.name in self._running:
+        return RUNNING, None  # Of this trial, or one with the same settings.
+      if run.name in self._failed:
+        return FAILED, None
+      path = self.runner.folder / run.name
+      state = runner.state_of(run.spec, path)
+      # By its first seed, a trial is pruned; others were of another search.
+      is_pruned = state == "pruned" and place == 0
+      if state != "finished" and not is_pruned:
+        return RUNNING, run
+      runner.keep_log(path)
+      if is_pruned:
+        return PRUNED, None
+    return COMPLETE, None
+
+
+_PLACE = "space"
+
+
+@dataclasses.dataclass(frozen=True)
+class Search:
+  """What came of a search.
+
+  Attributes:
+    path: The folder of the search.
+    settings: How it searched.
+    trials: All trials, by number.
+  """
+
+  path: pathlib.Path
+  settings: SearchSettings
+  trials: tuple[Trial, ...]
+
+  @property
+  def best(self) -> list[Trial]:
+    """The best trial; by several objectives, the Pareto set."""
+    return trials.best(self.trials, self.settings)
+
+  def runs(self, trial: Trial) -> list[Run]:
+    """Returns the runs of a trial that have begun, one for each seed."""
+    paths = [self.path / name for name in trial.runs]
+    return [finding.read_run(path) for path in paths if path.exists()]
+
+
+def search(
+  spec: RunSpec,
+  space: Mapping[str, Range | Iterable[object]],
+  output_dir: str | os.PathLike[str],
+  *,
+  trials: int,
+  seeds: Iterable[int] | None = None,
+  sampler: Sampler = "tpe",
+  sampler_seed: int = 0,
+  objective: str = "mean",
+  pruner: Pruner = "none",
+  validation_fraction: float = 0.2,
+  jobs: int = 1,
+  progress: bool = True,
+) -> Search:
+  """Searches the settings of a method; goes on with an interrupted search.
+
+      found = search(
+        RunSpec(algorithm="adafed", total_rounds=50),
+        {"client_learning_rate": Range(0.001, 1, is_logarithmic=True)},
+        "outputs/search",
+        trials=30,
+        objective="worst_10",
+      )
+      print(found.best)
+
+  Args:
+    spec: The run whose settings are to be searched.
+    space: By the names of `RunSpec.vary`, a range or the values to choose from.
+    output_dir: Folder of the runs' folders; it may exist.
+    trials: How many settings to try.
+    seeds: Each trial trains them all, and has their mean; by default that of
+      `spec`.
+    sampler: Who suggests settings: "tpe", "random", "qmc" or "grid".
+    sampler_seed: Seed of the sampler.
+    objective: The measure to improve, as `compare` names it; several, as
+      "mean,worst_10", for a Pareto set.
+    pruner: Who ends runs early: "none", "median" or "hyperband".
+    validation_fraction: Share of the data that decide, see `SearchSettings`.
+    jobs: How many runs go on side by side, each in a process of its own.
+    progress: Whether to show on stderr how the search gets on.
+
+  Returns:
+    The search, with all its trials.
+
+  Raises:
+    ValueError: If an argument is not valid, or Optuna is missing.
+    RunError: If a folder holds something else, or a run fails; then the other
+      trials have come to their end.
+    Interrupted: If Ctrl-C or SIGTERM came; the same call goes on from there.
+  """
+  check_installed()
+  settings = SearchSettings(
+    trials=trials,
+    sampler=sampler,
+    sampler_seed=sampler_seed,
+    objective=objective,
+    pruner=pruner,
+    validation_fraction=validation_fraction,
+  )
+  folder = pathlib.Path(output_dir)
+  sweep = _sweep(spec, space, [spec.seed] if seeds is None else list(seeds))
+  say = Display(is_silent=not progress).say
+  sweep = validation.with_fraction(sweep, validation_fraction, say)
+  study = _study(sweep)
+  runner = Runner(
+    folder,
+    executor=executors.create(executors.LOCAL, {}, folder=folder, jobs=jobs),
+    progress=progress,
+  )
+  searcher = Searcher([study], settings, runner)
+  searcher.runner.check_limits()
+  if failures := searcher.carry_out():
+    raise RunError(
+      f"{folder}: {len(failures)} runs failed; the same call tries them again. "
+      f"{'; '.join(map(str, failures))}"
+    )
+  return Search(folder, settings, tuple(searcher.trials[study.name]))
+
+
+def _sweep(
+  spec: RunSpec, space: Mapping[str, object], seeds: list[int]
+) -> Sweep:
+  """Returns the sweep of a run and what varies.
+
+  Raises:
+    ValueError: If a name or a value is not valid.
+  """
+  searched: dict[str, Setting] = {}
+  for name, values in space.items():
+    if isinstance(values, Range):
+      searched[grids.flat_name(name, spec)] = Setting(values, _PLACE)
+    else:
+      choices = grids.choices(name, values)
+      flat = grids.flat_name(name, spec, choices)
+      searched[flat] = Setting(choices, _PLACE)
+  searched["seed"] = Setting(seeds, _PLACE)
+  fixed: Grid = {
+    name: Setting([text], _PLACE)
+    for name, text in spec_text.texts(spec).items()
+    if name not in (*searched, "algorithm")
+  }
+  method = SweptMethod(spec.algorithm, spec.algorithm, searched, _PLACE)
+  return Sweep(None, (method,), fixed, {}, _PLACE)
+
+
+def _study(sweep: Sweep) -> Study:
+  """Returns the study of a sweep.
+
+  Raises:
+    ValueError: If the data vary, too.
+  """
+  one, *others = of_sweep(sweep)
+  if others:
+    raise ValueError(
+      "space: a task or its options have several values; search on each by "
+      "itself."
+    )
+  return one

@@ -1,0 +1,353 @@
+"""What a search does: how it searches, and the studies of a sweep.
+
+Each method of a sweep is searched by itself, on each task: other data is
+another question, not another answer. For every combination of values of a task
+and its options there is a study. A seed is no setting to search either: each
+trial trains all seeds, and has their mean.
+"""
+
+import dataclasses
+import typing
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal, Self
+
+from tff_fair import declared, methods
+from tff_fair.declared import FieldError, Value
+from tff_fair.experiments import importing
+from tff_fair.experiments.analysis import measures
+from tff_fair.experiments.errors import RunError
+from tff_fair.experiments.spec import grids, seeds, spec_text
+from tff_fair.experiments.spec.run_spec import RunSpec
+from tff_fair.experiments.spec.scores import Score
+from tff_fair.experiments.sweeps import plan
+from tff_fair.experiments.sweeps.plan import PlannedRun
+from tff_fair.experiments.sweeps.setting_tables import Range
+from tff_fair.experiments.sweeps.sweep_file import Sweep, SweptMethod
+
+# How to search: the number of trials, the sampler, the objective.
+
+
+Sampler = Literal["tpe", "random", "qmc", "grid"]
+Pruner = Literal["none", "median", "hyperband"]
+Direction = Literal["minimize", "maximize"]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SearchSettings:
+  """How to search."""
+
+  trials: int = declared.required(
+    "How many settings each method tries: ranges and the values of grids are "
+    "searched. A trial trains all seeds.",
+    expects="a positive integer",
+    minimum=1,
+  )
+  sampler: Sampler = declared.value(
+    "tpe",
+    "Who suggests settings (by default tpe): tpe, a tree-structured Parzen "
+    "estimator, learns from the trials before; random draws each setting by "
+    "itself; qmc spreads trials evenly (quasi-Monte Carlo, scrambled Sobol); "
+    "grid takes every combination of a grid once, in random order.",
+  )
+  sampler_seed: int = declared.value(
+    0,
+    "Seed of the sampler, by default 0.",
+    expects="a non-negative integer",
+    minimum=0,
+  )
+  objective: str = declared.value(
+    "mean",
+    "The measure to improve, one of those of --criterion, which it is by "
+    "default; several, as mean,worst_10, for a Pareto set.",
+  )
+  pruner: Pruner = declared.value(
+    "none",
+    "Who ends runs early, after one of their evaluations (by default none): "
+    "none lets every run go to its last round; median ends a run that is worse "
+    "than the median of the trials before it after as many rounds, from the "
+    "sixth trial on; hyperband ends runs in brackets (successive halving).",
+  )
+  validation_fraction: float = declared.value(
+    0.2,
+    "Share of the data that decide the choice, which the results are not on. "
+    "With fewer than 50 clients it is the share of each client's training data "
+    "that all runs set aside, as --flag=validation_fraction=0.2 does for any "
+    "number of clients; with more, the share of the clients whose test data "
+    "decide. 0: the test data of all clients, which the results are on, too.",
+    expects="a number in [0, 1), where 0 is the test data of all clients",
+    minimum=0,
+    maximum=1,
+    exclude_maximum=True,
+  )
+
+  def __post_init__(self) -> None:
+    """Checks each value.
+
+    Raises:
+      FieldError: If one is not valid.
+    """
+    for name, field in declared.fields_of(type(self)).items():
+      field.check(getattr(self, name))
+    for name in self.objectives:
+      measures.check(name, "objective")
+    if len(set(self.objectives)) < len(self.objectives):
+      raise FieldError(
+        "objective", "names a measure twice.", value=self.objective
+      )
+    if len(self.objectives) > 1 and self.pruner != "none":
+      raise FieldError(
+        "pruner",
+        "needs one objective: by several, no run is plainly the worse one; "
+        "leave it out.",
+        value=self.pruner,
+      )
+
+  @property
+  def objectives(self) -> tuple[str, ...]:
+    """The names of the measures to improve."""
+    return tuple(self.objective.split(","))
+
+  def directions(self, score: Score) -> list[Direction]:
+    """Returns which way each objective is better, as Optuna says it.
+
+    Args:
+      score: The score of the runs.
+
+    Raises:
+      FieldError: If the runs do not have an objective.
+    """
+    return [
+      "maximize"
+      if measures.find(name, score, "the search", "objective").higher_is_better
+      else "minimize"
+      for name in self.objectives
+    ]
+
+  @classmethod
+  def from_dict(cls, place: str, values: Mapping[str, Any]) -> Self:
+    """Returns the settings of a table.
+
+    Raises:
+      FieldError: If a value is not valid, or a name is unknown.
+    """
+    valid = declared.fields_of(cls)
+    for name in values:
+      if name not in valid:
+        raise FieldError(
+          "search", f"{place}: unknown {name!r}; valid: {', '.join(valid)}."
+        )
+    objective = values.get("objective")
+    if isinstance(objective, list):
+      values = {**values, "objective": ",".join(map(str, objective))}
+    return cls(**values)
+
+
+def check_installed() -> None:
+  """Checks that Optuna is there.
+
+  Raises:
+    FieldError: If it is not.
+  """
+  importing.check_installed("optuna", "search", "trials", who="a search ")
+
+
+# The settings that a search varies, each with its values or its range.
+
+
+# A number of a range, or the text of a choice.
+Suggested = str | int | float
+# Enough to tell settings apart, and short enough for names of folders.
+_DIGITS = 4
+
+
+@dataclasses.dataclass(frozen=True)
+class Dimension:
+  """A setting that a search varies.
+
+  Attributes:
+    choices: The texts of its values; none for a range.
+    range: The range of its numbers; None for choices.
+    is_integer: Whether it takes integers alone.
+  """
+
+  choices: tuple[str, ...] = ()
+  range: Range | None = None
+  is_integer: bool = False
+
+  def text(self, value: Suggested) -> str:
+    """Returns a value as a run takes it: numbers have four digits."""
+    if self.range is None or self.is_integer:
+      return str(value)
+    number = float(value)
+    # Steps are round numbers already, but for the last bits.
+    text = f"{number:.{10 if self.range.step else _DIGITS}g}"
+    is_within = self.range.low <= float(text) <= self.range.high
+    return text if is_within else repr(number)
+
+  def value(self, text: str) -> Suggested:
+    """Returns the value of a text."""
+    if self.range is None:
+      return text
+    return int(text) if self.is_integer else float(text)
+
+  def takes(self, text: str) -> bool:
+    """Returns whether a text is one of its values.
+
+    Raises:
+      ValueError: If it is to be a number, and is none.
+    """
+    if self.range is None:
+      return text in self.choices
+    return self.range.low <= float(self.value(text)) <= self.range.high
+
+  @property
+  def examples(self) -> tuple[str, ...]:
+    """Texts of all choices, or of the bounds."""
+    if self.range is None:
+      return self.choices
+    return tuple(self.text(n) for n in (self.range.low, self.range.high))
+
+  def values(self) -> tuple[str, ...] | None:
+    """Returns the texts of all values; None where there is no end of them."""
+    if self.range is None:
+      return self.choices
+    step = self.range.step or (1 if self.is_integer else None)
+    if step is None or self.range.is_logarithmic:
+      return None
+    count = int((self.range.high - self.range.low) / step + 1e-9) + 1
+    return tuple(self.text(self.range.low + n * step) for n in range(count))
+
+  def __str__(self) -> str:
+    """Returns it as the user wrote it."""
+    return ",".join(self.choices) if self.range is None else str(self.range)
+
+
+Space = Mapping[str, Dimension]
+
+
+@dataclasses.dataclass(frozen=True)
+class Study:
+  """The search for the settings of a method on a task.
+
+  Attributes:
+    name: Tells it from the other studies of a search.
+    sweep: The sweep that it is of.
+    method: The method.
+    fixed: The settings that stay, by flat names.
+    seeds: The seeds of each run of a trial, by name.
+    space: The settings to search; not empty.
+  """
+
+  name: str
+  sweep: Sweep
+  method: SweptMethod
+  fixed: Mapping[str, Value]
+  seeds: tuple[Mapping[str, Value], ...]
+  space: Space
+
+  def runs(self, settings: Mapping[str, str]) -> list[PlannedRun]:
+    """Returns the runs of a trial, one for each of the seeds.
+
+    Args:
+      settings: The texts of the settings of the space.
+
+    Raises:
+      RunError: If a value is not valid.
+    """
+    given = {**self.fixed, **settings}
+    return [
+      plan.run_of(
+        self.sweep,
+        self.method,
+        # In the order in which a sweep would name them.
+        {n: {**given, **own}[n] for n in plan.ordered([*given, *own])},
+      )
+      for own in self.seeds
+    ]
+
+
+def of_sweep(sweep: Sweep) -> list[Study]:
+  """Returns the studies of a sweep.
+
+  Raises:
+    RunError: If a value is not valid, or a method has nothing to search.
+  """
+  hparams = plan.hyperparameters(sweep)
+  studies: dict[str, Study] = {}
+  for method in sweep.methods:
+    for study in _of_method(sweep, method, hparams[method.algorithm]):
+      if study.name in studies:
+        raise RunError(
+          f"{method.place}: is searched as {studies[study.name].method.place} "
+          "is; leave one of them out."
+        )
+      studies[study.name] = study
+      _check(study)
+  return list(studies.values())
+
+
+def _of_method(
+  sweep: Sweep, method: SweptMethod, hparams: Mapping[str, object]
+) -> Iterator[Study]:
+  questions: dict[str, Sequence[Value]] = {}
+  of_runs: dict[str, Sequence[Value]] = {"seed": [0]}
+  space: dict[str, Dimension] = {}
+  for name, setting in plan.grid_of(sweep, method, hparams).items():
+    values = setting.values
+    is_question = plan.is_question(name)
+    if isinstance(values, Range):
+      place = f"{setting.place}: {name}={values}"
+      if is_question:
+        raise RunError(
+          f"{place}: decides what to search on; give its values in a grid."
+        )
+      space[name] = _dimension(place, method.algorithm, name, values)
+    elif name in seeds.NAMES:
+      of_runs[name] = values
+    elif is_question or len(values) == 1:
+      questions[name] = values
+    else:
+      space[name] = Dimension(tuple(map(declared.as_text, values)))
+  if not space:
+    raise RunError(
+      f"{method.place}: {method.name} has nothing to search; give a range, as "
+      "--range=client_learning_rate=0.001:1:log, or a grid of values."
+    )
+  told = {n for n in questions if n in method.grid or n in sweep.varying}
+  for fixed in grids.product(questions):
+    own = {name: fixed[name] for name in plan.ordered(told)}
+    name = plan.folder_name(method.algorithm, own)
+    yield Study(
+      name, sweep, method, fixed, tuple(grids.product(of_runs)), space
+    )
+
+
+def _dimension(
+  place: str, algorithm: str, name: str, drawn: Range
+) -> Dimension:
+  """Returns the dimension of a setting that is drawn from a range.
+
+  Raises:
+    RunError: If the setting takes no such numbers.
+  """
+  fields = RunSpec.fields()
+  if name.startswith(spec_text.HPARAM):
+    fields = methods.hyperparameters(algorithm)
+  annotation = fields[name.removeprefix(spec_text.HPARAM)].annotation
+  kinds = typing.get_args(annotation) or (annotation,)
+  if float in kinds:
+    return Dimension(range=drawn)
+  if int not in kinds:
+    raise RunError(f"{place}: takes no numbers; give its values in a grid.")
+  numbers = (drawn.low, drawn.high, drawn.step or 1)
+  if not all(isinstance(number, int) for number in numbers):
+    raise RunError(f"{place}: takes integers alone.")
+  return Dimension(range=drawn, is_integer=True)
+
+
+def _check(study: Study) -> None:
+  """Tries each choice and each bound, so that mistakes show at once."""
+  first = {name: d.examples[0] for name, d in study.space.items()}
+  for name, dimension in study.space.items():
+    for text in dimension.examples:
+      study.runs({**first, name: text})

@@ -1,0 +1,322 @@
+"""The description of a sweep: a file, or methods by name.
+
+A file's settings for one method replace its settings for all methods; those
+that the caller adds as final ones replace both.
+
+A file with `extends = "other"` is laid over another file: its title and its
+settings replace the other's, and so do its methods, where it has any. With
+`extends = ["one", "other"]` the other lies over the one, the file over both.
+"""
+
+import dataclasses
+import functools
+import os
+import pathlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tff_fair import methods
+from tff_fair.declared import FieldError
+from tff_fair.experiments.errors import RunError
+from tff_fair.experiments.spec import spec_text
+from tff_fair.experiments.spec.run_spec import RunSpec
+from tff_fair.experiments.sweeps import setting_tables
+from tff_fair.experiments.sweeps.setting_tables import Grid, Setting
+from tff_fair.files import parsing
+
+SUFFIX = ".toml"
+_KEYS = ("title", "extends", "flags", "grid", "range", "search", "methods")
+_WEIGHTING = "client_weighting"
+_METHOD_KEYS = ("name", "algorithm", "hparam", "flags", "grid", "range")
+
+
+@dataclasses.dataclass(frozen=True)
+class SweptMethod:
+  """A method with the settings of its own.
+
+  Attributes:
+    name: Its name in tables.
+    algorithm: Name of the method.
+    grid: Its own settings; one that does not vary has one value.
+    place: Its own place in a file or on a command line, for errors.
+  """
+
+  name: str
+  algorithm: str
+  grid: Grid
+  place: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Sweep:
+  """The methods and settings to run.
+
+  Attributes:
+    title: Its subject, for tables and pages.
+    methods: At least one.
+    common: Settings of all methods, which theirs replace.
+    final: Settings of all methods, which replace theirs.
+    place: Where it is described, for errors.
+    search: How to search the settings; `sweeps.study` reads it. Empty where
+      every combination is to run.
+  """
+
+  title: str | None
+  methods: tuple[SweptMethod, ...]
+  common: Grid
+  final: Grid
+  place: str
+  search: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+  @functools.cached_property
+  def varying(self) -> frozenset[str]:
+    """The settings of all methods that come from a grid, or did before."""
+    settings = (*self.common.items(), *self.final.items())
+    return frozenset(name for name, setting in settings if setting.varies)
+
+  def only(self, names: Sequence[str], place: str) -> "Sweep":
+    """Returns the sweep with some of its methods.
+
+    Args:
+      names: Names of methods, or of their algorithms, as `of_methods` takes
+        them.
+      place: Their place, for errors.
+
+    Raises:
+      RunError: If the sweep has no method of a name.
+    """
+    chosen: list[SweptMethod] = []
+    for name in names:
+      found = [m for m in self.methods if self._is_named(m, name, place)]
+      if not found:
+        valid = dict.fromkeys(m.algorithm for m in self.methods)
+        raise RunError(
+          f"{place}={name}: is not in the file; it has {', '.join(valid)}."
+        )
+      chosen += found
+    ordered = tuple(m for m in self.methods if m in chosen)
+    return dataclasses.replace(self, methods=ordered)
+
+  def _is_named(self, method: SweptMethod, name: str, place: str) -> bool:
+    """Returns whether a user's name means a method."""
+    if name == method.name:
+      return True
+    algorithm, weighting = _algorithm(name, place)
+    usual = Setting([RunSpec.fields()[_WEIGHTING].default], place)
+    setting = {**self.common, **method.grid}.get(_WEIGHTING, usual)
+    return algorithm == method.algorithm and (
+      weighting is None or setting.values in ([weighting], (weighting,))
+    )
+
+  def over(self, base: RunSpec, place: str) -> "Sweep":
+    """Returns the sweep with a run's settings wherever it has none.
+
+    Args:
+      base: The run. Its hyperparameters are for its own method.
+      place: Its place, for errors.
+    """
+    texts = spec_text.texts(base)
+    texts.pop("algorithm", None)
+    settings = {name: Setting([text], place) for name, text in texts.items()}
+    own = {
+      name: settings.pop(name)
+      for name in texts
+      if name.startswith(spec_text.HPARAM)
+    }
+    own = {n: values for n, values in own.items() if n not in self.common}
+    return dataclasses.replace(
+      self,
+      common={**settings, **self.common},
+      methods=tuple(
+        dataclasses.replace(method, grid={**own, **method.grid})
+        if method.algorithm == base.algorithm
+        else method
+        for method in self.methods
+      ),
+    )
+
+
+def of_methods(algorithms: Sequence[str], place: str) -> Sweep:
+  """Returns a sweep of methods without settings but weights of clients.
+
+  Args:
+    algorithms: Names of methods, which may be unknown; "fedavg:uniform" is
+      FedAvg with client_weighting=uniform.
+    place: Their place, for errors.
+
+  Raises:
+    RunError: If weights are unknown, or the method does not use any.
+  """
+  chosen = []
+  for text in algorithms:
+    name, weighting = _algorithm(text, place)
+    if weighting is None:
+      chosen.append(SweptMethod(name, name, {}, place))
+    else:
+      grid = {_WEIGHTING: Setting([weighting], place)}
+      title = methods.title(name, weighting)
+      chosen.append(SweptMethod(title, name, grid, place))
+  return Sweep(None, tuple(chosen), {}, {}, place)
+
+
+def _algorithm(text: str, place: str) -> tuple[str, str | None]:
+  """Returns the algorithm that a text means, and weights if it gives any."""
+  name, colon, weighting = text.partition(":")
+  name = methods.understood(name)
+  if not colon:
+    return name, None
+  try:
+    RunSpec.fields()[_WEIGHTING].check(weighting)
+  except FieldError as error:
+    raise RunError(f"{place}={text}: {_WEIGHTING}: {error.problem}") from error
+  if name in methods.METHODS and not methods.METHODS[name].weighs_clients:
+    raise RunError(
+      f"{place}={text}: {name} does not use the weights of clients; leave "
+      f":{weighting} out."
+    )
+  return name, weighting
+
+
+def read(
+  path: pathlib.Path,
+  *,
+  included: pathlib.Path | None = None,
+  place: str | None = None,
+  extending: tuple[pathlib.Path, ...] = (),
+) -> Sweep:
+  """Reads a sweep's file.
+
+  Args:
+    path: The file.
+    included: A folder with files that others may extend by their names.
+    place: How errors call the file; by default its path.
+    extending: The files that led to it by `extends`.
+
+  Raises:
+    RunError: If something in it, or in a file that it extends, is not valid.
+  """
+  place = str(path) if place is None else place
+  if path.resolve() in extending:
+    raise RunError(f"{place}: the files extend each other in a circle.")
+  try:
+    content = parsing.parse_toml(path.read_bytes())
+  except (OSError, ValueError) as error:
+    raise RunError(f"{place}: {error}") from error
+  _check_names(place, content, _KEYS)
+  own = _own(content, place)
+  if "extends" not in content:
+    if not own.methods:
+      raise RunError(f"{place}: expected one [[methods]] or more.")
+    return own
+  names = content["extends"]
+  others = (
+    read(
+      _find(name, path.parent, included, place),
+      included=included,
+      place=f"{place}: extends {name}",
+      extending=(*extending, path.resolve()),
+    )
+    for name in (names if isinstance(names, list) and names else [names])
+  )
+  base = functools.reduce(lambda below, over: _laid_over(over, below), others)
+  return _laid_over(own, base)
+
+
+def _own(content: Mapping[str, object], place: str) -> Sweep:
+  """Returns the sweep of a file alone, without the one that it extends."""
+  title = content.get("title")
+  if title is not None and not isinstance(title, str):
+    raise RunError(f"{place}: title must be a text, found {title!r}.")
+  grid = _varying(f"{place}: [grid]", f"{place}: [range]", content)
+  flags = setting_tables.fixed(f"{place}: [flags]", content.get("flags", {}))
+  common = setting_tables.joined(flags, grid)
+  entries = content.get("methods", [])
+  if not isinstance(entries, list):
+    raise RunError(f"{place}: expected one [[methods]] or more.")
+  own = tuple(
+    _method(f"{place}: [[methods]] number {number}", entry)
+    for number, entry in enumerate(entries, 1)
+  )
+  search = content.get("search", {})
+  if not isinstance(search, dict):
+    raise RunError(f"{place}: search must be a table, found {search!r}.")
+  return Sweep(title, own, common, {}, place, search)
+
+
+def _varying(
+  grid_place: str, range_place: str, content: Mapping[str, object]
+) -> Grid:
+  """Returns the grid and the ranges of a table."""
+  return setting_tables.joined(
+    setting_tables.varying(grid_place, content.get("grid", {})),
+    setting_tables.drawn(range_place, content.get("range", {})),
+    "values of a grid",
+  )
+
+
+def _laid_over(own: Sweep, other: Sweep) -> Sweep:
+  return dataclasses.replace(
+    own,
+    title=other.title if own.title is None else own.title,
+    methods=own.methods or other.methods,
+    common={**other.common, **own.common},
+    search={**other.search, **own.search},
+  )
+
+
+def _find(
+  name: object, folder: pathlib.Path, included: pathlib.Path | None, place: str
+) -> pathlib.Path:
+  """Returns the file that `extends` names."""
+  if not isinstance(name, str) or not name:
+    raise RunError(f"{place}: extends must name a file, found {name!r}.")
+  places = [folder / name, folder / f"{name}{SUFFIX}"]
+  # Only a name: "../other" and "folder/other" are paths.
+  if included is not None and pathlib.PurePath(name).name == name:
+    places.append(included / f"{name}{SUFFIX}")
+  for path in places:
+    # Unlike `Path.is_file`, it takes any text, such as one too long for a path.
+    if os.path.isfile(path):
+      return path
+  raise RunError(
+    f"{place}: extends {name!r}, but there is no such file; give its path from "
+    "the folder of this file, or the name of an included one."
+  )
+
+
+def _method(place: str, entry: Any) -> SweptMethod:
+  _check_names(place, entry, _METHOD_KEYS)
+  algorithm = entry.get("algorithm")
+  if isinstance(algorithm, str):
+    algorithm = methods.understood(algorithm)
+  name = entry.get("name", algorithm)
+  for key, value in (("algorithm", algorithm), ("name", name)):
+    if not isinstance(value, str) or not value:
+      raise RunError(f"{place}: {key} must be a text, found {value!r}.")
+  place = f"{place} ({name})"
+  hparams = entry.get("hparam", {})
+  if not isinstance(hparams, dict):
+    raise RunError(f"{place}: expected hparam.NAME = VALUE.")
+  flags = setting_tables.fixed(f"{place}: flags", entry.get("flags", {}))
+  grid = _varying(f"{place}: grid", f"{place}: range", entry)
+  own = {
+    key: value if isinstance(value, list) else [value]
+    for key, value in hparams.items()
+  }
+  return SweptMethod(
+    name,
+    algorithm,
+    setting_tables.joined(
+      setting_tables.varying(place, {"hparam": own}),
+      setting_tables.joined(flags, grid),
+    ),
+    place,
+  )
+
+
+def _check_names(place: str, table: object, valid: Sequence[str]) -> None:
+  if not isinstance(table, dict):
+    raise RunError(f"{place}: must be a table, found {table!r}.")
+  for name in table:
+    if name not in valid:
+      raise RunError(f"{place}: unknown {name!r}; expected {', '.join(valid)}.")

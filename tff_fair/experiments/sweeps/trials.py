@@ -1,0 +1,415 @@
+"""Trials of a search: their record, what came of them, and how to tell it.
+
+The record, search.json in the folder of a search, says how it searches, and
+which settings each trial tries; the results are in the folders of the runs. A
+search that goes on takes its trials from the record, and suggests the rest.
+"""
+
+import dataclasses
+import math
+import pathlib
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from tff_fair.experiments.analysis import groups, measures
+from tff_fair.experiments.errors import RunError
+from tff_fair.experiments.runs import finding
+from tff_fair.experiments.runs.folder import RunFolder
+from tff_fair.experiments.runs.run import ROUND
+from tff_fair.experiments.spec import spec_text
+from tff_fair.experiments.spec.scores import ACCURACY, Score
+from tff_fair.experiments.sweeps import best_settings, setting_tables
+from tff_fair.experiments.sweeps.study import (
+  Dimension,
+  SearchSettings,
+  Space,
+  Study,
+)
+from tff_fair.files import atomic, parsing
+
+# States of a trial.
+RUNNING, COMPLETE, PRUNED, FAILED = "running", "complete", "pruned", "failed"
+
+
+class Outcome(NamedTuple):
+  """What came of a trial.
+
+  Attributes:
+    state: `RUNNING`, `COMPLETE`, `PRUNED` or `FAILED`.
+    values: The objectives of a complete trial, means over seeds.
+    curve: The first objective of the first seed by round; empty where a search
+      has several objectives.
+    score: The score of the runs; None where it is not known yet.
+  """
+
+  state: str
+  values: tuple[float, ...] = ()
+  curve: Mapping[int, float] = {}
+  score: Score | None = None
+
+
+_NOT_ENDED = Outcome(RUNNING)
+
+
+@dataclasses.dataclass(frozen=True)
+class Trial:
+  """A trial of a study.
+
+  Attributes:
+    number: Its number in the study, from 0 on.
+    settings: The texts of the settings that it tries.
+    runs: The names of its runs' folders, one for each seed.
+    outcome: What came of it.
+  """
+
+  number: int
+  settings: Mapping[str, str]
+  runs: tuple[str, ...]
+  outcome: Outcome = _NOT_ENDED
+
+
+def score_of(trials: Sequence[Trial]) -> Score:
+  """Returns the score of the runs of trials; of none, the accuracy.
+
+  It decides nothing before a trial has ended: no value is told before.
+  """
+  known = (trial.outcome.score for trial in trials)
+  return next((score for score in known if score is not None), ACCURACY)
+
+
+def objective(
+  clients: pd.DataFrame, name: str, fraction: float, score: Score = ACCURACY
+) -> float:
+  """Returns an objective of an evaluation, over the clients to choose on.
+
+  Where it is no number, as of a model that diverged, it is the worst possible.
+
+  Args:
+    clients: One row per client: client_id, num_examples, loss, and the score.
+    name: The name of the measure.
+    fraction: Share of the clients to choose on; 0 is all.
+    score: The score of the clients.
+
+  Raises:
+    FieldError: If the clients do not have the measure.
+  """
+  part = best_settings.part_of(clients, fraction, is_validation=True)
+  measure = measures.find(name, score, "the search", "objective")
+  value = measures.of_clients(part, score)[name]
+  if math.isnan(value):
+    return -math.inf if measure.higher_is_better else math.inf
+  return value
+
+
+def outcome(
+  folder: pathlib.Path,
+  runs: Sequence[str],
+  settings: SearchSettings,
+  state: str,
+) -> Outcome:
+  """Reads what came of a trial that has ended.
+
+  Args:
+    folder: The folder above the runs.
+    runs: The names of their folders.
+    settings: How to search.
+    state: How it has ended.
+  """
+  fraction = settings.validation_fraction
+  if state == FAILED:
+    return Outcome(state)
+  first = finding.read_run(folder / runs[0])
+  score = groups.common_score([first])
+  curve: dict[int, float] = {}
+  if len(settings.objectives) == 1:
+    curve = {
+      int(round_num): objective(clients, settings.objective, fraction, score)
+      for round_num, clients in first.client_evaluations.groupby(ROUND)
+      if round_num > 0  # Before the first round, all trials are alike.
+    }
+  if state == PRUNED:
+    return Outcome(state, (), curve, score)
+  last = [finding.read_run(folder / name).last_evaluation for name in runs]
+  values = tuple(
+    float(
+      np.mean([objective(clients, name, fraction, score) for clients in last])
+    )
+    for name in settings.objectives
+  )
+  return Outcome(state, values, curve, score)
+
+
+def best(trials: Sequence[Trial], settings: SearchSettings) -> list[Trial]:
+  """Returns the best complete trial, or those of the Pareto set.
+
+  Of equal trials, the first; by several objectives, those that no other trial
+  beats: none is better in one objective and not worse in the others.
+  """
+  complete = [trial for trial in trials if trial.outcome.state == COMPLETE]
+  directions = settings.directions(score_of(complete))
+  signs = [1 if d == "maximize" else -1 for d in directions]
+
+  def key(trial: Trial) -> list[float]:
+    return [s * v for s, v in zip(signs, trial.outcome.values, strict=True)]
+
+  if len(signs) == 1:
+    return [max(complete, key=key)] if complete else []
+  found: list[Trial] = []
+  for trial in complete:
+    beaten = any(
+      key(other) != key(trial)
+      and all(a >= b for a, b in zip(key(other), key(trial), strict=True))
+      for other in complete
+    )
+    if not beaten and all(other.settings != trial.settings for other in found):
+      found.append(trial)
+  return found
+
+
+# What came of a search, for its user: the best trials and their commands.
+
+
+def describe(
+  studies: Sequence[Study],
+  found: dict[str, list[Trial]],
+  settings: SearchSettings,
+) -> str:
+  """Returns the best trials of each study, with the commands that train them.
+
+  Args:
+    studies: The studies.
+    found: Their trials, by the names of the studies.
+    settings: How they were searched.
+  """
+  lines: list[str] = []
+  for study in studies:
+    own = found[study.name]
+    chosen = best(own, settings)
+    lines += [f"{study.name}: {_counts(own)}."]
+    if len(chosen) > 1:
+      lines += [f"{len(chosen)} trials that no other one beats:"]
+    for trial in chosen:
+      (first, *_) = study.runs(trial.settings)
+      # A folder of its own: that of the trial is taken.
+      path = pathlib.Path("outputs") / f"{first.spec.short_name}-best"
+      lines += [
+        f"  trial {trial.number}: {values_text(trial, settings)}; "
+        f"{settings_text(trial)}",
+        f"    {spec_text.command(first.spec, str(path))}",
+      ]
+  return "\n".join(lines)
+
+
+def values_text(trial: Trial, settings: SearchSettings) -> str:
+  """Returns the objectives of a complete trial, as "worst 10 % 31.25"."""
+  found = measures.of(score_of([trial]))
+  return ", ".join(
+    f"{measure.words} "
+    f"{measures.value_text(measure, measures.over_seeds(measure, [value]))}"
+    for name, value in zip(
+      settings.objectives, trial.outcome.values, strict=True
+    )
+    for measure in [found[name]]
+  )
+
+
+def settings_text(trial: Trial) -> str:
+  """Returns the settings that a trial tries, in a line."""
+  return ", ".join(
+    f"{groups.short_name(name)}={text}" for name, text in trial.settings.items()
+  )
+
+
+def _counts(found: Sequence[Trial]) -> str:
+  states = [trial.outcome.state for trial in found]
+  told = [
+    f"{states.count(state)} {state}"
+    for state in (COMPLETE, PRUNED, FAILED)
+    if state in states
+  ]
+  return f"{len(found)} trials, {', '.join(told) or 'none of them ended'}"
+
+
+# The record of a search.
+
+
+RECORD_FILE = "search.json"
+# More trials go on where fewer ended.
+_FREE = ("trials",)
+
+
+@dataclasses.dataclass(frozen=True)
+class RecordedStudy:
+  """A study as the record has it.
+
+  Attributes:
+    name: Its name.
+    method: The name of its method.
+    space: The settings to search.
+    trials: Its trials by number, without what came of them.
+  """
+
+  name: str
+  method: str
+  space: Space
+  trials: tuple[Trial, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class SearchRecord:
+  """What the record says.
+
+  Attributes:
+    settings: How to search.
+    studies: The studies by name.
+  """
+
+  settings: SearchSettings
+  studies: Mapping[str, RecordedStudy]
+
+
+def read_record(folder: pathlib.Path) -> SearchRecord | None:
+  """Reads the record of a folder.
+
+  Returns:
+    None if there is none.
+
+  Raises:
+    RunError: If it is damaged.
+  """
+  path = folder / RECORD_FILE
+  if not path.exists():
+    return None
+  try:
+    content = parsing.parse_json(path.read_text("utf-8"))
+    return SearchRecord(
+      SearchSettings.from_dict(str(path), content["settings"]),
+      {study["name"]: _read_study(study) for study in content["studies"]},
+    )
+  # A file that is damaged or of something else raises anything.
+  except Exception as error:
+    raise RunError(
+      f"{path}: is not the record of a search: {error}; restore it, or move it "
+      "away with the runs beside it."
+    ) from error
+
+
+def _read_study(content: Mapping[str, Any]) -> RecordedStudy:
+  integers = content["integers"]
+  space = {
+    name: Dimension(_texts(given))
+    if isinstance(given, list)
+    else Dimension(
+      range=setting_tables.parse_range(given), is_integer=name in integers
+    )
+    for name, given in content["space"].items()
+  }
+  name, method = _texts([content["name"], content["method"]])
+  read = tuple(_read_trial(trial, space) for trial in content["trials"])
+  return RecordedStudy(name, method, space, read)
+
+
+def _read_trial(content: Mapping[str, Any], space: Space) -> Trial:
+  number, settings = content["number"], dict(content["settings"])
+  if not isinstance(number, int):
+    raise TypeError(f"expected the number of a trial, found {number!r}")
+  for name, text in zip(settings, _texts(settings.values()), strict=True):
+    if not space[name].takes(text):
+      raise ValueError(f"trial {number} has {name}={text} (of {space[name]})")
+  if missing := space.keys() - settings.keys():
+    raise ValueError(f"trial {number} lacks {', '.join(sorted(missing))}")
+  return Trial(number, settings, _texts(content["runs"]))
+
+
+def _texts(found: Iterable[Any]) -> tuple[str, ...]:
+  texts = tuple(found)
+  for text in texts:
+    if not isinstance(text, str):
+      raise TypeError(f"expected a text, found {text!r}")
+  return texts
+
+
+def write_record(folder: pathlib.Path, record: SearchRecord) -> None:
+  """Writes the record of a folder."""
+  written = [
+    {
+      "name": study.name,
+      "method": study.method,
+      "space": {
+        name: str(d.range) if d.range else list(d.choices)
+        for name, d in study.space.items()
+      },
+      "integers": [name for name, d in study.space.items() if d.is_integer],
+      "trials": [
+        {"number": t.number, "settings": dict(t.settings), "runs": t.runs}
+        for t in study.trials
+      ],
+    }
+    for study in record.studies.values()
+  ]
+  content = {
+    "settings": dataclasses.asdict(record.settings),
+    "studies": written,
+  }
+  atomic.write(folder / RECORD_FILE, parsing.json_text(content))
+
+
+def check_same_search(
+  folder: pathlib.Path,
+  found: SearchRecord,
+  settings: SearchSettings,
+  studies: Sequence[Study],
+) -> None:
+  """Checks that a search goes on with the one of the folder.
+
+  Raises:
+    RunError: If it is another one.
+  """
+  before, now = map(dataclasses.asdict, (found.settings, settings))
+  differences = [
+    f"{name}={before[name]} (here {now[name]})"
+    for name in now
+    if name not in _FREE and before[name] != now[name]
+  ]
+  for study in (s for s in studies if s.name in found.studies):
+    old, new = found.studies[study.name].space, study.space
+    differences += [
+      f"{name}={old.get(name, 'fixed')} (here {new.get(name, 'fixed')})"
+      for name in {**old, **new}
+      if old.get(name) != new.get(name)
+    ]
+  if differences:
+    raise RunError(
+      f"{folder}: holds a search with {', '.join(dict.fromkeys(differences))}; "
+      "choose another folder, or go on with the settings that it has."
+    )
+
+
+def with_outcomes(
+  folder: pathlib.Path, found: SearchRecord, study: RecordedStudy
+) -> list[Trial]:
+  """Returns the trials of a study with what the folders say came of them.
+
+  A trial that failed is one that has not ended: the search tries it again.
+
+  Args:
+    folder: The folder of the search.
+    found: Its record.
+    study: One of the studies.
+  """
+  ended = []
+  for trial in study.trials:
+    folders = [RunFolder(folder / name) for name in trial.runs]
+    if all(run.is_finished for run in folders):
+      state = COMPLETE
+    elif folders[0].is_pruned:
+      state = PRUNED
+    else:
+      ended.append(trial)
+      continue
+    came = outcome(folder, trial.runs, found.settings, state)
+    ended.append(dataclasses.replace(trial, outcome=came))
+  return ended

@@ -1,0 +1,225 @@
+"""The fairness table of a finished run, as papers print it."""
+
+import itertools
+import math
+import textwrap
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tff_fair import escaping
+from tff_fair.experiments.analysis import (
+  certificates,
+  group_fairness,
+  joining,
+  sampling_noise,
+)
+from tff_fair.experiments.spec import scores
+from tff_fair.experiments.spec.scores import Score
+
+# Each column of the table: titles, names of the summary.
+_OF_ALL = {
+  "mean": "mean",
+  "median": "percentile_50",
+  "std": "std",
+  "variance": "variance",
+  "min": "min",
+  "max": "max",
+}
+_WORST = {
+  "worst  5 %": "worst_5",
+  "worst 10 %": "worst_10",
+  "worst 20 %": "worst_20",
+  "worst 30 %": "worst_30",
+  "percentile 10": "percentile_10",
+  "percentile 90": "percentile_90",
+}
+_BEST = {
+  "best  5 %": "best_5",
+  "best 10 %": "best_10",
+  "best 20 %": "best_20",
+  "best 30 %": "best_30",
+}
+_RATIOS = {
+  "relative std": "relative_std",
+  "angle": "angle",
+  "KL to uniform": "kl_uniform",
+  "entropy": "entropy",
+  "Jain's index": "jain",
+  "Gini": "gini",
+}
+_TABLE: tuple[Mapping[str, str], ...] = (_OF_ALL, _WORST, _BEST, _RATIOS)
+_WIDTH = 80  # Of a terminal.
+
+
+def describe(summary: Mapping[str, Any], wrong: Sequence[str] = ()) -> str:
+  """Returns the results of a run as text.
+
+  Args:
+    summary: `Run.summary` of a finished run.
+    wrong: Sentences about what is wrong with how it ended.
+
+  Returns:
+    A title, the fairness table, and the noise in the spread where it is known;
+    where clients attack, the same of the honest ones alone. Where the method
+    hardly changed the clients' weights, a sentence that says so; and what is
+    wrong, or else the certificate, where there is one. Likewise of clients that
+    came later.
+  """
+  score = _score(summary)
+  text = (
+    f"Test {score.noun} over {summary['num_clients']:,} clients after "
+    f"{summary['rounds']:,} rounds, {score.in_unit}\n\n"
+    f"{_results(summary, score)}{_noise(summary)}"
+  )
+  if honest := summary.get("honest"):
+    text += (
+      f"\n\nOver the {honest['num_clients']:,} honest clients alone\n\n"
+      f"{_results(honest, score)}{_noise(honest)}"
+    )
+  for sentence in (
+    joining.sentence(summary, score),
+    *joining.newcomer_sentences(summary, score),
+    *group_fairness.sentences(summary),
+    *scores.threshold_sentences(summary),
+    certificates.coefficient_sentence(summary),
+    *wrong,
+    None if wrong else certificates.stationarity_sentence(summary),
+  ):
+    if sentence:
+      text += f"\n\n{filled(sentence)}"
+  return text
+
+
+def gain(
+  summary: Mapping[str, Any], baselines: Mapping[str, Mapping[str, Any]]
+) -> str:
+  """Returns what the worst clients have of a method, and of its baselines.
+
+  Args:
+    summary: `Run.summary` of a finished run.
+    baselines: Those of other runs, of the same task, by what to call them; one
+      at least.
+
+  Returns:
+    "The worst 10 % of the clients get 35 %; with the better of the baselines,
+    “FedAvg, equal weights”, 30 %; with “FedAvg” 0 %."
+  """
+  score = _score(summary)
+  key = f"test_{score.name}"
+  mine = summary[key]["worst_10"]
+  theirs = {name: found[key]["worst_10"] for name, found in baselines.items()}
+  # Of percents, the whole ones are enough.
+  text = _whole if score.name == scores.ACCURACY.name else score.number
+  get = "get" if score.higher_is_better else f"have {score.noun}"
+  best, *others = sorted(
+    theirs, key=lambda n: theirs[n], reverse=score.higher_is_better
+  )
+  parts = [f"The worst 10 % of the clients {get} {text(mine)}"]
+  if others:
+    number = "better" if len(theirs) == 2 else "best"
+    parts += [
+      f"with the {number} of the baselines, “{best}”, {text(theirs[best])}",
+      *(f"with “{name}” {text(theirs[name])}" for name in others),
+    ]
+  else:
+    parts += [f"with {best} {text(theirs[best])}"]
+  return f"{'; '.join(parts)}."
+
+
+def _whole(share: float) -> str:
+  return f"{100 * share:.0f} %"
+
+
+def _score(summary: Mapping[str, Any]) -> Score:
+  """Returns the score of a summary, with the decimals that its numbers need."""
+  found = scores.BY_NAME[summary.get("score", scores.ACCURACY.name)]
+  return found.fitting(summary[f"test_{found.name}"]["mean"])
+
+
+def _results(summary: Mapping[str, Any], score: Score) -> str:
+  lines = [fairness_table(summary[f"test_{score.name}"], score)]
+  if left_out := summary[f"test_{score.name}"].get("left_out"):
+    lines += [
+      "",
+      filled(
+        f"Clients left out: {left_out:,.0f}, whose test data do not have "
+        f"{score.needs}."
+      ),
+    ]
+  for name, other in scores.BY_NAME.items():
+    if name != score.name and (found := summary.get(f"test_{name}")):
+      worst = "min" if other.higher_is_better else "max"
+      values = (
+        f"{title} {other.number(found[statistic])}"
+        for title, statistic in {
+          "mean": "mean",
+          "median": "percentile_50",
+          "lowest" if other.higher_is_better else "largest": worst,
+        }.items()
+      )
+      lines += ["", f"{other.title}: {', '.join(values)}{other.sign}"]
+  return "\n".join(lines)
+
+
+def fairness_table(
+  found: Mapping[str, float], score: Score = scores.ACCURACY
+) -> str:
+  """Formats a fairness summary in its unit, such as percent, as papers do.
+
+  Relative measures and the angle (in degrees) are left as they are.
+
+  Args:
+    found: What `score.summarize` returns: for accuracies,
+      `tff_fair.metrics.fairness_summary`.
+    score: Their score.
+
+  Returns:
+    Lines of 80 characters or less, unless numbers are very large, the last
+    without an end of line.
+  """
+  columns = [
+    _column(
+      {title: _format(name, found[name], score) for title, name in c.items()}
+    )
+    for c in _TABLE
+  ]
+  widths = [len(column[0]) for column in columns]
+  return "\n".join(
+    "  ".join(
+      cell.ljust(width) for cell, width in zip(row, widths, strict=True)
+    ).rstrip()
+    for row in itertools.zip_longest(*columns, fillvalue="")
+  )
+
+
+def _noise(summary: Mapping[str, Any]) -> str:
+  # Regressions do not have it.
+  if not (noise := summary.get(sampling_noise.KEY)):
+    return ""
+  told = sampling_noise.sentence(summary["test_accuracy"]["std"], noise)
+  return f"\n\n{filled(told)}"
+
+
+def filled(text: str) -> str:
+  """Returns a sentence in lines of a terminal."""
+  return textwrap.fill(escaping.line(text), _WIDTH, break_on_hyphens=False)
+
+
+def _format(name: str, value: float, score: Score) -> str:
+  if math.isnan(value):  # As the std of infinite errors.
+    return "-"
+  if name == "angle":
+    return f"{value:.2f}°"
+  if name in _RATIOS.values():  # They have no unit.
+    return f"{value:.4f}"
+  scale = score.scale**2 if name == "variance" else score.scale
+  return scores.fixed(scale * value, score.digits)
+
+
+def _column(cells: Mapping[str, str]) -> list[str]:
+  title_width = max(map(len, cells))
+  value_width = max(map(len, cells.values()))
+  return [
+    f"{title:{title_width}} {value:>{value_width}}"
+    for title, value in cells.items()
+  ]
