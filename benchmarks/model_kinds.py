@@ -18,7 +18,7 @@ from absl import flags
 import tff_fair
 from benchmarks import measure, workload
 from tasks import models
-from tasks.models import plain
+from tasks.models import exportable
 
 _MODEL = flags.DEFINE_enum(
   "model",
@@ -94,7 +94,7 @@ def _steps() -> _Calls:
   tf.config.threading.set_intra_op_parallelism_threads(_THREADS.value)
   tf.config.threading.set_inter_op_parallelism_threads(_THREADS.value)
   ours = models.character_lstm(_CHARACTERS, seed=0)
-  keras = plain.build(plain.describe(ours, "keras"))
+  keras = exportable.build(exportable.describe(ours, "keras"))
   keras.set_weights(ours.get_weights())
   return {"Keras' LSTM": _step(keras), "ours": _step(ours)}
 

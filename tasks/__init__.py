@@ -13,7 +13,6 @@ from tasks.client_source import ClientSource
 from tasks.data_error import DataError
 from tasks.digests import data_digests
 from tasks.from_client_data import from_client_data
-from tasks.own.functions import UserCodeError, may_run_code, reading_records
 from tasks.registry import (
   UnknownTaskError,
   check_model,
@@ -33,6 +32,11 @@ from tasks.registry import (
   with_model,
 )
 from tasks.task import Objective, Split, Task
+from tasks.user_code.functions import (
+  UserCodeError,
+  may_run_code,
+  reading_records,
+)
 from tasks.validation import with_validation
 
 __all__ = [

@@ -21,7 +21,7 @@ import numpy as np
 from tasks import data_error, task
 from tasks.data_error import DataError
 from tasks.formats import example_checks, npz
-from tasks.tabular import building, columns, labels, reading
+from tasks.tabular import columns, labels, reading, row_task
 
 _NEEDED = ("x", "y", "client")
 _OPTIONAL = ("split", "client_weight", "group")
@@ -29,7 +29,7 @@ _TABLES = (".csv", ".tsv", ".txt", ".parquet")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Options(building.RowOptions):
+class Options(row_task.RowOptions):
   """Options of the task `arrays`.
 
   Attributes:
@@ -80,7 +80,7 @@ def load(
   if "split" in arrays:
     words, split = _as_texts(path, "split", arrays["split"])
     halves = split, words
-  clients = building.divide(
+  clients = row_task.divide(
     config,
     client,
     names,
@@ -99,11 +99,11 @@ def load(
       classes, clients, source=f"{path}, y", place=example_checks.place
     )
   )
-  groups: building.Groups | None = None
+  groups: row_task.Groups | None = None
   if "group" in arrays:
     people, codes = _as_texts(path, "group", arrays["group"])
-    groups = building.Groups(codes, people, f"{path}, group")
-  return building.build_task(
+    groups = row_task.Groups(codes, people, f"{path}, group")
+  return row_task.build_task(
     "arrays",
     f"{path.name}, x {'x'.join(map(str, x.shape[1:])) or 'a number'}",
     config,

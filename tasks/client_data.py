@@ -21,8 +21,8 @@ from tasks.data_error import DataError
 from tasks.formats import data_files, example_proto, sqlite_file
 from tasks.from_client_data import from_client_data
 from tasks.models import names as model_names
-from tasks.own.in_memory import LABELS
 from tasks.tabular import reading
+from tasks.user_code.in_memory import LABELS
 from tff_fair.declared import FieldError
 
 if typing.TYPE_CHECKING:

@@ -19,8 +19,8 @@ import numpy as np
 
 from tasks import registry, validation
 from tasks.options import Value
-from tasks.own import functions
 from tasks.task import Arrays, Split, Task
+from tasks.user_code import functions
 
 SplitName = Literal["train", "test", "validation"]
 

@@ -17,8 +17,6 @@ from tasks import cuts, models
 from tasks.data_error import DataError
 from tasks.federated import native_clients
 from tasks.formats import example_checks
-from tasks.own import in_memory
-from tasks.own.in_memory import Counted
 from tasks.task import (
   Arrays,
   Objective,
@@ -27,6 +25,8 @@ from tasks.task import (
   count_examples,
   element_spec,
 )
+from tasks.user_code import in_memory
+from tasks.user_code.in_memory import Counted
 
 if typing.TYPE_CHECKING:
   import tensorflow as tf
@@ -110,7 +110,7 @@ def from_client_data(
     ValueError: If the model does not fit the examples.
   """
   # Imported late: it imports TensorFlow.
-  from tasks.models import own  # noqa: PLC0415
+  from tasks.models import user_model  # noqa: PLC0415
 
   fraction = float(test) if isinstance(test, numbers.Real) else None
   if fraction is not None and not 0 < fraction < 1:
@@ -153,7 +153,7 @@ def from_client_data(
     element_spec=clients.spec,
     num_classes=num_classes,
     class_names=clients.class_names,
-    keras_model_fn=own.fitting(
+    keras_model_fn=user_model.fitting(
       f"{name}: model", model, clients.spec, num_classes, seed=seed
     ),
     objective=objective
@@ -316,7 +316,7 @@ def _objective(
 ) -> Objective:
   import tensorflow as tf  # noqa: PLC0415
 
-  from tasks.models import own  # noqa: PLC0415
+  from tasks.models import user_model  # noqa: PLC0415
 
   name = clients.name
   if loss is not None and class_weights is not None:
@@ -330,7 +330,7 @@ def _objective(
   if loss is not None:
     if isinstance(loss, tf.keras.losses.Loss):
       loss = functools.partial(_of_each_example, loss)
-    own.check_loss(f"{name}: loss", loss, clients.spec[1], num_classes)
+    user_model.check_loss(f"{name}: loss", loss, clients.spec[1], num_classes)
   if num_classes is None:
     return models.number_objective(loss)
   return models.class_objective(class_weights, loss)

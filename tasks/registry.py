@@ -1,8 +1,8 @@
 """The tasks and models by name: ours, those of installed packages, and users'.
 
 A user's function is named as path/to/file.py:function, or as
-PACKAGE.MODULE:function; see `tasks.own`. Installed packages add tasks by entry
-points of the group tff_fair.tasks:
+PACKAGE.MODULE:function; see `tasks.user_code`. Installed packages add tasks by
+entry points of the group tff_fair.tasks:
 
 [project.entry-points."tff_fair.tasks"]
 hospitals = "my_package.my_module:hospitals"
@@ -23,10 +23,10 @@ from tasks import options as task_options
 from tasks.data_error import DataError, unreadable_named
 from tasks.formats import source_files
 from tasks.models import names as model_names
-from tasks.own import functions
-from tasks.own.functions import UserCodeError
-from tasks.own.made_task import MadeTask
 from tasks.task import Task
+from tasks.user_code import functions
+from tasks.user_code.functions import UserCodeError
+from tasks.user_code.user_task import MadeTask
 from tff_fair import spelling
 
 Value = task_options.Value
@@ -401,15 +401,15 @@ def with_model(task: Task, name: str, *, seed: int) -> Task:
   """
   check_model(name)
   # Imported late: they import TensorFlow.
-  from tasks.models import named, own  # noqa: PLC0415
+  from tasks.models import catalog, user_model  # noqa: PLC0415
 
   data = task.element_spec, task.num_classes
   if functions.is_name(name):
-    build = own.fitting(name, functions.load(name), *data, seed=seed)
+    build = user_model.fitting(name, functions.load(name), *data, seed=seed)
   else:
-    wanted = named.of_task(*data)
+    wanted = catalog.of_task(*data)
     try:
-      build = named.build_fn(name, wanted, seed)
+      build = catalog.build_fn(name, wanted, seed)
     except ValueError as error:
       raise UserCodeError(name, str(error)) from error
   return dataclasses.replace(task, keras_model_fn=build)

@@ -18,12 +18,12 @@ import numpy as np
 from tasks import data_error, task
 from tasks.data_error import DataError
 from tasks.tabular import (
-  building,
   columns,
   features,
   labels,
   population,
   reading,
+  row_task,
   table_file,
   text_columns,
 )
@@ -33,7 +33,7 @@ if typing.TYPE_CHECKING:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Options(building.RowOptions):
+class Options(row_task.RowOptions):
   """Options of the task `table`.
 
   Attributes:
@@ -160,7 +160,7 @@ def load(
   fitted = features.fit(inputs, clients.train)
   encoder = features.Encoder(inputs, fitted)
   num_numbers = sum(isinstance(c, columns.Numbers) for c in inputs.values())
-  return building.build_task(
+  return row_task.build_task(
     "table",
     f"{table.path.name}, {num_numbers:,} columns of numbers and "
     f"{len(inputs) - num_numbers:,} of texts, {encoder.width:,} features",
@@ -323,7 +323,7 @@ def _clients(
     return column.codes, column.values
 
   codes, names = texts(config.client)
-  return building.divide(
+  return row_task.divide(
     config,
     codes,
     names,
@@ -355,13 +355,13 @@ def _client_weights(
 
 def _groups(
   config: Options, table: reading.Table, found: dict[str, columns.Column]
-) -> building.Groups | None:
+) -> row_task.Groups | None:
   if config.group is None:
     return None
   column = found[config.group]
   assert isinstance(column, columns.Texts)  # It was read as such.
   source = f"{table.path}, column {config.group!r}"
-  return building.Groups(column.codes, column.values, source)
+  return row_task.Groups(column.codes, column.values, source)
 
 
 class _Preprocessing:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from tasks import central, models, task
-from tasks.central import building, cutting
+from tasks.central import cut_task, cutting
 from tasks.data_error import DataError
 from tasks.formats import data_files, prepared
 from tasks.formats.images import resize
@@ -368,7 +368,7 @@ def _with_images(
   return dataclasses.replace(
     data,
     x_shape=pixels.shape[1:],
-    load_x=building.load_x(pixels, data.num_train, config.pixels),
+    load_x=cut_task.load_x(pixels, data.num_train, config.pixels),
   )
 
 

@@ -16,7 +16,7 @@ from tensorflow.core.protobuf import saved_model_pb2
 from tensorflow.python.client import pywrap_tf_session
 
 from binaries import audit, compare, replay, report, sweep, train
-from tasks.models import keras_parts, plain
+from tasks.models import exportable, keras_parts
 from tests.binaries import in_process
 from tests.experiments import run_folders
 from tff_fair import experiments
@@ -330,8 +330,8 @@ def test_a_description_may_be_nested_deeply(tmp_path):
   write(path, parts | {"config.json": config})
   outcome = in_process.run(audit, f"--model={path}", *DIGITS)
   assert "cannot be loaded" in outcome.refusal
-  with pytest.raises(plain.NotPlainError):
-    plain.build(json.loads(config))
+  with pytest.raises(exportable.NotPlainError):
+    exportable.build(json.loads(config))
 
 
 def test_all_graphs_of_a_saved_model_count(tmp_path):

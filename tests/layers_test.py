@@ -66,14 +66,14 @@ LAYERS = {
   "tff_fair.types": Layer(("tff_fair.declared",), TF),
   "tff_fair.runtime.phases": Layer(packages=TFF),
   "tff_fair.runtime": Layer(
-    ("tff_fair.runtime.phases", "tff_fair.rooms"),
+    ("tff_fair.runtime.phases", "tff_fair.lazy"),
     (*TFF, "distributed", "grpc", "psutil"),  # TFF reaches its worker by grpc.
   ),
   "tff_fair.runtime.compilation_cache": Layer(("tff_fair.runtime",), TFF),
   "tff_fair.optimizers": Layer(("tff_fair.declared",), TFF),
   "tff_fair.programs": Layer(("tff_fair.declared",), TFF),
   "tff_fair.privacy": Layer(
-    ("tff_fair.kernels", "tff_fair.rooms", *SHARED), (*TFF, "dp_accounting")
+    ("tff_fair.kernels", "tff_fair.lazy", *SHARED), (*TFF, "dp_accounting")
   ),
   **{part: Layer(MACHINERY, TFF) for part in PARTS},
   "tff_fair.evaluation": Layer(
@@ -103,7 +103,7 @@ LAYERS = {
       *MACHINERY,
       *PARTS,
       "tff_fair.runtime.phases",
-      "tff_fair.rooms",
+      "tff_fair.lazy",
     ),
     TFF,
   ),
@@ -119,9 +119,9 @@ LAYERS = {
     TF,
   ),
   # The public faces: names only, which `tff_fair.methods` loads.
-  "tff_fair.rooms": Layer(("tff_fair.spelling",)),
-  "tff_fair.aggregators": Layer(("tff_fair.methods", "tff_fair.rooms")),
-  "tff_fair.algorithms": Layer(("tff_fair.methods", "tff_fair.rooms")),
+  "tff_fair.lazy": Layer(("tff_fair.spelling",)),
+  "tff_fair.aggregators": Layer(("tff_fair.methods", "tff_fair.lazy")),
+  "tff_fair.algorithms": Layer(("tff_fair.methods", "tff_fair.lazy")),
   "tff_fair.experiments": Layer(
     ("tff_fair", "tasks"),
     (*WITHOUT_FLAGS, "tensorflow_probability", *EVENTS, *FILES, *EXTRAS),

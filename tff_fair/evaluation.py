@@ -10,9 +10,9 @@ import tensorflow_federated as tff
 from tff_fair import declared, keras_state
 from tff_fair.client_works import (
   batches,
+  client_state,
   client_table,
   evaluation,
-  keeping,
   local_model,
   output_ranges,
   score_sums,
@@ -114,7 +114,7 @@ def build_personal_evaluation(
   declared.check_integer("batch_size", batch_size, minimum=1)
   info = local_model.describe(model_fn)
   data_type = batches.data_type(info.batch_spec)
-  table_type = keeping.personal_columns(info.weights_type).type
+  table_type = client_state.personal_columns(info.weights_type).type
 
   @tff.tensorflow.computation(info.weights_type, table_type, data_type)
   def evaluate_client(

@@ -14,6 +14,7 @@ if typing.TYPE_CHECKING:
   from tasks.models.bag_of_words import (
     multi_label_objective as multi_label_objective,
   )
+  from tasks.models.catalog import image_classifier as image_classifier
   from tasks.models.convolutional import dropout_cnn as dropout_cnn
   from tasks.models.convolutional import fedavg_cnn as fedavg_cnn
   from tasks.models.convolutional import resnet18 as resnet18
@@ -22,7 +23,6 @@ if typing.TYPE_CHECKING:
   from tasks.models.dense import mlp as mlp
   from tasks.models.dense import mlp_double_softmax as mlp_double_softmax
   from tasks.models.layers import RepeatableDropout as RepeatableDropout
-  from tasks.models.named import image_classifier as image_classifier
   from tasks.models.objectives import class_objective as class_objective
   from tasks.models.objectives import functional_model as functional_model
   from tasks.models.objectives import number_objective as number_objective
@@ -34,11 +34,11 @@ if typing.TYPE_CHECKING:
   from tasks.models.recurrent import word_lstm as word_lstm
 else:
   _NAMES = {
+    "catalog": ("image_classifier",),
     "bag_of_words": ("bag_of_words_regression", "multi_label_objective"),
     "convolutional": ("dropout_cnn", "fedavg_cnn", "resnet18", "vgg11"),
     "dense": ("dense_classifier", "mlp", "mlp_double_softmax"),
     "layers": ("RepeatableDropout",),
-    "named": ("image_classifier",),
     "objectives": ("class_objective", "functional_model", "number_objective"),
     "recurrent": (
       *("character_lstm", "next_token_objective", "sentence_lstm"),

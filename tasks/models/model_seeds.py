@@ -26,10 +26,10 @@ def with_seed_0(task: Task) -> Task:
     is none of this project.
   """
   # It imports TensorFlow, and programs describe a task before they do.
-  from tasks.models import made  # noqa: PLC0415
+  from tasks.models import initial_weights  # noqa: PLC0415
 
   build = task.keras_model_fn
-  if isinstance(build, made.Starting):
+  if isinstance(build, initial_weights.Starting):
     build = build.build
   if not isinstance(build, functools.partial) or not _is_ours(build.func):
     return task

@@ -1,6 +1,6 @@
 """Aggregation factories: one per rule of a method, and one for any rule."""
 
-from tff_fair import rooms
+from tff_fair import lazy
 from tff_fair.methods import METHODS
 
 _PLACES = {
@@ -12,7 +12,7 @@ _PLACES = {
 }
 
 __all__ = list(_PLACES)
-__getattr__ = rooms.lazy(__name__, _PLACES)
+__getattr__ = lazy.lazy(__name__, _PLACES)
 
 
 def __dir__() -> list[str]:

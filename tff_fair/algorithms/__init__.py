@@ -5,7 +5,7 @@
 `compose_client_work` one of client work of your own.
 """
 
-from tff_fair import rooms
+from tff_fair import lazy
 from tff_fair.methods import METHODS
 
 # What needs TensorFlow takes seconds to import.
@@ -20,7 +20,7 @@ _PLACES = {
 }
 
 __all__ = list(_PLACES)
-__getattr__ = rooms.lazy(__name__, _PLACES)
+__getattr__ = lazy.lazy(__name__, _PLACES)
 
 
 def __dir__() -> list[str]:

@@ -1,12 +1,11 @@
 """Client work: local training and evaluation."""
 
 from tff_fair.client_works.attacks import Attack, build_attacked
-from tff_fair.client_works.keeping import Keeping
+from tff_fair.client_works.client_state import Keeping
 from tff_fair.client_works.method_work import (
   MethodWork,
   build_personal_training,
 )
-from tff_fair.client_works.own_work import build_from_computation, with_signals
 from tff_fair.client_works.training import TrainingPhases, build_training
 from tff_fair.client_works.training_settings import (
   TrainingSettings,
@@ -15,6 +14,7 @@ from tff_fair.client_works.training_settings import (
   seed_in_64_bits,
 )
 from tff_fair.client_works.trial_losses import TrialLosses, losses_of
+from tff_fair.client_works.user_work import build_from_computation, with_signals
 
 __all__ = [
   "Attack",

@@ -9,14 +9,14 @@ import tensorflow_federated as tff
 
 from tff_fair.client_works import (
   attacks,
+  client_state,
   client_table,
-  keeping,
   local_model,
   training,
   training_settings,
   trial_losses,
 )
-from tff_fair.client_works.keeping import TRAINING, State
+from tff_fair.client_works.client_state import TRAINING, State
 from tff_fair.optimizers.learning_rate_decay import Hparams
 
 
@@ -29,7 +29,9 @@ class MethodWork(training.Training):
     attack: Which clients attack; `None` if no client does.
   """
 
-  kept: keeping.Keeping = dataclasses.field(default_factory=keeping.Keeping)
+  kept: client_state.Keeping = dataclasses.field(
+    default_factory=client_state.Keeping
+  )
   attack: attacks.Attack | None = None
 
   def build(self) -> tff.learning.templates.ClientWorkProcess:
@@ -264,5 +266,5 @@ def build_personal_training(
     optimizer=optimizer,
     settings=settings,
     signals=signals,
-    kept=keeping.Keeping(personal_lam=lam),
+    kept=client_state.Keeping(personal_lam=lam),
   ).build()

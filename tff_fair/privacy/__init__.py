@@ -14,7 +14,7 @@ Secure sums are a way of summing: `aggregation="secure"`.
 
 import typing
 
-from tff_fair import rooms
+from tff_fair import lazy
 
 if typing.TYPE_CHECKING:
   from tff_fair.privacy.accounting import (
@@ -27,7 +27,7 @@ if typing.TYPE_CHECKING:
   from tff_fair.privacy.differential import DifferentialPrivacy, dp
   from tff_fair.privacy.sum_check import check_sums
 else:
-  __getattr__ = rooms.lazy(
+  __getattr__ = lazy.lazy(
     __name__,
     {
       **dict.fromkeys(

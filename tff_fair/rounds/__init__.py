@@ -6,7 +6,7 @@ imported when one is built, so that a factory comes without them.
 
 import typing
 
-from tff_fair import rooms
+from tff_fair import lazy
 from tff_fair.rounds.options import (
   BuildOptions,
   ComposeOptions,
@@ -32,7 +32,7 @@ if typing.TYPE_CHECKING:
   )
   from tff_fair.rounds.line_search import Choice, LineSearch, Trials
 else:
-  __getattr__ = rooms.lazy(
+  __getattr__ = lazy.lazy(
     __name__,
     {
       **dict.fromkeys(

@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 import tensorflow_federated as tff
 
-from tff_fair.client_works import batches, client_table, keeping
+from tff_fair.client_works import batches, client_state, client_table
 from tff_fair.rounds import round_parts
 from tff_fair.runtime import phases
 from tff_fair.summing import comparing, two_phase
@@ -150,7 +150,7 @@ def _tables(state: tff.structure.Struct) -> Mapping[str, client_table.Table]:
   return {
     name: collections.OrderedDict(tff.structure.iter_elements(table))
     for name, table in tff.structure.iter_elements(state.client_work)
-    if name != keeping.TRAINING
+    if name != client_state.TRAINING
   }
 
 

@@ -2,7 +2,7 @@
 
 import typing
 
-from tff_fair import rooms
+from tff_fair import lazy
 
 if typing.TYPE_CHECKING:
   from tff_fair.runtime.chosen_context import (
@@ -42,7 +42,7 @@ else:
     "parts.cohort_cuts": ("in_parts_of",),
     "supervision": ("WorkerLostError", "supervised"),
   }
-  __getattr__ = rooms.lazy(
+  __getattr__ = lazy.lazy(
     __name__,
     {
       name: f"{__name__}.{module}"

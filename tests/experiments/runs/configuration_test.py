@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from tests.experiments.runs.made_configurations import (
+from tests.experiments.runs.example_configurations import (
   ASKED_LITTLE,
   SPEC,
   build,

@@ -11,7 +11,7 @@ from unittest import mock
 import pytest
 
 from tests import source_tree
-from tests.experiments.runs.made_configurations import build
+from tests.experiments.runs.example_configurations import build
 from tff_fair.experiments import RunSpec, errors
 from tff_fair.experiments.runs import configuration
 from tff_fair.experiments.runs import folder as run_folder

@@ -13,7 +13,7 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 import tasks
-from tasks.models import made
+from tasks.models import initial_weights
 from tests.experiments.training.small_run import (
   SMALL,
   check_same,
@@ -247,7 +247,7 @@ def test_a_run_begins_with_the_weights_of_another(trained, tmp_path):
   config_file = run.path / "config.json"
   config = json.loads(config_file.read_text())
   digest = config["initial_weights"]["sha256"]
-  assert digest == made.digest(task.keras_model_fn)
+  assert digest == initial_weights.digest(task.keras_model_fn)
   assert run.settings["initial_weights"] == digest[:8]
   assert "initial_weights" not in trained.config
   assert experiments.RunSpec.from_toml(spec.to_toml()) == spec

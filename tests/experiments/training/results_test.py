@@ -11,7 +11,7 @@ import tensorflow as tf
 
 import tasks
 import tff_fair
-from tests.experiments.runs import made_configurations
+from tests.experiments.runs import example_configurations
 from tff_fair.experiments import RunError, RunSpec
 from tff_fair.experiments.runs import finding, tables
 from tff_fair.experiments.spec.scores import ACCURACY
@@ -81,7 +81,7 @@ def test_a_summary_is_strict_json_where_a_model_diverged(folder, task):
   summary = json.loads(folder.summary.read_text(), parse_constant=refuse)
   assert summary["test_loss"]["max"] is None
   assert summary["test_accuracy"]["max"] == 1.0
-  folder.config.write_text(json.dumps(made_configurations.build(RunSpec())))
+  folder.config.write_text(json.dumps(example_configurations.build(RunSpec())))
   found = finding.open_run(folder.path).summary
   assert found is not None
   assert np.isnan(found["test_loss"]["max"])

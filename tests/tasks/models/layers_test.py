@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tasks.models import layers, plain
+from tasks.models import exportable, layers
 from tests.cases import Cases
 
 # Numbers of steps: one turn of the loop, several, and a prime number.
@@ -132,7 +132,7 @@ def test_exports_as_kerass_own():
   model = tf.keras.Sequential(
     [tf.keras.layers.Input([None, 4]), layers.LSTM(5, return_sequences=True)]
   )
-  built = plain.build(plain.describe(model, "trained"))
+  built = exportable.build(exportable.describe(model, "trained"))
   assert type(built.layers[-1]) is tf.keras.layers.LSTM
   assert built.layers[-1].name == model.layers[-1].name
   built.set_weights(model.get_weights())

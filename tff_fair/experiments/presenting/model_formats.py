@@ -19,7 +19,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import tensorflow as tf
 
-from tasks.models import plain
+from tasks.models import exportable
 from tff_fair.declared import FieldError
 from tff_fair.experiments.presenting import export_paths
 from tff_fair.experiments.runs import trained_model
@@ -237,8 +237,8 @@ class _NoOperationError(Exception):
 
 def _check_plain(model: tf.keras.Model) -> None:
   try:
-    plain.build(plain.of_plain(model))
-  except plain.NotPlainError as error:
+    exportable.build(exportable.of_plain(model))
+  except exportable.NotPlainError as error:
     raise FieldError(
       "format",
       f"is not possible for this model: it has parts that are not Keras' own "

@@ -11,7 +11,7 @@ import h5py
 import tensorflow as tf
 from keras.protobuf import saved_metadata_pb2
 
-from tasks.models import keras_parts, plain
+from tasks.models import exportable, keras_parts
 from tff_fair.experiments.runs import saved_model_programs
 from tff_fair.files import atomic
 
@@ -72,7 +72,9 @@ def load(path: pathlib.Path, *, trust: bool = False) -> tf.keras.Model:
     raise ValueError(_other_keras(version))
   if not trust:
     check_code(path)
-  hidden = contextlib.nullcontext() if trust else plain.without_custom_objects()
+  hidden = (
+    contextlib.nullcontext() if trust else exportable.without_custom_objects()
+  )
   try:
     if has_signatures_alone(path):
       raise ValueError("it is a SavedModel without Keras' description")
@@ -86,8 +88,8 @@ def load(path: pathlib.Path, *, trust: bool = False) -> tf.keras.Model:
   # A file that is damaged or of something else raises anything.
   except Exception as error:
     raise ValueError(
-      f"cannot be loaded as a Keras model: {plain.reason(error)} (a model with "
-      "layers of its own loads as a SavedModel folder, with --trust)."
+      f"cannot be loaded as a Keras model: {exportable.reason(error)} (a model "
+      "with layers of its own loads as a SavedModel folder, with --trust)."
     ) from error
 
 
@@ -119,7 +121,7 @@ def check_code(path: pathlib.Path) -> None:
   # A file that is damaged or of something else raises anything.
   except Exception as error:
     raise ValueError(
-      f"cannot be loaded as a Keras model: {plain.reason(error)}."
+      f"cannot be loaded as a Keras model: {exportable.reason(error)}."
     ) from error
   if found:
     names = ", ".join(found)

@@ -17,7 +17,7 @@ from typing import Any, Self
 import numpy as np
 import tensorflow as tf
 
-from tasks.models import plain
+from tasks.models import exportable
 from tff_fair import keras_state
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.runs import checkpoints, configuration
@@ -55,8 +55,8 @@ class Architecture:
     num_clients: Size of the population.
   """
 
-  trained: plain.Config | None
-  with_preprocessing: plain.Config | None
+  trained: exportable.Config | None
+  with_preprocessing: exportable.Config | None
   columns: Mapping[str, str]
   typical: Mapping[str, float | str]
   x_shape: Sequence[int]
@@ -70,7 +70,7 @@ class Architecture:
   def of_task(
     cls,
     task: tasks.Task,
-    on_code: Callable[[plain.NotPlainError], object] = lambda _: None,
+    on_code: Callable[[exportable.NotPlainError], object] = lambda _: None,
   ) -> Self:
     """Describes the model of a task.
 
@@ -80,8 +80,8 @@ class Architecture:
     """
     with keras_state.fresh_names():
       try:
-        trained = plain.describe(task.keras_model_fn(), TRAINED)
-      except plain.NotPlainError as error:
+        trained = exportable.describe(task.keras_model_fn(), TRAINED)
+      except exportable.NotPlainError as error:
         on_code(error)
         trained = None
       with_preprocessing = _with_preprocessing(task, trained)
@@ -169,18 +169,18 @@ def find(
     return _find_by_task(config, spec(), trust)
   try:
     return _find_in_folder(Architecture.read(folder.model))
-  except plain.NotPlainError:
+  except exportable.NotPlainError:
     return _find_by_task(config, spec(), trust)  # The task has the code.
 
 
 def _find_in_folder(architecture: Architecture) -> Found:
   trained, whole = architecture.trained, architecture.with_preprocessing
   if trained is None or (architecture.columns and whole is None):
-    raise plain.NotPlainError("has layers of the user's own")
-  plain.build(trained)  # A function of the user's shows here.
+    raise exportable.NotPlainError("has layers of the user's own")
+  exportable.build(trained)  # A function of the user's shows here.
   return Found(
     architecture=architecture,
-    build=functools.partial(plain.build, trained),
+    build=functools.partial(exportable.build, trained),
     build_with_preprocessing=None
     if whole is None
     else functools.partial(_build_whole, whole),
@@ -199,7 +199,7 @@ def _find_by_task(
   trained = architecture.trained
   build: KerasModelFn = task.keras_model_fn
   if trained is not None:
-    build = functools.partial(plain.build, trained)
+    build = functools.partial(exportable.build, trained)
 
   return Found(
     architecture=architecture,
@@ -211,9 +211,9 @@ def _find_by_task(
 
 
 def _build_whole(
-  config: plain.Config,
+  config: exportable.Config,
 ) -> tuple[tf.keras.Model, tf.keras.Model]:
-  whole = plain.build(config)
+  whole = exportable.build(config)
   return whole, whole.get_layer(TRAINED)
 
 
@@ -225,18 +225,18 @@ def _build_around(
 
 
 def _with_preprocessing(
-  task: tasks.Task, trained: plain.Config | None
-) -> plain.Config | None:
+  task: tasks.Task, trained: exportable.Config | None
+) -> exportable.Config | None:
   if task.preprocessing is None or trained is None:
     return None
-  model = plain.build(trained)
+  model = exportable.build(trained)
   whole = task.preprocessing.around(model)
   if len(whole.weights) > len(model.weights):
     return None  # A config has no values of weights.
   try:
-    config = plain.of_plain(whole)
-    plain.build(config).get_layer(TRAINED)
-  except (plain.NotPlainError, ValueError):
+    config = exportable.of_plain(whole)
+    exportable.build(config).get_layer(TRAINED)
+  except (exportable.NotPlainError, ValueError):
     return None
   return config
 

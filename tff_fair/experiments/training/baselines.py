@@ -18,10 +18,10 @@ import tensorflow_federated as tff
 
 import tasks
 from tasks import cuts
-from tasks.models import made
+from tasks.models import initial_weights
 from tasks.task import Arrays, one_element
 from tff_fair import client_works, types
-from tff_fair.client_works import alone
+from tff_fair.client_works import local_baseline
 from tff_fair.experiments import interruption
 from tff_fair.experiments.analysis.joining import LOCAL, POOLED
 from tff_fair.experiments.progress import Say
@@ -144,7 +144,7 @@ def num_rounds(spec: RunSpec, parts: build.RunParts) -> int:
 def _train(kind: str, spec: RunSpec, parts: build.RunParts) -> Baseline:
   """Trains a baseline."""
   task = parts.task
-  training = alone.Training(
+  training = local_baseline.Training(
     task.model_fn,
     learning_process.build_optimizer(*learning_process.client_optimizer(spec)),
     client_works.TrainingSettings(**learning_process.local_work(spec)),
@@ -153,7 +153,7 @@ def _train(kind: str, spec: RunSpec, parts: build.RunParts) -> Baseline:
   initial = tf.nest.map_structure(tf.identity, initial)
   keras_model = task.keras_model_fn()
 
-  def model_of(arrays: Arrays, client_id: int) -> alone.Alone:
+  def model_of(arrays: Arrays, client_id: int) -> local_baseline.Alone:
     kept, aside = _with_aside(arrays, (spec.seed, client_id))
     trained = training.train(
       initial,
@@ -229,7 +229,7 @@ def _key(kind: str, spec: RunSpec, parts: build.RunParts) -> str:
     "data": parts.task.description,
     "data_digests": tasks.data_digests(parts.task),
     "own_files": configuration.own_files(spec),
-    "weights": made.digest(parts.task.keras_model_fn),
+    "weights": initial_weights.digest(parts.task.keras_model_fn),
     **chosen,
     **options,
   }

@@ -12,7 +12,7 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 import tasks
-from tasks.models import made
+from tasks.models import initial_weights
 from tasks.task import KerasModelFn
 from tff_fair import client_works, keras_state
 from tff_fair.declared import FieldError
@@ -192,7 +192,7 @@ def with_initial_weights(
     )
     if not all(np.isfinite(value).all() for value in weights):
       raise ValueError("has weights that are not finite.")
-    begun = made.Starting.of(build, weights)
+    begun = initial_weights.Starting.of(build, weights)
   except (RunError, ValueError) as error:
     problem = str(error).removeprefix(f"{path}: ")
     raise FieldError(name, problem, value=place) from error

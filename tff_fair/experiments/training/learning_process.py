@@ -17,7 +17,7 @@ from tff_fair import (
   optimizers,
   summing,
 )
-from tff_fair.client_works import keeping, local_model
+from tff_fair.client_works import client_state, local_model
 from tff_fair.declared import FieldError
 from tff_fair.experiments.spec.run_spec import RunSpec
 from tff_fair.experiments.spec.settings import bounds, federation, learning
@@ -148,8 +148,8 @@ def _with_shuffle_seed(state: rounds.State, seed: int) -> rounds.State:
   """Returns a state whose clients order their examples by a seed."""
   work = state.client_work
   # Where clients keep something, tables of it are beside it.
-  is_beside = keeping.TRAINING in work
-  training = work[keeping.TRAINING] if is_beside else work
+  is_beside = client_state.TRAINING in work
+  training = work[client_state.TRAINING] if is_beside else work
   training = type(training)(
     training, shuffle_seed=client_works.seed_in_64_bits(seed)
   )
@@ -324,7 +324,7 @@ def has_personal_models(
 ) -> bool:
   """Returns whether a process trains a model for each client, too."""
   state_type = process.initialize.type_signature.result.member
-  return hasattr(state_type.client_work, keeping.PERSONAL)
+  return hasattr(state_type.client_work, client_state.PERSONAL)
 
 
 # What must fit into a message: tables that clients keep, updates of a part.
@@ -332,8 +332,8 @@ def has_personal_models(
 
 _MOST_BYTES = 2**31  # Of protobuf's messages.
 _SETTINGS_OF_TABLES = {
-  keeping.PERSONAL: "personal_lam",
-  keeping.OPTIMIZER: "client_momentum_kept",
+  client_state.PERSONAL: "personal_lam",
+  client_state.OPTIMIZER: "client_momentum_kept",
 }
 
 

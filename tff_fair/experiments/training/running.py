@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import tasks
 from tasks.formats import source_files
-from tasks.models import made
+from tasks.models import initial_weights
 from tff_fair import declared, runtime, summing
 from tff_fair.declared import FieldError
 from tff_fair.experiments import importing, interruption
@@ -122,7 +122,7 @@ def run(
     score=parts.scores.score,
     output_dir=None if output_dir is None else str(output_dir),
     command=command,
-    initial_weights=made.digest(task.keras_model_fn),
+    initial_weights=initial_weights.digest(task.keras_model_fn),
     entropy_classes=plan.entropy_classes(spec, task),
     data_digests=tasks.data_digests(task),
     data_folder=source_files.common_folder(task.files),

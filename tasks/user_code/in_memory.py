@@ -15,7 +15,7 @@ import numpy as np
 from tasks import client_weights
 from tasks.data_error import DataError
 from tasks.formats import example_checks
-from tasks.tabular import building
+from tasks.tabular import row_task
 from tasks.task import Arrays, ElementSpec, Split, element_spec
 
 # What pandas puts in the place of a missing text.
@@ -165,7 +165,7 @@ class ArrayClients:
     found = [of.astype(str) for half in self._groups for of in half.values()]
     names = [*map(str, np.unique(np.concatenate(found)))]
     source = f"{self.name}: column {column!r}"
-    building.check_groups(names, source, is_classifier=self.is_classifier)
+    row_task.check_groups(names, source, is_classifier=self.is_classifier)
     self._groups = [
       {k: np.searchsorted(names, of.astype(str)) for k, of in half.items()}
       for half in self._groups

@@ -19,9 +19,9 @@ import numpy as np
 import tensorflow as tf
 
 from tasks import task
-from tasks.models import layers, named
-from tasks.own import functions
-from tasks.own.functions import UserCodeError
+from tasks.models import catalog, layers
+from tasks.user_code import functions
+from tasks.user_code.functions import UserCodeError
 from tff_fair import keras_state
 
 
@@ -37,7 +37,7 @@ class Make:
     name: str,
     function: Callable[..., Any],
     arguments: Mapping[str, object],
-    wanted: named.Shapes,
+    wanted: catalog.Shapes,
     seed: int,
   ) -> None:
     """Takes a function and what it is given.
@@ -280,7 +280,7 @@ _TWO_CLASSES = "two_classes"
 
 
 def with_two_logits(
-  model: tf.keras.Model, wanted: named.Shapes, seed: int
+  model: tf.keras.Model, wanted: catalog.Shapes, seed: int
 ) -> tf.keras.Model:
   """Returns a model with a logit for each class, if the model has one output.
 
@@ -324,7 +324,7 @@ _ONE_TENSOR = "one_tensor"
 
 
 def with_one_tensor(
-  model: tf.keras.Model, wanted: named.Shapes, seed: int
+  model: tf.keras.Model, wanted: catalog.Shapes, seed: int
 ) -> tf.keras.Model:
   """Returns a model whose output is a tensor, in place of a dict or list of it.
 

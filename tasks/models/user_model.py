@@ -20,10 +20,10 @@ import numpy as np
 import tensorflow as tf
 
 from tasks import task
-from tasks.models import layers, named
-from tasks.models.made import Make, last_layer, of_user
-from tasks.own import functions
-from tasks.own.functions import UserCodeError
+from tasks.models import catalog, layers
+from tasks.models.initial_weights import Make, last_layer, of_user
+from tasks.user_code import functions
+from tasks.user_code.functions import UserCodeError
 from tff_fair import keras_state
 
 
@@ -49,7 +49,7 @@ def fitting(
     UserCodeError: If the function takes something else; otherwise as
       `reliable`.
   """
-  wanted = named.of_task(element_spec, num_classes)
+  wanted = catalog.of_task(element_spec, num_classes)
   given = {"input_shape": wanted.x, "num_classes": num_classes, "seed": seed}
   try:
     parameters = inspect.signature(function).parameters
@@ -91,7 +91,7 @@ def reliable(
     UserCodeError: If the model does not fit the task, or clients cannot train
       it: its outputs or its weights change from one call to the next.
   """
-  wanted = named.of_task(element_spec, num_classes)
+  wanted = catalog.of_task(element_spec, num_classes)
   made = Make(name, build, {}, wanted, seed)
   _check(made, is_classifier=num_classes is not None)
   return made
@@ -201,8 +201,8 @@ def _check_shapes(made: Make, model: tf.keras.Model) -> None:
       return
   else:
     outputs = model.outputs
-  takes = [named.as_text(x.shape[1:], x.dtype) for x in inputs]
-  x = " and ".join(takes) or named.as_text(wanted.x, wanted.x_dtype)
+  takes = [catalog.as_text(x.shape[1:], x.dtype) for x in inputs]
+  x = " and ".join(takes) or catalog.as_text(wanted.x, wanted.x_dtype)
   advice = ""
   if wanted.are_two_classes:
     advice = (
@@ -216,7 +216,7 @@ def _check_shapes(made: Make, model: tf.keras.Model) -> None:
   )
 
 
-def _fits(outputs: Any, wanted: named.Shapes) -> bool:
+def _fits(outputs: Any, wanted: catalog.Shapes) -> bool:
   return (
     tf.is_tensor(outputs)
     and outputs.dtype == tf.float32
@@ -227,7 +227,7 @@ def _fits(outputs: Any, wanted: named.Shapes) -> bool:
 
 def _outputs(outputs: Any) -> str:
   found = [
-    named.as_text(output.shape[1:], output.dtype)
+    catalog.as_text(output.shape[1:], output.dtype)
     for output in tf.nest.flatten(outputs)
     if tf.is_tensor(output)
   ]
@@ -397,7 +397,7 @@ def _are_probabilities(outputs: np.ndarray) -> bool:
   return bool((outputs >= 0).all()) and np.allclose(outputs.sum(-1), 1.0)
 
 
-def _batch(wanted: named.Shapes) -> tf.Tensor:
+def _batch(wanted: catalog.Shapes) -> tf.Tensor:
   """Returns a batch that some input may be."""
   sizes = [_UNKNOWN_SIZE if size is None else size for size in wanted.x]
   generator = np.random.default_rng(0)

@@ -18,9 +18,9 @@ from typing import Any, TypeVar
 from tasks import options
 from tasks.data_error import DataError
 from tasks.formats import example_checks
-from tasks.own import functions
-from tasks.own.functions import UserCodeError
 from tasks.task import Arrays, Split, Task
+from tasks.user_code import functions
+from tasks.user_code.functions import UserCodeError
 from tff_fair import declared
 
 # Given to a function that names them; no options.
@@ -111,8 +111,8 @@ class MadeTask:
     for half in (made.train, made.test):
       half.load(0)
     # Imported late: it imports TensorFlow, which the function has by now.
-    from tasks.models import own  # noqa: PLC0415
-    from tasks.models.made import Make  # noqa: PLC0415
+    from tasks.models import user_model  # noqa: PLC0415
+    from tasks.models.initial_weights import Make  # noqa: PLC0415
 
     if isinstance(made.keras_model_fn, Make):
       # Of `tasks.from_client_data`, which the function told the one seed.
@@ -123,7 +123,7 @@ class MadeTask:
       )
     return dataclasses.replace(
       made,
-      keras_model_fn=own.reliable(
+      keras_model_fn=user_model.reliable(
         self._name,
         made.keras_model_fn,
         made.element_spec,

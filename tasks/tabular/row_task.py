@@ -10,9 +10,9 @@ import numpy as np
 
 from tasks import client_weights, models, options, task
 from tasks.data_error import DataError
-from tasks.own import functions
 from tasks.tabular import population
 from tasks.tabular.labels import Labels
+from tasks.user_code import functions
 from tff_fair import declared
 
 if typing.TYPE_CHECKING:
@@ -301,12 +301,12 @@ def _own_loss(
   """
   import tensorflow as tf  # noqa: PLC0415
 
-  from tasks.models import own  # noqa: PLC0415
+  from tasks.models import user_model  # noqa: PLC0415
 
   y_spec = tf.TensorSpec([None, *labels.y.shape[1:]], labels.y.dtype)
   try:
     function = functions.load(name)
-    own.check_loss(
+    user_model.check_loss(
       name, function, y_spec, labels.num_classes, functions.file_of(name)
     )
   except functions.UserCodeError as error:

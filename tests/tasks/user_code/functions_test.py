@@ -7,7 +7,7 @@ import textwrap
 
 import pytest
 
-from tasks.own import functions
+from tasks.user_code import functions
 
 
 @pytest.fixture(autouse=True)

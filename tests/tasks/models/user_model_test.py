@@ -13,7 +13,7 @@ import tensorflow_federated as tff
 import tasks
 import tff_fair
 from tasks import models
-from tasks.models import dense, named, names, own
+from tasks.models import catalog, dense, names, user_model
 from tasks.task import element_spec
 
 LAYERS = tf.keras.layers
@@ -24,7 +24,7 @@ def sequential(*layers):
 
 
 def fitting(function, num_classes=3, seed=5, spec=None):
-  return own.fitting(
+  return user_model.fitting(
     "mine.py:build", function, spec or element_spec([4]), num_classes, seed=seed
   )
 
@@ -382,7 +382,7 @@ def drawn_anew():
     (lambda: 3, "expected a tf.keras.Model, found int"),
     (compiled, "is compiled; leave compile"),
     (same, "returns the same model each time"),
-    (failing, "own_test.py, line [0-9]+ raises RuntimeError: no luck"),
+    (failing, "user_model_test.py, line [0-9]+ raises RuntimeError: no luck"),
     (lambda x: x, "has the argument x; .* input_shape, num_classes, seed"),
     (
       lambda: tf.keras.Sequential([LAYERS.Dense(3, input_shape=(5,))]),
@@ -514,9 +514,9 @@ def test_a_function_takes_what_it_names():
 @pytest.mark.parametrize("name", sorted(set(names.ALL) - {"cnn_leaf"}))
 def test_a_name_fits_images_of_28_pixels(name):
   side = 32 if name == "vgg11" else 28
-  wanted = named.of_task(element_spec([side, side, 1]), 10)
+  wanted = catalog.of_task(element_spec([side, side, 1]), 10)
   with tf.Graph().as_default():  # Initializes nothing.
-    model = named.build_fn(name, wanted, 0)()
+    model = catalog.build_fn(name, wanted, 0)()
   assert model.output_shape == (None, 10)
 
 
@@ -532,15 +532,15 @@ def test_a_name_fits_images_of_28_pixels(name):
 )
 def test_a_name_that_does_not_fit(name, x, y, expected):
   with pytest.raises(ValueError, match=expected):
-    named.build_fn(name, named.of_task(element_spec(x, **y), 10), 0)
+    catalog.build_fn(name, catalog.of_task(element_spec(x, **y), 10), 0)
 
 
 def test_a_number_has_one_output():
   spec = element_spec([5], y_dtype="float32")
-  model = named.build_fn("mlp_64", named.of_task(spec, None), 0)()
+  model = catalog.build_fn("mlp_64", catalog.of_task(spec, None), 0)()
   assert model.output_shape == (None, 1)
   many = element_spec([5], y_shape=[7], y_dtype="float32")
-  assert named.of_task(many, 7).outputs == (7,)
+  assert catalog.of_task(many, 7).outputs == (7,)
 
 
 def weights(task):

@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from tasks import models
-from tasks.models import plain
+from tasks.models import exportable
 
 
 def branching():
@@ -47,9 +47,9 @@ def variables(model):
 def test_a_model_of_plain_layers_computes_the_same(name):
   build, x = MODELS[name]
   model = build()
-  text = json.dumps(plain.describe(model, "it"))
+  text = json.dumps(exportable.describe(model, "it"))
   assert "tasks" not in text
-  found = plain.build(json.loads(text))
+  found = exportable.build(json.loads(text))
   assert found.name == "it"
   for one, other in zip(variables(model), variables(found), strict=True):
     value = GENERATOR.normal(0, 0.1, one.shape)
@@ -102,8 +102,8 @@ def test_a_part_that_keras_does_not_have_is_named(build, problem):
   registered["Doubling"], registered["doubled"] = Doubling, doubled
   try:
     model = tf.keras.Sequential([tf.keras.layers.Input([3]), build()])
-    with pytest.raises(plain.NotPlainError, match=problem):
-      plain.describe(model, "it")
+    with pytest.raises(exportable.NotPlainError, match=problem):
+      exportable.describe(model, "it")
     assert registered["doubled"] is doubled
   finally:
     del registered["Doubling"], registered["doubled"]
@@ -113,11 +113,11 @@ def test_a_config_builds_any_number_of_models():
   x = tf.keras.layers.Input([4, 8])
   attention = tf.keras.layers.MultiHeadAttention(2, 4)(x, x)
   model = tf.keras.Model(x, tf.keras.layers.Dense(2)(attention))
-  config = plain.describe(model, "it")
+  config = exportable.describe(model, "it")
   before = json.dumps(config)
   draws = np.random.default_rng(0).normal(size=[3, 4, 8]).astype(np.float32)
   for _ in range(2):
-    built = plain.build(config)
+    built = exportable.build(config)
     built.set_weights(model.get_weights())
     np.testing.assert_array_equal(built(draws), model(draws))
   assert json.dumps(config) == before
@@ -126,19 +126,19 @@ def test_a_config_builds_any_number_of_models():
 def test_an_error_of_keras_is_short():
   dense = tf.keras.layers.Dense(2, activation=doubled)
   model = tf.keras.Sequential([tf.keras.layers.Input([3]), dense])
-  with pytest.raises(plain.NotPlainError) as raised:
-    plain.describe(model, "it")
+  with pytest.raises(exportable.NotPlainError) as raised:
+    exportable.describe(model, "it")
   assert len(str(raised.value)) < 150
 
 
 def test_a_model_without_a_graph_is_refused():
   model = OwnModel()
   model(tf.zeros([1, 3]))
-  with pytest.raises(plain.NotPlainError):
-    plain.describe(model, "it")
+  with pytest.raises(exportable.NotPlainError):
+    exportable.describe(model, "it")
 
 
 @pytest.mark.parametrize("config", [{}, {"class_name": "Dense"}, [], None])
 def test_what_describes_no_model_is_refused(config):
-  with pytest.raises(plain.NotPlainError):
-    plain.build(config)
+  with pytest.raises(exportable.NotPlainError):
+    exportable.build(config)

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tasks.models import layers, own
-from tasks.models.plain import describe
-from tasks.own.functions import UserCodeError
+from tasks.models import layers, user_model
+from tasks.models.exportable import describe
 from tasks.task import element_spec
+from tasks.user_code.functions import UserCodeError
 
 LAYERS = tf.keras.layers
 INPUT = LAYERS.Input([4])
@@ -18,7 +18,9 @@ SEED = 3
 
 def fitting(build, **options):
   spec = options.pop("spec", element_spec([4]))
-  return own.fitting("mine.py:build", build, spec, 2, seed=SEED, **options)
+  return user_model.fitting(
+    "mine.py:build", build, spec, 2, seed=SEED, **options
+  )
 
 
 def functional(activation="sigmoid"):
