@@ -436,6 +436,60 @@ def fedmdfg(clients, theta=11.25):
   return d / np.linalg.norm(d) * np.linalg.norm(g.mean(axis=0))
 
 
+def maxfl(clients):
+  _, f, updates = _arrays(clients)
+  q = scipy.special.expit(f) * scipy.special.expit(-f)
+  return q @ updates / (q.sum() + 1e-8)
+
+
+def upgrad(clients):
+  """On the vectors themselves, by non-negative least squares."""
+  _, _, updates = _arrays(clients)
+  units, norms = _units(updates), np.linalg.norm(updates, axis=1)
+  added = [
+    scipy.optimize.nnls(units.T, -unit, maxiter=100 * len(units))[0]
+    for unit in units
+  ]
+  return np.mean(norms[:, None] * (units + np.array(added) @ units), axis=0)
+
+
+def _singular(updates):
+  """The singular value decomposition, without what is 0 but for rounding."""
+  left, values, right = np.linalg.svd(updates, full_matrices=False)
+  keep = values > 1e-6 * values.max(initial=0)
+  return left[:, keep], values[keep], right[keep]
+
+
+def imtl_g(clients):
+  _, _, updates = _arrays(clients)
+  left, values, _ = _singular(updates)
+  v = left / values**2 @ (left.T @ np.linalg.norm(updates, axis=1))
+  if abs(v.sum()) <= 1e-9 * abs(v).sum():
+    return np.zeros(updates.shape[1])
+  return v @ updates / v.sum()
+
+
+def nash_mtl(clients):
+  """On the vectors themselves; scipy solves for the logarithms."""
+  _, _, updates = _arrays(clients)
+  units = _units(updates)[updates.any(axis=1)]
+
+  def gaps(log_c):
+    return np.exp(log_c) * (units @ (np.exp(log_c) @ units)) - 1
+
+  found = scipy.optimize.root(gaps, np.zeros(len(units)), tol=1e-13)
+  assert abs(found.fun).max(initial=0) < 1e-9
+  return np.exp(found.x) @ units
+
+
+def aligned_mtl(clients):
+  _, _, updates = _arrays(clients)
+  left, values, right = _singular(updates)
+  even = np.full(len(updates), 1 / len(updates))
+  # B sends the updates to rows with one singular value, the least.
+  return values.min(initial=np.inf) * (even @ left) @ right
+
+
 def searched_factor(clients, theta, d, server_rate, line_search):
   """The factor of FedMDFG's step, from the losses where it would lead."""
   data = small_problem.client_arrays()
@@ -610,6 +664,11 @@ METHODS: Mapping[str, Method] = {
     variants=({"theta": 1.0}, {"line_search": 3}, {"theta": 89.0}),
   ),
   "n_accadam": Method(accumulated, server=_server(Adam)),
+  "maxfl": Method(maxfl),
+  "upgrad": Method(upgrad),
+  "imtl_g": Method(imtl_g),
+  "nash_mtl": Method(nash_mtl),
+  "aligned_mtl": Method(aligned_mtl),
 }
 
 

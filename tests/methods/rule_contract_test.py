@@ -110,7 +110,7 @@ def test_hard_cohorts_give_finite_numbers(rule, case):
 # of their own; q-FedAvg and N-AccAdam have limits that formulas do not show.
 FOLLOWED = (
   *("fedavg", "fedavg_n", "fednova", "term", "drfl", "vred", "semi_vred"),
-  *("delta_fl", "gifair", "fedfa", "adafedadam"),
+  *("delta_fl", "gifair", "fedfa", "adafedadam", "maxfl"),
 )
 
 

@@ -375,3 +375,71 @@ class FedMdfgFactory(RuleFactory):
         direction is guided towards equal losses. In (0, 90).
       **options: As those of `RuleFactory`.
     """
+
+class MaxFlFactory(RuleFactory):
+  """Sums client updates as MaxFL does; see this module.
+
+  Needs the signals loss.
+  """
+
+  def __init__(
+    self,
+    **options: Unpack[FactoryOptions],
+  ) -> None:
+    """Initializes the factory.
+
+    Args:
+      **options: As those of `RuleFactory`.
+    """
+
+class UpGradFactory(RuleFactory):
+  """Sums client updates as UPGrad does; see this module."""
+
+  def __init__(
+    self,
+    **options: Unpack[FactoryOptions],
+  ) -> None:
+    """Initializes the factory.
+
+    Args:
+      **options: As those of `RuleFactory`.
+    """
+
+class ImtlGFactory(RuleFactory):
+  """Sums client updates as IMTL-G does; see this module."""
+
+  def __init__(
+    self,
+    **options: Unpack[FactoryOptions],
+  ) -> None:
+    """Initializes the factory.
+
+    Args:
+      **options: As those of `RuleFactory`.
+    """
+
+class NashMtlFactory(RuleFactory):
+  """Sums client updates as Nash-MTL does; see this module."""
+
+  def __init__(
+    self,
+    **options: Unpack[FactoryOptions],
+  ) -> None:
+    """Initializes the factory.
+
+    Args:
+      **options: As those of `RuleFactory`.
+    """
+
+class AlignedMtlFactory(RuleFactory):
+  """Sums client updates as Aligned-MTL does; see this module."""
+
+  def __init__(
+    self,
+    **options: Unpack[FactoryOptions],
+  ) -> None:
+    """Initializes the factory.
+
+    Args:
+      **options: As those of `RuleFactory`.
+    """

@@ -683,3 +683,108 @@ def build_n_accadam(
     TypeError: If an argument has the wrong type.
     FieldError: If an argument has a wrong value; a `ValueError`.
   """
+
+def build_maxfl(
+  model_fn: ModelFn,
+  *,
+  client_optimizer: Optimizer,
+  **options: Unpack[BuildOptions],
+) -> LearningProcess:
+  """Builds the learning process of maxfl.
+
+  Args:
+    model_fn: See `tff_fair.algorithms.compose`, as for the options.
+    client_optimizer: Trains at the clients.
+    **options: Options that hold for every method.
+
+  Returns:
+    A `tff.learning.templates.LearningProcess`.
+
+  Raises:
+    TypeError: If an argument has the wrong type.
+    FieldError: If an argument has a wrong value; a `ValueError`.
+  """
+
+def build_upgrad(
+  model_fn: ModelFn,
+  *,
+  client_optimizer: Optimizer,
+  **options: Unpack[BuildOptions],
+) -> LearningProcess:
+  """Builds the learning process of upgrad.
+
+  Args:
+    model_fn: See `tff_fair.algorithms.compose`, as for the options.
+    client_optimizer: Trains at the clients.
+    **options: Options that hold for every method.
+
+  Returns:
+    A `tff.learning.templates.LearningProcess`.
+
+  Raises:
+    TypeError: If an argument has the wrong type.
+    FieldError: If an argument has a wrong value; a `ValueError`.
+  """
+
+def build_imtl_g(
+  model_fn: ModelFn,
+  *,
+  client_optimizer: Optimizer,
+  **options: Unpack[BuildOptions],
+) -> LearningProcess:
+  """Builds the learning process of imtl_g.
+
+  Args:
+    model_fn: See `tff_fair.algorithms.compose`, as for the options.
+    client_optimizer: Trains at the clients.
+    **options: Options that hold for every method.
+
+  Returns:
+    A `tff.learning.templates.LearningProcess`.
+
+  Raises:
+    TypeError: If an argument has the wrong type.
+    FieldError: If an argument has a wrong value; a `ValueError`.
+  """
+
+def build_nash_mtl(
+  model_fn: ModelFn,
+  *,
+  client_optimizer: Optimizer,
+  **options: Unpack[BuildOptions],
+) -> LearningProcess:
+  """Builds the learning process of nash_mtl.
+
+  Args:
+    model_fn: See `tff_fair.algorithms.compose`, as for the options.
+    client_optimizer: Trains at the clients.
+    **options: Options that hold for every method.
+
+  Returns:
+    A `tff.learning.templates.LearningProcess`.
+
+  Raises:
+    TypeError: If an argument has the wrong type.
+    FieldError: If an argument has a wrong value; a `ValueError`.
+  """
+
+def build_aligned_mtl(
+  model_fn: ModelFn,
+  *,
+  client_optimizer: Optimizer,
+  **options: Unpack[BuildOptions],
+) -> LearningProcess:
+  """Builds the learning process of aligned_mtl.
+
+  Args:
+    model_fn: See `tff_fair.algorithms.compose`, as for the options.
+    client_optimizer: Trains at the clients.
+    **options: Options that hold for every method.
+
+  Returns:
+    A `tff.learning.templates.LearningProcess`.
+
+  Raises:
+    TypeError: If an argument has the wrong type.
+    FieldError: If an argument has a wrong value; a `ValueError`.
+  """

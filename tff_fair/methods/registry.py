@@ -92,6 +92,22 @@ _METHODS = (
     "fedmdfg", title="FedMDFG", factory="FedMdfgFactory", weighs_clients=False
   ),
   Method("n_accadam", title="N-AccAdam", file="adafedadam"),
+  Method("maxfl", title="MaxFL", factory="MaxFlFactory", weighs_clients=False),
+  Method(
+    "upgrad", title="UPGrad", factory="UpGradFactory", weighs_clients=False
+  ),
+  Method(
+    "imtl_g", title="IMTL-G", factory="ImtlGFactory", weighs_clients=False
+  ),
+  Method(
+    "nash_mtl", title="Nash-MTL", factory="NashMtlFactory", weighs_clients=False
+  ),
+  Method(
+    "aligned_mtl",
+    title="Aligned-MTL",
+    factory="AlignedMtlFactory",
+    weighs_clients=False,
+  ),
 )
 
 METHODS: Mapping[str, Method] = MappingProxyType(

@@ -1,0 +1,216 @@
+"""Directions that descend for all points: of projections, and of a bargain.
+
+Both are points of one path. For a correlation matrix C of points, which has
+ones on its diagonal, a vector b and a target t, u and z solve
+
+  z = C u + b,   u_k z_k = t,   u > 0,   z > 0.
+
+At t = 0, u minimizes u^T C u / 2 + b^T u over u >= 0; at t = 1 and b = 0 it is
+the bargaining solution of Nash. Mehrotra's predictor-corrector method ("On the
+implementation of a primal-dual interior point method", SIAM J. Optim. 2, 1992)
+needs 5 to 20 Newton steps of O(m^3), singular or not.
+
+Choices made here: the norms of the points are taken out of the matrix, so that
+they may differ by any factor; points that are zero count as orthogonal to all.
+"""
+
+import atexit
+import functools
+from collections.abc import Callable
+from typing import NamedTuple
+
+import tensorflow as tf
+
+from tff_fair.kernels import norms
+
+# An error of the equations at or below it is rounding.
+_TOLERANCE = 1e-15
+# So many steps without a smaller error mean that rounding allows none.
+_PATIENCE = 25
+_MAX_STEPS = 200
+_STEP_TO_BOUNDARY = 0.995
+# Added to the diagonal of the Newton matrix, which is scaled to ones.
+_REGULARIZATION = 1e-14
+# Shares of points up to it are zero but for rounding.
+_NEGLIGIBLE = 1e-12
+# Points of a correlation from here on have the same direction.
+_SAME_DIRECTION = 1.0 - 1e-14
+# A bargain whose equations have a larger error has no solution in float64.
+_BARGAIN_TOLERANCE = 1e-6
+
+
+class Bargain(NamedTuple):
+  """The bargaining solution of Nash.
+
+  Attributes:
+    coefficients: float64[m], c.
+    error: float64[], max_k |c_k (M c)_k - 1| over the points that are not zero.
+  """
+
+  coefficients: tf.Tensor
+  error: tf.Tensor
+
+
+class _Search(NamedTuple):
+  """The state of the loop over Newton steps; float64[m] but for scalars."""
+
+  u: tf.Tensor
+  z: tf.Tensor
+  best_u: tf.Tensor
+  best_error: tf.Tensor
+  steps_since_best: tf.Tensor
+  steps: tf.Tensor
+
+
+def dual_cone_projections(gram: tf.Tensor) -> tf.Tensor:
+  """Projects each point on the dual cone of all: {d : <x_k, d> >= 0}.
+
+  The projection of x_i is sum_k v_ik x_k, where v_i minimizes v^T M v over
+  v >= e_i.
+
+  Args:
+    gram: float64[m, m], M, of the points x_k; it may be singular.
+
+  Returns:
+    float64[m, m], v_ik. Where points depend on each other, other coefficients
+    may give the same projection; points of one direction share theirs equally.
+  """
+  scale, correlation = _standardized(gram)
+  solve = _traced()
+  shares = tf.map_fn(lambda row: solve(correlation, row, 0.0)[0], correlation)
+  shares = tf.where(shares > _NEGLIGIBLE, shares, tf.zeros_like(shares))
+  same = tf.cast(correlation >= _SAME_DIRECTION, tf.float64)
+  shares = tf.matmul(shares / tf.reduce_sum(same, 1), same)
+  length = tf.expand_dims(tf.math.reciprocal_no_nan(scale), 1)
+  identity = tf.eye(tf.size(scale), dtype=tf.float64)
+  return identity + length * shares * tf.expand_dims(scale, 0)
+
+
+def nash_bargain(gram: tf.Tensor) -> Bargain:
+  """Returns the c > 0 with (M c)_k = 1 / c_k.
+
+  Args:
+    gram: float64[m, m], M. Points that are zero get the coefficient 0.
+
+  Returns:
+    The bargain. All of c is 0 where the equations have no solution, since 0 is
+    in the convex hull of the points, or has one beyond the precision of M.
+  """
+  scale, correlation = _standardized(gram)
+  u, error = _traced()(correlation, tf.zeros_like(scale), 1.0)
+  is_solved = error <= _BARGAIN_TOLERANCE
+  return Bargain(tf.where(is_solved, u, tf.zeros_like(u)) * scale, error)
+
+
+def _standardized(gram: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+  """Returns 1 / norm of each point, 0 for a zero one, and the correlations."""
+  gram = tf.cast(gram, tf.float64)
+  scale = norms.inverse_norms(tf.nn.relu(tf.linalg.diag_part(gram)))
+  # One factor after the other: their product may leave the range of float64.
+  correlation = gram * tf.expand_dims(scale, 1) * tf.expand_dims(scale, 0)
+  return scale, tf.linalg.set_diag(correlation, tf.ones_like(scale))
+
+
+# Where each graph traced it anew, all of them would stay in memory.
+@functools.cache
+def _traced() -> Callable[..., tuple[tf.Tensor, tf.Tensor]]:
+  """Returns `_solve` as a function that all graphs call."""
+  with tf.init_scope():
+    return tf.function(_solve, autograph=False).get_concrete_function(
+      tf.TensorSpec([None, None], tf.float64),
+      tf.TensorSpec([None], tf.float64),
+      tf.TensorSpec([], tf.float64),
+    )
+
+
+# TensorFlow cannot delete functions any more once its modules are gone.
+atexit.register(_traced.cache_clear)
+
+
+def _solve(
+  matrix: tf.Tensor, linear: tf.Tensor, target: tf.Tensor
+) -> tuple[tf.Tensor, tf.Tensor]:
+  """Returns u, and the error of its equations, float64[]."""
+
+  def error_of(u: tf.Tensor) -> tf.Tensor:
+    slope = tf.linalg.matvec(matrix, u) + linear
+    wrong = tf.where(
+      target > 0,
+      tf.abs(u * slope - target),
+      tf.maximum(-slope, u * tf.nn.relu(slope)),
+    )
+    return tf.reduce_max(wrong)
+
+  def unfinished(search: _Search) -> tf.Tensor:
+    return (
+      (search.best_error > _TOLERANCE)
+      & (search.steps < _MAX_STEPS)
+      & (search.steps_since_best < _PATIENCE)
+    )
+
+  def advance(search: _Search) -> tuple[_Search]:
+    u, z = _newton_step(matrix, linear, target, search.u, search.z)
+    error = error_of(u)
+    better = error < search.best_error  # Not so where the error is NaN.
+    return (
+      _Search(
+        u=u,
+        z=z,
+        best_u=tf.where(better, u, search.best_u),
+        best_error=tf.where(better, error, search.best_error),
+        steps_since_best=tf.where(better, 0, search.steps_since_best + 1),
+        steps=search.steps + 1,
+      ),
+    )
+
+  start = tf.ones_like(linear)
+  zero = tf.constant(0)
+  (search,) = tf.while_loop(
+    unfinished,
+    advance,
+    (_Search(start, start, start, error_of(start), zero, zero),),
+  )
+  return search.best_u, search.best_error
+
+
+def _newton_step(
+  matrix: tf.Tensor,
+  linear: tf.Tensor,
+  target: tf.Tensor,
+  u: tf.Tensor,
+  z: tf.Tensor,
+) -> tuple[tf.Tensor, tf.Tensor]:
+  """Moves along Mehrotra's predictor-corrector direction."""
+  residual = tf.linalg.matvec(matrix, u) + linear - z
+  # With dz eliminated, (C + diag(z / u)) du = (t - u z) / u - residual.
+  diagonal = 1.0 + z / u
+  jacobi = tf.math.rsqrt(diagonal)
+  scaled = matrix * tf.expand_dims(jacobi, 1) * tf.expand_dims(jacobi, 0)
+  factor = tf.linalg.cholesky(
+    tf.linalg.set_diag(scaled, tf.ones_like(u) + _REGULARIZATION)
+  )
+
+  def direction(change: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """Returns du and dz that change u z by a vector."""
+    column = tf.expand_dims(jacobi * (change / u - residual), 1)
+    du = jacobi * tf.squeeze(tf.linalg.cholesky_solve(factor, column), 1)
+    return du, (change - z * du) / u
+
+  du, dz = direction(-u * z)
+  length = tf.minimum(_boundary((u, z), (du, dz)), 1.0)
+  mean = tf.reduce_mean(u * z)
+  predicted = tf.reduce_mean((u + length * du) * (z + length * dz))
+  centre = tf.maximum(mean * (predicted / mean) ** 3, target)
+  correction = tf.where(target > 0, tf.zeros_like(u), du * dz)
+  du, dz = direction(centre - u * z - correction)
+  length = tf.minimum(_STEP_TO_BOUNDARY * _boundary((u, z), (du, dz)), 1.0)
+  return u + length * du, z + length * dz
+
+
+def _boundary(
+  values: tuple[tf.Tensor, tf.Tensor], changes: tuple[tf.Tensor, tf.Tensor]
+) -> tf.Tensor:
+  """Returns the step length at which the first positive value becomes 0."""
+  value, decrease = tf.concat(values, 0), -tf.concat(changes, 0)
+  unlimited = tf.constant(value.dtype.max, value.dtype)
+  return tf.reduce_min(tf.where(decrease > 0, value / decrease, unlimited))

@@ -1,0 +1,68 @@
+"""MaxFL: weights by how close clients are to their requirement.
+
+Cho, Jhunjhunwala, Li, Smith, Joshi, "Maximizing Global Model Appeal in
+Federated Learning" (TMLR 2024).
+
+  q_k = s (1 - s),  s = sigmoid(f_k - rho_k)
+  c_k = q_k / (sum_j q_j + 1e-8)
+
+rho_k is the loss that client k requires: that of the model which it trains
+alone, the option `loss_reference`; without one, 0. A client weighs most where
+the model just meets its requirement. p_k does not enter.
+
+The formula is written down from memory of the paper.
+"""
+
+import dataclasses
+
+import tensorflow as tf
+
+from tff_fair import summing, types
+from tff_fair.methods import building
+
+_EPSILON = 1e-8
+
+
+def log_appeal(gap: tf.Tensor) -> tf.Tensor:
+  """Returns log q_k.
+
+  Args:
+    gap: float64[m], f_k - rho_k.
+
+  Returns:
+    float64[m].
+  """
+  # s (1 - s) is the same for both signs of the gap.
+  distance = tf.abs(gap)
+  return -distance - 2.0 * tf.math.softplus(-distance)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class MaxFlRule(types.SeparableRule):
+  """MaxFL's coefficients."""
+
+  signals = ("loss",)
+  takes_gaps = True
+
+  def coefficients(
+    self, cohort: types.Cohort, state: tuple[()]
+  ) -> types.RuleOutput:
+    """See the base class."""
+    appeal = tf.exp(self.log_weight(cohort))
+    return types.RuleOutput(appeal / (tf.reduce_sum(appeal) + _EPSILON), state)
+
+  def log_weight(self, cohort: types.Cohort) -> tf.Tensor:
+    """See the base class."""
+    return log_appeal(cohort.loss)
+
+  def from_sums(self, sums: types.Sums) -> types.SumsOutput:
+    """See the base class."""
+    return types.SumsOutput(1.0 / (sums.scale + _EPSILON))
+
+
+build_maxfl = building.rule_builder(MaxFlRule, "maxfl")
+
+
+@summing.factory_of(MaxFlRule)
+class MaxFlFactory(summing.RuleFactory):
+  """Sums client updates as MaxFL does; see this module."""

@@ -1,0 +1,49 @@
+"""Nash-MTL: the direction on which clients agree as bargainers.
+
+Navon, Shamsian, Achituve, Maron, Kawaguchi, Chechik, Fetaya, "Multi-Task
+Learning as a Bargaining Game" (ICML 2022).
+
+  c > 0  with  (M c)_k = 1 / c_k
+
+d maximizes the product of the <Delta_k, d> among directions of its length,
+which is sqrt(m), whatever those of the updates are. Clients with Delta_k = 0
+are left out.
+
+Choices made here: the equations are solved to rounding by Newton steps, and no
+norm is clipped. Where 0 is in the convex hull of the updates, nobody can gain
+without loss to another: then c = 0, as also where the equations cannot be
+solved to 1e-6 in float64. `bargaining_error`, max_k |c_k (M c)_k - 1|, tells.
+"""
+
+import collections
+import dataclasses
+
+from tff_fair import summing, types
+from tff_fair.kernels import nash_bargain
+from tff_fair.methods import building
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class NashMtlRule(types.Rule):
+  """Nash-MTL's coefficients."""
+
+  geometry = types.Geometry.GRAM
+
+  def coefficients(
+    self, cohort: types.Cohort, state: tuple[()]
+  ) -> types.RuleOutput:
+    """See the base class."""
+    bargain = nash_bargain(cohort.gram)
+    return types.RuleOutput(
+      bargain.coefficients,
+      state,
+      collections.OrderedDict(bargaining_error=bargain.error),
+    )
+
+
+build_nash_mtl = building.rule_builder(NashMtlRule, "nash_mtl")
+
+
+@summing.factory_of(NashMtlRule)
+class NashMtlFactory(summing.RuleFactory):
+  """Sums client updates as Nash-MTL does; see this module."""

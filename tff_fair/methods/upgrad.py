@@ -1,0 +1,45 @@
+"""UPGrad: the mean of updates, each projected so that it descends for all.
+
+Quinton, Rey, "Jacobian Descent for Multi-Objective Optimization" (arXiv
+2406.16232).
+
+  w_i = argmin v^T M v  over  v >= e_i
+  c = 1/m sum_i w_i
+
+sum_k w_ik Delta_k is the projection of Delta_i on the dual cone of the cohort,
+{d : <Delta_k, d> >= 0 for all k}. So d, their mean, ascends for no client, and
+is the mean of the updates where no two are in conflict.
+
+Choice made here: M is taken as it is, without the paper's release's
+regularization.
+"""
+
+import dataclasses
+
+import tensorflow as tf
+
+from tff_fair import summing, types
+from tff_fair.kernels import dual_cone_projections
+from tff_fair.methods import building
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class UpGradRule(types.Rule):
+  """UPGrad's coefficients."""
+
+  geometry = types.Geometry.GRAM
+
+  def coefficients(
+    self, cohort: types.Cohort, state: tuple[()]
+  ) -> types.RuleOutput:
+    """See the base class."""
+    projections = dual_cone_projections(cohort.gram)
+    return types.RuleOutput(tf.reduce_mean(projections, 0), state)
+
+
+build_upgrad = building.rule_builder(UpGradRule, "upgrad")
+
+
+@summing.factory_of(UpGradRule)
+class UpGradFactory(summing.RuleFactory):
+  """Sums client updates as UPGrad does; see this module."""
