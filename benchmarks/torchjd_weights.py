@@ -58,9 +58,8 @@ def torchjd_weights() -> dict[str, Callable[[np.ndarray], np.ndarray]]:
   """Returns TorchJD's weights of updates [m, d], by rule."""
   import torch  # noqa: PLC0415  Not installed here.
   from torchjd import aggregation, linalg  # noqa: PLC0415
-  from torchjd.aggregation import _nash_mtl  # noqa: PLC0415
 
-  class Bargain(_nash_mtl._NashMTLWeighting):
+  class Bargain(type(aggregation.NashMTL(2).weighting)):  # type: ignore[misc]
     def _stop_criteria(self, *_: object) -> bool:
       found, before = self.alpha_param.value, self.prvs_alpha_param.value
       return found is None or bool(np.linalg.norm(found - before) < 1e-9)

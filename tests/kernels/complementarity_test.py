@@ -5,7 +5,10 @@ import pytest
 import scipy.optimize
 import tensorflow as tf
 
-from tff_fair.kernels import dual_cone_projections, nash_bargain
+from tff_fair.kernels.complementarity import (
+  dual_cone_projections,
+  nash_bargain,
+)
 
 _GRAM = [tf.TensorSpec([None, None], tf.float64)]
 _project = tf.function(dual_cone_projections, input_signature=_GRAM)

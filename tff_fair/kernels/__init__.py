@@ -1,10 +1,5 @@
 """Pure mathematics on small tensors, in float64; needs TensorFlow alone."""
 
-from tff_fair.kernels.complementarity import (
-  Bargain,
-  dual_cone_projections,
-  nash_bargain,
-)
 from tff_fair.kernels.gram import (
   MinNormSolution,
   combine_rows,
@@ -22,18 +17,15 @@ from tff_fair.kernels.quadratic_program import (
 from tff_fair.kernels.simplex import project_to_box_simplex, project_to_simplex
 
 __all__ = [
-  "Bargain",
   "MinNormSolution",
   "Minimum",
   "Stationarity",
   "combine_rows",
-  "dual_cone_projections",
   "gram_matrix",
   "inner_products",
   "inverse_norms",
   "min_norm_point",
   "min_norm_solve",
-  "nash_bargain",
   "pareto_stationarity",
   "project_to_box_simplex",
   "project_to_simplex",

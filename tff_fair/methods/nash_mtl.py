@@ -19,7 +19,7 @@ import collections
 import dataclasses
 
 from tff_fair import summing, types
-from tff_fair.kernels import nash_bargain
+from tff_fair.kernels import complementarity
 from tff_fair.methods import building
 
 
@@ -33,7 +33,7 @@ class NashMtlRule(types.Rule):
     self, cohort: types.Cohort, state: tuple[()]
   ) -> types.RuleOutput:
     """See the base class."""
-    bargain = nash_bargain(cohort.gram)
+    bargain = complementarity.nash_bargain(cohort.gram)
     return types.RuleOutput(
       bargain.coefficients,
       state,

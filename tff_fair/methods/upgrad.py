@@ -19,7 +19,7 @@ import dataclasses
 import tensorflow as tf
 
 from tff_fair import summing, types
-from tff_fair.kernels import dual_cone_projections
+from tff_fair.kernels import complementarity
 from tff_fair.methods import building
 
 
@@ -33,7 +33,7 @@ class UpGradRule(types.Rule):
     self, cohort: types.Cohort, state: tuple[()]
   ) -> types.RuleOutput:
     """See the base class."""
-    projections = dual_cone_projections(cohort.gram)
+    projections = complementarity.dual_cone_projections(cohort.gram)
     return types.RuleOutput(tf.reduce_mean(projections, 0), state)
 
 
