@@ -65,6 +65,11 @@ def total(data):
   return tf.reduce_sum(data.batch(100).get_single_element())
 
 
+@compute(DATA)
+def total_and_a_draw(data):
+  return total(data) + 0.0 * tf.random.uniform([])
+
+
 def scalars(values, dtype=np.float32):
   return [np.array(value, dtype) for value in values]
 
@@ -191,6 +196,136 @@ def a_dataset_that_shuffles():
   numbers = tf.data.Dataset.from_tensor_slices(np.arange(50, dtype=np.float32))
   clients = [numbers.shuffle(50, seed=3)]
   return [first(clients) for _ in range(5)]
+
+
+# The sum of places times numbers: it depends on the order.
+in_order = compute(
+  lambda data: data.enumerate().reduce(
+    np.float32(0), lambda s, x: s + tf.cast(x[0], tf.float32) * x[1]
+  ),
+  DATA,
+)
+
+
+@case
+def two_functions_that_read_shuffled_data():
+  twice = compute(lambda x, y: 1000 * x + y, (np.float32, np.float32))
+
+  @federated(tff.FederatedType(DATA, tff.CLIENTS))
+  def both(data):
+    results = [tff.federated_map(in_order, data) for _ in range(2)]
+    return tff.federated_sum(tff.federated_map(twice, results))
+
+  numbers = tf.data.Dataset.from_tensor_slices(np.arange(20, dtype=np.float32))
+  results = []
+  for data in (
+    numbers.shuffle(20, seed=3),
+    numbers.shuffle(7, seed=3, reshuffle_each_iteration=False),
+    numbers.shuffle(7, seed=4).repeat(3),
+    numbers.repeat(2).shuffle(20, seed=5).map(lambda x: x + 1).prefetch(1),
+    numbers.window(4).flat_map(lambda part: part).shuffle(3, seed=1),
+  ):
+    results += [both([data, numbers, data]) for _ in range(2)]
+  return results
+
+
+@case
+def a_function_that_returns_shuffled_data():
+  doubled = compute(lambda data: data.map(lambda x: 2 * x), DATA)
+
+  @federated(tff.FederatedType(DATA, tff.CLIENTS))
+  def both(data):
+    data = tff.federated_map(doubled, data)
+    return [
+      tff.federated_sum(tff.federated_map(in_order, data)) for _ in range(2)
+    ]
+
+  numbers = tf.data.Dataset.from_tensor_slices(np.arange(20, dtype=np.float32))
+  return [both([numbers.shuffle(20, seed=3)] * 2) for _ in range(2)]
+
+
+@case
+def reductions_of_datasets():
+  @compute(DATA)
+  def several(data):
+    count, (mean, text) = data.reduce(
+      (0, (np.float32(0), "")),
+      lambda s, x: (
+        s[0] + 1,
+        (s[1][0] * 0.5 + x, s[1][1] + tf.strings.as_string(x)),
+      ),
+    )
+    return tf.cast(count, tf.float32) + mean + tf.strings.to_number(text + "0")
+
+  @compute(DATA)
+  def to_a_variable(data):
+    variable = tf.Variable(1.0)
+
+    @tf.function
+    def add_all():
+      number = data.reduce(0, lambda n, x: (variable.assign_add(x), n + 1)[1])
+      with tf.control_dependencies([number]):
+        return variable + tf.cast(number, tf.float32)
+
+    return add_all()
+
+  @compute(DATA)
+  def within_a_map(data):
+    return (
+      data.window(3, drop_remainder=False)
+      .map(lambda part: part.reduce(np.float32(0), lambda s, x: 2 * s + x))
+      .reduce(np.float32(1), lambda s, x: s * 0.5 + x)
+    )
+
+  @compute(DATA)
+  def rows(data):
+    # The accumulator grows.
+    return tf.reduce_sum(
+      data.reduce(
+        tf.zeros([0]), lambda s, x: tf.concat([s, s[:1], [x]], axis=0)
+      )
+    )
+
+  @compute(DATA)
+  def no_zero(data):
+    def check(total, x):
+      with tf.control_dependencies([tf.debugging.assert_greater(x, 0.0)]):
+        return total + x
+
+    return data.reduce(np.float32(0), check)
+
+  clients = [
+    tf.data.Dataset.from_tensor_slices(np.arange(n, dtype=np.float32) - n / 3)
+    for n in (0, 1, 5, 8)
+  ]
+  return [
+    outcome(summed(function), clients[:size])
+    for function in (several, to_a_variable, within_a_map, rows, no_zero)
+    for size in (1, 2, 4)
+  ]
+
+
+@case
+def texts_of_the_server():
+  make = compute(lambda: (tf.constant("ab\0"), tf.constant(["c", ""])))
+
+  @federated
+  def at_server():
+    return tff.federated_value("d", tff.SERVER), tff.federated_eval(
+      make, tff.SERVER
+    )
+
+  results = [make(), at_server()]
+  return results, [type(x).__name__ for x in tf.nest.flatten(results)]
+
+
+@case
+def results_of_no_clients():
+  @federated(INT)
+  def same(x):
+    return x
+
+  return [outcome(same, scalars(values, np.int32)) for values in ([], [1])]
 
 
 @case
@@ -410,14 +545,14 @@ def test_results_are_those_of_the_executors(expected, name):
 
 def test_the_same_datasets_in_both_forms_of_a_cohort():
   """With a default number of clients, one executor takes both."""
-  one_graph, executors = summed(total), summed(last)
+  one_graph, step_by_step = summed(total), summed(total_and_a_draw)
   numbers = np.arange(4, dtype=np.float32)
   clients = [tf.data.Dataset.from_tensor_slices(numbers)] * 3
   try:
     runtime.use_local(default_num_clients=3)
     for _ in range(3):
       assert one_graph(clients) == 18.0
-      assert executors(clients) == 9.0
+      assert step_by_step(clients) == 18.0
   finally:
     runtime.use_local()
 

@@ -10,6 +10,7 @@ debugging names it.
 
 from __future__ import annotations
 
+import enum
 import logging
 from collections.abc import Iterable, Iterator
 from typing import Any, TypeAlias
@@ -71,8 +72,7 @@ _OF_VARIABLES = _names(
   """
 )
 # Datasets that give the same elements in the same order each time. Left out:
-# those that shuffle, draw, cache or read files; and `ReduceDataset`, which runs
-# in tf.data's own executor and takes a tenth longer in one graph.
+# those that shuffle, draw, cache or read files.
 _OF_DATASETS = _names(
   """
   AnonymousIterator AnonymousIteratorV2 AnonymousIteratorV3 BatchDataset
@@ -80,9 +80,17 @@ _OF_DATASETS = _names(
   DeleteIterator FilterDataset FlatMapDataset InterleaveDataset IteratorGetNext
   IteratorGetNextAsOptional IteratorGetNextSync MakeIterator MapDataset
   ModelDataset OptionalFromValue OptionalGetValue OptionalHasValue OptionalNone
-  OptionsDataset PaddedBatchDatasetV2 PrefetchDataset RangeDataset RepeatDataset
-  ScanDataset ShardDataset SkipDataset TakeDataset TakeWhileDataset
-  TensorDataset TensorSliceDataset UnbatchDataset WindowDataset ZipDataset
+  OptionsDataset PaddedBatchDatasetV2 PrefetchDataset RangeDataset
+  ReduceDataset RepeatDataset ScanDataset ShardDataset SkipDataset TakeDataset
+  TakeWhileDataset TensorDataset TensorSliceDataset UnbatchDataset WindowDataset
+  ZipDataset
+  """
+)
+# They give the same each time that they are made of a graph.
+_SHUFFLES = _names(
+  """
+  ShuffleAndRepeatDataset ShuffleAndRepeatDatasetV2 ShuffleDataset
+  ShuffleDatasetV2 ShuffleDatasetV3
   """
 )
 # Arguments and results of graphs.
@@ -237,17 +245,19 @@ class NotAdmittedError(Exception):
   """What a computation has, with which the runtime leaves it as it is."""
 
 
-def check_graph(graph_def: Any) -> None:
+def check_graph(graph_def: Any, known: frozenset[str] = _KNOWN) -> None:
   """Checks that each run of a graph gives the same and does nothing else.
 
   Args:
     graph_def: A graph of TensorFlow, with its functions.
+    known: Operations of which this is known.
 
   Raises:
     NotAdmittedError: If one of its operations is not known to.
   """
   functions = graph_def.library.function
-  _check_operations((node.op for node in graph_def.node), functions)
+  known = known | {function.signature.name for function in functions}
+  _check_operations((node.op for node in graph_def.node), known)
   for function in functions:
     # Within loops, what XLA makes of it has "inputs from different frames".
     if _COMPILED in function.attr and function.attr[_COMPILED].b:
@@ -255,12 +265,11 @@ def check_graph(graph_def: Any) -> None:
     operations = {node.op for node in function.node_def}
     if VARIABLE in operations:  # Nothing at the top initializes it.
       raise NotAdmittedError(f"operation {VARIABLE} in a function")
-    _check_operations(operations, functions)
+    _check_operations(operations, known)
 
 
-def _check_operations(operations: Iterable[str], functions: Any) -> None:
-  called = {function.signature.name for function in functions}
-  unknown = {*operations} - _KNOWN - called
+def _check_operations(operations: Iterable[str], known: frozenset[str]) -> None:
+  unknown = {*operations} - known
   if unknown:
     raise NotAdmittedError(f"operation {min(unknown)}")
 
@@ -380,19 +389,36 @@ def is_plain_array(value: Any, type_spec: tff.Type) -> bool:
   )
 
 
-def may_keep(dataset_graph: bytes) -> bool:
-  """Returns whether a worker may keep a dataset, and iterate it again.
+class Reading(enum.IntEnum):
+  """How often a client's data may be read.
+
+  Attributes:
+    UNKNOWN: Nothing is known of them.
+    ANEW: As often as the dataset is made anew: one that shuffles would
+      otherwise go on where it was read before.
+    REPEATED: As often as one likes.
+  """
+
+  UNKNOWN = 0
+  ANEW = 1
+  REPEATED = 2
+
+
+def reading(dataset_graph: bytes) -> Reading:
+  """Returns how often a dataset may be read.
 
   Args:
     dataset_graph: Its graph, as TFF sends it.
   """
   graph_def = tf.compat.v1.GraphDef.FromString(dataset_graph)
   try:
-    check_graph(graph_def)
+    check_graph(graph_def, _KNOWN | _SHUFFLES)
   except NotAdmittedError as error:
-    log("a dataset is sent each time", error)
-    return False
-  return True
+    log("clients' data are read one client after the other", error)
+    return Reading.UNKNOWN
+  if any(node.op in _SHUFFLES for node in nodes(graph_def)):
+    return Reading.ANEW
+  return Reading.REPEATED
 
 
 def log(line: str, reason: object) -> None:

@@ -137,7 +137,8 @@ class _Run:
       case "tensorflow":
         return self._session(message)
       case "literal":
-        return tff.framework.Literal.from_proto(message).value
+        value = np.asarray(tff.framework.Literal.from_proto(message).value)
+        return value.astype(object) if value.dtype.kind == "S" else value
       case "intrinsic":
         return self._intrinsic(message)
     raise UnknownError(f"an expression of kind {kind}")

@@ -159,6 +159,8 @@ def returned(value: Value, type_spec: tff.Type) -> Any:
   if isinstance(type_spec, tff.FederatedType):
     if type_spec.all_equal:
       return returned(value, type_spec.member)
+    if not value:  # TFF does not return it either.
+      raise ValueError("There are no clients, whose values are the result.")
     return [returned(member, type_spec.member) for member in value]
   if isinstance(type_spec, tff.StructType):
     return tff.structure.Struct(
@@ -173,11 +175,11 @@ def returned(value: Value, type_spec: tff.Type) -> Any:
     message = type(other)()
     message.sequence.serialized_graph_def = serialized(value)
     return tff.framework.deserialize_value(message, type_spec)[0]
-  array = np.asarray(value)
-  if array.ndim == 0:
-    return array[()]
-  array.flags.writeable = False  # As TFF's are; it may be a tensor's memory.
-  return array
+  if not isinstance(value, bytes):  # Of which NumPy would drop zeros.
+    value = np.asarray(value)[()]
+  if isinstance(value, np.ndarray):
+    value.flags.writeable = False  # As TFF's are; it may be a tensor's memory.
+  return value
 
 
 def in_containers(value: Value, type_spec: tff.Type) -> Any:

@@ -1,7 +1,8 @@
 """Values of clients on their way to a graph, which takes those of all clients.
 
 Each dataset and each tensor of a value is a variant, and the graph takes a
-column of them.
+column of them. A dataset that shuffles is a text instead, of which each
+function that reads it makes a dataset, as in TFF's executors.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from tff_fair.runtime import (
   private_tff,
   values,
 )
+from tff_fair.runtime.admission import Reading
 from tff_fair.runtime.one_graph import inlining
 
 # From the number of a client to its value, in a graph.
@@ -30,35 +32,49 @@ _FAIL = 2
 
 
 class Columns:
-  """A variant for each dataset and tensor of each client's value."""
+  """A variant or a text for each dataset and tensor of each client's value."""
 
-  def __init__(self, member: tff.Type) -> None:
-    """Takes the type of each client's value."""
+  def __init__(self, member: tff.Type, reading: Reading) -> None:
+    """Takes the type of each client's value, and how often data are read."""
     self._types = inlining.leaf_types(member)
     self._member = member
+    self._reading = reading
 
   @property
   def signature(self) -> list[tf.TensorSpec]:
     """The specs of what is given of all clients."""
-    return [tf.TensorSpec([None], tf.variant)] * len(self._types)
+    return [
+      tf.TensorSpec([None], tf.string if self._is_text(leaf) else tf.variant)
+      for leaf in self._types
+    ]
+
+  @property
+  def has_texts(self) -> bool:
+    """Whether datasets are texts."""
+    return any(map(self._is_text, self._types))
+
+  def _is_text(self, leaf: tff.Type) -> bool:
+    return self._reading is Reading.ANEW and isinstance(leaf, tff.SequenceType)
 
   def given(self, clients: Sequence[Any]) -> list[tf.Tensor]:
     """Returns what is given of all clients: the columns."""
     rows = [inlining.leaves(value, self._member) for value in clients]
     return [
-      _stacked([_variant(row[place]) for row in rows])
-      for place in range(len(self._types))
+      tf.constant([_text(row[place]) for row in rows], tf.string)
+      if self._is_text(leaf)
+      else _stacked([_variant(row[place]) for row in rows])
+      for place, leaf in enumerate(self._types)
     ]
 
-  def can_repeat(self, clients: Sequence[Any]) -> bool:
-    """Returns whether datasets give the same each time they are read."""
+  def takes(self, clients: Sequence[Any]) -> bool:
+    """Returns whether datasets may be read as often as they would be."""
     places = [
       place
       for place, leaf in enumerate(self._types)
       if isinstance(leaf, tff.SequenceType)
     ]
     return not places or all(
-      _can_repeat(inlining.leaves(value, self._member)[place])
+      _reading(inlining.leaves(value, self._member)[place]) >= self._reading
       for value in clients
       for place in places
     )
@@ -95,6 +111,16 @@ def _variant(leaf: Any) -> tf.Tensor:
   return tf.raw_ops.OptionalFromValue(components=[leaf])
 
 
+def _text(data: Any) -> bytes:
+  """Returns the graph of a dataset that shares nothing with the dataset."""
+  graph_def = tf.compat.v1.GraphDef.FromString(values.serialized(data))
+  for node in graph_def.node:
+    # Here the handle of a generator of seeds, which goes on where it is found.
+    for handle in node.attr["value"].tensor.resource_handle_val:
+      handle.name = "none"
+  return bytes(graph_def.SerializeToString())
+
+
 def _from_variant(variant: tf.Tensor, leaf: tff.Type) -> tf.Tensor:
   if isinstance(leaf, tff.SequenceType):
     return variant
@@ -107,7 +133,7 @@ def _from_variant(variant: tf.Tensor, leaf: tff.Type) -> tf.Tensor:
 
 
 # By dataset: a cohort may come again.
-_repeatable: weakref.WeakKeyDictionary[Any, bool] = weakref.WeakKeyDictionary()
+_known: weakref.WeakKeyDictionary[Any, Reading] = weakref.WeakKeyDictionary()
 
 
 def of_one_element(element: Any, element_spec: Any) -> tf.data.Dataset:
@@ -123,21 +149,21 @@ def of_one_element(element: Any, element_spec: Any) -> tf.data.Dataset:
     components=components, output_shapes=[c.shape for c in components]
   )
   data = tf.data.experimental.from_variant(variant, element_spec)
-  _repeatable[data] = True
+  _known[data] = Reading.REPEATED
   return data
 
 
-def _can_repeat(data: Any) -> bool:
+def _reading(data: Any) -> Reading:
   if isinstance(data, values.SerializedData):
-    return admission.may_keep(data.graph)
+    return admission.reading(data.graph)
   if private_tff.has_only_tensors(data):
-    return True
-  if data not in _repeatable:
-    _repeatable[data] = _is_admitted(data)
-  return _repeatable[data]
+    return Reading.REPEATED
+  if data not in _known:
+    _known[data] = _reading_of_graph(data)
+  return _known[data]
 
 
-def _is_admitted(data: Any) -> bool:
+def _reading_of_graph(data: tf.data.Dataset) -> Reading:
   # TensorFlow refuses to serialize what depends on variables and tables.
   variant = tf.data.experimental.to_variant(data)
   try:
@@ -145,5 +171,5 @@ def _is_admitted(data: Any) -> bool:
       input_dataset=variant, external_state_policy=_FAIL
     )
   except tf.errors.OpError:
-    return False
-  return admission.may_keep(graph.numpy())
+    return Reading.UNKNOWN
+  return admission.reading(graph.numpy())

@@ -17,6 +17,7 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tff_fair.runtime import admission
+from tff_fair.runtime.one_graph import dataset_loops
 
 Value: TypeAlias = Any
 # From a value, or from nothing, to a value.
@@ -117,6 +118,11 @@ def _inlined(message: admission.Message) -> Function:
   graph_def = tf.compat.v1.GraphDef()
   program.graph_def.Unpack(graph_def)
   _name_functions_by_content(graph_def)
+  if any(
+    node.op == dataset_loops.REDUCE for node in admission.nodes(graph_def)
+  ):
+    graph_def = dataset_loops.with_loops(graph_def)
+    _name_functions_by_content(graph_def)  # They have changed.
   variables = _variables_of(graph_def)
   if variables:
     if not program.initialize_op:
@@ -165,6 +171,8 @@ def _bordered(value: tf.Tensor, leaf: tff.Type) -> tf.Tensor:
   placeholder, and behind an identity it does.
   """
   if not isinstance(leaf, tff.TensorType):
+    if value.dtype == tf.string:  # The graph of a dataset that is read anew.
+      return tf.raw_ops.DatasetFromGraph(graph_def=value)
     return tf.identity(value)  # Of a loop's own graph, as inputs must be.
   return tf.compat.v1.placeholder_with_default(value, leaf.shape)
 

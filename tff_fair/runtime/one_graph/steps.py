@@ -149,6 +149,20 @@ def check_is_one_graph(plan: Plan) -> None:
   _check_functions(plan.needed)
 
 
+def check_makes_no_data(plan: Plan) -> None:
+  """Checks that no function returns a dataset for others to read.
+
+  Raises:
+    NotAdmittedError: If one does.
+  """
+  for step in plan.needed:
+    if isinstance(step, Applied) and any(
+      isinstance(leaf, tff.SequenceType)
+      for leaf in inlining.leaf_types(step.type_spec)
+    ):
+      raise admission.NotAdmittedError("data made of data that are read anew")
+
+
 def check_is_cut(plan: Plan) -> None:
   """Checks that a computation means the same in parts, and then merged.
 

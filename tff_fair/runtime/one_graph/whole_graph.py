@@ -40,6 +40,8 @@ class WholeGraph:
     """
     plan = steps.read(message)
     steps.check_is_one_graph(plan)
+    if any(column.has_texts for column in columns):
+      steps.check_makes_no_data(plan)
     if not admission.takes_clients_side_by_side(message):
       clients_at_a_time = 1
     self._plan = plan
@@ -84,28 +86,13 @@ class WholeGraph:
     self._options = options.of_graphs()
     self._lock = threading.Lock()
 
-  def takes(self, arguments: Sequence[values.Value]) -> bool:
-    """Returns whether these arguments mean the same in one graph.
-
-    A dataset that shuffles would go on where an earlier call has ended.
-
-    Args:
-      arguments: In the order of the placed parts of the parameter.
-    """
-    columns = iter(self._columns)
-    return all(
-      next(columns).can_repeat(value)
-      for step, value in zip(self._plan.arguments, arguments, strict=True)
-      if step.at_clients
-    )
-
   def __call__(
     self, arguments: Sequence[values.Value], num_clients: int
   ) -> values.Value:
     """Returns the result.
 
     Args:
-      arguments: As above.
+      arguments: In the order of the placed parts of the parameter.
       num_clients: The number of clients.
     """
     columns = iter(self._columns)
@@ -163,13 +150,13 @@ def of(
     clients_at_a_time: How many clients may work at the same time.
   """
   types = [*placed_types(comp.type_signature.parameter)]
-  if not any(map(values.is_at_clients, types)):
-    return None
-  columns = [
-    client_values.Columns(part.member)
-    for part in types
+  clients = [
+    (part.member, value)
+    for part, value in zip(types, arguments, strict=True)
     if values.is_at_clients(part)
   ]
+  if not clients:
+    return None
 
   def build() -> WholeGraph | None:
     try:
@@ -186,11 +173,16 @@ def of(
       )
     return None
 
-  name = f"one graph; {clients_at_a_time} at a time"
-  graph = private_tff.kept_with(comp, name, build)
-  if graph is None or not graph.takes(arguments):
-    return None
-  return graph
+  for reading in (admission.Reading.REPEATED, admission.Reading.ANEW):
+    columns = [client_values.Columns(member, reading) for member, _ in clients]
+    if all(
+      column.takes(value)
+      for column, (_, value) in zip(columns, clients, strict=True)
+    ):
+      name = f"one graph; {clients_at_a_time} at a time, {reading.name}"
+      graph: WholeGraph | None = private_tff.kept_with(comp, name, build)
+      return graph
+  return None
 
 
 def placed_types(type_spec: tff.Type | None) -> Iterator[tff.Type]:
