@@ -75,6 +75,24 @@ class Split:
   noise_levels: np.ndarray | None = None
 
 
+def count_labels(split: Split, num_classes: int) -> np.ndarray:
+  """Counts each client's labels; reads every client's data, one at a time.
+
+  Args:
+    split: A part of a task whose labels are class numbers.
+    num_classes: Number of classes.
+
+  Returns:
+    int64[num_clients, num_classes].
+  """
+  return np.stack(
+    [
+      np.bincount(np.ravel(split.load(k)[1]), minlength=num_classes)
+      for k in range(len(split.num_examples))
+    ]
+  )
+
+
 def count_examples(train: Split, test: Split, unit: str = "examples") -> str:
   """Returns how many training and test examples all clients have, in words."""
   return (
@@ -239,6 +257,15 @@ class Task:
   def model_parts(self) -> tuple[object, ...]:
     """All that decides `model`, for those who keep what they made of it."""
     return self.keras_model_fn, self.objective, self.element_spec
+
+  @functools.cached_property
+  def label_counts(self) -> np.ndarray:
+    """Training examples by client and class, int64[num_clients, num_classes].
+
+    Of a task with `has_class_labels`. Reads every client's data, once.
+    """
+    assert self.num_classes is not None
+    return count_labels(self.train, self.num_classes)
 
   def train_data(self, client_id: int) -> "tf.data.Dataset":
     """Returns a client's training examples as one element `(x, y)`.

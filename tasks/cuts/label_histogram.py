@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tasks import task
 from tasks.formats import data_files
 
 if typing.TYPE_CHECKING:
@@ -14,24 +13,6 @@ if typing.TYPE_CHECKING:
 
 # With more clients, their names do not fit under the bars.
 _MAX_NAMES = 40
-
-
-def count_labels(split: task.Split, num_classes: int) -> np.ndarray:
-  """Counts each client's labels; reads every client's data, one at a time.
-
-  Args:
-    split: Train or test half of a task whose labels are class numbers.
-    num_classes: Number of classes.
-
-  Returns:
-    int64[num_clients, num_classes].
-  """
-  return np.stack(
-    [
-      np.bincount(np.ravel(split.load(k)[1]), minlength=num_classes)
-      for k in range(len(split.num_examples))
-    ]
-  )
 
 
 def draw(

@@ -259,7 +259,10 @@ def test_a_class_is_named_or_numbered(task, given, place):
 
 def test_accuracy_alone_needs_no_sums(task):
   spec = _SPEC.replace(score=None, measures=None)
-  assert scoring.of_task(task, spec).sums is None
+  digits = tasks.load("digits", num_clients=2)
+  assert scoring.of_task(digits, spec).sums is None
+  # One in eight is ill: accuracies hide whether any of them is found.
+  assert scoring.of_task(task, spec).score.beside == ("recall",)
   with_recall = scoring.of_task(
     task, _SPEC.replace(score="recall", measures=())
   )

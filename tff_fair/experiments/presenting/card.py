@@ -18,6 +18,7 @@ from tff_fair.experiments.analysis import (
   group_fairness,
   groups,
   joining,
+  majority,
   references,
 )
 from tff_fair.experiments.analysis.questions import Question
@@ -265,6 +266,7 @@ def _limits(subject: Subject) -> list[str]:
   summary = run.summary or {}
   wrong = run_warnings.of_run(run, subject.weights.round_num)
   told = (
+    *majority.sentences(summary),
     joining.sentence(summary, run.score),
     *joining.newcomer_sentences(summary, run.score),
     *group_fairness.sentences(summary),

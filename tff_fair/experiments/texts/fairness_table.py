@@ -11,6 +11,7 @@ from tff_fair.experiments.analysis import (
   certificates,
   group_fairness,
   joining,
+  majority,
   sampling_noise,
 )
 from tff_fair.experiments.spec import scores
@@ -77,6 +78,7 @@ def describe(summary: Mapping[str, Any], wrong: Sequence[str] = ()) -> str:
       f"{_results(honest, score)}{_noise(honest)}"
     )
   for sentence in (
+    *majority.sentences(summary),
     joining.sentence(summary, score),
     *joining.newcomer_sentences(summary, score),
     *group_fairness.sentences(summary),

@@ -10,11 +10,11 @@ import pandas as pd
 
 import tasks
 from tasks import label_noise
-from tasks.cuts import label_histogram
 from tff_fair.experiments.analysis import (
   certificates,
   group_fairness,
   joining,
+  majority,
   sampling_noise,
 )
 from tff_fair.experiments.runs import checkpoints, record, tables
@@ -28,12 +28,10 @@ from tff_fair.experiments.training import (
   plots,
   predictions,
   sampling,
+  scoring,
 )
 from tff_fair.experiments.training.loop import Selection
 from tff_fair.files import atomic, csv_cells, parsing
-
-# Beyond this, reading all data takes minutes.
-_MOST_CLIENTS_WITH_LABELS = 5000
 
 
 def write(
@@ -66,6 +64,7 @@ def write(
     **_of_clients(last, clients, score),
     **_of_rounds(folder, spec, parts, int(last["round"])),
     joining.KEY: joining.of_clients(tables.seen(clients), score),
+    **_majority(parts, tables.seen(clients)),
     group_fairness.KEY: None
     if predicted.groups is None
     else group_fairness.summarize(
@@ -155,18 +154,47 @@ def _best(
   }
 
 
+def label_counts(task: tasks.Task) -> np.ndarray | None:
+  """Returns `Task.label_counts`; None without classes or of many clients."""
+  if (
+    not task.has_class_labels
+    or task.num_clients > scoring.MOST_CLIENTS_TO_COUNT
+  ):
+    return None
+  return task.label_counts
+
+
 def _write_labels(folder: RunFolder, task: tasks.Task) -> None:
   """Writes how many training examples of each class every client has."""
-  if (
-    task.num_classes is None
-    or not task.has_class_labels
-    or task.num_clients > _MOST_CLIENTS_WITH_LABELS
-  ):
+  counts = label_counts(task)
+  if counts is None:
     return
-  counts = label_histogram.count_labels(task.train, task.num_classes)
   table = pd.DataFrame(counts)
   table.insert(0, "client_id", range(task.num_clients))
   table.to_csv(folder.labels, index=False)
+
+
+def _seen_counts(parts: build.RunParts) -> np.ndarray | None:
+  """Returns the training labels of the clients that may take part, [C]."""
+  counts = label_counts(parts.task)
+  if counts is None or len(counts[0]) < 2:
+    return None
+  return counts[parts.first_rounds < sampling.NEVER].sum(0)
+
+
+def _majority(parts: build.RunParts, clients: pd.DataFrame) -> dict[str, Any]:
+  """Returns what always predicting the most frequent class gets."""
+  counts = _seen_counts(parts)
+  if counts is None:
+    return {}
+  names = [*(parts.task.class_names or map(str, range(len(counts))))]
+  positive = parts.scores.positive
+  return {
+    majority.KEY: majority.of_clients(
+      clients, parts.scores.score, counts, names, "num_test_examples", "test_"
+    ),
+    majority.CLASS: None if positive is None else names[positive],
+  }
 
 
 def _clients(
@@ -193,11 +221,16 @@ def _clients(
       clients[name] = rows.pop(name).to_numpy()
   if task.train.noise_levels is not None:
     clients["label_noise"] = task.train.noise_levels[ids]
-    if len(ids) <= _MOST_CLIENTS_WITH_LABELS:
+    if len(ids) <= scoring.MOST_CLIENTS_TO_COUNT:
       clients["wrong_labels"] = [
         label_noise.wrong_share(task.train, client_id) for client_id in ids
       ]
   clients["num_test_examples"] = rows.pop("num_examples").to_numpy()
+  if (counts := _seen_counts(parts)) is not None:
+    most = counts.argmax()
+    clients[majority.COLUMN] = [
+      np.mean(task.test.load(client_id)[1] == most) for client_id in ids
+    ]
   for name in rows:  # Loss, score, ...
     is_of_test = not name.startswith(tables.VALIDATION)
     clients[f"test_{name}" if is_of_test else name] = rows[name].to_numpy()

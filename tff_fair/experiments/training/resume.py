@@ -11,7 +11,6 @@ import numpy as np
 import tensorflow_federated as tff
 
 import tasks
-from tasks.cuts import label_histogram
 from tff_fair import methods, runtime
 from tff_fair.experiments.analysis import certificates
 from tff_fair.experiments.errors import RunError
@@ -168,9 +167,7 @@ def _labels(spec: RunSpec, task: tasks.Task) -> np.ndarray | None:
   """Returns the label that each client has most, where dropout goes by it."""
   if not spec.dropout or spec.dropout_kind != "by_label":
     return None
-  assert task.num_classes is not None  # Checked at the beginning of the run.
-  counts = label_histogram.count_labels(task.train, task.num_classes)
-  return counts.argmax(axis=1)
+  return task.label_counts.argmax(axis=1)
 
 
 def _data(

@@ -14,6 +14,7 @@ from tasks.models import initial_weights
 from tff_fair import declared, runtime, summing
 from tff_fair.declared import FieldError
 from tff_fair.experiments import importing, interruption
+from tff_fair.experiments.analysis import majority
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.progress import Display, Say
 from tff_fair.experiments.runs import configuration, finding, record, tables
@@ -187,6 +188,11 @@ def _introduce(spec: RunSpec, parts: build.RunParts, display: Display) -> None:
     display.say(plan.SUMS_ARE_SIMULATED)
   for line in combinations.without_effect(spec):
     display.say(line)
+  counts = results.label_counts(parts.task)
+  if counts is not None:
+    names = parts.task.class_names or range(counts.shape[1])
+    if hint := majority.hint(counts.sum(0), [*map(str, names)]):
+      display.say(f"{parts.task.name}: {hint}")
 
 
 def _write_results(

@@ -10,6 +10,7 @@ import tasks
 from tff_fair.client_works.output_ranges import ENDS, LABEL_SUMS, TOP, Outputs
 from tff_fair.client_works.score_sums import Asked
 from tff_fair.declared import FieldError
+from tff_fair.experiments.analysis import majority
 from tff_fair.experiments.runs import diagnosis
 from tff_fair.experiments.spec import scores
 from tff_fair.experiments.spec.run_spec import RunSpec
@@ -49,15 +50,34 @@ def of_task(task: tasks.Task, spec: RunSpec) -> Scoring:
   name = spec.score or usual.name
   asked = [] if spec.measures is None else spec.measures.split(",")
   positive = _positive(task, spec)
-  if {name, *asked} == {ACCURACY.name}:
-    return Scoring(ACCURACY, positive)
   for field, names in (("score", [name]), ("measures", asked)):
     for found in names:
       _check(task, field, found)
+  if _has_rare_class(task) and _RECALL not in asked:
+    asked = [*asked, _RECALL]  # Accuracies hide that it is never found.
+  if {name, *asked} == {ACCURACY.name}:
+    return Scoring(ACCURACY, positive)
   others = dict.fromkeys([usual.name, *usual.beside, *asked])
   beside = tuple(other for other in others if other != name)
   sums = _sums(task, [name, *beside])
   return Scoring(scores.with_beside(name, beside), positive, sums)
+
+
+_RECALL = "recall"
+
+
+def _has_rare_class(task: tasks.Task) -> bool:
+  """Returns whether one of two classes is rare in the training data."""
+  return (
+    task.num_classes == 2
+    and task.has_class_labels
+    and task.objective.activation == "softmax"
+    and task.num_clients <= MOST_CLIENTS_TO_COUNT
+    and majority.rare_class(task.label_counts.sum(0)) is not None
+  )
+
+
+MOST_CLIENTS_TO_COUNT = 5000  # Beyond this, reading all data takes minutes.
 
 
 def _sums(task: tasks.Task, names: Sequence[str]) -> Asked | None:

@@ -7,6 +7,7 @@ from tff_fair.experiments.analysis import columns as table_columns
 from tff_fair.experiments.analysis import compare as run_tables
 from tff_fair.experiments.analysis import (
   comparison_table,
+  majority,
   measures,
   method_tables,
   paired,
@@ -67,6 +68,14 @@ def build(task: TaskRuns) -> Section:
       ),
       # What a reader has to know before the numbers.
       section.bullets(run_tables.run_notes(groups, chosen), "caution"),
+      section.bullets(
+        [
+          f"{method.label}: {sentence}"
+          for method in methods
+          for sentence in majority.sentences(method.runs[0].summary or {})
+        ],
+        "caution",
+      ),
       _sentences(task, rows, groups),
       html_tables.draw(
         _caption(task, len(methods)),

@@ -1,0 +1,98 @@
+"""A new user's table: eight hospitals, and an outcome that few people have."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from binaries import train
+from tests.binaries import in_process
+from tff_fair import experiments
+
+pytestmark = pytest.mark.usefixtures("compiled_once", "unpainted")
+
+_NAMES = (
+  *("Ashby", "Brent", "Calder", "Dover"),
+  *("Eskdale", "Fulham", "Garth", "Hull"),
+)
+
+
+def hospitals():
+  """Returns some 960 patients; the first column is the number of the row."""
+  generator = np.random.default_rng(7)
+  rows = []
+  for k, name in enumerate(_NAMES):
+    size = 160 - 10 * k
+    age = generator.normal(60, 14, size).round(1)
+    stay = generator.gamma(2, 3, size).round(1)
+    odds = -2.9 + 0.03 * (age - 60) + 0.1 * (stay - 6)
+    died = generator.random(size) < 1 / (1 + np.exp(-odds))
+    died[:10] = np.arange(10) < 2  # Enough for each half of each hospital.
+    rows.append(
+      pd.DataFrame(
+        {
+          "hospital": name,
+          "age": age,
+          "stay": stay,
+          "sex": generator.choice(["f", "m"], size),
+          "died": np.where(died, "yes", "no"),
+        }
+      )
+    )
+  table = pd.concat(rows, ignore_index=True)
+  table.insert(0, "patient_id", 1000 + np.arange(len(table)))
+  return table
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+  path = tmp_path_factory.mktemp("hospitals")
+  hospitals().to_csv(path / "eight.csv", index=False)
+  return path
+
+
+@pytest.fixture(scope="module")
+def outcome(folder):
+  """The first training, without a flag that a new user would not know."""
+  with pytest.MonkeyPatch.context() as patched:
+    patched.chdir(folder)
+    return in_process.run(
+      train,
+      "--task=table",
+      *("--task_option=file=eight.csv", "--task_option=client=hospital"),
+      *("--task_option=label=died", "--algorithm=fedavg", "--total_rounds=2"),
+      "--output_dir=plain",
+    )
+
+
+def test_a_run_says_what_the_most_frequent_class_gets(folder, outcome):
+  assert outcome.status == 0
+  run = experiments.open_run(folder / "plain")
+  clients = run.clients
+  found = run.summary["majority"]
+  assert (found["class"], found["rare_class"]) == ("no", "yes")
+  # Of every hospital, a fifth of its rows of each class tests.
+  died = hospitals().groupby("hospital")["died"]
+  shares = died.apply(lambda rows: (rows == "no").mean())
+  expected = clients["client"].map(shares)
+  np.testing.assert_allclose(clients["majority_accuracy"], expected, atol=0.05)
+  assert found["mean"] == pytest.approx(clients["majority_accuracy"].mean())
+  difference = (clients["test_accuracy"] - clients["majority_accuracy"]).mean()
+  assert found["difference"] == pytest.approx(difference)
+  assert {"mean", "percentile_50"} <= run.summary["test_recall"].keys()
+
+
+def test_a_rare_outcome_is_told_at_the_start_the_end_the_page_and_the_card(
+  folder, outcome, tmp_path
+):
+  run = experiments.open_run(folder / "plain")
+  reference = f"{100 * run.summary['majority']['mean']:.2f}"
+  card = experiments.export(run, tmp_path / "model.keras").card
+  page = experiments.report(run, tmp_path / "page.html")
+  told = [outcome.stdout, card.read_text(), page.read_text()]
+  for text in [outcome.stderr, *told]:
+    for mend in ("score=auc", "measures=recall", "class_weights=balanced"):
+      assert mend in text.replace("\\", "").replace("\n", " ")
+  assert all(reference in text for text in told)
+  assert json.loads((folder / "plain" / "summary.json").read_text())

@@ -1,0 +1,226 @@
+"""What always predicting the most frequent class gets, and rare classes.
+
+The class is the most frequent one of the training examples of the clients that
+may take part. At a client, always predicting it is right for the client's share
+a of test examples of that class. A model is better at the client where a is
+below Wilson's 95 % interval of the model's accuracy there; and it is better on
+average where the 95 % interval of the mean difference over clients is above 0.
+AUC and balanced accuracy compare with 1/2 and 1/C in the place of a.
+"""
+
+from __future__ import annotations
+
+import math
+import typing
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tff_fair import metrics
+from tff_fair.experiments.spec.scores import ACCURACY, BY_NAME, THRESHOLD, Score
+from tff_fair.metrics import statistics
+
+if typing.TYPE_CHECKING:
+  import pandas as pd
+
+KEY = "majority"  # In the summary of a run, and of an audit.
+COLUMN = "majority_accuracy"  # In a table of clients.
+RARE = 0.2  # Below this share of the training examples, a class is rare.
+_MOST_CLASSES = 4  # Of more, one below that share is the rule.
+_RECALL = "recall"
+
+
+def rare_class(counts: np.ndarray) -> int | None:
+  """Returns the rarest of a few classes, if it is rare.
+
+  Args:
+    counts: int64[C], training examples of each class.
+  """
+  if not 2 <= len(counts) <= _MOST_CLASSES or not counts.sum():
+    return None
+  rarest = int(counts.argmin())
+  return rarest if counts[rarest] < RARE * counts.sum() else None
+
+
+def summarize(
+  values: np.ndarray,
+  shares: np.ndarray,
+  examples: np.ndarray,
+  score: Score,
+  counts: np.ndarray,
+  names: Sequence[str],
+) -> dict[str, Any]:
+  """Returns what the most frequent class gets, and where a model is not better.
+
+  Args:
+    values: float64[K], the clients' values of `score`; NaN where they have
+      none.
+    shares: float64[K], the shares of their test examples that have the class.
+    examples: int64[K], their numbers of test examples.
+    score: Accuracy, balanced accuracy or AUC.
+    counts: int64[C], training examples of each class.
+    names: Names of the classes.
+
+  Returns:
+    `class`, its name, and `share`, of the training examples; `mean` and
+    `weighted`, the accuracy of always predicting it over clients and over
+    examples; `score`, and `reference`, what always predicting it gets by that
+    over clients; `difference` of the model to it, with `low` and `high`;
+    `is_better`, on average; `num_classes`; `rare_class`, if there is one; and
+    of accuracies `not_better` of `num_clients` clients.
+  """
+  number = int(counts.argmax())
+  known = ~np.isnan(values)
+  constant = {
+    "auc": np.full(shares.shape, 0.5),
+    "balanced_accuracy": np.full(shares.shape, 1 / len(counts)),
+  }.get(score.name, shares)
+  differences = (values - constant)[known]
+  (ends,) = metrics.bootstrap_intervals(
+    {"mean": statistics.SIGNED_STATISTICS["mean"]}, differences
+  ).values()
+  rare = rare_class(counts)
+  found: dict[str, Any] = {
+    "class": names[number],
+    "share": float(counts[number] / counts.sum()),
+    "mean": float(shares.mean()),
+    "weighted": float(np.average(shares, weights=examples)),
+    "score": score.name,
+    "reference": float(constant[known].mean()),
+    "difference": float(differences.mean()),
+    "low": float(ends.low),
+    "high": float(ends.high),
+    "is_better": bool(
+      differences.mean() > 0 if math.isnan(ends.low) else ends.low > 0
+    ),
+    "num_classes": len(counts),
+  }
+  if rare is not None:
+    found["rare_class"] = names[rare]
+  if score.name == ACCURACY.name:
+    low, _ = metrics.wilson_interval(values, examples)
+    # Where all examples have the class, no model can do better than all right.
+    is_open = (shares >= low) & ~((shares == 1) & (values == 1))
+    found |= {
+      "not_better": int(is_open.sum()),
+      "num_clients": len(values),
+    }
+  return found
+
+
+def of_clients(
+  clients: pd.DataFrame,
+  score: Score,
+  counts: np.ndarray,
+  names: Sequence[str],
+  count_column: str,
+  prefix: str = "",
+) -> dict[str, Any]:
+  """Returns `summarize` of a table of clients.
+
+  Args:
+    clients: It has `majority_accuracy`, the accuracy and the score.
+    score: The score that clients are compared by. If it is none of those that
+      have a reference, the accuracy counts.
+    counts: As `summarize` takes them.
+    names: Names of the classes.
+    count_column: The column of numbers of test examples.
+    prefix: What names of scores begin with in the table.
+  """
+  if score.name not in ("auc", "balanced_accuracy"):
+    score = ACCURACY
+  return summarize(
+    clients[f"{prefix}{score.name}"].to_numpy(np.float64),
+    clients[COLUMN].to_numpy(np.float64),
+    clients[count_column].to_numpy(np.int64),
+    score,
+    counts,
+    names,
+  )
+
+
+def hint(counts: np.ndarray, names: Sequence[str]) -> str | None:
+  """Returns what to know of a rare class before training, if there is one.
+
+  Args:
+    counts: int64[C], training examples of each class.
+    names: Names of the classes.
+  """
+  rare = rare_class(counts)
+  if rare is None:
+    return None
+  share = counts / counts.sum()
+  most = int(counts.argmax())
+  return (
+    f"class “{names[rare]}” is {100 * share[rare]:.1f} % of the training "
+    f"examples: always predicting “{names[most]}” is right for "
+    f"{100 * share[most]:.1f} % of them, so accuracy shows little. "
+    f"{_mends(len(counts), ())}"
+  )
+
+
+def sentences(summary: Mapping[str, Any]) -> list[str]:
+  """Returns where a model is not better than the most frequent class, in words.
+
+  Args:
+    summary: That of a finished run, or of an audit.
+  """
+  found = summary.get(KEY)
+  if found is None:
+    return []
+  told = []
+  if not found["is_better"] or found.get("not_better"):
+    told.append(_comparison(found, summary))
+  recall = summary.get(f"test_{_RECALL}", {}).get("percentile_50")
+  if recall == 0:
+    rare = found.get("rare_class")
+    whose = f" of “{rare}”" if rare and summary.get(CLASS, rare) == rare else ""
+    told.append(
+      f"The recall{whose} is 0 at the median client: at half of the clients "
+      "or more, the model finds none of its examples."
+    )
+  return told
+
+
+CLASS = "positive_class"  # In the summary of a run that names --score_class.
+
+
+def _comparison(found: Mapping[str, Any], summary: Mapping[str, Any]) -> str:
+  score = BY_NAME[found["score"]]
+  reference, value, low, high = (
+    score.number(number)
+    for number in (
+      found["reference"],
+      found["reference"] + found["difference"],
+      found["low"],
+      found["high"],
+    )
+  )
+  wheres = [] if found["is_better"] else ["on average"]
+  if number := found.get("not_better"):
+    wheres.append(f"at {number:,} of {found['num_clients']:,} clients")
+  interval = "" if math.isnan(found["low"]) else f", {low} to {high}"
+  given = [summary["score"], *(n for n in BY_NAME if f"test_{n}" in summary)]
+  if THRESHOLD in summary:
+    given.append(THRESHOLD)
+  return (
+    f"Always predicting “{found['class']}” gets a mean {score.noun} of "
+    f"{reference}{score.sign}, the model {value}{score.sign} (difference "
+    f"{score.number(found['difference'])}{interval}): {' and '.join(wheres)}, "
+    "it is not shown to be better, by 95 % intervals. "
+    f"{_mends(found['num_classes'], given)}"
+  )
+
+
+def _mends(num_classes: int, given: Sequence[str]) -> str:
+  """Returns what to try, but for what a run has already."""
+  parts = []
+  if not given or given[0] == ACCURACY.name:
+    parts.append("--score=auc")
+  if not {_RECALL, "precision"} <= {*given}:
+    parts.append("--measures=recall,precision")
+  parts.append("--task_option=class_weights=balanced")
+  if num_classes == 2 and THRESHOLD not in given:
+    parts.append("--threshold_for=f1")
+  return f"Try {', '.join(parts[:-1])} or {parts[-1]}."
