@@ -23,7 +23,7 @@ if typing.TYPE_CHECKING:
   from tff_fair.runtime.supervision import WorkerLostError, supervised
 else:
   # By module. Those of contexts import TensorFlow Federated, which takes
-  # seconds; a program that starts workers does without it.
+  # seconds.
   _PLACES = {
     "chosen_context": (
       "ClientCount",

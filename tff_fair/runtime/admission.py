@@ -1,11 +1,10 @@
-"""Which computations the runtime may rewrite: one rule.
+"""Decides which computations the runtime may rewrite.
 
-A context may compute all clients in one graph, cut a cohort into parts, or keep
-a value in the worker. That means what TFF means only where each operation that
-is moved, or computed more than once, gives the same each time and does nothing
-else. So the rule is a list of operations that are known to be like that. What
-is not on it is left to TFF's executors, and a line of the log at the level of
-debugging names it.
+A context may compute all clients in one graph, or cut a cohort into parts. That
+means what TFF means only where each operation that is moved, or computed more
+than once, gives the same each time and does nothing else. So the rule is a list
+of operations that are known to be like that. Other computations run step by
+step, and a line of the log at the level of debugging names the reason.
 """
 
 from __future__ import annotations

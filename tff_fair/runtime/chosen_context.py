@@ -23,10 +23,9 @@ class _Choice(NamedTuple):
 
   Attributes:
     context: The context; `None` if it has chosen none.
-    local: What computes for it, if that is one worker of this program.
-    natively: Whether that takes computations in the form in which workers of
-      this machine take them as they are.
-    ask: See `ask_workers`; `None` if workers run no Python.
+    local: The context, if this program computes.
+    natively: Whether it takes compiled computations as they are.
+    ask: See `ask_workers`; `None` if there are no workers.
   """
 
   context: Any = None
@@ -36,7 +35,7 @@ class _Choice(NamedTuple):
 
 
 _choice = _Choice()
-_of_parent: object = None  # What the child of a fork keeps of its parent's.
+_of_parent: object = None  # Parent objects that a forked child keeps alive.
 
 
 def replace(
@@ -105,19 +104,19 @@ def ask_workers(function: Callable[..., Any], *args: Any) -> dict[str, Any]:
     By the worker's address.
 
   Raises:
-    RuntimeError: If workers run no Python; see `builds_data`.
+    RuntimeError: If there are no workers; see `builds_data`.
   """
   if _choice.ask is None:
-    raise RuntimeError("Only the workers of `use_dask` run Python.")
+    raise RuntimeError("Only `use_dask` has workers.")
   return dict(_choice.ask(function, *args))
 
 
 class ClientCount(NamedTuple):
-  """How far the worker of this program is.
+  """How many clients this program has computed.
 
   Attributes:
-    begun: How many clients have begun since it started; each pass over a
-      client's data counts.
+    begun: How many clients have begun so far; each pass over a client's data
+      counts.
     at_a_time: How many work at the same time, or fewer; without limit if it is
       not positive.
   """
@@ -127,7 +126,7 @@ class ClientCount(NamedTuple):
 
 
 def count_clients() -> ClientCount | None:
-  """Returns how far the worker is; `None` where several workers compute.
+  """Returns how many clients have begun; `None` where Dask's workers compute.
 
   May be asked from another thread, in the middle of a round.
   """
@@ -162,10 +161,11 @@ class _Refusing(tff.framework.SyncContext):
 
 
 def _forget() -> None:
-  """Leaves the workers to the parent, in the child of a fork.
+  """Leaves the context to the parent, in the child of a fork.
 
-  gRPC may end a child that closes its parent's connections. So the child keeps
-  every object that holds one, and never collects its parent's garbage.
+  The child of one that uses TFF's worker (`exact=True`) or Dask would end if it
+  closed its parent's connections. So it keeps every object that holds one, and
+  never collects its parent's garbage.
   """
   global _choice, _of_parent  # noqa: PLW0603
   if _choice.context is None:
@@ -180,5 +180,4 @@ def _forget() -> None:
   atexit.unregister(stop)
 
 
-# The workers of a program are not those of its forked children.
 os.register_at_fork(after_in_child=_forget)

@@ -1,4 +1,4 @@
-"""The form in which a worker on this machine takes computations.
+"""Compiles computations into the form that TFF's native backend computes.
 
 TFF compiles a computation at its first call: it flattens the computation and
 optimizes each TensorFlow graph in it. For the `next` of a method this takes as
@@ -49,7 +49,7 @@ class Origin:
 
 
 class NativeComputation(tff.framework.ConcreteComputation):
-  """A compiled computation, which a local worker takes as it is.
+  """A compiled computation, which the runtime takes as it is.
 
   It returns the same Python structures as the computation before: its type has
   the containers, which compiling drops.
@@ -96,7 +96,7 @@ def origin_of(comp: tff.Computation) -> Origin:
 
 
 def compile_ahead(comp: tff.Computation) -> NativeComputation:
-  """Returns a computation as local workers take it.
+  """Returns a computation in its compiled form.
 
   Args:
     comp: A computation that TFF has traced, or one that is compiled.
@@ -111,7 +111,7 @@ def compile_ahead(comp: tff.Computation) -> NativeComputation:
 
 
 def compile_now(comp: tff.Computation) -> tff.Computation:
-  """Returns a computation as TFF's native backend sends it to a worker.
+  """Returns a computation as TFF's native backend would send it to a worker.
 
   Raises:
     RuntimeError: If it has secure sums.
@@ -153,10 +153,7 @@ def has_secure_sums(comp: tff.Computation) -> bool:
 
 
 def without_secure_sums(comp: tff.Computation) -> tff.Computation:
-  """Returns a computation; raises a `RuntimeError` if it has secure sums.
-
-  A worker would say that it does not know an intrinsic, in many lines.
-  """
+  """Returns a computation; raises a `RuntimeError` if it has secure sums."""
   if private_tff.kept_with(comp, "secure sums", lambda: has_secure_sums(comp)):
     raise RuntimeError(
       "TensorFlow Federated runs secure sums where they are deployed, not "
