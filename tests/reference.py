@@ -442,6 +442,18 @@ def maxfl(clients):
   return q @ updates / (q.sum() + 1e-8)
 
 
+def fedgini(clients, epsilon=0.5):
+  """By position in the sorted order; equal losses share what theirs have."""
+  _, f, updates = _arrays(clients)
+  m, order = len(f), np.argsort(f)
+  sum_of_terms = max((m - 1) * m * (m + 1) / 3, 1)
+  w = np.empty(m)
+  for i, k in enumerate(order):
+    w[k] = 1 + (1 - epsilon) * i * (i + 1) / sum_of_terms
+  w = np.array([w[f == value].mean() for value in f])
+  return w @ updates / w.sum()
+
+
 def upgrad(clients):
   """On the vectors themselves, by non-negative least squares."""
   _, _, updates = _arrays(clients)
@@ -665,6 +677,11 @@ METHODS: Mapping[str, Method] = {
   ),
   "n_accadam": Method(accumulated, server=_server(Adam)),
   "maxfl": Method(maxfl),
+  "fedgini": Method(
+    fedgini,
+    neutral=Neutral({"epsilon": 1.0}, "fedavg", "uniform"),
+    variants=({"epsilon": 0.1},),
+  ),
   "upgrad": Method(upgrad),
   "imtl_g": Method(imtl_g),
   "nash_mtl": Method(nash_mtl),

@@ -111,6 +111,7 @@ def test_hard_cohorts_give_finite_numbers(rule, case):
 FOLLOWED = (
   *("fedavg", "fedavg_n", "fednova", "term", "drfl", "vred", "semi_vred"),
   *("delta_fl", "gifair", "fedfa", "adafedadam", "maxfl"),
+  "fedgini",
 )
 
 

@@ -19,6 +19,7 @@ METHODS = {
   "semi_vred": (2, {"hparams": {"beta": 0.5}}),
   "fedavg": (1, {}),
   "gifair": (2, {"client_weighting": "uniform"}),
+  "fedgini": (2, {}),
   "delta_fl": (5, {"hparams": {"alpha": 0.4}}),
 }
 every_method = pytest.mark.parametrize(

@@ -21,6 +21,7 @@ RULES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
   "semi_vred": ({"beta": 0.3}, {"secure_bound": 256.0}),
   "delta_fl": ({"alpha": 0.4}, {"secure_bound": 256.0}),
   "gifair": ({"fraction": 0.7}, {"secure_bound": 16.0, **UNIFORM}),
+  "fedgini": ({"epsilon": 0.2}, {"secure_bound": 16.0}),
 }
 every_rule = pytest.mark.parametrize("name", RULES)
 # TFF's ways for a client to send the server a value, but for secure sums.
@@ -133,7 +134,7 @@ def test_coefficients_sum_to_1_without_an_update_beyond_the_bound(name):
 def test_exact_sums_give_the_direction(name, m):
   clients = rounds.random_clients(m, seed=m)
   output = rounds.run(recording(name), clients)
-  if name == "gifair":  # Losses of one bin are equal: see below.
+  if name in ("gifair", "fedgini"):  # Losses of one bin are equal.
     for client in clients:
       client.loss = float(bins_of(client.loss)) / 32
   rounds.assert_same(output.result, expected(name, clients), 1e-5)
@@ -180,6 +181,12 @@ def scalars_of(name, clients):
     ).sum(1)
     factor = 1 + 0.7 * less / (len(clients) - 1)
     return [np.eye(1024)[bins], factor[:, None]]
+  if name == "fedgini":
+    bins, m = bins_of(losses).astype(int), len(clients)
+    terms = np.array([[i * (i + 1) for i in range(m)]]) * 3 / (m**3 - m)
+    same = np.sort(bins)[None] == bins[:, None]
+    share = (terms * same).sum(1) / same.sum(1)
+    return [np.eye(1024)[bins], 1 + 0.8 * share[:, None]]
   found, low, width = [], -16.0, 32.0
   above = 0.0
   for _ in range(4):

@@ -392,6 +392,29 @@ class MaxFlFactory(RuleFactory):
       **options: As those of `RuleFactory`.
     """
 
+class FedGiniFactory(RuleFactory):
+  """Sums client updates as FedGini does; see this module.
+
+  Needs the signals loss.
+  """
+
+  def __init__(
+    self,
+    *,
+    epsilon: float = 0.5,
+    loss_bound: float = 16.0,
+    **options: Unpack[FactoryOptions],
+  ) -> None:
+    """Initializes the factory.
+
+    Args:
+      epsilon: How equally clients weigh; 1 recovers FedAvg with equal weights. In
+        [0, 1].
+      loss_bound: B: with secure sums, a client with |f_k| > B does not count. In
+        (0, inf).
+      **options: As those of `RuleFactory`.
+    """
+
 class UpGradFactory(RuleFactory):
   """Sums client updates as UPGrad does; see this module."""
 

@@ -705,6 +705,33 @@ def build_maxfl(
     FieldError: If an argument has a wrong value; a `ValueError`.
   """
 
+def build_fedgini(
+  model_fn: ModelFn,
+  *,
+  client_optimizer: Optimizer,
+  epsilon: float = 0.5,
+  loss_bound: float = 16.0,
+  **options: Unpack[BuildOptions],
+) -> LearningProcess:
+  """Builds the learning process of fedgini.
+
+  Args:
+    model_fn: See `tff_fair.algorithms.compose`, as for the options.
+    client_optimizer: Trains at the clients.
+    epsilon: How equally clients weigh; 1 recovers FedAvg with equal weights. In
+      [0, 1].
+    loss_bound: B: with secure sums, a client with |f_k| > B does not count. In
+      (0, inf).
+    **options: Options that hold for every method.
+
+  Returns:
+    A `tff.learning.templates.LearningProcess`.
+
+  Raises:
+    TypeError: If an argument has the wrong type.
+    FieldError: If an argument has a wrong value; a `ValueError`.
+  """
+
 def build_upgrad(
   model_fn: ModelFn,
   *,

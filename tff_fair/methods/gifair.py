@@ -45,8 +45,31 @@ def rank_scores(loss: tf.Tensor) -> tf.Tensor:
   )
 
 
+class RankingRule(types.ComparingRule):
+  """A rule of ranks: where only sums are known, of the bins of losses."""
+
+  def phase(
+    self, cohort: types.Cohort, known: Sequence[tf.Tensor]
+  ) -> tf.Tensor:
+    """See the base class: 1 in the client's bin."""
+    del known
+    return tf.one_hot(self.bins(cohort.loss), _BINS, dtype=tf.float64)
+
+  def levels(
+    self, known: Sequence[tf.Tensor], total: tf.Tensor
+  ) -> tuple[tf.Tensor, Mapping[str, tf.Tensor]]:
+    """See the base class."""
+    largest = tf.reduce_max(tf.round(known[0]))
+    return tf.math.reciprocal_no_nan(total), {"largest_bin": largest}
+
+  def bins(self, loss: tf.Tensor) -> tf.Tensor:
+    """Returns the bins of losses, int64[m]."""
+    place = tf.floor((loss / self.loss_bound + 1.0) * (_BINS / 2))
+    return tf.clip_by_value(tf.cast(place, tf.int64), 0, _BINS - 1)
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class GiFairRule(types.ComparingRule):
+class GiFairRule(RankingRule):
   """GiFair's coefficients."""
 
   fraction: float = declared.value(
@@ -83,37 +106,17 @@ class GiFairRule(types.ComparingRule):
       {"rank_strength": strength},
     )
 
-  def phase(
-    self, cohort: types.Cohort, known: Sequence[tf.Tensor]
-  ) -> tf.Tensor:
-    """See the base class: 1 in the client's bin."""
-    del known
-    return tf.one_hot(self._bins(cohort.loss), _BINS, dtype=tf.float64)
-
   def factors(
     self, cohort: types.Cohort, known: Sequence[tf.Tensor]
   ) -> tf.Tensor:
-    """See the base class: m c_k."""
+    """See the base class: m c_k, and m is their sum if all stay in bounds."""
     counts = tf.round(known[0])
     lower = tf.cumsum(counts, exclusive=True)
     higher = tf.cumsum(counts, exclusive=True, reverse=True)
-    rank = tf.gather(lower - higher, self._bins(cohort.loss))
+    rank = tf.gather(lower - higher, self.bins(cohort.loss))
     others = tf.reduce_sum(counts) - 1.0
     factor = 1.0 + self.fraction * tf.math.divide_no_nan(rank, others)
     return factor[:, tf.newaxis]
-
-  def levels(
-    self, known: Sequence[tf.Tensor], total: tf.Tensor
-  ) -> tuple[tf.Tensor, Mapping[str, tf.Tensor]]:
-    """See the base class."""
-    # Without a client beyond the bounds of updates, the total is m.
-    largest = tf.reduce_max(tf.round(known[0]))
-    return tf.math.reciprocal_no_nan(total), {"largest_bin": largest}
-
-  def _bins(self, loss: tf.Tensor) -> tf.Tensor:
-    """Returns the bins of losses, int64[m]."""
-    place = tf.floor((loss / self.loss_bound + 1.0) * (_BINS / 2))
-    return tf.clip_by_value(tf.cast(place, tf.int64), 0, _BINS - 1)
 
 
 build_gifair = building.rule_builder(GiFairRule, "gifair")

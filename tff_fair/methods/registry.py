@@ -94,6 +94,9 @@ _METHODS = (
   Method("n_accadam", title="N-AccAdam", file="adafedadam"),
   Method("maxfl", title="MaxFL", factory="MaxFlFactory", weighs_clients=False),
   Method(
+    "fedgini", title="FedGini", factory="FedGiniFactory", weighs_clients=False
+  ),
+  Method(
     "upgrad", title="UPGrad", factory="UpGradFactory", weighs_clients=False
   ),
   Method(

@@ -1,0 +1,104 @@
+"""FedGini: weights by the rank of the loss, from the Gini coefficient.
+
+Li, Zhao, Chen, Zheng, "Heterogeneity-Aware Fair Federated Learning"
+(Information Sciences, 2023).
+
+  w_k = 1 + (1 - epsilon) i_k (i_k + 1) / D,  D = (m - 1) m (m + 1) / 3
+  c_k = w_k / sum_j w_j
+
+with i_k = 0, ..., m - 1 the rank of f_k from below, and D the sum of all
+i (i + 1). epsilon = 1 weighs clients equally. p_k does not enter.
+
+Choices made here: the rank is meant, where a published program indexes weights
+by the sorted order; clients of equal losses share the mean of their weights.
+
+Where only sums are known, a first sum tells clients how many losses are in each
+of 1,024 equal bins of [-B, B]. Losses in the same bin count as equal.
+"""
+
+import dataclasses
+from collections.abc import Sequence
+
+import tensorflow as tf
+
+from tff_fair import declared, summing, types
+from tff_fair.methods import building, gifair
+
+
+def gini_weights(
+  lower: tf.Tensor, equal: tf.Tensor, number: tf.Tensor, epsilon: float
+) -> tf.Tensor:
+  """Returns w_k.
+
+  Args:
+    lower: float64[m], how many losses are below f_k.
+    equal: float64[m], how many are as f_k, itself included.
+    number: float64[], m, how many there are.
+    epsilon: In [0, 1].
+
+  Returns:
+    float64[m].
+  """
+  share = tf.math.divide_no_nan(
+    _sum_of_terms(lower + equal) - _sum_of_terms(lower),
+    equal * _sum_of_terms(number),
+  )
+  return 1.0 + (1.0 - epsilon) * share
+
+
+def _sum_of_terms(number: tf.Tensor) -> tf.Tensor:
+  """Returns the sum of i (i + 1) over i below a number."""
+  return (number - 1.0) * number * (number + 1.0) / 3.0
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class FedGiniRule(gifair.RankingRule):
+  """FedGini's coefficients."""
+
+  epsilon: float = declared.value(
+    0.5,
+    "How equally clients weigh; 1 recovers FedAvg with equal weights.",
+    minimum=0,
+    maximum=1,
+  )
+
+  loss_bound: float = declared.value(
+    16.0,
+    "B: with secure sums, a client with |f_k| > B does not count.",
+    minimum=0,
+    exclude_minimum=True,
+  )
+
+  signals = ("loss",)
+  takes_gaps = True
+
+  def coefficients(
+    self, cohort: types.Cohort, state: tuple[()]
+  ) -> types.RuleOutput:
+    """See the base class."""
+    loss, other = cohort.loss[:, tf.newaxis], cohort.loss[tf.newaxis, :]
+    lower, equal = (
+      tf.reduce_sum(tf.cast(holds, tf.float64), 1)
+      for holds in (other < loss, tf.equal(other, loss))
+    )
+    number = tf.cast(tf.size(cohort.loss), tf.float64)
+    weight = gini_weights(lower, equal, number, self.epsilon)
+    return types.RuleOutput(weight / tf.reduce_sum(weight), state)
+
+  def factors(
+    self, cohort: types.Cohort, known: Sequence[tf.Tensor]
+  ) -> tf.Tensor:
+    """See the base class: w_k."""
+    counts, bins = tf.round(known[0]), self.bins(cohort.loss)
+    lower = tf.gather(tf.cumsum(counts, exclusive=True), bins)
+    equal = tf.gather(counts, bins)
+    weight = gini_weights(lower, equal, tf.reduce_sum(counts), self.epsilon)
+    return weight[:, tf.newaxis]
+
+
+build_fedgini = building.rule_builder(FedGiniRule, "fedgini")
+
+
+@summing.factory_of(FedGiniRule)
+class FedGiniFactory(summing.RuleFactory):
+  """Sums client updates as FedGini does; see this module."""
