@@ -18,7 +18,7 @@ from tff_fair import experiments
 from tff_fair.experiments import importing, interruption
 from tff_fair.experiments.runs.folder import RunFolder
 from tff_fair.experiments.spec import task_loading
-from tff_fair.experiments.texts import fairness_table, run_warnings
+from tff_fair.experiments.texts import fairness_table, layout, run_warnings
 
 # The exit statuses of a run in which no client counted in any round, or in the
 # last ones.
@@ -61,7 +61,7 @@ def main() -> None:
   if beside:
     theirs = {found.title: found.summary or {} for found in beside}
     gain = fairness_table.gain(run.summary or {}, theirs)
-    print(f"\n{fairness_table.filled(gain)}")
+    print(f"\n{layout.filled(gain)}")
     rates = dict.fromkeys(f"{b.client_learning_rate:g}" for b in baselines)
     print(
       f"The client_learning_rate is {spec.client_learning_rate:g}, that of the "

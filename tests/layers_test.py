@@ -204,6 +204,63 @@ def test_imports_keep_to_the_layers():
   assert found == []
 
 
+# The rooms of `tff_fair.experiments`, from the lowest to the highest. Modules
+# beside them are below all; the package itself, which hands out names, above.
+EXPERIMENTS = "tff_fair.experiments"
+ROOMS = (
+  *("spec", "runs", "texts", "analysis", "training", "sweeps"),
+  "presenting",
+)
+
+
+def height(module: str) -> int:
+  """Returns how high the room of a module of experiments is."""
+  if module == EXPERIMENTS:
+    return len(ROOMS)
+  room = module.removeprefix(f"{EXPERIMENTS}.").split(".")[0]
+  return ROOMS.index(room) if room in ROOMS else -1
+
+
+def rising_imports(module: str, source: str) -> list[str]:
+  """Returns the imports of a module that lead to a higher room."""
+  return [
+    name
+    for name in source_tree.imported_names(source)
+    if name.startswith(f"{EXPERIMENTS}.") and height(name) > height(module)
+  ]
+
+
+def test_imports_of_experiments_lead_to_lower_rooms():
+  found = {
+    module: rising
+    for path in source_tree.python_files("tff_fair/experiments")
+    for module in [source_tree.module_name(path)]
+    if (rising := rising_imports(module, path.read_text()))
+  }
+  assert found == {}
+  folders = (source_tree.ROOT / "tff_fair/experiments").glob("*/__init__.py")
+  assert {path.parent.name for path in folders} == {*ROOMS}
+
+
+@pytest.mark.parametrize(
+  ("module", "name", "expected"),
+  [
+    ("runs.run", "spec.run_spec", 0),
+    ("runs.run", "runs.tables", 0),
+    ("runs.run", "errors", 0),
+    ("runs.run", "training.running", 1),
+    ("progress", "spec.scores", 1),
+    ("analysis.joining", "texts.sentences", 0),
+    ("spec.settings.learning", "runs", 1),
+  ],
+)
+def test_a_rising_import_is_seen(module, name, expected):
+  statement = f"def f():\n  from {EXPERIMENTS} import {name.split('.')[0]}"
+  if "." in name:
+    statement = f"import {EXPERIMENTS}.{name}"
+  assert len(rising_imports(f"{EXPERIMENTS}.{module}", statement)) == expected
+
+
 def test_no_modules_import_each_other_in_a_circle():
   # Imports inside of functions and for type checkers count, too.
   files = source_tree.python_files(*source_tree.PACKAGES)

@@ -4,7 +4,11 @@ import io
 import pytest
 
 from tests.experiments import run_folders
-from tff_fair.experiments.analysis import chosen_evaluations, compare
+from tff_fair.experiments.analysis import (
+  chosen_evaluations,
+  compare,
+  comparison_table,
+)
 from tff_fair.experiments.presenting import text_tables
 from tff_fair.experiments.runs import finding
 from tff_fair.files import csv_cells
@@ -38,7 +42,7 @@ def test_a_table_for_spreadsheets_runs_no_label(tmp_path):
   (row,) = csv.DictReader(io.StringIO(text_tables.csv(built)))
   assert row["method"] == f"'{label}"
   # Only in the file.
-  assert text_tables.frame(built)["method"].tolist() == [label]
+  assert comparison_table.frame(built)["method"].tolist() == [label]
 
 
 def test_names_of_clients_are_read_as_they_are(tmp_path):

@@ -20,8 +20,15 @@ import tqdm
 
 from tff_fair import escaping
 
-if typing.TYPE_CHECKING:
-  from tff_fair.experiments.training.loop import RoundEvaluation
+
+class RoundEvaluation(typing.Protocol):
+  """What a line shows of the evaluation after a round."""
+
+  @property
+  def score(self) -> typing.Any: ...  # noqa: D102
+  @property
+  def statistics(self) -> typing.Any: ...  # noqa: D102
+
 
 # Says how far a long piece of work is: clients done, time spent, time left.
 #

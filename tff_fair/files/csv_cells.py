@@ -1,4 +1,4 @@
-"""Cells of tables as text: aligned for readers, and safe in spreadsheets."""
+"""Cells of CSV files that no spreadsheet runs as a formula."""
 
 from __future__ import annotations
 
@@ -6,30 +6,9 @@ import csv
 import json
 import re
 import typing
-from collections.abc import Sequence
 
 if typing.TYPE_CHECKING:
   import pandas as pd
-
-# Cells padded so that the columns of a table are straight.
-
-
-def aligned(lines: Sequence[Sequence[str]], *, gap: int = 0) -> list[list[str]]:
-  """Pads cells to the width of their columns.
-
-  Args:
-    lines: Lines of as many cells each.
-    gap: Spaces before each column but the first.
-
-  Returns:
-    The lines; the first column is set to the left, the others to the right.
-  """
-  padded = []
-  for place, column in enumerate(zip(*lines, strict=True)):
-    width = max(map(len, column)) + (gap if place else 0)
-    padded.append([f"{c:{'>' if place else '<'}{width}}" for c in column])
-  return [list(line) for line in zip(*padded, strict=True)]
-
 
 # Texts of users in CSV files that people open in a spreadsheet.
 #

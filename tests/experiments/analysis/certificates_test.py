@@ -8,6 +8,8 @@ import pytest
 
 from tff_fair.experiments import RunSpec
 from tff_fair.experiments.analysis import certificates
+from tff_fair.experiments.runs import summaries
+from tff_fair.experiments.texts import sentences
 
 ROUNDS = pd.DataFrame(
   {
@@ -47,12 +49,12 @@ def test_the_last_round_with_clients_counts():
 )
 def test_a_run_that_has_measured_nothing_has_none(rounds):
   assert certificates.stationarity(rounds, COHORTS) is None
-  assert certificates.stationarity_sentence({}) is None
+  assert sentences.stationarity({}) is None
 
 
 def test_the_sentence_has_the_numbers():
   found = certificates.stationarity(ROUNDS, COHORTS)
-  told = certificates.stationarity_sentence({certificates.STATIONARITY: found})
+  told = sentences.stationarity({summaries.STATIONARITY: found})
   assert told is not None
   for number in ("round 2", "0.125", "67 %", "2 of them block"):
     assert number in told
@@ -109,8 +111,6 @@ def test_a_run_that_recorded_none_has_none():
   [(0.0, "0 %"), (0.0003, "0.03 %"), (0.01, None), (2.0, None), (None, None)],
 )
 def test_a_small_one_is_said(value, words):
-  told = certificates.coefficient_sentence(
-    {certificates.COEFFICIENT_CHANGE: value}
-  )
+  told = sentences.coefficient_change({summaries.COEFFICIENT_CHANGE: value})
   assert (told is None) == (words is None)
   assert words is None or f"more than {words}" in str(told)

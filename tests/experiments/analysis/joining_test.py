@@ -8,7 +8,9 @@ from tests.experiments.training.small_run import SMALL, train
 from tff_fair import experiments
 from tff_fair.experiments.analysis import joining
 from tff_fair.experiments.presenting import card_fairness
+from tff_fair.experiments.runs import summaries
 from tff_fair.experiments.spec.scores import ACCURACY, RMSE
+from tff_fair.experiments.texts import sentences
 
 pytestmark = [
   pytest.mark.program,
@@ -54,13 +56,13 @@ def test_unseen_clients_do_not_train_and_are_evaluated(run):
 def test_the_bound_and_the_gains_are_in_summary_card_and_page(run, tmp_path):
   summary, rows = run.summary, run.client_evaluations
   scores = rows[rows["unseen"] & (rows["round"] == 3)]["accuracy"]
-  found = summary[joining.UNSEEN]
+  found = summary[summaries.UNSEEN]
   assert found["mean"] == pytest.approx(scores.mean())
   assert found["worst"] == pytest.approx(scores.min())
   # Of 16 clients, 16 are needed: it is the least of their own lower bounds.
   assert (found["num_clients"], found["needed"]) == (16, 16)
   assert 0 <= found["bound"] <= scores.min()
-  late = summary[joining.LATE]
+  late = summary[summaries.LATE]
   assert late["round"] == 2
   is_late = rows["join_round"] > 1
   for name, chosen in (
@@ -77,7 +79,7 @@ def test_the_bound_and_the_gains_are_in_summary_card_and_page(run, tmp_path):
   experiments.report(run, page)
   text = page.read_text("utf-8")
   assert "Clients that come later" in text
-  for sentence in joining.newcomer_sentences(summary, run.score):
+  for sentence in sentences.newcomers(summary, run.score):
     assert sentence in text
   assert "with confidence 95 %" in text
 
@@ -111,4 +113,4 @@ def test_a_run_goes_on_with_the_same_clients(run):
     assert (of_client.nunique() == 1).all()
     # Rounds 0, 2 and 4, and 1, before clients join.
     assert of_client.size().eq(4).all()
-  assert (longer.summary or {})[joining.LATE]["round"] == 2
+  assert (longer.summary or {})[summaries.LATE]["round"] == 2

@@ -6,7 +6,9 @@ import pytest
 from sklearn.dummy import DummyClassifier
 
 from tff_fair.experiments.analysis import majority
+from tff_fair.experiments.runs import summaries
 from tff_fair.experiments.spec.scores import ACCURACY, BY_NAME
+from tff_fair.experiments.texts import sentences
 
 pytestmark = pytest.mark.pure
 
@@ -27,7 +29,7 @@ def _summary(clients, score=ACCURACY, counts=(455, 45), **others):
   found = majority.of_clients(
     clients, score, np.array(counts), ["no", "yes"], "n", "test_"
   )
-  return {"score": score.name, majority.KEY: found, **others}
+  return {"score": score.name, summaries.MAJORITY: found, **others}
 
 
 def test_the_reference_is_that_of_a_classifier_that_knows_no_inputs():
@@ -38,7 +40,9 @@ def test_the_reference_is_that_of_a_classifier_that_knows_no_inputs():
   ]
   dummy = DummyClassifier().fit(np.zeros([500, 1]), _TRAIN)
   shares = [dummy.score(np.zeros([len(y), 1]), y) for y in labels]
-  found = _summary(_clients([0.8, 0.9, 0.7], sizes, num_yes))[majority.KEY]
+  found = _summary(_clients([0.8, 0.9, 0.7], sizes, num_yes))[
+    summaries.MAJORITY
+  ]
   assert found["class"] == "no"
   assert found["rare_class"] == "yes"
   assert found["mean"] == pytest.approx(np.mean(shares))
@@ -60,7 +64,7 @@ def test_a_sentence_says_where_a_model_is_not_better(
   accuracies, is_told, wheres
 ):
   clients = _clients(accuracies, [200] * 4, [20] * 4)
-  told = majority.sentences(_summary(clients))
+  told = sentences.majority(_summary(clients))
   assert bool(told) == is_told
   for sentence in told:
     assert f"): {wheres}, it" in sentence
@@ -72,15 +76,15 @@ def test_auc_compares_with_one_half_and_does_not_advise_itself():
   clients = _clients([0.5] * 3, [200] * 3, [20] * 3)
   clients["test_auc"] = [0.4, 0.6, np.nan]
   summary = _summary(clients, BY_NAME["auc"], test_recall={"percentile_50": 0})
-  found = summary[majority.KEY]
+  found = summary[summaries.MAJORITY]
   assert (found["reference"], found["is_better"]) == (0.5, False)
-  auc, recall = majority.sentences(summary)
+  auc, recall = sentences.majority(summary)
   assert "--score=auc" not in auc
   assert "recall of “yes” is 0 at the median client" in recall
 
 
 def test_all_right_where_all_have_one_class_is_as_good_as_can_be():
-  found = _summary(_clients([1.0, 1.0], [60, 60], [0, 20]))[majority.KEY]
+  found = _summary(_clients([1.0, 1.0], [60, 60], [0, 20]))[summaries.MAJORITY]
   assert found["not_better"] == 0
 
 
@@ -97,7 +101,7 @@ def test_all_right_where_all_have_one_class_is_as_good_as_can_be():
 def test_a_class_below_a_fifth_of_few_classes_is_rare(counts, rare):
   assert majority.rare_class(np.array(counts)) == rare
   names = [f"class {k}" for k in range(len(counts))]
-  hint = majority.hint(np.array(counts), names)
+  hint = sentences.rare_class(rare, np.array(counts), names)
   assert (hint is not None) == (rare is not None)
   if hint:
     assert f"“class {rare}” is {counts[rare]:.1f} %" in hint

@@ -10,7 +10,8 @@ from tests.experiments import run_folders
 from tff_fair import experiments, metrics
 from tff_fair.experiments.analysis import sampling_noise
 from tff_fair.experiments.presenting.report import task_runs, verdict_section
-from tff_fair.experiments.texts import fairness_table
+from tff_fair.experiments.runs import summaries
+from tff_fair.experiments.texts import fairness_table, sentences
 
 # Of ten examples each, as the handmade runs have them.
 ACCURACIES = (0.2, 0.9, 0.8, 1.0, 0.7)
@@ -48,16 +49,16 @@ def test_unknown_noise_is_none(accuracies, num_examples):
 
 def test_the_sentence():
   noise = {"std": 0.023, "true_std": 0.078, "share": 0.08}
-  assert sampling_noise.sentence(0.081, {**noise, "median_examples": 12}) == (
+  assert sentences.noise(0.081, {**noise, "median_examples": 12}) == (
     "Of the std of 8.10, about 2.30 are expected from test sets of 12 examples "
     "alone (8 % of the variance)."
   )
   noise |= {"share": 0.001, "median_examples": 10_000.5}
   assert "10,000.5 examples alone (under 1 % of" in (
-    sampling_noise.sentence(0.081, noise)
+    sentences.noise(0.081, noise)
   )
   noise |= {"share": 1.0, "median_examples": 1}
-  assert sampling_noise.sentence(0.02, noise) == (
+  assert sentences.noise(0.02, noise) == (
     "The std of 2.00 is no more than test sets of 1 example alone make: they "
     "make about 2.30."
   )
@@ -71,10 +72,10 @@ def test_the_fairness_table_tells_it_where_the_run_has_it():
   }
   table = fairness_table.describe(summary)
   noise = sampling_noise.of_clients(ACCURACIES, [10] * 5)
-  told = fairness_table.describe({**summary, sampling_noise.KEY: noise})
+  told = fairness_table.describe({**summary, summaries.NOISE: noise})
   assert told.startswith(f"{table}\n\nOf the std of 27.86, about ")
   assert max(map(len, told.splitlines())) <= 80
-  assert fairness_table.describe({**summary, sampling_noise.KEY: None}) == table
+  assert fairness_table.describe({**summary, summaries.NOISE: None}) == table
 
 
 @pytest.fixture

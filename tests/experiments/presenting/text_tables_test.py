@@ -8,7 +8,7 @@ import subprocess
 import pytest
 from scipy import stats
 
-from tff_fair.experiments.analysis import measures
+from tff_fair.experiments.analysis import comparison_table, measures
 from tff_fair.experiments.analysis.comparison_table import (
   BEST,
   SECOND,
@@ -19,7 +19,7 @@ from tff_fair.experiments.analysis.comparison_table import (
 )
 from tff_fair.experiments.analysis.measures import Value
 from tff_fair.experiments.analysis.paired import Difference, Part
-from tff_fair.experiments.presenting import text_tables as compare_formats
+from tff_fair.experiments.presenting import text_tables
 from tff_fair.experiments.presenting.text_tables import latex
 
 HARD = r"Δ-FL_α & 5 % #1 {x} \y ~^ <a|b> $2 *"
@@ -46,7 +46,7 @@ def table(
 
 
 def test_text_is_aligned_with_stars_beside_the_numbers():
-  assert compare_formats.text([table(notes=("A note.",))]).splitlines() == [
+  assert text_tables.text([table(notes=("A note.",))]).splitlines() == [
     "digits: accuracy in percent;",
     "mean ± standard deviation over seeds",
     "** not separable from the best, * second best",
@@ -61,7 +61,7 @@ def test_text_is_aligned_with_stars_beside_the_numbers():
 
 
 def test_one_run_has_neither_deviation_nor_mark():
-  assert compare_formats.text([table(["a"], [1.0], None)]).splitlines() == [
+  assert text_tables.text([table(["a"], [1.0], None)]).splitlines() == [
     "digits: accuracy in percent",
     "",
     "Method  Seeds  Mean",
@@ -70,7 +70,7 @@ def test_one_run_has_neither_deviation_nor_mark():
 
 
 def test_markdown_is_aligned():
-  lines = compare_formats.markdown([table()]).splitlines()
+  lines = text_tables.markdown([table()]).splitlines()
   assert lines[0].endswith(
     "over seeds. **Not separable from the best**, *second best*."
   )
@@ -84,7 +84,7 @@ def test_markdown_is_aligned():
 
 
 def test_markdown_escapes_what_would_end_a_cell():
-  text = compare_formats.markdown([table([HARD], [1.0])])
+  text = text_tables.markdown([table([HARD], [1.0])])
   row = text.splitlines()[4]
   assert len(re.findall(r"(?<!\\)\|", row)) == 4
   assert r"\*" in row
@@ -243,7 +243,7 @@ def differences():
 
 
 def test_differences_are_shown_with_their_intervals():
-  assert compare_formats.text([differences()]).splitlines() == [
+  assert text_tables.text([differences()]).splitlines() == [
     "digits: differences",
     "",
     "Method  Seeds                          Mean     Wins",
@@ -258,7 +258,7 @@ def test_differences_are_shown_with_their_intervals():
 
 
 def test_differences_are_numbers_for_programs():
-  frame = compare_formats.frame([differences()], is_rounded=True)
+  frame = comparison_table.frame([differences()], is_rounded=True)
   assert frame.iloc[0, 3:].to_dict() == {
     "mean_difference": 1.2,
     "mean_difference_low": -0.3,
@@ -276,7 +276,7 @@ def test_differences_are_numbers_for_programs():
 
 def test_long_captions_are_wrapped_for_a_terminal():
   long = dataclasses.replace(table(), caption="word " * 40)
-  lines = compare_formats.text([long]).splitlines()
+  lines = text_tables.text([long]).splitlines()
   assert max(map(len, lines)) <= 100
   assert "\n" not in latex([long]).partition("caption")[2].partition("}")[0]
 
@@ -287,7 +287,7 @@ def test_all_tables_are_one_for_programs():
     task="mnist",
     measures={"std": measures.MEASURES["std"]},
   )
-  frame = compare_formats.frame([table(), other])
+  frame = comparison_table.frame([table(), other])
   assert frame["task"].tolist() == ["digits"] * 3 + ["mnist"]
   assert frame["mean"].tolist()[:3] == [1, 3, 2]
   assert frame["std"].iloc[3] == 7

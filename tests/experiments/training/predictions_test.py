@@ -10,10 +10,9 @@ from scipy.special import softmax
 from tests.experiments.training.small_run import train
 from tff_fair import experiments
 from tff_fair.experiments import RunSpec
-from tff_fair.experiments.analysis import group_fairness
 from tff_fair.experiments.presenting.report import group_section, task_runs
 from tff_fair.experiments.spec import task_loading
-from tff_fair.experiments.texts import fairness_table
+from tff_fair.experiments.texts import fairness_table, sentences
 
 pytestmark = pytest.mark.usefixtures("unpainted")
 
@@ -88,7 +87,7 @@ def test_gaps_are_in_summary_clients_card_and_page(run, tmp_path):
   assert 0 < clients.loc["ann", "accuracy_parity"] < 1
   # Too few women.
   assert np.isnan(clients.loc["bob", "accuracy_parity"])
-  (sentence,) = group_fairness.sentences(run.summary)
+  (sentence,) = sentences.groups(run.summary)
   assert textwrap.fill(sentence, 80, break_on_hyphens=False) in (
     fairness_table.describe(run.summary)
   )

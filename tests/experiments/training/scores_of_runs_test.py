@@ -18,8 +18,7 @@ from tff_fair.experiments.analysis import questions
 from tff_fair.experiments.analysis.questions import Question
 from tff_fair.experiments.presenting import card_fairness
 from tff_fair.experiments.runs.folder import RunFolder
-from tff_fair.experiments.spec.scores import threshold_sentences
-from tff_fair.experiments.texts import fairness_table
+from tff_fair.experiments.texts import fairness_table, sentences
 from tff_fair.experiments.training import (
   baselines,
   build,
@@ -211,7 +210,7 @@ def test_the_threshold_is_the_best_on_training_data(task, run):
   assert best >= max(scores(task.train, p / 50)[0] for p in range(1, 50)) - 0.01
   for name, least in (("test", found["probability"]), ("test_at_half", 0.5)):
     assert found[name] == pytest.approx(scores(task.test, least)[1], abs=0.02)
-  (sentence,) = threshold_sentences(run.summary)
+  (sentence,) = sentences.threshold(run.summary)
   assert "Decide for class ill (number 1)" in sentence
 
 

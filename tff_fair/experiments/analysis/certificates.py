@@ -1,6 +1,5 @@
-"""What the rounds of a run certify: in its summary, and in words."""
+"""What the rounds of a run certify."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,6 @@ from tff_fair.experiments.spec.run_spec import RunSpec
 # How much all clients can still gain at the end of a run.
 
 
-STATIONARITY = "stationarity"  # In the summary of a run.
 STATIONARITY_COLUMN = "aggregator/pareto_stationarity"  # In metrics.csv.
 _DESCENDING = "aggregator/share_descending"
 _NUM_CLIENTS = "aggregator/num_clients"
@@ -69,28 +67,6 @@ def stationarity(
   }
 
 
-def stationarity_sentence(summary: Mapping[str, Any]) -> str | None:
-  """Returns the certificate in words.
-
-  Args:
-    summary: That of a finished run.
-
-  Returns:
-    "The Pareto stationarity of round 100 is 0.012: ..."; None where the run has
-    measured nothing.
-  """
-  found = summary.get(STATIONARITY)
-  if found is None:
-    return None
-  return (
-    f"The Pareto stationarity of round {found['round']:,} is "
-    f"{found['pareto_stationarity']:.3g}; at 0, no step helps one of its "
-    f"{found['num_clients']:,} clients without harm to another. Its own step "
-    f"descends for {100 * found['share_descending']:.0f} % of them, and "
-    f"{len(found['blocking']):,} of them block."
-  )
-
-
 # How far a run's coefficients came from plain weights.
 #
 # A method whose coefficients hardly differ from the plain weights of the
@@ -98,8 +74,6 @@ def stationarity_sentence(summary: Mapping[str, Any]) -> str | None:
 # end.
 
 
-COEFFICIENT_CHANGE = "coefficient_change"  # In the summary of a run.
-_FEW = 0.01  # A change below it is hardly one.
 _PLAIN = "fedavg"  # The method that has plain weights by its definition.
 
 
@@ -136,23 +110,3 @@ def coefficient_change(
   rounds = cohorts["round"].to_numpy()[counted]
   plain = weights / weights.groupby(rounds).transform("sum")
   return float(np.abs(values[counted] / plain - 1).max())
-
-
-def coefficient_sentence(summary: Mapping[str, Any]) -> str | None:
-  """Returns a sentence where the coefficients hardly changed.
-
-  Args:
-    summary: That of a finished run.
-
-  Returns:
-    "In no round did a client's coefficient differ from its plain weight by
-    more than 0.03 %: ..."; None where one did by a percent.
-  """
-  change = summary.get(COEFFICIENT_CHANGE)
-  if change is None or change >= _FEW:
-    return None
-  return (
-    "In no round did a client's coefficient differ from its plain weight by "
-    f"more than {100 * change:.2g} %: the method weighed the clients as FedAvg "
-    "does. Stronger hyperparameters would show more of it."
-  )

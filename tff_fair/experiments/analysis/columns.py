@@ -9,7 +9,6 @@ import numpy as np
 from tff_fair.declared import FieldError
 from tff_fair.experiments.analysis import (
   client_results,
-  joining,
   measures,
   sampling_noise,
 )
@@ -17,8 +16,10 @@ from tff_fair.experiments.analysis.chosen_evaluations import ChosenEvaluation
 from tff_fair.experiments.analysis.client_results import Seeds
 from tff_fair.experiments.analysis.groups import Group
 from tff_fair.experiments.analysis.measures import Measure, Value
+from tff_fair.experiments.runs import summaries
 from tff_fair.experiments.runs.run import Run
 from tff_fair.experiments.spec.scores import ACCURACY, Score
+from tff_fair.experiments.texts import sentences
 
 # How much of the spread between clients is noise.
 
@@ -80,7 +81,7 @@ def noise_note(
   if not known:
     return ""
   ends = list(
-    dict.fromkeys(map(sampling_noise.percent, (min(known), max(known))))
+    dict.fromkeys(map(sentences.noise_share, (min(known), max(known))))
   )
   # "6 to 9 %", and not "6 % to 9 %".
   text = " to ".join([*(end.removesuffix(" %") for end in ends[:-1]), ends[-1]])
@@ -163,7 +164,9 @@ def _of_joining(name: str, score: Score) -> ComparedColumn:
   key, title = _JOINING[name]
 
   def of(evaluation: ChosenEvaluation) -> float:
-    return float(evaluation.run.of_summary(joining.KEY).get(key, math.nan))
+    return float(
+      evaluation.run.of_summary(summaries.JOINING).get(key, math.nan)
+    )
 
   of_score = measures.of(score)["mean"]
   measure = (

@@ -30,7 +30,6 @@ from tff_fair.experiments.analysis.comparison_table import Row, Table
 from tff_fair.experiments.analysis.groups import Group
 from tff_fair.experiments.analysis.method_tables import Contents, Target
 from tff_fair.experiments.errors import RunError
-from tff_fair.experiments.presenting import text_tables
 from tff_fair.experiments.runs import finding
 from tff_fair.experiments.runs.finding import Found, Place
 from tff_fair.experiments.runs.run import Run
@@ -379,7 +378,7 @@ def compare(
   goal = Target.asked(target, target_of)
   found = find(runs, with_costs=goal is not None)
   tables = build(found, columns, choice, baseline, goal, question)
-  rows = text_tables.frame(tables, is_rounded=True)
+  rows = comparison_table.frame(tables, is_rounded=True)
   frame = Comparison(rows.set_index(pd.Index(rows["method"], name=None)))
   frame.attrs["notes"] = [note for table in tables for note in table.notes]
   return frame

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 
 from tff_fair.experiments.analysis import (
   client_results,
@@ -302,3 +303,32 @@ def marks_note(num_seeds: Mapping[str, int]) -> str:
   if len(lonely) == len(num_seeds):
     return "1 seed: no uncertainty, so no value is marked as the best."
   return f"1 seed: no uncertainty, so no mark: {', '.join(lonely)}."
+
+
+def frame(tables: Sequence[Table], *, is_rounded: bool = False) -> pd.DataFrame:
+  """Returns all tables as one, for programs.
+
+  Args:
+    tables: The tables.
+    is_rounded: Whether numbers have the digits of a table, or all they have.
+
+  Returns:
+    A row for each method of each task: task, method, seeds, and for each
+    measure NAME its mean over seeds, and NAME_std_over_seeds, their standard
+    deviation, which is missing where there is one seed. Differences to a
+    baseline have the names that `cell_numbers` gives.
+  """
+  rows: dict[tuple[str, str], dict[str, object]] = {}
+  for table in tables:
+    for row in table.rows:
+      cells = rows.setdefault(
+        (table.task, row.label),
+        {"task": table.task, "method": row.label, "seeds": row.num_seeds},
+      )
+      for (name, measure), cell in zip(
+        table.measures.items(), row.cells, strict=True
+      ):
+        cells |= cell_numbers(name, measure, cell, is_rounded=is_rounded)
+  return pd.DataFrame(list(rows.values())).convert_dtypes(
+    convert_string=False, convert_integer=False, convert_floating=False
+  )

@@ -9,26 +9,18 @@ The table of counts has a row for each client and group: `client_id`, `group`,
 from __future__ import annotations
 
 import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from tff_fair.experiments.spec import scores
 from tff_fair.metrics import group_gaps
 
 if typing.TYPE_CHECKING:
   import pandas as pd
 
-KEY = "groups"  # In the summary of a run.
 GROUP, POSITIVE = "group", "positive_class"
 OF_ONE_CLASS = ("positives", "predicted", "true_positives")
-TITLES = {
-  "accuracy_parity": "accuracy parity",
-  "demographic_parity": "demographic parity",
-  "equal_opportunity": "equal opportunity",
-  "equalized_odds": "equalized odds",
-}
 
 
 def _counts(
@@ -118,42 +110,3 @@ def summarize(table: pd.DataFrame, client_ids: pd.Series) -> dict[str, Any]:
       for name, gap in _gaps(table, names).items()
     },
   }
-
-
-def sentences(summary: Mapping[str, Any]) -> list[str]:
-  """Returns the gaps in words; none where a run has no groups.
-
-  Args:
-    summary: That of a finished run.
-  """
-  found = summary.get(KEY)
-  if found is None:
-    return []
-  told = []
-  for name, gap in found["gaps"].items():
-    if not gap:
-      told.append(
-        f"{TITLES[name]} unknown (fewer than two groups with "
-        f"{found['least_examples']} examples)"
-      )
-    else:
-      groups = f"; most {gap['highest']}, least {gap['lowest']}"
-      told.append(
-        f"{TITLES[name]} {percent(gap['value'])} ({percent(gap['low'])} to "
-        f"{percent(gap['high'])}{groups if gap['value'] else ''})"
-      )
-  of_class = ""
-  if POSITIVE in found:
-    of_class = f", with {found[POSITIVE]} as positive class"
-    if scores.THRESHOLD in summary:
-      probability = summary[scores.THRESHOLD]["probability"]
-      of_class += f" from a probability of {probability:.4g} on"
-  return [
-    f"Gaps between groups over all clients in percent{of_class}, with 95 "
-    f"% intervals: {'; '.join(told)}."
-  ]
-
-
-def percent(share: float) -> str:
-  """Returns a share in percent, without its sign."""
-  return f"{100 * share:.1f}"

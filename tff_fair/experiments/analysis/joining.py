@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import math
 import typing
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -26,7 +25,6 @@ from tff_fair.experiments.spec.scores import ACCURACY, Score
 if typing.TYPE_CHECKING:
   import pandas as pd
 
-KEY = "joining"  # In the summary of a run.
 LOCAL, POOLED = "local", "pooled"  # Before the score's name in clients.csv.
 GAIN, LOW, HIGH, P_VALUE = COLUMNS = (
   "gain",
@@ -78,43 +76,6 @@ def of_clients(clients: pd.DataFrame, score: Score) -> dict[str, Any] | None:
   return found
 
 
-def sentence(summary: Mapping[str, Any], score: Score) -> str | None:
-  """Returns what joining brings, in words; None where nothing was trained.
-
-  Args:
-    summary: That of a finished run.
-    score: The score of the run.
-  """
-  found = summary.get(KEY)
-  if found is None:
-    return None
-
-  def text(kind: str) -> str:
-    return f"{score.number(found[kind])}{score.sign}"
-
-  others = [
-    f"{words} {text(kind)}"
-    for kind, words in (
-      (LOCAL, "alone the clients reach"),
-      (POOLED, "one model on all data in one place"),
-    )
-    if kind in found
-  ]
-  told = (
-    f"Mean {score.noun} in the federation {text('federated')}; "
-    f"{', '.join(others)}."
-  )
-  if "gaining" not in found:
-    return told
-  number = found["gaining"] + found["losing"] + found["undecided"]
-  return (
-    f"{told} Of {number:,} clients, {found['gaining']:,} gain from joining, "
-    f"{found['losing']:,} lose, and {found['undecided']:,} cannot be told: "
-    f"gains from {score.number(found['min'])} to {score.number(found['max'])}, "
-    f"median {score.number(found['percentile_50'])}."
-  )
-
-
 # Clients that come later: unseen ones, and those that join after some rounds.
 #
 # Unseen clients took no part in training. From their scores follows what a
@@ -123,10 +84,7 @@ def sentence(summary: Mapping[str, Any], score: Score) -> str | None:
 # examples; another score as it is measured on test data of these sizes.
 
 
-UNSEEN, LATE = "unseen", "late"  # In the summary of a run.
-NEWCOMERS = "newcomers"  # In that of an audit.
 SHARE, CONFIDENCE = 0.8, 0.95
-_EXPECTED = "what a client that joins later may expect"
 _MISS = 0.1  # That an accuracy's lower bound is too high, at most.
 
 
@@ -229,64 +187,3 @@ def of_late(evaluations: pd.DataFrame, score: Score) -> dict[str, Any] | None:
       "after": float(after.mean()),
     }
   return found
-
-
-def newcomer_sentences(summary: Mapping[str, Any], score: Score) -> list[str]:
-  """Returns what is known of clients that come later, in words.
-
-  Args:
-    summary: That of a finished run.
-    score: The score of the run.
-  """
-  told = []
-  if found := summary.get(UNSEEN):
-    told.append(_of_unseen(found, score))
-  if found := summary.get(LATE):
-    told.append(_of_late(found, score))
-  return told
-
-
-def _of_unseen(found: Mapping[str, Any], score: Score) -> str:
-  def text(name: str) -> str:
-    return f"{score.number(found[name])}{score.sign}"
-
-  number = found["num_clients"]
-  if "mean" not in found:
-    return f"No client that took no part in training has {score.needs}."
-  told = (
-    f"{_clients(number)} took no part in training: mean {score.noun} "
-    f"{text('mean')}, {score.worst_noun} {text('worst')}."
-  )
-  if "bound" not in found:
-    return f"{told} So few do not tell {_EXPECTED}: {found['needed']:,} would."
-  expected = bound_sentence(found, score)
-  return f"{told} {expected[0].upper()}{expected[1:]}"
-
-
-def bound_sentence(found: Mapping[str, Any], score: Score) -> str:
-  """Returns a bound of `bound` in words; with too few clients, how many do."""
-  if "bound" not in found:
-    return f"it takes {found['needed']:,} clients to tell {_EXPECTED}."
-  or_better = "more" if score.higher_is_better else "less"
-  return (
-    f"at least {100 * found['share']:.0f} % of such clients get "
-    f"{score.number(found['bound'])}{score.sign} or {or_better}, with "
-    f"confidence {100 * found['confidence']:.0f} %."
-  )
-
-
-def _clients(number: int) -> str:
-  return f"{number:,} client{'' if number == 1 else 's'}"
-
-
-def _of_late(found: Mapping[str, Any], score: Score) -> str:
-  def change(name: str) -> str:
-    before, after = (found[name][when] for when in ("before", "after"))
-    return f"{score.number(before)} to {score.number(after)}{score.sign}"
-
-  number = found["joining"]["num_clients"]
-  return (
-    f"{_clients(number)} joined in round {found['round']:,} or later. From "
-    f"then on, their mean {score.noun} went from {change('joining')}, that of "
-    f"the {found['others']['num_clients']:,} others from {change('others')}."
-  )

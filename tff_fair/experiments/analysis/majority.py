@@ -12,23 +12,21 @@ from __future__ import annotations
 
 import math
 import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from tff_fair import metrics
-from tff_fair.experiments.spec.scores import ACCURACY, BY_NAME, THRESHOLD, Score
+from tff_fair.experiments.spec.scores import ACCURACY, Score
 from tff_fair.metrics import statistics
 
 if typing.TYPE_CHECKING:
   import pandas as pd
 
-KEY = "majority"  # In the summary of a run, and of an audit.
 COLUMN = "majority_accuracy"  # In a table of clients.
 RARE = 0.2  # Below this share of the training examples, a class is rare.
 _MOST_CLASSES = 4  # Of more, one below that share is the rule.
-_RECALL = "recall"
 
 
 def rare_class(counts: np.ndarray) -> int | None:
@@ -138,89 +136,3 @@ def of_clients(
     counts,
     names,
   )
-
-
-def hint(counts: np.ndarray, names: Sequence[str]) -> str | None:
-  """Returns what to know of a rare class before training, if there is one.
-
-  Args:
-    counts: int64[C], training examples of each class.
-    names: Names of the classes.
-  """
-  rare = rare_class(counts)
-  if rare is None:
-    return None
-  share = counts / counts.sum()
-  most = int(counts.argmax())
-  return (
-    f"class “{names[rare]}” is {100 * share[rare]:.1f} % of the training "
-    f"examples: always predicting “{names[most]}” is right for "
-    f"{100 * share[most]:.1f} % of them, so accuracy shows little. "
-    f"{_mends(len(counts), ())}"
-  )
-
-
-def sentences(summary: Mapping[str, Any]) -> list[str]:
-  """Returns where a model is not better than the most frequent class, in words.
-
-  Args:
-    summary: That of a finished run, or of an audit.
-  """
-  found = summary.get(KEY)
-  if found is None:
-    return []
-  told = []
-  if not found["is_better"] or found.get("not_better"):
-    told.append(_comparison(found, summary))
-  recall = summary.get(f"test_{_RECALL}", {}).get("percentile_50")
-  if recall == 0:
-    rare = found.get("rare_class")
-    whose = f" of “{rare}”" if rare and summary.get(CLASS, rare) == rare else ""
-    told.append(
-      f"The recall{whose} is 0 at the median client: at half of the clients "
-      "or more, the model finds none of its examples."
-    )
-  return told
-
-
-CLASS = "positive_class"  # In the summary of a run that names --score_class.
-
-
-def _comparison(found: Mapping[str, Any], summary: Mapping[str, Any]) -> str:
-  score = BY_NAME[found["score"]]
-  reference, value, low, high = (
-    score.number(number)
-    for number in (
-      found["reference"],
-      found["reference"] + found["difference"],
-      found["low"],
-      found["high"],
-    )
-  )
-  wheres = [] if found["is_better"] else ["on average"]
-  if number := found.get("not_better"):
-    wheres.append(f"at {number:,} of {found['num_clients']:,} clients")
-  interval = "" if math.isnan(found["low"]) else f", {low} to {high}"
-  given = [summary["score"], *(n for n in BY_NAME if f"test_{n}" in summary)]
-  if THRESHOLD in summary:
-    given.append(THRESHOLD)
-  return (
-    f"Always predicting “{found['class']}” gets a mean {score.noun} of "
-    f"{reference}{score.sign}, the model {value}{score.sign} (difference "
-    f"{score.number(found['difference'])}{interval}): {' and '.join(wheres)}, "
-    "it is not shown to be better, by 95 % intervals. "
-    f"{_mends(found['num_classes'], given)}"
-  )
-
-
-def _mends(num_classes: int, given: Sequence[str]) -> str:
-  """Returns what to try, but for what a run has already."""
-  parts = []
-  if not given or given[0] == ACCURACY.name:
-    parts.append("--score=auc")
-  if not {_RECALL, "precision"} <= {*given}:
-    parts.append("--measures=recall,precision")
-  parts.append("--task_option=class_weights=balanced")
-  if num_classes == 2 and THRESHOLD not in given:
-    parts.append("--threshold_for=f1")
-  return f"Try {', '.join(parts[:-1])} or {parts[-1]}."

@@ -17,7 +17,7 @@ from tff_fair.experiments.runs import finding, tape_files
 from tff_fair.experiments.runs.folder import RunFolder
 from tff_fair.experiments.runs.run import Run
 from tff_fair.experiments.spec.settings import learning
-from tff_fair.files import csv_cells
+from tff_fair.experiments.texts import layout
 from tff_fair.metrics import intervals
 from tff_fair.metrics.statistics import STATISTICS
 
@@ -261,7 +261,7 @@ def cells(compared: pd.DataFrame) -> list[list[str]]:
 
 def text(compared: pd.DataFrame) -> str:
   """Returns a comparison as a table for a terminal."""
-  lines = csv_cells.aligned(cells(compared), gap=2)
+  lines = layout.aligned(cells(compared), gap=2)
   return "\n".join("".join(line).rstrip() for line in lines)
 
 

@@ -1,9 +1,8 @@
-"""The noise of small test sets in the spread of a run's clients, in words.
+"""The noise of small test sets in the spread of a run's clients.
 
 `tff_fair.metrics.sampling_noise` has the definition.
 """
 
-from collections.abc import Mapping
 from typing import TypedDict
 
 import numpy as np
@@ -12,7 +11,6 @@ import numpy.typing as npt
 from tff_fair import metrics
 
 _ROUNDING = 1e-6  # Accuracies are ratios in float32.
-KEY = "test_accuracy_noise"  # In the summary of a run.
 
 
 class Noise(TypedDict):
@@ -74,36 +72,3 @@ def of_accuracies(
     share=found.share,
     median_examples=float(np.median(np.asarray(num_examples, np.float64))),
   )
-
-
-def sentence(std: float, noise: Noise | Mapping[str, float]) -> str:
-  """Returns a sentence about the noise in a std.
-
-  Args:
-    std: The std over clients, of accuracies in [0, 1].
-    noise: The noise in it.
-
-  Returns:
-    "Of the std of 8.10, about 2.30 are expected from test sets of 12 examples
-    alone (8 % of the variance)."; accuracies are in percent.
-  """
-  examples = f"test sets of {_examples(noise['median_examples'])}"
-  if noise["share"] >= 1:
-    return (
-      f"The std of {100 * std:.2f} is no more than {examples} alone make: they "
-      f"make about {100 * noise['std']:.2f}."
-    )
-  return (
-    f"Of the std of {100 * std:.2f}, about {100 * noise['std']:.2f} are "
-    f"expected from {examples} alone ({percent(noise['share'])} of the "
-    "variance)."
-  )
-
-
-def percent(share: float) -> str:
-  """Returns a share of the variance as "8 %"; a tiny one as "under 1 %"."""
-  return "under 1 %" if 0 < share < 0.01 else f"{100 * share:.0f} %"
-
-
-def _examples(median: float) -> str:
-  return "1 example" if median == 1 else f"{median:,.10g} examples"

@@ -18,6 +18,7 @@ from tff_fair.declared import FieldError
 from tff_fair.experiments.analysis import audit_table, joining, sampling_noise
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.presenting import audit_page
+from tff_fair.experiments.runs import summaries
 from tff_fair.experiments.runs.folder import RunFolder
 from tff_fair.experiments.spec.scores import ACCURACY
 from tff_fair.files import atomic, csv_cells, parsing
@@ -272,9 +273,9 @@ def _summarize(clients: pd.DataFrame) -> dict[str, Any]:
       name: list(ends)
       for name, ends in score.intervals(values, count, _WITH_INTERVAL).items()
     },
-    joining.NEWCOMERS: joining.bound(values, count, score),
+    "newcomers": joining.bound(values, count, score),
   }
   if is_accuracy:
-    summary[sampling_noise.KEY] = sampling_noise.of_accuracies(values, count)
+    summary[summaries.NOISE] = sampling_noise.of_accuracies(values, count)
     summary["equality_p_value"] = metrics.equality_p_value(values, count)
   return summary

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from tff_fair import escaping
-from tff_fair.experiments.analysis import audit_table, joining, sampling_noise
+from tff_fair.experiments.analysis import audit_table
 from tff_fair.experiments.presenting.report import (
   client_sections,
   document,
@@ -21,8 +21,9 @@ from tff_fair.experiments.presenting.report import (
 from tff_fair.experiments.presenting.report.frame import Frame, line_path
 from tff_fair.experiments.presenting.report.markup import Child, Markup, element
 from tff_fair.experiments.presenting.report.task_runs import MethodRuns
+from tff_fair.experiments.runs import summaries
 from tff_fair.experiments.spec.scores import ACCURACY, RMSE, Score
-from tff_fair.files import csv_cells
+from tff_fair.experiments.texts import layout, sentences
 from tff_fair.metrics.statistics import tail_size
 
 # Of the terminal.
@@ -120,7 +121,7 @@ def _cells(row: pd.Series, score: Score) -> list[str]:
 
 
 def _aligned(lines: list[list[str]]) -> str:
-  padded = csv_cells.aligned(lines, gap=2)
+  padded = layout.aligned(lines, gap=2)
   return "\n".join("".join(line).rstrip() for line in padded)
 
 
@@ -152,9 +153,9 @@ def _sentences(clients: pd.DataFrame, summary: Mapping[str, Any]) -> list[str]:
         "and Jain's index, would say nothing and are left out."
       )
     return [*told, _newcomers(summary, score)]
-  if noise := summary[sampling_noise.KEY]:
+  if noise := summary[summaries.NOISE]:
     std = summary["test_accuracy"]["std"]
-    told.append(sampling_noise.sentence(std, noise))
+    told.append(sentences.noise(std, noise))
   told.append(_equality(summary))
   told.append(_below(clients, summary["test_accuracy"]["mean"]))
   return [*told, _newcomers(summary, score)]
@@ -187,7 +188,7 @@ def _worst(clients: pd.DataFrame, score: Score) -> str:
 def _newcomers(summary: Mapping[str, Any], score: Score) -> str:
   return (
     "If the model was trained on none of these clients: "
-    f"{joining.bound_sentence(summary[joining.NEWCOMERS], score)}"
+    f"{sentences.newcomer_bound(summary['newcomers'], score)}"
   )
 
 

@@ -14,21 +14,18 @@ from collections.abc import Mapping, Sequence
 from tff_fair import declared, methods
 from tff_fair.escaping import markdown, markdown_code
 from tff_fair.experiments.analysis import (
-  certificates,
-  group_fairness,
   groups,
-  joining,
-  majority,
   references,
 )
 from tff_fair.experiments.analysis.questions import Question
 from tff_fair.experiments.presenting import card_fairness, export_paths
 from tff_fair.experiments.presenting.model_formats import Predictor
+from tff_fair.experiments.runs import summaries
 from tff_fair.experiments.runs.keras_files import PREDICTED_CLASS
 from tff_fair.experiments.runs.run import Run
 from tff_fair.experiments.runs.trained_model import Architecture, Weights
-from tff_fair.experiments.spec import scores, spec_text
-from tff_fair.experiments.texts import fairness_table, run_warnings
+from tff_fair.experiments.spec import spec_text
+from tff_fair.experiments.texts import fairness_table, run_warnings, sentences
 
 # Settings that readers look for, even where they are the usual ones.
 _SHOWN = (
@@ -107,7 +104,7 @@ def text(subject: Subject) -> str:
       in_folder=subject.all_clients,
     ),
     *(
-      map(markdown, scores.threshold_sentences(subject.run.summary or {}))
+      map(markdown, sentences.threshold(subject.run.summary or {}))
       if subject.predictor.decides
       else []
     ),
@@ -266,15 +263,15 @@ def _limits(subject: Subject) -> list[str]:
   summary = run.summary or {}
   wrong = run_warnings.of_run(run, subject.weights.round_num)
   told = (
-    *majority.sentences(summary),
-    joining.sentence(summary, run.score),
-    *joining.newcomer_sentences(summary, run.score),
-    *group_fairness.sentences(summary),
+    *sentences.majority(summary),
+    sentences.joining(summary, run.score),
+    *sentences.newcomers(summary, run.score),
+    *sentences.groups(summary),
     *wrong,
-    None if wrong else certificates.stationarity_sentence(summary),
+    None if wrong else sentences.stationarity(summary),
   )
   found = [markdown(sentence) for sentence in told if sentence]
-  if scores.THRESHOLD in summary and not subject.predictor.decides:
+  if summaries.THRESHOLD in summary and not subject.predictor.decides:
     found.append(
       "The run chose a decision threshold for its last models alone, as it "
       "evaluated them; this model has none."
@@ -306,7 +303,7 @@ def _limits(subject: Subject) -> list[str]:
     f"It is one run with the seed {run.seeds}. Another seed gives another "
     "model and other numbers.",
     "Fair means here that clients fare alike."
-    if group_fairness.KEY in summary
+    if summaries.GROUPS in summary
     else "Fair means here that clients fare alike. The numbers say nothing "
     "about groups of people within a client.",
     _privacy(run),

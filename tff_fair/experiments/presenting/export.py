@@ -20,11 +20,15 @@ from tff_fair.declared import FieldError
 from tff_fair.experiments.analysis import groups, questions
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.presenting import card, export_paths, model_formats
-from tff_fair.experiments.runs import configuration, finding, trained_model
+from tff_fair.experiments.runs import (
+  configuration,
+  finding,
+  summaries,
+  trained_model,
+)
 from tff_fair.experiments.runs.folder import RunFolder
 from tff_fair.experiments.runs.run import Run
 from tff_fair.experiments.runs.trained_model import Weights
-from tff_fair.experiments.spec import scores
 from tff_fair.experiments.spec.run_spec import RunSpec
 from tff_fair.files import atomic, csv_cells, parsing
 
@@ -204,7 +208,9 @@ def _threshold(
   summary = run.summary or {}
   is_of_last = weights.round_num == summary.get("rounds")
   is_evaluated = is_personal == (weights.personal is not None)
-  return summary.get(scores.THRESHOLD) if is_of_last and is_evaluated else None
+  return (
+    summary.get(summaries.THRESHOLD) if is_of_last and is_evaluated else None
+  )
 
 
 @contextlib.contextmanager

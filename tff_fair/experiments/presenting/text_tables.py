@@ -10,17 +10,16 @@ import re
 import textwrap
 from collections.abc import Callable, Sequence
 
-import pandas as pd
-
 from tff_fair import escaping
+from tff_fair.experiments.analysis import comparison_table
 from tff_fair.experiments.analysis.comparison_table import (
   BEST,
   Cell,
   Table,
-  cell_numbers,
   cell_text,
 )
 from tff_fair.experiments.analysis.measures import Measure, Value, value_text
+from tff_fair.experiments.texts import layout
 from tff_fair.files import csv_cells
 
 Escape = Callable[[str], str]
@@ -31,41 +30,12 @@ _WIDTH = 100  # Of captions in plain text.
 _OVER_SEEDS = "mean ± standard deviation over seeds"
 
 
-def frame(tables: Sequence[Table], *, is_rounded: bool = False) -> pd.DataFrame:
-  """Returns all tables as one, for programs.
-
-  Args:
-    tables: The tables.
-    is_rounded: Whether numbers have the digits of a table, or all they have.
-
-  Returns:
-    A row for each method of each task: task, method, seeds, and for each
-    measure NAME its mean over seeds, and NAME_std_over_seeds, their standard
-    deviation, which is missing where there is one seed. Differences to a
-    baseline have the names that `table.cell_numbers` gives.
-  """
-  rows: dict[tuple[str, str], dict[str, object]] = {}
-  for table in tables:
-    for row in table.rows:
-      cells = rows.setdefault(
-        (table.task, row.label),
-        {"task": table.task, "method": row.label, "seeds": row.num_seeds},
-      )
-      for (name, measure), cell in zip(
-        table.measures.items(), row.cells, strict=True
-      ):
-        cells |= cell_numbers(name, measure, cell, is_rounded=is_rounded)
-  return pd.DataFrame(list(rows.values())).convert_dtypes(
-    convert_string=False, convert_integer=False, convert_floating=False
-  )
-
-
 def csv(tables: Sequence[Table]) -> str:
   """Returns all tables as one CSV table; numbers are not rounded.
 
   A spreadsheet runs none of its texts; `table_cells.unquoted` undoes it.
   """
-  return csv_cells.csv_text(frame(tables))
+  return csv_cells.csv_text(comparison_table.frame(tables))
 
 
 def text(tables: Sequence[Table]) -> str:
@@ -91,7 +61,7 @@ def _text(table: Table) -> str:
         cell if has_star else f"{cell}   "
         for cell, has_star in zip(column, starred, strict=True)
       ]
-  lines = csv_cells.aligned(list(zip(*columns, strict=True)), gap=2)
+  lines = layout.aligned(list(zip(*columns, strict=True)), gap=2)
   legend = ["** not separable from the best, * second best"]
   legend = legend if has_marks(table) else []
   body = ["".join(line).rstrip() for line in lines]
@@ -104,7 +74,7 @@ def _markdown(table: Table) -> str:
   cells = marked_cells(
     table, escaping.markdown, (lambda c: f"**{c}**", lambda c: f"*{c}*")
   )
-  head, *body = csv_cells.aligned(cells)
+  head, *body = layout.aligned(cells)
   rule = ["-" * len(head[0]), *("-" * (len(c) - 1) + ":" for c in head[1:])]
   lines = [f"| {' | '.join(line)} |" for line in (head, rule, *body)]
   legend = " **Not separable from the best**, *second best*."
@@ -232,7 +202,7 @@ def _latex(table: Table, with_siunitx: bool) -> str:
     )
   for row, line in zip(table.rows, cells[1:], strict=True):
     line[0] = _latex_label(row.label)
-  head, *body = csv_cells.aligned(cells)
+  head, *body = layout.aligned(cells)
   legend = (
     " Bold is not separable from the best, underlined second best."
     if has_marks(table)

@@ -8,6 +8,13 @@ from typing import Any, TypeAlias
 
 from tff_fair.experiments.spec import scores
 
+# Names of parts.
+JOINING, GROUPS, UNSEEN, LATE = "joining", "groups", "unseen", "late"
+THRESHOLD, STATIONARITY = "threshold", "stationarity"
+COEFFICIENT_CHANGE = "coefficient_change"
+NOISE, MAJORITY = "test_accuracy_noise", "majority"
+POSITIVE_CLASS = "positive_class"
+
 NUMBER, TEXT, LIST = "number", "text", "list"
 _TYPES: Mapping[str, Any] = {NUMBER: int | float, TEXT: str, LIST: list}
 ANY = "*"  # Stands for all names of an object.

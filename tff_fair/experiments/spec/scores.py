@@ -334,37 +334,3 @@ def summarize_beside(values: Vector) -> dict[str, float]:
       "percentile_50": float(np.median(known)),
       "left_out": left_out,
     }
-
-
-# The decision threshold that a run chose by a score, in its summary and words.
-
-
-THRESHOLD = "threshold"  # In the summary of a run.
-
-
-def threshold_sentences(summary: Mapping[str, Any]) -> list[str]:
-  """Returns the threshold in words; none where the run chose none.
-
-  Args:
-    summary: That of a finished run.
-  """
-  found = summary.get(THRESHOLD)
-  if found is None:
-    return []
-  score = BY_NAME[found["goal"]]
-  told = (
-    f"Decide for class {found['class']} (number {found['class_number']}) where "
-    f"its probability is {found['probability']:.4g} or more: on training data "
-    f"that gives the largest {score.noun} over the clients that train and are "
-    "evaluated."
-  )
-  if math.isnan(found["test"]):
-    return [told]
-  here, usual = (
-    f"{score.number(found[name])}{score.sign}"
-    for name in ("test", "test_at_half")
-  )
-  return [
-    f"{told} On test data the mean {score.noun} over clients is {here}, and "
-    f"{usual} at a probability of 1/2."
-  ]

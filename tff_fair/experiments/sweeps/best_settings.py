@@ -20,8 +20,7 @@ from tff_fair.experiments.runs import tables
 from tff_fair.experiments.runs.run import Run
 from tff_fair.experiments.spec import seeds
 from tff_fair.experiments.spec.scores import Score
-from tff_fair.experiments.texts import run_warnings
-from tff_fair.files import csv_cells
+from tff_fair.experiments.texts import layout, run_warnings
 
 _SHOWN = ("mean", "std", "worst_10", "best_10")
 _SEED = 0  # Of the draw: the runs alone decide the choice.
@@ -83,7 +82,7 @@ def _table(
         *(measures.value_text(of_score[n], on_test[n]) for n in _SHOWN),
       ]
     )
-  text = ["".join(line) for line in csv_cells.aligned(lines, gap=2)]
+  text = ["".join(line) for line in layout.aligned(lines, gap=2)]
   caption = _caption(measure, criterion, validation_fraction, finished, score)
   notes = [f"\n{note}" for note in run_warnings.of_groups(chosen)]
   if unfit := [*run_warnings.in_short(others)]:

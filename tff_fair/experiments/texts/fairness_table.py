@@ -2,20 +2,13 @@
 
 import itertools
 import math
-import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tff_fair import escaping
-from tff_fair.experiments.analysis import (
-  certificates,
-  group_fairness,
-  joining,
-  majority,
-  sampling_noise,
-)
+from tff_fair.experiments.runs import summaries
 from tff_fair.experiments.spec import scores
 from tff_fair.experiments.spec.scores import Score
+from tff_fair.experiments.texts import layout, sentences
 
 # Each column of the table: titles, names of the summary.
 _OF_ALL = {
@@ -49,7 +42,6 @@ _RATIOS = {
   "Gini": "gini",
 }
 _TABLE: tuple[Mapping[str, str], ...] = (_OF_ALL, _WORST, _BEST, _RATIOS)
-_WIDTH = 80  # Of a terminal.
 
 
 def describe(summary: Mapping[str, Any], wrong: Sequence[str] = ()) -> str:
@@ -78,17 +70,17 @@ def describe(summary: Mapping[str, Any], wrong: Sequence[str] = ()) -> str:
       f"{_results(honest, score)}{_noise(honest)}"
     )
   for sentence in (
-    *majority.sentences(summary),
-    joining.sentence(summary, score),
-    *joining.newcomer_sentences(summary, score),
-    *group_fairness.sentences(summary),
-    *scores.threshold_sentences(summary),
-    certificates.coefficient_sentence(summary),
+    *sentences.majority(summary),
+    sentences.joining(summary, score),
+    *sentences.newcomers(summary, score),
+    *sentences.groups(summary),
+    *sentences.threshold(summary),
+    sentences.coefficient_change(summary),
     *wrong,
-    None if wrong else certificates.stationarity_sentence(summary),
+    None if wrong else sentences.stationarity(summary),
   ):
     if sentence:
-      text += f"\n\n{filled(sentence)}"
+      text += f"\n\n{layout.filled(sentence)}"
   return text
 
 
@@ -143,7 +135,7 @@ def _results(summary: Mapping[str, Any], score: Score) -> str:
   if left_out := summary[f"test_{score.name}"].get("left_out"):
     lines += [
       "",
-      filled(
+      layout.filled(
         f"Clients left out: {left_out:,.0f}, whose test data do not have "
         f"{score.needs}."
       ),
@@ -196,15 +188,10 @@ def fairness_table(
 
 def _noise(summary: Mapping[str, Any]) -> str:
   # Regressions do not have it.
-  if not (noise := summary.get(sampling_noise.KEY)):
+  if not (noise := summary.get(summaries.NOISE)):
     return ""
-  told = sampling_noise.sentence(summary["test_accuracy"]["std"], noise)
-  return f"\n\n{filled(told)}"
-
-
-def filled(text: str) -> str:
-  """Returns a sentence in lines of a terminal."""
-  return textwrap.fill(escaping.line(text), _WIDTH, break_on_hyphens=False)
+  told = sentences.noise(summary["test_accuracy"]["std"], noise)
+  return f"\n\n{layout.filled(told)}"
 
 
 def _format(name: str, value: float, score: Score) -> str:

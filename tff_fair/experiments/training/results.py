@@ -17,9 +17,8 @@ from tff_fair.experiments.analysis import (
   majority,
   sampling_noise,
 )
-from tff_fair.experiments.runs import checkpoints, record, tables
+from tff_fair.experiments.runs import checkpoints, record, summaries, tables
 from tff_fair.experiments.runs.folder import RunFolder
-from tff_fair.experiments.spec import scores
 from tff_fair.experiments.spec.run_spec import RunSpec
 from tff_fair.experiments.spec.scores import ACCURACY, Score
 from tff_fair.experiments.training import (
@@ -63,16 +62,16 @@ def write(
   summary = {
     **_of_clients(last, clients, score),
     **_of_rounds(folder, spec, parts, int(last["round"])),
-    joining.KEY: joining.of_clients(tables.seen(clients), score),
     **_majority(parts, tables.seen(clients)),
-    group_fairness.KEY: None
+    summaries.JOINING: joining.of_clients(tables.seen(clients), score),
+    summaries.GROUPS: None
     if predicted.groups is None
     else group_fairness.summarize(
       predicted.groups, tables.seen(clients)[tables.CLIENT]
     ),
-    scores.THRESHOLD: predicted.threshold,
-    joining.UNSEEN: joining.of_unseen(clients, score),
-    joining.LATE: joining.of_late(of_clients, score),
+    summaries.THRESHOLD: predicted.threshold,
+    summaries.UNSEEN: joining.of_unseen(clients, score),
+    summaries.LATE: joining.of_late(of_clients, score),
   }
   summary = {key: found for key, found in summary.items() if found is not None}
   atomic.write(folder.clients, csv_cells.csv_text(clients))
@@ -132,8 +131,8 @@ def _of_rounds(
       num_clients=sampling.num_seen(parts.first_rounds),
       rounds=rounds,
     ),
-    certificates.STATIONARITY: certificates.stationarity(metrics, cohorts),
-    certificates.COEFFICIENT_CHANGE: certificates.coefficient_change(
+    summaries.STATIONARITY: certificates.stationarity(metrics, cohorts),
+    summaries.COEFFICIENT_CHANGE: certificates.coefficient_change(
       spec, cohorts, parts.task
     ),
   }
@@ -190,10 +189,10 @@ def _majority(parts: build.RunParts, clients: pd.DataFrame) -> dict[str, Any]:
   names = [*(parts.task.class_names or map(str, range(len(counts))))]
   positive = parts.scores.positive
   return {
-    majority.KEY: majority.of_clients(
+    summaries.MAJORITY: majority.of_clients(
       clients, parts.scores.score, counts, names, "num_test_examples", "test_"
     ),
-    majority.CLASS: None if positive is None else names[positive],
+    summaries.POSITIVE_CLASS: None if positive is None else names[positive],
   }
 
 
@@ -264,7 +263,7 @@ def _noise(clients: pd.DataFrame, score: Score) -> dict[str, object]:
   noise = sampling_noise.of_clients(
     clients["test_accuracy"], clients["num_test_examples"]
   )
-  return {} if noise is None else {sampling_noise.KEY: noise}
+  return {} if noise is None else {summaries.NOISE: noise}
 
 
 def _group(row: pd.Series, group: str) -> dict[str, float]:

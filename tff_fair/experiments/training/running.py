@@ -22,7 +22,7 @@ from tff_fair.experiments.runs.folder import RunFolder, take_folder
 from tff_fair.experiments.runs.run import Run
 from tff_fair.experiments.spec import combinations
 from tff_fair.experiments.spec.run_spec import RunSpec
-from tff_fair.experiments.texts import run_warnings
+from tff_fair.experiments.texts import run_warnings, sentences
 from tff_fair.experiments.training import (
   baselines,
   build,
@@ -190,8 +190,10 @@ def _introduce(spec: RunSpec, parts: build.RunParts, display: Display) -> None:
     display.say(line)
   counts = results.label_counts(parts.task)
   if counts is not None:
-    names = parts.task.class_names or range(counts.shape[1])
-    if hint := majority.hint(counts.sum(0), [*map(str, names)]):
+    names = [*map(str, parts.task.class_names or range(counts.shape[1]))]
+    totals = counts.sum(0)
+    rare = majority.rare_class(totals)
+    if hint := sentences.rare_class(rare, totals, names):
       display.say(f"{parts.task.name}: {hint}")
 
 

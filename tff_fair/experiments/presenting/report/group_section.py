@@ -4,7 +4,6 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from tff_fair.experiments.analysis import group_fairness
 from tff_fair.experiments.analysis.measures import Measure
 from tff_fair.experiments.presenting.report import (
   final_measures,
@@ -17,8 +16,9 @@ from tff_fair.experiments.presenting.report.task_runs import (
   MethodRuns,
   TaskRuns,
 )
-from tff_fair.experiments.runs import tables
+from tff_fair.experiments.runs import summaries, tables
 from tff_fair.experiments.runs.run import Run
+from tff_fair.experiments.texts import sentences
 
 _TITLE = "Groups inside clients"
 _MAX_CLIENTS = 40  # In a table.
@@ -32,7 +32,7 @@ _SHARES = {
 
 def build(task: TaskRuns) -> Section:
   """Returns the section, which is empty if no run knows groups."""
-  methods = task.with_summary(group_fairness.KEY)
+  methods = task.with_summary(summaries.GROUPS)
   if not methods:
     return Section(_TITLE)
   return Section(
@@ -52,7 +52,7 @@ def build(task: TaskRuns) -> Section:
         f"{method.label}, seed {run.seeds}: {sentence}"
         for method in methods
         for run in method.runs[:1]
-        for sentence in group_fairness.sentences(run.summary or {})
+        for sentence in sentences.groups(run.summary or {})
       ),
       *(_of_groups(method) for method in methods),
       *(_of_clients(task, method) for method in methods),
@@ -61,7 +61,7 @@ def build(task: TaskRuns) -> Section:
 
 
 def _found(run: Run) -> Mapping[str, Any]:
-  return run.of_summary(group_fairness.KEY)
+  return run.of_summary(summaries.GROUPS)
 
 
 def _gap(run: Run, name: str) -> float:
@@ -73,7 +73,7 @@ def _of_methods(task: TaskRuns, methods: list[MethodRuns]) -> Markup:
     final_measures.column(task, methods, name)
     for name in ("mean", "std", "worst_10")
   ]
-  for name in group_fairness.TITLES:
+  for name in sentences.GAPS:
     measure = Measure(_head(name), False, 100.0, 1)
     columns.append(
       html_tables.over_seeds(
@@ -88,7 +88,7 @@ def _of_methods(task: TaskRuns, methods: list[MethodRuns]) -> Markup:
 
 
 def _head(name: str) -> str:
-  return group_fairness.TITLES[name].capitalize()
+  return sentences.GAPS[name].capitalize()
 
 
 def _tension(task: TaskRuns, methods: list[MethodRuns]) -> Markup | None:
@@ -102,7 +102,7 @@ def _tension(task: TaskRuns, methods: list[MethodRuns]) -> Markup | None:
     )
     changes = {
       title: _mean_gap(method, name) - _mean_gap(first, name)
-      for name, title in group_fairness.TITLES.items()
+      for name, title in sentences.GAPS.items()
     }
     wider = [title for title, change in changes.items() if change > 0]
     narrower = [title for title, change in changes.items() if change < 0]
@@ -157,7 +157,7 @@ def _of_clients(task: TaskRuns, method: MethodRuns) -> Markup | None:
   if run.clients is None:
     return None
   found, clients = _found(run), tables.seen(run.clients)
-  names = [name for name in group_fairness.TITLES if name in clients]
+  names = [name for name in sentences.GAPS if name in clients]
   lows = clients[[f"{name}_low" for name in names]]
   known = clients[lows.notna().any(axis=1)]
   if known.empty:
@@ -172,7 +172,7 @@ def _of_clients(task: TaskRuns, method: MethodRuns) -> Markup | None:
   )
   shown = known.loc[widest.index[:_MAX_CLIENTS]]
   above = "; ".join(
-    f"{group_fairness.TITLES[name]}: {(known[f'{name}_low'] > 0).sum():,} of "
+    f"{sentences.GAPS[name]}: {(known[f'{name}_low'] > 0).sum():,} of "
     f"{known[name].count():,}"
     for name in names
     if known[name].notna().any()
@@ -234,7 +234,7 @@ def _gap_cell(gap: Mapping[str, float]) -> Markup:
   if not gap:
     return html_tables.cell(math.nan, "-")
   value, low, high = (
-    group_fairness.percent(gap[end]) for end in ("value", "low", "high")
+    sentences.percent(gap[end]) for end in ("value", "low", "high")
   )
   return html_tables.cell(
     gap["value"], value, element("small", f" {low} to {high}")
@@ -244,4 +244,4 @@ def _gap_cell(gap: Mapping[str, float]) -> Markup:
 def _share(share: float | None) -> Markup:
   if share is None:
     return html_tables.cell(math.nan, "-")
-  return html_tables.cell(share, group_fairness.percent(share))
+  return html_tables.cell(share, sentences.percent(share))

@@ -15,7 +15,9 @@ from tff_fair.experiments.presenting.report.task_runs import (
   MethodRuns,
   TaskRuns,
 )
+from tff_fair.experiments.runs import summaries
 from tff_fair.experiments.runs.run import Run
+from tff_fair.experiments.texts import sentences
 
 _TITLE = "Is joining worth it"
 _MAX_CLIENTS = 100
@@ -28,7 +30,7 @@ _NUMBERS = {
 
 def build(task: TaskRuns) -> Section:
   """Returns the section: a table of methods, and one of clients for each."""
-  methods = task.with_summary(joining.KEY)
+  methods = task.with_summary(summaries.JOINING)
   if not methods:
     return Section(_TITLE, absence="no run has a baseline without a federation")
   return Section(
@@ -69,7 +71,9 @@ def _of_methods(task: TaskRuns, methods: list[MethodRuns]) -> Markup:
       for name, title in _NUMBERS.items()
     },
   }
-  found = [[run.of_summary(joining.KEY) for run in m.runs] for m in methods]
+  found = [
+    [run.of_summary(summaries.JOINING) for run in m.runs] for m in methods
+  ]
   columns = [
     html_tables.over_seeds(
       measure, [[f.get(name, math.nan) for f in runs] for runs in found]
@@ -152,7 +156,7 @@ _NEWCOMER_TITLE = "Clients that come later"
 
 def build_newcomers(task: TaskRuns) -> Section:
   """Returns the section, which is empty if no run has such clients."""
-  unseen, late = map(task.with_summary, (joining.UNSEEN, joining.LATE))
+  unseen, late = map(task.with_summary, (summaries.UNSEEN, summaries.LATE))
   if not unseen and not late:
     return Section(_NEWCOMER_TITLE)
   return Section(
@@ -167,7 +171,7 @@ def build_newcomers(task: TaskRuns) -> Section:
       section.bullets(
         f"{method.label}: {sentence}"
         for method in task.methods
-        for sentence in joining.newcomer_sentences(
+        for sentence in sentences.newcomers(
           method.runs[0].summary or {}, task.score
         )
       ),
@@ -185,9 +189,9 @@ def _of_unseen(task: TaskRuns, methods: Sequence[MethodRuns]) -> Markup:
       _column(task, methods, title, *names)
       for title, *names in (
         ("Mean, took part", seen, "mean"),
-        ("Mean, did not", joining.UNSEEN, "mean"),
-        ("Worst, did not", joining.UNSEEN, "worst"),
-        ("80 % get", joining.UNSEEN, "bound"),
+        ("Mean, did not", summaries.UNSEEN, "mean"),
+        ("Worst, did not", summaries.UNSEEN, "worst"),
+        ("80 % get", summaries.UNSEEN, "bound"),
       )
     ],
   )
@@ -200,7 +204,7 @@ def _of_late(task: TaskRuns, methods: Sequence[MethodRuns]) -> Markup:
     "round",
     methods,
     [
-      _column(task, methods, f"{whose}, {when}", joining.LATE, group, when)
+      _column(task, methods, f"{whose}, {when}", summaries.LATE, group, when)
       for group, whose in (("joining", "Late"), ("others", "Others"))
       for when in ("before", "after")
     ],

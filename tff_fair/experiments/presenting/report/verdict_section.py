@@ -7,7 +7,6 @@ from tff_fair.experiments.analysis import columns as table_columns
 from tff_fair.experiments.analysis import compare as run_tables
 from tff_fair.experiments.analysis import (
   comparison_table,
-  majority,
   measures,
   method_tables,
   paired,
@@ -35,6 +34,7 @@ from tff_fair.experiments.presenting.report.task_runs import (
   TaskRuns,
 )
 from tff_fair.experiments.runs.run import Run
+from tff_fair.experiments.texts import sentences
 
 _TITLE = "Verdict"
 _NAMES = ("mean", "std", "worst_10")
@@ -72,7 +72,7 @@ def build(task: TaskRuns) -> Section:
         [
           f"{method.label}: {sentence}"
           for method in methods
-          for sentence in majority.sentences(method.runs[0].summary or {})
+          for sentence in sentences.majority(method.runs[0].summary or {})
         ],
         "caution",
       ),

@@ -1,0 +1,30 @@
+"""Text in lines and columns of a terminal."""
+
+import textwrap
+from collections.abc import Sequence
+
+from tff_fair import escaping
+
+_WIDTH = 80
+
+
+def filled(text: str) -> str:
+  """Returns a sentence in lines of a terminal."""
+  return textwrap.fill(escaping.line(text), _WIDTH, break_on_hyphens=False)
+
+
+def aligned(lines: Sequence[Sequence[str]], *, gap: int = 0) -> list[list[str]]:
+  """Pads cells to the width of their columns.
+
+  Args:
+    lines: Lines of as many cells each.
+    gap: Spaces before each column but the first.
+
+  Returns:
+    The lines; the first column is set to the left, the others to the right.
+  """
+  padded = []
+  for place, column in enumerate(zip(*lines, strict=True)):
+    width = max(map(len, column)) + (gap if place else 0)
+    padded.append([f"{c:{'>' if place else '<'}{width}}" for c in column])
+  return [list(line) for line in zip(*padded, strict=True)]

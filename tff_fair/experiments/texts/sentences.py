@@ -1,0 +1,302 @@
+"""What the summary of a finished run holds, in sentences.
+
+Each function returns nothing to say where the run has not measured it.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tff_fair.experiments.runs import summaries
+from tff_fair.experiments.spec.scores import ACCURACY, BY_NAME, Score
+
+GAPS = {
+  "accuracy_parity": "accuracy parity",
+  "demographic_parity": "demographic parity",
+  "equal_opportunity": "equal opportunity",
+  "equalized_odds": "equalized odds",
+}
+_EXPECTED = "what a client that joins later may expect"
+_SMALL_CHANGE = 0.01  # A coefficient that differs by less hardly differs.
+
+
+def stationarity(summary: Mapping[str, Any]) -> str | None:
+  """Returns how much all clients can still gain at the end of a run."""
+  found = summary.get(summaries.STATIONARITY)
+  if found is None:
+    return None
+  return (
+    f"The Pareto stationarity of round {found['round']:,} is "
+    f"{found['pareto_stationarity']:.3g}; at 0, no step helps one of its "
+    f"{found['num_clients']:,} clients without harm to another. Its own step "
+    f"descends for {100 * found['share_descending']:.0f} % of them, and "
+    f"{len(found['blocking']):,} of them block."
+  )
+
+
+def coefficient_change(summary: Mapping[str, Any]) -> str | None:
+  """Returns a sentence if the method hardly changed the clients' weights."""
+  change = summary.get(summaries.COEFFICIENT_CHANGE)
+  if change is None or change >= _SMALL_CHANGE:
+    return None
+  return (
+    "In no round did a client's coefficient differ from its plain weight by "
+    f"more than {100 * change:.2g} %: the method weighed the clients as FedAvg "
+    "does. Stronger hyperparameters would show more of it."
+  )
+
+
+def groups(summary: Mapping[str, Any]) -> list[str]:
+  """Returns the gaps between groups of people over all clients."""
+  found = summary.get(summaries.GROUPS)
+  if found is None:
+    return []
+  gaps = []
+  for name, gap in found["gaps"].items():
+    if not gap:
+      gaps.append(
+        f"{GAPS[name]} unknown (fewer than two groups with "
+        f"{found['least_examples']} examples)"
+      )
+    else:
+      ends = f"; most {gap['highest']}, least {gap['lowest']}"
+      gaps.append(
+        f"{GAPS[name]} {percent(gap['value'])} ({percent(gap['low'])} to "
+        f"{percent(gap['high'])}{ends if gap['value'] else ''})"
+      )
+  of_class = ""
+  if "positive_class" in found:
+    of_class = f", with {found['positive_class']} as positive class"
+    if summaries.THRESHOLD in summary:
+      probability = summary[summaries.THRESHOLD]["probability"]
+      of_class += f" from a probability of {probability:.4g} on"
+  return [
+    f"Gaps between groups over all clients in percent{of_class}, with 95 "
+    f"% intervals: {'; '.join(gaps)}."
+  ]
+
+
+def percent(share: float) -> str:
+  """Returns a share in percent, without its sign."""
+  return f"{100 * share:.1f}"
+
+
+def threshold(summary: Mapping[str, Any]) -> list[str]:
+  """Returns the decision threshold that a run chose."""
+  found = summary.get(summaries.THRESHOLD)
+  if found is None:
+    return []
+  score = BY_NAME[found["goal"]]
+  rule = (
+    f"Decide for class {found['class']} (number {found['class_number']}) where "
+    f"its probability is {found['probability']:.4g} or more: on training data "
+    f"that gives the largest {score.noun} over the clients that train and are "
+    "evaluated."
+  )
+  if math.isnan(found["test"]):
+    return [rule]
+  return [
+    f"{rule} On test data the mean {score.noun} over clients is "
+    f"{_number(score, found['test'])}, and "
+    f"{_number(score, found['test_at_half'])} at a probability of 1/2."
+  ]
+
+
+def joining(summary: Mapping[str, Any], score: Score) -> str | None:
+  """Returns what clients gain by joining the federation."""
+  found = summary.get(summaries.JOINING)
+  if found is None:
+    return None
+  others = ", ".join(
+    f"{words} {_number(score, found[kind])}"
+    for kind, words in (
+      ("local", "alone the clients reach"),
+      ("pooled", "one model on all data in one place"),
+    )
+    if kind in found
+  )
+  means = (
+    f"Mean {score.noun} in the federation "
+    f"{_number(score, found['federated'])}; {others}."
+  )
+  if "gaining" not in found:
+    return means
+  number = found["gaining"] + found["losing"] + found["undecided"]
+  return (
+    f"{means} Of {number:,} clients, {found['gaining']:,} gain from joining, "
+    f"{found['losing']:,} lose, and {found['undecided']:,} cannot be told: "
+    f"gains from {score.number(found['min'])} to {score.number(found['max'])}, "
+    f"median {score.number(found['percentile_50'])}."
+  )
+
+
+def newcomers(summary: Mapping[str, Any], score: Score) -> list[str]:
+  """Returns what is known of clients that come later."""
+  sentences = []
+  if found := summary.get(summaries.UNSEEN):
+    sentences.append(_of_unseen(found, score))
+  if found := summary.get(summaries.LATE):
+    sentences.append(_of_late(found, score))
+  return sentences
+
+
+def _of_unseen(found: Mapping[str, Any], score: Score) -> str:
+  if "mean" not in found:
+    return f"No client that took no part in training has {score.needs}."
+  scores = (
+    f"{_clients(found['num_clients'])} took no part in training: mean "
+    f"{score.noun} {_number(score, found['mean'])}, {score.worst_noun} "
+    f"{_number(score, found['worst'])}."
+  )
+  if "bound" not in found:
+    return (
+      f"{scores} So few do not tell {_EXPECTED}: {found['needed']:,} would."
+    )
+  expected = newcomer_bound(found, score)
+  return f"{scores} {expected[0].upper()}{expected[1:]}"
+
+
+def newcomer_bound(found: Mapping[str, Any], score: Score) -> str:
+  """Returns what a client that joins later may expect; or how many would do."""
+  if "bound" not in found:
+    return f"it takes {found['needed']:,} clients to tell {_EXPECTED}."
+  or_better = "more" if score.higher_is_better else "less"
+  return (
+    f"at least {100 * found['share']:.0f} % of such clients get "
+    f"{_number(score, found['bound'])} or {or_better}, with "
+    f"confidence {100 * found['confidence']:.0f} %."
+  )
+
+
+def _of_late(found: Mapping[str, Any], score: Score) -> str:
+  def change(name: str) -> str:
+    before, after = (found[name][when] for when in ("before", "after"))
+    return f"{score.number(before)} to {_number(score, after)}"
+
+  return (
+    f"{_clients(found['joining']['num_clients'])} joined in round "
+    f"{found['round']:,} or later. From then on, their mean {score.noun} went "
+    f"from {change('joining')}, that of the "
+    f"{found['others']['num_clients']:,} others from {change('others')}."
+  )
+
+
+def rare_class(
+  rare: int | None, counts: np.ndarray, names: Sequence[str]
+) -> str | None:
+  """Returns what to know of a rare class before training, if there is one.
+
+  Args:
+    rare: The class, as `analysis.majority.rare_class` returns it.
+    counts: int64[C], training examples of each class.
+    names: Names of the classes.
+  """
+  if rare is None:
+    return None
+  share = counts / counts.sum()
+  most = int(counts.argmax())
+  return (
+    f"class “{names[rare]}” is {100 * share[rare]:.1f} % of the training "
+    f"examples: always predicting “{names[most]}” is right for "
+    f"{100 * share[most]:.1f} % of them, so accuracy shows little. "
+    f"{_mends(len(counts), ())}"
+  )
+
+
+def majority(summary: Mapping[str, Any]) -> list[str]:
+  """Returns where a model is not better than the most frequent class."""
+  found = summary.get(summaries.MAJORITY)
+  if found is None:
+    return []
+  sentences = []
+  if not found["is_better"] or found.get("not_better"):
+    sentences.append(_comparison(found, summary))
+  recall = summary.get("test_recall", {}).get("percentile_50")
+  if recall == 0:
+    rare = found.get("rare_class")
+    whose = (
+      f" of “{rare}”"
+      if rare and summary.get(summaries.POSITIVE_CLASS, rare) == rare
+      else ""
+    )
+    sentences.append(
+      f"The recall{whose} is 0 at the median client: at half of the clients "
+      "or more, the model finds none of its examples."
+    )
+  return sentences
+
+
+def _comparison(found: Mapping[str, Any], summary: Mapping[str, Any]) -> str:
+  score = BY_NAME[found["score"]]
+  reference, value, low, high = (
+    score.number(number)
+    for number in (
+      found["reference"],
+      found["reference"] + found["difference"],
+      found["low"],
+      found["high"],
+    )
+  )
+  wheres = [] if found["is_better"] else ["on average"]
+  if number := found.get("not_better"):
+    wheres.append(f"at {number:,} of {found['num_clients']:,} clients")
+  interval = "" if math.isnan(found["low"]) else f", {low} to {high}"
+  given = [summary["score"], *(n for n in BY_NAME if f"test_{n}" in summary)]
+  if summaries.THRESHOLD in summary:
+    given.append(summaries.THRESHOLD)
+  return (
+    f"Always predicting “{found['class']}” gets a mean {score.noun} of "
+    f"{reference}{score.sign}, the model {value}{score.sign} (difference "
+    f"{score.number(found['difference'])}{interval}): {' and '.join(wheres)}, "
+    "it is not shown to be better, by 95 % intervals. "
+    f"{_mends(found['num_classes'], given)}"
+  )
+
+
+def _mends(num_classes: int, given: Sequence[str]) -> str:
+  """Returns what to try, but for what a run has already."""
+  parts = []
+  if not given or given[0] == ACCURACY.name:
+    parts.append("--score=auc")
+  if not {"recall", "precision"} <= {*given}:
+    parts.append("--measures=recall,precision")
+  parts.append("--task_option=class_weights=balanced")
+  if num_classes == 2 and summaries.THRESHOLD not in given:
+    parts.append("--threshold_for=f1")
+  return f"Try {', '.join(parts[:-1])} or {parts[-1]}."
+
+
+def noise(std: float, found: Mapping[str, Any]) -> str:
+  """Returns how much of a std over clients their small test sets explain.
+
+  Args:
+    std: The std over clients, of accuracies in [0, 1].
+    found: The noise in it, as `analysis.sampling_noise` measures it.
+  """
+  median = found["median_examples"]
+  examples = "1 example" if median == 1 else f"{median:,.10g} examples"
+  if found["share"] >= 1:
+    return (
+      f"The std of {100 * std:.2f} is no more than test sets of {examples} "
+      f"alone make: they make about {100 * found['std']:.2f}."
+    )
+  return (
+    f"Of the std of {100 * std:.2f}, about {100 * found['std']:.2f} are "
+    f"expected from test sets of {examples} alone "
+    f"({noise_share(found['share'])} of the variance)."
+  )
+
+
+def noise_share(share: float) -> str:
+  """Returns a share of the variance as "8 %"; a tiny one as "under 1 %"."""
+  return "under 1 %" if 0 < share < 0.01 else f"{100 * share:.0f} %"
+
+
+def _number(score: Score, value: float) -> str:
+  return f"{score.number(value)}{score.sign}"
+
+
+def _clients(number: int) -> str:
+  return f"{number:,} client{'' if number == 1 else 's'}"
