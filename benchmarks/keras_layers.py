@@ -10,6 +10,7 @@ operations, and graphs with them take one client at a time.
 Each line is a layer and one of
 
   equal            the same weights, bit for bit
+  random           finite weights, of random numbers that nothing repeats
   one at a time    an operation is on the list (with --all, it is tried all the
                    same)
   step by step     the computation is not one graph, so clients never share one
@@ -251,7 +252,8 @@ def _outcome(name: str) -> str:
     steps.check_is_one_graph(steps.read(message))
   except admission.NotAdmittedError as error:
     return f"step by step: {error}"
-  if not _ALL.value and not admission.takes_clients_side_by_side(message):
+  listed = admission.has_operation(message, admission.ONE_CALL_AT_A_TIME)
+  if listed and not _ALL.value:
     return "one at a time"
   data = _clients(shape)
   results = []
@@ -265,6 +267,8 @@ def _outcome(name: str) -> str:
   alone, together = results
   if not all(np.isfinite(weight).all() for weight in alone):
     return "refused: weights that are not finite"
+  if admission.has_operation(message, admission.DRAWS):
+    return "random"
   same = all(map(np.array_equal, alone, together))
   return "equal" if same else "differs"
 

@@ -174,4 +174,5 @@ def test_clients_of_kernels_with_a_state_are_not_side_by_side(operation):
   for op, expected in ((operation, False), ("Identity", True)):
     node.op = op
     message.tensorflow.graph_def.Pack(graph_def)
-    assert admission.takes_clients_side_by_side(message) == expected
+    listed = admission.has_operation(message, admission.ONE_CALL_AT_A_TIME)
+    assert listed != expected

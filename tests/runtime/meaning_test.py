@@ -421,6 +421,43 @@ def values_that_no_argument_brings():
 
 
 @case
+def random_numbers_are_new_for_each_client_and_call():
+  pair = compute(lambda: (tf.random.uniform([]), tf.random.uniform([])))
+  dropout = compute(
+    lambda x: tf.reduce_sum(tf.nn.dropout(tf.ones([1000]), 0.5)) + 0 * x,
+    np.float32,
+  )
+  of_two = compute(lambda x: x[0] * x[1], (np.float32, np.float32))
+
+  @federated(FLOAT)
+  def drawn(x):
+    zero = pair()
+    at_server = tff.federated_value(zero, tff.SERVER)
+    values = tff.federated_map(dropout, x)
+    return (
+      tff.federated_max(values),
+      tff.federated_min(values),
+      tff.federated_sum(
+        tff.federated_map(
+          of_two, (values, tff.federated_broadcast(at_server[0]))
+        )
+      ),
+      tff.federated_sum(values),
+      at_server,
+    )
+
+  rounds = [drawn(scalars([0.0] * 5)) for _ in range(3)]
+  return (
+    [largest > least for largest, least, *_ in rounds],
+    [
+      bool(np.isclose(product, total * zero[0], rtol=1e-5))
+      for _, _, product, total, zero in rounds
+    ],
+    len({float(number) for *_, zero in rounds for number in zero}),
+  )
+
+
+@case
 def clients_that_draw_without_an_argument():
   @compute
   def drawn():
@@ -558,7 +595,7 @@ def test_the_same_datasets_in_both_forms_of_a_cohort():
 
 
 def test_the_log_names_what_keeps_a_computation_as_it_is(caplog):
-  noisy = compute(lambda x: x + tf.random.normal([]), np.float32)
+  noisy = compute(lambda x: x + tf.random.normal([], seed=1), np.float32)
   with caplog.at_level(logging.DEBUG, logger="tff_fair.runtime"):
     summed(noisy)(scalars([1.0]))
   assert any("RandomStandardNormal" in r.getMessage() for r in caplog.records)

@@ -92,6 +92,16 @@ _SHUFFLES = _names(
   ShuffleDatasetV2 ShuffleDatasetV3
   """
 )
+# Random numbers, new ones each time as long as their seeds are 0. A graph may
+# have them where each of its computations runs once.
+DRAWS = _names(
+  """
+  Multinomial ParameterizedTruncatedNormal RandomGamma RandomPoissonV2
+  RandomShuffle RandomStandardNormal RandomUniform RandomUniformInt
+  TruncatedNormal
+  """
+)
+_SEEDS = ("seed", "seed2")
 # Arguments and results of graphs.
 _OF_GRAPHS = frozenset(
   ("Placeholder", "PlaceholderWithDefault", "_Arg", "_Retval")
@@ -279,10 +289,27 @@ def check_function(message: Message) -> None:
     check_graph(graph_def)
 
 
-def takes_clients_side_by_side(message: Message) -> bool:
-  """Returns whether all kernels of a computation allow calls side by side."""
-  return not any(
-    node.op in ONE_CALL_AT_A_TIME
+def check_function_runs_once(message: Message) -> None:
+  """Checks that a function may be part of one graph, which runs it once.
+
+  Args:
+    message: The function, as TFF serializes it.
+
+  Raises:
+    NotAdmittedError: If one of its operations has an effect, or a state that
+      other runs share.
+  """
+  for graph_def in _graphs(message):
+    check_graph(graph_def, _KNOWN | DRAWS)
+    for node in nodes(graph_def):
+      if node.op in DRAWS and any(node.attr[name].i for name in _SEEDS):
+        raise NotAdmittedError(f"operation {node.op} with a seed")
+
+
+def has_operation(message: Message, names: frozenset[str]) -> bool:
+  """Returns whether a computation has one of some operations."""
+  return any(
+    node.op in names
     for graph_def in _graphs(message)
     for node in nodes(graph_def)
   )

@@ -102,7 +102,6 @@ def without_a_place(value):
     (alike, "one argument for all clients"),
     (server_alone, "no sum over clients"),
     (without_a_place, "argument without a place"),
-    (drawn, "a part of a result"),
   ],
 )
 def test_what_cannot_be_one_graph_says_why(comp, reason):

@@ -224,10 +224,11 @@ def test_variables_of_clients_are_dropped():
   assert process.memory_info().rss - before < 200 * 2**20
 
 
-def test_random_numbers_of_a_generator_are_drawn_step_by_step():
+@pytest.mark.parametrize(("seed", "is_one_graph"), [(None, True), (1, False)])
+def test_random_numbers_with_a_seed_are_drawn_step_by_step(seed, is_one_graph):
   @compute(DATA)
   def noisy(data):
-    return total(data) + 0 * tf.random.uniform([])
+    return total(data) + 0 * tf.random.uniform([], seed=seed)
 
   @tff.federated_computation(AT_CLIENTS)
   def sum_noisy(data):
@@ -235,7 +236,7 @@ def test_random_numbers_of_a_generator_are_drawn_step_by_step():
 
   with ways.counted() as graphs:
     found = sum_noisy(CLIENTS)
-  assert graphs == [False]
+  assert graphs == [is_one_graph]
   assert found == sums(CLIENTS)
 
 

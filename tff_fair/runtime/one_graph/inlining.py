@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -82,6 +83,7 @@ def expression(
   message: admission.Message,
   known: Mapping[str, Value],
   of_other: Callable[[admission.Message, Mapping[str, Value]], Value],
+  selected: Callable[[Value, int], Value] = operator.getitem,
 ) -> Value:
   """Returns what an expression stands for.
 
@@ -89,25 +91,28 @@ def expression(
     message: The expression.
     known: What the names in it stand for.
     of_other: Returns what a call in it stands for, a constant, or a function.
+    selected: Returns a part of a value that is not a tuple.
   """
   kind = message.WhichOneof("computation")
   if kind == "reference":
     return known[message.reference.name]
   if kind == "selection":
     selection = message.selection
-    source = expression(selection.source, known, of_other)
+    source = expression(selection.source, known, of_other, selected)
     # TFF leaves a selection from a result whose function is not pure.
-    if not isinstance(source, tuple):
-      raise admission.NotAdmittedError("a part of a result")
-    return source[selection.index]
+    if isinstance(source, tuple):
+      return source[selection.index]
+    return selected(source, selection.index)
   if kind == "struct":
     elements = message.struct.element
-    return tuple(expression(e.value, known, of_other) for e in elements)
+    return tuple(
+      expression(e.value, known, of_other, selected) for e in elements
+    )
   if kind == "block":
     known = {**known}
     for local in message.block.local:
-      known[local.name] = expression(local.value, known, of_other)
-    return expression(message.block.result, known, of_other)
+      known[local.name] = expression(local.value, known, of_other, selected)
+    return expression(message.block.result, known, of_other, selected)
   return of_other(message, known)
 
 

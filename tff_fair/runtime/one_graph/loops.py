@@ -16,6 +16,7 @@ import tensorflow_federated as tff
 from tff_fair.runtime import admission
 from tff_fair.runtime.one_graph import client_values, inlining, steps
 
+_COMPUTED = steps.Applied, steps.Joined, steps.Selected
 # For each tensor of a value that clients keep from one loop to the next.
 _Arrays = Sequence[tf.TensorArray]
 
@@ -78,7 +79,7 @@ class Graph:
       if (
         step.loops == loops
         and not step.at_clients
-        and isinstance(step, (steps.Applied, steps.Joined))
+        and isinstance(step, _COMPUTED)
       ):
         values = [self.at_server[source] for source in step.sources]
         self.at_server[step] = _computed(step, values)
@@ -177,15 +178,18 @@ class _ClientValues:
       return self._graph.at_server[step.sources[0]]
     if step in self._graph.of_client:
       return self._graph.of_client[step](self._client)
-    assert isinstance(step, (steps.Applied, steps.Joined))
+    assert isinstance(step, _COMPUTED)
     return _computed(step, [self[source] for source in step.sources])
 
 
 def _computed(
-  step: steps.Applied | steps.Joined, values: Sequence[inlining.Value]
+  step: steps.Applied | steps.Joined | steps.Selected,
+  values: Sequence[inlining.Value],
 ) -> inlining.Value:
   if isinstance(step, steps.Joined):
     return tuple(values)
+  if isinstance(step, steps.Selected):
+    return values[0][step.index]
   return inlining.function_of(step.function, {})(*values)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import tensorflow_federated as tff
@@ -59,6 +59,17 @@ class Sent(Step):
 
 class Joined(Step):
   """A tuple of the values of its sources."""
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class Selected(Step):
+  """A part of the value of its source.
+
+  Attributes:
+    index: Its place.
+  """
+
+  index: int = 0
 
 
 class Applied(Step):
@@ -146,7 +157,7 @@ def check_is_one_graph(plan: Plan) -> None:
   Raises:
     NotAdmittedError: If clients or calls would share something.
   """
-  _check_functions(plan.needed)
+  _check_functions(plan.needed, admission.check_function_runs_once)
 
 
 def check_makes_no_data(plan: Plan) -> None:
@@ -172,14 +183,17 @@ def check_is_cut(plan: Plan) -> None:
     NotAdmittedError: If that may not be the same each time.
   """
   _check_functions(
-    step for step in plan.needed if not step.at_clients and step.loops == 0
+    (step for step in plan.needed if not step.at_clients and step.loops == 0),
+    admission.check_function,
   )
 
 
-def _check_functions(steps: Iterable[Step]) -> None:
+def _check_functions(
+  steps: Iterable[Step], check: Callable[[admission.Message], None]
+) -> None:
   for step in steps:
     if step.function is not None:
-      admission.check_function(step.function)
+      check(step.function)
 
 
 def _is_at_clients(placed: Placed) -> bool:
@@ -190,7 +204,12 @@ def _is_at_clients(placed: Placed) -> bool:
 
 def _read(message: admission.Message, known: Mapping[str, Placed]) -> Placed:
   """Returns the steps that an expression stands for."""
-  return inlining.expression(message, known, _read_call)
+  return inlining.expression(message, known, _read_call, _selected)
+
+
+def _selected(source: Step, index: int) -> Step:
+  type_spec = source.type_spec[index]
+  return Selected(*_after([source], type_spec), [source], index=index)
 
 
 def _read_call(message: admission.Message, known: Mapping[str, Placed]) -> Step:
@@ -216,8 +235,11 @@ def _read_intrinsic(
   if uri in _STAYS:
     return _joined(_read(argument, known))
   if uri in _MAKES:
-    made = _applied(argument, [], member)
-    return _sent(made) if uri.endswith("clients") else made
+    result = _applied(argument, [], member)
+    if not uri.endswith("clients"):
+      return result
+    admission.check_function(argument)  # One result is that of each client.
+    return _sent(result)
   if uri in _SENDS:
     return _sent(_joined(_read(argument, known)))
   if uri in _APPLIES:

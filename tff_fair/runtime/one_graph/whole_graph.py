@@ -42,7 +42,7 @@ class WholeGraph:
     steps.check_is_one_graph(plan)
     if any(column.has_texts for column in columns):
       steps.check_makes_no_data(plan)
-    if not admission.takes_clients_side_by_side(message):
+    if admission.has_operation(message, admission.ONE_CALL_AT_A_TIME):
       clients_at_a_time = 1
     self._plan = plan
     self._columns = columns
