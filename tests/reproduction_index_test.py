@@ -1,8 +1,10 @@
 """The index of docs/reproduction.md has each item, and commands are valid."""
 
+import collections
 import csv
 import re
 import shlex
+import statistics
 from collections.abc import Iterable
 
 import pytest
@@ -171,24 +173,49 @@ def test_a_command_is_valid(command):
     assert arguments[0] in demonstrations.NAMES
 
 
-def test_numbers_of_single_seeds_are_of_runs_of_their_sweeps():
+def seeds():
+  """Returns the rows of `seeds.csv` by sweep and setting."""
+  found = collections.defaultdict(list)
   with (PAGE.parent / "reproduction" / "seeds.csv").open() as file:
-    rows = list(csv.DictReader(file))
-  assert rows
-  for row in rows:
-    flag = f"--file={row['sweep']}"
+    for row in csv.DictReader(file):
+      setting = row["run"].removesuffix(f"-seed={row['seed']}")
+      found[row["sweep"], setting].append(row)
+  return found
+
+
+def test_single_seeds_are_those_of_a_row_of_a_page():
+  pages = (PAGE.parent / "reproduction").glob("*.md")
+  sections = [
+    s for p in pages for s in re.split(r"^##+ ", p.read_text(), flags=re.M)
+  ]
+  assert seeds()
+  for (sweep, setting), runs in seeds().items():
+    flag = f"--file={sweep}"
     with in_process.given(flag, namespace=sweep_flags.NAMESPACE):
       planned = {
-        run.name: run for run in sweep_plan.expand(sweep_flags.sweep())
+        run.name: run.spec for run in sweep_plan.expand(sweep_flags.sweep())
       }
-    spec = planned[row["run"]].spec
-    assert (spec.seed, spec.total_rounds) == (
-      int(row["seed"]),
-      int(row["rounds"]),
-    )
-    shares = [float(row[name]) for name in ("worst_10", "mean", "best_10")]
-    assert shares == sorted(shares)
-    assert 0 <= shares[0] <= shares[-1] <= 100
+    for run in runs:
+      spec = planned[run["run"]]
+      assert (str(spec.seed), str(spec.total_rounds)) == (
+        run["seed"],
+        run["rounds"],
+      )
+      shares = [float(run[name]) for name in ("worst_10", "mean", "best_10")]
+      assert 0 <= shares[0] <= shares[1] <= shares[2] <= 100
+    cells = [f" {len(runs)} "]
+    for name in ("mean", "std"):
+      values = [float(run[name]) for run in runs]
+      cells.append(
+        f" {statistics.mean(values):.2f} ± {statistics.stdev(values):.2f} "
+      )
+    rows = [
+      line.split("|")
+      for section in sections
+      if flag in re.split(r"\s", section)
+      for line in section.splitlines()
+    ]
+    assert any(set(cells) <= set(row) for row in rows), (setting, cells)
 
 
 def test_each_demonstration_stands_in_the_index():
