@@ -80,9 +80,6 @@ def load(
 
   Returns:
     The task; x is float32[n, features], y is int32[n], 1 above $50,000.
-
-  Raises:
-    DataError: If a file is missing or has a bad row; it names file and line.
   """
   del seed
   files = ("adult.data", "adult.test")

@@ -58,10 +58,6 @@ def load(
   Returns:
     The task; x is float32[n, ...], y is int32[n], or float32[n] or float32[n,
     t] where the label is a number or several.
-
-  Raises:
-    DataError: If the file cannot be used; it names the array and the example.
-    ValueError: If there are fewer clients than asked for.
   """
   path = reading.located(config.file, data_dir)
   if path.suffix.lower() in _TABLES:

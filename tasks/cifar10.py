@@ -48,10 +48,6 @@ def load(
 
   Returns:
     The task; x is float32[n, 32, 32, 3], y is int32[n].
-
-  Raises:
-    DataError: If a file is missing or damaged.
-    ValueError: If the data cannot be cut as the options say.
   """
   data = central.in_memory(
     "CIFAR-10", _read(data_dir), CLASS_NAMES, pixels=config.pixels

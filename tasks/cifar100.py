@@ -44,10 +44,6 @@ def load(
 
   Returns:
     The task; x is float32[n, 32, 32, 3], y is int32[n].
-
-  Raises:
-    DataError: If the data is damaged, or can be neither found nor fetched.
-    ValueError: If the data cannot be cut as the options say.
   """
   users: np.ndarray | None = None
   halves = None if config.partition == "users" else _central(data_dir)

@@ -37,10 +37,6 @@ def load(
   Returns:
     The task; x is float32[n, 32, 32, 3], y is int32[n]. A client's
     images are read on demand.
-
-  Raises:
-    DataError: If a folder is missing or has no images.
-    ValueError: If the data cannot be cut as the options say.
   """
   files = "folders train, valid and test"
   root = data_files.require(data_dir, what="CINIC-10", files=files)

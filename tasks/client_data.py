@@ -77,9 +77,6 @@ def load(
   Returns:
     The task; x is float32[n, *shape], y is int32[n], or float32[n] where the
     label is a number. Clients are read when they take part.
-
-  Raises:
-    DataError: If the file cannot be used.
   """
   path = reading.located(config.file, data_dir)
   sqlite_file.check(path)

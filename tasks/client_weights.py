@@ -16,9 +16,6 @@ def of_rows(
     values: A number in each row, float[rows].
     rows: Positions of the rows of each client, int[n], at least one.
     source: Where the numbers are from, for errors.
-
-  Raises:
-    DataError: If a client has several.
   """
   found = {}
   for name, own in rows.items():
@@ -36,16 +33,7 @@ def of_rows(
 def in_order(
   weights: Mapping[str, float], names: Iterable[str], source: str
 ) -> np.ndarray:
-  """Returns the weights of clients, float64[clients].
-
-  Args:
-    weights: By the clients' names.
-    names: Of the clients, in their order.
-    source: Where the weights are from, for errors.
-
-  Raises:
-    DataError: If a client has no weight, or one that is not above 0 and finite.
-  """
+  """Returns the weights of clients, float64[clients]."""
   found = []
   for name in names:
     if name not in weights:
@@ -74,10 +62,6 @@ def of_parts(
     names: Of the clients, in their order.
     halves: Positions of the rows of each client, to train and to test.
     source: Where the numbers are from, for errors.
-
-  Raises:
-    DataError: If a client has several numbers, or one that is not above 0 and
-      finite.
   """
   rows = dict(
     zip(names, map(np.concatenate, zip(*halves, strict=True)), strict=True)

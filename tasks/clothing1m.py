@@ -67,10 +67,6 @@ def load(
   Returns:
     The task; x is float32[n, image_size, image_size, 3], y is int32[n]. A
     client's images are read on demand.
-
-  Raises:
-    DataError: If a list is missing or damaged.
-    ValueError: If the data cannot be cut as the options say.
   """
   files = f"the folder images and {', '.join((*_TRAIN, *_TEST))}"
   root = data_files.require(data_dir, what="Clothing1M", files=files)

@@ -44,18 +44,7 @@ def from_url(
   sha256: str | None = None,
   on_progress: OnProgress = lambda *_: None,
 ) -> None:
-  """Downloads a file and puts it in its place once it is whole.
-
-  Args:
-    url: Where to get it.
-    path: Where to put it.
-    sha256: Checksum of the file in hexadecimal digits; None checks none.
-    on_progress: Told how much has arrived.
-
-  Raises:
-    DataError: If there is a file already, if it cannot be downloaded, or if
-      it has another checksum; then it is deleted.
-  """
+  """Downloads a file and puts it in its place once it is whole."""
   data_files.check_free(path, overwrite=False)
   part = path.with_name(f"{path.name}.part")
   version = path.with_name(f"{path.name}.part.version")
@@ -79,15 +68,7 @@ def from_url(
 
 
 def check_sha256(path: pathlib.Path, sha256: str | None) -> None:
-  """Checks a file's checksum.
-
-  Args:
-    path: The file.
-    sha256: The checksum in hexadecimal digits; None takes any.
-
-  Raises:
-    DataError: If the file has another one.
-  """
+  """Checks a file's checksum."""
   if sha256 is None:
     return
   with path.open("rb") as file:
@@ -203,16 +184,6 @@ def by_loader(
 
   TFF's loaders write to the final name as the data arrives: interrupted, they
   would leave a truncated file that the next run takes for the whole one.
-
-  Args:
-    path: Where the file shall be. Its directory is made if it is not there.
-    fetch: Brings a file of this name into the directory it is given. It is
-      given up when nothing arrives any more.
-    problem_of: Names the fault of a file, or returns None.
-    cached_in: Where the loader itself keeps it, for the error message.
-
-  Raises:
-    DataError: If it does not arrive whole; then nothing is left behind.
   """
   directory = path.parent
   try:
@@ -284,18 +255,8 @@ def find_native(
 ) -> pathlib.Path:
   """Returns the path of a whole file in the format of TFF's data sets.
 
-  Args:
-    filename: Name under which TFF caches the data set.
-    data_dir: Directory of the file. None means TFF's own cache, ~/.tff.
-    fetch: TFF's loader: downloads the file into the directory it is given.
-      Called only if there is no file; gives up when nothing arrives any more.
-
   Returns:
     Path of a file whose header and tables are as they must be.
-
-  Raises:
-    DataError: If there is no file and none can be fetched, or if the file is
-      truncated, is no SQLite database or has other tables.
   """
   path = (data_dir or pathlib.Path.home() / ".tff") / filename
   if not os.path.lexists(path):
@@ -322,11 +283,7 @@ class Archive(NamedTuple):
 
 
 def archives(name: str) -> list[Archive]:
-  """Returns the files of a data set, in the order in which TFF reads them.
-
-  Raises:
-    ValueError: If TFF has no such data set.
-  """
+  """Returns the files of a data set, in the order in which TFF reads them."""
   if name not in NAMES:
     raise ValueError(
       f"unknown data set {name!r}; valid names: {', '.join(NAMES)}"
@@ -375,19 +332,8 @@ def fetch(
 ) -> pathlib.Path:
   """Downloads a file and unpacks it.
 
-  Args:
-    archive: The file.
-    directory: The `cache_dir` of TFF's loaders.
-    sha256: Checksum of the archive; by default the one that TFF knows.
-    overwrite: Whether files that are there may be replaced.
-    on_progress: Told how much has arrived.
-
   Returns:
     Path of the unpacked file.
-
-  Raises:
-    DataError: If there is a file already, if it cannot be downloaded, or if it
-      is damaged or another.
   """
   path = destination(archive, directory)
   data_files.check_free(path, overwrite=overwrite)

@@ -61,10 +61,6 @@ def load(
   Returns:
     The task; x is float32[n, 28, 28, 1] in [0, 1] with background 1 as TFF has
     it, y is int32[n]: digits 0 ... 9, then upper case, then lower case.
-
-  Raises:
-    DataError: If the data can be neither found nor fetched, or is unusable.
-    ValueError: If there are fewer writers than asked for.
   """
   kinds = {True: "digits_only", False: "all"}
   kind, other_kind = kinds[config.only_digits], kinds[not config.only_digits]

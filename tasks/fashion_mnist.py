@@ -65,10 +65,6 @@ def load(
   Returns:
     The task; x is float32[n, image_size, image_size, 1], y is int32[n]: 0
     T-shirt, 1 pullover and 2 shirt with classes "tops".
-
-  Raises:
-    DataError: If a file is missing or damaged.
-    ValueError: If the data cannot be cut as the options say.
   """
   _, (train, test) = mnist.find_and_read(
     data_dir, "fashion_mnist", what="Fashion-MNIST"

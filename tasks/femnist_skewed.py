@@ -41,10 +41,6 @@ def load(
 
   Returns:
     The task; x is float32[n, 28, 28, 1], y is int32[n], 0 ... 9 for a ... j.
-
-  Raises:
-    DataError: If the data is damaged, or can be neither found nor fetched.
-    ValueError: If the data cannot be cut as the options say.
   """
   users: np.ndarray | None = None
   if data_dir is not None and mnist.is_there(data_dir, _PREFIXES[0]):

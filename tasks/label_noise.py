@@ -69,12 +69,6 @@ def draw_levels(
 ) -> np.ndarray:
   """Draws each client's share of replaced labels, mu_k.
 
-  Args:
-    num_clients: Number of clients.
-    noisy_clients: rho, the probability that a client is noisy, in [0, 1].
-    least: tau, the least share of a noisy client, in [0, 1].
-    seed: Seed of the task.
-
   Returns:
     float64[num_clients] in [0, 1]; 0 for a clean client. A client's level does
     not depend on the number of clients.
@@ -115,18 +109,10 @@ def noisy_labels(
 def with_noise(task: Task, config: Options, seed: int) -> Task:
   """Returns a task in which some clients train on wrong labels.
 
-  Args:
-    task: The task.
-    config: Kind, probability and least share.
-    seed: Seed of the task.
-
   Returns:
     The task itself without label noise. Otherwise its training data have
     `noise_levels` and `true_labels`; the task replaces a client's
     labels when it loads the client.
-
-  Raises:
-    ValueError: If the task has no class labels.
   """
   if config.label_noise == "none":
     return task
@@ -163,10 +149,6 @@ def with_labels(task: Task, labels: Mapping[int, np.ndarray]) -> Task:
     task: A task with class labels.
     labels: New training labels by client id, int[num_examples] each, in the
       order of `task.train.load`. The other clients keep theirs.
-
-  Raises:
-    ValueError: If the task has no class labels, there is no such client, or
-      labels are of another number or no classes of the task.
   """
   num_classes = _num_classes(task)
   new = {client_id: np.array(y) for client_id, y in labels.items()}
@@ -180,10 +162,6 @@ def with_labels(task: Task, labels: Mapping[int, np.ndarray]) -> Task:
 
 def wrong_share(split: Split, client_id: int) -> float:
   """Returns the share of a client's labels that are wrong, by loading it.
-
-  Args:
-    split: Half of a task's data.
-    client_id: Which client.
 
   Returns:
     A number in [0, 1]; 0 without label noise.
@@ -213,9 +191,6 @@ def added_to(own: type[options.TaskOptions]) -> type[options.TaskOptions]:
   """Returns a task's options and those of label noise after them.
 
   A user's task that has an option of such a name keeps its own options alone.
-
-  Args:
-    own: The options that the task itself has.
   """
   if set(NAMES) & set(options.annotations(own)):
     return own
@@ -289,12 +264,7 @@ class _LabelsOf:
 def relabelled(
   split: Split, relabel: Callable[[int, np.ndarray], np.ndarray]
 ) -> Split:
-  """Returns data with other labels, which still know the true ones.
-
-  Args:
-    split: Half of a task's data.
-    relabel: From a client's id and labels to its new labels.
-  """
+  """Returns data with other labels, which still know the true ones."""
   return dataclasses.replace(
     split,
     load=_Relabelled(split.load, relabel),

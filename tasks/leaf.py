@@ -74,11 +74,6 @@ def load(
   Returns:
     The task; x is float32[n, ...] of the shape that the first user's has, y is
     int32[n].
-
-  Raises:
-    DataError: If the files are missing or unusable; it names file and user.
-    ValueError: If there are fewer users than asked for, or the model does not
-      fit the data.
   """
   everyone = leaf_json.load_users(
     data_dir,

@@ -35,10 +35,6 @@ def load(
 
   Returns:
     The task; x is float32[n, 28, 28, 1], y is int32[n].
-
-  Raises:
-    DataError: If a file is missing or damaged.
-    ValueError: If the data cannot be cut as the options say.
   """
   directory, halves = mnist.find_and_read(data_dir, "mnist", what="MNIST")
   users: np.ndarray | None = None

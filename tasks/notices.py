@@ -19,11 +19,7 @@ class Notice(UserWarning):
 
 
 def notify(text: str) -> None:
-  """Warns in one line: Python adds the line of a source, if there is one.
-
-  Args:
-    text: The line.
-  """
+  """Warns in one line: Python adds the line of a source, if there is one."""
   warnings.warn_explicit(
     escaping.line(text), Notice, "tff_fair", 0, registry=_told
   )
@@ -47,13 +43,7 @@ def endings(files: Iterable[pathlib.Path]) -> Counter[str]:
 def notify_left_out(
   place: object, files: Iterable[pathlib.Path], taken: Sequence[str]
 ) -> None:
-  """Warns of files that are left out, if there are some; counts them.
-
-  Args:
-    place: The folder that has them.
-    files: What is left out, folders and files of the system among it.
-    taken: Endings or names of the files that are read.
-  """
+  """Warns of files that are left out, if there are some; counts them."""
   found = endings(files)
   if not found:
     return

@@ -47,12 +47,7 @@ class TaskOptions:
       )
 
   def require_at_least(self, least: float, *names: str) -> None:
-    """Raises a FieldError unless each option is so large, or none.
-
-    Args:
-      least: The least value.
-      *names: Options that are numbers, or may be none.
-    """
+    """Raises a FieldError unless each option is so large, or none."""
     for name in names:
       value = getattr(self, name)
       kinds = typing.get_args(annotations(type(self))[name])
@@ -80,10 +75,6 @@ def _annotations(options_type: Any) -> Mapping[str, object]:
 def meanings(options_type: type[TaskOptions]) -> dict[str, str]:
   """Returns the meaning of each option, from the docstrings of its classes.
 
-  Args:
-    options_type: The options of one task. A class inherits the meanings of its
-      bases, and may replace them.
-
   Returns:
     Texts without line breaks by name, in the order of the options.
   """
@@ -95,10 +86,6 @@ def meanings(options_type: type[TaskOptions]) -> dict[str, str]:
 
 def explained(docstring: str, title: str) -> dict[str, str]:
   """Returns the texts of names that a docstring in Google's style explains.
-
-  Args:
-    docstring: The docstring.
-    title: The title of the section: "Args", "Attributes".
 
   Returns:
     Texts without line breaks by name.
@@ -115,12 +102,7 @@ def explained(docstring: str, title: str) -> dict[str, str]:
 def build(
   options_type: type[_Options], values: Mapping[str, object]
 ) -> _Options:
-  """Returns options with some values, and defaults for the others.
-
-  Raises:
-    ValueError: If a name is unknown or a value is not valid; it names the
-      option.
-  """
+  """Returns options with some values, and defaults for the others."""
   _check_names(values, annotations(options_type))
   return options_type(**values)
 
@@ -130,16 +112,8 @@ def parse(
 ) -> dict[str, Value]:
   """Reads `name=value` texts to the types that the options have.
 
-  Args:
-    options_type: The options of one task.
-    assignments: Texts such as `num_clients=100` or `num_clients=none`.
-
   Returns:
     The values by name, ready to be given to `options_type`.
-
-  Raises:
-    ValueError: If a text is no assignment, names no option or one that came
-      before, or its value is not of the option's type.
   """
   valid = annotations(options_type)
   values: dict[str, Value] = {}

@@ -82,10 +82,6 @@ def load(
   Returns:
     The task; x is int32[n, sequence_length], 0 at padding; y is int32[n], 1 for
     a positive tweet.
-
-  Raises:
-    DataError: If the files are missing or unusable; it names file and place.
-    ValueError: If there are fewer accounts than asked for.
   """
   everyone = leaf_json.load_users(
     data_dir,

@@ -91,10 +91,6 @@ def load(
   Returns:
     The task; x is int32[n, sequence_length]; y is int32[n], or with predict
     "every" int32[n, sequence_length], 0 at padding.
-
-  Raises:
-    DataError: If the data can be neither found nor fetched, or is unusable.
-    ValueError: If there are fewer roles than asked for.
   """
   source = "synthetic test plays" if config.synthetic else "Shakespeare"
   if config.source == "leaf":
@@ -161,17 +157,7 @@ def _roles(
   load: Callable[[str, int], task.Arrays],
   source: object,
 ) -> leaf_json.Users:
-  """Returns the roles with enough examples.
-
-  Args:
-    config: Says how many are enough.
-    sizes: Numbers of training and of test examples, by role.
-    load: Loads the examples of a role in a half; 0 is training.
-    source: Where the roles come from, for the error message.
-
-  Raises:
-    DataError: If there is none.
-  """
+  """Returns the roles with enough examples."""
   names = [
     name
     for name in sorted(sizes)
@@ -375,10 +361,6 @@ def _sequences(
   texts: Iterable[bytes], length: int
 ) -> tuple[np.ndarray, np.ndarray]:
   """Cuts texts into sequences, as TFF's baseline does.
-
-  Args:
-    texts: Each is framed by its beginning and end, padded and cut for itself.
-    length: Length of the sequences.
 
   Returns:
     int32[n, length], and the same one character later, with 0 at padding.

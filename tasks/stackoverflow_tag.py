@@ -50,10 +50,6 @@ def load(
   Returns:
     The task; x is int32[n, max_words], the numbers 1 ... V of the known words
     of an example, padded with 0; y is float32[n, num_tags] of zeros and ones.
-
-  Raises:
-    DataError: If the data can be neither found nor fetched, or is unusable.
-    ValueError: If there are fewer users than asked for.
   """
   words = posts.known_words(config, data_dir)
   tags = posts.known_tags(config, config.num_tags, data_dir)

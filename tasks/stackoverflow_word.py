@@ -56,10 +56,6 @@ def load(
 
   Returns:
     The task; x and y are int32[n, sequence_length], y is x one word later.
-
-  Raises:
-    DataError: If the data can be neither found nor fetched, or is unusable.
-    ValueError: If there are fewer users than asked for.
   """
   words = posts.known_words(config, data_dir)
   unknown, beginning, end = range(len(words) + 1, len(words) + 4)

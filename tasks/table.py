@@ -145,10 +145,6 @@ def load(
   Returns:
     The task; x is float32[n, width], y is int32[n], or float32[n] where the
     label is a number.
-
-  Raises:
-    DataError: If the file cannot be used; it names the column and the row.
-    ValueError: If there are fewer clients than asked for.
   """
   table = reading.opened(
     reading.located(config.file, data_dir), _format(config)

@@ -133,10 +133,6 @@ def load(
     The task; x is float32[n, height, width, channels], float32[n, words], or
     float32[n, width] of a table; y is int32[n], or float32[n] where the label
     is a number.
-
-  Raises:
-    DataError: If the data set is not there, or its examples cannot be used.
-    ValueError: If the data cannot be cut as the options say.
   """
   data_set = prepared.DataSet(_located(config, data_dir))
   inputs, label = _roles(config, data_set)
@@ -379,11 +375,7 @@ def _inputs(
   found: _Examples,
   train: population.ClientRows,
 ) -> tuple[str, LoadX, tuple[int, ...]]:
-  """Returns what x is in words, what makes it, and its shape.
-
-  Raises:
-    DataError: If the features are of kinds that make no x.
-  """
+  """Returns what x is in words, what makes it, and its shape."""
   kinds = {data_set.features[name].kind for name in names}
   if kinds == {"text"} and _are_free(data_set, names, found):
     texts = [_texts(data_set.features[n], found.values[n]) for n in names]

@@ -38,10 +38,6 @@ def load(
   Returns:
     The task; x is float32[n, 64, 64, 3], y is int32[n] in the order of
     `wnids.txt`. A client's images are read on demand.
-
-  Raises:
-    DataError: If a folder or a list is missing or damaged.
-    ValueError: If the data cannot be cut as the options say.
   """
   files = f"the folder {_FOLDER}"
   root = data_files.require(data_dir, what="Tiny ImageNet", files=files)

@@ -30,22 +30,10 @@ def build_task(
 ) -> task.Task:
   """Cuts a data set over clients and makes a task of it.
 
-  Args:
-    name: Name of the task.
-    config: How to cut.
-    data: The data set.
-    keras_model_fn: Returns a new classifier of its inputs.
-    seed: Seed of the cut.
-    split: How it was cut, where that is known already.
-
   Returns:
     The task. Clients without train or test examples are left out, and counted
     in its description, which also has the share of examples that `min_size`
     moved.
-
-  Raises:
-    ValueError: If the data cannot be cut as the options say.
-    DataError: If no client is left.
   """
   split = split or cutting.cut(config, data, seed)
   kept = [
@@ -254,13 +242,6 @@ def build_image_task(
 ) -> task.Task:
   """Cuts images over clients and makes a task of them.
 
-  Args:
-    name: Name of the task.
-    config: How to cut, and the model.
-    data: The images.
-    seed: Seed of the cut.
-    model_seed: Seed of the initial weights.
-
   Returns:
     The task; otherwise as `build_task`.
   """
@@ -282,19 +263,7 @@ def in_memory(
   pixels: Pixels,
   users: np.ndarray | None = None,
 ) -> CentralData:
-  """Returns images as a central data set; they stay bytes until asked for.
-
-  Args:
-    title: The images in a few words.
-    halves: Training and test images of one shape.
-    class_names: Name of each class.
-    pixels: How bytes become floats, see `ImageOptions`.
-    users: Who made each image, training images first.
-
-  Raises:
-    DataError: If there are no images, or of two shapes, or a label is out of
-      range.
-  """
+  """Returns images as a central data set; they stay bytes until asked for."""
   train, test = halves
   for half in halves:
     if len(half.images) == 0:
@@ -328,13 +297,6 @@ def on_disk(
   resize: bool = False,
 ) -> CentralData:
   """Returns images in files as a central data set, read client by client.
-
-  Args:
-    title: The images in a few words.
-    halves: Training and test images.
-    class_names: Name of each class.
-    image_size: Height and width that images have, or are given.
-    resize: Whether those of another size are resized.
 
   Returns:
     The data set; images are divided by 255.

@@ -177,10 +177,6 @@ def select_classes(
 ) -> CentralData:
   """Returns the examples of some classes, which are numbered anew.
 
-  Args:
-    data: The data set.
-    class_names: Names of the classes to keep, in their new order.
-
   Returns:
     A data set of its own; inputs are the same as before.
   """
@@ -209,17 +205,9 @@ _SHARE_TO_TELL = 0.05
 def cut(config: CutOptions, data: CentralData, seed: int) -> cuts.ClientSplit:
   """Cuts a data set over clients, or reads how it was cut.
 
-  Args:
-    config: How to cut, and the file of the split, if there is to be one.
-    data: The data set.
-    seed: Seed of the cut; a split from a file does not depend on it.
-
   Returns:
     The split; clients can be without train or test examples. A notice tells if
     `min_size` moved 5 % of the examples or more.
-
-  Raises:
-    FieldError: If the data cannot be cut so, or the file is not of this split.
   """
   split = _cut_or_read(config, data, seed)
   if split.share_moved >= _SHARE_TO_TELL:
@@ -278,11 +266,7 @@ def _as_in_file(
   path: pathlib.Path,
   seed: int,
 ) -> cuts.ClientSplit:
-  """Returns the cut of a file that says whose example each one is.
-
-  Raises:
-    DataError: If the file is one of other data.
-  """
+  """Returns the cut of a file that says whose example each one is."""
   sizes = [data.num_train, len(data.labels)]
   pool = sizes[config.test_data == "pooled"]
   if own.halves is not None:

@@ -90,19 +90,8 @@ def write(
 ) -> Dropped:
   """Writes a file that TFF's loaders read, whole or not at all.
 
-  Args:
-    path: The file.
-    examples: The examples; those of one client keep their order.
-    cut: How clients are cut into train and test. A client with examples to be
-      cut, but only one, is dropped.
-    overwrite: Whether a file that is there may be replaced.
-
   Returns:
     The number of clients that were dropped and of their examples.
-
-  Raises:
-    DataError: If the file exists or cannot be written, or no client is left,
-      in one of the required splits or at all.
   """
   with data_files.replacement(path, overwrite=overwrite) as staged:
     try:

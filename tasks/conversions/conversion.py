@@ -264,15 +264,8 @@ class Conversion:
   ) -> Dropped:
     """Writes the client data, whole or not at all.
 
-    Args:
-      on_progress: Told how much was read just now, in `contents.unit`.
-
     Returns:
       How many clients were dropped for being too small, and their examples.
-
-    Raises:
-      DataError: If the sources are damaged, the file is there already and may
-        not be replaced, or a split would have no client.
     """
     return client_data_file.write(
       self.path,
@@ -282,11 +275,7 @@ class Conversion:
     )
 
   def write_tables(self) -> None:
-    """Counts the words and tags of the written data.
-
-    Raises:
-      DataError: If a table is there already and may not be replaced.
-    """
+    """Counts the words and tags of the written data."""
     if self.tables:
       stack_exchange.write_counts(
         self.path,
@@ -311,13 +300,7 @@ class Conversion:
 
 
 def plan(request: ConversionRequest) -> Conversion:
-  """Looks at the sources of a request; writes nothing.
-
-  Raises:
-    FieldError: If a source is missing, or the request does not suit it.
-    DataError: If a source is damaged, or a table of counts is there already
-      and may not be replaced.
-  """
+  """Looks at the sources of a request; writes nothing."""
   _check_sources(request)
   contents = _READERS[request.source_format](request)
   tables = tuple(request.data_dir / name for name in contents.tables)

@@ -61,16 +61,7 @@ def deal(
   keep_splits: bool,
   on_example: data_files.OnRead = data_files.ignore,
 ) -> Iterator[Example]:
-  """Yields the examples, client by client.
-
-  Args:
-    images: The images.
-    clients: Positions of each client's images, by the client's name; None takes
-      the images' own clients.
-    keep_splits: Whether images stay in the half they are published in; if not,
-      that is left to the cut.
-    on_example: Called with 1 after each image.
-  """
+  """Yields the examples, client by client."""
   if clients is None:
     own = cuts.by_value(np.array(images.clients))
     clients = dict(zip(*own, strict=True))
@@ -85,15 +76,7 @@ def deal(
 
 
 def cifar_images(directory: pathlib.Path) -> tuple[str, CentralImages]:
-  """Returns the name of the file to write, and the images of all batches.
-
-  Args:
-    directory: Where all the batches of CIFAR-10 or of CIFAR-100 are, Python
-      pickles or in the binary version, under their usual names.
-
-  Raises:
-    DataError: If a batch is missing or not as it must be.
-  """
+  """Returns the name of the file to write, and the images of all batches."""
   kind, folder = _cifar_folder(directory)
   pixels, labels, splits = cifar.read_all(folder, kind)
 
@@ -118,15 +101,7 @@ def _cifar_folder(directory: pathlib.Path) -> tuple[cifar.Kind, pathlib.Path]:
 
 
 def mnist_images(directory: pathlib.Path) -> CentralImages:
-  """Returns the images of both halves, by writer if QMNIST's labels are there.
-
-  Args:
-    directory: Where the idx files are, under their usual names, compressed with
-      gzip or not.
-
-  Raises:
-    DataError: If a file is missing or not as it must be.
-  """
+  """Returns the images of both halves, by writer with QMNIST's labels."""
   halves = mnist.read_halves(directory, what="MNIST")
   for half in halves:
     if half.images.shape[1:] != (28, 28, 1):
@@ -190,17 +165,7 @@ class _Image(NamedTuple):
 def folder_images(
   path: pathlib.Path, image_size: int | None = None
 ) -> CentralImages:
-  """Returns the images under a folder; each is read on demand.
-
-  Args:
-    path: A folder in one of the layouts above, or one with the folders `train`
-      and `test` in the same layout.
-    image_size: Side that images are resized to; None leaves them as they are.
-
-  Raises:
-    DataError: If there are no images, they lie in another way, an image has no
-      label, or a class without clients is missing in one half.
-  """
+  """Returns the images under a folder; each is read on demand."""
   halves = [path / half for half in _HALVES]
   has_halves = all(half.is_dir() for half in halves)
   roots = halves if has_halves else [path]

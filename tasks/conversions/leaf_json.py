@@ -21,15 +21,7 @@ Files = Mapping[str | None, Sequence[pathlib.Path]]
 
 
 def files(path: pathlib.Path) -> Files:
-  """Returns LEAF's files by the half that they belong to; None for no half.
-
-  Args:
-    path: A file, or a directory of files, or one of directories `train` and
-      `test`.
-
-  Raises:
-    DataError: If there is none.
-  """
+  """Returns LEAF's files by the half that they belong to; None for no half."""
   if path.is_file():
     return {None: [path]}
   halves: Files = {
@@ -57,19 +49,7 @@ def examples(
   keep_splits: bool,
   on_read: data_files.OnRead = data_files.ignore,
 ) -> Iterator[Example]:
-  """Yields the examples of users; one file at a time is held in memory.
-
-  Args:
-    halves: The files of each half, as `files` returns them.
-    left_out: Counts the users that have no example.
-    keep_splits: Whether examples stay in the half they are published in; if
-      not, that is left to the cut.
-    on_read: Told how much was read.
-
-  Raises:
-    DataError: If a file is not as it must be, or two of the same half have the
-      same user.
-  """
+  """Yields the examples of users; one file at a time is held in memory."""
   for half, paths in halves.items():
     for place, user, data in leaf_json.read_set(paths, on_read):
       if not data["y"]:

@@ -26,15 +26,7 @@ class Plays:
   """
 
   def __init__(self, paths: Sequence[pathlib.Path]) -> None:
-    """Initializes.
-
-    Args:
-      paths: Texts, compressed with gzip or not. Where there are more than one,
-        a client is PLAY_SPEAKER, after the file's name.
-
-    Raises:
-      DataError: If two files have the same name.
-    """
+    """Initializes."""
     self.left_out: collections.Counter[str] = collections.Counter()
     self._plays: dict[str, pathlib.Path] = {}
     for path in paths:
@@ -50,14 +42,7 @@ class Plays:
   def examples(
     self, on_read: data_files.OnRead = data_files.ignore
   ) -> Iterator[Example]:
-    """Yields the speeches.
-
-    Args:
-      on_read: Told how much was read.
-
-    Raises:
-      DataError: If a text cannot be read, is not in UTF-8 or has no speaker.
-    """
+    """Yields the speeches."""
     for play, path in self._plays.items():
       prefix = f"{play}_" if len(self._plays) > 1 else ""
       has_speakers = False

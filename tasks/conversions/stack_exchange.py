@@ -52,19 +52,7 @@ class StackExchangePosts:
     test_date: str | None = "2018-01-01",
     heldout_every: int = 10,
   ) -> None:
-    """Initializes.
-
-    Args:
-      paths: Dumps, compressed with gzip or not. Where there are more than one,
-        a client is SITE-ID, after the file's or else its directory's name.
-      test_date: Posts from this day on (UTC), as 2018-01-01, are test examples;
-        None leaves it to the cut.
-      heldout_every: Authors whose id this divides are held out; 0 holds out
-        none.
-
-    Raises:
-      DataError: If two sites have the same name.
-    """
+    """Initializes."""
     self.left_out: collections.Counter[str] = collections.Counter()
     self._sites = _sites(paths)
     self._test_date = test_date
@@ -73,14 +61,7 @@ class StackExchangePosts:
   def examples(
     self, on_read: data_files.OnRead = data_files.ignore
   ) -> Iterator[Example]:
-    """Yields the sentences of all posts.
-
-    Args:
-      on_read: Told how much was read; each dump is read twice.
-
-    Raises:
-      DataError: If a dump is not as it must be.
-    """
+    """Yields the sentences of all posts."""
     for site, path in self._sites.items():
       prefix = f"{site}-" if len(self._sites) > 1 else ""
       # Questions may come after their answers: they are collected first, in a
@@ -288,9 +269,6 @@ _TOKEN = re.compile(r"[a-z0-9'-]+|[^\sa-z0-9'-]")
 def sentences(body: str) -> list[str]:
   """Returns the sentences of a post: tokens with a space between them.
 
-  Args:
-    body: HTML, as in the dumps of Stack Exchange.
-
   Returns:
     The sentences; none is empty.
   """
@@ -321,16 +299,7 @@ TAG_COUNTS = pathlib.Path("datasets/stackoverflow.tag_count")
 def write_counts(
   data: pathlib.Path, *, directory: pathlib.Path, overwrite: bool = False
 ) -> None:
-  """Writes the counts of a file in the format of TFF's `stackoverflow`.
-
-  Args:
-    data: The SQLite file.
-    directory: Directory under which `WORD_COUNTS` and `TAG_COUNTS` are written.
-    overwrite: Whether files that are there may be replaced.
-
-  Raises:
-    DataError: If a file exists or cannot be written, or the data is unusable.
-  """
+  """Writes the counts of a file in the format of TFF's `stackoverflow`."""
   with contextlib.closing(sqlite3.connect("")) as connection:
     connection.execute(
       "CREATE TABLE counts (kind TEXT, token TEXT, count INTEGER,"

@@ -33,9 +33,6 @@ def random_subset(
 
   Returns:
     Positions of those chosen, in ascending order, int64[num_clients].
-
-  Raises:
-    FieldError: If there are too few clients.
   """
   if num_clients is None:
     return clients
@@ -72,19 +69,8 @@ def train_test_split(
 ) -> tuple[np.ndarray, np.ndarray]:
   """Splits one client's examples at random; neither side is ever empty.
 
-  Args:
-    indices: Positions of the client's examples, at least two.
-    test_fraction: Share of the test side, between 0 and 1.
-    seed: Seed of the shuffle.
-    unused_fraction: Share of the examples that is on neither side, for papers
-      that keep a third part for validation.
-
   Returns:
     Positions of the training and of the test examples, shuffled.
-
-  Raises:
-    ValueError: If there are fewer than two examples, or the fractions leave
-      nothing for training or testing.
   """
   if not 0 < test_fraction < 1:
     raise FieldError(
@@ -111,11 +97,6 @@ def local_split(
   whole: Split, test_fraction: float, seed: int
 ) -> tuple[Split, Split]:
   """Cuts every client's examples at random into train and test.
-
-  Args:
-    whole: All examples, at least two of each client.
-    test_fraction: Share of the test side, between 0 and 1.
-    seed: Seed of the cut.
 
   Returns:
     Train and test half; each client is cut on demand.

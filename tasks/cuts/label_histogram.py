@@ -22,18 +22,7 @@ def draw(
   client_names: Sequence[str] | None = None,
   class_names: Sequence[str] | None = None,
 ) -> None:
-  """Draws a stacked bar of labels for each client.
-
-  Args:
-    counts: Number of examples by client and label, [num_clients, num_classes].
-    path: The PNG file to write; none is overwritten.
-    client_names: Names of the clients; their numbers by default.
-    class_names: Names of the classes; their numbers by default.
-
-  Raises:
-    ValueError: If there is no client or no class, or a name is missing.
-    DataError: If there is a file already, or it cannot be written.
-  """
+  """Draws a stacked bar of labels for each client."""
   counts = np.asarray(counts)
   if counts.ndim != 2 or counts.size == 0:
     raise ValueError(

@@ -70,9 +70,6 @@ def label_shards(
 
   Returns:
     Positions of each client's examples.
-
-  Raises:
-    FieldError: If there are more shards than examples.
   """
   labels = _vector(labels)
   _check_parts(num_clients, len(labels), "num_clients")
@@ -110,9 +107,6 @@ def few_labels(
   Returns:
     Positions of each client's examples; a part is empty if its labels have
     fewer examples than clients.
-
-  Raises:
-    FieldError: If there are fewer labels, or more clients than examples.
   """
   labels = _vector(labels)
   _check_parts(num_clients, len(labels), "num_clients")
@@ -153,12 +147,6 @@ def in_proportion(
   It tests the clients of a training set on the labels that they train on, in
   the same proportions.
 
-  Args:
-    parts: Positions of each client's examples in the first data set.
-    labels: Labels of the first data set.
-    other_labels: Labels of the second data set.
-    seed: Seed of the order within a label.
-
   Returns:
     Positions of each client's examples in the second data set. Examples of a
     label that no part of the first one has are left out.
@@ -181,15 +169,8 @@ def in_proportion(
 def by_value(values: np.ndarray) -> tuple[list[Any], list[np.ndarray]]:
   """Makes a client of all examples that have a value in common.
 
-  Args:
-    values: Who wrote an example, or its label, by example, shape
-      [num_examples].
-
   Returns:
     The values in order, each once, and the positions of each one's examples.
-
-  Raises:
-    ValueError: If there are no examples.
   """
   values = _vector(values)
   if len(values) == 0:
@@ -206,16 +187,8 @@ def iid(
 ) -> list[np.ndarray]:
   """Deals the examples out at random, in equal numbers up to one.
 
-  Args:
-    num_examples: Number of examples to deal out.
-    num_clients: Number of clients, at most one per example.
-    seed: Seed of the shuffle.
-
   Returns:
     Positions of each client's examples.
-
-  Raises:
-    FieldError: If there are more clients than examples.
   """
   _check_parts(num_clients, num_examples, "num_clients")
   return np.array_split(
@@ -236,20 +209,8 @@ def power_law(
   Beyond `min_size` each, the client of rank r = 1, 2, ... has a share in
   proportion to r^-exponent (Zipf's law). Who has which rank is random.
 
-  Args:
-    num_examples: Number of examples to deal out.
-    num_clients: Number of clients, at most one per example.
-    exponent: At least 0: equal sizes. With 1 the second client has half of what
-      the first one has.
-    seed: Seed of the shuffle and of the ranks.
-    min_size: Least number of examples of a client.
-
   Returns:
     Positions of each client's examples.
-
-  Raises:
-    FieldError: If the examples do not suffice, or the exponent is negative or
-      no finite number.
   """
   _check_sizes(num_clients, min_size, num_examples)
   if not 0 <= exponent < np.inf:
@@ -294,9 +255,6 @@ def dirichlet(
 
   Returns:
     Positions of each client's examples.
-
-  Raises:
-    FieldError: If the examples do not suffice or an argument is out of range.
   """
   labels = _vector(labels)
   _check_concentration(concentration)
@@ -337,9 +295,6 @@ def dirichlet_per_client(
 
   Returns:
     Positions of each client's examples.
-
-  Raises:
-    FieldError: If the examples do not suffice or an argument is out of range.
   """
   labels = _vector(labels)
   _check_sizes(num_clients, 1, len(labels))

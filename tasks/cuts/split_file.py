@@ -61,14 +61,7 @@ class ExampleClients(NamedTuple):
 
 
 def load_clients(path: pathlib.Path) -> ExampleClients | None:
-  """Reads a user's own file of clients; None of a file of `save_split`.
-
-  Args:
-    path: A file (npz) with the array `client`, and perhaps `split`.
-
-  Raises:
-    DataError: If the file cannot be read, or its arrays are of other kinds.
-  """
+  """Reads a user's own file of clients; None of a file of `save_split`."""
   if "client" not in npz.names(path, what="split of clients"):
     return None
   arrays = npz.read(
@@ -108,16 +101,7 @@ def _decoded(array: np.ndarray) -> np.ndarray:
 def save_split(
   path: pathlib.Path, split: ClientSplit, labels: np.ndarray
 ) -> None:
-  """Writes a split into a new file.
-
-  Args:
-    path: The file. Nothing is overwritten.
-    split: The split.
-    labels: Labels of the whole data set.
-
-  Raises:
-    DataError: If there is a file already, or it cannot be written.
-  """
+  """Writes a split into a new file."""
   source_files.note(path)  # A run that goes on reads it.
   with data_files.replacement(path) as staged, staged.open("wb") as file:
     np.savez_compressed(
@@ -137,15 +121,8 @@ def save_split(
 def load_split(path: pathlib.Path, labels: np.ndarray) -> ClientSplit:
   """Reads a split of a data set.
 
-  Args:
-    path: A file that `save_split` wrote.
-    labels: Labels of the whole data set.
-
   Returns:
     The split.
-
-  Raises:
-    DataError: If the file cannot be read, is no split, or one of other data.
   """
   arrays = npz.read(
     path, _ARRAYS, optional=["share_moved"], what="split of clients"

@@ -66,19 +66,8 @@ class Clients:
   ) -> "tuple[Clients, str]":
     """Chooses at random among the clients that have enough examples.
 
-    Args:
-      least: Least number of a client's examples in each split.
-      num_clients: Number of clients to choose; None takes all.
-      seed: Seed of the choice.
-      who: The clients, in words.
-      without: What those lack that are left out, in words.
-
     Returns:
       The clients; and their number and that of the others, in words.
-
-    Raises:
-      DataError: If no client has enough.
-      FieldError: If there are fewer than are to be chosen.
     """
     number = len(self.names)
     enough = np.flatnonzero((self.counts >= least).all(axis=1))
@@ -103,14 +92,7 @@ class Clients:
     limit: int | None = None,
     keeps_latest: bool = False,
   ) -> list[Split]:
-    """Returns the data of each split.
-
-    Args:
-      to_arrays: As for `split`.
-      limit: Largest number of examples of a client; the first ones are taken.
-        None takes all.
-      keeps_latest: Whether the latest clients stay in memory.
-    """
+    """Returns the data of each split."""
     counts = self.counts if limit is None else np.minimum(self.counts, limit)
     return [
       split(
@@ -140,21 +122,7 @@ def find(
   synthetic: bool = False,
   advice: str = "",
 ) -> Clients:
-  """Finds a native data set; reads no example.
-
-  Args:
-    name: Name of the data set in `tff.simulation.datasets`.
-    data_dir: Directory of its file, which TFF's loader downloads if it is not
-      there; None means TFF's own cache, ~/.tff.
-    splits: Names of the splits.
-    features: The features that are wanted.
-    synthetic: Whether to take instead the clients that TFF has made up for
-      tests: the same in each split.
-    advice: Help for a file that lacks a split; ends the error message.
-
-  Raises:
-    DataError: If the file can be neither found nor fetched, or is damaged.
-  """
+  """Finds a native data set; reads no example."""
   import tensorflow_federated as tff  # noqa: PLC0415
 
   native = getattr(tff.simulation.datasets, name)
@@ -220,16 +188,8 @@ def read_images(
 ) -> tuple[tuple[LabeledImages, LabeledImages], np.ndarray]:
   """Reads every client of the training and of the test split.
 
-  Args:
-    clients: Of two splits.
-    to_arrays: Maps a client's examples to images, uint8, and labels, and leaves
-      out those that are not wanted.
-
   Returns:
     Training and test images, and the client of each image, training first.
-
-  Raises:
-    DataError: If an example is not as it must be, or none is left.
   """
   images, users = [], []
   contents = clients.contents(to_arrays)

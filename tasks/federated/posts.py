@@ -99,10 +99,6 @@ def load_users(
 
   Returns:
     The users in ascending order of their names.
-
-  Raises:
-    DataError: If the data can be neither found nor fetched, or is unusable.
-    ValueError: If there are fewer users than asked for.
   """
   least = _least(config)
   data = native_clients.find(
@@ -158,16 +154,7 @@ _DIRECTORY = "datasets"  # Of Keras, within the cache directory.
 def known_words(
   config: StackOverflowOptions, data_dir: pathlib.Path | None
 ) -> list[bytes]:
-  """Returns the `vocab_size` most frequent words, the most frequent first.
-
-  Args:
-    config: Options of the task.
-    data_dir: Directory of `stackoverflow.word_count`, or of a directory
-      `datasets` that has it; None means the cache of Keras, ~/.keras.
-
-  Raises:
-    DataError: If the file can be neither found nor fetched, or is unusable.
-  """
+  """Returns the `vocab_size` most frequent words, the most frequent first."""
   import tensorflow_federated as tff  # noqa: PLC0415
 
   native, size = tff.simulation.datasets.stackoverflow, config.vocab_size
@@ -191,16 +178,7 @@ def known_words(
 def known_tags(
   config: StackOverflowOptions, num_tags: int, data_dir: pathlib.Path | None
 ) -> list[bytes]:
-  """Returns the `num_tags` most frequent tags, the most frequent first.
-
-  Args:
-    config: Options of the task.
-    num_tags: Number of tags at most.
-    data_dir: As in `known_words`, of `stackoverflow.tag_count`.
-
-  Raises:
-    DataError: If the file can be neither found nor fetched, or is unusable.
-  """
+  """Returns the `num_tags` most frequent tags, the most frequent first."""
   import tensorflow_federated as tff  # noqa: PLC0415
 
   native = tff.simulation.datasets.stackoverflow

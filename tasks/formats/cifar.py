@@ -81,11 +81,7 @@ def is_batch(path: pathlib.Path) -> bool:
 
 
 def read_batch(path: pathlib.Path) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-  """Returns pixels, uint8[n, 3072], and labels, int64[n] by name.
-
-  Raises:
-    DataError: If the file is no batch of CIFAR.
-  """
+  """Returns pixels, uint8[n, 3072], and labels, int64[n] by name."""
   kind = _kind_of(path)
   if kind is None:
     raise DataError(path, "has no name of a CIFAR batch.")
@@ -152,12 +148,7 @@ def _kind_of(path: pathlib.Path) -> Kind | None:
 
 
 def find(directory: pathlib.Path, kind: Kind) -> pathlib.Path | None:
-  """Returns the folder that has the batches, if there is one.
-
-  Args:
-    directory: That folder, or one that has it under the published name.
-    kind: `CIFAR10` or `CIFAR100`.
-  """
+  """Returns the folder that has the batches, if there is one."""
   first, *_, test = kind.splits
   for folder in (directory, *(directory / name for name in kind.folders)):
     # One name such as "train" alone may be of something else.
@@ -174,16 +165,9 @@ def read_all(
 ) -> tuple[np.ndarray, dict[str, np.ndarray], list[str]]:
   """Reads all batches of either version.
 
-  Args:
-    folder: As `find` returns it.
-    kind: `CIFAR10` or `CIFAR100`.
-
   Returns:
     Images, uint8[n, 32, 32, 3], training images first; labels, int64[n], by
     name; and the split of each image, "train" or "test".
-
-  Raises:
-    DataError: If a batch is missing or damaged.
   """
   batches = [read_batch(path) for path in _paths(folder, kind)]
   pixels = np.concatenate([pixels for pixels, _ in batches])
@@ -235,12 +219,7 @@ def read(
 
 
 def read_npz(path: pathlib.Path) -> tuple[LabeledImages, LabeledImages]:
-  """Reads the images and labels of both halves.
-
-  Raises:
-    DataError: If the file is damaged or its arrays are not those of images of
-      32 x 32 x 3 bytes.
-  """
+  """Reads the images and labels of both halves."""
   names = ("x", "jpeg", "offset")
   arrays = npz.read(
     path,

@@ -31,12 +31,7 @@ class ClientNames(Sequence[str]):
 
   @classmethod
   def of_text(cls, text: bytes, ends: np.ndarray) -> "ClientNames":
-    """Returns names from their parts.
-
-    Args:
-      text: All names, one after the other, in UTF-8.
-      ends: int64[n + 1], 0 and the place where each name ends.
-    """
+    """Returns names from their parts."""
     names = cls(())
     names._text, names._ends = text, ends
     return names

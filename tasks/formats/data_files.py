@@ -23,16 +23,7 @@ PAGE = "docs/tasks.md"  # Which files each task reads.
 def require(
   data_dir: pathlib.Path | None, *, what: str, files: str
 ) -> pathlib.Path:
-  """Returns the directory that the user named.
-
-  Args:
-    data_dir: The directory, if there is one.
-    what: Name of the data, for the error message.
-    files: The files that it consists of, for the same.
-
-  Raises:
-    DataError: If no directory was named.
-  """
+  """Returns the directory that the user named."""
   if data_dir is None:
     raise DataError(
       "data_dir",
@@ -45,16 +36,7 @@ def require(
 def first_existing(
   directory: pathlib.Path, names: Sequence[str], *, what: str
 ) -> pathlib.Path:
-  """Returns the first file or folder that is there.
-
-  Args:
-    directory: Where to look.
-    names: Names it may have.
-    what: Name of the data, for the error message.
-
-  Raises:
-    DataError: If there is none.
-  """
+  """Returns the first file or folder that is there."""
   for name in names:
     if (directory / name).exists():
       return directory / name
@@ -83,16 +65,8 @@ def opened(
   It may be compressed by gzip, bzip2 or xz, or be the only file of a zip
   archive.
 
-  Args:
-    path: The file.
-    on_read: Told how much was read.
-
   Yields:
     The uncompressed content.
-
-  Raises:
-    DataError: If the file cannot be read, or its compressed data is truncated
-      or damaged, at any place within the context.
   """
   source_files.note(path)
   try:
@@ -166,12 +140,7 @@ class _Bounded(io.RawIOBase):
 
 
 def bounded(content: typing.IO[bytes], path: pathlib.Path) -> io.BufferedReader:
-  """Returns what a compressed file holds, which raises if it is too much.
-
-  Args:
-    content: What it holds.
-    path: The compressed file.
-  """
+  """Returns what a compressed file holds, which raises if it is too much."""
   most = max(_MOST_BYTES, _MOST_TIMES * path.stat().st_size)
   return io.BufferedReader(_Bounded(content, path, most), 1 << 16)
 
@@ -227,14 +196,7 @@ def _unpacker(
 
 
 def is_packed(path: pathlib.Path) -> bool:
-  """Returns whether a file is compressed as a whole.
-
-  Args:
-    path: The file.
-
-  Raises:
-    DataError: If the file cannot be read.
-  """
+  """Returns whether a file is compressed as a whole."""
   with unreadable_named(path), path.open("rb") as file:
     return _unpacker(file) is not None
 
@@ -247,14 +209,6 @@ def damage_named(place: object, problem: str = "is damaged") -> Iterator[None]:
   anywhere: to errors of their own, to KeyError and IndexError, to a
   RecursionError or a MemoryError. So nothing but the call of a parser belongs
   into this context.
-
-  Args:
-    place: The file, or the file and the place in it.
-    problem: What to say before the parser's own words.
-
-  Raises:
-    DataError: In place of every error but those of the system, which may be of
-      another file.
   """
   try:
     yield
@@ -301,25 +255,13 @@ class _Watched(io.RawIOBase):
 def replacement(
   path: pathlib.Path, *, overwrite: bool = False
 ) -> Iterator[pathlib.Path]:
-  """Yields a place to write a file to, as `atomic.replacement`.
-
-  Args:
-    path: The place that the file shall have.
-    overwrite: Whether the file may replace another.
-
-  Raises:
-    DataError: If there is a file already, or it cannot be written.
-  """
+  """Yields a place to write a file to, as `atomic.replacement`."""
   with _named(path), atomic.replacement(path, overwrite=overwrite) as staged:
     yield staged
 
 
 def check_free(path: pathlib.Path, *, overwrite: bool) -> None:
-  """Checks that a file may be written, as `atomic.check_free`.
-
-  Raises:
-    DataError: If there is one already, and `overwrite` is false.
-  """
+  """Checks that a file may be written, as `atomic.check_free`."""
   with _named(path):
     atomic.check_free(path, overwrite=overwrite)
 

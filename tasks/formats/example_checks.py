@@ -13,15 +13,8 @@ def class_labels(
 ) -> np.ndarray:
   """Returns class numbers as int32.
 
-  Args:
-    values: Numbers, some perhaps written as floats (3.0).
-    num_classes: Their number, or None if it is not known yet.
-
   Returns:
     int32[n].
-
-  Raises:
-    ValueError: If a value is no integer or out of range; it names the example.
   """
   try:
     numbers = np.asarray(values)
@@ -45,9 +38,6 @@ def check_labels(labels: np.ndarray, num_classes: int, source: str) -> None:
     labels: integer[n].
     num_classes: Number of classes.
     source: The file, for the error message.
-
-  Raises:
-    DataError: If a label is out of range; says which.
   """
   valid = (labels >= 0) & (labels < num_classes)
   if not valid.all():
@@ -65,11 +55,7 @@ def _wrong_label(labels: np.ndarray, valid: np.ndarray, most: int) -> str:
 
 
 def check_pixels(pixels: np.ndarray) -> None:
-  """Checks that pixels are from 0 to 1.
-
-  Raises:
-    ValueError: If they are not.
-  """
+  """Checks that pixels are from 0 to 1."""
   # Written so that NaN is out of range too.
   if not np.all((pixels >= 0) & (pixels <= 1)):
     raise ValueError(
@@ -78,17 +64,7 @@ def check_pixels(pixels: np.ndarray) -> None:
 
 
 def check_finite(source: object, what: str, array: np.ndarray) -> None:
-  """Checks that floats are neither missing nor infinite.
-
-  Args:
-    source: The file or the client, for errors.
-    what: The array, for the same.
-    array: Of any dtype; the first axis is that of the examples.
-
-  Raises:
-    DataError: If a number is missing, infinite or too large for float32; it
-      names the example.
-  """
+  """Checks that floats are neither missing nor infinite."""
   if array.dtype.kind != "f" or not array.size:
     return
   # A part at a time: x may fill half of the memory.

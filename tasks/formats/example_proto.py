@@ -42,15 +42,7 @@ _MESSAGES: Mapping[str, Sequence[tuple[str, int | str, int]]] = {
 
 
 def serialize(features: Mapping[str, Value]) -> bytes:
-  """Returns a serialized `tf.train.Example`.
-
-  Args:
-    features: Values by name: bytes, a sequence of bytes, or an array of
-      integers or of floats, which is flattened.
-
-  Raises:
-    TypeError: If an array holds anything else.
-  """
+  """Returns a serialized `tf.train.Example`."""
   example = _example_class()()
   example.features.SetInParent()
   for name in sorted(features):
@@ -62,14 +54,8 @@ def serialize(features: Mapping[str, Value]) -> bytes:
 def parse(serialized: bytes) -> dict[str, list[bytes] | np.ndarray]:
   """Returns the features of a serialized `tf.train.Example`.
 
-  Args:
-    serialized: A serialized example.
-
   Returns:
     Values by name: a list of bytes, float32[n] or int64[n].
-
-  Raises:
-    ValueError: If the bytes are no serialized example.
   """
   example = _example_class()()
   try:

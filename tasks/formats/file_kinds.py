@@ -27,11 +27,7 @@ class Kind(NamedTuple):
   advice: str = ""
 
   def problem(self, file: str) -> str:
-    """Returns what to say of a file of this kind where a table is expected.
-
-    Args:
-      file: Its name.
-    """
+    """Returns what to say of a file of this kind where a table is expected."""
     call, _, needs = self.reader.partition(" (")
     stem = file.partition(".")[0] or "table"
     mend = self.advice
@@ -143,11 +139,7 @@ _MEMBERS = {
 
 
 def of_content(beginning: bytes) -> Kind | None:
-  """Returns the kind that the first bytes show; None of text.
-
-  Args:
-    beginning: The first `BEGINNING` bytes of the unpacked content, or all.
-  """
+  """Returns the kind that the first bytes show; None of text."""
   for magic, kind in _LETTERS.items():
     if beginning.startswith(magic) and (
       b"\0" in beginning or beginning == magic
@@ -163,11 +155,7 @@ def of_content(beginning: bytes) -> Kind | None:
 
 
 def of_members(names: Sequence[str]) -> Kind:
-  """Returns the kind of a zip file with several members, or with none.
-
-  Args:
-    names: The names of its members.
-  """
+  """Returns the kind of a zip file with several members, or with none."""
   for name, kind in _MEMBERS.items():
     if name in names:
       return kind

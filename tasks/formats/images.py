@@ -34,11 +34,7 @@ class LabeledImages:
       )
 
   def resized(self, size: int) -> "LabeledImages":
-    """Returns the images in another height and width.
-
-    Args:
-      size: Height and width.
-    """
+    """Returns the images in another height and width."""
     return dataclasses.replace(self, images=resize(self.images, size))
 
 
@@ -60,15 +56,7 @@ def resize(images: Any, size: int) -> np.ndarray:
 
 
 def read_image(path: pathlib.Path, image_size: int | None = None) -> np.ndarray:
-  """Returns an image in colour, uint8[height, width, 3].
-
-  Args:
-    path: A file of one of the usual formats.
-    image_size: Side that it is resized to; None leaves it as it is.
-
-  Raises:
-    DataError: If there is no such file, or it is no image.
-  """
+  """Returns an image in colour, uint8[height, width, 3]."""
   import tensorflow as tf  # noqa: PLC0415
 
   try:
@@ -106,17 +94,7 @@ class LabeledPaths:
 def class_folders(
   root: pathlib.Path, half: str, class_names: Sequence[str], inside: str = ""
 ) -> LabeledPaths:
-  """Lists images that lie in a folder for each class, in order of their names.
-
-  Args:
-    root: Directory of the data set.
-    half: Folder of the half in it, such as "train".
-    class_names: Names of the classes' folders.
-    inside: Folder within a class's folder that has the images.
-
-  Raises:
-    DataError: If a folder is missing or has no images.
-  """
+  """Lists the images in a folder for each class, in order of their names."""
   images: list[tuple[str, int]] = []
   left_out: list[pathlib.Path] = []
   for label, name in enumerate(class_names):
@@ -138,16 +116,7 @@ def class_folders(
 def listed(
   root: pathlib.Path, source: pathlib.Path, images: Iterable[tuple[str, int]]
 ) -> LabeledPaths:
-  """Returns images that a list names.
-
-  Args:
-    root: The directory that paths start from.
-    source: The list, for error messages.
-    images: Path and class number of each image.
-
-  Raises:
-    DataError: If there are none.
-  """
+  """Returns images that a list names."""
   found = list(images)
   if not found:
     raise DataError(source, "lists no images.")
@@ -185,9 +154,6 @@ def read_images(
 
   Returns:
     uint8[n, image_size, image_size, 3].
-
-  Raises:
-    DataError: If one is missing, damaged or of another size.
   """
   images = np.empty([len(paths), image_size, image_size, 3], np.uint8)
   for k, encoded in enumerate(paths):
@@ -204,11 +170,7 @@ def read_images(
 
 
 def lines(path: pathlib.Path) -> Iterator[tuple[str, str]]:
-  """Yields each line that is not empty, with its place for error messages.
-
-  Raises:
-    DataError: If the file cannot be read or is no UTF-8.
-  """
+  """Yields each line that is not empty, with its place for error messages."""
   source_files.note(path)
   with unreadable_named(path), path.open("rb") as file:
     for number, line in enumerate(file, 1):

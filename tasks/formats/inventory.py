@@ -28,14 +28,7 @@ UNUSABLE = "CANNOT BE USED"
 
 
 def describe(directory: pathlib.Path) -> Iterator[tuple[pathlib.Path, str]]:
-  """Yields each data file under a directory, and a description of it.
-
-  Args:
-    directory: The directory. Files of other kinds are skipped.
-
-  Raises:
-    DataError: If the directory cannot be read.
-  """
+  """Yields each data file under a directory, and a description of it."""
   if not directory.is_dir():
     raise DataError(directory, "there is no such directory.")
   for path in sorted(directory.rglob("*")):
@@ -73,11 +66,7 @@ def _looks_like_leaf(path: pathlib.Path) -> bool:
 
 
 def client_data(path: pathlib.Path) -> str:
-  """Describes a file of TFF's data sets, a line for each split.
-
-  Raises:
-    DataError: If the file is none, or cannot be read.
-  """
+  """Describes a file of TFF's data sets, a line for each split."""
   sqlite_file.check(path)
   sqlite_file.check_pages(path)
   with sqlite_file.connect(path) as connection:

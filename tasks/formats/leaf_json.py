@@ -29,11 +29,7 @@ class UserData(TypedDict):
 def read_users(
   path: pathlib.Path, on_read: data_files.OnRead = data_files.ignore
 ) -> Iterator[tuple[str, UserData]]:
-  """Yields the users of a file and their data, x and y of equal length.
-
-  Raises:
-    DataError: If the file is not as it must be.
-  """
+  """Yields the users of a file and their data, x and y of equal length."""
   leaf = _parsed(path, on_read)
   counts = _by_user(path, leaf, "num_samples")
   user_data = leaf.get("user_data")
@@ -60,9 +56,6 @@ def read_set(
 
   A file at a time is in memory: as Python objects, numbers take ten times the
   memory.
-
-  Raises:
-    DataError: If a file is not as it must be, or a user is in two of them.
   """
   sources: dict[str, pathlib.Path] = {}
   for path in paths:
@@ -83,13 +76,6 @@ def read_texts(path: pathlib.Path) -> dict[str, str]:
 
   A sample is a window of the text and the character after it, so the file is
   a small part of one with all samples.
-
-  Args:
-    path: JSON, compressed with gzip or not: `users` and `text`, two lists of
-      equal length.
-
-  Raises:
-    DataError: If the file is not as it must be.
   """
   texts = _by_user(path, _parsed(path), "text")
   for user, text in texts.items():
@@ -160,9 +146,6 @@ class Users:
     """Returns `num_clients` users, chosen at random; None returns all.
 
     `what` are the users, in words for the error message.
-
-    Raises:
-      ValueError: If there are fewer.
     """
     if num_clients is None:
       return self
@@ -209,22 +192,8 @@ def load_users(
 ) -> Users:
   """Reads all users of a folder.
 
-  Args:
-    directory: The folder.
-    to_arrays: Maps the lists `x` and `y` of a user to arrays. Raises a
-      ValueError that names the fault of values that are no valid examples.
-    pattern: Which files are read.
-    test_fraction: Share of a user's examples that are held out for testing
-      where the folder is not divided into `train` and `test`.
-    min_examples: Users with fewer examples, train and test together, are left
-      out.
-    seed: Seed of that cut.
-
   Returns:
     The users that have training and test examples.
-
-  Raises:
-    DataError: If there are no such files or users, or a file is unusable.
   """
   directory = data_files.require(
     directory, what="data of LEAF", files="JSON files"

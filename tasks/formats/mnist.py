@@ -33,16 +33,8 @@ _CLASS, _WRITER = 0, 2
 def read_idx(path: pathlib.Path, num_axes: int | None = None) -> np.ndarray:
   """Returns the array in an idx file, compressed with gzip or not.
 
-  Args:
-    path: The file.
-    num_axes: How many axes the array must have; None takes any.
-
   Returns:
     The array, in the shape and type that the file says.
-
-  Raises:
-    DataError: If the file is no idx file, has another number of axes, or is too
-      short or too long.
   """
   with data_files.opened(path) as file:
     magic = file.read(4)
@@ -81,17 +73,8 @@ def find_and_read(
 ) -> tuple[pathlib.Path, tuple[LabeledImages, LabeledImages]]:
   """Reads MNIST or its like from where it is.
 
-  Args:
-    data_dir: The directory of the idx files, or of a folder `name` that has
-      them, or that tensorflow-datasets prepared.
-    name: Name of that folder.
-    what: Name of the data set, for error messages.
-
   Returns:
     The directory where it is, and training and test images.
-
-  Raises:
-    DataError: If it is not there, or damaged.
   """
   files = "train-images-idx3-ubyte and its three companions"
   data_dir = data_files.require(data_dir, what=what, files=files)
@@ -131,17 +114,8 @@ def read_halves(
 ) -> tuple[LabeledImages, LabeledImages]:
   """Reads training and test images, compressed with gzip or not.
 
-  Args:
-    directory: Where the four files are, under the names they are published by.
-    train: Beginning of the names of the training files.
-    test: Beginning of the names of the test files.
-    what: Name of the data set, for error messages.
-
   Returns:
     Images with one channel, as they are stored.
-
-  Raises:
-    DataError: If a file is missing, damaged, or not of these.
   """
   return (
     _read_half(directory, train, what),
@@ -154,15 +128,8 @@ def read_writers(
 ) -> np.ndarray:
   """Reads who wrote MNIST's digits, from QMNIST's labels.
 
-  Args:
-    directory: Where both `qmnist-*-labels-idx2-int` files are.
-    labels: The labels of MNIST's training and of its test images.
-
   Returns:
     NIST's numbers of the writers, int64[n], training images first.
-
-  Raises:
-    DataError: If a file is missing, damaged, or is not about these images.
   """
   paths = [
     data_files.first_existing(directory, _names(file), what="QMNIST labels")

@@ -22,17 +22,7 @@ def read(
   what: str,
   optional: Sequence[str] = (),
 ) -> dict[str, np.ndarray]:
-  """Returns arrays by name.
-
-  Args:
-    path: The file.
-    names: Names of the arrays.
-    what: What the file should be, for error messages.
-    optional: Names of arrays that the file may lack.
-
-  Raises:
-    DataError: If the file cannot be read or lacks an array.
-  """
+  """Returns arrays by name."""
   with _opened(path, what) as arrays:
     missing = [name for name in names if name not in arrays]
     if missing:

@@ -76,14 +76,7 @@ class DataSet:
   """
 
   def __init__(self, directory: pathlib.Path) -> None:
-    """Reads what is said about a data set.
-
-    Args:
-      directory: As `find` returns it.
-
-    Raises:
-      DataError: If it cannot be read.
-    """
+    """Reads what is said about a data set."""
     # Imported late: it takes a second, and few read such a directory.
     import tensorflow_datasets as tfds  # noqa: PLC0415
 
@@ -114,15 +107,7 @@ class DataSet:
     return inputs, keys[1]
 
   def read(self, split: str, wanted: Sequence[str]) -> dict[str, list[Any]]:
-    """Returns the values of features, in the order of the files.
-
-    Args:
-      split: The split.
-      wanted: The features.
-
-    Raises:
-      DataError: If the files cannot be read.
-    """
+    """Returns the values of features, in the order of the files."""
     import tensorflow_datasets as tfds  # noqa: PLC0415
 
     found: dict[str, list[Any]] = collections.defaultdict(list)
@@ -175,14 +160,8 @@ def _feature(
 def read(directory: pathlib.Path) -> tuple[LabeledImages, LabeledImages]:
   """Reads the splits "train" and "test" of a prepared image data set.
 
-  Args:
-    directory: As `find` returns it.
-
   Returns:
     Training and test images.
-
-  Raises:
-    DataError: If the directory cannot be read or has no such images.
   """
   found = DataSet(directory)
   missing = {"image", "label"} - found.features.keys()

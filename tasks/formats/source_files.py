@@ -52,9 +52,6 @@ def digests(files: Iterable[pathlib.Path]) -> dict[str, str]:
   that size altogether count, spread evenly from the first byte to the last,
   and each file's size. More than 20 files have one digest, of all, by the
   number of files.
-
-  Args:
-    files: The files. Those that do not exist are left out.
   """
   sizes = {}
   for path in dict.fromkeys(map(os.path.abspath, files)):

@@ -33,18 +33,10 @@ def population(
   Rows come one by one, and no Python object stays for a client: a population
   may have any size.
 
-  Args:
-    path: A whole file.
-    splits: Names of the splits.
-    advice: Help for a file that lacks a split; ends the error message.
-
   Returns:
     The names in ascending order, and int64[num_clients, num_splits]; 0 where a
     client is not in a split. It comes from `client_metadata`: no example is
     read.
-
-  Raises:
-    DataError: If the file lacks one of the splits or cannot be read.
   """
   counts = array.array("q")
   columns = ", ".join(
@@ -71,17 +63,7 @@ def population(
 def serialized_examples(
   path: pathlib.Path, split: str, client: str, *, limit: int | None = None
 ) -> list[bytes]:
-  """Returns a client's examples as they are stored, in the file's order.
-
-  Args:
-    path: A whole file.
-    split: Name of the split.
-    client: Name of the client.
-    limit: How many to read at most; None reads all.
-
-  Raises:
-    DataError: If the file cannot be read.
-  """
+  """Returns a client's examples as they are stored, in the file's order."""
   query = (
     "SELECT serialized_example_proto FROM examples "
     "WHERE split_name = ? AND client_id = ? LIMIT ?"
@@ -95,12 +77,7 @@ def serialized_examples(
 
 
 def check_pages(path: pathlib.Path) -> None:
-  """Reads all of a file, to find pages that are damaged.
-
-  Raises:
-    DataError: If there is one, or a split has not the examples that
-      `client_metadata` says.
-  """
+  """Reads all of a file, to find pages that are damaged."""
   with connect(path) as connection:
     ((found,),) = connection.execute("PRAGMA quick_check(1)")
     if found != "ok":
@@ -151,11 +128,7 @@ def _check_splits(
 
 
 def check(path: pathlib.Path) -> None:
-  """Checks that a file is whole, and has the tables of TFF's data sets.
-
-  Raises:
-    DataError: If it is not.
-  """
+  """Checks that a file is whole, and has the tables of TFF's data sets."""
   with unreadable_named(path):
     problem = header_problem(path)
   if problem:

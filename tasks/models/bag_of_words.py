@@ -18,11 +18,6 @@ def bag_of_words_regression(
   a client takes a hundredth of the memory. 10,000 words and 500 labels make
   5,000,500 weights.
 
-  Args:
-    num_words: Size of the vocabulary.
-    num_labels: Number of logits.
-    seed: Seed of the initial weights.
-
   Returns:
     An uncompiled model from int[n, length], words 1 ... num_words padded with
     0, to float32[n, num_labels].
@@ -88,10 +83,6 @@ def multi_label_model_fn(
 ) -> task.ModelFn:
   """Returns the TFF form of a model with several labels per example.
 
-  Args:
-    build: Returns a new Keras model whose outputs are logits.
-    element_spec: Specs of `(x, y)`, y being [n, labels] of zeros and ones.
-
   Returns:
     A function that returns a new model. Its loss is the sum over the labels of
     the binary cross entropy, as mean over examples. Its one metric, called
@@ -109,13 +100,7 @@ def multi_label_model_fn(
 def multi_label_functional_model_fn(
   build: task.KerasModelFn, element_spec: task.ElementSpec
 ) -> task.FunctionalModelFn:
-  """Returns the same model as `Task.functional_model_fn` wants it.
-
-  Args:
-    build: As for `multi_label_model_fn`, and as `objectives.as_functional`
-      wants it.
-    element_spec: Specs of `(x, y)`.
-  """
+  """Returns the same model as `Task.functional_model_fn` wants it."""
   return functools.cache(
     functools.partial(
       objectives.as_functional,

@@ -42,14 +42,7 @@ class Shapes(NamedTuple):
 
 
 def of_task(element_spec: ElementSpec, num_classes: int | None) -> Shapes:
-  """Returns the shapes of a task's models.
-
-  Args:
-    element_spec: Specs of `(x, y)`.
-    num_classes: As `Task` has it. Class numbers are integers, with logits for
-      each; float labels hold a number for each class at once. Without classes,
-      there is an output for each number of a label.
-  """
+  """Returns the shapes of a task's models."""
   x, y = element_spec
   outputs: tuple[int | None, ...] = (num_classes or 1,)
   are_classes = num_classes is not None and y.dtype.is_integer
@@ -82,21 +75,7 @@ def image_classifier(
   seed: int,
   initial_weights: InitialWeights = "glorot",
 ) -> Callable[[], tf.keras.Model]:
-  """Returns a function that builds a new classifier.
-
-  Args:
-    name: One of `tasks.models.names.ALL`; "cnn_dropout" is for 28 x 28 images
-      in grey.
-    input_shape: Height, width and channels of an image; for networks of dense
-      layers, any shape.
-    num_classes: Number of logits.
-    seed: Seed of the initial weights.
-    initial_weights: As for `tasks.models.mlp`; other models have one kind.
-
-  Raises:
-    ValueError: If the images are too small for the model, or it has no such
-      initial weights.
-  """
+  """Returns a function that builds a new classifier."""
   if name in HIDDEN_UNITS:
     return dense.dense_classifier(
       name, input_shape, num_classes, seed, initial_weights
@@ -136,16 +115,7 @@ _MNIST = (28, 28, 1)
 def build_fn(
   name: str, wanted: Shapes, seed: int
 ) -> Callable[[], tf.keras.Model]:
-  """Returns a function that builds a new model by its name.
-
-  Args:
-    name: One of `tasks.models.names.ALL`.
-    wanted: The shapes of the task.
-    seed: Seed of the initial weights.
-
-  Raises:
-    ValueError: If the task has other shapes than the model.
-  """
+  """Returns a function that builds a new model by its name."""
   number, *others = wanted.outputs
   sides = [size for size in wanted.x if size is not None]
   takes = _takes(name, sides)

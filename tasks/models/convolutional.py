@@ -23,12 +23,6 @@ def fedavg_cnn(
   1,663,370 weights with 10 classes for 28 x 28 images: model "cnn" of TFF's
   EMNIST baselines. LEAF's has 2,048 dense units.
 
-  Args:
-    num_classes: Number of logits.
-    seed: Seed of the initial weights.
-    input_shape: Height, width and channels of an image.
-    dense_units: Width of the dense layer before the logits.
-
   Returns:
     An uncompiled model that takes float32[n, *input_shape].
   """
@@ -64,10 +58,6 @@ def dropout_cnn(num_classes: int, seed: int) -> tf.keras.Model:
 
   1,199,882 weights with 10 classes. Model "cnn_dropout" of TFF's EMNIST
   baselines, with dropout that repeats.
-
-  Args:
-    num_classes: Number of logits.
-    seed: Seed of the initial weights and of the dropout.
 
   Returns:
     An uncompiled model that takes float32[n, 28, 28, 1].
@@ -112,11 +102,6 @@ def resnet18(
   11,173,962 weights for 32 x 32 x 3 images and 10 classes. Two groups of
   channels are normalized, each together, as in Hsieh et al. and TFF's CIFAR-100
   baseline.
-
-  Args:
-    input_shape: Height, width and channels of an image.
-    num_classes: Number of logits.
-    seed: Seed of the initial weights.
 
   Returns:
     An uncompiled model that takes float32[n, *input_shape].
@@ -183,12 +168,6 @@ def vgg11(
   """VGG-11 without normalization.
 
   9,225,610 weights for 32 x 32 x 3 images and 10 classes.
-
-  Args:
-    input_shape: Height, width and channels of an image, at least 32 x 32.
-    num_classes: Number of logits.
-    seed: Seed of the initial weights. He et al.'s: from Glorot's, eight layers
-      without normalization hardly start to learn.
 
   Returns:
     An uncompiled model that takes float32[n, *input_shape].

@@ -22,15 +22,6 @@ def mlp(
 ) -> tf.keras.Model:
   """Fully connected network; without hidden layers, logistic regression.
 
-  Args:
-    input_shape: Shape of one example.
-    hidden_units: Width of each hidden layer.
-    num_classes: Number of logits.
-    seed: Seed of the initial weights.
-    initial_weights: "glorot", uniform as in Glorot and Bengio (2010), biases of
-      zero: Keras' default. "pytorch", its default: weights and biases uniform
-      within 1 / sqrt(n), n being the inputs of the layer.
-
   Returns:
     An uncompiled model.
   """
@@ -80,13 +71,6 @@ def mlp_double_softmax(
   "Federated Learning with Fair Averaging" (IJCAI 2021). The loss never falls
   below log(1 + (C - 1) / e) for C classes.
 
-  Args:
-    input_shape: Shape of one example.
-    hidden_units: Width of each hidden layer.
-    num_classes: Number of classes.
-    seed: Seed of the initial weights, which are those of `mlp`.
-    initial_weights: As for `mlp`.
-
   Returns:
     An uncompiled model whose outputs are probabilities; the loss of
     `objectives.model_fn` applies its softmax to them.
@@ -106,15 +90,7 @@ def dense_classifier(
   seed: int,
   initial_weights: InitialWeights = "glorot",
 ) -> task.KerasModelFn:
-  """Returns a function that builds a new network by its name.
-
-  Args:
-    name: One of `tasks.models.names.HIDDEN_UNITS`.
-    input_shape: As for `mlp`.
-    num_classes: Number of logits.
-    seed: Seed of the initial weights.
-    initial_weights: As for `mlp`.
-  """
+  """Returns a function that builds a new network by its name."""
   build = mlp_double_softmax if name.endswith("_double_softmax") else mlp
   return functools.partial(
     build, input_shape, HIDDEN_UNITS[name], num_classes, seed, initial_weights
@@ -128,10 +104,6 @@ def functional_if_dense(
   """Returns the functional form of networks of dense layers, of no others.
 
   Networks with convolutions train as fast as Keras models.
-
-  Args:
-    build: Returns a new Keras model.
-    functional_model: Returns the same as a `FunctionalModel`.
 
   Returns:
     A function that returns the same each time: the functional model, or None.

@@ -32,16 +32,7 @@ class NotPlainError(ValueError):
 
 
 def describe(model: tf.keras.Model, name: str) -> Config:
-  """Returns the config of a model that does the same with plain layers.
-
-  Args:
-    model: A sequential or functional model.
-    name: What the model of the config is called.
-
-  Raises:
-    NotPlainError: If the model has a layer that is not Keras' own, or Keras
-      cannot build the model of its config.
-  """
+  """Returns the config of a model that does the same with plain layers."""
   try:
     if any(map(_is_changed, _layers(model))):
       model = _changed(model)
@@ -57,12 +48,7 @@ def describe(model: tf.keras.Model, name: str) -> Config:
 
 
 def of_plain(model: tf.keras.Model) -> Config:
-  """Returns the config of a model that has plain layers already.
-
-  Raises:
-    NotPlainError: If it has others. Functions that a config has by name alone
-      show when it is built.
-  """
+  """Returns the config of a model that has plain layers already."""
   try:
     config = tf.keras.saving.serialize_keras_object(model)
     found: Config = json.loads(json.dumps(config))
@@ -73,15 +59,7 @@ def of_plain(model: tf.keras.Model) -> Config:
 
 
 def build(config: Config) -> tf.keras.Model:
-  """Returns a new model; its weights are initial ones.
-
-  Args:
-    config: As `describe` returns it.
-
-  Raises:
-    NotPlainError: If it has a part that is not Keras' own. No code of that part
-      has run.
-  """
+  """Returns a new model; its weights are initial ones."""
   _check(config)
   try:
     with without_custom_objects():

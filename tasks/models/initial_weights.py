@@ -40,15 +40,7 @@ class Make:
     wanted: catalog.Shapes,
     seed: int,
   ) -> None:
-    """Takes a function and what it is given.
-
-    Args:
-      name: The function, as the user named it, for errors.
-      function: Returns a new Keras model.
-      arguments: Its arguments by name.
-      wanted: The shapes of the task.
-      seed: Seed of all that the function gives no seed of its own.
-    """
+    """Takes a function and what it is given."""
     self.name = name
     self.wanted = wanted
     self._function = function
@@ -77,14 +69,7 @@ class Make:
 
   @keras_state.restored()
   def keep(self, model: tf.keras.Model) -> None:
-    """Gives all models from now on the weights that one has now.
-
-    Args:
-      model: As the function has made it.
-
-    Raises:
-      UserCodeError: If the model cannot be built in graphs.
-    """
+    """Gives all models from now on the weights that one has now."""
     build: task.KerasModelFn = functools.partial(clone, model)
     try:
       with tf.Graph().as_default():
@@ -97,11 +82,7 @@ class Make:
     )
 
   def anew(self, *, other_draws: bool = False) -> tf.keras.Model:
-    """Returns a new model as the function makes it, with its weights.
-
-    Args:
-      other_draws: Whether what has no seed of its own draws others than usual.
-    """
+    """Returns a new model as the function makes it, with its weights."""
     seed = self._seed + other_draws
     model = self.unbuilt(seed)
     if not model.built:
@@ -121,14 +102,7 @@ class Make:
     return model
 
   def returned(self, seed: int | None = None) -> Any:
-    """Returns what the function returns.
-
-    Args:
-      seed: Seed of what has none; by default the usual one.
-
-    Raises:
-      UserCodeError: If it fails.
-    """
+    """Returns what the function returns."""
     seed = self._seed if seed is None else seed
     with layers.seeded(seed):
       try:
@@ -168,11 +142,7 @@ class Starting:
   @classmethod
   @keras_state.restored()
   def of(cls, build: task.KerasModelFn, weights: Sequence[np.ndarray]) -> Self:
-    """Returns what builds a model with given weights; builds it once.
-
-    Raises:
-      ValueError: If the model has weights of other shapes.
-    """
+    """Returns what builds a model with given weights; builds it once."""
     created: list[tf.Variable] = []
 
     def record(create: _Creator, **arguments: Any) -> tf.Variable:
@@ -226,11 +196,7 @@ class Starting:
 def _fitting(
   variables: Sequence[tf.Variable], weights: Sequence[np.ndarray]
 ) -> Iterator[np.ndarray]:
-  """Yields the weights in the types of a model's variables.
-
-  Raises:
-    ValueError: If they are of other shapes.
-  """
+  """Yields the weights in the types of a model's variables."""
   if len(variables) != len(weights):
     raise ValueError(
       f"has {len(weights)} arrays of weights, and the model to train has "
@@ -255,12 +221,7 @@ def digest(build: task.KerasModelFn) -> str | None:
 
 
 def clone(layer: tf.keras.layers.Layer) -> tf.keras.layers.Layer:
-  """Returns a new layer, or a new model, as another one, with other weights.
-
-  Raises:
-    ValueError, TypeError, NotImplementedError: If the layer, or one in it, does
-      not tell its settings, or a model is no graph of layers.
-  """
+  """Returns a new layer, or a new model, as another one, with other weights."""
   if isinstance(layer, tf.keras.Model):
     return tf.keras.models.clone_model(layer, clone_function=clone)
   new = type(layer).from_config(layer.get_config())
@@ -285,11 +246,6 @@ def with_two_logits(
   """Returns a model with a logit for each class, if the model has one output.
 
   Its last layer loses its sigmoid: the loss of classes has one.
-
-  Args:
-    model: As a user's function returns it.
-    wanted: The shapes of a task of two classes.
-    seed: Seed of what is drawn where the model is built.
 
   Returns:
     The model, with one more layer that is not trained; `model` itself if it has
@@ -327,11 +283,6 @@ def with_one_tensor(
   model: tf.keras.Model, wanted: catalog.Shapes, seed: int
 ) -> tf.keras.Model:
   """Returns a model whose output is a tensor, in place of a dict or list of it.
-
-  Args:
-    model: As a user's function returns it.
-    wanted: The shapes of the task.
-    seed: Seed of what is drawn where the model is built.
 
   Returns:
     A model around `model`; `model` itself if it has other outputs, or takes no

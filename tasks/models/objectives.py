@@ -158,13 +158,7 @@ LossFn = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
 def class_objective(
   class_weights: Sequence[float] | None = None, loss: LossFn | None = None
 ) -> task.Objective:
-  """Returns the objective of classifiers: a loss, and accuracy.
-
-  Args:
-    class_weights: What an example of each class counts for in the loss, which
-      is still divided by the number of examples; None is 1 for all.
-    loss: Takes the place of the cross entropy, and of its weights.
-  """
+  """Returns the objective of classifiers: a loss, and accuracy."""
   if loss is None and class_weights is not None:
     loss = _Weighted(tuple(map(float, class_weights)))
   return _objective(model_fn, functional_model_fn, loss, "softmax")
@@ -194,11 +188,6 @@ def model_fn(
 ) -> task.ModelFn:
   """Returns the TFF form of a classifier, as `Task.model_fn` wants it.
 
-  Args:
-    build: Returns a new Keras model whose outputs are logits.
-    element_spec: Specs of `(x, y)`, y being class numbers.
-    loss: As `class_objective` takes it; by default softmax cross entropy.
-
   Returns:
     A function that returns a new model with that loss, and accuracy as its
     metric.
@@ -218,11 +207,6 @@ def functional_model_fn(
 ) -> task.FunctionalModelFn:
   """Returns the same classifier as `Task.functional_model_fn` wants it.
 
-  Args:
-    build: As for `model_fn`.
-    element_spec: Specs of `(x, y)`, y being class numbers.
-    loss: As `class_objective` takes it; by default softmax cross entropy.
-
   Returns:
     A function that returns `functional_model` of a network of dense layers;
     None of others.
@@ -237,13 +221,7 @@ def functional_model(
   element_spec: task.ElementSpec,
   loss: LossFn | None = None,
 ) -> tff.learning.models.FunctionalModel:
-  """Returns the same classifier as a `FunctionalModel`.
-
-  Args:
-    build: As for `model_fn`, and as `as_functional` wants it.
-    element_spec: Specs of `(x, y)`, y being class numbers.
-    loss: As `class_objective` takes it; by default softmax cross entropy.
-  """
+  """Returns the same classifier as a `FunctionalModel`."""
   return as_functional(
     build,
     element_spec,
@@ -300,11 +278,7 @@ _ABSOLUTE_ERROR = "mean_absolute_error"
 
 
 def number_objective(loss: LossFn | None = None) -> task.Objective:
-  """Returns the objective of regressions: a loss, and the absolute error.
-
-  Args:
-    loss: Takes the place of the mean squared error.
-  """
+  """Returns the objective of regressions: a loss, and the absolute error."""
   return _objective(number_model_fn, number_functional_model_fn, loss)
 
 
@@ -338,13 +312,7 @@ def number_functional_model_fn(
   element_spec: task.ElementSpec,
   loss: LossFn | None = None,
 ) -> task.FunctionalModelFn:
-  """Returns the same regression as `Task.functional_model_fn` wants it.
-
-  Args:
-    build: As for `number_model_fn`.
-    element_spec: Specs of `(x, y)`.
-    loss: As for `number_model_fn`.
-  """
+  """Returns the same regression as `Task.functional_model_fn` wants it."""
   return dense.functional_if_dense(
     build,
     functools.partial(

@@ -30,13 +30,6 @@ def character_lstm(
   Layers, shapes and kinds of initial weights are those of TFF's baseline
   `tff.simulation.baselines.shakespeare`.
 
-  Args:
-    num_tokens: Size of the vocabulary: number of inputs and of logits.
-    seed: Seed of the initial weights.
-    num_layers: Number of LSTM layers.
-    units: Width of each.
-    every_step: Whether there is an output after each token or after the last.
-
   Returns:
     An uncompiled model that takes int[n, length] and returns float32[n, length,
     num_tokens], or float32[n, num_tokens].
@@ -73,13 +66,6 @@ def word_lstm(
   Each LSTM is followed by a dense layer of the embedding's size: the model of
   TFF's baseline `tff.simulation.baselines.stackoverflow`. With one LSTM it is
   "1 LSTM + 2 FC" of VRed, too.
-
-  Args:
-    num_tokens: Size of the vocabulary: number of inputs and of logits.
-    seed: Seed of the initial weights.
-    embedding_size: Size of the embedding and of the dense layers.
-    num_layers: Number of LSTM layers.
-    units: Width of each.
 
   Returns:
     An uncompiled model from int[n, length] to float32[n, length, num_tokens].
@@ -209,11 +195,6 @@ def next_token_model_fn(
   not_counted: Collection[int] = (),
 ) -> task.ModelFn:
   """Returns the TFF form of a sequence model, as `Task.model_fn` wants it.
-
-  Args:
-    build: Returns a new Keras model whose outputs are logits of each step.
-    element_spec: Specs of `(x, y)`, integers [n, length]; y is 0 at padding.
-    not_counted: Labels besides padding that the accuracy leaves out.
 
   Returns:
     A function that returns a new model. Its loss is the mean of the cross

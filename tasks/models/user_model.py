@@ -35,20 +35,7 @@ def fitting(
   *,
   seed: int,
 ) -> task.KerasModelFn:
-  """Returns what makes the model of a task by a function of a user.
-
-  Args:
-    name: The function, as the user named it.
-    function: Takes nothing, or any of `input_shape`, `num_classes` and `seed`
-      by name; returns a new Keras model.
-    element_spec: Specs of the task's `(x, y)`.
-    num_classes: Number of classes; None where the model predicts a number.
-    seed: Seed of the initial weights.
-
-  Raises:
-    UserCodeError: If the function takes something else; otherwise as
-      `reliable`.
-  """
+  """Returns what makes the model of a task by a function of a user."""
   wanted = catalog.of_task(element_spec, num_classes)
   given = {"input_shape": wanted.x, "num_classes": num_classes, "seed": seed}
   try:
@@ -78,19 +65,7 @@ def reliable(
   *,
   seed: int,
 ) -> task.KerasModelFn:
-  """Returns what makes a user's model with the same weights each time.
-
-  Args:
-    name: The user's function, for errors.
-    build: Returns a new Keras model.
-    element_spec: Specs of the task's `(x, y)`.
-    num_classes: As for `fitting`.
-    seed: Seed of what has none of its own.
-
-  Raises:
-    UserCodeError: If the model does not fit the task, or clients cannot train
-      it: its outputs or its weights change from one call to the next.
-  """
+  """Returns what makes a user's model with the same weights each time."""
   wanted = catalog.of_task(element_spec, num_classes)
   made = Make(name, build, {}, wanted, seed)
   _check(made, is_classifier=num_classes is not None)
@@ -104,18 +79,7 @@ def check_loss(
   num_classes: int | None,
   file: pathlib.Path | None = None,
 ) -> None:
-  """Checks that a user's loss gives a number for each example, and a gradient.
-
-  Args:
-    name: The loss, for errors.
-    loss: From labels and outputs of a model to what is checked.
-    y_spec: Spec of the labels.
-    num_classes: As for `fitting`.
-    file: The file of the function.
-
-  Raises:
-    UserCodeError: If it fails, or gives something else.
-  """
+  """Checks that a user's loss gives each example a number, and a gradient."""
   y = tf.zeros([_EXAMPLES, *y_spec.shape[1:]], y_spec.dtype)
   outputs = y if num_classes is None else tf.zeros([_EXAMPLES, num_classes])
   with tf.GradientTape() as tape:
@@ -148,9 +112,6 @@ def _check(made: Make, *, is_classifier: bool) -> None:
   """Checks that clients can train a model; builds it, and calls it.
 
   A model whose weights no initializer makes keeps them from now on.
-
-  Raises:
-    UserCodeError: If they cannot.
   """
   returned = made.returned()
   if not isinstance(returned, tf.keras.Model):
@@ -243,9 +204,6 @@ def _are_given(
   ones, are the same each time that the user's function builds the model outside
   of graphs, with any seed. `again` is the model, which it has built once more
   before it builds any in a graph.
-
-  Raises:
-    UserCodeError: If weights are neither.
   """
   values = [weight.numpy() for weight in model.weights]
   in_graph = _values_in_graph(made)

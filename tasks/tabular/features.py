@@ -69,10 +69,6 @@ def fit(
 ) -> tuple[Feature, ...]:
   """Learns from training rows how columns enter x.
 
-  Args:
-    columns: Columns by name.
-    train: The training rows of the clients.
-
   Returns:
     A feature for each column.
   """
@@ -140,12 +136,7 @@ class Encoder:
   def __init__(
     self, columns: Mapping[str, Column], features: Sequence[Feature]
   ) -> None:
-    """Looks up the place of every text.
-
-    Args:
-      columns: The columns of all features, by name.
-      features: How they enter x.
-    """
+    """Looks up the place of every text."""
     numbers = [f for f in features if isinstance(f, NumberFeature)]
     self._numbers = [columns[f.name].values for f in numbers]
     self._shift, self._scale, self._offset = (

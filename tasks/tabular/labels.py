@@ -54,17 +54,7 @@ class Classes(NamedTuple):
 
 
 def classes_of(column: Column, kind: Kind, *, source: str) -> Classes | None:
-  """Returns the classes that a column holds; None if it has numbers.
-
-  Args:
-    column: The column, nothing missing in it; float64 if it has numbers.
-    kind: Whether the labels are classes or numbers. "auto" takes texts, and
-      whole numbers with at most 20 different values, as classes.
-    source: The file and the column, for errors.
-
-  Raises:
-    DataError: If texts are to be numbers.
-  """
+  """Returns the classes that a column holds; None if it has numbers."""
   if isinstance(column, Numbers):
     if kind == "number" or (kind == "auto" and not _are_classes(column.values)):
       return None
@@ -92,17 +82,7 @@ def numbered(
   source: str,
   place: Callable[[int], str],
 ) -> Labels:
-  """Numbers the classes that the clients train on.
-
-  Args:
-    classes: The classes of all rows.
-    clients: Whose rows these are.
-    source: The file and the column, for errors.
-    place: Tells where a row is, for errors.
-
-  Raises:
-    DataError: If there is one class only, or one is in test rows alone.
-  """
+  """Numbers the classes that the clients train on."""
   codes, names = classes
   is_known = np.bincount(codes[clients.train.rows], minlength=len(names)) > 0
   is_new = ~is_known[codes[clients.test.rows]]
@@ -138,9 +118,6 @@ def standardized(
     values: float64[rows].
     train: The training rows of the clients.
     source: The file and the column, for errors.
-
-  Raises:
-    DataError: If the labels are all equal.
   """
   of_training = values[train.rows]
   if of_training.min() == of_training.max():

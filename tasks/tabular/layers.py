@@ -20,12 +20,7 @@ _DTYPES = {"number": "float32", "text": "string"}
 def inputs(
   columns: Mapping[str, str], taken: Iterable[str] = ()
 ) -> dict[str, tf.Tensor]:
-  """Returns Keras inputs of shape [n] by the names of columns.
-
-  Args:
-    columns: "number" or "text", by name.
-    taken: Names of layers that the inputs may not have.
-  """
+  """Returns Keras inputs of shape [n] by the names of columns."""
   made: dict[str, tf.Tensor] = {}
   used = {*taken, PROBABILITIES, NUMBER}
   for name, kind in columns.items():
@@ -43,12 +38,7 @@ def inputs(
 def encode(
   inputs: Mapping[str, tf.Tensor], features: Sequence[Feature]
 ) -> tf.Tensor:
-  """Returns x, float32[n, width], of raw values.
-
-  Args:
-    inputs: Columns by name, as `inputs` makes them.
-    features: How the columns enter x.
-  """
+  """Returns x, float32[n, width], of raw values."""
   numbers = [f for f in features if isinstance(f, NumberFeature)]
   texts = [f for f in features if isinstance(f, TextFeature)]
   parts = _numbers(inputs, numbers) if numbers else []

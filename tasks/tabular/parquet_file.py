@@ -30,16 +30,7 @@ class ParquetFile:
   """A Parquet file."""
 
   def __init__(self, path: pathlib.Path, written: Format = UNKNOWN) -> None:
-    """Reads the names of the columns, and the first rows of texts.
-
-    Args:
-      path: The file.
-      written: How its texts are written.
-
-    Raises:
-      DataError: If the file cannot be read or has no rows, or pyarrow is
-        missing.
-    """
+    """Reads the names of the columns, and the first rows of texts."""
     self.path = path
     self._written = written
     self._file = _opened(path)
@@ -86,12 +77,7 @@ class ParquetFile:
   def pieces(
     self, names: Sequence[str], texts: Collection[str]
   ) -> Iterator[columns.Rows]:
-    """Yields columns, some rows at a time; otherwise as `CsvFile.pieces`.
-
-    Raises:
-      DataError: If the file is damaged, or a column has neither numbers nor
-        texts.
-    """
+    """Yields columns, some rows at a time; otherwise as `CsvFile.pieces`."""
     texts = {*texts, *self._categories}
     self._check_kinds([name for name in names if name not in texts])
     texts |= {

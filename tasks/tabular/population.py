@@ -112,10 +112,6 @@ def divide(
     source: The file and what names its clients, for errors.
     classes: Class of each row, int[rows], if rows may change halves so that
       each class has one to train on.
-
-  Raises:
-    DataError: If fewer than two clients can train and be tested.
-    ValueError: If there are fewer clients than asked for.
   """
   if len(names) < 2:
     raise DataError(

@@ -44,15 +44,7 @@ class Table(Protocol):
 
 
 def located(file: str, data_dir: pathlib.Path | None) -> pathlib.Path:
-  """Returns the place of a file that an option names.
-
-  Args:
-    file: A path; a relative one begins in `data_dir`, if that is given.
-    data_dir: A folder.
-
-  Raises:
-    DataError: If no file is named, or there is none.
-  """
+  """Returns the place of a file that an option names."""
   if not file:
     raise DataError("file", "is missing; name a file, such as patients.csv.")
   path = (data_dir or pathlib.Path()) / os.path.expanduser(file)
@@ -67,17 +59,7 @@ def located(file: str, data_dir: pathlib.Path | None) -> pathlib.Path:
 def opened(
   path: pathlib.Path, written: table_file.Format = table_file.UNKNOWN
 ) -> Table:
-  """Opens a table; its content distinguishes CSV, Parquet and other files.
-
-  Args:
-    path: The file.
-    written: How it is written.
-
-  Raises:
-    DataError: If the file cannot be read, is neither CSV nor Parquet, has no
-      rows, two columns have one name, or options of CSV files are given for
-      another one.
-  """
+  """Opens a table; its content distinguishes CSV, Parquet and other files."""
   with data_files.opened(path) as file:
     beginning = file.read(file_kinds.BEGINNING)
   kind = file_kinds.of_content(beginning)
@@ -107,15 +89,7 @@ def opened(
 
 
 def check_names(table: Table, wanted: Mapping[str, Sequence[str]]) -> None:
-  """Checks that a table has all columns that options name.
-
-  Args:
-    table: The table.
-    wanted: Names of columns by option.
-
-  Raises:
-    DataError: If it lacks some; names them all.
-  """
+  """Checks that a table has all columns that options name."""
   known = [name for name in table.names if name]
   missing = []
   for option, names in wanted.items():
@@ -152,25 +126,8 @@ def read(
 ) -> dict[str, columns.Column]:
   """Reads columns, in one pass through the file, or in two.
 
-  Args:
-    table: The file.
-    names: The columns.
-    texts: Those of them that are texts, whatever they hold.
-    categories: Those of them whose texts, if they have some, are categories.
-    exact: Those of them whose numbers, if they have some, are float64, not
-      float32.
-    complete: Those of them in which nothing may be missing.
-    measured: Those of them whose texts, if they have some, are no numbers that
-      are written in another way.
-    units: Those of `texts` that are numbers, with a unit or without.
-
   Returns:
     Columns by name. One of numbers has nothing but numbers and missing values.
-
-  Raises:
-    DataError: If a field cannot be read or is missing, or a column that is to
-      have categories has other texts; it names all such columns, and a row of
-      each.
   """
   reading = _Reading(table, categories, exact, measured)
   if mixed := reading.gather(names, texts):
@@ -329,13 +286,7 @@ def tell(
   *,
   measured: Collection[str],
 ) -> None:
-  """Warns of cells that keep a column from being one of numbers, and of marks.
-
-  Args:
-    table: The file.
-    found: Columns of it, by name.
-    measured: Those of them whose texts may be meant as numbers.
-  """
+  """Warns of cells that keep a column from being numeric, and of marks."""
   if isinstance(table, table_file.CsvFile) and table.num_comments:
     notices.notify(
       f"{table.path}: {table.num_comments:,} comment lines are left out."
@@ -368,13 +319,7 @@ def tell(
 
 
 def tell_near(table: Table, name: str, column: columns.Column) -> None:
-  """Notifies the user of two texts that differ in case or spaces alone.
-
-  Args:
-    table: The file.
-    name: A column whose texts are names.
-    column: What it has; numbers have no such texts.
-  """
+  """Notifies the user of two texts that differ in case or spaces alone."""
   if not isinstance(column, columns.Texts):
     return
   alike: dict[str, str] = {}

@@ -101,11 +101,6 @@ def divide(
     seed: Seed of these shares, and of the choice of clients.
     source: The file and what names its clients, for errors.
     source_of_split: Tells the place of a row's half, for errors.
-
-  Raises:
-    DataError: If a half is neither "train" nor "test", or fewer than two
-      clients have both.
-    ValueError: If there are fewer clients than asked for.
   """
   if halves is None:
     is_test = population.test_share(
@@ -150,11 +145,7 @@ class Groups(NamedTuple):
 def check_groups(
   names: Sequence[str], source: str, *, is_classifier: bool
 ) -> None:
-  """Checks that groups can be compared.
-
-  Raises:
-    DataError: If labels are numbers, there is one group, or there are too many.
-  """
+  """Checks that groups can be compared."""
   if not is_classifier:
     raise DataError(
       f"{source} (group)", "needs classes as labels, and these are numbers."
@@ -202,10 +193,6 @@ def build_task(
     weights: What the client of each row counts for, float[rows], and where the
       numbers are from.
     groups: The group of each row.
-
-  Raises:
-    DataError: If a client has several weights, or none that can be used; or if
-      groups cannot be compared.
   """
   classes = labels.num_classes
   if groups is not None:
@@ -258,11 +245,7 @@ def _in_words(labels: Labels) -> str:
 def _objective(
   config: RowOptions, clients: population.Population, labels: Labels
 ) -> task.Objective:
-  """Returns the loss and the metric.
-
-  Raises:
-    FieldError: If there are weights of classes, and others or no classes.
-  """
+  """Returns the loss and the metric."""
   text, number = config.class_weights, labels.num_classes
   if config.loss is not None:
     loss = _own_loss(config.loss, labels)
@@ -294,11 +277,7 @@ def _objective(
 def _own_loss(
   name: str, labels: Labels
 ) -> Callable[["tf.Tensor", "tf.Tensor"], "tf.Tensor"]:
-  """Returns a user's loss, once it has given a number for each example.
-
-  Raises:
-    FieldError: If it has not.
-  """
+  """Returns a user's loss, once it has given a number for each example."""
   import tensorflow as tf  # noqa: PLC0415
 
   from tasks.models import user_model  # noqa: PLC0415

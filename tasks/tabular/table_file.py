@@ -93,15 +93,7 @@ class CsvFile:
   """
 
   def __init__(self, path: pathlib.Path, written: Format = UNKNOWN) -> None:
-    """Reads the header.
-
-    Args:
-      path: The file.
-      written: How it is written.
-
-    Raises:
-      DataError: If the file cannot be read, or has no header or no rows.
-    """
+    """Reads the header."""
     self.path = path
     self.num_comments = 0
     self._encoding = written.encoding
@@ -144,17 +136,9 @@ class CsvFile:
   ) -> Iterator[columns.Rows]:
     """Yields columns, some rows at a time.
 
-    Args:
-      names: The columns.
-      texts: Those of them that are texts, whatever they hold. All others are
-        numbers if all of their fields are.
-
     Yields:
       The number of rows, and columns by name; None for a column that looked
       like numbers at first, and has other fields in these rows.
-
-    Raises:
-      DataError: If the file is damaged or ragged; it names the line.
     """
     positions = {name: self.names.index(name) for name in names}
     texts = {*texts, *self._texts_of_sample(positions)}
@@ -181,9 +165,6 @@ class CsvFile:
 
   def marks(self, names: Sequence[str]) -> dict[str, Counter[str]]:
     """Counts the texts that are taken as missing numbers of their own accord.
-
-    Args:
-      names: Columns of numbers.
 
     Returns:
       The number of cells with each such text, by column.
@@ -365,11 +346,6 @@ def read_numbers(
   texts: Sequence[str], signs: Signs, missing: Collection[str]
 ) -> np.ndarray | None:
   """Returns the numbers that texts are, read as fields of a CSV file are.
-
-  Args:
-    texts: The texts.
-    signs: How numbers are written.
-    missing: What stands for a missing number beside the usual.
 
   Returns:
     float64[n], NaN for a missing number; None if a text is something else.

@@ -48,10 +48,6 @@ def named(text: str | None) -> tuple[str, ...]:
 def refusal(texts: Iterable[str], num_rows: int) -> Refusal | None:
   """Says why texts are no categories.
 
-  Args:
-    texts: The different texts of a column.
-    num_rows: In how many rows there is a text.
-
   Returns:
     What is wrong; None if nothing is.
   """
@@ -79,10 +75,6 @@ def refusal(texts: Iterable[str], num_rows: int) -> Refusal | None:
 
 def strays(counts: Mapping[str, int], missing: Collection[str]) -> list[str]:
   """Returns the texts without which a column would hold numbers.
-
-  Args:
-    counts: In how many rows each text is.
-    missing: What stands for a missing number.
 
   Returns:
     The texts that are no numbers, if they are in fewer rows than numbers are;
@@ -181,11 +173,6 @@ def numbers_of(
 ) -> tuple[np.ndarray, tuple[str, str] | None]:
   """Returns the numbers that texts mean, all of one unit or without.
 
-  Args:
-    texts: The texts.
-    signs: How the numbers are written.
-    missing: Texts that stand for a missing number.
-
   Returns:
     float64[n], NaN for a missing one; and a text that is no such number, with
     what is wrong with it, if there is one.
@@ -210,11 +197,6 @@ def refused_number(
   texts: Iterable[str], signs: Signs, column: str
 ) -> Refusal | None:
   """Says that texts mean numbers, and which option reads them.
-
-  Args:
-    texts: The different texts of a column, no missing ones.
-    signs: How the numbers of its table are written.
-    column: The column, as an option names it.
 
   Returns:
     What is wrong; None if at most 95 % of the texts are numbers, of one unit.

@@ -101,11 +101,7 @@ def short_name(name: str) -> str:
 
 
 def check(name: str) -> None:
-  """Checks that a file has a function, as far as its text tells; runs nothing.
-
-  Raises:
-    UserCodeError: If there is no such file, or it cannot have the function.
-  """
+  """Checks that the text of a file has a function; runs nothing."""
   path = file_of(name)
   function = short_name(name)
   try:
@@ -118,14 +114,7 @@ def check(name: str) -> None:
 
 
 def load(name: str) -> Callable[..., Any]:
-  """Imports a function.
-
-  Args:
-    name: The function, in one of the two forms.
-
-  Raises:
-    UserCodeError: If there is no such function, or importing it fails.
-  """
+  """Imports a function."""
   if not may_run(name):
     raise UserCodeError(name, "does not run while a record is read.")
   path = file_of(name)
@@ -148,11 +137,7 @@ def load(name: str) -> Callable[..., Any]:
 
 
 def digest(name: str) -> str:
-  """Returns a digest of a function's file, and of what it imports beside it.
-
-  Raises:
-    UserCodeError: If there is no such file.
-  """
+  """Returns a digest of a function's file, and of what it imports beside it."""
   place, path = _place(name), file_of(name)
   if place.endswith(_SUFFIX):
     return digest_of_file(path)
@@ -160,11 +145,7 @@ def digest(name: str) -> str:
 
 
 def file_of(name: str) -> pathlib.Path:
-  """Returns the file of a function.
-
-  Raises:
-    UserCodeError: If there is none, or the name has another form.
-  """
+  """Returns the file of a function."""
   place = _place(name)
   if place.endswith(_SUFFIX):
     path = pathlib.Path(os.path.expanduser(place))
@@ -210,13 +191,7 @@ def absolute(name: str) -> str:
 def blamed(
   name: str, path: pathlib.Path | None, error: BaseException
 ) -> UserCodeError:
-  """Returns an error of a user's code in one line, with the line at fault.
-
-  Args:
-    name: The function, as the user named it.
-    path: The function's file.
-    error: What it raised.
-  """
+  """Returns an error of a user's code in one line, with the line at fault."""
   frames = traceback.extract_tb(error.__traceback__)
   lines = [
     (frame.filename, frame.lineno)
@@ -332,12 +307,7 @@ _OURS = ("binaries", "tasks", "tff_fair")
 
 
 def digest_of_file(path: pathlib.Path, module: str = "") -> str:
-  """Returns a digest of a file, and of what it imports beside it.
-
-  Args:
-    path: The file.
-    module: Its full name where it is imported by that; empty for a script.
-  """
+  """Returns a digest of a file, and of what it imports beside it."""
   found = files_of(path, module)
   content = hashlib.sha256()
   for file in sorted(found):

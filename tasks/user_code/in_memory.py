@@ -57,11 +57,7 @@ class Roles(NamedTuple):
   group: str | None = None
 
   def check_unused(self, name: str, kind: str) -> None:
-    """Checks that no column is named of data without columns.
-
-    Raises:
-      DataError: If one is; says of which kind the data is.
-    """
+    """Checks that no column is named of data without columns."""
     settings = self._replace(weight=None)._asdict()
     for setting, column in settings.items():
       if column is not None:
@@ -84,17 +80,7 @@ class ArrayClients:
   """
 
   def __init__(self, halves: Sequence[Any], roles: Roles, name: str) -> None:
-    """Takes arrays by client, or what can be made such.
-
-    Args:
-      halves: Train, and perhaps test: each a mapping of clients to `(x, y)` or
-        to mappings of two arrays, or a table.
-      roles: Which columns of a table are what.
-      name: The task, for errors.
-
-    Raises:
-      DataError: If it has no examples, or other ones than expected.
-    """
+    """Takes arrays by client, or what can be made such."""
     self.class_names: Sequence[str] | None = None
     self.name = name
     self.num_halves = len(halves)
@@ -258,15 +244,7 @@ class ArrayClients:
 
 
 def keys(elements: Any, name: str) -> tuple[Any, Any]:
-  """Returns where elements have x and y.
-
-  Args:
-    elements: A pair, or a mapping of two.
-    name: Whose elements they are, for errors.
-
-  Raises:
-    DataError: If it is something else.
-  """
+  """Returns where elements have x and y."""
   if isinstance(elements, Mapping):
     labels = [key for key in elements if key in LABELS]
     if "x" in elements and "y" in elements:
@@ -305,16 +283,9 @@ def _text(value: Any) -> str:
 def _labels(y: np.ndarray, place: str) -> np.ndarray:
   """Returns labels of one kind, each of one example.
 
-  Args:
-    y: Labels; numbers and truth values may be Python objects.
-    place: Whose they are, for errors.
-
   Returns:
     Class numbers, integer[n, ...], or truth values or texts, [n], or numbers,
     float[n] or float[n, t].
-
-  Raises:
-    DataError: If they are something else.
   """
   if y.dtype.kind == "O" and y.ndim == 1:
     if _has_missing(y):
@@ -369,11 +340,7 @@ def _has_missing(values: np.ndarray) -> bool:
 
 
 def _by_name(items: Iterable[tuple[Any, _T]], name: str) -> dict[str, _T]:
-  """Returns what each client has, by the client's name.
-
-  Raises:
-    DataError: If two clients have one name, such as 1 and "1".
-  """
+  """Returns what each client has, by the client's name."""
   found: dict[str, _T] = {}
   for client, value in items:
     if _text(client) in found:

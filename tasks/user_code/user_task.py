@@ -39,15 +39,7 @@ class MadeTask:
   Options: type[options.TaskOptions]
 
   def __init__(self, name: str, function: Callable[..., object]) -> None:
-    """Takes a function.
-
-    Args:
-      name: The function, as the user named it, for errors.
-      function: Returns a `Task`.
-
-    Raises:
-      UserCodeError: If an argument can be no option.
-    """
+    """Takes a function."""
     self._name = name
     self._path = functions.file_of(name)
     self._function = function
@@ -83,21 +75,7 @@ class MadeTask:
     seed: int,
     model_seed: int,
   ) -> Task:
-    """Builds the task.
-
-    Args:
-      config: Options of the task.
-      data_dir: The directory that the user named, if any.
-      seed: Seed of everything random about the data.
-      model_seed: Seed of the initial weights, if the function leaves them to
-        chance or takes this seed.
-
-    Raises:
-      UserCodeError: If the function fails, or returns something else.
-      DataError: If the function raises one, or cannot load its first client, or
-        that has other arrays than the task says. So do the halves of the task
-        later, for each client.
-    """
+    """Builds the task."""
     given = dict(zip(_GIVEN, (data_dir, seed, model_seed), strict=True))
     arguments = {n: getattr(config, n) for n in self._arguments}
     arguments |= {n: given[n] for n in self._given}
@@ -203,11 +181,7 @@ def _check_spec(name: str, made: Task) -> None:
 
 
 def _check_arrays(made: Task, number: int, arrays: Arrays) -> None:
-  """Checks that a client's arrays are as the task says.
-
-  Raises:
-    DataError: If they are not; it names neither the task nor the client.
-  """
+  """Checks that a client's arrays are as the task says."""
   for title, values, spec in zip("xy", arrays, made.element_spec, strict=True):
     expected = (number, *spec.shape[1:])
     if values.dtype != spec.dtype.as_numpy_dtype or not (

@@ -38,18 +38,9 @@ def replacement(
 ) -> Iterator[pathlib.Path]:
   """Yields a place to write a file to, then moves the file to `path`.
 
-  Args:
-    path: The place that the file shall have. Its directory is made if there is
-      none.
-    overwrite: Whether the file may replace another.
-
   Yields:
     A path of the same name in a directory of its own on the same file system.
     Temporary files may stand beside it.
-
-  Raises:
-    FileExistsError: If there is a file already, or something else than a file.
-    OSError: If the file cannot be written.
   """
   check = functools.partial(check_free, path, overwrite=overwrite)
   check()
@@ -70,17 +61,8 @@ def moved_when_whole(
 ) -> Iterator[pathlib.Path]:
   """Yields a place to write a file or folder to, then moves it to `path`.
 
-  Args:
-    path: The place that it shall have, in the place of what is there. Its
-      directory is made if there is none.
-    check: Called before the move, since another program may have written
-      something there in the meantime; it raises an error if that must stay.
-
   Yields:
     A path as that of `replacement`.
-
-  Raises:
-    OSError: If it cannot be written.
   """
   place = _place(path)
   with (
@@ -123,13 +105,7 @@ def made(folder: pathlib.Path) -> Iterator[None]:
 
 
 def check_free(path: pathlib.Path, *, overwrite: bool) -> None:
-  """Checks that a file may be written.
-
-  Raises:
-    FileExistsError: If there is one already, and `overwrite` is false; or if
-      something is there that is no file.
-    OSError: If the system cannot look at the path.
-  """
+  """Checks that a file may be written."""
   check_regular(path)
   if os.path.lexists(path) and not overwrite:
     raise _FileTakenError(
@@ -139,12 +115,7 @@ def check_free(path: pathlib.Path, *, overwrite: bool) -> None:
 
 
 def check_regular(path: pathlib.Path) -> None:
-  """Checks that a path names a regular file, or nothing yet.
-
-  Raises:
-    FileExistsError: If something is there that is no regular file.
-    OSError: If the system cannot look at the path.
-  """
+  """Checks that a path names a regular file, or nothing yet."""
   if os.path.abspath(path).startswith(_OPEN_FILES):
     raise _FileTakenError(
       f"{path}: is another name of an open file; name a file of its own."
@@ -172,9 +143,6 @@ def special_kind(path: pathlib.Path) -> str | None:
   Returns:
     "pipe", "device", "socket" or "special file"; `None` for files and folders,
     and where there is nothing.
-
-  Raises:
-    OSError: If the system cannot look at the path.
   """
   try:
     mode = path.stat().st_mode
@@ -186,23 +154,14 @@ def special_kind(path: pathlib.Path) -> str | None:
 
 
 def special_files(folder: pathlib.Path) -> Iterator[tuple[pathlib.Path, str]]:
-  """Yields the path and `special_kind` of each special file in a folder.
-
-  Raises:
-    OSError: If the system cannot look at the path.
-  """
+  """Yields the path and `special_kind` of each special file in a folder."""
   for path in folder.rglob("*"):
     if kind := special_kind(path):
       yield path, kind
 
 
 def write(path: pathlib.Path, text: str) -> None:
-  """Writes a text file in UTF-8, in the place of one that may be there.
-
-  Raises:
-    OSError: If the file cannot be written, or something else than a file is in
-      its place.
-  """
+  """Writes a text file in UTF-8, in the place of one that may be there."""
   check_regular(path)
   place = _place(path)
   written = unfinished(place)

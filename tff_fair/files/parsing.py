@@ -17,14 +17,7 @@ class ParseError(ValueError):
 
 
 def parse_json(content: str | bytes) -> Any:
-  """Returns the value of a JSON text.
-
-  Args:
-    content: The text, or its bytes in UTF-8, UTF-16 or UTF-32.
-
-  Raises:
-    ParseError: If it is no JSON, or nested too deeply.
-  """
+  """Returns the value of a JSON text."""
   try:
     return json.loads(content)
   except json.JSONDecodeError as error:
@@ -41,10 +34,6 @@ def parse_json(content: str | bytes) -> Any:
 
 def json_text(value: object, indent: int | None = 2) -> str:
   """Returns a value as JSON, with null for each number that is not finite.
-
-  Args:
-    value: Mappings, sequences and plain values.
-    indent: Spaces of each level; None writes one line.
 
   Returns:
     The text, with the end of its last line.
@@ -76,14 +65,7 @@ def _strict(value: object) -> object:
 
 
 def parse_toml(content: str | bytes) -> dict[str, Any]:
-  """Returns the table of a TOML text.
-
-  Args:
-    content: The text, or its bytes in UTF-8.
-
-  Raises:
-    ParseError: If it is no TOML, or nested too deeply.
-  """
+  """Returns the table of a TOML text."""
   try:
     text = content if isinstance(content, str) else content.decode()
     return tomllib.loads(text)

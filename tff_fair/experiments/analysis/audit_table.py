@@ -84,19 +84,9 @@ def score_of(clients: pd.DataFrame) -> Score:
 def read(path: str | os.PathLike[str]) -> pd.DataFrame:
   """Reads the results of clients.
 
-  Args:
-    path: A CSV file, one row a client: `client`, its name; `n`, its number of
-      test examples; and `correct`, how many of them are right, or `accuracy`,
-      or `loss`, the mean over them. It may have other columns. The clients.csv
-      of a run will do.
-
   Returns:
     One row per client: client, num_examples, and of correct, accuracy and loss
     those that the file tells.
-
-  Raises:
-    FieldError: If the file cannot be read, or a row is wrong; it names the
-      column and the row.
   """
   path = pathlib.Path(path)
   table = _parse(path)

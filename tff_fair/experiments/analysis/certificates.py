@@ -21,11 +21,7 @@ _POSITIVE = 1e-6  # A weight up to it is rounding.
 
 
 def measured_stationarity(rounds: pd.DataFrame) -> dict[int, float]:
-  """Returns the Pareto stationarity of each round that has one.
-
-  Args:
-    rounds: The table of a run's rounds. Without clients, a round has none.
-  """
+  """Returns the Pareto stationarity of each round that has one."""
   if STATIONARITY_COLUMN not in rounds:
     return {}
   found = rounds.dropna(subset=[STATIONARITY_COLUMN])
@@ -40,10 +36,6 @@ def stationarity(
   rounds: pd.DataFrame, cohorts: pd.DataFrame
 ) -> dict[str, Any] | None:
   """Returns the certificate of the last round that has one.
-
-  Args:
-    rounds: The table of a run's rounds.
-    cohorts: That of its cohorts.
 
   Returns:
     The `round`, its `pareto_stationarity` and `share_descending`, the number of
@@ -81,11 +73,6 @@ def coefficient_change(
   spec: RunSpec, cohorts: pd.DataFrame, task: tasks.Task
 ) -> float | None:
   """Returns the largest relative change of a coefficient in a run.
-
-  Args:
-    spec: The run.
-    cohorts: Its table: round, client_id, coefficient.
-    task: What each client counts for.
 
   Returns:
     The largest |c / p - 1| over all rounds and clients, where p are the plain

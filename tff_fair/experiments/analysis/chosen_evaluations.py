@@ -43,31 +43,19 @@ class ChosenEvaluation:
     return self.rounds[-1]
 
   def value(self, measure: Measure) -> float:
-    """Returns a measure over the clients, not scaled.
-
-    Raises:
-      RunError: If the run does not have it.
-    """
+    """Returns a measure over the clients, not scaled."""
     values = measure_over_rounds(
       self.run, measure, honest=self.honest, rounds=self.rounds
     )
     return float(values.mean(skipna=False))
 
   def clients(self) -> list[Clients]:
-    """Returns the results of the clients, an entry for each round.
-
-    Raises:
-      FieldError: As `left_out`.
-    """
+    """Returns the results of the clients, an entry for each round."""
     left_out = frozenset(self.left_out())
     return [*_clients_of_rounds(self.run, self.rounds, left_out).values()]
 
   def left_out(self) -> set[int]:
-    """Returns the clients that are left out because they attack.
-
-    Raises:
-      FieldError: If the run does not say yet which do.
-    """
+    """Returns the clients that are left out because they attack."""
     return _attackers(self.run) if self.honest else set()
 
 
@@ -96,12 +84,7 @@ class EvaluationChoice:
   last: int | None = None
 
   def __post_init__(self) -> None:
-    """Checks the criterion, and the evaluations to average.
-
-    Raises:
-      FieldError: If the criterion is unknown or without use, there are no
-        evaluations to average, or the best is to be averaged.
-    """
+    """Checks the criterion, and the evaluations to average."""
     measures.check(self.criterion, "criterion")
     if self.criterion != _USUAL_CRITERION and self.round != BEST:
       raise FieldError(
@@ -144,11 +127,7 @@ class EvaluationChoice:
     return ChosenEvaluation(run, (best,), self.honest)
 
   def average(self, evaluation: ChosenEvaluation) -> ChosenEvaluation:
-    """Returns an evaluation and those before it, `last` in all.
-
-    Raises:
-      FieldError: If the run has fewer, not counting round 0.
-    """
+    """Returns an evaluation and those before it, `last` in all."""
     run, rounds = evaluation.run, evaluation.run.evaluations[ROUND]
     found = sorted({int(r) for r in rounds if 0 < r <= evaluation.round})
     number = self.last or 1
@@ -170,18 +149,7 @@ def measure_over_rounds(
   honest: bool,
   rounds: Collection[int] | None = None,
 ) -> pd.Series:
-  """Returns a measure in evaluations of a run by their rounds, not scaled.
-
-  Args:
-    run: The run.
-    measure: The measure.
-    honest: Whether clients that attack are left out.
-    rounds: Those of the evaluations; by default, of all.
-
-  Raises:
-    FieldError: As `ChosenEvaluation.left_out`.
-    RunError: If the run does not have it.
-  """
+  """Returns a measure in evaluations of a run by their rounds, not scaled."""
   table = run.evaluations
   evaluated = pd.Index(table[ROUND] if rounds is None else list(rounds))
   if not measure.is_stored:

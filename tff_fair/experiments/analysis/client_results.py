@@ -52,12 +52,7 @@ Seeds = Mapping[RunSeeds, Sequence[Clients]]
 
 
 def only(method: Seeds, ids: Sequence[int]) -> Seeds:
-  """Returns the results of some clients, in the seeds that have them.
-
-  Args:
-    method: Evaluations by seed.
-    ids: The clients.
-  """
+  """Returns the results of some clients, in the seeds that have them."""
   kept = {
     seed: [evaluation.only(np.array(ids)) for evaluation in evaluations]
     for seed, evaluations in method.items()
@@ -126,10 +121,6 @@ def pairs(method: Seeds, baseline: Seeds) -> list[Pair]:
 
   Only seeds that both have count, by ascending seed, and in each the clients
   that all evaluations of both have.
-
-  Args:
-    method: Evaluations of the method by seed.
-    baseline: The same of the baseline.
   """
   found = []
   for seed in sorted(method.keys() & baseline.keys()):

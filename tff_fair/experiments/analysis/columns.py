@@ -64,11 +64,6 @@ def noise_note(
 ) -> str:
   """Returns a sentence about the noise in the spreads of a table.
 
-  Args:
-    names: The columns of the table.
-    groups: The methods.
-    evaluated: The evaluation of each run.
-
   Returns:
     The sentence; empty if the table shows no spread, or its noise already, or
     if nothing tells the noise.
@@ -129,18 +124,7 @@ def build(
   task: str,
   score: Score = ACCURACY,
 ) -> dict[str, ComparedColumn]:
-  """Returns the columns by their names in tables for programs.
-
-  Args:
-    names: Of `NAMES`.
-    evaluated: All that the table is about, at least one.
-    task: The name of their task, for errors.
-    score: The score of their runs.
-
-  Raises:
-    FieldError: If there are too many clients for a column each, or the runs
-      do not have a measure.
-  """
+  """Returns the columns by their names in tables for programs."""
   columns: dict[str, ComparedColumn] = {}
   for name in names:
     if name == CLIENTS:

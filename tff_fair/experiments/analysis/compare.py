@@ -49,16 +49,7 @@ def find(
   with_costs: bool = False,
   verify: bool = False,
 ) -> Found:
-  """Finds runs to compare, and reads the tables that `build` needs.
-
-  Args:
-    runs: Runs, or folders of runs, or folders at any depth above them.
-    with_costs: Whether a target is asked for.
-    verify: Whether to compare the files of runs with their checksums.
-
-  Raises:
-    RunError: As `finding.find_whole`.
-  """
+  """Finds runs to compare, and reads the tables that `build` needs."""
   read = (*_READ, *method_tables.READ_OF_COSTS) if with_costs else _READ
   return finding.find_whole(runs, read, verify=verify)
 
@@ -73,26 +64,11 @@ def build(
 ) -> list[Table]:
   """Compares runs.
 
-  Args:
-    found: What `find` returns; its notes are the last ones of the last table.
-    columns: Names of measures, or of all clients.
-    choice: Which evaluation of each run to compare.
-    baseline: The label or name of a method to compare the others with, client
-      by client, in a table of its own; see `references.find`.
-    target: What the clients are to reach; None for no such table.
-    question: What intervals and p-values answer, as `questions.ask` takes it.
-
   Returns:
     For each task a table, the baseline first; with `choice.last`, one of
     averages; with a target, one of the costs to reach it; with a baseline, that
     of suffering clients, and one of paired differences for each of the former;
     where FedAvg is there with both weights, what methods owe to weights.
-
-  Raises:
-    FieldError: If a column or the question is unknown, there is nothing to
-      compare, the baseline is not one of the methods, there are too many
-      clients for a column each, or a run has too few evaluations to average.
-    RunError: If the evaluations of runs do not go together.
   """
   for name in columns:
     declared.check_choice("columns", name, table_columns.NAMES)

@@ -34,11 +34,6 @@ def wins_of(method: Seeds, baseline: Seeds, score: Score = ACCURACY) -> Wins:
   A client counts once, by the mean of its differences over the common seeds and
   their evaluations. Differences of float32's rounding are ties, and so is one
   from infinity to infinity.
-
-  Args:
-    method: Evaluations of the method by seed.
-    baseline: The same of the baseline.
-    score: Their score.
   """
   changes: dict[int, list[tuple[float, float]]] = {}
   with np.errstate(invalid="ignore"):
@@ -129,10 +124,6 @@ class Table:
 def cell_text(measure: Measure, cell: Cell) -> str:
   """Returns a cell as tables show it.
 
-  Args:
-    measure: What its column shows.
-    cell: The cell.
-
   Returns:
     "12.30 ± 0.45"; "+1.20 [-0.30, +2.70] p=0.105", without brackets where the
     spread is unknown; or wins, ties and losses as "12/3/15".
@@ -172,12 +163,6 @@ def cell_numbers(
   """Returns the numbers of a cell by the names of their columns.
 
   Beside those of a contrast is the label of its baseline.
-
-  Args:
-    name: Of the cell's column.
-    measure: What it shows.
-    cell: The cell.
-    is_rounded: Whether they have the digits of a table, or all they have.
   """
 
   def number(value: float | None, digits: int) -> float:
@@ -232,12 +217,6 @@ def marks_of_column(
 
   A method with one seed has no mark and takes no part, nor does one that has
   fewer than two seeds in common with the best.
-
-  Args:
-    measure: What the column shows; it has a statistic.
-    methods: Their evaluations.
-    means: Their means over seeds, as the table shows them.
-    question: As `paired.difference` takes it.
   """
   shown = [measures.badness(measure, round(m, measure.digits)) for m in means]
   rivals = [
@@ -292,11 +271,7 @@ def _compared(
 
 
 def marks_note(num_seeds: Mapping[str, int]) -> str:
-  """Returns a sentence about methods without marks; empty if there are none.
-
-  Args:
-    num_seeds: How many seeds a method has, by its label.
-  """
+  """Returns a sentence about methods without marks; empty if there are none."""
   lonely = [label for label, n in num_seeds.items() if n < NEEDED_SEEDS]
   if not lonely:
     return ""
@@ -307,10 +282,6 @@ def marks_note(num_seeds: Mapping[str, int]) -> str:
 
 def frame(tables: Sequence[Table], *, is_rounded: bool = False) -> pd.DataFrame:
   """Returns all tables as one, for programs.
-
-  Args:
-    tables: The tables.
-    is_rounded: Whether numbers have the digits of a table, or all they have.
 
   Returns:
     A row for each method of each task: task, method, seeds, and for each

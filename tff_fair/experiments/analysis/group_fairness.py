@@ -49,9 +49,6 @@ def _names(table: pd.DataFrame) -> list[str]:
 def of_each_client(table: pd.DataFrame) -> pd.DataFrame:
   """Returns columns of the table of clients.
 
-  Args:
-    table: The counts.
-
   Returns:
     By `client_id`, each gap, as `equalized_odds`, and its interval,
     `equalized_odds_low` and `_high`; NaN where too few of its groups have
@@ -72,10 +69,6 @@ def of_each_client(table: pd.DataFrame) -> pd.DataFrame:
 
 def summarize(table: pd.DataFrame, client_ids: pd.Series) -> dict[str, Any]:
   """Returns the gaps over all clients together, ready for JSON.
-
-  Args:
-    table: The counts.
-    client_ids: The clients that count.
 
   Returns:
     `least_examples`; `positive_class`, if there is one; `groups`, of each its

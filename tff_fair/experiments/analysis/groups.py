@@ -35,15 +35,9 @@ class Group(NamedTuple):
 def group(runs: Sequence[Run]) -> list[Group]:
   """Groups the runs that differ in their seeds alone.
 
-  Args:
-    runs: Any runs.
-
   Returns:
     The groups: tasks and methods as they first occur, the groups of one method
     by the values in which they differ.
-
-  Raises:
-    RunError: If two runs are the same, seeds included.
   """
   same: dict[str, dict[Seeds, Run]] = {}
   for run in runs:
@@ -80,9 +74,6 @@ def group(runs: Sequence[Run]) -> list[Group]:
 
 def by_task(runs: Sequence[Run]) -> dict[str, list[Run]]:
   """Sorts runs by their data: the task, its options, the clients.
-
-  Args:
-    runs: Any runs with an evaluation.
 
   Returns:
     Runs by the name of their task, with the options in which tasks of that name
@@ -184,12 +175,6 @@ def common_score(runs: Sequence[Run]) -> Score:
 
   The run with the smallest mean decides them. Beside it are the scores that all
   runs have.
-
-  Args:
-    runs: At least one.
-
-  Raises:
-    RunError: If they have different scores.
   """
   first = runs[0]
   for other in runs[1:]:

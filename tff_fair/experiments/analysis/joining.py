@@ -38,10 +38,6 @@ LEVEL = 0.05
 def of_clients(clients: pd.DataFrame, score: Score) -> dict[str, Any] | None:
   """Returns what joining brings, over the clients that have a gain.
 
-  Args:
-    clients: The table of a run's clients.
-    score: The score of the run.
-
   Returns:
     `gaining`, `losing` and `undecided`, numbers of clients; `mean`, `std`,
     `min`, `max` and `percentile_50` of the gains, positive where joining is
@@ -90,10 +86,6 @@ _MISS = 0.1  # That an accuracy's lower bound is too high, at most.
 
 def of_unseen(clients: pd.DataFrame, score: Score) -> dict[str, Any] | None:
   """Returns how the model serves clients that took no part in training.
-
-  Args:
-    clients: The table of a run's clients.
-    score: The score of the run.
 
   Returns:
     `num_clients`, those that have the score; their `mean` and `worst`, if there
@@ -156,10 +148,6 @@ def of_late(evaluations: pd.DataFrame, score: Score) -> dict[str, Any] | None:
 
   The run evaluates the model between the round before a client joins and the
   first that may draw the client.
-
-  Args:
-    evaluations: The evaluations of a run's clients.
-    score: The score of the run.
 
   Returns:
     `round`, the first in which one of them joins; and, for `joining` and

@@ -115,17 +115,7 @@ def of_clients(
   count_column: str,
   prefix: str = "",
 ) -> dict[str, Any]:
-  """Returns `summarize` of a table of clients.
-
-  Args:
-    clients: It has `majority_accuracy`, the accuracy and the score.
-    score: The score that clients are compared by. If it is none of those that
-      have a reference, the accuracy counts.
-    counts: As `summarize` takes them.
-    names: Names of the classes.
-    count_column: The column of numbers of test examples.
-    prefix: What names of scores begin with in the table.
-  """
+  """Returns `summarize` of a table of clients."""
   if score.name not in ("auc", "balanced_accuracy"):
     score = ACCURACY
   return summarize(

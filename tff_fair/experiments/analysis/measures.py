@@ -144,9 +144,6 @@ def _of_mean_1(weights: Vector) -> Vector:
 def of(score: Score) -> Mapping[str, Measure]:
   """Returns the measures of runs with a score: statistics over their clients.
 
-  Args:
-    score: The score of the runs.
-
   Returns:
     The measures by name: the same names for all scores, and some more for those
     with a column beside them.
@@ -267,32 +264,14 @@ NAMES = (*MEASURES, *(name for of in BY_NAME.values() for name in beside(of)))
 
 
 def check(name: str, argument: str) -> None:
-  """Checks the name of a measure.
-
-  Args:
-    name: The name.
-    argument: The argument that names it, for the error.
-
-  Raises:
-    FieldError: If it is none of `NAMES`.
-  """
+  """Checks the name of a measure."""
   declared.check_choice(argument, name, NAMES)
 
 
 def find(
   name: str, score: Score, whose: object, argument: str = "columns"
 ) -> Measure:
-  """Returns a measure of runs by its name.
-
-  Args:
-    name: One of `NAMES`.
-    score: The score of the runs.
-    whose: Their task, or the folder of one, for the error.
-    argument: The argument that names it, for the error.
-
-  Raises:
-    FieldError: If runs with that score do not have it.
-  """
+  """Returns a measure of runs by its name."""
   found = of(score).get(name)
   if found is None:
     raise FieldError(
@@ -323,10 +302,6 @@ def changes(score: Score) -> Mapping[str, Measure]:
 def tail_sizes(names: Iterable[str], num_clients: int) -> str:
   """Returns how many clients the tails are, as "10 % = 1 of 3 clients".
 
-  Args:
-    names: Names of measures.
-    num_clients: Of how many clients.
-
   Returns:
     The text; empty if no measure is that of a tail.
   """
@@ -342,13 +317,7 @@ def tail_sizes(names: Iterable[str], num_clients: int) -> str:
 
 
 def clients_of(table: pd.DataFrame, score: Score) -> Clients:
-  """Returns the results of the clients that have a score in one evaluation.
-
-  Args:
-    table: One row per client, by ascending id: client_id, num_examples, loss,
-      the score, and what stands beside it.
-    score: The score of the run.
-  """
+  """Returns the results of the clients that have a score in one evaluation."""
   if score.needs:
     table = table[table[score.name].notna()]
 
@@ -377,16 +346,9 @@ def of_clients(
 ) -> dict[str, float]:
   """Returns all measures of one evaluation.
 
-  Args:
-    clients: One row per client: num_examples, loss, and the score.
-    score: The score of the run.
-
   Returns:
     Values by the names of the measures, not scaled. All clients count once but
     in measures by examples.
-
-  Raises:
-    ValueError: If there are no clients, or a score is out of range.
   """
   numbered = clients.assign(client_id=np.arange(len(clients)))
   of_all = clients_of(numbered, score)
@@ -398,12 +360,7 @@ def of_clients(
 
 
 def over_seeds(measure: Measure, values: Sequence[float]) -> Value:
-  """Returns a measure over seeds, scaled for a table.
-
-  Args:
-    measure: The measure.
-    values: One for each seed, at least one.
-  """
+  """Returns a measure over seeds, scaled for a table."""
   scaled = measure.scale * np.asarray(values, np.float64)
   with np.errstate(invalid="ignore"):
     std = float(scaled.std(ddof=1)) if scaled.size > 1 else None

@@ -123,11 +123,7 @@ class Contents:
     return self.better(references, columns.of_measure(mean))
 
   def differences(self, references: Sequence[Group]) -> Table:
-    """Returns a table of paired differences, for methods with common seeds.
-
-    Args:
-      references: The baseline; of several, the better one for each column.
-    """
+    """Returns a table of paired differences, for methods with common seeds."""
     of_references = {
       group.label: method
       for group, method in zip(self.groups, self._seeds, strict=True)
@@ -221,11 +217,7 @@ class Contents:
 
   @functools.cached_property
   def score(self) -> Score:
-    """The score of the runs, with the decimals that their numbers need.
-
-    Raises:
-      RunError: If they have different ones.
-    """
+    """The score of the runs, with the decimals that their numbers need."""
     return groups.common_score(
       [run for group in self.groups for run in group.runs]
     )
@@ -272,14 +264,7 @@ def verdict(
   baseline: str,
   question: Question,
 ) -> str:
-  """Returns in a sentence which methods clearly differ from a baseline.
-
-  Args:
-    columns: The measures of the columns of differences.
-    rows: The methods, with a `Contrast` for each of them.
-    baseline: What to call the baseline: its label, or those of several.
-    question: What the intervals answer.
-  """
+  """Returns in a sentence which methods clearly differ from a baseline."""
   if not rows:
     return f"No method has a seed in common with {baseline}."
   found = []
@@ -303,12 +288,7 @@ def verdict(
 
 
 def interval_note(num_seeds: Mapping[str, int], question: Question) -> str:
-  """Returns a sentence about differences of one seed; empty if there are none.
-
-  Args:
-    num_seeds: How many seeds each difference is over, by the method's label.
-    question: What the intervals answer.
-  """
+  """Returns a sentence about differences of one seed; may be empty."""
   lonely = [label for label, n in num_seeds.items() if n == 1]
   if not lonely:
     return ""
@@ -407,11 +387,7 @@ class Target(NamedTuple):
 
   @classmethod
   def asked(cls, value: float | None, of: str) -> "Target | None":
-    """Returns the target that a user asks for; None without a value.
-
-    Raises:
-      FieldError: If there is no such measure, or it has no value to reach.
-    """
+    """Returns the target that a user asks for; None without a value."""
     measures.check(of, "target_of")
     if value is not None:
       return cls(value, of)
@@ -436,15 +412,7 @@ class Target(NamedTuple):
     return found
 
   def table(self, contents: Contents) -> Table:
-    """Returns what each method costs to get there, over the seeds that do.
-
-    Args:
-      contents: The methods, and whether clients that attack are left out.
-
-    Raises:
-      FieldError: If the runs lack the measure, or it never has the value.
-      RunError: If a run lacks the measure.
-    """
+    """Returns what each method costs to get there, over the seeds that do."""
     measure = self._measure(contents)
     rows = []
     for group in contents.groups:

@@ -71,21 +71,10 @@ def evaluate(
 ) -> pd.DataFrame:
   """Evaluates a model on each client's data.
 
-  Args:
-    model: The model.
-    task: The clients.
-    split: Which half of their data, or both.
-    outputs: Of a classifier: what it gives. "auto" takes rows that sum to 1 for
-      probabilities.
-
   Returns:
     One row per client: client, num_examples, and correct, accuracy and loss,
     the mean cross entropy. Where the label is a number: rmse, in the label's
     own units, and r2, which is missing where a client's labels are all equal.
-
-  Raises:
-    FieldError: If the model does not go with the task.
-    tasks.DataError: If the data cannot be used.
   """
   _check_labels(task)
   model.check_fits(task)
@@ -304,11 +293,7 @@ class Model:
     )
 
   def check_fits(self, task: tasks.Task) -> None:
-    """Checks that its input is that of a task.
-
-    Raises:
-      FieldError: If it is not; the text names both shapes.
-    """
+    """Checks that its input is that of a task."""
     if self.input_specs is None or self.takes_columns(task):
       return
     wanted = task.element_spec[0]
@@ -327,14 +312,7 @@ class Model:
       )
 
   def predict(self, x: np.ndarray | Columns) -> Predicted:
-    """Returns what it gives for n examples.
-
-    Args:
-      x: Inputs of n examples, at least one: an array, or columns by name.
-
-    Raises:
-      FieldError: If the model does not take them, or gives several outputs.
-    """
+    """Returns what it gives for n examples."""
     count = len(next(iter(x.values())) if isinstance(x, Mapping) else x)
     parts = []
     for start in range(0, count, _BATCH):
@@ -388,15 +366,7 @@ class Model:
 
 
 def read_model(model: object, *, trust: bool = False) -> Model:
-  """Returns the model of a user, who gives a Keras model or its path.
-
-  Args:
-    model: A Keras model, a .keras or .h5 file, or the folder of a SavedModel.
-    trust: Whether to run code that a file holds.
-
-  Raises:
-    FieldError: If there is none, it cannot be loaded, or holds code.
-  """
+  """Returns the model of a user, who gives a Keras model or its path."""
   if isinstance(model, tf.keras.Model):
     return _of_keras(model, model.name)
   if isinstance(model, str | os.PathLike):

@@ -196,13 +196,6 @@ def difference(
 
   Only seeds that both have count, and in each the clients that all evaluations
   of both have. The result depends on the arguments alone.
-
-  Args:
-    statistic: The measure; with several evaluations of a seed, its mean.
-    method: Evaluations of the method by seed.
-    baseline: The same of the baseline.
-    span: By how much two values of the measure may differ.
-    question: Whether the clients are a sample, as the seeds are.
   """
   pairs = client_results.pairs(method, baseline)
   if not pairs:
@@ -293,10 +286,6 @@ def holm_factors(p_values: Sequence[float]) -> list[float]:
 
   Holm's correction (1979) is the smallest times their number, the next one
   times one less, and so on; none smaller than that of a smaller p-value.
-
-  Args:
-    p_values: One for each comparison. One without a p-value, NaN, counts as
-      well: that it has none is chance, too.
 
   Returns:
     A factor for each, from 1 to their number: the corrected p-value is factor *

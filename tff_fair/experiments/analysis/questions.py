@@ -67,15 +67,7 @@ class Question(NamedTuple):
 
 
 def ask(name: str | None, runs: Iterable[Run]) -> Question:
-  """Returns the question that runs are to answer.
-
-  Args:
-    name: One of `NAMES`; by default participation decides.
-    runs: The runs that are compared.
-
-  Raises:
-    FieldError: If the name is unknown.
-  """
+  """Returns the question that runs are to answer."""
   check(name)
   for known in NAMES:
     if name == known:
@@ -85,11 +77,7 @@ def ask(name: str | None, runs: Iterable[Run]) -> Question:
 
 
 def check(name: str | None) -> None:
-  """Checks the name of a question; None is the default.
-
-  Raises:
-    FieldError: If it is unknown.
-  """
+  """Checks the name of a question; None is the default."""
   if name is not None:
     declared.check_choice("question", name, NAMES)
 

@@ -34,9 +34,6 @@ def find(groups: Sequence[Group], name: str) -> tuple[Group, ...]:
 
   A name that means runs of one method with different weights of clients means
   all of them, unless there are no others.
-
-  Raises:
-    FieldError: If there is none, or more than one of that name.
   """
   of_name = [
     group
@@ -116,9 +113,6 @@ def _pair(groups: Sequence[Group]) -> Mapping[str, Group]:
 
 def parts(contents: Contents) -> Table | None:
   """Returns what methods owe to weights and to their rules.
-
-  Args:
-    contents: The methods, and their measures.
 
   Returns:
     A row for each method beside FedAvg, over the seeds that it has in common

@@ -212,10 +212,6 @@ _DIGITS = {"harmed": 1, "worst_cosine": 3, "angle": 1}
 def compare_replays(replays: pd.DataFrame) -> pd.DataFrame:
   """Compares rules on the rounds that all of them have.
 
-  Args:
-    replays: The rows that `replay` returns for each rule, with its name in the
-      column `rule`.
-
   Returns:
     A row for each rule, in their order: `rule`, the number of `rounds`, and the
     means over these rounds, each with the ends of its interval (`NAME_low`,

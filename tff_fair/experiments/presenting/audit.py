@@ -177,12 +177,7 @@ _WORDS = {
 
 
 def check_folder(folder: pathlib.Path, *, overwrite: bool) -> None:
-  """Checks that an audit may be written into a folder.
-
-  Raises:
-    RunError: If it is no folder, if the program may not write to it, or if it
-      holds one of the files already and `overwrite` is false.
-  """
+  """Checks that an audit may be written into a folder."""
   if os.path.lexists(folder) and not folder.is_dir():
     raise RunError(f"{folder}: is no folder; name another.")
   RunFolder(folder).check_writable()

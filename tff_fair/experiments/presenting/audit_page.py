@@ -43,12 +43,7 @@ _UNIFORMITY = {"relative_std": "relative std", "jain": "Jain's index"}
 
 
 def describe(clients: pd.DataFrame, summary: Mapping[str, Any]) -> str:
-  """Returns the fairness table with intervals, the worst off, and the verdict.
-
-  Args:
-    clients: One row per client, with intervals of accuracies.
-    summary: As `Audit.summary`.
-  """
+  """Returns the fairness table with intervals, the worst, and the verdict."""
   score = audit_table.score_of(clients)
   worst = _worst_first(clients, score).head(_WORST)
   heads = ["worst off", "examples", score.noun]
@@ -134,12 +129,7 @@ _TAIL = 0.025  # Above the upper end of a 95 % interval.
 
 
 def _sentences(clients: pd.DataFrame, summary: Mapping[str, Any]) -> list[str]:
-  """Returns who is worst off, what is noise, and what newcomers may expect.
-
-  Args:
-    clients: One row per client, with intervals of accuracies.
-    summary: As `Audit.summary`.
-  """
+  """Returns who is worst off, what is noise, and what newcomers may expect."""
   score = audit_table.score_of(clients)
   told = [_worst(clients, score)]
   if score is not ACCURACY:
@@ -230,14 +220,7 @@ _SAMPLES = ("clients", "clients and their test examples")
 def build(
   clients: pd.DataFrame, summary: Mapping[str, Any], title: str, about: str
 ) -> str:
-  """Returns the page as HTML.
-
-  Args:
-    clients: One row per client, with intervals of accuracies.
-    summary: As `Audit.summary`.
-    title: Its title.
-    about: A line on the model and its data.
-  """
+  """Returns the page as HTML."""
   score = audit_table.score_of(clients)
   sentences = [element("li", s) for s in _sentences(clients, summary)]
   figures = [_ordered(clients, score, summary)]

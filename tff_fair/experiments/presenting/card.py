@@ -355,15 +355,7 @@ def usage(
   *,
   in_folder: bool = False,
 ) -> list[str]:
-  """Returns how to load and call a model.
-
-  Args:
-    model: The model as it was written.
-    described: Says what is in it.
-    kind: The format, one of `places.FORMATS`.
-    file_name: Name of the file or folder.
-    in_folder: Whether it is a folder with a model for each client.
-  """
+  """Returns how to load and call a model."""
   name = file_name
   if in_folder:
     name += f"/CLIENT{export_paths.SUFFIXES[kind]}"

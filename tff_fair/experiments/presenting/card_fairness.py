@@ -46,14 +46,7 @@ class LastEvaluation:
 def read(
   run: Run, round_num: int, *, of_global: bool, client_id: int | None
 ) -> LastEvaluation:
-  """Reads the evaluation of a run's model.
-
-  Args:
-    run: The run.
-    round_num: The round of the model; the last evaluation up to it counts.
-    of_global: Whether it is the global model of a run with personal ones.
-    client_id: The client that it is about; None is all of them.
-  """
+  """Reads the evaluation of a run's model."""
   table = run.client_evaluations
   table = table[table[ROUND] <= round_num]
   if table.empty:
@@ -86,13 +79,7 @@ def read(
 def paragraphs(
   evaluation: LastEvaluation, round_num: int, question: Question
 ) -> list[str]:
-  """Returns the numbers of an evaluation, in Markdown.
-
-  Args:
-    evaluation: The evaluation.
-    round_num: The round of the model.
-    question: Whether intervals are for these clients or for others.
-  """
+  """Returns the numbers of an evaluation, in Markdown."""
   if evaluation.round_num is None:
     return ["The run has no evaluation of it: nothing is known."]
   score = evaluation.score
@@ -131,12 +118,7 @@ def paragraphs(
 
 
 def limits(evaluation: LastEvaluation, num_clients: int) -> list[str]:
-  """Returns what the numbers do not show, in sentences.
-
-  Args:
-    evaluation: The evaluation.
-    num_clients: The size of the population.
-  """
+  """Returns what the numbers do not show, in sentences."""
   if evaluation.round_num is None:
     return []
   examples = evaluation.clients["num_examples"]

@@ -37,17 +37,7 @@ _SAVED_MODEL_FILE = "saved_model.pb"
 def format_of(
   output: pathlib.Path, given: str | None, *, of_several: bool = False
 ) -> str:
-  """Returns the format of an output: the given one, or else by its name.
-
-  Args:
-    output: Where to write.
-    given: The format, if it is given.
-    of_several: Whether the output is a folder of models, of any name.
-
-  Raises:
-    FieldError: If there is no such format, or the name is of another one, or of
-      a file in none of them.
-  """
+  """Returns the format of an output: the given one, or else by its name."""
   if given is not None:
     declared.check_choice("format", given, FORMATS)
   if of_several:
@@ -92,11 +82,7 @@ def card_of(output: pathlib.Path) -> pathlib.Path:
 
 
 def check_free(output: pathlib.Path, *, overwrite: bool) -> None:
-  """Checks that a model and its card may be written.
-
-  Raises:
-    FieldError: If something is there that may not be replaced.
-  """
+  """Checks that a model and its card may be written."""
   if not output.name:
     raise FieldError("output", "has no name; name a file or a new folder.")
   with _naming_output():
@@ -117,11 +103,7 @@ def check_free(output: pathlib.Path, *, overwrite: bool) -> None:
 
 @contextlib.contextmanager
 def written(output: pathlib.Path, *, overwrite: bool) -> Iterator[pathlib.Path]:
-  """Yields a place to write a file or folder to; then moves it to `output`.
-
-  Raises:
-    FieldError: If it cannot be written.
-  """
+  """Yields a place to write a file or folder to; then moves it to `output`."""
   check = functools.partial(check_free, output, overwrite=overwrite)
   check()
   with _naming_output(), atomic.moved_when_whole(output, check) as staged:

@@ -166,16 +166,7 @@ class Writer:
   def __init__(
     self, found: Found, kind: str, threshold: Threshold | None = None
   ) -> None:
-    """Builds the model.
-
-    Args:
-      found: The architecture of the run.
-      kind: The format.
-      threshold: The decision threshold, if the model is to have one.
-
-    Raises:
-      FieldError: If the model cannot have this format.
-    """
+    """Builds the model."""
     self._found = found
     self._threshold = threshold
     self.kind = kind
@@ -185,15 +176,7 @@ class Writer:
       _check_plain(self.predictor.model)
 
   def write(self, weights: Sequence[np.ndarray], path: pathlib.Path) -> None:
-    """Writes the model with some weights.
-
-    Args:
-      weights: As `trained_model.assign` takes them.
-      path: Where to; there is nothing yet.
-
-    Raises:
-      FieldError: If the model cannot have this format.
-    """
+    """Writes the model with some weights."""
     self.predictor.assign(weights)
     model = self.predictor.model
     with _without_notes():

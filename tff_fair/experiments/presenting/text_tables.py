@@ -90,14 +90,7 @@ def marked_cells(
   marks: tuple[Escape, Escape],
   show: Show | None = None,
 ) -> list[list[str]]:
-  """Returns head and rows as text, with the best and the second best marked.
-
-  Args:
-    table: The table.
-    escape: Escapes a text for the format.
-    marks: Mark a cell as one of the best, and as the second best.
-    show: Returns a cell for the format; by default its text, escaped.
-  """
+  """Returns head and rows as text, with the best and the second best marked."""
   shown = show or (lambda m, c: escape(cell_text(m, c)))
   lines = [[escape(_METHOD), _SEEDS]]
   lines[0] += [escape(measure.title) for measure in table.measures.values()]
@@ -163,12 +156,7 @@ _SETTING = re.compile(rf"(?<!\S)({'|'.join(_SYMBOLS)})=")
 
 
 def latex(tables: Sequence[Table], *, with_siunitx: bool = False) -> str:
-  """Returns the tables as LaTeX.
-
-  Args:
-    tables: The tables.
-    with_siunitx: Whether columns of numbers are siunitx's.
-  """
+  """Returns the tables as LaTeX."""
   head = "% Needs \\usepackage{booktabs}.\n"
   if with_siunitx:
     head = (

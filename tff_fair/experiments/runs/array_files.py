@@ -18,11 +18,7 @@ class DamageError(RunError):
 
 
 def write(path: pathlib.Path, arrays: Mapping[str, npt.ArrayLike]) -> None:
-  """Writes arrays by name, in the place of the file before.
-
-  Raises:
-    OSError: If they cannot be written.
-  """
+  """Writes arrays by name, in the place of the file before."""
   with (
     atomic.replacement(path, overwrite=True) as place,
     place.open("wb") as file,
@@ -34,17 +30,7 @@ def write(path: pathlib.Path, arrays: Mapping[str, npt.ArrayLike]) -> None:
 def read(
   path: pathlib.Path, advice: str = ""
 ) -> Iterator[dict[str, np.ndarray]]:
-  """Yields the arrays of a file by name; the caller takes them apart within.
-
-  Args:
-    path: The file.
-    advice: What the user may do about damage, a sentence.
-
-  Raises:
-    DamageError: If the file is not as it was written, or the caller finds
-      other arrays.
-    RunError: If it cannot be read at present.
-  """
+  """Yields the arrays of a file by name; the caller takes them apart within."""
   try:
     with data_files.damage_named(path):
       with np.load(path, allow_pickle=False) as content:

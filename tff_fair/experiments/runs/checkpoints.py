@@ -38,11 +38,7 @@ def path(folder: pathlib.Path, round_num: int) -> pathlib.Path:
 
 
 def rounds(folder: pathlib.Path) -> list[int]:
-  """Returns the rounds whose states a folder has, in ascending order.
-
-  Raises:
-    RunError: If the program cannot look into the folder.
-  """
+  """Returns the rounds whose states a folder has, in ascending order."""
   try:
     names = [path.name for path in folder.iterdir()]
   except FileNotFoundError as error:
@@ -79,12 +75,7 @@ def is_complete(state: pathlib.Path) -> bool:
 
 
 def check(state: pathlib.Path) -> None:
-  """Checks that all files of a state are as they were written.
-
-  Raises:
-    DamageError: If a file is not as it was written.
-    RunError: If a file cannot be read at present.
-  """
+  """Checks that all files of a state are as they were written."""
   try:
     for file, kind in atomic.special_files(state):
       # To read it may never end.
@@ -100,12 +91,7 @@ def check(state: pathlib.Path) -> None:
 
 
 def load(state: pathlib.Path) -> Any:
-  """Returns the contents of a state; imports TensorFlow.
-
-  Raises:
-    DamageError: If the state is not as it was written.
-    RunError: If it cannot be read at present.
-  """
+  """Returns the contents of a state; imports TensorFlow."""
   import tensorflow as tf  # noqa: PLC0415
 
   check(state)

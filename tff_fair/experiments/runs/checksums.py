@@ -45,14 +45,7 @@ def write(
   hasher: Hasher | None = None,
   texts: Mapping[str, str] | None = None,
 ) -> None:
-  """Writes the checksums of files of a folder.
-
-  Args:
-    folder: The folder.
-    paths: The files.
-    hasher: Computes the checksums; by default, it knows no file yet.
-    texts: The texts of files that the program writes next, by their names.
-  """
+  """Writes the checksums of files of a folder."""
   hasher = hasher or Hasher()
   found = {
     str(path.relative_to(folder)): hasher.checksum(path)
@@ -66,12 +59,7 @@ def write(
 
 
 def read(folder: pathlib.Path) -> dict[str, dict[str, Any]]:
-  """Returns the checksums of a folder by the names of files.
-
-  Raises:
-    parsing.ParseError: If the file does not hold checksums.
-    OSError: If it cannot be read.
-  """
+  """Returns the checksums of a folder by the names of files."""
   try:
     content = parsing.parse_json((folder / FILE).read_bytes())
   except parsing.ParseError as error:
@@ -86,11 +74,7 @@ def read(folder: pathlib.Path) -> dict[str, dict[str, Any]]:
 
 
 def forget(file: pathlib.Path) -> None:
-  """Takes a file that is about to change out of the checksums of its folder.
-
-  Raises:
-    OSError: If the checksums cannot be read or written.
-  """
+  """Takes a file that is about to change out of the checksums of its folder."""
   try:
     found = read(file.parent)
   except (FileNotFoundError, parsing.ParseError):
@@ -108,17 +92,8 @@ def difference(
 ) -> str | None:
   """Returns how a file differs from the one whose checksum is given.
 
-  Args:
-    file: The file.
-    expected: The checksum.
-    verify: Whether to compare the bytes, too, and not only the size.
-    may_grow: Whether bytes may follow those that the checksum is of.
-
   Returns:
     A predicate about the file; `None` if it does not differ.
-
-  Raises:
-    OSError: If the file cannot be read.
   """
   found = file.stat()
   if not stat.S_ISREG(found.st_mode):

@@ -52,16 +52,7 @@ class _Found(NamedTuple):
 def folder_held(
   folder: pathlib.Path, say: Callable[[str], None]
 ) -> Iterator[None]:
-  """Holds the claim to a folder of runs, whose lock is the folder's own.
-
-  Args:
-    folder: The folder.
-    say: As `held` takes it.
-
-  Raises:
-    FolderTakenError: If another program holds it.
-    OSError: If the folder cannot be written to.
-  """
+  """Holds the claim to a folder of runs, whose lock is the folder's own."""
   descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
   try:
     with held(descriptor, folder, say):
@@ -79,19 +70,7 @@ def held(
   folder: pathlib.Path,
   say: Callable[[str], None],
 ) -> Iterator[None]:
-  """Holds the claim to a folder.
-
-  Args:
-    file: The file of the folder whose lock is the claim, where there are locks;
-      or the descriptor of the folder itself.
-    folder: The folder.
-    say: Takes a line if this program takes over the claim of another one.
-
-  Raises:
-    FolderTakenError: If another program holds it.
-    RunError: If a program was killed as it took the claim over.
-    OSError: If the folder cannot be written to.
-  """
+  """Holds the claim to a folder."""
   claim: contextlib.AbstractContextManager[object] = contextlib.nullcontext()
   if not lock(file, folder):  # Else it ends with the file.
     claim = _ClaimFile(folder, say)
@@ -104,9 +83,6 @@ def lock(file: typing.BinaryIO | int, folder: pathlib.Path) -> bool:
 
   A file that takes the place of the one whose lock is the claim needs a lock of
   its own.
-
-  Raises:
-    FolderTakenError: If another program holds it.
   """
   try:
     fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -118,11 +94,7 @@ def lock(file: typing.BinaryIO | int, folder: pathlib.Path) -> bool:
 
 
 def is_held(file: pathlib.Path) -> bool:
-  """Returns whether a program holds the claim to the folder of a file.
-
-  Args:
-    file: The file whose lock is the claim.
-  """
+  """Returns whether a program holds the claim to the folder of a file."""
   try:
     if (found := _read(file.with_name(FILE))) and not _is_stale(
       file.parent, found

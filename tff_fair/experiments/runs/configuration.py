@@ -75,24 +75,7 @@ def build(
   data_digests: Mapping[str, str] | None = None,
   data_folder: str | None = None,
 ) -> Configuration:
-  """Returns the configuration of a run.
-
-  Args:
-    spec: The run.
-    clients_per_round: The size of its cohorts, or a range of sizes.
-    aggregation: The way in which it sums client updates.
-    description: Describes the data in a line.
-    score: The number by which clients are compared.
-    output_dir: The folder that the user chose, if any.
-    command: The command line; by default one that gives all settings which
-      differ from their defaults.
-    initial_weights: The digest of the weights that training begins with, where
-      no initializer makes them.
-    entropy_classes: Number of classes whose cross entropy the loss is; `None`
-      where it is another loss.
-    data_digests: Digests of the data, by name; see `tasks.data_digests`.
-    data_folder: The folder in which files have these names.
-  """
+  """Returns the configuration of a run."""
   values = spec.to_dict()
   flags = {
     spec_text.FLAG_NAMES.get(name, name): spec_text.assignments(value)
@@ -203,21 +186,13 @@ def _beside(configuration: Configuration) -> tuple[str, ...]:
 
 
 def read_spec(configuration: Configuration) -> RunSpec:
-  """Returns the run of a configuration, as it was asked for.
-
-  Raises:
-    ValueError: If a setting is not valid.
-  """
+  """Returns the run of a configuration, as it was asked for."""
   with tasks.reading_records():
     return RunSpec.from_dict(configuration[SPEC])
 
 
 def read_resolved(configuration: Configuration) -> RunSpec:
-  """Returns the run with what follows from its task and its method.
-
-  Raises:
-    ValueError: If a setting is not valid.
-  """
+  """Returns the run with what follows from its task and its method."""
   with tasks.reading_records():
     return _read_resolved(configuration)
 
@@ -245,11 +220,7 @@ LETTERS_OF_DIGEST = 8  # Letters of a digest that people see.
 
 
 def own_files(spec: RunSpec) -> dict[str, str]:
-  """Returns digests of a run's files, by the setting that names the file.
-
-  Raises:
-    tasks.UserCodeError: If there is no such file any more.
-  """
+  """Returns digests of a run's files, by the setting that names the file."""
   found = {
     "task": tasks.file_digest(spec.task),
     "model": None if spec.model is None else tasks.model_digest(spec.model),
@@ -276,14 +247,6 @@ def with_code(
   """Returns the run of a record for what runs the user's code of its task.
 
   A line names the code first.
-
-  Args:
-    configuration: That of the run.
-    spec: What `read_spec` returned.
-    trust: Whether the files may be others than the run was made with.
-
-  Raises:
-    RunError: If the user's files are not those that the run was made with.
   """
   now = own_files(spec)
   saved = configuration.get(OWN_FILES, {})
@@ -322,16 +285,7 @@ def _other_versions(
 def differences(
   saved: Configuration, present: Configuration, *, lengthens: bool = False
 ) -> Iterator[str]:
-  """Yields where two configurations are not of the same run, as texts.
-
-  Args:
-    saved: The configuration that a folder has.
-    present: That of the run that is to go on in it.
-    lengthens: Whether more rounds make no other run.
-
-  Raises:
-    ValueError: If a setting of the saved one is not valid.
-  """
+  """Yields where two configurations are not of the same run, as texts."""
   before, now = map(read_resolved, (saved, present))
   for name, values in before.differences(now).items():
     if lengthens and name == ROUNDS and before.total_rounds < now.total_rounds:
@@ -383,15 +337,8 @@ def differences_from_spec(
 ) -> dict[str, tuple[Value, Value]]:
   """Returns where a saved run differs from one that has not been started.
 
-  Args:
-    saved: The configuration of the saved run.
-    spec: The other run.
-
   Returns:
     The saved and the other value, by flat name.
-
-  Raises:
-    ValueError: If a setting of the saved one is not valid.
   """
   found = read_spec(saved).differences(spec)
   for name in ("clients_per_round", "aggregation"):

@@ -97,12 +97,6 @@ def diagnose(
 ) -> list[Diagnosis]:
   """Returns what is wrong with how a run ended.
 
-  Args:
-    evaluations: The run's, by ascending rounds; may be empty.
-    score: Its score.
-    num_classes: Number of classes of its labels; None if they are numbers, or
-      an example has several.
-
   Returns:
     At most one of the kinds that say that training went too far, then others.
   """

@@ -53,18 +53,9 @@ def find(
 ) -> list[Run]:
   """Finds runs, each once.
 
-  Args:
-    runs: Runs, folders of runs, or folders at any depth above them; or one of
-      these.
-    on_damage: Takes the errors of damaged runs, which are left out; by default,
-      the first error is raised.
-
   Returns:
     The runs in the order of `runs`; below each folder, those of a sweep are in
     its order, others in that of their names (numbers in them by value).
-
-  Raises:
-    RunError: If a path does not exist or holds no run, or a run is damaged.
   """
   if isinstance(runs, Run | str | os.PathLike):
     runs = [runs]
@@ -99,22 +90,14 @@ def _below(place: Place, on_damage: OnDamage | None) -> Iterator[Run]:
 
 
 def find_one(path: Place) -> Run:
-  """Returns the only run in a folder, or in those below it; says its changes.
-
-  Raises:
-    RunError: As `only`.
-  """
+  """Returns the only run in or below a folder; reports its changes."""
   run = only(path)
   say_changes([run])
   return run
 
 
 def only(path: Place) -> Run:
-  """Returns the only run in a folder, or in the folders below it.
-
-  Raises:
-    RunError: As `find`, or if there are several runs.
-  """
+  """Returns the only run in a folder, or in the folders below it."""
   found = find(path)
   if len(found) > 1:
     raise RunError(
@@ -129,18 +112,7 @@ def find_whole(
   *,
   verify: bool = False,
 ) -> Found:
-  """Finds runs, and leaves out those that are damaged.
-
-  Args:
-    runs: As for `find`.
-    tables: The tables that the caller reads, of `TABLES`. They are read now.
-    verify: Whether to compare the files of runs with their checksums, too, and
-      not only with their sizes.
-
-  Raises:
-    RunError: If a path does not exist or holds no run, or if all runs are
-      damaged; then the error is about the first.
-  """
+  """Finds runs, and leaves out those that are damaged."""
   damage: list[RunError] = []
   whole = []
   for run in find(runs, damage.append):
@@ -162,13 +134,7 @@ def find_whole(
 def changes(
   runs: Iterable[Run], *, verify: bool = False, below: bool = True
 ) -> list[str]:
-  """Returns a sentence for each run whose files have changed.
-
-  Args:
-    runs: The runs.
-    verify: As for `record.changes`, as is `below`.
-    below: Whether to compare states and tapes, too.
-  """
+  """Returns a sentence for each run whose files have changed."""
   found = {
     run.path: record.changes(RunFolder(run.path), verify=verify, below=below)
     for run in runs
@@ -234,11 +200,7 @@ def open_run(path: Place, *, verify: bool = False) -> Run:
 
 
 def read_run(path: Place) -> Run:
-  """Reads the run in a folder, and says nothing about changes.
-
-  Raises:
-    RunError: As `open_run`.
-  """
+  """Reads the run in a folder, and says nothing about changes."""
   folder = RunFolder(pathlib.Path(path))
   _check_folder(folder.path)
   if not os.path.lexists(folder.config):
@@ -264,14 +226,7 @@ def read_run(path: Place) -> Run:
 
 
 def read_names(folder: pathlib.Path) -> dict[str, str]:
-  """Returns the names of methods, by the names of their runs' folders.
-
-  Args:
-    folder: The folder above; it may say nothing.
-
-  Raises:
-    RunError: If it says it in no valid way.
-  """
+  """Returns the names of methods, by the names of their runs' folders."""
   path = folder / NAMES_FILE
   if not path.exists():
     return {}

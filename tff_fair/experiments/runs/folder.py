@@ -140,11 +140,7 @@ class RunFolder:
 
   @property
   def last_saved_round(self) -> int:
-    """The round from which a run can go on; 0 is its beginning.
-
-    Raises:
-      RunError: If the program cannot look into the folder of the states.
-    """
+    """The round from which a run can go on; 0 is its beginning."""
     return max(checkpoints.rounds(self.checkpoints), default=0)
 
   @property
@@ -163,11 +159,7 @@ class RunFolder:
       self._descriptor = None
 
   def check_place(self) -> None:
-    """Checks that the folder is where it was when the run took it.
-
-    Raises:
-      RunError: If it is not.
-    """
+    """Checks that the folder is where it was when the run took it."""
     if (problem := self.displacement) is not None:
       raise RunError(problem)
 
@@ -222,16 +214,7 @@ class RunFolder:
     _remove(atomic.unfinished(path) for path in self.files)
 
   def check_free(self, total_rounds: int | None = None) -> None:
-    """Checks that no finished run, no other runs, and nothing else, is in it.
-
-    Args:
-      total_rounds: If given, a finished run may be there that has fewer rounds.
-
-    Raises:
-      FolderTakenError: If something is.
-      RunError: If the program cannot look into the folder, or something in it
-        is neither a file nor a folder.
-    """
+    """Checks that no finished run, nor anything else, is in it."""
     try:
       is_finished, has_config = self.is_finished, self.config.exists()
       is_over = is_finished and not self._has_fewer_rounds(total_rounds)
@@ -274,24 +257,12 @@ class RunFolder:
       return False  # There is no such run.
 
   def check_usable(self, total_rounds: int | None = None) -> None:
-    """Checks what can be known of the folder before anything slow is done.
-
-    Args:
-      total_rounds: The rounds of the run that is to take the folder.
-
-    Raises:
-      FolderTakenError: If a finished run, or something else, is in it.
-      RunError: If it is not writable.
-    """
+    """Checks what can be known of the folder before anything slow is done."""
     self.check_free(total_rounds)
     self.check_writable()
 
   def check_writable(self) -> None:
-    """Checks that the folder is writable, or the one that it would be made in.
-
-    Raises:
-      RunError: If it is not.
-    """
+    """Checks that the folder is writable, or the one to make it in."""
     places = [self.path, *self.path.parents]
     place = next(place for place in places if os.path.lexists(place))
     if not place.is_dir() or not os.access(place, os.W_OK | os.X_OK):
@@ -314,19 +285,8 @@ def take_folder(
   A run that begins, and fails before it saves anything, takes along all that it
   has written. What an earlier call has written stays.
 
-  Args:
-    paths: The folders to try; the run takes the first that is free.
-    configuration: The configuration of the run, to be saved and compared.
-    say: Is told in a line if the folder is taken over from a program that died.
-    lengthens: Whether the run may be there with fewer rounds, finished or not;
-      then it gets the number of rounds of `configuration`.
-
   Yields:
     The folder, in which no other program works meanwhile.
-
-  Raises:
-    FolderTakenError: If all are taken; the text is about the last.
-    RunError: If one cannot be written to.
   """
   with contextlib.ExitStack() as taken:
     for path in paths:

@@ -22,11 +22,7 @@ _MOST_LETTERS = 100  # Of what a file holds.
 
 
 def check(path: pathlib.Path) -> None:
-  """Checks that a path may be that of a model.
-
-  Raises:
-    ValueError: If there is none; the text says why.
-  """
+  """Checks that a path may be that of a model."""
   if not path.exists():
     raise ValueError("there is no such file or folder.")
   if kind := atomic.special_kind(path):  # To read it may never end.
@@ -58,15 +54,7 @@ def keras_3(path: pathlib.Path) -> str | None:
 
 
 def load(path: pathlib.Path, *, trust: bool = False) -> tf.keras.Model:
-  """Loads a model, uncompiled.
-
-  Args:
-    path: A .keras or .h5 file, or the folder of a SavedModel.
-    trust: Whether to run code that it holds, names or reads.
-
-  Raises:
-    ValueError: If it cannot be loaded, or holds code; the text says why.
-  """
+  """Loads a model, uncompiled."""
   check(path)
   if (version := keras_3(path)) is not None:
     raise ValueError(_other_keras(version))
@@ -111,11 +99,7 @@ _OF_ARCHIVE = (_CONFIG, "metadata.json", _WEIGHTS)
 
 
 def check_code(path: pathlib.Path) -> None:
-  """Checks that a model is of Keras' own parts, and reaches no other files.
-
-  Raises:
-    ValueError: If it is not, or cannot be read; nothing of it has run.
-  """
+  """Checks that a model is of Keras' own parts, and reaches no other files."""
   try:
     found = sorted(set(_code(path)))
   # A file that is damaged or of something else raises anything.

@@ -22,14 +22,7 @@ def write(
   hasher: checksums.Hasher | None = None,
   summary: str | None = None,
 ) -> None:
-  """Writes the checksums of the files that a run has written so far.
-
-  Args:
-    folder: The folder of the run.
-    hasher: Knows tables up to where they were when it last saw them.
-    summary: The text of the summary, which is written next. Then the checksums
-      are of all files.
-  """
+  """Writes the checksums of the files that a run has written so far."""
   found = [*_recorded(folder, below=summary is not None)]
   if summary is None:
     found += tape_files.full_blocks(folder, folder.last_saved_round)
@@ -41,12 +34,6 @@ def changes(
   folder: RunFolder, *, verify: bool = False, below: bool = True
 ) -> Mapping[str, str]:
   """Returns which files of a run are not as the run wrote them, and how.
-
-  Args:
-    folder: The folder of the run.
-    verify: Whether to compare the bytes of all files. Otherwise it is the sizes
-      of the files right in the folder; if one differs, their bytes, too.
-    below: Whether all files are also those in folders: states and tapes.
 
   Returns:
     A predicate about each such file, by its name.
@@ -75,12 +62,7 @@ def sentence(folder: pathlib.Path, found: Mapping[str, str]) -> str:
 
 
 def _recorded(folder: RunFolder, *, below: bool) -> Iterator[pathlib.Path]:
-  """Yields the files of a finished run that have checksums, and are there.
-
-  Args:
-    folder: The folder of the run.
-    below: Whether to yield those in folders of it, too.
-  """
+  """Yields the files of a finished run that have checksums, and are there."""
   for path in folder.recorded_files:
     if path.is_file():
       yield path

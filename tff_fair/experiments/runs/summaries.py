@@ -62,13 +62,7 @@ _SUMMARY: _Object = {
 def problem(
   content: object, shape: _Shape = _SUMMARY, name: str = ""
 ) -> str | None:
-  """Returns why readers cannot rely on a value of JSON as a summary.
-
-  Args:
-    content: The value, or a part of it; NaN stands for null.
-    shape: What it is expected to be.
-    name: The name of the part, after those of the parts that it is in.
-  """
+  """Returns why readers cannot rely on a value of JSON as a summary."""
   if isinstance(shape, str):
     fits = isinstance(content, _TYPES[shape])
     return None if fits else f"its {name} is no {shape}"

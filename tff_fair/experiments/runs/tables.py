@@ -105,17 +105,8 @@ def read(
 ) -> pd.DataFrame | None:
   """Reads a table of a run.
 
-  Args:
-    folder: The folder of the run.
-    kind: The table.
-    is_finished: Whether the run is finished. Otherwise the end of the table may
-      be half written, and is left out.
-
   Returns:
     The table; None if there is none, or nothing in it yet.
-
-  Raises:
-    RunError: If it is damaged; the text names the file and the row.
   """
   path = folder / kind.name
   try:
@@ -160,15 +151,8 @@ def read(
 def read_whole(folder: pathlib.Path, kind: Kind) -> pd.DataFrame:
   """Reads a table of a run whose last round is done.
 
-  Args:
-    folder: The folder of the run.
-    kind: The table.
-
   Returns:
     The table, with one row at least.
-
-  Raises:
-    RunError: If it is missing, empty or damaged; the text names the file.
   """
   table = read(folder, kind, is_finished=True)
   if table is None:
@@ -181,17 +165,7 @@ def read_whole(folder: pathlib.Path, kind: Kind) -> pd.DataFrame:
 def check_results(
   path: pathlib.Path, table: pd.DataFrame, score: Score
 ) -> None:
-  """Checks the scores of clients and their numbers of examples.
-
-  Args:
-    path: The file, for the error.
-    table: A row for each client, in one or several evaluations.
-    score: The score of the run.
-
-  Raises:
-    RunError: If a score is out of its range, or a number is not positive and
-      finite; the text names the row. A client may lack a score.
-  """
+  """Checks the scores of clients and their numbers of examples."""
   of_scores = (score.lowest, score.highest, _RANGE_SLACK)
   of_counts = (1, _LARGEST_AMOUNT, 0)
   for column, (low, high, slack) in {
@@ -218,9 +192,6 @@ def has_validation(table: pd.DataFrame) -> bool:
 
 def on_validation(table: pd.DataFrame) -> pd.DataFrame:
   """Returns the results on validation data, under the names of those on test.
-
-  Args:
-    table: Evaluations of clients, which `has_validation`.
 
   Returns:
     The rows of the clients that have validation data.

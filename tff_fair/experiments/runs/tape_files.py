@@ -34,12 +34,7 @@ class Recorder:
     self._block: dict[int, Arrays] = {}
 
   def write(self, round_num: int, arrays: Arrays) -> None:
-    """Adds a round to its block.
-
-    Raises:
-      RunError: If the block is damaged.
-      OSError: If it cannot be written.
-    """
+    """Adds a round to its block."""
     path = _path(self._folder, round_num, has_updates=_UPDATES in arrays)
     first, _ = _ends(path)
     if not self._block or min(self._block) < first:
@@ -49,11 +44,7 @@ class Recorder:
 
 
 def has_round(folder: RunFolder, round_num: int) -> bool:
-  """Returns whether a tape has a round.
-
-  Raises:
-    RunError: If its block is damaged.
-  """
+  """Returns whether a tape has a round."""
   return any(
     round_num in _read(path, folder)
     for path in _blocks(folder)
@@ -70,11 +61,7 @@ def full_blocks(folder: RunFolder, last_round: int) -> Iterator[pathlib.Path]:
 
 
 def keep_rounds(folder: RunFolder, last_round: int) -> None:
-  """Removes the rounds after a last one, which will come again.
-
-  Raises:
-    RunError: If the last block is damaged.
-  """
+  """Removes the rounds after a last one, which will come again."""
   for path in _blocks(folder):
     first, last = _ends(path)
     if first > last_round:
@@ -90,16 +77,8 @@ def read(
 ) -> Iterator[tuple[int, Arrays | None]]:
   """Yields the rounds of a tape, in their order.
 
-  Args:
-    folder: The folder of a run.
-    last_round: The last round that the tape is to have.
-    tell: Takes a line about each block that is missing or damaged.
-
   Yields:
     The number of a round, and its arrays by name; `None` if the tape lacks it.
-
-  Raises:
-    RunError: If there is no tape, or it is of another model.
   """
   blocks = _blocks(folder)
   if not blocks:
@@ -169,11 +148,7 @@ def _write(
 
 
 def _read(path: pathlib.Path, folder: RunFolder) -> dict[int, Arrays]:
-  """Returns the rounds of a block by number.
-
-  Raises:
-    RunError: If it is damaged, or of another model.
-  """
+  """Returns the rounds of a block by number."""
   rounds: dict[int, dict[str, np.ndarray]] = {}
   with array_files.read(path) as arrays:
     model = arrays.pop(_MODEL)

@@ -101,20 +101,12 @@ class Architecture:
     )
 
   def write(self, path: pathlib.Path) -> None:
-    """Writes the file.
-
-    Raises:
-      OSError: If it cannot be written.
-    """
+    """Writes the file."""
     atomic.write(path, parsing.json_text(dataclasses.asdict(self), None))
 
   @classmethod
   def read(cls, path: pathlib.Path) -> Self:
-    """Reads the file.
-
-    Raises:
-      RunError: If it is damaged.
-    """
+    """Reads the file."""
     try:
       content = parsing.parse_json(path.read_text("utf-8"))
       return cls(**{f.name: content[f.name] for f in dataclasses.fields(cls)})
@@ -151,20 +143,7 @@ def find(
   *,
   trust: bool = False,
 ) -> Found:
-  """Finds the architecture of a run: in its folder, or else by its task.
-
-  Args:
-    folder: The folder of the run.
-    config: Its configuration.
-    spec: Returns the run; called if only the task knows the model, since a spec
-      is not valid without the files that it names.
-    trust: As for `configuration.with_code`.
-
-  Raises:
-    RunError: If the folder's description is damaged.
-    tasks.DataError: If only the task knows the model, and its data cannot be
-      used.
-  """
+  """Finds the architecture of a run: in its folder, or else by its task."""
   if not folder.model.exists():
     return _find_by_task(config, spec(), trust)
   try:
@@ -263,12 +242,7 @@ class Weights:
   personal: Mapping[int, np.ndarray] | None
 
   def of_model(self, client_id: int | None = None) -> list[np.ndarray]:
-    """Returns the trainable weights of a model, then its others.
-
-    Args:
-      client_id: The client whose personal model it is; by default it is the
-        global model.
-    """
+    """Returns the trainable weights of a model, then its others."""
     table = self.personal or {}
     if client_id is None or client_id not in table:
       return [*self.trainable, *self.non_trainable]
@@ -285,15 +259,7 @@ class Weights:
 
 
 def load(folder: RunFolder, *, best: bool) -> Weights:
-  """Loads the weights of a run's models.
-
-  Args:
-    folder: The folder of the run.
-    best: As for `Run.weights`.
-
-  Raises:
-    RunError: If the run has not saved them.
-  """
+  """Loads the weights of a run's models."""
   states = folder.best_checkpoint if best else folder.checkpoints
   rounds = checkpoints.rounds(states)
   if not rounds:
@@ -312,12 +278,7 @@ def load(folder: RunFolder, *, best: bool) -> Weights:
 
 
 def assign(keras_model: tf.keras.Model, values: Sequence[np.ndarray]) -> None:
-  """Gives a model its weights.
-
-  Args:
-    keras_model: The model.
-    values: Its trainable weights, then its others.
-  """
+  """Gives a model its weights."""
   variables = (
     *keras_model.trainable_variables,
     *keras_model.non_trainable_variables,
@@ -327,12 +288,7 @@ def assign(keras_model: tf.keras.Model, values: Sequence[np.ndarray]) -> None:
 
 
 def outputs(keras_model: tf.keras.Model, x: np.ndarray) -> np.ndarray:
-  """Returns the outputs of a model, float32[n, ...].
-
-  Args:
-    keras_model: The model.
-    x: Its inputs for n examples.
-  """
+  """Returns the outputs of a model, float32[n, ...]."""
   batches = [
     keras_model(x[first : first + _BATCH], training=False).numpy()
     for first in range(0, len(x), _BATCH)

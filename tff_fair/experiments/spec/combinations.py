@@ -21,11 +21,7 @@ _Conflicts = Iterator[tuple[str, str]]
 
 
 def check(spec: RunSettings) -> None:
-  """Checks that the settings of a run go together.
-
-  Raises:
-    FieldError: If they do not.
-  """
+  """Checks that the settings of a run go together."""
   for name, problem in _conflicts(spec):
     raise FieldError(name, problem, value=getattr(spec, name))
 

@@ -38,11 +38,7 @@ def vary(spec: _Run, values: Mapping[str, object]) -> list[_Run]:
 
 
 def choices(name: str, value: object) -> list[Any]:
-  """Returns the values of an argument of `vary`: one, or a list of them.
-
-  Raises:
-    FieldError: If there is none.
-  """
+  """Returns the values of an argument of `vary`: one, or a list of them."""
   # A text, a range (5, 15) and a mapping are values, not several.
   if isinstance(value, str | tuple | Mapping) or not isinstance(
     value, Iterable
@@ -60,18 +56,7 @@ def flat_name(
   algorithms: Iterable[str] | None = None,
   known_tasks: Iterable[str] | None = None,
 ) -> str:
-  """Returns a name of `vary` with what kind of setting it is.
-
-  Args:
-    name: The name.
-    spec: The run whose setting it is.
-    values: The values that the setting will have.
-    algorithms: The methods that the run may have; by default its own.
-    known_tasks: The tasks that it may have; by default its own.
-
-  Raises:
-    FieldError: If the run has no such setting.
-  """
+  """Returns a name of `vary` with what kind of setting it is."""
   algorithms = algorithms or [spec.algorithm]
   known_tasks = known_tasks or [spec.task]
   hparams = {
@@ -119,11 +104,7 @@ def _is_option(task: str, name: str, value: object) -> bool:
 
 
 def changed(spec: _Run, values: Mapping[str, Any]) -> _Run:
-  """Returns a run with some settings replaced, which have flat names.
-
-  Raises:
-    FieldError: If a value is not valid.
-  """
+  """Returns a run with some settings replaced, which have flat names."""
   fields = {n: v for n, v in values.items() if "." not in n}
   algorithm = methods.understood(str(fields.get("algorithm", spec.algorithm)))
   hparams = {**fields.pop("hparams", spec.hparams)}

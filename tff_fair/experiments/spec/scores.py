@@ -118,11 +118,7 @@ class Score:
     return value > other if self.higher_is_better else value < other
 
   def fitting(self, smallest: float) -> "Score":
-    """Returns the score with as many decimals as its numbers need.
-
-    Args:
-      smallest: The smallest number to show well, not scaled.
-    """
+    """Returns the score with as many decimals as its numbers need."""
     if math.isfinite(self.highest) or not 0 < smallest < math.inf:
       return self
     decimals = _SHOWN_DIGITS - 1 - math.floor(math.log10(smallest))
@@ -183,11 +179,7 @@ class Score:
     return fixed(self.scale * value, self.digits)
 
   def describe(self, found: Mapping[str, float]) -> str:
-    """Returns an evaluation for a line on the screen.
-
-    Args:
-      found: `mean`, `std` and `worst_10` over clients.
-    """
+    """Returns an evaluation for a line on the screen."""
     return (
       f"{self.noun} {self.text(found['mean'])}, std {self.text(found['std'])}, "
       f"worst 10% {self.text(found['worst_10'])}"
@@ -299,12 +291,7 @@ BY_NAME: Mapping[str, Score] = {score.name: score for score in _ALL}
 
 @functools.cache
 def with_beside(name: str, beside: tuple[str, ...]) -> Score:
-  """Returns a score with others as columns beside it.
-
-  Args:
-    name: Its name.
-    beside: The names of the others, which are of the same kind of labels.
-  """
+  """Returns a score with others as columns beside it."""
   score = BY_NAME[name]
   if score.beside == beside:
     return score

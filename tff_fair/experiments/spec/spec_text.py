@@ -20,12 +20,7 @@ FLAG_NAMES = {field: prefix[:-1] for field, prefix in PREFIXES.items()}
 
 
 def flag(name: str, text: str) -> str:
-  """Returns a setting as a flag.
-
-  Args:
-    name: Its flat name: that of a field, "hparam.NAME" or "task_option.NAME".
-    text: Its value, as text.
-  """
+  """Returns a setting as a flag."""
   for prefix in PREFIXES.values():
     if name.startswith(prefix):
       return f"--{prefix[:-1]}={name.removeprefix(prefix)}={text}"
@@ -38,16 +33,7 @@ def assignments(values: Mapping[str, object]) -> list[str]:
 
 
 def parse_hparams(algorithm: str, texts: Iterable[str]) -> dict[str, Value]:
-  """Reads hyperparameters from `name=value` texts.
-
-  Args:
-    algorithm: The method. Of an unknown one, none are read.
-    texts: Texts such as "epsilon=0.1" or "normalize=false".
-
-  Raises:
-    FieldError: If a text is no assignment, its name is unknown or comes twice,
-      or its value is of another type.
-  """
+  """Reads hyperparameters from `name=value` texts."""
   values: dict[str, Value] = {}
   algorithm = methods.understood(algorithm)
   if algorithm not in methods.names():
@@ -68,11 +54,7 @@ def parse_hparams(algorithm: str, texts: Iterable[str]) -> dict[str, Value]:
 
 
 def check_hparam_name(algorithm: str, name: str, value: object) -> None:
-  """Checks that a method has a hyperparameter.
-
-  Raises:
-    FieldError: If it has none of that name; lists those it has.
-  """
+  """Checks that a method has a hyperparameter."""
   valid = methods.hyperparameters(algorithm)
   if name not in valid:
     known = assignments({n: h.default for n, h in valid.items()})
@@ -86,15 +68,7 @@ def check_hparam_name(algorithm: str, name: str, value: object) -> None:
 
 
 def parse_task_options(task: str, texts: Iterable[str]) -> dict[str, Value]:
-  """Reads options of a task from `name=value` texts.
-
-  Args:
-    task: The task. Of an unknown one, none are read.
-    texts: Texts such as "num_clients=100" or "num_clients=none".
-
-  Raises:
-    FieldError: If a text is no assignment, or its option or value is not valid.
-  """
+  """Reads options of a task from `name=value` texts."""
   if not tasks.is_task(task):
     return {}
   try:
@@ -114,14 +88,7 @@ def command(
   output_dir: str | None = None,
   options: Mapping[str, object] | None = None,
 ) -> str:
-  """Returns the command line of a run: what differs from the defaults.
-
-  Args:
-    spec: The run.
-    output_dir: The folder that the user chose, if any.
-    options: How it is computed, as `experiments.run` takes it; those that are
-      `None` or `True`, as by default, are left out.
-  """
+  """Returns the command line of a run: what differs from the defaults."""
   values = texts(spec)
   if values.keys() <= set(REPETITIONS):
     # Flags that name no experiment train another one, the first look.
@@ -169,11 +136,7 @@ def to_toml(values: Mapping[str, object]) -> str:
 
 
 def from_toml(text: str) -> dict[str, object]:
-  """Reads settings from TOML.
-
-  Raises:
-    ValueError: If the text is no TOML.
-  """
+  """Reads settings from TOML."""
   try:
     values = parsing.parse_toml(text)
   except parsing.ParseError as error:
@@ -205,12 +168,7 @@ def _toml(value: object) -> str:
 def as_flag(
   error: FieldError, flag_names: Mapping[str, str] = MappingProxyType({})
 ) -> str:
-  """Returns the flag and the value at fault, as `--hparam=gamma=2`.
-
-  Args:
-    error: The error.
-    flag_names: The flags of fields that have another name than `--FIELD`.
-  """
+  """Returns the flag and the value at fault, as `--hparam=gamma=2`."""
   name = FLAG_NAMES.get(error.field, error.field)
   flag = _with_key(flag_names.get(error.field, f"--{name}"), error, "=")
   return f"{flag}{_value(error)}"

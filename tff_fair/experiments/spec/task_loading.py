@@ -17,12 +17,6 @@ def load_ahead(spec: RunSpec) -> None:
 
   A task reads its data before it imports TensorFlow. So a program that calls
   this first tells in a second of data that cannot be used.
-
-  Args:
-    spec: The run.
-
-  Raises:
-    FieldError, tasks.DataError: As `load`.
   """
   _ahead.clear()
   with importing.quick():
@@ -30,15 +24,7 @@ def load_ahead(spec: RunSpec) -> None:
 
 
 def load(spec: RunSpec) -> tasks.Task:
-  """Loads the task of a run, with the run's model.
-
-  Args:
-    spec: The run.
-
-  Raises:
-    FieldError: If an option or the model does not go with the data.
-    tasks.DataError: If the data cannot be used.
-  """
+  """Loads the task of a run, with the run's model."""
   task = _ahead.pop(spec, None)
   if task is not None:
     return task

@@ -32,15 +32,7 @@ _VALIDATION = 2  # Keeps it apart from other draws of that seed.
 def table(
   finished: Sequence[Run], criterion: str, validation_fraction: float
 ) -> str:
-  """Returns the best settings, one line for each method on each task.
-
-  Args:
-    finished: Finished runs.
-    criterion: Name of the measure to choose by, as a mean over seeds.
-    validation_fraction: Of runs without validation data, the share of the
-      clients to choose on, of ten or more; 0 is all, for the choice and for the
-      columns beside it.
-  """
+  """Returns the best settings, one line for each method on each task."""
   if not finished:
     return "No run is finished; there is nothing to choose from."
   of_scores: dict[str, list[Run]] = {}
@@ -95,10 +87,6 @@ def validation_clients(
 ) -> np.ndarray:
   """Draws the clients to choose on.
 
-  Args:
-    client_ids: All clients, two at least.
-    fraction: Share of them, in (0, 1); one at least, and not all.
-
   Returns:
     int64[n], ascending. Depends on the set of clients and the fraction alone.
   """
@@ -109,27 +97,14 @@ def validation_clients(
 
 
 def is_divided(num_clients: int, fraction: float) -> bool:
-  """Returns whether some clients decide and the others show the result.
-
-  Args:
-    num_clients: The number of all clients.
-    fraction: As for `part_of`.
-  """
+  """Returns whether some clients decide and the others show the result."""
   return fraction > 0 and num_clients >= _FEWEST_TO_DIVIDE
 
 
 def part_of(
   clients: pd.DataFrame, fraction: float, *, is_validation: bool
 ) -> pd.DataFrame:
-  """Returns the results to choose by, or those to show.
-
-  Args:
-    clients: One row for each client. With results on validation data, these are
-      to choose by, and those on test data to show, of all clients.
-    fraction: Otherwise, the share of the clients to choose on; 0 is all, for
-      both parts.
-    is_validation: Whether to return the results to choose by.
-  """
+  """Returns the results to choose by, or those to show."""
   clients = tables.seen(clients)  # Unseen clients choose nothing.
   if tables.has_validation(clients):
     return tables.on_validation(clients) if is_validation else clients

@@ -39,17 +39,7 @@ class DaskWorkers(Executor):
   def __init__(
     self, options: Mapping[str, object], *, jobs: int | None, restarts: int
   ) -> None:
-    """Sets where runs are carried out.
-
-    Args:
-      options: The option `scheduler`, or none.
-      jobs: How many runs there may be at a time, at most; without a scheduler,
-        how many workers there are.
-      restarts: How often a run that was cut off goes on without progress.
-
-    Raises:
-      FieldError: If there is another option than `scheduler`.
-    """
+    """Sets where runs are carried out."""
     for name, value in options.items():
       if name != _SCHEDULER:
         raise option_error(
@@ -78,11 +68,7 @@ class DaskWorkers(Executor):
 
   @contextlib.contextmanager
   def opened(self) -> Iterator[None]:
-    """Connects to the cluster, or starts one.
-
-    Raises:
-      FieldError: If no scheduler answers at the address.
-    """
+    """Connects to the cluster, or starts one."""
     with contextlib.ExitStack() as closing:
       cluster = self._options.get(_SCHEDULER)
       if cluster is None:
@@ -127,11 +113,7 @@ class DaskWorkers(Executor):
     return self._client
 
   def workers(self) -> set[str]:
-    """Returns the addresses of the workers.
-
-    Raises:
-      FieldError: If the scheduler is gone.
-    """
+    """Returns the addresses of the workers."""
     now = time.monotonic()
     if now - self._last_question >= _SECONDS_PER_QUESTION:
       self._last_question = now

@@ -58,19 +58,8 @@ def run_all(
 ) -> Generator[Ended, None, None]:
   """Runs jobs as they are handed out.
 
-  Args:
-    next_job: Returns the next job; None if there is none until a run has ended,
-      or none at all.
-    executor: Carries them out.
-    start: Starts a run.
-
   Yields:
     The runs as they end.
-
-  Raises:
-    Interrupted: If a signal came; the runs have then saved their rounds. They
-      save them and end also if this program is killed, unless they are
-      jobs of a cluster.
   """
   running: dict[StartedRun, tuple[Job, float]] = {}
   try:
@@ -201,20 +190,7 @@ def create(
   folder: pathlib.Path,
   jobs: int | None = None,
 ) -> Executor:
-  """Returns an executor, whose options are valid.
-
-  Args:
-    name: Its name.
-    options: Its options by name; values may be texts, as a command line has
-      them.
-    folder: The folder of the sweep.
-    jobs: How many runs go on side by side, at most; None leaves it to the
-      executor.
-
-  Raises:
-    FieldError: If there is no such executor, `jobs` is not positive, an option
-      is not valid, or a package is missing.
-  """
+  """Returns an executor, whose options are valid."""
   declared.check_choice("executor", name, NAMES)
   if jobs is not None and jobs < 1:
     raise FieldError("jobs", "expected a positive integer.", value=jobs)

@@ -123,12 +123,7 @@ class Executor(abc.ABC):
 
   @abc.abstractmethod
   def start(self, job: Job) -> StartedRun:
-    """Starts a run.
-
-    Raises:
-      RunError: If the run cannot start.
-      FieldError: If the cluster is gone.
-    """
+    """Starts a run."""
 
 
 def write_output_to(log: str | os.PathLike[str]) -> None:

@@ -39,17 +39,8 @@ def suggest(
 ) -> dict[str, str] | None:
   """Returns the settings of the next trial, as texts.
 
-  Args:
-    name: The name of the study.
-    space: The settings to search.
-    settings: How to search.
-    before: All trials before, by their numbers.
-
   Returns:
     None if the sampler has no more to suggest.
-
-  Raises:
-    FieldError: If the sampler cannot search the space.
   """
   if settings.sampler == "grid":
     return _of_grid(space, settings.sampler_seed, len(before))
@@ -91,14 +82,7 @@ class Pruning:
   def add(
     self, round_num: int, clients: Mapping[str, np.ndarray], score: Score
   ) -> None:
-    """Takes an evaluation.
-
-    Args:
-      round_num: Its round.
-      clients: Columns with one entry per client: client_id, that of a score,
-        ...
-      score: The score of the run.
-    """
+    """Takes an evaluation."""
     # Before the first round, all trials are alike.
     if self.is_pruned or not 0 < round_num < self.total_rounds:
       return
@@ -133,12 +117,6 @@ def importances(
 
   Their sum is 1: the shares of the variance over the space, by Optuna's fANOVA
   (Hutter et al., 2014).
-
-  Args:
-    space: The settings.
-    settings: How they were searched.
-    told: Trials; those that are complete with a finite objective count.
-    place: The place of the objective.
 
   Returns:
     The shares, the largest first; none where trials say nothing, as fewer than

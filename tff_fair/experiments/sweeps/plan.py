@@ -47,11 +47,7 @@ class PlannedRun:
 
 
 def expand(sweep: Sweep) -> list[PlannedRun]:
-  """Returns the runs of a sweep: seed by seed, the methods in their order.
-
-  Raises:
-    RunError: If a value is not valid, or two runs are the same.
-  """
+  """Returns the runs of a sweep: seed by seed, the methods in their order."""
   hparams = hyperparameters(sweep)
   planned: dict[Identity, tuple[SweptMethod, PlannedRun]] = {}
   choices = [_choices(sweep, m, hparams[m.algorithm]) for m in sweep.methods]
@@ -81,12 +77,7 @@ def expand(sweep: Sweep) -> list[PlannedRun]:
 
 
 def hyperparameters(sweep: Sweep) -> dict[str, _Hyperparameters]:
-  """Returns the hyperparameters of all algorithms of a sweep.
-
-  Raises:
-    RunError: If there is no such algorithm, or no method has a hyperparameter
-      that is said for all.
-  """
+  """Returns the hyperparameters of all algorithms of a sweep."""
   found: dict[str, _Hyperparameters] = {}
   for method in sweep.methods:
     name = method.algorithm
@@ -151,13 +142,7 @@ def _unusual(spec: RunSpec) -> str:
 
 
 def grid_of(sweep: Sweep, method: SweptMethod, hparams: Iterable[str]) -> Grid:
-  """Returns all settings of a method, in the order in which names have them.
-
-  Args:
-    sweep: The sweep.
-    method: One of its methods.
-    hparams: Names of its hyperparameters.
-  """
+  """Returns all settings of a method, in the order in which names have them."""
 
   def own(grid: Grid) -> Grid:
     # A hyperparameter that is said for all is for those methods that have it.
@@ -183,11 +168,7 @@ _QUESTIONS = ("task", "data_dir", *seeds.NAMES)
 def run_of(
   sweep: Sweep, method: SweptMethod, settings: Mapping[str, Value]
 ) -> PlannedRun:
-  """Returns the run of a method with one value for each setting.
-
-  Raises:
-    RunError: If a value is not valid.
-  """
+  """Returns the run of a method with one value for each setting."""
   # A setting that is the same for all runs of the sweep tells none apart.
   named = method.grid.keys() | sweep.varying
   told = {name: value for name, value in settings.items() if name in named}
@@ -275,12 +256,7 @@ _SEED, _INTERVAL = "seed", "rounds_per_evaluation"
 
 
 def folder_name(algorithm: str, told: Mapping[str, Value]) -> str:
-  """Returns the name of a run's folder.
-
-  Args:
-    algorithm: Name of the method.
-    told: The settings to tell, by flat names; among them the seed.
-  """
+  """Returns the name of a run's folder."""
   words = [
     f"{groups.short_name(name)}={declared.as_text(told[name])}"
     for name in ordered(told)

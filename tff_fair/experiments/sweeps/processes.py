@@ -48,11 +48,7 @@ class Processes(Executor):
     yield
 
   def start(self, job: Job) -> "_RunningProcess":
-    """Starts a run. If this program is killed, the run saves and ends.
-
-    Raises:
-      RunError: If the server is killed meanwhile, for lack of memory, say.
-    """
+    """Starts a run. If this program is killed, the run saves and ends."""
     process = _context.Process(target=_train, args=(job,), name=job.name)
     try:
       with without_main():
@@ -73,15 +69,7 @@ def _start_server() -> None:
 
 
 def call(function: Callable[..., _Result], *args: object) -> _Result:
-  """Returns the result of a function that a process of its own calls.
-
-  Args:
-    function: A function of a module, which does not raise errors.
-    *args: Its arguments.
-
-  Raises:
-    RunError: If the process ended without a result.
-  """
+  """Returns the result of a function that a process of its own calls."""
   _start_server()
   receiver, sender = _context.Pipe(duplex=False)
   process = _context.Process(target=_send, args=(sender, function, args))

@@ -33,17 +33,8 @@ _stopped: set[str] = set()
 def run(key: str, job: bytes, log: str, folder: str) -> int:
   """Carries out a run in a process of its own.
 
-  Args:
-    key: Tells the run from all others.
-    job: The pickled `Job`.
-    log: The file that takes its output.
-    folder: The working directory of the sweep; paths are relative to it.
-
   Returns:
     The exit status of the process; minus the signal that killed it.
-
-  Raises:
-    RunError: If this host does not have the folder.
   """
   if not os.path.isdir(folder):
     raise RunError(

@@ -30,15 +30,7 @@ from tff_fair.files import atomic, parsing
 
 
 def state_of(spec: RunSpec, folder: pathlib.Path) -> str:
-  """Returns "finished", "pruned", "interrupted" or "new".
-
-  Args:
-    spec: A run.
-    folder: The folder of it.
-
-  Raises:
-    RunError: If the folder holds another run, or the program cannot read it.
-  """
+  """Returns "finished", "pruned", "interrupted" or "new"."""
   files = RunFolder(folder)
   if not files.config.exists() or not files.config.stat().st_size:
     files.check_free()
@@ -73,13 +65,7 @@ class Failure(NamedTuple):
 
 
 def train(spec: RunSpec, path: pathlib.Path, **options: Any) -> None:
-  """Trains a run, in the process that is there for it.
-
-  Args:
-    spec: The run.
-    path: Its folder.
-    **options: As `running.run` takes them.
-  """
+  """Trains a run, in the process that is there for it."""
   importing.check_limits()
   # Imports TensorFlow, unless this process is a fork that has it.
   with importing.quick():
@@ -115,11 +101,7 @@ class Runner:
   options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
   def states(self, planned: Sequence[PlannedRun]) -> list[str]:
-    """Returns of each run "finished", "pruned", "interrupted" or "new".
-
-    Raises:
-      RunError: If a folder holds another run, or the program cannot read it.
-    """
+    """Returns of each run "finished", "pruned", "interrupted" or "new"."""
     shown: Iterable[PlannedRun] = planned
     if self.progress:
       shown = progress.count(planned, len(planned), "reading runs")
@@ -133,38 +115,20 @@ class Runner:
   ) -> list[Failure]:
     """Carries out the runs that are not finished.
 
-    Args:
-      planned: Runs with names of their own.
-      found: Their states.
-      title: The subject of the runs.
-
     Returns:
       The runs that failed.
-
-    Raises:
-      Interrupted: If a signal came; the runs have then saved their rounds.
-      RunError: If the sweep cannot write to the folder, or another one is at
-        work in it.
     """
     with self.claimed():
       return self._carry_out(planned, found, title)
 
   def check_limits(self) -> None:
-    """Checks that this machine allows what runs need, if it computes them.
-
-    Raises:
-      RunError: If it does not.
-    """
+    """Checks that this machine allows what runs need, if it computes them."""
     if not self.executor.is_shared:
       importing.check_limits()
 
   @contextlib.contextmanager
   def claimed(self) -> Iterator[None]:
-    """Claims the folder, in which sweeps on a cluster may work side by side.
-
-    Raises:
-      RunError: If it cannot be written to, or another sweep is at work in it.
-    """
+    """Claims the folder, in which sweeps on a cluster may work side by side."""
     if self.executor.is_shared:
       yield
       return
@@ -224,18 +188,8 @@ class Runner:
     Runs that were cut off, such as those of a node that died, go on. The logs
     of those that did not fail are kept.
 
-    Args:
-      next_job: As `executors.run_all` takes it.
-      how_far: Returns what has ended, in words, for a user who interrupts it.
-      note_end: Is called as a run ends.
-      total: The number of runs, those that are done included.
-      done: The number of runs that are done.
-
     Returns:
       The runs that failed.
-
-    Raises:
-      Interrupted: If a signal came; the runs have then saved their rounds.
     """
     again: collections.deque[Job] = collections.deque()
     restarts = executors.Restarts(self.executor.restarts)
@@ -317,11 +271,7 @@ class Runner:
 def write_names(
   folder: pathlib.Path, title: str | None, planned: Sequence[PlannedRun]
 ) -> None:
-  """Notes the names of methods, for tables and pages.
-
-  Raises:
-    RunError: If the sweep cannot write to the folder.
-  """
+  """Notes the names of methods, for tables and pages."""
   path = folder / finding.NAMES_FILE
   names = {run.name: run.method for run in planned}
   for name, method in finding.read_names(folder).items():

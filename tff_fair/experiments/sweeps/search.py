@@ -74,16 +74,8 @@ class Searcher:
   def carry_out(self, title: str | None = None) -> list[Failure]:
     """Carries out the search from where it is.
 
-    Args:
-      title: The subject of the runs.
-
     Returns:
       The runs that failed.
-
-    Raises:
-      Interrupted: If a signal came; the runs have then saved their rounds.
-      RunError: If a folder holds something else, or the search cannot write to
-        it, or another one is at work in it.
     """
     self._title = title
     most = self.settings.trials * sum(len(s.seeds) for s in self.studies)
@@ -356,11 +348,7 @@ def search(
 def _sweep(
   spec: RunSpec, space: Mapping[str, object], seeds: list[int]
 ) -> Sweep:
-  """Returns the sweep of a run and what varies.
-
-  Raises:
-    ValueError: If a name or a value is not valid.
-  """
+  """Returns the sweep of a run and what varies."""
   searched: dict[str, Setting] = {}
   for name, values in space.items():
     if isinstance(values, Range):
@@ -380,11 +368,7 @@ def _sweep(
 
 
 def _study(sweep: Sweep) -> Study:
-  """Returns the study of a sweep.
-
-  Raises:
-    ValueError: If the data vary, too.
-  """
+  """Returns the study of a sweep."""
   one, *others = of_sweep(sweep)
   if others:
     raise ValueError(

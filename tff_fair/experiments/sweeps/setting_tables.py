@@ -61,11 +61,7 @@ class Range:
 
 
 def parse_range(text: str) -> Range:
-  """Reads a range.
-
-  Raises:
-    ValueError: If it is none; the text says what was expected.
-  """
+  """Reads a range."""
   low, colon, rest = text.partition(":")
   high, _, third = rest.partition(":")
   is_logarithmic = third == _LOG
@@ -114,15 +110,7 @@ _NOT_HERE = {
 
 
 def fixed(place: str, content: object) -> dict[str, Setting]:
-  """Reads a table that gives each setting one value.
-
-  Args:
-    place: Where the table is, for errors.
-    content: Its content, as TOML has it.
-
-  Raises:
-    RunError: If it is no such table.
-  """
+  """Reads a table that gives each setting one value."""
   return {
     name: Setting([_checked(f"{place}: {name}", name, value)], place)
     for name, value in _settings(place, content)
@@ -161,16 +149,7 @@ def drawn(place: str, content: object) -> dict[str, Setting]:
 
 
 def joined(one: Grid, other: Grid, otherwise: str = "a fixed value") -> Grid:
-  """Returns two tables as one.
-
-  Args:
-    one: A table.
-    other: Another table.
-    otherwise: What a setting has in the first table, for errors.
-
-  Raises:
-    RunError: If a setting is in both.
-  """
+  """Returns two tables as one."""
   for name in one.keys() & other.keys():
     raise RunError(
       f"{other[name].place}: {name} has {otherwise} too; give one."

@@ -81,11 +81,7 @@ class SearchSettings:
   )
 
   def __post_init__(self) -> None:
-    """Checks each value.
-
-    Raises:
-      FieldError: If one is not valid.
-    """
+    """Checks each value."""
     for name, field in declared.fields_of(type(self)).items():
       field.check(getattr(self, name))
     for name in self.objectives:
@@ -108,14 +104,7 @@ class SearchSettings:
     return tuple(self.objective.split(","))
 
   def directions(self, score: Score) -> list[Direction]:
-    """Returns which way each objective is better, as Optuna says it.
-
-    Args:
-      score: The score of the runs.
-
-    Raises:
-      FieldError: If the runs do not have an objective.
-    """
+    """Returns which way each objective is better, as Optuna says it."""
     return [
       "maximize"
       if measures.find(name, score, "the search", "objective").higher_is_better
@@ -125,11 +114,7 @@ class SearchSettings:
 
   @classmethod
   def from_dict(cls, place: str, values: Mapping[str, Any]) -> Self:
-    """Returns the settings of a table.
-
-    Raises:
-      FieldError: If a value is not valid, or a name is unknown.
-    """
+    """Returns the settings of a table."""
     valid = declared.fields_of(cls)
     for name in values:
       if name not in valid:
@@ -143,11 +128,7 @@ class SearchSettings:
 
 
 def check_installed() -> None:
-  """Checks that Optuna is there.
-
-  Raises:
-    FieldError: If it is not.
-  """
+  """Checks that Optuna is there."""
   importing.check_installed("optuna", "search", "trials", who="a search ")
 
 
@@ -191,11 +172,7 @@ class Dimension:
     return int(text) if self.is_integer else float(text)
 
   def takes(self, text: str) -> bool:
-    """Returns whether a text is one of its values.
-
-    Raises:
-      ValueError: If it is to be a number, and is none.
-    """
+    """Returns whether a text is one of its values."""
     if self.range is None:
       return text in self.choices
     return self.range.low <= float(self.value(text)) <= self.range.high
@@ -246,14 +223,7 @@ class Study:
   space: Space
 
   def runs(self, settings: Mapping[str, str]) -> list[PlannedRun]:
-    """Returns the runs of a trial, one for each of the seeds.
-
-    Args:
-      settings: The texts of the settings of the space.
-
-    Raises:
-      RunError: If a value is not valid.
-    """
+    """Returns the runs of a trial, one for each of the seeds."""
     given = {**self.fixed, **settings}
     return [
       plan.run_of(
@@ -267,11 +237,7 @@ class Study:
 
 
 def of_sweep(sweep: Sweep) -> list[Study]:
-  """Returns the studies of a sweep.
-
-  Raises:
-    RunError: If a value is not valid, or a method has nothing to search.
-  """
+  """Returns the studies of a sweep."""
   hparams = plan.hyperparameters(sweep)
   studies: dict[str, Study] = {}
   for method in sweep.methods:
@@ -325,11 +291,7 @@ def _of_method(
 def _dimension(
   place: str, algorithm: str, name: str, drawn: Range
 ) -> Dimension:
-  """Returns the dimension of a setting that is drawn from a range.
-
-  Raises:
-    RunError: If the setting takes no such numbers.
-  """
+  """Returns the dimension of a setting that is drawn from a range."""
   fields = RunSpec.fields()
   if name.startswith(spec_text.HPARAM):
     fields = methods.hyperparameters(algorithm)

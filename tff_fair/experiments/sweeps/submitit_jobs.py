@@ -56,17 +56,7 @@ class SubmititJobs(Executor):
     jobs: int | None,
     restarts: int,
   ) -> None:
-    """Sets how jobs are started.
-
-    Args:
-      folder: Where submitit writes the files of jobs; all hosts share it.
-      options: Options of submitit.
-      jobs: How many jobs there may be at a time; None is any number.
-      restarts: How often a run that was cut off goes on without progress.
-
-    Raises:
-      FieldError: If submitit refuses an option.
-    """
+    """Sets how jobs are started."""
     for name, value in options.items():
       if {name, name.split("_", 1)[-1]} & _OF_TASKS and value != 1:
         raise option_error(name, value, "expected 1: a run is one task.")
@@ -98,11 +88,7 @@ class SubmititJobs(Executor):
       _tidy(self._folder)
 
   def start(self, job: Job) -> "_SubmittedRun":
-    """Submits a run.
-
-    Raises:
-      RunError: If the cluster does not take it.
-    """
+    """Submits a run."""
     assert self._executor is not None
     try:
       with (

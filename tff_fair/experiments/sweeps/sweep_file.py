@@ -75,16 +75,7 @@ class Sweep:
     return frozenset(name for name, setting in settings if setting.varies)
 
   def only(self, names: Sequence[str], place: str) -> "Sweep":
-    """Returns the sweep with some of its methods.
-
-    Args:
-      names: Names of methods, or of their algorithms, as `of_methods` takes
-        them.
-      place: Their place, for errors.
-
-    Raises:
-      RunError: If the sweep has no method of a name.
-    """
+    """Returns the sweep with some of its methods."""
     chosen: list[SweptMethod] = []
     for name in names:
       found = [m for m in self.methods if self._is_named(m, name, place)]
@@ -109,12 +100,7 @@ class Sweep:
     )
 
   def over(self, base: RunSpec, place: str) -> "Sweep":
-    """Returns the sweep with a run's settings wherever it has none.
-
-    Args:
-      base: The run. Its hyperparameters are for its own method.
-      place: Its place, for errors.
-    """
+    """Returns the sweep with a run's settings wherever it has none."""
     texts = spec_text.texts(base)
     texts.pop("algorithm", None)
     settings = {name: Setting([text], place) for name, text in texts.items()}
@@ -137,16 +123,7 @@ class Sweep:
 
 
 def of_methods(algorithms: Sequence[str], place: str) -> Sweep:
-  """Returns a sweep of methods without settings but weights of clients.
-
-  Args:
-    algorithms: Names of methods, which may be unknown; "fedavg:uniform" is
-      FedAvg with client_weighting=uniform.
-    place: Their place, for errors.
-
-  Raises:
-    RunError: If weights are unknown, or the method does not use any.
-  """
+  """Returns a sweep of methods without settings but weights of clients."""
   chosen = []
   for text in algorithms:
     name, weighting = _algorithm(text, place)
@@ -184,17 +161,7 @@ def read(
   place: str | None = None,
   extending: tuple[pathlib.Path, ...] = (),
 ) -> Sweep:
-  """Reads a sweep's file.
-
-  Args:
-    path: The file.
-    included: A folder with files that others may extend by their names.
-    place: How errors call the file; by default its path.
-    extending: The files that led to it by `extends`.
-
-  Raises:
-    RunError: If something in it, or in a file that it extends, is not valid.
-  """
+  """Reads a sweep's file."""
   place = str(path) if place is None else place
   if path.resolve() in extending:
     raise RunError(f"{place}: the files extend each other in a circle.")

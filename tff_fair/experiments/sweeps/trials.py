@@ -86,15 +86,6 @@ def objective(
   """Returns an objective of an evaluation, over the clients to choose on.
 
   Where it is no number, as of a model that diverged, it is the worst possible.
-
-  Args:
-    clients: One row per client: client_id, num_examples, loss, and the score.
-    name: The name of the measure.
-    fraction: Share of the clients to choose on; 0 is all.
-    score: The score of the clients.
-
-  Raises:
-    FieldError: If the clients do not have the measure.
   """
   part = best_settings.part_of(clients, fraction, is_validation=True)
   measure = measures.find(name, score, "the search", "objective")
@@ -110,14 +101,7 @@ def outcome(
   settings: SearchSettings,
   state: str,
 ) -> Outcome:
-  """Reads what came of a trial that has ended.
-
-  Args:
-    folder: The folder above the runs.
-    runs: The names of their folders.
-    settings: How to search.
-    state: How it has ended.
-  """
+  """Reads what came of a trial that has ended."""
   fraction = settings.validation_fraction
   if state == FAILED:
     return Outcome(state)
@@ -177,13 +161,7 @@ def describe(
   found: dict[str, list[Trial]],
   settings: SearchSettings,
 ) -> str:
-  """Returns the best trials of each study, with the commands that train them.
-
-  Args:
-    studies: The studies.
-    found: Their trials, by the names of the studies.
-    settings: How they were searched.
-  """
+  """Returns each study's best trials, with the commands that train them."""
   lines: list[str] = []
   for study in studies:
     own = found[study.name]
@@ -276,9 +254,6 @@ def read_record(folder: pathlib.Path) -> SearchRecord | None:
 
   Returns:
     None if there is none.
-
-  Raises:
-    RunError: If it is damaged.
   """
   path = folder / RECORD_FILE
   if not path.exists():
@@ -363,11 +338,7 @@ def check_same_search(
   settings: SearchSettings,
   studies: Sequence[Study],
 ) -> None:
-  """Checks that a search goes on with the one of the folder.
-
-  Raises:
-    RunError: If it is another one.
-  """
+  """Checks that a search goes on with the one of the folder."""
   before, now = map(dataclasses.asdict, (found.settings, settings))
   differences = [
     f"{name}={before[name]} (here {now[name]})"
@@ -394,11 +365,6 @@ def with_outcomes(
   """Returns the trials of a study with what the folders say came of them.
 
   A trial that failed is one that has not ended: the search tries it again.
-
-  Args:
-    folder: The folder of the search.
-    found: Its record.
-    study: One of the studies.
   """
   ended = []
   for trial in study.trials:

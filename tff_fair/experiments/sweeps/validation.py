@@ -27,17 +27,7 @@ _NAME = "validation_fraction"
 def with_fraction(
   sweep: Sweep, fraction: float, say: Say = progress.say
 ) -> Sweep:
-  """Returns a sweep that sets data aside where it chooses among few clients.
-
-  Args:
-    sweep: The sweep. It stays as it is where it has a `validation_fraction`,
-      does not choose among settings, or all its tasks have enough clients.
-    fraction: Share of each client's training data; 0 sets none aside.
-    say: Takes a line about it.
-
-  Raises:
-    RunError: If a value of the sweep is not valid.
-  """
+  """Returns a sweep that sets data aside where it chooses among few clients."""
   own = [method.grid for method in sweep.methods]
   is_given = any(_NAME in grid for grid in (sweep.common, sweep.final, *own))
   if not fraction or is_given:
@@ -96,10 +86,6 @@ def _questions(grid: Grid) -> Iterator[Mapping[str, Value]]:
 
 def few_clients(specs: Sequence[RunSpec]) -> int | None:
   """Returns the number of clients of the first run that evaluates few.
-
-  Args:
-    specs: The runs. One whose data cannot be used counts for nothing: it will
-      say so itself.
 
   Returns:
     None if all runs evaluate enough to choose on some of them.

@@ -47,10 +47,6 @@ _TABLE: tuple[Mapping[str, str], ...] = (_OF_ALL, _WORST, _BEST, _RATIOS)
 def describe(summary: Mapping[str, Any], wrong: Sequence[str] = ()) -> str:
   """Returns the results of a run as text.
 
-  Args:
-    summary: `Run.summary` of a finished run.
-    wrong: Sentences about what is wrong with how it ended.
-
   Returns:
     A title, the fairness table, and the noise in the spread where it is known;
     where clients attack, the same of the honest ones alone. Where the method
@@ -88,11 +84,6 @@ def gain(
   summary: Mapping[str, Any], baselines: Mapping[str, Mapping[str, Any]]
 ) -> str:
   """Returns what the worst clients have of a method, and of its baselines.
-
-  Args:
-    summary: `Run.summary` of a finished run.
-    baselines: Those of other runs, of the same task, by what to call them; one
-      at least.
 
   Returns:
     "The worst 10 % of the clients get 35 %; with the better of the baselines,
@@ -161,11 +152,6 @@ def fairness_table(
   """Formats a fairness summary in its unit, such as percent, as papers do.
 
   Relative measures and the angle (in degrees) are left as they are.
-
-  Args:
-    found: What `score.summarize` returns: for accuracies,
-      `tff_fair.metrics.fairness_summary`.
-    score: Their score.
 
   Returns:
     Lines of 80 characters or less, unless numbers are very large, the last

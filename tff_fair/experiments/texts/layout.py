@@ -16,10 +16,6 @@ def filled(text: str) -> str:
 def aligned(lines: Sequence[Sequence[str]], *, gap: int = 0) -> list[list[str]]:
   """Pads cells to the width of their columns.
 
-  Args:
-    lines: Lines of as many cells each.
-    gap: Spaces before each column but the first.
-
   Returns:
     The lines; the first column is set to the left, the others to the right.
   """

@@ -25,21 +25,12 @@ _MOST_LABELS = 10
 
 
 def of_run(run: Run, last: int | None = None) -> list[str]:
-  """Returns sentences about how a run ended; none if nothing is wrong.
-
-  Args:
-    run: The run.
-    last: The round after which its model counts; by default, the last.
-  """
+  """Returns sentences about how a run ended; none if nothing is wrong."""
   return [_sentence(run, found) for found in run.diagnose(last)]
 
 
 def in_short(groups: Iterable[tuple[str, Sequence[Run]]]) -> Iterator[str]:
-  """Yields a sentence for each thing that is wrong with some methods.
-
-  Args:
-    groups: As for `of_groups`.
-  """
+  """Yields a sentence for each thing that is wrong with some methods."""
   found: dict[str, list[str]] = {}
   for label, runs in groups:
     counts = collections.Counter(
@@ -61,12 +52,7 @@ def of_groups(
   groups: Sequence[tuple[str, Sequence[Run]]],
   rounds: dict[Run, int] | None = None,
 ) -> Iterator[str]:
-  """Yields sentences about methods, each for what is wrong with some runs.
-
-  Args:
-    groups: The label and the runs of each method.
-    rounds: The round up to which a run counts; by default all rounds.
-  """
+  """Yields sentences about methods, each for what is wrong with some runs."""
   for label, runs in groups:
     of_kinds = collections.defaultdict(list)
     for run in runs:

@@ -269,12 +269,7 @@ def _mends(num_classes: int, given: Sequence[str]) -> str:
 
 
 def noise(std: float, found: Mapping[str, Any]) -> str:
-  """Returns how much of a std over clients their small test sets explain.
-
-  Args:
-    std: The std over clients, of accuracies in [0, 1].
-    found: The noise in it, as `analysis.sampling_noise` measures it.
-  """
+  """Returns how much of a std over clients their small test sets explain."""
   median = found["median_examples"]
   examples = "1 example" if median == 1 else f"{median:,.10g} examples"
   if found["share"] >= 1:

@@ -232,18 +232,7 @@ def draw_histogram(
   identifier: str,
   score: Score = ACCURACY,
 ) -> Markup:
-  """Draws the histogram of a method.
-
-  Args:
-    method: The method.
-    bins: As `histogram_shares` returns them.
-    mean: Mean score, scaled for tables.
-    worst: That of the worst 10 % of the clients.
-    frame: Where it is drawn: scaled scores, from the start of the first bin to
-      the end of the last, and shares in percent.
-    identifier: Unique on the page.
-    score: The score.
-  """
+  """Draws the histogram of a method."""
 
   def text(value: float) -> str:
     return f"{value:.{score.short_digits}f}{score.sign}"

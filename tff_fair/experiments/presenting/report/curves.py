@@ -33,11 +33,6 @@ def over_seeds(
 ) -> Curve | None:
   """Returns a column of a table over rounds, in the mean over seeds.
 
-  Args:
-    method: The runs.
-    table_of: Returns the table of a run, with a row for each round.
-    column: The column.
-
   Returns:
     The curve; None if a run does not have the column, or no round has a value
     in all runs.
@@ -61,10 +56,6 @@ def over_seeds(
 
 def cumulated(method: MethodRuns, columns: tuple[str, ...]) -> Curve | None:
   """Returns the cost of a run up to each round, in the mean over seeds.
-
-  Args:
-    method: The runs.
-    columns: Columns of the table of costs; their sum is the cost.
 
   Returns:
     The curve; None if a run does not have all of them.
@@ -95,11 +86,6 @@ def against(curve: Curve, costs: Curve) -> np.ndarray:
 def windows(curve: Curve, limit: int) -> tuple[Curve, int]:
   """Returns means over windows of rounds, at most `limit` of them.
 
-  Args:
-    curve: A curve, such as a share of few clients that jumps from round to
-      round.
-    limit: Number of windows, at least 1.
-
   Returns:
     The curve of the windows, each at its last round, without std; and their
     length.
@@ -126,15 +112,7 @@ def line(
   *,
   factor: float = 1,
 ) -> Line:
-  """Returns the line of a method.
-
-  Args:
-    method: The method.
-    curve: Its values.
-    costs: What they stand against; by default, the rounds. A value without
-      known costs is left out.
-    factor: The chart shows the values multiplied by this, as 100 for percent.
-  """
+  """Returns the line of a method."""
   x = curve.rounds.astype(float) if costs is None else against(curve, costs)
   known = np.isfinite(x)
   spread = None if curve.std is None else factor * curve.std[known]
@@ -148,12 +126,7 @@ def line(
 
 
 def x_scale(lines: Sequence[Line], *, is_whole: bool) -> Scale:
-  """Returns a scale from 0 to the end of the longest line.
-
-  Args:
-    lines: At least one.
-    is_whole: Whether x counts something, such as rounds.
-  """
+  """Returns a scale from 0 to the end of the longest line."""
   last = max(float(line.x[-1]) for line in lines)
   return scale.linear(0, last, is_tight=True, is_whole=is_whole)
 
@@ -161,14 +134,7 @@ def x_scale(lines: Sequence[Line], *, is_whole: bool) -> Scale:
 def y_scale(
   lines: Sequence[Line], *, is_percent: bool, least: float = 0
 ) -> Scale:
-  """Returns a scale for all finite values of lines and bands.
-
-  Args:
-    lines: At least one.
-    is_percent: Whether y goes from 0 to 100; otherwise, values that differ
-      much have a logarithmic scale.
-    least: The smallest value that y may have.
-  """
+  """Returns a scale for all finite values of lines and bands."""
   low, high = _range_of([line.y for line in lines])
   if not is_percent and (wide := scale.logarithmic(low, high)) is not None:
     return wide  # It has no place for 0, to which bands may go down.
@@ -184,13 +150,7 @@ def y_scale(
 
 
 def describe_ends(lines: Sequence[Line], where: str, unit: str) -> str:
-  """Returns a sentence with the last value of each line.
-
-  Args:
-    lines: At least one.
-    where: Where the lines end, as "the end".
-    unit: Follows each value, as " %".
-  """
+  """Returns a sentence with the last value of each line."""
   values = [
     f"{line.label} {scale.number_text(line.y[-1], 2)}{unit}"
     if np.isfinite(line.y[-1])

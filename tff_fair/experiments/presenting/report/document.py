@@ -16,13 +16,7 @@ _SCRIPT = pathlib.Path(__file__).parent / "sort.js"
 
 
 def build(title: str, body: Child, *, num_methods: int = 1) -> str:
-  """Returns the page as HTML, which is well-formed XML below its first line.
-
-  Args:
-    title: Its title.
-    body: All that it shows.
-    num_methods: The largest number of methods of a task.
-  """
+  """Returns the page as HTML, which is well-formed XML below its first line."""
   style = _style_sheet(num_methods)
   script = _SCRIPT.read_text("utf-8")
   page = element(

@@ -94,15 +94,7 @@ def over_seeds(measure: Measure, values: Sequence[float]) -> Result:
 def of_method(
   task: TaskRuns, method: MethodRuns, name: str, prefix: str = ""
 ) -> Result:
-  """Returns a measure at the end of the runs of a method.
-
-  Args:
-    task: The task.
-    method: One of its methods.
-    name: Name of the measure.
-    prefix: Begins the name of its column in the table of evaluations; not for
-      measures that have none.
-  """
+  """Returns a measure at the end of the runs of a method."""
   measure = task.measures[name]
   stored = measure._replace(column=f"{prefix}{measure.column}")
   return over_seeds(measure, [_at_end(run, stored) for run in method.runs])
@@ -138,10 +130,6 @@ def _at_end(run: Run, measure: Measure) -> float:
 
 def tail_clients(task: TaskRuns, percent: int) -> str:
   """Returns how many clients a tail is, as "2 of 20 clients".
-
-  Args:
-    task: The task, with the runs; their numbers of clients may differ.
-    percent: Share of the clients.
 
   Returns:
     The words; empty if no run has evaluated a client.

@@ -94,15 +94,7 @@ class Frame:
     *children: Child,
     class_: str | None = None,
   ) -> Markup:
-    """Returns a chart of this size; it scales with the room on the page.
-
-    Args:
-      identifier: Unique on the page.
-      title: Its title.
-      description: Its contents in words, for screen readers.
-      *children: The elements of the drawing.
-      class_: Class for the style sheet.
-    """
+    """Returns a chart of this size; it scales with the room on the page."""
     return element(
       "svg",
       element("title", title, id=f"{identifier}-title"),
@@ -121,15 +113,7 @@ class Frame:
 def text(
   words: str, x: float, y: float, anchor: str, class_: str | None = None
 ) -> Markup:
-  """Returns text in a chart.
-
-  Args:
-    words: The text.
-    x: Where it is, or begins or ends.
-    y: Its base line.
-    anchor: "start", "middle" or "end": the part of the text at `x`.
-    class_: Class for the style sheet.
-  """
+  """Returns text in a chart."""
   return element(
     "text",
     words,

@@ -62,12 +62,7 @@ class Shades:
 
 
 def shades_for(values: np.ndarray, *, from_zero: bool = True) -> Shades:
-  """Returns shades that fit a matrix, without its few largest values.
-
-  Args:
-    values: Any shape; NaN is left out.
-    from_zero: Whether shades begin at zero even where they hardly differ then.
-  """
+  """Returns shades that fit a matrix, without its few largest values."""
   present = values[np.isfinite(values)]
   if not present.size or not np.abs(present).max() > 0:
     return Shades(1.0, 1, 0, is_clipped=False)
@@ -121,13 +116,7 @@ def cells(values: np.ndarray, shades: Shades, frame: Frame) -> Markup:
 
 
 def key(shades: Shades, frame: Frame, title: str = "") -> Markup:
-  """Draws the key of the shades, in the right margin of a frame.
-
-  Args:
-    shades: The shades.
-    frame: The frame of the matrix; a title needs room above it.
-    title: What the shades stand for, with its unit.
-  """
+  """Draws the key of the shades, in the right margin of a frame."""
   numbers = [
     *range(shades.num_positive, 0, -1),
     *range(-1, -shades.num_negative - 1, -1),

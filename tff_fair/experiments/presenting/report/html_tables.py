@@ -36,14 +36,7 @@ def column(
   values: Sequence[Value],
   marks: Sequence[int | None] | None = None,
 ) -> TableColumn:
-  """Returns a column of values.
-
-  Args:
-    measure: What they are.
-    values: One for each method.
-    marks: `table.BEST`, `table.SECOND` or None for each; without them, the
-      column has none.
-  """
+  """Returns a column of values."""
   found = marks or [None] * len(values)
   cells = [_value(measure, v, m) for v, m in zip(values, found, strict=True)]
   return TableColumn(head(measure), first_order(measure), cells)
@@ -52,25 +45,14 @@ def column(
 def over_seeds(
   measure: Measure, values: Iterable[Sequence[float]]
 ) -> TableColumn:
-  """Returns a column of numbers of runs, in the mean over seeds.
-
-  Args:
-    measure: What they are.
-    values: For each method, one for each seed, not scaled.
-  """
+  """Returns a column of numbers of runs, in the mean over seeds."""
   return column(measure, [measures.over_seeds(measure, v) for v in values])
 
 
 def draw(
   caption: str, methods: Sequence[MethodRuns], columns: Sequence[TableColumn]
 ) -> Markup:
-  """Returns a table of methods.
-
-  Args:
-    caption: Name of the values.
-    methods: One for each row.
-    columns: The columns after the methods and their numbers of seeds.
-  """
+  """Returns a table of methods."""
   return sortable(
     caption,
     "Method",
@@ -92,15 +74,7 @@ def sortable(
   heads: Iterable[tuple[str, str]],
   rows: Iterable[Child],
 ) -> Markup:
-  """Returns a table that the page's script sorts by the head that is clicked.
-
-  Args:
-    caption: Name of the table.
-    name: The head of the first column, which has the names of the rows.
-    heads: Those of the others, each with the order of the first click on it:
-      "ascending" or "descending".
-    rows: The cells of each row.
-  """
+  """Returns a table that the page's script sorts by a clicked head."""
   return captioned(
     caption,
     [
@@ -122,14 +96,7 @@ def captioned(
   *,
   class_: str | None = None,
 ) -> Markup:
-  """Returns a table with a caption and a head, which scrolls if need be.
-
-  Args:
-    caption: Name of the table.
-    heads: The cells of its head.
-    body: Its bodies.
-    class_: Class for the style sheet and the script.
-  """
+  """Returns a table with a caption and a head, which scrolls if need be."""
   # In a span, the caption stays where it is while the table scrolls.
   shown = element("caption", element("span", caption))
   return _scrolling(caption, shown, heads, body, class_)
@@ -170,23 +137,12 @@ def first_order(measure: Measure) -> str:
 
 
 def cell(value: float, *children: Child, class_: str | None = None) -> Markup:
-  """Returns a cell.
-
-  Args:
-    value: What the column is sorted by.
-    *children: What the cell shows.
-    class_: Class for the style sheet.
-  """
+  """Returns a cell."""
   return element("td", *children, data_value=_number(value), class_=class_)
 
 
 def name_cell(name: str, *before: Child) -> Markup:
-  """Returns the first cell of a row, its name.
-
-  Args:
-    name: The name, which the column is sorted by, too.
-    *before: What the cell shows before it.
-  """
+  """Returns the first cell of a row, its name."""
   return element(
     "th",
     *before,
@@ -198,12 +154,7 @@ def name_cell(name: str, *before: Child) -> Markup:
 
 
 def of_text(caption: str, lines: Sequence[Sequence[str]]) -> Markup:
-  """Returns a table of texts, which is not sorted.
-
-  Args:
-    caption: Its name.
-    lines: The titles, then a row each, whose first cell is its name.
-  """
+  """Returns a table of texts, which is not sorted."""
   (first, *titles), *rows = lines
   return _scrolling(
     caption,

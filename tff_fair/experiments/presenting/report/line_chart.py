@@ -49,19 +49,7 @@ def draw(
   y_unit: str = "",
   decimals: int = 2,
 ) -> Markup:
-  """Draws lines.
-
-  Args:
-    lines: The lines.
-    frame: Where they are drawn.
-    identifier: Unique on the page.
-    title: Title of the chart.
-    description: Its contents in words.
-    x_name: Goes before a value of x in the tips of markers; by default, the
-      label of x.
-    y_unit: Goes after a value of y there.
-    decimals: Decimals of values of y there.
-  """
+  """Draws lines."""
   return frame.drawing(
     identifier,
     title,

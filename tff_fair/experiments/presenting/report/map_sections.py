@@ -62,13 +62,7 @@ def merged(counts: np.ndarray, limit: int) -> np.ndarray:
 
 
 def draw_labels(found: Labels, names: ClientNames, identifier: str) -> Markup:
-  """Draws the labels of clients.
-
-  Args:
-    found: The labels, of a client at least and a class.
-    names: What the clients are called.
-    identifier: Unique on the page.
-  """
+  """Draws the labels of clients."""
   counts = found.counts
   num_clients, num_classes = counts.shape
   is_ordered = num_clients > _MAX_LABEL_COLUMNS
@@ -214,12 +208,7 @@ class Coefficients:
 def coefficients_of_method(
   method: MethodRuns, share: float = 1
 ) -> Coefficients | None:
-  """Returns the coefficients of a method's first run that has some.
-
-  Args:
-    method: The method.
-    share: Share of the largest number of cells, to keep many maps small.
-  """
+  """Returns the coefficients of a method's first run that has some."""
   for run in method.runs:
     if (table := _of_run(run)) is not None:
       order, is_ordered = client_order(run)
@@ -267,12 +256,6 @@ def matrix(
 ) -> np.ndarray:
   """Returns coefficients; a cell is the mean over its clients and rounds.
 
-  Args:
-    table: round, client_id, coefficient.
-    order: Ids of all clients, those of the first row first.
-    max_rows: With more clients, several share a row.
-    max_columns: With more rounds, several share a column.
-
   Returns:
     float[rows, columns]; NaN where no client took part.
   """
@@ -291,13 +274,7 @@ def matrix(
 def draw_coefficients(
   found: Coefficients, names: ClientNames, identifier: str
 ) -> Markup:
-  """Draws the coefficients of a run.
-
-  Args:
-    found: The coefficients.
-    names: What its clients are called.
-    identifier: Unique on the page.
-  """
+  """Draws the coefficients of a run."""
   shades = heat_map.shades_for(found.values, from_zero=False)
   frame = Frame(
     linear(0.5, found.num_rounds + 0.5, is_tight=True, is_whole=True),

@@ -24,16 +24,7 @@ Child: TypeAlias = "str | int | Iterable[Child] | None"
 def element(
   tag: str, /, *children: Child, **attributes: str | float | bool | None
 ) -> Markup:
-  """Returns an element.
-
-  Args:
-    tag: Name of the element.
-    *children: Markup, which is taken as it is; text, which is escaped; nothing;
-      or several of these.
-    **attributes: By name, in which an underscore stands for a hyphen and one at
-      the end is left out, as in `class_`. True stands for the attribute's own
-      name; None and False leave the attribute out.
-  """
+  """Returns an element."""
   words = [tag]
   for key, value in attributes.items():
     if value is not None and value is not False:

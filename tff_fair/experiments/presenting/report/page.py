@@ -62,13 +62,7 @@ def build(
   *,
   command: str | None = None,
 ) -> str:
-  """Returns the page as HTML, which is well-formed XML below its first line.
-
-  Args:
-    tasks: At least one.
-    title: Its title; by default it names the data.
-    command: The command that writes it, for its foot.
-  """
+  """Returns the page as HTML, which is well-formed XML below its first line."""
   if title is None:
     names = list(dict.fromkeys(task.name for task in tasks))
     if len(names) > _MAX_NAMES:
@@ -267,16 +261,7 @@ def report(
 def find(
   runs: Run | Place | Iterable[Run | Place], *, verify: bool = False
 ) -> Found:
-  """Finds the runs of a page; says which are left out, or have changed.
-
-  Args:
-    runs: As for `report`.
-    verify: As for `finding.find_whole`.
-
-  Raises:
-    RunError: As `report`.
-    ValueError: If there are no runs.
-  """
+  """Finds the runs of a page; says which are left out, or have changed."""
   found = finding.find_whole(runs, verify=verify)
   for line in found.notes:
     progress.say(line)
@@ -295,23 +280,14 @@ def write(
   overwrite: bool,
   command: str | None,
 ) -> None:
-  """Writes the page about arranged runs, as `report` does.
-
-  Raises:
-    tasks.data_error.DataError: If the file cannot be written.
-  """
+  """Writes the page about arranged runs, as `report` does."""
   text = build(tasks, title, command=command)
   with staging.replacement(path, overwrite=overwrite) as staged:
     staged.write_text(text, encoding="utf-8")
 
 
 def check_path(path: pathlib.Path, *, overwrite: bool) -> None:
-  """Checks that a page may be written.
-
-  Raises:
-    RunError: If it is a folder, or if it exists already and `overwrite` is
-      false.
-  """
+  """Checks that a page may be written."""
   if path.is_dir():
     raise RunError(
       f"{path}: is a folder; name a file in it, as {path / 'page.html'}."

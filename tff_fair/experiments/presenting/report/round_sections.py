@@ -135,15 +135,7 @@ def _over_rounds(
   notes: list[Child],
   reason: str,
 ) -> Section:
-  """Returns the section of a series.
-
-  Args:
-    task: The task.
-    series: The series.
-    lines: Those of the methods that have one.
-    notes: What follows its note.
-    reason: Why other methods have no line.
-  """
+  """Returns the section of a series."""
   if not lines:
     absence = (
       f"no run has measured {series.pronoun} ({series.column} in metrics.csv)"
@@ -295,9 +287,6 @@ def extremes(run: Run) -> tuple[Losses, Losses] | None:
 
   Of the clients of the first round that take part again; of equal ones, those
   with the smallest id.
-
-  Args:
-    run: A run.
 
   Returns:
     The two; None if the run has no losses, or fewer such clients.

@@ -31,12 +31,7 @@ COUNTS = ("", "thousand", "million", "10⁹", "10¹²", "10¹⁵", "10¹⁸")
 
 
 def unit(largest: float, names: Sequence[str]) -> Unit:
-  """Returns the unit in which a number has one to three digits, if it can.
-
-  Args:
-    largest: The number.
-    names: The units to choose from, as `BYTES`.
-  """
+  """Returns the unit in which a number has one to three digits, if it can."""
   power = 0
   if 1 <= largest < math.inf:
     # 1e15 must not fall below itself by rounding.
@@ -102,16 +97,7 @@ def linear(
   is_tight: bool = False,
   is_whole: bool = False,
 ) -> Scale:
-  """Returns a scale from tick to tick that covers a range.
-
-  Args:
-    low: Smallest value.
-    high: Largest value.
-    num_ticks: Approximate number of ticks.
-    bounds: The scale stays within these.
-    is_tight: Whether the scale shall end at `low` and `high` themselves.
-    is_whole: Whether values are whole numbers, as rounds are.
-  """
+  """Returns a scale from tick to tick that covers a range."""
   if not math.isfinite(low) or not math.isfinite(high):
     low, high = 0.0, 1.0
   if low == high and not is_tight:
@@ -144,12 +130,7 @@ def with_room(low: float, high: float, *, bounds: tuple[float, float]) -> Scale:
 
 
 def tick_step(length: float, num_ticks: int) -> float:
-  """Returns 1, 2, 2.5 or 5 times a power of ten.
-
-  Args:
-    length: Of the range, positive.
-    num_ticks: Largest number of steps, except by rounding.
-  """
+  """Returns 1, 2, 2.5 or 5 times a power of ten."""
   rough = length / num_ticks
   power = 10.0 ** math.floor(math.log10(rough))
   return next(s * power for s in _STEPS if s * power >= rough * (1 - 1e-9))

@@ -45,10 +45,6 @@ def pareto_front(x: Sequence[float], y: Sequence[float]) -> list[int]:
 
   A point beats another where it is not smaller in either value and larger in
   one. Points that are equal do not beat each other; NaN takes no part.
-
-  Args:
-    x: Values; more is better.
-    y: Values; more is better.
   """
   points = [
     (a, b, place)
@@ -79,17 +75,7 @@ def draw(
   description: str,
   front: Sequence[int],
 ) -> Markup:
-  """Draws methods as points, with their intervals.
-
-  Args:
-    points: The methods.
-    frame: Where they are drawn.
-    identifier: Unique on the page.
-    title: Title of the chart.
-    description: Its contents in words.
-    front: Places of the points of the Pareto front, by x, the worst first; none
-      where it is unknown.
-  """
+  """Draws methods as points, with their intervals."""
   return frame.drawing(
     identifier,
     title,

@@ -74,13 +74,7 @@ def bullets(items: Iterable[Child], class_: str | None = None) -> Markup | None:
 def without(
   task: TaskRuns, shown: Container[int], reason: str
 ) -> Markup | None:
-  """Returns a remark about the methods that are not shown, if there are any.
-
-  Args:
-    task: The task.
-    shown: The numbers of the methods that are.
-    reason: Why the others are not.
-  """
+  """Returns a remark about the methods that are not shown, if there are any."""
   absent = [m.label for m in task.methods if m.number not in shown]
   return note(f"Left out: {', '.join(absent)}; {reason}.") if absent else None
 
@@ -127,15 +121,7 @@ def legend(task: TaskRuns) -> Markup:
 def radio(
   name: str, identifier: str, class_: str, *words: Child, checked: bool
 ) -> Markup:
-  """Returns a radio button and its label.
-
-  Args:
-    name: Of the buttons of which one is pressed.
-    identifier: Unique on the page.
-    class_: Class for the style sheet.
-    *words: The label.
-    checked: Whether it is pressed at first.
-  """
+  """Returns a radio button and its label."""
   return markup.joined(
     element(
       "input",

@@ -185,11 +185,7 @@ class TaskRuns:
 
   @functools.cached_property
   def score(self) -> Score:
-    """The number by which clients are compared, with its decimals.
-
-    Raises:
-      RunError: If runs have different ones.
-    """
+    """The number by which clients are compared, with its decimals."""
     return groups.common_score(self.runs or self.unfinished)
 
   @property
@@ -221,22 +217,8 @@ def arrange(
 ) -> list[TaskRuns]:
   """Sorts runs by task and method.
 
-  Args:
-    runs: Any runs.
-    unfinished: Whether to show unfinished runs, too, once they were evaluated
-      after a round.
-    baseline: The label or name of the method to compare the others with; by
-      default FedAvg, or else the first. FedAvg by numbers of examples and
-      FedAvg with equal weights are two baselines.
-    question: As `questions.ask` takes it.
-
   Returns:
     The tasks, as they first occur; so are the methods, but for baselines.
-
-  Raises:
-    FieldError: If the baseline is not one of the methods, or the question is
-      unknown.
-    RunError: If two runs to show are the same, seed included.
   """
   by_data: dict[tuple[object, ...], list[Run]] = {}
   for run in runs:

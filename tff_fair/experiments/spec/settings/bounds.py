@@ -32,11 +32,7 @@ def normal_range(value: object) -> object:
 
 
 def range_ends(value: Range) -> tuple[int, int]:
-  """Returns the least and the greatest number, which may be the same.
-
-  Raises:
-    ValueError: If the value is no number and no range.
-  """
+  """Returns the least and the greatest number, which may be the same."""
   found = _read(value)
   if found is None:
     raise ValueError(f"Expected {A_RANGE_IS}, found {value!r}.")

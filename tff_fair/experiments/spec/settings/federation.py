@@ -259,10 +259,6 @@ def part_size(
 ) -> int:
   """Returns the size of the parts of a run's cohorts.
 
-  Args:
-    clients_per_part: As the setting has it.
-    clients_per_round: The size of cohorts, or a range of sizes, if it is known.
-
   Returns:
     The size; 0 if every cohort is one part.
   """
