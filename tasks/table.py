@@ -20,11 +20,13 @@ from tasks.data_error import DataError
 from tasks.tabular import (
   columns,
   features,
+  identifiers,
   labels,
   population,
   reading,
   row_task,
   table_file,
+  table_folder,
   text_columns,
 )
 
@@ -37,19 +39,29 @@ class Options(row_task.RowOptions):
   """Options of the task `table`.
 
   Attributes:
-    file: The file: Parquet, or CSV, which may be compressed (gz, bz2, xz, zip).
-      A relative path begins in data_dir if that is given, otherwise in the
-      working directory.
-    client: The column that says whose row it is: a hospital, device, branch.
+    file: The file: Parquet, or CSV, which may be compressed (gz, bz2, xz, zip);
+      or a folder of such files, or a pattern as sites/*.csv. A relative path
+      begins in data_dir if that is given, otherwise in the working directory.
+    client: The column that says whose row it is: a hospital, device, branch. In
+      a folder it may be that of partitions, as in hospital=north/a.parquet;
+      where no file has it, the name of a file is the client.
     label: The column to predict.
     features: The columns to predict from, with commas in between; none takes
       all others. Quotation marks hold a name with a comma together.
     ignore: Columns that are no features, with commas in between, or none.
+    keep: Columns to predict from though their names or numbers show ids or the
+      order of the rows, with commas in between. With features none, others of
+      the kind are left out with a notice.
     kind: Whether labels are "classes" or a "number". "auto": texts, and whole
       numbers with at most 20 different values, are classes.
     split: The column that holds "train" or "test"; none takes a share of each
       client's rows, chosen at random, for testing.
+    split_by: With split none: the column that says which rows belong together,
+      such as a person; the rows of one are all for training, or all for
+      testing. It is no feature.
     test_fraction: With split none: that share.
+    drop_unlabelled: Whether to leave out rows with an empty label, and say how
+      many; otherwise they end the program.
     client_weight: The column that says what a client counts for where the run
       has client_weighting=column: a number above 0, the same in all its rows.
       None means that the table says nothing of it.
@@ -77,8 +89,11 @@ class Options(row_task.RowOptions):
   label: str = "label"
   features: str | None = None
   ignore: str | None = None
+  keep: str | None = None
   kind: labels.Kind = "auto"
   split: str | None = None
+  split_by: str | None = None
+  drop_unlabelled: bool = False
   client_weight: str | None = None
   group: str | None = None
   separator: str | None = None
@@ -92,11 +107,13 @@ class Options(row_task.RowOptions):
 
   def __post_init__(self) -> None:
     super().__post_init__()
-    for name in ("client", "label", "split", "client_weight", "group"):
+    roles = ("client", "label", "split", "split_by", "client_weight", "group")
+    for name in roles:
       self.require(name, getattr(self, name) != "", "the name of a column")
     for name, others, shown in (
       ("label", ("client",), "client"),
       ("split", ("client", "label"), "client and label"),
+      ("split_by", ("client", "label"), "client and label"),
       (
         "client_weight",
         ("client", "label", "split"),
@@ -110,6 +127,11 @@ class Options(row_task.RowOptions):
         column is None or column not in [getattr(self, k) for k in others],
         f"another column than {shown}",
       )
+    self.require(
+      "split_by",
+      self.split_by is None or self.split is None,
+      "none where split is given",
+    )
     for name in ("separator", "decimal", "thousands"):
       text = getattr(self, name)
       self.require(
@@ -117,7 +139,7 @@ class Options(row_task.RowOptions):
       )
     self.require("comment", self.comment != "", "a sign, such as #")
     self.require("encoding", _is_encoding(self.encoding), "an encoding")
-    for name in ("features", "ignore", "categories", "units"):
+    for name in ("features", "ignore", "keep", "categories", "units"):
       text = getattr(self, name)
       names = text_columns.named(text)
       self.require(
@@ -146,11 +168,12 @@ def load(
     The task; x is float32[n, width], y is int32[n], or float32[n] where the
     label is a number.
   """
-  table = reading.opened(
-    reading.located(config.file, data_dir), _format(config)
-  )
+  table = _opened(config, data_dir)
   names = _feature_names(config, table)
   found = _columns(config, table, names)
+  names = _without_ids(config, table, names, found)
+  if config.drop_unlabelled:
+    table, found = reading.with_label(table, found, config.label)
   clients, of_label = _clients_and_labels(config, table, found, seed)
   inputs = {name: found[name] for name in names}
   fitted = features.fit(inputs, clients.train)
@@ -171,6 +194,15 @@ def load(
     weights=_client_weights(config, table, found),
     groups=_groups(config, table, found),
   )
+
+
+def _opened(config: Options, data_dir: pathlib.Path | None) -> reading.Table:
+  path = reading.located(config.file, data_dir, several=True)
+  open_file = functools.partial(reading.opened, written=_format(config))
+  files = table_folder.files_of(path)
+  if files is None:
+    return open_file(path)
+  return table_folder.FolderTable(path, files, config.client, open_file)
 
 
 def _format(config: Options) -> table_file.Format:
@@ -197,6 +229,7 @@ def _columns(
       config.client,
       config.label,
       config.split,
+      config.split_by,
       config.client_weight,
       config.group,
     )
@@ -206,7 +239,10 @@ def _columns(
     text_columns.named(config.categories),
     text_columns.named(config.units),
   )
-  as_texts = {config.client, *filter(None, (config.split, config.group))}
+  as_texts = {
+    config.client,
+    *filter(None, (config.split, config.split_by, config.group)),
+  }
   as_texts |= {*codes, *units}
   # What a client counts for may be a feature, too.
   wanted = list(dict.fromkeys([*roles, *names]))
@@ -214,6 +250,7 @@ def _columns(
     name
     for name in wanted
     if name not in as_texts
+    and not _is_named_as_id(config, name)
     and not (name == config.label and config.kind == "classes")
   ]
   found = reading.read(
@@ -221,21 +258,31 @@ def _columns(
     wanted,
     texts=as_texts,
     # Of groups, it is said below how many there may be.
-    categories=[n for n in names if n not in units and n != config.group],
+    categories=[
+      n
+      for n in names
+      if n not in units and n != config.group and not _is_named_as_id(config, n)
+    ],
     exact={config.label},
-    complete=roles,
+    complete=[
+      name
+      for name in roles
+      if not (config.drop_unlabelled and name == config.label)
+    ],
+    way_out={config.label: ", or leave them out by drop_unlabelled=true"},
     measured=measured,
     units=[name for name in units if name in wanted],
   )
   reading.tell(table, found, measured=measured)
   for role in dict.fromkeys(roles):
-    reading.tell_near(table, role, found[role])
+    if role != config.split_by:
+      reading.tell_near(table, role, found[role])
   return found
 
 
 def _clients_and_labels(
   config: Options,
-  table: reading.Table,
+  table: reading.Table | reading.SomeRows,
   found: dict[str, columns.Column],
   seed: int,
 ) -> tuple[population.Population, labels.Labels]:
@@ -282,10 +329,12 @@ def _feature_names(config: Options, table: reading.Table) -> list[str]:
     "client": (config.client,),
     "label": (config.label,),
     "split": (config.split,) if config.split else (),
+    "split_by": (config.split_by,) if config.split_by else (),
     "client_weight": (config.client_weight,) if config.client_weight else (),
     "group": (config.group,) if config.group else (),
     "features": text_columns.named(config.features),
     "ignore": text_columns.named(config.ignore),
+    "keep": text_columns.named(config.keep),
     "categories": text_columns.named(config.categories),
     "units": text_columns.named(config.units),
     "missing": tuple(_missing_of(config.missing)),
@@ -294,7 +343,7 @@ def _feature_names(config: Options, table: reading.Table) -> list[str]:
   if config.features:
     # Each once, in the order in which they were given.
     return list(dict.fromkeys(given["features"]))
-  for option in ("group", "categories", "units", "missing"):
+  for option in ("group", "keep", "categories", "units", "missing"):
     del given[option]  # They are features.
   others = {name for names in given.values() for name in names}
   # A column without a name is the number of the row, as pandas writes it.
@@ -306,9 +355,53 @@ def _feature_names(config: Options, table: reading.Table) -> list[str]:
   return left
 
 
+def _may_be_id(config: Options, name: str) -> bool:
+  """Returns whether a column is left out if its numbers or texts are ids."""
+  kept = [
+    option
+    for option in (config.keep, config.categories, config.units)
+    if name in text_columns.named(option)
+  ]
+  return not config.features and not kept and name != config.group
+
+
+def _is_named_as_id(config: Options, name: str) -> bool:
+  return _may_be_id(config, name) and identifiers.has_name(name)
+
+
+def _without_ids(
+  config: Options,
+  table: reading.Table | reading.SomeRows,
+  names: list[str],
+  found: Mapping[str, columns.Column],
+) -> list[str]:
+  """Returns the features without ids and numbers of rows, and says which."""
+
+  def is_id(name: str) -> bool:
+    column, is_named = found[name], _is_named_as_id(config, name)
+    if isinstance(column, columns.Numbers):
+      return _may_be_id(config, name) and (is_named or column.number_rows)
+    num_texts = int((column.codes >= 0).sum())
+    return (
+      is_named and text_columns.refusal(column.values, num_texts) is not None
+    )
+
+  ids = [name for name in names if is_id(name)]
+  left = [name for name in names if name not in ids]
+  if not left:
+    raise DataError(
+      table.path,
+      f"there is no column left to predict {config.label!r} from but ids and "
+      f"numbers of rows: {', '.join(map(repr, ids))}. Give keep=... for those "
+      "that are something else.",
+    )
+  identifiers.tell(table.path, ids, "keep={}")
+  return left
+
+
 def _clients(
   config: Options,
-  table: reading.Table,
+  table: reading.Table | reading.SomeRows,
   found: dict[str, columns.Column],
   classes: labels.Classes | None,
   seed: int,
@@ -330,11 +423,14 @@ def _clients(
     source_of_split=lambda row: (
       f"{table.path}, column {config.split!r}, {table.place(row)}"
     ),
+    units=texts(config.split_by)[0] if config.split_by else None,
   )
 
 
 def _client_weights(
-  config: Options, table: reading.Table, found: dict[str, columns.Column]
+  config: Options,
+  table: reading.Table | reading.SomeRows,
+  found: dict[str, columns.Column],
 ) -> tuple[np.ndarray, str] | None:
   if config.client_weight is None:
     return None
@@ -350,7 +446,9 @@ def _client_weights(
 
 
 def _groups(
-  config: Options, table: reading.Table, found: dict[str, columns.Column]
+  config: Options,
+  table: reading.Table | reading.SomeRows,
+  found: dict[str, columns.Column],
 ) -> row_task.Groups | None:
   if config.group is None:
     return None

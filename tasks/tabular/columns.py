@@ -12,9 +12,11 @@ class Numbers:
 
   Attributes:
     values: float32[rows] or float64[rows], NaN where the number is missing.
+    number_rows: Whether they may be the numbers of the rows; see `identifiers`.
   """
 
   values: np.ndarray
+  number_rows: bool = False
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

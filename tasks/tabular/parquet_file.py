@@ -80,11 +80,7 @@ class ParquetFile:
     """Yields columns, some rows at a time; otherwise as `CsvFile.pieces`."""
     texts = {*texts, *self._categories}
     self._check_kinds([name for name in names if name not in texts])
-    texts |= {
-      name
-      for name, found in self._sample.items()
-      if name in names and self._numbers(name, found) is None
-    }
+    texts |= self._texts_of_sample(names)
     for batch in self._batches(names, table_file.ROWS_OF_A_PIECE):
       yield (
         batch.num_rows,
@@ -93,6 +89,28 @@ class ParquetFile:
           for name in names
         },
       )
+
+  def _texts_of_sample(self, names: Sequence[str]) -> set[str]:
+    return {
+      name
+      for name, found in self._sample.items()
+      if name in names and self._numbers(name, found) is None
+    }
+
+  def texts_among(self, names: Sequence[str]) -> set[str]:
+    """Returns the columns that the first rows show to be texts."""
+    import pyarrow as pa  # noqa: PLC0415
+
+    return {
+      *self._texts_of_sample(names),
+      *(
+        name
+        for name in names
+        if name in self._categories
+        or pa.types.is_boolean(self._kind(name))
+        or pa.types.is_dictionary(self._kind(name))
+      ),
+    }
 
   def marks(self, names: Sequence[str]) -> dict[str, Counter[str]]:
     """As `CsvFile.marks`; a column of numbers has no texts to count."""

@@ -55,6 +55,41 @@ class Population:
   num_left_out: int
 
 
+def test_share_of_units(
+  clients: np.ndarray,
+  units: np.ndarray,
+  fraction: float,
+  seed: int,
+  classes: np.ndarray | None,
+) -> np.ndarray:
+  """Chooses rows for testing so that a unit's rows are all on one side.
+
+  Args:
+    clients: Client of each row, int[rows], at least 0.
+    units: What each row belongs to, such as a person, int[rows].
+    fraction: Share of the units of each client, between 0 and 1.
+    seed: Seed of the choice.
+    classes: Class of each row, int[rows]; a unit counts as one of the rarest
+      class that it has. None makes no difference between units.
+
+  Returns:
+    Whether a row is for testing, bool[rows]. A unit that several clients have
+    counts as one of the client of its first row.
+  """
+  _, first, unit_of_row = np.unique(
+    units, return_index=True, return_inverse=True
+  )
+  of_units = None
+  if classes is not None:
+    counts = np.bincount(classes)
+    # Classes by frequency; a unit has the least of its rows.
+    rank = np.argsort(np.argsort(counts, kind="stable"), kind="stable")
+    of_units = np.full(len(first), len(counts))
+    np.minimum.at(of_units, unit_of_row, rank[classes])
+  is_test = test_share(clients[first], fraction, seed, of_units)
+  return is_test[unit_of_row]
+
+
 def test_share(
   clients: np.ndarray, fraction: float, seed: int, classes: np.ndarray | None
 ) -> np.ndarray:

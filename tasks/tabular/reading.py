@@ -1,5 +1,7 @@
 """Reads the columns of a table."""
 
+import dataclasses
+import glob
 import os
 import pathlib
 from collections import Counter
@@ -11,7 +13,13 @@ import numpy as np
 from tasks import notices
 from tasks.data_error import DataError
 from tasks.formats import data_files, file_kinds
-from tasks.tabular import columns, parquet_file, table_file, text_columns
+from tasks.tabular import (
+  columns,
+  identifiers,
+  parquet_file,
+  table_file,
+  text_columns,
+)
 from tff_fair import spelling
 
 _MOST_NAMES_SHOWN = 20
@@ -43,11 +51,15 @@ class Table(Protocol):
     """Counts the texts that are taken as missing numbers."""
 
 
-def located(file: str, data_dir: pathlib.Path | None) -> pathlib.Path:
-  """Returns the place of a file that an option names."""
+def located(
+  file: str, data_dir: pathlib.Path | None, *, several: bool = False
+) -> pathlib.Path:
+  """Returns the place that an option names: a file, or perhaps several."""
   if not file:
     raise DataError("file", "is missing; name a file, such as patients.csv.")
   path = (data_dir or pathlib.Path()) / os.path.expanduser(file)
+  if several and (os.path.isdir(path) or glob.has_magic(str(path))):
+    return path
   # Those of os.path say no of names that no file system takes.
   if os.path.isdir(path):
     raise DataError(path, "is a folder, expected a file.")
@@ -98,9 +110,7 @@ def check_names(table: Table, wanted: Mapping[str, Sequence[str]]) -> None:
         asked = spelling.question(name, known, shown=repr)
         missing.append(f"{name!r} ({option}{asked and f'; {asked}'})")
   if missing:
-    advice = ""
-    if isinstance(table, table_file.CsvFile):
-      advice = table.header_advice()
+    advice = getattr(table, "header_advice", str)()
     raise DataError(
       table.path,
       f"there is no column {', '.join(missing)}.{advice} It has "
@@ -123,13 +133,14 @@ def read(
   complete: Collection[str] = (),
   measured: Collection[str] = (),
   units: Collection[str] = (),
+  way_out: Mapping[str, str] | None = None,
 ) -> dict[str, columns.Column]:
   """Reads columns, in one pass through the file, or in two.
 
   Returns:
     Columns by name. One of numbers has nothing but numbers and missing values.
   """
-  reading = _Reading(table, categories, exact, measured)
+  reading = _Reading(table, categories, exact, measured, way_out or {})
   if mixed := reading.gather(names, texts):
     # Once more, because numbers are no longer as they were written.
     reading.gather(mixed, mixed)
@@ -162,14 +173,17 @@ class _Reading:
     categories: Collection[str],
     exact: Collection[str],
     measured: Collection[str],
+    way_out: Mapping[str, str],
   ) -> None:
     """Takes a table, and columns as `read` does."""
+    self._way_out = way_out
     self._table = table
     self._categories = categories
     self._exact = exact
     self._measured = measured
     self._numbers: dict[str, list[np.ndarray]] = {}
     self._texts: dict[str, columns.TextGatherer] = {}
+    self._steps: dict[str, identifiers.Steps] = {}
     self.faults: dict[str, str] = {}
 
   def gather(self, names: Sequence[str], texts: Collection[str]) -> list[str]:
@@ -190,6 +204,7 @@ class _Reading:
           if len(found.values) > text_columns.MOST:
             self.check_texts(name)
         elif self._is_finite(name, piece, start):
+          self._steps.setdefault(name, identifiers.Steps()).add(piece)
           numbers = self._numbers.setdefault(name, [])
           numbers.append(piece.astype(self._dtype(name)))
       start += num_rows
@@ -199,7 +214,8 @@ class _Reading:
     """Returns a column that was gathered; forgets its pieces."""
     if name in self._texts:
       return self._texts.pop(name).column()
-    return columns.Numbers(np.concatenate(self._numbers.pop(name)))
+    values = np.concatenate(self._numbers.pop(name))
+    return columns.Numbers(values, self._steps[name].number_rows(values))
 
   def _dtype(self, name: str) -> np.dtype:
     return np.dtype(np.float64 if name in self._exact else np.float32)
@@ -222,10 +238,16 @@ class _Reading:
       if isinstance(column, columns.Numbers)
       else column.codes < 0
     )
-    if is_missing.any():
+    if number := int(is_missing.sum()):
       place = self._table.place(int(is_missing.argmax()))
+      times = ""
+      if number > 1:
+        share = 100 * number / len(is_missing)
+        times = f" in {number:,} of {len(is_missing):,} rows ({share:.0f} %)"
       self.faults[name] = (
-        f"Column {name!r}, {place}: is empty. Fill it in, or take the row out."
+        f"Column {name!r}, {place}: is empty{times}. Fill it in, or take "
+        f"{'the row' if number == 1 else 'these rows'} out"
+        f"{self._way_out.get(name, '')}."
       )
 
   def check_texts(self, name: str) -> None:
@@ -280,6 +302,64 @@ class _Reading:
     return columns.Numbers(numbers.astype(self._dtype(name)))
 
 
+@dataclasses.dataclass(frozen=True)
+class SomeRows:
+  """The rows of a table that count; columns have no others.
+
+  Attributes:
+    table: The table.
+    rows: Their places in it, int64[n], ascending.
+  """
+
+  table: Table
+  rows: np.ndarray
+
+  @property
+  def path(self) -> pathlib.Path:
+    """The file."""
+    return self.table.path
+
+  def place(self, row: int) -> str:
+    """Returns where the file has a row of these, in words."""
+    return self.table.place(int(self.rows[row]))
+
+
+def with_label(
+  table: Table, found: Mapping[str, columns.Column], label: str
+) -> tuple[SomeRows, dict[str, columns.Column]]:
+  """Returns the rows whose label is there; tells how many are left out.
+
+  Args:
+    table: The table.
+    found: Columns of it by name, the label among them.
+    label: The column of labels.
+
+  Raises:
+    DataError: If there is none.
+  """
+  column = found[label]
+  is_known = (
+    ~np.isnan(column.values)
+    if isinstance(column, columns.Numbers)
+    else column.codes >= 0
+  )
+  rows = np.flatnonzero(is_known)
+  if not rows.size:
+    raise DataError(table.path, f"column {label!r} is empty in all rows.")
+  if number := len(is_known) - len(rows):
+    notices.notify(
+      f"{table.path}: {number:,} of {len(is_known):,} rows "
+      f"({100 * number / len(is_known):.0f} %) are left out, whose "
+      f"{label!r} is empty."
+    )
+  return SomeRows(table, rows), {
+    name: dataclasses.replace(other, values=other.values[rows])
+    if isinstance(other, columns.Numbers)
+    else dataclasses.replace(other, codes=other.codes[rows])
+    for name, other in found.items()
+  }
+
+
 def tell(
   table: Table,
   found: Mapping[str, columns.Column],
@@ -287,9 +367,9 @@ def tell(
   measured: Collection[str],
 ) -> None:
   """Warns of cells that keep a column from being numeric, and of marks."""
-  if isinstance(table, table_file.CsvFile) and table.num_comments:
+  if num_comments := getattr(table, "num_comments", 0):
     notices.notify(
-      f"{table.path}: {table.num_comments:,} comment lines are left out."
+      f"{table.path}: {num_comments:,} comment lines are left out."
     )
   for name in measured:
     column = found[name]

@@ -87,6 +87,7 @@ def divide(
   seed: int,
   source: str,
   source_of_split: Callable[[int], str],
+  units: np.ndarray | None = None,
 ) -> population.Population:
   """Gives rows to clients, and cuts each client's in two.
 
@@ -101,8 +102,14 @@ def divide(
     seed: Seed of these shares, and of the choice of clients.
     source: The file and what names its clients, for errors.
     source_of_split: Tells the place of a row's half, for errors.
+    units: What each row belongs to, such as a person, int[rows], if all rows of
+      one are to be in the same half.
   """
-  if halves is None:
+  if halves is None and units is not None:
+    is_test = population.test_share_of_units(
+      clients, units, config.test_fraction, seed, classes
+    )
+  elif halves is None:
     is_test = population.test_share(
       clients, config.test_fraction, seed, classes
     )
@@ -124,7 +131,7 @@ def divide(
     num_clients=config.num_clients,
     seed=seed,
     source=source,
-    classes=classes if halves is None else None,
+    classes=classes if halves is None and units is None else None,
   )
 
 

@@ -32,6 +32,7 @@ NO_NUMBER = (
 )
 _NO_TEXT = ("",)
 _SEPARATORS = {",": "a comma", ";": "a semicolon", "\t": "a tab"}
+_LIKELY_SEPARATORS = (*_SEPARATORS, "|", ":", " ")
 # Numbers with decimals, which may have a unit.
 _DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+(\s*[^\W\d_]+|\s*%)?")
 _DECIMAL_POINT = re.compile(r"[+-]?\d*\.\d+(\s*[^\W\d_]+|\s*%)?")
@@ -163,6 +164,12 @@ class CsvFile:
     if may_be_short:
       self._check_lengths()
 
+  def texts_among(self, names: Sequence[str]) -> list[str]:
+    """Returns the columns that the first rows show to be texts."""
+    return self._texts_of_sample(
+      {name: self.names.index(name) for name in names}
+    )
+
   def marks(self, names: Sequence[str]) -> dict[str, Counter[str]]:
     """Counts the texts that are taken as missing numbers of their own accord.
 
@@ -246,6 +253,20 @@ class CsvFile:
           )
     if len(self.names) > 1:
       return ""
+    header, given = self.names[0], self._written.separator
+    likely = max(_LIKELY_SEPARATORS, key=header.count)
+    if likely in header:
+      shown = "\\t" if likely == "\t" else likely
+      return (
+        f" The separator {self._separator!r} does not divide the header, "
+        f"{header[:40]!r}: "
+        + (
+          "leave separator out, or give "
+          if given and likely in _SEPARATORS
+          else "give "
+        )
+        + f"separator='{shown}'."
+      )
     return (
       " Name the separator of the columns; if the header is not the first "
       "line, take out the lines above it."

@@ -15,7 +15,7 @@ import numpy as np
 from tasks import client_weights
 from tasks.data_error import DataError
 from tasks.formats import example_checks
-from tasks.tabular import row_task
+from tasks.tabular import identifiers, row_task
 from tasks.task import Arrays, ElementSpec, Split, element_spec
 
 # What pandas puts in the place of a missing text.
@@ -449,7 +449,7 @@ def _table(half: Any, roles: Roles, name: str) -> _Table | None:
     rows = _by_name(
       ((v, np.flatnonzero(codes == k)) for k, v in enumerate(values)), name
     )
-  features = list(roles.features or [c for c in columns if c not in others])
+  features = list(roles.features or _features(columns, others, name))
   if label in features or not features:
     problem = "names the label" if features else "are none"
     raise DataError(
@@ -465,6 +465,21 @@ def _table(half: Any, roles: Roles, name: str) -> _Table | None:
     _weights(columns, roles.weight, rows, name),
     columns[roles.group] if roles.group else None,
   )
+
+
+def _features(
+  columns: Mapping[str, np.ndarray], others: Sequence[str], name: str
+) -> list[str]:
+  """Returns the columns that are no others, and not named like ids."""
+  ids = [
+    c
+    for c, values in columns.items()
+    if c not in others
+    and values.dtype.kind in "iu"
+    and identifiers.has_name(str(c))
+  ]
+  identifiers.tell(name, map(str, ids), "features=[...]")
+  return [c for c in columns if c not in others and c not in ids]
 
 
 def _weights(

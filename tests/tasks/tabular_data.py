@@ -106,7 +106,7 @@ def patients(count=40):
   rows = [
     [
       ("south", "north", "west")[k % 3],
-      "" if k % 7 == 6 else str(20 + k % 60),
+      "" if k % 7 == 6 else str(20 + 7 * k % 40),
       ("0", "A", "B", "")[k % 4],
       str(k % 5 == 0),
       ("no", "yes")[k // 3 % 2],

@@ -1,0 +1,86 @@
+"""Columns that name or number rows, from which no model should learn.
+
+An id says nothing of a patient; but where rows are in some order, as sorted by
+their label, their numbers give the label away.
+"""
+
+import re
+from collections.abc import Iterable
+
+import numpy as np
+
+from tasks import notices
+from tasks.tabular import text_columns
+
+# As databases, pandas and pyarrow name them: id, patient_id, PatientID,
+# Unnamed: 0.1, __index_level_0__.
+_NAME = re.compile(
+  r"(?i:id|.+[_\s.-]id|index|unnamed: ?\d+(\.\d+)*|__index_level_\d+__)"
+  r"|.*[a-z]I[Dd]"
+)
+_NEARLY = 0.95
+_LEAST_ROWS = 20  # Of fewer, a few numbers may rise by chance.
+_MOST_EXACT = 2**24  # Larger whole numbers may be one in float32.
+
+
+def has_name(column: str) -> bool:
+  """Returns whether a column is named like an id or the number of a row."""
+  return _NAME.fullmatch(column.strip()) is not None
+
+
+class Steps:
+  """Counts how often the numbers of a column rise, some rows at a time."""
+
+  def __init__(self) -> None:
+    self._rising = self._number = 0
+    self._last = np.zeros(0)
+    self._are_whole = True
+
+  def add(self, values: np.ndarray) -> None:
+    """Adds rows, float64[n]; NaN is a missing number."""
+    known = np.concatenate([self._last, values[~np.isnan(values)]])
+    self._are_whole = self._are_whole and bool((known % 1 == 0).all())
+    self._rising += int((np.diff(known) > 0).sum())
+    self._number += max(len(known) - 1, 0)
+    self._last = known[-1:]
+
+  def number_rows(self, values: np.ndarray) -> bool:
+    """Returns whether nearly all are different, whole, and rise with the rows.
+
+    Args:
+      values: All rows that were added, perhaps as float32.
+    """
+    if not self._are_whole or self._number < _LEAST_ROWS - 1:
+      return False
+    if self._rising < _NEARLY * self._number:
+      return False
+    known = values[~np.isnan(values)]
+    if np.abs(known).max() > _MOST_EXACT:  # How often they rise has to do.
+      return True
+    return len(np.unique(known)) >= _NEARLY * len(known)
+
+
+def number_rows(values: np.ndarray) -> bool:
+  """Returns `Steps.number_rows` of a whole column of numbers."""
+  steps = Steps()
+  steps.add(values.astype(np.float64))
+  return steps.number_rows(values)
+
+
+def tell(place: object, columns: Iterable[str], remedy: str) -> None:
+  """Notifies the user of columns that are left out; of none, it is silent.
+
+  Args:
+    place: The table.
+    columns: The columns.
+    remedy: What to give to keep them; `{}` stands for their names.
+  """
+  names = list(columns)
+  if names:
+    shown = ",".join(map(text_columns.quoted, names))
+    are = "column is" if len(names) == 1 else "columns are"
+    notices.notify(
+      f"{place}: {len(names):,} {are} left out, because names or numbers show "
+      f"ids or the order of the rows: {', '.join(map(repr, names))}. To learn "
+      f"from them all the same, give {remedy.format(shown)}."
+    )

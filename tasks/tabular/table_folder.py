@@ -1,0 +1,254 @@
+"""A table in several files: one a client, or the parts of a partitioned folder.
+
+A folder's files are CSV or Parquet. A folder called hospital=north, as pandas
+and Spark write partitions, gives its rows the column hospital. In other folders
+the name of a file is the client of its rows, unless the files have the column
+of clients themselves.
+"""
+
+import glob
+import pathlib
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import Protocol
+
+import numpy as np
+
+from tasks import notices
+from tasks.data_error import DataError
+from tasks.tabular import columns, text_columns
+from tff_fair import spelling
+
+_ENDINGS = (".csv", ".tsv", ".txt", ".parquet", ".pq")
+_PACKED = (".gz", ".bz2", ".xz", ".zip")
+
+
+class Table(Protocol):
+  """One file with columns; see `reading.Table`."""
+
+  path: pathlib.Path
+  names: Sequence[str]
+  signs: text_columns.Signs
+
+  def place(self, row: int) -> str:
+    """Returns where the file has a row, in words."""
+
+  def pieces(
+    self, names: Sequence[str], texts: Collection[str]
+  ) -> Iterator[columns.Rows]:
+    """Yields columns, some rows at a time."""
+
+  def texts_among(self, names: Sequence[str]) -> Collection[str]:
+    """Returns the columns that the first rows show to be texts."""
+
+  def marks(self, names: Sequence[str]) -> dict[str, Counter[str]]:
+    """Counts the texts that are taken as missing numbers."""
+
+
+def files_of(path: pathlib.Path) -> list[pathlib.Path] | None:
+  """Returns the files of a folder, or of a pattern with *; None of one file.
+
+  Files of a folder that are not tables are left out with a notice.
+
+  Raises:
+    DataError: If there are none.
+  """
+  if path.is_dir():
+    below = [
+      file
+      for file in sorted(path.rglob("*"))
+      if file.is_file()
+      and not any(
+        part.startswith((".", "_")) for part in file.relative_to(path).parts
+      )
+      # Deeper ones only where the folders are partitions.
+      and all("=" in part for part in file.relative_to(path).parts[:-1])
+    ]
+    found = [file for file in below if _ending(file) in _ENDINGS]
+    notices.notify_left_out(path, {*below} - {*found}, _ENDINGS)
+    expected = f"a folder with files {', '.join(_ENDINGS)}"
+  elif glob.has_magic(str(path)) and not path.exists():
+    matches = sorted(map(pathlib.Path, glob.glob(str(path))))
+    found = [file for file in matches if file.is_file()]
+    expected = "a pattern of files"
+  else:
+    return None
+  if not found:
+    raise DataError(path, f"there is no table; expected {expected}.")
+  return found
+
+
+def _name(file: pathlib.Path) -> str:
+  """Returns a file's name without its ending, and that of its compression."""
+  name = file.name
+  for endings in (_PACKED, _ENDINGS):
+    ending = next((e for e in endings if name.lower().endswith(e)), "")
+    name = name[: len(name) - len(ending)]
+  return name
+
+
+def _ending(file: pathlib.Path) -> str:
+  name = file.name.lower()
+  name = name[: -len(packed)] if (packed := _packed_ending(name)) else name
+  return pathlib.PurePath(name).suffix
+
+
+def _packed_ending(name: str) -> str:
+  return next((e for e in _PACKED if name.endswith(e)), "")
+
+
+class FolderTable:
+  """The rows of several files, one after the other.
+
+  Attributes:
+    path: The folder or the pattern.
+    names: The columns: those of each file, and those that folders or the files'
+      names tell.
+    signs: How numbers are written, in the first file.
+    num_comments: Number of comment lines that `pieces` has left out.
+  """
+
+  def __init__(
+    self,
+    path: pathlib.Path,
+    files: Sequence[pathlib.Path],
+    client: str,
+    open_file: Callable[[pathlib.Path], Table],
+  ) -> None:
+    """Opens the files.
+
+    Args:
+      path: The folder or the pattern.
+      files: The files; one at least.
+      client: The column of clients.
+      open_file: Opens one of them.
+
+    Raises:
+      DataError: If a file cannot be read, lacks a column that others have, or
+        two files name the same client.
+    """
+    self.path = path
+    self._files = [open_file(file) for file in files]
+    first = self._files[0]
+    self.signs = first.signs
+    known = [name for name in first.names if name]
+    for other in self._files[1:]:
+      if differing := {*known} ^ {*filter(None, other.names)}:
+        name = min(differing)
+        has, lacks = (first, other) if name in known else (other, first)
+        raise DataError(
+          path,
+          f"{has.path.name} has the column {name!r}, and {lacks.path.name} has "
+          "not; write the same columns into all files.",
+        )
+    partitions = [_partitions(file, path) for file in files]
+    self._constant: dict[str, list[str]] = {
+      name: [found.get(name, "") for found in partitions]
+      for name in dict.fromkeys(n for found in partitions for n in found)
+    }
+    if client not in known and client not in self._constant:
+      self._constant[client] = self._names_of_files(client, known)
+    self.names: Sequence[str] = [
+      *[name for name in known if name not in self._constant],
+      *self._constant,
+    ]
+    self._sizes: list[int] = []  # Rows of the files that were read so far.
+
+  def _names_of_files(self, client: str, known: Sequence[str]) -> list[str]:
+    """Returns the clients that the names of files are, and says so."""
+    if asked := spelling.question(client, known, shown=repr):
+      raise DataError(
+        self.path, f"its files have no column {client!r} (client; {asked})."
+      )
+    names = [_name(table.path) for table in self._files]
+    twice = [name for name, number in Counter(names).items() if number > 1]
+    if twice:
+      raise DataError(
+        self.path,
+        f"two files would name the client {twice[0]!r}; rename one, or name "
+        "the column of clients in client=...",
+      )
+    notices.notify(
+      f"{self.path}: {len(names):,} files without a column {client!r}: the "
+      f"name of a file is the client of its rows, such as {names[0]!r}."
+    )
+    return names
+
+  @property
+  def num_comments(self) -> int:
+    """Number of comment lines that were left out."""
+    return sum(getattr(table, "num_comments", 0) for table in self._files)
+
+  def place(self, row: int) -> str:
+    """Returns where the files have a row, in words."""
+    ends = np.cumsum(self._sizes, dtype=np.int64)
+    # Beyond them all, it is a row of the file that is being read.
+    place = int(np.searchsorted(ends, row, side="right"))
+    if place:
+      row -= int(ends[place - 1])
+    table = self._files[place]
+    return f"{table.path.name}, {table.place(row)}"
+
+  def header_advice(self) -> str:
+    """Returns what to do if a first line is not the header, or nothing."""
+    return str(getattr(self._files[0], "header_advice", str)())
+
+  def texts_among(self, names: Sequence[str]) -> set[str]:
+    """Returns the columns that the first rows of a file show to be texts."""
+    inside = [name for name in names if name not in self._constant]
+    return {
+      *(n for table in self._files for n in table.texts_among(inside)),
+      *(n for n in names if n in self._constant and not self._are_numbers(n)),
+    }
+
+  def _are_numbers(self, name: str) -> bool:
+    try:
+      return all(map(np.isfinite, map(float, self._constant[name])))
+    except ValueError:
+      return False
+
+  def pieces(
+    self, names: Sequence[str], texts: Collection[str]
+  ) -> Iterator[columns.Rows]:
+    """Yields columns, some rows at a time, as the files' own readers do."""
+    texts = {*texts, *self.texts_among(names)}
+    inside = [name for name in names if name not in self._constant]
+    self._sizes = []
+    for place, table in enumerate(self._files):
+      size = 0
+      read = inside or [next(filter(None, table.names))]
+      for num_rows, pieces in table.pieces(
+        read, [name for name in read if name in texts]
+      ):
+        size += num_rows
+        found = {name: pieces[name] for name in inside}
+        for name in names:
+          if name in self._constant:
+            value = self._constant[name][place]
+            found[name] = (
+              (np.zeros(num_rows, np.int32), [value])
+              if name in texts
+              else np.full(num_rows, float(value))
+            )
+        yield num_rows, found
+      self._sizes.append(size)
+
+  def marks(self, names: Sequence[str]) -> dict[str, Counter[str]]:
+    """Counts the texts that are taken as missing numbers, over all files."""
+    inside = [name for name in names if name not in self._constant]
+    found: dict[str, Counter[str]] = {}
+    for table in self._files:
+      for name, counts in table.marks(inside).items():
+        found[name] = found.get(name, Counter()) + counts
+    return found
+
+
+def _partitions(file: pathlib.Path, path: pathlib.Path) -> dict[str, str]:
+  """Returns the columns that the folders of a file tell."""
+  base = next(p for p in (path, *path.parents) if not glob.has_magic(str(p)))
+  parts = file.relative_to(base).parts[:-1]
+  return {
+    name: value
+    for name, found, value in (part.partition("=") for part in parts)
+    if found
+  }
