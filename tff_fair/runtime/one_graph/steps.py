@@ -212,7 +212,9 @@ def _selected(source: Step, index: int) -> Step:
   return Selected(*_after([source], type_spec), [source], index=index)
 
 
-def _read_call(message: admission.Message, known: Mapping[str, Placed]) -> Step:
+def _read_call(
+  message: admission.Message, known: Mapping[str, Placed]
+) -> Placed:
   kind = message.WhichOneof("computation")
   if kind not in ("call", "literal"):
     raise admission.NotAdmittedError(f"an expression of kind {kind}")
@@ -220,12 +222,17 @@ def _read_call(message: admission.Message, known: Mapping[str, Placed]) -> Step:
   if kind == "literal":
     return _applied(message, [], type_spec)
   call = message.call
-  if call.function.WhichOneof("computation") == "intrinsic":
+  kind = call.function.WhichOneof("computation")
+  if kind == "intrinsic":
     return _read_intrinsic(call, type_spec.member, known)
-  # Of no place; the first accumulator is such a value.
   args = [call.argument] if call.HasField("argument") else []
-  sources = [_joined(_read(arg, known)) for arg in args]
-  return _applied(call.function, sources, type_spec)
+  placed = [_read(arg, known) for arg in args]
+  if kind == "lambda":  # TFF leaves those of computations that draw.
+    function = getattr(call.function, "lambda")
+    named = [(function.parameter_name, arg) for arg in placed]
+    return _read(function.result, {**known, **dict(named)})
+  # Of no place; the first accumulator is such a value.
+  return _applied(call.function, [*map(_joined, placed)], type_spec)
 
 
 def _read_intrinsic(
