@@ -7,25 +7,40 @@ import struct
 import sys
 import termios
 import time
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import tff_fair
 from tests import waiting
+from tests.experiments.training.rounds_test import round_state
 from tff_fair.experiments import progress
-from tff_fair.experiments.training import loop as training_loop
+from tff_fair.experiments.training import round_progress
+from tff_fair.experiments.training.callbacks import Callbacks, RoundEvaluation
+from tff_fair.experiments.training.round_progress import RoundProgress, working
 
 
 def evaluation(*accuracies):
   summary = {"accuracy": tff_fair.metrics.fairness_summary(accuracies)}
-  return training_loop.RoundEvaluation(
-    summary, {"accuracy": np.array(accuracies)}
-  )
+  return RoundEvaluation(summary, {"accuracy": np.array(accuracies)})
+
+
+@contextlib.contextmanager
+def progress_of(total_rounds, completed_rounds=0, **settings):
+  """Yields what takes the end of a round, of a run that goes on."""
+  with Callbacks([RoundProgress(total_rounds, **settings)]) as callbacks:
+    callbacks.start(SimpleNamespace(rounds=range(completed_rounds)))
+
+    def report(round_num, found):
+      for writer in callbacks.writers:
+        writer.write(round_state(round_num, evaluation=found))
+
+    yield report
 
 
 def test_a_log_has_a_line_for_each_evaluation(capsys):
-  with progress.RoundProgress(100, completed_rounds=4) as report:
+  with progress_of(100, completed_rounds=4) as report:
     report(5, None)
     report(6, evaluation(0.5, 0.75))
     report(7, None)
@@ -39,7 +54,7 @@ def test_a_log_has_a_line_for_each_evaluation(capsys):
 def test_a_log_has_a_line_after_a_while(capsys, monkeypatch):
   now = [0.0]
   monkeypatch.setattr("time.monotonic", lambda: now[0])
-  with progress.RoundProgress(9) as report:
+  with progress_of(9) as report:
     for round_num in range(1, 8):
       now[0] += 10
       report(round_num, None)
@@ -72,7 +87,7 @@ def stderr_on_a_terminal():
 def test_a_terminal_has_a_bar():
   with stderr_on_a_terminal() as shown:
     progress.say_on_screen("Wait ...")
-    with progress.RoundProgress(4, completed_rounds=2) as report:
+    with progress_of(4, completed_rounds=2) as report:
       report(3, evaluation(0.5, 0.75))
       report(4, None)
     text = shown()
@@ -83,7 +98,7 @@ def test_a_terminal_has_a_bar():
 
 
 def test_a_log_begins_with_the_model_before_training(capsys):
-  with progress.RoundProgress(20) as report:
+  with progress_of(20) as report:
     report(0, evaluation(0.5, 0.75))
     report(1, evaluation(0.75, 0.75))
   first, second = capsys.readouterr().err.splitlines()
@@ -94,8 +109,8 @@ def test_a_log_begins_with_the_model_before_training(capsys):
 @pytest.fixture
 def is_impatient(monkeypatch):
   """Has no second to wait for what takes seconds."""
-  monkeypatch.setattr(progress, "_SECONDS_PER_TICK", 0.005)
-  monkeypatch.setattr(progress, "_SECONDS_OF_LONG_WORK", 0.0)
+  monkeypatch.setattr(round_progress, "_SECONDS_PER_TICK", 0.005)
+  monkeypatch.setattr(progress, "SECONDS_OF_LONG_WORK", 0.0)
 
 
 @pytest.mark.usefixtures("is_impatient")
@@ -103,12 +118,12 @@ def test_a_log_says_that_a_long_round_is_alive(capsys, monkeypatch):
   shown = []
   monkeypatch.setattr(progress, "say", shown.append)
   monkeypatch.setattr(
-    progress.LongWork, "is_line_due", lambda *_: len(shown) < 2
+    round_progress.LongWork, "is_line_due", lambda *_: len(shown) < 2
   )
   begun = iter([100, 103, 108])
   with (
-    progress.RoundProgress(20, count=lambda: (next(begun), 2)) as report,
-    report.watch("round 1", 12),
+    progress_of(20, count=lambda: (next(begun), 2)),
+    working("round 1", 12),
   ):
     waiting.until(lambda: len(shown) == 2)
   first, second = shown
@@ -121,11 +136,11 @@ def test_a_log_says_that_a_long_round_is_alive(capsys, monkeypatch):
 def test_a_terminal_shows_clients_in_the_bar():
   with stderr_on_a_terminal() as shown:
     begun = iter([3])
-    with progress.RoundProgress(4, count=lambda: (next(begun, 7), 2)) as report:
-      with report.watch("round 1", 5):
+    with progress_of(4, count=lambda: (next(begun, 7), 2)) as report:
+      with working("round 1", 5):
         waiting.until(lambda: "2 of 5 clients done" in shown())
       report(1, evaluation(0.5, 0.75))
-      with report.watch("round 2", 5):
+      with working("round 2", 5):
         waiting.until(lambda: "round 2: " in shown())
       report(2, None)
     text = shown()
@@ -134,11 +149,12 @@ def test_a_terminal_shows_clients_in_the_bar():
 
 @pytest.mark.usefixtures("is_impatient")
 def test_quick_work_and_silence_say_nothing(capsys):
-  for is_silent in (False, True):
-    with progress.RoundProgress(9, is_silent=is_silent) as report:
-      with report.watch("round 1", 5):
-        time.sleep(0.02)
-      report(1, None)
+  with progress_of(9) as report:
+    with working("round 1", 5):
+      time.sleep(0.02)
+    report(1, None)
+  with working("round 1", 5):
+    time.sleep(0.02)
   assert capsys.readouterr().err == ""
 
 
@@ -152,7 +168,7 @@ def test_what_is_for_the_screen_is_not_logged(capsys):
 
 
 def work(num_clients=50, passes=1, begun=100):
-  return progress.LongWork("round 1", num_clients, passes, 1000.0, begun)
+  return round_progress.LongWork("round 1", num_clients, passes, 1000.0, begun)
 
 
 @pytest.mark.parametrize(
@@ -218,7 +234,7 @@ def _run(steps, total=200):
 def test_lines_now_and_then_without_a_terminal(capsys, monkeypatch):
   _run([50, 50])
   assert capsys.readouterr().err == ""  # It was over too soon for a line.
-  monkeypatch.setattr(progress, "_SECONDS_PER_LINE", 0)
+  monkeypatch.setattr(progress, "SECONDS_PER_LINE", 0)
   _run([50, 100])
   assert capsys.readouterr() == (
     "",
@@ -227,7 +243,7 @@ def test_lines_now_and_then_without_a_terminal(capsys, monkeypatch):
 
 
 def test_an_unknown_total(capsys, monkeypatch):
-  monkeypatch.setattr(progress, "_SECONDS_PER_LINE", 0)
+  monkeypatch.setattr(progress, "SECONDS_PER_LINE", 0)
   with progress.AmountProgress("Reading x", None) as amount:
     amount.set(5_000, None)
     amount.set(6_000, 12_000)
@@ -257,7 +273,7 @@ def test_items_that_take_long_are_counted_in_a_log(capsys, monkeypatch):
 
 def test_items_that_take_long_are_counted_on_a_terminal(monkeypatch):
   terminal = on_terminal(monkeypatch)
-  monkeypatch.setattr(progress, "_SECONDS_OF_LONG_WORK", 0)
+  monkeypatch.setattr(progress, "SECONDS_OF_LONG_WORK", 0)
   assert list(progress.count(range(200), 200, "reading runs")) == [*range(200)]
   assert "reading runs: " in terminal.getvalue()
 

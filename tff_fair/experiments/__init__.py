@@ -27,12 +27,15 @@ if typing.TYPE_CHECKING:
   from tff_fair.experiments.sweeps.runner import sweep
   from tff_fair.experiments.sweeps.search import search
   from tff_fair.experiments.sweeps.setting_tables import Range
+  from tff_fair.experiments.training.callbacks import RoundCallback, RoundState
   from tff_fair.experiments.training.running import run
 else:
   # Imported when a program first uses one: the libraries below take seconds.
   _MODULES = {
     "Audit": "tff_fair.experiments.presenting.audit",
     "Range": "tff_fair.experiments.sweeps.setting_tables",
+    "RoundCallback": "tff_fair.experiments.training.callbacks",
+    "RoundState": "tff_fair.experiments.training.callbacks",
     "audit": "tff_fair.experiments.presenting.audit",
     "compare": "tff_fair.experiments.analysis.compare",
     "export": "tff_fair.experiments.presenting.export",
@@ -60,6 +63,8 @@ __all__ = [
   "Audit",
   "FieldError",
   "Range",
+  "RoundCallback",
+  "RoundState",
   "Run",
   "RunError",
   "RunSpec",

@@ -57,6 +57,10 @@ class OwnRowsProcess:
     """Returns the state before the first round."""
     return self.process.initialize()
 
+  def get_model_weights(self, state: Any) -> Any:
+    """Returns the weights of the global model."""
+    return self.process.get_model_weights(state)
+
   def next(self, state: Any, client_data: Sequence[Any]) -> Any:
     """Runs a round; returns its `state` and `metrics`."""
     if 0 < self.clients_per_part < len(client_data):

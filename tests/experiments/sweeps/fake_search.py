@@ -3,6 +3,7 @@
 import pathlib
 
 import numpy as np
+import pandas as pd
 
 from tests.experiments import run_folders
 from tff_fair.experiments.spec.scores import ACCURACY
@@ -16,7 +17,7 @@ def accuracy(rate, number):
   return 0.9 / (1 + abs(np.log10(rate) + 1)) * number / ROUNDS[-1]
 
 
-def train(spec, path, pruning=None):
+def train(spec, path, callbacks=()):
   """Writes a run; one with a rate above 5 fails."""
   path = pathlib.Path(path)
   with path.with_name("trained.txt").open("a") as file:
@@ -24,12 +25,12 @@ def train(spec, path, pruning=None):
   rate = spec.client_learning_rate
   if rate > 5:
     raise ValueError("too fast")
-  evaluations = []
+  evaluations, is_pruned = [], False
   for number in ROUNDS:
     values = accuracy(rate, number) * np.linspace(0.8, 1.0, 10)
     scores = values if SCORE is ACCURACY else 50 * (1 - values)
     evaluations.append((number, scores.tolist()))
-    if pruning is not None:
+    if callbacks:
       clients = {
         "client_id": np.arange(10),
         "num_examples": np.full(10, 10),
@@ -37,10 +38,9 @@ def train(spec, path, pruning=None):
         SCORE.name: scores,
         **dict.fromkeys(SCORE.beside, values),
       }
-      pruning.add(number, clients, SCORE)
-      if pruning.is_pruned:
+      is_pruned = callbacks[0].prunes(number, pd.DataFrame(clients), SCORE)
+      if is_pruned:
         break
-  is_pruned = pruning is not None and pruning.is_pruned
   run_folders.make(
     path,
     evaluations,

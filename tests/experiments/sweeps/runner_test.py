@@ -151,11 +151,11 @@ def test_every_run_is_computed_as_the_user_says(tmp_path):
   options = {"engine": "local", "wandb": "fair"}
   program = runner.Runner(tmp_path, options=options)
   for run in plan.of_specs(SPEC.vary(seed=[0, 1])):
-    usual, pruned = program.job(run), program.job(run, pruning=None)
+    usual, pruned = program.job(run), program.job(run, callbacks=[])
     assert isinstance(usual.train, functools.partial)
     assert isinstance(pruned.train, functools.partial)
     assert usual.train.keywords == options
-    assert pruned.train.keywords == {**options, "pruning": None}
+    assert pruned.train.keywords == {**options, "callbacks": []}
 
 
 def test_another_run_is_never_touched(tmp_path):

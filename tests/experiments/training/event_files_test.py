@@ -11,9 +11,11 @@ from tensorboard.backend.event_processing import event_accumulator
 from tensorboard.plugins.hparams import plugin_data_pb2
 
 from tests.experiments import run_folders
+from tests.experiments.training.rounds_test import round_state
 from tff_fair.experiments import RunError, RunSpec
 from tff_fair.experiments.runs import folder as run_folder
-from tff_fair.experiments.training import event_files, release
+from tff_fair.experiments.training import event_files
+from tff_fair.experiments.training.callbacks import RoundEvaluation
 
 CLIENTS = {
   "client_id": np.arange(4),
@@ -36,19 +38,15 @@ def steps(path, tag):
   return [event.step for event in read(path).Tensors(tag)]
 
 
-def release_rounds(folder, *rounds):
-  releases = release.open_releases(folder)
-
-  async def run():
-    for key in rounds:
-      await releases.summary.release({"accuracy": {"mean": 0.5}}, key)
-      await releases.clients.release(CLIENTS, key)
-
-  asyncio.run(run())
+def write_rounds(folder, *rounds):
+  writer = event_files.TensorBoard(folder)
+  evaluation = RoundEvaluation({"accuracy": {"mean": 0.5}}, CLIENTS)
+  for round_num in rounds:
+    writer.write(round_state(round_num, evaluation=evaluation))
 
 
 def test_each_evaluation_has_a_histogram_over_clients(folder):
-  release_rounds(folder, 2, 4)
+  write_rounds(folder, 2, 4)
   reader = read(folder.tensorboard / "clients")
   assert sorted(reader.Tags()["tensors"]) == [
     "clients/accuracy",
@@ -79,14 +77,13 @@ def test_numbers_are_those_that_tff_writes(tmp_path):
     "empty": (),
   }
   found = {}
-  for name, make in (
-    ("ours", event_files.NumbersReleaseManager),
-    ("theirs", tff.program.TensorBoardReleaseManager),
-  ):
-    manager = make(tmp_path / name)
-    for key in (3, 4):
-      asyncio.run(manager.release(value, key))
-    manager._summary_writer = manager._writer = None  # Closes the file.
+  ours = tf.summary.create_file_writer(str(tmp_path / "ours"))
+  theirs = tff.program.TensorBoardReleaseManager(tmp_path / "theirs")
+  for key in (3, 4):
+    event_files.write_numbers(ours, value, key)
+    asyncio.run(theirs.release(value, key))
+  ours = theirs = None  # Closes the files.
+  for name in ("ours", "theirs"):
     reader = read(tmp_path / name)
     found[name] = {
       tag: (
@@ -113,22 +110,22 @@ def test_numbers_are_those_that_tff_writes(tmp_path):
 
 
 def test_a_diverged_model_has_no_histogram(folder):
-  manager = event_files.HistogramReleaseManager(folder.tensorboard)
-  asyncio.run(manager.release({"loss": np.array([np.nan])}, 1))
+  writer = tf.summary.create_file_writer(str(folder.tensorboard))
+  event_files.write_histograms(writer, {"loss": np.array([np.nan])}, 1)
   assert read(folder.tensorboard).Tags()["tensors"] == []
 
 
 def test_rounds_that_come_again_are_not_there_twice(folder):
-  release_rounds(folder, 1, 2, 3)
+  write_rounds(folder, 1, 2, 3)
   event_files.keep_rounds(folder, 2)
-  release_rounds(folder, 3, 4)
+  write_rounds(folder, 3, 4)
   for part, tag in (("test", "accuracy/mean"), ("clients", "clients/accuracy")):
     # Files of one second are read in the order of their numbers as texts.
     assert sorted(steps(folder.tensorboard / part, tag)) == [1, 2, 3, 4]
 
 
 def test_an_evaluation_that_is_not_due_is_not_there(folder):
-  release_rounds(folder, 1, 2, 3)
+  write_rounds(folder, 1, 2, 3)
   event_files.keep_rounds(folder, 3, lambda round_num: round_num % 2 == 0)
   assert steps(folder.tensorboard / "test", "accuracy/mean") == [2]
   assert steps(folder.tensorboard / "clients", "clients/accuracy") == [2]
@@ -136,7 +133,7 @@ def test_an_evaluation_that_is_not_due_is_not_there(folder):
 
 def test_event_files_that_need_nothing_stay_as_they_are(folder):
   event_files.keep_rounds(folder, 0)
-  release_rounds(folder, 1)
+  write_rounds(folder, 1)
   (path,) = (folder.tensorboard / "clients").iterdir()
   before = path.stat().st_ino, path.read_bytes()
   event_files.keep_rounds(folder, 1)

@@ -1,20 +1,25 @@
-"""Tests of the loop by itself: the process and the managers are made up."""
+"""Tests of the loop by itself: the process and the writers are made up."""
 
 import copy
-import itertools
 import math
 import signal
 import threading
+from types import SimpleNamespace
 from typing import NamedTuple
 
 import numpy as np
 import pytest
-import tensorflow_federated as tff
 
 from tests.experiments.training import rounds_test
-from tff_fair.experiments import RunSpec, interruption
+from tff_fair.experiments import RoundCallback, RunSpec, interruption
 from tff_fair.experiments.spec.scores import RMSE
 from tff_fair.experiments.training import loop, rounds, sampling
+from tff_fair.experiments.training.callbacks import (
+  Callbacks,
+  RoundEvaluation,
+  Writer,
+)
+from tff_fair.experiments.training.early_stopping import Best, StationarityStop
 
 NUM_CLIENTS = 7
 
@@ -28,7 +33,7 @@ class Output(NamedTuple):
   metrics: dict
 
 
-class Process:
+class Process(rounds_test.Process):
   """Its weights remember the cohorts and their order."""
 
   def __init__(self, fail_in_call=None, error=None, aggregator=None):
@@ -51,36 +56,44 @@ class Process:
     return Output(State(weights), metrics)
 
 
-class States(tff.program.ProgramStateManager):
+class States:
   """Keeps states in memory, across loops."""
 
   def __init__(self):
     self.saved = {}
 
-  async def get_versions(self):
-    return sorted(self.saved) or None
+  def load_latest(self, initial):
+    if not self.saved:
+      return initial, 0, None
+    last = max(self.saved)
+    found, callbacks = copy.deepcopy(self.saved[last])
+    return found, last, callbacks
 
-  async def load(self, version, structure):
-    assert isinstance(structure, State)
-    return copy.deepcopy(self.saved[version])
-
-  async def save(self, program_state, version):
-    assert version not in self.saved
-    self.saved[version] = copy.deepcopy(program_state)
-
-  async def remove_all(self):
-    self.saved.clear()
+  def save(self, state):
+    assert state.round_num not in self.saved
+    self.saved[state.round_num] = copy.deepcopy(
+      (state.process_state, state.saved_callbacks)
+    )
 
 
-class Table(tff.program.ReleaseManager):
-  def __init__(self, signal_at=None):
-    self.rows = {}
-    self._signal_at = signal_at
+class Table(Writer):
+  """Keeps what it is to write, and may do something before."""
 
-  async def release(self, value, key):
-    if key == self._signal_at:
-      signal.raise_signal(signal.SIGTERM)
-    self.rows[key] = value
+  def __init__(self, act=lambda _: None):
+    self.rows, self.best = {}, {}
+    self._act = act
+
+  def write(self, state):
+    self._act(state.round_num)
+    evaluation = state.evaluation and state.evaluation.summary
+    self.rows[state.round_num] = (
+      state.process_state,
+      dict(state.metrics),
+      dict(state.costs),
+      evaluation,
+    )
+    if state.is_best:
+      self.best[state.round_num] = state.process_state
 
 
 SCHEDULE = loop.Schedule(10, 4, 3)
@@ -98,9 +111,7 @@ def test_the_model_is_evaluated_before_clients_join():
 
 def evaluated(state):
   weights = state.weights
-  return loop.RoundEvaluation(
-    {"twice": 2 * weights}, {"all": np.array(weights)}
-  )
+  return RoundEvaluation({"twice": 2 * weights}, {"all": np.array(weights)})
 
 
 class Run:
@@ -108,33 +119,30 @@ class Run:
 
   def __init__(self, **settings):
     self.schedule = SCHEDULE._replace(**settings)
-    self.states, self.best_states = States(), States()
-    self.releases = loop.Releases(*(Table() for _ in range(7)))
-    self.progress = []
+    self.states, self.table, self.timing = States(), Table(), {}
 
-  def train(self, process=None, evaluate=None, selection=None, **releases):
-    loop.train(
-      rounds.Rounds(
-        process=process or Process(),
-        sample=sampling.Sampler(RunSpec(seed=5), 3, np.ones(NUM_CLIENTS)),
-        train_data=lambda client_ids: [k + 0.1 for k in client_ids],
-        costs=lambda state, cohort: {"paid": state.weights + len(cohort)},
-        **rounds_test.UNWATCHED,
-      ),
-      self.schedule,
-      evaluate=evaluate or evaluated,
-      state_manager=self.states,
-      releases=self.releases._replace(**releases),
-      report_progress=lambda *args: self.progress.append(args),
-      selection=selection,
-      best_manager=self.best_states,
-    )
-
-  def tables(self):
-    return {
-      name: getattr(self.releases, name).rows
-      for name in ("metrics", "costs", "summary", "clients")
-    }
+  def train(self, process=None, evaluate=None, table=None, callbacks=()):
+    table = table or Table()
+    try:
+      with Callbacks([*callbacks, table], say=print) as followed:
+        followed.start(SimpleNamespace(rows=self.table.rows))
+        loop.train(
+          rounds.Rounds(
+            process=process or Process(),
+            sample=sampling.Sampler(RunSpec(seed=5), 3, np.ones(NUM_CLIENTS)),
+            train_data=rounds_test.Data(lambda k: k + 0.1),
+            last_round=10,
+            costs=lambda state, cohort: {"paid": state.weights + len(cohort)},
+            num_examples=np.ones(9),
+          ),
+          self.schedule,
+          evaluate=evaluate or evaluated,
+          states=self.states,
+          callbacks=followed,
+        )
+    finally:
+      self.table.rows |= table.rows
+      self.table.best |= table.best
 
 
 @pytest.fixture(scope="module")
@@ -144,37 +152,20 @@ def uninterrupted():
   return run
 
 
-def test_every_round_is_released_in_order(uninterrupted):
-  releases = uninterrupted.releases
-  assert list(releases.metrics.rows) == list(range(1, 11))
-  assert list(releases.timing.rows) == list(range(1, 11))
-  assert [round_num for round_num, _ in uninterrupted.progress] == list(
-    range(11)
-  )
-
-
-def test_evaluates_every_so_often_and_at_the_end(uninterrupted):
-  tables = uninterrupted.tables()
-  assert list(tables["summary"]) == list(tables["clients"]) == [0, 4, 8, 10]
-  weights_after = {0: Process().initialize().weights} | {
-    n: row["weights"] for n, row in tables["metrics"].items()
+def test_rounds_are_written_in_order_and_evaluated_every_so_often(
+  uninterrupted,
+):
+  rows = uninterrupted.table.rows
+  assert list(rows) == list(range(11))
+  evaluations = {n: found for n, (*_, found) in rows.items() if found}
+  assert evaluations == {
+    n: {"twice": 2 * rows[n][0].weights} for n in (0, 4, 8, 10)
   }
-  for round_num, summary in tables["summary"].items():
-    weights = weights_after[round_num]
-    assert summary == {"twice": 2 * weights}
-    assert tables["clients"][round_num] == {"all": weights}
-  with_evaluation = [n for n, found in uninterrupted.progress if found]
-  assert with_evaluation == [0, 4, 8, 10]
-
-
-def test_saves_every_so_often_and_measures_seconds(uninterrupted):
-  assert list(uninterrupted.states.saved) == [3, 6, 9, 10]
-  for round_num, state in uninterrupted.states.saved.items():
-    metrics = uninterrupted.releases.metrics.rows[round_num]
-    assert state.weights == metrics["weights"]
-  rows = uninterrupted.releases.timing.rows
-  assert all(row["round_seconds"] >= 0 for row in rows.values())
-  assert [n for n, row in rows.items() if len(row) > 1] == [4, 8, 10]
+  for state, metrics, *_ in list(rows.values())[1:]:
+    assert metrics["weights"] == state.weights
+  assert {n: state for n, (state, _) in uninterrupted.states.saved.items()} == {
+    n: rows[n][0] for n in (3, 6, 9, 10)
+  }
 
 
 @pytest.mark.parametrize("error", [RuntimeError("lost"), KeyboardInterrupt()])
@@ -189,7 +180,7 @@ def test_what_stops_in_a_round_goes_on_from_the_one_before(
   second = Process()
   run.train(second)
   assert second.num_calls == 10 - (call - 1)
-  assert run.tables() == uninterrupted.tables()
+  assert run.table.rows == uninterrupted.table.rows
   assert run.states.saved[10] == uninterrupted.states.saved[10]
 
 
@@ -197,7 +188,7 @@ def test_a_round_whose_evaluation_stops_is_done_again(uninterrupted):
   run = Run()
 
   def stop(state):
-    if run.progress:
+    if state.weights != 1.0:
       raise interruption.Interrupted(signal.SIGINT)
     return evaluated(state)
 
@@ -205,30 +196,23 @@ def test_a_round_whose_evaluation_stops_is_done_again(uninterrupted):
     run.train(evaluate=stop)
   assert max(run.states.saved) == 3
   run.train()
-  assert run.tables() == uninterrupted.tables()
+  assert run.table.rows == uninterrupted.table.rows
 
 
-@pytest.mark.parametrize(
-  ("name", "round_num"),
-  [
-    *itertools.product(
-      ["metrics", "timing", "costs", "cohorts"], [1, 4, 6, 10]
-    ),
-    *itertools.product(["summary", "clients"], [4, 10]),
-  ],
-)
-def test_a_signal_lets_a_round_be_released_and_saves_it(
-  uninterrupted, name, round_num
+@pytest.mark.parametrize("round_num", [0, 1, 4, 6, 10])
+def test_a_signal_lets_a_round_be_written_and_saves_it(
+  uninterrupted, round_num
 ):
+  def act(number):
+    if number == round_num:
+      signal.raise_signal(signal.SIGTERM)
+
   run = Run()
-  table = Table(signal_at=round_num)
   with interruption.raised(), pytest.raises(interruption.Interrupted):
-    run.train(**{name: table})
-  assert max(run.states.saved) == round_num
-  assert max(table.rows) == max(run.releases.metrics.rows | table.rows)
-  getattr(run.releases, name).rows.update(table.rows)
+    run.train(table=Table(act))
+  assert max(run.states.saved, default=0) == round_num
   run.train()
-  assert run.tables() == uninterrupted.tables()
+  assert run.table.rows == uninterrupted.table.rows
 
 
 def test_a_round_is_written_while_the_next_one_computes(uninterrupted):
@@ -240,49 +224,29 @@ def test_a_round_is_written_while_the_next_one_computes(uninterrupted):
         computing.set()
       return super().next(state, client_data)
 
-  class Slow(Table):
-    async def release(self, value, key):
-      if key == 1:
-        assert computing.wait(timeout=30)
-      await super().release(value, key)
+  def act(number):
+    assert number != 1 or computing.wait(timeout=30)
 
-  run, table = Run(), Slow()
-  run.train(Computing(), costs=table)
-  assert list(table.rows.items()) == list(
-    uninterrupted.tables()["costs"].items()
-  )
+  run = Run()
+  run.train(Computing(), table=Table(act))
+  assert run.table.rows == uninterrupted.table.rows
   assert run.states.saved == uninterrupted.states.saved
 
 
-@pytest.mark.parametrize("name", ["metrics", "timing", "costs", "cohorts"])
 @pytest.mark.parametrize("round_num", [1, 5, 10])
-def test_what_cannot_be_written_ends_the_run(uninterrupted, name, round_num):
-  class Full(Table):
-    async def release(self, value, key):
-      if key == round_num:
-        raise OSError("full")
-      await super().release(value, key)
+def test_what_cannot_be_written_ends_the_run(uninterrupted, round_num):
+  def act(number):
+    if number == round_num:
+      raise OSError("full")
 
   run, process = Run(), Process()
   with pytest.raises(OSError, match="full"):
-    run.train(process, **{name: Full()})
+    run.train(process, table=Table(act))
   # The loop soon ends; it computes few rounds that no table keeps.
   assert process.num_calls <= round_num + 1
   assert max(run.states.saved, default=0) == round_num - 1
-  again = Run()
-  again.states.saved = run.states.saved
-  again.train()
-  assert again.states.saved[10] == uninterrupted.states.saved[10]
-
-
-@pytest.mark.parametrize("name", ["summary", "clients"])
-def test_a_run_that_stops_before_round_1_begins_anew(uninterrupted, name):
-  run = Run()
-  with interruption.raised(), pytest.raises(interruption.Interrupted):
-    run.train(**{name: Table(signal_at=0)})
-  assert not run.states.saved
   run.train()
-  assert run.tables() == uninterrupted.tables()
+  assert run.states.saved[10] == uninterrupted.states.saved[10]
 
 
 def test_a_run_that_is_complete_does_nothing():
@@ -306,19 +270,25 @@ class Accuracies(Process):
     return Output(State(state.weights + 1), {"weights": state.weights + 1})
 
 
+class Recalled(Best):
+  """Takes the evaluations that were written up to the last saved state."""
+
+  def on_start(self, run):
+    for number, (*_, found) in sorted(run.rows.items()):
+      if 0 < number <= self.saved:
+        self.add(number, found["accuracy"])
+
+
 def select(run, process=None, patience=None):
-  """Trains with the evaluations released so far behind it."""
-  followed = loop.Selection("mean", patience)
-  saved = max(run.states.saved, default=0)
-  for round_num, summary in sorted(run.releases.summary.rows.items()):
-    if 0 < round_num <= saved:
-      followed.add(round_num, summary["accuracy"])
+  """Trains with the evaluations written so far behind it."""
+  followed = Recalled("mean", patience)
+  followed.saved = max(run.states.saved, default=0)
 
   def evaluate(state):
     accuracy = {"mean": ACCURACIES[round(state.weights) - 2]}
-    return loop.RoundEvaluation({"accuracy": accuracy}, {})
+    return RoundEvaluation({"accuracy": accuracy}, {})
 
-  run.train(process or Accuracies(), evaluate, followed)
+  run.train(process or Accuracies(), evaluate, callbacks=[followed])
   return followed
 
 
@@ -327,37 +297,32 @@ def select(run, process=None, patience=None):
   [(None, 10, [1, 2, 5, 9, 10]), (3, 8, [1, 2, 5]), (2, 4, [1, 2])],
 )
 def test_the_best_states_are_kept_until_patience_ends(patience, last, best):
-  run = Run(rounds_per_evaluation=1)
+  run = Run(rounds_per_evaluation=1, rounds_per_checkpoint=100)
   found = select(run, patience=patience)
-  assert max(run.releases.metrics.rows) == max(run.states.saved) == last
-  assert list(run.best_states.saved) == best
-  assert run.best_states.saved[best[-1]].weights == best[-1] + 1
+  assert max(run.table.rows) == max(run.states.saved) == last
+  assert list(run.table.best) == best
+  assert run.table.best[best[-1]].weights == best[-1] + 1
+  # No continuation begins before the best, which it could not repeat.
+  assert run.states.saved.keys() == {*best, last}
   assert (found.round_num, found.value) == (best[-1], ACCURACIES[best[-1] - 1])
   # A run that has stopped does not go on.
   again = Accuracies()
-  assert select(run, again, patience) == found
+  assert vars(select(run, again, patience)) == {**vars(found), "saved": last}
   assert again.num_calls == 0
 
 
 @pytest.mark.parametrize("call", range(1, 9))
-def test_a_selection_goes_on_after_a_stop(call):
+def test_a_best_evaluation_is_remembered_after_a_stop(call):
   run = Run(rounds_per_evaluation=1, rounds_per_checkpoint=100)
   with pytest.raises(RuntimeError):
     select(run, Accuracies(call, RuntimeError()), patience=3)
   assert select(run, patience=3).round_num == 5
-  assert list(run.best_states.saved) == [1, 2, 5]
-  assert max(run.releases.metrics.rows) == 8
-
-
-def test_the_state_is_saved_with_the_best():
-  # So that no continuation begins before the best, which it could not repeat.
-  run = Run(rounds_per_evaluation=1, rounds_per_checkpoint=100)
-  select(run)
-  assert list(run.states.saved) == list(run.best_states.saved)
+  assert list(run.table.best) == [1, 2, 5]
+  assert max(run.table.rows) == 8
 
 
 def follow(values, patience=None, criterion="mean"):
-  found = loop.Selection(criterion, patience)
+  found = Best(criterion, patience)
   accuracies = [{"mean": v, "worst_10": 1 - v} for v in values]
   return found, [
     found.add(10 * n, accuracy) for n, accuracy in enumerate(accuracies, 1)
@@ -380,33 +345,17 @@ def test_the_first_of_the_best_is_found(
 
 
 def test_of_errors_the_smallest_is_the_best():
-  found = loop.Selection("mean", 2, score=RMSE)
+  found = Best("mean", 2, score=RMSE)
   errors = [math.inf, 5.0, 3.0, math.nan, 3.0]
   improved = [found.add(n, {"mean": v}) for n, v in enumerate(errors, 1)]
   assert improved == [False, True, True, False, False]
   assert (found.round_num, found.value) == (3, 3.0)
-  assert found.is_exhausted
 
 
 def test_an_accuracy_of_zero_is_one():
   found, improved = follow([0.0, 0.0])
   assert improved == [True, False]
   assert found.round_num == 10
-
-
-@pytest.mark.parametrize(
-  ("values", "patience", "is_exhausted"),
-  [
-    ([], 1, False),
-    ([0.5], 1, False),
-    ([0.5, 0.5], 1, True),
-    ([0.5, 0.4, 0.5], 2, True),
-    ([0.5, 0.4, 0.6, 0.6], 2, False),
-    ([0.5] * 100, None, False),
-  ],
-)
-def test_patience_ends_without_improvement(values, patience, is_exhausted):
-  assert follow(values, patience)[0].is_exhausted == is_exhausted
 
 
 def stationarity(round_num):
@@ -417,21 +366,47 @@ def stationarity(round_num):
   }
 
 
+class At(RoundCallback):
+  """Says something after a round."""
+
+  def __init__(self, hook, number, verdict):
+    self._at, self._verdict = (hook, number), verdict
+
+  def on_round(self, state):
+    return self._verdict if self._at == ("on_round", state.round_num) else None
+
+  def on_evaluation(self, state):
+    found = ("on_evaluation", state.round_num)
+    return self._verdict if self._at == found else None
+
+
 @pytest.mark.parametrize(
-  ("bound", "last"), [(None, 10), (0.01, 10), (0.1, 6), (0.09, 7), (0.15, 4)]
+  ("callback", "last", "evaluations"),
+  [
+    (StationarityStop(0.01), 10, [0, 4, 8, 10]),
+    (StationarityStop(0.1), 6, [0, 4, 6]),
+    (StationarityStop(0.09), 7, [0, 4, 7]),
+    (StationarityStop(0.15), 4, [0, 4]),
+    (At("on_round", 7, "stop"), 7, [0, 4, 7]),
+    (At("on_evaluation", 8, "stop"), 8, [0, 4, 8]),
+    (At("on_evaluation", 0, "stop"), 1, [0, 1]),
+    (At("on_round", 7, "prune"), 7, [0, 4]),
+    (At("on_evaluation", 4, "prune"), 4, [0, 4]),
+  ],
 )
-def test_the_first_stationary_round_is_the_last_one(bound, last):
-  run = Run(stop_at_stationarity=bound)
+def test_a_callback_ends_a_run_after_a_round(callback, last, evaluations):
+  run = Run()
   process = Process(aggregator=stationarity)
-  run.train(process)
-  assert process.num_calls == last
-  assert list(run.releases.metrics.rows) == list(range(1, last + 1))
-  # It is evaluated and saved, as the last round of a run is.
-  assert list(run.releases.summary.rows) == sorted(
-    {0, *(n for n in (4, 8) if n < last), last}
-  )
-  assert max(run.states.saved) == last
-  # A run of so many rounds has the same states.
+  run.train(process, callbacks=[callback])
+  assert process.num_calls == max(run.states.saved) == last
+  assert list(run.table.rows) == list(range(last + 1))
+  assert [n for n, row in run.table.rows.items() if row[-1]] == evaluations
+  # It is one of so many rounds from the start.
   other = Run(total_rounds=last)
   other.train(Process(aggregator=stationarity))
-  assert run.states.saved == other.states.saved
+  assert run.states.saved[last][0] == other.states.saved[last][0]
+  # A run that has stopped does not go on, and a pruned one does.
+  again = Process(aggregator=stationarity)
+  run.train(again)
+  is_pruned = vars(callback).get("_verdict") == "prune"
+  assert again.num_calls == (10 - last if is_pruned else 0)

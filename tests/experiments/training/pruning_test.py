@@ -5,40 +5,45 @@ import json
 import pytest
 
 from tests.experiments.training.small_run import SMALL, train
+from tff_fair import experiments
 from tff_fair.experiments.runs import folder as run_folder
 from tff_fair.experiments.spec.scores import ACCURACY
 from tff_fair.experiments.sweeps import runner, trials
 from tff_fair.experiments.sweeps.optuna_study import Pruning
 from tff_fair.experiments.sweeps.study import Dimension, SearchSettings
-from tff_fair.experiments.training import running
 
 pytestmark = pytest.mark.usefixtures("compiled_once", "unpainted")
 
 SPEC = SMALL.replace(total_rounds=4)
 
 
-class AfterFirst:
+class AfterFirst(experiments.RoundCallback):
   """Prunes a run after its first evaluation."""
 
   def __init__(self):
     self.rounds = []
 
-  @property
-  def is_pruned(self):
-    return bool(self.rounds)
+  def on_start(self, run):
+    rounds = set(run.client_evaluations["round"])
+    self.rounds += [n for n in sorted(rounds) if n]
+    return "prune" if self.rounds else None
 
-  def add(self, round_num, clients, score):
-    assert score is ACCURACY
+  def on_evaluation(self, state):
+    if not state.round_num:
+      return None
+    assert state.evaluation.score is ACCURACY
+    clients = state.evaluation.clients
     assert clients["client_id"].tolist() == [*range(6)]
     assert clients["accuracy"].shape == (6,)
-    self.rounds.append(round_num)
+    self.rounds.append(state.round_num)
+    return "prune"
 
 
 def test_a_pruned_run_says_so_and_can_go_on(tmp_path, capfd):
   path = tmp_path / "run"
   for _ in range(2):  # Once more, as if it had been killed before it said so.
     pruning = AfterFirst()
-    run = running.run(SPEC, path, pruning=pruning)
+    run = experiments.run(SPEC, path, callbacks=[pruning])
     assert pruning.rounds == [2]
     assert run.is_pruned
     assert not run.is_finished
@@ -74,11 +79,11 @@ def test_a_run_below_the_median_of_earlier_trials_is_pruned(tmp_path):
     ]
     return Pruning("fedavg", space, settings, before, {"batch_size": "16"}, 4)
 
-  worse = running.run(
-    SPEC, tmp_path / "worse", pruning=pruning(1.0), progress=False
+  worse = experiments.run(
+    SPEC, tmp_path / "worse", callbacks=[pruning(1.0)], progress=False
   )
-  better = running.run(
-    SPEC, tmp_path / "better", pruning=pruning(0.0), progress=False
+  better = experiments.run(
+    SPEC, tmp_path / "better", callbacks=[pruning(0.0)], progress=False
   )
   assert worse.is_pruned
   assert worse.rounds["round"].max() == 2

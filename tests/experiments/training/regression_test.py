@@ -18,11 +18,10 @@ from tests.experiments import run_folders
 from tests.experiments.training.small_run import train_on
 from tff_fair import experiments
 from tff_fair.experiments import RunSpec
-from tff_fair.experiments.runs.folder import RunFolder
+from tff_fair.experiments.runs import finding
 from tff_fair.experiments.spec.scores import RMSE
 from tff_fair.experiments.texts import fairness_table
-from tff_fair.experiments.training import resume
-from tff_fair.experiments.training.loop import Selection
+from tff_fair.experiments.training.early_stopping import Best
 
 pytestmark = pytest.mark.usefixtures("unpainted")
 
@@ -210,7 +209,7 @@ def test_a_run_that_goes_on_remembers_its_smallest_error(tmp_path):
     is_finished=False,
     score=RMSE,
   )
-  found = Selection("mean", patience=2, score=RMSE)
-  resume.recall_evaluations(RunFolder(path), found)
+  found = Best("mean", patience=2, score=RMSE)
+  found.on_start(finding.read_run(path))
   assert (found.round_num, found.value) == (4, 30.0)
   assert found.num_without_improvement == 1

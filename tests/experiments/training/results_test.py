@@ -1,4 +1,3 @@
-import asyncio
 import dataclasses
 import json
 import types
@@ -12,18 +11,20 @@ import tensorflow as tf
 import tasks
 import tff_fair
 from tests.experiments.runs import example_configurations
+from tests.experiments.training.rounds_test import round_state
 from tff_fair.experiments import RunError, RunSpec
 from tff_fair.experiments.runs import finding, tables
 from tff_fair.experiments.spec.scores import ACCURACY
 from tff_fair.experiments.texts import fairness_table
 from tff_fair.experiments.training import (
   client_evaluation,
-  loop,
   predictions,
-  release,
+  round_tables,
   scoring,
 )
 from tff_fair.experiments.training import results as run_results
+from tff_fair.experiments.training.callbacks import RoundEvaluation
+from tff_fair.experiments.training.early_stopping import Best
 
 ACCURACIES = [0.1, 0.5, 0.6, 0.8, 1.0]
 
@@ -40,29 +41,24 @@ def evaluation(task, accuracies=ACCURACIES, losses=(0.1, 0.2, 0.3, 0.4, 0.5)):
     "loss": np.array(losses, np.float32),
     "accuracy": np.array(accuracies, np.float32),
   }
-  return loop.RoundEvaluation(client_evaluation.summarize(columns), columns)
+  return RoundEvaluation(client_evaluation.summarize(columns), columns)
 
 
-def release_evaluations(folder, *evaluations):
-  async def run():
-    releases = release.open_releases(folder)
-    for round_num, evaluation in evaluations:
-      await releases.summary.release(evaluation.summary, round_num)
-      await releases.clients.release(evaluation.clients, round_num)
-      await releases.metrics.release({}, round_num)
-      row = {name: np.full(1, None) for name in tables.COHORTS.required}
-      await releases.cohorts.release(
-        {"client_id": np.zeros(1), **row}, round_num
-      )
-
-  asyncio.run(run())
+def write_evaluations(folder, *evaluations):
+  tables_of = round_tables.Tables(folder)
+  row = {name: np.full(1, None) for name in tables.COHORTS.required}
+  for round_num, evaluation in evaluations:
+    clients = {"client_id": np.zeros(1), **row}
+    tables_of.write(
+      round_state(round_num, clients=clients, evaluation=evaluation)
+    )
 
 
-def write(folder, task, selection=None):
+def write(folder, task, best=None):
   parts = types.SimpleNamespace(
     task=task,
     scores=scoring.of_task(task, RunSpec()),
-    selection=selection,
+    best=best,
     attackers=(),
     dp=None,
     first_rounds=np.ones(task.num_clients, np.int64),
@@ -72,7 +68,7 @@ def write(folder, task, selection=None):
 
 def test_a_summary_is_strict_json_where_a_model_diverged(folder, task):
   diverged = evaluation(task, losses=[0.1, 0.2, np.inf, 0.4, 0.5])
-  release_evaluations(folder, (1, diverged))
+  write_evaluations(folder, (1, diverged))
   write(folder, task)
 
   def refuse(name):
@@ -93,9 +89,10 @@ def test_results_are_those_of_the_last_evaluation(folder, task):
     (5, evaluation(task, ACCURACIES[::-1])),
     (9, evaluation(task)),
   ]
-  release_evaluations(folder, *evaluations)
-  best = loop.Selection("worst_10", round_num=5, value=0.1)
-  write(folder, task, selection=best)
+  write_evaluations(folder, *evaluations)
+  best = Best("worst_10")
+  best.round_num, best.value = 5, 0.1
+  write(folder, task, best)
 
   clients = pd.read_csv(folder.clients, float_precision="round_trip")
   assert clients["client_id"].tolist() == [0, 1, 2, 3, 4]
@@ -151,7 +148,7 @@ def test_results_are_those_of_the_last_evaluation(folder, task):
 def test_clients_have_their_label_noise(folder):
   noise = {"label_noise": "pairwise", "noisy_clients": 0.5}
   task = tasks.load("digits", num_clients=5, **noise)
-  release_evaluations(folder, (1, evaluation(task)))
+  write_evaluations(folder, (1, evaluation(task)))
   write(folder, task)
   clients = pd.read_csv(folder.clients, float_precision="round_trip")
   levels = clients["label_noise"].to_numpy()
@@ -163,7 +160,7 @@ def test_clients_have_their_label_noise(folder):
 
 
 def test_a_link_to_nothing_does_not_matter(folder, task):
-  release_evaluations(folder, (5, evaluation(task)))
+  write_evaluations(folder, (5, evaluation(task)))
   (folder.path / "notes.txt").symlink_to("nothing")
   write(folder, task)
   assert folder.is_finished
@@ -171,7 +168,7 @@ def test_a_link_to_nothing_does_not_matter(folder, task):
 
 @pytest.mark.parametrize("name", ["evaluations", "client_evaluations"])
 def test_a_damaged_table_is_named_and_no_run_is_finished(folder, task, name):
-  release_evaluations(folder, (5, evaluation(task)))
+  write_evaluations(folder, (5, evaluation(task)))
   path = getattr(folder, name)
   path.write_text(path.read_text().replace("accuracy", "accurazy"))
   with pytest.raises(RunError, match=rf"{name}\.csv: .*'accuracy"):

@@ -1,6 +1,5 @@
 """Tests of where an interrupted run goes on, on tables made by hand."""
 
-import asyncio
 import errno
 import io
 import os
@@ -11,11 +10,17 @@ from unittest import mock
 import numpy as np
 import pytest
 
+from tests.experiments.training.rounds_test import round_state
 from tff_fair.experiments import progress
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.runs import checkpoints, checksums, record
 from tff_fair.experiments.runs import folder as run_folder
-from tff_fair.experiments.training import loop, release, resume
+from tff_fair.experiments.training import (
+  loop,
+  resume,
+  round_tables,
+  saved_states,
+)
 from tff_fair.files import atomic
 
 NUM_EVALUATED = 2
@@ -55,7 +60,7 @@ def killed_run(tmp_path_factory):
 
 
 def save(states, round_num):
-  asyncio.run(release.Checkpoints(states).save(STATE, round_num))
+  saved_states.Checkpoints(states).save(round_state(round_num, STATE))
 
 
 @pytest.fixture
@@ -102,11 +107,11 @@ def check_stops(folder, match):
 def check_whole(folder, completed):
   """Checks that just what belongs to the rounds up to one is there."""
   for path in folder.round_tables:
-    rounds = release.count_rows(path)
+    rounds = round_tables.count_rows(path)
     assert max(rounds, default=0) <= completed
     assert path.exists() == bool(rounds)
   assert folder.last_saved_round == completed
-  assert sum(release.count_rows(folder.metrics).values()) == completed
+  assert sum(round_tables.count_rows(folder.metrics).values()) == completed
   best = checkpoints.rounds(folder.best_checkpoint)
   assert best == [n for n in (2, 6) if n <= completed]
 
@@ -331,7 +336,7 @@ def add_round_0(folder, evaluations=1, clients=NUM_EVALUATED):
 def test_the_evaluation_before_training_stays(folder):
   add_round_0(folder)
   assert go_back(folder) == 6
-  assert release.count_rows(folder.evaluations) == {0: 1, 2: 1, 4: 1, 6: 1}
+  assert round_tables.count_rows(folder.evaluations) == {0: 1, 2: 1, 4: 1, 6: 1}
 
 
 def test_from_the_beginning_the_evaluation_before_training_comes_again(folder):

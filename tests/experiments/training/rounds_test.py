@@ -7,15 +7,33 @@ import pandas as pd
 import pytest
 
 from tff_fair.experiments.training import rounds, sampling
+from tff_fair.experiments.training.callbacks import RoundState
 
 pytestmark = pytest.mark.pure
 
-UNWATCHED = {
-  "prepare": lambda _: None,
-  "watch": lambda *_: contextlib.nullcontext(),
-  "tell": lambda _: None,
-  "num_examples": np.ones(9),
-}
+
+class Data:
+  """The data of clients, a value each."""
+
+  def __init__(self, value):
+    self.value = value
+    self.prepared = []
+
+  def __call__(self, client_ids):
+    return list(map(self.value, client_ids))
+
+  def prepare(self, client_ids):
+    self.prepared.append(client_ids)
+
+
+def round_state(round_num, process_state=None, **results):
+  """Returns what callbacks get of a round."""
+  return RoundState(
+    round_num=round_num,
+    process_state=process_state,
+    get_model_weights=lambda state: state,
+    **results,
+  )
 
 
 class Output(NamedTuple):
@@ -39,18 +57,26 @@ class Process:
     )
     return Output(state + sum(client_data), metrics)
 
+  def get_model_weights(self, state):
+    return state
 
-def run(aggregator=(), losses=None, **watching):
-  training = rounds.Rounds(
+
+def training_of(aggregator=(), **settings):
+  return rounds.Rounds(
     process=Process(dict(aggregator)),
     sample=lambda round_num: sampling.DrawnCohort(
-      [1, 3, 4, round_num], [1, 3, 4]
+      [1, 3, 4, round_num], [1, 3, 4] if round_num < 9 else [5]
     ),
-    train_data=lambda client_ids: [10.0**k for k in client_ids],
+    train_data=Data(lambda k: 10.0**k),
+    last_round=9,
     costs=lambda state, cohort: {"paid": state * len(cohort.drawn)},
-    losses=losses,
-    **{**UNWATCHED, **watching},
+    num_examples=np.ones(9),
+    **settings,
   )
+
+
+def run(aggregator=(), losses=None):
+  training = training_of(aggregator, losses=losses)
   return training.run(training.initial_state(), 8)
 
 
@@ -60,10 +86,10 @@ def columns(result):
 
 def test_clients_that_report_take_part():
   result = run({"num_clients": 3})
-  assert result.state == 11010.5
+  assert result.process_state == 11010.5
   # From the state before the round, and the clients that were drawn.
   assert result.costs == {"paid": 2.0}
-  assert result.seconds >= 0
+  assert result.timing["round_seconds"] >= 0
   assert result.metrics == {
     "client_work": {"loss": 0.25},
     "aggregator": {"num_clients": 3},
@@ -80,33 +106,25 @@ def test_clients_that_report_take_part():
 
 
 @pytest.mark.parametrize("is_of_method", [True, False])
-def test_losses_below_zero_are_told_once(is_of_method):
-  told = []
-  training = rounds.Rounds(
-    process=Process(
-      {"client_ids": [1, 3, 4], "client_losses": [0.0, -0.5, 0.1]}
-    ),
-    sample=lambda _: sampling.DrawnCohort([1, 3, 4], [1, 3, 4]),
-    train_data=lambda client_ids: [1.0 for _ in client_ids],
-    costs=lambda *_: {},
-    **{**UNWATCHED, "tell": told.append},
+def test_losses_below_zero_are_noted_once(is_of_method):
+  training = training_of(
+    {"client_ids": [1, 3, 4], "client_losses": [0.0, -0.5, 0.1]},
     counts_negative_as_zero=is_of_method,
   )
-  for number in (5, 6):
-    training.run(training.initial_state(), number)
-  assert len(told) == is_of_method
-  assert all("1 of 3 clients" in text and "round 5" in text for text in told)
+  first, second = (
+    training.run(training.initial_state(), number).notes for number in (5, 6)
+  )
+  assert second == []
+  assert len(first) == is_of_method
+  assert all("1 of 3 clients" in text and "round 5" in text for text in first)
 
 
 def test_the_next_round_is_prepared_before_this_one_computes():
-  events = []
-
-  def watch(*work):
-    events.append(work[0])
-    return contextlib.nullcontext()
-
-  run(prepare=events.append, watch=watch)
-  assert events == [9, "round 8"]
+  training = training_of()
+  training.run(training.initial_state(), 8)
+  assert training.train_data.prepared == [[5]]
+  training.run(training.initial_state(), 9)  # The last.
+  assert training.train_data.prepared == [[5]]
 
 
 @pytest.mark.parametrize("ids", [[4, 1], [], [1, 3, 4]])
@@ -143,7 +161,7 @@ def test_what_is_of_single_clients_leaves_the_metrics(ids):
   ],
 )
 def test_stationarity_is_that_of_a_round_with_clients(aggregator, expected):
-  assert run(aggregator).stationarity == expected
+  assert rounds.stationarity(run(aggregator)) == expected
 
 
 def test_improvement_is_measured_on_the_clients_of_the_round():
@@ -162,23 +180,20 @@ def test_improvement_is_measured_on_the_clients_of_the_round():
   np.testing.assert_array_equal(result.clients["loss_after"], [1, 2.5, np.nan])
 
 
-def test_the_work_of_clients_is_watched():
-  watched = []
+def test_the_work_of_clients_is_shown(monkeypatch):
+  shown = []
 
   @contextlib.contextmanager
-  def watch(name, num_clients, passes=1):
+  def working(*args):
     yield
-    watched.append((name, num_clients, passes))
+    shown.append(args)
 
-  def losses(state, client_ids):
-    del state
-    return np.zeros(len(client_ids))
-
-  run(losses=losses, watch=watch)
-  assert watched == [
-    ("round 8", 3, 1),
-    ("losses before round 8", 3, 1),
-    ("losses after round 8", 3, 1),
+  monkeypatch.setattr(rounds, "working", working)
+  run(losses=lambda _, client_ids: np.zeros(len(client_ids)))
+  assert shown == [
+    ("round 8", 3),
+    ("losses before round 8", 3),
+    ("losses after round 8", 3),
   ]
 
 

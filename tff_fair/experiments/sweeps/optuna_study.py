@@ -14,6 +14,7 @@ import dataclasses
 import itertools
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Literal
 
 import numpy as np
 import optuna
@@ -22,11 +23,17 @@ from optuna import distributions, pruners, samplers
 from optuna.trial import TrialState
 
 from tff_fair.declared import FieldError
+from tff_fair.experiments.runs.run import ROUND, Run
 from tff_fair.experiments.spec import seeds
 from tff_fair.experiments.spec.scores import Score
 from tff_fair.experiments.sweeps import trials
-from tff_fair.experiments.sweeps.study import Dimension, SearchSettings, Space
+from tff_fair.experiments.sweeps.study import (
+  Dimension,
+  SearchSettings,
+  Space,
+)
 from tff_fair.experiments.sweeps.trials import Outcome, Trial
+from tff_fair.experiments.training.callbacks import RoundCallback, RoundState
 
 _SUGGESTION = 3  # Keeps it apart from other draws of the same seed.
 
@@ -57,8 +64,8 @@ def suggest(
 
 
 @dataclasses.dataclass
-class Pruning:
-  """Says from the evaluations of a run whether it promises too little.
+class Pruning(RoundCallback):
+  """Ends a run of a search whose evaluations promise too little.
 
   Attributes:
     name: The name of the study.
@@ -67,7 +74,6 @@ class Pruning:
     before: All trials before, by their numbers.
     tried: The settings of the run, as texts.
     total_rounds: The rounds of a whole run; after the last, nothing is pruned.
-    is_pruned: Whether it does.
   """
 
   name: str
@@ -76,18 +82,36 @@ class Pruning:
   before: Sequence[Trial]
   tried: Mapping[str, str]
   total_rounds: int
-  is_pruned: bool = False
   _trial: optuna.Trial | None = None
 
-  def add(
-    self, round_num: int, clients: Mapping[str, np.ndarray], score: Score
-  ) -> None:
+  def on_start(self, run: Run) -> Literal["prune"] | None:
+    """Takes the evaluations that a run has."""
+    rows = run.client_evaluations
+    for round_num, clients in rows.groupby(ROUND):
+      if self.prunes(int(round_num), clients, run.score):
+        return "prune"
+    return None
+
+  def on_evaluation(self, state: RoundState) -> Literal["prune"] | None:
     """Takes an evaluation."""
+    assert state.evaluation is not None
+    _, columns, score = state.evaluation
+    clients = pd.DataFrame(dict(columns))
+    return "prune" if self.prunes(state.round_num, clients, score) else None
+
+  def prunes(self, round_num: int, clients: pd.DataFrame, score: Score) -> bool:
+    """Takes an evaluation, and returns whether the run is to end.
+
+    Args:
+      round_num: Its round.
+      clients: One row per client: client_id, that of a score, ...
+      score: The score of the run.
+    """
     # Before the first round, all trials are alike.
-    if self.is_pruned or not 0 < round_num < self.total_rounds:
-      return
+    if not 0 < round_num < self.total_rounds:
+      return False
     value = trials.objective(
-      pd.DataFrame(dict(clients)),
+      clients,
       self.settings.objective,
       self.settings.validation_fraction,
       score,
@@ -96,7 +120,7 @@ class Pruning:
       if self._trial is None:
         self._trial = self._begun(score)
       self._trial.report(value, round_num)
-      self.is_pruned = self._trial.should_prune()
+      return self._trial.should_prune()
 
   def _begun(self, score: Score) -> optuna.Trial:
     study = _retold(

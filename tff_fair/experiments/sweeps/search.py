@@ -214,7 +214,7 @@ class Searcher:
       trial.settings,
       run.spec.total_rounds,
     )
-    return self.runner.job(run, pruning=pruning)
+    return self.runner.job(run, callbacks=[pruning])
 
   def _next_run(
     self, study: Study, trial: Trial

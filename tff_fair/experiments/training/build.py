@@ -28,7 +28,7 @@ from tff_fair.experiments.training import (
   rounds,
   sampling,
 )
-from tff_fair.experiments.training.loop import Selection
+from tff_fair.experiments.training.early_stopping import Best
 from tff_fair.runtime import compilation_cache
 
 
@@ -43,7 +43,7 @@ class RunParts(plan.Plan):
     begin: See `learning_process.Built`.
     schedule: How long the run trains, and when it evaluates and saves.
     costs: Returns what a round costs, from the state before it and its cohort.
-    selection: Finds the best evaluation; None without a criterion.
+    best: Finds the best evaluation; None without a criterion.
     cache: What earlier programs have compiled.
   """
 
@@ -53,7 +53,7 @@ class RunParts(plan.Plan):
   begin: Callable[[rounds.State], rounds.State]
   schedule: loop.Schedule
   costs: Callable[[rounds.State, sampling.DrawnCohort], Mapping[str, int]]
-  selection: Selection | None
+  best: Best | None
   cache: compilation_cache.CompilationCache
 
 
@@ -99,13 +99,12 @@ def run_parts(
       spec.total_rounds,
       spec.evaluation_interval,
       spec.rounds_per_checkpoint,
-      spec.stop_at_stationarity,
       sampling.before_joining(run_plan.first_rounds),
     ),
     costs=_costs(spec, task, built.process, run_plan.aggregation, cache),
-    selection=None
+    best=None
     if spec.criterion is None
-    else Selection(
+    else Best(
       spec.criterion,
       spec.patience,
       score=run_plan.scores.score,

@@ -3,7 +3,7 @@
 import functools
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow_federated as tff
@@ -24,6 +24,12 @@ from tff_fair.experiments.training import (
   sampling,
   scoring,
 )
+from tff_fair.experiments.training.callbacks import (
+  VALIDATION,
+  RoundEvaluation,
+  Summary,
+)
+from tff_fair.experiments.training.round_progress import working
 from tff_fair.metrics import class_scores
 
 # What one call takes to the worker at a time: 300 clients of EMNIST are 20 MB.
@@ -71,14 +77,11 @@ def build_losses(
   return losses
 
 
-Evaluate: TypeAlias = Callable[[rounds.State], loop.RoundEvaluation]
-
-
 def build_evaluation(
   parts: build.RunParts,
   test_data: client_data.ClientDatasets,
   validation_data: client_data.ClientDatasets | None = None,
-) -> Evaluate:
+) -> loop.Evaluate:
   """Returns a function that evaluates a state on clients' test data.
 
   Args:
@@ -116,15 +119,15 @@ def build_evaluation(
   score = parts.scores.score
   names = ("num_examples", "loss", score.name, *score.beside)
 
-  def evaluate(state: rounds.State) -> loop.RoundEvaluation:
+  def evaluate(state: rounds.State) -> RoundEvaluation:
     tested, validated = on_test(state), on_validation(state)
     columns = {}
     for name in names:
       column = np.full(len(has_rows), None, object)
       column[has_rows] = validated.clients[name]
       columns[f"{tables.VALIDATION}{name}"] = column
-    return loop.RoundEvaluation(
-      {**tested.summary, loop.VALIDATION: validated.summary},
+    return RoundEvaluation(
+      {**tested.summary, VALIDATION: validated.summary},
       {**tested.clients, **columns},
       score,
     )
@@ -157,7 +160,7 @@ def _evaluation_on(
   data: client_data.ClientDatasets,
   client_ids: np.ndarray,
   part: str,
-) -> Evaluate:
+) -> loop.Evaluate:
   """Returns the evaluation of a state on one part of some clients' data."""
   score = parts.scores.score
   evaluate_global, evaluate_personal = computations
@@ -177,19 +180,19 @@ def _evaluation_on(
       return {}
     return scoring.summarize_outputs(_seen({**columns, **marks}), outputs)
 
-  def evaluate(state: rounds.State) -> loop.RoundEvaluation:
+  def results_of(state: rounds.State) -> RoundEvaluation:
     weights = parts.process.get_model_weights(state)
     columns = _columns(evaluate_global, (weights,), data, calls)
     found = with_score(columns) | marks
     if evaluate_personal is None:
-      return loop.RoundEvaluation(
+      return RoundEvaluation(
         {**summary(found), **of_outputs(columns)}, found, score
       )
     table = state.client_work["personal"]
     columns = _columns(evaluate_personal, (weights, table), data, calls)
     personal = with_score(columns) | marks
     results = ("loss", score.name, *score.beside)
-    return loop.RoundEvaluation(
+    return RoundEvaluation(
       {
         **summary(personal),
         **of_outputs(columns),
@@ -198,6 +201,13 @@ def _evaluation_on(
       {**personal, **{f"global_{name}": found[name] for name in results}},
       score,
     )
+
+  name = "evaluation" if part == "test" else f"evaluation on {part} data"
+  passes = 1 if evaluate_personal is None else 2
+
+  def evaluate(state: rounds.State) -> RoundEvaluation:
+    with working(name, len(client_ids), passes):
+      return results_of(state)
 
   return evaluate
 
@@ -229,7 +239,7 @@ def _summary(
   attackers: Sequence[int],
   score: Score,
   part: str,
-) -> loop.Summary:
+) -> Summary:
   """Summarizes an evaluation, over honest clients too if others attack."""
   columns = _seen(columns)
   found = summarize(columns, score, part)
@@ -275,7 +285,7 @@ def summarize(
   columns: Mapping[str, np.ndarray],
   score: Score = ACCURACY,
   part: str = "test",
-) -> loop.Summary:
+) -> Summary:
   """Summarizes an evaluation over the clients.
 
   Args:

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 import tensorflow as tf
-import tensorflow_federated as tff
 from tensorboard.compat.proto import summary_pb2
 from tensorboard.plugins.hparams import api as hparams
 from tensorboard.plugins.scalar import summary_v2 as scalars
@@ -23,6 +22,7 @@ from tff_fair.experiments.runs import tables
 from tff_fair.experiments.runs.folder import RunFolder
 from tff_fair.experiments.spec.run_spec import RunSpec
 from tff_fair.experiments.spec.scores import ACCURACY, Score
+from tff_fair.experiments.training.callbacks import RoundState, Writer
 from tff_fair.files import atomic
 
 TRAIN = "train"  # The events that each round has, by their folder.
@@ -30,58 +30,74 @@ _NO_RESULTS = ("client_id", "num_examples")  # Columns that describe a client.
 _FINAL = ("mean", "std", "worst_10", "best_10", "loss")  # Measures.
 
 
-class NumbersReleaseManager(tff.program.ReleaseManager):
+class TensorBoard(Writer):
+  """Writes the events of a run: of rounds, evaluations and their clients."""
+
+  def __init__(self, folder: RunFolder) -> None:
+    """Takes the folder of the run."""
+    self._folder = folder
+    self._train, self._test, self._clients = (
+      tf.summary.create_file_writer(str(folder.tensorboard / name))
+      for name in (TRAIN, "test", "clients")
+    )
+
+  def write(self, state: RoundState) -> None:
+    """Writes the numbers of a round, and histograms over clients."""
+    self._folder.check_place()
+    if state.round_num:
+      write_numbers(self._train, state.metrics, state.round_num)
+    if state.evaluation is not None:
+      write_numbers(self._test, state.evaluation.summary, state.round_num)
+      write_histograms(self._clients, state.evaluation.clients, state.round_num)
+
+
+def write_numbers(
+  writer: tf.summary.SummaryWriter, value: object, round_num: int
+) -> None:
   """Writes the numbers of a structure as scalars, in one event.
 
   `tff.program.TensorBoardReleaseManager` writes an event for each, which takes
   ten times as long; TensorBoard shows the same.
+
+  Args:
+    writer: Writes to an event file.
+    value: The structure, materialized. An array becomes a histogram; texts are
+      left out, since TensorBoard has no place for them.
+    round_num: The round.
   """
-
-  def __init__(self, path: pathlib.Path) -> None:
-    """Takes the folder of the event files."""
-    self._writer = tf.summary.create_file_writer(str(path))
-
-  async def release(self, value: object, key: int) -> None:
-    """Writes the leaves of `value`, materialized, under the round `key`.
-
-    An array becomes a histogram; TensorBoard has no place for texts.
-    """
-    numbers = summary_pb2.Summary()
-    with self._writer.as_default():
-      for name, leaf in leaves(value):
-        array = np.asarray(leaf)
-        if array.dtype.kind not in "biuf":
-          continue
-        if array.shape:
-          tf.summary.histogram(name, array, step=key)
-        else:
-          with np.errstate(over="ignore"):  # It takes float32.
-            numbers.MergeFrom(scalars.scalar_pb(name, array))
-      if numbers.value:
-        tf.summary.experimental.write_raw_pb(
-          numbers.SerializeToString(), step=key
-        )
+  numbers = summary_pb2.Summary()
+  with writer.as_default():
+    for name, leaf in leaves(value):
+      array = np.asarray(leaf)
+      if array.dtype.kind not in "biuf":
+        continue
+      if array.shape:
+        tf.summary.histogram(name, array, step=round_num)
+      else:
+        with np.errstate(over="ignore"):  # It takes float32.
+          numbers.MergeFrom(scalars.scalar_pb(name, array))
+    if numbers.value:
+      tf.summary.experimental.write_raw_pb(
+        numbers.SerializeToString(), step=round_num
+      )
 
 
-class HistogramReleaseManager(tff.program.ReleaseManager):
+def write_histograms(
+  writer: tf.summary.SummaryWriter,
+  columns: Mapping[str, np.ndarray],
+  round_num: int,
+) -> None:
   """Writes each column, one value for a client, as a histogram."""
-
-  def __init__(self, path: pathlib.Path) -> None:
-    """Takes the folder of the event files."""
-    self._writer = tf.summary.create_file_writer(str(path))
-
-  async def release(self, value: Mapping[str, np.ndarray], key: int) -> None:
-    """Writes the columns of `value` under the round `key`."""
-    with self._writer.as_default():
-      for name, column in value.items():
-        if name in _NO_RESULTS:
-          continue
-        numbers = np.asarray(column, np.float64)
-        # A histogram has no place for the loss of a model that diverged.
-        numbers = numbers[np.isfinite(numbers)]
-        if numbers.size:
-          tf.summary.histogram(f"clients/{name}", numbers, step=key)
-    self._writer.flush()
+  with writer.as_default():
+    for name, column in columns.items():
+      if name in _NO_RESULTS:
+        continue
+      numbers = np.asarray(column, np.float64)
+      # A histogram has no place for the loss of a model that diverged.
+      numbers = numbers[np.isfinite(numbers)]
+      if numbers.size:
+        tf.summary.histogram(f"clients/{name}", numbers, step=round_num)
+  writer.flush()
 
 
 def write_hparams(

@@ -10,6 +10,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from tff_fair.experiments.spec.scores import ACCURACY, Score
+from tff_fair.experiments.training.callbacks import RoundState, Writer
 
 if typing.TYPE_CHECKING:
   from matplotlib.axes import Axes
@@ -28,6 +29,19 @@ def prepare() -> None:
   # No pyplot: it would look for a display.
   from matplotlib import figure  # noqa: F401, PLC0415
   from matplotlib.backends import backend_agg  # noqa: F401, PLC0415
+
+
+class PlotsAhead(Writer):
+  """Gets ready to draw with the first round that is written.
+
+  Writers work while the next round computes, which mostly waits for the worker;
+  at the end of the run, nothing would hide the time.
+  """
+
+  def write(self, state: RoundState) -> None:
+    """Imports what drawing needs, once."""
+    del state
+    prepare()
 
 
 def draw_distribution(

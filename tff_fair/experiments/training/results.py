@@ -29,7 +29,7 @@ from tff_fair.experiments.training import (
   sampling,
   scoring,
 )
-from tff_fair.experiments.training.loop import Selection
+from tff_fair.experiments.training.early_stopping import Best
 from tff_fair.files import atomic, csv_cells, parsing
 
 
@@ -44,7 +44,7 @@ def write(
   Args:
     folder: The folder with the tables of all rounds.
     spec: The run.
-    parts: Its parts; the selection knows the best evaluation.
+    parts: Its parts; `best` knows the best evaluation.
     predicted: What follows from the predictions of the model.
 
   Returns:
@@ -123,7 +123,7 @@ def _of_rounds(
   cohorts = tables.read_whole(folder.path, tables.COHORTS)
   metrics = tables.read_whole(folder.path, tables.METRICS)
   return {
-    "best": _best(folder, parts.selection),
+    "best": _best(folder, parts.best),
     plan.PRIVACY: parts.dp
     and plan.account_privacy(
       spec,
@@ -138,18 +138,16 @@ def _of_rounds(
   }
 
 
-def _best(
-  folder: RunFolder, selection: Selection | None
-) -> dict[str, object] | None:
+def _best(folder: RunFolder, best: Best | None) -> dict[str, object] | None:
   """Returns where the state at the best evaluation is, and its value."""
-  if selection is None or selection.round_num is None:
+  if best is None or best.round_num is None:
     return None
-  path = checkpoints.path(folder.best_checkpoint, selection.round_num)
+  path = checkpoints.path(folder.best_checkpoint, best.round_num)
   return {
     "checkpoint": str(path.relative_to(folder.path)),
-    "round": selection.round_num,
-    "criterion": selection.criterion,
-    "value": selection.value,
+    "round": best.round_num,
+    "criterion": best.criterion,
+    "value": best.value,
   }
 
 

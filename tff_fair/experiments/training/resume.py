@@ -1,8 +1,8 @@
 """The rounds of a run that are left: which they are, and the loop over them."""
 
 import contextlib
-import dataclasses
 import functools
+import math
 import pathlib
 import shutil
 from collections.abc import Callable, Mapping, Sequence
@@ -12,9 +12,8 @@ import tensorflow_federated as tff
 
 import tasks
 from tff_fair import methods, runtime
-from tff_fair.experiments.analysis import certificates
 from tff_fair.experiments.errors import RunError
-from tff_fair.experiments.progress import Display, RoundProgress, Say
+from tff_fair.experiments.progress import Display, Say
 from tff_fair.experiments.runs import (
   checkpoints,
   checksums,
@@ -24,7 +23,6 @@ from tff_fair.experiments.runs import (
   trained_model,
 )
 from tff_fair.experiments.runs.folder import RunFolder
-from tff_fair.experiments.runs.run import ROUND
 from tff_fair.experiments.spec.run_spec import RunSpec
 from tff_fair.experiments.training import (
   build,
@@ -32,13 +30,18 @@ from tff_fair.experiments.training import (
   client_evaluation,
   correction,
   event_files,
-  learning_process,
   loop,
-  release,
+  plots,
+  round_tables,
   rounds,
   sampling,
+  saved_states,
+  wandb_log,
 )
-from tff_fair.experiments.training.loop import Selection
+from tff_fair.experiments.training.callbacks import Callbacks, RoundCallback
+from tff_fair.experiments.training.early_stopping import StationarityStop
+from tff_fair.experiments.training.round_progress import RoundProgress
+from tff_fair.experiments.training.saved_states import Checkpoints
 from tff_fair.rounds import phasing
 
 
@@ -47,21 +50,26 @@ def train(
   spec: RunSpec,
   parts: build.RunParts,
   display: Display,
-  also: Sequence[tff.program.ReleaseManager],
-  pruning: loop.Pruner | None,
-) -> None:
-  """Trains up to the last round, unless a selection or pruning ends it before.
+  *,
+  wandb: str | None = None,
+  users: Sequence[RoundCallback] = (),
+) -> bool:
+  """Trains up to the last round, unless a callback ends the run before.
 
   Args:
     folder: The folder of the run, which gets all that comes of it.
     spec: The run.
     parts: Its parts.
     display: Shows how the run gets on.
-    also: Further places for the evaluations.
-    pruning: Ends a run of a search early, if it promises too little.
+    wandb: A project of Weights & Biases, which gets the evaluations.
+    users: The user's callbacks.
+
+  Returns:
+    Whether the run is pruned, and to have no results.
 
   Raises:
-    RunError: If what the folder has of earlier rounds is damaged.
+    RunError: If what the folder has of earlier rounds is damaged, or a user's
+      callback fails.
     Interrupted: If a signal came; the last round is saved.
   """
   folder.check_place()
@@ -72,21 +80,18 @@ def train(
     _labels(spec, parts.task),
     parts.first_rounds,
   )
-  schedule = _recalled(folder, parts.schedule)
-  parts = dataclasses.replace(parts, schedule=schedule)
+  schedule = parts.schedule
+  if (last := saved_states.last_round(folder)) is not None:
+    schedule = schedule.ending_after(last)
   completed = go_back(
     folder,
-    parts.schedule,
+    schedule,
     num_reporting=lambda round_num: len(sample(round_num).reporting),
     num_evaluated=len(parts.evaluated),
     taped_rounds=(spec.tape_rounds or spec.total_rounds) if spec.tape else 0,
     say=display.say,
   )
   folder.pruned.unlink(missing_ok=True)
-  if pruning is not None:
-    _recall_clients(folder, pruning)
-  if parts.selection is not None:
-    recall_evaluations(folder, parts.selection)
   if not folder.model.exists():
     architecture = trained_model.Architecture.of_task(
       parts.task,
@@ -103,64 +108,64 @@ def train(
     else f"{folder.path}: a new run."
   )
   parts, weights = correction.correct(folder, spec, parts, display.say)
+  ours = _ours(folder, spec, parts, display, wandb)
   with (
     _data(spec, parts.task) as data,
-    RoundProgress(
-      parts.schedule.total_rounds,
-      completed_rounds=completed,
-      count=runtime.count_clients,
-      is_silent=display.is_silent,
-    ) as report_progress,
+    Callbacks(ours, users, display.say) as callbacks,
   ):
-    loop.train(
-      _rounds(spec, parts, sample, data.train, report_progress, weights),
-      parts.schedule,
-      evaluate=_evaluation(parts, data, report_progress),
-      state_manager=release.Checkpoints(
+    callbacks.start(finding.read_run(folder.path))
+    schedule = loop.train(
+      _rounds(spec, parts, sample, data.train, weights),
+      schedule,
+      evaluate=client_evaluation.build_evaluation(
+        parts, data.test, data.validation
+      ),
+      states=Checkpoints(
         folder.checkpoints,
         folder.round_tables,
         folder.check_place,
         functools.partial(record.write, folder, checksums.Hasher()),
       ),
-      releases=release.open_releases(
-        folder, also, tape_rounds=spec.tape_rounds
-      ),
-      report_progress=report_progress,
-      selection=parts.selection,
-      best_manager=None
-      if parts.selection is None
-      else release.Checkpoints(
-        folder.best_checkpoint, check=folder.check_place
-      ),
-      pruning=pruning,
+      callbacks=callbacks,
     )
-  _say_why_it_ends(folder, spec, parts, display.say)
-
-
-def _say_why_it_ends(
-  folder: RunFolder, spec: RunSpec, parts: build.RunParts, say: Say
-) -> None:
-  """Says why a run ends before its last round, if it does."""
-  last = _recalled(folder, parts.schedule).total_rounds
-  if last < spec.total_rounds:
-    say(
-      f"{folder.path}: the Pareto stationarity of round {last} is "
-      f"{spec.stop_at_stationarity:g} or less; that is enough."
+  if callbacks.verdict == "stop":
+    display.say(
+      f"{folder.path}: {callbacks.reason}; that is enough, and round "
+      f"{schedule.total_rounds} is the last."
     )
-  if parts.selection is not None and parts.selection.is_exhausted:
-    say(
-      f"{folder.path}: {parts.selection.num_without_improvement} evaluations "
-      f"in a row have not improved {parts.selection.column}; that is enough."
-    )
+  return callbacks.verdict == "prune"
 
 
-def _recalled(folder: RunFolder, schedule: loop.Schedule) -> loop.Schedule:
-  """Returns the schedule that the rounds in the folder of a run leave."""
-  if schedule.stop_at_stationarity is not None:
-    rounds = finding.read_run(folder.path).rounds
-    for round_num, value in certificates.measured_stationarity(rounds).items():
-      schedule = schedule.after(round_num, value)
-  return schedule
+def _ours(
+  folder: RunFolder,
+  spec: RunSpec,
+  parts: build.RunParts,
+  display: Display,
+  wandb: str | None,
+) -> list[RoundCallback]:
+  """Returns what follows each run of these settings, in this order."""
+  best, bound = parts.best, spec.stop_at_stationarity
+  best_states = Checkpoints(folder.best_checkpoint, check=folder.check_place)
+  found = [
+    None
+    if display.is_silent
+    else RoundProgress(
+      parts.schedule.total_rounds, count=runtime.count_clients
+    ),
+    None if bound is None else StationarityStop(bound),
+    best,
+    round_tables.Tables(folder),
+    event_files.TensorBoard(folder),
+    None
+    if wandb is None
+    else wandb_log.Wandb(folder, spec, wandb, display.say),
+    plots.PlotsAhead(),
+    saved_states.Tape(folder, spec.tape_rounds or math.inf)
+    if spec.tape
+    else None,
+    None if best is None else saved_states.BestStates(best_states),
+  ]
+  return [callback for callback in found if callback is not None]
 
 
 def _labels(spec: RunSpec, task: tasks.Task) -> np.ndarray | None:
@@ -191,14 +196,9 @@ def _rounds(
   parts: build.RunParts,
   sample: sampling.Sampler,
   train_data: client_data.ClientDatasets,
-  follower: RoundProgress,
   weights: tff.learning.models.ModelWeights | None,
 ) -> rounds.Rounds:
-  """Returns the rounds of a run, which the follower watches."""
-
-  def prepare(round_num: int) -> None:
-    if round_num <= parts.schedule.total_rounds:
-      train_data.prepare(sample(round_num).reporting)
+  """Returns the rounds of a run."""
 
   def begin(state: rounds.State) -> rounds.State:
     state = parts.begin(state)
@@ -215,67 +215,17 @@ def _rounds(
     process=process,
     sample=sample,
     train_data=train_data,
+    last_round=parts.schedule.total_rounds,
     costs=parts.costs,
     losses=client_evaluation.build_losses(parts, train_data)
     if spec.measure_improvement
     else None,
-    prepare=prepare,
-    watch=follower.watch,
     num_examples=parts.task.train.num_examples,
-    tell=follower.note,
     begin=begin,
     counts_negative_as_zero=methods.get(
       spec.algorithm
     ).build.rule.counts_negative_as_zero,
   )
-
-
-def _evaluation(
-  parts: build.RunParts,
-  data: client_data.RunData,
-  follower: RoundProgress,
-) -> client_evaluation.Evaluate:
-  """Returns the evaluation of a run, which the follower watches."""
-  evaluate = client_evaluation.build_evaluation(
-    parts, data.test, data.validation
-  )
-  # The global model is evaluated, too.
-  has_personal = learning_process.has_personal_models(parts.process)
-  passes = (2 if has_personal else 1) * (1 if data.validation is None else 2)
-
-  def watched(state: rounds.State) -> loop.RoundEvaluation:
-    with follower.watch("evaluation", len(parts.evaluated), passes):
-      return evaluate(state)
-
-  return watched
-
-
-def recall_evaluations(folder: RunFolder, selection: Selection) -> None:
-  """Tells a selection the evaluations that the folder of a run has.
-
-  Args:
-    folder: The folder.
-    selection: The selection, which knows none yet.
-
-  Raises:
-    RunError: If their table lacks what the selection follows.
-  """
-  rows = finding.read_run(folder.path).evaluations
-  column = selection.column
-  if column not in rows and len(rows):
-    raise RunError(f"{folder.evaluations}: has no column {column!r}.")
-  for row in rows.to_dict("records"):
-    if row[ROUND] > 0:
-      selection.add(int(row[ROUND]), {selection.criterion: row[column]})
-
-
-def _recall_clients(folder: RunFolder, pruning: loop.Pruner) -> None:
-  """Tells a pruning the evaluations that the folder of a run has."""
-  run = finding.read_run(folder.path)
-  rows = run.client_evaluations
-  for round_num, clients in rows[rows[ROUND] > 0].groupby(ROUND):
-    columns = {name: clients[name].to_numpy() for name in clients}
-    pruning.add(int(round_num), columns, run.score)
 
 
 # Where an interrupted run goes on: after its last round that is whole.
@@ -316,7 +266,9 @@ def go_back(
     RunError: If rounds were saved and none of them is whole, or if a file
       cannot be read at present. Then the folder is as it was.
   """
-  rows = {table: release.count_rows(table) for table in folder.round_tables}
+  rows = {
+    table: round_tables.count_rows(table) for table in folder.round_tables
+  }
   completed = 0
   doubts: dict[int, str] = {}
   saved = checkpoints.rounds(folder.checkpoints)
@@ -367,7 +319,7 @@ def go_back(
   last_kept = completed or -1
   for table in folder.round_tables:
     is_due = schedule.evaluates if table in of_evaluations else lambda _: True
-    release.keep_rounds(table, last_kept, is_due)
+    round_tables.keep_rounds(table, last_kept, is_due)
   event_files.keep_rounds(folder, last_kept, schedule.evaluates)
   if taped_rounds:
     tape_files.keep_rounds(folder, completed)

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import collections
-import contextlib
 import dataclasses
 import time
 import typing
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
 from tff_fair.experiments.training import sampling
+from tff_fair.experiments.training.callbacks import RoundState
+from tff_fair.experiments.training.round_progress import working
 
 if typing.TYPE_CHECKING:
   import pandas as pd
   import tensorflow as tf
   import tensorflow_federated as tff
+
+  from tff_fair.experiments.training import client_data
 
 
 # Its parts depend on the method.
@@ -41,36 +44,8 @@ class Process(Protocol):
   ) -> tff.learning.templates.LearningProcessOutput:
     """Runs a round; returns its `state` and `metrics`."""
 
-
-class Round(NamedTuple):
-  """What came of a round.
-
-  Attributes:
-    state: The state of the process after it.
-    metrics: What is reported of it as a whole.
-    seconds: How long it took.
-    costs: What it cost the clients, by name.
-    clients: Columns with one entry for each client that reported back, in
-      ascending order of `client_id`; `coefficient`, `loss_before`,
-      `loss_after`, `loss` and `blocking_weight` are `None` where they are not
-      known. `loss` is what the client reported to the method. `excluded` says
-      why a client did not count, `None` for those who did.
-    tape: What goes on tape, see `tff_fair.summing.tape`; empty without one.
-  """
-
-  state: State
-  metrics: Mapping[str, Any]
-  seconds: float
-  costs: Mapping[str, int]
-  clients: Mapping[str, np.ndarray]
-  tape: Mapping[str, np.ndarray]
-
-  @property
-  def stationarity(self) -> float | None:
-    """The Pareto stationarity, if there were clients to measure it."""
-    found = self.metrics.get(_AGGREGATOR, {})
-    value = found.get("pareto_stationarity")
-    return float(value) if value is not None and found["num_clients"] else None
+  def get_model_weights(self, state: State) -> tff.learning.models.ModelWeights:
+    """Returns the weights of the global model."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -80,13 +55,10 @@ class Rounds:
   Attributes:
     process: The learning process.
     sample: Returns the cohort of a round by its number.
-    train_data: Returns the data of clients by id, as the process takes them.
+    train_data: The data of clients by id, as the process takes them.
+    last_round: The number of the last round. Until then, data is loaded while
+      the round before computes.
     costs: Returns what a round costs its clients, from the state before it.
-    prepare: Begins to load the data of a round, by its number. It is asked for
-      the round after the one that computes.
-    watch: Returns what surrounds work of clients that may take long, from its
-      name and their number.
-    tell: Takes a few words about a round in which most did not count.
     num_examples: int[K], training examples of each client.
     losses: Returns the losses of the global model of a state over the training
       data of clients. If given, it is asked before and after each round, and
@@ -98,11 +70,9 @@ class Rounds:
 
   process: Process
   sample: Callable[[int], sampling.DrawnCohort]
-  train_data: Callable[[Sequence[int]], list[tf.data.Dataset]]
+  train_data: client_data.ClientDatasets
+  last_round: int
   costs: Callable[[State, sampling.DrawnCohort], Mapping[str, int]]
-  prepare: Callable[[int], None]
-  watch: Callable[[str, int], contextlib.AbstractContextManager[None]]
-  tell: Callable[[str], None]
   num_examples: np.ndarray
   losses: Callable[[State, Sequence[int]], np.ndarray] | None = None
   begin: Callable[[State], State] = lambda state: state
@@ -113,7 +83,18 @@ class Rounds:
     """Returns the state before the first round."""
     return self.begin(self.process.initialize())
 
-  def run(self, state: State, round_num: int) -> Round:
+  def state_of(
+    self, process_state: State, round_num: int, **results: Any
+  ) -> RoundState:
+    """Returns what callbacks get of a state of the process."""
+    return RoundState(
+      round_num=round_num,
+      process_state=process_state,
+      get_model_weights=self.process.get_model_weights,
+      **results,
+    )
+
+  def run(self, state: State, round_num: int) -> RoundState:
     """Runs a round.
 
     Args:
@@ -125,38 +106,39 @@ class Rounds:
     name, number = f"round {round_num}", len(client_ids)
     start = time.perf_counter()
     train_data = self.train_data(client_ids)
-    self.prepare(round_num + 1)
-    with self.watch(name, number):
+    if round_num < self.last_round:
+      self.train_data.prepare(self.sample(round_num + 1).reporting)
+    with working(name, number):
       output = self.process.next(state, train_data)
     seconds = time.perf_counter() - start
     metrics, of_clients, tape = _taken_apart(output.metrics)
     excluded = reasons_of_exclusion(
       client_ids, of_clients.get(_COEFFICIENTS), self.num_examples
     )
-    told = describe_exclusion(excluded, name) or describe_exclusion_of_sums(
-      metrics.get(_AGGREGATOR, {}), name
-    )
-    if told is not None:
-      self.tell(told)
+    notes = [
+      describe_exclusion(excluded, name)
+      or describe_exclusion_of_sums(metrics.get(_AGGREGATOR, {}), name)
+    ]
     if self.counts_negative_as_zero and not self._notices:
       losses = of_clients.get(_LOSSES, {})
       if (told := describe_negative_losses(losses, name)) is not None:
         self._notices.append(told)
-        self.tell(told)
+        notes.append(told)
     before = after = np.full(number, None)
     if self.losses is not None:
-      with self.watch(f"losses before {name}", number):
+      with working(f"losses before {name}", number):
         before = self.losses(state, client_ids)
-      with self.watch(f"losses after {name}", number):
+      with working(f"losses after {name}", number):
         after = self.losses(output.state, client_ids)
-      # A loss that is not a number has not been kept from rising.
+      # A NaN loss counts as a rise.
       metrics = {**metrics, "improved_share": float(np.mean(after <= before))}
-    return Round(
+    return self.state_of(
       output.state,
-      metrics,
-      seconds,
-      self.costs(state, cohort),
-      {
+      round_num,
+      metrics=metrics,
+      timing={"round_seconds": seconds},
+      costs=self.costs(state, cohort),
+      clients={
         "client_id": np.array(client_ids),
         "coefficient": _column(of_clients, _COEFFICIENTS, client_ids),
         "loss_before": before,
@@ -165,8 +147,16 @@ class Rounds:
         "blocking_weight": _column(of_clients, _BLOCKING, client_ids),
         "excluded": excluded,
       },
-      tape,
+      tape=tape,
+      notes=[note for note in notes if note is not None],
     )
+
+
+def stationarity(state: RoundState) -> float | None:
+  """Returns the Pareto stationarity, if there were clients to measure it."""
+  found = state.metrics.get(_AGGREGATOR, {})
+  value = found.get("pareto_stationarity")
+  return float(value) if value is not None and found["num_clients"] else None
 
 
 def _taken_apart(

@@ -6,7 +6,7 @@ import importlib.util
 import itertools
 import os
 import pathlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import tasks
 from tasks.formats import source_files
@@ -29,13 +29,16 @@ from tff_fair.experiments.training import (
   client_evaluation,
   correction,
   event_files,
-  loop,
   plan,
   predictions,
   results,
   resume,
   rounds,
-  wandb_release,
+)
+from tff_fair.experiments.training.callbacks import (
+  CallbackError,
+  RoundCallback,
+  names_of,
 )
 from tff_fair.runtime.compilation_cache import (
   NO_CACHE,
@@ -57,7 +60,7 @@ def run(
   dask_workers: int | None = None,
   command: str | None = None,
   wandb: str | None = None,
-  pruning: loop.Pruner | None = None,
+  callbacks: Sequence[RoundCallback] = (),
   compilation_cache: bool = True,
   trust: bool = False,
 ) -> Run:
@@ -82,7 +85,8 @@ def run(
       the same run.
     wandb: A project of Weights & Biases, which gets the settings and the
       evaluations; it decides none of the results.
-    pruning: Ends a run of a search early, if it promises too little.
+    callbacks: What follows the rounds, see `RoundCallback`. They are called in
+      this order.
     compilation_cache: Whether to keep the compiled computations for later runs
       of the same settings, in the user's folder of caches, and to use those
       that are there; see `tff_fair.runtime.compilation_cache`. Decides no
@@ -103,6 +107,7 @@ def run(
   """
   if wandb is not None:
     importing.check_installed("wandb", "wandb", "wandb", wandb)
+  names_of(callbacks)  # Checks them.
   places = _places(spec, output_dir)
   display = Display(is_silent=not progress)
   sums_securely = spec.aggregation == summing.SECURE
@@ -139,13 +144,12 @@ def run(
     _introduce(spec, parts, display)
     found = baselines.of_run(folder, spec, parts, display.say)
     parts = baselines.with_gaps(spec, parts, found)
-    with (
-      wandb_release.logging_to(wandb, folder, spec, display.say) as also,
-      _advising(folder, spec.total_rounds),
-    ):
+    with _advising(folder, spec.total_rounds):
       # From the process to its rounds, and from them to results.
-      resume.train(folder, spec, parts, display, also, pruning)
-      if pruning is not None and pruning.is_pruned:
+      is_pruned = resume.train(
+        folder, spec, parts, display, wandb=wandb, users=callbacks
+      )
+      if is_pruned:
         folder.check_place()
         folder.mark_pruned()
         record.write(folder)
@@ -292,9 +296,11 @@ def _advising(folder: RunFolder, total_rounds: int) -> Iterator[None]:
   except interruption.Interrupted as interrupted:
     interrupted.advice = _advice(folder, total_rounds)
     raise
-  except runtime.WorkerLostError as error:
+  except (runtime.WorkerLostError, CallbackError) as error:
+    folder.check_place()
+    text = str(error).removesuffix(".")
     raise RunError(
-      f"{folder.path}: {error}. {_advice(folder, total_rounds)}"
+      f"{folder.path}: {text}. {_advice(folder, total_rounds)}"
     ) from error
   except Exception as error:
     folder.check_place()  # Else that is what went wrong.

@@ -7,35 +7,47 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tests.experiments.training import event_files_test
+from tests.experiments.training.rounds_test import round_state
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.runs import checksums
-from tff_fair.experiments.training import release
+from tff_fair.experiments.training import (
+  event_files,
+  round_tables,
+  saved_states,
+)
+from tff_fair.experiments.training.callbacks import RoundEvaluation
 from tff_fair.files import atomic
 
 pytestmark = pytest.mark.pure
-
-
-def release_to(manager, *values):
-  async def run():
-    for key, value in values:
-      await manager.release(value, key)
-
-  asyncio.run(run())
 
 
 def test_a_table_without_its_first_title_is_told_in_one_line(tmp_path):
   path = tmp_path / "cohorts.csv"
   path.write_bytes(b"sound,client_id,loss\r\n3,7,0.5\r\n")
   with pytest.raises(RunError, match=r"cohorts\.csv .*round"):
-    release.count_rows(path)
+    round_tables.count_rows(path)
 
 
-def test_metrics_go_to_a_table_and_to_tensorboard(folder):
-  releases = release.open_releases(folder)
+def rounds_of(folder, *states):
+  """Writes rounds as a run does."""
+  writers = [round_tables.Tables(folder), event_files.TensorBoard(folder)]
+  for state in states:
+    for writer in writers:
+      writer.write(state)
+
+
+def test_rounds_go_to_tables_and_to_tensorboard(folder):
   metrics = {"train": {"loss": np.float32(0.25)}, "empty": ()}
-  release_to(releases.metrics, (1, metrics), (2, metrics))
-  release_to(releases.summary, (2, {"accuracy": {"mean": 0.5}}))
-  release_to(releases.timing, (1, {"round_seconds": 1.5}))
+  evaluation = RoundEvaluation({"accuracy": {"mean": 0.5}}, {})
+  clients = {"client_id": np.array([0, 2])}
+  rounds_of(
+    folder,
+    round_state(0, evaluation=evaluation),
+    round_state(
+      1, metrics=metrics, timing={"round_seconds": 1.5}, clients=clients
+    ),
+    round_state(2, metrics=metrics, clients=clients, evaluation=evaluation),
+  )
   assert folder.metrics.read_text().split() == [
     "round,train/loss",
     "1,0.25",
@@ -43,12 +55,21 @@ def test_metrics_go_to_a_table_and_to_tensorboard(folder):
   ]
   assert folder.evaluations.read_text().split() == [
     "round,accuracy/mean",
+    "0,0.5",
     "2,0.5",
   ]
-  assert folder.timing.read_text().split() == ["round,round_seconds", "1,1.5"]
+  assert folder.timing.read_text().split() == [
+    "round,round_seconds",
+    "1,1.5",
+    "2,",
+  ]
+  assert folder.cohorts.read_text().split() == [
+    "round,client_id",
+    *("1,0", "1,2", "2,0", "2,2"),
+  ]
   steps = event_files_test.steps
   assert steps(folder.tensorboard / "train", "train/loss") == [1, 2]
-  assert steps(folder.tensorboard / "test", "accuracy/mean") == [2]
+  assert steps(folder.tensorboard / "test", "accuracy/mean") == [0, 2]
 
 
 TABLE = b"round,loss\r\n1,0.5\r\n2,0.25\r\n10,0.125\r\n"
@@ -82,7 +103,7 @@ def test_only_complete_rows_of_saved_rounds_are_kept(
   path = tmp_path / "metrics.csv"
   if text is not None:
     path.write_bytes(text)
-  release.keep_rounds(path, last_round)
+  round_tables.keep_rounds(path, last_round)
   assert (path.read_bytes() if path.exists() else None) == expected
   assert len(list(tmp_path.iterdir())) == (expected is not None)
 
@@ -90,28 +111,31 @@ def test_only_complete_rows_of_saved_rounds_are_kept(
 def test_a_table_loses_rounds_that_are_not_due(tmp_path):
   path = tmp_path / "evaluations.csv"
   path.write_bytes(b"round,a\r\n0,1\r\n2,1\r\n3,1\r\n4,1\r\n6,1\r\n")
-  release.keep_rounds(path, 4, lambda round_num: round_num % 2 == 0)
+  round_tables.keep_rounds(path, 4, lambda round_num: round_num % 2 == 0)
   assert path.read_bytes() == b"round,a\r\n0,1\r\n2,1\r\n4,1\r\n"
 
 
 def test_a_table_goes_on_after_it_was_cut(folder):
-  metrics = [(key, {"loss": key / 2}) for key in range(1, 6)]
-  release_to(release.open_releases(folder).metrics, *metrics)
+  def write(*rounds):
+    for key in rounds:
+      round_tables.append_row(folder.metrics, key, {"loss": key / 2})
+
+  write(1, 2, 3, 4, 5)
   complete = folder.metrics.read_bytes()
-  release.keep_rounds(folder.metrics, 3)
-  release_to(release.open_releases(folder).metrics, *metrics[3:])
+  round_tables.keep_rounds(folder.metrics, 3)
+  write(4, 5)
   assert folder.metrics.read_bytes() == complete
 
 
 def opened(folder):
-  return release.Checkpoints(folder.checkpoints, folder.round_tables)
+  return saved_states.Checkpoints(folder.checkpoints, folder.round_tables)
 
 
 def test_the_last_checkpoint_is_found(folder):
   assert folder.last_saved_round == 0
   manager = opened(folder)
   for version in (3, 9, 10):
-    asyncio.run(manager.save({"weights": np.arange(3.0)}, version))
+    manager.save(round_state(version, {"weights": np.arange(3.0)}))
   assert folder.last_saved_round == 10
   # Disk space does not grow with the number of rounds.
   assert sorted(path.name for path in folder.checkpoints.iterdir()) == [
@@ -123,13 +147,13 @@ def test_the_last_checkpoint_is_found(folder):
 def test_a_state_of_another_structure_is_told_in_one_line(folder):
   manager = opened(folder)
   weights = [np.zeros(2, np.float32), np.zeros(3, np.float32)]
-  asyncio.run(manager.save({"weights": weights}, 7))
-  found, version = asyncio.run(manager.load_latest({"weights": weights}))
+  manager.save(round_state(7, {"weights": weights}))
+  found, version, _ = manager.load_latest({"weights": weights})
   assert version == 7
   np.testing.assert_array_equal(found["weights"][1], weights[1])
   for other in (tuple(weights), weights[:1]):
     with pytest.raises(RunError, match="round 7") as raised:
-      asyncio.run(manager.load_latest({"weights": other}))
+      manager.load_latest({"weights": other})
   assert "\n" not in str(raised.value)
 
 
@@ -137,7 +161,7 @@ def test_a_state_is_saved_after_its_rows_and_both_last(folder, monkeypatch):
   synchronized = []
   monkeypatch.setattr(atomic, "sync", synchronized.append)
   folder.metrics.write_bytes(TABLE)
-  asyncio.run(opened(folder).save({"w": np.zeros(2)}, 10))
+  opened(folder).save(round_state(10, {"w": np.zeros(2)}))
   state = folder.checkpoints / "program_state_10"
   assert synchronized[0] == folder.metrics
   # In another folder until it is whole.
@@ -153,7 +177,7 @@ def test_a_state_is_saved_after_its_rows_and_both_last(folder, monkeypatch):
 def test_saving_a_state_says_nothing(folder, caplog):
   logger = tf.get_logger()
   caplog.set_level(logging.INFO, logger.name)  # As it is in a notebook.
-  asyncio.run(opened(folder).save({"weight": 0.5}, 1))
+  opened(folder).save(round_state(1, {"weight": 0.5}))
   assert caplog.messages == []
   logger.info("A note of another origin.")
   assert caplog.messages == ["A note of another origin."]
@@ -175,11 +199,9 @@ def test_a_table_is_byte_for_byte_that_of_tff(tmp_path):
   ours, theirs = tmp_path / "ours.csv", tmp_path / "theirs.csv"
   for key, value in enumerate(ROUNDS):
     # Opened anew each time, as a run that goes on does.
-    release_to(release.RowReleaseManager(ours), (key, value))
-    release_to(
-      tff.program.CSVFileReleaseManager(theirs, key_fieldname="round"),
-      (key, value),
-    )
+    round_tables.append_row(ours, key, value)
+    manager = tff.program.CSVFileReleaseManager(theirs, key_fieldname="round")
+    asyncio.run(manager.release(value, key))
     # But for what is no number.
     wanted = theirs.read_bytes().replace(b"nan", b"")
     assert ours.read_bytes() == wanted
@@ -191,9 +213,9 @@ def test_rows_are_appended_exactly(tmp_path):
   path = tmp_path / "clients.csv"
   loss = np.array([0.1, np.nan, 1e-30], np.float32)
   columns = {"client_id": np.array([0, 2, 3]), "loss": loss}
-  release_to(release.RowsReleaseManager(path), (4, columns))
+  round_tables.append_rows(path, 4, columns)
   # As a run that goes on.
-  release_to(release.RowsReleaseManager(path), (8, columns))
+  round_tables.append_rows(path, 8, columns)
   header, *rows = path.read_text().splitlines()
   assert header == "round,client_id,loss"
   assert [row.split(",")[0] for row in rows] == ["4"] * 3 + ["8"] * 3
@@ -207,33 +229,31 @@ def test_a_table_goes_on_with_the_columns_of_runs_alone(tmp_path):
   path.write_bytes(content)
   columns = {"client_id": np.array([2]), "loss": np.array([1.0])}
   with pytest.raises(RunError, match=r"cohorts\.csv: .* round, cliant_id,"):
-    release_to(release.RowsReleaseManager(path), (4, columns))
+    round_tables.append_rows(path, 4, columns)
   assert path.read_bytes() == content
 
 
 def test_a_cell_of_nothing_is_empty(tmp_path):
   path = tmp_path / "cohorts.csv"
   columns = {"client_id": np.array([0, 2]), "loss": np.array([None, 0.5])}
-  release_to(release.RowsReleaseManager(path), (4, columns))
+  round_tables.append_rows(path, 4, columns)
   assert path.read_text().split() == ["round,client_id,loss", "4,0,", "4,2,0.5"]
 
 
 def test_columns_of_different_lengths_are_an_error(tmp_path):
-  manager = release.RowsReleaseManager(tmp_path / "clients.csv")
   columns = {"client_id": np.arange(3), "loss": np.zeros(2)}
   with pytest.raises(ValueError, match="shorter"):
-    release_to(manager, (1, columns))
+    round_tables.append_rows(tmp_path / "clients.csv", 1, columns)
 
 
 def test_checksums_follow_tables_that_grow_and_get_columns(folder):
   hasher = checksums.Hasher()
   folder.config.write_text("{}")
-  manager = release.RowReleaseManager(folder.metrics)
   for key, value in enumerate(({"a": 1}, {"a": 2}, {"a": 3, "b": 4}, {"a": 5})):
-    release_to(manager, (key, value))
+    round_tables.append_row(folder.metrics, key, value)
     checksums.write(folder.path, [folder.config, folder.metrics], hasher)
     found = checksums.read(folder.path)["metrics.csv"]
     assert checksums.difference(folder.metrics, found) is None
   # A kill right after a table got a column, and before the next state.
-  release_to(manager, (4, {"a": 1, "c": 0}))
+  round_tables.append_row(folder.metrics, 4, {"a": 1, "c": 0})
   assert set(checksums.read(folder.path)) == {"config.json"}

@@ -1,19 +1,20 @@
 """Tests of Weights & Biases without a network."""
 
-import asyncio
 import importlib.util
 import json
-import sys
+from types import SimpleNamespace
 
 import pytest
 import wandb
 from wandb.proto import wandb_internal_pb2
 from wandb.sdk.internal import datastore
 
+from tests.experiments.training.rounds_test import round_state
 from tests.refusals import rejected
 from tff_fair.experiments import RunSpec
 from tff_fair.experiments.runs import folder as run_folder
-from tff_fair.experiments.training import running, wandb_release
+from tff_fair.experiments.training import running, wandb_log
+from tff_fair.experiments.training.callbacks import Callbacks, RoundEvaluation
 
 SPEC = RunSpec(algorithm="adafed", hparams={"gamma": 0.5}, total_rounds=4)
 SUMMARY = {"accuracy": {"mean": 0.5, "std": 0.25}, "accuracy_weighted": 0.75}
@@ -31,10 +32,11 @@ def folder(tmp_path, monkeypatch):
 
 
 def log(folder, said, *rounds):
-  with wandb_release.logging_to("fair", folder, SPEC, said.append) as managers:
-    (manager,) = managers
+  callback = wandb_log.Wandb(folder, SPEC, "fair", said.append)
+  with Callbacks([callback]) as callbacks:
+    callbacks.start(SimpleNamespace(path=folder.path))
     for key in rounds:
-      asyncio.run(manager.release(SUMMARY, key))
+      callback.write(round_state(key, evaluation=RoundEvaluation(SUMMARY, {})))
   wandb.teardown()  # All is on the disk.
 
 
@@ -134,19 +136,10 @@ def test_an_interrupted_run_does_not_count_as_done(folder, monkeypatch):
       ended.append(exit_code)
 
   monkeypatch.setattr(wandb, "init", lambda **_: Run())
-  with (
-    pytest.raises(KeyboardInterrupt),
-    wandb_release.logging_to("fair", folder, SPEC, print),
-  ):
-    raise KeyboardInterrupt
+  callback = wandb_log.Wandb(folder, SPEC, "fair", print)
+  callback.on_start(SimpleNamespace(path=folder.path))
+  callback.on_end(KeyboardInterrupt())
   assert ended == [1]
-
-
-def test_without_a_project_nothing_is_imported(folder, monkeypatch):
-  monkeypatch.setitem(sys.modules, "wandb", None)
-  with wandb_release.logging_to(None, folder, SPEC, print) as managers:
-    assert managers == []
-  assert not folder.wandb.exists()
 
 
 def test_a_missing_package_is_told_in_a_line(monkeypatch):

@@ -6,15 +6,15 @@ changes a run. WANDB_MODE=offline keeps all on this machine.
 
 import contextlib
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import SupportsFloat, cast
-
-import tensorflow_federated as tff
 
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.runs.folder import RunFolder
+from tff_fair.experiments.runs.run import Run
 from tff_fair.experiments.spec.run_spec import RunSpec
 from tff_fair.experiments.training import event_files
+from tff_fair.experiments.training.callbacks import RoundState, Writer
 from tff_fair.files import atomic, parsing
 
 # Says in the folder of a run which run of Weights & Biases is the same.
@@ -23,7 +23,7 @@ _ID, _PROJECT = "id", "project"
 _INTERRUPTED = 1  # The exit status of a run that is to go on.
 
 
-class WandbReleaseManager(tff.program.ReleaseManager):
+class Wandb(Writer):
   """Logs the numbers of evaluations, with their rounds as steps."""
 
   def __init__(
@@ -33,40 +33,41 @@ class WandbReleaseManager(tff.program.ReleaseManager):
     project: str,
     say: Callable[[str], None],
   ) -> None:
-    """Begins a run of Weights & Biases, or goes on with that of the folder."""
+    """Takes a run in its folder, and its project."""
+    self._folder, self._spec, self._project = folder, spec, project
     self._say = say
     self._is_open = True
+
+  def on_start(self, run: Run) -> None:
+    """Begins a run of Weights & Biases, or goes on with that of the folder."""
     with self._warning():
       import wandb  # noqa: PLC0415
 
       self._run = wandb.init(
-        project=project,
-        id=_id(folder, project),
-        name=folder.path.resolve().name,
+        project=self._project,
+        id=_id(self._folder, self._project),
+        name=run.path.resolve().name,
         resume="allow",
-        dir=str(folder.path),
-        config=spec.to_dict(),
+        dir=str(run.path),
+        config=self._spec.to_dict(),
         settings=wandb.Settings(console="off", silent=True),
       )
 
-  async def release(self, value: Mapping[str, object], key: int) -> None:
-    """Logs the numbers of `value`, which may be nested, under the round `key`.
-
-    Weights & Biases leaves out a round that it has already.
-    """
-    if self._is_open:
+  def write(self, state: RoundState) -> None:
+    """Logs an evaluation; Weights & Biases leaves out rounds that it has."""
+    if self._is_open and state.evaluation is not None:
       with self._warning():
         numbers = {
           name: float(cast(SupportsFloat, leaf))
-          for name, leaf in event_files.leaves(value)
+          for name, leaf in event_files.leaves(state.evaluation.summary)
         }
-        self._run.log(numbers, step=key)
+        self._run.log(numbers, step=state.round_num)
 
-  def close(self, *, is_complete: bool) -> None:
+  def on_end(self, error: BaseException | None) -> None:
     """Ends the run of Weights & Biases."""
     if self._is_open:
       with self._warning():
-        self._run.finish(exit_code=0 if is_complete else _INTERRUPTED)
+        self._run.finish(exit_code=0 if error is None else _INTERRUPTED)
 
   @contextlib.contextmanager
   def _warning(self) -> Iterator[None]:
@@ -77,26 +78,6 @@ class WandbReleaseManager(tff.program.ReleaseManager):
       self._is_open = False
       reason = " ".join(str(error).split()) or type(error).__name__
       self._say(f"Weights & Biases: {reason}. The training goes on without it.")
-
-
-@contextlib.contextmanager
-def logging_to(
-  project: str | None,
-  folder: RunFolder,
-  spec: RunSpec,
-  say: Callable[[str], None],
-) -> Iterator[list[tff.program.ReleaseManager]]:
-  """Yields where evaluations are to go besides: nowhere without a project."""
-  if project is None:
-    yield []
-    return
-  manager = WandbReleaseManager(folder, spec, project, say)
-  is_complete = False
-  try:
-    yield [manager]
-    is_complete = True
-  finally:
-    manager.close(is_complete=is_complete)
 
 
 def _id(folder: RunFolder, project: str) -> str:

@@ -1,0 +1,374 @@
+"""Callbacks: what follows the rounds of a run, ours and a user's alike."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import functools
+import typing
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, NamedTuple, Self, TypeAlias
+
+import numpy as np
+
+from tff_fair.declared import FieldError
+from tff_fair.experiments.errors import RunError
+from tff_fair.experiments.spec.scores import ACCURACY, Score
+
+if typing.TYPE_CHECKING:
+  import tensorflow_federated as tff
+
+  from tff_fair.experiments.runs.run import Run
+
+# The group of results on validation data.
+VALIDATION = "validation"
+
+# Results over clients by name, see `population.summarize`. Some runs have those
+# of the global model beside personal ones, of the honest clients alone, or on
+# validation data, too: the groups "global", "honest" and "validation".
+Summary: TypeAlias = Mapping[str, "float | Mapping[str, float] | Summary"]
+
+
+class RoundEvaluation(NamedTuple):
+  """The model on the test data of clients.
+
+  Attributes:
+    summary: Statistics over the clients, by name.
+    clients: Columns with one entry per client, in ascending order of client id.
+    score: The number by which clients are compared.
+  """
+
+  summary: Summary
+  clients: Mapping[str, np.ndarray]
+  score: Score = ACCURACY
+
+  @property
+  def statistics(self) -> Mapping[str, float]:
+    """Statistics of the score over the clients, by name."""
+    return self._statistics(self.summary)
+
+  @property
+  def deciding(self) -> Mapping[str, float]:
+    """Those that choose: on validation data, if there are such."""
+    found = self.summary.get(VALIDATION, self.summary)
+    return self._statistics(typing.cast(Summary, found))
+
+  def _statistics(self, summary: Summary) -> Mapping[str, float]:
+    return typing.cast(Mapping[str, float], summary[self.score.name])
+
+
+@dataclasses.dataclass(kw_only=True, eq=False)
+class RoundState:
+  """A run after one of its rounds.
+
+  Attributes:
+    round_num: The number of the round; 0 is the model before training.
+    metrics: What the method reports of the round as a whole: nested mappings of
+      numbers, as in `metrics.csv`. Empty for round 0.
+    clients: The columns of `cohorts.csv`, with one entry for each client that
+      reported back, in ascending order of `client_id`; `None` where a value is
+      not known.
+    costs: What the round cost the clients, by name.
+    timing: Seconds by name.
+    evaluation: The evaluation after the round; `None` where there is none, and
+      in `on_round`, which comes before.
+    process_state: The state of the TFF process, whose parts depend on the
+      method.
+    tape: What goes on tape, see `tff_fair.summing.tape`; empty without one.
+    notes: A few words about the round for whoever watches it.
+    is_best: Whether the evaluation is the best so far.
+    is_saved: Whether the state is saved after the round.
+    saved_callbacks: What is saved of callbacks with it.
+  """
+
+  round_num: int
+  process_state: tff.learning.templates.LearningAlgorithmState
+  get_model_weights: Callable[[Any], tff.learning.models.ModelWeights] = (
+    dataclasses.field(repr=False)
+  )
+  metrics: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+  clients: Mapping[str, np.ndarray] = dataclasses.field(default_factory=dict)
+  costs: Mapping[str, int] = dataclasses.field(default_factory=dict)
+  timing: dict[str, float] = dataclasses.field(default_factory=dict)
+  evaluation: RoundEvaluation | None = None
+  tape: Mapping[str, np.ndarray] = dataclasses.field(default_factory=dict)
+  notes: list[str] = dataclasses.field(default_factory=list)
+  is_best: bool = False
+  is_saved: bool = False
+  saved_callbacks: SavedCallbacks | None = None
+
+  @functools.cached_property
+  def model_weights(self) -> tff.learning.models.ModelWeights:
+    """The weights of the global model, as NumPy arrays.
+
+    `trainable` and `non_trainable` are lists in the order of the Keras model's
+    weights; `assign_weights_to` takes a Keras model. They are computed when
+    they are first asked for.
+    """
+    found = self.get_model_weights(self.process_state)
+    return type(found)(
+      [np.asarray(value) for value in found.trainable],
+      [np.asarray(value) for value in found.non_trainable],
+    )
+
+
+Verdict: TypeAlias = Literal["stop", "prune"]
+
+
+class RoundCallback:
+  """Follows the rounds of a run; derive from it, and override what you need.
+
+  The hooks are called in the thread of `experiments.run`, between rounds. A run
+  that goes on after it was interrupted calls them again for the rounds after
+  the last saved one. An exception ends the run, and the rounds before it are
+  saved.
+  """
+
+  def on_start(self, run: Run) -> Literal["prune"] | None:
+    """Called once before the first round of this call of `experiments.run`.
+
+    Args:
+      run: The run as it is in its folder, `run.path`: new, or with the rounds
+        (`run.rounds`) and evaluations up to the one from which it goes on.
+    """
+
+  def on_round(self, state: RoundState) -> Verdict | None:
+    """Called after each round, before its evaluation.
+
+    Returns:
+      `None` to go on. "stop" makes this round the last one: it is evaluated and
+      saved, and the run is finished. "prune" ends the run without results, as a
+      search does with a run that promises too little.
+    """
+
+  def on_evaluation(self, state: RoundState) -> Verdict | None:
+    """Called after each evaluation, first that of round 0, before training.
+
+    Returns:
+      As `on_round`. After round 0, "stop" ends the run after round 1.
+    """
+
+  def on_end(self, error: BaseException | None) -> None:
+    """Called once after the last round, before the run writes its results.
+
+    Args:
+      error: What ended the rounds, as an interruption or an exception; `None`
+        if the run has come to its end.
+    """
+
+  def state(self) -> Mapping[str, Any] | None:
+    """Returns what is to be saved with the run's state.
+
+    Returns:
+      By name, NumPy arrays and values of JSON; `None` for a callback that keeps
+      nothing from round to round.
+    """
+
+  def restore(self, state: Mapping[str, Any]) -> None:
+    """Takes what `state` returned after the round from which the run goes on.
+
+    It is called after `on_start`, in a run that goes on.
+    """
+    raise NotImplementedError(
+      f"{type(self).__name__} has a state, and no method restore."
+    )
+
+
+class Writer(RoundCallback):
+  """A callback that writes, in a thread, while the next round computes.
+
+  Writers come one after the other, and the state is saved after the last.
+  """
+
+  def write(self, state: RoundState) -> None:
+    """Writes what is to be written of a round, or of round 0."""
+
+
+class CallbackError(RunError):
+  """A user's callback ended a run."""
+
+
+_VERDICTS: Mapping[str, Sequence[Verdict]] = {
+  "on_start": ("prune",),
+  "on_round": ("stop", "prune"),
+  "on_evaluation": ("stop", "prune"),
+}
+_MOST_LETTERS = 120  # Of a user's error.
+
+
+class SavedCallbacks(NamedTuple):
+  """What is saved of callbacks with the state after a round.
+
+  Attributes:
+    states: What their `state` returned, by their names.
+    stop: Why the round is the last one, in words; empty if it is not.
+  """
+
+  states: Mapping[str, Mapping[str, Any]] = {}
+  stop: str = ""
+
+
+class Callbacks:
+  """The callbacks of a run, as one.
+
+  Attributes:
+    writers: Those that write.
+    verdict: What ends the run, as the first callback said that ended it.
+    reason: Why, in words.
+  """
+
+  def __init__(
+    self,
+    ours: Sequence[RoundCallback] = (),
+    users: Sequence[RoundCallback] = (),
+    say: Callable[[str], None] = print,
+  ) -> None:
+    """Takes the callbacks in their order.
+
+    Args:
+      ours: Those of the library; their errors speak for themselves.
+      users: The user's. Their errors become a line that names the callback.
+      say: Takes a line for the user.
+    """
+    self._all = [*ours, *users]
+    self._names = names_of(users)
+    self._say = say
+    self._started: list[RoundCallback] = []
+    self.writers = [c for c in ours if isinstance(c, Writer)]
+    self.verdict: Verdict | None = None
+    self.reason = ""
+
+  def __enter__(self) -> Self:
+    return self
+
+  def __exit__(
+    self, kind: object, error: BaseException | None, traceback: object
+  ) -> None:
+    failed: Exception | None = None
+    for callback in reversed(self._started):
+      try:
+        self._call(callback, "on_end", error)
+      except Exception as other:
+        if error is None and failed is None:
+          failed = other
+        else:
+          self._say(str(other))
+    if failed is not None:
+      raise failed
+
+  def start(self, run: Run) -> None:
+    """Begins to follow a run."""
+    for callback in self._all:
+      self._started.append(callback)
+      self._call(callback, "on_start", run)
+
+  def follow(
+    self, hook: Literal["on_round", "on_evaluation"], state: RoundState
+  ) -> None:
+    """Calls a hook of all callbacks."""
+    for callback in self._all:
+      self._call(callback, hook, state, where=f" of round {state.round_num}")
+
+  def saved(self) -> SavedCallbacks:
+    """Returns what is to be saved of callbacks, as it is at this moment.
+
+    Raises:
+      CallbackError: If a value is neither an array nor of JSON.
+    """
+    states: dict[str, Mapping[str, Any]] = {}
+    for callback in self._all:
+      name = self._names.get(id(callback))
+      if name is None or (state := self._call(callback, "state")) is None:
+        continue
+      for key, value in state.items():
+        if not (_is_array(value) or _is_json({key: value})):
+          raise CallbackError(
+            f"the callback {name} has a state that cannot be saved: {key!r} is "
+            f"{type(value).__name__}; expected NumPy arrays and values of JSON "
+            "(dictionaries by text, lists, numbers, texts) by name."
+          )
+      states[name] = copy.deepcopy(dict(state))
+    return SavedCallbacks(states, self.reason if self.verdict == "stop" else "")
+
+  def restore(self, saved: SavedCallbacks) -> None:
+    """Gives callbacks the states that were saved.
+
+    Raises:
+      CallbackError: If a callback that has one is not there.
+    """
+    if saved.stop:
+      self.verdict, self.reason = "stop", saved.stop
+    by_name = {self._names.get(id(c)): c for c in self._all}
+    for name, state in saved.states.items():
+      if name not in by_name:
+        raise CallbackError(
+          f"the run was saved with the state of the callback {name}, which is "
+          "not given; pass it to callbacks= again."
+        )
+      self._call(by_name[name], "restore", state)
+
+  def _call(
+    self, callback: RoundCallback, hook: str, *args: object, where: str = ""
+  ) -> Any:
+    """Calls a hook, and notes what it says of the run's end.
+
+    Raises:
+      CallbackError: If a user's callback raises, or returns something else.
+    """
+    name = self._names.get(id(callback))
+    try:
+      found = getattr(callback, hook)(*args)
+    except Exception as error:
+      if name is None:
+        raise
+      text = " ".join(f"{type(error).__name__}: {error}".split())
+      raise CallbackError(
+        f"the callback {name} failed in {hook}{where}: {text[:_MOST_LETTERS]}"
+      ) from error
+    if hook not in _VERDICTS or found is None:
+      return found
+    if not isinstance(found, str) or found not in _VERDICTS[hook]:
+      expected = " or ".join(map(repr, [None, *_VERDICTS[hook]]))
+      raise CallbackError(
+        f"the callback {name} returned {repr(found)[:_MOST_LETTERS]} from "
+        f"{hook}{where}; expected {expected}."
+      )
+    if self.verdict is None:
+      self.verdict = typing.cast(Verdict, found)
+      self.reason = getattr(callback, "reason", f"the callback {name} says so")
+    return found
+
+
+def names_of(users: Sequence[RoundCallback]) -> dict[int, str]:
+  """Returns the names of a user's callbacks by their identity.
+
+  Raises:
+    FieldError: If one is not a `RoundCallback`.
+  """
+  names: dict[int, str] = {}
+  for callback in users:
+    if not isinstance(callback, RoundCallback):
+      raise FieldError(
+        "callbacks",
+        "expected objects of classes derived from experiments.RoundCallback.",
+        value=callback,
+      )
+    name = type(callback).__name__
+    others = [found.partition("-")[0] for found in names.values()]
+    number = others.count(name) + 1
+    names[id(callback)] = name if number == 1 else f"{name}-{number}"
+  return names
+
+
+def _is_array(value: object) -> bool:
+  return isinstance(value, np.ndarray) and value.dtype.kind in "biufcSU"
+
+
+def _is_json(value: object) -> bool:
+  """Returns whether JSON gives a value back as it is."""
+  match value:
+    case dict():
+      return all(isinstance(k, str) and _is_json(v) for k, v in value.items())
+    case list():
+      return all(map(_is_json, value))
+  return value is None or type(value) in (bool, int, float, str)

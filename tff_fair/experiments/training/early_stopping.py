@@ -1,0 +1,119 @@
+"""Callbacks that end a run early, and find its best evaluation."""
+
+import math
+from collections.abc import Mapping
+
+from tff_fair.experiments.errors import RunError
+from tff_fair.experiments.runs.folder import RunFolder
+from tff_fair.experiments.runs.run import ROUND, Run
+from tff_fair.experiments.spec.scores import ACCURACY, Score
+from tff_fair.experiments.training import rounds
+from tff_fair.experiments.training.callbacks import (
+  VALIDATION,
+  RoundCallback,
+  RoundState,
+  Verdict,
+)
+
+
+class Best(RoundCallback):
+  """Finds the best evaluation of a run, and stops a run that gets no better.
+
+  The evaluation before training counts for nothing.
+
+  Attributes:
+    criterion: The statistic of the score that is to be good, as "worst_10".
+    column: The column of the table of evaluations that it follows.
+    round_num: The round of the best evaluation, the first of equals; `None`
+      before there is any.
+    value: Its criterion.
+    num_without_improvement: How many evaluations there were since.
+  """
+
+  def __init__(
+    self,
+    criterion: str,
+    patience: int | None = None,
+    *,
+    score: Score = ACCURACY,
+    on_validation: bool = False,
+  ) -> None:
+    """Initializes.
+
+    Args:
+      criterion: See the class.
+      patience: How many evaluations in a row may bring no improvement before
+        the run is to stop; `None` lets it go on.
+      score: The score of the run.
+      on_validation: Whether evaluations on validation data decide.
+    """
+    self.criterion = criterion
+    group = f"{VALIDATION}/" if on_validation else ""
+    self.column = f"{group}{score.name}/{criterion}"
+    self.round_num: int | None = None
+    self.value = math.nan
+    self.num_without_improvement = 0
+    self._patience = patience
+    self._score = score
+
+  @property
+  def reason(self) -> str:
+    """Why the run is to stop."""
+    return (
+      f"{self.num_without_improvement} evaluations in a row have not improved "
+      f"{self.column}"
+    )
+
+  def on_start(self, run: Run) -> None:
+    """Takes the evaluations that a run has.
+
+    Raises:
+      RunError: If their table lacks what decides.
+    """
+    rows = run.evaluations
+    if self.column not in rows and len(rows):
+      path = RunFolder(run.path).evaluations
+      raise RunError(f"{path}: has no column {self.column!r}.")
+    for row in rows.to_dict("records"):
+      if row[ROUND] > 0:
+        self.add(int(row[ROUND]), {self.criterion: row[self.column]})
+
+  def on_evaluation(self, state: RoundState) -> Verdict | None:
+    """Takes an evaluation."""
+    if not state.round_num or state.evaluation is None:
+      return None
+    state.is_best = self.add(state.round_num, state.evaluation.deciding)
+    is_over = self.num_without_improvement >= (self._patience or math.inf)
+    return "stop" if is_over else None
+
+  def add(self, round_num: int, statistics: Mapping[str, float]) -> bool:
+    """Takes an evaluation, and returns whether it is the best so far.
+
+    Args:
+      round_num: Its round.
+      statistics: Those of the score over the clients, by name. One that is not
+        finite is never the best.
+    """
+    value = float(statistics[self.criterion])
+    if math.isfinite(value) and (
+      self.round_num is None or self._score.is_better(value, self.value)
+    ):
+      self.round_num, self.value = round_num, value
+      self.num_without_improvement = 0
+      return True
+    self.num_without_improvement += 1
+    return False
+
+
+class StationarityStop(RoundCallback):
+  """Stops a run at the first round that is Pareto stationary enough."""
+
+  def __init__(self, bound: float) -> None:
+    """Takes the largest Pareto stationarity that is enough."""
+    self._bound = bound
+    self.reason = f"the Pareto stationarity is {bound:g} or less"
+
+  def on_round(self, state: RoundState) -> Verdict | None:
+    """Takes the stationarity of a round, if it was measured."""
+    found = rounds.stationarity(state)
+    return "stop" if found is not None and found <= self._bound else None

@@ -1,0 +1,228 @@
+"""Progress of a run: its rounds, and how far a long one is.
+
+A round that takes long shows how many of its clients are done.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import contextvars
+import dataclasses
+import sys
+import threading
+import time
+import typing
+from collections.abc import Callable, Iterator
+
+import tqdm
+
+from tff_fair.experiments import progress
+from tff_fair.experiments.training.callbacks import RoundState, Writer
+
+if typing.TYPE_CHECKING:
+  from tff_fair.experiments.runs.run import Run
+
+# Says how far a long piece of work is: clients done, time spent, time left.
+#
+# A worker reports when a client begins, not when it is done. A fixed number of
+# clients work at the same time. So all that have begun are done, but for that
+# many.
+
+
+# Returns how many clients have begun since some time, and how many work at the
+# same time; None where the worker does not say.
+Count = Callable[[], tuple[int, int] | None]
+
+# A log has a line after so many seconds, and one in so long from then on.
+_MOMENTS = (10.0, 30.0, 60.0)
+_LATER = 180.0
+
+
+@dataclasses.dataclass
+class LongWork:
+  """Work of clients that may take long.
+
+  Attributes:
+    name: What it is: "round 1".
+    num_clients: How many clients take part.
+    passes: How often each begins, in the eyes of the worker.
+    start: When it began, in seconds.
+    begun: How many clients had begun before; None where the worker does not
+      say.
+    next_line: After how many seconds a log has its next line.
+  """
+
+  name: str
+  num_clients: int
+  passes: int
+  start: float
+  begun: int | None
+  next_line: float = _MOMENTS[0]
+
+  def is_line_due(self, now: float) -> bool:
+    """Returns whether a log has a line now; then the next one is due later."""
+    seconds = now - self.start
+    if seconds < self.next_line:
+      return False
+    coming = [moment for moment in _MOMENTS if moment > seconds]
+    self.next_line = coming[0] if coming else seconds + _LATER
+    return True
+
+  def describe(self, now: float, count: tuple[int, int] | None) -> str:
+    """Returns how far it is.
+
+    Args:
+      now: The time in seconds.
+      count: What a `Count` returns now.
+    """
+    seconds = now - self.start
+    spent = tqdm.tqdm.format_interval(seconds)
+    clients = f"{self.num_clients:,} client{'s' * (self.num_clients > 1)}"
+    done = self._done(count)
+    if done is None:
+      return f"{self.name}: {clients}, at work for {spent}"
+    text = f"{self.name}: {int(done):,} of {clients} done after {spent}"
+    if done < 1:
+      return text
+    left = tqdm.tqdm.format_interval(seconds * (self.num_clients / done - 1))
+    return f"{text}, about {left} to go"
+
+  def _done(self, count: tuple[int, int] | None) -> float | None:
+    """Returns how many clients are done; None where the worker does not say."""
+    if count is None or self.begun is None:
+      return None
+    begun, at_a_time = count
+    if at_a_time < 1:  # All begin at once.
+      return None
+    done = max(0, begun - self.begun - at_a_time) / self.passes
+    return min(done, float(self.num_clients))
+
+
+_SECONDS_PER_TICK = 1.0
+# The run that shows its progress, by the thread that trains it.
+_SHOWN: contextvars.ContextVar[RoundProgress | None] = contextvars.ContextVar(
+  "shown", default=None
+)
+
+
+@contextlib.contextmanager
+def working(name: str, num_clients: int, passes: int = 1) -> Iterator[None]:
+  """Surrounds work of clients that may take long, which a run then shows.
+
+  Args:
+    name: What it is.
+    num_clients: How many clients take part.
+    passes: How often each begins, in the eyes of the worker.
+  """
+  shown = _SHOWN.get()
+  if shown is None:
+    yield
+    return
+  shown.begin(name, num_clients, passes)
+  try:
+    yield
+  finally:
+    shown.work = None
+
+
+class RoundProgress(Writer):
+  """Follows the rounds of a run, and shows that long work is alive.
+
+  Attributes:
+    work: What clients are at, if anything.
+  """
+
+  def __init__(
+    self,
+    total_rounds: int,
+    *,
+    count: Count = lambda: None,
+  ) -> None:
+    """Takes how many rounds there are.
+
+    Args:
+      total_rounds: The number of the last round.
+      count: Counts the clients of a round while it computes.
+    """
+    self.work: LongWork | None = None
+    self._total = total_rounds
+    self._count = count
+    self._is_over = threading.Event()
+    self._ticking = threading.Thread(target=self._tick, daemon=True)
+    self._last_evaluation = ""
+    self._notes: list[str] = []  # The last ones that no line has shown.
+    self._bar: tqdm.tqdm | None = None
+
+  def on_start(self, run: Run) -> None:
+    """Begins to show the rounds after those that the run has."""
+    self._start = self._last_line = time.monotonic()
+    self._first = len(run.rounds)
+    if progress.is_on_screen():
+      self._bar = tqdm.tqdm(
+        total=self._total,
+        initial=self._first,
+        unit="round",
+        dynamic_ncols=True,
+        file=sys.stderr,
+      )
+    self._ticking.start()
+    self._token = _SHOWN.set(self)
+
+  def on_end(self, error: BaseException | None) -> None:
+    """Shows no more."""
+    del error
+    _SHOWN.reset(self._token)
+    self._is_over.set()
+    self._ticking.join()
+    if self._bar is not None:
+      self._bar.close()
+
+  def write(self, state: RoundState) -> None:
+    """Shows the end of a round, and its evaluation if there was one."""
+    now = time.monotonic()
+    is_start = state.round_num == self._first  # The model before training.
+    if is_start:
+      self._start = now
+    self._notes = state.notes or self._notes
+    evaluation = state.evaluation
+    if evaluation is not None:
+      self._last_evaluation = evaluation.score.describe(evaluation.statistics)
+    if self._bar is not None:
+      shown = ", ".join(filter(None, [self._last_evaluation, *self._notes]))
+      self._notes = []
+      self._bar.set_postfix_str(shown, refresh=is_start)
+      self._bar.update(state.round_num - self._bar.n)
+      if is_start:
+        self._bar.unpause()
+      return
+    is_due = now - self._last_line >= progress.SECONDS_PER_LINE
+    if evaluation is None and not is_due:
+      return
+    self._last_line = now
+    parts = [f"round {state.round_num:{len(str(self._total))}}/{self._total}"]
+    if not is_start:
+      rate = (now - self._start) / (state.round_num - self._first)
+      parts.append(f"{rate:.2f} s a round")
+    if evaluation is not None:
+      parts.append(self._last_evaluation)
+    progress.say(", ".join([*parts, *self._notes]))
+    self._notes = []
+
+  def begin(self, name: str, num_clients: int, passes: int) -> None:
+    """Takes work that begins, as `working` does."""
+    count = self._count()
+    self.work = LongWork(
+      name, num_clients, passes, time.monotonic(), count and count[0]
+    )
+
+  def _tick(self) -> None:
+    while not self._is_over.wait(_SECONDS_PER_TICK):
+      work, now = self.work, time.monotonic()
+      if work is None:
+        continue
+      if self._bar is not None:
+        if now - work.start >= progress.SECONDS_OF_LONG_WORK:
+          self._bar.set_postfix_str(work.describe(now, self._count()))
+      elif work.is_line_due(now):
+        self._last_line = now
+        progress.say(work.describe(now, self._count()))

@@ -1,0 +1,210 @@
+"""The states of a run that are saved, and what goes on the tape with them.
+
+A state is a folder with TFF's state of the process and, where callbacks have a
+state, or one of them ends the run, `callbacks.npz`.
+"""
+
+import asyncio
+import concurrent.futures
+import contextlib
+import json
+import logging
+import pathlib
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from tff_fair.experiments.errors import RunError
+from tff_fair.experiments.runs import array_files, checkpoints, tape_files
+from tff_fair.experiments.runs.folder import RunFolder
+from tff_fair.experiments.training import rounds
+from tff_fair.experiments.training.callbacks import (
+  RoundState,
+  SavedCallbacks,
+  Writer,
+)
+from tff_fair.files import atomic
+
+# One to go on from, and the one before, should that be damaged.
+_NUM_CHECKPOINTS = 2
+_CALLBACKS = "callbacks.npz"
+_VALUES = "values"  # In it, all that is not an array, as JSON.
+_T = TypeVar("_T")
+
+
+class Checkpoints:
+  """Keeps the last states of a folder of states; they outlast a power cut.
+
+  A state is there with its checksums, or not at all.
+  """
+
+  def __init__(
+    self,
+    path: pathlib.Path,
+    tables: Sequence[pathlib.Path] = (),
+    check: Callable[[], None] = lambda: None,
+    record: Callable[[], None] = lambda: None,
+  ) -> None:
+    """Takes where states go, and the tables with the rounds before them.
+
+    Args:
+      path: The folder of states.
+      tables: The tables.
+      check: Called before each state; raises if none can be saved.
+      record: Called after each state; notes what the tables are then.
+    """
+    self._path = path
+    self._tables = tables
+    self._check = check
+    self._record = record
+
+  def save(self, state: RoundState) -> None:
+    """Saves a state after the rows of its rounds: a state implies its rows."""
+    self._check()
+    for table in self._tables:
+      if table.exists():
+        atomic.sync(table)
+    place = checkpoints.path(self._path, state.round_num)
+    with atomic.moved_when_whole(place, self._check) as staged:
+      manager = _manager(staged.parent)
+      with _without_notes():
+        _wait(manager.save(state.process_state, state.round_num))
+      if state.saved_callbacks is not None and any(state.saved_callbacks):
+        _write_callbacks(staged / _CALLBACKS, state.saved_callbacks)
+      checkpoints.write_checksums(staged)
+      # Before the new state is there: a kill leaves none too many.
+      for old in checkpoints.rounds(self._path)[: 1 - _NUM_CHECKPOINTS]:
+        atomic.remove_folder(checkpoints.path(self._path, old))
+    self._record()
+
+  def load_latest(
+    self, initial: rounds.State
+  ) -> tuple[rounds.State, int, SavedCallbacks | None]:
+    """Returns the last state of the process, its round, and its callbacks.
+
+    Args:
+      initial: The state before the first round, which is returned, with 0 and
+        `None`, if no round is saved.
+
+    Raises:
+      RunError: If the state is of another structure.
+    """
+    saved = checkpoints.rounds(self._path)
+    if not saved:
+      return initial, 0, None
+    round_num = saved[-1]
+    try:
+      found = _wait(_manager(self._path).load(round_num, initial))
+    except (TypeError, ValueError) as error:
+      raise RunError(
+        f"{self._path.parent}: the state saved after round {round_num} does "
+        "not fit this process: another version of the programs wrote it. Go on "
+        "with that version, or start anew in another folder."
+      ) from error
+    state = checkpoints.path(self._path, round_num)
+    return found, round_num, _read_callbacks(state / _CALLBACKS)
+
+
+def last_round(folder: RunFolder) -> int | None:
+  """Returns the round after which a callback ended the run, if one did.
+
+  Damage to the last state shows later.
+  """
+  with contextlib.suppress(array_files.DamageError):
+    for round_num in checkpoints.rounds(folder.checkpoints)[-1:]:
+      state = checkpoints.path(folder.checkpoints, round_num)
+      if _read_callbacks(state / _CALLBACKS).stop:
+        return round_num
+  return None
+
+
+def _manager(path: pathlib.Path) -> tff.program.FileProgramStateManager:
+  return tff.program.FileProgramStateManager(path, prefix=checkpoints.PREFIX)
+
+
+def _wait(coroutine: Coroutine[object, object, _T]) -> _T:
+  """Returns the result of a coroutine; a notebook has an event loop already."""
+  with concurrent.futures.ThreadPoolExecutor(1) as thread:
+    return thread.submit(lambda: asyncio.run(coroutine)).result()
+
+
+@contextlib.contextmanager
+def _without_notes() -> Iterator[None]:
+  """Keeps TensorFlow from telling a notebook about every file it writes."""
+  logger = tf.get_logger()
+  level = logger.level
+  logger.setLevel(max(level, logging.WARNING))
+  try:
+    yield
+  finally:
+    logger.setLevel(level)
+
+
+class BestStates(Writer):
+  """Keeps the states at the best evaluations so far."""
+
+  def __init__(self, states: Checkpoints) -> None:
+    """Takes where they go."""
+    self._states = states
+
+  def write(self, state: RoundState) -> None:
+    """Saves a state, if it is the best."""
+    if state.is_best:
+      self._states.save(state)
+
+
+# What is saved of callbacks: arrays, and one text with all other values.
+
+
+def _write_callbacks(path: pathlib.Path, saved: SavedCallbacks) -> None:
+  """Writes the states of callbacks."""
+  arrays: dict[str, np.ndarray] = {}
+  values: dict[str, dict[str, Any]] = {}
+  for name, state in saved.states.items():
+    values[name] = {}
+    for key, value in state.items():
+      if isinstance(value, np.ndarray):
+        arrays[f"{name}/{key}"] = value
+      else:
+        values[name][key] = value
+  text = json.dumps({"states": values, "stop": saved.stop})
+  np.savez(path, **{_VALUES: np.array(text)}, **arrays)
+
+
+def _read_callbacks(path: pathlib.Path) -> SavedCallbacks:
+  """Returns what is saved of callbacks, nothing where there is no file.
+
+  Raises:
+    DamageError: If it is not as it was written.
+  """
+  if not path.exists():
+    return SavedCallbacks()
+  with array_files.read(path) as arrays:
+    found = json.loads(str(arrays.pop(_VALUES)))
+    states: Mapping[str, dict[str, Any]] = found["states"]
+    for place, array in arrays.items():
+      name, _, key = place.partition("/")
+      states[name][key] = array
+    return SavedCallbacks(states, str(found["stop"]))
+
+
+# The tape.
+
+
+class Tape(Writer):
+  """Writes the first rounds of a run on its tape."""
+
+  def __init__(self, folder: RunFolder, num_rounds: float) -> None:
+    """Takes the folder of the run, and how many rounds the tape keeps."""
+    self._folder = folder
+    self._recorder = tape_files.Recorder(folder)
+    self._num_rounds = num_rounds
+
+  def write(self, state: RoundState) -> None:
+    """Adds the arrays of a round, if it is one of those."""
+    if state.tape and state.round_num <= self._num_rounds:
+      self._folder.check_place()
+      self._recorder.write(state.round_num, state.tape)
