@@ -14,7 +14,7 @@ from tests.experiments.training.small_run import (
 from tests.refusals import rejected
 from tff_fair import experiments
 from tff_fair.experiments import RoundCallback
-from tff_fair.experiments.training import saved_states
+from tff_fair.experiments.runs import checkpoints
 
 pytestmark = pytest.mark.usefixtures("compiled_once", "unpainted")
 
@@ -129,7 +129,7 @@ def test_a_callback_stops_a_run_once_and_for_all(tmp_path, capfd):
   run = experiments.run(SPEC, path, callbacks=[stop])
   assert "the callback After" in capfd.readouterr().err
   for _ in range(2):
-    assert run.is_finished
+    assert run.summary is not None
     assert run.summary["rounds"] == 3
     assert run.evaluations["round"].tolist() == [0, 2, 3]
     # As after a crash: the round is saved, and the summary not yet written.
@@ -170,7 +170,7 @@ def test_a_callback_that_fails_is_named_in_a_line(
   assert log.told[-1][1] is not None
   if saved:
     assert f"{saved} of 5 rounds are saved" in text
-    assert saved_states.checkpoints.rounds(path / "checkpoints")[-1] == saved
+    assert checkpoints.rounds(path / "checkpoints")[-1] == saved
   else:
     assert not path.exists()
 

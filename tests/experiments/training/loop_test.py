@@ -273,6 +273,8 @@ class Accuracies(Process):
 class Recalled(Best):
   """Takes the evaluations that were written up to the last saved state."""
 
+  saved = 0
+
   def on_start(self, run):
     for number, (*_, found) in sorted(run.rows.items()):
       if 0 < number <= self.saved:
