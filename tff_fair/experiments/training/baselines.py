@@ -72,16 +72,6 @@ def of_run(
 
   They are kept in its folder. Another run in the same folder of folders, with
   the same task, seeds and model, has the same ones: these are copied.
-
-  Args:
-    folder: The folder of the run.
-    spec: The run.
-    parts: Its parts.
-    say: Is told what is done.
-
-  Raises:
-    RunError: If a file of a baseline is damaged.
-    Interrupted: If a signal came; the next call begins with the baseline.
   """
   asked = {
     LOCAL: spec.local_baseline or spec.loss_reference == LOCAL,
@@ -111,13 +101,7 @@ def with_gaps(
   parts: build.RunParts,
   found: Mapping[str, Baseline],
 ) -> build.RunParts:
-  """Returns the parts of a run whose rule compares gaps, if it is to.
-
-  Args:
-    spec: The run.
-    parts: Its parts.
-    found: Its baselines.
-  """
+  """Returns the parts of a run whose rule compares gaps, if it is to."""
   if spec.loss_reference != LOCAL:
     return parts
   baseline = found[LOCAL]

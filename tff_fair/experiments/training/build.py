@@ -58,16 +58,7 @@ class RunParts(plan.Plan):
 
 
 def load_task(spec: RunSpec, *, trust: bool = False) -> tasks.Task:
-  """Loads the task of a run; its model begins with the run's initial weights.
-
-  Args:
-    spec: The run.
-    trust: Whether to run code that the file of an initial model holds.
-
-  Raises:
-    FieldError: If a setting does not go with the data.
-    tasks.DataError: If the data cannot be used.
-  """
+  """Loads the task of a run; its model has the run's initial weights."""
   task = task_loading.load(spec)
   return with_initial_weights(spec, task, trust=trust)
 
@@ -77,16 +68,7 @@ def run_parts(
   task: tasks.Task,
   cache: compilation_cache.CompilationCache = compilation_cache.NO_CACHE,
 ) -> RunParts:
-  """Makes the parts of a run.
-
-  Args:
-    spec: The run.
-    task: Its task, as `load_task` returns it.
-    cache: What earlier programs have compiled.
-
-  Raises:
-    FieldError: If a setting does not go with the data or the method.
-  """
+  """Makes the parts of a run."""
   run_plan = plan.resolve(spec, task)
   built = learning_process.build(spec, task, run_plan, cache=cache)
   learning_process.check_parts(spec, built.process, run_plan)
@@ -117,16 +99,7 @@ def run_parts(
 def process(
   spec: RunSpec, *, trust: bool = False
 ) -> tff.learning.templates.LearningProcess:
-  """Builds the process of a run for clients elsewhere, none of which attacks.
-
-  Args:
-    spec: The run.
-    trust: As for `load_task`.
-
-  Raises:
-    FieldError: If a setting does not go with the data or the method.
-    tasks.DataError: If the data cannot be used.
-  """
+  """Builds the process of a run for clients elsewhere, without attackers."""
   task = load_task(spec, trust=trust)
   honest = dataclasses.replace(plan.resolve(spec, task), attack=None)
   chosen = learning_process.arguments(spec, task, honest)
@@ -168,16 +141,7 @@ def _costs(
 def with_initial_weights(
   spec: RunSpec, task: tasks.Task, *, trust: bool = False
 ) -> tasks.Task:
-  """Returns a task whose model begins with the weights that a run names.
-
-  Args:
-    spec: The run; it may name none.
-    task: Its task.
-    trust: Whether to run code that the file of an initial model holds.
-
-  Raises:
-    FieldError: If they cannot be read, or are not those of the task's model.
-  """
+  """Returns a task whose model begins with the weights that a run names."""
   name = "initial_run" if spec.initial_model is None else "initial_model"
   place = getattr(spec, name)
   if place is None:

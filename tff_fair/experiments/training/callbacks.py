@@ -223,13 +223,7 @@ class Callbacks:
     users: Sequence[RoundCallback] = (),
     say: Callable[[str], None] = print,
   ) -> None:
-    """Takes the callbacks in their order.
-
-    Args:
-      ours: Those of the library; their errors speak for themselves.
-      users: The user's. Their errors become a line that names the callback.
-      say: Takes a line for the user.
-    """
+    """Takes the callbacks in their order."""
     self._all = [*ours, *users]
     self._names = names_of(users)
     self._say = say
@@ -270,11 +264,7 @@ class Callbacks:
       self._call(callback, hook, state, where=f" of round {state.round_num}")
 
   def saved(self) -> SavedCallbacks:
-    """Returns what is to be saved of callbacks, as it is at this moment.
-
-    Raises:
-      CallbackError: If a value is neither an array nor of JSON.
-    """
+    """Returns what is to be saved of callbacks, as it is at this moment."""
     states: dict[str, Mapping[str, Any]] = {}
     for callback in self._all:
       name = self._names.get(id(callback))
@@ -310,11 +300,7 @@ class Callbacks:
   def _call(
     self, callback: RoundCallback, hook: str, *args: object, where: str = ""
   ) -> Any:
-    """Calls a hook, and notes what it says of the run's end.
-
-    Raises:
-      CallbackError: If a user's callback raises, or returns something else.
-    """
+    """Calls a hook, and notes what it says of the run's end."""
     name = self._names.get(id(callback))
     try:
       found = getattr(callback, hook)(*args)
@@ -340,11 +326,7 @@ class Callbacks:
 
 
 def names_of(users: Sequence[RoundCallback]) -> dict[int, str]:
-  """Returns the names of a user's callbacks by their identity.
-
-  Raises:
-    FieldError: If one is not a `RoundCallback`.
-  """
+  """Returns the names of a user's callbacks by their identity."""
   names: dict[int, str] = {}
   for callback in users:
     if not isinstance(callback, RoundCallback):

@@ -61,13 +61,7 @@ class ClientLoader:
     *,
     thread: LoadingThread | None = None,
   ) -> None:
-    """Takes where data comes from, and where it goes.
-
-    Args:
-      split: Loads the clients' examples.
-      spec: `Task.element_spec`.
-      thread: Loads them; by default the thread of the caller does.
-    """
+    """Takes where data comes from, and where it goes."""
     self._read = _Reader(split, spec)
     self._thread = thread
     self._prepared: tuple[
@@ -78,11 +72,7 @@ class ClientLoader:
     )
 
   def __call__(self, client_ids: Ids) -> list[tf.data.Dataset]:
-    """Returns the data of clients.
-
-    Raises:
-      tasks.DataError: If a client's data cannot be used.
-    """
+    """Returns the data of clients."""
     ids = np.asarray(client_ids).tolist()
     if self._thread is None:
       return self._load(ids)
@@ -223,11 +213,7 @@ class _Build:
   element_spec: tasks_task.ElementSpec
 
   def __call__(self, client_id: int) -> tf.data.Dataset:
-    """Returns the data of a client, as processes take it.
-
-    Raises:
-      tasks.DataError: If this host lacks the data, or has another version.
-    """
+    """Returns the data of a client, as processes take it."""
     return _opened(self)([client_id])[0]
 
 
@@ -259,16 +245,7 @@ class DataAtWorkers:
     task: tasks.Task,
     split: Literal["train", "test", "validation"],
   ) -> None:
-    """Takes the data of a run.
-
-    Args:
-      spec: The run, whose settings tell workers how to load the data.
-      task: The task of the run.
-      split: The part of the data.
-
-    Raises:
-      tasks.DataError: If the data cannot be used.
-    """
+    """Takes the data of a run."""
     source = tasks.ClientSource(
       task=spec.task,
       options=spec.task_options,

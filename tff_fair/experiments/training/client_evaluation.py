@@ -44,9 +44,6 @@ def check_data(task: tasks.Task) -> None:
   """Reads the data of all clients, so that damage shows before training.
 
   In a very large population, each client's data is checked when it is used.
-
-  Raises:
-    tasks.DataError: If the data of a client cannot be used.
   """
   if task.num_clients <= _MOST_CLIENTS_TO_CHECK:
     for client_id in range(task.num_clients):
@@ -58,10 +55,6 @@ def build_losses(
   parts: build.RunParts, train_data: client_data.ClientDatasets
 ) -> Callable[[rounds.State, client_data.Ids], np.ndarray]:
   """Returns a function from a state and clients to losses of its global model.
-
-  Args:
-    parts: The parts of the run.
-    train_data: The clients' data.
 
   Returns:
     A function from a state of a process and client ids, in ascending order, to
@@ -83,11 +76,6 @@ def build_evaluation(
   validation_data: client_data.ClientDatasets | None = None,
 ) -> loop.Evaluate:
   """Returns a function that evaluates a state on clients' test data.
-
-  Args:
-    parts: The parts of the run, which say whom to evaluate.
-    test_data: The clients' test data.
-    validation_data: Their validation data, if the task has such.
 
   Returns:
     A function from a state of the process to an evaluation with the columns
@@ -288,21 +276,12 @@ def summarize(
 ) -> Summary:
   """Summarizes an evaluation over the clients.
 
-  Args:
-    columns: `num_examples`, `loss` and those of the score, one entry per
-      client.
-    score: The score of the task.
-    part: The part of the clients' data that the evaluation is on.
-
   Returns:
     By the name of the score, as `accuracy`, its statistics over the clients
     that have it, see `tff_fair.metrics`, and `left_out`, how many do not, of a
     score that some may lack; `accuracy_weighted`, by examples; the others
     beside it, as `r2`, see `scores.summarize_beside`; and `loss`: `mean`,
     `std`, `max`, and `weighted` by examples.
-
-  Raises:
-    FieldError: If no client has the score.
   """
   loss = columns["loss"].astype(np.float64)
   num_examples = columns["num_examples"]

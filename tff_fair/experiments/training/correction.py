@@ -55,11 +55,6 @@ def build_computations(
 
   Clients train as in the run, but at a rate that stays.
 
-  Args:
-    spec: The run.
-    task: The model, and the number of clients.
-    cache: What earlier programs have compiled.
-
   Returns:
     `correct`, a round of the first stage, as `federated.build_round` returns
     it; `predict`, as `federated.build_predictions` returns it; and
@@ -118,14 +113,7 @@ Weights: TypeAlias = "tff.learning.models.ModelWeights"
 
 
 def check(spec: RunSpec) -> None:
-  """Checks that this program has the labels that it is to correct.
-
-  Args:
-    spec: The run.
-
-  Raises:
-    FieldError: If workers read the data by themselves.
-  """
+  """Checks that this program has the labels that it is to correct."""
   if spec.label_correction != "none" and runtime.builds_data():
     raise FieldError(
       "label_correction",
@@ -140,19 +128,9 @@ def correct(
 ) -> tuple[build.RunParts, Weights | None]:
   """Runs both stages, or what is left of them, if the run asks for them.
 
-  Args:
-    folder: The folder of the run.
-    spec: The run.
-    parts: Its parts.
-    say: Takes a line about the stages.
-
   Returns:
     The parts, whose task has the new labels; and the finetuned model, `None`
     without correction.
-
-  Raises:
-    RunError: If what was saved before is damaged.
-    Interrupted: If a signal came.
   """
   if spec.label_correction == "none":
     return parts, None
@@ -375,11 +353,7 @@ def save(folder: RunFolder, record: CorrectionRecord) -> None:
 
 
 def load(folder: RunFolder) -> CorrectionRecord | None:
-  """Returns the last record, if there is one.
-
-  Raises:
-    RunError: If the file is damaged or cannot be read.
-  """
+  """Returns the last record, if there is one."""
   path = folder.label_correction
   if not path.exists():
     return None
@@ -403,13 +377,7 @@ def load(folder: RunFolder) -> CorrectionRecord | None:
 def write_table(
   folder: RunFolder, task: tasks.Task, record: CorrectionRecord
 ) -> None:
-  """Writes a row for each client: what was found, and what was changed.
-
-  Args:
-    folder: The folder of the run.
-    task: The task with the labels from before the correction.
-    record: What came of it.
-  """
+  """Writes a row for each client: what was found, and what was changed."""
   table = pd.DataFrame(
     {
       "client_id": range(task.num_clients),
@@ -443,12 +411,7 @@ def _num_changed(
 
 
 def describe(task: tasks.Task, record: CorrectionRecord) -> str:
-  """Returns a few words on a record.
-
-  Args:
-    task: The task with the labels from before the correction.
-    record: How far the correction is.
-  """
+  """Returns a few words on a record."""
   changed = sum(_num_changed(task, record, k) for k in record.labels)
   return (
     f"{np.count_nonzero(record.is_noisy):,} of {task.num_clients:,} clients "

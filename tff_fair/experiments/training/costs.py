@@ -63,15 +63,7 @@ def of_client(
   aggregation: str,
   cache: compilation_cache.CompilationCache = compilation_cache.NO_CACHE,
 ) -> ClientCosts:
-  """Returns what a client of a run costs.
-
-  Args:
-    spec: The run.
-    task: The model.
-    process: The learning process, as `tff_fair.algorithms.build` returns it.
-    aggregation: The way in which updates are summed.
-    cache: Knows the operations of models that were counted before.
-  """
+  """Returns what a client of a run costs."""
   state_type = process.initialize.type_signature.result.member
   weights_type = state_type.global_model_weights
   # The method relates losses to those of the first round's model, and updates
@@ -137,13 +129,6 @@ def of_round(
   A client that does not report back has received the model; nothing else of it
   is counted.
 
-  Args:
-    costs: What a client costs.
-    cohort: The clients of the round.
-    num_examples: int[m], training examples of those that report back.
-    trained_examples: int[m], on how many they train: one that comes again
-      counts again.
-
   Returns:
     `num_clients` that reported back, and `bytes_down`, `bytes_up` and
     `local_operations` of all clients together.
@@ -186,12 +171,7 @@ _LEAST_LENGTH = 1
 
 
 def multiply_accumulates(task: tasks.Task) -> int:
-  """Returns the multiply-accumulates of a forward pass of one example.
-
-  Args:
-    task: Its model, and the shape of its examples; where that is open, an
-      example has the length 1.
-  """
+  """Returns the multiply-accumulates of a forward pass of one example."""
   example = tuple(
     tf.zeros(
       [1, *(size or _LEAST_LENGTH for size in spec.shape[1:])], spec.dtype

@@ -38,15 +38,7 @@ class Best(RoundCallback):
     score: Score = ACCURACY,
     on_validation: bool = False,
   ) -> None:
-    """Initializes.
-
-    Args:
-      criterion: See the class.
-      patience: How many evaluations in a row may bring no improvement before
-        the run is to stop; `None` lets it go on.
-      score: The score of the run.
-      on_validation: Whether evaluations on validation data decide.
-    """
+    """Initializes."""
     self.criterion = criterion
     group = f"{VALIDATION}/" if on_validation else ""
     self.column = f"{group}{score.name}/{criterion}"
@@ -65,11 +57,7 @@ class Best(RoundCallback):
     )
 
   def on_start(self, run: Run) -> None:
-    """Takes the evaluations that a run has.
-
-    Raises:
-      RunError: If their table lacks what decides.
-    """
+    """Takes the evaluations that a run has."""
     rows = run.evaluations
     if self.column not in rows and len(rows):
       path = RunFolder(run.path).evaluations
@@ -87,13 +75,7 @@ class Best(RoundCallback):
     return "stop" if is_over else None
 
   def add(self, round_num: int, statistics: Mapping[str, float]) -> bool:
-    """Takes an evaluation, and returns whether it is the best so far.
-
-    Args:
-      round_num: Its round.
-      statistics: Those of the score over the clients, by name. One that is not
-        finite is never the best.
-    """
+    """Takes an evaluation, and returns whether it is the best so far."""
     value = float(statistics[self.criterion])
     if math.isfinite(value) and (
       self.round_num is None or self._score.is_better(value, self.value)

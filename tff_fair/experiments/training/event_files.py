@@ -58,12 +58,6 @@ def write_numbers(
 
   `tff.program.TensorBoardReleaseManager` writes an event for each, which takes
   ten times as long; TensorBoard shows the same.
-
-  Args:
-    writer: Writes to an event file.
-    value: The structure, materialized. An array becomes a histogram; texts are
-      left out, since TensorBoard has no place for them.
-    round_num: The round.
   """
   numbers = summary_pb2.Summary()
   with writer.as_default():
@@ -103,16 +97,7 @@ def write_histograms(
 def write_hparams(
   folder: RunFolder, spec: RunSpec, score: Score = ACCURACY
 ) -> None:
-  """Writes the settings of a run and its last evaluation, for the tab HParams.
-
-  Args:
-    folder: The folder of the run, with all its evaluations.
-    spec: The run.
-    score: The score of its task.
-
-  Raises:
-    RunError: If the table of evaluations is damaged or missing.
-  """
+  """Writes a run's settings and its last evaluation, for the tab HParams."""
   path = folder.tensorboard / "hparams"
   for file in _event_files(path):  # Of a run that was killed at its very end.
     file.unlink()
@@ -131,16 +116,7 @@ def keep_rounds(
   last_round: int,
   is_due: Callable[[int], bool] = lambda _: True,
 ) -> None:
-  """Removes the events of later rounds, which will come again.
-
-  Args:
-    folder: The folder of a run that goes on.
-    last_round: The last round to keep.
-    is_due: Whether the run evaluates a round.
-
-  Raises:
-    RunError: If an event file cannot be read.
-  """
+  """Removes the events of later rounds, which will come again."""
   for file in _event_files(folder.tensorboard):
     of_rounds = file.is_relative_to(folder.tensorboard / TRAIN)
     records = list(_records(file))
@@ -196,10 +172,6 @@ def _records(file: pathlib.Path) -> Iterator[bytes]:
 
 def leaves(value: object, name: str = "") -> Iterator[tuple[str, object]]:
   """Yields the leaves of a structure with their names, as TFF names them.
-
-  Args:
-    value: Mappings and sequences of leaves, of each other, or a leaf.
-    name: The name of `value` itself.
 
   Yields:
     The names of the way to a leaf, keys in ascending order or places, joined by

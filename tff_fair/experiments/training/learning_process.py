@@ -79,18 +79,7 @@ def build(
   loss_reference: Mapping[int, float] | None = None,
   cache: compilation_cache.CompilationCache = compilation_cache.NO_CACHE,
 ) -> Built:
-  """Returns the process of a run, and its round with the rows of a cohort.
-
-  Args:
-    spec: The run.
-    task: The model, and the number of clients.
-    run_plan: What its settings come to with the task.
-    loss_reference: The losses that clients' gaps are from, by client id.
-    cache: What earlier programs have compiled.
-
-  Raises:
-    FieldError: If a setting does not go with the method.
-  """
+  """Returns the process of a run, and its round with the rows of a cohort."""
   shared = model_seeds.with_seed_0(task)
   chosen = {**arguments(spec, task, run_plan), "shuffle_seed": 0}
   # Clients may draw how long they train.
@@ -160,16 +149,7 @@ def _with_shuffle_seed(state: rounds.State, seed: int) -> rounds.State:
 def build_now(
   spec: RunSpec, task: tasks.Task, chosen: Mapping[str, Any]
 ) -> tff.learning.templates.LearningProcess:
-  """Builds the process of a run.
-
-  Args:
-    spec: The run.
-    task: The model.
-    chosen: As `arguments` returns them.
-
-  Raises:
-    FieldError: If a setting does not go with the method.
-  """
+  """Builds the process of a run."""
   built = {
     name: build_optimizer(*chosen[name])
     for name in ("client_optimizer", "server_optimizer")
@@ -186,17 +166,9 @@ def arguments(
 ) -> dict[str, Any]:
   """Returns all that decides the process of a run beside its model.
 
-  Args:
-    spec: The run.
-    task: The number of clients, and their weights.
-    run_plan: What its settings come to with the task.
-
   Returns:
     Arguments of `tff_fair.algorithms.build`, as plain values: an optimizer is
     its name, its learning rate and its momentum.
-
-  Raises:
-    FieldError: If clients are to have weights, and the task has none.
   """
   return {
     "hparams": spec.all_hparams,
@@ -230,11 +202,7 @@ def client_optimizer(spec: RunSpec) -> _Optimizer:
 def client_weighting(
   spec: RunSpec, task: tasks.Task
 ) -> str | tuple[float, ...]:
-  """Returns the weights of clients, as `tff_fair.algorithms.build` takes them.
-
-  Raises:
-    FieldError: If clients are to have weights, and the task has none.
-  """
+  """Returns clients' weights, as `tff_fair.algorithms.build` takes them."""
   if spec.client_weighting != "column":
     return spec.client_weighting
   if task.client_weights is None:
@@ -300,13 +268,7 @@ def _build_error(spec: RunSpec, error: ValueError) -> FieldError:
 def build_optimizer(
   name: str, learning_rate: float, momentum: float | None
 ) -> tff.learning.optimizers.Optimizer:
-  """Returns an optimizer.
-
-  Args:
-    name: As the setting has it.
-    learning_rate: Its learning rate.
-    momentum: Its momentum, where it has one; `None` is the usual one.
-  """
+  """Returns an optimizer."""
   function = _OPTIMIZERS[name]
   ours, theirs = optimizers, tff.learning.optimizers
   build_optimizer = getattr(ours, function, None) or getattr(theirs, function)
@@ -345,14 +307,6 @@ def check_tables(
   """Checks that the table of all clients fits into a message.
 
   The personal models of ditto may take more.
-
-  Args:
-    spec: The run.
-    process: Its process.
-    num_clients: The number of the task's clients.
-
-  Raises:
-    FieldError: If a table does not fit.
   """
   fields = spec.fields()
   client_work = process.initialize.type_signature.result.member.client_work
@@ -379,16 +333,7 @@ def check_parts(
   process: tff.learning.templates.LearningProcess,
   run_plan: plan.Plan,
 ) -> None:
-  """Checks that the updates which a part of a round collects fit into one.
-
-  Args:
-    spec: The run.
-    process: Its process.
-    run_plan: What its settings come to with the task.
-
-  Raises:
-    FieldError: If they do not fit.
-  """
+  """Checks that the updates which a part of a round collects fit into one."""
   part = federation.part_size(spec.clients_per_part, run_plan.clients_per_round)
   if run_plan.aggregation != summing.STACKED or not part:
     return

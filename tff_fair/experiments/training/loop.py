@@ -96,19 +96,8 @@ def train(
   A new run evaluates the model before training as well: that is round 0. It is
   a point to compare with.
 
-  Args:
-    training: The rounds.
-    schedule: How long to train, and when to evaluate and save.
-    evaluate: Evaluates a state of the process.
-    states: Saves the states.
-    callbacks: What follows the rounds; they have been started.
-
   Returns:
     The schedule as callbacks leave it, which end a run early.
-
-  Raises:
-    KeyboardInterrupt: If a signal came. As with any other exception, the last
-      complete round is saved first.
   """
   process_state, completed, saved = states.load_latest(training.initial_state())
   with _Record(states, callbacks) as record:

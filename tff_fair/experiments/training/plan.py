@@ -48,11 +48,7 @@ class Plan:
 
 
 def resolve(spec: RunSpec, task: tasks.Task) -> Plan:
-  """Returns what the settings of a run come to with its task.
-
-  Raises:
-    FieldError: If a setting does not go with the task or the method.
-  """
+  """Returns what the settings of a run come to with its task."""
   check(spec, task)
   first = sampling.first_rounds(spec, task)
   cohort = clients_per_round(spec, sampling.num_seen(first))
@@ -70,11 +66,7 @@ def resolve(spec: RunSpec, task: tasks.Task) -> Plan:
 
 
 def check(spec: RunSpec, task: tasks.Task) -> None:
-  """Checks that a task has all that the method and the correction ask for.
-
-  Raises:
-    FieldError: If it does not.
-  """
+  """Checks that a task has all that the method and the correction ask for."""
   if task.num_classes is None and methods.get(spec.algorithm).needs_accuracy:
     raise FieldError(
       "algorithm",
@@ -191,11 +183,7 @@ def _check_correction(spec: RunSpec, task: tasks.Task) -> None:
 
 
 def clients_per_round(spec: RunSpec, num_clients: int) -> bounds.Range:
-  """Returns the size of cohorts, or a range of sizes.
-
-  Raises:
-    FieldError: If the task has fewer clients.
-  """
+  """Returns the size of cohorts, or a range of sizes."""
   value = spec.clients_per_round
   if spec.sampling == "all":
     if value not in (None, num_clients):
@@ -214,16 +202,7 @@ def clients_per_round(spec: RunSpec, num_clients: int) -> bounds.Range:
 
 
 def evaluated(spec: RunSpec, first_rounds: np.ndarray) -> np.ndarray:
-  """Returns the clients to evaluate, int64[n], in ascending order.
-
-  Args:
-    spec: The run.
-    first_rounds: See `sampling.first_rounds`. Clients that take no part
-      are evaluated in any case.
-
-  Raises:
-    FieldError: If fewer clients take part.
-  """
+  """Returns the clients to evaluate, int64[n], in ascending order."""
   seen = np.flatnonzero(first_rounds < sampling.NEVER)
   number = spec.evaluation_clients
   if number is not None and number > seen.size:
@@ -244,16 +223,7 @@ def _too_many(field: str, value: object, num_clients: int) -> FieldError:
 def attack(
   spec: RunSpec, seen: np.ndarray, evaluated: np.ndarray
 ) -> client_works.Attack | None:
-  """Returns which clients attack, and how; None if no client does.
-
-  Args:
-    spec: The run.
-    seen: int64[n], the clients that may take part in training.
-    evaluated: The clients that the run evaluates.
-
-  Raises:
-    FieldError: If no honest client is left, or none of those evaluated.
-  """
+  """Returns which clients attack, and how; None if no client does."""
   if spec.attack == "none" or spec.attack_strength is None:
     return None
   if seen.size < 2:
@@ -277,11 +247,7 @@ def attack(
 
 
 def aggregation(spec: RunSpec) -> str:
-  """Returns the way in which a run sums client updates.
-
-  Raises:
-    FieldError: If the method cannot sum as the run asks.
-  """
+  """Returns the way in which a run sums client updates."""
   valid = methods.get(spec.algorithm).aggregations
   protection = defence(spec)
   usual = summing.STACKED if spec.measures_stationarity else valid[0]
@@ -346,12 +312,7 @@ _LEFT_OUT = {
 def privacy_noise(
   spec: RunSpec, clients_per_round: bounds.Range
 ) -> privacy.DifferentialPrivacy | None:
-  """Returns the noise of a run, if it has any.
-
-  Args:
-    spec: The run.
-    clients_per_round: The size of its cohorts.
-  """
+  """Returns the noise of a run, if it has any."""
   if spec.dp_noise is None or spec.dp_clip is None:
     return None
   return privacy.dp(
@@ -370,12 +331,6 @@ def account_privacy(
 
   Where evaluations decide how many rounds there are, all that there might have
   been count.
-
-  Args:
-    spec: The run.
-    dp: Its noise.
-    num_clients: The size of the population.
-    rounds: The rounds that it has done.
   """
   rounds = rounds if spec.patience is None else spec.total_rounds
   return {

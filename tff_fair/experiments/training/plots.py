@@ -47,14 +47,7 @@ class PlotsAhead(Writer):
 def draw_distribution(
   values: ArrayLike, path: pathlib.Path, score: Score = ACCURACY
 ) -> None:
-  """Draws a score over clients: a histogram, and all clients in order.
-
-  Args:
-    values: float[K], the score of each client. Clients with an infinite error
-      are left out.
-    path: The PNG file to write.
-    score: The score.
-  """
+  """Draws a score over clients: a histogram, and all clients in order."""
   shown = np.sort(score.scale * np.asarray(values, np.float64))
   shown = shown[np.isfinite(shown)]
   if not score.higher_is_better:
@@ -111,13 +104,7 @@ def _limit(shown: np.ndarray) -> float:
 def draw_curves(
   evaluations: pd.DataFrame, path: pathlib.Path, score: Score = ACCURACY
 ) -> None:
-  """Draws a score, its spread and the loss over rounds.
-
-  Args:
-    evaluations: The table of evaluations, one row each.
-    path: The PNG file to write.
-    score: The score.
-  """
+  """Draws a score, its spread and the loss over rounds."""
   rounds = evaluations["round"]
   shown = score.scale * evaluations.filter(like=f"{score.name}/")
   with _figure(path, num_columns=3) as (left, middle, right):

@@ -63,14 +63,7 @@ def results(
   parts: build.RunParts,
   found: Mapping[str, baselines.Baseline],
 ) -> Results:
-  """Returns what follows from the predictions of a run's model.
-
-  Args:
-    folder: The folder of the run, which has trained.
-    spec: The run.
-    parts: Its parts.
-    found: Its baselines by their kind.
-  """
+  """Returns what follows from the predictions of a run's model."""
   task, ids = parts.task, parts.evaluated.tolist()
   has_groups = task.test.groups is not None
   if not (has_groups or spec.threshold_for or found):
@@ -132,15 +125,7 @@ def _groups(
   positive: int | None,
   edge: float,
 ) -> pd.DataFrame:
-  """Counts the test examples of clients by group.
-
-  Args:
-    task: The task.
-    tested: What the model predicts for them.
-    positive: The positive class, if there is one.
-    edge: The log odds from which on the model decides for it; where it is not
-      0, there are two classes.
-  """
+  """Counts the test examples of clients by group."""
   assert task.test.groups is not None
   assert task.group_names is not None
   rows = []

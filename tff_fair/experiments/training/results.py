@@ -41,17 +41,8 @@ def write(
 ) -> dict[str, Any]:
   """Writes the results of a run whose last round is done.
 
-  Args:
-    folder: The folder with the tables of all rounds.
-    spec: The run.
-    parts: Its parts; `best` knows the best evaluation.
-    predicted: What follows from the predictions of the model.
-
   Returns:
     The summary.
-
-  Raises:
-    RunError: If a table is damaged or missing.
   """
   score = parts.scores.score
   evaluations = tables.read_whole(folder.path, tables.evaluations(score))

@@ -56,21 +56,8 @@ def train(
 ) -> bool:
   """Trains up to the last round, unless a callback ends the run before.
 
-  Args:
-    folder: The folder of the run, which gets all that comes of it.
-    spec: The run.
-    parts: Its parts.
-    display: Shows how the run gets on.
-    wandb: A project of Weights & Biases, which gets the evaluations.
-    users: The user's callbacks.
-
   Returns:
     Whether the run is pruned, and to have no results.
-
-  Raises:
-    RunError: If what the folder has of earlier rounds is damaged, or a user's
-      callback fails.
-    Interrupted: If a signal came; the last round is saved.
   """
   folder.check_place()
   sample = sampling.Sampler(
@@ -250,21 +237,8 @@ def go_back(
 ) -> int:
   """Removes what the folder of a run has of rounds that will come again.
 
-  Args:
-    folder: The folder, at the beginning or after an interruption.
-    schedule: When the run evaluates the model. An evaluation at another round
-      was of a last one, when the run had fewer rounds; the folder loses it.
-    num_reporting: Returns how many clients reported back in a round.
-    num_evaluated: How many clients it evaluates.
-    say: Takes a line about damage.
-    taped_rounds: How many rounds it keeps on tape, the first ones.
-
   Returns:
     The round to go on from, 0 for the beginning.
-
-  Raises:
-    RunError: If rounds were saved and none of them is whole, or if a file
-      cannot be read at present. Then the folder is as it was.
   """
   rows = {
     table: round_tables.count_rows(table) for table in folder.round_tables

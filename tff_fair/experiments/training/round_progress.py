@@ -69,12 +69,7 @@ class LongWork:
     return True
 
   def describe(self, now: float, count: tuple[int, int] | None) -> str:
-    """Returns how far it is.
-
-    Args:
-      now: The time in seconds.
-      count: What a `Count` returns now.
-    """
+    """Returns how far it is."""
     seconds = now - self.start
     spent = tqdm.tqdm.format_interval(seconds)
     clients = f"{self.num_clients:,} client{'s' * (self.num_clients > 1)}"
@@ -107,13 +102,7 @@ _SHOWN: contextvars.ContextVar[RoundProgress | None] = contextvars.ContextVar(
 
 @contextlib.contextmanager
 def working(name: str, num_clients: int, passes: int = 1) -> Iterator[None]:
-  """Surrounds work of clients that may take long, which a run then shows.
-
-  Args:
-    name: What it is.
-    num_clients: How many clients take part.
-    passes: How often each begins, in the eyes of the worker.
-  """
+  """Surrounds work of clients that may take long, which a run then shows."""
   shown = _SHOWN.get()
   if shown is None:
     yield
@@ -138,12 +127,7 @@ class RoundProgress(Writer):
     *,
     count: Count = lambda: None,
   ) -> None:
-    """Takes how many rounds there are.
-
-    Args:
-      total_rounds: The number of the last round.
-      count: Counts the clients of a round while it computes.
-    """
+    """Takes how many rounds there are."""
     self.work: LongWork | None = None
     self._total = total_rounds
     self._count = count

@@ -29,12 +29,7 @@ class Tables(Writer):
     self._folder = folder
 
   def write(self, state: RoundState) -> None:
-    """Appends the rows of a round.
-
-    Raises:
-      RunError: If the folder was renamed or removed, or a table has other
-        columns.
-    """
+    """Appends the rows of a round."""
     folder, round_num = self._folder, state.round_num
     if round_num:
       for path, row in (
@@ -59,11 +54,6 @@ def append_row(path: pathlib.Path, round_num: int, value: object) -> None:
   The file is byte for byte that of `tff.program.CSVFileReleaseManager`, but
   that NaN, as of a mean over no client, is an empty cell. A name that the file
   does not have yet becomes its last column, which is empty in earlier rows.
-
-  Args:
-    path: The file, which may not exist yet, and has no rows of later rounds.
-    round_num: The round.
-    value: The structure, materialized.
   """
   row: dict[str, object] = {ROUND: round_num}
   for name, leaf in event_files.leaves(value):
@@ -99,16 +89,7 @@ def _widen(path: pathlib.Path, names: Sequence[str]) -> None:
 def append_rows(
   path: pathlib.Path, round_num: int, columns: Mapping[str, np.ndarray]
 ) -> None:
-  """Appends columns to a CSV file, one row per entry, each after the round.
-
-  Args:
-    path: The file, which may not exist yet.
-    round_num: The round.
-    columns: Columns of equal length. A cell that is `None` is left empty.
-
-  Raises:
-    RunError: If the file has other columns.
-  """
+  """Appends columns to a CSV file, one row per entry, each after the round."""
   names = [ROUND, *columns]
   with path.open("a+", newline="") as file:
     writer = csv.writer(file)
@@ -127,14 +108,7 @@ def append_rows(
 
 
 def count_rows(path: pathlib.Path) -> collections.Counter[int]:
-  """Returns how many rows a table has of each round.
-
-  Args:
-    path: A table whose first column is the round; it may not exist.
-
-  Raises:
-    RunError: If it is not as a run left it.
-  """
+  """Returns how many rows a table has of each round."""
   return collections.Counter(round_num for round_num, _ in _read(path)[1])
 
 
@@ -146,14 +120,6 @@ def keep_rounds(
   """Removes the rows of later rounds from a table, and those that were cut off.
 
   A run that was killed may have released more rounds than it saved.
-
-  Args:
-    path: A table whose first column is the round; it may not exist.
-    last_round: The last round to keep; without any, as after -1, the file goes.
-    is_due: Whether the table has a round at all.
-
-  Raises:
-    RunError: If it is not as a run left it.
   """
   if not path.exists():
     return

@@ -95,12 +95,7 @@ class Rounds:
     )
 
   def run(self, state: State, round_num: int) -> RoundState:
-    """Runs a round.
-
-    Args:
-      state: The state before it.
-      round_num: Its number, from 1.
-    """
+    """Runs a round."""
     cohort = self.sample(round_num)
     client_ids = cohort.reporting
     name, number = f"round {round_num}", len(client_ids)
@@ -223,13 +218,7 @@ def reasons_of_exclusion(
   counted: Collection[int] | None,
   num_examples: np.ndarray,
 ) -> np.ndarray:
-  """Returns why each client of a cohort did not count; `None` if it did.
-
-  Args:
-    client_ids: The clients that reported back.
-    counted: Those who counted; `None` where the round does not say.
-    num_examples: int[K], training examples of each client.
-  """
+  """Returns why each client of a cohort did not count; `None` if it did."""
   if counted is None:
     return np.full(len(client_ids), None)
 
@@ -242,12 +231,7 @@ def reasons_of_exclusion(
 
 
 def describe_exclusion(excluded: np.ndarray, name: str) -> str | None:
-  """Returns words on a round in which more than half did not count, if so.
-
-  Args:
-    excluded: What `reasons_of_exclusion` returned.
-    name: The name of the round.
-  """
+  """Returns words on a round in which more than half did not count, if so."""
   counts: collections.Counter[str] = collections.Counter(filter(None, excluded))
   if 2 * counts.total() <= len(excluded):
     return None
@@ -261,12 +245,7 @@ def describe_exclusion(excluded: np.ndarray, name: str) -> str | None:
 def describe_negative_losses(
   losses: Mapping[int, float], name: str
 ) -> str | None:
-  """Returns a sentence about clients with losses below 0, if there are some.
-
-  Args:
-    losses: What clients reported, by their ids.
-    name: What to call the round.
-  """
+  """Returns a sentence about clients with losses below 0, if there are some."""
   number = sum(loss < 0 for loss in losses.values())
   if not number:
     return None
@@ -280,12 +259,7 @@ def describe_negative_losses(
 def describe_exclusion_of_sums(
   metrics: Mapping[str, Any], name: str
 ) -> str | None:
-  """Does the same where only numbers of clients are known.
-
-  Args:
-    metrics: What the aggregation reported.
-    name: The name of the round.
-  """
+  """Does the same where only numbers of clients are known."""
   if OUT_OF_BOUNDS not in metrics:
     return None
   counted, excluded, beyond = (
@@ -304,13 +278,7 @@ def describe_exclusion_of_sums(
 def advise_on_idle_rounds(
   cohorts: pd.DataFrame, num_idle_rounds: int, num_rounds: int
 ) -> str:
-  """Returns what to say of a run in whose last rounds no client counted.
-
-  Args:
-    cohorts: Its `cohorts.csv`.
-    num_idle_rounds: The number of these last rounds.
-    num_rounds: The number of all rounds.
-  """
+  """Returns what to say of a run in whose last rounds no client counted."""
   last = num_rounds - num_idle_rounds
   text = (
     f"no client counted in the last {num_idle_rounds:,} of {num_rounds:,} "

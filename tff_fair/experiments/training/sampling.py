@@ -49,17 +49,7 @@ class Sampler:
     labels: np.ndarray | None = None,
     first_rounds: np.ndarray | None = None,
   ) -> None:
-    """Takes what it draws from.
-
-    Args:
-      spec: The run: its `SamplingSettings` say how to draw.
-      clients_per_round: The size of a cohort, or a range of sizes, which are
-        equally likely. Not used if all clients take part in each round.
-      num_examples: int[K], training examples of each client.
-      labels: int[K], the label that each has most, for dropout by label.
-      first_rounds: int64[K], the first round that may draw each client; by
-        default the first of all.
-    """
+    """Takes what it draws from."""
     self._spec = spec
     self._sizes = bounds.range_ends(clients_per_round)
     self._num_clients = len(num_examples)
@@ -138,11 +128,6 @@ def evaluated_clients(
 ) -> np.ndarray:
   """Draws the clients that are evaluated, the same all run long.
 
-  Args:
-    seed: Seed of the draw.
-    num_clients: Size of the population.
-    number: How many to draw; `None` takes all.
-
   Returns:
     int64[number], in ascending order.
   """
@@ -154,11 +139,6 @@ def evaluated_clients(
 
 def attackers(seed: int, num_clients: int, share: float) -> np.ndarray:
   """Draws the clients that attack: a share, at least one but not all.
-
-  Args:
-    seed: Seed of the draw.
-    num_clients: Size of the population, 2 or more.
-    share: Between 0 and 1.
 
   Returns:
     int64[n], in ascending order.
@@ -197,16 +177,8 @@ def _spread_evenly(values: np.ndarray) -> np.ndarray:
 def first_rounds(spec: RunSpec, task: tasks.Task) -> np.ndarray:
   """Returns the first round that may draw each client.
 
-  Args:
-    spec: The run.
-    task: Its task.
-
   Returns:
     int64[K]; `NEVER` for a client that takes no part.
-
-  Raises:
-    FieldError: If a setting names no client of the task, or no client is left
-      for the first round.
   """
   rounds = np.ones(task.num_clients, np.int64)
   field = "unseen_clients"
@@ -249,9 +221,6 @@ def before_joining(first: np.ndarray) -> list[int]:
 
 def marks(first: np.ndarray) -> dict[str, np.ndarray]:
   """Returns columns that mark clients in tables, if there are any to mark.
-
-  Args:
-    first: `first_rounds` of the clients, int64[n].
 
   Returns:
     `unseen`, bool[n], where a client takes no part; `join_round`, int64[n],

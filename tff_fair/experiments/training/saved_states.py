@@ -48,14 +48,7 @@ class Checkpoints:
     check: Callable[[], None] = lambda: None,
     record: Callable[[], None] = lambda: None,
   ) -> None:
-    """Takes where states go, and the tables with the rounds before them.
-
-    Args:
-      path: The folder of states.
-      tables: The tables.
-      check: Called before each state; raises if none can be saved.
-      record: Called after each state; notes what the tables are then.
-    """
+    """Takes where states go, and the tables with the rounds before them."""
     self._path = path
     self._tables = tables
     self._check = check
@@ -83,15 +76,7 @@ class Checkpoints:
   def load_latest(
     self, initial: rounds.State
   ) -> tuple[rounds.State, int, SavedCallbacks | None]:
-    """Returns the last state of the process, its round, and its callbacks.
-
-    Args:
-      initial: The state before the first round, which is returned, with 0 and
-        `None`, if no round is saved.
-
-    Raises:
-      RunError: If the state is of another structure.
-    """
+    """Returns the last state of the process, its round, and its callbacks."""
     saved = checkpoints.rounds(self._path)
     if not saved:
       return initial, 0, None
@@ -175,11 +160,7 @@ def _write_callbacks(path: pathlib.Path, saved: SavedCallbacks) -> None:
 
 
 def _read_callbacks(path: pathlib.Path) -> SavedCallbacks:
-  """Returns what is saved of callbacks, nothing where there is no file.
-
-  Raises:
-    DamageError: If it is not as it was written.
-  """
+  """Returns what is saved of callbacks, nothing where there is no file."""
   if not path.exists():
     return SavedCallbacks()
   with array_files.read(path) as arrays:

@@ -37,15 +37,7 @@ class Scoring(NamedTuple):
 
 
 def of_task(task: tasks.Task, spec: RunSpec) -> Scoring:
-  """Returns the scores of a task: as a run asks for, or the usual one.
-
-  Args:
-    task: The task.
-    spec: The run.
-
-  Raises:
-    FieldError: If the task's labels do not have a score.
-  """
+  """Returns the scores of a task: as a run asks for, or the usual one."""
   usual = RMSE if task.num_classes is None else ACCURACY
   name = spec.score or usual.name
   asked = [] if spec.measures is None else spec.measures.split(",")
@@ -107,16 +99,7 @@ def _check(task: tasks.Task, field: str, name: str) -> None:
 
 
 def require_class_logits(task: tasks.Task, field: str, value: object) -> None:
-  """Checks that examples have a class each, and the model a logit for each.
-
-  Args:
-    task: The task.
-    field: The setting that needs them.
-    value: Its value.
-
-  Raises:
-    FieldError: If they have not.
-  """
+  """Checks that examples have a class each, and the model a logit for each."""
   if not task.has_class_labels or task.objective.activation != "softmax":
     raise FieldError(
       field,
@@ -161,12 +144,6 @@ def build(
   scoring: Scoring,
 ) -> Callable[[Columns], dict[str, np.ndarray]]:
   """Returns a function from evaluations to evaluations with the scores.
-
-  Args:
-    task: The task.
-    label_variance: Returns `variance` of the test labels of a client that was
-      evaluated. Asked only where the label is a number.
-    scoring: The scores.
 
   Returns:
     A function from the columns `client_id`, `num_examples`, `loss`, `accuracy`
@@ -309,10 +286,6 @@ def summarize_outputs(
   columns: Columns, outputs: Outputs | None
 ) -> dict[str, float | dict[str, float]]:
   """Summarizes the predictions for the test examples of all clients.
-
-  Args:
-    columns: The ranges of outputs and labels, and the sums of numbers.
-    outputs: What the outputs are; None if it is not known.
 
   Returns:
     `constant_prediction`, if the model predicts the same for all examples,
