@@ -13,7 +13,7 @@ import pytest
 from tests import source_tree
 from tests.experiments.runs.example_configurations import build
 from tff_fair.experiments import RunSpec, errors
-from tff_fair.experiments.runs import configuration
+from tff_fair.experiments.runs import checksums, configuration, record
 from tff_fair.experiments.runs import folder as run_folder
 from tff_fair.files import atomic
 
@@ -122,9 +122,12 @@ def test_a_run_may_become_longer(path, monkeypatch, is_finished, has_locks):
   if is_finished:
     for file in folder.final_files:
       file.write_text("{}")
+  folder.metrics.write_text("round\n")
+  checksums.write(path, [folder.config, folder.metrics])
   folder.check_usable(9)
   with run_folder.take_folder([path], LONGER, lengthens=True):
     assert json.loads(folder.config.read_text()) == LONGER
+    assert record.changes(folder, verify=True) == {}
     assert not any(file.exists() for file in folder.final_files)
     assert folder.is_saved
     assert folder.is_at_work

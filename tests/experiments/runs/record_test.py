@@ -33,7 +33,11 @@ def make(path, *, seed, is_finished=True):
   state.mkdir(parents=True)
   (state / "data").write_bytes(bytes([seed]) * 99)
   folder.curves_plot.write_bytes(b"a plot")
-  finish(folder) if is_finished else record.write(folder)
+  if is_finished:
+    finish(folder)
+  else:
+    checkpoints.write_checksums(state.parent)
+    record.write(folder)
   return folder
 
 
@@ -168,7 +172,6 @@ def test_tables_of_an_unfinished_run_may_grow(tmp_path):
 def test_states_and_tapes_of_an_unfinished_run_are_verified(tmp_path):
   folder = make(tmp_path / "run", seed=0, is_finished=False)
   state = checkpoints.path(folder.checkpoints, 6)
-  checkpoints.write_checksums(state)
   folder.model.write_text("{}")
   recorder = tape_files.Recorder(folder)
   for round_num in (6, 7):
@@ -185,6 +188,20 @@ def test_states_and_tapes_of_an_unfinished_run_are_verified(tmp_path):
     "checkpoints/program_state_6",
   }
   assert record.changes(folder) == {}
+
+
+@pytest.mark.parametrize("content", [None, b"", b"{"])
+def test_settings_and_checksums_of_states_are_verified(tmp_path, content):
+  folder = make(tmp_path / "run", seed=0, is_finished=False)
+  folder.config.write_text(folder.config.read_text() + "\n")
+  state = checkpoints.path(folder.checkpoints, 6)
+  of_state = state / checksums.FILE
+  of_state.unlink() if content is None else of_state.write_bytes(content)
+  assert set(record.changes(folder, verify=True)) == {
+    "config.json",
+    "checkpoints/program_state_6",
+  }
+  assert set(record.changes(folder)) == {"config.json"}
 
 
 def test_files_that_a_finished_run_did_not_write_are_said(folder):

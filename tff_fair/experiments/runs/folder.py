@@ -365,6 +365,7 @@ def _remove_end(folder: RunFolder) -> None:
   for path in folder.final_files:
     path.unlink(missing_ok=True)
     atomic.sync(folder.path)
+  checksums.forget(folder.config)
 
 
 def _check_same(

@@ -82,8 +82,8 @@ def _differences(
   passing: set[pathlib.Path] = set()
   is_finished = folder.is_finished
   if not is_finished:
-    # A run that goes on compares its settings, and writes the last files anew.
-    passing = {folder.config, *folder.final_files}
+    # A run that goes on writes these anew.
+    passing = set(folder.final_files)
   for name, checksum in expected.items():
     parts = pathlib.PurePath(name).parts
     file = folder.path / name
@@ -116,12 +116,10 @@ def _differences(
 
 
 def _damaged_states(folder: RunFolder) -> Iterator[tuple[str, str]]:
-  """Yields the names of complete states that are damaged, and their damage."""
+  """Yields the names of states that are damaged, and their damage."""
   for place in (folder.checkpoints, folder.best_checkpoint):
     for round_num in checkpoints.rounds(place):
       state = checkpoints.path(place, round_num)
-      if not checkpoints.is_complete(state):
-        continue
       try:
         checkpoints.check(state)
       except checkpoints.DamageError as error:
