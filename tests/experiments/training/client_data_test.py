@@ -35,6 +35,30 @@ def test_a_client_is_built_once(task):
   assert data([2])[0] is second  # Built once.
 
 
+def test_clients_stay_in_memory_up_to_a_number_of_bytes(monkeypatch):
+  loaded = []
+
+  def load(client_id):
+    loaded.append(client_id)
+    size = 50 if client_id == 9 else 1
+    return np.zeros([size, 2], np.float32), np.zeros([size], np.int32)
+
+  monkeypatch.setattr(client_data, "_MOST_CACHED_BYTES", 3 * 12)
+  split = tasks.Split(num_examples=np.ones(10, np.int64), load=load)
+  data = client_data.ClientLoader(split, two_numbers())
+  for ids, expected in (
+    ([1, 2, 3], [1, 2, 3]),
+    ([1], []),  # The last used is the last to leave.
+    ([4, 1, 3], [4]),
+    ([2], [2]),
+    ([9, 9], [9, 9]),  # Larger than all that stays, so nothing stays.
+    ([2], [2]),
+  ):
+    data(ids)
+    assert loaded == expected
+    loaded.clear()
+
+
 def test_data_is_loaded_ahead_and_errors_come_when_it_is_needed(thread):
   loaded, is_loaded = [], threading.Event()
 
