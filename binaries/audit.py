@@ -126,7 +126,7 @@ def _arguments() -> dict[str, Any]:
 def _path(flag: flags.FlagHolder[str | None]) -> pathlib.Path:
   if not flag.value:
     raise UsageError(f"--{flag.name}: is empty; name a path.")
-  return paths.named(flag.name, flag.value)
+  return paths.parse(flag.name, flag.value)
 
 
 PROGRAM = _FLAGS.program(

@@ -12,7 +12,7 @@ from tff_fair.experiments.analysis import compare, questions
 from tff_fair.experiments.analysis.chosen_evaluations import (
   BEST,
   LAST,
-  EvaluationChoice,
+  EvaluationSelector,
 )
 from tff_fair.experiments.analysis.comparison_table import Table
 from tff_fair.experiments.analysis.method_tables import Target
@@ -122,7 +122,7 @@ def main(*words: str) -> None:
       "--siunitx: does nothing without an --output that ends in .tex; give "
       "one, or leave it out."
     )
-  choice = EvaluationChoice(
+  choice = EvaluationSelector(
     round=_round(),
     criterion=_CRITERION.value,
     honest=_HONEST.value,

@@ -87,7 +87,7 @@ def main(*folders: str) -> None:
     raise UsageError(
       "--output: is missing; name the file to write, as model.keras."
     )
-  output = paths.named("output", _OUTPUT.value)
+  output = paths.parse("output", _OUTPUT.value)
   if _FORM.value is not None:
     for flag in (_FORMAT, _BEST, _CLIENT, _ALL_CLIENTS, _BASELINES, _QUESTION):
       if flag.present:
@@ -115,7 +115,7 @@ def main(*folders: str) -> None:
     question=_QUESTION.value,
     overwrite=_OVERWRITE.value,
     trust=_TRUST.value,
-    baselines=[paths.named("baselines", name) for name in _BASELINES.value],
+    baselines=[paths.parse("baselines", name) for name in _BASELINES.value],
   )
   for note in exported.notes:
     progress.say(note)

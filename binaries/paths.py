@@ -11,7 +11,7 @@ from absl import flags
 
 from binaries.command_line import UsageError, blaming
 from tff_fair.experiments import RunError, progress
-from tff_fair.experiments.runs.finding import Found
+from tff_fair.experiments.runs.finding import FoundRuns
 from tff_fair.files import atomic
 
 _NO_PATHS = (errno.ENAMETOOLONG, errno.ELOOP)
@@ -30,16 +30,16 @@ def folder(
   """Returns the folder that a flag names, if the user gave it.
 
   Raises:
-    UsageError: If it is empty, or `named` refuses it.
+    UsageError: If it is empty, or `parse` refuses it.
   """
   if flag.value is None:
     return None
   if not flag.value:
     raise UsageError(f"--{flag.name}: is empty; name a folder or leave it out.")
-  return named(flag.name, flag.value)
+  return parse(flag.name, flag.value)
 
 
-def named(flag: str, text: str) -> pathlib.Path:
+def parse(flag: str, text: str) -> pathlib.Path:
   """Returns the path that a flag names, in which ~ is a home directory.
 
   Args:
@@ -93,7 +93,7 @@ def new_output(
   """
   if not text:
     raise UsageError("--output: is empty; name the file to write.")
-  found = named("output", text)
+  found = parse("output", text)
   if endings and found.suffix not in endings:
     raise UsageError(
       f"--output={found}: expected a name that ends in {', '.join(endings)}."
@@ -126,10 +126,10 @@ def one_run(words: Sequence[str]) -> pathlib.Path:
     )
   if not words[0]:
     raise UsageError("RUN: is empty; name the folder of a run.")
-  return named("RUN", words[0])
+  return parse("RUN", words[0])
 
 
-def end_if_changed(found: Found) -> None:
+def end_if_changed(found: FoundRuns) -> None:
   """Ends the program with the status 1 if runs are not as they were written.
 
   What is wrong with each of them, the program has said.

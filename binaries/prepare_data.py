@@ -160,7 +160,7 @@ def _convert() -> None:
 def _request() -> ConversionRequest:
   return ConversionRequest(
     source_format=_CONVERT.value,
-    sources=[paths.named("source", text) for text in _SOURCE.value],
+    sources=[paths.parse("source", text) for text in _SOURCE.value],
     data_dir=_data_dir(),
     output_name=_OUTPUT_NAME.value,
     overwrite=_OVERWRITE.value,
@@ -172,7 +172,7 @@ def _data_dir() -> pathlib.Path:
   """Returns the directory of the data."""
   if not _DATA_DIR.value:
     raise UsageError("--data_dir: is missing; name the directory of the data.")
-  return paths.named("data_dir", _DATA_DIR.value)
+  return paths.parse("data_dir", _DATA_DIR.value)
 
 
 def _sha256() -> str | None:

@@ -69,7 +69,7 @@ def main(*words: str) -> None:
     raise UsageError("--output: is empty; name the CSV file to write.")
   output = RunFolder(run.path).replay
   if _OUTPUT.value is not None:
-    output = paths.named("output", _OUTPUT.value)
+    output = paths.parse("output", _OUTPUT.value)
   progress.say_on_screen("Loading TensorFlow ...")
   replays = pd.concat(
     [

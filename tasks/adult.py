@@ -150,7 +150,7 @@ def _find(data_dir: pathlib.Path, name: str) -> pathlib.Path:
 def _read(path: pathlib.Path, missing: str) -> _Table:
   rows, labels = [], []
   num_left_out = 0
-  with data_files.opened(path) as file:
+  with data_files.open_file(path) as file:
     for line_number, line in enumerate(file, 1):
       # The test file begins with a line of its own, both end with empty ones.
       if not line.strip() or line.startswith(b"|"):

@@ -95,7 +95,7 @@ def load(
     _half(path, half, names, {k: example[k] for k in (x, y)}, shape)
     for half in _HALVES
   )
-  made = from_client_data(
+  loaded = from_client_data(
     train,
     test,
     functools.partial(_model, config.model),
@@ -103,9 +103,9 @@ def load(
     seed=model_seed,
   )
   return dataclasses.replace(
-    made,
+    loaded,
     description=f"{path.name}, x {'x'.join(map(str, shape))}"
-    f"{_left_out(path, len(everyone) - in_both.size)}: {made.description}",
+    f"{_left_out(path, len(everyone) - in_both.size)}: {loaded.description}",
   )
 
 
@@ -126,7 +126,7 @@ def _first_example(path: pathlib.Path, client: str) -> dict[str, np.ndarray]:
   found = sqlite_file.serialized_examples(path, "train", client, limit=1)
   if not found:
     raise DataError(path, "split train has no examples.")
-  with data_files.damage_named(f"{path}, split train"):
+  with data_files.reporting_damage(f"{path}, split train"):
     features = example_proto.parse(found[0])
   return {k: v for k, v in features.items() if isinstance(v, np.ndarray)}
 

@@ -18,8 +18,8 @@ def of_rows(
     source: Where the numbers are from, for errors.
   """
   found = {}
-  for name, own in rows.items():
-    numbers = np.unique(values[own].astype(np.float64))
+  for name, positions in rows.items():
+    numbers = np.unique(values[positions].astype(np.float64))
     if len(numbers) > 1:
       raise DataError(
         source,

@@ -40,7 +40,7 @@ def named_by(option: str) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def unreadable_named(place: object) -> Iterator[None]:
+def reporting_unreadable(place: object) -> Iterator[None]:
   """Makes an error of the system a `DataError` of a file or folder to read."""
   try:
     yield

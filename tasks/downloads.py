@@ -49,7 +49,7 @@ def from_url(
   part = path.with_name(f"{path.name}.part")
   version = path.with_name(f"{path.name}.part.version")
   try:
-    with atomic.made(path.parent):
+    with atomic.new_folder(path.parent):
       with _errors(url, path):
         _fetch_part(url, part, version, on_progress)
       try:
@@ -188,7 +188,7 @@ def by_loader(
   directory = path.parent
   try:
     with (
-      atomic.made(directory),
+      atomic.new_folder(directory),
       tempfile.TemporaryDirectory(
         prefix=".download-", dir=directory, ignore_cleanup_errors=True
       ) as staging,
@@ -345,7 +345,7 @@ def fetch(
     from_url(archive.url, packed, sha256=sha256, on_progress=on_progress)
   with data_files.replacement(path, overwrite=overwrite) as staged:
     with (
-      data_files.damage_named(packed, "is damaged, download it again"),
+      data_files.reporting_damage(packed, "is damaged, download it again"),
       _unpacked(packed, path.name) as source,
       staged.open("wb") as file,
     ):

@@ -63,11 +63,11 @@ def _from_idx(data_dir: pathlib.Path) -> tuple[LabeledImages, LabeledImages]:
 
 
 def _letters(half: LabeledImages) -> LabeledImages:
-  kept = _is_wanted(half.labels)
+  wanted = _is_wanted(half.labels)
   # EMNIST stores images column by column, with a background of 0.
   return LabeledImages(
-    images=255 - half.images[kept].transpose(0, 2, 1, 3),
-    labels=half.labels[kept] - _FIRST,
+    images=255 - half.images[wanted].transpose(0, 2, 1, 3),
+    labels=half.labels[wanted] - _FIRST,
     source=half.source,
   )
 
@@ -88,9 +88,9 @@ def _native(
 def _to_arrays(examples: native_clients.Examples) -> task.Arrays:
   pixels, labels = examples["pixels"], examples["label"]
   example_checks.check_pixels(pixels)
-  kept = _is_wanted(labels)
-  images = np.rint(255 * pixels[kept, ..., np.newaxis]).astype(np.uint8)
-  return images, labels[kept] - _FIRST
+  wanted = _is_wanted(labels)
+  images = np.rint(255 * pixels[wanted, ..., np.newaxis]).astype(np.uint8)
+  return images, labels[wanted] - _FIRST
 
 
 def _is_wanted(labels: np.ndarray) -> np.ndarray:

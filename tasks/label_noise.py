@@ -187,15 +187,15 @@ def no_class_labels(name: str) -> ValueError:
 
 
 @functools.cache
-def added_to(own: type[options.TaskOptions]) -> type[options.TaskOptions]:
+def added_to(base: type[options.TaskOptions]) -> type[options.TaskOptions]:
   """Returns a task's options and those of label noise after them.
 
   A user's task that has an option of such a name keeps its own options alone.
   """
-  if set(NAMES) & set(options.annotations(own)):
-    return own
+  if set(NAMES) & set(options.annotations(base)):
+    return base
   return dataclasses.make_dataclass(
-    own.__name__, [], bases=(Options, own), frozen=True, kw_only=True
+    base.__name__, [], bases=(Options, base), frozen=True, kw_only=True
   )
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from tff_fair import escaping
 
-_told: dict[Any, Any] = {}  # So that Python shows each notice once.
+_shown: dict[Any, Any] = {}  # So that Python shows each notice once.
 
 
 class Notice(UserWarning):
@@ -21,7 +21,7 @@ class Notice(UserWarning):
 def notify(text: str) -> None:
   """Warns in one line: Python adds the line of a source, if there is one."""
   warnings.warn_explicit(
-    escaping.line(text), Notice, "tff_fair", 0, registry=_told
+    escaping.line(text), Notice, "tff_fair", 0, registry=_shown
   )
 
 

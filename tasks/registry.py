@@ -20,7 +20,7 @@ from typing import Protocol, cast
 
 from tasks import label_noise, notices
 from tasks import options as task_options
-from tasks.data_error import DataError, unreadable_named
+from tasks.data_error import DataError, reporting_unreadable
 from tasks.formats import source_files
 from tasks.models import names as model_names
 from tasks.task import Task
@@ -195,7 +195,7 @@ def load(
         f"{given} must be an integer of at least 0, found {value!r}."
       )
   config = task_options.build(_options_type(name, options), options)
-  with source_files.recorded() as files:
+  with source_files.recording() as files:
     task = module.load(
       config,
       data_dir=_directory(data_dir),
@@ -281,12 +281,12 @@ def _options_type(
   name: str, given: Iterable[str] = ()
 ) -> type[task_options.TaskOptions]:
   """Returns a task's options; checks that it can have the given ones."""
-  own = _module(name).Options
+  base_type = _module(name).Options
   if name in _WITHOUT_CLASS_LABELS:
     if set(label_noise.NAMES) & set(given):
       raise label_noise.no_class_labels(name)
-    return own
-  return label_noise.added_to(own)  # type: ignore[arg-type]  # Classes hash.
+    return base_type
+  return label_noise.added_to(base_type)  # type: ignore[arg-type]  # Classes hash.
 
 
 def _module(name: str) -> TaskModule:
@@ -324,7 +324,7 @@ def _directory(data_dir: str | os.PathLike[str] | None) -> pathlib.Path | None:
     raise DataError("data_dir", "is empty; name a directory or leave it out.")
   # Leaves a home directory that does not exist as it is, to be named below.
   directory = pathlib.Path(os.path.expanduser(data_dir))
-  with unreadable_named(directory):
+  with reporting_unreadable(directory):
     next(directory.iterdir(), None)
   return directory
 

@@ -163,7 +163,7 @@ def _read_glove(
   wanted = set(words)
   vectors: dict[str, np.ndarray] = {}
   size = None
-  with data_files.opened(path) as file:
+  with data_files.open_file(path) as file:
     for line_number, line in enumerate(file, 1):
       try:
         word, *values = line.decode().rstrip().split(" ")

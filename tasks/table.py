@@ -141,17 +141,22 @@ class Options(row_task.RowOptions):
     self.require("encoding", _is_encoding(self.encoding), "an encoding")
     for name in ("features", "ignore", "keep", "categories", "units"):
       text = getattr(self, name)
-      names = text_columns.named(text)
+      names = text_columns.split_names(text)
       self.require(
         name,
         text is None or (len(names) > 0 and all(names)),
         "names of columns with commas in between, or none",
       )
-    given = set(text_columns.named(self.features))
+    given = set(text_columns.split_names(self.features))
     self.require(
       "features",
       not given
-      & {self.client, self.label, self.split, *text_columns.named(self.ignore)},
+      & {
+        self.client,
+        self.label,
+        self.split,
+        *text_columns.split_names(self.ignore),
+      },
       "other columns than client, label, split and ignored ones",
     )
 
@@ -198,7 +203,7 @@ def load(
 
 def _opened(config: Options, data_dir: pathlib.Path | None) -> reading.Table:
   path = reading.located(config.file, data_dir, several=True)
-  open_file = functools.partial(reading.opened, written=_format(config))
+  open_file = functools.partial(reading.open_table, written=_format(config))
   files = table_folder.files_of(path)
   if files is None:
     return open_file(path)
@@ -213,7 +218,9 @@ def _format(config: Options) -> table_file.Format:
     encoding=config.encoding,
     comment=config.comment,
     missing=[
-      text for text in text_columns.named(config.missing) if "=" not in text
+      text
+      for text in text_columns.split_names(config.missing)
+      if "=" not in text
     ],
     missing_of=_missing_of(config.missing),
   )
@@ -236,8 +243,8 @@ def _columns(
     if name
   ]
   codes, units = (
-    text_columns.named(config.categories),
-    text_columns.named(config.units),
+    text_columns.split_names(config.categories),
+    text_columns.split_names(config.units),
   )
   as_texts = {
     config.client,
@@ -317,7 +324,7 @@ def _missing_of(text: str | None) -> dict[str, list[str]]:
   """Reads which texts stand for a missing field of a single column."""
   found: dict[str, list[str]] = {}
   for name, is_given, missing in (
-    n.partition("=") for n in text_columns.named(text)
+    n.partition("=") for n in text_columns.split_names(text)
   ):
     if is_given:
       found.setdefault(name, []).append(missing)
@@ -332,11 +339,11 @@ def _feature_names(config: Options, table: reading.Table) -> list[str]:
     "split_by": (config.split_by,) if config.split_by else (),
     "client_weight": (config.client_weight,) if config.client_weight else (),
     "group": (config.group,) if config.group else (),
-    "features": text_columns.named(config.features),
-    "ignore": text_columns.named(config.ignore),
-    "keep": text_columns.named(config.keep),
-    "categories": text_columns.named(config.categories),
-    "units": text_columns.named(config.units),
+    "features": text_columns.split_names(config.features),
+    "ignore": text_columns.split_names(config.ignore),
+    "keep": text_columns.split_names(config.keep),
+    "categories": text_columns.split_names(config.categories),
+    "units": text_columns.split_names(config.units),
     "missing": tuple(_missing_of(config.missing)),
   }
   reading.check_names(table, given)
@@ -360,7 +367,7 @@ def _may_be_id(config: Options, name: str) -> bool:
   kept = [
     option
     for option in (config.keep, config.categories, config.units)
-    if name in text_columns.named(option)
+    if name in text_columns.split_names(option)
   ]
   return not config.features and not kept and name != config.group
 

@@ -194,7 +194,7 @@ def _located(config: Options, data_dir: pathlib.Path | None) -> pathlib.Path:
   if found is None and config.download:
     import tensorflow_datasets as tfds  # noqa: PLC0415
 
-    with data_files.damage_named(
+    with data_files.reporting_damage(
       f"{directory}: {config.name}", "cannot be prepared"
     ):
       tfds.builder(config.name, data_dir=str(directory)).download_and_prepare()
@@ -215,7 +215,7 @@ def _roles(
   """Returns the features to predict from, and the one to predict."""
   supervised = data_set.supervised
   label = config.label or (supervised and supervised[1])
-  given = list(text_columns.named(config.features))
+  given = list(text_columns.split_names(config.features))
   wanted = {"label": [label] if label else [], "features": given}
   wanted["client"] = [config.client] if config.client else []
   weight = config.client_weight
@@ -282,14 +282,14 @@ def _read(
       f"{feature.kind}; name another one by label=....",
     )
   is_labelled = classes.codes != _NO_LABEL
-  kept = np.flatnonzero(is_labelled)
-  if not len(kept):
+  labelled = np.flatnonzero(is_labelled)
+  if not len(labelled):
     raise DataError(place, "no example has a label.")
   return _Examples(
-    {name: [column[k] for k in kept] for name, column in values.items()},
-    classes.codes[kept].astype(np.int32),
+    {name: [column[k] for k in labelled] for name, column in values.items()},
+    classes.codes[labelled].astype(np.int32),
     classes.names,
-    None if numbers is None else numbers[kept],
+    None if numbers is None else numbers[labelled],
     int(is_labelled[: len(halves[0][label])].sum()),
     int((~is_labelled).sum()),
   )

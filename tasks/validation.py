@@ -54,7 +54,7 @@ def with_validation(task: Task, fraction: float, seed: int) -> Task:
     if number[client_id]:
       labels = task.train.load(client_id)[1] if task.has_class_labels else None
       rng = cuts.generator((seed, _STREAM, client_id))
-      aside[drawn(labels, len(aside), int(number[client_id]), rng)] = True
+      aside[draw(labels, len(aside), int(number[client_id]), rng)] = True
     return np.flatnonzero(~aside), np.flatnonzero(aside)
 
   return dataclasses.replace(
@@ -65,7 +65,7 @@ def with_validation(task: Task, fraction: float, seed: int) -> Task:
   )
 
 
-def drawn(
+def draw(
   labels: np.ndarray | None,
   num_examples: int,
   number: int,

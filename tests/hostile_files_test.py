@@ -330,7 +330,7 @@ def test_a_description_may_be_nested_deeply(tmp_path):
   write(path, parts | {"config.json": config})
   outcome = in_process.run(audit, f"--model={path}", *DIGITS)
   assert "cannot be loaded" in outcome.refusal
-  with pytest.raises(exportable.NotPlainError):
+  with pytest.raises(exportable.NotExportableError):
     exportable.build(json.loads(config))
 
 

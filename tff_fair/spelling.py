@@ -17,7 +17,7 @@ def understood(name: str, known: Iterable[str]) -> str:
   known = list(known)
   if name in known:
     return name
-  found = [other for other in known if _plain(other) == _plain(name)]
+  found = [other for other in known if _letters(other) == _letters(name)]
   return found[0] if len(found) == 1 else name
 
 
@@ -28,9 +28,9 @@ def guesses(name: str, known: Iterable[str]) -> list[str]:
   if longer := [n for n in known if name.casefold() in n.casefold().split("_")]:
     return sorted(longer, key=len)[:_MOST_GUESSES]
   near = difflib.get_close_matches(
-    _plain(name), {*map(_plain, known)}, n=_MOST_GUESSES, cutoff=_SIMILAR
+    _letters(name), {*map(_letters, known)}, n=_MOST_GUESSES, cutoff=_SIMILAR
   )
-  return [n for spelling in near for n in known if _plain(n) == spelling]
+  return [n for spelling in near for n in known if _letters(n) == spelling]
 
 
 def question(
@@ -73,6 +73,6 @@ def advice(
   return f"{asked} {every}" if always_all and asked != every else asked
 
 
-def _plain(name: str) -> str:
+def _letters(name: str) -> str:
   letters = name.casefold().replace("+", "plus")
   return "".join(letter for letter in letters if letter.isalnum())

@@ -139,15 +139,15 @@ def sweep() -> sweep_file.Sweep:
     RunError: If something in the file or a setting is not valid.
   """
   grid = _settings("grid", _GRID.value)
-  varying = setting_tables.joined(
-    setting_tables.varying(
+  varying = setting_tables.join(
+    setting_tables.read_lists(
       "--grid", {name: text.split(",") for name, text in grid.items()}
     ),
-    setting_tables.drawn("--range", _settings("range", _RANGE.value)),
+    setting_tables.read_ranges("--range", _settings("range", _RANGE.value)),
     "a --grid",
   )
-  fixed = setting_tables.fixed("--flag", _settings("flag", _FLAG.value))
-  final = setting_tables.joined(fixed, varying)
+  fixed = setting_tables.read_fixed("--flag", _settings("flag", _FLAG.value))
+  final = setting_tables.join(fixed, varying)
   path, over = file(), base()
   chosen = tuple(name for name in _ALGORITHMS.value if name)
   if path is not None:
@@ -177,7 +177,7 @@ def base() -> RunSpec | None:
   if _BASE.value is None:
     return None
   place = f"--base={_BASE.value}"
-  path = paths.named("base", _BASE.value)
+  path = paths.parse("base", _BASE.value)
   if not path.exists() and _BASE.value not in command_line.included_flagfiles():
     raise UsageError(
       f"{place}: there is no such file or folder; give a file of flags of "
@@ -220,7 +220,7 @@ def file() -> pathlib.Path | None:
   """
   if _FILE.value is None:
     return None
-  path = paths.named("file", _FILE.value)
+  path = paths.parse("file", _FILE.value)
   if path.is_file():
     return path
   included = FILES / f"{_FILE.value}{sweep_file.SUFFIX}"

@@ -36,27 +36,27 @@ def build_task(
     moved.
   """
   split = split or cutting.cut(config, data, seed)
-  kept = [
+  used = [
     k
     for k, (train, test) in enumerate(zip(split.train, split.test, strict=True))
     if len(train) > 0 and len(test) > 0
   ]
   how_cut = split.how_cut or config.how_cut()
-  if not kept:
+  if not used:
     raise DataError(
       data.source,
       f"none of the {len(split.client_names):,} clients {how_cut} has examples "
       "to train and to be tested on.",
     )
-  parts = [[half[k] for k in kept] for half in (split.train, split.test)]
+  parts = [[half[k] for k in used] for half in (split.train, split.test)]
   found = _labels(data, parts[0])
   train, test = (_split(data, found.y, half) for half in parts)
-  names = tuple(split.client_names[k] for k in kept)
+  names = tuple(split.client_names[k] for k in used)
   return task.Task(
     name=name,
     description=(
-      f"{data.title} over {len(kept):,} clients {how_cut}"
-      f"{_notes(config, split, len(kept))}: {task.count_examples(train, test)}"
+      f"{data.title} over {len(used):,} clients {how_cut}"
+      f"{_notes(config, split, len(used))}: {task.count_examples(train, test)}"
     ),
     client_names=names,
     train=train,

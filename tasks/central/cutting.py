@@ -183,16 +183,16 @@ def select_classes(
   number = np.full(len(data.class_names), -1, np.int32)
   for new, name in enumerate(class_names):
     number[data.class_names.index(name)] = new
-  kept = np.flatnonzero(number[data.labels] >= 0)
+  retained = np.flatnonzero(number[data.labels] >= 0)
   return dataclasses.replace(
     data,
     title=f"{data.title} ({len(class_names)} of {len(number)} classes)",
-    labels=number[data.labels[kept]],
-    num_train=int(np.count_nonzero(kept < data.num_train)),
-    load_x=lambda positions: data.load_x(kept[positions]),
+    labels=number[data.labels[retained]],
+    num_train=int(np.count_nonzero(retained < data.num_train)),
+    load_x=lambda positions: data.load_x(retained[positions]),
     class_names=class_names,
-    users=None if data.users is None else data.users[kept],
-    weights=None if data.weights is None else data.weights[kept],
+    users=None if data.users is None else data.users[retained],
+    weights=None if data.weights is None else data.weights[retained],
   )
 
 
@@ -231,8 +231,8 @@ def _cut_or_read(
       split = _cut(config, data, seed)
       cuts.save_split(path, split, data.labels)
       return split
-    if (own := cuts.load_clients(path)) is not None:
-      return _as_in_file(config, data, own, path, seed)
+    if (example_clients := cuts.load_clients(path)) is not None:
+      return _as_in_file(config, data, example_clients, path, seed)
     split = cuts.load_split(path, data.labels)
   except DataError as error:
     raise FieldError("split_file", str(error)) from error
@@ -262,37 +262,41 @@ def _has_defaults(config: CutOptions) -> bool:
 def _as_in_file(
   config: CutOptions,
   data: CentralData,
-  own: cuts.ExampleClients,
+  example_clients: cuts.ExampleClients,
   path: pathlib.Path,
   seed: int,
 ) -> cuts.ClientSplit:
   """Returns the cut of a file that says whose example each one is."""
   sizes = [data.num_train, len(data.labels)]
   pool = sizes[config.test_data == "pooled"]
-  if own.halves is not None:
-    pool = len(own.clients) if len(own.clients) in sizes else pool
-  if len(own.clients) != pool:
+  if example_clients.halves is not None:
+    pool = (
+      len(example_clients.clients)
+      if len(example_clients.clients) in sizes
+      else pool
+    )
+  if len(example_clients.clients) != pool:
     raise DataError(
       path,
-      f"has the clients of {len(own.clients):,} examples, expected {pool:,}: "
-      f"{sizes[0]:,} to train on"
+      f"has the clients of {len(example_clients.clients):,} examples, expected "
+      f"{pool:,}: {sizes[0]:,} to train on"
       + (
         f", then {sizes[1] - sizes[0]:,} to test on."
         if pool > sizes[0]
         else "."
       ),
     )
-  values, parts = cuts.by_value(own.clients)
+  values, parts = cuts.by_value(example_clients.clients)
   mine = {
     str(value): part
     for value, part in zip(values, parts, strict=True)
     if value != "" and not (isinstance(value, int) and value < 0)
   }
-  if own.halves is None:
+  if example_clients.halves is None:
     train, test = _halves(config, data, pool, [*mine.values()], seed)
   else:
     train, test = (
-      [part[own.halves[part] == half] for part in mine.values()]
+      [part[example_clients.halves[part] == half] for part in mine.values()]
       for half in ("train", "test")
     )
   return cuts.ClientSplit(
@@ -418,8 +422,8 @@ def _share_moved(
     dataclasses.replace(config, min_size=0), labels, len(parts), seed
   )
   gained = [
-    max(0, len(part) - len(alone))
-    for part, alone in zip(parts, free, strict=True)
+    max(0, len(part) - len(rows))
+    for part, rows in zip(parts, free, strict=True)
   ]
   return sum(gained) / len(labels)
 

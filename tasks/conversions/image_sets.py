@@ -16,7 +16,7 @@ import numpy as np
 
 from tasks import cuts, notices
 from tasks.conversions.client_data_file import Example
-from tasks.data_error import DataError, unreadable_named
+from tasks.data_error import DataError, reporting_unreadable
 from tasks.formats import (
   cifar,
   data_files,
@@ -63,8 +63,8 @@ def deal(
 ) -> Iterator[Example]:
   """Yields the examples, client by client."""
   if clients is None:
-    own = cuts.by_value(np.array(images.clients))
-    clients = dict(zip(*own, strict=True))
+    grouped = cuts.by_value(np.array(images.clients))
+    clients = dict(zip(*grouped, strict=True))
   for name, positions in clients.items():
     for position in positions:
       yield Example(
@@ -260,7 +260,7 @@ def _images(root: pathlib.Path, left_out: Counter[str]) -> Iterator[_Image]:
 
 
 def _folders(root: pathlib.Path) -> list[pathlib.Path]:
-  with unreadable_named(root):
+  with reporting_unreadable(root):
     found = sorted(entry for entry in root.iterdir() if entry.is_dir())
   if not found:
     raise DataError(root, f"has no folders; expected {_LAYOUTS}.")
@@ -281,7 +281,7 @@ def _paths(folder: pathlib.Path) -> list[pathlib.Path]:
 
 def _labels(path: pathlib.Path) -> dict[str, str]:
   """Returns the label of each file that a table names."""
-  table = reading.opened(path)
+  table = reading.open_table(path)
   reading.check_names(table, {"the images": ["file"], "their class": ["label"]})
   names = ("file", "label")
   read = reading.read(

@@ -71,7 +71,7 @@ def _paragraphs(
   path: pathlib.Path, on_read: data_files.OnRead
 ) -> Iterator[list[str]]:
   paragraph: list[str] = []
-  with data_files.opened(path, on_read) as file:
+  with data_files.open_file(path, on_read) as file:
     for number, line in enumerate(file, 1):
       try:
         text = line.decode("utf-8-sig" if number == 1 else "utf-8").rstrip()

@@ -230,7 +230,7 @@ def _rows(path: pathlib.Path, on_read: data_files.OnRead) -> Iterator[_Row]:
   parser.EntityDeclHandler = declare_entity
   parser.StartElementHandler = start
   parser.EndElementHandler = end
-  with data_files.opened(path, on_read) as file:
+  with data_files.open_file(path, on_read) as file:
     try:
       while chunk := file.read(_CHUNK_BYTES):
         parser.Parse(chunk)

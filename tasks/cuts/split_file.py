@@ -127,7 +127,7 @@ def load_split(path: pathlib.Path, labels: np.ndarray) -> ClientSplit:
   arrays = npz.read(
     path, _ARRAYS, optional=["share_moved"], what="split of clients"
   )
-  with data_files.damage_named(path, "is no split of clients"):
+  with data_files.reporting_damage(path, "is no split of clients"):
     found = int(arrays["num_examples"]), str(arrays["labels_sha256"])
     split = ClientSplit(
       client_names=tuple(map(str, arrays["client_names"].tolist())),

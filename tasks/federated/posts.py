@@ -17,7 +17,7 @@ import pathlib
 from collections.abc import Callable, Iterable, Sequence
 
 from tasks import cuts, downloads, options
-from tasks.data_error import DataError, unreadable_named
+from tasks.data_error import DataError, reporting_unreadable
 from tasks.federated import native_clients
 from tasks.formats import source_files
 from tasks.task import Split, count_examples
@@ -163,7 +163,7 @@ def known_words(
   path = _find("stackoverflow.word_count", data_dir, native.load_word_counts)
   source_files.note(path)
   words: dict[bytes, int] = {}
-  with unreadable_named(path), path.open("rb") as file:
+  with reporting_unreadable(path), path.open("rb") as file:
     for line_number, line in enumerate(itertools.islice(file, size), 1):
       place = f"{path}, line {line_number}"
       word = _word(line, place)
@@ -187,7 +187,7 @@ def known_tags(
   path = _find("stackoverflow.tag_count", data_dir, native.load_tag_counts)
   source_files.note(path)
   try:
-    with unreadable_named(path):
+    with reporting_unreadable(path):
       counts = parsing.parse_json(path.read_bytes())
   except parsing.ParseError as error:
     raise DataError(path, f"is not JSON: {error}.") from error

@@ -85,7 +85,7 @@ def read_batch(path: pathlib.Path) -> tuple[np.ndarray, dict[str, np.ndarray]]:
   kind = _kind_of(path)
   if kind is None:
     raise DataError(path, "has no name of a CIFAR batch.")
-  with data_files.opened(path) as file:
+  with data_files.open_file(path) as file:
     content = file.read()
   parse = _from_bytes if path.suffix == ".bin" else _from_pickle
   pixels, labels = parse(path, content, kind)
@@ -114,7 +114,7 @@ def _from_bytes(
 def _from_pickle(
   path: pathlib.Path, content: bytes, kind: Kind
 ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-  with data_files.damage_named(
+  with data_files.reporting_damage(
     path, "is no pickle of a CIFAR batch, or truncated"
   ):
     batch: Any = _SafeUnpickler(io.BytesIO(content), encoding="bytes").load()

@@ -13,7 +13,7 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import BinaryIO
 
-from tasks.data_error import DataError, unreadable_named
+from tasks.data_error import DataError, reporting_unreadable
 from tasks.formats import file_kinds, source_files
 from tff_fair.files import atomic
 
@@ -57,7 +57,7 @@ def ignore(num_bytes: int) -> None:
 
 
 @contextlib.contextmanager
-def opened(
+def open_file(
   path: pathlib.Path, on_read: OnRead = ignore
 ) -> Iterator[typing.IO[bytes]]:
   """Opens a file for reading; its content shows whether it is compressed.
@@ -197,12 +197,14 @@ def _unpacker(
 
 def is_packed(path: pathlib.Path) -> bool:
   """Returns whether a file is compressed as a whole."""
-  with unreadable_named(path), path.open("rb") as file:
+  with reporting_unreadable(path), path.open("rb") as file:
     return _unpacker(file) is not None
 
 
 @contextlib.contextmanager
-def damage_named(place: object, problem: str = "is damaged") -> Iterator[None]:
+def reporting_damage(
+  place: object, problem: str = "is damaged"
+) -> Iterator[None]:
   """Makes whatever a parser raises a `DataError`.
 
   Damaged bytes lead parsers (NumPy's, zipfile, tarfile, lzma, pickle, SQLite)
@@ -256,18 +258,21 @@ def replacement(
   path: pathlib.Path, *, overwrite: bool = False
 ) -> Iterator[pathlib.Path]:
   """Yields a place to write a file to, as `atomic.replacement`."""
-  with _named(path), atomic.replacement(path, overwrite=overwrite) as staged:
+  with (
+    _as_data_error(path),
+    atomic.replacement(path, overwrite=overwrite) as staged,
+  ):
     yield staged
 
 
 def check_free(path: pathlib.Path, *, overwrite: bool) -> None:
   """Checks that a file may be written, as `atomic.check_free`."""
-  with _named(path):
+  with _as_data_error(path):
     atomic.check_free(path, overwrite=overwrite)
 
 
 @contextlib.contextmanager
-def _named(path: pathlib.Path) -> Iterator[None]:
+def _as_data_error(path: pathlib.Path) -> Iterator[None]:
   """Makes an error of `atomic` a `DataError`."""
   try:
     yield

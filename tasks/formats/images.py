@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tasks import notices
-from tasks.data_error import DataError, unreadable_named
+from tasks.data_error import DataError, reporting_unreadable
 from tasks.formats import source_files
 
 
@@ -99,7 +99,7 @@ def class_folders(
   left_out: list[pathlib.Path] = []
   for label, name in enumerate(class_names):
     folder = pathlib.PurePosixPath(half, name, inside)
-    with unreadable_named(root / folder):
+    with reporting_unreadable(root / folder):
       entries = sorted((root / folder).iterdir())
     found = [e.name for e in entries if e.suffix.lower() in _ENDINGS]
     left_out += [e for e in entries if e.name not in found]
@@ -172,7 +172,7 @@ def read_images(
 def lines(path: pathlib.Path) -> Iterator[tuple[str, str]]:
   """Yields each line that is not empty, with its place for error messages."""
   source_files.note(path)
-  with unreadable_named(path), path.open("rb") as file:
+  with reporting_unreadable(path), path.open("rb") as file:
     for number, line in enumerate(file, 1):
       place = f"{path}, line {number}"
       try:

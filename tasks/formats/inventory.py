@@ -73,7 +73,7 @@ def client_data(path: pathlib.Path) -> str:
     splits = sqlite_file.split_names(connection)
     lines = ["client data of TFF" if splits else "no clients"]
     for split in splits:
-      with data_files.damage_named(f"{path}, split {split}"):
+      with data_files.reporting_damage(f"{path}, split {split}"):
         lines.append(_client_data_split(connection, split))
     return "\n".join(lines)
 

@@ -89,7 +89,7 @@ def read_texts(path: pathlib.Path) -> dict[str, str]:
 def _parsed(
   path: pathlib.Path, on_read: data_files.OnRead = data_files.ignore
 ) -> Any:
-  with data_files.opened(path, on_read) as file:
+  with data_files.open_file(path, on_read) as file:
     content = file.read()
   try:
     return parsing.parse_json(content)

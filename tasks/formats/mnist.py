@@ -36,7 +36,7 @@ def read_idx(path: pathlib.Path, num_axes: int | None = None) -> np.ndarray:
   Returns:
     The array, in the shape and type that the file says.
   """
-  with data_files.opened(path) as file:
+  with data_files.open_file(path) as file:
     magic = file.read(4)
     if len(magic) < 4 or magic[:2] != b"\0\0" or magic[2] not in _TYPES:
       raise DataError(

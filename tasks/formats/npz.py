@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from tasks import notices
-from tasks.data_error import DataError, unreadable_named
+from tasks.data_error import DataError, reporting_unreadable
 from tasks.formats import data_files, file_kinds, source_files
 
 # Of a zip file, and of a single array, whose message is another one.
@@ -23,7 +23,7 @@ def read(
   optional: Sequence[str] = (),
 ) -> dict[str, np.ndarray]:
   """Returns arrays by name."""
-  with _opened(path, what) as arrays:
+  with _open(path, what) as arrays:
     missing = [name for name in names if name not in arrays]
     if missing:
       raise DataError(
@@ -49,14 +49,14 @@ def names(path: pathlib.Path, *, what: str) -> Sequence[str]:
 
   Arguments and errors are those of `read`.
   """
-  with _opened(path, what) as arrays:
+  with _open(path, what) as arrays:
     return list(arrays.files)
 
 
 @contextlib.contextmanager
-def _opened(path: pathlib.Path, what: str) -> Iterator[np.lib.npyio.NpzFile]:
+def _open(path: pathlib.Path, what: str) -> Iterator[np.lib.npyio.NpzFile]:
   source_files.note(path)
-  with unreadable_named(path):
+  with reporting_unreadable(path):
     with path.open("rb") as file:
       beginning = file.read(file_kinds.BEGINNING)
     if beginning and beginning[:2] not in _STARTS:
@@ -65,7 +65,7 @@ def _opened(path: pathlib.Path, what: str) -> Iterator[np.lib.npyio.NpzFile]:
       raise DataError(
         path, f"{problem}: expected an npz file, as numpy.savez writes it."
       )
-    with data_files.damage_named(path):
+    with data_files.reporting_damage(path):
       content = np.load(path, allow_pickle=False)
       if not isinstance(content, np.lib.npyio.NpzFile):
         raise DataError(

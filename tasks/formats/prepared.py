@@ -82,7 +82,7 @@ class DataSet:
 
     self.directory = directory
     source_files.note(*source_files.below(directory))
-    with data_files.damage_named(directory, "cannot be read"):
+    with data_files.reporting_damage(directory, "cannot be read"):
       self._builder = tfds.builder_from_directory(str(directory))
       info = self._builder.info
     self.features: Mapping[str, Feature] = {
@@ -111,7 +111,7 @@ class DataSet:
     import tensorflow_datasets as tfds  # noqa: PLC0415
 
     found: dict[str, list[Any]] = collections.defaultdict(list)
-    with data_files.damage_named(self.directory, "cannot be read"):
+    with data_files.reporting_damage(self.directory, "cannot be read"):
       for example in tfds.as_numpy(self._builder.as_dataset(split=split)):
         for name in wanted:
           path = self.features[name].path

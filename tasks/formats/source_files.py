@@ -1,6 +1,6 @@
 """The files that a task's data come from, and their digests.
 
-Readers note each file that they open; `recorded` collects what they note.
+Readers note each file that they open; `recording` collects what they note.
 """
 
 import contextlib
@@ -26,7 +26,7 @@ _noted: contextvars.ContextVar[dict[pathlib.Path, None] | None] = (
 
 
 @contextlib.contextmanager
-def recorded() -> Iterator[Mapping[pathlib.Path, None]]:
+def recording() -> Iterator[Mapping[pathlib.Path, None]]:
   """Yields the files that readers note within the context, as keys."""
   outer = _noted.get()
   found: dict[pathlib.Path, None] = {}

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from tasks.data_error import DataError, unreadable_named
+from tasks.data_error import DataError, reporting_unreadable
 from tasks.formats import client_names, source_files
 
 _COLUMNS = {
@@ -129,7 +129,7 @@ def _check_splits(
 
 def check(path: pathlib.Path) -> None:
   """Checks that a file is whole, and has the tables of TFF's data sets."""
-  with unreadable_named(path):
+  with reporting_unreadable(path):
     problem = header_problem(path)
   if problem:
     raise DataError(

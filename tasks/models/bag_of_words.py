@@ -53,7 +53,7 @@ class _MeanOfRows(tf.keras.layers.Layer):
     means = tf.math.divide_no_nan(sums, tf.cast(counts, sums.dtype))
     return means + self._bias
 
-  def plain(self) -> tf.keras.Model:
+  def exportable(self) -> tf.keras.Model:
     """Returns the same of Keras' own layers, for `tasks.models.exportable`."""
     num_words, num_labels = self._kernel.shape
     words = tf.keras.layers.Input([None], dtype=tf.int32)

@@ -163,7 +163,7 @@ class _Probabilities(tf.keras.layers.Layer):
   def call(self, inputs: tf.Tensor) -> tf.Tensor:
     return tf.identity(tf.nn.softmax(inputs))
 
-  def plain(self) -> tf.keras.Model:
+  def exportable(self) -> tf.keras.Model:
     """Returns the same of Keras' own layers, for `tasks.models.exportable`."""
     inputs = tf.keras.layers.Input(self.input_shape[1:])
     return tf.keras.Model(inputs, self.call(inputs), name=self.name)

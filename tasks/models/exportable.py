@@ -27,7 +27,7 @@ _ZEROS = {
 }
 
 
-class NotPlainError(ValueError):
+class NotExportableError(ValueError):
   """A model has parts that are not Keras' own."""
 
 
@@ -38,22 +38,22 @@ def describe(model: tf.keras.Model, name: str) -> Config:
       model = _changed(model)
   except (NotImplementedError, TypeError, ValueError) as error:
     # A model that is no graph of layers, or a layer without a config.
-    raise NotPlainError(f"{model.name}: {error}") from error
-  config = of_plain(model)
+    raise NotExportableError(f"{model.name}: {error}") from error
+  config = config_of(model)
   config = {**config, "config": {**config["config"], "name": name}}
   shapes = [weight.shape for weight in model.weights]
   if [weight.shape for weight in build(config).weights] != shapes:
-    raise NotPlainError("Keras builds it with other weights")
+    raise NotExportableError("Keras builds it with other weights")
   return config
 
 
-def of_plain(model: tf.keras.Model) -> Config:
+def config_of(model: tf.keras.Model) -> Config:
   """Returns the config of a model that has plain layers already."""
   try:
     config = tf.keras.saving.serialize_keras_object(model)
     found: Config = json.loads(json.dumps(config))
   except (NotImplementedError, TypeError, ValueError) as error:
-    raise NotPlainError(f"{model.name}: {error}") from error
+    raise NotExportableError(f"{model.name}: {error}") from error
   _check(found)
   return found
 
@@ -66,9 +66,11 @@ def build(config: Config) -> tf.keras.Model:
       # Some layers take parts out of the config that they are given.
       model = tf.keras.saving.deserialize_keras_object(copy.deepcopy(config))
   except (LookupError, RecursionError, TypeError, ValueError) as error:
-    raise NotPlainError(f"Keras cannot build it: {reason(error)}") from error
+    raise NotExportableError(
+      f"Keras cannot build it: {reason(error)}"
+    ) from error
   if not isinstance(model, tf.keras.Model):
-    raise NotPlainError("describes no model")
+    raise NotExportableError("describes no model")
   return model
 
 
@@ -88,7 +90,7 @@ def _layers(model: tf.keras.Model) -> Iterator[tf.keras.layers.Layer]:
 
 
 def _is_changed(layer: tf.keras.layers.Layer) -> bool:
-  return hasattr(layer, "plain") or any(
+  return hasattr(layer, "exportable") or any(
     map(_is_array, layer.get_config().values())
   )
 
@@ -96,8 +98,8 @@ def _is_changed(layer: tf.keras.layers.Layer) -> bool:
 def _changed(layer: tf.keras.layers.Layer) -> tf.keras.layers.Layer:
   if isinstance(layer, tf.keras.Model):
     return tf.keras.models.clone_model(layer, clone_function=_changed)
-  if hasattr(layer, "plain"):
-    return layer.plain()
+  if hasattr(layer, "exportable"):
+    return layer.exportable()
   config = {
     name: _ZEROS if _is_array(value) else value
     for name, value in layer.get_config().items()
@@ -116,7 +118,7 @@ def _is_array(initializer: object) -> bool:
 
 def _check(config: Config) -> None:
   if foreign := sorted(set(keras_parts.foreign(config))):
-    raise NotPlainError(f"{', '.join(foreign)}: not part of Keras")
+    raise NotExportableError(f"{', '.join(foreign)}: not part of Keras")
 
 
 @contextlib.contextmanager

@@ -53,10 +53,10 @@ class Make:
     arguments = dict(self._arguments)
     if "seed" in arguments:
       arguments["seed"] = seed
-    made = Make(self.name, self._function, arguments, self.wanted, seed)
+    make = Make(self.name, self._function, arguments, self.wanted, seed)
     if self._starting is not None:
-      made.keep(made.anew())
-    return made
+      make.keep(make.anew())
+    return make
 
   def __call__(self) -> tf.keras.Model:
     """Returns a new model with its weights."""

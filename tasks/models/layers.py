@@ -105,7 +105,7 @@ class LSTM(tf.keras.layers.LSTM):
       return tf.transpose(outputs, [1, 0, 2])
     return outputs[-1]
 
-  def plain(self) -> tf.keras.layers.LSTM:
+  def exportable(self) -> tf.keras.layers.LSTM:
     """Returns Keras' own LSTM, which does the same."""
     return tf.keras.layers.LSTM.from_config(self.get_config())
 
@@ -130,7 +130,7 @@ def lstm(
     float[length, n, units].
   """
   units = recurrent_kernel.shape[0]
-  kept = () if mask is None else (mask[..., tf.newaxis],)
+  masks = () if mask is None else (mask[..., tf.newaxis],)
   zeros = tf.zeros([tf.shape(inputs)[1], units], inputs.dtype)
 
   @tf.custom_gradient
@@ -144,11 +144,11 @@ def lstm(
     scale = np.repeat([0.5, 0.5, 1.0, 0.5], units).astype(inputs.dtype.name)
     inner = tf.matmul(inputs, kernel * scale) + bias * scale
     step = _forward(recurrent_kernel * scale, scale)
-    gates, carries, outputs = _scan(step, (zeros, zeros), [inner, *kept], 3)
+    gates, carries, outputs = _scan(step, (zeros, zeros), [inner, *masks], 3)
 
     def gradient(d_outputs: tf.Tensor) -> Sequence[tf.Tensor]:
       d_inner = _d_inner(
-        gates, carries, d_outputs, kept, recurrent_kernel, zeros
+        gates, carries, d_outputs, masks, recurrent_kernel, zeros
       )
       flat = tf.reshape(d_inner, [-1, 4 * units])
       before = tf.concat([zeros[tf.newaxis], outputs[:-1]], 0)
@@ -172,13 +172,13 @@ def _forward(recurrent_kernel: tf.Tensor, scale: np.ndarray) -> _Step:
     state: _State, rows: Sequence[tf.Tensor]
   ) -> tuple[_State, Sequence[tf.Tensor]]:
     output, carry = state
-    inner, *kept = rows
+    inner, *masks = rows
     gates = tf.tanh(tf.matmul(output, recurrent_kernel) + inner)
     gates = gates * scale + shift
     i, f, a, o = tf.split(gates, 4, -1)
     new_carry = f * carry + i * a
     new_output = o * tf.tanh(new_carry)
-    for mask in kept:
+    for mask in masks:
       new_carry = tf.where(mask, new_carry, carry)
       new_output = tf.where(mask, new_output, output)
     return (new_output, new_carry), (gates, new_carry, new_output)
@@ -190,7 +190,7 @@ def _d_inner(
   gates: tf.Tensor,
   carries: tf.Tensor,
   d_outputs: tf.Tensor,
-  kept: Sequence[tf.Tensor],
+  masks: Sequence[tf.Tensor],
   recurrent_kernel: tf.Tensor,
   zeros: tf.Tensor,
 ) -> tf.Tensor:
@@ -200,7 +200,7 @@ def _d_inner(
     gates: i, f, a and o, float[length, n, 4 * units].
     carries: c, float[length, n, units].
     d_outputs: The gradient by h as the layer's output, of the same shape.
-    kept: The mask, bool[length, n, 1], or nothing.
+    masks: The mask, bool[length, n, 1], or nothing.
     recurrent_kernel: R.
     zeros: float[n, units].
   """
@@ -218,20 +218,20 @@ def _d_inner(
     state: _State, rows: Sequence[tf.Tensor]
   ) -> tuple[_State, Sequence[tf.Tensor]]:
     d_output, d_carry = state
-    d_here, factor, slope, f, *kept = rows
+    d_here, factor, slope, f, *masks = rows
     d_output += d_here
     d_new_carry = d_carry + d_output * slope
     by_gates = [d_new_carry, d_new_carry, d_new_carry, d_output]
     d_inner = tf.concat(by_gates, -1) * factor
-    for mask in kept:
+    for mask in masks:
       d_inner = tf.where(mask, d_inner, 0)
     before, d_carry_before = tf.matmul(d_inner, back), d_new_carry * f
-    for mask in kept:  # A masked step passes both on as they are.
+    for mask in masks:  # A masked step passes both on as they are.
       before = tf.where(mask, before, d_output)
       d_carry_before = tf.where(mask, d_carry_before, d_carry)
     return (before, d_carry_before), (d_inner,)
 
-  rows = [d_outputs, factors, o * (1 - tanh * tanh), f, *kept]
+  rows = [d_outputs, factors, o * (1 - tanh * tanh), f, *masks]
   (d_inner,) = _scan(step, (zeros, zeros), rows, 1, backwards=True)
   return d_inner
 
@@ -268,10 +268,10 @@ def _scan(
   ) -> tuple[tf.Tensor, _State, Sequence[tf.TensorArray]]:
     place = num_turns - 1 - index if backwards else index
     rows = [tf.unstack(array.read(place), num_steps) for array in arrays]
-    made: list[Sequence[tf.Tensor]] = [()] * num_steps
+    step_outputs: list[Sequence[tf.Tensor]] = [()] * num_steps
     for number in order:
-      state, made[number] = step(state, [row[number] for row in rows])
-    stacked = [tf.stack(parts) for parts in zip(*made, strict=True)]
+      state, step_outputs[number] = step(state, [row[number] for row in rows])
+    stacked = [tf.stack(parts) for parts in zip(*step_outputs, strict=True)]
     written = [
       array.write(place, part)
       for array, part in zip(outputs, stacked, strict=True)
@@ -317,6 +317,6 @@ class RepeatableDropout(tf.keras.layers.Layer):
     )
     return tf.where(keep, inputs / (1.0 - self._rate), 0.0)
 
-  def plain(self) -> tf.keras.layers.Dropout:
+  def exportable(self) -> tf.keras.layers.Dropout:
     """Returns Keras' own dropout, whose masks do not repeat."""
     return tf.keras.layers.Dropout(self._rate, name=self.name)

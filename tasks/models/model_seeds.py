@@ -30,14 +30,14 @@ def with_seed_0(task: Task) -> Task:
     build = build.build
   if not isinstance(build, functools.partial) or not _is_ours(build.func):
     return task
-  named = inspect.signature(build.func).bind_partial(
+  bound = inspect.signature(build.func).bind_partial(
     *build.args, **build.keywords
   )
-  if "seed" not in named.arguments:
+  if "seed" not in bound.arguments:
     return task
-  named.arguments["seed"] = 0
+  bound.arguments["seed"] = 0
   model_of_seed_0: KerasModelFn = functools.partial(
-    build.func, *named.args, **named.kwargs
+    build.func, *bound.args, **bound.kwargs
   )
   return dataclasses.replace(task, keras_model_fn=model_of_seed_0)
 

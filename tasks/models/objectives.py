@@ -93,7 +93,7 @@ def _metrics_fns(
   def initialize() -> _Metrics:
     nothing = (tf.constant(0.0), tf.constant(0.0))
     zero = tf.constant(0, tf.int64)
-    return _named(metric, nothing, nothing, zero, zero)
+    return _by_name(metric, nothing, nothing, zero, zero)
 
   @_graph_function
   def update(
@@ -106,7 +106,7 @@ def _metrics_fns(
     num_examples = tf.shape(labels, tf.int64)[0]
     size = tf.cast(num_examples, tf.float32)
     counted = count(labels, batch_output.predictions)
-    return _named(
+    return _by_name(
       metric,
       _add(state[metric], counted),
       _add(state["loss"], (size * batch_output.loss, size)),
@@ -116,7 +116,7 @@ def _metrics_fns(
 
   @_graph_function
   def finalize(state: _Metrics) -> _Metrics:
-    return _named(
+    return _by_name(
       metric,
       tf.math.divide_no_nan(*state[metric]),
       tf.math.divide_no_nan(*state["loss"]),
@@ -127,7 +127,7 @@ def _metrics_fns(
   return initialize, update, finalize
 
 
-def _named(
+def _by_name(
   metric: str,
   counted: tf.Tensor | _Mean,
   loss: tf.Tensor | _Mean,

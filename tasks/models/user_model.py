@@ -52,9 +52,9 @@ def fitting(
         f"or any of {', '.join(given)}.",
       )
   chosen = {n: value for n, value in given.items() if n in parameters}
-  made = Make(name, function, chosen, wanted, seed)
-  _check(made, is_classifier=num_classes is not None)
-  return made
+  make = Make(name, function, chosen, wanted, seed)
+  _check(make, is_classifier=num_classes is not None)
+  return make
 
 
 def reliable(
@@ -67,9 +67,9 @@ def reliable(
 ) -> task.KerasModelFn:
   """Returns what makes a user's model with the same weights each time."""
   wanted = catalog.of_task(element_spec, num_classes)
-  made = Make(name, build, {}, wanted, seed)
-  _check(made, is_classifier=num_classes is not None)
-  return made
+  make = Make(name, build, {}, wanted, seed)
+  _check(make, is_classifier=num_classes is not None)
+  return make
 
 
 def check_loss(
@@ -108,44 +108,44 @@ _UNKNOWN_SIZE = 3  # Of an axis whose size differs between batches.
 _TOLERANCE = 1e-5
 
 
-def _check(made: Make, *, is_classifier: bool) -> None:
+def _check(make: Make, *, is_classifier: bool) -> None:
   """Checks that clients can train a model; builds it, and calls it.
 
   A model whose weights no initializer makes keeps them from now on.
   """
-  returned = made.returned()
+  returned = make.returned()
   if not isinstance(returned, tf.keras.Model):
     raise UserCodeError(
-      made.name, f"expected a tf.keras.Model, found {type(returned).__name__}."
+      make.name, f"expected a tf.keras.Model, found {type(returned).__name__}."
     )
   # Before `unbuilt`, which changes the last layer.
-  if last_layer(made.returned()) is last_layer(returned):
+  if last_layer(make.returned()) is last_layer(returned):
     raise UserCodeError(
-      made.name, "returns the same model each time; build a new one."
+      make.name, "returns the same model each time; build a new one."
     )
-  model = made.unbuilt()
+  model = make.unbuilt()
   was_built = model.built
-  _check_shapes(made, model)
-  again = made()
+  _check_shapes(make, model)
+  again = make()
   if not again.trainable_weights:
     raise UserCodeError(
-      made.name,
+      make.name,
       "its model has nothing to train; give it a layer with weights, and leave "
       "that layer trainable.",
     )
-  _check_calls(made, again, is_classifier=is_classifier)
-  _check_weights(made, again)
-  if _are_given(made, again, model if was_built else made.anew()):
-    made.keep(again)
+  _check_calls(make, again, is_classifier=is_classifier)
+  _check_weights(make, again)
+  if _are_given(make, again, model if was_built else make.anew()):
+    make.keep(again)
   elif _is_compiled(model):
     raise UserCodeError(
-      made.name,
+      make.name,
       "its model is compiled; leave compile() out: the task has the loss.",
     )
 
 
-def _check_shapes(made: Make, model: tf.keras.Model) -> None:
-  wanted = made.wanted
+def _check_shapes(make: Make, model: tf.keras.Model) -> None:
+  wanted = make.wanted
   inputs = getattr(model, "inputs", None) or []
   if len(inputs) < 2 and all(
     x.shape.is_compatible_with([None, *wanted.x]) for x in inputs
@@ -155,7 +155,7 @@ def _check_shapes(made: Make, model: tf.keras.Model) -> None:
         outputs = model(tf.keras.Input(wanted.x, dtype=wanted.x_dtype))
     except (ValueError, TypeError, tf.errors.OpError) as error:
       raise UserCodeError(
-        made.name,
+        make.name,
         f"the task has {wanted}; the model takes no such x: {_line(error)}.",
       ) from error
     if _fits(outputs, wanted):
@@ -171,7 +171,7 @@ def _check_shapes(made: Make, model: tf.keras.Model) -> None:
       "functional model makes it, a Dense(1) with a sigmoid or no activation."
     )
   raise UserCodeError(
-    made.name,
+    make.name,
     f"the task has {wanted}; the model has x {x} and outputs "
     f"{_outputs(outputs)}.{advice}",
   )
@@ -196,7 +196,7 @@ def _outputs(outputs: Any) -> str:
 
 
 def _are_given(
-  made: Make, model: tf.keras.Model, again: tf.keras.Model
+  make: Make, model: tf.keras.Model, again: tf.keras.Model
 ) -> bool:
   """Returns whether a model has weights that no initializer makes.
 
@@ -206,21 +206,21 @@ def _are_given(
   before it builds any in a graph.
   """
   values = [weight.numpy() for weight in model.weights]
-  in_graph = _values_in_graph(made)
+  in_graph = _values_in_graph(make)
   if in_graph is None:  # Keras builds some models outside of graphs alone.
     is_open = [True] * len(values)
   else:
     is_open = _differ(values, in_graph)
     if not any(is_open) and not _is_compiled(model):
       return False
-    again = made.anew(other_draws=True)
+    again = make.anew(other_draws=True)
   differ = _differ(values, [weight.numpy() for weight in again.weights])
   for weight, differs in zip(
     model.weights, map(operator.and_, is_open, differ), strict=True
   ):
     if differs:
       raise UserCodeError(
-        made.name,
+        make.name,
         f"the initial values of {weight.name} differ from one building of the "
         "model to the next; give its initializer a seed, or, if the model is "
         "trained, load the same weights in each building.",
@@ -242,12 +242,12 @@ def _differ(
 
 
 @keras_state.restored()
-def _values_in_graph(made: Make) -> list[np.ndarray] | None:
+def _values_in_graph(make: Make) -> list[np.ndarray] | None:
   """Returns the initial weights in a graph; None if Keras builds none there."""
   with tf.Graph().as_default() as graph:
     tf.random.uniform([])  # TensorFlow's own seeds count the operations.
     try:
-      built = made()
+      built = make()
     except UserCodeError:
       return None
     with tf.compat.v1.Session(graph=graph) as session:
@@ -256,28 +256,28 @@ def _values_in_graph(made: Make) -> list[np.ndarray] | None:
   return found
 
 
-def _check_weights(made: Make, model: tf.keras.Model) -> None:
+def _check_weights(make: Make, model: tf.keras.Model) -> None:
   """Checks that methods can sum the weights of a model."""
   for weight in model.trainable_weights:
     if weight.dtype != tf.float32:
       raise UserCodeError(
-        made.name,
+        make.name,
         f"{weight.name} is {weight.dtype.name}; expected float32, as methods "
         "sum it.",
       )
     if weight.constraint is not None:
       raise UserCodeError(
-        made.name,
+        make.name,
         f"{weight.name} has a constraint, and TFF's optimizers apply none; "
         "leave it out, or take a regularizer.",
       )
 
 
 def _check_calls(
-  made: Make, model: tf.keras.Model, *, is_classifier: bool
+  make: Make, model: tf.keras.Model, *, is_classifier: bool
 ) -> None:
   """Checks that a model gives the same in each call, and keeps nothing."""
-  name, wanted = made.name, made.wanted
+  name, wanted = make.name, make.wanted
   if wanted.x_dtype == tf.string:
     return
   before = [weight.numpy() for weight in model.weights]

@@ -21,18 +21,20 @@ def inputs(
   columns: Mapping[str, str], taken: Iterable[str] = ()
 ) -> dict[str, tf.Tensor]:
   """Returns Keras inputs of shape [n] by the names of columns."""
-  made: dict[str, tf.Tensor] = {}
+  named_inputs: dict[str, tf.Tensor] = {}
   used = {*taken, PROBABILITIES, NUMBER}
   for name, kind in columns.items():
     # TensorFlow's names have letters and digits, and must differ.
-    plain = re.sub(r"\W", "_", name, flags=re.ASCII)
-    if not plain[:1].isalpha():
-      plain = f"column_{plain}"
-    candidates = (plain, *(f"{plain}_{k}" for k in range(2, len(used) + 3)))
+    word = re.sub(r"\W", "_", name, flags=re.ASCII)
+    if not word[:1].isalpha():
+      word = f"column_{word}"
+    candidates = (word, *(f"{word}_{k}" for k in range(2, len(used) + 3)))
     layer_name = next(c for c in candidates if c not in used)
     used.add(layer_name)
-    made[name] = tf.keras.Input([], name=layer_name, dtype=_DTYPES[kind])
-  return made
+    named_inputs[name] = tf.keras.Input(
+      [], name=layer_name, dtype=_DTYPES[kind]
+    )
+  return named_inputs
 
 
 def encode(

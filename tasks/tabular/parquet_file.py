@@ -33,8 +33,8 @@ class ParquetFile:
     """Reads the names of the columns, and the first rows of texts."""
     self.path = path
     self._written = written
-    self._file = _opened(path)
-    with data_files.damage_named(path):
+    self._file = _open(path)
+    with data_files.reporting_damage(path):
       names = list(self._file.schema_arrow.names)
       # pandas writes categories of numbers as numbers, and notes which.
       noted = self._file.schema_arrow.pandas_metadata or {}
@@ -67,7 +67,7 @@ class ParquetFile:
     if not names:
       return {}
     batch = next(self._batches(names, table_file.ROWS_OF_THE_SAMPLE))
-    with data_files.damage_named(self.path):
+    with data_files.reporting_damage(self.path):
       return {name: _codes(batch.column(name))[1] for name in names}
 
   def place(self, row: int) -> str:
@@ -134,7 +134,7 @@ class ParquetFile:
   ) -> Iterator["pa.RecordBatch"]:
     batches = self._file.iter_batches(size, columns=list(names))
     while True:
-      with data_files.damage_named(self.path):
+      with data_files.reporting_damage(self.path):
         batch = next(batches, None)
       if batch is None:
         return
@@ -165,7 +165,7 @@ class ParquetFile:
     import pyarrow as pa  # noqa: PLC0415
 
     kind = array.type
-    with data_files.damage_named(f"{self.path}, column {name!r}"):
+    with data_files.reporting_damage(f"{self.path}, column {name!r}"):
       if is_text:
         return self._texts(name, *_codes(array.cast(pa.string())))
       if pa.types.is_boolean(kind):
@@ -207,7 +207,7 @@ class ParquetFile:
     return np.where(np.isin(values, missing), np.nan, values)
 
 
-def _opened(path: pathlib.Path) -> "parquet.ParquetFile":
+def _open(path: pathlib.Path) -> "parquet.ParquetFile":
   try:
     from pyarrow import parquet  # noqa: PLC0415
   except ImportError as error:
@@ -219,9 +219,9 @@ def _opened(path: pathlib.Path) -> "parquet.ParquetFile":
   source: pathlib.Path | io.BytesIO = path
   # As a rule, a Parquet file is compressed within, not as a whole.
   if data_files.is_packed(path):
-    with data_files.opened(path) as file:
+    with data_files.open_file(path) as file:
       source = io.BytesIO(file.read())
-  with data_files.damage_named(path):
+  with data_files.reporting_damage(path):
     return parquet.ParquetFile(source)
 
 

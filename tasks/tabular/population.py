@@ -159,16 +159,16 @@ def divide(
     for half in (~is_test, is_test)
   ]
   fits = (np.minimum(*sizes) > 0) & (np.add(*sizes) >= min_examples)
-  kept = np.flatnonzero(fits)
-  if len(kept) < 2:
+  fitting = np.flatnonzero(fits)
+  if len(fitting) < 2:
     raise DataError(
       source,
-      f"{len(kept)} of {len(names):,} clients have rows to train and to be "
+      f"{len(fitting)} of {len(names):,} clients have rows to train and to be "
       f"tested on, {max(min_examples, 2)} together; a federation has two such "
       "clients or more.",
     )
   chosen = cuts.random_subset(
-    kept, num_clients, seed, what="clients with enough rows"
+    fitting, num_clients, seed, what="clients with enough rows"
   )
   client_ids = np.full(len(names), -1, np.int32)
   client_ids[chosen] = np.arange(len(chosen))
@@ -179,7 +179,7 @@ def divide(
     names=tuple(names[k] for k in chosen),
     train=_rows_by_client(ids, ~is_test, len(chosen)),
     test=_rows_by_client(ids, is_test, len(chosen)),
-    num_left_out=len(names) - len(kept),
+    num_left_out=len(names) - len(fitting),
   )
 
 

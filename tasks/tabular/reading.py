@@ -68,11 +68,11 @@ def located(
   return path
 
 
-def opened(
+def open_table(
   path: pathlib.Path, written: table_file.Format = table_file.UNKNOWN
 ) -> Table:
   """Opens a table; its content distinguishes CSV, Parquet and other files."""
-  with data_files.opened(path) as file:
+  with data_files.open_file(path) as file:
     beginning = file.read(file_kinds.BEGINNING)
   kind = file_kinds.of_content(beginning)
   table: Table
@@ -155,8 +155,8 @@ def read(
     if name in found:
       reading.check_complete(name, found[name])
   if faults:
-    told = " ".join(faults[name] for name in names if name in faults)
-    raise DataError(table.path, f"{told[0].lower()}{told[1:]}")
+    message = " ".join(faults[name] for name in names if name in faults)
+    raise DataError(table.path, f"{message[0].lower()}{message[1:]}")
   return found
 
 

@@ -204,7 +204,7 @@ class CsvFile:
     """Yields what `pandas.read_csv` makes, columns called by their position."""
     import pandas as pd  # noqa: PLC0415
 
-    with data_files.opened(self.path) as file:
+    with data_files.open_file(self.path) as file:
       lines = None
       if self._written.comment is not None:
         lines = self._lines(file)
@@ -274,7 +274,7 @@ class CsvFile:
 
   def _rows(self) -> Iterator[tuple[int, list[str]]]:
     """Yields the fields of each row, and the line where it begins."""
-    with data_files.opened(self.path) as file:
+    with data_files.open_file(self.path) as file:
       reader = csv.reader(
         self._lines(file), delimiter=self._separator, skipinitialspace=True
       )

@@ -39,7 +39,7 @@ def quoted(name: str) -> str:
   return f'"{name}"' if "," in name else name
 
 
-def named(text: str | None) -> tuple[str, ...]:
+def split_names(text: str | None) -> tuple[str, ...]:
   """Reads names with commas in between, as a row of a CSV file has them."""
   rows = csv.reader([text] if text else [], skipinitialspace=True)
   return tuple(name for row in rows for name in row)

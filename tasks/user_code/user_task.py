@@ -79,33 +79,33 @@ class MadeTask:
     given = dict(zip(_GIVEN, (data_dir, seed, model_seed), strict=True))
     arguments = {n: getattr(config, n) for n in self._arguments}
     arguments |= {n: given[n] for n in self._given}
-    made = self._called(arguments)
-    _check_spec(self._name, made)
-    made = dataclasses.replace(
-      made,
-      train=self._blamed(made.train, made),
-      test=self._blamed(made.test, made),
+    task = self._called(arguments)
+    _check_spec(self._name, task)
+    task = dataclasses.replace(
+      task,
+      train=self._blamed(task.train, task),
+      test=self._blamed(task.test, task),
     )
-    for half in (made.train, made.test):
+    for half in (task.train, task.test):
       half.load(0)
     # Imported late: it imports TensorFlow, which the function has by now.
     from tasks.models import user_model  # noqa: PLC0415
     from tasks.models.initial_weights import Make  # noqa: PLC0415
 
-    if isinstance(made.keras_model_fn, Make):
+    if isinstance(task.keras_model_fn, Make):
       # Of `tasks.from_client_data`, which the function told the one seed.
       if model_seed == seed:
-        return made
+        return task
       return dataclasses.replace(
-        made, keras_model_fn=made.keras_model_fn.of_seed(model_seed)
+        task, keras_model_fn=task.keras_model_fn.of_seed(model_seed)
       )
     return dataclasses.replace(
-      made,
+      task,
       keras_model_fn=user_model.reliable(
         self._name,
-        made.keras_model_fn,
-        made.element_spec,
-        made.num_classes,
+        task.keras_model_fn,
+        task.element_spec,
+        task.num_classes,
         seed=model_seed,
       ),
     )
@@ -113,27 +113,27 @@ class MadeTask:
   def _called(self, arguments: Mapping[str, object]) -> Task:
     """Returns the task that the function makes; see `load` for the errors."""
     try:
-      made = self._function(**arguments)
+      task = self._function(**arguments)
     except DataError as error:
       raise DataError(self._name, str(error), setting="task") from error
     except UserCodeError as error:
       raise UserCodeError(self._name, str(error)) from error
     except Exception as error:
       raise functions.blamed(self._name, self._path, error) from error
-    if not isinstance(made, Task):
+    if not isinstance(task, Task):
       raise UserCodeError(
         self._name,
-        f"expected a tasks.Task, found {type(made).__name__} "
-        f"({' '.join(repr(made).split())[:60]}).",
+        f"expected a tasks.Task, found {type(task).__name__} "
+        f"({' '.join(repr(task).split())[:60]}).",
       )
-    return made
+    return task
 
-  def _blamed(self, half: Split, made: Task) -> Split:
+  def _blamed(self, half: Split, task: Task) -> Split:
     """Returns a half whose errors name the function and the client."""
 
     def load_checked(client_id: int) -> Arrays:
       arrays = half.load(client_id)
-      _check_arrays(made, int(half.num_examples[client_id]), arrays)
+      _check_arrays(task, int(half.num_examples[client_id]), arrays)
       return arrays
 
     def reading(load: Callable[[int], _Read]) -> Callable[[int], _Read]:
@@ -147,7 +147,7 @@ class MadeTask:
             else functions.blamed(self._name, self._path, error).problem
           )
           raise DataError(
-            f"{self._name}, client {made.client_names[client_id]!r}",
+            f"{self._name}, client {task.client_names[client_id]!r}",
             problem,
             setting="task",
           ) from error
@@ -169,9 +169,9 @@ class MadeTask:
     return name, hints[name], dataclasses.field(default=parameter.default)
 
 
-def _check_spec(name: str, made: Task) -> None:
+def _check_spec(name: str, task: Task) -> None:
   """Checks that labels are numbers of classes, or numbers to predict."""
-  dtype = made.element_spec[1].dtype
+  dtype = task.element_spec[1].dtype
   if not (dtype.is_integer or dtype.is_floating):
     raise UserCodeError(
       name,
@@ -180,9 +180,9 @@ def _check_spec(name: str, made: Task) -> None:
     )
 
 
-def _check_arrays(made: Task, number: int, arrays: Arrays) -> None:
+def _check_arrays(task: Task, number: int, arrays: Arrays) -> None:
   """Checks that a client's arrays are as the task says."""
-  for title, values, spec in zip("xy", arrays, made.element_spec, strict=True):
+  for title, values, spec in zip("xy", arrays, task.element_spec, strict=True):
     expected = (number, *spec.shape[1:])
     if values.dtype != spec.dtype.as_numpy_dtype or not (
       spec.shape.is_compatible_with(values.shape) and len(values) == number
@@ -193,8 +193,8 @@ def _check_arrays(made: Task, number: int, arrays: Arrays) -> None:
         f"{list(expected)}.",
       )
   y = arrays[1]
-  if made.has_class_labels and made.num_classes:
-    example_checks.check_labels(y, made.num_classes, "y")
+  if task.has_class_labels and task.num_classes:
+    example_checks.check_labels(y, task.num_classes, "y")
 
 
 def _problems(

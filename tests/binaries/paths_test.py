@@ -14,6 +14,6 @@ def test_a_path_that_no_file_system_takes_is_one_line(text):
   with pytest.raises(
     command_line.UsageError, match=r"^--output=.{60}\.\.\.: File name too long"
   ):
-    paths.named("output", text)
+    paths.parse("output", text)
   with pytest.raises(command_line.UsageError, match="is no path: embedded"):
-    paths.named("output", "a\0b")
+    paths.parse("output", "a\0b")

@@ -38,7 +38,9 @@ def test_a_table_for_spreadsheets_runs_no_label(tmp_path):
   label = '=HYPERLINK("http://x")'
   path = run_folders.make(tmp_path / "run", method=label)
   found = compare.find(path)
-  built = compare.build(found, ["mean"], chosen_evaluations.EvaluationChoice())
+  built = compare.build(
+    found, ["mean"], chosen_evaluations.EvaluationSelector()
+  )
   (row,) = csv.DictReader(io.StringIO(text_tables.csv(built)))
   assert row["method"] == f"'{label}"
   # Only in the file.

@@ -67,7 +67,7 @@ def test_each_example_is_as_likely():
   drawn = np.zeros(11)
   rng = np.random.default_rng(0)
   for _ in range(4000):
-    found = validation.drawn(labels, 11, 4, rng)
+    found = validation.draw(labels, 11, 4, rng)
     assert len(set(found.tolist())) == 4
     drawn[found] += 1
   # Four standard deviations.

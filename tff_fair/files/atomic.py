@@ -66,7 +66,7 @@ def moved_when_whole(
   """
   place = _place(path)
   with (
-    made(place.parent),
+    new_folder(place.parent),
     tempfile.TemporaryDirectory(
       prefix=STAGING, dir=place.parent, ignore_cleanup_errors=True
     ) as staging,
@@ -92,7 +92,7 @@ def remove_folder(folder: pathlib.Path) -> None:
 
 
 @contextlib.contextmanager
-def made(folder: pathlib.Path) -> Iterator[None]:
+def new_folder(folder: pathlib.Path) -> Iterator[None]:
   """Makes a folder; removes it again if it is new and nothing stays in it."""
   is_new = not folder.exists()
   try:

@@ -52,7 +52,7 @@ def test_errors_are_better_where_they_are_smaller(of_errors):
 
 def test_tables_of_errors_tell_their_unit(of_errors):
   runs = comparison.find(of_errors)
-  choice = chosen_evaluations.EvaluationChoice()
+  choice = chosen_evaluations.EvaluationSelector()
   found = comparison.build(runs, ["mean", "worst_10"], choice, "fedavg")
   captions = [table.caption for table in found]
   assert captions[0].startswith("test RMSE over clients in units of the label")
@@ -70,7 +70,7 @@ def test_the_mark_is_that_of_the_smallest_error(tmp_path):
   run_folders.make_methods(tmp_path, methods, score=RMSE)
   runs = comparison.find(tmp_path)
   (table,) = comparison.build(
-    runs, ["mean", "worst_10"], chosen_evaluations.EvaluationChoice()
+    runs, ["mean", "worst_10"], chosen_evaluations.EvaluationSelector()
   )
   assert {row.label: row.marks for row in table.rows} == {
     "FedAvg": (None, None),

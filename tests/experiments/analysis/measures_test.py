@@ -144,5 +144,5 @@ def test_values_as_tables_show_them(measure, value, text):
 
 def test_what_is_no_number_is_the_worst():
   for measure in (PERCENT, LOWER):
-    keys = [measures.badness(measure, v) for v in (math.nan, 1e9, -1e9)]
+    keys = [measures.sort_key(measure, v) for v in (math.nan, 1e9, -1e9)]
     assert max(keys) == keys[0]

@@ -40,7 +40,7 @@ class Processes:
       except ValueError as error:
         job.log.write_text(f"{error}\n")
         status = 1
-      yield jobs.Ended(job, status, 0.1)
+      yield jobs.JobEnd(job, status, 0.1)
 
 
 @pytest.fixture

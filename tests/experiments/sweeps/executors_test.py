@@ -19,7 +19,7 @@ from tff_fair.experiments.sweeps import (
   submitit_jobs,
   sweep,
 )
-from tff_fair.experiments.sweeps.jobs import LOST, MISTAKE, Ended, Executor
+from tff_fair.experiments.sweeps.jobs import LOST, MISTAKE, Executor, JobEnd
 
 ON_THIS_MACHINE = {"cluster": "local"}
 
@@ -398,6 +398,6 @@ def test_all_runs_are_asked_to_end_where_one_cannot_start(carry_out):
 
 
 def test_ends_are_told_in_words():
-  assert Ended(None, -9, 1.0).how == "killed by signal 9"
-  assert Ended(None, 2, 1.0).how == "status 2"
-  assert not Ended(None, 1, 1.0).is_cut_off
+  assert JobEnd(None, -9, 1.0).how == "killed by signal 9"
+  assert JobEnd(None, 2, 1.0).how == "status 2"
+  assert not JobEnd(None, 1, 1.0).is_cut_off

@@ -27,7 +27,7 @@ def in_this_process(monkeypatch):
 def fractions(grid, fraction=0.2, names=("fedavg", "adafed")):
   """Returns what the runs of a sweep set aside."""
   sweep = sweep_file.of_methods(names, "here")
-  tables = setting_tables.varying("grid", grid)
+  tables = setting_tables.read_lists("grid", grid)
   sweep = validation.with_fraction(
     dataclasses.replace(sweep, final=tables), fraction, list
   )
@@ -66,9 +66,9 @@ def test_the_share_is_the_user_s():
 
 def test_a_search_sets_data_aside():
   sweep = sweep_file.of_methods(["fedavg"], "here")
-  tables = setting_tables.joined(
-    setting_tables.varying("grid", FEW),
-    setting_tables.drawn("range", {"client_learning_rate": "0.1:1:log"}),
+  tables = setting_tables.join(
+    setting_tables.read_lists("grid", FEW),
+    setting_tables.read_ranges("range", {"client_learning_rate": "0.1:1:log"}),
     "grid",
   )
   said = []

@@ -28,7 +28,7 @@ def _zipped(content):
 
 def _parts(path):
   """Yields what a compressed file holds."""
-  with data_files.opened(path) as content:
+  with data_files.open_file(path) as content:
     yield from iter(lambda: content.read(1 << 12), b"")
 
 
@@ -49,7 +49,7 @@ def test_a_bomb_is_read_up_to_a_bound(tmp_path, compress):
   assert 0 < len(b"".join(parts)) <= 1 << 18
   # A large file may hold more, and a small one little.
   path.write_bytes(compress(_ZEROS[: 1 << 17]))
-  with data_files.opened(path) as content:
+  with data_files.open_file(path) as content:
     assert content.seek(5) == 5
     assert content.read() == _ZEROS[5 : 1 << 17]
   assert list(tmp_path.iterdir()) == [path]

@@ -113,7 +113,7 @@ def test_a_file_of_another_kind_is_named(kind, name, tmp_path):
     content, fact = KINDS[kind]
   path.write_bytes(content)
   with refused(path, fact.replace("'rows'", f"'{name}'")) as caught:
-    reading.opened(path)
+    reading.open_table(path)
   assert len(caught.value.problem) < 250
 
 
@@ -130,7 +130,7 @@ def test_no_pickle_is_opened(tmp_path):
   path = tmp_path / "rows.csv"
   path.write_bytes(pickle.dumps(Spy()))
   with refused(path, "read_pickle"):
-    reading.opened(path)
+    reading.open_table(path)
   assert not Spy.seen
 
 
@@ -144,7 +144,9 @@ def test_no_pickle_is_opened(tmp_path):
 def test_a_text_that_begins_like_another_kind_is_text(line, tmp_path):
   path = tmp_path / "rows.csv"
   path.write_text(f"{line}\na,1\nb,2\n".replace("site\na,1\nb,2", "a\nb"))
-  assert reading.opened(path).names[0] == line.partition(",")[0].split("\n")[0]
+  assert (
+    reading.open_table(path).names[0] == line.partition(",")[0].split("\n")[0]
+  )
 
 
 PACKED = {
@@ -161,7 +163,7 @@ def test_one_compressed_file_is_unpacked(packed, tmp_path):
   path = tmp_path / "rows.csv"
   content = PACKED[packed]
   path.write_bytes(content)
-  table = reading.opened(path)
+  table = reading.open_table(path)
   found = reading.read(
     table, table.names, texts=["clinic"], categories=(), exact=["age"]
   )
@@ -169,18 +171,18 @@ def test_one_compressed_file_is_unpacked(packed, tmp_path):
   assert found["age"].values.tolist() == FRAME["age"].tolist()
   for damaged in (content[: len(content) * 2 // 3], content[:30] + bytes(20)):
     path.write_bytes(damaged)
-    with refused(path), data_files.opened(path) as file:
+    with refused(path), data_files.open_file(path) as file:
       file.read()
 
 
 def test_a_packed_parquet_file(tmp_path):
   path = tmp_path / "rows.parquet.gz"
   path.write_bytes(gzip.compress(written(FRAME.to_parquet)))
-  assert [*reading.opened(path).names] == ["clinic", "age"]
+  assert [*reading.open_table(path).names] == ["clinic", "age"]
 
 
 def test_json_of_one_line_is_not_several(tmp_path):
   path = tmp_path / "rows.json"
   path.write_text(json.dumps({"a": 1}))
   with refused(path, "a JSON file"):
-    reading.opened(path)
+    reading.open_table(path)

@@ -102,7 +102,7 @@ def test_a_part_that_keras_does_not_have_is_named(build, problem):
   registered["Doubling"], registered["doubled"] = Doubling, doubled
   try:
     model = tf.keras.Sequential([tf.keras.layers.Input([3]), build()])
-    with pytest.raises(exportable.NotPlainError, match=problem):
+    with pytest.raises(exportable.NotExportableError, match=problem):
       exportable.describe(model, "it")
     assert registered["doubled"] is doubled
   finally:
@@ -126,7 +126,7 @@ def test_a_config_builds_any_number_of_models():
 def test_an_error_of_keras_is_short():
   dense = tf.keras.layers.Dense(2, activation=doubled)
   model = tf.keras.Sequential([tf.keras.layers.Input([3]), dense])
-  with pytest.raises(exportable.NotPlainError) as raised:
+  with pytest.raises(exportable.NotExportableError) as raised:
     exportable.describe(model, "it")
   assert len(str(raised.value)) < 150
 
@@ -134,11 +134,11 @@ def test_an_error_of_keras_is_short():
 def test_a_model_without_a_graph_is_refused():
   model = OwnModel()
   model(tf.zeros([1, 3]))
-  with pytest.raises(exportable.NotPlainError):
+  with pytest.raises(exportable.NotExportableError):
     exportable.describe(model, "it")
 
 
 @pytest.mark.parametrize("config", [{}, {"class_name": "Dense"}, [], None])
 def test_what_describes_no_model_is_refused(config):
-  with pytest.raises(exportable.NotPlainError):
+  with pytest.raises(exportable.NotExportableError):
     exportable.build(config)

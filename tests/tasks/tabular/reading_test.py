@@ -22,7 +22,7 @@ NAMES = ("client", "age", "kind", "label")
 
 def read(path, names=NAMES, texts=("client",), categories=("kind", "age")):
   return reading.read(
-    reading.opened(path),
+    reading.open_table(path),
     names,
     texts=texts,
     categories=[name for name in categories if name in names],
@@ -181,7 +181,7 @@ def test_texts_that_are_no_categories(write, column, fact):
 
 def notices_of(path, written=table_file.UNKNOWN):
   """Returns what a user hears of column t."""
-  table = reading.opened(path, written)
+  table = reading.open_table(path, written)
   with warnings.catch_warnings(record=True) as told:
     warnings.simplefilter("always")
     found = reading.read(
@@ -221,7 +221,7 @@ def test_cells_that_are_taken_as_missing_are_counted(write):
   assert "12 of column 't' (-, ?, n/a)" in str(told.message)
   said = table_file.Format(missing=["x", "-9", "n/a", "?", "-"])
   assert notices_of(path, said) == []
-  table = reading.opened(path, missing)
+  table = reading.open_table(path, missing)
   found = reading.read(table, "ct", texts="c", categories="t", exact=())["t"]
   expected = [1, *[np.nan] * 5, 2.5, *[np.nan] * 2] * 3
   np.testing.assert_array_equal(found.values, expected)
@@ -254,7 +254,11 @@ def test_texts_of_a_parquet_file_are_read_as_fields(tmp_path, column, options):
   def found(name):
     path = tmp_path / name
     read = reading.read(
-      reading.opened(path, written), "ct", texts="c", categories="", exact="t"
+      reading.open_table(path, written),
+      "ct",
+      texts="c",
+      categories="",
+      exact="t",
     )
     texts = [str(t.message) for t in notices_of(path, written)]
     return read["t"], [text.replace(str(path), "") for text in texts]
@@ -277,7 +281,7 @@ def test_signs_of_numbers_in_texts_of_a_parquet_file(tmp_path):
 
   def values(column, **options):
     pd.DataFrame({"c": [*"ab"], "t": column}).to_parquet(path)
-    table = reading.opened(path, table_file.Format(**options))
+    table = reading.open_table(path, table_file.Format(**options))
     found = reading.read(
       table, "ct", texts="c", categories="t", exact="t", measured="t"
     )
@@ -316,7 +320,7 @@ def test_options_of_csv_files_are_refused_for_parquet(tmp_path, options, fact):
   path = tmp_path / "rows.parquet"
   pd.DataFrame({"c": [*"ab"], "t": [1, 2]}).to_parquet(path)
   with refused("rows.parquet", fact):
-    reading.opened(path, table_file.Format(**options))
+    reading.open_table(path, table_file.Format(**options))
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
@@ -329,7 +333,7 @@ def test_comment_lines_are_left_out_and_counted(write, end, sign):
   ]
   path = write(end.join(lines).encode())
   written = table_file.Format(comment=sign)
-  table = reading.opened(path, written)
+  table = reading.open_table(path, written)
   found = reading.read(
     table, ["c", "note", "t"], texts="c", categories=["note", "t"], exact=()
   )
@@ -340,13 +344,13 @@ def test_comment_lines_are_left_out_and_counted(write, end, sign):
   first, *_ = notices_of(path, written)
   assert "3 comment lines" in str(first.message)
   with refused("rows.csv", f"comment={sign}"):
-    reading.opened(path)
+    reading.open_table(path)
 
 
 def test_comments_above_the_header_are_named(write):
   path = write("# one\n# two\nc,t\na,1\nb,2\n")
   with refused("rows.csv", "comment=#"):
-    reading.check_names(reading.opened(path), {"client": ["c"]})
+    reading.check_names(reading.open_table(path), {"client": ["c"]})
 
 
 @pytest.mark.parametrize(
@@ -399,7 +403,7 @@ def test_numbers_with_a_unit(write):
 
   def values(path, **options):
     found = reading.read(
-      reading.opened(path, table_file.Format(**options)),
+      reading.open_table(path, table_file.Format(**options)),
       "ct",
       texts="ct",
       categories=(),
@@ -423,14 +427,14 @@ def test_numbers_with_a_unit(write):
 
 
 def test_a_place_is_named(write):
-  table = reading.opened(write('\nc,t\n\na,\'x\nb,"1\n2"\nd,3\n'))
+  table = reading.open_table(write('\nc,t\n\na,\'x\nb,"1\n2"\nd,3\n'))
   assert [table.place(k) for k in range(3)] == [
     f"line {line} (the header counts)" for line in (4, 5, 7)
   ]
 
 
 def test_names_of_columns(write):
-  table = reading.opened(write(GOOD))
+  table = reading.open_table(write(GOOD))
   reading.check_names(table, {"features": ["age", "kind"]})
   for name, fact in [
     ("Age", "'Age' (features; did you mean 'age'?). It has client, age"),
@@ -439,13 +443,13 @@ def test_names_of_columns(write):
   ]:
     with refused("rows.csv", fact):
       reading.check_names(table, {"features": [name]})
-  table = reading.opened(write(GOOD.replace(",", "|")))
+  table = reading.open_table(write(GOOD.replace(",", "|")))
   with refused("rows.csv", "separator"):
     reading.check_names(table, {"client": ["client"]})
 
 
 def test_all_names_that_are_missing_are_told_at_once(write):
-  table = reading.opened(write(GOOD))
+  table = reading.open_table(write(GOOD))
   with pytest.raises(tasks.DataError) as caught:
     reading.check_names(
       table, {"client": ["hospital"], "label": ["lable"], "ignore": ["ages"]}
@@ -465,7 +469,7 @@ def test_all_columns_that_cannot_be_used_are_told_at_once(write):
     f"{'1e99' if k == 4 else k},{'' if k == 5 else 'ny'[k % 2]},{k}"
     for k in range(60)
   ]
-  table = reading.opened(write("\n".join(lines)))
+  table = reading.open_table(write("\n".join(lines)))
   with pytest.raises(tasks.DataError) as caught:
     reading.read(
       table,
@@ -532,7 +536,7 @@ def test_reads_a_parquet_file(frame, tmp_path):
   assert isinstance(found["nothing"], columns.Numbers)
   assert np.isnan(found["nothing"].values).all()
   assert found["label"].values.tolist() == frame["label"].tolist()
-  assert reading.opened(path).place(3) == "row 4 (counted from 1)"
+  assert reading.open_table(path).place(3) == "row 4 (counted from 1)"
 
 
 @pytest.mark.parametrize(
@@ -563,7 +567,9 @@ def test_columns_of_a_parquet_file_that_are_no_features(
 def test_an_index_without_a_name_is_no_column(frame, tmp_path):
   path = tmp_path / "rows.parquet"
   frame.iloc[::2].to_parquet(path)
-  assert list(filter(None, reading.opened(path).names)) == list(frame.columns)
+  assert list(filter(None, reading.open_table(path).names)) == list(
+    frame.columns
+  )
 
 
 def test_a_damaged_parquet_file(frame, write):
@@ -574,11 +580,11 @@ def test_a_damaged_parquet_file(frame, write):
       read(write(content), frame.columns, (), ())
   frame.iloc[:0].to_parquet(path)
   with refused("rows.csv", "no rows"):
-    reading.opened(path)
+    reading.open_table(path)
 
 
 def test_a_parquet_file_without_its_library(frame, write, monkeypatch):
   frame.to_parquet(path := write(""))
   monkeypatch.setitem(sys.modules, "pyarrow", None)
   with refused("rows.csv", 'pip install "pyarrow'):
-    reading.opened(path)
+    reading.open_table(path)

@@ -66,7 +66,7 @@ def stationarity(
 # end.
 
 
-_PLAIN = "fedavg"  # The method that has plain weights by its definition.
+_AVERAGE = "fedavg"  # The method that has plain weights by its definition.
 
 
 def coefficient_change(
@@ -79,8 +79,8 @@ def coefficient_change(
     weights of the clients that counted in the round. None where the method has
     no coefficients of its own, or the run has not recorded them.
   """
-  own = methods.METHODS[spec.algorithm].factory
-  if own is None or spec.algorithm == _PLAIN:
+  factory = methods.METHODS[spec.algorithm].factory
+  if factory is None or spec.algorithm == _AVERAGE:
     return None
   values = pd.to_numeric(cohorts["coefficient"], errors="coerce").to_numpy()
   counted = np.isfinite(values)
@@ -95,5 +95,5 @@ def coefficient_change(
       assert task.client_weights is not None
       weights = pd.Series(task.client_weights[clients])
   rounds = cohorts["round"].to_numpy()[counted]
-  plain = weights / weights.groupby(rounds).transform("sum")
-  return float(np.abs(values[counted] / plain - 1).max())
+  usual = weights / weights.groupby(rounds).transform("sum")
+  return float(np.abs(values[counted] / usual - 1).max())

@@ -60,7 +60,7 @@ class ChosenEvaluation:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class EvaluationChoice:
+class EvaluationSelector:
   """Which evaluation of each run to compare.
 
   Round 0, before any training, is compared where its number is given, and not
@@ -122,7 +122,7 @@ class EvaluationChoice:
     measure = measures.find(self.criterion, run.score, run.path, "criterion")
     values = measure_over_rounds(run, measure, honest=self.honest)
     trained = values[values.index > 0]
-    keys = [measures.badness(measure, value) for value in trained]
+    keys = [measures.sort_key(measure, value) for value in trained]
     best = int(trained.index[int(np.argmin(keys))])
     return ChosenEvaluation(run, (best,), self.honest)
 
@@ -207,8 +207,8 @@ def _clients(
 ) -> Clients:
   """Returns the results of all clients but some in one evaluation."""
   table = tables.seen(table)
-  kept = table[~table["client_id"].isin(left_out)].sort_values("client_id")
-  found = measures.clients_of(kept, score)
+  rows = table[~table["client_id"].isin(left_out)].sort_values("client_id")
+  found = measures.clients_of(rows, score)
   return found._replace(score=found.score.clip(score.lowest, score.highest))
 
 

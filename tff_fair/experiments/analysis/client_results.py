@@ -33,15 +33,15 @@ class Clients(NamedTuple):
     """Returns those of some ids."""
     if np.array_equal(self.ids, ids):
       return self  # As `paired.remembering` knows it.
-    kept = np.isin(self.ids, ids)
-    if kept.all():
+    chosen = np.isin(self.ids, ids)
+    if chosen.all():
       return self
     return Clients(
-      self.ids[kept],
-      self.score[kept],
-      self.loss[kept],
-      self.num_examples[kept],
-      {name: values[kept] for name, values in self.beside.items()},
+      self.ids[chosen],
+      self.score[chosen],
+      self.loss[chosen],
+      self.num_examples[chosen],
+      {name: values[chosen] for name, values in self.beside.items()},
     )
 
 
@@ -53,12 +53,12 @@ Seeds = Mapping[RunSeeds, Sequence[Clients]]
 
 def only(method: Seeds, ids: Sequence[int]) -> Seeds:
   """Returns the results of some clients, in the seeds that have them."""
-  kept = {
+  chosen = {
     seed: [evaluation.only(np.array(ids)) for evaluation in evaluations]
     for seed, evaluations in method.items()
   }
   return {
-    s: found for s, found in kept.items() if all(e.ids.size for e in found)
+    s: found for s, found in chosen.items() if all(e.ids.size for e in found)
   }
 
 

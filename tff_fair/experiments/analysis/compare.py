@@ -24,14 +24,14 @@ from tff_fair.experiments.analysis import columns as table_columns
 from tff_fair.experiments.analysis import groups as run_groups
 from tff_fair.experiments.analysis.chosen_evaluations import (
   ChosenEvaluation,
-  EvaluationChoice,
+  EvaluationSelector,
 )
 from tff_fair.experiments.analysis.comparison_table import Row, Table
 from tff_fair.experiments.analysis.groups import Group
 from tff_fair.experiments.analysis.method_tables import Contents, Target
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.runs import finding
-from tff_fair.experiments.runs.finding import Found, Place
+from tff_fair.experiments.runs.finding import FoundRuns, Place
 from tff_fair.experiments.runs.run import Run
 from tff_fair.experiments.spec.scores import ACCURACY, Score
 from tff_fair.experiments.spec.spec_text import HPARAM
@@ -48,16 +48,16 @@ def find(
   *,
   with_costs: bool = False,
   verify: bool = False,
-) -> Found:
+) -> FoundRuns:
   """Finds runs to compare, and reads the tables that `build` needs."""
   read = (*_READ, *method_tables.READ_OF_COSTS) if with_costs else _READ
   return finding.find_whole(runs, read, verify=verify)
 
 
 def build(
-  found: Found,
+  found: FoundRuns,
   columns: Sequence[str],
-  choice: EvaluationChoice,
+  selector: EvaluationSelector,
   baseline: str | None = None,
   target: Target | None = None,
   question: str | None = None,
@@ -76,7 +76,7 @@ def build(
   left_out = found.notes
   chosen: dict[Run, ChosenEvaluation] = {}
   for run in found.runs:
-    evaluation = choice.of(run)
+    evaluation = selector.of(run)
     if isinstance(evaluation, str):
       left_out.append(f"Left out: {run.path} {evaluation}.")
     else:
@@ -90,7 +90,7 @@ def build(
       task,
       {run: chosen[run] for run in members},
       columns,
-      choice,
+      selector,
       baseline,
       target,
       question,
@@ -103,7 +103,7 @@ def _of_task(
   task: str,
   chosen: Mapping[Run, ChosenEvaluation],
   columns: Sequence[str],
-  choice: EvaluationChoice,
+  selector: EvaluationSelector,
   baseline: str | None,
   target: Target | None,
   question: str | None,
@@ -118,13 +118,13 @@ def _of_task(
     columns,
     chosen,
     questions.ask(question, chosen),
-    choice.honest,
+    selector.honest,
   )
   contents = [first]
-  if choice.last is not None:
-    averages = {run: choice.average(chosen[run]) for run in chosen}
+  if selector.last is not None:
+    averages = {run: selector.average(chosen[run]) for run in chosen}
     contents.append(
-      dataclasses.replace(first, evaluated=averages, last=choice.last)
+      dataclasses.replace(first, evaluated=averages, last=selector.last)
     )
   tables = [of_evaluations.statistics() for of_evaluations in contents]
   noise = table_columns.noise_note(columns, groups, chosen)
@@ -344,7 +344,7 @@ def compare(
     RunError: If a folder holds no run, or all runs are damaged; fewer are left
       out, with a note.
   """
-  choice = EvaluationChoice(
+  selector = EvaluationSelector(
     round=round,
     criterion=criterion,
     honest=honest,
@@ -353,7 +353,7 @@ def compare(
   )
   goal = Target.asked(target, target_of)
   found = find(runs, with_costs=goal is not None)
-  tables = build(found, columns, choice, baseline, goal, question)
+  tables = build(found, columns, selector, baseline, goal, question)
   rows = comparison_table.frame(tables, is_rounded=True)
   frame = Comparison(rows.set_index(pd.Index(rows["method"], name=None)))
   frame.attrs["notes"] = [note for table in tables for note in table.notes]

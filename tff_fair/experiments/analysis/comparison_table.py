@@ -218,7 +218,7 @@ def marks_of_column(
   A method with one seed has no mark and takes no part, nor does one that has
   fewer than two seeds in common with the best.
   """
-  shown = [measures.badness(measure, round(m, measure.digits)) for m in means]
+  shown = [measures.sort_key(measure, round(m, measure.digits)) for m in means]
   rivals = [
     place
     for place, method in enumerate(methods)

@@ -57,9 +57,9 @@ def of_each_client(table: pd.DataFrame) -> pd.DataFrame:
   import pandas as pd  # noqa: PLC0415
 
   names, rows = _names(table), []
-  for client_id, own in table.groupby("client_id"):
+  for client_id, rows_of_client in table.groupby("client_id"):
     row: dict[str, Any] = {"client_id": client_id}
-    for name, gap in _gaps(own, names).items():
+    for name, gap in _gaps(rows_of_client, names).items():
       row[name] = gap.value if gap else np.nan
       row[f"{name}_low"] = gap.low if gap else np.nan
       row[f"{name}_high"] = gap.high if gap else np.nan

@@ -379,7 +379,7 @@ def value_text(measure: Measure, value: Value) -> str:
   return f"{text} ± {value.std:.{measure.digits}f}"
 
 
-def badness(measure: Measure, mean: float) -> float:
+def sort_key(measure: Measure, mean: float) -> float:
   """Returns a key to sort by: the best comes first, no number is the worst."""
   if not math.isfinite(mean):
     return math.inf

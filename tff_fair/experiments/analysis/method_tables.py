@@ -113,7 +113,7 @@ class Contents:
 
     def badness(group: Group) -> float:
       values = [column.of(self.evaluated[run]) for run in group.runs]
-      return measures.badness(column.measure, float(np.mean(values)))
+      return measures.sort_key(column.measure, float(np.mean(values)))
 
     return min(references, key=badness)
 

@@ -405,13 +405,14 @@ def _of_keras(model: tf.keras.Model, path: str) -> Model:
   specs = None
   if model.inputs:
     # The keys of a dictionary may differ from the names of its layers.
-    named = (
+    by_name = (
       model.input.items()
       if isinstance(model.input, Mapping)
       else [(tensor.name, tensor) for tensor in model.inputs]
     )
     specs = {
-      name: tf.TensorSpec(tensor.shape, tensor.dtype) for name, tensor in named
+      name: tf.TensorSpec(tensor.shape, tensor.dtype)
+      for name, tensor in by_name
     }
   return Model(
     path,

@@ -48,7 +48,7 @@ def describe(clients: pd.DataFrame, summary: Mapping[str, Any]) -> str:
   worst = _worst_first(clients, score).head(_WORST)
   heads = ["worst off", "examples", score.noun]
   heads += ["interval"] if score is ACCURACY else []
-  told = [
+  lines_below = [
     textwrap.fill(
       sentence, _WIDTH, break_on_hyphens=False, break_long_words=False
     )
@@ -59,7 +59,7 @@ def describe(clients: pd.DataFrame, summary: Mapping[str, Any]) -> str:
       f"{_caption(score, summary)}, with 95 % intervals",
       _aligned(_statistics(score, summary)),
       _aligned([heads, *(_cells(row, score) for _, row in worst.iterrows())]),
-      *told,
+      *lines_below,
     ]
   )
 
@@ -131,24 +131,24 @@ _TAIL = 0.025  # Above the upper end of a 95 % interval.
 def _sentences(clients: pd.DataFrame, summary: Mapping[str, Any]) -> list[str]:
   """Returns who is worst off, what is noise, and what newcomers may expect."""
   score = audit_table.score_of(clients)
-  told = [_worst(clients, score)]
+  lines_below = [_worst(clients, score)]
   if score is not ACCURACY:
-    told.append(
+    lines_below.append(
       f"Each client's {score.noun} alone does not tell how much of the spread "
       "is the noise of small test sets."
     )
     if score.lowest < 0:
-      told.append(
+      lines_below.append(
         "Some losses are below 0: ratios to their mean, as the relative std "
         "and Jain's index, would say nothing and are left out."
       )
-    return [*told, _newcomers(summary, score)]
+    return [*lines_below, _newcomers(summary, score)]
   if noise := summary[summaries.NOISE]:
     std = summary["test_accuracy"]["std"]
-    told.append(sentences.noise(std, noise))
-  told.append(_equality(summary))
-  told.append(_below(clients, summary["test_accuracy"]["mean"]))
-  return [*told, _newcomers(summary, score)]
+    lines_below.append(sentences.noise(std, noise))
+  lines_below.append(_equality(summary))
+  lines_below.append(_below(clients, summary["test_accuracy"]["mean"]))
+  return [*lines_below, _newcomers(summary, score)]
 
 
 def _worst(clients: pd.DataFrame, score: Score) -> str:

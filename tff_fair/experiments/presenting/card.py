@@ -262,7 +262,7 @@ def _limits(subject: Subject) -> list[str]:
   run, spec = subject.run, subject.run.spec
   summary = run.summary or {}
   wrong = run_warnings.of_run(run, subject.weights.round_num)
-  told = (
+  remarks = (
     *sentences.majority(summary),
     sentences.joining(summary, run.score),
     *sentences.newcomers(summary, run.score),
@@ -270,7 +270,7 @@ def _limits(subject: Subject) -> list[str]:
     *wrong,
     None if wrong else sentences.stationarity(summary),
   )
-  found = [markdown(sentence) for sentence in told if sentence]
+  found = [markdown(sentence) for sentence in remarks if sentence]
   if summaries.THRESHOLD in summary and not subject.predictor.decides:
     found.append(
       "The run chose a decision threshold for its last models alone, as it "
@@ -375,7 +375,9 @@ def _code(
     x, arguments = "columns", _arguments(model, kind)
   else:
     known = zip(model.x.shape, [2, *described.x_shape], strict=True)
-    sizes = [usual if own is None else own for own, usual in known]
+    sizes = [
+      usual if found_size is None else found_size for found_size, usual in known
+    ]
     comment = "One example." if sizes[0] == 1 else "Two examples."
     lines += [f"x = tf.zeros({sizes}, tf.{model.x.dtype.name})  # {comment}"]
     x, arguments = "x", "x=x"

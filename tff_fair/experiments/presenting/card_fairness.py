@@ -54,8 +54,8 @@ def read(
   last = int(table[ROUND].max())
   table = table[table[ROUND] == last]
   if of_global:
-    kept = [n for n in table if f"{_GLOBAL}{n}" not in table]
-    table = table[kept].rename(columns=lambda n: n.removeprefix(_GLOBAL))
+    names = [n for n in table if f"{_GLOBAL}{n}" not in table]
+    table = table[names].rename(columns=lambda n: n.removeprefix(_GLOBAL))
   everyone = len(table)
   if client_id is None:
     table = tables.seen(table)
@@ -164,7 +164,7 @@ def _of_one(clients: pd.DataFrame, score: Score) -> str:
       f"The client's {number:,} test examples do not have {score.needs}, and "
       f"so no {score.noun}; the mean loss is {row['loss']:.4g}."
     )
-  text = f"On the client's {number:,} test examples, the {_named(score)} is "
+  text = f"On the client's {number:,} test examples, the {_title(score)} is "
   text += _text(score)(row[score.name])
   examples = _examples_of_shares(clients, score)
   if examples is not None:
@@ -186,7 +186,7 @@ def _table(clients: pd.DataFrame, score: Score, question: Question) -> str:
     "jain": "{:.3f}".format,
     "std": _text_of_spread(score),
   }
-  lines = [f"| {_named(score)} | value | 95 % interval |", "|---|---|---|"]
+  lines = [f"| {_title(score)} | value | 95 % interval |", "|---|---|---|"]
   for title, name in {
     "mean": "mean",
     "standard deviation": "std",
@@ -252,7 +252,7 @@ def _is_accuracy(score: Score) -> bool:
   return score.name == ACCURACY.name
 
 
-def _named(score: Score) -> str:
+def _title(score: Score) -> str:
   return score.noun if _is_accuracy(score) else f"{score.noun}, {score.in_unit}"
 
 

@@ -132,7 +132,7 @@ def export(
   with _blaming_description(run):
     writer = model_formats.Writer(found, kind, threshold)
     writer.predictor.assign(weights.of_model(client_id))
-  with export_paths.written(output, overwrite=overwrite) as staged:
+  with export_paths.staging(output, overwrite=overwrite) as staged:
     if all_clients:
       _write_all(run, weights, writer, staged, trust)
     else:
@@ -404,7 +404,7 @@ def export_form(
   import tensorflow_federated as tff  # noqa: PLC0415
 
   computations = _computations(spec, trust)
-  with export_paths.written(output, overwrite=overwrite) as staged:
+  with export_paths.staging(output, overwrite=overwrite) as staged:
     staged.mkdir()
     for name, computation in computations.items():
       proto = tff.framework.serialize_computation(computation)

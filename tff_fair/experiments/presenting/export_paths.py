@@ -42,10 +42,10 @@ def format_of(
     declared.check_choice("format", given, FORMATS)
   if of_several:
     return given or KERAS
-  named = {suffix: name for name, suffix in SUFFIXES.items() if suffix}.get(
+  by_suffix = {suffix: name for name, suffix in SUFFIXES.items() if suffix}.get(
     output.suffix.lower(), SAVED_MODEL
   )
-  if given is None and named == SAVED_MODEL and _is_of_file(output):
+  if given is None and by_suffix == SAVED_MODEL and _is_of_file(output):
     raise FieldError(
       "output",
       "is in no known format; name a file *.keras or *.tflite, or a folder, as "
@@ -53,8 +53,8 @@ def format_of(
       "have any name.",
       value=str(output),
     )
-  if given is None or given == named:
-    return named
+  if given is None or given == by_suffix:
+    return by_suffix
   better = output.with_suffix(SUFFIXES[given])
   raise FieldError(
     "output",
@@ -102,7 +102,7 @@ def check_free(output: pathlib.Path, *, overwrite: bool) -> None:
 
 
 @contextlib.contextmanager
-def written(output: pathlib.Path, *, overwrite: bool) -> Iterator[pathlib.Path]:
+def staging(output: pathlib.Path, *, overwrite: bool) -> Iterator[pathlib.Path]:
   """Yields a place to write a file or folder to; then moves it to `output`."""
   check = functools.partial(check_free, output, overwrite=overwrite)
   check()

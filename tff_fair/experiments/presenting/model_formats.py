@@ -24,7 +24,7 @@ from tff_fair.declared import FieldError
 from tff_fair.experiments.presenting import export_paths
 from tff_fair.experiments.runs import trained_model
 from tff_fair.experiments.runs.keras_files import PREDICTED_CLASS, PROBABILITIES
-from tff_fair.experiments.runs.trained_model import Found
+from tff_fair.experiments.runs.trained_model import BuildableModel
 
 # As `spec.scores` has it.
 Threshold: TypeAlias = Mapping[str, Any]
@@ -79,7 +79,7 @@ class Predictor:
     trained_model.assign(self.trained, weights)
 
 
-def _build(found: Found, threshold: Threshold | None) -> Predictor:
+def _build(found: BuildableModel, threshold: Threshold | None) -> Predictor:
   """Builds the model of a run, with initial weights."""
   if found.build_with_preprocessing is None:
     return _build_of_x(found, threshold)
@@ -89,7 +89,7 @@ def _build(found: Found, threshold: Threshold | None) -> Predictor:
 
 
 def _build_of_x(
-  found: Found,
+  found: BuildableModel,
   threshold: Threshold | None,
   *,
   fixed_shape: bool = False,
@@ -109,13 +109,13 @@ def _build_of_x(
   return _predictor(found, model, trained, {X: X}, threshold)
 
 
-def _output(found: Found) -> str:
+def _output(found: BuildableModel) -> str:
   is_number = found.architecture.num_classes is None
   return NUMBER if is_number else PROBABILITIES
 
 
 def _predictor(
-  found: Found,
+  found: BuildableModel,
   model: tf.keras.Model,
   trained: tf.keras.Model,
   arguments: Mapping[str, str],
@@ -164,7 +164,7 @@ class Writer:
   """
 
   def __init__(
-    self, found: Found, kind: str, threshold: Threshold | None = None
+    self, found: BuildableModel, kind: str, threshold: Threshold | None = None
   ) -> None:
     """Builds the model."""
     self._found = found
@@ -220,8 +220,8 @@ class _NoOperationError(Exception):
 
 def _check_plain(model: tf.keras.Model) -> None:
   try:
-    exportable.build(exportable.of_plain(model))
-  except exportable.NotPlainError as error:
+    exportable.build(exportable.config_of(model))
+  except exportable.NotExportableError as error:
     raise FieldError(
       "format",
       f"is not possible for this model: it has parts that are not Keras' own "
@@ -246,14 +246,14 @@ def _convert(model: tf.keras.Model) -> bytes:
 def _without_errors() -> Iterator[None]:
   """Keeps the converter, which is no Python, from writing pages of errors."""
   sys.stderr.flush()
-  kept = os.dup(_STDERR)
+  copy = os.dup(_STDERR)
   try:
     with open(os.devnull, "wb") as nothing:
       os.dup2(nothing.fileno(), _STDERR)
     yield
   finally:
-    os.dup2(kept, _STDERR)
-    os.close(kept)
+    os.dup2(copy, _STDERR)
+    os.close(copy)
 
 
 @contextlib.contextmanager

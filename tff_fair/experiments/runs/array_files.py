@@ -32,7 +32,7 @@ def read(
 ) -> Iterator[dict[str, np.ndarray]]:
   """Yields the arrays of a file by name; the caller takes them apart within."""
   try:
-    with data_files.damage_named(path):
+    with data_files.reporting_damage(path):
       with np.load(path, allow_pickle=False) as content:
         arrays = dict(content)
       yield arrays

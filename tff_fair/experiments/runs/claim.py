@@ -36,7 +36,7 @@ _SECONDS_PER_BEAT = 5.0
 _SECONDS_UNTIL_STALE = 60.0
 
 
-class _Found(NamedTuple):
+class _Claim(NamedTuple):
   """A claim as it stands in the folder.
 
   Attributes:
@@ -185,7 +185,7 @@ class _ClaimFile:
         else:
           self._end(found)
 
-  def _end(self, found: _Found) -> None:
+  def _end(self, found: _Claim) -> None:
     """Ends the program, which slept so long that another one took over."""
     self._say(
       f"{self._folder}: {_owner(found.text)} has taken over, since this "
@@ -230,17 +230,17 @@ def _create(path: pathlib.Path, text: bytes) -> None:
     os.close(descriptor)
 
 
-def _read(path: pathlib.Path) -> _Found | None:
+def _read(path: pathlib.Path) -> _Claim | None:
   """Returns a claim; None if there is none."""
   try:
     # Opened, because a network disk may answer from memory otherwise.
     with path.open("rb") as file:
-      return _Found(file.read(), os.fstat(file.fileno()).st_mtime)
+      return _Claim(file.read(), os.fstat(file.fileno()).st_mtime)
   except FileNotFoundError:
     return None
 
 
-def _is_stale(folder: pathlib.Path, found: _Found) -> bool:
+def _is_stale(folder: pathlib.Path, found: _Claim) -> bool:
   return _now(folder) - found.changed > _SECONDS_UNTIL_STALE
 
 

@@ -90,8 +90,8 @@ def build(
     "output_dir": output_dir,
   }
   started = {"line": command or spec_text.command(spec, output_dir)}
-  own = own_files(spec)
-  if own or initial_weights:
+  digests = own_files(spec)
+  if digests or initial_weights:
     started[DIRECTORY] = os.getcwd()  # Where paths of a user's files begin.
   if data_folder:
     started[DATA_FOLDER] = data_folder
@@ -111,7 +111,7 @@ def build(
       "python": platform.python_version(),
       **{name: importlib.metadata.version(name) for name in _PACKAGES},
     },
-    **({OWN_FILES: own} if own else {}),
+    **({OWN_FILES: digests} if digests else {}),
     **({INITIAL_WEIGHTS: {SHA256: initial_weights}} if initial_weights else {}),
     **({DATA_DIGESTS: dict(data_digests)} if data_digests else {}),
   }
@@ -258,15 +258,15 @@ def with_code(
       )
     for name in sorted(now.keys() - saved.keys()):
       raise RunError(
-        f"the record names no version of its {name}, which is code "
-        f"({_named(spec, name)}); if you trust it to run as you, give --trust."
+        f"the record names no version of its {name}, which is code ("
+        f"{_name_in(spec, name)}); if you trust it to run as you, give --trust."
       )
   for name in now:
-    progress.say(f"Runs the {name} of the run: {_named(spec, name)}.")
+    progress.say(f"Runs the {name} of the run: {_name_in(spec, name)}.")
   return RunSpec.from_dict(spec.to_dict())
 
 
-def _named(spec: RunSpec, name: str) -> object:
+def _name_in(spec: RunSpec, name: str) -> object:
   return spec.task_options.get(name) or getattr(spec, name)
 
 
@@ -276,7 +276,7 @@ def _other_versions(
   """Yields the files whose version is not that of a saved run, as texts."""
   for name in sorted(saved.keys() & now.keys()):
     if saved[name] != now[name]:
-      yield f"another version of the file of {name}={_named(spec, name)}"
+      yield f"another version of the file of {name}={_name_in(spec, name)}"
 
 
 # Where two runs differ in what decides their results.

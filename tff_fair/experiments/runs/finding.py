@@ -28,7 +28,7 @@ TABLES = (
 )
 
 
-class Found(NamedTuple):
+class FoundRuns(NamedTuple):
   """Runs, and what is wrong with them and others.
 
   Attributes:
@@ -111,7 +111,7 @@ def find_whole(
   tables: Iterable[str] = TABLES,
   *,
   verify: bool = False,
-) -> Found:
+) -> FoundRuns:
   """Finds runs, and leaves out those that are damaged."""
   damage: list[RunError] = []
   whole = []
@@ -124,7 +124,7 @@ def find_whole(
       damage.append(error)
   if damage and not whole:
     raise damage[0]
-  return Found(
+  return FoundRuns(
     whole,
     [f"Left out, as damaged: {error}" for error in damage],
     changes(whole, verify=verify),

@@ -68,8 +68,10 @@ def keep_rounds(folder: RunFolder, last_round: int) -> None:
       path.unlink()
     elif last > last_round:
       found = _read(path, folder)
-      kept = {n: arrays for n, arrays in found.items() if n <= last_round}
-      _write(path, folder, kept)
+      rounds_left = {
+        n: arrays for n, arrays in found.items() if n <= last_round
+      }
+      _write(path, folder, rounds_left)
 
 
 def read(

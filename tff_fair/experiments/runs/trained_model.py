@@ -70,7 +70,7 @@ class Architecture:
   def of_task(
     cls,
     task: tasks.Task,
-    on_code: Callable[[exportable.NotPlainError], object] = lambda _: None,
+    on_code: Callable[[exportable.NotExportableError], object] = lambda _: None,
   ) -> Self:
     """Describes the model of a task.
 
@@ -81,7 +81,7 @@ class Architecture:
     with keras_state.fresh_names():
       try:
         trained = exportable.describe(task.keras_model_fn(), TRAINED)
-      except exportable.NotPlainError as error:
+      except exportable.NotExportableError as error:
         on_code(error)
         trained = None
       with_preprocessing = _with_preprocessing(task, trained)
@@ -118,7 +118,7 @@ class Architecture:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Found:
+class BuildableModel:
   """The architecture of a run, and how to build it.
 
   Attributes:
@@ -142,22 +142,22 @@ def find(
   spec: Callable[[], RunSpec],
   *,
   trust: bool = False,
-) -> Found:
+) -> BuildableModel:
   """Finds the architecture of a run: in its folder, or else by its task."""
   if not folder.model.exists():
     return _find_by_task(config, spec(), trust)
   try:
     return _find_in_folder(Architecture.read(folder.model))
-  except exportable.NotPlainError:
+  except exportable.NotExportableError:
     return _find_by_task(config, spec(), trust)  # The task has the code.
 
 
-def _find_in_folder(architecture: Architecture) -> Found:
+def _find_in_folder(architecture: Architecture) -> BuildableModel:
   trained, whole = architecture.trained, architecture.with_preprocessing
   if trained is None or (architecture.columns and whole is None):
-    raise exportable.NotPlainError("has layers of the user's own")
+    raise exportable.NotExportableError("has layers of the user's own")
   exportable.build(trained)  # A function of the user's shows here.
-  return Found(
+  return BuildableModel(
     architecture=architecture,
     build=functools.partial(exportable.build, trained),
     build_with_preprocessing=None
@@ -168,7 +168,7 @@ def _find_in_folder(architecture: Architecture) -> Found:
 
 def _find_by_task(
   config: configuration.Configuration, spec: RunSpec, trust: bool
-) -> Found:
+) -> BuildableModel:
   # Imported late: it imports TensorFlow Federated.
   from tff_fair.experiments.spec import task_loading  # noqa: PLC0415
 
@@ -180,7 +180,7 @@ def _find_by_task(
   if trained is not None:
     build = functools.partial(exportable.build, trained)
 
-  return Found(
+  return BuildableModel(
     architecture=architecture,
     build=build,
     build_with_preprocessing=None
@@ -213,9 +213,9 @@ def _with_preprocessing(
   if len(whole.weights) > len(model.weights):
     return None  # A config has no values of weights.
   try:
-    config = exportable.of_plain(whole)
+    config = exportable.config_of(whole)
     exportable.build(config).get_layer(TRAINED)
-  except (exportable.NotPlainError, ValueError):
+  except (exportable.NotExportableError, ValueError):
     return None
   return config
 

@@ -34,7 +34,7 @@ def vary(spec: _Run, values: Mapping[str, object]) -> list[_Run]:
     flat_name(name, spec, chosen, algorithms, known_tasks): chosen
     for name, chosen in found.items()
   }
-  return list(dict.fromkeys(changed(spec, v) for v in product(grid)))
+  return list(dict.fromkeys(replace_settings(spec, v) for v in product(grid)))
 
 
 def choices(name: str, value: object) -> list[Any]:
@@ -103,7 +103,7 @@ def _is_option(task: str, name: str, value: object) -> bool:
   return True
 
 
-def changed(spec: _Run, values: Mapping[str, Any]) -> _Run:
+def replace_settings(spec: _Run, values: Mapping[str, Any]) -> _Run:
   """Returns a run with some settings replaced, which have flat names."""
   fields = {n: v for n, v in values.items() if "." not in n}
   algorithm = methods.understood(str(fields.get("algorithm", spec.algorithm)))

@@ -62,7 +62,7 @@ def _table(
     ]
     on_validation, best = min(
       judged,
-      key=lambda pair: measures.badness(measure, pair[0][criterion].mean),
+      key=lambda pair: measures.sort_key(measure, pair[0][criterion].mean),
     )
     chosen.append((best.label, best.runs))
     others += [(g.label, g.runs) for g in candidates if g is not best]

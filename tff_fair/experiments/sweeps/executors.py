@@ -18,9 +18,9 @@ from tff_fair.experiments.runs.folder import RunFolder
 from tff_fair.experiments.sweeps.jobs import (
   FREED,
   MISTAKE,
-  Ended,
   Executor,
   Job,
+  JobEnd,
   StartedRun,
   option_error,
 )
@@ -55,7 +55,7 @@ def run_all(
   next_job: Callable[[], Job | None],
   executor: Executor,
   start: Callable[[Job], StartedRun],
-) -> Generator[Ended, None, None]:
+) -> Generator[JobEnd, None, None]:
   """Runs jobs as they are handed out.
 
   Yields:
@@ -77,7 +77,7 @@ def run_all(
         if (status := run.poll()) is not None:
           job, begin = running.pop(run)
           has_more = True  # There may be a job again.
-          yield Ended(job, status, time.monotonic() - begin)
+          yield JobEnd(job, status, time.monotonic() - begin)
   finally:
     _stop(list(running), executor)
 
@@ -126,7 +126,7 @@ class Restarts:
     # further.
     self._known: dict[str, tuple[int, int]] = {}
 
-  def reason(self, ended: Ended) -> str | None:
+  def reason(self, ended: JobEnd) -> str | None:
     """Returns why a run goes on, which may be empty; None if it does not."""
     if ended.status == FREED:
       return ""
@@ -145,7 +145,7 @@ class Restarts:
     )
 
 
-def as_seen(ended: Ended) -> Ended:
+def as_seen(ended: JobEnd) -> JobEnd:
   """Returns the end of a run on another host, as its folder shows it."""
   folder = RunFolder(ended.job.path)
   if ended.status == 0:

@@ -53,7 +53,7 @@ class Job(NamedTuple):
       file.write(f"{text}\n")
 
 
-class Ended(NamedTuple):
+class JobEnd(NamedTuple):
   """A run that has ended.
 
   Attributes:

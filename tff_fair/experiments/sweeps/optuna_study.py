@@ -135,7 +135,10 @@ class Pruning(RoundCallback):
 
 
 def importances(
-  space: Space, settings: SearchSettings, told: Sequence[Trial], place: int
+  space: Space,
+  settings: SearchSettings,
+  known_trials: Sequence[Trial],
+  place: int,
 ) -> dict[str, float]:
   """Returns how much of an objective each setting explains.
 
@@ -148,7 +151,7 @@ def importances(
   """
   counted = [
     trial
-    for trial in told
+    for trial in known_trials
     if trial.outcome.state == trials.COMPLETE
     and np.isfinite(trial.outcome.values).all()
   ]

@@ -72,8 +72,8 @@ def expand(sweep: Sweep) -> list[PlannedRun]:
       f"{method.place}: {run.name} is the same run as {first.name} of "
       f"{other.place}; leave one of them out."
     )
-  named = _with_own_names([run for _, run in planned.values()])
-  return sorted(named, key=lambda run: run.spec.seeds)
+  with_names = _with_own_names([run for _, run in planned.values()])
+  return sorted(with_names, key=lambda run: run.spec.seeds)
 
 
 def hyperparameters(sweep: Sweep) -> dict[str, _Hyperparameters]:
@@ -170,11 +170,13 @@ def run_of(
 ) -> PlannedRun:
   """Returns the run of a method with one value for each setting."""
   # A setting that is the same for all runs of the sweep tells none apart.
-  named = method.grid.keys() | sweep.varying
-  told = {name: value for name, value in settings.items() if name in named}
-  told.setdefault("seed", settings.get("seed", 0))
+  with_names = method.grid.keys() | sweep.varying
+  varying = {
+    name: value for name, value in settings.items() if name in with_names
+  }
+  varying.setdefault("seed", settings.get("seed", 0))
   return PlannedRun(
-    name=folder_name(method.algorithm, told),
+    name=folder_name(method.algorithm, varying),
     method=method.name,
     spec=_spec_of(sweep, method, settings),
     settings=settings,
@@ -201,7 +203,7 @@ def _spec_of(
 ) -> RunSpec:
   """Returns the run of a method; texts are read as a command line has them."""
   try:
-    spec = grids.changed(
+    spec = grids.replace_settings(
       _usual(method.algorithm), _typed(method.algorithm, settings)
     )
     # The ways to sum import TensorFlow; few sweeps name one.
@@ -255,11 +257,11 @@ _LONGEST = 150
 _SEED, _INTERVAL = "seed", "rounds_per_evaluation"
 
 
-def folder_name(algorithm: str, told: Mapping[str, Value]) -> str:
+def folder_name(algorithm: str, varying: Mapping[str, Value]) -> str:
   """Returns the name of a run's folder."""
   words = [
-    f"{groups.short_name(name)}={declared.as_text(told[name])}"
-    for name in ordered(told)
+    f"{groups.short_name(name)}={declared.as_text(varying[name])}"
+    for name in ordered(varying)
   ]
   return _as_file_name("-".join([algorithm, *words]))
 
@@ -268,14 +270,14 @@ def _folder_names(specs: Sequence[RunSpec]) -> list[str]:
   """Returns a name for each run, from the settings in which the runs differ."""
   values: dict[tuple[str, str], set[Value]] = {}
   for spec in specs:
-    for name, value in _named(spec).items():
+    for name, value in _settings_of(spec).items():
       values.setdefault((_owner(spec, name), name), set()).add(value)
   return [
     folder_name(
       spec.algorithm,
       {
         name: value
-        for name, value in _named(spec).items()
+        for name, value in _settings_of(spec).items()
         if name == _SEED or len(values[_owner(spec, name), name]) > 1
       },
     )
@@ -304,7 +306,7 @@ def _with_digest(name: str, of: str) -> str:
   return f"{name}-{hashlib.sha256(of.encode()).hexdigest()[:8]}"
 
 
-def _named(spec: RunSpec) -> dict[str, Value]:
+def _settings_of(spec: RunSpec) -> dict[str, Value]:
   """Returns all that decides a run but its method, by flat names."""
   found = {
     **spec.effective(),

@@ -22,7 +22,7 @@ from tff_fair.experiments.runs.run import Run
 from tff_fair.experiments.spec import spec_text
 from tff_fair.experiments.spec.run_spec import RunSpec
 from tff_fair.experiments.sweeps import executors, plan
-from tff_fair.experiments.sweeps.jobs import Ended, Executor, Job, StartedRun
+from tff_fair.experiments.sweeps.jobs import Executor, Job, JobEnd, StartedRun
 from tff_fair.experiments.sweeps.plan import PlannedRun
 from tff_fair.experiments.sweeps.processes import Processes
 from tff_fair.experiments.texts import fairness_table, run_warnings
@@ -178,7 +178,7 @@ class Runner:
     self,
     next_job: Callable[[], Job | None],
     how_far: Callable[[], str],
-    note_end: Callable[[Ended], None] = lambda _: None,
+    note_end: Callable[[JobEnd], None] = lambda _: None,
     *,
     total: int,
     done: int,
@@ -297,7 +297,7 @@ def _unwritable(folder: pathlib.Path, error: OSError) -> RunError:
 _LEAST_ROOM = 4096
 
 
-def _tell_end(ended: Ended) -> str:
+def _tell_end(ended: JobEnd) -> str:
   """Keeps a run's output, unless it failed; returns the text for users."""
   job, time = ended.job, f"{ended.seconds:.0f} s"
   if ended.status == 0:
@@ -311,10 +311,10 @@ def _tell_end(ended: Ended) -> str:
       f"{run.score.describe(found)} ({time})"
       + "".join(f"\n  {text}" for text in run_warnings.of_run(run))
     )
-  alone = spec_text.command(job.spec, str(job.path), job.options)
+  command = spec_text.command(job.spec, str(job.path), job.options)
   return (
     f"{job.name}: FAILED ({ended.how}, {time}): {_last_line(job.log)}\n"
-    f"  log: {job.log}\n  alone: {alone}"
+    f"  log: {job.log}\n  alone: {command}"
   )
 
 

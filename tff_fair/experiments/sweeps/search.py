@@ -19,7 +19,7 @@ from tff_fair.experiments.runs.run import Run
 from tff_fair.experiments.spec import grids, spec_text
 from tff_fair.experiments.spec.run_spec import RunSpec
 from tff_fair.experiments.sweeps import executors, runner, trials, validation
-from tff_fair.experiments.sweeps.jobs import Ended, Job
+from tff_fair.experiments.sweeps.jobs import Job, JobEnd
 from tff_fair.experiments.sweeps.plan import PlannedRun
 from tff_fair.experiments.sweeps.runner import Failure, Runner
 from tff_fair.experiments.sweeps.setting_tables import Grid, Range, Setting
@@ -109,13 +109,15 @@ class Searcher:
     return sum(folder.is_finished or folder.is_pruned for folder in folders)
 
   def _how_far(self) -> str:
-    states = [t.outcome.state for own in self.trials.values() for t in own]
+    states = [
+      t.outcome.state for of_study in self.trials.values() for t in of_study
+    ]
     return (
       f"{len(states) - states.count(RUNNING)} of "
       f"{self.settings.trials * len(self.studies)} trials have ended"
     )
 
-  def _note_end(self, ended: Ended) -> None:
+  def _note_end(self, ended: JobEnd) -> None:
     self._running.remove(ended.job.name)
     if ended.status:
       self._failed.add(ended.job.name)
@@ -141,8 +143,8 @@ class Searcher:
     )
 
   def _busy(self, study: Study) -> tuple[int, int]:
-    own = self.trials[study.name]
-    return sum(t.outcome.state == RUNNING for t in own), len(own)
+    of_study = self.trials[study.name]
+    return sum(t.outcome.state == RUNNING for t in of_study), len(of_study)
 
   def _begin(self, study: Study) -> Trial | None:
     """Returns the next trial, recorded or suggested; None after the last."""
@@ -170,7 +172,7 @@ class Searcher:
   def _record(self) -> None:
     """Writes all trials that have begun, those of other studies too."""
     runner.write_names(self.runner.folder, self._title, ())
-    own = {
+    of_study = {
       study.name: RecordedStudy(
         study.name,
         study.method.name,
@@ -180,8 +182,8 @@ class Searcher:
       for study in self.studies
       for begun in [self.trials[study.name]]
     }
-    others = {n: s for n, s in self._known.items() if n not in own}
-    self._known = {**own, **others}
+    others = {n: s for n, s in self._known.items() if n not in of_study}
+    self._known = {**of_study, **others}
     trials.write_record(
       self.runner.folder, SearchRecord(self.settings, self._known)
     )

@@ -109,7 +109,7 @@ _NOT_HERE = {
 }
 
 
-def fixed(place: str, content: object) -> dict[str, Setting]:
+def read_fixed(place: str, content: object) -> dict[str, Setting]:
   """Reads a table that gives each setting one value."""
   return {
     name: Setting([_checked(f"{place}: {name}", name, value)], place)
@@ -117,8 +117,8 @@ def fixed(place: str, content: object) -> dict[str, Setting]:
   }
 
 
-def varying(place: str, content: object) -> dict[str, Setting]:
-  """Reads a table that gives each setting a list of values, as `fixed` does."""
+def read_lists(place: str, content: object) -> dict[str, Setting]:
+  """Reads a table that gives each setting a list of values."""
   grid = {}
   for name, values in _settings(place, content):
     if not isinstance(values, list) or not values:
@@ -132,10 +132,10 @@ def varying(place: str, content: object) -> dict[str, Setting]:
   return grid
 
 
-def drawn(place: str, content: object) -> dict[str, Setting]:
+def read_ranges(place: str, content: object) -> dict[str, Setting]:
   """Reads a table of ranges to draw settings from, such as "0.001:1:log".
 
-  Arguments and errors are those of `fixed`.
+  Arguments and errors are those of `read_fixed`.
   """
   found = {}
   for name, text in _settings(place, content):
@@ -148,7 +148,7 @@ def drawn(place: str, content: object) -> dict[str, Setting]:
   return found
 
 
-def joined(one: Grid, other: Grid, otherwise: str = "a fixed value") -> Grid:
+def join(one: Grid, other: Grid, otherwise: str = "a fixed value") -> Grid:
   """Returns two tables as one."""
   for name in one.keys() & other.keys():
     raise RunError(

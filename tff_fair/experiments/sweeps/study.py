@@ -230,9 +230,12 @@ class Study:
         self.sweep,
         self.method,
         # In the order in which a sweep would name them.
-        {n: {**given, **own}[n] for n in plan.ordered([*given, *own])},
+        {
+          n: {**given, **setting_values}[n]
+          for n in plan.ordered([*given, *setting_values])
+        },
       )
-      for own in self.seeds
+      for setting_values in self.seeds
     ]
 
 
@@ -279,10 +282,10 @@ def _of_method(
       f"{method.place}: {method.name} has nothing to search; give a range, as "
       "--range=client_learning_rate=0.001:1:log, or a grid of values."
     )
-  told = {n for n in questions if n in method.grid or n in sweep.varying}
+  in_name = {n for n in questions if n in method.grid or n in sweep.varying}
   for fixed in grids.product(questions):
-    own = {name: fixed[name] for name in plan.ordered(told)}
-    name = plan.folder_name(method.algorithm, own)
+    setting_values = {name: fixed[name] for name in plan.ordered(in_name)}
+    name = plan.folder_name(method.algorithm, setting_values)
     yield Study(
       name, sweep, method, fixed, tuple(grids.product(of_runs)), space
     )

@@ -73,10 +73,10 @@ class SubmititJobs(Executor):
   def __str__(self) -> str:
     """Returns the cluster and the options."""
     options = {**self._options, "restarts": self.restarts}
-    told = [f"{n}={declared.as_text(v)}" for n, v in options.items()]
+    assignments = [f"{n}={declared.as_text(v)}" for n, v in options.items()]
     if _CLUSTER not in options:
-      told.insert(0, f"{_CLUSTER}={submitit.AutoExecutor.which()}")
-    return f"submitit ({', '.join(told)})"
+      assignments.insert(0, f"{_CLUSTER}={submitit.AutoExecutor.which()}")
+    return f"submitit ({', '.join(assignments)})"
 
   @contextlib.contextmanager
   def opened(self) -> Iterator[None]:

@@ -104,17 +104,17 @@ class Sweep:
     texts = spec_text.texts(base)
     texts.pop("algorithm", None)
     settings = {name: Setting([text], place) for name, text in texts.items()}
-    own = {
+    swept = {
       name: settings.pop(name)
       for name in texts
       if name.startswith(spec_text.HPARAM)
     }
-    own = {n: values for n, values in own.items() if n not in self.common}
+    swept = {n: values for n, values in swept.items() if n not in self.common}
     return dataclasses.replace(
       self,
       common={**settings, **self.common},
       methods=tuple(
-        dataclasses.replace(method, grid={**own, **method.grid})
+        dataclasses.replace(method, grid={**swept, **method.grid})
         if method.algorithm == base.algorithm
         else method
         for method in self.methods
@@ -170,11 +170,11 @@ def read(
   except (OSError, ValueError) as error:
     raise RunError(f"{place}: {error}") from error
   _check_names(place, content, _KEYS)
-  own = _own(content, place)
+  swept = _without_base(content, place)
   if "extends" not in content:
-    if not own.methods:
+    if not swept.methods:
       raise RunError(f"{place}: expected one [[methods]] or more.")
-    return own
+    return swept
   names = content["extends"]
   others = (
     read(
@@ -186,48 +186,50 @@ def read(
     for name in (names if isinstance(names, list) and names else [names])
   )
   base = functools.reduce(lambda below, over: _laid_over(over, below), others)
-  return _laid_over(own, base)
+  return _laid_over(swept, base)
 
 
-def _own(content: Mapping[str, object], place: str) -> Sweep:
+def _without_base(content: Mapping[str, object], place: str) -> Sweep:
   """Returns the sweep of a file alone, without the one that it extends."""
   title = content.get("title")
   if title is not None and not isinstance(title, str):
     raise RunError(f"{place}: title must be a text, found {title!r}.")
   grid = _varying(f"{place}: [grid]", f"{place}: [range]", content)
-  flags = setting_tables.fixed(f"{place}: [flags]", content.get("flags", {}))
-  common = setting_tables.joined(flags, grid)
+  flags = setting_tables.read_fixed(
+    f"{place}: [flags]", content.get("flags", {})
+  )
+  common = setting_tables.join(flags, grid)
   entries = content.get("methods", [])
   if not isinstance(entries, list):
     raise RunError(f"{place}: expected one [[methods]] or more.")
-  own = tuple(
+  swept = tuple(
     _method(f"{place}: [[methods]] number {number}", entry)
     for number, entry in enumerate(entries, 1)
   )
   search = content.get("search", {})
   if not isinstance(search, dict):
     raise RunError(f"{place}: search must be a table, found {search!r}.")
-  return Sweep(title, own, common, {}, place, search)
+  return Sweep(title, swept, common, {}, place, search)
 
 
 def _varying(
   grid_place: str, range_place: str, content: Mapping[str, object]
 ) -> Grid:
   """Returns the grid and the ranges of a table."""
-  return setting_tables.joined(
-    setting_tables.varying(grid_place, content.get("grid", {})),
-    setting_tables.drawn(range_place, content.get("range", {})),
+  return setting_tables.join(
+    setting_tables.read_lists(grid_place, content.get("grid", {})),
+    setting_tables.read_ranges(range_place, content.get("range", {})),
     "values of a grid",
   )
 
 
-def _laid_over(own: Sweep, other: Sweep) -> Sweep:
+def _laid_over(swept: Sweep, other: Sweep) -> Sweep:
   return dataclasses.replace(
-    own,
-    title=other.title if own.title is None else own.title,
-    methods=own.methods or other.methods,
-    common={**other.common, **own.common},
-    search={**other.search, **own.search},
+    swept,
+    title=other.title if swept.title is None else swept.title,
+    methods=swept.methods or other.methods,
+    common={**other.common, **swept.common},
+    search={**other.search, **swept.search},
   )
 
 
@@ -264,18 +266,18 @@ def _method(place: str, entry: Any) -> SweptMethod:
   hparams = entry.get("hparam", {})
   if not isinstance(hparams, dict):
     raise RunError(f"{place}: expected hparam.NAME = VALUE.")
-  flags = setting_tables.fixed(f"{place}: flags", entry.get("flags", {}))
+  flags = setting_tables.read_fixed(f"{place}: flags", entry.get("flags", {}))
   grid = _varying(f"{place}: grid", f"{place}: range", entry)
-  own = {
+  swept = {
     key: value if isinstance(value, list) else [value]
     for key, value in hparams.items()
   }
   return SweptMethod(
     name,
     algorithm,
-    setting_tables.joined(
-      setting_tables.varying(place, {"hparam": own}),
-      setting_tables.joined(flags, grid),
+    setting_tables.join(
+      setting_tables.read_lists(place, {"hparam": swept}),
+      setting_tables.join(flags, grid),
     ),
     place,
   )

@@ -164,9 +164,9 @@ def describe(
   """Returns each study's best trials, with the commands that train them."""
   lines: list[str] = []
   for study in studies:
-    own = found[study.name]
-    chosen = best(own, settings)
-    lines += [f"{study.name}: {_counts(own)}."]
+    of_study = found[study.name]
+    chosen = best(of_study, settings)
+    lines += [f"{study.name}: {_counts(of_study)}."]
     if len(chosen) > 1:
       lines += [f"{len(chosen)} trials that no other one beats:"]
     for trial in chosen:
@@ -203,12 +203,14 @@ def settings_text(trial: Trial) -> str:
 
 def _counts(found: Sequence[Trial]) -> str:
   states = [trial.outcome.state for trial in found]
-  told = [
+  assignments = [
     f"{states.count(state)} {state}"
     for state in (COMPLETE, PRUNED, FAILED)
     if state in states
   ]
-  return f"{len(found)} trials, {', '.join(told) or 'none of them ended'}"
+  return (
+    f"{len(found)} trials, {', '.join(assignments) or 'none of them ended'}"
+  )
 
 
 # The record of a search.

@@ -28,8 +28,10 @@ def with_fraction(
   sweep: Sweep, fraction: float, say: Say = progress.say
 ) -> Sweep:
   """Returns a sweep that sets data aside where it chooses among few clients."""
-  own = [method.grid for method in sweep.methods]
-  is_given = any(_NAME in grid for grid in (sweep.common, sweep.final, *own))
+  method_grids = [method.grid for method in sweep.methods]
+  is_given = any(
+    _NAME in grid for grid in (sweep.common, sweep.final, *method_grids)
+  )
   if not fraction or is_given:
     return sweep
   hparams = plan.hyperparameters(sweep)

@@ -176,8 +176,8 @@ def _noise(summary: Mapping[str, Any]) -> str:
   # Regressions do not have it.
   if not (noise := summary.get(summaries.NOISE)):
     return ""
-  told = sentences.noise(summary["test_accuracy"]["std"], noise)
-  return f"\n\n{layout.filled(told)}"
+  explanation = sentences.noise(summary["test_accuracy"]["std"], noise)
+  return f"\n\n{layout.filled(explanation)}"
 
 
 def _format(name: str, value: float, score: Score) -> str:

@@ -89,11 +89,11 @@ def _sentence(run: Run, found: Diagnosis) -> str:
       )
     case "worse_than_constant":
       if found.measure == POOLED:
-        told = f"R² over all test examples is {value}, and 0 for their mean"
+        evidence = f"R² over all test examples is {value}, and 0 for their mean"
       else:
-        told = f"{at_end}, and {before} with equal probabilities"
+        evidence = f"{at_end}, and {before} with equal probabilities"
       return (
-        f"the model is worse than a constant prediction: {told}. Try "
+        f"the model is worse than a constant prediction: {evidence}. Try "
         f"{smaller}, more rounds, or inputs and labels of mean 0 and "
         "variance 1."
       )

@@ -141,13 +141,13 @@ def build(task: TaskRuns) -> Section:
         if absent
         else None,
       ),
-      _choice(task, offered) if len(offered) > 1 else offered.values(),
+      _selector(task, offered) if len(offered) > 1 else offered.values(),
       _more(task, more),
     ],
   )
 
 
-def _choice(task: TaskRuns, offered: Mapping[_Axis, Markup]) -> Markup:
+def _selector(task: TaskRuns, offered: Mapping[_Axis, Markup]) -> Markup:
   """Returns the panels, and a button for each; one button is pressed.
 
   The style sheet shows the panel of that button.

@@ -72,11 +72,11 @@ class Result(NamedTuple):
   @property
   def text(self) -> str:
     """The result in words, as "mean 57.00 % [50.00, 64.00]"."""
-    told = f"{self.measure.words} {self.mean_text}{self.measure.sign}"
+    mean_words = f"{self.measure.words} {self.mean_text}{self.measure.sign}"
     if self.interval is None:
-      return told
+      return mean_words
     low, high = (f"{end:.{self.measure.digits}f}" for end in self.interval)
-    return f"{told} [{low}, {high}]"
+    return f"{mean_words} [{low}, {high}]"
 
 
 def over_seeds(measure: Measure, values: Sequence[float]) -> Result:

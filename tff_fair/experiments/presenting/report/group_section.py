@@ -60,12 +60,12 @@ def build(task: TaskRuns) -> Section:
   )
 
 
-def _found(run: Run) -> Mapping[str, Any]:
+def _summary_of(run: Run) -> Mapping[str, Any]:
   return run.of_summary(summaries.GROUPS)
 
 
 def _gap(run: Run, name: str) -> float:
-  return float(_found(run)["gaps"].get(name, {}).get("value", math.nan))
+  return float(_summary_of(run)["gaps"].get(name, {}).get("value", math.nan))
 
 
 def _of_methods(task: TaskRuns, methods: list[MethodRuns]) -> Markup:
@@ -94,7 +94,7 @@ def _head(name: str) -> str:
 def _tension(task: TaskRuns, methods: list[MethodRuns]) -> Markup | None:
   """Returns where fairness to clients and to groups pull against each other."""
   first, *others = methods
-  told = []
+  lines = []
   for method in others:
     worst, before = (
       final_measures.of_method(task, m, "worst_10").mean
@@ -107,16 +107,16 @@ def _tension(task: TaskRuns, methods: list[MethodRuns]) -> Markup | None:
     wider = [title for title, change in changes.items() if change > 0]
     narrower = [title for title, change in changes.items() if change < 0]
     if wider and task.score.is_better(worst, before):
-      told.append(
+      lines.append(
         f"{method.label} has a better worst 10 % of clients than "
         f"{first.label}, and wider gaps of {', '.join(wider)}."
       )
     if narrower and task.score.is_better(before, worst):
-      told.append(
+      lines.append(
         f"{method.label} has a less good worst 10 % of clients than "
         f"{first.label}, and narrower gaps of {', '.join(narrower)}."
       )
-  return section.bullets(told)
+  return section.bullets(lines)
 
 
 def _mean_gap(method: MethodRuns, name: str) -> float:
@@ -126,7 +126,7 @@ def _mean_gap(method: MethodRuns, name: str) -> float:
 def _of_groups(method: MethodRuns) -> Markup:
   """Returns the shares of each group in a method's first run."""
   run = method.runs[0]
-  groups = _found(run)["groups"]
+  groups = _summary_of(run)["groups"]
   shown = {
     share: title
     for share, title in _SHARES.items()
@@ -156,7 +156,7 @@ def _of_clients(task: TaskRuns, method: MethodRuns) -> Markup | None:
   run = method.runs[0]
   if run.clients is None:
     return None
-  found, clients = _found(run), tables.seen(run.clients)
+  found, clients = _summary_of(run), tables.seen(run.clients)
   names = [name for name in sentences.GAPS if name in clients]
   lows = clients[[f"{name}_low" for name in names]]
   known = clients[lows.notna().any(axis=1)]

@@ -99,10 +99,12 @@ def _of_clients(task: TaskRuns, method: MethodRuns) -> Markup | None:
     f"{joining.LOCAL}_{score.name}": "Alone",
     f"{joining.POOLED}_{score.name}": "Pooled",
   }
-  kept = {column: head for column, head in names.items() if column in clients}
+  shown_columns = {
+    column: head for column, head in names.items() if column in clients
+  }
   has_gain = {*joining.COLUMNS} <= {*clients}
   first = html_tables.first_order(task.measures["mean"])
-  heads = [(head, first) for head in kept.values()]
+  heads = [(head, first) for head in shown_columns.values()]
   if has_gain:
     heads += [
       ("Gain", "descending"),
@@ -115,7 +117,7 @@ def _of_clients(task: TaskRuns, method: MethodRuns) -> Markup | None:
     "Client",
     heads,
     [
-      _row(task, row, [*kept], has_gain=has_gain)
+      _row(task, row, [*shown_columns], has_gain=has_gain)
       for row in clients.to_dict("records")
     ],
   )

@@ -99,14 +99,14 @@ def thin(x: np.ndarray, y: np.ndarray, limit: int) -> np.ndarray:
 
 
 def _band(line: Line, frame: Frame) -> Markup:
-  kept = thin(line.x, line.y, _MAX_POINTS)
+  shown = thin(line.x, line.y, _MAX_POINTS)
   low, high = line.y - line.spread, line.y + line.spread
   if frame.y.is_logarithmic:  # A value without logarithm is far below.
     low = np.where(low > 0, low, frame.y.low)
   path = band_path(
-    frame.x_pixels(line.x[kept]),
-    frame.y_pixels(low[kept]),
-    frame.y_pixels(high[kept]),
+    frame.x_pixels(line.x[shown]),
+    frame.y_pixels(low[shown]),
+    frame.y_pixels(high[shown]),
   )
   return element("path", d=path, class_=f"band {line.style.classes}")
 
@@ -114,11 +114,11 @@ def _band(line: Line, frame: Frame) -> Markup:
 def _line(
   line: Line, frame: Frame, x_name: str, y_unit: str, decimals: int
 ) -> Markup:
-  kept = thin(line.x, line.y, _MAX_POINTS)
+  shown = thin(line.x, line.y, _MAX_POINTS)
   x, y = frame.x_pixels(line.x), frame.y_pixels(line.y)
   path = element(
     "path",
-    d=line_path(x[kept], y[kept]),
+    d=line_path(x[shown], y[shown]),
     class_="line",
     stroke_dasharray=line.style.dashes,
   )

@@ -30,7 +30,7 @@ from tff_fair.experiments.presenting.report.markup import Child, Markup, element
 from tff_fair.experiments.presenting.report.section import Section
 from tff_fair.experiments.presenting.report.task_runs import TaskRuns
 from tff_fair.experiments.runs import finding
-from tff_fair.experiments.runs.finding import Found, Place
+from tff_fair.experiments.runs.finding import FoundRuns, Place
 from tff_fair.experiments.runs.run import Run
 from tff_fair.files import atomic
 from tff_fair.runtime import version
@@ -260,7 +260,7 @@ def report(
 
 def find(
   runs: Run | Place | Iterable[Run | Place], *, verify: bool = False
-) -> Found:
+) -> FoundRuns:
   """Finds the runs of a page; says which are left out, or have changed."""
   found = finding.find_whole(runs, verify=verify)
   for line in found.notes:

@@ -180,8 +180,8 @@ def _direction_line(method: MethodRuns) -> Line | None:
   largest = curve.mean[known].max(initial=0.0)
   if not largest > 0:
     return None
-  kept = curves.Curve(curve.rounds[known], curve.mean[known], None)
-  return curves.line(method, kept, factor=1 / largest)
+  measured = curves.Curve(curve.rounds[known], curve.mean[known], None)
+  return curves.line(method, measured, factor=1 / largest)
 
 
 # Section: rules on the same rounds, as `binaries.replay` compared them.

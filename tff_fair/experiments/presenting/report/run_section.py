@@ -64,8 +64,8 @@ def _differing(
   groups: Sequence[tuple[str, Sequence[Run]]], common: _Settings
 ) -> list[Markup]:
   """Returns the settings in which each method differs from another."""
-  own = {label: _without(_common(runs), common) for label, runs in groups}
-  if not any(own.values()):
+  differing = {label: _without(_common(runs), common) for label, runs in groups}
+  if not any(differing.values()):
     return []
   return [
     element("h4", "Settings that differ"),
@@ -73,7 +73,7 @@ def _differing(
       "dl",
       [
         [element("dt", label), element("dd", _settings(settings))]
-        for label, settings in own.items()
+        for label, settings in differing.items()
         if settings
       ],
       class_="verdict differing",

@@ -61,8 +61,8 @@ def pareto_front(x: Sequence[float], y: Sequence[float]) -> list[int]:
 def front_of(points: Sequence[Point], x: Measure, y: Measure) -> list[int]:
   """Returns the front of points by what is better of two measures."""
   return pareto_front(
-    [-measures.badness(x, point.x) for point in points],
-    [-measures.badness(y, point.y) for point in points],
+    [-measures.sort_key(x, point.x) for point in points],
+    [-measures.sort_key(y, point.y) for point in points],
   )
 
 

@@ -52,12 +52,18 @@ def build(task: TaskRuns) -> Section:
       if found is None:
         continue
       for study in found.studies.values():
-        own = [runs[n] for t in study.trials for n in t.runs if n in runs]
-        if own:
-          told = trials.with_outcomes(folder, found, study)
-          clients = _deciding_clients(own, found.settings.validation_fraction)
+        study_runs = [
+          runs[n] for t in study.trials for n in t.runs if n in runs
+        ]
+        if study_runs:
+          known_trials = trials.with_outcomes(folder, found, study)
+          clients = _deciding_clients(
+            study_runs, found.settings.validation_fraction
+          )
           identifier = f"{task.identifier}-search{len(body)}"
-          body.append(_study(identifier, study, told, found.settings, clients))
+          body.append(
+            _study(identifier, study, known_trials, found.settings, clients)
+          )
     except RunError as error:  # It takes no more than its search along.
       body.append(section.note(f"A search is left out, as damaged: {error}"))
   return Section("Search", body)
@@ -76,19 +82,21 @@ def _deciding_clients(runs: Sequence[Run], fraction: float) -> str:
 def _study(
   identifier: str,
   study: RecordedStudy,
-  told: Sequence[Trial],
+  known_trials: Sequence[Trial],
   settings: SearchSettings,
   clients: str,
 ) -> Markup:
-  states = [trial.outcome.state for trial in told]
-  complete = [trial for trial in told if trial.outcome.state == COMPLETE]
-  best = trials.best(told, settings)
+  states = [trial.outcome.state for trial in known_trials]
+  complete = [
+    trial for trial in known_trials if trial.outcome.state == COMPLETE
+  ]
+  best = trials.best(known_trials, settings)
   space = ", ".join(f"{name}={d}" for name, d in study.space.items())
   return element(
     "div",
     element("h4", study.name),
     section.note(
-      f"{len(told)} trials by the sampler {settings.sampler}, "
+      f"{len(known_trials)} trials by the sampler {settings.sampler}, "
       f"{states.count(COMPLETE)} complete, {states.count(trials.PRUNED)} "
       f"pruned (pruner {settings.pruner}); objectives over {clients}. "
       f"Searched: {space}."
@@ -102,7 +110,7 @@ def _study(
     )
     if complete
     else None,
-    _importances(study, told, settings),
+    _importances(study, known_trials, settings),
   )
 
 
@@ -204,7 +212,7 @@ def _front(
 
 
 def _importances(
-  study: RecordedStudy, told: Sequence[Trial], settings: SearchSettings
+  study: RecordedStudy, known_trials: Sequence[Trial], settings: SearchSettings
 ) -> Markup | None:
   if importlib.util.find_spec("optuna") is None:
     return section.note(
@@ -213,14 +221,17 @@ def _importances(
   from tff_fair.experiments.sweeps import optuna_study  # noqa: PLC0415
 
   shares = {
-    name: optuna_study.importances(study.space, settings, told, place)
+    name: optuna_study.importances(study.space, settings, known_trials, place)
     for place, name in enumerate(settings.objectives)
   }
   shares = {name: found for name, found in shares.items() if found}
   if len(study.space) < 2 or not shares:
     return None
   caption = "Importance of settings (%)"
-  titles = ["Setting", *(_measures(told)[name].title for name in shares)]
+  titles = [
+    "Setting",
+    *(_measures(known_trials)[name].title for name in shares),
+  ]
   order = dict.fromkeys(key for found in shares.values() for key in found)
   rows = [
     [key, *(number_text(100 * found[key], 1) for found in shares.values())]
@@ -236,9 +247,9 @@ def _importances(
   )
 
 
-def _measures(told: Sequence[Trial]) -> Mapping[str, Measure]:
+def _measures(known_trials: Sequence[Trial]) -> Mapping[str, Measure]:
   """Returns the measures of the runs of trials."""
-  return measures.of(trials.score_of(told))
+  return measures.of(trials.score_of(known_trials))
 
 
 def _values(

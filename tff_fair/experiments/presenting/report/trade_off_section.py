@@ -98,11 +98,11 @@ def _bars(
     right=_VALUE_WIDTH,
   )
   shown = list(zip(task.methods, results, strict=True))
-  told = ", ".join(f"{method.label} {r.mean_text}" for method, r in shown)
+  values = ", ".join(f"{method.label} {r.mean_text}" for method, r in shown)
   chart = frame.drawing(
     f"{task.identifier}-bars-{name.replace('_', '-')}",
     f"{title}, {score.noun}",
-    f"{told}.",
+    f"{values}.",
     element("path", d=frame.uprights(), class_="grid"),
     frame.axes(),
     [

@@ -14,7 +14,7 @@ from tff_fair.experiments.analysis import (
 )
 from tff_fair.experiments.analysis.chosen_evaluations import (
   ChosenEvaluation,
-  EvaluationChoice,
+  EvaluationSelector,
 )
 from tff_fair.experiments.analysis.comparison_table import Contrast, Row, Wins
 from tff_fair.experiments.analysis.groups import Group
@@ -63,7 +63,7 @@ def build(task: TaskRuns) -> Section:
         "p",
         " ".join(reversed(differences.notes))
         if len(methods) > 1
-        else _alone(task, rows[0]),
+        else _single_method(task, rows[0]),
         class_="conclusion",
       ),
       # What a reader has to know before the numbers.
@@ -132,12 +132,12 @@ def _parts(task: TaskRuns, contents: Contents) -> Markup | None:
 
 
 def _chosen(task: TaskRuns) -> dict[Run, ChosenEvaluation]:
-  choice = EvaluationChoice(unfinished=True)
-  found = {run: choice.of(run) for run in task.runs}
+  selector = EvaluationSelector(unfinished=True)
+  found = {run: selector.of(run) for run in task.runs}
   return {run: e for run, e in found.items() if isinstance(e, ChosenEvaluation)}
 
 
-def _alone(task: TaskRuns, row: Row) -> str:
+def _single_method(task: TaskRuns, row: Row) -> str:
   """Returns in sentences what the only method reaches."""
   mean, _, worst = (cell.mean for cell in row.cells if isinstance(cell, Value))
   of_tail = final_measures.tail_clients(task, 10)
@@ -218,7 +218,7 @@ def _best(
 ) -> list[Child]:
   measure = task.measures[name]
   values = {row.label: Value(*row.cells[place]) for row in best}
-  first = min(values, key=lambda n: measures.badness(measure, values[n].mean))
+  first = min(values, key=lambda n: measures.sort_key(measure, values[n].mean))
   others = [label for label in values if label != first]
   said: list[Child] = [
     first if others else element("strong", first),
@@ -257,7 +257,7 @@ def _explanation(
   has_marks: bool,
   has_noise: bool,
 ) -> list[Markup]:
-  told: list[Child] = [
+  explanation: list[Child] = [
     "At the last evaluation of each run; each client counts once.",
     " Mean ± sample standard deviation over seeds." if task.has_seeds else None,
     " Bold: the best, and all methods without a clear difference to it. "
@@ -265,7 +265,7 @@ def _explanation(
     if has_marks
     else None,
   ]
-  notes = [section.note(told)]
+  notes = [section.note(explanation)]
   if has_noise:
     notes.append(section.note(table_columns.NOISE_EXPLANATION))
   if contrasts:
