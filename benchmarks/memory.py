@@ -43,8 +43,7 @@ from pyarrow import csv, parquet
 import tasks
 import tff_fair
 from benchmarks import measure
-from tasks import cuts
-from tasks import models as task_models
+from tasks import cuts, models as task_models
 from tasks.conversions import client_data_file
 from tasks.formats import example_proto
 from tff_fair.experiments import RunSpec

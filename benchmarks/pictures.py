@@ -23,8 +23,7 @@ from matplotlib import figure
 
 from binaries import command_line
 from binaries.command_line import UsageError
-from tff_fair import experiments
-from tff_fair import methods as registry
+from tff_fair import experiments, methods as registry
 from tff_fair.experiments import RunSpec
 from tff_fair.experiments.analysis import certificates
 from tff_fair.experiments.presenting.report import frame, scale

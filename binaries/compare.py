@@ -7,8 +7,11 @@ from collections.abc import Sequence
 
 from binaries import command_line, paths
 from binaries.command_line import UsageError
-from tff_fair.experiments.analysis import columns as table_columns
-from tff_fair.experiments.analysis import compare, questions
+from tff_fair.experiments.analysis import (
+  columns as table_columns,
+  compare,
+  questions,
+)
 from tff_fair.experiments.analysis.chosen_evaluations import (
   BEST,
   LAST,

@@ -13,8 +13,7 @@ from tasks.conversions.request import FORMATS, ConversionRequest
 from tasks.data_error import DataError
 from tasks.formats import inventory
 from tff_fair import declared
-from tff_fair.experiments import interruption
-from tff_fair.experiments import progress as screen
+from tff_fair.experiments import interruption, progress as screen
 
 # Fields whose flags have other names.
 FLAG_NAMES = {

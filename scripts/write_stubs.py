@@ -22,19 +22,21 @@ _ALGORITHMS = '''\
 
 from typing import Literal, Unpack
 
-from tff_fair.methods import Algorithm as Algorithm
-from tff_fair.methods import build as build
-from tff_fair.methods import get as get
-from tff_fair.methods import hyperparameters as hyperparameters
-from tff_fair.methods import names as names
+from tff_fair.methods import (
+  Algorithm as Algorithm,
+  build as build,
+  get as get,
+  hyperparameters as hyperparameters,
+  names as names,
+)
 from tff_fair.rounds import (
   BuildOptions,
   LearningProcess,
   ModelFn,
   Optimizer,
+  compose as compose,
+  compose_client_work as compose_client_work,
 )
-from tff_fair.rounds import compose as compose
-from tff_fair.rounds import compose_client_work as compose_client_work
 
 __all__: list[str]
 '''
@@ -44,11 +46,13 @@ _AGGREGATORS = '''\
 
 from typing import Literal, Unpack
 
-from tff_fair.summing import Defence as Defence
-from tff_fair.summing import FactoryOptions
-from tff_fair.summing import RuleFactory as RuleFactory
-from tff_fair.summing import TrimmedSumFactory as TrimmedSumFactory
-from tff_fair.summing import supported_aggregations as supported_aggregations
+from tff_fair.summing import (
+  Defence as Defence,
+  FactoryOptions,
+  RuleFactory as RuleFactory,
+  TrimmedSumFactory as TrimmedSumFactory,
+  supported_aggregations as supported_aggregations,
+)
 
 __all__: list[str]
 '''

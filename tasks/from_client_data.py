@@ -12,8 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tasks import client_weights as of_clients
-from tasks import cuts, models
+from tasks import client_weights as of_clients, cuts, models
 from tasks.data_error import DataError
 from tasks.federated import native_clients
 from tasks.formats import example_checks

@@ -18,8 +18,7 @@ import pathlib
 from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol, cast
 
-from tasks import label_noise, notices
-from tasks import options as task_options
+from tasks import label_noise, notices, options as task_options
 from tasks.data_error import DataError, reporting_unreadable
 from tasks.formats import source_files
 from tasks.models import names as model_names

@@ -130,6 +130,7 @@ LAYERS = {
   "tasks": Layer(
     (
       "tff_fair.files",
+      "tff_fair.lazy",
       "tff_fair.spelling",
       "tff_fair.escaping",
       "tff_fair.declared",

@@ -14,6 +14,8 @@ import os
 import sys
 import typing
 
+from tff_fair import lazy
+
 # TensorFlow reads it once, as it is imported. Later it would reach the worker
 # alone, which has a level of its own.
 if "tensorflow" not in sys.modules:
@@ -46,63 +48,34 @@ __version__: str
 
 if typing.TYPE_CHECKING:
   from tff_fair import (
-    aggregators,
-    algorithms,
-    client_works,
-    declared,
-    evaluation,
-    experiments,
-    finalizers,
-    methods,
-    metrics,
-    optimizers,
-    privacy,
-    programs,
-    rounds,
-    runtime,
-    summing,
-    types,
+    aggregators as aggregators,
+    algorithms as algorithms,
+    client_works as client_works,
+    declared as declared,
+    evaluation as evaluation,
+    experiments as experiments,
+    finalizers as finalizers,
+    methods as methods,
+    metrics as metrics,
+    optimizers as optimizers,
+    privacy as privacy,
+    programs as programs,
+    rounds as rounds,
+    runtime as runtime,
+    summing as summing,
+    types as types,
   )
-  from tff_fair.types import ClientSignals, client_dataset
-else:
-  _PLACES = {
-    "ClientSignals": "tff_fair.types",
-    "client_dataset": "tff_fair.types",
-  }
-
-  def __getattr__(name: str) -> object:
-    """Imports TensorFlow, which takes seconds, only for what is built on it."""
-    if name in _PLACES:
-      return getattr(importlib.import_module(_PLACES[name]), name)
-    if name == "__version__":
-      return importlib.import_module("tff_fair.runtime.version").find()
-    if name in __all__:
-      return importlib.import_module(f"tff_fair.{name}")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+  from tff_fair.types import (
+    ClientSignals as ClientSignals,
+    client_dataset as client_dataset,
+  )
 
 
-__all__ = [
-  "ClientSignals",
-  "__version__",
-  "aggregators",
-  "algorithms",
-  "client_dataset",
-  "client_works",
-  "declared",
-  "evaluation",
-  "experiments",
-  "finalizers",
-  "methods",
-  "metrics",
-  "optimizers",
-  "privacy",
-  "programs",
-  "rounds",
-  "runtime",
-  "summing",
-  "types",
-]
+_find, __dir__, __all__ = lazy.attach(__name__, __file__)
+__all__ += ["__version__"]
 
 
-def __dir__() -> list[str]:
-  return __all__
+def __getattr__(name: str) -> object:
+  if name == "__version__":
+    return importlib.import_module("tff_fair.runtime.version").find()
+  return _find(name)

@@ -1,26 +1,54 @@
-"""Rooms of the package, whose names are imported when they are asked for."""
+"""Packages whose names are imported when they are asked for.
 
+A package lists its names once, for type checkers, and takes them from there:
+
+    if typing.TYPE_CHECKING:
+      from tff_fair.runtime.contexts import use_dask as use_dask
+
+    __getattr__, __dir__, __all__ = lazy.attach(__name__, __file__)
+"""
+
+import ast
 import importlib
+import pathlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from tff_fair import spelling
 
+Attached = tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]
 
-def lazy(room: str, places: Mapping[str, str]) -> Callable[[str], Any]:
-  """Returns the `__getattr__` of a room.
+
+def attach(package: str, file: str) -> Attached:
+  """Returns `__getattr__`, `__dir__` and `__all__` of a package.
 
   Args:
-    room: The name of the room's module.
-    places: The module that has each of its names.
+    package: Its name.
+    file: Its `__init__.py`. Names imported in the form "x as x" are public.
   """
+  tree = ast.parse(pathlib.Path(file).read_text("utf-8"))
+  places = {
+    alias.name: str(node.module)
+    for node in ast.walk(tree)
+    if isinstance(node, ast.ImportFrom)
+    for alias in node.names
+    if alias.name == alias.asname
+  }
+  return of_places(package, places)
+
+
+def of_places(package: str, places: Mapping[str, str]) -> Attached:
+  """Returns the same as `attach`, with the module that has each name."""
+  public = list(places)
 
   def find(name: str) -> Any:
     if name not in places:
-      asked = spelling.question(name, places)
+      guess = spelling.question(name, places)
       raise AttributeError(
-        f"module {room!r} has no attribute {name!r}{asked and f'; {asked}'}"
+        f"module {package!r} has no attribute {name!r}{guess and f'; {guess}'}"
       )
+    if places[name] == package:
+      return importlib.import_module(f"{package}.{name}")
     return getattr(importlib.import_module(places[name]), name)
 
-  return find
+  return find, lambda: public, public

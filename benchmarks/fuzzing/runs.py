@@ -12,8 +12,7 @@ from benchmarks.fuzzing import Case, End, damage, one_line
 from tff_fair import experiments
 from tff_fair.experiments.analysis.compare import compare
 from tff_fair.experiments.presenting.report.page import report
-from tff_fair.experiments.runs import finding
-from tff_fair.experiments.runs import folder as run_folder
+from tff_fair.experiments.runs import finding, folder as run_folder
 from tff_fair.experiments.runs.run import Run
 from tff_fair.experiments.sweeps import runner
 

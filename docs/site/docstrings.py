@@ -27,6 +27,19 @@ _HPARAM = "hyperparameter"
 class Docstrings(griffe.Extension):
   """Shows hyperparameters as values, and formulas as they stand."""
 
+  def on_module_members(
+    self, *, node: ast.AST | griffe.ObjectNode, mod: griffe.Module, **_: Any
+  ) -> None:
+    """Exports what a package imports as "x as x", as `tff_fair.lazy` does."""
+    if mod.exports is None and isinstance(node, ast.AST):
+      mod.exports = [
+        alias.name
+        for found in ast.walk(node)
+        if isinstance(found, ast.ImportFrom)
+        for alias in found.names
+        if alias.name == alias.asname
+      ] or None
+
   def on_attribute_instance(self, *, attr: griffe.Attribute, **_: Any) -> None:
     """Reads the default and the meaning of a hyperparameter."""
     call = ast.parse(str(attr.value), mode="eval").body

@@ -11,8 +11,7 @@ import pytest
 
 from tests import source_tree, waiting
 from tff_fair.experiments.runs import finding
-from tff_fair.experiments.sweeps import optuna_study
-from tff_fair.experiments.sweeps import trials as search_trials
+from tff_fair.experiments.sweeps import optuna_study, trials as search_trials
 
 SWEEP = """
 [flags]

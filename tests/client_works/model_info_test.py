@@ -9,8 +9,13 @@ import tensorflow_federated as tff
 
 from tests import small_problem
 from tests.refusals import rejected
-from tff_fair import aggregators, algorithms, client_works, evaluation
-from tff_fair import rounds as rounds_lib
+from tff_fair import (
+  aggregators,
+  algorithms,
+  client_works,
+  evaluation,
+  rounds as rounds_lib,
+)
 from tff_fair.client_works import local_model
 
 SGD = small_problem.optimizer()

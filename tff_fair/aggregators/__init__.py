@@ -11,9 +11,4 @@ _PLACES = {
   **{m.factory: m.module for m in METHODS.values() if m.factory},
 }
 
-__all__ = list(_PLACES)
-__getattr__ = lazy.lazy(__name__, _PLACES)
-
-
-def __dir__() -> list[str]:
-  return __all__
+__getattr__, __dir__, __all__ = lazy.of_places(__name__, _PLACES)

@@ -2,11 +2,13 @@
 
 from typing import Literal, Unpack
 
-from tff_fair.summing import Defence as Defence
-from tff_fair.summing import FactoryOptions
-from tff_fair.summing import RuleFactory as RuleFactory
-from tff_fair.summing import TrimmedSumFactory as TrimmedSumFactory
-from tff_fair.summing import supported_aggregations as supported_aggregations
+from tff_fair.summing import (
+  Defence as Defence,
+  FactoryOptions,
+  RuleFactory as RuleFactory,
+  TrimmedSumFactory as TrimmedSumFactory,
+  supported_aggregations as supported_aggregations,
+)
 
 __all__: list[str]
 

@@ -19,9 +19,4 @@ _PLACES = {
   **{f"build_{name}": method.module for name, method in METHODS.items()},
 }
 
-__all__ = list(_PLACES)
-__getattr__ = lazy.lazy(__name__, _PLACES)
-
-
-def __dir__() -> list[str]:
-  return __all__
+__getattr__, __dir__, __all__ = lazy.of_places(__name__, _PLACES)

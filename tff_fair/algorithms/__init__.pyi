@@ -2,19 +2,21 @@
 
 from typing import Literal, Unpack
 
-from tff_fair.methods import Algorithm as Algorithm
-from tff_fair.methods import build as build
-from tff_fair.methods import get as get
-from tff_fair.methods import hyperparameters as hyperparameters
-from tff_fair.methods import names as names
+from tff_fair.methods import (
+  Algorithm as Algorithm,
+  build as build,
+  get as get,
+  hyperparameters as hyperparameters,
+  names as names,
+)
 from tff_fair.rounds import (
   BuildOptions,
   LearningProcess,
   ModelFn,
   Optimizer,
+  compose as compose,
+  compose_client_work as compose_client_work,
 )
-from tff_fair.rounds import compose as compose
-from tff_fair.rounds import compose_client_work as compose_client_work
 
 __all__: list[str]
 

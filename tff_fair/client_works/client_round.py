@@ -14,9 +14,9 @@ from tff_fair.client_works import (
   evaluation,
   local_model,
   local_training,
+  tally as tallies,
   training_settings,
 )
-from tff_fair.client_works import tally as tallies
 from tff_fair.client_works.client_optimizer import OptimizerStates
 from tff_fair.client_works.training_settings import RoundState
 from tff_fair.kernels import norms

@@ -11,8 +11,8 @@ from tff_fair.client_works import (
   local_model,
   output_ranges,
   score_sums,
+  tally as tallies,
 )
-from tff_fair.client_works import tally as tallies
 from tff_fair.kernels import norms
 
 # Large enough for one pass over most clients' examples, small enough for the

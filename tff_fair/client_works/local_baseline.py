@@ -17,8 +17,8 @@ from tff_fair.client_works import (
   evaluation,
   local_model,
   local_training,
+  tally as tallies,
 )
-from tff_fair.client_works import tally as tallies
 from tff_fair.client_works.training_settings import (
   TrainingSettings,
   decayed_hparams,

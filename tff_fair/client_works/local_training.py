@@ -12,9 +12,9 @@ from tff_fair.client_works import (
   batches,
   client_optimizer,
   local_model,
+  tally as tallies,
   training_settings,
 )
-from tff_fair.client_works import tally as tallies
 from tff_fair.client_works.tracing import with_autograph
 from tff_fair.client_works.training_settings import (
   RoundState,

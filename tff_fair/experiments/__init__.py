@@ -7,81 +7,48 @@
 TensorFlow is imported when something trains.
 """
 
-import importlib
 import typing
 
-from tff_fair.declared import FieldError
+from tff_fair import lazy
+from tff_fair.declared import FieldError as FieldError
 from tff_fair.experiments import importing
-from tff_fair.experiments.errors import RunError
-from tff_fair.experiments.runs.finding import open_run, open_runs
-from tff_fair.experiments.runs.run import Run
-from tff_fair.experiments.spec.run_spec import RunSpec
+from tff_fair.experiments.errors import RunError as RunError
+from tff_fair.experiments.runs.finding import (
+  open_run as open_run,
+  open_runs as open_runs,
+)
+from tff_fair.experiments.runs.run import Run as Run
+from tff_fair.experiments.spec.run_spec import RunSpec as RunSpec
 
 if typing.TYPE_CHECKING:
-  from tff_fair.experiments.analysis.compare import compare
-  from tff_fair.experiments.analysis.replay import replay
-  from tff_fair.experiments.analysis.tidy_table import table
-  from tff_fair.experiments.presenting.audit import Audit, audit
-  from tff_fair.experiments.presenting.export import export, export_form
-  from tff_fair.experiments.presenting.report.page import report
-  from tff_fair.experiments.sweeps.runner import sweep
-  from tff_fair.experiments.sweeps.search import search
-  from tff_fair.experiments.sweeps.setting_tables import Range
-  from tff_fair.experiments.training.callbacks import RoundCallback, RoundState
-  from tff_fair.experiments.training.running import run
-else:
-  # Imported when a program first uses one: the libraries below take seconds.
-  _MODULES = {
-    "Audit": "tff_fair.experiments.presenting.audit",
-    "Range": "tff_fair.experiments.sweeps.setting_tables",
-    "RoundCallback": "tff_fair.experiments.training.callbacks",
-    "RoundState": "tff_fair.experiments.training.callbacks",
-    "audit": "tff_fair.experiments.presenting.audit",
-    "compare": "tff_fair.experiments.analysis.compare",
-    "export": "tff_fair.experiments.presenting.export",
-    "export_form": "tff_fair.experiments.presenting.export",
-    "replay": "tff_fair.experiments.analysis.replay",
-    "report": "tff_fair.experiments.presenting.report.page",
-    "run": "tff_fair.experiments.training.running",
-    "search": "tff_fair.experiments.sweeps.search",
-    "sweep": "tff_fair.experiments.sweeps.runner",
-    "table": "tff_fair.experiments.analysis.tidy_table",
-  }
-
-  def __getattr__(name: str) -> object:
-    """Imports the function or class of that name."""
-    if name == "run":
-      importing.check_limits()
-    if name in _MODULES:
-      with importing.quick():
-        module = importlib.import_module(_MODULES[name])
-      return getattr(module, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+  from tff_fair.experiments.analysis.compare import compare as compare
+  from tff_fair.experiments.analysis.replay import replay as replay
+  from tff_fair.experiments.analysis.tidy_table import table as table
+  from tff_fair.experiments.presenting.audit import (
+    Audit as Audit,
+    audit as audit,
+  )
+  from tff_fair.experiments.presenting.export import (
+    export as export,
+    export_form as export_form,
+  )
+  from tff_fair.experiments.presenting.report.page import report as report
+  from tff_fair.experiments.sweeps.runner import sweep as sweep
+  from tff_fair.experiments.sweeps.search import search as search
+  from tff_fair.experiments.sweeps.setting_tables import Range as Range
+  from tff_fair.experiments.training.callbacks import (
+    RoundCallback as RoundCallback,
+    RoundState as RoundState,
+  )
+  from tff_fair.experiments.training.running import run as run
 
 
-__all__ = [
-  "Audit",
-  "FieldError",
-  "Range",
-  "RoundCallback",
-  "RoundState",
-  "Run",
-  "RunError",
-  "RunSpec",
-  "audit",
-  "compare",
-  "export",
-  "export_form",
-  "open_run",
-  "open_runs",
-  "replay",
-  "report",
-  "run",
-  "search",
-  "sweep",
-  "table",
-]
+_find, __dir__, __all__ = lazy.attach(__name__, __file__)
 
 
-def __dir__() -> list[str]:
-  return __all__
+def __getattr__(name: str) -> object:
+  """Imports the libraries of a name, which may take seconds."""
+  if name == "run":
+    importing.check_limits()
+  with importing.quick():
+    return _find(name)

@@ -19,8 +19,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from tff_fair.kernels import gram as gram_lib
-from tff_fair.kernels import simplex
+from tff_fair.kernels import gram as gram_lib, simplex
 
 # Relative to the squared length that the point would have if all its terms
 # x_k v_k had the same direction: the scale of the objective's rounding errors.

@@ -31,8 +31,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from tff_fair.kernels import gram as gram_lib
-from tff_fair.kernels import interior_point, simplex
+from tff_fair.kernels import gram as gram_lib, interior_point, simplex
 
 
 class Minimum(NamedTuple):

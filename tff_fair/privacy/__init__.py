@@ -18,39 +18,16 @@ from tff_fair import lazy
 
 if typing.TYPE_CHECKING:
   from tff_fair.privacy.accounting import (
-    FIXED_SIZE,
-    POISSON,
-    default_delta,
-    epsilon,
-    noise_for,
+    FIXED_SIZE as FIXED_SIZE,
+    POISSON as POISSON,
+    default_delta as default_delta,
+    epsilon as epsilon,
+    noise_for as noise_for,
   )
-  from tff_fair.privacy.differential import DifferentialPrivacy, dp
-  from tff_fair.privacy.sum_check import check_sums
-else:
-  __getattr__ = lazy.lazy(
-    __name__,
-    {
-      **dict.fromkeys(
-        ("FIXED_SIZE", "POISSON", "default_delta", "epsilon", "noise_for"),
-        "tff_fair.privacy.accounting",
-      ),
-      "DifferentialPrivacy": "tff_fair.privacy.differential",
-      "dp": "tff_fair.privacy.differential",
-      "check_sums": "tff_fair.privacy.sum_check",
-    },
+  from tff_fair.privacy.differential import (
+    DifferentialPrivacy as DifferentialPrivacy,
+    dp as dp,
   )
+  from tff_fair.privacy.sum_check import check_sums as check_sums
 
-__all__ = [
-  "FIXED_SIZE",
-  "POISSON",
-  "DifferentialPrivacy",
-  "check_sums",
-  "default_delta",
-  "dp",
-  "epsilon",
-  "noise_for",
-]
-
-
-def __dir__() -> list[str]:
-  return __all__
+__getattr__, __dir__, __all__ = lazy.attach(__name__, __file__)

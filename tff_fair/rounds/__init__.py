@@ -8,74 +8,33 @@ import typing
 
 from tff_fair import lazy
 from tff_fair.rounds.options import (
-  BuildOptions,
-  ComposeOptions,
-  Finalizer,
-  LearningProcess,
-  ModelFn,
-  Optimizer,
-  TrainingOptions,
-  with_proximal_term,
+  BuildOptions as BuildOptions,
+  ComposeOptions as ComposeOptions,
+  Finalizer as Finalizer,
+  LearningProcess as LearningProcess,
+  ModelFn as ModelFn,
+  Optimizer as Optimizer,
+  TrainingOptions as TrainingOptions,
+  with_proximal_term as with_proximal_term,
 )
 
 if typing.TYPE_CHECKING:
   from tff_fair.optimizers.checking import (
-    check_optimizer,
-    is_plain_sgd,
-    learning_rate,
-    server_optimizer_or_default,
+    check_optimizer as check_optimizer,
+    is_plain_sgd as is_plain_sgd,
+    learning_rate as learning_rate,
+    server_optimizer_or_default as server_optimizer_or_default,
   )
   from tff_fair.rounds.composing import (
-    check_keywords,
-    compose,
-    compose_client_work,
+    check_keywords as check_keywords,
+    compose as compose,
+    compose_client_work as compose_client_work,
   )
-  from tff_fair.rounds.line_search import Choice, LineSearch, Trials
-else:
-  __getattr__ = lazy.lazy(
-    __name__,
-    {
-      **dict.fromkeys(
-        ("check_keywords", "compose", "compose_client_work"),
-        "tff_fair.rounds.composing",
-      ),
-      **dict.fromkeys(
-        (
-          "check_optimizer",
-          "is_plain_sgd",
-          "learning_rate",
-          "server_optimizer_or_default",
-        ),
-        "tff_fair.optimizers.checking",
-      ),
-      **dict.fromkeys(
-        ("Choice", "LineSearch", "Trials"), "tff_fair.rounds.line_search"
-      ),
-    },
+  from tff_fair.rounds.line_search import (
+    Choice as Choice,
+    LineSearch as LineSearch,
+    Trials as Trials,
   )
 
 
-__all__ = [
-  "BuildOptions",
-  "Choice",
-  "ComposeOptions",
-  "Finalizer",
-  "LearningProcess",
-  "LineSearch",
-  "ModelFn",
-  "Optimizer",
-  "TrainingOptions",
-  "Trials",
-  "check_keywords",
-  "check_optimizer",
-  "compose",
-  "compose_client_work",
-  "is_plain_sgd",
-  "learning_rate",
-  "server_optimizer_or_default",
-  "with_proximal_term",
-]
-
-
-def __dir__() -> list[str]:
-  return __all__
+__getattr__, __dir__, __all__ = lazy.attach(__name__, __file__)

@@ -27,8 +27,7 @@ from tff_fair import (
 from tff_fair.client_works import local_model
 from tff_fair.kernels import stacking
 from tff_fair.optimizers import checking, learning_rate_decay
-from tff_fair.rounds import line_search as line_search_lib
-from tff_fair.rounds import phasing, round_parts
+from tff_fair.rounds import line_search as line_search_lib, phasing, round_parts
 from tff_fair.rounds.line_search import LineSearch
 from tff_fair.rounds.options import (
   Finalizer,

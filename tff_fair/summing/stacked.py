@@ -13,10 +13,13 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tff_fair import types
-from tff_fair.kernels import gram as gram_lib
-from tff_fair.kernels import stacking
-from tff_fair.summing import memory as memory_lib
-from tff_fair.summing import rule_application, scalars, single_aggregate
+from tff_fair.kernels import gram as gram_lib, stacking
+from tff_fair.summing import (
+  memory as memory_lib,
+  rule_application,
+  scalars,
+  single_aggregate,
+)
 from tff_fair.summing.ways import UPDATES
 
 # The scalars and the updates of some clients, in the same order.

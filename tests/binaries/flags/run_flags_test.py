@@ -8,8 +8,7 @@ import pytest
 from absl import flags
 
 import tasks
-from binaries import command_line
-from binaries import train as train_program
+from binaries import command_line, train as train_program
 from binaries.command_line import UsageError
 from binaries.flags import run_flags, sweep_flags
 from tests import source_tree

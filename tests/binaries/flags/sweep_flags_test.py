@@ -12,8 +12,7 @@ from tests.binaries import in_process
 from tests.experiments import run_folders
 from tff_fair.declared import FieldError
 from tff_fair.experiments.errors import RunError
-from tff_fair.experiments.sweeps import plan as sweep_plan
-from tff_fair.experiments.sweeps import study
+from tff_fair.experiments.sweeps import plan as sweep_plan, study
 from tff_fair.experiments.sweeps.setting_tables import Range
 
 given = functools.partial(in_process.given, namespace=sweep_flags.NAMESPACE)

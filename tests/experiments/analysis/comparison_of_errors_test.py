@@ -8,8 +8,10 @@ import pytest
 from tests.experiments import run_folders
 from tests.refusals import rejected
 from tff_fair.experiments import compare
-from tff_fair.experiments.analysis import chosen_evaluations
-from tff_fair.experiments.analysis import compare as comparison
+from tff_fair.experiments.analysis import (
+  chosen_evaluations,
+  compare as comparison,
+)
 from tff_fair.experiments.analysis.comparison_table import BEST
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.spec.scores import RMSE

@@ -12,12 +12,14 @@ import pytest
 import tensorflow as tf
 
 import tasks
-from tasks import models
-from tasks import task as task_module
+from tasks import models, task as task_module
 from tests.refusals import rejected
 from tff_fair import experiments
-from tff_fair.experiments.presenting import card as export_card
-from tff_fair.experiments.presenting import export_paths, model_formats
+from tff_fair.experiments.presenting import (
+  card as export_card,
+  export_paths,
+  model_formats,
+)
 from tff_fair.experiments.presenting.export import Exported
 from tff_fair.experiments.runs import trained_model
 from tff_fair.experiments.runs.folder import RunFolder

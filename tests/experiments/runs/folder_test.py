@@ -13,8 +13,12 @@ import pytest
 from tests import source_tree
 from tests.experiments.runs.example_configurations import build
 from tff_fair.experiments import RunSpec, errors
-from tff_fair.experiments.runs import checksums, configuration, record
-from tff_fair.experiments.runs import folder as run_folder
+from tff_fair.experiments.runs import (
+  checksums,
+  configuration,
+  folder as run_folder,
+  record,
+)
 from tff_fair.files import atomic
 
 CONFIGURATION: configuration.Configuration = build(RunSpec(batch_size=16))

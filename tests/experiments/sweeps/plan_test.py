@@ -5,8 +5,7 @@ import pytest
 
 from tff_fair.experiments import RunSpec
 from tff_fair.experiments.errors import RunError
-from tff_fair.experiments.sweeps import plan as sweep_plan
-from tff_fair.experiments.sweeps import sweep_file
+from tff_fair.experiments.sweeps import plan as sweep_plan, sweep_file
 from tff_fair.experiments.sweeps.setting_tables import Setting
 
 

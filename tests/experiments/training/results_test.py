@@ -19,10 +19,10 @@ from tff_fair.experiments.texts import fairness_table
 from tff_fair.experiments.training import (
   client_evaluation,
   predictions,
+  results as run_results,
   round_tables,
   scoring,
 )
-from tff_fair.experiments.training import results as run_results
 from tff_fair.experiments.training.callbacks import RoundEvaluation
 from tff_fair.experiments.training.early_stopping import Best
 

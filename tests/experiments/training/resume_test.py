@@ -13,8 +13,12 @@ import pytest
 from tests.experiments.training.rounds_test import round_state
 from tff_fair.experiments import progress
 from tff_fair.experiments.errors import RunError
-from tff_fair.experiments.runs import checkpoints, checksums, record
-from tff_fair.experiments.runs import folder as run_folder
+from tff_fair.experiments.runs import (
+  checkpoints,
+  checksums,
+  folder as run_folder,
+  record,
+)
 from tff_fair.experiments.training import (
   loop,
   resume,

@@ -27,8 +27,7 @@ from tests.experiments.training.small_run import (
 from tests.refusals import rejected
 from tff_fair import experiments, runtime
 from tff_fair.experiments import interruption
-from tff_fair.experiments.runs import checksums, record
-from tff_fair.experiments.runs import folder as run_folder
+from tff_fair.experiments.runs import checksums, folder as run_folder, record
 
 pytestmark = pytest.mark.usefixtures(
   "compiled_once", "unpainted", "in_new_folder"

@@ -14,8 +14,7 @@ import tff_fair
 from tasks import models, task
 from tests.cases import one_of_each
 from tests.refusals import rejected
-from tff_fair.client_works import local_model
-from tff_fair.client_works import tally as tallies
+from tff_fair.client_works import local_model, tally as tallies
 from tff_fair.declared import FieldError
 
 

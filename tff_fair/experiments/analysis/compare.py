@@ -14,14 +14,14 @@ from tff_fair import declared
 from tff_fair.declared import FieldError
 from tff_fair.experiments.analysis import (
   chosen_evaluations,
+  columns as table_columns,
   comparison_table,
+  groups as run_groups,
   measures,
   method_tables,
   questions,
   references,
 )
-from tff_fair.experiments.analysis import columns as table_columns
-from tff_fair.experiments.analysis import groups as run_groups
 from tff_fair.experiments.analysis.chosen_evaluations import (
   ChosenEvaluation,
   EvaluationSelector,

@@ -8,13 +8,13 @@ import pandas as pd
 from tff_fair import metrics
 from tff_fair.experiments.presenting.report import (
   final_measures,
+  frame as frames,
   html_tables,
   line_chart,
   scale,
   scatter_chart,
   section,
 )
-from tff_fair.experiments.presenting.report import frame as frames
 from tff_fair.experiments.presenting.report.final_measures import Result
 from tff_fair.experiments.presenting.report.frame import Frame, box_path
 from tff_fair.experiments.presenting.report.line_chart import Line

@@ -9,8 +9,7 @@ import math
 
 import numpy as np
 
-from tff_fair.experiments.presenting.report import frame as frames
-from tff_fair.experiments.presenting.report import scale
+from tff_fair.experiments.presenting.report import frame as frames, scale
 from tff_fair.experiments.presenting.report.frame import Frame, box_path
 from tff_fair.experiments.presenting.report.markup import Markup, element
 

@@ -8,10 +8,10 @@ import pandas as pd
 
 from tff_fair.experiments.presenting.report import (
   final_measures,
+  frame as frames,
   heat_map,
   section,
 )
-from tff_fair.experiments.presenting.report import frame as frames
 from tff_fair.experiments.presenting.report.frame import Frame, box_path
 from tff_fair.experiments.presenting.report.markup import Markup, element
 from tff_fair.experiments.presenting.report.scale import Scale, linear

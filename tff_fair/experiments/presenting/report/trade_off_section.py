@@ -7,13 +7,13 @@ import numpy as np
 from tff_fair.experiments.analysis.measures import Measure
 from tff_fair.experiments.presenting.report import (
   final_measures,
+  frame as frames,
   markup,
   scale,
   scatter_chart,
   section,
   task_runs,
 )
-from tff_fair.experiments.presenting.report import frame as frames
 from tff_fair.experiments.presenting.report.final_measures import Result
 from tff_fair.experiments.presenting.report.frame import Frame, box_path
 from tff_fair.experiments.presenting.report.markup import Markup, element

@@ -3,9 +3,9 @@
 import math
 from collections.abc import Collection, Mapping, Sequence
 
-from tff_fair.experiments.analysis import columns as table_columns
-from tff_fair.experiments.analysis import compare as run_tables
 from tff_fair.experiments.analysis import (
+  columns as table_columns,
+  compare as run_tables,
   comparison_table,
   measures,
   method_tables,
