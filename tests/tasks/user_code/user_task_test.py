@@ -138,7 +138,7 @@ import numpy as np
 import tensorflow as tf
 import tasks
 from tasks import models, task
-from tasks.models import own
+from tasks.models import user_model
 
 def build(num_classes):
   return tf.keras.Sequential(
@@ -164,7 +164,7 @@ def mine(*, seed, model_seed, kind: str = "of chance"):
   spec = task.element_spec([3], y_dtype=y_dtype)
   model = lambda: build(2)
   if kind == "of a helper":
-    model = own.fitting("m", build, spec, 2, seed=seed)
+    model = user_model.fitting("m", build, spec, 2, seed=seed)
   return tasks.Task(
     name="mine",
     description=f"{seed} {model_seed}",
