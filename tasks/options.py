@@ -116,16 +116,9 @@ def parse(
     The values by name, ready to be given to `options_type`.
   """
   valid = annotations(options_type)
-  values: dict[str, Value] = {}
-  for assignment in assignments:
-    name, equals, text = assignment.partition("=")
-    if not equals:
-      raise ValueError(f"{assignment!r} is not of the form name=value.")
-    _check_names([name], valid)
-    if name in values:
-      raise ValueError(f"{name} is given twice.")
-    values[name] = declared.parse(name, valid[name], text)
-  return values
+  texts = declared.assignments(assignments)
+  _check_names(texts, valid)
+  return {n: declared.parse(n, valid[n], text) for n, text in texts.items()}
 
 
 def shape_of(text: str) -> tuple[int, ...] | None:

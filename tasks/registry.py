@@ -26,7 +26,7 @@ from tasks.task import Task
 from tasks.user_code import functions
 from tasks.user_code.functions import UserCodeError
 from tasks.user_code.user_task import MadeTask
-from tff_fair import spelling
+from tff_fair import declared, spelling
 
 Value = task_options.Value
 
@@ -246,10 +246,9 @@ def parse_options(
     ValueError: If a text is no assignment, or its option or value is not valid.
   """
   texts = list(assignments)
+  given = declared.assignments(texts)
   if _is_closed(name):
-    pairs = (text.partition("=") for text in texts)
-    return {option: value for option, _, value in pairs}
-  given = [text.partition("=")[0] for text in texts]
+    return dict(given)
   return task_options.parse(_options_type(name, given), texts)
 
 

@@ -235,6 +235,23 @@ def parse(name: str, annotation: object, text: str) -> Value:
   raise _invalid(name, describe(annotation), text)
 
 
+def assignments(texts: Iterable[str]) -> dict[str, str]:
+  """Reads texts of the form NAME=VALUE.
+
+  Raises:
+    FieldError: If a text has another form, or a name comes twice.
+  """
+  found: dict[str, str] = {}
+  for text in texts:
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+      raise FieldError(text, "expected NAME=VALUE.")
+    if name in found:
+      raise FieldError(name, "is given twice.", value=value)
+    found[name] = value
+  return found
+
+
 def as_text(found: object) -> str:
   """Returns a value as a command line takes it; `parse` reads it back."""
   if isinstance(found, list | tuple):

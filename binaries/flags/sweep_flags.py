@@ -297,15 +297,8 @@ def _settings(flag: str, texts: list[str]) -> dict[str, str]:
 
 
 def _assignments(flag: str, texts: list[str]) -> dict[str, str]:
-  found: dict[str, str] = {}
-  for text in texts:
-    name, equals, value = text.partition("=")
-    if not equals or not name:
-      raise UsageError(f"--{flag}={text}: expected NAME=VALUE.")
-    if name in found:
-      raise UsageError(f"--{flag}={text}: {name} is given twice.")
-    found[name] = value
-  return found
+  with command_line.blaming(f"--{flag}=", FieldError):
+    return declared.assignments(texts)
 
 
 def search(sweep: Sweep) -> SearchSettings | None:

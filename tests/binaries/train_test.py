@@ -53,7 +53,7 @@ MISTAKES = {
   "--task=heart": tasks.names(),
   "--task_option=clients=3": ["num_clients"],
   "--task_option=num_clients=0": ["at least 1"],
-  "--task_option=partition": ["name=value"],
+  "--task_option=partition": ["NAME=VALUE"],
   "--data_dir=absent": ["absent"],
   "--algorithm=fairness": tff_fair.algorithms.names(),
   "--hparam=q=1 --algorithm=adafed": ["gamma=1"],

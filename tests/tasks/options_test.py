@@ -67,7 +67,7 @@ def test_rejects_text(text, expected):
 @pytest.mark.parametrize(
   ("texts", "facts"),
   [
-    (["count"], "'count'.*name=value"),
+    (["count"], "count: .*NAME=VALUE"),
     (["x=1"], "'x'.*count, size, rate"),
     (["count=1", "count=2"], "count.*twice"),
   ],

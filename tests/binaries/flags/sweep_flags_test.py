@@ -254,7 +254,7 @@ def test_an_included_file_is_known_by_its_name():
     (["--algorithms=term", "--grid=seed=1", "--flag=seed=2"], "has a fixed v"),
     (
       ["--algorithms=term", "--grid=seed=1", "--grid=seed=2"],
-      "--grid=seed=2: seed is given twice",
+      "--grid=seed='2': is given twice",
     ),
     (["--file=nowhere"], "there is no such file; give the path of one, or one"),
     (["--algorithms=fedavg:equal"], "--algorithms=fedavg:equal: client_wei"),

@@ -37,8 +37,8 @@ def test_a_value_has_the_type_of_its_hyperparameter(algorithm, text, value):
     ("fedfv", ["tau=0.5"], "tau", "an integer"),
     ("adafed", ["gamma=high"], "gamma", "a finite number"),
     ("adafed", ["gamma="], "gamma", "a finite number"),
-    ("adafed", ["gamma"], None, "expected name=value"),
-    ("adafed", ["=1"], "", "unknown hyperparameter"),
+    ("adafed", ["gamma"], "gamma", "expected NAME=VALUE"),
+    ("adafed", ["=1"], "=1", "expected NAME=VALUE"),
     ("adafed", ["q=1"], "q", "valid, with defaults: gamma=1"),
     ("adafed", ["gamma=1", "gamma=1"], "gamma", "is given twice"),
     *[

@@ -100,7 +100,7 @@ def test_a_file_is_read(read):
     (f"[flags]\ntask_option = ['x']\n{METHOD}", "task_option=x: expected NAM"),
     (
       f"[flags]\ntask_option = ['x=1', 'x=2']\n{METHOD}",
-      "[flags]: task_option.x is given twice",
+      "[flags]: task_option=x='2': is given twice",
     ),
     (f"[grid]\nseed = 1\n{METHOD}", "[grid]: seed must be a list of values"),
     (f"[grid]\nseed = []\n{METHOD}", "[grid]: seed must be a list of values"),

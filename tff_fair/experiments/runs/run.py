@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from tasks.formats import source_files
-from tff_fair import methods
+from tff_fair import declared, methods
 from tff_fair.declared import Value
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.runs import configuration, tables
@@ -147,9 +147,7 @@ class Run:
   @functools.cached_property
   def task_options(self) -> Mapping[str, str]:
     """The options of the task: how its data is cut, and its model."""
-    options = self.flags["task_option"]
-    assignments = (text.partition("=") for text in options)
-    return {name: value for name, _, value in assignments}
+    return declared.assignments(self.flags["task_option"])
 
   @functools.cached_property
   def settings(self) -> Mapping[str, object]:

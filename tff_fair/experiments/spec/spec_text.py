@@ -39,17 +39,14 @@ def parse_hparams(algorithm: str, texts: Iterable[str]) -> dict[str, Value]:
   if algorithm not in methods.names():
     return values
   valid = methods.hyperparameters(algorithm)
-  for assignment in texts:
-    name, equals, text = assignment.partition("=")
-    if not equals:
-      raise FieldError("hparams", "expected name=value.", value=assignment)
-    if name in values:
-      raise FieldError("hparams", "is given twice.", key=name, value=text)
-    check_hparam_name(algorithm, name, text)
-    try:
+  try:
+    for name, text in declared.assignments(texts).items():
+      check_hparam_name(algorithm, name, text)
       values[name] = declared.parse(name, valid[name].annotation, text)
-    except FieldError as error:
-      raise error.within("hparams", text) from error
+  except FieldError as error:
+    if error.key is not None:
+      raise
+    raise error.within("hparams") from error
   return values
 
 

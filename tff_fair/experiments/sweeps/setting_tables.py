@@ -12,7 +12,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 
 from tff_fair import declared, spelling
-from tff_fair.declared import Value
+from tff_fair.declared import FieldError, Value
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.spec import spec_text
 from tff_fair.experiments.spec.run_spec import RunSpec
@@ -179,11 +179,12 @@ def _flat(
     elif isinstance(value, dict):
       yield from ((f"{name}.{key}", item) for key, item in value.items())
     else:
-      for text in value if isinstance(value, list) else [value]:
-        key, equals, item = str(text).partition("=")
-        if not equals:
-          raise RunError(f"{place}: {name}={text}: expected NAME=VALUE.")
-        yield f"{name}.{key}", item
+      texts = map(str, value if isinstance(value, list) else [value])
+      try:
+        found = declared.assignments(texts)
+      except FieldError as error:
+        raise RunError(f"{place}: {name}={error}") from error
+      yield from ((f"{name}.{key}", item) for key, item in found.items())
 
 
 def _checked(place: str, name: str, value: object) -> Value:
