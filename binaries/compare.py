@@ -149,7 +149,7 @@ def main(*words: str) -> None:
 
 
 def _columns() -> Sequence[str]:
-  """Returns the columns; whether they are known, `side_by_side` checks."""
+  """Returns the columns; whether they are known, `analysis.compare` checks."""
   names: list[str] = _COLUMNS.value
   if not names:
     raise UsageError("--columns: is empty; leave it out for the usual ones.")

@@ -4,7 +4,7 @@ A task is a file here. Beneath it, data sets that come by client are read in
 `federated`, those in one place are cut over clients in `central` by means of
 `cuts`, and `tabular` reads tables. `formats` reads files, `downloads` fetches
 them, `conversions` writes other data in TFF's format, `models` are Keras
-models, `own` has users' own functions, and `registry` finds all by name. Only
+models, `user_code` has users' functions, and `registry` finds all by name. Only
 `models` imports TensorFlow at once; all others import it in the function that
 needs it, and options are known without it.
 """

@@ -25,7 +25,7 @@ from tasks.models import names as model_names
 from tasks.task import Task
 from tasks.user_code import functions
 from tasks.user_code.functions import UserCodeError
-from tasks.user_code.user_task import MadeTask
+from tasks.user_code.user_task import UserTask
 from tff_fair import declared, spelling
 
 Value = task_options.Value
@@ -293,7 +293,7 @@ def _module(name: str) -> TaskModule:
   function = _function(name)
   if function is None:
     raise UnknownTaskError(name)
-  return _made_task(function, functions.load(function))
+  return _user_task(function, functions.load(function))
 
 
 def _is_closed(name: str) -> bool:
@@ -310,8 +310,8 @@ def _function(name: str) -> str | None:
 
 
 @functools.lru_cache(maxsize=16)
-def _made_task(name: str, function: Callable[..., object]) -> MadeTask:
-  return MadeTask(name, function)
+def _user_task(name: str, function: Callable[..., object]) -> UserTask:
+  return UserTask(name, function)
 
 
 def _directory(data_dir: str | os.PathLike[str] | None) -> pathlib.Path | None:

@@ -29,7 +29,7 @@ _Read = TypeVar("_Read")
 _KINDS = "int, float, bool, str, Literal of texts, or one of these or None"
 
 
-class MadeTask:
+class UserTask:
   """A task that a user's function makes; `tasks.registry` says where.
 
   Attributes:

@@ -296,4 +296,4 @@ def test_names_that_are_taken_are_told(function, points):
 def test_a_task_is_made_once(function):
   name = function()
   assert registry._module(name) is registry._module(name)
-  assert isinstance(registry._module(name), user_task.MadeTask)
+  assert isinstance(registry._module(name), user_task.UserTask)

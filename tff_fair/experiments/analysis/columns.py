@@ -37,7 +37,7 @@ def noise_share(evaluation: ChosenEvaluation) -> float:
   """Returns the share of the noise in the variance, in [0, 1].
 
   Of several rounds, the mean; NaN where nothing tells it, see
-  `spread_noise.of_clients`.
+  `sampling_noise.of_clients`.
   """
   if evaluation.run.score.name != ACCURACY.name:
     return math.nan  # Nothing tells the noise of an error.

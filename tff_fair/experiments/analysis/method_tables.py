@@ -111,11 +111,11 @@ class Contents:
   ) -> Group:
     """Returns the one of some methods with the better mean over its seeds."""
 
-    def badness(group: Group) -> float:
+    def key(group: Group) -> float:
       values = [column.of(self.evaluated[run]) for run in group.runs]
       return measures.sort_key(column.measure, float(np.mean(values)))
 
-    return min(references, key=badness)
+    return min(references, key=key)
 
   def better_by_mean(self, references: Sequence[Group]) -> Group:
     """Returns the one whose clients have the better mean score."""

@@ -20,7 +20,7 @@ import tensorflow as tf
 import tasks
 from tff_fair.declared import FieldError
 from tff_fair.experiments.analysis import audit_table
-from tff_fair.experiments.runs import keras_files
+from tff_fair.experiments.runs import model_files
 from tff_fair.experiments.spec.scores import ACCURACY, RMSE
 
 Split = Literal["test", "train", "all"]
@@ -281,7 +281,7 @@ class Model:
     """Whether it tells the class, too, as an export with a threshold does."""
     return (
       isinstance(self.outputs, Mapping)
-      and keras_files.PREDICTED_CLASS in self.outputs
+      and model_files.PREDICTED_CLASS in self.outputs
     )
 
   def takes_columns(self, task: tasks.Task) -> bool:
@@ -336,7 +336,7 @@ class Model:
     classes = None
     if isinstance(output, Mapping):
       others = dict(output)
-      classes = others.pop(keras_files.PREDICTED_CLASS, None)
+      classes = others.pop(model_files.PREDICTED_CLASS, None)
       if len(others) == 1:
         (output,) = others.values()
     if not tf.is_tensor(output):
@@ -380,12 +380,12 @@ def read_model(model: object, *, trust: bool = False) -> Model:
 
 def _from_path(path: pathlib.Path, trust: bool) -> Model:
   try:
-    keras_files.check(path)
-    if keras_files.has_signatures_alone(path):
+    model_files.check(path)
+    if model_files.has_signatures_alone(path):
       if not trust:
-        keras_files.check_code(path)
+        model_files.check_code(path)
       return _of_signature(_load_signatures(path), str(path))
-    return _of_keras(keras_files.load(path, trust=trust), str(path))
+    return _of_keras(model_files.load(path, trust=trust), str(path))
   except FieldError:
     raise
   except ValueError as error:

@@ -21,7 +21,7 @@ from tff_fair.experiments.analysis.questions import Question
 from tff_fair.experiments.presenting import card_fairness, export_paths
 from tff_fair.experiments.presenting.model_formats import Predictor
 from tff_fair.experiments.runs import summaries
-from tff_fair.experiments.runs.keras_files import PREDICTED_CLASS
+from tff_fair.experiments.runs.model_files import PREDICTED_CLASS
 from tff_fair.experiments.runs.run import Run
 from tff_fair.experiments.runs.trained_model import Architecture, Weights
 from tff_fair.experiments.spec import spec_text

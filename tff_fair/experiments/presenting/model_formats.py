@@ -23,7 +23,7 @@ from tasks.models import exportable
 from tff_fair.declared import FieldError
 from tff_fair.experiments.presenting import export_paths
 from tff_fair.experiments.runs import trained_model
-from tff_fair.experiments.runs.keras_files import PREDICTED_CLASS, PROBABILITIES
+from tff_fair.experiments.runs.model_files import PREDICTED_CLASS, PROBABILITIES
 from tff_fair.experiments.runs.trained_model import BuildableModel
 
 # As `spec.scores` has it.

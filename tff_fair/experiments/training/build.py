@@ -17,7 +17,7 @@ from tasks.task import KerasModelFn
 from tff_fair import client_works, keras_state
 from tff_fair.declared import FieldError
 from tff_fair.experiments.errors import RunError
-from tff_fair.experiments.runs import finding, keras_files, trained_model
+from tff_fair.experiments.runs import finding, model_files, trained_model
 from tff_fair.experiments.spec import task_loading
 from tff_fair.experiments.spec.run_spec import RunSpec
 from tff_fair.experiments.training import (
@@ -164,7 +164,7 @@ def with_initial_weights(
 
 def _of_file(path: pathlib.Path, *, trust: bool) -> Sequence[np.ndarray]:
   """Returns the weights of a file, in the order of the model's layers."""
-  model = keras_files.load(path, trust=trust)
+  model = model_files.load(path, trust=trust)
   # The model of an export, without what is around it.
   for layer in model.layers:
     if layer.name == trained_model.TRAINED:

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from tests.cases import one_of_each
-from tff_fair.experiments.runs import keras_files
+from tff_fair.experiments.runs import model_files
 
 K, L = tf.keras, tf.keras.layers
 SEQUENCE = (6, 4)
@@ -105,7 +105,7 @@ FILES = [
 def test_ordinary_models_load(kind, name, tmp_path):
   model = MODELS[kind]()
   model.save(str(tmp_path / name))
-  loaded = keras_files.load(tmp_path / name)
+  loaded = model_files.load(tmp_path / name)
   for found, saved in zip(arrays(loaded), arrays(model), strict=True):
     np.testing.assert_array_equal(found, saved)
 
