@@ -2,8 +2,8 @@
 
 `texts.run_warnings` has the words. An evaluation counts as the end of a run
 with those right before it: of nine or more after training began, all of the
-last three have to be as bad, of six or more the last two, since fair methods and
-small cohorts make single evaluations jump. The last one is enough where it
+last three have to be as bad, of six or more the last two, since fair methods
+and small cohorts make single evaluations jump. The last one is enough where it
 exceeds a limit ten times as far. Let L₀ be the loss before training, L* the
 least one, L the least one of the end, P = L₀ - L* the progress of training. The
 run
