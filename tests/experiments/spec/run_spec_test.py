@@ -74,6 +74,7 @@ OTHERS = {
   "stop_at_stationarity": (0.05, {}),
   "tape": ("updates", {}),
   "tape_rounds": (3, {"tape": True}),
+  "save_updates": (3, {}),
   "attack": ("scaling", {"attack_strength": -5.0}),
   "attack_share": (0.3, {}),
   "attack_strength": (0.0, {"attack": "bias"}),

@@ -65,6 +65,7 @@ NOT_IN_THE_KEY = {
     (
       *("total_rounds", "rounds_per_evaluation", "rounds_per_checkpoint"),
       *("criterion", "patience", "measure_improvement", "tape_rounds"),
+      "save_updates",
     ),
     "The loop decides what is called, and how often.",
   ),

@@ -42,6 +42,7 @@ class RunFolder:
     self.checkpoints = path / "checkpoints"
     self.best_checkpoint = path / "best_checkpoint"
     self.tape = path / "tape"
+    self.updates = path / "updates"
     self.replay = path / "replay.csv"
     self.tensorboard = path / "tensorboard"
     self.wandb = path / "wandb"

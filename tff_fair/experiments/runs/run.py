@@ -45,7 +45,7 @@ _EXCLUDED = [
 # Flags that decide nothing, and those that a setting holds under another name.
 _NO_SETTINGS = (
   *("hparam", "task_option", "output_dir", *seeds.NAMES),
-  *("rounds_per_checkpoint", "measure_improvement"),
+  *("rounds_per_checkpoint", "measure_improvement", "save_updates"),
   *("local_baseline", "pooled_baseline"),
 )
 # What settings of other types raise.

@@ -192,6 +192,16 @@ def _of_privacy(spec: RunSettings) -> _Conflicts:
   for name, other in (("dp_noise", "dp_clip"), ("dp_clip", "dp_noise")):
     if getattr(spec, name) is not None and getattr(spec, other) is None:
       yield name, f"needs {other}; give both."
+  for name, hides in (
+    ("aggregation=secure", spec.aggregation == "secure"),
+    ("dp_noise", spec.dp_noise is not None),
+  ):
+    if hides and spec.save_updates is not None:
+      yield (
+        "save_updates",
+        f"shows the updates of single clients, which {name} hides; leave one "
+        "of the two out.",
+      )
   if spec.dp_noise is None:
     return
   if spec.sampling == "proportional":

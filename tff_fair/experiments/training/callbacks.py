@@ -6,7 +6,7 @@ import copy
 import dataclasses
 import functools
 import typing
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, Self, TypeAlias
 
 import numpy as np
@@ -57,6 +57,24 @@ class RoundEvaluation(NamedTuple):
     return typing.cast(Mapping[str, float], summary[self.score.name])
 
 
+class ClientUpdates(NamedTuple):
+  """What the clients of a round have sent.
+
+  Clients that do not count, as those without examples, are left out.
+
+  Attributes:
+    client_id: int64[m], ascending.
+    updates: float32[m, d], the flat updates: the weights that a client got
+      minus those that it trained, in the order of `model_weights.trainable`.
+    signals: float64[m] by name: `num_examples`, `loss`, and all others that
+      clients can measure, see `tff_fair.ClientSignals`.
+  """
+
+  client_id: np.ndarray
+  updates: np.ndarray
+  signals: Mapping[str, np.ndarray]
+
+
 @dataclasses.dataclass(kw_only=True, eq=False)
 class RoundState:
   """A run after one of its rounds.
@@ -86,6 +104,7 @@ class RoundState:
   get_model_weights: Callable[[Any], tff.learning.models.ModelWeights] = (
     dataclasses.field(repr=False)
   )
+  get_updates: Callable[[], ClientUpdates] | None = None
   metrics: Mapping[str, Any] = dataclasses.field(default_factory=dict)
   clients: Mapping[str, np.ndarray] = dataclasses.field(default_factory=dict)
   costs: Mapping[str, int] = dataclasses.field(default_factory=dict)
@@ -111,6 +130,22 @@ class RoundState:
       [np.asarray(value) for value in found.non_trainable],
     )
 
+  @functools.cached_property
+  def updates(self) -> ClientUpdates:
+    """The updates of the round's clients, for callbacks that want them.
+
+    The clients compute them once more when they are first asked for.
+
+    Raises:
+      ValueError: In round 0, or if no callback `wants` them.
+    """
+    if self.get_updates is None:
+      raise ValueError(
+        "there are updates after round 0 alone, in a run with a callback that "
+        'says wants = {"updates"}.'
+      )
+    return self.get_updates()
+
 
 Verdict: TypeAlias = Literal["stop", "prune"]
 
@@ -122,7 +157,13 @@ class RoundCallback:
   that goes on after it was interrupted calls them again for the rounds after
   the last saved one. An exception ends the run, and the rounds before it are
   saved.
+
+  Attributes:
+    wants: What it asks for beside what each state has: "updates", for
+      `RoundState.updates`.
   """
+
+  wants: Collection[str] = ()
 
   def on_start(self, run: Run) -> Literal["prune"] | None:
     """Called once before the first round of this call of `experiments.run`.
@@ -193,6 +234,7 @@ _VERDICTS: Mapping[str, Sequence[Verdict]] = {
   "on_round": ("stop", "prune"),
   "on_evaluation": ("stop", "prune"),
 }
+UPDATES = "updates"  # What a callback may want.
 _MOST_LETTERS = 120  # Of a user's error.
 
 
@@ -213,6 +255,7 @@ class Callbacks:
 
   Attributes:
     writers: Those that write.
+    wants_updates: Whether one of them wants the updates of clients.
     verdict: What ends the run, as the first callback said that ended it.
     reason: Why, in words.
   """
@@ -229,6 +272,7 @@ class Callbacks:
     self._say = say
     self._started: list[RoundCallback] = []
     self.writers = [c for c in ours if isinstance(c, Writer)]
+    self.wants_updates = any(c.wants for c in self._all)
     self.verdict: Verdict | None = None
     self.reason = ""
 
@@ -334,6 +378,12 @@ def names_of(users: Sequence[RoundCallback]) -> dict[int, str]:
         "callbacks",
         "expected objects of classes derived from experiments.RoundCallback.",
         value=callback,
+      )
+    if unknown := {*callback.wants} - {UPDATES}:
+      raise FieldError(
+        "callbacks",
+        f"{type(callback).__name__} wants {', '.join(map(repr, unknown))}; "
+        f"expected {UPDATES!r}.",
       )
     name = type(callback).__name__
     others = [found.partition("-")[0] for found in names.values()]

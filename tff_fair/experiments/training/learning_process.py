@@ -76,17 +76,19 @@ def build(
   task: tasks.Task,
   run_plan: plan.Plan,
   *,
-  loss_reference: Mapping[int, float] | None = None,
   cache: compilation_cache.CompilationCache = compilation_cache.NO_CACHE,
+  **others: Any,
 ) -> Built:
-  """Returns the process of a run, and its round with the rows of a cohort."""
+  """Returns the process of a run, and its round with the rows of a cohort.
+
+  Other arguments take the place of those of the run, see `arguments`.
+  """
   shared = model_seeds.with_seed_0(task)
   chosen = {**arguments(spec, task, run_plan), "shuffle_seed": 0}
   # Clients may draw how long they train.
   if not isinstance(chosen["local_steps"] or chosen["local_epochs"], tuple):
     chosen["local_epochs_seed"] = 0
-  if loss_reference is not None:
-    chosen["loss_reference"] = loss_reference
+  chosen |= others
 
   def computations() -> compilation_cache.Computations:
     process = build_now(spec, shared, chosen)

@@ -28,6 +28,7 @@ from tff_fair.experiments.training import (
   build,
   client_data,
   client_evaluation,
+  client_updates,
   correction,
   event_files,
   loop,
@@ -102,7 +103,9 @@ def train(
   ):
     callbacks.start(finding.read_run(folder.path))
     schedule = loop.train(
-      _rounds(spec, parts, sample, data.train, weights),
+      _rounds(
+        spec, parts, sample, data.train, weights, callbacks.wants_updates
+      ),
       schedule,
       evaluate=client_evaluation.build_evaluation(
         parts, data.test, data.validation
@@ -140,6 +143,9 @@ def _ours(
       parts.schedule.total_rounds, count=runtime.count_clients
     ),
     None if bound is None else StationarityStop(bound),
+    None
+    if spec.save_updates is None
+    else client_updates.SavedUpdates(folder, spec.save_updates),
     best,
     round_tables.Tables(folder),
     event_files.TensorBoard(folder),
@@ -184,6 +190,7 @@ def _rounds(
   sample: sampling.Sampler,
   train_data: client_data.ClientDatasets,
   weights: tff.learning.models.ModelWeights | None,
+  wants_updates: bool,
 ) -> rounds.Rounds:
   """Returns the rounds of a run."""
 
@@ -209,6 +216,11 @@ def _rounds(
     else None,
     num_examples=parts.task.train.num_examples,
     begin=begin,
+    updates=client_updates.build_updates(
+      spec, parts, lambda: begin(parts.process.initialize())
+    )
+    if wants_updates
+    else None,
     counts_negative_as_zero=methods.get(
       spec.algorithm
     ).build.rule.counts_negative_as_zero,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import functools
 import time
 import typing
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -12,7 +13,7 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 
 from tff_fair.experiments.training import sampling
-from tff_fair.experiments.training.callbacks import RoundState
+from tff_fair.experiments.training.callbacks import ClientUpdates, RoundState
 from tff_fair.experiments.training.round_progress import working
 
 if typing.TYPE_CHECKING:
@@ -64,6 +65,8 @@ class Rounds:
       data of clients. If given, it is asked before and after each round, and
       the share of clients whose loss did not rise is reported.
     begin: Gives the first state of the process what is the run's own.
+    updates: Returns the updates of a round's clients, from the state before it
+      and their data; `None` if nobody wants them.
     counts_negative_as_zero: Whether losses below 0 count as 0 in the method;
       the first round that has some then says so.
   """
@@ -76,6 +79,7 @@ class Rounds:
   num_examples: np.ndarray
   losses: Callable[[State, Sequence[int]], np.ndarray] | None = None
   begin: Callable[[State], State] = lambda state: state
+  updates: Callable[[State, list[Any]], ClientUpdates] | None = None
   counts_negative_as_zero: bool = False
   _notices: list[str] = dataclasses.field(default_factory=list)
 
@@ -142,6 +146,8 @@ class Rounds:
         "blocking_weight": _column(of_clients, _BLOCKING, client_ids),
         "excluded": excluded,
       },
+      get_updates=self.updates
+      and functools.partial(self.updates, state, train_data),
       tape=tape,
       notes=[note for note in notes if note is not None],
     )
@@ -152,6 +158,11 @@ def stationarity(state: RoundState) -> float | None:
   found = state.metrics.get(_AGGREGATOR, {})
   value = found.get("pareto_stationarity")
   return float(value) if value is not None and found["num_clients"] else None
+
+
+def tape_of(metrics: Mapping[str, Any]) -> Mapping[str, np.ndarray]:
+  """Returns what metrics have for a tape, by name."""
+  return _taken_apart(metrics)[2]
 
 
 def _taken_apart(

@@ -27,6 +27,7 @@ from tff_fair.experiments.training import (
   baselines,
   build,
   client_evaluation,
+  client_updates,
   correction,
   event_files,
   plan,
@@ -108,6 +109,8 @@ def run(
   if wandb is not None:
     importing.check_installed("wandb", "wandb", "wandb", wandb)
   names_of(callbacks)  # Checks them.
+  if any(callback.wants for callback in callbacks):
+    client_updates.check(spec)
   places = _places(spec, output_dir)
   display = Display(is_silent=not progress)
   sums_securely = spec.aggregation == summing.SECURE

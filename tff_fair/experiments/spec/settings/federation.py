@@ -252,6 +252,13 @@ class EvaluationSettings:
   tape_rounds: int | None = bounds.positive_integer(
     None, "The tape keeps so many rounds, the first ones. By default all."
   )
+  save_updates: int | None = bounds.positive_integer(
+    None,
+    "After every so many rounds, write the updates of the round's clients, one "
+    "by one, with all their signals, to updates/ in the run's folder. Clients "
+    "do the work of these rounds twice. By default no updates are written.",
+    decides=False,
+  )
 
 
 def part_size(

@@ -1,0 +1,103 @@
+"""The updates of a round's clients, for callbacks that want them.
+
+A second process of the same method brings all updates to the server, whatever
+the way in which the run sums. Its clients do the round's work once more, from
+the state before the round: they order examples by the same seeds, so their
+updates are those of the round. It is built when updates are first asked for,
+and the run itself computes as without it.
+"""
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tff_fair import summing
+from tff_fair.declared import FieldError
+from tff_fair.experiments.runs import array_files
+from tff_fair.experiments.runs.folder import RunFolder
+from tff_fair.experiments.spec.run_spec import RunSpec
+from tff_fair.experiments.training import build, learning_process, rounds
+from tff_fair.experiments.training.callbacks import (
+  UPDATES,
+  ClientUpdates,
+  RoundCallback,
+  RoundState,
+)
+
+_NO_SIGNALS = ("client_id", "weight", "gram", "coefficients", "slopes")
+_OF_SERVER = ("direction", "direction_norm", "updates", "squared_norm")
+
+
+def check(spec: RunSpec) -> None:
+  """Checks that nothing is to hide the updates that callbacks want."""
+  try:
+    spec.replace(save_updates=1)
+  except FieldError as error:
+    raise FieldError("callbacks", f"one {error.problem}") from error
+
+
+def build_updates(
+  spec: RunSpec, parts: build.RunParts, initial: Callable[[], rounds.State]
+) -> Callable[[rounds.State, list[Any]], ClientUpdates]:
+  """Returns a function from a state and a cohort's data to its updates."""
+
+  @functools.cache
+  def second() -> tuple[rounds.Process, rounds.State]:
+    process = learning_process.build(
+      spec,
+      parts.task,
+      parts,
+      cache=parts.cache,
+      aggregation=summing.STACKED,
+      tape=UPDATES,
+      defence=None,
+    ).process
+    state = process.initialize()
+    # With the signals of a tape, it sends the initial weights, too.
+    distributor = type(state.distributor)(
+      known=np.int32(1), weights=initial().global_model_weights
+    )
+    return process, state._replace(distributor=distributor)
+
+  def updates(state: rounds.State, data: list[Any]) -> ClientUpdates:
+    process, first = second()
+    begun = first._replace(
+      global_model_weights=state.global_model_weights,
+      client_work=state.client_work,
+    )
+    tape = rounds.tape_of(process.next(begun, data).metrics)
+    return ClientUpdates(
+      np.asarray(tape["client_id"]),
+      np.asarray(tape["updates"]),
+      {
+        name: np.asarray(value)
+        for name, value in tape.items()
+        if name not in (*_NO_SIGNALS, *_OF_SERVER)
+      },
+    )
+
+  return updates
+
+
+class SavedUpdates(RoundCallback):
+  """Writes the updates of every so many rounds into the run's folder."""
+
+  wants = frozenset({UPDATES})
+
+  def __init__(self, folder: RunFolder, every: int) -> None:
+    """Takes the folder, and after how many rounds it writes."""
+    self._folder = folder
+    self._every = every
+
+  def on_round(self, state: RoundState) -> None:
+    """Writes the updates of a round, if it is one of those."""
+    if state.round_num % self._every:
+      return
+    client_id, updates, signals = state.updates
+    self._folder.check_place()
+    array_files.write(
+      self._folder.updates / f"round_{state.round_num:06}.npz",
+      {"client_id": client_id, "updates": updates, **signals},
+    )
