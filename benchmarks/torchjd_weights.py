@@ -20,6 +20,7 @@ those of a solver that has failed, or there is no solution.
 
 import pathlib
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 from absl import flags
@@ -65,8 +66,8 @@ def torchjd_weights() -> dict[str, Callable[[np.ndarray], np.ndarray]]:
       return found is None or bool(np.linalg.norm(found - before) < 1e-9)
 
   def of_gram(
-    weighting: Callable[..., "torch.Tensor"],
-  ) -> Callable[..., object]:
+    weighting: Callable[..., Any],
+  ) -> Callable[..., np.ndarray]:
     return lambda updates: weighting(torch.tensor(updates @ updates.T)).numpy()
 
   def upgrad(updates: np.ndarray) -> np.ndarray:

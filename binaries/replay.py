@@ -104,7 +104,7 @@ def _rules(own: str) -> list[Rule]:
     )
   texts: dict[str, list[str]] = {name: [] for name in names}
   for name in names:
-    if name not in methods.names():
+    if not methods.is_method(name):
       raise FieldError("algorithms", methods.unknown(name), value=name)
   for text in _HPARAM.value:
     name, dot, assignment = text.partition(".")

@@ -46,6 +46,7 @@ _AGGREGATORS = '''\
 
 from typing import Literal, Unpack
 
+from tff_fair.methods.user_method import factory_of as factory_of
 from tff_fair.summing import (
   Defence as Defence,
   FactoryOptions,

@@ -32,12 +32,12 @@ from tasks.registry import (
   with_model,
 )
 from tasks.task import Objective, Split, Task
-from tasks.user_code.functions import (
+from tasks.validation import with_validation
+from tff_fair.user_functions import (
   UserCodeError,
   may_run_code,
   reading_records,
 )
-from tasks.validation import with_validation
 
 __all__ = [
   "ClientSource",

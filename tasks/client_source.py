@@ -20,7 +20,7 @@ import numpy as np
 from tasks import registry, validation
 from tasks.options import Value
 from tasks.task import Arrays, Split, Task
-from tasks.user_code import functions
+from tff_fair import user_functions
 
 SplitName = Literal["train", "test", "validation"]
 
@@ -62,9 +62,9 @@ class ClientSource:
       object.__setattr__(self, "data_dir", os.path.abspath(path))
     options = dict(self.options)
     if isinstance(loss := options.get("loss"), str):
-      options["loss"] = functions.absolute(loss)
+      options["loss"] = user_functions.absolute(loss)
     object.__setattr__(self, "options", options)
-    object.__setattr__(self, "task", functions.absolute(self.task))
+    object.__setattr__(self, "task", user_functions.absolute(self.task))
 
   def __call__(self, client_id: int) -> Arrays:
     """Returns a client's whole arrays `(x, y)`, one row for each example.

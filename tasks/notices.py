@@ -1,29 +1,12 @@
-"""Notices: what a user should know about tasks and data; nothing is wrong.
-
-They are Python's warnings, so that a script can turn them off or into errors.
-"""
+"""Notices about tasks and data; see `tff_fair.notices`."""
 
 import pathlib
-import warnings
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Any
 
-from tff_fair import escaping
+from tff_fair.notices import Notice, notify
 
-_shown: dict[Any, Any] = {}  # So that Python shows each notice once.
-
-
-class Notice(UserWarning):
-  """What a user should know."""
-
-
-def notify(text: str) -> None:
-  """Warns in one line: Python adds the line of a source, if there is one."""
-  warnings.warn_explicit(
-    escaping.line(text), Notice, "tff_fair", 0, registry=_shown
-  )
-
+__all__ = ["Notice", "endings", "notify", "notify_left_out"]
 
 _MOST_ENDINGS = 5
 

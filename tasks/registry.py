@@ -1,8 +1,8 @@
 """The tasks and models by name: ours, those of installed packages, and users'.
 
 A user's function is named as path/to/file.py:function, or as
-PACKAGE.MODULE:function; see `tasks.user_code`. Installed packages add tasks by
-entry points of the group tff_fair.tasks:
+PACKAGE.MODULE:function; see `tff_fair.user_functions`. Installed packages add
+tasks by entry points of the group tff_fair.tasks:
 
 [project.entry-points."tff_fair.tasks"]
 hospitals = "my_package.my_module:hospitals"
@@ -11,22 +11,20 @@ hospitals = "my_package.my_module:hospitals"
 import dataclasses
 import functools
 import importlib
-import importlib.metadata
 import numbers
 import os
 import pathlib
 from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol, cast
 
-from tasks import label_noise, notices, options as task_options
+from tasks import label_noise, options as task_options
 from tasks.data_error import DataError, reporting_unreadable
 from tasks.formats import source_files
 from tasks.models import names as model_names
 from tasks.task import Task
-from tasks.user_code import functions
-from tasks.user_code.functions import UserCodeError
 from tasks.user_code.user_task import UserTask
-from tff_fair import declared, spelling
+from tff_fair import declared, spelling, user_functions
+from tff_fair.user_functions import UserCodeError
 
 Value = task_options.Value
 
@@ -142,7 +140,7 @@ def is_task(name: str) -> bool:
 
 def short_name(name: str) -> str:
   """Returns the name of a task as folders are called: a function's own."""
-  return functions.short_name(name)
+  return user_functions.short_name(name)
 
 
 def file_digest(name: str) -> str | None:
@@ -152,7 +150,7 @@ def file_digest(name: str) -> str | None:
     UserCodeError: If there is no such file.
   """
   function = _function(name)
-  return None if function is None else functions.digest(function)
+  return None if function is None else user_functions.digest(function)
 
 
 def load(
@@ -293,13 +291,13 @@ def _module(name: str) -> TaskModule:
   function = _function(name)
   if function is None:
     raise UnknownTaskError(name)
-  return _user_task(function, functions.load(function))
+  return _user_task(function, user_functions.load(function))
 
 
 def _is_closed(name: str) -> bool:
   """Returns whether a task is a user's code that must not run at present."""
   function = _function(name)
-  return function is not None and not functions.may_run(function)
+  return function is not None and not user_functions.may_run(function)
 
 
 def _function(name: str) -> str | None:
@@ -333,19 +331,7 @@ def _installed() -> Mapping[str, str]:
 
   Of a package whose name for a task is taken there is a notice.
   """
-  found: dict[str, str] = {}
-  points = importlib.metadata.entry_points(group="tff_fair.tasks")
-  for point in sorted(points, key=lambda point: (point.name, point.value)):
-    package = point.dist.name if point.dist is not None else point.value
-    if point.name in _NAMES or point.name in found:
-      whose = "of tff_fair" if point.name in _NAMES else "of another package"
-      notices.notify(
-        f"the task {point.name} of the package {package} cannot be used: the "
-        f"name is that of a task {whose}; {point.value} names it, too."
-      )
-      continue
-    found[point.name] = point.value
-  return found
+  return user_functions.installed("tff_fair.tasks", "task", _NAMES)
 
 
 # Another model for a task: one of ours by name, or a user's own.
@@ -361,9 +347,9 @@ def check_model(name: str) -> None:
   Raises:
     UserCodeError: If there is no such model, or no such function.
   """
-  if functions.is_name(name):
-    if functions.may_run(name):
-      functions.check(name)
+  if user_functions.is_name(name):
+    if user_functions.may_run(name):
+      user_functions.check(name)
   elif name not in model_names.ALL:
     raise UserCodeError(
       name,
@@ -378,7 +364,7 @@ def model_digest(name: str) -> str | None:
   Raises:
     UserCodeError: If there is no such file.
   """
-  return functions.digest(name) if functions.is_name(name) else None
+  return user_functions.digest(name) if user_functions.is_name(name) else None
 
 
 def with_model(task: Task, name: str, *, seed: int) -> Task:
@@ -402,8 +388,10 @@ def with_model(task: Task, name: str, *, seed: int) -> Task:
   from tasks.models import catalog, user_model  # noqa: PLC0415
 
   data = task.element_spec, task.num_classes
-  if functions.is_name(name):
-    build = user_model.fitting(name, functions.load(name), *data, seed=seed)
+  if user_functions.is_name(name):
+    build = user_model.fitting(
+      name, user_functions.load(name), *data, seed=seed
+    )
   else:
     wanted = catalog.of_task(*data)
     try:

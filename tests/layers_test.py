@@ -56,6 +56,8 @@ LAYERS = {
   "tff_fair.escaping": Layer(),
   "tff_fair.runtime.collecting": Layer(("tff_fair.runtime.phases",), TFF),
   "tff_fair.declared": Layer(),
+  "tff_fair.notices": Layer(("tff_fair.escaping",)),
+  "tff_fair.user_functions": Layer(("tff_fair.notices",)),
   "tff_fair.metrics": Layer(
     ("tff_fair.declared", "tff_fair.kernels"), ("numpy", "scipy")
   ),
@@ -114,9 +116,19 @@ LAYERS = {
       "tff_fair.kernels",
       "tff_fair.spelling",
       "tff_fair.summing",
+      "tff_fair.user_functions",
       *SHARED,
     ),
     TF,
+  ),
+  "tff_fair.testing": Layer(
+    (
+      "tff_fair.methods",
+      "tff_fair.runtime",
+      "tff_fair.summing",
+      *SHARED,
+    ),
+    TFF,
   ),
   # The public faces: names only, which `tff_fair.methods` loads.
   "tff_fair.lazy": Layer(("tff_fair.spelling",)),
@@ -135,7 +147,9 @@ LAYERS = {
       "tff_fair.escaping",
       "tff_fair.declared",
       "tff_fair.keras_state",
+      "tff_fair.notices",
       "tff_fair.types",
+      "tff_fair.user_functions",
     ),
     None,
   ),

@@ -63,6 +63,7 @@ if typing.TYPE_CHECKING:
     rounds as rounds,
     runtime as runtime,
     summing as summing,
+    testing as testing,
     types as types,
   )
   from tff_fair.types import (

@@ -35,6 +35,9 @@ def catalog() -> str:
   lines += ["", "Algorithms (--algorithm), their hyperparameters (--hparam)"]
   lines += ["and the ways to sum updates (--aggregation), the default first"]
   for name in methods.names():
+    if not methods.is_method(name):
+      lines += _lines(name, f"cannot be used: {methods.unknown(name)}")
+      continue
     hparams = spec_text.assignments(
       {h.name: h.default for h in methods.hyperparameters(name).values()}
     )
@@ -57,7 +60,7 @@ def _options_of(task: str) -> str:
 
 def _check_name(name: str) -> None:
   """Checks that a name is that of a task or of a method."""
-  if methods.understood(name) in methods.names():
+  if methods.is_method(name):
     return
   try:
     tasks.check_name(name)
@@ -78,7 +81,7 @@ def catalog_entry(name: str) -> str:
   Imports no TensorFlow.
   """
   name = methods.understood(name)
-  if name not in methods.names():
+  if not methods.is_method(name):
     types, defaults = tasks.option_types(name), tasks.option_defaults(name)
     lines = [f"Options of --task={name}, as --task_option=NAME=VALUE"]
     for option, meaning in tasks.option_meanings(name).items():

@@ -20,9 +20,8 @@ import tensorflow as tf
 
 from tasks import task
 from tasks.models import catalog, layers
-from tasks.user_code import functions
-from tasks.user_code.functions import UserCodeError
-from tff_fair import keras_state
+from tff_fair import keras_state, user_functions
+from tff_fair.user_functions import UserCodeError
 
 
 class Make:
@@ -118,7 +117,7 @@ class Make:
         with contextlib.suppress(TypeError):
           file = inspect.getsourcefile(inspect.unwrap(self._function))
         path = None if file is None else pathlib.Path(file)
-        raise functions.blamed(self.name, path, error) from error
+        raise user_functions.blamed(self.name, path, error) from error
 
 
 _Creator = Callable[..., tf.Variable]

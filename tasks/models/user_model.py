@@ -22,9 +22,8 @@ import tensorflow as tf
 from tasks import task
 from tasks.models import catalog, layers
 from tasks.models.initial_weights import Make, last_layer, of_user
-from tasks.user_code import functions
-from tasks.user_code.functions import UserCodeError
-from tff_fair import keras_state
+from tff_fair import keras_state, user_functions
+from tff_fair.user_functions import UserCodeError
 
 
 def fitting(
@@ -87,7 +86,7 @@ def check_loss(
     try:
       found = tf.convert_to_tensor(loss(y, outputs))
     except Exception as error:  # A user's code may raise anything.
-      raise functions.blamed(name, file, error) from error
+      raise user_functions.blamed(name, file, error) from error
   if found.shape != [_EXAMPLES] or found.dtype != tf.float32:
     raise UserCodeError(
       name,

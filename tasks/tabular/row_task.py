@@ -12,8 +12,7 @@ from tasks import client_weights, models, options, task
 from tasks.data_error import DataError
 from tasks.tabular import population
 from tasks.tabular.labels import Labels
-from tasks.user_code import functions
-from tff_fair import declared
+from tff_fair import declared, user_functions
 
 if typing.TYPE_CHECKING:
   import tensorflow as tf
@@ -67,7 +66,7 @@ class RowOptions(options.TaskOptions):
     )
     self.require(
       "loss",
-      self.loss is None or functions.is_name(self.loss),
+      self.loss is None or user_functions.is_name(self.loss),
       "a function of yours, as path/to/file.py:function, or none",
     )
     self.require(
@@ -291,11 +290,11 @@ def _own_loss(
 
   y_spec = tf.TensorSpec([None, *labels.y.shape[1:]], labels.y.dtype)
   try:
-    function = functions.load(name)
+    function = user_functions.load(name)
     user_model.check_loss(
-      name, function, y_spec, labels.num_classes, functions.file_of(name)
+      name, function, y_spec, labels.num_classes, user_functions.file_of(name)
     )
-  except functions.UserCodeError as error:
+  except user_functions.UserCodeError as error:
     raise declared.FieldError("loss", error.problem, value=name) from error
   return function
 

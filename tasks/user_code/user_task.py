@@ -19,9 +19,8 @@ from tasks import options
 from tasks.data_error import DataError
 from tasks.formats import example_checks
 from tasks.task import Arrays, Split, Task
-from tasks.user_code import functions
-from tasks.user_code.functions import UserCodeError
-from tff_fair import declared
+from tff_fair import declared, user_functions
+from tff_fair.user_functions import UserCodeError
 
 # Given to a function that names them; no options.
 _GIVEN = ("data_dir", "seed", "model_seed")
@@ -41,7 +40,7 @@ class UserTask:
   def __init__(self, name: str, function: Callable[..., object]) -> None:
     """Takes a function."""
     self._name = name
-    self._path = functions.file_of(name)
+    self._path = user_functions.file_of(name)
     self._function = function
     try:
       parameters = inspect.signature(function).parameters
@@ -119,7 +118,7 @@ class UserTask:
     except UserCodeError as error:
       raise UserCodeError(self._name, str(error)) from error
     except Exception as error:
-      raise functions.blamed(self._name, self._path, error) from error
+      raise user_functions.blamed(self._name, self._path, error) from error
     if not isinstance(task, Task):
       raise UserCodeError(
         self._name,
@@ -144,7 +143,7 @@ class UserTask:
           problem = (
             str(error)
             if isinstance(error, DataError)
-            else functions.blamed(self._name, self._path, error).problem
+            else user_functions.blamed(self._name, self._path, error).problem
           )
           raise DataError(
             f"{self._name}, client {task.client_names[client_id]!r}",

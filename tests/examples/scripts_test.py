@@ -13,7 +13,7 @@ from tests import source_tree
 
 FOLDER = source_tree.ROOT / "examples"
 # Files that a command line names, as --task=own_task.py:hospitals.
-NAMED = ("own_model", "own_task")
+NAMED = ("my_method", "own_model", "own_task")
 SCRIPTS = sorted(p for p in FOLDER.glob("*.py") if p.stem not in NAMED)
 MARK = "TFF_FAIR_EXAMPLE"
 TIMEOUT = 280.0  # Seconds; far more than any of them needs.

@@ -7,15 +7,7 @@ import numpy as np
 
 from tests import small_problem
 from tests.methods import in_graph
-from tff_fair import types
-
-# What all clients report where a test says nothing of it.
-_USUAL = {
-  "accuracy": 0.5,
-  "effective_steps": 3.0,
-  "gradient_norm": 2.0,
-  "initial_loss": 1.5,
-}
+from tff_fair import testing, types
 
 
 def make(
@@ -33,30 +25,21 @@ def make(
 
   `remembered` has ids [r], ages [r] and updates [r, d].
   """
-  updates = np.asarray(updates, np.float64)
-  m = len(updates)
-  n = np.ones(m) if num_examples is None else np.asarray(num_examples, float)
-  memory: dict[str, np.ndarray] = {}
-  everything = updates
-  if remembered is not None:
-    ids, ages, old = remembered
-    memory["remembered_id"] = np.asarray(ids, np.int64)
-    memory["remembered_age"] = np.asarray(ages, np.int32)
-    everything = np.concatenate([updates, old])
-  gram = everything @ everything.T
-  return types.Cohort(
-    client_id=np.arange(m) if client_id is None else np.asarray(client_id),
-    weight=np.full(m, 1 / m) if uniform else n / n.sum(),
-    num_examples=n,
-    loss=np.ones(m) if loss is None else np.asarray(loss, np.float64),
-    learning_rate=np.broadcast_to(np.float64(learning_rate), [m]),
-    squared_norm=np.diag(gram)[:m],
-    gram=gram,
-    **{
-      name: np.broadcast_to(np.asarray(signals.get(name, usual), float), [m])
-      for name, usual in _USUAL.items()
-    },
-    **memory,
+  signals["learning_rate"] = learning_rate
+  cohort = testing.make_cohort(
+    updates, loss, num_examples, client_id=client_id, **signals
+  )
+  if uniform:
+    m = len(cohort.weight)
+    cohort = cohort._replace(weight=np.full(m, 1 / m))
+  if remembered is None:
+    return cohort
+  ids, ages, old = remembered
+  everything = np.concatenate([np.asarray(updates, np.float64), old])
+  return cohort._replace(
+    gram=everything @ everything.T,
+    remembered_id=np.asarray(ids, np.int64),
+    remembered_age=np.asarray(ages, np.int32),
   )
 
 

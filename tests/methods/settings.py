@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tests import reference
-from tff_fair import aggregators, algorithms, declared, types
+from tff_fair import aggregators, algorithms, declared, testing, types
 
 RULE_CLASSES: dict[str, type[types.Rule]] = {}
 for _name in algorithms.names():
@@ -141,79 +141,4 @@ def wrong_values(
 
 every_rule = pytest.mark.parametrize("name", RULE_CLASSES)
 
-_ROWS = np.random.default_rng(1).normal(size=(4, 9))
-_LOSS = [1, 2, 0.5, 1]
-# What `cohorts.make` takes; signals left out are equal for all clients.
-HARD: dict[str, dict[str, Any]] = {
-  "one client": {"updates": _ROWS[:1], "loss": [0.7]},
-  "identical clients": {"updates": _ROWS[[0, 0]], "loss": [0.7, 0.7]},
-  "identical updates": {"updates": _ROWS[[0, 0, 1]], "loss": [0.7, 0.2, 1]},
-  "opposite updates": {"updates": [_ROWS[0], -_ROWS[0]], "loss": [0.7, 0.2]},
-  "all updates zero": {"updates": np.zeros([3, 9]), "loss": [0.7, 0.2, 1]},
-  "one update zero": {
-    "updates": _ROWS * [[1], [0], [1], [1]],
-    "loss": [0.7, 0.2, 1, 2],
-  },
-  "more clients than weights": {
-    "updates": _ROWS[:, :2],
-    "loss": [0.7, 0.2, 1, 2],
-  },
-  "no loss": {"updates": _ROWS, "loss": [0, 0, 0, 0]},
-  "one loss zero": {"updates": _ROWS, "loss": [0.7, 0, 1, 2]},
-  "tiny losses": {"updates": _ROWS, "loss": [1e-30, 2e-30, 3e-30, 5e-30]},
-  "huge losses": {"updates": _ROWS, "loss": [1e6, 2e6, 3e6, 5e6]},
-  "tiny and huge losses": {"updates": _ROWS, "loss": [1e-30, 1, 1e6, 0.3]},
-  "negative losses": {"updates": _ROWS, "loss": [-1, -2, 0.5, -1e6]},
-  "one update huge": {
-    "updates": _ROWS * [[1e30], [1], [1], [1]],
-    "loss": _LOSS,
-  },
-  "one update tiny": {
-    "updates": _ROWS * [[1e-30], [1], [1], [1]],
-    "loss": _LOSS,
-  },
-  "all updates huge": {"updates": _ROWS * 1e38, "loss": _LOSS},
-  "all updates tiny": {"updates": _ROWS * 1e-38, "loss": _LOSS},
-  "ties": {
-    "updates": _ROWS,
-    "loss": [2, 1, 2, 1],
-    "num_examples": [1, 5, 3, 1],
-  },
-  "nearly ties": {"updates": _ROWS, "loss": [1, np.nextafter(1, 2), 1, 2]},
-  "unequal sizes": {
-    "updates": _ROWS,
-    "loss": _LOSS,
-    "num_examples": [1, 1e9, 3, 2**24],
-  },
-  "no accuracy": {"updates": _ROWS, "accuracy": 0},
-  "one accuracy zero": {"updates": _ROWS, "accuracy": [1, 0, 0.5, 1e-38]},
-  "full accuracy": {"updates": _ROWS, "accuracy": 1},
-  "unequal steps": {
-    "updates": _ROWS,
-    "effective_steps": [1, 1e9, 0.5, 3],
-    "num_examples": [1, 5, 3, 1],
-  },
-  "tiny and huge steps": {
-    "updates": _ROWS,
-    "effective_steps": [0, 1e30, 1e-30, 1],
-  },
-  "no steps": {"updates": np.zeros([3, 9]), "effective_steps": 0},
-  "no gradient": {"updates": _ROWS, "gradient_norm": 0},
-  "one gradient zero": {"updates": _ROWS, "gradient_norm": [0, 1, 2, 3]},
-  "tiny and huge gradients": {
-    "updates": _ROWS,
-    "gradient_norm": [1e-30, 1, 1e30, 2],
-  },
-  "no initial loss": {"updates": _ROWS, "initial_loss": 0},
-  "no loss now nor then": {
-    "updates": _ROWS,
-    "loss": [0, 0, 0, 0],
-    "initial_loss": 0,
-  },
-  "tiny initial losses": {
-    "updates": _ROWS,
-    "loss": _LOSS,
-    "initial_loss": [0, 1e-30, 2e-30, 1],
-  },
-  "no learning rate": {"updates": np.zeros([3, 9]), "learning_rate": 0},
-}
+HARD = testing.HARD_COHORTS

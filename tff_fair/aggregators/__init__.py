@@ -8,6 +8,7 @@ _PLACES = {
   "RuleFactory": "tff_fair.summing",
   "TrimmedSumFactory": "tff_fair.summing",
   "supported_aggregations": "tff_fair.summing",
+  "factory_of": "tff_fair.methods.user_method",
   **{m.factory: m.module for m in METHODS.values() if m.factory},
 }
 

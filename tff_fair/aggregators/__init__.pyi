@@ -2,6 +2,7 @@
 
 from typing import Literal, Unpack
 
+from tff_fair.methods.user_method import factory_of as factory_of
 from tff_fair.summing import (
   Defence as Defence,
   FactoryOptions,

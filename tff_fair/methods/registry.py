@@ -1,4 +1,8 @@
-"""The methods by name; a method's file is imported when it is needed."""
+"""The methods by name: ours, those of installed packages, and users'.
+
+A method's file is imported when it is needed; `user_names` has the names that
+are not ours.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,7 @@ import dataclasses
 import importlib
 import typing
 from collections.abc import Mapping
-from types import MappingProxyType
+from types import MappingProxyType, ModuleType
 from typing import Any, Unpack
 
 from tff_fair import declared, spelling
@@ -145,33 +149,85 @@ class Algorithm:
 
 
 def names() -> tuple[str, ...]:
-  """Returns the names of all methods."""
-  return tuple(METHODS)
+  """Returns the names of all methods, those of installed packages last."""
+  return (*METHODS, *_users().installed(tuple(METHODS)))
 
 
 def understood(name: str) -> str:
   """Returns the name of the method that a user's spelling means.
 
   "FedMGDA+" is fedmgda_plus, and "q-FFL" qfedavg; a name that means no method
-  stays as it is.
+  stays as it is, as does a user's.
   """
-  if name in METHODS:  # Plans of sweeps ask many times for each run.
+  # Plans of sweeps ask many times for each run.
+  if name in METHODS or _code(name) is not None:
     return name
-  found = spelling.understood(name, METHODS)
+  found = spelling.understood(name, names())
   titles = {method.title: method.name for method in _METHODS} | _OBJECTIVES
   return titles.get(spelling.understood(found, titles), found)
 
 
+def is_method(name: str) -> bool:
+  """Returns whether there is a method of a name; imports a user's."""
+  try:
+    method(name)
+  except declared.FieldError:
+    return False
+  return True
+
+
 def method(name: str) -> Method:
-  """Returns the line of the registry of a method.
+  """Returns the line of the registry of a method; imports a user's.
 
   Raises:
-    FieldError: If there is no method of that name.
+    FieldError: If there is no method of that name, or a user's cannot be used.
   """
-  found = METHODS.get(understood(name))
-  if found is None:
+  name = understood(name)
+  if name in METHODS:
+    return METHODS[name]
+  code = _code(name)
+  if code is None:
     raise declared.FieldError("name", unknown(name))
+  line = Method(name, title=short_name(name))
+  if _users().is_closed(code):
+    return line
+  return dataclasses.replace(line, factory=_users().load(code).rule.__name__)
+
+
+def short_name(name: str) -> str:
+  """Returns the name of a method as folders are called: a class's own."""
+  return name.rpartition(":")[2]
+
+
+def file_digest(name: str) -> str | None:
+  """Returns a digest of the files of a user that make a method; None of ours.
+
+  Raises:
+    UserCodeError: If there is no such file.
+  """
+  code = _code(name)
+  return None if code is None else _users().digest(code)
+
+
+def is_closed(name: str) -> bool:
+  """Returns whether a method is a user's code that must not run at present."""
+  code = _code(name)
+  return code is not None and _users().is_closed(code)
+
+
+def _code(name: str) -> str | None:
+  """Returns the rule or builder of a method that is not ours."""
+  if name in METHODS:
+    return None
+  found: str | None = _users().code(name, tuple(METHODS))
   return found
+
+
+def _users() -> ModuleType:
+  # Imported late: most programs name no such method.
+  from tff_fair.methods import user_names  # noqa: PLC0415
+
+  return user_names
 
 
 # What follows the title of a method that uses p_k, by `client_weighting`.
@@ -196,38 +252,63 @@ def title(
       methods.
     shown: What to call it instead of the name that papers have.
   """
-  if name not in METHODS:
+  if name in METHODS:
+    line = METHODS[name]
+  elif _code(name) is not None:
+    line = Method(name, title=short_name(name))
+  else:
     return shown or name
-  found = shown or METHODS[name].title
-  weights = _WEIGHTS[client_weighting] if METHODS[name].weighs_clients else ""
+  found = shown or line.title
+  weights = _WEIGHTS[client_weighting] if line.weighs_clients else ""
   return found if found.endswith(weights) else f"{found}{weights}"
 
 
 def unknown(name: str) -> str:
-  """Returns what to say of a name that means no method."""
+  """Returns what is wrong with a name that means no method."""
+  if _code(name) is not None:
+    try:
+      method(name)
+    except declared.FieldError as error:
+      return error.problem
+  if name.endswith(".py"):
+    return f"is a file; name the rule in it, as {name}:NAME."
   # Without the noun again, the line has fewer than 300 characters.
-  advice = spelling.advice(name, METHODS, "", always_all=True)
+  advice = spelling.advice(name, names(), "", always_all=True)
   return f"unknown algorithm {name!r}; {advice}"
 
 
 def hyperparameters(name: str) -> Mapping[str, declared.Declared]:
-  """Returns the hyperparameters of a method by name; imports no TensorFlow.
+  """Returns the hyperparameters of a method by name.
+
+  It imports no TensorFlow, but a user's method, unless that is closed: of a
+  closed one, none are known.
 
   Raises:
     FieldError: If there is no method of that name.
   """
   line = method(name)
-  found = reading.hyperparameters(line.module, f"build_{line.name}")
+  found: tuple[declared.Declared, ...] = ()
+  if line.name in METHODS:
+    found = reading.hyperparameters(line.module, f"build_{line.name}")
+  elif (code := _code(line.name)) and not _users().is_closed(code):
+    found = _users().load(code).hyperparameters
   return MappingProxyType({h.name: h for h in found})
 
 
 def reference(name: str) -> str:
   """Returns the paper of a method; imports no TensorFlow.
 
+  Of a user's method it is the second paragraph of the file's docstring, or the
+  first.
+
   Raises:
     FieldError: If there is no method of that name.
   """
-  return reading.reference(method(name).module)
+  name = understood(name)
+  code = _code(name)
+  if code is None:
+    return reading.reference(method(name).module)
+  return _users().reference(code)
 
 
 def get(name: str) -> Algorithm:
@@ -239,7 +320,11 @@ def get(name: str) -> Algorithm:
   from tff_fair import summing  # noqa: PLC0415
 
   line = method(name)
-  build_method = load(line.module, f"build_{line.name}")
+  build_method = (
+    load(line.module, f"build_{line.name}")
+    if line.name in METHODS
+    else _users().load(_code(line.name))
+  )
   ways = summing.supported_aggregations(build_method.rule)
   if line.sends_models:
     ways = tuple(way for way in ways if way != summing.SECURE)
@@ -257,7 +342,8 @@ def build(
   """Builds the learning process of a method.
 
   Args:
-    name: One of `names()`; papers' spellings, as "FedMGDA+", are understood.
+    name: One of `names()`; papers' spellings, as "FedMGDA+", are understood. Or
+      a rule of yours, as path/to/file.py:NAME or PACKAGE.MODULE:NAME.
     model_fn: Function that returns a new `tff.learning.models.VariableModel`,
       or a `tff.learning.models.FunctionalModel`.
     client_optimizer: Trains at the clients.

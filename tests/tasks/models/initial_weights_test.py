@@ -9,7 +9,7 @@ import tensorflow as tf
 from tasks.models import layers, user_model
 from tasks.models.exportable import describe
 from tasks.task import element_spec
-from tasks.user_code.functions import UserCodeError
+from tff_fair.user_functions import UserCodeError
 
 LAYERS = tf.keras.layers
 INPUT = LAYERS.Input([4])

@@ -79,7 +79,7 @@ def coefficient_change(
     weights of the clients that counted in the round. None where the method has
     no coefficients of its own, or the run has not recorded them.
   """
-  factory = methods.METHODS[spec.algorithm].factory
+  factory = methods.method(spec.algorithm).factory
   if factory is None or spec.algorithm == _AVERAGE:
     return None
   values = pd.to_numeric(cohorts["coefficient"], errors="coerce").to_numpy()

@@ -13,7 +13,7 @@ from tff_fair import methods
 from tff_fair.declared import FieldError
 from tff_fair.experiments import progress
 from tff_fair.experiments.errors import RunError
-from tff_fair.experiments.runs import finding, tape_files
+from tff_fair.experiments.runs import configuration, finding, tape_files
 from tff_fair.experiments.runs.folder import RunFolder
 from tff_fair.experiments.runs.run import Run
 from tff_fair.experiments.spec.settings import learning
@@ -123,8 +123,16 @@ def _rule(
     rule = algorithm
   else:
     algorithm = methods.understood(algorithm)
-    if hparams is None and algorithm == run.algorithm:
-      hparams = run.spec.all_hparams
+    if algorithm == run.algorithm:
+      saved = run.config.get(configuration.OWN_FILES, {}).get("algorithm")
+      if saved not in (None, methods.file_digest(algorithm)):
+        raise RunError(
+          f"{folder.path}: was made with another version of the file of "
+          f"{algorithm}; put that version back, or name the rule of another "
+          "file."
+        )
+      if hparams is None:
+        hparams = run.spec.all_hparams
     rule = methods.make_rule(
       algorithm, hparams, num_clients=described.num_clients
     )

@@ -20,7 +20,7 @@ from typing import Any
 
 import tasks
 from tasks.formats import source_files
-from tff_fair import declared
+from tff_fair import declared, methods
 from tff_fair.declared import Value
 from tff_fair.experiments import progress
 from tff_fair.experiments.errors import RunError
@@ -222,6 +222,7 @@ LETTERS_OF_DIGEST = 8  # Letters of a digest that people see.
 def own_files(spec: RunSpec) -> dict[str, str]:
   """Returns digests of a run's files, by the setting that names the file."""
   found = {
+    "algorithm": methods.file_digest(spec.algorithm),
     "task": tasks.file_digest(spec.task),
     "model": None if spec.model is None else tasks.model_digest(spec.model),
   }

@@ -104,7 +104,7 @@ class Run:
 
     In methods that do not use weights of clients, all count the same.
     """
-    line = methods.METHODS.get(self.algorithm)
+    line = methods.METHODS.get(self.algorithm)  # A user's rule may use them.
     if line is not None and not line.weighs_clients:
       return "uniform"
     return str(self.flags["client_weighting"])

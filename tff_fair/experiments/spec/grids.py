@@ -62,7 +62,7 @@ def flat_name(
   hparams = {
     hparam
     for algorithm in algorithms
-    if algorithm in methods.names()
+    if methods.is_method(algorithm)
     for hparam in methods.hyperparameters(algorithm)
   }
   options = {
@@ -114,7 +114,7 @@ def replace_settings(spec: _Run, values: Mapping[str, Any]) -> _Run:
       hparams[name.removeprefix(spec_text.HPARAM)] = value
     elif name.startswith(spec_text.TASK_OPTION):
       options[name.removeprefix(spec_text.TASK_OPTION)] = value
-  if "algorithm" in values and algorithm in methods.names():
+  if "algorithm" in values and methods.is_method(algorithm):
     # A hyperparameter is for the methods that have it.
     valid = methods.hyperparameters(algorithm)
     hparams = {name: value for name, value in hparams.items() if name in valid}

@@ -130,6 +130,18 @@ class RunSpec(settings.RunSettings):
     )
 
   @property
+  def all_hparams(self) -> dict[str, Value]:
+    """See the base class."""
+    with self._reading():
+      return super().all_hparams
+
+  @property
+  def has_own_server_step(self) -> bool:
+    """See the base class."""
+    with self._reading():
+      return super().has_own_server_step
+
+  @property
   def title(self) -> str:
     """The method as tables, pages and cards show it."""
     return methods.title(self.algorithm, self.client_weighting)
@@ -254,10 +266,12 @@ class RunSpec(settings.RunSettings):
       raise FieldError("model", error.problem, value=self.model) from error
 
   def _checked_hparams(self) -> FrozenMapping:
-    if self.algorithm not in methods.names():
+    if not methods.is_method(self.algorithm):
       raise FieldError(
         "algorithm", methods.unknown(self.algorithm), value=self.algorithm
       )
+    if methods.is_closed(self.algorithm):  # As it was recorded.
+      return FrozenMapping(self.hparams)
     valid = methods.hyperparameters(self.algorithm)
     checked = {}
     for name, value in _as_mapping("hparams", self.hparams).items():

@@ -36,7 +36,7 @@ def parse_hparams(algorithm: str, texts: Iterable[str]) -> dict[str, Value]:
   """Reads hyperparameters from `name=value` texts."""
   values: dict[str, Value] = {}
   algorithm = methods.understood(algorithm)
-  if algorithm not in methods.names():
+  if not methods.is_method(algorithm):
     return values
   valid = methods.hyperparameters(algorithm)
   try:

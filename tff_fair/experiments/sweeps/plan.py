@@ -81,7 +81,7 @@ def hyperparameters(sweep: Sweep) -> dict[str, _Hyperparameters]:
   found: dict[str, _Hyperparameters] = {}
   for method in sweep.methods:
     name = method.algorithm
-    if name not in methods.names():
+    if not methods.is_method(name):
       raise RunError(f"{method.place}: {methods.unknown(name)}")
     found[name] = methods.hyperparameters(name)
   known = sorted({name for own in found.values() for name in own})

@@ -138,15 +138,16 @@ def of_methods(algorithms: Sequence[str], place: str) -> Sweep:
 
 def _algorithm(text: str, place: str) -> tuple[str, str | None]:
   """Returns the algorithm that a text means, and weights if it gives any."""
-  name, colon, weighting = text.partition(":")
+  name, colon, weighting = text.rpartition(":")
+  valid = RunSpec.fields()[_WEIGHTING]
+  if not colon or not (valid.takes(weighting) or methods.is_method(name)):
+    return methods.understood(text), None
   name = methods.understood(name)
-  if not colon:
-    return name, None
   try:
-    RunSpec.fields()[_WEIGHTING].check(weighting)
+    valid.check(weighting)
   except FieldError as error:
     raise RunError(f"{place}={text}: {_WEIGHTING}: {error.problem}") from error
-  if name in methods.METHODS and not methods.METHODS[name].weighs_clients:
+  if methods.is_method(name) and not methods.method(name).weighs_clients:
     raise RunError(
       f"{place}={text}: {name} does not use the weights of clients; leave "
       f":{weighting} out."

@@ -212,7 +212,7 @@ def _key(kind: str, spec: RunSpec, parts: build.RunParts) -> str:
     "rounds": num_rounds(spec, parts),
     "data": parts.task.description,
     "data_digests": tasks.data_digests(parts.task),
-    "own_files": configuration.own_files(spec),
+    "own_files": {**configuration.own_files(spec), "algorithm": ""},
     "weights": initial_weights.digest(parts.task.keras_model_fn),
     **chosen,
     **options,

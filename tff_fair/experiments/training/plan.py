@@ -126,7 +126,7 @@ def _check_baselines(spec: RunSpec, task: tasks.Task) -> None:
         "loss_reference",
         f"{spec.algorithm} needs losses of 0 or more, and a gap may be "
         "negative, or it reads no losses; choose one of vred, semi_vred, term, "
-        "afl, delta_fl and gifair.",
+        "afl, delta_fl, gifair, fedgini and maxfl.",
         value=spec.loss_reference,
       )
   for name in BASELINES:

@@ -7,7 +7,7 @@ default.
 import math
 from collections.abc import Mapping, Sequence
 
-from tff_fair import declared, methods
+from tff_fair import declared, methods, user_functions
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.presenting.report import html_tables, section
 from tff_fair.experiments.presenting.report.markup import Child, Markup, element
@@ -86,11 +86,10 @@ def _unusual(settings: _Settings, run: Run) -> dict[tuple[str, str], object]:
   defaults: dict[tuple[str, str], object] = {
     ("flags", name): field.default for name, field in RunSpec.fields().items()
   }
-  if run.algorithm in methods.METHODS:
-    defaults |= {
-      ("hparams", name): hyperparameter.default
-      for name, hyperparameter in methods.hyperparameters(run.algorithm).items()
-    }
+  with user_functions.reading_records():
+    if methods.is_method(run.algorithm):
+      fields = methods.hyperparameters(run.algorithm)
+      defaults |= {("hparams", n): h.default for n, h in fields.items()}
   # What was asked for: a default may stand for a number that the data decide.
   asked = {("flags", n): v for n, v in run.config["spec"].items()}
   return {

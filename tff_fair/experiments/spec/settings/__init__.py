@@ -41,7 +41,7 @@ class RunSettings(
     """The method, and its client weights if not by numbers of examples."""
     weights = self.client_weighting
     suffix = "" if weights == "num_examples" else f"-{weights}"
-    return f"{self.algorithm}{suffix}"
+    return f"{methods.short_name(self.algorithm)}{suffix}"
 
   @property
   def short_name(self) -> str:

@@ -7,7 +7,7 @@ import textwrap
 
 import pytest
 
-from tasks.user_code import functions
+from tff_fair import user_functions
 
 
 @pytest.fixture(autouse=True)
@@ -26,8 +26,8 @@ def write(path, text="def load():\n  return 1\n"):
   return path
 
 
-def problem(name, function=functions.load):
-  with pytest.raises(functions.UserCodeError) as caught:
+def problem(name, function=user_functions.load):
+  with pytest.raises(user_functions.UserCodeError) as caught:
     function(name)
   error = caught.value
   assert str(error) == f"{name}: {error.problem}"
@@ -38,20 +38,22 @@ def problem(name, function=functions.load):
 
 def test_a_file_is_found_where_a_path_begins(tmp_path, monkeypatch):
   path = write(tmp_path / "mine.py")
-  assert functions.load(f"{path}:load")() == 1
+  assert user_functions.load(f"{path}:load")() == 1
   monkeypatch.chdir(tmp_path)
-  assert functions.load("mine.py:load") is functions.load(f"{path}:load")
+  assert user_functions.load("mine.py:load") is user_functions.load(
+    f"{path}:load"
+  )
   monkeypatch.setenv("HOME", str(tmp_path))
-  assert functions.load("~/mine.py:load")() == 1
-  assert functions.short_name("mine.py:load") == "load"
+  assert user_functions.load("~/mine.py:load")() == 1
+  assert user_functions.short_name("mine.py:load") == "load"
 
 
 def test_two_files_of_one_name_are_two_modules(tmp_path):
   for number in (1, 2):
     write(tmp_path / f"{number}" / "m.py", f"def f():\n  return {number}")
   names = [f"{tmp_path}/{number}/m.py:f" for number in (1, 2)]
-  assert [functions.load(name)() for name in names] == [1, 2]
-  assert functions.digest(names[0]) != functions.digest(names[1])
+  assert [user_functions.load(name)() for name in names] == [1, 2]
+  assert user_functions.digest(names[0]) != user_functions.digest(names[1])
   assert "m" not in sys.modules
 
 
@@ -70,7 +72,7 @@ def test_a_file_hides_no_module_and_leaves_no_bytecode(tmp_path):
       return tasks.names(), Number()
     """,
   )
-  names, number = functions.load(f"{path}:load")()
+  names, number = user_functions.load(f"{path}:load")()
   assert "digits" in names
   assert number.value == 3
   assert [file.name for file in tmp_path.iterdir()] == ["tasks.py"]
@@ -96,14 +98,14 @@ def test_neighbours_are_imported_and_decide_the_digest(tmp_path):
     write(tmp_path / "late_of_mine.py", "z = 3"),
   ]
   name = f"{path}:load"
-  assert functions.load(name)() == (1, 2, 3)
-  assert functions.files_of(path) == {path, *others}
-  digests = {functions.digest(name)}
+  assert user_functions.load(name)() == (1, 2, 3)
+  assert user_functions.files_of(path) == {path, *others}
+  digests = {user_functions.digest(name)}
   write(tmp_path / "unrelated.py")
-  assert functions.digest(name) in digests
+  assert user_functions.digest(name) in digests
   for place, other in enumerate(others):
     other.write_text(f"{other.read_text()}\n# {place}")
-    digests.add(functions.digest(name))
+    digests.add(user_functions.digest(name))
   assert len(digests) == 1 + len(others)
 
 
@@ -114,12 +116,12 @@ def test_an_edited_file_is_run_anew_with_its_neighbours(tmp_path):
   )
   helper = write(tmp_path / "helper_of_edited.py", "x = 1")
   name = f"{path}:load"
-  before = functions.load(name)
-  assert functions.load(name) is before
+  before = user_functions.load(name)
+  assert user_functions.load(name) is before
   helper.write_text("x = 12")
-  assert functions.load(name)() == (12, 1)
+  assert user_functions.load(name)() == (12, 1)
   write(path, "import helper_of_edited as h\ndef load():\n  return h.x, 2\n")
-  assert functions.load(name)() == (12, 2)
+  assert user_functions.load(name)() == (12, 2)
   assert before() == (1, 1)
 
 
@@ -131,15 +133,19 @@ def test_a_module_of_a_package(tmp_path):
     "import json\nfrom of_user import rates\ndef load():\n  return rates.rate",
   )
   sys.path.insert(0, str(tmp_path))
-  assert functions.load("of_user.work:load")() == 1
-  assert functions.file_of("of_user.work:load").name == "work.py"
-  found = functions.files_of(tmp_path / "of_user" / "work.py", "of_user.work")
+  assert user_functions.load("of_user.work:load")() == 1
+  assert user_functions.file_of("of_user.work:load").name == "work.py"
+  found = user_functions.files_of(
+    tmp_path / "of_user" / "work.py", "of_user.work"
+  )
   assert {path.name for path in found} == {"__init__.py", "work.py", "rates.py"}
   problem("of_user.none:load")
   assert "no absent; it has json, load, rates" in problem("of_user.work:absent")
 
 
-@pytest.mark.parametrize("function", [functions.load, functions.check])
+@pytest.mark.parametrize(
+  "function", [user_functions.load, user_functions.check]
+)
 @pytest.mark.parametrize(
   ("text", "expected"),
   [
@@ -187,7 +193,11 @@ def test_a_file_that_cannot_be_used(tmp_path, text, expected):
 )
 def test_a_name_of_nothing(name, expected, tmp_path, monkeypatch):
   monkeypatch.chdir(tmp_path)
-  for function in (functions.load, functions.check, functions.digest):
+  for function in (
+    user_functions.load,
+    user_functions.check,
+    user_functions.digest,
+  ):
     assert expected in problem(name, function)
 
 
@@ -202,6 +212,6 @@ def test_a_check_runs_nothing(tmp_path):
   path = write(
     tmp_path / "mine.py", "raise RuntimeError\nif True:\n  from x import load"
   )
-  functions.check(f"{path}:load")
+  user_functions.check(f"{path}:load")
   write(path, "from x import *")
-  functions.check(f"{path}:load")
+  user_functions.check(f"{path}:load")

@@ -1,4 +1,4 @@
-"""A user's own functions, by names that a command line takes.
+"""A user's own functions and classes, by names that a command line takes.
 
 `path/to/file.py:function` or `PACKAGE.MODULE:function`. A relative path begins
 in the working directory. A file runs as a script does: its neighbours can be
@@ -14,13 +14,16 @@ import functools
 import hashlib
 import importlib
 import importlib.machinery
+import importlib.metadata
 import os
 import pathlib
 import sys
 import traceback
 import types
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, NamedTuple
+
+from tff_fair import notices
 
 _FORMS = "path/to/file.py:function or PACKAGE.MODULE:function"
 _SUFFIX = ".py"
@@ -98,6 +101,31 @@ def is_name(text: str) -> bool:
 def short_name(name: str) -> str:
   """Returns the function's own name."""
   return name.rpartition(":")[2]
+
+
+def installed(group: str, kind: str, taken: Collection[str]) -> dict[str, str]:
+  """Returns what installed packages add by entry points, by their names.
+
+  Of a package whose name for it is taken there is a notice.
+
+  Args:
+    group: The group of the entry points.
+    kind: What they are, in one word.
+    taken: The names that are ours.
+  """
+  found: dict[str, str] = {}
+  points = importlib.metadata.entry_points(group=group)
+  for point in sorted(points, key=lambda point: (point.name, point.value)):
+    package = point.dist.name if point.dist is not None else point.value
+    if point.name in taken or point.name in found:
+      whose = "of tff_fair" if point.name in taken else "of another package"
+      notices.notify(
+        f"the {kind} {point.name} of the package {package} cannot be used: the "
+        f"name is that of a {kind} {whose}; {point.value} names it, too."
+      )
+      continue
+    found[point.name] = point.value
+  return found
 
 
 def check(name: str) -> None:

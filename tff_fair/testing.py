@@ -1,0 +1,424 @@
+"""Checks of a rule of yours, in one line of pytest.
+
+    def test_my_rule():
+      tff_fair.testing.check_rule(MyRule, reference)
+
+`reference(cohort, **hyperparameters)` returns the coefficients of the first
+round in NumPy: float64[m]. Its cohort has `loss`, `num_examples`, `weight`,
+`gram`, `client_id` and so on, as `tff_fair.types.Cohort`, in arrays.
+"""
+
+import functools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from tff_fair import declared, runtime, summing, types
+from tff_fair.methods import user_method
+from tff_fair.runtime import chosen_context
+
+Reference = Callable[..., np.ndarray]
+
+# What all clients report where a cohort does not say it.
+_USUAL = {
+  "accuracy": 0.5,
+  "effective_steps": 3.0,
+  "gradient_norm": 2.0,
+  "initial_loss": 1.5,
+  "learning_rate": 0.1,
+}
+_ROWS = np.random.default_rng(1).normal(size=(4, 9))
+_LOSS = [1, 2, 0.5, 1]
+# What `make_cohort` takes; signals left out are equal for all clients.
+HARD_COHORTS: dict[str, dict[str, Any]] = {
+  "one client": {"updates": _ROWS[:1], "loss": [0.7]},
+  "identical clients": {"updates": _ROWS[[0, 0]], "loss": [0.7, 0.7]},
+  "identical updates": {"updates": _ROWS[[0, 0, 1]], "loss": [0.7, 0.2, 1]},
+  "opposite updates": {"updates": [_ROWS[0], -_ROWS[0]], "loss": [0.7, 0.2]},
+  "all updates zero": {"updates": np.zeros([3, 9]), "loss": [0.7, 0.2, 1]},
+  "one update zero": {
+    "updates": _ROWS * [[1], [0], [1], [1]],
+    "loss": [0.7, 0.2, 1, 2],
+  },
+  "more clients than weights": {
+    "updates": _ROWS[:, :2],
+    "loss": [0.7, 0.2, 1, 2],
+  },
+  "no loss": {"updates": _ROWS, "loss": [0, 0, 0, 0]},
+  "one loss zero": {"updates": _ROWS, "loss": [0.7, 0, 1, 2]},
+  "tiny losses": {"updates": _ROWS, "loss": [1e-30, 2e-30, 3e-30, 5e-30]},
+  "huge losses": {"updates": _ROWS, "loss": [1e6, 2e6, 3e6, 5e6]},
+  "tiny and huge losses": {"updates": _ROWS, "loss": [1e-30, 1, 1e6, 0.3]},
+  "negative losses": {"updates": _ROWS, "loss": [-1, -2, 0.5, -1e6]},
+  "one update huge": {
+    "updates": _ROWS * [[1e30], [1], [1], [1]],
+    "loss": _LOSS,
+  },
+  "one update tiny": {
+    "updates": _ROWS * [[1e-30], [1], [1], [1]],
+    "loss": _LOSS,
+  },
+  "all updates huge": {"updates": _ROWS * 1e38, "loss": _LOSS},
+  "all updates tiny": {"updates": _ROWS * 1e-38, "loss": _LOSS},
+  "ties": {
+    "updates": _ROWS,
+    "loss": [2, 1, 2, 1],
+    "num_examples": [1, 5, 3, 1],
+  },
+  "nearly ties": {"updates": _ROWS, "loss": [1, np.nextafter(1, 2), 1, 2]},
+  "unequal sizes": {
+    "updates": _ROWS,
+    "loss": _LOSS,
+    "num_examples": [1, 1e9, 3, 2**24],
+  },
+  "no accuracy": {"updates": _ROWS, "accuracy": 0},
+  "one accuracy zero": {"updates": _ROWS, "accuracy": [1, 0, 0.5, 1e-38]},
+  "full accuracy": {"updates": _ROWS, "accuracy": 1},
+  "unequal steps": {
+    "updates": _ROWS,
+    "effective_steps": [1, 1e9, 0.5, 3],
+    "num_examples": [1, 5, 3, 1],
+  },
+  "tiny and huge steps": {
+    "updates": _ROWS,
+    "effective_steps": [0, 1e30, 1e-30, 1],
+  },
+  "no steps": {"updates": np.zeros([3, 9]), "effective_steps": 0},
+  "no gradient": {"updates": _ROWS, "gradient_norm": 0},
+  "one gradient zero": {"updates": _ROWS, "gradient_norm": [0, 1, 2, 3]},
+  "tiny and huge gradients": {
+    "updates": _ROWS,
+    "gradient_norm": [1e-30, 1, 1e30, 2],
+  },
+  "no initial loss": {"updates": _ROWS, "initial_loss": 0},
+  "no loss now nor then": {
+    "updates": _ROWS,
+    "loss": [0, 0, 0, 0],
+    "initial_loss": 0,
+  },
+  "tiny initial losses": {
+    "updates": _ROWS,
+    "loss": _LOSS,
+    "initial_loss": [0, 1e-30, 2e-30, 1],
+  },
+  "no learning rate": {"updates": np.zeros([3, 9]), "learning_rate": 0},
+}
+
+_SIZE = 9  # Of the updates that are summed.
+_TOLERANCE = 1e-6
+
+
+def make_cohort(
+  updates: Any,
+  loss: Any = None,
+  num_examples: Any = None,
+  *,
+  client_id: Any = None,
+  **signals: Any,
+) -> types.Cohort:
+  """Returns a cohort in arrays.
+
+  Args:
+    updates: [m, d], of which it has the norms and the Gram matrix.
+    loss: [m]; 1 by default.
+    num_examples: [m]; 1 by default.
+    client_id: [m]; 0, 1, ... by default.
+    **signals: Further signals, [m] or a number.
+  """
+  updates = np.asarray(updates, np.float64)
+  m = len(updates)
+  n = np.ones(m) if num_examples is None else np.asarray(num_examples, float)
+  gram = updates @ updates.T
+  return types.Cohort(
+    client_id=np.arange(m) if client_id is None else np.asarray(client_id),
+    weight=n / n.sum(),
+    num_examples=n,
+    loss=np.ones(m) if loss is None else np.asarray(loss, np.float64),
+    squared_norm=np.diag(gram),
+    gram=gram,
+    **{
+      name: np.broadcast_to(np.asarray(signals.get(name, usual), float), [m])
+      for name, usual in _USUAL.items()
+    },
+  )
+
+
+def permuted(cohort: types.Cohort, order: Any) -> types.Cohort:
+  """Returns the same clients in another order, or some of them."""
+  return types.Cohort(
+    **{
+      name: value[np.ix_(order, order)] if name == "gram" else value[order]
+      for name, value in cohort._asdict().items()
+      if value is not None
+    }
+  )
+
+
+def check_rule(
+  rule_class: type[types.Rule],
+  reference: Reference | None = None,
+  *,
+  settings: Sequence[Mapping[str, Any]] = (),
+) -> None:
+  """Checks what every rule keeps, and its coefficients against NumPy.
+
+  With the defaults and with each of the settings: coefficients are finite for
+  cohorts that are hard (one client, zero and opposite updates, losses of any
+  size), those of the reference, and those of their clients in any order; equal
+  clients get equal ones; the rule reads what it asks for alone, and keeps the
+  type of its state; it has the form that `SeparableRule` promises, from sums
+  too; and every way to sum that it allows, but for the secure one of a
+  `ComparingRule`, which may round losses, gives its direction.
+
+  Args:
+    rule_class: The rule.
+    reference: The formula, as above; None compares with nothing.
+    settings: Hyperparameters to check beside the defaults.
+
+  Raises:
+    AssertionError: If a check fails; it names all that do.
+  """
+  failures = [
+    f"{case}: {type(error).__name__}: {' '.join(str(error).split())[:300]}"
+    for case, error in _failures(rule_class, reference, [{}, *settings])
+  ]
+  assert not failures, "\n".join([f"{rule_class.__name__}:", *failures])
+
+
+def _failures(
+  rule_class: type[types.Rule],
+  reference: Reference | None,
+  settings: Sequence[Mapping[str, Any]],
+) -> Iterator[tuple[str, Exception]]:
+  """Yields what failed, with its error."""
+  for problem in user_method.problems(rule_class):
+    yield "declaration", AssertionError(problem)
+    return
+  fields = declared.fields_of(rule_class)
+  needed = {"num_clients": 10} if "num_clients" in fields else {}
+  checks = [
+    check
+    for check, holds in (
+      (_check_hard_cohorts, True),
+      (_check_order, True),
+      (_check_equal_clients, True),
+      (_check_what_is_read, True),
+      (_check_state, True),
+      (_check_form, issubclass(rule_class, types.SeparableRule)),
+      (_check_sums, True),
+    )
+    if holds
+  ]
+  if reference is not None:
+    checks.append(functools.partial(_check_reference, reference, needed))
+  for setting in settings:
+    rule = rule_class(**needed, **setting)
+    for check in checks:
+      try:
+        check(rule)
+      except Exception as error:  # A user's code may raise anything.
+        title = getattr(check, "func", check).__name__.removeprefix("_check_")
+        yield f"{title.replace('_', ' ')} {dict(setting) or ''}".strip(), error
+
+
+def _random(m: int, seed: int = 0) -> types.Cohort:
+  """Returns unequal clients."""
+  rng = np.random.default_rng([m, seed])
+  return make_cohort(
+    rng.normal(size=(m, _SIZE + m)) * rng.lognormal(size=(m, 1)),
+    rng.lognormal(size=m),
+    rng.integers(1, 100, size=m),
+    accuracy=rng.uniform(size=m),
+    effective_steps=rng.integers(1, 50, size=m).astype(float),
+    gradient_norm=rng.lognormal(size=m),
+    initial_loss=rng.lognormal(size=m),
+  )
+
+
+def _apply(
+  rule: types.Rule, cohort: types.Cohort, state: Any = None
+) -> types.RuleOutput:
+  """Returns what a rule returns, in arrays."""
+  known = {
+    n: tf.constant(x) for n, x in cohort._asdict().items() if x is not None
+  }
+  if rule.remembered_rounds:
+    known["remembered_id"] = tf.zeros([0], tf.int64)
+    known["remembered_age"] = tf.zeros([0], tf.int32)
+  output = rule.coefficients(
+    types.Cohort(**known), rule.initialize() if state is None else state
+  )
+  return tf.nest.map_structure(np.asarray, output)
+
+
+def _check_reference(
+  reference: Reference, needed: Mapping[str, Any], rule: types.Rule
+) -> None:
+  names = [n for n in declared.fields_of(type(rule)) if n not in needed]
+  hparams = {name: getattr(rule, name) for name in names}
+  for m in (1, 2, 7):
+    cohort = _random(m)
+    expected = np.asarray(reference(cohort, **needed, **hparams))
+    found = _apply(rule, cohort).coefficients
+    np.testing.assert_allclose(
+      found, expected, _TOLERANCE, _TOLERANCE * np.abs(expected).max(initial=0)
+    )
+
+
+def _check_hard_cohorts(rule: types.Rule) -> None:
+  for case, values in HARD_COHORTS.items():
+    cohort = make_cohort(**values)
+    output = _apply(rule, cohort)
+    c = output.coefficients
+    assert c.dtype == np.float64, f"{case}: coefficients are {c.dtype}"
+    assert c.shape == cohort.loss.shape, f"{case}: coefficients {c.shape}"
+    assert np.isfinite(c).all(), f"{case}: coefficients {c}"
+    for value in tf.nest.flatten((output.for_finalizer, output.state)):
+      assert np.isfinite(value).all(), f"{case}: {value}"
+
+
+def _check_order(rule: types.Rule) -> None:
+  cohort, order = _random(6), np.array([3, 0, 5, 1, 2, 4])
+  there, back = (
+    _apply(rule, found).coefficients
+    for found in (cohort, permuted(cohort, order))
+  )
+  np.testing.assert_allclose(back, there[order], _TOLERANCE, 1e-12)
+
+
+def _check_equal_clients(rule: types.Rule) -> None:
+  updates = np.random.default_rng(0).normal(size=(3, _SIZE))[[0, 0, 1, 1, 2, 2]]
+  loss = np.repeat([0.7, 0.2, 1.0], 2)
+  c = _apply(rule, make_cohort(updates, loss)).coefficients
+  np.testing.assert_allclose(c[::2], c[1::2], 1e-9, 1e-12)
+
+
+def _check_what_is_read(rule: types.Rule) -> None:
+  cohort = _random(5)
+  known = {"client_id", "weight", "num_examples", *rule.signals}
+  if rule.geometry is not types.Geometry.NONE:
+    known.add("squared_norm")
+  if rule.geometry is types.Geometry.GRAM:
+    known.add("gram")
+  hidden = dict.fromkeys(set(types.Cohort._fields) - known)
+  np.testing.assert_allclose(
+    _apply(rule, cohort._replace(**hidden)).coefficients,
+    _apply(rule, cohort).coefficients,
+    1e-9,
+  )
+
+
+def _check_state(rule: types.Rule) -> None:
+  before = tf.nest.map_structure(np.asarray, rule.initialize())
+  state = None
+  for seed in range(3):
+    first, again = (_apply(rule, _random(4, seed), state) for _ in range(2))
+    tf.nest.map_structure(np.testing.assert_array_equal, first, again)
+    state = first.state
+    tf.nest.assert_same_structure(state, before)
+    for new, old in zip(
+      tf.nest.flatten(state), tf.nest.flatten(before), strict=True
+    ):
+      assert (new.dtype, new.ndim) == (old.dtype, old.ndim)
+
+
+def _check_form(rule: Any) -> None:
+  """Checks c_k = exp(l_k) (u + v x_k), each l_k and x_k of client k alone."""
+  cohort = _random(6)
+  cohort = cohort._replace(weight=cohort.num_examples)
+  together = rule.log_weight(_tensors(cohort)).numpy()
+  alone = [
+    rule.log_weight(_tensors(permuted(cohort, [k]))).numpy()[0]
+    for k in range(6)
+  ]
+  np.testing.assert_allclose(together, alone, 1e-9)
+  x = rule.covariate(_tensors(cohort))
+  columns = [np.ones(6)] if x is None else [np.ones(6), x.numpy()]
+  c = _apply(rule, _random(6)).coefficients
+  levels = c / np.exp(together)
+  fit = np.linalg.lstsq(np.stack(columns, 1), levels, rcond=None)[0]
+  np.testing.assert_allclose(fit @ columns, levels, _TOLERANCE)
+  if rule.can_use_sums():
+    e = np.exp(together - rule.log_reference())
+    first = e * columns[-1] * (x is not None)
+    sums = (cohort.num_examples, e, first, first * columns[-1])
+    weight, scale, first, second = (tf.constant(v.sum()) for v in sums)
+    terms = rule.terms(_tensors(cohort))
+    output = rule.from_sums(
+      types.Sums(
+        weight,
+        scale,
+        first,
+        second,
+        terms={name: tf.reduce_sum(value) for name, value in terms.items()},
+      )
+    )
+    slope = 0.0 if output.slope is None else output.slope.numpy()
+    found = e * (output.level.numpy() + slope * columns[-1])
+    np.testing.assert_allclose(found, c, _TOLERANCE)
+
+
+def _tensors(cohort: types.Cohort) -> types.Cohort:
+  known = {n: x for n, x in cohort._asdict().items() if x is not None}
+  return types.Cohort(**tf.nest.map_structure(tf.constant, known))
+
+
+def _check_sums(rule: types.Rule) -> None:
+  """Sums updates in each way, and compares with the rule's coefficients."""
+  if not chosen_context.use():
+    runtime.use_local()
+  # As they travel: in float32.
+  updates, cohort = _float32_clients(5)
+  expected = _apply(rule, cohort).coefficients @ updates
+  clients = [
+    types.ClientSignals(
+      **{
+        name: (np.int64 if name == "client_id" else np.float32)(value[k])
+        for name in types.ClientSignals._fields
+        if (value := getattr(cohort, name)) is not None
+      }
+    )
+    for k in range(len(updates))
+  ]
+  signals = types.ClientSignals(
+    **{
+      name: tf.TensorSpec([], tf.int64 if name == "client_id" else tf.float32)
+      for name in types.ClientSignals._fields
+    }
+  )
+  compares = isinstance(rule, types.ComparingRule)
+  for way in summing.supported_aggregations(rule):
+    if way == summing.SECURE and compares:
+      continue
+    process = summing.RuleFactory(
+      rule,
+      aggregation=way,
+      # In exact sums, which run here.
+      sum_factory=tff.aggregators.SumFactory() if way == "secure" else None,
+    ).create(
+      tff.TensorType(np.float32, [updates.shape[1]]),
+      tff.types.tensorflow_to_type(signals),
+    )
+    found = process.next(process.initialize(), [*updates], clients).result
+    np.testing.assert_allclose(
+      found,
+      expected,
+      1e-4,
+      1e-5 * np.abs(expected).max(),
+      err_msg=f"aggregation={way!r}",
+    )
+
+
+def _float32_clients(m: int) -> tuple[np.ndarray, types.Cohort]:
+  """Returns updates and their cohort, of numbers that float32 has."""
+  rng = np.random.default_rng(m)
+  updates = rng.normal(size=(m, _SIZE)).astype(np.float32)
+  random = _random(m)
+  rounded = {
+    name: getattr(random, name).astype(np.float32)
+    for name in ("loss", "num_examples", *_USUAL)
+  }
+  return updates, make_cohort(updates, **rounded)
