@@ -98,15 +98,8 @@ def new_output(
     raise UsageError(
       f"--output={found}: expected a name that ends in {', '.join(endings)}."
     )
-  if found.is_dir():
-    raise UsageError(f"--output={found}: is a folder; name a file in it.")
   with blaming("--output=", OSError):
-    atomic.check_regular(found)
-  if os.path.lexists(found) and not overwrite:
-    raise UsageError(
-      f"--output={found}: exists already; name another file, or give "
-      "--overwrite."
-    )
+    atomic.check_free(found, overwrite=overwrite)
   if not makes_folder and not found.parent.is_dir():
     raise UsageError(
       f"--output={found}: there is no folder {found.parent}; make it first."

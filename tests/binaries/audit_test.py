@@ -25,7 +25,7 @@ def test_results_become_tables_and_a_page(program, tmp_path):
   ]
   again = ("--results=results.csv", "--output_dir=new")
   assert program(*again).refusal.startswith(
-    "audit: --output_dir=new: holds clients.csv already"
+    "audit: --output_dir=new/clients.csv: exists already"
   )
   assert program(*again, "--overwrite").status == 0
 

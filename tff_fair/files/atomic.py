@@ -109,8 +109,8 @@ def check_free(path: pathlib.Path, *, overwrite: bool) -> None:
   check_regular(path)
   if os.path.lexists(path) and not overwrite:
     raise _FileTakenError(
-      f"{path}: exists already; allow to replace it (--overwrite), or choose "
-      "another directory."
+      f"{path}: exists already; name another place, or allow to replace it "
+      "(--overwrite; in Python, overwrite=True)."
     )
 
 
@@ -130,9 +130,10 @@ def check_regular(path: pathlib.Path) -> None:
     ) from error
   if not stat.S_ISREG(mode):
     kind = _KINDS.get(stat.S_IFMT(mode), _OF_NO_KIND)
-    raise _FileTakenError(
-      f"{path}: is a {kind}; only a regular file can be written or replaced."
-    )
+    mend = "only a regular file can be written or replaced"
+    if kind == "folder":
+      mend = f"name a file in it, as {path / 'NAME'}"
+    raise _FileTakenError(f"{path}: is a {kind}; {mend}.")
 
 
 def special_kind(path: pathlib.Path) -> str | None:

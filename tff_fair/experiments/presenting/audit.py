@@ -181,12 +181,11 @@ def check_folder(folder: pathlib.Path, *, overwrite: bool) -> None:
   if os.path.lexists(folder) and not folder.is_dir():
     raise RunError(f"{folder}: is no folder; name another.")
   RunFolder(folder).check_writable()
-  for name in (CLIENTS, SUMMARY, PAGE):
-    if os.path.lexists(folder / name) and not overwrite:
-      raise RunError(
-        f"{folder}: holds {name} already; name another folder, or replace its "
-        "files with overwrite."
-      )
+  try:
+    for name in (CLIENTS, SUMMARY, PAGE):
+      atomic.check_free(folder / name, overwrite=overwrite)
+  except OSError as error:
+    raise RunError(str(error)) from error
 
 
 def _audit(clients: pd.DataFrame, title: str, about: str) -> Audit:

@@ -1,7 +1,6 @@
 """The whole page about some runs: the sections of each task."""
 
 import datetime
-import os
 import pathlib
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
@@ -288,16 +287,7 @@ def write(
 
 def check_path(path: pathlib.Path, *, overwrite: bool) -> None:
   """Checks that a page may be written."""
-  if path.is_dir():
-    raise RunError(
-      f"{path}: is a folder; name a file in it, as {path / 'page.html'}."
-    )
   try:
-    atomic.check_regular(path)
+    atomic.check_free(path, overwrite=overwrite)
   except OSError as error:
     raise RunError(str(error)) from error
-  if os.path.lexists(path) and not overwrite:
-    raise RunError(
-      f"{path}: exists already; choose another file, or replace it with "
-      "overwrite=True."
-    )
