@@ -150,17 +150,6 @@ def say_changes(
     progress.say(line)
 
 
-def num_planned(paths: Iterable[Place]) -> int:
-  """Returns how many runs the sweeps in some folders have yet to start."""
-  return sum(
-    not (pathlib.Path(folder) / name / "config.json").exists()
-    for path in paths
-    for folder, _, files in os.walk(path)
-    if NAMES_FILE in files
-    for name in read_names(pathlib.Path(folder))
-  )
-
-
 def open_runs(folder: Place, *, verify: bool = False) -> list[Run]:
   """Reads the runs in a folder and below it, finished or not.
 
