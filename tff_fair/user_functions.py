@@ -164,6 +164,14 @@ def load(name: str) -> Callable[..., Any]:
   return function
 
 
+def is_class(name: str) -> bool:
+  """Returns whether a name means a class, if it can be imported."""
+  try:
+    return isinstance(load(name), type)
+  except UserCodeError:
+    return False
+
+
 def digest(name: str) -> str:
   """Returns a digest of a function's file, and of what it imports beside it."""
   place, path = _place(name), file_of(name)

@@ -14,7 +14,7 @@ from absl import flags
 import tasks
 from binaries import command_line, paths
 from binaries.command_line import UsageError
-from tff_fair import declared, methods, spelling
+from tff_fair import declared, methods, spelling, user_functions
 from tff_fair.experiments import RunSpec
 from tff_fair.experiments.spec import settings, spec_text
 from tff_fair.runtime import schedulers
@@ -58,10 +58,12 @@ def _options_of(task: str) -> str:
   return ", ".join(spec_text.assignments(defaults))
 
 
-def _check_name(name: str) -> None:
+def check_name(name: str) -> None:
   """Checks that a name is that of a task or of a method."""
   if methods.is_method(name):
     return
+  if user_functions.is_name(name) and user_functions.is_class(name):
+    raise ValueError(methods.unknown(name))  # A class is not a task.
   try:
     tasks.check_name(name)
   except tasks.UserCodeError as error:
@@ -238,7 +240,7 @@ class _ListParser(flags.ArgumentParser):
     try:
       return bool(flags.BooleanParser().parse(argument))
     except ValueError:
-      _check_name(argument)
+      check_name(argument)
     return str(argument)
 
 

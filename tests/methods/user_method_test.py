@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from binaries.flags import run_flags
 from tests import source_tree
 from tests.methods import cohorts, in_graph
 from tests.refusals import rejected
@@ -217,3 +218,11 @@ def test_loading_tries_every_kind_of_rule():
   built = user_method._builder(NAME, OfPopulation)
   assert built.rule is OfPopulation
   assert built.hyperparameters == ()
+
+
+def test_the_catalog_explains_a_file_s_rule(file):
+  assert "sharpness=1" in run_flags.catalog_entry(NAME)
+  # A class is not a task.
+  name = file(RULE.format("share: float = 0.5", EVEN))
+  with pytest.raises(ValueError, match="is not declared"):
+    run_flags.check_name(name)
