@@ -70,15 +70,7 @@ def methods(
   size: int,
   question: questions.Name = questions.OTHER_CLIENTS,
 ) -> list[Seeds]:
-  """Returns the results of methods that differ by chance.
-
-  Args:
-    generator: Of all draws.
-    num_seeds: How many seeds each has.
-    num_clients: How many clients, the same in all seeds.
-    size: Test examples of each client.
-    question: With other clients, methods suit some clients more than others.
-  """
+  """Returns the results of methods that differ by chance."""
   shape = (_METHODS, num_seeds, num_clients)
   shares = generator.beta(*_BETA, num_clients).clip(0.001, 0.999)
   logits = np.log(shares / (1 - shares))
@@ -125,11 +117,6 @@ def differences(
   """Returns the differences of all pairs, by measure, and of single clients.
 
   Single clients are there where the question is about these clients.
-
-  Args:
-    drawn: Methods.
-    gain: By how much the first method of a pair is more accurate.
-    question: As `paired.difference` takes it.
   """
   better = [_gaining(method, gain) for method in drawn] if gain else drawn
   places = list(itertools.combinations(range(len(drawn)), 2))

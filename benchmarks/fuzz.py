@@ -81,14 +81,7 @@ class Found(NamedTuple):
 def fuzz(
   kind: str, *, seed: int, seconds: float, most: int | None = None
 ) -> Found:
-  """Runs cases of a kind until the time is over.
-
-  Args:
-    kind: One of `KINDS`.
-    seed: Seed of the cases.
-    seconds: How long it takes, beyond the last case.
-    most: How many cases there are at most; `None` sets no limit.
-  """
+  """Runs cases of a kind until the time is over."""
   counts: collections.Counter[tuple[str, End]] = collections.Counter()
   escaped: dict[str, str] = {}
   with tempfile.TemporaryDirectory() as folder:

@@ -51,12 +51,7 @@ DISAGREEMENTS = (0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.7, 0.9)
 
 
 def accuracy_coverage(size: int, gain: float) -> tuple[float, float]:
-  """Returns the lowest coverage over disagreements, and the mean width.
-
-  Args:
-    size: Test examples of the client.
-    gain: The true gain.
-  """
+  """Returns the lowest coverage over disagreements, and the mean width."""
   counts = [(b, c) for b in range(size + 1) for c in range(size + 1 - b)]
   ends = np.array([_accuracy_ends(size, b, c) for b, c in counts])
   covers = (ends[:, 0] <= gain + 1e-12) & (ends[:, 1] >= gain - 1e-12)
@@ -125,16 +120,7 @@ def outputs(
   *,
   of_numbers: bool = False,
 ) -> Outputs:
-  """Returns the outputs of two models for a client's examples.
-
-  Args:
-    generator: Of all draws.
-    size: How many examples the client has.
-    kind: How the models see them.
-    improvement: By how much the second model is better: of numbers, which share
-      of its noise is gone; else what its log odds have more.
-    of_numbers: Whether the labels are numbers.
-  """
+  """Returns the outputs of two models for a client's examples."""
   noises = [noise * generator.normal(size=size) for noise in kind.noises]
   if not math.isinf(kind.tail):
     noises[1] = kind.noises[1] * generator.standard_t(kind.tail, size)
@@ -169,15 +155,7 @@ def true_gain(score: str, kind: Kind, improvement: float) -> float:
 def score_coverage(
   score: str, size: int, kind: Kind, improvement: float, clients: int
 ) -> tuple[float, float]:
-  """Returns the coverage of the clients with an interval, and their share.
-
-  Args:
-    score: The score.
-    size: Test examples of each client.
-    kind: As `outputs` takes it, and so is `improvement`.
-    improvement: That.
-    clients: How many to draw.
-  """
+  """Returns the coverage of the clients with an interval, and their share."""
   of_numbers = score in _OF_NUMBERS
   truth = true_gain(score, kind, improvement)
   generator = np.random.default_rng([1, size])
@@ -237,16 +215,7 @@ def told_apart(
   sizes: tuple[int, int] = (15, 60),
   draws: int = 500,
 ) -> float:
-  """Returns the share of federations in which a client is told apart.
-
-  Args:
-    score: The score.
-    draw: Draws the outputs for a client's examples.
-    federations: How many to simulate.
-    num_clients: Clients of each.
-    sizes: The least and the largest number of test examples, exclusive.
-    draws: Of the test.
-  """
+  """Returns the share of federations in which a client is told apart."""
   told = 0
   for federation in range(federations):
     generator = np.random.default_rng(federation)

@@ -30,10 +30,6 @@ def time_in_turns(
 ) -> dict[str, list[float]]:
   """Times each call several times, all of them once per turn.
 
-  Args:
-    calls: What to time, by name.
-    repetitions: How often each is timed.
-
   Returns:
     The seconds of each repetition, by name.
   """
@@ -48,12 +44,7 @@ def time_in_turns(
 
 
 def ratio_table(seconds: Mapping[str, Sequence[float]], baseline: str) -> str:
-  """Returns a table of medians, and of medians of the ratios turn by turn.
-
-  Args:
-    seconds: As `time_in_turns` returns it.
-    baseline: The name that the others are divided by.
-  """
+  """Returns a table of medians, and of medians of the ratios turn by turn."""
   width = max(map(len, seconds))
   lines = [f"{'':{width}}  median s  x {baseline}"]
   for name, values in seconds.items():

@@ -123,11 +123,7 @@ class Program:
     ]
 
   def end(self, seconds: float) -> Ended:
-    """Waits for its end.
-
-    Raises:
-      BrokenError: If it does not end in time, or leaves a process.
-    """
+    """Waits for its end."""
     start = time.monotonic()
     try:
       if not self.wait(seconds):
@@ -263,15 +259,7 @@ class Soak:
     seconds: float = math.inf,
     most: float = math.inf,
   ) -> None:
-    """Trains a run without disturbances.
-
-    Args:
-      place: An empty folder for the runs.
-      kinds: Names of disturbances, from which each draws.
-      seed: Seed of kinds and moments.
-      seconds: No disturbance begins later.
-      most: The most disturbances.
-    """
+    """Trains a run without disturbances."""
     self._place = place
     self._kinds = list(kinds)
     self._seed = seed

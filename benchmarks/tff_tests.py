@@ -78,14 +78,7 @@ class _OfCheckout:
 def run_here(
   checkout: pathlib.Path, file: pathlib.Path, context: str, log: pathlib.Path
 ) -> None:
-  """Runs a file of tests in this process, which then exits.
-
-  Args:
-    checkout: The folder of TFF's sources.
-    file: The file.
-    context: One of `CONTEXTS`.
-    log: Takes the outcomes, as absl writes them.
-  """
+  """Runs a file of tests in this process, which then exits."""
   # TFF ends its worker by this signal, which a worker ignores that a script
   # started in its background, and TFF waits for it then.
   signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -126,14 +119,7 @@ def _use(
 def outcomes(
   checkout: pathlib.Path, file: pathlib.Path, context: str, timeout: float
 ) -> Outcomes:
-  """Returns the outcomes of a file of tests, from a process of its own.
-
-  Args:
-    checkout: The folder of TFF's sources.
-    file: The file.
-    context: One of `CONTEXTS`.
-    timeout: Seconds after which the process is killed.
-  """
+  """Returns the outcomes of a file of tests, from a process of its own."""
   with tempfile.TemporaryDirectory() as folder:
     log, said = pathlib.Path(folder, "log.xml"), pathlib.Path(folder, "said")
     order = [f"--tests={checkout}", f"--one={file}", f"--context={context}"]

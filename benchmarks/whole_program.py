@@ -63,13 +63,7 @@ def _run_timed(
   checkout: pathlib.Path = _ROOT,
   cache: str | None = None,
 ) -> tuple[float, str]:
-  """Returns the seconds of a Python program, and its output.
-
-  Args:
-    arguments: Those of Python.
-    checkout: Where it runs, with the Python of its .venv if it is another one.
-    cache: The folder of caches, if it is not the user's.
-  """
+  """Returns the seconds of a Python program, and its output."""
   python = sys.executable
   if checkout != _ROOT:
     python = str(checkout / ".venv" / "bin" / "python")

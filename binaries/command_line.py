@@ -73,12 +73,7 @@ class _Parser(flags.ArgumentParser):
 def define(
   setting: Declared, namespace: flags.FlagValues = flags.FLAGS
 ) -> flags.FlagHolder[Any]:
-  """Defines the flag of a declared value.
-
-  Args:
-    setting: The value.
-    namespace: Where the flag is defined.
-  """
+  """Defines the flag of a declared value."""
   if setting.annotation is bool:
     return flags.DEFINE_boolean(
       setting.name, setting.default, setting.meaning, flag_values=namespace
@@ -175,13 +170,6 @@ class Program(NamedTuple):
     The exit status is 0; 2 for a mistake of the user, of which it tells in one
     line: a `UsageError`, `FieldError`, `RunError` or `DataError`; 1 if standard
     output takes no more; 130 or 143 after Ctrl-C or SIGTERM.
-
-    Args:
-      argv: The program's name and its arguments; by default those it was
-        started with.
-
-    Raises:
-      SystemExit: Always.
     """
     argv = list(sys.argv if argv is None else argv)
     program = pathlib.Path(argv[0]).stem
@@ -278,12 +266,7 @@ def _check_words(words: Sequence[str]) -> None:
 def line(
   error: Exception, flag_names: Mapping[str, str] = MappingProxyType({})
 ) -> str:
-  """Returns the line that reports a mistake: the flag at fault first.
-
-  Args:
-    error: The mistake.
-    flag_names: As `run` takes them.
-  """
+  """Returns the line that reports a mistake: the flag at fault first."""
   if isinstance(error, DataError):
     is_flag = error.setting in ("data_dir", "task")
     flag = error.setting if is_flag else f"task_option={error.setting}"
@@ -320,17 +303,7 @@ def parse(
   namespace: flags.FlagValues,
   elsewhere: Callable[[str], str | None] | None = None,
 ) -> list[str]:
-  """Sets the flags; returns the words that are none.
-
-  Args:
-    argv: As for `run`, as are the others.
-    groups: The groups of flags.
-    namespace: Where they are defined.
-    elsewhere: Where other flags belong.
-
-  Raises:
-    UsageError: If a flag is unknown, or its value wrong.
-  """
+  """Sets the flags; returns the words that are none."""
   for name in _HELP_NAMES:
     if name not in namespace:
       flags.DEFINE_boolean(
@@ -432,11 +405,7 @@ class _TakesAll(io.FileIO):
   """
 
   def write(self, content: Any, /) -> int:
-    """Writes what it can; returns the number of all bytes.
-
-    Raises:
-      BrokenPipeError: If the reader of a pipe has gone, as `head` does.
-    """
+    """Writes what it can; returns the number of all bytes."""
     try:
       written = super().write(content)
     except BrokenPipeError:

@@ -27,11 +27,7 @@ def output_dir_named() -> contextlib.AbstractContextManager[None]:
 def folder(
   flag: flags.Flag | flags.FlagHolder[str | None],
 ) -> pathlib.Path | None:
-  """Returns the folder that a flag names, if the user gave it.
-
-  Raises:
-    UsageError: If it is empty, or `parse` refuses it.
-  """
+  """Returns the folder that a flag names, if the user gave it."""
   if flag.value is None:
     return None
   if not flag.value:
@@ -40,16 +36,7 @@ def folder(
 
 
 def parse(flag: str, text: str) -> pathlib.Path:
-  """Returns the path that a flag names, in which ~ is a home directory.
-
-  Args:
-    flag: The name of the flag; in capitals, what another word stands for.
-    text: The path.
-
-  Raises:
-    UsageError: If there is no such home directory, or no file system takes the
-      path.
-  """
+  """Returns the path that a flag names, in which ~ is a home directory."""
   given = f"{flag if flag.isupper() else f'--{flag}'}="
   try:
     found = pathlib.Path(text).expanduser()
@@ -80,17 +67,7 @@ def new_output(
   endings: Sequence[str] = (),
   makes_folder: bool = False,
 ) -> pathlib.Path:
-  """Returns the file to write that --output names.
-
-  Args:
-    text: The value of the flag.
-    overwrite: Whether a file that is there already may be replaced.
-    endings: The valid endings of its name; none means any.
-    makes_folder: Whether its folder is made if need be.
-
-  Raises:
-    UsageError: If it cannot be written.
-  """
+  """Returns the file to write that --output names."""
   if not text:
     raise UsageError("--output: is empty; name the file to write.")
   found = parse("output", text)
@@ -108,11 +85,7 @@ def new_output(
 
 
 def one_run(words: Sequence[str]) -> pathlib.Path:
-  """Returns the folder of the run that the words of a command line name.
-
-  Raises:
-    UsageError: If there is not one word.
-  """
+  """Returns the folder of the run that the words of a command line name."""
   if len(words) != 1:
     raise UsageError(
       f"RUN: expected the folder of one run, found {len(words)}."
@@ -137,11 +110,7 @@ def end_if_changed(found: FoundRuns) -> None:
 
 
 def write_output(path: pathlib.Path, content: str) -> None:
-  """Writes the file that --output names, whole or not at all.
-
-  Raises:
-    UsageError: If it cannot be written.
-  """
+  """Writes the file that --output names, whole or not at all."""
   try:
     atomic.write(path, content)
   except OSError as error:

@@ -88,15 +88,7 @@ def main(*words: str) -> None:
 
 
 def _rules(own: str) -> list[Rule]:
-  """Returns the rules to apply.
-
-  Args:
-    own: The method of the run.
-
-  Raises:
-    UsageError: If none is given, or a hyperparameter is of none of them.
-    FieldError: If a method or a hyperparameter is unknown, or a value wrong.
-  """
+  """Returns the rules to apply."""
   names = [methods.understood(name) for name in _ALGORITHMS.value]
   if not names:
     raise UsageError(

@@ -47,11 +47,7 @@ def short(text: object) -> str:
 
 
 def one_line(message: str) -> End:
-  """Returns that a case was refused.
-
-  Raises:
-    EscapeError: If the message is no line.
-  """
+  """Returns that a case was refused."""
   if not message.strip() or "\n" in message.strip():
     raise EscapeError(f"no line: {short(message)}")
   return End.REFUSED

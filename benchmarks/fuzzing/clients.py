@@ -41,12 +41,7 @@ Reports = Sequence[tuple[collections.OrderedDict, tff_fair.ClientSignals]]
 
 
 def cases(rng: random.Random, folder: pathlib.Path) -> Iterator[Case]:
-  """Yields cohorts without end.
-
-  Args:
-    rng: Draws them.
-    folder: Not used.
-  """
+  """Yields cohorts without end."""
   del folder
   tff_fair.runtime.use_local(simulate_secure_sums=True)
   try:

@@ -122,10 +122,6 @@ _VALUES: tuple[object, ...] = (
 def of_run(folder: pathlib.Path, rng: random.Random) -> str:
   """Damages a table or a JSON file of a run.
 
-  Args:
-    folder: The folder of the run.
-    rng: Decides the file and its damage.
-
   Returns:
     The name of the damage and the file.
   """

@@ -66,12 +66,7 @@ class Kind(NamedTuple):
 
 
 def cases(rng: random.Random, folder: pathlib.Path) -> Iterator[Case]:
-  """Yields damaged files without end.
-
-  Args:
-    rng: Draws them.
-    folder: An empty folder for the files.
-  """
+  """Yields damaged files without end."""
   kinds = _kinds()
   for kind in kinds:
     _read(kind, kind.content, folder)  # An error here is one of this module.

@@ -91,12 +91,7 @@ _WORDS = (
 
 
 def cases(rng: random.Random, folder: pathlib.Path) -> Iterator[Case]:
-  """Yields command lines without end.
-
-  Args:
-    rng: Draws them.
-    folder: An empty folder, in which the programs run.
-  """
+  """Yields command lines without end."""
   (folder / "folder").mkdir()
   (folder / "results.csv").write_text(_RESULTS)
   with contextlib.chdir(folder):

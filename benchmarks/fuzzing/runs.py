@@ -25,12 +25,7 @@ _SAMPLE = experiments.RunSpec(
 
 
 def cases(rng: random.Random, folder: pathlib.Path) -> Iterator[Case]:
-  """Yields damages of a run's folder without end.
-
-  Args:
-    rng: Draws them.
-    folder: An empty folder to work in.
-  """
+  """Yields damages of a run's folder without end."""
   sample = train(folder / "sample").path
   while True:
     seed = rng.getrandbits(32)
@@ -58,16 +53,8 @@ def trial(
 ) -> tuple[str, list[Exception]]:
   """Damages a copy of a run, and reads it.
 
-  Args:
-    sample: The folder of a whole run.
-    folder: The folder for the copy.
-    seed: Decides the damage.
-
   Returns:
     The damage, and the errors of the readers.
-
-  Raises:
-    Exception: Of a reader that broke down; its notes tell the damage.
   """
   copied = folder / f"run-{seed}"
   shutil.copytree(sample, copied)
@@ -84,16 +71,8 @@ def read(
 ) -> list[Exception]:
   """Reads a run by all ways that need no TensorFlow.
 
-  Args:
-    folder: The folder of the run.
-    page: Where a report may go.
-    whole: The run before its damage.
-
   Returns:
     The errors, each a line for a user.
-
-  Raises:
-    Exception: Anything else that a reader raised.
   """
 
   def values_of_run() -> None:
@@ -135,12 +114,7 @@ _ERRORS = (experiments.RunError, experiments.FieldError, tasks.DataError)
 
 
 def model_cases(rng: random.Random, folder: pathlib.Path) -> Iterator[Case]:
-  """Yields damages of a run's folder, and of models, without end.
-
-  Args:
-    rng: Draws them.
-    folder: An empty folder to work in.
-  """
+  """Yields damages of a run's folder, and of models, without end."""
   sample, task = train(folder / "sample"), tasks.load("digits")
   whole = {}
   for suffix in _SUFFIXES:

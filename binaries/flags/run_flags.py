@@ -178,11 +178,7 @@ class ComputingFlags:
       command_line.define(setting, namespace)
 
   def options(self) -> dict[str, Any]:
-    """Returns what the flags say, as `experiments.run` takes it.
-
-    Raises:
-      UsageError: If a value is not valid.
-    """
+    """Returns what the flags say, as `experiments.run` takes it."""
     return {
       **self._cluster(),
       "wandb": self._value("wandb") or None,
@@ -317,11 +313,7 @@ def names_experiment() -> bool:
 
 
 def has_baselines() -> bool:
-  """Returns whether to train FedAvg beside the run.
-
-  Raises:
-    UsageError: If a rate is given for no baseline.
-  """
+  """Returns whether to train FedAvg beside the run."""
   if _BASELINE.value is None:
     found = not names_experiment()
   else:
@@ -335,12 +327,7 @@ def has_baselines() -> bool:
 
 
 def baselines(run: RunSpec) -> list[RunSpec]:
-  """Returns the runs to train beside a run.
-
-  Raises:
-    UsageError: If there are more rates than two.
-    FieldError: If a rate is not valid.
-  """
+  """Returns the runs to train beside a run."""
   rates: list[str] = _BASELINE_RATE.value
   if len(rates) > 2:
     raise UsageError(
@@ -375,11 +362,7 @@ def take_first_look() -> None:
 
 
 def spec(namespace: flags.FlagValues = flags.FLAGS) -> RunSpec:
-  """Returns the run that the flags describe.
-
-  Raises:
-    FieldError: If a value is not valid.
-  """
+  """Returns the run that the flags describe."""
   values = {name: namespace[name].value for name in RunSpec.fields()}
   return RunSpec.from_dict(
     {
@@ -400,16 +383,7 @@ def decides(name: str) -> bool:
 
 
 def spec_of_file(name: str) -> RunSpec:
-  """Returns the run that a file of flags describes.
-
-  Args:
-    name: Its path, or the name of an included one. What the file says of the
-      folder of results does not count.
-
-  Raises:
-    UsageError: If a line is no such flag, or its value wrong.
-    FieldError: If a value is not valid.
-  """
+  """Returns the run that a file of flags describes."""
   # As they are before the command line of a program sets them.
   namespace = copy.deepcopy(flags.FLAGS)
   for flag in namespace:
@@ -429,11 +403,7 @@ def spec_of_file(name: str) -> RunSpec:
 
 
 def output_dir() -> pathlib.Path | None:
-  """Returns the folder that the user chose for the results, if any.
-
-  Raises:
-    UsageError: If the flag is empty, or names no such home directory.
-  """
+  """Returns the folder that the user chose for the results, if any."""
   return paths.folder(_OUTPUT_DIR)
 
 

@@ -132,12 +132,7 @@ GROUPS = (
 
 
 def sweep() -> sweep_file.Sweep:
-  """Reads the sweep that the flags describe.
-
-  Raises:
-    UsageError: If a flag is wrong.
-    RunError: If something in the file or a setting is not valid.
-  """
+  """Reads the sweep that the flags describe."""
   grid = _settings("grid", _GRID.value)
   varying = setting_tables.join(
     setting_tables.read_lists(
@@ -169,11 +164,7 @@ def sweep() -> sweep_file.Sweep:
 
 
 def base() -> RunSpec | None:
-  """Returns the run whose settings hold where the sweep has none, if any.
-
-  Raises:
-    UsageError: If there is no such run or file, or it cannot be used.
-  """
+  """Returns the run whose settings hold where the sweep has none, if any."""
   if _BASE.value is None:
     return None
   place = f"--base={_BASE.value}"
@@ -213,11 +204,7 @@ def of_training(name: str) -> str | None:
 
 
 def file() -> pathlib.Path | None:
-  """Returns the file that describes the sweep, if there is one.
-
-  Raises:
-    UsageError: If it does not exist.
-  """
+  """Returns the file that describes the sweep, if there is one."""
   if _FILE.value is None:
     return None
   path = paths.parse("file", _FILE.value)
@@ -240,11 +227,7 @@ def included_files() -> tuple[str, ...]:
 
 
 def output_dir() -> pathlib.Path:
-  """Returns the folder of the runs' folders.
-
-  Raises:
-    UsageError: If it cannot be one.
-  """
+  """Returns the folder of the runs' folders."""
   path = paths.folder(_OUTPUT_DIR)
   if path is None:
     sweep = file()
@@ -255,15 +238,7 @@ def output_dir() -> pathlib.Path:
 
 
 def executor(*, is_search: bool) -> Executor:
-  """Returns what carries out the runs.
-
-  Args:
-    is_search: Whether runs are suggested from the results of those before them.
-
-  Raises:
-    UsageError: If an option is no assignment.
-    FieldError: If an option is not valid, or a package is missing.
-  """
+  """Returns what carries out the runs."""
   jobs: int | None = _JOBS.value
   return executors.create(
     _EXECUTOR.value,
@@ -275,11 +250,7 @@ def executor(*, is_search: bool) -> Executor:
 
 
 def criterion() -> str:
-  """Returns the measure that settings are chosen by.
-
-  Raises:
-    FieldError: If it is unknown.
-  """
+  """Returns the measure that settings are chosen by."""
   name: str = _CRITERION.value
   measures.check(name, "criterion")
   return name
@@ -305,9 +276,6 @@ def search(sweep: Sweep) -> SearchSettings | None:
   """Returns how to search; None if every combination is to run.
 
   The flags replace what the file of the sweep says.
-
-  Raises:
-    FieldError: If a flag or a value of the file is not valid.
   """
   values = {name: NAMESPACE[name].value for name in _OF_SEARCH}
   given = {name: v for name, v in values.items() if v is not None}

@@ -45,11 +45,7 @@ class Steps:
     self._last = known[-1:]
 
   def number_rows(self, values: np.ndarray) -> bool:
-    """Returns whether nearly all are different, whole, and rise with the rows.
-
-    Args:
-      values: All rows that were added, perhaps as float32.
-    """
+    """Returns whether nearly all differ, are whole, and rise with the rows."""
     if not self._are_whole or self._number < _LEAST_ROWS - 1:
       return False
     if self._rising < _NEARLY * self._number:
@@ -68,13 +64,7 @@ def number_rows(values: np.ndarray) -> bool:
 
 
 def tell(place: object, columns: Iterable[str], remedy: str) -> None:
-  """Notifies the user of columns that are left out; of none, it is silent.
-
-  Args:
-    place: The table.
-    columns: The columns.
-    remedy: What to give to keep them; `{}` stands for their names.
-  """
+  """Notifies the user of columns that are left out; of none, it is silent."""
   names = list(columns)
   if names:
     shown = ",".join(map(text_columns.quoted, names))

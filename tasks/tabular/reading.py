@@ -327,16 +327,7 @@ class SomeRows:
 def with_label(
   table: Table, found: Mapping[str, columns.Column], label: str
 ) -> tuple[SomeRows, dict[str, columns.Column]]:
-  """Returns the rows whose label is there; tells how many are left out.
-
-  Args:
-    table: The table.
-    found: Columns of it by name, the label among them.
-    label: The column of labels.
-
-  Raises:
-    DataError: If there is none.
-  """
+  """Returns the rows whose label is there; tells how many are left out."""
   column = found[label]
   is_known = (
     ~np.isnan(column.values)

@@ -49,9 +49,6 @@ def files_of(path: pathlib.Path) -> list[pathlib.Path] | None:
   """Returns the files of a folder, or of a pattern with *; None of one file.
 
   Files of a folder that are not tables are left out with a notice.
-
-  Raises:
-    DataError: If there are none.
   """
   if path.is_dir():
     below = [
@@ -115,18 +112,7 @@ class FolderTable:
     client: str,
     open_file: Callable[[pathlib.Path], Table],
   ) -> None:
-    """Opens the files.
-
-    Args:
-      path: The folder or the pattern.
-      files: The files; one at least.
-      client: The column of clients.
-      open_file: Opens one of them.
-
-    Raises:
-      DataError: If a file cannot be read, lacks a column that others have, or
-        two files name the same client.
-    """
+    """Opens the files."""
     self.path = path
     self._files = [open_file(file) for file in files]
     first = self._files[0]

@@ -23,12 +23,7 @@ _FAMILIES = 0.75  # So many computations are of the families; others are random.
 
 
 def cases(rng: random.Random, folder: pathlib.Path) -> Iterator[Case]:
-  """Yields calls of computations without end.
-
-  Args:
-    rng: Draws them.
-    folder: Not used.
-  """
+  """Yields calls of computations without end."""
   del folder
   both = contexts.Both()
   try:

@@ -157,15 +157,7 @@ class Both:
     clients_per_part: int | None = None,
     effects: BinaryIO | None = None,
   ) -> tuple[Outcome, Outcome]:
-    """Returns how a call ends in the exact context, and in the other one.
-
-    Args:
-      call: Calls a computation.
-      options: Those of the contexts.
-      clients_per_part: The size of parts in the other one, if it is not the
-        default.
-      effects: The file to which the call appends.
-    """
+    """Returns how a call ends in the exact context, and in the other one."""
     if options not in self._exact:
       self._exact[options] = _Side(options, exact=True)
       self._fast[options] = _Side(options, exact=False)
@@ -206,13 +198,7 @@ _CLOCK = "round_timestamp"  # The time of the call, in results of TFF's.
 
 
 def differences(exact: Any, other: Any, *, rounds: bool) -> Iterator[str]:
-  """Yields how two results differ.
-
-  Args:
-    exact: The result that is right.
-    other: The result to compare with it.
-    rounds: Whether sums may be in another order.
-  """
+  """Yields how two results differ."""
   if type(exact) is not type(other):
     yield f"type {type(other).__name__}, not {type(exact).__name__}"
   elif isinstance(exact, (list, tuple, Mapping, tff.structure.Struct)) or (

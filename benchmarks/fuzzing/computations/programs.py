@@ -18,11 +18,7 @@ _MOST_STEPS = 7
 
 
 def subject(rng: random.Random) -> Subject:
-  """Draws a program.
-
-  Raises:
-    Exception: If TFF does not take it, of many classes.
-  """
+  """Draws a program."""
   dtypes = rng.choice(
     [values.DTYPES, [np.float32], [np.float32, np.int32], values.NUMBERS]
   )

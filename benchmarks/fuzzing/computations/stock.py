@@ -46,13 +46,7 @@ class Stock(NamedTuple):
 
 
 def differences(name: str, num_clients: int, both: contexts.Both) -> list[str]:
-  """Returns how the rounds of a process differ between the contexts.
-
-  Args:
-    name: One of `NAMES`.
-    num_clients: How many clients take part.
-    both: The contexts.
-  """
+  """Returns how the rounds of a process differ between the contexts."""
   stock = _built(name)
   args = stock.arguments(num_clients)
 

@@ -69,15 +69,7 @@ def cases(
   seed: int,
   num_calls: int,
 ) -> Iterator[Case]:
-  """Yields calls of a computation.
-
-  Args:
-    subject: The computation.
-    rng: Draws the arguments.
-    both: The contexts.
-    seed: Repeats the computation with its calls.
-    num_calls: How many.
-  """
+  """Yields calls of a computation."""
   for number in range(num_calls):
     num_clients, size = rng.choices(_SIZES, _WEIGHTS)[0]
     run = functools.partial(
@@ -158,12 +150,7 @@ def _error(outcome: contexts.Outcome) -> str:
 
 
 def traced(body: Callable[..., Any], *types: Any) -> tff.Computation:
-  """Returns a federated computation of several arguments.
-
-  Args:
-    body: Takes them; TFF itself takes no `*args`.
-    *types: Their types.
-  """
+  """Returns a federated computation of several arguments."""
   functions: Sequence[Callable[..., Any]] = (
     lambda: body(),
     lambda a: body(a),

@@ -91,14 +91,7 @@ def member_type(
 def value(
   rng: random.Random, type_spec: tff.Type, *, is_wild: bool = False
 ) -> Any:
-  """Draws a value of a type.
-
-  Args:
-    rng: Draws it.
-    type_spec: The type.
-    is_wild: Whether numbers may be NaN and infinite, and arrays in forms in
-      which TFF's own values never are.
-  """
+  """Draws a value of a type."""
   if isinstance(type_spec, tff.StructType):
     return _structure(
       type_spec, [value(rng, part, is_wild=is_wild) for part in type_spec]

@@ -100,13 +100,7 @@ class Pruning(RoundCallback):
     return "prune" if self.prunes(state.round_num, clients, score) else None
 
   def prunes(self, round_num: int, clients: pd.DataFrame, score: Score) -> bool:
-    """Takes an evaluation, and returns whether the run is to end.
-
-    Args:
-      round_num: Its round.
-      clients: One row per client: client_id, that of a score, ...
-      score: The score of the run.
-    """
+    """Takes an evaluation, and returns whether the run is to end."""
     # Before the first round, all trials are alike.
     if not 0 < round_num < self.total_rounds:
       return False
