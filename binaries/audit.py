@@ -10,12 +10,16 @@ from absl import flags
 
 from binaries import command_line, paths
 from binaries.command_line import UsageError
-from tff_fair.experiments import audit, interruption, progress
+from tff_fair.experiments import RunSpec, audit, interruption, progress
 from tff_fair.experiments.presenting.audit import check_folder
 from tff_fair.experiments.spec import spec_text
 
 _FLAGS = command_line.Flags()
-_OF_TASKS = ("task_option", "data_dir", "seed", "split", "outputs", "trust")
+_SCORES = ("score", "measures", "score_class", "threshold_for")
+_OF_TASKS = (
+  *("task_option", "data_dir", "seed", "split", "outputs", "trust"),
+  *_SCORES,
+)
 
 _MODEL = _FLAGS.text(
   "model",
@@ -55,6 +59,8 @@ _OUTPUTS = _FLAGS.choice(
   "The outputs of a classifier; by default, those that sum to 1 for each "
   "example are probabilities.",
 )
+for _name in _SCORES:
+  command_line.define(RunSpec.fields()[_name], _FLAGS)
 _RESULTS = _FLAGS.text(
   "results",
   None,
@@ -120,6 +126,7 @@ def _arguments() -> dict[str, Any]:
     "split": _SPLIT.value,
     "outputs": _OUTPUTS.value,
     "trust": _TRUST.value,
+    **{name: _FLAGS[name].value for name in _SCORES},
   }
 
 

@@ -177,9 +177,10 @@ def load(
   names = _feature_names(config, table)
   found = _columns(config, table, names)
   names = _without_ids(config, table, names, found)
+  rows: reading.Table | reading.SomeRows = table
   if config.drop_unlabelled:
-    table, found = reading.with_label(table, found, config.label)
-  clients, of_label = _clients_and_labels(config, table, found, seed)
+    rows, found = reading.with_label(table, found, config.label)
+  clients, of_label = _clients_and_labels(config, rows, found, seed)
   inputs = {name: found[name] for name in names}
   fitted = features.fit(inputs, clients.train)
   encoder = features.Encoder(inputs, fitted)

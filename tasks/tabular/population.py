@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tasks import cuts
+from tasks import cuts, notices
 from tasks.data_error import DataError
 
 
@@ -53,6 +53,9 @@ class Population:
   train: ClientRows
   test: ClientRows
   num_left_out: int
+
+
+_MOST_NAMES = 5
 
 
 def test_share_of_units(
@@ -160,6 +163,13 @@ def divide(
   ]
   fits = (np.minimum(*sizes) > 0) & (np.add(*sizes) >= min_examples)
   fitting = np.flatnonzero(fits)
+  if left := [names[k] for k in np.flatnonzero(~fits)]:
+    shown = ", ".join(left[:_MOST_NAMES])
+    if (more := len(left) - _MOST_NAMES) > 0:
+      shown += f" and {more:,} more"
+    notices.notify(
+      f"{source}: clients with too few rows are left out: {shown}."
+    )
   if len(fitting) < 2:
     raise DataError(
       source,

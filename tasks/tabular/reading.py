@@ -5,8 +5,7 @@ import glob
 import os
 import pathlib
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Protocol
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
@@ -20,35 +19,11 @@ from tasks.tabular import (
   table_file,
   text_columns,
 )
+from tasks.tabular.table_folder import Table
 from tff_fair import spelling
 
 _MOST_NAMES_SHOWN = 20
 _MOST_MARKS_SHOWN = 5
-
-
-class Table(Protocol):
-  """A file with columns, `CsvFile` or `ParquetFile`.
-
-  Attributes:
-    path: The file.
-    names: The names of its columns.
-    signs: How it writes numbers that are texts.
-  """
-
-  path: pathlib.Path
-  names: Sequence[str]
-  signs: text_columns.Signs
-
-  def place(self, row: int) -> str:
-    """Returns where the file has a row, in words."""
-
-  def pieces(
-    self, names: Sequence[str], texts: Collection[str]
-  ) -> Iterator[columns.Rows]:
-    """Yields columns, some rows at a time."""
-
-  def marks(self, names: Sequence[str]) -> Mapping[str, Counter[str]]:
-    """Counts the texts that are taken as missing numbers."""
 
 
 def located(

@@ -9,7 +9,13 @@ of clients themselves.
 import glob
 import pathlib
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import (
+  Callable,
+  Collection,
+  Iterator,
+  Mapping,
+  Sequence,
+)
 from typing import Protocol
 
 import numpy as np
@@ -24,7 +30,13 @@ _PACKED = (".gz", ".bz2", ".xz", ".zip")
 
 
 class Table(Protocol):
-  """One file with columns; see `reading.Table`."""
+  """A file with columns, `CsvFile` or `ParquetFile`, or several of them.
+
+  Attributes:
+    path: The file.
+    names: The names of its columns.
+    signs: How it writes numbers that are texts.
+  """
 
   path: pathlib.Path
   names: Sequence[str]
@@ -41,7 +53,7 @@ class Table(Protocol):
   def texts_among(self, names: Sequence[str]) -> Collection[str]:
     """Returns the columns that the first rows show to be texts."""
 
-  def marks(self, names: Sequence[str]) -> dict[str, Counter[str]]:
+  def marks(self, names: Sequence[str]) -> Mapping[str, Counter[str]]:
     """Counts the texts that are taken as missing numbers."""
 
 

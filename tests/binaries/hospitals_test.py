@@ -5,8 +5,11 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
+import tensorflow as tf
+from sklearn import metrics as sklearn_metrics
 
-from binaries import train
+import tasks
+from binaries import audit, train
 from tests.binaries import in_process
 from tff_fair import experiments
 
@@ -96,3 +99,58 @@ def test_a_rare_outcome_is_told_at_the_start_the_end_the_page_and_the_card(
       assert mend in text.replace("\\", "").replace("\n", " ")
   assert all(reference in text for text in told)
   assert json.loads((folder / "plain" / "summary.json").read_text())
+
+
+_DECISIONS = {
+  "f1": sklearn_metrics.f1_score,
+  "recall": sklearn_metrics.recall_score,
+  "precision": sklearn_metrics.precision_score,
+  "balanced_accuracy": sklearn_metrics.balanced_accuracy_score,
+}
+_PROBABILITIES = {
+  "auc": sklearn_metrics.roc_auc_score,
+  "average_precision": sklearn_metrics.average_precision_score,
+  "brier": sklearn_metrics.brier_score_loss,
+  "log_loss": sklearn_metrics.log_loss,
+}
+
+
+def test_an_audit_has_the_scores_groups_and_threshold_of_a_run(
+  folder, outcome, tmp_path, monkeypatch
+):
+  assert outcome.status == 0
+  monkeypatch.chdir(folder)
+  model = tmp_path / "model.keras"
+  experiments.export(experiments.open_run("plain"), model)
+  measures = [*_DECISIONS, *_PROBABILITIES, "calibration_error"]
+  measures.remove("auc")
+  found = in_process.run(
+    audit,
+    *(f"--model={model}", "--task=table", "--task_option=file=eight.csv"),
+    *("--task_option=client=hospital", "--task_option=label=died"),
+    *("--task_option=group=sex", "--score=auc", "--threshold_for=f1"),
+    *(f"--measures={','.join(measures)}", f"--output_dir={tmp_path / 'audit'}"),
+  )
+  assert found.status == 0, found
+  clients = pd.read_csv(tmp_path / "audit" / "clients.csv")
+  summary = json.loads((tmp_path / "audit" / "summary.json").read_text())
+  task = tasks.load("table", file="eight.csv", client="hospital", label="died")
+  keras_model = tf.keras.models.load_model(model)
+  for client_id, row in clients.iterrows():
+    raw, y = task.test.raw(client_id)
+    columns = {name: tf.constant(values) for name, values in raw.items()}
+    p = np.float64(keras_model(columns).numpy()[:, 1])
+    for name, score in _DECISIONS.items():
+      assert row[name] == pytest.approx(score(y, p > 0.5)), name
+    for name, score in _PROBABILITIES.items():
+      assert row[name] == pytest.approx(score(y, p), rel=1e-5), name
+  # The order is that of the score.
+  worst = clients.sort_values("auc")["client"]
+  places = [found.stdout.index(name) for name in worst[:4]]
+  assert places == sorted(places)
+  assert summary["test_auc"]["mean"] == pytest.approx(clients["auc"].mean())
+  assert summary["threshold"]["goal"] == "f1"
+  assert summary["threshold"]["test"] >= summary["threshold"]["test_at_half"]
+  assert summary["groups"]["groups"].keys() == {"f", "m"}
+  assert summary["majority"]["reference"] == 0.5
+  assert "equal opportunity" in found.stdout

@@ -6,7 +6,8 @@ the weights with the least loss on examples kept aside are the result.
 """
 
 import dataclasses
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import tensorflow as tf
@@ -33,10 +34,12 @@ class Alone(NamedTuple):
   Attributes:
     weights: The trained model's.
     rounds: After how many rounds they were so; 0 is the initial model.
+    loss: The mean loss on the examples kept aside; infinite without them.
   """
 
   weights: tff.learning.models.ModelWeights
   rounds: int
+  loss: float = math.inf
 
 
 class Training:
@@ -95,36 +98,62 @@ class Training:
   def train(
     self,
     weights: tff.learning.models.ModelWeights,
-    data: tf.data.Dataset,
-    aside: tf.data.Dataset | None,
+    folds: Sequence[tuple[tf.data.Dataset, tf.data.Dataset | None]],
     num_rounds: int,
     total_rounds: int,
     check: Callable[[], None],
+    *,
+    patience: int | None = None,
+    until: int | None = None,
   ) -> Alone:
-    """Trains from some weights on.
+    """Trains from some weights on, in each of several folds.
 
     Args:
       weights: The initial model's.
-      data: Elements `(client_id, examples)` to train on.
-      aside: The examples kept aside; None takes the last round's weights.
+      folds: Of each fold, elements `(client_id, examples)` to train on, and
+        those kept aside; None takes the last round's weights.
       num_rounds: How many rounds to train.
       total_rounds: Those of the federation, over which learning rates decay.
       check: Is called after each round.
+      patience: After how many rounds in a row without a smaller loss aside to
+        stop; None never does.
+      until: How many of the rounds to train; None trains all.
+
+    Returns:
+      The weights of the first fold after the round with the least loss aside,
+      in the mean over folds.
     """
-    best = Alone(weights, 0)
-    least = float("inf") if aside is None else self.loss(weights, aside)
-    for round_num in range(num_rounds):
-      trainable = self._train(
-        weights,
-        data,
-        tf.constant(round_num, tf.int64),
-        tf.constant(round_num * total_rounds // num_rounds, tf.int64),
-      )
-      weights = local_model.with_trainable(weights, trainable)
-      found = 0.0 if aside is None else self.loss(weights, aside)
-      if aside is None or found < least:
-        best, least = Alone(weights, round_num + 1), found
+    models = [weights] * len(folds)
+
+    def loss() -> float:
+      losses = [
+        math.inf if aside is None else self.loss(model, aside)
+        for model, (_, aside) in zip(models, folds, strict=True)
+      ]
+      return sum(losses) / len(losses)
+
+    best = Alone(weights, 0, loss())
+    has_aside = all(aside is not None for _, aside in folds)
+    for round_num in range(num_rounds if until is None else until):
+      decay_round = round_num * total_rounds // num_rounds
+      models = [
+        local_model.with_trainable(
+          model,
+          self._train(
+            model,
+            data,
+            tf.constant(round_num, tf.int64),
+            tf.constant(decay_round, tf.int64),
+          ),
+        )
+        for model, (data, _) in zip(models, folds, strict=True)
+      ]
+      found = loss()
+      if found < best.loss or not has_aside:
+        best = Alone(models[0], round_num + 1, found)
       check()
+      if patience is not None and round_num + 1 - best.rounds >= patience:
+        break
     return best
 
 

@@ -232,7 +232,7 @@ def test_a_card_says_what_a_reader_needs(run, tmp_path):
     "6 clients",
     "95 % interval",
     "the best evaluation by mean",
-    "chose this model among others by the same test data",
+    "chose this model among those of other rounds",
     "they are not in this file",
     "`0`, `1`, `2`",
   ):

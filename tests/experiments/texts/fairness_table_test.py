@@ -66,7 +66,8 @@ def test_errors_are_in_units_of_the_label_with_r2_below():
       "test_r2": {"mean": 0.25, "percentile_50": 0.5, "min": -0.125},
     }
   )
-  title, empty, first, *_, last = text.splitlines()
+  title, meaning, empty, first, *_, last = text.splitlines()
+  assert "in units of the label" in meaning
   assert title == (
     "Test RMSE over 3 clients after 7 rounds, in units of the label"
   )

@@ -8,6 +8,7 @@ import pytest
 
 import tasks
 from tests.experiments.training import small_run
+from tests.refusals import rejected
 from tff_fair.declared import FieldError
 from tff_fair.experiments.runs import tables
 
@@ -44,6 +45,16 @@ def test_the_results_are_those_of_the_model_on_the_rows_set_aside(finished):
       )
       losses = np.log(np.exp(logits).sum(axis=1)) - logits[range(len(y)), y]
       assert row[f"{prefix}loss"] == pytest.approx(losses.mean(), rel=1e-4)
+
+
+def test_a_criterion_sets_data_aside_and_never_chooses_on_test_data():
+  spec = SPEC.replace(validation_fraction=None, patience=2)
+  assert spec.validation_share == 0.1
+  assert spec.replace(criterion=None, patience=None).validation_share == 0
+  assert spec.effective()["validation_fraction"] == 0.1
+  assert small_run.parts_of(spec).task.validation is not None
+  with rejected("validation_fraction"):
+    spec.replace(validation_fraction=0)
 
 
 def test_the_run_trains_on_the_other_rows_and_says_how_many(finished):

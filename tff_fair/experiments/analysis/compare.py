@@ -23,6 +23,7 @@ from tff_fair.experiments.analysis import (
   references,
 )
 from tff_fair.experiments.analysis.chosen_evaluations import (
+  BEST,
   ChosenEvaluation,
   EvaluationSelector,
 )
@@ -129,6 +130,12 @@ def _of_task(
   tables = [of_evaluations.statistics() for of_evaluations in contents]
   noise = table_columns.noise_note(columns, groups, chosen)
   notes = (*run_notes(groups, chosen), *filter(None, [noise]))
+  if selector.round == BEST:
+    notes = (
+      "Each run's best evaluation is chosen on the test data that the table "
+      "shows, so its numbers are too good.",
+      *notes,
+    )
   if not found and any(any(row.marks) for row in tables[0].rows):
     notes = (first.question.sentence, *notes)  # Marks answer it.
   tables[0] = dataclasses.replace(tables[0], notes=notes)

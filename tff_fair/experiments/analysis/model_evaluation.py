@@ -62,14 +62,47 @@ class _Part(NamedTuple):
   y: np.ndarray
 
 
+class ClientOutputs(NamedTuple):
+  """What a model gives for the examples of a client.
+
+  Attributes:
+    labels: As the task has them, of numbers in the label's own units.
+    outputs: Logits or logarithms of probabilities, float64[n, C]; of numbers
+      what the model predicts, in the label's own units.
+    ranking: Of classes: float64[n, C], larger the surer the model is.
+    classes: Of a model that decides by itself, the classes, int64[n].
+    groups: The groups of people of the examples, int[n], if the task has some.
+  """
+
+  labels: np.ndarray
+  outputs: np.ndarray
+  ranking: np.ndarray
+  classes: np.ndarray | None
+  groups: np.ndarray | None
+
+  def decided(self) -> np.ndarray:
+    """Returns outputs whose largest is that of the class decided for."""
+    if self.classes is None:
+      return self.outputs
+    return np.log(np.eye(self.outputs.shape[1])[self.classes] + _TINY)
+
+
 def evaluate(
   model: Model,
   task: tasks.Task,
   *,
   split: Split = "test",
   outputs: Outputs = "auto",
+  gathered: list[ClientOutputs] | None = None,
 ) -> pd.DataFrame:
   """Evaluates a model on each client's data.
+
+  Args:
+    model: The model.
+    task: The clients.
+    split: Which examples count.
+    outputs: What a classifier gives.
+    gathered: Gets what the model gives for the examples of each client.
 
   Returns:
     One row per client: client, num_examples, and correct, accuracy and loss,
@@ -80,21 +113,77 @@ def evaluate(
   model.check_fits(task)
   raw = model.takes_columns(task)
   measure: Callable[[Predicted, _Part], dict[str, np.ndarray]]
+  hits = _Hits(model, task.num_classes or 0, outputs)
+  scale = 1.0
   if task.num_classes is None:
     # Raw labels are in their own units.
     scale = 1.0 if raw else task.label_scale
     measure = functools.partial(_errors, model, scale)
   else:
-    measure = _Hits(model, task.num_classes, outputs).of
+    measure = hits.of
   rows = []
   for part in _parts(task, split, model, raw=raw):
     found = model.predict(part.x)
     if not np.isfinite(found.outputs).all():
       raise model.error("gives numbers that are not finite.")
     rows.append(pd.DataFrame(measure(found, part)))
+    if gathered is not None:
+      scores = _scored(found, part, scale, hits if task.num_classes else None)
+      gathered += _by_client(scores, part)
+  if gathered is not None:
+    groups = [
+      [half.groups(k) for half in _halves(task, split) if half.groups]
+      for k in range(task.num_clients)
+    ]
+    gathered[:] = [
+      client._replace(groups=np.concatenate(of_client) if of_client else None)
+      for client, of_client in zip(gathered, groups, strict=True)
+    ]
   table = pd.concat(rows, ignore_index=True)
   table.insert(0, audit_table.CLIENT, list(task.client_names))
   return table
+
+
+def _scored(
+  found: Predicted, part: _Part, scale: float, hits: _Hits | None
+) -> ClientOutputs:
+  """Returns what a model gives for the examples of several clients."""
+  if hits is None:
+    values = scale * found.outputs.reshape(part.y.shape)
+    return ClientOutputs(
+      scale * part.y.astype(np.float64), values, values, None, None
+    )
+  outputs = hits.of_classes(found.outputs)
+  if hits.outputs == "probabilities":
+    logits, ranking = np.log(np.clip(outputs, _TINY, 1)), outputs
+  else:
+    largest = outputs.max(1, keepdims=True)
+    odds = np.exp(outputs - largest)
+    logits, ranking = outputs, odds / odds.sum(1, keepdims=True)
+    if outputs.shape[1] == 2:  # Differences do not saturate.
+      ranking = outputs - outputs[:, ::-1]
+  labels = part.y.astype(np.int64)
+  return ClientOutputs(labels, logits, ranking, found.classes, None)
+
+
+def _by_client(found: ClientOutputs, part: _Part) -> list[ClientOutputs]:
+  ends = np.cumsum(part.sizes)[:-1]
+  columns = [
+    [None] * len(part.sizes) if array is None else np.split(array, ends)
+    for array in found
+  ]
+  return [ClientOutputs(*arrays) for arrays in zip(*columns, strict=True)]
+
+
+_TINY = np.finfo(np.float64).eps  # As scikit-learn clips probabilities.
+
+
+def _halves(task: tasks.Task, split: Split) -> list[tasks.Split]:
+  return {
+    "test": [task.test],
+    "train": [task.train],
+    "all": [task.train, task.test],
+  }[split]
 
 
 def _check_labels(task: tasks.Task) -> None:
@@ -112,11 +201,7 @@ def _parts(
   task: tasks.Task, split: Split, model: Model, *, raw: bool
 ) -> Iterator[_Part]:
   """Yields the data of all clients in their order, some at a time."""
-  halves = {
-    "test": [task.test],
-    "train": [task.train],
-    "all": [task.train, task.test],
-  }[split]
+  halves = _halves(task, split)
   gathered: list[tuple[Columns | np.ndarray, np.ndarray]] = []
   sizes: list[int] = []
   for client_id in range(task.num_clients):
@@ -164,7 +249,7 @@ class _Hits:
 
   def of(self, found: Predicted, part: _Part) -> dict[str, np.ndarray]:
     """Returns the rows of some clients, as columns."""
-    outputs, classes = self._one_for_each_class(found.outputs), found.classes
+    outputs, classes = self.of_classes(found.outputs), found.classes
     if classes is None:
       classes = outputs.argmax(1)
     labels = part.y.astype(np.int64)
@@ -184,7 +269,7 @@ class _Hits:
       audit_table.LOSS.name: _sums(losses, part.sizes) / part.sizes,
     }
 
-  def _one_for_each_class(self, outputs: np.ndarray) -> np.ndarray:
+  def of_classes(self, outputs: np.ndarray) -> np.ndarray:
     """Returns probabilities or logits, float64[n, classes]."""
     if outputs.ndim == 1:
       outputs = outputs[:, None]

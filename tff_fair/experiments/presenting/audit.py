@@ -17,10 +17,10 @@ from tff_fair import declared, metrics
 from tff_fair.declared import FieldError
 from tff_fair.experiments.analysis import audit_table, joining, sampling_noise
 from tff_fair.experiments.errors import RunError
-from tff_fair.experiments.presenting import audit_page
+from tff_fair.experiments.presenting import audit_page, audit_scores
 from tff_fair.experiments.runs import summaries
 from tff_fair.experiments.runs.folder import RunFolder
-from tff_fair.experiments.spec.scores import ACCURACY
+from tff_fair.experiments.spec.scores import ACCURACY, Score
 from tff_fair.files import atomic, csv_cells, parsing
 from tff_fair.metrics import vectors
 
@@ -110,6 +110,10 @@ def audit(
   split: Split = "test",
   outputs: Outputs = "auto",
   trust: bool = False,
+  score: str | None = None,
+  measures: str | None = None,
+  score_class: str | None = None,
+  threshold_for: str | None = None,
 ) -> Audit:
   """Tells how fair a model is to clients, or what results say of it.
 
@@ -132,6 +136,12 @@ def audit(
     outputs: What a classifier gives: "probabilities", "logits", or "auto":
       probabilities if they sum to 1 for each example.
     trust: Whether to run code that the model's file holds or names.
+    score: The number by which clients are compared, as a run has it: "auc",
+      "f1", ... By default the accuracy, or the RMSE of numbers.
+    measures: Further scores, as "recall,brier".
+    score_class: The class that scores of one class are of, as a run has it.
+    threshold_for: Of two classes, the score that a decision threshold is chosen
+      for, on the training data of the clients.
 
   Raises:
     ValueError: If an argument is not valid, or does not go with the others.
@@ -162,11 +172,32 @@ def audit(
   found = model_evaluation.read_model(model, trust=trust)
   if isinstance(task, str):
     task = _load(task, task_options or {}, data_dir, seed)
-  clients = model_evaluation.evaluate(found, task, split=split, outputs=outputs)
+  asked = audit_scores.Asked(score, measures, score_class, threshold_for)
+  scoring = asked.scoring(task)
+  if threshold_for is not None and found.decides:
+    raise FieldError(
+      "threshold_for",
+      "does not go with a model that has its own threshold; leave it out.",
+      value=threshold_for,
+    )
+  gathered: list[model_evaluation.ClientOutputs] = []
+  clients = model_evaluation.evaluate(
+    found, task, split=split, outputs=outputs, gathered=gathered
+  )
+  clients = audit_scores.add_scores(clients, task, scoring, gathered)
+  trained: list[model_evaluation.ClientOutputs] = []
+  if threshold_for is not None:
+    model_evaluation.evaluate(
+      found, task, split="train", outputs=outputs, gathered=trained
+    )
+  more = audit_scores.summarize(
+    clients, task, scoring, gathered, trained or None, threshold_for
+  )
   name = pathlib.Path(found.name).name
   decided = ", decided by the model's own threshold" if found.decides else ""
   about = f"{task.description}. {_WORDS[split]}{decided}"
-  return _audit(clients, f"Audit of {name} on {task.name}", about)
+  title = f"Audit of {name} on {task.name}"
+  return _audit(clients, title, about, scoring.score, more)
 
 
 _WORDS = {
@@ -188,13 +219,22 @@ def check_folder(folder: pathlib.Path, *, overwrite: bool) -> None:
     raise RunError(str(error)) from error
 
 
-def _audit(clients: pd.DataFrame, title: str, about: str) -> Audit:
+def _audit(
+  clients: pd.DataFrame,
+  title: str,
+  about: str,
+  score: Score | None = None,
+  more: Mapping[str, Any] | None = None,
+) -> Audit:
   if len(clients) < 2:
     raise FieldError(
       "results" if about == "Results" else "task",
       "has one client; a spread between clients needs two.",
     )
-  found = _summarize(clients)
+  found = {
+    **_summarize(clients, score or audit_table.score_of(clients)),
+    **(more or {}),
+  }
   examples, number = found["num_examples"], found["num_clients"]
   return Audit(
     _with_intervals(clients),
@@ -247,16 +287,23 @@ def _with_intervals(clients: pd.DataFrame) -> pd.DataFrame:
   return found
 
 
-def _summarize(clients: pd.DataFrame) -> dict[str, Any]:
-  """Summarizes an audit."""
-  score = audit_table.score_of(clients)
-  values = clients[score.name].to_numpy(np.float64)
-  count = clients[audit_table.COUNT].to_numpy(np.float64)
-  is_accuracy = score is ACCURACY
+def _summarize(clients: pd.DataFrame, score: Score) -> dict[str, Any]:
+  """Summarizes an audit, over the clients that have the score."""
+  known = clients.dropna(subset=[score.name])
+  if known.empty:
+    raise FieldError(
+      "score",
+      f"no client's data have {score.needs}, which it needs; choose another "
+      "score.",
+      value=score.name,
+    )
+  values = known[score.name].to_numpy(np.float64)
+  count = known[audit_table.COUNT].to_numpy(np.float64)
+  is_accuracy = score.name == ACCURACY.name
   once = np.ones_like(values)
   summary: dict[str, Any] = {
     "num_clients": len(clients),
-    "num_examples": int(count.sum()),
+    "num_examples": int(clients[audit_table.COUNT].sum()),
     "score": score.name,
     f"test_{score.name}": {
       name: float(statistic(values, once))
@@ -272,4 +319,6 @@ def _summarize(clients: pd.DataFrame) -> dict[str, Any]:
   if is_accuracy:
     summary[summaries.NOISE] = sampling_noise.of_accuracies(values, count)
     summary["equality_p_value"] = metrics.equality_p_value(values, count)
+  if left_out := len(clients) - len(known):
+    summary[f"test_{score.name}"]["left_out"] = left_out
   return summary

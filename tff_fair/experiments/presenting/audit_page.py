@@ -22,7 +22,7 @@ from tff_fair.experiments.presenting.report.frame import Frame, line_path
 from tff_fair.experiments.presenting.report.markup import Child, Markup, element
 from tff_fair.experiments.presenting.report.task_runs import MethodRuns
 from tff_fair.experiments.runs import summaries
-from tff_fair.experiments.spec.scores import ACCURACY, RMSE, Score
+from tff_fair.experiments.spec.scores import ACCURACY, BY_NAME, Score
 from tff_fair.experiments.texts import layout, sentences
 from tff_fair.metrics.statistics import tail_size
 
@@ -44,10 +44,10 @@ _UNIFORMITY = {"relative_std": "relative std", "jain": "Jain's index"}
 
 def describe(clients: pd.DataFrame, summary: Mapping[str, Any]) -> str:
   """Returns the fairness table with intervals, the worst, and the verdict."""
-  score = audit_table.score_of(clients)
+  score = score_of(clients, summary)
   worst = _worst_first(clients, score).head(_WORST)
   heads = ["worst off", "examples", score.noun]
-  heads += ["interval"] if score is ACCURACY else []
+  heads += ["interval"] if score.name == ACCURACY.name else []
   lines_below = [
     textwrap.fill(
       sentence, _WIDTH, break_on_hyphens=False, break_long_words=False
@@ -62,6 +62,13 @@ def describe(clients: pd.DataFrame, summary: Mapping[str, Any]) -> str:
       *lines_below,
     ]
   )
+
+
+def score_of(clients: pd.DataFrame, summary: Mapping[str, Any]) -> Score:
+  """Returns the score of an audit."""
+  if summary["score"] == audit_table.LOSS.name:
+    return audit_table.score_of(clients)
+  return BY_NAME[summary["score"]]
 
 
 def _caption(score: Score, summary: Mapping[str, Any]) -> str:
@@ -107,7 +114,7 @@ def _cells(row: pd.Series, score: Score) -> list[str]:
     f"{row[audit_table.COUNT]:,}",
     score.number(row[score.name]),
   ]
-  if score is not ACCURACY:
+  if score.name != ACCURACY.name:
     return cells
   low, high = (
     score.number(row[f"{score.name}_{end}"]) for end in ("low", "high")
@@ -130,9 +137,9 @@ _TAIL = 0.025  # Above the upper end of a 95 % interval.
 
 def _sentences(clients: pd.DataFrame, summary: Mapping[str, Any]) -> list[str]:
   """Returns who is worst off, what is noise, and what newcomers may expect."""
-  score = audit_table.score_of(clients)
-  lines_below = [_worst(clients, score)]
-  if score is not ACCURACY:
+  score = score_of(clients, summary)
+  lines_below = [_worst(clients, score), *_of_model(clients, summary, score)]
+  if score.name != ACCURACY.name:
     lines_below.append(
       f"Each client's {score.noun} alone does not tell how much of the spread "
       "is the noise of small test sets."
@@ -151,7 +158,25 @@ def _sentences(clients: pd.DataFrame, summary: Mapping[str, Any]) -> list[str]:
   return [*lines_below, _newcomers(summary, score)]
 
 
+def _of_model(
+  clients: pd.DataFrame, summary: Mapping[str, Any], score: Score
+) -> list[str]:
+  """Returns what is known where the audit has seen the examples."""
+  missing = clients[clients[score.name].isna()][audit_table.CLIENT]
+  told = sentences.left_out([*map(str, missing)], score)
+  for name, other in BY_NAME.items():
+    if name != score.name and (found := summary.get(f"test_{name}")):
+      told.append(sentences.beside(other, found) + ".")
+  return [
+    *told,
+    *sentences.majority(summary),
+    *sentences.groups(summary),
+    *sentences.threshold(summary),
+  ]
+
+
 def _worst(clients: pd.DataFrame, score: Score) -> str:
+  clients = clients.dropna(subset=[score.name])
   values = clients[score.name]
   worst = values.min() if score.higher_is_better else values.max()
   of_worst = clients[values == worst]
@@ -166,7 +191,7 @@ def _worst(clients: pd.DataFrame, score: Score) -> str:
       f"{name}: their {score.noun} is {value}."
     )
   count = f"{first[audit_table.COUNT]:,} test examples"
-  if score is not ACCURACY:
+  if score.name != ACCURACY.name:
     return f"Worst off is {name}: its {score.noun} is {value}, over {count}."
   low, high = (first[f"{score.name}_{end}"] for end in ("low", "high"))
   return (
@@ -221,10 +246,10 @@ def build(
   clients: pd.DataFrame, summary: Mapping[str, Any], title: str, about: str
 ) -> str:
   """Returns the page as HTML."""
-  score = audit_table.score_of(clients)
+  score = score_of(clients, summary)
   sentences = [element("li", s) for s in _sentences(clients, summary)]
   figures = [_ordered(clients, score, summary)]
-  if score is ACCURACY:
+  if score.name == ACCURACY.name:
     figures.append(_histogram(clients, summary))
   return document.build(
     title,
@@ -259,7 +284,7 @@ def _measures(score: Score, summary: Mapping[str, Any]) -> list[Child]:
     ),
     section.note(
       "Each client counts once, but in the mean by examples. The intervals "
-      f"are over {_SAMPLES[score is ACCURACY]}. With few clients "
+      f"are over {_SAMPLES[score.name == ACCURACY.name]}. With few clients "
       "they are rough."
     ),
   ]
@@ -269,14 +294,14 @@ def _ordered(
   clients: pd.DataFrame, score: Score, summary: Mapping[str, Any]
 ) -> Markup:
   """Returns the clients in order, with the interval of each."""
-  ordered = _worst_first(clients, score)
+  ordered = _worst_first(clients.dropna(subset=[score.name]), score)
   places = np.unique(
     np.linspace(0, len(ordered) - 1, _MOST_POINTS).round().astype(int)
   )
   shown = ordered.iloc[places]
   x = 100 * (places + 0.5) / len(ordered)
   y = _scaled(shown, score.name, score)
-  is_accuracy = score is ACCURACY
+  is_accuracy = score.name == ACCURACY.name
   low = _scaled(shown, f"{score.name}_low", score) if is_accuracy else y
   high = _scaled(shown, f"{score.name}_high", score) if is_accuracy else y
   frame = Frame(
@@ -389,13 +414,17 @@ def _head(column: str) -> str:
     "accuracy_low": "95 % from",
     "accuracy_high": "to",
     audit_table.R2: "R²",
-    RMSE.name: "RMSE",
-  }.get(column, column.capitalize())
+    "majority_accuracy": "Most frequent class",
+  }.get(column) or (
+    BY_NAME[column].title if column in BY_NAME else column.capitalize()
+  )
 
 
 def _shown(column: str, value: float) -> str:
   if column in (audit_table.COUNT, audit_table.CORRECT):
     return f"{value:,}"
+  if column in BY_NAME and not np.isnan(value):
+    return BY_NAME[column].number(value)
   if column.startswith(ACCURACY.name):
     return ACCURACY.number(value)
   return "−" if np.isnan(value) else f"{value:.4f}"

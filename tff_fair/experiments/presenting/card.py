@@ -278,8 +278,8 @@ def _limits(subject: Subject) -> list[str]:
     )
   if subject.best:
     found.append(
-      "The evaluation chose this model among others by the same test data. So "
-      "the numbers are a little too good."
+      f"{100 * spec.validation_share:g} % of each client's training data "
+      "chose this model among those of other rounds; the test data did not."
     )
   if not run.is_finished:
     found.append("The run is not finished.")

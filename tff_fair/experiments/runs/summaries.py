@@ -13,7 +13,7 @@ JOINING, GROUPS, UNSEEN, LATE = "joining", "groups", "unseen", "late"
 THRESHOLD, STATIONARITY = "threshold", "stationarity"
 COEFFICIENT_CHANGE = "coefficient_change"
 NOISE, MAJORITY = "test_accuracy_noise", "majority"
-POSITIVE_CLASS = "positive_class"
+POSITIVE_CLASS, LEFT_OUT = "positive_class", "left_out_clients"
 
 NUMBER, TEXT, LIST = "number", "text", "list"
 _TYPES: Mapping[str, Any] = {NUMBER: int | float, TEXT: str, LIST: list}
@@ -27,12 +27,15 @@ _Shape: TypeAlias = "str | _Object | tuple[_Object, ...]"
 
 _MEANS: _Object = {"federated local? pooled?": NUMBER}
 _GAINS: _Object = {
-  "gaining losing undecided mean std min max percentile_50": NUMBER
+  "gaining losing undecided mean std min max percentile_50": NUMBER,
+  "alone_rounds?": NUMBER,
+  "alone_rates?": LIST,
 }
 _GAP: _Object = {"value low high": NUMBER, "highest lowest": TEXT}
 _BOUND: _Object = {"num_clients share confidence needed bound?": NUMBER}
 _SUMMARY: _Object = {
   "rounds num_clients": NUMBER,
+  "left_out_clients?": LIST,
   " ".join(f"test_{name}?" for name in scores.BY_NAME): {ANY: NUMBER},
   "joining?": (_MEANS, {**_MEANS, **_GAINS}),
   "groups?": {

@@ -51,6 +51,12 @@ def _conflicts(spec: RunSettings) -> _Conflicts:
       "patience",
       "does not say what is to improve; give criterion, mean or worst_10.",
     )
+  if spec.criterion is not None and spec.validation_fraction == 0:
+    yield (
+      "validation_fraction",
+      "leaves criterion nothing to choose on but the test data, which the run "
+      "reports; set a share above 0 aside, or leave criterion out.",
+    )
   yield from _of_late_clients(spec)
   if spec.tape and spec.loss_reference != "none":
     yield (

@@ -202,6 +202,7 @@ class RunSpec(settings.RunSettings):
     return {
       **{n: getattr(self, n) for n, f in self.fields().items() if f.decides},
       "rounds_per_evaluation": self.evaluation_interval,
+      "validation_fraction": self.validation_share,
       "clients_per_part": self.part_size,
       **self._own_seeds,
       **{

@@ -42,7 +42,7 @@ def load(spec: RunSpec) -> tasks.Task:
     raise FieldError("task", error.problem, value=spec.task) from error
   except ValueError as error:
     raise FieldError("task_options", str(error)) from error
-  task = tasks.with_validation(task, spec.validation_fraction, spec.seeds.data)
+  task = tasks.with_validation(task, spec.validation_share, spec.seeds.data)
   if spec.model is None:
     return task
   try:

@@ -166,7 +166,7 @@ class _Parts(NamedTuple):
       len(tables.seen(last)),
       deciding,
       shown,
-      run.spec.validation_fraction if has_rows else None,
+      run.spec.validation_share if has_rows else None,
     )
 
 

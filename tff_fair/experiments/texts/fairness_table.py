@@ -57,7 +57,8 @@ def describe(summary: Mapping[str, Any], wrong: Sequence[str] = ()) -> str:
   score = _score(summary)
   text = (
     f"Test {score.noun} over {summary['num_clients']:,} clients after "
-    f"{summary['rounds']:,} rounds, {score.in_unit}\n\n"
+    f"{summary['rounds']:,} rounds, {score.in_unit}\n"
+    f"{_explained(score)}\n"
     f"{_results(summary, score)}{_noise(summary)}"
   )
   if honest := summary.get("honest"):
@@ -115,6 +116,12 @@ def _whole(share: float) -> str:
   return f"{100 * share:.0f} %"
 
 
+def _explained(score: Score) -> str:
+  """Returns a line that says what the score is; none of accuracies."""
+  told = sentences.explanation(score)
+  return f"{layout.filled(f'{score.title} is {told}.')}\n" if told else ""
+
+
 def _score(summary: Mapping[str, Any]) -> Score:
   """Returns the score of a summary, with the decimals that its numbers need."""
   found = scores.BY_NAME[summary.get("score", scores.ACCURACY.name)]
@@ -123,26 +130,13 @@ def _score(summary: Mapping[str, Any]) -> Score:
 
 def _results(summary: Mapping[str, Any], score: Score) -> str:
   lines = [fairness_table(summary[f"test_{score.name}"], score)]
-  if left_out := summary[f"test_{score.name}"].get("left_out"):
-    lines += [
-      "",
-      layout.filled(
-        f"Clients left out: {left_out:,.0f}, whose test data do not have "
-        f"{score.needs}."
-      ),
-    ]
+  for sentence in sentences.left_out(
+    summary.get(summaries.LEFT_OUT, ()), score
+  ):
+    lines += ["", layout.filled(sentence)]
   for name, other in scores.BY_NAME.items():
     if name != score.name and (found := summary.get(f"test_{name}")):
-      worst = "min" if other.higher_is_better else "max"
-      values = (
-        f"{title} {other.number(found[statistic])}"
-        for title, statistic in {
-          "mean": "mean",
-          "median": "percentile_50",
-          "lowest" if other.higher_is_better else "largest": worst,
-        }.items()
-      )
-      lines += ["", f"{other.title}: {', '.join(values)}{other.sign}"]
+      lines += ["", sentences.beside(other, found)]
   return "\n".join(lines)
 
 

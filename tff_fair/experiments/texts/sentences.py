@@ -104,6 +104,68 @@ def threshold(summary: Mapping[str, Any]) -> list[str]:
   ]
 
 
+_EXPLANATIONS = {
+  "balanced_accuracy": "the mean over the classes of the share found",
+  "auc": (
+    "the chance that the model ranks an example of the class above another "
+    "one; 0.5 is guessing"
+  ),
+  "average_precision": (
+    "the mean precision as more and more examples are taken for the class; "
+    "guessing gets the share of the class"
+  ),
+  "f1": "the harmonic mean of precision and recall",
+  "precision": "the share of the examples taken for the class that have it",
+  "recall": "the share of the examples of the class that are found",
+  "brier": "the mean squared error of the probabilities; 0 is best",
+  "log_loss": "the mean of −log p of the label; 0 is best",
+  "calibration_error": (
+    "how far the probabilities are from the shares that come true; 0 is best"
+  ),
+  "rmse": "the typical error, in units of the label; 0 is best",
+  "mae": "the mean absolute error, in units of the label; 0 is best",
+  "r2": (
+    "the share of the labels' variance that is explained; 1 is best, 0 is as "
+    "good as the client's mean"
+  ),
+}
+
+
+def explanation(score: Score) -> str:
+  """Returns what a score means, in half a sentence; nothing of accuracies."""
+  return _EXPLANATIONS.get(score.name, "")
+
+
+def how_many(counts: Sequence[int], total: int) -> str:
+  """Returns numbers of clients over seeds, as "0 or 1 of 8"."""
+  found = sorted({*counts})
+  match found:
+    case [only]:
+      shown = f"{only:,}"
+    case [first, second] if second == first + 1:
+      shown = f"{first:,} or {second:,}"
+    case _:
+      shown = f"{found[0]:,} to {found[-1]:,}"
+  return f"{shown} of {total:,}"
+
+
+def alone(found: Mapping[str, Any]) -> str | None:
+  """Returns what a client was allowed alone.
+
+  Args:
+    found: The part `joining` of a summary.
+  """
+  if "alone_rounds" not in found:
+    return None
+  rates = [f"{rate:g}" for rate in found["alone_rates"]]
+  return (
+    f"Alone, a client trained up to {found['alone_rounds']:,} rounds, at the "
+    f"client learning rates {', '.join(rates[:-1])} and {rates[-1]}; "
+    "each third of its own training data in turn chose the rate and the number "
+    "of rounds."
+  )
+
+
 def joining(summary: Mapping[str, Any], score: Score) -> str | None:
   """Returns what clients gain by joining the federation."""
   found = summary.get(summaries.JOINING)
@@ -128,8 +190,8 @@ def joining(summary: Mapping[str, Any], score: Score) -> str | None:
     f"{means} Of {number:,} clients, {found['gaining']:,} gain from joining, "
     f"{found['losing']:,} lose, and {found['undecided']:,} cannot be told: "
     f"gains from {score.number(found['min'])} to {score.number(found['max'])}, "
-    f"median {score.number(found['percentile_50'])}."
-  )
+    f"median {score.number(found['percentile_50'])}. {alone(found) or ''}"
+  ).rstrip()
 
 
 def newcomers(summary: Mapping[str, Any], score: Score) -> list[str]:
@@ -266,6 +328,41 @@ def _mends(num_classes: int, given: Sequence[str]) -> str:
   if num_classes == 2 and summaries.THRESHOLD not in given:
     parts.append("--threshold_for=f1")
   return f"Try {', '.join(parts[:-1])} or {parts[-1]}."
+
+
+_MOST_NAMES = 5
+
+
+def left_out(names: Sequence[str], score: Score) -> list[str]:
+  """Returns which clients do not have the score."""
+  if not names:
+    return []
+  shown = ", ".join(names[:_MOST_NAMES])
+  if more := len(names) - _MOST_NAMES:
+    shown += f" and {more:,} more" if more > 0 else ""
+  return [
+    f"Clients left out: {len(names):,} ({shown}), whose test data do not have "
+    f"{score.needs}."
+  ]
+
+
+def beside(score: Score, found: Mapping[str, float]) -> str:
+  """Returns the mean, median and worst client of a score beside the main one.
+
+  Args:
+    score: That score.
+    found: As `scores.summarize_beside` returns it.
+  """
+  worst = "min" if score.higher_is_better else "max"
+  values = (
+    f"{title} {score.number(found[statistic])}"
+    for title, statistic in {
+      "mean": "mean",
+      "median": "percentile_50",
+      "lowest" if score.higher_is_better else "largest": worst,
+    }.items()
+  )
+  return f"{score.title}: {', '.join(values)}{score.sign}"
 
 
 def noise(std: float, found: Mapping[str, Any]) -> str:

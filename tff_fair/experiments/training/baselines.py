@@ -1,8 +1,15 @@
 """What a federation competes with: each client alone, all data in one place.
 
 Both begin with the run's initial model and train by its local work, without the
-server: as many rounds as a client takes part in on average. A fifth of the
-training examples is kept aside, and the round with the least loss on it counts.
+server.
+
+- Alone, a client trains as long as it likes: at a quarter of the federation's
+  client learning rate, at that rate and at four times it, until the loss aside
+  has not fallen for ten rounds, or for `most_rounds`. Aside is each third of
+  its training examples in turn. It takes the rate and the number of rounds with
+  the least mean loss, and trains anew with these on all its training examples.
+- On pooled data the model trains as many rounds as a client takes part in on
+  average, and the round with the least loss on a fifth kept aside counts.
 """
 
 import dataclasses
@@ -41,6 +48,11 @@ from tff_fair.experiments.training import (
 
 _ASIDE = 0.2
 _LEAST = 5  # With fewer examples, none is kept aside.
+RATES = (0.25, 1.0, 4.0)  # Times the federation's.
+_PATIENCE = 10
+_MOST_ROUNDS = 200
+_FOLDS = 3
+_MOST_EXAMPLES = 5_000_000  # To train on, over all clients and their rounds.
 # Beside those of the task and of local training, what decides a baseline.
 _DECIDING = (
   *("total_rounds", "clients_per_round", "sampling", "dropout"),
@@ -57,12 +69,14 @@ class Baseline(NamedTuple):
     rounds: int64[K], after how many rounds the models were as they are.
     losses: float64[K], mean losses over the clients' own training examples.
     outputs: The outputs for the test examples of each client, float32[n, C].
+    rates: float64[K], the client learning rates.
   """
 
   client_ids: np.ndarray
   rounds: np.ndarray
   losses: np.ndarray
   outputs: Sequence[np.ndarray]
+  rates: np.ndarray
 
 
 def of_run(
@@ -125,31 +139,73 @@ def num_rounds(spec: RunSpec, parts: build.RunParts) -> int:
   return max(1, round(share * spec.total_rounds))
 
 
+def most_rounds(spec: RunSpec, parts: build.RunParts) -> int:
+  """Returns how many rounds a client may train alone."""
+  examples = int(parts.task.train.num_examples[parts.evaluated].sum())
+  # All but one of the folds train, and at last one model on all examples.
+  affordable = _MOST_EXAMPLES // (examples * (len(RATES) * (_FOLDS - 1) + 1))
+  return max(num_rounds(spec, parts), min(_MOST_ROUNDS, affordable))
+
+
 def _train(kind: str, spec: RunSpec, parts: build.RunParts) -> Baseline:
   """Trains a baseline."""
   task = parts.task
-  training = local_baseline.Training(
-    task.model_fn,
-    learning_process.build_optimizer(*learning_process.client_optimizer(spec)),
-    client_works.TrainingSettings(**learning_process.local_work(spec)),
-  )
+  name, rate, momentum = learning_process.client_optimizer(spec)
+  rates = [factor * rate for factor in RATES] if kind == LOCAL else [rate]
+  trainings = {
+    each: local_baseline.Training(
+      task.model_fn,
+      learning_process.build_optimizer(name, each, momentum),
+      client_works.TrainingSettings(**learning_process.local_work(spec)),
+    )
+    for each in rates
+  }
   initial = tff.learning.models.ModelWeights.from_model(task.model_fn())
   initial = tf.nest.map_structure(tf.identity, initial)
   keras_model = task.keras_model_fn()
+  rounds = num_rounds(spec, parts)
+  if kind == LOCAL:
+    rounds = most_rounds(spec, parts)
 
-  def model_of(arrays: Arrays, client_id: int) -> local_baseline.Alone:
-    kept, aside = _with_aside(arrays, (spec.seed, client_id))
-    trained = training.train(
+  def train(
+    each: float, folds: Sequence[_Fold], client_id: int, **options: int
+  ) -> local_baseline.Alone:
+    return trainings[each].train(
       initial,
-      _dataset(kept, client_id),
-      None if aside is None else _dataset(aside, client_id),
-      num_rounds(spec, parts),
+      [
+        (
+          _dataset(kept, client_id),
+          None if aside is None else _dataset(aside, client_id),
+        )
+        for kept, aside in folds
+      ],
+      rounds,
       spec.total_rounds,
       interruption.check,
+      **options,
     )
+
+  def model_of(
+    arrays: Arrays, client_id: int
+  ) -> tuple[local_baseline.Alone, float]:
+    seed, chosen = (spec.seed, client_id), rate
+    if kind == POOLED:
+      trained = train(rate, [_with_aside(arrays, seed)], client_id)
+    else:
+      until = num_rounds(spec, parts)
+      if len(arrays[1]) >= _LEAST:
+        of_rates = {
+          each: train(
+            each, _thirds(arrays, seed), client_id, patience=_PATIENCE
+          )
+          for each in rates
+        }
+        chosen = min(of_rates, key=lambda each: of_rates[each].loss)
+        until = of_rates[chosen].rounds
+      trained = train(chosen, [(arrays, None)], client_id, until=until)
     values = [*trained.weights.trainable, *trained.weights.non_trainable]
     trained_model.assign(keras_model, [value.numpy() for value in values])
-    return trained
+    return trained, chosen
 
   pooled = model_of(_union(parts), 0) if kind == POOLED else None
   rows = []
@@ -158,16 +214,19 @@ def _train(kind: str, spec: RunSpec, parts: build.RunParts) -> Baseline:
   ids = range(task.num_clients) if everyone else parts.evaluated.tolist()
   for client_id in ids:
     arrays = task.train.load(client_id)
-    trained = model_of(arrays, client_id) if pooled is None else pooled
-    loss = training.loss(trained.weights, _dataset(arrays, client_id))
+    trained, chosen = model_of(arrays, client_id) if pooled is None else pooled
+    loss = trainings[rate].loss(trained.weights, _dataset(arrays, client_id))
     outputs = trained_model.outputs(keras_model, task.test.load(client_id)[0])
-    rows.append((client_id, trained.rounds, loss, outputs))
-  client_ids, rounds, losses, of_clients = zip(*rows, strict=True)
+    rows.append((client_id, trained.rounds, loss, outputs, chosen))
+  client_ids, num_trained, losses, of_clients, chosen_rates = zip(
+    *rows, strict=True
+  )
   return Baseline(
     np.array(client_ids, np.int64),
-    np.array(rounds, np.int64),
+    np.array(num_trained, np.int64),
     np.array(losses, np.float64),
     of_clients,
+    np.array(chosen_rates, np.float64),
   )
 
 
@@ -177,6 +236,21 @@ def _union(parts: build.RunParts) -> Arrays:
   arrays = [parts.task.train.load(k) for k in ids.tolist()]
   x, y = (np.concatenate(half) for half in zip(*arrays, strict=True))
   return x, y
+
+
+_Fold = tuple[Arrays, Arrays | None]  # To train on, and kept aside.
+
+
+def _thirds(arrays: Arrays, seed: Sequence[int]) -> list[_Fold]:
+  """Returns folds, of which each keeps another third aside."""
+  x, y = arrays
+  order = np.random.default_rng(seed).permutation(len(y))
+  return [
+    ((x[kept], y[kept]), (x[aside], y[aside]))
+    for part in np.array_split(order, _FOLDS)
+    for aside in [np.sort(part)]
+    for kept in [np.setdiff1d(order, part)]
+  ]
 
 
 def _with_aside(
@@ -209,7 +283,7 @@ def _key(kind: str, spec: RunSpec, parts: build.RunParts) -> str:
   content = {
     "kind": kind,
     "gaps": spec.loss_reference,
-    "rounds": num_rounds(spec, parts),
+    "rounds": (num_rounds(spec, parts), most_rounds(spec, parts)),
     "data": parts.task.description,
     "data_digests": tasks.data_digests(parts.task),
     "own_files": {**configuration.own_files(spec), "algorithm": ""},

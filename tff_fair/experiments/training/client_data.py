@@ -268,7 +268,7 @@ class DataAtWorkers:
       seed=spec.seeds.data,
       data_dir=spec.data_dir,
       split=split,
-      validation_fraction=spec.validation_fraction,
+      validation_fraction=spec.validation_share,
     )
     self._split = getattr(task, split)
     self._build = _Build(source, source.version, task.element_spec)

@@ -94,7 +94,7 @@ def _check_validation(
       "validation_fraction",
       "comes to no example of the clients that the run evaluates; evaluate "
       "more clients, or set a larger share aside.",
-      value=spec.validation_fraction,
+      value=spec.validation_share,
     )
 
 

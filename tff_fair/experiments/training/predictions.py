@@ -36,14 +36,17 @@ class Results(NamedTuple):
       minus that (turned round where less is better), its interval `gain_low`
       and `gain_high`, and `gain_p_value` after Holm's correction for the
       clients.
+    alone: What a client was allowed alone: `alone_rounds`, at most, and
+      `alone_rates`.
   """
 
   groups: pd.DataFrame | None = None
   threshold: Mapping[str, Any] | None = None
   gains: pd.DataFrame | None = None
+  alone: Mapping[str, Any] | None = None
 
 
-class _Predicted(NamedTuple):
+class Predicted(NamedTuple):
   """What the model predicts for the examples of a client.
 
   Attributes:
@@ -72,20 +75,34 @@ def results(
   tested = _predict(weights, task, task.test, ids)
   positive = parts.scores.positive
   if positive is None and task.num_classes == 2:
-    positive = _rarer_class(tested)
-  threshold = None
+    positive = rarer_class(client.labels for client in tested)
+  found_threshold = None
   if spec.threshold_for is not None and positive is not None:
     # The clients that train choose, by their training examples.
     seen = parts.first_rounds[ids] < sampling.NEVER
     training = parts.evaluated[seen].tolist()
     trained = _predict(weights, task, task.train, training)
     known = list(itertools.compress(tested, seen))
-    threshold = _threshold(spec.threshold_for, task, trained, known, positive)
-  edge = 0.0 if threshold is None else _log_odds_of(threshold["probability"])
+    found_threshold = threshold(
+      spec.threshold_for, task, trained, known, positive
+    )
+  edge = 0.0
+  if found_threshold is not None:
+    edge = log_odds_of(found_threshold["probability"])
+  groups = None
+  if (of_client := task.test.groups) is not None:
+    of_examples = list(map(of_client, ids))
+    groups = count_groups(task, tested, of_examples, positive, edge)
   return Results(
-    groups=_groups(task, tested, positive, edge) if has_groups else None,
-    threshold=threshold,
+    groups=groups,
+    threshold=found_threshold,
     gains=_gains(spec, parts, tested, found, positive) if found else None,
+    alone={
+      "alone_rounds": baselines.most_rounds(spec, parts),
+      "alone_rates": [f * spec.client_learning_rate for f in baselines.RATES],
+    }
+    if joining.LOCAL in found
+    else None,
   )
 
 
@@ -94,42 +111,43 @@ def _predict(
   task: tasks.Task,
   half: tasks.Split,
   ids: Sequence[int],
-) -> list[_Predicted]:
+) -> list[Predicted]:
   """Runs the model of a run; where clients have personal ones, each its own."""
   model, predicted = task.keras_model_fn(), []
   for client_id in ids:
     trained_model.assign(model, weights.of_model(client_id))
     x, y = half.load(client_id)
-    predicted.append(_Predicted(client_id, y, trained_model.outputs(model, x)))
+    predicted.append(Predicted(client_id, y, trained_model.outputs(model, x)))
   return predicted
 
 
-def _rarer_class(predicted: Iterable[_Predicted]) -> int:
+def rarer_class(labels_of_clients: Iterable[np.ndarray]) -> int:
   """Returns the rarer of two classes; of equals, the second."""
-  labels = np.concatenate([client.labels for client in predicted])
+  labels = np.concatenate([*labels_of_clients])
   counts = np.bincount(labels, minlength=2)
   return int(counts[1] <= counts[0])
 
 
-def _log_odds(client: _Predicted, positive: int) -> np.ndarray:
+def _log_odds(client: Predicted, positive: int) -> np.ndarray:
   return client.outputs[:, positive] - client.outputs[:, 1 - positive]
 
 
-def _log_odds_of(probability: float) -> float:
+def log_odds_of(probability: float) -> float:
+  """Returns the log odds of a probability in (0, 1)."""
   return float(np.log(probability / (1 - probability)))
 
 
-def _groups(
+def count_groups(
   task: tasks.Task,
-  tested: Iterable[_Predicted],
+  tested: Sequence[Predicted],
+  groups: Sequence[np.ndarray],
   positive: int | None,
   edge: float,
 ) -> pd.DataFrame:
   """Counts the test examples of clients by group."""
-  assert task.test.groups is not None
   assert task.group_names is not None
   rows = []
-  for client in tested:
+  for client, of_examples in zip(tested, groups, strict=True):
     predicted = client.outputs.argmax(-1)
     if edge and positive is not None:
       is_positive = _log_odds(client, positive) >= edge
@@ -137,7 +155,7 @@ def _groups(
     counts = group_gaps.count(
       client.labels,
       predicted,
-      task.test.groups(client.client_id),
+      of_examples,
       len(task.group_names),
       -1 if positive is None else positive,
     )
@@ -155,20 +173,20 @@ def _class_name(task: tasks.Task, number: int) -> str:
   return str(task.class_names[number] if task.class_names else number)
 
 
-def _threshold(
+def threshold(
   goal: str,
   task: tasks.Task,
-  trained: Iterable[_Predicted],
-  tested: Iterable[_Predicted],
+  trained: Iterable[Predicted],
+  tested: Iterable[Predicted],
   positive: int,
 ) -> dict[str, Any]:
   """Chooses the threshold with the best score on training examples."""
 
-  def of_class(client: _Predicted) -> tuple[np.ndarray, np.ndarray]:
+  def of_class(client: Predicted) -> tuple[np.ndarray, np.ndarray]:
     return client.labels == positive, _log_odds(client, positive)
 
   counts = sum(thresholds.histogram(*of_class(client)) for client in trained)
-  threshold = thresholds.best(goal, counts)
+  probability = thresholds.best(goal, counts)
   examples = list(map(of_class, tested))
 
   def mean_score(edge: float) -> float:
@@ -185,8 +203,8 @@ def _threshold(
     "goal": goal,
     "class": _class_name(task, positive),
     "class_number": positive,
-    "probability": threshold,
-    "test": mean_score(_log_odds_of(threshold)),
+    "probability": probability,
+    "test": mean_score(log_odds_of(probability)),
     "test_at_half": mean_score(0.0),
   }
 
@@ -194,7 +212,7 @@ def _threshold(
 def _gains(
   spec: RunSpec,
   parts: build.RunParts,
-  tested: Sequence[_Predicted],
+  tested: Sequence[Predicted],
   found: Mapping[str, baselines.Baseline],
   positive: int | None,
 ) -> pd.DataFrame:

@@ -54,7 +54,8 @@ def write(
     **_of_clients(last, clients, score),
     **_of_rounds(folder, spec, parts, int(last["round"])),
     **_majority(parts, tables.seen(clients)),
-    summaries.JOINING: joining.of_clients(tables.seen(clients), score),
+    summaries.LEFT_OUT: _left_out(tables.seen(clients), score),
+    summaries.JOINING: _joining(tables.seen(clients), score, predicted),
     summaries.GROUPS: None
     if predicted.groups is None
     else group_fairness.summarize(
@@ -160,6 +161,20 @@ def _write_labels(folder: RunFolder, task: tasks.Task) -> None:
   table = pd.DataFrame(counts)
   table.insert(0, "client_id", range(task.num_clients))
   table.to_csv(folder.labels, index=False)
+
+
+def _joining(
+  clients: pd.DataFrame, score: Score, predicted: predictions.Results
+) -> dict[str, Any] | None:
+  """Returns what joining brings, and what a client was allowed alone."""
+  found = joining.of_clients(clients, score)
+  return None if found is None else {**found, **(predicted.alone or {})}
+
+
+def _left_out(clients: pd.DataFrame, score: Score) -> list[str] | None:
+  """Returns the names of the clients that do not have the score."""
+  names = clients["client"][clients[f"test_{score.name}"].isna()]
+  return [*map(str, names)] or None
 
 
 def _seen_counts(parts: build.RunParts) -> np.ndarray | None:

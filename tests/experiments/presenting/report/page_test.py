@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from tests.experiments import report_runs, run_folders
-from tests.experiments.presenting.report.page_parts import texts, words
+from tests.experiments.presenting.report.page_parts import words
 from tff_fair.experiments.presenting.report import page, task_runs
 from tff_fair.experiments.runs.finding import find
 from tff_fair.experiments.spec.scores import RMSE
@@ -28,7 +28,13 @@ def build(folder, **settings):
 
 
 def headings(root, level="h3"):
-  return texts(root, level)
+  """Returns the titles of the sections below the first screen."""
+  first = ("decision", "researchers")
+  return [
+    words(title)
+    for title in root.iter(level)
+    if title.get("class") not in first
+  ]
 
 
 # The sections, and why a page without further data leaves them out.
@@ -125,11 +131,16 @@ def test_clients_see_whether_joining_is_worth_it(tmp_path):
     for table in section.iter("table")
   )
   shown = dict(zip(methods[0], methods[1], strict=True))
-  assert shown["Gain"] == "3"
-  assert shown["Cannot be told"] == "3"
+  assert shown["Gain"] == "3 of 6"
+  assert shown["Cannot be told"] == "3 of 6"
   assert shown["Mean gain"] == "+4.00"
   assert len(clients) == 1 + 6
   assert clients[1][4:] == ["−2.00", "−7.00 to 3.00", "1"]
+  # Above all that, in a paragraph.
+  first = next(root.iter("section")).find("section")
+  assert first is not None
+  assert first.get("class") == "decision"
+  assert "3 of 6 clients gain from joining" in words(first)
 
 
 @pytest.mark.parametrize(

@@ -66,10 +66,6 @@ def _of_methods(task: TaskRuns, methods: list[MethodRuns]) -> Markup:
     "min": of_score._replace(
       title="Least gain", higher_is_better=True, is_signed=True
     ),
-    **{
-      name: Measure(title, name == "gaining", 1.0, int(task.has_seeds))
-      for name, title in _NUMBERS.items()
-    },
   }
   found = [
     [run.of_summary(summaries.JOINING) for run in m.runs] for m in methods
@@ -81,11 +77,32 @@ def _of_methods(task: TaskRuns, methods: list[MethodRuns]) -> Markup:
     for name, measure in shown.items()
     if any(name in f for runs in found for f in runs)
   ]
+  columns += [
+    html_tables.TableColumn(
+      title,
+      "descending",
+      [_how_many(runs, name) for runs in found],
+    )
+    for name, title in _NUMBERS.items()
+    if any(name in f for runs in found for f in runs)
+  ]
   caption = (
     f"Mean test {task.score.noun} over clients{task.score.in_brackets}, and "
     "numbers of clients"
   )
   return html_tables.draw(caption, methods, columns)
+
+
+def _how_many(runs: Sequence[Mapping[str, Any]], name: str) -> Markup:
+  """Returns a cell of numbers of clients over seeds, as "0 or 1 of 8"."""
+  known = [run for run in runs if name in run]
+  if not known:
+    return html_tables.cell(math.nan, "-")
+  total = sum(int(known[0][n]) for n in _NUMBERS)
+  counts = [int(run[name]) for run in known]
+  return html_tables.cell(
+    sum(counts) / len(counts), sentences.how_many(counts, total)
+  )
 
 
 def _of_clients(task: TaskRuns, method: MethodRuns) -> Markup | None:

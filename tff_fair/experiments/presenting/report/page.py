@@ -12,6 +12,7 @@ from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.presenting.report import (
   client_sections,
   curve_section,
+  decision_section,
   document,
   final_measures,
   group_section,
@@ -147,6 +148,8 @@ def _task(parts: _Parts) -> Markup:
     "section",
     element("h2", task.title),
     _data(task),
+    decision_section.build(task),
+    element("h3", "For researchers", class_="researchers"),
     [part.markup(task) for part in parts.numbers],
     element(
       "div",

@@ -14,6 +14,9 @@ from tff_fair.declared import Value
 from tff_fair.experiments.spec import seeds
 from tff_fair.experiments.spec.settings import federation, learning
 
+# What a run with a criterion sets aside of each client's training examples.
+_VALIDATION_SHARE = 0.1
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RunSettings(
@@ -52,6 +55,17 @@ class RunSettings(
   def seeds(self) -> seeds.Seeds:
     """The seeds; those that are not given follow `seed`."""
     return seeds.of_settings(vars(self))
+
+  @property
+  def validation_share(self) -> float:
+    """The share of each client's training examples that is set aside.
+
+    It is `validation_fraction`. Where that is not given, a run with a
+    `criterion` still chooses on other data than its test data.
+    """
+    if self.validation_fraction is not None:
+      return self.validation_fraction
+    return 0.0 if self.criterion is None else _VALIDATION_SHARE
 
   @property
   def evaluation_interval(self) -> int:

@@ -185,13 +185,13 @@ class EvaluationSettings:
       decides=False,
     )
   )
-  validation_fraction: float = declared.value(
-    0.0,
+  validation_fraction: float | None = declared.value(
+    None,
     "Share of each client's training examples, in [0, 1), that the run does "
-    "not train on: evaluations measure them, too, and --criterion, a sweep and "
-    "a search choose on them. Drawn by --data_seed, class by class. A client "
-    "with too few examples trains on all. By default none, and the test data "
-    "decide.",
+    "not train on: evaluations measure them, too, and --criterion, --patience, "
+    "a sweep and a search choose on them. Drawn by --data_seed, class by "
+    "class. A client with too few examples trains on all. By default 0.1 with "
+    "--criterion, else none.",
     expects="a number in [0, 1)",
     is_valid=lambda value: 0 <= value < 1,
   )
@@ -199,8 +199,9 @@ class EvaluationSettings:
     None,
     "Keep the state at the evaluation with the best mean of the score over "
     "clients, or mean over the worst 10 %, in best_checkpoint: the largest "
-    "accuracy, or of a regression the smallest error. By default the run keeps "
-    "its last state alone.",
+    "accuracy, or of a regression the smallest error, on the data that "
+    "--validation_fraction sets aside. By default the run keeps its last state "
+    "alone.",
   )
   patience: int | None = bounds.positive_integer(
     None,
@@ -210,8 +211,10 @@ class EvaluationSettings:
   local_baseline: bool = declared.value(
     False,
     "Train each client alone, too, before the first round: from the initial "
-    "model, as many rounds as it takes part in on average, stopped on a fifth "
-    "of its training data. The results tell who gains from joining.",
+    "model, as long as it likes, at a quarter of --client_learning_rate, at it "
+    "and at four times it. Each third of its training data in turn chooses "
+    "the rate and the number of rounds. The results show who gains from "
+    "joining.",
     decides=False,
   )
   pooled_baseline: bool = declared.value(

@@ -1,0 +1,176 @@
+"""The scores of an audit: exact, from what a model gives for each example.
+
+A run's evaluations gather AUC and average precision from histograms, since
+clients send sums alone. An audit has the examples: its scores are those of
+scikit-learn, to rounding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+import tasks
+from tff_fair.declared import FieldError
+from tff_fair.experiments.analysis import (
+  audit_table,
+  group_fairness,
+  majority,
+)
+from tff_fair.experiments.analysis.model_evaluation import ClientOutputs
+from tff_fair.experiments.runs import summaries
+from tff_fair.experiments.spec.run_spec import RunSpec
+from tff_fair.experiments.spec.scores import summarize_beside
+from tff_fair.experiments.training import predictions, results, scoring
+from tff_fair.metrics import gains
+
+_OF_ORDER = ("auc", "average_precision")
+_OF_DECISIONS = ("balanced_accuracy", "precision", "recall", "f1")
+_CERTAIN = 50.0  # A logit that leaves the other classes nothing.
+
+
+class Asked(NamedTuple):
+  """What an audit measures beside the usual.
+
+  Attributes:
+    score: By which clients are compared; None is the usual one.
+    measures: Further ones, with commas between.
+    score_class: The class that scores of one class are of.
+    threshold_for: The score that a decision threshold is chosen for.
+  """
+
+  score: str | None = None
+  measures: str | None = None
+  score_class: str | None = None
+  threshold_for: str | None = None
+
+  def scoring(self, task: tasks.Task) -> scoring.Scoring:
+    """Returns the scores, as a run on the task has them."""
+    spec = RunSpec(**self._asdict())
+    if self.threshold_for is not None and task.num_classes != 2:
+      raise FieldError(
+        "threshold_for",
+        f"chooses between two classes; {task.name} has others.",
+        value=self.threshold_for,
+      )
+    return scoring.of_task(task, spec)
+
+
+def add_scores(
+  clients: pd.DataFrame,
+  task: tasks.Task,
+  asked: scoring.Scoring,
+  found: Sequence[ClientOutputs],
+) -> pd.DataFrame:
+  """Returns a table of clients with the scores that were asked for.
+
+  Args:
+    clients: The table, with the usual columns.
+    task: The clients.
+    asked: The scores.
+    found: What the model gives for the examples of each client.
+  """
+  positive = _positive(task, asked, found)
+  columns = {}
+  for name in (asked.score.name, *asked.score.beside):
+    if name not in clients:
+      columns[name] = [_score(name, client, positive) for client in found]
+  return clients.assign(**columns)
+
+
+def _positive(
+  task: tasks.Task, asked: scoring.Scoring, found: Sequence[ClientOutputs]
+) -> int | None:
+  if asked.positive is not None or task.num_classes != 2:
+    return asked.positive
+  return predictions.rarer_class(client.labels for client in found)
+
+
+def _score(name: str, client: ClientOutputs, positive: int | None) -> float:
+  if name not in _OF_ORDER:
+    outputs = client.outputs
+    if name in _OF_DECISIONS and client.classes is not None:
+      outputs = _CERTAIN * np.eye(outputs.shape[1])[client.classes]
+    return gains.score(name, client.labels, outputs, positive)
+  classes = [positive] if positive is not None else np.unique(client.labels)
+  values = [
+    _of_order(name, client.labels == c, client.ranking[:, c]) for c in classes
+  ]
+  return float(np.mean(values))
+
+
+def _of_order(name: str, own: np.ndarray, ranking: np.ndarray) -> float:
+  """Returns AUC or average precision of a class; NaN without two classes."""
+  if own.all() or not own.any():
+    return float("nan")
+  _, place = np.unique(-ranking, return_inverse=True)  # 0 is the highest.
+  hits = np.cumsum(np.bincount(place, own))
+  taken = np.cumsum(np.bincount(place))
+  gained = np.diff(hits, prepend=0.0)
+  if name == "average_precision":
+    return float((gained * hits / taken).sum() / own.sum())
+  false = taken - hits
+  # A pair with the same rank counts one half.
+  above = false - np.diff(false, prepend=0.0) / 2
+  return float(1 - (gained * above).sum() / (own.sum() * (~own).sum()))
+
+
+def summarize(
+  clients: pd.DataFrame,
+  task: tasks.Task,
+  asked: scoring.Scoring,
+  found: Sequence[ClientOutputs],
+  trained: Sequence[ClientOutputs] | None,
+  goal: str | None,
+) -> dict[str, Any]:
+  """Returns what the summary of an audit has beside statistics of the score.
+
+  Args:
+    clients: The table of clients; it gets `majority_accuracy`.
+    task: The clients.
+    asked: The scores.
+    found: What the model gives for the examples that count.
+    trained: The same of the training examples, to choose a threshold on.
+    goal: The score that the threshold is chosen for.
+  """
+  score = asked.score
+  summary: dict[str, Any] = {
+    f"test_{name}": summarize_beside(clients[name].to_numpy(np.float64))
+    for name in score.beside
+  }
+  positive = _positive(task, asked, found)
+  predicted = [
+    predictions.Predicted(k, client.labels, client.decided())
+    for k, client in enumerate(found)
+  ]
+  edge = 0.0
+  if trained is not None and goal is not None and positive is not None:
+    of_training = [
+      predictions.Predicted(k, client.labels, client.outputs)
+      for k, client in enumerate(trained)
+    ]
+    threshold = predictions.threshold(
+      goal, task, of_training, predicted, positive
+    )
+    summary[summaries.THRESHOLD] = threshold
+    edge = predictions.log_odds_of(threshold["probability"])
+  groups = [c.groups for c in found if c.groups is not None]
+  if len(groups) == len(found):
+    table = predictions.count_groups(task, predicted, groups, positive, edge)
+    summary[summaries.GROUPS] = group_fairness.summarize(
+      table, table["client_id"]
+    )
+  if (counts := results.label_counts(task)) is not None and len(counts[0]) > 1:
+    of_classes = counts.sum(0)
+    names = [*map(str, task.class_names or range(len(of_classes)))]
+    most = of_classes.argmax()
+    clients[majority.COLUMN] = [(c.labels == most).mean() for c in found]
+    summary[summaries.MAJORITY] = majority.of_clients(
+      clients, score, of_classes, names, audit_table.COUNT
+    )
+    if asked.positive is not None:
+      summary[summaries.POSITIVE_CLASS] = names[asked.positive]
+  return summary

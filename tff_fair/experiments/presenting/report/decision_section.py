@@ -1,0 +1,110 @@
+"""The first paragraph about a task, for people who decide: do we join?"""
+
+import statistics
+from collections.abc import Sequence
+
+from tff_fair.experiments.presenting.report.markup import Markup, element
+from tff_fair.experiments.presenting.report.task_runs import (
+  MethodRuns,
+  TaskRuns,
+)
+from tff_fair.experiments.runs import summaries
+from tff_fair.experiments.texts import sentences
+
+TITLE = "Do we join?"
+_MOST_METHODS = 3  # In paragraphs; the table below has all.
+
+
+def build(task: TaskRuns) -> Markup | None:
+  """Returns the paragraphs; None where no run is finished."""
+  finished = [
+    method
+    for method in task.methods
+    if all(run.is_finished for run in method.runs)
+  ]
+  name = f"test_{task.score.name}"
+  finished = [m for m in finished if all(r.of_summary(name) for r in m.runs)]
+  if not finished:
+    return None
+  compared = [m for m in task.with_summary(summaries.JOINING) if m in finished]
+  told = (
+    [_of_method(task, method) for method in compared[:_MOST_METHODS]]
+    if compared
+    else [_without_baselines(task, finished[-1])]
+  )
+  warnings = [
+    f"{method.label}: {sentence}"
+    for method in (compared or finished)[:_MOST_METHODS]
+    for sentence in sentences.majority(method.runs[0].summary or {})[:1]
+  ]
+  return element(
+    "section",
+    element("h3", TITLE, class_="decision"),
+    [element("p", text, class_="conclusion") for text in told],
+    [element("p", text, class_="caution") for text in warnings],
+    class_="decision",
+  )
+
+
+def _score_of(task: TaskRuns) -> str:
+  """Returns the noun of the score, with what it means."""
+  meaning = sentences.explanation(task.score)
+  return f"{task.score.noun} ({meaning})" if meaning else task.score.noun
+
+
+def _mean(task: TaskRuns, values: Sequence[float]) -> str:
+  score = task.score
+  return f"{score.number(statistics.fmean(values))}{score.sign}"
+
+
+def _seeds(method: MethodRuns) -> str:
+  number = len(method.runs)
+  return "one run" if number == 1 else f"{number} runs with different seeds"
+
+
+def _of_method(task: TaskRuns, method: MethodRuns) -> str:
+  """Returns what joining brings with a method, over its seeds."""
+  found = [run.of_summary(summaries.JOINING) for run in method.runs]
+  means = {
+    kind: _mean(task, [f[kind] for f in found])
+    for kind in ("federated", "local", "pooled")
+    if all(kind in f for f in found)
+  }
+  told = [
+    f"With {method.label}, the mean {_score_of(task)} over the clients is "
+    f"{means['federated']} in the federation ({_seeds(method)})."
+  ]
+  if "local" in means:
+    told.append(f"Alone, each with its own data, they reach {means['local']}.")
+  if "pooled" in means:
+    told.append(
+      f"The federation comes to {means['federated']} of the {means['pooled']} "
+      "of one model on all data in one place."
+    )
+  if all("gaining" in f for f in found):
+    total = sum(int(found[0][n]) for n in ("gaining", "losing", "undecided"))
+    gain, lose, open_ = (
+      sentences.how_many([int(f[name]) for f in found], total)
+      for name in ("gaining", "losing", "undecided")
+    )
+    told.append(
+      f"{gain} clients gain from joining, {lose} lose, and for {open_} the "
+      "test data cannot tell: each was tested with 95 % confidence, allowing "
+      "for the number of clients."
+    )
+    told.append(sentences.alone(found[0]) or "")
+  return " ".join(filter(None, told))
+
+
+def _without_baselines(task: TaskRuns, method: MethodRuns) -> str:
+  """Returns what a method reaches where nothing is there to compare with."""
+  found = [run.of_summary(f"test_{task.score.name}") for run in method.runs]
+  worst = "min" if task.score.higher_is_better else "max"
+  return (
+    f"With {method.label}, the mean {_score_of(task)} over the clients is "
+    f"{_mean(task, [f['mean'] for f in found])}, and "
+    f"{_mean(task, [f[worst] for f in found])} for the one that is served "
+    f"worst ({_seeds(method)}). These runs do not say whether joining pays: "
+    "--local_baseline trains each client alone to compare with, and "
+    "--pooled_baseline one model on all data in one place."
+  )
