@@ -177,7 +177,7 @@ def load(
   names = _feature_names(config, table)
   found = _columns(config, table, names)
   names = _without_ids(config, table, names, found)
-  rows: reading.Table | reading.SomeRows = table
+  rows: table_folder.Table | reading.SomeRows = table
   if config.drop_unlabelled:
     rows, found = reading.with_label(table, found, config.label)
   clients, of_label = _clients_and_labels(config, rows, found, seed)
@@ -202,7 +202,9 @@ def load(
   )
 
 
-def _opened(config: Options, data_dir: pathlib.Path | None) -> reading.Table:
+def _opened(
+  config: Options, data_dir: pathlib.Path | None
+) -> table_folder.Table:
   path = reading.located(config.file, data_dir, several=True)
   open_file = functools.partial(reading.open_table, written=_format(config))
   files = table_folder.files_of(path)
@@ -228,7 +230,7 @@ def _format(config: Options) -> table_file.Format:
 
 
 def _columns(
-  config: Options, table: reading.Table, names: list[str]
+  config: Options, table: table_folder.Table, names: list[str]
 ) -> dict[str, columns.Column]:
   """Reads the features and what says whose a row is, and what it is worth."""
   roles = [
@@ -290,7 +292,7 @@ def _columns(
 
 def _clients_and_labels(
   config: Options,
-  table: reading.Table | reading.SomeRows,
+  table: table_folder.Table | reading.SomeRows,
   found: dict[str, columns.Column],
   seed: int,
 ) -> tuple[population.Population, labels.Labels]:
@@ -332,7 +334,7 @@ def _missing_of(text: str | None) -> dict[str, list[str]]:
   return found
 
 
-def _feature_names(config: Options, table: reading.Table) -> list[str]:
+def _feature_names(config: Options, table: table_folder.Table) -> list[str]:
   given = {
     "client": (config.client,),
     "label": (config.label,),
@@ -379,7 +381,7 @@ def _is_named_as_id(config: Options, name: str) -> bool:
 
 def _without_ids(
   config: Options,
-  table: reading.Table | reading.SomeRows,
+  table: table_folder.Table | reading.SomeRows,
   names: list[str],
   found: Mapping[str, columns.Column],
 ) -> list[str]:
@@ -409,7 +411,7 @@ def _without_ids(
 
 def _clients(
   config: Options,
-  table: reading.Table | reading.SomeRows,
+  table: table_folder.Table | reading.SomeRows,
   found: dict[str, columns.Column],
   classes: labels.Classes | None,
   seed: int,
@@ -437,7 +439,7 @@ def _clients(
 
 def _client_weights(
   config: Options,
-  table: reading.Table | reading.SomeRows,
+  table: table_folder.Table | reading.SomeRows,
   found: dict[str, columns.Column],
 ) -> tuple[np.ndarray, str] | None:
   if config.client_weight is None:
@@ -455,7 +457,7 @@ def _client_weights(
 
 def _groups(
   config: Options,
-  table: reading.Table | reading.SomeRows,
+  table: table_folder.Table | reading.SomeRows,
   found: dict[str, columns.Column],
 ) -> row_task.Groups | None:
   if config.group is None:
