@@ -313,6 +313,7 @@ def parse(
   namespace.set_gnu_getopt()
   try:
     words = with_flagfile_paths(_with_values_joined(argv, namespace))
+    words = _with_later_assignments(words, namespace)
     return list(namespace(words)[1:])
   except flags.UnrecognizedFlagError as error:
     name = error.flagname
@@ -353,6 +354,34 @@ def _with_values_joined(
     else:
       words.append(word)
   return words
+
+
+def _with_later_assignments(
+  words: Sequence[str], namespace: flags.FlagValues
+) -> list[str]:
+  """Takes NAME=VALUE out of flagfiles where later words give NAME again."""
+  found: list[tuple[str, int, tuple[str, str] | None]] = []
+  of_files: set[int] = set()
+  for place, word in enumerate(words):
+    is_file = word.lstrip("-").startswith(f"{_FLAGFILE}=")
+    if is_file:
+      of_files.add(place)
+    for text in namespace.read_flags_from_files([word]) if is_file else [word]:
+      flag, _, value = text.lstrip("-").partition("=")
+      name, equals, _ = value.partition("=")
+      is_assignment = (
+        text[:1] == "-"
+        and equals
+        and flag in namespace
+        and isinstance(namespace[flag], flags.MultiFlag)
+      )
+      found.append((text, place, (flag, name) if is_assignment else None))
+  last = {key: place for _, place, key in found if key is not None}
+  return [
+    text
+    for text, place, key in found
+    if key is None or place not in of_files or last[key] == place
+  ]
 
 
 def _help(

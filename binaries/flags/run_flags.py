@@ -353,8 +353,13 @@ def baselines(run: RunSpec) -> list[RunSpec]:
 def take_first_look() -> None:
   """Sets the flags of the first look, unless they name an experiment."""
   if not names_experiment():
+    given = [
+      f"--{name}={flags.FLAGS[name].value}"
+      for name in spec_text.REPETITIONS
+      if flags.FLAGS[name].present
+    ]
     words = command_line.with_flagfile_paths(
-      ["train", f"--flagfile={_FIRST_LOOK}"]
+      ["train", f"--flagfile={_FIRST_LOOK}", *given]
     )
     if not _BASELINE_RATE.value:
       words.append(f"--{_BASELINE_RATE.name}={_FIRST_LOOK_BASELINE_RATE}")

@@ -51,6 +51,7 @@ def test_without_flags_it_is_the_default_run():
       ["--flagfile=binaries/flagfiles/synthetic_adafedadam.flags"],
       *(FIRST_LOOK, False),
     ),
+    (["--total_rounds=3"], FIRST_LOOK.replace(total_rounds=3), True),
     (["--algorithm=adafed"], RunSpec(), False),
     (["--task_option=num_clients=12"], None, False),
     (["--algorithm=term", "--baseline=fedavg"], None, True),
@@ -64,10 +65,25 @@ def test_without_an_experiment_the_first_look_trains(
     assert run_flags.has_baselines() == baseline
     run_flags.take_first_look()
     found = run_flags.spec()
-  assert (found == FIRST_LOOK.replace(seed=found.seed)) == (
-    expected not in (None, RunSpec())
+  of_first_look = FIRST_LOOK.replace(
+    seed=found.seed, total_rounds=found.total_rounds
   )
+  assert (found == of_first_look) == (expected not in (None, RunSpec()))
   assert expected in (None, found)
+
+
+def test_later_options_replace_those_of_a_flagfile(tmp_path):
+  path = tmp_path / "mine.flags"
+  path.write_text("--task=table\n--task_option=file=a\n--task_option=label=y\n")
+  with in_process.given():
+    words = [f"--flagfile={path}", "--task_option=file=b"]
+    parsed = command_line.parse(["train", *words], [], flags.FLAGS)
+    assert parsed == []
+    assert sorted(flags.FLAGS.task_option) == ["file=b", "label=y"]
+    twice = ["--task_option=file=a", "--task_option=file=b"]
+    command_line.parse(["train", "--task=table", *twice], [], flags.FLAGS)
+    with pytest.raises(FieldError, match="twice"):
+      run_flags.spec()
 
 
 @pytest.mark.parametrize(

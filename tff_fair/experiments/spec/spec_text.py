@@ -76,8 +76,9 @@ def parse_task_options(task: str, texts: Iterable[str]) -> dict[str, Value]:
     raise FieldError("task_options", str(error)) from error
 
 
-# Flags that name no experiment: another repetition is the same one.
-REPETITIONS = ("seed", "model_seed")
+# Flags that name no experiment: another repetition or number of rounds is the
+# same one.
+REPETITIONS = ("seed", "model_seed", "total_rounds")
 
 
 def command(

@@ -22,11 +22,12 @@ def build(task: TaskRuns) -> Markup | None:
     for method in task.methods
     if all(run.is_finished for run in method.runs)
   ]
-  name = f"test_{task.score.name}"
-  finished = [m for m in finished if all(r.of_summary(name) for r in m.runs)]
+  compared = [m for m in task.with_summary(summaries.JOINING) if m in finished]
+  if not compared:
+    name = f"test_{task.score.name}"
+    finished = [m for m in finished if all(r.of_summary(name) for r in m.runs)]
   if not finished:
     return None
-  compared = [m for m in task.with_summary(summaries.JOINING) if m in finished]
   told = (
     [_of_method(task, method) for method in compared[:_MOST_METHODS]]
     if compared
