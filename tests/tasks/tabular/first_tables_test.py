@@ -185,3 +185,12 @@ def test_a_persons_rows_are_on_one_side(table):
   assert len(sides["train"] | sides["test"]) == 40
   assert not sides["train"] & sides["test"]
   assert 0.1 < task.test.num_examples.sum() / 120 < 0.35
+
+
+def test_clients_with_too_few_rows_are_named(table):
+  frame = _patients()
+  few = frame.head(7).assign(hospital=[f"tiny {k}" for k in range(7)])
+  path = table(pd.concat([frame, few]), name="few.csv")
+  with pytest.warns(notices.Notice, match="tiny 0.* tiny 4 and 2 more"):
+    task = load(path, features="age,ward")
+  assert task.client_names == _NAMES
