@@ -9,66 +9,35 @@ models, `user_code` has users' functions, and `registry` finds all by name. Only
 needs it, and options are known without it.
 """
 
-from tasks.client_source import ClientSource
-from tasks.data_error import DataError
-from tasks.digests import data_digests
-from tasks.from_client_data import from_client_data
+from tasks.client_source import ClientSource as ClientSource
+from tasks.data_error import DataError as DataError
+from tasks.digests import data_digests as data_digests
+from tasks.from_client_data import from_client_data as from_client_data
 from tasks.registry import (
-  UnknownTaskError,
-  check_model,
-  check_name,
-  check_options,
-  file_digest,
-  is_task,
-  load,
-  model_digest,
-  names,
-  option_defaults,
-  option_meanings,
-  option_names,
-  option_types,
-  parse_options,
-  short_name,
-  with_model,
+  UnknownTaskError as UnknownTaskError,
+  check_model as check_model,
+  check_name as check_name,
+  check_options as check_options,
+  file_digest as file_digest,
+  is_task as is_task,
+  load as load,
+  model_digest as model_digest,
+  names as names,
+  option_defaults as option_defaults,
+  option_meanings as option_meanings,
+  option_names as option_names,
+  option_types as option_types,
+  parse_options as parse_options,
+  short_name as short_name,
+  with_model as with_model,
 )
-from tasks.task import Objective, Split, Task
-from tasks.validation import with_validation
+from tasks.task import Objective as Objective, Split as Split, Task as Task
+from tasks.validation import with_validation as with_validation
+from tff_fair import lazy
 from tff_fair.user_functions import (
-  UserCodeError,
-  may_run_code,
-  reading_records,
+  UserCodeError as UserCodeError,
+  may_run_code as may_run_code,
+  reading_records as reading_records,
 )
 
-__all__ = [
-  "ClientSource",
-  "DataError",
-  "Objective",
-  "Split",
-  "Task",
-  "UnknownTaskError",
-  "UserCodeError",
-  "check_model",
-  "check_name",
-  "check_options",
-  "data_digests",
-  "file_digest",
-  "from_client_data",
-  "is_task",
-  "load",
-  "may_run_code",
-  "model_digest",
-  "names",
-  "option_defaults",
-  "option_meanings",
-  "option_names",
-  "option_types",
-  "parse_options",
-  "reading_records",
-  "short_name",
-  "with_model",
-  "with_validation",
-]
-
-
-def __dir__() -> list[str]:
-  return __all__
+__getattr__, __dir__, __all__ = lazy.attach(__name__, __file__)

@@ -32,7 +32,7 @@ FILES = ("google", "h5py", "keras")
 EXTRAS = ("distributed", "optuna", "submitit", "wandb")
 
 # Values that travel, and the checks of them.
-SHARED = ("tff_fair.declared", "tff_fair.types")
+SHARED = ("tff_fair.declared", "tff_fair.lazy", "tff_fair.types")
 MACHINERY = (
   "tff_fair.runtime.collecting",
   "tff_fair.keras_state",
@@ -72,7 +72,7 @@ LAYERS = {
     (*TFF, "distributed", "grpc", "psutil"),  # TFF reaches its worker by grpc.
   ),
   "tff_fair.runtime.compilation_cache": Layer(("tff_fair.runtime",), TFF),
-  "tff_fair.optimizers": Layer(("tff_fair.declared",), TFF),
+  "tff_fair.optimizers": Layer(("tff_fair.declared", "tff_fair.lazy"), TFF),
   "tff_fair.programs": Layer(("tff_fair.declared",), TFF),
   "tff_fair.privacy": Layer(
     ("tff_fair.kernels", "tff_fair.lazy", *SHARED), (*TFF, "dp_accounting")

@@ -1,21 +1,13 @@
 """Server steps."""
 
+from tff_fair import lazy
 from tff_fair.finalizers.certain_adam import (
-  CertainAdamSettings,
-  build_certain_adam,
+  CertainAdamSettings as CertainAdamSettings,
+  build_certain_adam as build_certain_adam,
 )
 from tff_fair.finalizers.stepping import (
-  build_apply_direction,
-  build_learning_rate,
+  build_apply_direction as build_apply_direction,
+  build_learning_rate as build_learning_rate,
 )
 
-__all__ = [
-  "CertainAdamSettings",
-  "build_apply_direction",
-  "build_certain_adam",
-  "build_learning_rate",
-]
-
-
-def __dir__() -> list[str]:
-  return __all__
+__getattr__, __dir__, __all__ = lazy.attach(__name__, __file__)

@@ -1,9 +1,9 @@
 """Optimizers that TFF does not have."""
 
-from tff_fair.optimizers.moments import build_amsgrad, build_nesterov
+from tff_fair import lazy
+from tff_fair.optimizers.moments import (
+  build_amsgrad as build_amsgrad,
+  build_nesterov as build_nesterov,
+)
 
-__all__ = ["build_amsgrad", "build_nesterov"]
-
-
-def __dir__() -> list[str]:
-  return __all__
+__getattr__, __dir__, __all__ = lazy.attach(__name__, __file__)
