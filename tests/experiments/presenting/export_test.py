@@ -229,7 +229,7 @@ def test_a_card_says_what_a_reader_needs(run, tmp_path):
     "Model card: m.keras",
     "Ditto: Fair and Robust Federated Learning",
     "| `hparam.lam` | 0.1 |",
-    "6 clients",
+    "simulated a federation of 6 clients",
     "95 % interval",
     "the best evaluation by mean",
     "chose this model among those of other rounds",

@@ -192,8 +192,9 @@ def _data(subject: Subject) -> list[str]:
   number = subject.architecture.num_clients
   sentences = [
     f"{markdown(description)}.",
-    f"The {number:,} clients kept their data; the server saw updates of the "
-    "model."
+    f"Training simulated a federation of {number:,} clients: one program read "
+    "the data of all of them, and passed only updates of the model from their "
+    "part of the training to the server's."
     if number > 1
     else "",
   ]

@@ -3,6 +3,7 @@
 import statistics
 from collections.abc import Sequence
 
+from tff_fair.experiments.analysis import joining
 from tff_fair.experiments.presenting.report.markup import Markup, element
 from tff_fair.experiments.presenting.report.task_runs import (
   MethodRuns,
@@ -12,6 +13,7 @@ from tff_fair.experiments.runs import summaries
 from tff_fair.experiments.texts import sentences
 
 TITLE = "Do we join?"
+_MOST_NAMES = 5
 _MOST_METHODS = 3  # In paragraphs; the table below has all.
 
 
@@ -36,7 +38,7 @@ def build(task: TaskRuns) -> Markup | None:
   warnings = [
     f"{method.label}: {sentence}"
     for method in (compared or finished)[:_MOST_METHODS]
-    for sentence in sentences.majority(method.runs[0].summary or {})[:1]
+    for sentence in sentences.majority(method.runs[0].summary or {})
   ]
   return element(
     "section",
@@ -78,9 +80,16 @@ def _of_method(task: TaskRuns, method: MethodRuns) -> str:
   if "local" in means:
     told.append(f"Alone, each with its own data, they reach {means['local']}.")
   if "pooled" in means:
+    federated, pooled = (
+      statistics.fmean(f[kind] for f in found)
+      for kind in ("federated", "pooled")
+    )
     told.append(
       f"The federation comes to {means['federated']} of the {means['pooled']} "
-      "of one model on all data in one place."
+      "that one model on all data in one place reaches."
+      if task.score.is_better(pooled, federated)
+      else f"One model on all data in one place reaches {means['pooled']}: the "
+      "federation is as good."
     )
   if all("gaining" in f for f in found):
     total = sum(int(found[0][n]) for n in ("gaining", "losing", "undecided"))
@@ -93,8 +102,30 @@ def _of_method(task: TaskRuns, method: MethodRuns) -> str:
       "test data cannot tell: each was tested with 95 % confidence, allowing "
       "for the number of clients."
     )
-    told.append(sentences.alone(found[0]) or "")
+    told += [
+      *_names(task, method),
+      sentences.alone(found[0]) or "",
+    ]
   return " ".join(filter(None, told))
+
+
+def _names(task: TaskRuns, method: MethodRuns) -> list[str]:
+  """Returns the few clients that gain and lose in the first run."""
+  clients = method.runs[0].clients
+  if clients is None or joining.GAIN not in clients:
+    return []
+  is_sure = clients[joining.P_VALUE] < joining.LEVEL
+  told = []
+  for words, found in (
+    ("gain", clients[is_sure & (clients[joining.GAIN] > 0)]),
+    ("lose", clients[is_sure & (clients[joining.GAIN] < 0)]),
+  ):
+    ids = found["client_id"].tolist()
+    if 0 < len(ids) <= _MOST_NAMES:
+      names = ", ".join(task.clients.full(int(k)) for k in ids)
+      which = " in the first run" if len(method.runs) > 1 else ""
+      told.append(f"Those that {words}{which}: {names}.")
+  return told
 
 
 def _without_baselines(task: TaskRuns, method: MethodRuns) -> str:

@@ -34,7 +34,6 @@ from tff_fair.experiments.presenting.report.task_runs import (
   TaskRuns,
 )
 from tff_fair.experiments.runs.run import Run
-from tff_fair.experiments.texts import sentences
 
 _TITLE = "Verdict"
 _NAMES = ("mean", "std", "worst_10")
@@ -68,14 +67,6 @@ def build(task: TaskRuns) -> Section:
       ),
       # What a reader has to know before the numbers.
       section.bullets(run_tables.run_notes(groups, chosen), "caution"),
-      section.bullets(
-        [
-          f"{method.label}: {sentence}"
-          for method in methods
-          for sentence in sentences.majority(method.runs[0].summary or {})
-        ],
-        "caution",
-      ),
       _sentences(task, rows, groups),
       html_tables.draw(
         _caption(task, len(methods)),
