@@ -31,7 +31,7 @@ def fractions(grid, fraction=0.2, names=("fedavg", "adafed")):
   sweep = validation.with_fraction(
     dataclasses.replace(sweep, final=tables), fraction, list
   )
-  return {run.spec.validation_fraction for run in plan.expand(sweep)}
+  return {run.spec.validation_share for run in plan.expand(sweep)}
 
 
 @pytest.mark.parametrize(
