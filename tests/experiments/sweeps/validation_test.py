@@ -44,15 +44,15 @@ def fractions(grid, fraction=0.2, names=("fedavg", "adafed")):
     # Those that are evaluated count.
     ({**MANY, **RATES, "evaluation_clients": ["30"]}, 0.2),
     ({**MANY, **RATES, "unseen_clients": ["0.2"]}, 0.2),
-    ({**MANY, **RATES}, None),
+    ({**MANY, **RATES}, 0.0),
     # Nothing to choose from.
-    ({**FEW, "seed": ["0", "1"]}, None),
+    ({**FEW, "seed": ["0", "1"]}, 0.0),
     # As the user says.
     ({**FEW, **RATES, "validation_fraction": ["0"]}, 0.0),
     ({**FEW, **RATES, "validation_fraction": ["0.3"]}, 0.3),
     ({**MANY, **RATES, "validation_fraction": ["0.3"]}, 0.3),
     # Data that cannot be read: the runs will say so.
-    ({**RATES, "task": ["table"], "task_option.file": ["no.csv"]}, None),
+    ({**RATES, "task": ["table"], "task_option.file": ["no.csv"]}, 0.0),
   ],
 )
 def test_runs_set_data_aside(grid, expected):
@@ -61,7 +61,7 @@ def test_runs_set_data_aside(grid, expected):
 
 def test_the_share_is_the_user_s():
   assert fractions({**FEW, **RATES}, 0.4) == {0.4}
-  assert fractions({**FEW, **RATES}, 0) == {None}
+  assert fractions({**FEW, **RATES}, 0) == {0.0}
 
 
 def test_a_search_sets_data_aside():
