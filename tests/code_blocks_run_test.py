@@ -13,7 +13,8 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 # Their runs take minutes; other tests run what they show, bit by bit. Those of
 # the papers' results are sweeps, which reproduction_index_test.py expands.
 LONG = (
-  *("audit.md", "certificates.md", "experiments.md", "methods.md"),
+  *("audit.md", "certificates.md", "comparing.md", "experiments.md"),
+  *("export.md", "methods.md", "python.md", "sweeps.md"),
   *("own_data.md", "privacy.md", "tapes.md", "tasks.md", "reproduction.md"),
 )
 # The set-up's notes on what it has installed, and of which file.

@@ -32,7 +32,7 @@ _OUTPUTS = pathlib.Path("outputs")
 _FILE = NAMESPACE.text(
   "file",
   None,
-  "A TOML file that says what to run (docs/experiments.md): its path, or the "
+  "A TOML file that says what to run (docs/sweeps.md): its path, or the "
   "name of an included one.",
 )
 _BASE = NAMESPACE.text(
@@ -89,7 +89,7 @@ _EXECUTOR = NAMESPACE.text(
 _EXECUTOR_OPTION = NAMESPACE.texts(
   "executor_option",
   [],
-  "NAME=VALUE, an option of a cluster (docs/experiments.md): one of submitit, "
+  "NAME=VALUE, an option of a cluster (docs/sweeps.md): one of submitit, "
   "as slurm_partition=gpu; scheduler=tcp://HOST:PORT of Dask; restarts=3, how "
   "often a run goes on by itself after its job was lost",
 )
