@@ -87,7 +87,7 @@ def build(
     "clients_per_round": clients_per_round,
     "aggregation": aggregation,
     INTERVAL: spec.evaluation_interval,
-    "validation_fraction": spec.validation_share,
+    "validation_fraction": spec.validation_share or None,
     "output_dir": output_dir,
   }
   started = {"line": command or spec_text.command(spec, output_dir)}
