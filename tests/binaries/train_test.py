@@ -55,7 +55,7 @@ MISTAKES = {
   "--task_option=num_clients=0": ["at least 1"],
   "--task_option=partition": ["NAME=VALUE"],
   "--data_dir=absent": ["absent"],
-  "--algorithm=fairness": tff_fair.algorithms.names(),
+  "--algorithm=fairness": ["--list", str(len(tff_fair.algorithms.names()))],
   "--hparam=q=1 --algorithm=adafed": ["gamma=1"],
   "--hparam=gamma=x --algorithm=adafed": ["number"],
   "--hparam=gamma=-1 --algorithm=adafed": ["[0"],

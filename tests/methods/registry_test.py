@@ -90,9 +90,9 @@ def test_reading_a_run_s_hyperparameters_imports_no_tensorflow():
   assert done.stdout == "[]\n"
 
 
-def test_unknown_methods_are_told_with_the_valid_ones():
+def test_an_unknown_method_is_told_with_the_one_that_it_may_mean():
   for ask in (methods.hyperparameters, methods.get):
-    with rejected("name", "'fedavgg'", "fedavg, ", "adafed"):
+    with rejected("name", "'fedavgg'", "mean fedavg", "names()"):
       ask("fedavgg")
 
 

@@ -272,9 +272,9 @@ def unknown(name: str) -> str:
       return error.problem
   if name.endswith(".py"):
     return f"is a file; name the rule in it, as {name}:NAME."
-  # Without the noun again, the line has fewer than 300 characters.
-  advice = spelling.advice(name, names(), "", always_all=True)
-  return f"unknown algorithm {name!r}; {advice}"
+  every = f"--list, or tff_fair.algorithms.names(), shows all {len(names())}."
+  asked = spelling.question(name, names())
+  return f"unknown algorithm {name!r}; {f'{asked} {every}' if asked else every}"
 
 
 def hyperparameters(name: str) -> Mapping[str, declared.Declared]:
