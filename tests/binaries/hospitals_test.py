@@ -73,7 +73,7 @@ def test_a_run_says_what_the_most_frequent_class_gets(folder, outcome):
   assert outcome.status == 0
   run = experiments.open_run(folder / "plain")
   clients = run.clients
-  found = run.summary["majority"]
+  found = run.of_summary("majority")
   assert (found["class"], found["rare_class"]) == ("no", "yes")
   # Of every hospital, a fifth of its rows of each class tests.
   died = hospitals().groupby("hospital")["died"]
@@ -83,14 +83,14 @@ def test_a_run_says_what_the_most_frequent_class_gets(folder, outcome):
   assert found["mean"] == pytest.approx(clients["majority_accuracy"].mean())
   difference = (clients["test_accuracy"] - clients["majority_accuracy"]).mean()
   assert found["difference"] == pytest.approx(difference)
-  assert {"mean", "percentile_50"} <= run.summary["test_recall"].keys()
+  assert {"mean", "percentile_50"} <= run.of_summary("test_recall").keys()
 
 
 def test_a_rare_outcome_is_told_at_the_start_the_end_the_page_and_the_card(
   folder, outcome, tmp_path
 ):
   run = experiments.open_run(folder / "plain")
-  reference = f"{100 * run.summary['majority']['mean']:.2f}"
+  reference = f"{100 * run.of_summary('majority')['mean']:.2f}"
   card = experiments.export(run, tmp_path / "model.keras").card
   page = experiments.report(run, tmp_path / "page.html")
   told = [outcome.stdout, card.read_text(), page.read_text()]
@@ -136,6 +136,7 @@ def test_an_audit_has_the_scores_groups_and_threshold_of_a_run(
   summary = json.loads((tmp_path / "audit" / "summary.json").read_text())
   task = tasks.load("table", file="eight.csv", client="hospital", label="died")
   keras_model = tf.keras.models.load_model(model)
+  assert keras_model is not None
   for client_id, row in clients.iterrows():
     raw, y = task.test.raw(client_id)
     columns = {name: tf.constant(values) for name, values in raw.items()}

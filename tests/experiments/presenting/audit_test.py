@@ -168,3 +168,13 @@ def test_arguments_that_do_not_go_together(arguments, field):
 def test_one_client_has_no_spread(tmp_path):
   with rejected("results"):
     experiments.audit(results=results(tmp_path, UNEQUAL[:1]))
+
+
+@pytest.mark.parametrize(
+  ("name", "value"),
+  [("score", "auc"), ("measures", "recall"), ("threshold_for", "f1")],
+)
+def test_results_have_no_further_scores(tmp_path, name, value):
+  file = results(tmp_path, UNEQUAL)
+  with rejected(name, "results"):
+    experiments.audit(results=file, **{name: value})

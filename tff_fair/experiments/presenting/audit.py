@@ -17,7 +17,7 @@ from tff_fair import declared, metrics
 from tff_fair.declared import FieldError
 from tff_fair.experiments.analysis import audit_table, joining, sampling_noise
 from tff_fair.experiments.errors import RunError
-from tff_fair.experiments.presenting import audit_page, audit_scores
+from tff_fair.experiments.presenting import audit_page
 from tff_fair.experiments.runs import summaries
 from tff_fair.experiments.runs.folder import RunFolder
 from tff_fair.experiments.spec.scores import ACCURACY, Score
@@ -154,6 +154,19 @@ def audit(
         "stands for itself; leave out model and task.",
         value=str(results),
       )
+    for name, value in (
+      ("score", score),
+      ("measures", measures),
+      ("score_class", score_class),
+      ("threshold_for", threshold_for),
+    ):
+      if value is not None:
+        raise FieldError(
+          name,
+          "needs the outputs of a model for each example, which results do not "
+          "have; leave it out, or give a model and a task.",
+          value=value,
+        )
     clients = audit_table.read(results)
     return _audit(clients, f"Audit of {pathlib.Path(results).name}", "Results")
   if model is None or task is None:
@@ -161,8 +174,9 @@ def audit(
     raise FieldError(
       missing, "is missing; give a model and a task, or results."
     )
-  # Imported late: both import TensorFlow, which results do not need.
+  # Imported late: they import TensorFlow, which results do not need.
   from tff_fair.experiments.analysis import model_evaluation  # noqa: PLC0415
+  from tff_fair.experiments.presenting import audit_scores  # noqa: PLC0415
 
   for name, value, valid in (
     ("split", split, model_evaluation.SPLITS),

@@ -280,7 +280,7 @@ def _key(kind: str, spec: RunSpec, parts: build.RunParts) -> str:
     for name in (*sorted(local), *_DECIDING, "task", "batch_size")
   }
   options = {n: v for n, v in settings.items() if n.startswith("task_option.")}
-  content = {
+  content: dict[str, object] = {
     "kind": kind,
     "gaps": spec.loss_reference,
     "rounds": (num_rounds(spec, parts), most_rounds(spec, parts)),
