@@ -73,6 +73,7 @@ def test_a_run_says_what_the_most_frequent_class_gets(folder, outcome):
   assert outcome.status == 0
   run = experiments.open_run(folder / "plain")
   clients = run.clients
+  assert clients is not None
   found = run.of_summary("majority")
   assert (found["class"], found["rare_class"]) == ("no", "yes")
   # Of every hospital, a fifth of its rows of each class tests.
@@ -136,7 +137,7 @@ def test_an_audit_has_the_scores_groups_and_threshold_of_a_run(
   summary = json.loads((tmp_path / "audit" / "summary.json").read_text())
   task = tasks.load("table", file="eight.csv", client="hospital", label="died")
   keras_model = tf.keras.models.load_model(model)
-  assert keras_model is not None
+  assert task.test.raw is not None
   for client_id, row in clients.iterrows():
     raw, y = task.test.raw(client_id)
     columns = {name: tf.constant(values) for name, values in raw.items()}
