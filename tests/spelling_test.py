@@ -54,14 +54,13 @@ def test_a_guess_stands_before_the_list(name):
     with pytest.raises(raised, match=r"mean q?fedavg") as error:
       call()
     assert str(error.value).index("did you mean") < str(error.value).index(
-      "valid"
+      "names()"
     )
 
 
-def test_all_names_are_listed_where_nothing_is_similar():
-  with pytest.raises(FieldError) as error:
+def test_where_nothing_is_similar_the_line_says_where_the_names_are():
+  with pytest.raises(FieldError, match=r"--list, or tff_fair.algorithms.names"):
     RunSpec(algorithm="fairness")
-  assert ", ".join(algorithms.names()) in str(error.value)
 
 
 @pytest.mark.parametrize(

@@ -131,7 +131,7 @@ def test_a_setting_takes_its_values_and_comes_back_from_each_form(name):
   [
     ("task", "heart", "valid tasks: digits"),
     ("task", "digit", "digits"),
-    ("algorithm", "heart", "valid: "),
+    ("algorithm", "heart", "names()"),
     ("data_dir", 3, "a text or none"),
     ("client_weighting", "x", "one of num_examples, uniform, column"),
     ("loss_at", None, "one of before, training, after"),
