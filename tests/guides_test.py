@@ -253,8 +253,8 @@ def run_tests(tree, tests, chosen):
 @pytest.mark.parametrize(
   "guide",
   [
-    METHOD,
     TASK,
+    pytest.param(METHOD, marks=pytest.mark.long),
     pytest.param(MEASURE, marks=pytest.mark.long),
     pytest.param(CHART, marks=pytest.mark.long),
   ],

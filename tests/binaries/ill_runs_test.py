@@ -7,6 +7,7 @@ import pytest
 
 from binaries import compare, export, report, sweep
 from tests.binaries import in_process
+from tests.cases import one_of_each
 from tff_fair import experiments
 
 pytestmark = pytest.mark.usefixtures("compiled_once", "unpainted")
@@ -46,7 +47,7 @@ def trained(program, *flags):
   return {found.kind: found for found in run.diagnosis}, outcome.stderr
 
 
-@pytest.mark.parametrize("rate", [2.0, 1e6])
+@pytest.mark.parametrize("rate", one_of_each([2.0, 1e6]))
 def test_a_regression_that_diverges(program, rate):
   write(numbers())
   found, told = trained(program, f"--client_learning_rate={rate}")
@@ -110,7 +111,7 @@ def test_a_classifier_at_a_rate_that_is_too_large(program):
   assert "(300 here)" in told
 
 
-@pytest.mark.parametrize("labels", ["classes", "names", "number"])
+@pytest.mark.parametrize("labels", one_of_each(["classes", "names", "number"]))
 def test_one_prediction_for_all(program, labels):
   classes = np.repeat([0, 1, 2, 1], 10)
   names = np.array(["ape", "bee", "cow"])
@@ -141,7 +142,7 @@ def test_test_data_of_one_class_are_no_fault(program):
   assert "constant_prediction/class" not in table
 
 
-@pytest.mark.parametrize("score", ["accuracy", "auc"])
+@pytest.mark.parametrize("score", one_of_each(["accuracy", "auc"]))
 def test_a_rare_class_that_is_ranked_well(program, score):
   y = np.arange(40) // 2 % 5 == 0
   x = np.random.default_rng(0).normal(size=[40, 3]) + y[:, np.newaxis]

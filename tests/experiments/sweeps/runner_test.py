@@ -174,6 +174,7 @@ def test_no_runs_are_no_mistake(tmp_path):
   assert sweep([], tmp_path) == []
 
 
+@pytest.mark.long
 def test_a_server_that_is_killed_is_told(tmp_path, monkeypatch):
   (tmp_path / "dying.py").write_text("import os\nos.kill(os.getpid(), 9)\n")
   monkeypatch.syspath_prepend(tmp_path)
