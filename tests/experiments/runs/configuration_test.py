@@ -59,7 +59,6 @@ def test_a_configuration_is_read_with_what_followed():
     aggregation="stacked",
     hparams={"gamma": 1.0, "hull": False},
     rounds_per_evaluation=10,
-    validation_fraction=0.0,
   )
 
 
