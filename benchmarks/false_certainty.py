@@ -160,12 +160,7 @@ def rows(
   gain: float = 0.0,
   question: questions.Name = questions.OTHER_CLIENTS,
 ) -> Iterator[tuple[tuple[int, int, int], Mapping[str, np.ndarray]]]:
-  """Simulates; each row has the same draws, with or without the others.
-
-  Yields:
-    The numbers of seeds, clients and test examples, and the shares of each
-    measure.
-  """
+  """Yields each row's sizes and shares by measure, of draws of its own."""
   for row in itertools.product(seeds, clients, sizes):
     generator = np.random.default_rng(row)
     found: dict[str, list[Difference]] = {}

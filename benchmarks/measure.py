@@ -28,11 +28,7 @@ def time_in_turns(
   *,
   repetitions: int,
 ) -> dict[str, list[float]]:
-  """Times each call several times, all of them once per turn.
-
-  Returns:
-    The seconds of each repetition, by name.
-  """
+  """Returns the seconds of each repetition by name, all calls once per turn."""
   seconds: dict[str, list[float]] = {name: [] for name in calls}
   for repetition in range(-_WARM_UP, repetitions):
     for name, call in calls.items():

@@ -81,9 +81,6 @@ def damaged_inside(content: bytes, rng: random.Random) -> tuple[str, bytes]:
   """Damages a member of a zip archive, such as npz, or the member's beginning.
 
   The archive's checksums fit, and the reader of the member is on its own.
-
-  Returns:
-    What was done, and the archive after it.
   """
   with zipfile.ZipFile(io.BytesIO(content)) as archive:
     members = {name: archive.read(name) for name in archive.namelist()}
@@ -120,11 +117,7 @@ _VALUES: tuple[object, ...] = (
 
 
 def of_run(folder: pathlib.Path, rng: random.Random) -> str:
-  """Damages a table or a JSON file of a run.
-
-  Returns:
-    The name of the damage and the file.
-  """
+  """Damages a table or a JSON file of a run."""
   path = rng.choice(sorted(p for p in folder.iterdir() if p.suffix in _KINDS))
   chosen = rng.choice(_KINDS[path.suffix])
   if path.stat().st_size:

@@ -51,11 +51,7 @@ def _outcome(sample: pathlib.Path, seed: int) -> End:
 def trial(
   sample: pathlib.Path, folder: pathlib.Path, seed: int
 ) -> tuple[str, list[Exception]]:
-  """Damages a copy of a run, and reads it.
-
-  Returns:
-    The damage, and the errors of the readers.
-  """
+  """Damages a copy of a run, and reads it."""
   copied = folder / f"run-{seed}"
   shutil.copytree(sample, copied)
   done = damage.of_run(copied, random.Random(seed))
@@ -69,11 +65,7 @@ def trial(
 def read(
   folder: pathlib.Path, page: pathlib.Path, whole: Run
 ) -> list[Exception]:
-  """Reads a run by all ways that need no TensorFlow.
-
-  Returns:
-    The errors, each a line for a user.
-  """
+  """Reads a run by all ways that need no TensorFlow."""
 
   def values_of_run() -> None:
     run = finding.open_run(folder)

@@ -413,11 +413,7 @@ def output_dir() -> pathlib.Path | None:
 
 
 def catalog_wanted() -> str | None:
-  """Returns what to show of the catalog before the program exits, if anything.
-
-  Returns:
-    Nothing, the whole catalog, or the entry that the user named.
-  """
+  """Returns what to show of the catalog before the program ends, if any."""
   if isinstance(_LIST.value, str):
     return catalog_entry(_LIST.value)
   return catalog() if _LIST.value else None

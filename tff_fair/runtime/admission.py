@@ -255,15 +255,7 @@ class NotAdmittedError(Exception):
 
 
 def check_graph(graph_def: Any, known: frozenset[str] = _KNOWN) -> None:
-  """Checks that each run of a graph gives the same and does nothing else.
-
-  Args:
-    graph_def: A graph of TensorFlow, with its functions.
-    known: Operations of which this is known.
-
-  Raises:
-    NotAdmittedError: If one of its operations is not known to.
-  """
+  """Checks that each run of a graph gives the same and does nothing else."""
   functions = graph_def.library.function
   known = known | {function.signature.name for function in functions}
   _check_operations((node.op for node in graph_def.node), known)
@@ -290,15 +282,7 @@ def check_function(message: Message) -> None:
 
 
 def check_function_runs_once(message: Message) -> None:
-  """Checks that a function may be part of one graph, which runs it once.
-
-  Args:
-    message: The function, as TFF serializes it.
-
-  Raises:
-    NotAdmittedError: If one of its operations has an effect, or a state that
-      other runs share.
-  """
+  """Checks that a function may be part of one graph, which runs it once."""
   for graph_def in _graphs(message):
     check_graph(graph_def, _KNOWN | DRAWS)
     for node in nodes(graph_def):
@@ -332,15 +316,7 @@ def _graphs(message: Message) -> Iterator[Any]:
 
 
 def check_aggregates(comp: tff.Computation) -> None:
-  """Checks that a computation sums so that parts of its clients can be merged.
-
-  Args:
-    comp: As TFF traced it.
-
-  Raises:
-    NotAdmittedError: If a zero may not be neutral, or a merge may not fit its
-      accumulate: each part begins with the zero, and TFF never merges.
-  """
+  """Checks that sums over parts of a computation's clients can be merged."""
   for part in _parts(tff.framework.serialize_computation(comp)):
     kind = part.WhichOneof("computation")
     if kind == "intrinsic" and part.intrinsic.uri not in (
@@ -431,11 +407,7 @@ class Reading(enum.IntEnum):
 
 
 def reading(dataset_graph: bytes) -> Reading:
-  """Returns how often a dataset may be read.
-
-  Args:
-    dataset_graph: Its graph, as TFF sends it.
-  """
+  """Returns how often a dataset may be read, from its graph."""
   graph_def = tf.compat.v1.GraphDef.FromString(dataset_graph)
   try:
     check_graph(graph_def, _KNOWN | _SHUFFLES)

@@ -45,14 +45,7 @@ def replace(
   natively: bool = False,
   ask: Callable[..., Mapping[str, Any]] | None = None,
 ) -> None:
-  """Chooses TFF's current context, and closes the one of before.
-
-  Args:
-    opened: Closes the context.
-    local: See `_Choice`, also for the others.
-    natively: Likewise.
-    ask: Likewise.
-  """
+  """Chooses TFF's current context, and closes the one of before."""
   global _choice  # noqa: PLW0603
   context = tff.framework.get_context_stack().current
   _choice = _Choice(context, local, natively, ask)

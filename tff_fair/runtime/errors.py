@@ -46,17 +46,7 @@ def explained(
   parameter: tff.Type | None,
   step_by_step: Callable[[], Any],
 ) -> Iterator[Explanation]:
-  """Raises errors of TensorFlow's as those of a client.
-
-  Args:
-    arg: The argument of the call within, as `values.ingested` returns it.
-    parameter: Its type.
-    step_by_step: Computes the call again.
-
-  Raises:
-    ValueError: If a client has a label that the model has no output for.
-    RuntimeError: Of other errors of TensorFlow's.
-  """
+  """Raises errors of TensorFlow's as those of a client."""
   found = Explanation()
   try:
     yield found

@@ -48,11 +48,7 @@ def _told_by_worker(error: grpc.RpcError) -> str:
 
 @contextlib.contextmanager
 def opened(**options: Any) -> Iterator[tff.framework.SyncContext]:
-  """Yields TFF's context, and ends its worker.
-
-  Args:
-    **options: Those of TFF's context, and `simulate_secure_sums`.
-  """
+  """Yields TFF's context, and ends its worker."""
   private_tff.end_workers_with_program()
   with contextlib.closing(_ExactContext(**options)) as context:
     one = tff.tensorflow.computation(lambda: np.int32(1))

@@ -69,15 +69,7 @@ class LocalContext(tff.framework.SyncContext):
     simulate_secure_sums: bool = False,
     clients_at_a_time: int | None = None,
   ) -> None:
-    """Takes what decides how it computes.
-
-    Args:
-      clients_per_part: The most clients of a part; 0 never cuts.
-      default_num_clients: See `use_local`, also for the others.
-      simulate_secure_sums: Likewise.
-      clients_at_a_time: How many clients may work at the same time; by default
-        one for each core.
-    """
+    """Takes what decides how it computes."""
     _use_threads()
     self._clients_per_part = clients_per_part
     self._default_num_clients = default_num_clients
@@ -91,11 +83,7 @@ class LocalContext(tff.framework.SyncContext):
     self._is_closed = True
 
   def invoke(self, comp: Any, arg: Any) -> Any:
-    """Computes `comp(arg)`.
-
-    Raises:
-      ValueError: If a client has a label that the model has no output for.
-    """
+    """Computes `comp(arg)`."""
     global _computed  # noqa: PLW0603
     check_not_forked()
     _computed = os.getpid()
@@ -117,15 +105,7 @@ class LocalContext(tff.framework.SyncContext):
     return values.in_containers(result.value, result.type_spec)
 
   def call(self, comp: tff.Computation, arg: Any) -> values.Computed:
-    """Computes `comp(arg)` in this thread.
-
-    Args:
-      comp: Any computation.
-      arg: Its argument, as TFF hands it to a context; `Computed` in any place.
-
-    Returns:
-      The result, for further calls.
-    """
+    """Computes `comp(arg)` in this thread."""
     parameter = comp.type_signature.parameter
     result_type = comp.type_signature.result
     given = (

@@ -20,11 +20,7 @@ _MOST_HEAPS = 4
 
 
 def keep_freed() -> bool:
-  """Makes this process keep up to 1 GiB of the memory that it frees.
-
-  Returns:
-    Whether the allocator is one that takes the setting, as glibc's does.
-  """
+  """Keeps up to 1 GiB of freed memory; returns whether the allocator can."""
   mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
   if mallopt is None:
     return False

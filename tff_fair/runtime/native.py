@@ -33,12 +33,7 @@ class Origin:
   def computation(
     self, name: str, build: Callable[[], tff.Computation]
   ) -> tff.Computation:
-    """Returns what an earlier program, or this one, made of the computation.
-
-    Args:
-      name: Tells it from all else that is made of this computation.
-      build: Makes it.
-    """
+    """Returns what an earlier program, or this one, made of the computation."""
     del name
     return compile_ahead(build())
 
@@ -66,16 +61,7 @@ class NativeComputation(tff.framework.ConcreteComputation):
     content: bytes,
     annotate: Callable[[tff.FunctionType], tff.FunctionType],
   ) -> NativeComputation:
-    """Reads a compiled computation.
-
-    Args:
-      content: The computation, as `content` returns it.
-      annotate: Adds the containers to its type.
-
-    Raises:
-      Exception: If it is no computation, or of another type; of protobuf's or
-        TFF's classes.
-    """
+    """Reads a compiled computation."""
     # TFF has no public name for the class of its messages.
     message = type(tff.framework.Placement(tff.SERVER).proto)()
     message.ParseFromString(content)
@@ -96,11 +82,7 @@ def origin_of(comp: tff.Computation) -> Origin:
 
 
 def compile_ahead(comp: tff.Computation) -> NativeComputation:
-  """Returns a computation in its compiled form.
-
-  Args:
-    comp: A computation that TFF has traced, or one that is compiled.
-  """
+  """Returns a computation in its compiled form."""
   if isinstance(comp, NativeComputation):
     return comp
   return NativeComputation(
@@ -111,11 +93,7 @@ def compile_ahead(comp: tff.Computation) -> NativeComputation:
 
 
 def compile_now(comp: tff.Computation) -> tff.Computation:
-  """Returns a computation as TFF's native backend would send it to a worker.
-
-  Raises:
-    RuntimeError: If it has secure sums.
-  """
+  """Returns a computation as TFF's native backend would send it to a worker."""
   without_secure_sums(comp)
   if isinstance(comp, NativeComputation):
     # Without containers, as TFF's compiler leaves it.
@@ -164,9 +142,5 @@ def without_secure_sums(comp: tff.Computation) -> tff.Computation:
 
 
 def with_sums(simulated: bool) -> Callable[[tff.Computation], tff.Computation]:
-  """Returns what a context does with secure sums: adds in the clear, or raises.
-
-  Args:
-    simulated: Whether to add in the clear.
-  """
+  """Returns what adds secure sums in the clear, or raises if there are some."""
   return in_the_clear if simulated else without_secure_sums

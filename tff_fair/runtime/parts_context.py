@@ -25,13 +25,7 @@ class PartsContext(tff.framework.SyncContext):
     *,
     simulate_secure_sums: bool,
   ) -> None:
-    """Takes the engine.
-
-    Args:
-      engine: Computes the calls.
-      clients_per_part: The most clients of a part; 0 never cuts.
-      simulate_secure_sums: See `use_local`.
-    """
+    """Takes the engine."""
     self._engine = engine
     self._clients_per_part = clients_per_part
     self._with_sums = native.with_sums(simulate_secure_sums)
@@ -42,11 +36,7 @@ class PartsContext(tff.framework.SyncContext):
     self._is_closed = True
 
   def invoke(self, comp: Any, arg: Any) -> Any:
-    """Computes `comp(arg)`.
-
-    Raises:
-      WorkerLostError: If several workers in a row are lost, or none is left.
-    """
+    """Computes `comp(arg)`."""
     if self._is_closed:
       raise RuntimeError(local_context.CLOSED)
 

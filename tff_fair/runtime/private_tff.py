@@ -185,9 +185,6 @@ def options_of_calls(config: tf.compat.v1.ConfigProto) -> Iterator[None]:
 
   Without it, TensorFlow's optimizer rewrites them once more: this takes time,
   and it ends with an error for some loops within branches.
-
-  Args:
-    config: The options.
   """
   if not hasattr(eager_context, "FunctionCallOptions"):
     yield

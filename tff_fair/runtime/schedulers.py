@@ -23,11 +23,7 @@ def _connect(address: str, patience: float) -> None:
 
 
 def check_dask_installed() -> None:
-  """Raises unless Dask is installed.
-
-  Raises:
-    ModuleNotFoundError: If it is not; says how to install it.
-  """
+  """Raises unless Dask is installed."""
   if importlib.util.find_spec("distributed") is None:
     raise ModuleNotFoundError(
       "needs the package distributed, of the extra dask; install it with "
@@ -36,16 +32,7 @@ def check_dask_installed() -> None:
 
 
 def check_scheduler(address: str, *, timeout: float) -> None:
-  """Raises unless a program takes connections at an address.
-
-  Args:
-    address: As "tcp://host:port", or "tls://host:port".
-    timeout: Seconds within which a program has to take one.
-
-  Raises:
-    ConnectionError: If no program does.
-    ValueError: If it is no such address.
-  """
+  """Raises unless a program takes connections at an address."""
   scheme, _, place = address.partition("://")
   if scheme not in ("tcp", "tls") or not _is_host_and_port(place):
     raise ValueError(

@@ -50,16 +50,7 @@ class StepByStep:
     self._sessions: dict[bytes, sessions.Session] = {}
 
   def __call__(self, arg: values.Value, num_clients: int) -> values.Value:
-    """Returns the result.
-
-    Args:
-      arg: The argument, as `values.ingested` returns it.
-      num_clients: The number of clients.
-
-    Raises:
-      ClientError: If a client's computation fails.
-      UnknownError: If the computation has something that no way computes.
-    """
+    """Returns the result."""
     run = _Run(self._session, num_clients)
     function = run.value(self._message, {})
     parameter = self._type.parameter

@@ -169,9 +169,6 @@ def finished(work: Coroutine[Any, Any, _Result]) -> _Result:
   """Returns the result of a coroutine that never has to wait.
 
   It needs no event loop: it runs in the thread that called.
-
-  Raises:
-    RuntimeError: If it has to wait.
   """
   try:
     work.send(None)

@@ -58,17 +58,7 @@ class DataSpecs:
 
 
 def ingested(value: Any, type_spec: tff.Type, specs: DataSpecs) -> Value:
-  """Returns a value that a user gave, in the form of this module.
-
-  Args:
-    value: As TFF's contexts take it, or a `Computed` in any place.
-    type_spec: Its type.
-    specs: Those of datasets that were checked before.
-
-  Raises:
-    TypeError: If the value is not of the type.
-    ValueError: If it is not in a form that TFF takes.
-  """
+  """Returns a value that a user gave, in the form of this module."""
   if isinstance(value, Computed):
     return value.value
   match type_spec:
@@ -191,15 +181,7 @@ def in_containers(value: Value, type_spec: tff.Type) -> Any:
 
 
 def num_clients(value: Any, type_spec: tff.Type | None) -> int | None:
-  """Returns the number of clients that a value is of; `None` if of none.
-
-  Args:
-    value: As `ingested` returns it.
-    type_spec: Its type; `None` if there is no value.
-
-  Raises:
-    ValueError: If parts of it are of different numbers.
-  """
+  """Returns the number of clients that a value is of; `None` if of none."""
   found: set[int] = set()
 
   def look(part: Any, part_type: tff.Type) -> None:

@@ -18,12 +18,7 @@ def find() -> str:
 
 @functools.cache
 def installed() -> dict[str, str]:
-  """Returns the versions of what two processes must share to work together.
-
-  Returns:
-    By name: this project, TensorFlow Federated, and Python without its last
-    number, which changes nothing here.
-  """
+  """Returns the versions that two processes must share to work together."""
   return {
     "Python": ".".join(platform.python_version_tuple()[:2]),
     "tff_fair": find(),

@@ -82,12 +82,7 @@ def score_of(clients: pd.DataFrame) -> Score:
 
 
 def read(path: str | os.PathLike[str]) -> pd.DataFrame:
-  """Reads the results of clients.
-
-  Returns:
-    One row per client: client, num_examples, and of correct, accuracy and loss
-    those that the file tells.
-  """
+  """Reads the results of clients, one row each, from a CSV file."""
   path = pathlib.Path(path)
   table = _parse(path)
   columns = {

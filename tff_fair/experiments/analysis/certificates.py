@@ -35,14 +35,7 @@ def measured_stationarity(rounds: pd.DataFrame) -> dict[int, float]:
 def stationarity(
   rounds: pd.DataFrame, cohorts: pd.DataFrame
 ) -> dict[str, Any] | None:
-  """Returns the certificate of the last round that has one.
-
-  Returns:
-    The `round`, its `pareto_stationarity` and `share_descending`, the number of
-    its clients (`num_clients`), and the ids of those that block (`blocking`),
-    which have a positive weight in the point of least norm. None where the run
-    has measured nothing.
-  """
+  """Returns the certificate of the last round that has one, if any."""
   found = measured_stationarity(rounds)
   if not found:
     return None
@@ -72,13 +65,7 @@ _AVERAGE = "fedavg"  # The method that has plain weights by its definition.
 def coefficient_change(
   spec: RunSpec, cohorts: pd.DataFrame, task: tasks.Task
 ) -> float | None:
-  """Returns the largest relative change of a coefficient in a run.
-
-  Returns:
-    The largest |c / p - 1| over all rounds and clients, where p are the plain
-    weights of the clients that counted in the round. None where the method has
-    no coefficients of its own, or the run has not recorded them.
-  """
+  """Returns the largest |c / p - 1|, where p are a round's plain weights."""
   factory = methods.method(spec.algorithm).factory
   if factory is None or spec.algorithm == _AVERAGE:
     return None

@@ -34,11 +34,7 @@ _SPREADS = ("std", "variance", "relative_std")
 
 
 def noise_share(evaluation: ChosenEvaluation) -> float:
-  """Returns the share of the noise in the variance, in [0, 1].
-
-  Of several rounds, the mean; NaN where nothing tells it, see
-  `sampling_noise.of_clients`.
-  """
+  """Returns the share of noise in the variance, in [0, 1]; NaN if unknown."""
   if evaluation.run.score.name != ACCURACY.name:
     return math.nan  # Nothing tells the noise of an error.
   found = [
@@ -62,12 +58,7 @@ def noise_note(
   groups: Sequence[Group],
   evaluated: Mapping[Run, ChosenEvaluation],
 ) -> str:
-  """Returns a sentence about the noise in the spreads of a table.
-
-  Returns:
-    The sentence; empty if the table shows no spread, or its noise already, or
-    if nothing tells the noise.
-  """
+  """Returns a sentence about noise in the spreads of a table; may be empty."""
   shown = set(names)
   if not shown.intersection(_SPREADS) or NOISE in shown:
     return ""

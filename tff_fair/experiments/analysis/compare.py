@@ -63,14 +63,7 @@ def build(
   target: Target | None = None,
   question: str | None = None,
 ) -> list[Table]:
-  """Compares runs.
-
-  Returns:
-    For each task a table, the baseline first; with `choice.last`, one of
-    averages; with a target, one of the costs to reach it; with a baseline, that
-    of suffering clients, and one of paired differences for each of the former;
-    where FedAvg is there with both weights, what methods owe to weights.
-  """
+  """Compares runs; returns tables for each task, the baseline first."""
   for name in columns:
     declared.check_choice("columns", name, table_columns.NAMES)
   questions.check(question)

@@ -122,12 +122,7 @@ class Table:
 
 
 def cell_text(measure: Measure, cell: Cell) -> str:
-  """Returns a cell as tables show it.
-
-  Returns:
-    "12.30 ± 0.45"; "+1.20 [-0.30, +2.70] p=0.105", without brackets where the
-    spread is unknown; or wins, ties and losses as "12/3/15".
-  """
+  """Returns "12.30 ± 0.45", "+1.20 [-0.30, +2.70] p=0.105" or "12/3/15"."""
   if isinstance(cell, Wins):
     return "/".join(map(str, cell))
   if isinstance(cell, Contrast):
@@ -160,10 +155,7 @@ def probability_text(p_value: float) -> str:
 def cell_numbers(
   name: str, measure: Measure, cell: Cell, *, is_rounded: bool
 ) -> dict[str, float | str]:
-  """Returns the numbers of a cell by the names of their columns.
-
-  Beside those of a contrast is the label of its baseline.
-  """
+  """Returns the numbers of a cell by the names of their columns."""
 
   def number(value: float | None, digits: int) -> float:
     if value is None:
@@ -281,14 +273,7 @@ def marks_note(num_seeds: Mapping[str, int]) -> str:
 
 
 def frame(tables: Sequence[Table], *, is_rounded: bool = False) -> pd.DataFrame:
-  """Returns all tables as one, for programs.
-
-  Returns:
-    A row for each method of each task: task, method, seeds, and for each
-    measure NAME its mean over seeds, and NAME_std_over_seeds, their standard
-    deviation, which is missing where there is one seed. Differences to a
-    baseline have the names that `cell_numbers` gives.
-  """
+  """Returns all tables as one: a row for each method of each task."""
   rows: dict[tuple[str, str], dict[str, object]] = {}
   for table in tables:
     for row in table.rows:

@@ -47,13 +47,7 @@ def _names(table: pd.DataFrame) -> list[str]:
 
 
 def of_each_client(table: pd.DataFrame) -> pd.DataFrame:
-  """Returns columns of the table of clients.
-
-  Returns:
-    By `client_id`, each gap, as `equalized_odds`, and its interval,
-    `equalized_odds_low` and `_high`; NaN where too few of its groups have
-    `group_gaps.LEAST_EXAMPLES`.
-  """
+  """Returns each client's gaps and intervals; NaN with too few examples."""
   import pandas as pd  # noqa: PLC0415
 
   names, rows = _names(table), []
@@ -68,14 +62,7 @@ def of_each_client(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def summarize(table: pd.DataFrame, client_ids: pd.Series) -> dict[str, Any]:
-  """Returns the gaps over all clients together, ready for JSON.
-
-  Returns:
-    `least_examples`; `positive_class`, if there is one; `groups`, of each its
-    `examples` and the shares of enough of them, as `true_positive_rate`; and
-    `gaps`: of each `value`, `low`, `high`, `highest` and `lowest`, empty where
-    too few groups have enough examples.
-  """
+  """Returns the gaps over all clients together, ready for JSON."""
   table = table[table["client_id"].isin(client_ids)]
   names = _names(table)
   counts = _counts(table, names)

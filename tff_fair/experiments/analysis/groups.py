@@ -33,12 +33,7 @@ class Group(NamedTuple):
 
 
 def group(runs: Sequence[Run]) -> list[Group]:
-  """Groups the runs that differ in their seeds alone.
-
-  Returns:
-    The groups: tasks and methods as they first occur, the groups of one method
-    by the values in which they differ.
-  """
+  """Groups the runs that differ in their seeds alone, by task and method."""
   same: dict[str, dict[Seeds, Run]] = {}
   for run in runs:
     key = json.dumps([run.title, run.settings], sort_keys=True)
@@ -73,12 +68,7 @@ def group(runs: Sequence[Run]) -> list[Group]:
 
 
 def by_task(runs: Sequence[Run]) -> dict[str, list[Run]]:
-  """Sorts runs by their data: the task, its options, the clients.
-
-  Returns:
-    Runs by the name of their task, with the options in which tasks of that name
-    differ and the number of clients; tasks are as they first occur.
-  """
+  """Sorts runs by their task, its options and the number of clients."""
   same: dict[tuple[object, ...], list[Run]] = {}
   for run in runs:
     same.setdefault((*data_key(run), _num_clients(run)), []).append(run)
@@ -93,10 +83,7 @@ def by_task(runs: Sequence[Run]) -> dict[str, list[Run]]:
 
 
 def data_key(run: Run) -> tuple[object, ...]:
-  """Returns what runs on the same data share.
-
-  These are the task, its options, and the share of training data set aside.
-  """
+  """Returns a run's task, its options, and the share set aside."""
   return run.task, *sorted((n, str(v)) for n, v in _of_data(run).items())
 
 

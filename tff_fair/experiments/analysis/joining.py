@@ -36,14 +36,7 @@ LEVEL = 0.05
 
 
 def of_clients(clients: pd.DataFrame, score: Score) -> dict[str, Any] | None:
-  """Returns what joining brings, over the clients that have a gain.
-
-  Returns:
-    `gaining`, `losing` and `undecided`, numbers of clients; `mean`, `std`,
-    `min`, `max` and `percentile_50` of the gains, positive where joining is
-    better; `federated`, and `local` and `pooled` where they were trained: the
-    means of the score over clients. None where nothing was trained.
-  """
+  """Returns what joining brings; None where no baseline was trained."""
   known = clients.dropna(subset=[f"test_{score.name}"])
   means = {
     kind: float(known[f"{kind}_{score.name}"].mean())
@@ -85,14 +78,7 @@ _MISS = 0.1  # That an accuracy's lower bound is too high, at most.
 
 
 def of_unseen(clients: pd.DataFrame, score: Score) -> dict[str, Any] | None:
-  """Returns how the model serves clients that took no part in training.
-
-  Returns:
-    `num_clients`, those that have the score; their `mean` and `worst`, if there
-    are some; `bound`, which at least the share `share` of such clients reach,
-    with `confidence`. With too few clients there is none: `needed` are. None
-    where all clients may take part.
-  """
+  """Returns how the model serves clients that took no part, if any."""
   if tables.UNSEEN not in clients:
     return None
   name = f"test_{score.name}"
@@ -144,17 +130,7 @@ def bound(
 
 
 def of_late(evaluations: pd.DataFrame, score: Score) -> dict[str, Any] | None:
-  """Returns what late clients and the others gain once they have joined.
-
-  The run evaluates the model between the round before a client joins and the
-  first that may draw the client.
-
-  Returns:
-    `round`, the first in which one of them joins; and, for `joining` and
-    `others`, `num_clients`, and the means of the score over these right
-    `before` that (of one that joins, right before it does), and `after` the
-    last round. None where all clients begin at once.
-  """
+  """Returns what late clients and the others gain; None if none is late."""
   if tables.JOIN_ROUND not in evaluations:
     return None
   rows = tables.seen(evaluations).sort_values(tables.ROUND)

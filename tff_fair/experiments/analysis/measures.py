@@ -142,12 +142,7 @@ def _of_mean_1(weights: Vector) -> Vector:
 
 @functools.lru_cache(maxsize=32)
 def of(score: Score) -> Mapping[str, Measure]:
-  """Returns the measures of runs with a score: statistics over their clients.
-
-  Returns:
-    The measures by name: the same names for all scores, and some more for those
-    with a column beside them.
-  """
+  """Returns the measures of runs with a score by their names."""
   of_client = _of_client(score)
   relative = Measure("", False, 1.0, 4)
   spread = of_client._replace(title="Std", higher_is_better=False)
@@ -236,11 +231,7 @@ def _of_client(score: Score) -> Measure:
 
 
 def beside(score: Score) -> Mapping[str, tuple[str, str]]:
-  """Returns the measures of a score that stands beside that of the runs.
-
-  Returns:
-    The beginnings of their titles and their statistics, by name.
-  """
+  """Returns titles and statistics of a score beside that of the runs."""
   title, worst = (
     ("Lowest", "min") if score.higher_is_better else ("Largest", "max")
   )
@@ -300,11 +291,7 @@ def changes(score: Score) -> Mapping[str, Measure]:
 
 
 def tail_sizes(names: Iterable[str], num_clients: int) -> str:
-  """Returns how many clients the tails are, as "10 % = 1 of 3 clients".
-
-  Returns:
-    The text; empty if no measure is that of a tail.
-  """
+  """Returns how many clients tails are: "10 % = 1 of 3 clients", or nothing."""
   percents = {
     int(percent)
     for kind, _, percent in (name.partition("_") for name in names)
@@ -344,12 +331,7 @@ def of_equal(measure: Measure, clients: Clients) -> float:
 def of_clients(
   clients: pd.DataFrame, score: Score = ACCURACY
 ) -> dict[str, float]:
-  """Returns all measures of one evaluation.
-
-  Returns:
-    Values by the names of the measures, not scaled. All clients count once but
-    in measures by examples.
-  """
+  """Returns all measures of one evaluation by name, not scaled."""
   numbered = clients.assign(client_id=np.arange(len(clients)))
   of_all = clients_of(numbered, score)
   if len(clients) and not of_all.ids.size:  # None of them has the score.

@@ -95,20 +95,7 @@ def evaluate(
   outputs: Outputs = "auto",
   gathered: list[ClientOutputs] | None = None,
 ) -> pd.DataFrame:
-  """Evaluates a model on each client's data.
-
-  Args:
-    model: The model.
-    task: The clients.
-    split: Which examples count.
-    outputs: What a classifier gives.
-    gathered: Gets what the model gives for the examples of each client.
-
-  Returns:
-    One row per client: client, num_examples, and correct, accuracy and loss,
-    the mean cross entropy. Where the label is a number: rmse, in the label's
-    own units, and r2, which is missing where a client's labels are all equal.
-  """
+  """Evaluates a model on each client's data: one row per client."""
   _check_labels(task)
   model.check_fits(task)
   raw = model.takes_columns(task)

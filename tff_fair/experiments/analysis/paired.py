@@ -282,15 +282,7 @@ def remembering(statistic: Statistic) -> Statistic:
 
 
 def holm_factors(p_values: Sequence[float]) -> list[float]:
-  """Returns what p-values are multiplied with for being several.
-
-  Holm's correction (1979) is the smallest times their number, the next one
-  times one less, and so on; none smaller than that of a smaller p-value.
-
-  Returns:
-    A factor for each, from 1 to their number: the corrected p-value is factor *
-    p, and 1 at most.
-  """
+  """Returns what Holm's correction (1979) multiplies p-values with."""
   p = np.asarray(p_values, np.float64)
   order = np.argsort(p, kind="stable")  # NaN last.
   factors = np.arange(p.size, 0.0, -1.0)
@@ -305,11 +297,7 @@ def holm_factors(p_values: Sequence[float]) -> list[float]:
 def _covariance_by_clients(
   statistic: Statistic, pairs: Sequence[Pair], ids: np.ndarray
 ) -> Vector:
-  """Returns the covariance between seeds over draws of clients.
-
-  Returns:
-    float64[S, S], times K / (K - 1); NaN if too few draws have a value.
-  """
+  """Returns K / (K - 1) cov(D_s*, D_s'*) over draws, float64[S, S]."""
   counts = _counts(ids.size)
   changes = []
   for pair in pairs:
@@ -329,11 +317,7 @@ def _covariance_by_clients(
 
 @functools.lru_cache(maxsize=8)
 def _counts(num_clients: int) -> Vector:
-  """Draws clients with replacement.
-
-  Returns:
-    float64[draws, K]: how often each client is in a draw of K of them.
-  """
+  """Returns how often a draw of K clients has each, float64[draws, K]."""
   num_draws = max(_MIN_DRAWS, min(_MAX_DRAWS, _DRAWN_CLIENTS // num_clients))
   generator = np.random.Generator(np.random.PCG64(_SEED))
   shares = np.full(num_clients, 1 / num_clients)

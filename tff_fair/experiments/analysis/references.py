@@ -73,11 +73,7 @@ def _by_weights(groups: Sequence[Group]) -> Mapping[str, Group]:
 
 
 def weights_note(groups: Sequence[Group]) -> str:
-  """Returns a sentence about methods that weigh clients differently.
-
-  Returns:
-    The sentence; empty if all weigh them in the same way.
-  """
+  """Returns a sentence if methods weigh clients differently, else nothing."""
   labels: dict[str, list[str]] = {}
   for group in groups:
     labels.setdefault(group.runs[0].client_weights, []).append(group.label)
@@ -112,12 +108,7 @@ def _pair(groups: Sequence[Group]) -> Mapping[str, Group]:
 
 
 def parts(contents: Contents) -> Table | None:
-  """Returns what methods owe to weights and to their rules.
-
-  Returns:
-    A row for each method beside FedAvg, over the seeds that it has in common
-    with both FedAvgs; None where they are not both there, or several times.
-  """
+  """Returns what methods owe to weights and to rules, given both FedAvgs."""
   of_fedavg = _pair(contents.groups)
   columns = {
     name: column

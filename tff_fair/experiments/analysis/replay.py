@@ -218,16 +218,7 @@ _DIGITS = {"harmed": 1, "worst_cosine": 3, "angle": 1}
 
 
 def compare_replays(replays: pd.DataFrame) -> pd.DataFrame:
-  """Compares rules on the rounds that all of them have.
-
-  Returns:
-    A row for each rule, in their order: `rule`, the number of `rounds`, and the
-    means over these rounds, each with the ends of its interval (`NAME_low`,
-    `NAME_high`; confidence 95 %, rounds drawn with replacement): `harmed`, the
-    percentage of harmed clients; `worst_cosine`, of the client that the step
-    helps least; `loss_change`, the mean over clients, and `worst_loss_change`,
-    that of the client whose loss falls least; `angle`.
-  """
+  """Returns means and 95 % intervals of each rule, on common rounds."""
   import pandas as pd  # noqa: PLC0415
 
   groups = dict(list(replays.groupby(RULE, sort=False)))

@@ -32,16 +32,7 @@ class Noise(TypedDict):
 def of_clients(
   accuracies: npt.ArrayLike, num_examples: npt.ArrayLike
 ) -> Noise | None:
-  """Returns the noise in a spread of what runs call accuracies.
-
-  Args:
-    accuracies: float[K].
-    num_examples: float[K], test examples behind each.
-
-  Returns:
-    As `of_accuracies`; None also where the values are no shares of the
-    examples: as of a metric that counts words, or an error.
-  """
+  """Returns the noise in a spread; None if values are no shares of examples."""
   values = np.asarray(accuracies, np.float64)
   if not ((values >= 0) & (values <= 1 + _ROUNDING)).all():
     return None
@@ -53,16 +44,7 @@ def of_clients(
 def of_accuracies(
   accuracies: npt.ArrayLike, num_examples: npt.ArrayLike
 ) -> Noise | None:
-  """Returns the noise in a spread of accuracies.
-
-  Args:
-    accuracies: float[K], in [0, 1], shares of the examples that are right.
-    num_examples: float[K], test examples behind each.
-
-  Returns:
-    The noise; None where nothing tells it: there is no spread, or all clients
-    have one example.
-  """
+  """Returns the noise in a spread of accuracies; None if nothing tells it."""
   found = metrics.sampling_noise(accuracies, num_examples)
   if found is None or found.share is None:
     return None

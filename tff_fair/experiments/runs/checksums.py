@@ -90,11 +90,7 @@ def difference(
   verify: bool = True,
   may_grow: bool = False,
 ) -> str | None:
-  """Returns how a file differs from the one whose checksum is given.
-
-  Returns:
-    A predicate about the file; `None` if it does not differ.
-  """
+  """Returns how a file differs from the checksum, as a predicate, or None."""
   found = file.stat()
   if not stat.S_ISREG(found.st_mode):
     return "is not a file"  # To read a pipe may never end.

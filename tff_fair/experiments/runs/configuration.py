@@ -337,11 +337,7 @@ def _changed_files(saved: Configuration) -> dict[str, tuple[Value, Value]]:
 def differences_from_spec(
   saved: Configuration, spec: RunSpec
 ) -> dict[str, tuple[Value, Value]]:
-  """Returns where a saved run differs from one that has not been started.
-
-  Returns:
-    The saved and the other value, by flat name.
-  """
+  """Returns the saved and the other value where a run is not that of a spec."""
   found = read_spec(saved).differences(spec)
   for name in ("clients_per_round", "aggregation"):
     # Saved is also what followed from the task and the method.

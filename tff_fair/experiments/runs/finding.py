@@ -51,12 +51,7 @@ class FoundRuns(NamedTuple):
 def find(
   runs: Run | Place | Iterable[Run | Place], on_damage: OnDamage | None = None
 ) -> list[Run]:
-  """Finds runs, each once.
-
-  Returns:
-    The runs in the order of `runs`; below each folder, those of a sweep are in
-    its order, others in that of their names (numbers in them by value).
-  """
+  """Finds runs, each once: those of a sweep in its order, others by name."""
   if isinstance(runs, Run | str | os.PathLike):
     runs = [runs]
   found: dict[pathlib.Path, Run] = {}

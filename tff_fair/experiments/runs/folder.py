@@ -189,11 +189,7 @@ class RunFolder:
     )
 
   def move_aside(self, path: pathlib.Path) -> pathlib.Path:
-    """Moves a file or folder of the run into `set_aside`.
-
-    Returns:
-      Its new place, where it takes the place of no other.
-    """
+    """Moves a file of the run into `set_aside`; returns its new place."""
     place = self.set_aside / path.relative_to(self.path)
     names = (place.with_name(f"{place.name}-{n}") for n in itertools.count(2))
     free = next(p for p in itertools.chain([place], names) if not p.exists())
@@ -285,9 +281,6 @@ def take_folder(
 
   A run that begins, and fails before it saves anything, takes along all that it
   has written. What an earlier call has written stays.
-
-  Yields:
-    The folder, in which no other program works meanwhile.
   """
   with contextlib.ExitStack() as taken:
     for path in paths:

@@ -33,11 +33,7 @@ def write(
 def changes(
   folder: RunFolder, *, verify: bool = False, below: bool = True
 ) -> Mapping[str, str]:
-  """Returns which files of a run are not as the run wrote them, and how.
-
-  Returns:
-    A predicate about each such file, by its name.
-  """
+  """Returns a predicate about each file that is not as the run wrote it."""
   try:
     expected = checksums.read(folder.path)
   except FileNotFoundError:

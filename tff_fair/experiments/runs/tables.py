@@ -103,11 +103,7 @@ REPLAY = Kind(
 def read(
   folder: pathlib.Path, kind: Kind, *, is_finished: bool
 ) -> pd.DataFrame | None:
-  """Reads a table of a run.
-
-  Returns:
-    The table; None if there is none, or nothing in it yet.
-  """
+  """Reads a table of a run; None if there is none, or nothing in it yet."""
   path = folder / kind.name
   try:
     if not path.exists():
@@ -149,11 +145,7 @@ def read(
 
 
 def read_whole(folder: pathlib.Path, kind: Kind) -> pd.DataFrame:
-  """Reads a table of a run whose last round is done.
-
-  Returns:
-    The table, with one row at least.
-  """
+  """Reads a table, of one row at least, of a run whose last round is done."""
   table = read(folder, kind, is_finished=True)
   if table is None:
     raise RunError(f"{folder / kind.name}: is missing in a finished run.")
@@ -191,11 +183,7 @@ def has_validation(table: pd.DataFrame) -> bool:
 
 
 def on_validation(table: pd.DataFrame) -> pd.DataFrame:
-  """Returns the results on validation data, under the names of those on test.
-
-  Returns:
-    The rows of the clients that have validation data.
-  """
+  """Returns the rows with validation data, under the names of those on test."""
   columns = [name for name in table if name.startswith(VALIDATION)]
   found = table[table[f"{VALIDATION}num_examples"].notna()]
   return found.assign(

@@ -77,11 +77,7 @@ def keep_rounds(folder: RunFolder, last_round: int) -> None:
 def read(
   folder: RunFolder, last_round: int, tell: Callable[[str], object]
 ) -> Iterator[tuple[int, Arrays | None]]:
-  """Yields the rounds of a tape, in their order.
-
-  Yields:
-    The number of a round, and its arrays by name; `None` if the tape lacks it.
-  """
+  """Yields the rounds of a tape in order; None for what the tape lacks."""
   blocks = _blocks(folder)
   if not blocks:
     raise RunError(

@@ -85,11 +85,7 @@ def _table(
 def validation_clients(
   client_ids: Sequence[int] | pd.Series, fraction: float
 ) -> np.ndarray:
-  """Draws the clients to choose on.
-
-  Returns:
-    int64[n], ascending. Depends on the set of clients and the fraction alone.
-  """
+  """Draws the clients to choose on, int64[n], by their ids and the fraction."""
   ids = np.unique(np.asarray(client_ids, np.int64))
   size = _num_drawn(ids.size, fraction)
   random = seeds.generator(_SEED, _VALIDATION)

@@ -56,11 +56,7 @@ def run_all(
   executor: Executor,
   start: Callable[[Job], StartedRun],
 ) -> Generator[JobEnd, None, None]:
-  """Runs jobs as they are handed out.
-
-  Yields:
-    The runs as they end.
-  """
+  """Runs jobs as they are handed out; yields the runs as they end."""
   running: dict[StartedRun, tuple[Job, float]] = {}
   try:
     has_more = True

@@ -137,11 +137,7 @@ def write_output_to(log: str | os.PathLike[str]) -> None:
 
 
 def carry_out(job: Job) -> int:
-  """Carries out a job, in the process that is there for it.
-
-  Returns:
-    The status that the process ends with.
-  """
+  """Carries out a job in its process; returns the status to end with."""
   try:
     with interruption.raised(owns_process=True), interruption.at_once():
       job.train(job.spec, job.path)

@@ -44,11 +44,7 @@ def suggest(
   settings: SearchSettings,
   before: Sequence[Trial],
 ) -> dict[str, str] | None:
-  """Returns the settings of the next trial, as texts.
-
-  Returns:
-    None if the sampler has no more to suggest.
-  """
+  """Returns the settings of the next trial; None after the last one."""
   if settings.sampler == "grid":
     return _of_grid(space, settings.sampler_seed, len(before))
   with _quiet():
@@ -134,15 +130,7 @@ def importances(
   known_trials: Sequence[Trial],
   place: int,
 ) -> dict[str, float]:
-  """Returns how much of an objective each setting explains.
-
-  Their sum is 1: the shares of the variance over the space, by Optuna's fANOVA
-  (Hutter et al., 2014).
-
-  Returns:
-    The shares, the largest first; none where trials say nothing, as fewer than
-    two of them, or equal ones, do.
-  """
+  """Returns each setting's share of an objective's variance, by fANOVA."""
   counted = [
     trial
     for trial in known_trials

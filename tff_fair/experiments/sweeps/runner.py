@@ -113,11 +113,7 @@ class Runner:
     found: Sequence[str],
     title: str | None = None,
   ) -> list[Failure]:
-    """Carries out the runs that are not finished.
-
-    Returns:
-      The runs that failed.
-    """
+    """Carries out the runs that are not finished; returns those that failed."""
     with self.claimed():
       return self._carry_out(planned, found, title)
 
@@ -183,14 +179,7 @@ class Runner:
     total: int,
     done: int,
   ) -> list[Failure]:
-    """Runs jobs, and shows how they get on.
-
-    Runs that were cut off, such as those of a node that died, go on. The logs
-    of those that did not fail are kept.
-
-    Returns:
-      The runs that failed.
-    """
+    """Runs jobs, again if they were cut off; returns the runs that failed."""
     again: collections.deque[Job] = collections.deque()
     restarts = executors.Restarts(self.executor.restarts)
     failures = []

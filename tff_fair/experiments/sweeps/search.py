@@ -72,11 +72,7 @@ class Searcher:
     self._failed: set[str] = set()
 
   def carry_out(self, title: str | None = None) -> list[Failure]:
-    """Carries out the search from where it is.
-
-    Returns:
-      The runs that failed.
-    """
+    """Goes on with the search; returns the runs that failed."""
     self._title = title
     most = self.settings.trials * sum(len(s.seeds) for s in self.studies)
     self.runner.say(

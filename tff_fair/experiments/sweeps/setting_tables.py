@@ -133,10 +133,7 @@ def read_lists(place: str, content: object) -> dict[str, Setting]:
 
 
 def read_ranges(place: str, content: object) -> dict[str, Setting]:
-  """Reads a table of ranges to draw settings from, such as "0.001:1:log".
-
-  Arguments and errors are those of `read_fixed`.
-  """
+  """Reads a table of ranges to draw settings from, such as "0.001:1:log"."""
   found = {}
   for name, text in _settings(place, content):
     if not name.startswith(_DOTTED) and name not in RunSpec.fields():

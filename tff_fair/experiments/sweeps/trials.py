@@ -252,11 +252,7 @@ class SearchRecord:
 
 
 def read_record(folder: pathlib.Path) -> SearchRecord | None:
-  """Reads the record of a folder.
-
-  Returns:
-    None if there is none.
-  """
+  """Reads the record of a folder; None if there is none."""
   path = folder / RECORD_FILE
   if not path.exists():
     return None

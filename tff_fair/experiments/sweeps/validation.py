@@ -70,10 +70,7 @@ def _is_choice(grid: Grid) -> bool:
 
 
 def _questions(grid: Grid) -> Iterator[Mapping[str, Value]]:
-  """Yields the settings of a run on each of the tasks.
-
-  What a search draws from a range is checked by the search.
-  """
+  """Yields the settings of a run on each of the tasks, without ranges."""
   choices: dict[str, Sequence[Value]] = {}
   for name, setting in grid.items():
     values = setting.values
@@ -87,11 +84,7 @@ def _questions(grid: Grid) -> Iterator[Mapping[str, Value]]:
 
 
 def few_clients(specs: Sequence[RunSpec]) -> int | None:
-  """Returns the number of clients of the first run that evaluates few.
-
-  Returns:
-    None if all runs evaluate enough to choose on some of them.
-  """
+  """Returns the number of clients of the first run with few, if any."""
   # Imported late: the program that starts runs needs no TensorFlow.
   from tff_fair.experiments.spec import task_loading  # noqa: PLC0415
   from tff_fair.experiments.training import sampling  # noqa: PLC0415

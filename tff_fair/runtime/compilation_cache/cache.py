@@ -40,20 +40,12 @@ class Folder:
   def __init__(
     self, path: pathlib.Path, *, most_bytes: int = _MOST_BYTES
   ) -> None:
-    """Takes the place of the files, which need not exist.
-
-    Args:
-      path: The folder.
-      most_bytes: The size of all files together; none is larger than a quarter.
-    """
+    """Takes the place of the files, which need not exist."""
     self._path = path
     self._most_bytes = most_bytes
 
   def read(self, name: str) -> bytes | None:
-    """Returns what was written under a name; `None` if there is no such file.
-
-    A file that is damaged, or that has another one's name, counts as none.
-    """
+    """Returns the content of a file; None if it is missing or damaged."""
     with contextlib.suppress(OSError):
       if _is_private(self._path) and _is_private(self._path / name):
         stored = (self._path / name).read_bytes()
@@ -126,21 +118,7 @@ class CompilationCache:
   def compiled(
     self, key: object, build: Callable[[], Computations]
   ) -> Computations:
-    """Returns computations that an earlier program or this one has built.
-
-    Both give the same results, bit for bit, in the same Python structures.
-
-    Args:
-      key: All that decides the computations beside our code: a structure of
-        plain values, arrays, specs of tensors, and functions in files of ours.
-        With anything else in it, nothing is kept.
-      build: Builds the computations, by name.
-
-    Returns:
-      The computations, compiled for a worker on this machine, with their
-      `origin`. If nothing is kept, those of `build`, which their first call
-      compiles.
-    """
+    """Returns what `build` or an earlier program has built by this key."""
     name = self._name("computations", key)
     if self._files is None or name is None:
       return build()
@@ -169,21 +147,11 @@ class CompilationCache:
     return computations
 
   def number(self, key: object, count: Callable[[], int]) -> int:
-    """Returns a number that an earlier program or this one has counted.
-
-    Args:
-      key: As in `compiled`.
-      count: Counts it.
-    """
+    """Returns a number that an earlier program or this one has counted."""
     return int(self.text(key, lambda: str(count())))
 
   def text(self, key: object, find: Callable[[], str]) -> str:
-    """Returns a text that an earlier program or this one has found.
-
-    Args:
-      key: As in `compiled`.
-      find: Finds it.
-    """
+    """Returns a text that an earlier program or this one has found."""
     name = self._name("text", key)
     if self._files is None or name is None:
       return find()

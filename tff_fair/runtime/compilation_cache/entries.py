@@ -43,11 +43,7 @@ class CannotKeepError(Exception):
 
 
 def write(computations: Mapping[str, native.NativeComputation]) -> bytes:
-  """Returns computations as the content of a file.
-
-  Raises:
-    CannotKeepError: If `read` would not return computations of the same types.
-  """
+  """Returns computations as the content of a file."""
   types = {name: comp.type_signature for name, comp in computations.items()}
   try:
     found = {name: _containers_of(t) for name, t in types.items()}
@@ -72,12 +68,7 @@ def write(computations: Mapping[str, native.NativeComputation]) -> bytes:
 
 
 def read(content: bytes) -> dict[str, native.NativeComputation]:
-  """Returns the computations of a file.
-
-  Raises:
-    Exception: If it is damaged; of the zip file's, JSON's, protobuf's or TFF's
-      classes.
-  """
+  """Returns the computations of a file."""
   with zipfile.ZipFile(io.BytesIO(content)) as archive:
     return {
       name: native.NativeComputation.read(
@@ -93,11 +84,7 @@ def read(content: bytes) -> dict[str, native.NativeComputation]:
 
 
 def _containers_of(type_spec: tff.Type | None) -> Containers:
-  """Returns the containers in a type.
-
-  Raises:
-    ValueError: If there is one that `_with_containers` would not find again.
-  """
+  """Returns the containers in a type."""
   match type_spec:
     case tff.StructType():
       parts = [
@@ -117,15 +104,7 @@ def _containers_of(type_spec: tff.Type | None) -> Containers:
 
 
 def _with_containers(type_spec: tff.Type, containers: Containers) -> tff.Type:
-  """Returns a type with the containers of another that equals it otherwise.
-
-  Args:
-    type_spec: A type without containers.
-    containers: As `_containers_of` returns them.
-
-  Raises:
-    ValueError: If they do not belong to the type.
-  """
+  """Returns a type with the containers of another that equals it otherwise."""
   match type_spec, containers:
     case tff.StructType(), [name, *parts]:
       elements = [
@@ -169,11 +148,7 @@ def _name(container: type[object] | None) -> str | None:
 
 
 def _container(name: object) -> type[object]:
-  """Returns a class that holds fields and does nothing else.
-
-  Raises:
-    ValueError: If there is none by that name.
-  """
+  """Returns a class that holds fields and does nothing else."""
   if name in _BUILT_IN:
     return _BUILT_IN[str(name)]
   module, _, attribute = str(name).partition(":")

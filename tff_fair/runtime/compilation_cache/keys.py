@@ -37,16 +37,7 @@ class NoKeyError(Exception):
 
 
 def digest(value: object) -> str:
-  """Returns the key of what a value decides in this program.
-
-  Args:
-    value: A structure of plain values, arrays, specs of tensors, and functions
-      of ours.
-
-  Raises:
-    NoKeyError: If the value holds anything else, or if the program has imported
-      code of a user.
-  """
+  """Returns the key of what a value decides in this program."""
   if known_code.has_others():
     raise NoKeyError("The program has code of a user.")
   content = io.BytesIO()

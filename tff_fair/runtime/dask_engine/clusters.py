@@ -31,17 +31,7 @@ _WARNING_OF_STATES = "Sending large graph"
 def connect(
   opened: contextlib.ExitStack, scheduler: Any, timeout: float
 ) -> distributed.Client:
-  """Returns a connection to a scheduler whose workers compute parts.
-
-  Args:
-    opened: Ends the connection.
-    scheduler: Its address, a cluster of Dask's, or a client, which stays open.
-    timeout: Seconds within which it has to answer.
-
-  Raises:
-    ConnectionError: If it does not answer in time.
-    ValueError: If its workers cannot work with this program.
-  """
+  """Returns a connection to a scheduler whose workers compute parts."""
   warnings.filterwarnings("ignore", message=_WARNING_OF_STATES)
   client = connected(opened, scheduler, timeout)
   try:
@@ -59,16 +49,7 @@ def connect(
 def connected(
   opened: contextlib.ExitStack, scheduler: Any, timeout: float
 ) -> distributed.Client:
-  """Returns a connection to a scheduler, whatever its workers are.
-
-  Args:
-    opened: Ends the connection.
-    scheduler: Its address, a cluster of Dask's, or a client, which stays open.
-    timeout: Seconds within which it has to answer.
-
-  Raises:
-    ConnectionError: If it does not answer in time.
-  """
+  """Returns a connection to a scheduler, whatever its workers are."""
   if isinstance(scheduler, distributed.Client):
     client = scheduler
   else:
@@ -100,15 +81,6 @@ def start_local(
 
   A worker is a process of one thread. This user's programs alone can reach
   them, by keys of TLS that this program makes.
-
-  Args:
-    opened: Ends the cluster.
-    num_workers: The number of workers; by default that of the cores.
-    limits_memory: Whether Dask divides the machine's memory among the workers,
-      and starts one anew that takes more.
-
-  Raises:
-    ConnectionError: If a worker does not start.
   """
   opened.enter_context(_quiet())
   folder = opened.enter_context(
@@ -191,15 +163,7 @@ def _client(scheduler: Any, timeout: float) -> distributed.Client:
 def check_versions(
   client: distributed.Client, expected: Mapping[str, str]
 ) -> None:
-  """Checks the workers that there are; others are checked as they begin.
-
-  Args:
-    client: The connection to their scheduler.
-    expected: The versions of the program.
-
-  Raises:
-    ValueError: If a worker has another version of something.
-  """
+  """Checks the workers that there are; others are checked as they begin."""
   found = client.run(version.installed, on_error="return")
   for worker, versions in found.items():
     if isinstance(versions, OSError):

@@ -14,15 +14,7 @@ _MOST_COMPUTATIONS = 64
 
 
 def compute(content: bytes, arg: Any) -> Any:
-  """Computes a call.
-
-  Args:
-    content: The computation, as `native.NativeComputation.content` returns it.
-    arg: Its argument in portable form, see `portable_values`.
-
-  Returns:
-    The result in portable form.
-  """
+  """Computes a call."""
   comp = _read(content)
   parameter = comp.type_signature.parameter
   given = (

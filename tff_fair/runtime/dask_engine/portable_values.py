@@ -52,15 +52,7 @@ _messages: weakref.WeakKeyDictionary[tf.data.Dataset, _Dataset] = (
 
 
 def portable(value: Any, type_spec: tff.Type) -> Any:
-  """Returns the portable form of a value.
-
-  Args:
-    value: As TFF's contexts take and return it.
-    type_spec: Its type.
-
-  Raises:
-    TypeError: If the value is not of the type.
-  """
+  """Returns the portable form of a value."""
   if isinstance(type_spec, tff.FederatedType):
     if type_spec.all_equal:
       return portable(value, type_spec.member)

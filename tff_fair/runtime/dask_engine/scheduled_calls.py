@@ -47,12 +47,7 @@ class DaskEngine:
   def __init__(
     self, client: distributed.Client, *, worker_timeout: float
   ) -> None:
-    """Takes the connection to the scheduler.
-
-    Args:
-      client: The connection.
-      worker_timeout: Seconds to wait for a worker while there is none.
-    """
+    """Takes the connection to the scheduler."""
     self._client = client
     assert client.scheduler is not None  # It is connected.
     self._address = client.scheduler.address
@@ -106,11 +101,7 @@ class DaskEngine:
     return _Held(future, comp.type_signature.result)
 
   async def fetch(self, result: _Held) -> Any:
-    """Returns the value of a call's result.
-
-    Raises:
-      WorkerLostError: If the scheduler is gone, or no worker is left.
-    """
+    """Returns the value of a call's result."""
     await self._wait(result.future)
     value = await asyncio.to_thread(self._result, result.future)
     return portable_values.in_containers(value, result.type_spec)
@@ -151,11 +142,7 @@ class DaskEngine:
     )
 
   async def _wait(self, future: distributed.Future) -> None:
-    """Waits until a task has ended.
-
-    Raises:
-      WorkerLostError: If the scheduler is gone, or no worker is left.
-    """
+    """Waits until a task has ended."""
     loop = asyncio.get_running_loop()
     alone_since: float | None = None
     while not await asyncio.to_thread(_has_ended, future):
@@ -211,12 +198,7 @@ def _pack(value: Any, type_spec: tff.Type) -> tasks.Packed:
 
 
 def _packed_around_held(arg: Any, type_spec: tff.Type) -> Any:
-  """Returns an argument of `tasks.compute`.
-
-  Args:
-    arg: A value, or what workers hold, or a `Struct` of both.
-    type_spec: The type of the whole.
-  """
+  """Returns an argument of `tasks.compute`."""
   if isinstance(arg, _Held):
     return arg.future  # Dask puts the value in its place.
   if not any(isinstance(part, _Held) for part in tff.structure.flatten(arg)):

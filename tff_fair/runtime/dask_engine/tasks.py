@@ -36,20 +36,7 @@ def prepare() -> None:
 
 
 def compute(versions: Mapping[str, str], content: bytes, arg: Any) -> Any:
-  """Computes a call of a TFF computation.
-
-  Args:
-    versions: Those of the program, as `version.installed` returns them.
-    content: The computation, compiled.
-    arg: Its argument in portable form, see `portable_values`. It may be
-      `Packed`, and so may parts of it.
-
-  Returns:
-    The result in portable form.
-
-  Raises:
-    VersionError: If this worker has other versions than the program.
-  """
+  """Computes a call of a TFF computation."""
   version_error = difference(versions, version.installed())
   if version_error:
     raise VersionError(f"A Dask worker {version_error}.")
@@ -70,15 +57,7 @@ def unpack(value: Any) -> Any:
 def difference(
   expected: Mapping[str, str], found: Mapping[str, str]
 ) -> str | None:
-  """Returns in what a worker differs from the program, if it does.
-
-  Args:
-    expected: The program's versions.
-    found: The worker's.
-
-  Returns:
-    Words such as "has Python 3.10, and the program 3.11".
-  """
+  """Returns in what a worker differs from the program, if it does."""
   for name, of_program in expected.items():
     of_worker = found.get(name, "none")
     if of_worker != of_program:

@@ -137,13 +137,7 @@ _known: weakref.WeakKeyDictionary[Any, Reading] = weakref.WeakKeyDictionary()
 
 
 def of_one_element(element: Any, element_spec: Any) -> tf.data.Dataset:
-  """Returns a dataset of one element, in a third of TensorFlow's own time.
-
-  Args:
-    element: A structure of arrays.
-    element_spec: The spec of the dataset: the same structure of specs, whose
-      shapes may have dimensions of any size.
-  """
+  """Returns a dataset of one element, in a third of TensorFlow's own time."""
   components = [*map(tf.convert_to_tensor, tf.nest.flatten(element))]
   variant = tf.raw_ops.TensorDataset(
     components=components, output_shapes=[c.shape for c in components]

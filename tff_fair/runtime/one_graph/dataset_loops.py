@@ -16,11 +16,7 @@ _CALL = "StatefulPartitionedCall"
 
 
 def with_loops(graph_def: Any) -> Any:
-  """Returns a graph in which loops stand for its reductions of datasets.
-
-  Args:
-    graph_def: A graph; names of functions in it are unique in this program.
-  """
+  """Returns a graph in which loops stand for its reductions of datasets."""
   changed = type(graph_def)()
   changed.CopyFrom(graph_def)
   _call_loops(changed, changed.node, graph_def.library)

@@ -34,15 +34,7 @@ _numbers = itertools.count()
 def function_of(
   message: admission.Message, known: Mapping[str, Value]
 ) -> Function:
-  """Returns a function on values from a function without placements.
-
-  Args:
-    message: A TensorFlow computation, a lambda that calls such, or a constant.
-    known: The values that names in it stand for.
-
-  Raises:
-    NotAdmittedError: If it has anything else in it.
-  """
+  """Returns a function on values from a function without placements."""
   kind = message.WhichOneof("computation")
   if kind == "tensorflow":
     return _inlined(message)
@@ -85,14 +77,7 @@ def expression(
   of_other: Callable[[admission.Message, Mapping[str, Value]], Value],
   selected: Callable[[Value, int], Value] = operator.getitem,
 ) -> Value:
-  """Returns what an expression stands for.
-
-  Args:
-    message: The expression.
-    known: What the names in it stand for.
-    of_other: Returns what a call in it stands for, a constant, or a function.
-    selected: Returns a part of a value that is not a tuple.
-  """
+  """Returns what an expression stands for."""
   kind = message.WhichOneof("computation")
   if kind == "reference":
     return known[message.reference.name]
@@ -276,12 +261,7 @@ def _result(binding: Any, tensors: Iterator[tf.Tensor]) -> Value:
 
 
 def packed(tensors: Iterable[tf.Tensor], type_spec: tff.Type) -> Value:
-  """Returns the value of a type that has these tensors.
-
-  Args:
-    tensors: In the order of `leaf_types`.
-    type_spec: Its type, of tensors and structures.
-  """
+  """Returns the value of a type that has these tensors."""
   remaining = iter(tensors)
 
   def pack(part: tff.Type) -> Value:

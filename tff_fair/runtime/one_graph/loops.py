@@ -34,17 +34,7 @@ class Graph:
     *,
     clients_at_a_time: int,
   ) -> None:
-    """Takes the computation, and begins with its arguments.
-
-    Args:
-      plan: The computation.
-      arguments: For each of its arguments the value; for those at clients what
-        is given of them.
-      columns: How those at clients are given.
-      num_clients: int32[].
-      is_cancelled: bool[]; where it is true, no further client begins.
-      clients_at_a_time: How many clients may work at the same time.
-    """
+    """Takes the computation, and begins with its arguments."""
     self._result = plan.result
     self._needed = plan.needed
     self._num_clients = num_clients

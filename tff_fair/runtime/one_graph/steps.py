@@ -114,16 +114,7 @@ class Plan:
 
 
 def read(message: admission.Message) -> Plan:
-  """Returns the steps of a computation.
-
-  Args:
-    message: A lambda as TFF's compiler for native workers leaves it, whose
-      parameter is made of placed values.
-
-  Raises:
-    NotAdmittedError: If it has other intrinsics or parameters, does not sum
-      over clients, or returns values at clients.
-  """
+  """Returns the steps of a computation."""
   if message.WhichOneof("computation") != "lambda":
     raise admission.NotAdmittedError("no argument")
   function = getattr(message, "lambda")
@@ -152,20 +143,12 @@ def read(message: admission.Message) -> Plan:
 
 
 def check_is_one_graph(plan: Plan) -> None:
-  """Checks that a computation means the same as one graph.
-
-  Raises:
-    NotAdmittedError: If clients or calls would share something.
-  """
+  """Checks that a computation means the same as one graph."""
   _check_functions(plan.needed, admission.check_function_runs_once)
 
 
 def check_makes_no_data(plan: Plan) -> None:
-  """Checks that no function returns a dataset for others to read.
-
-  Raises:
-    NotAdmittedError: If one does.
-  """
+  """Checks that no function returns a dataset for others to read."""
   for step in plan.needed:
     if isinstance(step, Applied) and any(
       isinstance(leaf, tff.SequenceType)
@@ -178,9 +161,6 @@ def check_is_cut(plan: Plan) -> None:
   """Checks that a computation means the same in parts, and then merged.
 
   Each part and the merge compute anew all that the server does before a sum.
-
-  Raises:
-    NotAdmittedError: If that may not be the same each time.
   """
   _check_functions(
     (step for step in plan.needed if not step.at_clients and step.loops == 0),

@@ -28,16 +28,7 @@ class WholeGraph:
     columns: Sequence[client_values.Columns],
     clients_at_a_time: int,
   ) -> None:
-    """Makes the graph.
-
-    Args:
-      message: The computation, as TFF's compiler for native workers leaves it.
-      columns: Of the arguments at clients, in their order.
-      clients_at_a_time: How many clients may work at the same time.
-
-    Raises:
-      NotAdmittedError: If it would not mean the same.
-    """
+    """Makes the graph."""
     plan = steps.read(message)
     steps.check_is_one_graph(plan)
     if any(column.has_texts for column in columns):
@@ -89,12 +80,7 @@ class WholeGraph:
   def __call__(
     self, arguments: Sequence[values.Value], num_clients: int
   ) -> values.Value:
-    """Returns the result.
-
-    Args:
-      arguments: In the order of the placed parts of the parameter.
-      num_clients: The number of clients.
-    """
+    """Returns the result."""
     columns = iter(self._columns)
     given = [tf.constant(num_clients)]
     for step, value in zip(self._plan.arguments, arguments, strict=True):
@@ -140,15 +126,7 @@ def of(
   read: Callable[[], admission.Message],
   clients_at_a_time: int,
 ) -> WholeGraph | None:
-  """Returns a computation as one graph, if it can be one of these arguments.
-
-  Args:
-    comp: The computation.
-    arguments: In the order of the placed parts of its parameter, as
-      `values.ingested` returns them.
-    read: Returns the computation as TFF's compiler leaves it.
-    clients_at_a_time: How many clients may work at the same time.
-  """
+  """Returns a computation as one graph, if it can be one of these arguments."""
   types = [*placed_types(comp.type_signature.parameter)]
   clients = [
     (part.member, value)

@@ -50,13 +50,7 @@ class Phase:
     form: Callable[[], Any],
     keep: Callable[[str, Callable[[], tff.Computation]], tff.Computation],
   ) -> None:
-    """Takes what the forms are made of.
-
-    Args:
-      parameter: That of the computation; each element is at a placement.
-      form: Returns TFF's mergeable form of the computation.
-      keep: Returns a computation by its name, from that which builds it.
-    """
+    """Takes what the forms are made of."""
     self.is_at_clients = [
       element.placement is tff.CLIENTS for element in parameter
     ]
@@ -96,14 +90,7 @@ class Phase:
     return self.up_to_merge.type_signature.result
 
   def _merge(self, num_parts: int) -> tff.Computation:
-    """Returns the computation that merges the sums of parts, in their order.
-
-    Args:
-      num_parts: 2 or more.
-
-    Returns:
-      From a structure of what each part sums to what all of them sum.
-    """
+    """Returns the computation that merges the sums of two parts or more."""
     return self._keep(
       f"merge {num_parts}",
       lambda: tff.federated_computation(
@@ -112,15 +99,7 @@ class Phase:
     )
 
   def _finish(self, num_parts: int) -> tff.Computation:
-    """Returns the computation that merges parts and ends the phase.
-
-    Args:
-      num_parts: 1 or more.
-
-    Returns:
-      From the server's arguments, those at clients, of which there are none,
-      and a structure of what each part sums to the result.
-    """
+    """Returns the computation that merges parts and ends the phase."""
 
     def build() -> tff.Computation:
       form = self._form()
@@ -200,11 +179,7 @@ class _Cut:
     return [compile_form(native.in_the_clear(c)) for c in self._computations]
 
   def _check(self) -> None:
-    """Checks that the phases, in parts, mean the same as the computation.
-
-    Raises:
-      NotAdmittedError: If they may not.
-    """
+    """Checks that the phases, in parts, mean the same as the computation."""
     for comp in self._computations:
       admission.check_aggregates(comp)
       if tff.types.contains(comp.type_signature.result, _is_of_clients):
@@ -313,15 +288,7 @@ def named(text: str) -> phases.Ends | None:
 
 
 def num_clients(comp: tff.Computation, arg: Any) -> int:
-  """Returns the number of clients in the arguments of a computation.
-
-  Args:
-    comp: The computation.
-    arg: Its argument, as TFF hands it to a context.
-
-  Returns:
-    The number; 0 if arguments are of different numbers, which TFF refuses.
-  """
+  """Returns the number of clients in arguments; 0 if the numbers differ."""
   parameter = comp.type_signature.parameter
   if not isinstance(parameter, tff.StructType) or arg is None:
     return 0
@@ -372,11 +339,7 @@ def in_parts_of(clients_per_part: int) -> Iterator[None]:
 
 
 def checked(clients_per_part: int | None) -> int:
-  """Returns the size of parts, by default `CLIENTS_PER_PART`.
-
-  Raises:
-    ValueError: If it is below 0.
-  """
+  """Returns the size of parts, by default `CLIENTS_PER_PART`."""
   if clients_per_part is None:
     return CLIENTS_PER_PART
   if clients_per_part < 0:
@@ -390,17 +353,7 @@ def checked(clients_per_part: int | None) -> int:
 def cut(
   comp: tff.Computation, arg: Any, clients_per_part: int
 ) -> tuple[Phases, int] | None:
-  """Returns how to cut a computation of these arguments, if it is to be cut.
-
-  Args:
-    comp: The computation.
-    arg: Its argument, as TFF hands it to a context.
-    clients_per_part: What the context was told.
-
-  Returns:
-    Its phases, and the size of parts; `None` to compute it in one call: if its
-    clients are no more than a part has, or if it cannot be cut.
-  """
+  """Returns the phases and the size of parts; None to compute in one call."""
   global _has_told  # noqa: PLW0603
   size = clients_per_part if _size is None else _size
   number = num_clients(comp, arg)

@@ -24,15 +24,7 @@ class Engine(Protocol):
   """
 
   async def put(self, value: Any, type_spec: tff.Type) -> Any:
-    """Hands over a value that several calls take.
-
-    Args:
-      value: As TFF's contexts take it.
-      type_spec: Its type; nothing in it is placed at clients.
-
-    Returns:
-      What stands for the value as an argument of `call`.
-    """
+    """Hands over a value that several calls take."""
 
   def call(self, comp: tff.Computation, *args: Any) -> Awaitable[Any]:
     """Computes `comp(*args)` in any one worker.
@@ -72,19 +64,7 @@ async def compute(
   *,
   in_turn: bool = False,
 ) -> Any:
-  """Computes a computation on an engine, part by part.
-
-  Args:
-    engine: Where to compute.
-    arg: The arguments, one for each element of the computation's parameter.
-    phases: Those of the computation.
-    clients_per_part: The size of the parts; the last one may be smaller.
-    in_turn: Whether to compute one part after the other, on an engine of one
-      worker; by default all parts are called at the same time.
-
-  Returns:
-    The result.
-  """
+  """Computes a computation on an engine, part by part."""
   args: Sequence[Any] = [*arg]
   first: Sequence[Any] | None = phases.ends.before(args)
   while first is not None:
@@ -215,15 +195,6 @@ def compute_here(
   """Computes a computation in this thread, part by part.
 
   The sums of a group of parts are merged before the next group is computed.
-
-  Args:
-    call: Computes a computation of an argument.
-    arg: The arguments, one for each element of the computation's parameter.
-    phases: Those of the computation.
-    clients_per_part: The size of the parts.
-
-  Returns:
-    The result.
   """
   # Without an event loop, this works in a notebook, which has one already.
   return threads.finished(
