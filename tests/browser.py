@@ -42,11 +42,7 @@ class BrowserError(Exception):
 
 
 class Browser:
-  """A session of the browser.
-
-  Attributes:
-    url: Where the session takes commands.
-  """
+  """A session of the browser."""
 
   def __init__(self, url: str) -> None:
     self.url = url
@@ -134,11 +130,7 @@ class Browser:
 
 @contextlib.contextmanager
 def started(arguments: Sequence[str] = ()) -> Iterator[Browser]:
-  """Yields a new browser, which ends with the context.
-
-  Args:
-    arguments: More arguments of the browser.
-  """
+  """Yields a new browser, which ends with the context."""
   driver = subprocess.Popen(
     ["chromedriver", "--port=0"],
     stdin=subprocess.DEVNULL,

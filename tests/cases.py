@@ -10,15 +10,7 @@ import pytest
 def one_of_each(
   cases: Iterable[Any], kind: Callable[[Any], Hashable] = lambda _: None
 ) -> list[Any]:
-  """Returns cases as a test's parameters, of which most are for long runs.
-
-  For slow tests of a fact that a faster test shows for every case.
-
-  Args:
-    cases: The parameters; a tuple holds the values of several arguments.
-    kind: Gives a case's kind. The first case of each kind runs always, the
-      others with `./test --long`. By default all are of one kind.
-  """
+  """Returns cases as a test's parameters, of which most are for long runs."""
   found: set[Hashable] = set()
   parameters = []
   for case in cases:

@@ -56,15 +56,7 @@ class Directive:
 
 @dataclasses.dataclass(frozen=True)
 class Block:
-  """A code block.
-
-  Attributes:
-    line: The line of the page on which its code begins, from 1.
-    kind: One of `KINDS`.
-    code: Its text.
-    directives: The comments that hold for it.
-    inherited: Those of an earlier "from here".
-  """
+  """A code block."""
 
   line: int
   kind: str
@@ -73,7 +65,6 @@ class Block:
   inherited: tuple[Directive, ...] = ()
 
   def texts(self, key: str) -> list[str]:
-    """Returns the texts of the directives with a key."""
     both = (*self.inherited, *self.directives)
     return [d.text for d in both if d.key == key]
 
@@ -85,11 +76,7 @@ class Block:
 
   @property
   def changed_code(self) -> str:
-    """The code that runs.
-
-    Raises:
-      DirectiveError: If the block has not what a directive of its own changes.
-    """
+    """The code that runs."""
     code = self.code
     for directive in (*self.inherited, *self.directives):
       for change in directive.changes():
@@ -121,11 +108,7 @@ def read(page: pathlib.Path) -> list[Block]:
 
 
 def parse(text: str) -> Iterator[Block]:
-  """Yields all code blocks of a page.
-
-  Raises:
-    DirectiveError: If a comment is followed by no block.
-  """
+  """Yields all code blocks of a page."""
   own: list[Directive] = []
   inherited: list[Directive] = []
   begun = False  # Whether the last lines were "from here" of one place.

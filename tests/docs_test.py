@@ -109,10 +109,6 @@ def test_flagfiles_in_commands_are_there(page):
   assert not missing
 
 
-def test_readme_names_flagfiles():
-  assert len(_FLAGFILE.findall(commands(README))) >= 4
-
-
 @pytest.mark.parametrize("page", PAGES, ids=page_id)
 def test_programs_in_commands_are_there(page):
   missing = [
@@ -132,21 +128,6 @@ def test_links_point_to_something(page):
     if not target.exists() or (anchor and anchor not in anchors(target)):
       broken.append(link)
   assert not broken
-
-
-@pytest.mark.parametrize(
-  ("text", "expected"),
-  [
-    ("# Two words, 3: x\n", ["two-words-3-x"]),
-    ("## `code` and α\n", ["code-and-α"]),
-    ("## Same\n## Same\n", ["same", "same-1"]),
-    ("```python\n# no heading\n```\n## One\n", ["one"]),
-  ],
-)
-def test_anchors_are_those_of_headings(tmp_path, text, expected):
-  page = tmp_path / "page.md"
-  page.write_text(text)
-  assert anchors(page) == expected
 
 
 @pytest.mark.parametrize("page", PAGES, ids=page_id)

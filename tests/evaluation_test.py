@@ -130,14 +130,6 @@ def test_a_loss_that_is_not_finite_shows_and_spoils_no_other_row():
   assert_rows(good, [(5, arrays[5])])
 
 
-def test_two_datasets_of_one_client_are_two_rows():
-  parts = [tuple(a[:4] for a in small_problem.client_arrays()[3])] * 2
-  rows = build()(
-    model_weights(), [small_problem.whole(3, part) for part in parts]
-  )
-  np.testing.assert_array_equal(rows["client_id"], [3, 3])
-
-
 def test_type_signature():
   signature = build().type_signature
   parameter_weights, data = signature.parameter

@@ -38,16 +38,7 @@ QUIET = ("-q", "-rA", "-p", "no:xdist", "-p", "no:cacheprovider")
 
 
 class Guide(NamedTuple):
-  """A guide, and what becomes of a tree that follows it.
-
-  Attributes:
-    page: The document.
-    title: The heading of its section.
-    paths: The files that it makes or changes, in its order.
-    passed: Tests that pass afterwards, as regular expressions; a test of all
-      methods, tasks or measures has the new one's name in its case.
-    use: A program that uses what the guide promises, after its commands.
-  """
+  """A guide, and what becomes of a tree that follows it."""
 
   page: str
   title: str

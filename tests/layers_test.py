@@ -327,26 +327,6 @@ def test_a_violation_is_seen(module, statement):
 
 
 @pytest.mark.parametrize(
-  ("module", "statement"),
-  [
-    ("tff_fair.kernels.simplex", "import math, numpy as np, tensorflow as tf"),
-    ("tff_fair.kernels.simplex", "from collections.abc import Mapping"),
-    ("tff_fair.kernels.simplex", "from tff_fair.kernels import norms"),
-    ("tff_fair.methods.term", "from tff_fair import declared, types"),
-    ("tff_fair.methods.term", "from tff_fair import rounds, summing"),
-    ("tff_fair.methods.fedadam", "import tensorflow_federated as tff"),
-    ("tff_fair.rounds", "from tff_fair.summing import stacked"),
-    ("tff_fair.experiments.runs", "import pandas as pd, tasks"),
-    ("tff_fair", "from tff_fair import algorithms"),
-    ("tasks.digits", "from sklearn import datasets"),
-    ("binaries.train", "import tasks, tff_fair"),
-  ],
-)
-def test_what_is_allowed_is_no_violation(module, statement):
-  assert list(layer_violations(module, statement)) == []
-
-
-@pytest.mark.parametrize(
   "statement",
   [
     "import tensorflow_federated.python.core",
@@ -421,41 +401,6 @@ def test_a_use_of_a_private_name_is_seen(use):
   assert len(private_uses(CLASSES.replace("IN_METHOD", use))) == 1
 
 
-@pytest.mark.parametrize(
-  "source",
-  [
-    "x = tff._version",
-    "executor._stub = None",
-    "del executor._stub",
-    "from tensorflow_federated import _version",
-    "def f(executor):\n  return executor._stub",
-    "class Own(Unknown):\n  def f(self):\n    return self._seen",
-    # What another class of the file has says nothing of this one.
-    "class A:\n  _x = 1\nclass B(A_):\n  def f(self):\n    return self._x",
-  ],
-)
-def test_a_use_of_a_private_name_is_seen_everywhere(source):
-  assert len(private_uses(source)) == 1
-
-
-@pytest.mark.parametrize(
-  "source",
-  [
-    CLASSES.replace("IN_METHOD", "self._seen, self._KIND, self._send()"),
-    "class More(Ours):\n  def f(self):\n    return super()._send()",
-    "class More(ours.Ours):\n  def f(self):\n    return self._seen",
-    "class Some(tff.X):\n  _x = 0\n  def f(self):\n    return self._x",
-    "def _helper(): ...\nmodule._helper()",
-    "row._replace(a=1)._asdict()",
-    "getattr(row, name); getattr(row, 'name')",
-    "tff.__version__; self.__class__.__name__",
-    "for _ in range(3): _()",
-  ],
-)
-def test_own_names_are_no_violation(source):
-  assert private_uses(source) == []
-
-
 def reads_the_command_line(source: str) -> bool:
   """Whether a module names `sys.argv`."""
   if "argv" not in source:
@@ -475,14 +420,6 @@ def test_only_programs_read_the_command_line():
     if reads_the_command_line(path.read_text())
   ]
   assert found == []
-
-
-@pytest.mark.parametrize(
-  "source", ["import sys\nsys.argv[1:]", "from sys import argv as words"]
-)
-def test_a_look_at_the_command_line_is_seen(source):
-  assert reads_the_command_line(source)
-  assert not reads_the_command_line("import sys\nsys.exit()")
 
 
 @pytest.mark.parametrize("module", METHODS_WITH_TFF)

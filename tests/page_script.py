@@ -48,11 +48,7 @@ def save(name: str, content: str) -> None:
 
 
 def shell(code: str) -> None:
-  """Runs a block of commands.
-
-  Raises:
-    SystemExit: If a command fails.
-  """
+  """Runs a block of commands."""
   global _shown  # noqa: PLW0603
   done = _run("set -euo pipefail\n" + code)
   _shown = done.stdout
@@ -61,11 +57,7 @@ def shell(code: str) -> None:
 
 
 def fail(code: str, text: str) -> None:
-  """Runs commands that must all fail, for want of data that they name.
-
-  Raises:
-    SystemExit: If a command does not fail, or for another reason.
-  """
+  """Runs commands that must all fail, for want of data that they name."""
   for command in code_blocks.commands(code):
     done = _run(command)
     if done.returncode != 2 or text not in done.stdout:
@@ -81,11 +73,7 @@ def plan(content: str) -> None:
 
 
 def compare(expected: str) -> None:
-  """Compares an output with that of the last commands, roughly.
-
-  Raises:
-    SystemExit: If a line was not printed.
-  """
+  """Compares an output with that of the last commands, roughly."""
   printed = {rough(line) for line in _shown.splitlines()}
   missing = [x for x in expected.splitlines() if rough(x) not in printed]
   if missing:

@@ -39,12 +39,7 @@ class Hierarchies:
 
 
 def foreign(source: str, hierarchies: Hierarchies) -> Iterator[str]:
-  """Yields the private names that a file imports, or uses but does not define.
-
-  Args:
-    source: The text of the file.
-    hierarchies: The classes of the project.
-  """
+  """Yields the private names that a file imports or takes from elsewhere."""
   tree = ast.parse(source)
   of_file = _defined(tree)
   for node in ast.walk(tree):

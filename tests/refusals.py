@@ -14,12 +14,7 @@ from tff_fair.declared import FieldError
 def refused(
   place: object, *facts: object
 ) -> Iterator[pytest.ExceptionInfo[DataError]]:
-  """Expects that what is within raises a `DataError` of a place.
-
-  Args:
-    place: The last parts of the error's place: "a.csv", or "a.csv, line 3".
-    *facts: What the problem must quote: values, names, or single words.
-  """
+  """Expects that what is within raises a `DataError` of a place."""
   with pytest.raises(DataError) as caught:
     yield caught
   error = caught.value
@@ -31,13 +26,7 @@ def refused(
 def rejected(
   field: str, *facts: object, **found: object
 ) -> Iterator[pytest.ExceptionInfo[FieldError]]:
-  """Expects that what is within raises a `FieldError` of a field.
-
-  Args:
-    field: The field at fault.
-    *facts: What the problem must quote.
-    **found: `value`, the value that was found.
-  """
+  """Expects that what is within raises a `FieldError` of a field."""
   with pytest.raises(FieldError) as caught:
     yield caught
   error = caught.value

@@ -43,12 +43,7 @@ def _imported_names(source: str) -> Iterator[str]:
 
 
 def environment(*, of_tests: bool = True) -> dict[str, str]:
-  """Returns the variables for a program that is to import this project.
-
-  Args:
-    of_tests: Whether with those that imports of the tests have added; else it
-      is the environment of a shell.
-  """
+  """Returns the variables for a program that is to import this project."""
   paths = filter(None, [str(ROOT), os.environ.get("PYTHONPATH")])
   found = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
   if not of_tests:

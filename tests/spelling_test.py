@@ -6,7 +6,6 @@ import tensorflow_federated as tff
 
 from tff_fair import aggregators, algorithms, declared, spelling
 from tff_fair.experiments import FieldError, RunSpec
-from tff_fair.experiments.spec import spec_text
 
 pytestmark = pytest.mark.pure
 
@@ -33,29 +32,10 @@ def test_the_spellings_of_papers_are_understood_everywhere(spelled, name):
   ]
 
 
-def test_hyperparameters_of_such_a_spelling_are_read():
-  assert spec_text.parse_hparams("AdaFed", ["gamma=2"]) == {"gamma": 2.0}
-  (run,) = RunSpec(algorithm="AdaFed").vary(gamma=2.0)
-  assert run.hparams == {"gamma": 2.0}
-
-
 def test_each_method_is_spelled_in_a_way_of_its_own():
   for name in algorithms.names():
     for spelled in (name.upper(), name.replace("_", "-")):
       assert spelling.understood(spelled, algorithms.names()) == name
-
-
-@pytest.mark.parametrize("name", ["fedawg", "qfedag"])
-def test_a_guess_stands_before_the_list(name):
-  for raised, call in (
-    (declared.FieldError, lambda: algorithms.hyperparameters(name)),
-    (FieldError, lambda: RunSpec(algorithm=name)),
-  ):
-    with pytest.raises(raised, match=r"mean q?fedavg") as error:
-      call()
-    assert str(error.value).index("did you mean") < str(error.value).index(
-      "names()"
-    )
 
 
 def test_where_nothing_is_similar_the_line_says_where_the_names_are():

@@ -53,6 +53,7 @@ def checkout(tmp_path):
   return tmp_path
 
 
+@pytest.mark.long
 @pytest.mark.timeout(300)
 def test_a_test_that_differs_is_listed(
   checkout, capsys, monkeypatch, warm_python

@@ -6,15 +6,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-import tff_fair
 from tff_fair import types
 
 pytestmark = pytest.mark.pure
-
-
-def test_public_names_are_those_of_the_module():
-  assert tff_fair.ClientSignals is types.ClientSignals
-  assert tff_fair.client_dataset is types.client_dataset
 
 
 def test_rules_have_neutral_defaults():
@@ -30,17 +24,6 @@ def test_rules_have_neutral_defaults():
   assert output.measurements == {}
   with pytest.raises(TypeError, match="abstract"):
     types.Rule()  # type: ignore[abstract]
-
-
-def test_separable_rules_have_no_covariate_unless_they_say_so():
-  class Weighted(types.SeparableRule):
-    def coefficients(self, cohort, state):
-      return types.RuleOutput(cohort.weight, state)
-
-    def log_weight(self, cohort):
-      return cohort.weight
-
-  assert Weighted().covariate(types.Cohort(0, 1.0, 1.0)) is None
 
 
 def test_rules_read_known_signals_only():
@@ -97,12 +80,3 @@ def test_structures_of_batches_are_kept():
   spec = types.client_dataset(1, named).element_spec[1]
   assert list(spec) == ["x", "y"]
   assert spec == named.element_spec
-
-
-def test_datasets_without_batches_stay_empty():
-  assert list(types.client_dataset(1, examples(0))) == []
-
-
-def test_datasets_may_be_read_again():
-  dataset = types.client_dataset(1, examples())
-  assert len(list(dataset)) == len(list(dataset)) == 3

@@ -1,6 +1,5 @@
 """Tests of a user's functions, by names that a command line takes."""
 
-import pathlib
 import pickle
 import sys
 import textwrap
@@ -199,13 +198,6 @@ def test_a_name_of_nothing(name, expected, tmp_path, monkeypatch):
     user_functions.digest,
   ):
     assert expected in problem(name, function)
-
-
-def test_a_relative_path_says_where_it_begins(tmp_path, monkeypatch):
-  monkeypatch.chdir(tmp_path)
-  found = problem("mine.py:load")
-  assert str(pathlib.Path.cwd()) in found
-  assert "a relative path begins there" in found
 
 
 def test_a_check_runs_nothing(tmp_path):

@@ -14,14 +14,7 @@ def until(
   process: "subprocess.Popen[Any] | None" = None,
   log: pathlib.Path | None = None,
 ) -> None:
-  """Waits until something is true; a test that waits in vain fails.
-
-  Args:
-    is_true: Whether it is.
-    seconds: How long it may take.
-    process: Must not end meanwhile, if given.
-    log: What it says, for the failure.
-  """
+  """Waits until something is true; a test that waits in vain fails."""
   deadline = time.monotonic() + seconds
   while not is_true():
     told = "" if log is None else log.read_text()

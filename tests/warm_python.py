@@ -65,14 +65,7 @@ os._exit(status)
 
 @contextlib.contextmanager
 def shared(folder: pathlib.Path) -> Iterator[pathlib.Path]:
-  """Yields the path of the stand-in; starts the process if there is none.
-
-  The process ends, and all programs with it, with the last of its contexts:
-  each holds an end of the pipe that is its input.
-
-  Args:
-    folder: That of all contexts that share the process.
-  """
+  """Yields the path of the stand-in; starts the process if there is none."""
   folder.mkdir(mode=0o700, exist_ok=True)
   executable, pipe = folder / "python", folder / "users"
   with (folder / "lock").open("w") as lock:
@@ -195,11 +188,7 @@ class _Server:
 
 
 def _run(words: list[str]) -> None:
-  """Runs a program as `python WORDS` does.
-
-  Raises:
-    ValueError: If it is none of -c, -m and a file, after -u, -B or -P.
-  """
+  """Runs a program as `python WORDS` does."""
   sys.orig_argv = ["python", *words]
   is_safe = False
   while words[0] in ("-u", "-B", "-P"):

@@ -59,6 +59,7 @@ def test_a_run_goes_on_with_its_data_alone(program):
   assert len(experiments.open_run("run").rounds) == 3
 
 
+@pytest.mark.long
 def test_a_run_goes_on_with_the_split_file_that_it_wrote(program):
   flags = (
     "--task=digits",
@@ -85,6 +86,7 @@ def test_a_users_task_goes_on_with_its_examples_alone(program):
   assert "other data" in refused
 
 
+@pytest.mark.long
 def test_a_sweep_and_comparisons_tell_data_apart(program):
   write()
   pathlib.Path("sweep.toml").write_text(SWEEP)

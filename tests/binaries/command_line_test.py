@@ -31,15 +31,6 @@ def test_help_shows_every_flag_once_and_needs_no_main(program):
   assert fixed <= set(flags)
 
 
-@pytest.mark.parametrize("flag", ["--helpshort", "--helpfull"])
-def test_absl_s_other_names_for_help(program, flag):
-  assert program(flag).stdout == program("--help").stdout
-
-
-def test_a_main_that_returns_is_a_success(program):
-  assert program(main=lambda: print("done")) == (0, "done\n", "")
-
-
 def test_a_usage_error_is_one_line_and_status_2(program):
   def main():
     raise command_line.UsageError("--x: wrong,\n  because\tit is.")
@@ -103,11 +94,8 @@ def test_a_reader_that_has_gone_leaves_no_traceback():
   [
     (">/dev/full", 1, "catalog: cannot write its output: .* No space left"),
     (">&-", 0, ""),
-    ("2>&- >/dev/null", 0, ""),
-    ("2>/dev/full", 0, ""),
     (">/dev/full 2>/dev/full", 1, ""),
     ("<&- >&- 2>&-", 0, ""),
-    ("| cat", 0, ""),
   ],
 )
 def test_the_output_may_be_full_closed_or_ascii(redirection, status, told):
@@ -174,18 +162,7 @@ def test_words_that_are_no_flags_may_come_anywhere(program):
   assert found == ["one", "two"]
 
 
-def test_help_says_what_such_words_are(program):
-  outcome = program("one", "--help", arguments="RUN ...")
-  assert (
-    "Usage: train RUN ... [--flag=value ...]" in outcome.stdout.splitlines()
-  )
-
-
 FLAGFILES = command_line.included_flagfiles()
-
-
-def test_there_are_flagfiles():
-  assert "digits_fedavg" in FLAGFILES
 
 
 @pytest.fixture
@@ -210,10 +187,6 @@ def test_an_included_flagfile_is_known_by_its_name(parse, name, form):
   values = parse(form.format(name), "--seed=7")
   assert name == f"{values['task']}_{values['algorithm']}"
   assert values["seed"] == 7
-
-
-def test_its_name_may_be_the_next_word(parse):
-  assert parse("--flagfile", "digits_fedavg")["algorithm"] == "fedavg"
 
 
 def test_what_comes_later_wins(parse):

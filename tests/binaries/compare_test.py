@@ -56,18 +56,6 @@ def test_runs_are_named_with_or_without_a_flag(program):
   assert program().refusal.startswith("compare: RUN: is missing")
 
 
-@pytest.mark.usefixtures("runs")
-def test_columns_and_rounds_are_chosen(program):
-  columns = "--columns=variance,kl_uniform,weighted,loss_max"
-  out = program("runs", columns, "--round=1")[1]
-  assert cells(out, "Method")[2:] == [
-    *("Variance", "KL to uniform", "Weighted mean", "Largest loss"),
-  ]
-  assert cells(out, "FedAvg")[4] == "20.00 ± 0.00"
-  best = program("runs", "--round=best", "--criterion=std")[1]
-  assert cells(best, "FedAvg")[2] == "20.00 ± 0.00"
-
-
 @pytest.mark.parametrize(
   ("flags", "message"),
   [
@@ -184,39 +172,6 @@ def test_identical_results_are_said_to_be_so(program, tmp_path, num_seeds):
   assert "Identical" not in out
 
 
-def test_a_method_without_a_common_seed_is_left_out(program, runs):
-  run_folders.make(runs / "v", [(2, (0.1, 0.1, 0.1))], algorithm="vred", seed=9)
-  _, out, _ = program("runs", "--baseline=fedavg")
-  assert "Left out: VRed has no seed that FedAvg has." in out
-
-
-def test_other_clients_cannot_be_compared(program, runs):
-  path = runs / "term-0" / "client_evaluations.csv"
-  path.write_text(path.read_text().replace(",1,10", ",7,10"))
-  told = program("runs/fedavg-0", "runs/term-0", "--baseline=fedavg").refusal
-  assert "runs/term-0: was evaluated on other clients than runs/fed" in told
-
-
-def test_the_last_evaluations_have_a_table_of_their_own(program, tmp_path):
-  run_folders.make(tmp_path / "a", [(0, (0.0, 0.0)), *HALVES])
-  out = program("a", "--last=2", "--columns=std,clients")[1]
-  first, second = out.split("digits, 2 clients:")[1:]
-  assert cells(first, "Method")[2:] == ["Std", "Client 0", "Client 1"]
-  assert cells(first, "FedAvg")[2:] == ["0.00", "50.00", "50.00"]
-  assert "mean of the last 2 evaluations of each run: test accuracy" in second
-  assert cells(second, "FedAvg")[2:] == ["12.50", "37.50", "62.50"]
-
-
-@pytest.mark.usefixtures("runs")
-def test_latex_takes_columns_of_siunitx(program, tmp_path):
-  assert program("runs", "--output=t.tex", "--siunitx")[0] == 0
-  text = (tmp_path / "t.tex").read_text()
-  assert "S[table-format=2.2(3)]" in text
-  assert "55.00(707)" in text
-  assert program("runs", "--output=t.tex", "--overwrite")[0] == 0
-  assert "S[" not in (tmp_path / "t.tex").read_text()
-
-
 @pytest.mark.usefixtures("runs")
 def test_files_are_written_once(program, tmp_path):
   names = ("t.csv", "t.md", "t.tex")
@@ -250,30 +205,3 @@ def test_the_table_for_programs_has_all(program):
   # No method is better for more noise, or for less.
   compared = [name for name in table if name.endswith("_difference")]
   assert compared == ["mean_difference", "std_difference"]
-
-
-def test_clients_that_attack_can_be_left_out(program, runs):
-  attacked = {"attack": "bias", "attack_strength": 1.0, "attack_share": 0.3}
-  accuracies = (0.9, 0.5, 0.0)  # The last one attacks.
-  path = run_folders.make(
-    runs / "z", [(2, accuracies)], algorithm="vred", **attacked
-  )
-  table = pd.read_csv(path / "evaluations.csv")
-  honest = run_folders.summarize(accuracies[:2], [0.1, 0.5])
-  for name, value in honest.items():
-    table[f"honest/{name}"] = value
-  table.to_csv(path / "evaluations.csv", index=False)
-  clients = {"client_id": [0, 1, 2], "attacker": [False, False, True]}
-  pd.DataFrame(clients).to_csv(path / "clients.csv", index=False)
-
-  _, out, _ = program("runs", "--columns=mean")
-  assert cells(out, "VRed")[2] == "46.67"
-  _, out, _ = program("runs", "--columns=mean", "--honest")
-  assert out.startswith("digits, 3 clients: test accuracy over honest clients")
-  assert cells(out, "VRed")[2] == "70.00"
-  assert cells(out, "FedAvg")[2] == "55.00 ± 7.07 **"
-  # Nor do they count where all clients of the other run are honest.
-  _, out, _ = program("runs", "--honest", "--baseline=fedavg")
-  second = out.split("honest clients against FedAvg")[1]
-  # Of (0.2, 0.4), the first suffers.
-  assert cells(second, "VRed")[2:5] == ["100.00", "+70.00", "0.00"]

@@ -81,6 +81,7 @@ def start_cluster(tmp_path, warm_python):
     yield start
 
 
+@pytest.mark.long
 @pytest.mark.timeout(1500)  # A busy machine takes minutes to import TensorFlow.
 def test_a_run_whose_cluster_is_killed_ends_as_on_one_machine(
   tmp_path, start_cluster, warm_python

@@ -68,7 +68,7 @@ def test_a_regression_that_diverges(program, rate):
   assert "diverged" not in first
 
 
-@pytest.mark.parametrize("rate", [2.0, 0.01])
+@pytest.mark.parametrize("rate", one_of_each([2.0, 0.01]))
 def test_a_certificate_is_of_runs_that_end_well(program, rate):
   write(numbers())
   outcome = program(*RUN, f"--client_learning_rate={rate}", "--certificate")
@@ -79,16 +79,6 @@ def test_a_certificate_is_of_runs_that_end_well(program, rate):
   for text in (outcome.stdout, card):
     assert ("Pareto stationarity" in text) == (rate < 1)
     assert ("training diverged" in text) == (rate > 1)
-
-
-def test_a_regression_that_learns(program):
-  write(numbers())
-  found, told = trained(program, "--client_learning_rate=0.01")
-  assert not found
-  assert "here)" not in told
-  table = experiments.open_run("run").evaluations
-  assert table["r2_pooled"].is_monotonic_increasing
-  assert "constant_prediction/number" not in table
 
 
 def test_r2_over_all_examples(program):
@@ -102,13 +92,6 @@ def test_r2_over_all_examples(program):
   expected = 1 - error / ((test - test.mean()) ** 2).sum()
   pooled = run.evaluations["r2_pooled"].iloc[-1]
   np.testing.assert_allclose(pooled, expected, rtol=1e-4)
-
-
-def test_a_classifier_at_a_rate_that_is_too_large(program):
-  write((numbers() > 0).astype(int))
-  found, told = trained(program, "--client_learning_rate=300")
-  assert "above_initial" in found
-  assert "(300 here)" in told
 
 
 @pytest.mark.parametrize("labels", one_of_each(["classes", "names", "number"]))
@@ -150,13 +133,6 @@ def test_a_rare_class_that_is_ranked_well(program, score):
   found, _ = trained(program, "--client_learning_rate=1", f"--score={score}")
   # For all examples, the common class is likelier.
   assert ("constant_prediction" in found) == (score == "accuracy")
-
-
-def test_a_rate_that_changes_nothing(program):
-  write((numbers() > 0).astype(int))
-  found, told = trained(program, "--client_learning_rate=1e-12")
-  assert found.keys() == {"unchanged"}
-  assert "(1e-12 here)" in told
 
 
 def test_a_sweep_says_it_of_a_run_and_of_the_best_setting(program):

@@ -87,12 +87,7 @@ def repeatable(path):
 
 
 def program_of(module, prepare=lambda _: None):
-  """Returns a fixture that runs a program in a folder of its own.
-
-  Args:
-    module: The module that holds the program.
-    prepare: Makes files in the folder.
-  """
+  """Returns a fixture that runs a program in a folder of its own."""
 
   @pytest.fixture
   def program(tmp_path, monkeypatch):

@@ -12,7 +12,7 @@ from binaries import prepare_data
 from tasks import downloads
 from tests import source_tree, waiting
 from tests.binaries import in_process
-from tests.tasks import tabular_data
+from tests.cases import one_of_each
 
 _TEXT = "A:\nOne.\n\nB:\nOne.\n\nA:\nTwo.\n\nA:\nThree.\n"
 
@@ -98,17 +98,6 @@ def test_pictures_of_clients(prepare, tmp_path):
   )
 
 
-def test_tables_of_posts(prepare, tmp_path):
-  tabular_data.write_posts(tmp_path)
-  arguments = ("--convert=stack_exchange", "--source=Posts.xml")
-  status, stdout, _ = prepare(*arguments, "--data_dir=.")
-  assert status == 0
-  assert stdout.splitlines()[-2:] == [
-    "Wrote datasets/stackoverflow.word_count.",
-    "Wrote datasets/stackoverflow.tag_count.",
-  ]
-
-
 @pytest.mark.parametrize(
   ("arguments", "beginning"),
   [
@@ -154,18 +143,9 @@ def test_mistakes_are_one_line(prepare, arguments, beginning, tmp_path):
   assert os.listdir(tmp_path) == ["play.txt"]
 
 
-def test_unusable_files_are_listed_and_told_by_the_status(prepare, tmp_path):
-  (tmp_path / "bad.sqlite").write_text("<html>")
-  status, stdout, stderr = prepare("--list", "--data_dir=.")
-  assert status == 2
-  assert stdout.startswith("bad.sqlite: CANNOT BE USED: bad.sqlite: it is not")
-  assert stderr == (
-    "prepare_data: --data_dir: .: 1 of 1 data files cannot be used.\n"
-  )
-
-
 @pytest.mark.parametrize(
-  ("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)]
+  ("number", "status"),
+  one_of_each([(signal.SIGINT, 130), (signal.SIGTERM, 143)]),
 )
 def test_a_signal_leaves_nothing_behind(tmp_path, number, status):
   play = tmp_path / "long.txt"

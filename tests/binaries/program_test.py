@@ -181,6 +181,7 @@ def listening(pid):
   return found
 
 
+@pytest.mark.long
 def test_training_listens_nowhere_and_starts_no_process(tmp_path):
   for family, address in (
     (socket.AF_INET, ("127.0.0.1", 0)),

@@ -139,12 +139,7 @@ def test_a_search_trains_what_its_record_says(start, tmp_path):
 
 
 def federation(path, turn):
-  """Writes 12 clients, one of which has two training rows.
-
-  Args:
-    path: The file.
-    turn: Whether to turn the labels of the test rows round.
-  """
+  """Writes 12 clients, one of which has two training rows."""
   rng = np.random.default_rng(0)
   clients = []
   for number in range(12):
@@ -169,6 +164,7 @@ OF_FEDERATION = (
 )
 
 
+@pytest.mark.long
 def test_few_clients_choose_on_rows_that_are_not_reported(start, tmp_path):
   folder, chosen = tmp_path / "out", []
   for turn in (False, True):

@@ -17,7 +17,6 @@ IDS = [2**62 + 1, 2**62, -5, 0, 7, 31, 12]
 
 
 def table_of(rows):
-  """A table from a dictionary of rows."""
   ids = sorted(rows)
   return {
     "client_id": np.array(ids, np.int64),

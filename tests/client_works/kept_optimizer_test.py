@@ -43,7 +43,6 @@ def run(process, state, cohort, round_num, data=small_problem.whole):
 
 
 def step(name, velocity, gradient):
-  """The velocity after a step, and what the step is along."""
   velocity = RHO * velocity + gradient
   along = gradient + RHO * velocity if name == "nesterov" else velocity
   return velocity, along

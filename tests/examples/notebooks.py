@@ -30,11 +30,7 @@ def code_cells(notebook: nbformat.NotebookNode) -> list[nbformat.NotebookNode]:
 def execute(
   notebook: nbformat.NotebookNode, folder: pathlib.Path, **environment: str
 ) -> None:
-  """Runs a notebook in a folder, beside its data; it gets the new outputs.
-
-  Raises:
-    nbclient.exceptions.CellExecutionError: If a cell raises.
-  """
+  """Runs a notebook in a folder, beside its data; it gets the new outputs."""
   shutil.copy(FOLDER / "clinics.csv", folder)
   client = nbclient.NotebookClient(
     notebook,

@@ -1,9 +1,7 @@
-import atexit
 import gc
 import os
 import subprocess
 import sys
-from unittest import mock
 
 import pytest
 
@@ -95,18 +93,6 @@ def test_the_collector_is_as_before_also_after_an_error(was_enabled):
     gc.enable()
 
 
-def test_only_what_the_first_call_finds_is_spared():
-  with (
-    mock.patch.object(gc, "freeze") as freeze,
-    mock.patch.object(gc, "get_freeze_count", side_effect=[0, 10**6]),
-    mock.patch.object(atexit, "register") as register,
-  ):
-    importing.spare_what_stays()
-    importing.spare_what_stays()
-  freeze.assert_called_once_with()
-  register.assert_called_once_with(freeze)
-
-
 # What the system allows.
 
 
@@ -118,7 +104,6 @@ def test_only_what_the_first_call_finds_is_spared():
   "program",
   [
     "-m binaries.train --total_rounds=1 --output_dir={0}/run",
-    "-m binaries.sweep --algorithms=fedavg --output_dir={0}/runs",
     "-c 'from tff_fair import experiments; experiments.run'",
   ],
 )

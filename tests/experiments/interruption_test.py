@@ -20,10 +20,6 @@ def test_a_signal_is_raised_where_the_program_is(number):
   assert info.value.signal_number == number
 
 
-def test_it_is_no_exception_that_a_retry_would_catch():
-  assert not issubclass(interruption.Interrupted, Exception)
-
-
 def test_handlers_are_restored():
   before = [signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM)]
   with interruption.raised():
@@ -126,10 +122,6 @@ def test_a_recorded_signal_waits_for_the_next_look():
     done.append("never")
 
   assert interrupted(work, signal.SIGTERM) == ["torn by nothing"]
-
-
-def test_a_recorded_signal_shows_at_the_end_at_the_latest():
-  assert interrupted(lambda done: done.append("whole")) == ["whole"]
 
 
 def test_a_second_signal_does_not_wait():

@@ -158,12 +158,6 @@ def test_quick_work_and_silence_say_nothing(capsys):
   assert capsys.readouterr().err == ""
 
 
-def test_what_is_for_the_screen_is_not_logged(capsys):
-  progress.say_on_screen("Wait ...")
-  progress.say("News.")
-  assert capsys.readouterr() == ("", "News.\n")
-
-
 # Tests of what is said about long work, with a clock made by hand.
 
 
@@ -204,12 +198,6 @@ def test_a_log_has_lines_now_and_then():
   assert due == [10, 30, 60, 240, 420, 600]
 
 
-def test_a_log_that_was_held_up_makes_no_line_up_for():
-  followed = work()
-  due = [s for s in (45, 46, 59, 61, 62, 240) if followed.is_line_due(1000 + s)]
-  assert due == [45, 61]
-
-
 # Amounts of work.
 
 
@@ -242,17 +230,6 @@ def test_lines_now_and_then_without_a_terminal(capsys, monkeypatch):
   )
 
 
-def test_an_unknown_total(capsys, monkeypatch):
-  monkeypatch.setattr(progress, "SECONDS_PER_LINE", 0)
-  with progress.AmountProgress("Reading x", None) as amount:
-    amount.set(5_000, None)
-    amount.set(6_000, 12_000)
-  assert capsys.readouterr().err.splitlines() == [
-    "Reading x: 5,000 B",
-    "Reading x: 6,000 B, 50%",
-  ]
-
-
 def test_a_bar_on_a_terminal(monkeypatch):
   terminal = on_terminal(monkeypatch)
   _run([50, 150])
@@ -269,16 +246,3 @@ def test_items_that_take_long_are_counted_in_a_log(capsys, monkeypatch):
     "reading runs: 2 of 4",
     "reading runs: 4 of 4",
   ]
-
-
-def test_items_that_take_long_are_counted_on_a_terminal(monkeypatch):
-  terminal = on_terminal(monkeypatch)
-  monkeypatch.setattr(progress, "SECONDS_OF_LONG_WORK", 0)
-  assert list(progress.count(range(200), 200, "reading runs")) == [*range(200)]
-  assert "reading runs: " in terminal.getvalue()
-
-
-def test_items_that_are_soon_done_are_not_counted(monkeypatch):
-  terminal = on_terminal(monkeypatch)
-  assert list(progress.count("abcd", 4, "reading runs")) == list("abcd")
-  assert "reading runs" not in terminal.getvalue()

@@ -64,14 +64,7 @@ def make(
 
 
 def make_methods(folder, skills, *, seeds=2, **settings):
-  """Writes runs of methods with several seeds, FOLDER/METHOD-SEED.
-
-  Args:
-    folder: The folder.
-    skills: Those of the methods, by the names of algorithms.
-    seeds: How many seeds each has.
-    **settings: Of all runs, as `make` takes them.
-  """
+  """Writes runs of methods with several seeds, FOLDER/METHOD-SEED."""
   for algorithm, skill in skills.items():
     for seed in range(seeds):
       make(

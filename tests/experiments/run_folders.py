@@ -44,17 +44,7 @@ def make(
   method=None,
   **settings,
 ):
-  """Writes a run whose clients have the given scores after some rounds.
-
-  Args:
-    path: The folder.
-    evaluations: Pairs of a round and the scores of all clients after it.
-    is_finished: Whether the run has come to its end.
-    command: The words of its command.
-    score: The kind of the scores.
-    method: The name of its method, as a sweep calls it.
-    **settings: Those of `RunSpec`; by default it is FedAvg, of two rounds.
-  """
+  """Writes a run whose clients have the given scores after some rounds."""
   path.mkdir(parents=True)
   spec = RunSpec(**{"algorithm": "fedavg", "total_rounds": 2, **settings})
   config = configuration.build(
@@ -96,16 +86,7 @@ def make(
 
 
 def make_methods(folder, methods, *, first=(), last=1, **settings):
-  """Writes runs of several methods, FOLDER/METHOD-SEED.
-
-  Args:
-    folder: The folder.
-    methods: By the names of algorithms, for each seed the scores of all clients
-      at the end.
-    first: Evaluations before that, as `make` takes them.
-    last: The last round.
-    **settings: Of all runs, as `make` takes them.
-  """
+  """Writes runs of several methods, FOLDER/METHOD-SEED."""
   for algorithm, of_seeds in methods.items():
     for seed, scores_at_end in enumerate(of_seeds):
       make(

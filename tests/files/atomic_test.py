@@ -55,15 +55,6 @@ def test_a_broken_link_is_not_replaced(tmp_path):
   assert path.is_symlink()
 
 
-def test_overwrite(tmp_path):
-  path = tmp_path / "file"
-  path.write_text("old")
-  with atomic.replacement(path, overwrite=True) as staged:
-    staged.write_text("new")
-    assert path.read_text() == "old"
-  assert path.read_text() == "new"
-
-
 def _write_folder(path):
   with atomic.moved_when_whole(path, lambda: None) as staged:
     (staged / "below").mkdir(parents=True)
@@ -88,24 +79,6 @@ def test_a_folder_takes_the_place_of_what_is_there(tmp_path, make, is_link):
   assert os.listdir(target) == ["below"]
   assert path.is_symlink() == is_link
   assert sorted(os.listdir(tmp_path)) == sorted({path.name, target.name})
-
-
-def test_nothing_was_written(tmp_path):
-  with (
-    pytest.raises(OSError, match="file: "),
-    atomic.replacement(tmp_path / "file"),
-  ):
-    pass
-  assert os.listdir(tmp_path) == []
-
-
-def test_a_file_in_place_of_the_directory_is_named(tmp_path):
-  (tmp_path / "out").touch()
-  with (
-    pytest.raises(OSError, match="data: "),
-    atomic.replacement(tmp_path / "out" / "data"),
-  ):
-    pytest.fail("was begun")
 
 
 def test_a_file_system_that_cannot_synchronize_folders_will_do(

@@ -60,18 +60,6 @@ def test_rounds_with_changing_certainty():
   assert weights.non_trainable[0] == 5
 
 
-@pytest.mark.parametrize("certainty", [1.0, 3.0, 20.0])
-def test_first_step_is_the_sign_of_the_direction(certainty):
-  g = np.array([3.0, -1e-4, 50.0])
-  weights = rounds.ZERO
-  output = rounds.run(
-    process(), process().initialize(), weights, g, certainty=certainty
-  )
-  np.testing.assert_allclose(
-    rounds.flat(output.result), -0.001 * certainty * np.sign(g), rtol=1e-3
-  )
-
-
 def relative_errors(certainty, num_rounds, settings):
   """Errors of the steps, which are large here beside the weights of zero."""
   rng = np.random.default_rng(1)
@@ -118,19 +106,6 @@ def test_layers_may_be_of_another_dtype():
   trained = output.result.trainable
   assert [w.dtype for w in trained] == [np.float64, np.float32]
   np.testing.assert_allclose(trained[0], [0.999, 2.001], rtol=1e-6)
-
-
-def test_betas_of_zero_remember_nothing():
-  settings = {"beta1": 0.0, "beta2": 0.0, "learning_rate": 0.5}
-  state = process(**settings).initialize()
-  for g in ([1.0, -2.0, 3.0], [-5.0, 0.1, 2.0]):
-    output = rounds.run(
-      process(**settings), state, rounds.ZERO, g, certainty=2.0
-    )
-    np.testing.assert_allclose(
-      rounds.flat(output.result), -np.sign(g), rtol=1e-6
-    )
-    state = output.state
 
 
 def test_no_client_in_the_first_round_is_no_error():

@@ -111,11 +111,3 @@ def test_the_rate_that_is_set_is_the_one_before_decay(step):
     for s in (state, other)
   )
   np.testing.assert_allclose(there, here * 4.0 / RATE, rtol=1e-6)
-
-
-def test_without_decay_the_state_is_that_of_the_step_alone():
-  # What was saved before there was a decay can be read.
-  process = finalizers.build_apply_direction(
-    tff.learning.optimizers.build_sgdm(RATE), rounds.WEIGHTS_TYPE
-  )
-  assert list(process.initialize()) == ["learning_rate"]

@@ -96,12 +96,3 @@ def test_a_step_that_cannot_be_taken_changes_nothing(
   rounds.assert_same_state(output.state, start)
   rounds.assert_same_state(output.result, rounds.weights())
   assert output.measurements["update_non_finite"] == reported
-
-
-def test_hparams_are_those_of_the_step():
-  state = counting().initialize()
-  assert counting().get_hparams(state) == {"rate": 0.5}
-  state = counting().set_hparams(state, {"rate": np.float32(2.0)})
-  output = rounds.run(counting(), state, rounds.ZERO, [1, 2, 4], factor=1.0)
-  np.testing.assert_allclose(rounds.flat(output.result), [-2, -4, -8])
-  assert counting().get_hparams(output.state) == {"rate": 2.0}

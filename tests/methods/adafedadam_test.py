@@ -49,16 +49,6 @@ def test_one_step_has_a_certainty_of_one():
   assert output.measurements["certainty_floored"] == 0
 
 
-def test_weights_are_reported():
-  updates, loss, n = cohorts.random(4, d=6)
-  initial = np.array([0.5, 1.0, 2.0, 3.0])
-  cohort = cohorts.make(updates, loss, n, initial_loss=initial)
-  reported = apply(cohort).measurements
-  w = n * loss / initial
-  assert reported["weight_min"] == pytest.approx(min(w) / w.sum())
-  assert reported["weight_max"] == pytest.approx(max(w) / w.sum())
-
-
 def test_losses_below_0_count_as_0():
   updates, _, n = cohorts.random(3, d=6)
 

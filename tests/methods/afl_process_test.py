@@ -1,6 +1,5 @@
 """Tests of what is special to AFL: the population and the averaged model."""
 
-import asyncio
 import functools
 
 import numpy as np
@@ -109,25 +108,6 @@ def test_weights_that_are_set_start_a_new_average():
     small_problem.flat_weights(other),
     rtol=1e-6,
   )
-
-
-def test_hparams_are_those_of_the_step():
-  hparams = averaged().get_hparams(averaged().initialize())
-  assert hparams["finalizer"] == pytest.approx(
-    {"learning_rate": 0.5, "momentum": 0.9}
-  )
-
-
-def test_state_with_an_average_survives_a_file(tmp_path):
-  state = run(averaged(), averaged().initialize(), COHORTS[0])
-  manager = tff.program.FileProgramStateManager(tmp_path)
-  asyncio.run(manager.save(state, 1))
-  loaded = asyncio.run(manager.load(1, averaged().initialize()))
-  there, here = (
-    averaged().get_model_weights(run(averaged(), s, COHORTS[2]))
-    for s in (loaded, state)
-  )
-  np.testing.assert_array_equal(flat(there), flat(here))
 
 
 @pytest.mark.parametrize("aggregation", one_of_each(["two_phase", "stacked"]))

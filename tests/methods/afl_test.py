@@ -81,13 +81,6 @@ def test_a_cohort_without_weight_stands_still_but_gains_weight():
   assert after.coefficients.sum() == pytest.approx(1)
 
 
-def test_one_client_has_all_the_weight():
-  for loss in (0.0, 1e6):
-    output = apply([0], [loss], n=1)
-    np.testing.assert_array_equal(output.coefficients, [1])
-    np.testing.assert_array_equal(output.state, [1])
-
-
 def test_a_large_population():
   output = apply([99_999, 3], [1.0, 2.0], n=100_000)
   expected = np.full(100_000, 1e-5)

@@ -16,7 +16,6 @@ from tff_fair import (
   declared,
   methods,
 )
-from tff_fair.methods import reading
 
 NAMES = methods.names()
 
@@ -94,25 +93,6 @@ def test_an_unknown_method_is_told_with_the_one_that_it_may_mean():
   for ask in (methods.hyperparameters, methods.get):
     with rejected("name", "'fedavgg'", "mean fedavg", "names()"):
       ask("fedavgg")
-
-
-def test_a_file_without_the_builder_is_named():
-  with pytest.raises(LookupError, match=r"term .*build_x"):
-    reading.hyperparameters("tff_fair.methods.term", "build_x")
-
-
-def test_a_default_may_be_a_named_constant(monkeypatch, tmp_path):
-  folder = tmp_path / "tff_fair" / "methods"
-  folder.mkdir(parents=True)
-  folder.joinpath("mine.py").write_text(
-    "_USUAL = 0.25\n"
-    "class MineRule(types.Rule):\n"
-    "  share: float = declared.value(_USUAL, 'A share.', maximum=1)\n"
-    "build_mine = building.rule_builder(MineRule, 'mine')\n"
-  )
-  monkeypatch.setattr(reading, "_ROOT", tmp_path)
-  (read,) = reading.hyperparameters("tff_fair.methods.mine", "build_mine")
-  assert (read.name, read.default, read.maximum) == ("share", 0.25, 1)
 
 
 def build(name, **options):

@@ -33,10 +33,6 @@ def test_the_rate_of_each_round(r, kind, rounds, rates):
     assert decayed["momentum"] is hparams["momentum"]
 
 
-def test_nothing_is_built_of_nothing():
-  assert learning_rate_decay.build(NAME, None, "exponential") is None
-
-
 @pytest.mark.parametrize(
   ("r", "kind", "error", "message"),
   [

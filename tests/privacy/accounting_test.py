@@ -119,12 +119,6 @@ def test_the_noise_of_all_clients_in_every_round_is_the_gaussian_mechanisms():
   assert of_gaussian(noise / 2, 3, 1e-5) == pytest.approx(2.0, rel=3e-3)
 
 
-def test_without_a_round_no_noise_is_needed():
-  assert (
-    privacy.noise_for(1.0, clients_per_round=10, num_clients=100, rounds=0) == 0
-  )
-
-
 @pytest.mark.parametrize(
   ("epsilon", "named"),
   [(0.0, "(0, inf)"), (1e-3, "65536")],

@@ -91,12 +91,6 @@ def test_first_weights_are_sent_along_for_ever(first):
     assert_same(sent["initial"], first)
 
 
-def test_initializing_forgets():
-  send(process().initialize(), 3)
-  _, sent = send(process().initialize(), 5)
-  assert_same(sent["initial"], 5)
-
-
 def test_state_survives_a_file(tmp_path):
   state, _ = send(process().initialize(), 3)
   manager = tff.program.FileProgramStateManager(tmp_path)

@@ -6,7 +6,6 @@ import concurrent.futures
 import itertools
 import os
 import signal
-import sys
 import threading
 
 import numpy as np
@@ -66,15 +65,6 @@ def test_threads_get_their_own_results():
   assert found == [2 * k + 2 if k % 2 else k + 1 for k in range(18)]
 
 
-def test_a_function_of_a_graph_may_call():
-  def inner():
-    runtime.use_default()
-    return np.float32(mean([1.0, 3.0]))
-
-  outer = tf.function(lambda: tf.py_function(inner, [], tf.float32))
-  assert outer().numpy() == 2
-
-
 def test_a_coroutine_may_call():
   async def compute(k):
     return total(datasets(k))
@@ -120,22 +110,6 @@ def test_an_interrupted_call_leaves_the_next_one_as_it_was():
     collections.deque(map(long, itertools.repeat([1.0] * 8)))
   assert total_of_positive([1.0, 2.0]) == 3
   assert total(datasets(1, 2)) == 5
-
-
-@pytest.mark.filterwarnings(
-  "ignore::pytest.PytestUnhandledThreadExceptionWarning"
-)
-def test_the_end_of_a_thread_is_not_that_of_the_worker():
-  def compute():
-    runtime.use_default()
-    found.append(mean([1.0, 2.0]))
-    sys.exit(1)
-
-  found: list[float] = []
-  thread = threading.Thread(target=compute)
-  thread.start()
-  thread.join()
-  assert [*found, mean([3.0, 4.0])] == [1.5, 3.5]
 
 
 def test_values_and_data_outlive_contexts():

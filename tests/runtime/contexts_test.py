@@ -1,7 +1,6 @@
 """Tests of choosing where computations run."""
 
 import asyncio
-import concurrent.futures
 import os
 import pathlib
 import threading
@@ -125,24 +124,6 @@ def test_a_runtime_replaced_in_another_thread_says_so():
 def test_wrong_options_are_named(options, name):
   with pytest.raises(ValueError, match=name):
     runtime.use_local(**options)
-
-
-def test_a_choice_holds_in_other_threads():
-  runtime.use_local()
-
-  def compute():
-    runtime.use_default()
-    return tff.framework.get_context_stack().current
-
-  with concurrent.futures.ThreadPoolExecutor(1) as executor:
-    found = executor.submit(compute).result()
-  assert found is tff.framework.get_context_stack().current
-
-
-def test_one_that_returns_no_values_does_not_count():
-  runtime.use_local(program=True)
-  runtime.use_default()
-  assert sum_of_successors([1.0]) == 2.0
 
 
 def test_clients_that_have_begun_are_counted():

@@ -142,14 +142,6 @@ def test_a_changed_or_missing_project_is_installed_again_alone(
   assert (project.num_installs(), project.num_installs("--editable")) == (1, 2)
 
 
-def test_a_failed_install_of_the_project_is_repeated(project):
-  failed = project.run(PIP='[[ "$*" != *--editable* ]]')
-  assert (failed.returncode, failed.stdout) == (1, "")
-  assert "the project could not be installed" in failed.stderr
-  assert project.run().returncode == 0
-  assert (project.num_installs(), project.num_installs("--editable")) == (1, 2)
-
-
 @pytest.mark.parametrize(
   ("folder", "command"),
   [(".", "command"), ("scripts", "../command"), ("..", "a project/command")],
@@ -235,11 +227,6 @@ def test_an_environment_of_the_users_own_is_left_alone(project):
   assert treasure.read_text() == "mine"
 
 
-def test_an_empty_folder_is_taken(project):
-  project.venv.mkdir()
-  assert project.run().returncode == 0
-
-
 @pytest.mark.parametrize("choice", ["PYTHON", "PATH"])
 def test_a_missing_python_is_said_in_one_line(project, choice):
   if choice == "PYTHON":
@@ -255,13 +242,6 @@ def test_a_missing_python_is_said_in_one_line(project, choice):
   assert "Python 3.11 is needed" in line
   assert (str(project.fake_python) in line) == (choice == "PYTHON")
   assert not project.venv.exists()
-
-
-def test_python_is_searched_on_the_path(project):
-  bin_folder = project.fake_python.parent
-  path = f"{bin_folder}:{os.environ['PATH']}"
-  assert project.run(PYTHON="", PATH=path).returncode == 0
-  assert project.num_installs() == 1
 
 
 def test_a_python_without_ensurepip_lends_its_pip(project):

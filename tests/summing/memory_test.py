@@ -95,12 +95,6 @@ def test_latest_updates_of_the_last_rounds_are_remembered(num_rounds):
     assert rows(remembered) == expected_rows(rounds, num_rounds)
 
 
-def test_nothing_is_remembered_at_first():
-  ids, ages = memory.ids_and_ages(memory.empty(3, SPEC))
-  assert ids.shape == ages.shape == (0,)
-  assert (ids.dtype, ages.dtype) == (tf.int64, tf.int32)
-
-
 def test_a_round_without_clients_ages_no_update():
   before = remember(memory.empty(2, SPEC), cohort([4, 1], 0))
   after = remember(before, cohort([], 1))
@@ -116,14 +110,6 @@ def test_a_client_that_is_back_is_remembered_once():
     (2, 3),
     (3, 1),
   ]
-
-
-def test_memory_does_not_grow_with_the_population():
-  remembered = memory.empty(2, SPEC)
-  for round_num in range(40):
-    ids = range(3 * round_num, 3 * round_num + 3)
-    remembered = remember(remembered, cohort(list(ids), round_num))
-    assert len(rows(remembered)) == min(3 * (round_num + 1), 6)
 
 
 @pytest.mark.parametrize("dtype", [tf.float16, tf.float32, tf.float64])

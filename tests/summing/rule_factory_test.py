@@ -196,24 +196,6 @@ def test_clients_that_do_not_count_leave_no_trace(name, way):
 
 
 @every_way
-def test_no_client_that_counts_gives_zero(name, way):
-  for clients in (excluded_clients(rounds.Client(np.ones(9))), []):
-    output = rounds.run(process(name, way), clients)
-    np.testing.assert_array_equal(rounds.flat(output.result), np.zeros(9))
-    assert output.measurements["num_clients"] == 0
-    assert output.measurements["direction_norm"] == 0
-
-
-@every_way
-def test_clients_may_share_an_id(name, way):
-  clients = rounds.random_clients(4)
-  for client in clients:
-    client.client_id = 7
-  output = rounds.run(process(name, way), clients)
-  rounds.assert_same(output.result, expected(name, clients))
-
-
-@every_way
 def test_clients_may_share_all_signals(name, way):
   clients = [
     rounds.Client(client.update, loss=0.5, num_examples=3, client_id=7)
@@ -221,14 +203,6 @@ def test_clients_may_share_all_signals(name, way):
   ]
   output = rounds.run(process(name, way), clients)
   rounds.assert_same(output.result, expected(name, clients))
-
-
-@every_way
-def test_order_of_arrival_does_not_matter(name, way):
-  clients = rounds.random_clients(5)
-  direction = rounds.flat(rounds.run(process(name, way), clients).result)
-  other = rounds.run(process(name, way), clients[::-1])
-  rounds.assert_same(other.result, direction)
 
 
 @every_way

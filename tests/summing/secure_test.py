@@ -84,14 +84,6 @@ def test_numbers_of_clients_are_exact():
   assert measured["num_clients_excluded"] == 7
 
 
-@pytest.mark.usefixtures("secure_sums")
-def test_a_round_without_clients_gives_zero():
-  output = rounds.run(process("vred"), [rounds.Client(np.full(9, np.nan))])
-  np.testing.assert_array_equal(rounds.flat(output.result), np.zeros(9))
-  assert output.measurements["num_clients"] == 0
-  assert np.isnan(output.measurements["loss_variance"])
-
-
 @functools.cache
 def exact_term():
   exact = {"aggregation": "secure", "sum_factory": tff.aggregators.SumFactory()}

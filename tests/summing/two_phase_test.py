@@ -87,11 +87,6 @@ def test_state_of_the_inner_factory_is_kept():
   assert set(state) == {"rule", "sum"}
 
 
-def test_a_plain_sum_reports_nothing_of_its_own():
-  output = run(create(tff.aggregators.SumFactory()), rounds.random_clients(3))
-  assert "sum" not in output.measurements
-
-
 def rows_of(client_ids, columns, num_excluded=0):
   return scalars.ScalarRows(
     tf.constant(client_ids, tf.int64),

@@ -1,6 +1,5 @@
 """Tests of the flags of a run: its settings, and how it is computed."""
 
-import importlib.util
 import inspect
 import socket
 
@@ -139,11 +138,6 @@ def test_every_setting_has_a_flag_with_its_default():
   }
 
 
-def test_the_help_lists_the_choices():
-  flag = flags.FLAGS["server_optimizer"]
-  assert flag.help.startswith("<sgd|momentum|nesterov|adagrad|adam|")
-
-
 def test_texts_become_values():
   assert spec(
     "--algorithm=fedfv",
@@ -266,16 +260,6 @@ def test_an_unknown_name_is_one_line_and_a_list_shows_the_names(program, words):
   assert all(name in shown for name in NAMES)
 
 
-def test_a_near_name_is_guessed(program):
-  line = program("--list=digit").refusal
-  assert line == "train: --list=digit: unknown name; did you mean digits?"
-
-
-def test_a_word_after_the_name_is_still_a_mistake(program):
-  outcome = program("--list", "digits", "fedavg")
-  assert outcome.stderr.startswith("train: 'fedavg': every argument must be")
-
-
 # How runs are computed.
 
 
@@ -340,17 +324,3 @@ def test_a_cluster_is_a_choice_of_the_engine(address):
 def test_what_does_not_go_together_is_told(address, arguments, message):
   with pytest.raises(UsageError, match=message):
     options(f"--scheduler={address}", *arguments)
-
-
-def test_a_wrong_address_is_told():
-  with socket.create_server(("127.0.0.1", 0)) as server:
-    port = server.getsockname()[1]
-  for address in (f"tcp://127.0.0.1:{port}", "host:1"):
-    with pytest.raises(UsageError, match=f"--scheduler={address}: "):
-      options(f"--scheduler={address}")
-
-
-def test_without_dask_one_line_tells_what_to_install(monkeypatch):
-  monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
-  with pytest.raises(UsageError, match="the extra dask; install it with"):
-    options("--engine=dask")

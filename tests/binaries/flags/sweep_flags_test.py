@@ -163,11 +163,6 @@ def test_a_training_is_the_base_of_a_sweep(base):
   assert planned[1].spec.hparams == {"gamma": 2.0}
 
 
-def test_a_base_alone_has_a_method(base):
-  (run,) = sweep_plan.expand(read(base))
-  assert (run.spec.algorithm, run.spec.hparams) == ("adafed", {"gamma": 2.0})
-
-
 def test_all_that_a_sweep_says_replaces_its_base(base, file):
   planned = sweep_plan.expand(
     read(base, file, "--flag=task_option=client=ward", "--grid=seed=3")
@@ -205,20 +200,6 @@ def test_a_base_is_one_run(tmp_path):
     read("--base=nowhere")
 
 
-def test_an_option_may_be_written_as_in_training():
-  sweep = read(
-    "--algorithms=term",
-    "--flag=task_option=file=a=b.csv",
-    "--flag=task_option=client=ward",
-    "--grid=hparam=t=1,2",
-  )
-  assert values(sweep.final) == {
-    "task_option.file": ["a=b.csv"],
-    "task_option.client": ["ward"],
-    "hparam.t": ["1", "2"],
-  }
-
-
 def test_a_file_of_training_s_flags_is_sent_to_base(tmp_path):
   path = tmp_path / "hosp.flags"
   path.write_text(BASE)
@@ -226,12 +207,6 @@ def test_a_file_of_training_s_flags_is_sent_to_base(tmp_path):
     line = in_process.run(sweep_program, word).refusal
     assert line.startswith("sweep: --task")
     assert "--base=FILE" in line
-
-
-def test_an_unknown_flag_names_the_nearest_alone():
-  line = in_process.run(sweep_program, "--algoritms=fedavg").refusal
-  assert "did you mean --algorithms?" in line
-  assert line.count("--") == 2
 
 
 def test_an_included_file_is_known_by_its_name():
@@ -330,11 +305,6 @@ def test_jobs_limit_the_runs_that_go_on(arguments, is_search, room):
   found = executor(*arguments, is_search=is_search)
   assert found.has_room(room - 1)
   assert found.has_room(room) == (room == 999)
-
-
-def test_an_executor_option_is_an_assignment():
-  with pytest.raises(UsageError, match=r"--executor_option=x: expected NAME="):
-    executor("--executor=dask", "--executor_option=x")
 
 
 def test_a_dry_run_shows_the_executor(tmp_path):

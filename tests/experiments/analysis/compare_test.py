@@ -141,15 +141,6 @@ def test_clients_have_columns(folder):
   assert list(alone.columns[3::2]) == ["client_0", "client_1", "client_2"]
 
 
-def test_many_clients_have_no_columns(tmp_path):
-  run_folders.make(tmp_path / "a", [(1, [0.5] * 10)])
-  assert len(compare(tmp_path, columns=["clients"]).columns) == 3 + 2 * 10
-  run_folders.make(tmp_path / "b", [(1, [0.5] * 11)])
-  with pytest.raises(FieldError, match="digits, 11 clients: ") as error:
-    compare(tmp_path, columns=["mean", "clients"])
-  assert (error.value.field, error.value.value) == ("columns", "clients")
-
-
 def test_ten_columns_are_printed_by_name_and_the_others_counted(folder):
   frame = compare(folder, baseline="fedavg", columns=["mean", "std", "jain"])
   assert frame.index[0] == "FedAvg"

@@ -8,11 +8,6 @@ import pytest
 from tests.experiments import run_folders
 from tests.refusals import rejected
 from tff_fair.experiments import compare
-from tff_fair.experiments.analysis import (
-  chosen_evaluations,
-  compare as comparison,
-)
-from tff_fair.experiments.analysis.comparison_table import BEST
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.spec.scores import RMSE
 
@@ -50,34 +45,6 @@ def test_errors_are_better_where_they_are_smaller(of_errors):
   assert term["well_performing_degraded_share"] == 50
   assert term["mean_difference"] == pytest.approx(-7.83, abs=0.01)
   assert (term["wins"], term["ties"], term["losses"]) == (2, 0, 1)
-
-
-def test_tables_of_errors_tell_their_unit(of_errors):
-  runs = comparison.find(of_errors)
-  choice = chosen_evaluations.EvaluationSelector()
-  found = comparison.build(runs, ["mean", "worst_10"], choice, "fedavg")
-  captions = [table.caption for table in found]
-  assert captions[0].startswith("test RMSE over clients in units of the label")
-  assert "shares in percent, changes in units of the label" in captions[1]
-  assert "suffering are those above its mean" in captions[1]
-  assert not any("accurac" in caption for caption in captions)
-
-
-def test_the_mark_is_that_of_the_smallest_error(tmp_path):
-  generator = np.random.default_rng(0)
-  methods = {
-    name: generator.normal(error, 1, (3, 20)).tolist()
-    for name, error in (("fedavg", 90.0), ("term", 30.0))
-  }
-  run_folders.make_methods(tmp_path, methods, score=RMSE)
-  runs = comparison.find(tmp_path)
-  (table,) = comparison.build(
-    runs, ["mean", "worst_10"], chosen_evaluations.EvaluationSelector()
-  )
-  assert {row.label: row.marks for row in table.rows} == {
-    "FedAvg": (None, None),
-    "TERM": (BEST, BEST),
-  }
 
 
 def test_the_best_round_has_the_smallest_error(of_errors):

@@ -90,18 +90,6 @@ def test_equal_weights_make_another_method_where_it_uses_weights(tmp_path):
   ]
 
 
-def test_a_label_names_the_task_where_there_are_several(tmp_path):
-  run_folders.make(tmp_path / "0")
-  run_folders.make(tmp_path / "1", task="mnist")
-  assert labels(tmp_path) == ["digits FedAvg", "mnist FedAvg"]
-
-
-def test_a_flag_that_one_run_lacks_is_in_the_label_of_the_other(tmp_path):
-  run_folders.make(tmp_path / "0")
-  run_folders.make(tmp_path / "1", server_learning_rate=0.5)
-  assert labels(tmp_path) == ["FedAvg", "FedAvg, server_learning_rate=0.5"]
-
-
 def test_a_seed_of_the_method_is_no_seed_of_the_run(tmp_path):
   for seed in (0, 1):
     run_folders.make(

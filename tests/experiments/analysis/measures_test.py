@@ -113,10 +113,6 @@ def test_over_seeds_the_deviation_is_that_of_a_sample():
   assert measures.over_seeds(PERCENT, [0.1]) == Value(10.0, None)
 
 
-def test_variance_is_of_percent():
-  assert measures.over_seeds(measures.MEASURES["variance"], [0.04]).mean == 400
-
-
 @pytest.mark.parametrize(
   ("measure", "value", "text"),
   [

@@ -5,7 +5,6 @@ import json
 import os
 import zipfile
 
-import h5py
 import numpy as np
 import pandas as pd
 import pytest
@@ -190,16 +189,6 @@ def test_a_file_of_keras_3_is_named(tmp_path):
   with zipfile.ZipFile(path, "w") as archive:
     for name, content in members.items():
       archive.writestr(name, content)
-  with rejected("model", "Keras 3.4.1", "model.export"):
-    experiments.audit(path, make_task())
-
-
-def test_an_h5_file_of_keras_3_is_named(tmp_path):
-  path = tmp_path / "m.h5"
-  dense(3).save(str(path))
-  with h5py.File(path, "r+") as file:
-    assert file.attrs["keras_version"].startswith("2.")
-    file.attrs["keras_version"] = "3.4.1"
   with rejected("model", "Keras 3.4.1", "model.export"):
     experiments.audit(path, make_task())
 

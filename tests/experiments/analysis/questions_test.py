@@ -73,12 +73,3 @@ def test_an_unknown_question_is_refused(tmp_path):
     experiments.compare(tmp_path, question="all")
   with pytest.raises(FieldError, match="question='all'"):
     experiments.report(tmp_path, tmp_path / "page.html", question="all")
-
-
-def test_the_page_answers_it(tmp_path):
-  report_runs.make_methods(tmp_path, {"fedavg": 0.5, "fedfv": 0.6})
-  for question in questions.NAMES:
-    path = tmp_path / f"{question}.html"
-    experiments.report(tmp_path, path, question=question)
-    text = path.read_text()
-    assert f"question={question})" in text

@@ -24,10 +24,6 @@ def found(path, *names):
   return groups.group([run for part in runs for run in part])
 
 
-def labels(members):
-  return [group.label for group in members]
-
-
 @pytest.mark.parametrize("name", ["fedavg", "FedAvg"])
 def test_fedavg_is_the_better_of_both_for_each_measure(folder, name):
   frame = compare(folder, name, COLUMNS)
@@ -45,12 +41,6 @@ def test_fedavg_is_the_better_of_both_for_each_measure(folder, name):
   (note,) = (n for n in frame.attrs["notes"] if n.startswith("Baseline: "))
   assert f"{EQUAL} (Mean, Worst 10 %)" in note
   assert "FedAvg (Std)" in note
-
-
-def test_one_of_them_is_a_baseline_by_its_label(folder):
-  frame = compare(folder, EQUAL, COLUMNS)
-  assert frame.loc["FedFV", "std_difference_baseline"] == EQUAL
-  assert frame.loc["FedAvg", "mean_difference"] == pytest.approx(-30)
 
 
 def test_two_fedavgs_are_compared_with_each_other(folder):
@@ -97,9 +87,3 @@ def test_methods_that_weigh_clients_differently_are_told(folder):
   assert f"in “{EQUAL}” and FedFV: " in whole
   assert "both FedAvgs" not in whole
   assert whole in compare(folder).attrs["notes"]
-
-
-def test_a_page_takes_both_fedavgs(folder):
-  assert labels(references.usual(found(folder))) == ["FedAvg", EQUAL]
-  assert labels(references.usual(found(folder, "fedavg-equal-0"))) == [EQUAL]
-  assert labels(references.usual(found(folder, "term-0"))) == ["TERM"]

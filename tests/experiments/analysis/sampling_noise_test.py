@@ -1,6 +1,5 @@
 """Tests of the noise in a spread: how runs keep it, tell it and compare it."""
 
-import json
 import math
 
 import numpy as np
@@ -94,19 +93,6 @@ def test_compare_has_a_column_without_marks(runs):
   assert not any("Noise" in note for note in frame.attrs["notes"])
 
 
-def test_compare_has_a_note_where_it_shows_a_spread(runs):
-  (note,) = [
-    note
-    for note in experiments.compare(runs).attrs["notes"]
-    if note.startswith("Noise")
-  ]
-  assert note.startswith(
-    f"Noise of small test sets: about {100 * SHARE:.0f} % of the variance"
-  )
-  frame = experiments.compare(runs, columns=["mean", "worst_10"])
-  assert not any("Noise" in note for note in frame.attrs["notes"])
-
-
 def test_reports_have_it_beside_the_std(runs):
   (task,) = task_runs.arrange(
     [experiments.open_run(path) for path in sorted(runs.iterdir())]
@@ -116,14 +102,3 @@ def test_reports_have_it_beside_the_std(runs):
   places = [text.index(head) for head in heads]
   assert places == sorted(places)
   assert "Noise share: how much of the variance" in text
-
-
-def test_reports_of_other_accuracies_stay_as_they_are(tmp_path):
-  run = run_folders.make(tmp_path / "run", [(1, (0.123, 0.456))])
-  (task,) = task_runs.arrange([experiments.open_run(run)])
-  assert "Noise share" not in verdict_section.build(task).markup(task)
-
-
-def test_the_noise_goes_into_a_file_and_back():
-  noise = sampling_noise.of_clients(ACCURACIES, [10] * 5)
-  assert json.loads(json.dumps(noise)) == noise

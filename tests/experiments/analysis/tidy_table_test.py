@@ -66,16 +66,6 @@ def test_a_setting_that_a_run_does_not_have_is_missing(tmp_path):
   assert set(table.loc["FedFV", "alpha"]) == {0.25}
 
 
-def test_options_of_tasks_are_numbers_where_they_can_be(tmp_path):
-  for model, clients in (("mlp_64", 5), ("logistic_regression", 20)):
-    make(tmp_path, model, task_options={"num_clients": clients, "model": model})
-  table = experiments.table(tmp_path, "evaluations")
-  assert set(zip(table["num_clients"], table["model"], strict=True)) == {
-    (5, "mlp_64"),
-    (20, "logistic_regression"),
-  }
-
-
 def test_a_setting_called_as_a_column_keeps_its_kind(tmp_path):
   for seed, beta in enumerate((1.0, 2.0)):
     path = make(tmp_path, f"{seed}", seed=seed)
@@ -93,15 +83,6 @@ def test_other_seeds_have_columns_where_they_differ(tmp_path):
   table = experiments.table(tmp_path, "evaluations")
   assert table.columns[:3].tolist() == [*FLAGS, "model_seed"]
   assert table["model_seed"].unique().tolist() == [1, 3]
-
-
-def test_methods_have_the_names_of_their_sweep(tmp_path):
-  make(tmp_path, "a", method="By examples")
-  make(tmp_path, "b", method="Equal", client_weighting="uniform")
-  table = experiments.table(tmp_path, "evaluations")
-  assert set(zip(table["method"], table["client_weighting"], strict=True)) >= {
-    ("Equal, equal weights", "uniform")
-  }
 
 
 def test_a_method_has_one_name_in_all_tables(tmp_path):
@@ -144,17 +125,6 @@ def test_an_unknown_table_and_equal_runs_are_refused(tmp_path):
   make(tmp_path, "b")
   with pytest.raises(experiments.RunError, match="is the same run as"):
     experiments.table(tmp_path)
-
-
-def test_a_folder_of_runs_is_named(tmp_path):
-  make(tmp_path, "a")
-  with pytest.raises(experiments.RunError) as raised:
-    experiments.open_run(tmp_path)
-  assert "open_runs" in str(raised.value)
-  assert str(tmp_path / "a") in str(raised.value)
-  (tmp_path / "empty").mkdir()
-  with pytest.raises(experiments.RunError, match=r"it has no config\.json"):
-    experiments.open_run(tmp_path / "empty")
 
 
 def test_tables_need_no_tensorflow(tmp_path):

@@ -135,14 +135,6 @@ def test_a_claim_without_a_heartbeat_is_taken_over(
 
 
 @pytest.mark.usefixtures("no_locks")
-def test_ages_are_by_the_clock_of_the_file_system(tmp_path, hold, monkeypatch):
-  monkeypatch.setattr(time, "time", lambda: 0.0)  # Of this host: far off.
-  (tmp_path / claim.FILE).write_text("fresh")
-  with pytest.raises(FolderTakenError):
-    hold().__enter__()
-
-
-@pytest.mark.usefixtures("no_locks")
 def test_a_program_that_died_taking_over_is_told(tmp_path, hold):
   make_stale(tmp_path)
   with claim._only_one(tmp_path, (tmp_path / claim.FILE).read_bytes()) as mine:

@@ -40,11 +40,6 @@ def test_settings_are_there_under_the_names_of_flags():
   assert config["versions"].keys() >= {"python", "tensorflow-federated"}
 
 
-def test_what_followed_is_saved():
-  flags = build(ASKED_LITTLE, 6, "stacked")["flags"]
-  assert (flags["clients_per_round"], flags["aggregation"]) == (6, "stacked")
-
-
 def test_without_a_command_it_says_how_to_start_the_run_again():
   line = build(SPEC, output_dir="my runs")["command"]["line"]
   assert line.startswith("python -m binaries.train --algorithm=qfedavg ")
@@ -95,10 +90,6 @@ def test_the_size_of_parts_counts_where_a_cohort_has_several(
   assert found.get("clients_per_part", 0) == size
 
 
-def test_a_whole_configuration_has_no_problem():
-  assert configuration.problem(build(SPEC)) is None
-
-
 @pytest.mark.parametrize("score", ["none such", ["accuracy"], None])
 def test_a_score_that_is_none_is_refused(score):
   config = build(SPEC)
@@ -135,12 +126,6 @@ def test_what_is_missing_is_named_groups_first(missing, named):
     else:
       del config[group]
   assert configuration.problem(config) == f"it lacks {named}"
-
-
-def test_a_run_without_files_of_a_user_says_nothing_of_them():
-  config = build(RunSpec(model="mlp"))
-  assert "own_files" not in config
-  assert config["command"].keys() == {"line"}
 
 
 def differences(saved, present):
@@ -199,15 +184,6 @@ def test_a_saved_run_is_compared_with_one_that_has_not_started():
   asked = build(ASKED_LITTLE.replace(clients_per_round=20), 20, "stacked")
   found = configuration.differences_from_spec(asked, ASKED_LITTLE)
   assert found == {"clients_per_round": (20, None)}
-
-
-def test_another_interval_differs():
-  spec = RunSpec(total_rounds=20, rounds_per_evaluation=5)
-  saved = build(spec.replace(rounds_per_evaluation=2))
-  assert differences(saved, build(spec)) == ["rounds_per_evaluation=2 (here 5)"]
-  assert configuration.differences_from_spec(saved, spec) == {
-    "rounds_per_evaluation": (2, 5)
-  }
 
 
 def test_another_version_of_a_users_file_differs(tmp_path, monkeypatch):

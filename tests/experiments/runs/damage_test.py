@@ -44,13 +44,18 @@ def test_any_damage_ends_in_a_line_of_a_reader(samples, tmp_path, start):
   assert num_errors > 3
 
 
-@pytest.fixture
-def runs(tmp_path):
-  """Three methods, of which the test damages the second."""
+@pytest.fixture(scope="module")
+def three(tmp_path_factory):
+  folder = tmp_path_factory.mktemp("three")
   for algorithm in ("afl", "fedavg", "term"):
-    path = tmp_path / "runs" / algorithm
-    report_runs.make(path, algorithm=algorithm, **_SHAPE)
-  return tmp_path / "runs"
+    report_runs.make(folder / algorithm, algorithm=algorithm, **_SHAPE)
+  return folder
+
+
+@pytest.fixture
+def runs(three, tmp_path):
+  """Three methods, of which the test damages the second."""
+  return shutil.copytree(three, tmp_path / "runs")
 
 
 def _overwritten(content):
@@ -126,11 +131,6 @@ def _damage(path, change):
       "row 1 has no amount under '1': inf",
     ),
     (
-      "costs.csv",
-      _overwritten(b"round,num_clients\n1,2\n2,-1\n"),
-      "row 2 has no amount under 'num_clients': -1",
-    ),
-    (
       "labels.csv",
       _overwritten(b"client_id,0,1,0\n0,3,4,5\n"),
       "has two columns '0'",
@@ -140,11 +140,6 @@ def _damage(path, change):
       "labels.csv",
       _overwritten(b"client_id" + b",1" * 300_000),
       "has two columns '1'",
-    ),
-    (
-      "labels.csv",
-      _overwritten(b"client_id," + b"9" * 200_000 + b"\n"),
-      "is no table: field larger than field limit",
     ),
     ("labels.csv", _overwritten(b""), "is no table: No col"),
     (
@@ -186,17 +181,11 @@ def _damage(path, change):
         ({"rounds": "2"}, "s rounds is no number"),
         ({"test_accuracy": 0.5}, "s test_accuracy is no object"),
         ({"joining": 5}, "s joining is no object"),
-        ({"joining": None}, "s joining is no object"),
         ({"joining": {}}, " lacks joining.federated"),
         (
           {"joining": {"federated": "much"}},
           "s joining.federated is no number",
         ),
-        (
-          {"joining": {"federated": 0.5, "gaining": 2}},
-          " lacks joining.losing",
-        ),
-        ({"groups": {"least_examples": 5}}, " lacks groups.groups"),
         (
           {"groups": {**_GROUPS, "groups": {"a": {}}}},
           " lacks groups.groups.a.examples",
@@ -212,7 +201,6 @@ def _damage(path, change):
         ({"unseen": {**_UNSEEN, "mean": 0.5}}, " lacks unseen.worst"),
         ({"unseen": {**_UNSEEN, "bound": "x"}}, "s unseen.bound is no number"),
         ({"late": {"round": 3, "joining": []}}, "s late.joining is no object"),
-        ({"stationarity": 0.5}, "s stationarity is no object"),
       )
     ),
     (
@@ -227,7 +215,7 @@ def _damage(path, change):
   ],
 )
 def test_a_damaged_run_does_not_take_the_others_with_it(
-  runs, tmp_path, capsys, name, change, told
+  runs, name, change, told
 ):
   _damage(runs / "fedavg" / name, change)
   told = f"{name}: .*{told}"
@@ -235,11 +223,16 @@ def test_a_damaged_run_does_not_take_the_others_with_it(
   assert [run.algorithm for run in whole.runs] == ["afl", "term"]
   (line,) = whole.notes
   assert line.startswith(f"Left out, as damaged: {runs / 'fedavg'}")
-  page.report(runs, tmp_path / "page.html")
-  assert capsys.readouterr().err == f"{line}\n"
   with pytest.raises(RunError, match=told):
     finding.find_whole(runs / "fedavg")
-  with pytest.raises(RunError, match=told):
+
+
+def test_a_page_notes_which_runs_are_damaged(runs, tmp_path, capsys):
+  (runs / "fedavg" / "evaluations.csv").write_text("")
+  page.report(runs, tmp_path / "page.html")
+  (line,) = capsys.readouterr().err.splitlines()
+  assert line.startswith(f"Left out, as damaged: {runs / 'fedavg'}")
+  with pytest.raises(RunError, match=r"evaluations\.csv: is no table"):
     page.report(runs / "fedavg", tmp_path / "other.html")
 
 

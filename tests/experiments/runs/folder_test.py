@@ -2,7 +2,6 @@ import errno
 import fcntl
 import json
 import os
-import pathlib
 import re
 import subprocess
 import sys
@@ -239,13 +238,6 @@ def test_a_folder_of_other_runs_is_left_alone(path, below):
     pass
 
 
-def test_states_of_a_run_without_its_config_are_left_alone(path):
-  folder = interrupted_run(path)
-  folder.config.write_text("")
-  refuse(path, r"config\.json")
-  assert folder.is_saved
-
-
 def test_the_first_folder_that_is_free_is_taken(path):
   folder = interrupted_run(path)
   folder.summary.write_text("{}")
@@ -329,22 +321,6 @@ def test_a_failure_that_is_killed_leaves_what_can_start_again(
   assert removed[-1] == folder.config
 
 
-def test_the_failure_counts_and_not_what_is_in_the_way_of_cleaning_up(
-  path, monkeypatch
-):
-  error = OSError(errno.EMFILE, os.strerror(errno.EMFILE))
-  monkeypatch.setattr(run_folder, "_remove", mock.Mock(side_effect=error))
-  folder = fail_in(path, RuntimeError(), saved=False)
-  assert folder.config.exists()  # The rest stays that of a run.
-
-
-def test_a_config_for_which_there_is_no_room_leaves_nothing(path, monkeypatch):
-  no_space = OSError(errno.ENOSPC, "full")
-  monkeypatch.setattr(os, "fsync", mock.Mock(side_effect=no_space))
-  refuse(path, "full", error=errors.RunError)
-  assert not path.parent.exists()
-
-
 def test_a_failure_later_leaves_what_was_saved(path):
   folder = fail_in(path, RuntimeError(), saved=True)
   assert folder.is_saved
@@ -379,10 +355,3 @@ def test_leftovers_of_a_kill_are_removed(path):
   (staging / folder.label_correction.name).write_bytes(b"half")
   folder.remove_leftovers()
   assert everything_in(path) == kept
-
-
-def test_every_file_is_named_once():
-  folder = run_folder.RunFolder(pathlib.Path("run"))
-  assert len(set(folder.files)) == len(folder.files)
-  assert {os.path.dirname(path) for path in folder.files} == {"run"}
-  assert set(folder.round_tables) < set(folder.files)

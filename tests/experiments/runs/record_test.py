@@ -5,7 +5,7 @@ import shutil
 import numpy as np
 import pytest
 
-from binaries import compare, export, report
+from binaries import compare, export
 from tests.binaries import in_process
 from tests.experiments import report_runs
 from tff_fair import experiments
@@ -119,16 +119,6 @@ def test_damage_to_any_file_is_said(two_runs, tmp_path, damage):
       assert name in outcome(copy, verify=False)
 
 
-def test_files_of_another_run_are_said(two_runs, folder, tmp_path):
-  for name in checksums.read(folder.path):
-    other = (two_runs[1].path / name).read_bytes()
-    if other != (folder.path / name).read_bytes():
-      copy = RunFolder(tmp_path / name.replace("/", "-"))
-      shutil.copytree(folder.path, copy.path)
-      (copy.path / name).write_bytes(other)
-      assert name in outcome(copy, verify=True)
-
-
 def test_what_may_change_later_is_not_said(folder):
   folder.curves_plot.write_bytes(b"drawn again")
   (folder.path / "model.keras").write_bytes(b"an export")
@@ -142,15 +132,6 @@ def test_what_may_change_later_is_not_said(folder):
   assert record.changes(folder) == {}
   (missing,) = record.changes(folder, verify=True)
   assert missing == "checkpoints/program_state_6/variables/data"
-
-
-def test_where_a_size_differs_bytes_are_compared_too(folder):
-  for table, damage in (
-    (folder.clients, _without_a_column),
-    (folder.metrics, _swapped_rows),
-  ):
-    table.write_bytes(damage(table.read_bytes()))
-  assert set(record.changes(folder)) == {"clients.csv", "metrics.csv"}
 
 
 def test_tables_of_an_unfinished_run_may_grow(tmp_path):
@@ -273,7 +254,6 @@ def test_the_user_asks_for_all_files(folder, tmp_path, capsys):
 
 exports = in_process.program_of(export)
 compares = in_process.program_of(compare)
-reports = in_process.program_of(report)
 
 
 def test_compare_verifies(compares, two_runs, folder):
@@ -311,16 +291,3 @@ def test_export_says_which_tables_have_changed(exports, folder):
     line = exports(*words).stderr.splitlines()[0]
     assert line.startswith(f"{folder.path}: changed since")
     assert table.name in line
-
-
-def test_report_verifies(reports, folder):
-  table = folder.client_evaluations
-  table.write_bytes(_another_digit(table.read_bytes()))
-  words = (str(folder.path), "--overwrite")
-  assert reports(*words)[2] == ""
-  status, out, err = reports(*words, "--verify")
-  assert status == 1
-  first, last = err.splitlines()
-  assert "client_evaluations.csv has changed" in first
-  assert "--verify: 1 of 1 runs" in last
-  assert out.startswith("Wrote report.html")  # All the same.

@@ -6,7 +6,6 @@ import pytest
 
 from tests import source_tree
 from tests.experiments import run_folders
-from tff_fair import declared
 from tff_fair.experiments import errors
 from tff_fair.experiments.runs import finding as runs
 
@@ -76,55 +75,6 @@ def test_a_run_without_a_round_has_empty_tables(tmp_path):
   assert len(run.client_evaluations["client_id"]) == 0
 
 
-@pytest.mark.parametrize(
-  ("name", "content", "message"),
-  [
-    ("config.json", "{", "config.json: cannot be read"),
-    ("config.json", "[]", "config.json: is not of a run"),
-    (
-      "config.json",
-      "{}",
-      "config.json: is not of a run: its format is null, expected 1",
-    ),
-    (
-      "config.json",
-      '{"format": 1, "hparams": null}',
-      "its hparams is no object",
-    ),
-    (
-      "config.json",
-      '{"format": 1}',
-      "it lacks spec, flags, hparams and 3 more",
-    ),
-    ("summary.json", "", "summary.json: cannot be read"),
-    (
-      "evaluations.csv",
-      "round,accuracy/mean\n1,0.5\n2,\n",
-      "evaluations.csv: row 2 has no number under 'accuracy/mean': nan",
-    ),
-    ("evaluations.csv", 'round,"x\n', "evaluations.csv: is no table"),
-  ],
-)
-def test_damage_is_one_line_that_names_the_file(
-  tmp_path, name, content, message
-):
-  path = run_folders.make(tmp_path / "a")
-  (path / name).write_text(content)
-  with pytest.raises(errors.RunError) as error:
-    _ = found(path)[0].evaluations
-  assert str(error.value).startswith(str(path / name))
-  assert message in str(error.value)
-
-
-def test_an_accuracy_beyond_its_range_is_damage(tmp_path):
-  path = run_folders.make(tmp_path / "a")
-  (path / "client_evaluations.csv").write_text(
-    "round,client_id,num_examples,loss,accuracy\n2,0,10,0.5,1\n2,1,10,0.5,50\n"
-  )
-  with pytest.raises(errors.RunError, match=r"ns\.csv: row 2 .*: 50"):
-    _ = found(path)[0].client_evaluations
-
-
 def test_names_of_clients_are_texts(tmp_path):
   path = run_folders.make(tmp_path / "a")
   (path / "clients.csv").write_text("client_id,client\n0,007\n1,NA\n")
@@ -190,23 +140,6 @@ def test_settings_are_what_decides_the_result(tmp_path):
   )
   others = ("seed", "hparam", "hparam.lipschitz", "data_dir")
   assert not run.settings.keys() & set(others)
-
-
-@pytest.mark.parametrize(
-  ("value", "text"),
-  [
-    (0.1, "0.1"),
-    (5.0, "5"),
-    (1e-7, "1e-07"),
-    (1 / 3, "0.3333333333333333"),
-    (True, "true"),
-    (7, "7"),
-    (["a", 1.0], "a,1"),
-    ("none", "none"),
-  ],
-)
-def test_values_are_as_on_the_command_line(value, text):
-  assert declared.as_text(value) == text
 
 
 def test_reading_runs_needs_no_tensorflow(tmp_path):

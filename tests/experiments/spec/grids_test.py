@@ -32,14 +32,6 @@ def test_a_hyperparameter_is_for_the_methods_that_have_it():
   ]
 
 
-def test_options_of_the_task_vary_by_name():
-  runs = BASE.vary(num_clients=[5, 6], model=["mlp_64"])
-  assert [dict(run.task_options) for run in runs] == [
-    {"num_clients": 5, "model": "mlp_64"},
-    {"num_clients": 6, "model": "mlp_64"},
-  ]
-
-
 def test_a_model_is_the_option_of_the_task_where_that_takes_it():
   runs = BASE.vary(model=["mlp_64", "linear"])
   assert [(run.model, dict(run.task_options)) for run in runs] == [

@@ -28,11 +28,6 @@ def test_errors_have_the_decimals_that_their_size_needs(smallest, digits):
   assert RMSE.fitting(smallest).digits == digits
 
 
-def test_accuracies_always_have_two_decimals():
-  assert ACCURACY.fitting(1e-9) is ACCURACY
-  assert ACCURACY.digits == 2
-
-
 def test_a_line_tells_the_unit():
   errors = metrics.error_summary([50.0, 60.0])
   assert RMSE.describe(errors) == "RMSE 55, std 5, worst 10% 60"

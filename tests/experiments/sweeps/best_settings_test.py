@@ -79,11 +79,6 @@ def test_ten_clients_are_divided_and_nine_are_not(tmp_path):
   assert "In the other columns, 10 % = 1 of 8 clients." in text
 
 
-def test_one_client_decides_alone(tmp_path):
-  make(tmp_path / "a", [0.9], 0.1)
-  assert row(tmp_path)[3:5] == ["90.00", "90.00"]
-
-
 def test_round_0_does_not_decide(tmp_path):
   run_folders.make(
     tmp_path / "a", [(0, [0.9] * 10), (5, [0.4] * 10)], client_learning_rate=0.1
@@ -120,16 +115,6 @@ def test_settings_are_chosen_by_their_mean_over_seeds(tmp_path):
   ]
 
 
-def test_each_method_has_a_line(tmp_path):
-  make(tmp_path / "a", [0.5] * 10, 0.1)
-  make(tmp_path / "b", [0.4] * 10, 0.1, algorithm="term")
-  text = sweep_choice.table(finding.find([tmp_path]), "mean", 0.2)
-  assert [line.split()[0] for line in table_lines(text)[-2:]] == [
-    "FedAvg",
-    "TERM",
-  ]
-
-
 def test_the_choice_is_made_for_each_cut_of_the_data(tmp_path):
   for number, rate in enumerate((0.1, 0.2)):
     for value, size in ((0.4, 20), (0.8, 40)):
@@ -149,10 +134,6 @@ def test_a_diverged_run_is_not_chosen(tmp_path):
   path = tmp_path / "b" / "client_evaluations.csv"
   path.write_text(path.read_text().replace(",0.4,0.6", ",nan,0.6"))
   assert row(tmp_path, "loss")[0].endswith("0.1")
-
-
-def test_without_runs_there_is_nothing_to_choose():
-  assert "nothing to choose from" in sweep_choice.table([], "mean", 0.2)
 
 
 @pytest.mark.parametrize(

@@ -10,12 +10,7 @@ from tff_fair.experiments.sweeps import executors, jobs, processes, runner
 
 
 class Processes:
-  """Stands for the processes of runs.
-
-  Attributes:
-    interrupted_at: The number of the run at which a signal comes, from 0 on.
-    num_started: How many runs have started.
-  """
+  """Stands for the processes of runs."""
 
   def __init__(self):
     self.interrupted_at = None

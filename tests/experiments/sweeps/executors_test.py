@@ -19,7 +19,7 @@ from tff_fair.experiments.sweeps import (
   submitit_jobs,
   sweep,
 )
-from tff_fair.experiments.sweeps.jobs import LOST, MISTAKE, Executor, JobEnd
+from tff_fair.experiments.sweeps.jobs import LOST, MISTAKE, Executor
 
 ON_THIS_MACHINE = {"cluster": "local"}
 
@@ -121,17 +121,6 @@ def test_a_package_that_is_missing_is_named(monkeypatch, name, extra):
     create(name, {})
 
 
-def test_a_sweep_checks_its_executor_first(tmp_path):
-  with pytest.raises(ValueError, match="slurm_x"):
-    sweep(
-      [RunSpec()],
-      tmp_path / "out",
-      executor="submitit",
-      executor_options={"slurm_x": 1},
-    )
-  assert not (tmp_path / "out").exists()
-
-
 def test_a_scheduler_that_does_not_answer_is_told(monkeypatch, tmp_path):
   monkeypatch.setattr(dask_workers, "_SECONDS_TO_CONNECT", 0.5)
   with pytest.raises(FieldError, match=r"scheduler=tcp://127\.0\.0\.1:1"):
@@ -165,13 +154,7 @@ class Run:
 
 
 class Cluster(Executor):
-  """Carries out runs in no process; each ends as the test says.
-
-  Attributes:
-    ends: By the name of a run, a function for each time that it is asked.
-    started: The names of started runs.
-    stopped: The names of runs that were asked to end.
-  """
+  """Carries out runs in no process; each ends as the test says."""
 
   is_shared = True
   seconds_per_look = 0.0
@@ -232,14 +215,6 @@ def carry_out(tmp_path, monkeypatch, capsys):
 
 
 NAME = "fedavg-seed=0"
-
-
-def test_a_note_follows_what_a_log_has(tmp_path):
-  (run,) = plan.of_specs([SPEC])
-  job = runner.Runner(tmp_path).job(run)
-  job.note("one")
-  job.note("other")
-  assert job.log.read_text() == "one\nother\n"
 
 
 def only(*ends, **others):
@@ -347,43 +322,6 @@ def test_a_run_that_another_program_finishes_is_waited_for(
   assert f"{NAME}: another program is at work in it; the sweep waits" in said
 
 
-def test_a_run_that_another_program_leaves_goes_on(
-  carry_out, at_work, monkeypatch
-):
-  def poll(self):
-    at_work.close()  # As the kernel does where a program ends.
-    return original(self)
-
-  original = executors.Elsewhere.poll
-  monkeypatch.setattr(executors.Elsewhere, "poll", poll)
-  cluster = only(finish, restarts=0)
-  assert carry_out(cluster)[0] == []
-  assert cluster.started == [NAME]
-
-
-def test_a_job_that_finds_another_one_at_work_waits_for_it(carry_out):
-  held = []
-
-  def too_late(job):
-    job.path.mkdir()
-    file = (job.path / "config.json").open("ab+")
-    claimed = claim.held(file, job.path, print)
-    claimed.__enter__()
-    held.append((file, claimed))
-    return fail(job)
-
-  class Waiting(Cluster):
-    def has_room(self, num_running):
-      if held and num_running:
-        held[0][0].close()
-      return super().has_room(num_running)
-
-  cluster = Waiting({NAME: [too_late, finish]})
-  failures, said = carry_out(cluster)
-  assert not failures
-  assert "another program is at work in it; the sweep waits" in said
-
-
 def test_all_runs_are_asked_to_end_where_one_cannot_start(carry_out):
   class Full(Cluster):
     def start(self, job):
@@ -395,9 +333,3 @@ def test_all_runs_are_asked_to_end_where_one_cannot_start(carry_out):
   with pytest.raises(RunError, match="full"):
     carry_out(cluster, (0, 1))
   assert cluster.stopped == [NAME]
-
-
-def test_ends_are_told_in_words():
-  assert JobEnd(None, -9, 1.0).how == "killed by signal 9"
-  assert JobEnd(None, 2, 1.0).how == "status 2"
-  assert not JobEnd(None, 1, 1.0).is_cut_off

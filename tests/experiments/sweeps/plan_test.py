@@ -148,14 +148,6 @@ def test_mistakes_are_told_before_the_first_run(
     expand(algorithms, settings, **grid)
 
 
-def test_a_default_that_is_given_makes_no_other_run(expand_file):
-  with pytest.raises(RunError, match=r"number 2 \(term\): .*same run"):
-    expand_file(
-      '[[methods]]\nalgorithm = "term"\n'
-      '[[methods]]\nalgorithm = "term"\nhparam.t = 1'
-    )
-
-
 def test_methods_that_the_command_line_makes_one_are_run_once(expand_file):
   one = '[[methods]]\nalgorithm = "term"\nhparam.t = 1\n'
   two = '[[methods]]\nalgorithm = "term"\nhparam.t = [2, 3]\n'
@@ -168,11 +160,6 @@ def test_methods_that_the_command_line_makes_one_are_run_once(expand_file):
   # These were the same before.
   with pytest.raises(RunError, match=r"number 2 \(term\): .*same run"):
     expand_file(one + one, hparam__t="5", seed="0")
-
-
-def test_an_hparam_of_another_method_is_a_mistake(expand_file):
-  with pytest.raises(RunError, match=r"number 1 \(fedavg\): .*hyperparameter"):
-    expand_file('[[methods]]\nalgorithm = "fedavg"\nhparam.t = 1')
 
 
 def test_runs_of_one_name_are_told_apart(expand_file):

@@ -2,11 +2,9 @@ import functools
 import json
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
-import types
 from multiprocessing import forkserver
 
 import pytest
@@ -71,22 +69,6 @@ def test_a_second_sweep_says_that_the_first_is_at_work(tmp_path):
   assert len(sweep([SPEC, SPEC.replace(seed=1)], folder)) == 2
 
 
-def test_a_sweep_holds_the_claim_while_it_runs(tmp_path, monkeypatch):
-  held = []
-
-  def write_names(*_):
-    with (
-      pytest.raises(RunError, match="at work"),
-      claim.folder_held(tmp_path, print),
-    ):
-      pass
-    held.append(True)
-
-  monkeypatch.setattr(runner, "write_names", write_names)
-  sweep([SPEC], tmp_path)
-  assert held == [True]
-
-
 def test_finished_runs_stay_and_others_begin(tmp_path, capsys):
   (first,) = sweep([SPEC], tmp_path)
   log = first.path / "log.txt"
@@ -100,16 +82,6 @@ def test_finished_runs_stay_and_others_begin(tmp_path, capsys):
   said = capsys.readouterr().err
   assert "2 runs, 1 of them finished." in said
   assert "2/2 fedavg-seed=1: accuracy 70.0%, std 20.0%" in said
-
-
-def test_no_files_of_tensorflow_stay_behind(tmp_path):
-  sweep([SPEC], tmp_path)
-  assert not [*tmp_path.glob("**/__autograph_generated_file*")]
-
-
-def test_nothing_is_said_without_progress(tmp_path, capfd):
-  sweep([SPEC], tmp_path, progress=False)
-  assert capfd.readouterr() == ("", "")
 
 
 def test_failures_are_told_when_the_others_are_finished(tmp_path, capsys):
@@ -129,24 +101,6 @@ def test_failures_are_told_when_the_others_are_finished(tmp_path, capsys):
   assert "--seed=7" in alone
 
 
-def test_a_run_that_failed_is_shown_with_how_it_was_computed(tmp_path, capsys):
-  planned = plan.of_specs([SPEC.replace(seed=7)])
-  program = runner.Runner(tmp_path, options={"wandb": "my project"})
-  program.carry_out(planned, program.states(planned))
-  shown = capsys.readouterr().err
-  alone = shown[shown.index("alone: ") :].partition("\n")[0]
-  assert alone.endswith(" '--wandb=my project'")
-
-
-def test_a_program_says_how_mistakes_are_told(tmp_path):
-  planned = plan.of_specs([SPEC.replace(seed=7)])
-  program = runner.Runner(
-    tmp_path, progress=False, describe=fake_training.describe
-  )
-  (failure,) = program.carry_out(planned, program.states(planned))
-  assert failure.reason == "--seed=7: is 7."
-
-
 def test_every_run_is_computed_as_the_user_says(tmp_path):
   options = {"engine": "local", "wandb": "fair"}
   program = runner.Runner(tmp_path, options=options)
@@ -156,22 +110,6 @@ def test_every_run_is_computed_as_the_user_says(tmp_path):
     assert isinstance(pruned.train, functools.partial)
     assert usual.train.keywords == options
     assert pruned.train.keywords == {**options, "callbacks": []}
-
-
-def test_another_run_is_never_touched(tmp_path):
-  sweep([SPEC], tmp_path)
-  with pytest.raises(RunError, match=r"total_rounds=2 \(here 1\)"):
-    sweep([SPEC.replace(total_rounds=1)], tmp_path)
-
-
-def test_a_folder_that_cannot_be_written_to_is_named(tmp_path):
-  (tmp_path / "file").touch()
-  with pytest.raises(RunError, match="file/out"):
-    sweep([SPEC], tmp_path / "file" / "out")
-
-
-def test_no_runs_are_no_mistake(tmp_path):
-  assert sweep([], tmp_path) == []
 
 
 @pytest.mark.long
@@ -250,19 +188,6 @@ def test_runs_are_asked_to_end_when_the_script_is(start, tmp_path):
   assert log.read_text().splitlines()[-1] == "Interrupted."
 
 
-@pytest.mark.parametrize(
-  ("free", "said"), [(0, "its log found no room in "), (10**9, "no output")]
-)
-def test_a_log_on_a_full_disk_says_why_it_is_empty(
-  tmp_path, monkeypatch, free, said
-):
-  usage = types.SimpleNamespace(free=free)
-  monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
-  found = runner._last_line(tmp_path / "run.log")
-  assert said in found
-  assert ("room" in found) == (free == 0)
-
-
 def _states(folder, specs):
   return runner.Runner(folder).states(plan.of_specs(specs))
 
@@ -297,9 +222,3 @@ def test_another_run_is_in_the_way(tmp_path):
   told = re.escape(f"{path}: holds a run with hparam.t=1.0 (here 2.0)")
   with pytest.raises(RunError, match=told):
     runner.state_of(TERM, path)
-
-
-def test_something_else_is_in_the_way(tmp_path):
-  (tmp_path / "metrics.csv").touch()
-  with pytest.raises(RunError, match=r"holds metrics\.csv"):
-    runner.state_of(TERM, tmp_path)

@@ -79,31 +79,6 @@ def test_runs_of_no_search_have_no_section(tmp_path):
 
 
 @pytest.mark.parametrize(
-  ("num_clients", "fraction", "clients"),
-  [
-    (9, 0.2, "all clients"),
-    (10, 0.2, "20% of the clients"),
-    (10, 0.0, "all clients"),
-  ],
-)
-def test_the_page_says_which_clients_decide(
-  tmp_path, num_clients, fraction, clients
-):
-  run = run_folders.make(tmp_path / "run", [(1, [0.5] * num_clients)])
-  settings = SearchSettings(trials=1, validation_fraction=fraction)
-  trial = {"number": 0, "settings": {}, "runs": [run.name]}
-  study = {"name": "s", "method": "fedavg", "space": {}, "integers": []}
-  content = {
-    "settings": dataclasses.asdict(settings),
-    "studies": [{**study, "trials": [trial]}],
-  }
-  path = tmp_path / trials.RECORD_FILE
-  path.write_text(json.dumps(content))
-  section = built(tmp_path)
-  assert f"objectives over {clients}. " in section.body[0]
-
-
-@pytest.mark.parametrize(
   ("changes", "told"),
   [
     ({"space": {"batch_size": [1, 2]}}, "expected a text, found 1"),

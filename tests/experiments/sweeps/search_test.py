@@ -147,21 +147,6 @@ def test_of_errors_the_smallest_are_the_best(tmp_path, monkeypatch, objective):
   assert re.fullmatch(rf"{words[objective]} [\d.]+", told)
 
 
-def test_runs_with_large_errors_are_pruned(tmp_path, monkeypatch):
-  monkeypatch.setattr(fake_search, "SCORE", RMSE)
-  found = search(tmp_path, pruner="median", trials=20)
-  pruned = [t for t in found.trials if t.outcome.state == trials.PRUNED]
-  complete = [t for t in found.trials if t.outcome.state == trials.COMPLETE]
-  assert pruned
-  first_of = [t.outcome.curve[1] for t in complete]
-  assert max(t.outcome.curve[1] for t in pruned) > min(first_of)
-
-
-def test_an_objective_that_runs_do_not_have_is_one_line(tmp_path):
-  with pytest.raises(FieldError, match="have accuracies, and no such"):
-    search(tmp_path, objective="r2", trials=1)
-
-
 def test_several_objectives_have_a_pareto_set(tmp_path):
   found = search(tmp_path, objective="mean,std", trials=10)
   assert found.settings.directions(ACCURACY) == ["maximize", "minimize"]
@@ -179,13 +164,6 @@ def test_equal_settings_are_trained_once(tmp_path, faked):
   assert faked.num_started == 2
   assert len(found.trials) == 8
   assert all(t.outcome.state == trials.COMPLETE for t in found.trials)
-
-
-def test_a_grid_is_tried_once(tmp_path, faked):
-  space = {"gamma": [0.1, 1.0], "batch_size": Range(4, 8, step=2)}
-  found = search(tmp_path, space, sampler="grid")
-  assert len(found.trials) == faked.num_started == 6
-  assert len({str(dict(t.settings)) for t in found.trials}) == 6
 
 
 def test_a_trial_trains_all_seeds(tmp_path, faked):
@@ -277,22 +255,6 @@ def test_a_wrong_argument_is_named_before_anything_runs(
   ((name, value),) = options.items()
   with rejected(name, value=value):
     search(tmp_path, **options)
-  assert faked.num_started == 0
-
-
-@pytest.mark.parametrize(
-  ("space", "said"),
-  [
-    ({"client_optimizer": RATES}, "takes no numbers"),
-    ({"batch_size": Range(0.5, 2)}, "takes integers alone"),
-    ({"batch_size": Range(-1, 2)}, "batch_size=-1"),
-    ({"num_clients": Range(5, 9)}, "decides what to search on"),
-    ({"speed": [1, 2]}, "there is no such setting"),
-  ],
-)
-def test_mistakes_show_before_anything_runs(tmp_path, faked, space, said):
-  with pytest.raises(ValueError, match=said):
-    search(tmp_path, space)
   assert faked.num_started == 0
 
 

@@ -59,11 +59,6 @@ def test_runs_set_data_aside(grid, expected):
   assert fractions(grid) == {expected}
 
 
-def test_the_share_is_the_user_s():
-  assert fractions({**FEW, **RATES}, 0.4) == {0.4}
-  assert fractions({**FEW, **RATES}, 0) == {0.0}
-
-
 def test_a_search_sets_data_aside():
   sweep = sweep_file.of_methods(["fedavg"], "here")
   tables = setting_tables.join(

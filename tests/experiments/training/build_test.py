@@ -5,7 +5,6 @@ import itertools
 import json
 import shutil
 import types
-import typing
 
 import numpy as np
 import pytest
@@ -25,7 +24,7 @@ from tests.tasks import tabular_data
 from tff_fair import experiments, finalizers, methods, rounds
 from tff_fair.experiments import FieldError, RunSpec
 from tff_fair.experiments.runs import finding
-from tff_fair.experiments.spec import settings, task_loading
+from tff_fair.experiments.spec import task_loading
 from tff_fair.experiments.training import build, learning_process, plan
 
 pytestmark = pytest.mark.usefixtures("compiled_once", "unpainted")
@@ -86,28 +85,10 @@ def test_the_optimizer_and_the_momentum_of_settings(
   )
 
 
-def test_the_decay_of_the_server(built):
-  names = ("server_learning_rate_decay", "server_learning_rate_decay_kind")
-  found = built(SMALL)
-  assert [found[name] for name in names] == [None, "exponential"]
-  given = dict(zip(names, (0.5, "inverse_time"), strict=True))
-  found = built(SMALL.replace(**given))
-  assert [found[name] for name in names] == [0.5, "inverse_time"]
-
-
 def test_a_method_keeps_its_own_server_step_unless_one_is_given(built):
   assert "server_optimizer" not in built(SMALL)
   found = built(SMALL.replace(server_learning_rate=0.5))
   assert second_step(found["server_optimizer"]) == -0.5
-
-
-def test_every_optimizer_can_be_built(built):
-  names = typing.get_args(settings.learning.OptimizerName)
-  assert len(names) > len(SECOND_STEPS)
-  for name in names:
-    found = built(RunSpec(client_optimizer=name, server_optimizer=name))
-    for kind in ("client_optimizer", "server_optimizer"):
-      assert isinstance(found[kind], tff.learning.optimizers.Optimizer)
 
 
 def test_a_form_for_others_is_that_of_the_run_without_its_attackers(built):

@@ -19,22 +19,6 @@ def thread():
   thread.close()
 
 
-def check(dataset, task, client_id):
-  """Checks that a dataset has the examples of a client."""
-  ((found_id, found),) = dataset.as_numpy_iterator()
-  assert found_id == client_id
-  for array, expected in zip(found, task.train.load(client_id), strict=True):
-    np.testing.assert_array_equal(array, expected)
-
-
-def test_a_client_is_built_once(task):
-  data = client_data.ClientLoader(task.train, task.element_spec)
-  first, second = data([5, 2])
-  for client_id, dataset in ((5, first), (2, second)):
-    check(dataset, task, client_id)
-  assert data([2])[0] is second  # Built once.
-
-
 def test_clients_stay_in_memory_up_to_a_number_of_bytes(monkeypatch):
   loaded = []
 

@@ -119,12 +119,3 @@ def test_an_unknown_wish_is_refused(tmp_path):
 
   with rejected("callbacks", "'gradients'"):
     train(SMALL, tmp_path / "run", callbacks=[Other()])
-
-
-def test_updates_that_nobody_wants_are_an_error_in_a_line(tmp_path):
-  class Quiet(Updates):
-    wants: set[str] = set()  # noqa: RUF012
-
-  with pytest.raises(ValueError, match=r"Quiet.*wants") as raised:
-    train(SMALL.replace(total_rounds=1), tmp_path / "run", callbacks=[Quiet()])
-  assert "\n" not in str(raised.value)

@@ -112,25 +112,6 @@ def test_another_method_begins_with_the_same_labels(finished, tmp_path):
   assert firsts[0] == firsts[1]
 
 
-def test_a_damaged_record_stops_a_run_that_goes_on(tmp_path, monkeypatch):
-  folder = RunFolder(tmp_path / "run")
-  stop_as_it_saves(monkeypatch, folder.path, lambda *_: True)
-  content = folder.label_correction.read_bytes()
-  folder.label_correction.write_bytes(content[: len(content) // 2])
-  with pytest.raises(array_files.DamageError):
-    train(SPEC, folder.path)
-  assert folder.label_correction.exists()
-
-
-def test_without_correction_nothing_changes(tmp_path):
-  spec, parts = SPEC.replace(label_correction="none"), object()
-  assert correction.correct(RunFolder(tmp_path), spec, parts, print) == (
-    parts,
-    None,
-  )
-  assert not list(tmp_path.iterdir())
-
-
 @pytest.mark.parametrize(
   ("changes", "field", "words"),
   [
@@ -255,9 +236,3 @@ def test_the_table_has_a_row_for_each_client(folder):
   assert table["labels_changed"].tolist() == [0, 1, 0]
   assert table["wrong_labels_before"].tolist() == [0, 1, 0]
   assert table["wrong_labels_after"].tolist() == [0, 0.5, 0]
-
-
-def test_words_count_clients_and_labels():
-  assert correction.describe(small_task(), made_record()) == (
-    "1 of 3 clients noisy, 1 of 6 labels changed"
-  )

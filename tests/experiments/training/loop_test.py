@@ -249,14 +249,6 @@ def test_what_cannot_be_written_ends_the_run(uninterrupted, round_num):
   assert run.states.saved[10] == uninterrupted.states.saved[10]
 
 
-def test_a_run_that_is_complete_does_nothing():
-  run = Run()
-  run.train()
-  process = Process()
-  run.train(process)
-  assert process.num_calls == 0
-
-
 # Accuracy at the evaluations in rounds 1, 2, ...; round 0 has the last, which
 # is the largest, and is not to be chosen for it.
 ACCURACIES = [0.2, 0.5, 0.5, 0.4, 0.6, 0.1, 0.6, 0.3, 0.9, 1.0]
@@ -352,12 +344,6 @@ def test_of_errors_the_smallest_is_the_best():
   improved = [found.add(n, {"mean": v}) for n, v in enumerate(errors, 1)]
   assert improved == [False, True, True, False, False]
   assert (found.round_num, found.value) == (3, 3.0)
-
-
-def test_an_accuracy_of_zero_is_one():
-  found, improved = follow([0.0, 0.0])
-  assert improved == [True, False]
-  assert found.round_num == 10
 
 
 def stationarity(round_num):

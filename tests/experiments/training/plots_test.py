@@ -94,22 +94,3 @@ def test_errors_are_drawn_from_the_largest_down(axes, tmp_path):
   assert ordered.get_ylim()[1] > 1200
   labels = {axis.get_xlabel() for axis in axes} | {ordered.get_ylabel()}
   assert labels == {"test RMSE", "client, in order of RMSE"}
-
-
-@pytest.mark.parametrize("errors", [[np.inf], [0.0, 0.0]])
-def test_hard_errors_are_drawn(axes, tmp_path, errors):
-  plots.draw_distribution(errors, tmp_path / "plot.png", RMSE)
-  histogram, _ = axes
-  counts = [bar.get_height() for bar in histogram.patches]
-  assert sum(counts) == np.isfinite(errors).sum()
-
-
-def test_curves_of_errors_have_no_upper_limit(axes, tmp_path):
-  names = ("mean", "std", "worst_10", "best_10")
-  columns = {f"rmse/{name}": [900.0, 300.0] for name in names}
-  losses = {"loss/mean": [2.0, 1.0], "loss/max": [2.0, 1.0]}
-  table = pd.DataFrame({"round": [1, 2], **columns, **losses})
-  plots.draw_curves(table, tmp_path / "curves.png", RMSE)
-  assert axes[0].get_title() == "Test RMSE"
-  assert axes[0].get_ylim()[1] > 900
-  assert axes[0].lines[0].get_ydata().tolist() == [900, 300]

@@ -159,13 +159,6 @@ def test_clients_have_their_label_noise(folder):
   np.testing.assert_allclose(clients["wrong_labels"], wrong, rtol=1e-12)
 
 
-def test_a_link_to_nothing_does_not_matter(folder, task):
-  write_evaluations(folder, (5, evaluation(task)))
-  (folder.path / "notes.txt").symlink_to("nothing")
-  write(folder, task)
-  assert folder.is_finished
-
-
 @pytest.mark.parametrize("name", ["evaluations", "client_evaluations"])
 def test_a_damaged_table_is_named_and_no_run_is_finished(folder, task, name):
   write_evaluations(folder, (5, evaluation(task)))

@@ -1,9 +1,7 @@
 import asyncio
-import logging
 
 import numpy as np
 import pytest
-import tensorflow as tf
 import tensorflow_federated as tff
 
 from tests.experiments.training import event_files_test
@@ -19,13 +17,6 @@ from tff_fair.experiments.training.callbacks import RoundEvaluation
 from tff_fair.files import atomic
 
 pytestmark = pytest.mark.pure
-
-
-def test_a_table_without_its_first_title_is_told_in_one_line(tmp_path):
-  path = tmp_path / "cohorts.csv"
-  path.write_bytes(b"sound,client_id,loss\r\n3,7,0.5\r\n")
-  with pytest.raises(RunError, match=r"cohorts\.csv .*round"):
-    round_tables.count_rows(path)
 
 
 def rounds_of(folder, *states):
@@ -174,15 +165,6 @@ def test_a_state_is_saved_after_its_rows_and_both_last(folder, monkeypatch):
   assert set(synchronized[1:-2]) >= written
 
 
-def test_saving_a_state_says_nothing(folder, caplog):
-  logger = tf.get_logger()
-  caplog.set_level(logging.INFO, logger.name)  # As it is in a notebook.
-  opened(folder).save(round_state(1, {"weight": 0.5}))
-  assert caplog.messages == []
-  logger.info("A note of another origin.")
-  assert caplog.messages == ["A note of another origin."]
-
-
 # Tables, against TFF's own release manager.
 
 
@@ -231,19 +213,6 @@ def test_a_table_goes_on_with_the_columns_of_runs_alone(tmp_path):
   with pytest.raises(RunError, match=r"cohorts\.csv: .* round, cliant_id,"):
     round_tables.append_rows(path, 4, columns)
   assert path.read_bytes() == content
-
-
-def test_a_cell_of_nothing_is_empty(tmp_path):
-  path = tmp_path / "cohorts.csv"
-  columns = {"client_id": np.array([0, 2]), "loss": np.array([None, 0.5])}
-  round_tables.append_rows(path, 4, columns)
-  assert path.read_text().split() == ["round,client_id,loss", "4,0,", "4,2,0.5"]
-
-
-def test_columns_of_different_lengths_are_an_error(tmp_path):
-  columns = {"client_id": np.arange(3), "loss": np.zeros(2)}
-  with pytest.raises(ValueError, match="shorter"):
-    round_tables.append_rows(tmp_path / "clients.csv", 1, columns)
 
 
 def test_checksums_follow_tables_that_grow_and_get_columns(folder):

@@ -1,5 +1,4 @@
 import collections
-import contextlib
 from typing import NamedTuple
 
 import numpy as np
@@ -180,23 +179,6 @@ def test_improvement_is_measured_on_the_clients_of_the_round():
   np.testing.assert_array_equal(result.clients["loss_after"], [1, 2.5, np.nan])
 
 
-def test_the_work_of_clients_is_shown(monkeypatch):
-  shown = []
-
-  @contextlib.contextmanager
-  def working(*args):
-    yield
-    shown.append(args)
-
-  monkeypatch.setattr(rounds, "working", working)
-  run(losses=lambda _, client_ids: np.zeros(len(client_ids)))
-  assert shown == [
-    ("round 8", 3),
-    ("losses before round 8", 3),
-    ("losses after round 8", 3),
-  ]
-
-
 # Clients that do not count.
 
 
@@ -273,7 +255,3 @@ def test_most_of_a_cohort_of_which_only_numbers_are_known(numbers, text):
   assert (
     rounds.describe_exclusion_of_sums({"num_clients": 1}, "round 7") is None
   )
-
-
-def test_advice_where_no_reason_is_known():
-  assert "try a larger secure_bound" in advice([None, None])

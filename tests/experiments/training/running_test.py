@@ -181,6 +181,7 @@ def test_ctrl_c_saves_and_the_same_call_goes_on(finished):
   assert run.summary == finished.summary
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("number", [1, 2])
 def test_a_folder_that_is_moved_meanwhile_goes_on_once_it_is_back(
   finished, number, monkeypatch

@@ -42,12 +42,6 @@ def test_a_cohort_has_distinct_clients_in_order(kind):
     assert cohort.reporting == cohort.drawn
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_all_clients_can_be_taken(kind):
-  size = 3 if kind == "all" else 7
-  assert drawn(3, sampling=kind, size=size) == [[*range(NUM_CLIENTS)]] * 3
-
-
 @pytest.mark.parametrize("kind", ["uniform", "proportional"])
 def test_cohorts_depend_on_seed_and_round_alone(kind):
   found = drawn(20, sampling=kind)
@@ -134,11 +128,6 @@ def test_clients_drop_out_by_their_size_or_label(kind, labels, dropout):
   found = dropped(NUM_ROUNDS, labels=labels, dropout=dropout, dropout_kind=kind)
   # The client with fewest examples, or the highest label, is the first one.
   np.testing.assert_allclose(found.mean(0), rates(dropout)[::-1], atol=0.04)
-
-
-def test_equal_clients_drop_out_alike():
-  found = dropped(NUM_ROUNDS, np.ones(7), dropout_kind="by_size")
-  np.testing.assert_allclose(found.mean(0), 0.3, atol=0.04)
 
 
 def test_clients_are_away_for_blocks_of_rounds():

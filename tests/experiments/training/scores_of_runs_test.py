@@ -14,9 +14,6 @@ from tests.experiments.training.small_run import train_on
 from tests.refusals import rejected
 from tff_fair import experiments
 from tff_fair.experiments import RunSpec
-from tff_fair.experiments.analysis import questions
-from tff_fair.experiments.analysis.questions import Question
-from tff_fair.experiments.presenting import card_fairness
 from tff_fair.experiments.runs.folder import RunFolder
 from tff_fair.experiments.texts import fairness_table, sentences
 from tff_fair.experiments.training import (
@@ -161,35 +158,6 @@ def test_the_score_decides_the_best_round(run):
   assert run.summary["best"]["round"] == means.idxmax()
 
 
-def test_comparisons_and_reports_have_the_measures(run, tmp_path):
-  columns = ["mean", "worst_10", "recall", "log_loss_max", "accuracy"]
-  frame = experiments.compare(run, columns=columns)
-  summary = run.summary
-  for column, value in {
-    "mean": summary["test_auc"]["mean"],
-    "recall": summary["test_recall"]["mean"],
-    "log_loss_max": summary["test_log_loss"]["max"],
-    "accuracy": summary["test_accuracy"]["mean"],
-  }.items():
-    assert frame[column].iloc[0] in (
-      pytest.approx(value, abs=1e-4),
-      pytest.approx(100 * value, abs=1e-2),
-    )
-  page = tmp_path / "page.html"
-  experiments.report(run, page)
-  text = page.read_text("utf-8")
-  assert "AUC" in text
-  assert "Mean recall" in text
-
-
-def test_the_card_tells_which_clients_are_left_out(run):
-  found = card_fairness.read(run, 2, of_global=False, client_id=None)
-  question = Question(questions.OTHER_CLIENTS)
-  text = "\n".join(card_fairness.paragraphs(found, 2, question))
-  assert "do not have examples of two classes" in text
-  assert "| mean of recall |" in text
-
-
 def test_the_threshold_is_the_best_on_training_data(task, run):
   found = run.summary["threshold"]
   assert (found["class"], found["goal"]) == ("ill", "f1")
@@ -266,13 +234,6 @@ def test_accuracy_alone_needs_no_sums(task):
     task, _SPEC.replace(score="recall", measures=())
   )
   assert not with_recall.sums.with_histogram
-
-
-def test_measures_are_names_once_each():
-  assert RunSpec(task="digits", measures=["auc", "f1"]).measures == "auc,f1"
-  for wrong in ("auc,auc", "aucc", "auc, f1", "auc,"):
-    with rejected("measures"):
-      RunSpec(task="digits", measures=wrong)
 
 
 def test_clients_have_their_gain_from_joining(task, run):

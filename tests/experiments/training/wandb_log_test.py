@@ -106,28 +106,6 @@ def test_an_error_is_one_line_and_the_end_of_it(folder, monkeypatch):
   ]
 
 
-def test_a_run_that_cannot_begin_is_no_reason_to_stop(folder, monkeypatch):
-  def init(**_):
-    raise wandb.errors.UsageError("No API key configured")
-
-  monkeypatch.setattr(wandb, "init", init)
-  said = []
-  log(folder, said, 1)
-  assert len(said) == 1
-  assert "No API key configured" in said[0]
-
-
-@pytest.mark.parametrize("content", ["{", "[" * 20_000, "[]", "{}", "1"])
-def test_a_damaged_note_of_the_run_is_named(folder, content):
-  folder.wandb.mkdir()
-  (folder.wandb / "run.json").write_text(content)
-  said = []
-  log(folder, said, 1)
-  assert len(said) == 1
-  assert "run.json: does not say which run of Weights & Biases" in said[0]
-  assert "move it away" in said[0]
-
-
 def test_an_interrupted_run_does_not_count_as_done(folder, monkeypatch):
   ended = []
 

@@ -149,12 +149,6 @@ def test_what_cannot_be_cut_is_known_from_before(kept, building, monkeypatch):
   assert len(tried) == 1
 
 
-def test_another_key_is_another_entry(kept, building):
-  for key in ("first", "second", ("first",)):
-    kept.compiled(key, building)
-  assert building.built == 3
-
-
 def test_a_kept_computation_can_be_part_of_another(kept, building):
   kept.compiled("key", building)
   inner = kept.compiled("key", building)["sums"]
@@ -208,14 +202,6 @@ def test_an_entry_names_no_classes_but_containers_of_ours(name, monkeypatch):
   monkeypatch.setattr(json, "loads", lambda _: [[name], [name]])
   with pytest.raises(ValueError, match=r"container|longer|shorter"):
     entries.read(written)
-
-
-def test_what_was_built_from_files_that_change_is_not_kept(
-  kept, building, path, monkeypatch
-):
-  monkeypatch.setattr(keys, "SOURCES", "before")
-  kept.compiled("key", building)
-  assert not path.exists()
 
 
 def test_a_number_is_counted_once(kept, path):

@@ -74,6 +74,7 @@ print(json.dumps(len(set(results))))
 """
 
 
+@pytest.mark.long
 def test_layer_normalization_repeats(warm_python):
   program = subprocess.run(
     [warm_python, "-c", PROGRAM],

@@ -41,7 +41,6 @@ def cluster():
 
 @pytest.fixture
 def client(cluster):
-  """Computes in this cluster; returns the client."""
   yield runtime.use_dask(cluster, CLIENTS_PER_PART, worker_timeout=60.0)
   runtime.stop()
 
@@ -142,7 +141,7 @@ def count_tasks(dask_scheduler):
   return len(dask_scheduler.tasks)
 
 
-@pytest.mark.parametrize("number", [1, 2])
+@pytest.mark.parametrize("number", [pytest.param(1, marks=pytest.mark.long), 2])
 def test_workers_that_are_killed_in_a_round_change_nothing(client, number):
   given = rows(8)
   expected = slow_sum(given)
