@@ -7,7 +7,7 @@ the weights with the least loss on examples kept aside are the result.
 
 import dataclasses
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import tensorflow as tf
@@ -19,6 +19,7 @@ from tff_fair.client_works import (
   local_model,
   local_training,
   tally as tallies,
+  training_settings,
 )
 from tff_fair.client_works.training_settings import (
   TrainingSettings,
@@ -60,7 +61,17 @@ class Training:
       settings: How clients train.
     """
     settings = dataclasses.replace(settings, proximal_mu=0.0)
+    one_epoch = dataclasses.replace(settings, local_epochs=1, local_steps=None)
     hparams = checking.hparams_of(optimizer)
+
+    def state(
+      round_num: tf.Tensor, decay_round: tf.Tensor
+    ) -> training_settings.RoundState:
+      return {
+        "optimizer": decayed_hparams(settings, hparams, decay_round),
+        "round_num": round_num,
+        "shuffle_seed": seed_in_64_bits(settings.shuffle_seed),
+      }
 
     def train(
       model: local_model.LocalModel,
@@ -71,22 +82,36 @@ class Training:
     ) -> local_model.Trainable:
       model.receive(weights)
       start = local_model.flat(weights.trainable)
-      decayed = decayed_hparams(settings, hparams, decay_round)
       return local_training.train_weights(
         model,
         settings,
         optimizer,
-        {
-          "optimizer": decayed,
-          "round_num": round_num,
-          "shuffle_seed": seed_in_64_bits(settings.shuffle_seed),
-        },
+        state(round_num, decay_round),
         start,
         batches.ClientData(data),
         start=start,
       )
 
+    def train_epoch(
+      model: local_model.LocalModel,
+      weights: Any,
+      data: tf.data.Dataset,
+      round_num: tf.Tensor,
+      before: local_training.EpochEnd,
+    ) -> local_training.EpochEnd:
+      model.receive(weights)
+      return local_training.train_epoch(
+        model,
+        one_epoch,
+        optimizer,
+        state(round_num, round_num),
+        batches.ClientData(data),
+        before,
+      )
+
+    self._optimizer = optimizer
     self._train = local_model.in_graph(model_fn, train)
+    self._train_epoch = local_model.in_graph(model_fn, train_epoch)
     self._loss = local_model.in_graph(model_fn, _mean_loss)
 
   def loss(
@@ -94,6 +119,32 @@ class Training:
   ) -> float:
     """Returns the mean loss of a model over examples, in inference mode."""
     return float(self._loss(weights, data))
+
+  def epochs(
+    self,
+    weights: tff.learning.models.ModelWeights,
+    data: tf.data.Dataset,
+    num_epochs: int,
+    round_num: int,
+  ) -> Iterator[tff.learning.models.ModelWeights]:
+    """Yields a model before training, and after each of some epochs.
+
+    Args:
+      weights: Those to start from.
+      data: Elements `(client_id, examples)`.
+      num_epochs: How many epochs follow one another.
+      round_num: The round whose local work they are: it decides the order of
+        the examples, and the decay of the learning rate.
+    """
+    yield weights
+    before = local_training.before_first_epoch(
+      self._optimizer, local_model.flat(weights.trainable)
+    )
+    for _ in range(num_epochs):
+      before = self._train_epoch(
+        weights, data, tf.constant(round_num, tf.int64), before
+      )
+      yield local_model.with_trainable(weights, before.trainable)
 
   def train(
     self,

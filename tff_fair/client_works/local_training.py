@@ -147,6 +147,61 @@ def train_weights(
   return steps.over_all(start, state_to_start, data, ()).trainable
 
 
+class EpochEnd(NamedTuple):
+  """Where training stands after an epoch.
+
+  Attributes:
+    trainable: The weights, a flat tuple.
+    optimizer: The state of the client optimizer.
+    num_elements: int64[], elements of the data seen so far.
+  """
+
+  trainable: local_model.Trainable
+  optimizer: TensorStructure
+  num_elements: tf.Tensor
+
+
+def before_first_epoch(
+  optimizer: tff.learning.optimizers.Optimizer, start: local_model.Trainable
+) -> EpochEnd:
+  """Returns where training stands before its first step."""
+  state = client_optimizer.initial_state(optimizer, start)
+  return EpochEnd(start, state, tf.zeros([], tf.int64))
+
+
+def train_epoch(
+  model: local_model.LocalModel,
+  settings: TrainingSettings,
+  optimizer: tff.learning.optimizers.Optimizer,
+  state: RoundState,
+  data: batches.ClientData,
+  before: EpochEnd,
+) -> EpochEnd:
+  """Takes the steps of one epoch: several are a round of as many epochs.
+
+  Args:
+    model: As `train` takes it, and so are those that follow.
+    settings: How to train, one epoch and no proximal term.
+    optimizer: The client optimizer.
+    state: The state of the training.
+    data: The client's data.
+    before: Where the epoch before ended.
+  """
+  steps = _Steps(
+    model,
+    settings,
+    optimizer,
+    state,
+    before.trainable,
+    0.0,
+    no_metrics=model.empty_metrics(),
+  )
+  after = steps.over_all(
+    before.trainable, before.optimizer, data, (), before.num_elements
+  )
+  return EpochEnd(after.trainable, after.optimizer, after.num_elements)
+
+
 @dataclasses.dataclass(frozen=True, eq=False)
 class _Steps:
   """The steps of a client's training in a round.
@@ -177,6 +232,7 @@ class _Steps:
     optimizer_state: TensorStructure,
     data: batches.ClientData,
     measures: Measures | tuple[()],
+    num_elements: tf.Tensor | None = None,
   ) -> Progress:
     """Takes all steps, over all epochs or as many as the settings say.
 
@@ -185,6 +241,7 @@ class _Steps:
       optimizer_state: The optimizer's state for them.
       data: The client's data.
       measures: What is measured beside it, before the first step.
+      num_elements: int64[], elements seen in earlier epochs; `None` is 0.
     """
     settings, round_num = self.settings, self.state["round_num"]
     zero = tf.zeros([], tf.int64)
@@ -192,7 +249,7 @@ class _Steps:
       start,
       self.optimizer.set_hparams(optimizer_state, self.state["optimizer"]),
       client_id=zero,
-      num_elements=zero,
+      num_elements=zero if num_elements is None else num_elements,
       measures=measures,
       steps_left=zero,
     )

@@ -68,6 +68,8 @@ OTHERS = {
   "threshold_for": ("f1", {}),
   "local_baseline": (True, {}),
   "pooled_baseline": (True, {}),
+  "finetune_epochs": (5, {}),
+  "finetune_learning_rate": (0.01, {"finetune_epochs": 5}),
   "loss_reference": ("local", {}),
   "measure_improvement": (True, {}),
   "certificate": (True, {}),

@@ -75,7 +75,11 @@ NOT_IN_THE_KEY = {
     "The sums that clients send for them are in the key of evaluations.",
   ),
   **dict.fromkeys(
-    ("local_baseline", "pooled_baseline"), "Baselines train in the program."
+    (
+      *("local_baseline", "pooled_baseline"),
+      *("finetune_epochs", "finetune_learning_rate"),
+    ),
+    "Baselines train in the program.",
   ),
   "threshold_for": "The program chooses it.",
   "loss_reference": "The losses are in the key, once they are measured.",

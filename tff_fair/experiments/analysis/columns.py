@@ -85,7 +85,12 @@ _JOINING = {
   "gaining": ("gaining", "Clients gain"),
   "losing": ("losing", "Clients lose"),
 }
-NAMES = (*measures.NAMES, NOISE, *_JOINING, CLIENTS)
+# Measures after fine-tuning, by the names of their columns.
+_FINETUNED = {
+  f"{summaries.FINETUNED}_{name}": name
+  for name in ("mean", "std", "worst_10", "worst_20", "min")
+}
+NAMES = (*measures.NAMES, NOISE, *_JOINING, *_FINETUNED, CLIENTS)
 MAX_CLIENTS = 10  # A reader can take in no more columns.
 
 
@@ -122,6 +127,8 @@ def build(
       columns |= _of_clients(evaluated, task, score)
     elif name in _JOINING:
       columns[name] = _of_joining(name, score)
+    elif name in _FINETUNED:
+      columns[name] = _of_fine_tuning(_FINETUNED[name], score)
     elif name == NOISE:
       columns[name] = ComparedColumn(NOISE_MEASURE, noise_share)
     else:
@@ -152,6 +159,18 @@ def _of_joining(name: str, score: Score) -> ComparedColumn:
     else Measure(title, name == "gaining", 1.0, 1)
   )
   return ComparedColumn(measure, of)
+
+
+def _of_fine_tuning(name: str, score: Score) -> ComparedColumn:
+  """Returns a measure after fine-tuning; NaN where a run has none."""
+  measure = measures.of(score)[name]
+
+  def of(evaluation: ChosenEvaluation) -> float:
+    found = evaluation.run.of_summary(summaries.FINETUNED)
+    return float(found.get(name, math.nan))
+
+  title = f"{measure.title} fine-tuned"
+  return ComparedColumn(measure._replace(title=title, statistic=None), of)
 
 
 def _of_clients(

@@ -25,7 +25,9 @@ from tff_fair.experiments.spec.scores import ACCURACY, Score
 if typing.TYPE_CHECKING:
   import pandas as pd
 
-LOCAL, POOLED = "local", "pooled"  # Before the score's name in clients.csv.
+# Before the score's name in clients.csv.
+LOCAL, POOLED, FINETUNED = "local", "pooled", "finetuned"
+EPOCHS = "finetuned_epochs"
 GAIN, LOW, HIGH, P_VALUE = COLUMNS = (
   "gain",
   "gain_low",
@@ -49,13 +51,12 @@ def of_clients(clients: pd.DataFrame, score: Score) -> dict[str, Any] | None:
     "federated": float(known[f"test_{score.name}"].mean()),
     **means,
   }
+  if (name := f"{FINETUNED}_{score.name}") in clients:
+    found[FINETUNED] = float(known[name].mean())
   if GAIN in clients:
     gains = clients.dropna(subset=[GAIN])
-    is_told = gains[P_VALUE] < LEVEL
     found |= {
-      "gaining": int((is_told & (gains[GAIN] > 0)).sum()),
-      "losing": int((is_told & (gains[GAIN] < 0)).sum()),
-      "undecided": int((~is_told).sum()),
+      **_counts(clients, ""),
       "mean": float(gains[GAIN].mean()),
       "std": float(gains[GAIN].std(ddof=0)),
       "min": float(gains[GAIN].min()),
@@ -63,6 +64,32 @@ def of_clients(clients: pd.DataFrame, score: Score) -> dict[str, Any] | None:
       "percentile_50": float(gains[GAIN].median()),
     }
   return found
+
+
+def _counts(clients: pd.DataFrame, prefix: str) -> dict[str, int]:
+  """Returns how many clients gain, lose, and do neither for certain."""
+  gains = clients.dropna(subset=[f"{prefix}{GAIN}"])
+  is_told = gains[f"{prefix}{P_VALUE}"] < LEVEL
+  sign = gains[f"{prefix}{GAIN}"]
+  return {
+    "gaining": int((is_told & (sign > 0)).sum()),
+    "losing": int((is_told & (sign < 0)).sum()),
+    "undecided": int((~is_told).sum()),
+  }
+
+
+def of_fine_tuned(clients: pd.DataFrame, score: Score) -> dict[str, Any] | None:
+  """Returns what fine-tuning at each client brings; None without it."""
+  name = f"{FINETUNED}_{score.name}"
+  if name not in clients:
+    return None
+  known = clients.dropna(subset=[name])
+  prefix = f"{FINETUNED}_"
+  return {
+    **score.summarize(known[name].to_numpy(np.float64)),
+    "epochs": float(known[EPOCHS].mean()),
+    **(_counts(clients, prefix) if f"{prefix}{GAIN}" in clients else {}),
+  }
 
 
 # Clients that come later: unseen ones, and those that join after some rounds.
@@ -92,6 +119,8 @@ def of_unseen(clients: pd.DataFrame, score: Score) -> dict[str, Any] | None:
     sign = 1 if score.higher_is_better else -1
     found["mean"] = float(values.mean())
     found["worst"] = sign * float((sign * values).min())
+    if (tuned := f"{FINETUNED}_{score.name}") in rows:
+      found[FINETUNED] = float(rows[tuned].mean())
   return found
 
 

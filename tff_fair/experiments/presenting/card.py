@@ -266,6 +266,7 @@ def _limits(subject: Subject) -> list[str]:
   remarks = (
     *sentences.majority(summary),
     sentences.joining(summary, run.score),
+    sentences.fine_tuned(summary, run.score),
     *sentences.newcomers(summary, run.score),
     *sentences.groups(summary),
     *wrong,

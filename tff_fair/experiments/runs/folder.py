@@ -53,6 +53,7 @@ class RunFolder:
     self.clients = path / "clients.csv"
     self.labels = path / "labels.csv"
     self.groups = path / "groups.csv"
+    self.fine_tuning = path / "fine_tuning.csv"
     self.curves_plot = path / "curves.png"
     self.summary = path / "summary.json"
     self.pruned = path / "pruned.json"

@@ -47,6 +47,7 @@ _NO_SETTINGS = (
   *("hparam", "task_option", "output_dir", *seeds.NAMES),
   *("rounds_per_checkpoint", "measure_improvement", "save_updates"),
   *("local_baseline", "pooled_baseline"),
+  *("finetune_epochs", "finetune_learning_rate"),
 )
 # What settings of other types raise.
 _WRONG_SETTINGS = (

@@ -10,6 +10,7 @@ from tff_fair.experiments.spec import scores
 
 # Names of parts.
 JOINING, GROUPS, UNSEEN, LATE = "joining", "groups", "unseen", "late"
+FINETUNED = "finetuned"
 THRESHOLD, STATIONARITY = "threshold", "stationarity"
 COEFFICIENT_CHANGE = "coefficient_change"
 NOISE, MAJORITY = "test_accuracy_noise", "majority"
@@ -25,7 +26,7 @@ _OPTIONAL = "?"  # Ends a name that an object may lack.
 _Object: TypeAlias = "Mapping[str, _Shape]"
 _Shape: TypeAlias = "str | _Object | tuple[_Object, ...]"
 
-_MEANS: _Object = {"federated local? pooled?": NUMBER}
+_MEANS: _Object = {"federated local? pooled? finetuned?": NUMBER}
 _GAINS: _Object = {
   "gaining losing undecided mean std min max percentile_50": NUMBER,
   "alone_rounds?": NUMBER,
@@ -44,7 +45,8 @@ _SUMMARY: _Object = {
     "groups": {ANY: {"examples": NUMBER, ANY: NUMBER}},
     "gaps": {ANY: ({}, _GAP)},
   },
-  "unseen?": (_BOUND, {**_BOUND, "mean worst": NUMBER}),
+  "finetuned?": {ANY: NUMBER},
+  "unseen?": (_BOUND, {**_BOUND, "mean worst finetuned?": NUMBER}),
   "late?": {
     "round": NUMBER,
     "joining others": {"num_clients before after": NUMBER},

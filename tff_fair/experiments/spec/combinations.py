@@ -243,7 +243,10 @@ def _of_correction(spec: RunSettings) -> _Conflicts:
   for name, reason in (
     *(
       (name, "clients alone would train on wrong labels")
-      for name in ("local_baseline", "pooled_baseline", "loss_reference")
+      for name in (
+        *("local_baseline", "pooled_baseline", "loss_reference"),
+        "finetune_epochs",
+      )
     ),
     ("dp_noise", "its noise would be on the rounds after the correction alone"),
     ("attack", "attackers would be honest while labels are corrected"),
@@ -292,6 +295,7 @@ def without_effect(spec: RunSettings) -> Iterator[str]:
     ("attack_share", "attack"),
     ("trimmed_share", "defence"),
     ("tape_rounds", "tape"),
+    ("finetune_learning_rate", "finetune_epochs"),
     *(
       (f.name, "label_correction")
       for f in dataclasses.fields(federation.CorrectionSettings)

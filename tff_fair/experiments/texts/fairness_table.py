@@ -69,6 +69,7 @@ def describe(summary: Mapping[str, Any], wrong: Sequence[str] = ()) -> str:
   for sentence in (
     *sentences.majority(summary),
     sentences.joining(summary, score),
+    sentences.fine_tuned(summary, score),
     *sentences.newcomers(summary, score),
     *sentences.groups(summary),
     *sentences.threshold(summary),

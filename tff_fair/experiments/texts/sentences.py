@@ -176,6 +176,7 @@ def joining(summary: Mapping[str, Any], score: Score) -> str | None:
     for kind, words in (
       ("local", "alone the clients reach"),
       ("pooled", "one model on all data in one place"),
+      ("finetuned", "after fine-tuning at each client"),
     )
     if kind in found
   )
@@ -192,6 +193,29 @@ def joining(summary: Mapping[str, Any], score: Score) -> str | None:
     f"gains from {score.number(found['min'])} to {score.number(found['max'])}, "
     f"median {score.number(found['percentile_50'])}. {alone(found) or ''}"
   ).rstrip()
+
+
+def fine_tuned(summary: Mapping[str, Any], score: Score) -> str | None:
+  """Returns what fine-tuning the model at each client brings."""
+  found = summary.get(summaries.FINETUNED)
+  if found is None:
+    return None
+  before = summary[f"test_{score.name}"]
+
+  def change(name: str) -> str:
+    return f"{score.number(before[name])} to {_number(score, found[name])}"
+
+  text = (
+    f"Fine-tuning at each client, {found['epochs']:.1f} epochs on average, "
+    f"takes the mean {score.noun} from {change('mean')}, and that of the worst "
+    f"10 % from {change('worst_10')}."
+  )
+  if "gaining" not in found:
+    return text
+  return (
+    f"{text} Against clients alone, {found['gaining']:,} then gain, "
+    f"{found['losing']:,} lose, and {found['undecided']:,} cannot be told."
+  )
 
 
 def newcomers(summary: Mapping[str, Any], score: Score) -> list[str]:
@@ -212,6 +236,9 @@ def _of_unseen(found: Mapping[str, Any], score: Score) -> str:
     f"{score.noun} {_number(score, found['mean'])}, {score.worst_noun} "
     f"{_number(score, found['worst'])}."
   )
+  if "finetuned" in found:
+    tuned = _number(score, found["finetuned"])
+    scores += f" After fine-tuning there, the mean is {tuned}."
   if "bound" not in found:
     return (
       f"{scores} So few do not tell {_EXPECTED}: {found['needed']:,} would."

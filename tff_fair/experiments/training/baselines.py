@@ -174,8 +174,8 @@ def _train(kind: str, spec: RunSpec, parts: build.RunParts) -> Baseline:
       initial,
       [
         (
-          _dataset(kept, client_id),
-          None if aside is None else _dataset(aside, client_id),
+          dataset(kept, client_id),
+          None if aside is None else dataset(aside, client_id),
         )
         for kept, aside in folds
       ],
@@ -190,7 +190,7 @@ def _train(kind: str, spec: RunSpec, parts: build.RunParts) -> Baseline:
   ) -> tuple[local_baseline.Alone, float]:
     seed, chosen = (spec.seed, client_id), rate
     if kind == POOLED:
-      trained = train(rate, [_with_aside(arrays, seed)], client_id)
+      trained = train(rate, [with_aside(arrays, seed)], client_id)
     else:
       until = num_rounds(spec, parts)
       if len(arrays[1]) >= _LEAST:
@@ -215,7 +215,7 @@ def _train(kind: str, spec: RunSpec, parts: build.RunParts) -> Baseline:
   for client_id in ids:
     arrays = task.train.load(client_id)
     trained, chosen = model_of(arrays, client_id) if pooled is None else pooled
-    loss = trainings[rate].loss(trained.weights, _dataset(arrays, client_id))
+    loss = trainings[rate].loss(trained.weights, dataset(arrays, client_id))
     outputs = trained_model.outputs(keras_model, task.test.load(client_id)[0])
     rows.append((client_id, trained.rounds, loss, outputs, chosen))
   client_ids, num_trained, losses, of_clients, chosen_rates = zip(
@@ -253,10 +253,10 @@ def _thirds(arrays: Arrays, seed: Sequence[int]) -> list[_Fold]:
   ]
 
 
-def _with_aside(
+def with_aside(
   arrays: Arrays, seed: Sequence[int]
 ) -> tuple[Arrays, Arrays | None]:
-  """Returns examples to train on, and those kept aside, if there are enough."""
+  """Returns examples to train on, and a fifth aside, if there are enough."""
   x, y = arrays
   if len(y) < _LEAST:
     return arrays, None
@@ -264,7 +264,8 @@ def _with_aside(
   return (x[kept], y[kept]), (x[aside], y[aside])
 
 
-def _dataset(arrays: Arrays, client_id: int) -> tf.data.Dataset:
+def dataset(arrays: Arrays, client_id: int) -> tf.data.Dataset:
+  """Returns the examples of a client as its local work takes them."""
   return types.client_dataset(client_id, one_element(arrays))
 
 

@@ -114,7 +114,10 @@ def entropy_classes(spec: RunSpec, task: tasks.Task) -> int | None:
   return task.num_classes
 
 
-BASELINES = ("local_baseline", "pooled_baseline", "loss_reference")
+BASELINES = (
+  *("local_baseline", "pooled_baseline", "loss_reference"),
+  "finetune_epochs",
+)
 
 
 def _check_baselines(spec: RunSpec, task: tasks.Task) -> None:

@@ -1,10 +1,12 @@
 """What the trained model predicts for each example, and what follows from it.
 
 The program runs the model over the clients' examples once, after the last
-round, if the run asks for one of three: how the model treats groups of people
-at each client, the decision threshold, and what each client gains by joining.
+round, if the run asks for one of four: how the model treats groups of people
+at each client, the decision threshold, what each client gains by joining, and
+what it gets by fine-tuning.
 """
 
+import dataclasses
 import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,7 +20,12 @@ from tff_fair.experiments.analysis import group_fairness, joining, paired
 from tff_fair.experiments.runs import tables, trained_model
 from tff_fair.experiments.runs.folder import RunFolder
 from tff_fair.experiments.spec.run_spec import RunSpec
-from tff_fair.experiments.training import baselines, build, sampling
+from tff_fair.experiments.training import (
+  baselines,
+  build,
+  fine_tuning,
+  sampling,
+)
 from tff_fair.metrics import gains, group_gaps, thresholds
 
 _EXCHANGES = (2000, 20_000)  # At least, and at most.
@@ -35,7 +42,10 @@ class Results(NamedTuple):
       `pooled_SCORE`; with a local baseline also `gain`, the federation's score
       minus that (turned round where less is better), its interval `gain_low`
       and `gain_high`, and `gain_p_value` after Holm's correction for the
-      clients.
+      clients; `finetuned_SCORE` and `finetuned_epochs`, and with a local
+      baseline the gain of the fine-tuned model, `finetuned_gain` and so on.
+    fine_tuning: The table of fine-tuning: the score and the loss aside of each
+      client, `client_id`, after 0, 1, ... epochs, `epochs`.
     alone: What a client was allowed alone: `alone_rounds`, at most, and
       `alone_rates`.
   """
@@ -43,6 +53,7 @@ class Results(NamedTuple):
   groups: pd.DataFrame | None = None
   threshold: Mapping[str, Any] | None = None
   gains: pd.DataFrame | None = None
+  fine_tuning: pd.DataFrame | None = None
   alone: Mapping[str, Any] | None = None
 
 
@@ -69,7 +80,7 @@ def results(
   """Returns what follows from the predictions of a run's model."""
   task, ids = parts.task, parts.evaluated.tolist()
   has_groups = task.test.groups is not None
-  if not (has_groups or spec.threshold_for or found):
+  if not (has_groups or spec.threshold_for or found or spec.finetune_epochs):
     return Results()
   weights = trained_model.load(folder, best=False)
   tested = _predict(weights, task, task.test, ids)
@@ -93,10 +104,13 @@ def results(
   if (of_client := task.test.groups) is not None:
     of_examples = list(map(of_client, ids))
     groups = count_groups(task, tested, of_examples, positive, edge)
+  fine_tuned = fine_tuning.of_run(spec, parts, weights)
+  compared = _Compared(spec, parts, tested, positive)
   return Results(
     groups=groups,
     threshold=found_threshold,
-    gains=_gains(spec, parts, tested, found, positive) if found else None,
+    gains=compared.table(found, fine_tuned),
+    fine_tuning=fine_tuned and compared.over_epochs(fine_tuned),
     alone={
       "alone_rounds": baselines.most_rounds(spec, parts),
       "alone_rates": [f * spec.client_learning_rate for f in baselines.RATES],
@@ -209,49 +223,109 @@ def threshold(
   }
 
 
-def _gains(
-  spec: RunSpec,
-  parts: build.RunParts,
-  tested: Sequence[Predicted],
-  found: Mapping[str, baselines.Baseline],
-  positive: int | None,
-) -> pd.DataFrame:
-  """Compares the model with the baselines, on the same test examples."""
-  task, name = parts.task, parts.scores.score.name
+@dataclasses.dataclass(frozen=True)
+class _Compared:
+  """Scores of other models than the run's, on the same test examples.
 
-  def in_units(values: np.ndarray) -> np.ndarray:
+  Attributes:
+    spec: The run.
+    parts: Its parts.
+    tested: What its model predicts.
+    positive: The class of scores of one class.
+  """
+
+  spec: RunSpec
+  parts: build.RunParts
+  tested: Sequence[Predicted]
+  positive: int | None
+
+  def table(
+    self,
+    found: Mapping[str, baselines.Baseline],
+    fine_tuned: fine_tuning.FineTuned | None,
+  ) -> pd.DataFrame | None:
+    """Returns the columns `Results.gains`; None where nothing is compared."""
+    if not found and fine_tuned is None:
+      return None
+    ids = [client.client_id for client in self.tested]
+    table = pd.DataFrame({tables.CLIENT: ids})
+    outputs: dict[str, Sequence[np.ndarray]] = {}
+    for kind, baseline in found.items():
+      of_ids = dict(
+        zip(baseline.client_ids.tolist(), baseline.outputs, strict=True)
+      )
+      outputs[kind] = [of_ids[client_id] for client_id in ids]
+    if fine_tuned is not None:
+      outputs[joining.FINETUNED] = fine_tuned.best_outputs
+      table[joining.EPOCHS] = fine_tuned.epochs
+    for kind, of_clients in outputs.items():
+      table[f"{kind}_{self.parts.scores.score.name}"] = self.scores(of_clients)
+    if joining.LOCAL in outputs:
+      federated = [client.outputs for client in self.tested]
+      joined = {"": federated}
+      if fine_tuned is not None:
+        joined[f"{joining.FINETUNED}_"] = fine_tuned.best_outputs
+      for prefix, after in joined.items():
+        names = [f"{prefix}{name}" for name in joining.COLUMNS]
+        table[names] = self._gains(outputs[joining.LOCAL], after)
+    return table
+
+  def over_epochs(self, fine_tuned: fine_tuning.FineTuned) -> pd.DataFrame:
+    """Returns the table `Results.fine_tuning`."""
+    rows = [
+      {
+        tables.CLIENT: client.client_id,
+        "epochs": epochs,
+        "loss_aside": losses[epochs],
+        self.parts.scores.score.name: self._score(client, outputs),
+      }
+      for client, losses, of_epochs in zip(
+        self.tested, fine_tuned.losses, fine_tuned.outputs, strict=True
+      )
+      for epochs, outputs in enumerate(of_epochs)
+    ]
+    return pd.DataFrame(rows)
+
+  def scores(self, outputs: Sequence[np.ndarray]) -> list[float]:
+    """Returns the scores of the clients by some models' outputs."""
+    return [*map(self._score, self.tested, outputs)]
+
+  def _score(self, client: Predicted, outputs: np.ndarray) -> float:
+    return gains.score(
+      self.parts.scores.score.name,
+      self._in_units(client.labels),
+      self._in_units(outputs),
+      self.positive,
+    )
+
+  def _in_units(self, values: np.ndarray) -> np.ndarray:
     """Returns labels or outputs, of numbers in the units of the label."""
+    task = self.parts.task
     return values if task.num_classes is not None else values * task.label_scale
 
-  labels = [in_units(client.labels) for client in tested]
-  table = pd.DataFrame({tables.CLIENT: [client.client_id for client in tested]})
-  of_all = {}
-  for kind, baseline in found.items():
-    of_ids = dict(
-      zip(baseline.client_ids.tolist(), baseline.outputs, strict=True)
-    )
-    of_all[kind] = [in_units(of_ids[client.client_id]) for client in tested]
-    table[f"{kind}_{name}"] = [
-      gains.score(name, y, outputs, positive)
-      for y, outputs in zip(labels, of_all[kind], strict=True)
-    ]
-  if joining.LOCAL in found:
+  def _gains(
+    self, before: Sequence[np.ndarray], after: Sequence[np.ndarray]
+  ) -> np.ndarray:
+    """Returns the columns `joining.COLUMNS` of outputs against others."""
     least, most = _EXCHANGES
     of_clients = [
       gains.client_gain(
-        name,
-        gains.Outputs(y, before, in_units(client.outputs)),
-        positive=positive,
-        draws=min(max(least, 40 * len(tested)), most),
-        seed=(spec.seed, client.client_id),
+        self.parts.scores.score.name,
+        gains.Outputs(
+          *map(self._in_units, (client.labels, of_local, of_other))
+        ),
+        positive=self.positive,
+        draws=min(max(least, 40 * len(self.tested)), most),
+        seed=(self.spec.seed, client.client_id),
       )
-      for client, y, before in zip(
-        tested, labels, of_all[joining.LOCAL], strict=True
+      for client, of_local, of_other in zip(
+        self.tested, before, after, strict=True
       )
     ]
-    table[list(joining.COLUMNS)] = np.array(of_clients)
-    table[joining.P_VALUE] = _corrected(table[joining.P_VALUE].to_numpy())
-  return table
+    found = np.array(of_clients)
+    place = joining.COLUMNS.index(joining.P_VALUE)
+    found[:, place] = _corrected(found[:, place])
+    return found
 
 
 def _corrected(p_values: np.ndarray) -> np.ndarray:

@@ -62,13 +62,18 @@ def write(
       predicted.groups, tables.seen(clients)[tables.CLIENT]
     ),
     summaries.THRESHOLD: predicted.threshold,
+    summaries.FINETUNED: joining.of_fine_tuned(tables.seen(clients), score),
     summaries.UNSEEN: joining.of_unseen(clients, score),
     summaries.LATE: joining.of_late(of_clients, score),
   }
   summary = {key: found for key, found in summary.items() if found is not None}
   atomic.write(folder.clients, csv_cells.csv_text(clients))
-  if predicted.groups is not None:
-    atomic.write(folder.groups, csv_cells.csv_text(predicted.groups))
+  for path, table in (
+    (folder.groups, predicted.groups),
+    (folder.fine_tuning, predicted.fine_tuning),
+  ):
+    if table is not None:
+      atomic.write(path, csv_cells.csv_text(table))
   values = tables.seen(clients)[f"test_{score.name}"].dropna()
   plots.draw_distribution(values, folder.plot_of(score), score)
   plots.draw_curves(evaluations, folder.curves_plot, score)

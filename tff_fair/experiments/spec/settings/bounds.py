@@ -69,7 +69,9 @@ def positive_integer(
   )
 
 
-def positive_number(default: float | None, meaning: str) -> Any:
+def positive_number(
+  default: float | None, meaning: str, *, decides: bool = True
+) -> Any:
   """Declares a field that takes numbers that are finite, positive float32s."""
   expects = "a positive, finite number" + (" or none" * (default is None))
   return declared.value(
@@ -79,4 +81,5 @@ def positive_number(default: float | None, meaning: str) -> Any:
     minimum=0,
     exclude_minimum=True,
     in_float32=True,
+    decides=decides,
   )

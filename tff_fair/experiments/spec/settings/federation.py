@@ -223,6 +223,20 @@ class EvaluationSettings:
     "rounds, as a bound to compare with.",
     decides=False,
   )
+  finetune_epochs: int | None = bounds.positive_integer(
+    None,
+    "After the last round, train the model for 0, 1, ... and so many local "
+    "epochs at each client: finetuned_SCORE in clients.csv is of the number "
+    "with the least loss on training examples that fine-tuning leaves out. By "
+    "default there is no fine-tuning.",
+    decides=False,
+  )
+  finetune_learning_rate: float | None = bounds.positive_number(
+    None,
+    "Learning rate of --finetune_epochs. By default --client_learning_rate, "
+    "with its decay.",
+    decides=False,
+  )
   measure_improvement: bool = declared.value(
     False,
     "Evaluate the model on the cohort's training data before and after each "

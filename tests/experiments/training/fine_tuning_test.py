@@ -1,0 +1,179 @@
+"""Fine-tuning of a run's model at each client, against loops of Keras."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tensorflow_federated as tff
+from scipy.special import softmax
+from sklearn import metrics as sklearn_metrics
+
+from tests.experiments.training.scores_of_runs_test import illness
+from tests.experiments.training.small_run import train_on
+from tests.refusals import rejected
+from tff_fair import client_works, experiments
+from tff_fair.client_works import local_baseline, training_settings
+from tff_fair.experiments import RunSpec
+from tff_fair.experiments.texts import fairness_table
+from tff_fair.experiments.training import baselines
+
+pytestmark = pytest.mark.usefixtures("unpainted")
+
+_EPOCHS = 3
+_SPEC = RunSpec(
+  task="digits",  # Whose place the task below takes.
+  algorithm="fedavg",
+  client_optimizer="momentum",
+  client_learning_rate=0.2,
+  client_learning_rate_decay=0.5,
+  batch_size=8,
+  clients_per_round=2,
+  total_rounds=2,
+  unseen_clients="0.4",
+  local_baseline=True,
+  finetune_epochs=_EPOCHS,
+)
+
+
+@pytest.fixture(scope="module")
+def task():
+  return illness()
+
+
+@pytest.fixture(scope="module")
+def run(task, tmp_path_factory):
+  return train_on(task, _SPEC, tmp_path_factory.mktemp("runs") / "tuned")
+
+
+def keras_epochs(model, arrays, client_id, rate, round_num):
+  """Yields a model's weights before training and after each epoch."""
+  x, y = arrays
+  optimizer = tf.keras.optimizers.legacy.SGD(rate, momentum=0.9)
+  loss = tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+  model.compile(optimizer, loss)
+  yield model.get_weights()
+  for epoch in range(_EPOCHS):
+    order = training_settings.shuffled(
+      tf.size(y), _SPEC.seed, *map(tf.constant, (client_id, round_num, epoch))
+    ).numpy()
+    for first in range(0, len(y), _SPEC.batch_size):
+      rows = order[first : first + _SPEC.batch_size]
+      model.train_on_batch(x[rows], y[rows])
+    yield model.get_weights()
+
+
+def expected(task, run, client_id):
+  """Returns scores and losses aside over the epochs, by a Keras loop."""
+  (kept, aside) = baselines.with_aside(
+    task.train.load(client_id), (_SPEC.seed, client_id)
+  )
+  model = task.keras_model_fn()
+  model.set_weights(run.weights())
+  x, y = task.test.load(client_id)
+  scores, losses = [], []
+  # The third round, t = 2, would have a quarter of the rate.
+  for weights in keras_epochs(model, kept, client_id, 0.05, 2):
+    model.set_weights(weights)
+    scores.append(np.mean(model(x).numpy().argmax(1) == y))
+    p = softmax(model(aside[0]).numpy().astype(np.float64), axis=1)
+    losses.append(sklearn_metrics.log_loss(aside[1], p, labels=[0, 1]))
+  return scores, losses
+
+
+def test_epochs_are_those_of_a_keras_loop(task):
+  model = task.keras_model_fn()
+  weights = tff.learning.models.ModelWeights(
+    [tf.constant(w) for w in model.get_weights()], []
+  )
+  settings = client_works.TrainingSettings(
+    batch_size=_SPEC.batch_size, local_epochs=7, shuffle_seed=_SPEC.seed
+  )
+  optimizer = tff.learning.optimizers.build_sgdm(0.2, 0.9)
+  training = local_baseline.Training(task.model_fn, optimizer, settings)
+  arrays = task.train.load(1)
+  found = [
+    [w.numpy() for w in each.trainable]
+    for each in training.epochs(
+      weights, baselines.dataset(arrays, 1), _EPOCHS, round_num=4
+    )
+  ]
+  of_keras = [*keras_epochs(model, arrays, 1, 0.2, 4)]
+  assert len(found) == _EPOCHS + 1
+  for ours, theirs in zip(found, of_keras, strict=True):
+    for one, other in zip(ours, theirs, strict=True):
+      np.testing.assert_allclose(one, other, atol=1e-6)
+  # A round of as many epochs ends there, momentum and order included.
+  in_one = local_baseline.Training(
+    task.model_fn,
+    optimizer,
+    dataclasses.replace(settings, local_epochs=_EPOCHS),
+  ).train(weights, [(baselines.dataset(arrays, 1), None)], 1, 1, lambda: None)
+  first = [*training.epochs(weights, baselines.dataset(arrays, 1), _EPOCHS, 0)]
+  for one, other in zip(
+    in_one.weights.trainable, first[-1].trainable, strict=True
+  ):
+    np.testing.assert_array_equal(one, other)
+
+
+def test_clients_have_the_score_of_the_best_epoch(task, run):
+  clients = run.clients.set_index("client_id")
+  with_epochs = experiments.open_run(run.path).path / "fine_tuning.csv"
+  rows = np.genfromtxt(with_epochs, delimiter=",", names=True)
+  assert clients["unseen"].sum() == 2
+  for client_id in clients.index:
+    scores, losses = expected(task, run, client_id)
+    of_client = rows[rows["client_id"] == client_id]
+    np.testing.assert_array_equal(of_client["epochs"], range(_EPOCHS + 1))
+    np.testing.assert_allclose(of_client["accuracy"], scores, atol=1e-6)
+    np.testing.assert_allclose(of_client["loss_aside"], losses, atol=1e-6)
+    row = clients.loc[client_id]
+    best = int(np.argmin(losses))
+    assert row["finetuned_epochs"] == best
+    assert row["finetuned_accuracy"] == pytest.approx(scores[best])
+    assert of_client["accuracy"][0] == pytest.approx(row["test_accuracy"])
+    gain = row["finetuned_accuracy"] - row["local_accuracy"]
+    assert row["finetuned_gain"] == pytest.approx(gain)
+    assert row["finetuned_gain_low"] <= gain <= row["finetuned_gain_high"]
+
+
+def test_the_summary_and_comparisons_have_fine_tuning(run):
+  is_seen = ~run.clients["unseen"]
+  seen = run.clients[is_seen]["finetuned_accuracy"]
+  found = run.summary["finetuned"]
+  assert found["mean"] == pytest.approx(seen.mean())
+  assert found["worst_10"] == pytest.approx(seen.min())
+  assert found["gaining"] + found["losing"] + found["undecided"] == len(seen)
+  assert run.summary["joining"]["finetuned"] == pytest.approx(seen.mean())
+  unseen = run.clients[~is_seen]["finetuned_accuracy"]
+  assert run.summary["unseen"]["finetuned"] == pytest.approx(unseen.mean())
+  columns = ["mean", "finetuned_mean", "finetuned_worst_10"]
+  frame = experiments.compare(run, columns=columns)
+  assert frame["finetuned_mean"].iloc[0] == pytest.approx(
+    100 * seen.mean(), abs=0.01
+  )
+  text = fairness_table.describe(run.summary)
+  assert "fine-tuning" in text.lower()
+
+
+def test_a_client_without_examples_to_choose_on_keeps_the_model(task, tmp_path):
+  few = dataclasses.replace(
+    task.train,
+    num_examples=np.full(5, 4),
+    load=lambda k: tuple(half[:4] for half in task.train.load(k)),
+  )
+  spec = _SPEC.replace(
+    local_baseline=False, unseen_clients=None, total_rounds=1
+  )
+  found = train_on(dataclasses.replace(task, train=few), spec, tmp_path / "few")
+  clients = found.clients
+  assert (clients["finetuned_epochs"] == 0).all()
+  assert "joining" not in found.summary
+  np.testing.assert_allclose(
+    clients["finetuned_accuracy"], clients["test_accuracy"], atol=1e-6
+  )
+
+
+def test_labels_that_are_corrected_are_refused():
+  with rejected("finetune_epochs"):
+    RunSpec(task="digits", label_correction="fedcorr", finetune_epochs=2)

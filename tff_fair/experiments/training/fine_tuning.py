@@ -1,0 +1,128 @@
+"""Fine-tuning: what each client gets from a few epochs of its own at the end.
+
+Each client goes on from the run's last evaluated global model, on its training
+examples, by the local work of a round: the client optimizer, the minibatches
+and the order of examples are those of the round after the last one, without a
+proximal term and without a server. The examples that `validation_fraction` sets
+aside, or else a fifth of the training examples, which fine-tuning leaves out,
+choose the number of epochs: that with the least mean loss, of equals the
+fewest. A client with fewer than five examples to train on, and none aside,
+keeps the global model.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
+import tensorflow_federated as tff
+
+import tasks
+from tasks.task import Arrays
+from tff_fair import client_works
+from tff_fair.client_works import local_baseline
+from tff_fair.experiments import interruption
+from tff_fair.experiments.runs import trained_model
+from tff_fair.experiments.spec.run_spec import RunSpec
+from tff_fair.experiments.training import baselines, build, learning_process
+
+
+class FineTuned(NamedTuple):
+  """The fine-tuned models of clients.
+
+  Attributes:
+    client_ids: int64[K], the clients that the run evaluates.
+    epochs: int64[K], after how many epochs each client's model is the best.
+    losses: float64[K, E + 1], the mean losses aside after 0, 1, ... E epochs;
+      NaN where nothing is aside.
+    outputs: Of each client, those of the models after 0, 1, ... E epochs for
+      its test examples, float32[E + 1, n, C].
+  """
+
+  client_ids: np.ndarray
+  epochs: np.ndarray
+  losses: np.ndarray
+  outputs: Sequence[np.ndarray]
+
+  @property
+  def best_outputs(self) -> list[np.ndarray]:
+    """The outputs of the chosen models, float32[n, C] of each client."""
+    return [
+      of_epochs[best]
+      for of_epochs, best in zip(self.outputs, self.epochs, strict=True)
+    ]
+
+
+def of_run(
+  spec: RunSpec, parts: build.RunParts, trained: trained_model.Weights
+) -> FineTuned | None:
+  """Fine-tunes the model of a run at each client that the run evaluates."""
+  if spec.finetune_epochs is None:
+    return None
+  task = parts.task
+  training = _training(spec, task)
+  template = tff.learning.models.ModelWeights.from_model(task.model_fn())
+  weights = tf.nest.pack_sequence_as(
+    template, [*map(tf.constant, trained.of_model())]
+  )
+  model = task.keras_model_fn()
+  rows = []
+  for client_id in parts.evaluated.tolist():
+    kept, aside = _halves(task, client_id, spec.seed)
+    # Without examples to choose on, it stays with the first one.
+    num_epochs = 0 if aside is None else spec.finetune_epochs
+    losses = np.full(spec.finetune_epochs + 1, np.nan)
+    outputs = []
+    x_test = task.test.load(client_id)[0]
+    for epoch, tuned in enumerate(
+      training.epochs(
+        weights,
+        baselines.dataset(kept, client_id),
+        num_epochs,
+        trained.round_num,
+      )
+    ):
+      if aside is not None:
+        losses[epoch] = training.loss(
+          tuned, baselines.dataset(aside, client_id)
+        )
+      values = [*tuned.trainable, *tuned.non_trainable]
+      trained_model.assign(model, [value.numpy() for value in values])
+      outputs.append(trained_model.outputs(model, x_test))
+      interruption.check()
+    # A loss that is NaN, of a model that diverged, is never the least.
+    comparable = np.where(np.isnan(losses), np.inf, losses)
+    rows.append((client_id, comparable.argmin(), losses, np.stack(outputs)))
+  ids, epochs, losses_of_clients, of_clients = zip(*rows, strict=True)
+  return FineTuned(
+    np.array(ids, np.int64),
+    np.array(epochs, np.int64),
+    np.array(losses_of_clients, np.float64),
+    of_clients,
+  )
+
+
+def _training(spec: RunSpec, task: tasks.Task) -> local_baseline.Training:
+  """Returns the local work of the run, at the rate of fine-tuning."""
+  name, rate, momentum = learning_process.client_optimizer(spec)
+  if of_method := spec.all_hparams.get("client_momentum"):
+    name, momentum = "momentum", float(of_method)
+  work = learning_process.local_work(spec)
+  if spec.finetune_learning_rate is not None:
+    rate = spec.finetune_learning_rate
+    work["learning_rate_decay"] = None
+  return local_baseline.Training(
+    task.model_fn,
+    learning_process.build_optimizer(name, rate, momentum),
+    client_works.TrainingSettings(**work),
+  )
+
+
+def _halves(
+  task: tasks.Task, client_id: int, seed: int
+) -> tuple[Arrays, Arrays | None]:
+  """Returns examples to train on, and those that choose, if there are some."""
+  arrays = task.train.load(client_id)
+  if (aside := task.validation) and aside.num_examples[client_id]:
+    return arrays, aside.load(client_id)
+  return baselines.with_aside(arrays, (seed, client_id))
