@@ -67,8 +67,12 @@ def run_client(
   mu=0.0,
   momentum=0.0,
   slope=lambda _: 1.0,
+  correction=0.0,
 ) -> Client:
-  """Local SGD; `slope` is the derivative of what is made of a batch's loss."""
+  """Local SGD; `slope` is the derivative of what is made of a batch's loss.
+
+  `correction` is added to every gradient.
+  """
   x, y = small_problem.client_arrays()[client_id]
   loss, gradient = loss_and_gradient(theta, x, y)
   w, optimizer = theta.copy(), Momentum(learning_rate, momentum)
@@ -78,7 +82,7 @@ def run_client(
     for start in range(0, len(y), small_problem.BATCH_SIZE):
       batch = slice(start, start + small_problem.BATCH_SIZE)
       batch_loss, g = loss_and_gradient(w, x[batch], y[batch])
-      g = slope(batch_loss) * g + mu * (w - theta)
+      g = slope(batch_loss) * g + mu * (w - theta) + correction
       w = w - optimizer.step(g)
       unit += units.step(1)
   return Client(
@@ -587,6 +591,7 @@ class Method:
   local: Mapping[str, object] = dataclasses.field(default_factory=dict)
   server: Callable[..., np.ndarray] = lambda theta, d, _: theta - d
   stateful: bool = False
+  controlled: bool = False  # Whether SCAFFOLD corrects the steps of clients.
   neutral: Neutral | None = None
   variants: tuple[Mapping[str, object], ...] = ()
 
@@ -626,6 +631,7 @@ METHODS: Mapping[str, Method] = {
     stateful=True,
   ),
   "ditto": Method(fedavg, neutral=Neutral({"lam": 0.0}, "fedavg")),
+  "scaffold": Method(fedavg, controlled=True),
   "fedmgda_plus": Method(
     fedmgda_plus,
     neutral=Neutral({"epsilon": 0.0}, "fedavg_n"),
@@ -697,21 +703,39 @@ def run(
   client_factor=lambda _: 1.0,
   server_factor=lambda _: 1.0,
   line_search=0,
+  population=None,
   **hparams,
 ) -> np.ndarray:
   """The weights after one round per cohort, from the initial ones.
 
   `client_factor` is what the clients' learning rate in round t is multiplied
   with, `server_factor` what the server's step is. `line_search` is FedMDFG's.
+  `population` is the number of clients, for SCAFFOLD.
   """
   method = METHODS[name]
+  server_control, controls = 0.0, {}
   theta, memory, server_memory = initial_theta(), {}, {}
   for t, cohort in enumerate(cohorts):
     rate = client_factor(t) * small_problem.LEARNING_RATE
     clients = [
-      run_client(theta, k, epochs=epochs, learning_rate=rate, **method.local)
+      run_client(
+        theta,
+        k,
+        epochs=epochs,
+        learning_rate=rate,
+        correction=server_control - controls.get(k, 0.0),
+        **method.local,
+      )
       for k in cohort
     ]
+    if method.controlled:
+      before = [controls.get(c.client_id, 0.0) for c in clients]
+      for c, old in zip(clients, before, strict=True):
+        mean_step = c.update / (c.effective_steps * rate)
+        controls[c.client_id] = old - server_control + mean_step
+      after = [controls[c.client_id] for c in clients]
+      changes = [new - old for new, old in zip(after, before, strict=True)]
+      server_control = server_control + sum(changes) / population
     if method.stateful:
       direction = method.direction(clients, memory, **hparams)
     else:

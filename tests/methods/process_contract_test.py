@@ -52,6 +52,10 @@ OWN_SUMS = {default_sum(name) for name in NAMES}
 GRAM_RULES = ("upgrad", "imtl_g", "nash_mtl", "aligned_mtl")
 
 
+# Clients keep something, of which there are tables.
+KEEPING = ("ditto", "scaffold")
+
+
 def kind_of_method(name):
   return GRAM_RULES if name in GRAM_RULES else name
 
@@ -70,7 +74,7 @@ def kind_of_graph(pair):
   if aggregation not in OWN_SUMS:
     return aggregation
   geometry = algorithms.get(name).build.rule.geometry
-  return default_sum(name), geometry, name == "ditto"
+  return default_sum(name), geometry, name if name in KEEPING else ""
 
 
 every_pair = pytest.mark.parametrize(
@@ -85,10 +89,10 @@ OPTIMIZED_PAIRS = {
 }.values()
 
 
-# Each rule, and the one client work that has a sum of its own.
+# Each rule, and the client works that have sums of their own.
 CUT = [
   *{algorithms.get(n).build.rule: n for n in reversed(NAMES)}.values(),
-  "ditto",
+  *KEEPING,
 ]
 # Partial cohorts of different sizes, one of a single client.
 COHORTS = (
@@ -203,7 +207,7 @@ def weights(output):
 def numpy_run(name, cohorts, **hparams):
   if _weighs_population(name):
     hparams["num_clients"] = POPULATION
-  return reference.run(name, cohorts, **hparams)
+  return reference.run(name, cohorts, population=POPULATION, **hparams)
 
 
 def assert_same(actual, expected, tolerance):
@@ -323,7 +327,7 @@ def test_arrival_order_does_not_matter(name, aggregation):
 
 @pytest.mark.parametrize(
   "name",
-  one_of_each(NAMES, lambda n: (reference.METHODS[n].stateful, n == "ditto")),
+  one_of_each(NAMES, lambda n: (reference.METHODS[n].stateful, n in KEEPING)),
 )
 def test_state_survives_a_file(name, tmp_path):
   process = process_of(name)

@@ -79,6 +79,7 @@ def test_personal_models_in_the_clear_go_with_nothing_that_hides(
     ("ditto", {}),
     ("fedavg", {"personal_lam": 0.0}),
     ("fedavg", {"keeps_optimizer_state": True}),
+    ("scaffold", {}),
   ):
     with rejected(option):
       build(name, **kept, **options)

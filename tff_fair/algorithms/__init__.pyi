@@ -348,6 +348,27 @@ def build_ditto(
     FieldError: If an argument has a wrong value; a `ValueError`.
   """
 
+def build_scaffold(
+  model_fn: ModelFn,
+  *,
+  client_optimizer: Optimizer,
+  **options: Unpack[BuildOptions],
+) -> LearningProcess:
+  """Builds SCAFFOLD.
+
+  Args:
+    model_fn: See `tff_fair.algorithms.compose`, as for the options.
+    client_optimizer: Trains at the clients.
+    **options: Options that hold for every method.
+
+  Returns:
+    A `tff.learning.templates.LearningProcess`.
+
+  Raises:
+    TypeError: If an argument has the wrong type.
+    FieldError: If an argument has a wrong value; a `ValueError`.
+  """
+
 def build_fedmgda_plus(
   model_fn: ModelFn,
   *,

@@ -28,27 +28,39 @@ Result: TypeAlias = tuple[
 ]
 
 
+class After(NamedTuple):
+  """What a client knows after training, beside what it reports.
+
+  Attributes:
+    states: The states of its optimizer.
+    num_steps: int64[], K_k; 0 without a correction.
+    learning_rate: float32[], eta of the round; 0 where there is none.
+  """
+
+  states: OptimizerStates
+  num_steps: tf.Tensor
+  learning_rate: tf.Tensor
+
+
 class _Trained(NamedTuple):
   """A client after training.
 
   Attributes:
     client_id: int64[]; 0 without examples.
     num_examples: int64[], n_k.
-    hparams: The hyperparameters of the client optimizer this round.
     trainable: theta_k, a flat tuple.
     update: Delta_k, likewise.
     measures: What was measured meanwhile.
-    states: The optimizer's.
+    after: What it knows beside these.
     metrics: The model's own, during training.
   """
 
   client_id: tf.Tensor
   num_examples: tf.Tensor
-  hparams: Hparams
   trainable: local_model.Trainable
   update: list[tf.Tensor]
   measures: local_training.Measures
-  states: OptimizerStates
+  after: After
   metrics: types.TensorStructure
 
 
@@ -67,21 +79,23 @@ class ClientRound:
     state: RoundState,
     received: Any,
     states: OptimizerStates | None = None,
-  ) -> tuple[Result, OptimizerStates]:
-    """Returns what the client reports, and its optimizer's states afterwards.
+    correction: local_model.Trainable | None = None,
+  ) -> tuple[Result, After]:
+    """Returns what the client reports, and what it knows afterwards.
 
     Args:
       state: The state of the training at the server.
       received: What the client received.
       states: Those that the optimizer goes on from; `None` starts it anew.
+      correction: As `local_training.train` takes it.
 
     Returns:
-      The client's result with its terms of sums over all clients, and the
-      optimizer's states after training.
+      The client's result with its terms of sums over all clients, and what it
+      knows after training.
     """
     weights, initial_loss = self._look_back(received)
     before, gradient_norm = self._before_training(weights)
-    trained = self._train(state, weights, states)
+    trained = self._train(state, weights, states, correction)
     loss, accuracy = self._loss_and_accuracy(
       before, trained.trainable, trained.measures.tally
     )
@@ -93,13 +107,13 @@ class ClientRound:
         num_examples=tf.cast(trained.num_examples, tf.float32),
         loss=loss,
         accuracy=tallies.or_zero(accuracy),
-        learning_rate=_learning_rate(trained.hparams),
+        learning_rate=trained.after.learning_rate,
         effective_steps=trained.measures.probe.effective_steps,
         gradient_norm=gradient_norm,
         initial_loss=initial_loss,
       ),
     )
-    return result, trained.states
+    return result, trained.after
 
   def measure(self, state: RoundState, received: Any) -> types.ClientSignals:
     """Returns what the client knows before it trains.
@@ -127,7 +141,8 @@ class ClientRound:
     received: Any,
     measured: types.ClientSignals,
     states: OptimizerStates | None = None,
-  ) -> tuple[Result, OptimizerStates]:
+    correction: local_model.Trainable | None = None,
+  ) -> tuple[Result, After]:
     """Returns the same as `run`, of a client that has measured already.
 
     Args:
@@ -136,10 +151,11 @@ class ClientRound:
       measured: What `measure` returned. A client whose loss is not finite there
         does not count.
       states: As `run` takes them.
+      correction: Likewise.
     """
     weights = self.current(received)
-    trained = self._train(state, weights, states)
-    return self._result(weights, trained, measured), trained.states
+    trained = self._train(state, weights, states, correction)
+    return self._result(weights, trained, measured), trained.after
 
   def current(self, received: Any) -> tff.learning.models.ModelWeights:
     """Returns theta, of what the client received."""
@@ -169,6 +185,7 @@ class ClientRound:
     state: RoundState,
     weights: tff.learning.models.ModelWeights,
     states: OptimizerStates | None,
+    correction: local_model.Trainable | None,
   ) -> _Trained:
     """Returns the model after training, with what was measured meanwhile."""
     model = self.model
@@ -183,16 +200,20 @@ class ClientRound:
       theta,
       self.data,
       states=states,
+      correction=correction,
     )
     return _Trained(
       client_id=trained.client_id,
       num_examples=self._num_examples(trained.client_id, state, measures),
-      hparams=hparams,
       trainable=trained.trainable,
       # Delta_k = theta - theta_k
       update=[w - v for w, v in zip(theta, trained.trainable, strict=True)],
       measures=measures,
-      states=OptimizerStates(trained.optimizer, measures.probe.optimizer),
+      after=After(
+        OptimizerStates(trained.optimizer, measures.probe.optimizer),
+        trained.num_steps,
+        _learning_rate(hparams),
+      ),
       # Reported before any further pass makes the model forget them.
       metrics=model.unfinalized_metrics(measures.tally.metrics),
     )

@@ -15,7 +15,8 @@ the client received first. Choices made here: f_k is the client's loss itself,
 also where the method makes clients minimize something else (PropFair); the
 optimizer starts anew each round.
 
-The other thing is the state of the client optimizer, see `client_optimizer`.
+Other things are the state of the client optimizer, see `client_optimizer`, and
+a control variate, see `control_variates`.
 """
 
 import collections
@@ -31,6 +32,7 @@ from tff_fair.client_works import (
   client_optimizer,
   client_round,
   client_table,
+  control_variates,
   local_model,
   local_training,
   training,
@@ -44,6 +46,7 @@ State: TypeAlias = collections.OrderedDict[str, Any]
 
 PERSONAL = "personal"
 OPTIMIZER = "optimizer"
+CONTROLS = "controls"
 # Tables by name, each with the row of one client, if it has one.
 Own: TypeAlias = Mapping[str, client_table.Table]
 # The result and the tally of `client_round`, and rows by the names of tables.
@@ -59,10 +62,13 @@ class Keeping:
       global one; `None` trains no personal models.
     optimizer_state: Whether the client optimizer of the global model goes on
       from its state in the client's last round.
+    controlled_clients: How many clients may take part, where their local steps
+      are corrected by control variates (SCAFFOLD); `None` corrects none.
   """
 
   personal_lam: float | None = None
   optimizer_state: bool = False
+  controlled_clients: int | None = None
 
   def __post_init__(self) -> None:
     """Checks the pull.
@@ -78,7 +84,11 @@ class Keeping:
 
   def __bool__(self) -> bool:
     """Returns whether clients keep anything."""
-    return self.personal_lam is not None or self.optimizer_state
+    return bool(
+      self.personal_lam is not None
+      or self.optimizer_state
+      or self.controlled_clients
+    )
 
   def tables(
     self,
@@ -99,6 +109,9 @@ class Keeping:
       found[PERSONAL] = personal_columns(weights_type)
     if self.optimizer_state:
       found[OPTIMIZER] = client_optimizer.columns(weights_type, optimizer)
+    if self.controlled_clients:
+      control_variates.check(optimizer)
+      found[CONTROLS] = control_variates.columns(weights_type)
     return found
 
   def run(
@@ -119,29 +132,46 @@ class Keeping:
       cohort: The signals of the cohort, if clients have measured already.
     """
     weights, states = client.current(received), None
+    theta = local_model.flat(weights.trainable)
+    controls, correction = None, None
+    if self.controlled_clients:
+      controls = control_variates.of_client(
+        state, own[CONTROLS], client.data.client_id(), theta
+      )
+      correction = controls.correction
     if self.optimizer_state:
       states = client_table.own_or(
         own[OPTIMIZER],
         client.data.client_id(),
-        client_optimizer.initial_states(
-          client.optimizer, local_model.flat(weights.trainable)
-        ),
+        client_optimizer.initial_states(client.optimizer, theta),
       )
     if cohort is None:
-      reported, states = client.run(state, received, states)
+      reported, after = client.run(state, received, states, correction)
     else:
       measured = training.own_signals(cohort, client.data.client_id())
-      reported, states = client.train(state, received, measured, states)
+      reported, after = client.train(
+        state, received, measured, states, correction
+      )
     result, tally = reported
     client_id = result.update_weight.client_id
+    counts = result.update_weight.num_examples > 0
     found: dict[str, types.TensorStructure] = collections.OrderedDict()
     if self.personal_lam is not None:
       found[PERSONAL] = _train_personal(
         client, self.personal_lam, state, weights, own[PERSONAL], client_id
       )
     if self.optimizer_state:
-      found[OPTIMIZER] = states
-    counts = result.update_weight.num_examples > 0
+      found[OPTIMIZER] = after.states
+    if controls is not None:
+      found[CONTROLS] = controls.after(
+        local_model.flat(result.update), after.num_steps, after.learning_rate
+      )
+      tally = collections.OrderedDict(
+        tally,
+        control=control_variates.change(
+          counts, controls.of_client, found[CONTROLS]
+        ),
+      )
     kept = collections.OrderedDict(
       (
         name,

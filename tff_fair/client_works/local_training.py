@@ -47,6 +47,7 @@ class Progress(NamedTuple):
     num_elements: int64[], elements of the data seen, over all epochs.
     measures: What is measured beside it; `()` where nothing is.
     steps_left: int64[], steps to take; 0 where epochs count.
+    num_steps: int64[], steps taken; 0 where nothing asks for them.
   """
 
   trainable: local_model.Trainable
@@ -55,6 +56,7 @@ class Progress(NamedTuple):
   num_elements: tf.Tensor
   measures: Measures | tuple[()]
   steps_left: tf.Tensor
+  num_steps: tf.Tensor
 
 
 def train(
@@ -66,6 +68,7 @@ def train(
   data: batches.ClientData,
   *,
   states: client_optimizer.OptimizerStates | None = None,
+  correction: local_model.Trainable | None = None,
 ) -> tuple[Progress, Measures]:
   """Takes one optimizer step per minibatch, over all epochs or local steps.
 
@@ -80,6 +83,8 @@ def train(
     data: The client's data.
     states: Those that the optimizer goes on from; `None` starts it anew. The
       hyperparameters are this round's in either case.
+    correction: What is added to each gradient of the model, a flat tuple; with
+      it, steps are counted. `None` adds nothing.
   """
   probe_hparams, probe_mu = client_optimizer.probe_settings(
     settings.proximal_mu, state["optimizer"]
@@ -101,6 +106,7 @@ def train(
     received,
     settings.proximal_mu,
     probe_mu=probe_mu,
+    correction=correction,
   )
   trained = steps.over_all(received, states.model, data, measures)
   assert isinstance(trained.measures, Measures)
@@ -215,6 +221,7 @@ class _Steps:
     proximal_mu: mu, float32[] if a tensor.
     probe_mu: That of the probe.
     no_metrics: The state of the model's metrics where nothing is measured.
+    correction: What is added to each gradient; `None` adds nothing.
   """
 
   model: local_model.LocalModel
@@ -225,6 +232,7 @@ class _Steps:
   proximal_mu: float | tf.Tensor
   probe_mu: float | tf.Tensor = 0.0
   no_metrics: TensorStructure = ()
+  correction: local_model.Trainable | None = None
 
   def over_all(
     self,
@@ -252,6 +260,7 @@ class _Steps:
       num_elements=zero if num_elements is None else num_elements,
       measures=measures,
       steps_left=zero,
+      num_steps=zero,
     )
     # Read only where the work is drawn by it: it takes a look at the data.
     is_drawn = isinstance(settings.local_steps or settings.local_epochs, tuple)
@@ -305,6 +314,12 @@ class _Steps:
       gradients = client_optimizer.add_proximal_gradient(
         gradients, self.proximal_mu, progress.trainable, self.received
       )
+    if self.correction is not None:
+      gradients = tuple(
+        more if gradient is None else gradient + more
+        for gradient, more in zip(gradients, self.correction, strict=True)
+      )
+      progress = progress._replace(num_steps=progress.num_steps + 1)
     new_state, trainable = self._next(
       progress.optimizer, progress.trainable, gradients
     )

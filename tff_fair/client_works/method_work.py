@@ -11,6 +11,7 @@ from tff_fair.client_works import (
   attacks,
   client_state,
   client_table,
+  control_variates,
   local_model,
   training,
   training_settings,
@@ -33,6 +34,26 @@ class MethodWork(training.Training):
     default_factory=client_state.Keeping
   )
   attack: attacks.Attack | None = None
+
+  @functools.cached_property
+  def at_server(self) -> training_settings.StateComputations:
+    """The computations on the state of the training, S."""
+    further = {}
+    if self.kept.controlled_clients:
+      row = control_variates.row(self.info.weights_type)
+      further[control_variates.CONTROL] = row
+    return training_settings.build_state(self.optimizer, self.settings, further)
+
+  def next_state(self, state: tff.Value, total: tff.Value) -> tff.Value:
+    """Returns the state after a round; see the base class."""
+    found = super().next_state(state, total)
+    if not (number := self.kept.controlled_clients):
+      return found
+    change = total[control_variates.CONTROL]
+    moved = control_variates.build_next(
+      found.type_signature.member, change.type_signature.member, number
+    )
+    return tff.federated_map(moved, (found, change))
 
   def build(self) -> tff.learning.templates.ClientWorkProcess:
     """Builds the process."""

@@ -219,6 +219,15 @@ class Training:
 
     return work
 
+  def next_state(self, state: tff.Value, total: tff.Value) -> tff.Value:
+    """Returns the state after a round, S at the server.
+
+    Args:
+      state: S at the server.
+      total: The sum of the clients' terms.
+    """
+    return tff.federated_map(self.at_server.next, (state, total["num_counted"]))
+
   def build_end_of_round(self, work: tff.Computation) -> tff.Computation:
     """Builds the computation at the server after all clients have trained.
 
@@ -252,7 +261,7 @@ class Training:
         train=tff.federated_map(finalize, total)
       )
       return tff.templates.MeasuredProcessOutput(
-        tff.federated_map(self.at_server.next, (state, total["num_counted"])),
+        self.next_state(state, total),
         result,
         tff.federated_zip(measurements),
       )

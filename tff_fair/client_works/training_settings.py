@@ -6,8 +6,9 @@ client draws the same in whatever order clients run, and wherever.
 
 import collections
 import dataclasses
-from collections.abc import Callable
-from typing import NamedTuple, TypedDict
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import NamedTuple, NotRequired, TypedDict
 
 import numpy as np
 import tensorflow as tf
@@ -275,11 +276,14 @@ class RoundState(TypedDict):
     round_num: int64[], the number of rounds in which any client counted.
     shuffle_seed: int64[], the settings' seed; 0 where they have none. As a part
       of the state, it is no part of the compiled round.
+    control: float[d], the server's control, where clients correct their steps;
+      see `control_variates`.
   """
 
   optimizer: Hparams
   round_num: tf.Tensor
   shuffle_seed: tf.Tensor
+  control: NotRequired[tf.Tensor]
 
 
 class StateComputations(NamedTuple):
@@ -304,13 +308,16 @@ class StateComputations(NamedTuple):
 
 
 def build_state(
-  optimizer: tff.learning.optimizers.Optimizer, settings: TrainingSettings
+  optimizer: tff.learning.optimizers.Optimizer,
+  settings: TrainingSettings,
+  further: Mapping[str, tf.TensorSpec] = MappingProxyType({}),
 ) -> StateComputations:
   """Builds the computations on the state of the training.
 
   Args:
     optimizer: The client optimizer, whose hyperparameters the state has.
     settings: How clients train.
+    further: Specs of further parts of the state, which begin as zeros.
 
   Raises:
     TypeError: If it is no optimizer of TFF.
@@ -326,6 +333,7 @@ def build_state(
       shuffle_seed=tf.constant(
         seed_in_64_bits(settings.shuffle_seed), tf.int64
       ),
+      **{n: tf.zeros(spec.shape, spec.dtype) for n, spec in further.items()},
     )
 
   state_type = initial_state.type_signature.result

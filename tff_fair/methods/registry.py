@@ -33,6 +33,7 @@ class Method:
     weighs_clients: Whether it uses p_k, which `client_weighting` chooses.
     sends_models: Whether clients send personal models to the server, so that a
       secure sum would hide nothing.
+    sends_controls: Whether they send control variates, which tell as much.
   """
 
   name: str
@@ -42,6 +43,7 @@ class Method:
   file: str | None = None
   weighs_clients: bool = True
   sends_models: bool = False
+  sends_controls: bool = False
 
   @property
   def module(self) -> str:
@@ -65,6 +67,7 @@ _METHODS = (
   Method("gifair", title="GiFair-FL", factory="GiFairFactory"),
   Method("fedfa", title="FedFA", factory="FedFaFactory", weighs_clients=False),
   Method("ditto", title="Ditto", sends_models=True),
+  Method("scaffold", title="SCAFFOLD", sends_controls=True),
   Method("fedmgda_plus", title="FedMGDA+", factory="FedMgdaPlusFactory"),
   Method(
     "adafed", title="AdaFed", factory="AdaFedFactory", weighs_clients=False
@@ -326,7 +329,7 @@ def get(name: str) -> Algorithm:
     else _users().load(_code(line.name))
   )
   ways = summing.supported_aggregations(build_method.rule)
-  if line.sends_models:
+  if line.sends_models or line.sends_controls:
     ways = tuple(way for way in ways if way != summing.SECURE)
   return Algorithm(build_method, ways)
 
@@ -357,7 +360,8 @@ def build(
       `secure_bound`, `dp`, `loss_at`, `loss_reference`, `shuffle_seed`,
       `proximal_mu`, `learning_rate_decay`, `learning_rate_decay_kind`,
       `learning_rate_decay_rounds`, `personal_lam`, `keeps_optimizer_state`,
-      `attack`, `defence`, `certificate`, `tape`; see
+      `local_correction`, `num_participants`, `attack`, `defence`,
+      `certificate`, `tape`; see
       `tff_fair.algorithms.compose`.
 
   Returns:

@@ -8,6 +8,7 @@ for its length.
 import collections
 import functools
 import inspect
+import typing
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Unpack
 
@@ -32,6 +33,7 @@ from tff_fair.rounds.line_search import LineSearch
 from tff_fair.rounds.options import (
   Finalizer,
   LearningProcess,
+  LocalCorrection,
   ModelFn,
   Optimizer,
   ProcessOptions,
@@ -51,6 +53,8 @@ def compose(
   num_clients: int | None = None,
   personal_lam: float | None = None,
   keeps_optimizer_state: bool = False,
+  local_correction: LocalCorrection = "none",
+  num_participants: int | None = None,
   objective: Callable[[tf.Tensor], tf.Tensor] | None = None,
   finalizer: Finalizer | None = None,
   line_search: LineSearch | None = None,
@@ -74,6 +78,12 @@ def compose(
       towards it (Ditto); `None` trains none.
     keeps_optimizer_state: Whether a client's optimizer goes on from its state
       in the client's last round, so that it keeps its momentum.
+    local_correction: "scaffold" corrects the clients' steps for their drift by
+      control variates, which clients keep; see
+      `tff_fair.client_works.control_variates`. The clients' optimizer is then
+      SGD without momentum.
+    num_participants: How many clients may take part, for SCAFFOLD; `None` is
+      `num_clients`.
     objective: What clients minimize, from the mean loss of a minibatch; `None`
       is the loss itself.
     finalizer: Builds the server step; `None` applies the `server_optimizer`.
@@ -119,7 +129,11 @@ def compose(
     signals=types.MEASURED_SIGNALS if options.get("tape") else rule.signals,
     securely=factory.sums_securely,
     kept=client_works.Keeping(
-      personal_lam=personal_lam, optimizer_state=keeps_optimizer_state
+      personal_lam=personal_lam,
+      optimizer_state=keeps_optimizer_state,
+      controlled_clients=_num_controlled(
+        local_correction, num_participants, num_clients
+      ),
     ),
     attack=attack,
   )
@@ -290,6 +304,27 @@ def _build_distributor(
   return tff.learning.templates.build_broadcast_process(weights_type)
 
 
+def _num_controlled(
+  local_correction: str, num_participants: int | None, num_clients: int | None
+) -> int | None:
+  """Returns how many clients have control variates; None without them."""
+  declared.check_choice(
+    "local_correction", local_correction, typing.get_args(LocalCorrection)
+  )
+  if num_participants is not None:
+    declared.check_integer("num_participants", num_participants, minimum=1)
+  if local_correction == "none":
+    return None
+  number = num_clients if num_participants is None else num_participants
+  if number is None:
+    raise declared.FieldError(
+      "num_clients",
+      "SCAFFOLD's server control is a mean over all clients: say how many "
+      "there are, as num_clients=100.",
+    )
+  return number
+
+
 def _check_kept(
   factory: summing.RuleFactory, dp: privacy.DifferentialPrivacy | None
 ) -> None:
@@ -301,8 +336,8 @@ def _check_kept(
     if is_given:
       raise declared.FieldError(
         option,
-        "Clients keep personal models or momentum here. Both travel to the "
-        "server in the clear, those of each client by themselves: leave "
+        "Clients keep personal models, momentum or control variates here. They "
+        "travel to the server in the clear, each client's by themselves: leave "
         f"{option} out, or let clients keep nothing.",
       )
 
@@ -332,8 +367,8 @@ def _check_line_search(
     raise declared.FieldError(
       "line_search",
       "A line search goes with SGD at the server, and clients that keep "
-      "nothing: leave it out, or finalizer, personal_lam and "
-      "keeps_optimizer_state.",
+      "nothing: leave it out, or finalizer, personal_lam, "
+      "keeps_optimizer_state and local_correction.",
     )
   if server_optimizer and not checking.is_plain_sgd(server_optimizer):
     raise declared.FieldError(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typing
 from collections.abc import Callable
-from typing import Required, TypeAlias, TypedDict
+from typing import Literal, Required, TypeAlias, TypedDict
 
 import tensorflow_federated as tff
 
@@ -16,6 +16,7 @@ if typing.TYPE_CHECKING:
   from tff_fair.optimizers import learning_rate_decay
 
 ModelFn: TypeAlias = "local_model.ModelFn"
+LocalCorrection: TypeAlias = Literal["none", "scaffold"]
 Optimizer: TypeAlias = tff.learning.optimizers.Optimizer
 LearningProcess: TypeAlias = tff.learning.templates.LearningProcess
 
@@ -55,6 +56,8 @@ class BuildOptions(ProcessOptions, total=False):
   num_clients: int | None
   personal_lam: float | None
   keeps_optimizer_state: bool
+  local_correction: LocalCorrection
+  num_participants: int | None
   attack: client_works.Attack | None
 
 

@@ -29,6 +29,7 @@ def test_a_bias_is_not_negative_and_a_scaling_may_be():
     ({"local_steps": 5, "local_epochs": 2}, "local_steps"),
     ({"client_momentum": 0.9, "client_optimizer": "adam"}, "client_momentum"),
     ({"personal_lam": 0.1, "algorithm": "ditto"}, "personal_lam"),
+    ({"algorithm": "scaffold", "client_optimizer": "adam"}, "client_optimizer"),
     ({"algorithm": "fedprox", "proximal_mu": 0.1}, "proximal_mu"),
     ({"tape": True, "loss_reference": "local"}, "tape"),
     # Noise needs cohorts of one size that weigh alike.

@@ -31,6 +31,7 @@ OTHERS = {
   "local_epochs": ("1-5", {}),
   "local_steps": ("1-5", {}),
   "proximal_mu": (0.5, {}),
+  "local_correction": ("scaffold", {}),
   "client_learning_rate_decay": (0.9, {}),
   "client_learning_rate_decay_kind": ("inverse_time", {}),
   "client_learning_rate_decay_rounds": (10, {}),

@@ -41,6 +41,11 @@ def of_client(task, algorithm, aggregation="streaming", spec=None, **settings):
     ("fedavg", {"loss_at": "training"}, {"operations_besides": 0}),
     ("fedavg", {"loss_at": "after"}, {}),
     ("fedavg", {"aggregation": "two_phase"}, {"bytes_down_per_client": 16}),
+    (
+      "scaffold",
+      {},
+      {"bytes_down": 2 * NUM_BYTES, "bytes_up": 2 * NUM_BYTES + SIGNALS},
+    ),
     ("ditto", {}, {"operations_of_training": 6 * NUM_PRODUCTS}),
     (
       "adafedadam",

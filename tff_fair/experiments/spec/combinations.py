@@ -96,6 +96,12 @@ def _of_momentum(spec: RunSettings) -> _Conflicts:
       f"expected client_optimizer to be {with_momentum}, "
       f"found {spec.client_optimizer}.",
     )
+  if spec.corrects_steps and spec.client_optimizer != "sgd":
+    yield (
+      "client_optimizer",
+      "SCAFFOLD's control variates are of sgd at the clients; take sgd, or "
+      "leave the correction out.",
+    )
   if (
     spec.personal_lam is not None
     and methods.method(spec.algorithm).sends_models

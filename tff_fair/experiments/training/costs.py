@@ -3,7 +3,8 @@
 Counted is what the method needs, not how this implementation moves it: weights
 and scalars in their own types, without compression or protocol. The clients'
 metrics, which are for those who watch, and what clients keep for themselves, as
-personal models and momentum, are left out.
+personal models and momentum, are left out. Of SCAFFOLD, the server's control
+goes down, and the change of the client's goes up.
 
 Local operations are multiply-accumulates of the model. A step of training
 counts as three forward passes, as is usual: the backward pass has two products
@@ -80,14 +81,17 @@ def of_client(
     # The gradient's pass tells the loss before training too.
     besides = per_example * (1 + _TRAINING_PASS + (spec.loss_at == "after"))
   of_update = _num_bytes(weights_type.trainable)
+  of_control = of_update * spec.corrects_steps
   num_trials = _num_trials(spec)
   searches = num_trials > 0
   return ClientCosts(
-    bytes_down=_num_bytes(weights_type) * (1 + with_initial_weights),
+    bytes_down=_num_bytes(weights_type) * (1 + with_initial_weights)
+    + of_control,
     # A search needs the direction and the server's rate, and brings an id and
     # the losses.
     bytes_down_later=(of_update + tf.float32.size) * searches,
     bytes_up=of_update * _num_sums(spec, aggregation)
+    + of_control
     + sum(dtype.size for dtype in _SIGNALS)
     + tf.int64.size * searches
     + tf.float32.size * num_trials,

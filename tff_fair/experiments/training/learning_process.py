@@ -21,7 +21,7 @@ from tff_fair.client_works import client_state, local_model
 from tff_fair.declared import FieldError
 from tff_fair.experiments.spec.run_spec import RunSpec
 from tff_fair.experiments.spec.settings import bounds, federation, learning
-from tff_fair.experiments.training import plan, rounds
+from tff_fair.experiments.training import plan, rounds, sampling
 from tff_fair.kernels import stacking
 from tff_fair.runtime import compilation_cache
 
@@ -183,6 +183,7 @@ def arguments(
     "dp": run_plan.dp,
     "personal_lam": spec.personal_lam,
     "keeps_optimizer_state": spec.client_momentum_kept,
+    **_correction(spec, run_plan),
     "attack": run_plan.attack,
     "defence": plan.defence(spec),
     "certificate": spec.measures_stationarity,
@@ -192,6 +193,16 @@ def arguments(
     "server_learning_rate_decay_kind": (
       spec.server_learning_rate_decay_kind or "exponential"
     ),
+  }
+
+
+def _correction(spec: RunSpec, run_plan: plan.Plan) -> dict[str, Any]:
+  """Returns how clients correct their steps, if they do."""
+  if not spec.corrects_steps:
+    return {}
+  return {
+    "local_correction": "scaffold",
+    "num_participants": sampling.num_seen(run_plan.first_rounds),
   }
 
 
@@ -298,6 +309,7 @@ _MOST_BYTES = 2**31  # Of protobuf's messages.
 _SETTINGS_OF_TABLES = {
   client_state.PERSONAL: "personal_lam",
   client_state.OPTIMIZER: "client_momentum_kept",
+  client_state.CONTROLS: "local_correction",
 }
 
 

@@ -263,6 +263,7 @@ def aggregation(spec: RunSpec) -> str:
     if (
       chosen == summing.SECURE
       and not methods.method(spec.algorithm).sends_models
+      and not methods.method(spec.algorithm).sends_controls
     ):
       rule = methods.get(spec.algorithm).build.rule
       reason = f" ({summing.why_not_secure(rule)})"

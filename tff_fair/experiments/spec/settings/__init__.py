@@ -112,6 +112,12 @@ class RunSettings(
     return learning.SERVER_RATE in methods.hyperparameters(self.algorithm)
 
   @property
+  def corrects_steps(self) -> bool:
+    """Whether clients correct their steps by control variates."""
+    is_asked = self.local_correction != "none"
+    return is_asked or methods.method(self.algorithm).sends_controls
+
+  @property
   def measures_stationarity(self) -> bool:
     """Whether each round has a certificate, even where the rule needs none."""
     return (

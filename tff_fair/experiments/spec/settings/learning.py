@@ -162,6 +162,12 @@ class LocalTrainingSettings:
     expects="a number in [0, inf) (in float32)",
     is_valid=lambda value: 0 <= declared.as_float32(value) < math.inf,
   )
+  local_correction: Literal["none", "scaffold"] = declared.value(
+    "none",
+    "Corrects the local steps for the clients' drift from one another: with "
+    "scaffold by control variates, which clients keep. Of any method; the "
+    "clients' optimizer is then sgd.",
+  )
   client_learning_rate_decay: float | None = declared.value(
     None,
     "Factor of the client learning rate from one round to the next, in (0, 1]; "

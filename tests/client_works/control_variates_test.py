@@ -1,0 +1,146 @@
+"""Tests of SCAFFOLD's control variates, against local training in NumPy."""
+
+import functools
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from tests import reference, small_problem
+from tests.client_works import local_work
+from tff_fair import algorithms, declared, rounds
+
+ARRAYS = small_problem.client_arrays()
+RATE = small_problem.LEARNING_RATE
+POPULATION = len(ARRAYS)
+COHORTS = ((12, 3, 8), (8, 5), (31, 12, 2**40 + 1), (5,), (12, 3, 31, 8))
+DECAY = 0.8
+
+
+@functools.cache
+def build(name="scaffold", optimizer=None, **options):
+  return getattr(algorithms, f"build_{name}")(
+    small_problem.functional_model(),
+    client_optimizer=optimizer or small_problem.optimizer(),
+    **{"num_clients": POPULATION, "batch_size": 4, **options},
+  )
+
+
+def simulate(weigh, decay=1.0, epochs=1, mu=0.0):
+  """Yields theta, c and the clients' controls after each round, in float64.
+
+  Args:
+    weigh: From numbers of examples and losses to coefficients.
+  """
+  theta = small_problem.flat(small_problem.model_weights())
+  server, own = np.zeros_like(theta), {}
+  for t, cohort in enumerate(COHORTS):
+    rate = RATE * decay**t
+    updates, changes, sizes, losses = [], [], [], []
+    for k in cohort:
+      w, control, steps = theta, own.get(k, np.zeros_like(theta)), 0
+      for _ in range(epochs):
+        for x, y in local_work.batches_of(ARRAYS[k], 4):
+          _, gradient = reference.loss_and_gradient(w, x, y)
+          w = w - rate * (gradient + mu * (w - theta) - control + server)
+          steps += 1
+      new = control - server + (theta - w) / (steps * rate)
+      changes.append(new - control)
+      updates.append(theta - w)
+      sizes.append(len(ARRAYS[k][1]))
+      losses.append(reference.loss_and_gradient(theta, *ARRAYS[k])[0])
+      own[k] = new
+    theta = theta - weigh(np.array(sizes), np.array(losses)) @ updates
+    server = server + np.sum(changes, 0) / POPULATION
+    yield theta, server, own
+
+
+def check(process, expected, atol=1e-6):
+  state = process.initialize()
+  for cohort, (theta, server, own) in zip(COHORTS, expected, strict=True):
+    state = process.next(state, small_problem.cohort(cohort)).state
+    work = state.client_work
+    np.testing.assert_allclose(
+      small_problem.flat_weights(state), theta, atol=atol
+    )
+    np.testing.assert_allclose(work["training"]["control"], server, atol=1e-5)
+    table = work["controls"]
+    # Memory is of the clients that took part alone.
+    assert table["client_id"].tolist() == sorted(own)
+    np.testing.assert_allclose(
+      table["variate"], [own[k] for k in sorted(own)], atol=1e-5
+    )
+
+
+def by_examples(sizes, losses):
+  del losses
+  return sizes / sizes.sum()
+
+
+def test_rounds_of_part_of_the_clients_are_the_papers():
+  check(build(), simulate(by_examples))
+
+
+def test_a_decaying_rate_and_epochs_count_in_the_controls():
+  process = build(learning_rate_decay=DECAY, local_epochs=2)
+  check(process, simulate(by_examples, DECAY, 2))
+
+
+def test_it_goes_with_the_rule_of_another_method_and_a_proximal_term():
+  def weigh(sizes, losses):
+    weights = sizes * np.exp(2.0 * losses)
+    return weights / weights.sum()
+
+  process = build(
+    "term",
+    t=2.0,
+    local_correction="scaffold",
+    proximal_mu=0.3,
+    aggregation="two_phase",
+  )
+  check(process, simulate(weigh, mu=0.3))
+
+
+def test_the_rows_of_the_cohort_alone_travel_with_the_same_results():
+  process = build()
+  own = rounds.phasing.OwnRowsProcess(process, process.next.uncut, 0)
+  state, other = process.initialize(), process.initialize()
+  for cohort in COHORTS[:3]:
+    data = small_problem.cohort(cohort)
+    state, other = process.next(state, data).state, own.next(other, data).state
+  tf.nest.map_structure(
+    np.testing.assert_array_equal, state.client_work, other.client_work
+  )
+
+
+@pytest.mark.parametrize(
+  "bad", [small_problem.not_a_number, small_problem.empty]
+)
+def test_who_does_not_count_keeps_the_control_it_has(bad):
+  process = build()
+  before = small_problem.run_rounds(process, COHORTS[:1])
+  with_bad = process.next(before, [small_problem.whole(5), bad(12)]).state
+  without = process.next(before, [small_problem.whole(5)]).state
+  tf.nest.map_structure(
+    np.testing.assert_array_equal, with_bad.client_work, without.client_work
+  )
+
+
+@pytest.mark.parametrize(
+  ("options", "field"),
+  [
+    ({"num_clients": None}, "num_clients"),
+    ({"local_correction": "scafold"}, "local_correction"),
+    ({"num_participants": 0}, "num_participants"),
+    ({"aggregation": "secure"}, "aggregation"),
+    (
+      {"optimizer": tff.learning.optimizers.build_sgdm(RATE, 0.9)},
+      "local_correction",
+    ),
+  ],
+)
+def test_what_does_not_go_with_it_is_named(options, field):
+  with pytest.raises(declared.FieldError) as raised:
+    build("fedavg", **{"local_correction": "scaffold", **options})
+  assert raised.value.field == field

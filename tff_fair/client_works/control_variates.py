@@ -1,0 +1,152 @@
+"""SCAFFOLD's control variates: they correct local steps for client drift.
+
+Karimireddy, Kale, Mohri, Reddi, Stich, Suresh, "SCAFFOLD: Stochastic Controlled
+Averaging for Federated Learning" (ICML 2020), Algorithm 1, option II.
+
+  w <- w - eta (g(w) - c_k + c), K_k times from theta to theta_k
+  c_k+ = c_k - c + (theta - theta_k) / (K_k eta)
+  c <- c + (1/N) sum over S of (c_k+ - c_k)
+
+c is the server's control, c_k that of a client; all are zero at first. N is the
+number of clients that may take part. A client that does not count in a round
+keeps c_k. The correction is of the model's training alone: signals, personal
+models and evaluations are without it. With a proximal term, c_k has its
+gradients, too.
+"""
+
+import collections
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from tff_fair import declared
+from tff_fair.client_works import client_table, local_model
+from tff_fair.client_works.training_settings import RoundState
+from tff_fair.kernels import norms, stacking
+from tff_fair.optimizers import checking
+from tff_fair.types import TensorStructure
+
+CONTROL = "control"  # In the state of the training, and the table of clients.
+
+
+class Controls(NamedTuple):
+  """What a client corrects its steps by, flat tuples as the model's weights.
+
+  Attributes:
+    of_server: c.
+    of_client: c_k.
+  """
+
+  of_server: local_model.Trainable
+  of_client: local_model.Trainable
+
+  @property
+  def correction(self) -> local_model.Trainable:
+    """What is added to each gradient, c - c_k."""
+    return tuple(c - own for c, own in zip(*self, strict=True))
+
+  def after(
+    self,
+    update: local_model.Trainable,
+    num_steps: tf.Tensor,
+    learning_rate: tf.Tensor,
+  ) -> local_model.Trainable:
+    """Returns c_k+.
+
+    Args:
+      update: Delta_k, a flat tuple.
+      num_steps: int64[], K_k.
+      learning_rate: float32[], eta.
+    """
+    moved = tf.cast(num_steps, tf.float32) * learning_rate
+    return tuple(
+      delta / tf.cast(moved, delta.dtype) - correction
+      for delta, correction in zip(update, self.correction, strict=True)
+    )
+
+
+def row(weights_type: Any) -> tf.TensorSpec:
+  """Returns the spec of a control as a vector.
+
+  Args:
+    weights_type: The type of `tff.learning.models.ModelWeights`, W.
+  """
+  specs = tff.types.type_to_tf_tensor_specs(weights_type.trainable)
+  return stacking.row_spec(specs)
+
+
+def columns(weights_type: Any) -> client_table.Columns:
+  """Returns the columns of the table of the clients' controls."""
+  return client_table.Columns("variate", row(weights_type))
+
+
+def of_client(
+  state: RoundState,
+  table: client_table.Table,
+  client_id: tf.Tensor,
+  theta: local_model.Trainable,
+) -> Controls:
+  """Returns the controls of a client before it trains.
+
+  Args:
+    state: The state of the training, with `control`.
+    table: The clients' controls.
+    client_id: int64[].
+    theta: The weights, a flat tuple.
+  """
+  specs = tuple(tf.TensorSpec(w.shape, w.dtype) for w in theta)
+  zeros = tuple(tf.zeros(w.shape, w.dtype) for w in theta)
+  return Controls(
+    stacking.unflatten_update(state[CONTROL], specs),
+    client_table.own_or(table, client_id, zeros),
+  )
+
+
+def change(
+  counts: tf.Tensor, before: TensorStructure, after: TensorStructure
+) -> tf.Tensor:
+  """Returns c_k+ - c_k, float[d]; 0 of a client that keeps c_k.
+
+  Args:
+    counts: bool[], whether the client does.
+    before: c_k, a flat tuple.
+    after: c_k+, likewise.
+  """
+  old, new = (stacking.flatten_update(c)[0] for c in (before, after))
+  is_kept = counts & norms.all_finite(new)
+  return tf.where(is_kept, new - old, tf.zeros_like(old))
+
+
+def build_next(
+  state_type: tff.Type, change_type: tff.Type, num_clients: int
+) -> tff.Computation:
+  """Builds the computation that moves the server's control, c.
+
+  Args:
+    state_type: That of the state of the training.
+    change_type: Of the sum of `change` over the clients.
+    num_clients: N.
+  """
+
+  @tff.tensorflow.computation(state_type, change_type)
+  def moved(state: RoundState, total: tf.Tensor) -> TensorStructure:
+    control = state[CONTROL] + total / tf.cast(num_clients, total.dtype)
+    return collections.OrderedDict(state, **{CONTROL: control})
+
+  return moved
+
+
+def check(optimizer: tff.learning.optimizers.Optimizer) -> None:
+  """Checks that the clients' steps are those of SGD.
+
+  Raises:
+    FieldError: If they are others.
+  """
+  if not checking.is_plain_sgd(optimizer):
+    raise declared.FieldError(
+      "local_correction",
+      "SCAFFOLD's control variates are of SGD without momentum at the clients; "
+      "take tff.learning.optimizers.build_sgdm(learning_rate) as "
+      "client_optimizer, or local_correction=none.",
+    )

@@ -1,0 +1,26 @@
+"""SCAFFOLD: FedAvg whose clients correct their steps for their drift.
+
+Karimireddy, Kale, Mohri, Reddi, Stich, Suresh, "SCAFFOLD: Stochastic Controlled
+Averaging for Federated Learning" (ICML 2020), option II.
+
+  w <- w - eta (g(w) - c_k + c) at the clients, then c_k = p_k
+
+`tff_fair.client_works.control_variates` has the controls. The option
+`local_correction="scaffold"` corrects the steps of any other method likewise.
+"""
+
+from typing import Unpack
+
+from tff_fair import rounds
+from tff_fair.methods import building, fedavg
+
+
+@building.builder(fedavg.FedAvgRule)
+def build_scaffold(
+  model_fn: rounds.ModelFn,
+  rule: fedavg.FedAvgRule,
+  **options: Unpack[rounds.ComposeOptions],
+) -> rounds.LearningProcess:
+  """Builds SCAFFOLD."""
+  options["local_correction"] = "scaffold"
+  return rounds.compose(model_fn, rule, **options)
