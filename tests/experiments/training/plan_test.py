@@ -100,3 +100,14 @@ def test_a_method_that_needs_accuracies_needs_classes():
   plan.check(SPEC, task)
   with rejected("algorithm"):
     plan.check(RunSpec(algorithm="fedfa"), task)
+
+
+@pytest.mark.parametrize("candidates", [3, 7])
+def test_candidates_are_at_least_the_cohort_and_at_most_all(candidates):
+  spec = RunSpec(
+    sampling="power_of_choice",
+    clients_per_round="2-4",
+    sampling_candidates=candidates,
+  )
+  with rejected("sampling_candidates", value=candidates):
+    plan.clients_per_round(spec, 6)

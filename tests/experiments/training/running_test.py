@@ -165,6 +165,29 @@ def test_a_finished_run_goes_on_as_one_that_was_longer_from_the_start(
     check_same(run.weights(best=best), whole.weights(best=best))
 
 
+def test_cohorts_follow_the_last_losses_and_controls_resume():
+  """Power of choice among all clients, with SCAFFOLD, beside a loop by hand."""
+  spec = SMALL.replace(
+    sampling="power_of_choice",
+    sampling_candidates=6,
+    clients_per_round=2,
+    dropout=0.3,
+    total_rounds=7,
+    local_correction="scaffold",
+  )
+  whole = train(spec, "whole")
+  interrupt(spec, "run", after=4)
+  run = train(spec, "run")
+  assert tables(run) == tables(whole)
+  check_same(run.weights(), whole.weights())
+  last = np.full(6, np.inf)
+  for _, rows in whole.cohorts.groupby("round"):
+    ids = rows["client_id"].to_numpy()
+    order = sorted(range(6), key=lambda k: (-last[k], k))
+    assert set(ids) <= set(order[:2])
+    last[ids] = rows["loss"]
+
+
 def test_ctrl_c_saves_and_the_same_call_goes_on(finished):
   handler = signal.getsignal(signal.SIGINT)
   signal.signal(signal.SIGINT, signal.default_int_handler)

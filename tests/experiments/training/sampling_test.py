@@ -1,3 +1,4 @@
+import itertools
 import types
 
 import numpy as np
@@ -62,6 +63,49 @@ def test_uniform_sampling_prefers_no_client():
 def test_proportional_sampling_follows_the_examples():
   lists = drawn(NUM_ROUNDS, sampling="proportional", size=1)
   check_frequency(lists, EXAMPLES / EXAMPLES.sum())
+
+
+def of_losses(losses, **changes):
+  """A sampler by power of choice that knows the losses of clients."""
+  spec = RunSpec(**{"seed": 5, "sampling": "power_of_choice", **changes})
+  known = sampling.LastLosses(len(losses))
+  known.values[:] = losses
+  return sampling.Sampler(
+    spec, 1, np.arange(1, len(losses) + 1), None, None, known
+  )
+
+
+def test_of_its_candidates_power_of_choice_takes_those_of_the_largest_loss():
+  spec = RunSpec(sampling="power_of_choice", sampling_candidates=7)
+  known = sampling.LastLosses(NUM_CLIENTS)
+  known.values[:] = [1, np.inf, 3, 2, 3, np.inf, 3]
+  sampler = sampling.Sampler(spec, 3, EXAMPLES, last_losses=known)
+  # First those without a loss; of equals the smaller id.
+  assert sampler(1).drawn == [1, 2, 5]
+  known.values[:] = [1, 0, 3, 2, 3, 0.5, 3]
+  assert sampler(1).drawn == [2, 4, 6]
+
+
+def test_candidates_are_drawn_by_their_examples():
+  """Of 3 clients with 1, 2, 3 examples, two are candidates."""
+  n, losses = [1, 2, 3], [3.0, 1.0, 2.0]
+  expected = np.zeros(3)
+  for first, second in itertools.permutations(range(3), 2):
+    probability = n[first] / 6 * n[second] / (6 - n[first])
+    expected[max(first, second, key=lambda k: losses[k])] += probability
+  sampler = of_losses(losses, sampling_candidates=2)
+  lists = [sampler(t).drawn for t in range(1, NUM_ROUNDS + 1)]
+  check_frequency(lists, expected)
+
+
+def test_a_client_that_did_not_count_has_its_last_loss():
+  known = sampling.LastLosses(3)
+  clients = {"client_id": np.array([0, 2]), "loss": np.array([0.5, None])}
+  known.on_round(types.SimpleNamespace(clients=clients))
+  np.testing.assert_array_equal(known.values, [0.5, np.inf, np.inf])
+  clients["loss"] = np.array([None, 0.25])
+  known.on_round(types.SimpleNamespace(clients=clients))
+  np.testing.assert_array_equal(known.values, [0.5, np.inf, 0.25])
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -1,7 +1,14 @@
 """Who takes part in a round, who reports back, who is evaluated, who attacks.
 
-Everything is drawn from the seed and the round alone: a run that is resumed
-meets the same clients.
+Everything is drawn from the seed and the round, and by power of choice from the
+losses that clients had when they last took part: a run that is resumed meets
+the same clients.
+
+Power of choice: Cho, Wang, Joshi, "Towards Understanding Biased Client
+Selection in Federated Learning" (AISTATS 2022). Of d candidates, drawn without
+replacement and with probabilities proportional to n_k, the m with the largest
+last known loss take part. One that has no loss yet comes first, and of equals
+the smaller client id.
 """
 
 from collections.abc import Iterable
@@ -13,9 +20,11 @@ import tasks
 from tff_fair import spelling
 from tff_fair.declared import FieldError
 from tff_fair.experiments.runs import tables
+from tff_fair.experiments.runs.run import Run
 from tff_fair.experiments.spec.run_spec import RunSpec
 from tff_fair.experiments.spec.seeds import generator
 from tff_fair.experiments.spec.settings import bounds
+from tff_fair.experiments.training.callbacks import RoundCallback, RoundState
 
 NEVER = np.iinfo(np.int64).max  # The first round of a client that has none.
 
@@ -38,6 +47,36 @@ class DrawnCohort(NamedTuple):
   reporting: list[int]
 
 
+class LastLosses(RoundCallback):
+  """The losses that clients had when they last took part and counted.
+
+  Attributes:
+    values: float32[K]; infinite of a client that has none yet.
+  """
+
+  def __init__(self, num_clients: int) -> None:
+    """Begins without any."""
+    self.values = np.full(num_clients, np.inf, np.float32)
+
+  def on_start(self, run: Run) -> None:
+    """Takes the losses of the rounds that a run has."""
+    self.values[:] = np.inf
+    cohorts = run.cohorts
+    if cohorts is not None and len(cohorts):
+      rows = cohorts.sort_values(tables.ROUND, kind="stable")
+      self._take(rows[tables.CLIENT].to_numpy(), rows["loss"].to_numpy())
+
+  def on_round(self, state: RoundState) -> None:
+    """Takes the losses of a round."""
+    self._take(state.clients["client_id"], state.clients["loss"])
+
+  def _take(self, client_ids: np.ndarray, losses: np.ndarray) -> None:
+    values = np.array(losses, np.float32)  # None becomes NaN.
+    for client_id, value in zip(client_ids.tolist(), values, strict=True):
+      if not np.isnan(value):
+        self.values[client_id] = value
+
+
 class Sampler:
   """Draws the cohorts of a run."""
 
@@ -48,8 +87,10 @@ class Sampler:
     num_examples: np.ndarray,
     labels: np.ndarray | None = None,
     first_rounds: np.ndarray | None = None,
+    last_losses: LastLosses | None = None,
   ) -> None:
-    """Takes what it draws from."""
+    """Takes what it draws from; power of choice, the losses of clients, too."""
+    self._last_losses = last_losses or LastLosses(len(num_examples))
     self._spec = spec
     self._sizes = bounds.range_ends(clients_per_round)
     self._num_clients = len(num_examples)
@@ -112,15 +153,27 @@ class Sampler:
     if least != most:
       size = generator(seed, _SIZES, round_num).integers(least, most + 1)
     examples = self._num_examples[there]
+    is_by_loss = self._spec.sampling == "power_of_choice"
+    number = size
+    if is_by_loss:
+      number = max(size, self._spec.sampling_candidates or 2 * size)
     drawn = generator(seed, _COHORTS, round_num).choice(
       there,
-      min(size, there.size),
+      min(number, there.size),
       replace=False,
-      p=examples / np.sum(examples)
-      if self._spec.sampling == "proportional"
-      else None,
+      p=None
+      if self._spec.sampling == "uniform"
+      else examples / np.sum(examples),
     )
+    if is_by_loss:
+      drawn = self._of_largest_loss(drawn, size)
     return sorted(drawn.tolist())
+
+  def _of_largest_loss(self, candidates: np.ndarray, size: int) -> np.ndarray:
+    """Returns the candidates of the largest last loss, of equals the first."""
+    by_id = np.sort(candidates)
+    losses = self._last_losses.values[by_id]
+    return by_id[np.argsort(-losses, kind="stable")[:size]]
 
 
 def evaluated_clients(

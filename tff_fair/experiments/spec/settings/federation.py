@@ -24,11 +24,19 @@ def _is_joining(text: str) -> bool:
 class SamplingSettings:
   """Sampling: which clients take part in a round, and how many at a time."""
 
-  sampling: Literal["uniform", "proportional", "all"] = declared.value(
-    "uniform",
-    "How a round draws its cohort, without replacement: uniform; "
-    "proportional to training examples, one client after the other; or all "
-    "clients in every round.",
+  sampling: Literal["uniform", "proportional", "power_of_choice", "all"] = (
+    declared.value(
+      "uniform",
+      "How a round draws its cohort, without replacement: uniform; "
+      "proportional to training examples, one client after the other; "
+      "power_of_choice: likewise --sampling_candidates, of which those with "
+      "the largest last known loss take part; or all clients in every round.",
+    )
+  )
+  sampling_candidates: int | None = bounds.positive_integer(
+    None,
+    "How many candidates --sampling=power_of_choice draws. By default twice "
+    "the cohort, or all clients where there are fewer.",
   )
   clients_per_round: int | str | None = declared.value(
     None,
