@@ -2,6 +2,9 @@
 
 import asyncio
 import copy
+import datetime
+import types
+from typing import Any
 
 import numpy as np
 import pytest
@@ -142,3 +145,116 @@ def test_more_clients_than_there_are_are_refused(k):
 def test_what_is_no_source_is_refused(datasets, error, named):
   with pytest.raises(error, match=named):
     programs.ClientDataSource(datasets)
+
+
+class Trial:
+  """What TFF's program asks of a trial of a Vizier study."""
+
+  def __init__(self, number):
+    self.id = number
+    self.parameters = {"learning_rate": 0.1 * (number + 1)}
+    self.measurements: list[Any] = []
+    self.final = None
+
+  def materialize(self):
+    return types.SimpleNamespace(
+      creation_time=datetime.datetime.now().astimezone()
+    )
+
+  def check_early_stopping(self):
+    return False
+
+  def add_measurement(self, measurement):
+    self.measurements.append(measurement)
+
+  def complete(self, measurement):
+    self.final = measurement
+
+
+class Study:
+  """A study of two learning rates."""
+
+  def __init__(self):
+    self.made: list[Trial] = []
+
+  def trials(self):
+    return types.SimpleNamespace(get=lambda: self.made)
+
+  def suggest(self, count, client_id):
+    del count, client_id
+    self.made.append(Trial(len(self.made)))
+    return self.made[-1:]
+
+
+@pytest.mark.usefixtures("in_program")
+def test_a_study_of_vizier_gets_all_measurements(tmp_path, process):
+  study, rounds = Study(), 2
+  model = small_problem.functional_model()
+  plain = [
+    tf.data.Dataset.from_tensors(small_problem.client_arrays()[k]) for k in IDS
+  ]
+
+  def update_hparams(hparams, parameters):
+    hparams["client_work"]["learning_rate"] = np.float32(
+      parameters["learning_rate"]
+    )
+    return hparams
+
+  def folder(trial, name):
+    path = tmp_path / str(trial.id) / name
+    return tff.program.FileProgramStateManager(path)
+
+  asyncio.run(
+    tff.learning.programs.train_model_with_vizier(
+      study=study,
+      total_trials=2,
+      update_hparams=update_hparams,
+      train_model_program_logic=tff.learning.programs.train_model,
+      train_process_factory=lambda _: programs.scalar_metrics(process),
+      train_data_source=source(),
+      total_rounds=rounds,
+      num_clients=3,
+      program_state_manager_factory=lambda trial: folder(trial, "state"),
+      model_output_manager_factory=lambda _: tff.program.MemoryReleaseManager(),
+      evaluation_manager_factory=lambda trial: (
+        tff.learning.programs.EvaluationManager(
+          programs.ClientDataSource(plain),
+          None,
+          lambda name: folder(trial, name),
+          lambda _: (tff.learning.algorithms.build_fed_eval(model), None),
+          cohort_size=3,
+          duration=datetime.timedelta(0),
+        )
+      ),
+      evaluation_periodicity=rounds,
+    )
+  )
+  assert len(study.made) == 2
+  norms = []
+  for trial in study.made:
+    assert [m.steps for m in trial.measurements] == [1, 2]
+    assert trial.final is not None
+    for measurement in trial.measurements:
+      values = {name: m.value for name, m in measurement.metrics.items()}
+      assert values["aggregator/num_clients"] == 3
+      assert "aggregator/coefficients" not in values
+      assert np.isfinite(values["aggregator/loss_mean"])
+    first = trial.measurements[0].metrics
+    norms.append(first["aggregator/direction_norm"].value)
+  # The first round of the second trial has the same model and twice the rate.
+  assert norms[1] > 1.5 * norms[0]
+
+
+def test_scalars_leave_the_rounds_as_they_are(process):
+  data = small_problem.cohort(IDS[:3])
+  with_scalars = programs.scalar_metrics(process)
+  found, whole = (
+    each.next(each.initialize(), data) for each in (with_scalars, process)
+  )
+  np.testing.assert_array_equal(
+    *map(small_problem.flat_weights, (found.state, whole.state))
+  )
+  names = set(whole.metrics["aggregator"]) - set(found.metrics["aggregator"])
+  assert {"client_ids", "coefficients", "client_losses"} <= names
+  for name, value in found.metrics["aggregator"].items():
+    np.testing.assert_array_equal(value, whole.metrics["aggregator"][name])

@@ -1,7 +1,8 @@
-"""A source of clients' data for programs of `tff.learning.programs`.
+"""What programs of `tff.learning.programs` need: a data source, and scalars.
 
 TFF's own `tff.program.DatasetDataSource` cannot be used there: `train_model`
-copies it, and TensorFlow's datasets cannot be copied.
+copies it, and TensorFlow's datasets cannot be copied. Programs that tune with
+Vizier take measurements that are numbers, and our metrics have vectors, too.
 """
 
 import collections
@@ -137,3 +138,58 @@ def _join(first: Any, second: Any) -> Any:
     return joined
 
   return tf.nest.map_structure(join, first, second)
+
+
+def scalar_metrics(
+  process: tff.learning.templates.LearningProcess,
+) -> tff.learning.templates.LearningProcess:
+  """Returns a process that reports the numbers of its metrics alone.
+
+  `tff.learning.programs.train_model_with_vizier` makes measurements of the
+  metrics of a round. It fails at vectors, such as our coefficients of the
+  clients, and with it all measurements of the round are lost:
+
+      train_process_factory=lambda trial: scalar_metrics(process)
+
+  Args:
+    process: The process.
+
+  Returns:
+    One of the same state and rounds, whose metrics have no leaf but integers
+    and floats of shape []; a cohort is not cut in parts.
+  """
+  next_type = process.next.type_signature
+
+  @tff.tensorflow.computation(next_type.result.metrics.member)
+  def scalars(metrics: Any) -> Any:
+    return _scalars(metrics)
+
+  @tff.federated_computation(next_type.parameter)
+  def next_fn(arguments: Any) -> tff.learning.templates.LearningProcessOutput:
+    output = process.next(arguments)
+    return tff.learning.templates.LearningProcessOutput(
+      output.state, tff.federated_map(scalars, output.metrics)
+    )
+
+  return tff.learning.templates.LearningProcess(
+    process.initialize,
+    next_fn,
+    process.get_model_weights,
+    process.set_model_weights,
+    get_hparams_fn=process.get_hparams,
+    set_hparams_fn=process.set_hparams,
+  )
+
+
+def _scalars(metrics: Mapping[str, Any]) -> Mapping[str, Any]:
+  """Returns nested metrics without all that are no numbers."""
+  found: dict[str, Any] = collections.OrderedDict()
+  for name, value in metrics.items():
+    if isinstance(value, Mapping):
+      if within := _scalars(value):
+        found[name] = within
+    elif value.shape.rank == 0 and (
+      value.dtype.is_floating or value.dtype.is_integer
+    ):
+      found[name] = value
+  return found
