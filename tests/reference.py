@@ -262,6 +262,17 @@ def gifair(clients, fraction=0.5):
   return (p + fraction * p.min() / (len(f) - 1) * ranks) @ updates
 
 
+def fairfed(clients, memory, beta=1.0, num_clients=None):
+  """With deviations that are all 0, as no caller has measured any."""
+  del beta, num_clients
+  p, _, updates = _arrays(clients)
+  w = [
+    memory.setdefault(c.client_id, own)
+    for c, own in zip(clients, p, strict=True)
+  ]
+  return np.array(w) @ updates / np.sum(w)
+
+
 def fedfa(clients, memory, b=0.5):
   _, _, updates = _arrays(clients)
   counts = memory.setdefault("counts", {})
@@ -688,6 +699,8 @@ METHODS: Mapping[str, Method] = {
     neutral=Neutral({"epsilon": 1.0}, "fedavg", "uniform"),
     variants=({"epsilon": 0.1},),
   ),
+  # `fairfed_test` has deviations.
+  "fairfed": Method(fairfed, stateful=True),
   "upgrad": Method(upgrad),
   "imtl_g": Method(imtl_g),
   "nash_mtl": Method(nash_mtl),

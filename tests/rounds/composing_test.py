@@ -79,7 +79,7 @@ def test_personal_models_in_the_clear_go_with_nothing_that_hides(
     ("ditto", {}),
     ("fedavg", {"personal_lam": 0.0}),
     ("fedavg", {"keeps_optimizer_state": True}),
-    ("scaffold", {}),
+    ("scaffold", {"num_clients": 6}),
   ):
     with rejected(option):
       build(name, **kept, **options)

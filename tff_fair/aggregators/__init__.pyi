@@ -418,6 +418,26 @@ class FedGiniFactory(RuleFactory):
       **options: As those of `RuleFactory`.
     """
 
+class FairFedFactory(RuleFactory):
+  """Sums client updates as FairFed does; see this module."""
+
+  def __init__(
+    self,
+    *,
+    num_clients: int,
+    beta: float = 1.0,
+    **options: Unpack[FactoryOptions],
+  ) -> None:
+    """Initializes the factory.
+
+    Args:
+      num_clients: N, the size of the population, every client of which the method
+        weighs; client ids are 0 to N - 1. In [1, inf).
+      beta: How much a deviation of 1 takes off a client's weight; 0 keeps the first
+        weights. In [0, inf).
+      **options: As those of `RuleFactory`.
+    """
+
 class UpGradFactory(RuleFactory):
   """Sums client updates as UPGrad does; see this module."""
 

@@ -755,6 +755,40 @@ def build_fedgini(
     FieldError: If an argument has a wrong value; a `ValueError`.
   """
 
+def build_fairfed(
+  model_fn: ModelFn,
+  *,
+  client_optimizer: Optimizer,
+  beta: float = 1.0,
+  gap: Literal[
+    "equal_opportunity",
+    "demographic_parity",
+    "equalized_odds",
+    "accuracy_parity",
+  ] = "equal_opportunity",
+  **options: Unpack[BuildOptions],
+) -> LearningProcess:
+  """Builds FairFed.
+
+  The option `num_clients`, the size of the population, is needed: client ids
+  are 0 to num_clients - 1.
+
+  Args:
+    model_fn: See `tff_fair.algorithms.compose`, as for the options.
+    client_optimizer: Trains at the clients.
+    beta: How much a deviation of 1 takes off a client's weight; 0 keeps the first
+      weights. In [0, inf).
+    gap: The gap between groups that runs measure.
+    **options: Options that hold for every method.
+
+  Returns:
+    A `tff.learning.templates.LearningProcess`.
+
+  Raises:
+    TypeError: If an argument has the wrong type.
+    FieldError: If an argument has a wrong value; a `ValueError`.
+  """
+
 def build_upgrad(
   model_fn: ModelFn,
   *,

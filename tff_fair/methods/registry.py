@@ -103,6 +103,7 @@ _METHODS = (
   Method(
     "fedgini", title="FedGini", factory="FedGiniFactory", weighs_clients=False
   ),
+  Method("fairfed", title="FairFed", factory="FairFedFactory"),
   Method(
     "upgrad", title="UPGrad", factory="UpGradFactory", weighs_clients=False
   ),

@@ -21,7 +21,7 @@ for their number.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -30,6 +30,7 @@ import numpy.typing as npt
 from tff_fair.metrics.intervals import CONFIDENCE, wilson_interval
 
 _Counts = npt.NDArray[np.int64]
+_Deviations = npt.NDArray[np.float64]
 LEAST_EXAMPLES = 20
 
 
@@ -177,3 +178,33 @@ def group_gap(
     low=max(of_share.low for of_share in found),
     high=max(of_share.high for of_share in found),
   )
+
+
+def deviations(name: str, counts: Sequence[GroupCounts]) -> _Deviations:
+  """Returns how far each client's gap is from that of all clients together.
+
+  Args:
+    name: One of `NAMES`.
+    counts: The counts of each client, of the same groups.
+
+  Returns:
+    float64[K], |G - G_k|, with G the gap of the sums over clients. A client
+    without examples of two groups to compare, or where G has none, has
+    |accuracy_k - accuracy| in its place.
+  """
+  total = GroupCounts(
+    *(np.sum(column, 0) for column in zip(*counts, strict=True))
+  )
+  gap = group_gap(name, total, least=1)
+  found = []
+  for own in counts:
+    own_gap = group_gap(name, own, least=1)
+    if gap is not None and own_gap is not None:
+      found.append(abs(gap.value - own_gap.value))
+    else:
+      found.append(abs(_accuracy(own) - _accuracy(total)))
+  return np.array(found, np.float64)
+
+
+def _accuracy(counts: GroupCounts) -> float:
+  return float(counts.hits.sum() / max(counts.examples.sum(), 1))

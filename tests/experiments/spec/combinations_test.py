@@ -52,6 +52,14 @@ def test_a_bias_is_not_negative_and_a_scaling_may_be():
       )
       for kind in ("by_size", "by_label")
     ),
+    *(
+      ({"sampling": "power_of_choice", **others}, field)
+      for others, field in (
+        ({"aggregation": "secure"}, "sampling"),
+        ({"dropout": 0.2, "dropout_kind": "by_size"}, "dropout_kind"),
+        ({"dp_noise": 1.0, "dp_clip": 0.5}, "sampling"),
+      )
+    ),
     ({"join_round": "0.5:11", "total_rounds": 10}, "join_round"),
     ({"join_round": "0.5:3", "dp_noise": 1.0, "dp_clip": 0.5}, "join_round"),
     ({"proximal_mu": -1.0}, "proximal_mu"),
@@ -114,6 +122,20 @@ def test_the_learning_rate_of_the_server_is_that_of_its_step(algorithm):
       [
         "dropout_kind=by_client has no effect without dropout.",
         "attack_share=0.2 has no effect without attack.",
+      ],
+    ),
+    (
+      {"algorithm": "maxfl"},
+      [
+        "maxfl: clients require a loss of 0 without loss_reference=local, "
+        "which takes that of the model that each trains alone."
+      ],
+    ),
+    ({"algorithm": "maxfl", "loss_reference": "local"}, []),
+    (
+      {"sampling_candidates": 20},
+      [
+        "sampling_candidates=20 has no effect without sampling=power_of_choice."
       ],
     ),
     ({"dropout_kind": "by_client", "dropout": 0.2}, []),

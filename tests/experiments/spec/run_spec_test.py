@@ -46,6 +46,7 @@ OTHERS = {
   "initial_model": ("trained.keras", {}),
   "initial_run": ("outputs/a", {}),
   "sampling": ("all", {}),
+  "sampling_candidates": (30, {}),
   "clients_per_round": (7, {}),
   "clients_per_part": (5, {}),
   "dropout": (0.25, {}),

@@ -26,6 +26,7 @@ def build(task, algorithm):
     task.model_fn,
     client_optimizer=tff.learning.optimizers.build_sgdm(0.5),
     batch_size=16,
+    num_clients=task.num_clients,
   )
 
 

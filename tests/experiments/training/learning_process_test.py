@@ -56,7 +56,7 @@ NOT_IN_THE_KEY = {
   **dict.fromkeys(
     (
       *("sampling", "clients_per_round", "unseen_clients", "join_round"),
-      *("dropout", "dropout_kind", "dropout_rounds"),
+      *("dropout", "dropout_kind", "dropout_rounds", "sampling_candidates"),
     ),
     "Cohorts are arguments of a round.",
   ),

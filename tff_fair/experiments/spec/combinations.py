@@ -57,6 +57,7 @@ def _conflicts(spec: RunSettings) -> _Conflicts:
       "leaves criterion nothing to choose on but the test data, which the run "
       "reports; set a share above 0 aside, or leave criterion out.",
     )
+  yield from _of_sampling(spec)
   yield from _of_late_clients(spec)
   if spec.tape and spec.loss_reference != "none":
     yield (
@@ -110,6 +111,24 @@ def _of_momentum(spec: RunSettings) -> _Conflicts:
       "personal_lam",
       f"{spec.algorithm} trains personal models already, with its "
       "hyperparameter lam; leave personal_lam out.",
+    )
+
+
+def _of_sampling(spec: RunSettings) -> _Conflicts:
+  """Yields what hides the losses that draw a cohort, or changes its size."""
+  if spec.sampling != "power_of_choice":
+    return
+  if spec.aggregation == "secure":
+    yield (
+      "sampling",
+      "power_of_choice needs the losses of single clients, which secure sums "
+      "hide; choose another sampling or aggregation.",
+    )
+  if spec.dropout and spec.dropout_kind != "independent":
+    yield (
+      "dropout_kind",
+      "goes with sampling=power_of_choice if clients drop out independently; "
+      "leave one of the two out.",
     )
 
 
@@ -216,7 +235,7 @@ def _of_privacy(spec: RunSettings) -> _Conflicts:
       )
   if spec.dp_noise is None:
     return
-  if spec.sampling == "proportional":
+  if spec.sampling in ("proportional", "power_of_choice"):
     yield (
       "sampling",
       "dp_noise needs cohorts that do not depend on the data; draw them "
@@ -293,6 +312,11 @@ def without_effect(spec: RunSettings) -> Iterator[str]:
       f"client_weighting={spec.client_weighting} has no effect: "
       f"{spec.algorithm} does not use the weights of clients."
     )
+  if spec.algorithm == "maxfl" and spec.loss_reference == "none":
+    yield (
+      "maxfl: clients require a loss of 0 without loss_reference=local, which "
+      "takes that of the model that each trains alone."
+    )
   for name, needed in (
     ("client_learning_rate_decay_kind", "client_learning_rate_decay"),
     ("client_learning_rate_decay_rounds", "client_learning_rate_decay"),
@@ -309,6 +333,13 @@ def without_effect(spec: RunSettings) -> Iterator[str]:
   ):
     if is_given(name) and not is_given(needed):
       yield f"{name}={getattr(spec, name)} has no effect without {needed}."
+  if spec.sampling_candidates is not None and (
+    spec.sampling != "power_of_choice"
+  ):
+    yield (
+      f"sampling_candidates={spec.sampling_candidates} has no effect without "
+      "sampling=power_of_choice."
+    )
   if spec.secure_bound is not None and (
     spec.aggregation != "secure" or spec.dp_noise is not None
   ):

@@ -80,6 +80,31 @@ def check(spec: RunSpec, task: tasks.Task) -> None:
   if is_by_label and not task.has_class_labels:
     raise _no_class_labels(spec, task, "dropout_kind", "choose another kind.")
   _check_threshold(spec, task)
+  _check_groups(spec, task)
+
+
+BY_GROUPS = "fairfed"  # The method that needs groups of people.
+
+
+def _check_groups(spec: RunSpec, task: tasks.Task) -> None:
+  """Checks that there are groups of people where the method weighs by them."""
+  if spec.algorithm != BY_GROUPS:
+    return
+  if task.train.groups is None or task.group_names is None:
+    raise FieldError(
+      "algorithm",
+      f"needs groups of people, and {task.name} names none; name their column "
+      "with the task's option group, or choose another method.",
+      value=spec.algorithm,
+    )
+  needs_class = spec.all_hparams["gap"] != "accuracy_parity"
+  if needs_class and task.num_classes != 2 and spec.score_class is None:
+    raise FieldError(
+      "score_class",
+      f"{spec.algorithm}'s gap={spec.all_hparams['gap']} is of one class of "
+      "several; name it, or take gap=accuracy_parity.",
+      value=spec.score_class,
+    )
 
 
 def _check_validation(
@@ -198,9 +223,18 @@ def clients_per_round(spec: RunSpec, num_clients: int) -> bounds.Range:
       )
     return num_clients
   if value is None:
-    return min(federation.USUAL_COHORT, num_clients)
-  if bounds.range_ends(value)[1] > num_clients:
+    value = min(federation.USUAL_COHORT, num_clients)
+  most = bounds.range_ends(value)[1]
+  if most > num_clients:
     raise _too_many("clients_per_round", value, num_clients)
+  candidates = spec.sampling_candidates
+  if candidates is not None and not most <= candidates <= num_clients:
+    raise FieldError(
+      "sampling_candidates",
+      f"a round draws up to {most} clients of them, and the task has "
+      f"{num_clients}; expected {most} to {num_clients}.",
+      value=candidates,
+    )
   return value
 
 

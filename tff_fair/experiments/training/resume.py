@@ -31,6 +31,7 @@ from tff_fair.experiments.training import (
   client_updates,
   correction,
   event_files,
+  group_deviations,
   loop,
   plots,
   round_tables,
@@ -61,12 +62,16 @@ def train(
     Whether the run is pruned, and to have no results.
   """
   folder.check_place()
+  last_losses = None
+  if spec.sampling == "power_of_choice":
+    last_losses = sampling.LastLosses(parts.task.num_clients)
   sample = sampling.Sampler(
     spec,
     parts.clients_per_round,
     parts.task.train.num_examples,
     _labels(spec, parts.task),
     parts.first_rounds,
+    last_losses,
   )
   schedule = parts.schedule
   if (last := saved_states.last_round(folder)) is not None:
@@ -97,6 +102,8 @@ def train(
   )
   parts, weights = correction.correct(folder, spec, parts, display.say)
   ours = _ours(folder, spec, parts, display, wandb)
+  if last_losses is not None:
+    ours.append(last_losses)
   with (
     _data(spec, parts.task) as data,
     Callbacks(ours, users, display.say) as callbacks,
@@ -215,7 +222,9 @@ def _rounds(
     if spec.measure_improvement
     else None,
     num_examples=parts.task.train.num_examples,
+    prepare=group_deviations.build_prepare(spec, parts),
     begin=begin,
+    looks_ahead=spec.sampling != "power_of_choice",
     updates=client_updates.build_updates(
       spec, parts, lambda: begin(parts.process.initialize())
     )

@@ -59,11 +59,15 @@ class Rounds:
     train_data: The data of clients by id, as the process takes them.
     last_round: The number of the last round. Until then, data is loaded while
       the round before computes.
+    looks_ahead: Whether the cohort of a round is known before the round before
+      has ended.
     costs: Returns what a round costs its clients, from the state before it.
     num_examples: int[K], training examples of each client.
     losses: Returns the losses of the global model of a state over the training
       data of clients. If given, it is asked before and after each round, and
       the share of clients whose loss did not rise is reported.
+    prepare: Gives the state before a round what its clients were measured for
+      it; `None` where nothing is.
     begin: Gives the first state of the process what is the run's own.
     updates: Returns the updates of a round's clients, from the state before it
       and their data; `None` if nobody wants them.
@@ -78,8 +82,10 @@ class Rounds:
   costs: Callable[[State, sampling.DrawnCohort], Mapping[str, int]]
   num_examples: np.ndarray
   losses: Callable[[State, Sequence[int]], np.ndarray] | None = None
+  prepare: Callable[[State, Sequence[int]], State] | None = None
   begin: Callable[[State], State] = lambda state: state
   updates: Callable[[State, list[Any]], ClientUpdates] | None = None
+  looks_ahead: bool = True
   counts_negative_as_zero: bool = False
   _notices: list[str] = dataclasses.field(default_factory=list)
 
@@ -105,8 +111,10 @@ class Rounds:
     name, number = f"round {round_num}", len(client_ids)
     start = time.perf_counter()
     train_data = self.train_data(client_ids)
-    if round_num < self.last_round:
+    if self.looks_ahead and round_num < self.last_round:
       self.train_data.prepare(self.sample(round_num + 1).reporting)
+    if self.prepare is not None:
+      state = self.prepare(state, client_ids)
     with working(name, number):
       output = self.process.next(state, train_data)
     seconds = time.perf_counter() - start

@@ -1,0 +1,126 @@
+"""FairFed: weights by how near a client's group gap is to that of all clients.
+
+Ezzeldin, Yan, He, Ferrara, Avestimehr, "FairFed: Enabling Group Fairness in
+Federated Learning" (AAAI 2023).
+
+  w_k <- max(0, w_k - beta (delta_k - mean_S delta)),  c_k = w_k / sum_S w_j
+
+delta_k = |G - G_k|, where G is the gap between groups of people in the model
+that clients receive, over the examples of the whole cohort, and G_k that over
+client k's own. w_k starts as p_k in the first round of the client. A client in
+whose examples there is no gap to measure has |accuracy_k - accuracy|.
+
+The deviations delta_k come with the state: `with_deviations` puts them there
+before a round, and runs of experiments do so by the gaps on training examples.
+Without, delta_k is that of the client's last round, 0 at first.
+
+Choices made here: a gap is the largest share of a group minus the smallest, as
+`tff_fair.metrics.group_gaps` has it, where the paper takes two groups and the
+sign of their difference; the mean is over the clients that count.
+"""
+
+import collections
+import dataclasses
+from collections.abc import Sequence
+from typing import Any, Literal, Unpack
+
+import numpy as np
+import tensorflow as tf
+
+from tff_fair import declared, rounds, summing, types
+from tff_fair.methods import building
+
+_UNSEEN = -1.0  # In the place of the weight of a client before its first round.
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class FairFedRule(types.PopulationRule):
+  """FairFed's coefficients; the state has w and delta, float64[N]."""
+
+  beta: float = declared.value(
+    1.0,
+    "How much a deviation of 1 takes off a client's weight; 0 keeps the first "
+    "weights.",
+    minimum=0,
+  )
+
+  def initialize(self) -> Any:
+    """See the base class."""
+    zeros = tf.zeros([self.num_clients], tf.float64)
+    return collections.OrderedDict(weights=zeros + _UNSEEN, deviations=zeros)
+
+  def coefficients(self, cohort: types.Cohort, state: Any) -> types.RuleOutput:
+    """See the base class."""
+    places = self.places(cohort)
+    before, deviation = (
+      tf.gather(state[name], places) for name in ("weights", "deviations")
+    )
+    before = tf.where(before < 0, cohort.weight, before)
+    # A mean over no client is of no consequence.
+    number = tf.maximum(tf.cast(tf.size(places), tf.float64), 1.0)
+    mean = tf.reduce_sum(deviation) / number
+    after = tf.maximum(before - self.beta * (deviation - mean), 0.0)
+    weights = tf.tensor_scatter_nd_update(
+      state["weights"], places[:, tf.newaxis], after
+    )
+    return types.RuleOutput(
+      tf.math.divide_no_nan(after, tf.reduce_sum(after)),
+      collections.OrderedDict(state, weights=weights),
+      {"deviation_mean": mean},
+    )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class MeasuredGap(declared.Hyperparameters):
+  """Which gap between groups a run measures."""
+
+  gap: Literal[
+    "equal_opportunity",
+    "demographic_parity",
+    "equalized_odds",
+    "accuracy_parity",
+  ] = declared.value(
+    "equal_opportunity", "The gap between groups that runs measure."
+  )
+
+
+@building.builder(FairFedRule, MeasuredGap)
+def build_fairfed(
+  model_fn: rounds.ModelFn,
+  rule: FairFedRule,
+  gap: MeasuredGap,
+  **options: Unpack[rounds.ComposeOptions],
+) -> rounds.LearningProcess:
+  """Builds FairFed.
+
+  The option `num_clients`, the size of the population, is needed: client ids
+  are 0 to num_clients - 1.
+  """
+  del gap  # The caller measures it.
+  return rounds.compose(model_fn, rule, **options)
+
+
+def with_deviations(
+  state: Any, client_ids: Sequence[int], deviations: np.ndarray
+) -> Any:
+  """Returns the state of a process with the deviations of a cohort.
+
+  Args:
+    state: The state before the round.
+    client_ids: The clients of the round.
+    deviations: float64[m], delta_k, as
+      `tff_fair.metrics.group_gaps.deviations` returns it.
+  """
+  aggregator = state.aggregator
+  of_rule = aggregator.get("rule", aggregator)  # Some sums have a state, too.
+  values = np.array(of_rule["deviations"])
+  values[list(client_ids)] = deviations
+  moved = collections.OrderedDict(of_rule, deviations=values)
+  if of_rule is not aggregator:
+    moved = collections.OrderedDict(aggregator, rule=moved)
+  return state._replace(aggregator=moved)
+
+
+@summing.factory_of(FairFedRule)
+class FairFedFactory(summing.RuleFactory):
+  """Sums client updates as FairFed does; see this module."""
