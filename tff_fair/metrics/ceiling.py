@@ -1,0 +1,474 @@
+"""The least mean, largest and tail loss that a model can give to clients.
+
+The risk of losses f in R^N is max over lambda in Lambda of sum lambda_k f_k,
+with Lambda = {(1 - s) p + s u: u_k <= 1 / (share N), u in the simplex}: the
+mean for s = 0, the CVaR over the worst share of the clients for s = 1. It is
+minimized over the weights W of a linear model in the ball |W| <= R.
+
+The certificate: with the loss F = sum lambda_k f_k of any lambda in Lambda and
+any W', F is convex, so that in the ball it is at least
+
+    L = F(W') - <grad F(W'), W'> - R |grad F(W')|,
+
+and so is the least risk. The gap is the risk that was reached, less L.
+
+The solver is a method of multipliers: u maximizes u'f - (mu / 2) |u - v|^2, v
+the last u (Rockafellar, "Augmented Lagrangians and Applications of the Proximal
+Point Algorithm in Convex Programming", 1976), likewise the multiplier of the
+ball; W minimizes the smooth function that this gives, by Newton steps of
+conjugate gradients.
+"""
+
+import dataclasses
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from scipy import linalg
+
+from tff_fair import declared
+from tff_fair.declared import FieldError
+from tff_fair.metrics import vectors
+from tff_fair.metrics.client_losses import Array, ClientLosses, Derivatives
+
+_MAX_STEPS = 400  # Of Newton, in all.
+_MAX_PRODUCTS = 150  # With a Hessian, in one step.
+_MAX_INNER = 40  # Newton steps before v moves on.
+_SHRINK = 0.2  # Of mu, where the last round of multipliers helped little.
+_TOUCH = 0.999  # Of R: as near to the ball counts as touching it.
+
+
+@dataclasses.dataclass(frozen=True)
+class Risk:
+  """A convex risk of the losses of N clients.
+
+  Attributes:
+    weights: p, float64[N], what each client counts for in the mean.
+    tail: s in [0, 1], the part of the CVaR.
+    share: Of the clients in the tail, in (0, 1]; up to 1 / N, the tail is the
+      largest loss.
+  """
+
+  weights: Array
+  tail: float = 0.0
+  share: float = 0.1
+
+  @property
+  def cap(self) -> float:
+    """The largest u_k."""
+    return min(1.0, 1 / (self.share * self.weights.size))
+
+  def multipliers(self, u: Array) -> Array:
+    """Returns lambda of u."""
+    return (1 - self.tail) * self.weights + self.tail * u
+
+  def worst(self, losses: Array) -> Array:
+    """Returns the lambda that is worst for some losses."""
+    return self.multipliers(worst_tail(losses, self.cap))
+
+  def of(self, losses: Array) -> float:
+    """Returns the risk of some losses."""
+    return float(self.worst(losses) @ losses)
+
+
+def mean_loss(weights: Array) -> Risk:
+  """Returns the risk that is the mean."""
+  return Risk(weights)
+
+
+def tail_loss(weights: Array, share: float, tail: float = 1.0) -> Risk:
+  """Returns the CVaR over a share of the clients, or its mix with the mean."""
+  return Risk(weights, tail, share)
+
+
+def largest_loss(weights: Array) -> Risk:
+  """Returns the risk that is the largest loss."""
+  return Risk(weights, 1.0, 1 / weights.size)
+
+
+def worst_tail(losses: Array, cap: float) -> Array:
+  """Returns u in the simplex, u_k <= cap, that maximizes u'losses."""
+  u = np.zeros_like(losses)
+  order = np.argsort(-losses, kind="stable")
+  u[order] = np.clip(1 - cap * np.arange(losses.size), 0, cap)
+  return u / u.sum()
+
+
+def project_to_tail(point: Array, cap: float) -> Array:
+  """Returns the nearest u in the simplex with u_k <= cap."""
+  # sum clip(point - t, 0, cap) falls in t, and is linear between these.
+  upper = point - cap
+  breaks = np.unique(np.concatenate([point, upper]))
+  low, high = 0, breaks.size - 1
+  while high - low > 1:
+    middle = (low + high) // 2
+    if np.clip(point - breaks[middle], 0, cap).sum() >= 1:
+      low = middle
+    else:
+      high = middle
+  inside = (point > breaks[low]) & (upper < breaks[high])
+  full = upper >= breaks[high]
+  shift = breaks[low]
+  if inside.any():
+    shift = (point[inside].sum() + cap * full.sum() - 1) / inside.sum()
+  u: Array = np.clip(point - shift, 0, cap)
+  return u / u.sum()
+
+
+def lower_bound(
+  found: Derivatives, weights: Array, multipliers: Array, radius: float
+) -> float:
+  """Returns L, which no weights in the ball have a smaller risk than.
+
+  Args:
+    found: Losses and gradients at W'.
+    weights: W', float64[d * C].
+    multipliers: lambda.
+    radius: R.
+  """
+  gradient = multipliers @ found.gradients
+  slope = gradient @ weights + radius * linalg.norm(gradient)
+  # Losses are not negative.
+  return max(0.0, float(multipliers @ found.values - slope))
+
+
+class Ceiling(NamedTuple):
+  """The least risk that was reached, and a proof that little is missing.
+
+  Attributes:
+    value: The risk at `weights`.
+    bound: L; no weights in the ball have a smaller risk.
+    weights: W, float64[d, C], with |W| <= radius.
+    multipliers: lambda of the bound, float64[N].
+    losses: f_k(W), float64[N].
+    radius: R.
+    steps: Newton steps.
+  """
+
+  value: float
+  bound: float
+  weights: Array
+  multipliers: Array
+  losses: Array
+  radius: float
+  steps: int
+
+  @property
+  def gap(self) -> float:
+    """How much smaller the risk of other weights in the ball can be."""
+    return max(0.0, self.value - self.bound)
+
+  @property
+  def norm(self) -> float:
+    """|W|."""
+    return float(linalg.norm(self.weights))
+
+  @property
+  def touches(self) -> bool:
+    """Whether W lies at the ball, so that a larger one may allow less."""
+    return self.norm >= _TOUCH * self.radius
+
+
+def least_risk(
+  losses: ClientLosses,
+  risk: Risk,
+  radius: float,
+  tolerance: float = 1e-4,
+  start: Array | None = None,
+) -> Ceiling:
+  """Minimizes a risk over the weights in a ball.
+
+  Args:
+    losses: The losses of N clients.
+    risk: What to minimize; its weights are float64[N].
+    radius: R, above 0.
+    tolerance: The gap to reach. Where rounding or the number of steps prevents
+      that, the gap of the result is larger.
+    start: Weights to begin with, float64[d, C]; by default 0.
+
+  Raises:
+    FieldError: If an argument does not fit.
+  """
+  _check(losses, risk, radius, tolerance)
+  return _Search(losses, risk, radius, tolerance, start).run()
+
+
+def _check(
+  losses: ClientLosses, risk: Risk, radius: float, tolerance: float
+) -> None:
+  for name, number in (("radius", radius), ("tolerance", tolerance)):
+    if not 0 < number < np.inf:
+      raise FieldError(name, "expected a number above 0.", value=number)
+  if not 0 < risk.share <= 1:
+    raise FieldError("share", "expected a number in (0, 1].", value=risk.share)
+  declared.check("tail", float, risk.tail)
+  weights = vectors.per_client("weights", risk.weights)
+  if weights.size != losses.num_clients:
+    raise FieldError(
+      "weights",
+      f"expected {losses.num_clients} numbers, one for each client, found "
+      f"{weights.size}.",
+    )
+  if not (weights >= 0).all() or abs(weights.sum() - 1) > 1e-6:
+    raise FieldError(
+      "weights", "expected numbers of at least 0 that sum to 1."
+    )
+
+
+class _Point(NamedTuple):
+  """Weights, and the augmented function there.
+
+  Attributes:
+    weights: W, float64[d * C].
+    found: Losses, and gradients where they were asked for.
+    u: The tail's multipliers.
+    ball: The multiplier of the ball.
+    value: The function.
+  """
+
+  weights: Array
+  found: Derivatives
+  u: Array
+  ball: float
+  value: float
+
+
+class _Search:
+  """The state of a minimization."""
+
+  def __init__(
+    self,
+    losses: ClientLosses,
+    risk: Risk,
+    radius: float,
+    tolerance: float,
+    start: Array | None,
+  ) -> None:
+    self.losses, self.risk = losses, risk
+    self.radius, self.tolerance = radius, tolerance
+    size = losses.shape[0] * losses.shape[1]
+    self.start = np.zeros(size) if start is None else np.ravel(start).copy()
+    # v and the multiplier of the ball, and how far they may move.
+    self.anchor = np.full(losses.num_clients, 1 / losses.num_clients)
+    self.ball, self.ball_rate = 0.0, 1.0
+    self.smoothing = 1.0
+    self.steps = 0
+    self.best: tuple[float, Array, Array] | None = None
+    self.bound: tuple[float, Array] | None = None
+    self.blocks: tuple[object, float] | None = None
+
+  def run(self) -> Ceiling:
+    """Returns the best that was found."""
+    values = self.losses.values(self.start)
+    # The losses of a start at 0 may all be the same.
+    spread = max(float(values.std()), 0.1 * float(values.mean())) or 1.0
+    self.smoothing, self.ball_rate = spread / self.risk.cap, spread
+    least = 1e-8 * self.smoothing  # Below, rounding decides on u.
+    weights, last = self.start, np.inf
+    while self.steps < _MAX_STEPS:
+      before = self.steps
+      point = self._minimize(weights)
+      weights = point.weights
+      if self._is_done():
+        break
+      slack = self._slack(point)
+      if slack > 0.2 * last:
+        self.smoothing = max(_SHRINK * self.smoothing, least)
+        self.ball_rate /= _SHRINK
+      if self.steps == before and slack >= last:
+        break  # Rounding: nothing moves any more.
+      last = slack
+      self.anchor, self.ball = point.u, point.ball
+    assert self.best is not None  # _minimize has set both.
+    assert self.bound is not None
+    value, found, reached = self.best
+    bound, multipliers = self.bound
+    return Ceiling(
+      value,
+      bound,
+      found.reshape(self.losses.shape),
+      multipliers,
+      reached,
+      self.radius,
+      self.steps,
+    )
+
+  def _is_done(self) -> bool:
+    return (
+      self.best is not None
+      and self.bound is not None
+      and self.best[0] - self.bound[0] <= self.tolerance
+    )
+
+  def _slack(self, point: _Point) -> float:
+    """Returns what the multipliers of a point lack."""
+    f = point.found.values
+    slack = self.risk.of(f) - float(self.risk.multipliers(point.u) @ f)
+    excess = (point.weights @ point.weights / self.radius**2 - 1) / 2
+    return slack + abs(point.ball * min(0.0, excess)) + max(0.0, excess)
+
+  def _minimize(self, weights: Array) -> _Point:
+    """Takes Newton steps with v fixed, until v may move on."""
+    point = self._with_gradients(self._at(weights))
+    for _ in range(_MAX_INNER):
+      stationarity = self._record(point)
+      if self._is_done() or self.steps >= _MAX_STEPS:
+        break
+      if stationarity <= 0.2 * max(self._slack(point), self.tolerance):
+        break
+      step = self._step(point)
+      moved = self._line_search(point, *step)
+      if moved is None:
+        break
+      self.steps += 1
+      point = self._with_gradients(moved)
+    return point
+
+  def _at(self, weights: Array) -> _Point:
+    f = self.losses.values(weights)
+    risk, mu = self.risk, self.smoothing
+    u = project_to_tail(self.anchor + f / mu, risk.cap)
+    value = risk.multipliers(u) @ f
+    value -= risk.tail * mu / 2 * ((u - self.anchor) ** 2).sum()
+    excess = (weights @ weights / self.radius**2 - 1) / 2
+    ball = max(0.0, self.ball + self.ball_rate * excess)
+    value += (ball**2 - self.ball**2) / (2 * self.ball_rate)
+    return _Point(weights, Derivatives(f, np.empty(0)), u, ball, float(value))
+
+  def _with_gradients(self, point: _Point) -> _Point:
+    return point._replace(found=self.losses.derivatives(point.weights))
+
+  def _record(self, point: _Point) -> float:
+    """Keeps the best risk and bound; returns what stationarity costs."""
+    multipliers = self.risk.multipliers(point.u)
+    bound = lower_bound(point.found, point.weights, multipliers, self.radius)
+    if self.bound is None or bound > self.bound[0]:
+      self.bound = bound, multipliers
+    weights, f = point.weights, point.found.values
+    norm = linalg.norm(weights)
+    if norm > self.radius:
+      weights = weights * (self.radius / norm)
+      f = self.losses.values(weights)
+    value = self.risk.of(f)
+    if self.best is None or value < self.best[0]:
+      self.best = value, weights, f
+    return max(0.0, float(multipliers @ point.found.values) - bound)
+
+  def _step(self, point: _Point) -> tuple[Array, float]:
+    """Returns a direction of descent, and the slope along it."""
+    multipliers = self.risk.multipliers(point.u)
+    hessian = self.losses.curvature(point.weights, multipliers)
+    ridge = point.ball / self.radius**2
+    gradient = multipliers @ point.found.gradients + ridge * point.weights
+    low_rank = self._low_rank(point)
+    blocks = hessian.preconditioner(self.losses.num_outputs, ridge)
+
+    def product(vector: Array) -> Array:
+      found = hessian @ vector + ridge * vector
+      return found + low_rank.T @ (low_rank @ vector)
+
+    precondition = _woodbury(blocks.solve, low_rank)
+    direction = _conjugate_gradients(product, precondition, -gradient)
+    length = linalg.norm(direction)
+    if length > 2 * self.radius:
+      direction *= 2 * self.radius / length
+    return direction, float(gradient @ direction)
+
+  def _low_rank(self, point: _Point) -> Array:
+    """Returns A: A'A is the curvature that the multipliers add."""
+    rows = []
+    u, risk = point.u, self.risk
+    free = (u > 0) & (u < risk.cap)
+    if risk.tail and free.sum() > 1:
+      gradients = point.found.gradients[free]
+      gradients = gradients - gradients.mean(0)
+      rows.append(np.sqrt(risk.tail / self.smoothing) * gradients)
+    if point.ball > 0:
+      factor = np.sqrt(self.ball_rate) / self.radius**2
+      rows.append(factor * point.weights[None])
+    return np.concatenate(rows) if rows else np.empty((0, point.weights.size))
+
+  def _line_search(
+    self, point: _Point, direction: Array, slope: float
+  ) -> _Point | None:
+    """Returns a point with a smaller value; None if rounding hides it."""
+    if not slope < 0:
+      return None
+    for exponent in range(30):
+      length = 0.5**exponent
+      trial = self._at(point.weights + length * direction)
+      if trial.value <= point.value + 1e-4 * length * slope:
+        return trial
+      rounding = 1e-13 * max(abs(point.value), 1e-300)
+      if -length * slope < rounding:
+        # The values cannot tell any more, but the gradient may still fall.
+        return trial if trial.value <= point.value + rounding else None
+    return None
+
+
+def _woodbury(
+  solve: Callable[[Array], Array], low_rank: Array
+) -> Callable[[Array], Array]:
+  """Returns the inverse of K + A'A as a function, from that of K."""
+  if not len(low_rank):
+    return solve
+  solved = solve(low_rank)
+  inner = np.eye(len(low_rank)) + low_rank @ solved.T
+  factor = linalg.cho_factor((inner + inner.T) / 2)
+
+  def solve_sum(right: Array) -> Array:
+    found = solve(right)
+    return found - solved.T @ linalg.cho_solve(factor, low_rank @ found)
+
+  return solve_sum
+
+
+def _conjugate_gradients(
+  product: Callable[[Array], Array],
+  precondition: Callable[[Array], Array],
+  right: Array,
+) -> Array:
+  """Solves a semidefinite system as far as a Newton step needs it."""
+  found = np.zeros_like(right)
+  residual = right.copy()
+  solved = precondition(residual)
+  direction = solved
+  square = first = float(residual @ solved)
+  for _ in range(_MAX_PRODUCTS):
+    if not square > 1e-300:
+      break
+    curved = product(direction)
+    curvature = float(direction @ curved)
+    if not curvature > 1e-14 * square:
+      if not found.any():
+        found = direction
+      break
+    length = square / curvature
+    found = found + length * direction
+    residual = residual - length * curved
+    solved = precondition(residual)
+    last, square = square, float(residual @ solved)
+    if square <= 1e-4 * first:
+      break
+    direction = solved + square / last * direction
+  return found
+
+
+def front(
+  losses: ClientLosses,
+  weights: npt.ArrayLike,
+  share: float,
+  tails: npt.ArrayLike,
+  radius: float,
+  tolerance: float = 1e-4,
+  start: Array | None = None,
+) -> Iterator[tuple[float, Ceiling]]:
+  """Yields the least (1 - s) mean + s CVaR for each s, with s."""
+  p = np.asarray(weights, np.float64)
+  for tail in np.asarray(tails, np.float64):
+    found = least_risk(
+      losses, Risk(p, float(tail), share), radius, tolerance, start
+    )
+    start = found.weights
+    yield float(tail), found

@@ -1,0 +1,300 @@
+"""The mean losses of clients under a model that is linear in its weights.
+
+A row x of client k has the outputs x W, W: float64[d, C], and f_k(W) is the
+mean of a convex loss over the client's rows. A column of ones in x is the bias.
+"""
+
+from typing import Literal, NamedTuple, get_args
+
+import numpy as np
+import numpy.typing as npt
+from scipy import linalg
+
+from tff_fair import declared
+from tff_fair.declared import FieldError
+
+Loss = Literal["softmax", "logistic", "squared"]
+LOSSES: tuple[str, ...] = get_args(Loss)
+Array = npt.NDArray[np.float64]
+
+# Of the diagonal: keeps a factorization of a singular matrix possible.
+_DAMPING = 1e-9
+# Multiplications up to which each class gets its own preconditioner.
+_CHEAP = 3e9
+
+
+class Derivatives(NamedTuple):
+  """Losses of N clients at a point.
+
+  Attributes:
+    values: float64[N].
+    gradients: float64[N, d * C].
+  """
+
+  values: Array
+  gradients: Array
+
+
+class ClientLosses:
+  """The losses of clients as functions of the weights of a linear model."""
+
+  def __init__(
+    self,
+    x: npt.ArrayLike,
+    y: npt.ArrayLike,
+    client: npt.ArrayLike,
+    loss: Loss,
+    num_classes: int | None = None,
+  ) -> None:
+    """Sorts the rows by client.
+
+    Args:
+      x: float[n, d], finite; float32 stays as it is, to save memory.
+      y: Of "softmax" int[n], classes below `num_classes`; of "logistic" 0 or 1,
+        with one output, the log odds; of "squared" float[n] or float[n, t],
+        whose loss is the mean over the t numbers.
+      client: int[n], ids of clients from 0 to N - 1, each with a row or more.
+      loss: Which loss.
+      num_classes: C of "softmax".
+
+    Raises:
+      FieldError: If an argument does not fit.
+    """
+    declared.check_choice("loss", loss, LOSSES)
+    rows, labels, ids = np.asarray(x), np.asarray(y), np.asarray(client)
+    _check_rows(rows, labels, ids)
+    order = np.argsort(ids, kind="stable")
+    if not (np.diff(ids) >= 0).all():
+      rows, labels = rows[order], labels[order]
+    self.loss = loss
+    self.x = rows if rows.dtype == np.float32 else rows.astype(np.float64)
+    self.counts = np.bincount(ids)
+    if not self.counts.all():
+      raise FieldError(
+        "client",
+        f"has no row of client {int(self.counts.argmin())}; number the clients "
+        "without gaps.",
+      )
+    self._ends = np.cumsum(self.counts)
+    self._of_row = np.repeat(np.arange(self.counts.size), self.counts)
+    self.y, self.num_outputs = _labels(labels, loss, num_classes)
+
+  @property
+  def num_clients(self) -> int:
+    """N."""
+    return self.counts.size
+
+  @property
+  def shape(self) -> tuple[int, int]:
+    """Shape of the weights, (d, C)."""
+    return self.x.shape[1], self.num_outputs
+
+  def values(self, weights: Array) -> Array:
+    """Returns f_k(W), float64[N], for `weights`, float64[d * C]."""
+    return self._means(self._losses(self._outputs(weights)))
+
+  def derivatives(self, weights: Array) -> Derivatives:
+    """Returns f_k(W) and their gradients, in float64."""
+    outputs = self._outputs(weights)
+    residuals = self._residuals(outputs)
+    gradients = np.empty((self.num_clients, weights.size))
+    for k, part in self._parts():
+      mean = part_of(self.x, part).T @ residuals[part]
+      gradients[k] = mean.ravel() / self.counts[k]
+    return Derivatives(self._means(self._losses(outputs)), gradients)
+
+  def curvature(self, weights: Array, multipliers: Array) -> "Curvature":
+    """Returns the Hessian of sum_k multipliers_k f_k at a point."""
+    of_row = (multipliers / self.counts)[self._of_row][:, None]
+    if self.loss == "squared":
+      scale = 2 * of_row / self.num_outputs
+      return Curvature(self.x, scale, None)
+    probabilities = self._probabilities(self._outputs(weights))
+    if self.loss == "logistic":
+      scale = of_row * probabilities * (1 - probabilities)
+      return Curvature(self.x, scale, None)
+    return Curvature(self.x, of_row, probabilities)
+
+  def separates(self, weights: Array) -> bool:
+    """Returns whether these weights tell all rows' classes."""
+    if self.loss == "squared":
+      return False
+    outputs = self._outputs(weights)
+    if self.loss == "logistic":
+      return bool(((2 * self.y[:, None] - 1) * outputs > 0).all())
+    at_label = np.take_along_axis(outputs, self.y[:, None], 1)
+    others = outputs.copy()
+    np.put_along_axis(others, self.y[:, None], -np.inf, 1)
+    return bool((at_label > others).all())
+
+  def _parts(self) -> list[tuple[int, slice]]:
+    starts = self._ends - self.counts
+    ends = zip(starts, self._ends, strict=True)
+    return [(k, slice(*of_client)) for k, of_client in enumerate(ends)]
+
+  def _outputs(self, weights: Array) -> Array:
+    matrix = weights.reshape(self.shape)
+    if self.x.dtype == np.float64:
+      return self.x @ matrix
+    outputs = np.empty((len(self.x), self.num_outputs))
+    for _, part in self._parts():
+      outputs[part] = part_of(self.x, part) @ matrix
+    return outputs
+
+  def _means(self, losses: Array) -> Array:
+    return np.add.reduceat(losses, self._ends - self.counts) / self.counts
+
+  def _losses(self, outputs: Array) -> Array:
+    if self.loss == "squared":
+      return np.mean((outputs - self.y) ** 2, axis=1)
+    if self.loss == "logistic":
+      (logits,) = outputs.T
+      return np.logaddexp(0, logits) - self.y * logits
+    largest = outputs.max(1)
+    sums = np.exp(outputs - largest[:, None]).sum(1)
+    at_label = np.take_along_axis(outputs, self.y[:, None], 1)[:, 0]
+    return np.log(sums) + (largest - at_label)
+
+  def _probabilities(self, outputs: Array) -> Array:
+    if self.loss == "logistic":
+      return np.exp(-np.logaddexp(0, -outputs))
+    odds = np.exp(outputs - outputs.max(1, keepdims=True))
+    return odds / odds.sum(1, keepdims=True)
+
+  def _residuals(self, outputs: Array) -> Array:
+    if self.loss == "squared":
+      return 2 * (outputs - self.y) / self.num_outputs
+    probabilities = self._probabilities(outputs)
+    if self.loss == "logistic":
+      return probabilities - self.y[:, None]
+    # At the label -(sum of the others): p - 1 cancels where p is near 1.
+    at_label = np.arange(len(self.y)), self.y
+    probabilities[at_label] = 0
+    probabilities[at_label] = -probabilities.sum(1)
+    return probabilities
+
+
+class Curvature:
+  """A Hessian, float64[d * C, d * C], as what it does to a vector."""
+
+  def __init__(
+    self, x: np.ndarray, scale: Array, probabilities: Array | None
+  ) -> None:
+    self._x = x
+    self._scale = scale.astype(x.dtype)
+    self._probabilities = (
+      None if probabilities is None else probabilities.astype(x.dtype)
+    )
+
+  def __matmul__(self, vector: Array) -> Array:
+    """Returns the product with a vector."""
+    matrix = vector.reshape(self._x.shape[1], -1).astype(self._x.dtype)
+    outputs = self._x @ matrix
+    if self._probabilities is not None:
+      outputs -= (self._probabilities * outputs).sum(1, keepdims=True)
+      outputs *= self._probabilities
+    outputs *= self._scale
+    return (self._x.T @ outputs).astype(np.float64).ravel()
+
+  def preconditioner(self, num_outputs: int, ridge: float) -> "Blocks":
+    """Factors the diagonal blocks of the classes, plus a multiple of 1."""
+    if self._probabilities is None:
+      scales = self._scale
+    else:
+      scales = self._scale * self._probabilities * (1 - self._probabilities)
+      if self._x.size * self._x.shape[1] * num_outputs > _CHEAP:
+        scales = scales.mean(1, keepdims=True)
+    return Blocks(
+      [_factor(self._x, scale, ridge) for scale in scales.T], num_outputs
+    )
+
+
+class Blocks:
+  """A matrix of a block for each class, or of one that all share, factored."""
+
+  def __init__(self, factors: list[Array], num_outputs: int) -> None:
+    self._factors = factors
+    self._num_outputs = num_outputs
+
+  def solve(self, right: Array) -> Array:
+    """Solves for float64[..., d * C]."""
+    shape = right.shape
+    blocks = right.reshape(-1, shape[-1] // self._num_outputs, self._num_outputs)
+    found = np.empty_like(blocks)
+    if len(self._factors) == 1:
+      flat = blocks.transpose(1, 0, 2).reshape(blocks.shape[1], -1)
+      solved = linalg.cho_solve((self._factors[0], True), flat)
+      found[:] = solved.reshape(
+        blocks.shape[1], -1, self._num_outputs
+      ).transpose(1, 0, 2)
+      return found.reshape(shape)
+    for number, factor in enumerate(self._factors):
+      found[:, :, number] = linalg.cho_solve(
+        (factor, True), blocks[:, :, number].T
+      ).T
+    return found.reshape(shape)
+
+
+def _factor(x: np.ndarray, scale: Array, ridge: float) -> Array:
+  """Returns the Cholesky factor of x' diag(scale) x + ridge."""
+  scaled = x * np.sqrt(scale)[:, None]
+  matrix = (scaled.T @ scaled).astype(np.float64)
+  diagonal = np.einsum("ii->i", matrix)
+  damping = _DAMPING if x.dtype == np.float64 else 1e-5
+  floor = damping * max(diagonal.max(initial=0), 1e-300)
+  while True:
+    trial = matrix.copy()
+    np.einsum("ii->i", trial)[:] += damping * diagonal + floor * 1e-6 + ridge
+    try:
+      factor: Array = linalg.cholesky(trial, lower=True, overwrite_a=True)
+    except linalg.LinAlgError:
+      damping, floor = 100 * damping, 100 * floor
+    else:
+      return factor
+
+
+def part_of(x: np.ndarray, rows: slice) -> Array:
+  """Returns some rows as float64."""
+  found: Array = x[rows].astype(np.float64, copy=False)
+  return found
+
+
+def _check_rows(x: np.ndarray, y: np.ndarray, client: np.ndarray) -> None:
+  """Checks that rows, labels and clients fit each other."""
+  if x.ndim != 2 or not x.size or x.dtype.kind not in "fiu":
+    raise FieldError(
+      "x",
+      "expected numbers, a row for each example, found the shape "
+      f"{x.shape} of {x.dtype}.",
+    )
+  if client.dtype.kind not in "iu" or client.min(initial=0) < 0:
+    raise FieldError("client", "expected ids of clients, 0 and above.")
+  for name, array in (("y", y), ("client", client)):
+    if len(array) != len(x) or (name == "client" and array.ndim != 1):
+      raise FieldError(
+        name,
+        f"expected {len(x):,} entries, one for each row of x, found the shape "
+        f"{array.shape}.",
+      )
+  for name, array in (("x", x), ("y", y)):
+    if array.dtype.kind not in "fiu" or not np.isfinite(array).all():
+      raise FieldError(name, "expected finite numbers, found others.")
+
+
+def _labels(
+  y: np.ndarray, loss: Loss, num_classes: int | None
+) -> tuple[np.ndarray, int]:
+  """Returns labels as the loss takes them, and the number of outputs."""
+  if loss == "squared":
+    if y.ndim > 2:
+      raise FieldError("y", f"expected a number or several, found {y.shape}.")
+    values = y.astype(np.float64).reshape(len(y), -1)
+    return values, values.shape[1]
+  if y.ndim != 1 or (y != np.floor(y)).any() or y.min() < 0:
+    raise FieldError("y", "expected class numbers, 0 and above.")
+  number = 2 if loss == "logistic" else num_classes or int(y.max()) + 1
+  if y.max() >= number:
+    raise FieldError(
+      "y", f"expected classes below {number}, found {int(y.max())}."
+    )
+  return y.astype(np.int64), 1 if loss == "logistic" else max(number, 2)
