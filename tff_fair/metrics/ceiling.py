@@ -20,11 +20,10 @@ conjugate gradients.
 """
 
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from scipy import linalg
 
 from tff_fair import declared
@@ -34,7 +33,9 @@ from tff_fair.metrics.client_losses import Array, ClientLosses, Derivatives
 
 _MAX_STEPS = 400  # Of Newton, in all.
 _MAX_PRODUCTS = 150  # With a Hessian, in one step.
+_ACCURACY = 0.01  # Of a Newton step: the residual, relative to the gradient.
 _MAX_INNER = 40  # Newton steps before v moves on.
+_MAX_IDLE = 8  # Moves of v in a row that no Newton step follows: rounding.
 _SHRINK = 0.2  # Of mu, where the last round of multipliers helped little.
 _TOUCH = 0.999  # Of R: as near to the ball counts as touching it.
 
@@ -198,11 +199,12 @@ def _check(
   losses: ClientLosses, risk: Risk, radius: float, tolerance: float
 ) -> None:
   for name, number in (("radius", radius), ("tolerance", tolerance)):
-    if not 0 < number < np.inf:
-      raise FieldError(name, "expected a number above 0.", value=number)
-  if not 0 < risk.share <= 1:
-    raise FieldError("share", "expected a number in (0, 1].", value=risk.share)
-  declared.check("tail", float, risk.tail)
+    declared.check_number(name, number, minimum=0, exclude_minimum=True)
+  share, tail = risk.share, risk.tail
+  declared.check_number(
+    "share", share, minimum=0, exclude_minimum=True, maximum=1
+  )
+  declared.check_number("tail", tail, minimum=0, maximum=1)
   weights = vectors.per_client("weights", risk.weights)
   if weights.size != losses.num_clients:
     raise FieldError(
@@ -211,9 +213,7 @@ def _check(
       f"{weights.size}.",
     )
   if not (weights >= 0).all() or abs(weights.sum() - 1) > 1e-6:
-    raise FieldError(
-      "weights", "expected numbers of at least 0 that sum to 1."
-    )
+    raise FieldError("weights", "expected numbers of at least 0 that sum to 1.")
 
 
 class _Point(NamedTuple):
@@ -256,7 +256,6 @@ class _Search:
     self.steps = 0
     self.best: tuple[float, Array, Array] | None = None
     self.bound: tuple[float, Array] | None = None
-    self.blocks: tuple[object, float] | None = None
 
   def run(self) -> Ceiling:
     """Returns the best that was found."""
@@ -265,8 +264,8 @@ class _Search:
     spread = max(float(values.std()), 0.1 * float(values.mean())) or 1.0
     self.smoothing, self.ball_rate = spread / self.risk.cap, spread
     least = 1e-8 * self.smoothing  # Below, rounding decides on u.
-    weights, last = self.start, np.inf
-    while self.steps < _MAX_STEPS:
+    weights, last, idle = self.start, np.inf, 0
+    while self.steps < _MAX_STEPS and idle < _MAX_IDLE:
       before = self.steps
       point = self._minimize(weights)
       weights = point.weights
@@ -276,8 +275,7 @@ class _Search:
       if slack > 0.2 * last:
         self.smoothing = max(_SHRINK * self.smoothing, least)
         self.ball_rate /= _SHRINK
-      if self.steps == before and slack >= last:
-        break  # Rounding: nothing moves any more.
+      idle = idle + 1 if self.steps == before else 0
       last = slack
       self.anchor, self.ball = point.u, point.ball
     assert self.best is not None  # _minimize has set both.
@@ -306,16 +304,18 @@ class _Search:
     f = point.found.values
     slack = self.risk.of(f) - float(self.risk.multipliers(point.u) @ f)
     excess = (point.weights @ point.weights / self.radius**2 - 1) / 2
-    return slack + abs(point.ball * min(0.0, excess)) + max(0.0, excess)
+    return slack + abs(point.ball * excess)
 
   def _minimize(self, weights: Array) -> _Point:
     """Takes Newton steps with v fixed, until v may move on."""
     point = self._with_gradients(self._at(weights))
     for _ in range(_MAX_INNER):
-      stationarity = self._record(point)
+      self._record(point)
       if self._is_done() or self.steps >= _MAX_STEPS:
         break
-      if stationarity <= 0.2 * max(self._slack(point), self.tolerance):
+      gradient = self._gradient(point)
+      remains = self.radius * linalg.norm(gradient) + gradient @ point.weights
+      if remains <= 0.2 * max(self._slack(point), self.tolerance):
         break
       step = self._step(point)
       moved = self._line_search(point, *step)
@@ -339,8 +339,13 @@ class _Search:
   def _with_gradients(self, point: _Point) -> _Point:
     return point._replace(found=self.losses.derivatives(point.weights))
 
-  def _record(self, point: _Point) -> float:
-    """Keeps the best risk and bound; returns what stationarity costs."""
+  def _gradient(self, point: _Point) -> Array:
+    """Returns the gradient of the augmented function."""
+    gradient: Array = self.risk.multipliers(point.u) @ point.found.gradients
+    return gradient + point.ball / self.radius**2 * point.weights
+
+  def _record(self, point: _Point) -> None:
+    """Keeps the best risk and bound."""
     multipliers = self.risk.multipliers(point.u)
     bound = lower_bound(point.found, point.weights, multipliers, self.radius)
     if self.bound is None or bound > self.bound[0]:
@@ -353,14 +358,13 @@ class _Search:
     value = self.risk.of(f)
     if self.best is None or value < self.best[0]:
       self.best = value, weights, f
-    return max(0.0, float(multipliers @ point.found.values) - bound)
 
   def _step(self, point: _Point) -> tuple[Array, float]:
     """Returns a direction of descent, and the slope along it."""
     multipliers = self.risk.multipliers(point.u)
     hessian = self.losses.curvature(point.weights, multipliers)
     ridge = point.ball / self.radius**2
-    gradient = multipliers @ point.found.gradients + ridge * point.weights
+    gradient = self._gradient(point)
     low_rank = self._low_rank(point)
     blocks = hessian.preconditioner(self.losses.num_outputs, ridge)
 
@@ -429,7 +433,7 @@ def _conjugate_gradients(
   precondition: Callable[[Array], Array],
   right: Array,
 ) -> Array:
-  """Solves a semidefinite system as far as a Newton step needs it."""
+  """Solves a semidefinite system up to a relative residual."""
   found = np.zeros_like(right)
   residual = right.copy()
   solved = precondition(residual)
@@ -449,26 +453,7 @@ def _conjugate_gradients(
     residual = residual - length * curved
     solved = precondition(residual)
     last, square = square, float(residual @ solved)
-    if square <= 1e-4 * first:
+    if square <= _ACCURACY**2 * first:
       break
     direction = solved + square / last * direction
   return found
-
-
-def front(
-  losses: ClientLosses,
-  weights: npt.ArrayLike,
-  share: float,
-  tails: npt.ArrayLike,
-  radius: float,
-  tolerance: float = 1e-4,
-  start: Array | None = None,
-) -> Iterator[tuple[float, Ceiling]]:
-  """Yields the least (1 - s) mean + s CVaR for each s, with s."""
-  p = np.asarray(weights, np.float64)
-  for tail in np.asarray(tails, np.float64):
-    found = least_risk(
-      losses, Risk(p, float(tail), share), radius, tolerance, start
-    )
-    start = found.weights
-    yield float(tail), found

@@ -21,6 +21,7 @@ Array = npt.NDArray[np.float64]
 _DAMPING = 1e-9
 # Multiplications up to which each class gets its own preconditioner.
 _CHEAP = 3e9
+_ROWS = 2048  # Multiplied at once.
 
 
 class Derivatives(NamedTuple):
@@ -75,8 +76,11 @@ class ClientLosses:
         f"has no row of client {int(self.counts.argmin())}; number the clients "
         "without gaps.",
       )
-    self._ends = np.cumsum(self.counts)
-    self._of_row = np.repeat(np.arange(self.counts.size), self.counts)
+    ends = np.cumsum(self.counts)
+    pairs = zip(ends - self.counts, ends, strict=True)
+    self._parts = [slice(start, end) for start, end in pairs]
+    # The last weights, and the outputs at them.
+    self._last: tuple[Array, Array] | None = None
     self.y, self.num_outputs = _labels(labels, loss, num_classes)
 
   @property
@@ -91,21 +95,25 @@ class ClientLosses:
 
   def values(self, weights: Array) -> Array:
     """Returns f_k(W), float64[N], for `weights`, float64[d * C]."""
-    return self._means(self._losses(self._outputs(weights)))
+    outputs = self._outputs(weights)
+    found = np.empty(self.num_clients)
+    for k, part in enumerate(self._parts):
+      found[k] = self._losses(outputs[part], self.y[part]).mean()
+    return found
 
   def derivatives(self, weights: Array) -> Derivatives:
     """Returns f_k(W) and their gradients, in float64."""
     outputs = self._outputs(weights)
-    residuals = self._residuals(outputs)
     gradients = np.empty((self.num_clients, weights.size))
-    for k, part in self._parts():
-      mean = part_of(self.x, part).T @ residuals[part]
-      gradients[k] = mean.ravel() / self.counts[k]
-    return Derivatives(self._means(self._losses(outputs)), gradients)
+    for k, part in enumerate(self._parts):
+      residuals = self._residuals(outputs[part], self.y[part])
+      summed = _float64(self.x[part]).T @ residuals
+      gradients[k] = summed.ravel() / self.counts[k]
+    return Derivatives(self.values(weights), gradients)
 
   def curvature(self, weights: Array, multipliers: Array) -> "Curvature":
     """Returns the Hessian of sum_k multipliers_k f_k at a point."""
-    of_row = (multipliers / self.counts)[self._of_row][:, None]
+    of_row = np.repeat(multipliers / self.counts, self.counts)[:, None]
     if self.loss == "squared":
       scale = 2 * of_row / self.num_outputs
       return Curvature(self.x, scale, None)
@@ -115,60 +123,42 @@ class ClientLosses:
       return Curvature(self.x, scale, None)
     return Curvature(self.x, of_row, probabilities)
 
-  def separates(self, weights: Array) -> bool:
-    """Returns whether these weights tell all rows' classes."""
-    if self.loss == "squared":
-      return False
-    outputs = self._outputs(weights)
-    if self.loss == "logistic":
-      return bool(((2 * self.y[:, None] - 1) * outputs > 0).all())
-    at_label = np.take_along_axis(outputs, self.y[:, None], 1)
-    others = outputs.copy()
-    np.put_along_axis(others, self.y[:, None], -np.inf, 1)
-    return bool((at_label > others).all())
-
-  def _parts(self) -> list[tuple[int, slice]]:
-    starts = self._ends - self.counts
-    ends = zip(starts, self._ends, strict=True)
-    return [(k, slice(*of_client)) for k, of_client in enumerate(ends)]
-
   def _outputs(self, weights: Array) -> Array:
-    matrix = weights.reshape(self.shape)
-    if self.x.dtype == np.float64:
-      return self.x @ matrix
-    outputs = np.empty((len(self.x), self.num_outputs))
-    for _, part in self._parts():
-      outputs[part] = part_of(self.x, part) @ matrix
-    return outputs
+    """Returns x W; losses, gradients and curvature at W share them."""
+    if self._last is None or self._last[0] is not weights:
+      matrix = weights.reshape(self.shape)
+      outputs = np.empty((len(self.x), self.num_outputs))
+      for part in self._parts:
+        outputs[part] = _float64(self.x[part]) @ matrix
+      self._last = weights, outputs
+    return self._last[1]
 
-  def _means(self, losses: Array) -> Array:
-    return np.add.reduceat(losses, self._ends - self.counts) / self.counts
-
-  def _losses(self, outputs: Array) -> Array:
+  def _losses(self, outputs: Array, y: np.ndarray) -> Array:
     if self.loss == "squared":
-      return np.mean((outputs - self.y) ** 2, axis=1)
+      return np.mean((outputs - y) ** 2, axis=1)
     if self.loss == "logistic":
       (logits,) = outputs.T
-      return np.logaddexp(0, logits) - self.y * logits
-    largest = outputs.max(1)
-    sums = np.exp(outputs - largest[:, None]).sum(1)
-    at_label = np.take_along_axis(outputs, self.y[:, None], 1)[:, 0]
-    return np.log(sums) + (largest - at_label)
+      return np.logaddexp(0, logits) - y * logits
+    shifted = outputs - outputs.max(1, keepdims=True)
+    at_label = shifted[np.arange(len(y)), y]
+    losses: Array = np.log(np.exp(shifted).sum(1)) - at_label
+    return losses
 
   def _probabilities(self, outputs: Array) -> Array:
     if self.loss == "logistic":
       return np.exp(-np.logaddexp(0, -outputs))
     odds = np.exp(outputs - outputs.max(1, keepdims=True))
-    return odds / odds.sum(1, keepdims=True)
+    odds /= odds.sum(1, keepdims=True)
+    return odds
 
-  def _residuals(self, outputs: Array) -> Array:
+  def _residuals(self, outputs: Array, y: np.ndarray) -> Array:
     if self.loss == "squared":
-      return 2 * (outputs - self.y) / self.num_outputs
+      return 2 * (outputs - y) / self.num_outputs
     probabilities = self._probabilities(outputs)
     if self.loss == "logistic":
-      return probabilities - self.y[:, None]
+      return probabilities - y[:, None]
     # At the label -(sum of the others): p - 1 cancels where p is near 1.
-    at_label = np.arange(len(self.y)), self.y
+    at_label = np.arange(len(y)), y
     probabilities[at_label] = 0
     probabilities[at_label] = -probabilities.sum(1)
     return probabilities
@@ -189,12 +179,17 @@ class Curvature:
   def __matmul__(self, vector: Array) -> Array:
     """Returns the product with a vector."""
     matrix = vector.reshape(self._x.shape[1], -1).astype(self._x.dtype)
-    outputs = self._x @ matrix
-    if self._probabilities is not None:
-      outputs -= (self._probabilities * outputs).sum(1, keepdims=True)
-      outputs *= self._probabilities
-    outputs *= self._scale
-    return (self._x.T @ outputs).astype(np.float64).ravel()
+    found = np.zeros(matrix.shape)
+    for start in range(0, len(self._x), _ROWS):  # They stay in the cache.
+      rows = slice(start, start + _ROWS)
+      outputs = self._x[rows] @ matrix
+      if self._probabilities is not None:
+        weights = self._probabilities[rows]
+        outputs -= np.einsum("nc,nc->n", weights, outputs)[:, None]
+        outputs *= weights
+      outputs *= self._scale[rows]
+      found += self._x[rows].T @ outputs
+    return found.ravel()
 
   def preconditioner(self, num_outputs: int, ridge: float) -> "Blocks":
     """Factors the diagonal blocks of the classes, plus a multiple of 1."""
@@ -219,7 +214,9 @@ class Blocks:
   def solve(self, right: Array) -> Array:
     """Solves for float64[..., d * C]."""
     shape = right.shape
-    blocks = right.reshape(-1, shape[-1] // self._num_outputs, self._num_outputs)
+    blocks = right.reshape(
+      -1, shape[-1] // self._num_outputs, self._num_outputs
+    )
     found = np.empty_like(blocks)
     if len(self._factors) == 1:
       flat = blocks.transpose(1, 0, 2).reshape(blocks.shape[1], -1)
@@ -253,9 +250,8 @@ def _factor(x: np.ndarray, scale: Array, ridge: float) -> Array:
       return factor
 
 
-def part_of(x: np.ndarray, rows: slice) -> Array:
-  """Returns some rows as float64."""
-  found: Array = x[rows].astype(np.float64, copy=False)
+def _float64(x: np.ndarray) -> Array:
+  found: Array = x.astype(np.float64, copy=False)
   return found
 
 
