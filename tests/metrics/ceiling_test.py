@@ -143,8 +143,8 @@ def test_the_tail_is_that_of_the_linear_program():
 
 def test_the_nearest_point_satisfies_its_conditions():
   rng = np.random.default_rng(3)
-  for number, cap in itertools.product((1, 3, 20), (1.0, 0.5, 0.06)):
-    cap = max(cap, 1 / number)
+  for number, share in itertools.product((1, 3, 20), (0.05, 0.5, 1.0)):
+    cap = min(1, 1 / (share * number))
     for scale in (0.0, 0.1, 100.0):
       point = scale * rng.normal(size=number)
       u = ceiling.project_to_tail(point, cap)

@@ -304,7 +304,7 @@ class _Search:
     f = point.found.values
     slack = self.risk.of(f) - float(self.risk.multipliers(point.u) @ f)
     excess = (point.weights @ point.weights / self.radius**2 - 1) / 2
-    return slack + abs(point.ball * excess)
+    return slack + abs(point.ball * float(excess))
 
   def _minimize(self, weights: Array) -> _Point:
     """Takes Newton steps with v fixed, until v may move on."""
@@ -331,7 +331,7 @@ class _Search:
     u = project_to_tail(self.anchor + f / mu, risk.cap)
     value = risk.multipliers(u) @ f
     value -= risk.tail * mu / 2 * ((u - self.anchor) ** 2).sum()
-    excess = (weights @ weights / self.radius**2 - 1) / 2
+    excess = float(weights @ weights / self.radius**2 - 1) / 2
     ball = max(0.0, self.ball + self.ball_rate * excess)
     value += (ball**2 - self.ball**2) / (2 * self.ball_rate)
     return _Point(weights, Derivatives(f, np.empty(0)), u, ball, float(value))
@@ -369,8 +369,8 @@ class _Search:
     blocks = hessian.preconditioner(self.losses.num_outputs, ridge)
 
     def product(vector: Array) -> Array:
-      found = hessian @ vector + ridge * vector
-      return found + low_rank.T @ (low_rank @ vector)
+      found: Array = low_rank.T @ (low_rank @ vector)
+      return found + ridge * vector + hessian @ vector
 
     precondition = _woodbury(blocks.solve, low_rank)
     direction = _conjugate_gradients(product, precondition, -gradient)
