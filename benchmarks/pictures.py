@@ -27,7 +27,12 @@ from tff_fair import experiments, methods as registry
 from tff_fair.experiments import RunSpec
 from tff_fair.experiments.analysis import certificates
 from tff_fair.experiments.presenting.report import frame, scale
-from tff_fair.experiments.presenting.report.markup import Markup, element
+from tff_fair.experiments.presenting.report.frame import (
+  Group,
+  Path,
+  Shape,
+  Text,
+)
 from tff_fair.experiments.runs import finding
 
 _COLUMN = "accuracy/worst_10"
@@ -47,7 +52,9 @@ text { fill: var(--quiet); font-size: 11.5px; }
 .grid, .axis { stroke: var(--grid); }
 .line { fill: none; stroke: var(--c); stroke-width: 1.8; }
 .band { fill: var(--c); opacity: 0.16; }
-.name { fill: var(--c); font-weight: 600; }"""
+.name { fill: var(--c); font-weight: 600; }
+.of0 { --c: var(--c0); } .of1 { --c: var(--c1); } .of2 { --c: var(--c2); }
+.of3 { --c: var(--c3); } .of4 { --c: var(--c4); }"""
 
 
 def curve(
@@ -94,34 +101,23 @@ def worst_clients(folder: pathlib.Path, methods: Sequence[str]) -> str:
       *(chart.y_pixels(means + k * spread) for k in (-1, 0, 1)),
     )
     ends.append(f"{title} {means[-1]:.1f} %")
-    lines.append(
-      element(
-        "g",
-        element("path", d=frame.band_path(x, low, high), class_="band"),
-        element("path", d=frame.line_path(x, line), class_="line"),
-        frame.text(title, right + 7, height + 4, "start", "name"),
-        style=f"--c: var(--c{number})",
-      )
-    )
+    parts: list[Shape] = [
+      Path(frame.band_path(x, low, high), "band"),
+      Path(frame.line_path(x, line), "line"),
+      Text(title, right + 7, height + 4, class_="name"),
+    ]
+    lines.append(Group(parts, f"of{number}"))
+  heading = "Test accuracy of the worst 10 % of the clients (%)"
   drawing = chart.drawing(
     "worst-clients",
     "Accuracy of the worst 10 % of the clients against rounds",
     f"At the end: {', '.join(ends)}.",
-    element("style", Markup(_STYLE)),
-    element("rect", width="100%", height="100%", class_="ground"),
-    frame.text(
-      "Test accuracy of the worst 10 % of the clients (%)",
-      14,
-      22,
-      "start",
-      "heading",
-    ),
-    chart.axes(),
-    lines,
-  )
+    [Text(heading, 14, 22, class_="heading"), *chart.axes(), *lines],
+  ).__html__()
+  ground = '<rect width="100%" height="100%" class="ground"/>'
   return f"{drawing}\n".replace(
     "<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', 1
-  )
+  ).replace("</desc>", f"</desc>\n<style>{_STYLE}</style>{ground}", 1)
 
 
 def _apart(heights: Sequence[float]) -> list[float]:

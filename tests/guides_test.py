@@ -22,7 +22,7 @@ pytestmark = pytest.mark.program
 PLACE = re.compile(
   r"\*\*`(?P<path>[\w/.]+)`\*\*"
   r"(?:,\s(?P<where>in|above)\s(?:the\s)?`(?P<name>\w+)`)?"
-  r"(?:(?!\*\*).)*?```python\n(?P<code>.*?)```",
+  r"(?:(?!\*\*).)*?```(?:python|html)\n(?P<code>.*?)```",
   re.DOTALL,
 )
 TESTS = re.compile(
@@ -127,7 +127,7 @@ MEASURE = Guide(
 import pathlib
 from tests.experiments import report_runs
 from tff_fair import experiments, metrics
-from tff_fair.experiments.runs import fairness_table
+from tff_fair.experiments.texts import fairness_table
 summary = metrics.fairness_summary([0.25, 0.5, 1.0])
 assert summary["range"] == 0.75
 assert "range" in fairness_table.fairness_table(summary)
@@ -144,6 +144,7 @@ CHART = Guide(
   "Adding a chart",
   (
     "tff_fair/experiments/presenting/report/gap_section.py",
+    "tff_fair/experiments/presenting/templates/sections/gap.html",
     "tff_fair/experiments/presenting/report/page.py",
     "tff_fair/experiments/presenting/report/page.py",
     "tests/experiments/presenting/report/gap_section_test.py",

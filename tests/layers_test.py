@@ -27,6 +27,7 @@ TFF = (*TF, "tensorflow_federated")
 WITHOUT_FLAGS = (*TFF, "matplotlib", "pandas", "scipy", "sklearn", "tqdm")
 # They come with TensorFlow.
 EVENTS = ("tensorboard",)
+PAGES = ("jinja2", "markupsafe")
 FILES = ("google", "h5py", "keras")
 # Those that only some users have: imported late.
 EXTRAS = ("distributed", "optuna", "submitit", "wandb")
@@ -136,7 +137,14 @@ LAYERS = {
   "tff_fair.algorithms": Layer(("tff_fair.methods", "tff_fair.lazy")),
   "tff_fair.experiments": Layer(
     ("tff_fair", "tasks"),
-    (*WITHOUT_FLAGS, "tensorflow_probability", *EVENTS, *FILES, *EXTRAS),
+    (
+      *WITHOUT_FLAGS,
+      "tensorflow_probability",
+      *EVENTS,
+      *FILES,
+      *PAGES,
+      *EXTRAS,
+    ),
   ),
   "tff_fair": Layer(("tff_fair",)),
   "tasks": Layer(

@@ -161,8 +161,11 @@ def test_the_wheel_holds_the_packages_and_nothing_else(wheel):
     path.relative_to(ROOT).as_posix()
     for package in PACKAGES
     for path in (ROOT / package).rglob("*")
-    if path.suffix in (".py", ".pyi", ".css", ".js", ".toml")
-    or "flagfiles" in path.parent.parts
+    if path.suffix in (".py", ".pyi", ".toml")
+    or (
+      {"flagfiles", "templates"} & {*path.relative_to(ROOT).parent.parts}
+      and path.is_file()
+    )
   }
   expected.add("tff_fair/py.typed")
   info = "tff_fair-{version}.dist-info/".format(**project_table())

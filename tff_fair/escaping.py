@@ -1,4 +1,4 @@
-r"""Texts of users as each output shows them: a line, HTML, Markdown or LaTeX.
+r"""Texts of users as each output shows them: a line, Markdown or LaTeX.
 
 Names of clients, columns, classes, groups, files and runs may be any text. Line
 ends, control characters (so terminals' escape sequences too), invisible and
@@ -6,7 +6,6 @@ bidirectional format characters, and halves of characters are written out, as in
 `a\x1b[31m`. Then the characters that mean something to the output are escaped.
 """
 
-import html as html_library
 import re
 import unicodedata
 
@@ -33,11 +32,6 @@ def lines(text: str) -> str:
 
 def _written_out(match: re.Match[str]) -> str:
   return match[0].encode("unicode_escape").decode()
-
-
-def html(text: str) -> str:
-  """Returns a text for an element or an attribute of HTML and of SVG."""
-  return html_library.escape(line(text))
 
 
 # What may begin emphasis, code, HTML, an entity, a cell, math or a link. Of a

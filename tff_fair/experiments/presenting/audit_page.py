@@ -11,15 +11,24 @@ import pandas as pd
 
 from tff_fair import escaping
 from tff_fair.experiments.analysis import audit_table
+from tff_fair.experiments.presenting import rendering
 from tff_fair.experiments.presenting.report import (
   client_sections,
-  document,
   html_tables,
   scale,
-  section,
 )
-from tff_fair.experiments.presenting.report.frame import Frame, line_path
-from tff_fair.experiments.presenting.report.markup import Child, Markup, element
+from tff_fair.experiments.presenting.report.frame import (
+  Figure,
+  Frame,
+  Path,
+  line_path,
+)
+from tff_fair.experiments.presenting.report.html_tables import (
+  Cell,
+  Head,
+  Row,
+  Table,
+)
 from tff_fair.experiments.presenting.report.task_runs import MethodRuns
 from tff_fair.experiments.runs import summaries
 from tff_fair.experiments.spec.scores import ACCURACY, BY_NAME, Score
@@ -247,52 +256,29 @@ def build(
 ) -> str:
   """Returns the page as HTML."""
   score = score_of(clients, summary)
-  sentences = [element("li", s) for s in _sentences(clients, summary)]
-  figures = [_ordered(clients, score, summary)]
-  if score.name == ACCURACY.name:
-    figures.append(_histogram(clients, summary))
-  return document.build(
-    title,
-    [
-      element("header", element("h1", title), element("p", about)),
-      element(
-        "main",
-        element(
-          "div",
-          [
-            _section("Verdict", element("ul", sentences)),
-            _section("Measures", _measures(score, summary)),
-            _section("Clients", section.charts(figures)),
-            _section("Each client", _table(clients, score)),
-          ],
-          class_="task",
-        ),
-      ),
-    ],
-  )
-
-
-def _section(title: str, *body: Child) -> Markup:
-  return element("section", element("h3", title), body)
-
-
-def _measures(score: Score, summary: Mapping[str, Any]) -> list[Child]:
+  is_accuracy = score.name == ACCURACY.name
   heads = ["Measure", score.title, "95\N{NO-BREAK SPACE}% interval"]
-  return [
-    html_tables.of_text(
+  return rendering.page(
+    "audit.html",
+    title,
+    about=about,
+    verdict=_sentences(clients, summary),
+    measures=html_tables.of_text(
       _caption(score, summary), [heads, *_statistics(score, summary)]
     ),
-    section.note(
-      "Each client counts once, but in the mean by examples. The intervals "
-      f"are over {_SAMPLES[score.name == ACCURACY.name]}. With few clients "
-      "they are rough."
-    ),
-  ]
+    samples=_SAMPLES[is_accuracy],
+    figures=[
+      _ordered(clients, score, summary),
+      *([_histogram(clients, summary)] if is_accuracy else []),
+    ],
+    clients=_table(clients, score),
+    left_out=max(0, len(clients) - _MOST_ROWS),
+  )
 
 
 def _ordered(
   clients: pd.DataFrame, score: Score, summary: Mapping[str, Any]
-) -> Markup:
+) -> Figure:
   """Returns the clients in order, with the interval of each."""
   ordered = _worst_first(clients.dropna(subset=[score.name]), score)
   places = np.unique(
@@ -320,22 +306,21 @@ def _ordered(
     f"{score.title} of clients in order",
     f"Clients from the worst off to the best; mean {score.number(mean)}"
     f"{score.sign}.",
-    frame.axes(),
     [
-      element("path", d=_whiskers(frame, x, low, high), class_="band c0"),
-      element("path", d=line_path(across, frame.y_pixels(y)), class_="line c0"),
-      element(
-        "path",
-        element("title", f"mean {score.number(mean)}{score.sign}"),
-        d=f"M{frame.left} {level:.1f}H{frame.width - frame.right}",
-        class_="mean-line",
+      *frame.axes(),
+      Path(_whiskers(frame, x, low, high), "band c0"),
+      Path(line_path(across, frame.y_pixels(y)), "line c0"),
+      Path(
+        f"M{frame.left} {level:.1f}H{frame.width - frame.right}",
+        "mean-line",
+        f"mean {score.number(mean)}{score.sign}",
       ),
     ],
   )
   notes = "Solid line across: mean."
   if is_accuracy:
     notes = "Upright lines: 95 % interval of each client. " + notes
-  return section.figure(
+  return Figure(
     drawing,
     f"Clients in order: {score.noun} ({score.sign.strip() or '1'})",
     notes,
@@ -353,7 +338,7 @@ def _whiskers(
   )
 
 
-def _histogram(clients: pd.DataFrame, summary: Mapping[str, Any]) -> Markup:
+def _histogram(clients: pd.DataFrame, summary: Mapping[str, Any]) -> Figure:
   accuracies = clients[ACCURACY.name].to_numpy(np.float64)
   bins = client_sections.histogram_shares([accuracies])
   found = summary["test_accuracy"]
@@ -370,7 +355,7 @@ def _histogram(clients: pd.DataFrame, summary: Mapping[str, Any]) -> Markup:
     ),
     identifier="histogram",
   )
-  return section.figure(
+  return Figure(
     drawing,
     "Share of clients (%) in steps of 5 points of accuracy",
     f"Solid line: mean {mean:.1f}. Dashed line: mean of the worst 10 % "
@@ -378,30 +363,22 @@ def _histogram(clients: pd.DataFrame, summary: Mapping[str, Any]) -> Markup:
   )
 
 
-def _table(clients: pd.DataFrame, score: Score) -> list[Child]:
+def _table(clients: pd.DataFrame, score: Score) -> Table:
   ordered = _worst_first(clients, score).iloc[:_MOST_ROWS]
   columns = [c for c in clients.columns if c != audit_table.CLIENT]
-  left_out = len(clients) - len(ordered)
-  return [
-    html_tables.sortable(
-      f"Clients, the worst off first ({score.in_unit})",
-      "Client",
-      [(_head(name), "ascending") for name in columns],
-      [
-        [
-          html_tables.name_cell(row[audit_table.CLIENT]),
-          *(
-            html_tables.cell(row[name], _shown(name, row[name]))
-            for name in columns
-          ),
-        ]
-        for row in ordered.to_dict("records")
-      ],
-    ),
-    section.note(f"Without the {left_out:,} best off: clients.csv has all.")
-    if left_out
-    else None,
+  rows = [
+    Row(
+      row[audit_table.CLIENT],
+      [Cell(row[name], _shown(name, row[name])) for name in columns],
+    )
+    for row in ordered.to_dict("records")
   ]
+  return Table(
+    f"Clients, the worst off first ({score.in_unit})",
+    "Client",
+    [Head(_head(name), "ascending") for name in columns],
+    rows,
+  )
 
 
 def _scaled(table: pd.DataFrame, column: str, score: Score) -> np.ndarray:

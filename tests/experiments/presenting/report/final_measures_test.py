@@ -11,12 +11,7 @@ from tests.experiments import report_runs
 from tests.experiments.presenting.report.page_parts import task_of, words
 from tff_fair.experiments.analysis.comparison_table import BEST, SECOND
 from tff_fair.experiments.analysis.measures import MEASURES, Measure, Value
-from tff_fair.experiments.presenting.report import (
-  final_measures,
-  html_tables,
-  markup,
-)
-from tff_fair.experiments.presenting.report.markup import element
+from tff_fair.experiments.presenting.report import final_measures, html_tables
 
 
 @pytest.fixture
@@ -55,10 +50,8 @@ def test_an_interval_ends_where_the_measure_does(name, values, interval):
   assert found == pytest.approx(interval, abs=1e-4)
 
 
-def heads(task, *sections):
-  root = ET.fromstring(
-    markup.joined(element("div", [s.markup(task) for s in sections]))
-  )
+def heads(task, section):
+  root = ET.fromstring(section.markup(task))
   return [
     ["".join(head.itertext()) for head in table.findall(".//thead//th")][2:]
     for table in root.iter("table")
@@ -103,7 +96,8 @@ def test_a_table_has_what_sorting_and_screen_readers_need(task):
       [SECOND, BEST],
     ),
   ]
-  table = ET.fromstring(html_tables.draw("<caption>", task.methods, columns))
+  drawn = html_tables.of_methods("<caption>", task.methods, columns)
+  table = ET.fromstring(drawn.__html__())
   found = table.findall(".//thead//th")
   assert [h.get("scope") for h in found] == ["col"] * 4
   assert [h.get("data-first") for h in found] == [
@@ -112,8 +106,8 @@ def test_a_table_has_what_sorting_and_screen_readers_need(task):
   rows = table.findall(".//tbody/tr")
   assert [r.find("th").get("scope") for r in rows] == ["row", "row"]
   assert [[c.get("data-value") for c in row.findall("td")] for row in rows] == [
-    ["2", "1.5", "-2.0"],
-    ["1", "Infinity", "-3.0"],
+    ["2.0", "1.5", "-2.0"],
+    ["1.0", "Infinity", "-3.0"],
   ]
   assert words(rows[0][2]) == "1.50 ± 0.50"
   assert words(rows[1][3]) == "−3.00 (best, or not separable from it)"

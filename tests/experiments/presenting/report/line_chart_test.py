@@ -37,18 +37,17 @@ def test_a_gap_does_not_hinder():
 
 def drawing(lines, **settings):
   axis = scale.linear(0, 100)
-  return ET.fromstring(
-    line_chart.draw(
-      lines,
-      Frame(axis, axis, x_label="round"),
-      identifier="i",
-      title="t",
-      description="d",
-      x_name="round",
-      y_unit=" %",
-      **settings,
-    )
+  chart = line_chart.draw(
+    lines,
+    Frame(axis, axis, x_label="round"),
+    identifier="i",
+    title="t",
+    description="d",
+    x_name="round",
+    y_unit=" %",
+    **settings,
   )
+  return ET.fromstring(chart.__html__())
 
 
 def line(count=5, *, number=0, spread=None, y=50.0, label="<a>"):

@@ -1,7 +1,6 @@
 """Tests of the heat maps: shades, coefficients and labels."""
 
 import re
-import xml.etree.ElementTree as ET
 
 import numpy as np
 import pandas as pd
@@ -10,7 +9,7 @@ import pytest
 from tests.experiments import report_runs
 from tests.experiments.presenting.report.page_parts import drawn
 from tff_fair.experiments.presenting.report import heat_map, map_sections, scale
-from tff_fair.experiments.presenting.report.frame import Frame
+from tff_fair.experiments.presenting.report.frame import Frame, Text
 from tff_fair.experiments.presenting.report.task_runs import (
   ClientNames,
   MethodRuns,
@@ -43,7 +42,7 @@ def test_few_values_far_out_do_not_hide_all_others():
   shades = heat_map.shades_for(values)
   assert shades.is_clipped
   assert len(set(shades.of(values).tolist())) == 8
-  assert "≥ " in heat_map.key(shades, FRAME)
+  assert texts(heat_map.key(shades, FRAME))[0].startswith("≥ ")
 
 
 def test_shades_of_values_near_each_other_span_them():
@@ -67,29 +66,28 @@ def test_nothing_to_tell_apart_is_no_error(values):
   heat_map.key(shades, FRAME)
 
 
-def texts(markup):
-  return [element.text for element in ET.fromstring(markup).iter("text")]
+def texts(drawn):
+  return [shape.words for shape in drawn.parts if isinstance(shape, Text)]
 
 
-def area(markup):
+def area(cells):
   found = {}
-  for path in ET.fromstring(markup).iter("path"):
-    sides = re.findall(r"h([\d.]+)v([\d.]+)h-", path.get("d"))
-    found[path.get("class")] = np.array(sides, float).prod(axis=1).sum()
+  for path in cells.parts:
+    sides = re.findall(r"h([\d.]+)v([\d.]+)h-", path.d)
+    found[path.class_] = np.array(sides, float).prod(axis=1).sum()
   return found
 
 
 def test_cells_cover_what_they_stand_for():
   values = np.array([[1.0, 1, np.nan, 8], [np.nan, 8, 8, 8]])
   shades = heat_map.Shades(1.0, 8, 0, is_clipped=False)
-  found = area(heat_map.cells(values, shades, FRAME))
+  cells = heat_map.cells(values, shades, FRAME)
   whole = FRAME.inner_width * FRAME.inner_height
-  assert found == pytest.approx(
+  assert area(cells) == pytest.approx(
     {"p1": whole * 2 / 8, "p8": whole * 4 / 8}, rel=0.01
   )
   # Cells side by side are one box.
-  markup = heat_map.cells(values, shades, FRAME)
-  assert markup.count("M") == 3
+  assert "".join(path.d for path in cells.parts).count("M") == 3
 
 
 def test_the_key_has_round_numbers():
@@ -143,9 +141,9 @@ def test_without_the_accuracy_of_one_they_are_in_the_order_of_their_ids(run):
   assert order.tolist() == [0, 1, 2, 3, 4, 5, 11]
   found = map_sections.coefficients_of_method(MethodRuns("m", 0, (again,)))
   assert found is not None
-  markup = map_sections.draw_coefficients(found, ClientNames([]), "i")
-  assert "by number" in "".join(ET.fromstring(markup).find("desc").itertext())
-  assert texts(markup)[:7] == ["0", "1", "2", "3", "4", "5", "11"]
+  chart = map_sections.draw_coefficients(found, ClientNames([]), "i")
+  assert "by number" in chart.description
+  assert texts(chart)[:7] == ["0", "1", "2", "3", "4", "5", "11"]
 
 
 def test_rows_of_few_clients_have_their_names_and_of_many_none(run, tmp_path):
@@ -255,6 +253,6 @@ def test_labels_of_any_split_are_drawn(shape):
   counts[0] = 0  # A client without any.
   counts[-1, -1] = 3
   found = map_sections.Labels(np.arange(shape[0]), counts)
-  svg = ET.fromstring(map_sections.draw_labels(found, ClientNames([]), "i"))
-  assert len(ET.tostring(svg)) < 400_000
-  assert float(svg.get("width")) <= 980
+  chart = map_sections.draw_labels(found, ClientNames([]), "i")
+  assert len(chart.__html__()) < 400_000
+  assert chart.width <= 980

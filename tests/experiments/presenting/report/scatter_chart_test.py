@@ -60,7 +60,7 @@ def drawing(places):
     for n, (x, y) in enumerate(places)
   ]
   front = pareto_front(*np.reshape(places, [-1, 2]).T)
-  markup = scatter_chart.draw(
+  chart = scatter_chart.draw(
     points,
     Frame(axis, axis),
     identifier="i",
@@ -68,7 +68,7 @@ def drawing(places):
     description="d",
     front=front,
   )
-  return ET.fromstring(markup)
+  return ET.fromstring(chart.__html__())
 
 
 def names(svg):

@@ -8,7 +8,6 @@ import pandas as pd
 from tff_fair import metrics
 from tff_fair.experiments.presenting.report import (
   final_measures,
-  frame as frames,
   html_tables,
   line_chart,
   scale,
@@ -16,9 +15,22 @@ from tff_fair.experiments.presenting.report import (
   section,
 )
 from tff_fair.experiments.presenting.report.final_measures import Result
-from tff_fair.experiments.presenting.report.frame import Frame, box_path
+from tff_fair.experiments.presenting.report.frame import (
+  Chart,
+  Figure,
+  Frame,
+  Path,
+  Shape,
+  Text,
+  box_path,
+)
+from tff_fair.experiments.presenting.report.html_tables import (
+  Cell,
+  Head,
+  Row,
+  Table,
+)
 from tff_fair.experiments.presenting.report.line_chart import Line
-from tff_fair.experiments.presenting.report.markup import Markup, element
 from tff_fair.experiments.presenting.report.scale import Scale
 from tff_fair.experiments.presenting.report.scatter_chart import Point
 from tff_fair.experiments.presenting.report.section import Section
@@ -53,25 +65,16 @@ def build(task: TaskRuns) -> Section:
   if not found:
     return Section(title, absence=f"no run has finite {score.plural} alone")
   shown = [(m, found[m.number]) for m in task.methods if m.number in found]
-  return Section(
+  return section.build(
     title,
-    [
-      section.charts(_ordered(task, shown)),
-      section.note(
-        "The histograms show the share of clients (%) "
-        f"{_steps(score)} of {score.noun}",
-        ", as a mean over seeds" if task.has_seeds else None,
-        f". Solid line: mean {score.noun}. Dashed line: mean {score.noun} of "
-        f"the worst 10 % ({final_measures.tail_clients(task, 10)}).",
-      ),
-      section.charts(_histograms(task, shown), class_="charts small"),
-      section.without(task, known, "their runs have not evaluated any client"),
-      section.without(
-        task,
-        found.keys() | (scores.keys() - known.keys()),
-        f"they have infinite {score.plural}",
-      ),
-    ],
+    "clients",
+    task,
+    ordered=_ordered(task, shown),
+    histograms=_histograms(task, shown),
+    steps=_steps(score),
+    tail=final_measures.tail_clients(task, 10),
+    known=known,
+    finite=found.keys() | (scores.keys() - known.keys()),
   )
 
 
@@ -85,7 +88,7 @@ def _scores(method: MethodRuns) -> list[np.ndarray]:
   ]
 
 
-def _ordered(task: TaskRuns, shown: _Scored) -> Markup:
+def _ordered(task: TaskRuns, shown: _Scored) -> Figure:
   score = task.score
   lines = [_quantile_line(method, scores, score) for method, scores in shown]
   values = np.concatenate([line.y for line in lines])
@@ -112,12 +115,10 @@ def _ordered(task: TaskRuns, shown: _Scored) -> Markup:
     y_unit=score.sign,
     decimals=score.digits,
   )
-  return section.figure(
-    chart, f"Clients in order: {score.noun}{score.in_brackets}"
-  )
+  return Figure(chart, f"Clients in order: {score.noun}{score.in_brackets}")
 
 
-def _histograms(task: TaskRuns, shown: _Scored) -> list[Markup]:
+def _histograms(task: TaskRuns, shown: _Scored) -> list[Figure]:
   score = task.score
   values = np.concatenate([of_run for _, scores in shown for of_run in scores])
   start, end = score.lowest, score.highest
@@ -146,7 +147,7 @@ def _histogram(
   scores: list[np.ndarray],
   bins: np.ndarray,
   frame: Frame,
-) -> Markup:
+) -> Figure:
   score = task.score
   mean = score.scale * float(np.mean([a.mean() for a in scores]))
   worst = score.scale * float(
@@ -162,7 +163,7 @@ def _histogram(
     score=score,
   )
   digits = score.short_digits
-  return section.figure(
+  return Figure(
     drawing,
     method.label,
     f"mean {mean:.{digits}f}, worst 10 % {worst:.{digits}f}",
@@ -205,15 +206,9 @@ def _steps(score: Score) -> str:
 def histogram_shares(
   scores: Sequence[np.ndarray], start: float = 0.0, end: float = 1.0
 ) -> np.ndarray:
-  """Returns the share of clients in each of 20 equal bins.
+  """Returns the share of clients in each of 20 bins, in the mean over seeds.
 
-  Args:
-    scores: For each seed, float[K] in [start, end].
-    start: Where the first bin begins.
-    end: Where the last one ends.
-
-  Returns:
-    float[20], in the mean over seeds; a value between two bins is in the upper.
+  The bins are equal, from start to end; a value between two is in the upper.
   """
   # Accuracies are ratios in float32, and bins begin at round numbers: half a
   # millionth keeps 0.05 out of the bin below.
@@ -231,7 +226,7 @@ def draw_histogram(
   frame: Frame,
   identifier: str,
   score: Score = ACCURACY,
-) -> Markup:
+) -> Chart:
   """Draws the histogram of a method."""
 
   def text(value: float) -> str:
@@ -244,26 +239,24 @@ def draw_histogram(
     for left, right, top in zip(edges, edges[1:], tops, strict=False)
     if floor - top > 0
   )
+  lines = [
+    Path(
+      f"M{frame.x_pixels([value])[0]:.1f} {frame.top}V{floor:.1f}",
+      class_,
+      f"{name} {text(value)}",
+    )
+    for name, value, class_ in (
+      ("worst 10 %", worst, "worst-line"),
+      ("mean", mean, "mean-line"),
+    )
+    if np.isfinite(value)
+  ]
   return frame.drawing(
     identifier,
     f"{score.title} over clients, {method.label}",
     f"Histogram {_steps(score)}; mean {text(mean)}, worst 10 % of the "
     f"clients {text(worst)}.",
-    frame.axes(),
-    element("path", d=bars, class_=f"bars c{method.style.color}"),
-    [
-      element(
-        "path",
-        element("title", f"{name} {text(value)}"),
-        d=f"M{frame.x_pixels([value])[0]:.1f} {frame.top}V{floor:.1f}",
-        class_=class_,
-      )
-      for name, value, class_ in (
-        ("worst 10 %", worst, "worst-line"),
-        ("mean", mean, "mean-line"),
-      )
-      if np.isfinite(value)
-    ],
+    [*frame.axes(), Path(bars, f"bars c{method.style.color}"), *lines],
   )
 
 
@@ -306,32 +299,28 @@ def build_each(task: TaskRuns) -> Section:
     )
   )
   rows = [
-    _Row(task, client, scores.loc[client], examples.loc[client], are_shares)
+    _Client(task, client, scores.loc[client], examples.loc[client], are_shares)
     for client in order
   ]
   halves = np.array_split(
     np.arange(len(rows)), 1 if len(rows) <= _ONE_CHART else 2
   )
   x = _x(task, rows)
-  return Section(
+  seeds = {len(method.runs) > 1 for method in task.methods}
+  return section.build(
     _EACH_TITLE,
-    [
-      _note(task, are_shares),
-      section.charts([_chart(task, rows, half, x) for half in halves]),
-      section.fold("Table of the clients", _table(task, rows), is_open=True),
-    ],
+    "each_client",
+    task,
+    intervals=final_measures.INTERVALS,
+    of_seeds=True in seeds,
+    of_examples=False in seeds and are_shares,
+    charts=[_chart(task, rows, half, x) for half in halves],
+    table=_table(task, rows),
   )
 
 
-class _Row:
-  """A client.
-
-  Attributes:
-    client: Its id.
-    least: How many test examples it has, with the seed that gives it the least.
-    examples: How many it has, as text.
-    results: Its score with each method over seeds.
-  """
+class _Client:
+  """A client: its id, test examples (`least` over seeds), score by method."""
 
   def __init__(
     self,
@@ -359,24 +348,7 @@ class _Row:
       self.results.append(result)
 
 
-def _note(task: TaskRuns, are_shares: bool) -> Markup:
-  seeds = {len(method.runs) > 1 for method in task.methods}
-  intervals = final_measures.INTERVALS
-  parts = [
-    f"Test {task.score.noun} at the end of the runs. The client with the "
-    f"{task.score.worst_noun} under {task.methods[0].label} is on top."
-  ]
-  if True in seeds:
-    parts.append(f"Lines are {intervals} over seeds.")
-  if False in seeds and are_shares:
-    parts.append(
-      f"With one seed, lines are Wilson’s {intervals} over the test examples "
-      "of the client."
-    )
-  return section.note(" ".join(parts))
-
-
-def _x(task: TaskRuns, rows: Sequence[_Row]) -> Scale:
+def _x(task: TaskRuns, rows: Sequence[_Client]) -> Scale:
   ends = [end for row in rows for result in row.results for end in result.ends]
   known = [end for end in ends if np.isfinite(end)] or [0.0]
   return scale.linear(
@@ -385,8 +357,8 @@ def _x(task: TaskRuns, rows: Sequence[_Row]) -> Scale:
 
 
 def _chart(
-  task: TaskRuns, rows: Sequence[_Row], places: np.ndarray, x: Scale
-) -> Markup:
+  task: TaskRuns, rows: Sequence[_Client], places: np.ndarray, x: Scale
+) -> Figure:
   """Returns some of the clients, one below the other."""
   score = task.score
   shown = [rows[place] for place in places]
@@ -414,14 +386,17 @@ def _chart(
       )
       for row in shown
     ),
-    frame.axes(),
-    element("path", d=_grid(frame, len(shown)), class_="grid"),
     [
-      _row(task, row, name, place, frame)
-      for place, (row, name) in enumerate(zip(shown, names, strict=True))
+      *frame.axes(),
+      Path(_grid(frame, len(shown)), "grid"),
+      *(
+        shape
+        for place, (row, name) in enumerate(zip(shown, names, strict=True))
+        for shape in _row(task, row, name, place, frame)
+      ),
     ],
   )
-  return section.figure(drawing, f"{which}: {score.noun}{score.in_brackets}")
+  return Figure(drawing, f"{which}: {score.noun}{score.in_brackets}")
 
 
 def _grid(frame: Frame, num_rows: int) -> str:
@@ -432,8 +407,8 @@ def _grid(frame: Frame, num_rows: int) -> str:
 
 
 def _row(
-  task: TaskRuns, row: _Row, name: str, place: int, frame: Frame
-) -> list[Markup]:
+  task: TaskRuns, row: _Client, name: str, place: int, frame: Frame
+) -> list[Shape]:
   middle = float(frame.y_pixels([place])[0])
   # Where the methods are, one below the other, in parts of a row.
   step = _DOT * (frame.y.low - frame.y.high) / frame.inner_height
@@ -454,8 +429,8 @@ def _row(
   noun = "example" if row.examples == "1" else "examples"
   left = frame.left - _GAP / 2
   return [
-    frames.text(name, left, middle - 2, "end", "name"),
-    frames.text(f"{row.examples} {noun}", left, middle + 13, "end"),
+    Text(name, left, middle - 2, "end", "name"),
+    Text(f"{row.examples} {noun}", left, middle + 13, "end"),
     *(scatter_chart.draw_point(point, frame) for point in points),
   ]
 
@@ -464,26 +439,23 @@ def _text(result: Result) -> str:
   return f"{result.mean_text}{result.measure.sign}"
 
 
-def _table(task: TaskRuns, rows: Sequence[_Row]) -> Markup:
+def _table(task: TaskRuns, rows: Sequence[_Client]) -> Table:
   measure = task.measures["mean"]
-  first = html_tables.first_order(measure)
   columns = [
     html_tables.column(measure, [r.results[place].value for r in rows]).cells
     for place in range(len(task.methods))
   ]
-  return html_tables.sortable(
+  heads = [Head("Test examples", "descending")]
+  first = html_tables.head(measure).first
+  heads += [Head(method.label, first) for method in task.methods]
+  return Table(
     f"Test {task.score.noun} of each client{task.score.in_brackets}",
     "Client",
+    heads,
     [
-      ("Test examples", "descending"),
-      *((method.label, first) for method in task.methods),
-    ],
-    [
-      [
-        html_tables.name_cell(task.clients.full(row.client)),
-        html_tables.cell(row.least, row.examples),
-        *cells,
-      ]
+      Row(
+        task.clients.full(row.client), [Cell(row.least, row.examples), *cells]
+      )
       for row, *cells in zip(rows, *columns, strict=True)
     ],
   )

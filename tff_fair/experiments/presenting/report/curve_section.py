@@ -16,9 +16,8 @@ from tff_fair.experiments.presenting.report import (
   section,
 )
 from tff_fair.experiments.presenting.report.curves import Curve
-from tff_fair.experiments.presenting.report.frame import Frame
+from tff_fair.experiments.presenting.report.frame import Figure, Frame
 from tff_fair.experiments.presenting.report.line_chart import Line
-from tff_fair.experiments.presenting.report.markup import Markup, element
 from tff_fair.experiments.presenting.report.section import Section
 from tff_fair.experiments.presenting.report.task_runs import (
   MethodRuns,
@@ -111,7 +110,10 @@ _AXES = (
 
 
 def build(task: TaskRuns) -> Section:
-  """Returns the section: a chart for each measure and axis."""
+  """Returns the section: a chart for each measure and axis.
+
+  The style sheet shows the panel of the axis whose button is pressed.
+  """
   found = _measures_of_task(task)
   sizes = [c.rounds.size for of in found.values() for c in of.values()]
   if max(sizes, default=0) == 1:
@@ -119,79 +121,22 @@ def build(task: TaskRuns) -> Section:
       _TITLE,
       absence="each run was evaluated once; the tables have all there is",
     )
+  costs = {axis: _costs(task, axis) for axis in _AXES}
   shown = {name: of for name, of in found.items() if name not in _FOLDED}
   more = {name: of for name, of in found.items() if name in _FOLDED}
-  panels = {axis: _panel(task, axis, shown) for axis in _AXES}
-  offered = {axis: panel for axis, panel in panels.items() if panel is not None}
+  panels = {axis: _figures(task, axis, costs[axis], shown) for axis in _AXES}
+  offered = {axis: panel for axis, panel in panels.items() if panel}
   if not offered:
     return Section(_TITLE, absence="no finished run was evaluated")
-  absent = [a.title.lower() for a, panel in panels.items() if panel is None]
-  return Section(
+  return section.build(
     _TITLE,
-    [
-      section.note(
-        "On the clients’ test data.",
-        " Lines are means over seeds, thin edges one standard deviation to "
-        "each side; the band is filled for a method that is chosen or pointed "
-        "at."
-        if task.has_seeds
-        else None,
-        f" Not offered: {' and '.join(absent)}, which no run has counted "
-        "(costs.csv)."
-        if absent
-        else None,
-      ),
-      _selector(task, offered) if len(offered) > 1 else offered.values(),
-      _more(task, more),
-    ],
+    "curves",
+    task,
+    offered=offered,
+    absent=[a.title.lower() for a in _AXES if a not in offered],
+    costs=costs,
+    more=_figures(task, _AXES[0], costs[_AXES[0]], more),
   )
-
-
-def _selector(task: TaskRuns, offered: Mapping[_Axis, Markup]) -> Markup:
-  """Returns the panels, and a button for each; one button is pressed.
-
-  The style sheet shows the panel of that button.
-  """
-  return element(
-    "div",
-    element("span", "Against", class_="choice-name"),
-    [
-      section.radio(
-        f"{task.identifier}-axis",
-        f"{task.identifier}-{axis.name}",
-        f"by-{axis.name}",
-        axis.title,
-        checked=not number,
-      )
-      for number, axis in enumerate(offered)
-    ],
-    offered.values(),
-    class_="choice",
-  )
-
-
-def _panel(task: TaskRuns, axis: _Axis, found: Curves) -> Markup | None:
-  """Returns all charts against an axis; None if no method can be drawn."""
-  costs = _costs(task, axis)
-  figures = _figures(task, axis, costs, found)
-  if not figures:
-    return None
-  absence = f"no {axis.title.lower()} were counted"
-  return element(
-    "div",
-    section.charts(figures),
-    section.without(task, costs, absence),
-    class_=f"panel on-{axis.name}",
-  )
-
-
-def _more(task: TaskRuns, found: Curves) -> Markup | None:
-  """Returns the other charts, which fold, against rounds alone."""
-  rounds = _AXES[0]
-  figures = _figures(task, rounds, _costs(task, rounds), found)
-  if not figures:
-    return None
-  return section.fold("More curves, against rounds", section.charts(figures))
 
 
 def _costs(task: TaskRuns, axis: _Axis) -> dict[int, Curve | None]:
@@ -207,7 +152,7 @@ def _figures(
   axis: _Axis,
   costs: Mapping[int, Curve | None],
   found: Curves,
-) -> list[Markup]:
+) -> list[Figure]:
   """Returns the charts of some measures."""
   figures = []
   for name, of_methods in found.items():
@@ -224,7 +169,7 @@ def _figures(
 
 def _figure(
   task: TaskRuns, name: str, lines: Sequence[Line], axis: _Axis
-) -> Markup:
+) -> Figure:
   measure, title = task.measures[name], _titles(task.score)[name]
   unit = scale.unit(max(line.x[-1] for line in lines), axis.units)
   lines = [dataclasses.replace(line, x=line.x / unit.size) for line in lines]
@@ -246,4 +191,4 @@ def _figure(
     decimals=measure.digits,
   )
   tail = final_measures.tail_text(task, name)
-  return section.figure(chart, f"{title}{tail}{measure.in_brackets}")
+  return Figure(chart, f"{title}{tail}{measure.in_brackets}")

@@ -4,7 +4,7 @@ import statistics
 from collections.abc import Sequence
 
 from tff_fair.experiments.analysis import joining
-from tff_fair.experiments.presenting.report.markup import Markup, element
+from tff_fair.experiments.presenting import rendering
 from tff_fair.experiments.presenting.report.task_runs import (
   MethodRuns,
   TaskRuns,
@@ -12,12 +12,11 @@ from tff_fair.experiments.presenting.report.task_runs import (
 from tff_fair.experiments.runs import summaries
 from tff_fair.experiments.texts import sentences
 
-TITLE = "Do we join?"
 _MOST_NAMES = 5
 _MOST_METHODS = 3  # In paragraphs; the table below has all.
 
 
-def build(task: TaskRuns) -> Markup | None:
+def build(task: TaskRuns) -> str | None:
   """Returns the paragraphs; None where no run is finished."""
   finished = [
     method
@@ -40,13 +39,7 @@ def build(task: TaskRuns) -> Markup | None:
     for method in (compared or finished)[:_MOST_METHODS]
     for sentence in sentences.majority(method.runs[0].summary or {})
   ]
-  return element(
-    "section",
-    element("h3", TITLE, class_="decision"),
-    [element("p", text, class_="conclusion") for text in told],
-    [element("p", text, class_="caution") for text in warnings],
-    class_="decision",
-  )
+  return rendering.html("decision.html", told=told, warnings=warnings)
 
 
 def _score_of(task: TaskRuns) -> str:

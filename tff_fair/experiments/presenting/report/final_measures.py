@@ -14,8 +14,7 @@ from tff_fair.experiments.analysis.chosen_evaluations import (
 )
 from tff_fair.experiments.analysis.measures import Measure, Value
 from tff_fair.experiments.presenting.report import html_tables, section
-from tff_fair.experiments.presenting.report.html_tables import TableColumn
-from tff_fair.experiments.presenting.report.markup import Markup
+from tff_fair.experiments.presenting.report.html_tables import Column, Table
 from tff_fair.experiments.presenting.report.section import Section
 from tff_fair.experiments.presenting.report.task_runs import (
   MethodRuns,
@@ -41,13 +40,10 @@ INTERVALS = f"{100 * CONFIDENCE:.0f}\N{NO-BREAK SPACE}% intervals"
 
 
 class Result(NamedTuple):
-  """A measure over the seeds of a method.
+  """A measure over the seeds of a method, scaled for tables.
 
-  Attributes:
-    measure: The measure.
-    value: Its value, scaled for tables; NaN if a run does not have it.
-    interval: Student's t interval of the mean over seeds; None with one seed,
-      where all seeds are the same, or where one has no finite value.
+  The interval is Student's t interval of the mean over seeds; None with one
+  seed, where all seeds are the same, or where one has no finite value.
   """
 
   measure: Measure
@@ -102,7 +98,7 @@ def of_method(
 
 def column(
   task: TaskRuns, methods: Sequence[MethodRuns], name: str, prefix: str = ""
-) -> TableColumn:
+) -> Column:
   """Returns the column of a measure; the arguments are those of `of_method`."""
   values = [of_method(task, method, name, prefix).value for method in methods]
   return html_tables.column(task.measures[name], values)
@@ -129,11 +125,7 @@ def _at_end(run: Run, measure: Measure) -> float:
 
 
 def tail_clients(task: TaskRuns, percent: int) -> str:
-  """Returns how many clients a tail is, as "2 of 20 clients".
-
-  Returns:
-    The words; empty if no run has evaluated a client.
-  """
+  """Returns how many clients a tail is, as "2 of 20 clients", if known."""
   counts = {scores_of_run(run).size for run in task.runs} - {0}
   if not counts:
     return ""
@@ -179,28 +171,24 @@ _LOSS = ("loss", "loss_std", "loss_max")
 def build(task: TaskRuns) -> Section:
   """Returns the section: some tables."""
   score = task.score
+  honest = (
+    f"Test {score.noun} over honest clients alone{score.in_brackets}",
+    _ENDS,
+    tables.HONEST,
+  )
   shown = [*_of_score(task), *map(_of_other, score.beside)]
-  return Section(
+  return section.build(
     "All measures",
-    [
-      section.note(
-        "At the end of each run. The best is not marked here: among so many "
-        "measures, some methods would stand out by chance."
-      ),
-      _table(
-        task,
-        f"Test {score.noun} over honest clients alone{score.in_brackets}",
-        _ENDS,
-        tables.HONEST,
-      )
-      if any(map(_has_honest, task.methods))
-      else None,
-      *(
-        section.fold(title, _table(task, caption, names))
-        for title, caption, names in shown
-        if names
-      ),
-    ],
+    "measures",
+    task,
+    honest=_table(task, *honest)
+    if any(map(_has_honest, task.methods))
+    else None,
+    tables={
+      title: _table(task, caption, names)
+      for title, caption, names in shown
+      if names
+    },
   )
 
 
@@ -245,6 +233,6 @@ def _of_other(name: str) -> tuple[str, str, Sequence[str]]:
 
 def _table(
   task: TaskRuns, caption: str, names: Sequence[str], prefix: str = ""
-) -> Markup:
+) -> Table:
   columns = [column(task, task.methods, name, prefix) for name in names]
-  return html_tables.draw(caption, task.methods, columns)
+  return html_tables.of_methods(caption, task.methods, columns)

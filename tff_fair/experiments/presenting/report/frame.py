@@ -1,31 +1,80 @@
-"""The frame of a chart, its axes, grid and names; and paths in it."""
+"""Charts as records: a frame with axes and a grid, and shapes in it.
+
+`chart.svg` draws them. Sizes are in pixels of the SVG.
+"""
 
 import dataclasses
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from tff_fair.experiments.presenting.report import markup
-from tff_fair.experiments.presenting.report.markup import Child, Markup, element
+from tff_fair.experiments.presenting.rendering import Drawn
 from tff_fair.experiments.presenting.report.scale import Scale
+
+
+class Path(NamedTuple):
+  """A line or an area; the mouse on it shows its title."""
+
+  d: str
+  class_: str
+  title: str = ""
+  dashes: str | None = None
+  transform: str = ""
+
+
+class Text(NamedTuple):
+  """Words at a place."""
+
+  words: str
+  x: float
+  y: float
+  anchor: str = "start"
+  class_: str = ""
+
+
+class Group(NamedTuple):
+  """Shapes that belong together; the mouse on them shows the title."""
+
+  parts: Sequence["Shape"]
+  class_: str
+  title: str = ""
+
+
+Shape: TypeAlias = Path | Text | Group
+
+
+@dataclasses.dataclass(frozen=True)
+class Chart(Drawn):
+  """A drawing, with a title and a description for those who do not see it."""
+
+  template = "chart.svg"
+
+  identifier: str
+  title: str
+  description: str
+  parts: Sequence[Shape]
+  width: int
+  height: int
+  class_: str = ""
+
+
+@dataclasses.dataclass(frozen=True)
+class Figure(Drawn):
+  """A chart below its title and above a note."""
+
+  template = "figure.html"
+
+  chart: Chart
+  title: str
+  note: str = ""
+  class_: str = ""
 
 
 @dataclasses.dataclass(frozen=True)
 class Frame:
-  """The rectangle of a chart; sizes are in pixels of the SVG.
-
-  Attributes:
-    x: Scale from left to right.
-    y: Scale from bottom to top.
-    x_label: Name of x, with its unit.
-    width: Of the whole chart.
-    height: Of the whole chart.
-    left: Margin for the numbers of y.
-    bottom: Margin for the numbers and the label of x.
-    right: Margin.
-    top: Margin.
-  """
+  """The rectangle of a chart: its scales, the whole size and the margins."""
 
   x: Scale
   y: Scale
@@ -56,28 +105,28 @@ class Frame:
     places = np.clip(self.y.places(values), 0, 1)
     return self.top + self.inner_height * (1 - places)
 
-  def axes(self, *, has_grid: bool = True) -> Markup:
+  def axes(self, *, has_grid: bool = True) -> list[Shape]:
     """Returns grid, ticks, numbers and the label of x."""
     right, floor = self.width - self.right, self.height - self.bottom
-    parts = []
-    for place, label in zip(
-      self.y_pixels(self.y.ticks), self.y.labels, strict=True
-    ):
+    parts: list[Shape] = []
+    y_places, x_places = (
+      self.y_pixels(self.y.ticks),
+      self.x_pixels(self.x.ticks),
+    )
+    for place, label in zip(y_places, self.y.labels, strict=True):
       if has_grid:
-        parts.append(_path(f"M{self.left} {place:.1f}H{right}", "grid"))
-      parts.append(text(label, self.left - 7, place + 4, "end"))
-    for place, label in zip(
-      self.x_pixels(self.x.ticks), self.x.labels, strict=True
-    ):
-      parts.append(_path(f"M{place:.1f} {floor}v4", "axis"))
-      parts.append(text(label, place, floor + 17, "middle"))
-    parts.append(_path(f"M{self.left} {floor}H{right}", "axis"))
+        parts.append(Path(f"M{self.left} {place:.1f}H{right}", "grid"))
+      parts.append(Text(label, self.left - 7, place + 4, "end"))
+    for place, label in zip(x_places, self.x.labels, strict=True):
+      parts.append(Path(f"M{place:.1f} {floor}v4", "axis"))
+      parts.append(Text(label, place, floor + 17, "middle"))
+    parts.append(Path(f"M{self.left} {floor}H{right}", "axis"))
     if self.x_label:
       middle = self.left + self.inner_width / 2
       parts.append(
-        text(self.x_label, middle, self.height - 6, "middle", "label")
+        Text(self.x_label, middle, self.height - 6, "middle", "label")
       )
-    return markup.joined(parts)
+    return parts
 
   def uprights(self) -> str:
     """Returns the path of a line from bottom to top at each tick of x."""
@@ -91,41 +140,12 @@ class Frame:
     identifier: str,
     title: str,
     description: str,
-    *children: Child,
-    class_: str | None = None,
-  ) -> Markup:
+    parts: Iterable[Shape],
+    class_: str = "",
+  ) -> Chart:
     """Returns a chart of this size; it scales with the room on the page."""
-    return element(
-      "svg",
-      element("title", title, id=f"{identifier}-title"),
-      element("desc", description, id=f"{identifier}-text"),
-      *children,
-      viewBox=f"0 0 {self.width} {self.height}",
-      width=self.width,
-      height=self.height,
-      id=identifier,
-      role="img",
-      aria_labelledby=f"{identifier}-title {identifier}-text",
-      class_=class_,
-    )
-
-
-def text(
-  words: str, x: float, y: float, anchor: str, class_: str | None = None
-) -> Markup:
-  """Returns text in a chart."""
-  return element(
-    "text",
-    words,
-    x=f"{x:.1f}",
-    y=f"{y:.1f}",
-    text_anchor=None if anchor == "start" else anchor,
-    class_=class_,
-  )
-
-
-def _path(path: str, class_: str) -> Markup:
-  return element("path", d=path, class_=class_)
+    size = self.width, self.height
+    return Chart(identifier, title, description, [*parts], *size, class_)
 
 
 # Lines and areas as paths of SVG, to a tenth of a pixel.
@@ -137,13 +157,7 @@ _PER_PIXEL = 10
 def line_path(x: np.ndarray, y: np.ndarray) -> str:
   """Returns a path through points; it is interrupted where one is NaN.
 
-  Args:
-    x: float[n], in pixels.
-    y: float[n], in pixels.
-
-  Returns:
-    The path; a point on its own becomes a line without length, which shows as a
-    dot where line caps are round.
+  A single point becomes a line without length: a dot where line caps are round.
   """
   return "".join(
     f"{_through(x[part], y[part])}{'h0' if part.stop - part.start == 1 else ''}"
@@ -155,11 +169,6 @@ def band_path(x: np.ndarray, low: np.ndarray, high: np.ndarray) -> str:
   """Returns the area between two lines; it is interrupted where one is NaN.
 
   The path is open on its left: as an edge, it begins where its lines begin.
-
-  Args:
-    x: float[n], in pixels.
-    low: float[n], in pixels.
-    high: float[n], in pixels.
   """
   return "".join(
     _through(

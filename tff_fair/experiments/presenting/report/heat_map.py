@@ -9,9 +9,14 @@ import math
 
 import numpy as np
 
-from tff_fair.experiments.presenting.report import frame as frames, scale
-from tff_fair.experiments.presenting.report.frame import Frame, box_path
-from tff_fair.experiments.presenting.report.markup import Markup, element
+from tff_fair.experiments.presenting.report import scale
+from tff_fair.experiments.presenting.report.frame import (
+  Frame,
+  Group,
+  Path,
+  Text,
+  box_path,
+)
 
 NUM_SHADES = 8  # The style has them as .p1 to .p8 and .n1 to .n8.
 _KEY_WIDTH = 12
@@ -20,14 +25,9 @@ _EQUAL = 1e-4  # Values that differ by this share of the largest are the same.
 
 @dataclasses.dataclass(frozen=True)
 class Shades:
-  """The shades of values: equal steps on both sides of zero.
+  """The shades of values: equal steps on both sides of zero, or from a start.
 
-  Attributes:
-    step: Width of the values of one shade.
-    num_positive: Shades above zero.
-    num_negative: Shades below zero.
-    is_clipped: Whether there are values beyond the last shade.
-    start: Where the shades begin, zero or the smallest value.
+  It is clipped where there are values beyond the last shade.
   """
 
   step: float
@@ -81,14 +81,8 @@ def shades_for(values: np.ndarray, *, from_zero: bool = True) -> Shades:
   return Shades(step, num_positive, num_negative, is_clipped)
 
 
-def cells(values: np.ndarray, shades: Shades, frame: Frame) -> Markup:
-  """Draws a matrix over the whole frame, one path for each shade.
-
-  Args:
-    values: float[rows, columns], the first row at the top; NaN stays empty.
-    shades: Which shade stands for which values.
-    frame: Where it is drawn.
-  """
+def cells(values: np.ndarray, shades: Shades, frame: Frame) -> Group:
+  """Draws a matrix over the frame, a path for each shade; NaN is empty."""
   found = shades.of(values)
   rows, columns = found.shape
   # Rounded first: neighbours share an edge.
@@ -104,17 +98,12 @@ def cells(values: np.ndarray, shades: Shades, frame: Frame) -> Markup:
         paths.setdefault(shade, []).append(
           box_path(left, top, x[end] - left, y[row + 1] - top)
         )
-  return element(
-    "g",
-    [
-      element("path", d="".join(paths[shade]), class_=class_name(shade))
-      for shade in sorted(paths)
-    ],
-    class_="cells",
+  return Group(
+    [Path("".join(paths[n]), class_name(n)) for n in sorted(paths)], "cells"
   )
 
 
-def key(shades: Shades, frame: Frame, title: str = "") -> Markup:
+def key(shades: Shades, frame: Frame, title: str = "") -> Group:
   """Draws the key of the shades, in the right margin of a frame."""
   numbers = [
     *range(shades.num_positive, 0, -1),
@@ -123,11 +112,7 @@ def key(shades: Shades, frame: Frame, title: str = "") -> Markup:
   left, height = frame.width - frame.right + 10, frame.inner_height
   edges = frame.top + height * np.arange(len(numbers) + 1) / len(numbers)
   boxes = [
-    element(
-      "path",
-      d=box_path(left, top, _KEY_WIDTH, bottom - top),
-      class_=class_name(n),
-    )
+    Path(box_path(left, top, _KEY_WIDTH, bottom - top), class_name(n))
     for n, top, bottom in zip(numbers, edges, edges[1:], strict=False)
   ]
   marks = {shades.num_positive: 0, 0: shades.num_positive}
@@ -135,17 +120,16 @@ def key(shades: Shades, frame: Frame, title: str = "") -> Markup:
     marks[-shades.num_negative] = len(numbers)
   beyond = "≥ " if shades.is_clipped else ""
   names = [
-    frames.text(
+    Text(
       f"{beyond if step > 0 else ''}{shades.text(step)}",
       left + _KEY_WIDTH + 5,
       edges[place] + 4,
-      "start",
     )
     for step, place in marks.items()
   ]
   if title:
-    names.append(frames.text(title, frame.width, frame.top - 12, "end"))
-  return element("g", boxes, names, class_="cells")
+    names.append(Text(title, frame.width, frame.top - 12, "end"))
+  return Group([*boxes, *names], "cells")
 
 
 def class_name(shade: int) -> str:

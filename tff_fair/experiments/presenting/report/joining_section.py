@@ -1,30 +1,42 @@
 """Sections: what clients gain from joining, and clients that come later."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
 
 from tff_fair.experiments.analysis import joining
-from tff_fair.experiments.analysis.measures import Measure
 from tff_fair.experiments.presenting.report import html_tables, section
-from tff_fair.experiments.presenting.report.markup import Markup
+from tff_fair.experiments.presenting.report.html_tables import (
+  Cell,
+  Column,
+  Head,
+  Row,
+  Table,
+)
 from tff_fair.experiments.presenting.report.section import Section
 from tff_fair.experiments.presenting.report.task_runs import (
   MethodRuns,
   TaskRuns,
 )
 from tff_fair.experiments.runs import summaries
-from tff_fair.experiments.runs.run import Run
 from tff_fair.experiments.texts import sentences
 
-_TITLE = "Is joining worth it"
+_TITLE, _NEWCOMERS = "Is joining worth it", "Clients that come later"
 _MAX_CLIENTS = 100
 _NUMBERS = {
   "gaining": "Gain",
   "losing": "Lose",
   "undecided": "Cannot be told",
+}
+# By the summary's name: the head, and whether it is a gain.
+_MEANS = {
+  "federated": ("Federated", False),
+  joining.LOCAL: ("Alone", False),
+  joining.POOLED: ("Pooled", False),
+  "mean": ("Mean gain", True),
+  "min": ("Least gain", True),
 }
 
 
@@ -33,216 +45,174 @@ def build(task: TaskRuns) -> Section:
   methods = task.with_summary(summaries.JOINING)
   if not methods:
     return Section(_TITLE, absence="no run has a baseline without a federation")
-  return Section(
+  return section.build(
     _TITLE,
-    [
-      section.note(
-        f"Mean test {task.score.noun} over clients{task.score.in_brackets} in "
-        "the federation, of each client that trains alone, and of one model on "
-        "all data in one place. A client gains or loses where the two models "
-        "differ on its own test examples, by a paired test with Holm’s "
-        "correction for the clients; the others cannot be told. Where the two "
-        "models’ outputs could change places example by example, any client is "
-        "told to gain or lose with probability 5 % at most."
-      ),
-      _of_methods(task, methods),
-      *(_of_clients(task, method) for method in methods),
-      section.without(
-        task, {method.number for method in methods}, "they have no baseline"
-      ),
-    ],
+    "joining",
+    task,
+    table=_of_methods(task, methods),
+    of_clients=dict(_of_clients(task, methods)),
+    shown={method.number for method in methods},
   )
 
 
-def _of_methods(task: TaskRuns, methods: list[MethodRuns]) -> Markup:
-  of_score = task.measures["mean"]
-  shown: dict[str, Measure] = {
-    "federated": of_score._replace(title="Federated"),
-    joining.LOCAL: of_score._replace(title="Alone"),
-    joining.POOLED: of_score._replace(title="Pooled"),
-    "mean": of_score._replace(
-      title="Mean gain", higher_is_better=True, is_signed=True
-    ),
-    "min": of_score._replace(
-      title="Least gain", higher_is_better=True, is_signed=True
-    ),
-  }
-  found = [
-    [run.of_summary(summaries.JOINING) for run in m.runs] for m in methods
-  ]
-  columns = [
-    html_tables.over_seeds(
-      measure, [[f.get(name, math.nan) for f in runs] for runs in found]
-    )
-    for name, measure in shown.items()
-    if any(name in f for runs in found for f in runs)
-  ]
-  columns += [
-    html_tables.TableColumn(
-      title,
-      "descending",
-      [_how_many(runs, name) for runs in found],
-    )
-    for name, title in _NUMBERS.items()
-    if any(name in f for runs in found for f in runs)
-  ]
+def _of_methods(task: TaskRuns, methods: Sequence[MethodRuns]) -> Table:
+  found = [[r.of_summary(summaries.JOINING) for r in m.runs] for m in methods]
+  known = {name for runs in found for run in runs for name in run}
+  columns = []
+  for name, (title, is_gain) in _MEANS.items():
+    measure = task.measures["mean"]._replace(title=title)
+    if is_gain:
+      measure = measure._replace(higher_is_better=True, is_signed=True)
+    if name in known:
+      values = [[f.get(name, math.nan) for f in runs] for runs in found]
+      columns.append(html_tables.over_seeds(measure, values))
+  for name, title in _NUMBERS.items():
+    if name in known:
+      cells = [_how_many(runs, name) for runs in found]
+      columns.append(Column(Head(title, "descending"), cells))
   caption = (
     f"Mean test {task.score.noun} over clients{task.score.in_brackets}, and "
     "numbers of clients"
   )
-  return html_tables.draw(caption, methods, columns)
+  return html_tables.of_methods(caption, methods, columns)
 
 
-def _how_many(runs: Sequence[Mapping[str, Any]], name: str) -> Markup:
+def _how_many(runs: Sequence[Mapping[str, Any]], name: str) -> Cell:
   """Returns a cell of numbers of clients over seeds, as "0 or 1 of 8"."""
   known = [run for run in runs if name in run]
   if not known:
-    return html_tables.cell(math.nan, "-")
+    return Cell(math.nan, "-")
   total = sum(int(known[0][n]) for n in _NUMBERS)
   counts = [int(run[name]) for run in known]
-  return html_tables.cell(
-    sum(counts) / len(counts), sentences.how_many(counts, total)
-  )
+  return Cell(sum(counts) / len(counts), sentences.how_many(counts, total))
 
 
-def _of_clients(task: TaskRuns, method: MethodRuns) -> Markup | None:
-  """Returns the clients of a method's first run, if they are few."""
-  clients = method.runs[0].clients
-  if clients is None or len(clients) > _MAX_CLIENTS:
-    return None
+def _of_clients(
+  task: TaskRuns, methods: Sequence[MethodRuns]
+) -> Iterator[tuple[str, Table]]:
+  """Yields the clients of each method's first run, if they are few."""
   score = task.score
   names = {
     f"test_{score.name}": "Federated",
     f"{joining.LOCAL}_{score.name}": "Alone",
     f"{joining.POOLED}_{score.name}": "Pooled",
   }
-  shown_columns = {
-    column: head for column, head in names.items() if column in clients
-  }
-  has_gain = {*joining.COLUMNS} <= {*clients}
-  first = html_tables.first_order(task.measures["mean"])
-  heads = [(head, first) for head in shown_columns.values()]
-  if has_gain:
-    heads += [
-      ("Gain", "descending"),
-      ("95 % interval", "descending"),
-      ("p", "ascending"),
-    ]
-  table = html_tables.sortable(
-    f"Clients of {method.label}, seed {method.runs[0].seeds}: test "
-    f"{score.noun}{score.in_brackets}",
-    "Client",
-    heads,
-    [
-      _row(task, row, [*shown_columns], has_gain=has_gain)
+  first = html_tables.head(task.measures["mean"]).first
+  for method in methods:
+    clients = method.runs[0].clients
+    if clients is None or len(clients) > _MAX_CLIENTS:
+      continue
+    shown = [column for column in names if column in clients]
+    heads = [Head(names[column], first) for column in shown]
+    has_gain = {*joining.COLUMNS} <= {*clients}
+    if has_gain:
+      heads += [
+        Head("Gain", "descending"),
+        Head("95 % interval", "descending"),
+        Head("p", "ascending"),
+      ]
+    rows = [
+      Row(
+        task.clients.full(int(row["client_id"])),
+        [
+          *(_cell(row[c], score.number(row[c])) for c in shown),
+          *(_gain(task, row) if has_gain else ()),
+        ],
+      )
       for row in clients.to_dict("records")
-    ],
-  )
-  return section.fold(f"The clients of {method.label}", table)
-
-
-def _row(
-  task: TaskRuns, row: Mapping[Any, Any], columns: list[str], *, has_gain: bool
-) -> list[Markup]:
-  score, name = task.score, task.clients.full(int(row["client_id"]))
-  cells = [_number(row[c], score.number(row[c])) for c in columns]
-  if has_gain:
-    gain, low, high, p_value = (row[c] for c in joining.COLUMNS)
-    cells += [
-      _number(gain, f"{score.scale * gain:+.{score.digits}f}"),
-      _number(
-        low,
-        f"{score.number(low)} to {score.number(high)}",
-        "-" if pd.isna(gain) else "too few examples",
-      ),
-      _number(p_value, f"{p_value:.3g}"),
     ]
-  return [html_tables.name_cell(name), *cells]
+    caption = (
+      f"Clients of {method.label}, seed {method.runs[0].seeds}: test "
+      f"{score.noun}{score.in_brackets}"
+    )
+    yield method.label, Table(caption, "Client", heads, rows)
 
 
-def _number(value: float, text: str, missing: str = "-") -> Markup:
-  is_known = not pd.isna(value)
-  return html_tables.cell(
-    value, html_tables.with_minus(text) if is_known else missing
-  )
+def _gain(task: TaskRuns, row: Mapping[Any, Any]) -> list[Cell]:
+  score = task.score
+  gain, low, high, p_value = (row[c] for c in joining.COLUMNS)
+  return [
+    _cell(gain, f"{score.scale * gain:+.{score.digits}f}"),
+    _cell(
+      low,
+      f"{score.number(low)} to {score.number(high)}",
+      "-" if pd.isna(gain) else "too few examples",
+    ),
+    _cell(p_value, f"{p_value:.3g}"),
+  ]
 
 
-# Section: clients that took no part in training, or joined late.
-
-
-_NEWCOMER_TITLE = "Clients that come later"
+def _cell(value: float, text: str, missing: str = "-") -> Cell:
+  if pd.isna(value):
+    return Cell(math.nan, missing)
+  return Cell(value, html_tables.with_minus(text))
 
 
 def build_newcomers(task: TaskRuns) -> Section:
-  """Returns the section, which is empty if no run has such clients."""
+  """Returns the section of clients that took no part in training, or late."""
   unseen, late = map(task.with_summary, (summaries.UNSEEN, summaries.LATE))
   if not unseen and not late:
-    return Section(_NEWCOMER_TITLE)
-  return Section(
-    _NEWCOMER_TITLE,
-    [
-      section.note(
-        "All other numbers of the page are of clients that may take part in "
-        "training. With several seeds, sentences are of the first."
+    return Section(_NEWCOMERS)
+  of_clients = f"{task.score.noun}{task.score.in_brackets} of clients that"
+  of_unseen: dict[str, tuple[str, ...]] = {
+    "Mean, took part": (f"test_{task.score.name}", "mean"),
+    "Mean, did not": (summaries.UNSEEN, "mean"),
+    "Worst, did not": (summaries.UNSEEN, "worst"),
+    "80 % get": (summaries.UNSEEN, "bound"),
+  }
+  of_late: dict[str, tuple[str, ...]] = {
+    f"{whose}, {when}": (summaries.LATE, group, when)
+    for group, whose in (("joining", "Late"), ("others", "Others"))
+    for when in ("before", "after")
+  }
+  return section.build(
+    _NEWCOMERS,
+    "newcomers",
+    task,
+    tables=[
+      *_of_summaries(
+        task,
+        f"Test {of_clients} took part in training, and of those that did not",
+        unseen,
+        of_unseen,
       ),
-      _of_unseen(task, unseen) if unseen else None,
-      _of_late(task, late) if late else None,
-      section.bullets(
-        f"{method.label}: {sentence}"
-        for method in task.methods
-        for sentence in sentences.newcomers(
-          method.runs[0].summary or {}, task.score
-        )
+      *_of_summaries(
+        task,
+        f"Mean test {of_clients} joined late and of the others, before they "
+        "joined and after the last round",
+        late,
+        of_late,
       ),
     ],
-  )
-
-
-def _of_unseen(task: TaskRuns, methods: Sequence[MethodRuns]) -> Markup:
-  seen = f"test_{task.score.name}"
-  return html_tables.draw(
-    f"Test {task.score.noun}{task.score.in_brackets} of clients that took part "
-    "in training, and of those that did not",
-    methods,
-    [
-      _column(task, methods, title, *names)
-      for title, *names in (
-        ("Mean, took part", seen, "mean"),
-        ("Mean, did not", summaries.UNSEEN, "mean"),
-        ("Worst, did not", summaries.UNSEEN, "worst"),
-        ("80 % get", summaries.UNSEEN, "bound"),
+    sentences=[
+      f"{method.label}: {sentence}"
+      for method in task.methods
+      for sentence in sentences.newcomers(
+        method.runs[0].summary or {}, task.score
       )
     ],
   )
 
 
-def _of_late(task: TaskRuns, methods: Sequence[MethodRuns]) -> Markup:
-  return html_tables.draw(
-    f"Mean test {task.score.noun}{task.score.in_brackets} of clients that "
-    "joined late and of the others, before they joined and after the last "
-    "round",
-    methods,
-    [
-      _column(task, methods, f"{whose}, {when}", summaries.LATE, group, when)
-      for group, whose in (("joining", "Late"), ("others", "Others"))
-      for when in ("before", "after")
-    ],
-  )
-
-
-def _column(
-  task: TaskRuns, methods: Sequence[MethodRuns], title: str, *names: str
-) -> html_tables.TableColumn:
-  """Returns the column of a number in the summaries of runs."""
-  return html_tables.over_seeds(
-    task.measures["mean"]._replace(title=title),
-    [[_value(run, *names) for run in method.runs] for method in methods],
-  )
-
-
-def _value(run: Run, key: str, *names: str) -> float:
-  """Returns a number of a run's summary; NaN where it has none."""
-  found: Any = run.of_summary(key)
-  for name in names:
-    found = found.get(name, math.nan)
-  return float(found)
+def _of_summaries(
+  task: TaskRuns,
+  caption: str,
+  methods: Sequence[MethodRuns],
+  columns: Mapping[str, Sequence[str]],
+) -> Iterator[Table]:
+  """Yields a table of numbers in the summaries of methods, if there are any."""
+  if not methods:
+    return
+  shown = []
+  for title, (key, *names) in columns.items():
+    values: list[list[float]] = []
+    for method in methods:
+      values.append([])
+      for run in method.runs:
+        found: Any = run.of_summary(key)
+        for name in names:
+          found = found.get(name, math.nan)
+        values[-1].append(float(found))
+    measure = task.measures["mean"]._replace(title=title)
+    shown.append(html_tables.over_seeds(measure, values))
+  yield html_tables.of_methods(caption, methods, shown)

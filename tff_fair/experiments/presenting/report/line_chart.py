@@ -6,11 +6,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from tff_fair.experiments.presenting.report.frame import (
+  Chart,
   Frame,
+  Group,
+  Path,
   band_path,
   line_path,
 )
-from tff_fair.experiments.presenting.report.markup import Markup, element
 from tff_fair.experiments.presenting.report.scale import number_text
 from tff_fair.experiments.presenting.report.task_runs import Style
 
@@ -21,15 +23,7 @@ _MANY = 12  # Lines that are easily told apart.
 
 @dataclasses.dataclass(frozen=True)
 class Line:
-  """A line to draw.
-
-  Attributes:
-    label: Its name.
-    style: Its look, that of a method.
-    x: float[n], ascending.
-    y: float[n].
-    spread: float[n], half the width of the band; None without one.
-  """
+  """A line to draw; its spread is half the width of the band around it."""
 
   label: str
   style: Style
@@ -48,21 +42,17 @@ def draw(
   x_name: str = "",
   y_unit: str = "",
   decimals: int = 2,
-) -> Markup:
+) -> Chart:
   """Draws lines."""
-  return frame.drawing(
-    identifier,
-    title,
-    description,
-    frame.axes(),
+  x_name = x_name or frame.x_label
+  parts = [
+    *frame.axes(),
     # Bands first: none hides a line.
-    [_band(line, frame) for line in lines if line.spread is not None],
-    [
-      _line(line, frame, x_name or frame.x_label, y_unit, decimals)
-      for line in lines
-    ],
-    class_="many" if len(lines) > _MANY else None,
-  )
+    *(_band(line, frame) for line in lines if line.spread is not None),
+    *(_line(line, frame, x_name, y_unit, decimals) for line in lines),
+  ]
+  many = "many" if len(lines) > _MANY else ""
+  return frame.drawing(identifier, title, description, parts, many)
 
 
 def thin(x: np.ndarray, y: np.ndarray, limit: int) -> np.ndarray:
@@ -70,15 +60,7 @@ def thin(x: np.ndarray, y: np.ndarray, limit: int) -> np.ndarray:
 
   Largest triangle three buckets (Steinarsson, 2013): of each of `limit` - 2
   stretches, the point that makes the largest triangle with the one chosen
-  before and the mean of the next stretch.
-
-  Args:
-    x: float[n], ascending.
-    y: float[n].
-    limit: Number of points to keep, 3 or more.
-
-  Returns:
-    int[min(n, limit)]: Their places, ascending, the first and last among them.
+  before and the mean of the next stretch. The first and last are among them.
   """
   count = len(x)
   if count <= limit:
@@ -98,7 +80,7 @@ def thin(x: np.ndarray, y: np.ndarray, limit: int) -> np.ndarray:
   return np.array([*chosen, count - 1])
 
 
-def _band(line: Line, frame: Frame) -> Markup:
+def _band(line: Line, frame: Frame) -> Path:
   shown = thin(line.x, line.y, _MAX_POINTS)
   low, high = line.y - line.spread, line.y + line.spread
   if frame.y.is_logarithmic:  # A value without logarithm is far below.
@@ -108,42 +90,27 @@ def _band(line: Line, frame: Frame) -> Markup:
     frame.y_pixels(low[shown]),
     frame.y_pixels(high[shown]),
   )
-  return element("path", d=path, class_=f"band {line.style.classes}")
+  return Path(path, f"band {line.style.classes}")
 
 
 def _line(
   line: Line, frame: Frame, x_name: str, y_unit: str, decimals: int
-) -> Markup:
+) -> Group:
   shown = thin(line.x, line.y, _MAX_POINTS)
   x, y = frame.x_pixels(line.x), frame.y_pixels(line.y)
-  path = element(
-    "path",
-    d=line_path(x[shown], y[shown]),
-    class_="line",
-    stroke_dasharray=line.style.dashes,
-  )
+  path = Path(line_path(x[shown], y[shown]), "line", dashes=line.style.dashes)
   markers = [
-    element(
-      "path",
-      element(
-        "title",
-        f"{line.label}, {x_name} "
-        f"{_value(line.x[n])}: {_mean_and_spread(line, n, decimals)}{y_unit}",
-      ),
-      d=line.style.marker,
+    Path(
+      line.style.marker,
+      "marker",
+      f"{line.label}, {x_name} {_value(line.x[n])}: "
+      f"{_mean_and_spread(line, n, decimals)}{y_unit}",
       transform=f"translate({x[n]:.1f} {y[n]:.1f})",
-      class_="marker",
     )
     for n in _marked(line)
     if np.isfinite(x[n]) and np.isfinite(y[n])
   ]
-  return element(
-    "g",
-    element("title", line.label),
-    path,
-    markers,
-    class_=f"series {line.style.classes}",
-  )
+  return Group([path, *markers], f"series {line.style.classes}", line.label)
 
 
 def _marked(line: Line) -> np.ndarray:

@@ -8,12 +8,17 @@ import pandas as pd
 
 from tff_fair.experiments.presenting.report import (
   final_measures,
-  frame as frames,
   heat_map,
   section,
 )
-from tff_fair.experiments.presenting.report.frame import Frame, box_path
-from tff_fair.experiments.presenting.report.markup import Markup, element
+from tff_fair.experiments.presenting.report.frame import (
+  Chart,
+  Figure,
+  Frame,
+  Path,
+  Text,
+  box_path,
+)
 from tff_fair.experiments.presenting.report.scale import Scale, linear
 from tff_fair.experiments.presenting.report.section import Section
 from tff_fair.experiments.presenting.report.task_runs import (
@@ -33,12 +38,7 @@ _CLIENT_WIDTH, _CLASS_HEIGHT = 40, 26  # At most.
 
 
 class Labels(NamedTuple):
-  """How many examples of each class clients have.
-
-  Attributes:
-    clients: int[clients], their ids, ascending.
-    counts: float[clients, classes].
-  """
+  """How many examples clients have: their ids, and float[clients, classes]."""
 
   clients: np.ndarray
   counts: np.ndarray
@@ -61,7 +61,7 @@ def merged(counts: np.ndarray, limit: int) -> np.ndarray:
   return np.add.reduceat(counts, starts, axis=0)
 
 
-def draw_labels(found: Labels, names: ClientNames, identifier: str) -> Markup:
+def draw_labels(found: Labels, names: ClientNames, identifier: str) -> Chart:
   """Draws the labels of clients."""
   counts = found.counts
   num_clients, num_classes = counts.shape
@@ -89,15 +89,15 @@ def draw_labels(found: Labels, names: ClientNames, identifier: str) -> Markup:
     f"Columns are clients, rows are the {num_classes:,} classes, the first on "
     "top. Darker is a larger share of the client's examples. Bars above show "
     "how many examples each client has.",
-    above.axes(),
-    frames.text("examples", above.left, 9, "start"),
-    element("path", d=_bars(sizes, above), class_="bars quiet"),
-    below.axes(has_grid=False),
-    frames.text(
-      "class; shade: % of examples", below.left, below.top - 5, "start"
-    ),
-    heat_map.cells(shares, shades, below),
-    heat_map.key(shades, below),
+    [
+      *above.axes(),
+      Text("examples", above.left, 9),
+      Path(_bars(sizes, above), "bars quiet"),
+      *below.axes(has_grid=False),
+      Text("class; shade: % of examples", below.left, below.top - 5),
+      heat_map.cells(shares, shades, below),
+      heat_map.key(shades, below),
+    ],
   )
 
 
@@ -185,16 +185,10 @@ _MAX_NAMES = 16  # Of clients, one below the other: room for them on a phone.
 
 @dataclasses.dataclass(frozen=True)
 class Coefficients:
-  """The coefficients of a run.
+  """The coefficients of a run, as `matrix` returns them.
 
-  Attributes:
-    method: The method of the run.
-    run: The run.
-    num_rounds: Its rounds.
-    clients: Ids of its clients, those of the first row first.
-    is_ordered: Whether the one with the worst score comes first; otherwise
-      they are in the order of their ids.
-    values: float[rows, columns], as `matrix` returns them.
+  The clients are ordered where the one with the worst score comes first;
+  otherwise they are in the order of their ids.
   """
 
   method: MethodRuns
@@ -221,11 +215,7 @@ def coefficients_of_method(
 
 
 def _of_run(run: Run) -> pd.DataFrame | None:
-  """Returns the coefficients of a run: round, client_id, coefficient.
-
-  Returns:
-    None if the run has none.
-  """
+  """Returns the coefficients of a run by round and client; None without."""
   if run.cohorts is None:
     return None
   table = run.cohorts[[ROUND, "client_id", _COEFFICIENT]]
@@ -235,11 +225,9 @@ def _of_run(run: Run) -> pd.DataFrame | None:
 
 
 def client_order(run: Run) -> tuple[np.ndarray, bool]:
-  """Returns the clients of a run from the worst score to the best.
+  """Returns ids from the worst score to the best, and whether that is so.
 
-  Returns:
-    Their ids, and whether they are in that order. If a client that took part
-    has no score, the order is that of the ids.
+  If a client that took part has no score, the order is that of the ids.
   """
   scores = final_measures.scores_of_run(run)
   clients = set() if run.cohorts is None else set(run.cohorts["client_id"])
@@ -254,10 +242,9 @@ def client_order(run: Run) -> tuple[np.ndarray, bool]:
 def matrix(
   table: pd.DataFrame, order: np.ndarray, max_rows: int, max_columns: int
 ) -> np.ndarray:
-  """Returns coefficients; a cell is the mean over its clients and rounds.
+  """Returns float[rows, columns], a cell the mean over its clients and rounds.
 
-  Returns:
-    float[rows, columns]; NaN where no client took part.
+  It is NaN where no client took part.
   """
   num_rounds = int(table[ROUND].max())
   rows, columns = min(len(order), max_rows), min(num_rounds, max_columns)
@@ -273,7 +260,7 @@ def matrix(
 
 def draw_coefficients(
   found: Coefficients, names: ClientNames, identifier: str
-) -> Markup:
+) -> Chart:
   """Draws the coefficients of a run."""
   shades = heat_map.shades_for(found.values, from_zero=False)
   frame = Frame(
@@ -291,9 +278,11 @@ def draw_coefficients(
     f"Rounds 1 to {found.num_rounds} from left to right; rows are "
     f"{rows if found.is_ordered else 'clients by number'}. Darker is a larger "
     "coefficient.",
-    frame.axes(has_grid=False),
-    heat_map.cells(found.values, shades, frame),
-    heat_map.key(shades, frame, "coefficient"),
+    [
+      *frame.axes(has_grid=False),
+      heat_map.cells(found.values, shades, frame),
+      heat_map.key(shades, frame, "coefficient"),
+    ],
   )
 
 
@@ -334,7 +323,7 @@ def build_coefficients(task: TaskRuns) -> Section:
       title, absence="no run has recorded them (coefficient in cohorts.csv)"
     )
   figures = [
-    section.figure(
+    Figure(
       draw_coefficients(
         found,
         task.clients,
@@ -345,28 +334,13 @@ def build_coefficients(task: TaskRuns) -> Section:
     )
     for found in maps
   ]
-  return Section(
+  return section.build(
     title,
-    [
-      section.note(
-        "The method multiplies each client’s update by its coefficient, a "
-        "number without a unit. A row is a client, a column a round. ",
-        f"The client with the {task.score.worst_noun} at the end of the run is "
-        "on top."
-        if all(found.is_ordered for found in maps)
-        else "Clients are in the order of their numbers.",
-        " A cell is empty where the client took no part. Where clients or "
-        "rounds share a cell, it shows their mean. Each map has shades of its "
-        "own, with their ends beside them. Where coefficients are near each "
-        "other, the shades do not begin at 0.",
-      ),
-      section.charts(figures),
-      section.without(
-        task,
-        {found.method.number for found in maps},
-        "their runs have no coefficients in cohorts.csv",
-      ),
-    ],
+    "coefficients",
+    task,
+    figures=figures,
+    is_ordered=all(found.is_ordered for found in maps),
+    shown={found.method.number for found in maps},
   )
 
 
@@ -378,21 +352,10 @@ def build_labels(task: TaskRuns) -> Section:
       continue
     found = labels_of_table(run.labels)
     if found.counts.size and found.counts.sum() > 0:
-      num_clients, num_classes = found.counts.shape
-      return Section(
-        title,
-        [
-          section.note(
-            f"Training labels of the clients with seed {run.seeds.data}. Other "
-            "seeds may split the data differently."
-          ),
-          section.charts(
-            section.figure(
-              draw_labels(found, task.clients, f"{task.identifier}-labels"),
-              f"{num_clients:,} clients, {num_classes:,} classes",
-            ),
-            class_="charts wide",
-          ),
-        ],
+      clients, classes = found.counts.shape
+      chart = draw_labels(found, task.clients, f"{task.identifier}-labels")
+      figure = Figure(chart, f"{clients:,} clients, {classes:,} classes")
+      return section.build(
+        title, "labels", task, seed=run.seeds.data, figures=[figure]
       )
   return Section(title, absence="no run has counted them (labels.csv)")

@@ -9,11 +9,11 @@ from tasks.formats import data_files as staging
 from tff_fair.experiments import progress
 from tff_fair.experiments.analysis import questions
 from tff_fair.experiments.errors import RunError
+from tff_fair.experiments.presenting import rendering
 from tff_fair.experiments.presenting.report import (
   client_sections,
   curve_section,
   decision_section,
-  document,
   final_measures,
   group_section,
   joining_section,
@@ -21,12 +21,10 @@ from tff_fair.experiments.presenting.report import (
   round_sections,
   run_section,
   search_section,
-  section,
   task_runs,
   trade_off_section,
   verdict_section,
 )
-from tff_fair.experiments.presenting.report.markup import Child, Markup, element
 from tff_fair.experiments.presenting.report.section import Section
 from tff_fair.experiments.presenting.report.task_runs import TaskRuns
 from tff_fair.experiments.runs import finding
@@ -39,21 +37,25 @@ _MAX_NAMES = 3  # Of tasks in the title.
 
 
 class _Parts(NamedTuple):
-  """The parts of the page about a task.
+  """The parts of the page about a task, as `report.html` shows them.
 
   Attributes:
     task: The task.
+    about: A line about its data.
+    decision: The paragraph for those who decide; None without finished runs.
     numbers: The sections of tables.
     charts: The sections of charts: the legend above them is for all.
     runs: The section of the runs.
-    absent: The sections that are left out for a reason to tell.
+    absent: Which sections are left out for a reason, in sentences.
   """
 
   task: TaskRuns
-  numbers: Sequence[Section]
-  charts: Sequence[Section]
+  about: str
+  decision: str | None
+  numbers: list[Section]
+  charts: list[Section]
   runs: Section
-  absent: Sequence[Section]
+  absent: Sequence[str]
 
 
 def build(
@@ -68,17 +70,16 @@ def build(
     if len(names) > _MAX_NAMES:
       names = [f"{len(tasks)} tasks"]
     title = f"Fairness on {', '.join(names)}"
-  parts = list(map(_parts, tasks))
-  return document.build(
+  numbers = [method.number for task in tasks for method in task.methods]
+  return rendering.page(
+    "report.html",
     title,
-    [
-      element("header", element("h1", title), element("p", describe(tasks))),
-      _contents(parts),
-      element("main", [_task(of_task) for of_task in parts]),
-      _foot(command),
-    ],
-    num_methods=1
-    + max((m.number for t in tasks for m in t.methods), default=0),
+    num_methods=1 + max(numbers, default=0),
+    about=describe(tasks),
+    tasks=list(map(_parts, tasks)),
+    today=f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d}",
+    version=version.find(),
+    command=command,
   )
 
 
@@ -96,22 +97,12 @@ def describe(tasks: Sequence[TaskRuns]) -> str:
   return ", ".join(parts)
 
 
-def _foot(command: str | None) -> Markup:
-  """Returns when the page was written, and by what."""
-  today = datetime.datetime.now(datetime.UTC).date()
-  return element(
-    "footer",
-    f"Written on {today:%Y-%m-%d} by tff-fair {version.find()}",
-    [" with ", element("code", command)] if command else None,
-    ".",
-    class_="note",
-  )
-
-
 def _parts(task: TaskRuns) -> _Parts:
+  first = (task.runs or task.unfinished)[0]
+  about = f"{first.config['data']['description']}."
   runs = run_section.build(task)
   if not task.methods:
-    return _Parts(task, (), (), runs, ())
+    return _Parts(task, about, None, [], [], runs, [])
   numbers = [
     verdict_section.build(task),
     final_measures.build(task),
@@ -135,72 +126,13 @@ def _parts(task: TaskRuns) -> _Parts:
   ]
   return _Parts(
     task,
+    about,
+    decision_section.build(task),
     [part for part in numbers if part.body],
     [part for part in charts if part.body],
     runs,
-    [part for part in (*numbers, *charts) if part.absence],
+    [f"{p.title}: {p.absence}." for p in (*numbers, *charts) if p.absence],
   )
-
-
-def _task(parts: _Parts) -> Markup:
-  task = parts.task
-  return element(
-    "section",
-    element("h2", task.title),
-    _data(task),
-    decision_section.build(task),
-    element("h3", "For researchers", class_="researchers"),
-    [part.markup(task) for part in parts.numbers],
-    element(
-      "div",
-      section.legend(task) if len(task.methods) > 1 else None,
-      [part.markup(task) for part in parts.charts],
-    )
-    if parts.charts
-    else None,
-    _absent(parts.absent) if parts.absent else None,
-    parts.runs.markup(task),
-    id=task.identifier,
-    class_="task",
-  )
-
-
-def _data(task: TaskRuns) -> Child:
-  run = (task.runs or task.unfinished)[0]
-  description = run.config["data"]["description"]
-  parts: list[Child] = [element("p", f"{description}.", class_="lead")]
-  if task.unfinished:
-    left_out = _count(len(task.unfinished), "unfinished run")
-    parts.append(section.note(f"Without {left_out}, listed at the end."))
-  return parts
-
-
-def _absent(parts: Sequence[Section]) -> Markup:
-  reasons = (f"{part.title}: {part.absence}." for part in parts)
-  return element(
-    "section", element("h3", "Left out"), section.bullets(reasons, "note")
-  )
-
-
-def _contents(tasks: Sequence[_Parts]) -> Markup:
-  """Returns links to all sections; with several tasks, by task."""
-  links = [
-    section.bullets(
-      element("a", part.title, href=f"#{part.identifier(parts.task)}")
-      for part in (*parts.numbers, *parts.charts, parts.runs)
-    )
-    for parts in tasks
-  ]
-  if len(tasks) > 1:
-    links = [
-      element(
-        "div",
-        element("a", parts.task.title, href=f"#{parts.task.identifier}"),
-        of_task,
-      )
-      for parts, of_task in zip(tasks, links, strict=True)
-    ]
-  return element("nav", links, aria_label="Contents")
 
 
 def _count(number: int, noun: str) -> str:

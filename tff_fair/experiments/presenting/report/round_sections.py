@@ -16,9 +16,9 @@ from tff_fair.experiments.presenting.report import (
   scale,
   section,
 )
-from tff_fair.experiments.presenting.report.frame import Frame
+from tff_fair.experiments.presenting.report.frame import Figure, Frame
+from tff_fair.experiments.presenting.report.html_tables import Table
 from tff_fair.experiments.presenting.report.line_chart import Line
-from tff_fair.experiments.presenting.report.markup import Child, Markup
 from tff_fair.experiments.presenting.report.scale import number_text
 from tff_fair.experiments.presenting.report.section import Section
 from tff_fair.experiments.presenting.report.task_runs import (
@@ -36,16 +36,9 @@ from tff_fair.experiments.runs.run import ROUND, Run
 
 
 class _Series(NamedTuple):
-  """A number of each round.
+  """A number of each round, from a column of metrics.csv, and its section.
 
-  Attributes:
-    title: The title of its section.
-    column: The column of metrics.csv.
-    identifier: Of the chart.
-    name: What the chart shows.
-    note: What it is.
-    unit: Follows its numbers; empty where it is relative to its largest value.
-    pronoun: Of the title.
+  Without a unit, it is relative to its largest value.
   """
 
   title: str
@@ -95,7 +88,7 @@ def build_direction(task: TaskRuns) -> Section:
     task,
     _DIRECTION,
     [*filter(None, map(_direction_line, task.methods))],
-    [" Means over seeds." if task.has_seeds else None],
+    " Means over seeds." if task.has_seeds else "",
     f"their runs have no finite {_DIRECTION.column}",
   )
 
@@ -115,15 +108,14 @@ def _of_share(task: TaskRuns, series: _Series) -> Section:
       curve, length = curves.windows(curve, _MAX_WINDOWS)
       lines.append(curves.line(method, curve, factor=100))
       longest = max(longest, length)
-  windows = f" Each point is the mean of up to {longest} rounds."
+  note = " Mean over seeds." if task.has_seeds else ""
+  if longest > 1:
+    note += f" Each point is the mean of up to {longest} rounds."
   return _over_rounds(
     task,
     series,
     lines,
-    [
-      " Mean over seeds." if task.has_seeds else None,
-      windows if longest > 1 else None,
-    ],
+    note,
     f"their runs have no {series.column} in metrics.csv",
   )
 
@@ -132,7 +124,7 @@ def _over_rounds(
   task: TaskRuns,
   series: _Series,
   lines: Sequence[Line],
-  notes: list[Child],
+  note: str,
   reason: str,
 ) -> Section:
   """Returns the section of a series."""
@@ -161,13 +153,14 @@ def _over_rounds(
     decimals=2 if is_share else 3,
   )
   caption = f"{series.title} (%)" if is_share else "Length, relative"
-  return Section(
+  return section.build(
     series.title,
-    [
-      section.note(series.note, *notes),
-      section.charts(section.figure(chart, caption)),
-      section.without(task, {line.style.number for line in lines}, reason),
-    ],
+    "charts",
+    task,
+    note=f"{series.note}{note}",
+    figures=[Figure(chart, caption)],
+    shown={line.style.number for line in lines},
+    reason=reason,
   )
 
 
@@ -189,25 +182,23 @@ def _direction_line(method: MethodRuns) -> Line | None:
 
 def build_replay(task: TaskRuns) -> Section:
   """Returns the section, which is empty if no rule was applied to a run."""
-  body: list[Child] = []
+  found: list[str | Table] = []
   for run in task.runs:
     try:
       replays = run.replays
     except RunError as error:
-      body.append(section.note(f"A replay is left out, as damaged: {error}"))
+      found.append(f"A replay is left out, as damaged: {error}")
       continue
     if replays is not None and len(replays):
       compared = replay.compare_replays(replays)
       caption = f"Rules on the rounds of {run.path.name}"
-      body.append(html_tables.of_text(caption, replay.cells(compared)))
-  note = section.note(
-    "What each rule would have done in the rounds of one run, from the updates "
-    "that its clients sent. Harmed: clients whose loss rises to first order. "
-    "Worst cosine: between the step and the update of the client that it helps "
-    "least. Change of loss: by the step, to first order. Angle: to the step "
-    "that the run took. In brackets 95 % intervals over rounds."
+      found.append(html_tables.of_text(caption, replay.cells(compared)))
+  title = "Rules on the same rounds"
+  return (
+    section.build(title, "replay", task, found=found)
+    if found
+    else Section(title)
   )
-  return Section("Rules on the same rounds", body and [note, *body])
 
 
 # Section: the training losses of two clients over rounds.
@@ -225,12 +216,7 @@ _LOSS_DASHES = (None, "4 3")
 
 
 class Losses(NamedTuple):
-  """The losses of a client in the rounds in which it took part.
-
-  Attributes:
-    client: Its id.
-    of_rounds: The losses by round, ascending, two or more.
-  """
+  """The losses of a client in the rounds in which it took part, ascending."""
 
   client: int
   of_rounds: "pd.Series[float]"
@@ -258,27 +244,16 @@ def build_losses(task: TaskRuns) -> Section:
     height=170,
     left=40,
   )
-  return Section(
+  return section.build(
     _LOSS_TITLE,
-    [
-      section.note(
-        "Training losses before the round, in the rounds in which the client "
-        "took part; of the first seed. Solid: the client with the largest loss "
-        "in the first round. Dashed: the one with the smallest. Runs that "
-        "did not measure them have the losses that the method used."
-      ),
-      section.charts(
-        [
-          _loss_figure(task, method, lines[method.number], frame)
-          for method in task.methods
-          if method.number in lines
-        ],
-        class_="charts small",
-      ),
-      section.without(
-        task, lines, "their runs have no such losses in cohorts.csv"
-      ),
+    "losses",
+    task,
+    figures=[
+      _loss_figure(task, method, lines[method.number], frame)
+      for method in task.methods
+      if method.number in lines
     ],
+    shown=lines,
   )
 
 
@@ -286,10 +261,7 @@ def extremes(run: Run) -> tuple[Losses, Losses] | None:
   """Returns the clients with the largest and the smallest loss at the start.
 
   Of the clients of the first round that take part again; of equal ones, those
-  with the smallest id.
-
-  Returns:
-    The two; None if the run has no losses, or fewer such clients.
+  with the smallest id. None if there are no two.
   """
   table = pd.DataFrame() if run.cohorts is None else run.cohorts
   of_columns = (
@@ -331,7 +303,7 @@ def _loss_lines(task: TaskRuns, method: MethodRuns) -> list[Line]:
 
 def _loss_figure(
   task: TaskRuns, method: MethodRuns, lines: Sequence[Line], frame: Frame
-) -> Markup:
+) -> Figure:
   ends = "; ".join(
     # A no-break space on each side of the arrow.
     f"{line.label}: {number_text(line.y[0], 2)}\u00a0→\u00a0"
@@ -346,4 +318,4 @@ def _loss_figure(
     description=f"From the first round to the last: {ends}.",
     decimals=4,
   )
-  return section.figure(chart, method.label, ends, class_=f"m{method.number}")
+  return Figure(chart, method.label, ends, f"m{method.number}")

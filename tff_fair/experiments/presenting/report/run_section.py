@@ -6,11 +6,11 @@ default.
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from tff_fair import declared, methods, user_functions
 from tff_fair.experiments.errors import RunError
-from tff_fair.experiments.presenting.report import html_tables, section
-from tff_fair.experiments.presenting.report.markup import Child, Markup, element
+from tff_fair.experiments.presenting.report import section
 from tff_fair.experiments.presenting.report.section import Section
 from tff_fair.experiments.presenting.report.task_runs import TaskRuns
 from tff_fair.experiments.runs.run import ROUND, Run
@@ -28,57 +28,30 @@ def build(task: TaskRuns) -> Section:
   """Returns the section: settings of methods and of all runs, then each run."""
   runs = [*task.runs, *task.unfinished]
   common = _common(runs)
-  groups = [(method.label, method.runs) for method in task.methods]
-  pruned = tuple(run for run in task.unfinished if run.is_pruned)
-  unfinished = tuple(run for run in task.unfinished if not run.is_pruned)
-  if unfinished:
-    groups.append(("Unfinished", unfinished))
-  if pruned:
-    groups.append(("Pruned by their search", pruned))
-  heads = ("Seed", "Rounds", "Duration", "Command and folder")
-  return Section(
+  groups: list[tuple[str, Sequence[Run]]] = [
+    (method.label, method.runs) for method in task.methods
+  ]
+  for words, found in (
+    ("Unfinished", [run for run in task.unfinished if not run.is_pruned]),
+    ("Pruned by their search", [r for r in task.unfinished if r.is_pruned]),
+  ):
+    if found:
+      groups.append((words, found))
+  differing = [
+    (label, _texts(_without(_common(found), common))) for label, found in groups
+  ]
+  return section.build(
     "Runs",
-    [
-      _differing(groups, common),
-      _titled("Settings that are not the default", _unusual(common, runs[0])),
-      section.fold("All settings that the runs share", _settings(common)),
-      html_tables.captioned(
-        "Commands and folders",
-        [
-          element("th", head, scope="col", class_=_column_class(n))
-          for n, head in enumerate(heads)
-        ],
-        [_method(label, runs) for label, runs in groups],
-        class_="runs",
-      ),
+    "runs",
+    task,
+    differing=[(label, texts) for label, texts in differing if texts],
+    unusual=_texts(_unusual(common, runs[0])),
+    common=_texts(common),
+    groups=[
+      (label, [_run(run, _common(found)) for run in found])
+      for label, found in groups
     ],
   )
-
-
-def _titled(title: str, settings: _Settings) -> list[Markup]:
-  found = _settings(settings)
-  return [element("h4", title), found] if found else []
-
-
-def _differing(
-  groups: Sequence[tuple[str, Sequence[Run]]], common: _Settings
-) -> list[Markup]:
-  """Returns the settings in which each method differs from another."""
-  differing = {label: _without(_common(runs), common) for label, runs in groups}
-  if not any(differing.values()):
-    return []
-  return [
-    element("h4", "Settings that differ"),
-    element(
-      "dl",
-      [
-        [element("dt", label), element("dd", _settings(settings))]
-        for label, settings in differing.items()
-        if settings
-      ],
-      class_="verdict differing",
-    ),
-  ]
 
 
 def _unusual(settings: _Settings, run: Run) -> dict[tuple[str, str], object]:
@@ -100,49 +73,20 @@ def _unusual(settings: _Settings, run: Run) -> dict[tuple[str, str], object]:
   }
 
 
-def _method(label: str, runs: Sequence[Run]) -> Markup:
-  head = element("th", label, scope="rowgroup", colspan=4, class_="method")
-  alike = _common(runs)
-  return element("tbody", element("tr", head), [_run(r, alike) for r in runs])
-
-
-def _run(run: Run, known: _Settings) -> Markup:
+def _run(run: Run, known: _Settings) -> dict[str, Any]:
   """Returns the row of a run, with the settings that others do not share."""
-  cells: list[Child] = [
-    _rounds(run),
-    _duration(run),
-    [
-      _command(run.config["command"]["line"]),
-      element("p", "in ", element("code", str(run.path)), class_="note"),
-      _settings(_without(_of(run), known)),
-    ],
-  ]
-  return element(
-    "tr",
-    element("th", str(run.seeds), scope="row"),
-    [
-      element("td", cell, class_=_column_class(n))
-      for n, cell in enumerate(cells, start=1)
-    ],
-  )
+  return {
+    "seed": str(run.seeds),
+    "rounds": _rounds(run),
+    "duration": _duration(run),
+    "words": run.config["command"]["line"].split(" "),
+    "path": run.path,
+    "settings": _texts(_without(_of(run), known)),
+  }
 
 
-def _command(line: str) -> Markup:
-  """Returns a command whose words do not break at a hyphen."""
-  words = [[element("span", word), " "] for word in line.split(" ")]
-  return element("code", words)
-
-
-def _column_class(number: int) -> str | None:
-  return "text" if number == 3 else None
-
-
-def _settings(settings: _Settings) -> Markup | None:
-  """Returns settings as a list; None if there are none."""
-  return section.bullets(
-    (f"{name}={_value(value)}" for (_, name), value in settings.items()),
-    "settings",
-  )
+def _texts(settings: _Settings) -> list[str]:
+  return [f"{name}={_value(value)}" for (_, name), value in settings.items()]
 
 
 def _of(run: Run) -> dict[tuple[str, str], object]:

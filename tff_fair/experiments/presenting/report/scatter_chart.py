@@ -7,9 +7,13 @@ import numpy as np
 
 from tff_fair.experiments.analysis import measures
 from tff_fair.experiments.analysis.measures import Measure
-from tff_fair.experiments.presenting.report import frame as frames
-from tff_fair.experiments.presenting.report.frame import Frame
-from tff_fair.experiments.presenting.report.markup import Markup, element
+from tff_fair.experiments.presenting.report.frame import (
+  Chart,
+  Frame,
+  Group,
+  Path,
+  Text,
+)
 from tff_fair.experiments.presenting.report.task_runs import Style
 from tff_fair.metrics.intervals import Interval
 
@@ -19,17 +23,7 @@ _MOST_HIDDEN = _LETTER_WIDTH * _LINE_HEIGHT / 2  # Half a letter.
 
 
 class Point(NamedTuple):
-  """A method.
-
-  Attributes:
-    label: Its name.
-    style: Its look.
-    x: Its place from left to right, a mean over seeds.
-    y: Its place from bottom to top.
-    values: Its values in words.
-    x_interval: Of x; None where there is none.
-    y_interval: Of y; None where there is none.
-  """
+  """A method: its name, look, means over seeds, and values in words."""
 
   label: str
   style: Style
@@ -74,33 +68,29 @@ def draw(
   title: str,
   description: str,
   front: Sequence[int],
-) -> Markup:
+) -> Chart:
   """Draws methods as points, with their intervals."""
-  return frame.drawing(
-    identifier,
-    title,
-    description,
-    frame.axes(),
-    _front([points[place] for place in front], frame),
-    [draw_point(point, frame) for point in points],
-    _names(points, front, frame) if len(points) <= _MAX_NAMES else None,
-  )
+  on_front = [points[place] for place in front]
+  parts = [
+    *frame.axes(),
+    *([_front(on_front, frame)] if len(on_front) > 1 else []),
+    *(draw_point(point, frame) for point in points),
+    *(_names(points, front, frame) if len(points) <= _MAX_NAMES else []),
+  ]
+  return frame.drawing(identifier, title, description, parts)
 
 
-def _front(points: Sequence[Point], frame: Frame) -> Markup | None:
-  if len(points) < 2:
-    return None
+def _front(points: Sequence[Point], frame: Frame) -> Path:
   x = frame.x_pixels([point.x for point in points])
   y = frame.y_pixels([point.y for point in points])
   # A step, not a slope: between two methods there is none.
   steps = "".join(
     f"V{b:.1f}H{a:.1f}" for a, b in zip(x[1:], y[1:], strict=True)
   )
-  path = f"M{x[0]:.1f} {y[0]:.1f}{steps}"
-  return element("path", d=path, class_="front")
+  return Path(f"M{x[0]:.1f} {y[0]:.1f}{steps}", "front")
 
 
-def draw_point(point: Point, frame: Frame) -> Markup:
+def draw_point(point: Point, frame: Frame) -> Group:
   """Draws a method's marker over its intervals."""
   (x,), (y,) = frame.x_pixels([point.x]), frame.y_pixels([point.y])
   whiskers = ""
@@ -110,23 +100,16 @@ def draw_point(point: Point, frame: Frame) -> Markup:
   if point.y_interval:
     low, high = frame.y_pixels(point.y_interval)
     whiskers += f"M{x:.1f} {low:.1f}V{high:.1f}"
-  return element(
-    "g",
-    element("title", f"{point.label}: {point.values}"),
-    element("path", d=whiskers, class_="whiskers") if whiskers else None,
-    element(
-      "path",
-      d=point.style.marker,
-      transform=f"translate({x:.1f} {y:.1f}) scale(1.35)",
-      class_="marker",
-    ),
-    class_=f"series {point.style.classes}",
-  )
+  place = f"translate({x:.1f} {y:.1f}) scale(1.35)"
+  marker = Path(point.style.marker, "marker", transform=place)
+  parts = [Path(whiskers, "whiskers"), marker] if whiskers else [marker]
+  title = f"{point.label}: {point.values}"
+  return Group(parts, f"series {point.style.classes}", title)
 
 
 def _names(
   points: Sequence[Point], front: Sequence[int], frame: Frame
-) -> list[Markup]:
+) -> list[Text]:
   """Writes names beside points where there is room, on the front first.
 
   A name that would cover others is left out: the legend has all names.
@@ -159,7 +142,7 @@ def _names(
     anchor, at, base, _ = places[best]
     taken.append(boxes[best])
     names.append(
-      frames.text(point.label, at, base, anchor, f"name m{point.style.number}")
+      Text(point.label, at, base, anchor, f"name m{point.style.number}")
     )
   return names
 

@@ -4,6 +4,7 @@ import dataclasses
 import importlib.util
 import pathlib
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -13,15 +14,14 @@ from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.presenting.report import (
   html_tables,
   line_chart,
-  markup,
   scale,
   scatter_chart,
   section,
   task_runs,
 )
-from tff_fair.experiments.presenting.report.frame import Frame
+from tff_fair.experiments.presenting.report.frame import Figure, Frame
+from tff_fair.experiments.presenting.report.html_tables import Table
 from tff_fair.experiments.presenting.report.line_chart import Line
-from tff_fair.experiments.presenting.report.markup import Markup, element
 from tff_fair.experiments.presenting.report.scale import number_text
 from tff_fair.experiments.presenting.report.scatter_chart import Point
 from tff_fair.experiments.presenting.report.section import Section
@@ -45,7 +45,7 @@ def build(task: TaskRuns) -> Section:
   of_folders: dict[pathlib.Path, dict[str, Run]] = {}
   for run in (*task.runs, *task.unfinished):
     of_folders.setdefault(run.path.parent, {})[run.path.name] = run
-  body: list[Markup] = []
+  studies: list[dict[str, Any] | str] = []
   for folder, runs in of_folders.items():
     try:
       found = trials.read_record(folder)
@@ -60,13 +60,15 @@ def build(task: TaskRuns) -> Section:
           clients = _deciding_clients(
             study_runs, found.settings.validation_fraction
           )
-          identifier = f"{task.identifier}-search{len(body)}"
-          body.append(
+          identifier = f"{task.identifier}-search{len(studies)}"
+          studies.append(
             _study(identifier, study, known_trials, found.settings, clients)
           )
     except RunError as error:  # It takes no more than its search along.
-      body.append(section.note(f"A search is left out, as damaged: {error}"))
-  return Section("Search", body)
+      studies.append(f"A search is left out, as damaged: {error}")
+  if not studies:
+    return Section("Search")
+  return section.build("Search", "search", task, studies=studies)
 
 
 def _deciding_clients(runs: Sequence[Run], fraction: float) -> str:
@@ -85,51 +87,39 @@ def _study(
   known_trials: Sequence[Trial],
   settings: SearchSettings,
   clients: str,
-) -> Markup:
+) -> dict[str, Any]:
+  """Returns a study as `search.html` shows it."""
   states = [trial.outcome.state for trial in known_trials]
   complete = [
     trial for trial in known_trials if trial.outcome.state == COMPLETE
   ]
   best = trials.best(known_trials, settings)
-  space = ", ".join(f"{name}={d}" for name, d in study.space.items())
-  return element(
-    "div",
-    element("h4", study.name),
-    section.note(
-      f"{len(known_trials)} trials by the sampler {settings.sampler}, "
-      f"{states.count(COMPLETE)} complete, {states.count(trials.PRUNED)} "
-      f"pruned (pruner {settings.pruner}); objectives over {clients}. "
-      f"Searched: {space}."
-    ),
-    _best(best, settings) if best else None,
-    section.charts(
-      [
-        *_histories(identifier, complete, settings),
-        _front(identifier, complete, best, settings),
-      ]
-    )
-    if complete
-    else None,
-    _importances(study, known_trials, settings),
-  )
-
-
-def _best(best: Sequence[Trial], settings: SearchSettings) -> Markup:
-  return element(
-    "p",
-    element("strong", "Best: " if len(best) == 1 else "Not beaten: "),
-    "; ".join(
+  figures = []
+  if complete:
+    figures = _histories(identifier, complete, settings)
+    front = _front(identifier, complete, best, settings)
+    figures += [front] if front else []
+  return {
+    "name": study.name,
+    "num_trials": len(known_trials),
+    "num_complete": len(complete),
+    "num_pruned": states.count(trials.PRUNED),
+    "settings": settings,
+    "clients": clients,
+    "space": ", ".join(f"{name}={d}" for name, d in study.space.items()),
+    "best": [
       f"trial {trial.number} ({trials.values_text(trial, settings)}) with "
       f"{trials.settings_text(trial)}"
-      for trial in best
-    ),
-    ".",
-  )
+      for trial in best or ()
+    ],
+    "figures": figures,
+    **_importances(study, known_trials, settings),
+  }
 
 
 def _histories(
   identifier: str, complete: Sequence[Trial], settings: SearchSettings
-) -> list[Markup]:
+) -> list[Figure]:
   figures = []
   for place, name in enumerate(settings.objectives):
     measure = _measures(complete)[name]
@@ -162,7 +152,7 @@ def _histories(
     note = (
       f"Diamonds: each trial. Circles: the best so far; {_better(measure)}."
     )
-    figures.append(section.figure(chart, f"{measure.title} by trial", note))
+    figures.append(Figure(chart, f"{measure.title} by trial", note))
   return figures
 
 
@@ -171,7 +161,7 @@ def _front(
   complete: Sequence[Trial],
   best: Sequence[Trial],
   settings: SearchSettings,
-) -> Markup | None:
+) -> Figure | None:
   """Returns the first two objectives against each other."""
   if len(settings.objectives) < 2:
     return None
@@ -203,7 +193,7 @@ def _front(
     f"{', '.join(points[place].label for place in front)}.",
     front=front,
   )
-  return section.figure(
+  return Figure(
     chart,
     f"{other.title} against {one.words}",
     f"Trials by number. {one.title}: {_better(one)}. "
@@ -213,38 +203,31 @@ def _front(
 
 def _importances(
   study: RecordedStudy, known_trials: Sequence[Trial], settings: SearchSettings
-) -> Markup | None:
-  if importlib.util.find_spec("optuna") is None:
-    return section.note(
-      "The importance of settings is left out; it needs the package optuna."
-    )
-  from tff_fair.experiments.sweeps import optuna_study  # noqa: PLC0415
+) -> dict[str, Any]:
+  """Returns a table of how much settings matter, if that can be estimated."""
+  has_optuna = importlib.util.find_spec("optuna") is not None
+  shares: dict[str, Mapping[str, float]] = {}
+  if has_optuna:
+    from tff_fair.experiments.sweeps import optuna_study  # noqa: PLC0415
 
-  shares = {
-    name: optuna_study.importances(study.space, settings, known_trials, place)
-    for place, name in enumerate(settings.objectives)
-  }
-  shares = {name: found for name, found in shares.items() if found}
-  if len(study.space) < 2 or not shares:
-    return None
-  caption = "Importance of settings (%)"
-  titles = [
-    "Setting",
-    *(_measures(known_trials)[name].title for name in shares),
-  ]
-  order = dict.fromkeys(key for found in shares.values() for key in found)
-  rows = [
-    [key, *(number_text(100 * found[key], 1) for found in shares.values())]
-    for key in order
-  ]
-  return markup.joined(
-    html_tables.of_text(caption, [titles, *rows]),
-    section.note(
-      "The share of an objective’s variance over the searched space that a "
-      "setting explains, estimated by fANOVA from the complete trials. With "
-      "few trials it is a hint."
-    ),
-  )
+    for place, name in enumerate(settings.objectives):
+      found = optuna_study.importances(
+        study.space, settings, known_trials, place
+      )
+      if found:
+        shares[name] = found
+  table: Table | None = None
+  if len(study.space) > 1 and shares:
+    titles = (_measures(known_trials)[name].title for name in shares)
+    order = dict.fromkeys(key for found in shares.values() for key in found)
+    rows = [
+      [key, *(number_text(100 * found[key], 1) for found in shares.values())]
+      for key in order
+    ]
+    table = html_tables.of_text(
+      "Importance of settings (%)", [["Setting", *titles], *rows]
+    )
+  return {"has_optuna": has_optuna, "importances": table}
 
 
 def _measures(known_trials: Sequence[Trial]) -> Mapping[str, Measure]:

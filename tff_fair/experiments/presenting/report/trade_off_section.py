@@ -7,16 +7,21 @@ import numpy as np
 from tff_fair.experiments.analysis.measures import Measure
 from tff_fair.experiments.presenting.report import (
   final_measures,
-  frame as frames,
-  markup,
   scale,
   scatter_chart,
   section,
   task_runs,
 )
 from tff_fair.experiments.presenting.report.final_measures import Result
-from tff_fair.experiments.presenting.report.frame import Frame, box_path
-from tff_fair.experiments.presenting.report.markup import Markup, element
+from tff_fair.experiments.presenting.report.frame import (
+  Figure,
+  Frame,
+  Group,
+  Path,
+  Shape,
+  Text,
+  box_path,
+)
 from tff_fair.experiments.presenting.report.scale import Scale
 from tff_fair.experiments.presenting.report.scatter_chart import Point
 from tff_fair.experiments.presenting.report.section import Section
@@ -65,26 +70,18 @@ def build_bars(task: TaskRuns) -> Section:
     )
   limit = task.score.limit
   x = scale.linear(0, min(max(known), limit), bounds=(0, limit))
-  return Section(
+  return section.build(
     _BARS_TITLE,
-    [
-      section.note(
-        f"Test {task.score.noun} at the end of the runs.",
-        f" Lines over the bars are {final_measures.INTERVALS} over seeds."
-        if task.has_seeds
-        else None,
-      ),
-      section.charts(
-        [_bars(task, name, x, found[name]) for name in _BARS],
-        class_="charts three",
-      ),
-    ],
+    "bars",
+    task,
+    intervals=final_measures.INTERVALS,
+    figures=[_bars(task, name, x, found[name]) for name in _BARS],
   )
 
 
 def _bars(
   task: TaskRuns, name: str, x: Scale, results: Sequence[Result]
-) -> Markup:
+) -> Figure:
   """Returns the bars of a measure, one for each method, the first on top."""
   title, score = task.measures[name].title, task.score
   letters = min(max(len(m.label) for m in task.methods), _MAX_LETTERS)
@@ -103,50 +100,36 @@ def _bars(
     f"{task.identifier}-bars-{name.replace('_', '-')}",
     f"{title}, {score.noun}",
     f"{values}.",
-    element("path", d=frame.uprights(), class_="grid"),
-    frame.axes(),
     [
-      _row(method, result, frame.top + _ROW * (n + 0.5), frame)
-      for n, (method, result) in enumerate(shown)
+      Path(frame.uprights(), "grid"),
+      *frame.axes(),
+      *(
+        _row(method, result, frame.top + _ROW * (n + 0.5), frame)
+        for n, (method, result) in enumerate(shown)
+      ),
     ],
   )
   tail = final_measures.tail_text(task, name)
-  return section.figure(chart, f"{title}{tail}{score.in_brackets}")
+  return Figure(chart, f"{title}{tail}{score.in_brackets}")
 
 
 def _row(
   method: MethodRuns, result: Result, middle: float, frame: Frame
-) -> Markup:
+) -> Group:
   """Returns a method's name, bar and value; what is not finite has no bar."""
   base, right = middle + 4, frame.width - frame.right
-  return element(
-    "g",
-    element("title", f"{method.label}: {result.text}"),
-    frames.text(
-      task_runs.cut(method.label, _MAX_LETTERS),
-      frame.left - _GAP / 2,
-      base,
-      "end",
-      "name",
-    ),
-    _bar(result, middle, frame) if np.isfinite(result.mean) else None,
-    frames.text(result.mean_text, right + _VALUE_WIDTH - 2, base, "end"),
-    class_=f"series {method.style.classes}",
-  )
-
-
-def _bar(result: Result, middle: float, frame: Frame) -> Markup:
-  zero, end = frame.x_pixels([0, result.mean])
-  box = element(
-    "path",
-    d=box_path(zero, middle - _BAR / 2, end - zero, _BAR),
-    class_="bars",
-  )
-  if result.interval is None:
-    return box
-  low, high = frame.x_pixels(frame.x.clipped(result.interval))
-  whisker = f"M{low:.1f} {middle:.1f}H{high:.1f}"
-  return markup.joined(box, element("path", d=whisker, class_="spread"))
+  name = task_runs.cut(method.label, _MAX_LETTERS)
+  parts: list[Shape] = [Text(name, frame.left - _GAP / 2, base, "end", "name")]
+  if np.isfinite(result.mean):
+    zero, end = frame.x_pixels([0, result.mean])
+    box = box_path(zero, middle - _BAR / 2, end - zero, _BAR)
+    parts.append(Path(box, "bars"))
+    if result.interval is not None:
+      low, high = frame.x_pixels(frame.x.clipped(result.interval))
+      parts.append(Path(f"M{low:.1f} {middle:.1f}H{high:.1f}", "spread"))
+  parts.append(Text(result.mean_text, right + _VALUE_WIDTH - 2, base, "end"))
+  title = f"{method.label}: {result.text}"
+  return Group(parts, f"series {method.style.classes}", title)
 
 
 # Section: score against fairness, and the methods that no other beats.
@@ -165,42 +148,21 @@ def build(task: TaskRuns) -> Section:
   """Returns the section: mean against std and worst 10 %, error and spread."""
   title = f"{task.score.title} and fairness"
   figures = _figures(task, _PAIRS)
-  errors = _figures(task, _ERROR_PAIRS)
-  tail = final_measures.tail_clients(task, 10)
   if not figures:
     return Section(title, absence=f"no run has finite {task.score.plural}")
-  return Section(
+  return section.build(
     title,
-    [
-      section.note(
-        f"Worst 10 %: {tail}. " if tail else None,
-        "At the end of the runs. ",
-        f"Whiskers are {final_measures.INTERVALS} over seeds. "
-        if task.has_seeds
-        else None,
-        "The dashed line joins the Pareto front of the means: no other method "
-        "is better in one of the two measures without being worse in the other."
-        if _has_front(task)
-        else "With one seed it is unknown how sure a place is: no Pareto front "
-        "is drawn.",
-        " Where a name has no room, look up the symbol in the legend.",
-      ),
-      section.charts(figures),
-      section.fold(
-        "Error and its relative spread",
-        section.note(
-          "The error is 100 − accuracy. In the first chart clients count the "
-          "same, in the second they count by their test examples."
-        ),
-        section.charts(errors),
-      )
-      if errors
-      else None,
-    ],
+    "trade_off",
+    task,
+    figures=figures,
+    errors=_figures(task, _ERROR_PAIRS),
+    tail=final_measures.tail_clients(task, 10),
+    intervals=final_measures.INTERVALS,
+    has_front=_has_front(task),
   )
 
 
-def _figures(task: TaskRuns, pairs: Sequence[tuple[str, str]]) -> list[Markup]:
+def _figures(task: TaskRuns, pairs: Sequence[tuple[str, str]]) -> list[Figure]:
   """Returns the charts of pairs of measures that the runs have."""
   figures = [
     _figure(task, x, y)
@@ -215,7 +177,7 @@ def _has_front(task: TaskRuns) -> bool:
   return all(len(method.runs) > 1 for method in task.methods)
 
 
-def _figure(task: TaskRuns, x_name: str, y_name: str) -> Markup | None:
+def _figure(task: TaskRuns, x_name: str, y_name: str) -> Figure | None:
   points = [
     point
     for method in task.methods
@@ -228,7 +190,7 @@ def _figure(task: TaskRuns, x_name: str, y_name: str) -> Markup | None:
   names = ", ".join(points[place].label for place in front)
   if len(front) > _MAX_NAMES:
     names = f"{len(front)} of {len(points)} methods"
-  said = [f"Pareto front: {names}."] if front else []
+  said = f"Pareto front: {names}." if front else ""
   up = "up" if y.higher_is_better else "down"
   right = "right" if x.higher_is_better else "left"
   title, across = _title(task, y_name), _title(task, x_name)
@@ -242,12 +204,10 @@ def _figure(task: TaskRuns, x_name: str, y_name: str) -> Markup | None:
     ),
     identifier=f"{task.identifier}-{x_name}-{y_name}",
     title=f"{title} against {against}",
-    description=" ".join([f"Better is {right} and {up}.", *said]),
+    description=f"Better is {right} and {up}. {said}".rstrip(),
     front=front,
   )
-  return section.figure(
-    chart, f"{title}{y.in_brackets}, better {up} and {right}", *said
-  )
+  return Figure(chart, f"{title}{y.in_brackets}, better {up} and {right}", said)
 
 
 def _title(task: TaskRuns, name: str) -> str:

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Collection, Mapping, Sequence
+from typing import NamedTuple
 
 from tff_fair.experiments.analysis import (
   columns as table_columns,
@@ -26,8 +27,12 @@ from tff_fair.experiments.presenting.report import (
   html_tables,
   section,
 )
-from tff_fair.experiments.presenting.report.html_tables import TableColumn
-from tff_fair.experiments.presenting.report.markup import Child, Markup, element
+from tff_fair.experiments.presenting.report.html_tables import (
+  Cell,
+  Column,
+  Head,
+  Table,
+)
 from tff_fair.experiments.presenting.report.section import Section
 from tff_fair.experiments.presenting.report.task_runs import (
   MethodRuns,
@@ -49,77 +54,58 @@ def build(task: TaskRuns) -> Section:
   groups = [Group(method.label, method.runs) for method in methods]
   of_task = {method.label for method in task.baselines}
   baselines = [g for g in groups if g.label in of_task] or groups[:1]
-  reference = method_tables.baseline_text(baselines)
   contents = Contents(task.title, groups, _NAMES, chosen, task.question)
   rows = contents.statistics().rows
   differences = contents.differences(baselines)
   contrasts = {row.label: row for row in differences.rows}
   columns = _columns(task, rows, groups, chosen)
-  return Section(
+  has_noise = len(columns) > len(_NAMES)
+  columns += _difference_columns(
+    methods, {group.label for group in baselines}, task, contrasts
+  )
+  tail = final_measures.tail_clients(task, 10)
+  return section.build(
     _TITLE,
-    [
-      element(
-        "p",
-        " ".join(reversed(differences.notes))
-        if len(methods) > 1
-        else _single_method(task, rows[0]),
-        class_="conclusion",
-      ),
-      # What a reader has to know before the numbers.
-      section.bullets(run_tables.run_notes(groups, chosen), "caution"),
-      _sentences(task, rows, groups),
-      html_tables.draw(
-        _caption(task, len(methods)),
-        methods,
-        [
-          *columns,
-          *_difference_columns(
-            methods,
-            {group.label for group in baselines},
-            [task.measures[name] for name in _NAMES],
-            contrasts,
-          ),
-        ],
-      ),
-      _explanation(
-        task,
-        reference,
-        contrasts,
-        has_marks=any(
-          mark for place in range(len(_NAMES)) for mark in _marks(rows, place)
-        ),
-        has_noise=len(columns) > len(_NAMES),
-      ),
-      _parts(task, contents),
-      section.without(
-        task,
-        {method.number for method in methods},
-        "they have runs without an evaluation",
-      ),
-    ],
+    "verdict",
+    task,
+    conclusion=" ".join(reversed(differences.notes))
+    if len(methods) > 1
+    else _single_method(task, rows[0]),
+    notes=[*run_tables.run_notes(groups, chosen)],
+    best=_sentences(task, rows, groups),
+    table=html_tables.of_methods(
+      f"Test {task.score.noun} over clients{task.score.in_brackets}"
+      f"{f'; worst 10 %: {tail}' if tail else ''}"
+      f"{'; Δ: difference to the baseline' if len(methods) > 1 else ''}",
+      methods,
+      columns,
+    ),
+    has_marks=any(
+      mark for place in range(len(_NAMES)) for mark in _marks(rows, place)
+    ),
+    noise=table_columns.NOISE_EXPLANATION if has_noise else "",
+    baseline=method_tables.baseline_text(baselines) if contrasts else "",
+    confidence=f"{100 * paired.CONFIDENCE:.0f}",
+    level=f"{comparison_table.LEVEL:.2g}",
+    parts=_parts(task, contents),
+    shown={method.number for method in methods},
   )
 
 
-def _parts(task: TaskRuns, contents: Contents) -> Markup | None:
+def _parts(task: TaskRuns, contents: Contents) -> Table | None:
   """Returns the table of what methods owe to weights and to their rules."""
   found = references.parts(contents)
   if found is None:
     return None
   rows = {row.label: row for row in found.rows}
   methods = [method for method in task.methods if method.label in rows]
-  columns = [
-    html_tables.column(
-      measure,
-      [
-        cell
-        for method in methods
-        if isinstance(cell := rows[method.label].cells[place], Value)
-      ],
-    )
-    for place, measure in enumerate(found.measures.values())
-  ]
+  columns = []
+  for place, measure in enumerate(found.measures.values()):
+    cells = [rows[method.label].cells[place] for method in methods]
+    values = [cell for cell in cells if isinstance(cell, Value)]
+    columns.append(html_tables.column(measure, values))
   caption = f"{found.caption[0].upper()}{found.caption[1:]}"
-  return html_tables.draw(caption, methods, columns)
+  return html_tables.of_methods(caption, methods, columns)
 
 
 def _chosen(task: TaskRuns) -> dict[Run, ChosenEvaluation]:
@@ -154,22 +140,12 @@ def _marks(rows: Sequence[Row], place: int) -> list[int | None]:
   return [row.marks[place] for row in rows]
 
 
-def _caption(task: TaskRuns, num_methods: int) -> str:
-  tail = final_measures.tail_clients(task, 10)
-  of_tail = f"; worst 10 %: {tail}" if tail else ""
-  differences = "; Δ: difference to the baseline" if num_methods > 1 else ""
-  score = task.score
-  return (
-    f"Test {score.noun} over clients{score.in_brackets}{of_tail}{differences}"
-  )
-
-
 def _columns(
   task: TaskRuns,
   rows: Sequence[Row],
   groups: Sequence[Group],
   chosen: Mapping[Run, ChosenEvaluation],
-) -> list[TableColumn]:
+) -> list[Column]:
   """Returns the columns of the measures; after the std, the noise in it."""
   columns = [
     html_tables.column(
@@ -186,48 +162,47 @@ def _columns(
   return columns
 
 
+class _Best(NamedTuple):
+  """Which methods are best by a measure, in words.
+
+  `alone` says that all others clearly differ.
+  """
+
+  words: str
+  name: str
+  alone: bool
+  value: str
+  rest: str
+
+
 def _sentences(
   task: TaskRuns, rows: Sequence[Row], groups: Sequence[Group]
-) -> Markup | None:
-  """Returns which methods are best, for each measure; None if that is open."""
-  parts = []
+) -> list[_Best]:
+  """Returns which methods are best, for each measure where that is known."""
+  found = []
   all_words = (f"Mean {task.score.noun}", "Std over clients", _TAIL)
   for place, (name, words) in enumerate(zip(_NAMES, all_words, strict=True)):
-    best = [row for row in rows if row.marks[place] == comparison_table.BEST]
-    if best:
-      said = _best(task, name, place, best, groups)
-      parts += [element("dt", words), element("dd", said)]
-  return element("dl", parts, class_="verdict") if parts else None
-
-
-def _best(
-  task: TaskRuns,
-  name: str,
-  place: int,
-  best: Sequence[Row],
-  groups: Sequence[Group],
-) -> list[Child]:
-  measure = task.measures[name]
-  values = {row.label: Value(*row.cells[place]) for row in best}
-  first = min(values, key=lambda n: measures.sort_key(measure, values[n].mean))
-  others = [label for label in values if label != first]
-  said: list[Child] = [
-    first if others else element("strong", first),
-    f" {_number(task, values[first].mean)}. ",
-  ]
-  if not others:
-    unknown = ", ".join(_not_compared(first, groups))
-    said.append(
-      f"All other methods clearly differ from it, but for {unknown}: too few "
-      "seeds in common."
-      if unknown
-      else "All other methods clearly differ from it."
-    )
-  elif len(values) == len(groups):
-    said.append("No method clearly differs from it.")
-  else:
-    said.append(f"No clear difference to {', '.join(others)}.")
-  return said
+    measure = task.measures[name]
+    values = {
+      row.label: Value(*row.cells[place]).mean
+      for row in rows
+      if row.marks[place] == comparison_table.BEST
+    }
+    if values:
+      first = min(values, key=lambda n: measures.sort_key(measure, values[n]))
+      others = [label for label in values if label != first]
+      unknown = _not_compared(first, groups)
+      if not others:
+        rest = "All other methods clearly differ from it"
+        if unknown:
+          rest += f", but for {', '.join(unknown)}: too few seeds in common"
+      elif len(values) == len(groups):
+        rest = "No method clearly differs from it"
+      else:
+        rest = f"No clear difference to {', '.join(others)}"
+      value = _number(task, values[first])
+      found.append(_Best(words, first, not others, value, rest))
+  return found
 
 
 def _not_compared(best: str, groups: Sequence[Group]) -> list[str]:
@@ -240,76 +215,49 @@ def _not_compared(best: str, groups: Sequence[Group]) -> list[str]:
   ]
 
 
-def _explanation(
-  task: TaskRuns,
-  baseline: str,
-  contrasts: Mapping[str, Row],
-  *,
-  has_marks: bool,
-  has_noise: bool,
-) -> list[Markup]:
-  explanation: list[Child] = [
-    "At the last evaluation of each run; each client counts once.",
-    " Mean ± sample standard deviation over seeds." if task.has_seeds else None,
-    " Bold: the best, and all methods without a clear difference to it. "
-    "Underlined: second best, and clearly different from the best."
-    if has_marks
-    else None,
-  ]
-  notes = [section.note(explanation)]
-  if has_noise:
-    notes.append(section.note(table_columns.NOISE_EXPLANATION))
-  if contrasts:
-    confidence = f"{100 * paired.CONFIDENCE:.0f}\N{NO-BREAK SPACE}%"
-    notes.append(
-      section.note(
-        f"Δ: the method minus {baseline}, over the same seeds and clients, "
-        f"with its {confidence} interval over {task.question.about}. Holm’s "
-        "correction for the "
-        "methods is in the interval, too: a difference is clear where it "
-        f"leaves out 0, that is where p < {comparison_table.LEVEL:.2g}; others "
-        "are grey. Clients: how many are better off, as well off, and worse "
-        f"off than with {baseline}.",
-        " Bold has a correction of its own, since it compares with the best."
-        if has_marks
-        else None,
-      )
-    )
-  return notes
-
-
 # Columns of the differences to a baseline, each interval drawn.
 
 
-_WIDTH, _HEIGHT, _EDGE = 120, 10, 4  # Of the drawing of an interval.
+_WIDTH, _EDGE = 120, 4  # Of the drawing of an interval.
+
+
+class _Interval(NamedTuple):
+  """Where an interval, its estimate and 0 are in a drawing of 120 pixels."""
+
+  zero: str
+  low: str
+  high: str
+  estimate: str
+  color: int
 
 
 def _difference_columns(
   methods: Sequence[MethodRuns],
   baselines: Collection[str],
-  shown: Sequence[Measure],
+  task: TaskRuns,
   rows: Mapping[str, Row],
-) -> list[TableColumn]:
-  """Returns the columns: a difference for each measure, and the clients.
+) -> list[Column]:
+  """Returns a difference for each measure, and how many clients are better.
 
   `rows` has both by the label of a method; a method may have none.
   """
   if not rows:
     return []
   columns = [
-    _differences(methods, baselines, measure, place, rows)
-    for place, measure in enumerate(shown)
+    _differences(methods, baselines, task.measures[name], place, rows)
+    for place, name in enumerate(_NAMES)
   ]
-  records = [
-    _record(rows[method.label].cells[-1])
-    if method.label in rows
-    else html_tables.cell(math.nan, "–", class_="quiet-cell")
-    for method in methods
-  ]
-  return [
-    *columns,
-    TableColumn("Clients better, same, worse", "descending", records),
-  ]
+  records = []
+  for method in methods:
+    if method.label in rows:
+      record = rows[method.label].cells[-1]
+      assert isinstance(record, Wins)
+      value = record.wins - record.losses
+      records.append(Cell(value, counts=record, class_="record"))
+    else:
+      records.append(Cell(math.nan, "–", class_="quiet-cell"))
+  head = Head("Clients better, same, worse", "descending")
+  return [*columns, Column(head, records)]
 
 
 def _differences(
@@ -318,7 +266,7 @@ def _differences(
   measure: Measure,
   place: int,
   rows: Mapping[str, Row],
-) -> TableColumn:
+) -> Column:
   found = {
     label: cell
     for label, row in rows.items()
@@ -331,27 +279,22 @@ def _differences(
   ]
   # A scale that has 0 and all intervals.
   known = [0.0, *filter(math.isfinite, ends)]
-  low, high = min(known), max(known)
-  cells = [
-    _difference(method, measure, found[method.label], low, high)
-    if method.label in found
-    else _nothing(method, baselines)
-    for method in methods
-  ]
-  return TableColumn(
-    f"Δ\N{NO-BREAK SPACE}{html_tables.head(measure)}",
-    html_tables.first_order(measure),
-    cells,
-  )
+  cells = []
+  for method in methods:
+    if method.label in found:
+      contrast = found[method.label]
+      drawn = _interval(method, contrast.difference, min(known), max(known))
+      cells.append(_difference(measure, contrast, drawn))
+    elif method.label in baselines:
+      cells.append(Cell(0.0, "baseline", class_="quiet-cell"))
+    else:
+      cells.append(Cell(math.nan, "no common seed", class_="quiet-cell"))
+  return Column(html_tables.head(measure, "Δ\N{NO-BREAK SPACE}"), cells)
 
 
 def _difference(
-  method: MethodRuns,
-  measure: Measure,
-  contrast: Contrast,
-  low: float,
-  high: float,
-) -> Markup:
+  measure: Measure, contrast: Contrast, drawn: _Interval | None
+) -> Cell:
   found = contrast.difference
   text = html_tables.with_minus(
     comparison_table.difference_text(measure, found)
@@ -359,66 +302,28 @@ def _difference(
   estimate, bracket, interval = text.partition(" [")
   p_value = comparison_table.probability_text(contrast.p_holm)
   is_told = contrast.p_holm < comparison_table.LEVEL
-  return html_tables.cell(
+  return Cell(
     found.estimate,
-    element("span", estimate, class_="mean"),
-    element("small", bracket, interval) if interval else None,
-    element("span", f" (p {p_value})", class_="unseen") if p_value else None,
-    _drawing(method, found, low, high)
-    if math.isfinite(found.estimate)
-    else None,
+    estimate,
+    f"{bracket}{interval}",
+    unseen=f"p {p_value}" if p_value else "",
     class_="difference" if is_told else "difference untold",
+    is_mean=True,
+    interval=drawn,
   )
 
 
-def _drawing(
+def _interval(
   method: MethodRuns, found: Difference, low: float, high: float
-) -> Markup:
-  """Draws an interval below a line at 0."""
+) -> _Interval | None:
+  """Returns the drawing of an interval; none where nothing is known."""
 
   def place(value: float) -> str:
     share = (value - low) / (high - low) if high > low else 0.5
     return f"{_EDGE + share * (_WIDTH - 2 * _EDGE):.1f}"
 
-  middle = _HEIGHT / 2
-  interval = (
-    element(
-      "path",
-      d=f"M{place(found.low)} {middle}H{place(found.high)}",
-      class_="reach",
-    )
-    if math.isfinite(found.low)
-    else None
-  )
-  return element(
-    "svg",
-    element("path", d=f"M{place(0)} 0V{_HEIGHT}", class_="zero"),
-    interval,
-    element(
-      "path", d=f"M{place(found.estimate)} {middle}h0", class_="estimate"
-    ),
-    viewBox=f"0 0 {_WIDTH} {_HEIGHT}",
-    width=_WIDTH,
-    height=_HEIGHT,
-    class_=f"interval c{method.style.color}",
-    aria_hidden="true",
-  )
-
-
-def _record(record: object) -> Markup:
-  assert isinstance(record, Wins)
-  return html_tables.cell(
-    record.wins - record.losses,
-    [element("span", f"{count:,}") for count in record],
-    class_="record",
-  )
-
-
-def _nothing(method: MethodRuns, baselines: Collection[str]) -> Markup:
-  """Returns the cell of a baseline, or of a method without a common seed."""
-  is_baseline = method.label in baselines
-  return html_tables.cell(
-    0.0 if is_baseline else math.nan,
-    "baseline" if is_baseline else "no common seed",
-    class_="quiet-cell",
-  )
+  if not math.isfinite(found.estimate):
+    return None
+  is_known = math.isfinite(found.low)
+  ends = (place(found.low), place(found.high)) if is_known else ("", "")
+  return _Interval(place(0), *ends, place(found.estimate), method.style.color)

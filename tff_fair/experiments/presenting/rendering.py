@@ -1,0 +1,81 @@
+"""The templates of pages and cards, which escape every text from data."""
+
+import base64
+import hashlib
+import pathlib
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import jinja2
+from markupsafe import Markup
+
+from tff_fair import escaping
+
+_FOLDER = pathlib.Path(__file__).parent / "templates"
+
+
+def _environment(
+  show: Callable[[str], str], *, autoescape: bool
+) -> jinja2.Environment:
+  def finalize(value: Any) -> Any:
+    if value is None:
+      return ""
+    return value if hasattr(value, "__html__") else show(str(value))
+
+  return jinja2.Environment(
+    loader=jinja2.FileSystemLoader(_FOLDER),
+    autoescape=autoescape,
+    finalize=finalize,
+    undefined=jinja2.StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+  )
+
+
+_HTML = _environment(escaping.line, autoescape=True)
+_MARKDOWN = _environment(escaping.markdown, autoescape=False)
+_MARKDOWN.filters["code"] = lambda text: Markup(escaping.markdown_code(text))
+
+
+def html(template: str, **data: Any) -> Markup:
+  """Returns a template as HTML, which is well-formed XML as well."""
+  return Markup(_HTML.get_template(template).render(data))
+
+
+def markdown(template: str, **data: Any) -> Markup:
+  """Returns a template as Markdown; a text that is `Markup` stays as it is."""
+  return Markup(_MARKDOWN.get_template(template).render(data))
+
+
+class Drawn:
+  """A record that a page shows as its template draws it, under its own name."""
+
+  template: ClassVar[str]
+
+  def __html__(self) -> str:
+    """Returns the record as HTML."""
+    return html(self.template, it=self)
+
+
+def page(
+  template: str, title: str, *, num_methods: int = 1, **data: Any
+) -> str:
+  """Returns a page as one HTML file with its style and script in it.
+
+  A content security policy forbids all else: no request leaves the page, and
+  only its own script runs, even if the name of a run holds a script.
+  """
+  style = html("style.css", num_methods=num_methods)
+  script = html("sort.js")
+  policy = (
+    f"default-src 'none'; img-src data:; style-src {_digest(style)}; "
+    f"script-src {_digest(script)}; base-uri 'none'; form-action 'none'"
+  )
+  return html(
+    template, title=title, style=style, script=script, policy=policy, **data
+  )
+
+
+def _digest(text: str) -> str:
+  digest = hashlib.sha256(text.encode()).digest()
+  return f"'sha256-{base64.b64encode(digest).decode()}'"
