@@ -54,13 +54,7 @@ class BrokenError(Exception):
 
 
 class Ended(NamedTuple):
-  """A program that has ended.
-
-  Attributes:
-    status: Its exit status.
-    said: All it said.
-    seconds: How long it and its processes took to end.
-  """
+  """A program that has ended."""
 
   status: int
   said: str
@@ -243,12 +237,7 @@ def _results(folder: pathlib.Path) -> list[bytes]:
 
 
 class Soak:
-  """Disturbs runs, and keeps what has come of it.
-
-  Attributes:
-    counts: How often what came.
-    broken: What broke, a line each.
-  """
+  """Disturbs runs, and keeps what has come of it."""
 
   def __init__(
     self,

@@ -93,13 +93,7 @@ def _environment(cache: str | None) -> Mapping[str, str]:
 
 
 class Row(NamedTuple):
-  """What is trained.
-
-  Attributes:
-    algorithm: The method.
-    num_clients: The number of clients.
-    rounds: The number of rounds.
-  """
+  """What is trained."""
 
   algorithm: str
   num_clients: int
@@ -107,12 +101,7 @@ class Row(NamedTuple):
 
 
 class Timed(NamedTuple):
-  """What a program took.
-
-  Attributes:
-    seconds: All of it.
-    round_seconds: Its median round, without the first.
-  """
+  """What a program took."""
 
   seconds: float
   round_seconds: float

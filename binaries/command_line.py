@@ -31,12 +31,7 @@ _Holder: TypeAlias = "flags.FlagHolder[Any]"
 
 
 class Group(NamedTuple):
-  """Flags that belong together.
-
-  Attributes:
-    title: Their title in the help.
-    names: Their names.
-  """
+  """Flags that belong together."""
 
   title: str
   names: tuple[str, ...]

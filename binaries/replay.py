@@ -42,12 +42,7 @@ _OUTPUT = _FLAGS.text(
 
 
 class Rule(NamedTuple):
-  """A rule to apply.
-
-  Attributes:
-    algorithm: The name of its method.
-    hparams: Its hyperparameters; None if none is given.
-  """
+  """A rule to apply."""
 
   algorithm: str
   hparams: Mapping[str, Value] | None

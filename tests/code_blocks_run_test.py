@@ -13,7 +13,13 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 # Their runs take minutes; other tests run what they show, bit by bit. Those of
 # the papers' results are sweeps, which reproduction_index_test.py expands.
 LONG = (
-  *("audit.md", "certificates.md", "comparing.md", "experiments.md"),
+  *(
+    "audit.md",
+    "certificates.md",
+    "choosing.md",
+    "comparing.md",
+    "experiments.md",
+  ),
   *("export.md", "methods.md", "python.md", "sweeps.md"),
   *("own_data.md", "privacy.md", "tapes.md", "tasks.md", "reproduction.md"),
 )

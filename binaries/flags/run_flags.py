@@ -7,6 +7,7 @@ import copy
 import dataclasses
 import pathlib
 import textwrap
+from collections.abc import Container
 from typing import Any, Literal
 
 from absl import flags
@@ -163,11 +164,7 @@ class _Computing:
 
 
 class ComputingFlags:
-  """The flags, defined where a program has its own.
-
-  Attributes:
-    names: Their names.
-  """
+  """The flags, defined where a program has its own."""
 
   names = tuple(declared.fields_of(_Computing))
 
@@ -240,16 +237,24 @@ class _ListParser(flags.ArgumentParser):
     return str(argument)
 
 
-def _define_group(group: type[Any]) -> command_line.Group:
-  """Defines the flags of a group of settings."""
+def define_group(
+  group: type[Any],
+  namespace: flags.FlagValues = flags.FLAGS,
+  without: Container[str] = (),
+) -> command_line.Group:
+  """Defines the flags of a group of settings, all but some."""
   fields = [field.name for field in dataclasses.fields(group)]
+  fields = [name for name in fields if name not in without]
   for name in fields:
     if name in _ASSIGNMENTS:
       flags.DEFINE_multi_string(
-        spec_text.FLAG_NAMES[name], [], _ASSIGNMENTS[name]
+        spec_text.FLAG_NAMES[name],
+        [],
+        _ASSIGNMENTS[name],
+        flag_values=namespace,
       )
     else:
-      command_line.define(RunSpec.fields()[name])
+      command_line.define(RunSpec.fields()[name], namespace)
   names = (spec_text.FLAG_NAMES.get(name, name) for name in fields)
   return command_line.Group(str(group.__doc__), tuple(names))
 
@@ -292,7 +297,7 @@ _LIST = flags.DEFINE_flag(
   )
 )
 
-_OF_SPEC = tuple(map(_define_group, settings.GROUPS))
+_OF_SPEC = tuple(map(define_group, settings.GROUPS))
 GROUPS = (
   *_OF_SPEC,
   command_line.Group(
@@ -367,19 +372,20 @@ def take_first_look() -> None:
 
 
 def spec(namespace: flags.FlagValues = flags.FLAGS) -> RunSpec:
-  """Returns the run that the flags describe."""
-  values = {name: namespace[name].value for name in RunSpec.fields()}
-  return RunSpec.from_dict(
-    {
-      **values,
-      "task_options": spec_text.parse_task_options(
-        values["task"], namespace["task_option"].value
-      ),
-      "hparams": spec_text.parse_hparams(
-        values["algorithm"], namespace["hparam"].value
-      ),
-    }
+  """Returns the run that the flags describe; others have their defaults."""
+  values = {
+    name: namespace[name].value
+    for name in RunSpec.fields()
+    if name in namespace
+  }
+  values["task_options"] = spec_text.parse_task_options(
+    values["task"], namespace["task_option"].value
   )
+  if "hparam" in namespace:
+    values["hparams"] = spec_text.parse_hparams(
+      values["algorithm"], namespace["hparam"].value
+    )
+  return RunSpec.from_dict(values)
 
 
 def decides(name: str) -> bool:

@@ -33,6 +33,10 @@ if typing.TYPE_CHECKING:
     export_form as export_form,
   )
   from tff_fair.experiments.presenting.report.page import report as report
+  from tff_fair.experiments.sweeps.choosing import (
+    Choice as Choice,
+    choose as choose,
+  )
   from tff_fair.experiments.sweeps.runner import sweep as sweep
   from tff_fair.experiments.sweeps.search import search as search
   from tff_fair.experiments.sweeps.setting_tables import Range as Range

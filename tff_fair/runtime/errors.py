@@ -31,11 +31,7 @@ _MOST_CHARACTERS = 240
 
 
 class Explanation:
-  """What is known of a call.
-
-  Attributes:
-    is_one_graph: Whether one graph computes all clients.
-  """
+  """What is known of a call."""
 
   is_one_graph = False
 

@@ -55,11 +55,7 @@ def _use_threads() -> None:
 
 
 class LocalContext(tff.framework.SyncContext):
-  """Computes cohorts as one graph, in parts, or step by step.
-
-  Attributes:
-    clients_at_a_time: How many clients work at the same time.
-  """
+  """Computes cohorts as one graph, in parts, or step by step."""
 
   def __init__(
     self,

@@ -48,9 +48,6 @@ class NativeComputation(tff.framework.ConcreteComputation):
 
   It returns the same Python structures as the computation before: its type has
   the containers, which compiling drops.
-
-  Attributes:
-    origin: See `origin_of`.
   """
 
   origin: Origin | None = None

@@ -57,11 +57,7 @@ NO_ENDS = Ends(unchanged, last, once)
 
 
 class PhasedComputation(tff.framework.ConcreteComputation):
-  """A computation that can be called as it is, or in phases.
-
-  Attributes:
-    ends: What a call in phases does before the first and after the last.
-  """
+  """A computation that can be called as it is, or in phases."""
 
   ends: Ends
   _build: Callable[[], Sequence[tff.Computation]]

@@ -26,12 +26,7 @@ class UnknownError(Exception):
 
 
 class ClientError(Exception):
-  """An error of one client's computation.
-
-  Attributes:
-    client: The number of the client in its cohort.
-    error: The error.
-  """
+  """An error of one client's computation."""
 
   def __init__(self, client: int, error: Exception) -> None:
     """Takes the client and the error."""

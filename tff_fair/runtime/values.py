@@ -20,23 +20,14 @@ Value: TypeAlias = Any
 
 
 class Computed(NamedTuple):
-  """A value that is in the form of this module already.
-
-  Attributes:
-    value: The value.
-    type_spec: Its type.
-  """
+  """A value that is in the form of this module already."""
 
   value: Value
   type_spec: tff.Type
 
 
 class SerializedData(NamedTuple):
-  """A client's data as TFF hands it from one computation to the next.
-
-  Attributes:
-    graph: The graph of the dataset.
-  """
+  """A client's data as TFF hands it from one computation to the next."""
 
   graph: bytes
 

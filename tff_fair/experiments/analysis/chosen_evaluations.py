@@ -25,13 +25,7 @@ _USUAL_CRITERION = "mean"
 
 @dataclasses.dataclass(frozen=True)
 class ChosenEvaluation:
-  """An evaluation of a run, or several over which measures are averaged.
-
-  Attributes:
-    run: The run.
-    rounds: The numbers of their rounds, ascending, at least one.
-    honest: Whether clients that attack are left out.
-  """
+  """An evaluation of a run, or several over which measures are averaged."""
 
   run: Run
   rounds: tuple[int, ...]

@@ -63,13 +63,7 @@ def only(method: Seeds, ids: Sequence[int]) -> Seeds:
 
 
 class Pair(NamedTuple):
-  """Evaluations of two methods for one seed, with the same clients.
-
-  Attributes:
-    ids: int64[K], the clients, ascending.
-    method: Evaluations of the method.
-    baseline: The same of the baseline.
-  """
+  """Evaluations of two methods for one seed, with the same clients."""
 
   ids: np.ndarray
   method: Sequence[Clients]

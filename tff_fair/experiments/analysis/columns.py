@@ -95,13 +95,7 @@ MAX_CLIENTS = 10  # A reader can take in no more columns.
 
 
 class ComparedColumn(NamedTuple):
-  """A column of a table.
-
-  Attributes:
-    measure: What it shows.
-    of: Its value for an evaluation, not scaled.
-    client: The one client that it is about; None if about all.
-  """
+  """A column of a table."""
 
   measure: Measure
   of: Callable[[ChosenEvaluation], float]

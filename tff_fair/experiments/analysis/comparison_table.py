@@ -59,13 +59,7 @@ _P_DIGITS = 3
 
 
 class Contrast(NamedTuple):
-  """A difference to a baseline, among several.
-
-  Attributes:
-    difference: Scaled for a table; its interval has the correction of `p_holm`.
-    p_holm: Its p-value, corrected for the number of methods; or NaN.
-    baseline: The label of the baseline.
-  """
+  """A difference to a baseline, among several."""
 
   difference: Difference
   p_holm: float
@@ -87,14 +81,7 @@ Cell = Value | Contrast | Wins
 
 
 class Row(NamedTuple):
-  """A method in a table.
-
-  Attributes:
-    label: The method and its settings.
-    num_seeds: How many runs the cells are of.
-    cells: One for each column of the table.
-    marks: For each, `BEST`, `SECOND` or None.
-  """
+  """A method in a table."""
 
   label: str
   num_seeds: int

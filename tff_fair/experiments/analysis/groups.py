@@ -21,12 +21,7 @@ _Order = list[list[tuple[bool, float, str]]]
 
 
 class Group(NamedTuple):
-  """Runs that differ in their seeds alone.
-
-  Attributes:
-    label: The method and the settings in which it differs from other groups.
-    runs: At least one, by ascending seeds.
-  """
+  """Runs that differ in their seeds alone."""
 
   label: str
   runs: tuple[Run, ...]

@@ -73,12 +73,7 @@ class Measure(NamedTuple):
 
 
 class Value(NamedTuple):
-  """A measure over seeds, as tables have it.
-
-  Attributes:
-    mean: The mean.
-    std: Sample standard deviation; None where there is one seed.
-  """
+  """A measure over seeds, as tables have it."""
 
   mean: float
   std: float | None

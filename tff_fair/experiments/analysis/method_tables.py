@@ -375,12 +375,7 @@ _COST_COLUMNS: Mapping[str, Measure] = {
 
 
 class Target(NamedTuple):
-  """A value that a measure is to reach.
-
-  Attributes:
-    value: The value, not scaled: 0.8 for an accuracy of 80 %.
-    of: The name of the measure.
-  """
+  """A value that a measure is to reach."""
 
   value: float
   of: str = _USUAL_TARGET

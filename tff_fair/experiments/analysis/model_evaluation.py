@@ -49,13 +49,7 @@ class Predicted(NamedTuple):
 
 
 class _Part(NamedTuple):
-  """The data of some clients.
-
-  Attributes:
-    sizes: int64[m], examples of each.
-    x: Their inputs, or raw columns by name.
-    y: Their labels.
-  """
+  """The data of some clients."""
 
   sizes: np.ndarray
   x: np.ndarray | Columns

@@ -35,12 +35,7 @@ _REASONS = {
 
 
 class Question(NamedTuple):
-  """A question of a comparison.
-
-  Attributes:
-    name: One of `NAMES`.
-    is_default: Whether it follows from the runs, and nobody asked for it.
-  """
+  """A question of a comparison."""
 
   name: Name
   is_default: bool = False

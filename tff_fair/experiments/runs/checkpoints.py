@@ -21,11 +21,7 @@ _GONE = (FileNotFoundError, IsADirectoryError, NotADirectoryError)
 
 
 class DamageError(RunError):
-  """A saved state is not as it was written.
-
-  Attributes:
-    problem: The file of the state and its damage.
-  """
+  """A saved state is not as it was written."""
 
   def __init__(self, state: pathlib.Path, problem: str) -> None:
     super().__init__(f"{state}: is damaged: {problem}.")

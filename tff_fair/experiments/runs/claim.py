@@ -37,12 +37,7 @@ _SECONDS_UNTIL_STALE = 60.0
 
 
 class _Claim(NamedTuple):
-  """A claim as it stands in the folder.
-
-  Attributes:
-    text: Its text, by which it differs from all others.
-    changed: When its program touched it last, by the file system's clock.
-  """
+  """A claim as it stands in the folder."""
 
   text: bytes
   changed: float

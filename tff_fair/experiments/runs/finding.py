@@ -29,14 +29,7 @@ TABLES = (
 
 
 class FoundRuns(NamedTuple):
-  """Runs, and what is wrong with them and others.
-
-  Attributes:
-    runs: Those that are whole.
-    left_out: A sentence for each one that is damaged, and left out.
-    changed: One for each of `runs` with files that have changed since the run
-      wrote them.
-  """
+  """Runs, and what is wrong with them and others."""
 
   runs: list[Run]
   left_out: list[str]

@@ -119,15 +119,7 @@ class Architecture:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class BuildableModel:
-  """The architecture of a run, and how to build it.
-
-  Attributes:
-    architecture: The architecture.
-    build: Returns a new model from x to outputs, with initial weights.
-    build_with_preprocessing: Returns a new model from raw columns to
-      predictions, and the layer of it with the trained weights. None where the
-      task has no preprocessing.
-  """
+  """The architecture of a run, and how to build it."""
 
   architecture: Architecture
   build: Callable[[], tf.keras.Model]

@@ -135,14 +135,7 @@ def _measured(
 
 
 class _Parts(NamedTuple):
-  """Who decides on a run, and whose results are shown.
-
-  Attributes:
-    num_clients: The number of all clients.
-    num_deciding: How many of them decide.
-    num_shown: Of how many the results are shown.
-    set_aside: The share of training data that decides; None where test data do.
-  """
+  """Who decides on a run, and whose results are shown."""
 
   num_clients: int
   num_deciding: int

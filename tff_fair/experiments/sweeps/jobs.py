@@ -28,15 +28,6 @@ class Job(NamedTuple):
   """A training run to be started.
 
   Functions come from modules that the process of the run can import.
-
-  Attributes:
-    name: Its name.
-    spec: All that decides its results.
-    path: Its folder.
-    log: The file that takes its output.
-    train: Trains a run: takes its spec and folder.
-    describe: Returns the line that describes a mistake of the user.
-    options: How it is computed, for the command line that does the same.
   """
 
   name: str

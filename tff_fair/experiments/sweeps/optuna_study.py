@@ -61,16 +61,7 @@ def suggest(
 
 @dataclasses.dataclass
 class Pruning(RoundCallback):
-  """Ends a run of a search whose evaluations promise too little.
-
-  Attributes:
-    name: The name of the study.
-    space: The settings to search.
-    settings: How to search.
-    before: All trials before, by their numbers.
-    tried: The settings of the run, as texts.
-    total_rounds: The rounds of a whole run; after the last, nothing is pruned.
-  """
+  """Ends a run of a search whose evaluations promise too little."""
 
   name: str
   space: Space

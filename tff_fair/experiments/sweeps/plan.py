@@ -31,14 +31,7 @@ _Hyperparameters = Mapping[str, declared.Declared]
 
 @dataclasses.dataclass(frozen=True)
 class PlannedRun:
-  """A run of a sweep.
-
-  Attributes:
-    name: Name of its folder.
-    method: The name of its method in tables.
-    spec: All that decides its results.
-    settings: The settings that the sweep gives it, by flat names.
-  """
+  """A run of a sweep."""
 
   name: str
   method: str

@@ -47,13 +47,7 @@ def state_of(spec: RunSpec, folder: pathlib.Path) -> str:
 
 
 class Failure(NamedTuple):
-  """A run that failed.
-
-  Attributes:
-    name: The name of its folder.
-    reason: The last line that it wrote.
-    log: The file with all it wrote.
-  """
+  """A run that failed."""
 
   name: str
   reason: str

@@ -45,14 +45,7 @@ from tff_fair.experiments.sweeps.trials import (
 
 @dataclasses.dataclass
 class Searcher:
-  """Carries out the studies of a search.
-
-  Attributes:
-    studies: The studies.
-    settings: How to search.
-    runner: Carries out runs in the folder of the search.
-    trials: The trials of each study so far, by its name.
-  """
+  """Carries out the studies of a search."""
 
   studies: Sequence[Study]
   settings: SearchSettings

@@ -85,13 +85,7 @@ def _number(text: str) -> float:
 
 @dataclasses.dataclass(frozen=True)
 class Setting:
-  """What a sweep gives a setting.
-
-  Attributes:
-    values: The values to run with, or, in a search, the range to draw from.
-    place: Their place in a file or on a command line, for errors.
-    varies: Whether they come from a grid or a range, not as one value.
-  """
+  """What a sweep gives a setting."""
 
   values: Sequence[Value] | Range
   place: str = dataclasses.field(compare=False)

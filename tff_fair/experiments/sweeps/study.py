@@ -143,13 +143,7 @@ _DIGITS = 4
 
 @dataclasses.dataclass(frozen=True)
 class Dimension:
-  """A setting that a search varies.
-
-  Attributes:
-    choices: The texts of its values; none for a range.
-    range: The range of its numbers; None for choices.
-    is_integer: Whether it takes integers alone.
-  """
+  """A setting that a search varies."""
 
   choices: tuple[str, ...] = ()
   range: Range | None = None
@@ -204,16 +198,7 @@ Space = Mapping[str, Dimension]
 
 @dataclasses.dataclass(frozen=True)
 class Study:
-  """The search for the settings of a method on a task.
-
-  Attributes:
-    name: Tells it from the other studies of a search.
-    sweep: The sweep that it is of.
-    method: The method.
-    fixed: The settings that stay, by flat names.
-    seeds: The seeds of each run of a trial, by name.
-    space: The settings to search; not empty.
-  """
+  """The search for the settings of a method on a task."""
 
   name: str
   sweep: Sweep

@@ -32,14 +32,7 @@ _METHOD_KEYS = ("name", "algorithm", "hparam", "flags", "grid", "range")
 
 @dataclasses.dataclass(frozen=True)
 class SweptMethod:
-  """A method with the settings of its own.
-
-  Attributes:
-    name: Its name in tables.
-    algorithm: Name of the method.
-    grid: Its own settings; one that does not vary has one value.
-    place: Its own place in a file or on a command line, for errors.
-  """
+  """A method with the settings of its own."""
 
   name: str
   algorithm: str

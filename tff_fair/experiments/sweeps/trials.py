@@ -56,14 +56,7 @@ _NOT_ENDED = Outcome(RUNNING)
 
 @dataclasses.dataclass(frozen=True)
 class Trial:
-  """A trial of a study.
-
-  Attributes:
-    number: Its number in the study, from 0 on.
-    settings: The texts of the settings that it tries.
-    runs: The names of its runs' folders, one for each seed.
-    outcome: What came of it.
-  """
+  """A trial of a study."""
 
   number: int
   settings: Mapping[str, str]
@@ -223,14 +216,7 @@ _FREE = ("trials",)
 
 @dataclasses.dataclass(frozen=True)
 class RecordedStudy:
-  """A study as the record has it.
-
-  Attributes:
-    name: Its name.
-    method: The name of its method.
-    space: The settings to search.
-    trials: Its trials by number, without what came of them.
-  """
+  """A study as the record has it."""
 
   name: str
   method: str
@@ -240,12 +226,7 @@ class RecordedStudy:
 
 @dataclasses.dataclass(frozen=True)
 class SearchRecord:
-  """What the record says.
-
-  Attributes:
-    settings: How to search.
-    studies: The studies by name.
-  """
+  """What the record says."""
 
   settings: SearchSettings
   studies: Mapping[str, RecordedStudy]

@@ -26,12 +26,7 @@ _Result = TypeVar("_Result")
 
 @dataclasses.dataclass(frozen=True)
 class _Held:
-  """A value that Dask's workers hold, or will hold.
-
-  Attributes:
-    future: Dask's.
-    type_spec: The type of the value.
-  """
+  """A value that Dask's workers hold, or will hold."""
 
   future: distributed.Future
   type_spec: tff.Type

@@ -14,11 +14,7 @@ from tff_fair.runtime import version
 
 @dataclasses.dataclass(frozen=True)
 class Packed:
-  """A value that a worker unpickles.
-
-  Attributes:
-    content: The pickle.
-  """
+  """A value that a worker unpickles."""
 
   content: bytes
 

@@ -63,11 +63,7 @@ class Joined(Step):
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Selected(Step):
-  """A part of the value of its source.
-
-  Attributes:
-    index: Its place.
-  """
+  """A part of the value of its source."""
 
   index: int = 0
 

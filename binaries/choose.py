@@ -1,0 +1,63 @@
+"""Chooses a method for a task, or shows that FedAvg is as good.
+
+Tries FedAvg at several rates, orders the methods by a replay of its rounds,
+halves their settings on validation rows, and compares the best with FedAvg on
+fresh seeds and test rows. Started again, it goes on where it was interrupted.
+"""
+
+from binaries import command_line, paths
+from binaries.flags import run_flags
+from tff_fair import declared
+from tff_fair.experiments import interruption
+from tff_fair.experiments.presenting import choice_text
+from tff_fair.experiments.spec import settings
+from tff_fair.experiments.sweeps import choosing
+from tff_fair.experiments.sweeps.choosing import ChoiceSettings
+
+_FLAGS = command_line.Flags()
+_OUTPUT_DIR = _FLAGS.text(
+  "output_dir", "outputs/choice", "Folder of all runs, and of choice.json."
+)
+_ALGORITHMS = _FLAGS.names(
+  "algorithms",
+  list(choosing.METHODS),
+  "The methods to try beside FedAvg; also FILE.py:NAME.",
+)
+_JOBS = _FLAGS.integer(
+  "jobs", 1, "How many runs go on side by side.", lower_bound=1
+)
+_OF_CHOICE = declared.fields_of(ChoiceSettings)
+for _setting in _OF_CHOICE.values():
+  command_line.define(_setting, _FLAGS)
+_GROUPS = (
+  command_line.Group(
+    "Choice: what is better, among which methods, at which cost.", tuple(_FLAGS)
+  ),
+  *(
+    run_flags.define_group(group, _FLAGS, choosing.DECIDED)
+    for group in settings.GROUPS
+  ),
+)
+
+
+@interruption.at_once()
+def main() -> None:
+  """Chooses as the flags say."""
+  folder = paths.parse("output_dir", _OUTPUT_DIR.value or "outputs/choice")
+  with paths.output_dir_named():
+    choice = choosing.choose(
+      run_flags.spec(_FLAGS),
+      folder,
+      algorithms=_ALGORITHMS.value,
+      jobs=_JOBS.value,
+      **{name: _FLAGS[name].value for name in _OF_CHOICE},
+    )
+  print(choice_text.describe(choice))
+
+
+PROGRAM = command_line.Program(main, str(__doc__), _GROUPS, namespace=_FLAGS)
+run = PROGRAM.run  # The console script tff-fair-choose.
+
+
+if __name__ == "__main__":
+  run()
