@@ -4,6 +4,8 @@ import os
 import signal
 import sys
 
+from tff_fair import shadowing
+
 _TRAINING = ("binaries.train", "tff-fair-train")
 _SHOWING = ("--help", "--list")  # Imports no TensorFlow.
 
@@ -25,6 +27,12 @@ def _is_waited_for() -> bool:
     and sys.stderr.isatty()
   )
 
+
+if _is_starting():
+  try:
+    shadowing.check()
+  except ImportError as error:
+    sys.exit(str(error))
 
 if _is_starting() and _is_waited_for():
   print("Loading TensorFlow Federated ...", file=sys.stderr, flush=True)

@@ -54,6 +54,7 @@ PARTS = (
 LAYERS = {
   "tff_fair.files": Layer(packages=("pandas",)),
   "tff_fair.spelling": Layer(),
+  "tff_fair.shadowing": Layer(),
   "tff_fair.escaping": Layer(),
   "tff_fair.runtime.collecting": Layer(("tff_fair.runtime.phases",), TFF),
   "tff_fair.declared": Layer(),

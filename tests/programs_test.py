@@ -12,7 +12,7 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tests import small_problem
-from tff_fair import algorithms, programs, runtime
+from tff_fair import algorithms, client_dataset, programs, runtime
 
 pytestmark = pytest.mark.tff
 
@@ -258,3 +258,34 @@ def test_scalars_leave_the_rounds_as_they_are(process):
   assert {"client_ids", "coefficients", "client_losses"} <= names
   for name, value in found.metrics["aggregator"].items():
     np.testing.assert_array_equal(value, whole.metrics["aggregator"][name])
+
+
+def test_a_dataset_computation_may_have_ids_that_are_names(process):
+  """As clients of `tff.simulation.datasets` have them, by their data alone."""
+  names = [f"client {k}" for k in range(3)]
+  arrays = [small_problem.client_arrays()[k] for k in IDS[:3]]
+
+  @tff.tensorflow.computation(np.str_)
+  def dataset_of(client_id):
+    place = tf.strings.to_number(tf.strings.substr(client_id, 7, 1), tf.int32)
+    x, y = (
+      tf.gather(tf.ragged.constant(halves, ragged_rank=1), place)
+      for halves in zip(
+        *[(x.tolist(), y.tolist()) for x, y in arrays], strict=True
+      )
+    )
+    examples = tf.data.Dataset.from_tensors((tf.ensure_shape(x, [None, 5]), y))
+    return client_dataset(client_id, examples)
+
+  composed = tff.simulation.compose_dataset_computation_with_learning_process(
+    dataset_of, process
+  )
+  output = composed.next(composed.initialize(), names)
+  whole = process.next(process.initialize(), small_problem.cohort(IDS[:3]))
+  assert output.metrics["aggregator"]["num_clients"] == 3
+  assert len({*output.metrics["aggregator"]["client_ids"]}) == 3
+  np.testing.assert_allclose(
+    small_problem.flat_weights(output.state),
+    small_problem.flat_weights(whole.state),
+    atol=1e-6,
+  )

@@ -80,3 +80,23 @@ def test_structures_of_batches_are_kept():
   spec = types.client_dataset(1, named).element_spec[1]
   assert list(spec) == ["x", "y"]
   assert spec == named.element_spec
+
+
+def test_a_dataset_computation_makes_ids_of_tensors():
+  @tf.function
+  def first_id(client_id):
+    data = types.client_dataset(client_id, examples())
+    return next(iter(data))[0]
+
+  assert first_id(tf.constant(7, tf.int32)).numpy() == 7
+  names = ["ann", "bob", ""]
+  ids = [int(first_id(tf.constant(name))) for name in names]
+  assert len({*ids}) == 3
+  assert all(0 <= k < 2**63 for k in ids)
+  assert (
+    int(next(iter(types.client_dataset(tf.constant("ann"), examples())))[0])
+    == ids[0]
+  )
+  for wrong in (tf.constant([1]), tf.constant(1.0)):
+    with pytest.raises(TypeError, match="scalar"):
+      types.client_dataset(wrong, examples())

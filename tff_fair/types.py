@@ -72,12 +72,15 @@ MEASURED_SIGNALS = tuple(
 
 
 def client_dataset(
-  client_id: int, examples: tf.data.Dataset
+  client_id: int | tf.Tensor, examples: tf.data.Dataset
 ) -> tf.data.Dataset:
   """Returns what a process takes as the data of one client.
 
   Args:
-    client_id: The client's id, the same in every round; fits an int64.
+    client_id: The client's id, the same in every round; fits an int64. In a
+      dataset computation it may be a scalar tensor: an integer, or a string,
+      whose 63-bit hash is then the id. Methods that weigh the whole population
+      need integers from 0 on.
     examples: Batches of the client's examples, each an `(x, y)` tuple or a dict
       with the keys "x" and "y", as the model's `input_spec` has it. With
       `batch_size` given to `tff_fair.algorithms.build`, a batch may hold all of
@@ -98,6 +101,8 @@ def client_dataset(
       f"{type(examples).__name__}. Build one with "
       "tf.data.Dataset.from_tensors((x, y))."
     )
+  if tf.is_tensor(client_id):
+    return _with_ids(_id_of_tensor(client_id), examples)
   try:
     identifier = client_id.__index__()
   except AttributeError as error:
@@ -111,7 +116,26 @@ def client_dataset(
       f"Expected `client_id` to fit an int64, found {identifier}. Number the "
       "clients, for instance by their place in the sorted list of their names."
     )
-  ids = tf.data.Dataset.from_tensors(tf.constant(identifier, tf.int64)).repeat()
+  return _with_ids(tf.constant(identifier, tf.int64), examples)
+
+
+def _id_of_tensor(client_id: tf.Tensor) -> tf.Tensor:
+  """Returns the id, int64[], that a tensor means."""
+  is_string = client_id.dtype == tf.string
+  if client_id.shape.rank != 0 or not (is_string or client_id.dtype.is_integer):
+    raise TypeError(
+      "Expected a tensor as `client_id` to be a scalar, an integer or a "
+      f"string, found {client_id.dtype.name} of shape {client_id.shape}."
+    )
+  if is_string:
+    return tf.strings.to_hash_bucket_fast(client_id, 2**63 - 1)
+  return tf.cast(client_id, tf.int64)
+
+
+def _with_ids(
+  client_id: tf.Tensor, examples: tf.data.Dataset
+) -> tf.data.Dataset:
+  ids = tf.data.Dataset.from_tensors(client_id).repeat()
   return tf.data.Dataset.zip((ids, examples))
 
 

@@ -1,12 +1,14 @@
 """Types of the factories: what they take, what they return, what they say."""
 
 import collections
+import gc
 
 import numpy as np
 import pytest
 import tensorflow as tf
 import tensorflow_federated as tff
 
+from tests import small_problem
 from tests.refusals import rejected
 from tests.summing import rounds
 from tff_fair import aggregators
@@ -136,6 +138,46 @@ def test_missing_signals_are_named(name):
     way = "client_works.with_signals"
     assert (way in str(raised.value)) is (weight_type is not lacking)
     assert str(weight_type) in str(raised.value)
+
+
+def test_a_missing_rate_and_a_misspelled_keyword_are_named():
+  weight = collections.OrderedDict(
+    client_id=np.int64, num_examples=np.float32, loss=np.float32
+  )
+  with pytest.raises(TypeError, match=r"with_signals\.$") as raised:
+    aggregators.QFedAvgFactory().create(rounds.UPDATE_TYPE, tff.to_type(weight))
+  assert "learning_rate=0.1" in str(raised.value)
+  for keyword, meant in (
+    ("epsilonn", "epsilon"),
+    ("agregation", "aggregation"),
+  ):
+    with pytest.raises(TypeError, match=r"^FedMgdaPlusFactory: ") as raised:
+      aggregators.FedMgdaPlusFactory(**{keyword: 0.1})
+    assert f"did you mean {meant}?" in str(raised.value)
+
+
+def test_a_secure_sum_inside_makes_no_notes_of_tensorflow(capfd):
+  inner = tff.aggregators.SecureSumFactory(10.0)
+  aggregators.FedAvgFactory(sum_factory=inner, aggregation="two_phase").create(
+    tff.TensorType(np.float32, [3]), tff.TensorType(np.float32)
+  )
+  gc.collect()  # TensorFlow notes what goes unused as it is deleted.
+  assert "never used" not in capfd.readouterr().err
+
+
+def test_builders_of_tff_name_the_way_that_works_there():
+  sgd = tff.learning.optimizers.build_sgdm(0.1)
+  model = small_problem.functional_model()
+  term = aggregators.TermFactory()
+  for build in (
+    lambda: tff.learning.algorithms.build_fed_sgd(model, model_aggregator=term),
+    lambda: tff.learning.algorithms.build_weighted_mime_lite(
+      model, base_optimizer=sgd, model_aggregator=term
+    ),
+  ):
+    with pytest.raises(TypeError, match=r"algorithms\.build") as raised:
+      build()
+    assert len(str(raised.value)) <= 300
 
 
 @pytest.mark.parametrize(

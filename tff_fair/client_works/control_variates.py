@@ -15,7 +15,7 @@ gradients, too.
 """
 
 import collections
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import tensorflow as tf
 import tensorflow_federated as tff
@@ -27,7 +27,7 @@ from tff_fair.kernels import norms, stacking
 from tff_fair.optimizers import checking
 from tff_fair.types import TensorStructure
 
-CONTROL = "control"  # In the state of the training, and the table of clients.
+CONTROL: Final = "control"  # In the state of the training.
 
 
 class Controls(NamedTuple):

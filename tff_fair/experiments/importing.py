@@ -13,9 +13,12 @@ import resource
 import sys
 from collections.abc import Iterator
 
+from tff_fair import shadowing
 from tff_fair.declared import FieldError
 from tff_fair.experiments.errors import RunError
 from tff_fair.runtime import cgroups
+
+shadowing.check()  # Before the imports of this package that need ours.
 
 # What a process must be allowed to train. With 24 open files a run failed after
 # it had begun, and with 48 it ended. With 2 GiB of addresses TensorFlow failed

@@ -6,7 +6,8 @@ from typing import Any, TypedDict, TypeVar, Unpack
 
 import tensorflow_federated as tff
 
-from tff_fair import declared, privacy, types
+from tff_fair import declared, privacy, spelling, types
+from tff_fair.privacy import unused_assertions
 from tff_fair.summing import (
   defences,
   scalars,
@@ -58,7 +59,7 @@ class RuleFactory(tff.aggregators.WeightedAggregationFactory):
     self,
     rule: types.Rule,
     *,
-    aggregation: str | None = None,
+    aggregation: ways.Aggregation | None = None,
     client_weighting: ClientWeighting = "num_examples",
     sum_factory: tff.aggregators.UnweightedAggregationFactory | None = None,
     secure_bound: float | None = None,
@@ -127,7 +128,7 @@ class RuleFactory(tff.aggregators.WeightedAggregationFactory):
     return self._rule
 
   @property
-  def aggregation(self) -> str:
+  def aggregation(self) -> ways.Aggregation:
     """The way to sum."""
     return self._aggregation
 
@@ -226,7 +227,10 @@ class RuleFactory(tff.aggregators.WeightedAggregationFactory):
 
   @property
   def _inner_sum(self) -> tff.aggregators.UnweightedAggregationFactory:
-    return self._sum_factory or tff.aggregators.SumFactory()
+    if self._sum_factory is None:
+      return tff.aggregators.SumFactory()
+    unused_assertions.keep_out_of_log()  # It may be a secure one.
+    return self._sum_factory
 
   def _build(
     self,
@@ -300,7 +304,7 @@ class RuleFactory(tff.aggregators.WeightedAggregationFactory):
 class FactoryOptions(TypedDict, total=False):
   """Options of every factory; see `RuleFactory`."""
 
-  aggregation: str | None
+  aggregation: ways.Aggregation | None
   client_weighting: ClientWeighting
   sum_factory: tff.aggregators.UnweightedAggregationFactory | None
   secure_bound: float | None
@@ -329,6 +333,13 @@ def factory_of(
 
   def initialize(self: RuleFactory, **options: Unpack[FactoryOptions]) -> None:
     keywords: dict[str, Any] = dict(options)
+    known = [*fields, *FactoryOptions.__annotations__]
+    for name in keywords:
+      if name not in known:
+        raise TypeError(
+          f"{type(self).__name__}: unknown keyword {name!r}; "
+          f"{spelling.advice(name, known, 'keywords')}"
+        )
     hparams = {name: keywords.pop(name) for name in fields if name in keywords}
     RuleFactory.__init__(self, rule_class(**hparams), **keywords)
 

@@ -5,7 +5,7 @@ mixed up, whatever order clients arrive in.
 """
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,6 +18,11 @@ from tff_fair.summing.client_weighting import UNIFORM, ByClient
 
 _OR_WRAP = (
   ", or wrap client work of TFF's in tff_fair.client_works.with_signals."
+)
+_NO_BUILDER = (
+  "TFF's builders (FedAvg, FedSGD, Mime, recon) cannot pass "
+  "tff_fair.ClientSignals: take tff_fair.algorithms.build, or "
+  "tff_fair.client_works.with_signals around client work."
 )
 _NUMBERS = (np.floating, np.integer)
 _NUMERIC_SIGNALS = ("num_examples", *types.MEASURED_SIGNALS)
@@ -118,8 +123,7 @@ class ScalarReader:
       raise TypeError(
         f"{type(rule).__name__} needs the signals {', '.join(needed)} as the "
         f"update's weight, but {missing} cannot be read from {weight_type}. "
-        f"Pass tff_fair.ClientSignals with {missing}, as the processes of "
-        f"tff_fair.algorithms do{'.' if fields else _OR_WRAP}"
+        f"{_way_out(missing, found, fields)}"
       )
     return cls(rule, client_weighting, fields, updates_checked, loss_reference)
 
@@ -208,4 +212,19 @@ def _is_scalar(type_spec: Any, kinds: tuple[type, ...]) -> bool:
     and len(type_spec.shape or ()) == 0
     and type_spec.shape is not None
     and any(np.issubdtype(type_spec.dtype, kind) for kind in kinds)
+  )
+
+
+def _way_out(missing: str, found: Sequence[str], fields: Sequence[str]) -> str:
+  """Returns where missing signals come from, by what there is instead."""
+  if missing == "learning_rate" and fields:
+    return (
+      "Pass learning_rate=0.1, the rate of the clients, to "
+      "tff_fair.client_works.with_signals."
+    )
+  if found and not fields:
+    return _NO_BUILDER
+  return (
+    f"Pass tff_fair.ClientSignals with {missing}, as the processes of "
+    f"tff_fair.algorithms do{'.' if fields else _OR_WRAP}"
   )

@@ -1,6 +1,6 @@
 """The ways to sum, which of them a rule allows, and what goes with them."""
 
-from typing import NamedTuple, TypeAlias
+from typing import Final, Literal, NamedTuple, TypeAlias
 
 import tensorflow_federated as tff
 
@@ -8,10 +8,12 @@ from tff_fair import declared, privacy, types
 from tff_fair.summing import defences
 from tff_fair.summing.client_weighting import UNIFORM, ByClient
 
-STREAMING = "streaming"
-TWO_PHASE = "two_phase"
-STACKED = "stacked"
-SECURE = "secure"
+Aggregation: TypeAlias = Literal["streaming", "two_phase", "stacked", "secure"]
+
+STREAMING: Final = "streaming"
+TWO_PHASE: Final = "two_phase"
+STACKED: Final = "stacked"
+SECURE: Final = "secure"
 
 UPDATES = "updates"  # The tape that has them.
 
@@ -35,7 +37,7 @@ class Options(NamedTuple):
   """
 
   client_weighting: str | ByClient
-  aggregation: str | None
+  aggregation: Aggregation | None
   sum_factory: SumFactory | None
   secure_bound: float | None
   dp: privacy.DifferentialPrivacy | None
@@ -47,7 +49,7 @@ class Options(NamedTuple):
 
 def supported_aggregations(
   rule: types.Rule | type[types.Rule],
-) -> tuple[str, ...]:
+) -> tuple[Aggregation, ...]:
   """Returns the ways to sum that a rule allows, the default first.
 
   Args:
@@ -57,7 +59,7 @@ def supported_aggregations(
   if rule_class.geometry is types.Geometry.GRAM:
     return (STACKED,)
   if issubclass(rule_class, types.SeparableRule):
-    ways = (STREAMING, TWO_PHASE, STACKED)
+    ways: tuple[Aggregation, ...] = (STREAMING, TWO_PHASE, STACKED)
     return (*ways, SECURE) if rule_class.can_use_sums() else ways
   if issubclass(rule_class, types.ComparingRule):
     return (TWO_PHASE, STACKED, SECURE)
@@ -77,7 +79,9 @@ def why_not_secure(rule: types.Rule | type[types.Rule]) -> str:
   return "its rule does not follow from sums over clients"
 
 
-def choose(rule: types.Rule, options: Options) -> tuple[str, SumFactory | None]:
+def choose(
+  rule: types.Rule, options: Options
+) -> tuple[Aggregation, SumFactory | None]:
   """Returns the way to sum that some options ask for.
 
   Args:

@@ -1,0 +1,33 @@
+"""Whether another package stands in the place of one of ours.
+
+Python looks for packages in the working directory first. A folder `tasks` of
+the user's there hides ours, and imports fail with names that it does not have.
+"""
+
+import importlib.util
+import pathlib
+
+_NEIGHBOURS = pathlib.Path(__file__).parent.parent
+_HIDDEN = "tasks"
+
+
+def check() -> None:
+  """Checks that `import tasks` finds ours.
+
+  Raises:
+    ImportError: If it finds another package, in one line with the way out.
+  """
+  ours = _NEIGHBOURS / _HIDDEN
+  spec = importlib.util.find_spec(_HIDDEN)
+  if spec is None or not ours.is_dir():
+    return
+  places = [*map(pathlib.Path, spec.submodule_search_locations or [])]
+  if not places and spec.origin is not None:
+    places = [pathlib.Path(spec.origin)]
+  if any(place.resolve() == ours.resolve() for place in places):
+    return
+  found = places[0] if places else _HIDDEN
+  raise ImportError(
+    f"{found} hides the package {_HIDDEN} of tff_fair ({ours}): start in "
+    "another folder, rename it, or train with the command tff-fair-train."
+  )
