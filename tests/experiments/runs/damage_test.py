@@ -5,7 +5,6 @@ import shutil
 
 import pytest
 
-from benchmarks.fuzzing import runs as damaged_runs
 from tests.experiments import report_runs
 from tff_fair.experiments.analysis import compare
 from tff_fair.experiments.errors import RunError
@@ -19,29 +18,6 @@ _SHAPE = {"num_rounds": 4, "num_clients": 5, "rounds_per_evaluation": 2}
 
 _GROUPS = {"least_examples": 5, "groups": {}, "gaps": {}}
 _UNSEEN = {"num_clients": 3, "share": 0.8, "confidence": 0.95, "needed": 14}
-
-
-@pytest.fixture(scope="module")
-def samples(tmp_path_factory):
-  folder = tmp_path_factory.mktemp("samples")
-  return [
-    report_runs.make(folder / str(done), is_finished=done, **_SHAPE)
-    for done in (True, False)
-  ]
-
-
-@pytest.mark.parametrize("start", range(0, 48, 12))
-def test_any_damage_ends_in_a_line_of_a_reader(samples, tmp_path, start):
-  """The long version is benchmarks.fuzz; this is a seed's worth of seconds."""
-  num_errors = 0
-  for seed in range(start, start + 12):
-    done, errors = damaged_runs.trial(samples[seed % 2], tmp_path, seed)
-    # To go on with a run that is finished is refused without damage, too.
-    num_errors += len(errors) > (seed + 1) % 2
-    for error in errors:
-      assert "\n" not in str(error), done
-      assert str(tmp_path) in str(error), done
-  assert num_errors > 3
 
 
 @pytest.fixture(scope="module")

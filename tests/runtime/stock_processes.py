@@ -1,4 +1,4 @@
-"""TFF's own processes by name, for three rounds under both contexts."""
+"""TFF's own processes by name, for three rounds under both side_by_side."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from benchmarks.fuzzing.computations import contexts
+from tests.runtime import side_by_side
 
 SIZES = (1, 31, 32, 33, 70)
 _ROUNDS = 3
-_SECURE = contexts.Options(simulate_secure_sums=True)
+_SECURE = side_by_side.Options(simulate_secure_sums=True)
 _SPEC = collections.OrderedDict(
   x=tf.TensorSpec([None, 2], tf.float32), y=tf.TensorSpec([None, 1], tf.float32)
 )
@@ -34,19 +34,21 @@ class Stock(NamedTuple):
     step: From a state and the clients' arguments to the next state and the
       whole output.
     arguments: From a number of clients to the arguments.
-    options: Those of the contexts.
+    options: Those of the side_by_side.
     is_random: Whether each call gives another result.
   """
 
   start: Callable[[], Any]
   step: Callable[..., tuple[Any, Any]]
   arguments: Callable[[int], Sequence[Any]]
-  options: contexts.Options = contexts.PLAIN
+  options: side_by_side.Options = side_by_side.PLAIN
   is_random: bool = False
 
 
-def differences(name: str, num_clients: int, both: contexts.Both) -> list[str]:
-  """Returns how the rounds of a process differ between the contexts."""
+def differences(
+  name: str, num_clients: int, both: side_by_side.Both
+) -> list[str]:
+  """Returns how the rounds of a process differ between the side_by_side."""
   stock = _built(name)
   args = stock.arguments(num_clients)
 
@@ -59,25 +61,15 @@ def differences(name: str, num_clients: int, both: contexts.Both) -> list[str]:
 
   exact, other = both.call(rounds, stock.options)
   if exact.error is not None or other.error is not None:
-    if exact.error is not None and other.error is not None:
-      return []
-    return [f"{name}: {exact.error or other.error!r}"]
+    return [f"{name}: {exact.error!r}, {other.error!r}"]
   values = (exact.value, other.value)
   if stock.is_random:
     # The kinds and the sizes of what it returns do not depend on chance.
     values = tuple(_shapes(value) for value in values)
   return [
     f"{name}, {num_clients} clients: {difference}"
-    for difference in contexts.differences(*values, rounds=True)
+    for difference in side_by_side.differences(*values, rounds=True)
   ]
-
-
-def fails(name: str, num_clients: int, both: contexts.Both) -> bool:
-  """Returns whether a process fails in the exact context: a faulty test."""
-  stock = _built(name)
-  args = stock.arguments(num_clients)
-  exact, _ = both.call(lambda: stock.step(stock.start(), *args), stock.options)
-  return exact.error is not None
 
 
 @functools.cache

@@ -1,5 +1,8 @@
 """Random programs: intrinsics one after the other, of random functions."""
 
+# TFF looks at the names of arguments: a lambda has them.
+# ruff: noqa: PLW0108
+
 from __future__ import annotations
 
 import collections
@@ -11,8 +14,8 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from benchmarks.fuzzing.computations import values
-from benchmarks.fuzzing.computations.subject import Subject, traced
+from tests.fuzz import values
+from tests.runtime.side_by_side import Subject
 
 _MOST_STEPS = 7
 
@@ -103,9 +106,11 @@ class _Program:
   def _step(self) -> None:
     steps: list[Callable[[], Any]] = [self._value]
     if self._of(tff.CLIENTS):
-      steps += [self._map_clients] * 3 + [self._sum] * 4
+      steps += [lambda: self._mapped(self._chosen(tff.CLIENTS))] * 3
+      steps += [self._sum] * 4
     if self._of(tff.SERVER):
-      steps += [self._map_server] * 3 + [self._broadcast] * 2
+      steps += [lambda: self._mapped(self._chosen(tff.SERVER))] * 3
+      steps += [self._broadcast] * 2
     self._pool.append(self._rng.choice(steps)())
 
   def _chosen(self, placement: Any) -> Any:
@@ -126,12 +131,6 @@ class _Program:
 
       return inner(value)
     return tff.federated_map(applied, value)
-
-  def _map_clients(self) -> Any:
-    return self._mapped(self._chosen(tff.CLIENTS))
-
-  def _map_server(self) -> Any:
-    return self._mapped(self._chosen(tff.SERVER))
 
   def _broadcast(self) -> Any:
     return tff.federated_broadcast(self._rng.choice(self._of(tff.SERVER)))
@@ -173,6 +172,18 @@ class _Program:
     return tff.federated_aggregate(
       value, *aggregation(self._rng, value.type_signature.member)
     )
+
+
+def traced(body: Callable[..., Any], *types: Any) -> tff.Computation:
+  """Returns a federated computation of several arguments, by their names."""
+  functions: Sequence[Callable[..., Any]] = (
+    lambda: body(),
+    lambda a: body(a),
+    lambda a, b: body(a, b),
+    lambda a, b, c: body(a, b, c),
+    lambda a, b, c, d: body(a, b, c, d),
+  )
+  return tff.federated_computation(functions[len(types)], *types)
 
 
 def _is_of_tensors(member: tff.Type) -> bool:
