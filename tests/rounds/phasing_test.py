@@ -328,8 +328,8 @@ def test_personal_models_are_evaluated_in_parts():
   whole = evaluate(weights, table, clients)
   context = tff.framework.get_context_stack().current
   # A local context computes evaluations as a whole.
-  parts = part_by_part.compute_here(
-    context.call,
+  parts = part_by_part.compute(
+    context,
     tff.structure.Struct.unnamed(weights, table, clients),
     cohort_cuts.phases_of(evaluate),
     2,

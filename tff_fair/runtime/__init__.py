@@ -18,14 +18,12 @@ if typing.TYPE_CHECKING:
     use_default as use_default,
     use_local as use_local,
   )
-  from tff_fair.runtime.dask_engine.portable_values import (
-    DataAtWorker as DataAtWorker,
-  )
   from tff_fair.runtime.parts.cohort_cuts import in_parts_of as in_parts_of
   from tff_fair.runtime.supervision import (
     WorkerLostError as WorkerLostError,
     supervised as supervised,
   )
+  from tff_fair.runtime.values import DataAtWorker as DataAtWorker
 
 
 __getattr__, __dir__, __all__ = lazy.attach(__name__, __file__)

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import tensorflow_federated as tff
 
-from tff_fair.runtime import client_count, local_context
+from tff_fair.runtime import client_count, local_context, parts_context
 
 _current = contextlib.ExitStack()  # Closes the default context.
 
@@ -139,7 +139,7 @@ def stop() -> None:
   _current.close()
   # Lets go of the context of before, which may be TFF's own: that one can end
   # its worker as long as the interpreter is whole.
-  tff.framework.set_default_context(_Refusing(local_context.CLOSED))
+  tff.framework.set_default_context(_Refusing(parts_context.CLOSED))
 
 
 class _Refusing(tff.framework.SyncContext):

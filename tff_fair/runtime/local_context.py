@@ -14,19 +14,15 @@ from tff_fair.runtime import (
   admission,
   errors,
   native,
+  parts_context,
   private_tff,
   stepwise,
-  supervision,
   threads,
   values,
 )
 from tff_fair.runtime.one_graph import whole_graph
 from tff_fair.runtime.parts import cohort_cuts, part_by_part
 
-CLOSED = (
-  "There is nothing to compute with: the context was stopped, or replaced in "
-  "another thread. Call `tff_fair.runtime.use_local`."
-)
 FORKED = (
   "This process was forked from one that had computed, and TensorFlow's "
   'threads do not survive that. Start it with multiprocessing\'s "spawn", or '
@@ -46,15 +42,7 @@ def check_not_forked() -> None:
     raise RuntimeError(FORKED)
 
 
-def _use_threads() -> None:
-  """Sets TensorFlow's threads, if it has not started them."""
-  with contextlib.suppress(RuntimeError):
-    tf.config.threading.set_intra_op_parallelism_threads(
-      threads.threads_per_operation()
-    )
-
-
-class LocalContext(tff.framework.SyncContext):
+class LocalContext(parts_context.PartsContext):
   """Computes cohorts as one graph, in parts, or step by step."""
 
   def __init__(
@@ -65,43 +53,47 @@ class LocalContext(tff.framework.SyncContext):
     simulate_secure_sums: bool = False,
     clients_at_a_time: int | None = None,
   ) -> None:
-    """Takes what decides how it computes."""
-    _use_threads()
-    self._clients_per_part = clients_per_part
+    """Takes what decides how it computes; see `use_local`."""
+    super().__init__(
+      self, clients_per_part, simulate_secure_sums=simulate_secure_sums
+    )
+    # Sets TensorFlow's threads, if it has not started them.
+    with contextlib.suppress(RuntimeError):
+      tf.config.threading.set_intra_op_parallelism_threads(
+        threads.threads_per_operation()
+      )
     self._default_num_clients = default_num_clients
-    self._with_sums = native.with_sums(simulate_secure_sums)
     self.clients_at_a_time = clients_at_a_time or threads.num_cores()
     self._specs = values.DataSpecs()
-    self._is_closed = False
-
-  def close(self) -> None:
-    """Refuses further calls."""
-    self._is_closed = True
 
   def invoke(self, comp: Any, arg: Any) -> Any:
     """Computes `comp(arg)`."""
     global _computed  # noqa: PLW0603
     check_not_forked()
     _computed = os.getpid()
-    if self._is_closed:
-      raise RuntimeError(CLOSED)
-    return supervision.wait(threads.Call(lambda: self._compute(comp, arg)))
+    return super().invoke(comp, arg)
 
-  def _compute(self, comp: tff.Computation, arg: Any) -> Any:
-    """Computes in parts where the cohort is large, otherwise in one call."""
-    called = self._with_sums(comp)
-    cut = None
+  def _cut(
+    self, comp: tff.Computation, arg: Any
+  ) -> tuple[cohort_cuts.Phases, int] | None:
     # Rows of clients, as evaluations return them, are small: parts would save
     # no memory, and take longer.
-    if not cohort_cuts.returns_rows(comp.type_signature.result):
-      cut = cohort_cuts.cut(comp, arg, self._clients_per_part)
-    if cut is not None:
-      return part_by_part.compute_here(self.call, arg, *cut)
-    result = self.call(called, arg)
+    if cohort_cuts.returns_rows(comp.type_signature.result):
+      return None
+    return super()._cut(comp, arg)
+
+  def put(self, value: Any, type_spec: tff.Type) -> values.Computed:
+    """Returns a value in the form that calls take."""
+    found = values.ingested(value, type_spec, self._specs)
+    return values.Computed(found, type_spec)
+
+  def fetch(self, result: values.Computed) -> Any:
+    """Returns the value of a call's result, as TFF's contexts return it."""
     return values.in_containers(result.value, result.type_spec)
 
-  def call(self, comp: tff.Computation, arg: Any) -> values.Computed:
-    """Computes `comp(arg)` in this thread."""
+  def call(self, comp: tff.Computation, *args: Any) -> values.Computed:
+    """Computes `comp(*args)` in this thread, for further calls."""
+    arg = part_by_part.joined(args)
     parameter = comp.type_signature.parameter
     result_type = comp.type_signature.result
     given = (

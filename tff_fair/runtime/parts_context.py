@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import tensorflow_federated as tff
 
-from tff_fair.runtime import local_context, native, supervision, threads
+from tff_fair.runtime import native, supervision, threads
 from tff_fair.runtime.parts import cohort_cuts, part_by_part
+
+CLOSED = (
+  "There is nothing to compute with: the context was stopped, or replaced in "
+  "another thread. Call `tff_fair.runtime.use_local`."
+)
 
 
 class PartsContext(tff.framework.SyncContext):
@@ -25,7 +29,7 @@ class PartsContext(tff.framework.SyncContext):
     *,
     simulate_secure_sums: bool,
   ) -> None:
-    """Takes the engine."""
+    """Takes the engine, and the most clients of a part; 0 never cuts."""
     self._engine = engine
     self._clients_per_part = clients_per_part
     self._with_sums = native.with_sums(simulate_secure_sums)
@@ -38,25 +42,17 @@ class PartsContext(tff.framework.SyncContext):
   def invoke(self, comp: Any, arg: Any) -> Any:
     """Computes `comp(arg)`."""
     if self._is_closed:
-      raise RuntimeError(local_context.CLOSED)
+      raise RuntimeError(CLOSED)
+    return supervision.wait(threads.Call(lambda: self._compute(comp, arg)))
 
-    def compute() -> Any:
-      with asyncio.Runner() as runner:
-        loop = runner.get_loop()
-        task = loop.create_task(self._compute(comp, arg))
-
-        def cancel() -> None:
-          loop.call_soon_threadsafe(task.cancel)
-
-        with threads.cancelled_by(cancel):
-          return loop.run_until_complete(task)
-
-    return supervision.wait(threads.Call(compute))
-
-  async def _compute(self, comp: Any, arg: Any) -> Any:
+  def _compute(self, comp: tff.Computation, arg: Any) -> Any:
     called = self._with_sums(comp)
-    cut = cohort_cuts.cut(comp, arg, self._clients_per_part)
+    cut = self._cut(comp, arg)
     if cut is None:
-      args = [] if comp.type_signature.parameter is None else [arg]
-      return await self._engine.fetch(await self._engine.call(called, *args))
-    return await part_by_part.compute(self._engine, arg, *cut)
+      return self._engine.fetch(self._engine.call(called, arg))
+    return part_by_part.compute(self._engine, arg, *cut)
+
+  def _cut(
+    self, comp: tff.Computation, arg: Any
+  ) -> tuple[cohort_cuts.Phases, int] | None:
+    return cohort_cuts.cut(comp, arg, self._clients_per_part)

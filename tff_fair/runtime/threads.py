@@ -13,7 +13,7 @@ import queue
 import signal
 import sys
 import threading
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 from tff_fair.runtime import cgroups
@@ -163,19 +163,6 @@ def check() -> None:
   call: Call | None = getattr(_of_thread, "call", None)
   if call is not None:
     call.check()
-
-
-def finished(work: Coroutine[Any, Any, _Result]) -> _Result:
-  """Returns the result of a coroutine that never has to wait.
-
-  It needs no event loop: it runs in the thread that called.
-  """
-  try:
-    work.send(None)
-  except StopIteration as end:
-    result: _Result = end.value
-    return result
-  raise RuntimeError("A coroutine that never waits has to wait.")
 
 
 def num_cores() -> int:

@@ -7,7 +7,9 @@ Names of fields and Python's containers are in the types.
 
 from __future__ import annotations
 
+import dataclasses
 import reprlib
+from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -30,6 +32,21 @@ class SerializedData(NamedTuple):
   """A client's data as TFF hands it from one computation to the next."""
 
   graph: bytes
+
+
+@dataclasses.dataclass(frozen=True)
+class DataAtWorker:
+  """Stands for a client's dataset, which a worker of Dask's builds.
+
+  So data never pass through the program.
+
+  Attributes:
+    build: From a client's id to its dataset. It can be pickled and hashed.
+    client_id: The client's id.
+  """
+
+  build: Callable[[int], tf.data.Dataset]
+  client_id: int
 
 
 class DataSpecs:
@@ -107,7 +124,7 @@ def _struct(
 def _sequence(
   value: Any, type_spec: tff.SequenceType, specs: DataSpecs
 ) -> Value:
-  if isinstance(value, SerializedData):
+  if isinstance(value, SerializedData | DataAtWorker):
     return value
   if isinstance(value, tf.data.Dataset):
     specs.check(value, type_spec)

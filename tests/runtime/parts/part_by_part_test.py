@@ -1,15 +1,12 @@
 """Tests of the order in which parts are merged, on engines of pure Python."""
 
-import asyncio
 import gc
-import random
 import weakref
 from typing import Any
 
 import pytest
 import tensorflow_federated as tff
 
-from tff_fair.runtime import threads
 from tff_fair.runtime.parts import cohort_cuts, part_by_part
 
 pytestmark = pytest.mark.pure
@@ -40,14 +37,14 @@ class InTurn:
   def __init__(self, answer=called):
     self._answer = answer
 
-  async def put(self, value, type_spec):
+  def put(self, value, type_spec):
     del type_spec
     return value
 
-  async def call(self, comp, *args):
+  def call(self, comp, *args):
     return self._answer(comp, *args)
 
-  async def fetch(self, result):
+  def fetch(self, result):
     return result
 
 
@@ -55,19 +52,6 @@ def plain(value):
   if isinstance(value, tff.structure.Struct):
     return tuple(map(plain, value))
   return tuple(value) if isinstance(value, list) else value
-
-
-class AnyOrder(InTurn):
-  """Answers its calls in an order of its own."""
-
-  def __init__(self, seed):
-    super().__init__()
-    self._draw = random.Random(seed)
-
-  async def call(self, comp, *args):
-    for _ in range(self._draw.randrange(20)):
-      await asyncio.sleep(0)
-    return called(comp, *args)
 
 
 def phase(kind=Phase) -> Any:
@@ -79,34 +63,13 @@ def argument(num_clients):
   return tff.structure.Struct.unnamed("state", clients, [-k for k in clients])
 
 
-def at_once(engine, num_clients, clients_per_part):
-  return asyncio.run(
-    part_by_part.compute(
-      engine,
-      argument(num_clients),
-      cohort_cuts.Phases([phase()]),
-      clients_per_part,
-    )
-  )
-
-
 def in_turn(num_clients, clients_per_part, engine=None, *, more=()):
-  return threads.finished(
-    part_by_part.compute(
-      engine or InTurn(),
-      argument(num_clients),
-      cohort_cuts.Phases([phase(), *more]),
-      clients_per_part,
-      in_turn=True,
-    )
+  return part_by_part.compute(
+    engine or InTurn(),
+    argument(num_clients),
+    cohort_cuts.Phases([phase(), *more]),
+    clients_per_part,
   )
-
-
-@pytest.mark.parametrize("num_clients", [3, 33, 100])
-def test_the_order_in_which_parts_are_there_decides_nothing(num_clients):
-  expected = in_turn(num_clients, 2)
-  for seed in range(10):
-    assert at_once(AnyOrder(seed), num_clients, 2) == expected
 
 
 def test_a_part_has_the_clients_of_each_argument_and_none_is_empty():
@@ -170,30 +133,13 @@ def test_few_sums_are_in_memory_at_the_same_time():
   assert most <= 4 * part_by_part.MOST_MERGED
 
 
-def test_a_call_that_fails_ends_the_others():
-  class Failing(InTurn):
-    async def call(self, comp, *args):
-      if args[1][0][0] == 3:
-        raise RuntimeError("on purpose")
-      try:
-        await asyncio.sleep(60)
-      except asyncio.CancelledError:
-        ended.append(comp)
-        raise
-
-  ended = []
-  with pytest.raises(RuntimeError, match="on purpose"):
-    at_once(Failing(), 5, 1)
-  assert len(ended) == 4
-
-
 @pytest.mark.parametrize("num_parts", [1, 3, 73])
 def test_nothing_waits_for_the_collector(num_parts):
   class Value:
     """What a worker keeps as long as the program has this."""
 
   class Keeps(InTurn):
-    async def put(self, value, type_spec):
+    def put(self, value, type_spec):
       del value, type_spec
       put.append(weakref.ref(found := Value()))
       return found

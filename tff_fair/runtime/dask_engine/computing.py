@@ -14,14 +14,9 @@ _MOST_COMPUTATIONS = 64
 
 
 def compute(content: bytes, arg: Any) -> Any:
-  """Computes a call."""
-  comp = _read(content)
-  parameter = comp.type_signature.parameter
-  given = (
-    None if parameter is None else portable_values.structured(arg, parameter)
-  )
-  result = context().invoke(comp, given)
-  return portable_values.portable(result, comp.type_signature.result)
+  """Returns the result of a compiled computation; both are portable values."""
+  found = context().call(_read(content), portable_values.with_data(arg))
+  return portable_values.portable(found.value)
 
 
 # The same object gives the same computation, whose graph is built then.
@@ -31,7 +26,7 @@ def _read(content: bytes) -> tff.Computation:
 
 
 @functools.cache
-def context() -> tff.framework.SyncContext:
+def context() -> local_context.LocalContext:
   """Returns the context of this process."""
   memory.keep_freed()
   return local_context.LocalContext(

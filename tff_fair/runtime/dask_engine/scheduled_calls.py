@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import dataclasses
 import hashlib
 import itertools
+import time
 import uuid
 import weakref
 from collections.abc import Callable, Iterator
@@ -16,11 +16,11 @@ import distributed
 import tensorflow_federated as tff
 from distributed.protocol import pickle
 
-from tff_fair.runtime import native, supervision, version
+from tff_fair.runtime import native, supervision, threads, values, version
 from tff_fair.runtime.dask_engine import portable_values, tasks
 from tff_fair.runtime.parts import part_by_part
 
-_SECONDS_PER_LOOK = 1.0
+_SECONDS_PER_LOOK = 0.5
 _Result = TypeVar("_Result")
 
 
@@ -48,39 +48,40 @@ class DaskEngine:
     self._address = client.scheduler.address
     self._worker_timeout = worker_timeout
     self._versions = version.installed()
+    self._specs = values.DataSpecs()
     self._turns: Iterator[str] = iter(())
     # By the computation what its tasks are called, and what holds its content.
     self._sent: weakref.WeakKeyDictionary[
       tff.Computation, tuple[str, distributed.Future]
     ] = weakref.WeakKeyDictionary()
 
-  async def put(self, value: Any, type_spec: tff.Type) -> _Held:
+  def put(self, value: Any, type_spec: tff.Type) -> _Held:
     """Hands over a value that several calls take, and copies it to all workers.
 
     Dask prefers workers that hold what a task takes. Left to itself it may give
     all parts to one of them, and move them after a second.
     """
-    packed = _pack(value, type_spec)
+    packed = self._pack(value, type_spec)
     future = self._submit("tff-put", tasks.unpack, packed)
-    await self._wait(future)
+    self._wait(future)
     # Copies save time alone: a worker that lacks one asks for it.
     with contextlib.suppress(Exception):
-      await asyncio.to_thread(self._client.replicate, [future])
-    workers = await asyncio.to_thread(self._reporting, self._client.nthreads)
+      self._client.replicate([future])
+    workers = self._reporting(self._client.nthreads)
     self._turns = itertools.cycle(
       [address for address, n in workers.items() for _ in range(n)]
     )
     return _Held(future, type_spec)
 
-  async def call(self, comp: tff.Computation, *args: Any) -> _Held:
+  def call(self, comp: tff.Computation, *args: Any) -> _Held:
     """Lets a worker compute `comp(*args)`, and does not wait for it."""
     name, content = self._known(comp)
     parameter = comp.type_signature.parameter
     arg = None
     worker = None
-    if args:
+    if parameter is not None:
       whole = part_by_part.joined(args)
-      arg = _packed_around_held(whole, parameter)
+      arg = self._packed_around_held(whole, parameter)
       # Merges are best where the sums are; parts take turns.
       worker = next(self._turns, None) if _has_clients(whole) else None
     future = self._submit(
@@ -95,11 +96,11 @@ class DaskEngine:
     )
     return _Held(future, comp.type_signature.result)
 
-  async def fetch(self, result: _Held) -> Any:
-    """Returns the value of a call's result."""
-    await self._wait(result.future)
-    value = await asyncio.to_thread(self._result, result.future)
-    return portable_values.in_containers(value, result.type_spec)
+  def fetch(self, result: _Held) -> Any:
+    """Returns the value of a call's result, as TFF's contexts return it."""
+    self._wait(result.future)
+    value = self._result(result.future)
+    return values.in_containers(value, result.type_spec)
 
   def _result(self, future: distributed.Future) -> Any:
     """Returns the result of a task that has ended, or raises its error."""
@@ -136,18 +137,29 @@ class DaskEngine:
       **options,
     )
 
-  async def _wait(self, future: distributed.Future) -> None:
+  def _pack(self, value: Any, type_spec: tff.Type) -> tasks.Packed:
+    found = values.ingested(value, type_spec, self._specs)
+    return tasks.Packed(pickle.dumps(portable_values.portable(found)))
+
+  def _packed_around_held(self, arg: Any, type_spec: tff.Type) -> Any:
+    """Returns an argument of `tasks.compute`: values, and what workers hold."""
+    if isinstance(arg, _Held):
+      return arg.future  # Dask puts the value in its place.
+    if not any(isinstance(part, _Held) for part in tff.structure.flatten(arg)):
+      return self._pack(arg, type_spec)
+    return tuple(map(self._packed_around_held, arg, type_spec))
+
+  def _wait(self, future: distributed.Future) -> None:
     """Waits until a task has ended."""
-    loop = asyncio.get_running_loop()
     alone_since: float | None = None
-    while not await asyncio.to_thread(_has_ended, future):
-      workers = await asyncio.to_thread(self._reporting, self._client.nthreads)
-      if workers:
+    while not _has_ended(future):
+      threads.check()
+      if self._reporting(self._client.nthreads):
         alone_since = None
       elif alone_since is None:
-        alone_since = loop.time()
+        alone_since = time.monotonic()
         self._tell_of_waiting()
-      elif loop.time() - alone_since > self._worker_timeout:
+      elif time.monotonic() - alone_since > self._worker_timeout:
         raise supervision.WorkerLostError(
           f"the Dask scheduler at {self._address} has had no worker for "
           f"{self._worker_timeout:.0f} s"
@@ -186,19 +198,3 @@ def _has_clients(arg: Any) -> bool:
   if isinstance(arg, tff.structure.Struct):
     return any(map(_has_clients, arg))
   return isinstance(arg, list) and bool(arg)
-
-
-def _pack(value: Any, type_spec: tff.Type) -> tasks.Packed:
-  return tasks.Packed(pickle.dumps(portable_values.portable(value, type_spec)))
-
-
-def _packed_around_held(arg: Any, type_spec: tff.Type) -> Any:
-  """Returns an argument of `tasks.compute`."""
-  if isinstance(arg, _Held):
-    return arg.future  # Dask puts the value in its place.
-  if not any(isinstance(part, _Held) for part in tff.structure.flatten(arg)):
-    return _pack(arg, type_spec)
-  return [
-    _packed_around_held(part, part_type)
-    for part, part_type in zip(arg, type_spec, strict=True)
-  ]

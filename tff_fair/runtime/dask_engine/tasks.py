@@ -45,8 +45,8 @@ def unpack(value: Any) -> Any:
   """Returns a value in which nothing is `Packed` any more."""
   if isinstance(value, Packed):
     return pickle.loads(value.content)
-  if isinstance(value, list):
-    return [unpack(part) for part in value]
+  if isinstance(value, tuple):
+    return tuple(map(unpack, value))
   return value
 
 
