@@ -3,23 +3,14 @@
 It trains nothing. It writes a table of the clients, a summary and a page.
 """
 
-import pathlib
-from typing import Any
-
-from absl import flags
-
 from binaries import command_line, paths
-from binaries.command_line import UsageError
+from tff_fair import declared
 from tff_fair.experiments import RunSpec, audit, interruption, progress
 from tff_fair.experiments.presenting.audit import check_folder
 from tff_fair.experiments.spec import spec_text
 
 _FLAGS = command_line.Flags()
 _SCORES = ("score", "measures", "score_class", "threshold_for")
-_OF_TASKS = (
-  *("task_option", "data_dir", "seed", "split", "outputs", "trust"),
-  *_SCORES,
-)
 
 _MODEL = _FLAGS.text(
   "model",
@@ -87,53 +78,30 @@ _OVERWRITE = _FLAGS.switch(
 @interruption.at_once()
 def main() -> None:
   """Audits as the flags say."""
-  folder, overwrite = _path(_OUTPUT_DIR), _OVERWRITE.value
+  folder, overwrite = paths.optional(_OUTPUT_DIR), _OVERWRITE.value
+  assert folder is not None  # The flag has a default.
   with paths.output_dir_named():
     check_folder(folder, overwrite=overwrite)
-  arguments = _arguments()
-  if "results" not in arguments:
+  if _MODEL.value and _RESULTS.value is None:
     progress.say_on_screen("Loading TensorFlow ...")
-  found = audit(**arguments)
+  found = audit(
+    paths.optional(_MODEL),
+    _TASK.value,
+    results=paths.optional(_RESULTS),
+    task_options=spec_text.parse_task_options(_TASK.value, _TASK_OPTION.value)
+    if _TASK.value
+    else declared.assignments(_TASK_OPTION.value),
+    data_dir=_DATA_DIR.value,
+    seed=_SEED.value,
+    split=_SPLIT.value,
+    outputs=_OUTPUTS.value,
+    trust=_TRUST.value,
+    **{name: _FLAGS[name].value for name in _SCORES},
+  )
   print(found.describe())
   with paths.output_dir_named():
     path = found.write(folder, overwrite=overwrite)
   progress.say(f"{path}: written, with a table of the clients beside it.")
-
-
-def _arguments() -> dict[str, Any]:
-  """Returns the arguments of `experiments.audit`."""
-  if _RESULTS.value is not None:
-    for name in ("model", "task", *_OF_TASKS):
-      if _FLAGS[name].present:
-        raise UsageError(
-          f"--{name}: does not go with --results, which needs no model and no "
-          "task; leave one of them out."
-        )
-    return {"results": _path(_RESULTS)}
-  for name, value in (("model", _MODEL.value), ("task", _TASK.value)):
-    if value is None:
-      raise UsageError(
-        f"--{name}: is missing; give a --model and a --task, or --results."
-      )
-  return {
-    "model": _path(_MODEL),
-    "task": _TASK.value,
-    "task_options": spec_text.parse_task_options(
-      _TASK.value, _TASK_OPTION.value
-    ),
-    "data_dir": _DATA_DIR.value,
-    "seed": _SEED.value,
-    "split": _SPLIT.value,
-    "outputs": _OUTPUTS.value,
-    "trust": _TRUST.value,
-    **{name: _FLAGS[name].value for name in _SCORES},
-  }
-
-
-def _path(flag: flags.FlagHolder[str | None]) -> pathlib.Path:
-  if not flag.value:
-    raise UsageError(f"--{flag.name}: is empty; name a path.")
-  return paths.parse(flag.name, flag.value)
 
 
 PROGRAM = _FLAGS.program(

@@ -24,14 +24,12 @@ def output_dir_named() -> contextlib.AbstractContextManager[None]:
   return blaming("--output_dir=", RunError)
 
 
-def folder(
-  flag: flags.Flag | flags.FlagHolder[str | None],
-) -> pathlib.Path | None:
-  """Returns the folder that a flag names, if the user gave it."""
+def optional(flag: flags.FlagHolder[str | None]) -> pathlib.Path | None:
+  """Returns the path that a flag names, if the user gave it."""
   if flag.value is None:
     return None
   if not flag.value:
-    raise UsageError(f"--{flag.name}: is empty; name a folder or leave it out.")
+    raise UsageError(f"--{flag.name}: is empty; name a path or leave it out.")
   return parse(flag.name, flag.value)
 
 

@@ -415,7 +415,7 @@ def spec_of_file(name: str) -> RunSpec:
 
 def output_dir() -> pathlib.Path | None:
   """Returns the folder that the user chose for the results, if any."""
-  return paths.folder(_OUTPUT_DIR)
+  return paths.optional(_OUTPUT_DIR)
 
 
 def catalog_wanted() -> str | None:

@@ -228,7 +228,7 @@ def included_files() -> tuple[str, ...]:
 
 def output_dir() -> pathlib.Path:
   """Returns the folder of the runs' folders."""
-  path = paths.folder(_OUTPUT_DIR)
+  path = paths.optional(_OUTPUT_DIR)
   if path is None:
     sweep = file()
     return _OUTPUTS / (sweep.stem if sweep else "sweep")

@@ -33,7 +33,7 @@ def test_results_become_tables_and_a_page(program, tmp_path):
 @pytest.mark.parametrize(
   ("words", "message"),
   [
-    ([], "--model: is missing; give a --model and a --task, or --results."),
+    ([], "--model: is missing; give a model and a task, or results."),
     (["--model=m.keras"], "--task: is missing"),
     (["--results="], "--results: is empty"),
     (["--results=nowhere.csv"], "--results=nowhere.csv: No such file"),

@@ -157,7 +157,7 @@ def test_a_long_list_of_clients_is_cut_on_the_page_alone(tmp_path):
   [
     ({}, "model"),
     ({"model": "m.keras"}, "task"),
-    ({"results": "r.csv", "task": "digits"}, "results"),
+    ({"results": "r.csv", "task": "digits"}, "task"),
   ],
 )
 def test_arguments_that_do_not_go_together(arguments, field):

@@ -147,33 +147,60 @@ def audit(
     ValueError: If an argument is not valid, or does not go with the others.
     tasks.DataError: If the data cannot be used.
   """
+  of_model = {
+    "model": model,
+    "task": task,
+    "task_options": task_options or None,
+    "data_dir": data_dir,
+    "seed": seed,
+    "split": split,
+    "outputs": outputs,
+    "trust": trust,
+    "score": score,
+    "measures": measures,
+    "score_class": score_class,
+    "threshold_for": threshold_for,
+  }
   if results is not None:
-    if model is not None or task is not None:
-      raise FieldError(
-        "results",
-        "stands for itself; leave out model and task.",
-        value=str(results),
-      )
-    for name, value in (
-      ("score", score),
-      ("measures", measures),
-      ("score_class", score_class),
-      ("threshold_for", threshold_for),
-    ):
-      if value is not None:
-        raise FieldError(
-          name,
-          "needs the outputs of a model for each example, which results do not "
-          "have; leave it out, or give a model and a task.",
-          value=value,
-        )
+    _check_unused(of_model)
     clients = audit_table.read(results)
     return _audit(clients, f"Audit of {pathlib.Path(results).name}", "Results")
-  if model is None or task is None:
-    missing = "model" if model is None else "task"
-    raise FieldError(
-      missing, "is missing; give a model and a task, or results."
-    )
+  for name in ("model", "task"):
+    if of_model[name] is None:
+      raise FieldError(name, "is missing; give a model and a task, or results.")
+  return _audit_model(**of_model)
+
+
+# Of arguments that always have a value.
+_DEFAULTS = {"seed": 0, "split": "test", "outputs": "auto", "trust": False}
+
+
+def _check_unused(of_model: Mapping[str, object]) -> None:
+  """Checks that nothing is said of a model where there are results."""
+  for name, value in of_model.items():
+    if value != _DEFAULTS.get(name):
+      raise FieldError(
+        name,
+        "does not go with results, which have no model and no outputs for each "
+        "example; leave it or the results out.",
+        value=value if isinstance(value, str) else None,
+      )
+
+
+def _audit_model(
+  model: object,
+  task: tasks.Task | str,
+  *,
+  task_options: Mapping[str, Any] | None,
+  data_dir: str | os.PathLike[str] | None,
+  seed: int,
+  split: Split,
+  outputs: Outputs,
+  trust: bool,
+  threshold_for: str | None,
+  **scores: Any,
+) -> Audit:
+  """Audits a model on the clients of a task."""
   # Imported late: they import TensorFlow, which results do not need.
   from tff_fair.experiments.analysis import model_evaluation  # noqa: PLC0415
   from tff_fair.experiments.presenting import audit_scores  # noqa: PLC0415
@@ -186,31 +213,34 @@ def audit(
   found = model_evaluation.read_model(model, trust=trust)
   if isinstance(task, str):
     task = _load(task, task_options or {}, data_dir, seed)
-  asked = audit_scores.Asked(score, measures, score_class, threshold_for)
-  scoring = asked.scoring(task)
+  scoring = audit_scores.Asked(**scores, threshold_for=threshold_for).scoring(
+    task
+  )
   if threshold_for is not None and found.decides:
     raise FieldError(
       "threshold_for",
       "does not go with a model that has its own threshold; leave it out.",
       value=threshold_for,
     )
-  gathered: list[model_evaluation.ClientOutputs] = []
-  clients = model_evaluation.evaluate(
-    found, task, split=split, outputs=outputs, gathered=gathered
-  )
-  clients = audit_scores.add_scores(clients, task, scoring, gathered)
-  trained: list[model_evaluation.ClientOutputs] = []
-  if threshold_for is not None:
-    model_evaluation.evaluate(
-      found, task, split="train", outputs=outputs, gathered=trained
+
+  def evaluate(
+    split: Split,
+  ) -> tuple[pd.DataFrame, list[model_evaluation.ClientOutputs]]:
+    gathered: list[model_evaluation.ClientOutputs] = []
+    clients = model_evaluation.evaluate(
+      found, task, split=split, outputs=outputs, gathered=gathered
     )
+    return clients, gathered
+
+  clients, gathered = evaluate(split)
+  clients = audit_scores.add_scores(clients, task, scoring, gathered)
+  _, trained = evaluate("train") if threshold_for is not None else (None, None)
   more = audit_scores.summarize(
-    clients, task, scoring, gathered, trained or None, threshold_for
+    clients, task, scoring, gathered, trained, threshold_for
   )
-  name = pathlib.Path(found.name).name
   decided = ", decided by the model's own threshold" if found.decides else ""
   about = f"{task.description}. {_WORDS[split]}{decided}"
-  title = f"Audit of {name} on {task.name}"
+  title = f"Audit of {pathlib.Path(found.name).name} on {task.name}"
   return _audit(clients, title, about, scoring.score, more)
 
 
