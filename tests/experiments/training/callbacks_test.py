@@ -170,7 +170,7 @@ def test_a_callback_that_fails_is_named_in_a_line(
   assert log.told[-1][1] is not None
   if saved:
     assert f"{saved} of 5 rounds are saved" in text
-    assert checkpoints.rounds(path / "checkpoints")[-1] == saved
+    assert checkpoints.saved_rounds(path / "checkpoints")[-1] == saved
   else:
     assert not path.exists()
 

@@ -148,11 +148,11 @@ def test_a_task_without_class_labels_is_an_error(monkeypatch):
 
 
 def test_workers_that_read_the_data_are_an_error(monkeypatch):
-  correction.check(SPEC)
+  correction.check_labels_here(SPEC)
   monkeypatch.setattr("tff_fair.runtime.builds_data", lambda: True)
   with rejected("label_correction", "engine=dask"):
-    correction.check(SPEC)
-  correction.check(SPEC.replace(label_correction="none"))
+    correction.check_labels_here(SPEC)
+  correction.check_labels_here(SPEC.replace(label_correction="none"))
 
 
 # The record of a correction.

@@ -115,14 +115,14 @@ def check_whole(folder, completed):
     assert path.exists() == bool(rounds)
   assert folder.last_saved_round == completed
   assert sum(round_tables.count_rows(folder.metrics).values()) == completed
-  best = checkpoints.rounds(folder.best_checkpoint)
+  best = checkpoints.saved_rounds(folder.best_checkpoint)
   assert best == [n for n in (2, 6) if n <= completed]
 
 
 def test_a_killed_run_goes_on_from_its_last_state(folder, capsys):
   assert go_back(folder) == 6
   check_whole(folder, 6)
-  assert checkpoints.rounds(folder.checkpoints) == [3, 6]
+  assert checkpoints.saved_rounds(folder.checkpoints) == [3, 6]
   assert capsys.readouterr().err == ""
 
 
@@ -355,10 +355,10 @@ def test_a_state_is_whole_or_not_there(tmp_path):
     pytest.raises(OSError, match="killed"),
   ):
     save(tmp_path, 3)  # Its checksums cannot be written.
-  assert checkpoints.rounds(tmp_path) == [1, 2]
+  assert checkpoints.saved_rounds(tmp_path) == [1, 2]
   with mock.patch.object(shutil, "rmtree"):  # It is killed before it removes.
     save(tmp_path, 3)
-  assert checkpoints.rounds(tmp_path) == [2, 3]
+  assert checkpoints.saved_rounds(tmp_path) == [2, 3]
   for round_num in (2, 3):
     checkpoints.check(checkpoints.path(tmp_path, round_num))
 
@@ -386,13 +386,13 @@ def test_a_damaged_best_state_is_said(folder, capfd, number):
 def test_a_best_state_that_the_run_never_saved_comes_again(folder):
   save(folder.best_checkpoint, 8)
   assert go_back(folder) == 6
-  assert checkpoints.rounds(folder.best_checkpoint) == [6]
+  assert checkpoints.saved_rounds(folder.best_checkpoint) == [6]
   assert not folder.set_aside.exists()
 
 
 def test_best_states_of_evaluations_that_are_not_due_go(folder):
   assert go_back(folder, rounds_per_evaluation=4) == 6
-  assert checkpoints.rounds(folder.best_checkpoint) == []
+  assert checkpoints.saved_rounds(folder.best_checkpoint) == []
 
 
 def test_a_table_that_a_user_changed_is_left_alone(folder):
@@ -401,11 +401,11 @@ def test_a_table_that_a_user_changed_is_left_alone(folder):
   with pytest.raises(RunError, match=r"metrics\.csv"):
     go_back(folder)
   assert folder.metrics.read_text() == text
-  assert checkpoints.rounds(folder.checkpoints) == [3, 6]
+  assert checkpoints.saved_rounds(folder.checkpoints) == [3, 6]
 
 
 def test_a_change_since_the_last_state_is_said_once(folder, capsys):
-  record.write(folder)
+  record.write_checksums(folder)
   with folder.timing.open("a") as file:
     file.write(table(9).removeprefix("round,value\r\n"))
   shutil.copytree(folder.path, folder.path / "mine")

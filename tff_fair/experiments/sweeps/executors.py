@@ -128,7 +128,7 @@ class Restarts:
       return ""
     if not ended.is_cut_off or not self._most:
       return None
-    rounds = checkpoints.rounds(RunFolder(ended.job.path).checkpoints)
+    rounds = checkpoints.saved_rounds(RunFolder(ended.job.path).checkpoints)
     last = max(rounds, default=0)
     before, times = self._known.get(ended.job.name, (0, 0))
     times = times + 1 if last == before else 1

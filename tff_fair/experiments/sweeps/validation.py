@@ -88,12 +88,11 @@ def few_clients(specs: Sequence[RunSpec]) -> int | None:
   # Imported late: the program that starts runs needs no TensorFlow.
   from tff_fair.experiments.spec import task_loading  # noqa: PLC0415
   from tff_fair.experiments.training import sampling  # noqa: PLC0415
-  from tff_fair.experiments.training.plan import evaluated  # noqa: PLC0415
 
   for spec in specs:
     try:
       first = sampling.first_rounds(spec, task_loading.load(spec))
-      clients = evaluated(spec, first)
+      clients = sampling.evaluated(spec, first)
     except Exception:  # The user's code raises anything.
       continue
     number = int(np.count_nonzero(first[clients] < sampling.NEVER))

@@ -14,7 +14,7 @@ import tensorflow_federated as tff
 import tasks
 from tasks.models import initial_weights
 from tasks.task import KerasModelFn
-from tff_fair import client_works, keras_state
+from tff_fair import keras_state
 from tff_fair.declared import FieldError
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.runs import finding, model_files, trained_model
@@ -83,7 +83,7 @@ def run_parts(
       spec.rounds_per_checkpoint,
       sampling.before_joining(run_plan.first_rounds),
     ),
-    costs=_costs(spec, task, built.process, run_plan.aggregation, cache),
+    costs=costs.of_run(spec, task, built.process, run_plan.aggregation, cache),
     best=None
     if spec.criterion is None
     else Best(
@@ -104,35 +104,6 @@ def process(
   honest = dataclasses.replace(plan.resolve(spec, task), attack=None)
   chosen = learning_process.arguments(spec, task, honest)
   return learning_process.build_now(spec, task, chosen)
-
-
-def _costs(
-  spec: RunSpec,
-  task: tasks.Task,
-  process: tff.learning.templates.LearningProcess,
-  aggregation: str,
-  cache: compilation_cache.CompilationCache,
-) -> Callable[[rounds.State, sampling.DrawnCohort], Mapping[str, int]]:
-  """Returns what a round costs, from the state before it and its cohort."""
-  of_client = costs.of_client(spec, task, process, aggregation, cache)
-  training = client_works.TrainingSettings(**learning_process.local_work(spec))
-
-  def of_round(
-    state: rounds.State, cohort: sampling.DrawnCohort
-  ) -> Mapping[str, int]:
-    client_work = state.client_work
-    # Where clients keep something, tables of it are beside it.
-    round_num = client_work.get("training", client_work)["round_num"]
-    num_examples = task.train.num_examples[cohort.reporting]
-    trained = [
-      client_works.num_trained_examples(training, int(n), k, round_num)
-      for n, k in zip(num_examples, cohort.reporting, strict=True)
-    ]
-    return costs.of_round(
-      of_client, cohort, num_examples, np.array(trained, np.int64)
-    )
-
-  return of_round
 
 
 # Initial weights from a trained model: a file's, or another run's.
@@ -164,7 +135,7 @@ def with_initial_weights(
 
 def _of_file(path: pathlib.Path, *, trust: bool) -> Sequence[np.ndarray]:
   """Returns the weights of a file, in the order of the model's layers."""
-  model = model_files.load(path, trust=trust)
+  model = model_files.load_model(path, trust=trust)
   # The model of an export, without what is around it.
   for layer in model.layers:
     if layer.name == trained_model.TRAINED:

@@ -30,7 +30,7 @@ _NO_SIGNALS = ("client_id", "weight", "gram", "coefficients", "slopes")
 _OF_SERVER = ("direction", "direction_norm", "updates", "squared_norm")
 
 
-def check(spec: RunSpec) -> None:
+def check_visible(spec: RunSpec) -> None:
   """Checks that nothing is to hide the updates that callbacks want."""
   try:
     spec.replace(save_updates=1)

@@ -112,7 +112,7 @@ _CLIENTS_PER_CALL = 50  # What one call takes to the worker at a time.
 Weights: TypeAlias = "tff.learning.models.ModelWeights"
 
 
-def check(spec: RunSpec) -> None:
+def check_labels_here(spec: RunSpec) -> None:
   """Checks that this program has the labels that it is to correct."""
   if spec.label_correction != "none" and runtime.builds_data():
     raise FieldError(

@@ -14,7 +14,7 @@ for each one forward, to the weights and to the inputs.
 import contextlib
 import dataclasses
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -23,9 +23,9 @@ from tensorflow.python.framework import op_callbacks
 
 import tasks
 from tasks.models import model_seeds
-from tff_fair import methods, summing
+from tff_fair import client_works, methods, summing
 from tff_fair.experiments.spec.run_spec import RunSpec
-from tff_fair.experiments.training import learning_process, sampling
+from tff_fair.experiments.training import learning_process, rounds, sampling
 from tff_fair.runtime import compilation_cache
 from tff_fair.types import ClientSignals, ComparingRule, SeparableRule
 
@@ -55,6 +55,33 @@ class ClientCosts:
   operations_besides: int
   bytes_down_later: int = 0
   bytes_down_per_client: int = 0
+
+
+def of_run(
+  spec: RunSpec,
+  task: tasks.Task,
+  process: tff.learning.templates.LearningProcess,
+  aggregation: str,
+  cache: compilation_cache.CompilationCache,
+) -> Callable[[rounds.State, sampling.DrawnCohort], Mapping[str, int]]:
+  """Returns what a round costs, from the state before it and its cohort."""
+  costs = of_client(spec, task, process, aggregation, cache)
+  training = client_works.TrainingSettings(**learning_process.local_work(spec))
+
+  def of_this_round(
+    state: rounds.State, cohort: sampling.DrawnCohort
+  ) -> Mapping[str, int]:
+    client_work = state.client_work
+    # Where clients keep something, tables of it are beside it.
+    round_num = client_work.get("training", client_work)["round_num"]
+    num_examples = task.train.num_examples[cohort.reporting]
+    trained = [
+      client_works.num_trained_examples(training, int(n), k, round_num)
+      for n, k in zip(num_examples, cohort.reporting, strict=True)
+    ]
+    return of_round(costs, cohort, num_examples, np.array(trained, np.int64))
+
+  return of_this_round
 
 
 def of_client(

@@ -185,7 +185,7 @@ def arguments(
     "keeps_optimizer_state": spec.client_momentum_kept,
     **_correction(spec, run_plan),
     "attack": run_plan.attack,
-    "defence": plan.defence(spec),
+    "defence": run_plan.defence,
     "certificate": spec.measures_stationarity,
     "tape": spec.tape,
     **local_work(spec),

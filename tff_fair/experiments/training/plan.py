@@ -29,6 +29,7 @@ class Plan:
     evaluated: int64[n], the clients to evaluate, in ascending order.
     first_rounds: int64[K], see `sampling.first_rounds`.
     attack: Which clients attack, and how; `None` if none does.
+    defence: What protects the sums, if anything does.
     dp: The noise for differential privacy, if there is any.
     scores: The scores of the clients.
   """
@@ -38,6 +39,7 @@ class Plan:
   evaluated: np.ndarray
   first_rounds: np.ndarray
   attack: client_works.Attack | None
+  defence: summing.Defence | None
   dp: privacy.DifferentialPrivacy | None
   scores: scoring.Scoring
 
@@ -51,12 +53,13 @@ def resolve(spec: RunSpec, task: tasks.Task) -> Plan:
   """Returns what the settings of a run come to with its task."""
   check(spec, task)
   first = sampling.first_rounds(spec, task)
+  clients = sampling.evaluated(spec, first)
   cohort = clients_per_round(spec, sampling.num_seen(first))
-  clients = evaluated(spec, first)
   _check_validation(spec, task, clients[first[clients] < sampling.NEVER])
   return Plan(
     attack=attack(spec, np.flatnonzero(first < sampling.NEVER), clients),
     aggregation=aggregation(spec),
+    defence=defence(spec),
     clients_per_round=cohort,
     evaluated=clients,
     first_rounds=first,
@@ -74,13 +77,23 @@ def check(spec: RunSpec, task: tasks.Task) -> None:
       "number; choose a method that needs losses alone.",
       value=spec.algorithm,
     )
-  _check_baselines(spec, task)
+  _check_reference(spec)
   _check_correction(spec, task)
   is_by_label = spec.dropout and spec.dropout_kind == "by_label"
   if is_by_label and not task.has_class_labels:
     raise _no_class_labels(spec, task, "dropout_kind", "choose another kind.")
-  _check_threshold(spec, task)
   _check_groups(spec, task)
+  if spec.threshold_for is not None and task.num_classes != 2:
+    raise FieldError(
+      "threshold_for",
+      "needs two classes, and the task has "
+      f"{task.num_classes or 'numbers as labels'}; leave it out.",
+      value=spec.threshold_for,
+    )
+  for name in (*BASELINES, "threshold_for"):
+    value = getattr(spec, name)
+    if task.num_classes and value != spec.fields()[name].default:
+      scoring.require_class_logits(task, name, value)
 
 
 BY_GROUPS = "fairfed"  # The method that needs groups of people.
@@ -145,8 +158,8 @@ BASELINES = (
 )
 
 
-def _check_baselines(spec: RunSpec, task: tasks.Task) -> None:
-  """Checks that clients can be compared example by example."""
+def _check_reference(spec: RunSpec) -> None:
+  """Checks that a rule takes losses below 0, as gaps to a reference may be."""
   if spec.loss_reference != "none":
     rule = methods.get(spec.algorithm).build.rule
     if not rule.takes_gaps:
@@ -157,26 +170,6 @@ def _check_baselines(spec: RunSpec, task: tasks.Task) -> None:
         "afl, delta_fl, gifair, fedgini and maxfl.",
         value=spec.loss_reference,
       )
-  for name in BASELINES:
-    value = getattr(spec, name)
-    if value == spec.fields()[name].default:
-      continue
-    if task.num_classes is not None:
-      scoring.require_class_logits(task, name, value)
-
-
-def _check_threshold(spec: RunSpec, task: tasks.Task) -> None:
-  """Checks that there are two classes to decide between."""
-  if spec.threshold_for is None:
-    return
-  if task.num_classes != 2:
-    raise FieldError(
-      "threshold_for",
-      "needs two classes, and the task has "
-      f"{task.num_classes or 'numbers as labels'}; leave it out.",
-      value=spec.threshold_for,
-    )
-  scoring.require_class_logits(task, "threshold_for", spec.threshold_for)
 
 
 def _no_class_labels(
@@ -236,17 +229,6 @@ def clients_per_round(spec: RunSpec, num_clients: int) -> bounds.Range:
       value=candidates,
     )
   return value
-
-
-def evaluated(spec: RunSpec, first_rounds: np.ndarray) -> np.ndarray:
-  """Returns the clients to evaluate, int64[n], in ascending order."""
-  seen = np.flatnonzero(first_rounds < sampling.NEVER)
-  number = spec.evaluation_clients
-  if number is not None and number > seen.size:
-    raise _too_many("evaluation_clients", number, seen.size)
-  chosen = first_rounds == sampling.NEVER
-  chosen[seen[sampling.evaluated_clients(spec.seed, seen.size, number)]] = True
-  return np.flatnonzero(chosen)
 
 
 def _too_many(field: str, value: object, num_clients: int) -> FieldError:

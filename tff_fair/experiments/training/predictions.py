@@ -82,7 +82,7 @@ def results(
   has_groups = task.test.groups is not None
   if not (has_groups or spec.threshold_for or found or spec.finetune_epochs):
     return Results()
-  weights = trained_model.load(folder, best=False)
+  weights = trained_model.load_weights(folder, best=False)
   tested = _predict(weights, task, task.test, ids)
   positive = parts.scores.positive
   if positive is None and task.num_classes == 2:

@@ -82,7 +82,7 @@ def write(
     if path.is_file():  # A user's link may lead to nothing.
       atomic.sync(path)
   text = parsing.json_text(summary)
-  record.write(folder, summary=text)
+  record.write_checksums(folder, summary=text)
   # All at once, as the last file: it says that the run is finished.
   atomic.write(folder.summary, text)
   return summary

@@ -121,7 +121,7 @@ def train(
         folder.checkpoints,
         folder.round_tables,
         folder.check_place,
-        functools.partial(record.write, folder, checksums.Hasher()),
+        functools.partial(record.write_checksums, folder, checksums.Hasher()),
       ),
       callbacks=callbacks,
     )
@@ -266,7 +266,7 @@ def go_back(
   }
   completed = 0
   doubts: dict[int, str] = {}
-  saved = checkpoints.rounds(folder.checkpoints)
+  saved = checkpoints.saved_rounds(folder.checkpoints)
   for round_num in reversed(saved):
     doubt = _damage(
       checkpoints.path(folder.checkpoints, round_num)
@@ -289,7 +289,7 @@ def go_back(
 
   kept_best_states: list[pathlib.Path] = []
   lost_best_states: list[pathlib.Path] = []
-  for round_num in checkpoints.rounds(folder.best_checkpoint):
+  for round_num in checkpoints.saved_rounds(folder.best_checkpoint):
     is_kept = round_num <= completed and schedule.evaluates(round_num)
     states = kept_best_states if is_kept else lost_best_states
     states.append(checkpoints.path(folder.best_checkpoint, round_num))

@@ -110,7 +110,7 @@ def run(
     importing.check_installed("wandb", "wandb", "wandb", wandb)
   names_of(callbacks)  # Checks them.
   if any(callback.wants for callback in callbacks):
-    client_updates.check(spec)
+    client_updates.check_visible(spec)
   places = _places(spec, output_dir)
   display = Display(is_silent=not progress)
   sums_securely = spec.aggregation == summing.SECURE
@@ -122,8 +122,8 @@ def run(
   parts = build.run_parts(spec, task, _cache(spec, compilation_cache))
   _connect(engine, sums_securely)
   client_evaluation.check_data(task)
-  correction.check(spec)
-  config = configuration.build(
+  correction.check_labels_here(spec)
+  config = configuration.describe_run(
     spec,
     clients_per_round=parts.clients_per_round,
     aggregation=parts.aggregation,
@@ -155,7 +155,7 @@ def run(
       if is_pruned:
         folder.check_place()
         folder.mark_pruned()
-        record.write(folder)
+        record.write_checksums(folder)
       else:
         _write_results(folder, spec, parts, display, found)
     return _conclude(folder, display)

@@ -190,6 +190,21 @@ def evaluated_clients(
   return np.sort(random.choice(num_clients, number, replace=False))
 
 
+def evaluated(spec: RunSpec, first_rounds: np.ndarray) -> np.ndarray:
+  """Returns the clients to evaluate, int64[n], in ascending order."""
+  seen = np.flatnonzero(first_rounds < NEVER)
+  number = spec.evaluation_clients
+  if number is not None and number > seen.size:
+    raise FieldError(
+      "evaluation_clients",
+      f"the task has {seen.size} clients; expected 1 to {seen.size}.",
+      value=number,
+    )
+  chosen = first_rounds == NEVER
+  chosen[seen[evaluated_clients(spec.seed, seen.size, number)]] = True
+  return np.flatnonzero(chosen)
+
+
 def attackers(seed: int, num_clients: int, share: float) -> np.ndarray:
   """Draws the clients that attack: a share, at least one but not all.
 

@@ -69,7 +69,7 @@ class Checkpoints:
         _write_callbacks(staged / _CALLBACKS, state.saved_callbacks)
       checkpoints.write_checksums(staged)
       # Before the new state is there: a kill leaves none too many.
-      for old in checkpoints.rounds(self._path)[: 1 - _NUM_CHECKPOINTS]:
+      for old in checkpoints.saved_rounds(self._path)[: 1 - _NUM_CHECKPOINTS]:
         atomic.remove_folder(checkpoints.path(self._path, old))
     self._record()
 
@@ -77,7 +77,7 @@ class Checkpoints:
     self, initial: rounds.State
   ) -> tuple[rounds.State, int, SavedCallbacks | None]:
     """Returns the last state of the process, its round, and its callbacks."""
-    saved = checkpoints.rounds(self._path)
+    saved = checkpoints.saved_rounds(self._path)
     if not saved:
       return initial, 0, None
     round_num = saved[-1]
@@ -99,7 +99,7 @@ def last_round(folder: RunFolder) -> int | None:
   Damage to the last state shows later.
   """
   with contextlib.suppress(array_files.DamageError):
-    for round_num in checkpoints.rounds(folder.checkpoints)[-1:]:
+    for round_num in checkpoints.saved_rounds(folder.checkpoints)[-1:]:
       state = checkpoints.path(folder.checkpoints, round_num)
       if _read_callbacks(state / _CALLBACKS).stop:
         return round_num
