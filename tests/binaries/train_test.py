@@ -180,8 +180,8 @@ def test_a_run_leaves_its_results_and_repeats(program, monkeypatch):
     *("python", "-m", "binaries.train"),
     *SMALL,
   ]
-  assert config["flags"]["total_rounds"] == 3
-  assert config["flags"]["aggregation"] == "streaming"
+  assert config["resolved"]["total_rounds"] == 3
+  assert config["resolved"]["aggregation"] == "streaming"
   assert config["versions"].keys() >= {"python", "tensorflow-federated"}
 
   # The finished run is left alone; by default another folder is found.

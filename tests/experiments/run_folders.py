@@ -47,7 +47,7 @@ def make(
   """Writes a run whose clients have the given scores after some rounds."""
   path.mkdir(parents=True)
   spec = RunSpec(**{"algorithm": "fedavg", "total_rounds": 2, **settings})
-  config = configuration.build(
+  config = configuration.describe_run(
     spec,
     clients_per_round=spec.clients_per_round or 10,
     aggregation=spec.aggregation or "streaming",

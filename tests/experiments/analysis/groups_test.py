@@ -131,7 +131,7 @@ def test_versions_of_a_users_file_are_no_seeds_of_one_run(tmp_path):
     path = run_folders.make(tmp_path / f"{n}", seed=n, model="mlp")
     if n < 2:
       config = json.loads((path / "config.json").read_text())
-      for group in ("spec", "flags"):
+      for group in ("spec", "resolved"):
         config[group]["model"] = "a.py:build"
       config["own_files"] = {"model": str(n) * 64}
       (path / "config.json").write_text(json.dumps(config))

@@ -70,7 +70,7 @@ def test_a_setting_called_as_a_column_keeps_its_kind(tmp_path):
   for seed, beta in enumerate((1.0, 2.0)):
     path = make(tmp_path, f"{seed}", seed=seed)
     config = json.loads((path / "config.json").read_text())
-    config["hparams"]["loss"] = beta
+    config["resolved"]["hparams"]["loss"] = beta
     (path / "config.json").write_text(json.dumps(config))
   table = experiments.table(tmp_path)
   assert table["hparam.loss"].unique().tolist() == [1.0, 2.0]

@@ -268,9 +268,9 @@ def test_a_card_names_the_better_fedavg(fair_and_baselines, tmp_path):
 
 def test_baselines_of_a_card_are_comparable(fair_and_baselines, run, tmp_path):
   fair, baseline, _ = fair_and_baselines
-  settings = baseline.config["flags"]
+  settings = baseline.config["resolved"]
   other = dataclasses.replace(
-    baseline, config={**baseline.config, "flags": {**settings, "seed": 5}}
+    baseline, config={**baseline.config, "resolved": {**settings, "seed": 5}}
   )
   unfinished = dataclasses.replace(baseline, summary=None)
   for exported, given, problem in (
@@ -299,8 +299,8 @@ def test_a_card_has_no_names_of_clients_and_no_folders(run, tmp_path):
   }
   options = {"file": "eve/wards.csv", "places": "~/eve", "target": "a/b"}
   spec = {**run.config["spec"], **given, "task_options": options}
-  flags = {**run.config["flags"], "task": given["task"]}
-  config = {**run.config, "spec": spec, "flags": flags}
+  resolved = {**run.config["resolved"], "task": given["task"]}
+  config = {**run.config, "spec": spec, "resolved": resolved}
   told = dataclasses.replace(run, config=config)
   text = experiments.export(told, tmp_path / "m.keras").card.read_text()
   for words in (

@@ -57,7 +57,7 @@ def _first_line(content):
 def _with_flag(**flags):
   def change(content):
     config = json.loads(content)
-    config["flags"].update(flags)
+    config["resolved"].update(flags)
     return json.dumps(config).encode()
 
   return change
@@ -184,8 +184,16 @@ def _damage(path, change):
       _with_flag(seed="0"),
       "is not of a run: its seed is no whol",
     ),
-    ("config.json", _with_flag(task_option=3), "its task_option is no list"),
-    ("config.json", _with_flag(task_option=[3]), "holds other values"),
+    (
+      "config.json",
+      _with_flag(task_options=3),
+      "its task_options is no object",
+    ),
+    (
+      "config.json",
+      _with_flag(task_options={"a": []}),
+      "its a is neither a number",
+    ),
     ("config.json", _with_flag(total_rounds="2"), "is no whole number"),
     ("config.json", _with_flag(batch_size={}), "is neither a number nor a"),
   ],

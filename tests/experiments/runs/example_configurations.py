@@ -16,7 +16,7 @@ ASKED_LITTLE = RunSpec(seed=4)
 
 
 def build(spec, clients_per_round=10, aggregation="streaming", **kwargs):
-  config = configuration.build(
+  config = configuration.describe_run(
     spec,
     clients_per_round=clients_per_round,
     aggregation=aggregation,

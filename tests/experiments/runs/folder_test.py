@@ -82,9 +82,7 @@ def test_a_run_killed_as_it_began_starts_again(path):
   ("group", "values"),
   [
     ("command", {"line": "python -m binaries.train"}),
-    ("flags", {"output_dir": "elsewhere"}),
-    ("flags", {"rounds_per_checkpoint": 3}),
-    ("flags", {"hparam": ["gamma=1"]}),
+    ("resolved", {"rounds_per_checkpoint": 3}),
   ],
 )
 def test_what_does_not_decide_the_results_may_change(path, group, values):
@@ -96,11 +94,11 @@ def test_what_does_not_decide_the_results_may_change(path, group, values):
 @pytest.mark.parametrize(
   ("present", "difference"),
   [
-    (changed("flags", batch_size=32), "batch_size=16 (here 32)"),
-    (changed("hparams", gamma=2.0), "hparam.gamma=1 (here 2)"),
+    (changed("resolved", batch_size=32), "batch_size=16 (here 32)"),
+    (changed("resolved", hparams={"gamma": 2.0}), "hparam.gamma=1 (here 2)"),
     (changed("versions", tf="3"), "versions tf=None (here 3)"),
     (
-      changed("flags", batch_size=32, seed=1),
+      changed("resolved", batch_size=32, seed=1),
       "batch_size=16 (here 32), seed=0 (here 1);",
     ),
   ],
@@ -113,7 +111,7 @@ def test_another_run_is_left_alone(path, present, difference):
   assert folder.is_saved
 
 
-LONGER = changed("flags", total_rounds=9)
+LONGER = changed("resolved", total_rounds=9)
 
 
 @pytest.mark.parametrize("is_finished", [True, False])
@@ -121,7 +119,7 @@ LONGER = changed("flags", total_rounds=9)
 def test_a_run_may_become_longer(path, monkeypatch, is_finished, has_locks):
   if not has_locks:
     monkeypatch.setattr(fcntl, "flock", NO_LOCKS)
-  folder = interrupted_run(path, changed("flags", total_rounds=5))
+  folder = interrupted_run(path, changed("resolved", total_rounds=5))
   if is_finished:
     for file in folder.final_files:
       file.write_text("{}")
@@ -142,11 +140,11 @@ def test_a_run_may_become_longer(path, monkeypatch, is_finished, has_locks):
   ("present", "lengthens", "expected"),
   [
     (LONGER, False, "holds a finished run"),
-    (changed("flags", total_rounds=5), True, "larger total_rounds"),
-    (changed("flags", total_rounds=4), True, "larger total_rounds"),
-    (changed("flags", total_rounds=9, seed=1), True, r"seed=0 \(here 1\)"),
+    (changed("resolved", total_rounds=5), True, "larger total_rounds"),
+    (changed("resolved", total_rounds=4), True, "larger total_rounds"),
+    (changed("resolved", total_rounds=9, seed=1), True, r"seed=0 \(here 1\)"),
     (
-      changed("flags", total_rounds=9, rounds_per_evaluation=3),
+      changed("resolved", total_rounds=9, rounds_per_evaluation=3),
       True,
       r"rounds_per_evaluation=1 \(here 3\)",
     ),
@@ -155,7 +153,7 @@ def test_a_run_may_become_longer(path, monkeypatch, is_finished, has_locks):
 def test_a_finished_run_that_cannot_go_on_is_left_alone(
   path, present, lengthens, expected
 ):
-  folder = interrupted_run(path, changed("flags", total_rounds=5))
+  folder = interrupted_run(path, changed("resolved", total_rounds=5))
   folder.summary.write_text("{}")
   before = folder.config.read_text()
   refuse(path, expected, present, lengthens=lengthens)
@@ -164,7 +162,7 @@ def test_a_finished_run_that_cannot_go_on_is_left_alone(
 
 
 def test_a_kill_while_a_run_becomes_longer_leaves_a_run(path, monkeypatch):
-  folder = interrupted_run(path, changed("flags", total_rounds=5))
+  folder = interrupted_run(path, changed("resolved", total_rounds=5))
   folder.summary.write_text("{}")
   for step in range(3):
     with monkeypatch.context() as patched:
@@ -175,7 +173,7 @@ def test_a_kill_while_a_run_becomes_longer_leaves_a_run(path, monkeypatch):
         run_folder.take_folder([path], LONGER, lengthens=True),
       ):
         pass
-    assert folder.configuration()["flags"]["total_rounds"] == 5
+    assert folder.configuration()["resolved"]["total_rounds"] == 5
     assert not folder.is_finished
   with run_folder.take_folder([path], LONGER, lengthens=True):
     assert json.loads(folder.config.read_text()) == LONGER
@@ -197,7 +195,7 @@ def test_what_is_not_of_an_interrupted_run_is_not_written_over(path, name):
 
 
 @pytest.mark.parametrize(
-  "text", [b"{", b"[1]", b'{"flags": 3}', b"null", b"\xff", b"\0\0"]
+  "text", [b"{", b"[1]", b'{"spec": 3}', b"null", b"\xff", b"\0\0"]
 )
 def test_a_config_that_is_none_is_left_alone(path, text):
   path.mkdir(parents=True)
@@ -242,7 +240,7 @@ def test_the_first_folder_that_is_free_is_taken(path):
   folder = interrupted_run(path)
   folder.summary.write_text("{}")
   second, third = path.with_name("run-2"), path.with_name("run-3")
-  interrupted_run(second, changed("flags", seed=1))
+  interrupted_run(second, changed("resolved", seed=1))
   with run_folder.take_folder([path, second, third], CONFIGURATION) as taken:
     assert taken.path == third
     refuse(third, "at work")  # It is not free either.

@@ -105,7 +105,7 @@ FILES = [
 def test_ordinary_models_load(kind, name, tmp_path):
   model = MODELS[kind]()
   model.save(str(tmp_path / name))
-  loaded = model_files.load(tmp_path / name)
+  loaded = model_files.load_model(tmp_path / name)
   for found, saved in zip(arrays(loaded), arrays(model), strict=True):
     np.testing.assert_array_equal(found, saved)
 

@@ -37,7 +37,7 @@ def make(path, *, seed, is_finished=True):
     finish(folder)
   else:
     checkpoints.write_checksums(state.parent)
-    record.write(folder)
+    record.write_checksums(folder)
   return folder
 
 
@@ -45,7 +45,7 @@ def finish(folder):
   """Ends a run as training does."""
   text = folder.summary.read_text()
   folder.summary.unlink()
-  record.write(folder, summary=text)
+  record.write_checksums(folder, summary=text)
   atomic.write(folder.summary, text)
 
 
@@ -158,7 +158,7 @@ def test_states_and_tapes_of_an_unfinished_run_are_verified(tmp_path):
   for round_num in (6, 7):
     updates = np.full(3, round_num, np.float32)
     recorder.write(round_num, {"updates": updates})
-  record.write(folder)
+  record.write_checksums(folder)
   assert record.changes(folder, verify=True) == {}
   full, growing = sorted(folder.tape.iterdir())
   data = state / "variables" / "data"

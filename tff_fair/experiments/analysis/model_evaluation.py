@@ -451,7 +451,7 @@ def _from_path(path: pathlib.Path, trust: bool) -> Model:
       if not trust:
         model_files.check_code(path)
       return _of_signature(_load_signatures(path), str(path))
-    return _of_keras(model_files.load(path, trust=trust), str(path))
+    return _of_keras(model_files.load_model(path, trust=trust), str(path))
   except FieldError:
     raise
   except ValueError as error:

@@ -112,7 +112,7 @@ def export(
     raise FieldError("all_clients", "leave it out, or client.")
   kind = export_paths.format_of(output, format, of_several=all_clients)
   export_paths.check_free(output, overwrite=overwrite)
-  weights = trained_model.load(RunFolder(run.path), best=best)
+  weights = trained_model.load_weights(RunFolder(run.path), best=best)
   _check_baselines(
     run, beside, is_last_global=not best and weights.personal is None
   )

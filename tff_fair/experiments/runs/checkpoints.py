@@ -33,7 +33,7 @@ def path(folder: pathlib.Path, round_num: int) -> pathlib.Path:
   return folder / f"{PREFIX}{round_num}"
 
 
-def rounds(folder: pathlib.Path) -> list[int]:
+def saved_rounds(folder: pathlib.Path) -> list[int]:
   """Returns the rounds whose states a folder has, in ascending order."""
   try:
     names = [path.name for path in folder.iterdir()]
@@ -86,7 +86,7 @@ def check(state: pathlib.Path) -> None:
     raise _unreadable(state, error) from error
 
 
-def load(state: pathlib.Path) -> Any:
+def load_state(state: pathlib.Path) -> Any:
   """Returns the contents of a state; imports TensorFlow."""
   import tensorflow as tf  # noqa: PLC0415
 

@@ -1,12 +1,11 @@
 """The configuration of a run, as its folder keeps it: config.json.
 
 The number of the folder's format, and groups of values by name. `spec` is the
-run as it was asked for. `flags` and `hparams` are the same run with what
-follows from the task and the method, under the names of flags; they are
-compared, beside `data`, `versions`, `own_files`: digests of the user's files
-that make the task or the model, `data_digests`: those of the data, and
-`initial_weights`: a digest of the weights that training begins with, where no
-initializer makes them.
+run as it was asked for, `resolved` the same run with what follows from the task
+and the method. The latter is compared, beside `data`, `versions`, `own_files`:
+digests of the user's files that make the task or the model, `data_digests`:
+those of the data, and `initial_weights`: a digest of the weights that training
+begins with, where no initializer makes them.
 """
 
 import dataclasses
@@ -31,27 +30,22 @@ Configuration = Mapping[str, Any]
 
 # A folder of another format is refused, by `problem`.
 FORMAT, NUMBER = "format", 1
-COMMAND, DATA, SPEC, VERSIONS = "command", "data", "spec", "versions"
-FLAGS, HPARAMS = "flags", "hparams"
+COMMAND, DATA, VERSIONS = "command", "data", "versions"
+SPEC, RESOLVED = "spec", "resolved"
 OWN_FILES, DIRECTORY = "own_files", "directory"
 INITIAL_WEIGHTS, SHA256 = "initial_weights", "sha256"
 DATA_DIGESTS, DATA_FOLDER = "data_digests", "data_folder"
-INTERVAL = "rounds_per_evaluation"
 ROUNDS = "total_rounds"
 PART = "clients_per_part"
 SCORE, BESIDE = "score", "beside"  # Of the data.
 ENTROPY_CLASSES = "entropy_classes"
-_LISTS = tuple(spec_text.FLAG_NAMES.values())  # Flags that hold texts.
+_MAPPINGS = tuple(spec_text.FLAG_NAMES)  # Settings by names of their own.
 _SETTINGS = tuple(field.name for field in dataclasses.fields(RunSpec))
 # Each group that a configuration must have, with its names, where they are the
 # same for all runs.
 _GROUPS: Mapping[str, Sequence[str]] = {
   SPEC: _SETTINGS,
-  FLAGS: (
-    *(spec_text.FLAG_NAMES.get(name, name) for name in _SETTINGS),
-    "output_dir",
-  ),
-  HPARAMS: (),
+  RESOLVED: _SETTINGS,
   DATA: ("description", SCORE, BESIDE),
   COMMAND: ("line",),
   VERSIONS: (),
@@ -61,7 +55,7 @@ _NAMED = 3  # At most so many settings that a configuration lacks.
 _PACKAGES = ("numpy", "tensorflow", "tensorflow-federated")
 
 
-def build(
+def describe_run(
   spec: RunSpec,
   *,
   clients_per_round: int | str,
@@ -77,18 +71,13 @@ def build(
 ) -> Configuration:
   """Returns the configuration of a run."""
   values = spec.to_dict()
-  flags = {
-    spec_text.FLAG_NAMES.get(name, name): spec_text.assignments(value)
-    if isinstance(value, Mapping)
-    else value
-    for name, value in values.items()
-  }
-  flags |= {
+  resolved = {
+    **values,
     "clients_per_round": clients_per_round,
     "aggregation": aggregation,
-    INTERVAL: spec.evaluation_interval,
+    "rounds_per_evaluation": spec.evaluation_interval,
     "validation_fraction": spec.validation_share or None,
-    "output_dir": output_dir,
+    "hparams": spec.all_hparams,
   }
   started = {"line": command or spec_text.command(spec, output_dir)}
   digests = own_files(spec)
@@ -106,8 +95,7 @@ def build(
       **({ENTROPY_CLASSES: entropy_classes} if entropy_classes else {}),
     },
     SPEC: values,
-    FLAGS: flags,
-    HPARAMS: spec.all_hparams,
+    RESOLVED: resolved,
     VERSIONS: {
       "python": platform.python_version(),
       **{name: importlib.metadata.version(name) for name in _PACKAGES},
@@ -150,29 +138,30 @@ def _missing(content: Mapping[str, Any]) -> list[str]:
 
 
 def _wrong_values(content: Mapping[str, Any]) -> Iterator[str]:
-  flags = content[FLAGS]
+  resolved = content[RESOLVED]
   for group, name in (
-    *((FLAGS, "algorithm"), (FLAGS, "task")),
+    *((RESOLVED, "algorithm"), (RESOLVED, "task")),
     *((DATA, "description"), (COMMAND, "line")),
   ):
     if not isinstance(content[group][name], str):
       yield f"its {name} is no text"
-  for name in ("seed", "total_rounds", PART, *seeds.NAMES):
-    if not isinstance(flags[name], int) and not (
-      name in _OPTIONAL and flags[name] is None
+  for name in ("seed", ROUNDS, PART, *seeds.NAMES):
+    if not isinstance(resolved[name], int) and not (
+      name in _OPTIONAL and resolved[name] is None
     ):
       yield f"its {name} is no whole number"
   for name in (content[DATA][SCORE], *_beside(content)):
     if not isinstance(name, str) or name not in scores.BY_NAME:
       yield f"its {SCORE} {name} is none of {', '.join(scores.BY_NAME)}"
-  for group in (FLAGS, HPARAMS, VERSIONS):
-    for name, value in content[group].items():
-      if group == FLAGS and name in _LISTS:
-        if not isinstance(value, list):
-          yield f"its {name} is no list"
-        elif not all(isinstance(text, str) for text in value):
-          yield f"its {name} holds other values than texts"
-      elif not isinstance(value, str | int | float | None):
+  for name in _MAPPINGS:
+    if not isinstance(resolved[name], Mapping):
+      yield f"its {name} is no object"
+      return
+  for values in (resolved, *map(resolved.get, _MAPPINGS), content[VERSIONS]):
+    for name, value in values.items():
+      if name not in _MAPPINGS and not isinstance(
+        value, str | int | float | None
+      ):
         yield f"its {name} is neither a number nor a text"
 
 
@@ -186,28 +175,10 @@ def _beside(configuration: Configuration) -> tuple[str, ...]:
   return tuple(filter(None, str(configuration[DATA][BESIDE]).split(",")))
 
 
-def read_spec(configuration: Configuration) -> RunSpec:
-  """Returns the run of a configuration, as it was asked for."""
+def read_spec(configuration: Configuration, group: str = SPEC) -> RunSpec:
+  """Returns the run of a configuration: as asked for, or as `RESOLVED`."""
   with tasks.reading_records():
-    return RunSpec.from_dict(configuration[SPEC])
-
-
-def read_resolved(configuration: Configuration) -> RunSpec:
-  """Returns the run with what follows from its task and its method."""
-  with tasks.reading_records():
-    return _read_resolved(configuration)
-
-
-def _read_resolved(configuration: Configuration) -> RunSpec:
-  flags = configuration[FLAGS]
-  options = flags[spec_text.FLAG_NAMES["task_options"]]
-  return RunSpec.from_dict(
-    {
-      **{name: flags[name] for name in RunSpec.fields()},
-      "task_options": tasks.parse_options(flags["task"], options),
-      "hparams": configuration[HPARAMS],
-    }
-  )
+    return RunSpec.from_dict(configuration[group])
 
 
 # The user's files that make a run's task or model: their versions.
@@ -288,7 +259,7 @@ def differences(
   saved: Configuration, present: Configuration, *, lengthens: bool = False
 ) -> Iterator[str]:
   """Yields where two configurations are not of the same run, as texts."""
-  before, now = map(read_resolved, (saved, present))
+  before, now = (read_spec(c, RESOLVED) for c in (saved, present))
   for name, values in before.differences(now).items():
     if lengthens and name == ROUNDS and before.total_rounds < now.total_rounds:
       continue
@@ -341,14 +312,14 @@ def differences_from_spec(
   found = read_spec(saved).differences(spec)
   for name in ("clients_per_round", "aggregation"):
     # Saved is also what followed from the task and the method.
-    if name in found and getattr(spec, name) == saved[FLAGS][name]:
+    if name in found and getattr(spec, name) == saved[RESOLVED][name]:
       del found[name]
   before = short_digest(saved.get(OWN_FILES, {}))
   now = short_digest(own_files(spec))
   for name in before.keys() & now.keys():
     if before[name] != now[name]:
       found[name] = before[name], now[name]
-  if saved[FLAGS]["data_dir"] == spec.data_dir:
+  if saved[RESOLVED]["data_dir"] == spec.data_dir:
     found |= _changed_files(saved)
   return found
 

@@ -198,7 +198,8 @@ def read_run(path: Place) -> Run:
       raise RunError(f"{folder.summary}: is not of a run: {problem}.")
   # Without resolving links: a run is named where it is looked for.
   place = pathlib.Path(os.path.abspath(path))
-  name = read_names(place.parent).get(place.name, config["flags"]["algorithm"])
+  names = read_names(place.parent)
+  name = names.get(place.name, config[configuration.RESOLVED]["algorithm"])
   return Run(folder.path, config, summary, name)
 
 

@@ -16,8 +16,9 @@ from tff_fair.experiments import progress
 from tff_fair.experiments.errors import FolderTakenError, RunError
 from tff_fair.experiments.runs import checkpoints, checksums, claim
 from tff_fair.experiments.runs.configuration import (
-  FLAGS,
+  RESOLVED,
   ROUNDS,
+  SPEC,
   Configuration,
   differences,
   problem,
@@ -143,7 +144,7 @@ class RunFolder:
   @property
   def last_saved_round(self) -> int:
     """The round from which a run can go on; 0 is its beginning."""
-    return max(checkpoints.rounds(self.checkpoints), default=0)
+    return max(checkpoints.saved_rounds(self.checkpoints), default=0)
 
   @property
   def is_saved(self) -> bool:
@@ -250,7 +251,7 @@ class RunFolder:
     if total_rounds is None:
       return False
     try:
-      return bool(self.configuration()[FLAGS][ROUNDS] < total_rounds)
+      return bool(self.configuration()[RESOLVED][ROUNDS] < total_rounds)
     except (FileNotFoundError, LookupError, TypeError, ValueError):
       return False  # There is no such run.
 
@@ -321,7 +322,7 @@ def _take(
 ) -> Iterator[tuple[RunFolder, bool]]:
   """Yields the folder, and whether the run begins in it."""
   folder = RunFolder(path)
-  total_rounds = configuration[FLAGS].get(ROUNDS) if lengthens else None
+  total_rounds = configuration[RESOLVED].get(ROUNDS) if lengthens else None
   folder.check_free(total_rounds)
   with contextlib.ExitStack() as closing:
     for parent in reversed([path, *path.parents]):
@@ -402,7 +403,7 @@ def _run_below(path: pathlib.Path) -> pathlib.Path | None:
   for config in (*path.glob("*/config.json"), *path.glob("*/*/config.json")):
     with contextlib.suppress(OSError, ValueError, TypeError):
       # Other programs have files of that name, too.
-      if config.is_file() and FLAGS in parsing.parse_json(config.read_bytes()):
+      if config.is_file() and SPEC in parsing.parse_json(config.read_bytes()):
         return config.parent
   return None
 

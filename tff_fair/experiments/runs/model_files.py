@@ -53,7 +53,7 @@ def keras_3(path: pathlib.Path) -> str | None:
   return str(version) if major.isdecimal() and int(major) >= 3 else None
 
 
-def load(path: pathlib.Path, *, trust: bool = False) -> tf.keras.Model:
+def load_model(path: pathlib.Path, *, trust: bool = False) -> tf.keras.Model:
   """Loads a model, uncompiled."""
   check(path)
   if (version := keras_3(path)) is not None:

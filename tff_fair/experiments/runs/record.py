@@ -17,7 +17,7 @@ from tff_fair.files import parsing
 _MOST_SHOWN = 3
 
 
-def write(
+def write_checksums(
   folder: RunFolder,
   hasher: checksums.Hasher | None = None,
   summary: str | None = None,
@@ -114,7 +114,7 @@ def _differences(
 def _damaged_states(folder: RunFolder) -> Iterator[tuple[str, str]]:
   """Yields the names of states that are damaged, and their damage."""
   for place in (folder.checkpoints, folder.best_checkpoint):
-    for round_num in checkpoints.rounds(place):
+    for round_num in checkpoints.saved_rounds(place):
       state = checkpoints.path(place, round_num)
       try:
         checkpoints.check(state)

@@ -42,9 +42,9 @@ _EXCLUDED = [
   "aggregator/num_clients_excluded",
   "aggregator/num_clients_out_of_bounds",
 ]
-# Flags that decide nothing, and those that a setting holds under another name.
+# Those that decide nothing, or that are there under other names.
 _NO_SETTINGS = (
-  *("hparam", "task_option", "output_dir", *seeds.NAMES),
+  *("hparams", "task_options", *seeds.NAMES),
   *("rounds_per_checkpoint", "measure_improvement", "save_updates"),
   *("local_baseline", "pooled_baseline"),
   *("finetune_epochs", "finetune_learning_rate"),
@@ -88,7 +88,7 @@ class Run:
   @property
   def algorithm(self) -> str:
     """Name of the method."""
-    return str(self.config["flags"]["algorithm"])
+    return str(self.flags["algorithm"])
 
   @property
   def title(self) -> str:
@@ -113,7 +113,7 @@ class Run:
   @property
   def task(self) -> str:
     """Name of the task."""
-    return str(self.config["flags"]["task"])
+    return str(self.flags["task"])
 
   @property
   def seed(self) -> int:
@@ -123,7 +123,7 @@ class Run:
   @property
   def seeds(self) -> seeds.Seeds:
     """The seeds, which tell it from the repetitions of the run."""
-    return seeds.of_settings(self.config["flags"])
+    return seeds.of_settings(self.flags)
 
   @property
   def score(self) -> Score:
@@ -142,13 +142,14 @@ class Run:
 
   @property
   def flags(self) -> Mapping[str, Any]:
-    """All flags, with what followed from the task and the method."""
-    return typing.cast(Mapping[str, Any], self.config[configuration.FLAGS])
+    """All settings, with what followed from the task and the method."""
+    return typing.cast(Mapping[str, Any], self.config[configuration.RESOLVED])
 
   @functools.cached_property
   def task_options(self) -> Mapping[str, str]:
     """The options of the task: how its data is cut, and its model."""
-    return declared.assignments(self.flags["task_option"])
+    options = self.flags["task_options"]
+    return {name: declared.as_text(value) for name, value in options.items()}
 
   @functools.cached_property
   def settings(self) -> Mapping[str, object]:
@@ -170,7 +171,7 @@ class Run:
       **{f"{TASK_OPTION}{n}": value for n, value in self.task_options.items()},
       **{
         f"{HPARAM}{name}": value
-        for name, value in self.config[configuration.HPARAMS].items()
+        for name, value in self.flags["hparams"].items()
         if value is not None
       },
       # Runs of two versions of a user's file are no seeds of one.
@@ -225,7 +226,9 @@ class Run:
     """
     from tff_fair.experiments.runs import trained_model  # noqa: PLC0415
 
-    return trained_model.load(RunFolder(self.path), best=best).of_model()
+    return trained_model.load_weights(
+      RunFolder(self.path), best=best
+    ).of_model()
 
   def model(self, *, best: bool = False, trust: bool = False) -> tf.keras.Model:
     """Returns the trained global model; imports TensorFlow.

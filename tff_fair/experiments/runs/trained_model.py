@@ -250,16 +250,16 @@ class Weights:
     ]
 
 
-def load(folder: RunFolder, *, best: bool) -> Weights:
+def load_weights(folder: RunFolder, *, best: bool) -> Weights:
   """Loads the weights of a run's models."""
   states = folder.best_checkpoint if best else folder.checkpoints
-  rounds = checkpoints.rounds(states)
+  rounds = checkpoints.saved_rounds(states)
   if not rounds:
     raise RunError(
       f"{states}: holds no state"
       + ("; a run keeps its best one if it has a criterion." if best else ".")
     )
-  state = checkpoints.load(checkpoints.path(states, rounds[-1]))
+  state = checkpoints.load_state(checkpoints.path(states, rounds[-1]))
   found = _model_weights(state)
   return Weights(
     round_num=rounds[-1],

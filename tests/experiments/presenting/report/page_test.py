@@ -184,9 +184,9 @@ def test_names_are_text_wherever_they_are_shown(tmp_path):
   report_runs.make(tmp_path / HOSTILE.replace("/", ""), method=HOSTILE)
   path = report_runs.make(tmp_path / "b", algorithm="afl")
   config = json.loads((path / "config.json").read_text())
-  config["flags"]["task_option"] = [f"x={HOSTILE}"]
+  config["resolved"]["task_options"] = {"x": HOSTILE}
   config["command"]["line"] = config["data"]["description"] = HOSTILE
-  config["hparams"] = {HOSTILE: "\x1b]]>", "]]>": "\"'&"}
+  config["resolved"]["hparams"] = {HOSTILE: "\x1b]]>", "]]>": "\"'&"}
   (path / "config.json").write_text(json.dumps(config))
   clients = pd.read_csv(path / "clients.csv").iloc[:3]
   clients["client"] = [HOSTILE, "&", "'"]

@@ -14,11 +14,9 @@ from tff_fair.experiments.presenting.report import section
 from tff_fair.experiments.presenting.report.section import Section
 from tff_fair.experiments.presenting.report.task_runs import TaskRuns
 from tff_fair.experiments.runs.run import ROUND, Run
+from tff_fair.experiments.spec import spec_text
 from tff_fair.experiments.spec.run_spec import RunSpec
 
-# Of the configuration, in the order in which they are shown.
-_GROUPS = ("flags", "hparams", "versions")
-_SHOWN = (("flags", "seed"), ("flags", "output_dir"), ("flags", "hparam"))
 _NOTHING: tuple[object, ...] = (None, [], "")
 
 _Settings = Mapping[tuple[str, str], object]
@@ -91,11 +89,22 @@ def _texts(settings: _Settings) -> list[str]:
 
 def _of(run: Run) -> dict[tuple[str, str], object]:
   """Returns the settings of a run that its row does not show in a column."""
+  flags = {
+    spec_text.FLAG_NAMES.get(name, name): spec_text.assignments(value)
+    if isinstance(value, Mapping)
+    else value
+    for name, value in run.flags.items()
+    if name not in ("seed", "hparams")
+  }
+  groups = {
+    "flags": flags,
+    "hparams": run.flags["hparams"],
+    "versions": run.config["versions"],
+  }
   return {
     (group, name): value
-    for group in _GROUPS
-    for name, value in run.config[group].items()
-    if (group, name) not in _SHOWN
+    for group, values in groups.items()
+    for name, value in values.items()
   }
 
 
