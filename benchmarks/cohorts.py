@@ -5,8 +5,6 @@
   parts      A cohort in parts, beside the same cohort as a whole, in turns.
   memory     The peak in rounds of parts of several sizes.
   growth     The second round of cohorts that grow, by default up to 3,000.
-  new_sizes  First rounds of cohorts of new sizes, with as many clients at a
-             time as cores, the default, and with all at once; the CNN.
   stacked    Updates that the server collects, with their Gram matrix, beside
              TFF's mean of them. Clients make their updates from a seed and
              train nothing, so all that is timed is overhead.
@@ -103,23 +101,6 @@ def _show_growth() -> None:
       )
 
 
-def _show_new_sizes() -> None:
-  model = workload.cnn()
-  data = workload.client_data(model, 50, 40)
-  process = workload.process("fedavg", model)
-  limits = {"a client for each core": None, "all clients at once": 50}
-  for name, limit in (*limits.items(), *limits.items()):
-    tff_fair.runtime.use_local(max_concurrent_computation_calls=limit)
-    state = process.initialize()
-    seconds = []
-    for size in (50, 40, 30):
-      start = time.perf_counter()
-      state = process.next(state, data[:size]).state
-      seconds.append(f"{size}: {time.perf_counter() - start:.2f} s")
-    peak = measure.peak_memory_mb()
-    print(f"{name}: {', '.join(seconds)}, {peak:.0f} MiB")
-
-
 def _show_stacked() -> None:
   for num_clients in _sizes(50):
     seconds: dict[str, list[float]] = {}
@@ -197,7 +178,6 @@ _SHOWN = {
   "parts": _show_parts,
   "memory": _show_memory,
   "growth": _show_growth,
-  "new_sizes": _show_new_sizes,
   "stacked": _show_stacked,
 }
 

@@ -47,22 +47,17 @@ _LEAST_ROWS = 8  # Of a client: below, it has no rows to test with.
 _COLUMNS = ("mean", "worst_10", "std")
 _ERRORS = ("rmse", "mae", "error")
 _FEDAVG = ("FedAvg", "FedAvg, equal weights")
+_SLOW_ADAM = "AdaFedAdam, server 0.01"
 _TRIED: dict[str, dict[str, object]] = {
   "FedAvg": {"algorithm": "fedavg"},
-  "FedAvg, equal weights": {
-    "algorithm": "fedavg",
-    "client_weighting": "uniform",
-  },
+  _FEDAVG[1]: {"algorithm": "fedavg", "client_weighting": "uniform"},
   "FedFV": {"algorithm": "fedfv"},
   "AdaFed": {"algorithm": "adafed"},
   "FedMGDA+": {"algorithm": "fedmgda_plus"},
   "Semi-VRed, beta 1": {"algorithm": "semi_vred", "hparam.beta": 1.0},
   "q-FedAvg": {"algorithm": "qfedavg"},
   "FedMDFG": {"algorithm": "fedmdfg"},
-  "AdaFedAdam, server 0.01": {
-    "algorithm": "adafedadam",
-    "hparam.learning_rate": 0.01,
-  },
+  _SLOW_ADAM: {"algorithm": "adafedadam", "hparam.learning_rate": 0.01},
   "TERM": {"algorithm": "term"},
 }
 
@@ -193,20 +188,8 @@ def _digits(folder: pathlib.Path) -> Rows:
   del folder
   found = datasets.load_digits()
   first = [
-    0,
-    130,
-    256,
-    386,
-    516,
-    646,
-    776,
-    906,
-    1029,
-    1157,
-    1287,
-    1415,
-    1545,
-    1667,
+    *(0, 130, 256, 386, 516, 646, 776),
+    *(906, 1029, 1157, 1287, 1415, 1545, 1667),
   ]
   form = np.cumsum(np.isin(np.arange(len(found.target)), first))
   return Rows(found.data / 16, found.target, form)

@@ -16,7 +16,6 @@ However it ends, all its processes are gone ten seconds later.
 The exit status is 1 if something broke. The folders of such runs are kept.
 """
 
-import argparse
 import collections
 import concurrent.futures
 import contextlib
@@ -33,108 +32,30 @@ import tempfile
 import threading
 import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
-from types import MappingProxyType
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
 
 import psutil
 
+from binaries import command_line
+from binaries.command_line import UsageError
+
+_FLAGS = command_line.Flags()
+_SECONDS = _FLAGS.number("seconds", 600.0, "About how long it takes.")
+_CASES = _FLAGS.integer("cases", 10**6, "The most disturbances.")
+_SEED = _FLAGS.integer("seed", 0, "Of the disturbances.")
+_JOBS = _FLAGS.integer("jobs", 2, "Runs side by side.", lower_bound=1)
+_KINDS = _FLAGS.names(
+  "kinds", ["signal", "kill", "full"], "What to do to runs."
+)
+
 _ROOT = pathlib.Path(__file__).resolve().parent.parent
-_SECONDS_TO_END = 10.0
 _MARK = "TFF_FAIR_SOAK"
 _COMMAND = (
   *(sys.executable, "-m", "binaries.train", "--algorithm=fedavg"),
   *("--task_option=num_clients=6", "--task_option=model=logistic_regression"),
   *("--total_rounds=100", "--rounds_per_evaluation=20", "--output_dir=run"),
 )
-
-
-class BrokenError(Exception):
-  """Something is not as it must be."""
-
-
-class Ended(NamedTuple):
-  """A program that has ended."""
-
-  status: int
-  said: str
-  seconds: float
-
-
-class Program:
-  """The program, started in the folder of a job."""
-
-  def __init__(self, folder: pathlib.Path, most_bytes: int | None) -> None:
-    self._mark = uuid.uuid4().hex
-    self._log = folder / "log.txt"
-
-    def prepare() -> None:
-      # A shell lets its background jobs, such as this one, ignore it.
-      signal.signal(signal.SIGINT, signal.SIG_DFL)
-      if most_bytes is not None:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (most_bytes, most_bytes))
-
-    environment = {**os.environ, _MARK: self._mark, "PYTHONPATH": str(_ROOT)}
-    environment.pop("TF_CPP_MIN_LOG_LEVEL", None)
-    # Its output goes through a pipe: the limit on files does not hold there.
-    self._process = subprocess.Popen(
-      _COMMAND,
-      cwd=folder,
-      env=environment,
-      stdout=subprocess.PIPE,
-      stderr=subprocess.STDOUT,
-      text=True,
-      start_new_session=True,
-      preexec_fn=prepare,  # noqa: PLW1509
-    )
-    self._lines: list[str] = []
-    self._reader = threading.Thread(target=self._read, daemon=True)
-    self._reader.start()
-
-  def _read(self) -> None:
-    assert self._process.stdout is not None
-    with self._log.open("a") as log:
-      for line in self._process.stdout:
-        self._lines.append(line)
-        log.write(line)
-
-  def wait(self, seconds: float) -> bool:
-    """Waits so long, or to its end; returns whether it has ended."""
-    with contextlib.suppress(subprocess.TimeoutExpired):
-      self._process.wait(seconds)
-    return self._process.poll() is not None
-
-  def send(self, number: int) -> None:
-    """Sends it a signal."""
-    self._process.send_signal(number)
-
-  def pids(self) -> list[int]:
-    """Returns its processes."""
-    return [
-      process.pid
-      for process in psutil.process_iter(["environ"])
-      if (process.info["environ"] or {}).get(_MARK) == self._mark
-    ]
-
-  def end(self, seconds: float) -> Ended:
-    """Waits for its end."""
-    start = time.monotonic()
-    try:
-      if not self.wait(seconds):
-        raise BrokenError(f"has not ended after {seconds:.0f} s")
-      while self.pids():
-        if time.monotonic() > start + max(seconds, _SECONDS_TO_END):
-          raise BrokenError("left a process")
-        time.sleep(0.1)
-      seconds_taken = time.monotonic() - start
-    finally:
-      for pid in self.pids():
-        with contextlib.suppress(ProcessLookupError):
-          os.kill(pid, signal.SIGKILL)
-    self._reader.join(timeout=_SECONDS_TO_END)
-    return Ended(self._process.returncode, "".join(self._lines), seconds_taken)
-
-
+_SECONDS_TO_END = 10.0
 _LONGEST = 300.0  # For what ends by itself.
 _SECONDS_OF_START = 8.0  # About; it imports and builds.
 _SECONDS_OF_TRAINING = 15.0
@@ -146,82 +67,141 @@ _STATUSES = {
 _TABLES = ("metrics.csv", "cohorts.csv", "client_evaluations.csv")
 
 
-def _has_begun(ended: Ended) -> bool:
-  """Returns whether it came to its first line; before, Python is in charge."""
-  ours = (_ROOT / "binaries", _ROOT / "tff_fair")
-  return "Traceback" not in ended.said or any(
-    f"{path}{os.sep}" in ended.said for path in ours
-  )
+class BrokenError(Exception):
+  """Something is not as it must be."""
 
 
-def _check_no_traceback(ended: Ended) -> None:
-  if "Traceback" in ended.said:
-    raise BrokenError(f"a traceback: {ended.said[-400:]}")
+class Program:
+  """The program, started in the folder of a job."""
+
+  def __init__(self, folder: pathlib.Path, most_bytes: int = -1) -> None:
+    self._mark = uuid.uuid4().hex
+    self.said = ""
+
+    def prepare() -> None:
+      # A shell lets its background jobs, such as this one, ignore it.
+      signal.signal(signal.SIGINT, signal.SIG_DFL)
+      resource.setrlimit(resource.RLIMIT_FSIZE, (most_bytes, most_bytes))
+
+    environment = {**os.environ, _MARK: self._mark, "PYTHONPATH": str(_ROOT)}
+    environment.pop("TF_CPP_MIN_LOG_LEVEL", None)
+    # Its output goes through a pipe: the limit on files does not hold there.
+    self.process = subprocess.Popen(
+      _COMMAND,
+      cwd=folder,
+      env=environment,
+      stdout=subprocess.PIPE,
+      stderr=subprocess.STDOUT,
+      start_new_session=True,
+      preexec_fn=prepare,  # noqa: PLW1509
+    )
+
+  def wait(self, seconds: float) -> bool:
+    """Waits so long, or to its end; returns whether it has ended."""
+    try:
+      output, _ = self.process.communicate(timeout=seconds)
+    except subprocess.TimeoutExpired as expired:
+      output = expired.output or b""
+    self.said = output.decode(errors="replace")
+    return self.process.poll() is not None
+
+  def _pids(self) -> list[int]:
+    return [
+      process.pid
+      for process in psutil.process_iter(["environ"])
+      if (process.info["environ"] or {}).get(_MARK) == self._mark
+    ]
+
+  def end(self, seconds: float) -> int:
+    """Waits for its end and that of its processes; returns its status."""
+    deadline = time.monotonic() + max(seconds, _SECONDS_TO_END)
+    try:
+      if not self.wait(seconds):
+        raise BrokenError(f"has not ended after {seconds:.0f} s")
+      while self._pids():
+        if time.monotonic() > deadline:
+          raise BrokenError("left a process")
+        time.sleep(0.1)
+    finally:
+      for pid in self._pids():
+        with contextlib.suppress(ProcessLookupError):
+          os.kill(pid, signal.SIGKILL)
+    return self.process.returncode
+
+  def finish(self, *statuses: int) -> int:
+    """Waits until it ends by itself, with status 0 or one of these."""
+    status = self.end(_LONGEST)
+    self.check_no_traceback()
+    if status not in (0, *statuses):
+      raise BrokenError(f"status {status}: {self.said[-400:]}")
+    return status
+
+  def check_no_traceback(self) -> None:
+    """Raises if it has ended in a traceback."""
+    if "Traceback" in self.said:
+      raise BrokenError(f"a traceback: {self.said[-400:]}")
 
 
-def _ends_before_a_moment(
-  program: Program, folder: pathlib.Path, draw: random.Random
-) -> bool:
-  """Waits for a random moment; returns whether the program has ended by then.
+_FINISHED = "the run was finished"
+
+
+def _at_a_moment(folder: pathlib.Path, draw: random.Random) -> Program | None:
+  """Returns a program at a random moment; None if it has ended by then.
 
   Half of the moments are at its start, half are while it trains.
   """
+  program, start = Program(folder), time.time()
+  seconds = draw.uniform(0.0, _SECONDS_OF_START)
   if draw.random() < 0.5:
-    return program.wait(draw.uniform(0.0, _SECONDS_OF_START))
-  metrics = folder / "run" / "metrics.csv"
-  start = time.time()
-  while not metrics.exists() or metrics.stat().st_mtime < start:
-    if program.wait(0.1):
-      return True
-  return program.wait(draw.uniform(0.0, _SECONDS_OF_TRAINING))
+    metrics = folder / "run" / "metrics.csv"
+    while not metrics.exists() or metrics.stat().st_mtime < start:
+      if program.wait(0.1):
+        break
+    seconds = draw.uniform(0.0, _SECONDS_OF_TRAINING)
+  if not program.wait(seconds):
+    return program
+  program.finish()
+  return None
 
 
 def _signal(folder: pathlib.Path, draw: random.Random) -> str:
   number = draw.choice(list(_STATUSES))
-  program = Program(folder, None)
-  if _ends_before_a_moment(program, folder, draw):
-    return _finished(program)
-  program.send(number)
-  ended = program.end(_SECONDS_TO_END)
-  if not _has_begun(ended):
+  program = _at_a_moment(folder, draw)
+  if program is None:
+    return _FINISHED
+  program.process.send_signal(number)
+  start = time.monotonic()
+  status = program.end(_SECONDS_TO_END)
+  seconds = math.ceil(time.monotonic() - start)
+  # Before its first line, Python is in charge.
+  ours = (_ROOT / "binaries", _ROOT / "tff_fair")
+  if "Traceback" in program.said and not any(
+    f"{path}{os.sep}" in program.said for path in ours
+  ):
     return f"{number.name}, before its first line"
-  _check_no_traceback(ended)
+  program.check_no_traceback()
   # It may come between the last line of a run and the end of the program.
-  is_done = "run: done" in ended.said
-  if ended.status not in _STATUSES[number] and (ended.status or not is_done):
-    raise BrokenError(f"status {ended.status} after {number.name}")
+  is_done = "run: done" in program.said
+  if status not in _STATUSES[number] and (status or not is_done):
+    raise BrokenError(f"status {status} after {number.name}")
   if is_done:
-    return "the run was finished"
-  while_it = "trains" if " saved in run;" in ended.said else "starts"
-  return (
-    f"{number.name} while it {while_it}, gone within "
-    f"{math.ceil(ended.seconds)} s"
-  )
+    return _FINISHED
+  while_it = "trains" if " saved in run;" in program.said else "starts"
+  return f"{number.name} while it {while_it}, gone within {seconds} s"
 
 
 def _kill(folder: pathlib.Path, draw: random.Random) -> str:
-  program = Program(folder, None)
-  if _ends_before_a_moment(program, folder, draw):
-    return _finished(program)
-  program.send(signal.SIGKILL)
+  program = _at_a_moment(folder, draw)
+  if program is None:
+    return _FINISHED
+  program.process.kill()
   program.end(_SECONDS_TO_END)
   return "killed"
 
 
 def _full(folder: pathlib.Path, draw: random.Random) -> str:
   program = Program(folder, draw.randint(*_LIMITS_OF_FILES))
-  return _finished(program, {2: "full"})
-
-
-def _finished(
-  program: Program, otherwise: Mapping[int, str] = MappingProxyType({})
-) -> str:
-  """Waits for its end, with status 0 or another one that may be."""
-  ended = program.end(_LONGEST)
-  _check_no_traceback(ended)
-  if ended.status not in (0, *otherwise):
-    raise BrokenError(f"status {ended.status}: {ended.said[-400:]}")
-  return otherwise.get(ended.status, "the run was finished")
+  return "full" if program.finish(2) else _FINISHED
 
 
 _DISTURBANCES: dict[str, Callable[[pathlib.Path, random.Random], str]] = {
@@ -229,7 +209,6 @@ _DISTURBANCES: dict[str, Callable[[pathlib.Path, random.Random], str]] = {
   "kill": _kill,
   "full": _full,
 }
-KINDS = tuple(_DISTURBANCES)
 
 
 def _results(folder: pathlib.Path) -> list[bytes]:
@@ -237,13 +216,13 @@ def _results(folder: pathlib.Path) -> list[bytes]:
 
 
 class Soak:
-  """Disturbs runs, and keeps what has come of it."""
+  """Disturbs runs; counts what came of it, and lists what broke."""
 
   def __init__(
     self,
     place: pathlib.Path,
     *,
-    kinds: Sequence[str] = KINDS,
+    kinds: Sequence[str],
     seed: int = 0,
     seconds: float = math.inf,
     most: float = math.inf,
@@ -258,7 +237,7 @@ class Soak:
     self.counts: collections.Counter[str] = collections.Counter()
     self.broken: list[str] = []
     undisturbed = self._folder("undisturbed")
-    _finished(Program(undisturbed, None))
+    Program(undisturbed).finish()
     self._expected = _results(undisturbed)
 
   def _folder(self, name: str) -> pathlib.Path:
@@ -280,76 +259,49 @@ class Soak:
       kind = draw.choice(self._kinds)
       try:
         came = _DISTURBANCES[kind](folder, draw)
-        is_over = "finished" in came
-        if is_over and _results(folder) != self._expected:
+        if came == _FINISHED and _results(folder) != self._expected:
           raise BrokenError("other results than those of an undisturbed run")
       except BrokenError as error:
-        self._note(kind, f"BROKEN: {error} (see {folder})", is_broken=True)
-      else:
-        self._note(kind, came)
-        if not is_over:
-          continue
-        shutil.rmtree(folder)
-      number += 1
-      folder = self._folder(f"{job}-{number}")
-
-  def _note(self, kind: str, came: str, *, is_broken: bool = False) -> None:
-    with self._locked:
-      if is_broken:
-        self.broken.append(f"{kind}: {came}")
+        came = "BROKEN"
+        self.broken.append(f"{kind}: {error} (see {folder})")
         print(self.broken[-1], flush=True)
-      self.counts[f"{kind}: {'BROKEN' if is_broken else came}"] += 1
+      with self._locked:
+        self.counts[f"{kind}: {came}"] += 1
+      if came == _FINISHED:
+        shutil.rmtree(folder)
+      if came in (_FINISHED, "BROKEN"):
+        number += 1
+        folder = self._folder(f"{job}-{number}")
 
 
-def main(argv: Sequence[str] | None = None) -> int:
+def main() -> None:
   """Disturbs runs for a while; prints how often what came of it."""
-  arguments = _arguments(argv)
+  if unknown := {*_KINDS.value} - _DISTURBANCES.keys():
+    raise UsageError(
+      f"--kinds={min(unknown)}: expected some of {', '.join(_DISTURBANCES)}."
+    )
   place = pathlib.Path(tempfile.mkdtemp(prefix="soak-"))
   soak = Soak(
     place,
-    kinds=arguments.kinds,
-    seed=arguments.seed,
-    seconds=arguments.seconds,
-    most=arguments.cases,
+    kinds=_KINDS.value,
+    seed=_SEED.value,
+    seconds=_SECONDS.value,
+    most=_CASES.value,
   )
-  with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as jobs:
-    for done in [jobs.submit(soak.run, job) for job in range(arguments.jobs)]:
+  with concurrent.futures.ThreadPoolExecutor(_JOBS.value) as jobs:
+    for done in [jobs.submit(soak.run, job) for job in range(_JOBS.value)]:
       done.result()
   for came, count in sorted(soak.counts.items()):
     print(f"{count:5}  {came}")
-  print(
-    f"{soak.counts.total()} disturbances, {len(soak.broken)} broke something"
-  )
+  total = soak.counts.total()
+  print(f"{total} disturbances, {len(soak.broken)} broke something")
   if soak.broken:
-    return 1
+    sys.exit(1)
   shutil.rmtree(place)
-  return 0
 
 
-def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
-  parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-  parser.add_argument(
-    "--seconds", type=float, default=600, help="about how long it takes"
-  )
-  parser.add_argument(
-    "--cases", type=int, default=10**6, help="the most disturbances"
-  )
-  parser.add_argument("--seed", type=int, default=0)
-  parser.add_argument("--jobs", type=int, default=2, help="runs side by side")
-  parser.add_argument(
-    "--kinds",
-    type=lambda names: names.split(","),
-    default=list(KINDS),
-    help="what to do to runs; by default " + ",".join(KINDS),
-  )
-  arguments = parser.parse_args(argv)
-  if unknown := sorted(set(arguments.kinds) - set(KINDS)):
-    parser.error(
-      f"--kinds: found {', '.join(unknown)}, expected some of "
-      f"{', '.join(KINDS)}"
-    )
-  return arguments
+PROGRAM = _FLAGS.program(main, __doc__, "Disturbances: which, and how many.")
 
 
 if __name__ == "__main__":
-  sys.exit(main())
+  PROGRAM.run()

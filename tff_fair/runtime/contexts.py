@@ -34,13 +34,12 @@ class _AsynchronousContext(tff.framework.AsyncContext):
     """Computes `comp(arg)`."""
     if asyncio.iscoroutine(arg):
       arg = await arg
-    return await asyncio.wrap_future(
-      threads.in_thread(lambda: self._invoke(comp, arg))
-    )
 
-  def _invoke(self, comp: Any, arg: Any) -> Any:
-    with self._lock:
-      return self._context.invoke(comp, arg)
+    def compute() -> Any:
+      with self._lock:
+        return self._context.invoke(comp, arg)
+
+    return await asyncio.wrap_future(threads.in_thread(compute))
 
 
 def use_local(

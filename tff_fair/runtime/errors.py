@@ -30,22 +30,18 @@ _PLACES = re.compile(
 _MOST_CHARACTERS = 240
 
 
-class Explanation:
-  """What is known of a call."""
-
-  is_one_graph = False
-
-
 @contextlib.contextmanager
 def explained(
   arg: values.Value,
   parameter: tff.Type | None,
-  step_by_step: Callable[[], Any],
-) -> Iterator[Explanation]:
-  """Raises errors of TensorFlow's as those of a client."""
-  found = Explanation()
+  step_by_step: Callable[[], Any] | None,
+) -> Iterator[None]:
+  """Raises errors of TensorFlow's as those of a client.
+
+  What one graph computes of all clients, `step_by_step` computes again.
+  """
   try:
-    yield found
+    yield
   except stepwise.ClientError as error:
     raise _of_client(error, arg, parameter) from error.error
   except tf.errors.CancelledError:
@@ -57,7 +53,7 @@ def explained(
     ) from error
   except tf.errors.OpError as error:
     threads.check()
-    if found.is_one_graph:
+    if step_by_step is not None:
       with contextlib.suppress(tf.errors.OpError):
         try:
           step_by_step()

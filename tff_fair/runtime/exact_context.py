@@ -11,7 +11,7 @@ import grpc
 import numpy as np
 import tensorflow_federated as tff
 
-from tff_fair.runtime import native, private_tff
+from tff_fair.runtime import native, parts_context, private_tff
 
 _MOST_CHARACTERS = 300
 
@@ -26,24 +26,18 @@ class _ExactContext(tff.framework.SyncContext):
 
   def invoke(self, comp: Any, arg: Any) -> Any:
     if self._context is None:
-      raise RuntimeError(
-        "This context was replaced. Call tff_fair.runtime.use_local."
-      )
+      raise RuntimeError(parts_context.CLOSED)
     try:
       return self._context.invoke(self._with_sums(comp), arg)
     except grpc.RpcError as error:
-      raise RuntimeError(_told_by_worker(error)) from error
+      text = str(error.details() if isinstance(error, grpc.Call) else error)
+      first = text.strip().partition("\n")[0]
+      raise RuntimeError(first[:_MOST_CHARACTERS]) from error
 
   def close(self) -> None:
     """Lets go of TFF's context, which ends its worker then."""
     self._context = None
     gc.collect()
-
-
-def _told_by_worker(error: grpc.RpcError) -> str:
-  """Returns the first line of what TFF's worker says of an error."""
-  text = str(error.details() if isinstance(error, grpc.Call) else error)
-  return text.strip().partition("\n")[0][:_MOST_CHARACTERS]
 
 
 @contextlib.contextmanager

@@ -116,12 +116,12 @@ class LocalContext(parts_context.PartsContext):
           "Federated."
         ) from error
 
-    with errors.explained(given, parameter, step_by_step) as explanation:
-      graph = whole_graph.of(
-        comp, arguments, lambda: _message(comp), self.clients_at_a_time
-      )
+    graph = whole_graph.of(
+      comp, arguments, lambda: _message(comp), self.clients_at_a_time
+    )
+    again = step_by_step if graph is not None else None
+    with errors.explained(given, parameter, again):
       if graph is not None:
-        explanation.is_one_graph = True
         return values.Computed(graph(arguments, number), result_type)
       return values.Computed(step_by_step(), result_type)
 

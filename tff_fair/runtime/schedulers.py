@@ -12,16 +12,6 @@ import socket
 _HOST_AND_PORT = r"([^\s:/\[\]]+|\[[0-9A-Fa-f:.]+\]):(\d{1,5})"
 
 
-def _is_host_and_port(address: str) -> bool:
-  match = re.fullmatch(_HOST_AND_PORT, address)
-  return match is not None and 1 <= int(match[2]) <= 65535
-
-
-def _connect(address: str, patience: float) -> None:
-  host, _, port = address.rpartition(":")
-  socket.create_connection((host.strip("[]"), int(port)), patience).close()
-
-
 def check_dask_installed() -> None:
   """Raises unless Dask is installed."""
   if importlib.util.find_spec("distributed") is None:
@@ -34,13 +24,16 @@ def check_dask_installed() -> None:
 def check_scheduler(address: str, *, timeout: float) -> None:
   """Raises unless a program takes connections at an address."""
   scheme, _, place = address.partition("://")
-  if scheme not in ("tcp", "tls") or not _is_host_and_port(place):
+  found = re.fullmatch(_HOST_AND_PORT, place)
+  port = int(found[2]) if found else 0
+  if scheme not in ("tcp", "tls") or not found or not 1 <= port <= 65535:
     raise ValueError(
       "expected the address of a Dask scheduler as tcp://host:port, or "
       "tls://host:port."
     )
   try:
-    _connect(place, timeout)
+    host = found[1].strip("[]")
+    socket.create_connection((host, port), timeout).close()
   except OSError as error:
     raise ConnectionError(
       f"no Dask scheduler answers there within {timeout:g} s "

@@ -140,14 +140,13 @@ class _Run:
     return function
 
   def _of_each(self, function: Any, clients: Sequence[Any]) -> list[Any]:
-    results = []
-    for number, value in enumerate(clients):
-      results.append(_of_client(number, function, value))
-    return results
+    return [
+      _of_client(number, function, value)
+      for number, value in enumerate(clients)
+    ]
 
   def _federated_map(self, arg: Any) -> list[Any]:
-    function, clients = arg
-    return self._of_each(function, clients)
+    return self._of_each(*arg)
 
   _federated_map_all_equal = _federated_map
 
@@ -163,14 +162,13 @@ class _Run:
   def _federated_value_at_server(self, arg: Any) -> Any:
     return arg
 
+  _federated_zip_at_server = _federated_value_at_server
+
   def _federated_eval_at_server(self, function: Any) -> Any:
     return function()
 
   def _federated_eval_at_clients(self, function: Any) -> list[Any]:
     return self._of_each(lambda _: function(), [None] * self._num_clients)
-
-  def _federated_zip_at_server(self, arg: Any) -> Any:
-    return arg
 
   def _federated_zip_at_clients(self, arg: Any) -> list[Any]:
     """Returns the structures of the clients, from a structure of lists."""

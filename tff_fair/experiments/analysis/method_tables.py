@@ -124,22 +124,16 @@ class Contents:
 
   def differences(self, references: Sequence[Group]) -> Table:
     """Returns a table of paired differences, for methods with common seeds."""
-    of_references = {
-      group.label: method
-      for group, method in zip(self.groups, self._seeds, strict=True)
-      if group in references
-    }
+    of_groups = list(zip(self.groups, self._seeds, strict=True))
+    of_references = {g.label: m for g, m in of_groups if g in references}
     others = [
       (group, method)
-      for group, method in zip(self.groups, self._seeds, strict=True)
+      for group, method in of_groups
       if group not in references
       and all(method.keys() & found.keys() for found in of_references.values())
     ]
     compared = {n: c for n, c in self.columns.items() if c.measure.statistic}
-    chosen = {
-      name: self.better(references, column).label
-      for name, column in compared.items()
-    }
+    chosen = {n: self.better(references, c).label for n, c in compared.items()}
     contrasts = [
       _contrasts(
         column,
@@ -155,46 +149,35 @@ class Contents:
     for (group, method), *cells in zip(others, *contrasts, strict=True):
       row = (*cells, comparison_table.wins_of(method, baseline, self.score))
       num_seeds = min(
-        len(method.keys() & found.keys()) for found in of_references.values()
+        len(method.keys() & r.keys()) for r in of_references.values()
       )
       rows.append(Row(group.label, num_seeds, row, (None,) * len(row)))
-    reference = baseline_text(references)
-    suffix = self.suffix
-    caption = (
-      f"{self._what()}{self.clients} against {reference}, "
+    notes = [
+      self.question.sentence if rows else "",
+      _identity_note(others, of_references),
+      interval_note({r.label: r.num_seeds for r in rows}, self.question),
+      self._choice_note(references, compared, chosen),
+      verdict(
+        [c.measure for c in compared.values()],
+        rows,
+        baseline_text(references),
+        self.question,
+      ),
+    ]
+    shown = {
+      f"{name}{self.suffix}_difference": column.measure
+      for name, column in compared.items()
+    }
+    return Table(
+      self.task,
+      f"{self._what()}{self.clients} against {baseline_text(references)}, "
       f"{self.score.in_unit}: paired differences{self._tails()}; "
       f"[{paired.CONFIDENCE:.0%} intervals] over {self.question.about}, and p, "
       "both after Holm's correction for the methods; wins, ties, losses by "
-      "client"
-    )
-    return Table(
-      self.task,
-      caption,
-      {
-        **{
-          f"{name}{suffix}_difference": column.measure
-          for name, column in compared.items()
-        },
-        f"{RECORD}{suffix}": _RECORD,
-      },
+      "client",
+      {**shown, f"{RECORD}{self.suffix}": _RECORD},
       tuple(rows),
-      (
-        *([self.question.sentence] if rows else []),
-        *filter(
-          None,
-          [
-            _identity_note(others, of_references),
-            interval_note({r.label: r.num_seeds for r in rows}, self.question),
-            self._choice_note(references, compared, chosen),
-          ],
-        ),
-        verdict(
-          [c.measure for c in compared.values()],
-          rows,
-          reference,
-          self.question,
-        ),
-      ),
+      tuple(filter(None, notes)),
     )
 
   def _choice_note(

@@ -7,7 +7,6 @@ through the plain model. Several small clients share a call.
 from __future__ import annotations
 
 import dataclasses
-import functools
 import os
 import pathlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -87,64 +86,32 @@ def evaluate(
   *,
   split: Split = "test",
   outputs: Outputs = "auto",
-  gathered: list[ClientOutputs] | None = None,
-) -> pd.DataFrame:
-  """Evaluates a model on each client's data: one row per client."""
+) -> tuple[pd.DataFrame, list[ClientOutputs]]:
+  """Returns a row for each client of a task, and what a model gives for it."""
   _check_labels(task)
   model.check_fits(task)
   raw = model.takes_columns(task)
-  measure: Callable[[Predicted, _Part], dict[str, np.ndarray]]
-  hits = _Hits(model, task.num_classes or 0, outputs)
-  scale = 1.0
+  measure: _Hits | _Errors
   if task.num_classes is None:
     # Raw labels are in their own units.
-    scale = 1.0 if raw else task.label_scale
-    measure = functools.partial(_errors, model, scale)
+    measure = _Errors(model, 1.0 if raw else task.label_scale)
   else:
-    measure = hits.of
-  rows = []
+    measure = _Hits(model, task.num_classes, outputs)
+  rows: list[pd.DataFrame] = []
+  gathered: list[ClientOutputs] = []
   for part in _parts(task, split, model, raw=raw):
     found = model.predict(part.x)
     if not np.isfinite(found.outputs).all():
       raise model.error("gives numbers that are not finite.")
-    rows.append(pd.DataFrame(measure(found, part)))
-    if gathered is not None:
-      scores = _scored(found, part, scale, hits if task.num_classes else None)
-      gathered += _by_client(scores, part)
-  if gathered is not None:
-    groups = [
-      [half.groups(k) for half in _halves(task, split) if half.groups]
-      for k in range(task.num_clients)
-    ]
-    gathered[:] = [
-      client._replace(groups=np.concatenate(of_client) if of_client else None)
-      for client, of_client in zip(gathered, groups, strict=True)
-    ]
+    rows.append(pd.DataFrame(measure.rows(found, part)))
+    gathered += _by_client(measure.outputs_of(found, part), part)
+  for k, client in enumerate(gathered):
+    groups = [h.groups(k) for h in _halves(task, split) if h.groups]
+    if groups:
+      gathered[k] = client._replace(groups=np.concatenate(groups))
   table = pd.concat(rows, ignore_index=True)
   table.insert(0, audit_table.CLIENT, list(task.client_names))
-  return table
-
-
-def _scored(
-  found: Predicted, part: _Part, scale: float, hits: _Hits | None
-) -> ClientOutputs:
-  """Returns what a model gives for the examples of several clients."""
-  if hits is None:
-    values = scale * found.outputs.reshape(part.y.shape)
-    return ClientOutputs(
-      scale * part.y.astype(np.float64), values, values, None, None
-    )
-  outputs = hits.of_classes(found.outputs)
-  if hits.outputs == "probabilities":
-    logits, ranking = np.log(np.clip(outputs, _TINY, 1)), outputs
-  else:
-    largest = outputs.max(1, keepdims=True)
-    odds = np.exp(outputs - largest)
-    logits, ranking = outputs, odds / odds.sum(1, keepdims=True)
-    if outputs.shape[1] == 2:  # Differences do not saturate.
-      ranking = outputs - outputs[:, ::-1]
-  labels = part.y.astype(np.int64)
-  return ClientOutputs(labels, logits, ranking, found.classes, None)
+  return table, gathered
 
 
 def _by_client(found: ClientOutputs, part: _Part) -> list[ClientOutputs]:
@@ -228,7 +195,20 @@ class _Hits:
   num_classes: int
   outputs: Outputs
 
-  def of(self, found: Predicted, part: _Part) -> dict[str, np.ndarray]:
+  def outputs_of(self, found: Predicted, part: _Part) -> ClientOutputs:
+    """Returns what the model gives for the examples of several clients."""
+    outputs = self.of_classes(found.outputs)
+    if self.outputs == "probabilities":
+      logits, ranking = np.log(np.clip(outputs, _TINY, 1)), outputs
+    else:
+      odds = np.exp(outputs - outputs.max(1, keepdims=True))
+      logits, ranking = outputs, odds / odds.sum(1, keepdims=True)
+      if outputs.shape[1] == 2:  # Differences do not saturate.
+        ranking = outputs - outputs[:, ::-1]
+    labels = part.y.astype(np.int64)
+    return ClientOutputs(labels, logits, ranking, found.classes, None)
+
+  def rows(self, found: Predicted, part: _Part) -> dict[str, np.ndarray]:
     """Returns the rows of some clients, as columns."""
     outputs, classes = self.of_classes(found.outputs), found.classes
     if classes is None:
@@ -279,35 +259,46 @@ class _Hits:
     return np.concatenate([np.zeros_like(outputs), outputs], 1)
 
 
-def _errors(
-  model: Model, scale: float, found: Predicted, part: _Part
-) -> dict[str, np.ndarray]:
-  """Returns RMSE and R² of some clients, of one number or several."""
-  outputs = found.outputs
-  labels = part.y.astype(np.float64).reshape(len(part.y), -1)
-  number = labels.shape[1]
-  if outputs.reshape(len(outputs), -1).shape[1] != number or outputs.ndim > 2:
-    what = "is a number" if number == 1 else f"has {number} numbers"
-    raise model.error(
-      f"gives outputs of shape {_shape(outputs.shape)}, and the label of the "
-      f"task {what}; expected [n, {number}].",
+@dataclasses.dataclass
+class _Errors:
+  """RMSE and R² of a model of one number or several."""
+
+  model: Model
+  scale: float
+
+  def outputs_of(self, found: Predicted, part: _Part) -> ClientOutputs:
+    """Returns what the model gives for the examples of several clients."""
+    values = self.scale * found.outputs.reshape(part.y.shape)
+    labels = self.scale * part.y.astype(np.float64)
+    return ClientOutputs(labels, values, values, None, None)
+
+  def rows(self, found: Predicted, part: _Part) -> dict[str, np.ndarray]:
+    """Returns the rows of some clients, as columns."""
+    outputs = found.outputs
+    labels = part.y.astype(np.float64).reshape(len(part.y), -1)
+    number = labels.shape[1]
+    if outputs.reshape(len(outputs), -1).shape[1] != number or outputs.ndim > 2:
+      what = "is a number" if number == 1 else f"has {number} numbers"
+      raise self.model.error(
+        f"gives outputs of shape {_shape(outputs.shape)}, and the label of the "
+        f"task {what}; expected [n, {number}].",
+      )
+    squared = (outputs.reshape(labels.shape) - labels) ** 2
+    squares = _sums(squared.sum(1), part.sizes)
+    # Each number has a mean of its own.
+    means = np.stack([_sums(column, part.sizes) for column in labels.T], 1)
+    deviations = labels - np.repeat(
+      means / part.sizes[:, None], part.sizes, axis=0
     )
-  squared = (outputs.reshape(labels.shape) - labels) ** 2
-  squares = _sums(squared.sum(1), part.sizes)
-  # Each number has a mean of its own.
-  means = np.stack([_sums(column, part.sizes) for column in labels.T], 1)
-  deviations = labels - np.repeat(
-    means / part.sizes[:, None], part.sizes, axis=0
-  )
-  total = _sums((deviations**2).sum(1), part.sizes)
-  varies = total > 0
-  return {
-    audit_table.COUNT: part.sizes,
-    RMSE.name: scale * np.sqrt(squares / (part.sizes * number)),
-    audit_table.R2: np.where(
-      varies, 1 - squares / np.where(varies, total, 1), np.nan
-    ),
-  }
+    total = _sums((deviations**2).sum(1), part.sizes)
+    varies = total > 0
+    return {
+      audit_table.COUNT: part.sizes,
+      RMSE.name: self.scale * np.sqrt(squares / (part.sizes * number)),
+      audit_table.R2: np.where(
+        varies, 1 - squares / np.where(varies, total, 1), np.nan
+      ),
+    }
 
 
 def _are_probabilities(outputs: np.ndarray, *, is_single: bool) -> bool:

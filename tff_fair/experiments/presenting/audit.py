@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import os
 import pathlib
 import typing
@@ -223,18 +224,12 @@ def _audit_model(
       value=threshold_for,
     )
 
-  def evaluate(
-    split: Split,
-  ) -> tuple[pd.DataFrame, list[model_evaluation.ClientOutputs]]:
-    gathered: list[model_evaluation.ClientOutputs] = []
-    clients = model_evaluation.evaluate(
-      found, task, split=split, outputs=outputs, gathered=gathered
-    )
-    return clients, gathered
-
-  clients, gathered = evaluate(split)
+  evaluate = functools.partial(
+    model_evaluation.evaluate, found, task, outputs=outputs
+  )
+  clients, gathered = evaluate(split=split)
   clients = audit_scores.add_scores(clients, task, scoring, gathered)
-  _, trained = evaluate("train") if threshold_for is not None else (None, None)
+  trained = None if threshold_for is None else evaluate(split="train")[1]
   more = audit_scores.summarize(
     clients, task, scoring, gathered, trained, threshold_for
   )

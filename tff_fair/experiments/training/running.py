@@ -41,11 +41,7 @@ from tff_fair.experiments.training.callbacks import (
   RoundCallback,
   names_of,
 )
-from tff_fair.runtime.compilation_cache import (
-  NO_CACHE,
-  CompilationCache,
-  of_user,
-)
+from tff_fair.runtime.compilation_cache import NO_CACHE, of_user
 
 _OUTPUTS = pathlib.Path("outputs")
 _DASK = "dask"
@@ -117,25 +113,14 @@ def run(
   if engine == _DASK:
     # It takes long, while the program builds the run.
     _start_dask(scheduler, dask_workers, sums_securely, display.say)
-  # From settings to the task and the process.
-  task = build.load_task(spec, trust=trust)
-  parts = build.run_parts(spec, task, _cache(spec, compilation_cache))
+  # Secure sums in the clear take computations in another form.
+  uses_cache = compilation_cache and not sums_securely
+  cache = of_user() if uses_cache else NO_CACHE
+  parts = build.run_parts(spec, build.load_task(spec, trust=trust), cache)
   _connect(engine, sums_securely)
-  client_evaluation.check_data(task)
+  client_evaluation.check_data(parts.task)
   correction.check_labels_here(spec)
-  config = configuration.describe_run(
-    spec,
-    clients_per_round=parts.clients_per_round,
-    aggregation=parts.aggregation,
-    description=task.description,
-    score=parts.scores.score,
-    output_dir=None if output_dir is None else str(output_dir),
-    command=command,
-    initial_weights=initial_weights.digest(task.keras_model_fn),
-    entropy_classes=plan.entropy_classes(spec, task),
-    data_digests=tasks.data_digests(task),
-    data_folder=source_files.common_folder(task.files),
-  )
+  config = _configuration(spec, parts, output_dir, command)
   with (
     interruption.recorded(),
     runtime.supervised(check=interruption.check, say=display.say),
@@ -148,17 +133,38 @@ def run(
     found = baselines.of_run(folder, spec, parts, display.say)
     parts = baselines.with_gaps(spec, parts, found)
     with _advising(folder, spec.total_rounds):
-      # From the process to its rounds, and from them to results.
       is_pruned = resume.train(
         folder, spec, parts, display, wandb=wandb, users=callbacks
       )
+      folder.check_place()
       if is_pruned:
-        folder.check_place()
         folder.mark_pruned()
         record.write_checksums(folder)
       else:
         _write_results(folder, spec, parts, display, found)
     return _conclude(folder, display)
+
+
+def _configuration(
+  spec: RunSpec,
+  parts: build.RunParts,
+  output_dir: str | os.PathLike[str] | None,
+  command: str | None,
+) -> configuration.Configuration:
+  task = parts.task
+  return configuration.describe_run(
+    spec,
+    clients_per_round=parts.clients_per_round,
+    aggregation=parts.aggregation,
+    description=task.description,
+    score=parts.scores.score,
+    output_dir=None if output_dir is None else str(output_dir),
+    command=command,
+    initial_weights=initial_weights.digest(task.keras_model_fn),
+    entropy_classes=plan.entropy_classes(spec, task),
+    data_digests=tasks.data_digests(task),
+    data_folder=source_files.common_folder(task.files),
+  )
 
 
 def _places(
@@ -172,13 +178,6 @@ def _places(
   first = _OUTPUTS / spec.short_name
   others = (first.with_name(f"{first.name}-{n}") for n in itertools.count(2))
   return itertools.chain([first], others)
-
-
-def _cache(spec: RunSpec, is_wanted: bool) -> CompilationCache:
-  # Secure sums in the clear take computations in another form.
-  if not is_wanted or spec.aggregation == summing.SECURE:
-    return NO_CACHE
-  return of_user()
 
 
 def _introduce(spec: RunSpec, parts: build.RunParts, display: Display) -> None:
@@ -212,7 +211,6 @@ def _write_results(
   found: Mapping[str, baselines.Baseline],
 ) -> None:
   """Writes what comes of a run that has trained."""
-  folder.check_place()
   event_files.write_hparams(folder, spec, parts.scores.score)
   interruption.check()
   predicted = predictions.results(folder, spec, parts, found)
