@@ -104,10 +104,12 @@ def test_another_format_is_refused(number):
   ("missing", "named"),
   [
     (("spec",), "spec"),
-    (("versions", "data", "spec", "hparams"), "spec, hparams, data and 1 more"),
-    (("flags.seed", "spec.task", "spec.seed", "data"), "data, task, seed"),
-    (("flags.hparam", "spec.hparams", "data.score"), "hparams, hparam, score"),
-    (("command.line", "flags.output_dir"), "output_dir, line"),
+    (
+      ("versions", "data", "spec", "resolved"),
+      "spec, resolved, data and 1 more",
+    ),
+    (("resolved.seed", "spec.task", "spec.seed", "data"), "data, task, seed"),
+    (("command.line", "resolved.model"), "model, line"),
   ],
 )
 def test_what_is_missing_is_named_groups_first(missing, named):
@@ -127,7 +129,6 @@ def differences(saved, present):
 
 def test_the_same_run_does_not_differ():
   saved = build(SPEC, "3-7")
-  saved["resolved"]["task_options"]["concentration"] = "0.50"
   assert differences(saved, build(SPEC, "3-7")) == []
   # What follows from the task may be said, too.
   said = ASKED_LITTLE.replace(clients_per_round=10, hparams={"gamma": 1})
