@@ -167,9 +167,10 @@ def _of_clients(task: TaskRuns, label: str, run: Run) -> dict[str, Any]:
     .sort_values(ascending=False, kind="stable")
   )
   shown = known.loc[widest.index[:_MAX_CLIENTS]]
-  rows = [
-    _row("All clients", clients["num_test_examples"].sum(), found["gaps"])
-  ]
+  rows = []
+  if not known.empty:
+    examples = clients["num_test_examples"].sum()
+    rows.append(_row("All clients", examples, found["gaps"]))
   for row in shown.to_dict("records"):
     gaps = {
       name: {}
