@@ -31,10 +31,11 @@ _Holder: TypeAlias = "flags.FlagHolder[Any]"
 
 
 class Group(NamedTuple):
-  """Flags that belong together."""
+  """Flags that belong together; the rare ones show with --helpfull alone."""
 
   title: str
   names: tuple[str, ...]
+  rare: tuple[str, ...] = ()
 
 
 class OptionalValueFlag(flags.Flag):
@@ -178,11 +179,14 @@ class Program(NamedTuple):
         if words and not self.arguments:
           raise UsageError(
             f"{words[0]!r}: every argument must be a flag, as --name=value; "
-            "--help shows all."
+            "--helpfull shows all."
           )
         if any(self.namespace[name].value for name in _HELP_NAMES):
           usage = f"{program} {self.arguments}".rstrip()
-          print(_help(usage, self.description, self.groups, self.namespace))
+          groups = list(self.groups)
+          if self.namespace["helpfull"].value:
+            groups = [group._replace(rare=()) for group in groups]
+          print(_help(usage, self.description, groups, self.namespace))
         else:
           self.main(*words)
         sys.stdout.flush()
@@ -314,7 +318,7 @@ def parse(
     name = error.flagname
     known = [*flag_values(groups, namespace), "flagfile", "help"]
     advice = spelling.question(
-      name, known, "--help shows all.", shown="--{}".format
+      name, known, "--helpfull shows all.", shown="--{}".format
     )
     hint = elsewhere(name) if elsewhere else None
     raise UsageError(
@@ -388,8 +392,11 @@ def _help(
   lines = [description.strip(), "", f"Usage: {usage} [--flag=value ...]"]
   for group in groups:
     lines += ["", group.title]
-    for flag in (namespace[name] for name in group.names):
+    for flag in (namespace[n] for n in group.names if n not in group.rare):
       lines += [f"  --{flag.name}{_values(flag)}", _wrap(flag.help)]
+    if group.rare:
+      rare = ", ".join(f"--{name}" for name in group.rare)
+      lines.append(_wrap(f"With --helpfull: {rare}.", first="  "))
   lines += [
     "",
     "Other flags",
@@ -399,8 +406,8 @@ def _help(
       "command line replace them. Instead of a path, the name of an included "
       f"one: {', '.join(included_flagfiles())}."
     ),
-    "  --help",
-    _wrap("Show this and exit."),
+    "  --help, --helpfull",
+    _wrap("Show this, or all flags, and exit."),
   ]
   return "\n".join(lines)
 
@@ -413,9 +420,10 @@ def _values(flag: flags.Flag) -> str:
   return f"=... (default: {flag.default})"
 
 
-def _wrap(text: str) -> str:
+def _wrap(text: str, first: str = " " * 6) -> str:
   # absl says of some flags on a line of its own that they may be repeated.
-  return str(flags.text_wrap(" ".join(text.split()), 80, indent=" " * 6))
+  words = " ".join(text.split())
+  return str(flags.text_wrap(words, 80, indent=" " * 6, firstline_indent=first))
 
 
 # Standard output and error to which a program can always write.

@@ -237,6 +237,24 @@ class _ListParser(flags.ArgumentParser):
     return str(argument)
 
 
+# The flags that --help describes; --helpfull describes all.
+_FIRST = frozenset(
+  (
+    *("task", "data_dir", "model", "task_option"),
+    *("algorithm", "hparam", "client_weighting", "aggregation", "personal_lam"),
+    *("client_optimizer", "client_learning_rate", "batch_size", "local_epochs"),
+    *("local_steps", "server_optimizer", "server_learning_rate"),
+    *("initial_model", "sampling", "clients_per_round", "dropout"),
+    *("unseen_clients", "total_rounds", "rounds_per_evaluation"),
+    *("seed", "data_seed", "model_seed", "score", "measures"),
+    *("validation_fraction", "criterion", "patience", "local_baseline"),
+    *("pooled_baseline", "finetune_epochs", "certificate", "tape"),
+    *("attack", "defence", "dp_noise", "label_correction"),
+    *("output_dir", "baseline", "engine", "list"),
+  )
+)
+
+
 def define_group(
   group: type[Any],
   namespace: flags.FlagValues = flags.FLAGS,
@@ -255,8 +273,13 @@ def define_group(
       )
     else:
       command_line.define(RunSpec.fields()[name], namespace)
-  names = (spec_text.FLAG_NAMES.get(name, name) for name in fields)
-  return command_line.Group(str(group.__doc__), tuple(names))
+  names = tuple(spec_text.FLAG_NAMES.get(name, name) for name in fields)
+  return _group(str(group.__doc__), names)
+
+
+def _group(title: str, names: tuple[str, ...]) -> command_line.Group:
+  rare = tuple(name for name in names if name not in _FIRST)
+  return command_line.Group(title, names, rare)
 
 
 _OUTPUT_DIR = flags.DEFINE_string(
@@ -300,7 +323,7 @@ _LIST = flags.DEFINE_flag(
 _OF_SPEC = tuple(map(define_group, settings.GROUPS))
 GROUPS = (
   *_OF_SPEC,
-  command_line.Group(
+  _group(
     "Output: where results go, and where computations run.",
     (
       *(_OUTPUT_DIR.name, _BASELINE.name, _BASELINE_RATE.name),
