@@ -114,10 +114,7 @@ def differences(
   gain: float = 0.0,
   question: questions.Name = questions.OTHER_CLIENTS,
 ) -> dict[str, list[Difference]]:
-  """Returns the differences of all pairs, by measure, and of single clients.
-
-  Single clients are there where the question is about these clients.
-  """
+  """Returns the differences of all pairs, by measure, and of single clients."""
   better = [_gaining(method, gain) for method in drawn] if gain else drawn
   places = list(itertools.combinations(range(len(drawn)), 2))
   found: dict[str, list[Difference]] = {}

@@ -194,10 +194,7 @@ def unlike_numbers(generator: np.random.Generator, size: int) -> Outputs:
 
 
 def unlike_classes(score: str) -> Callable[[np.random.Generator, int], Outputs]:
-  """Returns draws of classifiers of the same expected score that err unlike.
-
-  The second one has noise of heavy tails, and the shift that makes up for it.
-  """
+  """Returns draws of classifiers of the same expected score that err unlike."""
   shift = float(
     optimize.brentq(
       lambda x: true_gain(score, HEAVY_TAILS, x), -2.0, 4.0, xtol=1e-3

@@ -49,7 +49,6 @@ _WORDS = 11
 # Shapes of an example, without its batch.
 _VECTOR, _SEQUENCE, _IMAGE, _VOLUME = (6,), (8, 6), (8, 8, 4), (4, 4, 4, 3)
 _LONG = (16, 8)
-_FRAMES, _FRAME_ROWS = (3, 6, 6, 2), (3, 6, 2)
 
 Build = Callable[[tf.keras.layers.Input], tf.Tensor]
 L = tf.keras.layers
@@ -65,6 +64,10 @@ def _merge(layer: Callable[[], tf.keras.layers.Layer]) -> Build:
 
 def _normalized(layer: Callable[[], tf.keras.layers.Layer]) -> Build:
   return lambda x: layer()(L.Dense(6)(x))
+
+
+def _layers(names: str, ending: str = "") -> Mapping[str, Build]:
+  return {name: getattr(L, f"{name}{ending}")() for name in names.split()}
 
 
 def _set_ups() -> Mapping[str, tuple[tuple[int, ...], Build]]:
@@ -90,29 +93,28 @@ def _set_ups() -> Mapping[str, tuple[tuple[int, ...], Build]]:
     )
   add(
     _VECTOR,
-    ELU=L.ELU(),
-    LeakyReLU=L.LeakyReLU(),
-    PReLU=L.PReLU(),
-    ReLU=L.ReLU(),
-    Softmax=L.Softmax(),
-    ThresholdedReLU=L.ThresholdedReLU(),
-    SELU=L.Activation("selu"),
-    GELU=L.Activation("gelu"),
-    Swish=L.Activation("swish"),
-    Softplus=L.Activation("softplus"),
-    Mish=L.Activation("mish"),
-    Dropout=L.Dropout(0.3, seed=1),
-    AlphaDropout=L.AlphaDropout(0.3, seed=1),
-    GaussianDropout=L.GaussianDropout(0.3, seed=1),
-    GaussianNoise=L.GaussianNoise(0.3, seed=1),
-    Add=_merge(L.Add),
-    Average=_merge(L.Average),
-    Concatenate=_merge(L.Concatenate),
+    **_layers("ELU LeakyReLU PReLU ReLU Softmax ThresholdedReLU"),
+    **{
+      name: L.Activation(name.lower())
+      for name in ("SELU", "GELU", "Swish", "Softplus", "Mish")
+    },
+    **{
+      name: getattr(L, name)(0.3, seed=1)
+      for name in (
+        "Dropout",
+        "AlphaDropout",
+        "GaussianDropout",
+        "GaussianNoise",
+      )
+    },
+    **{
+      name: _merge(getattr(L, name))
+      for name in (
+        *("Add", "Average", "Concatenate", "Maximum", "Minimum", "Multiply"),
+        "Subtract",
+      )
+    },
     Dot=_merge(lambda: L.Dot(1)),
-    Maximum=_merge(L.Maximum),
-    Minimum=_merge(L.Minimum),
-    Multiply=_merge(L.Multiply),
-    Subtract=_merge(L.Subtract),
     UnitNormalization=_normalized(L.UnitNormalization),
     RepeatVector=L.RepeatVector(3),
     Embedding=lambda x: L.Embedding(_WORDS, 4)(_as_words(x)),
@@ -120,6 +122,18 @@ def _set_ups() -> Mapping[str, tuple[tuple[int, ...], Build]]:
     HalfPrecision=L.Dense(5, "relu", dtype="mixed_bfloat16"),
     DoublePrecision=L.Dense(5, "relu", dtype="float64"),
   )
+  for number, shape in enumerate((_SEQUENCE, _IMAGE, _VOLUME), 1):
+    pools = (
+      "MaxPooling AveragePooling GlobalMaxPooling GlobalAveragePooling "
+      "ZeroPadding UpSampling"
+    )
+    add(shape, **_layers(pools, f"{number}D"))
+    if shape is not _VOLUME:
+      add(
+        shape,
+        Cropping=getattr(L, f"Cropping{number}D")(),
+        SpatialDropout=getattr(L, f"SpatialDropout{number}D")(0.3),
+      )
   add(
     _SEQUENCE,
     SimpleRNN=L.SimpleRNN(5),
@@ -138,16 +152,8 @@ def _set_ups() -> Mapping[str, tuple[tuple[int, ...], Build]]:
     SeparableConv1D=L.SeparableConv1D(5, 3),
     DepthwiseConv1D=L.DepthwiseConv1D(3),
     LocallyConnected1D=L.LocallyConnected1D(3, 3),
-    MaxPooling=L.MaxPooling1D(),
-    AveragePooling=L.AveragePooling1D(),
-    GlobalMaxPooling=L.GlobalMaxPooling1D(),
-    GlobalAveragePooling=L.GlobalAveragePooling1D(),
-    UpSampling=L.UpSampling1D(),
-    ZeroPadding=L.ZeroPadding1D(),
-    Cropping=L.Cropping1D(),
     Permute=L.Permute((2, 1)),
     Masking=lambda x: L.LSTM(4)(L.Masking()(x)),
-    SpatialDropout=L.SpatialDropout1D(0.3),
     Attention=_attend(L.Attention),
     AdditiveAttention=_attend(L.AdditiveAttention),
     MultiHeadAttention=_attend(lambda: L.MultiHeadAttention(2, 3)),
@@ -164,14 +170,7 @@ def _set_ups() -> Mapping[str, tuple[tuple[int, ...], Build]]:
     DepthwiseConv2D=L.DepthwiseConv2D(3),
     LocallyConnected2D=L.LocallyConnected2D(2, 3),
     Conv2DNormalized=lambda x: L.BatchNormalization()(L.Conv2D(5, 3)(x)),
-    MaxPooling=L.MaxPooling2D(),
-    AveragePooling=L.AveragePooling2D(),
-    GlobalMaxPooling=L.GlobalMaxPooling2D(),
-    GlobalAveragePooling=L.GlobalAveragePooling2D(),
     UpSampling=L.UpSampling2D(interpolation="bilinear"),
-    ZeroPadding=L.ZeroPadding2D(),
-    Cropping=L.Cropping2D(),
-    SpatialDropout=L.SpatialDropout2D(0.3),
     Resizing=L.Resizing(5, 5),
     Rescaling=L.Rescaling(0.5),
     RandomFlip=L.RandomFlip(seed=1),
@@ -184,12 +183,6 @@ def _set_ups() -> Mapping[str, tuple[tuple[int, ...], Build]]:
     _VOLUME,
     Conv3D=L.Conv3D(3, 2, activation="relu"),
     Conv3DTranspose=L.Conv3DTranspose(3, 2),
-    MaxPooling=L.MaxPooling3D(),
-    AveragePooling=L.AveragePooling3D(),
-    GlobalMaxPooling=L.GlobalMaxPooling3D(),
-    GlobalAveragePooling=L.GlobalAveragePooling3D(),
-    UpSampling=L.UpSampling3D(),
-    ZeroPadding=L.ZeroPadding3D(),
     ConvLSTM2D=L.ConvLSTM2D(3, 2),
   )
   return found

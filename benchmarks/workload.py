@@ -82,10 +82,7 @@ def rounds(
 def plain_rounds(
   model: tff.learning.models.FunctionalModel, clients: list[Arrays]
 ) -> Callable[[], Any]:
-  """Returns a function that runs the next round of FedAvg without TFF.
-
-  A client's training is one compiled function over its arrays.
-  """
+  """Returns a function that runs the next round of FedAvg without TFF."""
 
   @tf.function
   def train(weights: Any, x: tf.Tensor, y: tf.Tensor) -> Any:

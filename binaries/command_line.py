@@ -97,11 +97,7 @@ def define(
 
 
 class Flags(flags.FlagValues):
-  """The flags of one program; others may give theirs the same names.
-
-  Each of the first methods defines a flag: its name, its default, what it
-  means, and further arguments as absl takes them.
-  """
+  """The flags of one program; others may give theirs the same names."""
 
   def _define(
     self, define: Callable[..., _Holder], *of: Any, **bounds: Any
@@ -226,11 +222,7 @@ _MOST_CHARACTERS = 300
 
 
 def shortened(text: str) -> str:
-  """Returns a text as one line of 300 characters at most.
-
-  What is in the middle goes: an error begins with where it is, and ends with
-  what to do.
-  """
+  """Returns a text as one line of 300 characters at most."""
   text = " ".join(text.split())
   if len(text) <= _MOST_CHARACTERS:
     return text
@@ -430,11 +422,7 @@ def _wrap(text: str, first: str = " " * 6) -> str:
 
 
 class _TakesAll(io.FileIO):
-  """Standard error, which drops what the system does not take.
-
-  The disk of a log may be full, or a terminal gone. Lost lines cost less than a
-  training that ends because it cannot write them.
-  """
+  """Standard error, which drops what the system does not take."""
 
   def write(self, content: Any, /) -> int:
     """Writes what it can; returns the number of all bytes."""
@@ -449,10 +437,7 @@ class _TakesAll(io.FileIO):
 
 
 def prepare() -> None:
-  """Makes the streams take all text, also where they are closed or full.
-
-  A terminal or a pipe of ASCII shows a "?" for a character that it lacks.
-  """
+  """Makes the streams take all text, also where they are closed or full."""
   for number in range(3):
     try:
       os.fstat(number)
@@ -475,10 +460,7 @@ def prepare() -> None:
 
 
 def is_output_lost() -> bool:
-  """Returns whether standard output takes no more text.
-
-  The one way to know is to write a line: text that was lost is held nowhere.
-  """
+  """Returns whether standard output takes no more text."""
   try:
     print(flush=True)
   except OSError:
@@ -505,10 +487,7 @@ def included_flagfiles() -> tuple[str, ...]:
 
 
 def with_flagfile_paths(words: Sequence[str]) -> list[str]:
-  """Replaces the name of an included flagfile, in --flagfile=NAME, by its path.
-
-  A file of the user's goes before an included one of its name.
-  """
+  """Replaces the name of an included flagfile by the path of the file."""
   return [_with_flagfile_path(word) for word in words]
 
 

@@ -94,10 +94,7 @@ def one_run(words: Sequence[str]) -> pathlib.Path:
 
 
 def end_if_changed(found: FoundRuns) -> None:
-  """Ends the program with the status 1 if runs are not as they were written.
-
-  What is wrong with each of them, the program has said.
-  """
+  """Ends the program with the status 1 if runs are not as they were written."""
   if wrong := len(found.notes):
     number = wrong + len(found.runs) - len(found.changed)
     progress.say(

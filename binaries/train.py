@@ -75,10 +75,7 @@ def _baseline(
   spec: experiments.RunSpec,
   output_dir: pathlib.Path | None,
 ) -> experiments.Run:
-  """Returns the run beside another one, trained unless it is there.
-
-  `output_dir` is the other one's folder; by default each has its own name.
-  """
+  """Returns the run beside another one, trained unless it is there."""
   if output_dir is None:
     return compute(spec)
   folder = output_dir.with_name(f"{output_dir.name}-{spec.weighted_algorithm}")

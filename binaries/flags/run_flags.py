@@ -79,10 +79,7 @@ def check_name(name: str) -> None:
 
 
 def catalog_entry(name: str) -> str:
-  """Returns a task's options, or a method's hyperparameters, each explained.
-
-  Imports no TensorFlow.
-  """
+  """Returns a task's options, or a method's hyperparameters, each explained."""
   name = methods.understood(name)
   if not methods.is_method(name):
     types, defaults = tasks.option_types(name), tasks.option_defaults(name)

@@ -376,10 +376,7 @@ def _parts(message: Message) -> Iterator[Message]:
 
 
 def is_plain_array(value: Any, type_spec: tff.Type) -> bool:
-  """Returns whether a value is the bytes of numbers of the very type.
-
-  Masked arrays, texts and bytes in the other order are TFF's to convert.
-  """
+  """Returns whether a value is the bytes of numbers of the very type."""
   return (
     isinstance(type_spec, tff.TensorType)
     and type(value) is np.ndarray

@@ -14,10 +14,7 @@ _OF_PROCESS = pathlib.Path("/proc/self/cgroup")
 
 
 def cores() -> float:
-  """Returns the cores whose time the process may use; infinite without a quota.
-
-  A quota may be a part of a core.
-  """
+  """Returns how many cores the process may use; infinite without a quota."""
   found = [math.inf]
   for folder in _folders("cpu"):
     quota = _read(folder / "cpu.max").split() or [

@@ -20,10 +20,7 @@ from tff_fair.runtime.parts import cohort_cuts
 
 
 class _AsynchronousContext(tff.framework.AsyncContext):
-  """Computes by another context, in threads: who calls need not wait.
-
-  It computes one call after the other.
-  """
+  """Computes by another context, in threads: who calls need not wait."""
 
   def __init__(self, context: tff.framework.SyncContext) -> None:
     """Takes the context that computes."""

@@ -36,10 +36,7 @@ def explained(
   parameter: tff.Type | None,
   step_by_step: Callable[[], Any] | None,
 ) -> Iterator[None]:
-  """Raises errors of TensorFlow's as those of a client.
-
-  What one graph computes of all clients, `step_by_step` computes again.
-  """
+  """Raises errors of TensorFlow's as those of a client."""
   try:
     yield
   except stepwise.ClientError as error:

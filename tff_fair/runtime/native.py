@@ -21,10 +21,7 @@ _SECURE_INTRINSICS = (
 
 
 class Origin:
-  """Where a computation comes from, and what else is made of it.
-
-  This class keeps nothing of that from one program to the next.
-  """
+  """Where a computation comes from, and what else is made of it."""
 
   def __init__(self, traced: Callable[[], tff.Computation]) -> None:
     """Takes a function that returns the computation before it was compiled."""
@@ -44,11 +41,7 @@ class Origin:
 
 
 class NativeComputation(tff.framework.ConcreteComputation):
-  """A compiled computation, which the runtime takes as it is.
-
-  It returns the same Python structures as the computation before: its type has
-  the containers, which compiling drops.
-  """
+  """A compiled computation, which the runtime takes as it is."""
 
   origin: Origin | None = None
 

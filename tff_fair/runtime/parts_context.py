@@ -16,11 +16,7 @@ CLOSED = (
 
 
 class PartsContext(tff.framework.SyncContext):
-  """Computes cohorts of more clients than a part has in parts.
-
-  Anything else is one call: smaller cohorts, and computations that cannot be
-  cut.
-  """
+  """Computes cohorts of more clients than a part has in parts."""
 
   def __init__(
     self,

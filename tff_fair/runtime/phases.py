@@ -72,15 +72,7 @@ class PhasedComputation(tff.framework.ConcreteComputation):
     ends: Ends = NO_ENDS,
     uncut: Callable[[], tff.Computation] | None = None,
   ) -> PhasedComputation:
-    """Returns a computation with phases.
-
-    Args:
-      whole: The computation, a TFF computation that is traced.
-      build: Returns `phases`. Called when they are first asked for: to trace
-        them takes about as long as to trace `whole`.
-      ends: See `Ends`.
-      uncut: Returns `uncut`, if there is one.
-    """
+    """Returns a computation with phases."""
     phased = cls(
       computation_proto=tff.framework.serialize_computation(whole),
       context_stack=tff.framework.get_context_stack(),

@@ -61,11 +61,6 @@ def kept_with(
 
   TFF hashes a computation by all of its content, so that a dictionary with
   computations as keys would be slow.
-
-  Args:
-    comp: The computation. What is built may refer to it.
-    key: Names what is built.
-    build: Builds it, at the first call with this key.
   """
   kept: dict[Hashable, T] = vars(comp).setdefault(_KEPT, {})
   if key not in kept:
@@ -74,10 +69,7 @@ def kept_with(
 
 
 def has_only_tensors(data: object) -> bool:
-  """Returns whether a dataset gives its tensors anew each time it is read.
-
-  Where TensorFlow has renamed its classes, none is known to.
-  """
+  """Returns whether a dataset gives its tensors anew each time it is read."""
   return (
     isinstance(data, tf.data.Dataset)
     and type(data).__name__ in _OF_TENSORS

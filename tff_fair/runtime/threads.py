@@ -166,10 +166,7 @@ def check() -> None:
 
 
 def num_cores() -> int:
-  """Returns the number of cores that this program may use, at least 1.
-
-  A part of a core, as the quota of a container may leave it, counts as one.
-  """
+  """Returns the number of cores that this program may use, at least 1."""
   allowed = len(os.sched_getaffinity(0))
   return math.ceil(min(allowed, cgroups.cores()))
 

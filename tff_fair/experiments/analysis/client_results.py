@@ -89,11 +89,7 @@ class Pair(NamedTuple):
 
 
 def are_identical(method: Seeds, baseline: Seeds) -> bool:
-  """Returns whether all clients have the same scores and losses with both.
-
-  It is of what the two have in common, as for `pairs`; with nothing, they are
-  not.
-  """
+  """Returns whether all clients have the same scores and losses with both."""
   found = pairs(method, baseline)
   return bool(found) and all(
     np.array_equal(one.score, other.score, equal_nan=True)

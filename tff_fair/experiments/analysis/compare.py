@@ -248,10 +248,7 @@ _MOST_SHOWN = 10
 
 
 class Comparison(pd.DataFrame):
-  """A data frame that prints ten columns, and how many more there are.
-
-  Selections of it, and results of computations, are plain data frames.
-  """
+  """A data frame that prints ten columns, and how many more there are."""
 
   @property
   def _constructor(self) -> type[pd.DataFrame]:

@@ -102,11 +102,7 @@ def options_apart(run: Run, others: Iterable[Run]) -> list[str]:
 
 
 def differing_settings(runs: Sequence[Run]) -> list[str]:
-  """Returns the settings that are not the same in all runs.
-
-  Hyperparameters come first, then options of the task, then flags, each in the
-  order in which the runs have them.
-  """
+  """Returns the settings that are not the same in all runs."""
   names = dict.fromkeys(name for run in runs for name in run.settings)
   differing = [name for name in names if _differs(name, runs)]
   prefixes = (HPARAM, TASK_OPTION)
@@ -153,11 +149,7 @@ def _order(names: Sequence[str], members: tuple[Run, ...]) -> _Order:
 
 
 def common_score(runs: Sequence[Run]) -> Score:
-  """Returns the score of runs, with the decimals that their numbers need.
-
-  The run with the smallest mean decides them. Beside it are the scores that all
-  runs have.
-  """
+  """Returns the score of runs, with the decimals that their numbers need."""
   first = runs[0]
   for other in runs[1:]:
     if other.score.name != first.score.name:

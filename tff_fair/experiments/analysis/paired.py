@@ -164,11 +164,7 @@ class Difference:
     )
 
   def corrected(self, factor: float) -> "Difference":
-    """Returns it with the interval for a p-value that is multiplied.
-
-    The interval leaves out 0 where factor * p_value < 1 - confidence, and only
-    there.
-    """
+    """Returns it with the interval for a p-value that is multiplied."""
     return dataclasses.replace(
       self, confidence=1 - (1 - self.confidence) / factor
     )
@@ -192,11 +188,7 @@ def difference(
   span: float = math.inf,
   question: questions.Name = questions.OTHER_CLIENTS,
 ) -> Difference:
-  """Returns the difference of a measure, paired over seeds and clients.
-
-  Only seeds that both have count, and in each the clients that all evaluations
-  of both have. The result depends on the arguments alone.
-  """
+  """Returns the difference of a measure, paired over seeds and clients."""
   pairs = client_results.pairs(method, baseline)
   if not pairs:
     return Difference(math.nan, (), 0, 0, span=span)
@@ -253,10 +245,7 @@ def variance_parts(
 
 
 def _step(changes: Vector, rounding: float) -> float:
-  """Returns the step of the grid that values are on; 0 if nothing tells it.
-
-  Values that differ by `rounding` may be the same.
-  """
+  """Returns the step of the grid that values are on; 0 if nothing tells it."""
   gaps = np.diff(np.sort(changes))
   steps = gaps[gaps > rounding]
   # Values without a grid are never the same.
@@ -264,11 +253,7 @@ def _step(changes: Vector, rounding: float) -> float:
 
 
 def remembering(statistic: Statistic) -> Statistic:
-  """Returns a measure that computes each of its values once.
-
-  Comparing several methods with one asks for the values of that one each time,
-  for the same draws.
-  """
+  """Returns a measure that computes each of its values once."""
   # The arguments are kept, so that no others get their identities.
   known: dict[tuple[int, int], tuple[Clients, Vector, Vector]] = {}
 

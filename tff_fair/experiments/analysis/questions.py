@@ -78,10 +78,7 @@ def check(name: str | None) -> None:
 
 
 def _takes_all_clients(run: Run) -> bool:
-  """Returns whether each round draws, and evaluations cover, all clients.
-
-  Clients that drop out, join late or are kept aside do not make it a sample.
-  """
+  """Returns whether each round draws, and evaluations cover, all clients."""
   if run.flags["sampling"] == "all" and run.flags["evaluation_clients"] is None:
     return True
   table = run.client_evaluations if run.clients is None else run.clients

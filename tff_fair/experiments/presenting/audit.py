@@ -148,7 +148,7 @@ def audit(
     ValueError: If an argument is not valid, or does not go with the others.
     tasks.DataError: If the data cannot be used.
   """
-  of_model = {
+  of_model: dict[str, Any] = {
     "model": model,
     "task": task,
     "task_options": task_options or None,

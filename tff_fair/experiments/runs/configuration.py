@@ -217,10 +217,7 @@ def with_code(
   *,
   trust: bool = False,
 ) -> RunSpec:
-  """Returns the run of a record for what runs the user's code of its task.
-
-  A line names the code first.
-  """
+  """Returns the run of a record for what runs the user's code of its task."""
   now = own_files(spec)
   saved = configuration.get(OWN_FILES, {})
   if not trust:

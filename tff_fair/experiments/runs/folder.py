@@ -202,10 +202,7 @@ class RunFolder:
     return free
 
   def remove_leftovers(self) -> None:
-    """Removes what a killed run was in the middle of writing.
-
-    TFF writes under a name such as metrics.csv_temp1234 and then renames it.
-    """
+    """Removes what a killed run was in the middle of writing."""
     places = (self.path, self.checkpoints, self.best_checkpoint, self.tape)
     for folder in places:
       for pattern in ("*_temp[0-9]*", f"{atomic.STAGING}*"):
@@ -336,10 +333,9 @@ def _take(
     # Empty where the run was killed as it began; then it has saved nothing.
     saved = file.read()
     is_new = not saved and not folder.is_saved
-    is_longer = False
+    is_longer = not is_new and folder._has_fewer_rounds(total_rounds)
     if not is_new:
       _check_same(folder, saved, configuration, lengthens=lengthens)
-      is_longer = folder._has_fewer_rounds(total_rounds)
     if is_longer:
       _remove_end(folder)
     if is_new or is_longer:
@@ -354,10 +350,7 @@ def _take(
 
 
 def _remove_end(folder: RunFolder) -> None:
-  """Removes what a run wrote at its end, since it gets more rounds.
-
-  A program that is killed here leaves an unfinished run, old or new.
-  """
+  """Removes what a run wrote at its end, since it gets more rounds."""
   for path in folder.final_files:
     path.unlink(missing_ok=True)
     atomic.sync(folder.path)
@@ -396,10 +389,7 @@ def _check_same(
 
 
 def _run_below(path: pathlib.Path) -> pathlib.Path | None:
-  """Returns a run in a folder, or in a folder of runs there, if there is one.
-
-  Those who read the runs of a folder look for none below a run.
-  """
+  """Returns a run in a folder, or in a folder of runs there, if any."""
   for config in (*path.glob("*/config.json"), *path.glob("*/*/config.json")):
     with contextlib.suppress(OSError, ValueError, TypeError):
       # Other programs have files of that name, too.

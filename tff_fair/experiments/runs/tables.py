@@ -270,10 +270,7 @@ def _check_unique(
 
 
 def _check_numbers(path: pathlib.Path, table: pd.DataFrame, kind: Kind) -> None:
-  """Checks that columns hold numbers, and full ones in each row.
-
-  Numbers that stand among texts become numbers.
-  """
+  """Checks that columns hold numbers, and full ones in each row."""
   import pandas as pd  # noqa: PLC0415
 
   for column in table.columns if kind.is_numeric else kind.full:

@@ -26,11 +26,7 @@ _FAILED = 1
 
 
 class DaskWorkers(Executor):
-  """Carries out runs on the workers of a cluster.
-
-  A run is a task of one worker, chosen here: Dask would start as many runs on a
-  worker as it has threads.
-  """
+  """Carries out runs on the workers of a cluster."""
 
   is_shared = True
   seconds_per_look = _SECONDS_PER_QUESTION

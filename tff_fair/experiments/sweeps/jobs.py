@@ -143,11 +143,7 @@ def carry_out(job: Job) -> int:
 
 
 def module_variables() -> dict[str, str]:
-  """Returns variables by which a new process finds modules as this one does.
-
-  By itself it would look into the working directory first, and take a `tasks`
-  that the user has there for ours.
-  """
+  """Returns variables by which a new process finds modules as this one does."""
   return {"PYTHONPATH": os.pathsep.join(sys.path), "PYTHONSAFEPATH": "1"}
 
 

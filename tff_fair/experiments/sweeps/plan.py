@@ -279,11 +279,7 @@ def _folder_names(specs: Sequence[RunSpec]) -> list[str]:
 
 
 def ordered(names: Iterable[str]) -> list[str]:
-  """Returns flat names as folders have them.
-
-  Hyperparameters come first, then options of the task, then fields; the seed is
-  last.
-  """
+  """Returns flat names as folders have them."""
   return sorted(
     names,
     key=lambda name: (

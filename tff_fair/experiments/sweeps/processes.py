@@ -213,10 +213,7 @@ def _train(job: Job) -> None:
 
 
 def _remove_rewritten_functions() -> None:
-  """Removes the files in which TensorFlow has functions that it rewrote.
-
-  It removes them by `atexit`, which processes of multiprocessing leave out.
-  """
+  """Removes the files in which TensorFlow has functions that it rewrote."""
   # Imported late: the process that starts runs needs no TensorFlow.
   from tff_fair.runtime.compilation_cache import known_code  # noqa: PLC0415
 

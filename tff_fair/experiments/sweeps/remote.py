@@ -69,10 +69,7 @@ def run(key: str, job: bytes, log: str, folder: str) -> int:
 
 
 def run_until_signal(key: str, job: bytes, log: str, folder: str) -> int:
-  """Carries out a run as `run` does; SIGTERM asks it to save and end.
-
-  For processes that do nothing else, in their main thread.
-  """
+  """Carries out a run as `run` does; SIGTERM asks it to save and end."""
   signal.signal(signal.SIGTERM, lambda *_: stop(key))
   return run(key, job, log, folder)
 

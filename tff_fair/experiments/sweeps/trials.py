@@ -65,10 +65,7 @@ class Trial:
 
 
 def score_of(trials: Sequence[Trial]) -> Score:
-  """Returns the score of the runs of trials; of none, the accuracy.
-
-  It decides nothing before a trial has ended: no value is told before.
-  """
+  """Returns the score of the runs of trials; of none, the accuracy."""
   known = (trial.outcome.score for trial in trials)
   return next((score for score in known if score is not None), ACCURACY)
 
@@ -120,11 +117,7 @@ def outcome(
 
 
 def best(trials: Sequence[Trial], settings: SearchSettings) -> list[Trial]:
-  """Returns the best complete trial, or those of the Pareto set.
-
-  Of equal trials, the first; by several objectives, those that no other trial
-  beats: none is better in one objective and not worse in the others.
-  """
+  """Returns the best complete trial, or those of the Pareto set."""
   complete = [trial for trial in trials if trial.outcome.state == COMPLETE]
   directions = settings.directions(score_of(complete))
   signs = [1 if d == "maximize" else -1 for d in directions]

@@ -71,8 +71,8 @@ def run_parts(
   """Makes the parts of a run."""
   run_plan = plan.resolve(spec, task)
   built = learning_process.build(spec, task, run_plan, cache=cache)
-  learning_process.check_parts(spec, built.process, run_plan)
   learning_process.check_tables(spec, built.process, task.num_clients)
+  learning_process.check_parts(spec, built.process, run_plan)
   return RunParts(
     **vars(run_plan),
     **built._asdict(),

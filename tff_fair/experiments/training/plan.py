@@ -32,6 +32,8 @@ class Plan:
     defence: What protects the sums, if anything does.
     dp: The noise for differential privacy, if there is any.
     scores: The scores of the clients.
+    entropy_classes: The number of classes whose cross entropy is the loss; None
+      where it is another loss, or may be one, such as that of a user's task.
   """
 
   aggregation: str
@@ -42,6 +44,7 @@ class Plan:
   defence: summing.Defence | None
   dp: privacy.DifferentialPrivacy | None
   scores: scoring.Scoring
+  entropy_classes: int | None
 
   @property
   def attackers(self) -> Sequence[int]:
@@ -65,6 +68,7 @@ def resolve(spec: RunSpec, task: tasks.Task) -> Plan:
     first_rounds=first,
     dp=privacy_noise(spec, cohort),
     scores=scoring.of_task(task, spec),
+    entropy_classes=_entropy_classes(spec, task),
   )
 
 
@@ -136,11 +140,7 @@ def _check_validation(
     )
 
 
-def entropy_classes(spec: RunSpec, task: tasks.Task) -> int | None:
-  """Returns the number of classes whose cross entropy is the loss of a run.
-
-  None where it is another loss, or may be one, such as that of a user's task.
-  """
+def _entropy_classes(spec: RunSpec, task: tasks.Task) -> int | None:
   options = spec.task_options
   if (
     task.objective.activation != "softmax"

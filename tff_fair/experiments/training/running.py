@@ -102,12 +102,12 @@ def run(
     Interrupted: If Ctrl-C or SIGTERM came. The run has then saved its last
       round; the same call goes on from there.
   """
+  places = _places(spec, output_dir)
   if wandb is not None:
     importing.check_installed("wandb", "wandb", "wandb", wandb)
   names_of(callbacks)  # Checks them.
   if any(callback.wants for callback in callbacks):
     client_updates.check_visible(spec)
-  places = _places(spec, output_dir)
   display = Display(is_silent=not progress)
   sums_securely = spec.aggregation == summing.SECURE
   if engine == _DASK:
@@ -116,11 +116,24 @@ def run(
   # Secure sums in the clear take computations in another form.
   uses_cache = compilation_cache and not sums_securely
   cache = of_user() if uses_cache else NO_CACHE
-  parts = build.run_parts(spec, build.load_task(spec, trust=trust), cache)
+  task = build.load_task(spec, trust=trust)
+  parts = build.run_parts(spec, task, cache)
   _connect(engine, sums_securely)
-  client_evaluation.check_data(parts.task)
+  client_evaluation.check_data(task)
   correction.check_labels_here(spec)
-  config = _configuration(spec, parts, output_dir, command)
+  config = configuration.describe_run(
+    spec,
+    clients_per_round=parts.clients_per_round,
+    aggregation=parts.aggregation,
+    description=task.description,
+    score=parts.scores.score,
+    output_dir=None if output_dir is None else str(output_dir),
+    command=command,
+    initial_weights=initial_weights.digest(task.keras_model_fn),
+    entropy_classes=parts.entropy_classes,
+    data_digests=tasks.data_digests(task),
+    data_folder=source_files.common_folder(task.files),
+  )
   with (
     interruption.recorded(),
     runtime.supervised(check=interruption.check, say=display.say),
@@ -143,28 +156,6 @@ def run(
       else:
         _write_results(folder, spec, parts, display, found)
     return _conclude(folder, display)
-
-
-def _configuration(
-  spec: RunSpec,
-  parts: build.RunParts,
-  output_dir: str | os.PathLike[str] | None,
-  command: str | None,
-) -> configuration.Configuration:
-  task = parts.task
-  return configuration.describe_run(
-    spec,
-    clients_per_round=parts.clients_per_round,
-    aggregation=parts.aggregation,
-    description=task.description,
-    score=parts.scores.score,
-    output_dir=None if output_dir is None else str(output_dir),
-    command=command,
-    initial_weights=initial_weights.digest(task.keras_model_fn),
-    entropy_classes=plan.entropy_classes(spec, task),
-    data_digests=tasks.data_digests(task),
-    data_folder=source_files.common_folder(task.files),
-  )
 
 
 def _places(

@@ -1,7 +1,7 @@
 """The scores of each client of a task, from the evaluation of a model."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -51,7 +51,8 @@ def of_task(task: tasks.Task, spec: RunSpec) -> Scoring:
     return Scoring(ACCURACY, positive)
   others = dict.fromkeys([usual.name, *usual.beside, *asked])
   beside = tuple(other for other in others if other != name)
-  sums = _sums(task, [name, *beside])
+  ordered = class_scores.WITH_HISTOGRAM.keys() & {name, *beside}
+  sums = Asked(task.num_classes, with_histogram=bool(ordered))
   return Scoring(scores.with_beside(name, beside), positive, sums)
 
 
@@ -70,14 +71,6 @@ def _has_rare_class(task: tasks.Task) -> bool:
 
 
 MOST_CLIENTS_TO_COUNT = 5000  # Beyond this, reading all data takes minutes.
-
-
-def _sums(task: tasks.Task, names: Sequence[str]) -> Asked | None:
-  """Returns the sums from which scores come; None where accuracy is all."""
-  if {*names} == {ACCURACY.name}:
-    return None
-  ordered = class_scores.WITH_HISTOGRAM.keys() & names
-  return Asked(task.num_classes, with_histogram=bool(ordered))
 
 
 def _check(task: tasks.Task, field: str, name: str) -> None:

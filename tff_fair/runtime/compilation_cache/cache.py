@@ -10,6 +10,7 @@ import pathlib
 import stat
 import uuid
 from collections.abc import Callable, Mapping
+from typing import TypeVar
 
 import tensorflow_federated as tff
 
@@ -106,6 +107,7 @@ VARIABLE = "TFF_FAIR_COMPILATION_CACHE"
 _OFF = ("0", "false", "no", "off")
 
 Computations = Mapping[str, tff.Computation]
+_Found = TypeVar("_Found")
 
 
 class CompilationCache:
@@ -120,31 +122,17 @@ class CompilationCache:
   ) -> Computations:
     """Returns what `build` or an earlier program has built by this key."""
     name = self._name("computations", key)
-    if self._files is None or name is None:
+    if name is None:
       return build()
     build = functools.cache(build)
-    computations = self._compiled(self._files, name, build)
-    for part, comp in computations.items():
-      comp.origin = _Origin(self, key, build, part)
-    return computations
 
-  def _compiled(
-    self,
-    files: Folder,
-    name: str,
-    build: Callable[[], Computations],
-  ) -> Mapping[str, native.NativeComputation]:
-    content = files.read(name)
-    if content is not None:
-      # A damaged file raises errors of many classes.
-      with contextlib.suppress(Exception):
-        return entries.read(content)
-    computations = {
-      part: native.compile_ahead(comp) for part, comp in build().items()
-    }
-    with contextlib.suppress(entries.CannotKeepError):
-      self._write(name, entries.write(computations))
-    return computations
+    def compile_all() -> Mapping[str, native.NativeComputation]:
+      return {n: native.compile_ahead(comp) for n, comp in build().items()}
+
+    found = self._kept(name, compile_all, entries.read, entries.write)
+    for part, comp in found.items():
+      comp.origin = _Origin(self, key, build, part)
+    return found
 
   def number(self, key: object, count: Callable[[], int]) -> int:
     """Returns a number that an earlier program or this one has counted."""
@@ -153,14 +141,9 @@ class CompilationCache:
   def text(self, key: object, find: Callable[[], str]) -> str:
     """Returns a text that an earlier program or this one has found."""
     name = self._name("text", key)
-    if self._files is None or name is None:
+    if name is None:
       return find()
-    content = self._files.read(name)
-    if content is not None:
-      return content.decode()
-    found = find()
-    self._write(name, found.encode())
-    return found
+    return self._kept(name, find, bytes.decode, str.encode)
 
   def _name(self, kind: str, key: object) -> str | None:
     """Returns the name of a file; `None` if no key says what decides it."""
@@ -171,10 +154,25 @@ class CompilationCache:
     except keys.NoKeyError:
       return None
 
-  def _write(self, name: str, content: bytes) -> None:
+  def _kept(
+    self,
+    name: str,
+    find: Callable[[], _Found],
+    read: Callable[[bytes], _Found],
+    write: Callable[[_Found], bytes],
+  ) -> _Found:
+    assert self._files is not None  # It has a name.
+    content = self._files.read(name)
+    if content is not None:
+      # A damaged file raises errors of many classes.
+      with contextlib.suppress(Exception):
+        return read(content)
+    found = find()
     # Content made from sources that a user is editing belongs to no key.
-    if self._files is not None and keys.of_sources() == keys.SOURCES:
-      self._files.write(name, content)
+    if keys.of_sources() == keys.SOURCES:
+      with contextlib.suppress(entries.CannotKeepError):
+        self._files.write(name, write(found))
+    return found
 
 
 class _Origin(native.Origin):
@@ -205,12 +203,7 @@ NO_CACHE = CompilationCache(None)
 
 
 def of_user() -> CompilationCache:
-  """Returns the cache in the user's folder.
-
-  It keeps nothing if the environment says so, if the folder cannot be private,
-  if files of ours changed since this program began, or if computations run
-  elsewhere than in a worker on this machine.
-  """
+  """Returns the cache in the user's folder."""
   path = users_path()
   if (
     os.environ.get(VARIABLE, "").lower() in _OFF

@@ -48,10 +48,7 @@ def has_others() -> bool:
 
 
 def _is_fork_server() -> bool:
-  """Returns whether this is Python's fork server, or a fork of it.
-
-  Its program is a `python -c` of Python's own.
-  """
+  """Returns whether this is Python's fork server, or a fork of it."""
   return sys.orig_argv[-1].startswith("from multiprocessing.forkserver import ")
 
 

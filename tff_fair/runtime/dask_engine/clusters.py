@@ -77,11 +77,7 @@ def start_local(
   *,
   limits_memory: bool = True,
 ) -> distributed.LocalCluster:
-  """Starts a scheduler and workers on this machine.
-
-  A worker is a process of one thread. This user's programs alone can reach
-  them, by keys of TLS that this program makes.
-  """
+  """Starts a scheduler and workers on this machine."""
   opened.enter_context(_quiet())
   folder = opened.enter_context(
     tempfile.TemporaryDirectory(
@@ -119,10 +115,7 @@ def _close(cluster: distributed.LocalCluster) -> None:
 
 
 class _WithoutCtrlC(distributed.WorkerPlugin):
-  """Leaves Ctrl-C to the program, which may still need its workers.
-
-  In a terminal it reaches all processes.
-  """
+  """Leaves Ctrl-C to the program, which may still need its workers."""
 
   def setup(self, worker: distributed.Worker) -> None:
     """Called in each worker as it starts."""

@@ -33,11 +33,7 @@ class _Held:
 
 
 class DaskEngine:
-  """Computes calls in Dask's workers; see `part_by_part.Engine`.
-
-  All values are results of tasks, so Dask can make again what a lost worker
-  held.
-  """
+  """Computes calls in Dask's workers; see `part_by_part.Engine`."""
 
   def __init__(
     self, client: distributed.Client, *, worker_timeout: float

@@ -273,10 +273,7 @@ def packed(tensors: Iterable[tf.Tensor], type_spec: tff.Type) -> Value:
 
 
 def leaves(value: Value, type_spec: tff.Type) -> list[Any]:
-  """Returns the tensors and sequences of a value, in the order of their types.
-
-  A leaf may be a tuple.
-  """
+  """Returns the tensors and sequences of a value in their types' order."""
   if not isinstance(type_spec, tff.StructType):
     return [value]
   return [
@@ -310,10 +307,6 @@ def _with_own_variables(graph_def: Any, initializer: str) -> Any:
   initializes its variables, then the rest. In a loop over clients, all would
   share them. Here each run of the graph makes variables without a name, which
   no other run can find, and drops them in the end.
-
-  Args:
-    graph_def: The graph.
-    initializer: The name of the operation that initializes all variables.
   """
   changed = type(graph_def)()
   changed.CopyFrom(graph_def)

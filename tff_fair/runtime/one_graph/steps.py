@@ -154,10 +154,7 @@ def check_makes_no_data(plan: Plan) -> None:
 
 
 def check_is_cut(plan: Plan) -> None:
-  """Checks that a computation means the same in parts, and then merged.
-
-  Each part and the merge compute anew all that the server does before a sum.
-  """
+  """Checks that a computation means the same in parts, and then merged."""
   _check_functions(
     (step for step in plan.needed if not step.at_clients and step.loops == 0),
     admission.check_function,

@@ -69,10 +69,7 @@ class Phase:
 
   @functools.cached_property
   def up_to_merge(self) -> tff.Computation:
-    """From the server's and one part's arguments to what the part sums.
-
-    What it sums is at the server.
-    """
+    """From the server's and one part's arguments to what the part sums."""
 
     def build() -> tff.Computation:
       form = self._form()
