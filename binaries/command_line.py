@@ -116,6 +116,16 @@ class Flags(flags.FlagValues):
   integer = functools.partialmethod(_define, flags.DEFINE_integer)
   number = functools.partialmethod(_define, flags.DEFINE_float)
 
+  def verify(self) -> _Holder:
+    """Defines the flag of programs that read runs."""
+    return self.switch(
+      "verify",
+      False,
+      "Compare all files of the runs with the checksums that the runs wrote, "
+      "and say which have changed; if some have, the exit status is 1. "
+      "Otherwise it is the sizes of tables and settings.",
+    )
+
   def program(
     self,
     main: Callable[..., None],

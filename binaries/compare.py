@@ -86,13 +86,7 @@ _UNFINISHED = _FLAGS.switch(
   False,
   "Compare also runs that are not finished, as far as they have come.",
 )
-_VERIFY = _FLAGS.switch(
-  "verify",
-  False,
-  "Compare all files of the runs with the checksums that the runs wrote, and "
-  "say which have changed; if some have, the exit status is 1. Otherwise it is "
-  "the sizes of tables and settings.",
-)
+_VERIFY = _FLAGS.verify()
 _OUTPUT = _FLAGS.texts(
   "output",
   [],
@@ -171,11 +165,9 @@ def _round() -> str | int:
 
 
 def _content(ending: str, found: Sequence[Table]) -> str:
-  if ending == ".csv":
-    return text_tables.csv(found)
-  if ending == ".md":
-    return text_tables.markdown(found)
-  return text_tables.latex(found, with_siunitx=_SIUNITX.value)
+  if ending == ".tex":
+    return text_tables.latex(found, with_siunitx=_SIUNITX.value)
+  return (text_tables.csv if ending == ".csv" else text_tables.markdown)(found)
 
 
 PROGRAM = _FLAGS.program(

@@ -34,13 +34,7 @@ _QUESTION = _FLAGS.choice("question", None, questions.NAMES, questions.MEANING)
 _UNFINISHED = _FLAGS.switch(
   "unfinished", False, "Show unfinished runs, too, as far as they have come."
 )
-_VERIFY = _FLAGS.switch(
-  "verify",
-  False,
-  "Compare all files of the runs with the checksums that the runs wrote, and "
-  "say which have changed; if some have, the exit status is 1. Otherwise it is "
-  "the sizes of tables and settings.",
-)
+_VERIFY = _FLAGS.verify()
 
 
 def main(*folders: str) -> None:

@@ -87,7 +87,7 @@ def validation_clients(
 ) -> np.ndarray:
   """Draws the clients to choose on, int64[n], by their ids and the fraction."""
   ids = np.unique(np.asarray(client_ids, np.int64))
-  size = _num_drawn(ids.size, fraction)
+  size = min(max(1, round(fraction * ids.size)), ids.size - 1)
   random = seeds.generator(_SEED, _VALIDATION)
   return np.sort(random.choice(ids, size, replace=False))
 
@@ -230,7 +230,3 @@ def _tails(criterion: str, parts: Sequence[_Parts]) -> list[str]:
     shown = measures.tail_sizes(_SHOWN, part.num_shown)
     lines[f"In the other columns, {shown}."] = None
   return list(lines)
-
-
-def _num_drawn(num_clients: int, fraction: float) -> int:
-  return min(max(1, round(fraction * num_clients)), num_clients - 1)

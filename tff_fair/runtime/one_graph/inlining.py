@@ -315,7 +315,10 @@ def _with_own_variables(graph_def: Any, initializer: str) -> Any:
   passed_on = {
     node.name
     for node in graph_def.node
-    if node.name in before and _passes_on(node)
+    # It returns the variable that it takes.
+    if node.name in before
+    and "T" in node.attr
+    and node.attr["T"].type == _RESOURCE
   }
   for node in changed.node:
     if node.name in made:
@@ -329,11 +332,6 @@ def _with_own_variables(graph_def: Any, initializer: str) -> Any:
     ready.input.extend([name, f"^{initializer}"])
     ready.attr["T"].type = _RESOURCE
   return changed
-
-
-def _passes_on(node: Any) -> bool:
-  """Returns whether a node returns the variable that it takes."""
-  return "T" in node.attr and node.attr["T"].type == _RESOURCE
 
 
 def _ready_variable(name: str) -> str:
