@@ -116,7 +116,7 @@ class Flags(flags.FlagValues):
   integer = functools.partialmethod(_define, flags.DEFINE_integer)
   number = functools.partialmethod(_define, flags.DEFINE_float)
 
-  def verify(self) -> _Holder:
+  def verification(self) -> _Holder:
     """Defines the flag of programs that read runs."""
     return self.switch(
       "verify",

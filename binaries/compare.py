@@ -86,7 +86,7 @@ _UNFINISHED = _FLAGS.switch(
   False,
   "Compare also runs that are not finished, as far as they have come.",
 )
-_VERIFY = _FLAGS.verify()
+_VERIFY = _FLAGS.verification()
 _OUTPUT = _FLAGS.texts(
   "output",
   [],

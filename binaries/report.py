@@ -34,7 +34,7 @@ _QUESTION = _FLAGS.choice("question", None, questions.NAMES, questions.MEANING)
 _UNFINISHED = _FLAGS.switch(
   "unfinished", False, "Show unfinished runs, too, as far as they have come."
 )
-_VERIFY = _FLAGS.verify()
+_VERIFY = _FLAGS.verification()
 
 
 def main(*folders: str) -> None:
