@@ -24,6 +24,7 @@ from tasks.registry import (
   model_digest as model_digest,
   names as names,
   option_defaults as option_defaults,
+  option_fields as option_fields,
   option_meanings as option_meanings,
   option_names as option_names,
   option_types as option_types,

@@ -23,6 +23,7 @@ import numpy as np
 from tasks import models, options, task
 from tasks.data_error import DataError
 from tasks.formats import data_files
+from tff_fair import declared
 
 _COLUMNS = (
   *("age", "workclass", "fnlwgt", "education", "education-num"),
@@ -38,27 +39,29 @@ _CLIENTS = ("phd", "non_phd")
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Options(options.TaskOptions):
-  """Options of the task `adult`.
+  """Options of the task `adult`."""
 
-  Attributes:
-    num_clients: Number of clients, always 2: people with and without a
-      doctorate.
-    features: The columns that become features: "categorical" ones alone, as in
-      AFL, or "all".
-    missing: Whether "?" is a value of its own ("value"), or a row with it is
-      left out ("leave_out").
-    group: The groups of people of which a run tells how differently the model
-      treats them; none is of no such groups.
-  """
-
-  num_clients: int = 2
-  features: Literal["categorical", "all"] = "categorical"
-  missing: Literal["value", "leave_out"] = "value"
-  group: Literal["sex", "race"] | None = None
-
-  def __post_init__(self) -> None:
-    super().__post_init__()
-    self.require("num_clients", self.num_clients == 2, "2")
+  num_clients: int = declared.value(
+    2,
+    "Number of clients, always 2: people with and without a doctorate.",
+    expects="2",
+    is_valid=lambda number: number == 2,
+  )
+  features: Literal["categorical", "all"] = declared.value(
+    "categorical",
+    'The columns that become features: "categorical" ones alone, as in AFL, '
+    'or "all".',
+  )
+  missing: Literal["value", "leave_out"] = declared.value(
+    "value",
+    'Whether "?" is a value of its own ("value"), or a row with it is left '
+    'out ("leave_out").',
+  )
+  group: Literal["sex", "race"] | None = declared.value(
+    None,
+    "The groups of people of which a run tells how differently the model "
+    "treats them; none is of no such groups.",
+  )
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

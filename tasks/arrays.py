@@ -22,6 +22,7 @@ from tasks import data_error, task
 from tasks.data_error import DataError
 from tasks.formats import example_checks, npz
 from tasks.tabular import columns, labels, reading, row_task
+from tff_fair import declared
 
 _NEEDED = ("x", "y", "client")
 _OPTIONAL = ("split", "client_weight", "group")
@@ -30,21 +31,20 @@ _TABLES = (".csv", ".tsv", ".txt", ".parquet")
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Options(row_task.RowOptions):
-  """Options of the task `arrays`.
+  """Options of the task `arrays`."""
 
-  Attributes:
-    file: The file (npz) with the arrays x, y and client, and perhaps split. A
-      relative path begins in data_dir if that is given, otherwise in the
-      working directory.
-    test_fraction: The share of a client's examples, chosen at random within
-      each class, that is for testing; without effect if there is an array
-      split.
-    kind: Whether y is "classes" or a "number". "auto": texts, integers, and
-      floats that are whole numbers with at most 20 different values, are
-      classes; several floats for an example are numbers.
-  """
-
-  kind: labels.Kind = "auto"
+  file: str = declared.value(
+    "",
+    "The file (npz) with the arrays x, y and client, and perhaps split. A "
+    "relative path begins in data_dir if that is given, otherwise in the "
+    "working directory.",
+  )
+  kind: labels.Kind = declared.value(
+    "auto",
+    'Whether y is "classes" or a "number". "auto": texts, integers, and '
+    "floats that are whole numbers with at most 20 different values, are "
+    "classes; several floats for an example are numbers.",
+  )
 
 
 @data_error.named_by("file")

@@ -23,6 +23,7 @@ from tasks.from_client_data import from_client_data
 from tasks.models import names as model_names
 from tasks.tabular import reading
 from tasks.user_code.in_memory import LABELS
+from tff_fair import declared
 from tff_fair.declared import FieldError
 
 if typing.TYPE_CHECKING:
@@ -36,34 +37,32 @@ _CHANNELS = (1, 3)  # Of images whose shape nothing says.
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Options(options.TaskOptions):
-  """Options of the task `client_data`.
+  """Options of the task `client_data`."""
 
-  Attributes:
-    file: The file (sqlite), with the splits train and test. A relative path
-      begins in data_dir if that is given, otherwise in the working directory.
-    num_clients: Number of clients, chosen at random of those with examples in
-      both splits; none takes all.
-    shape: The shape of x, such as "32x32x3". None takes the feature of that
-      name if there is one; else integers are square images, grey or in colours,
-      and floats are vectors.
-    model: The model, see the tasks of images. Other x than images, and numbers
-      to predict, take "linear", "mlp" and "mlp_128"; vectors of classes also
-      those with a second softmax.
-  """
-
-  file: str = ""
-  num_clients: int | None = None
-  shape: str | None = None
-  model: models.ImageModelName = "linear"
-
-  def __post_init__(self) -> None:
-    super().__post_init__()
-    self.require_at_least(1, "num_clients")
-    self.require(
-      "shape",
-      self.shape is None or options.shape_of(self.shape) is not None,
-      "such as 28x28 or 32x32x3, or none",
-    )
+  file: str = declared.value(
+    "",
+    "The file (sqlite), with the splits train and test. A relative path "
+    "begins in data_dir if that is given, otherwise in the working directory.",
+  )
+  num_clients: int | None = declared.positive_integer(
+    None,
+    "Number of clients, chosen at random of those with examples in both "
+    "splits; none takes all.",
+  )
+  shape: str | None = declared.value(
+    None,
+    'The shape of x, such as "32x32x3". None takes the feature of that name '
+    "if there is one; else integers are square images, grey or in colours, "
+    "and floats are vectors.",
+    expects="such as 28x28 or 32x32x3, or none",
+    is_valid=options.shape_of,
+  )
+  model: models.ImageModelName = declared.value(
+    "linear",
+    "The model, see the tasks of images. Other x than images, and numbers to "
+    'predict, take "linear", "mlp" and "mlp_128"; vectors of classes also '
+    "those with a second softmax.",
+  )
 
 
 @data_error.named_by("file")

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from tasks import central, task
 from tasks.data_error import DataError
 from tasks.formats import data_files, images
+from tff_fair import declared
 
 CLASS_NAMES = (
   "t_shirt",
@@ -40,20 +41,16 @@ _LISTS_FOLDER = "annotations"
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Options(central.ModelOptions):
-  """Options of the task `clothing1m`.
-
-  Attributes:
-    image_size: Height and width, in pixels, that each image is resized to.
-  """
+  """Options of the task `clothing1m`."""
 
   num_clients: int | None = 500
   partition: central.Partition = "dirichlet"
   model: central.ImageModelName = "resnet18"
-  image_size: int = 224
-
-  def __post_init__(self) -> None:
-    super().__post_init__()
-    self.require_at_least(8, "image_size")
+  image_size: int = declared.value(
+    224,
+    "Height and width, in pixels, that each image is resized to.",
+    minimum=8,
+  )
 
 
 def load(

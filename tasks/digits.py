@@ -12,6 +12,7 @@ from typing import Literal
 import numpy as np
 
 from tasks import central, models, task
+from tff_fair import declared
 
 _NUM_EXAMPLES = 1797
 _NUM_PIXELS = 64
@@ -21,16 +22,15 @@ _MAX_PIXEL = 16.0
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Options(central.CutOptions):
-  """Options of the task `digits`.
-
-  Attributes:
-    model: The classifier: "mlp_64" has one hidden layer of 64 units,
-      "logistic_regression" has none.
-  """
+  """Options of the task `digits`."""
 
   num_clients: int | None = 30
   test_data: central.TestData = "local"
-  model: Literal["mlp_64", "logistic_regression"] = "mlp_64"
+  model: Literal["mlp_64", "logistic_regression"] = declared.value(
+    "mlp_64",
+    'The classifier: "mlp_64" has one hidden layer of 64 units, '
+    '"logistic_regression" has none.',
+  )
 
   def __post_init__(self) -> None:
     super().__post_init__()

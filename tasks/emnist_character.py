@@ -20,34 +20,37 @@ import numpy as np
 from tasks import models, options, task
 from tasks.federated import native_clients
 from tasks.formats import example_checks
+from tff_fair import declared
 
 _IMAGE_SHAPE = (28, 28, 1)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Options(options.TaskOptions):
-  """Options of the task `emnist_character`.
+  """Options of the task `emnist_character`."""
 
-  Attributes:
-    only_digits: Whether the data are the digits alone (10 classes) or letters
-      too (62 classes).
-    num_clients: Number of writers, chosen at random; none takes all.
-    model: The classifier. "cnn": two convolutions and two dense layers, as in
-      McMahan et al. "cnn_dropout": the network with dropout of Reddi et al.
-      "cnn_leaf": LEAF's, with 2,048 dense units. "mlp": two hidden layers of
-      200 units; "mlp_128": one of 128.
-    synthetic: Whether the data are the two made-up writers that TFF has for
-      tests, which need no file.
-  """
-
-  only_digits: bool = True
-  num_clients: int | None = None
-  model: Literal["cnn", "cnn_dropout", "cnn_leaf", "mlp", "mlp_128"] = "cnn"
-  synthetic: bool = False
-
-  def __post_init__(self) -> None:
-    super().__post_init__()
-    self.require_at_least(1, "num_clients")
+  only_digits: bool = declared.value(
+    True,
+    "Whether the data are the digits alone (10 classes) or letters too (62 "
+    "classes).",
+  )
+  num_clients: int | None = declared.positive_integer(
+    None, "Number of writers, chosen at random; none takes all."
+  )
+  model: Literal["cnn", "cnn_dropout", "cnn_leaf", "mlp", "mlp_128"] = (
+    declared.value(
+      "cnn",
+      'The classifier. "cnn": two convolutions and two dense layers, as in '
+      'McMahan et al. "cnn_dropout": the network with dropout of Reddi et al. '
+      '"cnn_leaf": that of LEAF, with 2,048 dense units. "mlp": two hidden '
+      'layers of 200 units; "mlp_128": one of 128.',
+    )
+  )
+  synthetic: bool = declared.value(
+    False,
+    "Whether the data are the two made-up writers that TFF has for tests, "
+    "which need no file.",
+  )
 
 
 def load(

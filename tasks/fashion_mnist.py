@@ -15,6 +15,7 @@ from typing import Literal
 
 from tasks import central, task
 from tasks.formats import mnist
+from tff_fair import declared
 
 _CLASS_NAMES = (
   "t_shirt",
@@ -36,22 +37,19 @@ class Options(central.ImageOptions):
   """Options of the task `fashion_mnist`.
 
   By default three clients, each of whom has one of three classes.
-
-  Attributes:
-    classes: The classes of the data: "tops", which are shirt, pullover and
-      T-shirt, or "all" ten.
-    image_size: Height and width that images are resized to; AdaFed's are 32.
   """
 
   num_clients: int | None = None
   partition: central.Partition = "labels"
   model: central.ImageModelName = "mlp"
-  classes: Literal["tops", "all"] = "tops"
-  image_size: int = 28
-
-  def __post_init__(self) -> None:
-    super().__post_init__()
-    self.require_at_least(1, "image_size")
+  classes: Literal["tops", "all"] = declared.value(
+    "tops",
+    'The classes of the data: "tops", which are shirt, pullover and T-shirt, '
+    'or "all" ten.',
+  )
+  image_size: int = declared.positive_integer(
+    28, "Height and width that images are resized to; AdaFed's are 32."
+  )
 
 
 def load(

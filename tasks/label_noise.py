@@ -29,6 +29,7 @@ import numpy as np
 
 from tasks import cuts, options
 from tasks.task import Split, Task
+from tff_fair import declared
 
 Kind = Literal["none", "symmetric", "pairwise"]
 
@@ -39,29 +40,31 @@ _LEVELS, _LABELS = 0, 1
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Options(options.TaskOptions):
-  """Options of every task with class labels.
+  """Options of every task with class labels."""
 
-  Attributes:
-    label_noise: The kind of label noise. "none": all labels stay. "symmetric":
-      a noisy client has a share of its training labels drawn anew from all
-      classes, the true one among them, as in FedCorr. "pairwise": it has that
-      share of its labels moved to the next class.
-    noisy_clients: With label noise: the probability that a client is noisy.
-    least_label_noise: With label noise: the least share of labels that a noisy
-      client has replaced; its share is uniform from here to 1.
-  """
+  label_noise: Kind = declared.value(
+    "none",
+    'The kind of label noise. "none": all labels stay. "symmetric": a noisy '
+    "client has a share of its training labels drawn anew from all classes, "
+    'the true one among them, as in FedCorr. "pairwise": it has that share of '
+    "its labels moved to the next class.",
+  )
+  noisy_clients: float = declared.value(
+    0.4,
+    "With label noise: the probability that a client is noisy.",
+    minimum=0,
+    maximum=1,
+  )
+  least_label_noise: float = declared.value(
+    0.5,
+    "With label noise: the least share of labels that a noisy client has "
+    "replaced; its share is uniform from here to 1.",
+    minimum=0,
+    maximum=1,
+  )
 
-  label_noise: Kind = "none"
-  noisy_clients: float = 0.4
-  least_label_noise: float = 0.5
 
-  def __post_init__(self) -> None:
-    super().__post_init__()
-    for name in ("noisy_clients", "least_label_noise"):
-      self.require(name, 0 <= getattr(self, name) <= 1, "from 0 to 1")
-
-
-NAMES = tuple(options.annotations(Options))
+NAMES = tuple(options.fields_of(Options))
 
 
 def draw_levels(
@@ -192,7 +195,7 @@ def added_to(base: type[options.TaskOptions]) -> type[options.TaskOptions]:
 
   A user's task that has an option of such a name keeps its own options alone.
   """
-  if set(NAMES) & set(options.annotations(base)):
+  if set(NAMES) & set(options.fields_of(base)):
     return base
   return dataclasses.make_dataclass(
     base.__name__, [], bases=(Options, base), frozen=True, kw_only=True

@@ -15,6 +15,7 @@ import numpy as np
 from tasks import models, options, task
 from tasks.data_error import DataError
 from tasks.formats import example_checks, leaf_json
+from tff_fair import declared
 from tff_fair.declared import FieldError
 
 _IMAGE_SHAPE = (28, 28, 1)  # For the network of McMahan et al.
@@ -22,46 +23,47 @@ _IMAGE_SHAPE = (28, 28, 1)  # For the network of McMahan et al.
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Options(options.TaskOptions):
-  """Options of the task `leaf`.
+  """Options of the task `leaf`."""
 
-  Attributes:
-    num_clients: Number of users, chosen at random; none takes all.
-    files: A pattern of the files to read, in the folder or in its folders
-      `train` and `test`.
-    test_fraction: The share of a user's examples that is for testing, where the
-      data has no folders `train` and `test`.
-    min_examples: Least number of examples of a user, train and test together;
-      users with fewer are left out.
-    num_classes: Number of classes; none takes the largest label plus one.
-    image_shape: Shape of the images that flat vectors hold, such as "28x28";
-      none leaves inputs in the shape that they have in the files.
-    model: The classifier: "logistic_regression", "mlp_128" with one hidden
-      layer of 128 units, or "cnn", the network of McMahan et al. for images of
-      28x28.
-  """
-
-  num_clients: int | None = None
-  files: str = "*.json"
-  test_fraction: float = 0.2
-  min_examples: int = 1
-  num_classes: int | None = None
-  image_shape: str | None = None
-  model: Literal["logistic_regression", "mlp_128", "cnn"] = (
-    "logistic_regression"
+  num_clients: int | None = declared.positive_integer(
+    None, "Number of users, chosen at random; none takes all."
   )
-
-  def __post_init__(self) -> None:
-    super().__post_init__()
-    self.require_at_least(1, "num_clients", "min_examples")
-    self.require_at_least(2, "num_classes")
-    self.require("test_fraction", 0 < self.test_fraction < 1, "between 0 and 1")
-    self.require("files", bool(self.files), "a pattern such as *.json")
-    self.require(
-      "image_shape",
-      self.image_shape is None
-      or options.shape_of(self.image_shape) is not None,
-      "such as 28x28 or 32x32x3, or none",
-    )
+  files: str = declared.value(
+    "*.json",
+    "A pattern of the files to read, in the folder or in its folders `train` "
+    "and `test`.",
+    expects="a pattern such as *.json",
+    is_valid=bool,
+  )
+  test_fraction: float = declared.value(
+    0.2,
+    "The share of a user's examples that is for testing, where the data has "
+    "no folders `train` and `test`.",
+    **options.A_FRACTION,
+  )
+  min_examples: int = declared.positive_integer(
+    1,
+    "Least number of examples of a user, train and test together; users with "
+    "fewer are left out.",
+  )
+  num_classes: int | None = declared.value(
+    None,
+    "Number of classes; none takes the largest label plus one.",
+    minimum=2,
+  )
+  image_shape: str | None = declared.value(
+    None,
+    'Shape of the images that flat vectors hold, such as "28x28"; none leaves '
+    "inputs in the shape that they have in the files.",
+    expects="such as 28x28 or 32x32x3, or none",
+    is_valid=options.shape_of,
+  )
+  model: Literal["logistic_regression", "mlp_128", "cnn"] = declared.value(
+    "logistic_regression",
+    'The classifier: "logistic_regression", "mlp_128" with one hidden layer '
+    'of 128 units, or "cnn", the network of McMahan et al. for images of '
+    "28x28.",
+  )
 
 
 def load(

@@ -1,15 +1,10 @@
-"""Options of a task: a dataclass whose annotations are the valid types.
+"""Options of a task: a dataclass whose fields are declared values.
 
-`tff_fair.declared` says which annotations there are. They check the values
-given in Python and read those given as text on a command line.
+`tff_fair.declared` checks the values given in Python, and reads those given as
+text on a command line.
 """
 
 import dataclasses
-import functools
-import inspect
-import re
-import textwrap
-import types
 import typing
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -19,24 +14,25 @@ from tff_fair import declared, spelling
 Value = declared.Value
 
 _Options = typing.TypeVar("_Options", bound="TaskOptions")
-# A section of a docstring: its lines are indented, or empty.
-_SECTION = r"^{}:\n((?:[ \t]+.*\n|\n)*)"
-_MEANING = re.compile(
-  r"^(\w+)(?: \([^)\n]*\))?: (.*(?:\n[ \t]+.*)*)", re.MULTILINE
-)
+A_FRACTION: declared.Bounds = {
+  "minimum": 0,
+  "exclude_minimum": True,
+  "maximum": 1,
+  "exclude_maximum": True,
+}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TaskOptions:
-  """Base of all options; brings each value to its field's type.
+  """Base of all options; checks each value, and brings it to its type.
 
-  A subclass makes further checks in `__post_init__`, and explains its options
-  under "Attributes" of its docstring (`meanings`).
+  The fields of a subclass are declared by `declared.value`. It checks in
+  `__post_init__` which values go together.
   """
 
   def __post_init__(self) -> None:
-    for name, annotation in annotations(type(self)).items():
-      value = declared.check(name, annotation, getattr(self, name))
+    for name, field in fields_of(type(self)).items():
+      value = field.check(getattr(self, name))
       object.__setattr__(self, name, value)  # The dataclass is frozen.
 
   def require(self, name: str, condition: bool, expected: str) -> None:
@@ -46,79 +42,48 @@ class TaskOptions:
         name, f"expected {expected}.", value=getattr(self, name)
       )
 
-  def require_at_least(self, least: float, *names: str) -> None:
-    """Raises a FieldError unless each option is so large, or none."""
-    for name in names:
-      value = getattr(self, name)
-      kinds = typing.get_args(annotations(type(self))[name])
-      or_none = ", or none" if types.NoneType in kinds else ""
-      self.require(
-        name, value is None or value >= least, f"at least {least:g}{or_none}"
-      )
-
   def to_dict(self) -> dict[str, Value]:
-    """Returns the values by name."""
-    return {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
+    """Returns the values by name, ready for JSON: lists as texts."""
+    return {n: _as_value(getattr(self, n)) for n in fields_of(type(self))}
 
 
-def annotations(options_type: type) -> Mapping[str, object]:
-  """Returns the annotated type of each option."""
-  return _annotations(options_type)
+def fields_of(options_type: type) -> Mapping[str, declared.Declared]:
+  """Returns the options by name, in their order.
 
-
-@functools.cache
-def _annotations(options_type: Any) -> Mapping[str, object]:
-  hints = typing.get_type_hints(options_type)
-  return {f.name: hints[f.name] for f in dataclasses.fields(options_type)}
-
-
-def meanings(options_type: type[TaskOptions]) -> dict[str, str]:
-  """Returns the meaning of each option, from the docstrings of its classes.
-
-  Returns:
-    Texts without line breaks by name, in the order of the options.
+  Raises:
+    TypeError: If a field is not declared.
   """
-  found: dict[str, str] = {}
-  for base in reversed(options_type.__mro__):
-    found |= explained(base.__doc__ or "", "Attributes")
-  return {name: found[name] for name in annotations(options_type)}
+  found = declared.fields_of(options_type)
+  for field in dataclasses.fields(options_type):
+    if field.name not in found:
+      raise TypeError(
+        f"{options_type.__name__}.{field.name} has no meaning; declare it by "
+        "tff_fair.declared.value(default, meaning)."
+      )
+  return found
 
 
-def explained(docstring: str, title: str) -> dict[str, str]:
-  """Returns the texts of names that a docstring in Google's style explains.
-
-  Returns:
-    Texts without line breaks by name.
-  """
-  section = re.search(
-    _SECTION.format(title), f"{inspect.cleandoc(docstring)}\n", re.MULTILINE
-  )
-  lines = textwrap.dedent(section[1]) if section else ""
-  return {
-    name: " ".join(text.split()) for name, text in _MEANING.findall(lines)
-  }
+def _as_value(value: Any) -> Value:
+  text: Value = declared.as_text(value) if isinstance(value, tuple) else value
+  return text
 
 
 def build(
   options_type: type[_Options], values: Mapping[str, object]
 ) -> _Options:
   """Returns options with some values, and defaults for the others."""
-  _check_names(values, annotations(options_type))
+  _check_names(values, fields_of(options_type))
   return options_type(**values)
 
 
 def parse(
   options_type: type[TaskOptions], assignments: Iterable[str]
 ) -> dict[str, Value]:
-  """Reads `name=value` texts to the types that the options have.
-
-  Returns:
-    The values by name, ready to be given to `options_type`.
-  """
-  valid = annotations(options_type)
+  """Reads `name=value` texts; returns values by name, as `to_dict` has them."""
+  valid = fields_of(options_type)
   texts = declared.assignments(assignments)
   _check_names(texts, valid)
-  return {n: declared.parse(n, valid[n], text) for n, text in texts.items()}
+  return {name: _as_value(valid[name].read(t)) for name, t in texts.items()}
 
 
 def shape_of(text: str) -> tuple[int, ...] | None:

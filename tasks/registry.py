@@ -217,14 +217,19 @@ def option_defaults(name: str) -> dict[str, task_options.Value]:
   return {} if _is_closed(name) else _options_type(name)().to_dict()
 
 
-def option_types(name: str) -> Mapping[str, object]:
+def option_fields(name: str) -> Mapping[str, declared.Declared]:
+  """Returns a task's options by name: type, default, meaning and bounds."""
+  return task_options.fields_of(_options_type(name))
+
+
+def option_types(name: str) -> dict[str, object]:
   """Returns the annotated type of each option of a task."""
-  return task_options.annotations(_options_type(name))
+  return {n: f.annotation for n, f in option_fields(name).items()}
 
 
 def option_meanings(name: str) -> dict[str, str]:
   """Returns the meaning of each option of a task, in a sentence or more."""
-  return task_options.meanings(_options_type(name))
+  return {n: field.meaning for n, field in option_fields(name).items()}
 
 
 def parse_options(

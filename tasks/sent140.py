@@ -24,6 +24,7 @@ import numpy as np
 from tasks import models, options, task
 from tasks.data_error import DataError
 from tasks.formats import data_files, example_checks, leaf_json
+from tff_fair import declared
 
 _WORD = re.compile(r"[\w']+|[.,!?;]")
 _PADDING, _UNKNOWN, _FIRST_WORD = 0, 1, 2
@@ -33,43 +34,43 @@ _TEXT = 4
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Options(options.TaskOptions):
-  """Options of the task `sent140`.
+  """Options of the task `sent140`."""
 
-  Attributes:
-    num_clients: Number of accounts, chosen at random; none takes all.
-    min_examples: Least number of tweets of an account, train and test together;
-      accounts with fewer are left out.
-    test_fraction: The share of an account's tweets that is for testing, where
-      the data has no folders `train` and `test`.
-    sequence_length: Number of words that each tweet is cut or padded to.
-    vocab_size: Number of words that are known, the most frequent ones of the
-      training data.
-    glove: Name of a file of word vectors in the folder of the data, such as
-      glove.6B.100d.txt, with a line "word v1 v2 ..." for each word. None trains
-      an embedding.
-    embedding_size: Size of the embedding, if it is trained.
-    lstm_layers: Number of LSTM layers.
-    lstm_units: Number of units of each LSTM layer.
-  """
-
-  num_clients: int | None = None
-  min_examples: int = 1
-  test_fraction: float = 0.2
-  sequence_length: int = 25
-  vocab_size: int = 10_000
-  glove: str | None = None
-  embedding_size: int = 100
-  lstm_layers: int = 2
-  lstm_units: int = 100
-
-  def __post_init__(self) -> None:
-    super().__post_init__()
-    self.require_at_least(
-      1,
-      *("num_clients", "min_examples", "sequence_length", "vocab_size"),
-      *("embedding_size", "lstm_layers", "lstm_units"),
-    )
-    self.require("test_fraction", 0 < self.test_fraction < 1, "between 0 and 1")
+  num_clients: int | None = declared.positive_integer(
+    None, "Number of accounts, chosen at random; none takes all."
+  )
+  min_examples: int = declared.positive_integer(
+    1,
+    "Least number of tweets of an account, train and test together; accounts "
+    "with fewer are left out.",
+  )
+  test_fraction: float = declared.value(
+    0.2,
+    "The share of an account's tweets that is for testing, where the data has "
+    "no folders `train` and `test`.",
+    **options.A_FRACTION,
+  )
+  sequence_length: int = declared.positive_integer(
+    25, "Number of words that each tweet is cut or padded to."
+  )
+  vocab_size: int = declared.positive_integer(
+    10_000,
+    "Number of words that are known, the most frequent ones of the training "
+    "data.",
+  )
+  glove: str | None = declared.value(
+    None,
+    "Name of a file of word vectors in the folder of the data, such as "
+    'glove.6B.100d.txt, with a line "word v1 v2 ..." for each word. None '
+    "trains an embedding.",
+  )
+  embedding_size: int = declared.positive_integer(
+    100, "Size of the embedding, if it is trained."
+  )
+  lstm_layers: int = declared.positive_integer(2, "Number of LSTM layers.")
+  lstm_units: int = declared.positive_integer(
+    100, "Number of units of each LSTM layer."
+  )
 
 
 def load(

@@ -27,6 +27,7 @@ from tasks import models, options, task
 from tasks.data_error import DataError
 from tasks.federated import native_clients
 from tasks.formats import leaf_json
+from tff_fair import declared
 
 # Of a folder with the whole text of each role.
 _TEXTS = "*by_role.json.gz"
@@ -36,44 +37,48 @@ _LEAF_TRAIN_SHARE = 0.8
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Options(options.TaskOptions):
-  """Options of the task `shakespeare_character`.
+  """Options of the task `shakespeare_character`."""
 
-  Attributes:
-    num_clients: Number of roles, chosen at random; none takes all.
-    min_examples: Least number of examples of a role, train and test together;
-      roles with fewer are left out.
-    max_examples: Largest number of examples of a role, for training and for
-      testing each; the first ones are taken. None takes all.
-    source: Where the plays come from: "tff", TFF's data set, or "leaf", JSON
-      files of LEAF: `train` and `test`, or `*by_role.json.gz` with the whole
-      text of each role.
-    predict: The characters that the model predicts. "last": the one after the
-      sequence, among LEAF's 80. "every": each next one, among the 90 tokens of
-      TFF's baseline.
-    sequence_length: Largest number of characters that the model sees.
-    lstm_layers: Number of LSTM layers.
-    lstm_units: Number of units of each LSTM layer.
-    synthetic: Whether the data are the three made-up roles that TFF has for
-      tests, which need no file.
-  """
-
-  num_clients: int | None = None
-  min_examples: int = 1
-  max_examples: int | None = None
-  source: Literal["tff", "leaf"] = "tff"
-  predict: Literal["last", "every"] = "last"
-  sequence_length: int = 80
-  lstm_layers: int = 2
-  lstm_units: int = 256
-  synthetic: bool = False
+  num_clients: int | None = declared.positive_integer(
+    None, "Number of roles, chosen at random; none takes all."
+  )
+  min_examples: int = declared.positive_integer(
+    1,
+    "Least number of examples of a role, train and test together; roles with "
+    "fewer are left out.",
+  )
+  max_examples: int | None = declared.positive_integer(
+    None,
+    "Largest number of examples of a role, for training and for testing each; "
+    "the first ones are taken. None takes all.",
+  )
+  source: Literal["tff", "leaf"] = declared.value(
+    "tff",
+    'Where the plays come from: "tff", the data set of TFF, or "leaf", JSON '
+    "files of LEAF: `train` and `test`, or `*by_role.json.gz` with the whole "
+    "text of each role.",
+  )
+  predict: Literal["last", "every"] = declared.value(
+    "last",
+    'The characters that the model predicts. "last": the one after the '
+    'sequence, among LEAF\'s 80. "every": each next one, among the 90 tokens '
+    "of TFF's baseline.",
+  )
+  sequence_length: int = declared.positive_integer(
+    80, "Largest number of characters that the model sees."
+  )
+  lstm_layers: int = declared.positive_integer(2, "Number of LSTM layers.")
+  lstm_units: int = declared.positive_integer(
+    256, "Number of units of each LSTM layer."
+  )
+  synthetic: bool = declared.value(
+    False,
+    "Whether the data are the three made-up roles that TFF has for tests, "
+    "which need no file.",
+  )
 
   def __post_init__(self) -> None:
     super().__post_init__()
-    self.require_at_least(
-      1,
-      *("num_clients", "min_examples", "max_examples"),
-      *("sequence_length", "lstm_layers", "lstm_units"),
-    )
     if self.source == "leaf":
       self.require("predict", self.predict == "last", "last with source=leaf")
       self.require("synthetic", not self.synthetic, "false with source=leaf")

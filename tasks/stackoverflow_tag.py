@@ -18,24 +18,21 @@ import numpy as np
 
 from tasks import models, task
 from tasks.federated import native_clients, posts
+from tff_fair import declared
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Options(posts.StackOverflowOptions):
-  """Options of the task `stackoverflow_tag`.
+  """Options of the task `stackoverflow_tag`."""
 
-  Attributes:
-    num_tags: Number of tags that are known, the most frequent ones.
-    max_words: Largest number of known words of an example; the first ones
-      count. Few sentences have more.
-  """
-
-  num_tags: int = 500
-  max_words: int = 128
-
-  def __post_init__(self) -> None:
-    super().__post_init__()
-    self.require_at_least(1, "num_tags", "max_words")
+  num_tags: int = declared.positive_integer(
+    500, "Number of tags that are known, the most frequent ones."
+  )
+  max_words: int = declared.positive_integer(
+    128,
+    "Largest number of known words of an example; the first ones count. Few "
+    "sentences have more.",
+  )
 
 
 def load(

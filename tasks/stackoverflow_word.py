@@ -17,32 +17,30 @@ import numpy as np
 
 from tasks import models, task
 from tasks.federated import native_clients, posts
+from tff_fair import declared
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Options(posts.StackOverflowOptions):
-  """Options of the task `stackoverflow_word`.
+  """Options of the task `stackoverflow_word`."""
 
-  Attributes:
-    sequence_length: Number of words that each sentence is cut or padded to.
-    embedding_size: Size of the model's embedding.
-    lstm_units: Number of units of each LSTM layer.
-    lstm_layers: Number of LSTM layers; a dense layer follows each.
-    accuracy: The tokens that the accuracy counts. "all": all but padding, as
-      TFF's "accuracy". "words": neither unknown words nor ends of sentences.
-  """
-
-  sequence_length: int = 20
-  embedding_size: int = 96
-  lstm_units: int = 670
-  lstm_layers: int = 1
-  accuracy: Literal["all", "words"] = "all"
-
-  def __post_init__(self) -> None:
-    super().__post_init__()
-    self.require_at_least(
-      1, "sequence_length", "embedding_size", "lstm_units", "lstm_layers"
-    )
+  sequence_length: int = declared.positive_integer(
+    20, "Number of words that each sentence is cut or padded to."
+  )
+  embedding_size: int = declared.positive_integer(
+    96, "Size of the model's embedding."
+  )
+  lstm_units: int = declared.positive_integer(
+    670, "Number of units of each LSTM layer."
+  )
+  lstm_layers: int = declared.positive_integer(
+    1, "Number of LSTM layers; a dense layer follows each."
+  )
+  accuracy: Literal["all", "words"] = declared.value(
+    "all",
+    'The tokens that the accuracy counts. "all": all but padding, as TFF\'s '
+    '"accuracy". "words": neither unknown words nor ends of sentences.',
+  )
 
 
 def load(

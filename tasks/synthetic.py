@@ -29,42 +29,50 @@ from typing import Literal
 import numpy as np
 
 from tasks import cuts, models, options, task
+from tff_fair import declared
 
 _LEAF_MOST = 1000
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Options(options.TaskOptions):
-  """Options of the task `synthetic`.
+  """Options of the task `synthetic`."""
 
-  Attributes:
-    num_clients: Number of clients.
-    generator: The generator of the data: "fedprox", Synthetic(alpha, beta) of
-      FedProx, or "leaf", LEAF's.
-    alpha: With generator "fedprox": how much the clients' models differ.
-    beta: With generator "fedprox": how much the clients' inputs differ.
-    iid: With generator "fedprox": whether all clients have one model and one
-      distribution of inputs; alpha and beta then have no effect.
-    num_classes: Number of classes.
-    dimensions: Number of features.
-    test_fraction: The share of a client's examples that is for testing.
-  """
-
-  num_clients: int = 30
-  generator: Literal["fedprox", "leaf"] = "fedprox"
-  alpha: float = 1.0
-  beta: float = 1.0
-  iid: bool = False
-  num_classes: int = 10
-  dimensions: int = 60
-  test_fraction: float = 0.2
+  num_clients: int = declared.positive_integer(30, "Number of clients.")
+  generator: Literal["fedprox", "leaf"] = declared.value(
+    "fedprox",
+    'The generator of the data: "fedprox", Synthetic(alpha, beta) of FedProx, '
+    'or "leaf", LEAF\'s.',
+  )
+  alpha: float = declared.value(
+    1.0,
+    'With generator "fedprox": how much the clients\' models differ.',
+    minimum=0,
+  )
+  beta: float = declared.value(
+    1.0,
+    'With generator "fedprox": how much the clients\' inputs differ.',
+    minimum=0,
+  )
+  iid: bool = declared.value(
+    False,
+    'With generator "fedprox": whether all clients have one model and one '
+    "distribution of inputs; alpha and beta then have no effect.",
+  )
+  num_classes: int = declared.value(
+    10,
+    "Number of classes.",
+    minimum=2,
+  )
+  dimensions: int = declared.positive_integer(60, "Number of features.")
+  test_fraction: float = declared.value(
+    0.2,
+    "The share of a client's examples that is for testing.",
+    **options.A_FRACTION,
+  )
 
   def __post_init__(self) -> None:
     super().__post_init__()
-    self.require_at_least(0, "alpha", "beta")
-    self.require_at_least(1, "num_clients", "dimensions")
-    self.require_at_least(2, "num_classes")
-    self.require("test_fraction", 0 < self.test_fraction < 1, "between 0 and 1")
     self.require(
       "iid", not (self.iid and self.generator == "leaf"), "false with leaf"
     )

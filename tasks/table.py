@@ -29,87 +29,170 @@ from tasks.tabular import (
   table_folder,
   text_columns,
 )
+from tff_fair import declared
 
 if typing.TYPE_CHECKING:
   import tensorflow as tf
 
 
+_ROLES = ("client", "label", "split", "split_by", "client_weight", "group")
+_LISTS = ("features", "ignore", "keep", "categories", "units")
+_A_COLUMN: declared.Bounds = {
+  "expects": "the name of a column",
+  "is_valid": bool,
+}
+_COLUMNS: declared.Bounds = {
+  "expects": "names of columns with commas in between, or none"
+}
+
+
+def _character(text: str) -> str:
+  """Returns a separator; a command line writes the tab in two characters."""
+  return "\t" if text == "\\t" else text
+
+
+_A_CHARACTER: declared.Bounds = {
+  "expects": "one character",
+  "is_valid": lambda text: len(_character(text)) == 1,
+}
+
+
+def _is_encoding(name: str) -> bool:
+  try:
+    codecs.lookup(name)
+  except LookupError:
+    return False
+  return True
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Options(row_task.RowOptions):
-  """Options of the task `table`.
+  """Options of the task `table`."""
 
-  Attributes:
-    file: The file: Parquet, or CSV, which may be compressed (gz, bz2, xz, zip);
-      or a folder of such files, or a pattern as sites/*.csv. A relative path
-      begins in data_dir if that is given, otherwise in the working directory.
-    client: The column that says whose row it is: a hospital, device, branch. In
-      a folder it may be that of partitions, as in hospital=north/a.parquet;
-      where no file has it, the name of a file is the client.
-    label: The column to predict.
-    features: The columns to predict from, with commas in between; none takes
-      all others. Quotation marks hold a name with a comma together.
-    ignore: Columns that are no features, with commas in between, or none.
-    keep: Columns to predict from though their names or numbers show ids or the
-      order of the rows, with commas in between. With features none, others of
-      the kind are left out with a notice.
-    kind: Whether labels are "classes" or a "number". "auto": texts, and whole
-      numbers with at most 20 different values, are classes.
-    split: The column that holds "train" or "test"; none takes a share of each
-      client's rows, chosen at random, for testing.
-    split_by: With split none: the column that says which rows belong together,
-      such as a person; the rows of one are all for training, or all for
-      testing. It is no feature.
-    test_fraction: With split none: that share.
-    drop_unlabelled: Whether to leave out rows with an empty label, and say how
-      many; otherwise they end the program.
-    client_weight: The column that says what a client counts for where the run
-      has client_weighting=column: a number above 0, the same in all its rows.
-      None means that the table says nothing of it.
-    group: The column that says which group of people a row is of, such as sex:
-      the run then tells how differently the model treats groups. Its values are
-      texts. It is a feature, too, unless `ignore` names it.
-    separator: What stands between the fields of a CSV file; none recognizes
-      comma, semicolon and tab.
-    decimal: What stands before the decimals of numbers; none recognizes a comma
-      where another separator is in use, or in the texts of a Parquet file.
-    thousands: What stands between thousands; none means nothing.
-    encoding: Of a CSV file, such as "utf-8", "latin-1" or "utf-16".
-    comment: What comment lines of a CSV file begin with, such as "#": these
-      lines are left out and counted. None takes all lines.
-    missing: What stands for a missing field, with commas in between, such as
-      "-9,unknown", or "age=-9" for one column; none means no more than stands
-      for it anyway.
-    categories: Columns of codes, with commas in between: their numbers are
-      categories like texts, and no amounts.
-    units: Columns of numbers with a unit or a percent sign, such as "5 mg/l",
-      with commas in between. The unit is left out.
-  """
-
-  client: str = "client"
-  label: str = "label"
-  features: str | None = None
-  ignore: str | None = None
-  keep: str | None = None
-  kind: labels.Kind = "auto"
-  split: str | None = None
-  split_by: str | None = None
-  drop_unlabelled: bool = False
-  client_weight: str | None = None
-  group: str | None = None
-  separator: str | None = None
-  decimal: str | None = None
-  thousands: str | None = None
-  encoding: str = "utf-8"
-  comment: str | None = None
-  missing: str | None = None
-  categories: str | None = None
-  units: str | None = None
+  file: str = declared.value(
+    "",
+    "The file: Parquet, or CSV, which may be compressed (gz, bz2, xz, zip); or "
+    "a folder of such files, or a pattern as sites/*.csv. A relative path "
+    "begins in data_dir if that is given, otherwise in the working directory.",
+  )
+  client: str = declared.value(
+    "client",
+    "The column that says whose row it is: a hospital, device, branch. In a "
+    "folder it may be that of partitions, as in hospital=north/a.parquet; "
+    "where no file has it, the name of a file is the client.",
+    **_A_COLUMN,
+  )
+  label: str = declared.value(
+    "label",
+    "The column to predict.",
+    **_A_COLUMN,
+  )
+  features: declared.Names | None = declared.value(
+    None,
+    "The columns to predict from, with commas in between; none takes all "
+    "others. Quotation marks hold a name with a comma together.",
+    **_COLUMNS,
+  )
+  ignore: declared.Names | None = declared.value(
+    None,
+    "Columns that are no features, with commas in between, or none.",
+    **_COLUMNS,
+  )
+  keep: declared.Names | None = declared.value(
+    None,
+    "Columns to predict from though their names or numbers show ids or the "
+    "order of the rows, with commas in between. With features none, others of "
+    "the kind are left out with a notice.",
+    **_COLUMNS,
+  )
+  kind: labels.Kind = declared.value(
+    "auto",
+    'Whether labels are "classes" or a "number". "auto": texts, and whole '
+    "numbers with at most 20 different values, are classes.",
+  )
+  split: str | None = declared.value(
+    None,
+    'The column that holds "train" or "test"; none takes a share of each '
+    "client's rows, chosen at random, for testing.",
+    **_A_COLUMN,
+  )
+  split_by: str | None = declared.value(
+    None,
+    "With split none: the column that says which rows belong together, such "
+    "as a person; the rows of one are all for training, or all for testing. "
+    "It is no feature.",
+    **_A_COLUMN,
+  )
+  drop_unlabelled: bool = declared.value(
+    False,
+    "Whether to leave out rows with an empty label, and say how many; "
+    "otherwise they end the program.",
+  )
+  client_weight: str | None = declared.value(
+    None,
+    "The column that says what a client counts for where the run has "
+    "client_weighting=column: a number above 0, the same in all its rows. "
+    "None means that the table says nothing of it.",
+    **_A_COLUMN,
+  )
+  group: str | None = declared.value(
+    None,
+    "The column that says which group of people a row is of, such as sex: the "
+    "run then tells how differently the model treats groups. Its values are "
+    "texts. It is a feature, too, unless `ignore` names it.",
+    **_A_COLUMN,
+  )
+  separator: str | None = declared.value(
+    None,
+    "What stands between the fields of a CSV file; none recognizes comma, "
+    "semicolon and tab.",
+    **_A_CHARACTER,
+  )
+  decimal: str | None = declared.value(
+    None,
+    "What stands before the decimals of numbers; none recognizes a comma "
+    "where another separator is in use, or in the texts of a Parquet file.",
+    **_A_CHARACTER,
+  )
+  thousands: str | None = declared.value(
+    None,
+    "What stands between thousands; none means nothing.",
+    **_A_CHARACTER,
+  )
+  encoding: str = declared.value(
+    "utf-8",
+    'Of a CSV file, such as "utf-8", "latin-1" or "utf-16".',
+    expects="an encoding",
+    is_valid=_is_encoding,
+  )
+  comment: str | None = declared.value(
+    None,
+    'What comment lines of a CSV file begin with, such as "#": these lines '
+    "are left out and counted. None takes all lines.",
+    expects="a sign, such as #",
+    is_valid=bool,
+  )
+  missing: declared.Names | None = declared.value(
+    None,
+    "What stands for a missing field, with commas in between, such as "
+    '"-9,unknown", or "age=-9" for one column; none means no more than stands '
+    "for it anyway.",
+  )
+  categories: declared.Names | None = declared.value(
+    None,
+    "Columns of codes, with commas in between: their numbers are categories "
+    "like texts, and no amounts.",
+    **_COLUMNS,
+  )
+  units: declared.Names | None = declared.value(
+    None,
+    'Columns of numbers with a unit or a percent sign, such as "5 mg/l", with '
+    "commas in between. The unit is left out.",
+    **_COLUMNS,
+  )
 
   def __post_init__(self) -> None:
     super().__post_init__()
-    roles = ("client", "label", "split", "split_by", "client_weight", "group")
-    for name in roles:
-      self.require(name, getattr(self, name) != "", "the name of a column")
     for name, others, shown in (
       ("label", ("client",), "client"),
       ("split", ("client", "label"), "client and label"),
@@ -132,31 +215,10 @@ class Options(row_task.RowOptions):
       self.split_by is None or self.split is None,
       "none where split is given",
     )
-    for name in ("separator", "decimal", "thousands"):
-      text = getattr(self, name)
-      self.require(
-        name, text is None or len(_character(text)) == 1, "one character"
-      )
-    self.require("comment", self.comment != "", "a sign, such as #")
-    self.require("encoding", _is_encoding(self.encoding), "an encoding")
-    for name in ("features", "ignore", "keep", "categories", "units"):
-      text = getattr(self, name)
-      names = text_columns.split_names(text)
-      self.require(
-        name,
-        text is None or (len(names) > 0 and all(names)),
-        "names of columns with commas in between, or none",
-      )
-    given = set(text_columns.split_names(self.features))
+    taken = {self.client, self.label, self.split, *(self.ignore or ())}
     self.require(
       "features",
-      not given
-      & {
-        self.client,
-        self.label,
-        self.split,
-        *text_columns.split_names(self.ignore),
-      },
+      taken.isdisjoint(self.features or ()),
       "other columns than client, label, split and ignored ones",
     )
 
@@ -220,11 +282,7 @@ def _format(config: Options) -> table_file.Format:
     thousands=config.thousands,
     encoding=config.encoding,
     comment=config.comment,
-    missing=[
-      text
-      for text in text_columns.split_names(config.missing)
-      if "=" not in text
-    ],
+    missing=[text for text in config.missing or () if "=" not in text],
     missing_of=_missing_of(config.missing),
   )
 
@@ -233,27 +291,10 @@ def _columns(
   config: Options, table: table_folder.Table, names: list[str]
 ) -> dict[str, columns.Column]:
   """Reads the features and what says whose a row is, and what it is worth."""
-  roles = [
-    name
-    for name in (
-      config.client,
-      config.label,
-      config.split,
-      config.split_by,
-      config.client_weight,
-      config.group,
-    )
-    if name
-  ]
-  codes, units = (
-    text_columns.split_names(config.categories),
-    text_columns.split_names(config.units),
-  )
-  as_texts = {
-    config.client,
-    *filter(None, (config.split, config.split_by, config.group)),
-  }
-  as_texts |= {*codes, *units}
+  roles = [name for role in _ROLES if (name := getattr(config, role))]
+  units = config.units or ()
+  as_texts = {config.client, *(config.categories or ()), *units}
+  as_texts |= {*filter(None, (config.split, config.split_by, config.group))}
   # What a client counts for may be a feature, too.
   wanted = list(dict.fromkeys([*roles, *names]))
   measured = [
@@ -310,52 +351,28 @@ def _clients_and_labels(
   )
 
 
-def _character(text: str) -> str:
-  """Returns a separator; a command line writes the tab in two characters."""
-  return "\t" if text == "\\t" else text
-
-
-def _is_encoding(name: str) -> bool:
-  try:
-    codecs.lookup(name)
-  except LookupError:
-    return False
-  return True
-
-
-def _missing_of(text: str | None) -> dict[str, list[str]]:
-  """Reads which texts stand for a missing field of a single column."""
+def _missing_of(texts: declared.Names | None) -> dict[str, list[str]]:
+  """Returns which texts stand for a missing field of a single column."""
   found: dict[str, list[str]] = {}
-  for name, is_given, missing in (
-    n.partition("=") for n in text_columns.split_names(text)
-  ):
+  for name, is_given, missing in (n.partition("=") for n in texts or ()):
     if is_given:
       found.setdefault(name, []).append(missing)
   return found
 
 
 def _feature_names(config: Options, table: table_folder.Table) -> list[str]:
-  given = {
-    "client": (config.client,),
-    "label": (config.label,),
-    "split": (config.split,) if config.split else (),
-    "split_by": (config.split_by,) if config.split_by else (),
-    "client_weight": (config.client_weight,) if config.client_weight else (),
-    "group": (config.group,) if config.group else (),
-    "features": text_columns.split_names(config.features),
-    "ignore": text_columns.split_names(config.ignore),
-    "keep": text_columns.split_names(config.keep),
-    "categories": text_columns.split_names(config.categories),
-    "units": text_columns.split_names(config.units),
-    "missing": tuple(_missing_of(config.missing)),
+  given: dict[str, Sequence[str]] = {
+    role: [name] for role in _ROLES if (name := getattr(config, role))
   }
+  given |= {option: getattr(config, option) or () for option in _LISTS}
+  given["missing"] = list(_missing_of(config.missing))
   reading.check_names(table, given)
   if config.features:
     # Each once, in the order in which they were given.
     return list(dict.fromkeys(given["features"]))
-  for option in ("group", "keep", "categories", "units", "missing"):
-    del given[option]  # They are features.
-  others = {name for names in given.values() for name in names}
+  # The others are features, too.
+  roles = {*_ROLES, "ignore"} - {"group"}
+  others = {name for role in roles for name in given.get(role, ())}
   # A column without a name is the number of the row, as pandas writes it.
   left = [name for name in table.names if name and name not in others]
   if not left:
@@ -367,12 +384,10 @@ def _feature_names(config: Options, table: table_folder.Table) -> list[str]:
 
 def _may_be_id(config: Options, name: str) -> bool:
   """Returns whether a column is left out if its numbers or texts are ids."""
-  kept = [
-    option
-    for option in (config.keep, config.categories, config.units)
-    if name in text_columns.split_names(option)
-  ]
-  return not config.features and not kept and name != config.group
+  if config.features or name == config.group:
+    return False
+  lists = (config.keep, config.categories, config.units)
+  return not any(name in (names or ()) for names in lists)
 
 
 def _is_named_as_id(config: Options, name: str) -> bool:

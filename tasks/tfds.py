@@ -24,7 +24,7 @@ from tasks.formats.images import resize
 from tasks.models import names as model_names
 from tasks.tabular import columns, features, labels, population, text_columns
 from tasks.tabular.text_columns import BagOfWords
-from tff_fair import spelling
+from tff_fair import declared, spelling
 from tff_fair.declared import FieldError
 
 _NUM_CLIENTS = 10
@@ -38,44 +38,60 @@ LoadX = Callable[[np.ndarray], np.ndarray]
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Options(central.ImageOptions):
-  """Options of the task `tfds`.
+  """Options of the task `tfds`."""
 
-  Attributes:
-    name: The data set, as tensorflow-datasets calls it: "cifar10", "glue/sst2",
-      or with a version, "mnist:3.0.1".
-    client: The feature that says whose example it is; partition is then
-      "users". None makes clients up.
-    client_weight: The feature that says what a client counts for where the run
-      has client_weighting=column: a number above 0, the same in all examples of
-      a client. None means that the data says nothing of it.
-    label: The feature to predict; none takes that of the supervised keys.
-    features: The features to predict from, with commas in between; none takes
-      those of the supervised keys, or all others if there are no such keys.
-    num_clients: Number of clients; none means 10, and with partition "users"
-      all of them.
-    image_size: Side that images are resized to; none leaves them as they are.
-    num_words: Number of words of a bag of words.
-    download: Whether to fetch and prepare a data set that is not there.
-    model: The classifier, see the tasks of images. Texts and tables take
-      "linear", "mlp" and "mlp_128", and those with a second softmax.
-    test_data: The data that clients are tested on. "published": the split
-      "test", in the proportions of labels that each client trains on. "local":
-      a share of each client's part of the split "train". "pooled": clients get
-      both splits alike, and a share of each client's data is for testing.
-  """
-
-  name: str = ""
-  client: str | None = None
-  client_weight: str | None = None
-  label: str | None = None
-  features: str | None = None
-  num_clients: int | None = None
+  name: str = declared.value(
+    "",
+    'The data set, as tensorflow-datasets calls it: "cifar10", "glue/sst2", '
+    'or with a version, "mnist:3.0.1".',
+  )
+  client: str | None = declared.value(
+    None,
+    'The feature that says whose example it is; partition is then "users". '
+    "None makes clients up.",
+  )
+  client_weight: str | None = declared.value(
+    None,
+    "The feature that says what a client counts for where the run has "
+    "client_weighting=column: a number above 0, the same in all examples of a "
+    "client. None means that the data says nothing of it.",
+  )
+  label: str | None = declared.value(
+    None,
+    "The feature to predict; none takes that of the supervised keys.",
+  )
+  features: declared.Names | None = declared.value(
+    None,
+    "The features to predict from, with commas in between; none takes those "
+    "of the supervised keys, or all others if there are no such keys.",
+  )
+  num_clients: int | None = declared.value(
+    None,
+    'Number of clients; none means 10, and with partition "users" all of them.',
+  )
   partition: central.Partition = "iid"
-  test_data: central.TestData = "pooled"
-  image_size: int | None = None
-  num_words: int = 1000
-  download: bool = False
-  model: central.ImageModelName = "mlp"
+  test_data: central.TestData = declared.value(
+    "pooled",
+    'The data that clients are tested on. "published": the split "test", in '
+    'the proportions of labels that each client trains on. "local": a share '
+    'of each client\'s part of the split "train". "pooled": clients get both '
+    "splits alike, and a share of each client's data is for testing.",
+  )
+  image_size: int | None = declared.positive_integer(
+    None, "Side that images are resized to; none leaves them as they are."
+  )
+  num_words: int = declared.positive_integer(
+    1000, "Number of words of a bag of words."
+  )
+  download: bool = declared.value(
+    False,
+    "Whether to fetch and prepare a data set that is not there.",
+  )
+  model: central.ImageModelName = declared.value(
+    "mlp",
+    'The classifier, see the tasks of images. Texts and tables take "linear", '
+    '"mlp" and "mlp_128", and those with a second softmax.',
+  )
 
   def __post_init__(self) -> None:
     if self.client is not None:
@@ -98,7 +114,6 @@ class Options(central.ImageOptions):
       self.client_weight is None or self.client is not None,
       "none, or client must name a feature",
     )
-    self.require_at_least(1, "num_words", "image_size")
 
 
 class _Examples(typing.NamedTuple):
@@ -215,7 +230,7 @@ def _roles(
   """Returns the features to predict from, and the one to predict."""
   supervised = data_set.supervised
   label = config.label or (supervised and supervised[1])
-  given = list(text_columns.split_names(config.features))
+  given = list(config.features or ())
   wanted = {"label": [label] if label else [], "features": given}
   wanted["client"] = [config.client] if config.client else []
   weight = config.client_weight

@@ -12,7 +12,6 @@ import pytest
 from tests.refusals import rejected
 from tff_fair import declared
 from tff_fair.declared import FieldError
-from tff_fair.experiments.spec.settings import bounds
 
 pytestmark = pytest.mark.pure
 
@@ -292,9 +291,9 @@ def test_other_values_are_refused(annotation, value):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RunSettings:
-  number: int = bounds.positive_integer(3, "How many.", decides=False)
-  limit: int | None = bounds.positive_integer(None, "At most.")
-  rate: float = bounds.positive_number(0.1, "How fast.")
+  number: int = declared.positive_integer(3, "How many.", decides=False)
+  limit: int | None = declared.positive_integer(None, "At most.")
+  rate: float = declared.positive_number(0.1, "How fast.")
   share: float = declared.value(
     0.5, "How much.", expects="below 1", is_valid=lambda value: value < 1
   )

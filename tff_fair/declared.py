@@ -6,10 +6,12 @@
 
 The checks come from there, and so do keywords, help, flags, and the readers of
 text. Hyperparameters of methods and settings of runs are such fields. An
-annotation is int, float, bool, str or `Literal[...]`, or a union of these and
-None. `FieldError` is the error of every wrong value. Needs no TensorFlow.
+annotation is int, float, bool, str, `Literal[...]` or `Names`, or a union of
+these and None. `FieldError` is the error of every wrong value. Needs no
+TensorFlow.
 """
 
+import csv
 import dataclasses
 import functools
 import inspect
@@ -23,6 +25,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Self, TypedDict
 
 Value = int | float | str | bool | None
+Names = tuple[str, ...]  # A text has commas between them.
 
 # The types of values, in words.
 _WORDS: Mapping[Any, str] = {
@@ -30,6 +33,7 @@ _WORDS: Mapping[Any, str] = {
   float: "a finite number",
   bool: "true or false",
   str: "a text",
+  Names: "names with commas in between",
   types.NoneType: "none",
 }
 _TRUTH_VALUES = {"true": True, "1": True, "false": False, "0": False}
@@ -134,13 +138,9 @@ def check_number(
       f"Expected {name} to be a number, found {type(number).__name__}: "
       f"{_shown(number)}."
     )
-  try:
-    finite = math.isfinite(number)
-  except OverflowError:  # An integer beyond the range of floats.
-    finite = False
   too_low = number <= minimum if exclude_minimum else number < minimum
   too_high = number >= maximum if exclude_maximum else number > maximum
-  is_wrong = not finite or too_low or too_high
+  is_wrong = not _is_finite(number) or too_low or too_high
   in_tensors = ""
   if in_float32 and not is_wrong:
     single = as_float32(number)
@@ -210,12 +210,13 @@ def check(name: str, annotation: object, found: object) -> Any:
     FieldError: If the value is not of the type.
   """
   for kind in _alternatives(annotation):
-    if _accepts(kind, found):
-      return kind(found) if kind in (int, float) else found
+    as_kind = _names(found) if kind == Names else found
+    if _accepts(kind, as_kind):
+      return kind(found) if kind in (int, float) else as_kind
   raise _invalid(name, describe(annotation), found)
 
 
-def parse(name: str, annotation: object, text: str) -> Value:
+def parse(name: str, annotation: object, text: str) -> Value | Names:
   """Reads a value from text, such as "0.1", "true" or "none".
 
   Raises:
@@ -255,11 +256,29 @@ def assignments(texts: Iterable[str]) -> dict[str, str]:
 def as_text(found: object) -> str:
   """Returns a value as a command line takes it; `parse` reads it back."""
   if isinstance(found, list | tuple):
-    return ",".join(map(as_text, found))
+    return ",".join(
+      _quoted(name) if isinstance(name, str) else as_text(name)
+      for name in found
+    )
   if isinstance(found, float):
     return repr(found).removesuffix(".0")
   is_word = found is None or isinstance(found, bool)
   return str(found).lower() if is_word else str(found)
+
+
+def _quoted(name: str) -> str:
+  """Returns a name as a row of a CSV file has it."""
+  if name != name.strip() or any(sign in name for sign in ',"'):
+    return '"' + name.replace('"', '""') + '"'
+  return name
+
+
+def _names(found: object) -> object:
+  """Returns the names in a text, a row of a CSV file, or in a list."""
+  if isinstance(found, str):
+    rows = csv.reader([found], skipinitialspace=True)
+    found = [name for row in rows for name in row]
+  return tuple(found) if isinstance(found, list) else found
 
 
 def describe(annotation: object) -> str:
@@ -270,7 +289,7 @@ def describe(annotation: object) -> str:
 def is_known(annotation: object) -> bool:
   """Returns whether values of an annotated type can be checked and read."""
   return all(
-    any(kind is known for known in _WORDS)
+    any(kind == known for known in _WORDS)
     or (
       typing.get_origin(kind) is typing.Literal
       and all(isinstance(choice, str) for choice in typing.get_args(kind))
@@ -290,18 +309,31 @@ def _accepts(kind: Any, found: object) -> bool:
     return isinstance(found, str) and found in typing.get_args(kind)
   if kind in (bool, str, types.NoneType):
     return isinstance(found, kind)
+  if kind == Names:
+    return isinstance(found, tuple) and _are_names(found)
   # Python's bool is an int, but `num_clients=True` is a mistake.
   if isinstance(found, bool):
     return False
   if kind is int:
     return isinstance(found, numbers.Integral)
+  return isinstance(found, numbers.Real) and _is_finite(found)
+
+
+def _are_names(found: tuple[object, ...]) -> bool:
+  are_texts = all(isinstance(name, str) and name for name in found)
+  return len(found) > 0 and are_texts
+
+
+def _is_finite(number: numbers.Real) -> bool:
   try:
-    return isinstance(found, numbers.Real) and math.isfinite(found)
+    return math.isfinite(number)
   except OverflowError:  # An integer beyond the range of floats.
     return False
 
 
-def _parse_kind(kind: Any, text: str) -> Value:
+def _parse_kind(kind: Any, text: str) -> Any:
+  if kind == Names:
+    return _names(text)
   if kind is bool:
     return _TRUTH_VALUES.get(text.lower())
   if kind is types.NoneType:
@@ -331,7 +363,7 @@ class Bounds(TypedDict, total=False):
   exclude_maximum: bool
   in_float32: bool
   expects: str
-  is_valid: Callable[[Any], bool]
+  is_valid: Callable[[Any], object]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -363,7 +395,7 @@ class Declared:
   exclude_maximum: bool = False
   in_float32: bool = False
   expects: str = ""
-  is_valid: Callable[[Any], bool] = _any_of_its_type
+  is_valid: Callable[[Any], object] = _any_of_its_type
   decides: bool = True
 
   @property
@@ -436,7 +468,7 @@ class Declared:
     """
     return self.check(self.read(text))
 
-  def read(self, text: str) -> Value:
+  def read(self, text: str) -> Value | Names:
     """Reads a value of the type from text; it may not be valid.
 
     Raises:
@@ -535,8 +567,35 @@ def required(meaning: str, **bounds: typing.Unpack[Bounds]) -> Any:
   return value(dataclasses.MISSING, meaning, **bounds)
 
 
+def positive_integer(
+  default: int | None, meaning: str, *, decides: bool = True
+) -> Any:
+  """Declares a field that takes 1, 2, 3, ..."""
+  expects = "a positive integer" + (" or none" * (default is None))
+  return value(default, meaning, expects=expects, minimum=1, decides=decides)
+
+
+def positive_number(
+  default: float | None, meaning: str, *, decides: bool = True
+) -> Any:
+  """Declares a field that takes numbers that are finite, positive float32s."""
+  expects = "a positive, finite number" + (" or none" * (default is None))
+  return value(
+    default,
+    meaning,
+    expects=f"{expects} (in float32)",
+    minimum=0,
+    exclude_minimum=True,
+    in_float32=True,
+    decides=decides,
+  )
+
+
 def fields_of(cls: type) -> Mapping[str, Declared]:
-  """Returns the declared fields of a dataclass by name, in their order."""
+  """Returns the declared fields of a dataclass by name, in their order.
+
+  A field that a subclass gives another default alone is declared as before.
+  """
   return _fields_of(cls)
 
 
@@ -545,15 +604,21 @@ def _fields_of(cls: Any) -> Mapping[str, Declared]:
   if not dataclasses.is_dataclass(cls):
     return {}
   hints = typing.get_type_hints(cls)
+  known = {
+    name: field.metadata[_KEY]
+    for base in reversed(cls.__mro__)
+    for name, field in getattr(base, "__dataclass_fields__", {}).items()
+    if _KEY in field.metadata
+  }
   return {
     field.name: Declared(
       name=field.name,
       annotation=hints[field.name],
       default=field.default,
-      **field.metadata[_KEY],
+      **known[field.name],
     )
     for field in dataclasses.fields(cls)
-    if _KEY in field.metadata
+    if field.name in known
   }
 
 

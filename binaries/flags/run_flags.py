@@ -82,33 +82,19 @@ def catalog_entry(name: str) -> str:
   """Returns a task's options, or a method's hyperparameters, each explained."""
   name = methods.understood(name)
   if not methods.is_method(name):
-    types, defaults = tasks.option_types(name), tasks.option_defaults(name)
     lines = [f"Options of --task={name}, as --task_option=NAME=VALUE"]
-    for option, meaning in tasks.option_meanings(name).items():
-      lines += _explained(option, defaults[option], types[option], meaning)
-    return "\n".join(lines)
-  lines = [f"Hyperparameters of --algorithm={name}, as --hparam=NAME=VALUE"]
-  for hparam in methods.hyperparameters(name).values():
-    lines += _explained(
-      hparam.name,
-      hparam.default,
-      hparam.annotation,
-      hparam.meaning,
-      hparam.interval,
+    fields = tasks.option_fields(name)
+  else:
+    lines = [f"Hyperparameters of --algorithm={name}, as --hparam=NAME=VALUE"]
+    fields = methods.hyperparameters(name)
+  for field in fields.values():
+    kind = declared.describe(field.annotation)
+    within = f", in {field.interval}" if field.interval else ""
+    lines += _lines(
+      f"{field.name}={declared.as_text(field.default)}",
+      f"{kind[0].upper()}{kind[1:]}{within}. {field.meaning}",
     )
-  return "\n".join(lines if lines[1:] else [*lines, "  none"])
-
-
-def _explained(
-  name: str, default: object, annotation: object, meaning: str, bounds: str = ""
-) -> list[str]:
-  """Returns the default of a value, then its type, bounds and meaning."""
-  kind = declared.describe(annotation)
-  within = f", in {bounds}" if bounds else ""
-  return _lines(
-    f"{name}={declared.as_text(default)}",
-    f"{kind[0].upper()}{kind[1:]}{within}. {meaning}",
-  )
+  return "\n".join(lines if fields else [*lines, "  none"])
 
 
 def _lines(name: str, description: str) -> list[str]:

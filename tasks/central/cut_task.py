@@ -17,6 +17,7 @@ from tasks.data_error import DataError
 from tasks.formats import example_checks, images
 from tasks.formats.images import LabeledImages, LabeledPaths
 from tasks.tabular import labels, population
+from tff_fair import declared
 
 
 def build_task(
@@ -202,34 +203,34 @@ def _chunks(images: np.ndarray) -> Iterator[np.ndarray]:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ModelOptions(CutOptions):
-  """Options of tasks of images.
+  """Options of tasks of images."""
 
-  Attributes:
-    model: The classifier. "linear": logistic regression. "mlp": two hidden
-      layers of 200 units; "mlp_128": one of 128. "linear_double_softmax" and
-      "mlp_double_softmax": the same with a second softmax, as the code of FedFV
-      has it by mistake. "cnn": the convolutional network of McMahan et al.
-      "resnet18": ResNet-18 with group normalization. "vgg11": VGG-11.
-    initial_weights: The initial weights of dense networks: uniform as in Glorot
-      and Bengio ("glorot"), or as PyTorch draws them ("pytorch").
-  """
-
-  model: models.ImageModelName = "cnn"
-  initial_weights: models.InitialWeights = "glorot"
+  model: models.ImageModelName = declared.value(
+    "cnn",
+    'The classifier. "linear": logistic regression. "mlp": two hidden layers '
+    'of 200 units; "mlp_128": one of 128. "linear_double_softmax" and '
+    '"mlp_double_softmax": the same with a second softmax, as the code of '
+    'FedFV has it by mistake. "cnn": the convolutional network of McMahan et '
+    'al. "resnet18": ResNet-18 with group normalization. "vgg11": VGG-11.',
+  )
+  initial_weights: models.InitialWeights = declared.value(
+    "glorot",
+    "The initial weights of dense networks: uniform as in Glorot and Bengio "
+    '("glorot"), or as PyTorch draws them ("pytorch").',
+  )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ImageOptions(ModelOptions):
-  """Options of tasks whose images are held in memory.
+  """Options of tasks whose images are held in memory."""
 
-  Attributes:
-    pixels: How bytes become floats. "unit": divided by 255. "standardized":
-      each pixel has mean 0 and deviation 1 over the training images.
-      "per_channel": each colour channel is brought to mean 0 and divided by its
-      mean deviation within an image.
-  """
-
-  pixels: Pixels = "unit"
+  pixels: Pixels = declared.value(
+    "unit",
+    'How bytes become floats. "unit": divided by 255. "standardized": each '
+    "pixel has mean 0 and deviation 1 over the training images. "
+    '"per_channel": each colour channel is brought to mean 0 and divided by '
+    "its mean deviation within an image.",
+  )
 
 
 def build_image_task(

@@ -10,6 +10,7 @@ import numpy as np
 
 from tasks import cuts, notices, options
 from tasks.data_error import DataError
+from tff_fair import declared
 from tff_fair.declared import FieldError
 
 # The options of the cut.
@@ -31,59 +32,84 @@ _NATURAL = ("users", "labels")
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class CutOptions(options.TaskOptions):
-  """How a data set is cut over clients, and a client into train and test.
+  """How a data set is cut over clients, and a client into train and test."""
 
-  Attributes:
-    num_clients: Number of clients. With partition "users", the number of users
-      chosen at random; none takes all. With "labels" there is a client for each
-      label.
-    partition: How the examples come to the clients. "shards": each client gets
-      shards of the examples sorted by label, as in McMahan et al. "dirichlet":
-      each label spreads over the clients in Dirichlet proportions.
-      "dirichlet_clients": clients of equal size have Dirichlet proportions of
-      labels. "few_labels": each client has some labels, chosen at random.
-      "power_law": sizes follow a power law, labels are random. "iid": equal
-      sizes, at random. "users": a client is who made the examples, where the
-      data says so. "labels": a client is a label.
-    shards_per_client: With partition "shards": number of shards of a client,
-      roughly its number of labels.
-    labels_per_client: With partition "few_labels": number of labels of a
-      client.
-    concentration: With partition "dirichlet" or "dirichlet_clients": parameter
-      of the Dirichlet distribution; the smaller, the more the clients differ.
-    min_size: With partition "dirichlet" or "power_law": least number of
-      examples of a client, as far as there are enough. Other clients give them,
-      and the description says which share of all; 1 gives some only to clients
-      without any, 0 to none.
-    exponent: With partition "power_law": the client of rank r has a size in
-      proportion to r^-exponent.
-    test_data: The data that clients are tested on. "published": the published
-      test data, in the proportions of labels that each client trains on.
-      "local": a share of each client's training data; the published test data
-      stays unused. "pooled": clients get training and published test data
-      alike, and a share of each client's data is for testing.
-    test_fraction: With test_data "local" or "pooled": the share of a client's
-      examples that is for testing.
-    unused_fraction: With test_data "local" or "pooled": the share of a client's
-      examples that is for neither training nor testing, where a paper keeps a
-      validation set.
-    split_file: A file (npz) of the split. If there is one, the task reads its
-      split from it; if not, the task makes it. A file of your own has the array
-      `client`, whose example each one is, and perhaps `split`. Empty for no
-      file.
-  """
-
-  num_clients: int | None = 100
-  partition: Partition = "shards"
-  shards_per_client: int = 2
-  labels_per_client: int = 5
-  concentration: float = 0.5
-  min_size: int = 10
-  exponent: float = 1.0
-  test_data: TestData = "published"
-  test_fraction: float = 0.2
-  unused_fraction: float = 0.0
-  split_file: str = ""
+  num_clients: int | None = declared.positive_integer(
+    100,
+    'Number of clients. With partition "users", the number of users chosen at '
+    'random; none takes all. With "labels" there is a client for each label.',
+  )
+  partition: Partition = declared.value(
+    "shards",
+    'How the examples come to the clients. "shards": each client gets shards '
+    'of the examples sorted by label, as in McMahan et al. "dirichlet": each '
+    "label spreads over the clients in Dirichlet proportions. "
+    '"dirichlet_clients": clients of equal size have Dirichlet proportions of '
+    'labels. "few_labels": each client has some labels, chosen at random. '
+    '"power_law": sizes follow a power law, labels are random. "iid": equal '
+    'sizes, at random. "users": a client is who made the examples, where the '
+    'data says so. "labels": a client is a label.',
+  )
+  shards_per_client: int = declared.positive_integer(
+    2,
+    'With partition "shards": number of shards of a client, roughly its '
+    "number of labels.",
+  )
+  labels_per_client: int = declared.positive_integer(
+    5,
+    'With partition "few_labels": number of labels of a client.',
+  )
+  concentration: float = declared.value(
+    0.5,
+    'With partition "dirichlet" or "dirichlet_clients": parameter of the '
+    "Dirichlet distribution; the smaller, the more the clients differ.",
+    minimum=cuts.CONCENTRATION_RANGE[0],
+    maximum=cuts.CONCENTRATION_RANGE[1],
+  )
+  min_size: int = declared.value(
+    10,
+    'With partition "dirichlet" or "power_law": least number of examples of a '
+    "client, as far as there are enough. Other clients give them, and the "
+    "description says which share of all; 1 gives some only to clients "
+    "without any, 0 to none.",
+    minimum=0,
+  )
+  exponent: float = declared.value(
+    1.0,
+    'With partition "power_law": the client of rank r has a size in '
+    "proportion to r^-exponent.",
+    minimum=0,
+  )
+  test_data: TestData = declared.value(
+    "published",
+    'The data that clients are tested on. "published": the published test '
+    'data, in the proportions of labels that each client trains on. "local": '
+    "a share of each client's training data; the published test data stays "
+    'unused. "pooled": clients get training and published test data alike, '
+    "and a share of each client's data is for testing.",
+  )
+  test_fraction: float = declared.value(
+    0.2,
+    'With test_data "local" or "pooled": the share of a client\'s examples '
+    "that is for testing.",
+    **options.A_FRACTION,
+  )
+  unused_fraction: float = declared.value(
+    0.0,
+    'With test_data "local" or "pooled": the share of a client\'s examples '
+    "that is for neither training nor testing, where a paper keeps a "
+    "validation set.",
+    minimum=0,
+    maximum=1,
+    exclude_maximum=True,
+  )
+  split_file: str = declared.value(
+    "",
+    "A file (npz) of the split. If there is one, the task reads its split "
+    "from it; if not, the task makes it. A file of your own has the array "
+    "`client`, whose example each one is, and perhaps `split`. Empty for no "
+    "file.",
+  )
 
   def __post_init__(self) -> None:
     super().__post_init__()
@@ -93,23 +119,12 @@ class CutOptions(options.TaskOptions):
         self.partition in _NATURAL,
         f"a number unless partition is {' or '.join(_NATURAL)}",
       )
-    self.require_at_least(
-      1, "num_clients", "shards_per_client", "labels_per_client"
-    )
-    self.require_at_least(0, "min_size", "exponent")
-    least, most = cuts.CONCENTRATION_RANGE
-    self.require(
-      "concentration",
-      least <= self.concentration <= most,
-      f"between {least:g} and {most:g}",
-    )
-    self.require("test_fraction", 0 < self.test_fraction < 1, "between 0 and 1")
     most_unused = (
       0.0 if self.test_data == "published" else 1 - self.test_fraction
     )
     self.require(
       "unused_fraction",
-      self.unused_fraction == 0 or 0 < self.unused_fraction < most_unused,
+      self.unused_fraction == 0 or self.unused_fraction < most_unused,
       "0 with published test data, and otherwise less than 1 - test_fraction",
     )
 

@@ -21,44 +21,49 @@ from tasks.data_error import DataError, reporting_unreadable
 from tasks.federated import native_clients
 from tasks.formats import source_files
 from tasks.task import Split, count_examples
+from tff_fair import declared
 from tff_fair.files import parsing
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class StackOverflowOptions(options.TaskOptions):
-  """Options of both tasks.
+  """Options of both tasks."""
 
-  Attributes:
-    num_clients: Number of users, chosen at random; none takes all.
-    min_examples: Least number of training examples of a user; users with fewer
-      are left out.
-    max_examples: Largest number of examples of a user, for training and for
-      testing each; the first ones are taken. None takes all.
-    test_fraction: The share of a user's training examples, or of the first
-      `max_examples` of them, that is for testing instead, chosen at random.
-      None takes the test examples of the data, those of 2018 and later.
-    vocab_size: Number of words that are known, the most frequent ones.
-    synthetic: Whether the data are the three made-up users that TFF has for
-      tests, which need no file.
-  """
-
-  num_clients: int | None = None
-  min_examples: int = 1
-  max_examples: int | None = None
-  test_fraction: float | None = None
-  vocab_size: int = 10_000
-  synthetic: bool = False
+  num_clients: int | None = declared.positive_integer(
+    None, "Number of users, chosen at random; none takes all."
+  )
+  min_examples: int = declared.positive_integer(
+    1,
+    "Least number of training examples of a user; users with fewer are left "
+    "out.",
+  )
+  max_examples: int | None = declared.positive_integer(
+    None,
+    "Largest number of examples of a user, for training and for testing each; "
+    "the first ones are taken. None takes all.",
+  )
+  test_fraction: float | None = declared.value(
+    None,
+    "The share of a user's training examples, or of the first `max_examples` "
+    "of them, that is for testing instead, chosen at random. None takes the "
+    "test examples of the data, those of 2018 and later.",
+    **options.A_FRACTION,
+  )
+  vocab_size: int = declared.positive_integer(
+    10_000, "Number of words that are known, the most frequent ones."
+  )
+  synthetic: bool = declared.value(
+    False,
+    "Whether the data are the three made-up users that TFF has for tests, "
+    "which need no file.",
+  )
 
   def __post_init__(self) -> None:
     super().__post_init__()
-    self.require_at_least(1, "num_clients", "min_examples", "vocab_size")
-    self.require_at_least(
-      1 if self.test_fraction is None else 2, "max_examples"
-    )
     self.require(
-      "test_fraction",
-      self.test_fraction is None or 0 < self.test_fraction < 1,
-      "between 0 and 1, or none",
+      "max_examples",
+      self.max_examples != 1 or self.test_fraction is None,
+      "2 or more where test_fraction cuts them",
     )
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from tasks import notices
-from tasks.tabular import text_columns
+from tff_fair import declared
 
 # As databases, pandas and pyarrow name them: id, patient_id, PatientID,
 # Unnamed: 0.1, __index_level_0__.
@@ -67,7 +67,7 @@ def tell(place: object, columns: Iterable[str], remedy: str) -> None:
   """Notifies the user of columns that are left out; of none, it is silent."""
   names = list(columns)
   if names:
-    shown = ",".join(map(text_columns.quoted, names))
+    shown = declared.as_text(names)
     are = "column is" if len(names) == 1 else "columns are"
     notices.notify(
       f"{place}: {len(names):,} {are} left out, because names or numbers show "

@@ -20,7 +20,7 @@ from tasks.tabular import (
   text_columns,
 )
 from tasks.tabular.table_folder import Table
-from tff_fair import spelling
+from tff_fair import declared, spelling
 
 _MOST_NAMES_SHOWN = 20
 _MOST_MARKS_SHOWN = 5
@@ -237,7 +237,7 @@ class _Reading:
       refusal = text_columns.refused_number(
         present,
         self._table.signs,
-        text_columns.quoted(name),
+        declared.as_text([name]),
       )
     if name in self._categories and refusal is None:
       refusal = text_columns.refusal(present, found.num_texts)
@@ -268,7 +268,7 @@ class _Reading:
       self.faults[name] = (
         f"Column {name!r}, {self._table.place(row)}: {text[:60]!r} {problem}. "
         "Correct it, or name it in "
-        f"missing={text_columns.quoted(f'{name}={text}')}."
+        f"missing={declared.as_text([f'{name}={text}'])}."
       )
       return column
     # The missing text has the code -1.

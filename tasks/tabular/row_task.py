@@ -18,57 +18,65 @@ if typing.TYPE_CHECKING:
   import tensorflow as tf
 
 _HALVES = ("train", "test")
-_BALANCED = "balanced"
+_BALANCED = ("balanced",)
+
+
+def _are_weights(texts: declared.Names) -> bool:
+  return texts == _BALANCED or all(0 < float(t) < math.inf for t in texts)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RowOptions(options.TaskOptions):
-  """Options of tasks of a user's own rows.
+  """Options of tasks of a user's own rows."""
 
-  Attributes:
-    file: The file. A relative path begins in data_dir if that is given,
-      otherwise in the working directory.
-    test_fraction: The share of a client's rows, chosen at random within each
-      class, that is for testing, where the data does not say which rows are.
-    min_examples: Least number of rows of a client, train and test together;
-      clients with fewer are left out.
-    num_clients: Number of clients, chosen at random; none takes all.
-    class_weights: What an example of each class counts for in the loss, in the
-      order of the classes with commas in between, as "1,10"; or "balanced",
-      which makes all classes count as much over the training rows. None is 1.
-    loss: A function of yours in the place of the cross entropy or the squared
-      error, as path/to/file.py:function. It maps class numbers, int32[n], and
-      logits, float32[n, classes], to the loss of each example, float32[n]; or
-      numbers and what the model predicts, float32[n] both, of several numbers
-      float32[n, numbers].
-    model: The network. "linear": no hidden layer, so logistic or linear
-      regression. "mlp": two hidden layers of 200 units; "mlp_128": one of 128.
-  """
-
-  file: str = ""
-  test_fraction: float = 0.2
-  min_examples: int = 2
-  num_clients: int | None = None
-  class_weights: str | None = None
-  loss: str | None = None
-  model: models.DenseModelName = "linear"
+  file: str = declared.value(
+    "",
+    "The file. A relative path begins in data_dir if that is given, otherwise "
+    "in the working directory.",
+  )
+  test_fraction: float = declared.value(
+    0.2,
+    "The share of a client's rows, chosen at random within each class, that "
+    "is for testing, where the data does not say which rows are.",
+    **options.A_FRACTION,
+  )
+  min_examples: int = declared.positive_integer(
+    2,
+    "Least number of rows of a client, train and test together; clients with "
+    "fewer are left out.",
+  )
+  num_clients: int | None = declared.value(
+    None,
+    "Number of clients, chosen at random; none takes all.",
+    minimum=2,
+  )
+  class_weights: declared.Names | None = declared.value(
+    None,
+    "What an example of each class counts for in the loss, in the order of "
+    'the classes with commas in between, as "1,10"; or "balanced", which '
+    "makes all classes count as much over the training rows. None is 1.",
+    expects="balanced, or numbers above 0 with commas in between, or none",
+    is_valid=_are_weights,
+  )
+  loss: str | None = declared.value(
+    None,
+    "A function of yours in the place of the cross entropy or the squared "
+    "error, as path/to/file.py:function. It maps class numbers, int32[n], and "
+    "logits, float32[n, classes], to the loss of each example, float32[n]; "
+    "or numbers and what the model predicts, float32[n] both, of several "
+    "numbers float32[n, numbers].",
+    expects="a function of yours, as path/to/file.py:function, or none",
+    is_valid=user_functions.is_name,
+  )
+  model: models.DenseModelName = declared.value(
+    "linear",
+    'The network. "linear": no hidden layer, so logistic or linear '
+    'regression. "mlp": two hidden layers of 200 units; "mlp_128": one of '
+    "128.",
+  )
 
   def __post_init__(self) -> None:
     super().__post_init__()
-    self.require("test_fraction", 0 < self.test_fraction < 1, "between 0 and 1")
-    self.require_at_least(1, "min_examples")
-    self.require_at_least(2, "num_clients")
-    self.require(
-      "class_weights",
-      self.class_weights in (None, _BALANCED)
-      or all(map(_is_positive, str(self.class_weights).split(","))),
-      "balanced, or numbers above 0 with commas in between, or none",
-    )
-    self.require(
-      "loss",
-      self.loss is None or user_functions.is_name(self.loss),
-      "a function of yours, as path/to/file.py:function, or none",
-    )
     self.require(
       "loss",
       self.loss is None or self.class_weights is None,
@@ -252,30 +260,30 @@ def _objective(
   config: RowOptions, clients: population.Population, labels: Labels
 ) -> task.Objective:
   """Returns the loss and the metric."""
-  text, number = config.class_weights, labels.num_classes
+  texts, number = config.class_weights, labels.num_classes
   if config.loss is not None:
     loss = _own_loss(config.loss, labels)
     if number is None:
       return models.number_objective(loss)
     return models.class_objective(loss=loss)
-  if text is None:
+  if texts is None:
     return (
       models.number_objective() if number is None else models.class_objective()
     )
   weights = None
-  if number is not None and text == _BALANCED:
+  if number is not None and texts == _BALANCED:
     y = labels.y[clients.train.rows]
     counts = np.bincount(y, minlength=number)
     weights = (y.size / (number * np.maximum(counts, 1))).tolist()
   elif number is not None:
-    weights = [float(part) for part in text.split(",")]
+    weights = list(map(float, texts))
   if weights is None or len(weights) != number:
     found = "numbers as labels" if number is None else f"{number} classes"
     names = ", ".join(labels.class_names or ())
     raise declared.FieldError(
       "class_weights",
       f"the data has {found}" + (f": {names}." if names else "."),
-      value=text,
+      value=declared.as_text(texts),
     )
   return models.class_objective(weights)
 
@@ -297,13 +305,6 @@ def _own_loss(
   except user_functions.UserCodeError as error:
     raise declared.FieldError("loss", error.problem, value=name) from error
   return function
-
-
-def _is_positive(text: str) -> bool:
-  try:
-    return 0 < float(text) < math.inf
-  except ValueError:
-    return False
 
 
 def _split(

@@ -1,6 +1,5 @@
 """What the texts of a table mean: categories, written numbers, or words."""
 
-import csv
 import functools
 import re
 from collections import Counter
@@ -8,6 +7,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
+
+from tff_fair import declared
 
 # Each text has a weight of its own: more are names, numbers of people or days.
 MOST = 1000
@@ -31,18 +32,7 @@ class Refusal(NamedTuple):
 
 def leave_out(name: str) -> str:
   """Returns how to leave a column out, in words that begin a sentence."""
-  return f"Leave it out (ignore={quoted(name)})"
-
-
-def quoted(name: str) -> str:
-  """Returns a column as an option with commas in between names it."""
-  return f'"{name}"' if "," in name else name
-
-
-def split_names(text: str | None) -> tuple[str, ...]:
-  """Reads names with commas in between, as a row of a CSV file has them."""
-  rows = csv.reader([text] if text else [], skipinitialspace=True)
-  return tuple(name for row in rows for name in row)
+  return f"Leave it out (ignore={declared.as_text([name])})"
 
 
 def refusal(texts: Iterable[str], num_rows: int) -> Refusal | None:

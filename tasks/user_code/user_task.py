@@ -11,6 +11,8 @@ the docstring explains it.
 import dataclasses
 import inspect
 import pathlib
+import re
+import textwrap
 import typing
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
@@ -26,6 +28,10 @@ from tff_fair.user_functions import UserCodeError
 _GIVEN = ("data_dir", "seed", "model_seed")
 _Read = TypeVar("_Read")
 _KINDS = "int, float, bool, str, Literal of texts, or one of these or None"
+_ARGUMENT = re.compile(
+  r"^(\w+)(?: \([^)\n]*\))?: (.*(?:\n[ \t]+.*)*)", re.MULTILINE
+)
+_NO_MEANING = "The docstring of the function says nothing of it."
 
 
 class UserTask:
@@ -50,18 +56,17 @@ class UserTask:
         name, f"its arguments cannot be read: {error}."
       ) from error
     self._given = [given for given in _GIVEN if given in parameters]
+    self._meanings = _explained(inspect.getdoc(function) or "")
     fields = [
       self._field(parameter, hints)
       for parameter in parameters.values()
       if parameter.name not in _GIVEN
     ]
     self._arguments = [name for name, *_ in fields]
-    meanings = options.explained(inspect.getdoc(function) or "", "Args")
     self.Options = dataclasses.make_dataclass(
       "Options",
       fields,
       bases=(options.TaskOptions,),
-      namespace={"__doc__": _docstring(fields, meanings)},
       frozen=True,
       kw_only=True,
     )
@@ -165,7 +170,8 @@ class UserTask:
     problem = next(_problems(parameter, hints.get(name)), None)
     if problem is not None:
       raise UserCodeError(self._name, f"its argument {name} {problem}")
-    return name, hints[name], dataclasses.field(default=parameter.default)
+    meaning = self._meanings.get(name, _NO_MEANING)
+    return name, hints[name], declared.value(parameter.default, meaning)
 
 
 def _check_spec(name: str, task: Task) -> None:
@@ -219,10 +225,8 @@ def _problems(
     yield f"does not take its default {parameter.default!r}: {error.problem}"
 
 
-def _docstring(
-  fields: list[tuple[str, Any, Any]], meanings: Mapping[str, str]
-) -> str:
-  """Returns the docstring of options, where `options.meanings` reads it."""
-  nothing = "The docstring of the function says nothing of it."
-  lines = [f"  {name}: {meanings.get(name, nothing)}" for name, *_ in fields]
-  return "\n".join(["Options of a task.", "", "Attributes:", *lines])
+def _explained(docstring: str) -> dict[str, str]:
+  """Returns the texts of "Args" of a docstring in Google's style, by name."""
+  section = re.search(r"^Args:\n((?:[ \t]+.*\n|\n)*)", f"{docstring}\n", re.M)
+  found = _ARGUMENT.findall(textwrap.dedent(section[1]) if section else "")
+  return {name: " ".join(text.split()) for name, text in found}

@@ -52,7 +52,7 @@ def check_refused(outcome, beginning, *words):
 MISTAKES = {
   "--task=heart": tasks.names(),
   "--task_option=clients=3": ["num_clients"],
-  "--task_option=num_clients=0": ["at least 1"],
+  "--task_option=num_clients=0": ["a positive integer"],
   "--task_option=partition": ["NAME=VALUE"],
   "--data_dir=absent": ["absent"],
   "--algorithm=fairness": ["--list", str(len(tff_fair.algorithms.names()))],

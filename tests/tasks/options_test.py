@@ -1,67 +1,69 @@
 import dataclasses
-from typing import Literal
 
 import pytest
 
 from tasks import options
 from tests.refusals import rejected
+from tff_fair import declared
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _Options(options.TaskOptions):
-  count: int = 3
-  size: int | None = None
-  rate: float = 0.5
-  flag: bool = False
-  kind: Literal["one", "two"] = "one"
-  text: str = ""
+  count: int = declared.value(3, "Number of things.", minimum=1)
+  size: int | None = declared.value(None, "Their size.")
+  rate: float = declared.value(0.5, "Share.", **options.A_FRACTION)
+  names: declared.Names | None = declared.value(None, "Names.")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Derived(_Options):
+  count: int = 5
+  rate: float = declared.value(1.0, "Rate of others.")
 
   def __post_init__(self):
     super().__post_init__()
-    self.require("count", self.count > 0, "positive")
+    self.require("size", self.size != self.count, "another than count")
 
 
 @pytest.mark.parametrize(
-  ("assignment", "value"),
+  ("given", "expected"),
   [
-    ("count=7", 7),
-    ("size=7", 7),
-    ("size=none", None),
-    ("size=None", None),
-    ("rate=1e-3", 1e-3),
-    ("rate=2", 2.0),
-    ("flag=true", True),
-    ("flag=False", False),
-    ("flag=1", True),
-    ("kind=two", "two"),
-    ("text=a=b", "a=b"),
-    ("text=", ""),
+    ({}, {"count": 3, "size": None, "rate": 0.5, "names": None}),
+    ({"count": 7, "size": 1}, {"count": 7, "size": 1}),
+    ({"names": "a, b"}, {"names": ("a", "b")}),
+    ({"names": '"a, b",c'}, {"names": ("a, b", "c")}),
+    ({"names": ["a, b", "c"]}, {"names": ("a, b", "c")}),
   ],
 )
-def test_parses(assignment, value):
-  parsed = options.parse(_Options, [assignment])
-  assert parsed == {assignment.partition("=")[0]: value}
-  assert type(*parsed.values()) is type(value)
-  _Options(**parsed)
+def test_values_have_their_types_and_are_texts_on_records(given, expected):
+  built = options.build(_Options, given)
+  assert {name: getattr(built, name) for name in expected} == expected
+  texts = [f"{k}={declared.as_text(v)}" for k, v in built.to_dict().items()]
+  record = options.parse(_Options, texts)
+  assert record == built.to_dict()
+  assert not any(isinstance(value, tuple) for value in record.values())
+  assert options.build(_Options, record) == built
 
 
 @pytest.mark.parametrize(
-  ("text", "expected"),
+  ("field", "value", "expected"),
   [
-    ("count=1.5", "an integer"),
-    ("count=", "an integer"),
-    ("count=none", "an integer"),
-    ("size=x", "an integer or none"),
-    ("rate=nan", "a finite number"),
-    ("rate=fast", "a finite number"),
-    ("flag=maybe", "true or false"),
-    ("kind=three", "one, two"),
+    ("count", "7", "an integer"),
+    ("count", 0, "1 or more"),
+    ("rate", 1, "(0, 1)"),
+    ("names", "", "names"),
+    ("names", "a,,b", "names"),
+    ("names", ["a", 1], "names"),
   ],
 )
-def test_rejects_text(text, expected):
-  field, _, value = text.partition("=")
+def test_refuses(field, value, expected):
   with rejected(field, expected, value=value):
-    options.parse(_Options, [text])
+    _Options(**{field: value})
+
+
+def test_refuses_what_does_not_go_together():
+  with rejected("size", "another than count", value=5):
+    _Derived(size=5)
 
 
 @pytest.mark.parametrize(
@@ -70,73 +72,32 @@ def test_rejects_text(text, expected):
     (["count"], "count: .*NAME=VALUE"),
     (["x=1"], "'x'.*count, size, rate"),
     (["count=1", "count=2"], "count.*twice"),
+    (["count=1.5"], "count='1.5'.*an integer"),
   ],
 )
-def test_rejects_assignments(texts, facts):
+def test_refuses_assignments(texts, facts):
   with pytest.raises(ValueError, match=facts):
     options.parse(_Options, texts)
 
 
-@pytest.mark.parametrize(
-  ("field", "value", "expected"),
-  [
-    ("count", "7", "an integer"),
-    ("count", 1.0, "an integer"),
-    ("count", True, "an integer"),
-    ("count", 0, "positive"),
-    ("rate", float("inf"), "a finite number"),
-    ("flag", 1, "true or false"),
-    ("kind", None, "one, two"),
-    ("text", 1, "a text"),
-  ],
-)
-def test_rejects_value(field, value, expected):
-  with rejected(field, expected, value=value):
-    _Options(**{field: value})
-
-
-def test_an_integer_is_a_number():
-  assert _Options(rate=1).rate == 1
-  assert type(_Options(rate=1).rate) is float
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class _Base(options.TaskOptions):
-  """Options of many tasks.
-
-  Attributes:
-    count: Number of things,
-      on two lines.
-    rate: Share of them.
-  """
-
-  count: int = 3
-  rate: float = 0.5
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class _Derived(_Base):
-  """Options of one task.
-
-  Attributes:
-    rate: Share of others: fewer.
-    text: A text.
-  """
-
-  text: str = ""
-
-
-def test_meanings_are_inherited_and_replaced():
-  assert options.meanings(_Derived) == {
-    "count": "Number of things, on two lines.",
-    "rate": "Share of others: fewer.",
-    "text": "A text.",
-  }
+def test_another_default_keeps_meaning_and_bounds():
+  fields = options.fields_of(_Derived)
+  assert [*fields] == ["count", "size", "rate", "names"]
+  assert fields["count"].default == 5
+  assert fields["count"].meaning == "Number of things."
+  with rejected("count", "1 or more", value=0):
+    _Derived(count=0)
+  assert fields["rate"].meaning == "Rate of others."
+  assert _Derived(rate=7).rate == 7
 
 
 def test_an_option_without_a_meaning_is_a_mistake():
-  with pytest.raises(KeyError, match="count"):
-    options.meanings(_Options)
+  @dataclasses.dataclass(frozen=True, kw_only=True)
+  class Undeclared(_Options):
+    flag: bool = False
+
+  with pytest.raises(TypeError, match=r"Undeclared\.flag.*declared\.value"):
+    Undeclared()
 
 
 def test_names_all_unknown_options():

@@ -243,7 +243,7 @@ def test_seed_chooses_clients(name):
         for of, k in [(task, client_id), (whole, names.index(client))]
       )
       np.testing.assert_array_equal(np.sort(y, 0), np.sort(expected, 0))
-  for wrong, fact in [(number + 2, f"at most {number + 1}"), (0, "at least")]:
+  for wrong, fact in [(number + 2, f"at most {number + 1}"), (0, "expected")]:
     with rejected("num_clients", fact, value=wrong):
       _load(name, num_clients=wrong)
 

@@ -239,8 +239,9 @@ def test_types_choices_defaults_and_bounds_are_shown():
   assert "lipschitz=none A finite number or none, in (0, inf)." in " ".join(
     run_flags.catalog_entry("qfedavg").split()
   )
-  assert "num_clients=30 An integer or none. Number of clients." in " ".join(
-    run_flags.catalog_entry("digits").split()
+  assert (
+    "num_clients=30 An integer or none, in [1, inf). Number of"
+    in " ".join(run_flags.catalog_entry("digits").split())
   )
 
 

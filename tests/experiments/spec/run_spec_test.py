@@ -196,7 +196,7 @@ def test_a_setting_takes_its_values_and_comes_back_from_each_form(name):
     ("correction_share", 1.5, "[0, 1]"),
     ("correction_confidence", float("nan"), "[0, 1]"),
     ("task_options", {"clients": 3}, "num_clients"),
-    ("task_options", {"num_clients": 0}, "at least 1"),
+    ("task_options", {"num_clients": 0}, "a positive integer"),
     ("task_options", ["num_clients=3"], "mapping"),
     ("hparams", "gamma=1", "mapping"),
     ("hparams", {"q": 1.0}, "gamma=1"),

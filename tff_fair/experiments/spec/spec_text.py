@@ -5,6 +5,7 @@ import math
 import shlex
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
+from typing import Any
 
 import tasks
 from tff_fair import declared, methods
@@ -34,7 +35,7 @@ def assignments(values: Mapping[str, object]) -> list[str]:
 
 def parse_hparams(algorithm: str, texts: Iterable[str]) -> dict[str, Value]:
   """Reads hyperparameters from `name=value` texts."""
-  values: dict[str, Value] = {}
+  values: dict[str, Any] = {}
   algorithm = methods.understood(algorithm)
   if not methods.is_method(algorithm):
     return values

@@ -1,7 +1,6 @@
 """Which values several settings take: bounds, and ranges of integers."""
 
 import re
-from typing import Any
 
 from tff_fair import declared
 
@@ -57,29 +56,3 @@ A_SEED: declared.Bounds = {
   "expects": "a non-negative integer",
   "is_valid": lambda value: value >= 0,
 }
-
-
-def positive_integer(
-  default: int | None, meaning: str, *, decides: bool = True
-) -> Any:
-  """Declares a field that takes 1, 2, 3, ..."""
-  expects = "a positive integer" + (" or none" * (default is None))
-  return declared.value(
-    default, meaning, expects=expects, minimum=1, decides=decides
-  )
-
-
-def positive_number(
-  default: float | None, meaning: str, *, decides: bool = True
-) -> Any:
-  """Declares a field that takes numbers that are finite, positive float32s."""
-  expects = "a positive, finite number" + (" or none" * (default is None))
-  return declared.value(
-    default,
-    meaning,
-    expects=f"{expects} (in float32)",
-    minimum=0,
-    exclude_minimum=True,
-    in_float32=True,
-    decides=decides,
-  )

@@ -33,7 +33,7 @@ class SamplingSettings:
       "the largest last known loss take part; or all clients in every round.",
     )
   )
-  sampling_candidates: int | None = bounds.positive_integer(
+  sampling_candidates: int | None = declared.positive_integer(
     None,
     "How many candidates --sampling=power_of_choice draws. By default twice "
     "the cohort, or all clients where there are fewer.",
@@ -73,7 +73,7 @@ class SamplingSettings:
     "periodic: its probability goes up and down in that interval, once in "
     "--dropout_rounds, each client at its time.",
   )
-  dropout_rounds: int = bounds.positive_integer(
+  dropout_rounds: int = declared.positive_integer(
     10, "Rounds of a block or period of --dropout_kind."
   )
   unseen_clients: str | None = declared.value(
@@ -98,15 +98,15 @@ class SamplingSettings:
 class LoopSettings:
   """Loop: rounds, checkpoints, and the seeds."""
 
-  total_rounds: int = bounds.positive_integer(100, "Number of rounds.")
-  rounds_per_evaluation: int | None = bounds.positive_integer(
+  total_rounds: int = declared.positive_integer(100, "Number of rounds.")
+  rounds_per_evaluation: int | None = declared.positive_integer(
     None,
     "Every so many rounds, and before the first and after the last, the run "
     "evaluates the model on the clients' test data. By default "
     f"{USUAL_INTERVAL}. A run of few rounds evaluates {LEAST_EVALUATIONS} "
     "times at least: by default, and where this is more than all its rounds.",
   )
-  rounds_per_checkpoint: int = bounds.positive_integer(
+  rounds_per_checkpoint: int = declared.positive_integer(
     10,
     "Every so many rounds, and whenever it ends by itself, the run saves its "
     "state, to go on from there.",
@@ -160,7 +160,7 @@ def _are_scores(names: Sequence[str]) -> bool:
 class EvaluationSettings:
   """Evaluation: of whom, and what follows from it."""
 
-  evaluation_clients: int | None = bounds.positive_integer(
+  evaluation_clients: int | None = declared.positive_integer(
     None,
     "How many clients the run evaluates, drawn once, the same in all "
     "evaluations and in the results at the end. By default all.",
@@ -211,7 +211,7 @@ class EvaluationSettings:
     "--validation_fraction sets aside. By default the run keeps its last state "
     "alone.",
   )
-  patience: int | None = bounds.positive_integer(
+  patience: int | None = declared.positive_integer(
     None,
     "End the run after so many evaluations in a row that did not improve the "
     "--criterion. By default it goes on to the last round.",
@@ -231,7 +231,7 @@ class EvaluationSettings:
     "rounds, as a bound to compare with.",
     decides=False,
   )
-  finetune_epochs: int | None = bounds.positive_integer(
+  finetune_epochs: int | None = declared.positive_integer(
     None,
     "After the last round, train the model for 0, 1, ... and so many local "
     "epochs at each client: finetuned_SCORE in clients.csv is of the number "
@@ -239,7 +239,7 @@ class EvaluationSettings:
     "default there is no fine-tuning.",
     decides=False,
   )
-  finetune_learning_rate: float | None = bounds.positive_number(
+  finetune_learning_rate: float | None = declared.positive_number(
     None,
     "Learning rate of --finetune_epochs. By default --client_learning_rate, "
     "with its decay.",
@@ -274,10 +274,10 @@ class EvaluationSettings:
     "stacked way.",
     expects="true, false or updates",
   )
-  tape_rounds: int | None = bounds.positive_integer(
+  tape_rounds: int | None = declared.positive_integer(
     None, "The tape keeps so many rounds, the first ones. By default all."
   )
-  save_updates: int | None = bounds.positive_integer(
+  save_updates: int | None = declared.positive_integer(
     None,
     "After every so many rounds, write the updates of the round's clients, one "
     "by one, with all their signals, to updates/ in the run's folder. Clients "
@@ -322,12 +322,12 @@ class CorrectionSettings:
     "before the first round. The run then trains by its method, with the new "
     "labels, and begins with FedCorr's model.",
   )
-  correction_iterations: int = bounds.positive_integer(
+  correction_iterations: int = declared.positive_integer(
     5,
     "Iterations of FedCorr's first stage. In each, every client trains once, "
     "and some of the noisy clients' labels change.",
   )
-  correction_cohort: int = bounds.positive_integer(
+  correction_cohort: int = declared.positive_integer(
     1, "How many clients train at a time in such an iteration."
   )
   correction_finetuning: int = declared.value(
@@ -424,19 +424,19 @@ class DefenceSettings:
 class PrivacySettings:
   """Privacy: what a client may add to a sum, and noise on it."""
 
-  secure_bound: float | None = bounds.positive_number(
+  secure_bound: float | None = declared.positive_number(
     None,
     "With --aggregation=secure, the largest value in what a client adds to the "
     "sum of updates, its weight included; the round leaves out a client beyond "
     "it. By default 1024.",
   )
-  dp_noise: float | None = bounds.positive_number(
+  dp_noise: float | None = declared.positive_number(
     None,
     "Differential privacy: the standard deviation of the noise on a round's "
     "sum, in units of --dp_clip. The run tells its epsilon. Goes with methods "
     "whose coefficients depend on no other client, as fedavg, and with "
     "--client_weighting=uniform. By default no noise.",
   )
-  dp_clip: float | None = bounds.positive_number(
+  dp_clip: float | None = declared.positive_number(
     None, "With --dp_noise, the largest norm of what a client adds to the sum."
   )

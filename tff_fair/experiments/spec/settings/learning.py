@@ -130,7 +130,7 @@ class LocalTrainingSettings:
     "Each client goes on with the momentum of its last round; by default its "
     "momentum starts at zero in each round.",
   )
-  client_learning_rate: float = bounds.positive_number(
+  client_learning_rate: float = declared.positive_number(
     0.1, "Learning rate of local training."
   )
   batch_size: int = declared.value(
@@ -177,7 +177,7 @@ class LocalTrainingSettings:
   client_learning_rate_decay_kind: DecayKind = declared.value(
     "exponential", "Whether the decay is a factor (exponential) or r."
   )
-  client_learning_rate_decay_rounds: int = bounds.positive_integer(
+  client_learning_rate_decay_rounds: int = declared.positive_integer(
     1, "In how many rounds the client learning rate decays once."
   )
   server_optimizer: OptimizerName | None = declared.value(
@@ -188,7 +188,7 @@ class LocalTrainingSettings:
   server_momentum: float | None = declared.value(
     None, f"Momentum of the server {_MOMENTUM_OF}", **_A_MOMENTUM
   )
-  server_learning_rate: float | None = bounds.positive_number(
+  server_learning_rate: float | None = declared.positive_number(
     None,
     "Learning rate of the server. By default 1, or the method's own; of a "
     "method with a server step of its own it is the hyperparameter "
