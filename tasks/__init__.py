@@ -14,7 +14,6 @@ from tasks.data_error import DataError as DataError
 from tasks.digests import data_digests as data_digests
 from tasks.from_client_data import from_client_data as from_client_data
 from tasks.registry import (
-  UnknownTaskError as UnknownTaskError,
   check_model as check_model,
   check_name as check_name,
   check_options as check_options,

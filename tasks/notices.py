@@ -4,11 +4,10 @@ import pathlib
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
+from tff_fair import spelling
 from tff_fair.notices import Notice, notify
 
 __all__ = ["Notice", "endings", "notify", "notify_left_out"]
-
-_MOST_ENDINGS = 5
 
 
 def endings(files: Iterable[pathlib.Path]) -> Counter[str]:
@@ -30,10 +29,8 @@ def notify_left_out(
   found = endings(files)
   if not found:
     return
-  shown = [f"{n:,} {end}" for end, n in found.most_common(_MOST_ENDINGS)]
-  if len(found) > _MOST_ENDINGS:
-    shown.append("others")
+  shown = [f"{n:,} {end}" for end, n in found.most_common()]
   notify(
     f"{place}: files that are left out: {found.total():,} "
-    f"({', '.join(shown)}); read are {', '.join(taken)}."
+    f"({spelling.listed(shown, 5)}); read are {', '.join(taken)}."
   )

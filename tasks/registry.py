@@ -24,6 +24,7 @@ from tasks.models import names as model_names
 from tasks.task import Task
 from tasks.user_code.user_task import UserTask
 from tff_fair import declared, spelling, user_functions
+from tff_fair.declared import FieldError
 from tff_fair.user_functions import UserCodeError
 
 Value = task_options.Value
@@ -88,22 +89,17 @@ class TaskModule(Protocol):
     """
 
 
-class UnknownTaskError(ValueError):
-  """There is no task of a name.
-
-  Attributes:
-    problem: What the name may mean, or what is valid.
-  """
-
-  def __init__(self, name: str) -> None:
-    what, advice = "unknown task", spelling.advice(name, names(), "tasks")
-    if reader := _READERS.get(_ending(name)):
-      what = f"is a file, which the task {reader[0]} reads"
-      options = [f"file={name}", *reader[1]]
-      shown = " ".join(f"--task_option={option}" for option in options)
-      advice = f"give --task={reader[0]} {shown} (docs/own_data.md)."
-    self.problem = f"{what}; {advice}"
-    super().__init__(f"{what} {name!r}; {advice}")
+def _unknown(name: str) -> FieldError:
+  """Returns the error of a name that is not a task's."""
+  problem = f"unknown task; {spelling.advice(name, names(), 'tasks')}"
+  if reader := _READERS.get(_ending(name)):
+    options = [f"file={name}", *reader[1]]
+    shown = " ".join(f"--task_option={option}" for option in options)
+    problem = (
+      f"is a file, which the task {reader[0]} reads; give --task={reader[0]} "
+      f"{shown} (docs/own_data.md)."
+    )
+  return FieldError("task", problem, value=name)
 
 
 def _ending(file: str) -> str:
@@ -121,7 +117,7 @@ def check_name(name: str) -> None:
   """Checks that there is a task of a name; imports a user's function.
 
   Raises:
-    UnknownTaskError: If there is none.
+    FieldError: If there is none.
     UserCodeError: If the user's function cannot be imported, or its arguments
       can be no options.
   """
@@ -133,7 +129,7 @@ def is_task(name: str) -> bool:
   """Returns whether there is a task of a name, as `check_name` finds it."""
   try:
     check_name(name)
-  except (UnknownTaskError, UserCodeError):
+  except (FieldError, UserCodeError):
     return False
   return True
 
@@ -295,7 +291,7 @@ def _module(name: str) -> TaskModule:
     return cast(TaskModule, importlib.import_module(f"tasks.{name}"))
   function = _function(name)
   if function is None:
-    raise UnknownTaskError(name)
+    raise _unknown(name)
   return _user_task(function, user_functions.load(function))
 
 

@@ -1,11 +1,11 @@
-"""Names as people spell them: understood, or guessed at.
+"""Names as people spell them: understood, guessed at, or listed.
 
 A name is understood where case, "-", "_" and "+" for "plus" are all that it
 differs in from one that there is: "FedMGDA+" is fedmgda_plus.
 """
 
 import difflib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 # Of two names with this share of letters in common, one may mean the other.
 _SIMILAR = 0.75
@@ -71,6 +71,12 @@ def advice(
   every = f"{heading}: {', '.join(known) or 'none'}."
   asked = question(name, known, every)
   return f"{asked} {every}" if always_all and asked != every else asked
+
+
+def listed(names: Sequence[str], most: int = 10) -> str:
+  """Returns names, at most so many: "a, b and 3 more"."""
+  more = len(names) - most
+  return ", ".join(names[:most]) + (f" and {more:,} more" if more > 0 else "")
 
 
 def _letters(name: str) -> str:

@@ -69,7 +69,7 @@ def check_name(name: str) -> None:
     tasks.check_name(name)
   except tasks.UserCodeError as error:
     raise ValueError(error.problem) from error
-  except tasks.UnknownTaskError:
+  except declared.FieldError:
     advice = spelling.question(
       name,
       [*tasks.names(), *methods.names()],

@@ -8,6 +8,7 @@ import numpy as np
 
 from tasks import cuts, notices
 from tasks.data_error import DataError
+from tff_fair import spelling
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -53,9 +54,6 @@ class Population:
   train: ClientRows
   test: ClientRows
   num_left_out: int
-
-
-_MOST_NAMES = 5
 
 
 def test_share_of_units(
@@ -164,11 +162,9 @@ def divide(
   fits = (np.minimum(*sizes) > 0) & (np.add(*sizes) >= min_examples)
   fitting = np.flatnonzero(fits)
   if left := [names[k] for k in np.flatnonzero(~fits)]:
-    shown = ", ".join(left[:_MOST_NAMES])
-    if (more := len(left) - _MOST_NAMES) > 0:
-      shown += f" and {more:,} more"
     notices.notify(
-      f"{source}: clients with too few rows are left out: {shown}."
+      f"{source}: clients with too few rows are left out: "
+      f"{spelling.listed(left, 5)}."
     )
   if len(fitting) < 2:
     raise DataError(

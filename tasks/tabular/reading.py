@@ -22,9 +22,6 @@ from tasks.tabular import (
 from tasks.tabular.table_folder import Table
 from tff_fair import declared, spelling
 
-_MOST_NAMES_SHOWN = 20
-_MOST_MARKS_SHOWN = 5
-
 
 def located(
   file: str, data_dir: pathlib.Path | None, *, several: bool = False
@@ -89,13 +86,8 @@ def check_names(table: Table, wanted: Mapping[str, Sequence[str]]) -> None:
     raise DataError(
       table.path,
       f"there is no column {', '.join(missing)}.{advice} It has "
-      f"{_shown(known)}.",
+      f"{spelling.listed(known, 20)}.",
     )
-
-
-def _shown(names: Sequence[str]) -> str:
-  shown = ", ".join(names[:_MOST_NAMES_SHOWN])
-  return shown + (", ..." if len(names) > _MOST_NAMES_SHOWN else "")
 
 
 def read(
@@ -352,15 +344,10 @@ def tell(
     for name, counts in marks.items()
   ]
   if shown:
-    more = [f"{len(shown) - _MOST_MARKS_SHOWN:,} more columns"]
     notices.notify(
       f"{table.path}: cells that are taken as missing numbers: "
-      + ", ".join(
-        [*shown[:_MOST_MARKS_SHOWN], *more]
-        if len(shown) > _MOST_MARKS_SHOWN
-        else shown
-      )
-      + ". Name these texts in missing=... if that is right."
+      f"{spelling.listed(shown, 5)}. Name these texts in missing=... if that "
+      "is right."
     )
 
 

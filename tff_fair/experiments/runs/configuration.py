@@ -19,7 +19,7 @@ from typing import Any
 
 import tasks
 from tasks.formats import source_files
-from tff_fair import declared, methods
+from tff_fair import declared, methods, spelling
 from tff_fair.declared import Value
 from tff_fair.experiments import progress
 from tff_fair.experiments.errors import RunError
@@ -51,7 +51,6 @@ _GROUPS: Mapping[str, Sequence[str]] = {
   VERSIONS: (),
 }
 _OPTIONAL = ("data_seed", "model_seed")
-_NAMED = 3  # At most so many settings that a configuration lacks.
 _PACKAGES = ("numpy", "tensorflow", "tensorflow-federated")
 
 
@@ -119,8 +118,7 @@ def problem(content: object) -> str | None:
     if group != FORMAT and not isinstance(values, Mapping):
       return f"its {group} is no object"
   if missing := _missing(content):
-    more = f" and {len(missing) - _NAMED} more" if len(missing) > _NAMED else ""
-    return f"it lacks {', '.join(missing[:_NAMED])}{more}"
+    return f"it lacks {spelling.listed(missing, 3)}"
   return next(_wrong_values(content), None)
 
 

@@ -10,11 +10,10 @@ has none.
 import pathlib
 from collections.abc import Iterator, Mapping
 
+from tff_fair import spelling
 from tff_fair.experiments.runs import checkpoints, checksums, tape_files
 from tff_fair.experiments.runs.folder import RunFolder
 from tff_fair.files import parsing
-
-_MOST_SHOWN = 3
 
 
 def write_checksums(
@@ -51,10 +50,8 @@ def changes(
 
 def sentence(folder: pathlib.Path, found: Mapping[str, str]) -> str:
   """Returns the line about the files of a run that have changed."""
-  shown = [f"{name} {how}" for name, how in [*found.items()][:_MOST_SHOWN]]
-  if len(found) > _MOST_SHOWN:
-    shown.append(f"{len(found) - _MOST_SHOWN} other files")
-  return f"{folder}: changed since the run wrote it: {', '.join(shown)}."
+  shown = spelling.listed([f"{name} {how}" for name, how in found.items()], 3)
+  return f"{folder}: changed since the run wrote it: {shown}."
 
 
 def _recorded(folder: RunFolder, *, below: bool) -> Iterator[pathlib.Path]:

@@ -248,7 +248,7 @@ class RunSpec(settings.RunSettings):
   def _checked_task_options(self) -> FrozenMapping:
     try:
       tasks.check_name(self.task)
-    except (tasks.UnknownTaskError, tasks.UserCodeError) as error:
+    except tasks.UserCodeError as error:
       raise FieldError("task", error.problem, value=self.task) from error
     given = _as_mapping("task_options", self.task_options)
     try:

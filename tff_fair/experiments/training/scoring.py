@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 import tasks
+from tff_fair import spelling
 from tff_fair.client_works.output_ranges import ENDS, LABEL_SUMS, TOP, Outputs
 from tff_fair.client_works.score_sums import Asked
 from tff_fair.declared import FieldError
@@ -118,17 +119,11 @@ def _positive(task: tasks.Task, spec: RunSpec) -> int | None:
     return names.index(given)
   if given.isdecimal() and int(given) < task.num_classes:
     return int(given)
-  shown = ", ".join(names[:_MOST_SHOWN]) + (
-    ", ..." if len(names) > _MOST_SHOWN else ""
-  )
   raise FieldError(
     "score_class",
-    f"{task.name} has no such class; choose of {shown}.",
+    f"{task.name} has no such class; choose of {spelling.listed(names)}.",
     value=given,
   )
-
-
-_MOST_SHOWN = 10  # Names of classes in an error.
 
 
 def build(
