@@ -22,29 +22,15 @@ _IMAGE_SHAPE = (28, 28, 1)  # For the network of McMahan et al.
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Options(options.TaskOptions):
+class Options(options.LocalTestOptions):
   """Options of the task `leaf`."""
 
-  num_clients: int | None = declared.positive_integer(
-    None, "Number of users, chosen at random; none takes all."
-  )
   files: str = declared.value(
     "*.json",
     "A pattern of the files to read, in the folder or in its folders `train` "
     "and `test`.",
     expects="a pattern such as *.json",
     is_valid=bool,
-  )
-  test_fraction: float = declared.value(
-    0.2,
-    "The share of a user's examples that is for testing, where the data has "
-    "no folders `train` and `test`.",
-    **options.A_FRACTION,
-  )
-  min_examples: int = declared.positive_integer(
-    1,
-    "Least number of examples of a user, train and test together; users with "
-    "fewer are left out.",
   )
   num_classes: int | None = declared.value(
     None,

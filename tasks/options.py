@@ -47,6 +47,42 @@ class TaskOptions:
     return {n: _as_value(getattr(self, n)) for n in fields_of(type(self))}
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ClientOptions(TaskOptions):
+  """Options of tasks whose data comes by client."""
+
+  num_clients: int | None = declared.positive_integer(
+    None, "Number of clients, chosen at random; none takes all."
+  )
+  min_examples: int = declared.positive_integer(
+    1,
+    "Least number of examples of a client, train and test together; clients "
+    "with fewer are left out.",
+  )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class LocalTestOptions(ClientOptions):
+  """Options of tasks that may have to cut each client into train and test."""
+
+  test_fraction: float = declared.value(
+    0.2,
+    "The share of a client's examples, chosen at random, that is for testing, "
+    "where the data does not say which are.",
+    **A_FRACTION,
+  )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class LstmOptions(TaskOptions):
+  """Options of models with LSTM layers."""
+
+  lstm_layers: int = declared.positive_integer(2, "Number of LSTM layers.")
+  lstm_units: int = declared.positive_integer(
+    100, "Number of units of each LSTM layer."
+  )
+
+
 def fields_of(options_type: type) -> Mapping[str, declared.Declared]:
   """Returns the options by name, in their order.
 

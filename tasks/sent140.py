@@ -33,23 +33,9 @@ _TEXT = 4
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Options(options.TaskOptions):
+class Options(options.LstmOptions, options.LocalTestOptions):
   """Options of the task `sent140`."""
 
-  num_clients: int | None = declared.positive_integer(
-    None, "Number of accounts, chosen at random; none takes all."
-  )
-  min_examples: int = declared.positive_integer(
-    1,
-    "Least number of tweets of an account, train and test together; accounts "
-    "with fewer are left out.",
-  )
-  test_fraction: float = declared.value(
-    0.2,
-    "The share of an account's tweets that is for testing, where the data has "
-    "no folders `train` and `test`.",
-    **options.A_FRACTION,
-  )
   sequence_length: int = declared.positive_integer(
     25, "Number of words that each tweet is cut or padded to."
   )
@@ -66,10 +52,6 @@ class Options(options.TaskOptions):
   )
   embedding_size: int = declared.positive_integer(
     100, "Size of the embedding, if it is trained."
-  )
-  lstm_layers: int = declared.positive_integer(2, "Number of LSTM layers.")
-  lstm_units: int = declared.positive_integer(
-    100, "Number of units of each LSTM layer."
   )
 
 

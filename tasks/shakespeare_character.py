@@ -36,17 +36,9 @@ _LEAF_TRAIN_SHARE = 0.8
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Options(options.TaskOptions):
+class Options(options.LstmOptions, options.ClientOptions):
   """Options of the task `shakespeare_character`."""
 
-  num_clients: int | None = declared.positive_integer(
-    None, "Number of roles, chosen at random; none takes all."
-  )
-  min_examples: int = declared.positive_integer(
-    1,
-    "Least number of examples of a role, train and test together; roles with "
-    "fewer are left out.",
-  )
   max_examples: int | None = declared.positive_integer(
     None,
     "Largest number of examples of a role, for training and for testing each; "
@@ -67,10 +59,7 @@ class Options(options.TaskOptions):
   sequence_length: int = declared.positive_integer(
     80, "Largest number of characters that the model sees."
   )
-  lstm_layers: int = declared.positive_integer(2, "Number of LSTM layers.")
-  lstm_units: int = declared.positive_integer(
-    256, "Number of units of each LSTM layer."
-  )
+  lstm_units: int = 256
   synthetic: bool = declared.value(
     False,
     "Whether the data are the three made-up roles that TFF has for tests, "

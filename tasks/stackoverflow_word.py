@@ -15,13 +15,13 @@ from typing import Literal
 
 import numpy as np
 
-from tasks import models, task
+from tasks import models, options, task
 from tasks.federated import native_clients, posts
 from tff_fair import declared
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Options(posts.StackOverflowOptions):
+class Options(options.LstmOptions, posts.StackOverflowOptions):
   """Options of the task `stackoverflow_word`."""
 
   sequence_length: int = declared.positive_integer(
@@ -30,12 +30,8 @@ class Options(posts.StackOverflowOptions):
   embedding_size: int = declared.positive_integer(
     96, "Size of the model's embedding."
   )
-  lstm_units: int = declared.positive_integer(
-    670, "Number of units of each LSTM layer."
-  )
-  lstm_layers: int = declared.positive_integer(
-    1, "Number of LSTM layers; a dense layer follows each."
-  )
+  lstm_units: int = 670
+  lstm_layers: int = 1
   accuracy: Literal["all", "words"] = declared.value(
     "all",
     'The tokens that the accuracy counts. "all": all but padding, as TFF\'s '

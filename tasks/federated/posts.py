@@ -26,12 +26,9 @@ from tff_fair.files import parsing
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class StackOverflowOptions(options.TaskOptions):
+class StackOverflowOptions(options.ClientOptions):
   """Options of both tasks."""
 
-  num_clients: int | None = declared.positive_integer(
-    None, "Number of users, chosen at random; none takes all."
-  )
   min_examples: int = declared.positive_integer(
     1,
     "Least number of training examples of a user; users with fewer are left "

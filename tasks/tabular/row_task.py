@@ -26,7 +26,7 @@ def _are_weights(texts: declared.Names) -> bool:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class RowOptions(options.TaskOptions):
+class RowOptions(options.LocalTestOptions):
   """Options of tasks of a user's own rows."""
 
   file: str = declared.value(
@@ -40,11 +40,7 @@ class RowOptions(options.TaskOptions):
     "is for testing, where the data does not say which rows are.",
     **options.A_FRACTION,
   )
-  min_examples: int = declared.positive_integer(
-    2,
-    "Least number of rows of a client, train and test together; clients with "
-    "fewer are left out.",
-  )
+  min_examples: int = 2
   num_clients: int | None = declared.value(
     None,
     "Number of clients, chosen at random; none takes all.",
