@@ -10,12 +10,8 @@ from tasks.data_error import DataError
 def of_rows(
   values: np.ndarray, rows: Mapping[str, np.ndarray], source: str
 ) -> dict[str, float]:
-  """Returns the number that stands in all rows of a client, by its name.
-
-  Args:
-    values: A number in each row, float[rows].
-    rows: Positions of the rows of each client, int[n], at least one.
-    source: Where the numbers are from, for errors.
+  """Returns the number that is in all rows of a client, float[rows], by its
+  name.
   """
   found = {}
   for name, positions in rows.items():
@@ -55,13 +51,8 @@ def of_parts(
   halves: Sequence[Sequence[np.ndarray]],
   source: str,
 ) -> np.ndarray:
-  """Returns the weights of clients whose rows are known, float64[clients].
-
-  Args:
-    values: A number in each row, float[rows].
-    names: Of the clients, in their order.
-    halves: Positions of the rows of each client, to train and to test.
-    source: Where the numbers are from, for errors.
+  """Returns the weights of clients by the rows of their halves,
+  float64[clients].
   """
   rows = dict(
     zip(names, map(np.concatenate, zip(*halves, strict=True)), strict=True)

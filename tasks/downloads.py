@@ -253,11 +253,7 @@ _LOADERS = ("load_data", "load_word_counts", "load_tag_counts")
 def find_native(
   filename: str, data_dir: pathlib.Path | None, fetch: Callable[[str], object]
 ) -> pathlib.Path:
-  """Returns the path of a whole file in the format of TFF's data sets.
-
-  Returns:
-    Path of a file whose header and tables are as they must be.
-  """
+  """Returns the path of a whole file in the format of TFF's data sets."""
   path = (data_dir or pathlib.Path.home() / ".tff") / filename
   if not os.path.lexists(path):
     by_loader(path, fetch, sqlite_file.header_problem)
@@ -330,11 +326,7 @@ def fetch(
   overwrite: bool = False,
   on_progress: OnProgress = lambda *_: None,
 ) -> pathlib.Path:
-  """Downloads a file and unpacks it.
-
-  Returns:
-    Path of the unpacked file.
-  """
+  """Downloads a file, unpacks it and returns its path."""
   path = destination(archive, directory)
   data_files.check_free(path, overwrite=overwrite)
   packed = path.with_name(archive.name)

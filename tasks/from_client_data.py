@@ -191,14 +191,8 @@ def _clients(
 def _take_part(
   clients: "_Clients", least: int
 ) -> tuple[dict[str, list[Counted]], int]:
-  """Returns the clients that have enough examples in each half.
-
-  Returns:
-    What one reading of each half tells, by the clients' names; and how many
-    other clients there are.
-
-  Raises:
-    DataError: If none has.
+  """Returns what each half's one reading tells of the clients that have enough
+  examples, by name, and how many others there are.
   """
   places = range(clients.num_halves)
   everyone = dict.fromkeys(k for place in places for k in clients.names(place))
@@ -276,13 +270,7 @@ def _num_classes(
   counted: Mapping[str, Sequence[Counted]],
   given: int | None,
 ) -> int | None:
-  """Returns the number of classes, None where labels are numbers.
-
-  By default it is the largest label plus one.
-
-  Raises:
-    DataError: If a label is none of the classes, or there is one class.
-  """
+  """Returns the number of classes, None where labels are numbers."""
   if not clients.is_classifier:
     return None
   every_half = (half for halves in counted.values() for half in halves)
@@ -444,11 +432,7 @@ class _DatasetClients:
   def _converted(
     self, client_data: "tff.simulation.datasets.ClientData"
   ) -> "tff.simulation.datasets.ClientData":
-    """Returns data whose elements are mappings of x and y in the task's types.
-
-    Raises:
-      DataError: If the data has other elements.
-    """
+    """Returns data whose elements map x and y, in the task's types."""
     import tensorflow as tf  # noqa: PLC0415
 
     if client_data.element_type_structure != self._elements:

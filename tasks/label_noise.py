@@ -70,11 +70,8 @@ NAMES = tuple(options.fields_of(Options))
 def draw_levels(
   num_clients: int, noisy_clients: float, least: float, seed: int
 ) -> np.ndarray:
-  """Draws each client's share of replaced labels, mu_k.
-
-  Returns:
-    float64[num_clients] in [0, 1]; 0 for a clean client. A client's level does
-    not depend on the number of clients.
+  """Draws each client's share of replaced labels, mu_k, float64[num_clients],
+  which does not depend on their number.
   """
   rng = cuts.generator((seed, _STREAM, _LEVELS))
   is_noisy, level = rng.random([num_clients, 2]).T
@@ -88,18 +85,7 @@ def noisy_labels(
   num_classes: int,
   rng: np.random.Generator,
 ) -> np.ndarray:
-  """Replaces a share of labels.
-
-  Args:
-    labels: Class numbers, int[n].
-    kind: How to replace them.
-    level: The share, in [0, 1]; `level * n` is rounded to an integer.
-    num_classes: Number of classes.
-    rng: Where the randomness comes from.
-
-  Returns:
-    New labels of the same type and shape.
-  """
+  """Returns class numbers, int[n], of which `round(level * n)` are replaced."""
   chosen = rng.permutation(len(labels))[: round(level * len(labels))]
   replaced = labels.copy()
   if kind == "symmetric":
@@ -110,12 +96,8 @@ def noisy_labels(
 
 
 def with_noise(task: Task, config: Options, seed: int) -> Task:
-  """Returns a task in which some clients train on wrong labels.
-
-  Returns:
-    The task itself without label noise. Otherwise its training data have
-    `noise_levels` and `true_labels`; the task replaces a client's
-    labels when it loads the client.
+  """Returns a task in which some clients train on wrong labels, replaced when
+  the client is loaded.
   """
   if config.label_noise == "none":
     return task
@@ -164,11 +146,7 @@ def with_labels(task: Task, labels: Mapping[int, np.ndarray]) -> Task:
 
 
 def wrong_share(split: Split, client_id: int) -> float:
-  """Returns the share of a client's labels that are wrong, by loading it.
-
-  Returns:
-    A number in [0, 1]; 0 without label noise.
-  """
+  """Returns the share of a client's labels that are wrong, by loading it."""
   if split.true_labels is None:
     return 0.0
   truth = split.true_labels(client_id)

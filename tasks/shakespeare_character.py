@@ -330,15 +330,8 @@ def _leaf_numbers(text: bytes) -> np.ndarray:
 
 
 def _windows(numbers: np.ndarray, length: int) -> tuple[np.ndarray, np.ndarray]:
-  """Returns all windows of a text and the character after each.
-
-  Args:
-    numbers: integer[characters].
-    length: Width of the windows.
-
-  Returns:
-    int32[n, length] and int32[n], n being as many as there are characters after
-    the first `length`.
+  """Returns all windows of a text, int32[n, length], and the character after
+  each, int32[n].
   """
   if len(numbers) <= length:
     return np.zeros([0, length], np.int32), np.zeros([0], np.int32)
@@ -354,10 +347,8 @@ def _num_sequences(text: bytes, length: int) -> int:
 def _sequences(
   texts: Iterable[bytes], length: int
 ) -> tuple[np.ndarray, np.ndarray]:
-  """Cuts texts into sequences, as TFF's baseline does.
-
-  Returns:
-    int32[n, length], and the same one character later, with 0 at padding.
+  """Cuts texts into sequences, int32[n, length], as TFF's baseline does; and
+  the same one character later, with 0 at padding.
   """
   rows = [np.zeros([0, length + 1], np.int32)]
   for text in texts:

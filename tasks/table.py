@@ -512,17 +512,11 @@ class _Preprocessing:
     self.typical = {feature.name: _typical(feature) for feature in found}
 
   def around(self, model: "tf.keras.Model") -> "tf.keras.Model":
-    """Returns a model that takes raw values.
+    """Returns a model from a dictionary of columns to probabilities or numbers.
 
-    Args:
-      model: A model of the task, from x, float32[n, width], to logits,
-        float32[n, classes], or to standardized numbers, float32[n, 1].
-
-    Returns:
-      A model of plain Keras layers, from a dictionary of columns to class
-      probabilities, float32[n, classes], or to numbers in the label's own
-      units, float32[n]. A column of numbers is float32[n] with NaN for a
-      missing one, one of texts string[n] with "" for a missing one.
+    A column of numbers is float32[n] with NaN for a missing one, one of texts
+    string[n] with "". The outputs are class probabilities, float32[n, classes],
+    or numbers in the label's own units, float32[n].
     """
     from tasks.tabular import layers  # noqa: PLC0415
 

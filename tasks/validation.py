@@ -71,17 +71,8 @@ def draw(
   number: int,
   rng: np.random.Generator,
 ) -> np.ndarray:
-  """Draws examples, each with the same probability.
-
-  Args:
-    labels: Class numbers, int[num_examples]: of each class as many are drawn as
-      its share comes to, rounded up or down. None draws without regard to them.
-    num_examples: How many examples there are.
-    number: How many to draw.
-    rng: Where the randomness comes from.
-
-  Returns:
-    Positions, int64[number].
+  """Draws `number` positions, each with the same probability; of each class as
+  many as its share comes to, rounded up or down, if there are `labels`.
   """
   order = rng.permutation(num_examples)
   if labels is not None:

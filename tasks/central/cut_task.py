@@ -29,12 +29,8 @@ def build_task(
   seed: int,
   split: cuts.ClientSplit | None = None,
 ) -> task.Task:
-  """Cuts a data set over clients and makes a task of it.
-
-  Returns:
-    The task. Clients without train or test examples are left out, and counted
-    in its description, which also has the share of examples that `min_size`
-    moved.
+  """Cuts a data set over clients, and makes a task of those with train and test
+  examples; its description counts the others.
   """
   split = split or cutting.cut(config, data, seed)
   used = [
@@ -119,20 +115,12 @@ _LEAST_DEVIATION = 1e-3
 
 
 def scale(images: np.ndarray, pixels: Pixels) -> tuple[np.ndarray, np.ndarray]:
-  """Returns a number to subtract from pixels, and one to divide them by.
+  """Returns what to subtract from pixels, and to divide them by, float32.
 
-  Args:
-    images: The training images, uint8[n, height, width, channels], n > 0.
-    pixels: "unit" divides by 255. "standardized" subtracts from each pixel its
-      mean over all images and divides by its standard deviation, as in Li et
-      al., "Fair Resource Allocation in Federated Learning". "per_channel"
-      subtracts from each channel its mean over all images and divides by the
-      mean of its standard deviations within an image: for all of CIFAR-10's
-      training images 0.4914, 0.4822, 0.4465 and 0.2023, 0.1994, 0.2010 of 255,
-      the numbers of many programs in PyTorch.
-
-  Returns:
-    Two arrays, float32, of a shape that broadcasts to that of an image.
+  "standardized" is that of Li et al., "Fair Resource Allocation in Federated
+  Learning". "per_channel" divides by the mean of the deviations within an image
+  of uint8[n, height, width, channels]: for CIFAR-10 0.4914, 0.4822, 0.4465 and
+  0.2023, 0.1994, 0.2010 of 255, the numbers of many programs in PyTorch.
   """
   if pixels == "standardized":
     return _moments_of_pixels(images)
@@ -144,15 +132,8 @@ def scale(images: np.ndarray, pixels: Pixels) -> tuple[np.ndarray, np.ndarray]:
 def load_x(
   images: np.ndarray, num_train: int, pixels: Pixels
 ) -> Callable[[np.ndarray], np.ndarray]:
-  """Returns what makes floats of images, which stay bytes until then.
-
-  Args:
-    images: The images, uint8[n, height, width, channels].
-    num_train: How many of them, from the start, are for training.
-    pixels: As for `scale`, over these.
-
-  Returns:
-    A function from positions, int64[m], to float32[m, height, width, channels].
+  """Returns what makes float32 of the images at positions, int64[m], by the
+  `scale` of the first `num_train`.
   """
   mean, deviation = scale(images[:num_train], pixels)
   return lambda positions: (
@@ -241,11 +222,7 @@ def build_image_task(
   seed: int,
   model_seed: int,
 ) -> task.Task:
-  """Cuts images over clients and makes a task of them.
-
-  Returns:
-    The task; otherwise as `build_task`.
-  """
+  """Cuts images over clients and makes a task of them, as `build_task`."""
   build = models.image_classifier(
     config.model,
     data.x_shape,
@@ -297,11 +274,7 @@ def on_disk(
   *,
   resize: bool = False,
 ) -> CentralData:
-  """Returns images in files as a central data set, read client by client.
-
-  Returns:
-    The data set; images are divided by 255.
-  """
+  """Returns images in files, divided by 255, read client by client."""
   found = images.joined(halves)
 
   def read(positions: np.ndarray) -> np.ndarray:

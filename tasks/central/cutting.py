@@ -190,11 +190,7 @@ class CentralData:
 def select_classes(
   data: CentralData, class_names: Sequence[str]
 ) -> CentralData:
-  """Returns the examples of some classes, which are numbered anew.
-
-  Returns:
-    A data set of its own; inputs are the same as before.
-  """
+  """Returns the examples of some classes, which are numbered anew."""
   number = np.full(len(data.class_names), -1, np.int32)
   for new, name in enumerate(class_names):
     number[data.class_names.index(name)] = new
@@ -218,11 +214,8 @@ _SHARE_TO_TELL = 0.05
 
 
 def cut(config: CutOptions, data: CentralData, seed: int) -> cuts.ClientSplit:
-  """Cuts a data set over clients, or reads how it was cut.
-
-  Returns:
-    The split; clients can be without train or test examples. A notice tells if
-    `min_size` moved 5 % of the examples or more.
+  """Cuts a data set over clients, or reads how it was cut; a client may be
+  without train or test examples.
   """
   split = _cut_or_read(config, data, seed)
   if split.share_moved >= _SHARE_TO_TELL:

@@ -88,11 +88,7 @@ def write(
   *,
   overwrite: bool = False,
 ) -> Dropped:
-  """Writes a file that TFF's loaders read, whole or not at all.
-
-  Returns:
-    The number of clients that were dropped and of their examples.
-  """
+  """Writes a file that TFF's loaders read, whole or not at all."""
   with data_files.replacement(path, overwrite=overwrite) as staged:
     try:
       return _write(path, staged, examples, cut)

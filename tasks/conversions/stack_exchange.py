@@ -267,11 +267,7 @@ _TOKEN = re.compile(r"[a-z0-9'-]+|[^\sa-z0-9'-]")
 
 
 def sentences(body: str) -> list[str]:
-  """Returns the sentences of a post: tokens with a space between them.
-
-  Returns:
-    The sentences; none is empty.
-  """
+  """Returns the sentences of a post, none empty: tokens with spaces between."""
   text = " ".join(_CODE.sub("<p>", body).split())
   text = html.unescape(_ELEMENT.sub("", _BLOCK.sub("\n", text)))
   candidates = (tokens(part) for part in _END.split(text))

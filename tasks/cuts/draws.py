@@ -23,16 +23,8 @@ def generator(seed: Seed) -> np.random.Generator:
 def random_subset(
   clients: np.ndarray, num_clients: int | None, seed: Seed, *, what: str
 ) -> np.ndarray:
-  """Returns a random subset of clients.
-
-  Args:
-    clients: Positions of those that there are, in ascending order, int64[n].
-    num_clients: Number of clients to choose; None takes all.
-    seed: Seed of the choice.
-    what: The clients that there are, in words, for the error message.
-
-  Returns:
-    Positions of those chosen, in ascending order, int64[num_clients].
+  """Returns some of the `clients` (`what`, in words) at random, or all, in
+  their order, int64[num_clients].
   """
   if num_clients is None:
     return clients
@@ -46,15 +38,8 @@ def random_subset(
 
 
 def num_test_examples(sizes: np.ndarray, test_fraction: float) -> np.ndarray:
-  """Returns how many examples of each client are for testing.
-
-  Args:
-    sizes: Number of examples of each client, int64[clients].
-    test_fraction: Share of the test side, between 0 and 1.
-
-  Returns:
-    int64[clients]; of two examples and more, at least one is on either side,
-    and a single one is not for testing.
+  """Returns how many of `sizes` examples are for testing, int64[clients]: of
+  two and more, one at least is on either side; a single one is for training.
   """
   num_test = np.rint(sizes * test_fraction).astype(np.int64)
   return np.minimum(np.maximum(num_test, 1), np.maximum(sizes - 1, 0))
@@ -67,11 +52,7 @@ def train_test_split(
   *,
   unused_fraction: float = 0.0,
 ) -> tuple[np.ndarray, np.ndarray]:
-  """Splits one client's examples at random; neither side is ever empty.
-
-  Returns:
-    Positions of the training and of the test examples, shuffled.
-  """
+  """Splits a client's examples at random; neither side is ever empty."""
   if not 0 < test_fraction < 1:
     raise FieldError(
       "test_fraction", "expected between 0 and 1.", value=test_fraction
@@ -96,11 +77,7 @@ def train_test_split(
 def local_split(
   whole: Split, test_fraction: float, seed: int
 ) -> tuple[Split, Split]:
-  """Cuts every client's examples at random into train and test.
-
-  Returns:
-    Train and test half; each client is cut on demand.
-  """
+  """Cuts every client's examples, on demand, at random into train and test."""
   sizes = whole.num_examples
   num_test = num_test_examples(sizes, test_fraction)
 
@@ -117,13 +94,8 @@ def local_split(
 def with_rows(
   whole: Split, rows: Callable[[int], np.ndarray], num_examples: np.ndarray
 ) -> Split:
-  """Returns a split with some rows of each client of another split.
-
-  Args:
-    whole: The other split.
-    rows: Maps a client id to the positions of its rows, int64[n], which is
-      called when the client is loaded.
-    num_examples: How many rows each client has then, int64[num_clients].
+  """Returns a split with those rows of each client, int64[n], that `rows` maps
+  its id to, `num_examples` of each.
   """
 
   def load(client_id: int) -> Arrays:

@@ -41,10 +41,8 @@ def _check_sizes(num_clients: int, min_size: int, num_examples: int) -> None:
 
 
 def _apportioned(total: int, weights: np.ndarray) -> np.ndarray:
-  """Divides a number in proportion to weights, by the largest remainders.
-
-  Returns:
-    int64[n] whose sum is `total`; equal remainders go to the first of them.
+  """Divides a number in proportion to weights, by the largest remainders; of
+  equal ones, the first.
   """
   exact = total * (weights / weights.sum())
   whole = np.floor(exact).astype(np.int64)
@@ -61,15 +59,6 @@ def label_shards(
 
   The pathological non-IID cut of McMahan et al., "Communication-Efficient
   Learning of Deep Networks from Decentralized Data" (AISTATS 2017), Section 3.
-
-  Args:
-    labels: Labels of the examples, shape [num_examples].
-    num_clients: Number of clients.
-    shards_per_client: Shards of each client: roughly its number of labels.
-    seed: Seed of the order within a label and of the deal.
-
-  Returns:
-    Positions of each client's examples.
   """
   labels = _vector(labels)
   _check_parts(num_clients, len(labels), "num_clients")
@@ -96,17 +85,8 @@ def few_labels(
 
   For AdaFed's FEMNIST-skewed, after Li et al., "Federated Optimization in
   Heterogeneous Networks" (MLSys 2020); to share evenly is our choice. The
-  examples of a label that no client happens to be given are in no part.
-
-  Args:
-    labels: Labels of the examples, shape [num_examples].
-    num_clients: Number of clients.
-    labels_per_client: Number of different labels of a client.
-    seed: Seed of the choice of labels and of the order within a label.
-
-  Returns:
-    Positions of each client's examples; a part is empty if its labels have
-    fewer examples than clients.
+  examples of a label that no client happens to be given are in no part. A part
+  is empty if its labels have fewer examples than clients.
   """
   labels = _vector(labels)
   _check_parts(num_clients, len(labels), "num_clients")
@@ -144,12 +124,7 @@ def in_proportion(
 ) -> list[np.ndarray]:
   """Cuts a second data set in the proportions of labels of a first one's parts.
 
-  It tests the clients of a training set on the labels that they train on, in
-  the same proportions.
-
-  Returns:
-    Positions of each client's examples in the second data set. Examples of a
-    label that no part of the first one has are left out.
+  Examples of a label that no part of the first one has are left out.
   """
   others: list[list[np.ndarray]] = [[] for _ in parts]
   rng = draws.generator(seed)
@@ -167,10 +142,8 @@ def in_proportion(
 
 
 def by_value(values: np.ndarray) -> tuple[list[Any], list[np.ndarray]]:
-  """Makes a client of all examples that have a value in common.
-
-  Returns:
-    The values in order, each once, and the positions of each one's examples.
+  """Returns the values in order, each once, and the positions of each one's
+  examples.
   """
   values = _vector(values)
   if len(values) == 0:
@@ -185,11 +158,7 @@ def by_value(values: np.ndarray) -> tuple[list[Any], list[np.ndarray]]:
 def iid(
   num_examples: int, num_clients: int, seed: draws.Seed
 ) -> list[np.ndarray]:
-  """Deals the examples out at random, in equal numbers up to one.
-
-  Returns:
-    Positions of each client's examples.
-  """
+  """Deals the examples out at random, in equal numbers up to one."""
   _check_parts(num_clients, num_examples, "num_clients")
   return np.array_split(
     draws.generator(seed).permutation(num_examples), num_clients
@@ -208,9 +177,6 @@ def power_law(
 
   Beyond `min_size` each, the client of rank r = 1, 2, ... has a share in
   proportion to r^-exponent (Zipf's law). Who has which rank is random.
-
-  Returns:
-    Positions of each client's examples.
   """
   _check_sizes(num_clients, min_size, num_examples)
   if not 0 <= exponent < np.inf:
@@ -245,16 +211,6 @@ def dirichlet(
   over the clients. The usual code draws again until no client is smaller than
   min_size, which never ends for small concentrations. Here each client that
   came out too small takes random examples from the largest one.
-
-  Args:
-    labels: Labels of the examples, shape [num_examples].
-    num_clients: Number of clients.
-    concentration: From 1e-6 (each label at one client) to 1e9 (IID).
-    seed: Seed of proportions, of the order within a label, and of the filling.
-    min_size: Least number of examples of a client.
-
-  Returns:
-    Positions of each client's examples.
   """
   labels = _vector(labels)
   _check_concentration(concentration)
@@ -284,17 +240,6 @@ def dirichlet_per_client(
   proportion from other labels. So the shares of all clients have one
   distribution; clients that take their examples in turn would leave the last
   ones what is left.
-
-  Args:
-    labels: Labels of the examples, shape [num_examples].
-    num_clients: Number of clients.
-    concentration: From 1e-6 (each client has one label, as far as it suffices)
-      to 1e9 (IID).
-    seed: Seed of proportions, of the order within a label, and of who rounds
-      first.
-
-  Returns:
-    Positions of each client's examples.
   """
   labels = _vector(labels)
   _check_sizes(num_clients, 1, len(labels))
@@ -324,15 +269,8 @@ def dirichlet_per_client(
 def _shared_out(
   stock: np.ndarray, sizes: np.ndarray, proportions: np.ndarray
 ) -> np.ndarray:
-  """Shares labels out to all clients at once, in proportions they want.
-
-  Args:
-    stock: Number of examples of each label, int64[labels].
-    sizes: Number of examples of each client, int64[clients]; the same sum.
-    proportions: What each client wants, float64[clients, labels].
-
-  Returns:
-    float64[clients, labels], whose sums are `sizes` and `stock`.
+  """Shares `stock`, int64[labels], out to clients of `sizes`, int64[clients],
+  by the proportions that they want, float64[clients, labels], all at once.
   """
   shared = np.zeros(proportions.shape)
   # Each turn uses up a label, or is the last one.

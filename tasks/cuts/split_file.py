@@ -119,11 +119,7 @@ def save_split(
 
 
 def load_split(path: pathlib.Path, labels: np.ndarray) -> ClientSplit:
-  """Reads a split of a data set.
-
-  Returns:
-    The split.
-  """
+  """Reads a split of a data set."""
   arrays = npz.read(
     path, _ARRAYS, optional=["share_moved"], what="split of clients"
   )

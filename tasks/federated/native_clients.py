@@ -64,10 +64,8 @@ class Clients:
     who: str,
     without: str,
   ) -> "tuple[Clients, str]":
-    """Chooses at random among the clients that have enough examples.
-
-    Returns:
-      The clients; and their number and that of the others, in words.
+    """Returns random ones of the clients that have enough examples, and how
+    many they and the others are, in words.
     """
     number = len(self.names)
     enough = np.flatnonzero((self.counts >= least).all(axis=1))
@@ -186,10 +184,8 @@ def _made_up(
 def read_images(
   clients: Clients, to_arrays: ToArrays
 ) -> tuple[tuple[LabeledImages, LabeledImages], np.ndarray]:
-  """Reads every client of the training and of the test split.
-
-  Returns:
-    Training and test images, and the client of each image, training first.
+  """Returns the training and test images of all clients, and the client of
+  each.
   """
   images, users = [], []
   contents = clients.contents(to_arrays)
@@ -216,19 +212,10 @@ def split(
   source: str,
   keeps_latest: bool = False,
 ) -> Split:
-  """Returns clients that `read` reads as one half of a task.
+  """Returns clients, read on demand, as one half of a task.
 
-  Args:
-    read: Maps the name of a client to its stacked examples.
-    client_names: Names of the task's clients, by client id.
-    num_examples: Their numbers of examples, int64[num_clients].
-    to_arrays: Maps a client's stacked examples to `(x, y)`. Raises a ValueError
-      that names the fault of values that are no valid examples.
-    source: File and split for error messages.
-    keeps_latest: Whether the latest clients stay in memory.
-
-  Returns:
-    The split; clients are read on demand.
+  `read` maps a client's name to its stacked examples, `to_arrays` these to
+  `(x, y)`; its ValueError names the fault of values that are no examples.
   """
   import tensorflow as tf  # noqa: PLC0415
 

@@ -89,19 +89,7 @@ def load_users(
   features: Sequence[str],
   to_arrays: native_clients.ToArrays,
 ) -> Users:
-  """Finds the users; reads none of their examples.
-
-  Args:
-    config: Options of the task.
-    data_dir: Directory of `stackoverflow.sqlite`, which TFF's loader downloads
-      if it is not there; None means TFF's own cache, ~/.tff.
-    seed: Seed of the choice of users and of the cut by `test_fraction`.
-    features: Names of the texts of an example that `to_arrays` wants.
-    to_arrays: Maps a user's texts, object[n] of bytes by feature, to `(x, y)`.
-
-  Returns:
-    The users in ascending order of their names.
-  """
+  """Finds the users, in order of their names; reads none of their examples."""
   least = _least(config)
   data = native_clients.find(
     "stackoverflow",

@@ -163,11 +163,8 @@ def find(directory: pathlib.Path, kind: Kind) -> pathlib.Path | None:
 def read_all(
   folder: pathlib.Path, kind: Kind
 ) -> tuple[np.ndarray, dict[str, np.ndarray], list[str]]:
-  """Reads all batches of either version.
-
-  Returns:
-    Images, uint8[n, 32, 32, 3], training images first; labels, int64[n], by
-    name; and the split of each image, "train" or "test".
+  """Returns all images, uint8[n, 32, 32, 3], training images first, their
+  labels, int64[n], by name, and the split of each, "train" or "test".
   """
   batches = [read_batch(path) for path in _paths(folder, kind)]
   pixels = np.concatenate([pixels for pixels, _ in batches])

@@ -60,13 +60,8 @@ def ignore(num_bytes: int) -> None:
 def open_file(
   path: pathlib.Path, on_read: OnRead = ignore
 ) -> Iterator[typing.IO[bytes]]:
-  """Opens a file for reading; its content shows whether it is compressed.
-
-  It may be compressed by gzip, bzip2 or xz, or be the only file of a zip
-  archive.
-
-  Yields:
-    The uncompressed content.
+  """Opens a file, which gzip, bzip2, xz or zip may have compressed, as its
+  content shows; yields the uncompressed content.
   """
   source_files.note(path)
   try:

@@ -11,11 +11,7 @@ def class_labels(
   values: Sequence[int | float | str] | np.ndarray,
   num_classes: int | None = None,
 ) -> np.ndarray:
-  """Returns class numbers as int32.
-
-  Returns:
-    int32[n].
-  """
+  """Returns class numbers, int32[n]."""
   try:
     numbers = np.asarray(values)
   except ValueError:  # Lists of unequal lengths.
@@ -32,13 +28,7 @@ def class_labels(
 
 
 def check_labels(labels: np.ndarray, num_classes: int, source: str) -> None:
-  """Checks that labels are class numbers.
-
-  Args:
-    labels: integer[n].
-    num_classes: Number of classes.
-    source: The file, for the error message.
-  """
+  """Checks that labels, integer[n], are class numbers."""
   valid = (labels >= 0) & (labels < num_classes)
   if not valid.all():
     raise DataError(source, f"{_wrong_label(labels, valid, num_classes - 1)}.")

@@ -52,10 +52,8 @@ def serialize(features: Mapping[str, Value]) -> bytes:
 
 
 def parse(serialized: bytes) -> dict[str, list[bytes] | np.ndarray]:
-  """Returns the features of a serialized `tf.train.Example`.
-
-  Returns:
-    Values by name: a list of bytes, float32[n] or int64[n].
+  """Returns the features of a serialized `tf.train.Example` by name: a list of
+  bytes, float32[n] or int64[n].
   """
   example = _example_class()()
   try:

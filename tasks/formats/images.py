@@ -39,14 +39,8 @@ class LabeledImages:
 
 
 def resize(images: Any, size: int) -> np.ndarray:
-  """Returns images in another size, interpolated linearly.
-
-  Args:
-    images: uint8[..., height, width, channels], one image or several.
-    size: New height and width.
-
-  Returns:
-    uint8[..., size, size, channels].
+  """Returns images, uint8[..., height, width, channels], in another size, by
+  linear interpolation.
   """
   import tensorflow as tf  # noqa: PLC0415
 
@@ -143,17 +137,8 @@ def joined(halves: Sequence[LabeledPaths]) -> LabeledPaths:
 def read_images(
   root: pathlib.Path, paths: np.ndarray, image_size: int, *, resize: bool
 ) -> np.ndarray:
-  """Reads images in colour.
-
-  Args:
-    root: The directory that paths start from.
-    paths: Paths of the images, bytes[n].
-    image_size: Their height and width.
-    resize: Whether images of another size are resized; otherwise they are an
-      error.
-
-  Returns:
-    uint8[n, image_size, image_size, 3].
+  """Returns colour images of one size, uint8[n, image_size, image_size, 3];
+  those of another size are resized, or an error.
   """
   images = np.empty([len(paths), image_size, image_size, 3], np.uint8)
   for k, encoded in enumerate(paths):

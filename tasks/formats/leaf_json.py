@@ -190,11 +190,7 @@ def load_users(
   min_examples: int = 1,
   seed: int = 0,
 ) -> Users:
-  """Reads all users of a folder.
-
-  Returns:
-    The users that have training and test examples.
-  """
+  """Returns the users of a folder that have training and test examples."""
   directory = data_files.require(
     directory, what="data of LEAF", files="JSON files"
   )

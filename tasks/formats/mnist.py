@@ -31,11 +31,7 @@ _CLASS, _WRITER = 0, 2
 
 
 def read_idx(path: pathlib.Path, num_axes: int | None = None) -> np.ndarray:
-  """Returns the array in an idx file, compressed with gzip or not.
-
-  Returns:
-    The array, in the shape and type that the file says.
-  """
+  """Returns the array in an idx file, compressed with gzip or not."""
   with data_files.open_file(path) as file:
     magic = file.read(4)
     if len(magic) < 4 or magic[:2] != b"\0\0" or magic[2] not in _TYPES:
@@ -71,11 +67,7 @@ def read_idx(path: pathlib.Path, num_axes: int | None = None) -> np.ndarray:
 def find_and_read(
   data_dir: pathlib.Path | None, name: str, *, what: str
 ) -> tuple[pathlib.Path, tuple[LabeledImages, LabeledImages]]:
-  """Reads MNIST or its like from where it is.
-
-  Returns:
-    The directory where it is, and training and test images.
-  """
+  """Returns where MNIST or its like is, and its training and test images."""
   files = "train-images-idx3-ubyte and its three companions"
   data_dir = data_files.require(data_dir, what=what, files=files)
   for directory in (data_dir, data_dir / name):
@@ -112,11 +104,7 @@ def read_halves(
   test: str = "t10k",
   what: str,
 ) -> tuple[LabeledImages, LabeledImages]:
-  """Reads training and test images, compressed with gzip or not.
-
-  Returns:
-    Images with one channel, as they are stored.
-  """
+  """Returns training and test images with one channel, as they are stored."""
   return (
     _read_half(directory, train, what),
     _read_half(directory, test, what),
@@ -126,11 +114,7 @@ def read_halves(
 def read_writers(
   directory: pathlib.Path, labels: Sequence[np.ndarray]
 ) -> np.ndarray:
-  """Reads who wrote MNIST's digits, from QMNIST's labels.
-
-  Returns:
-    NIST's numbers of the writers, int64[n], training images first.
-  """
+  """Returns who wrote MNIST's digits, int64[n], by QMNIST's labels."""
   paths = [
     data_files.first_existing(directory, _names(file), what="QMNIST labels")
     for file in _WRITERS

@@ -45,10 +45,7 @@ def read(
 
 
 def names(path: pathlib.Path, *, what: str) -> Sequence[str]:
-  """Returns the names of the arrays of a file, without reading them.
-
-  Arguments and errors are those of `read`.
-  """
+  """Returns the names of the arrays of a file, without reading them."""
   with _open(path, what) as arrays:
     return list(arrays.files)
 

@@ -158,11 +158,7 @@ def _feature(
 
 
 def read(directory: pathlib.Path) -> tuple[LabeledImages, LabeledImages]:
-  """Reads the splits "train" and "test" of a prepared image data set.
-
-  Returns:
-    Training and test images.
-  """
+  """Reads the splits "train" and "test" of a prepared image data set."""
   found = DataSet(directory)
   missing = {"image", "label"} - found.features.keys()
   if missing:

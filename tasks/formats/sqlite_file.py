@@ -28,15 +28,10 @@ _HEADER_BYTES = 100
 def population(
   path: pathlib.Path, splits: Sequence[str], *, advice: str = ""
 ) -> tuple[client_names.ClientNames, np.ndarray]:
-  """Returns all clients and their numbers of examples in little memory.
+  """Returns all clients' names, ascending, and int64[num_clients, num_splits].
 
-  Rows come one by one, and no Python object stays for a client: a population
-  may have any size.
-
-  Returns:
-    The names in ascending order, and int64[num_clients, num_splits]; 0 where a
-    client is not in a split. It comes from `client_metadata`: no example is
-    read.
+  Numbers of examples come from `client_metadata`, row by row: a population may
+  have any size, and no example is read.
   """
   counts = array.array("q")
   columns = ", ".join(

@@ -83,11 +83,8 @@ def multi_label_model_fn(
 ) -> task.ModelFn:
   """Returns the TFF form of a model with several labels per example.
 
-  Returns:
-    A function that returns a new model. Its loss is the sum over the labels of
-    the binary cross entropy, as mean over examples. Its one metric, called
-    "recall_at_5_accuracy", is the share of all true labels that are among the
-    five with the largest logits of their example.
+  The loss is the sum of the labels' binary cross entropies; the metric is the
+  share of all true labels among the five largest logits of their example.
   """
   return objectives.variable_model_fn(
     build,

@@ -20,11 +20,7 @@ def mlp(
   seed: int,
   initial_weights: InitialWeights = "glorot",
 ) -> tf.keras.Model:
-  """Fully connected network; without hidden layers, logistic regression.
-
-  Returns:
-    An uncompiled model.
-  """
+  """Fully connected network; without hidden layers, logistic regression."""
   inputs = [math.prod(input_shape), *hidden_units]
   initializers = _initializers(initial_weights, inputs, seed)
   return tf.keras.Sequential(
@@ -70,10 +66,6 @@ def mlp_double_softmax(
   A mistake, kept because published numbers come from it: those of Wang et al.,
   "Federated Learning with Fair Averaging" (IJCAI 2021). The loss never falls
   below log(1 + (C - 1) / e) for C classes.
-
-  Returns:
-    An uncompiled model whose outputs are probabilities; the loss of
-    `objectives.model_fn` applies its softmax to them.
   """
   return tf.keras.Sequential(
     [
@@ -101,12 +93,8 @@ def functional_if_dense(
   build: task.KerasModelFn,
   functional_model: Callable[[], tff.learning.models.FunctionalModel],
 ) -> task.FunctionalModelFn:
-  """Returns the functional form of networks of dense layers, of no others.
-
-  Networks with convolutions train as fast as Keras models.
-
-  Returns:
-    A function that returns the same each time: the functional model, or None.
+  """Returns the functional form of networks of dense layers, the same each
+  time; networks with convolutions train as fast as Keras models.
   """
 
   @functools.cache

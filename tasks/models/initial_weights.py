@@ -244,11 +244,8 @@ def with_two_logits(
 ) -> tf.keras.Model:
   """Returns a model with a logit for each class, if the model has one output.
 
-  Its last layer loses its sigmoid: the loss of classes has one.
-
-  Returns:
-    The model, with one more layer that is not trained; `model` itself if it has
-    other outputs, takes no such x, or may end in something else.
+  Its last layer loses its sigmoid: the loss of classes has one. A model with
+  other outputs stays as it is.
   """
   last = last_layer(model)
   if type(last) not in _LAST or last.activation not in (
@@ -281,12 +278,7 @@ _ONE_TENSOR = "one_tensor"
 def with_one_tensor(
   model: tf.keras.Model, wanted: catalog.Shapes, seed: int
 ) -> tf.keras.Model:
-  """Returns a model whose output is a tensor, in place of a dict or list of it.
-
-  Returns:
-    A model around `model`; `model` itself if it has other outputs, or takes no
-    such x.
-  """
+  """Returns a model whose output is a tensor, not a dict or a list of one."""
   if isinstance(model, _GRAPHS) and not isinstance(
     getattr(model, "output", None) if model.built else None,
     Mapping | list | tuple,

@@ -76,17 +76,8 @@ class LSTM(tf.keras.layers.LSTM):
     training: bool | None = None,
     initial_state: Any = None,
   ) -> tf.Tensor:
-    """Returns the outputs of a batch of sequences.
-
-    Args:
-      inputs: float[n, length, size].
-      mask: bool[n, length]; a step that is not masked in keeps the state and
-        the output of the step before.
-      training: Has no effect.
-      initial_state: Must be None, which is zeros.
-
-    Returns:
-      float[n, length, units], or the last outputs, float[n, units].
+    """Returns the outputs of float[n, length, size]; a step that the mask,
+    bool[n, length], leaves out keeps state and output.
     """
     del training
     if initial_state is not None:
@@ -117,7 +108,7 @@ def lstm(
   bias: tf.Tensor,
   mask: tf.Tensor | None = None,
 ) -> tf.Tensor:
-  """Returns the outputs of an LSTM that starts with zeros.
+  """Returns an LSTM's outputs, from zeros on, float[length, n, units].
 
   Args:
     inputs: float[length, n, size].
@@ -125,9 +116,6 @@ def lstm(
     recurrent_kernel: float[units, 4 * units].
     bias: float[4 * units].
     mask: bool[length, n]; a step whose mask is false keeps the state.
-
-  Returns:
-    float[length, n, units].
   """
   units = recurrent_kernel.shape[0]
   masks = () if mask is None else (mask[..., tf.newaxis],)
@@ -194,15 +182,8 @@ def _d_inner(
   recurrent_kernel: tf.Tensor,
   zeros: tf.Tensor,
 ) -> tf.Tensor:
-  """Returns the gradient by z of all steps, float[length, n, 4 * units].
-
-  Args:
-    gates: i, f, a and o, float[length, n, 4 * units].
-    carries: c, float[length, n, units].
-    d_outputs: The gradient by h as the layer's output, of the same shape.
-    masks: The mask, bool[length, n, 1], or nothing.
-    recurrent_kernel: R.
-    zeros: float[n, units].
+  """Returns the gradient by z of all steps, float[length, n, 4 * units], of
+  that by h, `d_outputs`, float[length, n, units].
   """
   i, f, a, o = tf.split(gates, 4, -1)
   carry_before = tf.concat([zeros[tf.newaxis], carries[:-1]], 0)

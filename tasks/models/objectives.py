@@ -55,7 +55,7 @@ def as_functional(
   metric: str,
   count: Count,
 ) -> tff.learning.models.FunctionalModel:
-  """Returns a Keras model as a `FunctionalModel`.
+  """Returns a Keras model as a `FunctionalModel`, with the usual metrics.
 
   Args:
     build: Returns a new Keras model, always with the same weights. Its layers
@@ -66,11 +66,6 @@ def as_functional(
     metric: Name of the metric, a mean.
     count: From labels and predictions of a batch to the sum and the weight,
       float32[] each, that it adds to the mean.
-
-  Returns:
-    A model with the metrics that `from_keras_model` would give it, by the same
-    names and in the same order: `metric`, "loss", "num_examples" and
-    "num_batches".
   """
   layers = tff.learning.models.functional_model_from_keras(
     build, loss, element_spec
@@ -186,11 +181,8 @@ def model_fn(
   element_spec: task.ElementSpec,
   loss: LossFn | None = None,
 ) -> task.ModelFn:
-  """Returns the TFF form of a classifier, as `Task.model_fn` wants it.
-
-  Returns:
-    A function that returns a new model with that loss, and accuracy as its
-    metric.
+  """Returns the TFF form of a classifier with a loss, and accuracy as its
+  metric.
   """
   return variable_model_fn(
     build,
@@ -205,12 +197,7 @@ def functional_model_fn(
   element_spec: task.ElementSpec,
   loss: LossFn | None = None,
 ) -> task.FunctionalModelFn:
-  """Returns the same classifier as `Task.functional_model_fn` wants it.
-
-  Returns:
-    A function that returns `functional_model` of a network of dense layers;
-    None of others.
-  """
+  """Returns the same classifier as `Task.functional_model_fn` wants it."""
   return dense.functional_if_dense(
     build, functools.partial(functional_model, build, element_spec, loss)
   )
@@ -287,17 +274,8 @@ def number_model_fn(
   element_spec: task.ElementSpec,
   loss: LossFn | None = None,
 ) -> task.ModelFn:
-  """Returns the TFF form of a regression, as `Task.model_fn` wants it.
-
-  Args:
-    build: Returns a new Keras model with one output, float32[n, 1], or with
-      those of all numbers, float32[n, t].
-    element_spec: Specs of `(x, y)`, y being float32[n], or float32[n, t].
-    loss: As `number_objective` takes it; by default the mean squared error.
-
-  Returns:
-    A function that returns a new model with that loss, and the mean absolute
-    error as its metric.
+  """Returns the TFF form of a regression, of one output or t, with a loss and
+  the mean absolute error.
   """
   return variable_model_fn(
     build,

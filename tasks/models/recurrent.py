@@ -95,18 +95,8 @@ def sentence_lstm(
 ) -> tf.keras.Model:
   """A classifier of sentences: stacked LSTMs and one dense layer.
 
-  Args:
-    num_tokens: Size of the vocabulary; token 0 is padding, at the end.
-    num_classes: Number of logits.
-    seed: Seed of the initial weights.
-    embedding: float32[num_tokens, size] of word vectors that are not trained;
-      None trains an embedding.
-    embedding_size: Size of an embedding that is trained.
-    num_layers: Number of LSTM layers.
-    units: Width of each.
-
-  Returns:
-    An uncompiled model from int[n, length] to float32[n, num_classes].
+  Token 0 is padding, at the end. An `embedding`, float32[num_tokens, size], is
+  not trained. The model maps int[n, length] to float32[n, num_classes].
   """
   layer_seeds = iter(layers.int32_seeds(seed, 2 + 2 * num_layers))
   embedding_seed = next(layer_seeds)
@@ -196,10 +186,8 @@ def next_token_model_fn(
 ) -> task.ModelFn:
   """Returns the TFF form of a sequence model, as `Task.model_fn` wants it.
 
-  Returns:
-    A function that returns a new model. Its loss is the mean of the cross
-    entropy over the tokens of a batch that are no padding, its metric the share
-    of them where the largest logit is right.
+  The loss is the mean cross entropy over tokens that are no padding, the metric
+  the share of counted ones whose logit is the largest.
   """
   return objectives.variable_model_fn(
     build,

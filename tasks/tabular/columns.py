@@ -54,12 +54,8 @@ class TextGatherer:
     return self._codes.keys()
 
   def add(self, codes: np.ndarray, values: Sequence[str]) -> None:
-    """Adds rows.
-
-    Args:
-      codes: Position of each row's text in `values`, integer[rows]; -1 where it
-        is missing. The empty text is missing, too.
-      values: Texts of this piece.
+    """Adds rows: the place of their texts in `values`; -1, or the place of an
+    empty text, where it is missing.
     """
     known = self._codes
     places = [known.setdefault(v, len(known)) if v else -1 for v in values]

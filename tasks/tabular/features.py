@@ -67,11 +67,7 @@ Feature = NumberFeature | TextFeature
 def fit(
   columns: Mapping[str, Column], train: ClientRows
 ) -> tuple[Feature, ...]:
-  """Learns from training rows how columns enter x.
-
-  Returns:
-    A feature for each column.
-  """
+  """Learns from training rows how each column enters x."""
   return tuple(
     _fit_numbers(name, column, train)
     if isinstance(column, Numbers)
@@ -111,15 +107,8 @@ def _fit_texts(name: str, column: Texts, train: ClientRows) -> TextFeature:
 def raw_values(
   columns: Mapping[str, Column], rows: np.ndarray
 ) -> dict[str, np.ndarray]:
-  """Returns the raw values of some rows, as `Task.preprocessing` takes them.
-
-  Args:
-    columns: The columns of all features, by name.
-    rows: Positions of rows, int64[n].
-
-  Returns:
-    By name float32[n], NaN where a number is missing, or texts, "" where one
-    is.
+  """Returns the values of some rows by column: float32[n], NaN where a number
+  is missing, or texts, "" where one is.
   """
   return {
     name: column.values[rows].astype(np.float32)

@@ -112,12 +112,8 @@ def numbered(
 def standardized(
   values: np.ndarray, train: ClientRows, *, source: str
 ) -> Labels:
-  """Brings labels to mean 0 and deviation 1 over the federation's training.
-
-  Args:
-    values: float64[rows].
-    train: The training rows of the clients.
-    source: The file and the column, for errors.
+  """Brings labels, float64[rows], to mean 0 and deviation 1 over the
+  federation's training.
   """
   of_training = values[train.rows]
   if of_training.min() == of_training.max():

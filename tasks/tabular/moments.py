@@ -38,14 +38,8 @@ class Moments(NamedTuple):
 
 
 def of_clients(values: np.ndarray, sizes: np.ndarray) -> Moments:
-  """Returns the moments of each client's own numbers.
-
-  Args:
-    values: Numbers of one client after the other, float[rows]; NaN is missing.
-    sizes: How many rows each client has, int64[clients].
-
-  Returns:
-    Moments, float64[clients].
+  """Returns the moments, float64[clients], of the numbers of one client after
+  the other, float[rows], NaN where missing.
   """
   client = np.repeat(np.arange(len(sizes)), sizes)
   is_there = ~np.isnan(values)
@@ -77,13 +71,8 @@ def merge(a: Moments, b: Moments) -> Moments:
 
 
 def of_federation(clients: Moments) -> Moments:
-  """Returns the moments of all clients' numbers, merged pair by pair.
-
-  Args:
-    clients: Moments by client, float64[clients].
-
-  Returns:
-    Moments, float64[]; a number of 0 where there are no clients.
+  """Returns the moments, float64[], of all clients' numbers, merged pair by
+  pair.
   """
   while len(clients.num) > 1:
     half = -(-len(clients.num) // 2)

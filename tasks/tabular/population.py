@@ -63,19 +63,10 @@ def test_share_of_units(
   seed: int,
   classes: np.ndarray | None,
 ) -> np.ndarray:
-  """Chooses rows for testing so that a unit's rows are all on one side.
+  """Chooses rows for testing, bool[rows], so that a unit's are all on one side.
 
-  Args:
-    clients: Client of each row, int[rows], at least 0.
-    units: What each row belongs to, such as a person, int[rows].
-    fraction: Share of the units of each client, between 0 and 1.
-    seed: Seed of the choice.
-    classes: Class of each row, int[rows]; a unit counts as one of the rarest
-      class that it has. None makes no difference between units.
-
-  Returns:
-    Whether a row is for testing, bool[rows]. A unit that several clients have
-    counts as one of the client of its first row.
+  A unit counts as one of the rarest class that it has, and of the client of its
+  first row.
   """
   _, first, unit_of_row = np.unique(
     units, return_index=True, return_inverse=True
@@ -94,19 +85,10 @@ def test_share_of_units(
 def test_share(
   clients: np.ndarray, fraction: float, seed: int, classes: np.ndarray | None
 ) -> np.ndarray:
-  """Chooses a share of each client's rows at random.
+  """Chooses a share of each client's rows for testing at random, bool[rows].
 
-  Args:
-    clients: Client of each row, int[rows], at least 0.
-    fraction: Share of the rows, between 0 and 1.
-    seed: Seed of the choice.
-    classes: Class of each row, int[rows]. Of n rows of a class, a client has
-      n times its share for testing, rounded up or down. None makes no
-      difference between rows.
-
-  Returns:
-    Whether a row is for testing, bool[rows]. Of two rows and more, a client has
-    at least one on either side; a single row is for training.
+  Of n rows of a class, n times the share, rounded up or down. Of two rows and
+  more, a client has at least one on either side; a single one is for training.
   """
   generator = cuts.generator(seed)
   shuffled = generator.permutation(len(clients))
@@ -141,13 +123,12 @@ def divide(
     clients: Client of each row, int[rows], a position in `names`.
     names: Names of all clients.
     is_test: Whether a row is for testing, bool[rows].
-    min_examples: Clients with fewer rows, train and test together, are left
-      out.
+    min_examples: Clients with fewer rows are left out.
     num_clients: Number of clients to choose at random; None takes all.
     seed: Seed of the choice.
     source: The file and what names its clients, for errors.
-    classes: Class of each row, int[rows], if rows may change halves so that
-      each class has one to train on.
+    classes: Class of each row, if rows may change halves so that each class has
+      one to train on.
   """
   if len(names) < 2:
     raise DataError(

@@ -102,10 +102,8 @@ def read(
   units: Collection[str] = (),
   way_out: Mapping[str, str] | None = None,
 ) -> dict[str, columns.Column]:
-  """Reads columns, in one pass through the file, or in two.
-
-  Returns:
-    Columns by name. One of numbers has nothing but numbers and missing values.
+  """Returns columns, read in one pass through the file, or in two; one of
+  numbers has nothing but numbers and missing values.
   """
   reading = _Reading(table, categories, exact, measured, way_out or {})
   if mixed := reading.gather(names, texts):

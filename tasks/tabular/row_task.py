@@ -98,15 +98,14 @@ def divide(
     config: How to.
     clients: Client of each row, int[rows], a position in `names`.
     names: Names of all clients.
-    halves: The half of each row, int[rows], and what the numbers mean: "train"
-      and "test"; None takes a share of each client's rows for testing, of each
-      class as far as their numbers allow.
-    classes: Class of each row, int[rows]; None of numbers as labels.
+    halves: The half of each row, and what the numbers mean: "train" and "test";
+      None takes a share of each client's rows for testing.
+    classes: Class of each row; None of numbers as labels.
     seed: Seed of these shares, and of the choice of clients.
     source: The file and what names its clients, for errors.
     source_of_split: Tells the place of a row's half, for errors.
-    units: What each row belongs to, such as a person, int[rows], if all rows of
-      one are to be in the same half.
+    units: What each row belongs to, such as a person, if all rows of one are to
+      be in the same half.
   """
   if halves is None and units is not None:
     is_test = population.test_share_of_units(
@@ -200,8 +199,7 @@ def build_task(
     seed: Seed of the model.
     preprocessing: How raw values become x.
     load_raw: Maps positions of rows to their raw values, by column.
-    weights: What the client of each row counts for, float[rows], and where the
-      numbers are from.
+    weights: What each row's client counts for, float[rows], and their source.
     groups: The group of each row.
   """
   classes = labels.num_classes

@@ -135,11 +135,8 @@ class CsvFile:
   def pieces(
     self, names: Sequence[str], texts: Collection[str]
   ) -> Iterator[columns.Rows]:
-    """Yields columns, some rows at a time.
-
-    Yields:
-      The number of rows, and columns by name; None for a column that looked
-      like numbers at first, and has other fields in these rows.
+    """Yields the number of some rows, and their columns by name; None for one
+    that looked like numbers at first, and has other fields here.
     """
     positions = {name: self.names.index(name) for name in names}
     texts = {*texts, *self._texts_of_sample(positions)}
@@ -171,11 +168,7 @@ class CsvFile:
     )
 
   def marks(self, names: Sequence[str]) -> dict[str, Counter[str]]:
-    """Counts the texts that are taken as missing numbers of their own accord.
-
-    Returns:
-      The number of cells with each such text, by column.
-    """
+    """Counts the texts, by column, that are taken as missing numbers anyway."""
     positions = {name: self.names.index(name) for name in names}
     found: dict[str, Counter[str]] = {name: Counter() for name in names}
     for frame in self._frames(
@@ -353,9 +346,8 @@ class _Lines:
 
 
 def decimal_of(fields: Iterable[str]) -> str:
-  """Returns what stands before the decimals of numbers among some fields.
-
-  A comma where some have decimal commas, and none a decimal point.
+  """Returns the sign before decimals: a comma where some fields have decimal
+  commas, and none a decimal point.
   """
   stripped = [field.strip() for field in fields]
   has_points = any(map(_DECIMAL_POINT.fullmatch, stripped))
@@ -366,10 +358,8 @@ def decimal_of(fields: Iterable[str]) -> str:
 def read_numbers(
   texts: Sequence[str], signs: Signs, missing: Collection[str]
 ) -> np.ndarray | None:
-  """Returns the numbers that texts are, read as fields of a CSV file are.
-
-  Returns:
-    float64[n], NaN for a missing number; None if a text is something else.
+  """Returns the numbers that texts are, as fields of a CSV file, float64[n],
+  NaN for a missing one; None if a text is something else.
   """
   import pandas as pd  # noqa: PLC0415
 

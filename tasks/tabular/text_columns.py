@@ -36,11 +36,7 @@ def leave_out(name: str) -> str:
 
 
 def refusal(texts: Iterable[str], num_rows: int) -> Refusal | None:
-  """Says why texts are no categories.
-
-  Returns:
-    What is wrong; None if nothing is.
-  """
+  """Returns why texts are no categories; None if they are."""
   values = list(texts)
   if values and all(map(_DATE.fullmatch, values)):
     remedy = "make numbers of it, such as days since a day"
@@ -64,11 +60,8 @@ def refusal(texts: Iterable[str], num_rows: int) -> Refusal | None:
 
 
 def strays(counts: Mapping[str, int], missing: Collection[str]) -> list[str]:
-  """Returns the texts without which a column would hold numbers.
-
-  Returns:
-    The texts that are no numbers, if they are in fewer rows than numbers are;
-    otherwise nothing: it is a column of texts.
+  """Returns the texts, fewer than the numbers, without which a column would
+  hold numbers; none of a column of texts.
   """
   present = {text: n for text, n in counts.items() if text not in missing}
   words = [text for text in present if not _reads_as_number(text)]
@@ -161,11 +154,8 @@ def _pattern(signs: Signs) -> re.Pattern[str]:
 def numbers_of(
   texts: Sequence[str], signs: Signs, missing: Collection[str]
 ) -> tuple[np.ndarray, tuple[str, str] | None]:
-  """Returns the numbers that texts mean, all of one unit or without.
-
-  Returns:
-    float64[n], NaN for a missing one; and a text that is no such number, with
-    what is wrong with it, if there is one.
+  """Returns the numbers that texts mean, float64[n], all of one unit or
+  without; and the first text that is none, with what is wrong with it.
   """
   found = np.full(len(texts), np.nan)
   known: Written | None = None
@@ -186,10 +176,8 @@ def numbers_of(
 def refused_number(
   texts: Iterable[str], signs: Signs, column: str
 ) -> Refusal | None:
-  """Says that texts mean numbers, and which option reads them.
-
-  Returns:
-    What is wrong; None if at most 95 % of the texts are numbers, of one unit.
+  """Returns that 95 % of the texts or more mean numbers, and which option reads
+  them; None if not so.
   """
   present = list(texts)
   unit = _common_unit(present, signs)
@@ -245,13 +233,7 @@ class BagOfWords:
   def __init__(
     self, texts: Sequence[str], train: np.ndarray, num_words: int
   ) -> None:
-    """Counts the words of the training texts.
-
-    Args:
-      texts: All texts.
-      train: Positions of those to count, int64[n].
-      num_words: Number of words at most.
-    """
+    """Counts the words of the training texts, those at positions `train`."""
     counts = Counter(
       word for position in train for word in _words(texts[position])
     )

@@ -281,11 +281,8 @@ def _text(value: Any) -> str:
 
 
 def _labels(y: np.ndarray, place: str) -> np.ndarray:
-  """Returns labels of one kind, each of one example.
-
-  Returns:
-    Class numbers, integer[n, ...], or truth values or texts, [n], or numbers,
-    float[n] or float[n, t].
+  """Returns labels of one kind: class numbers, truth values or texts, or
+  numbers, float[n] or float[n, t].
   """
   if y.dtype.kind == "O" and y.ndim == 1:
     if _has_missing(y):
