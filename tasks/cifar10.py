@@ -16,16 +16,8 @@ from tasks.formats import cifar, data_files, prepared
 from tasks.formats.images import LabeledImages
 
 CLASS_NAMES = (
-  "airplane",
-  "automobile",
-  "bird",
-  "cat",
-  "deer",
-  "dog",
-  "frog",
-  "horse",
-  "ship",
-  "truck",
+  *("airplane", "automobile", "bird", "cat", "deer"),
+  *("dog", "frog", "horse", "ship", "truck"),
 )
 
 

@@ -18,20 +18,9 @@ from tasks.formats import data_files, images
 from tff_fair import declared
 
 CLASS_NAMES = (
-  "t_shirt",
-  "shirt",
-  "knitwear",
-  "chiffon",
-  "sweater",
-  "hoodie",
-  "windbreaker",
-  "jacket",
-  "downcoat",
-  "suit",
-  "shawl",
-  "dress",
-  "vest",
-  "underwear",
+  *("t_shirt", "shirt", "knitwear", "chiffon", "sweater"),
+  *("hoodie", "windbreaker", "jacket", "downcoat", "suit"),
+  *("shawl", "dress", "vest", "underwear"),
 )
 # Lists of images and of their labels; some copies keep them in a folder.
 _TRAIN = ("noisy_train_key_list.txt", "noisy_label_kv.txt")

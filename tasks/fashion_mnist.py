@@ -18,16 +18,8 @@ from tasks.formats import mnist
 from tff_fair import declared
 
 _CLASS_NAMES = (
-  "t_shirt",
-  "trouser",
-  "pullover",
-  "dress",
-  "coat",
-  "sandal",
-  "shirt",
-  "sneaker",
-  "bag",
-  "ankle_boot",
+  *("t_shirt", "trouser", "pullover", "dress", "coat"),
+  *("sandal", "shirt", "sneaker", "bag", "ankle_boot"),
 )
 _TOPS = ("t_shirt", "pullover", "shirt")
 

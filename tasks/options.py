@@ -14,12 +14,6 @@ from tff_fair import declared, spelling
 Value = declared.Value
 
 _Options = typing.TypeVar("_Options", bound="TaskOptions")
-A_FRACTION: declared.Bounds = {
-  "minimum": 0,
-  "exclude_minimum": True,
-  "maximum": 1,
-  "exclude_maximum": True,
-}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -69,7 +63,7 @@ class LocalTestOptions(ClientOptions):
     0.2,
     "The share of a client's examples, chosen at random, that is for testing, "
     "where the data does not say which are.",
-    **A_FRACTION,
+    **declared.BETWEEN_0_AND_1,
   )
 
 

@@ -68,7 +68,7 @@ class Options(options.TaskOptions):
   test_fraction: float = declared.value(
     0.2,
     "The share of a client's examples that is for testing.",
-    **options.A_FRACTION,
+    **declared.BETWEEN_0_AND_1,
   )
 
   def __post_init__(self) -> None:

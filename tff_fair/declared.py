@@ -366,6 +366,10 @@ class Bounds(TypedDict, total=False):
   is_valid: Callable[[Any], object]
 
 
+BELOW_1: Bounds = {"minimum": 0, "maximum": 1, "exclude_maximum": True}
+BETWEEN_0_AND_1: Bounds = {**BELOW_1, "exclude_minimum": True}
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Declared:
   """A field, and the values that it takes.
@@ -425,7 +429,8 @@ class Declared:
   @property
   def expected(self) -> str:
     """Which values are valid, in words."""
-    return self.expects or describe(self.annotation)
+    within = f", in {self.interval}" if self.interval else ""
+    return self.expects or f"{describe(self.annotation)}{within}"
 
   def check(self, found: Any) -> Any:
     """Returns a value in its annotated type: an integer as a float, say.

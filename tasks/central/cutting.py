@@ -92,16 +92,14 @@ class CutOptions(options.TaskOptions):
     0.2,
     'With test_data "local" or "pooled": the share of a client\'s examples '
     "that is for testing.",
-    **options.A_FRACTION,
+    **declared.BETWEEN_0_AND_1,
   )
   unused_fraction: float = declared.value(
     0.0,
     'With test_data "local" or "pooled": the share of a client\'s examples '
     "that is for neither training nor testing, where a paper keeps a "
     "validation set.",
-    minimum=0,
-    maximum=1,
-    exclude_maximum=True,
+    **declared.BELOW_1,
   )
   split_file: str = declared.value(
     "",

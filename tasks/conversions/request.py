@@ -70,10 +70,7 @@ class ConversionRequest:
     0.2,
     "Share of each client's examples that is test data, where --split is "
     "random or order; both halves get one at least.",
-    minimum=0,
-    maximum=1,
-    exclude_minimum=True,
-    exclude_maximum=True,
+    **declared.BETWEEN_0_AND_1,
   )
   test_date: str = declared.value(
     "2018-01-01",

@@ -53,20 +53,6 @@ def train_test_split(
   unused_fraction: float = 0.0,
 ) -> tuple[np.ndarray, np.ndarray]:
   """Splits a client's examples at random; neither side is ever empty."""
-  if not 0 < test_fraction < 1:
-    raise FieldError(
-      "test_fraction", "expected between 0 and 1.", value=test_fraction
-    )
-  if not 0 <= unused_fraction < 1 - test_fraction:
-    raise FieldError(
-      "unused_fraction",
-      "expected at least 0, and less than 1 - test_fraction.",
-      value=unused_fraction,
-    )
-  if len(indices) < 2:
-    raise ValueError(
-      f"A train and a test example need 2 examples, found {len(indices)}."
-    )
   num_test = int(num_test_examples(np.array(len(indices)), test_fraction))
   num_unused = round(len(indices) * unused_fraction)
   num_train = max(len(indices) - num_test - num_unused, 1)

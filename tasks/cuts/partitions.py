@@ -8,16 +8,6 @@ from tasks.cuts import draws
 from tff_fair.declared import FieldError
 
 
-def _vector(labels: np.ndarray) -> np.ndarray:
-  """Returns labels as an array; raises a FieldError if it is no vector."""
-  labels = np.asarray(labels)
-  if labels.ndim != 1:
-    raise FieldError(
-      "labels", f"expected a vector, found the shape {labels.shape}."
-    )
-  return labels
-
-
 def _check_parts(num_parts: int, num_examples: int, name: str) -> None:
   """Raises a FieldError unless each part can have an example."""
   if not 1 <= num_parts <= num_examples:
@@ -60,7 +50,6 @@ def label_shards(
   The pathological non-IID cut of McMahan et al., "Communication-Efficient
   Learning of Deep Networks from Decentralized Data" (AISTATS 2017), Section 3.
   """
-  labels = _vector(labels)
   _check_parts(num_clients, len(labels), "num_clients")
   most = len(labels) // num_clients
   if not 1 <= shards_per_client <= most:
@@ -88,7 +77,6 @@ def few_labels(
   examples of a label that no client happens to be given are in no part. A part
   is empty if its labels have fewer examples than clients.
   """
-  labels = _vector(labels)
   _check_parts(num_clients, len(labels), "num_clients")
   values = np.unique(labels)
   if not 1 <= labels_per_client <= len(values):
@@ -145,7 +133,6 @@ def by_value(values: np.ndarray) -> tuple[list[Any], list[np.ndarray]]:
   """Returns the values in order, each once, and the positions of each one's
   examples.
   """
-  values = _vector(values)
   if len(values) == 0:
     raise ValueError("There are no examples to cut.")
   unique, index, counts = np.unique(
@@ -179,10 +166,6 @@ def power_law(
   proportion to r^-exponent (Zipf's law). Who has which rank is random.
   """
   _check_sizes(num_clients, min_size, num_examples)
-  if not 0 <= exponent < np.inf:
-    raise FieldError(
-      "exponent", "expected a finite number of at least 0.", value=exponent
-    )
   rng = draws.generator(seed)
   ranks = 1.0 + rng.permutation(num_clients)
   sizes = min_size + _apportioned(
@@ -212,8 +195,6 @@ def dirichlet(
   min_size, which never ends for small concentrations. Here each client that
   came out too small takes random examples from the largest one.
   """
-  labels = _vector(labels)
-  _check_concentration(concentration)
   _check_sizes(num_clients, min_size, len(labels))
   rng = draws.generator(seed)
   parts: list[list[int]] = [[] for _ in range(num_clients)]
@@ -241,9 +222,7 @@ def dirichlet_per_client(
   distribution; clients that take their examples in turn would leave the last
   ones what is left.
   """
-  labels = _vector(labels)
   _check_sizes(num_clients, 1, len(labels))
-  _check_concentration(concentration)
   rng = draws.generator(seed)
   stocks = [
     rng.permutation(np.flatnonzero(labels == label))
@@ -311,16 +290,6 @@ def _in_whole_numbers(
       remainders[label] -= 1
       left[label] -= 1
   return counts
-
-
-def _check_concentration(concentration: float) -> None:
-  least, most = CONCENTRATION_RANGE
-  if not least <= concentration <= most:
-    raise FieldError(
-      "concentration",
-      f"expected between {least:g} and {most:g}.",
-      value=concentration,
-    )
 
 
 def _fill_small_parts(

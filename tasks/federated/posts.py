@@ -44,7 +44,7 @@ class StackOverflowOptions(options.ClientOptions):
     "The share of a user's training examples, or of the first `max_examples` "
     "of them, that is for testing instead, chosen at random. None takes the "
     "test examples of the data, those of 2018 and later.",
-    **options.A_FRACTION,
+    **declared.BETWEEN_0_AND_1,
   )
   vocab_size: int = declared.positive_integer(
     10_000, "Number of words that are known, the most frequent ones."

@@ -38,7 +38,7 @@ class RowOptions(options.LocalTestOptions):
     0.2,
     "The share of a client's rows, chosen at random within each class, that "
     "is for testing, where the data does not say which rows are.",
-    **options.A_FRACTION,
+    **declared.BETWEEN_0_AND_1,
   )
   min_examples: int = 2
   num_clients: int | None = declared.value(

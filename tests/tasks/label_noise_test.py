@@ -156,7 +156,7 @@ def test_levels_out_of_range():
     ("least_label_noise", -1e-9, 50),
   ):
     for value in values:
-      with rejected(option, "0 to 1", value=value):
+      with rejected(option, "[0, 1]", value=value):
         tasks.check_options("digits", {option: value})
   for text in ("nan", "inf", "half"):
     with rejected("noisy_clients", "number"):

@@ -11,7 +11,7 @@ from tff_fair import declared
 class _Options(options.TaskOptions):
   count: int = declared.value(3, "Number of things.", minimum=1)
   size: int | None = declared.value(None, "Their size.")
-  rate: float = declared.value(0.5, "Share.", **options.A_FRACTION)
+  rate: float = declared.value(0.5, "Share.", **declared.BETWEEN_0_AND_1)
   names: declared.Names | None = declared.value(None, "Names.")
 
 

@@ -190,7 +190,7 @@ def test_a_setting_takes_its_values_and_comes_back_from_each_form(name):
     ("dp_clip", 1.0, "dp_noise"),
     ("label_correction", "coteaching", "none, fedcorr"),
     ("correction_iterations", 0, "positive"),
-    ("correction_finetuning", -1, "0 or a positive integer"),
+    ("correction_finetuning", -1, "0 or more"),
     ("correction_proximal", -1.0, "[0, 1000]"),
     ("correction_neighbors", 1, "2 or more"),
     ("correction_share", 1.5, "[0, 1]"),

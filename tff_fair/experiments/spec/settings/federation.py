@@ -50,15 +50,13 @@ class SamplingSettings:
     "Cohorts of more clients are computed in parts of so many; 0 computes each "
     "cohort as a whole. Parts bound the memory of a worker. Their size decides "
     "the last digits of results, the number of workers does not.",
-    expects="0 or a positive integer",
-    is_valid=lambda number: number >= 0,
+    minimum=0,
   )
   dropout: float = declared.value(
     0.0,
     "Probability that a drawn client does not report back, in [0, 1). If all "
     "clients of a cohort would drop out, one of them, drawn by lot, reports.",
-    expects="a number in [0, 1)",
-    is_valid=lambda value: 0 <= value < 1,
+    **declared.BELOW_1,
   )
   dropout_kind: Literal[
     "independent", "by_client", "by_size", "by_label", "blocks", "periodic"
@@ -200,8 +198,7 @@ class EvaluationSettings:
     "a sweep and a search choose on them. Drawn by --data_seed, class by "
     "class. A client with too few examples trains on all. By default 0.1 with "
     "--criterion, else none.",
-    expects="a number in [0, 1)",
-    is_valid=lambda value: 0 <= value < 1,
+    **declared.BELOW_1,
   )
   criterion: Literal["mean", "worst_10"] | None = declared.value(
     None,
@@ -262,8 +259,7 @@ class EvaluationSettings:
     None,
     "End the run after the first round whose pareto_stationarity is this or "
     "less, in (0, 1). By default it goes on to the last round.",
-    expects="a number in (0, 1)",
-    is_valid=lambda value: 0 < value < 1,
+    **declared.BETWEEN_0_AND_1,
   )
   tape: bool | Literal["updates"] = declared.value(
     False,
@@ -306,10 +302,7 @@ def part_size(
 # The settings of label correction.
 
 
-_A_SHARE: declared.Bounds = {
-  "expects": "a number in [0, 1]",
-  "is_valid": lambda value: 0 <= value <= 1,
-}
+_A_SHARE: declared.Bounds = {"minimum": 0, "maximum": 1}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -334,21 +327,19 @@ class CorrectionSettings:
     50,
     "Rounds of FedCorr's second stage: clean clients alone train, and then "
     "noisy clients' labels change again. 0 leaves the stage out.",
-    expects="0 or a positive integer",
-    is_valid=lambda number: number >= 0,
+    minimum=0,
   )
   correction_proximal: float = declared.value(
     5.0,
     "FedCorr's beta: in the first stage, a client's weight of the squared "
     "distance from the received model is this times its noise level.",
-    expects="a number in [0, 1000]",
-    is_valid=lambda value: 0 <= value <= 1000,
+    minimum=0,
+    maximum=1000,
   )
   correction_neighbors: int = declared.value(
     20,
     "How many nearest neighbours tell the local dimension of a prediction.",
-    expects="an integer, 2 or more",
-    is_valid=lambda number: number >= 2,
+    minimum=2,
   )
   correction_share: float = declared.value(
     0.5,
@@ -387,8 +378,7 @@ class AttackSettings:
     0.1,
     "Share of the clients that attack, in (0, 1); one client at least, and one "
     "remains honest.",
-    expects="a number in (0, 1)",
-    is_valid=lambda value: 0 < value < 1,
+    **declared.BETWEEN_0_AND_1,
   )
   attack_strength: float | None = declared.value(
     None,

@@ -136,8 +136,8 @@ class LocalTrainingSettings:
   batch_size: int = declared.value(
     16,
     "Examples in a local minibatch.",
-    expects=f"an integer in [1, {_LARGEST_INT32}]",
-    is_valid=lambda value: 1 <= value <= _LARGEST_INT32,
+    minimum=1,
+    maximum=_LARGEST_INT32,
   )
   local_epochs: int | str = declared.value(
     1,
