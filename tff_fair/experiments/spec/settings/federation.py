@@ -285,18 +285,12 @@ class EvaluationSettings:
 def part_size(
   clients_per_part: int, clients_per_round: bounds.Range | None
 ) -> int:
-  """Returns the size of the parts of a run's cohorts.
-
-  Returns:
-    The size; 0 if every cohort is one part.
-  """
-  if (
-    clients_per_round is not None
-    and bounds.is_range(clients_per_round)
-    and bounds.range_ends(clients_per_round)[1] <= clients_per_part
-  ):
-    return 0
-  return clients_per_part
+  """Returns the size of a run's parts of cohorts; 0 if each is one part."""
+  try:
+    _, most = bounds.range_ends(clients_per_round)
+  except ValueError:  # None, or of a damaged record.
+    return clients_per_part
+  return 0 if most <= clients_per_part else clients_per_part
 
 
 # The settings of label correction.
