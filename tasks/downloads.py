@@ -262,15 +262,10 @@ def find_native(
 
 
 class Archive(NamedTuple):
-  """A file as it is published.
+  """A file as it is published."""
 
-  Attributes:
-    url: Its address.
-    sha256: Its checksum, if TFF knows it.
-  """
-
-  url: str
-  sha256: str | None
+  url: str  # Its address.
+  sha256: str | None  # Its checksum, if TFF knows it.
 
   @property
   def name(self) -> str:

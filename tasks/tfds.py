@@ -117,23 +117,16 @@ class Options(central.ImageOptions):
 
 
 class _Examples(typing.NamedTuple):
-  """Labelled examples of the splits "train" and "test".
+  """Labelled examples of the splits "train" and "test"."""
 
-  Attributes:
-    values: The values of each feature.
-    classes: The class of each example, int32[n].
-    class_names: Names of the classes; none where numbers are to be predicted.
-    numbers: These numbers, float64[n]; all classes are 0 then.
-    num_train: How many are of the split "train"; they come first.
-    num_left_out: How many have no label.
-  """
-
-  values: Mapping[str, Sequence[Any]]
-  classes: np.ndarray
+  values: Mapping[str, Sequence[Any]]  # The values of each feature.
+  classes: np.ndarray  # The class of each example, int32[n].
+  # Names of the classes; none where numbers are to be predicted.
   class_names: Sequence[str]
+  # These numbers, float64[n]; all classes are 0 then.
   numbers: np.ndarray | None
-  num_train: int
-  num_left_out: int
+  num_train: int  # How many are of the split "train"; they come first.
+  num_left_out: int  # How many have no label.
 
 
 def load(

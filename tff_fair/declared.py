@@ -195,9 +195,11 @@ def _invalid(name: str, expected: str, found: object) -> FieldError:
 def _interval(
   minimum: float, maximum: float, exclude_minimum: bool, exclude_maximum: bool
 ) -> str:
+  bounds = (minimum, maximum)
   left = "(" if exclude_minimum or math.isinf(minimum) else "["
   right = ")" if exclude_maximum or math.isinf(maximum) else "]"
-  return f"{left}{minimum:g}, {maximum:g}{right}"
+  ends = (str(end) if isinstance(end, int) else f"{end:g}" for end in bounds)
+  return f"{left}{', '.join(ends)}{right}"
 
 
 # Values of annotated types, and their texts.

@@ -41,36 +41,25 @@ _INDEX = """
 
 
 class Example(NamedTuple):
-  """An example of a client.
+  """An example of a client."""
 
-  Attributes:
-    client: The client's name.
-    serialized: A serialized `tf.train.Example`.
-    split: Name of the split it belongs to; None leaves that to the cut.
-  """
-
-  client: str
-  serialized: bytes
+  client: str  # The client's name.
+  serialized: bytes  # A serialized `tf.train.Example`.
+  # Name of the split it belongs to; None leaves that to the cut.
   split: str | None = None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Cut:
-  """How examples without a split are cut, and which clients are kept.
+  """How examples without a split are cut, and which clients are kept."""
 
-  Attributes:
-    choose_test: Chooses a client's test examples, out of two at least.
-    train: Name of the split of training examples.
-    test: Name of the split of test examples.
-    min_examples: Clients with fewer examples are dropped.
-    required: Names of splits that must have a client: TFF's loaders fail on a
-      split without one.
-  """
-
+  # Chooses a client's test examples, out of two at least.
   choose_test: TestChoice
-  train: str = "train"
-  test: str = "test"
-  min_examples: int = 1
+  train: str = "train"  # Name of the split of training examples.
+  test: str = "test"  # Name of the split of test examples.
+  min_examples: int = 1  # Clients with fewer examples are dropped.
+  # Names of splits that must have a client: TFF's loaders fail on a split
+  # without one.
   required: tuple[str, ...] = ()
 
 

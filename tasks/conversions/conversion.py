@@ -35,36 +35,26 @@ from tff_fair.declared import FieldError
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Contents:
-  """The examples of a source, which are read when they are asked for.
+  """The examples of a source, which are read when they are asked for."""
 
-  Attributes:
-    filename: Name of the file to write, by default.
-    split: How train and test are told apart.
-    total: How much there is to do, in the unit of progress.
-    unit: "B" for bytes read, or "example".
-    examples: Yields the examples; tells how much was done just now.
-    train: Name of the split of training examples.
-    test: Name of the split of test examples.
-    heldout: Names of other splits.
-    left_out: Number of parts of the source that became no example, by reason;
-      complete once all examples were yielded.
-    tables: The files of word and tag counts that belong to the data.
-    classes: The names of the classes in the order of their numbers; empty
-      where the source has none.
-  """
-
-  filename: str
-  split: Split
-  total: int
-  unit: str = "B"
+  filename: str  # Name of the file to write, by default.
+  split: Split  # How train and test are told apart.
+  total: int  # How much there is to do, in the unit of progress.
+  unit: str = "B"  # "B" for bytes read, or "example".
+  # Yields the examples; tells how much was done just now.
   examples: Callable[[data_files.OnRead], Iterator[Example]]
-  train: str = "train"
-  test: str = "test"
-  heldout: tuple[str, ...] = ()
+  train: str = "train"  # Name of the split of training examples.
+  test: str = "test"  # Name of the split of test examples.
+  heldout: tuple[str, ...] = ()  # Names of other splits.
+  # Number of parts of the source that became no example, by reason; complete
+  # once all examples were yielded.
   left_out: collections.Counter[str] = dataclasses.field(
     default_factory=collections.Counter
   )
+  # The files of word and tag counts that belong to the data.
   tables: tuple[pathlib.Path, ...] = ()
+  # The names of the classes in the order of their numbers; empty where the
+  # source has none.
   classes: tuple[str, ...] = ()
 
 
@@ -245,18 +235,12 @@ def _size(paths: Sequence[pathlib.Path]) -> int:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Conversion:
-  """A conversion that is ready to start.
+  """A conversion that is ready to start."""
 
-  Attributes:
-    request: What was asked for.
-    contents: What the sources hold.
-    path: The file to write.
-    tables: Files of word and tag counts to write after it; may be empty.
-  """
-
-  request: ConversionRequest
-  contents: Contents
-  path: pathlib.Path
+  request: ConversionRequest  # What was asked for.
+  contents: Contents  # What the sources hold.
+  path: pathlib.Path  # The file to write.
+  # Files of word and tag counts to write after it; may be empty.
   tables: tuple[pathlib.Path, ...]
 
   def write(

@@ -33,24 +33,20 @@ MNIST_TRAIN, MNIST_TEST = "digits_only_train", "digits_only_test"
 
 
 class CentralImages(NamedTuple):
-  """Images whose labels are known before they are read.
+  """Images whose labels are known before they are read."""
 
-  Attributes:
-    labels: Labels, int64[num_examples].
-    splits: The half of each image in the data as published, "train" or "test";
-      empty where it has no halves.
-    serialized: Returns the `tf.train.Example` of the image at a position.
-    clients: The client of each image; empty where images come without.
-    classes: The names of the classes in the order of their numbers; empty
-      where the data has none.
-    left_out: Number of files and rows that became no image, by reason.
-  """
-
-  labels: np.ndarray
+  labels: np.ndarray  # Labels, int64[num_examples].
+  # The half of each image in the data as published, "train" or "test"; empty
+  # where it has no halves.
   splits: Sequence[str]
+  # Returns the `tf.train.Example` of the image at a position.
   serialized: Callable[[int], bytes]
+  # The client of each image; empty where images come without.
   clients: Sequence[str] = ()
+  # The names of the classes in the order of their numbers; empty where the data
+  # has none.
   classes: Sequence[str] = ()
+  # Number of files and rows that became no image, by reason.
   left_out: Mapping[str, int] = types.MappingProxyType({})
 
 

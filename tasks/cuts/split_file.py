@@ -25,38 +25,29 @@ _ARRAYS = (
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class ClientSplit:
-  """Which examples of a data set the clients train and are tested on.
+  """Which examples of a data set the clients train and are tested on."""
 
-  Attributes:
-    client_names: Names of the clients.
-    train: Positions of each client's training examples, int64[n].
-    test: Positions of each client's test examples, int64[n].
-    description: How the data set was cut, in words.
-    share_moved: Share of the examples that the cut would have elsewhere, had it
-      no least size of clients.
-    how_cut: The cut in words that follow "clients", where options do not say
-      it.
-  """
-
-  client_names: tuple[str, ...]
+  client_names: tuple[str, ...]  # Names of the clients.
+  # Positions of each client's training examples, int64[n].
   train: tuple[np.ndarray, ...]
+  # Positions of each client's test examples, int64[n].
   test: tuple[np.ndarray, ...]
-  description: str
+  description: str  # How the data set was cut, in words.
+  # Share of the examples that the cut would have elsewhere, had it no least
+  # size of clients.
   share_moved: float = 0.0
+  # The cut in words that follow "clients", where options do not say it.
   how_cut: str = ""
 
 
 class ExampleClients(NamedTuple):
-  """Whose example each one is, as a user's own file says it.
+  """Whose example each one is, as a user's own file says it."""
 
-  Attributes:
-    clients: The client of each example, texts or integers [n]; an empty text or
-      a negative number where it is no client's.
-    halves: "train", "test" or an empty text of each example; None where the
-      file does not say it.
-  """
-
+  # The client of each example, texts or integers [n]; an empty text or a
+  # negative number where it is no client's.
   clients: np.ndarray
+  # "train", "test" or an empty text of each example; None where the file does
+  # not say it.
   halves: np.ndarray | None
 
 

@@ -37,22 +37,16 @@ Features = Mapping[str, tuple[Sequence[int], str]]
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Clients:
-  """Clients of a native data set.
+  """Clients of a native data set."""
 
-  Attributes:
-    source: The file, for error messages.
-    splits: Names of the splits.
-    names: Names of the clients, in ascending order.
-    counts: Their numbers of examples, int64[clients, splits]; 0 where a client
-      is not in a split.
-    read: Maps the name of a split, how many examples to read at most (None for
-      all) and the name of a client to its stacked examples.
-  """
-
-  source: str
-  splits: Sequence[str]
-  names: ClientNames
+  source: str  # The file, for error messages.
+  splits: Sequence[str]  # Names of the splits.
+  names: ClientNames  # Names of the clients, in ascending order.
+  # Their numbers of examples, int64[clients, splits]; 0 where a client is not
+  # in a split.
   counts: np.ndarray
+  # Maps the name of a split, how many examples to read at most (None for all)
+  # and the name of a client to its stacked examples.
   read: Callable[[str, int | None, str], Examples]
 
   def choose(

@@ -66,19 +66,12 @@ class StackOverflowOptions(options.ClientOptions):
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Users:
-  """The users of a task, by client id.
+  """The users of a task, by client id."""
 
-  Attributes:
-    names: Their names in the data.
-    train: Their training data.
-    test: Their test data.
-    description: Which data, how many users and examples.
-  """
-
-  names: Sequence[str]
-  train: Split
-  test: Split
-  description: str
+  names: Sequence[str]  # Their names in the data.
+  train: Split  # Their training data.
+  test: Split  # Their test data.
+  description: str  # Which data, how many users and examples.
 
 
 def load_users(

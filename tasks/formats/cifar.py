@@ -28,17 +28,14 @@ class Kind(NamedTuple):
   """CIFAR-10 or CIFAR-100, as published.
 
   In the binary version, an image follows its labels, a byte each.
-
-  Attributes:
-    name: "cifar10" or "cifar100".
-    folders: Names of the folders, of the Python and of the binary version.
-    splits: The split, "train" or "test", of each batch, without its ending.
-    labels: The key in the pickle and the number of classes of each label.
   """
 
-  name: str
+  name: str  # "cifar10" or "cifar100".
+  # Names of the folders, of the Python and of the binary version.
   folders: tuple[str, str]
+  # The split, "train" or "test", of each batch, without its ending.
   splits: Mapping[str, str]
+  # The key in the pickle and the number of classes of each label.
   labels: Mapping[str, tuple[bytes, int]]
 
 

@@ -13,18 +13,13 @@ BEGINNING = 512
 
 
 class Kind(NamedTuple):
-  """A kind of file that is not read here.
+  """A kind of file that is not read here."""
 
-  Attributes:
-    name: The kind with its article: "an Excel workbook".
-    reader: The call of Python that makes a DataFrame of the file, where `{}` is
-      its name, and what it needs beside pandas in parentheses; or "".
-    advice: What to do where no such call is enough.
-  """
-
-  name: str
+  name: str  # The kind with its article: "an Excel workbook".
+  # The call of Python that makes a DataFrame of the file, where `{}` is its
+  # name, and what it needs beside pandas in parentheses; or "".
   reader: str = ""
-  advice: str = ""
+  advice: str = ""  # What to do where no such call is enough.
 
   def problem(self, file: str) -> str:
     """Returns what to say of a file of this kind where a table is expected."""

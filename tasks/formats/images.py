@@ -14,17 +14,11 @@ from tasks.formats import source_files
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class LabeledImages:
-  """Images in memory, in the order of their files.
+  """Images in memory, in the order of their files."""
 
-  Attributes:
-    images: uint8[n, height, width, channels].
-    labels: Class numbers, int32[n].
-    source: The files, for error messages.
-  """
-
-  images: np.ndarray
-  labels: np.ndarray
-  source: str
+  images: np.ndarray  # uint8[n, height, width, channels].
+  labels: np.ndarray  # Class numbers, int32[n].
+  source: str  # The files, for error messages.
 
   def __post_init__(self) -> None:
     if len(self.images) != len(self.labels):
@@ -70,19 +64,13 @@ _ENDINGS = (".png", ".jpg", ".jpeg")
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class LabeledPaths:
-  """Images on disk.
+  """Images on disk."""
 
-  Attributes:
-    root: The directory that paths start from.
-    paths: Paths of the images, bytes[n]: a million of them take 60 MB.
-    labels: Class numbers, int32[n].
-    source: The folder or list, for error messages.
-  """
-
-  root: pathlib.Path
+  root: pathlib.Path  # The directory that paths start from.
+  # Paths of the images, bytes[n]: a million of them take 60 MB.
   paths: np.ndarray
-  labels: np.ndarray
-  source: str
+  labels: np.ndarray  # Class numbers, int32[n].
+  source: str  # The folder or list, for error messages.
 
 
 def class_folders(

@@ -122,22 +122,15 @@ ToArrays = Callable[[list[object], list[int | float | str]], Arrays]
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Users:
-  """The users of a folder, by client id.
+  """The users of a folder, by client id."""
 
-  Attributes:
-    names: Their names in the data, in ascending order.
-    train: Their training data.
-    test: Their test data.
-    num_too_small: Number of users that are left out since they have too few
-      examples.
-    num_in_one_half: Number of users that are left out since they have no
-      training or no test examples.
-  """
-
-  names: tuple[str, ...]
-  train: Split
-  test: Split
+  names: tuple[str, ...]  # Their names in the data, in ascending order.
+  train: Split  # Their training data.
+  test: Split  # Their test data.
+  # Number of users that are left out since they have too few examples.
   num_too_small: int
+  # Number of users that are left out since they have no training or no test
+  # examples.
   num_in_one_half: int = 0
 
   def sample(

@@ -27,18 +27,13 @@ Kind = Literal["image", "text", "class", "truth", "number", "numbers", "other"]
 
 
 class Feature(NamedTuple):
-  """A feature of examples.
+  """A feature of examples."""
 
-  Attributes:
-    kind: What it holds. "class": a number with a name. "truth": true or false.
-      "number": a single one. "numbers": a tensor of a known shape.
-    path: The keys of examples that lead to it.
-    class_names: Of a class, the names.
-  """
-
+  # What it holds. "class": a number with a name. "truth": true or false.
+  # "number": a single one. "numbers": a tensor of a known shape.
   kind: Kind
-  path: tuple[str, ...]
-  class_names: Sequence[str] = ()
+  path: tuple[str, ...]  # The keys of examples that lead to it.
+  class_names: Sequence[str] = ()  # Of a class, the names.
 
 
 def find(

@@ -18,19 +18,13 @@ from tff_fair.declared import FieldError
 
 
 class Shapes(NamedTuple):
-  """Shapes of one example, without the batch.
+  """Shapes of one example, without the batch."""
 
-  Attributes:
-    x: Of the input; None where a size differs between batches.
-    x_dtype: Type of the input.
-    outputs: Of the outputs.
-    are_two_classes: Whether labels are one of two classes, of which one output
-      tells, too.
-  """
-
+  # Of the input; None where a size differs between batches.
   x: tuple[int | None, ...]
-  x_dtype: tf.DType
-  outputs: tuple[int | None, ...]
+  x_dtype: tf.DType  # Type of the input.
+  outputs: tuple[int | None, ...]  # Of the outputs.
+  # Whether labels are one of two classes, of which one output tells, too.
   are_two_classes: bool = False
 
   def __str__(self) -> str:

@@ -125,17 +125,13 @@ _Creator = Callable[..., tf.Variable]
 
 @dataclasses.dataclass(frozen=True)
 class Starting:
-  """Returns a new model, each time with the same given weights.
+  """Returns a new model, each time with the same given weights."""
 
-  Attributes:
-    build: Returns a new model, with other weights.
-    weights: The weights, in the order of `tf.keras.Model.weights`.
-    places: For each variable that building in a graph creates, in turn, its
-      place among the weights; None if it is none of them.
-  """
-
-  build: task.KerasModelFn
+  build: task.KerasModelFn  # Returns a new model, with other weights.
+  # The weights, in the order of `tf.keras.Model.weights`.
   weights: tuple[np.ndarray, ...]
+  # For each variable that building in a graph creates, in turn, its place among
+  # the weights; None if it is none of them.
   places: tuple[int | None, ...]
 
   @classmethod

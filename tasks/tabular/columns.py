@@ -8,29 +8,22 @@ import numpy as np
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Numbers:
-  """A column of numbers.
+  """A column of numbers."""
 
-  Attributes:
-    values: float32[rows] or float64[rows], NaN where the number is missing.
-    number_rows: Whether they may be the numbers of the rows; see `identifiers`.
-  """
-
+  # float32[rows] or float64[rows], NaN where the number is missing.
   values: np.ndarray
+  # Whether they may be the numbers of the rows; see `identifiers`.
   number_rows: bool = False
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Texts:
-  """A column of texts.
+  """A column of texts."""
 
-  Attributes:
-    codes: Position of each row's text in `values`, int32[rows]; -1 where it is
-      missing.
-    values: The different texts, in ascending order.
-  """
-
+  # Position of each row's text in `values`, int32[rows]; -1 where it is
+  # missing.
   codes: np.ndarray
-  values: tuple[str, ...]
+  values: tuple[str, ...]  # The different texts, in ascending order.
 
 
 Column = Numbers | Texts

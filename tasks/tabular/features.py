@@ -31,33 +31,23 @@ class NumberFeature:
 
   Shift and offset are one mean in two parts: a single float32 may differ by
   more than a deviation from a mean as large as that of years in seconds.
-
-  Attributes:
-    name: Name of the column.
-    shift: A float32 next to the mean.
-    scale: One over the deviation; 0 if all numbers are equal.
-    offset: What the shift lacks of the mean, after scaling.
-    is_flagged: Whether training rows lack the number, so that x has a flag.
   """
 
-  name: str
-  shift: float
-  scale: float
-  offset: float
+  name: str  # Name of the column.
+  shift: float  # A float32 next to the mean.
+  scale: float  # One over the deviation; 0 if all numbers are equal.
+  offset: float  # What the shift lacks of the mean, after scaling.
+  # Whether training rows lack the number, so that x has a flag.
   is_flagged: bool
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TextFeature:
-  """How a column of texts enters x.
+  """How a column of texts enters x."""
 
-  Attributes:
-    name: Name of the column.
-    values: The texts with a place of their own, in ascending order; "" is the
-      missing one.
-  """
-
-  name: str
+  name: str  # Name of the column.
+  # The texts with a place of their own, in ascending order; "" is the missing
+  # one.
   values: tuple[str, ...]
 
 

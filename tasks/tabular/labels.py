@@ -19,21 +19,16 @@ _MOST_CLASSES = 20
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Labels:
-  """The labels of all rows, and what they mean.
+  """The labels of all rows, and what they mean."""
 
-  Attributes:
-    y: Class numbers, int32[rows], or standardized numbers, float32[rows], or
-      several numbers a row, float32[rows, t]; of rows that no client has,
-      anything.
-    class_names: Names of the classes; None of numbers.
-    mean: What y = 0 is in the label's own units.
-    scale: What one unit of y is in the label's own units.
-  """
-
+  # Class numbers, int32[rows], or standardized numbers, float32[rows], or
+  # several numbers a row, float32[rows, t]; of rows that no client has,
+  # anything.
   y: np.ndarray
+  # Names of the classes; None of numbers.
   class_names: Sequence[str] | None = None
-  mean: float = 0.0
-  scale: float = 1.0
+  mean: float = 0.0  # What y = 0 is in the label's own units.
+  scale: float = 1.0  # What one unit of y is in the label's own units.
 
   @property
   def num_classes(self) -> int | None:
@@ -42,15 +37,10 @@ class Labels:
 
 
 class Classes(NamedTuple):
-  """The classes of all rows.
+  """The classes of all rows."""
 
-  Attributes:
-    codes: Class of each row, int[rows], a position in `names`.
-    names: Names of all classes.
-  """
-
-  codes: np.ndarray
-  names: Sequence[str]
+  codes: np.ndarray  # Class of each row, int[rows], a position in `names`.
+  names: Sequence[str]  # Names of all classes.
 
 
 def classes_of(column: Column, kind: Kind, *, source: str) -> Classes | None:

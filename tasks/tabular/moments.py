@@ -19,17 +19,12 @@ import numpy as np
 
 
 class Moments(NamedTuple):
-  """Moments of the numbers of one client, or of several.
+  """Moments of the numbers of one client, or of several."""
 
-  Attributes:
-    num: How many numbers there are, those missing left out, float64[...].
-    mean: Their mean, float64[...]; 0 of no numbers.
-    m2: Sum of their squares around the mean, float64[...].
-  """
-
+  # How many numbers there are, those missing left out, float64[...].
   num: np.ndarray
-  mean: np.ndarray
-  m2: np.ndarray
+  mean: np.ndarray  # Their mean, float64[...]; 0 of no numbers.
+  m2: np.ndarray  # Sum of their squares around the mean, float64[...].
 
   @property
   def deviation(self) -> np.ndarray:

@@ -13,16 +13,12 @@ from tff_fair import spelling
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class ClientRows:
-  """Rows of one half, in the order of clients.
+  """Rows of one half, in the order of clients."""
 
-  Attributes:
-    rows: Positions in the table, int64[rows]; those of a client lie beside each
-      other, in ascending order.
-    sizes: Number of rows of each client, int64[clients].
-  """
-
+  # Positions in the table, int64[rows]; those of a client lie beside each
+  # other, in ascending order.
   rows: np.ndarray
-  sizes: np.ndarray
+  sizes: np.ndarray  # Number of rows of each client, int64[clients].
 
   @functools.cached_property
   def _ends(self) -> np.ndarray:
@@ -41,18 +37,12 @@ class ClientRows:
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Population:
-  """The clients of a table.
+  """The clients of a table."""
 
-  Attributes:
-    names: Names of the clients.
-    train: Rows that they train on.
-    test: Rows that they are tested on.
-    num_left_out: Number of clients without one of these, or with too few rows.
-  """
-
-  names: Sequence[str]
-  train: ClientRows
-  test: ClientRows
+  names: Sequence[str]  # Names of the clients.
+  train: ClientRows  # Rows that they train on.
+  test: ClientRows  # Rows that they are tested on.
+  # Number of clients without one of these, or with too few rows.
   num_left_out: int
 
 

@@ -269,15 +269,10 @@ class _Reading:
 
 @dataclasses.dataclass(frozen=True)
 class SomeRows:
-  """The rows of a table that count; columns have no others.
+  """The rows of a table that count; columns have no others."""
 
-  Attributes:
-    table: The table.
-    rows: Their places in it, int64[n], ascending.
-  """
-
-  table: Table
-  rows: np.ndarray
+  table: Table  # The table.
+  rows: np.ndarray  # Their places in it, int64[n], ascending.
 
   @property
   def path(self) -> pathlib.Path:

@@ -138,17 +138,11 @@ def divide(
 
 
 class Groups(NamedTuple):
-  """Groups of people, which the model should treat alike.
+  """Groups of people, which the model should treat alike."""
 
-  Attributes:
-    codes: The group of each row, int[rows], a place in `names`.
-    names: Names of the groups.
-    source: The file and what names the groups, for errors.
-  """
-
-  codes: np.ndarray
-  names: Sequence[str]
-  source: str
+  codes: np.ndarray  # The group of each row, int[rows], a place in `names`.
+  names: Sequence[str]  # Names of the groups.
+  source: str  # The file and what names the groups, for errors.
 
 
 def check_groups(

@@ -47,28 +47,23 @@ _COMMENTS = ("#", "%", "//")
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Format:
-  """How a table is written; Parquet has no separator, encoding and comments.
+  """How a table is written; Parquet has no separator, encoding and comments."""
 
-  Attributes:
-    separator: What stands between fields; None takes that of comma, semicolon
-      and tab which divides the header into most names.
-    decimal: What stands before the decimals of numbers; None takes a comma
-      where the separator is none and the first rows have decimal commas and no
-      decimal points, otherwise a point.
-    thousands: What stands between thousands; None means nothing.
-    encoding: The encoding of the file, as Python names it.
-    comment: What lines begin with that are comments; None means that there are
-      none.
-    missing: What stands for a missing field, beside what does anyway.
-    missing_of: The same for single columns, by name.
-  """
-
+  # What stands between fields; None takes that of comma, semicolon and tab
+  # which divides the header into most names.
   separator: str | None = None
+  # What stands before the decimals of numbers; None takes a comma where the
+  # separator is none and the first rows have decimal commas and no decimal
+  # points, otherwise a point.
   decimal: str | None = None
+  # What stands between thousands; None means nothing.
   thousands: str | None = None
-  encoding: str = "utf-8"
+  encoding: str = "utf-8"  # The encoding of the file, as Python names it.
+  # What lines begin with that are comments; None means that there are none.
   comment: str | None = None
+  # What stands for a missing field, beside what does anyway.
   missing: Sequence[str] = ()
+  # The same for single columns, by name.
   missing_of: Mapping[str, Sequence[str]] = dataclasses.field(
     default_factory=dict
   )

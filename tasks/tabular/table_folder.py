@@ -30,17 +30,11 @@ _PACKED = (".gz", ".bz2", ".xz", ".zip")
 
 
 class Table(Protocol):
-  """A file with columns, `CsvFile` or `ParquetFile`, or several of them.
+  """A file with columns, `CsvFile` or `ParquetFile`, or several of them."""
 
-  Attributes:
-    path: The file.
-    names: The names of its columns.
-    signs: How it writes numbers that are texts.
-  """
-
-  path: pathlib.Path
-  names: Sequence[str]
-  signs: text_columns.Signs
+  path: pathlib.Path  # The file.
+  names: Sequence[str]  # The names of its columns.
+  signs: text_columns.Signs  # How it writes numbers that are texts.
 
   def place(self, row: int) -> str:
     """Returns where the file has a row, in words."""

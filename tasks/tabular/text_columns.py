@@ -88,14 +88,10 @@ _MINUS = "\u2212"
 
 
 class Signs(NamedTuple):
-  """The signs that numbers are written with.
+  """The signs that numbers are written with."""
 
-  Attributes:
-    decimal: What stands before the decimals.
-    thousands: What stands between thousands; None means nothing.
-  """
-
-  decimal: str = "."
+  decimal: str = "."  # What stands before the decimals.
+  # What stands between thousands; None means nothing.
   thousands: str | None = None
 
   def options(self, other: "Signs") -> list[str]:

@@ -26,34 +26,26 @@ _T = TypeVar("_T")
 
 
 class Counted(NamedTuple):
-  """What one reading of a client tells.
+  """What one reading of a client tells."""
 
-  Attributes:
-    number: Its number of examples.
-    labels: Its smallest and its largest class number; nothing of labels that
-      are numbers.
-  """
-
-  number: int
+  number: int  # Its number of examples.
+  # Its smallest and its largest class number; nothing of labels that are
+  # numbers.
   labels: tuple[int, ...] = ()
 
 
 class Roles(NamedTuple):
-  """Which columns are what.
+  """Which columns are what."""
 
-  Attributes:
-    client: The column that says whose example it is; None where the data is
-      by client already.
-    label: The column to predict; None takes the one that is called so.
-    features: The columns to predict from; None takes all others.
-    weight: The column that says what a client counts for.
-    group: The column that says which group of people an example is of.
-  """
-
+  # The column that says whose example it is; None where the data is by client
+  # already.
   client: str | None = None
+  # The column to predict; None takes the one that is called so.
   label: str | None = None
+  # The columns to predict from; None takes all others.
   features: Sequence[str] | None = None
-  weight: str | None = None
+  weight: str | None = None  # The column that says what a client counts for.
+  # The column that says which group of people an example is of.
   group: str | None = None
 
   def check_unused(self, name: str, kind: str) -> None:
@@ -367,22 +359,14 @@ def _pair(value: Any, place: str) -> Arrays:
 
 
 class _Table(NamedTuple):
-  """A table as arrays.
+  """A table as arrays."""
 
-  Attributes:
-    x: The inputs.
-    y: The labels.
-    rows: The rows of each client.
-    class_names: Names of the classes.
-    weights: What clients count for, where a column says so.
-    groups: The group of people of each row, where a column says it.
-  """
-
-  x: np.ndarray
-  y: np.ndarray
-  rows: dict[str, np.ndarray]
-  class_names: Sequence[str] | None
-  weights: dict[str, float]
+  x: np.ndarray  # The inputs.
+  y: np.ndarray  # The labels.
+  rows: dict[str, np.ndarray]  # The rows of each client.
+  class_names: Sequence[str] | None  # Names of the classes.
+  weights: dict[str, float]  # What clients count for, where a column says so.
+  # The group of people of each row, where a column says it.
   groups: np.ndarray | None
 
 

@@ -35,12 +35,9 @@ _NO_MEANING = "The docstring of the function says nothing of it."
 
 
 class UserTask:
-  """A task that a user's function makes; `tasks.registry` says where.
+  """A task that a user's function makes; `tasks.registry` says where."""
 
-  Attributes:
-    Options: The options, made of the function's arguments.
-  """
-
+  # The options, made of the function's arguments.
   Options: type[options.TaskOptions]
 
   def __init__(self, name: str, function: Callable[..., object]) -> None:

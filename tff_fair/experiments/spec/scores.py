@@ -43,49 +43,32 @@ def fixed(value: float, digits: int) -> str:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Score:
-  """A number by which the clients of a task are compared.
+  """A number by which the clients of a task are compared."""
 
-  Attributes:
-    name: Its column in the tables of a run.
-    noun: How sentences call it.
-    plural: The same of several clients.
-    highest: The largest value it may have.
-    higher_is_better: Which way is better.
-    scale: The factor for tables: 100 for percent.
-    digits: Decimals in tables.
-    sign: Follows a number of tables, as " %".
-    in_unit: How captions say the unit, as "in percent".
-    worst: How charts call the worst client.
-    best: How they call the best, after that.
-    statistics: Its statistics over clients, by name.
-    summarize: Returns all of them; takes one value per client.
-    compare: Compares two runs, client by client.
-    tie: Returns by how much the values of a client may differ and be equal.
-    lowest: The smallest value it may have.
-    needs: What a client's test examples must have for it to have the score;
-      empty where all have it.
-    of_classes: Whether it is of labels that are classes.
-    beside: The names of the scores that are columns beside it.
-  """
-
-  name: str
-  noun: str
-  plural: str
-  highest: float
-  higher_is_better: bool
-  scale: float
-  digits: int
-  sign: str
-  in_unit: str
-  worst: str
-  best: str
-  statistics: Mapping[str, Statistic]
+  name: str  # Its column in the tables of a run.
+  noun: str  # How sentences call it.
+  plural: str  # The same of several clients.
+  highest: float  # The largest value it may have.
+  higher_is_better: bool  # Which way is better.
+  scale: float  # The factor for tables: 100 for percent.
+  digits: int  # Decimals in tables.
+  sign: str  # Follows a number of tables, as " %".
+  in_unit: str  # How captions say the unit, as "in percent".
+  worst: str  # How charts call the worst client.
+  best: str  # How they call the best, after that.
+  statistics: Mapping[str, Statistic]  # Its statistics over clients, by name.
+  # Returns all of them; takes one value per client.
   summarize: Callable[[Vector], dict[str, float]]
+  # Compares two runs, client by client.
   compare: Callable[[Vector, Vector], dict[str, float]]
+  # Returns by how much the values of a client may differ and be equal.
   tie: Callable[[Vector, Vector], Vector]
-  lowest: float = 0.0
+  lowest: float = 0.0  # The smallest value it may have.
+  # What a client's test examples must have for it to have the score; empty
+  # where all have it.
   needs: str = ""
-  of_classes: bool = True
+  of_classes: bool = True  # Whether it is of labels that are classes.
+  # The names of the scores that are columns beside it.
   beside: tuple[str, ...] = ()
 
   @property

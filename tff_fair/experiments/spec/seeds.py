@@ -13,17 +13,11 @@ NAMES = ("seed", "data_seed", "model_seed")
 
 
 class Seeds(NamedTuple):
-  """The seeds of a run; those that the user does not give follow the first.
+  """The seeds of a run; those that the user does not give follow the first."""
 
-  Attributes:
-    draws: Of cohorts, the local order of examples, and all other draws.
-    data: Of the task's data.
-    model: Of the initial weights.
-  """
-
-  draws: int
-  data: int
-  model: int
+  draws: int  # Of cohorts, the local order of examples, and all other draws.
+  data: int  # Of the task's data.
+  model: int  # Of the initial weights.
 
   def __str__(self) -> str:
     """Returns them as text: "0", or "0 (model 3)" where they differ."""
