@@ -5,7 +5,6 @@ A CSV file, compressed or not, or a Parquet file. Columns become x as
 label becomes a class, or a number of mean 0 and deviation 1 in training.
 """
 
-import codecs
 import dataclasses
 import functools
 import pathlib
@@ -46,27 +45,8 @@ _COLUMNS: declared.Bounds = {
 }
 
 
-def _character(text: str) -> str:
-  """Returns a separator; a command line writes the tab in two characters."""
-  return "\t" if text == "\\t" else text
-
-
-_A_CHARACTER: declared.Bounds = {
-  "expects": "one character",
-  "is_valid": lambda text: len(_character(text)) == 1,
-}
-
-
-def _is_encoding(name: str) -> bool:
-  try:
-    codecs.lookup(name)
-  except LookupError:
-    return False
-  return True
-
-
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Options(row_task.RowOptions):
+class Options(table_file.Format, row_task.RowOptions):
   """Options of the task `table`."""
 
   file: str = declared.value(
@@ -141,42 +121,6 @@ class Options(row_task.RowOptions):
     "run then tells how differently the model treats groups. Its values are "
     "texts. It is a feature, too, unless `ignore` names it.",
     **_A_COLUMN,
-  )
-  separator: str | None = declared.value(
-    None,
-    "What stands between the fields of a CSV file; none recognizes comma, "
-    "semicolon and tab.",
-    **_A_CHARACTER,
-  )
-  decimal: str | None = declared.value(
-    None,
-    "What stands before the decimals of numbers; none recognizes a comma "
-    "where another separator is in use, or in the texts of a Parquet file.",
-    **_A_CHARACTER,
-  )
-  thousands: str | None = declared.value(
-    None,
-    "What stands between thousands; none means nothing.",
-    **_A_CHARACTER,
-  )
-  encoding: str = declared.value(
-    "utf-8",
-    'Of a CSV file, such as "utf-8", "latin-1" or "utf-16".',
-    expects="an encoding",
-    is_valid=_is_encoding,
-  )
-  comment: str | None = declared.value(
-    None,
-    'What comment lines of a CSV file begin with, such as "#": these lines '
-    "are left out and counted. None takes all lines.",
-    expects="a sign, such as #",
-    is_valid=bool,
-  )
-  missing: declared.Names | None = declared.value(
-    None,
-    "What stands for a missing field, with commas in between, such as "
-    '"-9,unknown", or "age=-9" for one column; none means no more than stands '
-    "for it anyway.",
   )
   categories: declared.Names | None = declared.value(
     None,
@@ -268,23 +212,11 @@ def _opened(
   config: Options, data_dir: pathlib.Path | None
 ) -> table_folder.Table:
   path = reading.located(config.file, data_dir, several=True)
-  open_file = functools.partial(reading.open_table, written=_format(config))
+  open_file = functools.partial(reading.open_table, written=config)
   files = table_folder.files_of(path)
   if files is None:
     return open_file(path)
   return table_folder.FolderTable(path, files, config.client, open_file)
-
-
-def _format(config: Options) -> table_file.Format:
-  return table_file.Format(
-    separator=config.separator and _character(config.separator),
-    decimal=config.decimal,
-    thousands=config.thousands,
-    encoding=config.encoding,
-    comment=config.comment,
-    missing=[text for text in config.missing or () if "=" not in text],
-    missing_of=_missing_of(config.missing),
-  )
 
 
 def _columns(
@@ -351,21 +283,12 @@ def _clients_and_labels(
   )
 
 
-def _missing_of(texts: declared.Names | None) -> dict[str, list[str]]:
-  """Returns which texts stand for a missing field of a single column."""
-  found: dict[str, list[str]] = {}
-  for name, is_given, missing in (n.partition("=") for n in texts or ()):
-    if is_given:
-      found.setdefault(name, []).append(missing)
-  return found
-
-
 def _feature_names(config: Options, table: table_folder.Table) -> list[str]:
   given: dict[str, Sequence[str]] = {
     role: [name] for role in _ROLES if (name := getattr(config, role))
   }
   given |= {option: getattr(config, option) or () for option in _LISTS}
-  given["missing"] = list(_missing_of(config.missing))
+  given["missing"] = config.columns_with_missing()
   reading.check_names(table, given)
   if config.features:
     # Each once, in the order in which they were given.

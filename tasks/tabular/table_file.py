@@ -4,6 +4,7 @@ pandas parses the fields. It pads rows that are too short, and knows no line
 numbers, so Python's own reader looks for the line where something is wrong.
 """
 
+import codecs
 import csv
 import dataclasses
 import io
@@ -16,10 +17,12 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
+from tasks import options
 from tasks.data_error import DataError
 from tasks.formats import data_files
 from tasks.tabular import columns
 from tasks.tabular.text_columns import Signs
+from tff_fair import declared
 
 if typing.TYPE_CHECKING:
   import pandas as pd
@@ -45,27 +48,65 @@ ROWS_OF_THE_SAMPLE = 10_000
 _COMMENTS = ("#", "%", "//")
 
 
+def _sign(text: str) -> str:
+  """Returns a separator; a command line writes the tab in two characters."""
+  return "\t" if text == "\\t" else text
+
+
+def _is_encoding(name: str) -> bool:
+  try:
+    codecs.lookup(name)
+  except LookupError:
+    return False
+  return True
+
+
+_A_SIGN: declared.Bounds = {
+  "expects": "one character",
+  "is_valid": lambda text: len(text) == 1,
+}
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Format:
+class Format(options.TaskOptions):
   """How a table is written; Parquet has no separator, encoding and comments."""
 
-  # What stands between fields; None takes that of comma, semicolon and tab
-  # which divides the header into most names.
-  separator: str | None = None
-  # What stands before the decimals of numbers; None takes a comma where the
-  # separator is none and the first rows have decimal commas and no decimal
-  # points, otherwise a point.
-  decimal: str | None = None
-  # What stands between thousands; None means nothing.
-  thousands: str | None = None
-  encoding: str = "utf-8"  # The encoding of the file, as Python names it.
-  # What lines begin with that are comments; None means that there are none.
-  comment: str | None = None
-  # What stands for a missing field, beside what does anyway.
-  missing: Sequence[str] = ()
-  # The same for single columns, by name.
-  missing_of: Mapping[str, Sequence[str]] = dataclasses.field(
-    default_factory=dict
+  separator: str | None = declared.value(
+    None,
+    "What stands between the fields of a CSV file; none recognizes comma, "
+    "semicolon and tab.",
+    expects="one character",
+    is_valid=lambda text: len(_sign(text)) == 1,
+  )
+  decimal: str | None = declared.value(
+    None,
+    "What stands before the decimals of numbers; none recognizes a comma "
+    "where another separator is in use, or in the texts of a Parquet file.",
+    **_A_SIGN,
+  )
+  thousands: str | None = declared.value(
+    None,
+    "What stands between thousands; none means nothing.",
+    **_A_SIGN,
+  )
+  encoding: str = declared.value(
+    "utf-8",
+    'Of a CSV file, such as "utf-8", "latin-1" or "utf-16".',
+    expects="an encoding",
+    is_valid=_is_encoding,
+  )
+  comment: str | None = declared.value(
+    None,
+    'What comment lines of a CSV file begin with, such as "#": these lines '
+    "are left out and counted. None takes all lines.",
+    expects="a sign, such as #",
+    is_valid=bool,
+  )
+  missing: declared.Names | None = declared.value(
+    None,
+    "What stands for a missing field, with commas in between, such as "
+    '"-9,unknown", or "age=-9" for one column; none means no more than stands '
+    "for it anyway.",
   )
 
   def of_csv(self) -> list[str]:
@@ -75,7 +116,17 @@ class Format:
 
   def missing_in(self, name: str) -> list[str]:
     """Returns what stands for a missing field of a column, beside the usual."""
-    return [*self.missing, *self.missing_of.get(name, ())]
+    return [
+      text if not of_column else missing
+      for text in self.missing or ()
+      for column, of_column, missing in [text.partition("=")]
+      if not of_column or column == name
+    ]
+
+  def columns_with_missing(self) -> list[str]:
+    """Returns the columns that have texts of their own for a missing field."""
+    texts = (text.partition("=") for text in self.missing or ())
+    return [column for column, of_column, _ in texts if of_column]
 
 
 UNKNOWN = Format()
@@ -94,7 +145,8 @@ class CsvFile:
     self.num_comments = 0
     self._encoding = written.encoding
     self._written = written
-    self._separator = written.separator or self._found_separator()
+    given = written.separator
+    self._separator = _sign(given) if given else self._found_separator()
     beginning = list(itertools.islice(self._rows(), 2))
     if len(beginning) < 2:
       what = "a header, but no rows" if beginning else "nothing in it"

@@ -214,9 +214,7 @@ def test_a_column_of_numbers_but_for_a_few_cells_is_told(
 def test_cells_that_are_taken_as_missing_are_counted(write):
   column = ["1", "n/a", "?", "", "-", "n/a", "2.5", "x", "-9"] * 3
   path = write(rows_of(column))
-  missing = table_file.Format(
-    missing=["x"], missing_of={"t": ["-9"], "c": ["1"]}
-  )
+  missing = table_file.Format(missing=["x", "t=-9", "c=1"])
   (told,) = notices_of(path, missing)
   assert "12 of column 't' (-, ?, n/a)" in str(told.message)
   said = table_file.Format(missing=["x", "-9", "n/a", "?", "-"])
@@ -241,9 +239,7 @@ PLAIN_NUMBERS = [f"{k}.25" for k in range(266)]
     ["0.1", "123456789.125", "1e-30"],
   ],
 )
-@pytest.mark.parametrize(
-  "options", [{}, {"missing": ("-9",)}, {"missing_of": {"t": ["8"]}}]
-)
+@pytest.mark.parametrize("options", [{}, {"missing": "-9"}, {"missing": "t=8"}])
 def test_texts_of_a_parquet_file_are_read_as_fields(tmp_path, column, options):
   clients = [*"ab" * len(column)][: len(column)]
   frame = pd.DataFrame({"c": clients, "t": column})
