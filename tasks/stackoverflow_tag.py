@@ -50,26 +50,19 @@ def load(
   """
   words = posts.known_words(config, data_dir)
   tags = posts.known_tags(config, config.num_tags, data_dir)
-  users = posts.load_users(
+  return posts.build_task(
     config,
-    data_dir=data_dir,
-    seed=seed,
-    features=["tokens", "title", "tags"],
-    to_arrays=functools.partial(
+    ["tokens", "title", "tags"],
+    functools.partial(
       _to_arrays,
       words={word: number for number, word in enumerate(words, 1)},
       tags={tag: number for number, tag in enumerate(tags)},
       length=config.max_words,
     ),
-  )
-  return task.Task(
+    data_dir=data_dir,
+    seed=seed,
+    what=f"{len(words):,} words, {len(tags):,} tags",
     name="stackoverflow_tag",
-    description=(
-      f"{users.description}, {len(words):,} words, {len(tags):,} tags"
-    ),
-    client_names=users.names,
-    train=users.train,
-    test=users.test,
     element_spec=task.element_spec(
       [config.max_words], "int32", y_shape=[len(tags)], y_dtype="float32"
     ),

@@ -54,24 +54,19 @@ def load(
   words = posts.known_words(config, data_dir)
   unknown, beginning, end = range(len(words) + 1, len(words) + 4)
   num_tokens = len(words) + 4
-  users = posts.load_users(
+  return posts.build_task(
     config,
-    data_dir=data_dir,
-    seed=seed,
-    features=["tokens"],
-    to_arrays=functools.partial(
+    ["tokens"],
+    functools.partial(
       _to_arrays,
       numbers={word: number for number, word in enumerate(words, 1)},
       special=(unknown, beginning, end),
       length=config.sequence_length,
     ),
-  )
-  return task.Task(
+    data_dir=data_dir,
+    seed=seed,
+    what=f"{len(words):,} words",
     name="stackoverflow_word",
-    description=f"{users.description}, {len(words):,} words",
-    client_names=users.names,
-    train=users.train,
-    test=users.test,
     element_spec=task.element_spec(
       [config.sequence_length], "int32", y_shape=[config.sequence_length]
     ),

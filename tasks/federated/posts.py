@@ -15,12 +15,13 @@ import itertools
 import os
 import pathlib
 from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 from tasks import cuts, downloads, options
 from tasks.data_error import DataError, reporting_unreadable
 from tasks.federated import native_clients
 from tasks.formats import source_files
-from tasks.task import Split, count_examples
+from tasks.task import Task, count_examples
 from tff_fair import declared
 from tff_fair.files import parsing
 
@@ -64,25 +65,17 @@ class StackOverflowOptions(options.ClientOptions):
     )
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
-class Users:
-  """The users of a task, by client id."""
-
-  names: Sequence[str]  # Their names in the data.
-  train: Split  # Their training data.
-  test: Split  # Their test data.
-  description: str  # Which data, how many users and examples.
-
-
-def load_users(
+def build_task(
   config: StackOverflowOptions,
+  features: Sequence[str],
+  to_arrays: native_clients.ToArrays,
   *,
   data_dir: pathlib.Path | None,
   seed: int,
-  features: Sequence[str],
-  to_arrays: native_clients.ToArrays,
-) -> Users:
-  """Finds the users, in order of their names; reads none of their examples."""
+  what: str,
+  **parts: Any,
+) -> Task:
+  """Makes a task of the users, of whose examples it reads none."""
   least = _least(config)
   data = native_clients.find(
     "stackoverflow",
@@ -103,13 +96,13 @@ def load_users(
     halves[:] = cuts.local_split(halves[0], config.test_fraction, seed)
   train, test = halves
   title = "synthetic test posts" if config.synthetic else "Stack Overflow"
-  return Users(
-    names=chosen.names,
+  counts = count_examples(train, test, unit="sentences")
+  return Task(
+    description=f"{title}: {users}, {counts}, {what}",
+    client_names=chosen.names,
     train=train,
     test=test,
-    description=(
-      f"{title}: {users}, {count_examples(train, test, unit='sentences')}"
-    ),
+    **parts,
   )
 
 
