@@ -1,8 +1,6 @@
 """Tests of the values that a request takes."""
 
-import dataclasses
 import pathlib
-import pickle
 
 import pytest
 
@@ -12,7 +10,6 @@ from tasks.conversions.request import (
   ConversionRequest,
 )
 from tests.refusals import rejected
-from tff_fair.declared import FieldError
 
 
 def request(**values):
@@ -26,18 +23,6 @@ def test_paths_may_be_texts_and_numbers_are_of_their_type():
   assert found.data_dir == pathlib.Path("d")
   assert found.test_date == "2018-01-02"
   assert isinstance(found.concentration, float)
-
-
-def test_equal_values_are_equal_requests():
-  assert request() == request(seed=0) == pickle.loads(pickle.dumps(request()))
-  assert hash(request()) == hash(request(seed=0))
-  assert request() != request(seed=1)
-
-
-def test_a_request_does_not_change():
-  with pytest.raises(dataclasses.FrozenInstanceError):
-    request().seed = 1
-  assert dataclasses.replace(request(), seed=1) == request(seed=1)
 
 
 @pytest.mark.parametrize("name", FORMATS)
@@ -56,29 +41,17 @@ def test_some_formats_take_several_sources(name):
     ("split", "alphabet", "one of source, date, random, order or none"),
     ("output_name", "a/b.sqlite", "a name without folders"),
     ("output_name", "data.db", "ends in .sqlite"),
-    ("overwrite", 1, "true or false"),
-    ("test_fraction", 0.0, "in (0, 1)"),
     ("test_fraction", 1.0, "in (0, 1)"),
-    ("test_fraction", float("nan"), "a finite number"),
     ("test_date", "2018", "a day as 2018-01-01"),
     ("test_date", "2018-02-30", "a day as 2018-01-01"),
     ("heldout_every", 1, "2 or more"),
-    ("min_examples", 0, "1 or more"),
-    ("seed", -1, "0 or more"),
-    ("seed", 0.5, "an integer"),
-    ("num_clients", 0, "1 or more"),
     ("num_clients", True, "an integer or none"),
-    ("partition", "none", "one of dirichlet, iid, shards"),
     ("concentration", 0.0, "a number in"),
-    ("shards_per_client", 0, "1 or more"),
-    ("image_size", 0, "1 or more"),
   ],
 )
 def test_an_invalid_value_is_named(field, value, expected):
-  with pytest.raises(FieldError) as found:
+  with rejected(field, expected, value=value):
     request(**{field: value})
-  assert (found.value.field, repr(found.value.value)) == (field, repr(value))
-  assert expected in found.value.problem
 
 
 def test_a_source_at_least():
