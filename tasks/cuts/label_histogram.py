@@ -1,15 +1,11 @@
 """How labels are spread over clients: counts, and a plot of them."""
 
 import pathlib
-import typing
 from collections.abc import Sequence
 
 import numpy as np
 
 from tasks.formats import data_files
-
-if typing.TYPE_CHECKING:
-  from matplotlib.figure import Figure
 
 # With more clients, their names do not fit under the bars.
 _MAX_NAMES = 40
@@ -22,30 +18,14 @@ def draw(
   client_names: Sequence[str] | None = None,
   class_names: Sequence[str] | None = None,
 ) -> None:
-  """Draws a stacked bar of labels for each client."""
-  counts = np.asarray(counts)
-  if counts.ndim != 2 or counts.size == 0:
-    raise ValueError(
-      "counts must have a row for each client and a column for each class, "
-      f"found shape {list(counts.shape)}."
-    )
-  names = {}
-  for axis, (kind, given) in enumerate(
-    [("client_names", client_names), ("class_names", class_names)]
-  ):
-    names[kind] = list(map(str, given or range(counts.shape[axis])))
-    if len(names[kind]) != counts.shape[axis]:
-      raise ValueError(
-        f"{kind} must be {counts.shape[axis]}, found {len(names[kind])}."
-      )
-  figure = _figure(counts, names["client_names"], names["class_names"])
-  with data_files.replacement(path) as staged:
-    figure.savefig(staged, dpi=150, format="png")
+  """Draws a stacked bar of labels for each client.
 
-
-def _figure(
-  counts: np.ndarray, client_names: list[str], class_names: list[str]
-) -> "Figure":
+  Args:
+    counts: Number of labels, int[clients, classes].
+    path: The PNG file to write; there must be none yet.
+    client_names: Names of the clients; by default their numbers.
+    class_names: Names of the classes; by default their numbers.
+  """
   # Imported late: it takes a second. No pyplot: it would look for a display.
   import matplotlib as mpl  # noqa: PLC0415
   from matplotlib import figure  # noqa: PLC0415
@@ -61,17 +41,19 @@ def _figure(
     if few
     else mpl.colormaps["turbo"](np.linspace(0, 1, num_classes))
   )
-  bottom = np.zeros(num_clients)
-  for label, color in enumerate(colors):
-    top = bottom + counts[:, label]
-    kind = {"color": color, "label": class_names[label]}
+  ends = np.cumsum(counts, axis=1)
+  edges = np.arange(num_clients + 1) - 0.5
+  for label, (name, color) in enumerate(
+    zip(class_names or range(num_classes), colors, strict=True)
+  ):
+    top = ends[:, label]
+    base = top - counts[:, label]
+    kind = {"color": color, "label": name}
     if num_clients <= _MAX_NAMES:
-      axis.bar(range(num_clients), counts[:, label], bottom=bottom, **kind)
+      axis.bar(range(num_clients), counts[:, label], bottom=base, **kind)
     else:
       # One shape for all clients; a bar for each would take a minute.
-      edges = np.arange(num_clients + 1) - 0.5
-      axis.stairs(top, edges, baseline=bottom, fill=True, **kind)
-    bottom = top
+      axis.stairs(top, edges, baseline=base, fill=True, **kind)
   axis.set(
     title=f"Labels of {num_clients:,} clients",
     xlabel="client",
@@ -79,7 +61,8 @@ def _figure(
     xlim=(-0.5, num_clients - 0.5),
   )
   if num_clients <= _MAX_NAMES:
-    axis.set_xticks(range(num_clients), client_names, rotation=90, fontsize=7)
+    names = list(client_names or range(num_clients))
+    axis.set_xticks(range(num_clients), names, rotation=90, fontsize=7)
   axis.spines[["top", "right"]].set_visible(False)
   if few:
     axis.legend(
@@ -90,4 +73,5 @@ def _figure(
       mpl.colors.Normalize(0, num_classes - 1), "turbo"
     )
     drawing.colorbar(scale, ax=axis, label="label")
-  return drawing
+  with data_files.replacement(path) as staged:
+    drawing.savefig(staged, dpi=150, format="png")

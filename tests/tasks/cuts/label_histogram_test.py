@@ -45,18 +45,3 @@ def test_overwrites_nothing(tmp_path):
   with refused("mine.png", "exists already"):
     label_histogram.draw(np.ones([2, 2]), path)
   assert path.read_text() == "mine"
-
-
-@pytest.mark.parametrize(
-  ("counts", "names", "message"),
-  [
-    (np.zeros([0, 3]), {}, r"found shape \[0, 3\]"),
-    (np.zeros(3), {}, r"\[3\]"),
-    (np.ones([2, 3]), {"client_names": ["a"]}, "client_names .*2"),
-    (np.ones([2, 3]), {"class_names": list("abcd")}, "3, .*4"),
-  ],
-)
-def test_rejects(tmp_path, counts, names, message):
-  with pytest.raises(ValueError, match=message):
-    label_histogram.draw(counts, tmp_path / "no.png", **names)
-  assert list(tmp_path.iterdir()) == []
