@@ -55,6 +55,7 @@ def test_features_and_ignored_columns(path):
 
   assert columns(features="smoker,age") == ("smoker", "age")
   assert columns(features='"blood group", age') == ("blood group", "age")
+  assert columns(features=["blood group", "age"]) == ("blood group", "age")
   assert columns(ignore="age") == ("blood group", "smoker")
   with refused(path, "'ill'"):
     columns(ignore="age,smoker,blood group")
