@@ -1,7 +1,5 @@
 """Logistic regression from bags of words to several labels at once."""
 
-import functools
-
 import tensorflow as tf
 
 from tasks import task
@@ -69,47 +67,6 @@ _TOP_K = 5  # Number of labels that count as predicted.
 _RECALL = f"recall_at_{_TOP_K}_accuracy"
 
 
-def multi_label_objective() -> task.Objective:
-  """Returns the objective of `multi_label_model_fn`: recall at 5."""
-  return task.Objective(
-    model_fn=multi_label_model_fn,
-    functional_model_fn=multi_label_functional_model_fn,
-    activation="sigmoid",
-  )
-
-
-def multi_label_model_fn(
-  build: task.KerasModelFn, element_spec: task.ElementSpec
-) -> task.ModelFn:
-  """Returns the TFF form of a model with several labels per example.
-
-  The loss is the sum of the labels' binary cross entropies; the metric is the
-  share of all true labels among the five largest logits of their example.
-  """
-  return objectives.variable_model_fn(
-    build,
-    element_spec,
-    loss=_SummedBinaryCrossentropy,
-    metric=lambda: _Recall(_RECALL),
-  )
-
-
-def multi_label_functional_model_fn(
-  build: task.KerasModelFn, element_spec: task.ElementSpec
-) -> task.FunctionalModelFn:
-  """Returns the same model as `Task.functional_model_fn` wants it."""
-  return functools.cache(
-    functools.partial(
-      objectives.as_functional,
-      build,
-      element_spec,
-      loss=_SummedBinaryCrossentropy(),
-      metric=_RECALL,
-      count=_count_recalled,
-    )
-  )
-
-
 class _SummedBinaryCrossentropy(tf.keras.losses.Loss):
   """Binary cross entropy from logits, summed over the labels."""
 
@@ -149,4 +106,22 @@ def _count_recalled(
   return (
     tf.reduce_sum(labels * _is_among_largest(logits)),
     tf.reduce_sum(labels),
+  )
+
+
+_FORM = objectives.Form(
+  _SummedBinaryCrossentropy, _Recall, _RECALL, _count_recalled
+)
+
+
+def multi_label_objective() -> task.Objective:
+  """Returns the objective of several labels per example: recall at 5.
+
+  The loss is the sum of the labels' binary cross entropies; the metric is the
+  share of all true labels among the five largest logits of their example.
+  """
+  return task.Objective(
+    model_fn=_FORM.model_fn,
+    functional_model_fn=_FORM.functional,
+    activation="sigmoid",
   )

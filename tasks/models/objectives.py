@@ -9,7 +9,6 @@ import collections
 import dataclasses
 import functools
 from collections.abc import Callable, Sequence
-from typing import Literal
 
 import tensorflow as tf
 import tensorflow_federated as tff
@@ -46,37 +45,62 @@ def variable_model_fn(
   return build_model
 
 
-@keras_state.restored()
-def as_functional(
-  build: task.KerasModelFn,
-  element_spec: task.ElementSpec,
-  *,
-  loss: tf.keras.losses.Loss,
-  metric: str,
-  count: Count,
-) -> tff.learning.models.FunctionalModel:
-  """Returns a Keras model as a `FunctionalModel`, with the usual metrics.
+@dataclasses.dataclass(frozen=True)
+class Form:
+  """A loss and a metric, a mean, of TFF's forms of a Keras model."""
 
-  Args:
-    build: Returns a new Keras model, always with the same weights. Its layers
-      must do without state: outputs depend on weights and inputs alone, and all
-      weights are trained.
-    element_spec: Specs of `(x, y)`.
-    loss: Mean over the examples of a batch.
-    metric: Name of the metric, a mean.
-    count: From labels and predictions of a batch to the sum and the weight,
-      float32[] each, that it adds to the mean.
-  """
-  layers = tff.learning.models.functional_model_from_keras(
-    build, loss, element_spec
-  )
-  return tff.learning.models.FunctionalModel(
-    initial_weights=layers.initial_weights,
-    predict_on_batch_fn=layers.predict_on_batch,
-    loss_fn=layers.loss,
-    metrics_fns=_metrics_fns(metric, count),
-    input_spec=element_spec,
-  )
+  loss: Callable[[], tf.keras.losses.Loss]  # The mean over a batch.
+  metric: Callable[[str], tf.keras.metrics.Metric]  # Takes its name.
+  metric_name: str
+  # From labels and predictions of a batch to the sum and the weight, float32[]
+  # each, that it adds to the metric.
+  count: Count
+
+  def model_fn(
+    self, build: task.KerasModelFn, element_spec: task.ElementSpec
+  ) -> task.ModelFn:
+    """Returns what makes a `VariableModel`, each time anew."""
+    metric = functools.partial(self.metric, self.metric_name)
+    return variable_model_fn(build, element_spec, loss=self.loss, metric=metric)
+
+  @keras_state.restored()
+  def functional_model(
+    self, build: task.KerasModelFn, element_spec: task.ElementSpec
+  ) -> tff.learning.models.FunctionalModel:
+    """Returns a `FunctionalModel` with the metrics of the `VariableModel`.
+
+    The layers must do without state: outputs depend on weights and inputs
+    alone, and all weights are trained.
+    """
+    layers = tff.learning.models.functional_model_from_keras(
+      build, self.loss(), element_spec
+    )
+    return tff.learning.models.FunctionalModel(
+      initial_weights=layers.initial_weights,
+      predict_on_batch_fn=layers.predict_on_batch,
+      loss_fn=layers.loss,
+      metrics_fns=_metrics_fns(self.metric_name, self.count),
+      input_spec=element_spec,
+    )
+
+  def functional_if_dense(
+    self, build: task.KerasModelFn, element_spec: task.ElementSpec
+  ) -> task.FunctionalModelFn:
+    """Returns the functional form of networks of dense layers; None of others.
+
+    Networks with convolutions train as fast as Keras models.
+    """
+    return dense.functional_if_dense(
+      build, functools.partial(self.functional_model, build, element_spec)
+    )
+
+  def functional(
+    self, build: task.KerasModelFn, element_spec: task.ElementSpec
+  ) -> task.FunctionalModelFn:
+    """Returns the functional form of any network."""
+    return functools.cache(
+      functools.partial(self.functional_model, build, element_spec)
+    )
 
 
 def _metrics_fns(
@@ -156,50 +180,11 @@ def class_objective(
   """Returns the objective of classifiers: a loss, and accuracy."""
   if loss is None and class_weights is not None:
     loss = _Weighted(tuple(map(float, class_weights)))
-  return _objective(model_fn, functional_model_fn, loss, "softmax")
-
-
-def _objective(
-  model_fn: Callable[..., task.ModelFn],
-  functional_model_fn: Callable[..., task.FunctionalModelFn],
-  loss: LossFn | None,
-  activation: Literal["softmax"] | None = None,
-) -> task.Objective:
-  """Returns the objective of both forms, which take a loss of the user's."""
-  if loss is not None:
-    model_fn = functools.partial(model_fn, loss=loss)
-    functional_model_fn = functools.partial(functional_model_fn, loss=loss)
+  form = _of_classes(loss)
   return task.Objective(
-    model_fn=model_fn,
-    functional_model_fn=functional_model_fn,
-    activation=activation,
-  )
-
-
-def model_fn(
-  build: task.KerasModelFn,
-  element_spec: task.ElementSpec,
-  loss: LossFn | None = None,
-) -> task.ModelFn:
-  """Returns the TFF form of a classifier with a loss, and accuracy as its
-  metric.
-  """
-  return variable_model_fn(
-    build,
-    element_spec,
-    loss=lambda: _keras_loss(loss),
-    metric=lambda: tf.keras.metrics.SparseCategoricalAccuracy(_ACCURACY),
-  )
-
-
-def functional_model_fn(
-  build: task.KerasModelFn,
-  element_spec: task.ElementSpec,
-  loss: LossFn | None = None,
-) -> task.FunctionalModelFn:
-  """Returns the same classifier as `Task.functional_model_fn` wants it."""
-  return dense.functional_if_dense(
-    build, functools.partial(functional_model, build, element_spec, loss)
+    model_fn=form.model_fn,
+    functional_model_fn=form.functional_if_dense,
+    activation="softmax",
   )
 
 
@@ -208,13 +193,16 @@ def functional_model(
   element_spec: task.ElementSpec,
   loss: LossFn | None = None,
 ) -> tff.learning.models.FunctionalModel:
-  """Returns the same classifier as a `FunctionalModel`."""
-  return as_functional(
-    build,
-    element_spec,
-    loss=_keras_loss(loss),
-    metric=_ACCURACY,
-    count=_count_hits,
+  """Returns a classifier as a `FunctionalModel`."""
+  return _of_classes(loss).functional_model(build, element_spec)
+
+
+def _of_classes(loss: LossFn | None) -> Form:
+  return Form(
+    functools.partial(_keras_loss, loss),
+    tf.keras.metrics.SparseCategoricalAccuracy,
+    _ACCURACY,
+    _count_hits,
   )
 
 
@@ -266,41 +254,14 @@ _ABSOLUTE_ERROR = "mean_absolute_error"
 
 def number_objective(loss: LossFn | None = None) -> task.Objective:
   """Returns the objective of regressions: a loss, and the absolute error."""
-  return _objective(number_model_fn, number_functional_model_fn, loss)
-
-
-def number_model_fn(
-  build: task.KerasModelFn,
-  element_spec: task.ElementSpec,
-  loss: LossFn | None = None,
-) -> task.ModelFn:
-  """Returns the TFF form of a regression, of one output or t, with a loss and
-  the mean absolute error.
-  """
-  return variable_model_fn(
-    build,
-    element_spec,
-    loss=lambda: _loss_of_numbers(loss),
-    metric=lambda: _MeanAbsoluteError(_ABSOLUTE_ERROR),
+  form = Form(
+    functools.partial(_loss_of_numbers, loss),
+    _MeanAbsoluteError,
+    _ABSOLUTE_ERROR,
+    _add_absolute_errors,
   )
-
-
-def number_functional_model_fn(
-  build: task.KerasModelFn,
-  element_spec: task.ElementSpec,
-  loss: LossFn | None = None,
-) -> task.FunctionalModelFn:
-  """Returns the same regression as `Task.functional_model_fn` wants it."""
-  return dense.functional_if_dense(
-    build,
-    functools.partial(
-      as_functional,
-      build,
-      element_spec,
-      loss=_loss_of_numbers(loss),
-      metric=_ABSOLUTE_ERROR,
-      count=_add_absolute_errors,
-    ),
+  return task.Objective(
+    model_fn=form.model_fn, functional_model_fn=form.functional_if_dense
   )
 
 
