@@ -78,14 +78,11 @@ def test_a_file_is_read(read):
     ("x = ", "Invalid value"),
     (f"[flag]\n{METHOD}", "unknown 'flag'; expected title, extends, flags, "),
     (f"title = 5\n{METHOD}", "title must be a text, found 5"),
-    ("methods = 5", "expected one [[methods]]"),
     ("methods = [5]", "[[methods]] number 1: must be a table, found 5"),
     ("[[methods]]\nname = 'x'", "number 1: algorithm must be a text, found No"),
-    ("[[methods]]\nalgorithm = 5", "number 1: algorithm must be a text, found"),
     (f"{METHOD}hparm.q = 5", "number 1: unknown 'hparm'; expected name, alg"),
     (f"{METHOD}hparam = 5", "number 1 (fedavg): expected hparam.NAME"),
     (f"{METHOD}hparam.q = []", "hparam.q must be a list of values, found []"),
-    (f"{METHOD}hparam.q = [[1]]", "hparam.q must be a text, a number, true"),
     (f"{METHOD}flags = 5", "number 1 (fedavg): flags: must be a table, found"),
     (
       f"{METHOD}{METHOD}flags = {{rounds = 5}}",
@@ -95,7 +92,6 @@ def test_a_file_is_read(read):
     (f"[flags]\nseed = 1\n[grid]\nseed = [1]\n{METHOD}", "[grid]: seed has a"),
     (f"[flags]\nseed = [1]\n{METHOD}", "[flags]: seed must be one value"),
     (f"[flags]\ntotal_rounds = 0\n{METHOD}", "[flags]: total_rounds=0: "),
-    (f"[flags]\ntotal_rounds = 'x'\n{METHOD}", "[flags]: total_rounds=x: "),
     (f"[flags]\noutput_dir = 'x'\n{METHOD}", "the sweep gives each run a fol"),
     (f"[flags]\ntask_option = ['x']\n{METHOD}", "task_option=x: expected NAM"),
     (
@@ -103,7 +99,6 @@ def test_a_file_is_read(read):
       "[flags]: task_option=x='2': is given twice",
     ),
     (f"[grid]\nseed = 1\n{METHOD}", "[grid]: seed must be a list of values"),
-    (f"[grid]\nseed = []\n{METHOD}", "[grid]: seed must be a list of values"),
     (f"[grid]\nseed = [1, 1]\n{METHOD}", "[grid]: seed has a value twice"),
     (
       f"[grid]\nalgorithm = ['x']\n{METHOD}",
@@ -238,14 +233,8 @@ dropout = 0.5
         {"child": 'extends = "nowhere"'},
         "child.toml: extends 'nowhere', but there is no such file; give",
       ),
-      (
-        {"child": f'extends = "{"x" * 300}"'},
-        "x', but there is no such file; give its path",
-      ),
       ({"child": 'extends = "a\\u0000b"'}, "b', but there is no such file"),
       ({"child": "extends = 5"}, "extends must name a file, found 5"),
-      ({"child": "extends = []"}, "extends must name a file, found []"),
-      ({"child": 'extends = ""'}, "extends must name a file, found ''"),
       (
         {"child": 'extends = "child"'},
         "child.toml: extends child: the files extend each other in a circle",
@@ -257,10 +246,6 @@ dropout = 0.5
       (
         {"child": 'extends = "a"', "a": "[flags]\nbatch_size = 0"},
         "child.toml: extends a: [flags]: batch_size=0: expected",
-      ),
-      (
-        {"child": 'extends = "a"', "a": "[flags]\nbatch_size = 1"},
-        "extends a: expected one [[methods]] or more",
       ),
     ],
   )
