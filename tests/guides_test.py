@@ -241,15 +241,11 @@ def run_tests(tree, tests, chosen):
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize(
   "guide",
-  [
-    TASK,
-    pytest.param(METHOD, marks=pytest.mark.long),
-    pytest.param(MEASURE, marks=pytest.mark.long),
-    pytest.param(CHART, marks=pytest.mark.long),
-  ],
+  [TASK, METHOD, MEASURE, CHART],
   ids=lambda guide: guide.title.split()[-1],
 )
 def test_the_steps_of_a_guide_lead_to_its_end(tree, guide):

@@ -102,6 +102,7 @@ def test_pins_are_complete_and_fit_each_other():
   assert pinned.keys() == {name for name, _ in seen}
 
 
+@pytest.mark.long
 def test_tensorboard_starts_without_a_warning():
   started = subprocess.run(
     [sys.executable, "-m", "tensorboard.main", "--version_tb"],

@@ -10,6 +10,8 @@ itself gives it.
 import ast
 from collections.abc import Iterable, Iterator
 
+from tests import source_tree
+
 # What a NamedTuple offers to all code, and `os._exit`.
 _PUBLIC = (
   *("_asdict", "_field_defaults", "_fields", "_make", "_replace"),
@@ -26,7 +28,7 @@ class Hierarchies:
     self._own: dict[str, set[str]] = {}
     self._bases: dict[str, set[str]] = {}
     for source in sources:
-      for node in ast.walk(ast.parse(source)):
+      for node in source_tree.nodes(source):
         if isinstance(node, ast.ClassDef):
           self._own.setdefault(node.name, set()).update(_defined(node))
           bases = self._bases.setdefault(node.name, set())
@@ -40,9 +42,10 @@ class Hierarchies:
 
 def foreign(source: str, hierarchies: Hierarchies) -> Iterator[str]:
   """Yields the private names that a file imports or takes from elsewhere."""
-  tree = ast.parse(source)
+  nodes = source_tree.nodes(source)
+  tree = nodes[0]
   of_file = _defined(tree)
-  for node in ast.walk(tree):
+  for node in nodes:
     if isinstance(node, ast.ImportFrom):
       names = [alias.name for alias in node.names if _is_private(alias.name)]
       yield from (f"{name} (line {node.lineno})" for name in names)

@@ -85,6 +85,7 @@ def hook():
   return module
 
 
+@pytest.mark.long
 def test_the_site_has_all_documents(site):
   assert (site / "index.html").is_file()
   assert (site / "docs" / "index.html").is_file()
@@ -93,6 +94,7 @@ def test_the_site_has_all_documents(site):
   assert documents <= built
 
 
+@pytest.mark.long
 def test_all_internal_links_lead_somewhere(site, pages):
   broken = []
   for path, page in pages.items():
@@ -107,12 +109,14 @@ def test_all_internal_links_lead_somewhere(site, pages):
   assert not broken
 
 
+@pytest.mark.long
 def test_nothing_is_loaded_from_the_network(pages):
   assert not [
     x for page in pages.values() for x in page.loaded if is_external(x)
   ]
 
 
+@pytest.mark.long
 def test_formulas_are_drawn(site):
   methods = (site / "docs" / "methods" / "index.html").read_text()
   formulas = (ROOT / "docs" / "methods.md").read_text().count("```math")

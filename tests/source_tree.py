@@ -24,6 +24,12 @@ def module_name(path: pathlib.Path) -> str:
 
 
 @functools.cache
+def nodes(source: str) -> tuple[ast.AST, ...]:
+  """Returns all nodes of a source file, which several tests look at."""
+  return tuple(ast.walk(ast.parse(source)))
+
+
+@functools.cache
 def imported_names(source: str) -> tuple[str, ...]:
   """Returns the full dotted name of everything that a source file imports.
 
@@ -33,7 +39,7 @@ def imported_names(source: str) -> tuple[str, ...]:
 
 
 def _imported_names(source: str) -> Iterator[str]:
-  for node in ast.walk(ast.parse(source)):
+  for node in nodes(source):
     if isinstance(node, ast.Import):
       yield from (alias.name for alias in node.names)
     elif isinstance(node, ast.ImportFrom):

@@ -99,8 +99,8 @@ def test_noise_that_makes_no_sense_is_named(values, option):
   ("epsilon", "sampling"),
   one_of_each(
     [
-      (8.0, privacy.FIXED_SIZE),
       (0.5, privacy.POISSON),
+      (8.0, privacy.FIXED_SIZE),
       (300.0, privacy.POISSON),
     ]
   ),

@@ -263,6 +263,7 @@ def build_tools(tmp_path):
   return folder
 
 
+@pytest.mark.long
 def test_a_real_python_makes_a_working_environment(project, build_tools):
   """An empty list of requirements needs no network."""
   project.requirements.write_text("# Nothing.\n")
