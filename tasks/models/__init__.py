@@ -26,7 +26,11 @@ if typing.TYPE_CHECKING:
     mlp as mlp,
     mlp_double_softmax as mlp_double_softmax,
   )
-  from tasks.models.layers import RepeatableDropout as RepeatableDropout
+  from tasks.models.layers import (
+    RepeatableAlphaDropout as RepeatableAlphaDropout,
+    RepeatableDropout as RepeatableDropout,
+    RepeatableNoise as RepeatableNoise,
+  )
   from tasks.models.objectives import (
     class_objective as class_objective,
     functional_model as functional_model,

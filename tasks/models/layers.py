@@ -273,31 +273,90 @@ def _blocks(rows: tf.Tensor, size: int) -> tf.Tensor:
   return tf.reshape(rows, [-1, size, *tf.unstack(tf.shape(rows)[1:])])
 
 
-class RepeatableDropout(tf.keras.layers.Layer):
-  """Dropout whose mask is a function of its input and a seed.
+class _Repeatable(tf.keras.layers.Layer):
+  """A layer that draws in training, by its input and a seed alone.
 
-  TFF starts the generator of Keras' dropout anew for every client in every
-  round: with a seed all of them get the same masks, without one no run repeats.
-  Here the input's own bits choose the mask: it changes with every batch and
+  TFF starts the generator of a Keras layer anew for every client in every
+  round: with a seed all of them get the same draws, without one no run repeats.
+  Here the input's own bits choose the draw: it changes with every batch and
   model, and a run repeats.
   """
 
-  def __init__(self, rate: float, *, seed: int) -> None:
+  def __init__(self, *, seed: int) -> None:
     super().__init__()
-    self._rate = rate
     self._seed = int32_seeds(seed, 1)[0]
 
   def call(self, inputs: tf.Tensor, training: bool | None = None) -> tf.Tensor:
-    """Zeroes a share `rate` of float32 inputs and scales the others up."""
+    """Returns float32 inputs as they are, but in training."""
     if not training:
       return inputs
     # Integers wrap round: the sum is the same in whichever order it is taken.
     fingerprint = tf.reduce_sum(tf.bitcast(inputs, tf.int32))
-    keep = self._rate <= tf.random.stateless_uniform(
-      tf.shape(inputs), seed=tf.stack([self._seed, fingerprint])
-    )
+    return self._disturbed(inputs, tf.stack([self._seed, fingerprint]))
+
+  def _disturbed(self, inputs: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
+    raise NotImplementedError
+
+
+class RepeatableDropout(_Repeatable):
+  """Dropout whose mask is a function of its input and a seed.
+
+  With `spatial`, it drops whole channels, the last axis, of an example.
+  """
+
+  def __init__(self, rate: float, *, seed: int, spatial: bool = False) -> None:
+    super().__init__(seed=seed)
+    self._rate = rate
+    self._spatial = spatial
+
+  def _disturbed(self, inputs: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
+    """Zeroes a share `rate` of inputs and scales the others up."""
+    shape = tf.shape(inputs)
+    if self._spatial:
+      between = tf.ones([inputs.shape.rank - 2], tf.int32)
+      shape = tf.concat([shape[:1], between, shape[-1:]], 0)
+    keep = self._rate <= tf.random.stateless_uniform(shape, seed=seed)
     return tf.where(keep, inputs / (1.0 - self._rate), 0.0)
 
-  def exportable(self) -> tf.keras.layers.Dropout:
+  def exportable(self) -> tf.keras.layers.Layer:
     """Returns Keras' own dropout, whose masks do not repeat."""
-    return tf.keras.layers.Dropout(self._rate, name=self.name)
+    kind = "Dropout"
+    if self._spatial:
+      kind = f"SpatialDropout{len(self.input_shape) - 2}D"
+    return getattr(tf.keras.layers, kind)(self._rate, name=self.name)
+
+
+class RepeatableAlphaDropout(_Repeatable):
+  """Keras' AlphaDropout, for SELU units, likewise."""
+
+  def __init__(self, rate: float, *, seed: int) -> None:
+    super().__init__(seed=seed)
+    self._rate = rate
+
+  def _disturbed(self, inputs: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
+    """Sets a share to SELU's limit; mean and variance stay, if 0 and 1."""
+    rate, limit = self._rate, -1.7580993408473766
+    keep = rate <= tf.random.stateless_uniform(tf.shape(inputs), seed=seed)
+    scale = ((1 - rate) * (1 + rate * limit**2)) ** -0.5
+    return scale * (tf.where(keep, inputs, limit) - rate * limit)
+
+  def exportable(self) -> tf.keras.layers.AlphaDropout:
+    """Returns Keras' own layer, whose draws do not repeat."""
+    return tf.keras.layers.AlphaDropout(self._rate, name=self.name)
+
+
+class RepeatableNoise(_Repeatable):
+  """Keras' GaussianNoise, likewise."""
+
+  def __init__(self, stddev: float, *, seed: int) -> None:
+    super().__init__(seed=seed)
+    self._stddev = stddev
+
+  def _disturbed(self, inputs: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
+    """Adds normal noise."""
+    noise = tf.random.stateless_normal(tf.shape(inputs), seed=seed)
+    return inputs + self._stddev * noise
+
+  def exportable(self) -> tf.keras.layers.GaussianNoise:
+    """Returns Keras' own layer, whose draws do not repeat."""
+    return tf.keras.layers.GaussianNoise(self._stddev, name=self.name)

@@ -306,8 +306,7 @@ def _check_calls(
     raise UserCodeError(
       name,
       "its outputs in training differ from one call to the next, and a run "
-      "would not repeat; for Dropout(rate), take "
-      "tasks.models.RepeatableDropout(rate, seed=seed).",
+      f"would not repeat; {_repeatable(model)}.",
     )
   if not _adds_losses_of_weights_alone(model, x):
     raise UserCodeError(
@@ -323,6 +322,34 @@ def _check_calls(
       "last softmax out, or of a trained model: model.layers[-1].activation = "
       "tf.keras.activations.linear.",
     )
+
+
+_DROPOUT = "RepeatableDropout(rate, seed=seed)"
+_SPATIAL = "RepeatableDropout(rate, seed=seed, spatial=True)"
+# Layers of tasks.models whose draws repeat, by those of Keras.
+_REPEATABLE = {
+  "Dropout": _DROPOUT,
+  "GaussianDropout": _DROPOUT,
+  **{f"SpatialDropout{n}D": _SPATIAL for n in (1, 2, 3)},
+  "AlphaDropout": "RepeatableAlphaDropout(rate, seed=seed)",
+  "GaussianNoise": "RepeatableNoise(stddev, seed=seed)",
+}
+
+
+def _repeatable(model: tf.keras.Model) -> str:
+  """Returns what to take for the first layer of a model that draws."""
+  for layer in model.submodules:
+    kind = type(layer).__name__
+    if isinstance(layer, tf.keras.layers.RNN) and (
+      getattr(layer, "dropout", 0) or getattr(layer, "recurrent_dropout", 0)
+    ):
+      return (
+        f"leave dropout and recurrent_dropout of {layer.name} ({kind}) out, "
+        f"and put tasks.models.{_DROPOUT} before it"
+      )
+    if kind in _REPEATABLE:
+      return f"for {layer.name} ({kind}), take tasks.models.{_REPEATABLE[kind]}"
+  return f"for Dropout(rate), take tasks.models.{_DROPOUT}"
 
 
 def _adds_losses_of_weights_alone(model: tf.keras.Model, x: tf.Tensor) -> bool:

@@ -298,3 +298,36 @@ def test_double_softmax_is_not_undone_by_keras(in_graph, hidden_units):
   again /= again.sum(axis=1, keepdims=True)
   expected = -np.log(again[np.arange(5), y]).mean()
   np.testing.assert_allclose(output.loss, expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+  "build",
+  [
+    lambda seed: models.RepeatableDropout(0.4, seed=seed, spatial=True),
+    lambda seed: models.RepeatableAlphaDropout(0.4, seed=seed),
+    lambda seed: models.RepeatableNoise(0.4, seed=seed),
+  ],
+)
+def test_layers_that_draw_repeat_and_keep_the_moments(build):
+  x = np.random.default_rng(0).normal(0, 1, [64, 5, 30]).astype(np.float32)
+  layer = build(3)
+  assert layer(x) is not None
+  np.testing.assert_array_equal(layer(x, training=False), x)
+  drawn = layer(x, training=True).numpy()
+  np.testing.assert_allclose(
+    tf.function(lambda x: layer(x, training=True))(x), drawn, rtol=1e-5
+  )
+  assert not np.array_equal(build(4)(x, training=True), drawn)
+  assert abs(drawn.mean()) < 0.1
+  expected = {"RepeatableDropout": 1 / 0.6, "RepeatableNoise": 1.16}
+  assert drawn.var() == pytest.approx(
+    expected.get(type(layer).__name__, 1.0), rel=0.1
+  )
+  if isinstance(layer, models.RepeatableDropout):
+    # A channel of an example is dropped as a whole.
+    assert set((drawn == 0).mean(1).ravel()) == {0, 1}
+  model = tf.keras.Sequential([tf.keras.Input([5, 30]), layer])
+  np.testing.assert_array_equal(model(x), x)
+  of_keras = layer.exportable()
+  assert type(of_keras).__module__.startswith("keras.")
+  np.testing.assert_array_equal(of_keras(x), x)

@@ -417,6 +417,30 @@ def drawn_anew():
       ),
       "differ from one call to the next.*RepeatableDropout",
     ),
+    *(
+      (
+        lambda layer=layer: sequential(
+          LAYERS.Reshape([2, 2]), layer(), LAYERS.Flatten(), LAYERS.Dense(3)
+        ),
+        advice,
+      )
+      for layer, advice in (
+        (lambda: LAYERS.GaussianNoise(1.0), r"RepeatableNoise\(stddev, seed"),
+        (lambda: LAYERS.AlphaDropout(0.5), r"RepeatableAlphaDropout\(rate, s"),
+        (
+          lambda: LAYERS.SpatialDropout1D(0.5),
+          "SpatialDropout1D.*spatial=True",
+        ),
+        (
+          lambda: LAYERS.LSTM(9, recurrent_dropout=0.5),
+          r"leave dropout and recurrent_dropout of lstm\w* \(LSTM\) out",
+        ),
+        (
+          lambda: LAYERS.Bidirectional(LAYERS.GRU(9, dropout=0.5)),
+          r"\(GRU\) out, and put tasks.models.RepeatableDropout",
+        ),
+      )
+    ),
     (of_dense(3, activity_regularizer="l2"), "activity_regularizer or add_l"),
     (
       lambda: sequential(LAYERS.ActivityRegularization(0.1), LAYERS.Dense(3)),
