@@ -273,6 +273,11 @@ def fairfed(clients, memory, beta=1.0, num_clients=None):
   return np.array(w) @ updates / np.sum(w)
 
 
+def uniform_mean(clients, num_clients=None, lambda_learning_rate=0.1):
+  del num_clients, lambda_learning_rate
+  return _arrays(clients)[2].mean(0)
+
+
 def fedfa(clients, memory, b=0.5):
   _, _, updates = _arrays(clients)
   counts = memory.setdefault("counts", {})
@@ -701,6 +706,8 @@ METHODS: Mapping[str, Method] = {
   ),
   # `fairfed_test` has deviations.
   "fairfed": Method(fairfed, stateful=True),
+  # `drfa_test` has the draws, and the step of lambda.
+  "drfa": Method(uniform_mean),
   "upgrad": Method(upgrad),
   "imtl_g": Method(imtl_g),
   "nash_mtl": Method(nash_mtl),

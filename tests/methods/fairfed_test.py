@@ -82,7 +82,7 @@ def test_deviations_are_those_of_a_loop_over_examples():
   clients = [tuple(rng.integers(0, n, 60) for n in (2, 2, 3)) for _ in range(4)]
   # One has no positive example of a second group.
   clients.append((clients[0][0], clients[0][1], np.zeros(60, int)))
-  counts = [group_gaps.count(*client, 3, 1) for client in clients]
+  counts = [group_gaps.count(y, found, g, 3, 1) for y, found, g in clients]
   np.testing.assert_allclose(
     group_gaps.deviations("equal_opportunity", counts),
     deviations_by_hand(clients),
@@ -142,6 +142,7 @@ def test_a_run_weighs_by_the_gaps_on_training_examples(tmp_path):
     ids, clients = rows["client_id"].tolist(), []
     for k in ids:
       x, y = task.train.load(k)
+      assert task.train.groups is not None
       predicted = (np.float64(x) @ kernel + bias).argmax(1)
       clients.append((y, predicted, task.train.groups(k)))
     deviations = dict(zip(ids, deviations_by_hand(clients), strict=True))

@@ -438,6 +438,25 @@ class FairFedFactory(RuleFactory):
       **options: As those of `RuleFactory`.
     """
 
+class DrfaFactory(RuleFactory):
+  """Sums client updates as DRFA does; see this module."""
+
+  def __init__(
+    self,
+    *,
+    num_clients: int,
+    lambda_learning_rate: float = 0.1,
+    **options: Unpack[FactoryOptions],
+  ) -> None:
+    """Initializes the factory.
+
+    Args:
+      num_clients: N, the size of the population, every client of which the method
+        weighs; client ids are 0 to N - 1. In [1, inf).
+      lambda_learning_rate: gamma. In [0, inf).
+      **options: As those of `RuleFactory`.
+    """
+
 class UpGradFactory(RuleFactory):
   """Sums client updates as UPGrad does; see this module."""
 

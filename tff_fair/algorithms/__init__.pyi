@@ -789,6 +789,33 @@ def build_fairfed(
     FieldError: If an argument has a wrong value; a `ValueError`.
   """
 
+def build_drfa(
+  model_fn: ModelFn,
+  *,
+  client_optimizer: Optimizer,
+  lambda_learning_rate: float = 0.1,
+  **options: Unpack[BuildOptions],
+) -> LearningProcess:
+  """Builds DRFA's training on a cohort; see the module for the rest.
+
+  The option `num_clients`, the size of the population, is needed: client ids
+  are 0 to num_clients - 1. Without a number of `local_steps`, there is no model
+  in the middle of a round.
+
+  Args:
+    model_fn: See `tff_fair.algorithms.compose`, as for the options.
+    client_optimizer: Trains at the clients.
+    lambda_learning_rate: gamma. In [0, inf).
+    **options: Options that hold for every method.
+
+  Returns:
+    A `tff.learning.templates.LearningProcess`.
+
+  Raises:
+    TypeError: If an argument has the wrong type.
+    FieldError: If an argument has a wrong value; a `ValueError`.
+  """
+
 def build_upgrad(
   model_fn: ModelFn,
   *,

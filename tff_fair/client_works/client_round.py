@@ -19,7 +19,7 @@ from tff_fair.client_works import (
 )
 from tff_fair.client_works.client_optimizer import OptimizerStates
 from tff_fair.client_works.training_settings import RoundState
-from tff_fair.kernels import norms
+from tff_fair.kernels import norms, stacking
 from tff_fair.optimizers.learning_rate_decay import Hparams
 
 # A client's result, and its terms of sums over all clients.
@@ -53,6 +53,8 @@ class _Trained(NamedTuple):
     measures: What was measured meanwhile.
     after: What it knows beside these.
     metrics: The model's own, during training.
+    snapshot: theta minus the weights after one of the steps, float[1, d];
+      `None` where none is asked for.
   """
 
   client_id: tf.Tensor
@@ -62,6 +64,7 @@ class _Trained(NamedTuple):
   measures: local_training.Measures
   after: After
   metrics: types.TensorStructure
+  snapshot: tf.Tensor | None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -192,6 +195,12 @@ class ClientRound:
     theta = local_model.flat(weights.trainable)
     model.receive(weights)
     hparams = self.hparams(state)
+    snapshot_at = None
+    if self.settings.takes_snapshot:
+      assert isinstance(self.settings.local_steps, int)
+      snapshot_at = training_settings.snapshot_step(
+        self.settings.local_steps, state["shuffle_seed"], state["round_num"]
+      )
     trained, measures = local_training.train(
       model,
       self.settings,
@@ -201,6 +210,7 @@ class ClientRound:
       self.data,
       states=states,
       correction=correction,
+      snapshot_at=snapshot_at,
     )
     return _Trained(
       client_id=trained.client_id,
@@ -216,6 +226,11 @@ class ClientRound:
       ),
       # Reported before any further pass makes the model forget them.
       metrics=model.unfinalized_metrics(measures.tally.metrics),
+      snapshot=None
+      if snapshot_at is None
+      else stacking.flatten_update(
+        [w - v for w, v in zip(theta, trained.snapshot, strict=True)]
+      ),
     )
 
   def _num_examples(
@@ -256,9 +271,13 @@ class ClientRound:
       lambda: trained.metrics,
       lambda: model.unfinalized_metrics(model.empty_metrics()),
     )
-    return result, collections.OrderedDict(
+    tally = collections.OrderedDict(
       metrics=metrics, num_counted=tf.cast(counts, tf.int32)
     )
+    if trained.snapshot is not None:
+      row = trained.snapshot[0]
+      tally["snapshot"] = tf.where(counts, row, tf.zeros_like(row))
+    return result, tally
 
   @property
   def _evaluation_batch_size(self) -> int | None:

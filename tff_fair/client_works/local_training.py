@@ -48,6 +48,7 @@ class Progress(NamedTuple):
     measures: What is measured beside it; `()` where nothing is.
     steps_left: int64[], steps to take; 0 where epochs count.
     num_steps: int64[], steps taken; 0 where nothing asks for them.
+    snapshot: The weights after one of the steps; `()` where none is asked for.
   """
 
   trainable: local_model.Trainable
@@ -57,6 +58,7 @@ class Progress(NamedTuple):
   measures: Measures | tuple[()]
   steps_left: tf.Tensor
   num_steps: tf.Tensor
+  snapshot: local_model.Trainable | tuple[()]
 
 
 def train(
@@ -69,6 +71,7 @@ def train(
   *,
   states: client_optimizer.OptimizerStates | None = None,
   correction: local_model.Trainable | None = None,
+  snapshot_at: tf.Tensor | None = None,
 ) -> tuple[Progress, Measures]:
   """Takes one optimizer step per minibatch, over all epochs or local steps.
 
@@ -85,6 +88,7 @@ def train(
       hyperparameters are this round's in either case.
     correction: What is added to each gradient of the model, a flat tuple; with
       it, steps are counted. `None` adds nothing.
+    snapshot_at: int64[], the step after which the weights are a snapshot.
   """
   probe_hparams, probe_mu = client_optimizer.probe_settings(
     settings.proximal_mu, state["optimizer"]
@@ -107,6 +111,7 @@ def train(
     settings.proximal_mu,
     probe_mu=probe_mu,
     correction=correction,
+    snapshot_at=snapshot_at,
   )
   trained = steps.over_all(received, states.model, data, measures)
   assert isinstance(trained.measures, Measures)
@@ -222,6 +227,7 @@ class _Steps:
     probe_mu: That of the probe.
     no_metrics: The state of the model's metrics where nothing is measured.
     correction: What is added to each gradient; `None` adds nothing.
+    snapshot_at: The step after which the weights are a snapshot, if any is.
   """
 
   model: local_model.LocalModel
@@ -233,6 +239,7 @@ class _Steps:
   probe_mu: float | tf.Tensor = 0.0
   no_metrics: TensorStructure = ()
   correction: local_model.Trainable | None = None
+  snapshot_at: tf.Tensor | None = None
 
   def over_all(
     self,
@@ -261,6 +268,7 @@ class _Steps:
       measures=measures,
       steps_left=zero,
       num_steps=zero,
+      snapshot=() if self.snapshot_at is None else start,
     )
     # Read only where the work is drawn by it: it takes a look at the data.
     is_drawn = isinstance(settings.local_steps or settings.local_epochs, tuple)
@@ -319,10 +327,19 @@ class _Steps:
         more if gradient is None else gradient + more
         for gradient, more in zip(gradients, self.correction, strict=True)
       )
+    if self.correction is not None or self.snapshot_at is not None:
       progress = progress._replace(num_steps=progress.num_steps + 1)
     new_state, trainable = self._next(
       progress.optimizer, progress.trainable, gradients
     )
+    if self.snapshot_at is not None:
+      is_now = tf.equal(progress.num_steps, self.snapshot_at)
+      progress = progress._replace(
+        snapshot=tuple(
+          tf.where(is_now, new, old)
+          for new, old in zip(trainable, progress.snapshot, strict=True)
+        )
+      )
     if measures:
       measures = Measures(
         tallies.add(measures.tally, batch, output),

@@ -5,6 +5,7 @@ import dataclasses
 import functools
 from collections.abc import Collection, Mapping, Sequence
 
+import tensorflow as tf
 import tensorflow_federated as tff
 
 from tff_fair.client_works import (
@@ -35,14 +36,14 @@ class MethodWork(training.Training):
   )
   attack: attacks.Attack | None = None
 
-  @functools.cached_property
-  def at_server(self) -> training_settings.StateComputations:
-    """The computations on the state of the training, S."""
-    further = {}
+  @property
+  def further(self) -> dict[str, tf.TensorSpec]:
+    """The specs of what is in S beside what all trainings have."""
+    found = super().further
     if self.kept.controlled_clients:
       row = control_variates.row(self.info.weights_type)
-      further[control_variates.CONTROL] = row
-    return training_settings.build_state(self.optimizer, self.settings, further)
+      found[control_variates.CONTROL] = row
+    return found
 
   def next_state(self, state: tff.Value, total: tff.Value) -> tff.Value:
     """Returns the state after a round; see the base class."""

@@ -29,6 +29,7 @@ from tff_fair.client_works import (
   local_model,
   training_settings,
 )
+from tff_fair.kernels import stacking
 from tff_fair.privacy import unused_assertions
 
 BOUND = 2**20
@@ -36,6 +37,8 @@ _STEP = 2.0**-11
 # TFF has 2^32 - 1 steps between the bounds.
 _FLOATS = (-float(BOUND), -float(BOUND) + (2**32 - 1) * _STEP)
 _INTEGERS = (0, BOUND)
+
+SNAPSHOT = "snapshot"  # In the state of the training, and sums over clients.
 
 # Signals that only training tells.
 _UNKNOWN_BEFORE = frozenset(["effective_steps"])
@@ -83,7 +86,17 @@ class Training:
   @functools.cached_property
   def at_server(self) -> training_settings.StateComputations:
     """The computations on the state of the training, S."""
-    return training_settings.build_state(self.optimizer, self.settings)
+    return training_settings.build_state(
+      self.optimizer, self.settings, self.further
+    )
+
+  @property
+  def further(self) -> dict[str, tf.TensorSpec]:
+    """The specs of what is in S beside what all trainings have."""
+    if not self.settings.takes_snapshot:
+      return {}
+    specs = tff.types.type_to_tf_tensor_specs(self.info.weights_type.trainable)
+    return {SNAPSHOT: stacking.row_spec(specs)}
 
   @property
   def sent(self) -> tuple[tff.Type, tff.Type, tff.Type]:
@@ -226,7 +239,22 @@ class Training:
       state: S at the server.
       total: The sum of the clients' terms.
     """
-    return tff.federated_map(self.at_server.next, (state, total["num_counted"]))
+    found = tff.federated_map(
+      self.at_server.next, (state, total["num_counted"])
+    )
+    if not self.settings.takes_snapshot:
+      return found
+    given = (found, total[SNAPSHOT], total["num_counted"])
+    given_type = [value.type_signature.member for value in given]
+
+    @tff.tensorflow.computation(*given_type)
+    def with_snapshot(
+      state: training_settings.RoundState, total: tf.Tensor, number: tf.Tensor
+    ) -> types.TensorStructure:
+      mean = tf.math.divide_no_nan(total, tf.cast(number, total.dtype))
+      return collections.OrderedDict(state, **{SNAPSHOT: mean})
+
+    return tff.federated_map(with_snapshot, given)
 
   def build_end_of_round(self, work: tff.Computation) -> tff.Computation:
     """Builds the computation at the server after all clients have trained.

@@ -55,6 +55,8 @@ class TrainingSettings:
       then floor(t / n).
     objective: Function of a minibatch's mean loss to minimize; `None`
       is the loss itself. Signals leave it out.
+    takes_snapshot: Whether the server learns the mean of the clients' weights
+      after some of the `local_steps`, a number; see `snapshot_step`.
   """
 
   batch_size: int | None = None
@@ -68,6 +70,7 @@ class TrainingSettings:
   learning_rate_decay_kind: str = "exponential"
   learning_rate_decay_rounds: int = 1
   objective: Callable[[tf.Tensor], tf.Tensor] | None = None
+  takes_snapshot: bool = False
 
   def __post_init__(self) -> None:
     """Checks the settings.
@@ -162,6 +165,26 @@ def num_steps(
   if settings.local_steps is None:
     return None
   return _drawn(settings, settings.local_steps, client_id, round_num)
+
+
+_SNAPSHOT = int.from_bytes(b"snap")  # Keeps these draws apart from others.
+
+
+def snapshot_step(
+  num_steps: int, seed: int | tf.Tensor, round_num: int | tf.Tensor
+) -> tf.Tensor:
+  """Returns after which step all clients take their weights in a round.
+
+  Args:
+    num_steps: K.
+    seed: int64[], the `shuffle_seed`.
+    round_num: int64[], t.
+
+  Returns:
+    int64[], uniform in 1 ... K.
+  """
+  words = _stateless_seed(seed, _SNAPSHOT, round_num)
+  return tf.random.stateless_uniform([], words, 1, num_steps + 1, tf.int64)
 
 
 def num_trained_examples(
@@ -278,12 +301,15 @@ class RoundState(TypedDict):
       of the state, it is no part of the compiled round.
     control: float[d], the server's control, where clients correct their steps;
       see `control_variates`.
+    snapshot: float[d], theta minus the mean of the clients' weights amid the
+      last round, where they take a snapshot.
   """
 
   optimizer: Hparams
   round_num: tf.Tensor
   shuffle_seed: tf.Tensor
   control: NotRequired[tf.Tensor]
+  snapshot: NotRequired[tf.Tensor]
 
 
 class StateComputations(NamedTuple):

@@ -28,7 +28,7 @@ import numpy as np
 import tensorflow as tf
 
 from tff_fair import declared, rounds, summing, types
-from tff_fair.methods import building
+from tff_fair.methods import building, rule_state
 
 _UNSEEN = -1.0  # In the place of the weight of a client before its first round.
 
@@ -111,14 +111,9 @@ def with_deviations(
     deviations: float64[m], delta_k, as
       `tff_fair.metrics.group_gaps.deviations` returns it.
   """
-  aggregator = state.aggregator
-  of_rule = aggregator.get("rule", aggregator)  # Some sums have a state, too.
-  values = np.array(of_rule["deviations"])
+  values = np.array(rule_state.of(state)["deviations"])
   values[list(client_ids)] = deviations
-  moved = collections.OrderedDict(of_rule, deviations=values)
-  if of_rule is not aggregator:
-    moved = collections.OrderedDict(aggregator, rule=moved)
-  return state._replace(aggregator=moved)
+  return rule_state.replaced(state, deviations=values)
 
 
 @summing.factory_of(FairFedRule)

@@ -19,6 +19,7 @@ from tff_fair.methods import reading
 if typing.TYPE_CHECKING:
   from tff_fair import rounds, types
   from tff_fair.methods import building
+  from tff_fair.summing import ways
 
 
 @dataclasses.dataclass(frozen=True)
@@ -104,6 +105,7 @@ _METHODS = (
     "fedgini", title="FedGini", factory="FedGiniFactory", weighs_clients=False
   ),
   Method("fairfed", title="FairFed", factory="FairFedFactory"),
+  Method("drfa", title="DRFA", factory="DrfaFactory", weighs_clients=False),
   Method(
     "upgrad", title="UPGrad", factory="UpGradFactory", weighs_clients=False
   ),
@@ -139,7 +141,7 @@ class Algorithm:
   """
 
   build: building.Builder
-  aggregations: tuple[str, ...]
+  aggregations: tuple[ways.Aggregation, ...]
 
   @property
   def needs_accuracy(self) -> bool:
@@ -329,10 +331,10 @@ def get(name: str) -> Algorithm:
     if line.name in METHODS
     else _users().load(_code(line.name))
   )
-  ways = summing.supported_aggregations(build_method.rule)
+  found = summing.supported_aggregations(build_method.rule)
   if line.sends_models or line.sends_controls:
-    ways = tuple(way for way in ways if way != summing.SECURE)
-  return Algorithm(build_method, ways)
+    found = tuple(way for way in found if way != summing.SECURE)
+  return Algorithm(build_method, found)
 
 
 def build(

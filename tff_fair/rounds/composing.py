@@ -56,6 +56,7 @@ def compose(
   local_correction: LocalCorrection = "none",
   num_participants: int | None = None,
   objective: Callable[[tf.Tensor], tf.Tensor] | None = None,
+  takes_snapshot: bool = False,
   finalizer: Finalizer | None = None,
   line_search: LineSearch | None = None,
   attack: client_works.Attack | None = None,
@@ -86,6 +87,8 @@ def compose(
       `num_clients`.
     objective: What clients minimize, from the mean loss of a minibatch; `None`
       is the loss itself.
+    takes_snapshot: Whether the state has the mean of the clients' weights amid
+      their local steps (DRFA); see `tff_fair.client_works.TrainingSettings`.
     finalizer: Builds the server step; `None` applies the `server_optimizer`.
     line_search: Chooses the length of the server's step by the losses that
       clients would have after it. The rule must report `slopes`. `None` takes
@@ -124,7 +127,9 @@ def compose(
     model_fn=model_fn,
     optimizer=client_optimizer,
     settings=client_works.TrainingSettings(
-      objective=objective, **_those(TrainingOptions, options)
+      objective=objective,
+      takes_snapshot=takes_snapshot,
+      **_those(TrainingOptions, options),
     ),
     signals=types.MEASURED_SIGNALS if options.get("tape") else rule.signals,
     securely=factory.sums_securely,

@@ -1,5 +1,7 @@
 """Tests of settings that go together, do not, or have no effect together."""
 
+from typing import Any
+
 import pytest
 
 from tests.refusals import rejected
@@ -21,6 +23,10 @@ def test_a_bias_is_not_negative_and_a_scaling_may_be():
   with rejected("attack_strength", value=-1.0):
     RunSpec(attack="bias", attack_strength=-1)
   assert RunSpec(attack="scaling", attack_strength=-1).attack_strength == -1.0
+
+
+_BY_LOSS: dict[str, Any] = {"sampling": "power_of_choice"}
+_DRFA: dict[str, Any] = {"algorithm": "drfa"}
 
 
 @pytest.mark.parametrize(
@@ -52,14 +58,13 @@ def test_a_bias_is_not_negative_and_a_scaling_may_be():
       )
       for kind in ("by_size", "by_label")
     ),
-    *(
-      ({"sampling": "power_of_choice", **others}, field)
-      for others, field in (
-        ({"aggregation": "secure"}, "sampling"),
-        ({"dropout": 0.2, "dropout_kind": "by_size"}, "dropout_kind"),
-        ({"dp_noise": 1.0, "dp_clip": 0.5}, "sampling"),
-      )
-    ),
+    ({**_BY_LOSS, "aggregation": "secure"}, "sampling"),
+    ({**_BY_LOSS, "dropout": 0.2, "dropout_kind": "by_size"}, "dropout_kind"),
+    ({**_BY_LOSS, "dp_noise": 1.0, "dp_clip": 0.5}, "sampling"),
+    ({"sampling": "by_lambda"}, "sampling"),
+    ({**_DRFA, "sampling": "all"}, "sampling"),
+    ({**_DRFA, "dropout": 0.1}, "dropout"),
+    ({**_DRFA, "join_round": "0.5:3"}, "join_round"),
     ({"join_round": "0.5:11", "total_rounds": 10}, "join_round"),
     ({"join_round": "0.5:3", "dp_noise": 1.0, "dp_clip": 0.5}, "join_round"),
     ({"proximal_mu": -1.0}, "proximal_mu"),

@@ -68,6 +68,7 @@ def expected(task, run, client_id):
   (kept, aside) = baselines.with_aside(
     task.train.load(client_id), (_SPEC.seed, client_id)
   )
+  assert aside is not None
   model = task.keras_model_fn()
   model.set_weights(run.weights())
   x, y = task.test.load(client_id)

@@ -116,6 +116,10 @@ def _of_momentum(spec: RunSettings) -> _Conflicts:
 
 def _of_sampling(spec: RunSettings) -> _Conflicts:
   """Yields what hides the losses that draw a cohort, or changes its size."""
+  if spec.draws_by_lambda:
+    yield from _of_drfa(spec)
+  elif spec.sampling == "by_lambda":
+    yield "sampling", "by_lambda draws by the weights of drfa; take drfa."
   if spec.sampling != "power_of_choice":
     return
   if spec.aggregation == "secure":
@@ -130,6 +134,15 @@ def _of_sampling(spec: RunSettings) -> _Conflicts:
       "goes with sampling=power_of_choice if clients drop out independently; "
       "leave one of the two out.",
     )
+
+
+def _of_drfa(spec: RunSettings) -> _Conflicts:
+  """Yields what does not go with cohorts by lambda."""
+  if spec.sampling not in ("uniform", "by_lambda"):
+    yield "sampling", "drfa draws its cohorts by_lambda; leave sampling out."
+  for name in ("dropout", "join_round"):
+    if getattr(spec, name):
+      yield name, "does not go with drfa; leave one of the two out."
 
 
 def _of_late_clients(spec: RunSettings) -> _Conflicts:

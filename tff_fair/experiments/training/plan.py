@@ -81,6 +81,13 @@ def check(spec: RunSpec, task: tasks.Task) -> None:
       "number; choose a method that needs losses alone.",
       value=spec.algorithm,
     )
+  if spec.draws_by_lambda and not isinstance(spec.local_steps, int):
+    raise FieldError(
+      "local_steps",
+      f"{spec.algorithm} needs the same number of steps at all clients; give a "
+      "number, as local_steps=10.",
+      value=spec.local_steps,
+    )
   _check_reference(spec)
   _check_correction(spec, task)
   is_by_label = spec.dropout and spec.dropout_kind == "by_label"

@@ -33,6 +33,7 @@ from tff_fair.experiments.training import (
   event_files,
   group_deviations,
   loop,
+  mixture_ascent,
   plots,
   round_tables,
   rounds,
@@ -79,7 +80,9 @@ def train(
   completed = go_back(
     folder,
     schedule,
-    num_reporting=lambda round_num: len(sample(round_num).reporting),
+    num_reporting=lambda round_num: (
+      None if spec.draws_by_lambda else len(sample(round_num).reporting)
+    ),
     num_evaluated=len(parts.evaluated),
     taped_rounds=(spec.tape_rounds or spec.total_rounds) if spec.tape else 0,
     say=display.say,
@@ -200,9 +203,17 @@ def _rounds(
   wants_updates: bool,
 ) -> rounds.Rounds:
   """Returns the rounds of a run."""
+  ascent = mixture_ascent.MixtureAscent.of_run(
+    spec,
+    parts,
+    sample,
+    lambda: client_evaluation.build_losses(parts, train_data),
+  )
 
   def begin(state: rounds.State) -> rounds.State:
     state = parts.begin(state)
+    if ascent is not None:
+      state = ascent.begin(state)
     if weights is None:
       return state
     return parts.process.set_model_weights(state, weights)
@@ -223,8 +234,10 @@ def _rounds(
     else None,
     num_examples=parts.task.train.num_examples,
     prepare=group_deviations.build_prepare(spec, parts),
+    before_round=None if ascent is None else ascent.before_round,
+    after_round=None if ascent is None else ascent.after_round,
     begin=begin,
-    looks_ahead=spec.sampling != "power_of_choice",
+    looks_ahead=ascent is None and spec.sampling != "power_of_choice",
     updates=client_updates.build_updates(
       spec, parts, lambda: begin(parts.process.initialize())
     )
@@ -251,7 +264,7 @@ def go_back(
   folder: RunFolder,
   schedule: loop.Schedule,
   *,
-  num_reporting: Callable[[int], int],
+  num_reporting: Callable[[int], int | None],
   num_evaluated: int,
   say: Say,
   taped_rounds: int = 0,
@@ -387,7 +400,7 @@ def _missing_rows(
   saved: int,
   *,
   evaluated: int,
-  num_reporting: int,
+  num_reporting: int | None,
   num_evaluated: int,
 ) -> str | None:
   """Returns which rows tables lack up to a saved round, if any."""
@@ -398,7 +411,8 @@ def _missing_rows(
     (folder.client_evaluations, evaluated, num_evaluated),
   ):
     found = rows[table].get(round_num, 0)
-    if found == number:
+    # By lambda, the state alone knows whom a round has drawn.
+    if found == number or (number is None and found):
       continue
     if not table.exists():
       return f"{table.name} is missing"

@@ -68,6 +68,10 @@ class Rounds:
       the share of clients whose loss did not rise is reported.
     prepare: Gives the state before a round what its clients were measured for
       it; `None` where nothing is.
+    before_round: Is called with the state before each round, before its cohort
+      is drawn.
+    after_round: Returns the state after a round, from that before it, that of
+      the process after it, and the round.
     begin: Gives the first state of the process what is the run's own.
     updates: Returns the updates of a round's clients, from the state before it
       and their data; `None` if nobody wants them.
@@ -83,6 +87,8 @@ class Rounds:
   num_examples: np.ndarray
   losses: Callable[[State, Sequence[int]], np.ndarray] | None = None
   prepare: Callable[[State, Sequence[int]], State] | None = None
+  before_round: Callable[[State], None] | None = None
+  after_round: Callable[[State, State, int], State] | None = None
   begin: Callable[[State], State] = lambda state: state
   updates: Callable[[State, list[Any]], ClientUpdates] | None = None
   looks_ahead: bool = True
@@ -106,17 +112,23 @@ class Rounds:
 
   def run(self, state: State, round_num: int) -> RoundState:
     """Runs a round."""
+    if self.before_round is not None:
+      self.before_round(state)
     cohort = self.sample(round_num)
-    client_ids = cohort.reporting
-    name, number = f"round {round_num}", len(client_ids)
     start = time.perf_counter()
-    train_data = self.train_data(client_ids)
+    train_data = self.train_data(cohort.reporting)
+    unique, times = np.unique(cohort.reporting, return_counts=True)
+    client_ids: list[int] = unique.tolist()
+    name, number = f"round {round_num}", len(client_ids)
     if self.looks_ahead and round_num < self.last_round:
       self.train_data.prepare(self.sample(round_num + 1).reporting)
     if self.prepare is not None:
       state = self.prepare(state, client_ids)
     with working(name, number):
       output = self.process.next(state, train_data)
+    new_state = output.state
+    if self.after_round is not None:
+      new_state = self.after_round(state, new_state, round_num)
     seconds = time.perf_counter() - start
     metrics, of_clients, tape = _taken_apart(output.metrics)
     excluded = reasons_of_exclusion(
@@ -136,18 +148,20 @@ class Rounds:
       with working(f"losses before {name}", number):
         before = self.losses(state, client_ids)
       with working(f"losses after {name}", number):
-        after = self.losses(output.state, client_ids)
+        after = self.losses(new_state, client_ids)
       # A NaN loss counts as a rise.
       metrics = {**metrics, "improved_share": float(np.mean(after <= before))}
     return self.state_of(
-      output.state,
+      new_state,
       round_num,
       metrics=metrics,
       timing={"round_seconds": seconds},
-      costs=self.costs(state, cohort),
+      costs=self.costs(state, cohort.each_once),
       clients={
         "client_id": np.array(client_ids),
-        "coefficient": _column(of_clients, _COEFFICIENTS, client_ids),
+        "coefficient": _times(
+          _column(of_clients, _COEFFICIENTS, client_ids), times
+        ),
         "loss_before": before,
         "loss_after": after,
         "loss": _column(of_clients, _LOSSES, client_ids),
@@ -214,6 +228,13 @@ def _column(
   """Returns a value of each client; `None` for those who did not count."""
   values = of_clients.get(name, {})
   return np.array([values.get(k) for k in client_ids])
+
+
+def _times(values: np.ndarray, times: np.ndarray) -> np.ndarray:
+  """Returns what clients have in a round in which some are several times."""
+  return np.array(
+    [v if v is None else v * n for v, n in zip(values, times, strict=True)]
+  )
 
 
 # Clients that did not count in a round, and why.

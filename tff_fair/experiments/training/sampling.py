@@ -31,12 +31,12 @@ NEVER = np.iinfo(np.int64).max  # The first round of a client that has none.
 # Keep what is drawn from one seed apart.
 _COHORTS, _SIZES, _DROPOUTS, _DROPOUT_RATES = 1, 2, 3, 4
 _EVALUATION, _ATTACKERS, _BLOCKS = 5, 6, 7
-_UNSEEN, _LATE = 8, 9
+_UNSEEN, _LATE, _SECOND = 8, 9, 10
 _MOST_SHOWN = 10  # Names of clients in an error.
 
 
 class DrawnCohort(NamedTuple):
-  """The clients of a round, by id, in ascending order.
+  """The clients of a round, by id, in ascending order; by lambda, some twice.
 
   Attributes:
     drawn: They get the model.
@@ -45,6 +45,11 @@ class DrawnCohort(NamedTuple):
 
   drawn: list[int]
   reporting: list[int]
+
+  @property
+  def each_once(self) -> "DrawnCohort":
+    """The cohort without repetitions."""
+    return DrawnCohort(*(sorted({*ids}) for ids in self))
 
 
 class LastLosses(RoundCallback):
@@ -91,6 +96,8 @@ class Sampler:
   ) -> None:
     """Takes what it draws from; power of choice, the losses of clients, too."""
     self._last_losses = last_losses or LastLosses(len(num_examples))
+    # float64[K], of DRFA; it sets them before each round.
+    self.mixture = np.full(len(num_examples), 1 / len(num_examples))
     self._spec = spec
     self._sizes = bounds.range_ends(clients_per_round)
     self._num_clients = len(num_examples)
@@ -152,6 +159,11 @@ class Sampler:
     size = least
     if least != most:
       size = generator(seed, _SIZES, round_num).integers(least, most + 1)
+    if self._spec.draws_by_lambda:
+      drawn = generator(seed, _COHORTS, round_num).choice(
+        len(self.mixture), size, p=self.mixture / np.sum(self.mixture)
+      )
+      return sorted(drawn.tolist())
     examples = self._num_examples[there]
     is_by_loss = self._spec.sampling == "power_of_choice"
     number = size
@@ -168,6 +180,13 @@ class Sampler:
     if is_by_loss:
       drawn = self._of_largest_loss(drawn, size)
     return sorted(drawn.tolist())
+
+  def second(self, round_num: int) -> list[int]:
+    """Draws DRFA's second cohort of a round, uniformly without replacement."""
+    there = np.flatnonzero(self._first_rounds <= round_num)
+    random = generator(self._spec.seed, _SECOND, round_num)
+    size = min(self._sizes[1], there.size)
+    return sorted(random.choice(there, size, replace=False).tolist())
 
   def _of_largest_loss(self, candidates: np.ndarray, size: int) -> np.ndarray:
     """Returns the candidates of the largest last loss, of equals the first."""

@@ -118,6 +118,11 @@ class RunSettings(
     return is_asked or methods.method(self.algorithm).sends_controls
 
   @property
+  def draws_by_lambda(self) -> bool:
+    """Whether cohorts are drawn by the weights that the method learns."""
+    return self.algorithm == "drfa"
+
+  @property
   def measures_stationarity(self) -> bool:
     """Whether each round has a certificate, even where the rule needs none."""
     return (

@@ -24,14 +24,15 @@ def _is_joining(text: str) -> bool:
 class SamplingSettings:
   """Sampling: which clients take part in a round, and how many at a time."""
 
-  sampling: Literal["uniform", "proportional", "power_of_choice", "all"] = (
-    declared.value(
-      "uniform",
-      "How a round draws its cohort, without replacement: uniform; "
-      "proportional to training examples, one client after the other; "
-      "power_of_choice: likewise --sampling_candidates, of which those with "
-      "the largest last known loss take part; or all clients in every round.",
-    )
+  sampling: Literal[
+    "uniform", "proportional", "power_of_choice", "by_lambda", "all"
+  ] = declared.value(
+    "uniform",
+    "How a round draws its cohort, without replacement: uniform; proportional "
+    "to training examples, one client after the other; power_of_choice: "
+    "likewise --sampling_candidates, of which those with the largest last "
+    "known loss take part; by_lambda: with replacement, by the weights that "
+    "drfa gives clients, as drfa always does; or all clients in every round.",
   )
   sampling_candidates: int | None = declared.positive_integer(
     None,

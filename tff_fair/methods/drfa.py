@@ -1,0 +1,137 @@
+"""DRFA: distributionally robust federated averaging.
+
+Deng, Kamani, Mahdavi, "Distributionally Robust Federated Averaging" (NeurIPS
+2020), with lambda on the simplex of the N clients, 1/N each at first.
+
+  cohort: m draws by lambda, with replacement; d = mean Delta_k
+  theta' = the mean of the clients' models after t' of their K local steps,
+           t' uniform in 1 ... K and the same for all
+  second cohort: m clients, uniform without replacement, report f_j(theta')
+  lambda <- projection of lambda + gamma K v onto the simplex,
+            v_j = (N/m) f_j on the second cohort, 0 elsewhere
+
+A process trains on the cohort that it is given: a client that was drawn twice
+is there twice. With `local_steps`, its state then has the mean of theta minus
+theta'. `theta_at_snapshot` and `with_losses` are the rest of a round; runs of
+experiments draw both cohorts, and do the rest.
+"""
+
+import collections
+import dataclasses
+from collections.abc import Sequence
+from typing import Any, Unpack
+
+import numpy as np
+import tensorflow as tf
+
+from tff_fair import declared, rounds, summing, types
+from tff_fair.kernels import simplex
+from tff_fair.methods import building, rule_state
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class DrfaRule(types.PopulationRule):
+  """Equal coefficients; the state has lambda, float64[N], as `mixture`."""
+
+  lambda_learning_rate: float = declared.value(0.1, "gamma.", minimum=0)
+
+  def initialize(self) -> Any:
+    """See the base class."""
+    return collections.OrderedDict(mixture=self.even())
+
+  def coefficients(self, cohort: types.Cohort, state: Any) -> types.RuleOutput:
+    """See the base class."""
+    ones = tf.ones_like(cohort.weight)
+    largest = tf.reduce_max(tf.gather(state["mixture"], self.places(cohort)))
+    return types.RuleOutput(
+      tf.math.divide_no_nan(ones, tf.reduce_sum(ones)),
+      state,
+      {"lambda_max": largest},
+    )
+
+
+@building.builder(DrfaRule)
+def build_drfa(
+  model_fn: rounds.ModelFn,
+  rule: DrfaRule,
+  **options: Unpack[rounds.ComposeOptions],
+) -> rounds.LearningProcess:
+  """Builds DRFA's training on a cohort; see the module for the rest.
+
+  The option `num_clients`, the size of the population, is needed: client ids
+  are 0 to num_clients - 1. Without a number of `local_steps`, there is no model
+  in the middle of a round.
+  """
+  takes_snapshot = isinstance(options.get("local_steps"), int)
+  return rounds.compose(
+    model_fn, rule, takes_snapshot=takes_snapshot, **options
+  )
+
+
+def theta_at_snapshot(before: Any, after: Any) -> Any:
+  """Returns theta', `tff.learning.models.ModelWeights`.
+
+  Args:
+    before: The state of the process before a round.
+    after: That after it.
+  """
+  training = after.client_work
+  training = training.get("training", training)
+  weights = before.global_model_weights
+  trainable = [np.asarray(w) for w in weights.trainable]
+  ends = np.cumsum([w.size for w in trainable])[:-1]
+  moved = np.split(np.asarray(training["snapshot"]), ends)
+  return type(weights)(
+    [
+      w - np.reshape(part, w.shape).astype(w.dtype)
+      for w, part in zip(trainable, moved, strict=True)
+    ],
+    weights.non_trainable,
+  )
+
+
+def ascent(
+  losses: np.ndarray, client_ids: Sequence[int], among: np.ndarray
+) -> np.ndarray:
+  """Returns v, float64[N], an unbiased estimate of all clients' losses.
+
+  Args:
+    losses: float64[m], f_j(theta') of the second cohort.
+    client_ids: Its clients.
+    among: bool[N], the clients of whom it is a uniform sample.
+  """
+  found = np.zeros(len(among))
+  found[list(client_ids)] = np.sum(among) / len(client_ids) * losses
+  return found
+
+
+def with_losses(
+  state: Any,
+  losses: np.ndarray,
+  client_ids: Sequence[int],
+  among: np.ndarray,
+  *,
+  learning_rate: float,
+  num_steps: int,
+) -> Any:
+  """Returns the state of a process after the step of lambda.
+
+  Args:
+    state: The state after the round.
+    losses: As `ascent` takes it, and so are those that follow.
+    client_ids: The second cohort.
+    among: The clients that may take part; lambda of others is 0.
+    learning_rate: gamma.
+    num_steps: K.
+  """
+  estimate = ascent(losses, client_ids, among)
+  mixture = np.array(rule_state.of(state)["mixture"])
+  moved = mixture + learning_rate * num_steps * estimate
+  mixture[:] = 0
+  mixture[among] = simplex.project_to_simplex(tf.constant(moved[among])).numpy()
+  return rule_state.replaced(state, mixture=mixture)
+
+
+@summing.factory_of(DrfaRule)
+class DrfaFactory(summing.RuleFactory):
+  """Sums client updates as DRFA does; see this module."""
