@@ -33,9 +33,7 @@ class Options(options.LocalTestOptions):
     is_valid=bool,
   )
   num_classes: int | None = declared.value(
-    None,
-    "Number of classes; none takes the largest label plus one.",
-    minimum=2,
+    None, "Number of classes; none takes the largest label plus one.", minimum=2
   )
   image_shape: str | None = declared.value(
     None,

@@ -59,11 +59,7 @@ class Options(options.TaskOptions):
     'With generator "fedprox": whether all clients have one model and one '
     "distribution of inputs; alpha and beta then have no effect.",
   )
-  num_classes: int = declared.value(
-    10,
-    "Number of classes.",
-    minimum=2,
-  )
+  num_classes: int = declared.value(10, "Number of classes.", minimum=2)
   dimensions: int = declared.positive_integer(60, "Number of features.")
   test_fraction: float = declared.value(
     0.2,

@@ -62,11 +62,7 @@ class Options(table_file.Format, row_task.RowOptions):
     "where no file has it, the name of a file is the client.",
     **_A_COLUMN,
   )
-  label: str = declared.value(
-    "label",
-    "The column to predict.",
-    **_A_COLUMN,
-  )
+  label: str = declared.value("label", "The column to predict.", **_A_COLUMN)
   features: declared.Names | None = declared.value(
     None,
     "The columns to predict from, with commas in between; none takes all "

@@ -57,8 +57,7 @@ class Options(central.ImageOptions):
     "client. None means that the data says nothing of it.",
   )
   label: str | None = declared.value(
-    None,
-    "The feature to predict; none takes that of the supervised keys.",
+    None, "The feature to predict; none takes that of the supervised keys."
   )
   features: declared.Names | None = declared.value(
     None,
@@ -84,8 +83,7 @@ class Options(central.ImageOptions):
     1000, "Number of words of a bag of words."
   )
   download: bool = declared.value(
-    False,
-    "Whether to fetch and prepare a data set that is not there.",
+    False, "Whether to fetch and prepare a data set that is not there."
   )
   model: central.ImageModelName = declared.value(
     "mlp",

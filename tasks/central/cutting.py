@@ -56,8 +56,7 @@ class CutOptions(options.TaskOptions):
     "number of labels.",
   )
   labels_per_client: int = declared.positive_integer(
-    5,
-    'With partition "few_labels": number of labels of a client.',
+    5, 'With partition "few_labels": number of labels of a client.'
   )
   concentration: float = declared.value(
     0.5,

@@ -49,8 +49,7 @@ def read_users(
 
 
 def read_set(
-  paths: Iterable[pathlib.Path],
-  on_read: data_files.OnRead = data_files.ignore,
+  paths: Iterable[pathlib.Path], on_read: data_files.OnRead = data_files.ignore
 ) -> Iterator[tuple[str, str, UserData]]:
   """Yields the place, for errors, the name and the data of users of many files.
 

@@ -105,10 +105,7 @@ def read_halves(
   what: str,
 ) -> tuple[LabeledImages, LabeledImages]:
   """Returns training and test images with one channel, as they are stored."""
-  return (
-    _read_half(directory, train, what),
-    _read_half(directory, test, what),
-  )
+  return (_read_half(directory, train, what), _read_half(directory, test, what))
 
 
 def read_writers(

@@ -225,9 +225,7 @@ class _Reading:
     ]
     if name in self._measured:
       refusal = text_columns.refused_number(
-        present,
-        self._table.signs,
-        declared.as_text([name]),
+        present, self._table.signs, declared.as_text([name])
       )
     if name in self._categories and refusal is None:
       refusal = text_columns.refusal(present, found.num_texts)

@@ -42,9 +42,7 @@ class RowOptions(options.LocalTestOptions):
   )
   min_examples: int = 2
   num_clients: int | None = declared.value(
-    None,
-    "Number of clients, chosen at random; none takes all.",
-    minimum=2,
+    None, "Number of clients, chosen at random; none takes all.", minimum=2
   )
   class_weights: declared.Names | None = declared.value(
     None,

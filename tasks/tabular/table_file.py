@@ -85,9 +85,7 @@ class Format(options.TaskOptions):
     **_A_SIGN,
   )
   thousands: str | None = declared.value(
-    None,
-    "What stands between thousands; none means nothing.",
-    **_A_SIGN,
+    None, "What stands between thousands; none means nothing.", **_A_SIGN
   )
   encoding: str = declared.value(
     "utf-8",

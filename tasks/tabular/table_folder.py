@@ -9,13 +9,7 @@ of clients themselves.
 import glob
 import pathlib
 from collections import Counter
-from collections.abc import (
-  Callable,
-  Collection,
-  Iterator,
-  Mapping,
-  Sequence,
-)
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Protocol
 
 import numpy as np

@@ -61,11 +61,7 @@ class UserTask:
     ]
     self._arguments = [name for name, *_ in fields]
     self.Options = dataclasses.make_dataclass(
-      "Options",
-      fields,
-      bases=(options.TaskOptions,),
-      frozen=True,
-      kw_only=True,
+      "Options", fields, bases=(options.TaskOptions,), frozen=True, kw_only=True
     )
 
   def load(

@@ -134,10 +134,7 @@ class LocalTrainingSettings:
     0.1, "Learning rate of local training."
   )
   batch_size: int = declared.value(
-    16,
-    "Examples in a local minibatch.",
-    minimum=1,
-    maximum=_LARGEST_INT32,
+    16, "Examples in a local minibatch.", minimum=1, maximum=_LARGEST_INT32
   )
   local_epochs: int | str = declared.value(
     1,
