@@ -39,7 +39,7 @@ def load(
 
   `data_dir` is the directory of `cifar-100-python` or `cifar-100-binary` (or
   that folder itself), of a folder `cifar100` that tensorflow-datasets prepared,
-  or of `cifar100.sqlite`, which TFF's loader downloads if nothing is there and
+  or of TFF's `cifar100.sqlite`, which is downloaded if nothing is there and
   which alone is read for partition "users". None means TFF's own cache.
 
   Returns:

@@ -18,7 +18,6 @@ import shutil
 import tarfile
 import tempfile
 import textwrap
-import threading
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -170,77 +169,6 @@ def _errors(url: str, path: pathlib.Path) -> Iterator[None]:
     ) from error
 
 
-# Files that TFF's loaders fetch: whole or not at all.
-
-
-def by_loader(
-  path: pathlib.Path,
-  fetch: Callable[[str], object],
-  problem_of: Callable[[pathlib.Path], str | None] = lambda _: None,
-  *,
-  cached_in: str = "~/.tff",
-) -> None:
-  """Fetches a file into a directory of its own, then moves it to its place.
-
-  TFF's loaders write to the final name as the data arrives: interrupted, they
-  would leave a truncated file that the next run takes for the whole one.
-  """
-  directory = path.parent
-  try:
-    with (
-      atomic.new_folder(directory),
-      tempfile.TemporaryDirectory(
-        prefix=".download-", dir=directory, ignore_cleanup_errors=True
-      ) as staging,
-    ):
-      _fetch_or_give_up(fetch, pathlib.Path(staging))
-      arrived = pathlib.Path(staging) / path.name
-      if problem := problem_of(arrived):
-        raise OSError(problem)
-      arrived.rename(path)
-  except Exception as error:  # Sockets, LZMA, SQLite, a full disk, a proxy …
-    reason = " ".join(f"{type(error).__name__}: {error}".split())
-    raise DataError(
-      path,
-      f"there is no such file, and it could not be downloaded ({reason}). On "
-      "a machine with network access TFF downloads it as "
-      f"{cached_in}/{path.name}: copy it from there to {directory}, or name "
-      "the directory that has it as data_dir (--data_dir).",
-    ) from error
-
-
-def _fetch_or_give_up(
-  fetch: Callable[[str], object], staging: pathlib.Path
-) -> None:
-  # TFF's loader waits for the network without limit. The thread is a daemon so
-  # that one that hangs does not keep the program from ending.
-  failures: list[Exception] = []
-
-  def run() -> None:
-    try:
-      fetch(str(staging))
-    except Exception as error:
-      failures.append(error)
-
-  thread = threading.Thread(target=run, daemon=True)
-  thread.start()
-  while thread.is_alive():
-    before = _total_size(staging)
-    thread.join(STALL_TIMEOUT)
-    if thread.is_alive() and _total_size(staging) == before:
-      raise TimeoutError(f"nothing arrived for {STALL_TIMEOUT:g} seconds")
-  if failures:
-    raise failures[0]
-
-
-def _total_size(directory: pathlib.Path) -> int:
-  total = 0
-  for file in directory.rglob("*"):
-    with contextlib.suppress(FileNotFoundError):  # Moved by the loader.
-      total += file.stat().st_size
-  return total
-
-
 # TFF's native data sets. The addresses, and checksums where there are any, are
 # read from the source of TFF's loaders, which download without going on after
 # an interruption.
@@ -251,14 +179,46 @@ _LOADERS = ("load_data", "load_word_counts", "load_tag_counts")
 
 
 def find_native(
-  filename: str, data_dir: pathlib.Path | None, fetch: Callable[[str], object]
+  filename: str, data_dir: pathlib.Path | None, data_set: str
 ) -> pathlib.Path:
   """Returns the path of a whole file in the format of TFF's data sets."""
   path = (data_dir or pathlib.Path.home() / ".tff") / filename
   if not os.path.lexists(path):
-    by_loader(path, fetch, sqlite_file.header_problem)
+    fetch_missing(path, data_set)
   sqlite_file.check(path)
   return path
+
+
+def fetch_missing(
+  path: pathlib.Path, data_set: str, *, cached_in: str = "~/.tff"
+) -> None:
+  """Fetches a file of a data set of TFF by itself, then moves it to its place.
+
+  Programs that need it at the same time do not meet: the last one's stays.
+  """
+  directory = path.parent
+  try:
+    with (
+      atomic.new_folder(directory),
+      tempfile.TemporaryDirectory(
+        prefix=".download-", dir=directory, ignore_cleanup_errors=True
+      ) as staging,
+    ):
+      for archive in archives(data_set):
+        if destination(archive, directory).name == path.name:
+          fetch(archive, pathlib.Path(staging)).rename(path)
+  except (OSError, DataError) as error:
+    cause = error.__cause__ or error
+    reason = " ".join(f"{type(cause).__name__}: {cause}".split())
+    if isinstance(cause, DataError):
+      reason = cause.problem.rstrip(".")
+    raise DataError(
+      path,
+      f"there is no such file, and it could not be downloaded ({reason}). On "
+      "a machine with network access TFF downloads it as "
+      f"{cached_in}/{path.name}: copy it from there to {directory}, or name "
+      "the directory that has it as data_dir (--data_dir).",
+    ) from error
 
 
 class Archive(NamedTuple):

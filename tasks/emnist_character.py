@@ -58,8 +58,8 @@ def load(
 ) -> task.Task:
   """Builds the task, as `registry.TaskModule.load` says.
 
-  `data_dir` is the directory of `emnist_all.sqlite`, which TFF's loader
-  downloads if it is not there; None means TFF's own cache, ~/.tff.
+  `data_dir` is the directory of TFF's `emnist_all.sqlite`, which is downloaded
+  if it is not there; None means TFF's own cache, ~/.tff.
 
   Returns:
     The task; x is float32[n, 28, 28, 1] in [0, 1] with background 1 as TFF has

@@ -36,7 +36,7 @@ def load(
   """Builds the task, as `registry.TaskModule.load` says.
 
   `data_dir` is the directory of EMNIST's four idx files `emnist-byclass-*`, or
-  else of `emnist_all.sqlite`, which TFF's loader downloads if neither is there.
+  else of TFF's `emnist_all.sqlite`, which is downloaded if neither is there.
   None means TFF's own cache, ~/.tff.
 
   Returns:

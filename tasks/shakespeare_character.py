@@ -23,7 +23,7 @@ from typing import Literal
 
 import numpy as np
 
-from tasks import models, options, task
+from tasks import cuts, models, options, task
 from tasks.data_error import DataError
 from tasks.federated import native_clients
 from tasks.formats import leaf_json
@@ -78,8 +78,8 @@ def load(
 ) -> task.Task:
   """Builds the task, as `registry.TaskModule.load` says.
 
-  `data_dir` is the directory of `shakespeare.sqlite`, which TFF's loader
-  downloads if it is not there; None means TFF's own cache, ~/.tff. With source
+  `data_dir` is the directory of TFF's `shakespeare.sqlite`, which is downloaded
+  if it is not there; None means TFF's own cache, ~/.tff. With source
   "leaf", the folder of LEAF's `train` and `test`, or of `*by_role.json.gz`.
 
   Returns:
@@ -135,14 +135,8 @@ def _first(half: task.Split, max_examples: int | None) -> task.Split:
   """Returns the first examples of each role; None takes all."""
   if max_examples is None:
     return half
-
-  def load(client_id: int) -> task.Arrays:
-    x, y = half.load(client_id)
-    return x[:max_examples], y[:max_examples]
-
-  return task.Split(
-    num_examples=np.minimum(half.num_examples, max_examples), load=load
-  )
+  sizes = np.minimum(half.num_examples, max_examples)
+  return cuts.with_rows(half, lambda k: np.arange(sizes[k]), sizes)
 
 
 def _roles(

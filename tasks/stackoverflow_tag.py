@@ -41,8 +41,8 @@ def load(
   """Builds the task, as `registry.TaskModule.load` says.
 
   `data_dir` is the directory of `stackoverflow.sqlite`,
-  `stackoverflow.word_count` and `stackoverflow.tag_count`; TFF's loaders
-  download missing files. None means the places where they keep it.
+  `stackoverflow.word_count` and `stackoverflow.tag_count`; missing files are
+  downloaded. None means the places where TFF's loaders keep them.
 
   Returns:
     The task; x is int32[n, max_words], the numbers 1 ... V of the known words

@@ -45,8 +45,8 @@ def load(
   """Builds the task, as `registry.TaskModule.load` says.
 
   `data_dir` is the directory of `stackoverflow.sqlite` and
-  `stackoverflow.word_count`; TFF's loaders download missing files. None means
-  the places where they keep it.
+  `stackoverflow.word_count`; missing files are downloaded. None means the
+  places where TFF's loaders keep them.
 
   Returns:
     The task; x and y are int32[n, sequence_length], y is x one word later.

@@ -124,7 +124,7 @@ def find(
   path = downloads.find_native(
     "emnist_all.sqlite" if name == "emnist" else f"{name}.sqlite",
     data_dir,
-    lambda directory: native.load_data(cache_dir=directory),
+    name,
   )
   names, counts = sqlite_file.population(path, splits, advice=advice)
   return Clients(

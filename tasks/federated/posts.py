@@ -14,7 +14,7 @@ import dataclasses
 import itertools
 import os
 import pathlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from tasks import cuts, downloads, options
@@ -136,7 +136,7 @@ def known_words(
   native, size = tff.simulation.datasets.stackoverflow, config.vocab_size
   if config.synthetic:
     return _first(native.get_synthetic_word_counts(), size)
-  path = _find("stackoverflow.word_count", data_dir, native.load_word_counts)
+  path = _find("stackoverflow.word_count", data_dir)
   source_files.note(path)
   words: dict[bytes, int] = {}
   with reporting_unreadable(path), path.open("rb") as file:
@@ -160,7 +160,7 @@ def known_tags(
   native = tff.simulation.datasets.stackoverflow
   if config.synthetic:
     return _first(native.get_synthetic_tag_counts(), num_tags)
-  path = _find("stackoverflow.tag_count", data_dir, native.load_tag_counts)
+  path = _find("stackoverflow.tag_count", data_dir)
   source_files.note(path)
   try:
     with reporting_unreadable(path):
@@ -197,19 +197,13 @@ def _word(line: bytes, place: str) -> bytes:
   return fields[0]
 
 
-def _find(
-  filename: str, data_dir: pathlib.Path | None, load: Callable[..., object]
-) -> pathlib.Path:
+def _find(filename: str, data_dir: pathlib.Path | None) -> pathlib.Path:
   directory = data_dir or pathlib.Path.home() / ".keras"
   unpacked = directory / _DIRECTORY / filename
   for path in (directory / filename, unpacked):
     if os.path.lexists(path):
       return path
-
-  def fetch(staging: str) -> None:
-    load(cache_dir=staging)
-    arrived = pathlib.Path(staging, _DIRECTORY, filename)
-    arrived.rename(pathlib.Path(staging, filename))
-
-  downloads.by_loader(unpacked, fetch, cached_in=f"~/.keras/{_DIRECTORY}")
+  downloads.fetch_missing(
+    unpacked, "stackoverflow", cached_in=f"~/.keras/{_DIRECTORY}"
+  )
   return unpacked

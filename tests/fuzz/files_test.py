@@ -112,10 +112,7 @@ def _convert(form, path):
 
 
 def _read_clients(path):
-  def fetch(directory):
-    raise FileNotFoundError(directory)
-
-  downloads.find_native(path.name, path.parent, fetch)
+  downloads.find_native(path.name, path.parent, "shakespeare")
   for name in sqlite_file.population(path, _SPLITS)[0]:
     sqlite_file.serialized_examples(path, "train", name)
 

@@ -4,12 +4,9 @@ import hashlib
 import http.server
 import lzma
 import os
-import pathlib
 import re
 import tarfile
 import threading
-import time
-import urllib.error
 
 import pytest
 
@@ -287,74 +284,49 @@ def test_existing_data_is_kept(tmp_path):
 
 
 class TestFindNative:
-  def _fails(self, directory, fetch, *facts):
+  @pytest.fixture(autouse=True)
+  def _published(self, server, monkeypatch):
+    def archives(name):
+      assert name == "emnist"
+      other = Archive("http://127.0.0.1:9/other.sqlite.lzma", None)
+      return [other, Archive(f"{server.address}/{_NAME}.lzma", None)]
+
+    monkeypatch.setattr(downloads, "archives", archives)
+
+  def _fails(self, directory, *facts):
     with refused(directory / _NAME, "--data_dir", *facts) as caught:
-      downloads.find_native(_NAME, directory, fetch)
+      downloads.find_native(_NAME, directory, "emnist")
     assert ".download" not in str(caught.value)
-    assert list(directory.iterdir()) == []
+    assert "kept" not in str(caught.value)
 
-  def test_arrives_whole_and_alone(self, emnist_file, tmp_path):
+  def test_arrives_whole_and_alone(self, server, emnist_file, tmp_path):
     content = emnist_file.path.read_bytes()
-
-    def fetch(directory):
-      (pathlib.Path(directory) / _NAME).write_bytes(content)
-
+    server.content = lzma.compress(content)
     directory = tmp_path / "new" / "cache"
-    path = downloads.find_native(_NAME, directory, fetch)
-    assert path.read_bytes() == content
+    for _ in range(2):
+      path = downloads.find_native(_NAME, directory, "emnist")
+      assert path.read_bytes() == content
     assert list(directory.iterdir()) == [path]
-    assert downloads.find_native(_NAME, directory, pytest.fail) == path
+    assert len(server.requests) == 1
 
-  def test_no_network(self, tmp_path):
-    def fetch(_directory):
-      raise urllib.error.URLError("Name or service\nnot known")
+  @pytest.mark.parametrize("breaks_at", [0, 100])
+  def test_interrupted(self, server, emnist_file, tmp_path, breaks_at):
+    server.content = lzma.compress(emnist_file.path.read_bytes())
+    server.breaks_at = breaks_at
+    self._fails(tmp_path / "cache", "ConnectionError", f"after {breaks_at} of")
+    assert not (tmp_path / "cache").exists()
 
-    self._fails(tmp_path, fetch, "URLError", "not known")
+  def test_incomplete_without_an_error(self, server, emnist_file, tmp_path):
+    server.content = lzma.compress(emnist_file.path.read_bytes()[:-1])
+    self._fails(tmp_path / "cache", "truncated")
+    assert not (tmp_path / "cache").exists()
 
-  def test_interrupted(self, tmp_path):
-    def fetch(directory):
-      (pathlib.Path(directory) / _NAME).write_bytes(b"SQLite format 3\0...")
-      raise ConnectionResetError("Connection reset by peer")
-
-    self._fails(tmp_path, fetch, "ConnectionResetError")
-
-  def test_incomplete_without_an_error(self, emnist_file, tmp_path):
-    content = emnist_file.path.read_bytes()[:-1]
-    directory = tmp_path / "empty"
-    directory.mkdir()
-
-    def fetch(directory):
-      (pathlib.Path(directory) / _NAME).write_bytes(content)
-
-    self._fails(directory, fetch, "truncated")
-
-  def test_hangs(self, tmp_path, monkeypatch):
-    monkeypatch.setattr(downloads, "STALL_TIMEOUT", 0.2)
-    release = threading.Event()
-    self._fails(tmp_path, lambda _: release.wait(), "TimeoutError")
-    release.set()
-
-  def test_slow_is_not_hanging(self, emnist_file, tmp_path, monkeypatch):
-    monkeypatch.setattr(downloads, "STALL_TIMEOUT", 0.5)
-    content = emnist_file.path.read_bytes()
-
-    def fetch(directory):
-      with (pathlib.Path(directory) / _NAME).open("wb", 0) as file:
-        for start in range(0, len(content), len(content) // 8):
-          time.sleep(0.15)
-          file.write(content[start : start + len(content) // 8])
-
-    directory = tmp_path / "slow"
-    path = downloads.find_native(_NAME, directory, fetch)
-    assert path.read_bytes() == content
-
-  def test_default_directory_is_that_of_the_loader(self, tmp_path, monkeypatch):
+  def test_default_directory_is_that_of_the_loader(
+    self, server, tmp_path, monkeypatch
+  ):
     monkeypatch.setenv("HOME", str(tmp_path))
-
-    def fetch(_directory):
-      raise urllib.error.URLError("no network")
-
-    with refused(tmp_path / ".tff" / _NAME, "no network"):
-      downloads.find_native(_NAME, None, fetch)
+    server.status = 404
+    with refused(tmp_path / ".tff" / _NAME, "HTTPError", "404"):
+      downloads.find_native(_NAME, None, "emnist")
     # A directory that was made for nothing is removed.
     assert list(tmp_path.iterdir()) == []

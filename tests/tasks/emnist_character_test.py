@@ -26,12 +26,14 @@ def network(monkeypatch):
     content = None
     requests = 0
 
-    def open(self, _url):
+    def open(self, _request, timeout):
+      assert timeout > 0
       self.requests += 1
       if self.content is None:
         raise urllib.error.URLError("no network")
       response = io.BytesIO(self.content)
-      response.headers = {"content-length": str(len(self.content))}
+      response.headers = {"Content-Length": str(len(self.content))}
+      response.status = 200
       return response
 
   stand_in = Network()
@@ -139,7 +141,7 @@ class TestBadFile:
 
 
 class TestNoFile:
-  def test_is_fetched_by_the_native_loader(
+  def test_is_fetched_from_where_tff_has_it(
     self, emnist_file, tmp_path, network
   ):
     network.content = lzma.compress(

@@ -1,4 +1,5 @@
 import json
+import urllib.request
 
 import numpy as np
 import pytest
@@ -258,12 +259,10 @@ class TestBadFiles:
 
   @pytest.mark.parametrize("name", ["words", "tags"])
   def test_counts_cannot_be_fetched(self, files, name, monkeypatch):
-    def fetch(**kwargs):
-      raise OSError(f"no network, asked for {sorted(kwargs)}")
+    def fetch(request, timeout):
+      raise OSError(f"no network for {timeout} s: {request.full_url}")
 
-    module = tff.simulation.datasets.stackoverflow
-    monkeypatch.setattr(module, "load_word_counts", fetch)
-    monkeypatch.setattr(module, "load_tag_counts", fetch)
+    monkeypatch.setattr(urllib.request, "urlopen", fetch)
     path = getattr(files, name)
     path.unlink()
     with refused(path.name, "no network", f"~/.keras/datasets/{path.name}"):
