@@ -133,21 +133,21 @@ def _download() -> None:
 
 def _convert() -> None:
   conversion = plan(_request())
-  contents, path = conversion.contents, conversion.path
+  path = conversion.path
   with screen.AmountProgress(
-    f"Reading for {path.name}", contents.total, contents.unit
+    f"Reading for {path.name}", conversion.total, conversion.unit
   ) as progress:
     dropped = conversion.write(progress.add)
   print(f"Wrote {path}: {inventory.client_data(path)}")
-  if contents.classes:
-    numbered = (f"{k} {name}" for k, name in enumerate(contents.classes))
+  if conversion.classes:
+    numbered = (f"{k} {name}" for k, name in enumerate(conversion.classes))
     print(f"Classes: {', '.join(numbered)}.")
   if dropped.clients:
     print(
       f"Dropped {dropped.clients:,} clients with too few examples, "
       f"{dropped.examples:,} altogether."
     )
-  for reason, count in contents.left_out.items():
+  for reason, count in conversion.left_out.items():
     print(f"Left out {count:,}: {reason}.")
   if conversion.tables:
     screen.say_on_screen("Counting words and tags ...")

@@ -34,9 +34,10 @@ from tff_fair.declared import FieldError
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Contents:
-  """The examples of a source, which are read when they are asked for."""
+class Conversion:
+  """A conversion that is ready to start; examples are read while it runs."""
 
+  request: ConversionRequest  # What was asked for.
   filename: str  # Name of the file to write, by default.
   split: Split  # How train and test are told apart.
   total: int  # How much there is to do, in the unit of progress.
@@ -51,11 +52,52 @@ class Contents:
   left_out: collections.Counter[str] = dataclasses.field(
     default_factory=collections.Counter
   )
-  # The files of word and tag counts that belong to the data.
+  # The files of word and tag counts to write after the data.
   tables: tuple[pathlib.Path, ...] = ()
   # The names of the classes in the order of their numbers; empty where the
   # source has none.
   classes: tuple[str, ...] = ()
+
+  @property
+  def path(self) -> pathlib.Path:
+    """The file to write."""
+    request = self.request
+    return request.data_dir / (request.output_name or self.filename)
+
+  def write(
+    self, on_progress: data_files.OnRead = data_files.ignore
+  ) -> Dropped:
+    """Writes the client data, whole or not at all.
+
+    Returns:
+      How many clients were dropped for being too small, and their examples.
+    """
+    request = self.request
+    choose_test = (
+      client_data_file.last_share(request.test_fraction)
+      if self.split == "order"
+      else client_data_file.random_share(request.test_fraction, request.seed)
+    )
+    cut = Cut(
+      choose_test=choose_test,
+      train=self.train,
+      test=self.test,
+      min_examples=request.min_examples,
+      required=(self.train, self.test, *self.heldout),
+    )
+    examples = self.examples(on_progress)
+    return client_data_file.write(
+      self.path, examples, cut, overwrite=request.overwrite
+    )
+
+  def write_tables(self) -> None:
+    """Counts the words and tags of the written data."""
+    if self.tables:
+      stack_exchange.write_counts(
+        self.path,
+        directory=self.request.data_dir,
+        overwrite=self.request.overwrite,
+      )
 
 
 def _check_sources(request: ConversionRequest) -> None:
@@ -72,27 +114,32 @@ def _check_sources(request: ConversionRequest) -> None:
       raise FieldError("sources", "expected a folder.", value=str(path))
 
 
-def _stack_exchange(request: ConversionRequest) -> Contents:
+def _stack_exchange(request: ConversionRequest) -> Conversion:
   split = _split(request, ["date", "random", "order"])
   posts = stack_exchange.StackExchangePosts(
     request.sources,
     test_date=request.test_date if split == "date" else None,
     heldout_every=request.heldout_every,
   )
-  return Contents(
+  return Conversion(
+    request=request,
     filename=stack_exchange.FILENAME,
     split=split,
     total=2 * _size(request.sources),  # Each dump is read twice.
     examples=posts.examples,
     heldout=(stack_exchange.HELDOUT,),
     left_out=posts.left_out,
-    tables=(stack_exchange.WORD_COUNTS, stack_exchange.TAG_COUNTS),
+    tables=(
+      request.data_dir / stack_exchange.WORD_COUNTS,
+      request.data_dir / stack_exchange.TAG_COUNTS,
+    ),
   )
 
 
-def _plays(request: ConversionRequest) -> Contents:
+def _plays(request: ConversionRequest) -> Conversion:
   texts = plays.Plays(request.sources)
-  return Contents(
+  return Conversion(
+    request=request,
     filename=plays.FILENAME,
     split=_split(request, ["random", "order"]),
     total=_size(request.sources),
@@ -101,7 +148,7 @@ def _plays(request: ConversionRequest) -> Contents:
   )
 
 
-def _leaf(request: ConversionRequest) -> Contents:
+def _leaf(request: ConversionRequest) -> Conversion:
   halves = leaf_json.files(request.sources[0])
   published: list[Split] = [] if None in halves else ["source"]
   split = _split(request, [*published, "random", "order"])
@@ -109,7 +156,8 @@ def _leaf(request: ConversionRequest) -> Contents:
   if request.sources[0].is_dir():
     read = {path for paths in halves.values() for path in paths}
     left_out += image_sets.files_left_out(request.sources[0], read)
-  return Contents(
+  return Conversion(
+    request=request,
     filename=leaf_json.FILENAME,
     split=split,
     total=sum(map(_size, halves.values())),
@@ -120,7 +168,7 @@ def _leaf(request: ConversionRequest) -> Contents:
   )
 
 
-def _mnist(request: ConversionRequest) -> Contents:
+def _mnist(request: ConversionRequest) -> Conversion:
   (source,) = request.sources
   images = image_sets.mnist_images(source)
   # Few writers are in both halves.
@@ -137,20 +185,20 @@ def _mnist(request: ConversionRequest) -> Contents:
   )
 
 
-def _cifar(request: ConversionRequest) -> Contents:
+def _cifar(request: ConversionRequest) -> Conversion:
   (source,) = request.sources
   filename, images = image_sets.cifar_images(source)
   return _images(request, images, filename, ["source", "random", "order"])
 
 
-def _image_folder(request: ConversionRequest) -> Contents:
+def _image_folder(request: ConversionRequest) -> Conversion:
   images = image_sets.folder_images(request.sources[0], request.image_size)
   published: list[Split] = ["source"] if images.splits else []
   possible = [*published, "random", "order"]
   return _images(request, images, image_sets.FOLDER_FILENAME, possible)
 
 
-_READERS: Mapping[Format, Callable[[ConversionRequest], Contents]] = {
+_READERS: Mapping[Format, Callable[[ConversionRequest], Conversion]] = {
   "cifar": _cifar,
   "images": _image_folder,
   "leaf": _leaf,
@@ -169,13 +217,14 @@ def _images(
   *,
   train: str = "train",
   test: str = "test",
-) -> Contents:
+) -> Conversion:
   """Returns images of their own clients, or dealt out to made-up ones."""
   split = _split(request, possible)
   clients = None
   if not images.clients or request.num_clients is not None:
     clients = _clients(request, images.labels)
-  return Contents(
+  return Conversion(
+    request=request,
     filename=filename,
     split=split,
     total=len(images.labels),
@@ -233,66 +282,10 @@ def _size(paths: Sequence[pathlib.Path]) -> int:
   return sum(path.stat().st_size for path in paths)
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Conversion:
-  """A conversion that is ready to start."""
-
-  request: ConversionRequest  # What was asked for.
-  contents: Contents  # What the sources hold.
-  path: pathlib.Path  # The file to write.
-  # Files of word and tag counts to write after it; may be empty.
-  tables: tuple[pathlib.Path, ...]
-
-  def write(
-    self, on_progress: data_files.OnRead = data_files.ignore
-  ) -> Dropped:
-    """Writes the client data, whole or not at all.
-
-    Returns:
-      How many clients were dropped for being too small, and their examples.
-    """
-    return client_data_file.write(
-      self.path,
-      self.contents.examples(on_progress),
-      self._cut(),
-      overwrite=self.request.overwrite,
-    )
-
-  def write_tables(self) -> None:
-    """Counts the words and tags of the written data."""
-    if self.tables:
-      stack_exchange.write_counts(
-        self.path,
-        directory=self.request.data_dir,
-        overwrite=self.request.overwrite,
-      )
-
-  def _cut(self) -> Cut:
-    request, contents = self.request, self.contents
-    choose_test = (
-      client_data_file.last_share(request.test_fraction)
-      if contents.split == "order"
-      else client_data_file.random_share(request.test_fraction, request.seed)
-    )
-    return Cut(
-      choose_test=choose_test,
-      train=contents.train,
-      test=contents.test,
-      min_examples=request.min_examples,
-      required=(contents.train, contents.test, *contents.heldout),
-    )
-
-
 def plan(request: ConversionRequest) -> Conversion:
   """Looks at the sources of a request; writes nothing."""
   _check_sources(request)
-  contents = _READERS[request.source_format](request)
-  tables = tuple(request.data_dir / name for name in contents.tables)
-  for table in tables:  # Before the time for the data itself is spent.
+  conversion = _READERS[request.source_format](request)
+  for table in conversion.tables:  # Before the time for the data is spent.
     data_files.check_free(table, overwrite=request.overwrite)
-  return Conversion(
-    request=request,
-    contents=contents,
-    path=request.data_dir / (request.output_name or contents.filename),
-    tables=tables,
-  )
+  return conversion

@@ -41,7 +41,7 @@ def test_a_plan_writes_nothing(request_of, tmp_path):
   before = sorted(tmp_path.rglob("*"))
   conversion = plan(request_of("plays"))
   assert conversion.path == tmp_path / "data" / "shakespeare.sqlite"
-  assert conversion.contents.total == len(_PLAY)
+  assert conversion.total == len(_PLAY)
   assert sorted(tmp_path.rglob("*")) == before
 
 
@@ -54,7 +54,7 @@ def test_the_last_share_of_each_client_is_its_test_data(request_of):
   )
   assert conversion.path.name == "mine.sqlite"
   assert conversion.write(amounts.append) == (0, 0)
-  assert sum(amounts) == conversion.contents.total
+  assert sum(amounts) == conversion.total
   found = {
     split: {
       client: [features["snippets"][0].decode() for features in examples]
@@ -72,7 +72,7 @@ def test_the_seed_chooses_the_random_share(request_of):
   found = []
   for seed in (0, 0, 1):
     conversion = plan(request_of("plays", seed=seed, overwrite=True))
-    assert conversion.contents.split == "random"
+    assert conversion.split == "random"
     conversion.write()
     found.append(str(client_files.read(conversion.path)))
   assert found[0] == found[1] != found[2]
@@ -88,7 +88,7 @@ def test_small_clients_are_dropped(request_of, tmp_path):
 @pytest.mark.parametrize("partition", ["dirichlet", "iid", "shards"])
 def test_clients_are_made_up(request_of, partition):
   conversion = plan(request_of("mnist", num_clients=3, partition=partition))
-  assert conversion.contents.unit == "example"
+  assert conversion.unit == "example"
   conversion.write()
   halves = client_files.read(conversion.path)
   sizes = {half: sum(map(len, of.values())) for half, of in halves.items()}
