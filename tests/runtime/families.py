@@ -1,4 +1,7 @@
-"""Families of computations, each about one thing that may go wrong."""
+"""Families of computations, each about one thing that may go wrong.
+
+The cases of `meaning_test.py` are about others.
+"""
 
 # Functions of one kind take the same arguments.
 # ruff: noqa: ARG005, PLW0108
@@ -26,35 +29,6 @@ _SECURE = side_by_side.Options(simulate_secure_sums=True)
 
 def _numbers(rng: random.Random, type_spec: tff.Type, num: int) -> list[Any]:
   return [values.value(rng, type_spec) for _ in range(num)]
-
-
-def aggregates(rng: random.Random) -> Subject:
-  """Zeros that are not neutral, and merges that do not fit."""
-  dtype = rng.choice([np.int32, np.float32])
-  zero = dtype(rng.choice([0, 0, 1, 100, -7]))
-  accumulating = rng.choice([tf.add, tf.maximum, lambda a, x: a * 2 + x])
-  merging = rng.choice([tf.add, tf.add, tf.maximum, tf.subtract])
-  factor = rng.choice([1, 2])
-  has_server_zero = rng.random() < 0.3
-  operations = (
-    tff.tensorflow.computation(lambda a, x: accumulating(a, x), [dtype, dtype]),
-    tff.tensorflow.computation(lambda a, b: merging(a, b), [dtype, dtype]),
-    tff.tensorflow.computation(lambda a: a * factor, dtype),
-  )
-  make_zero = tff.tensorflow.computation(lambda: tf.constant(zero))
-
-  def body(value: Any, at_server: Any) -> Any:
-    first = make_zero() if has_server_zero else zero
-    return tff.federated_aggregate(value, first, *operations), at_server
-
-  return Subject(
-    room="aggregates",
-    comp=traced(body, *at_both(dtype)),
-    arguments=lambda rng, n: [
-      _numbers(rng, tff.TensorType(dtype), n),
-      dtype(rng.randint(0, 5)),
-    ],
-  )
 
 
 def secure(rng: random.Random) -> Subject:
@@ -138,30 +112,6 @@ def selected(rng: random.Random) -> Subject:
       np.int32(rng.choice([7, 7, 3])),
     ],
   )
-
-
-def uneven(rng: random.Random) -> Subject:
-  """Two arguments of clients, which are sometimes of unequal numbers."""
-  nested = rng.random() < 0.3
-  with_server = rng.random() < 0.5
-  at_clients, at_server = at_both(np.float32)
-
-  def body(*args: Any) -> Any:
-    one, other, *rest = [*args[0]] if nested else args
-    return tff.federated_sum(one), tff.federated_mean(one, other), *rest
-
-  types = [at_clients, at_clients, *([at_server] if with_server else [])]
-
-  def arguments(rng: random.Random, num: int) -> list[Any]:
-    other = num if rng.random() < 0.5 else rng.choice([0, 1, 2, 3, 33, num + 1])
-    args: list[Any] = [
-      _numbers(rng, tff.TensorType(np.float32), n) for n in (num, other)
-    ]
-    args += [np.float32(1)] if with_server else []
-    return [args] if nested else args
-
-  comp = traced(body, types) if nested else traced(body, *types)
-  return Subject(room="uneven", comp=comp, arguments=arguments)
 
 
 def all_equal(rng: random.Random) -> Subject:
@@ -295,22 +245,6 @@ def member(index: int, of: Any) -> tff.Computation:
   return tff.tensorflow.computation(lambda x: x[index], tff.to_type(of))
 
 
-def collected(value: tff.Value, dtype: Any) -> tff.Value:
-  """Returns the clients' numbers, or texts, in one array, in their order."""
-  row = tff.TensorType(dtype, [None])
-  zeros = tff.tensorflow.computation(
-    lambda: tf.zeros([0], tf.string if dtype is np.str_ else dtype)
-  )
-  append = tff.tensorflow.computation(
-    lambda a, x: tf.concat([a, [x]], 0), [row, tff.TensorType(dtype)]
-  )
-  join = tff.tensorflow.computation(
-    lambda a, b: tf.concat([a, b], 0), [row, row]
-  )
-  same = tff.tensorflow.computation(lambda a: a, row)
-  return tff.federated_aggregate(value, zeros(), append, join, same)
-
-
 def at_both(member: Any) -> tuple[tff.FederatedType, tff.FederatedType]:
   """Returns the types of values at the clients, and of one at the server."""
   return (
@@ -346,73 +280,6 @@ def _summed(
   merge = tff.tensorflow.computation(lambda a, b: a + b, [np.int32, np.int32])
   report = tff.tensorflow.computation(lambda a: a, np.int32)
   return tff.federated_aggregate(value, zero, add, merge, report)
-
-
-def masks(rng: random.Random) -> Subject:
-  """A random mask of the server, which falls out of the sum."""
-  twice = rng.random() < 0.3
-
-  draw = tff.tensorflow.computation(
-    lambda: tf.random.uniform([], 0, 1000, tf.int32)
-  )
-  draw_again = tff.tensorflow.computation(
-    lambda _: tf.random.uniform([], 0, 1000, tf.int32), np.int32
-  )
-  add = tff.tensorflow.computation(lambda x, m: x + m, [np.int32, np.int32])
-  one = tff.tensorflow.computation(lambda _: 1, np.int32)
-  remove = tff.tensorflow.computation(
-    lambda total, num, mask: total - num * mask, [np.int32] * 3
-  )
-
-  def body(value: Any, state: Any) -> Any:
-    mask = tff.federated_eval(draw, tff.SERVER)
-    if twice:
-      mask = tff.federated_map(draw_again, state)
-    sent = tff.federated_broadcast(mask)
-    total = tff.federated_sum(tff.federated_map(add, (value, sent)))
-    num = tff.federated_sum(tff.federated_map(one, value))
-    return tff.federated_map(remove, (total, num, mask)), mask, mask
-
-  def holds(args: Sequence[Any], result: Any) -> bool:
-    total, mask, same = result
-    return bool(total == sum(args[0]) and mask == same)
-
-  return _of_numbers("masks", body, holds=holds)
-
-
-def draws(rng: random.Random) -> Subject:
-  """Random draws of each client: without a seed they all differ."""
-  kind = rng.choice(["unseeded", "generator", "stateless", "dataset"])
-
-  @tff.tensorflow.computation(np.int32)
-  def draw(x: Any) -> Any:
-    if kind == "unseeded":
-      return tf.random.uniform([], 0, 2**31 - 1, tf.int32)
-    if kind == "generator":
-      return tf.random.Generator.from_seed(3).uniform([], 0, 99, tf.int32)
-    if kind == "stateless":
-      return tf.random.stateless_uniform([], [1, x], 0, 99, tf.int32)
-
-    @tf.function
-    def of_dataset() -> Any:
-      found = tf.constant(0)
-      for number in tf.data.Dataset.range(9).shuffle(9, seed=2):
-        found = found * 3 + tf.cast(number, tf.int32)
-      return found
-
-    return of_dataset()
-
-  def body(value: Any, state: Any) -> Any:
-    drawn = tff.federated_map(draw, value)
-    return collected(drawn, np.int32), collected(drawn, np.int32), state
-
-  def differ(args: Sequence[Any], result: Any) -> bool:
-    one, again, _ = result
-    return len(one) == len({*one}) == len(args[0]) and [*one] == [*again]
-
-  return _of_numbers(
-    f"draws, {kind}", body, holds=differ if kind == "unseeded" else None
-  )
 
 
 def variables(rng: random.Random) -> Subject:
@@ -539,27 +406,6 @@ def effects(rng: random.Random) -> Subject:
     return results
 
   return _of_numbers(f"effects at {place}", body, effects=file)
-
-
-def containers(rng: random.Random) -> Subject:
-  """Values that pass through, in all containers, to and from all places."""
-  type_spec = values.member_type(rng, depth=3)
-  at_clients = rng.random() < 0.4
-  takes_server = rng.random() < 0.7
-
-  def body(value: Any, state: Any) -> Any:
-    results = [state] if takes_server else []
-    results.append(value if at_clients else tff.federated_broadcast(state))
-    return values.Attributes(*(results * 2)[:2])
-
-  return Subject(
-    room="containers",
-    comp=traced(body, *at_both(type_spec)),
-    arguments=lambda rng, n: [
-      [values.value(rng, type_spec, is_wild=True) for _ in range(n)],
-      values.value(rng, type_spec, is_wild=True),
-    ],
-  )
 
 
 # Clients' data, and values that come again.
@@ -773,7 +619,6 @@ def kept(rng: random.Random) -> Subject:
 
 
 FAMILIES = (
-  *(aggregates, secure, selected, uneven, all_equal, without_clients, across),
-  *(masks, draws, variables, failures, effects, containers, datasets, lists),
-  kept,
+  *(secure, selected, all_equal, without_clients, across, variables),
+  *(failures, effects, datasets, lists, kept),
 )

@@ -53,8 +53,6 @@ class Subject:
     comp: The computation, or a function that calls several.
     arguments: Draws its arguments, from the number of clients.
     options: Those of the contexts.
-    holds: Whether a result is right, where it is random by design; `None` if
-      both contexts return the same.
     effects: The file to which each call of a part of it appends a byte.
   """
 
@@ -62,7 +60,6 @@ class Subject:
   comp: Callable[..., Any]
   arguments: Callable[[random.Random, int], Sequence[Any]]
   options: Options = PLAIN
-  holds: Callable[[Sequence[Any], Any], bool] | None = None
   effects: BinaryIO | None = None
 
 
@@ -193,7 +190,7 @@ def check(
     )
     cut = ", cut" if both.cut else ""
     signature = str(getattr(subject.comp, "type_signature", ""))[:200]
-    found = next(_differences(subject, args, *outcomes, rounds=both.cut), None)
+    found = next(_differences(*outcomes, rounds=both.cut), None)
     assert found is None, (
       f"{subject.room}{cut}, {num_clients} clients in parts of {size}: {found} "
       f"{signature}({short(args)})"
@@ -210,12 +207,7 @@ def check(
 
 
 def _differences(
-  subject: Subject,
-  args: Sequence[Any],
-  exact: Outcome,
-  other: Outcome,
-  *,
-  rounds: bool,
+  exact: Outcome, other: Outcome, *, rounds: bool
 ) -> Iterator[str]:
   if isinstance(exact.error, concurrent.futures.TimeoutError):
     return  # No fault of ours.
@@ -226,9 +218,6 @@ def _differences(
     yield "hangs"
   elif exact.num_effects != other.num_effects:
     yield f"{other.num_effects} effects, not {exact.num_effects}"
-  elif exact.error is None and subject.holds is not None:
-    if subject.holds(args, exact.value) > subject.holds(args, other.value):
-      yield f"wrong: {short(other.value)}"
   elif exact.error is None:
     yield from differences(exact.value, other.value, rounds=rounds)
 
