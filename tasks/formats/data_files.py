@@ -99,45 +99,20 @@ _MOST_BYTES = 1 << 30
 _MOST_TIMES = 250
 
 
-class _Bounded(io.RawIOBase):
-  """What a compressed file holds, up to a number of bytes."""
-
-  def __init__(
-    self, content: typing.IO[bytes], path: pathlib.Path, most: int
-  ) -> None:
-    super().__init__()
-    self._content = content
-    self._path = path
-    self._most = most
-
-  def readable(self) -> bool:
-    return True
-
-  def seekable(self) -> bool:
-    return self._content.seekable()
-
-  def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-    return self._content.seek(offset, whence)
-
-  def tell(self) -> int:
-    return self._content.tell()
-
-  def readinto(self, buffer: typing.Any) -> int:
-    found = self._content.read(len(buffer))
-    buffer[: len(found)] = found
-    if self._content.tell() > self._most:
-      raise DataError(
-        self._path,
-        f"unpacks to more than {self._most:,} bytes, which is too much for a "
-        "file of its size. Unpack it yourself if it is as it should be.",
-      )
-    return len(found)
-
-
 def bounded(content: typing.IO[bytes], path: pathlib.Path) -> io.BufferedReader:
   """Returns what a compressed file holds, which raises if it is too much."""
   most = max(_MOST_BYTES, _MOST_TIMES * path.stat().st_size)
-  return io.BufferedReader(_Bounded(content, path, most), 1 << 16)
+
+  def check(num_bytes: int) -> None:
+    del num_bytes
+    if content.tell() > most:
+      raise DataError(
+        path,
+        f"unpacks to more than {most:,} bytes, which is too much for a file of "
+        "its size. Unpack it yourself if it is as it should be.",
+      )
+
+  return io.BufferedReader(_Watched(content, check), 1 << 16)
 
 
 class _SeveralFilesError(Exception):
@@ -226,7 +201,7 @@ def reason(error: Exception) -> str:
 class _Watched(io.RawIOBase):
   """A file that reports each read."""
 
-  def __init__(self, file: BinaryIO, on_read: OnRead) -> None:
+  def __init__(self, file: typing.IO[bytes], on_read: OnRead) -> None:
     self._file = file
     self._on_read = on_read
 
@@ -234,18 +209,19 @@ class _Watched(io.RawIOBase):
     return True
 
   def seekable(self) -> bool:
-    return True  # A zip file has its list of members at the end.
+    return self._file.seekable()  # A zip file has its members at the end.
 
-  def seek(self, offset: int, whence: int = 0, /) -> int:
+  def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
     return self._file.seek(offset, whence)
 
   def tell(self) -> int:
     return self._file.tell()
 
-  def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
-    num_bytes = self._file.readinto(buffer)  # type: ignore[attr-defined]
-    self._on_read(num_bytes)
-    return num_bytes
+  def readinto(self, buffer: typing.Any) -> int:
+    found = self._file.read(len(buffer))
+    buffer[: len(found)] = found
+    self._on_read(len(found))
+    return len(found)
 
 
 @contextlib.contextmanager

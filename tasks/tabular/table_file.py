@@ -13,7 +13,7 @@ import pathlib
 import re
 import typing
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 import numpy as np
 
@@ -184,7 +184,7 @@ class CsvFile:
     that looked like numbers at first, and has other fields here.
     """
     positions = {name: self.names.index(name) for name in names}
-    texts = {*texts, *self._texts_of_sample(positions)}
+    texts = {*texts, *self.texts_among(names)}
     dtypes = {positions[name]: "category" for name in texts}
     missing = {
       k: [
@@ -208,9 +208,14 @@ class CsvFile:
 
   def texts_among(self, names: Sequence[str]) -> list[str]:
     """Returns the columns that the first rows show to be texts."""
-    return self._texts_of_sample(
-      {name: self.names.index(name) for name in names}
+    (frame,) = self._frames(
+      na_values={
+        k: [*NO_NUMBER, *self._written.missing_in(name)]
+        for k, name in enumerate(self.names)
+      },
+      nrows=ROWS_OF_THE_SAMPLE,
     )
+    return [n for n in names if not _has_numbers(frame[self.names.index(n)])]
 
   def marks(self, names: Sequence[str]) -> dict[str, Counter[str]]:
     """Counts the texts, by column, that are taken as missing numbers anyway."""
@@ -227,16 +232,6 @@ class CsvFile:
         counts = frame[k][frame[k].isin(taken)].value_counts()
         found[name].update(counts.to_dict())
     return {name: counts for name, counts in found.items() if counts}
-
-  def _texts_of_sample(self, positions: Mapping[str, int]) -> list[str]:
-    (frame,) = self._frames(
-      na_values={
-        k: [*NO_NUMBER, *self._written.missing_in(name)]
-        for k, name in enumerate(self.names)
-      },
-      nrows=ROWS_OF_THE_SAMPLE,
-    )
-    return [name for name, k in positions.items() if not _has_numbers(frame[k])]
 
   def _frames(self, **options: typing.Any) -> Iterator["pd.DataFrame"]:
     """Yields what `pandas.read_csv` makes, columns called by their position."""
