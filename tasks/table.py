@@ -40,9 +40,6 @@ _A_COLUMN: declared.Bounds = {
   "expects": "the name of a column",
   "is_valid": bool,
 }
-_COLUMNS: declared.Bounds = {
-  "expects": "names of columns with commas in between, or none"
-}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -65,21 +62,17 @@ class Options(table_file.Format, row_task.RowOptions):
   label: str = declared.value("label", "The column to predict.", **_A_COLUMN)
   features: declared.Names | None = declared.value(
     None,
-    "The columns to predict from, with commas in between; none takes all "
-    "others. Quotation marks hold a name with a comma together.",
-    **_COLUMNS,
+    "The columns to predict from; none takes all others. Quotation marks hold "
+    "a name with a comma together.",
   )
   ignore: declared.Names | None = declared.value(
-    None,
-    "Columns that are no features, with commas in between, or none.",
-    **_COLUMNS,
+    None, "Columns that are not features."
   )
   keep: declared.Names | None = declared.value(
     None,
     "Columns to predict from though their names or numbers show ids or the "
-    "order of the rows, with commas in between. With features none, others of "
-    "the kind are left out with a notice.",
-    **_COLUMNS,
+    "order of the rows. With features none, others of the kind are left out "
+    "with a notice.",
   )
   kind: labels.Kind = declared.value(
     "auto",
@@ -120,15 +113,12 @@ class Options(table_file.Format, row_task.RowOptions):
   )
   categories: declared.Names | None = declared.value(
     None,
-    "Columns of codes, with commas in between: their numbers are categories "
-    "like texts, and no amounts.",
-    **_COLUMNS,
+    "Columns of codes: their numbers are categories like texts, not amounts.",
   )
   units: declared.Names | None = declared.value(
     None,
-    'Columns of numbers with a unit or a percent sign, such as "5 mg/l", with '
-    "commas in between. The unit is left out.",
-    **_COLUMNS,
+    'Columns of numbers with a unit or a percent sign, such as "5 mg/l". The '
+    "unit is left out.",
   )
 
   def __post_init__(self) -> None:

@@ -61,8 +61,8 @@ class Options(central.ImageOptions):
   )
   features: declared.Names | None = declared.value(
     None,
-    "The features to predict from, with commas in between; none takes those "
-    "of the supervised keys, or all others if there are no such keys.",
+    "The features to predict from; none takes those of the supervised keys, or "
+    "all others if there are no such keys.",
   )
   num_clients: int | None = declared.value(
     None,

@@ -47,7 +47,7 @@ class RowOptions(options.LocalTestOptions):
   class_weights: declared.Names | None = declared.value(
     None,
     "What an example of each class counts for in the loss, in the order of "
-    'the classes with commas in between, as "1,10"; or "balanced", which '
+    'the classes, as "1,10"; or "balanced", which '
     "makes all classes count as much over the training rows. None is 1.",
     expects="balanced, or numbers above 0 with commas in between, or none",
     is_valid=_are_weights,

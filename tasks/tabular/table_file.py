@@ -102,9 +102,8 @@ class Format(options.TaskOptions):
   )
   missing: declared.Names | None = declared.value(
     None,
-    "What stands for a missing field, with commas in between, such as "
-    '"-9,unknown", or "age=-9" for one column; none means no more than stands '
-    "for it anyway.",
+    'What stands for a missing field, such as "-9,unknown", or "age=-9" for '
+    "one column; none means no more than stands for it anyway.",
   )
 
   def of_csv(self) -> list[str]:
