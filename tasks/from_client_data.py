@@ -364,7 +364,7 @@ class _DatasetClients:
     """Takes data whose elements are all as those of the first.
 
     Raises:
-      DataError: If they are no examples of x and y.
+      DataError: If they are not examples of x and y.
     """
     self.name = name
     self.weights: dict[str, float] = {}

@@ -242,7 +242,8 @@ def parse_options(
     Values of the right types by option name, ready for `load`.
 
   Raises:
-    ValueError: If a text is no assignment, or its option or value is not valid.
+    ValueError: If a text is not an assignment, or its option or value is not
+      valid.
   """
   texts = list(assignments)
   given = declared.assignments(texts)

@@ -89,7 +89,7 @@ class Options(table_file.Format, row_task.RowOptions):
     None,
     "With split none: the column that says which rows belong together, such "
     "as a person; the rows of one are all for training, or all for testing. "
-    "It is no feature.",
+    "It is not a feature.",
     **_A_COLUMN,
   )
   drop_unlabelled: bool = declared.value(

@@ -335,7 +335,7 @@ def _without_inputs(
     if (kind := data_set.features[name].kind) != "number":
       raise DataError(
         data_set.directory,
-        f"feature {name!r} (client_weight) is no number, but {kind}.",
+        f"feature {name!r} (client_weight) is not a number, but {kind}.",
       )
     weights = np.array(found.values[name], np.float64)
   return central.CentralData(
@@ -446,7 +446,7 @@ def _column(
 def _are_free(
   data_set: prepared.DataSet, names: Sequence[str], found: _Examples
 ) -> bool:
-  """Returns whether some feature of texts is no category."""
+  """Returns whether some feature of texts is not a category."""
   return len(names) == 1 or any(
     text_columns.refusal(set(texts), len(texts)) is not None
     for texts in (

@@ -78,7 +78,7 @@ def _paragraphs(
       except UnicodeDecodeError as error:
         raise DataError(
           f"{path}, line {number}, byte {error.start + 1}",
-          "is no UTF-8 text. Convert it, as with iconv.",
+          "is not UTF-8 text. Convert it, as with iconv.",
         ) from error
       if text:
         paragraph.append(text)

@@ -246,7 +246,7 @@ def _rows(path: pathlib.Path, on_read: data_files.OnRead) -> Iterator[_Row]:
       reason = xml.parsers.expat.ErrorString(error.code)
       raise DataError(
         f"{path}, line {error.lineno}, column {error.offset + 1}",
-        f"is no well-formed XML in its encoding: {reason}.",
+        f"is not well-formed XML in its encoding: {reason}.",
       ) from error
 
 
@@ -305,7 +305,7 @@ def write_counts(
       _count(connection, data)
     except (sqlite3.Error, ValueError, KeyError, IndexError) as error:
       raise DataError(
-        data, f"is no data of stackoverflow: {error!r}."
+        data, f"is not data of stackoverflow: {error!r}."
       ) from error
     for path, kind in ((WORD_COUNTS, "tokens"), (TAG_COUNTS, "tags")):
       counts = connection.execute(

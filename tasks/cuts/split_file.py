@@ -44,7 +44,7 @@ class ExampleClients(NamedTuple):
   """Whose example each one is, as a user's own file says it."""
 
   # The client of each example, texts or integers [n]; an empty text or a
-  # negative number where it is no client's.
+  # negative number where it is not a client's.
   clients: np.ndarray
   # "train", "test" or an empty text of each example; None where the file does
   # not say it.
@@ -114,7 +114,7 @@ def load_split(path: pathlib.Path, labels: np.ndarray) -> ClientSplit:
   arrays = npz.read(
     path, _ARRAYS, optional=["share_moved"], what="split of clients"
   )
-  with data_files.reporting_damage(path, "is no split of clients"):
+  with data_files.reporting_damage(path, "is not a split of clients"):
     found = int(arrays["num_examples"]), str(arrays["labels_sha256"])
     split = ClientSplit(
       client_names=tuple(map(str, arrays["client_names"].tolist())),

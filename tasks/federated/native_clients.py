@@ -209,7 +209,7 @@ def split(
   """Returns clients, read on demand, as one half of a task.
 
   `read` maps a client's name to its stacked examples, `to_arrays` these to
-  `(x, y)`; its ValueError names the fault of values that are no examples.
+  `(x, y)`; its ValueError names the fault of values that are not examples.
   """
   import tensorflow as tf  # noqa: PLC0415
 

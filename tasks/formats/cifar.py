@@ -112,7 +112,7 @@ def _from_pickle(
   path: pathlib.Path, content: bytes, kind: Kind
 ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
   with data_files.reporting_damage(
-    path, "is no pickle of a CIFAR batch, or truncated"
+    path, "is not a pickle of a CIFAR batch, or truncated"
   ):
     batch: Any = _SafeUnpickler(io.BytesIO(content), encoding="bytes").load()
   try:
@@ -124,7 +124,7 @@ def _from_pickle(
   except (TypeError, LookupError, ValueError, OverflowError) as error:
     raise DataError(
       path,
-      "is no CIFAR batch: expected data and "
+      "is not a CIFAR batch: expected data and "
       f"{', '.join(key.decode() for key, _ in kind.labels.values())}.",
     ) from error
   expected = (len(labels["label"]), _PIXELS) if labels["label"].ndim else ()
@@ -292,6 +292,6 @@ def _decoded(place: str, jpeg: np.ndarray, offset: np.ndarray) -> np.ndarray:
     except (tf.errors.OpError, ValueError) as error:
       raise DataError(
         f"{place}, image {k}",
-        f"is no JPEG image of 32 x 32 pixels: {data_files.reason(error)}.",
+        f"is not a JPEG image of 32 x 32 pixels: {data_files.reason(error)}.",
       ) from error
   return images

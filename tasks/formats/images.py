@@ -55,7 +55,7 @@ def read_image(path: pathlib.Path, image_size: int | None = None) -> np.ndarray:
       return resize(image, image_size)
   except (OSError, tf.errors.OpError) as error:
     reason = " ".join(str(error).partition("[Op")[0].split())
-    raise DataError(path, f"is no image: {reason}") from error
+    raise DataError(path, f"is not an image: {reason}") from error
   return image.numpy()
 
 
@@ -151,6 +151,6 @@ def lines(path: pathlib.Path) -> Iterator[tuple[str, str]]:
       try:
         text = line.decode().rstrip("\r\n")
       except UnicodeDecodeError as error:
-        raise DataError(place, f"is no UTF-8: {error.reason}.") from error
+        raise DataError(place, f"is not UTF-8: {error.reason}.") from error
       if text:
         yield place, text

@@ -34,7 +34,7 @@ def read_users(
   counts = _by_user(path, leaf, "num_samples")
   user_data = leaf.get("user_data")
   if not isinstance(user_data, dict):
-    raise DataError(path, "is no file of LEAF: expected user_data by user.")
+    raise DataError(path, "is not a file of LEAF: expected user_data by user.")
   for user, count in counts.items():
     data = user_data.get(user)
     if not isinstance(data, dict) or not all(
@@ -102,7 +102,7 @@ def _by_user(path: pathlib.Path, leaf: Any, name: str) -> dict[str, Any]:
     users, values = [str(user) for user in leaf["users"]], list(leaf[name])
   except (TypeError, KeyError) as error:
     raise DataError(
-      path, f"is no file of LEAF: expected users and {name}, both lists."
+      path, f"is not a file of LEAF: expected users and {name}, both lists."
     ) from error
   by_user = dict(zip(users, values, strict=False))
   if not len(users) == len(by_user) == len(values):

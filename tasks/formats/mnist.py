@@ -37,8 +37,8 @@ def read_idx(path: pathlib.Path, num_axes: int | None = None) -> np.ndarray:
     if len(magic) < 4 or magic[:2] != b"\0\0" or magic[2] not in _TYPES:
       raise DataError(
         path,
-        f"is no idx file: it starts with {magic!r}, expected two zero bytes, "
-        "a type and a number of axes.",
+        f"is not an idx file: it starts with {magic!r}, expected two zero "
+        "bytes, a type and a number of axes.",
       )
     if num_axes is not None and magic[3] != num_axes:
       raise DataError(

@@ -93,7 +93,7 @@ def _check(path: pathlib.Path, name: str, array: object) -> None:
   """Checks that a member of a file is an array, and its texts are texts."""
   # NumPy hands out the bytes of a member that does not begin as an array does.
   if not isinstance(array, np.ndarray):
-    raise DataError(path, f"is damaged: {name} is no array.")
+    raise DataError(path, f"is damaged: {name} is not an array.")
   if array.dtype.kind == "U":
     codes = np.frombuffer(array.tobytes(), f"{array.dtype.str[0]}u4")
     if codes.max(initial=0) > sys.maxunicode:

@@ -190,5 +190,5 @@ def connect(path: pathlib.Path) -> Iterator[sqlite3.Connection]:
   except UnicodeDecodeError as error:
     # SQLite quotes the file in its error, which Python cannot read then.
     raise DataError(
-      path, "is damaged: its tables or columns have names that are no text."
+      path, "is damaged: its tables or columns have names that are not text."
     ) from error

@@ -37,7 +37,7 @@ def describe(model: tf.keras.Model, name: str) -> Config:
     if any(map(_is_changed, _layers(model))):
       model = _changed(model)
   except (NotImplementedError, TypeError, ValueError) as error:
-    # A model that is no graph of layers, or a layer without a config.
+    # A model that is not a graph of layers, or a layer without a config.
     raise NotExportableError(f"{model.name}: {error}") from error
   config = config_of(model)
   config = {**config, "config": {**config["config"], "name": name}}

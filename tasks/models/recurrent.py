@@ -186,8 +186,8 @@ def next_token_model_fn(
 ) -> task.ModelFn:
   """Returns the TFF form of a sequence model, as `Task.model_fn` wants it.
 
-  The loss is the mean cross entropy over tokens that are no padding, the metric
-  the share of counted ones whose logit is the largest.
+  The loss is the mean cross entropy over tokens that are not padding, the
+  metric the share of counted ones whose logit is the largest.
   """
   return objectives.variable_model_fn(
     build,
@@ -198,7 +198,7 @@ def next_token_model_fn(
 
 
 class MaskedCrossentropy(tf.keras.losses.Loss):
-  """Mean cross entropy over the tokens that are no padding, from logits."""
+  """Mean cross entropy over the tokens that are not padding, from logits."""
 
   def call(self, y_true: tf.Tensor, y_pred: tf.Tensor) -> tf.Tensor:
     """Returns the mean, float32[]; 0 of nothing but padding."""

@@ -13,7 +13,7 @@ from tasks.tabular.population import ClientRows, Population
 
 Kind = Literal["auto", "classes", "number"]
 
-# Numbers with more different values are no classes, unless the user says so.
+# Numbers with more different values are not classes, unless the user says so.
 _MOST_CLASSES = 20
 
 

@@ -244,7 +244,7 @@ class _Reading:
   def without_units(self, name: str, column: columns.Column) -> columns.Column:
     """Returns a column of texts that are numbers, perhaps with a unit.
 
-    `faults` gets the first text that is no number, or of another unit.
+    `faults` gets the first text that is not a number, or of another unit.
     """
     assert isinstance(column, columns.Texts)  # It was read as such.
     values, fault = text_columns.numbers_of(
@@ -369,7 +369,7 @@ def _tell_strays(table: Table, name: str, column: columns.Texts) -> None:
     row = int(is_stray.argmax())
     notices.notify(
       f"{table.path}: column {name!r}: {is_stray.sum():,} of "
-      f"{len(is_stray):,} cells are no numbers, such as "
+      f"{len(is_stray):,} cells are not numbers, such as "
       f"{values[column.codes[row]][:60]!r} in {table.place(row)}, so all are "
       "taken for texts. For a column of numbers correct these, name them in "
       "missing=..., or leave them empty."

@@ -39,7 +39,7 @@ _LIKELY_SEPARATORS = (*_SEPARATORS, "|", ":", " ")
 # Numbers with decimals, which may have a unit.
 _DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+(\s*[^\W\d_]+|\s*%)?")
 _DECIMAL_POINT = re.compile(r"[+-]?\d*\.\d+(\s*[^\W\d_]+|\s*%)?")
-# What surrogateescape makes of bytes that are no UTF-8.
+# What surrogateescape makes of bytes that are not UTF-8.
 _BYTES = re.compile("[\udc80-\udcff]")
 ROWS_OF_A_PIECE = 1 << 18
 # The first rows distinguish numbers from texts, as far as they can.
@@ -172,7 +172,7 @@ class CsvFile:
 
   def place(self, row: int) -> str:
     """Returns where the file has a row, in words; row 0 follows the header."""
-    # Rows may span several lines, and empty lines are no rows.
+    # Rows may span several lines, and empty lines are not rows.
     line, _ = next(itertools.islice(self._rows(), row + 1, None))
     return f"line {line} (the header counts)"
 
@@ -327,7 +327,7 @@ class CsvFile:
           yield line, row
 
   def _lines(self, file: typing.IO[bytes]) -> "_Lines":
-    # A byte that is no UTF-8 must not end the lines before it.
+    # A byte that is not UTF-8 must not end the lines before it.
     is_utf_8 = self._encoding.lower().replace("_", "-") in ("utf-8", "utf8")
     text = io.TextIOWrapper(
       file,

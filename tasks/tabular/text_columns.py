@@ -23,7 +23,7 @@ _LONG = 50
 
 
 class Refusal(NamedTuple):
-  """Why texts are no categories: one of them, what is wrong, what to do."""
+  """Why texts are not categories: one of them, what is wrong, what to do."""
 
   example: str
   problem: str
@@ -36,7 +36,7 @@ def leave_out(name: str) -> str:
 
 
 def refusal(texts: Iterable[str], num_rows: int) -> Refusal | None:
-  """Returns why texts are no categories; None if they are."""
+  """Returns why texts are not categories; None if they are."""
   values = list(texts)
   if values and all(map(_DATE.fullmatch, values)):
     remedy = "make numbers of it, such as days since a day"
@@ -160,7 +160,7 @@ def numbers_of(
       continue
     written = read_number(text, signs)
     if written is None:
-      return found, (text, "is no number")
+      return found, (text, "is not a number")
     if written.unit:
       known = known or written
       if written.unit != known.unit:

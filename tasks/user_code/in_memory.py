@@ -451,7 +451,7 @@ def _table(half: Any, roles: Roles, name: str) -> _Table | None:
 def _features(
   columns: Mapping[str, np.ndarray], others: Sequence[str], name: str
 ) -> list[str]:
-  """Returns the columns that are no others, and not named like ids."""
+  """Returns the columns that are not others, and not named like ids."""
   ids = [
     c
     for c, values in columns.items()

@@ -158,5 +158,5 @@ def test_no_image(add, tmp_path):
   content = (tmp_path / "a/1.png").read_bytes()
   for wrong in (b"", b"text", content[: len(content) // 2]):
     (tmp_path / "a/1.png").write_bytes(wrong)
-    with refused("1.png", "no image"):
+    with refused("1.png", "not an image"):
       _parsed(image_sets.folder_images(tmp_path), 0)

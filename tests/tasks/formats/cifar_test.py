@@ -47,7 +47,7 @@ def test_wrong_batches(tmp_path, changes, facts):
   ("name", "content", "facts"),
   [
     ("test_batch", pickled(data=cifar_pixels(1))[:-5], ["truncated"]),
-    ("test_batch", b"<html>", ["no pickle"]),
+    ("test_batch", b"<html>", ["not a pickle"]),
     ("test_batch", pickle.dumps(3), ["data and labels"]),
     ("test_batch", pickle.dumps(np.zeros(3)), ["data and labels"]),
     ("test_batch.bin", b"", ["3,073"]),

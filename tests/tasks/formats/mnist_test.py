@@ -32,8 +32,8 @@ _WHOLE = image_data.idx_bytes(np.ones([5, 3], np.uint8))
 @pytest.mark.parametrize(
   ("content", "facts"),
   [
-    (_WHOLE[:0], ["no idx file"]),
-    (_WHOLE[:3], ["no idx file"]),
+    (_WHOLE[:0], ["not an idx file"]),
+    (_WHOLE[:3], ["not an idx file"]),
     (_WHOLE[:4], ["truncated"]),
     (_WHOLE[:11], ["truncated"]),
     (_WHOLE[:12], ["15 bytes", "found 0"]),
@@ -42,7 +42,7 @@ _WHOLE = image_data.idx_bytes(np.ones([5, 3], np.uint8))
     # A damaged size takes no memory.
     (b"\0\0\x08\x03" + b"\xff" * 12 + b"12345", ["found 5"]),
     (b"PK\3\4....", ["damaged"]),
-    (b"\0\0\7\1\0\0\0\0", ["no idx file"]),
+    (b"\0\0\7\1\0\0\0\0", ["not an idx file"]),
     (image_data.idx_bytes(np.ones(5, np.uint8)), ["1 axes", "expected 2"]),
   ],
 )

@@ -196,7 +196,7 @@ def notices_of(path, written=table_file.UNKNOWN):
   [
     ([*range(30), "many", "1.5.2"], "2 of 32 cells .*, such as 'many' in line"),
     (["?", "", "none", "few", *range(5)] * 9, "9 of 81 .* 'few' in line 5 "),
-    (["007", "8", "x"], "1 of 3 cells are no numbers, such as 'x' in line 4 "),
+    (["007", "8", "x"], "1 of 3 cells are not numbers, such as 'x' in line 4 "),
   ],
 )
 def test_a_column_of_numbers_but_for_a_few_cells_is_told(
