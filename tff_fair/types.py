@@ -234,12 +234,15 @@ class Rule(declared.Hyperparameters, abc.ABC):
     takes_gaps: Whether the losses may be gaps from a reference, which may be
       negative.
     counts_negative_as_zero: Whether losses below 0 count as 0.
+    is_measured: Whether its state gets, between rounds, what a caller measures
+      or draws for it.
     geometry: What the rule needs to know of the updates.
   """
 
   signals: ClassVar[tuple[str, ...]] = ()
   takes_gaps: ClassVar[bool] = False
   counts_negative_as_zero: ClassVar[bool] = False
+  is_measured: ClassVar[bool] = False
   geometry: ClassVar[Geometry] = Geometry.NONE
 
   @property

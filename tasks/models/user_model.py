@@ -340,8 +340,8 @@ def _repeatable(model: tf.keras.Model) -> str:
   """Returns what to take for the first layer of a model that draws."""
   for layer in model.submodules:
     kind = type(layer).__name__
-    if isinstance(layer, tf.keras.layers.RNN) and (
-      getattr(layer, "dropout", 0) or getattr(layer, "recurrent_dropout", 0)
+    if isinstance(layer, tf.keras.layers.RNN) and any(
+      getattr(layer, name, 0.0) for name in ("dropout", "recurrent_dropout")
     ):
       return (
         f"leave dropout and recurrent_dropout of {layer.name} ({kind}) out, "

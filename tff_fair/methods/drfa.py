@@ -35,6 +35,8 @@ class DrfaRule(types.PopulationRule):
 
   lambda_learning_rate: float = declared.value(0.1, "gamma.", minimum=0)
 
+  is_measured = True
+
   def initialize(self) -> Any:
     """See the base class."""
     return collections.OrderedDict(mixture=self.even())

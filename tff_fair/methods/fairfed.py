@@ -44,6 +44,8 @@ class FairFedRule(types.PopulationRule):
     minimum=0,
   )
 
+  is_measured = True
+
   def initialize(self) -> Any:
     """See the base class."""
     zeros = tf.zeros([self.num_clients], tf.float64)

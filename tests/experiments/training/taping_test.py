@@ -179,6 +179,9 @@ def test_changes_are_foretold_of_plain_sgd_alone(run, monkeypatch):
     monkeypatch.setitem(vars(run), "spec", spec)
     foretold = experiments.replay(run, "term")["loss_change"]
     assert foretold.notna().all() == (client + server == 0), momenta
+  corrected = TAPED.replace(algorithm="fedavg", local_correction="scaffold")
+  monkeypatch.setitem(vars(run), "spec", corrected)
+  assert experiments.replay(run, "term")["loss_change"].isna().all()
 
 
 def test_a_rule_of_your_own_is_applied(run):
@@ -249,6 +252,9 @@ def test_what_cannot_be_replayed_is_refused(copy, with_updates):
     experiments.replay(copy, "fedfv", {"gamma": 1})
   with pytest.raises(experiments.FieldError):
     experiments.replay(copy, "fedf")
+  for method in ("drfa", "fairfed"):  # They are measured between rounds.
+    with rejected("algorithm", value=method):
+      experiments.replay(copy, method)
   shutil.rmtree(copy / "tape")
   with pytest.raises(experiments.RunError, match="--tape"):
     experiments.replay(copy, "fedavg")

@@ -136,6 +136,13 @@ def _rule(
     rule = methods.make_rule(
       algorithm, hparams, num_clients=described.num_clients
     )
+  if rule.is_measured:
+    raise FieldError(
+      "algorithm",
+      "gets measurements or draws between rounds, which no tape has; replay "
+      "another method.",
+      value=algorithm if isinstance(algorithm, str) else type(rule).__name__,
+    )
   if "accuracy" in rule.signals and described.num_classes is None:
     raise RunError(
       f"{folder.path}: has no accuracies, which {type(rule).__name__} needs: "
@@ -161,6 +168,7 @@ def _loss_factor(run: Run, algorithm: str | types.Rule) -> float:
     and spec.server_optimizer in (None, "sgd")
     and spec.server_learning_rate_decay is None
     and not spec.has_own_server_step
+    and not spec.corrects_steps
   )
   if isinstance(algorithm, str):
     is_sgd &= learning.SERVER_RATE not in methods.hyperparameters(algorithm)

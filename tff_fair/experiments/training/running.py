@@ -204,6 +204,9 @@ def _write_results(
   """Writes what comes of a run that has trained."""
   event_files.write_hparams(folder, spec, parts.scores.score)
   interruption.check()
+  if spec.finetune_epochs is not None:
+    number = len(parts.evaluated)
+    display.say(f"{folder.path}: fine-tuning the model at {number:,} clients.")
   predicted = predictions.results(folder, spec, parts, found)
   folder.check_place()
   summary = results.write(folder, spec, parts, predicted)
