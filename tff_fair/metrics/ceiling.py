@@ -35,6 +35,7 @@ _MAX_STEPS = 400  # Of Newton, in all.
 _MAX_PRODUCTS = 150  # With a Hessian, in one step.
 _ACCURACY = 0.01  # Of a Newton step: the residual, relative to the gradient.
 _MAX_INNER = 40  # Newton steps before v moves on.
+_DAMPING = 1.0  # Of the first step.
 _MAX_IDLE = 8  # Moves of v in a row that no Newton step follows: rounding.
 _SHRINK = 0.2  # Of mu, where the last round of multipliers helped little.
 _TOUCH = 0.999  # Of R: as near to the ball counts as touching it.
@@ -253,6 +254,7 @@ class _Search:
     self.anchor = np.full(losses.num_clients, 1 / losses.num_clients)
     self.ball, self.ball_rate = 0.0, 1.0
     self.smoothing = 1.0
+    self.damping, self.converged = _DAMPING, False
     self.steps = 0
     self.best: tuple[float, Array, Array] | None = None
     self.bound: tuple[float, Array] | None = None
@@ -272,7 +274,7 @@ class _Search:
       if self._is_done():
         break
       slack = self._slack(point)
-      if slack > 0.2 * last:
+      if slack > 0.2 * last and self.converged:
         self.smoothing = max(_SHRINK * self.smoothing, least)
         self.ball_rate /= _SHRINK
       idle = idle + 1 if self.steps == before else 0
@@ -309,6 +311,7 @@ class _Search:
   def _minimize(self, weights: Array) -> _Point:
     """Takes Newton steps with v fixed, until v may move on."""
     point = self._with_gradients(self._at(weights))
+    self.converged = False
     for _ in range(_MAX_INNER):
       self._record(point)
       if self._is_done() or self.steps >= _MAX_STEPS:
@@ -316,6 +319,7 @@ class _Search:
       gradient = self._gradient(point)
       remains = self.radius * linalg.norm(gradient) + gradient @ point.weights
       if remains <= 0.2 * max(self._slack(point), self.tolerance):
+        self.converged = True
         break
       step = self._step(point)
       moved = self._line_search(point, *step)
@@ -362,7 +366,10 @@ class _Search:
   def _step(self, point: _Point) -> tuple[Array, float]:
     """Returns a direction of descent, and the slope along it."""
     multipliers = self.risk.multipliers(point.u)
-    hessian = self.losses.curvature(point.weights, multipliers)
+    # Clients that count little now may count much after the step: all add some
+    # curvature (Levenberg and Marquardt).
+    floor = self.damping / multipliers.size
+    hessian = self.losses.curvature(point.weights, multipliers + floor)
     ridge = point.ball / self.radius**2
     gradient = self._gradient(point)
     low_rank = self._low_rank(point)
@@ -403,6 +410,13 @@ class _Search:
       length = 0.5**exponent
       trial = self._at(point.weights + length * direction)
       if trial.value <= point.value + 1e-4 * length * slope:
+        gained = 2 * (trial.value - point.value) / slope
+        if exponent:
+          self.damping *= min(1 / length, 16.0)
+        elif gained > 0.8:
+          self.damping *= 0.2
+        elif gained < 0.3:
+          self.damping *= 3
         return trial
       rounding = 1e-13 * max(abs(point.value), 1e-300)
       if -length * slope < rounding:
