@@ -18,7 +18,7 @@ SWEEPS = {path.stem for path in (ROOT / "binaries" / "sweeps").glob("*.toml")}
 _FENCE = re.compile(r"^ *```(\w*)\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
 _LOOP = re.compile(r"for (\w+) in ([^;\n]+); do\n(.*?)done", re.DOTALL)
 _LINK = re.compile(r"\[[^\[\]]*\]\(([^()\s]+)\)|\bsrc=\"([^\"]+)\"")
-_FILE = re.compile(r"--file=([\w.]+)")
+_FILE = re.compile(r"--file=([\w./]+)")
 _FLAGFILE = re.compile(r"--flagfile=([\w./$]+)")
 # In bold it is a step of a guide, which may make the file.
 _TEST = re.compile(r"(?<!\*\*)`(tests/[\w/.]+)`")
