@@ -53,10 +53,10 @@ def shown(session, address):
 
 
 def column(session, head, what="textContent"):
-  """Returns the cells of a column of the first table, from top to bottom."""
+  """Returns a column of the verdict's table, from top to bottom."""
   return session.run(
     f"""
-    const table = document.querySelector("table.sortable");
+    const table = document.querySelector("#t0-verdict table.sortable");
     const heads = Array.from(table.tHead.rows[0].cells);
     const place = heads.findIndex((c) => c.textContent === "{head}");
     return Array.from(table.tBodies[0].rows, (r) => r.cells[place].{what});
@@ -65,11 +65,11 @@ def column(session, head, what="textContent"):
 
 
 def head_of(session, head):
-  """Gives a head of the first table a name, and returns its selector."""
+  """Gives a head of the verdict's table a name, and returns its selector."""
   heads = session.run(
     f"""
     document.querySelector("#wanted")?.removeAttribute("id");
-    const table = document.querySelector("table.sortable");
+    const table = document.querySelector("#t0-verdict table.sortable");
     const heads = Array.from(table.querySelectorAll("th button"));
     const head = heads.find((c) => c.textContent === "{head}");
     if (head) head.id = "wanted";
@@ -133,13 +133,14 @@ def test_a_click_sorts_by_number_the_best_first_then_reversed(shown):
   shown.click(head_of(shown, "Std"))
   spreads = [float(v) for v in column(shown, "Std", "dataset.value")]
   assert spreads == sorted(spreads)
-  assert len(shown.find("table.sortable [aria-sort]")) == 1
+  assert len(shown.find("#t0-verdict [aria-sort]")) == 1
 
 
 def test_numbers_are_not_sorted_as_text(shown):
   shown.run(
     """
-    const rows = document.querySelector("table.sortable").tBodies[0].rows;
+    const table = document.querySelector("#t0-verdict table.sortable");
+    const rows = table.tBodies[0].rows;
     ["9.5", "NaN", "100", "-Infinity"].forEach(
       (value, n) => (rows[n].cells[2].dataset.value = value));
     """
@@ -162,7 +163,7 @@ def test_names_are_sorted_as_text(shown):
 @pytest.mark.parametrize("key", [browser.ENTER, browser.SPACE])
 def test_tables_are_sorted_with_the_keyboard(shown, key):
   # The table itself, which scrolls, then its heads.
-  shown.run("document.querySelector('.scrolling').focus()")
+  shown.run("document.querySelector('#t0-verdict .scrolling').focus()")
   shown.press(browser.TAB * 3)
   assert shown.run("return document.activeElement.textContent") == "Mean"
   shown.press(key)

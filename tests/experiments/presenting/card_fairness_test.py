@@ -26,7 +26,7 @@ def table(**columns):
 
 def text_of(clients, **values):
   evaluation = LastEvaluation(round_num=7, clients=clients, **values)
-  return "\n".join(card_fairness.paragraphs(evaluation, 7, OTHER))
+  return card_fairness.paragraphs(evaluation, 7, OTHER)
 
 
 def test_accuracies_are_in_percent_with_intervals():
@@ -45,7 +45,7 @@ def test_for_these_clients_only_their_examples_are_drawn():
   evaluation = LastEvaluation(
     round_num=7, clients=table(accuracy=ACCURACIES, num_examples=[4] * 6)
   )
-  text = "\n".join(card_fairness.paragraphs(evaluation, 7, THESE))
+  text = card_fairness.paragraphs(evaluation, 7, THESE)
   assert "question=these_clients" in text
   assert "other test examples of these clients" in text
   found = re.search(r"\| mean \| \S+ % \| (.*?) % to (.*?) % \|", text)
@@ -61,7 +61,7 @@ def test_for_these_clients_only_their_examples_are_drawn():
     clients=table(rmse=ACCURACIES, r2=ACCURACIES, num_examples=[4] * 6),
     score=RMSE,
   )
-  text = "\n".join(card_fairness.paragraphs(errors, 7, THESE))
+  text = card_fairness.paragraphs(errors, 7, THESE)
   assert " to " not in text.split("|---|")[1].split("\n\n")[0]
   assert "without intervals" in text
 
@@ -110,7 +110,7 @@ def test_the_last_evaluation_up_to_a_round_counts(tmp_path):
   for round_num, expected in {20: 20, 19: 10, 10: 10, 9: None}.items():
     found = card_fairness.read(run, round_num, of_global=False, client_id=None)
     assert found.round_num == expected
-    text = "\n".join(card_fairness.paragraphs(found, round_num, OTHER))
+    text = card_fairness.paragraphs(found, round_num, OTHER)
     assert ("was after round 10" in text) == (round_num == 19)
     assert ("nothing is known" in text) == (round_num == 9)
   of_one = card_fairness.read(run, 20, of_global=False, client_id=3)
@@ -141,6 +141,4 @@ def test_attackers_are_left_out_and_counted(tmp_path):
   )
   assert found.num_attackers == 2
   assert found.clients["client_id"].min() == 2
-  assert "2 clients that attacked" in "\n".join(
-    card_fairness.paragraphs(found, 2, OTHER)
-  )
+  assert "2 clients that attacked" in card_fairness.paragraphs(found, 2, OTHER)

@@ -113,7 +113,7 @@ def export_towns(run, folder):
     writer.write(WEIGHTS, path)
     page = export_paths.card_of(path)
     page.write_text(
-      "\n".join(export_card.usage(writer.predictor, described, kind, path.name))
+      export_card.usage(writer.predictor, described, kind, path.name)
     )
     exports.append(Exported(path, page, 1, writer.notes))
   return exports

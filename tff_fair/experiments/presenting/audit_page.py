@@ -48,6 +48,7 @@ _ROWS = {
   "best_10": "best 10 %",
   "max": "max",
 }
+_ENDS = ("low", "high")
 _UNIFORMITY = {"relative_std": "relative std", "jain": "Jain's index"}
 
 
@@ -147,24 +148,40 @@ _TAIL = 0.025  # Above the upper end of a 95 % interval.
 def _sentences(clients: pd.DataFrame, summary: Mapping[str, Any]) -> list[str]:
   """Returns who is worst off, what is noise, and what newcomers may expect."""
   score = score_of(clients, summary)
-  lines_below = [_worst(clients, score), *_of_model(clients, summary, score)]
-  if score.name != ACCURACY.name:
-    lines_below.append(
-      f"Each client's {score.noun} alone does not tell how much of the spread "
-      "is the noise of small test sets."
+  known = clients.dropna(subset=[score.name])
+  worst = known[score.name].agg("min" if score.higher_is_better else "max")
+  of_worst = known[known[score.name] == worst]
+  data: dict[str, Any] = {}
+  if is_accuracy := score.name == ACCURACY.name:
+    mean, p_value = (
+      summary["test_accuracy"]["mean"],
+      summary["equality_p_value"],
     )
-    if score.lowest < 0:
-      lines_below.append(
-        "Some losses are below 0: ratios to their mean, as the relative std "
-        "and Jain's index, would say nothing and are left out."
-      )
-    return [*lines_below, _newcomers(summary, score)]
-  if noise := summary[summaries.NOISE]:
+    below, noise = known["accuracy_high"] < mean, summary[summaries.NOISE]
     std = summary["test_accuracy"]["std"]
-    lines_below.append(sentences.noise(std, noise))
-  lines_below.append(_equality(summary))
-  lines_below.append(_below(clients, summary["test_accuracy"]["mean"]))
-  return [*lines_below, _newcomers(summary, score)]
+    data = {
+      "ends": [score.number(of_worst.iloc[0][f"accuracy_{e}"]) for e in _ENDS],
+      "noise": sentences.noise(std, noise) if noise else "",
+      "differ": p_value < _LEVEL,
+      "p_value": f"< {_LEAST_P}" if p_value < _LEAST_P else f"= {p_value:.3f}",
+      "mean": score.number(mean),
+      "num_below": int(below.sum()),
+      "num_expected": f"{_TAIL * len(clients):,.1f}",
+    }
+  return rendering.sentences(
+    "audit_verdict.txt",
+    score=score,
+    name=str(of_worst.iloc[0][audit_table.CLIENT]),
+    value=f"{score.number(worst)}{score.sign}",
+    examples=f"{of_worst.iloc[0][audit_table.COUNT]:,}",
+    num_worst=len(of_worst),
+    num_known=len(known),
+    num_clients=len(clients),
+    of_model=_of_model(clients, summary, score),
+    is_accuracy=is_accuracy,
+    newcomers=sentences.newcomer_bound(summary["newcomers"], score),
+    **data,
+  )
 
 
 def _of_model(
@@ -182,63 +199,6 @@ def _of_model(
     *sentences.groups(summary),
     *sentences.threshold(summary),
   ]
-
-
-def _worst(clients: pd.DataFrame, score: Score) -> str:
-  clients = clients.dropna(subset=[score.name])
-  values = clients[score.name]
-  worst = values.min() if score.higher_is_better else values.max()
-  of_worst = clients[values == worst]
-  first = of_worst.iloc[0]
-  name = escaping.line(str(first[audit_table.CLIENT]))
-  value = f"{score.number(worst)}{score.sign}"
-  if len(of_worst) == len(clients):
-    return f"All clients have the same {score.noun}: {value}."
-  if len(of_worst) > 1:
-    return (
-      f"Worst off are {len(of_worst):,} clients, one of them "
-      f"{name}: their {score.noun} is {value}."
-    )
-  count = f"{first[audit_table.COUNT]:,} test examples"
-  if score.name != ACCURACY.name:
-    return f"Worst off is {name}: its {score.noun} is {value}, over {count}."
-  low, high = (first[f"{score.name}_{end}"] for end in ("low", "high"))
-  return (
-    f"Worst off is {name}: its {score.noun} is {value} of {count}, with the "
-    f"95 % interval {score.number(low)} to {score.number(high)}{score.sign}."
-  )
-
-
-def _newcomers(summary: Mapping[str, Any], score: Score) -> str:
-  return (
-    "If the model was trained on none of these clients: "
-    f"{sentences.newcomer_bound(summary['newcomers'], score)}"
-  )
-
-
-def _equality(summary: Mapping[str, Any]) -> str:
-  p_value = summary["equality_p_value"]
-  shown = f"< {_LEAST_P}" if p_value < _LEAST_P else f"= {p_value:.3f}"
-  if p_value < _LEVEL:
-    return (
-      "The clients differ by more than noise: that is unlikely if all are "
-      f"served equally well (p {shown})."
-    )
-  return (
-    "The clients may differ by noise alone: that is no surprise if all are "
-    f"served equally well (p {shown})."
-  )
-
-
-def _below(clients: pd.DataFrame, mean: float) -> str:
-  below = int((clients["accuracy_high"] < mean).sum())
-  expected = _TAIL * len(clients)
-  verb, whose = ("is", "its") if below == 1 else ("are", "their")
-  return (
-    f"{below:,} of {len(clients):,} clients {verb} clearly below the mean of "
-    f"{ACCURACY.number(mean)} %: all of {whose} interval is. By "
-    f"chance alone, about {expected:,.1f} would be."
-  )
 
 
 # The page.

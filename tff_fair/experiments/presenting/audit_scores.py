@@ -33,14 +33,7 @@ _CERTAIN = 50.0  # A logit that leaves the other classes nothing.
 
 
 class Asked(NamedTuple):
-  """What an audit measures beside the usual.
-
-  Attributes:
-    score: By which clients are compared; None is the usual one.
-    measures: Further ones, with commas between.
-    score_class: The class that scores of one class are of.
-    threshold_for: The score that a decision threshold is chosen for.
-  """
+  """The scores that an audit is asked for, as a run has them."""
 
   score: str | None = None
   measures: str | None = None
@@ -65,14 +58,7 @@ def add_scores(
   asked: scoring.Scoring,
   found: Sequence[ClientOutputs],
 ) -> pd.DataFrame:
-  """Returns a table of clients with the scores that were asked for.
-
-  Args:
-    clients: The table, with the usual columns.
-    task: The clients.
-    asked: The scores.
-    found: What the model gives for the examples of each client.
-  """
+  """Returns the table of clients with the scores that were asked for."""
   positive = _positive(task, asked, found)
   columns = {}
   for name in (asked.score.name, *asked.score.beside):
@@ -128,13 +114,8 @@ def summarize(
 ) -> dict[str, Any]:
   """Returns what the summary of an audit has beside statistics of the score.
 
-  Args:
-    clients: The table of clients; it gets `majority_accuracy`.
-    task: The clients.
-    asked: The scores.
-    found: What the model gives for the examples that count.
-    trained: The same of the training examples, to choose a threshold on.
-    goal: The score that the threshold is chosen for.
+  The table of clients gets `majority_accuracy`. A threshold is chosen for
+  `goal`, on what the model gives for the training examples.
   """
   score = asked.score
   summary: dict[str, Any] = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -11,6 +12,7 @@ import pandas as pd
 from tff_fair import metrics
 from tff_fair.experiments.analysis import questions, sampling_noise
 from tff_fair.experiments.analysis.questions import Question
+from tff_fair.experiments.presenting import rendering
 from tff_fair.experiments.runs import tables
 from tff_fair.experiments.runs.run import ROUND, Run
 from tff_fair.experiments.spec.scores import ACCURACY, BY_NAME, Score
@@ -23,16 +25,10 @@ _GLOBAL = "global_"
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class LastEvaluation:
-  """The last evaluation of a model, and what it is about.
+  """The last evaluation of a model: a row per client, without attackers.
 
-  Attributes:
-    round_num: Its round; None if there was none.
-    clients: One row per client, with the columns of the score, `loss` and
-      `num_examples`; none of those that attacked.
-    num_attackers: How many clients are left out, because they attacked.
-    num_unseen: How many are, because they took no part in training.
-    is_of_one: Whether it is about one client alone.
-    score: The score of the run.
+  Without an evaluation, there is no round. `is_of_one` says that it is about
+  one client alone.
   """
 
   round_num: int | None
@@ -78,43 +74,33 @@ def read(
 
 def paragraphs(
   evaluation: LastEvaluation, round_num: int, question: Question
-) -> list[str]:
+) -> str:
   """Returns the numbers of an evaluation, in Markdown."""
-  if evaluation.round_num is None:
-    return ["The run has no evaluation of it: nothing is known."]
-  score = evaluation.score
-  sentences = []
-  if evaluation.round_num != round_num:
-    sentences.append(
-      f"The last evaluation was after round {evaluation.round_num:,}, before "
-      "this model."
-    )
-  if evaluation.is_of_one:
-    return [" ".join([*sentences, _of_one(evaluation.clients, score)])]
-  sentences.append(_who(evaluation.clients))
-  clients = evaluation.clients[evaluation.clients[score.name].notna()]
-  if clients.empty:
-    sentences.append(f"None of them has {score.needs}: {score.noun} needs it.")
-    return [" ".join(sentences)]
-  if left_out := len(evaluation.clients) - len(clients):
-    sentences.append(
-      f"{left_out:,} of them do not have {score.needs}, and so no "
-      f"{score.noun}: the table leaves them out."
-    )
-  if evaluation.num_attackers:
-    sentences.append(
-      f"{evaluation.num_attackers:,} clients that attacked are left out."
-    )
-  if evaluation.num_unseen:
-    sentences.append(
-      f"{evaluation.num_unseen:,} clients that took no part in training are "
-      "not in the table."
-    )
-  return [
-    " ".join(sentences),
-    _table(clients, score, question),
-    _meaning(clients, score, question),
-  ]
+  score, everyone = evaluation.score, evaluation.clients
+  data: dict[str, Any] = {}
+  if evaluation.is_of_one and evaluation.round_num is not None:
+    data = {"of_one": _of_one(everyone, score)}
+  elif evaluation.round_num is not None:
+    clients = everyone[everyone[score.name].notna()]
+    others = [BY_NAME[name] for name in score.beside]
+    data = {
+      "left_out": len(everyone) - len(clients),
+      "rows": [] if clients.empty else _rows(clients, score, question),
+      "beside": {o.noun: _text(o)(clients[o.name].mean()) for o in others},
+      "loss": f"{clients['loss'].mean():.4g}",
+      "about": _about(clients, score, question),
+      "noise": _noise(clients, score),
+    }
+  return rendering.markdown(
+    "fairness.md",
+    it=evaluation,
+    score=score,
+    title=_title(score),
+    examples=everyone.get("num_examples"),
+    question=question.name,
+    is_before=evaluation.round_num != round_num,
+    **data,
+  )
 
 
 def limits(evaluation: LastEvaluation, num_clients: int) -> list[str]:
@@ -145,36 +131,24 @@ def limits(evaluation: LastEvaluation, num_clients: int) -> list[str]:
   return found
 
 
-def _who(clients: pd.DataFrame) -> str:
-  examples = clients["num_examples"].astype(int)
-  least, most = examples.min(), examples.max()
-  each = f"{most:,}" if least == most else f"between {least:,} and {most:,}"
-  return (
-    f"The run evaluated the model on the test data of {len(clients):,} "
-    f"clients, {examples.sum():,} examples together, {each} each. In the table "
-    "each client counts once."
-  )
-
-
-def _of_one(clients: pd.DataFrame, score: Score) -> str:
+def _of_one(clients: pd.DataFrame, score: Score) -> dict[str, str]:
+  """Returns the score and the loss of one client, with an interval."""
   (row,) = clients.to_dict("records")
-  number = int(row["num_examples"])
-  if np.isnan(row[score.name]):
-    return (
-      f"The client's {number:,} test examples do not have {score.needs}, and "
-      f"so no {score.noun}; the mean loss is {row['loss']:.4g}."
-    )
-  text = f"On the client's {number:,} test examples, the {_title(score)} is "
-  text += _text(score)(row[score.name])
-  examples = _examples_of_shares(clients, score)
-  if examples is not None:
-    (low,), (high,) = metrics.wilson_interval(clients[score.name], examples)
-    interval = Interval(float(low), float(high))
-    text += f" (95 % interval: {_between(_text(score), interval)})"
-  return f"{text}, the mean loss {row['loss']:.4g}."
+  found = {"loss": f"{row['loss']:.4g}", "value": "", "interval": ""}
+  if not np.isnan(row[score.name]):
+    found["value"] = _text(score)(row[score.name])
+    examples = _examples_of_shares(clients, score)
+    if examples is not None:
+      (low,), (high,) = metrics.wilson_interval(clients[score.name], examples)
+      interval = Interval(float(low), float(high))
+      found["interval"] = _between(_text(score), interval)
+  return found
 
 
-def _table(clients: pd.DataFrame, score: Score, question: Question) -> str:
+def _rows(
+  clients: pd.DataFrame, score: Score, question: Question
+) -> list[tuple[str, str, str]]:
+  """Returns titles, values and intervals of statistics over clients."""
   values = clients[score.name].to_numpy(np.float64)
   intervals = score.intervals(
     values,
@@ -186,7 +160,7 @@ def _table(clients: pd.DataFrame, score: Score, question: Question) -> str:
     "jain": "{:.3f}".format,
     "std": _text_of_spread(score),
   }
-  lines = [f"| {_title(score)} | value | 95 % interval |", "|---|---|---|"]
+  rows = []
   for title, name in {
     "mean": "mean",
     "standard deviation": "std",
@@ -196,17 +170,11 @@ def _table(clients: pd.DataFrame, score: Score, question: Question) -> str:
   }.items():
     text = texts.get(name, _text(score))
     value = float(score.statistics[name](values, np.ones_like(values)))
-    if np.isnan(value):  # A ratio to a mean of values below 0, too.
-      continue
-    interval = intervals.get(name)
-    shown = _between(text, interval) if interval else ""
-    lines.append(f"| {title} | {text(value)} | {shown} |")
-  for name in score.beside:
-    other = BY_NAME[name]
-    mean = clients[name].astype(float).mean()
-    lines.append(f"| mean of {other.noun} | {_text(other)(mean)} | |")
-  lines.append(f"| mean loss | {clients['loss'].mean():.4g} | |")
-  return "\n".join(lines)
+    if not np.isnan(value):  # As a ratio to a mean of values below 0.
+      interval = intervals.get(name)
+      shown = _between(text, interval) if interval else ""
+      rows.append((title, text(value), shown))
+  return rows
 
 
 def _examples_of_shares(
@@ -219,33 +187,24 @@ def _examples_of_shares(
   return None
 
 
-def _meaning(clients: pd.DataFrame, score: Score, question: Question) -> str:
+def _about(clients: pd.DataFrame, score: Score, question: Question) -> str:
+  """Returns what the intervals are about; nothing where there are none."""
   if question.name == questions.OTHER_CLIENTS:
-    about = "for other clients of the same kind"
-  elif _examples_of_shares(clients, score) is None:
-    about = ""
-  else:
-    about = "for other test examples of these clients"
-  sentences = [
-    f"The intervals say where a value would lie {about} "
-    f"(question={question.name})."
-    if about
-    else "The values are those of these clients, without intervals "
-    f"(question={question.name}); question={questions.OTHER_CLIENTS} has some."
-  ]
-  if score.lowest == 0:
-    sentences.append("Jain's index is 1 where all clients fare the same.")
-  if _is_accuracy(score) and (
-    noise := sampling_noise.of_clients(
-      clients[score.name], clients["num_examples"]
-    )
-  ):
-    sentences.append(
-      "Test sets of these sizes alone spread equal clients by about "
-      f"{_text_of_spread(score)(noise['std'])}: {100 * noise['share']:.0f} % "
-      "of the variance between clients is such noise."
-    )
-  return " ".join(sentences)
+    return "for other clients of the same kind"
+  if _examples_of_shares(clients, score) is None:
+    return ""
+  return "for other test examples of these clients"
+
+
+def _noise(clients: pd.DataFrame, score: Score) -> dict[str, str]:
+  """Returns how much equal clients differ on test sets of these sizes."""
+  noise = _is_accuracy(score) and sampling_noise.of_clients(
+    clients[score.name], clients["num_examples"]
+  )
+  if not noise:
+    return {}
+  std = _text_of_spread(score)(noise["std"])
+  return {"std": std, "share": f"{100 * noise['share']:.0f}"}
 
 
 def _is_accuracy(score: Score) -> bool:

@@ -12,14 +12,19 @@ import os
 import pathlib
 import re
 import typing
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from tff_fair import methods, spelling, types
 from tff_fair.declared import FieldError
 from tff_fair.experiments.analysis import groups, questions
 from tff_fair.experiments.errors import RunError
-from tff_fair.experiments.presenting import card, export_paths, model_formats
+from tff_fair.experiments.presenting import (
+  card,
+  export_paths,
+  model_formats,
+  rendering,
+)
 from tff_fair.experiments.runs import (
   configuration,
   finding,
@@ -240,7 +245,12 @@ def _write_all(
 ) -> None:
   """Writes all personal models, and which is whose."""
   folder.mkdir()
-  clients = _names(run, weights.personal or {}, trust)
+  wanted = {*(weights.personal or {})}
+  ids = _ids(run, trust, lambda found: {*found.values()} >= wanted)
+  names = {client_id: name for name, client_id in ids.items()}
+  clients = {
+    client_id: names[client_id] for client_id in weights.personal or {}
+  }
   file_names = _file_names(clients, export_paths.SUFFIXES[writer.kind])
   for client_id, name in file_names.items():
     writer.write(weights.of_model(client_id), folder / name)
@@ -262,24 +272,29 @@ _FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,79}")
 
 def _client_id(run: Run, name: str, trust: bool) -> int:
   """Returns the id of a client."""
-  known = _in_folder(run)
-  if name not in known:
-    known = _of_task(run, trust)
+  known = _ids(run, trust, lambda found: name in found)
   if name not in known:
     asked = spelling.question(name, known, "see clients.csv.")
     raise FieldError("client", f"there is no such client; {asked}", value=name)
   return known[name]
 
 
-def _names(run: Run, client_ids: Iterable[int], trust: bool) -> dict[int, str]:
-  """Returns the names of some clients by their ids."""
-  known = {client_id: name for name, client_id in _in_folder(run).items()}
-  wanted = list(client_ids)
-  if not known.keys() >= set(wanted):
-    known = {
-      client_id: name for name, client_id in _of_task(run, trust).items()
-    }
-  return {client_id: known[client_id] for client_id in wanted}
+def _ids(
+  run: Run, trust: bool, is_enough: Callable[[Mapping[str, int]], bool]
+) -> dict[str, int]:
+  """Returns ids by name: of the evaluated clients, or all from the task."""
+  if run.clients is not None and "client" in run.clients:
+    ids = run.clients["client_id"].tolist()
+    found = dict(zip(run.clients["client"].astype(str), ids, strict=True))
+    if is_enough(found):
+      return found
+  # Imported late: it imports TensorFlow Federated.
+  from tff_fair.experiments.spec import task_loading  # noqa: PLC0415
+
+  task = task_loading.load(
+    configuration.with_code(run.config, run.spec, trust=trust)
+  )
+  return {name: client_id for client_id, name in enumerate(task.client_names)}
 
 
 def _file_names(clients: Mapping[int, str], suffix: str) -> dict[int, str]:
@@ -299,24 +314,6 @@ def _file_names(clients: Mapping[int, str], suffix: str) -> dict[int, str]:
   }
 
 
-def _in_folder(run: Run) -> dict[str, int]:
-  """Returns the ids by name of the clients that a finished run evaluated."""
-  if run.clients is None or "client" not in run.clients:
-    return {}
-  ids = run.clients["client_id"].tolist()
-  return dict(zip(run.clients["client"].astype(str), ids, strict=True))
-
-
-def _of_task(run: Run, trust: bool) -> dict[str, int]:
-  # Imported late: it imports TensorFlow Federated.
-  from tff_fair.experiments.spec import task_loading  # noqa: PLC0415
-
-  found = task_loading.load(
-    configuration.with_code(run.config, run.spec, trust=trust)
-  ).client_names
-  return {name: client_id for client_id, name in enumerate(found)}
-
-
 # A round of a run as the computations of TFF's MapReduceForm.
 
 
@@ -333,28 +330,6 @@ _PARTS = (
   "secure_modular_sum_modulus",
   "update",
 )
-_NOTES = """# A round as MapReduceForm
-
-{method} on {task}, {aggregation} sums. {index} lists the computations and their
-types. Each file is a computation of TensorFlow Federated {version}:
-
-```python
-import pathlib
-import tensorflow_federated as tff
-
-proto = type(tff.framework.Placement(tff.SERVER).proto)()
-proto.ParseFromString(pathlib.Path("work.pb").read_bytes())
-work = tff.framework.deserialize_computation(proto)
-```
-
-`initialize` makes the state before the first round. In a round, the server runs
-`prepare` on the state, and each client `work` on its data and what `prepare`
-returned. `zero`, `accumulate`, `merge` and `report` add the first part of what
-`work` returns. The other parts go into secure sums, with the bit widths, the
-largest inputs and the moduli of the files of these names. The server runs
-`update` on the state and the sums: it returns the new state and the metrics.
-`tff.backends.mapreduce.MapReduceForm` says more.
-"""
 
 
 def export_form(
@@ -425,15 +400,8 @@ def export_form(
       },
     }
     (staged / export_paths.FORM).write_text(parsing.json_text(index))
-    (staged / export_paths.FORM_NOTES).write_text(
-      _NOTES.format(
-        method=spec.algorithm,
-        task=spec.task,
-        aggregation=spec.aggregation,
-        index=export_paths.FORM,
-        version=tff.__version__,
-      )
-    )
+    notes = rendering.markdown("form.md", spec=spec, version=tff.__version__)
+    (staged / export_paths.FORM_NOTES).write_text(notes)
   return output
 
 

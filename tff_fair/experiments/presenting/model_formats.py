@@ -45,13 +45,8 @@ X, NUMBER = "x", "number"
 class Predictor:
   """A Keras model that is to be written, and what it takes and returns.
 
-  Attributes:
-    model: From x, or a dictionary of columns, to one output called `output`;
-      where it has a threshold, to a dictionary of it and `PREDICTED_CLASS`.
-    trained: The layer of it with the trained weights, from x to the outputs
-      that training knows.
-    arguments: What programs other than Keras call each input, by its name.
-    output: Name of the output.
+  `trained` is the layer of it with the trained weights, from x to the outputs
+  that training knows. `arguments` are what other programs call each input.
   """
 
   model: tf.keras.Model
@@ -157,10 +152,7 @@ _OPERATION = re.compile(r"'tf\.(\w+)'")
 class Writer:
   """Writes a model with one set of weights after the other.
 
-  Attributes:
-    kind: The format, one of `places.FORMATS`.
-    predictor: The model that was written last, or will be written.
-    notes: What the user should know about it, in sentences.
+  `notes` are what the user should know about the `predictor`, in sentences.
   """
 
   def __init__(

@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import pathlib
+import re
 from collections.abc import Callable
 from typing import Any, ClassVar
 
@@ -29,12 +30,23 @@ def _environment(
     undefined=jinja2.StrictUndefined,
     trim_blocks=True,
     lstrip_blocks=True,
+    auto_reload=False,
   )
 
 
 _HTML = _environment(escaping.line, autoescape=True)
+_TEXT = _environment(escaping.line, autoescape=False)
 _MARKDOWN = _environment(escaping.markdown, autoescape=False)
-_MARKDOWN.filters["code"] = lambda text: Markup(escaping.markdown_code(text))
+_MARKDOWN.filters |= {
+  "code": lambda text: Markup(escaping.markdown_code(text)),
+  "cell_code": lambda text: Markup(
+    escaping.markdown_code(text).replace("|", r"\|")
+  ),
+  # Names in programs, which a block of code shows as they are.
+  "python": lambda value: Markup(repr(value)),
+  # A paragraph that the template has in several lines.
+  "flowed": lambda text: Markup(re.sub(r"[ \n]+", " ", text.strip())),
+}
 
 
 def html(template: str, **data: Any) -> Markup:
@@ -43,8 +55,16 @@ def html(template: str, **data: Any) -> Markup:
 
 
 def markdown(template: str, **data: Any) -> Markup:
-  """Returns a template as Markdown; a text that is `Markup` stays as it is."""
-  return Markup(_MARKDOWN.get_template(template).render(data))
+  """Returns a template as Markdown, with one empty line between paragraphs."""
+  text = _MARKDOWN.get_template(template).render(data)
+  return Markup(re.sub(r"\n{3,}", "\n\n", text).strip() + "\n")
+
+
+def sentences(template: str, **data: Any) -> list[str]:
+  """Returns a template's paragraphs as texts, which no output has escaped."""
+  text = _TEXT.get_template(template).render(data)
+  parts = (re.sub(r"[ \n]+", " ", part).strip() for part in text.split("\n\n"))
+  return [part for part in parts if part]
 
 
 class Drawn:

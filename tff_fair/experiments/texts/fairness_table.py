@@ -45,15 +45,7 @@ _TABLE: tuple[Mapping[str, str], ...] = (_OF_ALL, _WORST, _BEST, _RATIOS)
 
 
 def describe(summary: Mapping[str, Any], wrong: Sequence[str] = ()) -> str:
-  """Returns the results of a run as text.
-
-  Returns:
-    A title, the fairness table, and the noise in the spread where it is known;
-    where clients attack, the same of the honest ones alone. Where the method
-    hardly changed the clients' weights, a sentence that says so; and what is
-    wrong, or else the certificate, where there is one. Likewise of clients that
-    came later.
-  """
+  """Returns the results of a run: the fairness table, then sentences."""
   score = _score(summary)
   text = (
     f"Test {score.noun} over {summary['num_clients']:,} clients after "
@@ -85,12 +77,7 @@ def describe(summary: Mapping[str, Any], wrong: Sequence[str] = ()) -> str:
 def gain(
   summary: Mapping[str, Any], baselines: Mapping[str, Mapping[str, Any]]
 ) -> str:
-  """Returns what the worst clients have of a method, and of its baselines.
-
-  Returns:
-    "The worst 10 % of the clients get 35 %; with the better of the baselines,
-    “FedAvg, equal weights”, 30 %; with “FedAvg” 0 %."
-  """
+  """Returns what the worst clients have of a method, and of its baselines."""
   score = _score(summary)
   key = f"test_{score.name}"
   mine = summary[key]["worst_10"]
@@ -147,10 +134,6 @@ def fairness_table(
   """Formats a fairness summary in its unit, such as percent, as papers do.
 
   Relative measures and the angle (in degrees) are left as they are.
-
-  Returns:
-    Lines of 80 characters or less, unless numbers are very large, the last
-    without an end of line.
   """
   columns = [
     _column(

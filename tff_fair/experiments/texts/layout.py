@@ -14,11 +14,7 @@ def filled(text: str) -> str:
 
 
 def aligned(lines: Sequence[Sequence[str]], *, gap: int = 0) -> list[list[str]]:
-  """Pads cells to the width of their columns.
-
-  Returns:
-    The lines; the first column is set to the left, the others to the right.
-  """
+  """Pads cells to the width of their columns; the first is set to the left."""
   padded = []
   for place, column in enumerate(zip(*lines, strict=True)):
     width = max(map(len, column)) + (gap if place else 0)

@@ -150,11 +150,7 @@ def how_many(counts: Sequence[int], total: int) -> str:
 
 
 def alone(found: Mapping[str, Any]) -> str | None:
-  """Returns what a client was allowed alone.
-
-  Args:
-    found: The part `joining` of a summary.
-  """
+  """Returns what a client was allowed alone."""
   if "alone_rounds" not in found:
     return None
   rates = [f"{rate:g}" for rate in found["alone_rates"]]
@@ -275,13 +271,7 @@ def _of_late(found: Mapping[str, Any], score: Score) -> str:
 def rare_class(
   rare: int | None, counts: np.ndarray, names: Sequence[str]
 ) -> str | None:
-  """Returns what to know of a rare class before training, if there is one.
-
-  Args:
-    rare: The class, as `analysis.majority.rare_class` returns it.
-    counts: int64[C], training examples of each class.
-    names: Names of the classes.
-  """
+  """Returns what to know of a rare class before training, if there is one."""
   if rare is None:
     return None
   share = counts / counts.sum()
@@ -374,12 +364,7 @@ def left_out(names: Sequence[str], score: Score) -> list[str]:
 
 
 def beside(score: Score, found: Mapping[str, float]) -> str:
-  """Returns the mean, median and worst client of a score beside the main one.
-
-  Args:
-    score: That score.
-    found: As `scores.summarize_beside` returns it.
-  """
+  """Returns mean, median and worst client of a score beside the main one."""
   worst = "min" if score.higher_is_better else "max"
   values = (
     f"{title} {score.number(found[statistic])}"

@@ -57,8 +57,12 @@ def line(count=5, *, number=0, spread=None, y=50.0, label="<a>"):
   return Line(label, task_runs.style(number), x, np.full(count, y), spread)
 
 
-def test_markers_tell_their_values():
+def test_markers_and_the_chart_say_what_they_are():
   svg = drawing([line(spread=1.5)])
+  assert svg.get("role") == "img"
+  texts = {e.get("id"): e.text for e in svg if e.get("id")}
+  ids = svg.get("aria-labelledby").split()
+  assert [texts[name] for name in ids] == ["t", "d"]
   titles = [e.find("title").text for e in with_class(svg, "marker")]
   assert titles[1] == "<a>, round 25: 50.00 ± 1.50 %"
   assert len(titles) == 5
@@ -94,14 +98,6 @@ def test_a_point_alone_and_values_that_are_none_are_drawn():
   assert [bool(path) for path in paths] == [True, False, False]
   assert len(with_class(svg, "marker")) == 1
   assert "nan" not in ET.tostring(svg).decode()
-
-
-def test_what_is_drawn_says_what_it_is():
-  svg = drawing([line()])
-  assert svg.get("role") == "img"
-  ids = svg.get("aria-labelledby").split()
-  texts = {e.get("id"): e.text for e in svg if e.get("id")}
-  assert [texts[name] for name in ids] == ["t", "d"]
 
 
 def test_methods_differ_in_more_than_colour():

@@ -8,7 +8,7 @@ import pytest
 
 from tests.experiments import report_runs
 from tests.experiments.presenting.report.page_parts import drawn
-from tff_fair.experiments.presenting.report import heat_map, map_sections, scale
+from tff_fair.experiments.presenting.report import map_sections, scale
 from tff_fair.experiments.presenting.report.frame import Frame, Text
 from tff_fair.experiments.presenting.report.task_runs import (
   ClientNames,
@@ -21,7 +21,7 @@ FRAME = Frame(scale.linear(0, 100), scale.linear(0, 100), right=60)
 
 def test_shades_are_equal_steps_from_zero():
   values = np.array([[0, 0.1, 0.11, 0.8, np.nan]])
-  shades = heat_map.shades_for(values)
+  shades = map_sections.shades_for(values)
   assert (shades.num_positive, shades.num_negative) == (8, 0)
   assert shades.step == pytest.approx(0.1)
   assert shades.of(values).tolist() == [[1, 1, 2, 8, 0]]
@@ -29,41 +29,41 @@ def test_shades_are_equal_steps_from_zero():
 
 def test_negative_values_have_shades_of_their_own():
   values = np.array([-0.2, 0, 0.8])
-  shades = heat_map.shades_for(values)
+  shades = map_sections.shades_for(values)
   assert (shades.num_positive, shades.num_negative) == (8, 2)
   assert shades.of(values).tolist() == [-2, 1, 8]
-  shades = heat_map.shades_for(np.array([-1.0, -0.5]))
+  shades = map_sections.shades_for(np.array([-1.0, -0.5]))
   assert (shades.num_positive, shades.num_negative) == (0, 8)
   assert shades.of(np.array([-1.0, -0.5])).tolist() == [-8, -4]
 
 
 def test_few_values_far_out_do_not_hide_all_others():
   values = np.append(np.linspace(0, 1, 999), 1000)
-  shades = heat_map.shades_for(values)
+  shades = map_sections.shades_for(values)
   assert shades.is_clipped
   assert len(set(shades.of(values).tolist())) == 8
-  assert texts(heat_map.key(shades, FRAME))[0].startswith("≥ ")
+  assert texts(map_sections.key(shades, FRAME))[0].startswith("≥ ")
 
 
 def test_shades_of_values_near_each_other_span_them():
   values = np.array([0.095, 0.1, 0.105])
-  shades = heat_map.shades_for(values, from_zero=False)
+  shades = map_sections.shades_for(values, from_zero=False)
   assert shades.of(values).tolist() == [1, 4, 8]
-  key = texts(heat_map.key(shades, FRAME, "coefficient"))
+  key = texts(map_sections.key(shades, FRAME, "coefficient"))
   assert key == ["0.105", "0.095", "coefficient"]
   # Others begin at zero, and so do values that are all the same.
   for others in ([0.05, 0.105], [-0.1, 0.105], [0.1, 0.1 + 1e-9]):
-    found = heat_map.shades_for(np.array(others), from_zero=False)
+    found = map_sections.shades_for(np.array(others), from_zero=False)
     assert found.start == 0
-  assert heat_map.shades_for(values).of(values).min() == 8
+  assert map_sections.shades_for(values).of(values).min() == 8
 
 
 @pytest.mark.parametrize("values", [[], [np.nan], [0.0, 0], [np.inf]])
 def test_nothing_to_tell_apart_is_no_error(values):
   values = np.array([values])
-  shades = heat_map.shades_for(values)
+  shades = map_sections.shades_for(values)
   assert (shades.of(values) <= 1).all()
-  heat_map.key(shades, FRAME)
+  map_sections.key(shades, FRAME)
 
 
 def texts(drawn):
@@ -80,8 +80,8 @@ def area(cells):
 
 def test_cells_cover_what_they_stand_for():
   values = np.array([[1.0, 1, np.nan, 8], [np.nan, 8, 8, 8]])
-  shades = heat_map.Shades(1.0, 8, 0, is_clipped=False)
-  cells = heat_map.cells(values, shades, FRAME)
+  shades = map_sections.Shades(1.0, 8, 0, is_clipped=False)
+  cells = map_sections.cells(values, shades, FRAME)
   whole = FRAME.inner_width * FRAME.inner_height
   assert area(cells) == pytest.approx(
     {"p1": whole * 2 / 8, "p8": whole * 4 / 8}, rel=0.01
@@ -91,8 +91,8 @@ def test_cells_cover_what_they_stand_for():
 
 
 def test_the_key_has_round_numbers():
-  shades = heat_map.Shades(12.5, 8, 2, is_clipped=False)
-  assert texts(heat_map.key(shades, FRAME)) == ["100", "0", "−25"]
+  shades = map_sections.Shades(12.5, 8, 2, is_clipped=False)
+  assert texts(map_sections.key(shades, FRAME)) == ["100", "0", "−25"]
 
 
 def table(*rows):

@@ -76,9 +76,15 @@ def test_with_all_data_there_are_all_sections(tmp_path):
   # The axes; all methods alike, or one of them.
   assert len(root.findall(".//input[@type='radio']")) == 3 + 3
   assert len(root.findall(".//input[@type='checkbox']")) == 2
-  # Nothing is asked for elsewhere.
+  # Nothing is asked for elsewhere, and the policy lets in only the page's own
+  # style and script; it would refuse styles of single elements.
   assert re.findall(r"(?:src|href)=\"(?!#|data:,)", text) == []
   assert not re.search(r"url\(|@import|https?://", text)
+  policy = root.find(".//meta[@http-equiv]").get("content")
+  assert policy.startswith("default-src 'none';")
+  assert "unsafe" not in policy
+  assert policy.count("'sha256-") == 2
+  assert not re.search(r"<[^>]* (style|on\w+)=", text)
 
 
 def test_what_is_not_there_is_left_out_with_a_reason(tmp_path):
@@ -121,26 +127,63 @@ def test_methods_without_some_data_are_named_where_they_are_missing(tmp_path):
 def test_clients_see_whether_joining_is_worth_it(tmp_path):
   report_runs.make(tmp_path / "a", num_clients=6)
   _, root = build(tmp_path)
-  section = next(
-    section
-    for section in root.iter("section")
-    if headings(section) == ["Is joining worth it"]
+  first, section = (
+    next(s for s in root.iter("section") if words(s[0]) == title)
+    for title in ("Do we join?", "Is joining worth it")
   )
+  assert "3 of 6 clients gain from joining" in words(first)
   methods, clients = (
-    [[words(cell) for cell in row] for row in table.iter("tr")]
-    for table in section.iter("table")
+    [[words(cell) for cell in row] for row in of.iter("tr")]
+    for of in (first, section)
   )
-  shown = dict(zip(methods[0], methods[1], strict=True))
+  shown = dict(zip(*methods, strict=True))
   assert shown["Gain"] == "3 of 6"
   assert shown["Cannot be told"] == "3 of 6"
   assert shown["Mean gain"] == "+4.00"
   assert len(clients) == 1 + 6
   assert clients[1][4:] == ["−2.00", "−7.00 to 3.00", "1"]
-  # Above all that, in a paragraph.
-  first = next(root.iter("section")).find("section")
-  assert first is not None
-  assert first.get("class") == "decision"
-  assert "3 of 6 clients gain from joining" in words(first)
+
+
+def first_screen(folder):
+  """Returns the answers of the first screen by question, and its rows."""
+  _, root = build(folder)
+  (section,) = (
+    e for e in root.iter() if e.get("class") == "decision" and len(e)
+  )
+  questions = [words(e) for e in section.iter("dt")]
+  answers = [words(e) for e in section.iter("dd")]
+  rows = [[words(cell) for cell in row] for row in section.iter("tr")]
+  return dict(zip(questions, answers, strict=True)), rows
+
+
+def test_the_first_screen_says_who_gains_how_sure_that_is_and_what_next(
+  tmp_path,
+):
+  for seed in (0, 1):
+    report_runs.make(tmp_path / f"a{seed}", seed=seed, num_clients=6)
+  report_runs.make(tmp_path / "b", algorithm="afl", num_clients=6)
+  answers, (heads, *rows) = first_screen(tmp_path)
+  assert {*answers} == {"Who gains?", "How sure?", "What next?"}
+  # It is the same with both, and named once.
+  assert answers["Who gains?"].count("client_01, client_03, client_05") == 1
+  assert "95 %" in answers["How sure?"]
+  assert "seeds" in answers["What next?"]
+  assert [row[0] for row in rows] == ["FedAvg", "AFL"]
+  assert {row[heads.index("Gain")] for row in rows} == {"3 of 6"}
+  run, *_ = find([tmp_path])
+  shown = float(rows[0][heads.index("Alone")].split()[0])
+  local = [r.of_summary("joining")["local"] for r in find([tmp_path])][:2]
+  assert run.algorithm == "fedavg"
+  assert shown == pytest.approx(100 * np.mean(local), abs=0.005)
+
+
+def test_without_baselines_the_first_screen_says_how_to_get_them(tmp_path):
+  path = report_runs.make(tmp_path / "a", extras=False) / "summary.json"
+  scores = {"test_accuracy": {"mean": 0.5, "min": 0.25}}
+  path.write_text(json.dumps({**json.loads(path.read_text()), **scores}))
+  answers, rows = first_screen(tmp_path)
+  assert "--local_baseline" in answers["What next?"]
+  assert rows == []
 
 
 @pytest.mark.parametrize(
@@ -198,21 +241,6 @@ def test_names_are_text_wherever_they_are_shown(tmp_path):
   assert text.count("&lt;script&gt;alert(1)&lt;/script&gt;") > 20
 
 
-def test_the_policy_lets_in_only_the_page_s_own_style_and_script(tmp_path):
-  report_runs.make(tmp_path / "run")
-  text, root = build(tmp_path)
-  (policy,) = (
-    meta.get("content")
-    for meta in root.iter("meta")
-    if meta.get("http-equiv") == "Content-Security-Policy"
-  )
-  assert policy.startswith("default-src 'none';")
-  assert "unsafe" not in policy
-  assert policy.count("'sha256-") == 2
-  # Styles of single elements would be refused.
-  assert not re.search(r"<[^>]* (style|on\w+)=", text)
-
-
 def test_tasks_are_sections_of_their_own(tmp_path):
   linear = {"model": "logistic_regression"}
   for n, options in enumerate(({}, linear, {**linear, "num_clients": 9})):
@@ -235,6 +263,9 @@ def test_tasks_are_sections_of_their_own(tmp_path):
   assert {link.get("href")[1:] for link in links} == sections
   names = [e.get("id") for e in root.iter() if e.get("id")]
   assert len(names) == len(set(names))
+  for task in ("synthetic", "sent140"):  # Many are counted in the title.
+    report_runs.make(tmp_path / task, task=task, num_rounds=1)
+  assert headings(build(tmp_path)[1], "h1") == ["Fairness on 6 tasks"]
 
 
 def test_curves_begin_where_the_evaluations_do(tmp_path):
@@ -338,12 +369,6 @@ def test_the_foot_says_when_and_by_what_the_page_was_written(tmp_path):
   )
 
 
-def test_many_tasks_are_counted_in_the_title(tmp_path):
-  for task in ("digits", "mnist", "synthetic", "sent140"):
-    report_runs.make(tmp_path / task, task=task, num_rounds=1)
-  assert headings(build(tmp_path)[1], "h1") == ["Fairness on 4 tasks"]
-
-
 def test_settings_are_shown_where_they_are_the_same(tmp_path):
   for number, (rate, seed) in enumerate([(0.1, 0), (0.1, 1), (0.5, 0)]):
     path = report_runs.make(
@@ -432,13 +457,9 @@ def test_a_page_of_a_regression_knows_no_accuracy(tmp_path):
   assert f"{mean:.2f}. " in text
   assert "better down and left" in text
   assert "largest RMSE to the smallest" in text
-
-
-def test_a_page_has_tasks_of_both_kinds(tmp_path):
-  report_runs.make(tmp_path / "a")
-  report_runs.make(tmp_path / "b", task="synthetic", score=RMSE)
+  # Beside a task with accuracies, each has its own words.
+  report_runs.make(tmp_path / "a", task="synthetic")
   _, root = build(tmp_path)
-  assert headings(root, "h2") == ["digits", "synthetic"]
   assert {"Accuracy and fairness", "RMSE and fairness"} <= set(headings(root))
 
 

@@ -15,13 +15,7 @@ from tff_fair.experiments.runs.run import ROUND, Run
 
 
 class Curve(NamedTuple):
-  """A value over the rounds that all seeds of a method have.
-
-  Attributes:
-    rounds: int[n].
-    mean: float[n], over seeds.
-    std: float[n], sample standard deviation over seeds; None with one seed.
-  """
+  """A value over the rounds that all seeds of a method have; one has no std."""
 
   rounds: np.ndarray
   mean: np.ndarray
@@ -33,9 +27,7 @@ def over_seeds(
 ) -> Curve | None:
   """Returns a column of a table over rounds, in the mean over seeds.
 
-  Returns:
-    The curve; None if a run does not have the column, or no round has a value
-    in all runs.
+  None if a run lacks the column, or no round has a value in all runs.
   """
   series = []
   for run in method.runs:
@@ -55,11 +47,7 @@ def over_seeds(
 
 
 def cumulated(method: MethodRuns, columns: tuple[str, ...]) -> Curve | None:
-  """Returns the cost of a run up to each round, in the mean over seeds.
-
-  Returns:
-    The curve; None if a run does not have all of them.
-  """
+  """Returns the cost of a run up to each round, if all runs have counted it."""
 
   def table_of(run: Run) -> pd.DataFrame:
     if run.costs is None or not set(columns) <= set(run.costs):
@@ -84,12 +72,7 @@ def against(curve: Curve, costs: Curve) -> np.ndarray:
 
 
 def windows(curve: Curve, limit: int) -> tuple[Curve, int]:
-  """Returns means over windows of rounds, at most `limit` of them.
-
-  Returns:
-    The curve of the windows, each at its last round, without std; and their
-    length.
-  """
+  """Returns means over at most `limit` windows of rounds, and their length."""
   length = -(-len(curve.rounds) // limit)
   starts = np.arange(0, len(curve.rounds), length)
   ends = np.append(starts[1:], len(curve.rounds))

@@ -1,10 +1,12 @@
-"""The first paragraph about a task, for people who decide: do we join?"""
+"""The first screen about a task, for people who decide: do we join?"""
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 from tff_fair.experiments.analysis import joining
 from tff_fair.experiments.presenting import rendering
+from tff_fair.experiments.presenting.report import joining_section
 from tff_fair.experiments.presenting.report.task_runs import (
   MethodRuns,
   TaskRuns,
@@ -13,123 +15,103 @@ from tff_fair.experiments.runs import summaries
 from tff_fair.experiments.texts import sentences
 
 _MOST_NAMES = 5
-_MOST_METHODS = 3  # In paragraphs; the table below has all.
+_MOST_METHODS = 5  # Whose clients have names.
+_MOST_WARNED = 3
+_COUNTS = ("gaining", "losing", "undecided")
 
 
 def build(task: TaskRuns) -> str | None:
-  """Returns the paragraphs; None where no run is finished."""
-  finished = [
-    method
-    for method in task.methods
-    if all(run.is_finished for run in method.runs)
-  ]
+  """Returns the first screen; None where no run is finished."""
+  finished = [m for m in task.methods if all(r.is_finished for r in m.runs)]
   compared = [m for m in task.with_summary(summaries.JOINING) if m in finished]
   if not compared:
     name = f"test_{task.score.name}"
     finished = [m for m in finished if all(r.of_summary(name) for r in m.runs)]
-  if not finished:
+  shown = compared or finished
+  if not shown:
     return None
-  told = (
-    [_of_method(task, method) for method in compared[:_MOST_METHODS]]
-    if compared
-    else [_without_baselines(task, finished[-1])]
+  seeds = {len(method.runs) for method in shown}
+  return rendering.html(
+    "decision.html",
+    score=task.score,
+    meaning=sentences.explanation(task.score),
+    num_methods=len(shown),
+    runs="one run" if seeds == {1} else f"{min(seeds)} runs with other seeds",
+    has_one_seed=1 in seeds,
+    warnings=[
+      f"{method.label}: {sentence}"
+      for method in shown[:_MOST_WARNED]
+      for sentence in sentences.majority(method.runs[0].summary or {})
+    ],
+    **(_joining(task, compared) if compared else _reached(task, finished[-1])),
   )
-  warnings = [
-    f"{method.label}: {sentence}"
-    for method in (compared or finished)[:_MOST_METHODS]
-    for sentence in sentences.majority(method.runs[0].summary or {})
+
+
+def _joining(task: TaskRuns, methods: Sequence[MethodRuns]) -> dict[str, Any]:
+  """Returns what joining brings, over methods and seeds."""
+  of_methods = [
+    [r.of_summary(summaries.JOINING) for r in m.runs] for m in methods
   ]
-  return rendering.html("decision.html", told=told, warnings=warnings)
-
-
-def _score_of(task: TaskRuns) -> str:
-  """Returns the noun of the score, with what it means."""
-  meaning = sentences.explanation(task.score)
-  return f"{task.score.noun} ({meaning})" if meaning else task.score.noun
-
-
-def _mean(task: TaskRuns, values: Sequence[float]) -> str:
-  score = task.score
-  return f"{score.number(statistics.fmean(values))}{score.sign}"
-
-
-def _seeds(method: MethodRuns) -> str:
-  number = len(method.runs)
-  return "one run" if number == 1 else f"{number} runs with different seeds"
-
-
-def _of_method(task: TaskRuns, method: MethodRuns) -> str:
-  """Returns what joining brings with a method, over its seeds."""
-  found = [run.of_summary(summaries.JOINING) for run in method.runs]
+  found = [f for of_method in of_methods for f in of_method]
   means = {
-    kind: _mean(task, [f[kind] for f in found])
-    for kind in ("federated", "local", "pooled")
+    kind: [statistics.fmean(f[kind] for f in runs) for runs in of_methods]
+    for kind in ("federated", joining.LOCAL, joining.POOLED)
     if all(kind in f for f in found)
   }
-  told = [
-    f"With {method.label}, the mean {_score_of(task)} over the clients is "
-    f"{means['federated']} in the federation ({_seeds(method)})."
-  ]
-  if "local" in means:
-    told.append(f"Alone, each with its own data, they reach {means['local']}.")
-  if "pooled" in means:
-    federated, pooled = (
-      statistics.fmean(f[kind] for f in found)
-      for kind in ("federated", "pooled")
-    )
-    told.append(
-      f"The federation comes to {means['federated']} of the {means['pooled']} "
-      "that one model on all data in one place reaches."
-      if task.score.is_better(pooled, federated)
-      else f"One model on all data in one place reaches {means['pooled']}: the "
-      "federation is as good."
-    )
+  pairs = zip(means.get(joining.POOLED, ()), means["federated"], strict=False)
+  counts: dict[str, list[int]] = {}
   if all("gaining" in f for f in found):
-    total = sum(int(found[0][n]) for n in ("gaining", "losing", "undecided"))
-    gain, lose, open_ = (
-      sentences.how_many([int(f[name]) for f in found], total)
-      for name in ("gaining", "losing", "undecided")
-    )
-    told.append(
-      f"{gain} clients gain from joining, {lose} lose, and for {open_} the "
-      "test data cannot tell: each was tested with 95 % confidence, allowing "
-      "for the number of clients."
-    )
-    told += [
-      *_names(task, method),
-      sentences.alone(found[0]) or "",
-    ]
-  return " ".join(filter(None, told))
+    counts = {name: [int(f[name]) for f in found] for name in _COUNTS}
+  total = sum(values[0] for values in counts.values())
+  return {
+    "table": joining_section.of_methods(task, methods),
+    "means": {kind: _range(task, values) for kind, values in means.items()},
+    "is_pooled_better": any(task.score.is_better(p, f) for p, f in pairs),
+    "total": total,
+    "counts": {n: sentences.how_many(v, total) for n, v in counts.items()},
+    "most": {name: max(values) for name, values in counts.items()},
+    "least": {name: min(values) for name, values in counts.items()},
+    "names": [*_names(task, methods)],
+    "alone": sentences.alone(found[0]),
+  }
 
 
-def _names(task: TaskRuns, method: MethodRuns) -> list[str]:
-  """Returns the few clients that gain and lose in the first run."""
-  clients = method.runs[0].clients
-  if clients is None or joining.GAIN not in clients:
-    return []
-  is_sure = clients[joining.P_VALUE] < joining.LEVEL
-  told = []
-  for words, found in (
-    ("gain", clients[is_sure & (clients[joining.GAIN] > 0)]),
-    ("lose", clients[is_sure & (clients[joining.GAIN] < 0)]),
-  ):
-    ids = found["client_id"].tolist()
-    if 0 < len(ids) <= _MOST_NAMES:
-      names = ", ".join(task.clients.full(int(k)) for k in ids)
-      which = " in the first run" if len(method.runs) > 1 else ""
-      told.append(f"Those that {words}{which}: {names}.")
-  return told
+def _range(task: TaskRuns, values: Sequence[float]) -> str:
+  """Returns a number, or two with "to" between them."""
+  ends = min(values), max(values)
+  texts = dict.fromkeys(map(task.score.number, ends))
+  return f"{' to '.join(texts)}{task.score.sign}"
 
 
-def _without_baselines(task: TaskRuns, method: MethodRuns) -> str:
-  """Returns what a method reaches where nothing is there to compare with."""
+def _names(task: TaskRuns, methods: Sequence[MethodRuns]) -> Iterator[str]:
+  """Yields the few clients that gain and lose in each method's first run."""
+  shown = methods[:_MOST_METHODS]
+  found: dict[str, list[str]] = {}
+  for method in shown:
+    clients = method.runs[0].clients
+    if clients is None or joining.GAIN not in clients:
+      continue
+    is_sure = clients[joining.P_VALUE] < joining.LEVEL
+    for words, is_so in (
+      ("gain", clients[joining.GAIN] > 0),
+      ("lose", clients[joining.GAIN] < 0),
+    ):
+      ids = clients.loc[is_sure & is_so, "client_id"].tolist()
+      if 0 < len(ids) <= _MOST_NAMES:
+        names = ", ".join(task.clients.full(int(k)) for k in ids)
+        found.setdefault(f"{words}: {names}", []).append(method.label)
+  which = " in the first run" if len(shown[0].runs) > 1 else ""
+  for words, labels in found.items():
+    of = "each method" if len(labels) == len(shown) > 1 else ", ".join(labels)
+    yield f"With {of}, those that {words[:4]}{which}{words[4:]}."
+
+
+def _reached(task: TaskRuns, method: MethodRuns) -> dict[str, Any]:
+  """Returns what a method reaches, where nothing is there to compare with."""
   found = [run.of_summary(f"test_{task.score.name}") for run in method.runs]
   worst = "min" if task.score.higher_is_better else "max"
-  return (
-    f"With {method.label}, the mean {_score_of(task)} over the clients is "
-    f"{_mean(task, [f['mean'] for f in found])}, and "
-    f"{_mean(task, [f[worst] for f in found])} for the one that is served "
-    f"worst ({_seeds(method)}). These runs do not say whether joining pays: "
-    "--local_baseline trains each client alone to compare with, and "
-    "--pooled_baseline one model on all data in one place."
+  mean, of_worst = (
+    _range(task, [statistics.fmean(f[name] for f in found)])
+    for name in ("mean", worst)
   )
+  return {"table": None, "label": method.label, "mean": mean, "worst": of_worst}

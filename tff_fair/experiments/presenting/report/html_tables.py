@@ -20,18 +20,10 @@ _MARKS = {
 
 @dataclasses.dataclass(frozen=True)
 class Cell:
-  """A cell.
+  """A cell: what it is sorted by, its text, and small letters after it.
 
-  Attributes:
-    value: What it is sorted by; NaN comes last.
-    text: What it shows.
-    small: What follows in small letters.
-    mark: "best" or "second", of a mean.
-    unseen: What follows for screen readers.
-    class_: Its class in the style sheet.
-    is_mean: Whether the text is aligned with other means.
-    interval: A drawing of it; None without one.
-    counts: In place of a text, numbers beside each other.
+  A mean may be marked as "best" or "second"; `unseen` follows for screen
+  readers, then a drawing of an interval. `counts` stand beside each other.
   """
 
   value: float

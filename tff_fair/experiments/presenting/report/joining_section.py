@@ -32,16 +32,16 @@ _NUMBERS = {
 }
 # By the summary's name: the head, and whether it is a gain.
 _MEANS = {
-  "federated": ("Federated", False),
+  "federated": ("In the federation", False),
   joining.LOCAL: ("Alone", False),
-  joining.POOLED: ("Pooled", False),
+  joining.POOLED: ("One model on all data", False),
   "mean": ("Mean gain", True),
   "min": ("Least gain", True),
 }
 
 
 def build(task: TaskRuns) -> Section:
-  """Returns the section: a table of methods, and one of clients for each."""
+  """Returns the section: a table of clients for each method."""
   methods = task.with_summary(summaries.JOINING)
   if not methods:
     return Section(_TITLE, absence="no run has a baseline without a federation")
@@ -49,13 +49,13 @@ def build(task: TaskRuns) -> Section:
     _TITLE,
     "joining",
     task,
-    table=_of_methods(task, methods),
     of_clients=dict(_of_clients(task, methods)),
     shown={method.number for method in methods},
   )
 
 
-def _of_methods(task: TaskRuns, methods: Sequence[MethodRuns]) -> Table:
+def of_methods(task: TaskRuns, methods: Sequence[MethodRuns]) -> Table:
+  """Returns the table of methods, which the first screen shows."""
   found = [[r.of_summary(summaries.JOINING) for r in m.runs] for m in methods]
   known = {name for runs in found for run in runs for name in run}
   columns = []

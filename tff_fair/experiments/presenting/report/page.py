@@ -39,14 +39,7 @@ _MAX_NAMES = 3  # Of tasks in the title.
 class _Parts(NamedTuple):
   """The parts of the page about a task, as `report.html` shows them.
 
-  Attributes:
-    task: The task.
-    about: A line about its data.
-    decision: The paragraph for those who decide; None without finished runs.
-    numbers: The sections of tables.
-    charts: The sections of charts: the legend above them is for all.
-    runs: The section of the runs.
-    absent: Which sections are left out for a reason, in sentences.
+  Charts share a legend; `absent` says which sections are left out and why.
   """
 
   task: TaskRuns

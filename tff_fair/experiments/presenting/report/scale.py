@@ -14,12 +14,7 @@ _LOGARITHMIC_FROM = 100
 
 
 class Unit(NamedTuple):
-  """A unit of values, such as MB.
-
-  Attributes:
-    size: How much one is.
-    name: Its name; may be empty.
-  """
+  """A unit of values, such as MB: how much one is, and its name, if any."""
 
   size: float
   name: str
@@ -42,14 +37,9 @@ def unit(largest: float, names: Sequence[str]) -> Unit:
 
 @dataclasses.dataclass(frozen=True)
 class Scale:
-  """A range of values, linear or logarithmic.
+  """A range of values, linear or logarithmic, with ticks that may have names.
 
-  Attributes:
-    low: The value at place 0.
-    high: The value at place 1; greater.
-    ticks: Values to mark, ascending.
-    is_logarithmic: Whether equal ratios are equally far apart.
-    names: What the ticks are called; None where they are numbers.
+  At place 0 is `low`, at place 1 `high`; a scale may run downwards.
   """
 
   low: float
@@ -59,11 +49,7 @@ class Scale:
   names: tuple[str, ...] | None = None
 
   def places(self, values: Sequence[float] | np.ndarray) -> np.ndarray:
-    """Returns where values are: float64, 0 to 1 within the range.
-
-    A value without a place (not finite, or not positive on a logarithmic
-    scale) is NaN.
-    """
+    """Returns where values are, 0 to 1 within the range, or else NaN."""
     found = np.asarray(values, np.float64)
     low, high = self.low, self.high
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -11,11 +11,7 @@ from tff_fair.experiments.presenting.report.task_runs import TaskRuns
 class Section:
   """A part of the page about a task.
 
-  Attributes:
-    title: Its heading.
-    body: Its contents as HTML; empty if the page leaves it out.
-    absence: Why the page leaves it out; follows the title in a sentence. Empty
-      where the page says nothing of it.
+  Without a body, the page leaves it out; `absence` says why, after the title.
   """
 
   title: str

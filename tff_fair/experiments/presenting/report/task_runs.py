@@ -40,14 +40,7 @@ MARKERS = (
 
 @dataclasses.dataclass(frozen=True)
 class Style:
-  """The look of a method.
-
-  Attributes:
-    number: Number of the method.
-    color: Number of the colour.
-    dashes: Dashes of its lines; None where they are solid.
-    marker: Path of its markers, around the origin.
-  """
+  """The look of a method: its number, colour, dashes, and a marker."""
 
   number: int
   color: int
@@ -133,13 +126,7 @@ _FILE = "file"  # The option of tasks whose data are a file of the user.
 
 @dataclasses.dataclass(frozen=True)
 class MethodRuns:
-  """Runs that differ in their seeds alone.
-
-  Attributes:
-    label: The method, and the settings that set it apart on the page.
-    number: Its number on the page: a label has the same one in all tasks.
-    runs: At least one.
-  """
+  """Runs that differ in their seeds alone; a label has a number on the page."""
 
   label: str
   number: int
@@ -155,14 +142,8 @@ class MethodRuns:
 class TaskRuns:
   """The runs on one task, with the same split of the data and model.
 
-  Attributes:
-    identifier: Unique on the page.
-    name: What its data are called: the name of their file, or of the task.
-    title: Its name, and options in which tasks of that name differ.
-    methods: Those with runs to show, the baselines first.
-    unfinished: Runs that are not shown, because they are not finished.
-    question: What intervals of differences answer.
-    num_baselines: How many methods are baselines.
+  The methods have runs to show, the baselines first; `unfinished` are not
+  shown. `question` is what intervals of differences answer.
   """
 
   identifier: str
@@ -215,11 +196,7 @@ def arrange(
   baseline: str | None = None,
   question: str | None = None,
 ) -> list[TaskRuns]:
-  """Sorts runs by task and method.
-
-  Returns:
-    The tasks, as they first occur; so are the methods, but for baselines.
-  """
+  """Sorts runs by task and method, in the order in which they occur."""
   by_data: dict[tuple[object, ...], list[Run]] = {}
   for run in runs:
     by_data.setdefault(groups.data_key(run), []).append(run)
