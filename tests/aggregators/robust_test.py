@@ -11,6 +11,7 @@ from tests.methods.settings import RULE_CLASSES, every_rule, sums_of
 from tests.refusals import rejected
 from tests.summing import rounds
 from tff_fair import aggregators
+from tff_fair.summing import defences
 
 NORM = 2.0
 
@@ -88,6 +89,14 @@ def assert_trimmed(name, defence, share):
     (output.result, output.state),
     (without.result, without.state),
   )
+
+
+@pytest.mark.parametrize("share", [0.2, 0.4, 0.5])
+def test_sums_of_even_and_odd_cohorts_are_trimmed(share):
+  draws = np.random.default_rng(6).normal(size=(8, 3))
+  for number in range(1, 9):
+    found = defences.trimmed_sum(tf.constant(draws[:number]), share)
+    np.testing.assert_allclose(found, trimmed(draws[:number], share))
 
 
 def test_few_outliers_cannot_move_a_median():

@@ -353,3 +353,11 @@ def test_leftovers_of_a_kill_are_removed(path):
   (staging / folder.label_correction.name).write_bytes(b"half")
   folder.remove_leftovers()
   assert everything_in(path) == kept
+
+
+def test_a_run_that_goes_on_to_its_end_is_pruned_no_more(tmp_path):
+  folder = run_folder.RunFolder(tmp_path)
+  folder.mark_pruned()
+  assert folder.is_pruned
+  folder.summary.write_text("{}")
+  assert not folder.is_pruned
