@@ -156,6 +156,16 @@ def test_ranks_are_off_by_the_others_of_a_bin_at_most():
   assert 0 < np.abs(found - exact).max() <= largest - 1
 
 
+@pytest.mark.parametrize("name", ["delta_fl", "gifair", "fedgini"])
+def test_a_loss_beyond_the_bound_does_not_count(name):
+  clients = rounds.random_clients(3)
+  beyond = dataclasses.replace(clients[0], client_id=9, loss=16.5)
+  found = rounds.run(recording(name), [*clients, beyond])
+  without = rounds.run(recording(name), clients)
+  rounds.assert_same(found.result, rounds.flat(without.result))
+  assert found.measurements["num_clients_out_of_bounds"] == 1
+
+
 @every_rule
 def test_a_round_without_clients_gives_zero(name):
   output = rounds.run(recording(name), [rounds.Client(np.full(9, np.nan))])
