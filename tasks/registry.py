@@ -19,7 +19,7 @@ from typing import Protocol, cast
 
 from tasks import label_noise, options as task_options
 from tasks.data_error import DataError, reporting_unreadable
-from tasks.formats import source_files
+from tasks.formats import file_kinds, source_files
 from tasks.models import names as model_names
 from tasks.task import Task
 from tasks.user_code.user_task import UserTask
@@ -59,7 +59,6 @@ _READERS = {
   **dict.fromkeys((".csv", ".tsv", ".parquet"), ("table", _OF_TABLES)),
   ".npz": ("arrays", ()),
 }
-_PACKED = (".gz", ".bz2", ".xz", ".zip")
 # Their labels are several words or tags; all others may have noisy labels.
 _WITHOUT_CLASS_LABELS = ("stackoverflow_tag", "stackoverflow_word")
 
@@ -92,7 +91,7 @@ class TaskModule(Protocol):
 def _unknown(name: str) -> FieldError:
   """Returns the error of a name that is not a task's."""
   problem = f"unknown task; {spelling.advice(name, names(), 'tasks')}"
-  if reader := _READERS.get(_ending(name)):
+  if reader := _READERS.get(file_kinds.unpacked(name.lower()).suffix):
     options = [f"file={name}", *reader[1]]
     shown = " ".join(f"--task_option={option}" for option in options)
     problem = (
@@ -100,12 +99,6 @@ def _unknown(name: str) -> FieldError:
       f"{shown} (docs/own_data.md)."
     )
   return FieldError("task", problem, value=name)
-
-
-def _ending(file: str) -> str:
-  """Returns what kind of file a name says that it is: ".csv"."""
-  path = pathlib.PurePath(file.lower())
-  return (path.with_suffix("") if path.suffix in _PACKED else path).suffix
 
 
 def names() -> tuple[str, ...]:

@@ -4,12 +4,20 @@ Only the first bytes are looked at, and the names of a zip file's members. No
 pickle is opened: it can run any code.
 """
 
+import pathlib
 import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
 # As many bytes as `of_content` looks at; a tar file says so late.
 BEGINNING = 512
+_PACKED = (".gz", ".bz2", ".xz", ".zip")
+
+
+def unpacked(name: str) -> pathlib.PurePath:
+  """Returns a file's name without the ending of a compression."""
+  path = pathlib.PurePath(name)
+  return path.with_suffix("") if path.suffix.lower() in _PACKED else path
 
 
 class Kind(NamedTuple):

@@ -16,11 +16,11 @@ import numpy as np
 
 from tasks import notices
 from tasks.data_error import DataError
+from tasks.formats import file_kinds
 from tasks.tabular import columns, text_columns
 from tff_fair import spelling
 
 _ENDINGS = (".csv", ".tsv", ".txt", ".parquet", ".pq")
-_PACKED = (".gz", ".bz2", ".xz", ".zip")
 
 
 class Table(Protocol):
@@ -61,7 +61,11 @@ def files_of(path: pathlib.Path) -> list[pathlib.Path] | None:
       # Deeper ones only where the folders are partitions.
       and all("=" in part for part in file.relative_to(path).parts[:-1])
     ]
-    found = [file for file in below if _ending(file) in _ENDINGS]
+    found = [
+      file
+      for file in below
+      if file_kinds.unpacked(file.name).suffix.lower() in _ENDINGS
+    ]
     notices.notify_left_out(path, {*below} - {*found}, _ENDINGS)
     expected = f"a folder with files {', '.join(_ENDINGS)}"
   elif glob.has_magic(str(path)) and not path.exists():
@@ -75,23 +79,10 @@ def files_of(path: pathlib.Path) -> list[pathlib.Path] | None:
   return found
 
 
-def _name(file: pathlib.Path) -> str:
+def _client(name: str) -> str:
   """Returns a file's name without its ending, and that of its compression."""
-  name = file.name
-  for endings in (_PACKED, _ENDINGS):
-    ending = next((e for e in endings if name.lower().endswith(e)), "")
-    name = name[: len(name) - len(ending)]
-  return name
-
-
-def _ending(file: pathlib.Path) -> str:
-  name = file.name.lower()
-  name = name[: -len(packed)] if (packed := _packed_ending(name)) else name
-  return pathlib.PurePath(name).suffix
-
-
-def _packed_ending(name: str) -> str:
-  return next((e for e in _PACKED if name.endswith(e)), "")
+  path = file_kinds.unpacked(name)
+  return path.stem if path.suffix.lower() in _ENDINGS else path.name
 
 
 class FolderTable:
@@ -146,7 +137,7 @@ class FolderTable:
       raise DataError(
         self.path, f"its files have no column {client!r} (client; {asked})."
       )
-    names = [_name(table.path) for table in self._files]
+    names = [_client(table.path.name) for table in self._files]
     twice = [name for name, number in Counter(names).items() if number > 1]
     if twice:
       raise DataError(
