@@ -19,14 +19,11 @@ _SPEAKER = re.compile(r"([^\s:][^:]*?)\s*:\s*")
 
 
 class Plays:
-  """The speeches of one or more plays.
-
-  Attributes:
-    left_out: Number of paragraphs that became no example, by reason.
-  """
+  """The speeches of one or more plays."""
 
   def __init__(self, paths: Sequence[pathlib.Path]) -> None:
     """Initializes."""
+    # Number of paragraphs that became no example, by reason.
     self.left_out: collections.Counter[str] = collections.Counter()
     self._plays: dict[str, pathlib.Path] = {}
     for path in paths:

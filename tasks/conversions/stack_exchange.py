@@ -39,11 +39,7 @@ _CHUNK_BYTES = 1 << 16
 
 
 class StackExchangePosts:
-  """The posts of one or more sites.
-
-  Attributes:
-    left_out: Number of posts that became no example, by reason.
-  """
+  """The posts of one or more sites."""
 
   def __init__(
     self,
@@ -53,6 +49,7 @@ class StackExchangePosts:
     heldout_every: int = 10,
   ) -> None:
     """Initializes."""
+    # Number of posts that became no example, by reason.
     self.left_out: collections.Counter[str] = collections.Counter()
     self._sites = _sites(paths)
     self._test_date = test_date

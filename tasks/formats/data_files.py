@@ -116,11 +116,7 @@ def bounded(content: typing.IO[bytes], path: pathlib.Path) -> io.BufferedReader:
 
 
 class _SeveralFilesError(Exception):
-  """A zip file holds another number of files than one.
-
-  Attributes:
-    kind: What it is.
-  """
+  """A zip file holds another number of files than one."""
 
   def __init__(self, kind: file_kinds.Kind) -> None:
     super().__init__(kind.name)

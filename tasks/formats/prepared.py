@@ -59,16 +59,7 @@ def names(data_dir: pathlib.Path) -> list[str]:
 
 
 class DataSet:
-  """A prepared data set.
-
-  Attributes:
-    directory: Where it lies.
-    features: Its features; those within a feature have names such as
-      "passenger/age".
-    splits: Its splits.
-    supervised: The features to predict from, and the one to predict; None where
-      the data set does not say.
-  """
+  """A prepared data set."""
 
   def __init__(self, directory: pathlib.Path) -> None:
     """Reads what is said about a data set."""
@@ -80,11 +71,14 @@ class DataSet:
     with data_files.reporting_damage(directory, "cannot be read"):
       self._builder = tfds.builder_from_directory(str(directory))
       info = self._builder.info
+    # Its features; those within a feature have names such as "passenger/age".
     self.features: Mapping[str, Feature] = {
       "/".join(path): _feature(path, found)
       for path, found in _flat(info.features)
     }
     self.splits: Sequence[str] = list(info.splits)
+    # The features to predict from, and the one to predict; None where the data
+    # set does not say.
     self.supervised = self._supervised(info.supervised_keys)
 
   def _supervised(self, keys: Any) -> tuple[list[str], str] | None:

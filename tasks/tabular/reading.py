@@ -126,11 +126,7 @@ def read(
 
 
 class _Reading:
-  """Gathers the columns of a table.
-
-  Attributes:
-    faults: What is wrong with columns, and how to mend it, by their names.
-  """
+  """Gathers the columns of a table."""
 
   def __init__(
     self,
@@ -149,6 +145,7 @@ class _Reading:
     self._numbers: dict[str, list[np.ndarray]] = {}
     self._texts: dict[str, columns.TextGatherer] = {}
     self._steps: dict[str, identifiers.Steps] = {}
+    # What is wrong with columns, and how to mend it, by their names.
     self.faults: dict[str, str] = {}
 
   def gather(self, names: Sequence[str], texts: Collection[str]) -> list[str]:

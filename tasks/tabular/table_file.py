@@ -130,16 +130,12 @@ UNKNOWN = Format()
 
 
 class CsvFile:
-  """A CSV file with a header.
-
-  Attributes:
-    num_comments: Number of comment lines that `pieces` has left out.
-  """
+  """A CSV file with a header."""
 
   def __init__(self, path: pathlib.Path, written: Format = UNKNOWN) -> None:
     """Reads the header."""
     self.path = path
-    self.num_comments = 0
+    self.num_comments = 0  # Number of comment lines that `pieces` has left out.
     self._encoding = written.encoding
     self._written = written
     given = written.separator
@@ -346,15 +342,11 @@ class CsvFile:
 
 
 class _Lines:
-  """The lines of a text, those of comments empty, so that all keep their place.
-
-  Attributes:
-    num_comments: Number of comment lines so far.
-  """
+  """The lines of a text, those of comments empty, so that all keep places."""
 
   def __init__(self, text: Iterator[str], comment: str | None) -> None:
     """Takes the lines, and what comments begin with."""
-    self.num_comments = 0
+    self.num_comments = 0  # Number of comment lines so far.
     self._text = text
     self._comment = comment
     self._is_quoted = False  # Whether a field goes on in the next line.

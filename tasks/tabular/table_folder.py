@@ -86,15 +86,7 @@ def _client(name: str) -> str:
 
 
 class FolderTable:
-  """The rows of several files, one after the other.
-
-  Attributes:
-    path: The folder or the pattern.
-    names: The columns: those of each file, and those that folders or the files'
-      names tell.
-    signs: How numbers are written, in the first file.
-    num_comments: Number of comment lines that `pieces` has left out.
-  """
+  """The rows of several files, one after the other."""
 
   def __init__(
     self,
@@ -104,10 +96,10 @@ class FolderTable:
     open_file: Callable[[pathlib.Path], Table],
   ) -> None:
     """Opens the files."""
-    self.path = path
+    self.path = path  # The folder or the pattern.
     self._files = [open_file(file) for file in files]
     first = self._files[0]
-    self.signs = first.signs
+    self.signs = first.signs  # How numbers are written, in the first file.
     known = [name for name in first.names if name]
     for other in self._files[1:]:
       if differing := {*known} ^ {*filter(None, other.names)}:
@@ -125,6 +117,8 @@ class FolderTable:
     }
     if client not in known and client not in self._constant:
       self._constant[client] = self._names_of_files(client, known)
+    # The columns: those of each file, and those that folders or the files'
+    # names tell.
     self.names: Sequence[str] = [
       *[name for name in known if name not in self._constant],
       *self._constant,

@@ -219,12 +219,7 @@ _WORD = re.compile(r"[^\W_]+(?:['\u2019][^\W_]+)*")
 
 
 class BagOfWords:
-  """Makes x of texts.
-
-  Attributes:
-    words: The most frequent words of the training texts, in that order; those
-      that are as frequent in alphabetical order.
-  """
+  """Makes x of texts."""
 
   def __init__(
     self, texts: Sequence[str], train: np.ndarray, num_words: int
@@ -234,6 +229,8 @@ class BagOfWords:
       word for position in train for word in _words(texts[position])
     )
     ordered = sorted(counts, key=lambda word: (-counts[word], word))
+    # The most frequent words of the training texts, in that order; those that
+    # are as frequent in alphabetical order.
     self.words = ordered[:num_words]
     number = {word: k for k, word in enumerate(self.words)}
     self._numbers = [

@@ -59,23 +59,16 @@ class Roles(NamedTuple):
 
 
 class ArrayClients:
-  """Clients whose arrays lie in memory.
-
-  Attributes:
-    spec: Specs of `(x, y)`.
-    is_classifier: Whether y are class numbers.
-    class_names: Names of the classes, where labels are texts or have names.
-    name: The task, for errors.
-    num_halves: Whether there are train and test, or train alone.
-    weights: What clients count for, by name, where a table says so.
-    group_names: Names of the groups of people, where a table has such.
-  """
+  """Clients whose arrays lie in memory."""
 
   def __init__(self, halves: Sequence[Any], roles: Roles, name: str) -> None:
     """Takes arrays by client, or what can be made such."""
+    # Names of the classes, where labels are texts or have names.
     self.class_names: Sequence[str] | None = None
-    self.name = name
+    self.name = name  # The task, for errors.
+    # Whether there are train and test, or train alone.
     self.num_halves = len(halves)
+    # What clients count for, by name, where a table says so.
     self.weights: dict[str, float] = {}
     self._groups: list[dict[str, np.ndarray]] = []
     read = [
@@ -104,9 +97,10 @@ class ArrayClients:
         "y has labels of several kinds; expected class numbers, texts or "
         "floats.",
       )
-    self.is_classifier = kinds != {"f"}
+    self.is_classifier = kinds != {"f"}  # Whether y are class numbers.
     self._halves = read
-    self.spec = self._checked_spec(name)
+    self.spec = self._checked_spec(name)  # Specs of `(x, y)`.
+    # Names of the groups of people, where a table has such.
     self.group_names = self._number_groups(roles.group)
 
   def _read(self, half: Any, roles: Roles, name: str) -> dict[str, Arrays]:
