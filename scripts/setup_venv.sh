@@ -49,6 +49,8 @@ find_python() {
     candidates=$(type -ap python3.11 python3 python || true)
   fi
   while read -r candidate; do
+    # With .venv active, the first is of the environment that is made anew.
+    [[ $candidate != "$venv"/* ]] || continue
     if "$candidate" -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' \
       </dev/null >/dev/null 2>&1; then
       echo "$candidate"

@@ -129,6 +129,17 @@ def test_only_who_asks_gets_the_packages_of_development(project):
   assert num_installs() == (2, 3)
 
 
+def test_an_active_environment_is_made_anew_by_another_python(project):
+  project.run()
+  binaries = project.venv / "bin"
+  shutil.copy(project.fake_python, binaries / "python3.11")
+  project.requirements.write_text("one==2\n")
+  path = f"{binaries}:{project.fake_python.parent}:{os.environ['PATH']}"
+  result = project.run(PYTHON="", PATH=path)
+  assert result.returncode == 0, result.stderr
+  assert project.num_installs() == 2
+
+
 @pytest.mark.parametrize("is_changed", [True, False])
 def test_a_changed_or_missing_project_is_installed_again_alone(
   project, is_changed

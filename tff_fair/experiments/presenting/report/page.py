@@ -3,7 +3,7 @@
 import datetime
 import pathlib
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import Any
 
 from tasks.formats import data_files as staging
 from tff_fair.experiments import progress
@@ -25,7 +25,6 @@ from tff_fair.experiments.presenting.report import (
   trade_off_section,
   verdict_section,
 )
-from tff_fair.experiments.presenting.report.section import Section
 from tff_fair.experiments.presenting.report.task_runs import TaskRuns
 from tff_fair.experiments.runs import finding
 from tff_fair.experiments.runs.finding import FoundRuns, Place
@@ -34,21 +33,6 @@ from tff_fair.files import atomic
 from tff_fair.runtime import version
 
 _MAX_NAMES = 3  # Of tasks in the title.
-
-
-class _Parts(NamedTuple):
-  """The parts of the page about a task, as `report.html` shows them.
-
-  Charts share a legend; `absent` says which sections are left out and why.
-  """
-
-  task: TaskRuns
-  about: str
-  decision: str | None
-  numbers: list[Section]
-  charts: list[Section]
-  runs: Section
-  absent: Sequence[str]
 
 
 def build(
@@ -90,12 +74,22 @@ def describe(tasks: Sequence[TaskRuns]) -> str:
   return ", ".join(parts)
 
 
-def _parts(task: TaskRuns) -> _Parts:
+def _parts(task: TaskRuns) -> dict[str, Any]:
+  """Returns what `report.html` shows of a task."""
   first = (task.runs or task.unfinished)[0]
-  about = f"{first.config['data']['description']}."
-  runs = run_section.build(task)
+  about = {
+    "task": task,
+    "about": f"{first.config['data']['description']}.",
+    "runs": run_section.build(task),
+  }
   if not task.methods:
-    return _Parts(task, about, None, [], [], runs, [])
+    return {
+      **about,
+      "decision": None,
+      "numbers": [],
+      "charts": [],
+      "absent": [],
+    }
   numbers = [
     verdict_section.build(task),
     final_measures.build(task),
@@ -117,15 +111,15 @@ def _parts(task: TaskRuns) -> _Parts:
     map_sections.build_labels(task),
     search_section.build(task),
   ]
-  return _Parts(
-    task,
-    about,
-    decision_section.build(task),
-    [part for part in numbers if part.body],
-    [part for part in charts if part.body],
-    runs,
-    [f"{p.title}: {p.absence}." for p in (*numbers, *charts) if p.absence],
-  )
+  sections = (*numbers, *charts)
+  return {
+    **about,
+    "decision": decision_section.build(task),
+    "numbers": [section for section in numbers if section.body],
+    # The legend above them is for all.
+    "charts": [section for section in charts if section.body],
+    "absent": [f"{s.title}: {s.absence}." for s in sections if s.absence],
+  }
 
 
 def _count(number: int, noun: str) -> str:
