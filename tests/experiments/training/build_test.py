@@ -14,6 +14,7 @@ import tensorflow_federated as tff
 import tasks
 from tasks.models import initial_weights
 from tests.experiments.training.small_run import (
+  METHODS,
   SMALL,
   check_same,
   parts_of,
@@ -160,7 +161,7 @@ def task():
   return task_loading.load(SMALL)
 
 
-@pytest.mark.parametrize("algorithm", methods.names())
+@pytest.mark.parametrize("algorithm", METHODS)
 def test_the_learning_rate_of_the_server_reaches_every_method(
   algorithm, task, monkeypatch
 ):
@@ -181,7 +182,9 @@ def test_the_learning_rate_of_the_server_reaches_every_method(
   monkeypatch.setattr(task_loading, "load", lambda *_: task)
   rates = {}
   for given in (None, 0.25):
-    spec = SMALL.replace(algorithm=algorithm, server_learning_rate=given)
+    spec = SMALL.replace(
+      algorithm=algorithm, server_learning_rate=given, **METHODS[algorithm]
+    )
     with pytest.raises(ComposedError) as found:
       parts_of(spec)
     (process,) = found.value.args

@@ -12,7 +12,7 @@ import tensorflow_federated as tff
 
 from tests.cases import one_of_each
 from tests.experiments.spec import run_spec_test
-from tests.experiments.training.small_run import SMALL, parts_of
+from tests.experiments.training.small_run import METHODS, SMALL, parts_of
 from tests.refusals import rejected
 from tff_fair import declared, methods
 from tff_fair.experiments import RunSpec
@@ -217,7 +217,7 @@ def test_other_settings_share_what_was_compiled():
 
 def test_every_optimizer_and_method_has_a_key_of_its_own():
   specs = [
-    *(SPEC.replace(algorithm=name) for name in methods.names()),
+    *(SPEC.replace(algorithm=name, **needs) for name, needs in METHODS.items()),
     *(
       SPEC.replace(**{f"{place}_optimizer": name})
       for place in ("client", "server")
@@ -244,9 +244,9 @@ def other_value(h: declared.Declared):
   raise AssertionError(f"Add a valid value of {h.name}.")
 
 
-@pytest.mark.parametrize("algorithm", methods.names())
+@pytest.mark.parametrize("algorithm", METHODS)
 def test_every_hyperparameter_is_in_the_key(algorithm):
-  spec = SPEC.replace(algorithm=algorithm)
+  spec = SPEC.replace(algorithm=algorithm, **METHODS[algorithm])
   specs = [
     spec.replace(hparams={name: other_value(h)})
     for name, h in methods.hyperparameters(algorithm).items()

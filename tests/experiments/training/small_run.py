@@ -7,7 +7,7 @@ from unittest import mock
 import numpy as np
 import pytest
 
-from tff_fair import experiments
+from tff_fair import experiments, methods
 from tff_fair.experiments import RunSpec
 from tff_fair.experiments.spec import task_loading
 from tff_fair.experiments.training import build, rounds
@@ -20,6 +20,12 @@ SMALL = RunSpec(
   total_rounds=3,
   rounds_per_evaluation=2,
 )
+# Methods that need no groups of people, and the settings that some need.
+METHODS = {
+  name: {"local_steps": 2} if name == "drfa" else {}
+  for name in methods.names()
+  if name != "fairfed"
+}
 TABLES = ("metrics", "cohorts", "evaluations", "client_evaluations")
 
 
