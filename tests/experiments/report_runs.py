@@ -97,6 +97,7 @@ def _write_joining(path, score):
   sign = 1 if score.higher_is_better else -1
   table[f"local_{score.name}"] = table[f"test_{score.name}"] - sign * gains
   table[f"pooled_{score.name}"] = table[f"test_{score.name}"]
+  table[f"finetuned_{score.name}"] = table[f"test_{score.name}"]
   table["gain"] = gains
   table["gain_low"], table["gain_high"] = gains - 0.05, gains + 0.05
   table["gain_p_value"] = np.where(gains > 0, 0.01, 1.0)

@@ -141,7 +141,11 @@ def test_clients_see_whether_joining_is_worth_it(tmp_path):
   assert shown["Cannot be told"] == "3 of 6"
   assert shown["Mean gain"] == "+4.00"
   assert len(clients) == 1 + 6
-  assert clients[1][4:] == ["−2.00", "−7.00 to 3.00", "1"]
+  assert clients[1][5:] == ["−2.00", "−7.00 to 3.00", "1"]
+  # Fine-tuning changes nothing here.
+  assert shown["Fine-tuned"] == shown["In the federation"]
+  assert clients[0][4] == "Fine-tuned"
+  assert clients[1][4] == clients[1][1]
 
 
 def first_screen(folder):

@@ -35,6 +35,7 @@ _MEANS = {
   "federated": ("In the federation", False),
   joining.LOCAL: ("Alone", False),
   joining.POOLED: ("One model on all data", False),
+  joining.FINETUNED: ("Fine-tuned", False),
   "mean": ("Mean gain", True),
   "min": ("Least gain", True),
 }
@@ -96,6 +97,7 @@ def _of_clients(
     f"test_{score.name}": "Federated",
     f"{joining.LOCAL}_{score.name}": "Alone",
     f"{joining.POOLED}_{score.name}": "Pooled",
+    f"{joining.FINETUNED}_{score.name}": "Fine-tuned",
   }
   first = html_tables.head(task.measures["mean"]).first
   for method in methods:
