@@ -21,6 +21,10 @@ from tff_fair.experiments.runs.run import Run as Run
 from tff_fair.experiments.spec.run_spec import RunSpec as RunSpec
 
 if typing.TYPE_CHECKING:
+  from tff_fair.experiments.analysis.ceiling import (
+    Ceilings as Ceilings,
+    ceiling as ceiling,
+  )
   from tff_fair.experiments.analysis.compare import compare as compare
   from tff_fair.experiments.analysis.replay import replay as replay
   from tff_fair.experiments.analysis.tidy_table import table as table

@@ -262,9 +262,11 @@ class _Search:
   def run(self) -> Ceiling:
     """Returns the best that was found."""
     values = self.losses.values(self.start)
-    # The losses of a start at 0 may all be the same.
-    spread = max(float(values.std()), 0.1 * float(values.mean())) or 1.0
-    self.smoothing, self.ball_rate = spread / self.risk.cap, spread
+    # The losses of a start at 0 may all be the same; those of a good one small.
+    mean, enough = float(values.mean()), 10 * self.tolerance
+    spread = max(float(values.std()), 0.1 * mean, enough)
+    self.smoothing = spread / self.risk.cap
+    self.ball_rate = max(spread, 10 * enough)
     least = 1e-8 * self.smoothing  # Below, rounding decides on u.
     weights, last, idle = self.start, np.inf, 0
     while self.steps < _MAX_STEPS and idle < _MAX_IDLE:

@@ -1,0 +1,291 @@
+"""The ceiling of a task in words, as JSON and as a page; runs beside it."""
+
+from __future__ import annotations
+
+import dataclasses
+import typing
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from tff_fair.experiments.analysis.ceiling import (
+  LARGEST,
+  MEAN,
+  RISKS,
+  TAIL,
+  Ceilings,
+)
+from tff_fair.experiments.presenting import rendering
+from tff_fair.experiments.presenting.report import (
+  html_tables,
+  scale,
+  scatter_chart,
+  task_runs,
+)
+from tff_fair.experiments.presenting.report.frame import (
+  Figure,
+  Frame,
+  Path,
+  line_path,
+)
+from tff_fair.experiments.presenting.report.scatter_chart import Point
+from tff_fair.experiments.texts import layout
+from tff_fair.files import parsing
+
+if typing.TYPE_CHECKING:
+  import pandas as pd
+
+_TOUCHES = (
+  "The model touches the ball |W| <= {radius:g} ({risks}): with larger weights "
+  "the loss may fall further, as where data can be separated."
+)
+_TRAINING = (
+  "The ceiling is of training data; test losses stand beside it. Each loss is "
+  "the plain one, whatever a run trained on: {unit}."
+)
+_UNITS = {"squared": "mean squared errors, in the task's units of the label"}
+
+
+def text(found: Ceilings) -> str:
+  """Returns the ceiling and the runs for a terminal."""
+  parts = []
+  for title, tables in _by_title(found).items():
+    parts += [title, _aligned(_of_ceiling(tables))]
+    if len(tables.runs):
+      parts.append(_aligned(_of_methods(tables)))
+    parts += [layout.filled(line) for line in sentences(tables)]
+  parts += [layout.filled(note) for note in found.notes]
+  return "\n\n".join(parts)
+
+
+def json(found: Ceilings) -> str:
+  """Returns all numbers as JSON."""
+  tables: Mapping[str, pd.DataFrame] = {
+    "data": found.data,
+    "least": found.least,
+    "runs": found.runs,
+  }
+  return parsing.json_text(
+    {
+      "share": found.share,
+      "weighting": found.weighting,
+      **{name: table.to_dict("records") for name, table in tables.items()},
+      "notes": list(found.notes),
+    }
+  )
+
+
+def page(found: Ceilings) -> str:
+  """Returns a page of the ceiling, with the front and the runs as points."""
+  parts = []
+  methods = 1
+  for number, (title, tables) in enumerate(_by_title(found).items()):
+    labels = _labels(tables)
+    methods = max(methods, len(labels))
+    shown = [html_tables.of_text("The least losses", _of_ceiling(tables))]
+    if labels:
+      shown.append(html_tables.of_text("Runs", _of_methods(tables)))
+    parts.append(
+      {
+        "title": title,
+        "sentences": sentences(tables),
+        "tables": shown,
+        "figures": [_chart(tables, labels, number)],
+        "legend": [(n, task_runs.style(k)) for k, n in enumerate(labels)],
+      }
+    )
+  return rendering.page(
+    "ceiling.html",
+    "The ceiling of fairness",
+    num_methods=methods,
+    parts=parts,
+    notes=found.notes,
+  )
+
+
+# Data sets that differ in their seed are one, in the mean over them.
+
+
+def _by_title(found: Ceilings) -> dict[str, Ceilings]:
+  """Sorts the tables by the title of their data."""
+  parts = {}
+  for _, data in found.data.groupby(["title", "num_weights"], sort=False):
+    first, numbers = data.iloc[0], data["data"]
+    counts = [
+      _range(data["num_clients"], "clients"),
+      _range(data["num_examples"], "training examples"),
+      f"{first['num_weights']:,} weights",
+      f"{first['loss']} loss",
+    ]
+    if len(data) > 1:
+      counts.append(f"means over {len(data)} {_sets(first)}")
+    title = f"{first['title']}: {', '.join(counts)}"
+    parts[title] = dataclasses.replace(
+      found,
+      data=data,
+      least=found.least[found.least["data"].isin(numbers)],
+      runs=found.runs[found.runs["data"].isin(numbers)]
+      if len(found.runs)
+      else found.runs,
+    )
+  return parts
+
+
+def _sets(first: pd.Series) -> str:
+  return "representations" if first["representation"] else "data seeds"
+
+
+def _range(values: pd.Series, unit: str) -> str:
+  low, high = values.min(), values.max()
+  return f"{low:,} {unit}" if low == high else f"{low:,} to {high:,} {unit}"
+
+
+def _labels(found: Ceilings) -> list[str]:
+  return list(dict.fromkeys(found.runs["method"])) if len(found.runs) else []
+
+
+def _names(found: Ceilings) -> dict[str, str]:
+  """Returns what the risks are called."""
+  return {
+    MEAN: "mean",
+    TAIL: f"worst {100 * found.share:g} %",
+    LARGEST: "largest loss",
+  }
+
+
+def _values(found: Ceilings) -> dict[str, float]:
+  """Returns the least of each risk, in the mean over data sets."""
+  means = found.least.groupby("risk")["value"].mean()
+  return {name: float(means[name]) for name in RISKS}
+
+
+def sentences(found: Ceilings) -> list[str]:
+  """Returns what the tables of one data set say."""
+  names, values = _names(found), _values(found)
+  first = found.data.iloc[0]
+  kind = (
+    "No last layer on the features of these runs"
+    if first["representation"]
+    else "No model of this kind"
+  )
+  unit = "" if first["loss"] == "squared" else " nats"
+  said = [
+    f"{kind} is better than {values[TAIL]:.3g}{unit} for the {names[TAIL]}, "
+    f"{values[LARGEST]:.3g} for the worst client and {values[MEAN]:.3g} in the "
+    f"mean; the proof leaves a gap of {found.least['gap'].max():.1g} at most."
+  ]
+  if len(found.runs):
+    excess = found.runs.groupby("method", sort=False)["excess_tail"].mean()
+    ends = [
+      f"{method} {value:.3g}" for method, value in excess.sort_values().items()
+    ]
+    said.append(
+      f"Above the best possible {names[TAIL]} end, in{unit or ' its units'}: "
+      f"{', '.join(ends)}."
+    )
+  touching = found.least[found.least["touches"]]["risk"].unique()
+  if len(touching):
+    risks = ", ".join(names.get(risk, risk) for risk in touching)
+    radius = float(found.data["radius"].max())
+    said.append(_TOUCHES.format(radius=radius, risks=risks))
+  unit = _UNITS.get(first["loss"], "cross entropies, in nats")
+  return [*said, _TRAINING.format(unit=unit)]
+
+
+def _aligned(lines: Sequence[Sequence[str]]) -> str:
+  padded = layout.aligned(lines, gap=2)
+  return "\n".join("".join(line).rstrip() for line in padded)
+
+
+def _of_ceiling(found: Ceilings) -> list[list[str]]:
+  """Returns the least of each risk as lines, the heads first."""
+  names = _names(found)
+  heads = ["Least", "value", "gap at most", "|W|"]
+  lines = [[*heads, *(f"its {names[name]}" for name in RISKS), "test"]]
+  for risk in RISKS:
+    rows = found.least[found.least["risk"] == risk]
+    lines.append(
+      [
+        names[risk],
+        _number(rows["value"]),
+        f"{rows['gap'].max():.1g}",
+        f"{rows['norm'].mean():.3g}",
+        *(_number(rows[name]) for name in RISKS),
+        _number(rows[f"test_{risk}"]),
+      ]
+    )
+  return lines
+
+
+def _of_methods(found: Ceilings) -> list[list[str]]:
+  """Returns each method's losses and excesses as lines, the heads first."""
+  names = _names(found)
+  heads = ["Method", "runs"]
+  for risk in RISKS:
+    heads += [names[risk], "above"]
+  lines = [[*heads, f"test {names[TAIL]}"]]
+  for method, rows in found.runs.groupby("method", sort=False):
+    cells = [str(method), str(len(rows))]
+    for risk in RISKS:
+      cells += [_number(rows[risk]), _number(rows[f"excess_{risk}"])]
+    lines.append([*cells, _number(rows["test_tail"])])
+  return lines
+
+
+def _number(values: pd.Series) -> str:
+  return f"{values.mean():.4f}"
+
+
+# The chart.
+
+
+def _chart(found: Ceilings, labels: Sequence[str], number: int) -> Figure:
+  """Returns the fronts of mean and tail, and the runs as points."""
+  names, unit = _names(found), "nats"
+  if found.data.iloc[0]["loss"] == "squared":
+    unit = "squared error"
+  ends = found.least[found.least["risk"] != LARGEST]
+  fronts = [rows.sort_values("s") for _, rows in ends.groupby("data")]
+  points = [
+    Point(
+      f"{row['method']}, seed {row['seed']}",
+      task_runs.style(labels.index(row["method"])),
+      row[MEAN],
+      row[TAIL],
+      f"mean {row[MEAN]:.4f}, {names[TAIL]} {row[TAIL]:.4f}",
+    )
+    for row in found.runs.to_dict("records")
+  ]
+  x = [*ends[MEAN], *(point.x for point in points)]
+  y = [*ends[TAIL], *(point.y for point in points)]
+  frame = Frame(
+    scale.with_room(min(x), max(x), bounds=(0, np.inf)),
+    scale.with_room(min(y), max(y), bounds=(0, np.inf)),
+    x_label=f"mean loss ({unit})",
+  )
+  lines = [
+    Path(
+      line_path(
+        frame.x_pixels(front[MEAN].to_numpy()),
+        frame.y_pixels(front[TAIL].to_numpy()),
+      ),
+      "mean-line",
+    )
+    for front in fronts
+  ]
+  title = f"Training loss of the {names[TAIL]} against the mean ({unit})"
+  return Figure(
+    frame.drawing(
+      f"ceiling-{number}",
+      title,
+      "Better is left and down; no model of this kind lies below the line.",
+      [
+        *frame.axes(),
+        *lines,
+        *(scatter_chart.draw_point(point, frame) for point in points),
+      ],
+    ),
+    title,
+    "Better is left and down. Line: the front that no model of this kind can "
+    "cross, one for each data seed. Points: runs.",
+  )
