@@ -4,6 +4,7 @@ import xml.etree.ElementTree as ET
 
 import jinja2
 import pytest
+from markupsafe import Markup
 
 from tests.experiments.presenting.report.page_parts import words
 from tff_fair.experiments.presenting import rendering
@@ -16,7 +17,7 @@ def page(text):
   return rendering.html(
     "section.html",
     id=text,
-    it={"title": text, "body": rendering.Markup("<b/>")},
+    it={"title": text, "body": Markup("<b/>")},
   )
 
 
