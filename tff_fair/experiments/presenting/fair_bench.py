@@ -1,0 +1,164 @@
+"""The tables and the picture of fair-bench."""
+
+import html
+import math
+from collections.abc import Mapping, Sequence
+
+from tff_fair.experiments.analysis.federations import OverFederations, Result
+
+_SHOWN = {"mean": "mean", "worst_10": "worst 10 %", "std": "std"}
+# In pixels: of a cell, of the names at the left, and above the columns.
+_WIDTH, _HEIGHT, _LEFT, _TOP = 74, 30, 150, 52
+# Colours that remain apart for the colour-blind (Okabe and Ito, 2008).
+_GAIN, _LOSS, _NEITHER = "#9fd0ee", "#f3b58a", "#f2f2f2"
+
+
+def number(value: float, *, is_percent: bool, signed: bool = True) -> str:
+  """Returns a number of a cell, with the digits that its score needs."""
+  if not math.isfinite(value):
+    return "–"
+  digits = 1 if is_percent else 3
+  return f"{value:{'+' if signed else ''}.{digits}f}".replace("-", "−")
+
+
+def difference_cell(result: Result) -> str:
+  """Returns a difference and its interval; bold where it is clear."""
+  is_percent = result.score == "accuracy"
+  found = result.difference
+  text = number(found.estimate, is_percent=is_percent)
+  if not math.isnan(found.low):
+    ends = (number(e, is_percent=is_percent) for e in (found.low, found.high))
+    text += f" [{', '.join(ends)}]"
+  return f"**{text}**" if result.verdict != "neither" else text
+
+
+def by_federation(
+  results: Sequence[Result],
+  titles: Mapping[str, str],
+  columns: Sequence[str] = ("mean", "worst_10", "std"),
+) -> str:
+  """Returns a Markdown table: a row for each federation and method."""
+  head = [
+    "federation",
+    "method",
+    *(f"{_SHOWN[c]}, difference" for c in columns),
+  ]
+  lines = [_row(head), _row(["---"] * len(head))]
+  cells = {(r.federation, r.method, r.column): r for r in results}
+  last = ""
+  for federation, method in dict.fromkeys(
+    (result.federation, result.method) for result in results
+  ):
+    found = [cells.get((federation, method, column)) for column in columns]
+    score = next(r.score for r in found if r is not None)
+    shown = f"{titles.get(federation, federation)} ({score})"
+    lines.append(
+      _row(
+        [
+          "" if federation == last else shown,
+          method,
+          *("" if r is None else difference_cell(r) for r in found),
+        ]
+      )
+    )
+    last = federation
+  return "\n".join(lines)
+
+
+def over_federations(rows: Sequence[OverFederations]) -> str:
+  """Returns a Markdown table: a row for each method."""
+  head = ("method", "federations", "clear gain", "clear loss", "neither")
+  lines = [
+    _row([*head, "median gain, in std", "p", "p, Holm"]),
+    _row(["---"] * (len(head) + 3)),
+  ]
+  for row in rows:
+    neither = row.num_federations - row.gains - row.losses
+    lines.append(
+      _row(
+        [
+          row.method,
+          str(row.num_federations),
+          *(f"{n}" for n in (row.gains, row.losses, neither)),
+          number(row.median, is_percent=False),
+          *(number(p, is_percent=False, signed=False) for p in row[5:]),
+        ]
+      )
+    )
+  return "\n".join(lines)
+
+
+def _row(cells: Sequence[str]) -> str:
+  return f"| {' | '.join(cells)} |"
+
+
+def picture(
+  results: Sequence[Result],
+  titles: Mapping[str, str],
+  column: str = "worst_10",
+) -> str:
+  """Returns an SVG picture: methods beside federations.
+
+  A cell has the difference in the measure; a colour and a frame say that it is
+  clear, so that the picture is read without colours, too.
+  """
+  chosen = [result for result in results if result.column == column]
+  federations = list(dict.fromkeys(r.federation for r in chosen))
+  names = list(dict.fromkeys(r.method for r in chosen))
+  width = _LEFT + _WIDTH * len(names) + 8
+  height = _TOP + _HEIGHT * len(federations) + 30
+  about = (
+    f"Differences to the baseline in the {_SHOWN[column]} of the clients, "
+    f"{len(names)} methods on {len(federations)} federations"
+  )
+  parts = [
+    f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
+    f'role="img" font-family="sans-serif" font-size="12">',
+    f"<title>{html.escape(about)}</title>",
+    f'<rect width="{width}" height="{height}" fill="#ffffff"/>',
+  ]
+  for k, name in enumerate(names):
+    x = _LEFT + _WIDTH * (k + 0.5)
+    for line, text in enumerate(_in_two(name)):
+      parts.append(
+        f'<text x="{x:g}" y="{20 + 14 * line}" text-anchor="middle">'
+        f"{html.escape(text)}</text>"
+      )
+  for j, federation in enumerate(federations):
+    y = _TOP + _HEIGHT * j
+    shown = html.escape(titles.get(federation, federation))
+    parts.append(
+      f'<text x="{_LEFT - 8}" y="{y + 19}" text-anchor="end">{shown}</text>'
+    )
+  for result in chosen:
+    parts += _cell(
+      result,
+      _LEFT + _WIDTH * names.index(result.method),
+      _TOP + _HEIGHT * federations.index(result.federation),
+    )
+  parts.append(
+    f'<text x="8" y="{height - 10}">Framed: a clear gain (blue) or loss '
+    "(orange) after Holm's correction; an RMSE is better where it is "
+    "lower.</text>"
+  )
+  return "\n".join([*parts, "</svg>", ""])
+
+
+def _in_two(name: str) -> list[str]:
+  """Returns the name of a method in one line or two."""
+  head, comma, tail = name.partition(", ")
+  return [f"{head}{comma}".strip(), tail] if comma else [name]
+
+
+def _cell(result: Result, x: float, y: float) -> list[str]:
+  fill = {"gain": _GAIN, "loss": _LOSS, "neither": _NEITHER}[result.verdict]
+  stroke = "#ffffff" if result.verdict == "neither" else "#000000"
+  text = number(
+    result.difference.estimate, is_percent=result.score == "accuracy"
+  )
+  return [
+    f'<rect x="{x + 2:g}" y="{y + 2:g}" width="{_WIDTH - 4}" '
+    f'height="{_HEIGHT - 4}" fill="{fill}" stroke="{stroke}"/>',
+    f'<text x="{x + _WIDTH / 2:g}" y="{y + 19:g}" text-anchor="middle">'
+    f"{text}</text>",
+  ]

@@ -1,0 +1,414 @@
+"""The protocol of fair-bench: which runs there are, and how they are computed.
+
+Each federation, method and data seed is an item with 8 settings, which are
+trained on 60 % of each client's rows and evaluated on 20 % for validation and
+20 % for testing. An item is a file, written when its runs are done; so a bench
+that was interrupted goes on with the items that are left. The runs of an item
+share one compiled graph for each value of its hyperparameter.
+"""
+
+import dataclasses
+import json
+import multiprocessing
+import pathlib
+import re
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+import tqdm
+
+from tasks import federations
+from tasks.federations import Federation
+from tff_fair import methods
+from tff_fair.declared import FieldError
+from tff_fair.experiments.errors import RunError
+from tff_fair.experiments.spec import task_loading
+from tff_fair.experiments.spec.run_spec import RunSpec
+from tff_fair.experiments.sweeps import processes, sweep_file
+from tff_fair.experiments.sweeps.sweep_file import SweptMethod
+from tff_fair.files import atomic
+
+Calibration = Literal["null", "power"]
+
+METHODS = (
+  *("fedavg", "fedavg:uniform", "qfedavg", "term"),
+  *("fedfv", "fedmdfg", "adafedadam", "ditto"),
+)
+_MOST_TRIES = 8
+_TEST_SHARE, _VALIDATION_SHARE = 0.2, 0.25  # The second of what is left.
+# Client learning rates: eight of a method without a hyperparameter to tune, and
+# every other one, with two values each, of a method that has one.
+RATES: Mapping[str, tuple[float, ...]] = {
+  "classes": (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0),
+  "number": (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5),
+}
+HYPERPARAMETERS: Mapping[str, tuple[str, tuple[float, float]]] = {
+  "fedprox": ("mu", (0.01, 0.1)),
+  "fedadam": ("learning_rate", (0.01, 0.1)),
+  "qfedavg": ("q", (0.1, 1.0)),
+  "afl": ("lambda_learning_rate", (0.01, 0.1)),
+  "term": ("t", (0.1, 1.0)),
+  "propfair": ("m", (2.0, 5.0)),
+  "delta_fl": ("alpha", (0.5, 0.8)),
+  "gifair": ("fraction", (0.2, 0.5)),
+  "fedfa": ("b", (0.2, 0.5)),
+  "ditto": ("lam", (0.1, 1.0)),
+  "fedmgda_plus": ("epsilon", (0.1, 0.5)),
+  "adafed": ("gamma", (0.5, 1.0)),
+  "vred": ("beta", (0.1, 1.0)),
+  "semi_vred": ("beta", (0.1, 1.0)),
+  "fedfv": ("alpha", (0.1, 0.5)),
+  "adafedadam": ("learning_rate", (0.003, 0.01)),
+  "mgda_prox": ("epsilon", (0.1, 0.5)),
+  "drfl": ("q", (0.1, 1.0)),
+  "n_accadam": ("learning_rate", (0.003, 0.01)),
+  "fedgini": ("epsilon", (0.2, 0.5)),
+}
+# Of the columns of an item: beside these, those of an evaluation.
+SETTING, CLIENT = "setting", "client"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Bench:
+  """What a bench trains.
+
+  Attributes:
+    folder: Where its files go.
+    data_dir: The folder of the prepared tables.
+    federations: Names, as `tasks.federations.get` takes them.
+    algorithms: Methods, as a sweep takes them.
+    seeds: The data seeds.
+    rounds: How long each run trains.
+    tries: How many settings each method has: 1, 2, 4 or 8.
+    calibration: Whether to shuffle rows over clients ("null"), or to turn the
+      labels of some clients round ("power").
+    copies: How often each federation is there, in other draws of a calibration.
+    share: Of the clients whose labels are turned round.
+  """
+
+  folder: pathlib.Path
+  data_dir: pathlib.Path
+  federations: tuple[str, ...] = federations.SMALL
+  algorithms: tuple[str, ...] = METHODS
+  seeds: tuple[int, ...] = (0, 1, 2)
+  rounds: int = 30
+  tries: int = 8
+  calibration: Calibration | None = None
+  copies: int = 1
+  share: float = 0.2
+
+  @property
+  def swept(self) -> tuple[SweptMethod, ...]:
+    """The methods."""
+    return sweep_file.of_methods(self.algorithms, "algorithms").methods
+
+  def tables(self) -> Iterator["Table"]:
+    """Yields the federations, and each of their draws."""
+    for name in self.federations:
+      for draw in range(self.copies if self.calibration else 1):
+        yield Table(self, name, draw)
+
+  def items(self) -> list["Item"]:
+    """Returns all items, those of a federation one after the other."""
+    return [
+      Item(table, seed, method)
+      for table in self.tables()
+      for seed in self.seeds
+      for method in self.swept
+    ]
+
+  def record(self) -> None:
+    """Notes what decides the runs; refuses a folder of another bench."""
+    found = {
+      "rounds": self.rounds,
+      "tries": self.tries,
+      "calibration": self.calibration,
+      "share": self.share if self.calibration == "power" else None,
+      "rates": {kind: list(rates) for kind, rates in RATES.items()},
+    }
+    path = self.folder / "protocol.json"
+    if path.exists():
+      before = json.loads(path.read_text())
+      for name, value in found.items():
+        if before.get(name) != value:
+          raise RunError(
+            f"{self.folder}: holds a bench with {name}={before.get(name)} "
+            f"(here {value}); choose another folder."
+          )
+      return
+    self.folder.mkdir(parents=True, exist_ok=True)
+    atomic.write(path, json.dumps(found, indent=2) + "\n")
+
+
+@dataclasses.dataclass(frozen=True)
+class Table:
+  """The table of a federation, as it is or in a draw of a calibration.
+
+  Attributes:
+    bench: The bench.
+    federation: The name of the federation.
+    draw: The number of the draw.
+  """
+
+  bench: Bench
+  federation: str
+  draw: int = 0
+
+  @property
+  def short_name(self) -> str:
+    """What folders and columns call the federation."""
+    return self.federation.rpartition(":")[2]
+
+  @property
+  def name(self) -> str:
+    """The same with the draw of a calibration."""
+    if self.bench.calibration is None:
+      return self.short_name
+    return f"{self.short_name}-{self.bench.calibration}-{self.draw}"
+
+  def path(self) -> pathlib.Path:
+    """Returns the file to read, which a calibration writes if need be."""
+    prepared = self.bench.data_dir / f"{self.short_name}.csv"
+    if not prepared.exists():
+      raise FieldError(
+        "federations",
+        f"{prepared} is missing; write it with tff-fair-prepare-data "
+        f"--federation={self.federation} --data_dir={self.bench.data_dir}.",
+        value=self.federation,
+      )
+    if self.bench.calibration is None:
+      return prepared
+    path = self.bench.folder / "tables" / f"{self.name}.csv"
+    if not path.exists():
+      frame = pd.read_csv(prepared)
+      federation = federations.get(self.federation)
+      rng = np.random.default_rng((len(self.short_name), self.draw))
+      if self.bench.calibration == "null":
+        frame = shuffled(frame, federation, rng)
+      else:
+        frame = turned(frame, federation, self.bench.share, rng)
+      path.parent.mkdir(parents=True, exist_ok=True)
+      atomic.write(path, frame.to_csv(index=False, lineterminator="\n"))
+    return path
+
+  def spec(self) -> RunSpec:
+    """Returns the run that all methods share."""
+    federation = federations.get(self.federation)
+    rounds = self.bench.rounds
+    return RunSpec(
+      task="table",
+      task_options={
+        **federation.task_options(self.path().resolve()),
+        "test_fraction": _TEST_SHARE,
+      },
+      score=federation.score,
+      sampling="all",
+      total_rounds=rounds,
+      rounds_per_evaluation=rounds,
+      rounds_per_checkpoint=rounds,
+      batch_size=64,
+      validation_fraction=_VALIDATION_SHARE,
+    )
+
+
+def shuffled(
+  frame: pd.DataFrame, federation: Federation, rng: np.random.Generator
+) -> pd.DataFrame:
+  """Returns a table whose rows go to clients by chance: clients are alike."""
+  client = rng.permutation(frame[federation.client].to_numpy())
+  return frame.assign(**{federation.client: client})
+
+
+def turned(
+  frame: pd.DataFrame,
+  federation: Federation,
+  share: float,
+  rng: np.random.Generator,
+) -> pd.DataFrame:
+  """Returns a shuffled table in which some clients' labels are turned round.
+
+  Of two classes, each becomes the other; of more, the next one, in a circle; a
+  number is mirrored at the mean.
+  """
+  frame = shuffled(frame, federation, rng)
+  names = np.unique(frame[federation.client].astype(str))
+  number = max(1, round(share * len(names)))
+  chosen = frame[federation.client].isin(rng.permutation(names)[:number])
+  label = frame[federation.label]
+  if federation.kind == "number":
+    other = 2 * label.mean() - label
+  else:
+    classes = np.unique(label)
+    places = np.searchsorted(classes, label)
+    other = pd.Series(classes[(places + 1) % len(classes)], frame.index)
+  return frame.assign(**{federation.label: label.where(~chosen, other)})
+
+
+@dataclasses.dataclass(frozen=True)
+class Item:
+  """A federation, a data seed and a method: the runs of its settings.
+
+  Attributes:
+    table: The federation.
+    seed: The seed of the data, of the model and of all draws.
+    method: The method.
+  """
+
+  table: Table
+  seed: int
+  method: SweptMethod
+
+  @property
+  def path(self) -> pathlib.Path:
+    """Its file."""
+    method = re.sub(r"\W+", "_", self.method.name).strip("_").lower()
+    folder = self.table.bench.folder / self.table.name / method
+    return folder / f"seed-{self.seed}.csv"
+
+  @property
+  def is_done(self) -> bool:
+    """Whether its file is there."""
+    return self.path.exists()
+
+
+def settings(
+  method: SweptMethod, spec: RunSpec, tries: int = 8
+) -> list[RunSpec]:
+  """Returns the settings of a method, as many of each; no result decides them.
+
+  Of the eight settings, fewer are evenly spaced ones.
+  """
+  step = _MOST_TRIES // tries
+  return _all_settings(method, spec)[step // 2 :: step]
+
+
+def _all_settings(method: SweptMethod, spec: RunSpec) -> list[RunSpec]:
+  of_method = spec.replace(
+    algorithm=method.algorithm,
+    **{name: setting.values[0] for name, setting in method.grid.items()},
+  )
+  rates = RATES[str(spec.task_options["kind"])]
+  if method.algorithm not in HYPERPARAMETERS:
+    return of_method.vary(client_learning_rate=list(rates))
+  name, values = HYPERPARAMETERS[method.algorithm]
+  return of_method.vary(
+    client_learning_rate=list(rates[1::2]), **{f"hparam.{name}": list(values)}
+  )
+
+
+def describe(spec: RunSpec) -> str:
+  """Returns what a method chooses of, as "rate 0.1, q 1"."""
+  own = HYPERPARAMETERS.get(spec.algorithm, ("", ()))[0]
+  found = f"rate {spec.client_learning_rate:g}"
+  return f"{found}, {own} {spec.all_hparams[own]:g}" if own else found
+
+
+# Carrying out.
+
+
+def carry_out(bench: Bench, jobs: int = 1, *, progress: bool = True) -> None:
+  """Trains what is not there, and shows how it gets on and what time is left.
+
+  Processes divide the methods, and go through the federations in their order.
+
+  Raises:
+    RunError: If a process fails; the others have come to their end.
+  """
+  bench.record()
+  for table in bench.tables():
+    table.path()  # A table that is missing shows before the first run.
+  items = bench.items()
+  with tqdm.tqdm(
+    total=len(items),
+    initial=sum(item.is_done for item in items),
+    unit="item",
+    dynamic_ncols=True,
+    disable=None if progress else True,
+  ) as bar:
+    if jobs == 1:
+      _carry_out_share(bench, 0, 1, bar.update)
+      return
+    _in_processes(bench, jobs, items, bar)
+
+
+def _in_processes(
+  bench: Bench, jobs: int, items: Sequence[Item], bar: "tqdm.tqdm[None]"
+) -> None:
+  context = multiprocessing.get_context("spawn")
+  started = [
+    context.Process(target=_carry_out_share, args=(bench, k, jobs), daemon=True)
+    for k in range(jobs)
+  ]
+  with processes.without_main(), processes.modules_found_as_here():
+    for process in started:
+      process.start()
+  try:
+    while any(process.is_alive() for process in started):
+      time.sleep(1.0)
+      bar.update(sum(item.is_done for item in items) - bar.n)
+  finally:
+    for process in started:
+      process.terminate()
+      process.join()
+  bar.update(sum(item.is_done for item in items) - bar.n)
+  left = sum(not item.is_done for item in items)
+  if left:
+    raise RunError(
+      f"{bench.folder}: {left} of {len(items)} items failed, see above; the "
+      "same command tries them again."
+    )
+
+
+def _carry_out_share(
+  bench: Bench, share: int, num_shares: int, on_done: object = None
+) -> None:
+  """Carries out the items of every so many methods."""
+  # They import TensorFlow.
+  from tff_fair.experiments.training import in_memory  # noqa: PLC0415
+
+  mine = bench.swept[share::num_shares]
+  for table in bench.tables():
+    cache = in_memory.ProgramCache()
+    for seed in bench.seeds:
+      left = [
+        item
+        for item in (Item(table, seed, method) for method in mine)
+        if not item.is_done
+      ]
+      if not left:
+        continue
+      shared = table.spec().replace(seed=seed)
+      task = task_loading.load(shared)
+      for item in left:
+        rows = []
+        for k, spec in enumerate(settings(item.method, shared, bench.tries)):
+          found = in_memory.evaluate_trained(spec, task, cache)
+          names = [task.client_names[i] for i in found.clients["client_id"]]
+          rows.append(
+            pd.DataFrame({SETTING: k, CLIENT: names, **found.clients})
+          )
+        item.path.parent.mkdir(parents=True, exist_ok=True)
+        text = pd.concat(rows).to_csv(index=False, lineterminator="\n")
+        atomic.write(item.path, text)
+        if callable(on_done):
+          on_done()
+
+
+def results(bench: Bench) -> Iterator[tuple[Item, pd.DataFrame]]:
+  """Yields the items that are done, and their rows."""
+  for item in bench.items():
+    if item.is_done:
+      yield item, pd.read_csv(item.path)
+
+
+def titles(bench: Bench) -> dict[str, str]:
+  """Returns the titles of the methods by their names."""
+  return {
+    method.name: method.name
+    if method.name != method.algorithm
+    else methods.title(method.algorithm, "num_examples")
+    for method in bench.swept
+  }

@@ -1,0 +1,115 @@
+"""Runs without a folder: many short ones share what one program has built.
+
+They have the rounds, the loop and the evaluations of `running.run`. Nothing is
+written, so that one that is interrupted begins anew.
+"""
+
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+import tasks
+from tff_fair import runtime
+from tff_fair.experiments.spec.run_spec import RunSpec
+from tff_fair.experiments.training import (
+  build,
+  client_data,
+  client_evaluation,
+  loop,
+  resume,
+  sampling,
+)
+from tff_fair.experiments.training.callbacks import (
+  Callbacks,
+  RoundCallback,
+  RoundEvaluation,
+  RoundState,
+  SavedCallbacks,
+)
+from tff_fair.runtime import compilation_cache
+
+
+class ProgramCache(compilation_cache.CompilationCache):
+  """Keeps computations while the program runs, users' code included."""
+
+  def __init__(self) -> None:
+    """Keeps nothing as yet."""
+    super().__init__(None)
+    self._known: dict[bytes, Any] = {}
+
+  def compiled(
+    self, key: object, build: Callable[[], compilation_cache.Computations]
+  ) -> compilation_cache.Computations:
+    """See the base class."""
+    found: compilation_cache.Computations = self._once(key, build)
+    return found
+
+  def text(self, key: object, find: Callable[[], str]) -> str:
+    """See the base class."""
+    return str(self._once(key, find))
+
+  def _once(self, key: object, find: Callable[[], Any]) -> Any:
+    try:
+      name = pickle.dumps(key)
+    except (AttributeError, TypeError, pickle.PicklingError):
+      return find()  # A model of a user's, say, that is made by a closure.
+    if name not in self._known:
+      self._known[name] = find()
+    return self._known[name]
+
+
+class _LastEvaluation(RoundCallback):
+  """Keeps the last evaluation."""
+
+  found: RoundEvaluation
+
+  def on_evaluation(self, state: RoundState) -> None:
+    assert state.evaluation is not None
+    self.found = state.evaluation
+
+
+class _Unsaved:
+  """States of a run that saves none."""
+
+  def load_latest(self, initial: Any) -> tuple[Any, int, SavedCallbacks | None]:
+    """Returns the first state."""
+    return initial, 0, None
+
+  def save(self, state: RoundState) -> None:
+    """Saves nothing."""
+
+
+def evaluate_trained(
+  spec: RunSpec, task: tasks.Task, cache: ProgramCache
+) -> RoundEvaluation:
+  """Trains a run, and returns the evaluation after its last round.
+
+  Args:
+    spec: The run.
+    task: Its task, as `task_loading.load` returns it.
+    cache: What earlier runs of this program have built.
+  """
+  runtime.use_default()
+  parts = build.run_parts(spec, task, cache)
+  sample = sampling.Sampler(
+    spec,
+    parts.clients_per_round,
+    task.train.num_examples,
+    None,
+    parts.first_rounds,
+  )
+  last = _LastEvaluation()
+  with (
+    client_data.opened(task) as data,
+    Callbacks([last], (), lambda _: None) as callbacks,
+  ):
+    loop.train(
+      resume.rounds_of(spec, parts, sample, data.train, None, False),
+      parts.schedule,
+      evaluate=client_evaluation.build_evaluation(
+        parts, data.test, data.validation
+      ),
+      states=_Unsaved(),
+      callbacks=callbacks,
+    )
+  return last.found
