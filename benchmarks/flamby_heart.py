@@ -14,6 +14,7 @@ table has both, means and standard deviations over five seeds.
 import pathlib
 import sys
 import tempfile
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -28,7 +29,7 @@ from tff_fair.experiments.training import in_memory
 _SEEDS = range(42, 47)
 _ROUNDS, _STEPS, _BATCH = 15, 100, 4
 _CENTERS = ("cleveland", "hungarian", "switzerland", "va")
-_STRATEGIES = {
+_STRATEGIES: dict[str, dict[str, Any]] = {
   "FedAvg100": {"client_learning_rate": 0.001},
   "FedAdagrad100": {
     "client_learning_rate": 0.003162,

@@ -14,7 +14,7 @@ from binaries.command_line import UsageError
 from tasks import federations
 from tff_fair import methods
 from tff_fair.experiments import interruption
-from tff_fair.experiments.analysis import federations as analysis
+from tff_fair.experiments.analysis import federations as analysis, paired
 from tff_fair.experiments.presenting import fair_bench
 from tff_fair.experiments.spec.scores import ACCURACY, BY_NAME, RMSE
 from tff_fair.experiments.sweeps import bench
@@ -144,7 +144,7 @@ def _bench() -> bench.Bench:
 
 def _show(asked: bench.Bench) -> None:
   """Shows the settings of the methods, for each kind of label."""
-  kinds = {}
+  kinds: dict[str, bench.Table] = {}
   for table in asked.tables():
     kinds.setdefault(str(table.spec().task_options["kind"]), table)
   for kind, table in kinds.items():
@@ -248,7 +248,7 @@ def calibration(found: pd.DataFrame, criterion: str) -> str:
       r
       for r in compared
       # Without the correction, as if there were one method.
-      if r.difference.p_value < 1 - analysis.paired.CONFIDENCE
+      if r.difference.p_value < 1 - paired.CONFIDENCE
     ]
     lines.append(
       f"{column}: {len(clear)} of {len(compared)} pairs are called different "

@@ -6,7 +6,7 @@ path/to/file.py:function.
 
 import importlib
 
-from tasks.federations.federation import Federation
+from tasks.federations.federation import Federation as Federation
 from tff_fair import spelling, user_functions
 from tff_fair.declared import FieldError
 

@@ -4,13 +4,15 @@ import dataclasses
 import hashlib
 import pathlib
 import tarfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Literal
 
+import numpy as np
 import pandas as pd
 
 from tasks.data_error import DataError, reporting_unreadable
 from tasks.formats import data_files
+from tff_fair.declared import Value
 
 Source = pathlib.Path | None
 # How clients differ: in the level of the label, or in how features relate to
@@ -51,14 +53,14 @@ class Federation:
   client: str
   label: str
   kind: Literal["classes", "number"]
-  score: str | None = None
+  score: Literal["auc", "r2", "mae", "balanced_accuracy"] | None = None
   min_examples: int = 15
   files: str = ""
   options: Mapping[str, str | bool] = dataclasses.field(default_factory=dict)
   models: tuple[str, ...] = ("linear", "mlp_128")
   sha256: str | None = None
 
-  def task_options(self, table: pathlib.Path) -> dict[str, object]:
+  def task_options(self, table: pathlib.Path) -> dict[str, Value]:
     """Returns the options of the task `table` that read a prepared table."""
     return {
       "file": str(table),
@@ -125,7 +127,7 @@ def from_r(package: str, name: str) -> pd.DataFrame:
 
 
 def of_cells(
-  x: Mapping[int, object], y: Mapping[int, object], client: str
+  x: Iterable[np.ndarray], y: Iterable[np.ndarray], client: str
 ) -> pd.DataFrame:
   """Returns the rows of MATLAB's cell arrays, which have a cell a client."""
   parts = [

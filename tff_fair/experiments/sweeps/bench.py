@@ -286,9 +286,9 @@ def settings(
 
 
 def _all_settings(method: SweptMethod, spec: RunSpec) -> list[RunSpec]:
-  of_method = spec.replace(
+  (of_method,) = spec.vary(
     algorithm=method.algorithm,
-    **{name: setting.values[0] for name, setting in method.grid.items()},
+    **{name: setting.values for name, setting in method.grid.items()},
   )
   rates = RATES[str(spec.task_options["kind"])]
   if method.algorithm not in HYPERPARAMETERS:
