@@ -104,7 +104,10 @@ def test_a_damaged_model_is_audited_or_refused_in_a_line(
 ):
   whole, rng = models[suffix], random.Random(seed)
   path = tmp_path_factory.mktemp("model") / whole.name
-  (shutil.copytree if whole.is_dir() else shutil.copyfile)(whole, path)
+  if whole.is_dir():
+    shutil.copytree(whole, path)
+  else:
+    shutil.copyfile(whole, path)
   files = [p for p in (path, *path.rglob("*")) if p.is_file()]
   file = rng.choice(sorted(files))
   change = damage.damaged

@@ -255,10 +255,11 @@ def at_both(member: Any) -> tuple[tff.FederatedType, tff.FederatedType]:
 
 def _arguments(rng: random.Random, num_clients: int) -> Sequence[Any]:
   # Those of NumPy's scalars make no graph.
-  make: Any = (
-    np.int32 if rng.random() < 0.2 else lambda x: np.asarray(x, np.int32)
-  )
-  of_clients = [make(rng.randint(-5, 9)) for _ in range(num_clients)]
+  of_clients: list[Any] = [
+    np.int32(rng.randint(-5, 9)) for _ in range(num_clients)
+  ]
+  if rng.random() < 0.8:
+    of_clients = [*map(np.asarray, of_clients)]
   return [of_clients, np.int32(rng.randint(0, 4))]
 
 

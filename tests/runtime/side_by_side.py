@@ -183,7 +183,7 @@ def check(
     num_clients, size = rng.choices(_SIZES, _WEIGHTS)[0]
     args = subject.arguments(random.Random(rng.getrandbits(48)), num_clients)
     outcomes = both.call(
-      lambda args=args: subject.comp(*args),
+      functools.partial(subject.comp, *args),
       subject.options,
       clients_per_part=size,
       effects=subject.effects,

@@ -220,6 +220,29 @@ def test_all_personal_models_are_written_by_name(run, tmp_path):
     experiments.export(run, tmp_path / "all", all_clients=True, overwrite=True)
 
 
+def test_a_folder_of_a_form_and_a_file_of_the_users_is_not_replaced(tmp_path):
+  (tmp_path / export_paths.FORM).touch()
+  export_paths.check_free(tmp_path, overwrite=True)
+  (tmp_path / "mine.txt").touch()
+  with rejected("output"):
+    export_paths.check_free(tmp_path, overwrite=True)
+
+
+def test_names_that_are_no_files_of_their_own_give_way_to_ids(run, tmp_path):
+  exported = experiments.export(run, tmp_path / "all", all_clients=True)
+  first, second, third, *_ = sorted(
+    p.stem for p in exported.path.glob("*.keras")
+  )
+  names = {first: "Ward", second: "ward", third: "a/b"}
+  ids = run.clients.set_index("client")["client_id"]
+  renamed = dataclasses.replace(run)
+  vars(renamed)["clients"] = run.clients.replace({"client": names})
+  exported = experiments.export(renamed, tmp_path / "other", all_clients=True)
+  found = {path.stem for path in exported.path.iterdir()}
+  assert {f"client {ids[name]}" for name in names} < found
+  assert not found & {"Ward", "ward", "a"}
+
+
 def test_a_card_says_what_a_reader_needs(run, tmp_path):
   card = experiments.export(run, tmp_path / "m.keras", best=True).card
   text = card.read_text()
