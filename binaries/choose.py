@@ -23,9 +23,6 @@ _ALGORITHMS = _FLAGS.names(
   list(choosing.METHODS),
   "The methods to try beside FedAvg; also FILE.py:NAME.",
 )
-_JOBS = _FLAGS.integer(
-  "jobs", 1, "How many runs go on side by side.", lower_bound=1
-)
 _OF_CHOICE = declared.fields_of(ChoiceSettings)
 for _setting in _OF_CHOICE.values():
   command_line.define(_setting, _FLAGS)
@@ -49,7 +46,6 @@ def main() -> None:
       run_flags.spec(_FLAGS),
       folder,
       algorithms=_ALGORITHMS.value,
-      jobs=_JOBS.value,
       **{name: _FLAGS[name].value for name in _OF_CHOICE},
     )
   print(choice_text.describe(choice))

@@ -1,18 +1,23 @@
 """Chooses a method for a task, or shows that FedAvg is as good.
 
-Four stages, each a sweep in a folder of its own. Training rows train,
-validation rows decide, and test rows are read in the last stage alone:
+Training rows train, validation rows decide, and test rows are read in the
+fourth stage alone:
 
 1. FedAvg, by numbers of examples and with equal weights, at three learning
-   rates, and beyond them while the best one is the last. Rounds go on a tape.
-2. Replay: each rule on the tape. Rules whose direction serves the worst client
-   come first; rules that change nothing come last.
+   rates, and beyond them while the best one is the last.
+2. Replay: a run of the better FedAvg has a tape, to which each rule is applied.
+   Rules whose direction serves the worst client come first; rules that change
+   nothing come last.
 3. Successive halving: all settings train one seed; the better half trains a
    further seed, and so on. FedAvg's settings are halved in the same way.
 4. Confirmation: the best settings and FedAvg, on fresh seeds and test rows. A
    method is recommended if the interval of its difference to the better FedAvg,
    over seeds and clients and corrected for the number of methods, lies on the
    better side.
+
+Runs of these stages share what the program has compiled (`in_memory`), and each
+leaves the results of its clients in a file, so that a choice goes on where it
+was interrupted. The recommended run is an ordinary one.
 """
 
 import contextlib
@@ -23,30 +28,26 @@ import os
 import pathlib
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from tff_fair import declared, methods
 from tff_fair.declared import FieldError
-from tff_fair.experiments import progress as progress_lines
-from tff_fair.experiments.analysis import (
-  compare,
-  measures,
-  questions,
-  replay,
-  tidy_table,
-)
+from tff_fair.experiments.analysis import federations, measures, replay
 from tff_fair.experiments.errors import RunError
-from tff_fair.experiments.runs import tables
+from tff_fair.experiments.runs import finding, tables
+from tff_fair.experiments.runs.folder import RunFolder
 from tff_fair.experiments.runs.run import Run
 from tff_fair.experiments.spec import spec_text
 from tff_fair.experiments.spec.run_spec import RunSpec
-from tff_fair.experiments.sweeps.runner import sweep
+from tff_fair.experiments.spec.scores import Score
+from tff_fair.experiments.sweeps import bench, tries
+from tff_fair.experiments.sweeps.tries import Tries
 from tff_fair.files import atomic, parsing
 
-FEDAVG = "fedavg"
+FEDAVG = federations.FEDAVG
 # Of rates: the first three, and how often one beyond the best is tried.
 _RATE_FACTOR, _MOST_BEYOND = 3.0, 3
 _NUM_FINALISTS = 2
@@ -55,42 +56,32 @@ _MOST_TAPED_ROUNDS = 20
 _SAME_ANGLE = 1.0  # Degrees, up to which a direction is FedAvg's.
 _VALIDATION_FRACTION = 0.2
 _REQUEST_FILE, _BUDGET_FILE = "request.json", "budget.json"
-_CHOICE_FILE = "choice.json"
-_DECIDED = ("client_learning_rate", "client_weighting")  # Beside hparams.
+CHOICE_FILE = "choice.json"
+_CRITERION = "validation"  # What federations call that by which one chose.
+_SETTINGS = ("client_learning_rate", "client_weighting")  # Beside hparams.
 # Settings of a run that the choice decides, or that belong to single runs.
 DECIDED = (
   *("algorithm", "hparams", "client_weighting", "criterion", "patience"),
   *("tape", "tape_rounds", "local_baseline", "save_updates"),
 )
-_ENDS = ("low", "high")
+
+Criterion = Literal[
+  "worst_5", "worst_10", "worst_20", "worst_30", "mean", "std"
+]
 
 # The methods that are tried, those with most evidence first. A replay reorders.
 METHODS = (
   *("fedfv", "adafed", "fedmgda_plus", "semi_vred", "vred", "adafedadam"),
   *("qfedavg", "term", "propfair", "delta_fl", "gifair", "fedmdfg"),
 )
-# Hyperparameters to try beside the defaults, at FedAvg's best rate.
-_FURTHER: Mapping[str, Sequence[Mapping[str, float]]] = {
-  "fedfv": ({"alpha": 0.3}, {"alpha": 0.5}),
-  "adafed": ({"gamma": 0.1}, {"gamma": 3.0}),
-  "fedmgda_plus": ({"epsilon": 0.5}, {"epsilon": 1.0}),
-  "semi_vred": ({"beta": 0.5}, {"beta": 1.0}),
-  "vred": ({"beta": 0.5}, {"beta": 1.0}),
-  "adafedadam": ({"learning_rate": 0.01}, {"learning_rate": 0.03}),
-  "qfedavg": ({"q": 1.0}, {"q": 5.0}),
-  "term": ({"t": 0.1}, {"t": 5.0}),
-  "propfair": ({"m": 3.0}, {"m": 10.0}),
-  "delta_fl": ({"alpha": 0.2}, {"alpha": 0.8}),
-  "gifair": ({"fraction": 0.9}, {"fraction": 0.2}),
-}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ChoiceSettings:
   """How to choose: what is better, among which methods, at which cost."""
 
-  criterion: str = declared.value(
-    "worst_10", "The measure that is to become better, one of those of compare."
+  criterion: Criterion = declared.value(
+    "worst_10", "The measure over clients that is to become better."
   )
   budget: int = declared.value(
     90,
@@ -124,7 +115,6 @@ class ChoiceSettings:
     """Checks each value."""
     for name, field in declared.fields_of(type(self)).items():
       object.__setattr__(self, name, field.check(getattr(self, name)))
-    measures.check(self.criterion, "criterion")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -144,11 +134,11 @@ class Choice:
       `largest_loss` of any client.
     path: A row for each setting that was tried: `stage`, `method`, `settings`,
       `seeds`, the criterion on validation rows, `value`, and `is_fedavg`.
-    order: The replay, a row for each rule in the order of trial: `method`,
-      `worst_cosine`, `angle`; no row where no rule could be replayed.
+    order: The methods in the order of trial: `algorithm`, and of the replay
+      `worst_cosine`, `angle` and `changes`, missing where there is none.
     left_out: Of each method that could not be tried, why.
     num_runs: How many runs were trained.
-    runs: The runs of the confirmation.
+    num_fresh_seeds: How many seeds confirmed the choice.
     recommended: The run of `spec`, with what each client reaches alone.
     criterion: The measure that was to become better.
   """
@@ -162,14 +152,9 @@ class Choice:
   order: pd.DataFrame
   left_out: Mapping[str, str]
   num_runs: int
-  runs: Sequence[Run]
+  num_fresh_seeds: int
   recommended: Run
   criterion: str
-
-  @property
-  def num_fresh_seeds(self) -> int:
-    """How many seeds the confirmation has."""
-    return len({run.seeds for run in self.runs})
 
   def to_dict(self) -> dict[str, Any]:
     """Returns all but the runs as values of JSON."""
@@ -185,6 +170,7 @@ class Choice:
       },
       "left_out": dict(self.left_out),
       "num_runs": self.num_runs,
+      "num_fresh_seeds": self.num_fresh_seeds,
     }
 
 
@@ -193,7 +179,6 @@ def choose(
   output_dir: str | os.PathLike[str],
   *,
   algorithms: Iterable[str] | None = None,
-  jobs: int | None = None,
   progress: bool = True,
   **settings: Any,
 ) -> Choice:
@@ -208,11 +193,10 @@ def choose(
     spec: The task and all settings that are the same for all methods; its
       learning rate is the middle one of the first three. Its algorithm and
       hyperparameters do not count.
-    output_dir: A folder for all runs, `choice.json` among them.
+    output_dir: A folder for all results, `choice.json` among them.
     algorithms: The methods to try beside FedAvg, by name or as FILE.py:NAME; by
       default `METHODS`. Those that do not go with the settings of `spec`, such
       as its way of summing, are left out.
-    jobs: How many runs to train side by side.
     progress: Whether to show on stderr how the choice gets on.
     **settings: Fields of `ChoiceSettings`.
 
@@ -235,13 +219,70 @@ def choose(
     validation_fraction=fraction, data_seed=spec.seeds.data, tape=False
   )
   folder = pathlib.Path(output_dir)
-  trials = _Trials(folder, how.criterion, jobs, progress)
-  trials.check_request(
-    {**dataclasses.asdict(how), "algorithms": list(names)}, base
+  _check_request(
+    folder,
+    {**dataclasses.asdict(how), "algorithms": list(names)},
+    base,
   )
-  choice = _Search(base, spec, how, trials).choose(names)
-  atomic.write(folder / _CHOICE_FILE, parsing.json_text(choice.to_dict()))
+  search = _Search(
+    base, how, folder, Tries(folder / "tries", progress=progress)
+  )
+  found = search.choose(names)
+  recommended = _train(folder, spec, found.spec, progress=progress)
+  choice = Choice(
+    spec=recommended.spec,
+    is_fair_method=found.spec.algorithm != FEDAVG,
+    method=found.spec.title,
+    settings=_settings(found.spec),
+    confirmation=found.confirmation,
+    path=pd.DataFrame(search.path),
+    order=found.order,
+    left_out=found.left_out,
+    num_runs=search.num_runs + 1,
+    num_fresh_seeds=how.fresh_seeds,
+    recommended=recommended,
+    criterion=how.criterion,
+  )
+  atomic.write(folder / CHOICE_FILE, parsing.json_text(choice.to_dict()))
   return choice
+
+
+def _check_request(
+  folder: pathlib.Path, request: Mapping[str, Any], base: RunSpec
+) -> None:
+  """Refuses a folder that holds the choice of another request."""
+  file = folder / _REQUEST_FILE
+  text = parsing.json_text({**request, "spec": base.to_dict()})
+  if not file.exists():
+    folder.mkdir(parents=True, exist_ok=True)
+    atomic.write(file, text)
+  elif file.read_text("utf-8") != text:
+    raise RunError(
+      f"{folder}: holds the choice of other settings; name another folder, or "
+      "give the same settings."
+    )
+
+
+def _train(
+  folder: pathlib.Path, spec: RunSpec, chosen: RunSpec, *, progress: bool
+) -> Run:
+  """Trains the recommendation on all training rows, and clients alone."""
+  final = spec.with_algorithm(chosen.algorithm).replace(
+    hparams=chosen.hparams,
+    **{name: getattr(chosen, name) for name in _SETTINGS},
+  )
+  with contextlib.suppress(FieldError):  # As of models no client has alone.
+    final = final.replace(local_baseline=True)
+  return run_once(final, folder / "recommended", progress=progress)
+
+
+def run_once(spec: RunSpec, path: pathlib.Path, *, progress: bool) -> Run:
+  """Returns a run of a choice, which an earlier program may have trained."""
+  if RunFolder(path).is_finished:
+    return finding.read_run(path)
+  from tff_fair.experiments.training import running  # noqa: PLC0415
+
+  return running.run(spec, path, progress=progress)
 
 
 class _Tried(NamedTuple):
@@ -253,7 +294,7 @@ class _Tried(NamedTuple):
   """
 
   spec: RunSpec
-  keys: tuple[float, ...]
+  keys: tuple[float, ...] = ()
 
   @property
   def key(self) -> float:
@@ -261,100 +302,50 @@ class _Tried(NamedTuple):
     return float(np.mean(self.keys))
 
 
-class _Trials:
-  """Trains settings and measures them on validation rows; keeps the path."""
+class Found(NamedTuple):
+  """What the four stages find.
 
-  def __init__(
-    self,
-    folder: pathlib.Path,
-    criterion: str,
-    jobs: int | None,
-    progress: bool,
-  ) -> None:
-    self.folder = folder
-    self._criterion = criterion
-    self._jobs = jobs
-    self._progress = progress
-    self.path: list[dict[str, Any]] = []
-    self.num_runs = 0
+  Attributes:
+    spec: The chosen setting, as it was tried.
+    confirmation: See `Choice`.
+    order: See `Choice`.
+    left_out: See `Choice`.
+  """
 
-  def check_request(self, request: Mapping[str, Any], base: RunSpec) -> None:
-    """Refuses a folder that holds the choice of another request."""
-    wanted = {**request, "spec": base.to_dict()}
-    file = self.folder / _REQUEST_FILE
-    text = parsing.json_text(wanted)
-    if not file.exists():
-      self.folder.mkdir(parents=True, exist_ok=True)
-      atomic.write(file, text)
-    elif file.read_text("utf-8") != text:
-      raise RunError(
-        f"{self.folder}: holds the choice of other settings; name another "
-        "folder, or give the same settings."
-      )
-
-  def say(self, text: str) -> None:
-    """Shows a line of progress."""
-    if self._progress:
-      progress_lines.say(text)
-
-  def train(self, stage: str, specs: Sequence[RunSpec]) -> list[Run]:
-    """Trains runs in the folder of a stage."""
-    self.num_runs += len(specs)
-    self.say(f"{stage}: {len(specs)} runs.")
-    return sweep(specs, self.folder / stage, self._jobs, self._progress)
-
-  def measure(
-    self, stage: str, tried: Sequence[_Tried], seed: int
-  ) -> list[_Tried]:
-    """Trains each setting at a further seed; returns them, the best first."""
-    runs = self.train(stage, [t.spec.replace(seed=seed) for t in tried])
-    found = [
-      _Tried(t.spec, (*t.keys, self._key(run)))
-      for t, run in zip(tried, runs, strict=True)
-    ]
-    found.sort(key=lambda t: t.key)
-    for one in found:
-      measure = measures.of(runs[0].score)[self._criterion]
-      sign = -1 if measure.higher_is_better else 1
-      self.path.append(
-        {
-          "stage": stage,
-          "method": one.spec.title,
-          "settings": settings_text(one.spec),
-          "seeds": len(one.keys),
-          "value": sign * measure.scale * one.key + 0.0,  # Not -0.
-          "is_fedavg": one.spec.algorithm == FEDAVG,
-        }
-      )
-    return found
-
-  def _key(self, run: Run) -> float:
-    """Returns a run's criterion on validation rows as a key to sort by."""
-    last = tables.seen(run.last_evaluation)
-    if not tables.has_validation(last):
-      raise RunError(
-        f"{run.path}: has no validation rows, since its clients have too few "
-        "training rows; a choice needs them."
-      )
-    measure = measures.find(self._criterion, run.score, run.path, "criterion")
-    found = measures.of_clients(tables.on_validation(last), run.score)
-    return measures.sort_key(measure, found[self._criterion])
+  spec: RunSpec
+  confirmation: pd.DataFrame
+  order: pd.DataFrame
+  left_out: Mapping[str, str]
 
 
 class _Search:
-  """The four stages, and what they have found so far."""
+  """The four stages, and the way that they have come.
+
+  Attributes:
+    path: See `Choice`.
+  """
 
   def __init__(
-    self, base: RunSpec, final: RunSpec, how: ChoiceSettings, trials: _Trials
+    self,
+    base: RunSpec,
+    how: ChoiceSettings,
+    folder: pathlib.Path,
+    tried: Tries,
   ) -> None:
     self._base = base
-    self._final = final
     self._how = how
-    self._trials = trials
-    self._first_seed = base.seed
+    self._folder = folder
+    self._tries = tried
+    self.path: list[dict[str, Any]] = []
+    self._num_others = 0
 
-  def choose(self, names: Sequence[str]) -> Choice:
-    """Returns the choice among FedAvg and the methods of some names."""
+  @property
+  def num_runs(self) -> int:
+    """How many runs were trained."""
+    return self._tries.num_runs + self._num_others
+
+  def choose(self, names: Sequence[str]) -> Found:
+    """Chooses among FedAvg and the methods of some names."""
     begin = time.monotonic()
     fedavgs = self._fedavg()
     best = min((tried[0] for tried in fedavgs), key=lambda t: t.key).spec
@@ -372,15 +363,15 @@ class _Search:
       for spec in depth
       if spec is not None
     ]
-    room = budget - self._trials.num_runs - 1  # The last is the recommended.
+    room = budget - self.num_runs - 1  # The last is the recommended one.
     number = self._how_many(len(specs), [*map(len, fedavgs)], room)
-    pool = [_Tried(spec, ()) for spec in specs[:number]]
-    fedavgs, pool = self._halve(fedavgs, pool)
+    fedavgs, pool = self._halve(fedavgs, [*map(_Tried, specs[:number])])
     finalists: dict[str, RunSpec] = {}
     for one in pool:  # Of each method its best setting.
       finalists.setdefault(one.spec.algorithm, one.spec)
+    fedavgs.sort(key=lambda tried: tried[0].key)
     return self._confirm(
-      [tried[0].spec for tried in sorted(fedavgs, key=lambda t: t[0].key)],
+      [tried[0].spec for tried in fedavgs],
       list(finalists.values()),
       order,
       left_out,
@@ -401,10 +392,8 @@ class _Search:
     for number in range(1 + _MOST_BEYOND):
       if not wanted:
         break
-      tried += self._trials.measure(
-        f"1-fedavg-{number + 1}",
-        [_Tried(spec, ()) for spec in wanted],
-        self._first_seed,
+      tried += self._measure(
+        f"FedAvg {number + 1}", [*map(_Tried, wanted)], self._base.seed
       )
       wanted = []
       for spec in weightings:
@@ -420,9 +409,9 @@ class _Search:
     """Returns how many runs to train; as it was where the choice goes on."""
     if self._how.minutes is None:
       return self._how.budget
-    file = self._trials.folder / _BUDGET_FILE
+    file = self._folder / _BUDGET_FILE
     if not file.exists():
-      rate = self._trials.num_runs / seconds
+      rate = self.num_runs / seconds
       runs = math.floor(60 * self._how.minutes * rate)
       atomic.write(file, parsing.json_text({"runs": runs}))
     return int(parsing.parse_json(file.read_bytes())["runs"])
@@ -438,7 +427,8 @@ class _Search:
       spec = best.replace(tape=True, total_rounds=rounds)
     except FieldError:  # Sums or noise hide what a tape has.
       return pd.DataFrame({"algorithm": names, "worst_cosine": math.nan})
-    [run] = self._trials.train("2-tape", [spec])
+    self._num_others += 1
+    run = run_once(spec, self._folder / "tape", progress=False)
     rows = []
     for name in names:
       found = {"worst_cosine": math.nan, "angle": math.nan}
@@ -477,13 +467,52 @@ class _Search:
       if rung:
         fedavgs = [tried[: _half(len(tried))] for tried in fedavgs]
       of_fedavg = [t for tried in fedavgs for t in tried] if rung else []
-      measured = self._trials.measure(
-        f"3-rung-{rung + 1}", [*of_fedavg, *pool], self._first_seed + rung
+      measured = self._measure(
+        f"Rung {rung + 1}", [*of_fedavg, *pool], self._base.seed + rung
       )
       if rung:
         fedavgs = [_of_weighting(measured, tried[0].spec) for tried in fedavgs]
       pool = [t for t in measured if t.spec.algorithm != FEDAVG]
     return fedavgs, pool
+
+  def _measure(
+    self, stage: str, tried: Sequence[_Tried], seed: int
+  ) -> list[_Tried]:
+    """Trains each setting at a further seed; returns them, the best first."""
+    results = self._tries.evaluate(
+      stage, [t.spec.replace(seed=seed) for t in tried]
+    )
+    score = tries.score_of(results[0])
+    measure = measures.of(score)[self._how.criterion]
+    sign = -1 if measure.higher_is_better else 1
+    found = [
+      _Tried(t.spec, (*t.keys, self._key(clients, score)))
+      for t, clients in zip(tried, results, strict=True)
+    ]
+    found.sort(key=lambda t: t.key)
+    self.path += [
+      {
+        "stage": stage,
+        "method": one.spec.title,
+        "settings": settings_text(one.spec),
+        "seeds": len(one.keys),
+        "value": sign * measure.scale * one.key + 0.0,  # Not -0.
+        "is_fedavg": one.spec.algorithm == FEDAVG,
+      }
+      for one in found
+    ]
+    return found
+
+  def _key(self, clients: pd.DataFrame, score: Score) -> float:
+    """Returns the criterion on validation rows as a key to sort by."""
+    if not tables.has_validation(clients):
+      raise RunError(
+        "A choice needs validation rows, and no client has enough training "
+        "rows to set some aside; give a larger validation_fraction."
+      )
+    found = measures.of_clients(tables.on_validation(clients), score)
+    criterion = self._how.criterion
+    return measures.sort_key(measures.of(score)[criterion], found[criterion])
 
   def _confirm(
     self,
@@ -491,55 +520,35 @@ class _Search:
     finalists: Sequence[RunSpec],
     order: pd.DataFrame,
     left_out: Mapping[str, str],
-  ) -> Choice:
+  ) -> Found:
     """Compares the finalists with FedAvg on test rows, at fresh seeds."""
-    fresh = self._first_seed + _FIRST_FRESH_SEED
-    runs = self._trials.train(
-      "4-confirmation",
-      [
-        spec.replace(seed=fresh + number)
-        for spec in (*fedavgs, *finalists)
-        for number in range(self._how.fresh_seeds)
-      ],
+    first = self._base.seed + _FIRST_FRESH_SEED
+    specs = [
+      spec.replace(seed=first + number)
+      for number in range(self._how.fresh_seeds)
+      for spec in (*fedavgs, *finalists)
+    ]
+    results = self._tries.evaluate("Confirmation", specs)
+    score = tries.score_of(results[0])
+    rows = pd.concat(
+      clients.assign(
+        federation="",
+        method=_name(spec),
+        seed=spec.seed,
+        client=clients["client_id"],
+        **{f"score_{_CRITERION}": clients[score.name]},
+      )
+      for spec, clients in zip(specs, results, strict=True)
     )
-    confirmation = _confirmation(
-      runs, fedavgs[0].title, finalists, self._how.criterion
-    )
+    confirmation = _differences(rows, score, finalists, self._how.criterion)
     is_fit = confirmation["is_better"]
     if self._how.most_loss is not None:
       is_fit = is_fit & (confirmation["largest_loss"] <= self._how.most_loss)
     better = confirmation[is_fit]
     spec = fedavgs[0]
     if len(better):
-      spec = next(s for s in finalists if s.title == better["method"].iloc[0])
-    recommended = self._recommended(spec)
-    return Choice(
-      spec=recommended.spec,
-      is_fair_method=spec.algorithm != FEDAVG,
-      method=spec.title,
-      settings=_settings(spec),
-      confirmation=confirmation,
-      path=pd.DataFrame(self._trials.path),
-      order=order,
-      left_out=left_out,
-      num_runs=self._trials.num_runs,
-      runs=runs,
-      recommended=recommended,
-      criterion=self._how.criterion,
-    )
-
-  def _recommended(self, spec: RunSpec) -> Run:
-    """Trains the recommendation on all training rows, and clients alone."""
-    final = self._final.with_algorithm(spec.algorithm).replace(
-      hparams=spec.hparams,
-      **{name: getattr(spec, name) for name in _DECIDED},
-    )
-    with contextlib.suppress(
-      FieldError
-    ):  # As of models that no client has alone.
-      final = final.replace(local_baseline=True)
-    [run] = self._trials.train("recommended", [final])
-    return run
+      [spec] = [s for s in finalists if s.title == better["method"].iloc[0]]
+    return Found(spec, confirmation, order, left_out)
 
 
 def _rates(middle: float) -> list[float]:
@@ -596,14 +605,14 @@ def _variants(
     if best.aggregation is not None and best.aggregation not in ways:
       left_out[name] = f"Its ways of summing are {', '.join(ways)}."
       continue
-    further = _FURTHER.get(algorithm, ())
     _, lower, higher = _rates(best.client_learning_rate)
+    further = _further(algorithm)
     changes: list[dict[str, Any]] = [
       {},
       {"client_learning_rate": higher},
-      *({"hparams": hparams} for hparams in further[:1]),
+      *further[:1],
       {"client_learning_rate": lower},
-      *({"hparams": hparams} for hparams in further[1:]),
+      *further[1:],
     ]
     try:
       spec = best.with_algorithm(algorithm)
@@ -613,10 +622,24 @@ def _variants(
   return found, left_out
 
 
+def _further(algorithm: str) -> list[dict[str, Any]]:
+  """Returns the hyperparameters that fair-bench tries, but for the default."""
+  if algorithm not in bench.HYPERPARAMETERS:
+    return []
+  name, values = bench.HYPERPARAMETERS[algorithm]
+  default = methods.hyperparameters(algorithm)[name].default
+  return [{"hparams": {name: value}} for value in values if value != default]
+
+
+def _name(spec: RunSpec) -> str:
+  """Returns a method's name in a comparison of federations."""
+  return FEDAVG if spec.title == "FedAvg" else spec.title
+
+
 def _settings(spec: RunSpec) -> dict[str, declared.Value]:
   """Returns what the choice decides of a run."""
   return {
-    **{name: getattr(spec, name) for name in _DECIDED},
+    **{name: getattr(spec, name) for name in _SETTINGS},
     **spec.hparams,
   }
 
@@ -627,51 +650,73 @@ def settings_text(spec: RunSpec) -> str:
   return ", ".join(spec_text.assignments(shown))
 
 
-def _confirmation(
-  runs: Sequence[Run], fedavg: str, finalists: Sequence[RunSpec], criterion: str
+def _differences(
+  rows: pd.DataFrame,
+  score: Score,
+  finalists: Sequence[RunSpec],
+  criterion: str,
 ) -> pd.DataFrame:
   """Returns a row for each finalist, as `Choice.confirmation` has them."""
-  columns = list(dict.fromkeys([criterion, "mean"]))
-  compared = compare.compare(
-    runs, FEDAVG, columns, question=questions.OTHER_CLIENTS
-  )
-  score = runs[0].score
-  measure = measures.of(score)[criterion]
-  losses = _largest_losses(runs, fedavg)
-  rows = []
-  for spec in finalists:
-    of_method = compared.loc[spec.title]
-    differences = {
-      f"{name}_{part}": float(of_method[f"{name}_{part}"])
-      for name in columns
-      for part in ("difference", "difference_low", "difference_high")
-    }
-    low, high = (differences[f"{criterion}_difference_{end}"] for end in _ENDS)
-    rows.append(
-      {
-        "method": spec.title,
-        "settings": settings_text(spec),
-        "baseline": of_method[f"{criterion}_difference_baseline"],
-        "is_better": low > 0 if measure.higher_is_better else high < 0,
-        **differences,
-        "largest_loss": losses[spec.title],
-      }
+  found: dict[str, dict[str, Any]] = {
+    _name(spec): {"method": spec.title, "settings": settings_text(spec)}
+    for spec in finalists
+  }
+  fedavgs = [name for name in rows["method"].unique() if name not in found]
+  for column in dict.fromkeys([criterion, "mean"]):
+    fedavg = _better(rows, score, fedavgs, column)
+    compared = federations.compare(
+      rows[rows["method"].isin([fedavg, *found])],
+      fedavg,
+      criterion=_CRITERION,
+      columns=[column],
     )
-  return pd.DataFrame(rows).sort_values(
+    for result in compared:
+      row, difference = found[result.method], result.difference
+      row[f"{column}_difference"] = difference.estimate
+      row[f"{column}_difference_low"] = difference.low
+      row[f"{column}_difference_high"] = difference.high
+      if column == criterion:
+        row["is_better"] = result.verdict == "gain"
+        row["baseline"] = _title(fedavg)
+        row["largest_loss"] = _largest_loss(rows, score, result.method, fedavg)
+  return pd.DataFrame([*found.values()]).sort_values(
     f"{criterion}_difference",
-    ascending=not measure.higher_is_better,
+    ascending=not measures.of(score)[criterion].higher_is_better,
     ignore_index=True,
   )
 
 
-def _largest_losses(runs: Sequence[Run], fedavg: str) -> pd.Series:
-  """Returns by method how much its worst-off client loses against FedAvg."""
-  score = runs[0].score
-  rows = tidy_table.table(runs)
-  last = rows[
-    rows["round"] == rows.groupby(["method", "seed"])["round"].transform("max")
-  ]
-  means = last.groupby(["method", "client_id"])[score.name].mean().unstack()
-  change = (means - means.loc[fedavg]) * score.scale
-  gains = change if score.higher_is_better else -change
-  return (-gains.min(axis=1)).clip(lower=0)
+def _better(
+  rows: pd.DataFrame, score: Score, names: Sequence[str], column: str
+) -> str:
+  """Returns the method that has more of a measure, over seeds."""
+  measure = measures.of(score)[column]
+
+  def key(name: str) -> float:
+    of_method = rows[rows["method"] == name]
+    return float(
+      np.mean(
+        [
+          measures.sort_key(
+            measure, measures.of_clients(clients, score)[column]
+          )
+          for _, clients in of_method.groupby("seed")
+        ]
+      )
+    )
+
+  return min(names, key=key)
+
+
+def _title(name: str) -> str:
+  return methods.title(FEDAVG, "num_examples") if name == FEDAVG else name
+
+
+def _largest_loss(
+  rows: pd.DataFrame, score: Score, method: str, fedavg: str
+) -> float:
+  """Returns how much a method's worst-off client loses against FedAvg."""
+  means = rows.groupby(["method", "client"])[score.name].mean() * score.scale
+  change = means[method] - means[fedavg]
+  gain = change if score.higher_is_better else -change
+  return float(max(0.0, -gain.min()))

@@ -11,6 +11,7 @@ from tff_fair.experiments.analysis import questions
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.presenting import rendering
 from tff_fair.experiments.presenting.report import (
+  choice_section,
   client_sections,
   curve_section,
   decision_section,
@@ -91,6 +92,7 @@ def _parts(task: TaskRuns) -> dict[str, Any]:
       "absent": [],
     }
   numbers = [
+    choice_section.build(task),
     verdict_section.build(task),
     final_measures.build(task),
     joining_section.build(task),

@@ -1,0 +1,78 @@
+"""Short runs of a choice: trained in this program, with results in files."""
+
+import hashlib
+import pathlib
+from collections.abc import Sequence
+
+import pandas as pd
+import tqdm
+
+import tasks
+from tff_fair.experiments import importing
+from tff_fair.experiments.runs import tables
+from tff_fair.experiments.spec import scores
+from tff_fair.experiments.spec.run_spec import RunSpec
+from tff_fair.experiments.spec.scores import Score
+from tff_fair.experiments.spec.seeds import Seeds
+from tff_fair.files import atomic, csv_cells
+
+_SCORE = "score"  # A column: the name of the score.
+
+
+class Tries:
+  """Trains runs, and knows those that an earlier program has trained.
+
+  Attributes:
+    num_runs: How many were asked for.
+  """
+
+  def __init__(self, folder: pathlib.Path, *, progress: bool) -> None:
+    """Keeps the results of runs in a folder."""
+    self._folder = folder
+    self._progress = progress
+    self._task: tuple[Seeds, tasks.Task] | None = None
+    self._cache: object = None
+    self.num_runs = 0
+
+  def evaluate(
+    self, stage: str, specs: Sequence[RunSpec]
+  ) -> list[pd.DataFrame]:
+    """Returns a row for each client, after the last round of each run."""
+    self.num_runs += len(specs)
+    shown = tqdm.tqdm(
+      specs,
+      desc=stage,
+      unit="run",
+      dynamic_ncols=True,
+      disable=None if self._progress else True,  # None: without a terminal.
+    )
+    return [tables.seen(self._evaluate(spec)) for spec in shown]
+
+  def _evaluate(self, spec: RunSpec) -> pd.DataFrame:
+    digest = hashlib.sha256(spec.to_toml().encode()).hexdigest()[:20]
+    file = self._folder / f"{digest}.csv"
+    if not file.exists():
+      self._folder.mkdir(parents=True, exist_ok=True)
+      atomic.write(file, csv_cells.csv_text(self._trained(spec)))
+    return pd.read_csv(file)
+
+  def _trained(self, spec: RunSpec) -> pd.DataFrame:
+    importing.check_limits()
+    with importing.quick():  # TensorFlow comes along.
+      from tff_fair.experiments.training import (  # noqa: PLC0415
+        build,
+        in_memory,
+      )
+
+    if self._task is None or self._task[0] != spec.seeds:
+      self._task = spec.seeds, build.load_task(spec)
+    if self._cache is None:
+      self._cache = in_memory.ProgramCache()
+    assert isinstance(self._cache, in_memory.ProgramCache)
+    found = in_memory.evaluate_trained(spec, self._task[1], self._cache)
+    return pd.DataFrame(found.clients).assign(**{_SCORE: found.score.name})
+
+
+def score_of(clients: pd.DataFrame) -> Score:
+  """Returns the score of a run's results."""
+  return scores.BY_NAME[clients[_SCORE].iloc[0]]
