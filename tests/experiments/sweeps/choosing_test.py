@@ -10,6 +10,7 @@ import pytest
 from tests.experiments import run_folders
 from tff_fair.declared import FieldError
 from tff_fair.experiments import RunError, RunSpec, open_run
+from tff_fair.experiments.analysis import replay as replays
 from tff_fair.experiments.presenting import choice_text
 from tff_fair.experiments.sweeps import choosing, tries
 
@@ -70,7 +71,7 @@ def trained(patch):
 
   patch.setattr(tries.Tries, "_trained", in_memory)
   patch.setattr(choosing, "run_once", run_once)
-  patch.setattr(choosing.replay, "replay", replay)
+  patch.setattr(replays, "replay", replay)
   return specs
 
 

@@ -1,4 +1,4 @@
-"""Section: how a program chose among methods, of the runs that confirm it."""
+"""Section: how a program chose among methods, of the run that it recommends."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -15,8 +15,8 @@ _TITLE = "The choice"
 
 
 def build(task: TaskRuns) -> Section:
-  """Returns the section, which is empty without runs below a choice.json."""
-  folders = dict.fromkeys(run.path.parent.parent for run in task.runs)
+  """Returns the section, which is empty without runs beside a choice.json."""
+  folders = dict.fromkeys(run.path.parent for run in task.runs)
   choices = [
     _choice(task, parsing.parse_json(file.read_bytes()))
     for file in (folder / choosing.CHOICE_FILE for folder in folders)
