@@ -42,6 +42,7 @@ RISKS = (MEAN, TAIL, LARGEST)
 _TAILS = (0.25, 0.5, 0.75, 0.9)  # Of the front, between the mean and the CVaR.
 _RADIUS = 100.0  # In units of the labels, where they are numbers.
 _ROOM = 2.0  # Times the largest norm of a run: so far, the ball reaches.
+_FAR = 10.0  # Times the usual radius: runs beyond have diverged.
 _BATCH = 1024
 
 
@@ -412,9 +413,17 @@ def _solve(
   """Finds the ceilings of a problem, and what its runs are above them."""
   losses = problem.train
   scale = _scale(losses)
-  norms = [float(np.linalg.norm(run.weights)) for run in problem.runs]
+  finite = [run for run in problem.runs if np.isfinite(run.weights).all()]
+  notes = [
+    f"{run.run.path}: left out, its weights are not finite numbers."
+    for run in problem.runs
+    if not np.isfinite(run.weights).all()
+  ]
+  norms = [float(np.linalg.norm(run.weights)) for run in finite]
   if radius is None:
-    radius = max([_RADIUS * scale.length, *(_ROOM * norm for norm in norms)])
+    usual = _RADIUS * scale.length
+    near = [_ROOM * norm for norm in norms if norm <= _FAR * usual]
+    radius = max([usual, *near])
   p = _client_weights(problem, weighting)
   risks = {
     MEAN: least.mean_loss(p),
@@ -453,9 +462,10 @@ def _solve(
         "tolerance": tolerance,
       }
     )
+  rows = [_best(row, rows) for row in rows]
   values = {row["risk"]: row["value"] for row in rows if row["risk"] in risks}
-  of_runs, notes = [], []
-  for run, norm in zip(problem.runs, norms, strict=True):
+  of_runs = []
+  for run, norm in zip(finite, norms, strict=True):
     if norm > radius:
       notes.append(
         f"{run.run.path}: its weights lie outside the ball, at {norm:.4g}; it "
@@ -484,6 +494,24 @@ def _solve(
     "radius": radius,
   }
   return _Part(data, rows, of_runs, notes)
+
+
+def _best(
+  row: dict[str, Any], rows: Sequence[dict[str, Any]]
+) -> dict[str, Any]:
+  """Returns a row with the model that is the best for its risk of all rows."""
+
+  def value(other: dict[str, Any]) -> float:
+    if row["risk"] == LARGEST:
+      return float(other[LARGEST])
+    return float((1 - row["s"]) * other[MEAN] + row["s"] * other[TAIL])
+
+  best = min(rows, key=value)
+  if best is row or value(best) >= row["value"]:
+    return row
+  proof = {name: row[name] for name in ("risk", "s", "bound")}
+  gap = max(0.0, value(best) - row["bound"])
+  return {**best, **proof, "value": value(best), "gap": gap}
 
 
 class _Scale(NamedTuple):

@@ -109,12 +109,13 @@ def page(found: Ceilings) -> str:
 def _by_title(found: Ceilings) -> dict[str, Ceilings]:
   """Sorts the tables by the title of their data."""
   parts = {}
-  for _, data in found.data.groupby(["title", "num_weights"], sort=False):
+  is_deep = found.data["representation"] != ""
+  for _, data in found.data.groupby(["title", "loss", is_deep], sort=False):
     first, numbers = data.iloc[0], data["data"]
     counts = [
       _range(data["num_clients"], "clients"),
       _range(data["num_examples"], "training examples"),
-      f"{first['num_weights']:,} weights",
+      _range(data["num_weights"], "weights"),
       f"{first['loss']} loss",
     ]
     if len(data) > 1:
@@ -255,6 +256,7 @@ def _chart(found: Ceilings, labels: Sequence[str], number: int) -> Figure:
       f"mean {row[MEAN]:.4f}, {names[TAIL]} {row[TAIL]:.4f}",
     )
     for row in found.runs.to_dict("records")
+    if np.isfinite([row[MEAN], row[TAIL]]).all()
   ]
   x = [*ends[MEAN], *(point.x for point in points)]
   y = [*ends[TAIL], *(point.y for point in points)]
