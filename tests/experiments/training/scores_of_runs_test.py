@@ -182,21 +182,26 @@ def test_the_threshold_is_the_best_on_training_data(task, run):
   assert "Decide for class ill (number 1)" in sentence
 
 
-@pytest.mark.parametrize("name", ["model.keras", "saved"])
+@pytest.mark.parametrize(
+  ("name", "positive"), [("model.keras", 0), ("saved", 1)]
+)
 def test_an_exported_model_decides_by_the_threshold(
-  task, run, tmp_path, monkeypatch, name
+  task, run, tmp_path, monkeypatch, name, positive
 ):
   monkeypatch.setitem(run.summary["threshold"], "probability", 0.3)
+  monkeypatch.setitem(run.summary["threshold"], "class_number", positive)
   exported = experiments.export(run, tmp_path / name)
   kernel, bias = run.weights()
   audit = experiments.audit(exported.path, task)
   assert "own threshold" in audit.about
+  num_changed = 0
   for client, correct in enumerate(audit.clients["correct"]):
     x, y = task.test.load(client)
-    p = softmax(x @ kernel + bias, axis=1)[:, 1]
-    decided = p >= 0.3
-    assert (decided != (p >= 0.5)).any()
+    p = softmax(x @ kernel + bias, axis=1)[:, positive]
+    decided = (p >= 0.3) == positive
+    num_changed += (decided != ((p >= 0.5) == positive)).sum()
     assert correct == (decided == y).sum()
+  assert num_changed > 0
   assert 'outputs["predicted_class"].numpy()' in exported.card.read_text()
 
 
