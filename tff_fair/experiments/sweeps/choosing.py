@@ -209,6 +209,36 @@ def choose(
   """
   how = ChoiceSettings(**settings)
   names = METHODS if algorithms is None else tuple(algorithms)
+  folder = pathlib.Path(output_dir)
+  found = find(spec, folder, names, how, progress=progress)
+  recommended = _train(folder, spec, found.spec, progress=progress)
+  choice = Choice(
+    spec=recommended.spec,
+    is_fair_method=found.spec.algorithm != FEDAVG,
+    method=found.spec.title,
+    settings=_settings(found.spec),
+    confirmation=found.confirmation,
+    path=found.path,
+    order=found.order,
+    left_out=found.left_out,
+    num_runs=found.num_runs + 1,
+    num_fresh_seeds=how.fresh_seeds,
+    recommended=recommended,
+    criterion=how.criterion,
+  )
+  atomic.write(folder / CHOICE_FILE, parsing.json_text(choice.to_dict()))
+  return choice
+
+
+def find(
+  spec: RunSpec,
+  folder: pathlib.Path,
+  names: Sequence[str],
+  how: ChoiceSettings,
+  *,
+  progress: bool,
+) -> "Found":
+  """Goes through the four stages, as `choose` says."""
   for name in names:
     if not methods.is_method(methods.understood(name)):
       raise FieldError("algorithms", methods.unknown(name), value=name)
@@ -218,33 +248,10 @@ def choose(
   base = spec.with_algorithm(FEDAVG).replace(
     validation_fraction=fraction, data_seed=spec.seeds.data, tape=False
   )
-  folder = pathlib.Path(output_dir)
-  _check_request(
-    folder,
-    {**dataclasses.asdict(how), "algorithms": list(names)},
-    base,
-  )
-  search = _Search(
-    base, how, folder, Tries(folder / "tries", progress=progress)
-  )
-  found = search.choose(names)
-  recommended = _train(folder, spec, found.spec, progress=progress)
-  choice = Choice(
-    spec=recommended.spec,
-    is_fair_method=found.spec.algorithm != FEDAVG,
-    method=found.spec.title,
-    settings=_settings(found.spec),
-    confirmation=found.confirmation,
-    path=pd.DataFrame(search.path),
-    order=found.order,
-    left_out=found.left_out,
-    num_runs=search.num_runs + 1,
-    num_fresh_seeds=how.fresh_seeds,
-    recommended=recommended,
-    criterion=how.criterion,
-  )
-  atomic.write(folder / CHOICE_FILE, parsing.json_text(choice.to_dict()))
-  return choice
+  request = {**dataclasses.asdict(how), "algorithms": list(names)}
+  _check_request(folder, request, base)
+  tried = Tries(folder / "tries", progress=progress)
+  return _Search(base, how, folder, tried).choose(names)
 
 
 def _check_request(
@@ -303,27 +310,18 @@ class _Tried(NamedTuple):
 
 
 class Found(NamedTuple):
-  """What the four stages find.
-
-  Attributes:
-    spec: The chosen setting, as it was tried.
-    confirmation: See `Choice`.
-    order: See `Choice`.
-    left_out: See `Choice`.
-  """
+  """The setting that the four stages choose; the others as in `Choice`."""
 
   spec: RunSpec
   confirmation: pd.DataFrame
+  path: pd.DataFrame
   order: pd.DataFrame
   left_out: Mapping[str, str]
+  num_runs: int
 
 
 class _Search:
-  """The four stages, and the way that they have come.
-
-  Attributes:
-    path: See `Choice`.
-  """
+  """The four stages, and the way that they have come."""
 
   def __init__(
     self,
@@ -336,7 +334,7 @@ class _Search:
     self._how = how
     self._folder = folder
     self._tries = tried
-    self.path: list[dict[str, Any]] = []
+    self._path: list[dict[str, Any]] = []
     self._num_others = 0
 
   @property
@@ -490,7 +488,7 @@ class _Search:
       for t, clients in zip(tried, results, strict=True)
     ]
     found.sort(key=lambda t: t.key)
-    self.path += [
+    self._path += [
       {
         "stage": stage,
         "method": one.spec.title,
@@ -548,7 +546,14 @@ class _Search:
     spec = fedavgs[0]
     if len(better):
       [spec] = [s for s in finalists if s.title == better["method"].iloc[0]]
-    return Found(spec, confirmation, order, left_out)
+    return Found(
+      spec,
+      confirmation,
+      pd.DataFrame(self._path),
+      order,
+      left_out,
+      self.num_runs,
+    )
 
 
 def _rates(middle: float) -> list[float]:
