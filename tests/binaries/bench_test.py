@@ -9,6 +9,7 @@ import pytest
 
 from binaries import bench
 from tasks import federations
+from tests import source_tree
 from tests.binaries import in_process
 from tff_fair.experiments import RunSpec, run
 from tff_fair.experiments.sweeps import bench as protocol
@@ -180,3 +181,13 @@ def test_calibrations_change_what_they_say_alone():
 )
 def test_wrong_flags_are_refused_in_a_line(program, words):
   assert len(program(*words).refusal) <= 300
+
+
+def test_the_page_shows_what_the_published_results_say(tmp_path):
+  docs = source_tree.ROOT / "docs"
+  picture = tmp_path / "again.svg"
+  words = f"--read={docs / 'fair_bench.csv.gz'}", f"--picture={picture}"
+  stdout = in_process.run(bench, *words).stdout
+  over_federations = stdout.rstrip().rpartition("\n\n")[2]
+  assert over_federations in (docs / "fair_bench.md").read_text()
+  assert picture.read_text() == (docs / "fair_bench.svg").read_text()

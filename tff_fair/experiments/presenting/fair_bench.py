@@ -4,12 +4,19 @@ import html
 import math
 from collections.abc import Mapping, Sequence
 
-from tff_fair.experiments.analysis.federations import OverFederations, Result
+from tff_fair import methods
+from tff_fair.experiments.analysis.federations import (
+  EQUAL_WEIGHTS,
+  FEDAVG,
+  OverFederations,
+  Result,
+)
 
 _SHOWN = {"mean": "mean", "worst_10": "worst 10 %", "std": "std"}
 # In pixels: of a cell, of the names at the left, and above the columns.
-_WIDTH, _HEIGHT, _LEFT, _TOP = 74, 30, 150, 52
+_WIDTH, _HEIGHT, _LEFT, _TOP = 78, 30, 164, 52
 # Colours that remain apart for the colour-blind (Okabe and Ito, 2008).
+_LARGE = 1000  # Of a method that has diverged.
 _GAIN, _LOSS, _NEITHER = "#9fd0ee", "#f3b58a", "#f2f2f2"
 
 
@@ -17,8 +24,17 @@ def number(value: float, *, is_percent: bool, signed: bool = True) -> str:
   """Returns a number of a cell, with the digits that its score needs."""
   if not math.isfinite(value):
     return "–"
+  if abs(value) >= _LARGE:
+    return f"{value:{'+' if signed else ''}.0e}".replace("-", "−")
   digits = 1 if is_percent else 3
   return f"{value:{'+' if signed else ''}.{digits}f}".replace("-", "−")
+
+
+def method_title(name: str) -> str:
+  """Returns the name of a method as papers write it."""
+  return (
+    methods.title(name, "num_examples") if methods.is_method(name) else name
+  )
 
 
 def difference_cell(result: Result) -> str:
@@ -56,7 +72,7 @@ def by_federation(
       _row(
         [
           "" if federation == last else shown,
-          method,
+          method_title(method),
           *("" if r is None else difference_cell(r) for r in found),
         ]
       )
@@ -77,7 +93,7 @@ def over_federations(rows: Sequence[OverFederations]) -> str:
     lines.append(
       _row(
         [
-          row.method,
+          method_title(row.method),
           str(row.num_federations),
           *(f"{n}" for n in (row.gains, row.losses, neither)),
           number(row.median, is_percent=False),
@@ -104,7 +120,10 @@ def picture(
   """
   chosen = [result for result in results if result.column == column]
   federations = list(dict.fromkeys(r.federation for r in chosen))
-  names = list(dict.fromkeys(r.method for r in chosen))
+  names = sorted(
+    dict.fromkeys(result.method for result in chosen),
+    key=lambda name: name not in (FEDAVG, EQUAL_WEIGHTS),
+  )
   width = _LEFT + _WIDTH * len(names) + 8
   height = _TOP + _HEIGHT * len(federations) + 30
   about = (
@@ -119,7 +138,7 @@ def picture(
   ]
   for k, name in enumerate(names):
     x = _LEFT + _WIDTH * (k + 0.5)
-    for line, text in enumerate(_in_two(name)):
+    for line, text in enumerate(_in_two(method_title(name))):
       parts.append(
         f'<text x="{x:g}" y="{20 + 14 * line}" text-anchor="middle">'
         f"{html.escape(text)}</text>"

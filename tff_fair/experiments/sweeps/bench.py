@@ -22,7 +22,6 @@ import tqdm
 
 from tasks import federations
 from tasks.federations import Federation
-from tff_fair import methods
 from tff_fair.declared import FieldError
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.spec import task_loading
@@ -402,13 +401,3 @@ def results(bench: Bench) -> Iterator[tuple[Item, pd.DataFrame]]:
   for item in bench.items():
     if item.is_done:
       yield item, pd.read_csv(item.path)
-
-
-def titles(bench: Bench) -> dict[str, str]:
-  """Returns the titles of the methods by their names."""
-  return {
-    method.name: method.name
-    if method.name != method.algorithm
-    else methods.title(method.algorithm, "num_examples")
-    for method in bench.swept
-  }
