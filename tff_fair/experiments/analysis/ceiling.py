@@ -42,7 +42,7 @@ RISKS = (MEAN, TAIL, LARGEST)
 _TAILS = (0.25, 0.5, 0.75, 0.9)  # Of the front, between the mean and the CVaR.
 _RADIUS = 100.0  # In units of the labels, where they are numbers.
 _ROOM = 2.0  # Times the largest norm of a run: so far, the ball reaches.
-_FAR = 10.0  # Times the usual radius: runs beyond have diverged.
+_FAR = 1000.0  # Times the usual radius: runs beyond have diverged.
 _BATCH = 1024
 
 
@@ -413,17 +413,17 @@ def _solve(
   """Finds the ceilings of a problem, and what its runs are above them."""
   losses = problem.train
   scale = _scale(losses)
-  finite = [run for run in problem.runs if np.isfinite(run.weights).all()]
-  notes = [
-    f"{run.run.path}: left out, its weights are not finite numbers."
-    for run in problem.runs
-    if not np.isfinite(run.weights).all()
-  ]
-  norms = [float(np.linalg.norm(run.weights)) for run in finite]
+  usual = _RADIUS * scale.length
+  near: list[_RunWeights] = []
+  notes: list[str] = []
+  for run in problem.runs:
+    if np.linalg.norm(run.weights) <= _FAR * usual:
+      near.append(run)
+    else:  # Or its weights are not numbers.
+      notes.append(f"{run.run.path}: left out, as its training diverged.")
+  norms = [float(np.linalg.norm(run.weights)) for run in near]
   if radius is None:
-    usual = _RADIUS * scale.length
-    near = [_ROOM * norm for norm in norms if norm <= _FAR * usual]
-    radius = max([usual, *near])
+    radius = max([usual, *(_ROOM * norm for norm in norms)])
   p = _client_weights(problem, weighting)
   risks = {
     MEAN: least.mean_loss(p),
@@ -465,7 +465,7 @@ def _solve(
   rows = [_best(row, rows) for row in rows]
   values = {row["risk"]: row["value"] for row in rows if row["risk"] in risks}
   of_runs = []
-  for run, norm in zip(finite, norms, strict=True):
+  for run, norm in zip(near, norms, strict=True):
     if norm > radius:
       notes.append(
         f"{run.run.path}: its weights lie outside the ball, at {norm:.4g}; it "
