@@ -42,7 +42,7 @@ _TEST_SHARE, _VALIDATION_SHARE = 0.2, 0.25  # The second of what is left.
 # every other one, with two values each, of a method that has one.
 RATES: Mapping[str, tuple[float, ...]] = {
   "classes": (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0),
-  "number": (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5),
+  "number": (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1),
 }
 HYPERPARAMETERS: Mapping[str, tuple[str, tuple[float, float]]] = {
   "fedprox": ("mu", (0.01, 0.1)),
