@@ -43,7 +43,7 @@ def main() -> None:
   folder = paths.parse("output_dir", _OUTPUT_DIR.value or "outputs/choice")
   with paths.output_dir_named():
     choice = choosing.choose(
-      run_flags.spec(_FLAGS),
+      run_flags.spec(_FLAGS, choosing.DECIDED),
       folder,
       algorithms=_ALGORITHMS.value,
       **{name: _FLAGS[name].value for name in _OF_CHOICE},

@@ -377,17 +377,19 @@ def take_first_look() -> None:
     flags.FLAGS(words)
 
 
-def spec(namespace: flags.FlagValues = flags.FLAGS) -> RunSpec:
-  """Returns the run that the flags describe; others have their defaults."""
+def spec(
+  namespace: flags.FlagValues = flags.FLAGS, without: Container[str] = ()
+) -> RunSpec:
+  """Returns the run of the flags; settings `without` flags have defaults."""
   values = {
     name: namespace[name].value
     for name in RunSpec.fields()
-    if name in namespace
+    if name not in without
   }
   values["task_options"] = spec_text.parse_task_options(
     values["task"], namespace["task_option"].value
   )
-  if "hparam" in namespace:
+  if "hparams" not in without:
     values["hparams"] = spec_text.parse_hparams(
       values["algorithm"], namespace["hparam"].value
     )
