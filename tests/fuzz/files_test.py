@@ -94,9 +94,9 @@ def _tar(_):
 
 
 def _convert(form, path):
-  options = {"heldout_every": 7} if form == "stack_exchange" else {}
-  if not options:
-    options["output_name"] = "converted.sqlite"
+  options: dict[str, object] = {"output_name": "converted.sqlite"}
+  if form == "stack_exchange":
+    options = {"heldout_every": 7}
   planned = conversion.plan(
     ConversionRequest(
       source_format=form,
@@ -202,7 +202,7 @@ def test_a_damaged_file_is_read_or_refused_in_a_line(contents, name, seed):
   change = damage.damaged
   if name.endswith(".npz") and rng.random() < 0.5:
     change = damage.damaged_inside
-  error = None
+  error: Exception | None = None
   try:
     _read(_KINDS[name][1], folder, name, change(made[name], rng))
   except (tasks.DataError, FieldError, RunError) as refusal:

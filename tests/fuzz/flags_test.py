@@ -120,7 +120,8 @@ def test_a_command_line_runs_or_is_refused_in_a_line(line, content):
   pathlib.Path("file.toml").write_bytes(content)
   program: command_line.Program = module.PROGRAM
   name = module.__name__.rpartition(".")[2]
-  stderr, status = io.StringIO(), 0
+  stderr = io.StringIO()
+  status: str | int | None = 0
   with (
     contextlib.redirect_stdout(io.StringIO()),
     contextlib.redirect_stderr(stderr),

@@ -444,7 +444,8 @@ def _solve(
       **{f"test_{name}": risk.of(test) for name, risk in risks.items()},
     }
 
-  tolerance, start, rows = 1e-4 * scale.loss, None, []
+  tolerance, start = 1e-4 * scale.loss, None
+  rows: list[dict[str, Any]] = []
   for name, risk in asked:
     found = least.least_risk(losses, risk, radius, tolerance, start)
     start = found.weights
