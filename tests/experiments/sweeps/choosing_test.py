@@ -12,6 +12,7 @@ from tff_fair.declared import FieldError
 from tff_fair.experiments import RunError, RunSpec, open_run
 from tff_fair.experiments.analysis import replay as replays
 from tff_fair.experiments.presenting import choice_text
+from tff_fair.experiments.presenting.report import choice_section, task_runs
 from tff_fair.experiments.sweeps import choosing, tries
 
 pytestmark = pytest.mark.pure
@@ -142,6 +143,17 @@ def test_a_replay_decides_who_is_tried_first(chosen):
   # PropFair cannot be replayed, FedProx changes nothing.
   order = ["fedfv", "term", "propfair", "fedprox"]
   assert list(choice.order["algorithm"]) == order
+
+
+def test_the_page_of_the_recommended_run_shows_the_choice(chosen):
+  choice, _, _ = chosen
+  [task] = task_runs.arrange([choice.recommended])
+
+  section = choice_section.build(task).body
+
+  first = choice.confirmation.iloc[0]
+  assert f"{first['worst_10_difference']:+.2f}" in section
+  assert f"{first['largest_loss']:.2f}" in section
 
 
 def test_the_same_call_trains_nothing_again(chosen, trained):
