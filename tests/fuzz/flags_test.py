@@ -159,8 +159,10 @@ def _end(*_, **__):
   raise SystemExit(0)
 
 
-def _audit(**arguments):
-  return experiments.audit(**arguments) if "results" in arguments else _end()
+def _audit(*words, **arguments):
+  if arguments.get("results") is None:
+    _end()
+  return experiments.audit(*words, **arguments)
 
 
 def _numbers_of_hosts(host, *args, **keywords):

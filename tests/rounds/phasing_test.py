@@ -174,7 +174,7 @@ def test_rules_that_need_scalars_first_have_two_phases():
       found.append(name)
   assert found == [
     *("afl", "delta_fl", "gifair", "fedfa", "semi_vred"),
-    *("aaggff_s", "aaggff_d", "fedgini"),
+    *("aaggff_s", "aaggff_d", "fedgini", "fairfed", "drfa"),
   ]
 
 

@@ -60,6 +60,7 @@ NOT_IN_THE_KEY = {
     ),
     "Cohorts are arguments of a round.",
   ),
+  "client_learning_rate": "The state of the process has it.",
   "clients_per_part": "The runtime cuts, and keeps what it makes by itself.",
   **dict.fromkeys(
     (

@@ -286,7 +286,7 @@ def sent(value, type_spec):
 
 def test_values_come_out_in_the_containers_of_their_type():
   given = collections.OrderedDict(
-    a=3, b=[b"x", (np.float32(1), np.ones(2, np.float32))], c=()
+    a=np.int32(3), b=[b"x", (np.float32(1), np.ones(2, np.float32))], c=()
   )
   found = sent(given, NAMED)
   assert [type(found), type(found["b"])] == [collections.OrderedDict, list]
