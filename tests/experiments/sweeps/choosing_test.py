@@ -71,6 +71,7 @@ def trained(patch):
     return pd.DataFrame(rows)
 
   patch.setattr(tries.Tries, "_trained", in_memory)
+  patch.setattr(tries.Tries, "data_digests", lambda *_: {"examples": "1"})
   patch.setattr(choosing, "run_once", run_once)
   patch.setattr(replays, "replay", replay)
   return specs
@@ -174,6 +175,15 @@ def test_a_folder_with_another_choice_is_refused(chosen):
 
   with pytest.raises(RunError, match="other settings"):
     choose(folder, criterion="mean")
+
+
+def test_changed_data_are_refused(chosen, monkeypatch):
+  _, _, folder = chosen
+  changed = {"examples": "2"}
+  monkeypatch.setattr(tries.Tries, "data_digests", lambda *_: changed)
+
+  with pytest.raises(RunError, match="data"):
+    choose(folder, budget=60, fresh_seeds=4)
 
 
 def test_rates_go_on_beyond_the_best(trained, tmp_path):

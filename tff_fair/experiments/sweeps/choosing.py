@@ -248,25 +248,30 @@ def find(
   base = spec.with_algorithm(FEDAVG).replace(
     validation_fraction=fraction, data_seed=spec.seeds.data, tape=False
   )
-  request = {**dataclasses.asdict(how), "algorithms": list(names)}
-  _check_request(folder, request, base)
   tried = Tries(folder / "tries", progress=progress)
+  request = {
+    **dataclasses.asdict(how),
+    "algorithms": {
+      name: methods.file_digest(methods.understood(name)) for name in names
+    },
+    "spec": base.to_dict(),
+    "data": tried.data_digests(base),
+  }
+  _check_request(folder, request)
   return _Search(base, how, folder, tried).choose(names)
 
 
-def _check_request(
-  folder: pathlib.Path, request: Mapping[str, Any], base: RunSpec
-) -> None:
+def _check_request(folder: pathlib.Path, request: Mapping[str, Any]) -> None:
   """Refuses a folder that holds the choice of another request."""
   file = folder / _REQUEST_FILE
-  text = parsing.json_text({**request, "spec": base.to_dict()})
+  text = parsing.json_text(request)
   if not file.exists():
     folder.mkdir(parents=True, exist_ok=True)
     atomic.write(file, text)
   elif file.read_text("utf-8") != text:
     raise RunError(
-      f"{folder}: holds the choice of other settings; name another folder, or "
-      "give the same settings."
+      f"{folder}: holds the choice of other settings, data or files of yours; "
+      "name another folder, or give the same."
     )
 
 

@@ -48,6 +48,10 @@ class Tries:
     )
     return [tables.seen(self._evaluate(spec)) for spec in shown]
 
+  def data_digests(self, spec: RunSpec) -> dict[str, str]:
+    """Returns the digests of the data of a run."""
+    return tasks.data_digests(self._task_of(spec))
+
   def _evaluate(self, spec: RunSpec) -> pd.DataFrame:
     digest = hashlib.sha256(spec.to_toml().encode()).hexdigest()[:20]
     file = self._folder / f"{digest}.csv"
@@ -57,20 +61,23 @@ class Tries:
     return pd.read_csv(file)
 
   def _trained(self, spec: RunSpec) -> pd.DataFrame:
-    importing.check_limits()
-    with importing.quick():  # TensorFlow comes along.
-      from tff_fair.experiments.training import (  # noqa: PLC0415
-        build,
-        in_memory,
-      )
+    task = self._task_of(spec)
+    from tff_fair.experiments.training import in_memory  # noqa: PLC0415
 
-    if self._task is None or self._task[0] != spec.seeds:
-      self._task = spec.seeds, build.load_task(spec)
     if self._cache is None:
       self._cache = in_memory.ProgramCache()
     assert isinstance(self._cache, in_memory.ProgramCache)
-    found = in_memory.evaluate_trained(spec, self._task[1], self._cache)
+    found = in_memory.evaluate_trained(spec, task, self._cache)
     return pd.DataFrame(found.clients).assign(**{_SCORE: found.score.name})
+
+  def _task_of(self, spec: RunSpec) -> tasks.Task:
+    """Returns the task of a run; it is that of the last one where it can be."""
+    if self._task is None or self._task[0] != spec.seeds:
+      importing.check_limits()
+      with importing.quick():  # TensorFlow comes along.
+        from tff_fair.experiments.training import build  # noqa: PLC0415
+      self._task = spec.seeds, build.load_task(spec)
+    return self._task[1]
 
 
 def score_of(clients: pd.DataFrame) -> Score:
