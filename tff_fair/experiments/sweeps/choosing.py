@@ -536,7 +536,7 @@ class _Search:
     rows = pd.concat(
       clients.assign(
         federation="",
-        method=_name(spec),
+        method=spec.title,
         seed=spec.seed,
         client=clients["client_id"],
         **{f"score_{_CRITERION}": clients[score.name]},
@@ -641,11 +641,6 @@ def _further(algorithm: str) -> list[dict[str, Any]]:
   return [{"hparams": {name: value}} for value in values if value != default]
 
 
-def _name(spec: RunSpec) -> str:
-  """Returns a method's name in a comparison of federations."""
-  return FEDAVG if spec.title == "FedAvg" else spec.title
-
-
 def _settings(spec: RunSpec) -> dict[str, declared.Value]:
   """Returns what the choice decides of a run."""
   return {
@@ -668,7 +663,7 @@ def _differences(
 ) -> pd.DataFrame:
   """Returns a row for each finalist, as `Choice.confirmation` has them."""
   found: dict[str, dict[str, Any]] = {
-    _name(spec): {"method": spec.title, "settings": settings_text(spec)}
+    spec.title: {"method": spec.title, "settings": settings_text(spec)}
     for spec in finalists
   }
   fedavgs = [name for name in rows["method"].unique() if name not in found]
@@ -687,7 +682,7 @@ def _differences(
       row[f"{column}_difference_high"] = difference.high
       if column == criterion:
         row["is_better"] = result.verdict == "gain"
-        row["baseline"] = _title(fedavg)
+        row["baseline"] = fedavg
         row["largest_loss"] = _largest_loss(rows, score, result.method, fedavg)
   return pd.DataFrame([*found.values()]).sort_values(
     f"{criterion}_difference",
@@ -716,10 +711,6 @@ def _better(
     )
 
   return min(names, key=key)
-
-
-def _title(name: str) -> str:
-  return methods.title(FEDAVG, "num_examples") if name == FEDAVG else name
 
 
 def _largest_loss(
