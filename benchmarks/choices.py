@@ -57,11 +57,10 @@ def main() -> None:
         ChoiceSettings(budget=_BUDGET.value),
         progress=False,
       )
-      is_fair = found.spec.algorithm != choosing.FEDAVG
-      recommended.append(is_fair)
+      recommended.append(found.is_fair_method)
       first = found.confirmation.iloc[0]
       print(
-        f"{table.name:24} {found.spec.title:24} "
+        f"{table.name:24} {found.method:24} "
         f"{first['worst_10_difference']:+8.2f} "
         f"[{first['worst_10_difference_low']:+.2f}, "
         f"{first['worst_10_difference_high']:+.2f}] {first['method']}",

@@ -13,7 +13,7 @@ from tff_fair.experiments import RunError, RunSpec, open_run
 from tff_fair.experiments.analysis import replay as replays
 from tff_fair.experiments.presenting import choice_text
 from tff_fair.experiments.presenting.report import choice_section, task_runs
-from tff_fair.experiments.sweeps import choosing, tries
+from tff_fair.experiments.sweeps import choosing, stages, tries
 
 pytestmark = pytest.mark.pure
 
@@ -72,7 +72,7 @@ def trained(patch):
 
   patch.setattr(tries.Tries, "_trained", in_memory)
   patch.setattr(tries.Tries, "data_digests", lambda *_: {"examples": "1"})
-  patch.setattr(choosing, "run_once", run_once)
+  patch.setattr(stages, "run_once", run_once)
   patch.setattr(replays, "replay", replay)
   return specs
 

@@ -5,7 +5,8 @@ from typing import Any
 
 from tff_fair.experiments.analysis import measures
 from tff_fair.experiments.spec import spec_text
-from tff_fair.experiments.sweeps.choosing import Choice, settings_text
+from tff_fair.experiments.sweeps.choosing import Choice
+from tff_fair.experiments.sweeps.stages import settings_text
 from tff_fair.experiments.texts import layout, run_warnings, sentences
 
 

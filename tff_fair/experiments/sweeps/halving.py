@@ -1,0 +1,125 @@
+"""Which settings a choice tries, and how they are halved within a budget."""
+
+import itertools
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from tff_fair import methods
+from tff_fair.declared import FieldError
+from tff_fair.experiments.analysis.federations import FEDAVG
+from tff_fair.experiments.spec.run_spec import RunSpec
+from tff_fair.experiments.sweeps import bench
+
+NUM_FINALISTS = 2
+_RATE_FACTOR = 3.0
+
+
+def rates(middle: float) -> list[float]:
+  """Returns a rate, the next lower and the next higher one."""
+  found = (middle, middle / _RATE_FACTOR, middle * _RATE_FACTOR)
+  return [float(f"{rate:.3g}") for rate in found]
+
+
+def half(number: int) -> int:
+  """Returns how many of so many settings train a further seed."""
+  return max(1, math.ceil(number / 2))
+
+
+def rungs(number: int) -> Iterator[int]:
+  """Yields how many settings train in each rung."""
+  yield number
+  while number > NUM_FINALISTS:
+    number = max(half(number), NUM_FINALISTS)
+    yield number
+
+
+def num_runs(number: int, num_fedavgs: Sequence[int], fresh_seeds: int) -> int:
+  """Returns what it costs to halve and to confirm so many settings.
+
+  FedAvg's settings have trained their first seed already.
+  """
+  of_methods = list(rungs(number))
+  halvings = len(of_methods) - 1
+  of_fedavg = sum(
+    of_rung
+    for tried in num_fedavgs
+    for of_rung in [*_halved(tried, halvings)][1:]
+  )
+  confirming = fresh_seeds * (NUM_FINALISTS + len(num_fedavgs))
+  return sum(of_methods) + of_fedavg + confirming
+
+
+def _halved(number: int, times: int) -> Iterator[int]:
+  return itertools.accumulate(
+    range(times), lambda n, _: half(n), initial=number
+  )
+
+
+def affordable(
+  most: int, num_fedavgs: Sequence[int], fresh_seeds: int, room: int
+) -> int:
+  """Returns how many of so many settings a number of runs can halve."""
+  for number in range(most, NUM_FINALISTS, -1):
+    if num_runs(number, num_fedavgs, fresh_seeds) <= room:
+      return number
+  return min(most, NUM_FINALISTS)
+
+
+def variants(
+  names: Iterable[str], best: RunSpec, most: int
+) -> tuple[dict[str, list[RunSpec]], dict[str, str]]:
+  """Returns the settings to try of each method, no more than FedAvg had.
+
+  Args:
+    names: The methods.
+    best: FedAvg at its best rate, with the better weights of clients.
+    most: How many settings a method may have.
+
+  Returns:
+    The settings by method; and why others cannot be tried.
+
+  Raises:
+    FieldError: If none can be tried.
+  """
+  found: dict[str, list[RunSpec]] = {}
+  left_out: dict[str, str] = {}
+  for name in names:
+    algorithm = methods.understood(name)
+    if algorithm == FEDAVG:
+      continue
+    ways = methods.get(algorithm).aggregations
+    if best.aggregation is not None and best.aggregation not in ways:
+      left_out[name] = f"Its ways of summing are {', '.join(ways)}."
+      continue
+    try:
+      spec = best.with_algorithm(algorithm)
+      found[algorithm] = [
+        spec.replace(**one) for one in _changes(algorithm, best)[:most]
+      ]
+    except FieldError as error:
+      left_out[name] = str(error)
+  if not found:
+    reasons = " ".join(f"{name}: {why}" for name, why in left_out.items())
+    raise FieldError("algorithms", f"none can be tried. {reasons}")
+  return found, left_out
+
+
+def _changes(algorithm: str, best: RunSpec) -> list[dict[str, Any]]:
+  """Returns the settings of a method, as changes of its default ones.
+
+  Its hyperparameter has the values that fair-bench tries.
+  """
+  further: list[dict[str, Any]] = []
+  if algorithm in bench.HYPERPARAMETERS:
+    name, values = bench.HYPERPARAMETERS[algorithm]
+    default = methods.hyperparameters(algorithm)[name].default
+    further = [{"hparams": {name: v}} for v in values if v != default]
+  _, lower, higher = rates(best.client_learning_rate)
+  return [
+    {},
+    {"client_learning_rate": higher},
+    *further[:1],
+    {"client_learning_rate": lower},
+    *further[1:],
+  ]

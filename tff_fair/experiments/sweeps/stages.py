@@ -1,0 +1,346 @@
+"""The four stages of a choice, as `choosing` says, and the way through them."""
+
+import contextlib
+import dataclasses
+import itertools
+import math
+import pathlib
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from tff_fair import declared
+from tff_fair.declared import FieldError
+from tff_fair.experiments.analysis import confirmation, measures, replay
+from tff_fair.experiments.analysis.federations import FEDAVG
+from tff_fair.experiments.errors import RunError
+from tff_fair.experiments.runs import finding, tables
+from tff_fair.experiments.runs.folder import RunFolder
+from tff_fair.experiments.runs.run import Run
+from tff_fair.experiments.spec import spec_text
+from tff_fair.experiments.spec.run_spec import RunSpec
+from tff_fair.experiments.sweeps import halving, tries
+from tff_fair.experiments.sweeps.tries import Tries
+from tff_fair.files import atomic, parsing
+
+_MOST_BEYOND = 3  # How often FedAvg tries a rate beyond its best.
+_FIRST_FRESH_SEED = 1000  # From the run's own seed on.
+_MOST_TAPED_ROUNDS = 20
+_SAME_ANGLE = 1.0  # Degrees, up to which a direction is FedAvg's.
+_BUDGET_FILE = "budget.json"
+DECIDED = ("client_learning_rate", "client_weighting")  # Beside hparams.
+
+
+def settings_of(spec: RunSpec) -> dict[str, declared.Value]:
+  """Returns what a choice decides of a run, but for its method."""
+  return {**{name: getattr(spec, name) for name in DECIDED}, **spec.hparams}
+
+
+def settings_text(spec: RunSpec) -> str:
+  """Returns what tells the settings of one method apart."""
+  found = settings_of(spec)
+  del found["client_weighting"]  # The title of the method has it.
+  return ", ".join(spec_text.assignments(found))
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Found:
+  """What the four stages find.
+
+  Attributes:
+    spec: The recommended run.
+    confirmation: A row for each finalist, see `confirmation.compare`; numbers
+      are in the unit of tables, of accuracies in percent.
+    path: A row for each setting that was tried: `stage`, `method`, `settings`,
+      `seeds`, the criterion on validation rows, `value`, and `is_fedavg`.
+    order: The methods in the order of trial: `algorithm`, and of the replay
+      `worst_cosine`, `angle` and `changes`, missing where there is none.
+    left_out: Of each method that could not be tried, why.
+    num_runs: How many runs were trained.
+    num_fresh_seeds: How many seeds confirmed the choice.
+    criterion: The measure that was to become better.
+  """
+
+  spec: RunSpec
+  confirmation: pd.DataFrame
+  path: pd.DataFrame
+  order: pd.DataFrame
+  left_out: Mapping[str, str]
+  num_runs: int
+  num_fresh_seeds: int
+  criterion: str
+
+  @property
+  def is_fair_method(self) -> bool:
+    """Whether a method is clearly better than FedAvg, which else is best."""
+    return self.spec.algorithm != FEDAVG
+
+  @property
+  def method(self) -> str:
+    """The title of the recommended method."""
+    return self.spec.title
+
+  @property
+  def settings(self) -> Mapping[str, declared.Value]:
+    """Its settings that the choice decided, by name."""
+    return settings_of(self.spec)
+
+
+def run_once(spec: RunSpec, path: pathlib.Path, *, progress: bool) -> Run:
+  """Returns a run of a choice, which an earlier program may have trained."""
+  if RunFolder(path).is_finished:
+    return finding.read_run(path)
+  from tff_fair.experiments.training import running  # noqa: PLC0415
+
+  return running.run(spec, path, progress=progress)
+
+
+class _Tried(NamedTuple):
+  """A setting, at its first seed, and a key for each seed, the best first."""
+
+  spec: RunSpec
+  keys: tuple[float, ...] = ()
+
+  @property
+  def key(self) -> float:
+    """The mean of its keys."""
+    return float(np.mean(self.keys))
+
+
+class Stages:
+  """The four stages, and the way through them."""
+
+  def __init__(
+    self,
+    base: RunSpec,
+    folder: pathlib.Path,
+    tried: Tries,
+    *,
+    criterion: str,
+    fresh_seeds: int,
+    most_loss: float | None,
+  ) -> None:
+    """Begins with FedAvg, at the middle one of its first rates."""
+    self._base = base
+    self._folder = folder
+    self._tries = tried
+    self._criterion = criterion
+    self._fresh_seeds = fresh_seeds
+    self._most_loss = most_loss
+    self._path: list[dict[str, Any]] = []
+    self._num_others = 0
+
+  @property
+  def num_runs(self) -> int:
+    """How many runs were trained."""
+    return self._tries.num_runs + self._num_others
+
+  def go_through(
+    self, names: Sequence[str], budget: int, minutes: float | None
+  ) -> Found:
+    """Chooses among FedAvg and some methods, with so many runs or minutes."""
+    begin = time.monotonic()
+    fedavgs = self._fedavg()
+    best = min((tried[0] for tried in fedavgs), key=lambda t: t.key).spec
+    if minutes is not None:
+      budget = self._budget(60 * minutes / (time.monotonic() - begin))
+    numbers = [*map(len, fedavgs)]
+    variants, left_out = halving.variants(names, best, max(numbers))
+    order = self._replay(list(variants), best)
+    # Each method's first setting, then each one's second, and so on.
+    by_rank = [variants[name] for name in order["algorithm"]]
+    depths = itertools.zip_longest(*by_rank)
+    specs = [spec for depth in depths for spec in depth if spec is not None]
+    number = halving.affordable(
+      len(specs),
+      numbers,
+      self._fresh_seeds,
+      budget - self.num_runs - 1,  # The last is the recommended one.
+    )
+    fedavgs, pool = self._halve(fedavgs, [*map(_Tried, specs[:number])])
+    finalists: dict[str, RunSpec] = {}
+    for one in pool:  # Of each method its best setting.
+      finalists.setdefault(one.spec.algorithm, one.spec)
+    fedavgs.sort(key=lambda tried: tried[0].key)
+    spec, compared = self._confirm(
+      [tried[0].spec for tried in fedavgs], list(finalists.values())
+    )
+    return Found(
+      spec=spec,
+      confirmation=compared,
+      path=pd.DataFrame(self._path),
+      order=order,
+      left_out=left_out,
+      num_runs=self.num_runs,
+      num_fresh_seeds=self._fresh_seeds,
+      criterion=self._criterion,
+    )
+
+  def _fedavg(self) -> list[list[_Tried]]:
+    """Tries FedAvg at several rates; of each weighting, the best first."""
+    weightings = [self._base.replace(client_weighting="uniform")]
+    if self._base.dp_noise is None:
+      weightings.append(self._base.replace(client_weighting="num_examples"))
+    wanted = [
+      spec.replace(client_learning_rate=rate)
+      for spec in weightings
+      for rate in halving.rates(self._base.client_learning_rate)
+    ]
+    tried: list[_Tried] = []
+    for number in range(1 + _MOST_BEYOND):
+      if not wanted:
+        break
+      tried += self._measure(
+        f"FedAvg {number + 1}", [*map(_Tried, wanted)], self._base.seed
+      )
+      wanted = []
+      for spec in weightings:
+        of_weighting = _of_weighting(tried, spec)
+        known = [t.spec.client_learning_rate for t in of_weighting]
+        if known[0] in (min(known), max(known)):
+          _, low, high = halving.rates(known[0])
+          beyond = low if known[0] == min(known) else high
+          wanted.append(spec.replace(client_learning_rate=beyond))
+    return [_of_weighting(tried, spec) for spec in weightings]
+
+  def _budget(self, times: float) -> int:
+    """Returns so many times the runs so far; as before where one goes on."""
+    file = self._folder / _BUDGET_FILE
+    if not file.exists():
+      runs = math.floor(times * self.num_runs)
+      atomic.write(file, parsing.json_text({"runs": runs}))
+    return int(parsing.parse_json(file.read_bytes())["runs"])
+
+  def _replay(self, names: Sequence[str], best: RunSpec) -> pd.DataFrame:
+    """Returns the methods in the order in which their rules serve the worst.
+
+    Those whose rules are FedAvg's here come later, and those that no tape can
+    order last.
+    """
+    try:
+      rounds = min(best.total_rounds, _MOST_TAPED_ROUNDS)
+      spec = best.replace(tape=True, total_rounds=rounds)
+    except FieldError:  # Sums or noise hide what a tape has.
+      return pd.DataFrame({"algorithm": names, "worst_cosine": math.nan})
+    self._num_others += 1
+    run = run_once(spec, self._folder / "tape", progress=False)
+    rows = []
+    for name in names:
+      found = {"worst_cosine": math.nan, "angle": math.nan}
+      with contextlib.suppress(FieldError, RunError):
+        of_clients = replay.replay(run, name, tell=lambda _: None)
+        by_round = of_clients.groupby("round")
+        found["worst_cosine"] = float(by_round["cosine"].min().mean())
+        found["angle"] = float(by_round["angle"].first().mean())
+      rows.append({"algorithm": name, **found})
+    order = pd.DataFrame(rows)
+    order["changes"] = ~(order["angle"] < _SAME_ANGLE)
+    by = ["changes", "worst_cosine"]
+    return order.sort_values(by, ascending=False, kind="stable")
+
+  def _halve(
+    self, fedavgs: list[list[_Tried]], pool: list[_Tried]
+  ) -> tuple[list[list[_Tried]], list[_Tried]]:
+    """Halves all settings until the finalists are left."""
+    for rung, number in enumerate(halving.rungs(len(pool))):
+      pool = pool[:number]
+      if rung:
+        fedavgs = [tried[: halving.half(len(tried))] for tried in fedavgs]
+      of_fedavg = [t for tried in fedavgs for t in tried] if rung else []
+      measured = self._measure(
+        f"Rung {rung + 1}", [*of_fedavg, *pool], self._base.seed + rung
+      )
+      if rung:
+        fedavgs = [_of_weighting(measured, tried[0].spec) for tried in fedavgs]
+      pool = [t for t in measured if t.spec.algorithm != FEDAVG]
+    return fedavgs, pool
+
+  def _measure(
+    self, stage: str, tried: Sequence[_Tried], seed: int
+  ) -> list[_Tried]:
+    """Trains each setting at a further seed; returns them, the best first."""
+    results = self._tries.evaluate(
+      stage, [t.spec.replace(seed=seed) for t in tried]
+    )
+    score = tries.score_of(results[0])
+    measure = measures.of(score)[self._criterion]
+    sign = -1 if measure.higher_is_better else 1
+    found = [
+      _Tried(
+        t.spec,
+        (
+          *t.keys,
+          confirmation.sort_key(_validated(clients), score, self._criterion),
+        ),
+      )
+      for t, clients in zip(tried, results, strict=True)
+    ]
+    found.sort(key=lambda t: t.key)
+    self._path += [
+      {
+        "stage": stage,
+        "method": one.spec.title,
+        "settings": settings_text(one.spec),
+        "seeds": len(one.keys),
+        "value": sign * measure.scale * one.key + 0.0,  # Not -0.
+        "is_fedavg": one.spec.algorithm == FEDAVG,
+      }
+      for one in found
+    ]
+    return found
+
+  def _confirm(
+    self, fedavgs: Sequence[RunSpec], finalists: Sequence[RunSpec]
+  ) -> tuple[RunSpec, pd.DataFrame]:
+    """Compares the finalists with FedAvg on test rows, at fresh seeds."""
+    first = self._base.seed + _FIRST_FRESH_SEED
+    specs = [
+      spec.replace(seed=first + number)
+      for number in range(self._fresh_seeds)
+      for spec in (*fedavgs, *finalists)
+    ]
+    results = self._tries.evaluate("Confirmation", specs)
+    score = tries.score_of(results[0])
+    of_runs = zip(specs, results, strict=True)
+    compared = confirmation.compare(
+      confirmation.rows_of(
+        ((spec.title, spec.seed, clients) for spec, clients in of_runs), score
+      ),
+      score,
+      {spec.title: settings_text(spec) for spec in finalists},
+      self._criterion,
+    )
+    is_fit = compared["is_better"]
+    if self._most_loss is not None:
+      is_fit = is_fit & (compared["largest_loss"] <= self._most_loss)
+    better = compared[is_fit]
+    if better.empty:
+      return fedavgs[0], compared
+    [spec] = [s for s in finalists if s.title == better["method"].iloc[0]]
+    return spec, compared
+
+
+def _of_weighting(tried: Iterable[_Tried], spec: RunSpec) -> list[_Tried]:
+  """Returns FedAvg's settings with the weights of `spec`, the best first."""
+  return sorted(
+    (
+      t
+      for t in tried
+      if t.spec.algorithm == FEDAVG
+      and t.spec.client_weighting == spec.client_weighting
+    ),
+    key=lambda t: t.key,
+  )
+
+
+def _validated(clients: pd.DataFrame) -> pd.DataFrame:
+  """Returns the results of clients on validation rows."""
+  if not tables.has_validation(clients):
+    raise RunError(
+      "A choice needs validation rows, and no client has enough training "
+      "rows to set some aside; give a larger validation_fraction."
+    )
+  return tables.on_validation(clients)
