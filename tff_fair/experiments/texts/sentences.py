@@ -185,7 +185,7 @@ def joining(summary: Mapping[str, Any], score: Score) -> str | None:
   number = found["gaining"] + found["losing"] + found["undecided"]
   return (
     f"{means} Of {number:,} clients, {found['gaining']:,} gain from joining, "
-    f"{found['losing']:,} lose, and {found['undecided']:,} cannot be told: "
+    f"{found['losing']:,} lose, and {found['undecided']:,} are undecided: "
     f"gains from {score.number(found['min'])} to {score.number(found['max'])}, "
     f"median {score.number(found['percentile_50'])}. {alone(found) or ''}"
   ).rstrip()
@@ -210,7 +210,7 @@ def fine_tuned(summary: Mapping[str, Any], score: Score) -> str | None:
     return text
   return (
     f"{text} Against clients alone, {found['gaining']:,} then gain, "
-    f"{found['losing']:,} lose, and {found['undecided']:,} cannot be told."
+    f"{found['losing']:,} lose, and {found['undecided']:,} are undecided."
   )
 
 

@@ -138,7 +138,7 @@ def test_clients_see_whether_joining_is_worth_it(tmp_path):
   )
   shown = dict(zip(*methods, strict=True))
   assert shown["Gain"] == "3 of 6"
-  assert shown["Cannot be told"] == "3 of 6"
+  assert shown["Undecided"] == "3 of 6"
   assert shown["Mean gain"] == "+4.00"
   assert len(clients) == 1 + 6
   assert clients[1][5:] == ["−2.00", "−7.00 to 3.00", "1"]

@@ -92,18 +92,19 @@ def _names(task: TaskRuns, methods: Sequence[MethodRuns]) -> Iterator[str]:
     if clients is None or joining.GAIN not in clients:
       continue
     is_sure = clients[joining.P_VALUE] < joining.LEVEL
-    for words, is_so in (
+    for verb, is_so in (
       ("gain", clients[joining.GAIN] > 0),
       ("lose", clients[joining.GAIN] < 0),
     ):
       ids = clients.loc[is_sure & is_so, "client_id"].tolist()
       if 0 < len(ids) <= _MOST_NAMES:
         names = ", ".join(task.clients.full(int(k)) for k in ids)
-        found.setdefault(f"{words}: {names}", []).append(method.label)
+        ending = "s" if len(ids) == 1 else ""
+        found.setdefault(f"{names} {verb}{ending}", []).append(method.label)
   which = " in the first run" if len(shown[0].runs) > 1 else ""
   for words, labels in found.items():
     of = "each method" if len(labels) == len(shown) > 1 else ", ".join(labels)
-    yield f"With {of}, those that {words[:4]}{which}{words[4:]}."
+    yield f"With {of}, {words}{which}."
 
 
 def _reached(task: TaskRuns, method: MethodRuns) -> dict[str, Any]:

@@ -28,7 +28,7 @@ _MAX_CLIENTS = 100
 _NUMBERS = {
   "gaining": "Gain",
   "losing": "Lose",
-  "undecided": "Cannot be told",
+  "undecided": "Undecided",
 }
 # By the summary's name: the head, and whether it is a gain.
 _MEANS = {
@@ -73,7 +73,7 @@ def of_methods(task: TaskRuns, methods: Sequence[MethodRuns]) -> Table:
       columns.append(Column(Head(title, "descending"), cells))
   caption = (
     f"Mean test {task.score.noun} over clients{task.score.in_brackets}, and "
-    "numbers of clients"
+    "how many clients gain and lose"
   )
   return html_tables.of_methods(caption, methods, columns)
 
