@@ -211,8 +211,8 @@ def _spec(tensor: tff.TensorType) -> tf.TensorSpec:
   return tf.TensorSpec(tensor.shape, dtype)
 
 
-# `families` has those that are shuffled anew at each iteration: a program may
-# return these, and the comparison iterates them.
+# None is shuffled anew at each iteration: a program may return these, and the
+# comparison iterates them.
 _CHANGES: Sequence[Callable[[tf.data.Dataset], tf.data.Dataset]] = (
   lambda d: d.shuffle(4, seed=3, reshuffle_each_iteration=False),
   lambda d: d.cache(),

@@ -508,6 +508,18 @@ def clients_that_draw_and_write_a_variable():
   return [sums(scalars([1.0] * n), 0.0) for n in SIZES]
 
 
+@case
+def a_table_of_each_client():
+  @compute(np.int32)
+  def looked_up(x):
+    table = tf.lookup.StaticHashTable(
+      tf.lookup.KeyValueTensorInitializer([1, 2], [10, 20]), -1
+    )
+    return table.lookup(x)
+
+  return [summed(looked_up)(scalars([1, 2, 3] * n, np.int32)) for n in (1, 20)]
+
+
 def lines_of(path):
   return len(path.read_text().splitlines()) if path.exists() else 0
 

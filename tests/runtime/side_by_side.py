@@ -6,11 +6,10 @@ import concurrent.futures
 import contextlib
 import dataclasses
 import functools
-import os
 import random
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, NamedTuple
 from unittest import mock
 
 import hypothesis
@@ -53,22 +52,19 @@ class Subject:
     comp: The computation, or a function that calls several.
     arguments: Draws its arguments, from the number of clients.
     options: Those of the contexts.
-    effects: The file to which each call of a part of it appends a byte.
   """
 
   room: str
   comp: Callable[..., Any]
   arguments: Callable[[random.Random, int], Sequence[Any]]
   options: Options = PLAIN
-  effects: BinaryIO | None = None
 
 
 class Outcome(NamedTuple):
-  """What a call returned or raised, and how many bytes of effects it wrote."""
+  """What a call returned or raised."""
 
   value: Any
   error: BaseException | None
-  num_effects: int
 
 
 class _Side:
@@ -87,10 +83,8 @@ class _Side:
     self._opened = chosen_context.keep()
     self._thread = concurrent.futures.ThreadPoolExecutor(1)
 
-  def outcome(
-    self, call: Callable[[], Any], size: int | None, effects: BinaryIO | None
-  ) -> Outcome:
-    value, error, before = None, None, _size(effects)
+  def outcome(self, call: Callable[[], Any], size: int | None) -> Outcome:
+    value, error = None, None
     try:
       future = self._thread.submit(self._call, call, size)
       value = future.result(_MOST_SECONDS)
@@ -100,7 +94,7 @@ class _Side:
       if isinstance(raised, concurrent.futures.TimeoutError):
         self.close()
         self._start()
-    return Outcome(value, error, _size(effects) - before)
+    return Outcome(value, error)
 
   def _call(self, call: Callable[[], Any], size: int | None) -> Any:
     stack = tff.framework.get_context_stack()
@@ -117,10 +111,6 @@ class _Side:
     self._opened.close()
 
 
-def _size(file: BinaryIO | None) -> int:
-  return 0 if file is None else os.fstat(file.fileno()).st_size
-
-
 class Both:
   """Both contexts, for all the options that calls need."""
 
@@ -135,16 +125,15 @@ class Both:
     options: Options = PLAIN,
     *,
     clients_per_part: int | None = None,
-    effects: BinaryIO | None = None,
   ) -> tuple[Outcome, Outcome]:
     """Returns how a call ends in the exact context, and in the other one."""
     for exact in (True, False):
       if (options, exact) not in self._sides:
         self._sides[options, exact] = _Side(options, exact=exact)
-    right = self._sides[options, True].outcome(call, 0, effects)
+    right = self._sides[options, True].outcome(call, 0)
     with self._watched():
       side = self._sides[options, False]
-      return right, side.outcome(call, clients_per_part, effects)
+      return right, side.outcome(call, clients_per_part)
 
   @contextlib.contextmanager
   def _watched(self) -> Iterator[None]:
@@ -186,7 +175,6 @@ def check(
       functools.partial(subject.comp, *args),
       subject.options,
       clients_per_part=size,
-      effects=subject.effects,
     )
     cut = ", cut" if both.cut else ""
     signature = str(getattr(subject.comp, "type_signature", ""))[:200]
@@ -216,8 +204,6 @@ def _differences(
     yield f"{way}: {short(exact.error or other.error)}"
   elif isinstance(other.error, concurrent.futures.TimeoutError):
     yield "hangs"
-  elif exact.num_effects != other.num_effects:
-    yield f"{other.num_effects} effects, not {exact.num_effects}"
   elif exact.error is None:
     yield from differences(exact.value, other.value, rounds=rounds)
 
