@@ -54,19 +54,19 @@ def ratio_table(seconds: Mapping[str, Sequence[float]], baseline: str) -> str:
   return "\n".join(lines)
 
 
-def peak_memory_mb(pid: int | str = "self") -> float:
-  """Returns the peak resident memory of a process in MiB (Linux)."""
-  return _memory_mb(pid, "VmHWM:")
+def peak_memory_mb() -> float:
+  """Returns the peak resident memory of this process in MiB (Linux)."""
+  return _memory_mb("VmHWM:")
 
 
-def current_memory_mb(pid: int | str = "self") -> float:
-  """Returns the resident memory of a process in MiB (Linux)."""
-  return _memory_mb(pid, "VmRSS:")
+def current_memory_mb() -> float:
+  """Returns the resident memory of this process in MiB (Linux)."""
+  return _memory_mb("VmRSS:")
 
 
-def _memory_mb(pid: int | str, name: str) -> float:
-  with open(f"/proc/{pid}/status", encoding="ascii") as status:
+def _memory_mb(name: str) -> float:
+  with open("/proc/self/status", encoding="ascii") as status:
     for line in status:
       if line.startswith(name):
         return int(line.split()[1]) / 1024
-  raise ValueError(f"/proc/{pid}/status has no line {name}")
+  raise ValueError(f"/proc/self/status has no line {name}")

@@ -1,7 +1,4 @@
-"""Gram rules against TorchJD's weights, and what sets each of them apart.
-
-`benchmarks/torchjd_weights.py` compares many more with them.
-"""
+"""Gram rules against TorchJD's weights, and what sets each of them apart."""
 
 import numpy as np
 import pytest
