@@ -112,14 +112,7 @@ class Demonstration:
     )
 
   def save(self, path: pathlib.Path) -> None:
-    """Writes the drawing.
-
-    Args:
-      path: A file whose name ends in .png, .svg or .pdf; it replaces another.
-
-    Raises:
-      OSError: If it cannot be written.
-    """
+    """Writes the drawing."""
     # No pyplot: it would look for a display.
     from matplotlib import figure  # noqa: PLC0415
 
@@ -130,14 +123,7 @@ class Demonstration:
 
 
 def demonstrate(name: str) -> Demonstration:
-  """Computes a demonstration; imports TensorFlow.
-
-  Args:
-    name: One of `NAMES`.
-
-  Raises:
-    ValueError: If there is no such demonstration.
-  """
+  """Computes a demonstration; imports TensorFlow."""
   if name not in _MODULES:
     raise ValueError(
       f"unknown demonstration {name!r}; valid: {', '.join(NAMES)}."

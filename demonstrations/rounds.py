@@ -13,14 +13,7 @@ from tff_fair import types
 def apply(
   rule: types.Rule, updates: np.ndarray, loss: np.ndarray, **signals: np.ndarray
 ) -> types.RuleOutput:
-  """Returns what a rule returns for a first cohort, with equal weights.
-
-  Args:
-    rule: The rule.
-    updates: float64[m, d], Delta_k.
-    loss: float64[m], f_k.
-    **signals: float64[m], other signals of `types.Cohort`.
-  """
+  """Returns what a rule returns for a first cohort, with equal weights."""
   m = len(updates)
   known = {"weight": np.full(m, 1 / m), "loss": loss, **signals}
   return _traced(rule, m, tuple(known))(updates @ updates.T, *known.values())
@@ -57,23 +50,12 @@ def direction(
 def quadratics(
   theta: np.ndarray, optima: np.ndarray, curvature: np.ndarray
 ) -> np.ndarray:
-  """Returns f_k = sum_j curvature_kj (theta_j - optima_kj)^2 / 2, float64[m].
-
-  Args:
-    theta: float64[d].
-    optima: float64[m, d].
-    curvature: float64[m, d].
-  """
+  """Returns f_k = sum_j curvature_kj (theta_j - optima_kj)^2 / 2 of clients."""
   return np.asarray(np.sum(curvature * (theta - optima) ** 2, axis=1) / 2)
 
 
 def distance_to_hull(point: np.ndarray, corners: np.ndarray) -> float:
-  """Returns the distance of a point from a convex hull.
-
-  Args:
-    point: float64[d].
-    corners: float64[m, d].
-  """
+  """Returns the distance of a point from a convex hull."""
   # With a large penalty on the sum of the shares, a least-squares problem.
   penalty = 1e6
   shares, _ = scipy.optimize.nnls(

@@ -361,11 +361,7 @@ class _DatasetClients:
   def __init__(
     self, halves: "Sequence[tff.simulation.datasets.ClientData]", name: str
   ) -> None:
-    """Takes data whose elements are all as those of the first.
-
-    Raises:
-      DataError: If they are not examples of x and y.
-    """
+    """Takes data whose elements are all as those of the first."""
     self.name = name
     self.weights: dict[str, float] = {}
     self.num_halves = len(halves)

@@ -129,11 +129,6 @@ def with_labels(task: Task, labels: Mapping[int, np.ndarray]) -> Task:
 
   Methods that correct labels use it. `Task.train.true_labels` of the result are
   those of `task`, or of the task that this one was made of.
-
-  Args:
-    task: A task with class labels.
-    labels: New training labels by client id, int[num_examples] each, in the
-      order of `task.train.load`. The other clients keep theirs.
   """
   num_classes = _num_classes(task)
   new = {client_id: np.array(y) for client_id, y in labels.items()}

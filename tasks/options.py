@@ -78,11 +78,7 @@ class LstmOptions(TaskOptions):
 
 
 def fields_of(options_type: type) -> Mapping[str, declared.Declared]:
-  """Returns the options by name, in their order.
-
-  Raises:
-    TypeError: If a field is not declared.
-  """
+  """Returns the options by name, in their order."""
   found = declared.fields_of(options_type)
   for field in dataclasses.fields(options_type):
     if field.name not in found:

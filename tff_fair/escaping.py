@@ -78,12 +78,7 @@ _LATEX = {
 
 
 def latex(text: str, *, is_first: bool = True) -> str:
-  """Returns a text for LaTeX.
-
-  Args:
-    text: The text.
-    is_first: Whether it may begin a row of a table.
-  """
+  """Returns a text for LaTeX."""
   with_minus = re.sub(r"(?<!\w)-(?=\d)", "−", line(text))
   escaped = "".join(_LATEX.get(sign) or _greek(sign) for sign in with_minus)
   escaped = re.sub("-(?=-)", "-{}", escaped)  # Two of them would become a dash.

@@ -20,12 +20,7 @@ Attached = tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]
 
 
 def attach(package: str, file: str) -> Attached:
-  """Returns `__getattr__`, `__dir__` and `__all__` of a package.
-
-  Args:
-    package: Its name.
-    file: Its `__init__.py`. Names imported in the form "x as x" are public.
-  """
+  """Returns `__getattr__`, `__dir__` and `__all__` of a package."""
   tree = ast.parse(pathlib.Path(file).read_text("utf-8"))
   places = {
     alias.name: str(node.module)

@@ -12,11 +12,7 @@ _HIDDEN = "tasks"
 
 
 def check() -> None:
-  """Checks that `import tasks` finds ours.
-
-  Raises:
-    ImportError: If it finds another package, in one line with the way out.
-  """
+  """Checks that `import tasks` finds ours."""
   ours = _NEIGHBOURS / _HIDDEN
   spec = importlib.util.find_spec(_HIDDEN)
   if spec is None or not ours.is_dir():

@@ -40,14 +40,7 @@ def question(
   *,
   shown: Callable[[str], str] = str,
 ) -> str:
-  """Returns the question which known name a name means.
-
-  Args:
-    name: The name.
-    known: Those that there are.
-    otherwise: What to say in its place where nothing is similar.
-    shown: Writes a known name as it is to be shown.
-  """
+  """Returns the question which known name a name means."""
   near = " or ".join(map(shown, guesses(name, known)))
   return f"did you mean {near}?" if near else otherwise
 

@@ -67,11 +67,7 @@ class Conversion:
   def write(
     self, on_progress: data_files.OnRead = data_files.ignore
   ) -> Dropped:
-    """Writes the client data, whole or not at all.
-
-    Returns:
-      How many clients were dropped for being too small, and their examples.
-    """
+    """Writes the client data, whole or not at all; returns what was dropped."""
     request = self.request
     choose_test = (
       client_data_file.last_share(request.test_fraction)

@@ -17,10 +17,6 @@ def with_seed_0(task: Task) -> Task:
 
   Tasks that differ in the seed of their model alone then have equal models, and
   share what is compiled of them.
-
-  Returns:
-    The task itself, if the seed of its model may decide more, or if its model
-    is none of this project.
   """
   # It imports TensorFlow, and programs describe a task before they do.
   from tasks.models import initial_weights  # noqa: PLC0415

@@ -90,21 +90,7 @@ def divide(
   source_of_split: Callable[[int], str],
   units: np.ndarray | None = None,
 ) -> population.Population:
-  """Gives rows to clients, and cuts each client's in two.
-
-  Args:
-    config: How to.
-    clients: Client of each row, int[rows], a position in `names`.
-    names: Names of all clients.
-    halves: The half of each row, and what the numbers mean: "train" and "test";
-      None takes a share of each client's rows for testing.
-    classes: Class of each row; None of numbers as labels.
-    seed: Seed of these shares, and of the choice of clients.
-    source: The file and what names its clients, for errors.
-    source_of_split: Tells the place of a row's half, for errors.
-    units: What each row belongs to, such as a person, if all rows of one are to
-      be in the same half.
-  """
+  """Gives rows to clients, and cuts each client's in two."""
   if halves is None and units is not None:
     is_test = population.test_share_of_units(
       clients, units, config.test_fraction, seed, classes

@@ -72,9 +72,6 @@ def check_limits() -> None:
   """Checks that this process may open files and use memory as a run does.
 
   TensorFlow ends a process that may not, or raises errors of many kinds.
-
-  Raises:
-    RunError: If it may not.
   """
   for allowed, least, what, way in (
     (
@@ -112,18 +109,7 @@ def _allowed(limit: int) -> float:
 def check_installed(
   package: str, extra: str, field: str, value: object = None, who: str = ""
 ) -> None:
-  """Checks that a package is there.
-
-  Args:
-    package: Its name.
-    extra: The extra of this project that brings it.
-    field: The setting that needs it.
-    value: The value of the setting.
-    who: Who needs it, if that is not the value.
-
-  Raises:
-    FieldError: If it is missing.
-  """
+  """Checks that a package is there."""
   if importlib.util.find_spec(package) is None:
     raise FieldError(
       field,

@@ -89,11 +89,9 @@ def unhandled_signals() -> Sequence[int]:
 
 @contextlib.contextmanager
 def raised(*, owns_process: bool = False) -> Iterator[None]:
-  """Raises `Interrupted` where the main thread is when a signal comes.
+  """Raises `Interrupted` in the main thread when a signal comes.
 
-  Args:
-    owns_process: Whether the whole process is a program that may be ended by a
-      second signal; else that one is raised, too.
+  A second signal ends a program that owns the process; else it is raised, too.
   """
   former = _State.owns_process
   _State.owns_process = owns_process or former

@@ -75,15 +75,7 @@ class AmountProgress:
     *,
     delay: float = 0.0,
   ) -> None:
-    """Initializes.
-
-    Args:
-      title: What is being done.
-      total: The whole amount, if it is known.
-      unit: Unit of the amount; empty for numbers of items.
-      delay: After how many seconds the bar appears. With a delay, it goes when
-        the work is done.
-    """
+    """Initializes."""
     self._title = title
     self._unit = unit
     self._last_line = time.monotonic()
@@ -129,13 +121,7 @@ class AmountProgress:
 
 
 def count(items: Iterable[_T], total: int, action: str) -> Iterator[_T]:
-  """Passes items on, and shows how many are done once that takes long.
-
-  Args:
-    items: The items.
-    total: How many there will be.
-    action: The work on the items, as "reading runs".
-  """
+  """Passes items on, and shows how many are done once that takes long."""
   with AmountProgress(
     action, total, unit="", delay=SECONDS_OF_LONG_WORK
   ) as amount:

@@ -38,9 +38,8 @@ def replacement(
 ) -> Iterator[pathlib.Path]:
   """Yields a place to write a file to, then moves the file to `path`.
 
-  Yields:
-    A path of the same name in a directory of its own on the same file system.
-    Temporary files may stand beside it.
+  It is a path of the same name in a directory of its own on the same file
+  system; temporary files may stand beside it.
   """
   check = functools.partial(check_free, path, overwrite=overwrite)
   check()
@@ -59,11 +58,7 @@ def replacement(
 def moved_when_whole(
   path: pathlib.Path, check: Callable[[], None]
 ) -> Iterator[pathlib.Path]:
-  """Yields a place to write a file or folder to, then moves it to `path`.
-
-  Yields:
-    A path as that of `replacement`.
-  """
+  """Yields a place to write a file or folder to, then moves it to `path`."""
   place = _place(path)
   with (
     new_folder(place.parent),
@@ -137,13 +132,9 @@ def check_regular(path: pathlib.Path) -> None:
 
 
 def special_kind(path: pathlib.Path) -> str | None:
-  """Returns what a path leads to if it is neither a file nor a folder.
+  """Returns "pipe", "device", "socket" or "special file", if a path is one.
 
   A program that reads a pipe, or some devices, may wait for ever.
-
-  Returns:
-    "pipe", "device", "socket" or "special file"; `None` for files and folders,
-    and where there is nothing.
   """
   try:
     mode = path.stat().st_mode

@@ -33,11 +33,7 @@ def parse_json(content: str | bytes) -> Any:
 
 
 def json_text(value: object, indent: int | None = 2) -> str:
-  """Returns a value as JSON, with null for each number that is not finite.
-
-  Returns:
-    The text, with the end of its last line.
-  """
+  """Returns a value as JSON and a line end; numbers not finite become null."""
   return json.dumps(_strict(value), indent=indent, allow_nan=False) + "\n"
 
 

@@ -260,11 +260,7 @@ def compose_client_work(
 def _server_step(
   finalizer: Finalizer | None, server_optimizer: Optimizer | None
 ) -> Finalizer:
-  """Returns what builds the server step: the method's own, or an optimizer's.
-
-  Raises:
-    FieldError: If there are both.
-  """
+  """Returns the server step: the method's own, or that of an optimizer."""
   if finalizer is None:
     return _apply(server_optimizer)
   if server_optimizer is not None:

@@ -101,11 +101,7 @@ def build_of_own(
 
 
 def with_own_rows(args: Sequence[Any]) -> Sequence[Any]:
-  """Returns the arguments of such a round.
-
-  Args:
-    args: Those of `next`, state and data.
-  """
+  """Returns the arguments of such a round."""
   given, data = args
   state = tff.structure.from_container(given, recursive=True)
   tables = _tables(state)
@@ -127,12 +123,7 @@ def with_own_rows(args: Sequence[Any]) -> Sequence[Any]:
 
 
 def with_whole_tables(args: Sequence[Any], last: Any) -> Any:
-  """Returns the result of `next`, with the rows of all clients.
-
-  Args:
-    args: The arguments of `next`.
-    last: The result of the round, whose tables are those of the cohort.
-  """
+  """Returns the result of `next`, with the rows of all clients."""
   before = _tables(tff.structure.from_container(args[0], recursive=True))
   of_cohort = last.state.client_work
   client_work = collections.OrderedDict(
@@ -235,12 +226,7 @@ def with_all_clients(args: Sequence[Any]) -> Sequence[Any]:
 def without_those_that_failed(
   first: Sequence[Any], last: Any
 ) -> Sequence[Any] | None:
-  """Returns the arguments with which the phases run once more, if they do.
-
-  Args:
-    first: Those of the first phase.
-    last: The result of the last phase.
-  """
+  """Returns the arguments with which the phases run once more, if they do."""
   if not len(last["left_out"]):
     return None
   *args, left_out = first
@@ -261,13 +247,7 @@ def build_compared(
   aggregation: comparing.ComparingProcess,
   parameter: tff.Type,
 ) -> Sequence[tff.Computation]:
-  """Builds the phases of a round in which clients compare themselves.
-
-  Args:
-    parts: The parts of the process.
-    aggregation: Its sums.
-    parameter: The parameter of its `next`: state and data.
-  """
+  """Builds the phases of a round in which clients compare themselves."""
   work = parts.work.build().next
   last = aggregation.phases[-1]
 
@@ -293,13 +273,7 @@ def with_phases(
   parts: round_parts.RoundParts,
   aggregation: tff.templates.AggregationProcess,
 ) -> tff.learning.templates.LearningProcess:
-  """Returns a process whose `next` has phases where it can have some.
-
-  Args:
-    process: The process.
-    parts: What it is composed of.
-    aggregation: Its sum.
-  """
+  """Returns a process whose `next` has phases where it can have some."""
   parameter = process.next.type_signature.parameter
   kept = bool(parts.work.kept)
   build_uncut = functools.cache(

@@ -25,12 +25,7 @@ class RoundParts(NamedTuple):
 
 
 def send(parts: RoundParts, state: Any) -> tff.templates.MeasuredProcessOutput:
-  """Returns what the distributor returns in a round.
-
-  Args:
-    parts: The parts of the process.
-    state: Its state before the round.
-  """
+  """Returns what the distributor returns in a round."""
   return parts.distributor.next(state.distributor, state.global_model_weights)
 
 
@@ -42,16 +37,7 @@ def end_round(
   summed: tff.templates.MeasuredProcessOutput,
   **further: tff.Value,
 ) -> tff.learning.templates.LearningProcessOutput:
-  """Returns state and metrics as `tff.learning.templates` composes them.
-
-  Args:
-    parts: The parts of the process.
-    state: Its state before the round.
-    sent: What the distributor returned.
-    trained: What the clients' work returned.
-    summed: What the aggregation returned.
-    **further: Measurements at the server beside those of the parts.
-  """
+  """Returns state and metrics as `tff.learning.templates` composes them."""
   stepped = parts.finalizer.next(
     state.finalizer, state.global_model_weights, summed.result
   )
@@ -76,12 +62,7 @@ def end_round(
 def with_next(
   process: tff.learning.templates.LearningProcess, next_fn: tff.Computation
 ) -> tff.learning.templates.LearningProcess:
-  """Returns a process whose rounds are another computation's.
-
-  Args:
-    process: The process.
-    next_fn: Of the types of its `next`, but for the metrics.
-  """
+  """Returns a process whose rounds are another computation's."""
   return tff.learning.templates.LearningProcess(
     process.initialize,
     next_fn,

@@ -15,12 +15,7 @@ _CRITERION = "confirmed"  # What `federations` calls that by which one chose.
 def rows_of(
   runs: Iterable[tuple[str, int, pd.DataFrame]], score: Score
 ) -> pd.DataFrame:
-  """Returns a row for each run and client.
-
-  Args:
-    runs: For each run its method, its seed and the results of its clients.
-    score: The score of the clients.
-  """
+  """Returns a row for each run and client."""
   return pd.concat(
     clients.assign(
       federation="",

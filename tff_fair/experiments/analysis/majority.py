@@ -30,11 +30,7 @@ _MOST_CLASSES = 4  # Of more, one below that share is the rule.
 
 
 def rare_class(counts: np.ndarray) -> int | None:
-  """Returns the rarest of a few classes, if it is rare.
-
-  Args:
-    counts: int64[C], training examples of each class.
-  """
+  """Returns the rarest of a few classes, if it is rare, of counts int64[C]."""
   if not 2 <= len(counts) <= _MOST_CLASSES or not counts.sum():
     return None
   rarest = int(counts.argmin())

@@ -126,15 +126,7 @@ class Score:
     *,
     of_other_clients: bool = True,
   ) -> dict[str, Interval]:
-    """Returns the 95 % intervals of statistics over clients, those known.
-
-    Args:
-      values: float[K].
-      num_examples: float[K], what accuracies are shares of; else None.
-      names: The statistics.
-      of_other_clients: Whether the clients are a sample, or their test examples
-        alone are.
-    """
+    """Returns the 95 % intervals of statistics over clients, those known."""
     if not of_other_clients and num_examples is None:
       return {}
     if self.name == ACCURACY.name:

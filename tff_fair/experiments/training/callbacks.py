@@ -325,11 +325,7 @@ class Callbacks:
     return SavedCallbacks(states, self.reason if self.verdict == "stop" else "")
 
   def restore(self, saved: SavedCallbacks) -> None:
-    """Gives callbacks the states that were saved.
-
-    Raises:
-      CallbackError: If a callback that has one is not there.
-    """
+    """Gives callbacks the states that were saved."""
     if saved.stop:
       self.verdict, self.reason = "stop", saved.stop
     by_name = {self._names.get(id(c)): c for c in self._all}

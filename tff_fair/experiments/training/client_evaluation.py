@@ -54,11 +54,8 @@ def check_data(task: tasks.Task) -> None:
 def build_losses(
   parts: build.RunParts, train_data: client_data.ClientDatasets
 ) -> Callable[[rounds.State, client_data.Ids], np.ndarray]:
-  """Returns a function from a state and clients to losses of its global model.
-
-  Returns:
-    A function from a state of a process and client ids, in ascending order, to
-    the mean losses over their training examples, float32[m].
+  """Returns a function from a state and client ids, ascending, to the mean
+  losses of its global model over their training examples, float32[m].
   """
   evaluate = _compiled(evaluation.build_client_evaluation, parts)
 

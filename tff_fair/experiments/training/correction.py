@@ -128,9 +128,7 @@ def correct(
 ) -> tuple[build.RunParts, Weights | None]:
   """Runs both stages, or what is left of them, if the run asks for them.
 
-  Returns:
-    The parts, whose task has the new labels; and the finetuned model, `None`
-    without correction.
+  Returns the parts with the new labels, and the finetuned model, if any.
   """
   if spec.label_correction == "none":
     return parts, None

@@ -171,12 +171,7 @@ def _records(file: pathlib.Path) -> Iterator[bytes]:
 
 
 def leaves(value: object, name: str = "") -> Iterator[tuple[str, object]]:
-  """Yields the leaves of a structure with their names, as TFF names them.
-
-  Yields:
-    The names of the way to a leaf, keys in ascending order or places, joined by
-    "/", and the leaf.
-  """
+  """Yields the leaves of a structure with TFF's names, such as "a/0/b"."""
   if isinstance(value, Mapping):
     parts = [(key, value[key]) for key in sorted(value)]
   elif isinstance(value, list | tuple):

@@ -16,12 +16,7 @@ from tff_fair.metrics import group_gaps
 def build_prepare(
   spec: RunSpec, parts: build.RunParts
 ) -> Callable[[rounds.State, Sequence[int]], rounds.State] | None:
-  """Returns what a state gets before a round; None for other methods.
-
-  Returns:
-    A function from the state before a round and the ids of its clients to the
-    state with their deviations.
-  """
+  """Returns what a state gets before a round; None for other methods."""
   if spec.algorithm != plan.BY_GROUPS:
     return None
   task, gap = parts.task, str(spec.all_hparams["gap"])

@@ -82,13 +82,7 @@ class _Unsaved:
 def evaluate_trained(
   spec: RunSpec, task: tasks.Task, cache: ProgramCache
 ) -> RoundEvaluation:
-  """Trains a run, and returns the evaluation after its last round.
-
-  Args:
-    spec: The run.
-    task: Its task, as `task_loading.load` returns it.
-    cache: What earlier runs of this program have built.
-  """
+  """Trains a run, and returns the evaluation after its last round."""
   runtime.use_default()
   parts = build.run_parts(spec, task, cache)
   sample = sampling.Sampler(

@@ -187,12 +187,7 @@ def build_now(
 def arguments(
   spec: RunSpec, task: tasks.Task, run_plan: plan.Plan
 ) -> dict[str, Any]:
-  """Returns all that decides the process of a run beside its model.
-
-  Returns:
-    Arguments of `tff_fair.algorithms.build`, as plain values: an optimizer is
-    its name, its learning rate and its momentum.
-  """
+  """Returns, as plain values, what decides a process beside its model."""
   return {
     "hparams": spec.all_hparams,
     "client_optimizer": client_optimizer(spec),

@@ -91,13 +91,10 @@ def train(
   states: States,
   callbacks: Callbacks,
 ) -> Schedule:
-  """Trains up to the last round, from the last saved one.
+  """Trains from the last saved round on; returns what is left of the schedule.
 
   A new run evaluates the model before training as well: that is round 0. It is
   a point to compare with.
-
-  Returns:
-    The schedule as callbacks leave it, which end a run early.
   """
   process_state, completed, saved = states.load_latest(training.initial_state())
   with _Record(states, callbacks) as record:

@@ -39,11 +39,7 @@ def write(
   parts: build.RunParts,
   predicted: predictions.Results,
 ) -> dict[str, Any]:
-  """Writes the results of a run whose last round is done.
-
-  Returns:
-    The summary.
-  """
+  """Writes the results of a run that has trained; returns the summary."""
   score = parts.scores.score
   evaluations = tables.read_whole(folder.path, tables.evaluations(score))
   of_clients = tables.read_whole(folder.path, tables.client_evaluations(score))

@@ -57,11 +57,7 @@ def train(
   wandb: str | None = None,
   users: Sequence[RoundCallback] = (),
 ) -> bool:
-  """Trains up to the last round, unless a callback ends the run before.
-
-  Returns:
-    Whether the run is pruned, and to have no results.
-  """
+  """Trains up to the last round; returns whether a callback pruned the run."""
   folder.check_place()
   last_losses = None
   if spec.sampling == "power_of_choice":
@@ -271,8 +267,7 @@ def go_back(
 ) -> int:
   """Removes what the folder of a run has of rounds that will come again.
 
-  Returns:
-    The round to go on from, 0 for the beginning.
+  Returns the round to go on from, 0 for the beginning.
   """
   rows = {
     table: round_tables.count_rows(table) for table in folder.round_tables

@@ -198,11 +198,7 @@ class Sampler:
 def evaluated_clients(
   seed: int, num_clients: int, number: int | None
 ) -> np.ndarray:
-  """Draws the clients that are evaluated, the same all run long.
-
-  Returns:
-    int64[number], in ascending order.
-  """
+  """Draws the clients to evaluate all run long, int64[number], ascending."""
   if number is None:
     return np.arange(num_clients)
   random = generator(seed, _EVALUATION)
@@ -225,11 +221,7 @@ def evaluated(spec: RunSpec, first_rounds: np.ndarray) -> np.ndarray:
 
 
 def attackers(seed: int, num_clients: int, share: float) -> np.ndarray:
-  """Draws the clients that attack: a share, at least one but not all.
-
-  Returns:
-    int64[n], in ascending order.
-  """
+  """Draws the clients that attack, ascending: a share, at least one, not all."""
   drawn = _share(share, np.arange(num_clients), generator(seed, _ATTACKERS))
   return np.sort(drawn)
 
@@ -262,11 +254,7 @@ def _spread_evenly(values: np.ndarray) -> np.ndarray:
 
 
 def first_rounds(spec: RunSpec, task: tasks.Task) -> np.ndarray:
-  """Returns the first round that may draw each client.
-
-  Returns:
-    int64[K]; `NEVER` for a client that takes no part.
-  """
+  """Returns the first round that may draw each client, int64[K], or `NEVER`."""
   rounds = np.ones(task.num_clients, np.int64)
   field = "unseen_clients"
   if spec.unseen_clients is not None:
