@@ -221,7 +221,7 @@ def evaluated(spec: RunSpec, first_rounds: np.ndarray) -> np.ndarray:
 
 
 def attackers(seed: int, num_clients: int, share: float) -> np.ndarray:
-  """Draws the clients that attack, ascending: a share, at least one, not all."""
+  """Draws the clients that attack: a share, at least one but not all."""
   drawn = _share(share, np.arange(num_clients), generator(seed, _ATTACKERS))
   return np.sort(drawn)
 
