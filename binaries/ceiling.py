@@ -3,12 +3,15 @@
 For a model that is linear in its weights: the least mean loss, loss of the
 worst clients and largest loss on the training data, each with a proven gap.
 Name a task, or finished runs; of other models, runs give the representation.
+It writes ceiling.json into the folders of the runs, from which tables of
+tff-fair-compare, pages and model cards show it; one that is there is replaced.
 """
 
 from binaries import command_line, paths
 from binaries.command_line import UsageError
 from tff_fair import experiments
 from tff_fair.experiments import interruption, progress
+from tff_fair.experiments.analysis import ceiling_records
 from tff_fair.experiments.analysis.ceiling import WEIGHTINGS
 from tff_fair.experiments.presenting import ceiling as presenting
 from tff_fair.experiments.spec import spec_text
@@ -105,6 +108,8 @@ def main(*words: str) -> None:
     trust=_TRUST.value,
   )
   print(presenting.text(found))
+  if runs:
+    ceiling_records.write(found)
   for path in outputs:
     paths.write_output(path, _CONTENTS[path.suffix](found))
 

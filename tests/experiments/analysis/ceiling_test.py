@@ -1,17 +1,29 @@
 """Tests of ceilings of tasks and runs; of the mathematics, metrics has them."""
 
+import itertools
+import json
+import shutil
+
 import numpy as np
 import pytest
 
+from binaries import ceiling as program
+from tests.binaries import in_process
+from tests.experiments import run_folders
+from tests.experiments.presenting.report import page_parts
 from tff_fair import experiments
 from tff_fair.declared import FieldError
 from tff_fair.experiments import RunSpec
+from tff_fair.experiments.analysis import ceiling_records
 from tff_fair.experiments.presenting import ceiling as presenting
+from tff_fair.experiments.presenting.report import ceiling_section
+from tff_fair.experiments.runs.run import Run
 from tff_fair.files import parsing
 
 pytestmark = pytest.mark.program
 
 _NUM_CLIENTS, _RADIUS = 4, 10.0
+_DIVERGED, _DEEP = "2", "mlp_128"
 
 
 def _write_rows(folder):
@@ -41,16 +53,35 @@ def _spec(folder, name="classes", model="linear", **settings):
   )
 
 
+def _weights(run):
+  """Returns what a run is to have trained, by its folder."""
+  rng = np.random.default_rng(int(run.path.name))
+  is_deep = run.spec.task_options["model"] == _DEEP
+  sizes = (3, 128, 3) if is_deep else (3, 3)
+  scale = 1e6 if run.path.name == _DIVERGED else 1.0
+  return [
+    scale * rng.normal(size=shape).astype(np.float32)
+    for before, after in itertools.pairwise(sizes)
+    for shape in ((before, after), (after,))
+  ]
+
+
+def _make(path, spec):
+  settings = {n: v for n, v in spec.to_dict().items() if v is not None}
+  run_folders.make(path, [(2, (0.5,) * _NUM_CLIENTS)], **settings)
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
+  """Returns a folder of runs made by hand, which have weights by chance."""
   found = tmp_path_factory.mktemp("ceiling")
   _write_rows(found)
-  for seed in range(2):
-    spec = _spec(found, seed=seed, data_seed=0)
-    experiments.run(spec, found / "runs" / f"{seed}", progress=False)
-  spec = _spec(found, model="mlp_128")
-  experiments.run(spec, found / "deep", progress=False)
-  return found
+  for name in ("0", "1", _DIVERGED):
+    _make(found / "runs" / name, _spec(found, seed=int(name), data_seed=0))
+  _make(found / "deep" / "0", _spec(found, model=_DEEP))
+  with pytest.MonkeyPatch.context() as patch:
+    patch.setattr(Run, "weights", _weights)
+    yield found
 
 
 @pytest.fixture(scope="module")
@@ -83,12 +114,12 @@ def test_the_losses_of_a_run_are_those_of_its_model_on_its_rows(found, folder):
   run = experiments.open_run(folder / "runs" / "1")
   from tff_fair.experiments.spec import task_loading  # noqa: PLC0415
 
-  task, model = task_loading.load(run.spec), run.model()
+  task, (kernel, bias) = task_loading.load(run.spec), run.weights()
   losses = {"train": [], "test": []}
   for k in range(_NUM_CLIENTS):
     for half, of_clients in losses.items():
       x, y = getattr(task, half).load(k)
-      z = model(x).numpy().astype(np.float64)
+      z = x.astype(np.float64) @ kernel + bias
       log_sums = np.log(np.exp(z).sum(1))
       of_clients.append((log_sums - z[np.arange(len(y)), y]).mean())
   row = found.runs.set_index("seed").filter(like="1", axis=0).iloc[0]
@@ -112,6 +143,69 @@ def test_the_words_the_json_and_the_page_have_the_numbers(found):
   assert f"{least['tail']:.4f}" in page
 
 
+def test_a_run_that_diverged_is_left_out_and_named(found, folder):
+  assert str(folder / "runs" / _DIVERGED) not in [*found.runs["path"]]
+  assert any(f"runs/{_DIVERGED}:" in note for note in found.notes)
+
+
+def test_runs_whose_data_changed_are_left_out_and_named(folder, tmp_path):
+  for name in ("0", "1"):
+    path = tmp_path / name
+    shutil.copytree(folder / "runs" / name, path)
+    if name == "1":
+      config = json.loads((path / "config.json").read_text())
+      config["data_digests"] = {"classes.npz": "0"}
+      (path / "config.json").write_text(json.dumps(config))
+
+  found = experiments.ceiling(tmp_path, tell=len)
+
+  assert [*found.runs["path"]] == [str(tmp_path / "0")]
+  assert any(f"{tmp_path / '1'}:" in note for note in found.notes)
+
+
+def test_tables_and_pages_show_the_ceiling_beside_runs(found, folder):
+  outcome = in_process.run(
+    program, str(folder / "runs"), f"--radius={_RADIUS:g}"
+  )
+  assert outcome.status == 0
+
+  compared = experiments.compare(folder / "runs").iloc[0]
+  for risk in ("mean", "tail", "largest"):
+    expected = found.runs[f"excess_{risk}"].mean()
+    assert compared[f"above_least_{risk}"] == pytest.approx(expected, abs=1e-4)
+  section = page_parts.drawn(ceiling_section.build, folder / "runs")
+  assert len(page_parts.with_class(section, "marker")) == 2
+
+
+@pytest.mark.parametrize(
+  "change",
+  [
+    lambda content: content["of"].update(seed="7"),
+    lambda content: content["of"].update(rounds=9),
+    lambda content: content.update(share=0.2),
+    lambda content: content.pop("least"),
+  ],
+)
+def test_a_ceiling_of_something_else_is_named_and_not_shown(
+  found, folder, change
+):
+  ceiling_records.write(found)
+  file = folder / "runs" / "1" / "ceiling.json"
+  content = json.loads(file.read_text())
+  change(content)
+  file.write_text(json.dumps(content))
+
+  compared = experiments.compare(folder / "runs")
+
+  expected = found.runs["excess_tail"][0]
+  assert compared["above_least_tail"].iloc[0] == pytest.approx(
+    expected, abs=1e-4
+  )
+  assert sum(str(file) in note for note in compared.attrs["notes"]) == 1
+  section = page_parts.drawn(ceiling_section.build, folder / "runs")
+  assert str(file) in page_parts.words(section)
+
+
 def test_weights_of_clients_change_the_mean_alone(found, folder):
   other = experiments.ceiling(
     folder / "runs", radius=_RADIUS, weighting="num_examples", tell=len
@@ -121,16 +215,16 @@ def test_weights_of_clients_change_the_mean_alone(found, folder):
 
 
 def test_a_deep_model_has_the_ceiling_of_its_representation(folder):
-  found = experiments.ceiling(folder / "deep", tell=len)
+  found = experiments.ceiling(folder / "deep", radius=3.0, tell=len)
   data = found.data.iloc[0]
-  assert data.representation == str(folder / "deep")
+  assert data.representation == str(folder / "deep" / "0")
   assert data.num_weights == 129 * 3
   least = found.least.set_index("risk")["bound"]
   assert found.runs["mean"].iloc[0] >= least["mean"]
   with pytest.raises(FieldError) as caught:
     experiments.ceiling(
       task="arrays",
-      task_options=_spec(folder, model="mlp_128").task_options,
+      task_options=_spec(folder, model=_DEEP).task_options,
       tell=len,
     )
   assert caught.value.field == "model"

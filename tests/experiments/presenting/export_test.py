@@ -8,6 +8,7 @@ import subprocess
 import sys
 
 import numpy as np
+import pandas as pd
 import pytest
 import tensorflow as tf
 
@@ -15,6 +16,8 @@ import tasks
 from tasks import models, task as task_module
 from tests.refusals import rejected
 from tff_fair import experiments
+from tff_fair.experiments.analysis import ceiling_records
+from tff_fair.experiments.analysis.ceiling import Ceilings
 from tff_fair.experiments.presenting import (
   card as export_card,
   export_paths,
@@ -269,6 +272,39 @@ def fair_and_baselines(tmp_path_factory):
   folder = tmp_path_factory.mktemp("baselines")
   spec = SPEC.replace(algorithm="fedfv", criterion=None)
   return experiments.sweep([spec, *spec.baselines()], folder)
+
+
+def test_a_card_has_the_ceiling_beside_its_run(run, tmp_path):
+  path = shutil.copytree(run.path, tmp_path / "run")
+  least = dict.fromkeys(("mean", "tail", "largest"), 0.25)
+  ceiling_records.write(
+    Ceilings(
+      share=0.1,
+      weighting="uniform",
+      data=pd.DataFrame([{"data": 0, "loss": "softmax", "representation": ""}]),
+      least=pd.DataFrame([{"data": 0, "risk": r, **least} for r in least]),
+      runs=pd.DataFrame(
+        [
+          {
+            "data": 0,
+            "path": str(path),
+            "method": "Ditto",
+            **{f"excess_{r}": 0.375 for r in least},
+          }
+        ]
+      ),
+      notes=(),
+    )
+  )
+
+  def card():
+    found = experiments.export(path, tmp_path / "m.keras", overwrite=True)
+    return found.card.read_text()
+
+  assert card().count("0.375") == 3
+  ceiling = path / "ceiling.json"
+  ceiling.write_text(ceiling.read_text().replace('"rounds": 2', '"rounds": 1'))
+  assert "0.375" not in card()
 
 
 def test_a_card_names_the_better_fedavg(fair_and_baselines, tmp_path):

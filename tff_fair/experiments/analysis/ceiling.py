@@ -10,7 +10,6 @@ one of this representation.
 from __future__ import annotations
 
 import dataclasses
-import functools
 import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, get_args
@@ -20,19 +19,16 @@ import numpy as np
 from tff_fair import declared
 from tff_fair.declared import FieldError
 from tff_fair.experiments import progress
-from tff_fair.experiments.analysis import groups as run_groups
-from tff_fair.experiments.errors import RunError
-from tff_fair.experiments.runs import configuration, finding, tables
+from tff_fair.experiments.analysis import ceiling_problems
+from tff_fair.experiments.analysis.ceiling_problems import Problem, RunWeights
 from tff_fair.experiments.runs.run import Run
 from tff_fair.experiments.spec.run_spec import RunSpec
-from tff_fair.metrics import ceiling as least, client_losses
+from tff_fair.metrics import ceiling as least
 from tff_fair.metrics.client_losses import Array, ClientLosses
 
 if typing.TYPE_CHECKING:
   import pandas as pd
-  import tensorflow as tf
 
-  import tasks
   from tff_fair.experiments.runs.finding import Place
 
 Weighting = Literal["uniform", "num_examples", "column"]
@@ -43,7 +39,7 @@ _TAILS = (0.25, 0.5, 0.75, 0.9)  # Of the front, between the mean and the CVaR.
 _RADIUS = 100.0  # In units of the labels, where they are numbers.
 _ROOM = 2.0  # Times the largest norm of a run: so far, the ball reaches.
 _FAR = 1000.0  # Times the usual radius: runs beyond have diverged.
-_BATCH = 1024
+_ACCURACY = 1e-4  # In units of the loss: the gap to reach.
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -74,6 +70,21 @@ class Ceilings:
   least: pd.DataFrame
   runs: pd.DataFrame
   notes: tuple[str, ...]
+
+  @property
+  def names(self) -> dict[str, str]:
+    """What the risks are called."""
+    return {
+      MEAN: "mean",
+      TAIL: f"worst {100 * self.share:g} %",
+      LARGEST: "largest loss",
+    }
+
+  @property
+  def unit(self) -> str:
+    """The unit of the losses."""
+    is_squared = self.data["loss"].iloc[0] == "squared"
+    return "squared errors" if is_squared else "nats"
 
 
 def ceiling(
@@ -126,9 +137,13 @@ def ceiling(
   if radius is not None:
     declared.check_number("radius", radius, minimum=0, exclude_minimum=True)
   notes: list[str] = []
-  if runs is None:
-    if task is None:
-      raise FieldError("task", "is missing; name a task, or give runs.")
+  if runs is not None:
+    if task is not None:
+      raise FieldError("task", "is that of the runs; leave it out.", value=task)
+    problems, notes = ceiling_problems.of_runs(runs, trust=trust)
+  elif task is None:
+    raise FieldError("task", "is missing; name a task, or give runs.")
+  else:
     spec = RunSpec(
       task=task,
       task_options=dict(task_options or {}),
@@ -136,356 +151,78 @@ def ceiling(
       seed=seed,
       model=model,
     )
-    problems = [_Problem.of(spec, None, ())]
-  else:
-    if task is not None:
-      raise FieldError("task", "is that of the runs; leave it out.", value=task)
-    problems = _problems(runs, trust, notes)
-  solve = functools.partial(
-    _solve, share=share, weighting=weighting, radius=radius
-  )
+    problems = [Problem.of(spec, None, ())]
   parts = []
-  for number, problem in enumerate(problems):
+  for problem in problems:
     rows, clients = problem.train.x.shape[0], problem.train.num_clients
     tell(f"{problem.title}: {clients:,} clients, {rows:,} training examples.")
-    parts.append(solve(number, problem))
+    p = _client_weights(problem, weighting)
+    parts.append(_solve(problem, share, p, radius))
   return _joined(share, weighting, parts, notes)
 
 
 def _joined(
-  share: float, weighting: str, parts: Sequence[_Part], notes: list[str]
+  share: float, weighting: str, parts: Sequence[_Part], notes: Sequence[str]
 ) -> Ceilings:
   """Returns the parts as tables."""
   import pandas as pd  # noqa: PLC0415  It takes as long as all others.
 
-  found = [row for part in parts for row in part.least]
-  for row in found:
-    if row["gap"] > row["tolerance"]:
-      notes.append(
-        f"The gap of the least {row['risk']} is {row['gap']:.2g}, above the "
-        f"{row['tolerance']:.2g} that was asked for."
-      )
+  data, rows, runs = (
+    pd.DataFrame(
+      [
+        {"data": number, **row}
+        for number, part in enumerate(parts)
+        for row in getattr(part, name)
+      ]
+    )
+    for name in ("data", "least", "runs")
+  )
+  all_notes = [*notes, *(note for part in parts for note in part.notes)]
   return Ceilings(
-    share,
-    weighting,
-    pd.DataFrame([part.data for part in parts]),
-    pd.DataFrame(found).drop(columns="tolerance"),
-    pd.DataFrame([row for part in parts for row in part.runs]),
-    tuple(dict.fromkeys([*notes, *(n for part in parts for n in part.notes)])),
+    share, weighting, data, rows, runs, tuple(dict.fromkeys(all_notes))
   )
-
-
-# From runs and tasks to rows.
-
-
-class _Model(NamedTuple):
-  """A Keras model as features and a last layer of dense weights.
-
-  Attributes:
-    parts: What computes the features, one after the other.
-    last: The last layer.
-    loss: The loss of its outputs.
-  """
-
-  parts: Sequence[Callable[..., Any]]
-  last: tf.keras.layers.Dense
-  loss: client_losses.Loss
-
-  @property
-  def has_representation(self) -> bool:
-    """Whether the features have weights."""
-    return any(getattr(part, "weights", ()) for part in self.parts)
-
-  def weights(self) -> Array:
-    """Returns W with the biases as its last row, flat."""
-    kernel, *bias = self.last.get_weights()
-    rows = [kernel, *(b[None] for b in bias)]
-    return np.concatenate(rows).astype(np.float64).ravel()
-
-  def features(self, x: np.ndarray) -> np.ndarray:
-    """Returns the inputs of the last layer, and 1 for the biases."""
-    found = []
-    for start in range(0, len(x), _BATCH):
-      batch = x[start : start + _BATCH]
-      for part in self.parts:
-        batch = part(batch, training=False)
-      found.append(np.asarray(batch, np.float32).reshape(len(batch), -1))
-    ones = [np.ones((len(x), 1), np.float32)] * self.last.use_bias
-    return np.concatenate([np.concatenate(found), *ones], 1)
-
-
-class _RunWeights(NamedTuple):
-  """A run, and the weights of its last layer."""
-
-  run: Run
-  method: str
-  weights: Array
-
-
-class _Problem(NamedTuple):
-  """Rows of clients, and the weights of runs for them."""
-
-  title: str
-  representation: str
-  train: ClientLosses
-  test: ClientLosses
-  client_weights: np.ndarray | None
-  runs: Sequence[_RunWeights]
-
-  @classmethod
-  def of(
-    cls,
-    spec: RunSpec,
-    clients: np.ndarray | None,
-    members: Sequence[tuple[Run, str]],
-  ) -> _Problem:
-    """Loads the data of runs that share it, and their weights.
-
-    Of a model with weights before its last layer, there is one run.
-    """
-    # Imported late: they import TensorFlow.
-    from tff_fair.experiments.runs import trained_model  # noqa: PLC0415
-    from tff_fair.experiments.spec import task_loading  # noqa: PLC0415
-
-    task = task_loading.load(spec)
-    loss = _loss(task)
-    keras_model = task.keras_model_fn()
-    model = _split(keras_model, loss, task)
-    if model.has_representation and not members:
-      raise FieldError(
-        "model",
-        "has weights before its last layer, so that its loss is not convex; "
-        "give a trained run: the ceiling is then one of its representation.",
-      )
-    weights = []
-    for run, method in members:
-      trained_model.assign(keras_model, run.weights())
-      weights.append(_RunWeights(run, method, model.weights()))
-    ids = np.arange(task.num_clients) if clients is None else clients
-    given = task.client_weights
-    return cls(
-      task.name if not members else members[0][0].task,
-      str(members[0][0].path) if model.has_representation else "",
-      _rows(task.train, ids, model, task.num_classes),
-      _rows(task.test, ids, model, task.num_classes),
-      None if given is None else given[ids],
-      weights,
-    )
-
-
-def _problems(
-  runs: Run | Place | Iterable[Run | Place], trust: bool, notes: list[str]
-) -> list[_Problem]:
-  """Loads the data of runs, once for all that share it."""
-  found = finding.find_whole(runs, ("clients",))
-  notes += found.notes
-  finished = [run for run in found.runs if run.is_finished]
-  if left_out := len(found.runs) - len(finished):
-    notes.append(f"{left_out} runs are not finished, and left out.")
-  if not finished:
-    raise RunError("No run is finished; train one to its end first.")
-  same: dict[tuple[object, ...], list[tuple[Run, str]]] = {}
-  for group in run_groups.group(finished):
-    for run in group.runs:
-      key: tuple[object, ...] = (
-        run_groups.data_key(run),
-        run.seeds.data,
-        run.spec.data_dir,
-        run.spec.model,
-        run.spec.unseen_clients,
-        run.path if _is_deep(run) else "",
-      )
-      same.setdefault(key, []).append((run, group.label))
-  return [
-    _Problem.of(
-      configuration.with_code(
-        members[0][0].config, members[0][0].spec, trust=trust
-      ),
-      _participants(members[0][0]),
-      members,
-    )
-    for members in same.values()
-  ]
-
-
-def _is_deep(run: Run) -> bool:
-  """Returns whether a run has more weights than those of one dense layer."""
-  return len(run.weights()) > 2
-
-
-def _participants(run: Run) -> np.ndarray | None:
-  """Returns the ids of the clients that may take part; None means all."""
-  clients = run.clients
-  if clients is None or tables.UNSEEN not in clients:
-    return None
-  taking = clients[~clients[tables.UNSEEN].astype(bool)]
-  return np.sort(taking["client_id"].to_numpy())
-
-
-def _loss(task: tasks.Task) -> client_losses.Loss:
-  if task.num_classes is None:
-    return "squared"
-  if not task.has_class_labels or task.objective.activation != "softmax":
-    raise FieldError(
-      "task",
-      "has no ceiling: expected one class for each example, or numbers.",
-      value=task.name,
-    )
-  return "softmax"
-
-
-def _split(
-  model: tf.keras.Model, loss: client_losses.Loss, task: tasks.Task
-) -> _Model:
-  """Splits a model before its last layer, which must be linear."""
-  import tensorflow as tf  # noqa: PLC0415
-
-  from tasks.models import initial_weights  # noqa: PLC0415
-
-  user_model = initial_weights.of_user(model)
-  parts: list[Callable[..., Any]] = []
-  last: Any = user_model
-  while isinstance(last, tf.keras.Model) and last.layers:
-    if isinstance(last, tf.keras.Sequential):
-      parts += last.layers[:-1]
-    else:
-      before = last.layers[-1].input
-      parts.append(tf.keras.Model(last.inputs, before))
-    last = last.layers[-1]
-  is_linear = (
-    isinstance(last, tf.keras.layers.Dense)
-    and last.activation is tf.keras.activations.linear
-  )
-  if not is_linear:
-    raise FieldError(
-      "model",
-      f"ends with {type(last).__name__}; a ceiling needs a model that ends "
-      "with a Dense layer without an activation.",
-      value=task.name,
-    )
-  if loss == "softmax" and last.units == 1:
-    loss = "logistic"
-  return _Model(parts, last, loss)
-
-
-def _rows(
-  split: tasks.Split,
-  ids: np.ndarray,
-  model: _Model,
-  num_classes: int | None,
-) -> ClientLosses:
-  """Loads the rows of some clients."""
-  x, y, client = [], [], []
-  for number, client_id in enumerate(ids):
-    rows, labels = split.load(int(client_id))
-    x.append(model.features(rows))
-    y.append(labels)
-    client.append(np.full(len(labels), number))
-  return ClientLosses(
-    np.concatenate(x),
-    np.concatenate(y),
-    np.concatenate(client),
-    model.loss,
-    num_classes,
-  )
-
-
-# From rows to tables.
 
 
 class _Part(NamedTuple):
   """The rows of the tables that are about one problem."""
 
-  data: dict[str, Any]
+  data: list[dict[str, Any]]
   least: list[dict[str, Any]]
   runs: list[dict[str, Any]]
   notes: list[str]
 
 
 def _solve(
-  number: int,
-  problem: _Problem,
-  *,
-  share: float,
-  weighting: str,
-  radius: float | None,
+  problem: Problem, share: float, p: Array, radius: float | None
 ) -> _Part:
-  """Finds the ceilings of a problem, and what its runs are above them."""
-  losses = problem.train
-  scale = _scale(losses)
+  """Finds the ceilings of a problem, and what its runs are above them.
+
+  Args:
+    problem: The problem.
+    share: Of the clients in the tail.
+    p: What each client counts for in the mean.
+    radius: R; None for the usual one.
+  """
+  losses, scale = problem.train, _scale(problem.train)
   usual = _RADIUS * scale.length
-  near: list[_RunWeights] = []
-  notes: list[str] = []
-  for run in problem.runs:
-    if np.linalg.norm(run.weights) <= _FAR * usual:
-      near.append(run)
-    else:  # Or its weights are not numbers.
-      notes.append(f"{run.run.path}: left out, as its training diverged.")
-  norms = [float(np.linalg.norm(run.weights)) for run in near]
+  near, notes = _near(problem.runs, _FAR * usual)
   if radius is None:
-    radius = max([usual, *(_ROOM * norm for norm in norms)])
-  p = _client_weights(problem, weighting)
-  risks = {
-    MEAN: least.mean_loss(p),
-    TAIL: least.tail_loss(p, share),
-    LARGEST: least.largest_loss(p),
-  }
-  asked = [
-    (MEAN, risks[MEAN]),
-    *(("front", least.tail_loss(p, share, tail)) for tail in _TAILS),
-    (TAIL, risks[TAIL]),
-    (LARGEST, risks[LARGEST]),
+    radius = max([usual, *(_ROOM * run.norm for run in near)])
+  measured = _Measured(problem, p, share)
+  rows = _least(measured, radius, _ACCURACY * scale.loss)
+  notes += [
+    f"The gap of the least {row['risk']} is {row['gap']:.2g}, above the "
+    f"{_ACCURACY * scale.loss:.2g} that was asked for."
+    for row in rows
+    if row["gap"] > _ACCURACY * scale.loss
   ]
-
-  def measured(weights: Array) -> dict[str, float]:
-    train, test = losses.values(weights), problem.test.values(weights)
-    return {
-      **{name: risk.of(train) for name, risk in risks.items()},
-      **{f"test_{name}": risk.of(test) for name, risk in risks.items()},
-    }
-
-  tolerance, start = 1e-4 * scale.loss, None
-  rows: list[dict[str, Any]] = []
-  for name, risk in asked:
-    found = least.least_risk(losses, risk, radius, tolerance, start)
-    start = found.weights
-    rows.append(
-      {
-        "data": number,
-        "risk": name,
-        "s": risk.tail,
-        "value": found.value,
-        "bound": found.bound,
-        "gap": found.gap,
-        "norm": found.norm,
-        "touches": found.touches,
-        **measured(found.weights.ravel()),
-        "tolerance": tolerance,
-      }
-    )
-  rows = [_best(row, rows) for row in rows]
-  values = {row["risk"]: row["value"] for row in rows if row["risk"] in risks}
-  of_runs = []
-  for run, norm in zip(near, norms, strict=True):
-    if norm > radius:
-      notes.append(
-        f"{run.run.path}: its weights lie outside the ball, at {norm:.4g}; it "
-        "may be better than the ceiling."
-      )
-    of_run = measured(run.weights)
-    of_runs.append(
-      {
-        "data": number,
-        "path": str(run.run.path),
-        "method": run.method,
-        "seed": str(run.run.seeds),
-        "norm": norm,
-        **of_run,
-        **{f"excess_{n}": of_run[n] - values[n] for n in RISKS},
-      }
-    )
+  notes += [
+    f"{run.run.path}: its weights lie outside the ball, at {run.norm:.4g}; it "
+    "may be better than the ceiling."
+    for run in near
+    if run.norm > radius
+  ]
   data = {
-    "data": number,
     "title": problem.title,
     "loss": losses.loss,
     "num_clients": losses.num_clients,
@@ -494,7 +231,99 @@ def _solve(
     "representation": problem.representation,
     "radius": radius,
   }
-  return _Part(data, rows, of_runs, notes)
+  return _Part([data], rows, _above(near, measured, rows), notes)
+
+
+def _near(
+  runs: Sequence[RunWeights], most: float
+) -> tuple[list[RunWeights], list[str]]:
+  """Returns the runs that have not diverged, and a note for each other one."""
+  near = [run for run in runs if run.norm <= most]  # NaN is not.
+  return near, [
+    f"{run.run.path}: left out, as its training diverged."
+    for run in runs
+    if not run.norm <= most
+  ]
+
+
+class _Measured:
+  """The risks of a problem, and what weights reach of them.
+
+  Attributes:
+    losses: The training losses of the clients.
+    risks: The three risks by name.
+    front: The risks between the mean and the tail.
+  """
+
+  def __init__(self, problem: Problem, p: Array, share: float) -> None:
+    self.losses = problem.train
+    self._test = problem.test
+    self.risks = {
+      MEAN: least.mean_loss(p),
+      TAIL: least.tail_loss(p, share),
+      LARGEST: least.largest_loss(p),
+    }
+    self.front = [least.tail_loss(p, share, tail) for tail in _TAILS]
+
+  def of(self, weights: Array) -> dict[str, float]:
+    """Returns the risks of training losses and of test losses by name."""
+    train, test = self.losses.values(weights), self._test.values(weights)
+    return {
+      **{name: risk.of(train) for name, risk in self.risks.items()},
+      **{f"test_{name}": risk.of(test) for name, risk in self.risks.items()},
+    }
+
+
+def _least(
+  measured: _Measured, radius: float, tolerance: float
+) -> list[dict[str, Any]]:
+  """Returns a row for each risk and point of the front."""
+  asked = [
+    (MEAN, measured.risks[MEAN]),
+    *(("front", risk) for risk in measured.front),
+    *((name, measured.risks[name]) for name in (TAIL, LARGEST)),
+  ]
+  rows: list[dict[str, Any]] = []
+  start = None
+  for name, risk in asked:
+    found = least.least_risk(measured.losses, risk, radius, tolerance, start)
+    start = found.weights
+    rows.append(
+      {
+        "risk": name,
+        "s": risk.tail,
+        "value": found.value,
+        "bound": found.bound,
+        "gap": found.gap,
+        "norm": found.norm,
+        "touches": found.touches,
+        **measured.of(found.weights.ravel()),
+      }
+    )
+  return [_best(row, rows) for row in rows]
+
+
+def _above(
+  runs: Sequence[RunWeights],
+  measured: _Measured,
+  rows: Sequence[Mapping[str, Any]],
+) -> list[dict[str, Any]]:
+  """Returns a row for each run: its losses, and how far above the least."""
+  values = {row["risk"]: row["value"] for row in rows}
+  found = []
+  for run in runs:
+    reached = measured.of(run.weights)
+    found.append(
+      {
+        "path": str(run.run.path),
+        "method": run.method,
+        "seed": str(run.run.seeds),
+        "norm": run.norm,
+        **reached,
+        **{f"excess_{name}": reached[name] - values[name] for name in RISKS},
+      }
+    )
+  return found
 
 
 def _best(
@@ -529,7 +358,7 @@ def _scale(losses: ClientLosses) -> _Scale:
   return _Scale(float(losses.y.var(axis=0).mean()) or squares, squares**0.5)
 
 
-def _client_weights(problem: _Problem, weighting: str) -> Array:
+def _client_weights(problem: Problem, weighting: str) -> Array:
   """Returns p."""
   counts = problem.train.counts
   if weighting == "column":

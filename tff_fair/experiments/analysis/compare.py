@@ -13,6 +13,7 @@ import pandas as pd
 from tff_fair import declared
 from tff_fair.declared import FieldError
 from tff_fair.experiments.analysis import (
+  ceiling_records,
   chosen_evaluations,
   columns as table_columns,
   comparison_table,
@@ -131,7 +132,12 @@ def _of_task(
     )
   if not found and any(any(row.marks) for row in tables[0].rows):
     notes = (first.question.sentence, *notes)  # Marks answer it.
-  tables[0] = dataclasses.replace(tables[0], notes=notes)
+  above, unfit = ceiling_records.table(
+    task, groups, {run: found.round for run, found in chosen.items()}
+  )
+  tables[0] = dataclasses.replace(tables[0], notes=(*notes, *unfit))
+  if above is not None:
+    tables.append(above)
   if target is not None:
     tables.append(target.table(first))
   if found:
@@ -333,6 +339,8 @@ def compare(
     FedAvg with equal weights for each measure, if both are among the runs; then
     NAME_from_weights and NAME_from_rule say what a method's change from FedAvg
     by examples owes to its weights of clients, and what to its rule.
+    For runs that `tff-fair-ceiling` was called for, above_least_mean, _tail and
+    _largest say how far their training losses end above the least ones.
     `attrs["notes"]` has sentences about runs that are left out, settings and
     weights that differ, and methods with one seed.
 

@@ -13,9 +13,11 @@ from collections.abc import Mapping, Sequence
 
 from tff_fair import declared, methods
 from tff_fair.experiments.analysis import groups, references
+from tff_fair.experiments.analysis.ceiling import Ceilings
 from tff_fair.experiments.analysis.questions import Question
 from tff_fair.experiments.presenting import (
   card_fairness,
+  ceiling,
   export_paths,
   rendering,
 )
@@ -45,7 +47,8 @@ class Subject:
   """What a card is about: a run, its weights, and the model as it was written.
 
   It is the personal model of `client_id` alone, or a folder of those of all
-  clients. `baselines` are finished runs on the same data to compare it with.
+  clients. `baselines` are finished runs on the same data to compare it with;
+  `above` is the ceiling beside the run.
   """
 
   run: Run
@@ -60,6 +63,7 @@ class Subject:
   question: Question
   notes: tuple[str, ...]
   baselines: tuple[Run, ...] = ()
+  above: Ceilings | None = None
 
   @property
   def is_personal(self) -> bool:
@@ -107,6 +111,7 @@ def text(subject: Subject) -> str:
       evaluation, subject.weights.round_num, subject.question
     ),
     **_gain(subject),
+    ceiling=subject.above and ceiling.sentence(subject.above),
     limits=[
       *card_fairness.limits(evaluation, subject.architecture.num_clients),
       *_limits(subject),

@@ -5,9 +5,11 @@ from __future__ import annotations
 import dataclasses
 import typing
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
+from tff_fair.experiments.analysis import ceiling_records
 from tff_fair.experiments.analysis.ceiling import (
   LARGEST,
   MEAN,
@@ -29,6 +31,7 @@ from tff_fair.experiments.presenting.report.frame import (
   line_path,
 )
 from tff_fair.experiments.presenting.report.scatter_chart import Point
+from tff_fair.experiments.presenting.report.task_runs import Style
 from tff_fair.experiments.texts import layout
 from tff_fair.files import parsing
 
@@ -60,47 +63,47 @@ def text(found: Ceilings) -> str:
 
 def json(found: Ceilings) -> str:
   """Returns all numbers as JSON."""
-  tables: Mapping[str, pd.DataFrame] = {
-    "data": found.data,
-    "least": found.least,
-    "runs": found.runs,
-  }
-  return parsing.json_text(
-    {
-      "share": found.share,
-      "weighting": found.weighting,
-      **{name: table.to_dict("records") for name, table in tables.items()},
-      "notes": list(found.notes),
-    }
-  )
+  content = {**ceiling_records.as_json(found), "notes": list(found.notes)}
+  return parsing.json_text(content)
 
 
 def page(found: Ceilings) -> str:
   """Returns a page of the ceiling, with the front and the runs as points."""
-  parts = []
-  methods = 1
-  for number, (title, tables) in enumerate(_by_title(found).items()):
-    labels = _labels(tables)
-    methods = max(methods, len(labels))
-    shown = [html_tables.of_text("The least losses", _of_ceiling(tables))]
-    if labels:
-      shown.append(html_tables.of_text("Runs", _of_methods(tables)))
-    parts.append(
-      {
-        "title": title,
-        "sentences": sentences(tables),
-        "tables": shown,
-        "figures": [_chart(tables, labels, number)],
-        "legend": [(n, task_runs.style(k)) for k, n in enumerate(labels)],
-      }
-    )
+  methods = list(dict.fromkeys(found.runs.get("method", ())))
+  styles = {name: task_runs.style(k) for k, name in enumerate(methods)}
   return rendering.page(
     "ceiling.html",
     "The ceiling of fairness",
-    num_methods=methods,
-    parts=parts,
+    num_methods=max(1, len(styles)),
+    parts=parts(found, styles, "ceiling"),
     notes=found.notes,
   )
+
+
+def parts(
+  found: Ceilings, styles: Mapping[str, Style], identifier: str
+) -> list[dict[str, Any]]:
+  """Returns what `ceiling.html` shows of each data set."""
+  return [
+    {
+      "title": title,
+      "sentences": sentences(tables),
+      "tables": [
+        html_tables.of_text("The least losses", _of_ceiling(tables)),
+        *(
+          [html_tables.of_text("Training losses", _of_methods(tables))]
+          if len(tables.runs)
+          else []
+        ),
+      ],
+      "figures": [_chart(tables, styles, f"{identifier}-{number}")],
+      "legend": [
+        (name, styles[name])
+        for name in dict.fromkeys(tables.runs.get("method", ()))
+      ],
+    }
+    for number, (title, tables) in enumerate(_by_title(found).items())
+  ]
 
 
 # Data sets that differ in their seed are one, in the mean over them.
@@ -141,28 +144,34 @@ def _range(values: pd.Series, unit: str) -> str:
   return f"{low:,} {unit}" if low == high else f"{low:,} to {high:,} {unit}"
 
 
-def _labels(found: Ceilings) -> list[str]:
-  return list(dict.fromkeys(found.runs["method"])) if len(found.runs) else []
-
-
-def _names(found: Ceilings) -> dict[str, str]:
-  """Returns what the risks are called."""
-  return {
-    MEAN: "mean",
-    TAIL: f"worst {100 * found.share:g} %",
-    LARGEST: "largest loss",
-  }
-
-
 def _values(found: Ceilings) -> dict[str, float]:
   """Returns the least of each risk, in the mean over data sets."""
   means = found.least.groupby("risk")["value"].mean()
   return {name: float(means[name]) for name in RISKS}
 
 
+def sentence(found: Ceilings) -> str:
+  """Returns how far the one run beside a ceiling ends above it."""
+  [run] = found.runs.to_dict("records")
+  is_deep = found.data["representation"].iloc[0] != ""
+  kind = "last layer on its features" if is_deep else "model of its kind"
+  above = [
+    f"{run[f'excess_{risk}']:.3g} {words}"
+    for risk, words in (
+      (MEAN, "in the mean over clients"),
+      (TAIL, f"in the mean over the {found.names[TAIL]} of the clients"),
+      (LARGEST, "at the client with the largest"),
+    )
+  ]
+  return (
+    f"On training data, its loss is above the least that any {kind} can reach "
+    f"by {above[0]}, {above[1]} and {above[2]} (in {found.unit})."
+  )
+
+
 def sentences(found: Ceilings) -> list[str]:
   """Returns what the tables of one data set say."""
-  names, values = _names(found), _values(found)
+  names, values = found.names, _values(found)
   first = found.data.iloc[0]
   kind = (
     "No last layer on the features of these runs"
@@ -200,7 +209,7 @@ def _aligned(lines: Sequence[Sequence[str]]) -> str:
 
 def _of_ceiling(found: Ceilings) -> list[list[str]]:
   """Returns the least of each risk as lines, the heads first."""
-  names = _names(found)
+  names = found.names
   heads = ["Least", "value", "gap at most", "|W|"]
   lines = [[*heads, *(f"its {names[name]}" for name in RISKS), "test"]]
   for risk in RISKS:
@@ -220,7 +229,7 @@ def _of_ceiling(found: Ceilings) -> list[list[str]]:
 
 def _of_methods(found: Ceilings) -> list[list[str]]:
   """Returns each method's losses and excesses as lines, the heads first."""
-  names = _names(found)
+  names = found.names
   heads = ["Method", "runs"]
   for risk in RISKS:
     heads += [names[risk], "above"]
@@ -240,17 +249,17 @@ def _number(values: pd.Series) -> str:
 # The chart.
 
 
-def _chart(found: Ceilings, labels: Sequence[str], number: int) -> Figure:
+def _chart(
+  found: Ceilings, styles: Mapping[str, Style], identifier: str
+) -> Figure:
   """Returns the fronts of mean and tail, and the runs as points."""
-  names, unit = _names(found), "nats"
-  if found.data.iloc[0]["loss"] == "squared":
-    unit = "squared error"
+  names, unit = found.names, found.unit
   ends = found.least[found.least["risk"] != LARGEST]
   fronts = [rows.sort_values("s") for _, rows in ends.groupby("data")]
   points = [
     Point(
       f"{row['method']}, seed {row['seed']}",
-      task_runs.style(labels.index(row["method"])),
+      styles[row["method"]],
       row[MEAN],
       row[TAIL],
       f"mean {row[MEAN]:.4f}, {names[TAIL]} {row[TAIL]:.4f}",
@@ -278,7 +287,7 @@ def _chart(found: Ceilings, labels: Sequence[str], number: int) -> Figure:
   title = f"Training loss of the {names[TAIL]} against the mean ({unit})"
   return Figure(
     frame.drawing(
-      f"ceiling-{number}",
+      identifier,
       title,
       "Better is left and down; no model of this kind lies below the line.",
       [

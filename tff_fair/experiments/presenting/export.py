@@ -17,7 +17,9 @@ from typing import Any, NamedTuple
 
 from tff_fair import methods, spelling, types
 from tff_fair.declared import FieldError
-from tff_fair.experiments.analysis import groups, questions
+from tff_fair.experiments import progress
+from tff_fair.experiments.analysis import ceiling_records, groups, questions
+from tff_fair.experiments.analysis.ceiling import Ceilings
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.presenting import (
   card,
@@ -155,6 +157,7 @@ def export(
       question=asked,
       notes=writer.notes,
       baselines=tuple(beside),
+      above=None if best or is_personal else _ceiling(run),
     )
     with _blaming_description(run):
       text = card.text(subject)
@@ -170,6 +173,14 @@ def _opened(run: Run | str | os.PathLike[str]) -> Run:
   """
   found = run if isinstance(run, Run) else finding.read_run(run)
   finding.say_changes([found], verify=True, below=False)
+  return found
+
+
+def _ceiling(run: Run) -> Ceilings | None:
+  """Returns the ceiling beside a run; says if it is not the run's."""
+  found, notes = ceiling_records.read([groups.Group(run.title, (run,))])
+  for line in notes:
+    progress.say(line)
   return found
 
 

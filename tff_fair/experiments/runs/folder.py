@@ -45,6 +45,7 @@ class RunFolder:
     self.tape = path / "tape"
     self.updates = path / "updates"
     self.replay = path / "replay.csv"
+    self.ceiling = path / "ceiling.json"
     self.tensorboard = path / "tensorboard"
     self.wandb = path / "wandb"
     self.label_correction = path / "label_correction.npz"
@@ -116,8 +117,8 @@ class RunFolder:
   def recorded_files(self) -> tuple[pathlib.Path, ...]:
     """The files and folders that do not change once the run is finished."""
     passing = {
-      *(self.checksums, self.replay, self.tensorboard, self.wandb),
-      *(self.set_aside, self.curves_plot, *self._plots),
+      *(self.checksums, self.replay, self.ceiling, self.tensorboard),
+      *(self.wandb, self.set_aside, self.curves_plot, *self._plots),
     }
     return tuple(path for path in self.files if path not in passing)
 

@@ -11,6 +11,7 @@ from tff_fair.experiments.analysis import questions
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.presenting import rendering
 from tff_fair.experiments.presenting.report import (
+  ceiling_section,
   choice_section,
   client_sections,
   curve_section,
@@ -104,6 +105,7 @@ def _parts(task: TaskRuns) -> dict[str, Any]:
     curve_section.build(task),
     trade_off_section.build(task),
     trade_off_section.build_bars(task),
+    ceiling_section.build(task),
     client_sections.build(task),
     *round_sections.build_shares(task),
     round_sections.build_losses(task),

@@ -1,0 +1,266 @@
+"""The data of ceilings: rows of clients as a linear model takes them.
+
+Of a model with weights before its last layer, the rows are the features that a
+trained run computes.
+"""
+
+from __future__ import annotations
+
+import typing
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tff_fair.declared import FieldError
+from tff_fair.experiments.analysis import groups as run_groups
+from tff_fair.experiments.errors import RunError
+from tff_fair.experiments.runs import configuration, finding, tables
+from tff_fair.experiments.runs.run import Run
+from tff_fair.experiments.spec.run_spec import RunSpec
+from tff_fair.metrics import client_losses
+from tff_fair.metrics.client_losses import Array, ClientLosses
+
+if typing.TYPE_CHECKING:
+  import tensorflow as tf
+
+  import tasks
+  from tff_fair.experiments.runs.finding import Place
+
+_BATCH = 1024
+
+
+class _Model(NamedTuple):
+  """A Keras model as features and a last layer of dense weights.
+
+  Attributes:
+    parts: What computes the features, one after the other.
+    last: The last layer.
+    loss: The loss of its outputs.
+  """
+
+  parts: Sequence[Callable[..., Any]]
+  last: tf.keras.layers.Dense
+  loss: client_losses.Loss
+
+  @property
+  def has_representation(self) -> bool:
+    """Whether the features have weights."""
+    return any(getattr(part, "weights", ()) for part in self.parts)
+
+  def weights(self) -> Array:
+    """Returns W with the biases as its last row, flat."""
+    kernel, *bias = self.last.get_weights()
+    rows = [kernel, *(b[None] for b in bias)]
+    return np.concatenate(rows).astype(np.float64).ravel()
+
+  def features(self, x: np.ndarray) -> np.ndarray:
+    """Returns the inputs of the last layer, and 1 for the biases."""
+    found = []
+    for start in range(0, len(x), _BATCH):
+      batch = x[start : start + _BATCH]
+      for part in self.parts:
+        batch = part(batch, training=False)
+      found.append(np.asarray(batch, np.float32).reshape(len(batch), -1))
+    ones = [np.ones((len(x), 1), np.float32)] * self.last.use_bias
+    return np.concatenate([np.concatenate(found), *ones], 1)
+
+
+class RunWeights(NamedTuple):
+  """A run, and the weights of its last layer."""
+
+  run: Run
+  method: str
+  weights: Array
+
+  @property
+  def norm(self) -> float:
+    """|W|."""
+    return float(np.linalg.norm(self.weights))
+
+
+class Problem(NamedTuple):
+  """Rows of clients, and the weights of runs for them."""
+
+  title: str
+  representation: str
+  train: ClientLosses
+  test: ClientLosses
+  client_weights: np.ndarray | None
+  runs: Sequence[RunWeights]
+  notes: Sequence[str]
+
+  @classmethod
+  def of(
+    cls,
+    spec: RunSpec,
+    clients: np.ndarray | None,
+    members: Sequence[tuple[Run, str]],
+  ) -> Problem:
+    """Loads the data of runs that share it, and their weights.
+
+    Of a model with weights before its last layer, there is one run. Runs whose
+    data have changed since are left out.
+    """
+    # Imported late: they import TensorFlow.
+    from tff_fair.experiments.runs import trained_model  # noqa: PLC0415
+    from tff_fair.experiments.spec import task_loading  # noqa: PLC0415
+
+    task = task_loading.load(spec)
+    loss = _loss(task)
+    keras_model = task.keras_model_fn()
+    model = _split(keras_model, loss, task)
+    if model.has_representation and not members:
+      raise FieldError(
+        "model",
+        "has weights before its last layer, so that its loss is not convex; "
+        "give a trained run: the ceiling is then one of its representation.",
+      )
+    weights, notes = [], []
+    for run, method in members:
+      if changed := _changed_data(run, task):
+        notes.append(f"{run.path}: left out, as its data changed: {changed}.")
+        continue
+      trained_model.assign(keras_model, run.weights())
+      weights.append(RunWeights(run, method, model.weights()))
+    ids = np.arange(task.num_clients) if clients is None else clients
+    given = task.client_weights
+    return cls(
+      task.name if not members else members[0][0].task,
+      str(members[0][0].path) if model.has_representation else "",
+      _rows(task.train, ids, model, task.num_classes),
+      _rows(task.test, ids, model, task.num_classes),
+      None if given is None else given[ids],
+      weights,
+      notes,
+    )
+
+
+def of_runs(
+  runs: Run | Place | Iterable[Run | Place], *, trust: bool
+) -> tuple[list[Problem], list[str]]:
+  """Loads the data of runs, once for all that share it; and notes."""
+  found = finding.find_whole(runs, ("clients",))
+  notes = list(found.notes)
+  finished = [run for run in found.runs if run.is_finished]
+  if left_out := len(found.runs) - len(finished):
+    notes.append(f"{left_out} runs are not finished, and left out.")
+  if not finished:
+    raise RunError("No run is finished; train one to its end first.")
+  same: dict[tuple[object, ...], list[tuple[Run, str]]] = {}
+  for group in run_groups.group(finished):
+    for run in group.runs:
+      key: tuple[object, ...] = (
+        run_groups.data_key(run),
+        run.seeds.data,
+        run.spec.data_dir,
+        run.spec.model,
+        run.spec.unseen_clients,
+        run.path if _is_deep(run) else "",
+      )
+      same.setdefault(key, []).append((run, group.label))
+  problems = []
+  for members in same.values():
+    first, _ = members[0]
+    spec = configuration.with_code(first.config, first.spec, trust=trust)
+    problem = Problem.of(spec, _participants(first), members)
+    notes += problem.notes
+    if problem.runs:
+      problems.append(problem)
+  if not problems:
+    raise RunError(notes[-1])
+  return problems, notes
+
+
+def _changed_data(run: Run, task: tasks.Task) -> str:
+  """Returns which data have changed since a run; empty if none, or unknown."""
+  from tasks import digests  # noqa: PLC0415  TensorFlow comes along.
+
+  before = run.config.get(configuration.DATA_DIGESTS)
+  if not before:
+    return ""
+  now = digests.data_digests(task)
+  names = sorted(before.keys() | now.keys())
+  return ", ".join(n for n in names if before.get(n) != now.get(n))
+
+
+def _is_deep(run: Run) -> bool:
+  """Returns whether a run has more weights than those of one dense layer."""
+  return len(run.weights()) > 2
+
+
+def _participants(run: Run) -> np.ndarray | None:
+  """Returns the ids of the clients that may take part; None means all."""
+  clients = run.clients
+  if clients is None or tables.UNSEEN not in clients:
+    return None
+  taking = clients[~clients[tables.UNSEEN].astype(bool)]
+  return np.sort(taking["client_id"].to_numpy())
+
+
+def _loss(task: tasks.Task) -> client_losses.Loss:
+  if task.num_classes is None:
+    return "squared"
+  if not task.has_class_labels or task.objective.activation != "softmax":
+    raise FieldError(
+      "task",
+      "has no ceiling: expected one class for each example, or numbers.",
+      value=task.name,
+    )
+  return "softmax"
+
+
+def _split(
+  model: tf.keras.Model, loss: client_losses.Loss, task: tasks.Task
+) -> _Model:
+  """Splits a model before its last layer, which must be linear."""
+  import tensorflow as tf  # noqa: PLC0415
+
+  from tasks.models import initial_weights  # noqa: PLC0415
+
+  user_model = initial_weights.of_user(model)
+  parts: list[Callable[..., Any]] = []
+  last: Any = user_model
+  while isinstance(last, tf.keras.Model) and last.layers:
+    if isinstance(last, tf.keras.Sequential):
+      parts += last.layers[:-1]
+    else:
+      before = last.layers[-1].input
+      parts.append(tf.keras.Model(last.inputs, before))
+    last = last.layers[-1]
+  is_linear = (
+    isinstance(last, tf.keras.layers.Dense)
+    and last.activation is tf.keras.activations.linear
+  )
+  if not is_linear:
+    raise FieldError(
+      "model",
+      f"ends with {type(last).__name__}; a ceiling needs a model that ends "
+      "with a Dense layer without an activation.",
+      value=task.name,
+    )
+  if loss == "softmax" and last.units == 1:
+    loss = "logistic"
+  return _Model(parts, last, loss)
+
+
+def _rows(
+  split: tasks.Split,
+  ids: np.ndarray,
+  model: _Model,
+  num_classes: int | None,
+) -> ClientLosses:
+  """Loads the rows of some clients."""
+  x, y, client = [], [], []
+  for number, client_id in enumerate(ids):
+    rows, labels = split.load(int(client_id))
+    x.append(model.features(rows))
+    y.append(labels)
+    client.append(np.full(len(labels), number))
+  return ClientLosses(
+    np.concatenate(x),
+    np.concatenate(y),
+    np.concatenate(client),
+    model.loss,
+    num_classes,
+  )

@@ -1,0 +1,171 @@
+"""The ceiling beside each run: ceiling.json in its folder, written and read.
+
+Tables, pages and cards show it where it is about the run as it is.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import pathlib
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+
+from tff_fair.experiments.analysis import groups as run_groups, measures
+from tff_fair.experiments.analysis.ceiling import RISKS, Ceilings
+from tff_fair.experiments.analysis.comparison_table import Row, Table
+from tff_fair.experiments.analysis.groups import Group
+from tff_fair.experiments.analysis.measures import Measure
+from tff_fair.experiments.runs import configuration, finding
+from tff_fair.experiments.runs.folder import RunFolder
+from tff_fair.experiments.runs.run import Run
+from tff_fair.files import atomic, parsing
+
+_TABLES = ("data", "least", "runs")
+_HOW = ("share", "weighting")  # How the ceilings of runs may differ.
+
+
+def _identity(run: Run) -> dict[str, Any]:
+  """Returns what a ceiling beside a run is about, as values of JSON."""
+  found = {
+    "options": run_groups.data_key(run),
+    "seed": str(run.seeds),
+    "digests": run.config.get(configuration.DATA_DIGESTS, {}),
+    "rounds": (run.summary or {}).get("rounds"),
+  }
+  identity: dict[str, Any] = json.loads(json.dumps(found))
+  return identity
+
+
+def write(found: Ceilings) -> None:
+  """Writes ceiling.json into the folder of each run."""
+  for _, row in found.runs.iterrows():
+    of_data, of_least = (
+      table[table["data"] == row["data"]] for table in (found.data, found.least)
+    )
+    of_run = found.runs[found.runs["path"] == row["path"]]
+    part = dataclasses.replace(found, data=of_data, least=of_least, runs=of_run)
+    run = finding.read_run(pathlib.Path(row["path"]))
+    content = {"of": _identity(run), **as_json(part)}
+    atomic.write(RunFolder(run.path).ceiling, parsing.json_text(content))
+
+
+def as_json(found: Ceilings) -> dict[str, Any]:
+  """Returns ceilings as values of JSON, but for the notes."""
+  return {
+    **{name: getattr(found, name) for name in _HOW},
+    **{name: getattr(found, name).to_dict("records") for name in _TABLES},
+  }
+
+
+def read(
+  groups: Iterable[Group], rounds: Mapping[Run, int] | None = None
+) -> tuple[Ceilings | None, list[str]]:
+  """Returns the ceilings beside runs as one, and why others are left out.
+
+  Args:
+    groups: The runs, by the labels that the ceilings get for methods.
+    rounds: The rounds after which runs are shown; by default the last.
+  """
+  parts: list[dict[str, Any]] = []
+  notes: list[str] = []
+  for group in groups:
+    for run in group.runs:
+      file = RunFolder(run.path).ceiling
+      if not run.is_finished or not file.exists():
+        continue
+      found = _read(run, file, (rounds or {}).get(run))
+      if parts and not isinstance(found, str):
+        found = _alike(found, parts[0])
+      if isinstance(found, str):
+        notes.append(f"{file}: not shown, as it {found}.")
+        continue
+      found["runs"][0] |= {"path": str(run.path), "method": group.label}
+      parts.append(found)
+  if not parts:
+    return None, notes
+  return _joined(parts), notes
+
+
+def _read(
+  run: Run, file: pathlib.Path, round_num: int | None
+) -> dict[str, Any] | str:
+  """Returns the content of a file, or what is wrong with it."""
+  try:
+    found = parsing.with_nan(parsing.parse_json(file.read_bytes()))
+    before, now = found["of"], _identity(run)
+    if before["rounds"] != now["rounds"]:
+      return f"is of round {before['rounds']}, the run has {now['rounds']}"
+    if before != now:
+      return "belongs to other data than the run"
+    if round_num is not None and round_num != now["rounds"]:
+      return f"is of round {now['rounds']}, and not of {round_num}"
+    [_], [_] = found["data"], found["runs"]
+    content: dict[str, Any] = {n: found[n] for n in (*_HOW, *_TABLES)}
+  except (OSError, LookupError, TypeError, ValueError) as error:
+    return f"cannot be read ({error})"
+  return content
+
+
+def _alike(
+  found: dict[str, Any], first: Mapping[str, Any]
+) -> dict[str, Any] | str:
+  """Returns the content of a file if another one was computed in its way."""
+  if all(found[name] == first[name] for name in _HOW):
+    return found
+  return "has another share or other weights of clients than others"
+
+
+def _joined(parts: Sequence[Mapping[str, Any]]) -> Ceilings:
+  """Returns the contents of files; those of the same data share a number."""
+  numbers: dict[str, int] = {}
+  rows: dict[str, list[dict[str, Any]]] = {name: [] for name in _TABLES}
+  for part in parts:
+    [data] = part["data"]
+    least = [row | {"data": 0} for row in part["least"]]
+    key = json.dumps([data | {"data": 0}, least])
+    is_new = key not in numbers
+    number = numbers.setdefault(key, len(numbers))
+    for name in _TABLES if is_new else ("runs",):
+      rows[name] += [row | {"data": number} for row in part[name]]
+  data, least_rows, runs = (pd.DataFrame(rows[name]) for name in _TABLES)
+  first = parts[0]
+  return Ceilings(
+    first["share"], first["weighting"], data, least_rows, runs, ()
+  )
+
+
+def table(
+  task: str, groups: Sequence[Group], rounds: Mapping[Run, int]
+) -> tuple[Table | None, list[str]]:
+  """Returns what methods end above the least losses, and notes.
+
+  Args:
+    task: The task of the methods.
+    groups: The methods.
+    rounds: The rounds after which their runs are compared.
+  """
+  found, notes = read(groups, rounds)
+  if found is None:
+    return None, notes
+  shown = {
+    f"above_least_{risk}": Measure(f"Above least {name}", False, 1.0, 4)
+    for risk, name in found.names.items()
+  }
+  rows = []
+  for group in groups:
+    of_method = found.runs[found.runs["method"] == group.label]
+    if of_method.empty:
+      continue
+    values = tuple(
+      measures.over_seeds(measure, [*of_method[f"excess_{risk}"]])
+      for risk, measure in zip(RISKS, shown.values(), strict=True)
+    )
+    rows.append(Row(group.label, len(of_method), values, (None,) * len(RISKS)))
+  caption = (
+    f"training losses above the least that any training can reach, in "
+    f"{found.unit}"
+  )
+  return Table(task, caption, shown, tuple(rows), ()), notes
