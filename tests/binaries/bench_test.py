@@ -12,6 +12,7 @@ from tasks import federations
 from tests import source_tree
 from tests.binaries import in_process
 from tff_fair.experiments import RunSpec, run
+from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.sweeps import bench as protocol
 
 _FEDERATION = """
@@ -119,9 +120,30 @@ def test_the_same_command_has_nothing_left_to_do(done, monkeypatch):
   again = in_process.run(bench, *_SMALL, "--results=out.csv.gz")
   assert again.stdout == stdout
   assert (folder / "out.csv.gz").read_bytes() == packed
-  refused = in_process.run(bench, *_SMALL, "--rounds=3").refusal
-  assert "rounds=2" in refused
+  assert "rounds=2" in in_process.run(bench, *_SMALL, "--rounds=3").refusal
   assert gzip.decompress(packed).startswith(b"federation,score,method,seed")
+
+
+def test_another_table_or_protocol_is_refused(tmp_path):
+  _prepare(tmp_path)
+
+  def bench_of(**settings):
+    return protocol.Bench(
+      folder=tmp_path / "out",
+      data_dir=tmp_path,
+      federations=(f"{tmp_path}/{_NAME}",),
+      **settings,
+    )
+
+  bench_of().record()
+  with pytest.raises(RunError, match="rounds=30"):
+    bench_of(rounds=3).record()
+  with (tmp_path / "opposites.csv").open("a") as table:
+    table.write("c,0.5,0.5,1\n")
+  for other in (bench_of(), bench_of(seeds=(0,))):
+    with pytest.raises(RunError, match=r"opposites\.csv") as refused:
+      other.record()
+    assert "\n" not in str(refused.value)
 
 
 def test_settings_are_as_many_for_each_method():

@@ -22,6 +22,7 @@ import tqdm
 
 from tasks import federations
 from tasks.federations import Federation
+from tasks.formats import source_files
 from tff_fair.declared import FieldError
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.spec import task_loading
@@ -129,17 +130,25 @@ class Bench:
       "rates": {kind: list(rates) for kind, rates in RATES.items()},
     }
     path = self.folder / "protocol.json"
-    if path.exists():
-      before = json.loads(path.read_text())
-      for name, value in found.items():
-        if before.get(name) != value:
-          raise RunError(
-            f"{self.folder}: holds a bench with {name}={before.get(name)} "
-            f"(here {value}); choose another folder."
-          )
-      return
+    before = json.loads(path.read_text()) if path.exists() else found
+    for name, value in found.items():
+      if before.get(name) != value:
+        raise RunError(
+          f"{self.folder}: holds a bench with {name}={before.get(name)} "
+          f"(here {value}); choose another folder."
+        )
+    tables = dict(before.get("tables", {}))
+    for name in self.federations:
+      table = Table(self, name)
+      (digest,) = source_files.digests([table.prepared()]).values()
+      if tables.setdefault(table.short_name, digest) != digest:
+        raise RunError(
+          f"{self.folder}: holds a bench with another {table.prepared()}; put "
+          "that version back, or choose another folder."
+        )
     self.folder.mkdir(parents=True, exist_ok=True)
-    atomic.write(path, json.dumps(found, indent=2) + "\n")
+    text = json.dumps({**found, "tables": tables}, indent=2) + "\n"
+    atomic.write(path, text)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -168,8 +177,8 @@ class Table:
       return self.short_name
     return f"{self.short_name}-{self.bench.calibration}-{self.draw}"
 
-  def path(self) -> pathlib.Path:
-    """Returns the file to read, which a calibration writes if need be."""
+  def prepared(self) -> pathlib.Path:
+    """Returns the prepared table of the federation."""
     prepared = self.bench.data_dir / f"{self.short_name}.csv"
     if not prepared.exists():
       raise FieldError(
@@ -178,6 +187,11 @@ class Table:
         f"--federation={self.federation} --data_dir={self.bench.data_dir}.",
         value=self.federation,
       )
+    return prepared
+
+  def path(self) -> pathlib.Path:
+    """Returns the file to read, which a calibration writes if need be."""
+    prepared = self.prepared()
     if self.bench.calibration is None:
       return prepared
     path = self.bench.folder / "tables" / f"{self.name}.csv"
@@ -318,7 +332,7 @@ def carry_out(bench: Bench, jobs: int = 1, *, progress: bool = True) -> None:
   """
   bench.record()
   for table in bench.tables():
-    table.path()  # A table that is missing shows before the first run.
+    table.path()  # Before processes share the writing of those of draws.
   items = bench.items()
   with tqdm.tqdm(
     total=len(items),
@@ -370,7 +384,8 @@ def _carry_out_share(
 
   mine = bench.swept[share::num_shares]
   for table in bench.tables():
-    cache = in_memory.ProgramCache()
+    if not table.draw:  # The draws of a federation have the same graphs.
+      cache = in_memory.ProgramCache()
     for seed in bench.seeds:
       left = [
         item
