@@ -33,15 +33,15 @@ _DATA_DIR = _FLAGS.text(
 _SEED = _FLAGS.integer(
   "seed",
   0,
-  "Seed of the task, as in training (--data_seed, where it was given): it "
-  "decides which examples are test examples.",
+  "Seed of the task, as in training (--data_seed, if you set it): it decides "
+  "which examples are test examples.",
   lower_bound=0,
 )
 _SPLIT = _FLAGS.choice(
   "split",
   "test",
   ["test", "train", "all"],
-  "The examples that count.",
+  "The examples to measure.",
 )
 _OUTPUTS = _FLAGS.choice(
   "outputs",
@@ -55,9 +55,9 @@ for _name in _SCORES:
 _RESULTS = _FLAGS.text(
   "results",
   None,
-  "In place of a model and a task, a CSV file of results from elsewhere, one "
+  "Instead of a model and a task, a CSV file of results from elsewhere, one "
   "row a client: client (its name), n (its test examples), and correct, "
-  "accuracy or loss. Other columns are ignored.",
+  "accuracy or loss. The audit ignores other columns.",
 )
 _OUTPUT_DIR = _FLAGS.text(
   "output_dir",
@@ -67,8 +67,8 @@ _OUTPUT_DIR = _FLAGS.text(
 _TRUST = _FLAGS.switch(
   "trust",
   False,
-  "Run code that the file of --model holds or names beside Keras' own, with "
-  "the rights of your account.",
+  "Run code in the file of --model beyond Keras' own layers, with the rights "
+  "of your account.",
 )
 _OVERWRITE = _FLAGS.switch(
   "overwrite", False, "Replace these files if they are there already."

@@ -121,9 +121,9 @@ class Flags(flags.FlagValues):
     return self.switch(
       "verify",
       False,
-      "Compare all files of the runs with the checksums that the runs wrote, "
-      "and say which have changed; if some have, the exit status is 1. "
-      "Otherwise it is the sizes of tables and settings.",
+      "Read all files of the runs and compare their checksums with the "
+      "recorded ones; report changes, with the exit status 1. By default only "
+      "the sizes of tables and settings are compared.",
     )
 
   def program(

@@ -28,7 +28,7 @@ _FLAGS = command_line.Flags()
 _RUNS = _FLAGS.names(
   "runs",
   [],
-  "Folders of runs, or folders above them, beside those that are given without "
+  "Folders of runs, or folders above them, in addition to the folders without "
   "a flag.",
 )
 _COLUMNS = _FLAGS.names(
@@ -63,28 +63,28 @@ _CRITERION = _FLAGS.text(
 _LAST = _FLAGS.integer(
   "last",
   None,
-  "Show also the mean of so many evaluations of each run, up to that of "
+  "Also show the mean of so many evaluations of each run, up to that of "
   "--round.",
 )
 _TARGET = _FLAGS.number(
   "target",
   None,
-  "Show also what each method costs until --target_of reaches this value: "
+  "Also show what each method costs until --target_of reaches this value: "
   "rounds, bytes, local steps. 0.8 is an accuracy of 80 %.",
 )
 _TARGET_OF = _FLAGS.text(
   "target_of",
   "mean",
-  "The measure that is to reach --target; any of the --columns.",
+  "The measure that should reach --target; any of the --columns.",
 )
 _QUESTION = _FLAGS.choice("question", None, questions.NAMES, questions.MEANING)
 _HONEST = _FLAGS.switch(
-  "honest", False, "Leave the clients that attack out of all statistics."
+  "honest", False, "Exclude the clients that attack from all statistics."
 )
 _UNFINISHED = _FLAGS.switch(
   "unfinished",
   False,
-  "Compare also runs that are not finished, as far as they have come.",
+  "Include unfinished runs, with the rounds they have.",
 )
 _VERIFY = _FLAGS.verification()
 _OUTPUT = _FLAGS.texts(

@@ -18,23 +18,23 @@ _OUTPUT = _FLAGS.text(
   "output",
   None,
   "The model to write: a file *.keras or *.tflite, or a folder, whose name has "
-  "no ending of letters, such as .h5, unless --format says so. Its model card "
-  "comes beside it, model.keras with model_card.md.",
+  "no file ending (or --format decides). Its model card comes beside it, "
+  "model.keras with model_card.md.",
 )
 _FORMAT = _FLAGS.choice(
   "format",
   None,
   export_paths.FORMATS,
-  "keras, Keras' own file; savedmodel, a folder for all that serves models; or "
-  "tflite, for phones. By default the one that --output is named after.",
+  "keras, Keras' own file; savedmodel, a folder for model servers; or tflite, "
+  "for phones. By default the ending of --output decides.",
 )
 _FORM = _FLAGS.choice(
   "form",
   None,
   ["mapreduce"],
-  "Write a round instead of a model: as mapreduce, the computations of TFF's "
-  "MapReduceForm, into the folder --output. For runs whose sums are streaming "
-  "or stacked, and for most methods with secure ones.",
+  "Write a round instead of a model: mapreduce, the computations of TFF's "
+  "MapReduceForm, into the folder --output. For runs with streaming or stacked "
+  "sums, and for most methods with secure sums.",
 )
 _BEST = _FLAGS.switch(
   "best",
@@ -45,8 +45,8 @@ _BEST = _FLAGS.switch(
 _CLIENT = _FLAGS.text(
   "client",
   None,
-  "Name of the client whose personal model to write, of a run with ditto or "
-  "--personal_lam. By default it is the global model.",
+  "Name of the client whose personal model to write, in a run with ditto or "
+  "--personal_lam. By default the global model.",
 )
 _ALL_CLIENTS = _FLAGS.switch(
   "all_clients",
@@ -56,9 +56,9 @@ _ALL_CLIENTS = _FLAGS.switch(
 _BASELINES = _FLAGS.names(
   "baselines",
   [],
-  "Folders of finished runs on the same data, as FedAvg by numbers of examples "
-  "and with equal weights. The card then says what the worst clients have of "
-  "the model and of the better baseline.",
+  "Folders of finished runs on the same data, such as FedAvg by numbers of "
+  "examples and with equal weights. The card then compares the worst clients "
+  "of the model and of the better baseline.",
 )
 _QUESTION = _FLAGS.choice(
   "question",
@@ -72,8 +72,8 @@ _QUESTION = _FLAGS.choice(
 _TRUST = _FLAGS.switch(
   "trust",
   False,
-  "Run the code of the run's task, if the export needs it, though the run "
-  "records no version of it, or another one.",
+  "Run the user code of the run's task, if the export needs it, even if the "
+  "run has no digest of the code or another one.",
 )
 _OVERWRITE = _FLAGS.switch(
   "overwrite", False, "Replace an earlier export, and its card."

@@ -35,8 +35,8 @@ _DOWNLOAD = _FLAGS.choice(
   "download",
   None,
   downloads.NAMES,
-  "Download a data set of TFF into --data_dir. After an interruption, the same "
-  "command goes on where it was.",
+  "Download a data set of TFF into --data_dir. To resume an interrupted "
+  "download, repeat the command.",
 )
 _FEDERATION = _FLAGS.names(
   "federation",
@@ -47,13 +47,12 @@ _FEDERATION = _FLAGS.names(
 _LIST = _FLAGS.switch(
   "list",
   False,
-  "Show what the files under --data_dir hold: clients, examples, labels.",
+  "Show the contents of the files under --data_dir: clients, examples, labels.",
 )
 _DATA_DIR = _FLAGS.text(
   "data_dir",
   None,
-  "Directory of the data: what training takes as --data_dir, and TFF's loaders "
-  "as cache_dir.",
+  "Directory of the data: --data_dir in training, cache_dir in TFF's loaders.",
 )
 _SOURCE = _FLAGS.texts(
   "source", [], "File or folder to convert; dumps and plays can be several"

@@ -113,7 +113,7 @@ class _Computing:
     None,
     "Where to compute: in this program (local), or in the workers of a Dask "
     "cluster (dask). By default dask if there is a --scheduler, else local. "
-    "It changes no result.",
+    "Does not change results.",
   )
   scheduler: str | None = declared.value(
     None,
@@ -130,19 +130,18 @@ class _Computing:
   wandb: str | None = declared.value(
     None,
     "A project of Weights & Biases, which gets the settings and the "
-    "evaluations (the package wandb is needed). It changes no result.",
+    "evaluations (needs the package wandb). Does not change results.",
   )
   compilation_cache: bool = declared.value(
     True,
-    "Keep compiled computations for later runs of the same settings, in the "
-    "user's folder of caches, and use those that are there. It changes no "
-    "result.",
+    "Cache compiled computations in the user's cache folder, and use those of "
+    "earlier runs with the same settings. Does not change results.",
   )
   trust: bool = declared.value(
     False,
-    "Run code that others wrote, with the rights of your account: what the "
-    "file of --initial_model holds or names beside Keras' own, and in a sweep "
-    "the code that the run of --base names.",
+    "Run code of others with the rights of your account: code in the file of "
+    "--initial_model beyond Keras' own layers, and in a sweep the user code of "
+    "the run of --base.",
   )
 
 
@@ -268,26 +267,25 @@ def _group(title: str, names: tuple[str, ...]) -> command_line.Group:
 _OUTPUT_DIR = flags.DEFINE_string(
   "output_dir",
   None,
-  "Folder of the results. It must be new, or hold the same run, interrupted or "
-  "with fewer --total_rounds, which then goes on. By default "
-  "outputs/TASK-ALGORITHM, or the first of TASK-ALGORITHM-2, -3, ... that is "
-  "free.",
+  "Folder of the results. It must be new, or contain the same run, interrupted "
+  "or with fewer --total_rounds, which then resumes. By default the first free "
+  "one of outputs/TASK-ALGORITHM, outputs/TASK-ALGORITHM-2, ...",
 )
 _BASELINE = flags.DEFINE_enum(
   "baseline",
   None,
   ("fedavg", "none"),
-  "Whether to train FedAvg beside the method, by numbers of examples and with "
-  "equal weights of clients, in the same setting and folders with their names, "
-  "and say what the worst clients have of the method and of the better one. By "
-  "default only if the flags name no experiment.",
+  "Also train FedAvg by numbers of examples and with equal weights, with the "
+  "same settings, in folders with their names, and compare the worst clients "
+  "of the method and of the better baseline. By default only if no flag "
+  "describes an experiment.",
 )
 _BASELINE_RATE = flags.DEFINE_list(
   "baseline_client_learning_rate",
   [],
-  "The --client_learning_rate of --baseline, chosen as the method's was: one "
-  "for both, or two, that by numbers of examples first. By default the "
-  "method's.",
+  "The --client_learning_rate of --baseline, which you should choose as "
+  "carefully as the method's: one for both, or two, by numbers of examples "
+  "first. By default the method's.",
 )
 COMPUTING = ComputingFlags()
 _LIST = flags.DEFINE_flag(
@@ -297,9 +295,8 @@ _LIST = flags.DEFINE_flag(
     "list",
     False,
     "Show all tasks with their options, and all algorithms with their "
-    "hyperparameters and ways to sum, and exit. With the name of a task or of "
-    "an algorithm, as --list=digits, show the types, defaults and meanings of "
-    "its own.",
+    "hyperparameters and ways to sum, and exit. With the name of a task or an "
+    "algorithm, as --list=digits, show types, defaults and meanings.",
   )
 )
 

@@ -38,22 +38,22 @@ _FILE = NAMESPACE.text(
 _BASE = NAMESPACE.text(
   "base",
   None,
-  "A file of flags of training, or the folder of a run: its settings hold for "
-  "all runs, its hyperparameters for its own method, which is the one to run "
-  "if no other is named. A --file, --flag, --grid or --range replaces them.",
+  "A file of training flags, or the folder of a run: its settings apply to all "
+  "runs, its hyperparameters to its own method, which runs if you name no "
+  "other. --file, --flag, --grid and --range replace them.",
 )
 _ALGORITHMS = NAMESPACE.names(
   "algorithms",
   [],
-  "Methods to run; with --file, those of its methods to run. fedavg:uniform is "
+  "Methods to run; with --file, a selection of its methods. fedavg:uniform is "
   "FedAvg with equal weights (--client_weighting), the other baseline.",
 )
 _GRID = NAMESPACE.texts(
   "grid",
   [],
-  "NAME=VALUE,VALUE,...: the sweep runs every combination. NAME is a flag of "
-  "training, task_option.NAME or hparam.NAME, which is for the methods that "
-  "have it. The values replace those that a file gives to NAME",
+  "NAME=VALUE,VALUE,...: the sweep runs every combination. NAME is a training "
+  "flag, task_option.NAME or hparam.NAME, which applies to the methods that "
+  "have it. The values replace those of a file",
 )
 _RANGE = NAMESPACE.texts(
   "range",
@@ -64,8 +64,8 @@ _RANGE = NAMESPACE.texts(
 _FLAG = NAMESPACE.texts(
   "flag",
   [],
-  "NAME=VALUE, a flag of training (or task_option.NAME, hparam.NAME) for all "
-  "runs. The value replaces those that a file gives to NAME",
+  "NAME=VALUE, a training flag (or task_option.NAME, hparam.NAME) for all "
+  "runs. The value replaces that of a file",
 )
 _OUTPUT_DIR = NAMESPACE.text(
   "output_dir",
@@ -76,22 +76,22 @@ _OUTPUT_DIR = NAMESPACE.text(
 _JOBS = NAMESPACE.integer(
   "jobs",
   None,
-  "How many runs go on side by side. By default 1; on a cluster as many as it "
-  "takes, but 1 in a search.",
+  "How many runs train at the same time. By default 1; on a cluster as many as "
+  "it accepts, but 1 in a search.",
   lower_bound=1,
 )
 _EXECUTOR = NAMESPACE.text(
   "executor",
   executors.LOCAL,
-  "Where runs are carried out: local, on this machine; submitit, each as a job "
-  "of Slurm; dask, on the workers of a Dask cluster. It changes no result.",
+  "Where runs train: local, on this machine; submitit, each as a Slurm job; "
+  "dask, on the workers of a Dask cluster. Does not change results.",
 )
 _EXECUTOR_OPTION = NAMESPACE.texts(
   "executor_option",
   [],
-  "NAME=VALUE, an option of a cluster (docs/sweeps.md): one of submitit, "
-  "as slurm_partition=gpu; scheduler=tcp://HOST:PORT of Dask; restarts=3, how "
-  "often a run goes on by itself after its job was lost",
+  "NAME=VALUE, an option of a cluster (docs/sweeps.md): of submitit, as "
+  "slurm_partition=gpu; scheduler=tcp://HOST:PORT of Dask; restarts=3, how "
+  "often a run resumes after its job was lost",
 )
 DRY_RUN = NAMESPACE.switch(
   "dry_run", False, "List the runs as new, interrupted or finished, and exit."

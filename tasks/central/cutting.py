@@ -206,7 +206,7 @@ def select_classes(
 
 _Parts = Sequence[np.ndarray]
 
-# A cut of which more was moved is no longer the one that its name says.
+# If a cut moves a larger share of the examples, the program reports it.
 _SHARE_TO_TELL = 0.05
 
 

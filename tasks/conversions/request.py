@@ -61,10 +61,9 @@ class ConversionRequest:
   )
   split: Split | None = declared.value(
     None,
-    "How train and test are told apart. source: as published; date: posts from "
-    "--test_date on are test; random: a random share of each client; order: "
-    "the last share of each client. By default the first that the source "
-    "allows.",
+    "Which examples are test data: source, as published; date, posts from "
+    "--test_date on; random, a random share of each client; order, the last "
+    "share of each client. By default the first that the source allows.",
   )
   test_fraction: float = declared.value(
     0.2,
@@ -80,8 +79,8 @@ class ConversionRequest:
   )
   heldout_every: int = declared.value(
     10,
-    "Posts whose author's id this divides go to the split `heldout`, as TFF "
-    "has it.",
+    "Authors whose id is a multiple of this are in the split `heldout`, as in "
+    "TFF.",
     minimum=2,
   )
   min_examples: int = declared.value(

@@ -121,7 +121,7 @@ def _metrics_fns(
     batch_output: tff.learning.models.BatchOutput,
     sample_weight: tf.Tensor | None = None,
   ) -> _Metrics:
-    del sample_weight  # TFF gives none.
+    del sample_weight  # TFF never passes weights.
     num_examples = tf.shape(labels, tf.int64)[0]
     size = tf.cast(num_examples, tf.float32)
     counted = count(labels, batch_output.predictions)

@@ -326,7 +326,7 @@ def _check_calls(
 
 _DROPOUT = "RepeatableDropout(rate, seed=seed)"
 _SPATIAL = "RepeatableDropout(rate, seed=seed, spatial=True)"
-# Layers of tasks.models whose draws repeat, by those of Keras.
+# For layers of Keras, the repeatable layers of tasks.models.
 _REPEATABLE = {
   "Dropout": _DROPOUT,
   "GaussianDropout": _DROPOUT,

@@ -131,7 +131,7 @@ class ArrayClients:
     return {client: (x[at], y[at]) for client, at in rows.items()}
 
   def _number_groups(self, column: str | None) -> Sequence[str] | None:
-    """Returns the names of the groups, in whose places examples then are."""
+    """Returns the names of the groups, and replaces names by their numbers."""
     if column is None:
       return None
     found = [of.astype(str) for half in self._groups for of in half.values()]

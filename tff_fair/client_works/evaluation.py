@@ -84,8 +84,8 @@ def evaluate_client(
     batch_size: As `evaluate` takes it.
     weights: The model's, `tff.learning.models.ModelWeights`.
     data: Elements `(client_id, examples)`.
-    asked: The sums to return, too; None is none.
-    outputs: The outputs whose ranges to return, too; None is none.
+    asked: Further sums to return, if any.
+    outputs: The outputs whose ranges to return, if any.
 
   Returns:
     The fields of `Evaluation`, the sums, and the ranges, by name.

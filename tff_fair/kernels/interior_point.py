@@ -28,7 +28,7 @@ _RELATIVE_GAP = 1e-13
 _NEGLIGIBLE = 1e-30
 # Only points whose norms differ by 20 orders of magnitude or more need over 50.
 _MAX_ITERATIONS = 200
-# So many steps without a smaller gap mean that rounding allows none.
+# After so many steps without a smaller gap, rounding prevents progress.
 _PATIENCE = 15
 _STEP_TO_BOUNDARY = 0.995
 # Added to the diagonal of the Newton matrix, which is scaled to ones.

@@ -304,7 +304,7 @@ def _load(
 # The summary of an audit: statistics over clients, intervals, noise.
 
 
-# The statistics that have an interval: an extreme of the clients has none.
+# The statistics with an interval; minimum and maximum have no interval.
 _WITH_INTERVAL = (
   *("mean", "std", "worst_10", "best_10", "percentile_50"),
   *("relative_std", "jain"),

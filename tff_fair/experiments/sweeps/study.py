@@ -37,17 +37,17 @@ class SearchSettings:
   """How to search."""
 
   trials: int = declared.required(
-    "How many settings each method tries: ranges and the values of grids are "
-    "searched. A trial trains all seeds.",
+    "How many settings each method tries, from ranges and the values of grids. "
+    "A trial trains all seeds.",
     expects="a positive integer",
     minimum=1,
   )
   sampler: Sampler = declared.value(
     "tpe",
-    "Who suggests settings (by default tpe): tpe, a tree-structured Parzen "
-    "estimator, learns from the trials before; random draws each setting by "
-    "itself; qmc spreads trials evenly (quasi-Monte Carlo, scrambled Sobol); "
-    "grid takes every combination of a grid once, in random order.",
+    "How to suggest settings (by default tpe): tpe, a tree-structured Parzen "
+    "estimator, learns from earlier trials; random draws each setting "
+    "independently; qmc spreads trials evenly (quasi-Monte Carlo, scrambled "
+    "Sobol); grid takes every combination of a grid once, in random order.",
   )
   sampler_seed: int = declared.value(
     0,
@@ -57,23 +57,23 @@ class SearchSettings:
   )
   objective: str = declared.value(
     "mean",
-    "The measure to improve, one of those of --criterion, which it is by "
-    "default; several, as mean,worst_10, for a Pareto set.",
+    "The measure to improve, any of --criterion's and by default the same; "
+    "several, as mean,worst_10, for a Pareto set.",
   )
   pruner: Pruner = declared.value(
     "none",
-    "Who ends runs early, after one of their evaluations (by default none): "
-    "none lets every run go to its last round; median ends a run that is worse "
-    "than the median of the trials before it after as many rounds, from the "
-    "sixth trial on; hyperband ends runs in brackets (successive halving).",
+    "How to end runs early, after one of their evaluations (by default none): "
+    "none lets every run finish; median, from the sixth trial on, ends a run "
+    "that is worse than the median of the earlier trials after as many rounds; "
+    "hyperband ends runs in brackets (successive halving).",
   )
   validation_fraction: float = declared.value(
     0.2,
-    "Share of the data that decide the choice, which the results are not on. "
-    "With fewer than 50 clients it is the share of each client's training data "
-    "that all runs set aside, as --flag=validation_fraction=0.2 does for any "
-    "number of clients; with more, the share of the clients whose test data "
-    "decide. 0: the test data of all clients, which the results are on, too.",
+    "Share of the data that choose settings; the results are on other data. "
+    "With fewer than 50 clients, the share of each client's training data that "
+    "all runs set aside, as --flag=validation_fraction=0.2 does for any number "
+    "of clients; with more, the share of the clients whose test data choose. 0 "
+    "chooses on the test data of all clients, which the results then share.",
     expects="a number in [0, 1), where 0 is the test data of all clients",
     minimum=0,
     maximum=1,

@@ -315,7 +315,7 @@ def _with_own_variables(graph_def: Any, initializer: str) -> Any:
   passed_on = {
     node.name
     for node in graph_def.node
-    # It returns the variable that it takes.
+    # Such an operation returns its input variable.
     if node.name in before
     and "T" in node.attr
     and node.attr["T"].type == _RESOURCE

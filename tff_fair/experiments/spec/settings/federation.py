@@ -28,35 +28,35 @@ class SamplingSettings:
     "uniform", "proportional", "power_of_choice", "by_lambda", "all"
   ] = declared.value(
     "uniform",
-    "How a round draws its cohort, without replacement: uniform; proportional "
-    "to training examples, one client after the other; power_of_choice: "
-    "likewise --sampling_candidates, of which those with the largest last "
-    "known loss take part; by_lambda: with replacement, by the weights that "
-    "drfa gives clients, as drfa always does; or all clients in every round.",
+    "How a round draws its cohort: uniform, without replacement; proportional "
+    "to training examples, one client after the other; power_of_choice: of "
+    "--sampling_candidates clients, drawn as with proportional, those with the "
+    "largest last known loss; by_lambda: with replacement, by the weights that "
+    "drfa learns (drfa always does so); or all clients in every round.",
   )
   sampling_candidates: int | None = declared.positive_integer(
     None,
     "How many candidates --sampling=power_of_choice draws. By default twice "
-    "the cohort, or all clients where there are fewer.",
+    "the cohort, at most all clients.",
   )
   clients_per_round: int | str | None = declared.value(
     None,
-    "Size of the cohort, drawn anew each round; or a range as 5-15, from which "
-    f"each round draws its size. By default {USUAL_COHORT}, or all clients "
-    "where there are fewer.",
+    "Size of the cohort of each round; or a range as 5-15, from which each "
+    f"round draws its size. By default {USUAL_COHORT}, at most all clients.",
     **bounds.A_RANGE,
   )
   clients_per_part: int = declared.value(
     USUAL_PART,
-    "Cohorts of more clients are computed in parts of so many; 0 computes each "
-    "cohort as a whole. Parts bound the memory of a worker. Their size decides "
-    "the last digits of results, the number of workers does not.",
+    "The run computes larger cohorts in parts of so many clients, which bounds "
+    "memory; 0 computes each cohort as a whole. The size of parts affects the "
+    "last digits of results.",
     minimum=0,
   )
   dropout: float = declared.value(
     0.0,
     "Probability that a drawn client does not report back, in [0, 1). If all "
-    "clients of a cohort would drop out, one of them, drawn by lot, reports.",
+    "clients of a cohort would drop out, one of them, drawn at random, "
+    "reports.",
     **declared.BELOW_1,
   )
   dropout_kind: Literal[
@@ -64,30 +64,32 @@ class SamplingSettings:
   ] = declared.value(
     "independent",
     "How clients drop out, with the probability --dropout, p, on average: "
-    "independently in each round; by_client: each has a probability for the "
+    "independently in each round; by_client: each has one probability for the "
     "whole run, drawn uniformly from [0, 2p] for p up to 1/2, from [2p - 1, 1] "
-    "above; by_size: the fewer its training examples, the more often, evenly "
-    "spread over that interval; by_label: likewise, by the number of its most "
-    "frequent label; blocks: each is away for --dropout_rounds, or there; "
-    "periodic: its probability goes up and down in that interval, once in "
-    "--dropout_rounds, each client at its time.",
+    "above; by_size: clients with fewer training examples drop out more often, "
+    "with probabilities evenly spread over that interval; by_label: likewise, "
+    "by the number of the most frequent label; blocks: each is present or "
+    "absent for --dropout_rounds; periodic: the probability goes up and down "
+    "in that interval with the period --dropout_rounds, each client with its "
+    "own phase.",
   )
   dropout_rounds: int = declared.positive_integer(
     10, "Rounds of a block or period of --dropout_kind."
   )
   unseen_clients: str | None = declared.value(
     None,
-    "Clients that take no part in training, and are evaluated: a share of them "
-    "in (0, 1), drawn by lot, or their names with commas between. The results "
-    "tell what a client that joins later may expect. By default none.",
+    "Clients that take no part in training but are evaluated: a share of them "
+    "in (0, 1), drawn at random, or their names with commas between. The "
+    "results show what a client that joins later may expect. By default none.",
     expects="a share or names of clients, with commas between",
     is_valid=lambda text: all(text.split(",")),
   )
   join_round: str | None = declared.value(
     None,
-    "Clients that take part from a round on, as NAME:20 or, of a share of them "
-    "drawn by lot, 0.3:20; several with commas between. The results tell what "
-    "they and the others gain from then on. By default all begin at once.",
+    "Clients that take part from a round on, as NAME:20 or, for a share of "
+    "them drawn at random, 0.3:20; several with commas between. The results "
+    "show what they and the others gain from then on. By default all begin at "
+    "once.",
     expects="NAME:ROUND or SHARE:ROUND, with commas between, ROUND 2 or more",
     is_valid=lambda text: all(map(_is_joining, text.split(","))),
   )
@@ -100,15 +102,15 @@ class LoopSettings:
   total_rounds: int = declared.positive_integer(100, "Number of rounds.")
   rounds_per_evaluation: int | None = declared.positive_integer(
     None,
-    "Every so many rounds, and before the first and after the last, the run "
-    "evaluates the model on the clients' test data. By default "
-    f"{USUAL_INTERVAL}. A run of few rounds evaluates {LEAST_EVALUATIONS} "
-    "times at least: by default, and where this is more than all its rounds.",
+    "Rounds from one evaluation of the model on the clients' test data to the "
+    "next; the run also evaluates before the first round and after the last. "
+    f"By default {USUAL_INTERVAL}, fewer in short runs, which have at least "
+    f"{LEAST_EVALUATIONS} evaluations.",
   )
   rounds_per_checkpoint: int = declared.positive_integer(
     10,
-    "Every so many rounds, and whenever it ends by itself, the run saves its "
-    "state, to go on from there.",
+    "Rounds from one saved state to the next; the run also saves its state "
+    "when it stops.",
     decides=False,
   )
   seed: int = declared.value(
@@ -120,15 +122,15 @@ class LoopSettings:
   )
   data_seed: int | None = declared.value(
     None,
-    "Seed of the task's data alone: of made-up data, of the cut over clients, "
-    "of the choice of clients and of the test examples. By default --seed.",
+    "Seed of the task's data alone: made-up data, the partition over clients, "
+    "the choice of clients and the test examples. By default --seed.",
     **bounds.A_SEED,
   )
   model_seed: int | None = declared.value(
     None,
     "Seed of the initial weights alone, and of a model's own dropout. By "
-    "default --seed. With --data_seed=0 and several of these, runs begin at "
-    "other weights and have the same clients.",
+    "default --seed. With --data_seed=0 and several model seeds, runs have the "
+    "same clients and other initial weights.",
     **bounds.A_SEED,
   )
 
@@ -157,18 +159,18 @@ def _are_scores(names: Sequence[str]) -> bool:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class EvaluationSettings:
-  """Evaluation: of whom, and what follows from it."""
+  """Evaluation: clients, scores, and what evaluations decide."""
 
   evaluation_clients: int | None = declared.positive_integer(
     None,
-    "How many clients the run evaluates, drawn once, the same in all "
-    "evaluations and in the results at the end. By default all.",
+    "How many clients the run evaluates. It draws them once, for all "
+    "evaluations and the results at the end. By default all.",
   )
   score: ScoreName | None = declared.value(
     None,
-    "The number by which clients are compared, and by which a run, a sweep and "
-    "a search choose: of classes those up to calibration_error, of numbers the "
-    "others. By default accuracy, or rmse.",
+    "The score by which clients are compared, and by which runs, sweeps and "
+    "searches choose. rmse, mae and r2 are for labels that are numbers, the "
+    "others for classes. By default accuracy, or rmse.",
   )
   measures: str | None = declared.value(
     None,
@@ -179,62 +181,60 @@ class EvaluationSettings:
   )
   score_class: str | None = declared.value(
     None,
-    "The class that precision, recall, f1, auc and average_precision are of, "
-    "by its name or number. By default the rarer one of two, and of more "
-    "classes the mean over those that a client has.",
+    "The class, by name or number, to which precision, recall, f1, auc and "
+    "average_precision refer. By default the rarer one of two; with more "
+    "classes, the mean over the client's classes.",
   )
   threshold_for: Literal["accuracy", "balanced_accuracy", "f1"] | None = (
     declared.value(
       None,
-      "Of two classes, choose the probability from which on to decide for "
-      "--score_class, by default the rarer one, so that this score is largest "
-      "on training data. The results have it, and exports decide by it.",
+      "With two classes, predict --score_class (by default the rarer one) from "
+      "that probability on which maximizes this score on training data. The "
+      "results show the threshold, and exports use it.",
       decides=False,
     )
   )
   validation_fraction: float | None = declared.value(
     None,
-    "Share of each client's training examples, in [0, 1), that the run does "
-    "not train on: evaluations measure them, too, and --criterion, --patience, "
-    "a sweep and a search choose on them. Drawn by --data_seed, class by "
-    "class. A client with too few examples trains on all. By default 0.1 with "
-    "--criterion, else none.",
+    "Share of each client's training examples, in [0, 1), that the run sets "
+    "aside: evaluations measure them, and --criterion, --patience, sweeps and "
+    "searches choose on them. --data_seed draws them, class by class. A client "
+    "with too few examples trains on all. By default 0.1 with --criterion, "
+    "else 0.",
     **declared.BELOW_1,
   )
   criterion: Literal["mean", "worst_10"] | None = declared.value(
     None,
-    "Keep the state at the evaluation with the best mean of the score over "
-    "clients, or mean over the worst 10 %, in best_checkpoint: the largest "
-    "accuracy, or of a regression the smallest error, on the data that "
-    "--validation_fraction sets aside. By default the run keeps its last state "
-    "alone.",
+    "Keep the state with the best mean of the score over clients, or the best "
+    "mean over the worst 10 %, in best_checkpoint, on the data that "
+    "--validation_fraction sets aside. By default the run keeps only its last "
+    "state.",
   )
   patience: int | None = declared.positive_integer(
     None,
-    "End the run after so many evaluations in a row that did not improve the "
-    "--criterion. By default it goes on to the last round.",
+    "End the run after so many evaluations in a row without a better "
+    "--criterion. By default the run takes all rounds.",
   )
   local_baseline: bool = declared.value(
     False,
-    "Train each client alone, too, before the first round: from the initial "
-    "model, as long as it likes, at a quarter of --client_learning_rate, at it "
-    "and at four times it. Each third of its training data in turn chooses "
-    "the rate and the number of rounds. The results show who gains from "
-    "joining.",
+    "Before the first round, also train each client alone, from the initial "
+    "model, at the best of 1/4, 1 and 4 times --client_learning_rate, for the "
+    "best number of rounds. Cross-validation on its training data chooses "
+    "both. The results show who gains from joining.",
     decides=False,
   )
   pooled_baseline: bool = declared.value(
     False,
-    "Train the model on the data of all clients in one place, too, for as many "
-    "rounds, as a bound to compare with.",
+    "Before the first round, also train the model on the data of all clients "
+    "in one place, for as many rounds, as a bound to compare with.",
     decides=False,
   )
   finetune_epochs: int | None = declared.positive_integer(
     None,
-    "After the last round, train the model for 0, 1, ... and so many local "
-    "epochs at each client: finetuned_SCORE in clients.csv is of the number "
-    "with the least loss on training examples that fine-tuning leaves out. By "
-    "default there is no fine-tuning.",
+    "After the last round, train the model further at each client for up to so "
+    "many local epochs. finetuned_SCORE in clients.csv is the score after the "
+    "best number of epochs, by the loss on training examples that fine-tuning "
+    "does not use. By default no fine-tuning.",
     decides=False,
   )
   finetune_learning_rate: float | None = declared.positive_number(
@@ -247,38 +247,37 @@ class EvaluationSettings:
     False,
     "Evaluate the model on the cohort's training data before and after each "
     "round: improved_share in metrics.csv is the share of clients whose loss "
-    "did not rise, cohorts.csv has their losses.",
+    "did not rise; cohorts.csv has their losses.",
   )
   certificate: bool = declared.value(
     False,
-    "Measure in each round how far it is from where no client can gain "
-    "without another's loss (pareto_stationarity in metrics.csv), and which "
-    "clients block. The server then sums in the stacked way. Geometric methods "
-    "measure it always.",
+    "Measure in each round how much all clients can still gain together "
+    "(pareto_stationarity in metrics.csv), and which clients block a further "
+    "gain. The server then sums in the stacked way. Geometric methods always "
+    "measure it.",
   )
   stop_at_stationarity: float | None = declared.value(
     None,
     "End the run after the first round whose pareto_stationarity is this or "
-    "less, in (0, 1). By default it goes on to the last round.",
+    "less, in (0, 1). By default the run takes all rounds.",
     **declared.BETWEEN_0_AND_1,
   )
   tape: bool | Literal["updates"] = declared.value(
     False,
-    "Keep of each round what rules need to choose coefficients: the clients' "
-    "scalars and the inner products of their updates, with updates the updates "
-    "themselves, too. python -m binaries.replay then applies other rules to "
-    "the same rounds. Clients measure all signals, and the server sums in the "
-    "stacked way.",
+    "Record what rules need to choose coefficients: the clients' scalars and "
+    "the inner products of their updates; with updates, the updates, too. "
+    "python -m binaries.replay then applies other rules to the same rounds. "
+    "Clients measure all signals, and the server sums in the stacked way.",
     expects="true, false or updates",
   )
   tape_rounds: int | None = declared.positive_integer(
-    None, "The tape keeps so many rounds, the first ones. By default all."
+    None, "Record only the first so many rounds on the tape. By default all."
   )
   save_updates: int | None = declared.positive_integer(
     None,
-    "After every so many rounds, write the updates of the round's clients, one "
-    "by one, with all their signals, to updates/ in the run's folder. Clients "
-    "do the work of these rounds twice. By default no updates are written.",
+    "Every so many rounds, write the updates of the round's clients, with all "
+    "their signals, to updates/ in the run's folder. Clients do the work of "
+    "these rounds twice. By default the run writes no updates.",
     decides=False,
   )
 
@@ -307,8 +306,8 @@ class CorrectionSettings:
   label_correction: Literal["none", "fedcorr"] = declared.value(
     "none",
     "FedCorr finds clients with wrong labels and replaces some of these labels "
-    "before the first round. The run then trains by its method, with the new "
-    "labels, and begins with FedCorr's model.",
+    "before the first round. The run then trains its method on the new labels, "
+    "from FedCorr's model.",
   )
   correction_iterations: int = declared.positive_integer(
     5,
@@ -320,38 +319,40 @@ class CorrectionSettings:
   )
   correction_finetuning: int = declared.value(
     50,
-    "Rounds of FedCorr's second stage: clean clients alone train, and then "
-    "noisy clients' labels change again. 0 leaves the stage out.",
+    "Rounds of FedCorr's second stage: only clean clients train, and then "
+    "noisy clients' labels change again. 0 skips the stage.",
     minimum=0,
   )
   correction_proximal: float = declared.value(
     5.0,
-    "FedCorr's beta: in the first stage, a client's weight of the squared "
-    "distance from the received model is this times its noise level.",
+    "FedCorr's beta: in the first stage, a client adds the squared distance "
+    "from the received model to its loss, with this weight times its noise "
+    "level.",
     minimum=0,
     maximum=1000,
   )
   correction_neighbors: int = declared.value(
     20,
-    "How many nearest neighbours tell the local dimension of a prediction.",
+    "How many nearest neighbours determine the local dimension of a "
+    "prediction.",
     minimum=2,
   )
   correction_share: float = declared.value(
     0.5,
-    "Share of a client's labels that look wrong, those of the largest losses, "
-    "which may change in an iteration.",
+    "Share of a client's suspicious labels that may change in an iteration, "
+    "those with the largest losses.",
     **_A_SHARE,
   )
   correction_confidence: float = declared.value(
     0.5,
-    "The model's predicted class becomes the label where its probability is "
-    "this or more.",
+    "The model's predicted class becomes the label if its probability is this "
+    "or more.",
     **_A_SHARE,
   )
   correction_clean: float = declared.value(
     0.1,
-    "A client counts as clean, and takes part in the second stage, up to this "
-    "noise level.",
+    "Clients with at most this noise level count as clean and take part in the "
+    "second stage.",
     **_A_SHARE,
   )
 
@@ -361,24 +362,24 @@ class CorrectionSettings:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class AttackSettings:
-  """Attack: a study of clients that report something else than they found."""
+  """Attack: a study of clients that report false numbers."""
 
   attack: Literal["none", "bias", "scaling"] = declared.value(
     "none",
-    "What attackers do, a seeded subset of the clients: bias adds a constant "
-    "to the losses they report, scaling multiplies their updates. Results are "
-    "there for the honest clients alone, too.",
+    "What attackers, a seeded subset of the clients, do: bias adds a constant "
+    "to the losses they report, scaling multiplies their updates. The results "
+    "also show the honest clients alone.",
   )
   attack_share: float = declared.value(
     0.1,
-    "Share of the clients that attack, in (0, 1); one client at least, and one "
-    "remains honest.",
+    "Share of the clients that attack, in (0, 1); at least one attacks, and at "
+    "least one is honest.",
     **declared.BETWEEN_0_AND_1,
   )
   attack_strength: float | None = declared.value(
     None,
-    "What bias adds, 0 or more; what scaling multiplies with, below 0 to turn "
-    "updates round.",
+    "What bias adds, 0 or more; the factor of scaling, below 0 to reverse "
+    "updates.",
     expects="a finite number or none (in float32)",
     is_valid=lambda value: math.isfinite(declared.as_float32(value)),
   )
@@ -386,20 +387,20 @@ class AttackSettings:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class DefenceSettings:
-  """Defence: what the server does against updates out of the ordinary."""
+  """Defence: what the server does against unusual updates."""
 
   defence: Literal["none", "zeroing", "clipping", "trimmed_mean", "median"] = (
     declared.value(
       "none",
-      "Zeroing drops an update with an entry beyond a bound, clipping shortens "
-      "one with a norm beyond a bound; the bounds follow the updates. "
+      "Zeroing drops updates with an entry above a bound, clipping shortens "
+      "updates with a norm above a bound; the bounds adapt to the updates. "
       "trimmed_mean and median sum coordinate by coordinate without the least "
-      "and the greatest values, for methods that can be summed in two_phase.",
+      "and the greatest values, for methods that allow two_phase sums.",
     )
   )
   trimmed_share: float = declared.value(
     0.2,
-    "Share of a cohort that trimmed_mean leaves out at each end, in (0, 1/2).",
+    "Share of a cohort that trimmed_mean drops at each end, in (0, 1/2).",
     expects="a number in (0, 1/2)",
     is_valid=lambda value: 0 < value < 0.5,
   )
@@ -411,17 +412,17 @@ class PrivacySettings:
 
   secure_bound: float | None = declared.positive_number(
     None,
-    "With --aggregation=secure, the largest value in what a client adds to the "
-    "sum of updates, its weight included; the round leaves out a client beyond "
-    "it. By default 1024.",
+    "With --aggregation=secure, the largest value, with its weight, that a "
+    "client may add to the sum of updates; the round drops a client beyond it. "
+    "By default 1024.",
   )
   dp_noise: float | None = declared.positive_number(
     None,
     "Differential privacy: the standard deviation of the noise on a round's "
-    "sum, in units of --dp_clip. The run tells its epsilon. Goes with methods "
-    "whose coefficients depend on no other client, as fedavg, and with "
-    "--client_weighting=uniform. By default no noise.",
+    "sum, in units of --dp_clip. The run reports its epsilon. Needs "
+    "--client_weighting=uniform and a method whose coefficients do not depend "
+    "on other clients, as fedavg. By default no noise.",
   )
   dp_clip: float | None = declared.positive_number(
-    None, "With --dp_noise, the largest norm of what a client adds to the sum."
+    None, "With --dp_noise, the largest norm of a client's term in the sum."
   )

@@ -29,8 +29,8 @@ class TaskSettings:
   )
   data_dir: str | None = declared.value(
     None,
-    "Directory of the task's data files. By default the task's loader keeps "
-    "them where it always does; `digits` needs none.",
+    "Directory of the task's data files. By default the usual place of the "
+    "task's loader; `digits` needs no files.",
   )
   model: str | None = declared.value(
     None,
@@ -55,15 +55,15 @@ class AlgorithmSettings:
   client_weighting: Literal["num_examples", "uniform", "column"] = (
     declared.value(
       "num_examples",
-      "The weight of a client: its training examples; the same for all; or the "
-      "number that the data has for it, in the column that the task's option "
-      "client_weight names.",
+      "The weight of a client: its number of training examples; the same for "
+      "all; or the number in the column that the task option client_weight "
+      "names.",
     )
   )
   loss_at: Literal["before", "training", "after"] = declared.value(
     "before",
-    "Where a client takes its loss: before local training, in a pass of its "
-    "own; during it, at no cost; or after it.",
+    "When a client measures its loss: before local training, in an extra pass; "
+    "during it, at no cost; or after it.",
   )
   aggregation: Literal["streaming", "two_phase", "stacked", "secure"] | None = (
     declared.value(
@@ -74,16 +74,16 @@ class AlgorithmSettings:
   )
   loss_reference: Literal["none", "local"] = declared.value(
     "none",
-    "With local, vred, semi_vred, term, afl, delta_fl and gifair compare the "
-    "gaps of clients: a client's loss minus that of the model that it trained "
-    "alone, as local_baseline trains it, on its own training data.",
+    "With local, vred, semi_vred, term, afl, delta_fl and gifair compare gaps: "
+    "a client's loss minus the training loss of the model that it trains alone "
+    "(--local_baseline).",
   )
   personal_lam: float | None = declared.value(
     None,
-    "Ditto's personal models beside the global one of any method: each client "
-    "trains one of its own, too, which this factor pulls towards the global "
-    "one. Results are those of personal models then, and of the global one "
-    "beside them. By default no personal models.",
+    "Trains one of Ditto's personal models at each client, beside the global "
+    "model of any method; this factor pulls it towards the global one. Results "
+    "then show the personal models, and the global one beside them. By default "
+    "no personal models.",
     expects="0 or a positive number (in float32)",
     is_valid=lambda value: 0 <= declared.as_float32(value) < math.inf,
   )
@@ -120,14 +120,14 @@ class LocalTrainingSettings:
   """Training: the clients' local steps and the server's."""
 
   client_optimizer: OptimizerName = declared.value(
-    "sgd", "Local optimizer, started anew each round."
+    "sgd", "Local optimizer; it starts anew in each round."
   )
   client_momentum: float | None = declared.value(
     None, f"Momentum of local training {_MOMENTUM_OF}", **_A_MOMENTUM
   )
   client_momentum_kept: bool = declared.value(
     False,
-    "Each client goes on with the momentum of its last round; by default its "
+    "Each client continues with the momentum of its last round; by default its "
     "momentum starts at zero in each round.",
   )
   client_learning_rate: float = declared.positive_number(
@@ -138,63 +138,60 @@ class LocalTrainingSettings:
   )
   local_epochs: int | str = declared.value(
     1,
-    "How often a client runs over its data in a round; or a range as 1-5, from "
-    "which each client draws anew in each round, as devices of unequal speed "
+    "How often a client passes over its data in a round; or a range as 1-5, "
+    "from which each client draws in each round, as devices of unequal speed "
     "would.",
     **bounds.A_RANGE,
   )
   local_steps: int | str | None = declared.value(
     None,
-    "How many minibatches a client trains on in a round, in the place of "
-    "epochs; or a range as 1-5, from which each client draws. Beyond one run "
-    "over its data it begins the next, in a new order. By default epochs "
-    "count.",
+    "How many minibatches a client trains on in a round, instead of epochs; or "
+    "a range as 1-5, from which each client draws. If its data end, it starts "
+    "over in a new order. By default epochs count.",
     **bounds.A_RANGE,
   )
   proximal_mu: float = declared.value(
     0.0,
     "Weight mu of the proximal term mu/2 ||w - theta||^2 in each client's "
-    "loss, which holds it near the server, for any method; 0 adds none. "
-    "FedProx has its own, the hyperparameter mu.",
+    "loss, which keeps its model near the server's, for any method. FedProx "
+    "has the hyperparameter mu for the same term.",
     expects="a number in [0, inf) (in float32)",
     is_valid=lambda value: 0 <= declared.as_float32(value) < math.inf,
   )
   local_correction: Literal["none", "scaffold"] = declared.value(
     "none",
-    "Corrects the local steps for the clients' drift from one another: with "
-    "scaffold by control variates, which clients keep. Of any method; the "
-    "clients' optimizer is then sgd.",
+    "With scaffold, control variates correct the clients' local steps for "
+    "drift, with any method; the client optimizer must be sgd.",
   )
   client_learning_rate_decay: float | None = declared.value(
     None,
     "Factor of the client learning rate from one round to the next, in (0, 1]; "
-    "or r, where round t = 0, 1, ... divides the rate by 1 + r t. By default "
-    "the rate stays.",
+    "or, with the kind inverse_time, r: round t = 0, 1, ... divides the rate "
+    "by 1 + r t. By default no decay.",
   )
   client_learning_rate_decay_kind: DecayKind = declared.value(
     "exponential", "Whether the decay is a factor (exponential) or r."
   )
   client_learning_rate_decay_rounds: int = declared.positive_integer(
-    1, "In how many rounds the client learning rate decays once."
+    1, "Number of rounds after which the client learning rate decays once."
   )
   server_optimizer: OptimizerName | None = declared.value(
     None,
-    "Applies the direction of a round. By default sgd, or the method's own "
-    "server step.",
+    "Applies the direction of a round to the model. By default sgd, or the "
+    "method's own server step.",
   )
   server_momentum: float | None = declared.value(
     None, f"Momentum of the server {_MOMENTUM_OF}", **_A_MOMENTUM
   )
   server_learning_rate: float | None = declared.positive_number(
     None,
-    "Learning rate of the server. By default 1, or the method's own; of a "
-    "method with a server step of its own it is the hyperparameter "
-    "learning_rate.",
+    "Learning rate of the server. By default 1; for a method with its own "
+    "server step it is the hyperparameter learning_rate.",
   )
   server_learning_rate_decay: float | None = declared.value(
     None,
-    "As that of the client learning rate, a factor in (0, 1] or r; rounds t "
-    "are those in which the server took a step. By default the rate stays.",
+    "Decay of the server learning rate, as that of the clients; rounds in "
+    "which the server takes no step do not count. By default no decay.",
   )
   server_learning_rate_decay_kind: DecayKind | None = declared.value(
     None,
@@ -203,15 +200,14 @@ class LocalTrainingSettings:
   initial_model: str | None = declared.value(
     None,
     "A trained Keras model (a .keras or .h5 file, or the folder of a "
-    "SavedModel) with whose weights training begins, in the place of those "
-    "that the seed draws. Its layers with weights are those of the run's "
-    "model.",
+    "SavedModel) whose weights training starts from. Its layers with weights "
+    "must be those of the run's model.",
     expects="the path of a file or folder",
     is_valid=bool,
   )
   initial_run: str | None = declared.value(
     None,
-    "The folder of a finished run with whose weights training begins.",
+    "The folder of a finished run whose weights training starts from.",
     expects="the folder of a run",
     is_valid=bool,
   )
