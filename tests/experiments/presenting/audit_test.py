@@ -71,7 +71,7 @@ def test_losses_have_no_noise_that_can_be_told(tmp_path):
   assert "test_accuracy_noise" not in found.summary
   text = " ".join(found.describe().split())
   assert "Worst off is b: its loss is 2.5000, over 9 test examples." in text
-  assert "alone does not tell how much" in text
+  assert "alone does not show how much" in text
   assert "accuracy" not in text
 
 

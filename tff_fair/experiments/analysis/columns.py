@@ -73,7 +73,7 @@ def noise_note(
   text = " to ".join([*(end.removesuffix(" %") for end in ends[:-1]), ends[-1]])
   return (
     f"Noise of small test sets: about {text} of the variance between clients "
-    f"({NOISE} tells it for each method)."
+    f"(column {NOISE})."
   )
 
 

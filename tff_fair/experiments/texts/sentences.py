@@ -237,7 +237,8 @@ def _of_unseen(found: Mapping[str, Any], score: Score) -> str:
     scores += f" After fine-tuning there, the mean is {tuned}."
   if "bound" not in found:
     return (
-      f"{scores} So few do not tell {_EXPECTED}: {found['needed']:,} would."
+      f"{scores} These are too few to show {_EXPECTED}: it takes "
+      f"{found['needed']:,}."
     )
   expected = newcomer_bound(found, score)
   return f"{scores} {expected[0].upper()}{expected[1:]}"
@@ -246,7 +247,7 @@ def _of_unseen(found: Mapping[str, Any], score: Score) -> str:
 def newcomer_bound(found: Mapping[str, Any], score: Score) -> str:
   """Returns what a client that joins later may expect; or how many would do."""
   if "bound" not in found:
-    return f"it takes {found['needed']:,} clients to tell {_EXPECTED}."
+    return f"it takes {found['needed']:,} clients to show {_EXPECTED}."
   or_better = "more" if score.higher_is_better else "less"
   return (
     f"at least {100 * found['share']:.0f} % of such clients get "

@@ -33,7 +33,7 @@ function sort(table, heads, column) {
   body.append(...rows);
 }
 
-// What is no number comes last in both directions.
+// Cells without a number come last in both directions.
 function compareNumbers(a, b, sign) {
   if (Number.isNaN(a) || Number.isNaN(b)) {
     return Number.isNaN(a) - Number.isNaN(b);
