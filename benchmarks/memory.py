@@ -2,7 +2,6 @@
 
   python -m benchmarks.memory --of=population --clients=342477 --rounds=1000
   python -m benchmarks.memory --of=run [--method=fedavg] [--large]
-  python -m benchmarks.memory --of=table --rows=100000,1000000
 
   population  Files in the formats of TFF's Stack Overflow with many made-up
               users. It loads the task `stackoverflow_word`, and takes the data
@@ -14,12 +13,6 @@
               Python object.
   run         Training on the digits, 10 of 30 clients a round: whether it stays
               as fast, and as small, as it began.
-  table       Tables of growing size: five columns of numbers and three of
-              categories, some fields missing, and an eighth column of clients
-              of power-law sizes. Each is loaded as the task `table`, beside
-              pandas, which reads the same file into a frame and does no more.
-              "x pandas" is the ratio of both times in one turn. "cohort" is the
-              time to make the arrays of 10 clients.
 
 Memory is resident, in MiB; "before" is after the imports, a peak that of all so
 far.
@@ -33,12 +26,8 @@ import tempfile
 import time
 from collections.abc import Iterator
 
-import numpy as np
-import pandas as pd
-import pyarrow as pa
 import tensorflow_federated as tff
 from absl import flags
-from pyarrow import csv, parquet
 
 import tasks
 import tff_fair
@@ -49,20 +38,17 @@ from tasks.formats import example_proto
 from tff_fair.experiments import RunSpec
 from tff_fair.experiments.training import client_data, sampling
 
-_OF = flags.DEFINE_enum("of", None, ["population", "run", "table"], "")
+_OF = flags.DEFINE_enum("of", None, ["population", "run"], "")
 _CLIENTS = flags.DEFINE_integer("clients", 100_000, "Clients, at most.")
 _ROUNDS = flags.DEFINE_integer("rounds", 1000, "Rounds.")
 _METHOD = flags.DEFINE_string("method", "fedavg", "Of a run.")
 _LARGE = flags.DEFINE_bool("large", False, "A run of 190,410 weights.")
-_ROWS = flags.DEFINE_list("rows", ["10000", "100000", "1000000"], "Of tables.")
-_FORMAT = flags.DEFINE_enum("format", "csv", ["csv", "parquet"], "Of tables.")
 flags.mark_flag_as_required("of")
 
 _CLIENTS_PER_ROUND = 10
 _NUM_WORDS = 1000
 _NUM_SENTENCES = 500
 _LINES_OF_RUN = 10
-_ROWS_AT_ONCE = 1_000_000
 
 
 def _sampler(task: tasks.Task) -> sampling.Sampler:
@@ -165,78 +151,9 @@ def _run() -> None:
       seconds.clear()
 
 
-def _table() -> None:
-  """Makes and loads each table, and prints a line."""
-  tasks.load("digits")  # Imports TensorFlow.
-  print(
-    "rows        clients   file MB  load s  x pandas  cohort ms"
-    "  MiB before   after    peak"
-  )
-  for rows in map(int, _ROWS.value):
-    with tempfile.TemporaryDirectory() as directory:
-      path = pathlib.Path(directory) / f"rows.{_FORMAT.value}"
-      _write_table(path, rows, min(_CLIENTS.value, rows // 10))
-      _load_table(path, rows)
-
-
-def _load_table(path: pathlib.Path, rows: int) -> None:
-  before = measure.current_memory_mb()
-  start = time.perf_counter()
-  task = tasks.load("table", file=str(path), client="site")
-  load_seconds = time.perf_counter() - start
-  after, peak = measure.current_memory_mb(), measure.peak_memory_mb()
-  start = time.perf_counter()
-  for client in cuts.generator(1).integers(
-    task.num_clients, size=_CLIENTS_PER_ROUND
-  ):
-    task.train.load(int(client))
-  cohort_seconds = time.perf_counter() - start
-  num_clients = task.num_clients
-  del task
-  start = time.perf_counter()
-  frame = (pd.read_csv if path.suffix == ".csv" else pd.read_parquet)(path)
-  ratio = load_seconds / (time.perf_counter() - start)
-  assert len(frame) == rows
-  print(
-    f"{rows:<11,} {num_clients:<9,} {path.stat().st_size / 1e6:7.1f} "
-    f"{load_seconds:7.2f}  {ratio:8.2f}  {1000 * cohort_seconds:9.1f}  "
-    f"{before:10.0f} {after:7.0f} {peak:7.0f}",
-    flush=True,
-  )
-
-
-def _write_table(path: pathlib.Path, rows: int, clients: int) -> None:
-  rng = cuts.generator(0)
-  open_writer = (
-    csv.CSVWriter if path.suffix == ".csv" else parquet.ParquetWriter
-  )
-  with open_writer(path, _some_rows(rng, 1, clients).schema) as writer:
-    for start in range(0, rows, _ROWS_AT_ONCE):
-      writer.write_table(
-        _some_rows(rng, min(_ROWS_AT_ONCE, rows - start), clients)
-      )
-
-
-def _some_rows(rng: np.random.Generator, count: int, clients: int) -> pa.Table:
-  columns: dict[str, pa.Array] = {}
-  # Squares of uniform numbers: small clients are many, large ones few.
-  client = (clients * rng.random(count) ** 2).astype(np.int64)
-  columns["site"] = pa.array(np.char.add("site ", client.astype(str)))
-  for k in range(5):
-    numbers = np.round(10.0**k * rng.standard_normal(count), 3)
-    columns[f"number {k}"] = pa.array(numbers, mask=rng.random(count) < 0.05)
-  for k, size in enumerate((2, 10, 100)):
-    texts = np.char.add(
-      f"kind {k} ", rng.integers(size, size=count).astype(str)
-    )
-    columns[f"category {k}"] = pa.array(texts, mask=rng.random(count) < 0.05)
-  columns["label"] = pa.array(rng.integers(3, size=count))
-  return pa.table(columns)
-
-
 def main() -> None:
   """Prints the lines of what was asked for."""
-  {"population": _population, "run": _run, "table": _table}[_OF.value]()
+  {"population": _population, "run": _run}[_OF.value]()
 
 
 if __name__ == "__main__":

@@ -116,11 +116,6 @@ def plain_rounds(
 # Models, the same for all that is compared.
 
 
-def linear(width: int) -> tff.learning.models.FunctionalModel:
-  """Returns a model of width x width weights."""
-  return _model(lambda weights, x: x @ weights[0], [(width, width)], (width,))
-
-
 def mlp() -> tff.learning.models.FunctionalModel:
   """Returns 784-200-200-62, 209,662 weights."""
 
