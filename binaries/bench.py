@@ -16,7 +16,6 @@ from tff_fair import methods
 from tff_fair.experiments import interruption
 from tff_fair.experiments.analysis import federations as analysis, paired
 from tff_fair.experiments.presenting import fair_bench
-from tff_fair.experiments.spec.scores import ACCURACY, BY_NAME, RMSE
 from tff_fair.experiments.sweeps import bench
 from tff_fair.files import atomic
 
@@ -163,12 +162,9 @@ def collected(asked: bench.Bench) -> pd.DataFrame:
   """Returns a row for each federation, method, seed and client."""
   parts = []
   for item, rows in bench.results(asked):
-    federation = federations.get(item.table.federation)
-    usual = ACCURACY if federation.kind == "classes" else RMSE
-    score = BY_NAME[federation.score or usual.name]
-    chosen = analysis.chosen_rows(rows, score)
+    chosen = analysis.chosen_rows(rows, item.table.score)
     chosen.insert(0, "federation", item.table.name)
-    chosen.insert(1, "score", score.name)
+    chosen.insert(1, "score", item.table.score.name)
     chosen.insert(2, "method", item.method.name)
     chosen.insert(3, "seed", item.seed)
     parts.append(chosen)

@@ -6,12 +6,15 @@ import xml.dom.minidom
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
 
+from benchmarks import bench_levels
 from binaries import bench
 from tasks import federations
 from tests import source_tree
 from tests.binaries import in_process
 from tff_fair.experiments import RunSpec, run
+from tff_fair.experiments.analysis.paired import Difference, Part
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.sweeps import bench as protocol
 
@@ -101,6 +104,32 @@ def test_its_runs_are_those_of_training(done):
     ("validation_accuracy", "validation_accuracy"),
   ):
     np.testing.assert_allclose(found[of_item], expected[of_run], rtol=1e-6)
+
+
+def test_the_methods_in_numpy_have_the_same_results(done):
+  folder, _ = done
+  name = f"{folder}/{_NAME}"
+  asked = protocol.Bench(
+    folder=folder,
+    data_dir=folder,
+    federations=(name,),
+    algorithms=("fedavg", "fedavg:uniform"),
+    rounds=2,
+    tries=1,
+  )
+  found = bench_levels.of_seed(protocol.Table(asked, name), 1, {})
+  results = pd.read_csv(folder / "out.csv.gz")
+  keys = ["method", "client"]
+  both = pd.concat(found).merge(results[results["seed"] == 1], on=keys)
+  assert len(both) == 6
+  np.testing.assert_allclose(both["score_mean_x"], both["score_mean_y"])
+
+
+def test_a_detectable_difference_is_that_of_the_normal_distribution():
+  parts = (Part(0.25, 1e7), Part(4.0, 1e7))
+  found = bench_levels.detectable(Difference(0.0, parts, 5, 30), 5, 7)
+  z = stats.norm.ppf(1 - 0.05 / 14) + stats.norm.ppf(0.8)
+  assert found == pytest.approx(z * np.sqrt(4.25), rel=0.03)
 
 
 def test_tables_and_the_picture_come_from_the_results_alone(done, tmp_path):

@@ -27,6 +27,7 @@ from tff_fair.declared import FieldError
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.spec import task_loading
 from tff_fair.experiments.spec.run_spec import RunSpec
+from tff_fair.experiments.spec.scores import ACCURACY, BY_NAME, RMSE, Score
 from tff_fair.experiments.sweeps import processes, sweep_file
 from tff_fair.experiments.sweeps.sweep_file import SweptMethod
 from tff_fair.files import atomic
@@ -176,6 +177,13 @@ class Table:
     if self.bench.calibration is None:
       return self.short_name
     return f"{self.short_name}-{self.bench.calibration}-{self.draw}"
+
+  @property
+  def score(self) -> Score:
+    """What clients are compared by."""
+    federation = federations.get(self.federation)
+    usual = ACCURACY if federation.kind == "classes" else RMSE
+    return BY_NAME[federation.score or usual.name]
 
   def prepared(self) -> pathlib.Path:
     """Returns the prepared table of the federation."""
