@@ -201,15 +201,3 @@ def test_the_steps_of_a_guide_lead_to_its_end(tree, guide):
   assert code == 0, output[-4000:]
   for test in guide.passed:
     assert re.search(rf"PASSED \S*{test}", output), test
-
-
-@pytest.mark.slow
-@pytest.mark.long
-@pytest.mark.timeout(900)
-def test_a_guide_with_a_wrong_formula_fails(tree):
-  right, wrong = "1.0 + self.boost", "2.0 + self.boost"
-  assert METHOD.section.count(right) == 1
-  follow(METHOD.section.replace(right, wrong), tree)
-  code, output = run_tests(tree, ["tests/methods/rounds_test.py"], "boosted")
-  assert code == 1, output[-4000:]
-  assert re.search(r"^FAILED ", output, re.MULTILINE), output

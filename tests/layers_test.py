@@ -270,11 +270,7 @@ def test_imports_of_experiments_lead_to_lower_rooms():
   ("module", "name", "expected"),
   [
     ("runs.run", "spec.run_spec", 0),
-    ("runs.run", "runs.tables", 0),
-    ("runs.run", "errors", 0),
     ("runs.run", "training.running", 1),
-    ("progress", "spec.scores", 1),
-    ("analysis.joining", "texts.sentences", 0),
     ("spec.settings.learning", "runs", 1),
   ],
 )
@@ -314,21 +310,10 @@ def test_no_file_imports_private_parts_of_tff():
   ("module", "statement"),
   [
     ("tff_fair.kernels.simplex", "import tensorflow_federated as tff"),
-    ("tff_fair.kernels.simplex", "from tff_fair import types"),
     ("tff_fair.kernels.simplex", "def f():\n  import tff_fair.types"),
-    ("tff_fair.metrics", "from tff_fair.metrics_of_others import x"),
-    ("tff_fair.methods.term", "import tensorflow_federated as tff"),
     ("tff_fair.methods.term", "from tensorflow_federated import learning"),
-    ("tff_fair.algorithms.term", "from tff_fair import ClientSignals"),
     ("tff_fair.algorithms.term", "from . import registry"),
-    ("tff_fair.algorithms.term", "import tests.source_tree"),
-    ("tff_fair", "import binaries.train"),
-    ("tff_fair.files.atomic", "from tasks import data_error"),
-    ("tff_fair.runtime", "import tasks"),
     ("tff_fair.novelty", "import math"),
-    ("tasks.digits", "import tff_fair"),
-    ("binaries.train", "from tests import source_tree"),
-    ("binaries.train", "import benchmarks.measure"),
   ],
 )
 def test_a_violation_is_seen(module, statement):
@@ -339,10 +324,7 @@ def test_a_violation_is_seen(module, statement):
   "statement",
   [
     "import tensorflow_federated.python.core",
-    "from tensorflow_federated import python",
-    "from tensorflow_federated.python.core.impl import executors",
     "from tensorflow_federated.proto.v0 import executor_pb2",
-    "def f():\n  import tensorflow_federated.proto",
   ],
 )
 def test_a_private_import_is_seen(statement):
@@ -395,15 +377,8 @@ def private_uses(source):
   [
     "self._stub",
     "self._stub.create_value(request)",
-    "cls._instances",
-    "super()._check_has_executor_id()",
-    "super().create_value(self._executor_id)",
     "tff._version",
-    "tff.framework.RemoteExecutor._stub",
-    "executor._executor_id",
-    "self._seen[0]._reference",
     "getattr(self, '_stub')",
-    "setattr(executor, '_stub', None)",
   ],
 )
 def test_a_use_of_a_private_name_is_seen(use):

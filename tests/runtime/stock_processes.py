@@ -22,7 +22,6 @@ _SPEC = collections.OrderedDict(
 _FLOATS = tff.to_type(
   collections.OrderedDict(a=tff.TensorType(np.float32, [3]), b=np.float32)
 )
-_MATRIX = tff.TensorType(np.float32, [4])
 _INTEGERS = tff.TensorType(np.int32, [4])
 
 
@@ -35,14 +34,12 @@ class Stock(NamedTuple):
       whole output.
     arguments: From a number of clients to the arguments.
     options: Those of the side_by_side.
-    is_random: Whether each call gives another result.
   """
 
   start: Callable[[], Any]
   step: Callable[..., tuple[Any, Any]]
   arguments: Callable[[int], Sequence[Any]]
   options: side_by_side.Options = side_by_side.PLAIN
-  is_random: bool = False
 
 
 def differences(
@@ -62,23 +59,17 @@ def differences(
   exact, other = both.call(rounds, stock.options)
   if exact.error is not None or other.error is not None:
     return [f"{name}: {exact.error!r}, {other.error!r}"]
-  values = (exact.value, other.value)
-  if stock.is_random:
-    # The kinds and the sizes of what it returns do not depend on chance.
-    values = tuple(_shapes(value) for value in values)
   return [
     f"{name}, {num_clients} clients: {difference}"
-    for difference in side_by_side.differences(*values, rounds=True)
+    for difference in side_by_side.differences(
+      exact.value, other.value, rounds=True
+    )
   ]
 
 
 @functools.cache
 def _built(name: str) -> Stock:
   return NAMES[name]()
-
-
-def _shapes(value: Any) -> Any:
-  return [np.shape(leaf) for leaf in tf.nest.flatten(value)]
 
 
 def _model() -> tff.learning.models.FunctionalModel:
@@ -360,16 +351,6 @@ NAMES: Mapping[str, Callable[[], Stock]] = {
   "robust": _aggregating(tff.learning.robust_aggregator, is_weighted=True),
   "concat": _aggregating(lambda: _A.concat_factory(_A.SumFactory())),
   "measurements": _aggregating(_measured),
-  "Hadamard": _aggregating(
-    lambda: _A.HadamardTransformFactory(_A.SumFactory()),
-    _MATRIX,
-    is_random=True,
-  ),
-  "Fourier": _aggregating(
-    lambda: _A.DiscreteFourierTransformFactory(_A.SumFactory()),
-    _MATRIX,
-    is_random=True,
-  ),
   "modular clipping": _aggregating(
     lambda: _A.modular_clipping.ModularClippingSumFactory(
       -3, 4, _A.SumFactory()
@@ -378,37 +359,6 @@ NAMES: Mapping[str, Callable[[], Stock]] = {
   ),
   "DP, fixed": _aggregating(
     lambda: _A.DifferentiallyPrivateFactory.gaussian_fixed(0.0, 8.0, 1.0)
-  ),
-  "DP, fixed, noisy": _aggregating(
-    lambda: _A.DifferentiallyPrivateFactory.gaussian_fixed(1.0, 8.0, 1.0),
-    is_random=True,
-  ),
-  "DP, adaptive": _aggregating(
-    lambda: _A.DifferentiallyPrivateFactory.gaussian_adaptive(0.1, 50.0),
-    is_random=True,
-  ),
-  "DP, tree": _aggregating(
-    lambda: _A.DifferentiallyPrivateFactory.tree_aggregation(
-      1.0, 8.0, 1.0, _MATRIX, noise_seed=1
-    ),
-    _MATRIX,
-    is_random=True,
-  ),
-  "encoded sum": _aggregating(
-    lambda: _A.EncodedSumFactory.quantize_above_threshold(4, 2),
-    _MATRIX,
-    is_random=True,
-  ),
-  "compression": _aggregating(
-    tff.learning.compression_aggregator,
-    tff.TensorType(np.float32, [4]),
-    is_weighted=True,
-    is_random=True,
-  ),
-  "reservoir sampling": _aggregating(
-    lambda: _A.UnweightedReservoirSamplingFactory(sample_size=100),
-    _MATRIX,
-    is_random=True,
   ),
   "secure sum": _aggregating(
     lambda: _A.SecureSumFactory(4, -4), _INTEGERS, options=_SECURE
