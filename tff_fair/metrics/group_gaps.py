@@ -180,6 +180,41 @@ def group_gap(
   )
 
 
+def of_weighted(
+  name: str,
+  counts: GroupCounts,
+  weights: npt.NDArray[np.float64],
+  shown: npt.NDArray[np.bool_],
+) -> npt.NDArray[np.float64]:
+  """Returns a gap over weighted clients, without its interval.
+
+  Args:
+    name: One of `NAMES`.
+    counts: The counts of each client, int64[K, G] each.
+    weights: float64[..., K].
+    shown: The groups that are compared, bool[G].
+
+  Returns:
+    float64[...]; NaN where one of these has no example that a share is of.
+  """
+  found, all_shares = [], shares(counts)
+  with np.errstate(divide="ignore", invalid="ignore"):
+    for share in _SHARES[name]:
+      part, whole = (weights @ n[:, shown] for n in all_shares[share])
+      rate = part / whole
+      found.append(rate.max(-1) - rate.min(-1))
+  return np.asarray(np.max(found, axis=0))
+
+
+def well_known(
+  name: str, counts: GroupCounts, least: int = LEAST_EXAMPLES
+) -> npt.NDArray[np.bool_]:
+  """Returns the groups with enough examples of all that a gap is of."""
+  all_shares = shares(counts)
+  enough = [all_shares[s][1] >= max(least, 1) for s in _SHARES[name]]
+  return np.asarray(np.all(enough, axis=0))
+
+
 def deviations(name: str, counts: Sequence[GroupCounts]) -> _Deviations:
   """Returns how far each client's gap is from that of all clients together.
 

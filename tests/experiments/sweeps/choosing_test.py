@@ -32,6 +32,20 @@ def accuracies(spec, part):
   return np.clip(found, 0, 1)
 
 
+def counts(spec, part):
+  """Returns counts of two groups, which TERM treats the same."""
+  random = np.random.default_rng([spec.seed, part, len(spec.algorithm)])
+  found = {}
+  for group, share in enumerate(
+    (0.8, 0.8 if spec.algorithm == "term" else 0.6)
+  ):
+    hits = random.binomial(20, share, CLIENTS)
+    of_class = {"positives": 10, "predicted": 10, "true_positives": hits // 2}
+    for name, values in {"examples": 20, "hits": hits, **of_class}.items():
+      found[f"{name}@{group}"] = values
+  return found
+
+
 @pytest.fixture(scope="module")
 def patch():
   with pytest.MonkeyPatch.context() as found:
@@ -51,6 +65,7 @@ def trained(patch):
       clients[f"{prefix}accuracy"] = found
       clients[f"{prefix}loss"] = 1 - found
       clients[f"{prefix}num_examples"] = 10
+      clients |= {f"{prefix}{n}": v for n, v in counts(spec, part).items()}
     return pd.DataFrame(clients)
 
   def run_once(spec, path, *, progress):
@@ -71,6 +86,7 @@ def trained(patch):
     return pd.DataFrame(rows)
 
   patch.setattr(tries.Tries, "_trained", in_memory)
+  patch.setattr(tries.Tries, "has_groups", lambda *_: True)
   patch.setattr(tries.Tries, "data_digests", lambda *_: {"examples": "1"})
   patch.setattr(stages, "run_once", run_once)
   patch.setattr(replays, "replay", replay)
@@ -208,6 +224,28 @@ def test_without_a_better_method_fedavg_is_chosen(tmp_path):
   assert "none of the 3 methods" in " ".join(
     choice_text.describe(choice).split()
   )
+
+
+def test_a_gap_between_groups_can_be_the_criterion(tmp_path):
+  choice = choose(tmp_path, budget=60, criterion="accuracy_parity")
+
+  assert choice.spec.algorithm == "term"
+  first = choice.confirmation.iloc[0]
+  assert first["accuracy_parity_difference"] == pytest.approx(-20, abs=5)
+  assert first["accuracy_parity_difference_high"] < -10
+  [task] = task_runs.arrange([choice.recommended])
+  shown = f"{first['accuracy_parity_difference']:+.2f}"
+  assert shown in choice_section.build(task).body.replace("−", "-")
+  assert "accuracy parity gap" in choice_text.describe(choice)
+
+
+def test_a_gap_needs_groups(tmp_path, monkeypatch):
+  monkeypatch.setattr(tries.Tries, "has_groups", lambda *_: False)
+
+  with pytest.raises(FieldError) as raised:
+    choose(tmp_path, criterion="equalized_odds")
+
+  assert raised.value.field == "criterion"
 
 
 def test_a_client_may_not_lose_more_than_is_allowed(tmp_path):

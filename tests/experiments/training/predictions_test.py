@@ -13,6 +13,7 @@ from tff_fair.experiments import RunSpec
 from tff_fair.experiments.presenting.report import group_section, task_runs
 from tff_fair.experiments.spec import task_loading
 from tff_fair.experiments.texts import fairness_table, sentences
+from tff_fair.experiments.training import in_memory
 
 pytestmark = pytest.mark.usefixtures("unpainted")
 
@@ -71,6 +72,29 @@ def test_counts_are_those_of_the_model(run):
         (y == 1)[chosen].sum(),
         (predicted == 1)[chosen].sum(),
       ], client
+
+
+def test_a_run_in_memory_counts_groups_where_it_is_asked_to(run):
+  task = task_loading.load(run.spec)
+  found = in_memory.evaluate_trained(
+    run.spec, task, in_memory.ProgramCache(), counts_groups=True
+  ).clients
+
+  kernel, bias = run.weights()
+  for client_id in range(2):
+    x, y = task.test.load(client_id)
+    predicted = np.argmax(x @ kernel + bias, axis=-1)
+    for group in range(2):
+      chosen = task.test.groups(client_id) == group
+      expected = {
+        "examples": chosen,
+        "hits": chosen & (predicted == y),
+        "positives": chosen & (y == 1),
+        "predicted": chosen & (predicted == 1),
+        "true_positives": chosen & (y == 1) & (predicted == 1),
+      }
+      for name, counted in expected.items():
+        assert found[f"{name}@{group}"][client_id] == counted.sum()
 
 
 def test_gaps_are_in_summary_clients_card_and_page(run, tmp_path):

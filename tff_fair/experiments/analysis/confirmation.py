@@ -1,35 +1,24 @@
 """Finalists against the better FedAvg, by the test rows of fresh seeds."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from tff_fair.experiments.analysis import federations, measures
+from tff_fair.experiments.analysis import (
+  client_results,
+  group_measures,
+  measures,
+  paired,
+)
+from tff_fair.experiments.analysis.client_results import Clients, Seeds
 from tff_fair.experiments.spec.scores import Score
-
-_CRITERION = "confirmed"  # What `federations` calls that by which one chose.
-
-
-def rows_of(
-  runs: Iterable[tuple[str, int, pd.DataFrame]], score: Score
-) -> pd.DataFrame:
-  """Returns a row for each run and client."""
-  return pd.concat(
-    clients.assign(
-      federation="",
-      method=method,
-      seed=seed,
-      client=clients["client_id"],
-      **{f"score_{_CRITERION}": clients[score.name]},
-    )
-    for method, seed, clients in runs
-  )
+from tff_fair.experiments.spec.seeds import Seeds as RunSeeds
 
 
 def compare(
-  rows: pd.DataFrame,
+  runs: Iterable[tuple[str, RunSeeds, pd.DataFrame]],
   score: Score,
   finalists: Mapping[str, str],
   criterion: str,
@@ -37,7 +26,8 @@ def compare(
   """Returns a row for each finalist, the best by the criterion first.
 
   Args:
-    rows: As `rows_of` returns them, also of one or more FedAvgs.
+    runs: For each run, also those of one or more FedAvgs, its method, its seeds
+      and the results of its clients.
     score: The score of the clients.
     finalists: The settings of the finalists, by method.
     criterion: The measure that is to become better.
@@ -47,58 +37,72 @@ def compare(
     criterion), the differences of the criterion and of the mean to the better
     FedAvg, NAME_difference, _low and _high, and largest_loss of a client.
   """
-  found: dict[str, dict[str, Any]] = {
+  of_methods: dict[str, dict[RunSeeds, list[Clients]]] = {}
+  for method, seeds, clients in runs:
+    found = group_measures.clients_of(clients, score)
+    of_methods.setdefault(method, {})[seeds] = [found]
+  rows: dict[str, dict[str, Any]] = {
     method: {"method": method, "settings": settings}
     for method, settings in finalists.items()
   }
-  fedavgs = [name for name in rows["method"].unique() if name not in found]
-  for column in dict.fromkeys([criterion, "mean"]):
-    fedavg = _better(rows, score, fedavgs, column)
-    compared = federations.compare(
-      rows[rows["method"].isin([fedavg, *found])],
-      fedavg,
-      criterion=_CRITERION,
-      columns=[column],
-    )
-    for result in compared:
-      row, difference = found[result.method], result.difference
-      row[f"{column}_difference"] = difference.estimate
-      row[f"{column}_difference_low"] = difference.low
-      row[f"{column}_difference_high"] = difference.high
-      if column == criterion:
-        row["is_better"] = result.verdict == "gain"
-        row["baseline"] = fedavg
-        row["largest_loss"] = largest_loss(rows, score, result.method, fedavg)
-  return pd.DataFrame([*found.values()]).sort_values(
+  for name in dict.fromkeys([criterion, "mean"]):
+    measure = group_measures.find(name, score)
+    assert measure.statistic is not None
+    statistic = paired.remembering(measure.statistic)
+    keys = {
+      method: np.mean([sort_key(c, score, name) for [c] in seeds.values()])
+      for method, seeds in of_methods.items()
+      if method not in finalists
+    }
+    fedavg = min(keys, key=lambda method: keys[method])
+    differences = [
+      paired.difference(
+        statistic, of_methods[method], of_methods[fedavg], measure.span
+      )
+      for method in finalists
+    ]
+    factors = paired.holm_factors([d.p_value for d in differences])
+    for method, difference, factor in zip(
+      finalists, differences, factors, strict=True
+    ):
+      shown = difference.scaled(measure.scale).corrected(factor)
+      rows[method] |= {
+        f"{name}_difference": shown.estimate,
+        f"{name}_difference_low": shown.low,
+        f"{name}_difference_high": shown.high,
+      }
+      if name == criterion:
+        is_gain = (shown.estimate > 0) == measure.higher_is_better
+        is_clear = factor * difference.p_value < 1 - paired.CONFIDENCE
+        rows[method] |= {
+          "is_better": is_gain and is_clear,
+          "baseline": fedavg,
+          "largest_loss": largest_loss(
+            of_methods[method], of_methods[fedavg], score
+          ),
+        }
+  return pd.DataFrame([*rows.values()]).sort_values(
     f"{criterion}_difference",
-    ascending=not measures.of(score)[criterion].higher_is_better,
+    ascending=not group_measures.find(criterion, score).higher_is_better,
     ignore_index=True,
   )
 
 
-def _better(
-  rows: pd.DataFrame, score: Score, names: Sequence[str], column: str
-) -> str:
-  """Returns the method that has more of a measure, over seeds."""
-
-  def key(name: str) -> float:
-    seeds = rows[rows["method"] == name].groupby("seed")
-    return float(np.mean([sort_key(c, score, column) for _, c in seeds]))
-
-  return min(names, key=key)
-
-
-def sort_key(clients: pd.DataFrame, score: Score, criterion: str) -> float:
+def sort_key(clients: Clients, score: Score, criterion: str) -> float:
   """Returns a measure of clients as a key to sort by, the best first."""
-  found = measures.of_clients(clients, score)[criterion]
-  return measures.sort_key(measures.of(score)[criterion], found)
+  measure = group_measures.find(criterion, score)
+  return measures.sort_key(measure, measures.of_equal(measure, clients))
 
 
-def largest_loss(
-  rows: pd.DataFrame, score: Score, method: str, fedavg: str
-) -> float:
-  """Returns how much a method's worst-off client loses against FedAvg."""
-  means = rows.groupby(["method", "client"])[score.name].mean() * score.scale
-  change = means[method] - means[fedavg]
-  gain = change if score.higher_is_better else -change
-  return float(max(0.0, -gain.min()))
+def largest_loss(method: Seeds, fedavg: Seeds, score: Score) -> float:
+  """Returns how much a method's worst-off client loses, over the seeds."""
+  changes: dict[int, list[float]] = {}
+  for pair in client_results.pairs(method, fedavg):
+    [after], [before] = pair.method, pair.baseline
+    for client, change in zip(
+      pair.ids.tolist(), after.score - before.score, strict=True
+    ):
+      changes.setdefault(client, []).append(change)
+  sign = 1 if score.higher_is_better else -1
+  gains = [sign * score.scale * np.mean(found) for found in changes.values()]
+  return max(0.0, -float(np.min(gains)))

@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from tff_fair.experiments.analysis import measures
+from tff_fair.experiments.analysis import group_measures
+from tff_fair.experiments.analysis.measures import Measure
 from tff_fair.experiments.spec import spec_text
 from tff_fair.experiments.sweeps.choosing import Choice
 from tff_fair.experiments.sweeps.stages import settings_text
@@ -28,7 +29,7 @@ def describe(choice: Choice) -> str:
 
 def _reason(choice: Choice) -> str:
   """Returns why the recommended method is recommended."""
-  measure = measures.of(choice.recommended.score)[choice.criterion]
+  measure = _measure(choice, choice.criterion)
   rows = choice.confirmation.to_dict("records")
   basis = (
     f"on test rows that had no part in the choice; {choice.num_fresh_seeds} "
@@ -63,19 +64,21 @@ def _reason(choice: Choice) -> str:
 
 def _differences(choice: Choice, row: Mapping[str, Any]) -> str:
   """Returns "worst 10 % +6.1 [+2.0, +10.2], mean ... against FedAvg"."""
-  of_score = measures.of(choice.recommended.score)
   shown = []
   for name in dict.fromkeys([choice.criterion, "mean"]):
     numbers = [
       _number(choice, row[f"{name}_difference{part}"], "+")
       for part in ("", "_low", "_high")
     ]
-    shown.append(
-      f"{of_score[name].words} {numbers[0]} [{numbers[1]}, {numbers[2]}]"
-    )
+    words = _measure(choice, name).words
+    shown.append(f"{words} {numbers[0]} [{numbers[1]}, {numbers[2]}]")
   return f"{', '.join(shown)} against {row['baseline']}"
 
 
 def _number(choice: Choice, value: float, sign: str = "") -> str:
-  digits = measures.of(choice.recommended.score)[choice.criterion].digits
+  digits = _measure(choice, choice.criterion).digits
   return f"{value:{sign}.{digits}f}"
+
+
+def _measure(choice: Choice, name: str) -> Measure:
+  return group_measures.find(name, choice.recommended.score)

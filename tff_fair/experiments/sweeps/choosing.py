@@ -29,6 +29,7 @@ from typing import Any, Literal
 
 from tff_fair import declared, methods
 from tff_fair.declared import FieldError
+from tff_fair.experiments.analysis import group_measures
 from tff_fair.experiments.analysis.federations import FEDAVG
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.runs.run import Run
@@ -47,7 +48,16 @@ DECIDED = (
 )
 
 Criterion = Literal[
-  "worst_5", "worst_10", "worst_20", "worst_30", "mean", "std"
+  "worst_5",
+  "worst_10",
+  "worst_20",
+  "worst_30",
+  "mean",
+  "std",
+  "accuracy_parity",
+  "demographic_parity",
+  "equal_opportunity",
+  "equalized_odds",
 ]
 
 # The methods that are tried, those with most evidence first. A replay reorders.
@@ -62,7 +72,9 @@ class ChoiceSettings:
   """How to choose: what is better, among which methods, at which cost."""
 
   criterion: Criterion = declared.value(
-    "worst_10", "The measure over clients that is to become better."
+    "worst_10",
+    "What is to become better: a measure over clients, or the gap between "
+    "groups of people over all clients.",
   )
   budget: int = declared.value(
     90,
@@ -191,7 +203,15 @@ def find(
   base = spec.with_algorithm(FEDAVG).replace(
     validation_fraction=fraction, data_seed=spec.seeds.data, tape=False
   )
-  tried = Tries(folder / "tries", progress=progress)
+  is_gap = how.criterion in group_measures.NAMES
+  tried = Tries(folder / "tries", progress=progress, counts_groups=is_gap)
+  if is_gap and not tried.has_groups(base):
+    raise FieldError(
+      "criterion",
+      "is of groups of people, which the task does not know; name another "
+      "criterion, or the task's column of groups.",
+      value=how.criterion,
+    )
   request = {
     **dataclasses.asdict(how),
     "algorithms": {

@@ -14,7 +14,7 @@ import pandas as pd
 
 from tff_fair import declared
 from tff_fair.declared import FieldError
-from tff_fair.experiments.analysis import confirmation, measures, replay
+from tff_fair.experiments.analysis import confirmation, group_measures, replay
 from tff_fair.experiments.analysis.federations import FEDAVG
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.runs import finding, tables
@@ -22,6 +22,7 @@ from tff_fair.experiments.runs.folder import RunFolder
 from tff_fair.experiments.runs.run import Run
 from tff_fair.experiments.spec import spec_text
 from tff_fair.experiments.spec.run_spec import RunSpec
+from tff_fair.experiments.spec.scores import Score
 from tff_fair.experiments.sweeps import halving, tries
 from tff_fair.experiments.sweeps.tries import Tries
 from tff_fair.files import atomic, parsing
@@ -266,16 +267,10 @@ class Stages:
       stage, [t.spec.replace(seed=seed) for t in tried]
     )
     score = tries.score_of(results[0])
-    measure = measures.of(score)[self._criterion]
+    measure = group_measures.find(self._criterion, score)
     sign = -1 if measure.higher_is_better else 1
     found = [
-      _Tried(
-        t.spec,
-        (
-          *t.keys,
-          confirmation.sort_key(_validated(clients), score, self._criterion),
-        ),
-      )
+      _Tried(t.spec, (*t.keys, self._key(clients, score)))
       for t, clients in zip(tried, results, strict=True)
     ]
     found.sort(key=lambda t: t.key)
@@ -292,6 +287,16 @@ class Stages:
     ]
     return found
 
+  def _key(self, clients: pd.DataFrame, score: Score) -> float:
+    """Returns the criterion on validation rows as a key to sort by."""
+    if not tables.has_validation(clients):
+      raise RunError(
+        "A choice needs validation rows, and no client has enough training "
+        "rows to set some aside; give a larger validation_fraction."
+      )
+    found = group_measures.clients_of(tables.on_validation(clients), score)
+    return confirmation.sort_key(found, score, self._criterion)
+
   def _confirm(
     self, fedavgs: Sequence[RunSpec], finalists: Sequence[RunSpec]
   ) -> tuple[RunSpec, pd.DataFrame]:
@@ -304,10 +309,10 @@ class Stages:
     ]
     results = self._tries.evaluate("Confirmation", specs)
     score = tries.score_of(results[0])
-    of_runs = zip(specs, results, strict=True)
     compared = confirmation.compare(
-      confirmation.rows_of(
-        ((spec.title, spec.seed, clients) for spec, clients in of_runs), score
+      (
+        (spec.title, spec.seeds, clients)
+        for spec, clients in zip(specs, results, strict=True)
       ),
       score,
       {spec.title: settings_text(spec) for spec in finalists},
@@ -334,13 +339,3 @@ def _of_weighting(tried: Iterable[_Tried], spec: RunSpec) -> list[_Tried]:
     ),
     key=lambda t: t.key,
   )
-
-
-def _validated(clients: pd.DataFrame) -> pd.DataFrame:
-  """Returns the results of clients on validation rows."""
-  if not tables.has_validation(clients):
-    raise RunError(
-      "A choice needs validation rows, and no client has enough training "
-      "rows to set some aside; give a larger validation_fraction."
-    )
-  return tables.on_validation(clients)

@@ -26,8 +26,11 @@ class Tries:
     num_runs: How many were asked for.
   """
 
-  def __init__(self, folder: pathlib.Path, *, progress: bool) -> None:
-    """Keeps the results of runs in a folder."""
+  def __init__(
+    self, folder: pathlib.Path, *, progress: bool, counts_groups: bool = False
+  ) -> None:
+    """Keeps the results of runs in a folder, with counts of groups if asked."""
+    self._counts_groups = counts_groups
     self._folder = folder
     self._progress = progress
     self._task: tuple[Seeds, tasks.Task] | None = None
@@ -48,6 +51,11 @@ class Tries:
     )
     return [tables.seen(self._evaluate(spec)) for spec in shown]
 
+  def has_groups(self, spec: RunSpec) -> bool:
+    """Returns whether a run's data know groups of people, and classes."""
+    task = self._task_of(spec)
+    return task.test.groups is not None and task.has_class_labels
+
   def data_digests(self, spec: RunSpec) -> dict[str, str]:
     """Returns the digests of the data of a run."""
     return tasks.data_digests(self._task_of(spec))
@@ -67,7 +75,9 @@ class Tries:
     if self._cache is None:
       self._cache = in_memory.ProgramCache()
     assert isinstance(self._cache, in_memory.ProgramCache)
-    found = in_memory.evaluate_trained(spec, task, self._cache)
+    found = in_memory.evaluate_trained(
+      spec, task, self._cache, counts_groups=self._counts_groups
+    )
     return pd.DataFrame(found.clients).assign(**{_SCORE: found.score.name})
 
   def _task_of(self, spec: RunSpec) -> tasks.Task:

@@ -4,8 +4,11 @@ The program runs the model that clients receive over the training examples of
 the round's cohort, and counts them by group.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
+import tensorflow_federated as tff
+
+import tasks
 from tff_fair.experiments.runs import trained_model
 from tff_fair.experiments.spec.run_spec import RunSpec
 from tff_fair.experiments.training import build, plan, rounds
@@ -19,31 +22,48 @@ def build_prepare(
   """Returns what a state gets before a round; None for other methods."""
   if spec.algorithm != plan.BY_GROUPS:
     return None
-  task, gap = parts.task, str(spec.all_hparams["gap"])
-  groups, names = task.train.groups, task.group_names
-  assert groups is not None  # `plan.check` has looked.
-  assert names is not None
-  positive = _positive_class(parts)
-  model = task.keras_model_fn()
-
-  def counts(client_id: int) -> group_gaps.GroupCounts:
-    x, y = task.train.load(client_id)
-    predicted = trained_model.outputs(model, x).argmax(-1)
-    return group_gaps.count(
-      y,
-      predicted,
-      groups(client_id),
-      len(names),
-      -1 if positive is None else positive,
-    )
+  gap = str(spec.all_hparams["gap"])
+  counter = GroupCounter(parts, parts.task.train)
 
   def prepare(state: rounds.State, client_ids: Sequence[int]) -> rounds.State:
-    weights = state.global_model_weights
-    trained_model.assign(model, [*weights.trainable, *weights.non_trainable])
-    found = group_gaps.deviations(gap, [*map(counts, client_ids)])
+    counts = counter.count(state.global_model_weights, client_ids)
+    found = group_gaps.deviations(gap, counts)
     return fairfed.with_deviations(state, client_ids, found)
 
   return prepare
+
+
+class GroupCounter:
+  """Counts the examples of clients by group and by what a model predicts."""
+
+  def __init__(self, parts: build.RunParts, split: tasks.Split) -> None:
+    """Counts examples of a split that knows groups."""
+    assert split.groups is not None
+    assert parts.task.group_names is not None
+    self._load, self._groups = split.load, split.groups
+    self._num_groups = len(parts.task.group_names)
+    self._positive = _positive_class(parts)
+    self._model = parts.task.keras_model_fn()
+
+  def count(
+    self,
+    weights: tff.learning.models.ModelWeights,
+    client_ids: Iterable[int],
+  ) -> list[group_gaps.GroupCounts]:
+    """Returns the counts of each client for a model with some weights."""
+    values = [*weights.trainable, *weights.non_trainable]
+    trained_model.assign(self._model, values)
+    return [*map(self._of_client, client_ids)]
+
+  def _of_client(self, client_id: int) -> group_gaps.GroupCounts:
+    x, y = self._load(client_id)
+    return group_gaps.count(
+      y,
+      trained_model.outputs(self._model, x).argmax(-1),
+      self._groups(client_id),
+      self._num_groups,
+      -1 if self._positive is None else self._positive,
+    )
 
 
 def _positive_class(parts: build.RunParts) -> int | None:

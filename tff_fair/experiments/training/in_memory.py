@@ -10,11 +10,15 @@ from typing import Any
 
 import tasks
 from tff_fair import runtime
+from tff_fair.declared import FieldError
+from tff_fair.experiments.analysis import group_measures
+from tff_fair.experiments.runs import tables
 from tff_fair.experiments.spec.run_spec import RunSpec
 from tff_fair.experiments.training import (
   build,
   client_data,
   client_evaluation,
+  group_deviations,
   loop,
   resume,
   sampling,
@@ -59,13 +63,14 @@ class ProgramCache(compilation_cache.CompilationCache):
 
 
 class _LastEvaluation(RoundCallback):
-  """Keeps the last evaluation."""
+  """Keeps the last evaluation, and the state that it is of."""
 
   found: RoundEvaluation
+  last: RoundState
 
   def on_evaluation(self, state: RoundState) -> None:
     assert state.evaluation is not None
-    self.found = state.evaluation
+    self.found, self.last = state.evaluation, state
 
 
 class _Unsaved:
@@ -80,7 +85,11 @@ class _Unsaved:
 
 
 def evaluate_trained(
-  spec: RunSpec, task: tasks.Task, cache: ProgramCache
+  spec: RunSpec,
+  task: tasks.Task,
+  cache: ProgramCache,
+  *,
+  counts_groups: bool = False,
 ) -> RoundEvaluation:
   """Trains a run, and returns the evaluation after its last round."""
   runtime.use_default()
@@ -106,4 +115,31 @@ def evaluate_trained(
       states=_Unsaved(),
       callbacks=callbacks,
     )
-  return last.found
+  if not counts_groups:
+    return last.found
+  return _with_groups(parts, last)
+
+
+def _with_groups(
+  parts: build.RunParts, last: _LastEvaluation
+) -> RoundEvaluation:
+  """Returns an evaluation with the counts of groups."""
+  found = last.found
+  if f"global_{found.score.name}" in found.clients:
+    raise FieldError(
+      "criterion", "counts groups of a global model, and the run has others."
+    )
+  ids = found.clients["client_id"].tolist()
+  columns = dict(found.clients)
+  for prefix, split in (
+    ("", parts.task.test),
+    (tables.VALIDATION, parts.task.validation),
+  ):
+    if split is not None:
+      counter = group_deviations.GroupCounter(parts, split)
+      counts = counter.count(last.last.model_weights, ids)
+      columns |= {
+        f"{prefix}{name}": values
+        for name, values in group_measures.columns(counts).items()
+      }
+  return found._replace(clients=columns)

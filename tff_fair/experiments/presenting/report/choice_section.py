@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tff_fair.experiments.analysis import measures
+from tff_fair.experiments.analysis import group_measures
 from tff_fair.experiments.analysis.measures import Measure, Value, value_text
 from tff_fair.experiments.presenting.report import html_tables, section
 from tff_fair.experiments.presenting.report.section import Section
@@ -30,13 +30,14 @@ def build(task: TaskRuns) -> Section:
 def _choice(task: TaskRuns, found: Mapping[str, Any]) -> dict[str, Any]:
   """Returns a choice as `choice.html` shows it."""
   criterion = found["criterion"]
-  of_score = measures.of(task.score)
-  measure = of_score[criterion]
-  titles = [of_score[name].title for name in (criterion, "mean")]
+  shown = {
+    name: group_measures.find(name, task.score) for name in (criterion, "mean")
+  }
+  measure = shown[criterion]
   differences = [
     [
       f"{row['method']}, {row['settings']}",
-      *(_difference(row, name, of_score[name]) for name in (criterion, "mean")),
+      *(_difference(row, name, m) for name, m in shown.items()),
       _number(measure, row["largest_loss"]),
     ]
     for row in found["confirmation"]
@@ -54,7 +55,14 @@ def _choice(task: TaskRuns, found: Mapping[str, Any]) -> dict[str, Any]:
     "words": measure.words,
     "differences": html_tables.of_text(
       "Against the better FedAvg, on test data and fresh seeds",
-      [["Finalist", *titles, "Largest loss of a client"], *differences],
+      [
+        [
+          "Finalist",
+          *(m.title for m in shown.values()),
+          "Largest loss of a client",
+        ],
+        *differences,
+      ],
     ),
     "tried": html_tables.of_text(
       "Each setting, on validation data",

@@ -1,0 +1,80 @@
+"""Gaps between groups of people, over all clients together, as measures.
+
+A table of clients has a column for each count and group, `hits@0` and so on.
+"""
+
+import functools
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from tff_fair.experiments.analysis import measures
+from tff_fair.experiments.analysis.client_results import Clients
+from tff_fair.experiments.analysis.measures import Measure
+from tff_fair.experiments.errors import RunError
+from tff_fair.experiments.spec.scores import Score
+from tff_fair.metrics import group_gaps
+from tff_fair.metrics.group_gaps import GroupCounts
+from tff_fair.metrics.vectors import Vector
+
+NAMES = group_gaps.NAMES
+_MARK = "@"
+
+
+def columns(counts: Sequence[GroupCounts]) -> dict[str, np.ndarray]:
+  """Returns the counts of clients, int64[G] each, as columns of a table."""
+  found = {}
+  for field, of_clients in zip(
+    GroupCounts._fields, zip(*counts, strict=True), strict=True
+  ):
+    for group, values in enumerate(np.stack(of_clients).T):
+      found[f"{field}{_MARK}{group}"] = values
+  return found
+
+
+def clients_of(table: pd.DataFrame, score: Score) -> Clients:
+  """Returns the results of clients, with their counts beside the score."""
+  clients = measures.clients_of(table, score)
+  known = table.set_index("client_id").loc[clients.ids]
+  counts = {
+    name: known[name].to_numpy(np.float64) for name in table if _MARK in name
+  }
+  return clients._replace(beside={**clients.beside, **counts})
+
+
+def find(name: str, score: Score) -> Measure:
+  """Returns a measure of clients with a score, or a gap."""
+  if name not in NAMES:
+    return measures.of(score)[name]
+  return Measure(
+    f"{name.replace('_', ' ').capitalize()} gap",
+    higher_is_better=False,
+    highest=1.0,
+    sign=" %",
+    statistic=functools.partial(_gap, name),
+  )
+
+
+def _gap(name: str, clients: Clients, weights: Vector) -> Vector:
+  """Returns the gap over weighted clients."""
+  counts = GroupCounts(
+    *(_counts(field, clients) for field in GroupCounts._fields)
+  )
+  totals = GroupCounts(*(of_clients.sum(0) for of_clients in counts))
+  shown = group_gaps.well_known(name, totals)
+  if shown.sum() < 2:
+    raise RunError(
+      f"The {name} gap needs two groups with {group_gaps.LEAST_EXAMPLES} test "
+      "rows each, and as many validation rows, of those it is of; name another "
+      "criterion, or give more rows."
+    )
+  return group_gaps.of_weighted(name, counts, weights, shown)
+
+
+def _counts(field: str, clients: Clients) -> npt.NDArray[np.int64]:
+  """Returns a count of each client and group, int64[K, G]."""
+  prefix = f"{field}{_MARK}"
+  found = [v for name, v in clients.beside.items() if name.startswith(prefix)]
+  return np.stack(found, axis=-1).astype(np.int64)
