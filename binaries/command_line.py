@@ -169,7 +169,7 @@ class Program(NamedTuple):
   def run(self, argv: Sequence[str] | None = None) -> NoReturn:
     """Parses the flags, calls `main` and exits.
 
-    The exit status is 0; 2 for a mistake of the user, of which it tells in one
+    The exit status is 0; 2 for a mistake of the user, which it reports in one
     line: a `UsageError`, `FieldError`, `RunError` or `DataError`; 1 if standard
     output takes no more; 130 or 143 after Ctrl-C or SIGTERM.
     """

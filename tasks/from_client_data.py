@@ -86,7 +86,7 @@ def from_client_data(
       of a table, the column that has the number, the same in all rows of a
       client. That column is none of the features, unless named there.
     group: Of a table: the column that says which group of people an example is
-      of, such as a sex: a run then tells how differently the model treats
+      of, such as a sex: a run then shows how differently the model treats
       groups. It is none of the features, unless named there.
     objective: The loss and the metric; by default cross entropy and accuracy
       for integers, the squared error for floats. One of your own is
@@ -191,7 +191,7 @@ def _clients(
 def _take_part(
   clients: "_Clients", least: int
 ) -> tuple[dict[str, list[Counted]], int]:
-  """Returns what each half's one reading tells of the clients that have enough
+  """Returns what each half's one reading says of the clients that have enough
   examples, by name, and how many others there are.
   """
   places = range(clients.num_halves)

@@ -188,7 +188,7 @@ class Task:
     objective: The loss and the metric of the model.
     label_scale: Where the label is a number: what one unit of y is in the
       label's own units, so that errors times this are in those.
-    class_names: Names of the classes, where the data tells them.
+    class_names: Names of the classes, if the data has them.
     group_names: Names of the groups of people that test examples are of, where
       the data has such; see `Split.groups`.
     preprocessing: How raw values become x, where the task began with such.

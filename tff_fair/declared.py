@@ -187,7 +187,7 @@ def check_choice(name: str, found: str, choices: tuple[str, ...]) -> None:
 
 
 def _invalid(name: str, expected: str, found: object) -> FieldError:
-  """Returns the error of a value; only None has to be told in words."""
+  """Returns the error of a value; only None needs words."""
   nothing = ", found none" if found is None else ""
   return FieldError(name, f"expected {expected}{nothing}.", value=found)
 

@@ -39,10 +39,10 @@ class Conversion:
 
   request: ConversionRequest  # What was asked for.
   filename: str  # Name of the file to write, by default.
-  split: Split  # How train and test are told apart.
+  split: Split  # Which examples are test data.
   total: int  # How much there is to do, in the unit of progress.
   unit: str = "B"  # "B" for bytes read, or "example".
-  # Yields the examples; tells how much was done just now.
+  # Yields the examples; reports the progress.
   examples: Callable[[data_files.OnRead], Iterator[Example]]
   train: str = "train"  # Name of the split of training examples.
   test: str = "test"  # Name of the split of test examples.

@@ -166,7 +166,7 @@ def header_problem(path: pathlib.Path) -> str | None:
     (page_size,) = struct.unpack_from(">H", header, 16)
     change_counter, page_count = struct.unpack_from(">II", header, 24)
     (version_valid_for,) = struct.unpack_from(">I", header, 92)
-    # Old versions of SQLite leave a wrong page count; the counters tell.
+    # Old versions of SQLite leave a wrong page count; the counters show it.
     if change_counter == version_valid_for:
       expected = page_count * (65536 if page_size == 1 else page_size)
   if size < expected:

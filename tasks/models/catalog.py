@@ -24,7 +24,7 @@ class Shapes(NamedTuple):
   x: tuple[int | None, ...]
   x_dtype: tf.DType  # Type of the input.
   outputs: tuple[int | None, ...]  # Of the outputs.
-  # Whether labels are one of two classes, of which one output tells, too.
+  # Whether labels are one of two classes, for which one output is enough, too.
   are_two_classes: bool = False
 
   def __str__(self) -> str:

@@ -73,7 +73,7 @@ class Make:
     try:
       with tf.Graph().as_default():
         build()
-    # A layer may be of the user's, and tell its settings wrong.
+    # A layer of the user's may report wrong settings.
     except Exception:
       build = self.anew
     self._starting = Starting.of(
@@ -252,7 +252,7 @@ def with_two_logits(
   try:
     with layers.seeded(seed):
       outputs = model(tf.keras.Input(wanted.x, dtype=wanted.x_dtype))
-  # The checks of models tell the reason.
+  # The checks of models report the reason.
   except Exception:
     return model
   if not tf.is_tensor(outputs) or outputs.shape.as_list() != [None, 1]:

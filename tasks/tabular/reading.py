@@ -282,7 +282,7 @@ class SomeRows:
 def with_label(
   table: Table, found: Mapping[str, columns.Column], label: str
 ) -> tuple[SomeRows, dict[str, columns.Column]]:
-  """Returns the rows whose label is there; tells how many are left out."""
+  """Returns the rows with a label; reports how many rows have none."""
   column = found[label]
   is_known = (
     ~np.isnan(column.values)

@@ -215,7 +215,7 @@ class FolderTable:
 
 
 def _partitions(file: pathlib.Path, path: pathlib.Path) -> dict[str, str]:
-  """Returns the columns that the folders of a file tell."""
+  """Returns the columns in the names of a file's folders."""
   base = next(p for p in (path, *path.parents) if not glob.has_magic(str(p)))
   parts = file.relative_to(base).parts[:-1]
   return {

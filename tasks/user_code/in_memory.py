@@ -26,7 +26,7 @@ _T = TypeVar("_T")
 
 
 class Counted(NamedTuple):
-  """What one reading of a client tells."""
+  """What one reading of a client shows."""
 
   number: int  # Its number of examples.
   # Its smallest and its largest class number; nothing of labels that are

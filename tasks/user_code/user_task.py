@@ -90,7 +90,7 @@ class UserTask:
     from tasks.models.initial_weights import Make  # noqa: PLC0415
 
     if isinstance(task.keras_model_fn, Make):
-      # Of `tasks.from_client_data`, which the function told the one seed.
+      # Of `tasks.from_client_data`, to which the function passed the one seed.
       if model_seed == seed:
         return task
       return dataclasses.replace(

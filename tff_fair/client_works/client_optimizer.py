@@ -1,7 +1,7 @@
 """The client optimizer: what it moves, and its states.
 
 It moves the model's weights, which the proximal term of local training pulls
-back, mu / 2 ||w - theta||^2. And it moves the probe, which tells how far a
+back, mu / 2 ||w - theta||^2. And it moves the probe, which shows how far a
 client goes: its effective steps, tau_k. The probe is one more weight, under the
 constant gradient one. Divided by the learning rate, its way is FedNova's
 ||a_k||_1 for any optimizer.
@@ -15,7 +15,7 @@ clients are objects that live on, as the release of AdaFedAdam
 
 A row has the states for the weights and for the probe that measures the
 effective steps, with d numbers for a momentum and few more. So a constant
-gradient one still tells how far a client goes. The hyperparameters are in it,
+gradient one still shows how far a client goes. The hyperparameters are in it,
 too, and those of the round take their place.
 """
 

@@ -122,7 +122,7 @@ class ClientRound:
     """Returns what the client knows before it trains.
 
     These are the signals that `run` reports with `loss_at="before"`, but for
-    `effective_steps`, which only training tells: here it is 0.
+    `effective_steps`, which only training measures: here it is 0.
     """
     weights, initial_loss = self._look_back(received)
     before, gradient_norm = self._before_training(weights)

@@ -1,7 +1,7 @@
 """The sums over a client's examples from which its scores come.
 
-`tff_fair.metrics.class_scores` tells the sums of classifiers and what comes of
-them. Of a model that predicts numbers they are `absolute` and `squared`,
+`tff_fair.metrics.class_scores` defines the sums of classifiers and what follows
+from them. Of a model that predicts numbers they are `absolute` and `squared`,
 float64[] each, the sums of the absolute and of the squared errors; that of an
 example with several numbers is their mean.
 """

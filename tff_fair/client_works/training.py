@@ -40,7 +40,7 @@ _INTEGERS = (0, BOUND)
 
 SNAPSHOT = "snapshot"  # In the state of the training, and sums over clients.
 
-# Signals that only training tells.
+# Signals that only training measures.
 _UNKNOWN_BEFORE = frozenset(["effective_steps"])
 
 

@@ -56,7 +56,7 @@ class _Way(enum.Enum):
 
 
 class _State:
-  """What the handler and the program tell each other.
+  """What the handler and the program exchange.
 
   Attributes:
     way: What the handler does.

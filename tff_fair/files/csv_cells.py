@@ -63,7 +63,7 @@ def _cell(value: object) -> object:
 
 def _is_ambiguous(text: str) -> bool:
   """Returns whether a text needs a quote: a formula, or JSON as of `quoted`."""
-  # Quotes that a text has of its own are told from ours by their number.
+  # The number of quotes distinguishes a text's own quotes from ours.
   text = text.lstrip(_QUOTE)
   is_formula = text.startswith(_FIRST) and not _is_number(text)
   return is_formula or _from_json(text) is not None

@@ -1,10 +1,10 @@
 """The computations of label correction over clients.
 
-A client trains the received model with a proximal weight of its own, and tells
-which distribution over the classes the model predicts for each of its examples.
-In a real federation these predictions stay at the client, which makes of them
-its mean dimension and its noise level, and sends those two numbers. Here the
-program keeps them for the client, as it keeps the client's data.
+A client trains the received model with a proximal weight of its own, and
+reports which distribution over the classes the model predicts for each of its
+examples. In a real federation these predictions stay at the client, which makes
+of them its mean dimension and its noise level, and sends those two numbers.
+Here the program keeps them for the client, as it keeps the client's data.
 """
 
 import collections

@@ -216,8 +216,8 @@ def _of_distances(radii: np.ndarray) -> np.ndarray:
 # Which of some numbers belong to the upper of two groups.
 #
 # A mixture of two normal distributions in one dimension, fitted by
-# scikit-learn's EM, tells noisy clients from clean ones by their dimensions,
-# and wrong labels from right ones by their losses. Choices:
+# scikit-learn's EM, separates noisy clients from clean ones by their
+# dimensions, and wrong labels from right ones by their losses. Choices:
 #
 # - The numbers are standardized first, so that neither their unit nor their
 #   size changes the groups. The least variance of a group is 1e-6 of all.

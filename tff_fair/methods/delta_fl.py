@@ -7,11 +7,11 @@ Aggregation for Heterogeneous Data" (Machine Learning, 2023).
   c_k = p_k / sum_{j in S'} p_j on S', else 0
 
 The quantile is the smallest f whose cumulative p reaches 1 - alpha: the
-smallest above which p adds up to no more than alpha, which also tells shares
-next to 1 apart. It is judged up to rounding, relative to alpha. Clients with a
-loss equal to the quantile are all kept.
+smallest above which p adds up to no more than alpha, which also separates
+shares near 1. It is judged up to rounding, relative to alpha. Clients
+with a loss equal to the quantile are all kept.
 
-Where only sums are known, four of them find the quantile: each tells how much
+Where only sums are known, four of them find the quantile: each shows how much
 weight is in each of 64 equal bins of an interval, [-B, B] the first time; the
 bin with the quantile is the next interval. Clients at the lower end of the last
 one or above are kept: those of the rule, unless a smaller loss lies less than

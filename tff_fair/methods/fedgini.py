@@ -12,7 +12,7 @@ i (i + 1). epsilon = 1 weighs clients equally. p_k does not enter.
 Choices made here: the rank is meant, where a published program indexes weights
 by the sorted order; clients of equal losses share the mean of their weights.
 
-Where only sums are known, a first sum tells clients how many losses are in each
+Where only sums are known, a first sum shows clients how many losses are in each
 of 1,024 equal bins of [-B, B]. Losses in the same bin count as equal.
 """
 

@@ -11,7 +11,7 @@ each client a group of its own.
 |r_k| <= m - 1, so a fraction below 1 keeps every coefficient positive.
 
 Where only sums are known, clients weigh the same, p_k = 1/m, and a first sum
-tells them how many losses are in each of 1,024 equal bins of [-B, B]. Losses in
+shows them how many losses are in each of 1,024 equal bins of [-B, B]. Losses in
 the same bin count as equal: r_k is off by no more than the number of others in
 its bin. The largest such number is reported. If an update passes the bound of
 secure sums, the coefficients of the others are divided by their sum.

@@ -12,7 +12,8 @@ are left out.
 Choices made here: the equations are solved to rounding by Newton steps, and no
 norm is clipped. Where 0 is in the convex hull of the updates, nobody can gain
 without loss to another: then c = 0, as also where the equations cannot be
-solved to 1e-6 in float64. `bargaining_error`, max_k |c_k (M c)_k - 1|, tells.
+solved to 1e-6 in float64. `bargaining_error`, max_k |c_k (M c)_k - 1|, reports
+it.
 """
 
 import collections

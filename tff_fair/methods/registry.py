@@ -34,7 +34,7 @@ class Method:
     weighs_clients: Whether it uses p_k, which `client_weighting` chooses.
     sends_models: Whether clients send personal models to the server, so that a
       secure sum would hide nothing.
-    sends_controls: Whether they send control variates, which tell as much.
+    sends_controls: Whether they send control variates, which reveal as much.
   """
 
   name: str

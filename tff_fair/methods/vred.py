@@ -95,7 +95,7 @@ class VRedRule(types.SeparableRule):
 class SemiVRedRule(types.ComparingRule):
   """Semi-VRed's coefficients, Eq. 12.
 
-  Where only sums are known, a first one tells clients f_bar.
+  Where only sums are known, a first one shows clients f_bar.
   """
 
   beta: float = declared.value(

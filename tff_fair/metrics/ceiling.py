@@ -422,7 +422,7 @@ class _Search:
         return trial
       rounding = 1e-13 * max(abs(point.value), 1e-300)
       if -length * slope < rounding:
-        # The values cannot tell any more, but the gradient may still fall.
+        # The values are too close to compare, but the gradient may still fall.
         return trial if trial.value <= point.value + rounding else None
     return None
 

@@ -34,7 +34,7 @@ NUM_BINS, BINS_PER_UNIT = 4096, 64
 
 
 class ClassSums(NamedTuple):
-  """The sums of clients; the module tells their shapes.
+  """The sums of clients; the module describes their shapes.
 
   Attributes:
     counts: By class.

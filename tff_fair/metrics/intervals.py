@@ -53,7 +53,7 @@ _ROUNDING = 4 * TIE  # Of draws, relative to their size.
 
 
 class Interval(NamedTuple):
-  """The ends of an interval; both NaN where the data do not tell them."""
+  """The ends of an interval; both NaN if the data do not determine them."""
 
   low: float
   high: float
@@ -222,7 +222,7 @@ def bootstrap_intervals(
 def _without_noise(accuracy: Vector, sizes: np.ndarray) -> Vector:
   """Returns q_k: accuracies that spread as the true ones do."""
   found = noise.sampling_noise(accuracy, sizes)
-  # Where every client has one example, nothing tells the noise: it may be all.
+  # Where every client has one example, the noise is unknown: it may be all.
   shrink = 0.0
   if found is not None and found.variance > 0:
     shrink = found.true_std / math.sqrt(found.variance)

@@ -24,7 +24,7 @@ One example says nothing about its own noise. A client with n_k = 1 gets the
 pooled estimate of p (1 - p) of all others, sum n_k a_k (1 - a_k) /
 sum (n_k - 1): the mean square within groups, as in an analysis of variance.
 
-A mean loss has no such noise that can be told: its examples may vary as they
+The noise of a mean loss cannot be computed: its examples may vary as they
 like, and the mean does not say how much. Nor has a mean error.
 """
 
@@ -90,7 +90,7 @@ def sampling_noise(
 
   Returns:
     The observed variance and the expected noise; None if every client has one
-    example, since nothing then tells noise from differences.
+    example, since noise and differences are then inseparable.
 
   Raises:
     ValueError: If an argument is empty, not of rank 1 or out of range, or if
@@ -162,7 +162,7 @@ def equality_p_value(
   size = np.rint(count).astype(np.int64)
   draws = max(_MIN_DRAWS, min(_MAX_DRAWS, _DRAWN_CLIENTS // count.size))
   generator = np.random.default_rng(seed)
-  # Rounding must not tell a draw from an equal observation.
+  # Rounding must not separate a draw from an equal observation.
   bound = float(_heterogeneity(accuracy, count)) * (1 - 1e-9)
   as_large, left = 0, draws
   while left:

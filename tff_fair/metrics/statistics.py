@@ -1,6 +1,6 @@
 """Fairness statistics of weighted clients, for many weightings at once.
 
-`fairness_summary` and `error_summary` tell the definitions; here they are
+`fairness_summary` and `error_summary` have the definitions; here they are
 functions of the accuracies a_k, or errors e_k, and of weights w_k >= 0 with the
 mean 1. A bootstrap sample of the clients is such a weighting: how often each of
 them was drawn.

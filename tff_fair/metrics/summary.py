@@ -17,7 +17,7 @@ are alike, as in the limit of equal accuracies that tend to zero.
 
 Errors of regressions have the same statistics. The worst clients are those with
 the largest errors. The six statistics above need numbers of 0 or more and no
-upper bound, so they hold for errors, too: they tell how evenly the errors are
+upper bound, so they hold for errors, too: they show how evenly the errors are
 spread, not how large they are.
 """
 

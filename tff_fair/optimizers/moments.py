@@ -45,7 +45,7 @@ class _WithMoments(tff.learning.optimizers.Optimizer):
     counts_steps: bool = False,
     **hparams: float,
   ) -> None:
-    """Takes what tells one such optimizer from another.
+    """Takes the differences between such optimizers.
 
     Args:
       step: From the state, a weight, its gradient and its moments to the weight

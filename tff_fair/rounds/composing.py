@@ -329,7 +329,7 @@ def _num_controlled(
 def _check_kept(
   factory: summing.RuleFactory, dp: privacy.DifferentialPrivacy | None
 ) -> None:
-  """Raises if what clients keep would tell the server what a sum hides."""
+  """Raises if clients' state would reveal to the server what a sum hides."""
   for option, is_given in (
     ("aggregation", factory.aggregation == summing.SECURE),
     ("dp", dp is not None),

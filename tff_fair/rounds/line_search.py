@@ -26,7 +26,7 @@ class Trials(NamedTuple):
   Attributes:
     loss: float64[m], f_k(theta).
     slope: float64[m], what the rule reports as `slopes`: <grad f_k, d>, as the
-      clients' updates tell it. NaN for a client that has no say.
+      clients' updates estimate it. NaN for a client that does not decide.
     trial_loss: float64[m, t], f_k(theta - eta_s a d); NaN where a client did
       not report it.
     factor: float64[t], a, from the greatest to the least.

@@ -12,7 +12,7 @@ when both run once more: a round with such a client is the round without it.
 
 Where clients compare themselves by secure sums, each of these sums is a phase.
 Clients train in each: one whose update then fails must not be compared with,
-and no sum tells the server which one that was.
+and no sum shows the server which one that was.
 
 Where clients keep something, the rows of the cohort alone travel. The tables
 stay with the program. Each client gets its own rows, as it gets its data. What

@@ -142,7 +142,7 @@ def use_dask(
   Dask schedules the parts of a round, repeats what a lost worker had, and moves
   partial sums from worker to worker. Results are those of `use_local` with the
   same `clients_per_part`, bit for bit. Each Dask worker computes in its own
-  process, as many clients at a time as it has threads. docs/scaling.md tells
+  process, as many clients at a time as it has threads. docs/scaling.md says
   how to start clusters.
 
   Replaces the context of an earlier `use_local` or `use_dask`.

@@ -121,8 +121,8 @@ def optimize_without_inputs() -> None:
   leaves those where it has put one graph into another. Stacked updates have 73
   inputs of a row each, and a graph with 1,003 such placeholders: for a model of
   4 MB, that took 3.4 GB of the program, and more than twice the time. The nodes
-  of a graph tell its shapes, so the optimized graph is the same. Where TFF has
-  renamed the module, it takes the memory again.
+  of a graph determine its shapes, so the optimized graph is the same. Where TFF
+  has renamed the module, it takes the memory again.
   """
   optimizer = getattr(graph_optimizations, "tf_optimizer", None)
   if hasattr(optimizer, "OptimizeGraph") and not isinstance(

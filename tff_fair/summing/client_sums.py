@@ -6,7 +6,7 @@ round compiles to TFF's `MapReduceForm`.
 
 Secure sums add integers, so that all numbers need bounds. Scalars travel as a
 whole part and a fraction, because their sizes differ by far more than integers
-of 32 bits can tell.
+of 32 bits can show.
 """
 
 import collections
@@ -118,7 +118,7 @@ class Transport:
     self, specs: TensorStructure, update: TensorStructure, factor: tf.Tensor
   ) -> TensorStructure:
     """Returns an update times a factor, of `specs` or as it travels."""
-    # Integers of 32 bits have no more to tell than float32.
+    # Integers of 32 bits are no more exact than float32.
     if self.as_integers:
       specs = tf.nest.map_structure(
         lambda spec: tf.TensorSpec(spec.shape, tf.float32), specs

@@ -97,7 +97,7 @@ def apply_rule(
 def _ordered_cohort(
   reader: scalars.ScalarReader, rows: scalars.ScalarRows, order: tf.Tensor
 ) -> types.Cohort:
-  """Returns what the rows tell, in another order; weights sum to 1."""
+  """Returns the contents of the rows in another order; weights sum to 1."""
   cohort = reader.unordered_cohort(
     rows._replace(
       client_id=tf.gather(rows.client_id, order),
@@ -218,7 +218,7 @@ def _unless_empty(
     return output.coefficients, output.state, values
 
   def unchanged() -> tuple[types.TensorStructure, ...]:
-    # The other branch is traced first: it tells what there is to report.
+    # The other branch is traced first: it determines what to report.
     measured, for_finalizer = (group.values() for group in reported)
     return (
       no_coefficients,

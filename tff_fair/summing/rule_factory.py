@@ -50,7 +50,7 @@ class RuleFactory(tff.aggregators.WeightedAggregationFactory):
   Gram matrix is known), `client_ids`, `coefficients` and `client_losses` (with
   signals), then those of the rule, and as `sum` those of the inner sum, if any.
   With a tape, those of `tff_fair.summing.tape`, their names after "tape_".
-  Secure and private sums tell nothing of single clients: there it is
+  Secure and private sums report nothing about single clients: only
   `num_clients`, `num_clients_excluded`, `num_clients_out_of_bounds`,
   `direction_norm`, and those of the rule that follow from sums.
   """
@@ -152,7 +152,7 @@ class RuleFactory(tff.aggregators.WeightedAggregationFactory):
   ) -> tff.templates.AggregationProcess:
     """Like `create`, but with a `RoundUpdate` as the result.
 
-    It tells a finalizer whether any client counted: a step of zero is not the
+    It shows a finalizer whether any client counted: a step of zero is not the
     same as no step for a server optimizer with momentum.
 
     Args:

@@ -132,7 +132,7 @@ def _parse(path: pathlib.Path) -> pd.DataFrame:
   try:
     if path.exists() and not path.is_file():
       raise _problem(path, "is no file; name a CSV file.")
-    # As text: what a cell says is told as it stands there.
+    # As text, so that messages show a cell as it is in the file.
     table = pd.read_csv(path, dtype=str, keep_default_na=False)
   except FieldError:
     raise

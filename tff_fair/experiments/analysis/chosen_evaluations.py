@@ -65,7 +65,7 @@ class EvaluationSelector:
     criterion: The measure by which the best is chosen.
     honest: Whether clients that attack are left out.
     unfinished: Whether runs that are not finished take part.
-    including: How a note tells to let them take part.
+    including: How a note advises to include them.
     last: How many evaluations, up to that one, to average beside it; None for
       no such average.
   """

@@ -36,7 +36,7 @@ _SPREADS = ("std", "variance", "relative_std")
 def noise_share(evaluation: ChosenEvaluation) -> float:
   """Returns the share of noise in the variance, in [0, 1]; NaN if unknown."""
   if evaluation.run.score.name != ACCURACY.name:
-    return math.nan  # Nothing tells the noise of an error.
+    return math.nan  # The noise of an error is unknown.
   found = [
     sampling_noise.of_clients(clients.score, clients.num_examples)
     for clients in evaluation.clients()

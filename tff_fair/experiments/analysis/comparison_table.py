@@ -171,7 +171,7 @@ def cell_numbers(
   }
 
 
-# The best values of a column, as far as their uncertainty tells them apart.
+# The best values of a column, as far as they are separable.
 
 
 BEST, SECOND = 1, 2
@@ -188,9 +188,9 @@ def marks_of_column(
   """Returns the marks of a column: `BEST`, `SECOND` or None for each method.
 
   The best is the method with the best mean over its seeds. Marked as best, too,
-  are all that cannot be told from it: their paired difference to it has a
+  are all that are not separable from it: their paired difference to it has a
   p-value of 0.05 or more after Holm's correction for the methods. The next by
-  its mean is marked as second if it can be told from the best and is not the
+  its mean is marked as second if it is separable from the best and not the
   last. Values that tables show as the same have the same mark, and where all
   look the same, nothing is marked.
 
@@ -217,7 +217,7 @@ def marks_of_column(
     for place, factor, p_value in zip(
       compared, paired.holm_factors(p_values), p_values, strict=True
     )
-    # Where nothing varies there is no p-value, and nothing to tell them apart.
+    # Where nothing varies there is no p-value, and methods are not separable.
     if factor * p_value < LEVEL and shown[place] > shown[best]
   }
   for place in {best, *compared} - told_apart:

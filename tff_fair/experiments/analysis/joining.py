@@ -6,8 +6,8 @@ A client gains where its score in the federation is better than that of the
 model that it trained alone. `tff_fair.metrics.gains` has the test and the
 interval of each client; p-values have Holm's correction for the clients. Where
 the outputs of both models are exchangeable, example by example, the probability
-that any client is told to gain or lose is 5 % at most. Of accuracies, that they
-are equal in expectation is enough; of other scores it is not.
+that a gain or loss of any client is reported is 5 % at most. Of accuracies,
+that they are equal in expectation is enough; of other scores it is not.
 """
 
 from __future__ import annotations

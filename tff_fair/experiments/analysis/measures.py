@@ -36,7 +36,7 @@ class Measure(NamedTuple):
     missing: How tables show that there is none.
     sign: Follows a number of tables in sentences and charts, as " %".
     column: Its column in the table of evaluations.
-    is_stored: Whether the table has it; otherwise each client tells it.
+    is_stored: Whether the table has it; otherwise each client's row has it.
     statistic: The measure as a function of weighted clients, not scaled; None
       where neither more nor less of it is better.
   """
@@ -90,8 +90,8 @@ class Value(NamedTuple):
 #   loss, R^2     T(losses, w), T(R^2, w)
 #
 # Where all clients have as many examples, each measure by examples equals the
-# one by clients; `tff_fair.metrics.fairness_summary` tells what their tails
-# are.
+# one by clients; `tff_fair.metrics.fairness_summary` defines their
+# tails.
 
 
 # Those of losses and of errors, with their statistics.

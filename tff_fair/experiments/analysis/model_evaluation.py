@@ -323,7 +323,7 @@ class Model:
   Attributes:
     name: How messages and pages call it.
     input_specs: Shapes and types of its inputs by name, the first dimension
-      being that of the examples; None if the model does not tell them.
+      being that of the examples; None if the model does not show them.
     call: Returns its outputs for inputs.
     outputs: What it gives: a dictionary, if there are several outputs.
   """
@@ -335,7 +335,7 @@ class Model:
 
   @property
   def decides(self) -> bool:
-    """Whether it tells the class, too, as an export with a threshold does."""
+    """Whether it returns the class, too, as an export with a threshold does."""
     return (
       isinstance(self.outputs, Mapping)
       and model_files.PREDICTED_CLASS in self.outputs

@@ -45,10 +45,10 @@ These are Howe's limits of a sum ("Approximate confidence limits on the mean of
 X + Y", 1974), which Zou and Donner (2008) call MOVER. With one part it is
 Student's interval. A single t at Satterthwaite's degrees of freedom (1946)
 would trust a V_seeds that is small by chance, and one at the S - 1 of few seeds
-would widen the clients' part, too, which many clients tell well. The p-value is
-that of the interval which ends at 0. Where nothing varies, or no more than
-float32 rounds, there is no estimate of the variance: no interval, and no
-p-value.
+would widen the clients' part, too, which many clients determine well. The
+p-value is that of the interval which ends at 0. Where nothing varies, or no
+more than float32 rounds, there is no estimate of the variance: no interval, and
+no p-value.
 
 Percentiles of a bootstrap over three seeds would be far too narrow: it has ten
 different outcomes, and its variance lacks a third. Symmetric intervals are the
@@ -245,7 +245,7 @@ def variance_parts(
 
 
 def _step(changes: Vector, rounding: float) -> float:
-  """Returns the step of the grid that values are on; 0 if nothing tells it."""
+  """Returns the step of the grid that values are on; 0 if unknown."""
   gaps = np.diff(np.sort(changes))
   steps = gaps[gaps > rounding]
   # Values without a grid are never the same.

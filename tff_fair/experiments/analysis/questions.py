@@ -1,6 +1,6 @@
 """The two questions that a comparison of methods may answer.
 
-Runs tell how methods did, for some clients and some seeds. Whether they would
+Runs show how methods did, for some clients and some seeds. Whether they would
 do so again has a different answer for the same clients with other seeds, and
 for other clients, too: `paired` has the intervals of both.
 """

@@ -44,7 +44,7 @@ def of_clients(
 def of_accuracies(
   accuracies: npt.ArrayLike, num_examples: npt.ArrayLike
 ) -> Noise | None:
-  """Returns the noise in a spread of accuracies; None if nothing tells it."""
+  """Returns the noise in a spread of accuracies; None if unknown."""
   found = metrics.sampling_noise(accuracies, num_examples)
   if found is None or found.share is None:
     return None

@@ -31,7 +31,7 @@ def table(
   runs: Run | finding.Place | Iterable[Run | finding.Place],
   name: TableName = "client_evaluations",
 ) -> pd.DataFrame:
-  """Returns one table of all runs, with what tells the runs apart as columns.
+  """Returns one table of all runs, with their differences as columns.
 
   Args:
     runs: Runs, folders of runs, or folders at any depth above them; or one of
@@ -77,7 +77,7 @@ def table(
 
 
 def _settings(runs: Sequence[Run], taken: set[str]) -> list[dict[str, object]]:
-  """Returns what tells each run from the others, by the names of columns."""
+  """Returns how each run differs from the others, by column."""
   seeds = {
     _SEED: [run.seeds.draws for run in runs],
     "data_seed": [run.seeds.data for run in runs],

@@ -47,7 +47,7 @@ class Audit:
       them (the worst have the largest errors); `test_NAME_weighted`, its mean
       by examples; `intervals`, of the statistics that have one, `[low, high]`
       at 95 %. For accuracies also `test_accuracy_noise`, the noise in their
-      spread, None if nothing tells it; and `equality_p_value`, how likely such
+      spread, None if unknown; and `equality_p_value`, how likely such
       a spread is if all clients are served equally well. `newcomers` is the
       bound of `analysis.joining`, for clients that the model was not trained
       on.

@@ -34,7 +34,7 @@ _SHOWN = (
   *("total_rounds", "clients_per_round", "local_epochs", "batch_size"),
   *("client_optimizer", "client_learning_rate", "seed"),
 )
-# Those that the card tells elsewhere, and places on the machine.
+# Settings that the card shows elsewhere, and paths of the machine.
 _NOT_SHOWN = ("task", "algorithm", "data_dir")
 _PATHS = (
   *("model", "initial_model", "initial_run"),

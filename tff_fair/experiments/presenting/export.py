@@ -109,7 +109,7 @@ def export(
     FieldError: If an argument does not go with the run, or `output` cannot
       be written; a ValueError.
     RunError: If the run is damaged, or has not saved its model.
-    tasks.DataError: If only the data of the task tell the model, and cannot be
+    tasks.DataError: If the model depends on the task's data, which cannot be
       used.
   """
   run, *beside = map(_opened, (run, *baselines))

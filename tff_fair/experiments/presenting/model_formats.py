@@ -125,7 +125,7 @@ def _predictor(
 
 
 def _deciding(model: tf.keras.Model, threshold: Threshold) -> tf.keras.Model:
-  """Returns a model that tells the class it decides for, too: int64[n]."""
+  """Returns a model that also returns the class it chooses: int64[n]."""
   positive, least = threshold["class_number"], threshold["probability"]
   of_positive = model.output[:, positive]
   is_second = of_positive >= least if positive == 1 else of_positive < least

@@ -1,8 +1,8 @@
 """Tables of runs as text, CSV, Markdown and LaTeX.
 
-The best of a column, with all that cannot be told from it, and the second best
-are set apart as each format can: with stars in plain text, bold and in italics
-in Markdown, bold and underlined in LaTeX.
+The best of a column, with all that are not separable from it, and the second
+best are set apart as each format can: with stars in plain text, bold and in
+italics in Markdown, bold and underlined in LaTeX.
 """
 
 import math

@@ -121,7 +121,7 @@ def _code(path: pathlib.Path) -> Iterator[str]:
     yield from saved_model_programs.outward_operations(path)
     if not has_signatures_alone(path):
       yield from _code_of_saved_layers(path / _KERAS_METADATA)
-  # As Keras tells the formats apart.
+  # As Keras distinguishes the formats.
   elif path.suffix == ".keras" and zipfile.is_zipfile(path):
     with zipfile.ZipFile(path) as archive:
       yield from _code_of_archive(archive)

@@ -122,7 +122,7 @@ class Run:
 
   @property
   def seeds(self) -> seeds.Seeds:
-    """The seeds, which tell it from the repetitions of the run."""
+    """The seeds, in which it differs from the repetitions of the run."""
     return seeds.of_settings(self.flags)
 
   @property
@@ -383,7 +383,7 @@ class Run:
 
   @property
   def class_names(self) -> Sequence[str]:
-    """Names of the classes of its labels; none where the data told none."""
+    """Names of the classes of its labels; none if the data has none."""
     model = RunFolder(self.path).model
     with contextlib.suppress(OSError, parsing.ParseError):
       content = parsing.parse_json(model.read_text("utf-8", "replace"))

@@ -43,7 +43,7 @@ class Kind(NamedTuple):
 
   Attributes:
     name: Name of the file.
-    keys: The columns that tell rows apart, if whole numbers do.
+    keys: The columns that identify rows, if whole numbers do.
     full: Other columns that it must have, with a number in each row.
     required: Columns that it must have, whose cells may be empty.
     is_numeric: Whether all columns but texts hold nothing but numbers.

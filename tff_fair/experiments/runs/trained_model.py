@@ -51,7 +51,7 @@ class Architecture:
     activation: Makes probabilities of the outputs; None where they are the
       predictions.
     num_classes: Number of classes; None where the label is a number.
-    class_names: Their names, where the data tells them.
+    class_names: Their names, if the data has them.
     num_clients: Size of the population.
   """
 
@@ -289,7 +289,7 @@ def outputs(keras_model: tf.keras.Model, x: np.ndarray) -> np.ndarray:
 
 
 def _model_weights(state: Any) -> Any:
-  """Returns the weights of a state's model, as its process tells them."""
+  """Returns the weights of a state's model, as its process returns them."""
   finalizer = state.finalizer
   # Where the finalizer keeps the mean over the rounds, that is the model.
   if isinstance(finalizer, dict) and "average" in finalizer:

@@ -221,9 +221,9 @@ class RunSpec(settings.RunSettings):
     Args:
       **values: A value, or a list of values, for a field, a hyperparameter or
         an option of the task, by name. "hparam.NAME" and "task_option.NAME"
-        (as `**{"hparam.seed": 1}`) tell them from a field of that name. A tuple
-        is one value: a range. A hyperparameter counts for the methods that
-        have it.
+        (as `**{"hparam.seed": 1}`) distinguish them from a field of that name.
+        A tuple is one value: a range. A hyperparameter counts for the methods
+        that have it.
 
     Returns:
       One run for each combination; the last name varies fastest.

@@ -16,7 +16,7 @@ def load_ahead(spec: RunSpec) -> None:
   """Loads the task of a run that follows, and keeps it for this run.
 
   A task reads its data before it imports TensorFlow. So a program that calls
-  this first tells in a second of data that cannot be used.
+  this first reports unusable data within a second.
   """
   _ahead.clear()
   with importing.quick():

@@ -2,7 +2,7 @@
 
 Optuna's samplers draw from a random state that would be lost with an
 interrupted search. Here each suggestion has a study of its own, in memory, in
-which the trials before are told again, and a sampler whose seed is made from
+which gets the earlier trials again, and a sampler whose seed is made from
 the search's seed and the number of the trial. So the same trials before have
 the same suggestion after them, however often the search was interrupted.
 

@@ -162,7 +162,7 @@ def run_of(
   sweep: Sweep, method: SweptMethod, settings: Mapping[str, Value]
 ) -> PlannedRun:
   """Returns the run of a method with one value for each setting."""
-  # A setting that is the same for all runs of the sweep tells none apart.
+  # A setting that is the same for all runs of the sweep distinguishes none.
   with_names = method.grid.keys() | sweep.varying
   varying = {
     name: value for name, value in settings.items() if name in with_names
@@ -291,7 +291,7 @@ def ordered(names: Iterable[str]) -> list[str]:
 
 
 def _with_digest(name: str, of: str) -> str:
-  """Returns a name that tells a run from another one of the same name."""
+  """Returns a name that distinguishes two runs of the same name."""
   return f"{name}-{hashlib.sha256(of.encode()).hexdigest()[:8]}"
 
 

@@ -273,7 +273,7 @@ def _unwritable(folder: pathlib.Path, error: OSError) -> RunError:
   )
 
 
-# The output of a sweep's runs: kept in their folders, and told in a line.
+# The output of a sweep's runs: kept in their folders, and reported in a line.
 
 
 # A block of usual file systems, in bytes.

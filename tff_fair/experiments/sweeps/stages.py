@@ -41,7 +41,7 @@ def settings_of(spec: RunSpec) -> dict[str, declared.Value]:
 
 
 def settings_text(spec: RunSpec) -> str:
-  """Returns what tells the settings of one method apart."""
+  """Returns how the settings of one method differ."""
   found = settings_of(spec)
   del found["client_weighting"]  # The title of the method has it.
   return ", ".join(spec_text.assignments(found))

@@ -137,7 +137,7 @@ def check_installed() -> None:
 
 # A number of a range, or the text of a choice.
 Suggested = str | int | float
-# Enough to tell settings apart, and short enough for names of folders.
+# Enough to distinguish settings, and short enough for names of folders.
 _DIGITS = 4
 
 

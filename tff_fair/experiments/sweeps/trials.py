@@ -1,4 +1,4 @@
-"""Trials of a search: their record, what came of them, and how to tell it.
+"""Trials of a search: their record, their results, and how to report them.
 
 The record, search.json in the folder of a search, says how it searches, and
 which settings each trial tries; the results are in the folders of the runs. A

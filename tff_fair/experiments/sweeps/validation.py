@@ -1,6 +1,6 @@
 """The data that a sweep chooses on: of few clients, validation data of all.
 
-A part of few clients tells settings apart by chance alone. So where a sweep is
+A part of few clients separates settings only by chance. So where a sweep is
 to choose and a federation is small, all its runs set a share of each client's
 training data aside: the best setting and what it is compared with have trained
 on the same data.

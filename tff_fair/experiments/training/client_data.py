@@ -1,6 +1,6 @@
 """The data of a run's clients, as processes take it.
 
-One thread loads it, ahead of time if it is told.
+One thread loads it, ahead of time if asked.
 """
 
 from __future__ import annotations

@@ -4,9 +4,9 @@ Xu, Chen, Quek, Chong, "FedCorr: Multi-Stage Federated Learning for Label Noise
 Correction" (CVPR 2022):
 
 1. Pre-processing: in each iteration, every client trains once, a small cohort
-   after the other, with a proximal term of weight beta mu_k. Each tells the
+   after the other, with a proximal term of weight beta mu_k. Each reports the
    mean dimension of its own trained model's predictions; the server calls those
-   of high dimension noisy. A noisy client tells its noise level mu_k by its
+   of high dimension noisy. A noisy client finds its noise level mu_k by its
    losses, and relabels some of its examples as the global model says.
 2. Finetuning: FedAvg on clients whose noise level is kappa at most. Then noisy
    clients relabel all examples that the global model is sure of.

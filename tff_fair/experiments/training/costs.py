@@ -105,7 +105,7 @@ def of_client(
   )
   besides = per_example * (spec.loss_at != "training")
   if with_initial_weights:
-    # The gradient's pass tells the loss before training too.
+    # The gradient's pass also measures the loss before training.
     besides = per_example * (1 + _TRAINING_PASS + (spec.loss_at == "after"))
   of_update = _num_bytes(weights_type.trainable)
   of_control = of_update * spec.corrects_steps

@@ -194,7 +194,7 @@ def _taken_apart(
   Mapping[str, Mapping[int, float]],
   Mapping[str, np.ndarray],
 ]:
-  """Returns what metrics tell of the cohort, of single clients, and for a tape.
+  """Returns what metrics say of the cohort, of single clients, and for a tape.
 
   Returns:
     The metrics of the cohort; values by name and client id; and what goes on
@@ -240,7 +240,7 @@ def _times(values: np.ndarray, times: np.ndarray) -> np.ndarray:
 # Clients that did not count in a round, and why.
 #
 # The aggregation leaves out a client without examples, and one whose update,
-# loss or other signals are not finite. It tells who counted.
+# loss or other signals are not finite. It says who counted.
 
 
 NO_EXAMPLES = "no examples"

@@ -72,7 +72,7 @@ def run(
       interrupted or with fewer `total_rounds`, which then goes on and ends as a
       run that was that long from the start. By default outputs/TASK-ALGORITHM,
       or the first of outputs/TASK-ALGORITHM-2, -3, ... that is free.
-    progress: Whether to tell on stderr how the run gets on.
+    progress: Whether to report progress on stderr.
     engine: Where to compute: "local", in this program, or "dask", in the
       workers of a Dask cluster. By default as earlier calls say.
     scheduler: The Dask scheduler, as "tcp://host:port"; by default Dask starts

@@ -95,7 +95,7 @@ def _packages() -> Sequence[str]:
 
 @functools.cache
 def _instructions() -> str:
-  """Returns the instruction sets of the processor, where Linux tells them."""
+  """Returns the instruction sets of the processor, where Linux reports them."""
   try:
     lines = pathlib.Path("/proc/cpuinfo").read_text().splitlines()
   except OSError:

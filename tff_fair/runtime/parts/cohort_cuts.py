@@ -321,7 +321,7 @@ _has_told = False
 
 @contextlib.contextmanager
 def in_parts_of(clients_per_part: int) -> Iterator[None]:
-  """Cuts cohorts into parts of another size than the context was told.
+  """Cuts cohorts into parts of another size than the context has.
 
   Args:
     clients_per_part: The most clients of a part; 0 never cuts.

@@ -18,7 +18,7 @@ from tff_fair.experiments.presenting.report.task_runs import Style
 
 _MAX_POINTS = 120  # That differ to the eye on a chart of this size.
 _MAX_MARKERS = 6
-_MANY = 12  # Lines that are easily told apart.
+_MANY = 12  # Lines that readers can still distinguish.
 
 
 @dataclasses.dataclass(frozen=True)

@@ -75,7 +75,7 @@ class Shades:
   def text(self, steps: int) -> str:
     """Returns the value that is so many steps from the start, rounded."""
     value = self.start + steps * self.step
-    if self.start:  # Decimals that tell shades apart.
+    if self.start:  # Decimals that distinguish shades.
       decimals = max(0, -math.floor(math.log10(self.step)))
       return number_text(value, decimals)
     return f"{float(f'{value:.2g}'):g}".replace("-", "−")

@@ -17,7 +17,7 @@ from tff_fair.experiments.analysis.questions import Question
 from tff_fair.experiments.runs.run import ROUND, Run
 from tff_fair.experiments.spec.scores import Score
 
-# The looks of methods: colour, dashes and markers tell them apart.
+# The looks of methods: colour, dashes and markers distinguish them.
 #
 # Colours are those of Okabe and Ito (2008), which remain apart for the
 # colour-blind, without their yellow, which does not show on white. The style
@@ -111,7 +111,7 @@ def _names(runs: Sequence[Run]) -> dict[int, str]:
 
 
 def _cut(names: dict[int, str]) -> dict[int, str]:
-  """Returns the first letters of long names, if these tell them apart."""
+  """Returns the first letters of long names, if these differ."""
   short = {k: cut(name, _MAX_LETTERS) for k, name in names.items()}
   return short if len(set(short.values())) == len(names) else names
 
