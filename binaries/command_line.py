@@ -146,11 +146,11 @@ class Program(NamedTuple):
   """A program with flags.
 
   Attributes:
-    main: It is called with the words that are no flags.
+    main: It is called with the words that are not flags.
     description: What the program does, the first lines of its help.
     groups: The groups of its flags.
-    arguments: What words that are no flags stand for, as "RUN ..."; without it,
-      there must be none.
+    arguments: The meaning of words that are not flags, as "RUN ..."; without
+      it, there must be none.
     namespace: Where the flags are defined; a program with a namespace of its
       own may give its flags the names that others give to theirs.
     elsewhere: Says of the name of a flag that the program lacks, where it

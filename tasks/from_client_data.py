@@ -84,17 +84,17 @@ def from_client_data(
     client_weights: What each client counts for in a run with
       `client_weighting="column"`, above 0: a mapping of clients to numbers, or,
       of a table, the column that has the number, the same in all rows of a
-      client. That column is none of the features, unless named there.
+      client. That column is not a feature, unless named there.
     group: Of a table: the column that says which group of people an example is
       of, such as a sex: a run then shows how differently the model treats
-      groups. It is none of the features, unless named there.
+      groups. It is not a feature, unless named there.
     objective: The loss and the metric; by default cross entropy and accuracy
       for integers, the squared error for floats. One of your own is
       `tasks.Objective(model_fn=...)`, whose function makes TFF's form of a
       Keras model.
     class_weights: What an example of each class counts for in the cross
       entropy, in the order of the classes; by default 1.
-    loss: A function of your own in the place of the cross entropy or the
+    loss: A function of your own instead of the cross entropy or the
       squared error. It maps class numbers, int32[n], and logits, float32[n,
       num_classes], to the loss of each example, float32[n]; or numbers and what
       the model predicts, float32[n] both, of several numbers float32[n, t].
@@ -105,7 +105,7 @@ def from_client_data(
 
   Raises:
     DataError: If no client has examples in both, the examples are not as
-      above, or a label is none of the classes.
+      above, or a label is not one of the classes.
     ValueError: If the model does not fit the examples.
   """
   # Imported late: it imports TensorFlow.

@@ -222,7 +222,7 @@ def parse(name: str, annotation: object, text: str) -> Value | Names:
   """Reads a value from text, such as "0.1", "true" or "none".
 
   Raises:
-    FieldError: If the text is no value of the type.
+    FieldError: If the text is not a value of the type.
   """
   # None first: to a text, "none" would be a text like any other.
   kinds = sorted(
@@ -471,7 +471,7 @@ class Declared:
     """Reads a value from text, as a command line has it.
 
     Raises:
-      FieldError: If the text is no valid value.
+      FieldError: If the text is not a valid value.
     """
     return self.check(self.read(text))
 
@@ -479,7 +479,7 @@ class Declared:
     """Reads a value of the type from text; it may not be valid.
 
     Raises:
-      FieldError: If the text is no value of the type.
+      FieldError: If the text is not a value of the type.
     """
     try:
       return parse(self.name, self.annotation, text)

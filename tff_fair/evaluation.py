@@ -42,7 +42,7 @@ def build_client_evaluation(
     sums: The sums over a client's examples that its row is to hold, too; None
       is none. `tff_fair.metrics.class_scores` makes scores of them.
     outputs: What the model's outputs are, for the ranges of predictions and of
-      labels that its row is to hold, too; None is none.
+      labels that its row is to hold, too, if any.
 
   Returns:
     A `tff.Computation` of type (<W@SERVER, {<int64, B>*}@CLIENTS> ->

@@ -79,7 +79,7 @@ class ClientDataSource(tff.program.FederatedDataSource):
       seed: Decides, with the number of earlier rounds, who is drawn.
 
     Raises:
-      TypeError: If `datasets` are no datasets, or differ in their elements.
+      TypeError: If `datasets` are not datasets, or differ in their elements.
       FieldError: If there are none, or the seed is below 0; a `ValueError`.
     """
     declared.check_integer("seed", seed, minimum=0)
@@ -182,7 +182,7 @@ def scalar_metrics(
 
 
 def _scalars(metrics: Mapping[str, Any]) -> Mapping[str, Any]:
-  """Returns nested metrics without all that are no numbers."""
+  """Returns only the numbers of nested metrics."""
   found: dict[str, Any] = collections.OrderedDict()
   for name, value in metrics.items():
     if isinstance(value, Mapping):

@@ -1,4 +1,4 @@
-"""Whether another package stands in the place of one of ours.
+"""Whether another package shadows one of ours.
 
 Python looks for packages in the working directory first. A folder `tasks` of
 the user's there hides ours, and imports fail with names that it does not have.

@@ -1,7 +1,7 @@
 """Names as people spell them: understood, guessed at, or listed.
 
 A name is understood where case, "-", "_" and "+" for "plus" are all that it
-differs in from one that there is: "FedMGDA+" is fedmgda_plus.
+differs in from a known one: "FedMGDA+" is fedmgda_plus.
 """
 
 import difflib
@@ -48,11 +48,11 @@ def question(
 def advice(
   name: str, known: Iterable[str], what: str, *, always_all: bool = False
 ) -> str:
-  """Returns what to say of a name that there is not.
+  """Returns the hint shown for an unknown name.
 
   Args:
     name: The name.
-    known: Those that there are.
+    known: The valid names.
     what: What they are called, in the plural; or "".
     always_all: Whether to name all of them beside a guess, too.
 

@@ -1,4 +1,4 @@
-"""Checks of a rule of yours, in one line of pytest.
+"""Checks of your own rule, in one line of pytest.
 
     def test_my_rule():
       tff_fair.testing.check_rule(MyRule, reference)

@@ -385,7 +385,7 @@ class ComparingRule(Rule):
     num_phases: How many phases there are before the last.
     num_factors: How many factors e_kj a client has.
     needs_uniform_weights: Whether all clients must weigh the same.
-    loss_bound: B: a client with |f_k| > B does not count; None is no bound.
+    loss_bound: B: a client with |f_k| > B does not count; None for no bound.
   """
 
   num_phases: ClassVar[int] = 1

@@ -22,7 +22,7 @@ from tff_fair.runtime import schedulers
 
 # How long a Dask scheduler may take to answer.
 _SECONDS_TO_DASK = 5.0
-# Errors of an address that is none, or where no program answers.
+# Errors of an invalid address, or one where no program answers.
 _NOT_THERE = (ConnectionError, ValueError)
 
 # The catalog: what there is to choose from, with defaults and meanings.

@@ -39,7 +39,7 @@ def int32_seeds(seed: int, count: int) -> list[int]:
 
 @contextlib.contextmanager
 def seeded(seed: int) -> Iterator[None]:
-  """Gives a seed to all that has none, and leaves others' draws as they were.
+  """Gives a seed to all layers without one; other layers' draws stay the same.
 
   Keras draws the seeds of layers from Python's generator. TensorFlow has
   no function that reads its own seed, so the new one stays.

@@ -18,7 +18,7 @@ from tasks.formats import example_checks
 from tasks.tabular import identifiers, row_task
 from tasks.task import Arrays, ElementSpec, Split, element_spec
 
-# What pandas puts in the place of a missing text.
+# What pandas has for a missing text.
 _MISSING = ("None", "nan", "<NA>", "NaT")
 LABELS = ("y", "label", "labels", "target", "targets")
 

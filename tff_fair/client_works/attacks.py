@@ -155,7 +155,7 @@ def _with_false_losses(
 def reported(
   update: types.TensorStructure, signals: types.ClientSignals, attack: Attack
 ) -> tuple[types.TensorStructure, types.ClientSignals]:
-  """Returns what a client reports in the place of its update and signals.
+  """Returns what a client reports instead of its update and signals.
 
   Args:
     update: Delta_k, a structure of tensors.

@@ -115,7 +115,7 @@ def probe_settings(
   """Returns the hyperparameters and the proximal weight of the probe.
 
   The probe moves in units of the learning rate, which keeps its sums exact; so
-  it feels the proximal term times that rate. Where the rate is no
+  it feels the proximal term times that rate. If the rate is not a
   hyperparameter, the probe moves in the weights' own unit.
 
   Args:
@@ -161,7 +161,7 @@ def columns(
     optimizer: The client optimizer.
 
   Raises:
-    FieldError: If it has nothing to keep, or something that is no float.
+    FieldError: If it has nothing to keep, or something that is not a float.
   """
   specs = tff.types.type_to_tf_tensor_specs(weights_type.trainable)
   with tf.Graph().as_default():

@@ -74,7 +74,7 @@ class Keeping:
     """Checks the pull.
 
     Raises:
-      TypeError: If it is no number.
+      TypeError: If it is not a number.
       ValueError: If it is out of range.
     """
     if self.personal_lam is not None:

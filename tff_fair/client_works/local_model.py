@@ -369,7 +369,7 @@ def describe_trainable(model_fn: ModelFn) -> ModelInfo:
     model_fn: As `describe` takes it.
 
   Raises:
-    TypeError: If it is no such function or model.
+    TypeError: If it is not such a function or model.
     FieldError: If the model has nothing to train; a `ValueError`.
   """
   info = describe(model_fn)

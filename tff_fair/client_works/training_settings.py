@@ -298,7 +298,7 @@ class RoundState(TypedDict):
     optimizer: The hyperparameters of the client optimizer.
     round_num: int64[], the number of rounds in which any client counted.
     shuffle_seed: int64[], the settings' seed; 0 where they have none. As a part
-      of the state, it is no part of the compiled round.
+      of the state, it is not in the compiled round.
     control: float[d], the server's control, where clients correct their steps;
       see `control_variates`.
     snapshot: float[d], theta minus the mean of the clients' weights amid the
@@ -346,7 +346,7 @@ def build_state(
     further: Specs of further parts of the state, which begin as zeros.
 
   Raises:
-    TypeError: If it is no optimizer of TFF.
+    TypeError: If it is not an optimizer of TFF.
     FieldError: If it is one that cannot be used.
   """
   checking.check_optimizer("client_optimizer", optimizer)

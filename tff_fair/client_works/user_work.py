@@ -34,7 +34,7 @@ def build_from_computation(
     measurements=()@SERVER>).
 
   Raises:
-    TypeError: If `work` is no `tff.Computation`, or not of that type.
+    TypeError: If `work` is not a `tff.Computation`, or not of that type.
   """
   if not isinstance(work, tff.Computation):
     raise TypeError(
@@ -111,8 +111,8 @@ def with_signals(
     * `learning_rate`, if it is given or a hyperparameter of `client_work`.
 
   Raises:
-    TypeError: If `client_work` is no such process, or takes the weights or the
-      data of another model.
+    TypeError: If `client_work` is not such a process, or takes the weights
+      or the data of another model.
     FieldError: If `learning_rate` is not above 0; a `ValueError`.
   """
   if learning_rate is not None:
@@ -213,7 +213,7 @@ def _check(
   """Checks client work that is to report signals.
 
   Raises:
-    TypeError: If it is no such process, or does not go with the model.
+    TypeError: If it is not such a process, or does not fit the model.
   """
   if not isinstance(client_work, tff.learning.templates.ClientWorkProcess):
     raise TypeError(

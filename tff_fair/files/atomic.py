@@ -153,7 +153,7 @@ def special_files(folder: pathlib.Path) -> Iterator[tuple[pathlib.Path, str]]:
 
 
 def write(path: pathlib.Path, text: str) -> None:
-  """Writes a text file in UTF-8, in the place of one that may be there."""
+  """Writes a text file in UTF-8, replacing an earlier one."""
   check_regular(path)
   place = _place(path)
   written = unfinished(place)

@@ -196,7 +196,7 @@ def _build_guarded_step(
   ) -> tuple[Any, TensorStructure, Mapping[str, tf.Tensor]]:
     new_state, new_trainable = server_step.step(state, trainable, round_update)
     any_client = round_update.num_clients > 0
-    # Without a client there is no step, and no number of it matters.
+    # Without a client there is no step, and its numbers do not matter.
     finite = norms.all_finite(round_update.update) & (
       ~any_client | step_is_finite(new_state, new_trainable)
     )

@@ -94,7 +94,8 @@ def suspects(
     share: pi, the share of those that may change.
 
   Returns:
-    bool[n]: the largest losses; of equal ones, the earlier. A NaN is none.
+    bool[n]: the largest losses; of equal ones, the earlier. A NaN does
+      not count.
   """
   in_upper_group = round(len(example_losses) * level)
   number = int(in_upper_group * share + _ROUNDING)

@@ -77,7 +77,7 @@ def builder(
   Args:
     rule: The class of the rule.
     *others: Classes of hyperparameters beside the rule's.
-    fixed: Fields that the method sets: they are no hyperparameters of it.
+    fixed: Fields that the method sets: they are not hyperparameters.
 
   Returns:
     A decorator.

@@ -22,7 +22,7 @@ _LOG_OF_ZERO = -1000.0
 
 
 def log_power(loss: tf.Tensor, q: float) -> tf.Tensor:
-  """Returns log(f_k^q), with a finite number in the place of -inf.
+  """Returns log(f_k^q), with a finite number instead of -inf.
 
   Sums of such weights relative to the largest then have the limit c = p where
   all losses are 0.

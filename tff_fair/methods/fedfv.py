@@ -17,7 +17,7 @@ cohort's and the remembered updates, <sum_i a_i Delta_i, Delta_j> = (M a)_j. The
 updates themselves are touched twice, for M and for the final sum.
 
 Choices made here: ties in the order break by client id; rounds are counted from
-0 and only if any client counted; a zero update is no projection target.
+0 and only if any client counted; a zero update is not a projection target.
 """
 
 import collections

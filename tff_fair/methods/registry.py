@@ -349,7 +349,7 @@ def build(
 
   Args:
     name: One of `names()`; papers' spellings, as "FedMGDA+", are understood. Or
-      a rule of yours, as path/to/file.py:NAME or PACKAGE.MODULE:NAME.
+      your own rule, as path/to/file.py:NAME or PACKAGE.MODULE:NAME.
     model_fn: Function that returns a new `tff.learning.models.VariableModel`,
       or a `tff.learning.models.FunctionalModel`.
     client_optimizer: Trains at the clients.

@@ -78,7 +78,7 @@ class VRedRule(types.SeparableRule):
     return cohort.loss
 
   def from_sums(self, sums: types.Sums) -> types.SumsOutput:
-    """See the base class; beta_max needs the least loss, which is no sum."""
+    """See the base class; beta_max needs the least loss, which is not a sum."""
     mean, second = (
       tf.math.divide_no_nan(moment, sums.scale)
       for moment in (sums.first_moment, sums.second_moment)
@@ -134,7 +134,7 @@ class SemiVRedRule(types.ComparingRule):
   def levels(
     self, known: Sequence[tf.Tensor], total: tf.Tensor
   ) -> tuple[tf.Tensor, Mapping[str, tf.Tensor]]:
-    """See the base class; beta_max needs the least loss, which is no sum."""
+    """See the base class; beta_max needs the least loss, which is not a sum."""
     weight, weighted_loss = tf.unstack(known[0])
     inverse = tf.math.reciprocal_no_nan(total[0])
     slope = tf.constant(2.0 * self.beta, tf.float64)

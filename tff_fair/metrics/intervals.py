@@ -235,7 +235,7 @@ def _reach(
 ) -> Vector:
   """Returns half the widths of the intervals of each statistic.
 
-  `num_clients` is None where clients are no sample.
+  `num_clients` is None if clients are not a sample.
   """
   from scipy import special  # noqa: PLC0415
 

@@ -27,8 +27,8 @@ def pareto_stationarity(gram: ArrayLike) -> float:
     of their length, which is the rounding of a Gram matrix in float64.
 
   Raises:
-    FieldError: If `gram` is no symmetric matrix of finite numbers with squared
-      norms on its diagonal.
+    FieldError: If `gram` is not a symmetric matrix of finite numbers with
+      squared norms on its diagonal.
   """
   matrix = np.asarray(gram, np.float64)
   if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or not matrix.size:

@@ -19,7 +19,7 @@ def check_optimizer(
     optimizer: The optimizer.
 
   Raises:
-    TypeError: If it is no TFF optimizer.
+    TypeError: If it is not a TFF optimizer.
     FieldError: If `set_hparams` returns something else than its state.
   """
   if not isinstance(optimizer, tff.learning.optimizers.Optimizer):

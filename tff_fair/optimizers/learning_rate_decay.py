@@ -72,7 +72,7 @@ def build(
 
   Args:
     name: The caller's name of `r`.
-    r: See `LearningRateDecay`; `None` is no decay.
+    r: See `LearningRateDecay`; `None` for no decay.
     kind: "exponential" or "inverse_time".
     rounds: See `LearningRateDecay`.
 

@@ -28,7 +28,7 @@ def check_sums(factory: object) -> None:
     factory: The factory.
 
   Raises:
-    TypeError: If it is no factory of TFF.
+    TypeError: If it is not a factory of TFF.
     FieldError: If it is weighted, divides, or sums no floats; a `ValueError`.
   """
   if isinstance(factory, tff.aggregators.WeightedAggregationFactory):

@@ -87,7 +87,7 @@ def builds_data() -> bool:
 
 
 def ask_workers(function: Callable[..., Any], *args: Any) -> dict[str, Any]:
-  """Returns what a function returns in each worker that there is.
+  """Returns what a function returns in each worker.
 
   Args:
     function: Of a module that workers can import.

@@ -2,7 +2,7 @@
 
 TFF cuts a computation into parts for several workers if none of its sums
 depends on another. A round that first sums scalars, then updates scaled by
-them, is no such computation. Its two halves are, one after the other.
+them, is not such a computation. Its two halves are, one after the other.
 """
 
 from __future__ import annotations

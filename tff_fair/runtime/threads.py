@@ -41,7 +41,7 @@ class _Worker:
 
 
 _idle: list[_Worker] = []
-# The children of a fork have none of their parent's threads.
+# Forked children do not have their parent's threads.
 os.register_at_fork(after_in_child=_idle.clear)
 
 

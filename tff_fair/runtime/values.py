@@ -218,7 +218,7 @@ def is_at_clients(type_spec: tff.Type) -> bool:
 
 
 def _expected_data(value: Any, expected: tff.Type) -> str:
-  """Returns a sentence about a value that is no dataset of the right type."""
+  """Returns a sentence about a value that is not a dataset of this type."""
   found = f"{type(value).__name__}: {reprlib.repr(value)}"
   if isinstance(value, tf.data.Dataset):
     found = f"one of {tf.nest.map_structure(_in_short, value.element_spec)}"

@@ -79,7 +79,7 @@ class Transport:
 
   Attributes:
     sum_factory: Adds all of them; `None` is TFF's secure sum.
-    bound: The largest absolute value in a scaled update; `None` is no bound.
+    bound: The largest absolute value in a scaled update; `None` for no bound.
   """
 
   sum_factory: Factory | None

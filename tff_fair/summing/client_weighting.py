@@ -89,7 +89,7 @@ def read_loss_reference(given: Mapping[int, float] | None) -> ByClient | None:
     given: f_k* by client id; `None` compares with nothing.
 
   Raises:
-    TypeError: If it is no mapping of client ids to numbers.
+    TypeError: If it is not a mapping of client ids to numbers.
     FieldError: If there are none, or one is not finite.
   """
   if given is None:

@@ -98,11 +98,11 @@ class RuleFactory(tff.aggregators.WeightedAggregationFactory):
         certificate along.
       loss_reference: f_k* by client id. The rule gets the gap f_k - f_k* in
         the place of the loss, and `loss_mean` and its like are of gaps. For
-        rules that take negative losses; `None` is no reference.
+        rules that take negative losses; `None` for no reference.
 
     Raises:
-      TypeError: If `sum_factory` is no factory, or `client_weighting` neither
-        a text nor numbers.
+      TypeError: If `sum_factory` is not a factory, or `client_weighting`
+        neither a text nor numbers.
       FieldError: If the rule does not allow `aggregation`, `sum_factory` is
         given for a way without one or returns no sum, a choice is unknown, the
         defence needs another way to sum or has a sum of its own, or `dp` would
@@ -136,7 +136,7 @@ class RuleFactory(tff.aggregators.WeightedAggregationFactory):
   def sums_securely(self) -> bool:
     """Whether each number that a client sends goes into a secure sum.
 
-    With `tff.aggregators.SumFactory` in the place of the secure sum, for tests,
+    With `tff.aggregators.SumFactory` instead of the secure sum, for tests,
     they do not.
     """
     return self._aggregation == ways.SECURE and not isinstance(

@@ -92,7 +92,7 @@ def choose(
     The way, and what sums there; `None` is the way's own.
 
   Raises:
-    TypeError: If `sum_factory` is no factory.
+    TypeError: If `sum_factory` is not a factory.
     FieldError: If the options do not go together, or not with the rule.
   """
   _check_each(rule, options)

@@ -109,7 +109,7 @@ class EvaluationSelector:
         return ChosenEvaluation(run, (self.round,), self.honest)
       return f"has no evaluation after round {self.round}"
     if not (rounds > 0).any():
-      # An untrained model is no result.
+      # An untrained model is not a result.
       return "has no evaluation yet"
     if self.round == LAST:
       return ChosenEvaluation(run, (int(rounds.max()),), self.honest)

@@ -41,7 +41,7 @@ from tff_fair.experiments.texts import run_warnings
 
 # The tables of runs that comparisons read.
 _READ = ("evaluations", "client_evaluations", "clients")
-# Settings that are no news where they differ between methods.
+# Settings that usually differ between methods.
 _EXPECTED = ("algorithm", "aggregation", "client_weighting")
 
 

@@ -5,7 +5,7 @@ may take part. At a client, always predicting it is right for the client's share
 a of test examples of that class. A model is better at the client where a is
 below Wilson's 95 % interval of the model's accuracy there; and it is better on
 average where the 95 % interval of the mean difference over clients is above 0.
-AUC and balanced accuracy compare with 1/2 and 1/C in the place of a.
+AUC and balanced accuracy compare with 1/2 and 1/C instead of a.
 """
 
 from __future__ import annotations

@@ -193,7 +193,7 @@ def difference(
   if not pairs:
     return Difference(math.nan, (), 0, 0, span=span)
   ids = np.unique(np.concatenate([pair.ids for pair in pairs]))
-  # A loss that is no number, or infinite, makes none of a difference either.
+  # With a NaN or infinite loss, the difference is NaN, too.
   with np.errstate(all="ignore"):
     values = np.array([p.values(statistic, np.ones(p.ids.size)) for p in pairs])
     changes = values[:, 0] - values[:, 1]

@@ -32,7 +32,7 @@ class Noise(TypedDict):
 def of_clients(
   accuracies: npt.ArrayLike, num_examples: npt.ArrayLike
 ) -> Noise | None:
-  """Returns the noise in a spread; None if values are no shares of examples."""
+  """Returns the noise in a spread; None for values that are not shares."""
   values = np.asarray(accuracies, np.float64)
   if not ((values >= 0) & (values <= 1 + _ROUNDING)).all():
     return None

@@ -236,7 +236,7 @@ def _convert(model: tf.keras.Model) -> bytes:
 
 @contextlib.contextmanager
 def _without_errors() -> Iterator[None]:
-  """Keeps the converter, which is no Python, from writing pages of errors."""
+  """Keeps the converter, which is not Python, from writing pages of errors."""
   sys.stderr.flush()
   copy = os.dup(_STDERR)
   try:

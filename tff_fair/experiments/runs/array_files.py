@@ -18,7 +18,7 @@ class DamageError(RunError):
 
 
 def write(path: pathlib.Path, arrays: Mapping[str, npt.ArrayLike]) -> None:
-  """Writes arrays by name, in the place of the file before."""
+  """Writes arrays by name, replacing an earlier file."""
   with (
     atomic.replacement(path, overwrite=True) as place,
     place.open("wb") as file,

@@ -60,7 +60,7 @@ Kind = Literal[
   "unchanged",
 ]
 _TAIL = 3  # Evaluations of the end.
-_MANY = 5  # Evaluations that are no beginning.
+_MANY = 5  # From so many evaluations on, a run is not at its beginning.
 _FEW, _SAME = 3, 1e-3
 _RATIO = 3.0
 _BY_FAR = 10.0

@@ -174,7 +174,7 @@ class Run:
         for name, value in self.flags["hparams"].items()
         if value is not None
       },
-      # Runs of two versions of a user's file are no seeds of one.
+      # Runs of two versions of a user's file are not seeds of one.
       **configuration.short_digest(
         self.config.get(configuration.OWN_FILES, {})
       ),
@@ -263,7 +263,7 @@ class Run:
   def evaluations(self) -> pd.DataFrame:
     """One row per evaluation: round, accuracy/mean, ..., loss/mean, ...
 
-    Of another score, as auc, auc/mean, ... in the place of the accuracy.
+    Of another score, as auc, auc/mean, ... instead of the accuracy.
     """
     kind = tables.evaluations(self.score)
     table = self._of_rounds(kind)

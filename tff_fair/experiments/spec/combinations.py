@@ -310,7 +310,7 @@ def _of_correction(spec: RunSettings) -> _Conflicts:
 def without_effect(spec: RunSettings) -> Iterator[str]:
   """Yields a line for each setting that was given and changes nothing.
 
-  Files of settings serve several methods, so that this is no error.
+  Files of settings serve several methods, so this is not an error.
   """
   fields = spec.fields()
 

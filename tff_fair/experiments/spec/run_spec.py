@@ -118,7 +118,7 @@ class RunSpec(settings.RunSettings):
     """Reads a run from TOML.
 
     Raises:
-      ValueError: If the text is no TOML, or a name or a value is not valid.
+      ValueError: If the text is not TOML, or a name or a value is not valid.
     """
     return cls.from_dict(spec_text.from_toml(text))
 

@@ -277,7 +277,7 @@ def summarize_beside(values: Vector) -> dict[str, float]:
   """Summarizes a column beside a score, over the clients that have it.
 
   Args:
-    values: float[K] of any size and sign, such as R²; NaN is no value.
+    values: float[K] of any size and sign, such as R²; NaN is a missing value.
 
   Returns:
     `mean`, `std`, `min`, `max`, `percentile_50`, the median, NaN where no

@@ -112,7 +112,7 @@ class Searcher:
       self._failed.add(ended.job.name)
 
   def _next_job(self) -> Job | None:
-    """Returns the next run; None if there is none before another has ended."""
+    """Returns the next run; None if another run must end first."""
     for study in self.studies:
       for trial in list(self.trials[study.name]):
         if (job := self._job_of(study, trial)) is not None:

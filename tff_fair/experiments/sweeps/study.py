@@ -2,7 +2,7 @@
 
 Each method of a sweep is searched by itself, on each task: other data is
 another question, not another answer. For every combination of values of a task
-and its options there is a study. A seed is no setting to search either: each
+and its options there is a study. A seed is not a setting to search either: each
 trial trains all seeds, and has their mean.
 """
 
@@ -179,7 +179,7 @@ class Dimension:
     return tuple(self.text(n) for n in (self.range.low, self.range.high))
 
   def values(self) -> tuple[str, ...] | None:
-    """Returns the texts of all values; None where there is no end of them."""
+    """Returns the texts of all values; None if they are infinitely many."""
     if self.range is None:
       return self.choices
     step = self.range.step or (1 if self.is_integer else None)

@@ -75,7 +75,7 @@ def objective(
 ) -> float:
   """Returns an objective of an evaluation, over the clients to choose on.
 
-  Where it is no number, as of a model that diverged, it is the worst possible.
+  If it is NaN, as for a model that diverged, it is the worst possible.
   """
   part = best_settings.part_of(clients, fraction, is_validation=True)
   measure = measures.find(name, score, "the search", "objective")

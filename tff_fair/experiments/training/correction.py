@@ -336,7 +336,7 @@ class CorrectionRecord:
 
 
 def save(folder: RunFolder, record: CorrectionRecord) -> None:
-  """Writes a record in the place of the one before."""
+  """Writes a record, replacing the one before."""
   folder.check_place()
   array_files.write(
     folder.label_correction,

@@ -313,7 +313,7 @@ def marks(first: np.ndarray) -> dict[str, np.ndarray]:
 def _share_of(
   text: str, among: np.ndarray, random: np.random.Generator
 ) -> np.ndarray | None:
-  """Draws a share of the clients; None where the text is no share."""
+  """Draws a share of the clients; None if the text is not a share."""
   try:
     share = float(text)
   except ValueError:

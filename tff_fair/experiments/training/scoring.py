@@ -303,6 +303,6 @@ def _pooled_r2(columns: Columns) -> float | None:
   variance = float((squares - means**2).mean())
   if not variance > _ROUNDING * float((means**2).mean()):
     return None
-  # Where the loss is no number, the model has diverged.
+  # A NaN loss means that the model has diverged.
   error = float(np.nan_to_num(columns["squared"].sum() / number, nan=math.inf))
   return 1 - error / variance

@@ -56,7 +56,7 @@ class Folder:
     return None
 
   def write(self, name: str, content: bytes) -> None:
-    """Writes a file if possible, in the place of one that may be there."""
+    """Writes a file if possible, replacing an earlier one."""
     if 4 * len(content) > self._most_bytes:
       return
     with contextlib.suppress(OSError):

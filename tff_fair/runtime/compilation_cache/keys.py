@@ -73,7 +73,7 @@ def _surroundings() -> dict[str, object]:
     "python": [sys.version, sys.flags.optimize],
     "versions": [tf.__version__, tff.__version__, np.__version__],
     "packages": _packages(),
-    # Constants are computed ahead, with the instructions that there are.
+    # Constants are computed ahead, with the processor's instructions.
     "processor": [platform.machine(), _instructions()],
     "devices": [device.name for device in tf.config.list_physical_devices()],
     # The user's file of Keras sets these.

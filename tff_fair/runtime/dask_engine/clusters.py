@@ -156,7 +156,7 @@ def _client(scheduler: Any, timeout: float) -> distributed.Client:
 def check_versions(
   client: distributed.Client, expected: Mapping[str, str]
 ) -> None:
-  """Checks the workers that there are; others are checked as they begin."""
+  """Checks the present workers; others are checked as they begin."""
   found = client.run(version.installed, on_error="return")
   for worker, versions in found.items():
     if isinstance(versions, OSError):

@@ -30,7 +30,7 @@ def with_loops(graph_def: Any) -> Any:
 
 
 def _call_loops(graph_def: Any, nodes: Any, library: Any) -> set[str]:
-  """Calls loops in the place of reductions; returns the nodes' names."""
+  """Calls loops instead of reductions; returns the nodes' names."""
   found = {node.name for node in nodes if node.op == REDUCE}
   for node in nodes:
     if node.name in found:
@@ -46,7 +46,7 @@ def _call_loops(graph_def: Any, nodes: Any, library: Any) -> set[str]:
 
 
 def _call(node: Any, function: str) -> None:
-  """Has a node call a function in the place of its reduction."""
+  """Makes a node call a function instead of its reduction."""
   state = [*node.attr["Tstate"].list.type]
   arguments = [*node.attr["Targuments"].list.type]
   node.op = _CALL

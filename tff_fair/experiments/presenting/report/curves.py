@@ -38,7 +38,7 @@ def over_seeds(
     series.append(pd.Series(values.to_numpy(), index=table[ROUND].to_numpy()))
   common = pd.concat(series, axis="columns", join="inner").sort_index()
   values = common.to_numpy(np.float64)
-  with np.errstate(invalid="ignore"):  # The mean of inf is no mistake.
+  with np.errstate(invalid="ignore"):  # The mean of inf is not a mistake.
     mean = values.mean(axis=1)
     std = values.std(axis=1, ddof=1) if len(series) > 1 else None
   if np.isnan(mean).all():

@@ -261,7 +261,7 @@ def extremes(run: Run) -> tuple[Losses, Losses] | None:
   """Returns the clients with the largest and the smallest loss at the start.
 
   Of the clients of the first round that take part again; of equal ones, those
-  with the smallest id. None if there are no two.
+  with the smallest id. None if there are fewer than two.
   """
   table = pd.DataFrame() if run.cohorts is None else run.cohorts
   of_columns = (
