@@ -116,7 +116,7 @@ def load(
 def _weights(
   path: pathlib.Path, arrays: Mapping[str, np.ndarray]
 ) -> tuple[np.ndarray, str] | None:
-  """Returns what each example's client counts for, and where that is from."""
+  """Returns the weight of each example's client, and its origin."""
   weight = arrays.get("client_weight")
   if weight is None:
     return None

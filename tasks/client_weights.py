@@ -1,4 +1,4 @@
-"""What each client counts for in a run with client_weighting=column."""
+"""The weight of each client in a run with client_weighting=column."""
 
 from collections.abc import Iterable, Mapping, Sequence
 

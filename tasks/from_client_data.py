@@ -248,7 +248,7 @@ def _weights(
   clients: "_Clients",
   names: Sequence[str],
 ) -> np.ndarray | None:
-  """Returns what each client counts for, by id; None if that is not given."""
+  """Returns the weight of each client, by id; None without weights."""
   match given:
     case None:
       return None

@@ -381,7 +381,7 @@ def _inputs(
   found: _Examples,
   train: population.ClientRows,
 ) -> tuple[str, LoadX, tuple[int, ...]]:
-  """Returns what x is in words, what makes it, and its shape."""
+  """Returns x in words, the function that makes it, and its shape."""
   kinds = {data_set.features[name].kind for name in names}
   if kinds == {"text"} and _are_free(data_set, names, found):
     texts = [_texts(data_set.features[n], found.values[n]) for n in names]

@@ -12,7 +12,7 @@ _told: dict[Any, Any] = {}  # So that Python shows each notice once.
 
 
 class Notice(UserWarning):
-  """What a user should know."""
+  """A notice for the user."""
 
 
 def notify(text: str) -> None:

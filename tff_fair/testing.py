@@ -241,7 +241,7 @@ def _random(m: int, seed: int = 0) -> types.Cohort:
 def _apply(
   rule: types.Rule, cohort: types.Cohort, state: Any = None
 ) -> types.RuleOutput:
-  """Returns what a rule returns, in arrays."""
+  """Returns the output of a rule, in arrays."""
   known = {
     n: tf.constant(x) for n, x in cohort._asdict().items() if x is not None
   }

@@ -157,7 +157,7 @@ class ComputingFlags:
       command_line.define(setting, namespace)
 
   def options(self) -> dict[str, Any]:
-    """Returns what the flags say, as `experiments.run` takes it."""
+    """Returns the flags as arguments of `experiments.run`."""
     return {
       **self._cluster(),
       "wandb": self._value("wandb") or None,
@@ -424,7 +424,7 @@ def output_dir() -> pathlib.Path | None:
 
 
 def catalog_wanted() -> str | None:
-  """Returns what to show of the catalog before the program ends, if any."""
+  """Returns the part of the catalog to show before the end, if any."""
   if isinstance(_LIST.value, str):
     return catalog_entry(_LIST.value)
   return catalog() if _LIST.value else None

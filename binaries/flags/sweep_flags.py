@@ -238,7 +238,7 @@ def output_dir() -> pathlib.Path:
 
 
 def executor(*, is_search: bool) -> Executor:
-  """Returns what carries out the runs."""
+  """Returns the executor of the runs."""
   jobs: int | None = _JOBS.value
   return executors.create(
     _EXECUTOR.value,

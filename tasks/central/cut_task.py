@@ -73,7 +73,7 @@ def build_task(
 
 
 def _notes(config: CutOptions, split: cuts.ClientSplit, num_kept: int) -> str:
-  """Returns what a task's description says of its cut, in parentheses."""
+  """Returns the partition in a task's description, in parentheses."""
   notes = []
   if split.share_moved:
     notes.append(

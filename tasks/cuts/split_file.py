@@ -41,7 +41,7 @@ class ClientSplit:
 
 
 class ExampleClients(NamedTuple):
-  """Whose example each one is, as a user's own file says it."""
+  """The client of each example, from a user's own file."""
 
   # The client of each example, texts or integers [n]; an empty text or a
   # negative number where it is not a client's.

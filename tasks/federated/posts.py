@@ -75,7 +75,7 @@ def build_task(
   what: str,
   **parts: Any,
 ) -> Task:
-  """Makes a task of the users, of whose examples it reads none."""
+  """Makes a task of the users, without reading their examples."""
   least = _least(config)
   data = native_clients.find(
     "stackoverflow",

@@ -156,7 +156,7 @@ _LONGEST_MAGIC = 10
 def _unpacker(
   file: BinaryIO,
 ) -> Callable[[io.BufferedReader], typing.IO[bytes]] | None:
-  """Returns what unpacks a file at its beginning; None if it is not packed."""
+  """Returns the decompressor for a file's beginning; None if it needs none."""
   magic = file.read(_LONGEST_MAGIC)
   return next((u for start, u in _PACKED.items() if start.match(magic)), None)
 
@@ -189,7 +189,7 @@ def reporting_damage(
 
 
 def reason(error: Exception) -> str:
-  """Returns what an error says, in a line."""
+  """Returns the message of an error, in a line."""
   text = " ".join(f"{type(error).__name__}: {error}".split())
   return text[:_MOST_CHARACTERS].rstrip(".: ")
 

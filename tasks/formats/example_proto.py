@@ -75,7 +75,7 @@ def _write(feature: Any, value: Value) -> None:
     feature.int64_list.SetInParent()
     feature.int64_list.value.extend(value.ravel().tolist())
   elif np.issubdtype(value.dtype, np.floating):
-    # Beyond float32 a number is infinite.
+    # A number too large for float32 is infinite.
     with np.errstate(over="ignore"):
       feature.float_list.value = value.astype("<f4").tobytes()
   else:

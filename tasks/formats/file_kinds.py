@@ -30,7 +30,7 @@ class Kind(NamedTuple):
   advice: str = ""  # What to do where no such call is enough.
 
   def problem(self, file: str) -> str:
-    """Returns what to say of a file of this kind where a table is expected."""
+    """Returns the message about a file of this kind in place of a table."""
     call, _, needs = self.reader.partition(" (")
     stem = file.partition(".")[0] or "table"
     mend = self.advice

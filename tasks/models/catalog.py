@@ -128,7 +128,7 @@ def build_fn(
 
 
 def _takes(name: str, sides: list[int]) -> str:
-  """Returns what a model takes, in words, where the task has something else."""
+  """Returns the inputs that a model takes, in words, if the task has others."""
   if name in HIDDEN_UNITS:
     return ""
   if name == "cnn_dropout":

@@ -75,7 +75,7 @@ def build(config: Config) -> tf.keras.Model:
 
 
 def reason(error: Exception) -> str:
-  """Returns what an error of Keras says, in one line."""
+  """Returns the message of an error of Keras, in one line."""
   # Keras shows the whole config of a layer first.
   text = str(error).rpartition("Exception encountered: ")[2]
   return " ".join(text.split())[:_MOST_LETTERS] or type(error).__name__

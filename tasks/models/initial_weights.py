@@ -48,7 +48,7 @@ class Make:
     self._starting: Starting | None = None
 
   def of_seed(self, seed: int) -> Make:
-    """Returns what makes the same model, of the weights of another seed."""
+    """Returns a function that makes the same model with another seed."""
     arguments = dict(self._arguments)
     if "seed" in arguments:
       arguments["seed"] = seed

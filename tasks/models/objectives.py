@@ -35,7 +35,7 @@ def variable_model_fn(
   loss: Callable[[], tf.keras.losses.Loss],
   metric: Callable[[], tf.keras.metrics.Metric],
 ) -> task.ModelFn:
-  """Returns what makes a Keras model a `VariableModel`, each time anew."""
+  """Returns a function that makes a new `VariableModel` of a Keras model."""
 
   def build_model() -> tff.learning.models.VariableModel:
     return tff.learning.models.from_keras_model(
@@ -59,7 +59,7 @@ class Form:
   def model_fn(
     self, build: task.KerasModelFn, element_spec: task.ElementSpec
   ) -> task.ModelFn:
-    """Returns what makes a `VariableModel`, each time anew."""
+    """Returns a function that makes a new `VariableModel`."""
     metric = functools.partial(self.metric, self.metric_name)
     return variable_model_fn(build, element_spec, loss=self.loss, metric=metric)
 

@@ -34,7 +34,7 @@ def fitting(
   *,
   seed: int,
 ) -> task.KerasModelFn:
-  """Returns what makes the model of a task by a function of a user."""
+  """Returns a function that makes a task's model by a user's function."""
   wanted = catalog.of_task(element_spec, num_classes)
   given = {"input_shape": wanted.x, "num_classes": num_classes, "seed": seed}
   try:
@@ -64,7 +64,7 @@ def reliable(
   *,
   seed: int,
 ) -> task.KerasModelFn:
-  """Returns what makes a user's model with the same weights each time."""
+  """Returns a function that makes a user's model with equal weights."""
   wanted = catalog.of_task(element_spec, num_classes)
   make = Make(name, build, {}, wanted, seed)
   _check(make, is_classifier=num_classes is not None)
@@ -337,7 +337,7 @@ _REPEATABLE = {
 
 
 def _repeatable(model: tf.keras.Model) -> str:
-  """Returns what to take for the first layer of a model that draws."""
+  """Returns the replacement of the first layer of a model that draws."""
   for layer in model.submodules:
     kind = type(layer).__name__
     if isinstance(layer, tf.keras.layers.RNN) and any(

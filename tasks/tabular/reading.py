@@ -275,7 +275,7 @@ class SomeRows:
     return self.table.path
 
   def place(self, row: int) -> str:
-    """Returns where the file has a row of these, in words."""
+    """Returns the place of a row in the file, in words."""
     return self.table.place(int(self.rows[row]))
 
 

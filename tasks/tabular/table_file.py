@@ -112,7 +112,7 @@ class Format(options.TaskOptions):
     return [n for n in names if getattr(self, n) != getattr(UNKNOWN, n)]
 
   def missing_in(self, name: str) -> list[str]:
-    """Returns what stands for a missing field of a column, beside the usual."""
+    """Returns further texts for a missing field of a column."""
     return [
       text if not of_column else missing
       for text in self.missing or ()
@@ -271,7 +271,7 @@ class CsvFile:
       )
 
   def header_advice(self) -> str:
-    """Returns what to do if the first line is not the header, or nothing."""
+    """Returns advice for a first line that is not the header, or nothing."""
     if self._written.comment is None:
       for sign in _COMMENTS:
         if self.names[0].startswith(sign):
@@ -416,7 +416,7 @@ def read_numbers(
 
 
 def _read(file: typing.Any, signs: Signs, **options: typing.Any) -> typing.Any:
-  """Returns what `pandas.read_csv` makes of a file."""
+  """Returns the result of `pandas.read_csv` for a file."""
   import pandas as pd  # noqa: PLC0415
 
   return pd.read_csv(

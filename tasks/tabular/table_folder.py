@@ -161,7 +161,7 @@ class FolderTable:
     return f"{table.path.name}, {table.place(row)}"
 
   def header_advice(self) -> str:
-    """Returns what to do if a first line is not the header, or nothing."""
+    """Returns advice for a first line that is not the header, or nothing."""
     return str(getattr(self._files[0], "header_advice", str)())
 
   def texts_among(self, names: Sequence[str]) -> set[str]:

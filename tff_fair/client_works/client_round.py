@@ -50,8 +50,8 @@ class _Trained(NamedTuple):
     num_examples: int64[], n_k.
     trainable: theta_k, a flat tuple.
     update: Delta_k, likewise.
-    measures: What was measured meanwhile.
-    after: What it knows beside these.
+    measures: Measurements during training.
+    after: Further results of the client.
     metrics: The model's own, during training.
     snapshot: theta minus the weights after one of the steps, float[1, d];
       `None` where none is asked for.

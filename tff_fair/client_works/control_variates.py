@@ -43,7 +43,7 @@ class Controls(NamedTuple):
 
   @property
   def correction(self) -> local_model.Trainable:
-    """What is added to each gradient, c - c_k."""
+    """The correction of each gradient, c - c_k."""
     return tuple(c - own for c, own in zip(*self, strict=True))
 
   def after(

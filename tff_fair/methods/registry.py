@@ -270,7 +270,7 @@ def title(
 
 
 def unknown(name: str) -> str:
-  """Returns what is wrong with a name that means no method."""
+  """Returns the message about an unknown method."""
   if _code(name) is not None:
     try:
       method(name)

@@ -25,7 +25,7 @@ class RoundParts(NamedTuple):
 
 
 def send(parts: RoundParts, state: Any) -> tff.templates.MeasuredProcessOutput:
-  """Returns what the distributor returns in a round."""
+  """Returns the distributor's output in a round."""
   return parts.distributor.next(state.distributor, state.global_model_weights)
 
 

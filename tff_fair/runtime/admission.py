@@ -251,7 +251,7 @@ _COMPILED = "_XlaMustCompile"
 
 
 class NotAdmittedError(Exception):
-  """What a computation has, with which the runtime leaves it as it is."""
+  """The reason why the runtime leaves a computation unchanged."""
 
 
 def check_graph(graph_def: Any, known: frozenset[str] = _KNOWN) -> None:

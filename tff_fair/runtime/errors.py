@@ -60,7 +60,7 @@ def explained(
 
 
 def in_one_line(error: Exception) -> str:
-  """Returns what an error says, without where."""
+  """Returns the message of an error, without its place."""
   message = error.message if isinstance(error, tf.errors.OpError) else error
   text = _PLACES.sub("", str(message or error)).strip()
   lines = [line.strip() for line in text.splitlines() if line.strip()]

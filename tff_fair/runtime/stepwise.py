@@ -22,7 +22,7 @@ _Known = Mapping[str, Any]
 
 
 class UnknownError(Exception):
-  """What no computation of this program can have."""
+  """An error that no computation of this program can raise."""
 
 
 class ClientError(Exception):

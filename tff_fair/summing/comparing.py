@@ -223,7 +223,7 @@ class _Computations:
   def terms(
     self, row: scalars.ScalarRows, known: Sequence[tf.Tensor]
   ) -> client_sums.Terms:
-    """Returns what a client adds to a phase; zeros, if it does not count."""
+    """Returns a client's terms in a phase; zeros, if it does not count."""
     cohort = self.reader.unordered_cohort(row)
     own = tf.reduce_sum(self.rule.phase(cohort, known), axis=0)
     counted = client_sums.counted(
@@ -240,7 +240,7 @@ class _Computations:
     row: scalars.ScalarRows,
     known: Sequence[tf.Tensor],
   ) -> client_sums.Terms:
-    """Returns what a client adds to the last phase."""
+    """Returns a client's terms in the last phase."""
     cohort = self.reader.unordered_cohort(row)
     factors = tf.reduce_sum(self.rule.factors(cohort, known), axis=0)
     scaled = tuple(

@@ -241,7 +241,7 @@ def _unless_empty(
 def _cohort_measurements(
   cohort: types.Cohort, coefficients: tf.Tensor
 ) -> collections.OrderedDict[str, tf.Tensor]:
-  """Returns what every method reports of a cohort."""
+  """Returns the measurements that every method reports of a cohort."""
   num_clients = tf.size(cohort.client_id)
   of_cohort = coefficients[:num_clients]
   measurements = collections.OrderedDict(
@@ -265,7 +265,7 @@ def _certificate(
   coefficients: tf.Tensor,
   num_clients: tf.Tensor,
 ) -> dict[str, tf.Tensor]:
-  """Returns what the Gram matrix of a cohort says of its round."""
+  """Returns the measurements of a round that need the Gram matrix."""
   slopes = tf.linalg.matvec(gram[:num_clients], coefficients)
   stationarity = pareto_stationarity(
     gram[:num_clients, :num_clients],

@@ -198,7 +198,7 @@ class ScalarReader:
     return types.Cohort(client_id=rows.client_id, weight=weight, **named)
 
   def _weight(self, client_id: tf.Tensor, num_examples: tf.Tensor) -> tf.Tensor:
-    """Returns what clients count for, not normalized."""
+    """Returns the weights of clients, not normalized."""
     if isinstance(self.client_weighting, ByClient):
       return self.client_weighting.of(client_id)
     if self.client_weighting == UNIFORM:

@@ -1,4 +1,4 @@
-"""What the rounds of a run certify."""
+"""The certificates of the rounds of a run."""
 
 from typing import Any
 

@@ -30,7 +30,7 @@ class Clients(NamedTuple):
   beside: Mapping[str, Vector] = MappingProxyType({})
 
   def only(self, ids: np.ndarray) -> "Clients":
-    """Returns those of some ids."""
+    """Returns the results of some ids."""
     if np.array_equal(self.ids, ids):
       return self  # As `paired.remembering` knows it.
     chosen = np.isin(self.ids, ids)

@@ -92,7 +92,7 @@ def _of_data(run: Run) -> dict[str, object]:
 
 
 def options_apart(run: Run, others: Iterable[Run]) -> list[str]:
-  """Returns what not all others have of a run's data, as texts."""
+  """Returns settings of a run's data that not all others have, as texts."""
   of_others = [_of_data(other) for other in others]
   return [
     f"{short_name(name)}={value}"
@@ -140,7 +140,7 @@ def _num_clients(run: Run) -> int:
 
 
 def _order(names: Sequence[str], members: tuple[Run, ...]) -> _Order:
-  """Returns what to sort groups by: their settings of some names."""
+  """Returns the sort key of groups: their settings of some names."""
   values = (members[0].settings.get(name, "") for name in names)
   return [natural_order(declared.as_text(value)) for value in values]
 

@@ -38,7 +38,7 @@ LEVEL = 0.05
 
 
 def of_clients(clients: pd.DataFrame, score: Score) -> dict[str, Any] | None:
-  """Returns what joining brings; None where no baseline was trained."""
+  """Returns the gains from joining; None without a baseline."""
   known = clients.dropna(subset=[f"test_{score.name}"])
   means = {
     kind: float(known[f"{kind}_{score.name}"].mean())
@@ -79,7 +79,7 @@ def _counts(clients: pd.DataFrame, prefix: str) -> dict[str, int]:
 
 
 def of_fine_tuned(clients: pd.DataFrame, score: Score) -> dict[str, Any] | None:
-  """Returns what fine-tuning at each client brings; None without it."""
+  """Returns the gains from fine-tuning at each client; None without it."""
   name = f"{FINETUNED}_{score.name}"
   if name not in clients:
     return None
@@ -159,7 +159,7 @@ def bound(
 
 
 def of_late(evaluations: pd.DataFrame, score: Score) -> dict[str, Any] | None:
-  """Returns what late clients and the others gain; None if none is late."""
+  """Returns the gains of late clients and others; None if none is late."""
   if tables.JOIN_ROUND not in evaluations:
     return None
   rows = tables.seen(evaluations).sort_values(tables.ROUND)

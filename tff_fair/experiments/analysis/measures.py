@@ -205,7 +205,7 @@ def of(score: Score) -> Mapping[str, Measure]:
 
 
 def _column(name: str, score: Score) -> str:
-  """Returns what tables of evaluations call a measure, if they have it."""
+  """Returns a measure's name in tables of evaluations, if they have it."""
   if name in _OF_LOSS:
     return f"loss/{_OF_LOSS[name]}"
   of_score = score.name

@@ -220,7 +220,7 @@ class Contents:
 
   @property
   def suffix(self) -> str:
-    """What follows the names of columns."""
+    """The suffix of the names of columns."""
     return "" if self.last is None else f"_last_{self.last}"
 
   def _what(self) -> str:
@@ -307,7 +307,7 @@ def _identity_note(
 
 
 def baseline_text(references: Sequence[Group]) -> str:
-  """Returns what to call a baseline, or the better of several."""
+  """Returns the name of a baseline, or of the better of several."""
   labels = [group.label for group in references]
   if len(labels) == 1:
     return labels[0]
@@ -390,7 +390,7 @@ class Target(NamedTuple):
     return found
 
   def table(self, contents: Contents) -> Table:
-    """Returns what each method costs to get there, over the seeds that do."""
+    """Returns the costs of each method, over the seeds that get there."""
     measure = self._measure(contents)
     rows = []
     for group in contents.groups:

@@ -196,7 +196,7 @@ class _Hits:
   outputs: Outputs
 
   def outputs_of(self, found: Predicted, part: _Part) -> ClientOutputs:
-    """Returns what the model gives for the examples of several clients."""
+    """Returns the model's outputs for the examples of several clients."""
     outputs = self.of_classes(found.outputs)
     if self.outputs == "probabilities":
       logits, ranking = np.log(np.clip(outputs, _TINY, 1)), outputs
@@ -267,7 +267,7 @@ class _Errors:
   scale: float
 
   def outputs_of(self, found: Predicted, part: _Part) -> ClientOutputs:
-    """Returns what the model gives for the examples of several clients."""
+    """Returns the model's outputs for the examples of several clients."""
     values = self.scale * found.outputs.reshape(part.y.shape)
     labels = self.scale * part.y.astype(np.float64)
     return ClientOutputs(labels, values, values, None, None)
@@ -369,7 +369,7 @@ class Model:
       )
 
   def predict(self, x: np.ndarray | Columns) -> Predicted:
-    """Returns what it gives for n examples."""
+    """Returns its outputs for n examples."""
     count = len(next(iter(x.values())) if isinstance(x, Mapping) else x)
     parts = []
     for start in range(0, count, _BATCH):

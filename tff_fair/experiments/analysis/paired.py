@@ -267,7 +267,7 @@ def remembering(statistic: Statistic) -> Statistic:
 
 
 def holm_factors(p_values: Sequence[float]) -> list[float]:
-  """Returns what Holm's correction (1979) multiplies p-values with."""
+  """Returns the factors of Holm's correction (1979) for p-values."""
   p = np.asarray(p_values, np.float64)
   order = np.argsort(p, kind="stable")  # NaN last.
   factors = np.arange(p.size, 0.0, -1.0)

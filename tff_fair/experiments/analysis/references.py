@@ -108,7 +108,7 @@ def _pair(groups: Sequence[Group]) -> Mapping[str, Group]:
 
 
 def parts(contents: Contents) -> Table | None:
-  """Returns what methods owe to weights and to rules, given both FedAvgs."""
+  """Returns methods' gains from weights and rules, given both FedAvgs."""
   of_fedavg = _pair(contents.groups)
   columns = {
     name: column

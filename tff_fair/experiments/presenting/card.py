@@ -126,7 +126,7 @@ def text(subject: Subject) -> str:
 
 
 def _gain(subject: Subject) -> dict[str, str]:
-  """Returns what the worst clients have of the model and of its baselines."""
+  """Returns the worst clients' scores with the model and its baselines."""
   run, baselines = subject.run, subject.baselines
   if not baselines:
     return {"gain": ""}

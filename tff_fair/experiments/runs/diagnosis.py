@@ -95,7 +95,7 @@ class Diagnosis:
 def diagnose(
   evaluations: pd.DataFrame, score: Score, num_classes: int | None = None
 ) -> list[Diagnosis]:
-  """Returns what is wrong with how a run ended; of divergence, one kind."""
+  """Returns the problems at the end of a run; of divergence, one kind."""
   if evaluations.empty or evaluations["round"].iloc[-1] == 0:
     return []
   table = evaluations.set_index("round")

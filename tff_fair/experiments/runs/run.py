@@ -337,7 +337,7 @@ class Run:
 
   @functools.cached_property
   def diagnosis(self) -> list[Diagnosis]:
-    """What is wrong with how it ended, or with how far it has come."""
+    """Problems at the end of the run, or at its present state."""
     return self.diagnose()
 
   def diagnose(self, last: int | None = None) -> list[Diagnosis]:

@@ -180,7 +180,7 @@ class RunSpec(settings.RunSettings):
     }
 
   def effective(self) -> dict[str, Value]:
-    """Returns what decides the results, defaults filled in, by flat names."""
+    """Returns the settings that decide results, with defaults, by flat name."""
     with self._reading():
       return self._effective()
 

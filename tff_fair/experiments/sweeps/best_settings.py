@@ -115,7 +115,7 @@ def _by_method(finished: Sequence[Run]) -> list[list[Group]]:
   methods: dict[tuple[object, ...], list[Group]] = {}
   for group in groups.group(finished):
     run = group.runs[0]
-    # Other data is another question, not another answer.
+    # Runs on other data answer another question.
     methods.setdefault((*groups.data_key(run), run.title), []).append(group)
   return list(methods.values())
 

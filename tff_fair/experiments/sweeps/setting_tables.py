@@ -85,7 +85,7 @@ def _number(text: str) -> float:
 
 @dataclasses.dataclass(frozen=True)
 class Setting:
-  """What a sweep gives a setting."""
+  """The values of a setting in a sweep."""
 
   values: Sequence[Value] | Range
   place: str = dataclasses.field(compare=False)

@@ -36,12 +36,12 @@ DECIDED = ("client_learning_rate", "client_weighting")  # Beside hparams.
 
 
 def settings_of(spec: RunSpec) -> dict[str, declared.Value]:
-  """Returns what a choice decides of a run, but for its method."""
+  """Returns the settings that a choice decides, without the method."""
   return {**{name: getattr(spec, name) for name in DECIDED}, **spec.hparams}
 
 
 def settings_text(spec: RunSpec) -> str:
-  """Returns how the settings of one method differ."""
+  """Returns the settings that distinguish runs of one method, as text."""
   found = settings_of(spec)
   del found["client_weighting"]  # The title of the method has it.
   return ", ".join(spec_text.assignments(found))

@@ -219,7 +219,7 @@ class RecordedStudy:
 
 @dataclasses.dataclass(frozen=True)
 class SearchRecord:
-  """What the record says."""
+  """The contents of the record."""
 
   settings: SearchSettings
   studies: Mapping[str, RecordedStudy]

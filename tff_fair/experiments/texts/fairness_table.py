@@ -77,7 +77,7 @@ def describe(summary: Mapping[str, Any], wrong: Sequence[str] = ()) -> str:
 def gain(
   summary: Mapping[str, Any], baselines: Mapping[str, Mapping[str, Any]]
 ) -> str:
-  """Returns what the worst clients have of a method, and of its baselines."""
+  """Returns the worst clients' scores with a method and its baselines."""
   score = _score(summary)
   key = f"test_{score.name}"
   mine = summary[key]["worst_10"]

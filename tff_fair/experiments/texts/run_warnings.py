@@ -1,4 +1,4 @@
-"""What `diagnosis` finds, in words, with the likely mend."""
+"""The problems that `diagnosis` finds, in words, with the likely remedy."""
 
 import collections
 import math

@@ -132,7 +132,7 @@ _EXPLANATIONS = {
 
 
 def explanation(score: Score) -> str:
-  """Returns what a score means, in half a sentence; nothing of accuracies."""
+  """Returns the meaning of a score, in half a sentence; not of accuracy."""
   return _EXPLANATIONS.get(score.name, "")
 
 
@@ -150,7 +150,7 @@ def how_many(counts: Sequence[int], total: int) -> str:
 
 
 def alone(found: Mapping[str, Any]) -> str | None:
-  """Returns what a client was allowed alone."""
+  """Returns the sentence about how clients trained alone."""
   if "alone_rounds" not in found:
     return None
   rates = [f"{rate:g}" for rate in found["alone_rates"]]
@@ -163,7 +163,7 @@ def alone(found: Mapping[str, Any]) -> str | None:
 
 
 def joining(summary: Mapping[str, Any], score: Score) -> str | None:
-  """Returns what clients gain by joining the federation."""
+  """Returns the sentences about gains from joining the federation."""
   found = summary.get(summaries.JOINING)
   if found is None:
     return None
@@ -192,7 +192,7 @@ def joining(summary: Mapping[str, Any], score: Score) -> str | None:
 
 
 def fine_tuned(summary: Mapping[str, Any], score: Score) -> str | None:
-  """Returns what fine-tuning the model at each client brings."""
+  """Returns the sentences about fine-tuning the model at each client."""
   found = summary.get(summaries.FINETUNED)
   if found is None:
     return None
@@ -215,7 +215,7 @@ def fine_tuned(summary: Mapping[str, Any], score: Score) -> str | None:
 
 
 def newcomers(summary: Mapping[str, Any], score: Score) -> list[str]:
-  """Returns what is known of clients that come later."""
+  """Returns the sentences about clients that come later."""
   sentences = []
   if found := summary.get(summaries.UNSEEN):
     sentences.append(_of_unseen(found, score))
@@ -245,7 +245,7 @@ def _of_unseen(found: Mapping[str, Any], score: Score) -> str:
 
 
 def newcomer_bound(found: Mapping[str, Any], score: Score) -> str:
-  """Returns what a client that joins later may expect; or how many would do."""
+  """Returns the bound for later clients, or how many clients it needs."""
   if "bound" not in found:
     return f"it takes {found['needed']:,} clients to show {_EXPECTED}."
   or_better = "more" if score.higher_is_better else "less"
@@ -272,7 +272,7 @@ def _of_late(found: Mapping[str, Any], score: Score) -> str:
 def rare_class(
   rare: int | None, counts: np.ndarray, names: Sequence[str]
 ) -> str | None:
-  """Returns what to know of a rare class before training, if there is one."""
+  """Returns the notice about a rare class before training, if any."""
   if rare is None:
     return None
   share = counts / counts.sum()
@@ -336,7 +336,7 @@ def _comparison(found: Mapping[str, Any], summary: Mapping[str, Any]) -> str:
 
 
 def _mends(num_classes: int, given: Sequence[str]) -> str:
-  """Returns what to try, but for what a run has already."""
+  """Returns the settings to try, without those that a run has."""
   parts = []
   if not given or given[0] == ACCURACY.name:
     parts.append("--score=auc")

@@ -49,7 +49,7 @@ class RoundEvaluation(NamedTuple):
 
   @property
   def deciding(self) -> Mapping[str, float]:
-    """Those that choose: on validation data, if there are such."""
+    """The scores that choose: on validation data, if there are any."""
     found = self.summary.get(VALIDATION, self.summary)
     return self._statistics(typing.cast(Summary, found))
 
@@ -308,7 +308,7 @@ class Callbacks:
       self._call(callback, hook, state, where=f" of round {state.round_num}")
 
   def saved(self) -> SavedCallbacks:
-    """Returns what is to be saved of callbacks, as it is at this moment."""
+    """Returns the present state of all callbacks, to be saved."""
     states: dict[str, Mapping[str, Any]] = {}
     for callback in self._all:
       name = self._names.get(id(callback))

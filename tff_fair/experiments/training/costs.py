@@ -64,7 +64,7 @@ def of_run(
   aggregation: str,
   cache: compilation_cache.CompilationCache,
 ) -> Callable[[rounds.State, sampling.DrawnCohort], Mapping[str, int]]:
-  """Returns what a round costs, from the state before it and its cohort."""
+  """Returns the costs of a round, from its first state and its cohort."""
   costs = of_client(spec, task, process, aggregation, cache)
   training = client_works.TrainingSettings(**learning_process.local_work(spec))
 
@@ -91,7 +91,7 @@ def of_client(
   aggregation: str,
   cache: compilation_cache.CompilationCache = compilation_cache.NO_CACHE,
 ) -> ClientCosts:
-  """Returns what a client of a run costs."""
+  """Returns the costs of a client of a run."""
   state_type = process.initialize.type_signature.result.member
   weights_type = state_type.global_model_weights
   # The method relates losses to those of the first round's model, and updates

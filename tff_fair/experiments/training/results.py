@@ -112,7 +112,7 @@ def _of_rounds(
   parts: build.RunParts,
   rounds: int,
 ) -> dict[str, Any]:
-  """Returns what came of training as a whole; None for what a run lacks."""
+  """Returns the results of the whole training; None for missing ones."""
   cohorts = tables.read_whole(folder.path, tables.COHORTS)
   metrics = tables.read_whole(folder.path, tables.METRICS)
   return {
@@ -187,7 +187,7 @@ def _seen_counts(parts: build.RunParts) -> np.ndarray | None:
 
 
 def _majority(parts: build.RunParts, clients: pd.DataFrame) -> dict[str, Any]:
-  """Returns what always predicting the most frequent class gets."""
+  """Returns the scores of always predicting the most frequent class."""
   counts = _seen_counts(parts)
   if counts is None:
     return {}

@@ -318,7 +318,7 @@ def describe_exclusion_of_sums(
 def advise_on_idle_rounds(
   cohorts: pd.DataFrame, num_idle_rounds: int, num_rounds: int
 ) -> str:
-  """Returns what to say of a run in whose last rounds no client counted."""
+  """Returns the warning of a run in whose last rounds no client counted."""
   last = num_rounds - num_idle_rounds
   text = (
     f"no client counted in the last {num_idle_rounds:,} of {num_rounds:,} "

@@ -255,7 +255,7 @@ def _start_dask(
 
 
 def _connect(engine: str | None, simulates_secure_sums: bool) -> None:
-  """Sets where computations run, in Dask's workers as they are already."""
+  """Sets where computations run, or uses the connected Dask workers."""
   match engine:
     case None:
       runtime.use_default()

@@ -111,7 +111,7 @@ _Found = TypeVar("_Found")
 
 
 class CompilationCache:
-  """What earlier programs have built and compiled, by what decides it."""
+  """Compiled computations of earlier programs, by key."""
 
   def __init__(self, files: Folder | None) -> None:
     """Takes the files of the cache; `None` keeps nothing."""
@@ -120,7 +120,7 @@ class CompilationCache:
   def compiled(
     self, key: object, build: Callable[[], Computations]
   ) -> Computations:
-    """Returns what `build` or an earlier program has built by this key."""
+    """Returns the value of this key, from an earlier program or `build`."""
     name = self._name("computations", key)
     if name is None:
       return build()
