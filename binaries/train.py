@@ -40,7 +40,7 @@ def main() -> None:
     spec = run_flags.spec()
     baselines = run_flags.baselines(spec) if has_baselines else []
     if output_dir is not None:
-      RunFolder(output_dir).check_usable(spec.total_rounds)
+      RunFolder(output_dir).check_usable(spec.to_dict())
     options = run_flags.COMPUTING.options()
     task_loading.load_ahead(spec)
     train = experiments.run  # Imports it.

@@ -112,11 +112,18 @@ def test_another_run_is_left_alone(path, present, difference):
 
 
 LONGER = changed("resolved", total_rounds=9)
+TUNED = changed(
+  "resolved", total_rounds=5, finetune_epochs=2, finetune_learning_rate=0.3
+)
 
 
 @pytest.mark.parametrize("is_finished", [True, False])
-@pytest.mark.parametrize("has_locks", [True, False])
-def test_a_run_may_become_longer(path, monkeypatch, is_finished, has_locks):
+@pytest.mark.parametrize(
+  ("has_locks", "further"), [(True, LONGER), (False, LONGER), (True, TUNED)]
+)
+def test_a_run_may_go_further(
+  path, monkeypatch, is_finished, has_locks, further
+):
   if not has_locks:
     monkeypatch.setattr(fcntl, "flock", NO_LOCKS)
   folder = interrupted_run(path, changed("resolved", total_rounds=5))
@@ -125,14 +132,14 @@ def test_a_run_may_become_longer(path, monkeypatch, is_finished, has_locks):
       file.write_text("{}")
   folder.metrics.write_text("round\n")
   checksums.write(path, [folder.config, folder.metrics])
-  folder.check_usable(9)
-  with run_folder.take_folder([path], LONGER, lengthens=True):
-    assert json.loads(folder.config.read_text()) == LONGER
+  folder.check_usable(further["resolved"])
+  with run_folder.take_folder([path], further, lengthens=True):
+    assert json.loads(folder.config.read_text()) == further
     assert record.changes(folder, verify=True) == {}
     assert not any(file.exists() for file in folder.final_files)
     assert folder.is_saved
     assert folder.is_at_work
-    refuse(path, "at work", LONGER)
+    refuse(path, "at work", further)
   assert not folder.is_at_work
 
 
@@ -142,6 +149,12 @@ def test_a_run_may_become_longer(path, monkeypatch, is_finished, has_locks):
     (LONGER, False, "holds a finished run"),
     (changed("resolved", total_rounds=5), True, "larger total_rounds"),
     (changed("resolved", total_rounds=4), True, "larger total_rounds"),
+    (TUNED, False, "holds a finished run"),
+    (
+      changed("resolved", total_rounds=4, finetune_epochs=2),
+      True,
+      r"total_rounds=5 \(here 4\)",
+    ),
     (changed("resolved", total_rounds=9, seed=1), True, r"seed=0 \(here 1\)"),
     (
       changed("resolved", total_rounds=9, rounds_per_evaluation=3),

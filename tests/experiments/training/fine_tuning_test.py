@@ -46,6 +46,21 @@ def run(task, tmp_path_factory):
   return train_on(task, _SPEC, tmp_path_factory.mktemp("runs") / "tuned")
 
 
+def test_a_finished_run_may_be_fine_tuned(task, run):
+  path = run.path.with_name("later")
+  before = train_on(task, _SPEC.replace(finetune_epochs=None), path)
+  assert not (path / "fine_tuning.csv").exists()
+  unchanged = [before.path / name for name in ("metrics.csv", "cohorts.csv")]
+  texts = [file.read_bytes() for file in unchanged]
+  train_on(task, _SPEC, path)
+  assert [file.read_bytes() for file in unchanged] == texts
+  for name in ("clients.csv", "fine_tuning.csv", "summary.json"):
+    assert (path / name).read_bytes() == (run.path / name).read_bytes(), name
+  for other in (3, 4):  # The same again, and others: nothing is replaced.
+    with pytest.raises(experiments.RunError, match="finished run"):
+      train_on(task, _SPEC.replace(finetune_epochs=other), path)
+
+
 def keras_epochs(model, arrays, client_id, rate, round_num):
   """Yields a model's weights before training and after each epoch."""
   x, y = arrays

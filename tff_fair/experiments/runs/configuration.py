@@ -36,6 +36,7 @@ OWN_FILES, DIRECTORY = "own_files", "directory"
 INITIAL_WEIGHTS, SHA256 = "initial_weights", "sha256"
 DATA_DIGESTS, DATA_FOLDER = "data_digests", "data_folder"
 ROUNDS = "total_rounds"
+_FINE_TUNING = ("finetune_epochs", "finetune_learning_rate")
 PART = "clients_per_part"
 SCORE, BESIDE = "score", "beside"  # Of the data.
 ENTROPY_CLASSES = "entropy_classes"
@@ -247,6 +248,19 @@ def _other_versions(
       yield f"another version of the file of {name}={_name_in(spec, name)}"
 
 
+def ends_before(before: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
+  """Returns whether a run has fewer rounds than another, or no fine-tuning.
+
+  Args:
+    before: The settings of the run.
+    now: Those of the other one, which may go on from its end.
+  """
+  epochs, *_ = _FINE_TUNING
+  return bool(before[ROUNDS] < now[ROUNDS]) or (
+    before[epochs] is None and now[epochs] is not None
+  )
+
+
 # Where two runs differ in what decides their results.
 
 
@@ -256,7 +270,11 @@ def differences(
   """Yields where two configurations are not of the same run, as texts."""
   before, now = (read_spec(c, RESOLVED) for c in (saved, present))
   for name, values in before.differences(now).items():
-    if lengthens and name == ROUNDS and before.total_rounds < now.total_rounds:
+    if lengthens and (
+      before.finetune_epochs is None
+      if name in _FINE_TUNING
+      else name == ROUNDS and before.total_rounds < now.total_rounds
+    ):
       continue
     yield _difference(name, *map(declared.as_text, values))
   for text in _other_versions(

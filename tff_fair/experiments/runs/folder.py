@@ -10,17 +10,18 @@ import itertools
 import os
 import pathlib
 import shutil
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
 
 from tff_fair.experiments import progress
 from tff_fair.experiments.errors import FolderTakenError, RunError
 from tff_fair.experiments.runs import checkpoints, checksums, claim
 from tff_fair.experiments.runs.configuration import (
   RESOLVED,
-  ROUNDS,
   SPEC,
   Configuration,
   differences,
+  ends_before,
   problem,
 )
 from tff_fair.experiments.spec.scores import BY_NAME, Score
@@ -109,6 +110,7 @@ class RunFolder:
       self.clients,
       self.labels,
       self.groups,
+      self.fine_tuning,
       self.curves_plot,
       *self._plots,
     )
@@ -210,11 +212,15 @@ class RunFolder:
         _remove(folder.glob(pattern))
     _remove(atomic.unfinished(path) for path in self.files)
 
-  def check_free(self, total_rounds: int | None = None) -> None:
-    """Checks that no finished run, nor anything else, is in it."""
+  def check_free(self, asked: Mapping[str, Any] | None = None) -> None:
+    """Checks that no finished run, nor anything else, is in it.
+
+    Args:
+      asked: The settings of a run that may go further than the one in it.
+    """
     try:
       is_finished, has_config = self.is_finished, self.config.exists()
-      is_over = is_finished and not self._has_fewer_rounds(total_rounds)
+      is_over = is_finished and not self._ends_before(asked)
       goes_on = has_config and not is_over
       special = [*atomic.special_files(self.path)] if goes_on else []
       below = None if has_config else _run_below(self.path)
@@ -223,7 +229,8 @@ class RunFolder:
     if is_over:
       raise FolderTakenError(
         f"{self.path}: holds a finished run; choose another folder, move it "
-        "away, or give the run a larger total_rounds, to go on with it."
+        "away, or go on with it: give it a larger total_rounds, or "
+        "finetune_epochs if it has none."
       )
     found = [path.name for path in self.files if os.path.lexists(path)]
     if found and not has_config:
@@ -244,18 +251,18 @@ class RunFolder:
         "run; nothing was changed. Put the file back that was there."
       )
 
-  def _has_fewer_rounds(self, total_rounds: int | None) -> bool:
-    """Returns whether the run in the folder has fewer rounds than a number."""
-    if total_rounds is None:
+  def _ends_before(self, asked: Mapping[str, Any] | None) -> bool:
+    """Returns whether the run in the folder does less than settings ask for."""
+    if asked is None:
       return False
     try:
-      return bool(self.configuration()[RESOLVED][ROUNDS] < total_rounds)
+      return ends_before(self.configuration()[RESOLVED], asked)
     except (FileNotFoundError, LookupError, TypeError, ValueError):
       return False  # There is no such run.
 
-  def check_usable(self, total_rounds: int | None = None) -> None:
+  def check_usable(self, asked: Mapping[str, Any] | None = None) -> None:
     """Checks what can be known of the folder before anything slow is done."""
-    self.check_free(total_rounds)
+    self.check_free(asked)
     self.check_writable()
 
   def check_writable(self) -> None:
@@ -320,8 +327,8 @@ def _take(
 ) -> Iterator[tuple[RunFolder, bool]]:
   """Yields the folder, and whether the run begins in it."""
   folder = RunFolder(path)
-  total_rounds = configuration[RESOLVED].get(ROUNDS) if lengthens else None
-  folder.check_free(total_rounds)
+  asked = configuration[RESOLVED] if lengthens else None
+  folder.check_free(asked)
   with contextlib.ExitStack() as closing:
     for parent in reversed([path, *path.parents]):
       with contextlib.suppress(FileExistsError):
@@ -334,7 +341,7 @@ def _take(
     # Empty where the run was killed as it began; then it has saved nothing.
     saved = file.read()
     is_new = not saved and not folder.is_saved
-    is_longer = not is_new and folder._has_fewer_rounds(total_rounds)
+    is_longer = not is_new and folder._ends_before(asked)
     if not is_new:
       _check_same(folder, saved, configuration, lengthens=lengthens)
     if is_longer:
@@ -351,7 +358,7 @@ def _take(
 
 
 def _remove_end(folder: RunFolder) -> None:
-  """Removes what a run wrote at its end, since it gets more rounds."""
+  """Removes what a run wrote at its end, since it gets another one."""
   for path in folder.final_files:
     path.unlink(missing_ok=True)
     atomic.sync(folder.path)

@@ -69,9 +69,10 @@ def run(
   Args:
     spec: The run.
     output_dir: The folder of the results. It must be new, or hold the same run,
-      interrupted or with fewer `total_rounds`, which then goes on and ends as a
-      run that was that long from the start. By default outputs/TASK-ALGORITHM,
-      or the first of outputs/TASK-ALGORITHM-2, -3, ... that is free.
+      interrupted, with fewer `total_rounds` or without `finetune_epochs`, which
+      then goes on and ends as a run that had these from the start. By default
+      outputs/TASK-ALGORITHM, or the first of outputs/TASK-ALGORITHM-2, -3, ...
+      that is free.
     progress: Whether to report progress on stderr.
     engine: Where to compute: "local", in this program, or "dask", in the
       workers of a Dask cluster. By default as earlier calls say.
@@ -164,7 +165,7 @@ def _places(
   """Returns the folders that may take a run, the preferred first."""
   if output_dir is not None:
     path = pathlib.Path(output_dir).expanduser()
-    RunFolder(path).check_usable(spec.total_rounds)
+    RunFolder(path).check_usable(spec.to_dict())
     return [path]
   first = _OUTPUTS / spec.short_name
   others = (first.with_name(f"{first.name}-{n}") for n in itertools.count(2))
