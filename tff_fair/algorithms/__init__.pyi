@@ -789,6 +789,32 @@ def build_fairfed(
     FieldError: If an argument has a wrong value; a `ValueError`.
   """
 
+def build_fedminmax(
+  model_fn: ModelFn,
+  *,
+  client_optimizer: Optimizer,
+  lambda_learning_rate: float = 0.1,
+  **options: Unpack[BuildOptions],
+) -> LearningProcess:
+  """Builds FedMinMax.
+
+  The option `group_shares`, the examples of each group over all clients, is
+  needed, and batches of a client's data are `(x, y, group)`.
+
+  Args:
+    model_fn: See `tff_fair.algorithms.compose`, as for the options.
+    client_optimizer: Trains at the clients.
+    lambda_learning_rate: gamma. In [0, inf).
+    **options: Options that hold for every method.
+
+  Returns:
+    A `tff.learning.templates.LearningProcess`.
+
+  Raises:
+    TypeError: If an argument has the wrong type.
+    FieldError: If an argument has a wrong value; a `ValueError`.
+  """
+
 def build_drfa(
   model_fn: ModelFn,
   *,

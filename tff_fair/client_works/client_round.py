@@ -12,6 +12,7 @@ from tff_fair import types
 from tff_fair.client_works import (
   batches,
   evaluation,
+  group_weights,
   local_model,
   local_training,
   tally as tallies,
@@ -55,6 +56,8 @@ class _Trained(NamedTuple):
     metrics: The model's own, during training.
     snapshot: theta minus the weights after one of the steps, float[1, d];
       `None` where none is asked for.
+    group_sums: Losses of theta and examples by group, float64[2, G]; `None`
+      where groups do not matter.
   """
 
   client_id: tf.Tensor
@@ -65,6 +68,7 @@ class _Trained(NamedTuple):
   after: After
   metrics: types.TensorStructure
   snapshot: tf.Tensor | None
+  group_sums: tf.Tensor | None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -195,6 +199,13 @@ class ClientRound:
     theta = local_model.flat(weights.trainable)
     model.receive(weights)
     hparams = self.hparams(state)
+    group_sums = None
+    if self.settings.groups is not None:
+      assert isinstance(model, group_weights.WeightedModel)
+      model.weights = self.settings.groups.of_examples(state)
+      group_sums = model.group_sums(
+        theta, self.data, self._evaluation_batch_size
+      )
     snapshot_at = None
     if self.settings.takes_snapshot:
       assert isinstance(self.settings.local_steps, int)
@@ -231,6 +242,7 @@ class ClientRound:
       else stacking.flatten_update(
         [w - v for w, v in zip(theta, trained.snapshot, strict=True)]
       ),
+      group_sums=group_sums,
     )
 
   def _num_examples(
@@ -255,10 +267,9 @@ class ClientRound:
   ) -> Result:
     """Returns the result of a client; without examples if it does not count."""
     model = self.model
-    counts = tf.logical_and(
-      norms.all_finite((signals.loss, trained.update)),
-      trained.num_examples > 0,
-    )
+    sums = trained.group_sums
+    finite = [signals.loss, trained.update, *([] if sums is None else [sums])]
+    counts = tf.logical_and(norms.all_finite(finite), trained.num_examples > 0)
     result = tff.learning.templates.ClientResult(
       tf.nest.pack_sequence_as(weights.trainable, trained.update),
       signals._replace(
@@ -277,6 +288,8 @@ class ClientRound:
     if trained.snapshot is not None:
       row = trained.snapshot[0]
       tally["snapshot"] = tf.where(counts, row, tf.zeros_like(row))
+    if sums is not None:
+      tally[group_weights.SUMS] = tf.where(counts, sums, tf.zeros_like(sums))
     return result, tally
 
   @property

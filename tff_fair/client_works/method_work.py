@@ -5,6 +5,7 @@ import dataclasses
 import functools
 from collections.abc import Collection, Mapping, Sequence
 
+import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
@@ -37,8 +38,8 @@ class MethodWork(training.Training):
   attack: attacks.Attack | None = None
 
   @property
-  def further(self) -> dict[str, tf.TensorSpec]:
-    """The specs of what is in S beside what all trainings have."""
+  def further(self) -> dict[str, tf.TensorSpec | np.ndarray]:
+    """What S has beside what all trainings have; see the base class."""
     found = super().further
     if self.kept.controlled_clients:
       row = control_variates.row(self.info.weights_type)

@@ -9,7 +9,8 @@ the whole cohort: all clients measure, then all clients train.
 The metrics of the training may travel in a secure sum. Secure sums add
 integers. There floats are multiples of 2^-11 in [-2^20, 2^20), so that whole
 numbers stay exact, and integers are held in [0, 2^20]. Numbers beyond are cut
-off: these sums are for those who watch, and decide no result.
+off: these sums are for those who watch. With weights by group (FedMinMax) they
+decide those, to the precision of a step for each client.
 """
 
 import collections
@@ -26,6 +27,7 @@ from tff_fair import types
 from tff_fair.client_works import (
   batches,
   client_round,
+  group_weights,
   local_model,
   training_settings,
 )
@@ -91,12 +93,15 @@ class Training:
     )
 
   @property
-  def further(self) -> dict[str, tf.TensorSpec]:
-    """The specs of what is in S beside what all trainings have."""
+  def further(self) -> dict[str, tf.TensorSpec | np.ndarray]:
+    """What S has beside what all trainings have, as `build_state` takes it."""
+    found: dict[str, tf.TensorSpec | np.ndarray] = {}
+    if groups := self.settings.groups:
+      found[group_weights.MIXTURE] = groups.rho
     if not self.settings.takes_snapshot:
-      return {}
+      return found
     specs = tff.types.type_to_tf_tensor_specs(self.info.weights_type.trainable)
-    return {SNAPSHOT: stacking.row_spec(specs)}
+    return {**found, SNAPSHOT: stacking.row_spec(specs)}
 
   @property
   def sent(self) -> tuple[tff.Type, tff.Type, tff.Type]:
@@ -106,11 +111,10 @@ class Training:
       received = tff.to_type(
         collections.OrderedDict(current=received, initial=received)
       )
-    return (
-      self.at_server.type,
-      received,
-      batches.data_type(self.info.batch_spec),
-    )
+    spec = self.info.batch_spec
+    if self.settings.groups:
+      spec = group_weights.batch_spec(spec)
+    return self.at_server.type, received, batches.data_type(spec)
 
   @property
   def parameter(self) -> tuple[tff.FederatedType, ...]:
@@ -217,6 +221,8 @@ class Training:
       data: tf.data.Dataset,
       *others: Any,
     ) -> Any:
+      if groups := self.settings.groups:
+        model = group_weights.WeightedModel(model, len(groups.rho))
       client = client_round.ClientRound(
         model,
         self.optimizer,
@@ -242,6 +248,9 @@ class Training:
     found = tff.federated_map(
       self.at_server.next, (state, total["num_counted"])
     )
+    if groups := self.settings.groups:
+      moved = groups.build_next(found.type_signature.member)
+      found = tff.federated_map(moved, (found, total[group_weights.SUMS]))
     if not self.settings.takes_snapshot:
       return found
     given = (found, total[SNAPSHOT], total["num_counted"])

@@ -15,6 +15,7 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tff_fair import declared
+from tff_fair.client_works import group_weights
 from tff_fair.optimizers import checking, learning_rate_decay
 from tff_fair.optimizers.learning_rate_decay import Hparams
 from tff_fair.types import TensorStructure
@@ -57,6 +58,8 @@ class TrainingSettings:
       is the loss itself. Signals leave it out.
     takes_snapshot: Whether the server learns the mean of the clients' weights
       after some of the `local_steps`, a number; see `snapshot_step`.
+    groups: How examples are weighed by groups of people, which the data then
+      have; `None` weighs all the same. See `group_weights`.
   """
 
   batch_size: int | None = None
@@ -71,6 +74,7 @@ class TrainingSettings:
   learning_rate_decay_rounds: int = 1
   objective: Callable[[tf.Tensor], tf.Tensor] | None = None
   takes_snapshot: bool = False
+  groups: group_weights.GroupWeights | None = None
 
   def __post_init__(self) -> None:
     """Checks the settings.
@@ -303,6 +307,7 @@ class RoundState(TypedDict):
       see `control_variates`.
     snapshot: float[d], theta minus the mean of the clients' weights amid the
       last round, where they take a snapshot.
+    mixture: float64[G], mu, where examples are weighed by group.
   """
 
   optimizer: Hparams
@@ -310,6 +315,7 @@ class RoundState(TypedDict):
   shuffle_seed: tf.Tensor
   control: NotRequired[tf.Tensor]
   snapshot: NotRequired[tf.Tensor]
+  mixture: NotRequired[tf.Tensor]
 
 
 class StateComputations(NamedTuple):
@@ -336,14 +342,15 @@ class StateComputations(NamedTuple):
 def build_state(
   optimizer: tff.learning.optimizers.Optimizer,
   settings: TrainingSettings,
-  further: Mapping[str, tf.TensorSpec] = MappingProxyType({}),
+  further: Mapping[str, tf.TensorSpec | np.ndarray] = MappingProxyType({}),
 ) -> StateComputations:
   """Builds the computations on the state of the training.
 
   Args:
     optimizer: The client optimizer, whose hyperparameters the state has.
     settings: How clients train.
-    further: Specs of further parts of the state, which begin as zeros.
+    further: Further parts of the state: specs of those that begin as zeros, or
+      first values.
 
   Raises:
     TypeError: If it is not an optimizer of TFF.
@@ -359,7 +366,12 @@ def build_state(
       shuffle_seed=tf.constant(
         seed_in_64_bits(settings.shuffle_seed), tf.int64
       ),
-      **{n: tf.zeros(spec.shape, spec.dtype) for n, spec in further.items()},
+      **{
+        name: tf.zeros(first.shape, first.dtype)
+        if isinstance(first, tf.TensorSpec)
+        else tf.constant(first)
+        for name, first in further.items()
+      },
     )
 
   state_type = initial_state.type_signature.result

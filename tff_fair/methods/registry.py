@@ -105,6 +105,7 @@ _METHODS = (
     "fedgini", title="FedGini", factory="FedGiniFactory", weighs_clients=False
   ),
   Method("fairfed", title="FairFed", factory="FairFedFactory"),
+  Method("fedminmax", title="FedMinMax"),
   Method("drfa", title="DRFA", factory="DrfaFactory", weighs_clients=False),
   Method(
     "upgrad", title="UPGrad", factory="UpGradFactory", weighs_clients=False
@@ -363,9 +364,8 @@ def build(
       `secure_bound`, `dp`, `loss_at`, `loss_reference`, `shuffle_seed`,
       `proximal_mu`, `learning_rate_decay`, `learning_rate_decay_kind`,
       `learning_rate_decay_rounds`, `personal_lam`, `keeps_optimizer_state`,
-      `local_correction`, `num_participants`, `attack`, `defence`,
-      `certificate`, `tape`; see
-      `tff_fair.algorithms.compose`.
+      `local_correction`, `num_participants`, `group_shares`, `attack`,
+      `defence`, `certificate`, `tape`; see `tff_fair.algorithms.compose`.
 
   Returns:
     A `tff.learning.templates.LearningProcess`; see

@@ -9,7 +9,7 @@ import collections
 import functools
 import inspect
 import typing
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Unpack
 
 import tensorflow as tf
@@ -25,7 +25,7 @@ from tff_fair import (
   summing,
   types,
 )
-from tff_fair.client_works import local_model
+from tff_fair.client_works import group_weights, local_model
 from tff_fair.kernels import stacking
 from tff_fair.optimizers import checking, learning_rate_decay
 from tff_fair.rounds import line_search as line_search_lib, phasing, round_parts
@@ -57,6 +57,8 @@ def compose(
   num_participants: int | None = None,
   objective: Callable[[tf.Tensor], tf.Tensor] | None = None,
   takes_snapshot: bool = False,
+  group_shares: Sequence[float] | None = None,
+  group_learning_rate: float | None = None,
   finalizer: Finalizer | None = None,
   line_search: LineSearch | None = None,
   attack: client_works.Attack | None = None,
@@ -89,6 +91,10 @@ def compose(
       is the loss itself.
     takes_snapshot: Whether the state has the mean of the clients' weights amid
       their local steps (DRFA); see `tff_fair.client_works.TrainingSettings`.
+    group_shares: How many examples each group of people has, of all clients,
+      where examples are weighed by group (FedMinMax): a client's data are then
+      batches `(x, y, group)`, group an int32[n] of places in it.
+    group_learning_rate: How fast these weights move; goes with `group_shares`.
     finalizer: Builds the server step; `None` applies the `server_optimizer`.
     line_search: Chooses the length of the server's step by the losses that
       clients would have after it. The rule must report `slopes`. `None` takes
@@ -129,6 +135,7 @@ def compose(
     settings=client_works.TrainingSettings(
       objective=objective,
       takes_snapshot=takes_snapshot,
+      groups=_groups(group_shares, group_learning_rate),
       **_those(TrainingOptions, options),
     ),
     signals=types.MEASURED_SIGNALS if options.get("tape") else rule.signals,
@@ -144,6 +151,8 @@ def compose(
   )
   if work.kept:
     _check_kept(factory, options.get("dp"))
+  if work.settings.groups:
+    _check_groups(personal_lam, options.get("dp"))
   _check_learning_rate(rule, work)
   if line_search is not None:
     _check_line_search(server_optimizer, work, has_own_step=bool(finalizer))
@@ -324,6 +333,36 @@ def _num_controlled(
       "there are, as num_clients=100.",
     )
   return number
+
+
+def _groups(
+  shares: Sequence[float] | None, learning_rate: float | None
+) -> group_weights.GroupWeights | None:
+  """Returns how examples are weighed by group, if they are."""
+  if shares is None and learning_rate is None:
+    return None
+  if shares is None or learning_rate is None:
+    raise declared.FieldError(
+      "group_shares",
+      "goes with fedminmax, which weighs examples by groups of people: give it "
+      "the number of examples of each group, as group_shares=(300, 700).",
+    )
+  return group_weights.GroupWeights(shares=shares, learning_rate=learning_rate)
+
+
+def _check_groups(
+  personal_lam: float | None, dp: privacy.DifferentialPrivacy | None
+) -> None:
+  """Raises if something does not go with weights by group."""
+  for option, is_given, reason in (
+    ("personal_lam", personal_lam is not None, "personal models have none"),
+    ("dp", dp is not None, "the losses of groups get no noise"),
+  ):
+    if is_given:
+      raise declared.FieldError(
+        option,
+        f"Examples have weights by group here, and {reason}: leave it out.",
+      )
 
 
 def _check_kept(

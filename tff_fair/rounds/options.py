@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Literal, Required, TypeAlias, TypedDict
 
 import tensorflow_federated as tff
@@ -58,6 +58,7 @@ class BuildOptions(ProcessOptions, total=False):
   keeps_optimizer_state: bool
   local_correction: LocalCorrection
   num_participants: int | None
+  group_shares: Sequence[float] | None
   attack: client_works.Attack | None
 
 

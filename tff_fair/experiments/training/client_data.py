@@ -69,9 +69,11 @@ class ClientLoader:
     spec: tasks_task.ElementSpec,
     *,
     thread: LoadingThread | None = None,
+    groups: Callable[[int], np.ndarray] | None = None,
   ) -> None:
     """Takes where data comes from, and where it goes."""
     self._read = _Reader(split, spec)
+    self._groups = groups
     self._thread = thread
     self._prepared: tuple[
       list[int], concurrent.futures.Future[list[tf.data.Dataset]]
@@ -113,9 +115,13 @@ class ClientLoader:
     """Returns what `types.client_dataset` would, in an eighth of the time."""
     cached = self._cached.pop(client_id, None)
     if cached is None:
-      arrays = self._read(client_id)
+      arrays: tuple[np.ndarray, ...] = self._read(client_id)
+      spec: tuple[tf.TensorSpec, ...] = self._spec
+      if self._groups is not None:
+        arrays = *arrays, self._groups(client_id).astype(np.int32)
+        spec = *spec, tf.TensorSpec([None], tf.int32)
       data = client_values.of_one_element(
-        (np.int64(client_id), arrays), (tf.TensorSpec([], tf.int64), self._spec)
+        (np.int64(client_id), arrays), (tf.TensorSpec([], tf.int64), spec)
       )
       size = sum(array.nbytes for array in tf.nest.flatten(arrays))
       cached = _Cached(data, size)
@@ -125,6 +131,11 @@ class ClientLoader:
       oldest = self._cached.pop(next(iter(self._cached)))
       self._cached_bytes -= oldest.num_bytes
     return cached.data
+
+
+def with_groups(task: tasks.Task) -> ClientLoader:
+  """Returns the training data of clients, with the groups of examples."""
+  return ClientLoader(task.train, task.element_spec, groups=task.train.groups)
 
 
 class LoadingThread:

@@ -20,7 +20,7 @@ def build_prepare(
   spec: RunSpec, parts: build.RunParts
 ) -> Callable[[rounds.State, Sequence[int]], rounds.State] | None:
   """Returns what a state gets before a round; None for other methods."""
-  if spec.algorithm != plan.BY_GROUPS:
+  if spec.algorithm != plan.BY_GAPS:
     return None
   gap = str(spec.all_hparams["gap"])
   counter = GroupCounter(parts, parts.task.train)

@@ -200,6 +200,7 @@ def arguments(
     "personal_lam": spec.personal_lam,
     "keeps_optimizer_state": spec.client_momentum_kept,
     **_correction(spec, run_plan),
+    "group_shares": group_shares(spec, task, run_plan.first_rounds),
     "attack": run_plan.attack,
     "defence": run_plan.defence,
     "certificate": spec.measures_stationarity,
@@ -220,6 +221,23 @@ def _correction(spec: RunSpec, run_plan: plan.Plan) -> dict[str, Any]:
     "local_correction": "scaffold",
     "num_participants": sampling.num_seen(run_plan.first_rounds),
   }
+
+
+def group_shares(
+  spec: RunSpec, task: tasks.Task, first_rounds: np.ndarray
+) -> tuple[int, ...] | None:
+  """Returns the training examples by group, of clients that may take part.
+
+  `None` where the method weighs none by group.
+  """
+  if spec.algorithm != plan.BY_GROUPS:
+    return None
+  assert task.train.groups is not None  # `plan.resolve` has looked.
+  assert task.group_names is not None
+  ids = np.flatnonzero(first_rounds < sampling.NEVER)
+  groups = np.concatenate([task.train.groups(k) for k in ids.tolist()])
+  counts = np.bincount(groups, minlength=len(task.group_names))
+  return tuple(counts.tolist())
 
 
 def client_optimizer(spec: RunSpec) -> _Optimizer:

@@ -107,12 +107,14 @@ def check(spec: RunSpec, task: tasks.Task) -> None:
       scoring.require_class_logits(task, name, value)
 
 
-BY_GROUPS = "fairfed"  # The method that needs groups of people.
+# Methods that need groups of people.
+BY_GAPS = "fairfed"
+BY_GROUPS = "fedminmax"
 
 
 def _check_groups(spec: RunSpec, task: tasks.Task) -> None:
   """Checks that there are groups of people where the method weighs by them."""
-  if spec.algorithm != BY_GROUPS:
+  if spec.algorithm not in (BY_GAPS, BY_GROUPS):
     return
   if task.train.groups is None or task.group_names is None:
     raise FieldError(
@@ -121,11 +123,12 @@ def _check_groups(spec: RunSpec, task: tasks.Task) -> None:
       "with the task's option group, or choose another method.",
       value=spec.algorithm,
     )
-  needs_class = spec.all_hparams["gap"] != "accuracy_parity"
+  gap = spec.all_hparams.get("gap", "accuracy_parity")
+  needs_class = gap != "accuracy_parity"
   if needs_class and task.num_classes != 2 and spec.score_class is None:
     raise FieldError(
       "score_class",
-      f"{spec.algorithm}'s gap={spec.all_hparams['gap']} is of one class of "
+      f"{spec.algorithm}'s gap={gap} is of one class of "
       "several; name it, or take gap=accuracy_parity.",
       value=spec.score_class,
     )

@@ -34,6 +34,7 @@ from tff_fair.experiments.training import (
   group_deviations,
   loop,
   mixture_ascent,
+  plan,
   plots,
   round_tables,
   rounds,
@@ -222,7 +223,9 @@ def rounds_of(
   return rounds.Rounds(
     process=process,
     sample=sample,
-    train_data=train_data,
+    train_data=client_data.with_groups(parts.task)
+    if spec.algorithm == plan.BY_GROUPS
+    else train_data,
     last_round=parts.schedule.total_rounds,
     costs=parts.costs,
     losses=client_evaluation.build_losses(parts, train_data)

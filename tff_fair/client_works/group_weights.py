@@ -1,0 +1,299 @@
+"""Examples weighed by groups of people, where the server moves the weights.
+
+Papadaki, Martinez, Bertran, Sapiro, Rodrigues, "Minimax Demographic Group
+Fairness in Federated Learning" (FAccT 2022), Algorithm 1.
+
+  clients minimize (1/n_k) sum_i w_a(i) l_i, with w_a = mu_a / rho_a
+  f_a = the mean loss of the received model over the cohort's examples of a
+  mu <- projection of mu + gamma f_a onto the simplex, from mu = rho on
+
+rho_a is the share of group a of all examples. The group of each example is in
+the client's data. Clients send two sums for each group, of losses and of
+examples, and the server needs their totals alone.
+
+A minibatch is cut by group, and a model sees one group at a time: one whose
+outputs depend on other examples of the batch sees those of their own group.
+"""
+
+import collections
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, TypeAlias, TypeVar
+
+import numpy as np
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from tff_fair import declared
+from tff_fair.client_works import batches, local_model
+from tff_fair.kernels import simplex
+from tff_fair.types import TensorStructure
+
+MIXTURE: Final = "mixture"  # In the state of the training: mu, float64[G].
+SUMS: Final = "group_sums"  # Of clients: losses and examples, float64[2, G].
+_GROUP: Final = "group"  # Of a batch by name.
+
+_Carry = TypeVar("_Carry")
+# Sums of gradients, of losses and of examples, and the metrics.
+_Weighted: TypeAlias = tuple[
+  local_model.Trainable, tf.Tensor, tf.Tensor, TensorStructure
+]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class GroupWeights:
+  """How examples are weighed by group.
+
+  Attributes:
+    shares: rho, of each group; numbers of examples do as well.
+    learning_rate: gamma.
+  """
+
+  shares: Sequence[float]
+  learning_rate: float
+
+  def __post_init__(self) -> None:
+    """Checks the shares.
+
+    Raises:
+      FieldError: If they are not those of at least two groups.
+    """
+    shares = np.asarray(self.shares, np.float64)
+    is_valid = shares.ndim == 1 and shares.size > 1 and np.all(shares >= 0)
+    if not is_valid or not 0 < shares.sum() < np.inf:
+      raise declared.FieldError(
+        "group_shares",
+        "expected the examples of each of two groups or more, not negative and "
+        "not all 0, as group_shares=(0.3, 0.7).",
+        value=self.shares,
+      )
+
+  @property
+  def rho(self) -> np.ndarray:
+    """The shares, float64[G], whose sum is 1."""
+    shares = np.asarray(self.shares, np.float64)
+    return shares / shares.sum()
+
+  def of_examples(self, state: Mapping[str, Any]) -> tf.Tensor:
+    """Returns the weight of an example of each group, float64[G]."""
+    return tf.math.divide_no_nan(state[MIXTURE], self.rho)
+
+  def build_next(self, state_type: tff.Type) -> tff.Computation:
+    """Builds what moves mu in the state, from the sums over clients."""
+
+    @tff.tensorflow.computation(
+      state_type, tff.TensorType(np.float64, [2, len(self.rho)])
+    )
+    def moved(state: Any, total: tf.Tensor) -> TensorStructure:
+      losses = tf.math.divide_no_nan(total[0], total[1])
+      ascended = state[MIXTURE] + self.learning_rate * losses
+      # A round without examples changes no bit.
+      mixture = tf.where(
+        tf.reduce_any(total[1] > 0),
+        simplex.project_to_simplex(ascended),
+        state[MIXTURE],
+      )
+      return collections.OrderedDict(state, **{MIXTURE: mixture})
+
+    return moved
+
+
+def batch_spec(spec: TensorStructure) -> TensorStructure:
+  """Returns the spec of `(x, y, group)`, or of the same by name.
+
+  Args:
+    spec: That of the model's `(x, y)`.
+  """
+  of_groups = tf.TensorSpec([None], tf.int32)
+  if isinstance(spec, Mapping):
+    return collections.OrderedDict(spec, **{_GROUP: of_groups})
+  return (*spec, of_groups)
+
+
+def _split(batch: batches.Batch) -> tuple[batches.Batch, tf.Tensor]:
+  """Returns the batch as the model has it, and the groups, int32[n]."""
+  if isinstance(batch, Mapping):
+    others = ((n, v) for n, v in batch.items() if n != _GROUP)
+    return collections.OrderedDict(others), batch[_GROUP]
+  *examples, groups = batch
+  return tuple(examples), groups
+
+
+def _over_groups(
+  batch: batches.Batch,
+  num_groups: int,
+  carry: _Carry,
+  step: Callable[[_Carry, tf.Tensor, batches.Batch], _Carry],
+) -> _Carry:
+  """Calls `step` for each group in a batch, with the examples of it."""
+  examples, groups = _split(batch)
+  in_range = tf.debugging.Assert(
+    tf.reduce_all((groups >= 0) & (groups < num_groups)),
+    [f"There are {num_groups} group_shares; a batch has the groups", groups],
+  )
+
+  def of_group(group: tf.Tensor, carry: _Carry) -> tuple[tf.Tensor, _Carry]:
+    places = tf.where(tf.equal(groups, group))[:, 0]
+
+    def with_examples() -> _Carry:
+      return step(
+        carry,
+        group,
+        tf.nest.map_structure(lambda x: tf.gather(x, places), examples),
+      )
+
+    return group + 1, tf.cond(tf.size(places) > 0, with_examples, lambda: carry)
+
+  with tf.control_dependencies([in_range] if in_range is not None else []):
+    first = tf.constant(0, tf.int32)
+  return tf.while_loop(
+    lambda group, _: group < num_groups,
+    of_group,
+    (tf.identity(first), carry),
+    parallel_iterations=1,
+  )[1]
+
+
+class WeightedModel(local_model.LocalModel):
+  """A model that takes batches with groups, and trains on weighted examples.
+
+  Losses, metrics and evaluations are without weights.
+  """
+
+  def __init__(self, model: local_model.LocalModel, num_groups: int) -> None:
+    """Takes the model itself."""
+    self._model, self._num_groups = model, num_groups
+    self.weights = tf.ones([num_groups], tf.float64)
+
+  def receive(self, weights: tff.learning.models.ModelWeights) -> None:
+    """See the base class, as for the others."""
+    self._model.receive(weights)
+
+  def empty_metrics(self) -> TensorStructure:
+    """Returns the state of the metrics before the first batch."""
+    return self._model.empty_metrics()
+
+  def forward(
+    self,
+    trainable: local_model.Trainable,
+    metrics: TensorStructure,
+    batch: batches.Batch,
+    *,
+    training: bool,
+  ) -> local_model.ForwardPass:
+    """Runs the model on a batch and updates the metrics."""
+    return self._model.forward(
+      trainable, metrics, _split(batch)[0], training=training
+    )
+
+  def watched(
+    self, tape: tf.GradientTape, trainable: local_model.Trainable
+  ) -> local_model.Trainable:
+    """Makes `tape` watch the weights."""
+    return self._model.watched(tape, trainable)
+
+  def unfinalized_metrics(self, metrics: TensorStructure) -> TensorStructure:
+    """Returns the metrics as a client sends them."""
+    return self._model.unfinalized_metrics(metrics)
+
+  def finalized_metrics(
+    self, metrics: TensorStructure
+  ) -> Mapping[str, tf.Tensor]:
+    """Returns the values of the metrics, by name."""
+    return self._model.finalized_metrics(metrics)
+
+  def gradients(
+    self,
+    trainable: local_model.Trainable,
+    metrics: TensorStructure,
+    batch: batches.Batch,
+    *,
+    training: bool,
+    objective: Callable[[tf.Tensor], tf.Tensor] | None = None,
+  ) -> tuple[local_model.Gradients, local_model.ForwardPass]:
+    """Returns the gradients; of training, by weighted examples.
+
+    There are no predictions then.
+    """
+    if not training:
+      return super().gradients(
+        trainable, metrics, batch, training=False, objective=objective
+      )
+
+    def step(
+      carry: _Weighted, group: tf.Tensor, examples: batches.Batch
+    ) -> _Weighted:
+      total, losses, size, metrics = carry
+      gradients, output = self._model.gradients(
+        trainable, metrics, examples, training=True, objective=objective
+      )
+      number = tf.cast(output.num_examples, tf.float64)
+      factor = self.weights[group] * number
+      return (
+        tuple(
+          t if g is None else t + tf.cast(factor, g.dtype) * g
+          for t, g in zip(total, gradients, strict=True)
+        ),
+        losses + number * tf.cast(output.loss, tf.float64),
+        size + output.num_examples,
+        output.metrics,
+      )
+
+    zero = tf.zeros([], tf.float64)
+    nothing = (
+      tuple(map(tf.zeros_like, trainable)),
+      zero,
+      tf.zeros([], tf.int64),
+      metrics,
+    )
+    total, losses, size, metrics = _over_groups(
+      batch, self._num_groups, nothing, step
+    )
+    number = tf.cast(size, tf.float64)
+    return (
+      tuple(tf.math.divide_no_nan(t, tf.cast(number, t.dtype)) for t in total),
+      local_model.ForwardPass(
+        tf.math.divide_no_nan(losses, number), (), size, metrics
+      ),
+    )
+
+  def group_sums(
+    self,
+    trainable: local_model.Trainable,
+    data: batches.ClientData,
+    batch_size: int | None,
+  ) -> tf.Tensor:
+    """Returns the sums of losses and of examples by group, float64[2, G].
+
+    Args:
+      trainable: The weights, a flat tuple.
+      data: The client's data.
+      batch_size: The most examples in one forward pass; `None` takes an element
+        as it is.
+    """
+
+    def of_group(
+      sums: tf.Tensor, group: tf.Tensor, examples: batches.Batch
+    ) -> tf.Tensor:
+      output = self._model.forward(
+        trainable, self._model.empty_metrics(), examples, training=False
+      )
+      number = tf.cast(output.num_examples, tf.float64)
+      column = tf.stack([number * tf.cast(output.loss, tf.float64), number])
+      here = tf.one_hot(group, self._num_groups, dtype=tf.float64)
+      # Not a product, in which an infinite loss would reach other groups.
+      return sums + tf.where(here > 0, column[:, tf.newaxis], 0)
+
+    def over_element(sums: tf.Tensor, element: batches.Element) -> tf.Tensor:
+      return batches.reduce_slices(
+        element[1],
+        batch_size,
+        sums,
+        lambda sums, batch: _over_groups(
+          batch, self._num_groups, sums, of_group
+        ),
+      )
+
+    return data.reduce(
+      tf.zeros([2, self._num_groups], tf.float64), over_element
+    )
