@@ -12,6 +12,7 @@ import functools
 import hashlib
 import inspect
 import pathlib
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Self
 
@@ -20,6 +21,7 @@ import tensorflow as tf
 
 from tasks import task
 from tasks.models import catalog, layers
+from tasks.task import KerasModelFn, Task
 from tff_fair import keras_state, user_functions
 from tff_fair.user_functions import UserCodeError
 
@@ -307,3 +309,47 @@ def of_user(model: tf.keras.Model) -> tf.keras.Model:
   if parts and parts[-1].name == _TWO_CLASSES:
     return of_user(parts[0])
   return parts[-1] if model.name == _ONE_TENSOR else model
+
+
+# Tasks that differ in the seed of their model alone.
+
+
+_ROOM = "tasks.models."
+# Models whose seed decides more than their initial weights.
+_DRAWING = ("dropout_cnn",)
+
+
+def with_seed_0(task: Task) -> Task:
+  """Returns a task with other initial weights: those that seed 0 gives.
+
+  Tasks that differ in the seed of their model alone then have equal models, and
+  share what is compiled of them.
+  """
+  build = task.keras_model_fn
+  if isinstance(build, Starting):
+    build = build.build
+  if not isinstance(build, functools.partial) or not _is_ours(build.func):
+    return task
+  bound = inspect.signature(build.func).bind_partial(
+    *build.args, **build.keywords
+  )
+  if "seed" not in bound.arguments:
+    return task
+  bound.arguments["seed"] = 0
+  model_of_seed_0: KerasModelFn = functools.partial(
+    build.func, *bound.args, **bound.kwargs
+  )
+  return dataclasses.replace(task, keras_model_fn=model_of_seed_0)
+
+
+def _is_ours(function: object) -> bool:
+  """Returns whether a function makes a model of ours of a seed."""
+  module, name = (
+    getattr(function, attribute, "")
+    for attribute in ("__module__", "__qualname__")
+  )
+  return (
+    module.startswith(_ROOM)
+    and name not in _DRAWING
+    and getattr(sys.modules[module], name, None) is function
+  )

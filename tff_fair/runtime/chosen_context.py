@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import tensorflow_federated as tff
 
-from tff_fair.runtime import client_count, local_context, parts_context
+from tff_fair.runtime import local_context, parts_context, supervision
 
 _current = contextlib.ExitStack()  # Closes the default context.
 
@@ -125,7 +125,7 @@ def count_clients() -> ClientCount | None:
   """
   if _choice.local is None:
     return None
-  return ClientCount(client_count.num_begun(), _choice.local.clients_at_a_time)
+  return ClientCount(supervision.num_begun(), _choice.local.clients_at_a_time)
 
 
 @atexit.register

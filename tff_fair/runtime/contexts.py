@@ -2,17 +2,22 @@
 
 import asyncio
 import contextlib
+import gc
 import threading
+from collections.abc import Iterator
 from typing import Any
 
+import grpc
+import numpy as np
 import tensorflow_federated as tff
 
 from tff_fair.runtime import (
   chosen_context,
-  exact_context,
   local_context,
   memory,
+  native,
   parts_context,
+  private_tff,
   schedulers,
   threads,
 )
@@ -96,7 +101,7 @@ def use_local(
     local = None
     if exact:
       context = opened.enter_context(
-        exact_context.opened(
+        _exact_context(
           default_num_clients=default_num_clients,
           max_concurrent_computation_calls=at_a_time or threads.num_cores(),
           simulate_secure_sums=simulate_secure_sums,
@@ -195,3 +200,43 @@ def use_dask(
     tff.framework.set_default_context(context)
     chosen_context.replace(opened, ask=client.run)
   return client
+
+
+# TFF's own context, whose worker process ends with this program.
+
+
+_MOST_CHARACTERS = 300
+
+
+class _ExactContext(tff.framework.SyncContext):
+  """Computes by TFF's context for native workers."""
+
+  def __init__(self, *, simulate_secure_sums: bool, **options: Any) -> None:
+    create = tff.backends.native.create_sync_local_cpp_execution_context
+    self._context = create(**options)
+    self._with_sums = native.with_sums(simulate_secure_sums)
+
+  def invoke(self, comp: Any, arg: Any) -> Any:
+    if self._context is None:
+      raise RuntimeError(parts_context.CLOSED)
+    try:
+      return self._context.invoke(self._with_sums(comp), arg)
+    except grpc.RpcError as error:
+      text = str(error.details() if isinstance(error, grpc.Call) else error)
+      first = text.strip().partition("\n")[0]
+      raise RuntimeError(first[:_MOST_CHARACTERS]) from error
+
+  def close(self) -> None:
+    """Lets go of TFF's context, which ends its worker then."""
+    self._context = None
+    gc.collect()
+
+
+@contextlib.contextmanager
+def _exact_context(**options: Any) -> Iterator[tff.framework.SyncContext]:
+  """Yields TFF's context, and ends its worker."""
+  private_tff.end_workers_with_program()
+  with contextlib.closing(_ExactContext(**options)) as context:
+    one = tff.tensorflow.computation(lambda: np.int32(1))
+    context.invoke(one, None)  # TFF starts its worker at the first call.
+    yield context

@@ -15,7 +15,7 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_fair.runtime import admission, client_count, options, threads, values
+from tff_fair.runtime import admission, supervision, threads, values
 from tff_fair.runtime.one_graph import inlining
 
 
@@ -56,9 +56,7 @@ class Session:
         tf.raw_ops.DestroyResourceOp(resource=tensor, ignore_lookup_error=True)
         for tensor in kept
       ]
-    self._session = tf.compat.v1.Session(
-      graph=graph, config=options.of_graphs()
-    )
+    self._session = tf.compat.v1.Session(graph=graph, config=graph_options())
     token = program.session_token_tensor_name
     # TensorFlow refuses to run an empty graph.
     self._call = (
@@ -107,7 +105,7 @@ class Session:
       isinstance(leaf, tff.SequenceType)
       for leaf in inlining.leaf_types(self._type.parameter or ())
     ):
-      client_count.add_one()
+      supervision.count_client()
     with self._lock:
       threads.check()
       try:
@@ -144,3 +142,21 @@ def _fetched(tensor: tf.Tensor, leaf: tff.Type, is_fed: bool) -> tf.Tensor:
     return tf.raw_ops.DatasetToGraphV2(input_dataset=tensor)
   # TensorFlow fetches nothing that is fed.
   return tf.identity(tensor) if is_fed else tensor
+
+
+def graph_options() -> tf.compat.v1.ConfigProto:
+  """Returns the options of a session, which leave graphs as they are.
+
+  TFF's compiler has optimized each computation. To optimize once more takes
+  time, and TensorFlow's optimizer then breaks some loops within branches: their
+  nodes "have inputs from different frames".
+  """
+  config = tf.compat.v1.ConfigProto(
+    allow_soft_placement=True,
+    intra_op_parallelism_threads=threads.threads_per_operation(),
+  )
+  config.graph_options.rewrite_options.disable_meta_optimizer = True
+  optimizer = config.graph_options.optimizer_options
+  optimizer.opt_level = tf.compat.v1.OptimizerOptions.L0
+  optimizer.global_jit_level = tf.compat.v1.OptimizerOptions.OFF
+  return config

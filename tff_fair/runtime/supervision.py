@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 from collections.abc import Callable, Iterator
 from typing import Any
+
+import tensorflow as tf
 
 from tff_fair.runtime import threads
 
@@ -77,3 +80,24 @@ def wait(call: threads.Call) -> Any:
       threads.note_exit(error)
       call.cancel()
     raise
+
+
+# The clients that have begun, in graphs and outside of them.
+
+
+@functools.cache
+def _count() -> tf.Variable:
+  with tf.init_scope(), tf.device("CPU:0"):
+    return tf.Variable(0, dtype=tf.int64, trainable=False)
+
+
+def count_client() -> tf.Operation | None:
+  """Counts one more; in a graph, returns the operation that does."""
+  return tf.raw_ops.AssignAddVariableOp(
+    resource=_count().handle, value=tf.constant(1, tf.int64)
+  )
+
+
+def num_begun() -> int:
+  """Returns how many clients have begun; each pass over its data counts."""
+  return int(_count().numpy())

@@ -12,7 +12,7 @@ import tensorflow as tf
 
 import tasks
 from tasks import models
-from tasks.models import model_seeds
+from tasks.models import initial_weights
 
 pytestmark = pytest.mark.pure
 
@@ -52,7 +52,7 @@ def test_a_seed_that_is_left_out_decides_initial_weights_alone(function):
   found, outputs, starts, weights, x = [], [], [], None, None
   for seed in (1, 2):
     build = functools.partial(function, *MODELS[function], seed=seed)
-    of_seed_0 = model_seeds.with_seed_0(
+    of_seed_0 = initial_weights.with_seed_0(
       dataclasses.replace(task, keras_model_fn=build)
     ).keras_model_fn
     assert isinstance(of_seed_0, functools.partial)
@@ -76,7 +76,7 @@ def test_the_seed_of_a_users_model_stays():
   task = tasks.load("digits")
   build = functools.partial(_of_user, seed=3)
   task = dataclasses.replace(task, keras_model_fn=build)
-  assert model_seeds.with_seed_0(task) is task
+  assert initial_weights.with_seed_0(task) is task
 
 
 def _of_user(seed):

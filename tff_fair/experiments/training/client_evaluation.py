@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow_federated as tff
 
 import tasks
-from tasks.models import model_seeds
+from tasks.models import initial_weights
 from tff_fair import evaluation
 from tff_fair.client_works import output_ranges, score_sums
 from tff_fair.declared import FieldError
@@ -204,7 +204,7 @@ def _compiled(
   outputs: output_ranges.Outputs | None = None,
 ) -> tff.Computation:
   """Returns an evaluation: built now, or by an earlier program."""
-  task = model_seeds.with_seed_0(parts.task)  # Its weights are arguments.
+  task = initial_weights.with_seed_0(parts.task)  # Its weights are arguments.
   return parts.cache.compiled(
     (form.__name__, task.model_parts, sums, outputs),
     lambda: {"evaluate": form(task.model, sums=sums, outputs=outputs)},

@@ -22,7 +22,7 @@ import tensorflow_federated as tff
 from tensorflow.python.framework import op_callbacks
 
 import tasks
-from tasks.models import model_seeds
+from tasks.models import initial_weights
 from tff_fair import client_works, methods, summing
 from tff_fair.experiments.spec.run_spec import RunSpec
 from tff_fair.experiments.training import learning_process, rounds, sampling
@@ -98,7 +98,7 @@ def of_client(
   # to the gradient; otherwise the distributor has nothing to remember.
   with_initial_weights = hasattr(state_type.distributor, "weights")
   with_personal_model = learning_process.has_personal_models(process)
-  of_any_seed = model_seeds.with_seed_0(task)
+  of_any_seed = initial_weights.with_seed_0(task)
   per_example = cache.number(
     ("multiply_accumulates", of_any_seed.model_parts),
     lambda: multiply_accumulates(of_any_seed),

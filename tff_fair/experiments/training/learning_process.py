@@ -10,7 +10,7 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 import tasks
-from tasks.models import model_seeds
+from tasks.models import initial_weights
 from tff_fair import (
   algorithms,
   client_works,
@@ -87,7 +87,7 @@ def build(
 
   Other arguments take the place of those of the run, see `arguments`.
   """
-  shared = model_seeds.with_seed_0(task)
+  shared = initial_weights.with_seed_0(task)
   chosen = {**arguments(spec, task, run_plan), "shuffle_seed": 0}
   # Clients may draw how long they train.
   if not isinstance(chosen["local_steps"] or chosen["local_epochs"], tuple):

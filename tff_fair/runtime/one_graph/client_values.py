@@ -15,12 +15,7 @@ from typing import Any, TypeAlias
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_fair.runtime import (
-  admission,
-  client_count,
-  private_tff,
-  values,
-)
+from tff_fair.runtime import admission, private_tff, supervision, values
 from tff_fair.runtime.admission import Reading
 from tff_fair.runtime.one_graph import inlining
 
@@ -83,7 +78,7 @@ class Columns:
     """Reads what was given, in a graph: where its client works."""
 
     def of_client(client: tf.Tensor) -> inlining.Value:
-      with tf.control_dependencies([client_count.add_one()]):
+      with tf.control_dependencies([supervision.count_client()]):
         client = tf.identity(client)
       leaves = [
         _from_variant(tf.gather(column, client), leaf)

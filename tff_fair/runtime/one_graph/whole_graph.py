@@ -15,7 +15,7 @@ from typing import Any
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_fair.runtime import admission, options, private_tff, threads, values
+from tff_fair.runtime import admission, private_tff, sessions, threads, values
 from tff_fair.runtime.one_graph import client_values, inlining, loops, steps
 
 
@@ -74,7 +74,7 @@ class WholeGraph:
 
     # It adds no dependencies between operations, as `tf.function` does.
     self._call = tf.compat.v1.wrap_function(compute, signature)
-    self._options = options.of_graphs()
+    self._options = sessions.graph_options()
     self._lock = threading.Lock()
 
   def __call__(
