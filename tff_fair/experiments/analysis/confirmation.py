@@ -13,6 +13,8 @@ from tff_fair.experiments.analysis import (
   paired,
 )
 from tff_fair.experiments.analysis.client_results import Clients, Seeds
+from tff_fair.experiments.analysis.measures import Measure
+from tff_fair.experiments.analysis.paired import Difference
 from tff_fair.experiments.spec.scores import Score
 from tff_fair.experiments.spec.seeds import Seeds as RunSeeds
 
@@ -46,46 +48,58 @@ def compare(
     for method, settings in finalists.items()
   }
   for name in dict.fromkeys([criterion, "mean"]):
-    measure = group_measures.find(name, score)
-    assert measure.statistic is not None
-    statistic = paired.remembering(measure.statistic)
     keys = {
       method: np.mean([sort_key(c, score, name) for [c] in seeds.values()])
       for method, seeds in of_methods.items()
       if method not in finalists
     }
     fedavg = min(keys, key=lambda method: keys[method])
-    differences = [
-      paired.difference(
-        statistic, of_methods[method], of_methods[fedavg], measure.span
-      )
-      for method in finalists
-    ]
-    factors = paired.holm_factors([d.p_value for d in differences])
-    for method, difference, factor in zip(
-      finalists, differences, factors, strict=True
-    ):
-      shown = difference.scaled(measure.scale).corrected(factor)
+    baseline = of_methods[fedavg]
+    measure = group_measures.find(name, score)
+    compared = _differences(measure, of_methods, finalists, baseline)
+    for method, (difference, p_value) in compared.items():
       rows[method] |= {
-        f"{name}_difference": shown.estimate,
-        f"{name}_difference_low": shown.low,
-        f"{name}_difference_high": shown.high,
+        f"{name}_difference": difference.estimate,
+        f"{name}_difference_low": difference.low,
+        f"{name}_difference_high": difference.high,
       }
       if name == criterion:
-        is_gain = (shown.estimate > 0) == measure.higher_is_better
-        is_clear = factor * difference.p_value < 1 - paired.CONFIDENCE
+        is_gain = (difference.estimate > 0) == measure.higher_is_better
         rows[method] |= {
-          "is_better": is_gain and is_clear,
+          "is_better": is_gain and p_value < 1 - paired.CONFIDENCE,
           "baseline": fedavg,
-          "largest_loss": largest_loss(
-            of_methods[method], of_methods[fedavg], score
-          ),
+          "largest_loss": largest_loss(of_methods[method], baseline, score),
         }
   return pd.DataFrame([*rows.values()]).sort_values(
     f"{criterion}_difference",
     ascending=not group_measures.find(criterion, score).higher_is_better,
     ignore_index=True,
   )
+
+
+def _differences(
+  measure: Measure,
+  of_methods: Mapping[str, Seeds],
+  finalists: Iterable[str],
+  baseline: Seeds,
+) -> dict[str, tuple[Difference, float]]:
+  """Returns differences in the unit of tables, and p-values, by Holm's rule."""
+  assert measure.statistic is not None
+  statistic = paired.remembering(measure.statistic)
+  found = {
+    method: paired.difference(
+      statistic, of_methods[method], baseline, measure.span
+    )
+    for method in finalists
+  }
+  factors = paired.holm_factors([d.p_value for d in found.values()])
+  return {
+    method: (
+      difference.scaled(measure.scale).corrected(factor),
+      factor * difference.p_value,
+    )
+    for (method, difference), factor in zip(found.items(), factors, strict=True)
+  }
 
 
 def sort_key(clients: Clients, score: Score, criterion: str) -> float:
