@@ -184,6 +184,7 @@ def test_tables_and_pages_show_the_ceiling_beside_runs(found, folder):
     lambda content: content["of"].update(rounds=9),
     lambda content: content.update(share=0.2),
     lambda content: content.pop("least"),
+    lambda content: content["runs"][0].update(excess_tail="much"),
   ],
 )
 def test_a_ceiling_of_something_else_is_named_and_not_shown(

@@ -276,26 +276,16 @@ def fair_and_baselines(tmp_path_factory):
 
 def test_a_card_has_the_ceiling_beside_its_run(run, tmp_path):
   path = shutil.copytree(run.path, tmp_path / "run")
-  least = dict.fromkeys(("mean", "tail", "largest"), 0.25)
-  ceiling_records.write(
-    Ceilings(
-      share=0.1,
-      weighting="uniform",
-      data=pd.DataFrame([{"data": 0, "loss": "softmax", "representation": ""}]),
-      least=pd.DataFrame([{"data": 0, "risk": r, **least} for r in least]),
-      runs=pd.DataFrame(
-        [
-          {
-            "data": 0,
-            "path": str(path),
-            "method": "Ditto",
-            **{f"excess_{r}": 0.375 for r in least},
-          }
-        ]
-      ),
-      notes=(),
-    )
-  )
+  risks = ("mean", "tail", "largest")
+  measured = {f"{of}{r}": 0.25 for of in ("", "test_") for r in risks}
+  above = {f"excess_{risk}": 0.375 for risk in risks}
+  point = {"s": 0.0, "value": 0.25, "bound": 0.25, "gap": 0.0, "norm": 1.0}
+  of = {"data": 0}
+  data = of | {"loss": "softmax", "representation": "", "radius": 100.0}
+  least = [{**of, "risk": risk, **point, **measured} for risk in risks]
+  found = {**of, "path": str(path), "method": "Ditto", **measured, **above}
+  tables = map(pd.DataFrame, ([data], least, [found]))
+  ceiling_records.write(Ceilings(0.1, "uniform", *tables, notes=()))
 
   def card():
     found = experiments.export(path, tmp_path / "m.keras", overwrite=True)

@@ -24,6 +24,12 @@ from tff_fair.experiments.runs.run import Run
 from tff_fair.files import atomic, parsing
 
 _TABLES = ("data", "least", "runs")
+_MEASURED = (*RISKS, *(f"test_{name}" for name in RISKS))
+_NUMBERS = {
+  "data": ("radius",),
+  "least": ("s", "value", "bound", "gap", "norm", *_MEASURED),
+  "runs": (*_MEASURED, *(f"excess_{name}" for name in RISKS)),
+}
 _HOW = ("share", "weighting")  # How the ceilings of runs may differ.
 
 
@@ -104,6 +110,10 @@ def _read(
       return f"is of round {now['rounds']}, and not of {round_num}"
     [_], [_] = found["data"], found["runs"]
     content: dict[str, Any] = {n: found[n] for n in (*_HOW, *_TABLES)}
+    for name, columns in _NUMBERS.items():
+      for row in content[name]:
+        for column in columns:
+          row[column] = float(row[column])
   except (OSError, LookupError, TypeError, ValueError) as error:
     return f"cannot be read ({error})"
   return content
