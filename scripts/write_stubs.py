@@ -8,6 +8,7 @@ declare. The stubs say them to type checkers and editors.
 
 import inspect
 import pathlib
+import re
 import textwrap
 import typing
 from collections.abc import Iterator
@@ -108,8 +109,21 @@ def _factories() -> Iterator[str]:
       yield "\n".join(lines)
 
 
+# Of the arguments, what all builders share is with `compose`.
+_SHARED = ("model_fn", "client_optimizer", "options")
+_ARGUMENT = re.compile(r"^  (?:\*\*)?(\w+): .*(?:\n    .*)*", re.MULTILINE)
+
+
 def _docstring(documented: object, indent: int) -> list[str]:
-  text = f'"""{inspect.getdoc(documented)}'
+  found, _, rest = (inspect.getdoc(documented) or "").partition("\n\nArgs:\n")
+  arguments = [
+    argument[0]
+    for argument in _ARGUMENT.finditer(re.split(r"\n\n", rest)[0])
+    if argument[1] not in _SHARED
+  ]
+  if arguments:
+    found = "\n".join([f"{found}\n\nArgs:", *arguments])
+  text = f'"""{found}'
   if "\n" in text:
     text += "\n"
   return textwrap.indent(f'{text}"""', " " * indent).splitlines()

@@ -20,11 +20,7 @@ class FedAvgFactory(RuleFactory):
     self,
     **options: Unpack[FactoryOptions],
   ) -> None:
-    """Initializes the factory.
-
-    Args:
-      **options: As those of `RuleFactory`.
-    """
+    """Initializes the factory."""
 
 class FedAvgNFactory(RuleFactory):
   """Sums client updates as FedAvg-n does; see this module."""
@@ -33,11 +29,7 @@ class FedAvgNFactory(RuleFactory):
     self,
     **options: Unpack[FactoryOptions],
   ) -> None:
-    """Initializes the factory.
-
-    Args:
-      **options: As those of `RuleFactory`.
-    """
+    """Initializes the factory."""
 
 class FedNovaFactory(RuleFactory):
   """Sums client updates as FedNova does; see this module.
@@ -49,11 +41,7 @@ class FedNovaFactory(RuleFactory):
     self,
     **options: Unpack[FactoryOptions],
   ) -> None:
-    """Initializes the factory.
-
-    Args:
-      **options: As those of `RuleFactory`.
-    """
+    """Initializes the factory."""
 
 class QFedAvgFactory(RuleFactory):
   """Sums client updates as q-FedAvg does; see this module.
@@ -74,7 +62,6 @@ class QFedAvgFactory(RuleFactory):
       q: Fairness; 0 recovers the unweighted mean. In [0, inf).
       lipschitz: L; a larger one makes steps shorter. None is one over the client
         learning rate. In (0, inf).
-      **options: As those of `RuleFactory`.
     """
 
 class AflFactory(RuleFactory):
@@ -96,7 +83,6 @@ class AflFactory(RuleFactory):
       num_clients: N, the size of the population, every client of which the method
         weighs; client ids are 0 to N - 1. In [1, inf).
       lambda_learning_rate: gamma_lambda. In [0, inf).
-      **options: As those of `RuleFactory`.
     """
 
 class TermFactory(RuleFactory):
@@ -119,7 +105,6 @@ class TermFactory(RuleFactory):
         one the smallest.
       loss_cap: Losses above it count as it. None caps none; secure sums need one
         where t is positive.
-      **options: As those of `RuleFactory`.
     """
 
 class DeltaFlFactory(RuleFactory):
@@ -142,7 +127,6 @@ class DeltaFlFactory(RuleFactory):
         recovers FedAvg. In (0, 1].
       loss_bound: B: with secure sums, a client with |f_k| > B does not count. In
         (0, inf).
-      **options: As those of `RuleFactory`.
     """
 
 class GiFairFactory(RuleFactory):
@@ -165,7 +149,6 @@ class GiFairFactory(RuleFactory):
         recovers FedAvg. In [0, 1).
       loss_bound: B: with secure sums, a client with |f_k| > B does not count. In
         (0, inf).
-      **options: As those of `RuleFactory`.
     """
 
 class FedFaFactory(RuleFactory):
@@ -184,7 +167,6 @@ class FedFaFactory(RuleFactory):
 
     Args:
       b: Weight of participation against accuracy. In [0, 1].
-      **options: As those of `RuleFactory`.
     """
 
 class FedMgdaPlusFactory(RuleFactory):
@@ -202,7 +184,6 @@ class FedMgdaPlusFactory(RuleFactory):
     Args:
       epsilon: How far lambda_k may be from p_k. In [0, 1].
       normalize: Whether each update is divided by its norm.
-      **options: As those of `RuleFactory`.
     """
 
 class AdaFedFactory(RuleFactory):
@@ -224,7 +205,6 @@ class AdaFedFactory(RuleFactory):
       gamma: How much steeper the direction is for larger losses. In [0, inf).
       hull: Whether a round whose coefficients would not all be positive takes the
         point of least norm in the convex hull instead.
-      **options: As those of `RuleFactory`.
     """
 
 class VRedFactory(RuleFactory):
@@ -243,7 +223,6 @@ class VRedFactory(RuleFactory):
 
     Args:
       beta: Weight of the variance; 0 recovers FedAvg. In [0, inf).
-      **options: As those of `RuleFactory`.
     """
 
 class SemiVRedFactory(RuleFactory):
@@ -262,7 +241,6 @@ class SemiVRedFactory(RuleFactory):
 
     Args:
       beta: Weight of the semi-variance; 0 recovers FedAvg. In [0, inf).
-      **options: As those of `RuleFactory`.
     """
 
 class FedFvFactory(RuleFactory):
@@ -289,7 +267,6 @@ class FedFvFactory(RuleFactory):
       order: Order of the projection targets: by ascending loss, at random, or by
         descending loss.
       seed: Seed of the random order; its lowest 64 bits count. In [0, inf).
-      **options: As those of `RuleFactory`.
     """
 
 class DrflFactory(RuleFactory):
@@ -308,7 +285,6 @@ class DrflFactory(RuleFactory):
 
     Args:
       q: Fairness; 0 recovers FedAvg. In [0, inf).
-      **options: As those of `RuleFactory`.
     """
 
 class AaggffSFactory(RuleFactory):
@@ -332,7 +308,6 @@ class AaggffSFactory(RuleFactory):
       num_clients: N, the size of the population, every client of which the method
         weighs; client ids are 0 to N - 1. In [1, inf).
       transform: The distribution whose CDF makes a response of a loss.
-      **options: As those of `RuleFactory`.
     """
 
 class AaggffDFactory(RuleFactory):
@@ -356,7 +331,6 @@ class AaggffDFactory(RuleFactory):
       num_clients: N, the size of the population, every client of which the method
         weighs; client ids are 0 to N - 1. In [1, inf).
       transform: The distribution whose CDF makes a response of a loss.
-      **options: As those of `RuleFactory`.
     """
 
 class FedMdfgFactory(RuleFactory):
@@ -376,7 +350,6 @@ class FedMdfgFactory(RuleFactory):
     Args:
       theta: Angle in degrees between the losses and equal ones, above which the
         direction is guided towards equal losses. In (0, 90).
-      **options: As those of `RuleFactory`.
     """
 
 class MaxFlFactory(RuleFactory):
@@ -389,11 +362,7 @@ class MaxFlFactory(RuleFactory):
     self,
     **options: Unpack[FactoryOptions],
   ) -> None:
-    """Initializes the factory.
-
-    Args:
-      **options: As those of `RuleFactory`.
-    """
+    """Initializes the factory."""
 
 class FedGiniFactory(RuleFactory):
   """Sums client updates as FedGini does; see this module.
@@ -415,7 +384,6 @@ class FedGiniFactory(RuleFactory):
         [0, 1].
       loss_bound: B: with secure sums, a client with |f_k| > B does not count. In
         (0, inf).
-      **options: As those of `RuleFactory`.
     """
 
 class FairFedFactory(RuleFactory):
@@ -435,7 +403,6 @@ class FairFedFactory(RuleFactory):
         weighs; client ids are 0 to N - 1. In [1, inf).
       beta: How much a deviation of 1 takes off a client's weight; 0 keeps the first
         weights. In [0, inf).
-      **options: As those of `RuleFactory`.
     """
 
 class DrfaFactory(RuleFactory):
@@ -454,7 +421,6 @@ class DrfaFactory(RuleFactory):
       num_clients: N, the size of the population, every client of which the method
         weighs; client ids are 0 to N - 1. In [1, inf).
       lambda_learning_rate: gamma. In [0, inf).
-      **options: As those of `RuleFactory`.
     """
 
 class UpGradFactory(RuleFactory):
@@ -464,11 +430,7 @@ class UpGradFactory(RuleFactory):
     self,
     **options: Unpack[FactoryOptions],
   ) -> None:
-    """Initializes the factory.
-
-    Args:
-      **options: As those of `RuleFactory`.
-    """
+    """Initializes the factory."""
 
 class ImtlGFactory(RuleFactory):
   """Sums client updates as IMTL-G does; see this module."""
@@ -477,11 +439,7 @@ class ImtlGFactory(RuleFactory):
     self,
     **options: Unpack[FactoryOptions],
   ) -> None:
-    """Initializes the factory.
-
-    Args:
-      **options: As those of `RuleFactory`.
-    """
+    """Initializes the factory."""
 
 class NashMtlFactory(RuleFactory):
   """Sums client updates as Nash-MTL does; see this module."""
@@ -490,11 +448,7 @@ class NashMtlFactory(RuleFactory):
     self,
     **options: Unpack[FactoryOptions],
   ) -> None:
-    """Initializes the factory.
-
-    Args:
-      **options: As those of `RuleFactory`.
-    """
+    """Initializes the factory."""
 
 class AlignedMtlFactory(RuleFactory):
   """Sums client updates as Aligned-MTL does; see this module."""
@@ -503,8 +457,4 @@ class AlignedMtlFactory(RuleFactory):
     self,
     **options: Unpack[FactoryOptions],
   ) -> None:
-    """Initializes the factory.
-
-    Args:
-      **options: As those of `RuleFactory`.
-    """
+    """Initializes the factory."""

@@ -26,20 +26,7 @@ def build_fedavg(
   client_optimizer: Optimizer,
   **options: Unpack[BuildOptions],
 ) -> LearningProcess:
-  """Builds the learning process of fedavg.
-
-  Args:
-    model_fn: See `tff_fair.algorithms.compose`, as for the options.
-    client_optimizer: Trains at the clients.
-    **options: Options that hold for every method.
-
-  Returns:
-    A `tff.learning.templates.LearningProcess`.
-
-  Raises:
-    TypeError: If an argument has the wrong type.
-    FieldError: If an argument has a wrong value; a `ValueError`.
-  """
+  """Builds the learning process of fedavg."""
 
 def build_fedavg_n(
   model_fn: ModelFn,
@@ -47,20 +34,7 @@ def build_fedavg_n(
   client_optimizer: Optimizer,
   **options: Unpack[BuildOptions],
 ) -> LearningProcess:
-  """Builds the learning process of fedavg_n.
-
-  Args:
-    model_fn: See `tff_fair.algorithms.compose`, as for the options.
-    client_optimizer: Trains at the clients.
-    **options: Options that hold for every method.
-
-  Returns:
-    A `tff.learning.templates.LearningProcess`.
-
-  Raises:
-    TypeError: If an argument has the wrong type.
-    FieldError: If an argument has a wrong value; a `ValueError`.
-  """
+  """Builds the learning process of fedavg_n."""
 
 def build_fedprox(
   model_fn: ModelFn,
@@ -72,17 +46,7 @@ def build_fedprox(
   """Builds FedProx.
 
   Args:
-    model_fn: See `tff_fair.algorithms.compose`, as for the options.
-    client_optimizer: Trains at the clients.
     mu: Weight of the proximal term; 0 recovers FedAvg. In [0, inf).
-    **options: Options that hold for every method.
-
-  Returns:
-    A `tff.learning.templates.LearningProcess`.
-
-  Raises:
-    TypeError: If an argument has the wrong type.
-    FieldError: If an argument has a wrong value; a `ValueError`.
   """
 
 def build_fedadam(
@@ -98,20 +62,10 @@ def build_fedadam(
   """Builds FedAdam.
 
   Args:
-    model_fn: See `tff_fair.algorithms.compose`, as for the options.
-    client_optimizer: Trains at the clients.
     learning_rate: Of the server step. In (0, inf).
     beta1: Decay of the first moment. In [0, 1).
     beta2: Decay of the second moment. In [0, 1).
     epsilon: Added to the root of the second moment. In (0, inf).
-    **options: Options that hold for every method.
-
-  Returns:
-    A `tff.learning.templates.LearningProcess`.
-
-  Raises:
-    TypeError: If an argument has the wrong type.
-    FieldError: If an argument has a wrong value; a `ValueError`.
   """
 
 def build_fednova(
@@ -120,20 +74,7 @@ def build_fednova(
   client_optimizer: Optimizer,
   **options: Unpack[BuildOptions],
 ) -> LearningProcess:
-  """Builds the learning process of fednova.
-
-  Args:
-    model_fn: See `tff_fair.algorithms.compose`, as for the options.
-    client_optimizer: Trains at the clients.
-    **options: Options that hold for every method.
-
-  Returns:
-    A `tff.learning.templates.LearningProcess`.
-
-  Raises:
-    TypeError: If an argument has the wrong type.
-    FieldError: If an argument has a wrong value; a `ValueError`.
-  """
+  """Builds the learning process of fednova."""
 
 def build_qfedavg(
   model_fn: ModelFn,
@@ -146,19 +87,9 @@ def build_qfedavg(
   """Builds the learning process of qfedavg.
 
   Args:
-    model_fn: See `tff_fair.algorithms.compose`, as for the options.
-    client_optimizer: Trains at the clients.
     q: Fairness; 0 recovers the unweighted mean. In [0, inf).
     lipschitz: L; a larger one makes steps shorter. None is one over the client
       learning rate. In (0, inf).
-    **options: Options that hold for every method.
-
-  Returns:
-    A `tff.learning.templates.LearningProcess`.
-
-  Raises:
-    TypeError: If an argument has the wrong type.
-    FieldError: If an argument has a wrong value; a `ValueError`.
   """
 
 def build_afl(
@@ -175,20 +106,10 @@ def build_afl(
   are 0 to num_clients - 1.
 
   Args:
-    model_fn: See `tff_fair.algorithms.compose`, as for the options.
-    client_optimizer: Trains at the clients.
     lambda_learning_rate: gamma_lambda. In [0, inf).
     average_model: Whether `get_model_weights` returns the running mean of the
       weights over the rounds, as AFL's theory wants it. Training goes on from the
       current ones, `state.global_model_weights`.
-    **options: Options that hold for every method.
-
-  Returns:
-    A `tff.learning.templates.LearningProcess`.
-
-  Raises:
-    TypeError: If an argument has the wrong type.
-    FieldError: If an argument has a wrong value; a `ValueError`.
   """
 
 def build_term(
@@ -202,20 +123,10 @@ def build_term(
   """Builds the learning process of term.
 
   Args:
-    model_fn: See `tff_fair.algorithms.compose`, as for the options.
-    client_optimizer: Trains at the clients.
     t: Tilt; 0 recovers FedAvg, a large one follows the largest loss, a negative
       one the smallest.
     loss_cap: Losses above it count as it. None caps none; secure sums need one
       where t is positive.
-    **options: Options that hold for every method.
-
-  Returns:
-    A `tff.learning.templates.LearningProcess`.
-
-  Raises:
-    TypeError: If an argument has the wrong type.
-    FieldError: If an argument has a wrong value; a `ValueError`.
   """
 
 def build_propfair(
@@ -228,17 +139,7 @@ def build_propfair(
   """Builds PropFair.
 
   Args:
-    model_fn: See `tff_fair.algorithms.compose`, as for the options.
-    client_optimizer: Trains at the clients.
     m: M, the baseline that utilities M - loss are counted from. In (0, inf).
-    **options: Options that hold for every method.
-
-  Returns:
-    A `tff.learning.templates.LearningProcess`.
-
-  Raises:
-    TypeError: If an argument has the wrong type.
-    FieldError: If an argument has a wrong value; a `ValueError`.
   """
 
 def build_delta_fl(
@@ -252,20 +153,10 @@ def build_delta_fl(
   """Builds the learning process of delta_fl.
 
   Args:
-    model_fn: See `tff_fair.algorithms.compose`, as for the options.
-    client_optimizer: Trains at the clients.
     alpha: Share of the clients, by weight, that the objective looks at; 1
       recovers FedAvg. In (0, 1].
     loss_bound: B: with secure sums, a client with |f_k| > B does not count. In
       (0, inf).
-    **options: Options that hold for every method.
-
-  Returns:
-    A `tff.learning.templates.LearningProcess`.
-
-  Raises:
-    TypeError: If an argument has the wrong type.
-    FieldError: If an argument has a wrong value; a `ValueError`.
   """
 
 def build_gifair(
@@ -279,20 +170,10 @@ def build_gifair(
   """Builds the learning process of gifair.
 
   Args:
-    model_fn: See `tff_fair.algorithms.compose`, as for the options.
-    client_optimizer: Trains at the clients.
     fraction: Share of the largest lambda that keeps coefficients non-negative; 0
       recovers FedAvg. In [0, 1).
     loss_bound: B: with secure sums, a client with |f_k| > B does not count. In
       (0, inf).
-    **options: Options that hold for every method.
-
-  Returns:
-    A `tff.learning.templates.LearningProcess`.
-
-  Raises:
-    TypeError: If an argument has the wrong type.
-    FieldError: If an argument has a wrong value; a `ValueError`.
   """
 
 def build_fedfa(
@@ -310,19 +191,9 @@ def build_fedfa(
   momentum is 0, any optimizer will do.
 
   Args:
-    model_fn: See `tff_fair.algorithms.compose`, as for the options.
-    client_optimizer: Trains at the clients.
     b: Weight of participation against accuracy. In [0, 1].
     client_momentum: Momentum of the clients' SGD. In [0, 1).
     server_momentum: Momentum of the server's SGD. In [0, 1).
-    **options: Options that hold for every method.
-
-  Returns:
-    A `tff.learning.templates.LearningProcess`.
-
-  Raises:
-    TypeError: If an argument has the wrong type.
-    FieldError: If an argument has a wrong value; a `ValueError`.
   """
 
 def build_ditto(
@@ -335,17 +206,7 @@ def build_ditto(
   """Builds Ditto.
 
   Args:
-    model_fn: See `tff_fair.algorithms.compose`, as for the options.
-    client_optimizer: Trains at the clients.
     lam: Pull of the personal models towards the global one. In [0, inf).
-    **options: Options that hold for every method.
-
-  Returns:
-    A `tff.learning.templates.LearningProcess`.
-
-  Raises:
-    TypeError: If an argument has the wrong type.
-    FieldError: If an argument has a wrong value; a `ValueError`.
   """
 
 def build_scaffold(
@@ -354,20 +215,7 @@ def build_scaffold(
   client_optimizer: Optimizer,
   **options: Unpack[BuildOptions],
 ) -> LearningProcess:
-  """Builds SCAFFOLD.
-
-  Args:
-    model_fn: See `tff_fair.algorithms.compose`, as for the options.
-    client_optimizer: Trains at the clients.
-    **options: Options that hold for every method.
-
-  Returns:
-    A `tff.learning.templates.LearningProcess`.
-
-  Raises:
-    TypeError: If an argument has the wrong type.
-    FieldError: If an argument has a wrong value; a `ValueError`.
-  """
+  """Builds SCAFFOLD."""
 
 def build_fedmgda_plus(
   model_fn: ModelFn,
@@ -381,20 +229,10 @@ def build_fedmgda_plus(
   """Builds FedMGDA+.
 
   Args:
-    model_fn: See `tff_fair.algorithms.compose`, as for the options.
-    client_optimizer: Trains at the clients.
     epsilon: How far lambda_k may be from p_k. In [0, 1].
     normalize: Whether each update is divided by its norm.
     mu: Weight of the clients' proximal term; above 0 it is MGDA-Prox. In [0,
       inf).
-    **options: Options that hold for every method.
-
-  Returns:
-    A `tff.learning.templates.LearningProcess`.
-
-  Raises:
-    TypeError: If an argument has the wrong type.
-    FieldError: If an argument has a wrong value; a `ValueError`.
   """
 
 def build_adafed(
@@ -408,19 +246,9 @@ def build_adafed(
   """Builds the learning process of adafed.
 
   Args:
-    model_fn: See `tff_fair.algorithms.compose`, as for the options.
-    client_optimizer: Trains at the clients.
     gamma: How much steeper the direction is for larger losses. In [0, inf).
     hull: Whether a round whose coefficients would not all be positive takes the
       point of least norm in the convex hull instead.
-    **options: Options that hold for every method.
-
-  Returns:
-    A `tff.learning.templates.LearningProcess`.
-
-  Raises:
-    TypeError: If an argument has the wrong type.
-    FieldError: If an argument has a wrong value; a `ValueError`.
   """
 
 def build_vred(
@@ -433,17 +261,7 @@ def build_vred(
   """Builds the learning process of vred.
 
   Args:
-    model_fn: See `tff_fair.algorithms.compose`, as for the options.
-    client_optimizer: Trains at the clients.
     beta: Weight of the variance; 0 recovers FedAvg. In [0, inf).
-    **options: Options that hold for every method.
-
-  Returns:
-    A `tff.learning.templates.LearningProcess`.
-
-  Raises:
-    TypeError: If an argument has the wrong type.
-    FieldError: If an argument has a wrong value; a `ValueError`.
   """
 
 def build_semi_vred(
@@ -456,17 +274,7 @@ def build_semi_vred(
   """Builds the learning process of semi_vred.
 
   Args:
-    model_fn: See `tff_fair.algorithms.compose`, as for the options.
-    client_optimizer: Trains at the clients.
     beta: Weight of the semi-variance; 0 recovers FedAvg. In [0, inf).
-    **options: Options that hold for every method.
-
-  Returns:
-    A `tff.learning.templates.LearningProcess`.
-
-  Raises:
-    TypeError: If an argument has the wrong type.
-    FieldError: If an argument has a wrong value; a `ValueError`.
   """
 
 def build_fedfv(
@@ -482,22 +290,12 @@ def build_fedfv(
   """Builds the learning process of fedfv.
 
   Args:
-    model_fn: See `tff_fair.algorithms.compose`, as for the options.
-    client_optimizer: Trains at the clients.
     alpha: Share of the clients, those with the largest losses, whose updates are
       not projected; 1 with tau = 0 is the direction of the mean. In [0, 1].
     tau: Rounds an update is remembered for. In [0, inf).
     order: Order of the projection targets: by ascending loss, at random, or by
       descending loss.
     seed: Seed of the random order; its lowest 64 bits count. In [0, inf).
-    **options: Options that hold for every method.
-
-  Returns:
-    A `tff.learning.templates.LearningProcess`.
-
-  Raises:
-    TypeError: If an argument has the wrong type.
-    FieldError: If an argument has a wrong value; a `ValueError`.
   """
 
 def build_adafedadam(
@@ -514,21 +312,11 @@ def build_adafedadam(
   """Builds AdaFedAdam.
 
   Args:
-    model_fn: See `tff_fair.algorithms.compose`, as for the options.
-    client_optimizer: Trains at the clients.
     alpha: Weight of clients that have improved less. In [0, inf).
     learning_rate: Of the server step. In (0, inf).
     beta1: Decay of the first moment. In [0, 1).
     beta2: Decay of the second moment. In [0, 1).
     epsilon: Added to the root of the second moment. In (0, inf).
-    **options: Options that hold for every method.
-
-  Returns:
-    A `tff.learning.templates.LearningProcess`.
-
-  Raises:
-    TypeError: If an argument has the wrong type.
-    FieldError: If an argument has a wrong value; a `ValueError`.
   """
 
 def build_fedmgda(
@@ -537,20 +325,7 @@ def build_fedmgda(
   client_optimizer: Optimizer,
   **options: Unpack[BuildOptions],
 ) -> LearningProcess:
-  """Builds the learning process of fedmgda.
-
-  Args:
-    model_fn: See `tff_fair.algorithms.compose`, as for the options.
-    client_optimizer: Trains at the clients.
-    **options: Options that hold for every method.
-
-  Returns:
-    A `tff.learning.templates.LearningProcess`.
-
-  Raises:
-    TypeError: If an argument has the wrong type.
-    FieldError: If an argument has a wrong value; a `ValueError`.
-  """
+  """Builds the learning process of fedmgda."""
 
 def build_mgda_prox(
   model_fn: ModelFn,
@@ -563,18 +338,8 @@ def build_mgda_prox(
   """Builds MGDA-Prox: FedMGDA+ with a proximal term at the clients.
 
   Args:
-    model_fn: See `tff_fair.algorithms.compose`, as for the options.
-    client_optimizer: Trains at the clients.
     epsilon: How far lambda_k may be from p_k. In [0, 1].
     mu: Weight of the clients' proximal term. In [0, inf).
-    **options: Options that hold for every method.
-
-  Returns:
-    A `tff.learning.templates.LearningProcess`.
-
-  Raises:
-    TypeError: If an argument has the wrong type.
-    FieldError: If an argument has a wrong value; a `ValueError`.
   """
 
 def build_drfl(
@@ -587,17 +352,7 @@ def build_drfl(
   """Builds the learning process of drfl.
 
   Args:
-    model_fn: See `tff_fair.algorithms.compose`, as for the options.
-    client_optimizer: Trains at the clients.
     q: Fairness; 0 recovers FedAvg. In [0, inf).
-    **options: Options that hold for every method.
-
-  Returns:
-    A `tff.learning.templates.LearningProcess`.
-
-  Raises:
-    TypeError: If an argument has the wrong type.
-    FieldError: If an argument has a wrong value; a `ValueError`.
   """
 
 def build_aaggff_s(
@@ -612,17 +367,7 @@ def build_aaggff_s(
   """Builds the learning process of aaggff_s.
 
   Args:
-    model_fn: See `tff_fair.algorithms.compose`, as for the options.
-    client_optimizer: Trains at the clients.
     transform: The distribution whose CDF makes a response of a loss.
-    **options: Options that hold for every method.
-
-  Returns:
-    A `tff.learning.templates.LearningProcess`.
-
-  Raises:
-    TypeError: If an argument has the wrong type.
-    FieldError: If an argument has a wrong value; a `ValueError`.
   """
 
 def build_aaggff_d(
@@ -637,17 +382,7 @@ def build_aaggff_d(
   """Builds the learning process of aaggff_d.
 
   Args:
-    model_fn: See `tff_fair.algorithms.compose`, as for the options.
-    client_optimizer: Trains at the clients.
     transform: The distribution whose CDF makes a response of a loss.
-    **options: Options that hold for every method.
-
-  Returns:
-    A `tff.learning.templates.LearningProcess`.
-
-  Raises:
-    TypeError: If an argument has the wrong type.
-    FieldError: If an argument has a wrong value; a `ValueError`.
   """
 
 def build_fedmdfg(
@@ -661,21 +396,11 @@ def build_fedmdfg(
   """Builds FedMDFG, with a search for the length of its step or without.
 
   Args:
-    model_fn: See `tff_fair.algorithms.compose`, as for the options.
-    client_optimizer: Trains at the clients.
     theta: Angle in degrees between the losses and equal ones, above which the
       direction is guided towards equal losses. In (0, 90).
     line_search: Halvings and doublings of the server's step, s, that clients try
       in 2 s + 1 passes over their examples; 0 takes the step of the server's
       rate. In [0, 30].
-    **options: Options that hold for every method.
-
-  Returns:
-    A `tff.learning.templates.LearningProcess`.
-
-  Raises:
-    TypeError: If an argument has the wrong type.
-    FieldError: If an argument has a wrong value; a `ValueError`.
   """
 
 def build_n_accadam(
@@ -691,20 +416,10 @@ def build_n_accadam(
   """Builds N-AccAdam.
 
   Args:
-    model_fn: See `tff_fair.algorithms.compose`, as for the options.
-    client_optimizer: Trains at the clients.
     learning_rate: Of the server step. In (0, inf).
     beta1: Decay of the first moment. In [0, 1).
     beta2: Decay of the second moment. In [0, 1).
     epsilon: Added to the root of the second moment. In (0, inf).
-    **options: Options that hold for every method.
-
-  Returns:
-    A `tff.learning.templates.LearningProcess`.
-
-  Raises:
-    TypeError: If an argument has the wrong type.
-    FieldError: If an argument has a wrong value; a `ValueError`.
   """
 
 def build_maxfl(
@@ -713,20 +428,7 @@ def build_maxfl(
   client_optimizer: Optimizer,
   **options: Unpack[BuildOptions],
 ) -> LearningProcess:
-  """Builds the learning process of maxfl.
-
-  Args:
-    model_fn: See `tff_fair.algorithms.compose`, as for the options.
-    client_optimizer: Trains at the clients.
-    **options: Options that hold for every method.
-
-  Returns:
-    A `tff.learning.templates.LearningProcess`.
-
-  Raises:
-    TypeError: If an argument has the wrong type.
-    FieldError: If an argument has a wrong value; a `ValueError`.
-  """
+  """Builds the learning process of maxfl."""
 
 def build_fedgini(
   model_fn: ModelFn,
@@ -739,20 +441,10 @@ def build_fedgini(
   """Builds the learning process of fedgini.
 
   Args:
-    model_fn: See `tff_fair.algorithms.compose`, as for the options.
-    client_optimizer: Trains at the clients.
     epsilon: How equally clients weigh; 1 recovers FedAvg with equal weights. In
       [0, 1].
     loss_bound: B: with secure sums, a client with |f_k| > B does not count. In
       (0, inf).
-    **options: Options that hold for every method.
-
-  Returns:
-    A `tff.learning.templates.LearningProcess`.
-
-  Raises:
-    TypeError: If an argument has the wrong type.
-    FieldError: If an argument has a wrong value; a `ValueError`.
   """
 
 def build_fairfed(
@@ -774,19 +466,9 @@ def build_fairfed(
   are 0 to num_clients - 1.
 
   Args:
-    model_fn: See `tff_fair.algorithms.compose`, as for the options.
-    client_optimizer: Trains at the clients.
     beta: How much a deviation of 1 takes off a client's weight; 0 keeps the first
       weights. In [0, inf).
     gap: The gap between groups that runs measure.
-    **options: Options that hold for every method.
-
-  Returns:
-    A `tff.learning.templates.LearningProcess`.
-
-  Raises:
-    TypeError: If an argument has the wrong type.
-    FieldError: If an argument has a wrong value; a `ValueError`.
   """
 
 def build_fedminmax(
@@ -802,17 +484,7 @@ def build_fedminmax(
   needed, and batches of a client's data are `(x, y, group)`.
 
   Args:
-    model_fn: See `tff_fair.algorithms.compose`, as for the options.
-    client_optimizer: Trains at the clients.
     lambda_learning_rate: gamma. In [0, inf).
-    **options: Options that hold for every method.
-
-  Returns:
-    A `tff.learning.templates.LearningProcess`.
-
-  Raises:
-    TypeError: If an argument has the wrong type.
-    FieldError: If an argument has a wrong value; a `ValueError`.
   """
 
 def build_drfa(
@@ -829,17 +501,7 @@ def build_drfa(
   in the middle of a round.
 
   Args:
-    model_fn: See `tff_fair.algorithms.compose`, as for the options.
-    client_optimizer: Trains at the clients.
     lambda_learning_rate: gamma. In [0, inf).
-    **options: Options that hold for every method.
-
-  Returns:
-    A `tff.learning.templates.LearningProcess`.
-
-  Raises:
-    TypeError: If an argument has the wrong type.
-    FieldError: If an argument has a wrong value; a `ValueError`.
   """
 
 def build_upgrad(
@@ -848,20 +510,7 @@ def build_upgrad(
   client_optimizer: Optimizer,
   **options: Unpack[BuildOptions],
 ) -> LearningProcess:
-  """Builds the learning process of upgrad.
-
-  Args:
-    model_fn: See `tff_fair.algorithms.compose`, as for the options.
-    client_optimizer: Trains at the clients.
-    **options: Options that hold for every method.
-
-  Returns:
-    A `tff.learning.templates.LearningProcess`.
-
-  Raises:
-    TypeError: If an argument has the wrong type.
-    FieldError: If an argument has a wrong value; a `ValueError`.
-  """
+  """Builds the learning process of upgrad."""
 
 def build_imtl_g(
   model_fn: ModelFn,
@@ -869,20 +518,7 @@ def build_imtl_g(
   client_optimizer: Optimizer,
   **options: Unpack[BuildOptions],
 ) -> LearningProcess:
-  """Builds the learning process of imtl_g.
-
-  Args:
-    model_fn: See `tff_fair.algorithms.compose`, as for the options.
-    client_optimizer: Trains at the clients.
-    **options: Options that hold for every method.
-
-  Returns:
-    A `tff.learning.templates.LearningProcess`.
-
-  Raises:
-    TypeError: If an argument has the wrong type.
-    FieldError: If an argument has a wrong value; a `ValueError`.
-  """
+  """Builds the learning process of imtl_g."""
 
 def build_nash_mtl(
   model_fn: ModelFn,
@@ -890,20 +526,7 @@ def build_nash_mtl(
   client_optimizer: Optimizer,
   **options: Unpack[BuildOptions],
 ) -> LearningProcess:
-  """Builds the learning process of nash_mtl.
-
-  Args:
-    model_fn: See `tff_fair.algorithms.compose`, as for the options.
-    client_optimizer: Trains at the clients.
-    **options: Options that hold for every method.
-
-  Returns:
-    A `tff.learning.templates.LearningProcess`.
-
-  Raises:
-    TypeError: If an argument has the wrong type.
-    FieldError: If an argument has a wrong value; a `ValueError`.
-  """
+  """Builds the learning process of nash_mtl."""
 
 def build_aligned_mtl(
   model_fn: ModelFn,
@@ -911,17 +534,4 @@ def build_aligned_mtl(
   client_optimizer: Optimizer,
   **options: Unpack[BuildOptions],
 ) -> LearningProcess:
-  """Builds the learning process of aligned_mtl.
-
-  Args:
-    model_fn: See `tff_fair.algorithms.compose`, as for the options.
-    client_optimizer: Trains at the clients.
-    **options: Options that hold for every method.
-
-  Returns:
-    A `tff.learning.templates.LearningProcess`.
-
-  Raises:
-    TypeError: If an argument has the wrong type.
-    FieldError: If an argument has a wrong value; a `ValueError`.
-  """
+  """Builds the learning process of aligned_mtl."""
