@@ -45,7 +45,7 @@ _LONGEST_FILES = ("code_blocks_run_test.py", "methods/process_contract_test.py")
 # In other files that would take a third of the time.
 _OPTIMIZED_FILES = (
   "aggregators/hostile_signals_test.py",
-  "runtime/private_tff_test.py",
+  "runtime/tff_internals_test.py",
 )
 
 

@@ -168,7 +168,7 @@ LAYERS = {
 
 # What TensorFlow Federated keeps private, and the one module that may use it.
 PRIVATE_TFF = ("tensorflow_federated.proto", "tensorflow_federated.python")
-PRIVATE_ROOM = "tff_fair.runtime.private_tff"
+PRIVATE_ROOM = "tff_fair.runtime.tff_internals"
 
 # Methods that need more of TensorFlow Federated than `compose`, and why.
 METHODS_WITH_TFF = {

@@ -10,7 +10,7 @@ import tensorflow_federated as tff
 from tests.summing import rounds
 from tff_fair import aggregators
 from tff_fair.methods import afl, gifair
-from tff_fair.summing import rule_application, scalars, two_phase
+from tff_fair.summing import client_scalars, rule_application, two_phase
 
 run = rounds.run_flat
 
@@ -88,7 +88,7 @@ def test_state_of_the_inner_factory_is_kept():
 
 
 def rows_of(client_ids, columns, num_excluded=0):
-  return scalars.ScalarRows(
+  return client_scalars.ScalarRows(
     tf.constant(client_ids, tf.int64),
     tf.constant(columns, tf.float64),
     tf.constant(num_excluded),
@@ -131,7 +131,7 @@ UPDATE = (tf.constant([1.0, -2.0]),)
 
 
 def reader_of(rule):
-  return scalars.ScalarReader.create(
+  return client_scalars.ScalarReader.create(
     rule, "num_examples", rounds.SIGNALS_TYPE, updates_checked=True
   )
 
@@ -142,7 +142,7 @@ def rows_by_id(reader, losses):
   for client_id, loss in losses.items():
     client = rounds.Client(np.zeros(9), loss=loss, client_id=client_id)
     signals = client.signals()
-    rows = scalars.concat_rows(rows, reader.read((), signals))
+    rows = client_scalars.concat_rows(rows, reader.read((), signals))
   return rows
 
 

@@ -17,8 +17,8 @@ from tff_fair.runtime import (
   memory,
   native,
   parts_context,
-  private_tff,
   schedulers,
+  tff_internals,
   threads,
 )
 from tff_fair.runtime.parts import cohort_cuts
@@ -235,7 +235,7 @@ class _ExactContext(tff.framework.SyncContext):
 @contextlib.contextmanager
 def _exact_context(**options: Any) -> Iterator[tff.framework.SyncContext]:
   """Yields TFF's context, and ends its worker."""
-  private_tff.end_workers_with_program()
+  tff_internals.end_workers_with_program()
   with contextlib.closing(_ExactContext(**options)) as context:
     one = tff.tensorflow.computation(lambda: np.int32(1))
     context.invoke(one, None)  # TFF starts its worker at the first call.

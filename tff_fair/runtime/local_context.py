@@ -17,8 +17,8 @@ from tff_fair.runtime import (
   admission,
   native,
   parts_context,
-  private_tff,
   stepwise,
+  tff_internals,
   threads,
   values,
 )
@@ -130,7 +130,7 @@ class LocalContext(parts_context.PartsContext):
 
 def _message(comp: tff.Computation) -> admission.Message:
   """Returns a computation as TFF's compiler for native workers leaves it."""
-  return private_tff.kept_with(
+  return tff_internals.kept_with(
     comp,
     "compiled",
     lambda: tff.framework.serialize_computation(native.compile_now(comp)),
@@ -138,7 +138,7 @@ def _message(comp: tff.Computation) -> admission.Message:
 
 
 def _steps(comp: tff.Computation) -> stepwise.StepByStep:
-  return private_tff.kept_with(
+  return tff_internals.kept_with(
     comp, "step by step", lambda: stepwise.StepByStep(_message(comp))
   )
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import tensorflow_federated as tff
 
-from tff_fair.runtime import admission, private_tff
+from tff_fair.runtime import admission, tff_internals
 
 _SECURE_INTRINSICS = (
   "federated_secure_modular_sum",
@@ -95,7 +95,7 @@ def compile_now(comp: tff.Computation) -> tff.Computation:
 
 def to_native(comp: tff.Computation) -> tff.Computation:
   """Returns a computation as TFF's native backend leaves it."""
-  private_tff.optimize_without_inputs()
+  tff_internals.optimize_without_inputs()
   return tff.backends.native.desugar_and_transform_to_native(comp)
 
 
@@ -112,7 +112,7 @@ def in_the_clear(comp: tff.Computation) -> tff.Computation:
       annotated_type=comp.type_signature,
     )
 
-  return private_tff.kept_with(comp, "in the clear", replaced)
+  return tff_internals.kept_with(comp, "in the clear", replaced)
 
 
 def has_secure_sums(comp: tff.Computation) -> bool:
@@ -122,7 +122,9 @@ def has_secure_sums(comp: tff.Computation) -> bool:
 
 def without_secure_sums(comp: tff.Computation) -> tff.Computation:
   """Returns a computation; raises a `RuntimeError` if it has secure sums."""
-  if private_tff.kept_with(comp, "secure sums", lambda: has_secure_sums(comp)):
+  if tff_internals.kept_with(
+    comp, "secure sums", lambda: has_secure_sums(comp)
+  ):
     raise RuntimeError(
       "TensorFlow Federated runs secure sums where they are deployed, not "
       "here. To simulate them in the clear, which protects nothing, call "

@@ -19,7 +19,7 @@ import tensorflow_federated as tff
 
 from tff_fair.kernels import norms
 from tff_fair.privacy import unused_assertions
-from tff_fair.summing import rule_application, scalars
+from tff_fair.summing import client_scalars, rule_application
 from tff_fair.types import SumsOutput, TensorStructure
 
 Factory: TypeAlias = tff.aggregators.UnweightedAggregationFactory
@@ -50,7 +50,9 @@ class Counts(NamedTuple):
 
 
 def counted(
-  row: scalars.ScalarRows, sent: Terms, within_bounds: tf.Tensor | bool = True
+  row: client_scalars.ScalarRows,
+  sent: Terms,
+  within_bounds: tf.Tensor | bool = True,
 ) -> Terms:
   """Returns what a client adds, and as `counts` what became of it.
 

@@ -24,7 +24,7 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tff_fair import types
-from tff_fair.summing import client_sums, rule_application, scalars
+from tff_fair.summing import client_scalars, client_sums, rule_application
 
 
 class ComparingProcess(tff.templates.AggregationProcess):
@@ -40,7 +40,7 @@ class ComparingProcess(tff.templates.AggregationProcess):
 
 
 def build_comparing(
-  reader: scalars.ScalarReader,
+  reader: client_scalars.ScalarReader,
   value_type: tff.Type,
   weight_type: tff.Type,
   *,
@@ -215,13 +215,13 @@ class _Computations:
     transport: How terms travel.
   """
 
-  reader: scalars.ScalarReader
+  reader: client_scalars.ScalarReader
   rule: types.ComparingRule
   specs: types.TensorStructure
   transport: client_sums.Transport
 
   def terms(
-    self, row: scalars.ScalarRows, known: Sequence[tf.Tensor]
+    self, row: client_scalars.ScalarRows, known: Sequence[tf.Tensor]
   ) -> client_sums.Terms:
     """Returns a client's terms in a phase; zeros, if it does not count."""
     cohort = self.reader.unordered_cohort(row)
@@ -237,7 +237,7 @@ class _Computations:
   def scaled(
     self,
     update: types.TensorStructure,
-    row: scalars.ScalarRows,
+    row: client_scalars.ScalarRows,
     known: Sequence[tf.Tensor],
   ) -> client_sums.Terms:
     """Returns a client's terms in the last phase."""

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from tff_fair import types
 from tff_fair.kernels import norms, pareto_stationarity
-from tff_fair.summing import scalars
+from tff_fair.summing import client_scalars
 
 # The rule's state, the result and the measurements.
 Round: TypeAlias = tuple[
@@ -20,8 +20,8 @@ Round: TypeAlias = tuple[
 
 
 def apply_rule(
-  reader: scalars.ScalarReader,
-  rows: scalars.ScalarRows,
+  reader: client_scalars.ScalarReader,
+  rows: client_scalars.ScalarRows,
   state: types.TensorStructure,
   gram: tf.Tensor | None = None,
   remembered: tuple[tf.Tensor, tf.Tensor] | None = None,
@@ -95,7 +95,9 @@ def apply_rule(
 
 
 def _ordered_cohort(
-  reader: scalars.ScalarReader, rows: scalars.ScalarRows, order: tf.Tensor
+  reader: client_scalars.ScalarReader,
+  rows: client_scalars.ScalarRows,
+  order: tf.Tensor,
 ) -> types.Cohort:
   """Returns the contents of the rows in another order; weights sum to 1."""
   cohort = reader.unordered_cohort(
@@ -108,8 +110,8 @@ def _ordered_cohort(
 
 
 def round_output(
-  reader: scalars.ScalarReader,
-  rows: scalars.ScalarRows,
+  reader: client_scalars.ScalarReader,
+  rows: client_scalars.ScalarRows,
   output: types.RuleOutput,
   direction: types.TensorStructure,
 ) -> Round:

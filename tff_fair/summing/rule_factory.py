@@ -9,8 +9,8 @@ import tensorflow_federated as tff
 from tff_fair import declared, privacy, spelling, types
 from tff_fair.privacy import unused_assertions
 from tff_fair.summing import (
+  client_scalars,
   defences,
-  scalars,
   single_aggregate,
   stacked,
   streaming,
@@ -216,8 +216,8 @@ class RuleFactory(tff.aggregators.WeightedAggregationFactory):
 
   def _reader(
     self, weight_type: tff.Type, *, updates_checked: bool
-  ) -> scalars.ScalarReader:
-    return scalars.ScalarReader.create(
+  ) -> client_scalars.ScalarReader:
+    return client_scalars.ScalarReader.create(
       self._rule,
       self._options.client_weighting,
       weight_type,
@@ -234,7 +234,7 @@ class RuleFactory(tff.aggregators.WeightedAggregationFactory):
 
   def _build(
     self,
-    reader: scalars.ScalarReader,
+    reader: client_scalars.ScalarReader,
     value_type: tff.Type,
     weight_type: tff.Type,
   ) -> tff.templates.AggregationProcess:

@@ -32,13 +32,13 @@ import tensorflow_federated as tff
 
 from tff_fair import types
 from tff_fair.privacy import differential
-from tff_fair.summing import client_sums, rule_application, scalars
+from tff_fair.summing import client_scalars, client_sums, rule_application
 
 _MOMENTS = ("weight", "scale", "first_moment", "second_moment")
 
 
 def build_secure(
-  reader: scalars.ScalarReader,
+  reader: client_scalars.ScalarReader,
   value_type: tff.Type,
   weight_type: tff.Type,
   *,
@@ -129,7 +129,7 @@ def of_client(
 
 
 def build_private(
-  reader: scalars.ScalarReader,
+  reader: client_scalars.ScalarReader,
   value_type: tff.Type,
   weight_type: tff.Type,
   settings: differential.DifferentialPrivacy,

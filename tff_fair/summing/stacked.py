@@ -15,19 +15,19 @@ import tensorflow_federated as tff
 from tff_fair import types
 from tff_fair.kernels import gram as gram_lib, stacking
 from tff_fair.summing import (
+  client_scalars,
   memory as memory_lib,
   rule_application,
-  scalars,
   single_aggregate,
 )
 from tff_fair.summing.ways import UPDATES
 
 # The scalars and the updates of some clients, in the same order.
-Collected: TypeAlias = tuple[scalars.ScalarRows, stacking.Stack]
+Collected: TypeAlias = tuple[client_scalars.ScalarRows, stacking.Stack]
 
 
 def build_stacked(
-  reader: scalars.ScalarReader,
+  reader: client_scalars.ScalarReader,
   value_type: tff.Type,
   weight_type: tff.Type,
   *,
@@ -56,7 +56,7 @@ def build_stacked(
 
   def prepare(
     client: single_aggregate.Client,
-  ) -> tuple[scalars.ScalarRows, tf.Tensor]:
+  ) -> tuple[client_scalars.ScalarRows, tf.Tensor]:
     row = reader.read(client["update"], client["weight"])
     update = stacking.flatten_update(client["update"])
     return row, update[: 1 - row.num_excluded]
@@ -85,23 +85,23 @@ def build_stacked(
 
 # One after the other, so nothing is done here that clients can do themselves.
 def _accumulate(
-  collected: Collected, prepared: tuple[scalars.ScalarRows, tf.Tensor]
+  collected: Collected, prepared: tuple[client_scalars.ScalarRows, tf.Tensor]
 ) -> Collected:
   return (
-    scalars.concat_rows(collected[0], prepared[0]),
+    client_scalars.concat_rows(collected[0], prepared[0]),
     stacking.push(collected[1], prepared[1]),
   )
 
 
 def _merge(first: Collected, second: Collected) -> Collected:
   return (
-    scalars.concat_rows(first[0], second[0]),
+    client_scalars.concat_rows(first[0], second[0]),
     stacking.merge(first[1], second[1]),
   )
 
 
 def _round(
-  reader: scalars.ScalarReader,
+  reader: client_scalars.ScalarReader,
   collected: Collected,
   state: types.TensorStructure,
   needs_gram: bool,
@@ -133,8 +133,8 @@ def _round(
 
 
 def _apply(
-  reader: scalars.ScalarReader,
-  rows: scalars.ScalarRows,
+  reader: client_scalars.ScalarReader,
+  rows: client_scalars.ScalarRows,
   stack: stacking.Stack,
   state: types.TensorStructure,
   needs_gram: bool,
@@ -148,8 +148,8 @@ def _apply(
 
 
 def _apply_with_memory(
-  reader: scalars.ScalarReader,
-  rows: scalars.ScalarRows,
+  reader: client_scalars.ScalarReader,
+  rows: client_scalars.ScalarRows,
   stack: stacking.Stack,
   state: Any,
   tape: bool,

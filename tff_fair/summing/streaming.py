@@ -23,7 +23,7 @@ import tensorflow_federated as tff
 
 from tff_fair import types
 from tff_fair.kernels import stacking
-from tff_fair.summing import rule_application, scalars, single_aggregate
+from tff_fair.summing import client_scalars, rule_application, single_aggregate
 from tff_fair.types import TensorStructure
 
 _LEAST_SHARE = 1e-30
@@ -48,11 +48,13 @@ class Moments(NamedTuple):
 
 
 # The scalars of some clients, and the moments of their updates.
-Seen: TypeAlias = tuple[scalars.ScalarRows, Moments]
+Seen: TypeAlias = tuple[client_scalars.ScalarRows, Moments]
 
 
 def build_streaming(
-  reader: scalars.ScalarReader, value_type: tff.Type, weight_type: tff.Type
+  reader: client_scalars.ScalarReader,
+  value_type: tff.Type,
+  weight_type: tff.Type,
 ) -> tff.templates.AggregationProcess:
   """Builds the process; see `tff_fair.aggregators.RuleFactory`.
 
@@ -83,7 +85,7 @@ def build_streaming(
       lambda: merged_moments(seen[1], _of_client(reader, rule, row, client)),
       lambda: tf.nest.map_structure(tf.identity, seen[1]),
     )
-    return scalars.concat_rows(seen[0], row), of_all
+    return client_scalars.concat_rows(seen[0], row), of_all
 
   def apply_rule(
     state: types.TensorStructure, seen: Seen
@@ -113,9 +115,9 @@ def build_streaming(
 
 
 def _of_client(
-  reader: scalars.ScalarReader,
+  reader: client_scalars.ScalarReader,
   rule: types.SeparableRule,
-  row: scalars.ScalarRows,
+  row: client_scalars.ScalarRows,
   client: single_aggregate.Client,
 ) -> Moments:
   """Returns the moments of one client that counts."""
@@ -130,15 +132,15 @@ def _of_client(
 
 def _merge(first: Seen, second: Seen) -> Seen:
   return (
-    scalars.concat_rows(first[0], second[0]),
+    client_scalars.concat_rows(first[0], second[0]),
     merged_moments(first[1], second[1]),
   )
 
 
 def _slope(
   rule: types.SeparableRule,
-  reader: scalars.ScalarReader,
-  rows: scalars.ScalarRows,
+  reader: client_scalars.ScalarReader,
+  rows: client_scalars.ScalarRows,
   seen: Moments,
   output: types.RuleOutput,
 ) -> tf.Tensor:

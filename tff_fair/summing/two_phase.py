@@ -28,11 +28,11 @@ import tensorflow_federated as tff
 
 from tff_fair import types
 from tff_fair.runtime import collecting
-from tff_fair.summing import rule_application, scalars
+from tff_fair.summing import client_scalars, rule_application
 
 
 def build_two_phase(
-  reader: scalars.ScalarReader,
+  reader: client_scalars.ScalarReader,
   value_type: tff.Type,
   weight_type: tff.Type,
   sum_factory: tff.aggregators.UnweightedAggregationFactory,
@@ -121,7 +121,9 @@ class _Steps(NamedTuple):
 
 
 def _build_steps(
-  reader: scalars.ScalarReader, value_type: tff.Type, weight_type: tff.Type
+  reader: client_scalars.ScalarReader,
+  value_type: tff.Type,
+  weight_type: tff.Type,
 ) -> _Steps:
   """Builds the steps from functions on tensors."""
   compute = tff.tensorflow.computation
@@ -131,8 +133,8 @@ def _build_steps(
   collect = collecting.build_collect(
     row_type,
     zero=reader.empty,
-    accumulate=scalars.concat_rows,
-    merge=scalars.concat_rows,
+    accumulate=client_scalars.concat_rows,
+    merge=client_scalars.concat_rows,
   )
   rows_type = collect.type_signature.result.member
   apply_rule = compute(
@@ -148,8 +150,8 @@ def _build_steps(
 
 def scale_update(
   update: types.TensorStructure,
-  row: scalars.ScalarRows,
-  rows: scalars.ScalarRows,
+  row: client_scalars.ScalarRows,
+  rows: client_scalars.ScalarRows,
   coefficients: tf.Tensor,
 ) -> types.TensorStructure:
   """Returns the update of a client, times its coefficient.
@@ -211,7 +213,7 @@ class SumPhases(NamedTuple):
 
 
 def build_sum_phases(
-  reader: scalars.ScalarReader,
+  reader: client_scalars.ScalarReader,
   value_type: tff.Type,
   weight_type: tff.Type,
   sum_factory: tff.aggregators.UnweightedAggregationFactory,
@@ -304,9 +306,9 @@ def _output(
 
 
 def finish_chosen(
-  reader: scalars.ScalarReader,
+  reader: client_scalars.ScalarReader,
   state: types.TensorStructure,
-  rows: scalars.ScalarRows,
+  rows: client_scalars.ScalarRows,
   chosen: Chosen,
   direction: types.TensorStructure,
   inner: types.TensorStructure,
@@ -348,7 +350,7 @@ def without(
 
 
 def ids_missing(
-  chosen: scalars.ScalarRows, rows: scalars.ScalarRows
+  chosen: client_scalars.ScalarRows, rows: client_scalars.ScalarRows
 ) -> tf.Tensor:
   """Returns the clients that have a row in `chosen` alone, int64[n]."""
   found = tf.equal(chosen.client_id[:, None], rows.client_id[None, :])

@@ -5,7 +5,7 @@ import pytest
 from tests.experiments import run_folders
 from tff_fair.declared import FieldError
 from tff_fair.experiments import compare
-from tff_fair.experiments.analysis import groups, references
+from tff_fair.experiments.analysis import references, run_groups
 from tff_fair.experiments.runs import finding
 
 EQUAL = "FedAvg, equal weights"
@@ -21,7 +21,7 @@ def found(path, *names):
   runs = [finding.find([path / name]) for name in names] or [
     finding.find([path])
   ]
-  return groups.group([run for part in runs for run in part])
+  return run_groups.group([run for part in runs for run in part])
 
 
 @pytest.mark.parametrize("name", ["fedavg", "FedAvg"])

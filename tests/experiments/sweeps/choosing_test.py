@@ -13,7 +13,7 @@ from tff_fair.experiments import RunError, RunSpec, open_run
 from tff_fair.experiments.analysis import replay as replays
 from tff_fair.experiments.presenting import choice_text
 from tff_fair.experiments.presenting.report import choice_section, task_runs
-from tff_fair.experiments.sweeps import choosing, stages, tries
+from tff_fair.experiments.sweeps import choice_runs, choosing, stages
 
 pytestmark = pytest.mark.pure
 
@@ -85,9 +85,9 @@ def trained(patch):
     rows = {"round": [1, 1], "cosine": [0.9, cosine], "angle": angle}
     return pd.DataFrame(rows)
 
-  patch.setattr(tries.Tries, "_trained", in_memory)
-  patch.setattr(tries.Tries, "has_groups", lambda *_: True)
-  patch.setattr(tries.Tries, "data_digests", lambda *_: {"examples": "1"})
+  patch.setattr(choice_runs.Tries, "_trained", in_memory)
+  patch.setattr(choice_runs.Tries, "has_groups", lambda *_: True)
+  patch.setattr(choice_runs.Tries, "data_digests", lambda *_: {"examples": "1"})
   patch.setattr(stages, "run_once", run_once)
   patch.setattr(replays, "replay", replay)
   return specs
@@ -196,7 +196,7 @@ def test_a_folder_with_another_choice_is_refused(chosen):
 def test_changed_data_are_refused(chosen, monkeypatch):
   _, _, folder = chosen
   changed = {"examples": "2"}
-  monkeypatch.setattr(tries.Tries, "data_digests", lambda *_: changed)
+  monkeypatch.setattr(choice_runs.Tries, "data_digests", lambda *_: changed)
 
   with pytest.raises(RunError, match="data"):
     choose(folder, budget=60, fresh_seeds=4)
@@ -240,7 +240,7 @@ def test_a_gap_between_groups_can_be_the_criterion(tmp_path):
 
 
 def test_a_gap_needs_groups(tmp_path, monkeypatch):
-  monkeypatch.setattr(tries.Tries, "has_groups", lambda *_: False)
+  monkeypatch.setattr(choice_runs.Tries, "has_groups", lambda *_: False)
 
   with pytest.raises(FieldError) as raised:
     choose(tmp_path, criterion="equalized_odds")

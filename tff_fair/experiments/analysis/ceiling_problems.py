@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tff_fair.declared import FieldError
-from tff_fair.experiments.analysis import groups as run_groups
+from tff_fair.experiments.analysis import run_groups
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.runs import configuration, finding, tables
 from tff_fair.experiments.runs.run import Run

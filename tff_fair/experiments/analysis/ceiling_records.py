@@ -13,11 +13,11 @@ from typing import Any
 
 import pandas as pd
 
-from tff_fair.experiments.analysis import groups as run_groups, measures
+from tff_fair.experiments.analysis import measures, run_groups
 from tff_fair.experiments.analysis.ceiling import RISKS, Ceilings
 from tff_fair.experiments.analysis.comparison_table import Row, Table
-from tff_fair.experiments.analysis.groups import Group
 from tff_fair.experiments.analysis.measures import Measure
+from tff_fair.experiments.analysis.run_groups import Group
 from tff_fair.experiments.runs import configuration, finding
 from tff_fair.experiments.runs.folder import RunFolder
 from tff_fair.experiments.runs.run import Run

@@ -14,8 +14,8 @@ from tff_fair.experiments.analysis import (
 )
 from tff_fair.experiments.analysis.chosen_evaluations import ChosenEvaluation
 from tff_fair.experiments.analysis.client_results import Seeds
-from tff_fair.experiments.analysis.groups import Group
 from tff_fair.experiments.analysis.measures import Measure, Value
+from tff_fair.experiments.analysis.run_groups import Group
 from tff_fair.experiments.runs import summaries
 from tff_fair.experiments.runs.run import Run
 from tff_fair.experiments.spec.scores import ACCURACY, Score

@@ -17,11 +17,11 @@ from tff_fair.experiments.analysis import (
   chosen_evaluations,
   columns as table_columns,
   comparison_table,
-  groups as run_groups,
   measures,
   method_tables,
   questions,
   references,
+  run_groups,
 )
 from tff_fair.experiments.analysis.chosen_evaluations import (
   BEST,
@@ -29,8 +29,8 @@ from tff_fair.experiments.analysis.chosen_evaluations import (
   EvaluationSelector,
 )
 from tff_fair.experiments.analysis.comparison_table import Row, Table
-from tff_fair.experiments.analysis.groups import Group
 from tff_fair.experiments.analysis.method_tables import Contents, Target
+from tff_fair.experiments.analysis.run_groups import Group
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.runs import finding
 from tff_fair.experiments.runs.finding import FoundRuns, Place

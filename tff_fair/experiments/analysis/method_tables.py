@@ -14,10 +14,10 @@ from tff_fair.experiments.analysis import (
   client_results,
   columns,
   comparison_table,
-  groups,
   measures,
   paired,
   questions,
+  run_groups,
 )
 from tff_fair.experiments.analysis.chosen_evaluations import ChosenEvaluation
 from tff_fair.experiments.analysis.client_results import Seeds
@@ -28,9 +28,9 @@ from tff_fair.experiments.analysis.comparison_table import (
   Row,
   Table,
 )
-from tff_fair.experiments.analysis.groups import Group
 from tff_fair.experiments.analysis.measures import Measure
 from tff_fair.experiments.analysis.questions import Question
+from tff_fair.experiments.analysis.run_groups import Group
 from tff_fair.experiments.runs.run import ROUND, Run
 from tff_fair.experiments.spec.scores import Score
 
@@ -201,7 +201,7 @@ class Contents:
   @functools.cached_property
   def score(self) -> Score:
     """The score of the runs, with the decimals that their numbers need."""
-    return groups.common_score(
+    return run_groups.common_score(
       [run for group in self.groups for run in group.runs]
     )
 

@@ -15,9 +15,9 @@ from tff_fair import methods
 from tff_fair.declared import FieldError
 from tff_fair.experiments.analysis import measures
 from tff_fair.experiments.analysis.comparison_table import Row, Table
-from tff_fair.experiments.analysis.groups import Group
 from tff_fair.experiments.analysis.measures import Measure, Value
 from tff_fair.experiments.analysis.method_tables import Contents
+from tff_fair.experiments.analysis.run_groups import Group
 
 FEDAVG = "fedavg"
 _BY_EXAMPLES, _EQUAL = "num_examples", "uniform"

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Literal
 
 from tff_fair import declared
-from tff_fair.experiments.analysis import groups
+from tff_fair.experiments.analysis import run_groups
 from tff_fair.experiments.runs import finding
 from tff_fair.experiments.runs.run import Run
 
@@ -58,7 +58,7 @@ def table(
   declared.check_choice("name", name, finding.TABLES)
   found = finding.find(runs)
   finding.say_changes(found)
-  groups.group(found)  # Finds runs that are the same.
+  run_groups.group(found)  # Finds runs that are the same.
   tables = [getattr(run, name) for run in found]
   taken = {_METHOD, *(c for t in tables if t is not None for c in t)}
   settings = _settings(found, taken)
@@ -88,12 +88,12 @@ def _settings(runs: Sequence[Run], taken: set[str]) -> list[dict[str, object]]:
     **{n: [*of] for n, of in seeds.items() if n == _SEED or of != seeds[_SEED]},
   }
   taken |= {*columns}
-  names = groups.differing_settings(runs)
+  names = run_groups.differing_settings(runs)
   if len({run.title for run in runs}) == len(
     {(run.title, run.algorithm) for run in runs}
   ):
     names = [name for name in names if name != "algorithm"]
-  short = [groups.short_name(name) for name in names]
+  short = [run_groups.short_name(name) for name in names]
   for name, shown in zip(names, short, strict=True):
     is_clear = shown not in taken and short.count(shown) == 1
     columns[shown if is_clear else name] = _values(

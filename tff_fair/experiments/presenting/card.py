@@ -12,7 +12,7 @@ import pathlib
 from collections.abc import Mapping, Sequence
 
 from tff_fair import declared, methods
-from tff_fair.experiments.analysis import groups, references
+from tff_fair.experiments.analysis import references, run_groups
 from tff_fair.experiments.analysis.ceiling import Ceilings
 from tff_fair.experiments.analysis.questions import Question
 from tff_fair.experiments.presenting import (
@@ -133,7 +133,7 @@ def _gain(subject: Subject) -> dict[str, str]:
   beside = {found.title: found.summary or {} for found in baselines}
   return {
     "gain": fairness_table.gain(run.summary or {}, beside),
-    "weights": references.weights_note(groups.group([run, *baselines])),
+    "weights": references.weights_note(run_groups.group([run, *baselines])),
   }
 
 

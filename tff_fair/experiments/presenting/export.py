@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from tff_fair import methods, spelling, types
 from tff_fair.declared import FieldError
 from tff_fair.experiments import progress
-from tff_fair.experiments.analysis import ceiling_records, groups, questions
+from tff_fair.experiments.analysis import ceiling_records, questions, run_groups
 from tff_fair.experiments.analysis.ceiling import Ceilings
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.presenting import (
@@ -178,7 +178,7 @@ def _opened(run: Run | str | os.PathLike[str]) -> Run:
 
 def _ceiling(run: Run) -> Ceilings | None:
   """Returns the ceiling beside a run; says if it is not the run's."""
-  found, notes = ceiling_records.read([groups.Group(run.title, (run,))])
+  found, notes = ceiling_records.read([run_groups.Group(run.title, (run,))])
   for line in notes:
     progress.say(line)
   return found
@@ -200,7 +200,7 @@ def _check_baselines(
     problem = None
     if not found.is_finished:
       problem = "is not finished; start it again"
-    elif groups.data_key(found) != groups.data_key(run):
+    elif run_groups.data_key(found) != run_groups.data_key(run):
       problem = f"has other data than {run.path}; leave it out"
     elif found.seeds != run.seeds:
       problem = f"has other seeds than {run.path}; leave it out"

@@ -13,9 +13,9 @@ from typing import NamedTuple, Self
 import numpy as np
 import pandas as pd
 
-from tff_fair.experiments.analysis import groups, measures
-from tff_fair.experiments.analysis.groups import Group
+from tff_fair.experiments.analysis import measures, run_groups
 from tff_fair.experiments.analysis.measures import Measure, Value
+from tff_fair.experiments.analysis.run_groups import Group
 from tff_fair.experiments.runs import tables
 from tff_fair.experiments.runs.run import Run
 from tff_fair.experiments.spec import seeds
@@ -48,7 +48,7 @@ def _table(
   finished: Sequence[Run], criterion: str, validation_fraction: float
 ) -> str:
   """Returns the best settings, of runs that have the same score."""
-  score = groups.common_score(finished)
+  score = run_groups.common_score(finished)
   of_score = measures.of(score)
   where = finished[0].path.parent
   measure = measures.find(criterion, score, where, "criterion")
@@ -113,10 +113,10 @@ def part_of(
 def _by_method(finished: Sequence[Run]) -> list[list[Group]]:
   """Returns the settings of each method on each task, to choose from."""
   methods: dict[tuple[object, ...], list[Group]] = {}
-  for group in groups.group(finished):
+  for group in run_groups.group(finished):
     run = group.runs[0]
     # Runs on other data answer another question.
-    methods.setdefault((*groups.data_key(run), run.title), []).append(group)
+    methods.setdefault((*run_groups.data_key(run), run.title), []).append(group)
   return list(methods.values())
 
 

@@ -35,8 +35,8 @@ from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.runs.run import Run
 from tff_fair.experiments.spec.run_spec import RunSpec
 from tff_fair.experiments.sweeps import stages
+from tff_fair.experiments.sweeps.choice_runs import Tries
 from tff_fair.experiments.sweeps.stages import Found
-from tff_fair.experiments.sweeps.tries import Tries
 from tff_fair.files import atomic, parsing
 
 _VALIDATION_FRACTION = 0.2

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from tff_fair import declared, methods, spelling
 from tff_fair.declared import FieldError, Value
 from tff_fair.experiments import progress
-from tff_fair.experiments.analysis import groups
+from tff_fair.experiments.analysis import run_groups
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.spec import grids, seeds, spec_text
 from tff_fair.experiments.spec.run_spec import RunSpec
@@ -253,7 +253,7 @@ _SEED, _INTERVAL = "seed", "rounds_per_evaluation"
 def folder_name(algorithm: str, varying: Mapping[str, Value]) -> str:
   """Returns the name of a run's folder."""
   words = [
-    f"{groups.short_name(name)}={declared.as_text(varying[name])}"
+    f"{run_groups.short_name(name)}={declared.as_text(varying[name])}"
     for name in ordered(varying)
   ]
   return _as_file_name("-".join([algorithm, *words]))

@@ -23,8 +23,8 @@ from tff_fair.experiments.runs.run import Run
 from tff_fair.experiments.spec import spec_text
 from tff_fair.experiments.spec.run_spec import RunSpec
 from tff_fair.experiments.spec.scores import Score
-from tff_fair.experiments.sweeps import halving, tries
-from tff_fair.experiments.sweeps.tries import Tries
+from tff_fair.experiments.sweeps import choice_runs, halving
+from tff_fair.experiments.sweeps.choice_runs import Tries
 from tff_fair.files import atomic, parsing
 
 _MOST_BEYOND = 3  # How often FedAvg tries a rate beyond its best.
@@ -266,7 +266,7 @@ class Stages:
     results = self._tries.evaluate(
       stage, [t.spec.replace(seed=seed) for t in tried]
     )
-    score = tries.score_of(results[0])
+    score = choice_runs.score_of(results[0])
     measure = group_measures.find(self._criterion, score)
     sign = -1 if measure.higher_is_better else 1
     found = [
@@ -308,7 +308,7 @@ class Stages:
       for spec in (*fedavgs, *finalists)
     ]
     results = self._tries.evaluate("Confirmation", specs)
-    score = tries.score_of(results[0])
+    score = choice_runs.score_of(results[0])
     compared = confirmation.compare(
       (
         (spec.title, spec.seeds, clients)

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from tff_fair.experiments.analysis import groups, measures
+from tff_fair.experiments.analysis import measures, run_groups
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.runs import finding
 from tff_fair.experiments.runs.folder import RunFolder
@@ -96,7 +96,7 @@ def outcome(
   if state == FAILED:
     return Outcome(state)
   first = finding.read_run(folder / runs[0])
-  score = groups.common_score([first])
+  score = run_groups.common_score([first])
   curve: dict[int, float] = {}
   if len(settings.objectives) == 1:
     curve = {
@@ -183,7 +183,8 @@ def values_text(trial: Trial, settings: SearchSettings) -> str:
 def settings_text(trial: Trial) -> str:
   """Returns the settings that a trial tries, in a line."""
   return ", ".join(
-    f"{groups.short_name(name)}={text}" for name, text in trial.settings.items()
+    f"{run_groups.short_name(name)}={text}"
+    for name, text in trial.settings.items()
   )
 
 

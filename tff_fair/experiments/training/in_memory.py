@@ -18,7 +18,7 @@ from tff_fair.experiments.training import (
   build,
   client_data,
   client_evaluation,
-  group_deviations,
+  fairfed_deviations,
   loop,
   resume,
   sampling,
@@ -136,7 +136,7 @@ def _with_groups(
     (tables.VALIDATION, parts.task.validation),
   ):
     if split is not None:
-      counter = group_deviations.GroupCounter(parts, split)
+      counter = fairfed_deviations.GroupCounter(parts, split)
       counts = counter.count(last.last.model_weights, ids)
       columns |= {
         f"{prefix}{name}": values

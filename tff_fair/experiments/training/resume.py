@@ -30,10 +30,10 @@ from tff_fair.experiments.training import (
   client_evaluation,
   client_updates,
   correction,
+  drfa_rounds,
   event_files,
-  group_deviations,
+  fairfed_deviations,
   loop,
-  mixture_ascent,
   plan,
   plots,
   round_tables,
@@ -200,7 +200,7 @@ def rounds_of(
   wants_updates: bool,
 ) -> rounds.Rounds:
   """Returns the rounds of a run."""
-  ascent = mixture_ascent.MixtureAscent.of_run(
+  ascent = drfa_rounds.MixtureAscent.of_run(
     spec,
     parts,
     sample,
@@ -232,7 +232,7 @@ def rounds_of(
     if spec.measure_improvement
     else None,
     num_examples=parts.task.train.num_examples,
-    prepare=group_deviations.build_prepare(spec, parts),
+    prepare=fairfed_deviations.build_prepare(spec, parts),
     before_round=None if ascent is None else ascent.before_round,
     after_round=None if ascent is None else ascent.after_round,
     begin=begin,

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_fair.runtime import admission, private_tff, supervision, values
+from tff_fair.runtime import admission, supervision, tff_internals, values
 from tff_fair.runtime.admission import Reading
 from tff_fair.runtime.one_graph import inlining
 
@@ -145,7 +145,7 @@ def of_one_element(element: Any, element_spec: Any) -> tf.data.Dataset:
 def _reading(data: Any) -> Reading:
   if isinstance(data, values.SerializedData):
     return admission.reading(data.graph)
-  if private_tff.has_only_tensors(data):
+  if tff_internals.has_only_tensors(data):
     return Reading.REPEATED
   if data not in _known:
     _known[data] = _reading_of_graph(data)

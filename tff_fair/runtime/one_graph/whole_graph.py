@@ -15,7 +15,7 @@ from typing import Any
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_fair.runtime import admission, private_tff, sessions, threads, values
+from tff_fair.runtime import admission, sessions, tff_internals, threads, values
 from tff_fair.runtime.one_graph import client_values, inlining, loops, steps
 
 
@@ -96,7 +96,7 @@ class WholeGraph:
     with (
       self._lock,
       threads.cancelled_by(lambda: self._is_cancelled.assign(True)),
-      private_tff.options_of_calls(self._options),
+      tff_internals.options_of_calls(self._options),
     ):
       self._is_cancelled.assign(False)
       threads.check()
@@ -158,7 +158,7 @@ def of(
       for column, (_, value) in zip(columns, clients, strict=True)
     ):
       name = f"one graph; {clients_at_a_time} at a time, {reading.name}"
-      graph: WholeGraph | None = private_tff.kept_with(comp, name, build)
+      graph: WholeGraph | None = tff_internals.kept_with(comp, name, build)
       return graph
   return None
 

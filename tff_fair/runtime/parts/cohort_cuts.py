@@ -23,8 +23,8 @@ from tff_fair.runtime import (
   admission,
   native,
   phases,
-  private_tff,
   supervision,
+  tff_internals,
   values,
 )
 from tff_fair.runtime.one_graph import steps
@@ -249,7 +249,7 @@ def _is_of_clients(type_spec: tff.Type) -> bool:
 
 def phases_of(comp: tff.Computation) -> Phases:
   """Returns the phases of a computation; none if it cannot be cut."""
-  return private_tff.kept_with(comp, "phases", lambda: _find(comp))
+  return tff_internals.kept_with(comp, "phases", lambda: _find(comp))
 
 
 def _find(comp: tff.Computation) -> Phases:

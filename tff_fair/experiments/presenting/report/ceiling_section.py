@@ -1,7 +1,7 @@
 """Section: how far the runs end above the least training losses."""
 
 from tff_fair.experiments.analysis import ceiling_records
-from tff_fair.experiments.analysis.groups import Group
+from tff_fair.experiments.analysis.run_groups import Group
 from tff_fair.experiments.presenting import ceiling
 from tff_fair.experiments.presenting.report import section
 from tff_fair.experiments.presenting.report.section import Section

@@ -6,14 +6,14 @@ import pathlib
 from collections.abc import Mapping, Sequence
 
 from tff_fair.experiments.analysis import (
-  groups,
   measures,
   questions,
   references,
+  run_groups,
 )
-from tff_fair.experiments.analysis.groups import Group, group
 from tff_fair.experiments.analysis.measures import Measure
 from tff_fair.experiments.analysis.questions import Question
+from tff_fair.experiments.analysis.run_groups import Group, group
 from tff_fair.experiments.runs.run import ROUND, Run
 from tff_fair.experiments.spec.scores import Score
 
@@ -167,7 +167,7 @@ class TaskRuns:
   @functools.cached_property
   def score(self) -> Score:
     """The number by which clients are compared, with its decimals."""
-    return groups.common_score(self.runs or self.unfinished)
+    return run_groups.common_score(self.runs or self.unfinished)
 
   @property
   def measures(self) -> Mapping[str, Measure]:
@@ -199,7 +199,7 @@ def arrange(
   """Sorts runs by task and method, in the order in which they occur."""
   by_data: dict[tuple[object, ...], list[Run]] = {}
   for run in runs:
-    by_data.setdefault(groups.data_key(run), []).append(run)
+    by_data.setdefault(run_groups.data_key(run), []).append(run)
   of_tasks = list(by_data.values())
   shown = [
     [run for run in members if _is_shown(run, unfinished)]
@@ -250,4 +250,4 @@ def _title(run: Run, tasks: Sequence[Sequence[Run]]) -> str:
   """Returns the name of a task with the options that set it apart."""
   name = _name(run)
   others = [other for other, *_ in tasks if _name(other) == name]
-  return ", ".join([name, *sorted(groups.options_apart(run, others))])
+  return ", ".join([name, *sorted(run_groups.options_apart(run, others))])

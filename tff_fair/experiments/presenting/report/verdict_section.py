@@ -18,10 +18,10 @@ from tff_fair.experiments.analysis.chosen_evaluations import (
   EvaluationSelector,
 )
 from tff_fair.experiments.analysis.comparison_table import Contrast, Row, Wins
-from tff_fair.experiments.analysis.groups import Group
 from tff_fair.experiments.analysis.measures import Measure, Value
 from tff_fair.experiments.analysis.method_tables import Contents
 from tff_fair.experiments.analysis.paired import Difference
+from tff_fair.experiments.analysis.run_groups import Group
 from tff_fair.experiments.presenting.report import (
   final_measures,
   html_tables,

@@ -3,7 +3,7 @@ import json
 import pytest
 
 from tests.experiments import run_folders
-from tff_fair.experiments.analysis import groups as run_groups
+from tff_fair.experiments.analysis import run_groups
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.runs import finding
 

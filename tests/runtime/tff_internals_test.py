@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_fair.runtime import native, private_tff
+from tff_fair.runtime import native, tff_internals
 
 
 @pytest.mark.parametrize(
@@ -26,7 +26,7 @@ from tff_fair.runtime import native, private_tff
 )
 def test_datasets_without_functions_and_states_are_known(build, expected):
   dataset = build(tf.data.Dataset.from_tensor_slices(np.arange(4)))
-  assert private_tff.has_only_tensors(dataset) is expected
+  assert tff_internals.has_only_tensors(dataset) is expected
 
 
 @tff.tensorflow.computation([tff.TensorType(np.float32, [None, 5])] * 3)
@@ -55,7 +55,7 @@ def num_unread(graph):
 def test_the_optimizer_gets_nothing_to_fill_and_makes_the_same_graph(
   monkeypatch,
 ):
-  module: Any = vars(private_tff)["graph_optimizations"]
+  module: Any = vars(tff_internals)["graph_optimizations"]
   optimizer = getattr(module.tf_optimizer, "_optimizer", module.tf_optimizer)
   graphs = []
 
@@ -86,6 +86,6 @@ def test_the_optimizer_gets_nothing_to_fill_and_makes_the_same_graph(
 
 @pytest.mark.parametrize("module", [None, types.ModuleType("renamed")])
 def test_an_optimizer_that_is_gone_is_no_error(module, monkeypatch):
-  monkeypatch.setattr(private_tff, "graph_optimizations", module)
+  monkeypatch.setattr(tff_internals, "graph_optimizations", module)
   found = native.to_native(joined).type_signature
   assert found.is_equivalent_to(joined.type_signature)
