@@ -2,7 +2,7 @@
 
 1,797 images of 8 x 8 pixels by 13 writers, the test set of Alpaydin and Kaynak,
 "Optical Recognition of Handwritten Digits" (UCI, 1998). Who wrote which is not
-recorded; clients are cut by label, by Dirichlet proportions or at random.
+recorded, so the clients are artificial: see `partition`.
 """
 
 import dataclasses

@@ -9,8 +9,8 @@ Two generators, as their authors' code has them:
   j^-1.2; y = argmax(W_k x + b_k). alpha and beta are standard deviations, as in
   the code, not variances, as in the text. The IID version has one W and b for
   all and v_k = 0. Sizes are 50 + lognormal(4, 2).
-- "leaf": Caldas et al., "LEAF" (2018): one cluster of clients whose W_k differ
-  little and whose inputs differ as above with beta = 1. Sizes are 5 +
+- "leaf": Caldas et al., "LEAF" (2018): one cluster of clients, whose W_k are
+  nearly the same and whose inputs differ as above with beta = 1. Sizes are 5 +
   lognormal(3, 2), at most 1,000: with 100 clients, as in AdaFedAdam, about
   10,100 examples on average. LEAF has two versions; this one takes its softmax
   over classes. With the other, over a client's examples, no linear model comes

@@ -1,4 +1,4 @@
-"""A data set in one place, and how it is cut over clients: options and cut."""
+"""Partitions a centrally stored data set over clients."""
 
 import dataclasses
 import os
@@ -68,9 +68,9 @@ class CutOptions(options.TaskOptions):
   min_size: int = declared.value(
     10,
     'With partition "dirichlet" or "power_law": least number of examples of a '
-    "client, as far as there are enough. Other clients give them, and the "
-    "description says which share of all; 1 gives some only to clients "
-    "without any, 0 to none.",
+    "client, as far as there are enough. Larger clients give up examples, and "
+    "the task's description gives the share that moved; 1 fills only empty "
+    "clients, 0 moves nothing.",
     minimum=0,
   )
   exponent: float = declared.value(

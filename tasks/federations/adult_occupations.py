@@ -1,4 +1,4 @@
-"""Adult: occupations of a census."""
+"""Adult, a client per occupation; `tasks.adult` has the papers' two clients."""
 
 import pandas as pd
 
@@ -46,7 +46,8 @@ def _read(source: Source) -> pd.DataFrame:
 FEDERATION = Federation(
   title="Adult, by occupation",
   about="The occupations of the US census of 1994, from the armed forces to "
-  "professionals. Whether a person earns above 50,000 dollars is predicted.",
+  "professionals, and the unknown one. Whether a person earns above 50,000 "
+  "dollars is predicted.",
   source="UCI Adult: Becker and Kohavi, 1996",
   licence="CC BY 4.0",
   difference="level",

@@ -1,4 +1,4 @@
-"""What the tasks of a user's own rows share: options, and the task itself."""
+"""The options and the builder that `table` and `arrays` share."""
 
 import dataclasses
 import math
@@ -263,7 +263,7 @@ def _objective(
 def _own_loss(
   name: str, labels: Labels
 ) -> Callable[["tf.Tensor", "tf.Tensor"], "tf.Tensor"]:
-  """Returns a user's loss, once it has given a number for each example."""
+  """Returns a user's loss; checks that it gives one number per example."""
   import tensorflow as tf  # noqa: PLC0415
 
   from tasks.models import user_model  # noqa: PLC0415

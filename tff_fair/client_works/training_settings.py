@@ -1,6 +1,6 @@
 """How clients train: the settings that all methods share, and the state.
 
-Draws depend on a seed, with the client, the round or the epoch alone. So a
+A draw depends only on a seed and on the client, the round or the epoch. So a
 client draws the same in whatever order clients run, and wherever.
 """
 
@@ -36,9 +36,9 @@ class TrainingSettings:
       `local_epochs`: a number, or (least, greatest), likewise. Beyond one run
       over its data it begins the next. The number of examples that it reports
       is then that of its rows. `None` counts epochs.
-    local_epochs_seed: Seed of these draws, which depend on it, the client's id
-      and the number of rounds in which any client counted. Nothing else is
-      drawn from it.
+    local_epochs_seed: Seed of the drawn numbers of epochs and of steps. A draw
+      depends on it, on the client's id and on the number of rounds in which any
+      client counted. Nothing else is drawn from it.
     loss_at: Where f_k and a_k are taken: "before" training, in a pass of its
       own in inference mode; in "training", the means over the local steps; or
       "after" it, of the trained model, for comparison with code that does so.
@@ -57,7 +57,8 @@ class TrainingSettings:
     objective: Function of a minibatch's mean loss to minimize; `None`
       is the loss itself. Signals leave it out.
     takes_snapshot: Whether the server learns the mean of the clients' weights
-      after some of the `local_steps`, a number; see `snapshot_step`.
+      after a random one of the `local_steps`, which must then be one number;
+      see `snapshot_step`.
     groups: How examples are weighed by groups of people, which the data then
       have; `None` weighs all the same. See `group_weights`.
   """

@@ -7,9 +7,9 @@ of the round:
 
 theta <- theta - eta_s d  with plain SGD; any TFF optimizer may take its place
 
-The learning rate may decay. Then the state has the step's own below `step`,
-with the hyperparameters as they are before any decay, and beside it t, the
-number of steps so far.
+The learning rate may decay. Then the state has `step`, the state of the step
+with the hyperparameters before any decay, and beside it t, the number of steps
+taken.
 """
 
 import collections
@@ -48,7 +48,7 @@ class ServerStep(NamedTuple):
 
 
 def with_decay(inner: ServerStep, decay: LearningRateDecay) -> ServerStep:
-  """Returns a server step as another one, but with a rate that decays.
+  """Returns a server step whose learning rate decays.
 
   Args:
     inner: Has the hyperparameter `learning_rate`.

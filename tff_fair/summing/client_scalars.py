@@ -62,11 +62,11 @@ class ScalarReader:
 
   Attributes:
     rule: The rule.
-    client_weighting: "num_examples", "uniform", or the clients' weights.
+    client_weighting: "num_examples", "uniform", or weights by client id.
     fields: The numbers the client's weight has beside its id; empty for a
       scalar weight, which then is the number of examples.
-    updates_checked: Whether clients report no examples if their update is not
-      finite, so that it need not be looked at again.
+    updates_checked: Whether clients already report 0 examples for an update
+      that is not finite, so that the server skips this check.
     loss_reference: f_k*, which the rule gets subtracted from f_k; `None` is 0.
   """
 

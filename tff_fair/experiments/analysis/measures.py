@@ -36,7 +36,8 @@ class Measure(NamedTuple):
     missing: How tables show that there is none.
     sign: Follows a number of tables in sentences and charts, as " %".
     column: Its column in the table of evaluations.
-    is_stored: Whether the table has it; otherwise each client's row has it.
+    is_stored: Whether the table has it; otherwise it is computed from the
+      clients' rows.
     statistic: The measure as a function of weighted clients, not scaled; None
       where neither more nor less of it is better.
   """
@@ -246,7 +247,7 @@ def _bounds(name: str, score: Score) -> tuple[float, float]:
 
 MEASURES: Mapping[str, Measure] = of(ACCURACY)
 # The names of all measures; runs do not have those of another score.
-NAMES = (*MEASURES, *(name for of in BY_NAME.values() for name in beside(of)))
+NAMES = (*MEASURES, *(name for s in BY_NAME.values() for name in beside(s)))
 
 
 def check(name: str, argument: str) -> None:

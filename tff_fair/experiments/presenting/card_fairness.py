@@ -27,8 +27,8 @@ _GLOBAL = "global_"
 class LastEvaluation:
   """The last evaluation of a model: a row per client, without attackers.
 
-  Without an evaluation, there is no round. `is_of_one` says that it is about
-  one client alone.
+  `round_num` is None if the model was never evaluated. `is_of_one`: whether
+  there is one client only.
   """
 
   round_num: int | None

@@ -1,8 +1,8 @@
 """The runs of a sweep: every combination of its settings, checked.
 
 A run's folder is named after its method and the settings that are not the same
-for all, so that the same sweep finds its runs again; `states` checks whether
-the folders hold the same runs.
+for all, so that the same sweep finds its runs again; `runner.Runner.states`
+checks whether the folders hold the same runs.
 """
 
 import collections
@@ -151,7 +151,7 @@ def grid_of(sweep: Sweep, method: SweptMethod, hparams: Iterable[str]) -> Grid:
 
 
 def is_question(name: str) -> bool:
-  """Returns whether a setting makes another question, or decides no results."""
+  """Returns whether a setting changes the task, the data or a seed."""
   return name in _QUESTIONS or name.startswith(spec_text.TASK_OPTION)
 
 

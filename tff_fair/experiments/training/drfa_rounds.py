@@ -19,7 +19,7 @@ class MixtureAscent:
 
   Attributes:
     sampler: Draws the cohorts, by the lambda that it is given.
-    among: bool[K], the clients that may take part.
+    among: bool[N], the clients of the population that may take part.
     losses: Returns the losses of a state's global model over training data.
     learning_rate: gamma.
     num_steps: K of the local steps.
@@ -39,7 +39,7 @@ class MixtureAscent:
     sampler: sampling.Sampler,
     losses: Callable[[], Losses],
   ) -> "MixtureAscent | None":
-    """Returns that of a run; None for other methods."""
+    """Returns the ascent of a DRFA run; None for other methods."""
     if spec.algorithm != METHOD:
       return None
     assert spec.local_steps is not None  # The spec has looked.

@@ -8,7 +8,12 @@ import pytest
 
 from tests.experiments import report_runs
 from tests.experiments.presenting.report.page_parts import drawn
-from tff_fair.experiments.presenting.report import map_sections, scale
+from tff_fair.experiments.presenting.report import (
+  coefficient_section,
+  heat_map,
+  label_section,
+  scale,
+)
 from tff_fair.experiments.presenting.report.frame import Frame, Text
 from tff_fair.experiments.presenting.report.task_runs import (
   ClientNames,
@@ -21,7 +26,7 @@ FRAME = Frame(scale.linear(0, 100), scale.linear(0, 100), right=60)
 
 def test_shades_are_equal_steps_from_zero():
   values = np.array([[0, 0.1, 0.11, 0.8, np.nan]])
-  shades = map_sections.shades_for(values)
+  shades = heat_map.shades_for(values)
   assert (shades.num_positive, shades.num_negative) == (8, 0)
   assert shades.step == pytest.approx(0.1)
   assert shades.of(values).tolist() == [[1, 1, 2, 8, 0]]
@@ -29,41 +34,41 @@ def test_shades_are_equal_steps_from_zero():
 
 def test_negative_values_have_shades_of_their_own():
   values = np.array([-0.2, 0, 0.8])
-  shades = map_sections.shades_for(values)
+  shades = heat_map.shades_for(values)
   assert (shades.num_positive, shades.num_negative) == (8, 2)
   assert shades.of(values).tolist() == [-2, 1, 8]
-  shades = map_sections.shades_for(np.array([-1.0, -0.5]))
+  shades = heat_map.shades_for(np.array([-1.0, -0.5]))
   assert (shades.num_positive, shades.num_negative) == (0, 8)
   assert shades.of(np.array([-1.0, -0.5])).tolist() == [-8, -4]
 
 
 def test_few_values_far_out_do_not_hide_all_others():
   values = np.append(np.linspace(0, 1, 999), 1000)
-  shades = map_sections.shades_for(values)
+  shades = heat_map.shades_for(values)
   assert shades.is_clipped
   assert len(set(shades.of(values).tolist())) == 8
-  assert texts(map_sections.key(shades, FRAME))[0].startswith("≥ ")
+  assert texts(heat_map.key(shades, FRAME))[0].startswith("≥ ")
 
 
 def test_shades_of_values_near_each_other_span_them():
   values = np.array([0.095, 0.1, 0.105])
-  shades = map_sections.shades_for(values, from_zero=False)
+  shades = heat_map.shades_for(values, from_zero=False)
   assert shades.of(values).tolist() == [1, 4, 8]
-  key = texts(map_sections.key(shades, FRAME, "coefficient"))
+  key = texts(heat_map.key(shades, FRAME, "coefficient"))
   assert key == ["0.105", "0.095", "coefficient"]
   # Others begin at zero, and so do values that are all the same.
   for others in ([0.05, 0.105], [-0.1, 0.105], [0.1, 0.1 + 1e-9]):
-    found = map_sections.shades_for(np.array(others), from_zero=False)
+    found = heat_map.shades_for(np.array(others), from_zero=False)
     assert found.start == 0
-  assert map_sections.shades_for(values).of(values).min() == 8
+  assert heat_map.shades_for(values).of(values).min() == 8
 
 
 @pytest.mark.parametrize("values", [[], [np.nan], [0.0, 0], [np.inf]])
 def test_nothing_to_tell_apart_is_no_error(values):
   values = np.array([values])
-  shades = map_sections.shades_for(values)
+  shades = heat_map.shades_for(values)
   assert (shades.of(values) <= 1).all()
-  map_sections.key(shades, FRAME)
+  heat_map.key(shades, FRAME)
 
 
 def texts(drawn):
@@ -80,8 +85,8 @@ def area(cells):
 
 def test_cells_cover_what_they_stand_for():
   values = np.array([[1.0, 1, np.nan, 8], [np.nan, 8, 8, 8]])
-  shades = map_sections.Shades(1.0, 8, 0, is_clipped=False)
-  cells = map_sections.cells(values, shades, FRAME)
+  shades = heat_map.Shades(1.0, 8, 0, is_clipped=False)
+  cells = heat_map.cells(values, shades, FRAME)
   whole = FRAME.inner_width * FRAME.inner_height
   assert area(cells) == pytest.approx(
     {"p1": whole * 2 / 8, "p8": whole * 4 / 8}, rel=0.01
@@ -91,8 +96,8 @@ def test_cells_cover_what_they_stand_for():
 
 
 def test_the_key_has_round_numbers():
-  shades = map_sections.Shades(12.5, 8, 2, is_clipped=False)
-  assert texts(map_sections.key(shades, FRAME)) == ["100", "0", "−25"]
+  shades = heat_map.Shades(12.5, 8, 2, is_clipped=False)
+  assert texts(heat_map.key(shades, FRAME)) == ["100", "0", "−25"]
 
 
 def table(*rows):
@@ -100,7 +105,7 @@ def table(*rows):
 
 
 def test_coefficients_by_client_and_round():
-  found = map_sections.matrix(
+  found = coefficient_section.matrix(
     table((1, 7, 0.5), (2, 3, 0.25), (2, 7, 0.75)), np.array([3, 7, 9]), 10, 10
   )
   np.testing.assert_array_equal(
@@ -110,7 +115,7 @@ def test_coefficients_by_client_and_round():
 
 def test_clients_and_rounds_that_share_a_place_are_averaged():
   rows = [(r, k, float(k)) for r in range(1, 101) for k in range(10)]
-  found = map_sections.matrix(table(*rows), np.arange(10), 5, 20)
+  found = coefficient_section.matrix(table(*rows), np.arange(10), 5, 20)
   np.testing.assert_allclose(
     found, np.tile([[0.5], [2.5], [4.5], [6.5], [8.5]], 20)
   )
@@ -124,7 +129,7 @@ def run(tmp_path):
 
 
 def test_clients_are_in_the_order_of_their_accuracy(run):
-  order, is_ordered = map_sections.client_order(run)
+  order, is_ordered = coefficient_section.client_order(run)
   assert is_ordered
   accuracies = run.clients.set_index("client_id")["test_accuracy"]
   assert sorted(order) == list(range(6))
@@ -136,28 +141,34 @@ def test_without_the_accuracy_of_one_they_are_in_the_order_of_their_ids(run):
     "round,client_id,coefficient,loss,excluded\n1,5,1,,\n1,11,1,,\n"
   )
   (again,) = find([run.path])
-  order, is_ordered = map_sections.client_order(again)
+  order, is_ordered = coefficient_section.client_order(again)
   assert not is_ordered
   assert order.tolist() == [0, 1, 2, 3, 4, 5, 11]
-  found = map_sections.coefficients_of_method(MethodRuns("m", 0, (again,)))
+  found = coefficient_section.coefficients_of_method(
+    MethodRuns("m", 0, (again,))
+  )
   assert found is not None
-  chart = map_sections.draw_coefficients(found, ClientNames([]), "i")
+  chart = coefficient_section.draw_coefficients(found, ClientNames([]), "i")
   assert "by number" in chart.description
   assert texts(chart)[:7] == ["0", "1", "2", "3", "4", "5", "11"]
 
 
 def test_rows_of_few_clients_have_their_names_and_of_many_none(run, tmp_path):
   method = MethodRuns("m", 0, (run,))
-  found = map_sections.coefficients_of_method(method)
+  found = coefficient_section.coefficients_of_method(method)
   assert found is not None
-  order, _ = map_sections.client_order(run)
+  order, _ = coefficient_section.client_order(run)
   names = ClientNames([run])
-  rows = texts(map_sections.draw_coefficients(found, names, "i"))[:6]
+  rows = texts(coefficient_section.draw_coefficients(found, names, "i"))[:6]
   assert rows == [f"client_{client:02}" for client in order]
   report_runs.make(tmp_path / "many", num_clients=30, num_rounds=4)
   (many,) = find([tmp_path / "many"])
-  found = map_sections.coefficients_of_method(MethodRuns("m", 0, (many,)))
-  rows = texts(map_sections.draw_coefficients(found, ClientNames([many]), "i"))
+  found = coefficient_section.coefficients_of_method(
+    MethodRuns("m", 0, (many,))
+  )
+  rows = texts(
+    coefficient_section.draw_coefficients(found, ClientNames([many]), "i")
+  )
   # Not the numbers of rows, which would look like those of clients.
   assert rows[:3] == ["worst", "best", "1"]
 
@@ -169,7 +180,7 @@ def test_each_map_has_a_scale_that_shows_its_differences(tmp_path):
     cohorts = pd.read_csv(path / "cohorts.csv")
     cohorts["coefficient"] = np.linspace(low, high, len(cohorts))
     cohorts.to_csv(path / "cohorts.csv", index=False)
-  maps = [*drawn(map_sections.build_coefficients, tmp_path).iter("svg")]
+  maps = [*drawn(coefficient_section.build, tmp_path).iter("svg")]
   keys = [[e.text for e in svg.iter("text")][-3:] for svg in maps]
   assert keys == [
     ["0.105", "0.095", "coefficient"],
@@ -184,9 +195,9 @@ def test_each_map_has_a_scale_that_shows_its_differences(tmp_path):
 def test_columns_of_labels_have_the_names_of_the_clients(tmp_path):
   path = report_runs.make(tmp_path / "run", num_clients=3)
   (found,) = find([path])
-  of_table = map_sections.labels_of_table(found.labels)
-  named = texts(map_sections.draw_labels(of_table, ClientNames([found]), "i"))
-  numbered = texts(map_sections.draw_labels(of_table, ClientNames([]), "i"))
+  of_table = label_section.labels_of_table(found.labels)
+  named = texts(label_section.draw_labels(of_table, ClientNames([found]), "i"))
+  numbered = texts(label_section.draw_labels(of_table, ClientNames([]), "i"))
   assert [t for t in named if t.startswith("client_")] == [
     *("client_00", "client_01", "client_02")
   ]
@@ -225,11 +236,11 @@ def test_cohorts_without_coefficients_have_none(run, row):
   text = f"round,client_id,coefficient,loss,excluded\n{row}"
   (run.path / "cohorts.csv").write_text(text)
   (again,) = find([run.path])
-  assert map_sections._of_run(again) is None
+  assert coefficient_section._of_run(again) is None
 
 
 def test_labels_are_in_the_order_of_the_clients():
-  found = map_sections.labels_of_table(
+  found = label_section.labels_of_table(
     pd.DataFrame({"client_id": [2, 1], "0": [1, 2], "1": [3, 4]})
   )
   assert found.clients.tolist() == [1, 2]
@@ -239,7 +250,7 @@ def test_labels_are_in_the_order_of_the_clients():
 @pytest.mark.parametrize("limit", [1, 2, 3, 7, 10, 99])
 def test_no_label_is_lost_where_clients_share_a_column(limit):
   counts = np.arange(20.0).reshape(10, 2)
-  found = map_sections.merged(counts, limit)
+  found = label_section.merged(counts, limit)
   assert len(found) == min(limit, 10)
   np.testing.assert_array_equal(found.sum(axis=0), counts.sum(axis=0))
 
@@ -252,7 +263,7 @@ def test_labels_of_any_split_are_drawn(shape):
   counts = generator.poisson(0.5, shape).astype(float)
   counts[0] = 0  # A client without any.
   counts[-1, -1] = 3
-  found = map_sections.Labels(np.arange(shape[0]), counts)
-  chart = map_sections.draw_labels(found, ClientNames([]), "i")
+  found = label_section.Labels(np.arange(shape[0]), counts)
+  chart = label_section.draw_labels(found, ClientNames([]), "i")
   assert len(chart.__html__()) < 400_000
   assert chart.width <= 980

@@ -30,7 +30,7 @@ _NUMBERS = {
   "losing": "Lose",
   "undecided": "Undecided",
 }
-# By the summary's name: the head, and whether it is a gain.
+# By the summary's name: the column's title, and whether it is a gain.
 _MEANS = {
   "federated": ("In the federation", False),
   joining.LOCAL: ("Alone", False),
@@ -151,7 +151,7 @@ def _cell(value: float, text: str, missing: str = "-") -> Cell:
 
 
 def build_newcomers(task: TaskRuns) -> Section:
-  """Returns the section of clients that took no part in training, or late."""
+  """Returns the section of clients that never trained, or joined late."""
   unseen, late = map(task.with_summary, (summaries.UNSEEN, summaries.LATE))
   if not unseen and not late:
     return Section(_NEWCOMERS)

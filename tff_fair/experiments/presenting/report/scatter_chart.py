@@ -1,4 +1,4 @@
-"""Two measures against each other, and the methods that no other beats."""
+"""A scatter chart of two measures, with its Pareto front."""
 
 from collections.abc import Sequence
 from typing import NamedTuple

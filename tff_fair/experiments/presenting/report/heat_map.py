@@ -1,0 +1,139 @@
+"""A matrix as shades: one hue for positive values, one for negative ones.
+
+Shades begin at zero. Where all values are far from it and near each other,
+they may span the range of the values instead, and the key says so.
+"""
+
+import dataclasses
+import math
+
+import numpy as np
+
+from tff_fair.experiments.presenting.report.frame import (
+  Frame,
+  Group,
+  Path,
+  Text,
+  box_path,
+)
+from tff_fair.experiments.presenting.report.scale import (
+  number_text,
+)
+
+NUM_SHADES = 8  # The style has them as .p1 to .p8 and .n1 to .n8.
+_KEY_WIDTH = 12
+_EQUAL = 1e-4  # Values that differ by this share of the largest are the same.
+
+
+@dataclasses.dataclass(frozen=True)
+class Shades:
+  """The shades of values: equal steps on both sides of zero, or from a start.
+
+  Values beyond the last shade get the last shade; the key then says so.
+  """
+
+  step: float
+  num_positive: int
+  num_negative: int
+  is_clipped: bool
+  start: float = 0.0
+
+  def of(self, values: np.ndarray) -> np.ndarray:
+    """Returns int: 1, 2, ... from zero up, -1, -2, ... from zero down.
+
+    NaN is 0, which is not drawn.
+    """
+    with np.errstate(invalid="ignore"):
+      # A value on the edge, as the largest, belongs to the shade below.
+      steps = np.ceil(np.abs(values - self.start) / self.step - 1e-9)
+      shades = np.where(
+        values < 0,
+        -np.clip(steps, 1, max(self.num_negative, 1)),
+        np.clip(steps, 1, max(self.num_positive, 1)),
+      )
+    return np.where(np.isnan(values), 0, shades).astype(int)
+
+  def text(self, steps: int) -> str:
+    """Returns the value that is so many steps from the start, rounded."""
+    value = self.start + steps * self.step
+    if self.start:  # Decimals that distinguish shades.
+      decimals = max(0, -math.floor(math.log10(self.step)))
+      return number_text(value, decimals)
+    return f"{float(f'{value:.2g}'):g}".replace("-", "−")
+
+
+def shades_for(values: np.ndarray, *, from_zero: bool = True) -> Shades:
+  """Returns shades that fit a matrix, without its few largest values."""
+  present = values[np.isfinite(values)]
+  if not present.size or not np.abs(present).max() > 0:
+    return Shades(1.0, 1, 0, is_clipped=False)
+  largest = float(np.abs(present).max())
+  usual = float(np.quantile(np.abs(present), 0.99))
+  is_clipped = usual > 0 and largest > 2 * usual
+  limit = usual if is_clipped else largest
+  smallest = float(present.min())
+  if not from_zero and limit / 2 < smallest < (1 - _EQUAL) * limit:
+    step = (limit - smallest) / NUM_SHADES
+    return Shades(step, NUM_SHADES, 0, is_clipped, smallest)
+  step = limit / NUM_SHADES
+  low, high = max(-present.min(), 0), max(present.max(), 0)
+  num_positive, num_negative = (
+    int(min(np.ceil(side / step - 1e-9), NUM_SHADES)) for side in (high, low)
+  )
+  return Shades(step, num_positive, num_negative, is_clipped)
+
+
+def cells(values: np.ndarray, shades: Shades, frame: Frame) -> Group:
+  """Draws a matrix over the frame, a path for each shade; NaN is empty."""
+  found = shades.of(values)
+  rows, columns = found.shape
+  # Rounded first: neighbours share an edge.
+  x = np.round(np.linspace(frame.left, frame.width - frame.right, columns + 1))
+  y = np.round(np.linspace(frame.top, frame.height - frame.bottom, rows + 1))
+  paths: dict[int, list[str]] = {}
+  for row in range(rows):
+    # Cells of one shade side by side are one box.
+    starts = np.flatnonzero(np.diff(found[row], prepend=found[row, 0] + 1))
+    for start, end in zip(starts, [*starts[1:], columns], strict=True):
+      if shade := int(found[row, start]):
+        left, top = x[start], y[row]
+        paths.setdefault(shade, []).append(
+          box_path(left, top, x[end] - left, y[row + 1] - top)
+        )
+  return Group(
+    [Path("".join(paths[n]), class_name(n)) for n in sorted(paths)], "cells"
+  )
+
+
+def key(shades: Shades, frame: Frame, title: str = "") -> Group:
+  """Draws the key of the shades, in the right margin of a frame."""
+  numbers = [
+    *range(shades.num_positive, 0, -1),
+    *range(-1, -shades.num_negative - 1, -1),
+  ]
+  left, height = frame.width - frame.right + 10, frame.inner_height
+  edges = frame.top + height * np.arange(len(numbers) + 1) / len(numbers)
+  boxes = [
+    Path(box_path(left, top, _KEY_WIDTH, bottom - top), class_name(n))
+    for n, top, bottom in zip(numbers, edges, edges[1:], strict=False)
+  ]
+  marks = {shades.num_positive: 0, 0: shades.num_positive}
+  if shades.num_negative:
+    marks[-shades.num_negative] = len(numbers)
+  beyond = "≥ " if shades.is_clipped else ""
+  names = [
+    Text(
+      f"{beyond if step > 0 else ''}{shades.text(step)}",
+      left + _KEY_WIDTH + 5,
+      edges[place] + 4,
+    )
+    for step, place in marks.items()
+  ]
+  if title:
+    names.append(Text(title, frame.width, frame.top - 12, "end"))
+  return Group([*boxes, *names], "cells")
+
+
+def class_name(shade: int) -> str:
+  """Returns the class of a shade for the style sheet."""
+  return f"p{shade}" if shade > 0 else f"n{-shade}"
