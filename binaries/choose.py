@@ -12,7 +12,7 @@ from tff_fair.experiments import interruption
 from tff_fair.experiments.presenting import choice_text
 from tff_fair.experiments.spec import settings
 from tff_fair.experiments.sweeps import choosing
-from tff_fair.experiments.sweeps.choosing import ChoiceSettings
+from tff_fair.experiments.sweeps.stages import ChoiceSettings
 
 _FLAGS = command_line.Flags()
 _OUTPUT_DIR = _FLAGS.text(

@@ -25,9 +25,9 @@ import dataclasses
 import os
 import pathlib
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 
-from tff_fair import declared, methods
+from tff_fair import methods
 from tff_fair.declared import FieldError
 from tff_fair.experiments.analysis import group_measures
 from tff_fair.experiments.analysis.federations import FEDAVG
@@ -36,7 +36,7 @@ from tff_fair.experiments.runs.run import Run
 from tff_fair.experiments.spec.run_spec import RunSpec
 from tff_fair.experiments.sweeps import stages
 from tff_fair.experiments.sweeps.choice_runs import Tries
-from tff_fair.experiments.sweeps.stages import Found
+from tff_fair.experiments.sweeps.stages import ChoiceSettings, Found
 from tff_fair.files import atomic, parsing
 
 _VALIDATION_FRACTION = 0.2
@@ -47,67 +47,11 @@ DECIDED = (
   *("tape", "tape_rounds", "local_baseline", "save_updates"),
 )
 
-Criterion = Literal[
-  "worst_5",
-  "worst_10",
-  "worst_20",
-  "worst_30",
-  "mean",
-  "std",
-  "accuracy_parity",
-  "demographic_parity",
-  "equal_opportunity",
-  "equalized_odds",
-]
-
 # The methods that are tried, those with most evidence first. A replay reorders.
 METHODS = (
   *("fedfv", "adafed", "fedmgda_plus", "semi_vred", "vred", "adafedadam"),
   *("qfedavg", "term", "propfair", "delta_fl", "gifair", "fedmdfg"),
 )
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class ChoiceSettings:
-  """How to choose: what is better, among which methods, at which cost."""
-
-  criterion: Criterion = declared.value(
-    "worst_10",
-    "What is to become better: a measure over clients, or the gap between "
-    "groups of people over all clients.",
-  )
-  budget: int = declared.value(
-    90,
-    "How many runs to train, at most; 40 or more. Without --minutes.",
-    expects="an integer from 40 on",
-    minimum=40,
-  )
-  minutes: float | None = declared.value(
-    None,
-    "Train as many runs as this time allows, instead of --budget.",
-    expects="a positive number",
-    minimum=0,
-    exclude_minimum=True,
-  )
-  fresh_seeds: int = declared.value(
-    5,
-    "How many seeds confirm the choice, on test rows.",
-    expects="an integer from 3 to 50",
-    minimum=3,
-    maximum=50,
-  )
-  most_loss: float | None = declared.value(
-    None,
-    "How much any client may lose against FedAvg, in the unit of the score (of "
-    "accuracies, percentage points); a mean over the seeds.",
-    expects="a number from 0 on",
-    minimum=0,
-  )
-
-  def __post_init__(self) -> None:
-    """Checks each value."""
-    for name, field in declared.fields_of(type(self)).items():
-      object.__setattr__(self, name, field.check(getattr(self, name)))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -221,15 +165,7 @@ def find(
     "data": tried.data_digests(base),
   }
   _check_request(folder, request)
-  search = stages.Stages(
-    base,
-    folder,
-    tried,
-    criterion=how.criterion,
-    fresh_seeds=how.fresh_seeds,
-    most_loss=how.most_loss,
-  )
-  return search.go_through(names, how.budget, how.minutes)
+  return stages.Stages(base, how, folder, tried).go_through(names)
 
 
 def _check_request(folder: pathlib.Path, request: Mapping[str, Any]) -> None:

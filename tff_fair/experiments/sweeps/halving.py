@@ -1,6 +1,5 @@
 """Which settings a choice tries, and how they are halved within a budget."""
 
-import itertools
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -39,21 +38,14 @@ def num_runs(number: int, num_fedavgs: Sequence[int], fresh_seeds: int) -> int:
 
   FedAvg's settings have trained their first seed already.
   """
-  of_methods = list(rungs(number))
-  halvings = len(of_methods) - 1
-  of_fedavg = sum(
-    of_rung
-    for tried in num_fedavgs
-    for of_rung in [*_halved(tried, halvings)][1:]
-  )
-  confirming = fresh_seeds * (NUM_FINALISTS + len(num_fedavgs))
-  return sum(of_methods) + of_fedavg + confirming
-
-
-def _halved(number: int, times: int) -> Iterator[int]:
-  return itertools.accumulate(
-    range(times), lambda n, _: half(n), initial=number
-  )
+  fedavgs = list(num_fedavgs)
+  runs = fresh_seeds * (NUM_FINALISTS + len(fedavgs))
+  for rung, of_methods in enumerate(rungs(number)):
+    if rung:
+      fedavgs = [*map(half, fedavgs)]
+      runs += sum(fedavgs)
+    runs += of_methods
+  return runs
 
 
 def affordable(

@@ -7,7 +7,7 @@ import math
 import pathlib
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -33,6 +33,63 @@ _MOST_TAPED_ROUNDS = 20
 _SAME_ANGLE = 1.0  # Degrees, up to which a direction is FedAvg's.
 _BUDGET_FILE = "budget.json"
 DECIDED = ("client_learning_rate", "client_weighting")  # Beside hparams.
+
+
+Criterion = Literal[
+  "worst_5",
+  "worst_10",
+  "worst_20",
+  "worst_30",
+  "mean",
+  "std",
+  "accuracy_parity",
+  "demographic_parity",
+  "equal_opportunity",
+  "equalized_odds",
+]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ChoiceSettings:
+  """How to choose: what is better, among which methods, at which cost."""
+
+  criterion: Criterion = declared.value(
+    "worst_10",
+    "What is to become better: a measure over clients, or the gap between "
+    "groups of people over all clients.",
+  )
+  budget: int = declared.value(
+    90,
+    "How many runs to train, at most; 40 or more. Without --minutes.",
+    expects="an integer from 40 on",
+    minimum=40,
+  )
+  minutes: float | None = declared.value(
+    None,
+    "Train as many runs as this time allows, instead of --budget.",
+    expects="a positive number",
+    minimum=0,
+    exclude_minimum=True,
+  )
+  fresh_seeds: int = declared.value(
+    5,
+    "How many seeds confirm the choice, on test rows.",
+    expects="an integer from 3 to 50",
+    minimum=3,
+    maximum=50,
+  )
+  most_loss: float | None = declared.value(
+    None,
+    "How much any client may lose against FedAvg, in the unit of the score (of "
+    "accuracies, percentage points); a mean over the seeds.",
+    expects="a number from 0 on",
+    minimum=0,
+  )
+
+  def __post_init__(self) -> None:
+    """Checks each value."""
+    for name, field in declared.fields_of(type(self)).items():
+      object.__setattr__(self, name, field.check(getattr(self, name)))
 
 
 def settings_of(spec: RunSpec) -> dict[str, declared.Value]:
@@ -117,20 +174,13 @@ class Stages:
   def __init__(
     self,
     base: RunSpec,
+    how: ChoiceSettings,
     folder: pathlib.Path,
     tried: Tries,
-    *,
-    criterion: str,
-    fresh_seeds: int,
-    most_loss: float | None,
   ) -> None:
     """Begins with FedAvg, at the middle one of its first rates."""
-    self._base = base
-    self._folder = folder
-    self._tries = tried
-    self._criterion = criterion
-    self._fresh_seeds = fresh_seeds
-    self._most_loss = most_loss
+    self._base, self._how = base, how
+    self._folder, self._tries = folder, tried
     self._path: list[dict[str, Any]] = []
     self._num_others = 0
 
@@ -139,15 +189,12 @@ class Stages:
     """How many runs were trained."""
     return self._tries.num_runs + self._num_others
 
-  def go_through(
-    self, names: Sequence[str], budget: int, minutes: float | None
-  ) -> Found:
-    """Chooses among FedAvg and some methods, with so many runs or minutes."""
+  def go_through(self, names: Sequence[str]) -> Found:
+    """Chooses among FedAvg and some methods."""
     begin = time.monotonic()
     fedavgs = self._fedavg()
     best = min((tried[0] for tried in fedavgs), key=lambda t: t.key).spec
-    if minutes is not None:
-      budget = self._budget(60 * minutes / (time.monotonic() - begin))
+    budget = self._budget(time.monotonic() - begin)
     numbers = [*map(len, fedavgs)]
     variants, left_out = halving.variants(names, best, max(numbers))
     order = self._replay(list(variants), best)
@@ -158,7 +205,7 @@ class Stages:
     number = halving.affordable(
       len(specs),
       numbers,
-      self._fresh_seeds,
+      self._how.fresh_seeds,
       budget - self.num_runs - 1,  # The last is the recommended one.
     )
     fedavgs, pool = self._halve(fedavgs, [*map(_Tried, specs[:number])])
@@ -176,8 +223,8 @@ class Stages:
       order=order,
       left_out=left_out,
       num_runs=self.num_runs,
-      num_fresh_seeds=self._fresh_seeds,
-      criterion=self._criterion,
+      num_fresh_seeds=self._how.fresh_seeds,
+      criterion=self._how.criterion,
     )
 
   def _fedavg(self) -> list[list[_Tried]]:
@@ -207,11 +254,13 @@ class Stages:
           wanted.append(spec.replace(client_learning_rate=beyond))
     return [_of_weighting(tried, spec) for spec in weightings]
 
-  def _budget(self, times: float) -> int:
-    """Returns so many times the runs so far; as before where one goes on."""
+  def _budget(self, seconds: float) -> int:
+    """Returns how many runs to train; as it was where the choice goes on."""
+    if self._how.minutes is None:
+      return self._how.budget
     file = self._folder / _BUDGET_FILE
     if not file.exists():
-      runs = math.floor(times * self.num_runs)
+      runs = math.floor(60 * self._how.minutes / seconds * self.num_runs)
       atomic.write(file, parsing.json_text({"runs": runs}))
     return int(parsing.parse_json(file.read_bytes())["runs"])
 
@@ -267,7 +316,7 @@ class Stages:
       stage, [t.spec.replace(seed=seed) for t in tried]
     )
     score = choice_runs.score_of(results[0])
-    measure = group_measures.find(self._criterion, score)
+    measure = group_measures.find(self._how.criterion, score)
     sign = -1 if measure.higher_is_better else 1
     found = [
       _Tried(t.spec, (*t.keys, self._key(clients, score)))
@@ -295,7 +344,7 @@ class Stages:
         "rows to set some aside; give a larger validation_fraction."
       )
     found = group_measures.clients_of(tables.on_validation(clients), score)
-    return confirmation.sort_key(found, score, self._criterion)
+    return confirmation.sort_key(found, score, self._how.criterion)
 
   def _confirm(
     self, fedavgs: Sequence[RunSpec], finalists: Sequence[RunSpec]
@@ -304,7 +353,7 @@ class Stages:
     first = self._base.seed + _FIRST_FRESH_SEED
     specs = [
       spec.replace(seed=first + number)
-      for number in range(self._fresh_seeds)
+      for number in range(self._how.fresh_seeds)
       for spec in (*fedavgs, *finalists)
     ]
     results = self._tries.evaluate("Confirmation", specs)
@@ -316,11 +365,11 @@ class Stages:
       ),
       score,
       {spec.title: settings_text(spec) for spec in finalists},
-      self._criterion,
+      self._how.criterion,
     )
     is_fit = compared["is_better"]
-    if self._most_loss is not None:
-      is_fit = is_fit & (compared["largest_loss"] <= self._most_loss)
+    if self._how.most_loss is not None:
+      is_fit = is_fit & (compared["largest_loss"] <= self._how.most_loss)
     better = compared[is_fit]
     if better.empty:
       return fedavgs[0], compared
