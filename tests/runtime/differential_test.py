@@ -1,10 +1,8 @@
-"""Computations give what TFF's own executors give; `tests/fuzz` draws more."""
-
-import random
+"""TFF's processes give what they give under its own executors."""
 
 import pytest
 
-from tests.runtime import families, side_by_side, stock_processes
+from tests.runtime import side_by_side, stock_processes
 
 # Processes that are built and compiled soon.
 _QUICK = (
@@ -18,13 +16,6 @@ def both():
   opened = side_by_side.Both()
   yield opened
   opened.close()
-
-
-@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.long)])
-@pytest.mark.parametrize("family", families.FAMILIES, ids=lambda f: f.__name__)
-def test_families(family, seed, both):
-  rng = random.Random(seed)
-  side_by_side.check(family(rng), rng, both, num_calls=3)
 
 
 @pytest.mark.parametrize("name", _QUICK)

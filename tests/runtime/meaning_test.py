@@ -520,6 +520,118 @@ def a_table_of_each_client():
   return [summed(looked_up)(scalars([1, 2, 3] * n, np.int32)) for n in (1, 20)]
 
 
+@case
+def slices_that_clients_select():
+  table = tff.TensorType(np.float32, [8])
+  row = compute(lambda rows, key: rows[key], [table, np.int32])
+
+  @federated(
+    tff.FederatedType(tff.TensorType(np.int32, [3]), tff.CLIENTS),
+    INT_AT_SERVER,
+    tff.FederatedType(table, tff.SERVER),
+  )
+  def both(keys, most, values):
+    slices = tff.federated_select(keys, most, values, row)
+    last_rows = tff.federated_map(last, slices)
+    return tff.federated_sum(tff.federated_map(total, slices)), last_rows
+
+  keys = [np.array([i % 4, 0, 3], np.int32) for i in range(33)]
+  values = np.arange(8, dtype=np.float32)
+  return [outcome(both, keys[:n], 4, values) for n in (0, 2, 33)]
+
+
+@case
+def equal_values_of_clients():
+  half = compute(lambda: np.float32(0.5))
+
+  @federated(
+    FLOAT, FLOAT_AT_SERVER, tff.FederatedType(np.float32, tff.CLIENTS, True)
+  )
+  def sums(x, y, equal):
+    values = [
+      equal,
+      tff.federated_value(np.float32(1.5), tff.CLIENTS),
+      tff.federated_eval(half, tff.CLIENTS),
+      tff.federated_broadcast(y),
+    ]
+    products = [tff.federated_map(times, (x, value)) for value in values]
+    return [[*map(tff.federated_sum, of)] for of in (values, products)], values
+
+  return [outcome(sums, scalars(range(n)), 2.0, 3.0) for n in (0, 3, 40)]
+
+
+@case
+def calls_without_values_of_clients():
+  half = compute(lambda: np.float32(0.5))
+
+  @federated(FLOAT_AT_SERVER)
+  def sums(y):
+    sent = tff.federated_broadcast(y)
+    halves = tff.federated_eval(half, tff.CLIENTS)
+    return tff.federated_sum(halves), tff.federated_mean(sent), y
+
+  @federated(np.float32)
+  def placed(y):
+    at_server = tff.federated_value(y, tff.SERVER)
+    return tff.federated_sum(tff.federated_broadcast(at_server)), at_server
+
+  return [
+    outcome(comp, number)
+    for comp in (sums, placed)
+    for number in (np.nan, -0.0)
+  ]
+
+
+@case
+def data_of_the_server_and_as_lists():
+  @federated(
+    tff.FederatedType(DATA, tff.CLIENTS), tff.FederatedType(DATA, tff.SERVER)
+  )
+  def both(data, other):
+    sums = tff.federated_sum(tff.federated_map(in_order, data))
+    return sums, tff.federated_map(in_order, other)
+
+  rows = [1.0, 2.0, 4.0]
+  none = tf.data.Dataset.from_tensor_slices(np.zeros(0, np.float32))
+  data = tf.data.Dataset.from_tensor_slices(np.array(rows, np.float32))
+  return [
+    both([rows, data, none] * n, other)
+    for n in (1, 20)
+    for other in (rows, data)
+  ]
+
+
+@case
+def large_states_that_come_back():
+  large = tff.TensorType(np.float32, [None, 8])
+  add_one = compute(lambda x: x + 1, large)
+
+  @federated(tff.FederatedType(large, tff.SERVER), FLOAT)
+  def step(state, x):
+    return tff.federated_map(add_one, state), tff.federated_sum(x)
+
+  def written(state):
+    state = state.copy()
+    state[0] = 5
+    return state
+
+  changes = (
+    lambda state: state,
+    written,
+    lambda state: state[1:],
+    lambda state: state[::-1],
+    np.asfortranarray,
+    lambda state: state.view(np.int32).view(np.float32),
+  )
+  results = []
+  for change in changes:
+    state = np.arange(2**18 * 8, dtype=np.float32).reshape(-1, 8) % 100
+    for _ in range(2):
+      state, total_of_x = step(change(state), scalars([1.0, 2.0]))
+      results.append((np.sum(state), np.array(state[:2]), total_of_x))
+  return results
+
+
 def lines_of(path):
   return len(path.read_text().splitlines()) if path.exists() else 0
 

@@ -49,15 +49,13 @@ class Subject:
 
   Attributes:
     room: The family it is of.
-    comp: The computation, or a function that calls several.
+    comp: The computation.
     arguments: Draws its arguments, from the number of clients.
-    options: Those of the contexts.
   """
 
   room: str
-  comp: Callable[..., Any]
+  comp: tff.Computation
   arguments: Callable[[random.Random, int], Sequence[Any]]
-  options: Options = PLAIN
 
 
 class Outcome(NamedTuple):
@@ -172,12 +170,10 @@ def check(
     num_clients, size = rng.choices(_SIZES, _WEIGHTS)[0]
     args = subject.arguments(random.Random(rng.getrandbits(48)), num_clients)
     outcomes = both.call(
-      functools.partial(subject.comp, *args),
-      subject.options,
-      clients_per_part=size,
+      functools.partial(subject.comp, *args), clients_per_part=size
     )
     cut = ", cut" if both.cut else ""
-    signature = str(getattr(subject.comp, "type_signature", ""))[:200]
+    signature = str(subject.comp.type_signature)[:200]
     found = next(_differences(*outcomes, rounds=both.cut), None)
     assert found is None, (
       f"{subject.room}{cut}, {num_clients} clients in parts of {size}: {found} "
