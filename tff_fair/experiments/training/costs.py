@@ -25,7 +25,12 @@ import tasks
 from tasks.models import initial_weights
 from tff_fair import client_works, methods, summing
 from tff_fair.experiments.spec.run_spec import RunSpec
-from tff_fair.experiments.training import learning_process, rounds, sampling
+from tff_fair.experiments.training import (
+  learning_process,
+  plan,
+  rounds,
+  sampling,
+)
 from tff_fair.runtime import compilation_cache
 from tff_fair.types import ClientSignals, ComparingRule, SeparableRule
 
@@ -107,6 +112,8 @@ def of_client(
   if with_initial_weights:
     # The gradient's pass also measures the loss before training.
     besides = per_example * (1 + _TRAINING_PASS + (spec.loss_at == "after"))
+  if spec.algorithm == plan.BY_GROUPS:
+    besides += per_example  # The losses of groups.
   of_update = _num_bytes(weights_type.trainable)
   of_control = of_update * spec.corrects_steps
   num_trials = _num_trials(spec)
