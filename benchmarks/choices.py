@@ -18,7 +18,7 @@ from binaries import command_line
 from tasks import federations
 from tff_fair.experiments.sweeps import bench, choosing
 from tff_fair.experiments.sweeps.bench import Bench
-from tff_fair.experiments.sweeps.choosing import ChoiceSettings
+from tff_fair.experiments.sweeps.stages import ChoiceSettings
 
 _FLAGS = command_line.Flags()
 _CALIBRATION = _FLAGS.choice("calibration", "null", ["null", "power"], "Which.")

@@ -620,7 +620,7 @@ def large_states_that_come_back():
     written,
     lambda state: state[1:],
     lambda state: state[::-1],
-    np.asfortranarray,
+    lambda state: state.copy(order="F"),
     lambda state: state.view(np.int32).view(np.float32),
   )
   results = []

@@ -44,9 +44,9 @@ def test_weighted_clients_count_as_often_as_they_weigh(name):
   counts = _counts(0)
   weights = np.array([[1.0] * CLIENTS, [0, 2, 1, 0, 2]])
 
-  found = group_measures.find(name, ACCURACY).statistic(
-    _clients(counts), weights
-  )
+  statistic = group_measures.find(name, ACCURACY).statistic
+  assert statistic is not None
+  found = statistic(_clients(counts), weights)
 
   for value, often in zip(found, weights.astype(int), strict=True):
     drawn = [c for c, n in zip(counts, often, strict=True) for _ in range(n)]
@@ -57,6 +57,7 @@ def test_weighted_clients_count_as_often_as_they_weigh(name):
 def test_too_few_examples_are_an_error():
   clients = _clients(_counts(1, least=3))
   statistic = group_measures.find("accuracy_parity", ACCURACY).statistic
+  assert statistic is not None
 
   with pytest.raises(RunError, match="accuracy_parity"):
     statistic(clients, np.ones(CLIENTS))

@@ -284,7 +284,7 @@ def test_a_card_has_the_ceiling_beside_its_run(run, tmp_path):
   data = of | {"loss": "softmax", "representation": "", "radius": 100.0}
   least = [{**of, "risk": risk, **point, **measured} for risk in risks]
   found = {**of, "path": str(path), "method": "Ditto", **measured, **above}
-  tables = map(pd.DataFrame, ([data], least, [found]))
+  tables = pd.DataFrame([data]), pd.DataFrame(least), pd.DataFrame([found])
   ceiling_records.write(Ceilings(0.1, "uniform", *tables, notes=()))
 
   def card():

@@ -81,6 +81,7 @@ def test_a_run_in_memory_counts_groups_where_it_is_asked_to(run):
   ).clients
 
   kernel, bias = run.weights()
+  assert task.test.groups is not None
   for client_id in range(2):
     x, y = task.test.load(client_id)
     predicted = np.argmax(x @ kernel + bias, axis=-1)
