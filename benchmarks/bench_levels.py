@@ -393,6 +393,7 @@ def summary(found: pd.DataFrame) -> str:
       "method": result.method,
       "measure": result.column,
       "difference": result.difference,
+      "improvement": result.gain,
       "gain": result.verdict == "gain",
       "loss": result.verdict == "loss",
       "uncorrected": result.difference.p_value < _LEVEL,
@@ -402,28 +403,35 @@ def summary(found: pd.DataFrame) -> str:
   )
   compared["missed"] = compared.groupby(["federation", "method", "measure"])[
     "difference"
-  ].transform(_missed)
+  ].transform(lambda differences: _missed(differences).astype(float))
   shown = ["uncorrected", "gain", "loss", "missed"]
   lines = []
   for keys in (["measure"], ["measure", "federation"], ["measure", "method"]):
     table = compared.groupby(keys, sort=False)[shown].mean().mul(100).round(1)
     table.insert(0, "pairs", compared.groupby(keys, sort=False).size())
     lines.append(table.to_string())
+  for column in ("improvement", "gain"):
+    table = compared[compared["measure"] == "worst_10"].pivot_table(
+      index="federation", columns="method", values=column, sort=False
+    )
+    lines.append(f"Worst 10 %, mean {column}:\n{table.round(2).to_string()}")
   return "\n\n".join(lines)
 
 
-def _missed(differences: pd.Series) -> list[float]:
-  """Returns which intervals miss the mean of the others' estimates."""
+def _missed(differences: pd.Series) -> np.ndarray:
+  """Returns which intervals miss the mean of all estimates."""
   estimates = np.array([d.estimate for d in differences])
   if len(estimates) < 2:
-    return [np.nan] * len(estimates)
+    return np.full(len(estimates), np.nan)
   # The variance of such a residual is (n - 1) / n of the estimate's.
   n = len(estimates)
   residuals = (estimates - estimates.mean()) * np.sqrt(n / (n - 1))
-  return [
-    dataclasses.replace(d, estimate=residual).p_value < _LEVEL
-    for d, residual in zip(differences, residuals, strict=True)
-  ]
+  return np.array(
+    [
+      dataclasses.replace(d, estimate=residual).p_value < _LEVEL
+      for d, residual in zip(differences, residuals, strict=True)
+    ]
+  )
 
 
 def detectable(
