@@ -163,9 +163,11 @@ def sentence(found: Ceilings) -> str:
       (LARGEST, "at the client with the largest"),
     )
   ]
+  radius = float(found.data["radius"].iloc[0])
   return (
-    f"On training data, its loss is above the least that any {kind} can reach "
-    f"by {above[0]}, {above[1]} and {above[2]} (in {found.unit})."
+    f"On training data, its loss is above the least that any {kind} with "
+    f"weights of norm up to {radius:g} can reach by {above[0]}, {above[1]} and "
+    f"{above[2]} (in {found.unit})."
   )
 
 
@@ -179,10 +181,12 @@ def sentences(found: Ceilings) -> list[str]:
     else "No model of this kind"
   )
   unit = "" if first["loss"] == "squared" else " nats"
+  radius = float(found.data["radius"].max())
   said = [
-    f"{kind} is better than {values[TAIL]:.3g}{unit} for the {names[TAIL]}, "
-    f"{values[LARGEST]:.3g} for the worst client and {values[MEAN]:.3g} in the "
-    f"mean; the proof leaves a gap of {found.least['gap'].max():.1g} at most."
+    f"{kind} with |W| <= {radius:g} is better than {values[TAIL]:.3g}{unit} "
+    f"for the {names[TAIL]}, {values[LARGEST]:.3g} for the worst client and "
+    f"{values[MEAN]:.3g} in the mean; the proof leaves a gap of "
+    f"{found.least['gap'].max():.1g} at most."
   ]
   if len(found.runs):
     excess = found.runs.groupby("method", sort=False)["excess_tail"].mean()
@@ -196,7 +200,6 @@ def sentences(found: Ceilings) -> list[str]:
   touching = found.least[found.least["touches"]]["risk"].unique()
   if len(touching):
     risks = ", ".join(names.get(risk, risk) for risk in touching)
-    radius = float(found.data["radius"].max())
     said.append(_TOUCHES.format(radius=radius, risks=risks))
   unit = _UNITS.get(first["loss"], "cross entropies, in nats")
   return [*said, _TRAINING.format(unit=unit)]
