@@ -156,7 +156,7 @@ def _set_ups() -> Mapping[str, tuple[tuple[int, ...], Build]]:
     Masking=lambda x: L.LSTM(4)(L.Masking()(x)),
     Attention=_attend(L.Attention),
     AdditiveAttention=_attend(L.AdditiveAttention),
-    MultiHeadAttention=_attend(lambda: L.MultiHeadAttention(2, 3)),
+    MultiHeadAttention=lambda x: L.MultiHeadAttention(2, 3)(x, x),
   )
   add(
     _IMAGE,
@@ -175,9 +175,9 @@ def _set_ups() -> Mapping[str, tuple[tuple[int, ...], Build]]:
     Rescaling=L.Rescaling(0.5),
     RandomFlip=L.RandomFlip(seed=1),
     ConvLSTM1D=L.ConvLSTM1D(3, 3),
-    MultiHeadAttention=_attend(
-      lambda: L.MultiHeadAttention(2, 3, attention_axes=(1, 2))
-    ),
+    MultiHeadAttention=lambda x: L.MultiHeadAttention(
+      2, 3, attention_axes=(1, 2)
+    )(x, x),
   )
   add(
     _VOLUME,
