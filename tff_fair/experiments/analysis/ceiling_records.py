@@ -18,6 +18,7 @@ from tff_fair.experiments.analysis.ceiling import RISKS, Ceilings
 from tff_fair.experiments.analysis.comparison_table import Row, Table
 from tff_fair.experiments.analysis.measures import Measure
 from tff_fair.experiments.analysis.run_groups import Group
+from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.runs import configuration, finding
 from tff_fair.experiments.runs.folder import RunFolder
 from tff_fair.experiments.runs.run import Run
@@ -46,7 +47,11 @@ def _identity(run: Run) -> dict[str, Any]:
 
 
 def write(found: Ceilings) -> None:
-  """Writes ceiling.json into the folder of each run."""
+  """Writes ceiling.json into the folder of each run.
+
+  Raises:
+    RunError: If one cannot be written.
+  """
   for _, row in found.runs.iterrows():
     of_data, of_least = (
       table[table["data"] == row["data"]] for table in (found.data, found.least)
@@ -55,7 +60,14 @@ def write(found: Ceilings) -> None:
     part = dataclasses.replace(found, data=of_data, least=of_least, runs=of_run)
     run = finding.read_run(pathlib.Path(row["path"]))
     content = {"of": _identity(run), **as_json(part)}
-    atomic.write(RunFolder(run.path).ceiling, parsing.json_text(content))
+    file = RunFolder(run.path).ceiling
+    try:
+      atomic.write(file, parsing.json_text(content))
+    except OSError as error:
+      raise RunError(
+        f"{file}: cannot be written: {error.strerror}; pages do not show the "
+        "ceiling of this run."
+      ) from error
 
 
 def as_json(found: Ceilings) -> dict[str, Any]:
