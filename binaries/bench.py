@@ -12,7 +12,6 @@ import pandas as pd
 from binaries import command_line, paths
 from binaries.command_line import UsageError
 from tasks import federations
-from tff_fair import methods
 from tff_fair.experiments import interruption
 from tff_fair.experiments.analysis import federations as analysis, paired
 from tff_fair.experiments.presenting import fair_bench
@@ -122,7 +121,7 @@ def _bench() -> bench.Bench:
   names = _FEDERATIONS.value
   algorithms = _ALGORITHMS.value
   if algorithms == [_ALL]:
-    algorithms = ["fedavg:uniform", *methods.names()]
+    algorithms = [*bench.ALL_METHODS]
   needed = [name for name in bench.METHODS[:2] if name not in algorithms]
   asked = bench.Bench(
     folder=paths.parse("output_dir", _OUTPUT_DIR.value),

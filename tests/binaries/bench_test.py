@@ -17,6 +17,7 @@ from tff_fair.experiments import RunSpec, run
 from tff_fair.experiments.analysis.paired import Difference, Part
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.sweeps import bench as protocol
+from tff_fair.experiments.training import plan
 
 _FEDERATION = """
 import numpy as np
@@ -232,6 +233,14 @@ def test_calibrations_change_what_they_say_alone():
 )
 def test_wrong_flags_are_refused_in_a_line(program, words):
   assert len(program(*words).refusal) <= 300
+
+
+def test_all_methods_are_those_that_any_table_can_train(program):
+  planned = program(*_SMALL, "--algorithms=all", "--dry_run")
+  assert planned.status == 0
+  assert f"{2 * len(protocol.ALL_METHODS)} items" in planned.stdout
+  assert {plan.BY_GAPS, plan.BY_GROUPS}.isdisjoint(protocol.ALL_METHODS)
+  assert {"scaffold", "maxfl", "nash_mtl"} <= {*protocol.ALL_METHODS}
 
 
 def test_the_page_shows_what_the_published_results_say(tmp_path):

@@ -23,6 +23,7 @@ import tqdm
 from tasks import federations
 from tasks.federations import Federation
 from tasks.formats import source_files
+from tff_fair import methods
 from tff_fair.declared import FieldError
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.spec import task_loading
@@ -37,6 +38,12 @@ Calibration = Literal["null", "power"]
 METHODS = (
   *("fedavg", "fedavg:uniform", "qfedavg", "term"),
   *("fedfv", "fedmdfg", "adafedadam", "ditto"),
+)
+# Two need groups of people, which no federation names; one draws its cohorts.
+ALL_METHODS = tuple(
+  name
+  for name in ("fedavg:uniform", *methods.names())
+  if name not in ("fairfed", "fedminmax", "drfa")
 )
 _MOST_TRIES = 8
 _TEST_SHARE, _VALIDATION_SHARE = 0.2, 0.25  # The second of what is left.
