@@ -6,6 +6,7 @@ are written by tff-fair-prepare-data --federation=NAME. See docs/fair_bench.md.
 """
 
 import pathlib
+import zlib
 
 import pandas as pd
 
@@ -173,15 +174,15 @@ def collected(asked: bench.Bench) -> pd.DataFrame:
 def _read(path: pathlib.Path) -> pd.DataFrame:
   try:
     found = pd.read_csv(path)
-  except (OSError, ValueError) as error:
+  except (OSError, ValueError, EOFError, zlib.error) as error:
     reason = " ".join(str(error).split())[:100]
     raise UsageError(f"--read={path}: cannot be read: {reason}.") from error
-  lacking = {"federation", "score", "method", "seed", "client"} - {*found}
-  if lacking:
+  try:
+    analysis.check(found)
+  except ValueError as error:
     raise UsageError(
-      f"--read={path}: lacks {', '.join(sorted(lacking))}; expected what "
-      "--results has written."
-    )
+      f"--read={path}: {error}; expected what --results has written."
+    ) from error
   return found
 
 

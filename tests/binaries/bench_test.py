@@ -235,6 +235,31 @@ def test_wrong_flags_are_refused_in_a_line(program, words):
   assert len(program(*words).refusal) <= 300
 
 
+@pytest.mark.parametrize(
+  ("damage", "problem"),
+  [
+    (lambda f: f.assign(score="none"), "score none"),
+    (lambda f: f.assign(client=f["client"].mask(f.index == 2)), "line 4"),
+    (lambda f: pd.concat([f, f[:1]]), "twice"),
+    (lambda f: f[1:], "other clients"),
+    (lambda f: f[:0], "no row"),
+    (lambda f: f.assign(score_mean="much"), "score_mean"),
+  ],
+)
+def test_damaged_results_are_refused_in_a_line(
+  done, program, tmp_path, damage, problem
+):
+  folder, _ = done
+  damage(pd.read_csv(folder / "out.csv.gz")).to_csv(
+    tmp_path / "damaged.csv", index=False
+  )
+  refusal = program(f"--read={tmp_path / 'damaged.csv'}").refusal
+  assert problem in refusal
+  cut = tmp_path / "cut.csv.gz"
+  cut.write_bytes((folder / "out.csv.gz").read_bytes()[:150])
+  assert "cut.csv.gz" in program(f"--read={cut}").refusal
+
+
 def test_all_methods_are_those_that_any_table_can_train(program):
   planned = program(*_SMALL, "--algorithms=all", "--dry_run")
   assert planned.status == 0

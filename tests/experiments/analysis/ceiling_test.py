@@ -185,6 +185,13 @@ def test_tables_and_pages_show_the_ceiling_beside_runs(found, folder):
     lambda content: content.update(share=0.2),
     lambda content: content.pop("least"),
     lambda content: content["runs"][0].update(excess_tail="much"),
+    lambda content: content["runs"][0].update(excess_tail=float("nan")),
+    lambda content: content["least"][0].update(value=float("nan")),
+    lambda content: content["least"][0].update(risk="least"),
+    lambda content: content.update(least=[]),
+    lambda content: content.update(share="a"),
+    lambda content: content.update(share=None),
+    lambda content: content.update(weighting=3),
   ],
 )
 def test_a_ceiling_of_something_else_is_named_and_not_shown(

@@ -193,6 +193,13 @@ def test_a_folder_with_another_choice_is_refused(chosen):
     choose(folder, criterion="mean")
 
 
+def test_a_folder_of_something_else_is_refused(tmp_path):
+  (tmp_path / "config.json").write_text("{}")
+  with pytest.raises(RunError, match="is not empty"):
+    choosing.choose(SPEC, tmp_path, algorithms=["fedfv"], progress=False)
+  assert [path.name for path in tmp_path.iterdir()] == ["config.json"]
+
+
 def test_changed_data_are_refused(chosen, monkeypatch):
   _, _, folder = chosen
   changed = {"examples": "2"}

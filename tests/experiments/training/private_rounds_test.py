@@ -10,7 +10,8 @@ import tensorflow_federated as tff
 from tests.experiments.training.small_run import SMALL, tables, train
 from tests.refusals import rejected
 from tff_fair import experiments, privacy, runtime
-from tff_fair.experiments.spec import scores
+from tff_fair.experiments.spec import scores, task_loading
+from tff_fair.experiments.training import in_memory
 
 pytestmark = pytest.mark.usefixtures("unpainted")
 
@@ -57,6 +58,16 @@ def test_a_run_simulates_secure_sums_and_says_so(tmp_path, capfd):
   )
   names = ("metrics", "evaluations")
   assert tables(in_parts, names) == tables(secure, names)
+
+
+@pytest.mark.usefixtures("local_again")
+def test_short_runs_simulate_secure_sums():
+  spec = SPEC.replace(aggregation="secure", secure_bound=512.0, total_rounds=1)
+  runtime.use_local()  # Without them.
+  found = in_memory.evaluate_trained(
+    spec, task_loading.load(spec), in_memory.ProgramCache()
+  )
+  assert np.isfinite(found.clients["loss"]).all()
 
 
 def assert_has_a_form(run, folder: pathlib.Path):

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import pathlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
 
-from tff_fair.experiments.analysis import measures, run_groups
+from tff_fair import declared
+from tff_fair.experiments.analysis import ceiling, measures, run_groups
 from tff_fair.experiments.analysis.ceiling import RISKS, Ceilings
 from tff_fair.experiments.analysis.comparison_table import Row, Table
 from tff_fair.experiments.analysis.measures import Measure
@@ -122,13 +124,32 @@ def _read(
       return f"is of round {now['rounds']}, and not of {round_num}"
     [_], [_] = found["data"], found["runs"]
     content: dict[str, Any] = {n: found[n] for n in (*_HOW, *_TABLES)}
-    for name, columns in _NUMBERS.items():
-      for row in content[name]:
-        for column in columns:
-          row[column] = float(row[column])
+    _check(content)
   except (OSError, LookupError, TypeError, ValueError) as error:
     return f"cannot be read ({error})"
   return content
+
+
+def _check(content: dict[str, Any]) -> None:
+  """Checks the values of a file.
+
+  Raises:
+    LookupError: If one is missing, and so for the others.
+    TypeError: If one is of another type.
+    ValueError: If one is out of range.
+  """
+  declared.check_number("share", content["share"], minimum=0, maximum=1)
+  declared.check_choice("weighting", content["weighting"], ceiling.WEIGHTINGS)
+  lacking = {*RISKS} - {row["risk"] for row in content["least"]}
+  if lacking:
+    raise ValueError(f"least has no row of {', '.join(sorted(lacking))}")
+  for name, columns in _NUMBERS.items():
+    for row in content[name]:
+      for column in columns:
+        row[column] = float(row[column])
+        # Where there are no test data, there is no test loss.
+        if not (math.isfinite(row[column]) or column.startswith("test_")):
+          raise ValueError(f"{column} is {row[column]}")
 
 
 def _alike(

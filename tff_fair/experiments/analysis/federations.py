@@ -74,6 +74,42 @@ def chosen_rows(rows: pd.DataFrame, score: Score) -> pd.DataFrame:
   return found.reset_index()
 
 
+def check(results: pd.DataFrame) -> None:
+  """Checks a table of results from a file.
+
+  Args:
+    results: As `compare` takes it.
+
+  Raises:
+    ValueError: If a column or a value is missing, a row is there twice, or
+      methods and seeds of a federation have other clients.
+  """
+  keys = ["federation", "method", "seed", "client"]
+  scores = [f"score_{criterion}" for criterion in CRITERIA]
+  lacking = {*keys, "score", *scores} - {*results}
+  if lacking:
+    raise ValueError(f"lacks {', '.join(sorted(lacking))}")
+  if results.empty:
+    raise ValueError("holds no row")
+  for name in scores:
+    if not pd.api.types.is_numeric_dtype(results[name]):
+      raise ValueError(f"{name} has other values than numbers")
+  incomplete = results[[*keys, "score"]].isna().any(axis=1)
+  twice = results[keys].duplicated()
+  if (incomplete | twice).any():
+    row = int((incomplete | twice).to_numpy().argmax())
+    problem = "lacks a value" if incomplete.iloc[row] else "is there twice"
+    raise ValueError(f"line {row + 2} {problem}")
+  if unknown := {*results["score"]} - {*BY_NAME}:
+    raise ValueError(f"has the score {min(map(str, unknown))}")
+  clients = results.groupby(keys[:3])["client"].agg(frozenset)
+  for federation, found in clients.groupby("federation"):
+    if found.nunique() > 1:
+      raise ValueError(
+        f"methods or seeds of {federation} have other clients than others"
+      )
+
+
 class Result(NamedTuple):
   """A method on a federation, beside its baseline.
 

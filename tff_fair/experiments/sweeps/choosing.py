@@ -173,6 +173,8 @@ def _check_request(folder: pathlib.Path, request: Mapping[str, Any]) -> None:
   file = folder / _REQUEST_FILE
   text = parsing.json_text(request)
   if not file.exists():
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+      raise RunError(f"{folder}: is not empty; name another folder.")
     folder.mkdir(parents=True, exist_ok=True)
     atomic.write(file, text)
   elif file.read_text("utf-8") != text:

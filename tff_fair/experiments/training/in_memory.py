@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import tasks
-from tff_fair import runtime
+from tff_fair import runtime, summing
 from tff_fair.declared import FieldError
 from tff_fair.experiments.analysis import group_measures
 from tff_fair.experiments.runs import tables
@@ -94,6 +94,8 @@ def evaluate_trained(
   """Trains a run, and returns the evaluation after its last round."""
   runtime.use_default()
   parts = build.run_parts(spec, task, cache)
+  if parts.aggregation == summing.SECURE and runtime.compiles_natively():
+    runtime.use_local(simulate_secure_sums=True)
   sample = sampling.Sampler(
     spec,
     parts.clients_per_round,
