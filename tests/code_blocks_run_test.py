@@ -22,6 +22,7 @@ LONG = (
   ),
   *("export.md", "methods.md", "python.md", "sweeps.md"),
   *("own_data.md", "privacy.md", "tapes.md", "tasks.md", "reproduction.md"),
+  "which_method.md",
 )
 # The set-up's notes on what it has installed, and of which file.
 INSTALLED = ("requirements.txt", "pyproject.toml")
