@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import tasks
-from tff_fair import runtime, summing
+from tff_fair import summing
 from tff_fair.declared import FieldError
 from tff_fair.experiments.analysis import group_measures
 from tff_fair.experiments.runs import tables
@@ -21,6 +21,7 @@ from tff_fair.experiments.training import (
   fairfed_deviations,
   loop,
   resume,
+  running,
   sampling,
 )
 from tff_fair.experiments.training.callbacks import (
@@ -92,10 +93,8 @@ def evaluate_trained(
   counts_groups: bool = False,
 ) -> RoundEvaluation:
   """Trains a run, and returns the evaluation after its last round."""
-  runtime.use_default()
   parts = build.run_parts(spec, task, cache)
-  if parts.aggregation == summing.SECURE and runtime.compiles_natively():
-    runtime.use_local(simulate_secure_sums=True)
+  running.connect(None, parts.aggregation == summing.SECURE)
   sample = sampling.Sampler(
     spec,
     parts.clients_per_round,

@@ -119,7 +119,7 @@ def run(
   cache = of_user() if uses_cache else NO_CACHE
   task = build.load_task(spec, trust=trust)
   parts = build.run_parts(spec, task, cache)
-  _connect(engine, sums_securely)
+  connect(engine, sums_securely)
   client_evaluation.check_data(task)
   correction.check_labels_here(spec)
   config = configuration.describe_run(
@@ -255,7 +255,7 @@ def _start_dask(
     say(f"Dask's dashboard: {client.dashboard_link}")
 
 
-def _connect(engine: str | None, simulates_secure_sums: bool) -> None:
+def connect(engine: str | None, simulates_secure_sums: bool) -> None:
   """Sets where computations run, or uses the connected Dask workers."""
   match engine:
     case None:
