@@ -1,127 +1,243 @@
-"""How often a choice of a method is right where the truth is known.
+"""How often a choice of a method is right, and what it costs where it is not.
 
   python -m benchmarks.choices --calibration=null --data_dir=data/federations
 
-With null, rows go to clients by chance, so that no method serves the worst
-clients better than FedAvg; recommending one is a mistake. With power, the
-labels of --share of the clients are turned round besides. Each draw of each
-federation is chosen for from the beginning, without the final run. A line for
-each; then the share of recommendations with its 95 % interval (Clopper and
-Pearson). With none, the federations are as they are, and the truth is the best
-method in hindsight: that with the largest gain over the better FedAvg on the
-test rows of the same cut in the results of fair-bench (--results), where each
-method has eight settings. The regret is this gain less that of the choice on
-fresh seeds, which is 0 for FedAvg. Started again, it goes on with what is left.
+`experiments.choose` with its methods in NumPy (`numpy_methods`), which has five
+of them and no replay. With null, rows go to clients by chance: a method that is
+recommended there serves the worst clients by luck, or since it converges
+faster. With power, the labels of --share of the clients are turned round
+besides. With none, federations are as they are, and a draw is a data seed.
+
+The truth of each draw is the whole grid of fair-bench, eight settings a method,
+on --seeds further seeds: each method's setting with the best worst 10 % on
+validation rows, by its worst 10 % on test rows. The regret of a choice is what
+the best of them has more on these rows and seeds than the recommended setting.
+Draws that are there are read; a line for each, then shares with their 95 %
+intervals (Clopper and Pearson).
 """
 
 import pathlib
+import warnings
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
+import tqdm
 from scipy import stats
 
+from benchmarks import numpy_methods
+from benchmarks.numpy_methods import Federation
 from binaries import command_line
 from tasks import federations
-from tff_fair.declared import FieldError
-from tff_fair.experiments.analysis.federations import EQUAL_WEIGHTS, FEDAVG
-from tff_fair.experiments.spec import scores
-from tff_fair.experiments.sweeps import bench, choosing, stages
-from tff_fair.experiments.sweeps.bench import Bench
-from tff_fair.experiments.sweeps.stages import ChoiceSettings
+from tff_fair.experiments.analysis import measures
+from tff_fair.experiments.analysis.federations import FEDAVG
+from tff_fair.experiments.runs import tables
+from tff_fair.experiments.spec import task_loading
+from tff_fair.experiments.spec.run_spec import RunSpec
+from tff_fair.experiments.spec.scores import RMSE
+from tff_fair.experiments.sweeps import bench, choice_runs, stages, sweep_file
+from tff_fair.experiments.sweeps.stages import ChoiceSettings, Found
+from tff_fair.files import atomic
 
 _FLAGS = command_line.Flags()
 _CALIBRATION = _FLAGS.choice(
-  "calibration", "null", ["none", "null", "power"], "Which."
+  "calibration", "null", ["none", "null", "power"], "Which tables."
 )
-_RESULTS = _FLAGS.text(
-  "results", "docs/fair_bench.csv.gz", "Of fair-bench, for the regret."
-)
-_FEDERATIONS = _FLAGS.names(
-  "federations", [*federations.SMALL], "Whose rows are drawn."
-)
+_FEDERATIONS = _FLAGS.names("federations", [*federations.SMALL], "Whose.")
 _DATA_DIR = _FLAGS.text("data_dir", "data/federations", "Of prepared tables.")
 _OUTPUT_DIR = _FLAGS.text("output_dir", "outputs/choices", "Of results.")
-_COPIES = _FLAGS.integer("copies", 1, "Draws of each federation.")
-_FIRST = _FLAGS.integer("first", 0, "The number of the first draw.")
-_SHARE = _FLAGS.number("share", 0.2, "Of the clients that are turned round.")
-_BUDGET = _FLAGS.integer("budget", 40, "Runs of a choice.")
-_ALGORITHMS = _FLAGS.names(
-  "algorithms", [*choosing.METHODS], "The methods to choose among."
-)
+_DRAWS = _FLAGS.integer("draws", 1, "Draws of each federation.")
+_SHARE = _FLAGS.number("share", 0.2, "Of the clients, with power.")
+_SEEDS = _FLAGS.integer("seeds", 10, "Seeds of the truth.")
+_BUDGET = _FLAGS.integer("budget", 90, "Runs of a choice.")
+
+METHODS = ("fedfv", "adafedadam", "qfedavg", "term", "fedmdfg")
+_FIRST_SEED = 10_000  # Of the truth: apart from those of choices.
+_MUCH = 5.0  # Percentage points of a score.
+
+
+class Tries(choice_runs.Tries):
+  """Trains runs in NumPy, in this program's memory alone."""
+
+  def __init__(self, table: bench.Table, base: RunSpec) -> None:
+    """Reads the data of a table."""
+    super().__init__(pathlib.Path(), progress=False)
+    self._base = base
+    self._first: dict[int, np.ndarray] = {}  # Weights, by seed.
+    self.score = table.score
+    self._data = Federation.of(
+      task_loading.load(base),
+      self.score.name,
+      is_number=base.task_options["kind"] == "number",
+    )
+
+  def evaluate(
+    self, stage: str, specs: Sequence[RunSpec]
+  ) -> list[pd.DataFrame]:
+    """See the base class; the stage is not shown."""
+    del stage
+    self.num_runs += len(specs)
+    alike: dict[tuple[Any, ...], list[int]] = {}
+    for place, spec in enumerate(specs):
+      key = spec.algorithm, spec.client_weighting, spec.seed
+      alike.setdefault(key, []).append(place)
+    found: dict[int, pd.DataFrame] = {}
+    for (*_, seed), places in alike.items():
+      rows = self._data.evaluate(
+        [specs[k] for k in places], self._first_weights(seed), seed
+      )
+      rows = rows.assign(
+        loss=np.nan,
+        validation_loss=np.nan,
+        **{choice_runs.SCORE: self.score.name},
+        **dict.fromkeys(self.score.beside, np.nan),
+        **{f"{tables.VALIDATION}{n}": np.nan for n in self.score.beside},
+      )
+      found |= {
+        places[int(setting)]: of_setting.reset_index(drop=True)
+        for setting, of_setting in rows.groupby("setting")
+      }
+    return [found[k] for k in range(len(specs))]
+
+  def tape(self, spec: RunSpec) -> None:
+    """Returns None: nothing is taped."""
+
+  def _first_weights(self, seed: int) -> np.ndarray:
+    if seed not in self._first:
+      task = task_loading.load(self._base.replace(seed=seed))
+      self._first[seed] = numpy_methods.first_weights(task)
+    return self._first[seed]
+
+
+def worst(tried: Tries, specs: Sequence[RunSpec]) -> np.ndarray:
+  """Returns the worst 10 % of settings on validation and test rows, [2, S].
+
+  They are means over the seeds of the truth, in the unit of tables, and higher
+  is better.
+  """
+  seeds = range(_FIRST_SEED, _FIRST_SEED + _SEEDS.value)
+  measure = measures.of(tried.score)["worst_10"]
+  sign = 1 if measure.higher_is_better else -1
+  found = np.zeros([2, len(specs)])
+  for seed in seeds:
+    results = tried.evaluate("", [spec.replace(seed=seed) for spec in specs])
+    for k, rows in enumerate(results):
+      for part, shown in enumerate((tables.on_validation(rows), rows)):
+        clients = measures.clients_of(shown, tried.score)
+        found[part, k] += measures.of_equal(measure, clients)
+  return sign * measure.scale * found / len(seeds)
+
+
+def of_draw(table: bench.Table, seed: int) -> dict[str, Any]:
+  """Chooses for a table, and finds the truth."""
+  spec = table.spec().with_algorithm(FEDAVG).replace(data_seed=seed)
+  tried = Tries(table, spec)
+  found = stages.Stages(
+    spec, ChoiceSettings(budget=_BUDGET.value), pathlib.Path(), tried
+  ).go_through(METHODS)
+  first = found.confirmation.iloc[0]
+  row = {
+    "federation": table.short_name,
+    "draw": table.draw or seed,
+    "score": tried.score.name,
+    "runs": found.num_runs,
+    "method": found.method,
+    "is_fair": found.is_fair_method,
+    "finalist": first["method"],
+    "difference": first["worst_10_difference"],
+    "low": first["worst_10_difference_low"],
+    "high": first["worst_10_difference_high"],
+  }
+  if table.bench.calibration == "null":
+    return row
+  return row | truth(tried, spec, found)
+
+
+def truth(tried: Tries, spec: RunSpec, found: Found) -> dict[str, Any]:
+  """Returns what the best methods gain, and what a choice of them does."""
+  names = (FEDAVG, f"{FEDAVG}:uniform", *METHODS)
+  best: dict[str, float] = {}
+  for method in sweep_file.of_methods(names, "algorithms").methods:
+    validation, test = worst(tried, bench.settings(method, spec))
+    finite = np.where(np.isfinite(validation), validation, -np.inf)
+    value = float(test[finite.argmax()])
+    best[method.algorithm] = max(best.get(method.algorithm, -np.inf), value)
+  chosen = spec.with_algorithm(found.spec.algorithm).replace(
+    hparams=found.spec.hparams,
+    **{name: getattr(found.spec, name) for name in stages.DECIDED},
+  )
+  value = float(worst(tried, [chosen])[1, 0])
+  fedavg = best.pop(FEDAVG)
+  hindsight = max(best, key=best.__getitem__)
+  return {
+    "hindsight": hindsight,
+    "hindsight_gain": best[hindsight] - fedavg,
+    "gain": value - fedavg,
+    "regret": max(fedavg, best[hindsight]) - value,
+  }
+
+
+def share(name: str, hits: Sequence[bool]) -> str:
+  """Returns a share with its interval."""
+  number, total = sum(hits), len(hits)
+  if not total:
+    return f"{name}: there is no such draw."
+  ends = stats.binomtest(number, total).proportion_ci(method="exact")
+  return (
+    f"{name}: {number} of {total}, {number / total:.1%} "
+    f"[{ends.low:.1%}, {ends.high:.1%}]"
+  )
+
+
+def summary(found: pd.DataFrame) -> str:
+  """Returns what all draws show."""
+  of_all = share("A fair method is recommended", [*found["is_fair"]])
+  if "regret" not in found:
+    return of_all
+  of_share = found["score"] != RMSE.name  # In the unit of the label.
+  much = found[of_share & (found["hindsight_gain"] >= _MUCH)]
+  regret = found[of_share].groupby("federation", sort=False)["regret"].mean()
+  helpful = much["is_fair"] & (much["gain"] >= _MUCH)
+  return "\n".join(
+    [
+      of_all,
+      share(f"... where one gains {_MUCH:g} points", [*much["is_fair"]]),
+      share(f"... and it gains {_MUCH:g} points, too", [*helpful]),
+      f"Mean regret by federation, in points:\n{regret.round(2).to_string()}",
+      f"Over these: {regret.mean():.2f}",
+    ]
+  )
 
 
 def main() -> None:
   """Chooses for each draw."""
   folder = pathlib.Path(_OUTPUT_DIR.value)
   is_true = _CALIBRATION.value == "none"
-  of_draws = Bench(
+  asked = bench.Bench(
     folder=folder,
     data_dir=pathlib.Path(_DATA_DIR.value),
     federations=tuple(_FEDERATIONS.value),
     calibration=None if is_true else _CALIBRATION.value,
     share=_SHARE.value,
   )
-  recommended, regrets = [], []
-  for draw in range(_FIRST.value, _FIRST.value + _COPIES.value):
-    for name in of_draws.federations:
-      table = bench.Table(of_draws, name, draw)
-      found = choosing.find(
-        table.spec(),
-        folder / table.name,
-        _ALGORITHMS.value,
-        ChoiceSettings(budget=_BUDGET.value),
-        progress=False,
-      )
-      recommended.append(found.is_fair_method)
-      first = found.confirmation.iloc[0]
-      print(
-        f"{table.name:24} {found.method:24} "
-        f"{first['worst_10_difference']:+8.2f} "
-        f"[{first['worst_10_difference_low']:+.2f}, "
-        f"{first['worst_10_difference_high']:+.2f}] {first['method']}",
-        flush=True,
-      )
-      if is_true:
-        regrets.append(_regret(table.short_name, found))
-  number, total = sum(recommended), len(recommended)
-  ends = stats.binomtest(number, total).proportion_ci(method="exact")
-  print(
-    f"A fair method is recommended in {number} of {total}: "
-    f"{number / total:.1%} [{ends.low:.1%}, {ends.high:.1%}]."
-  )
-  if regrets:
-    print(f"Mean regret: {np.mean(regrets):.2f}, at {_BUDGET.value} runs each.")
-
-
-def _regret(federation: str, found: stages.Found) -> float:
-  """Returns what the best method in hindsight gains more than a choice."""
-  rows = pd.read_csv(_RESULTS.value)
-  rows = rows[(rows["federation"] == federation) & (rows["seed"] == 0)]
-  if rows.empty:
-    raise FieldError("results", f"has no rows of {federation} with seed 0.")
-  score = scores.BY_NAME[rows["score"].iloc[0]]
-  sign = 1 if score.higher_is_better else -1
-  worst = {
-    str(method): sign
-    * score.scale
-    * score.summarize(of_method["score_worst_10"].to_numpy())["worst_10"]
-    for method, of_method in rows.groupby("method")
-  }
-  fedavg = max(worst.pop(n) for n in (FEDAVG, EQUAL_WEIGHTS))
-  best = max(
-    (n for n in worst if n in _ALGORITHMS.value), key=worst.__getitem__
-  )
-  gain = 0.0
-  if found.is_fair_method:
-    of_method = found.confirmation.set_index("method").loc[found.method]
-    gain = sign * of_method["worst_10_difference"]
-  regret = max(0.0, worst[best] - fedavg) - gain
-  print(
-    f"  in hindsight {best} {worst[best] - fedavg:+.2f}, the choice "
-    f"{gain:+.2f}: regret {regret:+.2f}",
-    flush=True,
-  )
-  return float(regret)
+  asked.record()
+  found = []
+  draws = [(d, n) for d in range(_DRAWS.value) for n in asked.federations]
+  for draw, name in tqdm.tqdm(draws, unit="draw"):
+    table = bench.Table(asked, name, 0 if is_true else draw)
+    path = folder / f"{table.short_name}-{draw}.csv"
+    if not path.exists():
+      with np.errstate(all="ignore"), warnings.catch_warnings():
+        # Of settings that diverge, and clients with too few rows.
+        warnings.simplefilter("ignore")
+        row = of_draw(table, draw if is_true else 0)
+      text = pd.DataFrame([row]).to_csv(index=False, lineterminator="\n")
+      atomic.write(path, text)
+    found.append(pd.read_csv(path))
+  rows = pd.concat(found, ignore_index=True)
+  print(rows.round(2).to_string())
+  print(summary(rows))
 
 
 PROGRAM = _FLAGS.program(main, __doc__, "Choices: for whom, and how many.")

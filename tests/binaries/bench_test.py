@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from benchmarks import bench_levels
+from benchmarks import bench_levels, choices
 from binaries import bench
 from tasks import federations
 from tests import source_tree
@@ -16,7 +16,7 @@ from tests.binaries import in_process
 from tff_fair.experiments import RunSpec, run
 from tff_fair.experiments.analysis.paired import Difference, Part
 from tff_fair.experiments.errors import RunError
-from tff_fair.experiments.sweeps import bench as protocol
+from tff_fair.experiments.sweeps import bench as protocol, choice_runs
 from tff_fair.experiments.training import plan
 
 _FEDERATION = """
@@ -124,6 +124,45 @@ def test_the_methods_in_numpy_have_the_same_results(done):
   both = pd.concat(found).merge(results[results["seed"] == 1], on=keys)
   assert len(both) == 6
   np.testing.assert_allclose(both["score_mean_x"], both["score_mean_y"])
+
+
+@pytest.mark.parametrize(
+  "algorithm",
+  [
+    "term",
+    *(
+      pytest.param(name, marks=pytest.mark.long)
+      for name in choices.METHODS
+      if name != "term"
+    ),
+  ],
+)
+def test_tries_in_numpy_have_the_results_of_runs(done, algorithm, tmp_path):
+  folder, _ = done
+  name = f"{folder}/{_NAME}"
+  table = protocol.Table(
+    protocol.Bench(
+      folder=folder, data_dir=folder, federations=(name,), rounds=3
+    ),
+    name,
+  )
+  base = table.spec().with_algorithm("fedavg").replace(data_seed=1)
+  spec = base.with_algorithm(algorithm)
+  wanted = [
+    spec,
+    spec.replace(client_learning_rate=0.03, seed=2),
+    spec.replace(client_weighting="uniform"),
+  ]
+  trained = choice_runs.Tries(tmp_path / "tries", progress=False)
+  for of_run, in_numpy in zip(
+    trained.evaluate("", wanted),
+    choices.Tries(table, base).evaluate("", wanted),
+    strict=True,
+  ):
+    both = of_run.merge(in_numpy, on="client_id", suffixes=("", "_numpy"))
+    assert len(both) == 3
+    for column in ("accuracy", "validation_accuracy", "num_examples"):
+      np.testing.assert_allclose(both[column], both[f"{column}_numpy"])
 
 
 def test_a_detectable_difference_is_that_of_the_normal_distribution():

@@ -13,7 +13,7 @@ from tff_fair.experiments import RunError, RunSpec, open_run
 from tff_fair.experiments.analysis import replay as replays
 from tff_fair.experiments.presenting import choice_text
 from tff_fair.experiments.presenting.report import choice_section, task_runs
-from tff_fair.experiments.sweeps import choice_runs, choosing, stages
+from tff_fair.experiments.sweeps import choice_runs, choosing
 
 pytestmark = pytest.mark.pure
 
@@ -88,7 +88,7 @@ def trained(patch):
   patch.setattr(choice_runs.Tries, "_trained", in_memory)
   patch.setattr(choice_runs.Tries, "has_groups", lambda *_: True)
   patch.setattr(choice_runs.Tries, "data_digests", lambda *_: {"examples": "1"})
-  patch.setattr(stages, "run_once", run_once)
+  patch.setattr(choice_runs, "run_once", run_once)
   patch.setattr(replays, "replay", replay)
   return specs
 

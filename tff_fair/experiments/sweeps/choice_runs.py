@@ -9,14 +9,16 @@ import tqdm
 
 import tasks
 from tff_fair.experiments import importing
-from tff_fair.experiments.runs import tables
+from tff_fair.experiments.runs import finding, tables
+from tff_fair.experiments.runs.folder import RunFolder
+from tff_fair.experiments.runs.run import Run
 from tff_fair.experiments.spec import scores
 from tff_fair.experiments.spec.run_spec import RunSpec
 from tff_fair.experiments.spec.scores import Score
 from tff_fair.experiments.spec.seeds import Seeds
 from tff_fair.files import atomic, csv_cells
 
-_SCORE = "score"  # A column: the name of the score.
+SCORE = "score"  # A column: the name of the score.
 
 
 class Tries:
@@ -51,6 +53,11 @@ class Tries:
     )
     return [tables.seen(self._evaluate(spec)) for spec in shown]
 
+  def tape(self, spec: RunSpec) -> Run | None:
+    """Returns a run with a tape, or None where there are no tapes."""
+    self.num_runs += 1
+    return run_once(spec, self._folder.parent / "tape", progress=False)
+
   def has_groups(self, spec: RunSpec) -> bool:
     """Returns whether a run's data know groups of people, and classes."""
     task = self._task_of(spec)
@@ -78,7 +85,7 @@ class Tries:
     found = in_memory.evaluate_trained(
       spec, task, self._cache, counts_groups=self._counts_groups
     )
-    return pd.DataFrame(found.clients).assign(**{_SCORE: found.score.name})
+    return pd.DataFrame(found.clients).assign(**{SCORE: found.score.name})
 
   def _task_of(self, spec: RunSpec) -> tasks.Task:
     """Returns the task of a run; it is that of the last one where it can be."""
@@ -90,6 +97,15 @@ class Tries:
     return self._task[1]
 
 
+def run_once(spec: RunSpec, path: pathlib.Path, *, progress: bool) -> Run:
+  """Returns a run of a choice, which an earlier program may have trained."""
+  if RunFolder(path).is_finished:
+    return finding.read_run(path)
+  from tff_fair.experiments.training import running  # noqa: PLC0415
+
+  return running.run(spec, path, progress=progress)
+
+
 def score_of(clients: pd.DataFrame) -> Score:
   """Returns the score of a run's results."""
-  return scores.BY_NAME[clients[_SCORE].iloc[0]]
+  return scores.BY_NAME[clients[SCORE].iloc[0]]

@@ -34,7 +34,7 @@ from tff_fair.experiments.analysis.federations import FEDAVG
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.runs.run import Run
 from tff_fair.experiments.spec.run_spec import RunSpec
-from tff_fair.experiments.sweeps import stages
+from tff_fair.experiments.sweeps import choice_runs, stages
 from tff_fair.experiments.sweeps.choice_runs import Tries
 from tff_fair.experiments.sweeps.stages import ChoiceSettings, Found
 from tff_fair.files import atomic, parsing
@@ -194,4 +194,4 @@ def _train(
   )
   with contextlib.suppress(FieldError):  # As of models no client has alone.
     final = final.replace(local_baseline=True)
-  return stages.run_once(final, folder / "recommended", progress=progress)
+  return choice_runs.run_once(final, folder / "recommended", progress=progress)

@@ -17,9 +17,7 @@ from tff_fair.declared import FieldError
 from tff_fair.experiments.analysis import confirmation, group_measures, replay
 from tff_fair.experiments.analysis.federations import FEDAVG
 from tff_fair.experiments.errors import RunError
-from tff_fair.experiments.runs import finding, tables
-from tff_fair.experiments.runs.folder import RunFolder
-from tff_fair.experiments.runs.run import Run
+from tff_fair.experiments.runs import tables
 from tff_fair.experiments.spec import spec_text
 from tff_fair.experiments.spec.run_spec import RunSpec
 from tff_fair.experiments.spec.scores import Score
@@ -147,15 +145,6 @@ class Found:
     return settings_of(self.spec)
 
 
-def run_once(spec: RunSpec, path: pathlib.Path, *, progress: bool) -> Run:
-  """Returns a run of a choice, which an earlier program may have trained."""
-  if RunFolder(path).is_finished:
-    return finding.read_run(path)
-  from tff_fair.experiments.training import running  # noqa: PLC0415
-
-  return running.run(spec, path, progress=progress)
-
-
 class _Tried(NamedTuple):
   """A setting, at its first seed, and a key for each seed, the best first."""
 
@@ -182,12 +171,6 @@ class Stages:
     self._base, self._how = base, how
     self._folder, self._tries = folder, tried
     self._path: list[dict[str, Any]] = []
-    self._num_others = 0
-
-  @property
-  def num_runs(self) -> int:
-    """How many runs were trained."""
-    return self._tries.num_runs + self._num_others
 
   def go_through(self, names: Sequence[str]) -> Found:
     """Chooses among FedAvg and some methods."""
@@ -206,7 +189,7 @@ class Stages:
       len(specs),
       numbers,
       self._how.fresh_seeds,
-      budget - self.num_runs - 1,  # The last is the recommended one.
+      budget - self._tries.num_runs - 1,  # The last is the recommended one.
     )
     fedavgs, pool = self._halve(fedavgs, [*map(_Tried, specs[:number])])
     finalists: dict[str, RunSpec] = {}
@@ -222,7 +205,7 @@ class Stages:
       path=pd.DataFrame(self._path),
       order=order,
       left_out=left_out,
-      num_runs=self.num_runs,
+      num_runs=self._tries.num_runs,
       num_fresh_seeds=self._how.fresh_seeds,
       criterion=self._how.criterion,
     )
@@ -260,7 +243,7 @@ class Stages:
       return self._how.budget
     file = self._folder / _BUDGET_FILE
     if not file.exists():
-      runs = math.floor(60 * self._how.minutes / seconds * self.num_runs)
+      runs = math.floor(60 * self._how.minutes / seconds * self._tries.num_runs)
       atomic.write(file, parsing.json_text({"runs": runs}))
     return int(parsing.parse_json(file.read_bytes())["runs"])
 
@@ -270,13 +253,13 @@ class Stages:
     Those whose rules are FedAvg's here come later, and those that no tape can
     order last.
     """
-    try:
-      rounds = min(best.total_rounds, _MOST_TAPED_ROUNDS)
-      spec = best.replace(tape=True, total_rounds=rounds)
-    except FieldError:  # Sums or noise hide what a tape has.
+    taped = None
+    rounds = min(best.total_rounds, _MOST_TAPED_ROUNDS)
+    with contextlib.suppress(FieldError):  # Sums or noise hide what a tape has.
+      taped = best.replace(tape=True, total_rounds=rounds)
+    run = None if taped is None else self._tries.tape(taped)
+    if run is None:
       return pd.DataFrame({"algorithm": names, "worst_cosine": math.nan})
-    self._num_others += 1
-    run = run_once(spec, self._folder / "tape", progress=False)
     rows = []
     for name in names:
       found = {"worst_cosine": math.nan, "angle": math.nan}
