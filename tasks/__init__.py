@@ -35,7 +35,6 @@ from tasks.task import Objective as Objective, Split as Split, Task as Task
 from tasks.validation import with_validation as with_validation
 from tff_fair import lazy
 from tff_fair.user_functions import (
-  UserCodeError as UserCodeError,
   may_run_code as may_run_code,
   reading_records as reading_records,
 )

@@ -25,7 +25,6 @@ from tasks.task import Task
 from tasks.user_code.user_task import UserTask
 from tff_fair import declared, spelling, user_functions
 from tff_fair.declared import FieldError
-from tff_fair.user_functions import UserCodeError
 
 Value = task_options.Value
 
@@ -110,9 +109,8 @@ def check_name(name: str) -> None:
   """Checks that there is a task of a name; imports a user's function.
 
   Raises:
-    FieldError: If there is none.
-    UserCodeError: If the user's function cannot be imported, or its arguments
-      can be no options.
+    FieldError: If there is none, the user's function cannot be imported, or
+      its arguments cannot be options.
   """
   if not _is_closed(name):
     _module(name)
@@ -122,7 +120,7 @@ def is_task(name: str) -> bool:
   """Returns whether there is a task of a name, as `check_name` finds it."""
   try:
     check_name(name)
-  except (FieldError, UserCodeError):
+  except FieldError:
     return False
   return True
 
@@ -136,7 +134,7 @@ def file_digest(name: str) -> str | None:
   """Returns a digest of the files of a user that make a task; None of ours.
 
   Raises:
-    UserCodeError: If there is no such file.
+    FieldError: If there is no such file.
   """
   function = _function(name)
   return None if function is None else user_functions.digest(function)
@@ -181,7 +179,11 @@ def load(
         f"{given} must be an integer of at least 0, found {value!r}."
       )
   config = task_options.build(_options_type(name, options), options)
-  with source_files.recording() as files:
+  function = _function(name)
+  with (
+    source_files.recording() as files,
+    user_functions.given_as("task", function or name),
+  ):
     task = module.load(
       config,
       data_dir=_directory(data_dir),
@@ -189,7 +191,7 @@ def load(
       model_seed=int(model_seed),
     )
   # A user's function may read others beside those that our readers read.
-  if _function(name) is None:
+  if function is None:
     task = dataclasses.replace(task, files=tuple(files))
   if isinstance(config, label_noise.Options):
     return label_noise.with_noise(task, config, int(seed))
@@ -286,7 +288,8 @@ def _module(name: str) -> TaskModule:
   function = _function(name)
   if function is None:
     raise _unknown(name)
-  return _user_task(function, user_functions.load(function))
+  with user_functions.given_as("task", function):
+    return _user_task(function, user_functions.load(function))
 
 
 def _is_closed(name: str) -> bool:
@@ -340,16 +343,18 @@ def check_model(name: str) -> None:
       path/to/file.py:function or PACKAGE.MODULE:function.
 
   Raises:
-    UserCodeError: If there is no such model, or no such function.
+    FieldError: If there is no such model, or no such function.
   """
   if user_functions.is_name(name):
     if user_functions.may_run(name):
-      user_functions.check(name)
+      with user_functions.given_as("model", name):
+        user_functions.check(name)
   elif name not in model_names.ALL:
-    raise UserCodeError(
-      name,
+    raise FieldError(
+      "model",
       f"unknown model; valid models: {', '.join(model_names.ALL)}, or a "
       "function of yours, as path/to/file.py:function.",
+      value=name,
     )
 
 
@@ -357,7 +362,7 @@ def model_digest(name: str) -> str | None:
   """Returns a digest of the user's files that make a model; None of ours.
 
   Raises:
-    UserCodeError: If there is no such file.
+    FieldError: If there is no such file.
   """
   return user_functions.digest(name) if user_functions.is_name(name) else None
 
@@ -375,7 +380,7 @@ def with_model(task: Task, name: str, *, seed: int) -> Task:
     seed: Seed of the initial weights.
 
   Raises:
-    UserCodeError: If there is no such model, the model does not fit the task's
+    FieldError: If there is no such model, the model does not fit the task's
       shapes, or clients cannot train it.
   """
   check_model(name)
@@ -384,13 +389,14 @@ def with_model(task: Task, name: str, *, seed: int) -> Task:
 
   data = task.element_spec, task.num_classes
   if user_functions.is_name(name):
-    build = user_model.fitting(
-      name, user_functions.load(name), *data, seed=seed
-    )
+    with user_functions.given_as("model", name):
+      build = user_model.fitting(
+        name, user_functions.load(name), *data, seed=seed
+      )
   else:
     wanted = catalog.of_task(*data)
     try:
       build = catalog.build_fn(name, wanted, seed)
     except ValueError as error:
-      raise UserCodeError(name, str(error)) from error
+      raise FieldError("model", str(error), value=name) from error
   return dataclasses.replace(task, keras_model_fn=build)

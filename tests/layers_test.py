@@ -59,7 +59,7 @@ LAYERS = {
   "tff_fair.runtime.collecting": Layer(("tff_fair.runtime.phases",), TFF),
   "tff_fair.declared": Layer(),
   "tff_fair.notices": Layer(("tff_fair.escaping",)),
-  "tff_fair.user_functions": Layer(("tff_fair.notices",)),
+  "tff_fair.user_functions": Layer(("tff_fair.declared", "tff_fair.notices")),
   "tff_fair.metrics": Layer(
     ("tff_fair.declared", "tff_fair.kernels"), ("numpy", "scipy")
   ),

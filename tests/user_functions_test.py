@@ -7,6 +7,7 @@ import textwrap
 import pytest
 
 from tff_fair import user_functions
+from tff_fair.declared import FieldError
 
 
 @pytest.fixture(autouse=True)
@@ -26,7 +27,7 @@ def write(path, text="def load():\n  return 1\n"):
 
 
 def problem(name, function=user_functions.load):
-  with pytest.raises(user_functions.UserCodeError) as caught:
+  with pytest.raises(FieldError) as caught:
     function(name)
   error = caught.value
   assert str(error) == f"{name}: {error.problem}"

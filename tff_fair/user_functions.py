@@ -24,27 +24,10 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from tff_fair import notices
+from tff_fair.declared import FieldError
 
 _FORMS = "path/to/file.py:function or PACKAGE.MODULE:function"
 _SUFFIX = ".py"
-
-
-class UserCodeError(ValueError):
-  """A function of the user cannot be used.
-
-  Attributes:
-    name: The function, as the user named it.
-    problem: The fault, and how to mend it.
-  """
-
-  def __init__(self, name: str, problem: str) -> None:
-    self.name = name
-    self.problem = problem
-    super().__init__(f"{name}: {problem}")
-
-  def __reduce__(self) -> tuple[object, ...]:
-    """Returns how to make the error again, in another process."""
-    return UserCodeError, (self.name, self.problem)
 
 
 class _Imported(NamedTuple):
@@ -56,7 +39,7 @@ class _Imported(NamedTuple):
   """
 
   digest: str
-  module: types.ModuleType | UserCodeError
+  module: types.ModuleType | FieldError
 
 
 _imported: dict[pathlib.Path, _Imported] = {}
@@ -91,6 +74,17 @@ def may_run(name: str) -> bool:
   path = pathlib.Path(os.path.expanduser(place)).resolve()
   known = _imported.get(path)
   return known is not None and known.digest == digest_of_file(path)
+
+
+@contextlib.contextmanager
+def given_as(setting: str, name: str) -> Iterator[None]:
+  """Makes errors of a function within errors of the setting that names it."""
+  try:
+    yield
+  except FieldError as error:
+    if error.field != name:
+      raise
+    raise FieldError(setting, error.problem, value=name) from error
 
 
 def is_name(text: str) -> bool:
@@ -144,7 +138,7 @@ def check(name: str) -> None:
 def load(name: str) -> Callable[..., Any]:
   """Imports a function."""
   if not may_run(name):
-    raise UserCodeError(name, "does not run while a record is read.")
+    raise FieldError(name, "does not run while a record is read.")
   path = file_of(name)
   place = _place(name)
   module = (
@@ -157,7 +151,7 @@ def load(name: str) -> Callable[..., Any]:
   except AttributeError as error:
     raise _no_function(name, path, vars(module)) from error
   if not callable(function):
-    raise UserCodeError(
+    raise FieldError(
       name,
       f"expected a function, found {short_name(name)}={function!r} in {path}.",
     )
@@ -168,7 +162,7 @@ def is_class(name: str) -> bool:
   """Returns whether a name means a class, if it can be imported."""
   try:
     return isinstance(load(name), type)
-  except UserCodeError:
+  except FieldError:
     return False
 
 
@@ -188,15 +182,15 @@ def file_of(name: str) -> pathlib.Path:
     if not path.is_file():
       where = "" if path.is_absolute() else f" in {pathlib.Path.cwd()}"
       relative = "" if path.is_absolute() else "a relative path begins there; "
-      raise UserCodeError(
+      raise FieldError(
         name, f"there is no file {place}{where}; {relative}{_expected()}"
       )
     return path.resolve()
   if not all(part.isidentifier() for part in place.split(".")):
-    raise UserCodeError(name, _expected())
+    raise FieldError(name, _expected())
   spec = _find(place)
   if spec is None or not spec.has_location or spec.origin is None:
-    raise UserCodeError(name, f"there is no module {place}; {_expected()}")
+    raise FieldError(name, f"there is no module {place}; {_expected()}")
   return pathlib.Path(spec.origin).resolve()
 
 
@@ -226,7 +220,7 @@ def absolute(name: str) -> str:
 
 def blamed(
   name: str, path: pathlib.Path | None, error: BaseException
-) -> UserCodeError:
+) -> FieldError:
   """Returns an error of a user's code in one line, with the line at fault."""
   frames = traceback.extract_tb(error.__traceback__)
   lines = [
@@ -239,13 +233,13 @@ def blamed(
   where = "{}, line {}".format(*lines[-1]) if lines else str(path or "it")
   message = error.msg if isinstance(error, SyntaxError) else str(error)
   text = " ".join(f"{type(error).__name__}: {message}".split())
-  return UserCodeError(name, f"{where} raises {text}")
+  return FieldError(name, f"{where} raises {text}")
 
 
 def _place(name: str) -> str:
   place, _, function = name.rpartition(":")
   if not place or not function.isidentifier():
-    raise UserCodeError(name, _expected())
+    raise FieldError(name, _expected())
   return place
 
 
@@ -255,9 +249,9 @@ def _expected() -> str:
 
 def _no_function(
   name: str, path: pathlib.Path, defined: set[str] | dict[str, object]
-) -> UserCodeError:
+) -> FieldError:
   public = sorted(n for n in defined if not n.startswith("_"))
-  return UserCodeError(
+  return FieldError(
     name,
     f"{path} has no {short_name(name)}; it has {', '.join(public) or 'none'}.",
   )
@@ -285,14 +279,14 @@ def _run_file(name: str, path: pathlib.Path) -> types.ModuleType:
       _forget_neighbours(path)
     known = _Imported(now, _module_or_error(name, path, now))
     _imported[path] = known
-  if isinstance(known.module, UserCodeError):
-    raise UserCodeError(name, known.module.problem) from known.module
+  if isinstance(known.module, FieldError):
+    raise FieldError(name, known.module.problem) from known.module
   return known.module
 
 
 def _module_or_error(
   name: str, path: pathlib.Path, digest_now: str
-) -> types.ModuleType | UserCodeError:
+) -> types.ModuleType | FieldError:
   unique = hashlib.sha256(f"{path}:{digest_now}".encode()).hexdigest()[:12]
   title = f"user_{unique}_{path.stem}"
   module = types.ModuleType(title)

@@ -54,7 +54,7 @@ def _options_of(task: str) -> str:
   """Returns the options of a task; or why an installed package's has none."""
   try:
     defaults = tasks.option_defaults(task)
-  except tasks.UserCodeError as error:
+  except declared.FieldError as error:
     return f"cannot be used: {error}"
   return ", ".join(spec_text.assignments(defaults))
 
@@ -67,9 +67,9 @@ def check_name(name: str) -> None:
     raise ValueError(methods.unknown(name))  # A class is not a task.
   try:
     tasks.check_name(name)
-  except tasks.UserCodeError as error:
-    raise ValueError(error.problem) from error
-  except declared.FieldError:
+  except declared.FieldError as error:
+    if user_functions.is_name(name) or name in tasks.names():
+      raise ValueError(error.problem) from error
     advice = spelling.question(
       name,
       [*tasks.names(), *methods.names()],

@@ -39,10 +39,8 @@ def get(name: str) -> Federation:
     FieldError: If there is none.
   """
   if user_functions.is_name(name):
-    try:
+    with user_functions.given_as("federations", name):
       found = user_functions.load(name)()
-    except user_functions.UserCodeError as error:
-      raise FieldError("federations", error.problem, value=name) from error
   elif name in NAMES:
     found = importlib.import_module(f"tasks.federations.{name}").FEDERATION
   else:

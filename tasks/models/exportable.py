@@ -28,7 +28,7 @@ _ZEROS = {
 
 
 class NotExportableError(ValueError):
-  """A model has parts that are not Keras' own."""
+  """A model has parts that are not Keras' own; its task then builds it."""
 
 
 def describe(model: tf.keras.Model, name: str) -> Config:

@@ -23,7 +23,7 @@ from tasks import task
 from tasks.models import catalog, layers
 from tasks.task import KerasModelFn, Task
 from tff_fair import keras_state, user_functions
-from tff_fair.user_functions import UserCodeError
+from tff_fair.declared import FieldError
 
 
 class Make:
@@ -110,7 +110,7 @@ class Make:
         return self._function(**self._arguments)
       except Exception as error:
         if "is in an invalid state" in str(error):  # Keras' words.
-          raise UserCodeError(
+          raise FieldError(
             self.name,
             "calls a model or a layer from before, which Keras cannot call in "
             "a graph; build or load all of the model within the function.",

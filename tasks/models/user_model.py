@@ -23,7 +23,7 @@ from tasks import task
 from tasks.models import catalog, layers
 from tasks.models.initial_weights import Make, last_layer, of_user
 from tff_fair import keras_state, user_functions
-from tff_fair.user_functions import UserCodeError
+from tff_fair.declared import FieldError
 
 
 def fitting(
@@ -40,12 +40,10 @@ def fitting(
   try:
     parameters = inspect.signature(function).parameters
   except (TypeError, ValueError) as error:
-    raise UserCodeError(
-      name, f"its arguments cannot be read: {error}."
-    ) from error
+    raise FieldError(name, f"its arguments cannot be read: {error}.") from error
   for parameter in parameters.values():
     if parameter.name not in given and parameter.default is parameter.empty:
-      raise UserCodeError(
+      raise FieldError(
         name,
         f"has the argument {parameter.name}; a model's function takes nothing, "
         f"or any of {', '.join(given)}.",
@@ -88,14 +86,14 @@ def check_loss(
     except Exception as error:  # A user's code may raise anything.
       raise user_functions.blamed(name, file, error) from error
   if found.shape != [_EXAMPLES] or found.dtype != tf.float32:
-    raise UserCodeError(
+    raise FieldError(
       name,
       f"for labels {y.dtype.name}{y.shape.as_list()} it returned "
       f"{found.dtype.name}{found.shape.as_list()}, expected "
       f"float32[{_EXAMPLES}], a loss for each.",
     )
   if tape.gradient(found, outputs) is None:
-    raise UserCodeError(
+    raise FieldError(
       name,
       "it has no gradient: what it returns does not depend on what the model "
       "predicts, or by functions that TensorFlow cannot differentiate.",
@@ -114,12 +112,12 @@ def _check(make: Make, *, is_classifier: bool) -> None:
   """
   returned = make.returned()
   if not isinstance(returned, tf.keras.Model):
-    raise UserCodeError(
+    raise FieldError(
       make.name, f"expected a tf.keras.Model, found {type(returned).__name__}."
     )
   # Before `unbuilt`, which changes the last layer.
   if last_layer(make.returned()) is last_layer(returned):
-    raise UserCodeError(
+    raise FieldError(
       make.name, "returns the same model each time; build a new one."
     )
   model = make.unbuilt()
@@ -127,7 +125,7 @@ def _check(make: Make, *, is_classifier: bool) -> None:
   _check_shapes(make, model)
   again = make()
   if not again.trainable_weights:
-    raise UserCodeError(
+    raise FieldError(
       make.name,
       "its model has nothing to train; give it a layer with weights, and leave "
       "that layer trainable.",
@@ -137,7 +135,7 @@ def _check(make: Make, *, is_classifier: bool) -> None:
   if _are_given(make, again, model if was_built else make.anew()):
     make.keep(again)
   elif _is_compiled(model):
-    raise UserCodeError(
+    raise FieldError(
       make.name,
       "its model is compiled; leave compile() out: the task has the loss.",
     )
@@ -153,7 +151,7 @@ def _check_shapes(make: Make, model: tf.keras.Model) -> None:
       with layers.seeded(0):
         outputs = model(tf.keras.Input(wanted.x, dtype=wanted.x_dtype))
     except (ValueError, TypeError, tf.errors.OpError) as error:
-      raise UserCodeError(
+      raise FieldError(
         make.name,
         f"the task has {wanted}; the model takes no such x: {_line(error)}.",
       ) from error
@@ -169,7 +167,7 @@ def _check_shapes(make: Make, model: tf.keras.Model) -> None:
       " One output is enough where the last layer of a sequential or "
       "functional model makes it, a Dense(1) with a sigmoid or no activation."
     )
-  raise UserCodeError(
+  raise FieldError(
     make.name,
     f"the task has {wanted}; the model has x {x} and outputs "
     f"{_outputs(outputs)}.{advice}",
@@ -218,7 +216,7 @@ def _are_given(
     model.weights, map(operator.and_, is_open, differ), strict=True
   ):
     if differs:
-      raise UserCodeError(
+      raise FieldError(
         make.name,
         f"the initial values of {weight.name} differ from one building of the "
         "model to the next; give its initializer a seed, or, if the model is "
@@ -247,7 +245,7 @@ def _values_in_graph(make: Make) -> list[np.ndarray] | None:
     tf.random.uniform([])  # TensorFlow's own seeds count the operations.
     try:
       built = make()
-    except UserCodeError:
+    except FieldError:
       return None
     with tf.compat.v1.Session(graph=graph) as session:
       session.run([weight.initializer for weight in built.weights])
@@ -259,13 +257,13 @@ def _check_weights(make: Make, model: tf.keras.Model) -> None:
   """Checks that methods can sum the weights of a model."""
   for weight in model.trainable_weights:
     if weight.dtype != tf.float32:
-      raise UserCodeError(
+      raise FieldError(
         make.name,
         f"{weight.name} is {weight.dtype.name}; expected float32, as methods "
         "sum it.",
       )
     if weight.constraint is not None:
-      raise UserCodeError(
+      raise FieldError(
         make.name,
         f"{weight.name} has a constraint, and TFF's optimizers apply none; "
         "leave it out, or take a regularizer.",
@@ -282,7 +280,7 @@ def _check_calls(
   before = [weight.numpy() for weight in model.weights]
   for weight, value in zip(model.weights, before, strict=True):
     if value.dtype.kind == "f" and not np.isfinite(value).all():
-      raise UserCodeError(
+      raise FieldError(
         name,
         f"{weight.name} has initial values that are not finite; no client "
         "could train them.",
@@ -291,32 +289,32 @@ def _check_calls(
   try:
     outputs, again = (model(x, training=True).numpy() for _ in range(2))
   except Exception as error:
-    raise UserCodeError(
+    raise FieldError(
       name, f"its model cannot be called in training: {_line(error)}."
     ) from error
   for weight, value in zip(model.weights, before, strict=True):
     if not np.array_equal(weight.numpy(), value):
-      raise UserCodeError(
+      raise FieldError(
         name,
         f"{weight.name} changes while the model is called, and no method sums "
         "such a state; for BatchNormalization, take GroupNormalization or "
         "LayerNormalization.",
       )
   if not np.allclose(outputs, again, _TOLERANCE, _TOLERANCE, equal_nan=True):
-    raise UserCodeError(
+    raise FieldError(
       name,
       "its outputs in training differ from one call to the next, and a run "
       f"would not repeat; {_repeatable(model)}.",
     )
   if not _adds_losses_of_weights_alone(model, x):
-    raise UserCodeError(
+    raise FieldError(
       name,
       "its layers add penalties of what they compute (activity_regularizer or "
       "add_loss), which TFF's models do not take. Penalize weights "
       "(kernel_regularizer), or put the term into the task's loss (loss=).",
     )
   if is_classifier and _are_probabilities(outputs):
-    raise UserCodeError(
+    raise FieldError(
       name,
       "its outputs are probabilities; the task's loss takes logits: leave the "
       "last softmax out, or of a trained model: model.layers[-1].activation = "

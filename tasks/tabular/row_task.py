@@ -269,13 +269,11 @@ def _own_loss(
   from tasks.models import user_model  # noqa: PLC0415
 
   y_spec = tf.TensorSpec([None, *labels.y.shape[1:]], labels.y.dtype)
-  try:
+  with user_functions.given_as("loss", name):
     function = user_functions.load(name)
     user_model.check_loss(
       name, function, y_spec, labels.num_classes, user_functions.file_of(name)
     )
-  except user_functions.UserCodeError as error:
-    raise declared.FieldError("loss", error.problem, value=name) from error
   return function
 
 

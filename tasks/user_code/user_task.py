@@ -22,7 +22,7 @@ from tasks.data_error import DataError
 from tasks.formats import example_checks
 from tasks.task import Arrays, Split, Task
 from tff_fair import declared, user_functions
-from tff_fair.user_functions import UserCodeError
+from tff_fair.declared import FieldError
 
 # Given to a function that names them; no options.
 _GIVEN = ("data_dir", "seed", "model_seed")
@@ -49,7 +49,7 @@ class UserTask:
       parameters = inspect.signature(function).parameters
       hints = typing.get_type_hints(function)
     except (TypeError, ValueError, NameError, AttributeError) as error:
-      raise UserCodeError(
+      raise FieldError(
         name, f"its arguments cannot be read: {error}."
       ) from error
     self._given = [given for given in _GIVEN if given in parameters]
@@ -113,12 +113,12 @@ class UserTask:
       task = self._function(**arguments)
     except DataError as error:
       raise DataError(self._name, str(error), setting="task") from error
-    except UserCodeError as error:
-      raise UserCodeError(self._name, str(error)) from error
+    except FieldError as error:
+      raise FieldError(self._name, str(error)) from error
     except Exception as error:
       raise user_functions.blamed(self._name, self._path, error) from error
     if not isinstance(task, Task):
-      raise UserCodeError(
+      raise FieldError(
         self._name,
         f"expected a tasks.Task, found {type(task).__name__} "
         f"({' '.join(repr(task).split())[:60]}).",
@@ -162,7 +162,7 @@ class UserTask:
     name = parameter.name
     problem = next(_problems(parameter, hints.get(name)), None)
     if problem is not None:
-      raise UserCodeError(self._name, f"its argument {name} {problem}")
+      raise FieldError(self._name, f"its argument {name} {problem}")
     meaning = self._meanings.get(name, _NO_MEANING)
     return name, hints[name], declared.value(parameter.default, meaning)
 
@@ -171,7 +171,7 @@ def _check_spec(name: str, task: Task) -> None:
   """Checks that labels are numbers of classes, or numbers to predict."""
   dtype = task.element_spec[1].dtype
   if not (dtype.is_integer or dtype.is_floating):
-    raise UserCodeError(
+    raise FieldError(
       name,
       f"its labels are {dtype.name}; expected int32 class numbers, or float32 "
       "numbers to predict.",

@@ -10,6 +10,7 @@ import tensorflow_federated as tff
 import tasks
 from tasks import models
 from tests.refusals import refused
+from tff_fair.declared import FieldError
 
 CLIENT_DATA = tff.simulation.datasets
 
@@ -183,7 +184,7 @@ def test_several_numbers_as_label():
     lambda: tf.keras.Sequential([tf.keras.layers.Dense(3, input_shape=(2,))]),
   )
   assert task.element_spec[1].shape == [None, 3]
-  with pytest.raises(tasks.UserCodeError, match="n, 3"):
+  with pytest.raises(FieldError, match="n, 3"):
     tasks.from_client_data(data, data, build)
 
 
@@ -208,7 +209,7 @@ def test_a_client_with_wrong_values_is_named_when_it_is_read():
 
 def test_a_model_that_does_not_fit_names_both_shapes():
   data = of_arrays({"a": 3})
-  with pytest.raises(tasks.UserCodeError, match=r"n, 3.*n, 7"):
+  with pytest.raises(FieldError, match=r"n, 3.*n, 7"):
     tasks.from_client_data(
       data, data, lambda input_shape: build(input_shape, 7)
     )
@@ -245,7 +246,7 @@ def test_arguments_that_cannot_be_used(arguments, facts):
   ],
 )
 def test_a_loss_that_is_none_is_refused(loss, fact):
-  with pytest.raises(tasks.UserCodeError, match=fact) as error:
+  with pytest.raises(FieldError, match=fact) as error:
     tasks.from_client_data(TWO, TWO, build, loss=loss)
   assert "\n" not in str(error.value)
 

@@ -9,4 +9,7 @@ class RunError(ValueError):
 
 
 class FolderTakenError(RunError):
-  """A folder holds another run, or another program works in it."""
+  """A folder holds another run, or another program works in it.
+
+  A run takes the next of its possible folders then.
+  """

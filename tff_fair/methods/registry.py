@@ -210,7 +210,7 @@ def file_digest(name: str) -> str | None:
   """Returns a digest of the files of a user that make a method; None of ours.
 
   Raises:
-    UserCodeError: If there is no such file.
+    FieldError: If there is no such file.
   """
   code = _code(name)
   return None if code is None else _users().digest(code)

@@ -14,8 +14,8 @@ from typing import Any
 import tensorflow as tf
 
 from tff_fair import declared, rounds, summing, types, user_functions
+from tff_fair.declared import FieldError
 from tff_fair.methods import building
-from tff_fair.user_functions import UserCodeError
 
 _NUM_CLIENTS = 2  # In the cohort that tries a rule.
 
@@ -27,7 +27,7 @@ def load(name: str) -> building.Builder:
     name: path/to/file.py:NAME, or PACKAGE.MODULE:NAME.
 
   Raises:
-    UserCodeError: If there is none, it is neither a rule class nor a builder,
+    FieldError: If there is none, it is neither a rule class nor a builder,
       or its rule fails.
   """
   return _builder(name, user_functions.load(name))
@@ -40,13 +40,13 @@ def _builder(name: str, found: Any) -> building.Builder:
   elif all(map(functools.partial(hasattr, found), ("rule", "make_rule"))):
     built = found
   else:
-    raise UserCodeError(
+    raise FieldError(
       name,
       "expected a class derived from tff_fair.types.Rule, or what "
       f"tff_fair.methods.building.builder returns; found {found!r:.80}.",
     )
   for problem in problems(built.rule):
-    raise UserCodeError(name, problem)
+    raise FieldError(name, problem)
   _try(name, built)
   return built
 
@@ -119,7 +119,7 @@ def _try(name: str, builder: building.Builder) -> None:
   """Applies a rule to two clients, with its defaults.
 
   Raises:
-    UserCodeError: If it fails, or returns something else than coefficients.
+    FieldError: If it fails, or returns something else than coefficients.
   """
   path = user_functions.file_of(name)
   try:
@@ -137,7 +137,7 @@ def _try(name: str, builder: building.Builder) -> None:
     or coefficients.shape != [_NUM_CLIENTS]
     or not bool(tf.reduce_all(tf.math.is_finite(coefficients)))
   ):
-    raise UserCodeError(
+    raise FieldError(
       name,
       f"for {_NUM_CLIENTS} clients its coefficients are "
       f"{coefficients.dtype.name} {coefficients.numpy().tolist()}; expected "

@@ -16,7 +16,8 @@ import functools
 import typing
 from collections.abc import Mapping
 
-from tff_fair import declared, user_functions
+from tff_fair import user_functions
+from tff_fair.declared import FieldError
 
 if typing.TYPE_CHECKING:
   from tff_fair.methods import building
@@ -46,7 +47,7 @@ def digest(code: str) -> str:
   """Returns a digest of a rule's file, and of what it imports beside it.
 
   Raises:
-    UserCodeError: If there is no such file.
+    FieldError: If there is no such file.
   """
   return user_functions.digest(code)
 
@@ -59,16 +60,14 @@ def load(code: str) -> building.Builder:
   """
   from tff_fair.methods import user_method  # noqa: PLC0415
 
-  try:
+  with user_functions.given_as("name", code):
     return user_method.load(code)
-  except user_functions.UserCodeError as error:
-    raise declared.FieldError("name", error.problem) from error
 
 
 def reference(code: str) -> str:
   """Returns the second paragraph of a file's docstring, or else the first."""
   text = ""
-  with contextlib.suppress(user_functions.UserCodeError, OSError, SyntaxError):
+  with contextlib.suppress(FieldError, OSError, SyntaxError):
     source = user_functions.file_of(code).read_text("utf-8")
     text = ast.get_docstring(ast.parse(source)) or ""
   paragraphs = [" ".join(p.split()) for p in text.split("\n\n")]

@@ -10,7 +10,7 @@ import tasks
 from tests.experiments.training.small_run import parts_of, tables, train
 from tests.refusals import rejected
 from tff_fair.experiments import RunSpec
-from tff_fair.experiments.runs import array_files
+from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.runs.folder import RunFolder
 from tff_fair.experiments.spec import task_loading
 from tff_fair.experiments.training import (
@@ -221,7 +221,7 @@ def test_a_damaged_file_is_an_error_that_names_it(folder, damage):
       "empty": b"",
     }[damage]
   )
-  with pytest.raises(array_files.DamageError, match=r"label_correction\.npz"):
+  with pytest.raises(RunError, match=r"label_correction\.npz"):
     correction.load(folder)
 
 

@@ -9,7 +9,7 @@ import tensorflow as tf
 from tasks.models import layers, user_model
 from tasks.models.exportable import describe
 from tasks.task import element_spec
-from tff_fair.user_functions import UserCodeError
+from tff_fair.declared import FieldError
 
 LAYERS = tf.keras.layers
 INPUT = LAYERS.Input([4])
@@ -116,11 +116,11 @@ def test_a_trained_model_keeps_its_weights():
   ],
 )
 def test_what_may_be_no_logit_is_refused(build, named):
-  with pytest.raises(UserCodeError, match=named):
+  with pytest.raises(FieldError, match=named):
     fitting(build)
 
 
 def test_two_labels_at_once_are_no_two_classes():
   spec = (tf.TensorSpec([None, 4]), tf.TensorSpec([None, 2]))
-  with pytest.raises(UserCodeError, match=r"float32\[n, 1\]"):
+  with pytest.raises(FieldError, match=r"float32\[n, 1\]"):
     fitting(BUILDERS["sigmoid"], spec=spec)

@@ -15,6 +15,7 @@ import tff_fair
 from tasks import models
 from tasks.models import catalog, dense, names, user_model
 from tasks.task import element_spec
+from tff_fair.declared import FieldError
 
 LAYERS = tf.keras.layers
 
@@ -478,7 +479,7 @@ def drawn_anew():
   ],
 )
 def test_models_that_clients_cannot_train(function, expected):
-  with pytest.raises(tasks.UserCodeError, match=expected) as caught:
+  with pytest.raises(FieldError, match=expected) as caught:
     fitting(function)
   assert str(caught.value).startswith("mine.py:build: ")
   assert "\n" not in str(caught.value)
@@ -576,5 +577,5 @@ def test_a_name_means_the_same_in_every_task():
   for name, hidden in (("mlp", [200, 200]), ("mlp_64", [64]), ("linear", [])):
     found = weights(tasks.with_model(digits, name, seed=3))
     assert [len(bias) for bias in found[1::2]] == [*hidden, 10]
-  with pytest.raises(tasks.UserCodeError, match=r"digit.* linear, .* vgg11"):
+  with pytest.raises(FieldError, match=r"digit.* linear, .* vgg11"):
     tasks.with_model(digits, "digit", seed=0)

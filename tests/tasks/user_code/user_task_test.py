@@ -14,6 +14,7 @@ from binaries import command_line
 from tasks import label_noise, registry
 from tasks.user_code import user_task
 from tests.refusals import refused
+from tff_fair.declared import FieldError
 
 FUNCTION = '''
 from __future__ import annotations
@@ -109,7 +110,7 @@ def test_names_and_digests(function):
 )
 def test_arguments_that_can_be_no_options(function, arguments, expected):
   name = function(f"def mine({arguments}): ...")
-  with pytest.raises(tasks.UserCodeError, match=expected):
+  with pytest.raises(FieldError, match=expected):
     tasks.check_name(name)
   assert not tasks.is_task(name)
 
@@ -121,9 +122,9 @@ def test_an_own_option_of_label_noise_is_the_functions(function):
 
 
 def test_what_a_function_returns_and_raises(function):
-  with pytest.raises(tasks.UserCodeError, match="tuple"):
+  with pytest.raises(FieldError, match="tuple"):
     tasks.load(function(), seed=3)
-  with pytest.raises(tasks.UserCodeError, match=r"line 2 .*KeyError"):
+  with pytest.raises(FieldError, match=r"line 2 .*KeyError"):
     tasks.load(function("def mine():\n  return {}['a']"))
   name = function(
     "import tasks\ndef mine():\n  raise tasks.DataError('hospital C')"
@@ -238,7 +239,7 @@ def test_a_client_that_cannot_be_loaded_is_named(function, kind, problem):
 
 @pytest.mark.parametrize("dtype", ["bool", "string", "complex64"])
 def test_labels_of_a_function_are_numbers(function, dtype):
-  with pytest.raises(tasks.UserCodeError, match=f"its labels are {dtype}"):
+  with pytest.raises(FieldError, match=f"its labels are {dtype}"):
     tasks.load(function(TASK), kind=f"spec {dtype}")
 
 
@@ -271,7 +272,7 @@ def test_an_installed_package_adds_tasks(function, points):
   assert tasks.option_names("theirs")[0] == "number"
   assert tasks.file_digest("theirs") == tasks.file_digest(name)
   assert tasks.short_name("theirs") == "theirs"
-  with pytest.raises(tasks.UserCodeError, match="no_such_package"):
+  with pytest.raises(FieldError, match="no_such_package"):
     tasks.option_names("broken")
   with pytest.raises(ValueError, match=r"'their'.* theirs"):
     tasks.load("their")

@@ -13,10 +13,6 @@ from tff_fair.experiments.errors import RunError
 from tff_fair.files import atomic
 
 
-class DamageError(RunError):
-  """A file is not as it was written."""
-
-
 def write(path: pathlib.Path, arrays: Mapping[str, npt.ArrayLike]) -> None:
   """Writes arrays by name, replacing an earlier file."""
   with (
@@ -37,7 +33,7 @@ def read(
         arrays = dict(content)
       yield arrays
   except DataError as error:
-    raise DamageError(f"{error} {advice}".rstrip()) from error
+    raise RunError(f"{error} {advice}".rstrip()) from error
   except OSError as error:
     raise RunError(
       f"{path}: cannot be read: {error.strerror or error}."

@@ -20,14 +20,6 @@ PREFIX = "program_state_"  # Before the round. It is TFF's own default.
 _GONE = (FileNotFoundError, IsADirectoryError, NotADirectoryError)
 
 
-class DamageError(RunError):
-  """A saved state is not as it was written."""
-
-  def __init__(self, state: pathlib.Path, problem: str) -> None:
-    super().__init__(f"{state}: is damaged: {problem}.")
-    self.problem = problem
-
-
 def path(folder: pathlib.Path, round_num: int) -> pathlib.Path:
   """Returns where a folder of states has the state after a round."""
   return folder / f"{PREFIX}{round_num}"
@@ -62,39 +54,42 @@ def write_checksums(state: pathlib.Path) -> None:
 def is_complete(state: pathlib.Path) -> bool:
   """Returns whether a state has its checksums, as far as they can be read."""
   try:
-    _read_checksums(state)
-  except (DamageError, *_GONE):
+    checksums.read(state)
+  except (parsing.ParseError, *_GONE):
     return False
   except OSError:
     pass  # It may pass, and then they may be there.
   return True
 
 
-def check(state: pathlib.Path) -> None:
-  """Checks that all files of a state are as they were written."""
+def damage(state: pathlib.Path) -> str | None:
+  """Returns how a state differs from what was written, if it does."""
   try:
     for file, kind in atomic.special_files(state):
       # To read it may never end.
-      raise DamageError(state, f"{file.name} is a {kind}")
-    for name, checksum in _read_checksums(state).items():
+      return f"{file.name} is a {kind}"
+    for name, checksum in checksums.read(state).items():
       if (how := checksums.difference(state / name, checksum)) is not None:
-        raise DamageError(state, f"{name} {how}")
+        return f"{name} {how}"
+  except parsing.ParseError as error:
+    return str(error)
+  except _GONE as error:
+    return f"{pathlib.Path(error.filename or state).name} is missing"
   except OSError as error:
-    if isinstance(error, _GONE):
-      place = pathlib.Path(error.filename or state)
-      raise DamageError(state, f"{place.name} is missing") from error
     raise _unreadable(state, error) from error
+  return None
 
 
 def load_state(state: pathlib.Path) -> Any:
   """Returns the contents of a state; imports TensorFlow."""
   import tensorflow as tf  # noqa: PLC0415
 
-  check(state)
+  if (found := damage(state)) is not None:
+    raise _damaged(state, found)
   try:
     outward = saved_model_programs.outward_operations(state)
   except ValueError as error:
-    raise DamageError(state, str(error)) from error
+    raise _damaged(state, str(error)) from error
   if outward:
     raise RunError(
       f"{state}: its program reaches files or code ({', '.join(outward)}), "
@@ -109,14 +104,11 @@ def load_state(state: pathlib.Path) -> Any:
     ) from error
   except Exception as error:
     # Damage makes TensorFlow raise errors of any kind.
-    raise DamageError(state, f"TensorFlow cannot read it ({error})") from error
+    raise _damaged(state, f"TensorFlow cannot read it ({error})") from error
 
 
-def _read_checksums(state: pathlib.Path) -> dict[str, dict[str, Any]]:
-  try:
-    return checksums.read(state)
-  except parsing.ParseError as error:
-    raise DamageError(state, str(error)) from error
+def _damaged(state: pathlib.Path, problem: str) -> RunError:
+  return RunError(f"{state}: is damaged: {problem}.")
 
 
 def _unreadable(path: pathlib.Path, error: OSError) -> RunError:

@@ -113,7 +113,5 @@ def _damaged_states(folder: RunFolder) -> Iterator[tuple[str, str]]:
   for place in (folder.checkpoints, folder.best_checkpoint):
     for round_num in checkpoints.saved_rounds(place):
       state = checkpoints.path(place, round_num)
-      try:
-        checkpoints.check(state)
-      except checkpoints.DamageError as error:
-        yield str(state.relative_to(folder.path)), f"({error.problem})"
+      if (damage := checkpoints.damage(state)) is not None:
+        yield str(state.relative_to(folder.path)), f"({damage})"

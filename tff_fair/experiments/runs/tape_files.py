@@ -90,7 +90,7 @@ def read(
     expected, last = last + 1, min(last, last_round)
     try:
       found = _read(path, folder)
-    except array_files.DamageError as error:
+    except RunError as error:
       tell(f"{error} The rest is read.")
       found = {}
     for round_num in range(first, last + 1):

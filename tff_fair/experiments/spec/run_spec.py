@@ -90,7 +90,8 @@ class RunSpec(settings.RunSettings):
     object.__setattr__(self, "algorithm", algorithm)
     object.__setattr__(self, "task_options", self._checked_task_options())
     object.__setattr__(self, "hparams", self._checked_hparams())
-    self._check_model()
+    if self.model is not None:
+      tasks.check_model(self.model)
     combinations.check(self)
 
   @classmethod
@@ -246,10 +247,7 @@ class RunSpec(settings.RunSettings):
     }
 
   def _checked_task_options(self) -> FrozenMapping:
-    try:
-      tasks.check_name(self.task)
-    except tasks.UserCodeError as error:
-      raise FieldError("task", error.problem, value=self.task) from error
+    tasks.check_name(self.task)
     given = _as_mapping("task_options", self.task_options)
     try:
       return FrozenMapping(tasks.check_options(self.task, given))
@@ -257,14 +255,6 @@ class RunSpec(settings.RunSettings):
       raise error.within("task_options") from error
     except ValueError as error:
       raise FieldError("task_options", str(error)) from error
-
-  def _check_model(self) -> None:
-    if self.model is None:
-      return
-    try:
-      tasks.check_model(self.model)
-    except tasks.UserCodeError as error:
-      raise FieldError("model", error.problem, value=self.model) from error
 
   def _checked_hparams(self) -> FrozenMapping:
     if not methods.is_method(self.algorithm):

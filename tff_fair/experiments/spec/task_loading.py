@@ -38,14 +38,9 @@ def load(spec: RunSpec) -> tasks.Task:
     )
   except (tasks.DataError, FieldError):
     raise
-  except tasks.UserCodeError as error:
-    raise FieldError("task", error.problem, value=spec.task) from error
   except ValueError as error:
     raise FieldError("task_options", str(error)) from error
   task = tasks.with_validation(task, spec.validation_share, spec.seeds.data)
   if spec.model is None:
     return task
-  try:
-    return tasks.with_model(task, spec.model, seed=spec.seeds.model)
-  except tasks.UserCodeError as error:
-    raise FieldError("model", error.problem, value=spec.model) from error
+  return tasks.with_model(task, spec.model, seed=spec.seeds.model)

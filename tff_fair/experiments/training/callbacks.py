@@ -226,7 +226,7 @@ class Writer(RoundCallback):
 
 
 class CallbackError(RunError):
-  """A user's callback ended a run."""
+  """A user's callback ended a run; the run's error says how to go on."""
 
 
 _VERDICTS: Mapping[str, Sequence[Verdict]] = {

@@ -376,11 +376,8 @@ def _nothing_whole(folder: RunFolder, doubts: Mapping[int, str]) -> RunError:
 
 def _damage(state: pathlib.Path) -> str | None:
   """Returns how a saved state is damaged, if it is."""
-  try:
-    checkpoints.check(state)
-  except checkpoints.DamageError as error:
-    return f"its state is damaged: {error.problem}"
-  return None
+  damage = checkpoints.damage(state)
+  return damage and f"its state is damaged: {damage}"
 
 
 def _missing_on_tape(folder: RunFolder, round_num: int) -> str | None:

@@ -98,7 +98,7 @@ def last_round(folder: RunFolder) -> int | None:
 
   Damage to the last state shows later.
   """
-  with contextlib.suppress(array_files.DamageError):
+  with contextlib.suppress(RunError):
     for round_num in checkpoints.saved_rounds(folder.checkpoints)[-1:]:
       state = checkpoints.path(folder.checkpoints, round_num)
       if _read_callbacks(state / _CALLBACKS).stop:
