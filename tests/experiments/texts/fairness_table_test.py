@@ -3,7 +3,7 @@ import re
 import pytest
 
 from tff_fair import metrics
-from tff_fair.experiments.texts import fairness_table, sentences
+from tff_fair.experiments.texts import fairness_table
 
 ACCURACIES = [0.1, 0.5, 0.6, 0.8, 1.0]
 
@@ -105,11 +105,3 @@ def test_the_gain_is_over_the_better_baseline(score):
   better = "“other”" if score == "accuracy" else "“one”"
   assert f"with the better of the baselines, {better}," in told
   assert told.count("; with") == 2
-
-
-@pytest.mark.parametrize(
-  ("counts", "text"),
-  [([1], "1 of 8"), ([1, 0], "0 or 1 of 8"), ([0, 3, 1], "0 to 3 of 8")],
-)
-def test_numbers_of_clients_over_seeds_are_numbers_of_clients(counts, text):
-  assert sentences.how_many(counts, 8) == text

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tff_fair.declared import FieldError
+from tff_fair.experiments import number_text
 from tff_fair.experiments.analysis import (
   client_results,
   measures,
@@ -19,7 +20,6 @@ from tff_fair.experiments.analysis.run_groups import Group
 from tff_fair.experiments.runs import summaries
 from tff_fair.experiments.runs.run import Run
 from tff_fair.experiments.spec.scores import ACCURACY, Score
-from tff_fair.experiments.texts import sentences
 
 # How much of the spread between clients is noise.
 
@@ -67,7 +67,7 @@ def noise_note(
   if not known:
     return ""
   ends = list(
-    dict.fromkeys(map(sentences.noise_share, (min(known), max(known))))
+    dict.fromkeys(map(number_text.whole_percent, (min(known), max(known))))
   )
   # "6 to 9 %", and not "6 % to 9 %".
   text = " to ".join([*(end.removesuffix(" %") for end in ends[:-1]), ends[-1]])

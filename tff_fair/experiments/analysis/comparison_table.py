@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
+from tff_fair.experiments import number_text
 from tff_fair.experiments.analysis import (
   client_results,
   measures,
@@ -54,8 +55,6 @@ def wins_of(method: Seeds, baseline: Seeds, score: Score = ACCURACY) -> Wins:
 
 
 RECORD = "record"  # In the name of a column of records: the place of each kind.
-
-_P_DIGITS = 3
 
 
 class Contrast(NamedTuple):
@@ -113,7 +112,7 @@ def cell_text(measure: Measure, cell: Cell) -> str:
   if isinstance(cell, Wins):
     return "/".join(map(str, cell))
   if isinstance(cell, Contrast):
-    p_value = probability_text(cell.p_holm)
+    p_value = number_text.p_value(cell.p_holm)
     shown = difference_text(measure, cell.difference)
     return f"{shown} p{p_value}" if p_value else shown
   return value_text(measure, cell)
@@ -129,14 +128,6 @@ def difference_text(measure: Measure, difference: Difference) -> str:
   if math.isnan(difference.low):
     return estimate
   return f"{estimate} [{low}, {high}]"
-
-
-def probability_text(p_value: float) -> str:
-  """Returns a p-value as "=0.105" or "<0.001"; nothing if there is none."""
-  if math.isnan(p_value):
-    return ""
-  least = 10**-_P_DIGITS
-  return f"<{least}" if p_value < least else f"={p_value:.{_P_DIGITS}f}"
 
 
 def cell_numbers(

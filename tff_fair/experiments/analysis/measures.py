@@ -10,6 +10,7 @@ import pandas as pd
 
 from tff_fair import declared
 from tff_fair.declared import FieldError
+from tff_fair.experiments import number_text
 from tff_fair.experiments.analysis.client_results import Clients, Statistic
 from tff_fair.experiments.spec.scores import ACCURACY, BY_NAME, Score
 from tff_fair.metrics import vectors
@@ -350,11 +351,10 @@ def value_text(measure: Measure, value: Value) -> str:
   if math.isnan(value.mean):
     return measure.missing
   sign = "+" if measure.is_signed else ""
-  # A value that is rounded to zero has no sign.
-  text = f"{round(value.mean, measure.digits) + 0.0:{sign}.{measure.digits}f}"
+  text = number_text.fixed(value.mean, measure.digits, sign)
   if value.std is None or math.isnan(value.std):  # As that of infinities is.
     return text
-  return f"{text} ± {value.std:.{measure.digits}f}"
+  return f"{text} ± {number_text.fixed(value.std, measure.digits)}"
 
 
 def sort_key(measure: Measure, mean: float) -> float:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from tff_fair.experiments import number_text
 from tff_fair.experiments.analysis import group_measures
 from tff_fair.experiments.analysis.measures import Measure
 from tff_fair.experiments.spec import spec_text
@@ -77,7 +78,7 @@ def _differences(choice: Choice, row: Mapping[str, Any]) -> str:
 
 def _number(choice: Choice, value: float, sign: str = "") -> str:
   digits = _measure(choice, choice.criterion).digits
-  return f"{value:{sign}.{digits}f}"
+  return number_text.fixed(value, digits, sign)
 
 
 def _measure(choice: Choice, name: str) -> Measure:

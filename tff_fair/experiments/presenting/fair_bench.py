@@ -5,6 +5,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from tff_fair import methods
+from tff_fair.experiments import number_text
 from tff_fair.experiments.analysis.federations import (
   EQUAL_WEIGHTS,
   FEDAVG,
@@ -16,18 +17,15 @@ _SHOWN = {"mean": "mean", "worst_10": "worst 10 %", "std": "std"}
 # In pixels: of a cell, of the names at the left, and above the columns.
 _WIDTH, _HEIGHT, _LEFT, _TOP = 78, 30, 164, 52
 # Colours that remain apart for the colour-blind (Okabe and Ito, 2008).
-_LARGE = 1000  # Of a method that has diverged.
 _GAIN, _LOSS, _NEITHER = "#9fd0ee", "#f3b58a", "#f2f2f2"
 
 
-def number(value: float, *, is_percent: bool, signed: bool = True) -> str:
-  """Returns a number of a cell, with the digits that its score needs."""
-  if not math.isfinite(value):
-    return "–"
-  if abs(value) >= _LARGE:
-    return f"{value:{'+' if signed else ''}.0e}".replace("-", "−")
-  digits = 1 if is_percent else 3
-  return f"{value:{'+' if signed else ''}.{digits}f}".replace("-", "−")
+_DIGITS = 3
+
+
+def _signed(result: Result, value: float) -> str:
+  digits = 1 if result.score == "accuracy" else _DIGITS
+  return number_text.short(value, digits, "+")
 
 
 def method_title(name: str) -> str:
@@ -39,12 +37,10 @@ def method_title(name: str) -> str:
 
 def difference_cell(result: Result) -> str:
   """Returns a difference and its interval; bold where it is clear."""
-  is_percent = result.score == "accuracy"
   found = result.difference
-  text = number(found.estimate, is_percent=is_percent)
+  text = _signed(result, found.estimate)
   if not math.isnan(found.low):
-    ends = (number(e, is_percent=is_percent) for e in (found.low, found.high))
-    text += f" [{', '.join(ends)}]"
+    text += f" [{_signed(result, found.low)}, {_signed(result, found.high)}]"
   return f"**{text}**" if result.verdict != "neither" else text
 
 
@@ -96,8 +92,8 @@ def over_federations(rows: Sequence[OverFederations]) -> str:
           method_title(row.method),
           str(row.num_federations),
           *(f"{n}" for n in (row.gains, row.losses, neither)),
-          number(row.median, is_percent=False),
-          *(number(p, is_percent=False, signed=False) for p in row[5:]),
+          number_text.short(row.median, _DIGITS, "+"),
+          *(number_text.short(p, _DIGITS) for p in row[5:]),
         ]
       )
     )
@@ -172,9 +168,7 @@ def _in_two(name: str) -> list[str]:
 def _cell(result: Result, x: float, y: float) -> list[str]:
   fill = {"gain": _GAIN, "loss": _LOSS, "neither": _NEITHER}[result.verdict]
   stroke = "#ffffff" if result.verdict == "neither" else "#000000"
-  text = number(
-    result.difference.estimate, is_percent=result.score == "accuracy"
-  )
+  text = _signed(result, result.difference.estimate)
   return [
     f'<rect x="{x + 2:g}" y="{y + 2:g}" width="{_WIDTH - 4}" '
     f'height="{_HEIGHT - 4}" fill="{fill}" stroke="{stroke}"/>',

@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 
 from tff_fair import metrics
+from tff_fair.experiments import number_text
 from tff_fair.metrics import comparison, statistics
 from tff_fair.metrics.intervals import Interval
 from tff_fair.metrics.statistics import Statistic
@@ -31,14 +32,6 @@ from tff_fair.metrics.vectors import Vector
 
 _SHOWN_DIGITS = 4  # Of numbers whose size the task decides.
 _MOST_DECIMALS = 8
-_MOST_FIXED = 1e9  # Larger numbers, as of models that diverge, have a power.
-
-
-def fixed(value: float, digits: int) -> str:
-  """Returns a number with so many decimals, or with a power of ten."""
-  if _MOST_FIXED < abs(value) < math.inf:
-    return f"{value:.{_SHOWN_DIGITS}g}"
-  return f"{value:.{digits}f}"
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -151,7 +144,7 @@ class Score:
 
   def number(self, value: float) -> str:
     """Returns a value as tables have it, without its sign."""
-    return fixed(self.scale * value, self.digits)
+    return number_text.fixed(self.scale * value, self.digits)
 
   def describe(self, found: Mapping[str, float]) -> str:
     """Returns an evaluation for a line on the screen."""

@@ -5,6 +5,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from tff_fair.experiments import number_text
 from tff_fair.experiments.runs import summaries
 from tff_fair.experiments.spec import scores
 from tff_fair.experiments.spec.scores import Score
@@ -166,7 +167,7 @@ def _format(name: str, value: float, score: Score) -> str:
   if name in _RATIOS.values():  # They have no unit.
     return f"{value:.4f}"
   scale = score.scale**2 if name == "variance" else score.scale
-  return scores.fixed(scale * value, score.digits)
+  return number_text.fixed(scale * value, score.digits)
 
 
 def _column(cells: Mapping[str, str]) -> list[str]:

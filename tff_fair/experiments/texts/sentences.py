@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from tff_fair.experiments import number_text
 from tff_fair.experiments.runs import summaries
 from tff_fair.experiments.spec.scores import ACCURACY, BY_NAME, Score
 
@@ -61,10 +62,12 @@ def groups(summary: Mapping[str, Any]) -> list[str]:
         f"{found['least_examples']} examples)"
       )
     else:
+      value, low, high = (
+        number_text.percent(gap[end]) for end in ("value", "low", "high")
+      )
       ends = f"; most {gap['highest']}, least {gap['lowest']}"
       gaps.append(
-        f"{GAPS[name]} {percent(gap['value'])} ({percent(gap['low'])} to "
-        f"{percent(gap['high'])}{ends if gap['value'] else ''})"
+        f"{GAPS[name]} {value} ({low} to {high}{ends if gap['value'] else ''})"
       )
   of_class = ""
   if "positive_class" in found:
@@ -76,11 +79,6 @@ def groups(summary: Mapping[str, Any]) -> list[str]:
     f"Gaps between groups over all clients in percent{of_class}, with 95 "
     f"% intervals: {'; '.join(gaps)}."
   ]
-
-
-def percent(share: float) -> str:
-  """Returns a share in percent, without its sign."""
-  return f"{100 * share:.1f}"
 
 
 def threshold(summary: Mapping[str, Any]) -> list[str]:
@@ -134,19 +132,6 @@ _EXPLANATIONS = {
 def explanation(score: Score) -> str:
   """Returns the meaning of a score, in half a sentence; not of accuracy."""
   return _EXPLANATIONS.get(score.name, "")
-
-
-def how_many(counts: Sequence[int], total: int) -> str:
-  """Returns numbers of clients over seeds, as "0 or 1 of 8"."""
-  found = sorted({*counts})
-  match found:
-    case [only]:
-      shown = f"{only:,}"
-    case [first, second] if second == first + 1:
-      shown = f"{first:,} or {second:,}"
-    case _:
-      shown = f"{found[0]:,} to {found[-1]:,}"
-  return f"{shown} of {total:,}"
 
 
 def alone(found: Mapping[str, Any]) -> str | None:
@@ -227,8 +212,9 @@ def newcomers(summary: Mapping[str, Any], score: Score) -> list[str]:
 def _of_unseen(found: Mapping[str, Any], score: Score) -> str:
   if "mean" not in found:
     return f"No client that took no part in training has {score.needs}."
+  clients = number_text.count(found["num_clients"], "client")
   scores = (
-    f"{_clients(found['num_clients'])} took no part in training: mean "
+    f"{clients} took no part in training: mean "
     f"{score.noun} {_number(score, found['mean'])}, {score.worst_noun} "
     f"{_number(score, found['worst'])}."
   )
@@ -261,8 +247,9 @@ def _of_late(found: Mapping[str, Any], score: Score) -> str:
     before, after = (found[name][when] for when in ("before", "after"))
     return f"{score.number(before)} to {_number(score, after)}"
 
+  clients = number_text.count(found["joining"]["num_clients"], "client")
   return (
-    f"{_clients(found['joining']['num_clients'])} joined in round "
+    f"{clients} joined in round "
     f"{found['round']:,} or later. From then on, their mean {score.noun} went "
     f"from {change('joining')}, that of the "
     f"{found['others']['num_clients']:,} others from {change('others')}."
@@ -381,7 +368,7 @@ def beside(score: Score, found: Mapping[str, float]) -> str:
 def noise(std: float, found: Mapping[str, Any]) -> str:
   """Returns how much of a std over clients their small test sets explain."""
   median = found["median_examples"]
-  examples = "1 example" if median == 1 else f"{median:,.10g} examples"
+  examples = number_text.count(median, "example")
   if found["share"] >= 1:
     return (
       f"The std of {100 * std:.2f} is no more than test sets of {examples} "
@@ -390,18 +377,9 @@ def noise(std: float, found: Mapping[str, Any]) -> str:
   return (
     f"Of the std of {100 * std:.2f}, about {100 * found['std']:.2f} are "
     f"expected from test sets of {examples} alone "
-    f"({noise_share(found['share'])} of the variance)."
+    f"({number_text.whole_percent(found['share'])} of the variance)."
   )
-
-
-def noise_share(share: float) -> str:
-  """Returns a share of the variance as "8 %"; a tiny one as "under 1 %"."""
-  return "under 1 %" if 0 < share < 0.01 else f"{100 * share:.0f} %"
 
 
 def _number(score: Score, value: float) -> str:
   return f"{score.number(value)}{score.sign}"
-
-
-def _clients(number: int) -> str:
-  return f"{number:,} client{'' if number == 1 else 's'}"

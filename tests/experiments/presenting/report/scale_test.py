@@ -126,8 +126,3 @@ def test_units_of_counts():
   assert scale.unit(12, scale.COUNTS) == (1, "")
   assert scale.unit(3e7, scale.COUNTS) == (1e6, "million")
   assert scale.unit(3e10, scale.COUNTS) == (1e9, "10⁹")
-
-
-def test_numbers_as_they_are_read():
-  assert scale.number_text(-1234.5, 2) == "−1,234.50"
-  assert scale.number_text(-0.001, 2) == "0.00"

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
+from tff_fair.experiments import number_text
 from tff_fair.experiments.presenting.report import scale
 from tff_fair.experiments.presenting.report.line_chart import Line
 from tff_fair.experiments.presenting.report.scale import Scale
@@ -135,7 +136,7 @@ def y_scale(
 def describe_ends(lines: Sequence[Line], where: str, unit: str) -> str:
   """Returns a sentence with the last value of each line."""
   values = [
-    f"{line.label} {scale.number_text(line.y[-1], 2)}{unit}"
+    f"{line.label} {number_text.grouped(line.y[-1], 2)}{unit}"
     if np.isfinite(line.y[-1])
     else f"{line.label} not finite"
     for line in lines

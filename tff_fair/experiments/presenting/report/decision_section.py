@@ -4,6 +4,7 @@ import statistics
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from tff_fair.experiments import number_text
 from tff_fair.experiments.analysis import joining
 from tff_fair.experiments.presenting import rendering
 from tff_fair.experiments.presenting.report import joining_section
@@ -68,7 +69,7 @@ def _joining(task: TaskRuns, methods: Sequence[MethodRuns]) -> dict[str, Any]:
     "means": {kind: _range(task, values) for kind, values in means.items()},
     "is_pooled_better": any(task.score.is_better(p, f) for p, f in pairs),
     "total": total,
-    "counts": {n: sentences.how_many(v, total) for n, v in counts.items()},
+    "counts": {n: number_text.how_many(v, total) for n, v in counts.items()},
     "most": {name: max(values) for name, values in counts.items()},
     "least": {name: min(values) for name, values in counts.items()},
     "names": [*_names(task, methods)],

@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from tff_fair.experiments import number_text
 from tff_fair.experiments.analysis.measures import Measure
 from tff_fair.experiments.presenting.report import (
   final_measures,
@@ -149,7 +150,7 @@ def _of_groups(label: str, run: Run) -> Table:
 def _share(share: float | None) -> Cell:
   if share is None:
     return Cell(math.nan, "-")
-  return Cell(share, sentences.percent(share))
+  return Cell(share, number_text.percent(share))
 
 
 def _of_clients(task: TaskRuns, label: str, run: Run) -> dict[str, Any]:
@@ -217,7 +218,7 @@ def _row(
   for gap in gaps.values():
     if gap:
       value, low, high = (
-        sentences.percent(gap[end]) for end in ("value", "low", "high")
+        number_text.percent(gap[end]) for end in ("value", "low", "high")
       )
       cells.append(Cell(gap["value"], value, f" {low} to {high}"))
     else:

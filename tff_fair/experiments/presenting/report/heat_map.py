@@ -9,15 +9,13 @@ import math
 
 import numpy as np
 
+from tff_fair.experiments import number_text
 from tff_fair.experiments.presenting.report.frame import (
   Frame,
   Group,
   Path,
   Text,
   box_path,
-)
-from tff_fair.experiments.presenting.report.scale import (
-  number_text,
 )
 
 NUM_SHADES = 8  # The style has them as .p1 to .p8 and .n1 to .n8.
@@ -58,8 +56,8 @@ class Shades:
     value = self.start + steps * self.step
     if self.start:  # Decimals that distinguish shades.
       decimals = max(0, -math.floor(math.log10(self.step)))
-      return number_text(value, decimals)
-    return f"{float(f'{value:.2g}'):g}".replace("-", "−")
+      return number_text.grouped(value, decimals)
+    return number_text.with_minus(f"{float(f'{value:.2g}'):g}")
 
 
 def shades_for(values: np.ndarray, *, from_zero: bool = True) -> Shades:

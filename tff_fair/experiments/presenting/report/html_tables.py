@@ -5,6 +5,7 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from tff_fair.experiments import number_text
 from tff_fair.experiments.analysis import comparison_table, measures
 from tff_fair.experiments.analysis.measures import Measure, Value
 from tff_fair.experiments.presenting.rendering import Drawn
@@ -124,7 +125,7 @@ def of_text(caption: str, lines: Sequence[Sequence[str]]) -> Table:
     first,
     [Head(title, "") for title in titles],
     [
-      Row(n, [Cell(math.nan, with_minus(c)) for c in cells])
+      Row(n, [Cell(math.nan, number_text.with_minus(c)) for c in cells])
       for n, *cells in rows
     ],
     is_sortable=False,
@@ -138,13 +139,8 @@ def head(measure: Measure, before: str = "") -> Head:
   return Head(f"{before}{title}", first)
 
 
-def with_minus(number: str) -> str:
-  """Returns a number with a true minus sign."""
-  return number.replace("-", "−")
-
-
 def _value(measure: Measure, value: Value, mark: int | None) -> Cell:
-  text = with_minus(measures.value_text(measure, value))
+  text = number_text.with_minus(measures.value_text(measure, value))
   mean, sign, std = text.partition(" ± ")
   found, unseen = _MARKS[mark]
   return Cell(value.mean, mean, f"{sign}{std}", found, unseen, is_mean=True)

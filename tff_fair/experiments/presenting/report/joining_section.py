@@ -6,6 +6,7 @@ from typing import Any
 
 import pandas as pd
 
+from tff_fair.experiments import number_text
 from tff_fair.experiments.analysis import joining
 from tff_fair.experiments.presenting.report import html_tables, section
 from tff_fair.experiments.presenting.report.html_tables import (
@@ -85,7 +86,7 @@ def _how_many(runs: Sequence[Mapping[str, Any]], name: str) -> Cell:
     return Cell(math.nan, "-")
   total = sum(int(known[0][n]) for n in _NUMBERS)
   counts = [int(run[name]) for run in known]
-  return Cell(sum(counts) / len(counts), sentences.how_many(counts, total))
+  return Cell(sum(counts) / len(counts), number_text.how_many(counts, total))
 
 
 def _of_clients(
@@ -134,7 +135,7 @@ def _gain(task: TaskRuns, row: Mapping[Any, Any]) -> list[Cell]:
   score = task.score
   gain, low, high, p_value = (row[c] for c in joining.COLUMNS)
   return [
-    _cell(gain, f"{score.scale * gain:+.{score.digits}f}"),
+    _cell(gain, number_text.fixed(score.scale * gain, score.digits, "+")),
     _cell(
       low,
       f"{score.number(low)} to {score.number(high)}",
@@ -147,7 +148,7 @@ def _gain(task: TaskRuns, row: Mapping[Any, Any]) -> list[Cell]:
 def _cell(value: float, text: str, missing: str = "-") -> Cell:
   if pd.isna(value):
     return Cell(math.nan, missing)
-  return Cell(value, html_tables.with_minus(text))
+  return Cell(value, number_text.with_minus(text))
 
 
 def build_newcomers(task: TaskRuns) -> Section:

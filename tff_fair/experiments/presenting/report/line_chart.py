@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from tff_fair.experiments import number_text
 from tff_fair.experiments.presenting.report.frame import (
   Chart,
   Frame,
@@ -13,7 +14,6 @@ from tff_fair.experiments.presenting.report.frame import (
   band_path,
   line_path,
 )
-from tff_fair.experiments.presenting.report.scale import number_text
 from tff_fair.experiments.presenting.report.task_runs import Style
 
 _MAX_POINTS = 120  # That differ to the eye on a chart of this size.
@@ -127,11 +127,11 @@ def _marked(line: Line) -> np.ndarray:
 
 
 def _mean_and_spread(line: Line, n: int, decimals: int) -> str:
-  mean = number_text(line.y[n], decimals)
+  mean = number_text.grouped(line.y[n], decimals)
   if line.spread is None:
     return mean
-  return f"{mean} ± {number_text(line.spread[n], decimals)}"
+  return f"{mean} ± {number_text.grouped(line.spread[n], decimals)}"
 
 
 def _value(value: float) -> str:
-  return number_text(value, 0 if value == round(value) else 2)
+  return number_text.grouped(value, 0 if value == round(value) else 2)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from tasks.formats import data_files as staging
-from tff_fair.experiments import progress
+from tff_fair.experiments import number_text, progress
 from tff_fair.experiments.analysis import questions
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.presenting import rendering
@@ -68,9 +68,9 @@ def describe(tasks: Sequence[TaskRuns]) -> str:
   runs = [run for task in tasks for run in (*task.runs, *task.unfinished)]
   num_finished = sum(run.is_finished for run in runs)
   parts = [
-    _count(len(tasks), "task"),
-    _count(sum(len(task.methods) for task in tasks), "method"),
-    _count(num_finished, "finished run"),
+    number_text.count(len(tasks), "task"),
+    number_text.count(sum(len(task.methods) for task in tasks), "method"),
+    number_text.count(num_finished, "finished run"),
   ]
   if len(runs) > num_finished:
     parts.append(f"{len(runs) - num_finished:,} unfinished")
@@ -125,10 +125,6 @@ def _parts(task: TaskRuns) -> dict[str, Any]:
     "charts": [section for section in charts if section.body],
     "absent": [f"{s.title}: {s.absence}." for s in sections if s.absence],
   }
-
-
-def _count(number: int, noun: str) -> str:
-  return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 # Writes a report: one HTML file about some runs, which needs nothing else.

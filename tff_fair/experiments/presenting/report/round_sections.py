@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
+from tff_fair.experiments import number_text
 from tff_fair.experiments.analysis import certificates, replay
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.presenting.report import (
@@ -19,7 +20,6 @@ from tff_fair.experiments.presenting.report import (
 from tff_fair.experiments.presenting.report.frame import Figure, Frame
 from tff_fair.experiments.presenting.report.html_tables import Table
 from tff_fair.experiments.presenting.report.line_chart import Line
-from tff_fair.experiments.presenting.report.scale import number_text
 from tff_fair.experiments.presenting.report.section import Section
 from tff_fair.experiments.presenting.report.task_runs import (
   MethodRuns,
@@ -306,8 +306,8 @@ def _loss_figure(
 ) -> Figure:
   ends = "; ".join(
     # A no-break space on each side of the arrow.
-    f"{line.label}: {number_text(line.y[0], 2)}\u00a0→\u00a0"
-    f"{number_text(line.y[-1], 2)}"
+    f"{line.label}: {number_text.grouped(line.y[0], 2)}\u00a0→\u00a0"
+    f"{number_text.grouped(line.y[-1], 2)}"
     for line in lines
   )
   chart = line_chart.draw(

@@ -4,11 +4,11 @@ Settings that differ between methods come first, then those that are not the
 default.
 """
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tff_fair import declared, methods, user_functions
+from tff_fair.experiments import number_text
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.presenting.report import section
 from tff_fair.experiments.presenting.report.section import Section
@@ -143,11 +143,6 @@ def _duration(run: Run) -> str:
   except RunError:
     return "unknown"
   columns = [name for name in table if str(name).endswith("_seconds")]
-  total = float(table[columns].sum().sum())
-  if not columns or not math.isfinite(total):
+  if not columns:
     return "unknown"
-  seconds = round(total)
-  hours, minutes = divmod(round(seconds / 60), 60)
-  if hours:
-    return f"{hours} h {minutes} min"
-  return f"{seconds / 60:.1f} min" if seconds >= 60 else f"{seconds} s"
+  return number_text.duration(float(table[columns].sum().sum()))

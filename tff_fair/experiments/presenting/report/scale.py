@@ -7,6 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tff_fair.experiments import number_text
+
 _STEPS = (1, 2, 2.5, 5, 10)
 _TOLERANCE = 1e-9  # Rounding may shift a tick by this part of a step.
 # At this ratio of the largest to the smallest, values need a logarithm.
@@ -71,7 +73,7 @@ class Scale:
     if self.is_logarithmic:
       return tuple(f"{tick:g}" for tick in self.ticks)
     decimals = max(map(_decimals, self.ticks), default=0)
-    return tuple(number_text(tick, decimals) for tick in self.ticks)
+    return tuple(number_text.grouped(tick, decimals) for tick in self.ticks)
 
 
 def linear(
@@ -130,14 +132,6 @@ def logarithmic(low: float, high: float) -> Scale | None:
   step = max(1, math.ceil((last - first) / 6))
   ticks = tuple(10.0**n for n in range(first, last + 1, step))
   return Scale(10.0**first, 10.0**last, ticks, is_logarithmic=True)
-
-
-def number_text(value: float, decimals: int) -> str:
-  """Returns a number as it is read: 1,234.5, with a true minus sign."""
-  text = f"{value:,.{decimals}f}"
-  if float(text.replace(",", "")) == 0:
-    text = text.removeprefix("-")
-  return text.replace("-", "−")
 
 
 def _decimals(value: float) -> int:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tff_fair.experiments import number_text
 from tff_fair.experiments.analysis import measures
 from tff_fair.experiments.analysis.measures import Measure
 from tff_fair.experiments.errors import RunError
@@ -22,7 +23,6 @@ from tff_fair.experiments.presenting.report import (
 from tff_fair.experiments.presenting.report.frame import Figure, Frame
 from tff_fair.experiments.presenting.report.html_tables import Table
 from tff_fair.experiments.presenting.report.line_chart import Line
-from tff_fair.experiments.presenting.report.scale import number_text
 from tff_fair.experiments.presenting.report.scatter_chart import Point
 from tff_fair.experiments.presenting.report.section import Section
 from tff_fair.experiments.presenting.report.task_runs import TaskRuns
@@ -136,7 +136,7 @@ def _histories(
       Line("this trial", _EACH, x, values),
       Line("best so far", _BEST, x, best_so_far),
     ]
-    best = number_text(lines[1].y[-1], measure.digits)
+    best = number_text.grouped(lines[1].y[-1], measure.digits)
     chart = line_chart.draw(
       lines,
       Frame(
@@ -221,7 +221,12 @@ def _importances(
     titles = (_measures(known_trials)[name].title for name in shares)
     order = dict.fromkeys(key for found in shares.values() for key in found)
     rows = [
-      [key, *(number_text(100 * found[key], 1) for found in shares.values())]
+      [
+        key,
+        *(
+          number_text.grouped(100 * found[key], 1) for found in shares.values()
+        ),
+      ]
       for key in order
     ]
     table = html_tables.of_text(

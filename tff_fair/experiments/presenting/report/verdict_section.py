@@ -4,6 +4,7 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
+from tff_fair.experiments import number_text
 from tff_fair.experiments.analysis import (
   columns as table_columns,
   compare as run_tables,
@@ -296,11 +297,11 @@ def _difference(
   measure: Measure, contrast: Contrast, drawn: _Interval | None
 ) -> Cell:
   found = contrast.difference
-  text = html_tables.with_minus(
+  text = number_text.with_minus(
     comparison_table.difference_text(measure, found)
   )
   estimate, bracket, interval = text.partition(" [")
-  p_value = comparison_table.probability_text(contrast.p_holm)
+  p_value = number_text.p_value(contrast.p_holm)
   is_told = contrast.p_holm < comparison_table.LEVEL
   return Cell(
     found.estimate,

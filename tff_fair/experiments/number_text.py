@@ -1,0 +1,86 @@
+"""Numbers as text, as tables, pages and sentences show them."""
+
+import math
+from collections.abc import Sequence
+
+_SHOWN_DIGITS = 4
+_MOST_FIXED = 1e9  # Larger numbers, as of models that diverge, have a power.
+_P_DIGITS = 3
+_LARGE = 1000  # Of a method that has diverged.
+
+
+def fixed(value: float, digits: int, sign: str = "") -> str:
+  """Returns a number with so many decimals, or with a power of ten.
+
+  With "+" as sign, numbers of 0 or more have a sign, too.
+  """
+  if _MOST_FIXED < abs(value) < math.inf:
+    return f"{value:{sign}.{_SHOWN_DIGITS}g}"
+  # A value that is rounded to zero has no minus sign.
+  return f"{round(value, digits) + 0.0:{sign}.{digits}f}"
+
+
+def with_minus(number: str) -> str:
+  """Returns a number with a true minus sign."""
+  return number.replace("-", "−")
+
+
+def grouped(value: float, decimals: int) -> str:
+  """Returns a number as "1,234.5", with a true minus sign."""
+  return with_minus(f"{round(value, decimals) + 0.0:,.{decimals}f}")
+
+
+def short(value: float, digits: int, sign: str = "") -> str:
+  """Returns a number of a narrow cell: at most three places, or a power."""
+  if not math.isfinite(value):
+    return "–"
+  if abs(value) >= _LARGE:
+    return with_minus(f"{value:{sign}.0e}")
+  return with_minus(f"{value:{sign}.{digits}f}")
+
+
+def percent(share: float) -> str:
+  """Returns a share in percent, without its sign."""
+  return f"{100 * share:.1f}"
+
+
+def whole_percent(share: float) -> str:
+  """Returns a share as "8 %"; a tiny one as "under 1 %"."""
+  return "under 1 %" if 0 < share < 0.01 else f"{100 * share:.0f} %"
+
+
+def p_value(value: float) -> str:
+  """Returns a p-value as "=0.105" or "<0.001"; nothing if there is none."""
+  if math.isnan(value):
+    return ""
+  least = 10**-_P_DIGITS
+  return f"<{least}" if value < least else f"={value:.{_P_DIGITS}f}"
+
+
+def count(number: float, noun: str) -> str:
+  """Returns "1 client" or "1,200 clients"."""
+  return f"{number:,.10g} {noun}{'' if number == 1 else 's'}"
+
+
+def how_many(counts: Sequence[int], total: int) -> str:
+  """Returns numbers of clients over seeds, as "0 or 1 of 8"."""
+  found = sorted({*counts})
+  match found:
+    case [only]:
+      shown = f"{only:,}"
+    case [first, second] if second == first + 1:
+      shown = f"{first:,} or {second:,}"
+    case _:
+      shown = f"{found[0]:,} to {found[-1]:,}"
+  return f"{shown} of {total:,}"
+
+
+def duration(seconds: float) -> str:
+  """Returns "12 s", "3.5 min" or "2 h 5 min"; "unknown" if it is not known."""
+  if not math.isfinite(seconds):
+    return "unknown"
+  whole = round(seconds)
+  hours, minutes = divmod(round(whole / 60), 60)
+  if hours:
+    return f"{hours} h {minutes} min"
+  return f"{whole / 60:.1f} min" if whole >= 60 else f"{whole} s"
