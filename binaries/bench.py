@@ -16,7 +16,7 @@ from tasks import federations
 from tff_fair.experiments import interruption
 from tff_fair.experiments.analysis import federations as analysis, paired
 from tff_fair.experiments.presenting import fair_bench
-from tff_fair.experiments.sweeps import bench
+from tff_fair.experiments.sweeps import bench, bench_baselines
 from tff_fair.files import atomic
 
 _ALL = "all"
@@ -45,6 +45,12 @@ _SEEDS = _FLAGS.integer(
 _ROUNDS = _FLAGS.integer("rounds", 30, "Rounds of each run.", lower_bound=1)
 _TRIES = _FLAGS.choice(
   "tries", "8", ["1", "2", "4", "8"], "How many settings each method has."
+)
+_BASELINES = _FLAGS.switch(
+  "baselines",
+  False,
+  "Add FedAvg with fine-tuning, the model of each client alone, and the pooled "
+  "one: one or two further runs of FedAvg for each federation and seed.",
 )
 _JOBS = _FLAGS.integer("jobs", 1, "How many processes.", lower_bound=1)
 _CALIBRATION = _FLAGS.choice(
@@ -105,6 +111,8 @@ def main() -> None:
       _show(asked)
       return
     bench.carry_out(asked, _JOBS.value)
+    if _BASELINES.value:
+      bench_baselines.carry_out(asked)
     found = collected(asked)
   if _RESULTS.name in outputs:
     _write(outputs[_RESULTS.name], found)
@@ -160,15 +168,26 @@ def _show(asked: bench.Bench) -> None:
 
 def collected(asked: bench.Bench) -> pd.DataFrame:
   """Returns a row for each federation, method, seed and client."""
-  parts = []
-  for item, rows in bench.results(asked):
-    chosen = analysis.chosen_rows(rows, item.table.score)
-    chosen.insert(0, "federation", item.table.name)
-    chosen.insert(1, "score", item.table.score.name)
-    chosen.insert(2, "method", item.method.name)
-    chosen.insert(3, "seed", item.seed)
-    parts.append(chosen)
-  return pd.concat(parts, ignore_index=True)
+  parts = [
+    (item, analysis.chosen_rows(rows, item.table.score))
+    for item, rows in bench.results(asked)
+  ]
+  if _BASELINES.value:
+    parts += [
+      (one.item, pd.read_csv(one.path))
+      for one in bench_baselines.of_bench(asked)
+    ]
+  found = []
+  for item, chosen in parts:
+    about = {
+      "federation": item.table.name,
+      "score": item.table.score.name,
+      "method": chosen.get("method", item.method.name),
+      "seed": item.seed,
+    }
+    rows = chosen.drop(columns="method", errors="ignore").assign(**about)
+    found.append(rows[[*about, *(n for n in rows if n not in about)]])
+  return pd.concat(found, ignore_index=True)
 
 
 def _read(path: pathlib.Path) -> pd.DataFrame:

@@ -1,7 +1,10 @@
 """fair-bench from its flags: small federations, few rounds."""
 
 import gzip
+import pathlib
+import shutil
 import xml.dom.minidom
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -17,7 +20,7 @@ from tff_fair.experiments import RunSpec, run
 from tff_fair.experiments.analysis.paired import Difference, Part
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.sweeps import bench as protocol, choice_runs
-from tff_fair.experiments.training import plan
+from tff_fair.experiments.training import plan, running
 
 _FEDERATION = """
 import numpy as np
@@ -163,6 +166,50 @@ def test_tries_in_numpy_have_the_results_of_runs(done, algorithm, tmp_path):
     assert len(both) == 3
     for column in ("accuracy", "validation_accuracy", "num_examples"):
       np.testing.assert_allclose(both[column], both[f"{column}_numpy"])
+
+
+def test_baselines_are_of_fedavg_at_its_chosen_setting(
+  done, tmp_path, monkeypatch
+):
+  folder, _ = done
+  shutil.copytree(folder, tmp_path / "bench")
+  monkeypatch.chdir(tmp_path / "bench")
+  asked = []
+
+  def trained(spec, path, *, progress):
+    del path, progress
+    asked.append(spec)
+    clients = pd.DataFrame({"client": ["c", "a", "b"]})
+    for k, name in enumerate(("finetuned", "local", "pooled")):
+      clients[f"{name}_accuracy"] = [0.75, 0.25 * k, 0.5]
+    return SimpleNamespace(clients=clients)
+
+  monkeypatch.setattr(running, "run", trained)
+  outcome = in_process.run(bench, *_SMALL, "--baselines", "--results=all.csv")
+  assert outcome.status == 0, outcome.stderr
+  found = pd.read_csv("all.csv").set_index(["method", "seed", "client"])
+  for k, name in enumerate(("FedAvg, fine-tuned", "Alone", "Pooled")):
+    for seed in (0, 1):
+      assert found.loc[(name, seed, "a"), "score_mean"] == 0.25 * k
+      assert found.loc[(name, seed, "c"), "score_worst_10"] == 0.75
+      of_fedavg = found.loc[("fedavg", seed, "a")]
+      of_baseline = found.loc[(name, seed, "a")]
+      for column in ("setting_mean", "setting_worst_10", "num_examples"):
+        assert of_baseline[column] == of_fedavg[column]
+  assert [spec.seed for spec in asked] == [0, 1]  # One setting is chosen.
+  for spec in asked:
+    assert spec.algorithm == "fedavg"
+    assert spec.finetune_epochs == 5
+    assert spec.local_baseline
+    assert spec.pooled_baseline
+  # What is there is read.
+  asked.clear()
+  in_process.run(bench, *_SMALL, "--baselines", "--results=again.csv")
+  assert not asked
+  assert (folder / "out.csv.gz").exists()
+  assert pathlib.Path("again.csv").read_text() == (
+    pathlib.Path("all.csv").read_text()
+  )
 
 
 def test_a_detectable_difference_is_that_of_the_normal_distribution():

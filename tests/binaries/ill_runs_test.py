@@ -68,6 +68,7 @@ def test_a_regression_that_diverges(program, rate):
   assert "diverged" not in first
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("rate", one_of_each([2.0, 0.01]))
 def test_a_certificate_is_of_runs_that_end_well(program, rate):
   write(numbers())
@@ -115,6 +116,7 @@ def test_one_prediction_for_all(program, labels):
     np.testing.assert_allclose(mean, accuracy, rtol=1e-6)
 
 
+@pytest.mark.long
 def test_test_data_of_one_class_are_no_fault(program):
   # Clients train on both classes, and are tested on one.
   y = np.where(np.arange(40) % 2, 0, np.arange(40) // 2 % 2)
@@ -125,6 +127,7 @@ def test_test_data_of_one_class_are_no_fault(program):
   assert "constant_prediction/class" not in table
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("score", one_of_each(["accuracy", "auc"]))
 def test_a_rare_class_that_is_ranked_well(program, score):
   y = np.arange(40) // 2 % 5 == 0

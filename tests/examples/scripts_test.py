@@ -55,7 +55,7 @@ CASES = {
 }
 WRITE = {"choose_and_compare", "first_fair_model", "tff_program"}
 LONG = {
-  *("choose_and_compare", "own_client_work", "own_data", "stock_tff"),
+  *("choose_and_compare", "first_fair_model", "own_client_work", "own_data"),
   "tff_program",
 }
 

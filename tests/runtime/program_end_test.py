@@ -254,7 +254,8 @@ EXACT_IN_SHORT_RUNS = ("exact terminate", "exact kill")
 
 
 def marked(name):
-  is_long = name.startswith("exact") and name not in EXACT_IN_SHORT_RUNS
+  is_exact = name.startswith("exact") and name not in EXACT_IN_SHORT_RUNS
+  is_long = is_exact or name == "pytest"  # Which many tests here run in.
   return pytest.param(name, marks=pytest.mark.long) if is_long else name
 
 

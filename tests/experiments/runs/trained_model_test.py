@@ -64,6 +64,7 @@ def test_a_model_with_attention_is_held_by_the_folder(tmp_path, capfd):
   assert experiments.open_run(run.path).model().count_params()
 
 
+@pytest.mark.long
 def test_a_model_with_a_lambda_comes_from_its_file(tmp_path, capfd):
   run = trained(tmp_path, "tf.keras.layers.Lambda(lambda x: 2 * x)(rows)")
   said = capfd.readouterr().err

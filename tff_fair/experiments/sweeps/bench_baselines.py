@@ -1,0 +1,106 @@
+"""Baselines of fair-bench: FedAvg with fine-tuning, clients alone, and pooled.
+
+A run of FedAvg at the setting that its validation rows chose has all three:
+each client fine-tunes the final model for up to five epochs, trains a model
+without the others, and one model trains on the rows of all clients. Each of
+them chooses its epochs, and the latter two their rates, on training rows.
+"""
+
+import dataclasses
+import pathlib
+import tempfile
+
+import pandas as pd
+import tqdm
+
+from tff_fair.experiments.analysis import federations as analysis
+from tff_fair.experiments.sweeps import bench
+from tff_fair.files import atomic
+
+_EPOCHS = 5
+# The prefix of a score's column, and the name of the method.
+_NAMES = {
+  "finetuned_": "FedAvg, fine-tuned",
+  "local_": "Alone",
+  "pooled_": "Pooled",
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Baselines:
+  """The baselines of a federation with a data seed.
+
+  Attributes:
+    item: FedAvg's.
+  """
+
+  item: bench.Item
+
+  @property
+  def path(self) -> pathlib.Path:
+    """Their file: a row for each baseline and client."""
+    name = self.item.path.name
+    return self.item.path.parent.with_name("baselines") / name
+
+  @property
+  def is_done(self) -> bool:
+    """Whether the file is there."""
+    return self.path.exists()
+
+  def train(self) -> None:
+    """Trains them, once for each setting of FedAvg's that is chosen."""
+    from tff_fair.experiments.training import running  # noqa: PLC0415
+
+    table, score = self.item.table, self.item.table.score
+    chosen = analysis.chosen_rows(pd.read_csv(self.item.path), score)
+    shared = table.spec().replace(seed=self.item.seed)
+    tried = bench.settings(self.item.method, shared, table.bench.tries)
+    found = [
+      chosen[["client", "num_examples"]].assign(method=name)
+      for name in _NAMES.values()
+    ]
+    runs: dict[int, pd.DataFrame] = {}
+    for criterion in analysis.CRITERIA:
+      setting = int(chosen[f"setting_{criterion}"].iloc[0])
+      if setting not in runs:
+        spec = tried[setting].replace(
+          finetune_epochs=_EPOCHS, local_baseline=True, pooled_baseline=True
+        )
+        with tempfile.TemporaryDirectory() as folder:
+          run = running.run(spec, pathlib.Path(folder) / "run", progress=False)
+          assert run.clients is not None
+          runs[setting] = run.clients.set_index("client")
+      clients = runs[setting].loc[chosen["client"]]
+      for rows, prefix in zip(found, _NAMES, strict=True):
+        rows[f"setting_{criterion}"] = setting
+        column = clients[f"{prefix}{score.name}"]
+        rows[f"score_{criterion}"] = column.round(6).to_numpy()
+    self.path.parent.mkdir(parents=True, exist_ok=True)
+    text = pd.concat(found).to_csv(index=False, lineterminator="\n")
+    atomic.write(self.path, text)
+
+
+def of_bench(asked: bench.Bench) -> list[Baselines]:
+  """Returns the baselines of all federations and data seeds."""
+  return [
+    Baselines(item)
+    for item in asked.items()
+    if item.method.name == analysis.FEDAVG
+  ]
+
+
+def carry_out(asked: bench.Bench) -> None:
+  """Trains what is not there; FedAvg's items are done."""
+  wanted = of_bench(asked)
+  with tqdm.tqdm(
+    total=len(wanted),
+    initial=sum(one.is_done for one in wanted),
+    desc="Baselines",
+    unit="item",
+    dynamic_ncols=True,
+    disable=None,
+  ) as bar:
+    for one in wanted:
+      if not one.is_done:
+        one.train()
+        bar.update()
