@@ -181,7 +181,6 @@ ORTHOGONAL = {
   ("algorithm", "task"),
   one_of_each(
     [("ditto", {}), ("fedavg", ORTHOGONAL), ("afl", {}), ("fedmdfg", {})],
-    kind=lambda case: bool(case[1]),
   ),
 )
 def test_what_seeds_share_begins_as_their_own_process(algorithm, task):
