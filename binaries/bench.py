@@ -1,8 +1,9 @@
 """Compares methods on natural federations, with equal tuning.
 
-Each method has as many settings, chosen on validation rows; test rows are read
-at the end. Started again, it goes on with what is left. Tables of federations
-are written by tff-fair-prepare-data --federation=NAME. See docs/fair_bench.md.
+All methods have equally many settings. Validation rows choose among them, and
+test rows are read at the end. Repeat the command to continue after an
+interruption. First write the tables of the federations by
+tff-fair-prepare-data --federation=NAME; see docs/fair_bench.md.
 """
 
 import pathlib
@@ -24,74 +25,83 @@ _FLAGS = command_line.Flags()
 _FEDERATIONS = _FLAGS.names(
   "federations",
   [*federations.SMALL],
-  "The federations: names, all, or a function of yours that returns one, as "
-  f"path/to/file.py:function. There are {', '.join(federations.NAMES)}.",
+  "The federations: names, all, or your function that returns a federation, as "
+  f"path/to/file.py:function. The names are {', '.join(federations.NAMES)}.",
 )
 _ALGORITHMS = _FLAGS.names(
   "algorithms",
   [*bench.METHODS],
-  "The methods: names as tff-fair-sweep takes them, all, or one of yours, as "
-  "path/to/file.py:Name. FedAvg with both weightings belongs to them.",
+  "The methods: names as in tff-fair-sweep, all, or your method as "
+  "path/to/file.py:Name. Both FedAvgs are always included.",
 )
 _DATA_DIR = _FLAGS.text(
-  "data_dir", "data/federations", "The folder of the prepared tables."
+  "data_dir", "data/federations", "The folder with the prepared tables."
 )
 _OUTPUT_DIR = _FLAGS.text(
-  "output_dir", "outputs/fair_bench", "The folder of the bench's files."
+  "output_dir", "outputs/fair_bench", "The folder for the files of the bench."
 )
 _SEEDS = _FLAGS.integer(
-  "seeds", 3, "How many data seeds, from 0 on.", lower_bound=1
+  "seeds", 3, "The number of data seeds, which start at 0.", lower_bound=1
 )
-_ROUNDS = _FLAGS.integer("rounds", 30, "Rounds of each run.", lower_bound=1)
+_ROUNDS = _FLAGS.integer(
+  "rounds", 30, "The number of rounds of each run.", lower_bound=1
+)
 _TRIES = _FLAGS.choice(
-  "tries", "8", ["1", "2", "4", "8"], "How many settings each method has."
+  "tries", "8", ["1", "2", "4", "8"], "The number of settings of each method."
 )
 _BASELINES = _FLAGS.switch(
   "baselines",
   False,
-  "Add FedAvg with fine-tuning, the model of each client alone, and the pooled "
-  "one: one or two further runs of FedAvg for each federation and seed.",
+  "Add fine-tuned FedAvg, each client's local model, and the pooled model: one "
+  "or two further runs of FedAvg for each federation and seed.",
 )
-_JOBS = _FLAGS.integer("jobs", 1, "How many processes.", lower_bound=1)
+_JOBS = _FLAGS.integer(
+  "jobs", 1, "The number of processes that train at a time.", lower_bound=1
+)
 _CALIBRATION = _FLAGS.choice(
   "calibration",
   None,
   ["null", "power"],
-  "null: rows go to clients by chance, so that no method can differ from "
-  "FedAvg by what clients are like; power: besides, the labels of --share of "
-  "the clients are turned round.",
+  "null: distributes rows over the clients at random, so clients are alike; "
+  "power: also inverts the labels of the share --share of the clients.",
 )
 _COPIES = _FLAGS.integer(
-  "copies", 1, "How many draws of each federation --calibration has."
+  "copies", 1, "The number of draws of each federation with --calibration."
 )
 _SHARE = _FLAGS.number(
-  "share", 0.2, "Share of the clients of --calibration=power."
+  "share",
+  0.2,
+  "The share of clients with inverted labels, with --calibration=power.",
 )
 _CRITERION = _FLAGS.choice(
   "criterion",
   "worst_10",
   analysis.CRITERIA,
-  "The measure over clients, on validation rows, that chooses settings.",
+  "The measure over clients that chooses settings on validation rows.",
 )
 _BASELINE = _FLAGS.choice(
   "baseline",
   "better",
   ["better", analysis.FEDAVG],
-  "What methods are compared with: FedAvg by numbers of examples, or the "
-  "better of both FedAvgs in each measure.",
+  "The baseline: the better of both FedAvgs in each measure, or FedAvg by "
+  "numbers of examples.",
 )
 _READ = _FLAGS.text(
-  "read", None, "Results to show, as --results writes them; nothing trains."
+  "read", None, "Shows the results in this file of --results, without training."
 )
 _RESULTS = _FLAGS.text(
   "results",
   None,
-  "The CSV file (.csv or .csv.gz) to write: a row for each federation, method, "
-  "seed and client.",
+  "The CSV file (.csv or .csv.gz) to write, with a row for each federation, "
+  "method, seed and client.",
 )
-_PICTURE = _FLAGS.text("picture", None, "The SVG file to write.")
+_PICTURE = _FLAGS.text(
+  "picture", None, "The SVG file to draw the differences into."
+)
 _DRY_RUN = _FLAGS.switch(
-  "dry_run", False, "Show the settings of each method, and how much is left."
+  "dry_run",
+  False,
+  "Only show the settings of each method, and the number of runs left.",
 )
 
 
@@ -274,7 +284,7 @@ def calibration(found: pd.DataFrame, criterion: str) -> str:
 
 
 PROGRAM = _FLAGS.program(
-  main, __doc__, "Bench: what is trained and compared, and where it goes."
+  main, __doc__, "Bench: the federations, the methods, and the files to write."
 )
 run = PROGRAM.run  # The console script tff-fair-bench.
 

@@ -1,10 +1,11 @@
-"""Shows how fair any training of a model could be, and runs beside that.
+"""Shows the least losses that any method could reach, and runs beside them.
 
-For a model that is linear in its weights: the least mean loss, loss of the
-worst clients and largest loss on the training data, each with a proven gap.
-Name a task, or finished runs; of other models, runs give the representation.
-It writes ceiling.json into the folders of the runs, from which tables of
-tff-fair-compare, pages and model cards show it; one that is there is replaced.
+For a model that is linear in its weights, the program computes the least mean
+loss, the least loss of the worst clients and the least largest loss on the
+training data, each with a proven gap. Name a task, or finished runs; for other
+models, the layers before the last one come from the runs. The program writes
+ceiling.json into each run's folder and replaces an existing one;
+tff-fair-compare, pages and model cards show it.
 """
 
 from binaries import command_line, paths
@@ -22,56 +23,56 @@ _FLAGS = command_line.Flags()
 _RUNS = _FLAGS.names(
   "runs",
   [],
-  "Folders of finished runs, or folders above them, beside those that are "
-  "given without a flag.",
+  "Folders of finished runs, or folders above them, in addition to folders "
+  "without a flag.",
 )
 _TASK = _FLAGS.text(
   "task",
   None,
-  "In place of runs, a task; python -m binaries.train --list shows all.",
+  "The task, if you give no runs; python -m binaries.train --list shows all.",
 )
 _TASK_OPTION = _FLAGS.texts(
   "task_option", [], "An option of the task, as name=value"
 )
 _DATA_DIR = _FLAGS.text(
-  "data_dir", None, "Directory of the task's data files, as for training."
+  "data_dir", None, "The directory of the task's data files, as in training."
 )
-_SEED = _FLAGS.integer("seed", 0, "Seed of the task's data.", lower_bound=0)
+_SEED = _FLAGS.integer("seed", 0, "The seed of the task's data.", lower_bound=0)
 _MODEL = _FLAGS.text(
-  "model", None, "Another model for the task, as for training: linear, say."
+  "model", None, "Another model for the task, as in training, such as linear."
 )
 _SHARE = _FLAGS.number(
-  "share", 0.1, "The share of the clients that are the worst, in (0, 1]."
+  "share",
+  0.1,
+  "The share of the clients that counts as the worst clients, in (0, 1].",
 )
 _WEIGHTING = _FLAGS.choice(
   "weighting",
   "uniform",
   WEIGHTINGS,
-  "What a client counts for in the mean: once, by its training examples, or "
-  "by the weights that the task's data have.",
+  "How the mean weighs clients: equally, by their numbers of training "
+  "examples, or by the weights in the task's data.",
 )
 _RADIUS = _FLAGS.number(
   "radius",
   None,
-  "The weights, with biases, lie in the ball of this radius. By default 100 "
-  "(of labels that are numbers, times the root of their mean square), and "
-  "twice as far out as the runs.",
+  "The radius of the ball that contains all weights and biases. By default 100 "
+  "(for numeric labels times their root mean square), or twice the largest "
+  "norm of the runs' weights if that is larger.",
 )
 _TRUST = _FLAGS.switch(
   "trust",
   False,
-  "Run the code of a run's task, though the run records no version of it, or "
-  "another one.",
+  "Run the code of a run's task even if the run records no version or another "
+  "version of it.",
 )
 _OUTPUT = _FLAGS.texts(
   "output",
   [],
-  "File to write besides showing the tables, by its ending a page (.html) or "
-  "all numbers (.json)",
+  "Also writes a file: a page if it ends in .html, all numbers if it ends in "
+  ".json",
 )
-_OVERWRITE = _FLAGS.switch(
-  "overwrite", False, "Replace files that are there already."
-)
+_OVERWRITE = _FLAGS.switch("overwrite", False, "Replace existing files.")
 _CONTENTS = {".html": presenting.page, ".json": presenting.json}
 _OF_TASK = (_TASK_OPTION, _DATA_DIR, _SEED, _MODEL)
 
@@ -117,7 +118,7 @@ def main(*words: str) -> None:
 PROGRAM = _FLAGS.program(
   main,
   __doc__,
-  "Ceiling: of which runs or task, and where it goes.",
+  "Ceiling: the runs or the task, and the files to write.",
   arguments="RUN ...",
   flag_names=FLAG_NAMES,
 )

@@ -1,8 +1,9 @@
 """Chooses a method for a task, or shows that FedAvg is as good.
 
-Tries FedAvg at several rates, orders the methods by a replay of its rounds,
-halves their settings on validation rows, and compares the best with FedAvg on
-fresh seeds and test rows. Started again, it goes on where it was interrupted.
+The program tries FedAvg at several rates, orders the methods by a replay of
+FedAvg's rounds, halves their settings on validation rows, and compares the best
+two with FedAvg on fresh seeds and test rows. Repeat the command to continue
+after an interruption.
 """
 
 from binaries import command_line, paths
@@ -16,19 +17,20 @@ from tff_fair.experiments.sweeps.stages import ChoiceSettings
 
 _FLAGS = command_line.Flags()
 _OUTPUT_DIR = _FLAGS.text(
-  "output_dir", "outputs/choice", "Folder of all runs, and of choice.json."
+  "output_dir", "outputs/choice", "The folder for all runs and choice.json."
 )
 _ALGORITHMS = _FLAGS.names(
   "algorithms",
   list(choosing.METHODS),
-  "The methods to try beside FedAvg; also FILE.py:NAME.",
+  "The methods to try beside FedAvg, by name or as FILE.py:NAME.",
 )
 _OF_CHOICE = declared.fields_of(ChoiceSettings)
 for _setting in _OF_CHOICE.values():
   command_line.define(_setting, _FLAGS)
 _GROUPS = (
   command_line.Group(
-    "Choice: what is better, among which methods, at which cost.", tuple(_FLAGS)
+    "Choice: the measure to improve, the methods to try, and the budget.",
+    tuple(_FLAGS),
   ),
   *(
     run_flags.define_group(group, _FLAGS, choosing.DECIDED)

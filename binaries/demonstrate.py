@@ -1,7 +1,7 @@
-"""Shows what the papers' theorems and figures claim, on numbers.
+"""Checks what the papers' theorems and figures claim, on small numbers.
 
-Give the name of one, or no name for all names. It needs no data and takes
-seconds. The status is 1 if a claim does not hold.
+Give the name of a demonstration, or no name to list all names. A demonstration
+needs no data and takes seconds. The exit status is 1 if a claim does not hold.
 """
 
 import sys
@@ -17,12 +17,10 @@ _ENDINGS = (".png", ".svg", ".pdf")
 _OUTPUT = _FLAGS.text(
   "output",
   None,
-  "The file that gets the drawing, a .png, .svg or .pdf; by default nothing is "
-  "drawn.",
+  "The file to draw into, a .png, .svg or .pdf; by default the program draws "
+  "nothing.",
 )
-_OVERWRITE = _FLAGS.switch(
-  "overwrite", False, "Replace that file if it is there already."
-)
+_OVERWRITE = _FLAGS.switch("overwrite", False, "Replace an existing file.")
 
 
 @interruption.at_once()
@@ -55,7 +53,7 @@ def main(*names: str) -> None:
 
 
 PROGRAM = _FLAGS.program(
-  main, __doc__, "Demonstration: where its drawing goes.", arguments="[NAME]"
+  main, __doc__, "Demonstration: the drawing to write.", arguments="[NAME]"
 )
 run = PROGRAM.run  # The console script tff-fair-demonstrate.
 

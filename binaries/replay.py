@@ -1,6 +1,7 @@
-"""Applies rules to the rounds of a run with a tape; nothing trains.
+"""Applies rules to the rounds of a run with a tape, without training.
 
-It shows a table of the rules, and writes replay.csv, from which pages show it.
+The program shows a table of the rules and writes replay.csv into the run's
+folder, for the page of tff-fair-report.
 """
 
 from collections.abc import Mapping
@@ -22,22 +23,22 @@ _FLAGS = command_line.Flags()
 _ALGORITHMS = _FLAGS.names(
   "algorithms",
   [],
-  "The methods whose rules to apply, as fedavg,adafed,fedfv; python -m "
-  "binaries.train --list shows all.",
+  "Methods with the rules to apply, as fedavg,adafed,fedfv; python -m "
+  "binaries.train --list shows all methods.",
 )
 _HPARAM = _FLAGS.texts(
   "hparam",
   [],
-  "A hyperparameter of one of them, as adafed.gamma=2. Others have their "
-  "defaults; where none is given for the method of the run, it has those of "
-  "the run",
+  "A hyperparameter of one of the methods, as adafed.gamma=2. By default the "
+  "run's method has the run's hyperparameters, and other methods have their "
+  "defaults",
 )
 _OUTPUT = _FLAGS.text(
   "output",
   None,
-  "The CSV file to write, a row for each rule, round and client. By default "
-  "replay.csv in the folder of the run, where pages find it. A file that is "
-  "there is replaced.",
+  "The CSV file to write, with a row for each rule, round and client; an "
+  "existing file is replaced. By default replay.csv in the folder of the run, "
+  "where pages find it.",
 )
 
 
@@ -110,7 +111,7 @@ def _rules(own: str) -> list[Rule]:
 PROGRAM = _FLAGS.program(
   main,
   __doc__,
-  "Replay: which rules, and where their rows go.",
+  "Replay: the rules to apply, and the file to write.",
   arguments="RUN",
 )
 run = PROGRAM.run  # The console script tff-fair-replay.

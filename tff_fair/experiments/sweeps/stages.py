@@ -53,33 +53,33 @@ class ChoiceSettings:
 
   criterion: Criterion = declared.value(
     "worst_10",
-    "What is to become better: a measure over clients, or the gap between "
-    "groups of people over all clients.",
+    "The measure to improve: a measure over clients, or a gap between groups "
+    "of people over all clients.",
   )
   budget: int = declared.value(
     90,
-    "How many runs to train, at most; 40 or more. Without --minutes.",
+    "Trains at most this many runs, 40 or more. Excludes --minutes.",
     expects="an integer from 40 on",
     minimum=40,
   )
   minutes: float | None = declared.value(
     None,
-    "Train as many runs as this time allows, instead of --budget.",
+    "Trains as many runs as fit into this time, instead of --budget.",
     expects="a positive number",
     minimum=0,
     exclude_minimum=True,
   )
   fresh_seeds: int = declared.value(
     5,
-    "How many seeds confirm the choice, on test rows.",
+    "The number of seeds that confirm the choice on test rows.",
     expects="an integer from 3 to 50",
     minimum=3,
     maximum=50,
   )
   most_loss: float | None = declared.value(
     None,
-    "How much any client may lose against FedAvg, in the unit of the score (of "
-    "accuracies, percentage points); a mean over the seeds.",
+    "The largest loss against FedAvg that any client may have, as a mean over "
+    "the seeds, in the unit of the score (for accuracies percentage points).",
     expects="a number from 0 on",
     minimum=0,
   )
