@@ -70,9 +70,7 @@ _TRUST = _FLAGS.switch(
   "Run code in the file of --model beyond Keras' own layers, with the rights "
   "of your account.",
 )
-_OVERWRITE = _FLAGS.switch(
-  "overwrite", False, "Replace these files if they are there already."
-)
+_OVERWRITE = _FLAGS.switch("overwrite", False, "Replace existing files.")
 
 
 @interruption.at_once()

@@ -52,8 +52,8 @@ _MOST_DIGITS = 18
 _ROUND = _FLAGS.text(
   "round",
   LAST,
-  f"The evaluation to compare: {LAST}, that after a round by its number, or "
-  f"{BEST}, each run's own by --criterion.",
+  f"The evaluation to compare: {LAST}, the evaluation after a round by its "
+  f"number, or {BEST}, each run's best by --criterion.",
 )
 _CRITERION = _FLAGS.text(
   "criterion",
@@ -63,8 +63,8 @@ _CRITERION = _FLAGS.text(
 _LAST = _FLAGS.integer(
   "last",
   None,
-  "Also show the mean of so many evaluations of each run, up to that of "
-  "--round.",
+  "Also show the mean of this many evaluations of each run, up to the "
+  "evaluation of --round.",
 )
 _TARGET = _FLAGS.number(
   "target",
@@ -98,9 +98,7 @@ _SIUNITX = _FLAGS.switch(
   False,
   "Give LaTeX the columns of the package siunitx, which aligns numbers.",
 )
-_OVERWRITE = _FLAGS.switch(
-  "overwrite", False, "Replace files that are there already."
-)
+_OVERWRITE = _FLAGS.switch("overwrite", False, "Replace existing files.")
 
 
 def main(*words: str) -> None:

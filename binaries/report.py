@@ -18,9 +18,7 @@ from tff_fair.experiments.presenting.report import page, task_runs
 
 _FLAGS = command_line.Flags()
 _OUTPUT = _FLAGS.text("output", "report.html", "The HTML file to write.")
-_OVERWRITE = _FLAGS.switch(
-  "overwrite", False, "Replace the file if it is there already."
-)
+_OVERWRITE = _FLAGS.switch("overwrite", False, "Replace an existing file.")
 _TITLE = _FLAGS.text(
   "title", None, "Title of the page; by default it names the data."
 )

@@ -47,9 +47,9 @@ class SamplingSettings:
   )
   clients_per_part: int = declared.value(
     USUAL_PART,
-    "The run computes larger cohorts in parts of so many clients, which bounds "
-    "memory; 0 computes each cohort as a whole. The size of parts affects the "
-    "last digits of results.",
+    "The run computes larger cohorts in parts of this many clients, which "
+    "bounds memory; 0 computes each cohort as a whole. The size of parts "
+    "affects the last digits of results.",
     minimum=0,
   )
   dropout: float = declared.value(
@@ -122,13 +122,13 @@ class LoopSettings:
   )
   data_seed: int | None = declared.value(
     None,
-    "Seed of the task's data alone: made-up data, the partition over clients, "
+    "Seed of only the task's data: generated data, the partition over clients, "
     "the choice of clients and the test examples. By default --seed.",
     **bounds.A_SEED,
   )
   model_seed: int | None = declared.value(
     None,
-    "Seed of the initial weights alone, and of a model's own dropout. By "
+    "Seed of only the initial weights and of a model's dropout layers. By "
     "default --seed. With --data_seed=0 and several model seeds, runs have the "
     "same clients and other initial weights.",
     **bounds.A_SEED,
@@ -212,15 +212,16 @@ class EvaluationSettings:
   )
   patience: int | None = declared.positive_integer(
     None,
-    "End the run after so many evaluations in a row without a better "
+    "End the run after this many evaluations in a row without a better "
     "--criterion. By default the run takes all rounds.",
   )
   local_baseline: bool = declared.value(
     False,
-    "Before the first round, also train each client alone, from the initial "
-    "model, at the best of 1/4, 1 and 4 times --client_learning_rate, for the "
-    "best number of rounds. Cross-validation on its training data chooses "
-    "both. The results show who gains from joining.",
+    "Before the first round, also train a local model for each client, from "
+    "the initial model, at the best of 1/4, 1 and 4 times "
+    "--client_learning_rate, for the best number of rounds. Cross-validation "
+    "on its training data chooses both. The results show who gains from "
+    "joining.",
     decides=False,
   )
   pooled_baseline: bool = declared.value(
@@ -231,10 +232,10 @@ class EvaluationSettings:
   )
   finetune_epochs: int | None = declared.positive_integer(
     None,
-    "After the last round, train the model further at each client for up to so "
-    "many local epochs. finetuned_SCORE in clients.csv is the score after the "
-    "best number of epochs, by the loss on training examples that fine-tuning "
-    "does not use. By default no fine-tuning.",
+    "After the last round, train the model further at each client for up to "
+    "this many local epochs. finetuned_SCORE in clients.csv is the score "
+    "after the best number of epochs, by the loss on training examples that "
+    "fine-tuning does not use. By default no fine-tuning.",
     decides=False,
   )
   finetune_learning_rate: float | None = declared.positive_number(
@@ -271,13 +272,14 @@ class EvaluationSettings:
     expects="true, false or updates",
   )
   tape_rounds: int | None = declared.positive_integer(
-    None, "Record only the first so many rounds on the tape. By default all."
+    None, "Record only this many rounds, the first ones. By default all."
   )
   save_updates: int | None = declared.positive_integer(
     None,
-    "Every so many rounds, write the updates of the round's clients, with all "
-    "their signals, to updates/ in the run's folder. Clients do the work of "
-    "these rounds twice. By default the run writes no updates.",
+    "Each time this many rounds have passed, write the updates of the round's "
+    "clients, with all their signals, to updates/ in the run's folder. "
+    "Clients do the work of these rounds twice. By default the run writes no "
+    "updates.",
     decides=False,
   )
 
@@ -368,7 +370,7 @@ class AttackSettings:
     "none",
     "What attackers, a seeded subset of the clients, do: bias adds a constant "
     "to the losses they report, scaling multiplies their updates. The results "
-    "also show the honest clients alone.",
+    "also show the honest clients without the attackers.",
   )
   attack_share: float = declared.value(
     0.1,
