@@ -35,6 +35,7 @@ class Method:
     sends_models: Whether clients send personal models to the server, so that a
       secure sum would hide nothing.
     sends_controls: Whether they send control variates, which reveal as much.
+    needs_groups: Whether the data must name groups of people.
   """
 
   name: str
@@ -45,6 +46,7 @@ class Method:
   weighs_clients: bool = True
   sends_models: bool = False
   sends_controls: bool = False
+  needs_groups: bool = False
 
   @property
   def module(self) -> str:
@@ -104,8 +106,10 @@ _METHODS = (
   Method(
     "fedgini", title="FedGini", factory="FedGiniFactory", weighs_clients=False
   ),
-  Method("fairfed", title="FairFed", factory="FairFedFactory"),
-  Method("fedminmax", title="FedMinMax"),
+  Method(
+    "fairfed", title="FairFed", factory="FairFedFactory", needs_groups=True
+  ),
+  Method("fedminmax", title="FedMinMax", needs_groups=True),
   Method("drfa", title="DRFA", factory="DrfaFactory", weighs_clients=False),
   Method(
     "upgrad", title="UPGrad", factory="UpGradFactory", weighs_clients=False

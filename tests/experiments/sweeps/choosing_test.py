@@ -262,6 +262,17 @@ def test_a_client_may_not_lose_more_than_is_allowed(tmp_path):
   assert choice.spec.algorithm == "fedavg"
 
 
+def test_methods_that_need_groups_are_left_out_without_them(
+  tmp_path, monkeypatch
+):
+  choice = choose(tmp_path / "with", ["fedfv", "fairfed"])
+  assert not choice.left_out
+  monkeypatch.setattr(choice_runs.Tries, "has_groups", lambda *_: False)
+  choice = choose(tmp_path / "without", ["fedfv", "fairfed"])
+  assert list(choice.left_out) == ["fairfed"]
+  assert list(choice.order["algorithm"]) == ["fedfv"]
+
+
 def test_methods_that_cannot_sum_in_the_wanted_way_are_left_out(tmp_path):
   spec = SPEC.replace(aggregation="secure")
 
@@ -280,6 +291,7 @@ REFUSED = [
   ({"criterion": "badness"}, "criterion"),
   ({"fresh_seeds": 2}, "fresh_seeds"),
   ({"minutes": 0.0}, "minutes"),
+  ({"minutes": 5.0, "budget": 90}, "minutes"),
   ({"algorithms": ["fedfw"]}, "algorithms"),
   ({"algorithms": []}, "algorithms"),
   ({"algorithms": ["fedavg"]}, "algorithms"),

@@ -39,11 +39,14 @@ METHODS = (
   *("fedavg", "fedavg:uniform", "qfedavg", "term"),
   *("fedfv", "fedmdfg", "adafedadam", "ditto"),
 )
-# Two need groups of people, which no federation names; one draws its cohorts.
-ALL_METHODS = tuple(
-  name
-  for name in ("fedavg:uniform", *methods.names())
-  if name not in ("fairfed", "fedminmax", "drfa")
+# Federations name no groups of people, and DRFA draws its own cohorts.
+ALL_METHODS = (
+  "fedavg:uniform",
+  *(
+    name
+    for name in methods.names()
+    if name != "drfa" and not methods.method(name).needs_groups
+  ),
 )
 _MOST_TRIES = 8
 _TEST_SHARE, _VALIDATION_SHARE = 0.2, 0.25  # The second of what is left.

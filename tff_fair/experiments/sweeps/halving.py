@@ -59,7 +59,7 @@ def affordable(
 
 
 def variants(
-  names: Iterable[str], best: RunSpec, most: int
+  names: Iterable[str], best: RunSpec, most: int, *, has_groups: bool
 ) -> tuple[dict[str, list[RunSpec]], dict[str, str]]:
   """Returns the settings to try of each method, no more than FedAvg had.
 
@@ -67,6 +67,7 @@ def variants(
     names: The methods.
     best: FedAvg at its best rate, with the better weights of clients.
     most: How many settings a method may have.
+    has_groups: Whether the data name groups of people, which some methods need.
 
   Returns:
     The settings by method; and why others cannot be tried.
@@ -83,6 +84,12 @@ def variants(
     ways = methods.get(algorithm).aggregations
     if best.aggregation is not None and best.aggregation not in ways:
       left_out[name] = f"Its ways of summing are {', '.join(ways)}."
+      continue
+    line = methods.method(algorithm)
+    if line is not None and line.needs_groups and not has_groups:
+      left_out[name] = (
+        "It needs groups of people, which the task does not name."
+      )
       continue
     try:
       spec = best.with_algorithm(algorithm)

@@ -29,6 +29,7 @@ _MOST_BEYOND = 3  # How often FedAvg tries a rate beyond its best.
 _FIRST_FRESH_SEED = 1000  # From the run's own seed on.
 _MOST_TAPED_ROUNDS = 20
 _SAME_ANGLE = 1.0  # Degrees, up to which a direction is FedAvg's.
+_BUDGET = 90  # Runs.
 _BUDGET_FILE = "budget.json"
 DECIDED = ("client_learning_rate", "client_weighting")  # Beside hparams.
 
@@ -56,9 +57,9 @@ class ChoiceSettings:
     "The measure to improve: a measure over clients, or a gap between groups "
     "of people over all clients.",
   )
-  budget: int = declared.value(
-    90,
-    "Trains at most this many runs, 40 or more. Excludes --minutes.",
+  budget: int | None = declared.value(
+    None,
+    "Trains at most this many runs, 40 or more; by default 90.",
     expects="an integer from 40 on",
     minimum=40,
   )
@@ -88,6 +89,12 @@ class ChoiceSettings:
     """Checks each value."""
     for name, field in declared.fields_of(type(self)).items():
       object.__setattr__(self, name, field.check(getattr(self, name)))
+    if self.budget is not None and self.minutes is not None:
+      raise FieldError(
+        "minutes",
+        "does not go with budget; give one of them.",
+        value=str(self.minutes),
+      )
 
 
 def settings_of(spec: RunSpec) -> dict[str, declared.Value]:
@@ -179,7 +186,12 @@ class Stages:
     best = min((tried[0] for tried in fedavgs), key=lambda t: t.key).spec
     budget = self._budget(time.monotonic() - begin)
     numbers = [*map(len, fedavgs)]
-    variants, left_out = halving.variants(names, best, max(numbers))
+    variants, left_out = halving.variants(
+      names,
+      best,
+      max(numbers),
+      has_groups=self._tries.has_groups(self._base),
+    )
     order = self._replay(list(variants), best)
     # Each method's first setting, then each one's second, and so on.
     by_rank = [variants[name] for name in order["algorithm"]]
@@ -240,7 +252,7 @@ class Stages:
   def _budget(self, seconds: float) -> int:
     """Returns how many runs to train; as it was where the choice goes on."""
     if self._how.minutes is None:
-      return self._how.budget
+      return self._how.budget or _BUDGET
     file = self._folder / _BUDGET_FILE
     if not file.exists():
       runs = math.floor(60 * self._how.minutes / seconds * self._tries.num_runs)

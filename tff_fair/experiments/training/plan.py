@@ -114,7 +114,8 @@ BY_GROUPS = "fedminmax"
 
 def _check_groups(spec: RunSpec, task: tasks.Task) -> None:
   """Checks that there are groups of people where the method weighs by them."""
-  if spec.algorithm not in (BY_GAPS, BY_GROUPS):
+  line = methods.method(spec.algorithm)
+  if line is None or not line.needs_groups:
     return
   if task.train.groups is None or task.group_names is None:
     raise FieldError(
