@@ -29,6 +29,7 @@ from typing import Any
 import numpy as np
 import tensorflow_federated as tff
 
+from tff_fair import keras_state
 from tff_fair.client_works import batches, client_state, client_table
 from tff_fair.rounds import round_parts
 from tff_fair.runtime import phases
@@ -69,6 +70,7 @@ class OwnRowsProcess:
     return with_whole_tables(args, self.next_of_own(*with_own_rows(args)))
 
 
+@keras_state.restored()
 def build_of_own(
   parts: round_parts.RoundParts,
   aggregation: tff.templates.AggregationProcess,
@@ -154,6 +156,7 @@ def can_build(parts: round_parts.RoundParts) -> bool:
   return parts.work.has_phases and parts.factory.has_phases
 
 
+@keras_state.restored()
 def build_phases(
   parts: round_parts.RoundParts, parameter: tff.Type
 ) -> tuple[tff.Computation, tff.Computation]:
