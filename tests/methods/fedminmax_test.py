@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from tests import reference, small_problem
-from tests.experiments.training.small_run import train
+from tests.experiments.training.small_run import tables, train
 from tests.methods import fairfed_test
 from tests.refusals import rejected
 from tests.rounds import problem
@@ -260,6 +260,23 @@ def test_a_run_weighs_by_the_groups_of_training_examples(tmp_path):
   )
   found = np.concatenate([w.ravel() for w in models.weights[4]])
   np.testing.assert_allclose(found, theta, atol=1e-5)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("unpainted")
+@pytest.mark.parametrize("algorithm", ["fairfed", "fedminmax"])
+def test_a_run_on_dask_is_that_of_one_machine_bit_for_bit(algorithm, tmp_path):
+  spec = fairfed_test.spec_of(tmp_path).replace(
+    algorithm=algorithm, hparams={}, total_rounds=3, clients_per_part=1
+  )
+  local = train(spec, tmp_path / "local", engine="local")
+  try:
+    spread = train(spec, tmp_path / "dask", engine="dask", dask_workers=2)
+  finally:
+    runtime.stop()
+  assert tables(spread) == tables(local)
+  summaries = [(r.path / "summary.json").read_bytes() for r in (spread, local)]
+  assert summaries[0] == summaries[1]
 
 
 def test_data_without_groups_are_refused(tmp_path):

@@ -11,9 +11,15 @@ rho_a is the share of group a of all examples, f_a the mean loss of the received
 model over the cohort's examples of a. `tff_fair.client_works.group_weights` has
 the weights.
 
-Choices made here: clients take as many local steps as the options say, where
-the paper has one on all examples; a group without an example in the cohort has
-f_a = 0, as a client that is not in AFL's cohort.
+In a round clients train with the weights of mu as it is; then mu moves, by the
+losses of the model that they received. So Algorithm 1 has it, with mu = rho at
+the start and all clients in each round, and two public reimplementations of it
+agree. Clients of the paper take one step on all their examples, and its result
+is the mean of the models of all rounds.
+
+Choices made here: clients take as many local steps as the options say; a group
+without an example in the cohort has f_a = 0, as a client that is not in AFL's
+cohort; the result is the last model.
 """
 
 import dataclasses
