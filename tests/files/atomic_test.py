@@ -126,7 +126,13 @@ def _write_over(path):
   atomic.write(path, "new")
 
 
-@pytest.mark.parametrize("write", [_replace, _write_over])
+def _move_over(path):
+  written = path.with_name("written")
+  written.write_text("new")
+  atomic.move(written, path)
+
+
+@pytest.mark.parametrize("write", [_replace, _write_over, _move_over])
 def test_a_link_stays_and_its_file_is_replaced(tmp_path, write):
   for folder in ("links", "files"):
     (tmp_path / folder).mkdir()

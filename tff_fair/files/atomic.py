@@ -10,6 +10,7 @@ import errno
 import functools
 import os
 import pathlib
+import shutil
 import stat
 import tempfile
 from collections.abc import Callable, Iterator
@@ -164,6 +165,20 @@ def write(path: pathlib.Path, text: str) -> None:
   except OSError:
     written.unlink(missing_ok=True)
     raise
+  sync(place.parent)
+
+
+def move(written: pathlib.Path, path: pathlib.Path) -> None:
+  """Moves a file within a file system, replacing an earlier one."""
+  check_regular(path)
+  place = _place(path)
+  if place != path:  # It may be on another file system.
+    beside = unfinished(place)
+    shutil.copyfile(written, beside)
+    written.unlink()
+    written = beside
+  sync(written)
+  os.replace(written, place)
   sync(place.parent)
 
 

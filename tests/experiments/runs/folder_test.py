@@ -117,12 +117,15 @@ TUNED = changed(
 )
 
 
-@pytest.mark.parametrize("is_finished", [True, False])
 @pytest.mark.parametrize(
-  ("has_locks", "further"), [(True, LONGER), (False, LONGER), (True, TUNED)]
+  ("has_locks", "further", "is_finished"),
+  [
+    *((has_locks, LONGER, end) for has_locks in (1, 0) for end in (1, 0)),
+    (True, TUNED, False),
+  ],
 )
 def test_a_run_may_go_further(
-  path, monkeypatch, is_finished, has_locks, further
+  path, monkeypatch, has_locks, further, is_finished
 ):
   if not has_locks:
     monkeypatch.setattr(fcntl, "flock", NO_LOCKS)
@@ -141,6 +144,22 @@ def test_a_run_may_go_further(
     assert folder.is_at_work
     refuse(path, "at work", further)
   assert not folder.is_at_work
+
+
+def test_a_finished_run_stays_as_it_is_until_it_is_fine_tuned(path):
+  folder = interrupted_run(path, changed("resolved", total_rounds=5))
+  for file in folder.final_files:
+    file.write_text("{}")
+
+  def content():
+    return {p: p.read_bytes() for p in path.rglob("*") if p.is_file()}
+
+  before = content()
+  with run_folder.take_folder([path], TUNED, lengthens=True) as taken:
+    assert taken.next_configuration == TUNED
+    assert folder.is_at_work
+    refuse(path, "at work", TUNED, lengthens=True)
+  assert content() == before
 
 
 @pytest.mark.parametrize(

@@ -43,10 +43,13 @@ def make(path, *, seed, is_finished=True):
 
 def finish(folder):
   """Ends a run as training does."""
-  text = folder.summary.read_text()
-  folder.summary.unlink()
-  record.write_checksums(folder, summary=text)
-  atomic.write(folder.summary, text)
+  staged = RunFolder(folder.path / "staged")
+  staged.path.mkdir()
+  folder.summary.rename(staged.summary)
+  record.write_checksums(folder, staged=staged)
+  for file in (staged.checksums, staged.summary):
+    atomic.move(file, folder.path / file.name)
+  staged.path.rmdir()
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,10 @@
 """Fine-tuning of a run's model at each client, against loops of Keras."""
 
 import dataclasses
+import functools
+import itertools
+import shutil
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -16,7 +20,8 @@ from tff_fair import client_works, experiments
 from tff_fair.client_works import local_baseline, training_settings
 from tff_fair.experiments import RunSpec
 from tff_fair.experiments.texts import fairness_table
-from tff_fair.experiments.training import baselines
+from tff_fair.experiments.training import baselines, predictions
+from tff_fair.files import atomic
 
 pytestmark = pytest.mark.usefixtures("unpainted")
 
@@ -59,6 +64,111 @@ def test_a_finished_run_may_be_fine_tuned(task, run):
   for other in (3, 4):  # The same again, and others: nothing is replaced.
     with pytest.raises(experiments.RunError, match="finished run"):
       train_on(task, _SPEC.replace(finetune_epochs=other), path)
+
+
+class _KilledError(BaseException):
+  """Ends a run as a signal does."""
+
+
+def _kill_from(patched, number):
+  """Has each write of a file fail from one on, and each move to its place."""
+  writes = itertools.count(1)
+
+  def dying(function):
+    def call(*args):
+      if next(writes) >= number:
+        raise _KilledError
+      function(*args)
+
+    return call
+
+  for name in ("write", "move"):
+    patched.setattr(atomic, name, dying(getattr(atomic, name)))
+
+
+def _files(path):
+  return {p.name: p.read_bytes() for p in path.iterdir() if p.is_file()}
+
+
+def _events(path):
+  return sorted(path.glob("tensorboard/t*/*"))
+
+
+def _check_readable(path, before, capsys):
+  """Checks that a run is finished, and shows its results."""
+  capsys.readouterr()
+  present, columns = _files(path), ["mean", "worst_10"]
+  assert before.keys() - present.keys() <= {"checksums.json"}
+  run = experiments.open_run(path)
+  assert run.summary is not None
+  assert f"{100 * run.summary['test_accuracy']['mean']:.2f}" in (
+    experiments.compare(run, columns=columns).to_csv()
+  )
+  experiments.report(run, path.with_name("page.html"), overwrite=True)
+  # The new checksums come right before the configuration.
+  may_differ = present != before and "checksums.json" in present
+  assert ("changed since" in capsys.readouterr().err) <= may_differ
+
+
+@pytest.fixture
+def untuned(task, run, tmp_path):
+  """A finished run without fine-tuning, with the baseline of `run`."""
+  shutil.copytree(run.path, tmp_path / "beside")
+  spec = _SPEC.replace(finetune_epochs=None)
+  return train_on(task, spec, tmp_path / "run").path
+
+
+def test_a_kill_while_clients_are_tuned_changes_nothing(task, untuned, capsys):
+  before, events = _files(untuned), _events(untuned)
+  losses = mock.Mock(side_effect=[0.5] * (_EPOCHS + 3) + [_KilledError])
+  with pytest.MonkeyPatch.context() as patched:
+    patched.setattr(local_baseline.Training, "loss", losses)
+    with pytest.raises(_KilledError):
+      train_on(task, _SPEC, untuned)
+  assert _files(untuned) == before
+  assert _events(untuned) == events
+  _check_readable(untuned, before, capsys)
+
+
+@pytest.mark.slow
+def test_a_kill_at_any_write_leaves_a_finished_run(
+  task, run, untuned, monkeypatch, capsys
+):
+  before, events = _files(untuned), _events(untuned)
+  staged = untuned / f"{atomic.STAGING}killed" / "clients.csv"
+  staged.parent.mkdir()
+  staged.write_text("client_id")
+  once = functools.cache(lambda: predictions_of_run(*arguments))
+  predictions_of_run, arguments = predictions.results, []
+
+  def results(*args):
+    arguments[:] = args
+    return once()
+
+  monkeypatch.setattr(predictions, "results", results)
+  kills, is_tuned = [], False
+  while not is_tuned:
+    with pytest.MonkeyPatch.context() as patched:
+      _kill_from(patched, len(kills) + 1)
+      try:
+        train_on(task, _SPEC, untuned)
+        is_tuned = True
+      except _KilledError:
+        kills.append(_files(untuned) != before)
+    if is_tuned or kills[-1]:
+      _check_readable(untuned, before, capsys)
+  # Before and between the moves of clients.csv, the summary and all others.
+  assert kills.count(False) >= 5
+  assert kills.count(True) >= 7
+  after, expected = _files(untuned), _files(run.path)
+  assert after.keys() == expected.keys()
+  for name in ("clients.csv", "fine_tuning.csv", "summary.json", "labels.csv"):
+    assert after[name] == expected[name], name
+  assert experiments.open_run(untuned, verify=True).spec == _SPEC
+  assert "changed since" not in capsys.readouterr().err
+  assert not staged.parent.exists()
+  assert _events(untuned) == events
+  assert len([*untuned.glob("tensorboard/hparams/*")]) == 1
 
 
 def keras_epochs(model, arrays, client_id, rate, round_num):

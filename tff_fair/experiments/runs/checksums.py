@@ -43,19 +43,20 @@ def write(
   folder: pathlib.Path,
   paths: Iterable[pathlib.Path],
   hasher: Hasher | None = None,
-  texts: Mapping[str, str] | None = None,
+  staged: Iterable[pathlib.Path] = (),
 ) -> None:
-  """Writes the checksums of files of a folder."""
+  """Writes the checksums of files of a folder.
+
+  Files that are staged, in a folder of their own, count for those of the same
+  names, and the checksums are written beside them.
+  """
   hasher = hasher or Hasher()
-  found = {
-    str(path.relative_to(folder)): hasher.checksum(path)
-    for path in sorted(paths)
-  }
-  for name, text in (texts or {}).items():
-    content = text.encode()
-    digest = hashlib.sha256(content).hexdigest()
-    found[name] = {"bytes": len(content), "sha256": digest}
-  atomic.write(folder / FILE, parsing.json_text(found))
+  files = {str(path.relative_to(folder)): path for path in paths}
+  place = folder
+  for path in staged:
+    files[path.name], place = path, path.parent
+  found = {name: hasher.checksum(files[name]) for name in sorted(files)}
+  atomic.write(place / FILE, parsing.json_text(found))
 
 
 def read(folder: pathlib.Path) -> dict[str, dict[str, Any]]:

@@ -256,9 +256,14 @@ def ends_before(before: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
     now: Those of the other one, which may go on from its end.
   """
   epochs, *_ = _FINE_TUNING
-  return bool(before[ROUNDS] < now[ROUNDS]) or (
+  return has_fewer_rounds(before, now) or (
     before[epochs] is None and now[epochs] is not None
   )
+
+
+def has_fewer_rounds(before: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
+  """Returns whether a run has fewer rounds than another, by their settings."""
+  return bool(before[ROUNDS] < now[ROUNDS])
 
 
 # Where two runs differ in what decides their results.

@@ -22,6 +22,7 @@ from tff_fair.experiments.runs.configuration import (
   Configuration,
   differences,
   ends_before,
+  has_fewer_rounds,
   problem,
 )
 from tff_fair.experiments.spec.scores import BY_NAME, Score
@@ -62,6 +63,8 @@ class RunFolder:
     self.pruned = path / "pruned.json"
     self.checksums = path / checksums.FILE
     self.set_aside = path / "set_aside"
+    # What the configuration of a finished run becomes with its next results.
+    self.next_configuration: Configuration | None = None
     # The open folder, while a run works in it.
     self._descriptor: int | None = None
 
@@ -344,6 +347,12 @@ def _take(
     is_longer = not is_new and folder._ends_before(asked)
     if not is_new:
       _check_same(folder, saved, configuration, lengthens=lengthens)
+    if is_longer and folder.is_finished:
+      before = folder.configuration()[RESOLVED]
+      if not has_fewer_rounds(before, configuration[RESOLVED]):
+        # It is fine-tuned, and has the results of before until then.
+        folder.next_configuration = configuration
+        is_longer = False
     if is_longer:
       _remove_end(folder)
     if is_new or is_longer:

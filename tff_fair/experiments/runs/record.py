@@ -19,14 +19,20 @@ from tff_fair.files import parsing
 def write_checksums(
   folder: RunFolder,
   hasher: checksums.Hasher | None = None,
-  summary: str | None = None,
+  staged: RunFolder | None = None,
 ) -> None:
-  """Writes the checksums of the files that a run has written so far."""
-  found = [*_recorded(folder, below=summary is not None)]
-  if summary is None:
+  """Writes the checksums of the files that a run has written so far.
+
+  If the last files of the run are `staged`, the checksums are those of the
+  finished run, and staged as well.
+  """
+  found = [*_recorded(folder, below=staged is not None)]
+  if staged is None:
     found += tape_files.full_blocks(folder, folder.last_saved_round)
-  texts = {} if summary is None else {folder.summary.name: summary}
-  checksums.write(folder.path, found, hasher, texts)
+    checksums.write(folder.path, found, hasher)
+  else:
+    last = _recorded(staged, below=False)
+    checksums.write(folder.path, found, hasher, last)
 
 
 def changes(

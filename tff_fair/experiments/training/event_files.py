@@ -25,7 +25,8 @@ from tff_fair.experiments.spec.scores import ACCURACY, Score
 from tff_fair.experiments.training.callbacks import RoundState, Writer
 from tff_fair.files import atomic
 
-TRAIN = "train"  # The events that each round has, by their folder.
+# Folders of events: those that each round has, and those of evaluations.
+TRAIN, _TEST, _CLIENTS = "train", "test", "clients"
 _NO_RESULTS = ("client_id", "num_examples")  # Columns that describe a client.
 _FINAL = ("mean", "std", "worst_10", "best_10", "loss")  # Measures.
 
@@ -36,19 +37,23 @@ class TensorBoard(Writer):
   def __init__(self, folder: RunFolder) -> None:
     """Takes the folder of the run."""
     self._folder = folder
-    self._train, self._test, self._clients = (
-      tf.summary.create_file_writer(str(folder.tensorboard / name))
-      for name in (TRAIN, "test", "clients")
-    )
+    self._writers: dict[str, tf.summary.SummaryWriter] = {}
+
+  def _writer(self, name: str) -> tf.summary.SummaryWriter:
+    """Returns the writer of a folder of events; a new one makes a file."""
+    if name not in self._writers:
+      path = str(self._folder.tensorboard / name)
+      self._writers[name] = tf.summary.create_file_writer(path)
+    return self._writers[name]
 
   def write(self, state: RoundState) -> None:
     """Writes the numbers of a round, and histograms over clients."""
     self._folder.check_place()
     if state.round_num:
-      write_numbers(self._train, state.metrics, state.round_num)
-    if state.evaluation is not None:
-      write_numbers(self._test, state.evaluation.summary, state.round_num)
-      write_histograms(self._clients, state.evaluation.clients, state.round_num)
+      write_numbers(self._writer(TRAIN), state.metrics, state.round_num)
+    if (found := state.evaluation) is not None:
+      write_numbers(self._writer(_TEST), found.summary, state.round_num)
+      write_histograms(self._writer(_CLIENTS), found.clients, state.round_num)
 
 
 def write_numbers(
@@ -99,8 +104,7 @@ def write_hparams(
 ) -> None:
   """Writes a run's settings and its last evaluation, for the tab HParams."""
   path = folder.tensorboard / "hparams"
-  for file in _event_files(path):  # Of a run that was killed at its very end.
-    file.unlink()
+  earlier = _event_files(path)  # As of a run that was killed at its very end.
   last = tables.read_whole(folder.path, tables.evaluations(score)).iloc[-1]
   place = folder.path.resolve()
   with tf.summary.create_file_writer(str(path)).as_default():
@@ -109,6 +113,8 @@ def write_hparams(
     for name in _FINAL:
       value = last[measures.of(score)[name].column]
       tf.summary.scalar(f"final/{name}", value, step=int(last["round"]))
+  for file in earlier:
+    file.unlink()
 
 
 def keep_rounds(

@@ -3,6 +3,8 @@
 All of it comes from the tables in the run's folder, and from predictions.
 """
 
+import pathlib
+import tempfile
 from typing import Any
 
 import numpy as np
@@ -10,6 +12,7 @@ import pandas as pd
 
 import tasks
 from tasks import label_noise
+from tff_fair.experiments import interruption
 from tff_fair.experiments.analysis import (
   certificates,
   group_fairness,
@@ -63,25 +66,51 @@ def write(
     summaries.LATE: joining.of_late(of_clients, score),
   }
   summary = {key: found for key, found in summary.items() if found is not None}
-  atomic.write(folder.clients, csv_cells.csv_text(clients))
-  for path, table in (
-    (folder.groups, predicted.groups),
-    (folder.fine_tuning, predicted.fine_tuning),
-  ):
-    if table is not None:
-      atomic.write(path, csv_cells.csv_text(table))
-  values = tables.seen(clients)[f"test_{score.name}"].dropna()
-  plots.draw_distribution(values, folder.plot_of(score), score)
-  plots.draw_curves(evaluations, folder.curves_plot, score)
-  _write_labels(folder, parts.task)
-  for path in folder.path.glob("*.*"):
-    if path.is_file():  # A user's link may lead to nothing.
-      atomic.sync(path)
-  text = parsing.json_text(summary)
-  record.write_checksums(folder, summary=text)
-  # All at once, as the last file: it says that the run is finished.
-  atomic.write(folder.summary, text)
+  with tempfile.TemporaryDirectory(
+    prefix=atomic.STAGING, dir=folder.path, ignore_cleanup_errors=True
+  ) as staging:
+    staged = RunFolder(pathlib.Path(staging))
+    for path, table in (
+      (staged.clients, clients),
+      (staged.groups, predicted.groups),
+      (staged.fine_tuning, predicted.fine_tuning),
+    ):
+      if table is not None:
+        atomic.write(path, csv_cells.csv_text(table))
+    values = tables.seen(clients)[f"test_{score.name}"].dropna()
+    plots.draw_distribution(values, staged.plot_of(score), score)
+    plots.draw_curves(evaluations, staged.curves_plot, score)
+    _write_labels(staged, parts.task)
+    atomic.write(staged.summary, parsing.json_text(summary))
+    if folder.next_configuration is not None:
+      text = parsing.json_text(folder.next_configuration)
+      atomic.write(staged.config, text)
+    for path in folder.path.glob("*.*"):
+      if path.is_file():  # A user's link may lead to nothing.
+        atomic.sync(path)
+    record.write_checksums(folder, staged=staged)
+    with interruption.deferred():
+      _move(staged, folder)
   return summary
+
+
+def _move(staged: RunFolder, folder: RunFolder) -> None:
+  """Moves the last files of a run to its folder.
+
+  The summary says that the run is finished, and comes after all others. Where a
+  finished run gets other results, its configuration does: until then, the same
+  command fine-tunes it again.
+  """
+  last = [staged.checksums, staged.summary]
+  if folder.is_finished:
+    last = [staged.summary, staged.checksums, staged.config]
+    # It would call files changed that are of the other results.
+    folder.checksums.unlink(missing_ok=True)
+    atomic.sync(folder.path)
+  others = sorted({*staged.path.iterdir()}.difference(last))
+  for file in (*others, *last):
+    folder.check_place()
+    atomic.move(file, folder.path / file.name)
 
 
 def _of_clients(

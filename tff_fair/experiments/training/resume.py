@@ -133,6 +133,17 @@ def train(
   return callbacks.verdict == "prune"
 
 
+def reopen(folder: RunFolder, parts: build.RunParts, say: Say) -> None:
+  """Gets ready to fine-tune a finished run, which has all its rounds."""
+  say(
+    f"{folder.path}: the run is finished; its results stay until it is tuned."
+  )
+  _say_changes(folder, say)
+  folder.remove_leftovers()
+  if parts.best is not None:
+    parts.best.on_start(finding.read_run(folder.path))
+
+
 def _ours(
   folder: RunFolder,
   spec: RunSpec,

@@ -84,7 +84,7 @@ def run(
     wandb: A project of Weights & Biases, which gets the settings and the
       evaluations; it decides none of the results.
     callbacks: What follows the rounds, see `RoundCallback`. They are called in
-      this order.
+      this order; not at all for a finished run that is fine-tuned.
     compilation_cache: Whether to keep the compiled computations for later runs
       of the same settings, in the user's folder of caches, and to use those
       that are there; see `tff_fair.runtime.compilation_cache`. Decides no
@@ -147,9 +147,13 @@ def run(
     found = baselines.of_run(folder, spec, parts, display.say)
     parts = baselines.with_gaps(spec, parts, found)
     with _advising(folder, spec.total_rounds):
-      is_pruned = resume.train(
-        folder, spec, parts, display, wandb=wandb, users=callbacks
-      )
+      is_pruned = False
+      if folder.next_configuration is not None:
+        resume.reopen(folder, parts, display.say)
+      else:
+        is_pruned = resume.train(
+          folder, spec, parts, display, wandb=wandb, users=callbacks
+        )
       folder.check_place()
       if is_pruned:
         folder.mark_pruned()
@@ -203,13 +207,13 @@ def _write_results(
   found: Mapping[str, baselines.Baseline],
 ) -> None:
   """Writes what comes of a run that has trained."""
-  event_files.write_hparams(folder, spec, parts.scores.score)
   interruption.check()
   if spec.finetune_epochs is not None:
     number = len(parts.evaluated)
     display.say(f"{folder.path}: fine-tuning the model at {number:,} clients.")
   predicted = predictions.results(folder, spec, parts, found)
   folder.check_place()
+  event_files.write_hparams(folder, spec, parts.scores.score)
   summary = results.write(folder, spec, parts, predicted)
   if plan.PRIVACY in summary:
     display.say(plan.describe_privacy(summary[plan.PRIVACY]))
@@ -314,6 +318,10 @@ def _advice(folder: RunFolder, total_rounds: int) -> str:
   """Returns how to go on with a run that came to no end."""
   if (moved := folder.displacement) is not None:
     return moved
+  if folder.next_configuration is not None:
+    return (
+      f"{folder.path} holds the finished run; the same command fine-tunes it."
+    )
   if not folder.is_saved:
     if folder.label_correction.exists():
       return (
