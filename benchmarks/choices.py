@@ -100,6 +100,9 @@ class Tries(choice_runs.Tries):
       }
     return [found[k] for k in range(len(specs))]
 
+  def refusal(self, spec: RunSpec) -> None:
+    """Returns None: all can be trained."""
+
   def tape(self, spec: RunSpec) -> None:
     """Returns None: nothing is taped."""
 

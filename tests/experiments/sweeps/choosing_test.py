@@ -70,6 +70,8 @@ def trained(patch):
 
   def run_once(spec, path, *, progress):
     del progress
+    if spec.tape and spec.aggregation == "secure":  # As training refuses it.
+      raise FieldError("tape", "needs all updates at the server.")
     specs.append(spec)
     settings = {n: v for n, v in spec.to_dict().items() if v is not None}
     return open_run(
@@ -280,6 +282,27 @@ def test_methods_that_cannot_sum_in_the_wanted_way_are_left_out(tmp_path):
 
   assert list(choice.left_out) == ["fedfv"]
   assert set(choice.confirmation["method"]) == {"TERM, equal weights"}
+  assert choice.order["worst_cosine"].isna().all()
+
+
+def test_a_method_that_turns_out_not_to_train_is_left_out(
+  tmp_path, monkeypatch
+):
+  trained = choice_runs.Tries._trained
+
+  def refused(self, spec):
+    if spec.algorithm == "term":
+      raise FieldError("hparam", "needs loss_cap.")
+    return trained(self, spec)
+
+  monkeypatch.setattr(choice_runs.Tries, "_trained", refused)
+  choice = choose(tmp_path / "two", ["fedfv", "term"])
+  assert "loss_cap" in choice.left_out["term"]
+  assert set(choice.confirmation["method"]) == {"FedFV"}
+  with pytest.raises(FieldError) as raised:
+    choose(tmp_path / "one", ["term"])
+  assert raised.value.field == "algorithms"
+  assert "loss_cap" in str(raised.value)
 
 
 def test_the_least_budget_holds(tmp_path):

@@ -8,6 +8,7 @@ import pandas as pd
 import tqdm
 
 import tasks
+from tff_fair.declared import FieldError
 from tff_fair.experiments import importing
 from tff_fair.experiments.runs import finding, tables
 from tff_fair.experiments.runs.folder import RunFolder
@@ -52,6 +53,14 @@ class Tries:
       disable=None if self._progress else True,  # None: without a terminal.
     )
     return [tables.seen(self._evaluate(spec)) for spec in shown]
+
+  def refusal(self, spec: RunSpec) -> str | None:
+    """Returns why a run cannot be trained; what it trains is known later."""
+    try:
+      self._evaluate(spec)
+    except FieldError as error:
+      return str(error)
+    return None
 
   def tape(self, spec: RunSpec) -> Run | None:
     """Returns a run with a tape, or None where there are no tapes."""

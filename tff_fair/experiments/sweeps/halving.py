@@ -1,7 +1,7 @@
 """Which settings a choice tries, and how they are halved within a budget."""
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from tff_fair import methods
@@ -99,9 +99,14 @@ def variants(
     except FieldError as error:
       left_out[name] = str(error)
   if not found:
-    reasons = " ".join(f"{name}: {why}" for name, why in left_out.items())
-    raise FieldError("algorithms", f"none can be tried. {reasons}")
+    raise none_left(left_out)
   return found, left_out
+
+
+def none_left(left_out: Mapping[str, str]) -> FieldError:
+  """Returns the error that no method can be tried."""
+  reasons = " ".join(f"{name}: {why}" for name, why in left_out.items())
+  return FieldError("algorithms", f"none can be tried. {reasons}")
 
 
 def _changes(algorithm: str, best: RunSpec) -> list[dict[str, Any]]:

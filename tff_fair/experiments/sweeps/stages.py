@@ -197,13 +197,8 @@ class Stages:
     by_rank = [variants[name] for name in order["algorithm"]]
     depths = itertools.zip_longest(*by_rank)
     specs = [spec for depth in depths for spec in depth if spec is not None]
-    number = halving.affordable(
-      len(specs),
-      numbers,
-      self._how.fresh_seeds,
-      budget - self._tries.num_runs - 1,  # The last is the recommended one.
-    )
-    fedavgs, pool = self._halve(fedavgs, [*map(_Tried, specs[:number])])
+    specs = self._affordable(specs, numbers, budget, left_out)
+    fedavgs, pool = self._halve(fedavgs, [*map(_Tried, specs)])
     finalists: dict[str, RunSpec] = {}
     for one in pool:  # Of each method its best setting.
       finalists.setdefault(one.spec.algorithm, one.spec)
@@ -221,6 +216,33 @@ class Stages:
       num_fresh_seeds=self._how.fresh_seeds,
       criterion=self._how.criterion,
     )
+
+  def _affordable(
+    self,
+    specs: list[RunSpec],
+    numbers: Sequence[int],
+    budget: int,
+    left_out: dict[str, str],
+  ) -> list[RunSpec]:
+    """Returns the first settings, as many as a budget can halve.
+
+    Methods that turn out not to go with the data or the way of summing are left
+    out.
+    """
+    room = budget - self._tries.num_runs - 1  # The last is the recommended one.
+    fresh_seeds = self._how.fresh_seeds
+    fits: set[str] = set()
+    while specs:
+      number = halving.affordable(len(specs), numbers, fresh_seeds, room)
+      new = [s for s in specs[:number] if s.algorithm not in fits]
+      if not new:
+        return specs[:number]
+      algorithm = new[0].algorithm
+      if reason := self._tries.refusal(new[0]):
+        left_out[algorithm] = reason
+        specs = [s for s in specs if s.algorithm != algorithm]
+      fits.add(algorithm)
+    raise halving.none_left(left_out)
 
   def _fedavg(self) -> list[list[_Tried]]:
     """Tries FedAvg at several rates; of each weighting, the best first."""
@@ -265,11 +287,10 @@ class Stages:
     Those whose rules are FedAvg's here come later, and those that no tape can
     order last.
     """
-    taped = None
+    run = None
     rounds = min(best.total_rounds, _MOST_TAPED_ROUNDS)
     with contextlib.suppress(FieldError):  # Sums or noise hide what a tape has.
-      taped = best.replace(tape=True, total_rounds=rounds)
-    run = None if taped is None else self._tries.tape(taped)
+      run = self._tries.tape(best.replace(tape=True, total_rounds=rounds))
     if run is None:
       return pd.DataFrame({"algorithm": names, "worst_cosine": math.nan})
     rows = []
