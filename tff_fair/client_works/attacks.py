@@ -83,16 +83,7 @@ def build_attacked(
 def build_attacked_round(
   round_of_clients: tff.Computation, attack: Attack
 ) -> tff.Computation:
-  """Builds a round of client work in which some clients attack.
-
-  Args:
-    round_of_clients: Returns a `tff.templates.MeasuredProcessOutput` whose
-      `result` is the clients'.
-    attack: Who attacks, and how.
-
-  Returns:
-    A computation of the same type; see `build_attacked`.
-  """
+  """Builds a round of the same type in which some clients attack."""
   result_type: tff.Type = round_of_clients.type_signature.result.result.member
 
   @tff.tensorflow.computation(result_type)
@@ -121,16 +112,7 @@ def build_attacked_round(
 def build_attacked_phases(
   phases: training.TrainingPhases, attack: Attack
 ) -> training.TrainingPhases:
-  """Builds client work in two phases in which some clients attack.
-
-  Args:
-    phases: The clients' work.
-    attack: Who attacks, and how.
-
-  Returns:
-    Phases of the same types. Clients report false losses in the first one,
-    false updates in the second.
-  """
+  """Adds attackers: false losses in phase one, false updates in two."""
   if attack.kind == "bias":
     return phases._replace(measure=_with_false_losses(phases.measure, attack))
   return phases._replace(train=build_attacked_round(phases.train, attack))
@@ -155,13 +137,7 @@ def _with_false_losses(
 def reported(
   update: types.TensorStructure, signals: types.ClientSignals, attack: Attack
 ) -> tuple[types.TensorStructure, types.ClientSignals]:
-  """Returns what a client reports instead of its update and signals.
-
-  Args:
-    update: Delta_k, a structure of tensors.
-    signals: Those of the client, scalars.
-    attack: Who attacks, and how.
-  """
+  """Returns the update and signals that a client reports under an attack."""
   if attack.kind == "bias":
     bias = added_loss(signals.client_id, attack)
     signals = signals._replace(
@@ -184,12 +160,7 @@ def reported(
 
 
 def added_loss(client_id: tf.Tensor, attack: Attack) -> tf.Tensor:
-  """Returns what a client adds to each loss that it reports, float32[].
-
-  Args:
-    client_id: int64[].
-    attack: Who attacks, and how.
-  """
+  """Returns what a client adds to each loss that it reports, float32[]."""
   if attack.kind != "bias":
     return tf.zeros([])
   strength = tf.constant(attack.strength, tf.float32)

@@ -23,11 +23,7 @@ _Examples = TypeVar("_Examples")
 
 
 def data_type(batch_spec: TensorStructure) -> tff.SequenceType:
-  """Returns the type of the result of `tff_fair.client_dataset`.
-
-  Args:
-    batch_spec: Structure of `tf.TensorSpec`, the model's `input_spec`.
-  """
+  """Returns the type of `tff_fair.client_dataset` for an `input_spec`."""
   client_id = tf.TensorSpec([], tf.int64)
   return tff.SequenceType(tff.types.tensorflow_to_type((client_id, batch_spec)))
 
@@ -41,11 +37,7 @@ class ClientData:
   """
 
   def __init__(self, data: tf.data.Dataset) -> None:
-    """Reads the data if it is one element.
-
-    Args:
-      data: Elements `(client_id, examples)`.
-    """
+    """Reads the data, of `(client_id, examples)`, if it is one element."""
     self._data = data
     self._is_single = tf.equal(data.cardinality(), 1)
     self._single = tf.cond(
@@ -60,16 +52,7 @@ class ClientData:
     step: Callable[[_Carry, Element], _Carry],
     epochs: int | tf.Tensor = 1,
   ) -> _Carry:
-    """Calls `step` for each element.
-
-    Args:
-      carry: The first argument of the first `step`, a structure of tensors.
-      step: From carry and element to carry.
-      epochs: How often to run over all elements; a tensor is an int64[].
-
-    Returns:
-      The result of the last `step`; `carry` if there is no element.
-    """
+    """Folds `step` over all elements, `epochs` times, from `carry` on."""
     traced_step = graph_function(step)
 
     def over_single() -> _Carry:
@@ -99,16 +82,10 @@ class ClientData:
     step: Callable[[_Carry, Element], _Carry],
     left: Callable[[_Carry], tf.Tensor],
   ) -> _Carry:
-    """Runs over all elements again and again, as long as work is left.
+    """Folds `step` over all elements again and again while work is left.
 
-    Args:
-      carry: The first argument of the first `step`, a structure of tensors.
-      step: From carry and element to carry.
-      left: From carry to the work that is left, int64[].
-
-    Returns:
-      The result of the last `step`. A run that leaves as much as before is the
-      last one, too: there are no examples.
+    `left` maps the carry to the remaining work, int64[]. A pass that does not
+    reduce it is the last one: there are no examples.
     """
 
     def run_over(before: tf.Tensor, carry: _Carry) -> tuple[tf.Tensor, _Carry]:
@@ -149,13 +126,7 @@ def client_id(data: tf.data.Dataset) -> tf.Tensor:
 
 
 def client_id_of(value: Any) -> int:
-  """Returns the id that the data of a client has; 0 without elements.
-
-  Args:
-    value: The data as contexts take it, outside of any graph: a dataset, a
-      sequence of elements, or what stands for data elsewhere and has their
-      `client_id`.
-  """
+  """Returns a client's id from its data, outside graphs; 0 without elements."""
   if isinstance(known := getattr(value, "client_id", None), int):
     return known
   if isinstance(value, tf.data.Dataset):
@@ -205,20 +176,11 @@ def reduce_slices(
   order: tf.Tensor | None = None,
   is_wanted: Callable[[_Carry], tf.Tensor] | None = None,
 ) -> _Carry:
-  """Calls `step` for each minibatch of some examples.
+  """Folds `step` over the minibatches of examples, tensors [n, ...].
 
-  Args:
-    examples: Structure of tensors [n, ...].
-    batch_size: Size of a minibatch; the last one may be smaller. `None` takes
-      all examples as one.
-    carry: The first argument of the first `step`, a structure of tensors.
-    step: From carry and minibatch to carry.
-    order: int32[n], the order to take the examples in, or `None`.
-    is_wanted: From carry to a bool[], whether a further step is wanted; `None`
-      wants all.
-
-  Returns:
-    The result of the last `step`.
+  The last minibatch may be smaller; `batch_size=None` takes all examples as
+  one. `order`, int32[n], permutes the examples; `is_wanted` maps the carry to a
+  bool[], whether a further step is wanted.
   """
   if batch_size is None:
     if is_wanted is None:

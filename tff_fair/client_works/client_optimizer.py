@@ -53,12 +53,7 @@ class OptimizerStates(NamedTuple):
 def initial_states(
   optimizer: tff.learning.optimizers.Optimizer, weights: Trainable
 ) -> OptimizerStates:
-  """Returns the states of an optimizer that starts anew.
-
-  Args:
-    optimizer: The client optimizer.
-    weights: Those it moves, a flat tuple.
-  """
+  """Returns the states of an optimizer that starts anew."""
   return OptimizerStates(
     initial_state(optimizer, weights), initial_state(optimizer, PROBE_START)
   )
@@ -79,12 +74,8 @@ def add_proximal_gradient(
 ) -> tuple[tf.Tensor, ...]:
   """Returns the gradients plus that of the proximal term, mu (w - theta).
 
-  Args:
-    gradients: Of the loss, one for each weight; `None` where the loss does not
-      depend on it.
-    mu: The weight of the term, float32[] if a tensor.
-    weights: w.
-    centre: theta.
+  `weights` is w and `centre` is theta. A gradient is `None` where the loss does
+  not depend on the weight.
   """
   return tuple(
     mu * (w - theta) + (0.0 if gradient is None else gradient)
@@ -117,10 +108,6 @@ def probe_settings(
   The probe moves in units of the learning rate, which keeps its sums exact; so
   it feels the proximal term times that rate. If the rate is not a
   hyperparameter, the probe moves in the weights' own unit.
-
-  Args:
-    mu: The proximal weight.
-    hparams: The hyperparameters of the client optimizer this round.
   """
   key = tff.learning.optimizers.LEARNING_RATE_KEY
   if key not in hparams:
@@ -137,13 +124,7 @@ def probe_settings(
 def moved_probe(
   probe: Probe, mu: float | tf.Tensor, take_step: Callable[..., Any]
 ) -> Probe:
-  """Returns the probe after a step.
-
-  Args:
-    probe: The probe before it.
-    mu: Its proximal weight.
-    take_step: The `next` of the client optimizer.
-  """
+  """Returns the probe after a step of the client optimizer."""
   gradient = add_proximal_gradient(
     (tf.ones([]),), mu, probe.weight, PROBE_START
   )
@@ -156,12 +137,8 @@ def columns(
 ) -> client_table.Columns:
   """Returns the columns of the table of optimizer states.
 
-  Args:
-    weights_type: The type of `tff.learning.models.ModelWeights`, W.
-    optimizer: The client optimizer.
-
-  Raises:
-    FieldError: If it has nothing to keep, or something that is not a float.
+  Raises `FieldError` if the states are empty or contain something other than
+  floats.
   """
   specs = tff.types.type_to_tf_tensor_specs(weights_type.trainable)
   with tf.Graph().as_default():

@@ -88,17 +88,10 @@ class ClientRound:
     states: OptimizerStates | None = None,
     correction: local_model.Trainable | None = None,
   ) -> tuple[Result, After]:
-    """Returns what the client reports, and what it knows afterwards.
+    """Returns the client's result and what it knows after training.
 
-    Args:
-      state: The state of the training at the server.
-      received: What the client received.
-      states: Those that the optimizer goes on from; `None` starts it anew.
-      correction: As `local_training.train` takes it.
-
-    Returns:
-      The client's result with its terms of sums over all clients, and what it
-      knows after training.
+    `states=None` starts the optimizer anew; `correction` is as in
+    `local_training.train`.
     """
     weights, initial_loss = self._look_back(received)
     before, gradient_norm = self._before_training(weights)
@@ -150,15 +143,9 @@ class ClientRound:
     states: OptimizerStates | None = None,
     correction: local_model.Trainable | None = None,
   ) -> tuple[Result, After]:
-    """Returns the same as `run`, of a client that has measured already.
+    """Returns the same as `run` for a client that has `measured` already.
 
-    Args:
-      state: The state of the training at the server.
-      received: What the client received, as when it measured.
-      measured: What `measure` returned. A client whose loss is not finite there
-        does not count.
-      states: As `run` takes them.
-      correction: Likewise.
+    A client whose measured loss is not finite does not count.
     """
     weights = self.current(received)
     trained = self._train(state, weights, states, correction)

@@ -185,11 +185,7 @@ class Keeping:
 
 
 def personal_columns(weights_type: Any) -> client_table.Columns:
-  """Returns the columns of the table of personal models.
-
-  Args:
-    weights_type: The type of `tff.learning.models.ModelWeights`, W.
-  """
+  """Returns the columns of the table of personal models."""
   specs = tff.types.type_to_tf_tensor_specs(weights_type.trainable)
   return client_table.Columns("weights", stacking.row_spec(specs))
 

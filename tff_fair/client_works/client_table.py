@@ -60,13 +60,7 @@ class Columns(NamedTuple):
 def updated(
   table: Table, client_id: tf.Tensor, rows: Sequence[tf.Tensor]
 ) -> Table:
-  """Returns the table with the rows of some clients put in.
-
-  Args:
-    table: The table.
-    client_id: int64[m].
-    rows: Their rows in blocks, [m_i, d].
-  """
+  """Returns the table with new rows, in blocks [m_i, d], of some clients."""
   (id_name, known_ids), (rows_name, known_rows) = table.items()
   others = tf.reduce_all(
     tf.not_equal(known_ids[:, tf.newaxis], client_id[tf.newaxis, :]), axis=1
@@ -83,13 +77,7 @@ def updated(
 
 
 def own_or(table: Table, client_id: tf.Tensor, new: _Own) -> _Own:
-  """Returns what a client keeps, or something new if it keeps nothing yet.
-
-  Args:
-    table: The table, whose rows are `stacking.flatten_update` of what is kept.
-    client_id: int64[], the client's.
-    new: What a client without a row has.
-  """
+  """Returns what a client keeps, or `new` if it keeps nothing yet."""
   ids, rows = table.values()
   matches = tf.equal(ids, client_id)
   new = tf.nest.map_structure(tf.convert_to_tensor, new)
@@ -106,30 +94,17 @@ def own_or(table: Table, client_id: tf.Tensor, new: _Own) -> _Own:
 def row_to_keep(
   client_id: tf.Tensor, counts: tf.Tensor, row: tf.Tensor
 ) -> Kept:
-  """Returns the row that goes into the table, if any does.
+  """Returns the id, int64[n], and row, float[n, d], to keep; n is 1 or 0.
 
   A client that does not count, or whose row is not finite, keeps the row that
   it has.
-
-  Args:
-    client_id: int64[], the client's.
-    counts: bool[], whether it does.
-    row: float[1, d], the row after the round.
-
-  Returns:
-    The client's id, int64[n], and its row, float[n, d]; n is 1 or 0.
   """
   is_kept = counts & norms.all_finite(row)
   return stacking.rows_if(is_kept, (client_id, row[0]))
 
 
 def rows_of(table: Table, client_ids: Sequence[int]) -> list[Table]:
-  """Returns for each client the table of its row alone, or of none.
-
-  Args:
-    table: The table, of arrays. The rows share its memory.
-    client_ids: The clients.
-  """
+  """Returns each client's row, or none, as a table that shares memory."""
   columns = {name: np.asarray(column) for name, column in table.items()}
   ids = columns["client_id"]
   starts = np.searchsorted(ids, client_ids)
@@ -143,12 +118,7 @@ def rows_of(table: Table, client_ids: Sequence[int]) -> list[Table]:
 
 
 def put_in(table: Table, others: Table) -> Table:
-  """Returns a table with the rows of another one put in, as `updated` does.
-
-  Args:
-    table: The table, of arrays. It is copied once, since it may be large.
-    others: Another one, of different clients or the same.
-  """
+  """Returns one copy of a table with the rows of another put in."""
   id_name, rows_name = table
   known, rows, new, new_rows = (
     np.asarray(column) for t in (table, others) for column in t.values()
@@ -164,13 +134,9 @@ def put_in(table: Table, others: Table) -> Table:
 
 
 def build_update(columns: Columns) -> tff.Computation:
-  """Builds the computation that puts the clients' rows into the table.
+  """Builds the update of the table with the clients' rows.
 
-  Args:
-    columns: Those of the table.
-
-  Returns:
-    A `tff.Computation` of type (<table@SERVER, kept@CLIENTS> -> table@SERVER).
+  Its type is (<table@SERVER, kept@CLIENTS> -> table@SERVER).
   """
   row = columns.row
   kept_type = tff.types.tensorflow_to_type(

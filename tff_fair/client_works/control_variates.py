@@ -52,13 +52,7 @@ class Controls(NamedTuple):
     num_steps: tf.Tensor,
     learning_rate: tf.Tensor,
   ) -> local_model.Trainable:
-    """Returns c_k+.
-
-    Args:
-      update: Delta_k, a flat tuple.
-      num_steps: int64[], K_k.
-      learning_rate: float32[], eta.
-    """
+    """Returns c_k+ after K_k steps, int64[], of the rate eta, float32[]."""
     moved = tf.cast(num_steps, tf.float32) * learning_rate
     return tuple(
       delta / tf.cast(moved, delta.dtype) - correction
@@ -67,11 +61,7 @@ class Controls(NamedTuple):
 
 
 def row(weights_type: Any) -> tf.TensorSpec:
-  """Returns the spec of a control as a vector.
-
-  Args:
-    weights_type: The type of `tff.learning.models.ModelWeights`, W.
-  """
+  """Returns the spec of a control as a vector."""
   specs = tff.types.type_to_tf_tensor_specs(weights_type.trainable)
   return stacking.row_spec(specs)
 
@@ -87,14 +77,7 @@ def of_client(
   client_id: tf.Tensor,
   theta: local_model.Trainable,
 ) -> Controls:
-  """Returns the controls of a client before it trains.
-
-  Args:
-    state: The state of the training, with `control`.
-    table: The clients' controls.
-    client_id: int64[].
-    theta: The weights, a flat tuple.
-  """
+  """Returns the controls of a client before it trains."""
   specs = tuple(tf.TensorSpec(w.shape, w.dtype) for w in theta)
   zeros = tuple(tf.zeros(w.shape, w.dtype) for w in theta)
   return Controls(
@@ -106,13 +89,7 @@ def of_client(
 def change(
   counts: tf.Tensor, before: TensorStructure, after: TensorStructure
 ) -> tf.Tensor:
-  """Returns c_k+ - c_k, float[d]; 0 of a client that keeps c_k.
-
-  Args:
-    counts: bool[], whether the client does.
-    before: c_k, a flat tuple.
-    after: c_k+, likewise.
-  """
+  """Returns c_k+ - c_k, float[d]; 0 for a client that keeps c_k."""
   old, new = (stacking.flatten_update(c)[0] for c in (before, after))
   is_kept = counts & norms.all_finite(new)
   return tf.where(is_kept, new - old, tf.zeros_like(old))
@@ -121,13 +98,7 @@ def change(
 def build_next(
   state_type: tff.Type, change_type: tff.Type, num_clients: int
 ) -> tff.Computation:
-  """Builds the computation that moves the server's control, c.
-
-  Args:
-    state_type: That of the state of the training.
-    change_type: Of the sum of `change` over the clients.
-    num_clients: N.
-  """
+  """Builds the computation that moves the server's control, c, of N clients."""
 
   @tff.tensorflow.computation(state_type, change_type)
   def moved(state: RoundState, total: tf.Tensor) -> TensorStructure:
@@ -138,11 +109,7 @@ def build_next(
 
 
 def check(optimizer: tff.learning.optimizers.Optimizer) -> None:
-  """Checks that the clients' steps are those of SGD.
-
-  Raises:
-    FieldError: If they are others.
-  """
+  """Raises `FieldError` unless the clients' steps are those of SGD."""
   if not checking.is_plain_sgd(optimizer):
     raise declared.FieldError(
       "local_correction",

@@ -50,14 +50,10 @@ def evaluate(
   data: batches.ClientData,
   batch_size: int | None,
 ) -> Evaluation:
-  """Evaluates a model; to be called inside a `tf.function`.
+  """Evaluates a model inside a `tf.function`.
 
-  Args:
-    model: The model, which has received its weights.
-    trainable: Its trainable weights, a flat tuple.
-    data: The client's data.
-    batch_size: The most examples in one forward pass; `None` takes an element
-      as it is.
+  A forward pass has at most `batch_size` examples; `None` takes elements as
+  they are.
   """
 
   def step(tally: tallies.Tally, batch: batches.Batch) -> tallies.Tally:
@@ -78,17 +74,8 @@ def evaluate_client(
 ) -> collections.OrderedDict[str, tf.Tensor]:
   """Evaluates a model on a client's data, in a graph of its own.
 
-  Args:
-    model_fn: Function that returns a new `VariableModel`, or a
-      `FunctionalModel`.
-    batch_size: As `evaluate` takes it.
-    weights: The model's, `tff.learning.models.ModelWeights`.
-    data: Elements `(client_id, examples)`.
-    asked: Further sums to return, if any.
-    outputs: The outputs whose ranges to return, if any.
-
-  Returns:
-    The fields of `Evaluation`, the sums, and the ranges, by name.
+  Returns by name the fields of `Evaluation`, the sums that `asked` names, and
+  the ranges of `outputs`.
   """
 
   def run(
@@ -144,17 +131,7 @@ def evaluate_with_gradient(
   data: batches.ClientData,
   batch_size: int | None,
 ) -> tuple[Evaluation, tf.Tensor]:
-  """Evaluates a model, and the norm of its gradient, in the same pass.
-
-  Args:
-    model: The model, which has received its weights.
-    trainable: Its trainable weights, a flat tuple.
-    data: The client's data.
-    batch_size: The most examples in one pass; `None` takes an element as it is.
-
-  Returns:
-    The evaluation, and the norm of the gradient of the mean loss, float32[].
-  """
+  """Evaluates a model and the norm of its mean loss's gradient, float32[]."""
 
   def step(carry: _WithGradient, batch: batches.Batch) -> _WithGradient:
     tally, total = carry

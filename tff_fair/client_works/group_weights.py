@@ -53,11 +53,7 @@ class GroupWeights:
   learning_rate: float
 
   def __post_init__(self) -> None:
-    """Checks the shares.
-
-    Raises:
-      FieldError: If they are not those of at least two groups.
-    """
+    """Raises `FieldError` if they are not shares of two or more groups."""
     shares = np.asarray(self.shares, np.float64)
     is_valid = shares.ndim == 1 and shares.size > 1 and np.all(shares >= 0)
     if not is_valid or not 0 < shares.sum() < np.inf:
@@ -99,11 +95,7 @@ class GroupWeights:
 
 
 def batch_spec(spec: TensorStructure) -> TensorStructure:
-  """Returns the spec of `(x, y, group)`, or of the same by name.
-
-  Args:
-    spec: That of the model's `(x, y)`.
-  """
+  """Returns the spec of `(x, y, group)`, or of the same by name."""
   of_groups = tf.TensorSpec([None], tf.int32)
   if isinstance(spec, Mapping):
     return collections.OrderedDict(spec, **{_GROUP: of_groups})
@@ -263,14 +255,7 @@ class WeightedModel(local_model.LocalModel):
     data: batches.ClientData,
     batch_size: int | None,
   ) -> tf.Tensor:
-    """Returns the sums of losses and of examples by group, float64[2, G].
-
-    Args:
-      trainable: The weights, a flat tuple.
-      data: The client's data.
-      batch_size: The most examples in one forward pass; `None` takes an element
-        as it is.
-    """
+    """Returns the sums of losses and examples by group, float64[2, G]."""
 
     def of_group(
       sums: tf.Tensor, group: tf.Tensor, examples: batches.Batch

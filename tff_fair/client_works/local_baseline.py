@@ -52,13 +52,10 @@ class Training:
     optimizer: tff.learning.optimizers.Optimizer,
     settings: TrainingSettings,
   ) -> None:
-    """Takes what decides a client's work.
+    """Stores the model, the client optimizer and the settings.
 
-    Args:
-      model_fn: Function that returns a new model. TFF runs a Keras model as a
-        `FunctionalModel` inside its computations alone.
-      optimizer: The client optimizer, started anew each round.
-      settings: How clients train.
+    TFF runs a Keras model as a `FunctionalModel` only inside its computations,
+    so `model_fn` returns a new `VariableModel`.
     """
     settings = dataclasses.replace(settings, proximal_mu=0.0)
     one_epoch = dataclasses.replace(settings, local_epochs=1, local_steps=None)
@@ -129,12 +126,8 @@ class Training:
   ) -> Iterator[tff.learning.models.ModelWeights]:
     """Yields a model before training, and after each of some epochs.
 
-    Args:
-      weights: Those to start from.
-      data: Elements `(client_id, examples)`.
-      num_epochs: How many epochs follow one another.
-      round_num: The round whose local work they are: it decides the order of
-        the examples, and the decay of the learning rate.
+    `round_num` decides the order of the examples and the decay of the learning
+    rate.
     """
     yield weights
     before = local_training.before_first_epoch(
@@ -157,22 +150,13 @@ class Training:
     patience: int | None = None,
     until: int | None = None,
   ) -> Alone:
-    """Trains from some weights on, in each of several folds.
+    """Trains in each fold and returns the best round's weights of the first.
 
-    Args:
-      weights: The initial model's.
-      folds: Of each fold, elements `(client_id, examples)` to train on, and
-        those kept aside; None takes the last round's weights.
-      num_rounds: How many rounds to train.
-      total_rounds: Those of the federation, over which learning rates decay.
-      check: Is called after each round.
-      patience: After how many rounds in a row without a smaller loss aside to
-        stop; None never does.
-      until: How many of the rounds to train; None trains all.
-
-    Returns:
-      The weights of the first fold after the round with the least loss aside,
-      in the mean over folds.
+    The best round has the least mean validation loss over folds. A fold is its
+    training data and its validation data; without the latter, the last round is
+    the best. Learning rates decay over `total_rounds`. Training stops after
+    `until` rounds, or after `patience` rounds in a row without a smaller
+    validation loss; `check` is called after each round.
     """
     models = [weights] * len(folds)
 

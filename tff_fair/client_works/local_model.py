@@ -68,14 +68,7 @@ class LocalModel(abc.ABC):
     *,
     training: bool,
   ) -> ForwardPass:
-    """Runs the model on a batch and updates the metrics.
-
-    Args:
-      trainable: Tuple of tensors, the trainable weights.
-      metrics: The state of the metrics.
-      batch: Examples, as the model's `input_spec` has them.
-      training: Whether the model is in training mode.
-    """
+    """Runs the model on a batch and updates the metrics."""
 
   @abc.abstractmethod
   def watched(self, tape: tf.GradientTape, trainable: Trainable) -> Trainable:
@@ -100,16 +93,7 @@ class LocalModel(abc.ABC):
     training: bool,
     objective: Callable[[tf.Tensor], tf.Tensor] | None = None,
   ) -> tuple[Gradients, ForwardPass]:
-    """Returns the gradients of the loss on a batch.
-
-    Args:
-      trainable: Tuple of tensors, the trainable weights.
-      metrics: The state of the metrics.
-      batch: Examples.
-      training: Whether the model is in training mode.
-      objective: Function of the mean loss of the batch, to differentiate in its
-        place; `None` takes the loss.
-    """
+    """Returns the gradients of a batch's mean loss, or of `objective` of it."""
     with tf.GradientTape() as tape:
       watched = self.watched(tape, trainable)
       output = self.forward(trainable, metrics, batch, training=training)
@@ -249,13 +233,10 @@ def with_trainable(weights: Any, trainable: Any) -> Any:
 def in_graph(
   model_fn: ModelFn, run: Callable[..., _Returned]
 ) -> Callable[..., _Returned]:
-  """Returns a function in a graph of its own; for use inside a computation.
+  """Binds a new model to `run`, in a graph of its own inside a computation.
 
-  Args:
-    model_fn: Function that returns a new `VariableModel`, or a
-      `FunctionalModel`.
-    run: Takes the model, a `LocalModel`, and then structures of tensors and
-      datasets, with which the returned function is called.
+  The returned function takes the further arguments of `run`: structures of
+  tensors and datasets.
   """
   model = instantiate(model_fn)
 
@@ -267,12 +248,7 @@ def in_graph(
 
 
 def instantiate(model_fn: ModelFn) -> LocalModel:
-  """Returns the model; to be called inside a computation.
-
-  Args:
-    model_fn: Function that returns a new `VariableModel`, or a
-      `FunctionalModel`.
-  """
+  """Returns the model; to be called inside a computation."""
   if isinstance(model_fn, tff.learning.models.FunctionalModel):
     return _FunctionalLocalModel(model_fn)
   return _VariableLocalModel(model_fn())
@@ -363,15 +339,7 @@ def describe(model_fn: ModelFn) -> ModelInfo:
 
 
 def describe_trainable(model_fn: ModelFn) -> ModelInfo:
-  """Returns the same, of a model that is to be trained.
-
-  Args:
-    model_fn: As `describe` takes it.
-
-  Raises:
-    TypeError: If it is not such a function or model.
-    FieldError: If the model has nothing to train; a `ValueError`.
-  """
+  """Returns the same; `FieldError` if the model has nothing to train."""
   info = describe(model_fn)
   if not tff.structure.flatten(info.weights_type.trainable):
     raise declared.FieldError(

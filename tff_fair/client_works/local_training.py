@@ -75,20 +75,10 @@ def train(
 ) -> tuple[Progress, Measures]:
   """Takes one optimizer step per minibatch, over all epochs or local steps.
 
-  Args:
-    model: The model, which has received its weights.
-    settings: How to train.
-    optimizer: The client optimizer.
-    state: The state of the training; its `optimizer` has the hyperparameters of
-      this round.
-    received: theta, to start from, which the proximal term pulls towards, a
-      flat tuple.
-    data: The client's data.
-    states: Those that the optimizer goes on from; `None` starts it anew. The
-      hyperparameters are this round's in either case.
-    correction: What is added to each gradient of the model, a flat tuple; with
-      it, steps are counted. `None` adds nothing.
-    snapshot_at: int64[], the step after which the weights are a snapshot.
+  The start and the centre of the proximal term are theta, `received`.
+  `states=None` starts the optimizer anew; the hyperparameters are this round's
+  in either case. `correction` is added to each gradient; with it, steps are
+  counted. The weights after step `snapshot_at`, int64[], are a snapshot.
   """
   probe_hparams, probe_mu = client_optimizer.probe_settings(
     settings.proximal_mu, state["optimizer"]
@@ -129,21 +119,9 @@ def train_weights(
   start: local_model.Trainable,
   proximal_mu: tf.Tensor | None = None,
 ) -> local_model.Trainable:
-  """Takes the same steps from other weights, and measures nothing.
+  """Takes the same steps from `start`, and measures nothing.
 
-  Args:
-    model: As `train` takes it, and so are those that follow.
-    settings: How to train.
-    optimizer: The client optimizer.
-    state: The state of the training.
-    received: What the proximal term pulls towards.
-    data: The client's data.
-    start: The trainable weights to start from, a flat tuple.
-    proximal_mu: float32[], the client's own weight of the proximal term; `None`
-      takes that of the settings.
-
-  Returns:
-    The trained weights.
+  `proximal_mu`, float32[], replaces the proximal weight of the settings.
   """
   steps = _Steps(
     model,
@@ -188,15 +166,9 @@ def train_epoch(
   data: batches.ClientData,
   before: EpochEnd,
 ) -> EpochEnd:
-  """Takes the steps of one epoch: several are a round of as many epochs.
+  """Takes the steps of one epoch; several equal a round of as many epochs.
 
-  Args:
-    model: As `train` takes it, and so are those that follow.
-    settings: How to train, one epoch and no proximal term.
-    optimizer: The client optimizer.
-    state: The state of the training.
-    data: The client's data.
-    before: Where the epoch before ended.
+  The settings have one epoch and no proximal term.
   """
   steps = _Steps(
     model,
@@ -249,15 +221,7 @@ class _Steps:
     measures: Measures | tuple[()],
     num_elements: tf.Tensor | None = None,
   ) -> Progress:
-    """Takes all steps, over all epochs or as many as the settings say.
-
-    Args:
-      start: The trainable weights to start from, a flat tuple.
-      optimizer_state: The optimizer's state for them.
-      data: The client's data.
-      measures: What is measured beside it, before the first step.
-      num_elements: int64[], elements seen in earlier epochs; `None` is 0.
-    """
+    """Takes all steps, after `num_elements`, int64[], of earlier epochs."""
     settings, round_num = self.settings, self.state["round_num"]
     zero = tf.zeros([], tf.int64)
     first = Progress(

@@ -54,12 +54,8 @@ def add(
 ) -> Ranges:
   """Returns the ranges with one batch more.
 
-  Args:
-    ranges: The ranges so far.
-    outputs: What the model's outputs are.
-    batch: Examples.
-    predictions: The model's outputs: logits, float[n, ..., C], or numbers,
-      float[n, t]. Those of another shape are from minus infinity to infinity.
+  Predictions are logits, float[n, ..., C], or numbers, float[n, t]. Those of
+  another shape are from minus infinity to infinity.
   """
   labels = batch["y"] if isinstance(batch, Mapping) else batch[1]
   ends = [

@@ -54,11 +54,8 @@ def start(asked: Asked) -> Sums:
 def add(sums: Sums, batch: Batch, outputs: Any) -> Sums:
   """Returns the sums with one batch more.
 
-  Args:
-    sums: The sums so far.
-    batch: Examples; labels are class numbers, int[n], or numbers to predict,
-      float[n] or float[n, t].
-    outputs: The model's: logits, float[n, C], or numbers, float[n, t].
+  Labels are classes, int[n], or numbers, float[n] or float[n, t]; outputs are
+  logits, float[n, C], or numbers, float[n, t].
   """
   labels = batch["y"] if isinstance(batch, Mapping) else batch[1]
   if "absolute" in sums:

@@ -32,12 +32,7 @@ class Tally(NamedTuple):
 
 
 def start(model: local_model.LocalModel, *, with_hits: bool = True) -> Tally:
-  """Returns the tally of nothing, and resets the model's metrics.
-
-  Args:
-    model: The model.
-    with_hits: Whether to count hits, for `accuracy`.
-  """
+  """Returns an empty tally, and resets the model's metrics."""
   zero = tf.zeros([], tf.float64)
   return Tally(
     tf.zeros([], tf.int64),

@@ -20,10 +20,8 @@ graph_function = functools.partial(tf.function, autograph=False)
 def with_autograph(function: _Function) -> _Function:
   """Returns a user's function, which may branch and loop over tensors.
 
-  Args:
-    function: From structures of tensors to structures of tensors. A
-      `tf.function` stays as it is, and so does TFF's, or ours, which have no
-      such branches.
+  A `tf.function` stays as it is, and so does TFF's, or ours, which have no such
+  branches.
   """
   package = (getattr(function, "__module__", None) or "").split(".")[0]
   if package in ("tff_fair", "tensorflow_federated") or isinstance(

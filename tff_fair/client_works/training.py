@@ -158,11 +158,10 @@ class Training:
   def build_phases(self) -> TrainingPhases:
     """Builds the process in two phases, if `has_phases`.
 
-    Returns:
-      The phases. In the second one a client finds its signals by its id. So the
-      clients of a cohort have different ids, or the same data. A client whose
-      signals the server does not have reports `num_examples` 0, as does one
-      whose update is not finite. `effective_steps` is 0 for all.
+    In the second phase a client finds its signals by its id, so the clients of
+    a cohort have different ids, or the same data. A client whose signals the
+    server does not have reports `num_examples` 0, as does one whose update is
+    not finite. `effective_steps` is 0 for all.
     """
     work = self.build_for_client(
       lambda client, state, received, cohort: client.train(
@@ -202,16 +201,10 @@ class Training:
   def build_for_client(
     self, run: Callable[..., Any], *further: tff.Type
   ) -> tff.Computation:
-    """Builds what one client does with its data.
+    """Builds the computation of one client.
 
-    Args:
-      run: Takes a `ClientRound`, the training's state, what the client
-        received, and the further arguments.
-      *further: The types of further arguments.
-
-    Returns:
-      A `tff.Computation`: from state, what the client received, its data, and
-      the further arguments to the result of `run`.
+    It takes state, what the client received, its data and arguments of the
+    `further` types; `run` takes a `ClientRound` and all of these but the data.
     """
 
     def run_client(
@@ -239,12 +232,7 @@ class Training:
     return work
 
   def next_state(self, state: tff.Value, total: tff.Value) -> tff.Value:
-    """Returns the state after a round, S at the server.
-
-    Args:
-      state: S at the server.
-      total: The sum of the clients' terms.
-    """
+    """Returns S at the server after a round with the clients' `total`."""
     found = tff.federated_map(
       self.at_server.next, (state, total["num_counted"])
     )
@@ -266,15 +254,10 @@ class Training:
     return tff.federated_map(with_snapshot, given)
 
   def build_end_of_round(self, work: tff.Computation) -> tff.Computation:
-    """Builds the computation at the server after all clients have trained.
+    """Builds the server's computation after all clients have trained.
 
-    Args:
-      work: Returns a `client_round.Result` of each client.
-
-    Returns:
-      A `tff.Computation`: from S and the results to the output of a round,
-      whose measurements are <train=M>. Where no client counted, the means in M
-      are NaN.
+    It maps S and the clients' results to the output of a round with the
+    measurements <train=M>. Where no client counted, the means in M are NaN.
     """
     result_type = work.type_signature.result
 
@@ -373,15 +356,9 @@ def cohort_type() -> tff.Type:
 def own_signals(
   cohort: types.ClientSignals, client_id: tf.Tensor
 ) -> types.ClientSignals:
-  """Returns the signals of one client of a cohort.
+  """Returns one client's signals, scalars, from those of a cohort, vectors.
 
-  Args:
-    cohort: Vectors, one entry for each client.
-    client_id: int64[], the client's.
-
-  Returns:
-    Scalars. If the cohort has no such client, the number of examples is 0, and
-    the loss is not finite.
+  A client that is not in the cohort has no examples, and no finite loss.
   """
   matches = tf.equal(cohort.client_id, client_id)
 
@@ -400,11 +377,7 @@ def own_signals(
 
 
 def secure_sum(tally: tff.Value) -> tff.Value:
-  """Returns the sum of the clients' values at the server, a structure.
-
-  Args:
-    tally: Numbers at the clients, a structure of floats and integers.
-  """
+  """Returns the sum of a structure of clients' numbers, at the server."""
   unused_assertions.keep_out_of_log()
   member = tally.type_signature.member
   specs = tff.types.type_to_tf_tensor_specs(member)

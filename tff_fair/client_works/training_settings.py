@@ -114,12 +114,7 @@ class TrainingSettings:
 
 
 def _check_drawn(name: str, value: int | tuple[int, int]) -> None:
-  """Checks a number, or the least and the greatest that are drawn.
-
-  Raises:
-    TypeError: If it is of the wrong type.
-    FieldError: If it is out of range.
-  """
+  """Raises `TypeError` or `FieldError` for a wrong number or range."""
   if not isinstance(value, tuple):
     declared.check_integer(name, value, minimum=1)
     return
@@ -157,16 +152,7 @@ def num_steps(
   client_id: int | tf.Tensor,
   round_num: int | tf.Tensor,
 ) -> int | tf.Tensor | None:
-  """Returns on how many minibatches a client trains in a round.
-
-  Args:
-    settings: How to train.
-    client_id: int64[].
-    round_num: int64[], t.
-
-  Returns:
-    The number; an int64[] where it is drawn, `None` where epochs count.
-  """
+  """Returns the number of minibatches; int64[] if drawn, `None` for epochs."""
   if settings.local_steps is None:
     return None
   return _drawn(settings, settings.local_steps, client_id, round_num)
@@ -178,16 +164,7 @@ _SNAPSHOT = int.from_bytes(b"snap")  # Keeps these draws apart from others.
 def snapshot_step(
   num_steps: int, seed: int | tf.Tensor, round_num: int | tf.Tensor
 ) -> tf.Tensor:
-  """Returns after which step all clients take their weights in a round.
-
-  Args:
-    num_steps: K.
-    seed: int64[], the `shuffle_seed`.
-    round_num: int64[], t.
-
-  Returns:
-    int64[], uniform in 1 ... K.
-  """
+  """Returns the step of the snapshot, int64[], uniform in 1 ... K."""
   words = _stateless_seed(seed, _SNAPSHOT, round_num)
   return tf.random.stateless_uniform([], words, 1, num_steps + 1, tf.int64)
 
@@ -232,13 +209,7 @@ def _drawn(
 def decayed_hparams(
   settings: TrainingSettings, hparams: Hparams, round_num: tf.Tensor
 ) -> Hparams:
-  """Returns the hyperparameters of the client optimizer in a round.
-
-  Args:
-    settings: How to train.
-    hparams: The hyperparameters before any decay.
-    round_num: int64[], t.
-  """
+  """Returns the hyperparameters of the client optimizer in a round."""
   decay = _decay(settings)
   return hparams if decay is None else decay.apply(hparams, round_num)
 
@@ -257,15 +228,9 @@ def _decay(
 def shuffled(
   size: tf.Tensor, seed: int | tf.Tensor, *salts: tf.Tensor
 ) -> tf.Tensor:
-  """Returns a permutation of range(size) that depends on seed and salts alone.
+  """Returns a permutation, int32[size], fixed by seed and salts alone.
 
-  Args:
-    size: int32[].
-    seed: int64[]; of a Python integer, the lowest 64 bits count.
-    *salts: Integer scalars, for instance client, round and epoch.
-
-  Returns:
-    int32[size].
+  Of a Python integer as the seed, the lowest 64 bits count.
   """
   return tf.random.experimental.stateless_shuffle(
     tf.range(size), seed=_stateless_seed(seed, *salts)
@@ -347,15 +312,9 @@ def build_state(
 ) -> StateComputations:
   """Builds the computations on the state of the training.
 
-  Args:
-    optimizer: The client optimizer, whose hyperparameters the state has.
-    settings: How clients train.
-    further: Further parts of the state: specs of those that begin as zeros, or
-      first values.
-
-  Raises:
-    TypeError: If it is not an optimizer of TFF.
-    FieldError: If it is one that cannot be used.
+  `further` has the specs of parts that begin as zeros, or their first values.
+  Raises `TypeError` if it is not an optimizer of TFF, `FieldError` if it is one
+  that cannot be used.
   """
   checking.check_optimizer("client_optimizer", optimizer)
 

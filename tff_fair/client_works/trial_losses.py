@@ -38,18 +38,9 @@ def build_trial_losses(
 ) -> tff.Computation:
   """Builds the computation of the trial losses of a cohort.
 
-  Args:
-    info: The facts about the model.
-    factors: a, t of them.
-    batch_size: As clients train with; `None` takes elements of their data as
-      they are.
-    attack: Which clients add something to the losses; `None` if none does.
-
-  Returns:
-    A `tff.Computation` of the type (<W@CLIENTS, W.trainable@CLIENTS,
-    float32@CLIENTS, D@CLIENTS> -> TrialLosses@SERVER), from the weights theta,
-    the direction d, the server's learning rate eta_s, and the data. A client
-    without examples has no row.
+  Its type is (<W@CLIENTS, W.trainable@CLIENTS, float32@CLIENTS, D@CLIENTS> ->
+  TrialLosses@SERVER), from the weights theta, the direction d, the server's
+  learning rate eta_s, and the data. A client without examples has no row.
   """
   run = functools.partial(
     _of_client, factors=factors, batch_size=batch_size, attack=attack

@@ -171,12 +171,7 @@ def _build_report(
   before_type: tff.Type,
   learning_rate: float | None,
 ) -> tff.Computation:
-  """Builds what makes a client's result report signals.
-
-  Returns:
-    From the hyperparameters of `client_work`, the evaluation and the result of
-    the work to a result with signals.
-  """
+  """Builds the result with signals from that of `client_work`."""
   hparams_type = client_work.get_hparams.type_signature.result
   knows_rate = _LEARNING_RATE in dict(tff.structure.iter_elements(hparams_type))
 
@@ -210,11 +205,7 @@ def _check(
   weights_type: tff.Type,
   id_data_type: tff.SequenceType,
 ) -> None:
-  """Checks client work that is to report signals.
-
-  Raises:
-    TypeError: If it is not such a process, or does not fit the model.
-  """
+  """Raises `TypeError` for client work that does not fit the model."""
   if not isinstance(client_work, tff.learning.templates.ClientWorkProcess):
     raise TypeError(
       "Expected `client_work` to be a "
