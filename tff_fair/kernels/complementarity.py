@@ -65,15 +65,10 @@ class _Search(NamedTuple):
 def dual_cone_projections(gram: tf.Tensor) -> tf.Tensor:
   """Projects each point on the dual cone of all: {d : <x_k, d> >= 0}.
 
-  The projection of x_i is sum_k v_ik x_k, where v_i minimizes v^T M v over
-  v >= e_i.
-
-  Args:
-    gram: float64[m, m], M, of the points x_k; it may be singular.
-
-  Returns:
-    float64[m, m], v_ik. Where points depend on each other, other coefficients
-    may give the same projection; points of one direction share theirs equally.
+  The projection of x_i is sum_k v_ik x_k, where v_i minimizes v^T M v over v >=
+  e_i, and M, float64[m, m], may be singular. Returns v, float64[m, m]. Where
+  points depend on each other, other coefficients may give the same projection;
+  points of one direction share theirs equally.
   """
   scale, correlation = _standardized(gram)
   solve = _traced()
@@ -87,14 +82,11 @@ def dual_cone_projections(gram: tf.Tensor) -> tf.Tensor:
 
 
 def nash_bargain(gram: tf.Tensor) -> Bargain:
-  """Returns the c > 0 with (M c)_k = 1 / c_k.
+  """Returns the c > 0 with (M c)_k = 1 / c_k, for M of float64[m, m].
 
-  Args:
-    gram: float64[m, m], M. Points that are zero get the coefficient 0.
-
-  Returns:
-    The bargain. All of c is 0 where the equations have no solution, since 0 is
-    in the convex hull of the points, or has one beyond the precision of M.
+  Points that are zero get the coefficient 0. All of c is 0 where the equations
+  have no solution, since 0 is in the convex hull of the points, or have one
+  beyond the precision of M.
   """
   scale, correlation = _standardized(gram)
   u, error = _traced()(correlation, tf.zeros_like(scale), 1.0)

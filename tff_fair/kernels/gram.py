@@ -28,16 +28,7 @@ class Columns:
   """
 
   def __init__(self, matrices: Sequence[tf.Tensor]) -> None:
-    """Initializes the columns.
-
-    Args:
-      matrices: Tensors [m_i, d] of floating dtypes, at least one; their rows,
-        one matrix after the other, are the vectors.
-
-    Raises:
-      ValueError: If there is no tensor, or one is not a matrix.
-      TypeError: If a tensor is not of a floating dtype.
-    """
+    """Takes matrices [m_i, d] whose rows, in order, are the vectors."""
     self._matrices = _check_matrices(matrices)
     self._length = tf.shape(self._matrices[0])[1]
     self._joined: tf.TensorArray | None = None

@@ -83,14 +83,10 @@ class _Search(NamedTuple):
 
 
 def minimize(problem: Problem) -> tuple[tf.Tensor, tf.Tensor]:
-  """Minimizes x^T G x + q^T x.
+  """Minimizes x^T G x + q^T x; width_k <= total must hold for every k.
 
-  Args:
-    problem: The program, with width_k <= total for every k.
-
-  Returns:
-    t, float64[m], of the smallest duality gap met, and the number of Newton
-    steps taken, int32[].
+  Returns t, float64[m], of the smallest duality gap met, and the number of
+  Newton steps taken, int32[].
   """
   squared_norms = tf.nn.relu(tf.linalg.diag_part(problem.gram))
   norms = tf.sqrt(squared_norms)

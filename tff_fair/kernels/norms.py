@@ -6,14 +6,7 @@ import tensorflow as tf
 
 
 def squared_norm(update: Any) -> tf.Tensor:
-  """Returns ||Delta||^2, in float64, so that no square can overflow.
-
-  Args:
-    update: Structure of float tensors.
-
-  Returns:
-    float64[].
-  """
+  """Returns ||Delta||^2, float64[], so that no square can overflow."""
   return tf.add_n(
     [
       tf.reduce_sum(tf.square(tf.cast(layer, tf.float64)))
@@ -37,11 +30,7 @@ def inverse_norms(squared_norm: tf.Tensor) -> tf.Tensor:
 
 
 def all_finite(structure: Any) -> tf.Tensor:
-  """Returns whether no tensor holds a NaN or an infinity, bool[].
-
-  Args:
-    structure: A structure of float tensors.
-  """
+  """Returns whether no tensor holds a NaN or an infinity, bool[]."""
   return tf.reduce_all(
     [
       tf.reduce_all(tf.math.is_finite(tensor))

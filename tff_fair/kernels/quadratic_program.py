@@ -58,17 +58,11 @@ def minimize(
 ) -> Minimum:
   """Minimizes x^T G x + q^T x over a box in the probability simplex.
 
-  Args:
-    gram: float64[m, m], G, symmetric positive semidefinite, m >= 1; it may be
-      singular, and its scale may be anything.
-    linear: float64[m], q; `None` is 0.
-    lower: float64[m] or a scalar, 0 <= lower <= upper.
-    upper: float64[m] or a scalar; values above 1 act as 1. Where sum(lower) > 1
-      or sum(upper) < 1, no point is feasible, and the result is that corner of
-      the box.
-
-  Returns:
-    The solution, finite for any finite `gram` and `linear`.
+  G, float64[m, m], is symmetric positive semidefinite, of any scale, and may be
+  singular; q is float64[m], or `None` for 0. Bounds are float64[m] or scalars
+  with 0 <= lower <= upper; upper values above 1 act as 1. Where sum(lower) > 1
+  or sum(upper) < 1, no point is feasible, and the result is that corner of the
+  box. The result is finite for any finite G and q.
   """
   gram = tf.cast(gram, tf.float64)
   shape = tf.shape(gram)[:1]

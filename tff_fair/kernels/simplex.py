@@ -69,16 +69,8 @@ def restore_unit_sum(
 ) -> tf.Tensor:
   """Removes the rounding error of a sum that should be 1, inside the box.
 
-  Every entry moves in proportion to its distance from the nearer bound, so
-  entries at a bound stay there and equal entries stay equal.
-
-  Args:
-    x: float64[m] with lower <= x <= upper, whose sum is 1 up to rounding.
-    lower: float64[m].
-    upper: float64[m].
-
-  Returns:
-    float64[m] with lower <= x <= upper.
+  Every entry of x, float64[m], moves in proportion to its distance from the
+  nearer bound, so entries at a bound stay there and equal entries stay equal.
   """
   room = tf.minimum(x - lower, upper - x)
   missing = 1.0 - tf.reduce_sum(x)
@@ -93,17 +85,11 @@ def linear_gap(
   below_upper: tf.Tensor,
   total: tf.Tensor,
 ) -> tf.Tensor:
-  """Returns max over feasible s of <gradient, x - s>.
+  """Returns max over feasible s of <gradient, x - s>, float64[].
 
   The best s fills the coordinates up in ascending order of the gradient. With
   the price at which that ends, the gap is a sum of terms that are all
-  nonnegative, hence free of cancellation.
-
-  Args:
-    gradient: float64[m].
-    above_lower: float64[m], x - lower.
-    below_upper: float64[m], upper - x.
-    total: float64[], 1 - sum(lower).
+  nonnegative, hence free of cancellation. `total` is 1 - sum(lower).
   """
   order = tf.argsort(gradient)
   ascending = tf.gather(gradient, order)
@@ -127,15 +113,8 @@ def _bracket(
 ) -> tuple[tf.Tensor, tf.Tensor]:
   """Finds the neighbours in sorted thresholds between which the sum passes 1.
 
-  Args:
-    thresholds: float64[n], ascending, n >= 1.
-    v: float64[m].
-    lower: float64[m].
-    upper: float64[m].
-
-  Returns:
-    The last threshold whose sum is above 1 and the first whose sum is not;
-    twice the end of the range where all thresholds are of one kind.
+  Where the sums of all thresholds, float64[n], are on one side of 1, both are
+  the end of the range.
   """
   last = tf.size(thresholds) - 1
 

@@ -49,23 +49,14 @@ def flatten_update(update: Any) -> tf.Tensor:
 
 
 def row_spec(update_specs: Any) -> tf.TensorSpec:
-  """Returns the spec of an update as a vector.
-
-  Args:
-    update_specs: Structure of `tf.TensorSpec` of static shapes.
-  """
+  """Returns the spec of an update as a vector."""
   flat = tf.nest.flatten(update_specs)
   dtype = max((spec.dtype for spec in flat), key=lambda d: d.size)
   return tf.TensorSpec([sum(s.shape.num_elements() for s in flat)], dtype)
 
 
 def unflatten_update(vector: tf.Tensor, update_specs: Any) -> Any:
-  """Returns the update that has `vector` as its row.
-
-  Args:
-    vector: [d].
-    update_specs: Structure of `tf.TensorSpec` of static shapes.
-  """
+  """Returns the update that has `vector`, [d], as its row."""
   flat = tf.nest.flatten(update_specs)
   parts = tf.split(vector, [spec.shape.num_elements() for spec in flat])
   layers = [
@@ -81,9 +72,8 @@ ID = tf.TensorSpec([], tf.int64)  # Of a client.
 def no_rows(specs: Any) -> Any:
   """Returns matrices without rows, in types that allow any number of them.
 
-  Args:
-    specs: Of a row, shape [d], or [] for rows that are scalars; or a structure
-      of such specs.
+  `specs` are of a row: [d], [] for rows that are scalars, or a structure of
+  these.
   """
   return tf.nest.map_structure(
     lambda spec: tf.compat.v1.placeholder_with_default(
@@ -99,12 +89,7 @@ def zeros(specs: Any) -> Any:
 
 
 def rows_if(counts: tf.Tensor, values: Any) -> Any:
-  """Returns values as one row each, [1, ...], or as none, [0, ...].
-
-  Args:
-    counts: bool[], whether there is a row.
-    values: Structure of tensors.
-  """
+  """Returns values as one row each, [1, ...], or as none, [0, ...]."""
   number = tf.cast(counts, tf.int32)
   return tf.nest.map_structure(
     lambda value: tf.repeat(value[tf.newaxis], number, axis=0), values
@@ -117,11 +102,7 @@ def join_rows(first: Any, second: Any) -> Any:
 
 
 def empty_stack(spec: tf.TensorSpec) -> Stack:
-  """Returns a stack without rows.
-
-  Args:
-    spec: Of a row, shape [d].
-  """
+  """Returns a stack without rows; `spec` is that of a row, [d]."""
   num_slots, num_pages = _SIZES[
     spec.shape.num_elements() * spec.dtype.size >= _LARGE_ROW
   ]
@@ -136,12 +117,7 @@ def empty_stack(spec: tf.TensorSpec) -> Stack:
 
 
 def push(stack: Stack, row: tf.Tensor) -> Stack:
-  """Returns the stack with one row more, or none.
-
-  Args:
-    stack: The stack.
-    row: [1, d], or [0, d] for none.
-  """
+  """Returns the stack with one row more, [1, d], or none, [0, d]."""
   pushed = stack._replace(
     slots=(row, *stack.slots[:-1]), slots_taken=stack.slots_taken + 1
   )
