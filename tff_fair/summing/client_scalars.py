@@ -86,11 +86,7 @@ class ScalarReader:
     updates_checked: bool = False,
     loss_reference: ByClient | None = None,
   ) -> "ScalarReader":
-    """Checks that the type of the weights has what the rule needs.
-
-    Raises:
-      TypeError: If it has not.
-    """
+    """Creates a reader; `TypeError` if weights lack what the rule needs."""
     needed = ("num_examples", *rule.signals)
     if _is_scalar(weight_type, _NUMBERS):
       given = client_weighting, loss_reference
@@ -142,12 +138,7 @@ class ScalarReader:
     return ScalarRows(ids, columns, tf.constant(0, tf.int32))
 
   def read(self, update: types.TensorStructure, weight: Any) -> ScalarRows:
-    """Returns one row; or none, one excluded, if the client does not count.
-
-    Args:
-      update: The client's update, a structure of float tensors.
-      weight: Its weight, of the type this reader was created for.
-    """
+    """Returns one row; or none, one excluded, if the client does not count."""
     if self.fields:
       named = weight if isinstance(weight, Mapping) else weight._asdict()
       client_id = named["client_id"]

@@ -54,12 +54,9 @@ def counted(
   sent: Terms,
   within_bounds: tf.Tensor | bool = True,
 ) -> Terms:
-  """Returns what a client adds, and as `counts` what became of it.
+  """Returns the terms that a client adds, and whether it counts, as `counts`.
 
-  Args:
-    row: Its scalars; none, if it does not count.
-    sent: Its terms, which may then be anything. They become zeros.
-    within_bounds: bool[], whether the terms are within the bounds.
+  The terms of a client that does not count become zeros, whatever they were.
   """
   reports = tf.equal(row.num_excluded, 0)
   counts = reports & within_bounds
@@ -183,15 +180,7 @@ def end_round(
   output: SumsOutput,
   factors: Sequence[tf.Tensor],
 ) -> rule_application.Round:
-  """Returns state, result and measurements of a round from its sums.
-
-  Args:
-    state: The rule's.
-    totals: The sums of the clients' terms.
-    specs: Of a client's update.
-    output: What the rule reports, and sends to the finalizer.
-    factors: float64[] each, of the sums of scaled updates.
-  """
+  """Returns state, result and measurements of a round from its sums."""
   measurements = reported(totals[COUNTS])
   num_clients: tf.Tensor = measurements["num_clients"]
   direction = rule_application.weighted_sum(
@@ -220,12 +209,7 @@ class Sums:
   def __init__(
     self, terms_type: tff.StructType, factories: Mapping[str, Factory]
   ) -> None:
-    """Builds what adds each of the terms.
-
-    Args:
-      terms_type: The type of the terms, by name.
-      factories: What adds them, by the same names.
-    """
+    """Builds the process that adds each of the terms, by name."""
     unused_assertions.keep_out_of_log()
     self.terms_type = terms_type
     self._processes = {
@@ -246,12 +230,7 @@ class Sums:
     )
 
   def add(self, state: Any, terms: Any) -> tff.templates.MeasuredProcessOutput:
-    """Returns the states, the sums, and the measurements of that of updates.
-
-    Args:
-      state: The states, at the server.
-      terms: The terms of clients.
-    """
+    """Returns the states, the sums, and measurements of the updates' sum."""
     outputs = {
       name: process.next(state[name], terms[name])
       for name, process in self._processes.items()
@@ -280,18 +259,9 @@ def build_client_sums(
 ) -> tff.templates.AggregationProcess:
   """Builds an aggregation process from TensorFlow functions.
 
-  Args:
-    value_type: The type of a client's update.
-    weight_type: The type of its weight.
-    initial_state: Returns the rule's state before the first round.
-    terms: From a client's update and weight to its terms, by name.
-    factories: What adds each of them, by the same names.
-    finish: From the rule's state and the sums to state, result and
-      measurements.
-
-  Returns:
-    A process with the measurements of `finish`, and as `sum` those of the sum
-    of the updates, if any.
+  `terms` maps a client's update and weight to its terms, `factories` add them
+  by the same names, and `finish` maps the rule's state and the sums to the
+  round. The measurement `sum` has those of the sum of the updates, if any.
   """
   compute = tff.tensorflow.computation
   get_state = compute(initial_state)

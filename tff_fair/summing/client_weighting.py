@@ -35,11 +35,7 @@ class ByClient(NamedTuple):
   numbers: tuple[float, ...]
 
   def of(self, client_id: tf.Tensor) -> tf.Tensor:
-    """Returns the numbers of clients, float64[m]; fails for unknown ones.
-
-    Args:
-      client_id: int64[m].
-    """
+    """Returns the numbers of clients, float64[m]; fails for unknown ones."""
     ids = tf.constant(self.ids, tf.int64)
     place = tf.minimum(tf.searchsorted(ids, client_id), len(self.ids) - 1)
     is_known = tf.equal(tf.gather(ids, place), client_id)
@@ -54,12 +50,10 @@ class ByClient(NamedTuple):
 
 
 def read_client_weighting(given: ClientWeighting) -> str | ByClient:
-  """Returns what a program gave, checked.
+  """Returns a client weighting, checked.
 
-  Raises:
-    TypeError: If it is neither a text nor numbers of clients.
-    FieldError: If the text is unknown, there are no numbers, or one of them is
-      not above 0 and finite.
+  Raises `TypeError` if it is neither a text nor numbers of clients, and
+  `FieldError` if a value is wrong.
   """
   name = "client_weighting"
   if isinstance(given, str):
@@ -83,14 +77,11 @@ def read_client_weighting(given: ClientWeighting) -> str | ByClient:
 
 
 def read_loss_reference(given: Mapping[int, float] | None) -> ByClient | None:
-  """Returns what losses are compared with, checked.
+  """Returns the losses f_k* to compare with, by client id, checked.
 
-  Args:
-    given: f_k* by client id; `None` compares with nothing.
-
-  Raises:
-    TypeError: If it is not a mapping of client ids to numbers.
-    FieldError: If there are none, or one is not finite.
+  `None` compares with nothing. Raises `TypeError` if it is not a mapping of
+  client ids to numbers, and `FieldError` if it is empty or a number is not
+  finite.
   """
   if given is None:
     return None

@@ -49,15 +49,7 @@ def build_comparing(
 ) -> ComparingProcess:
   """Builds the process; see `tff_fair.aggregators.RuleFactory`.
 
-  Args:
-    reader: Reads the scalars the rule needs.
-    value_type: The type of a client's update.
-    weight_type: The type of its weight.
-    bound: As for `secure.build_secure`, of e_kj Delta_k.
-    sum_factory: As for `secure.build_secure`.
-
-  Returns:
-    A process whose result is a `RoundUpdate` of `value_type`.
+  `bound`, of e_kj Delta_k, and `sum_factory` are as for `secure.build_secure`.
   """
   rule = reader.rule
   assert isinstance(rule, types.ComparingRule)  # `RuleFactory` checks it.
@@ -136,10 +128,8 @@ def one_by_one(
 ) -> Sequence[tff.Computation]:
   """Returns phases as computations.
 
-  Args:
-    given: The types of the arguments that all phases take, or their names and
-      types.
-    phases: Functions that take these, and the results of the phases before.
+  Each takes arguments of the `given` types, then the results of all phases
+  before it.
   """
   taken = [*given]
   found: list[tff.Computation] = []

@@ -224,14 +224,9 @@ class TrimmedSumFactory(tff.aggregators.UnweightedAggregationFactory):
 
 
 def trimmed_sum(rows: tf.Tensor, share: float) -> tf.Tensor:
-  """Returns the trimmed sum of each column.
+  """Returns the trimmed sum of each column of float[m, d], as float[d].
 
-  Args:
-    rows: float[m, d], finite; m may be 0.
-    share: In (0, 1/2].
-
-  Returns:
-    float[d], of the dtype of `rows`; zero without rows.
+  `share` is in (0, 1/2]; m may be 0, which gives zeros.
   """
   count = tf.shape(rows)[0]
   share_of_rows = tf.cast(

@@ -36,12 +36,7 @@ class Memory(NamedTuple):
 
 
 def empty(num_rounds: int, row_spec: tf.TensorSpec) -> Memory:
-  """Returns the memory before the first round.
-
-  Args:
-    num_rounds: How many rounds are remembered.
-    row_spec: Of an update as a vector, [d].
-  """
+  """Returns the memory before the first round."""
   return Memory(
     tuple(
       stacking.no_rows(RememberedCohort(stacking.ID, row_spec))
@@ -69,13 +64,9 @@ def ids_and_ages(memory: Memory) -> tuple[tf.Tensor, tf.Tensor]:
 def gram_with(memory: Memory, products: tf.Tensor) -> tf.Tensor:
   """Returns the Gram matrix of a cohort and the memory, in this order.
 
-  Args:
-    memory: r remembered updates.
-    products: float64[m, m + r], inner products of the cohort's updates with
-      themselves and the remembered ones.
-
-  Returns:
-    float64[m + r, m + r], exactly symmetric.
+  `products`, float64[m, m + r], are inner products of the cohort's updates with
+  themselves and the r remembered ones. The result, float64[m + r, m + r], is
+  exactly symmetric.
   """
   across = products[:, tf.shape(products)[0] :]
   gram = tf.concat(
@@ -88,13 +79,10 @@ def gram_with(memory: Memory, products: tf.Tensor) -> tf.Tensor:
 def remember(
   memory: Memory, cohort: RememberedCohort, gram: tf.Tensor
 ) -> Memory:
-  """Returns the memory after a round.
+  """Returns the memory after a round, whose oldest cohort is forgotten.
 
-  Args:
-    memory: The memory before it; its oldest cohort is forgotten.
-    cohort: The round's cohort: its clients' older updates are forgotten too. An
-      empty one leaves the memory as it is.
-    gram: The Gram matrix of cohort and memory, see `gram_with`.
+  Older updates of the round's clients are forgotten too. An empty cohort leaves
+  the memory as it is. `gram` is that of cohort and memory, see `gram_with`.
   """
 
   def still_latest(old: RememberedCohort) -> tf.Tensor:

@@ -28,22 +28,14 @@ def apply_rule(
   *,
   tape: bool = False,
 ) -> types.RuleOutput:
-  """Applies a rule to a cohort.
+  """Applies a rule to a cohort, whose rows may be in any order.
 
-  Args:
-    reader: Knows the rule and the meaning of the rows.
-    rows: The scalars of the cohort, in any order; may be empty.
-    state: The rule's state.
-    gram: float64[m, m] in the order of `rows`, if the rule or the certificate
-      needs it; with r remembered updates float64[m + r, m + r].
-    remembered: Ids (int64[r]) and ages (int32[r]) of the remembered updates.
-    tape: Whether the measurements have those of `tff_fair.summing.tape`, too;
-      it needs `gram`.
-
-  Returns:
-    The rule's output, its coefficients in the order of `rows`. The measurements
-    are those that every method reports and those of the rule. An empty cohort
-    leaves the state as it is.
+  `gram` is float64[m, m] in the order of `rows`, if the rule or the certificate
+  needs it; with r remembered updates, of ids int64[r] and ages int32[r], it is
+  float64[m + r, m + r]. The coefficients of the output are in the order of
+  `rows`; its measurements are those of every method, those of the rule, and
+  with `tape`, which needs `gram`, those of `tff_fair.summing.tape`. An empty
+  cohort leaves the state as it is.
   """
   num_clients = tf.size(rows.client_id)
   num_remembered = 0 if remembered is None else tf.size(remembered[0])
@@ -117,17 +109,10 @@ def round_output(
 ) -> Round:
   """Returns the state, the result and the measurements of an aggregation.
 
-  Args:
-    reader: Knows whether clients have ids.
-    rows: The scalars of the cohort.
-    output: What `apply_rule` returned for them.
-    direction: d, a structure of tensors.
-
-  Returns:
-    Beside what `apply_rule` measured, if clients have ids, the coefficients of
-    the cohort's updates (float32[m]) in the order of `client_ids` (int64[m]),
-    which ascend; and `client_losses` (float32[m]), if they report losses. A
-    direction that is not finite is reported as it is, and no step is taken.
+  If clients have ids, the measurements have the cohort's coefficients,
+  float32[m], in the order of `client_ids`, int64[m], which ascend, and
+  `client_losses`, float32[m], if they report losses. A direction that is not
+  finite is reported as it is, and no step is taken.
   """
   num_clients = tf.size(rows.client_id)
   measurements = collections.OrderedDict(
@@ -165,11 +150,6 @@ def round_update(
   """Returns the result of an aggregation; no step if d is not finite.
 
   Finite updates and coefficients may have a sum beyond the range of floats.
-
-  Args:
-    direction: d, a structure of tensors.
-    num_clients: int32[], the clients that counted.
-    for_finalizer: float32 scalars that the rule sends along.
   """
   is_finite = tf.math.is_finite(norms.squared_norm(direction))
   return types.RoundUpdate(

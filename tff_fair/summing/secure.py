@@ -47,16 +47,8 @@ def build_secure(
 ) -> tff.templates.AggregationProcess:
   """Builds the process; see `tff_fair.aggregators.RuleFactory`.
 
-  Args:
-    reader: Reads the scalars the rule needs.
-    value_type: The type of a client's update.
-    weight_type: The type of its weight.
-    bound: The largest absolute value in e_k Delta_k; `None` is 1024, or none
-      with a `sum_factory`.
-    sum_factory: Takes the place of TFF's secure sum.
-
-  Returns:
-    A process whose result is a `RoundUpdate` of `value_type`.
+  `bound` is the largest absolute value in e_k Delta_k; `None` is 1024, or none
+  with a `sum_factory`, which takes the place of TFF's secure sum.
   """
   rule = reader.rule
   assert isinstance(rule, types.SeparableRule)  # `RuleFactory` checks it.
@@ -103,15 +95,10 @@ def build_secure(
 def of_client(
   rule: types.SeparableRule, cohort: types.Cohort
 ) -> Mapping[str, tf.Tensor]:
-  """Returns a client's terms of the sums of scalars.
+  """Returns a client's terms of the sums of scalars, float64[] by name.
 
-  Args:
-    rule: The rule.
-    cohort: The client, or none; `weight` is not normalized.
-
-  Returns:
-    float64[] each: those of `types.Sums` and of the rule, by name. All are zero
-    without a client.
+  They are those of `types.Sums` and of the rule, with a `weight` that is not
+  normalized. All are zero without a client.
   """
   reference = tf.constant(rule.log_reference(), tf.float64)
   e = tf.exp(rule.log_weight(cohort) - reference)
@@ -139,17 +126,8 @@ def build_private(
 ) -> tff.templates.AggregationProcess:
   """Builds the process; see `tff_fair.aggregators.RuleFactory`.
 
-  Args:
-    reader: Reads the scalars the rule needs; all clients weigh the same.
-    value_type: The type of a client's update.
-    weight_type: The type of its weight.
-    settings: Noise, clip, and the size of cohorts.
-    sum_factory: Adds what clients send; `None` is a plain sum, or TFF's secure
-      one.
-    securely: Whether it is the latter.
-
-  Returns:
-    A process whose result is a `RoundUpdate` of `value_type`.
+  All clients weigh the same. `sum_factory` adds what clients send; `None` is a
+  plain sum, or TFF's secure one if `securely`.
   """
   rule = reader.rule
   assert isinstance(rule, types.SeparableRule)  # `RuleFactory` checks it.

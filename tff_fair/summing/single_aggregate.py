@@ -33,19 +33,8 @@ def build_single_aggregate(
 ) -> tff.templates.AggregationProcess:
   """Builds an aggregation process from TensorFlow functions.
 
-  Args:
-    value_type: The type of a client's update.
-    weight_type: The type of its weight.
-    initial_state: Returns the state before the first round.
-    zero: Returns the accumulator of no client.
-    prepare: From a client, `update` and `weight`, to what is accumulated; the
-      clients do this side by side. `None` accumulates the client as it is.
-    accumulate: From accumulator and client to accumulator, one after the other.
-    merge: From two accumulators to one.
-    apply_rule: From state and accumulator to state, result and measurements.
-
-  Returns:
-    A process with these.
+  Clients `prepare` their `update` and `weight` side by side; `None` takes these
+  as they are. `accumulate` adds clients one after the other.
   """
   client_type = tff.to_type(
     collections.OrderedDict(update=value_type, weight=weight_type)
@@ -99,14 +88,9 @@ def converted(
   weight_type: tff.Type,
   convert: Convert,
 ) -> tff.templates.AggregationProcess:
-  """Returns a process that returns the outputs of another one, converted.
+  """Returns a process with the converted outputs of another.
 
-  Args:
-    process: The other one.
-    value_type: The type of a client's update.
-    weight_type: The type of its weight.
-    convert: From the output of a round to that of the new process. The state
-      must stay as it is.
+  `convert` must leave the state as it is.
   """
 
   @tff.federated_computation(

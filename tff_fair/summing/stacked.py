@@ -36,15 +36,7 @@ def build_stacked(
 ) -> tff.templates.AggregationProcess:
   """Builds the process; see `tff_fair.aggregators.RuleFactory`.
 
-  Args:
-    reader: Reads the scalars the rule needs.
-    value_type: The type of a client's update.
-    weight_type: The type of its weight.
-    certificate: Whether a rule without M has its certificate measured, too.
-    tape: What goes on tape; see `tff_fair.summing.tape`.
-
-  Returns:
-    A process whose result is a `RoundUpdate` of `value_type`.
+  `certificate` is for rules without M.
   """
   rule = reader.rule
   needs_gram = certificate or rule.geometry is types.Geometry.GRAM

@@ -56,16 +56,7 @@ def build_streaming(
   value_type: tff.Type,
   weight_type: tff.Type,
 ) -> tff.templates.AggregationProcess:
-  """Builds the process; see `tff_fair.aggregators.RuleFactory`.
-
-  Args:
-    reader: Reads the scalars the rule needs.
-    value_type: The type of a client's update.
-    weight_type: The type of its weight.
-
-  Returns:
-    A process whose result is a `RoundUpdate` of `value_type`.
-  """
+  """Builds the process; see `tff_fair.aggregators.RuleFactory`."""
   rule = reader.rule
   if not isinstance(rule, types.SeparableRule):
     raise TypeError(
@@ -157,12 +148,7 @@ def _slope(
 
 
 def no_moments(update_specs: TensorStructure, with_covariate: bool) -> Moments:
-  """Returns the moments of no client.
-
-  Args:
-    update_specs: A structure of `tf.TensorSpec`.
-    with_covariate: Whether there is a covariate.
-  """
+  """Returns the moments of no client."""
   scalar = tf.zeros([], tf.float64)
   return Moments(
     tf.constant(float("-inf"), tf.float64),
@@ -176,13 +162,7 @@ def no_moments(update_specs: TensorStructure, with_covariate: bool) -> Moments:
 def moments_of_one(
   log_weight: tf.Tensor, covariate: tf.Tensor | None, update: TensorStructure
 ) -> Moments:
-  """Returns the moments of one client.
-
-  Args:
-    log_weight: float64[], l_k; -inf for a weight of zero.
-    covariate: float64[], x_k, or `None`.
-    update: Delta_k, a structure of float tensors.
-  """
+  """Returns the moments of one client; l_k is -inf for a weight of zero."""
   weighs = log_weight > float("-inf")
   return Moments(
     log_weight,

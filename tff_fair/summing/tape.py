@@ -33,12 +33,11 @@ TapedRound: TypeAlias = Mapping[str, np.ndarray]
 def of_rule(
   cohort: types.Cohort, gram: tf.Tensor, coefficients: tf.Tensor
 ) -> dict[str, tf.Tensor]:
-  """Returns what goes on tape of a rule and its cohort.
+  """Returns what a tape records of a rule and its cohort.
 
-  Args:
-    cohort: The m clients, in ascending order of their ids.
-    gram: float64[m, m], or [m + r, m + r] with r remembered updates.
-    coefficients: float64[m], or [m + r].
+  The m clients are in ascending order of ids. The Gram matrix is float64[m, m]
+  and the coefficients are float64[m]; with r remembered updates, m + r takes
+  the place of m.
   """
   num_clients = tf.size(cohort.client_id)
   slopes = tf.linalg.matvec(gram, coefficients)
@@ -59,13 +58,7 @@ def of_rule(
 def of_updates(
   client_id: tf.Tensor, updates: tf.Tensor, direction: tf.Tensor
 ) -> dict[str, tf.Tensor]:
-  """Returns what goes on a tape with updates, too.
-
-  Args:
-    client_id: int64[m], in any order.
-    updates: float[m, d], in the same one.
-    direction: float[d], the round's own.
-  """
+  """Returns the record of updates, float[m, d], and direction, float[d]."""
   order = tf.argsort(client_id, stable=True)
   return {
     f"{PREFIX}updates": tf.gather(updates, order),
@@ -102,11 +95,7 @@ class Replay:
   """
 
   def __init__(self, rule: types.Rule) -> None:
-    """Begins before the first round.
-
-    Args:
-      rule: The rule.
-    """
+    """Begins before the first round."""
     self._rule = rule
     self._compute: tff.Computation | None = None
     self._state: Any = tff.tensorflow.computation(rule.initialize)()
@@ -115,11 +104,7 @@ class Replay:
     self.has_state = self.needs_updates or bool(tf.nest.flatten(self._state))
 
   def next(self, taped: TapedRound) -> Replayed | None:
-    """Applies the rule to a round; returns nothing if no client counted.
-
-    Args:
-      taped: The round. For a rule with a state, it is the one after the last.
-    """
+    """Applies a rule to its next round; `None` if no client counted."""
     if not taped["client_id"].size:
       return None
     if self.needs_updates:
@@ -138,11 +123,7 @@ class Replay:
     )
 
   def _apply(self, known: TapedRound) -> np.ndarray:
-    """Returns the coefficients; the rule goes on to its next state.
-
-    Args:
-      known: The fields of the cohort, among others.
-    """
+    """Returns the coefficients; the rule goes on to its next state."""
     cohort = collections.OrderedDict(
       (name, known[name])
       for name in types.Cohort._fields

@@ -39,14 +39,7 @@ def build_two_phase(
 ) -> tff.templates.AggregationProcess:
   """Builds the process; see `tff_fair.aggregators.RuleFactory`.
 
-  Args:
-    reader: Reads the scalars the rule needs.
-    value_type: The type of a client's update.
-    weight_type: The type of its weight.
-    sum_factory: Sums the scaled updates.
-
-  Returns:
-    A process whose result is a `RoundUpdate` of `value_type`.
+  `sum_factory` sums the scaled updates.
   """
   sum_process = sum_factory.create(value_type)
   local = _build_steps(reader, value_type, weight_type)
@@ -156,12 +149,8 @@ def scale_update(
 ) -> types.TensorStructure:
   """Returns the update of a client, times its coefficient.
 
-  Args:
-    update: Delta_k.
-    row: The client's row; none if it was left out. Its update then becomes
-      zero, NaN and all.
-    rows: The rows of the cohort, m of them.
-    coefficients: float64[m], in the order of `rows`.
+  The coefficients, float64[m], are in the order of `rows`. The update of a
+  client that was left out, without `row`, becomes zero, NaN and all.
   """
 
   def own_coefficient() -> tf.Tensor:
@@ -218,14 +207,7 @@ def build_sum_phases(
   weight_type: tff.Type,
   sum_factory: tff.aggregators.UnweightedAggregationFactory,
 ) -> SumPhases:
-  """Builds the phases of `build_two_phase`.
-
-  Args:
-    reader: Reads the scalars of `ClientSignals`, and does not look at updates.
-    value_type: The type of a client's update.
-    weight_type: The type of its signals.
-    sum_factory: Sums the scaled updates.
-  """
+  """Builds the phases of `build_two_phase`; the reader ignores updates."""
   sum_process = sum_factory.create(value_type)
   sum_output = sum_process.next.type_signature.result
   local = _build_steps(reader, value_type, weight_type)
@@ -315,13 +297,8 @@ def finish_chosen(
 ) -> rule_application.Round:
   """Returns state, result and measurements of a round.
 
-  Args:
-    reader: Knows the rule.
-    state: The rule's state before the round.
-    rows: The rows of the clients that count in the end.
-    chosen: Rows and coefficients of those that counted before they trained.
-    direction: d, the sum of the scaled updates.
-    inner: The measurements of the inner sum.
+  `rows` are of the clients that count in the end, `chosen` of those that
+  counted before they trained.
   """
   output = rule_application.apply_rule(reader, rows, state)
   used = coefficients_of(rows.client_id, chosen)
@@ -336,12 +313,7 @@ def finish_chosen(
 def without(
   signals: types.ClientSignals, left_out: tf.Tensor
 ) -> types.ClientSignals:
-  """Returns a client's signals, with no examples if it is left out.
-
-  Args:
-    signals: Scalars.
-    left_out: int64[n], ids of clients.
-  """
+  """Returns a client's signals, with no examples if it is left out."""
   is_out = tf.reduce_any(tf.equal(left_out, signals.client_id))
   none = tf.zeros_like(signals.num_examples)
   return signals._replace(
@@ -360,15 +332,7 @@ def ids_missing(
 
 
 def coefficients_of(client_id: tf.Tensor, chosen: Chosen) -> tf.Tensor:
-  """Returns the coefficients of some clients.
-
-  Args:
-    client_id: int64[n], clients of the cohort.
-    chosen: Rows and coefficients of the cohort.
-
-  Returns:
-    float64[n], in the order of `client_id`.
-  """
+  """Returns coefficients, float64[n], in the order of the clients' ids."""
   known = chosen["rows"].client_id
   order = tf.argsort(known, stable=True)
   places = tf.searchsorted(tf.gather(known, order), client_id)
