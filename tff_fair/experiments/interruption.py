@@ -110,14 +110,11 @@ def raised(*, owns_process: bool = False) -> Iterator[None]:
 
 @contextlib.contextmanager
 def recorded() -> Iterator[None]:
-  """Notes signals, which the program looks for by `check` and `deferred`.
+  """Records signals, for which the program asks by `check` and `deferred`.
 
-  It also looks for one at its own end. It takes the signals that `raised`
-  handles, and those that the process does not handle. It does nothing in other
-  threads than the main one.
-
-  Raises:
-    Interrupted: If a signal has come.
+  It raises `Interrupted` at its own end if a signal has come. It takes the
+  signals that `raised` handles, and those that the process does not handle;
+  outside the main thread it does nothing.
   """
   if not _is_main_thread():
     yield

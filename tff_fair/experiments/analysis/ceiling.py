@@ -195,13 +195,10 @@ class _Part(NamedTuple):
 def _solve(
   problem: Problem, share: float, p: Array, radius: float | None
 ) -> _Part:
-  """Finds the ceilings of a problem, and what its runs are above them.
+  """Finds the ceilings of a problem, and its runs' scores above them.
 
-  Args:
-    problem: The problem.
-    share: Of the clients in the tail.
-    p: What each client counts for in the mean.
-    radius: R; None for the usual one.
+  `share` is that of the clients in the tail, `p` the weight of each client in
+  the mean; a `radius` of `None` is the usual one.
   """
   losses, scale = problem.train, _scale(problem.train)
   usual = _RADIUS * scale.length

@@ -49,11 +49,7 @@ def _identity(run: Run) -> dict[str, Any]:
 
 
 def write(found: Ceilings) -> None:
-  """Writes ceiling.json into the folder of each run.
-
-  Raises:
-    RunError: If one cannot be written.
-  """
+  """Writes ceiling.json into each run's folder; may raise `RunError`."""
   for _, row in found.runs.iterrows():
     of_data, of_least = (
       table[table["data"] == row["data"]] for table in (found.data, found.least)
@@ -85,9 +81,8 @@ def read(
 ) -> tuple[Ceilings | None, list[str]]:
   """Returns the ceilings beside runs as one, and why others are left out.
 
-  Args:
-    groups: The runs, by the labels that the ceilings get for methods.
-    rounds: The rounds after which runs are shown; by default the last.
+  Ceilings take the labels of `groups` for methods; `rounds` are those after
+  which runs are shown, by default the last.
   """
   parts: list[dict[str, Any]] = []
   notes: list[str] = []
@@ -131,13 +126,7 @@ def _read(
 
 
 def _check(content: dict[str, Any]) -> None:
-  """Checks the values of a file.
-
-  Raises:
-    LookupError: If one is missing, and so for the others.
-    TypeError: If one is of another type.
-    ValueError: If one is out of range.
-  """
+  """Raises `LookupError`, `TypeError` or `ValueError` for values of a file."""
   declared.check_number("share", content["share"], minimum=0, maximum=1)
   declared.check_choice("weighting", content["weighting"], ceiling.WEIGHTINGS)
   lacking = {*RISKS} - {row["risk"] for row in content["least"]}

@@ -72,14 +72,10 @@ class Pair(NamedTuple):
   def values(
     self, statistic: Statistic, weights: Vector
   ) -> tuple[Vector, Vector]:
-    """Returns a measure of the method, and that of the baseline.
+    """Returns a measure of the method and of the baseline, float64[...] each.
 
-    Args:
-      statistic: The measure; of several evaluations, its mean.
-      weights: float64[..., K], of the clients.
-
-    Returns:
-      float64[...], twice.
+    `weights`, float64[..., K], are of the clients; of several evaluations the
+    mean counts.
     """
     method, baseline = (
       np.mean([statistic(e, weights) for e in evaluations], 0)

@@ -60,9 +60,8 @@ def choose(rows: pd.DataFrame, score: Score, criterion: str) -> int:
 def chosen_rows(rows: pd.DataFrame, score: Score) -> pd.DataFrame:
   """Returns a row for each client: its test results at the chosen settings.
 
-  Returns:
-    client, num_examples, and for each criterion the setting and the score:
-    setting_mean, score_mean, setting_worst_10, score_worst_10.
+  Its columns are client, num_examples, and for each criterion the setting and
+  the score: setting_mean, score_mean, setting_worst_10, score_worst_10.
   """
   found = pd.DataFrame()
   for criterion in CRITERIA:
@@ -75,14 +74,10 @@ def chosen_rows(rows: pd.DataFrame, score: Score) -> pd.DataFrame:
 
 
 def check(results: pd.DataFrame) -> None:
-  """Checks a table of results from a file.
+  """Raises `ValueError` for a table of results that `compare` cannot take.
 
-  Args:
-    results: As `compare` takes it.
-
-  Raises:
-    ValueError: If a column or a value is missing, a row is there twice, or
-      methods and seeds of a federation have other clients.
+  A column or a value is missing, a row is there twice, or methods and seeds of
+  a federation have other clients.
   """
   keys = ["federation", "method", "seed", "client"]
   scores = [f"score_{criterion}" for criterion in CRITERIA]
@@ -285,13 +280,10 @@ def over_federations(
   spreads: Mapping[str, float],
   column: str = "worst_10",
 ) -> list[OverFederations]:
-  """Returns the methods over all federations.
+  """Returns the methods over all federations, by a column of `results`.
 
-  Args:
-    results: As `compare` returns them.
-    spreads: For each federation the standard deviation of the score over the
-      clients of its baseline, in the unit of tables.
-    column: The measure.
+  `spreads` has, for each federation, the standard deviation of the score over
+  the clients of its baseline, in the unit of tables.
   """
   chosen = [result for result in results if result.column == column]
   names = list(dict.fromkeys(result.method for result in chosen))
@@ -323,10 +315,8 @@ def signed_rank_p(differences: Sequence[float]) -> float:
 
   Differences of 0 are ranked, then left out (Pratt, 1959). Of up to 16
   federations all signs are enumerated, so that the p-value is exact with ties,
-  too; with more, it is that of the normal approximation.
-
-  Returns:
-    The p-value; NaN with fewer than two federations, and 1 if none differs.
+  too; with more, it is that of the normal approximation. It is NaN with fewer
+  than two federations, and 1 if none differs.
   """
   values = np.asarray(differences, np.float64)
   if values.size < 2 or not np.isfinite(values).all():

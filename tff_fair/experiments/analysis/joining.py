@@ -127,17 +127,11 @@ def of_unseen(clients: pd.DataFrame, score: Score) -> dict[str, Any] | None:
 def bound(
   values: np.ndarray, examples: np.ndarray, score: Score
 ) -> dict[str, Any]:
-  """Returns what a client like those that were not trained on may expect.
+  """Returns a lower bound on the scores of clients that join later.
 
-  Args:
-    values: float64[K], the scores of clients that took no part in training.
-    examples: int[K], their numbers of test examples.
-    score: The score.
-
-  Returns:
-    `bound`, which at least the share `share` of such clients reach, with
-    `confidence`; there is none with fewer clients than `needed`, or where a
-    score is not finite.
+  `values`, float64[K], are the scores of clients that took no part in training.
+  The share `share` of such clients reaches `bound` with `confidence`; there is
+  no bound with fewer clients than `needed`, or where a score is not finite.
   """
   is_share = score.name == ACCURACY.name and metrics.are_shares_of_examples(
     values, examples

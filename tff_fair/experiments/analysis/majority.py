@@ -45,24 +45,16 @@ def summarize(
   counts: np.ndarray,
   names: Sequence[str],
 ) -> dict[str, Any]:
-  """Returns what the most frequent class gets, and where a model is not better.
+  """Compares a model with always predicting the most frequent class.
 
-  Args:
-    values: float64[K], the clients' values of `score`; NaN where they have
-      none.
-    shares: float64[K], the shares of their test examples that have the class.
-    examples: int64[K], their numbers of test examples.
-    score: Accuracy, balanced accuracy or AUC.
-    counts: int64[C], training examples of each class.
-    names: Names of the classes.
-
-  Returns:
-    `class`, its name, and `share`, of the training examples; `mean` and
-    `weighted`, the accuracy of always predicting it over clients and over
-    examples; `score`, and `reference`, what always predicting it gets by that
-    over clients; `difference` of the model to it, with `low` and `high`;
-    `is_better`, on average; `num_classes`; `rare_class`, if there is one; and
-    of accuracies `not_better` of `num_clients` clients.
+  `values`, float64[K], are NaN for clients without the score; `shares`,
+  float64[K], are those of the class in their test examples; `counts`, int64[C],
+  are training examples. Returns `class`, its name, and `share`; `mean` and
+  `weighted`, its accuracy over clients and over examples; `score` and
+  `reference`, what it gets by that over clients; the model's `difference` to
+  it, with `low` and `high`; `is_better`, on average; `num_classes`;
+  `rare_class`, if there is one; and of accuracies `not_better` of `num_clients`
+  clients.
   """
   number = int(counts.argmax())
   known = ~np.isnan(values)

@@ -214,18 +214,12 @@ def variance_parts(
   num_clients: int,
   rounding: float,
 ) -> tuple[Part, ...]:
-  """Returns the parts of the variance of a mean over seeds.
+  """Returns V_seeds and V_clients, as far as they are above 0.
 
-  Args:
-    changes: float64[S], D_s: a difference in each seed.
-    covariance: float64[S, S], K / (K - 1) cov(D_s*, D_s'*) over draws of the
-      clients; None where they are not a sample, or there is one.
-    num_clients: K.
-    rounding: By how much differences may vary by rounding alone.
-
-  Returns:
-    V_seeds and V_clients, as far as they are above 0; none where the
-    differences vary by no more than rounding.
+  `changes`, float64[S], are D_s, the difference in each seed; `covariance`,
+  float64[S, S], is K / (K - 1) cov(D_s*, D_s'*) over draws of the clients, or
+  `None` where they are not a sample, or there is one. There are no parts where
+  the differences vary by no more than `rounding`.
   """
   num_seeds = changes.size
   of_seeds = of_clients = 0.0

@@ -249,12 +249,7 @@ def _other_versions(
 
 
 def ends_before(before: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
-  """Returns whether a run has fewer rounds than another, or no fine-tuning.
-
-  Args:
-    before: The settings of the run.
-    now: Those of the other one, which may go on from its end.
-  """
+  """Returns whether a run has fewer rounds than another, or no fine-tuning."""
   epochs, *_ = _FINE_TUNING
   return has_fewer_rounds(before, now) or (
     before[epochs] is None and now[epochs] is not None

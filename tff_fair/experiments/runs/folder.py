@@ -216,11 +216,7 @@ class RunFolder:
     _remove(atomic.unfinished(path) for path in self.files)
 
   def check_free(self, asked: Mapping[str, Any] | None = None) -> None:
-    """Checks that no finished run, nor anything else, is in it.
-
-    Args:
-      asked: The settings of a run that may go further than the one in it.
-    """
+    """Checks that it is empty, or holds a run that `asked` may continue."""
     try:
       is_finished, has_config = self.is_finished, self.config.exists()
       is_over = is_finished and not self._ends_before(asked)

@@ -267,14 +267,11 @@ def with_beside(name: str, beside: tuple[str, ...]) -> Score:
 
 
 def summarize_beside(values: Vector) -> dict[str, float]:
-  """Summarizes a column beside a score, over the clients that have it.
+  """Summarizes a column, float[K], over the clients that have a value.
 
-  Args:
-    values: float[K] of any size and sign, such as R²; NaN is a missing value.
-
-  Returns:
-    `mean`, `std`, `min`, `max`, `percentile_50`, the median, NaN where no
-    client has a value; and `left_out`, the number of clients without one.
+  Values may be of any size and sign, such as R²; NaN is a missing one. Returns
+  `mean`, `std`, `min`, `max`, `percentile_50`, NaN where no client has a value,
+  and `left_out`, the number of clients without one.
   """
   left_out = float(np.isnan(values).sum())
   known = values[~np.isnan(values)]

@@ -341,12 +341,10 @@ def describe(spec: RunSpec) -> str:
 
 
 def carry_out(bench: Bench, jobs: int = 1, *, progress: bool = True) -> None:
-  """Trains what is not there, and shows how it gets on and what time is left.
+  """Trains the missing runs, and shows progress and the time left.
 
   Processes divide the methods, and go through the federations in their order.
-
-  Raises:
-    RunError: If a process fails; the others have come to their end.
+  If one fails, the others finish; then it raises `RunError`.
   """
   bench.record()
   for table in bench.tables():

@@ -61,19 +61,11 @@ def affordable(
 def variants(
   names: Iterable[str], best: RunSpec, most: int, *, has_groups: bool
 ) -> tuple[dict[str, list[RunSpec]], dict[str, str]]:
-  """Returns the settings to try of each method, no more than FedAvg had.
+  """Returns the settings to try, by method, and why others are left out.
 
-  Args:
-    names: The methods.
-    best: FedAvg at its best rate, with the better weights of clients.
-    most: How many settings a method may have.
-    has_groups: Whether the data name groups of people, which some methods need.
-
-  Returns:
-    The settings by method; and why others cannot be tried.
-
-  Raises:
-    FieldError: If none can be tried.
+  A method gets at most `most` settings, so no more than FedAvg had; `best` is
+  FedAvg at its best rate, with the better weights of clients. Some methods need
+  groups of people. Raises `FieldError` if no method can be tried.
   """
   found: dict[str, list[RunSpec]] = {}
   left_out: dict[str, str] = {}

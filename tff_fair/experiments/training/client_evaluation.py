@@ -74,18 +74,15 @@ def build_evaluation(
 ) -> loop.Evaluate:
   """Returns a function that evaluates a state on clients' test data.
 
-  Returns:
-    A function from a state of the process to an evaluation with the columns
-    `client_id`, `num_examples`, `loss`, those of the score and its others, as
-    `accuracy`, and those that mark clients, see `sampling.marks`. Where the
-    process trains personal models, these are what is evaluated; the global
-    model is there too, as the columns `global_loss`, `global_accuracy` and the
-    group `global` of the summary. Where some clients attack, the group `honest`
-    of the summary is about the others alone. The summary is about the clients
-    that may take part in training; it has `scoring.summarize_outputs` as well.
-    With validation data, results on these are there, too: the group
-    `validation` of the summary, and columns of that prefix, empty for a client
-    without such data.
+  The columns are `client_id`, `num_examples`, `loss`, those of the score and
+  its others, as `accuracy`, and those that mark clients, see `sampling.marks`.
+  Where the process trains personal models, these are evaluated; the global
+  model adds the columns `global_loss`, `global_accuracy` and the group `global`
+  of the summary. Where some clients attack, the group `honest` of the summary
+  is about the others alone. The summary is about the clients that may take part
+  in training; it has `scoring.summarize_outputs` as well. Validation data add
+  the group `validation` and columns of that prefix, empty for a client without
+  such data.
   """
   computations = _computations(parts)
   on_test = _evaluation_on(
@@ -273,12 +270,11 @@ def summarize(
 ) -> Summary:
   """Summarizes an evaluation over the clients.
 
-  Returns:
-    By the name of the score, as `accuracy`, its statistics over the clients
-    that have it, see `tff_fair.metrics`, and `left_out`, how many do not, of a
-    score that some may lack; `accuracy_weighted`, by examples; the others
-    beside it, as `r2`, see `scores.summarize_beside`; and `loss`: `mean`,
-    `std`, `max`, and `weighted` by examples.
+  By the name of the score, as `accuracy`, are its statistics over the clients
+  that have it, see `tff_fair.metrics`, and `left_out`, how many do not. Others
+  are `accuracy_weighted`, by examples; the scores beside it, as `r2`, see
+  `scores.summarize_beside`; and `mean`, `std`, `max` of `loss`, and `weighted`
+  by examples.
   """
   loss = columns["loss"].astype(np.float64)
   num_examples = columns["num_examples"]

@@ -51,15 +51,12 @@ from tff_fair.runtime.compilation_cache import CompilationCache
 def build_computations(
   spec: RunSpec, task: tasks.Task, cache: CompilationCache
 ) -> Mapping[str, tff.Computation]:
-  """Returns what the stages compute over clients.
+  """Returns what the stages compute over clients, by name.
 
-  Clients train as in the run, but at a rate that stays.
-
-  Returns:
-    `correct`, a round of the first stage, as `federated.build_round` returns
-    it; `predict`, as `federated.build_predictions` returns it; and
-    `initialize`, `next`, `set_model_weights` and `get_model_weights` of
-    FedAvg's learning process, for the second stage.
+  Clients train as in the run, but at a constant rate. `correct` is
+  `federated.build_round`, for the first stage; `predict` is
+  `federated.build_predictions`; `initialize`, `next`, `set_model_weights` and
+  `get_model_weights` of FedAvg's learning process are for the second stage.
   """
   assert task.num_classes is not None
   work = {

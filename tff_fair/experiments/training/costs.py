@@ -162,14 +162,11 @@ def of_round(
   num_examples: np.ndarray,
   trained_examples: np.ndarray,
 ) -> Mapping[str, int]:
-  """Returns what a round costs.
+  """Returns what a round costs all clients together.
 
-  A client that does not report back has received the model; nothing else of it
-  is counted.
-
-  Returns:
-    `num_clients` that reported back, and `bytes_down`, `bytes_up` and
-    `local_operations` of all clients together.
+  These are `num_clients` that reported back, `bytes_down`, `bytes_up` and
+  `local_operations`. A client that does not report back has received the model;
+  nothing else of it is counted.
   """
   num_clients = len(cohort.reporting)
   return {

@@ -194,11 +194,9 @@ def _taken_apart(
   Mapping[str, Mapping[int, float]],
   Mapping[str, np.ndarray],
 ]:
-  """Returns what metrics say of the cohort, of single clients, and for a tape.
+  """Splits metrics into those of the cohort, of clients, and of the tape.
 
-  Returns:
-    The metrics of the cohort; values by name and client id; and what goes on
-    tape, by name.
+  Those of clients are by name and client id.
   """
   aggregator = metrics.get(_AGGREGATOR, {})
   taped = {

@@ -297,9 +297,8 @@ def before_joining(first: np.ndarray) -> list[int]:
 def marks(first: np.ndarray) -> dict[str, np.ndarray]:
   """Returns columns that mark clients in tables, if there are any to mark.
 
-  Returns:
-    `unseen`, bool[n], where a client takes no part; `join_round`, int64[n],
-    where one begins later: 1 for the others.
+  `unseen`, bool[n], marks clients that take no part; `join_round`, int64[n],
+  where some begin later, is 1 for the others.
   """
   found: dict[str, np.ndarray] = {}
   is_unseen = first == NEVER

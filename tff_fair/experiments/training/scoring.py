@@ -209,11 +209,7 @@ def variance(labels: np.ndarray) -> float:
   """Returns the mean squared deviation of labels from their mean.
 
   It is exactly 0 where all are equal: the rounding of a mean would leave a rest
-  of it.
-
-  Args:
-    labels: float[n], or float[n, t] of several numbers an example, each of
-      which has a mean of its own.
+  of it. Labels are float[n], or float[n, t] with a mean for each of t numbers.
   """
   centered = labels.astype(np.float64) - labels[0].astype(np.float64)
   return float(centered.var(axis=0).mean())
@@ -222,16 +218,11 @@ def variance(labels: np.ndarray) -> float:
 def errors(
   squared_errors: np.ndarray, variances: np.ndarray, label_scale: float
 ) -> tuple[np.ndarray, np.ndarray]:
-  """Returns RMSE and R² of clients.
+  """Returns RMSE and R² of clients, float64[K] each.
 
-  Args:
-    squared_errors: float[K], mean squared errors, in units of y².
-    variances: float64[K], those of the labels, in units of y².
-    label_scale: The units of the label that one unit of y is.
-
-  Returns:
-    float64[K], RMSE in units of the label, inf where the squared error is NaN;
-    float64[K], R², NaN where the variance is 0.
+  RMSE is in units of the label, `label_scale` of which are one unit of y; it is
+  inf where the squared error is NaN. R² is NaN where the variance is 0. Squared
+  errors and variances are in units of y².
   """
   mean_squares = squared_errors.astype(np.float64)
   mean_squares = np.where(np.isnan(mean_squares), math.inf, mean_squares)
@@ -275,11 +266,10 @@ def summarize_outputs(
 ) -> dict[str, float | dict[str, float]]:
   """Summarizes the predictions for the test examples of all clients.
 
-  Returns:
-    `constant_prediction`, if the model predicts the same for all examples,
-    though their labels differ: this, by the kind of outputs. Of numbers that
-    differ also `r2_pooled`: R² over all examples, whose labels have one mean.
-    Both as `diagnosis` reads them.
+  Where the model predicts the same for all examples, though their labels
+  differ, `constant_prediction` is this, by the kind of outputs. Of numbers that
+  differ, `r2_pooled` is R² over all examples, whose labels have one mean.
+  `diagnosis` reads both.
   """
   if outputs is None:
     return {}
