@@ -121,14 +121,7 @@ def project_to_tail(point: Array, cap: float) -> Array:
 def lower_bound(
   found: Derivatives, weights: Array, multipliers: Array, radius: float
 ) -> float:
-  """Returns L, which no weights in the ball have a smaller risk than.
-
-  Args:
-    found: Losses and gradients at W'.
-    weights: W', float64[d * C].
-    multipliers: lambda.
-    radius: R.
-  """
+  """Returns L, which no weights in the ball have a smaller risk than."""
   gradient = multipliers @ found.gradients
   slope = gradient @ weights + radius * linalg.norm(gradient)
   # Losses are not negative.

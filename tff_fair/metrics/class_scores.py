@@ -92,11 +92,7 @@ def value(name: str, sums: ClassSums, positive: int | None = None) -> Vector:
 
 
 def places(log_odds: npt.ArrayLike) -> npt.NDArray[np.int64]:
-  """Returns the bins of log odds in the histogram, of the same shape.
-
-  Args:
-    log_odds: float[...]; NaN is in the bin of 0.
-  """
+  """Returns the histogram bins of log odds; NaN is in the bin of 0."""
   scaled = np.nan_to_num(np.floor(np.asarray(log_odds) * BINS_PER_UNIT))
   place = np.clip(scaled + NUM_BINS // 2, 0, NUM_BINS - 1)
   return np.asarray(place, np.int64)
@@ -134,11 +130,7 @@ def histogram_error(
 
 
 def rarer_class(sums: ClassSums) -> int:
-  """Returns the class with the fewest examples of all; of equals, the last.
-
-  Args:
-    sums: Those of the clients, [K, ...].
-  """
+  """Returns the class with the fewest examples of all; of equals, the last."""
   examples = sums.counts[..., 0].reshape(-1, sums.counts.shape[-2]).sum(0)
   return int(examples.size - 1 - np.argmin(examples[::-1]))
 

@@ -113,14 +113,7 @@ def score(
   outputs: Vector,
   positive: int | None = None,
 ) -> float:
-  """Returns a client's score; NaN if its examples do not have it.
-
-  Args:
-    name: As `client_gain` takes it, and so are those that follow.
-    labels: The labels.
-    outputs: The outputs of one model.
-    positive: The class of scores of one class.
-  """
+  """Returns a client's score; NaN if its examples do not have it."""
   scored = _Scored(name, labels, outputs, positive)
   return float(scored(np.ones([1, len(labels)]))[0])
 
@@ -136,17 +129,9 @@ def client_gain(
 ) -> Gain:
   """Returns what a client gains.
 
-  Args:
-    name: The score: one of `class_scores.NAMES`, rmse, mae or r2.
-    outputs: The outputs of the two models.
-    positive: As `class_scores.value` takes it.
-    confidence: Of the interval, in (0, 1).
-    draws: How often the models' outputs are exchanged; no p-value is below
-      1 / (draws + 1), but that of accuracies.
-    seed: Seed of the draws.
-
-  Raises:
-    ValueError: If `confidence` is not in (0, 1).
+  `name` is one of `class_scores.NAMES`, rmse, mae or r2. The two models'
+  outputs are exchanged `draws` times, so no p-value is below 1 / (draws + 1),
+  but that of accuracies. Raises `ValueError` if `confidence` is not in (0, 1).
   """
   vectors.check_share("confidence", confidence)
   if name == "accuracy":
@@ -289,14 +274,7 @@ class _Scored:
     return both
 
   def __call__(self, weights: npt.NDArray[np.generic]) -> Vector:
-    """Returns the score for each of some weightings.
-
-    Args:
-      weights: [B, n], 0 or more.
-
-    Returns:
-      float64[B]; NaN where the examples do not have it.
-    """
+    """Returns the scores by weights [B, n], float64[B]; NaN where undefined."""
     counts = np.asarray(weights, np.float64)
     if self._name in class_scores.WITH_HISTOGRAM:
       return self._of_order(counts)

@@ -102,14 +102,10 @@ def count(
 
 
 def shares(counts: GroupCounts) -> dict[str, tuple[_Counts, _Counts]]:
-  """Returns parts and wholes of the shares that are compared, by their names.
+  """Returns parts and wholes of the shares to compare, int64[G] each.
 
-  Args:
-    counts: The counts.
-
-  Returns:
-    By `accuracy`, `positive_rate`, `true_positive_rate` and
-    `false_positive_rate`: int64[G] twice.
+  The names are `accuracy`, `positive_rate`, `true_positive_rate` and
+  `false_positive_rate`.
   """
   return {
     "accuracy": (counts.hits, counts.examples),
@@ -186,16 +182,11 @@ def of_weighted(
   weights: npt.NDArray[np.float64],
   shown: npt.NDArray[np.bool_],
 ) -> npt.NDArray[np.float64]:
-  """Returns a gap over weighted clients, without its interval.
+  """Returns a gap over weighted clients, float64[...], without interval.
 
-  Args:
-    name: One of `NAMES`.
-    counts: The counts of each client, int64[K, G] each.
-    weights: float64[..., K].
-    shown: The groups that are compared, bool[G].
-
-  Returns:
-    float64[...]; NaN where one of these has no example that a share is of.
+  Counts are int64[K, G], weights float64[..., K], and `shown`, bool[G], are the
+  groups that are compared. It is NaN where one of these has no example that a
+  share is of.
   """
   found, all_shares = [], shares(counts)
   with np.errstate(divide="ignore", invalid="ignore"):

@@ -89,13 +89,9 @@ def _mean_over(
 ) -> Vector:
   """Returns the mean over some of the ranked examples.
 
-  The examples, ranked by the accuracy of their client, cover [0, K], a client
-  of average size one unit.
-
-  Args:
-    span: Their start and stop for K.
-    accuracy: float64[K].
-    weight: float64[..., K].
+  The examples, ranked by the accuracy of their client, float64[K], cover [0,
+  K], a client of average size one unit; `span` maps K to their start and stop.
+  Weights are float64[..., K].
   """
   start, stop = span(accuracy.size)
   order = np.argsort(accuracy)

@@ -17,15 +17,7 @@ GOALS = ("accuracy", "balanced_accuracy", "f1")
 def histogram(
   is_positive: npt.ArrayLike, log_odds: npt.ArrayLike
 ) -> npt.NDArray[np.int64]:
-  """Counts examples by class and log odds.
-
-  Args:
-    is_positive: Whether an example is of the positive class, bool[n].
-    log_odds: Those that the model gives this class, float[n].
-
-  Returns:
-    int64[2, 4096]: the other examples, and those of the class.
-  """
+  """Counts examples by class (others first) and log odds, int64[2, 4096]."""
   place = class_scores.places(log_odds)
   own = np.asarray(is_positive, bool)
   return np.stack(
@@ -36,14 +28,9 @@ def histogram(
 def best(goal: str, counts: npt.ArrayLike) -> float:
   """Returns the probability from which on to decide for the positive class.
 
-  Args:
-    goal: One of `GOALS`: the score to be as large as possible; F1 is that of
-      the positive class.
-    counts: int[2, 4096], the sum of `histogram` over clients.
-
-  Returns:
-    The threshold, the edge of a bin, in (0, 1); of equally good ones, the one
-    nearest to 1/2.
+  It is the edge of a bin, in (0, 1); of equally good ones, the one nearest to
+  1/2. `counts` is the sum of `histogram` over clients, `goal` one of `GOALS`;
+  F1 is that of the positive class.
   """
   # Decide for the class in the bins from an edge on.
   others, own = np.asarray(counts, np.float64)
@@ -67,15 +54,7 @@ def value(
 ) -> npt.NDArray[np.float64]:
   """Returns a score of decisions from their counts, which broadcast.
 
-  Args:
-    goal: One of `GOALS`.
-    positives: Examples of the positive class.
-    negatives: The others.
-    true_positives: Decisions for the class that are right.
-    false_positives: Those that are wrong.
-
-  Returns:
-    float64[...], NaN as in `class_scores.value`.
+  It is NaN as in `class_scores.value`.
   """
   p, n, tp, fp = np.broadcast_arrays(
     *(

@@ -14,14 +14,9 @@ _RANGE_SLACK = 1e-6
 
 
 def per_client(name: str, values: npt.ArrayLike) -> Vector:
-  """Returns `values` as float64[K] with K > 0.
+  """Returns `values` as float64[K], or raises `ValueError`; K > 0.
 
-  Args:
-    name: The caller's name of the values, for the errors.
-    values: One number per client; not checked for being finite.
-
-  Raises:
-    ValueError: If they are not numbers, not of rank 1, or empty.
+  They need not be finite. `name` is the caller's name of them, for the errors.
   """
   try:
     vector = np.asarray(values, dtype=np.float64)
@@ -40,12 +35,9 @@ def per_client(name: str, values: npt.ArrayLike) -> Vector:
 
 
 def accuracies_per_client(name: str, values: npt.ArrayLike) -> Vector:
-  """Returns `values` as float64[K] in [0, 1].
+  """Returns `values` as float64[K] in [0, 1], or raises `ValueError`.
 
   Clips a value that leaves the interval by no more than float32 rounding.
-
-  Raises:
-    ValueError: As `per_client`, or if a value is not finite or not in [0, 1].
   """
   vector = per_client(name, values)
   fits = (vector >= -_RANGE_SLACK) & (vector <= 1 + _RANGE_SLACK)
@@ -58,11 +50,7 @@ def accuracies_per_client(name: str, values: npt.ArrayLike) -> Vector:
 
 
 def errors_per_client(name: str, values: npt.ArrayLike) -> Vector:
-  """Returns `values` as float64[K] in [0, inf].
-
-  Raises:
-    ValueError: As `per_client`, or if a value is negative or no number.
-  """
+  """Returns `values` as float64[K] in [0, inf], or raises `ValueError`."""
   vector = per_client(name, values)
   fits = vector >= 0
   if not fits.all():
@@ -75,11 +63,7 @@ def errors_per_client(name: str, values: npt.ArrayLike) -> Vector:
 
 
 def example_counts_per_client(name: str, values: npt.ArrayLike) -> Vector:
-  """Returns `values` as float64[K], finite and positive.
-
-  Raises:
-    ValueError: As `per_client`, or if a value is not finite or not positive.
-  """
+  """Returns finite, positive float64[K], or raises `ValueError`."""
   vector = per_client(name, values)
   fits = np.isfinite(vector) & (vector > 0)
   if not fits.all():
@@ -104,17 +88,11 @@ def check_same_clients(**vectors: Vector) -> None:
 
 
 def mean(values: Vector, weights: Vector | None = None) -> Vector:
-  """Returns the mean over clients, weighted where there are weights.
+  """Returns the mean over clients, float64[...], of float64[..., K].
 
-  It is exact for equal values: a plain sum would leave the mean a rounding
-  above them all, and every client below average.
-
-  Args:
-    values: float64[..., K].
-    weights: float64[..., K], 0 or more; None where all count once.
-
-  Returns:
-    float64[...].
+  Weights are float64[..., K], 0 or more. The mean is exact for equal values: a
+  plain sum would leave it a rounding above them all, and every client below
+  average.
   """
   least = values.min(-1)
   above = values - least[..., None]
