@@ -40,17 +40,11 @@ def build_predictions(
 ) -> tff.Computation:
   """Builds a computation that returns one row per example.
 
-  Args:
-    model_fn: Function that returns a new `tff.learning.models.VariableModel`,
-      or a `tff.learning.models.FunctionalModel`.
-    num_classes: C, the size of the model's output.
-    with_softmax: Whether the model's outputs are logits, and not probabilities.
-
-  Returns:
-    A `tff.Computation` of type (<W@SERVER, {<int64, B>*}@CLIENTS> ->
-    <client_id=int64[N], probabilities=float32[N, C]>@SERVER): the weights and
-    the clients' data to rows, in ascending order of client id, those of a
-    client in the order of its examples.
+  Its type is (<W@SERVER, {<int64, B>*}@CLIENTS> -> <client_id=int64[N],
+  probabilities=float32[N, C]>@SERVER), from the weights and the clients' data.
+  Rows are in ascending order of client id, those of a client in the order of
+  its examples. `with_softmax` says that the model's outputs are logits, and not
+  probabilities.
   """
   info = local_model.describe(model_fn)
   data_type = batches.data_type(info.batch_spec)
@@ -96,21 +90,13 @@ def build_round(
 ) -> tff.Computation:
   """Builds a round of FedAvg in which each client has its own proximal weight.
 
-  Args:
-    model_fn: As `build_predictions` takes it, and so are the last two.
-    optimizer: The client optimizer, started anew each round.
-    settings: How clients train. Its proximal weight is not used.
-    num_classes: C.
-    with_softmax: Whether the model's outputs are logits.
-
-  Returns:
-    A `tff.Computation` of type (<W@SERVER, int64@SERVER, {float32}@CLIENTS,
-    {<int64, B>*}@CLIENTS> -> <W, rows>@SERVER): the weights, the number of the
-    round, which decides the order of examples, the clients' proximal weights
-    and data, to the mean of the trained weights by examples, and the
-    predictions of each client's own trained model. A client whose weights are
-    not finite does not count in the mean; where no client counts, the mean is
-    the old weights.
+  Its type is (<W@SERVER, int64@SERVER, {float32}@CLIENTS, {<int64,
+  B>*}@CLIENTS> -> <W, rows>@SERVER), from the weights, the number of the round,
+  which decides the order of examples, the clients' proximal weights and their
+  data. The results are the mean of the trained weights by examples, and the
+  predictions of each client's own trained model. A client whose weights are not
+  finite does not count in the mean; where no client counts, the mean is the old
+  weights. The proximal weight of `settings` is not used.
   """
   info = local_model.describe(model_fn)
   data_type = batches.data_type(info.batch_spec)

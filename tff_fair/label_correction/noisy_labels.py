@@ -26,14 +26,10 @@ _MOST_STEPS = 1000
 
 
 def noisy_clients(cumulative_dimension: np.ndarray) -> np.ndarray:
-  """Returns which clients are noisy, by their dimensions.
+  """Returns which clients are noisy, bool[K], by their dimensions.
 
-  Args:
-    cumulative_dimension: float64[K], the sum of the mean LID of each client
-      over the iterations so far; NaN where there was no estimate.
-
-  Returns:
-    bool[K]. A client without an estimate is not noisy.
+  `cumulative_dimension`, float64[K], sums each client's mean LID over the
+  iterations so far. A client without an estimate, NaN, is not noisy.
   """
   return is_upper(
     np.where(np.isfinite(cumulative_dimension), cumulative_dimension, np.nan)
@@ -41,44 +37,25 @@ def noisy_clients(cumulative_dimension: np.ndarray) -> np.ndarray:
 
 
 def losses(probabilities: np.ndarray, labels: np.ndarray) -> np.ndarray:
-  """Returns the cross entropy of each example.
+  """Returns the cross entropy of each example, float64[n].
 
-  Args:
-    probabilities: float[n, C], a distribution over the classes for each.
-    labels: int[n], the classes.
-
-  Returns:
-    float64[n], not negative; NaN where a probability is NaN.
+  Probabilities are float[n, C]; the loss is NaN where one of them is.
   """
   of_labels = probabilities[np.arange(len(labels)), labels].astype(np.float64)
   return np.abs(-np.log(np.maximum(of_labels, _LEAST_PROBABILITY)))
 
 
 def noise_level(example_losses: np.ndarray) -> float:
-  """Returns the estimated share of wrong labels of a noisy client, mu_k.
-
-  Args:
-    example_losses: float[n].
-
-  Returns:
-    A number in [0, 1]; 0 for a client without examples.
-  """
+  """Returns a noisy client's estimated share of wrong labels, mu_k."""
   if not len(example_losses):
     return 0.0
   return float(is_upper(example_losses).mean())
 
 
 def proximal_weights(levels: np.ndarray, beta: float) -> np.ndarray:
-  """Returns each client's weight of a term mu/2 ||w - theta||^2.
+  """Returns each client's weight of a term mu/2 ||w - theta||^2, float32[K].
 
   FedCorr's term is beta mu_k ||w - theta||^2, without the half.
-
-  Args:
-    levels: float64[K], the estimated shares of wrong labels.
-    beta: The paper's beta.
-
-  Returns:
-    float32[K].
   """
   return (2 * beta * levels).astype(np.float32)
 
@@ -86,16 +63,10 @@ def proximal_weights(levels: np.ndarray, beta: float) -> np.ndarray:
 def suspects(
   example_losses: np.ndarray, level: float, share: float
 ) -> np.ndarray:
-  """Returns which examples a noisy client may relabel in an iteration.
+  """Returns which examples a noisy client may relabel, bool[n].
 
-  Args:
-    example_losses: float[n].
-    level: mu_k, the estimated share of wrong labels.
-    share: pi, the share of those that may change.
-
-  Returns:
-    bool[n]: the largest losses; of equal ones, the earlier. A NaN does
-      not count.
+  They are the largest losses, the share `share`, pi, of the `level`, mu_k; of
+  equal ones, the earlier. A NaN does not count.
   """
   in_upper_group = round(len(example_losses) * level)
   number = int(in_upper_group * share + _ROUNDING)
@@ -113,16 +84,10 @@ def relabelled(
   confidence: float,
   among: np.ndarray | None = None,
 ) -> np.ndarray:
-  """Returns labels, some of them replaced by confident predictions.
+  """Returns labels, int[n], some replaced by confident predictions.
 
-  Args:
-    labels: int[n], the labels of today.
-    probabilities: float[n, C], what the global model predicts.
-    confidence: theta, the least probability of the predicted class.
-    among: bool[n], the examples that may change; by default all.
-
-  Returns:
-    int[n], new labels in the type of `labels`.
+  A prediction, of float[n, C], counts from the probability `confidence`, theta,
+  on; `among`, bool[n], are the examples that may change, by default all.
   """
   if not len(labels):
     return labels.copy()
@@ -153,16 +118,11 @@ def relabelled(
 def local_dimensions(
   predictions: np.ndarray, neighbors: int = NEIGHBORS
 ) -> np.ndarray:
-  """Returns the LID of each of some vectors among them all.
+  """Returns the LID of each vector in float[n, d] among them all, float64[n].
 
-  Args:
-    predictions: float[n, d], one vector for each example.
-    neighbors: k, at least 2.
-
-  Returns:
-    float64[n], not negative; NaN where there is no estimate: for fewer than
-    three vectors, for neighbours that are all equally far, and for all where
-    some number is not finite.
+  It is NaN where there is no estimate: for fewer than three vectors, for
+  neighbours that are all equally far, and for all where some number is not
+  finite. `neighbors` is at least 2.
   """
   points = np.asarray(predictions, np.float64)
   n = len(points)
@@ -180,15 +140,7 @@ def local_dimensions(
 def mean_dimension(
   predictions: np.ndarray, neighbors: int = NEIGHBORS
 ) -> float:
-  """Returns the mean LID of a client's predictions.
-
-  Args:
-    predictions: float[n, d], one vector for each example of the client.
-    neighbors: k, at least 2.
-
-  Returns:
-    The mean over examples that have an estimate; NaN where none has.
-  """
+  """Returns the mean LID of a client's predictions, NaN without estimates."""
   found = local_dimensions(predictions, neighbors)
   found = found[~np.isnan(found)]
   return float(found.mean()) if found.size else float("nan")
@@ -228,14 +180,10 @@ def _of_distances(radii: np.ndarray) -> np.ndarray:
 
 
 def is_upper(values: np.ndarray) -> np.ndarray:
-  """Returns which numbers belong to the upper group.
+  """Returns which numbers belong to the upper group, bool[n].
 
-  Args:
-    values: float[n].
-
-  Returns:
-    bool[n]. A NaN belongs to the lower group; plus infinity to the upper one.
-    Neither takes part in the fit.
+  A NaN belongs to the lower group; plus infinity to the upper one. Neither
+  takes part in the fit.
   """
   numbers = np.asarray(values, np.float64)
   is_finite = np.isfinite(numbers)
