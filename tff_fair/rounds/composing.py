@@ -432,15 +432,9 @@ def build_with_initial_weights(
 
   Clients keep no state across rounds. With theta^0 beside theta they can relate
   their loss to the one at the start, and the server needs no list of all
-  clients.
-
-  Args:
-    weights_type: The type of the weights, W.
-
-  Returns:
-    A process whose `next` has the type (<S@SERVER, W@SERVER> ->
-    <state=S@SERVER, result=<current=W, initial=W>@CLIENTS, measurements=<>>).
-    S holds theta^0, zeros before the first round, and whether it is known.
+  clients. The type of `next` is (<S@SERVER, W@SERVER> -> <state=S@SERVER,
+  result=<current=W, initial=W>@CLIENTS, measurements=<>>). S holds theta^0,
+  zeros before the first round, and whether it is known.
   """
 
   @tff.tensorflow.computation

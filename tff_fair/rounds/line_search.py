@@ -75,22 +75,11 @@ def with_line_search(
 ) -> tff.learning.templates.LearningProcess:
   """Returns a process whose rounds search for the length of their step.
 
-  Args:
-    process: The same without a search.
-    parts: What it is composed of. The finalizer takes a step of plain SGD.
-    search: The search.
-    client_work: What `parts.work` builds.
-    aggregation: What sums updates. It measures `client_ids`, `client_losses`
-      and `slopes`.
-    learning_rate: From the finalizer's state to the rate of its next step.
-
-  Returns:
-    A process of the same types, but for the metrics. They have `line_search`
-    beside the others: `step_factor`, a, and `sufficient`, 1 where that step met
-    the condition of the search, else 0. `slopes` are not among them.
-
-  Raises:
-    TypeError: If the rule reports no `slopes`.
+  The finalizer of `parts` takes a step of plain SGD, and `aggregation` measures
+  `client_ids`, `client_losses` and `slopes`. The metrics have `line_search` in
+  place of `slopes`: `step_factor`, a, and `sufficient`, 1 where that step met
+  the condition of the search, else 0. Raises `TypeError` if the rule reports no
+  `slopes`.
   """
   measured = aggregation.next.type_signature.result.measurements.member
   if "slopes" not in dir(measured):

@@ -78,14 +78,8 @@ def build_of_own(
 ) -> tff.Computation:
   """Builds a round in which each client gets its own rows.
 
-  Args:
-    parts: The parts of the process.
-    aggregation: Its sum.
-    parameter: The parameter of its `next`: state and data.
-
-  Returns:
-    The same as `next`, with one argument more, at clients: tables that have a
-    client's rows, if it has some.
+  It has one argument more than `next`, at clients: tables that have a client's
+  rows, if it has some.
   """
   work = parts.work.build_round()
   *_, own_type = work.type_signature.parameter
@@ -160,18 +154,11 @@ def can_build(parts: round_parts.RoundParts) -> bool:
 def build_phases(
   parts: round_parts.RoundParts, parameter: tff.Type
 ) -> tuple[tff.Computation, tff.Computation]:
-  """Builds the two phases of a round.
+  """Builds the two phases of a round, see `tff_fair.runtime.phases`.
 
-  Args:
-    parts: The parts of the process.
-    parameter: The parameter of its `next`: state and data.
-
-  Returns:
-    The phases, as `tff_fair.runtime.phases.PhasedComputation` has them. Where
-    clients keep something, they take what these keep, after the data; then the
-    ids of clients that are left out. The last one's result has the `output`
-    of the round, and the ids of those that are to be left out, too,
-    `left_out`.
+  Where clients keep something, the phases take what these keep, after the data;
+  then the ids of clients that are left out. The last one's result has the
+  `output` of the round, and the ids of those to leave out, too, `left_out`.
   """
   work = parts.work.build_phases()
   result_type: Any = work.train.type_signature.result.result.member
