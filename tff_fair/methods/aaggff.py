@@ -56,15 +56,7 @@ _TRANSFORMS: Mapping[str, Callable[[tf.Tensor], tf.Tensor]] = MappingProxyType(
 
 
 def responses(loss: tf.Tensor, transform: str) -> tf.Tensor:
-  """Returns CDF(f_k / mean f), the responses divided by L.
-
-  Args:
-    loss: float64[m], f_k.
-    transform: The name of the distribution.
-
-  Returns:
-    float64[m], in [0, 1].
-  """
+  """Returns CDF(f_k / mean f), float64[m] in [0, 1], the responses over L."""
   loss = tf.maximum(loss, tf.zeros_like(loss))
   largest = tf.reduce_max(loss)
   # Sums of losses near the end of the range would overflow.
@@ -80,9 +72,7 @@ def newton_step(
 ) -> quadratic_program.Minimum:
   """Returns argmin 1/2 pi^T (a I + b A) pi + <v, pi> over the simplex.
 
-  Args:
-    hessian: float64[N, N], A.
-    gradient: float64[N], v.
+  A is float64[N, N], and v is float64[N].
   """
   size = tf.cast(tf.size(gradient), tf.float64)
   identity = tf.eye(tf.size(gradient), dtype=tf.float64)
@@ -94,15 +84,9 @@ def newton_step(
 def linearized_gradient(
   mixing: tf.Tensor, places: tf.Tensor, response: tf.Tensor
 ) -> tf.Tensor:
-  """Returns AAggFF-D's estimate of the gradient of l.
+  """Returns AAggFF-D's estimate of the gradient of l, float64[N].
 
-  Args:
-    mixing: float64[N], pi.
-    places: int64[m], where in it the cohort is.
-    response: float64[m], r_k of the cohort.
-
-  Returns:
-    float64[N].
+  The cohort's responses r_k, float64[m], are at `places`, int64[m], in pi.
   """
   share = _share(places, mixing)
   mean = tf.reduce_mean(response)

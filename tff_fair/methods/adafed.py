@@ -61,13 +61,9 @@ class AdaFedCoefficients(NamedTuple):
 def adafed_coefficients(
   gram: tf.Tensor, loss: tf.Tensor, gamma: float, *, hull: bool = False
 ) -> AdaFedCoefficients:
-  """Returns the coefficients of AdaFed's direction.
+  """Returns the coefficients of AdaFed's direction from M, float64[m, m].
 
-  Args:
-    gram: float64[m, m], M.
-    loss: float64[m], f_k.
-    gamma: 0 or more.
-    hull: Whether the convex hull takes the place of negative coefficients.
+  With `hull` the convex hull takes the place of negative coefficients.
   """
   # c scales as 1/phi: the largest slope is taken out, so that no power of a
   # huge or tiny loss leaves the range of float64 before it has to.

@@ -54,14 +54,7 @@ def improvement_log_weight(
 ) -> tf.Tensor:
   """Returns log p_k + alpha log I_k; its softmax over the cohort is w.
 
-  Args:
-    weight: float64[m], p_k up to a constant factor.
-    loss: float64[m], F_k(theta).
-    initial_loss: float64[m], F_k(theta^0).
-    alpha: 0 or more.
-
-  Returns:
-    float64[m]; -inf where w_k is 0.
+  It is float64[m], and -inf where w_k is 0; p_k may have any constant factor.
   """
   loss, initial_loss = tf.nn.relu(loss), tf.nn.relu(initial_loss)
   log_ratio = tf.where(

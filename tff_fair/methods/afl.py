@@ -102,15 +102,9 @@ def build_averaging(
 
     average_T = (1/T) sum_{t=1}^T theta_t
 
-  over the rounds in which any client counted.
-
-  Args:
-    finalizer: Takes the step; its third argument has a field `num_clients`.
-
-  Returns:
-    A finalizer of the same types, but for its state: <step=S,
-    average=<weights=W, num_rounds=int64>>@SERVER. Before the first round the
-    weights in it are zero.
+  over the rounds in which any client counted, the field `num_clients` of the
+  third argument. Its state is <step=S, average=<weights=W,
+  num_rounds=int64>>@SERVER, whose weights are zero before the first round.
   """
   parameter: tff.StructType = finalizer.next.type_signature.parameter
   _, weights_type, round_type = (p.member for p in parameter)

@@ -22,14 +22,7 @@ _RELATIVE_CUTOFF = 1e-12
 
 
 def aligned_coefficients(gram: tf.Tensor) -> tf.Tensor:
-  """Returns the coefficients of Aligned-MTL's direction.
-
-  Args:
-    gram: float64[m, m], M.
-
-  Returns:
-    float64[m]; 1/m where M is 0.
-  """
+  """Returns Aligned-MTL's coefficients, float64[m]; 1/m where M is 0."""
   eigenvalues, vectors = tf.linalg.eigh(gram)
   counts = eigenvalues > _RELATIVE_CUTOFF * tf.nn.relu(eigenvalues[-1])
   least = tf.reduce_min(tf.where(counts, eigenvalues, eigenvalues[-1]))

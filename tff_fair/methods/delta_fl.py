@@ -39,15 +39,10 @@ _SUM_ROUNDING = 1e-8
 def weighted_upper_quantile(
   values: tf.Tensor, weights: tf.Tensor, share: float
 ) -> tf.Tensor:
-  """Returns the smallest value above which there is no more than a share.
+  """Returns the (1 - share) quantile of float64[m] values, float64[].
 
-  Args:
-    values: float64[m].
-    weights: float64[m], positive, sums to 1.
-    share: Of the weights, in (0, 1].
-
-  Returns:
-    float64[], the (1 - share) quantile.
+  It is the smallest value above which there is no more than a share of the
+  weights, which are positive and sum to 1.
   """
   order = tf.argsort(values, direction="DESCENDING")
   # A sum of positive weights from the top is exact relative to itself.
@@ -73,10 +68,8 @@ class Threshold(NamedTuple):
 def find_threshold(weights: Sequence[tf.Tensor], share: float) -> Threshold:
   """Finds the bin of the (1 - share) quantile.
 
-  Args:
-    weights: float64[64] each, the weights of the clients by bins, first those
-      of the whole interval, then always those of the bin with the quantile.
-    share: Of the weights, in (0, 1].
+  `weights`, float64[64] each, are those of the clients by bins, first of the
+  whole interval, then always of the bin with the quantile.
   """
   found = Threshold(tf.zeros([], tf.int64), tf.zeros([], tf.float64))
   for of_bins in weights:

@@ -95,13 +95,7 @@ def theta_at_snapshot(before: Any, after: Any) -> Any:
 def ascent(
   losses: np.ndarray, client_ids: Sequence[int], among: np.ndarray
 ) -> np.ndarray:
-  """Returns v, float64[N], an unbiased estimate of all clients' losses.
-
-  Args:
-    losses: float64[m], f_j(theta') of the second cohort.
-    client_ids: Its clients.
-    among: bool[N], the clients of whom it is a uniform sample.
-  """
+  """Returns v, float64[N], an unbiased estimate of all clients' losses."""
   found = np.zeros(len(among))
   found[list(client_ids)] = np.sum(among) / len(client_ids) * losses
   return found

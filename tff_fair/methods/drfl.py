@@ -22,17 +22,10 @@ _LOG_OF_ZERO = -1000.0
 
 
 def log_power(loss: tf.Tensor, q: float) -> tf.Tensor:
-  """Returns log(f_k^q), with a finite number instead of -inf.
+  """Returns log(f_k^q), float64[m], with a finite number instead of -inf.
 
   Sums of such weights relative to the largest then have the limit c = p where
   all losses are 0.
-
-  Args:
-    loss: float64[m], f_k.
-    q: 0 or more.
-
-  Returns:
-    float64[m].
   """
   exponent = tf.constant(q, loss.dtype)
   positive = loss > 0

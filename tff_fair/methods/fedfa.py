@@ -42,15 +42,7 @@ class ParticipationCounts(NamedTuple):
 def count_participation(
   counts: ParticipationCounts, client_id: tf.Tensor
 ) -> tuple[ParticipationCounts, tf.Tensor]:
-  """Counts the cohort in.
-
-  Args:
-    counts: The counts before the round.
-    client_id: int64[m], the cohort.
-
-  Returns:
-    The counts after the round, and s_k, int64[m].
-  """
+  """Returns the counts after the round, and s_k, int64[m], of the cohort."""
   ids, places = tf.unique(tf.concat([counts.client_id, client_id], 0))
   total = tf.math.unsorted_segment_sum(
     tf.concat([counts.count, tf.ones_like(client_id)], 0),
@@ -66,13 +58,10 @@ def count_participation(
 
 
 def surprisal_shares(share: tf.Tensor) -> tf.Tensor:
-  """Returns -log2 of shares, normalized to sum 1.
+  """Returns -log2 of shares, float64[m], normalized to sum 1.
 
-  Args:
-    share: float64[m], held in [1e-6, 1].
-
-  Returns:
-    float64[m]; uniform where every surprisal is 0.
+  Shares are held in [1e-6, 1]; the result is uniform where every surprisal is
+  0.
   """
   bits = -tf.math.log(tf.clip_by_value(share, _LEAST_ARGUMENT, 1.0))
   total = tf.reduce_sum(bits)

@@ -40,13 +40,9 @@ def project_internal_conflicts(
 ) -> tf.Tensor:
   """Projects each update on the normal planes of those it conflicts with.
 
-  Args:
-    gram: float64[m, m], M.
-    order: int32[m], the order of the projection targets.
-    keeps: bool[m], the clients whose updates stay as they are.
-
-  Returns:
-    float64[m, m]; row i has the coefficients of g_i.
+  Row i of the result, float64[m, m], has the coefficients of g_i. `order`,
+  int32[m], is that of the projection targets; updates of clients in `keeps`,
+  bool[m], stay as they are.
   """
   num_clients = tf.size(order)
   identity = tf.eye(num_clients, dtype=gram.dtype)
@@ -80,15 +76,10 @@ def project_external_conflicts(
 ) -> tf.Tensor:
   """Projects the mean on the normal planes of forgotten clients.
 
-  Args:
-    gram: float64[n, n], of the cohort's and the remembered updates.
-    coefficients: float64[n], of g.
-    age: int32[n], in rounds, of the remembered updates that take part; 0 for
-      the cohort and for those that do not.
-    oldest: tau, the largest age.
-
-  Returns:
-    float64[n], the coefficients of g without the conflicts.
+  Maps the coefficients of g, float64[n], of the cohort's and the remembered
+  updates, to those without the conflicts. `age`, int32[n], is in rounds, 0 for
+  the cohort and for updates that do not take part; the largest is tau,
+  `oldest`.
   """
 
   def project(step: tf.Tensor, g: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:

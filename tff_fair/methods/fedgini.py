@@ -28,16 +28,9 @@ from tff_fair.methods import building, gifair
 def gini_weights(
   lower: tf.Tensor, equal: tf.Tensor, number: tf.Tensor, epsilon: float
 ) -> tf.Tensor:
-  """Returns w_k.
+  """Returns w_k, float64[m], from the numbers of smaller and equal losses.
 
-  Args:
-    lower: float64[m], how many losses are below f_k.
-    equal: float64[m], how many are as f_k, itself included.
-    number: float64[], m, how many there are.
-    epsilon: In [0, 1].
-
-  Returns:
-    float64[m].
+  `equal` counts f_k itself, too.
   """
   share = tf.math.divide_no_nan(
     _sum_of_terms(lower + equal) - _sum_of_terms(lower),

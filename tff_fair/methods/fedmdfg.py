@@ -48,13 +48,8 @@ _SUFFICIENT = 1e-4
 def guidance(loss: tf.Tensor, counts: tf.Tensor, theta: float) -> tf.Tensor:
   """Returns h, the direction in which losses become more equal.
 
-  Args:
-    loss: float64[m], f_k.
-    counts: bool[m], the clients that are not left out.
-    theta: Tolerated angle of l and e, in degrees.
-
-  Returns:
-    float64[m], of norm 1; zero where the angle is tolerated.
+  It is float64[m], of norm 1; zero where the angle of l and e is tolerated, up
+  to theta in degrees. Clients that do not count, bool[m], are left out.
   """
   count = tf.cast(counts, loss.dtype)
   loss = loss * count
@@ -76,15 +71,9 @@ def guidance(loss: tf.Tensor, counts: tf.Tensor, theta: float) -> tf.Tensor:
 def fedmdfg_coefficients(
   gram: tf.Tensor, loss: tf.Tensor, theta: float
 ) -> tuple[tf.Tensor, tf.Tensor]:
-  """Returns the coefficients of FedMDFG's direction.
+  """Returns FedMDFG's coefficients c, float64[m], and lambda_h, float64[].
 
-  Args:
-    gram: float64[m, m], M.
-    loss: float64[m], f_k.
-    theta: Tolerated angle, in degrees.
-
-  Returns:
-    c, float64[m], and lambda_h, float64[].
+  `theta` is the tolerated angle, in degrees.
   """
   length = tf.sqrt(tf.nn.relu(tf.linalg.diag_part(gram)))
   counts = length > 0
@@ -173,8 +162,7 @@ class SearchingFedMdfgRule(FedMdfgRule):
 def chosen_step(trials: rounds.Trials) -> rounds.Choice:
   """Returns the factor of the step, 2^j or 0; see this module.
 
-  Args:
-    trials: The clients' losses; those without a slope have no say.
+  Clients without a slope have no say.
   """
   has_say = ~tf.math.is_nan(trials.slope)[:, tf.newaxis]
   promised = trials.slope[:, tf.newaxis] * trials.factor * trials.learning_rate

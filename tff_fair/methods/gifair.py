@@ -29,14 +29,7 @@ _BINS = 1024  # Of losses, with secure sums.
 
 
 def rank_scores(loss: tf.Tensor) -> tf.Tensor:
-  """Returns r_k: smaller losses minus larger ones.
-
-  Args:
-    loss: float64[m], f_k.
-
-  Returns:
-    float64[m]; sums to 0.
-  """
+  """Returns r_k, float64[m]: smaller losses minus larger ones; sums to 0."""
   # Comparisons, because a difference of tiny losses may underflow to 0.
   above = loss[:, tf.newaxis] > loss[tf.newaxis, :]
   below = loss[:, tf.newaxis] < loss[tf.newaxis, :]

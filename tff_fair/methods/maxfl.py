@@ -24,14 +24,7 @@ _EPSILON = 1e-8
 
 
 def log_appeal(gap: tf.Tensor) -> tf.Tensor:
-  """Returns log q_k.
-
-  Args:
-    gap: float64[m], f_k - rho_k.
-
-  Returns:
-    float64[m].
-  """
+  """Returns log q_k, float64[m], from the gaps f_k - rho_k."""
   # s (1 - s) is the same for both signs of the gap.
   distance = tf.abs(gap)
   return -distance - 2.0 * tf.math.softplus(-distance)

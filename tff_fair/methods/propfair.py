@@ -20,12 +20,7 @@ _LEAST_UTILITY = 0.2
 
 
 def proportional_loss(loss: tf.Tensor, m: float) -> tf.Tensor:
-  """Returns -log(1 - loss/M), or loss/M where M - loss < 0.2.
-
-  Args:
-    loss: float[], mean loss of a minibatch.
-    m: M.
-  """
+  """Returns -log(1 - loss/M), or loss/M where M - loss < 0.2."""
   utility = m - loss
   large = utility >= _LEAST_UTILITY
   # Both branches are differentiated: the logarithm must not see what it is not

@@ -32,14 +32,7 @@ def qfedavg_coefficients(
 ) -> tf.Tensor:
   """Returns c_k = L f_k^q / sum_j (q f_j^(q-1) ||w_j||^2 + L f_j^q).
 
-  Args:
-    loss: float64[m], f_k.
-    squared_norm: float64[m], ||Delta_k||^2.
-    lipschitz: float64[m], L.
-    q: Non-negative; 0 recovers the unweighted mean.
-
-  Returns:
-    float64[m].
+  All are float64[m]; a q of 0 recovers the unweighted mean.
   """
   # `tf.cast` of a Python number would take it through float32.
   exponent = tf.constant(q, loss.dtype)

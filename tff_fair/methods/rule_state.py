@@ -10,11 +10,7 @@ from typing import Any
 
 
 def of(state: Any) -> Mapping[str, Any]:
-  """Returns the state of a rule that has parts by name.
-
-  Args:
-    state: The state of a process.
-  """
+  """Returns the rule's state, which has parts by name, from a process's."""
   aggregator: Mapping[str, Any] = state.aggregator
   return aggregator.get("rule", aggregator)  # Some sums have a state, too.
 

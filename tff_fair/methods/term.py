@@ -19,15 +19,9 @@ from tff_fair.methods import building
 def tilted_log_weight(
   loss: tf.Tensor, weight: tf.Tensor, t: float
 ) -> tf.Tensor:
-  """Returns log p_k + t f_k; its softmax over the cohort is c.
+  """Returns log p_k + t f_k, float64[m]; its softmax over the cohort is c.
 
-  Args:
-    loss: float64[m], f_k.
-    weight: float64[m], p_k up to a constant factor.
-    t: The tilt.
-
-  Returns:
-    float64[m].
+  p_k may have any constant factor.
   """
   return tf.math.log(weight) + t * loss
 

@@ -76,11 +76,7 @@ def factory_of(
 
 
 def problems(rule: type[types.Rule]) -> Iterator[str]:
-  """Yields what keeps a rule from being a method, before it is tried.
-
-  Args:
-    rule: Its class.
-  """
+  """Yields what keeps a rule from being a method, before it is tried."""
   if inspect.isabstract(rule):
     missing = ", ".join(sorted(rule.__abstractmethods__))
     yield f"its rule {rule.__name__} does not define {missing}."
@@ -116,11 +112,7 @@ def problems(rule: type[types.Rule]) -> Iterator[str]:
 
 
 def _try(name: str, builder: building.Builder) -> None:
-  """Applies a rule to two clients, with its defaults.
-
-  Raises:
-    FieldError: If it fails, or returns something else than coefficients.
-  """
+  """Applies a rule to two clients, with defaults; `FieldError` if it fails."""
   path = user_functions.file_of(name)
   try:
     rule = builder.make_rule({"num_clients": _NUM_CLIENTS})

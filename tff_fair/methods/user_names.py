@@ -25,11 +25,7 @@ if typing.TYPE_CHECKING:
 
 @functools.cache
 def installed(taken: tuple[str, ...]) -> Mapping[str, str]:
-  """Returns the rules of installed packages, by the names of the methods.
-
-  Args:
-    taken: The names of our methods.
-  """
+  """Returns rules of installed packages, by names that are not `taken`."""
   return user_functions.installed("tff_fair.methods", "method", taken)
 
 
@@ -46,8 +42,7 @@ def is_closed(code: str) -> bool:
 def digest(code: str) -> str:
   """Returns a digest of a rule's file, and of what it imports beside it.
 
-  Raises:
-    FieldError: If there is no such file.
+  Raises `FieldError` if there is no such file.
   """
   return user_functions.digest(code)
 

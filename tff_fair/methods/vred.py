@@ -25,16 +25,10 @@ from tff_fair.methods import building
 def deviation_coefficients(
   deviation: tf.Tensor, weight: tf.Tensor, beta: float
 ) -> tuple[tf.Tensor, tf.Tensor]:
-  """Returns the coefficients and the beta up to which none is negative.
+  """Returns c_k, float64[m], and beta_max, float64[], from a_k and p_k.
 
-  Args:
-    deviation: float64[m], a_k.
-    weight: float64[m], p_k, sums to 1.
-    beta: Weight of the (semi-)variance, 0 or more.
-
-  Returns:
-    c_k, float64[m], and beta_max, float64[]; beta_max is infinite where no
-    beta makes a coefficient negative.
+  Up to beta_max no coefficient is negative; it is infinite where no beta makes
+  one negative.
   """
   centred = deviation - tf.reduce_sum(weight * deviation)
   lowest = tf.reduce_min(centred)
