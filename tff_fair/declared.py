@@ -117,21 +117,11 @@ def check_number(
   exclude_maximum: bool = False,
   in_float32: bool = False,
 ) -> None:
-  """Checks that a value is a finite number in an interval.
+  """Raises unless a value is a finite number in an interval.
 
-  Args:
-    name: What the caller calls the value.
-    number: The value.
-    minimum: The least value allowed.
-    maximum: The greatest value allowed.
-    exclude_minimum: Whether `minimum` itself is not allowed.
-    exclude_maximum: Whether `maximum` itself is not allowed.
-    in_float32: Whether float32 tensors hold the value. Then it must be finite
-      there, and no bound that is excluded: a rate of 1e-46 is zero there.
-
-  Raises:
-    TypeError: If it is not a real number.
-    FieldError: If it is not finite or out of the interval.
+  The error is a `TypeError` for another type, and a `FieldError` for a wrong
+  value. With `in_float32`, float32 tensors hold the value: it must be finite
+  there, and differ from excluded bounds, since a rate of 1e-46 is zero there.
   """
   if not isinstance(number, numbers.Real) or isinstance(number, bool):
     raise TypeError(
@@ -156,12 +146,7 @@ def check_number(
 
 
 def check_integer(name: str, number: int, *, minimum: float) -> None:
-  """Checks that a value is an integer and not below a minimum.
-
-  Raises:
-    TypeError: If it is not an integer.
-    FieldError: If it is below `minimum`.
-  """
+  """Raises `TypeError` or `FieldError` unless an integer is large enough."""
   if not isinstance(number, numbers.Integral) or isinstance(number, bool):
     raise TypeError(
       f"Expected {name} to be an integer, found {type(number).__name__}: "
@@ -208,8 +193,7 @@ def _interval(
 def check(name: str, annotation: object, found: object) -> Any:
   """Returns a value in its annotated type: an integer as a float, say.
 
-  Raises:
-    FieldError: If the value is not of the type.
+  Raises `FieldError` if the value is not of the type.
   """
   for kind in _alternatives(annotation):
     as_kind = _names(found) if kind == Names else found
@@ -219,11 +203,7 @@ def check(name: str, annotation: object, found: object) -> Any:
 
 
 def parse(name: str, annotation: object, text: str) -> Value | Names:
-  """Reads a value from text, such as "0.1", "true" or "none".
-
-  Raises:
-    FieldError: If the text is not a value of the type.
-  """
+  """Reads a value, such as "0.1" or "none", or raises `FieldError`."""
   # None first: to a text, "none" would be a text like any other.
   kinds = sorted(
     _alternatives(annotation), key=lambda kind: kind is not types.NoneType
@@ -239,11 +219,7 @@ def parse(name: str, annotation: object, text: str) -> Value | Names:
 
 
 def assignments(texts: Iterable[str]) -> dict[str, str]:
-  """Reads texts of the form NAME=VALUE.
-
-  Raises:
-    FieldError: If a text has another form, or a name comes twice.
-  """
+  """Reads NAME=VALUE texts; other or repeated ones raise `FieldError`."""
   found: dict[str, str] = {}
   for text in texts:
     name, equals, value = text.partition("=")
@@ -437,8 +413,7 @@ class Declared:
   def check(self, found: Any) -> Any:
     """Returns a value in its annotated type: an integer as a float, say.
 
-    Raises:
-      FieldError: If the value is of another type, or not valid.
+    Raises `FieldError` if the value is of another type, or not valid.
     """
     try:
       found = check(self.name, self.annotation, found)
@@ -458,9 +433,7 @@ class Declared:
   def validate(self, found: Any) -> None:
     """Checks a value, as `check` does, but for errors of Python callers.
 
-    Raises:
-      TypeError: If the value is of another type.
-      FieldError: If it is not valid.
+    Another type raises `TypeError`, and a value that is not valid `FieldError`.
     """
     kinds = _alternatives(self.annotation)
     if not any(_accepts(kind, found) for kind in kinds):
@@ -468,19 +441,11 @@ class Declared:
     self._check_value(found)
 
   def parse(self, text: str) -> Any:
-    """Reads a value from text, as a command line has it.
-
-    Raises:
-      FieldError: If the text is not a valid value.
-    """
+    """Reads a valid value from a flag's text, or raises `FieldError`."""
     return self.check(self.read(text))
 
   def read(self, text: str) -> Value | Names:
-    """Reads a value of the type from text; it may not be valid.
-
-    Raises:
-      FieldError: If the text is not a value of the type.
-    """
+    """Reads a value of the type, maybe not valid, or raises `FieldError`."""
     try:
       return parse(self.name, self.annotation, text)
     except FieldError:
@@ -633,12 +598,7 @@ class Hyperparameters:
   """Base of frozen dataclasses that check their declared fields."""
 
   def __post_init__(self) -> None:
-    """Checks each value.
-
-    Raises:
-      TypeError: If a value is of another type than its annotation.
-      FieldError: If a value is not valid.
-    """
+    """Checks each value; raises `TypeError` or `FieldError`."""
     for name, field in fields_of(type(self)).items():
       field.validate(getattr(self, name))
 

@@ -125,10 +125,9 @@ class ClientDataSource(tff.program.FederatedDataSource):
 
 
 def _join(first: Any, second: Any) -> Any:
-  """Returns the spec of elements of two datasets, without what differs in size.
+  """Returns the spec that elements of two datasets share but for sizes.
 
-  Raises:
-    TypeError: If more differs; or a `ValueError`.
+  Raises `TypeError` or `ValueError` if more differs.
   """
 
   def join(one: tf.TensorSpec, other: tf.TensorSpec) -> tf.TensorSpec:

@@ -50,14 +50,8 @@ def advice(
 ) -> str:
   """Returns the hint shown for an unknown name.
 
-  Args:
-    name: The name.
-    known: The valid names.
-    what: What they are called, in the plural; or "".
-    always_all: Whether to name all of them beside a guess, too.
-
-  Returns:
-    What it may mean; where nothing is similar, all names.
+  It guesses, or, where nothing is similar, names all; `always_all` adds them to
+  a guess, too. `what` is their name in the plural, or "".
   """
   known = list(known)
   heading = f"valid {what}" if what else "valid"

@@ -100,12 +100,7 @@ def short_name(name: str) -> str:
 def installed(group: str, kind: str, taken: Collection[str]) -> dict[str, str]:
   """Returns what installed packages add by entry points, by their names.
 
-  Of a package whose name for it is taken there is a notice.
-
-  Args:
-    group: The group of the entry points.
-    kind: What they are, in one word.
-    taken: The names that are ours.
+  A name in `taken` is left out, with a notice. `kind` is one word for it.
   """
   found: dict[str, str] = {}
   points = importlib.metadata.entry_points(group=group)

@@ -115,12 +115,7 @@ def build_certain_adam(
 def initial_state(
   settings: CertainAdamSettings, specs: TensorStructure
 ) -> State:
-  """Returns the state before the first round.
-
-  Args:
-    settings: The hyperparameters.
-    specs: Structure of `tf.TensorSpec` of the trainable weights.
-  """
+  """Returns the state before the first round."""
   return collections.OrderedDict(
     hparams=collections.OrderedDict(
       (name, tf.constant(value, tf.float32))
@@ -141,11 +136,7 @@ def take_step(
 ) -> tuple[State, TensorStructure]:
   """Returns the state and the trainable weights after a round.
 
-  Args:
-    state: The state before it.
-    trainable: theta, a structure of tensors.
-    update: g, the direction, of the same structure.
-    certainty: float32[], C.
+  `update` is the direction g, and `certainty` is C, float32[].
   """
   hparams = state["hparams"]
   shares1 = _shares(hparams["beta1"], certainty)

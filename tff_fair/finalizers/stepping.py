@@ -48,12 +48,7 @@ class ServerStep(NamedTuple):
 
 
 def with_decay(inner: ServerStep, decay: LearningRateDecay) -> ServerStep:
-  """Returns a server step whose learning rate decays.
-
-  Args:
-    inner: Has the hyperparameter `learning_rate`.
-    decay: How it decays.
-  """
+  """Returns a server step whose `learning_rate` decays."""
 
   def state_of(step: Any, round_num: tf.Tensor) -> _State:
     return collections.OrderedDict(step=step, round_num=round_num)
@@ -117,17 +112,10 @@ def build_stepping_finalizer(
 ) -> tff.learning.templates.FinalizerProcess:
   """Builds a finalizer from TensorFlow functions.
 
-  Args:
-    weights_type: The type of `tff.learning.models.ModelWeights`, W.
-    server_step: The step, where it can be taken.
-    scalars: Types of the scalars that the rule sends beside the direction.
-    decay: Of its learning rate; `None` keeps it.
-
-  Returns:
-    A finalizer whose `next` has the type (<S@SERVER, W@SERVER,
-    <update=W.trainable, num_clients=int32, scalars=...>@SERVER> ->
-    <state=S@SERVER, result=W@SERVER,
-    measurements=<update_non_finite=int32>@SERVER>).
+  Its `next` has the type (<S@SERVER, W@SERVER, <update=W.trainable,
+  num_clients=int32, scalars=...>@SERVER> -> <state=S@SERVER, result=W@SERVER,
+  measurements=<update_non_finite=int32>@SERVER>). `scalars` are the types of
+  what the rule sends beside the direction.
   """
   if decay is not None:
     server_step = with_decay(server_step, decay)
@@ -218,10 +206,6 @@ def step_is_finite(state: Any, trainable: TensorStructure) -> tf.Tensor:
 
   A direction near the end of the range of floats is finite. A step along it, or
   the optimizer's memory of it, may not be.
-
-  Args:
-    state: The state after the step; its floating tensors count.
-    trainable: The weights after the step.
   """
   remembered = [
     tensor

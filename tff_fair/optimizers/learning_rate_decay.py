@@ -40,14 +40,9 @@ class LearningRateDecay:
   option: str = "learning_rate_decay"
 
   def apply(self, hparams: Hparams, round_num: tf.Tensor) -> Hparams:
-    """Returns the hyperparameters of an optimizer in a round.
+    """Returns an optimizer's hyperparameters in round t, int64[] from 0.
 
-    Args:
-      hparams: The hyperparameters before any decay.
-      round_num: int64[], t, from 0.
-
-    Raises:
-      FieldError: If there is no learning rate among them.
+    Raises `FieldError` if there is no learning rate among them.
     """
     key = tff.learning.optimizers.LEARNING_RATE_KEY
     if key not in hparams:

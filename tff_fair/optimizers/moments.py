@@ -47,12 +47,9 @@ class _WithMoments(tff.learning.optimizers.Optimizer):
   ) -> None:
     """Takes the differences between such optimizers.
 
-    Args:
-      step: From the state, a weight, its gradient and its moments to the weight
-        and the moments after a step.
-      moments: The names of the moments.
-      counts_steps: Whether the state has the number of the step.
-      **hparams: The hyperparameters.
+    `step` maps the state, a weight, its gradient and its moments to the weight
+    and the moments after a step; `counts_steps` adds the number of the step to
+    the state.
     """
     self._step = step
     self._moments = moments

@@ -65,11 +65,6 @@ def clipped(
 
   The norm is taken in float64: TFF's own clipping takes it in float32, where an
   update with entries of 1e30 has an infinite norm and becomes NaN.
-
-  Args:
-    update: Delta_k, a structure of finite floats.
-    factor: float64[], s_k, 0 or more.
-    clip: C.
   """
   norm = factor * tf.sqrt(norms.squared_norm(update))
   longest = tf.constant(clip, tf.float64)
@@ -84,12 +79,7 @@ def clipped(
 def noised_mean(
   total: types.TensorStructure, settings: DifferentialPrivacy
 ) -> types.TensorStructure:
-  """Returns the sum with noise, over the fixed size of a cohort.
-
-  Args:
-    total: The sum of the clipped updates, a structure of floats.
-    settings: The noise, and the size.
-  """
+  """Returns the sum with noise, over the fixed size of a cohort."""
 
   def of_layer(layer: tf.Tensor) -> tf.Tensor:
     noise = tf.random.normal(

@@ -23,19 +23,10 @@ def build_collect(
 ) -> tff.Computation:
   """Builds a computation from TensorFlow functions.
 
-  Args:
-    client_type: The type of each client's value, C.
-    zero: Returns the accumulator of no client, A. Its type must allow as many
-      rows as there may be clients, as `stacking.no_rows` does.
-    accumulate: From accumulator and client to accumulator, one client after the
-      other.
-    merge: From two accumulators to one; it fits `accumulate`, and changes
-      nothing where one of them is zero. So the runtime may cut the clients.
-    report: From the last accumulator to the result, R; `None` returns it as it
-      is.
-
-  Returns:
-    A `tff.Computation` of type ({C}@CLIENTS -> R@SERVER).
+  Its type is ({C}@CLIENTS -> R@SERVER). The type of what `zero` returns must
+  allow as many rows as there may be clients, as `stacking.no_rows` does.
+  `merge` fits `accumulate` and changes nothing where one of its arguments is
+  zero, so that the runtime may cut the clients.
   """
   compute = tff.tensorflow.computation
   no_clients = compute(zero)

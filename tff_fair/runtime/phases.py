@@ -91,10 +91,7 @@ class PhasedComputation(tff.framework.ConcreteComputation):
     those that `ends.before` makes of them. Each further one takes them too, and
     after them the results of all phases before it, which are at the server. The
     last one's result is that of this computation, up to rounding, or what
-    `ends.after` makes it of.
-
-    Raises:
-      TypeError: If a phase does not take or return what it has to.
+    `ends.after` makes it of. Raises `TypeError` if a phase does not fit.
     """
     phases = tuple(self._build())
     self._check(phases)

@@ -23,16 +23,11 @@ class Engine(Protocol):
   def call(self, comp: tff.Computation, *args: Any) -> Any:
     """Computes `comp(*args)`, or begins to.
 
-    Args:
-      comp: As TFF traced it. An engine is called with the same objects again
-        and again; it compiles and sends each once.
-      *args: For a computation of the user's the argument, as TFF's contexts
-        take it. For one of a `cohort_cuts.Phase` one for each element of its
-        parameter: a value, what `put` or another `call` returned, or a `Struct`
-        of such.
-
-    Returns:
-      What stands for the result as an argument of `call`, and for `fetch`.
+    What it returns stands for the result in `call` and `fetch`. An engine is
+    called with the same `comp` again and again; it compiles and sends each
+    once. A user's computation has one argument, as TFF's contexts take it. A
+    `cohort_cuts.Phase` has one for each element of its parameter: a value, what
+    `put` or another `call` returned, or a `Struct` of such.
     """
 
   def fetch(self, result: Any) -> Any:
