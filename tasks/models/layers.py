@@ -110,12 +110,9 @@ def lstm(
 ) -> tf.Tensor:
   """Returns an LSTM's outputs, from zeros on, float[length, n, units].
 
-  Args:
-    inputs: float[length, n, size].
-    kernel: float[size, 4 * units]; its quarters are for i, f, a and o.
-    recurrent_kernel: float[units, 4 * units].
-    bias: float[4 * units].
-    mask: bool[length, n]; a step whose mask is false keeps the state.
+  Inputs are float[length, n, size]; the kernels' quarters are for i, f, a and
+  o, [size, 4 * units] and [units, 4 * units]. A step whose mask, bool[length,
+  n], is false keeps the state.
   """
   units = recurrent_kernel.shape[0]
   masks = () if mask is None else (mask[..., tf.newaxis],)

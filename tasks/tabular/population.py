@@ -109,16 +109,11 @@ def divide(
 ) -> Population:
   """Gives rows to clients.
 
-  Args:
-    clients: Client of each row, int[rows], a position in `names`.
-    names: Names of all clients.
-    is_test: Whether a row is for testing, bool[rows].
-    min_examples: Clients with fewer rows are left out.
-    num_clients: Number of clients to choose at random; None takes all.
-    seed: Seed of the choice.
-    source: The file and what names its clients, for errors.
-    classes: Class of each row, if rows may change halves so that each class has
-      one to train on.
+  `clients`, int[rows], are positions in `names`; `is_test`, bool[rows], are the
+  test rows. Clients with fewer than `min_examples` rows are left out; then
+  `num_clients` are chosen at random. With `classes`, int[rows], rows may change
+  halves so that each class has one to train on. `source` is the file and what
+  names its clients, for errors.
   """
   if len(names) < 2:
     raise DataError(
