@@ -71,7 +71,7 @@ def quick() -> Iterator[None]:
 def check_limits() -> None:
   """Checks that this process may open files and use memory as a run does.
 
-  TensorFlow ends a process that may not, or raises errors of many kinds.
+  Without that, TensorFlow ends the process or raises errors of many kinds.
   """
   for allowed, least, what, way in (
     (

@@ -30,12 +30,7 @@ _SECONDS_TO_NEXT_TRY = 0.05
 
 
 class Interrupted(KeyboardInterrupt):
-  """A signal asked the program to end.
-
-  Attributes:
-    signal_number: The signal.
-    advice: How to go on, for the user; may be empty.
-  """
+  """A signal asked the program to end; `advice` says how to go on."""
 
   def __init__(self, signal_number: int) -> None:
     super().__init__(signal_number)
@@ -77,10 +72,7 @@ class _State:
 
 
 def unhandled_signals() -> Sequence[int]:
-  """Returns the signals of interruption that the process does not handle.
-
-  None in other threads than the main one: signals never come there.
-  """
+  """Returns signals of interruption without handlers, main thread only."""
   if not _is_main_thread():
     return ()
   defaults = (signal.SIG_DFL, signal.default_int_handler)
@@ -127,10 +119,7 @@ def recorded() -> Iterator[None]:
 
 @contextlib.contextmanager
 def at_once() -> Iterator[None]:
-  """Ends the process when a signal comes, if it is a program of ours.
-
-  The kernel ends its workers.
-  """
+  """Ends the process, if it is ours, and its workers when a signal comes."""
   if not _State.owns_process or not _is_main_thread():
     yield
     return

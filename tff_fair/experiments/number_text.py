@@ -12,7 +12,7 @@ _LARGE = 1000  # Of a method that has diverged.
 def fixed(value: float, digits: int, sign: str = "") -> str:
   """Returns a number with so many decimals, or with a power of ten.
 
-  With "+" as sign, numbers of 0 or more have a sign, too.
+  With the sign "+", numbers of 0 or more have one, too.
   """
   if _MOST_FIXED < abs(value) < math.inf:
     return f"{value:{sign}.{_SHOWN_DIGITS}g}"

@@ -36,11 +36,7 @@ def say_on_screen(text: str) -> None:
 
 @dataclasses.dataclass(frozen=True)
 class Display:
-  """What the user sees of a run while it computes: on stderr, or nothing.
-
-  Attributes:
-    is_silent: Whether it shows nothing.
-  """
+  """What the user sees of a run while it computes: on stderr, or nothing."""
 
   is_silent: bool = False
 

@@ -31,13 +31,7 @@ _BATCH = 1024
 
 
 class _Model(NamedTuple):
-  """A Keras model as features and a last layer of dense weights.
-
-  Attributes:
-    parts: What computes the features, one after the other.
-    last: The last layer.
-    loss: The loss of its outputs.
-  """
+  """A Keras model: its feature layers, its last dense layer, and its loss."""
 
   parts: Sequence[Callable[..., Any]]
   last: tf.keras.layers.Dense

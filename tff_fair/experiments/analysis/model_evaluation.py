@@ -36,12 +36,7 @@ _SUM_SLACK = 1e-3  # Probabilities are float32, or float16.
 
 
 class Predicted(NamedTuple):
-  """What a model gives for n examples.
-
-  Attributes:
-    outputs: float64[n, ...].
-    classes: Of a model that decides by itself, the classes, int64[n].
-  """
+  """A model's outputs, float64[n, ...], and int64[n] classes if it decides."""
 
   outputs: np.ndarray
   classes: np.ndarray | None

@@ -88,12 +88,7 @@ _PRECISION = 1e-9  # Of a p-value, relative.
 
 
 class Part(NamedTuple):
-  """A part of the variance of a difference.
-
-  Attributes:
-    variance: Its estimate, above 0.
-    freedom: Student's degrees of freedom, at least 1.
-  """
+  """A part of a difference's variance, with Student's degrees of freedom."""
 
   variance: float
   freedom: float

@@ -164,13 +164,7 @@ class Bench:
 
 @dataclasses.dataclass(frozen=True)
 class Table:
-  """The table of a federation, as it is or in a draw of a calibration.
-
-  Attributes:
-    bench: The bench.
-    federation: The name of the federation.
-    draw: The number of the draw.
-  """
+  """The table of a federation, as it is or in a draw of a calibration."""
 
   bench: Bench
   federation: str
@@ -280,13 +274,7 @@ def turned(
 
 @dataclasses.dataclass(frozen=True)
 class Item:
-  """A federation, a data seed and a method: the runs of its settings.
-
-  Attributes:
-    table: The federation.
-    seed: The seed of the data, of the model and of all draws.
-    method: The method.
-  """
+  """A federation, a seed of data, model and draws, and a method: its runs."""
 
   table: Table
   seed: int
@@ -308,10 +296,7 @@ class Item:
 def settings(
   method: SweptMethod, spec: RunSpec, tries: int = 8
 ) -> list[RunSpec]:
-  """Returns the settings of a method, as many of each; no result decides them.
-
-  Of the eight settings, fewer are evenly spaced ones.
-  """
+  """Returns `tries` of a method's eight settings, evenly spaced."""
   step = _MOST_TRIES // tries
   return _all_settings(method, spec)[step // 2 :: step]
 

@@ -28,11 +28,7 @@ _NAMES = {
 
 @dataclasses.dataclass(frozen=True)
 class Baselines:
-  """The baselines of a federation with a data seed.
-
-  Attributes:
-    item: FedAvg's.
-  """
+  """A federation's baselines with a data seed; `item` is FedAvg's."""
 
   item: bench.Item
 

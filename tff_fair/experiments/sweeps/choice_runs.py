@@ -23,11 +23,7 @@ SCORE = "score"  # A column: the name of the score.
 
 
 class Tries:
-  """Trains runs, and knows those that an earlier program has trained.
-
-  Attributes:
-    num_runs: How many were asked for.
-  """
+  """Trains runs unless an earlier program has; counts all in `num_runs`."""
 
   def __init__(
     self, folder: pathlib.Path, *, progress: bool, counts_groups: bool = False

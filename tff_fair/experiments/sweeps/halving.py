@@ -34,7 +34,7 @@ def rungs(number: int) -> Iterator[int]:
 
 
 def num_runs(number: int, num_fedavgs: Sequence[int], fresh_seeds: int) -> int:
-  """Returns what it costs to halve and to confirm so many settings.
+  """Returns how many runs it costs to halve and confirm the settings.
 
   FedAvg's settings have trained their first seed already.
   """
@@ -102,10 +102,7 @@ def none_left(left_out: Mapping[str, str]) -> FieldError:
 
 
 def _changes(algorithm: str, best: RunSpec) -> list[dict[str, Any]]:
-  """Returns the settings of a method, as changes of its default ones.
-
-  Its hyperparameter has the values that fair-bench tries.
-  """
+  """Returns a method's settings as changes of its defaults, as fair-bench."""
   further: list[dict[str, Any]] = []
   if algorithm in bench.HYPERPARAMETERS:
     name, values = bench.HYPERPARAMETERS[algorithm]

@@ -233,13 +233,7 @@ _PLACE = "space"
 
 @dataclasses.dataclass(frozen=True)
 class Search:
-  """What came of a search.
-
-  Attributes:
-    path: The folder of the search.
-    settings: How it searched.
-    trials: All trials, by number.
-  """
+  """The folder, the settings and all trials, by number, of a search."""
 
   path: pathlib.Path
   settings: SearchSettings

@@ -224,11 +224,7 @@ class Stages:
     budget: int,
     left_out: dict[str, str],
   ) -> list[RunSpec]:
-    """Returns the first settings, as many as a budget can halve.
-
-    Methods that turn out not to go with the data or the way of summing are left
-    out.
-    """
+    """Returns the first settings that a budget can halve, of usable methods."""
     room = budget - self._tries.num_runs - 1  # The last is the recommended one.
     fresh_seeds = self._how.fresh_seeds
     fits: set[str] = set()
@@ -282,10 +278,9 @@ class Stages:
     return int(parsing.parse_json(file.read_bytes())["runs"])
 
   def _replay(self, names: Sequence[str], best: RunSpec) -> pd.DataFrame:
-    """Returns the methods in the order in which their rules serve the worst.
+    """Returns methods by how well their rules serve the worst clients.
 
-    Those whose rules are FedAvg's here come later, and those that no tape can
-    order last.
+    Those whose rules are FedAvg's here come later; those without tapes last.
     """
     run = None
     rounds = min(best.total_rounds, _MOST_TAPED_ROUNDS)

@@ -73,9 +73,9 @@ def score_of(trials: Sequence[Trial]) -> Score:
 def objective(
   clients: pd.DataFrame, name: str, fraction: float, score: Score = ACCURACY
 ) -> float:
-  """Returns an objective of an evaluation, over the clients to choose on.
+  """Returns an evaluation's objective over the clients to choose on.
 
-  If it is NaN, as for a model that diverged, it is the worst possible.
+  NaN, as of a diverged model, counts as the worst possible value.
   """
   part = best_settings.part_of(clients, fraction, is_validation=True)
   measure = measures.find(name, score, "the search", "objective")
@@ -335,9 +335,9 @@ def check_same_search(
 def with_outcomes(
   folder: pathlib.Path, found: SearchRecord, study: RecordedStudy
 ) -> list[Trial]:
-  """Returns the trials of a study with what the folders say came of them.
+  """Returns a study's trials with outcomes from their folders.
 
-  A trial that failed is one that has not ended: the search tries it again.
+  A failed trial has not ended: the search tries it again.
   """
   ended = []
   for trial in study.trials:

@@ -132,7 +132,7 @@ def _results(summary: Mapping[str, Any], score: Score) -> str:
 def fairness_table(
   found: Mapping[str, float], score: Score = scores.ACCURACY
 ) -> str:
-  """Formats a fairness summary in its unit, such as percent, as papers do.
+  """Formats a fairness summary in its unit, such as percent.
 
   Relative measures and the angle (in degrees) are left as they are.
   """

@@ -239,12 +239,7 @@ _MOST_LETTERS = 120  # Of a user's error.
 
 
 class SavedCallbacks(NamedTuple):
-  """What is saved of callbacks with the state after a round.
-
-  Attributes:
-    states: What their `state` returned, by their names.
-    stop: Why the round is the last one, in words; empty if it is not.
-  """
+  """The callbacks' states by name, and why the run stops, or ""."""
 
   states: Mapping[str, Mapping[str, Any]] = {}
   stop: str = ""

@@ -93,19 +93,13 @@ class ClientLoader:
     return self._thread.submit(self._load, ids).result()
 
   def prepare(self, client_ids: Ids) -> None:
-    """Begins to load the data that the next calls ask for.
-
-    Errors come out when they do.
-    """
+    """Begins to load the next clients' data; errors come out later."""
     if self._thread is not None:
       ids = np.asarray(client_ids).tolist()
       self._prepared = ids, self._thread.submit(self._load, ids)
 
   def label_variance(self, client_id: int) -> float:
-    """Returns `scoring.variance` of a client.
-
-    Labels must be numbers. The loader must have read the client already.
-    """
+    """Returns `scoring.variance` of a client whose numbers were read."""
     return self._read.label_variances[client_id]
 
   def _load(self, client_ids: Sequence[int]) -> list[tf.data.Dataset]:
@@ -191,14 +185,7 @@ class ClientDatasets(Protocol):
 
 
 class RunData(NamedTuple):
-  """The data of the clients of a run.
-
-  Attributes:
-    train: What they train on.
-    test: What results are on.
-    validation: What settings are chosen on; None where no examples are set
-      aside.
-  """
+  """The clients' data to train on, to test on, and to choose settings on."""
 
   train: ClientDatasets
   test: ClientDatasets
@@ -227,13 +214,7 @@ _MOST_SOURCES = 8
 
 @dataclasses.dataclass(frozen=True)
 class _Build:
-  """Makes a client's dataset, in a worker.
-
-  Attributes:
-    source: Loads the client's arrays.
-    version: The version of the data that the program has.
-    element_spec: `Task.element_spec`.
-  """
+  """Makes a client's dataset from `source` and its data version in a worker."""
 
   source: tasks.ClientSource
   version: str

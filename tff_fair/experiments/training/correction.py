@@ -123,10 +123,7 @@ def check_labels_here(spec: RunSpec) -> None:
 def correct(
   folder: RunFolder, spec: RunSpec, parts: build.RunParts, say: Say
 ) -> tuple[build.RunParts, Weights | None]:
-  """Runs both stages, or what is left of them, if the run asks for them.
-
-  Returns the parts with the new labels, and the finetuned model, if any.
-  """
+  """Runs both stages, or the rest; returns new parts and the tuned model."""
   if spec.label_correction == "none":
     return parts, None
   task, stages = parts.task, _Stages(spec, parts)

@@ -226,10 +226,7 @@ def _correction(spec: RunSpec, run_plan: plan.Plan) -> dict[str, Any]:
 def group_shares(
   spec: RunSpec, task: tasks.Task, first_rounds: np.ndarray
 ) -> tuple[int, ...] | None:
-  """Returns the training examples by group, of clients that may take part.
-
-  `None` where the method weighs none by group.
-  """
+  """Returns training examples by group; `None` if the method has none."""
   if spec.algorithm != plan.BY_GROUPS:
     return None
   assert task.train.groups is not None  # `plan.resolve` has looked.
@@ -354,7 +351,7 @@ def check_tables(
 ) -> None:
   """Checks that the table of all clients fits into a message.
 
-  The personal models of ditto may take more.
+  Only the personal models of ditto may take more.
   """
   fields = spec.fields()
   client_work = process.initialize.type_signature.result.member.client_work

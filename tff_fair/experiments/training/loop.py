@@ -74,9 +74,9 @@ class States(Protocol):
   """Saves states of a process under the number of rounds."""
 
   def load_latest(self, initial: Any) -> tuple[Any, int, SavedCallbacks | None]:
-    """Returns the last saved state, its round, and what is saved with it.
+    """Returns the last state, its round, and what is saved with it.
 
-    Where no round is saved, these are the state `initial`, 0, and `None`.
+    Without a saved round, these are the state `initial`, 0, and `None`.
     """
 
   def save(self, state: RoundState) -> None:

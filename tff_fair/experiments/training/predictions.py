@@ -58,13 +58,7 @@ class Results(NamedTuple):
 
 
 class Predicted(NamedTuple):
-  """What the model predicts for the examples of a client.
-
-  Attributes:
-    client_id: The client.
-    labels: As the task has them, [n, ...].
-    outputs: The model's outputs, float32[n, C].
-  """
+  """A client's labels, [n, ...], and the model's outputs, float32[n, C]."""
 
   client_id: int
   labels: np.ndarray
@@ -225,14 +219,7 @@ def threshold(
 
 @dataclasses.dataclass(frozen=True)
 class _Compared:
-  """Scores of other models than the run's, on the same test examples.
-
-  Attributes:
-    spec: The run.
-    parts: Its parts.
-    tested: What its model predicts.
-    positive: The class of scores of one class.
-  """
+  """Scores of other models than the run's, on the same test examples."""
 
   spec: RunSpec
   parts: build.RunParts

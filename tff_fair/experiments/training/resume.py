@@ -279,10 +279,7 @@ def go_back(
   say: Say,
   taped_rounds: int = 0,
 ) -> int:
-  """Removes what the folder of a run has of rounds that will come again.
-
-  Returns the round to go on from, 0 for the beginning.
-  """
+  """Removes what a folder has of rounds to repeat; returns the last kept."""
   rows = {
     table: round_tables.count_rows(table) for table in folder.round_tables
   }

@@ -115,11 +115,7 @@ def working(name: str, num_clients: int, passes: int = 1) -> Iterator[None]:
 
 
 class RoundProgress(Writer):
-  """Follows the rounds of a run, and shows that long work is alive.
-
-  Attributes:
-    work: What clients are at, if anything.
-  """
+  """Follows the rounds of a run, and shows that long work is alive."""
 
   def __init__(
     self,

@@ -36,11 +36,9 @@ _MOST_SHOWN = 10  # Names of clients in an error.
 
 
 class DrawnCohort(NamedTuple):
-  """The clients of a round, by id, in ascending order; by lambda, some twice.
+  """A round's client ids, ascending; lambda may draw some twice.
 
-  Attributes:
-    drawn: They get the model.
-    reporting: Those of them whose updates arrive, one or more.
+  Those in `drawn` get the model; updates of one or more, `reporting`, arrive.
   """
 
   drawn: list[int]
@@ -53,11 +51,7 @@ class DrawnCohort(NamedTuple):
 
 
 class LastLosses(RoundCallback):
-  """The losses that clients had when they last took part and counted.
-
-  Attributes:
-    values: float32[K]; infinite of a client that has none yet.
-  """
+  """float32[K] losses when clients last took part; infinite before."""
 
   def __init__(self, num_clients: int) -> None:
     """Begins without any."""
@@ -235,9 +229,9 @@ def _share(
 
 
 def _spread_evenly(values: np.ndarray) -> np.ndarray:
-  """Returns the places of values in their order, from -1 to 1; mean 0.
+  """Returns the ranks of values, from -1 to 1, with mean 0.
 
-  Equal values share the mean of their places.
+  Equal values share the mean of their ranks.
   """
   _, inverse, counts = np.unique(
     values, return_inverse=True, return_counts=True

@@ -206,9 +206,9 @@ def _steps(score: Score) -> str:
 def histogram_shares(
   scores: Sequence[np.ndarray], start: float = 0.0, end: float = 1.0
 ) -> np.ndarray:
-  """Returns the share of clients in each of 20 bins, in the mean over seeds.
+  """Returns the mean share of clients in each of 20 bins, over seeds.
 
-  The bins are equal, from start to end; a value between two is in the upper.
+  The bins are equal; a value between two is in the upper one.
   """
   # Accuracies are ratios in float32, and bins begin at round numbers: half a
   # millionth keeps 0.05 out of the bin below.

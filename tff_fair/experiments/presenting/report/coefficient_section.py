@@ -74,10 +74,7 @@ def _of_run(run: Run) -> pd.DataFrame | None:
 
 
 def client_order(run: Run) -> tuple[np.ndarray, bool]:
-  """Returns the ids, worst score first, and True.
-
-  If a client that took part has no score, ids ascend, and False is returned.
-  """
+  """Returns client ids, worst score first, and whether all have scores."""
   scores = final_measures.scores_of_run(run)
   clients = set() if run.cohorts is None else set(run.cohorts["client_id"])
   if not clients <= set(scores.index):
@@ -91,10 +88,7 @@ def client_order(run: Run) -> tuple[np.ndarray, bool]:
 def matrix(
   table: pd.DataFrame, order: np.ndarray, max_rows: int, max_columns: int
 ) -> np.ndarray:
-  """Returns float[rows, columns], a cell the mean over its clients and rounds.
-
-  It is NaN where no client took part.
-  """
+  """Returns means over clients and rounds, float[rows, columns], or NaN."""
   num_rounds = int(table[ROUND].max())
   rows, columns = min(len(order), max_rows), min(num_rounds, max_columns)
   rank = pd.Series(np.arange(len(order)), index=order)

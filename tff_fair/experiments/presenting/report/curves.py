@@ -26,9 +26,9 @@ class Curve(NamedTuple):
 def over_seeds(
   method: MethodRuns, table_of: Callable[[Run], pd.DataFrame], column: str
 ) -> Curve | None:
-  """Returns a column of a table over rounds, in the mean over seeds.
+  """Returns a column's mean over seeds by round; None without values.
 
-  None if a run lacks the column, or no round has a value in all runs.
+  All runs must have the column, and a value in some round.
   """
   series = []
   for run in method.runs:
@@ -62,9 +62,9 @@ def cumulated(method: MethodRuns, columns: tuple[str, ...]) -> Curve | None:
 
 
 def against(curve: Curve, costs: Curve) -> np.ndarray:
-  """Returns the cost up to each round of a curve: float[n].
+  """Returns the cost up to each round of a curve, float[n].
 
-  Rounds without known costs are NaN; round 0, before training, costs nothing.
+  It is 0 at round 0, before training, and NaN where costs are unknown.
   """
   known = pd.Series(costs.mean, index=costs.rounds)
   if 0 not in known.index:

@@ -37,10 +37,7 @@ class Shades:
   start: float = 0.0
 
   def of(self, values: np.ndarray) -> np.ndarray:
-    """Returns int: 1, 2, ... from zero up, -1, -2, ... from zero down.
-
-    NaN is 0, which is not drawn.
-    """
+    """Returns integer shades: 1, 2, ... above 0, -1, ... below; NaN is 0."""
     with np.errstate(invalid="ignore"):
       # A value on the edge, as the largest, belongs to the shade below.
       steps = np.ceil(np.abs(values - self.start) / self.step - 1e-9)

@@ -126,10 +126,7 @@ def _columns(found: Labels, names: ClientNames, *, is_ordered: bool) -> Scale:
 def _frames(
   clients: Scale, num_classes: int, largest: float, x_label: str, column: int
 ) -> tuple[Frame, Frame]:
-  """Returns the frame of the clients' sizes, and that of their labels.
-
-  A client is `column` wide, if there is room.
-  """
+  """Returns frames of client sizes and of labels, `column` wide each."""
   classes = linear(
     -0.5, num_classes - 0.5, num_ticks=10, is_tight=True, is_whole=True
   )

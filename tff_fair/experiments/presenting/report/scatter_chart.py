@@ -112,7 +112,7 @@ def _names(
 ) -> list[Text]:
   """Writes names beside points where there is room, on the front first.
 
-  A name that would cover others is left out: the legend has all names.
+  Names that would cover others are in the legend only.
   """
   x = frame.x_pixels([point.x for point in points])
   y = frame.y_pixels([point.y for point in points])

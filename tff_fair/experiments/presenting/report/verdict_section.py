@@ -238,10 +238,7 @@ def _difference_columns(
   task: TaskRuns,
   rows: Mapping[str, Row],
 ) -> list[Column]:
-  """Returns a difference for each measure, and how many clients are better.
-
-  `rows` has both by the label of a method; a method may have none.
-  """
+  """Returns differences by measure, and how many clients are better."""
   if not rows:
     return []
   columns = [
