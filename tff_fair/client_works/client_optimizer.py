@@ -39,12 +39,7 @@ PROBE_START = (np.zeros([], np.float32),)
 
 
 class OptimizerStates(NamedTuple):
-  """The states of a client optimizer.
-
-  Attributes:
-    model: Its state for the trainable weights.
-    probe: Its state for the probe of the effective steps.
-  """
+  """The client optimizer's states for the weights and for the probe."""
 
   model: TensorStructure
   probe: TensorStructure
@@ -84,12 +79,7 @@ def add_proximal_gradient(
 
 
 class Probe(NamedTuple):
-  """The probe between two steps.
-
-  Attributes:
-    weight: The weight, a flat tuple of one float32[].
-    optimizer: The state of the client optimizer for it.
-  """
+  """The probe's weight, a tuple of one float32[], and optimizer state."""
 
   weight: Trainable
   optimizer: TensorStructure

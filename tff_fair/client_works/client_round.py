@@ -116,10 +116,9 @@ class ClientRound:
     return result, trained.after
 
   def measure(self, state: RoundState, received: Any) -> types.ClientSignals:
-    """Returns what the client knows before it trains.
+    """Returns the signals of `run` with `loss_at="before"`.
 
-    These are the signals that `run` reports with `loss_at="before"`, but for
-    `effective_steps`, which only training measures: here it is 0.
+    Only training measures `effective_steps`: here it is 0.
     """
     weights, initial_loss = self._look_back(received)
     before, gradient_norm = self._before_training(weights)

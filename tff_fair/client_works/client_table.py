@@ -29,12 +29,7 @@ Rows: TypeAlias = tuple[tf.Tensor, stacking.Stack]
 
 
 class Columns(NamedTuple):
-  """The columns of a table beside `client_id`: one, with the rows.
-
-  Attributes:
-    name: Its name.
-    row: The spec of a row, float[d].
-  """
+  """The columns of a table: `client_id`, and rows float[d] under `name`."""
 
   name: str
   row: tf.TensorSpec

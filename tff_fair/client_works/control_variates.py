@@ -31,12 +31,7 @@ CONTROL: Final = "control"  # In the state of the training.
 
 
 class Controls(NamedTuple):
-  """What a client corrects its steps by, flat tuples as the model's weights.
-
-  Attributes:
-    of_server: c.
-    of_client: c_k.
-  """
+  """The controls c and c_k that correct a client's steps, as flat tuples."""
 
   of_server: local_model.Trainable
   of_client: local_model.Trainable

@@ -42,12 +42,7 @@ _Weighted: TypeAlias = tuple[
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class GroupWeights:
-  """How examples are weighed by group.
-
-  Attributes:
-    shares: rho, of each group; numbers of examples do as well.
-    learning_rate: gamma.
-  """
+  """The weights rho of examples by group, or their numbers, and gamma."""
 
   shares: Sequence[float]
   learning_rate: float

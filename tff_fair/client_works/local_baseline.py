@@ -30,13 +30,7 @@ from tff_fair.optimizers import checking
 
 
 class Alone(NamedTuple):
-  """What came of it.
-
-  Attributes:
-    weights: The trained model's.
-    rounds: After how many rounds they were so; 0 is the initial model.
-    loss: The mean loss on the examples kept aside; infinite without them.
-  """
+  """The best weights, their round (0 is the start) and validation loss."""
 
   weights: tff.learning.models.ModelWeights
   rounds: int

@@ -26,12 +26,7 @@ from tff_fair.types import TensorStructure
 
 
 class Measures(NamedTuple):
-  """What is measured beside the training.
-
-  Attributes:
-    tally: Loss and accuracy during training.
-    probe: How far the optimizer moves a weight under a constant gradient.
-  """
+  """The tally during training, and the probe of the optimizer's steps."""
 
   tally: tallies.Tally
   probe: client_optimizer.Probe
@@ -137,13 +132,7 @@ def train_weights(
 
 
 class EpochEnd(NamedTuple):
-  """Where training stands after an epoch.
-
-  Attributes:
-    trainable: The weights, a flat tuple.
-    optimizer: The state of the client optimizer.
-    num_elements: int64[], elements of the data seen so far.
-  """
+  """Flat weights, optimizer state and int64[] elements so far, at its end."""
 
   trainable: local_model.Trainable
   optimizer: TensorStructure

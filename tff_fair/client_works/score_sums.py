@@ -24,11 +24,9 @@ Sums: TypeAlias = collections.OrderedDict[str, tf.Tensor]
 
 
 class Asked(NamedTuple):
-  """The sums that an evaluation is to return.
+  """The sums to return; without `num_classes`, labels are numbers.
 
-  Attributes:
-    num_classes: Number of classes; None where labels are numbers.
-    with_histogram: Whether to count examples by class and log odds.
+  `with_histogram` also counts examples by class and log odds.
   """
 
   num_classes: int | None
