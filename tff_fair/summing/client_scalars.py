@@ -166,10 +166,7 @@ class ScalarReader:
     return ScalarRows(ids, columns, 1 - tf.cast(counts, tf.int32))
 
   def signals(self, rows: ScalarRows) -> types.ClientSignals:
-    """Returns the signals of which `read` made rows, vectors.
-
-    Clients must have reported `ClientSignals`.
-    """
+    """Returns the `ClientSignals` behind the rows of `read`, as vectors."""
     named = dict(
       zip(self.columns, tf.unstack(rows.columns, axis=1), strict=True)
     )

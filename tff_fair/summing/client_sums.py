@@ -74,12 +74,7 @@ def counted(
 
 @dataclasses.dataclass(frozen=True)
 class Transport:
-  """How numbers of clients travel into their sums.
-
-  Attributes:
-    sum_factory: Adds all of them; `None` is TFF's secure sum.
-    bound: The largest absolute value in a scaled update; `None` for no bound.
-  """
+  """How terms travel: by a factory or TFF's secure sum, perhaps bounded."""
 
   sum_factory: Factory | None
   bound: float | None
@@ -201,9 +196,8 @@ def end_round(
 class Sums:
   """Sums of terms of clients, none of which depends on another one.
 
-  Attributes:
-    terms_type: The type of the terms, and of their sums.
-    inner: The type of the measurements of the sum of updates; nothing without.
+  `inner` is the type of the measurements of the sum of updates; nothing
+  without.
   """
 
   def __init__(

@@ -22,13 +22,7 @@ NUM_EXAMPLES, UNIFORM = "num_examples", "uniform"
 
 
 class ByClient(NamedTuple):
-  """Numbers that a program gave.
-
-  Attributes:
-    option: The option that they are of.
-    ids: Clients, ascending.
-    numbers: Theirs.
-  """
+  """Numbers that a program gave for an option, by ascending client id."""
 
   option: str
   ids: tuple[int, ...]

@@ -169,12 +169,9 @@ def _build_phases(parts: _Computations, row_type: tff.Type) -> Sequence[_Phase]:
 
 
 class _Phase:
-  """A phase before the last.
+  """A phase before the last; `total` is its sum s_i, float64[n].
 
-  Attributes:
-    make_terms: From a client's row and the sums before to its terms.
-    sums: Add these.
-    total: From their sums to s_i, float64[n].
+  `make_terms` maps a client's row and the sums before to what `sums` adds.
   """
 
   def __init__(
@@ -196,14 +193,7 @@ def _known_type(phases: Sequence[_Phase]) -> tff.Type:
 
 @dataclasses.dataclass(frozen=True)
 class _Computations:
-  """What a client and the server compute in a round.
-
-  Attributes:
-    reader: Reads the client's scalars.
-    rule: The rule.
-    specs: Of a client's update.
-    transport: How terms travel.
-  """
+  """What a client and the server compute in a round."""
 
   reader: client_scalars.ScalarReader
   rule: types.ComparingRule

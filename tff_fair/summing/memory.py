@@ -11,12 +11,7 @@ from tff_fair.kernels import stacking
 
 
 class RememberedCohort(NamedTuple):
-  """The updates of one round that are still the latest of their clients.
-
-  Attributes:
-    client_id: int64[r].
-    updates: float[r, d], one update per row.
-  """
+  """A round's updates, float[r, d], that are still their clients' latest."""
 
   client_id: tf.Tensor
   updates: tf.Tensor
