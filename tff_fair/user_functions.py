@@ -31,12 +31,7 @@ _SUFFIX = ".py"
 
 
 class _Imported(NamedTuple):
-  """A file that was run.
-
-  Attributes:
-    digest: Of the file and its neighbours, as they were then.
-    module: The module; or the error that the file raised.
-  """
+  """A file's module, or its error, and the digest of its files at import."""
 
   digest: str
   module: types.ModuleType | FieldError

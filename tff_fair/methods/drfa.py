@@ -95,7 +95,10 @@ def theta_at_snapshot(before: Any, after: Any) -> Any:
 def ascent(
   losses: np.ndarray, client_ids: Sequence[int], among: np.ndarray
 ) -> np.ndarray:
-  """Returns v, float64[N], an unbiased estimate of all clients' losses."""
+  """Returns v, float64[N], an unbiased estimate of all clients' losses.
+
+  `losses` are those of `client_ids`, a uniform sample of the clients `among`.
+  """
   found = np.zeros(len(among))
   found[list(client_ids)] = np.sum(among) / len(client_ids) * losses
   return found
@@ -114,9 +117,9 @@ def with_losses(
 
   Args:
     state: The state after the round.
-    losses: As `ascent` takes it, and so are those that follow.
+    losses: float64[m], f_j(theta') of the second cohort.
     client_ids: The second cohort.
-    among: The clients that may take part; lambda of others is 0.
+    among: bool[N], the clients that may take part; lambda of others is 0.
     learning_rate: gamma.
     num_steps: K.
   """

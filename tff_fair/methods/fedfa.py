@@ -28,12 +28,7 @@ _LEAST_ARGUMENT = 1e-6
 
 
 class ParticipationCounts(NamedTuple):
-  """How often each client has taken part.
-
-  Attributes:
-    client_id: int64[K], ascending, the clients seen so far.
-    count: int64[K].
-  """
+  """How often each client has taken part, int64[K], by ascending id."""
 
   client_id: tf.Tensor
   count: tf.Tensor

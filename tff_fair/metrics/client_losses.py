@@ -25,12 +25,7 @@ _ROWS = 2048  # Multiplied at once.
 
 
 class Derivatives(NamedTuple):
-  """Losses of N clients at a point.
-
-  Attributes:
-    values: float64[N].
-    gradients: float64[N, d * C].
-  """
+  """Losses, float64[N], and gradients, float64[N, d * C], at a point."""
 
   values: Array
   gradients: Array

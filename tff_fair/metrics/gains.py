@@ -238,11 +238,10 @@ def _reach(
 
 
 class _Scored:
-  """A score of examples that count with weights.
+  """A score of weighted examples.
 
-  Attributes:
-    terms: float[n, ...]: what each example adds to sums; or of orders, its
-      ranks by class, float[n, C].
+  `terms`, float[n, ...], are what each adds to sums; or of orders, its ranks by
+  class, float[n, C].
   """
 
   def __init__(

@@ -9,14 +9,7 @@ from tff_fair import client_works, summing
 
 
 class RoundParts(NamedTuple):
-  """What a process is composed of.
-
-  Attributes:
-    distributor: Sends the clients their weights.
-    work: The clients' work.
-    factory: Sums their updates.
-    finalizer: The server step.
-  """
+  """The distributor, client work, sum and finalizer of a process."""
 
   distributor: tff.learning.templates.DistributionProcess
   work: client_works.MethodWork

@@ -82,12 +82,7 @@ class Summed(Step):
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-  """A computation as steps.
-
-  Attributes:
-    arguments: Those of the parameter, in the order of its placed parts.
-    result: A step, or a tuple of such and of tuples.
-  """
+  """A computation's arguments by placed part, and its step or tuple of them."""
 
   arguments: Sequence[Given]
   result: Placed

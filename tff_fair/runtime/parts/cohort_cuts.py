@@ -144,12 +144,7 @@ class Phase:
 
 
 class Phases(tuple[Phase, ...]):
-  """The phases of a computation, in their order; none if it cannot be cut.
-
-  Attributes:
-    ends: What a call does before the first phase and after the last.
-    why_none: What keeps the computation from being cut.
-  """
+  """The phases of a computation, or why there are none, and its `ends`."""
 
   ends: phases.Ends = phases.NO_ENDS
   why_none: str = ""
