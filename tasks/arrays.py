@@ -179,10 +179,7 @@ def _as_texts(
 def _classes(
   path: pathlib.Path, y: np.ndarray, kind: labels.Kind
 ) -> labels.Classes | None:
-  """Returns the classes of y; None if it has numbers.
-
-  The type of whole numbers says that they are classes, however many there are.
-  """
+  """Returns y's classes; None if it has numbers, not of an integer type."""
   column: columns.Column
   if y.dtype.kind == "f" or (kind == "number" and y.dtype.kind in "iu"):
     column = columns.Numbers(y.astype(np.float64))

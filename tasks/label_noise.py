@@ -164,10 +164,7 @@ def no_class_labels(name: str) -> ValueError:
 
 @functools.cache
 def added_to(base: type[options.TaskOptions]) -> type[options.TaskOptions]:
-  """Returns a task's options and those of label noise after them.
-
-  A user's task that has an option of such a name keeps its own options alone.
-  """
+  """Returns options with those of label noise, unless they share a name."""
   if set(NAMES) & set(options.fields_of(base)):
     return base
   return dataclasses.make_dataclass(

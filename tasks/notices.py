@@ -11,10 +11,7 @@ __all__ = ["Notice", "endings", "notify", "notify_left_out"]
 
 
 def endings(files: Iterable[pathlib.Path]) -> Counter[str]:
-  """Counts files by their endings, or names where they have none.
-
-  Those of the system, whose names begin with a dot, do not count.
-  """
+  """Counts files by their endings, or names without one; skips dot files."""
   return Counter(
     file.suffix.lower() or file.name
     for file in files

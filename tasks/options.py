@@ -113,7 +113,7 @@ def parse(
 
 
 def shape_of(text: str) -> tuple[int, ...] | None:
-  """Returns the shape that a text such as "28x28" says; None if it says none.
+  """Returns the shape a text such as "28x28" gives, or None.
 
   Two sides are those of an image with one channel.
   """

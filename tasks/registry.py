@@ -325,10 +325,7 @@ def _directory(data_dir: str | os.PathLike[str] | None) -> pathlib.Path | None:
 
 @functools.cache
 def _installed() -> Mapping[str, str]:
-  """Returns the functions of tasks of installed packages, by their names.
-
-  Of a package whose name for a task is taken there is a notice.
-  """
+  """Returns the tasks of installed packages, by names not yet taken."""
   return user_functions.installed("tff_fair.tasks", "task", _NAMES)
 
 

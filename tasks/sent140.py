@@ -139,7 +139,7 @@ def _most_frequent(users: leaf_json.Users, size: int) -> list[str]:
 def _read_glove(
   path: pathlib.Path, words: Sequence[str]
 ) -> tuple[list[str], np.ndarray]:
-  """Returns the words that have a vector, and the vectors of all tokens.
+  """Returns the words with a vector, and the vectors of all tokens.
 
   Unknown words get the mean of the vectors, padding gets zeros.
   """

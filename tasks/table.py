@@ -395,12 +395,8 @@ def _groups(
 class _Preprocessing:
   """What training rows have taught, as Keras layers around a model.
 
-  Attributes:
-    columns: The kind of each column of raw values, by name.
-    typical: The mean of each column of numbers, in three digits; of texts, the
-      first that is not missing.
-    features: How the columns enter x.
-    labels: What y means.
+  By column, `columns` has the kind, and `typical` the mean in three digits or
+  the first text. `features` says how columns enter x, `labels` what y means.
   """
 
   columns: Mapping[str, Literal["number", "text"]]

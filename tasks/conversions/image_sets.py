@@ -222,10 +222,7 @@ def _check_halves(path: pathlib.Path, found: list[_Image]) -> None:
 
 
 def _images(root: pathlib.Path, left_out: Counter[str]) -> Iterator[_Image]:
-  """Yields the images of a folder in the order of their paths.
-
-  `left_out` counts the rows of labels that are of no image.
-  """
+  """Yields images by path; `left_out` counts labels without an image."""
   paths = [path for folder in _folders(root) for path in _paths(folder)]
   levels = [len(path.relative_to(root).parts) for path in paths]
   low, high = min(levels), max(levels)

@@ -237,10 +237,7 @@ def split(
 
 
 def reader(client_data: "tff.simulation.datasets.ClientData") -> Read:
-  """Returns a function that reads clients of a `ClientData`.
-
-  Its examples are mappings of tensors of fixed shapes.
-  """
+  """Returns a function that reads clients from a `ClientData` of mappings."""
   import tensorflow as tf  # noqa: PLC0415
 
   # Traced once for all clients: several times faster than a pipeline for each.

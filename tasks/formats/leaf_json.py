@@ -135,10 +135,7 @@ class Users:
   def sample(
     self, num_clients: int | None, seed: int, *, what: str = "users in the data"
   ) -> "Users":
-    """Returns `num_clients` users, chosen at random; None returns all.
-
-    `what` are the users, in words for the error message.
-    """
+    """Returns `num_clients` random users; None returns all."""
     if num_clients is None:
       return self
     everyone = np.arange(len(self.names))

@@ -228,10 +228,7 @@ def _scan(
   *,
   backwards: bool = False,
 ) -> list[tf.Tensor]:
-  """Returns the outputs of a step for all rows, one after the other.
-
-  Inputs and outputs are [length, ...] each.
-  """
+  """Returns a step's outputs for all rows in turn, [length, ...]."""
   length = inputs[0].shape[0] or 1  # 1: the data leave it open.
   num_steps = max(n for n in range(1, _MOST_STEPS + 1) if length % n == 0)
   num_turns = tf.shape(inputs[0])[0] // num_steps

@@ -86,7 +86,7 @@ class Form:
   def functional_if_dense(
     self, build: task.KerasModelFn, element_spec: task.ElementSpec
   ) -> task.FunctionalModelFn:
-    """Returns the functional form of networks of dense layers; None of others.
+    """Returns the functional form of networks of dense layers, else None.
 
     Networks with convolutions train as fast as Keras models.
     """

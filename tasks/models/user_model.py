@@ -108,7 +108,7 @@ _TOLERANCE = 1e-5
 def _check(make: Make, *, is_classifier: bool) -> None:
   """Checks that clients can train a model; builds it, and calls it.
 
-  A model whose weights no initializer makes keeps them from now on.
+  Weights that no initializer makes stay as they are from now on.
   """
   returned = make.returned()
   if not isinstance(returned, tf.keras.Model):

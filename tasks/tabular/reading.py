@@ -241,7 +241,7 @@ class _Reading:
   def without_units(self, name: str, column: columns.Column) -> columns.Column:
     """Returns a column of texts that are numbers, perhaps with a unit.
 
-    `faults` gets the first text that is not a number, or of another unit.
+    `faults` gets the first text that is not a number, or has another unit.
     """
     assert isinstance(column, columns.Texts)  # It was read as such.
     values, fault = text_columns.numbers_of(

@@ -46,9 +46,9 @@ class Table(Protocol):
 
 
 def files_of(path: pathlib.Path) -> list[pathlib.Path] | None:
-  """Returns the files of a folder, or of a pattern with *; None of one file.
+  """Returns a folder's or pattern's tables; None for one file.
 
-  Files of a folder that are not tables are left out with a notice.
+  Other files of a folder are left out with a notice.
   """
   if path.is_dir():
     below = [
