@@ -109,7 +109,7 @@ def load(
 
 
 def _left_out(path: pathlib.Path, num_clients: int) -> str:
-  """Returns what of a file is left out, in words."""
+  """Returns the parts of a file that are left out, in words."""
   with sqlite_file.connect(path) as connection:
     splits = sqlite_file.split_names(connection)
   others = [split for split in splits if split not in _HALVES]

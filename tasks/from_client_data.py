@@ -191,8 +191,9 @@ def _clients(
 def _take_part(
   clients: "_Clients", least: int
 ) -> tuple[dict[str, list[Counted]], int]:
-  """Returns what each half's one reading says of the clients that have enough
-  examples, by name, and how many others there are.
+  """Returns the counts of clients with enough examples, by name.
+
+  Each half is read once. The second value is the number of other clients.
   """
   places = range(clients.num_halves)
   everyone = dict.fromkeys(k for place in places for k in clients.names(place))

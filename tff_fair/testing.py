@@ -147,7 +147,7 @@ def make_cohort(
 
 
 def permuted(cohort: types.Cohort, order: Any) -> types.Cohort:
-  """Returns the same clients in another order, or some of them."""
+  """Returns some or all of the cohort's clients, in another order."""
   return types.Cohort(
     **{
       name: value[np.ix_(order, order)] if name == "gram" else value[order]
@@ -193,7 +193,7 @@ def _failures(
   reference: Reference | None,
   settings: Sequence[Mapping[str, Any]],
 ) -> Iterator[tuple[str, Exception]]:
-  """Yields what failed, with its error."""
+  """Yields the checks that failed, each with its error."""
   for problem in user_method.problems(rule_class):
     yield "declaration", AssertionError(problem)
     return

@@ -74,7 +74,7 @@ MEASURED_SIGNALS = tuple(
 def client_dataset(
   client_id: int | tf.Tensor, examples: tf.data.Dataset
 ) -> tf.data.Dataset:
-  """Returns what a process takes as the data of one client.
+  """Returns one client's data, as a process takes them.
 
   Args:
     client_id: The client's id, the same in every round; fits an int64. In a

@@ -93,7 +93,7 @@ def short_name(name: str) -> str:
 
 
 def installed(group: str, kind: str, taken: Collection[str]) -> dict[str, str]:
-  """Returns what installed packages add by entry points, by their names.
+  """Returns the entry points of installed packages in a group, by name.
 
   A name in `taken` is left out, with a notice. `kind` is one word for it.
   """
@@ -380,7 +380,7 @@ def _files_of(
 def _imports(
   path: pathlib.Path, time: int, size: int
 ) -> tuple[tuple[int, str], ...]:
-  """Returns what a file imports: how many packages up, and the name.
+  """Returns a file's imports: for each, levels up and name.
 
   Time and size of the file decide its content, for the cache.
   """

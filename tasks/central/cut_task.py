@@ -86,7 +86,7 @@ def _notes(config: CutOptions, split: cuts.ClientSplit, num_kept: int) -> str:
 
 
 def _labels(data: CentralData, train: Sequence[np.ndarray]) -> labels.Labels:
-  """Returns what clients predict; numbers are scaled by what they train on."""
+  """Returns the labels; numbers are scaled by those of training rows."""
   if data.numbers is None:
     return labels.Labels(y=data.labels, class_names=data.class_names)
   rows = population.ClientRows(
@@ -115,7 +115,7 @@ _LEAST_DEVIATION = 1e-3
 
 
 def scale(images: np.ndarray, pixels: Pixels) -> tuple[np.ndarray, np.ndarray]:
-  """Returns what to subtract from pixels, and to divide them by, float32.
+  """Returns the shift and the divisor of pixels, float32.
 
   "standardized" is that of Li et al., "Fair Resource Allocation in Federated
   Learning". "per_channel" divides by the mean of the deviations within an image
@@ -132,8 +132,9 @@ def scale(images: np.ndarray, pixels: Pixels) -> tuple[np.ndarray, np.ndarray]:
 def load_x(
   images: np.ndarray, num_train: int, pixels: Pixels
 ) -> Callable[[np.ndarray], np.ndarray]:
-  """Returns what makes float32 of the images at positions, int64[m], by the
-  `scale` of the first `num_train`.
+  """Returns a loader of float32 images at positions, int64[m].
+
+  The first `num_train` images decide the scale.
   """
   mean, deviation = scale(images[:num_train], pixels)
   return lambda positions: (

@@ -339,7 +339,7 @@ def _halves(
   parts: list[np.ndarray],
   seed: int,
 ) -> tuple[_Parts, _Parts]:
-  """Returns what clients train and are tested on, of their parts of a pool."""
+  """Returns the training and test rows of clients, from parts of a pool."""
   if config.test_data == "published":
     return parts, [
       pool + part

@@ -100,7 +100,7 @@ _MOST_TIMES = 250
 
 
 def bounded(content: typing.IO[bytes], path: pathlib.Path) -> io.BufferedReader:
-  """Returns what a compressed file holds, which raises if it is too much."""
+  """Returns a compressed file's content; reading raises beyond a limit."""
   most = max(_MOST_BYTES, _MOST_TIMES * path.stat().st_size)
 
   def check(num_bytes: int) -> None:

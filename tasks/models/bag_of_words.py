@@ -52,7 +52,7 @@ class _MeanOfRows(tf.keras.layers.Layer):
     return means + self._bias
 
   def exportable(self) -> tf.keras.Model:
-    """Returns the same of Keras' own layers, for `tasks.models.exportable`."""
+    """Returns an equal model of Keras' own layers for `models.exportable`."""
     num_words, num_labels = self._kernel.shape
     words = tf.keras.layers.Input([None], dtype=tf.int32)
     count = tf.keras.layers.CategoryEncoding(num_words + 1, "count")

@@ -152,6 +152,6 @@ class _Probabilities(tf.keras.layers.Layer):
     return tf.identity(tf.nn.softmax(inputs))
 
   def exportable(self) -> tf.keras.Model:
-    """Returns the same of Keras' own layers, for `tasks.models.exportable`."""
+    """Returns an equal model of Keras' layers for `models.exportable`."""
     inputs = tf.keras.layers.Input(self.input_shape[1:])
     return tf.keras.Model(inputs, self.call(inputs), name=self.name)

@@ -92,7 +92,7 @@ class Make:
     return model
 
   def unbuilt(self, seed: int | None = None) -> Any:
-    """Returns what `returned` does, with a tensor of a logit for each class."""
+    """Returns the user's model, with one tensor of a logit for each class."""
     seed = self._seed if seed is None else seed
     model = self.returned(seed)
     if not isinstance(model, tf.keras.Model):
@@ -103,7 +103,7 @@ class Make:
     return model
 
   def returned(self, seed: int | None = None) -> Any:
-    """Returns what the function returns."""
+    """Returns the result of the user's function."""
     seed = self._seed if seed is None else seed
     with layers.seeded(seed):
       try:
@@ -139,7 +139,7 @@ class Starting:
   @classmethod
   @keras_state.restored()
   def of(cls, build: task.KerasModelFn, weights: Sequence[np.ndarray]) -> Self:
-    """Returns what builds a model with given weights; builds it once."""
+    """Returns a builder of a model with given weights; builds it once."""
     created: list[tf.Variable] = []
 
     def record(create: _Creator, **arguments: Any) -> tf.Variable:

@@ -52,7 +52,7 @@ _FILE = "vocabulary"  # Of a lookup layer: a list, or the path of a file.
 
 
 def foreign(config: object) -> Iterator[str]:
-  """Yields what a description names that is not Keras' own."""
+  """Yields the names in a description that are not Keras' own."""
   waiting = [config]  # It may be nested more deeply than Python calls.
   while waiting:
     value = waiting.pop()

@@ -221,7 +221,7 @@ def build_task(
 
 
 def _in_words(labels: Labels) -> str:
-  """Returns what is predicted."""
+  """Returns the kind of label in words."""
   if labels.num_classes is not None:
     return f"{labels.num_classes:,} classes"
   numbers = labels.y.shape[1:]

@@ -229,7 +229,7 @@ class CsvFile:
     return {name: counts for name, counts in found.items() if counts}
 
   def _frames(self, **options: typing.Any) -> Iterator["pd.DataFrame"]:
-    """Yields what `pandas.read_csv` makes, columns called by their position."""
+    """Yields frames from `pandas.read_csv`, with positions as columns."""
     import pandas as pd  # noqa: PLC0415
 
     with data_files.open_file(self.path) as file:

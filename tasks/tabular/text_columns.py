@@ -172,8 +172,9 @@ def numbers_of(
 def refused_number(
   texts: Iterable[str], signs: Signs, column: str
 ) -> Refusal | None:
-  """Returns that 95 % of the texts or more mean numbers, and which option reads
-  them; None if not so.
+  """Returns a refusal if 95 % of the texts or more mean numbers, else None.
+
+  It names the option that reads them.
   """
   present = list(texts)
   unit = _common_unit(present, signs)

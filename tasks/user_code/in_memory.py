@@ -248,7 +248,7 @@ def keys(elements: Any, name: str) -> tuple[Any, Any]:
 
 
 def _in_short(elements: Any) -> str:
-  """Returns what elements are, without the numbers of arrays."""
+  """Returns a short description of elements, without values of arrays."""
   if isinstance(elements, np.ndarray):
     return f"{elements.dtype}{list(elements.shape)}"
   if isinstance(elements, tuple):
@@ -323,7 +323,7 @@ def _has_missing(values: np.ndarray) -> bool:
 
 
 def _by_name(items: Iterable[tuple[Any, _T]], name: str) -> dict[str, _T]:
-  """Returns what each client has, by the client's name."""
+  """Returns the clients' values, by the client's name."""
   found: dict[str, _T] = {}
   for client, value in items:
     if _text(client) in found:
@@ -463,7 +463,7 @@ def _weights(
   rows: Mapping[str, np.ndarray],
   name: str,
 ) -> dict[str, float]:
-  """Returns what clients count for; nothing where no column says it."""
+  """Returns the clients' weights; none without a column of weights."""
   if column is None:
     return {}
   source, values = f"{name}, column {column!r}", columns[column]

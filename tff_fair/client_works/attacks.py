@@ -160,7 +160,7 @@ def reported(
 
 
 def added_loss(client_id: tf.Tensor, attack: Attack) -> tf.Tensor:
-  """Returns what a client adds to each loss that it reports, float32[]."""
+  """Returns the bias added to each loss that a client reports, float32[]."""
   if attack.kind != "bias":
     return tf.zeros([])
   strength = tf.constant(attack.strength, tf.float32)

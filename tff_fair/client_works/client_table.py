@@ -72,7 +72,7 @@ def updated(
 
 
 def own_or(table: Table, client_id: tf.Tensor, new: _Own) -> _Own:
-  """Returns what a client keeps, or `new` if it keeps nothing yet."""
+  """Returns the value in a client's row, or `new` if it has no row."""
   ids, rows = table.values()
   matches = tf.equal(ids, client_id)
   new = tf.nest.map_structure(tf.convert_to_tensor, new)

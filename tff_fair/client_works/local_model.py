@@ -339,7 +339,7 @@ def describe(model_fn: ModelFn) -> ModelInfo:
 
 
 def describe_trainable(model_fn: ModelFn) -> ModelInfo:
-  """Returns the same; `FieldError` if the model has nothing to train."""
+  """Describes a model; `FieldError` if it has no trainable weights."""
   info = describe(model_fn)
   if not tff.structure.flatten(info.weights_type.trainable):
     raise declared.FieldError(

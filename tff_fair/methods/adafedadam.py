@@ -148,7 +148,7 @@ def _log_ratio(cohort: types.Cohort, scale: tf.Tensor) -> tf.Tensor:
 def _reported_certainty(
   certainty: tf.Tensor,
 ) -> tuple[dict[str, tf.Tensor], dict[str, tf.Tensor]]:
-  """Returns what is reported of C, and what goes to the finalizer."""
+  """Returns the measurements of C, and the scalars for the finalizer."""
   held = tf.maximum(certainty, tf.constant(_LEAST_CERTAINTY, tf.float64))
   return (
     collections.OrderedDict(

@@ -76,7 +76,7 @@ def factory_of(
 
 
 def problems(rule: type[types.Rule]) -> Iterator[str]:
-  """Yields what keeps a rule from being a method, before it is tried."""
+  """Yields the reasons why a rule's class cannot be a method."""
   if inspect.isabstract(rule):
     missing = ", ".join(sorted(rule.__abstractmethods__))
     yield f"its rule {rule.__name__} does not define {missing}."

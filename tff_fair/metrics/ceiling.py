@@ -297,7 +297,7 @@ class _Search:
     )
 
   def _slack(self, point: _Point) -> float:
-    """Returns what the multipliers of a point lack."""
+    """Returns how far a point's multipliers are from complementarity."""
     f = point.found.values
     slack = self.risk.of(f) - float(self.risk.multipliers(point.u) @ f)
     excess = (point.weights @ point.weights / self.radius**2 - 1) / 2

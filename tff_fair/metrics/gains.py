@@ -127,7 +127,7 @@ def client_gain(
   draws: int = 2000,
   seed: int | Sequence[int] = 0,
 ) -> Gain:
-  """Returns what a client gains.
+  """Returns what a client gains with the second model.
 
   `name` is one of `class_scores.NAMES`, rmse, mae or r2. The two models'
   outputs are exchanged `draws` times, so no p-value is below 1 / (draws + 1),
@@ -348,7 +348,7 @@ def _ranks(values: npt.NDArray[np.int64]) -> Vector:
 
 
 def _terms_of_classes(labels: npt.NDArray[np.int_], logits: Vector) -> Vector:
-  """Returns what each example adds to `class_scores.ClassSums`, in one row."""
+  """Returns each example's terms of `class_scores.ClassSums`, in one row."""
   number = logits.shape[1]
   logs = logits - np.logaddexp.reduce(logits, axis=1)[:, None]
   p, is_label = np.exp(logs), np.eye(number)[labels]

@@ -36,7 +36,7 @@ def unseen_client_bound(
   confidence: float,
   num_examples: npt.ArrayLike | None = None,
 ) -> float:
-  """Returns what at least a share of the clients get that are yet to come.
+  """Returns a score that at least a share of future clients reach.
 
   Args:
     scores: float[K], of clients that took no part in training, so that they are

@@ -97,7 +97,7 @@ def _parts(value: object, seen: set[int]) -> Iterator[object]:
 
 
 def _closure(function: types.FunctionType) -> list[object]:
-  """Returns what a function has of the functions around it."""
+  """Returns the values in a function's closure."""
   held = []
   for cell in function.__closure__ or ():
     try:

@@ -282,7 +282,7 @@ def _server_step(
 
 
 def _apply(server_optimizer: Optimizer | None) -> Finalizer:
-  """Returns what builds the finalizer of a server optimizer."""
+  """Returns a builder of the finalizer for a server optimizer."""
   return functools.partial(
     finalizers.build_apply_direction,
     checking.server_optimizer_or_default(server_optimizer),

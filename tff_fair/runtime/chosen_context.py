@@ -87,7 +87,7 @@ def builds_data() -> bool:
 
 
 def ask_workers(function: Callable[..., Any], *args: Any) -> dict[str, Any]:
-  """Returns what a function returns in each worker.
+  """Calls a function in each worker and returns the results.
 
   Args:
     function: Of a module that workers can import.

@@ -30,7 +30,7 @@ class Origin:
   def computation(
     self, name: str, build: Callable[[], tff.Computation]
   ) -> tff.Computation:
-    """Returns what an earlier program, or this one, made of the computation."""
+    """Returns the compiled computation, of this or an earlier program."""
     del name
     return compile_ahead(build())
 
@@ -134,5 +134,5 @@ def without_secure_sums(comp: tff.Computation) -> tff.Computation:
 
 
 def with_sums(simulated: bool) -> Callable[[tff.Computation], tff.Computation]:
-  """Returns what adds secure sums in the clear, or raises if there are some."""
+  """Returns a function that simulates secure sums, or refuses them."""
   return in_the_clear if simulated else without_secure_sums

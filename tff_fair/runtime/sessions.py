@@ -78,7 +78,7 @@ class Session:
     self._drop = self._session.make_callable(drop) if drop else None
 
   def _feeds(self, program: Any) -> tuple[list[Any], dict[str, tf.Tensor]]:
-    """Returns what takes each leaf of the argument, and what data become."""
+    """Returns the feeds of the argument's leaves, and the tensors of data."""
     if self._type.parameter is None:
       return [], {}
     feeds: list[Any] = []

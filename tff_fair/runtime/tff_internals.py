@@ -57,7 +57,7 @@ _OF_TENSORS = frozenset(
 def kept_with(
   comp: tff.Computation, key: Hashable, build: Callable[[], T]
 ) -> T:
-  """Returns what is built once for a computation, and lives as long as it.
+  """Returns a value that is built once per computation and lives as long.
 
   TFF hashes a computation by all of its content, so that a dictionary with
   computations as keys would be slow.

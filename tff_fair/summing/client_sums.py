@@ -151,7 +151,7 @@ def _are_within(values: Any, bound: float | None) -> tf.Tensor:
 
 
 def secure_counts() -> Factory:
-  """Returns what adds counts securely.
+  """Returns a factory that adds counts securely.
 
   The ends of its interval are exact, so that numbers of clients are.
   """

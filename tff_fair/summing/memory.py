@@ -44,7 +44,7 @@ def empty(num_rounds: int, row_spec: tf.TensorSpec) -> Memory:
 
 
 def ids_and_ages(memory: Memory) -> tuple[tf.Tensor, tf.Tensor]:
-  """Returns whose the updates are, int64[r], and their ages, int32[r]."""
+  """Returns the client ids, int64[r], and ages, int32[r], of the updates."""
   ids = tf.concat([cohort.client_id for cohort in memory.cohorts], 0)
   ages = tf.concat(
     [

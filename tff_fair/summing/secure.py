@@ -164,7 +164,7 @@ def build_private(
 def _factories(
   clip: float, sum_factory: client_sums.Factory | None, securely: bool
 ) -> dict[str, client_sums.Factory]:
-  """Returns what adds counts and updates; no entry is larger than the clip."""
+  """Returns factories of counts and of updates, with entries up to `clip`."""
   if securely and sum_factory is None:
     return {
       client_sums.COUNTS: client_sums.secure_counts(),

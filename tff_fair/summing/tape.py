@@ -33,7 +33,7 @@ TapedRound: TypeAlias = Mapping[str, np.ndarray]
 def of_rule(
   cohort: types.Cohort, gram: tf.Tensor, coefficients: tf.Tensor
 ) -> dict[str, tf.Tensor]:
-  """Returns what a tape records of a rule and its cohort.
+  """Returns the record of a rule and its cohort for a tape.
 
   The m clients are in ascending order of ids. The Gram matrix is float64[m, m]
   and the coefficients are float64[m]; with r remembered updates, m + r takes

@@ -151,7 +151,7 @@ def _check_each(rule: types.Rule, options: Options) -> None:
 
 
 def _sum_factory(rule: types.Rule, options: Options) -> SumFactory | None:
-  """Returns what sums: the factory that is given, or that of the defence."""
+  """Returns the factory of the sum: the given one, or the defence's."""
   sum_factory, defence = options.sum_factory, options.defence
   has_sum = TWO_PHASE in supported_aggregations(rule)
   if defence and defence.sum_factory:

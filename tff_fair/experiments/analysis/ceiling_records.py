@@ -37,7 +37,7 @@ _HOW = ("share", "weighting")  # How the ceilings of runs may differ.
 
 
 def _identity(run: Run) -> dict[str, Any]:
-  """Returns what a ceiling beside a run is about, as values of JSON."""
+  """Returns the data and rounds that a ceiling is valid for, as JSON values."""
   found = {
     "options": run_groups.data_key(run),
     "seed": str(run.seeds),
@@ -172,7 +172,7 @@ def _joined(parts: Sequence[Mapping[str, Any]]) -> Ceilings:
 def table(
   task: str, groups: Sequence[Group], rounds: Mapping[Run, int]
 ) -> tuple[Table | None, list[str]]:
-  """Returns what methods end above the least losses, and notes.
+  """Returns how far methods end above the least losses, and notes.
 
   Args:
     task: The task of the methods.

@@ -103,10 +103,9 @@ def _common(ids: np.ndarray, others: np.ndarray) -> np.ndarray:
 
 
 def pairs(method: Seeds, baseline: Seeds) -> list[Pair]:
-  """Returns what two methods have in common: a pair for each such seed.
+  """Returns the paired results of two methods, one pair per common seed.
 
-  Only seeds that both have count, by ascending seed, and in each the clients
-  that all evaluations of both have.
+  Seeds ascend; a pair has the clients that all evaluations of both have.
   """
   found = []
   for seed in sorted(method.keys() & baseline.keys()):

@@ -274,7 +274,7 @@ class Comparison(pd.DataFrame):
       return f"{self._shown()!r}\n{self._more()}"
 
   def _repr_html_(self) -> str | None:
-    """Returns it as notebooks show it."""
+    """Returns the HTML that notebooks show."""
     with pd.option_context("display.max_columns", None):
       return f"{self._shown()._repr_html_()}<p>{self._more()}</p>"
 

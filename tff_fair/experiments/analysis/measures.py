@@ -215,7 +215,7 @@ def _column(name: str, score: Score) -> str:
 
 
 def _of_client(score: Score) -> Measure:
-  """Returns what measures in the unit of a score have in common."""
+  """Returns the fields that all measures in a score's unit share."""
   return Measure(
     "",
     score.higher_is_better,

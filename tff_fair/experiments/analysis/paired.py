@@ -159,7 +159,7 @@ class Difference:
     )
 
   def corrected(self, factor: float) -> "Difference":
-    """Returns it with the interval for a p-value that is multiplied."""
+    """Returns the difference with its interval for a multiplied p-value."""
     return dataclasses.replace(
       self, confidence=1 - (1 - self.confidence) / factor
     )

@@ -187,7 +187,7 @@ def _sentences(clients: pd.DataFrame, summary: Mapping[str, Any]) -> list[str]:
 def _of_model(
   clients: pd.DataFrame, summary: Mapping[str, Any], score: Score
 ) -> list[str]:
-  """Returns what is known where the audit has seen the examples."""
+  """Returns sentences on results that need the examples themselves."""
   missing = clients[clients[score.name].isna()][audit_table.CLIENT]
   told = sentences.left_out([*map(str, missing)], score)
   for name, other in BY_NAME.items():

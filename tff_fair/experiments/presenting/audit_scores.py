@@ -112,10 +112,10 @@ def summarize(
   trained: Sequence[ClientOutputs] | None,
   goal: str | None,
 ) -> dict[str, Any]:
-  """Returns what the summary of an audit has beside statistics of the score.
+  """Returns an audit's summary besides the statistics of its score.
 
   The table of clients gets `majority_accuracy`. A threshold is chosen for
-  `goal`, on what the model gives for the training examples.
+  `goal`, on the model's outputs for the training examples.
   """
   score = asked.score
   summary: dict[str, Any] = {

@@ -104,7 +104,7 @@ def paragraphs(
 
 
 def limits(evaluation: LastEvaluation, num_clients: int) -> list[str]:
-  """Returns what the numbers do not show, in sentences."""
+  """Returns the limits of the numbers, in sentences."""
   if evaluation.round_num is None:
     return []
   examples = evaluation.clients["num_examples"]
@@ -188,7 +188,7 @@ def _examples_of_shares(
 
 
 def _about(clients: pd.DataFrame, score: Score, question: Question) -> str:
-  """Returns what the intervals are about; nothing where there are none."""
+  """Returns the population of the intervals in words, or "" without them."""
   if question.name == questions.OTHER_CLIENTS:
     return "for other clients of the same kind"
   if _examples_of_shares(clients, score) is None:

@@ -83,7 +83,7 @@ def page(found: Ceilings) -> str:
 def parts(
   found: Ceilings, styles: Mapping[str, Style], identifier: str
 ) -> list[dict[str, Any]]:
-  """Returns what `ceiling.html` shows of each data set."""
+  """Returns the values of `ceiling.html` for each data set."""
   return [
     {
       "title": title,
@@ -172,7 +172,7 @@ def sentence(found: Ceilings) -> str:
 
 
 def sentences(found: Ceilings) -> list[str]:
-  """Returns what the tables of one data set say."""
+  """Returns the findings in the tables of one data set, in sentences."""
   names, values = found.names, _values(found)
   first = found.data.iloc[0]
   kind = (

@@ -124,7 +124,7 @@ def problem(content: object) -> str | None:
 
 
 def _missing(content: Mapping[str, Any]) -> list[str]:
-  """Returns what a configuration lacks: whole groups, then single settings."""
+  """Returns a configuration's missing groups, then its missing settings."""
   groups = [group for group in _GROUPS if group not in content]
   settings = [
     name
@@ -292,7 +292,7 @@ def differences(
 
 
 def _other_data(saved: Configuration, now: Mapping[str, str]) -> Iterator[str]:
-  """Yields what has changed of a run's data, if both have digests."""
+  """Yields the changes in a run's data, if both have digests."""
   before = saved.get(DATA_DIGESTS, {})
   if not before or not now:
     return  # Of a program whose workers have the data.

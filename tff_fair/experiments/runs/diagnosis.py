@@ -106,7 +106,7 @@ def diagnose(
 def _of_divergence(
   table: pd.DataFrame, score: Score, num_classes: int | None
 ) -> Iterator[Diagnosis]:
-  """Yields what says that training went too far, the plainest first."""
+  """Yields the signs of divergence, the plainest first."""
   last = int(table.index[-1])
   mean = f"{score.name}/mean"
   for measure, column in (("loss", _LOSS), (score.name, mean)):

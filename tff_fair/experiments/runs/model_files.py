@@ -116,7 +116,7 @@ def check_code(path: pathlib.Path) -> None:
 
 
 def _code(path: pathlib.Path) -> Iterator[str]:
-  """Yields what a model holds that may run code or reach other files."""
+  """Yields parts of a model that may run code or reach other files."""
   if path.is_dir():
     yield from saved_model_programs.outward_operations(path)
     if not has_signatures_alone(path):

@@ -341,7 +341,7 @@ class Run:
     return self.diagnose()
 
   def diagnose(self, last: int | None = None) -> list[Diagnosis]:
-    """Returns what is wrong with the model after a round.
+    """Returns the faults found in the model after a round.
 
     Args:
       last: The round of an evaluation; by default, the last.

@@ -162,7 +162,7 @@ def _read(path: pathlib.Path, folder: RunFolder) -> dict[int, Arrays]:
 
 
 def _model(folder: RunFolder) -> np.ndarray:
-  """Returns what identifies the model of a run."""
+  """Returns a digest that identifies the model of a run."""
   try:
     content = folder.model.read_bytes()
   except OSError as error:

@@ -115,7 +115,7 @@ def _of_momentum(spec: RunSettings) -> _Conflicts:
 
 
 def _of_sampling(spec: RunSettings) -> _Conflicts:
-  """Yields what hides the losses that draw a cohort, or changes its size."""
+  """Yields the conflicts of a spec's way of drawing cohorts."""
   if spec.draws_by_lambda:
     yield from _of_drfa(spec)
   elif spec.sampling == "by_lambda":
@@ -137,7 +137,7 @@ def _of_sampling(spec: RunSettings) -> _Conflicts:
 
 
 def _of_drfa(spec: RunSettings) -> _Conflicts:
-  """Yields what does not go with cohorts by lambda."""
+  """Yields the conflicts of drawing cohorts by lambda."""
   if spec.sampling not in ("uniform", "by_lambda"):
     yield "sampling", "drfa draws its cohorts by_lambda; leave sampling out."
   for name in ("dropout", "join_round"):
@@ -232,7 +232,7 @@ def _of_attack(spec: RunSettings) -> _Conflicts:
 
 
 def _of_privacy(spec: RunSettings) -> _Conflicts:
-  """Yields what the noise lacks; the method is checked as it is built."""
+  """Yields the conflicts of noise; building the method checks the method."""
   for name, other in (("dp_noise", "dp_clip"), ("dp_clip", "dp_noise")):
     if getattr(spec, name) is not None and getattr(spec, other) is None:
       yield name, f"needs {other}; give both."
@@ -275,7 +275,7 @@ def _of_privacy(spec: RunSettings) -> _Conflicts:
 
 
 def _of_correction(spec: RunSettings) -> _Conflicts:
-  """Yields what promises more than the correction of labels keeps."""
+  """Yields the conflicts of label correction."""
   if spec.label_correction == "none":
     return
   for name, reason in (

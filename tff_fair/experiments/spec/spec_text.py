@@ -179,7 +179,7 @@ def flat_name(error: FieldError) -> str:
 
 
 def as_setting(error: FieldError) -> str:
-  """Returns the same with the value at fault, as `hparam.gamma=2`."""
+  """Returns the flat name with the value at fault, as `hparam.gamma=2`."""
   return f"{flat_name(error)}{_value(error)}"
 
 

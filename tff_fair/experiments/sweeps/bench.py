@@ -316,7 +316,7 @@ def _all_settings(method: SweptMethod, spec: RunSpec) -> list[RunSpec]:
 
 
 def describe(spec: RunSpec) -> str:
-  """Returns what a method chooses of, as "rate 0.1, q 1"."""
+  """Returns the settings that a method tunes, as "rate 0.1, q 1"."""
   own = HYPERPARAMETERS.get(spec.algorithm, ("", ()))[0]
   found = f"rate {spec.client_learning_rate:g}"
   return f"{found}, {own} {spec.all_hparams[own]:g}" if own else found

@@ -144,7 +144,7 @@ class _Parts(NamedTuple):
 
   @classmethod
   def of(cls, run: Run, fraction: float) -> Self:
-    """Returns those of a run, with the share of clients to choose on."""
+    """Returns a run's parts, with the share of clients to choose on."""
     last = run.last_evaluation
     deciding, shown = (
       len(part_of(last, fraction, is_validation=is_validation))

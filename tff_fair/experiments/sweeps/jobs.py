@@ -106,7 +106,7 @@ class Executor(abc.ABC):
 
   @abc.abstractmethod
   def opened(self) -> contextlib.AbstractContextManager[None]:
-    """Returns what surrounds all runs."""
+    """Returns the context manager that surrounds all runs."""
 
   def has_room(self, num_running: int) -> bool:
     """Returns whether another run may start."""

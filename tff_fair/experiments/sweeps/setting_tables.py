@@ -51,7 +51,7 @@ class Range:
       raise ValueError("expected a step above 0 that fits into the range")
 
   def __str__(self) -> str:
-    """Returns it as `parse` reads it."""
+    """Returns the text that `parse` reads."""
     words = [f"{self.low!r}", f"{self.high!r}"]
     if self.is_logarithmic:
       words.append(_LOG)

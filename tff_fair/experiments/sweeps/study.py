@@ -189,7 +189,7 @@ class Dimension:
     return tuple(self.text(self.range.low + n * step) for n in range(count))
 
   def __str__(self) -> str:
-    """Returns it as the user wrote it."""
+    """Returns the text that the user wrote."""
     return ",".join(self.choices) if self.range is None else str(self.range)
 
 

@@ -198,7 +198,7 @@ class RoundCallback:
     """
 
   def state(self) -> Mapping[str, Any] | None:
-    """Returns what is to be saved with the run's state.
+    """Returns values to save with the run's state.
 
     Returns:
       By name, NumPy arrays and values of JSON; `None` for a callback that keeps

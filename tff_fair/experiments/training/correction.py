@@ -51,7 +51,7 @@ from tff_fair.runtime.compilation_cache import CompilationCache
 def build_computations(
   spec: RunSpec, task: tasks.Task, cache: CompilationCache
 ) -> Mapping[str, tff.Computation]:
-  """Returns what the stages compute over clients, by name.
+  """Returns the stages' computations over clients, by name.
 
   Clients train as in the run, but at a constant rate. `correct` is
   `federated.build_round`, for the first stage; `predict` is
@@ -275,7 +275,7 @@ class _Stages:
     is_noisy: np.ndarray,
     train_data: client_data.ClientDatasets,
   ) -> list[tuple[int, np.ndarray]]:
-    """Returns what a model predicts for the examples of noisy clients."""
+    """Returns a model's predictions for the examples of noisy clients."""
     found: list[tuple[int, np.ndarray]] = []
     ids = np.flatnonzero(is_noisy).tolist()
     for start in range(0, len(ids), _CLIENTS_PER_CALL):

@@ -162,7 +162,7 @@ def of_round(
   num_examples: np.ndarray,
   trained_examples: np.ndarray,
 ) -> Mapping[str, int]:
-  """Returns what a round costs all clients together.
+  """Returns the costs of a round for all clients together.
 
   These are `num_clients` that reported back, `bytes_down`, `bytes_up` and
   `local_operations`. A client that does not report back has received the model;

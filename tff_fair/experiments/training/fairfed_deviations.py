@@ -19,7 +19,7 @@ from tff_fair.metrics import group_gaps
 def build_prepare(
   spec: RunSpec, parts: build.RunParts
 ) -> Callable[[rounds.State, Sequence[int]], rounds.State] | None:
-  """Returns what a state gets before a round; None for other methods."""
+  """Returns FairFed's preparation of a state before a round, if needed."""
   if spec.algorithm != plan.BY_GAPS:
     return None
   gap = str(spec.all_hparams["gap"])

@@ -53,7 +53,7 @@ class Plan:
 
 
 def resolve(spec: RunSpec, task: tasks.Task) -> Plan:
-  """Returns what the settings of a run come to with its task."""
+  """Returns the plan that follows from a run's settings and its task."""
   check(spec, task)
   first = sampling.first_rounds(spec, task)
   clients = sampling.evaluated(spec, first)
@@ -303,7 +303,7 @@ def aggregation(spec: RunSpec) -> str:
 
 
 def defence(spec: RunSpec) -> summing.Defence | None:
-  """Returns what protects the sums of a run, if anything does."""
+  """Returns the defence of a run's sums, if it has one."""
   if spec.defence == "none":
     return None
   return summing.Defence(kind=spec.defence, trimmed_share=spec.trimmed_share)
@@ -358,10 +358,9 @@ def account_privacy(
   num_clients: int,
   rounds: int,
 ) -> dict[str, object]:
-  """Returns what a run has spent, ready for JSON.
+  """Returns the privacy spent by a run, ready for JSON.
 
-  Where evaluations decide how many rounds there are, all that there might have
-  been count.
+  With early stopping, all rounds that might have been trained count.
   """
   rounds = rounds if spec.patience is None else spec.total_rounds
   return {

@@ -71,7 +71,7 @@ def results(
   parts: build.RunParts,
   found: Mapping[str, baselines.Baseline],
 ) -> Results:
-  """Returns what follows from the predictions of a run's model."""
+  """Returns the results that come from the predictions of a run's model."""
   task, ids = parts.task, parts.evaluated.tolist()
   has_groups = task.test.groups is not None
   if not (has_groups or spec.threshold_for or found or spec.finetune_epochs):

@@ -196,7 +196,7 @@ def _write_labels(folder: RunFolder, task: tasks.Task) -> None:
 def _joining(
   clients: pd.DataFrame, score: Score, predicted: predictions.Results
 ) -> dict[str, Any] | None:
-  """Returns what joining brings, and what a client was allowed alone."""
+  """Returns the gains from joining, and the limits of training alone."""
   found = joining.of_clients(clients, score)
   return None if found is None else {**found, **(predicted.alone or {})}
 

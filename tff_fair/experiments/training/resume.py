@@ -151,7 +151,7 @@ def _ours(
   display: Display,
   wandb: str | None,
 ) -> list[RoundCallback]:
-  """Returns what follows each run of these settings, in this order."""
+  """Returns our callbacks for runs of these settings, in calling order."""
   best, bound = parts.best, spec.stop_at_stationarity
   best_states = Checkpoints(folder.best_checkpoint, check=folder.check_place)
   found = [

@@ -102,7 +102,7 @@ class Rounds:
   def state_of(
     self, process_state: State, round_num: int, **results: Any
   ) -> RoundState:
-    """Returns what callbacks get of a state of the process."""
+    """Returns the callbacks' view of a state of the process."""
     return RoundState(
       round_num=round_num,
       process_state=process_state,
@@ -183,7 +183,7 @@ def stationarity(state: RoundState) -> float | None:
 
 
 def tape_of(metrics: Mapping[str, Any]) -> Mapping[str, np.ndarray]:
-  """Returns what metrics have for a tape, by name."""
+  """Returns the entries of metrics that go on tape, by name."""
   return _taken_apart(metrics)[2]
 
 
@@ -229,7 +229,7 @@ def _column(
 
 
 def _times(values: np.ndarray, times: np.ndarray) -> np.ndarray:
-  """Returns what clients have in a round in which some are several times."""
+  """Returns clients' values times the number of times they take part."""
   return np.array(
     [v if v is None else v * n for v, n in zip(values, times, strict=True)]
   )

@@ -120,7 +120,7 @@ class Sampler:
   def _drawn_tendencies(
     self, num_examples: np.ndarray, labels: np.ndarray | None
   ) -> np.ndarray:
-    """Returns what makes clients drop out more or less often, in [-1, 1]."""
+    """Returns each client's tendency to drop out, in [-1, 1]."""
     match self._spec.dropout_kind:
       case "by_size":
         return -_spread_evenly(num_examples)

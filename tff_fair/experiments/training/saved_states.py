@@ -160,7 +160,7 @@ def _write_callbacks(path: pathlib.Path, saved: SavedCallbacks) -> None:
 
 
 def _read_callbacks(path: pathlib.Path) -> SavedCallbacks:
-  """Returns what is saved of callbacks, nothing where there is no file."""
+  """Returns the saved states of callbacks, none without a file."""
   if not path.exists():
     return SavedCallbacks()
   with array_files.read(path) as arrays:

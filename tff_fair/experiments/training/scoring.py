@@ -247,7 +247,7 @@ _OF_PROBABILITIES = frozenset(
 
 
 def outputs(task: tasks.Task, score: Score) -> Outputs | None:
-  """Returns what to note of the outputs of a task's model; None if nothing."""
+  """Returns the kind of outputs to measure ranges of; None for others."""
   label = task.element_spec[1]
   if task.num_classes is None:
     width = label.shape[1:].num_elements()

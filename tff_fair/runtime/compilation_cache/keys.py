@@ -67,7 +67,7 @@ SOURCES = of_sources()
 
 
 def _surroundings() -> dict[str, object]:
-  """Returns what decides computations beside settings and our files."""
+  """Returns all that affects compilation besides settings and our files."""
   keras = tf.keras.backend
   return {
     "python": [sys.version, sys.flags.optimize],

@@ -52,7 +52,7 @@ class Columns:
     return self._reading is Reading.ANEW and isinstance(leaf, tff.SequenceType)
 
   def given(self, clients: Sequence[Any]) -> list[tf.Tensor]:
-    """Returns what is given of all clients: the columns."""
+    """Returns the given leaves of all clients, a column per leaf."""
     rows = [inlining.leaves(value, self._member) for value in clients]
     return [
       tf.constant([_text(row[place]) for row in rows], tf.string)

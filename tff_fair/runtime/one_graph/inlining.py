@@ -53,7 +53,7 @@ def function_of(
 
 
 def _value_of(message: admission.Message, known: Mapping[str, Value]) -> Value:
-  """Returns what an expression without placements stands for."""
+  """Returns the value of an expression without placements."""
   return expression(message, known, _value_of_call)
 
 
@@ -77,7 +77,7 @@ def expression(
   of_other: Callable[[admission.Message, Mapping[str, Value]], Value],
   selected: Callable[[Value, int], Value] = operator.getitem,
 ) -> Value:
-  """Returns what an expression stands for."""
+  """Returns the value of an expression."""
   kind = message.WhichOneof("computation")
   if kind == "reference":
     return known[message.reference.name]

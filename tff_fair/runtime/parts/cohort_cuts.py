@@ -126,7 +126,7 @@ class Phase:
     )
 
   def _merged(self, parts: Any) -> Any:
-    """Returns what all parts sum, at the server."""
+    """Returns the merged sum of all parts, at the server."""
     merge_two = self._form().merge
 
     # One graph: between several, TFF would keep each merged sum to the end.

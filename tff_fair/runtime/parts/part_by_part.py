@@ -18,7 +18,7 @@ class Engine(Protocol):
   """Computes calls; may repeat one whose worker is lost in another worker."""
 
   def put(self, value: Any, type_spec: tff.Type) -> Any:
-    """Returns what stands for a value that several calls take."""
+    """Returns a handle of a value that several calls take."""
 
   def call(self, comp: tff.Computation, *args: Any) -> Any:
     """Computes `comp(*args)`, or begins to.
@@ -88,7 +88,7 @@ def _sum(
   parts: Sequence[tff.structure.Struct],
   node: _Node,
 ) -> Any:
-  """Returns what a part sums; or a group, before the next one is computed."""
+  """Returns the sum of a part, or of a group before the next is computed."""
   if isinstance(node, int):
     return engine.call(phase.up_to_merge, server, parts[node])
   sums = _struct([_sum(engine, phase, server, parts, each) for each in node])

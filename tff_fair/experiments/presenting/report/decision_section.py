@@ -49,7 +49,7 @@ def build(task: TaskRuns) -> str | None:
 
 
 def _joining(task: TaskRuns, methods: Sequence[MethodRuns]) -> dict[str, Any]:
-  """Returns what joining brings, over methods and seeds."""
+  """Returns the gains from joining, over methods and seeds."""
   of_methods = [
     [r.of_summary(summaries.JOINING) for r in m.runs] for m in methods
   ]
@@ -109,7 +109,7 @@ def _names(task: TaskRuns, methods: Sequence[MethodRuns]) -> Iterator[str]:
 
 
 def _reached(task: TaskRuns, method: MethodRuns) -> dict[str, Any]:
-  """Returns what a method reaches, where nothing is there to compare with."""
+  """Returns the scores of a single method that nothing is compared with."""
   found = [run.of_summary(f"test_{task.score.name}") for run in method.runs]
   worst = "min" if task.score.higher_is_better else "max"
   mean, of_worst = (

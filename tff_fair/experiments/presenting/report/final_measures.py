@@ -222,7 +222,7 @@ def _of_score(task: TaskRuns) -> Iterator[tuple[str, str, Sequence[str]]]:
 
 
 def _of_other(name: str) -> tuple[str, str, Sequence[str]]:
-  """Returns the same of a score beside the runs' own."""
+  """Returns title, caption and measures of a score beside the runs' own."""
   score = BY_NAME[name]
   return (
     score.title,

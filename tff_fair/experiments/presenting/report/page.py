@@ -78,7 +78,7 @@ def describe(tasks: Sequence[TaskRuns]) -> str:
 
 
 def _parts(task: TaskRuns) -> dict[str, Any]:
-  """Returns what `report.html` shows of a task."""
+  """Returns the values of `report.html` for a task."""
   first = (task.runs or task.unfinished)[0]
   about = {
     "task": task,

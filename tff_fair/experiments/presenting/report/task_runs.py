@@ -241,7 +241,7 @@ def _baselines_first(
 
 
 def _name(run: Run) -> str:
-  """Returns what the data of a run are called."""
+  """Returns the name of a run's data."""
   file = run.task_options.get(_FILE)
   return run.task if file is None else pathlib.PurePath(file).name
 
