@@ -1,4 +1,4 @@
-"""Where clients' examples come from, as a value that travels to a worker.
+"""The source of clients' examples, as a value that travels to a worker.
 
 source = tasks.ClientSource(task="mnist", options={"num_clients": 100})
 x, y = source(7)

@@ -393,7 +393,7 @@ def _groups(
 
 
 class _Preprocessing:
-  """What training rows have taught, as Keras layers around a model.
+  """Statistics of the training rows, as Keras layers around a model.
 
   By column, `columns` has the kind, and `typical` the mean in three digits or
   the first text. `features` says how columns enter x, `labels` what y means.

@@ -1,4 +1,4 @@
-"""What programs of `tff.learning.programs` need: a data source, and scalars.
+"""A data source and scalar metrics for programs of `tff.learning.programs`.
 
 TFF's own `tff.program.DatasetDataSource` cannot be used there: `train_model`
 copies it, and TensorFlow's datasets cannot be copied. Programs that tune with

@@ -1,4 +1,4 @@
-"""What travels between the parts: client signals, cohorts and rules.
+"""The types that parts exchange: client signals, cohorts and rules.
 
 A fair method is a *rule*: from the cohort's scalars and, for the geometric
 methods, the Gram matrix M of the client updates, it returns one coefficient c_k
@@ -140,7 +140,7 @@ def _with_ids(
 
 
 class Cohort(NamedTuple):
-  """What a rule may know of a round's m clients, in ascending order of id.
+  """The data that a rule gets of a round's m clients, by ascending id.
 
   Only clients that count are in it. Signals that a rule has not asked for may
   be `None`.
@@ -187,7 +187,7 @@ class Geometry(enum.Enum):
 
 
 class RuleOutput(NamedTuple):
-  """What a rule returns.
+  """The result of a rule.
 
   Attributes:
     coefficients: float64[m], c_k, in the order of the cohort; with r remembered
@@ -205,7 +205,7 @@ class RuleOutput(NamedTuple):
 
 
 class RoundUpdate(NamedTuple):
-  """What a round's aggregation hands to the finalizer.
+  """The result of a round's aggregation, for the finalizer.
 
   Attributes:
     update: The direction d, a structure like a client's update.
@@ -273,7 +273,7 @@ class Rule(declared.Hyperparameters, abc.ABC):
 
 
 class Sums(NamedTuple):
-  """What a separable rule may know of a cohort where only sums are known.
+  """The sums over a cohort that a separable rule gets.
 
   With e_k = exp(l_k - r), r the rule's `log_reference`:
 
@@ -293,7 +293,7 @@ class Sums(NamedTuple):
 
 
 class SumsOutput(NamedTuple):
-  """What a separable rule returns for sums: c_k = e_k (level + slope x_k).
+  """The result of a separable rule for sums: c_k = e_k (level + slope x_k).
 
   Attributes:
     level: float64[], u.

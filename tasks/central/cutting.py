@@ -32,7 +32,7 @@ _NATURAL = ("users", "labels")
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class CutOptions(options.TaskOptions):
-  """How a data set is cut over clients, and a client into train and test."""
+  """The cut of a data set over clients, and of each into train and test."""
 
   num_clients: int | None = declared.positive_integer(
     100,

@@ -51,7 +51,7 @@ class Example(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Cut:
-  """How examples without a split are cut, and which clients are kept."""
+  """The split of examples that have none, and the clients to keep."""
 
   # Chooses a client's test examples, out of two at least.
   choose_test: TestChoice

@@ -1,4 +1,4 @@
-"""What to convert into client data, and how: plain values that are checked.
+"""Requests to convert files into client data: plain, checked values.
 
 Nothing here looks at a file.
 """
@@ -34,7 +34,7 @@ def _is_day(text: str) -> bool:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ConversionRequest:
-  """What to convert, where to, and how to split clients into train and test.
+  """The source, the target and the train/test split of a conversion.
 
   The fields say what they mean and which values they take. Beside them:
 

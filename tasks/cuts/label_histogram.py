@@ -1,4 +1,4 @@
-"""How labels are spread over clients: counts, and a plot of them."""
+"""The distribution of labels over clients: counts, and a plot of them."""
 
 import pathlib
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""What a federation of the benchmark is: a table with natural clients."""
+"""A federation of the benchmark: a table with natural clients."""
 
 import dataclasses
 import hashlib

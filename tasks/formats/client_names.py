@@ -38,7 +38,7 @@ class ClientNames(Sequence[str]):
 
   @property
   def parts(self) -> tuple[bytes, np.ndarray]:
-    """What `of_text` takes."""
+    """The text that `of_text` reads."""
     return self._text, self._ends
 
   def take(self, positions: np.ndarray) -> "ClientNames":

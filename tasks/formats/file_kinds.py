@@ -1,4 +1,4 @@
-"""What kind of file a content is, and how pandas makes CSV of it.
+"""The kind of a file by its content, and pandas code that makes it CSV.
 
 Only the first bytes are looked at, and the names of a zip file's members. No
 pickle is opened: it can run any code.

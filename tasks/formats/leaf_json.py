@@ -156,7 +156,7 @@ class Users:
 
   @property
   def left_out(self) -> str:
-    """How many users are left out, and why."""
+    """The number of users that are left out, and why."""
     one_half = ""
     if self.num_in_one_half:
       one_half = f", {self.num_in_one_half:,} in one of train and test alone"

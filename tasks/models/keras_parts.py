@@ -1,4 +1,4 @@
-"""What a description of a Keras model may name: Keras' own parts, and no code.
+"""Checks that descriptions of Keras models name Keras' own parts only.
 
 Keras imports, builds and calls what the description in a file names: a function
 of any module, bytecode, any function of TensorFlow. `foreign` reads a

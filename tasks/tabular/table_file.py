@@ -69,7 +69,7 @@ _A_SIGN: declared.Bounds = {
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Format(options.TaskOptions):
-  """How a table is written; Parquet has no separator, encoding and comments."""
+  """The format of a table; Parquet has no separator, encoding or comments."""
 
   separator: str | None = declared.value(
     None,

@@ -1,4 +1,4 @@
-"""What the texts of a table mean: categories, written numbers, or words."""
+"""The meaning of a table's texts: categories, written numbers, or words."""
 
 import functools
 import re

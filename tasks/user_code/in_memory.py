@@ -26,7 +26,7 @@ _T = TypeVar("_T")
 
 
 class Counted(NamedTuple):
-  """What one reading of a client shows."""
+  """The findings of one reading of a client."""
 
   number: int  # Its number of examples.
   # Its smallest and its largest class number; nothing of labels that are

@@ -27,7 +27,7 @@ _FIELDS = types.ClientSignals._fields
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Attack:
-  """Who attacks, and how.
+  """The clients that attack, and the kind of attack.
 
   Attributes:
     kind: "bias" or "scaling".

@@ -30,7 +30,7 @@ Result: TypeAlias = tuple[
 
 
 class After(NamedTuple):
-  """What a client knows after training, beside what it reports.
+  """The state of a client after training that it does not report.
 
   Attributes:
     states: The states of its optimizer.

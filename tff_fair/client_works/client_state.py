@@ -1,4 +1,4 @@
-"""What clients keep from one round to the next.
+"""The state that clients keep from one round to the next.
 
 TFF's clients keep nothing, so the server has a table of each kind of thing, a
 row for each client; see `client_table`. In the state at the server the tables
@@ -55,7 +55,7 @@ Result: TypeAlias = tuple[Any, Any, Mapping[str, client_table.Kept]]
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Keeping:
-  """What clients keep; false if it is nothing.
+  """The kinds of state that clients keep; false if there are none.
 
   Attributes:
     personal_lam: Pull of a client's personal model, which it keeps, towards the

@@ -25,7 +25,7 @@ from tff_fair.optimizers.learning_rate_decay import Hparams
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class MethodWork(training.Training):
-  """What decides the client work of a method.
+  """The settings of a method's client work.
 
   Attributes:
     kept: What clients keep from one round to the next.
@@ -39,7 +39,7 @@ class MethodWork(training.Training):
 
   @property
   def further(self) -> dict[str, tf.TensorSpec | np.ndarray]:
-    """What S has beside what all trainings have; see the base class."""
+    """The further parts of S; see the base class."""
     found = super().further
     if self.kept.controlled_clients:
       row = control_variates.row(self.info.weights_type)

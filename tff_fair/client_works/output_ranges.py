@@ -1,4 +1,4 @@
-"""What a model predicts for a client's examples: from the least to the largest.
+"""The ranges of a model's predictions for a client's examples.
 
 A prediction is a number: of a classifier, the class with the largest logit; of
 a model with several labels an example, a sum of random weights of the five with

@@ -63,7 +63,7 @@ class TrainingPhases(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Training:
-  """What decides the client work that trains one model per client.
+  """The settings of client work that trains one model per client.
 
   Attributes:
     model_fn: Function that returns a new `tff.learning.models.VariableModel`,
@@ -94,7 +94,7 @@ class Training:
 
   @property
   def further(self) -> dict[str, tf.TensorSpec | np.ndarray]:
-    """What S has beside what all trainings have, as `build_state` takes it."""
+    """The further parts of S, as `build_state` takes them."""
     found: dict[str, tf.TensorSpec | np.ndarray] = {}
     if groups := self.settings.groups:
       found[group_weights.MIXTURE] = groups.rho

@@ -1,4 +1,4 @@
-"""How clients train: the settings that all methods share, and the state.
+"""Settings of local training that all methods share, and its state.
 
 A draw depends only on a seed and on the client, the round or the epoch. So a
 client draws the same in whatever order clients run, and wherever.
@@ -25,7 +25,7 @@ LOSS_AT = ("before", "training", "after")
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TrainingSettings:
-  """How clients train.
+  """The settings of local training.
 
   Attributes:
     batch_size: Examples in a minibatch: each element of a client's data is

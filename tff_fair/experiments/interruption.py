@@ -43,7 +43,7 @@ class Interrupted(KeyboardInterrupt):
 
 
 class _Way(enum.Enum):
-  """What the handler does, once it has noted a signal."""
+  """The action of the handler, once it has recorded a signal."""
 
   RAISE = enum.auto()
   RECORD = enum.auto()
@@ -51,7 +51,7 @@ class _Way(enum.Enum):
 
 
 class _State:
-  """What the handler and the program exchange.
+  """The state that the handler and the program share.
 
   Attributes:
     way: What the handler does.

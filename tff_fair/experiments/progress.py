@@ -36,7 +36,7 @@ def say_on_screen(text: str) -> None:
 
 @dataclasses.dataclass(frozen=True)
 class Display:
-  """What the user sees of a run while it computes: on stderr, or nothing."""
+  """The display of a running run on stderr, which may be silent."""
 
   is_silent: bool = False
 

@@ -102,7 +102,7 @@ def linearized_gradient(
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class AaggffRule(types.PopulationRule):
-  """What both forms of AAggFF share."""
+  """The base of both forms of AAggFF."""
 
   transform: Literal[
     "weibull", "exponential", "frechet", "gumbel", "logistic", "normal"

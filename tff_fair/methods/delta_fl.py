@@ -54,7 +54,7 @@ def weighted_upper_quantile(
 
 
 class Threshold(NamedTuple):
-  """What is known of the quantile.
+  """The bin of the quantile, and the weight above it.
 
   Attributes:
     bin: int64[], where it is among all bins that are as wide as the last ones.

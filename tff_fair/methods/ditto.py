@@ -19,7 +19,7 @@ from tff_fair.methods import building, fedavg
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Personalization(declared.Hyperparameters):
-  """How the personal models are trained."""
+  """The settings of the personal models' training."""
 
   lam: float = declared.value(
     0.1,

@@ -31,7 +31,7 @@ from tff_fair.methods import building, fedavg
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class GroupMixture(declared.Hyperparameters):
-  """How the mixture of the groups moves."""
+  """The settings of the mixture of groups."""
 
   lambda_learning_rate: float = declared.value(0.1, "gamma.", minimum=0)
 

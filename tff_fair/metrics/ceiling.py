@@ -151,7 +151,7 @@ class Ceiling(NamedTuple):
 
   @property
   def gap(self) -> float:
-    """How much smaller the risk of other weights in the ball can be."""
+    """The largest possible decrease of the risk within the ball."""
     return max(0.0, self.value - self.bound)
 
   @property
@@ -161,7 +161,7 @@ class Ceiling(NamedTuple):
 
   @property
   def touches(self) -> bool:
-    """Whether W lies at the ball, so that a larger one may allow less."""
+    """Whether W is on the edge of the ball: a larger ball may reach less."""
     return self.norm >= _TOUCH * self.radius
 
 

@@ -1,4 +1,4 @@
-"""Who gains and who loses from one model to another, client by client."""
+"""Comparison of two models, client by client: who gains, and who loses."""
 
 import numpy as np
 import numpy.typing as npt

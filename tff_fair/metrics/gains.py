@@ -1,4 +1,4 @@
-r"""What each client gains from one model to another, on the same test examples.
+r"""The gain of each client between two models, on the same test examples.
 
 The examples are the same, so the models are compared in pairs.
 
@@ -75,7 +75,7 @@ _UNBOUNDED = frozenset({*_OF_NUMBERS, "log_loss"})
 
 
 class Gain(NamedTuple):
-  """What a client gains, positive where the other model is better.
+  """The gain of a client, positive where the other model is better.
 
   Attributes:
     gain: The difference of the scores, turned round where less is better; NaN
@@ -93,7 +93,7 @@ class Gain(NamedTuple):
 
 
 class Outputs(NamedTuple):
-  """What two models make of a client's test examples.
+  """The outputs of two models for a client's test examples.
 
   Attributes:
     labels: int[n] of classes; float[n] or float[n, t] of numbers.

@@ -1,4 +1,4 @@
-"""How differently a classifier treats groups of people, from counts.
+"""Gaps of a classifier between groups of people, from counts.
 
 A client can send the counts of each group: their size does not depend on the
 number of examples, and they add up over clients. Of two classes or more, one is

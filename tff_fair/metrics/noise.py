@@ -1,4 +1,4 @@
-r"""How much of the spread between clients is the noise of small test sets.
+r"""The share of the spread between clients that small test sets cause.
 
 Client k of K answers c_k of its n_k test examples correctly. Its measured
 accuracy a_k = c_k / n_k strays from the accuracy p_k that it would have on

@@ -1,4 +1,4 @@
-"""How far a round is from where no client can gain without another's loss."""
+"""The distance of a round from Pareto stationarity."""
 
 import numpy as np
 from numpy.typing import ArrayLike

@@ -1,4 +1,4 @@
-"""How evenly accuracy, or an error, is spread over clients: a row of numbers.
+"""The spread of accuracy, or of an error, over clients: a row of numbers.
 
 The statistics are those of the papers this library covers and of LEAF (Caldas
 et al., "LEAF: A Benchmark for Federated Settings", 2018). a_k is the accuracy

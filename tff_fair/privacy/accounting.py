@@ -1,4 +1,4 @@
-"""What a private run has spent: epsilon, by Google's dp-accounting.
+"""The privacy spent by a run: epsilon, by Google's dp-accounting.
 
 The runs of this project draw cohorts of a fixed size without replacement. Wang,
 Balle, Kasiviswanathan, "Subsampled Renyi Differential Privacy and Analytical

@@ -1,4 +1,4 @@
-"""Whether an aggregation factory returns a sum.
+"""Checks whether an aggregation factory returns a sum.
 
 A rule's coefficients are those of a sum. A factory that returns a mean makes
 the step as many times too short as there are clients, and raises no error.

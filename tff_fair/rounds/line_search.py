@@ -21,7 +21,7 @@ from tff_fair.runtime import phases
 
 
 class Trials(NamedTuple):
-  """What a search knows: m clients that count, and t trial steps.
+  """The data of a search: m clients that count, and t trial steps.
 
   Attributes:
     loss: float64[m], f_k(theta).

@@ -63,7 +63,7 @@ class BuildOptions(ProcessOptions, total=False):
 
 
 class ComposeOptions(BuildOptions, total=False):
-  """What a builder hands on to `compose`: the options, and the optimizer."""
+  """The options that a builder passes to `compose`, with the optimizer."""
 
   client_optimizer: Required[Optimizer]
 

@@ -1,4 +1,4 @@
-"""What rounds in phases have in common with the process they belong to."""
+"""The parts that a process shares with its rounds in phases."""
 
 import collections
 from typing import Any, NamedTuple

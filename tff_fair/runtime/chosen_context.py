@@ -19,7 +19,7 @@ _current = contextlib.ExitStack()  # Closes the default context.
 
 
 class _Choice(NamedTuple):
-  """What a program has chosen.
+  """The context that a program has chosen.
 
   Attributes:
     context: The context; `None` if it has chosen none.

@@ -21,7 +21,7 @@ _SECURE_INTRINSICS = (
 
 
 class Origin:
-  """Where a computation comes from, and what else is made of it."""
+  """Compiles computations; subclasses reuse those of earlier programs."""
 
   def __init__(self, traced: Callable[[], tff.Computation]) -> None:
     """Takes a function that returns the computation before it was compiled."""

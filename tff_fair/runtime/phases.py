@@ -19,7 +19,7 @@ WRITTEN_FOR_PARTS = "aggregate_for_parts_of_tff_fair"
 
 
 class Ends(NamedTuple):
-  """How the arguments of a call become those of phases, and results its result.
+  """Conversions between the arguments and results of a call and of its phases.
 
   All are functions of modules, on values in Python.
 

@@ -35,7 +35,7 @@ SCALAR_BOUND = 2**20
 
 
 class Counts(NamedTuple):
-  """What became of a client: one of these is 1. Or the sums of these.
+  """The outcome of a client, where one of these is 1; or sums of outcomes.
 
   Attributes:
     counted: float32[], it counts.
@@ -129,7 +129,7 @@ class Transport:
 
   @property
   def factories(self) -> dict[str, Factory]:
-    """What adds the terms of clients, by name."""
+    """The processes that add the terms of clients, by name."""
     if self.sum_factory is not None:
       return dict.fromkeys((COUNTS, SCALARS, UPDATE), self.sum_factory)
     secure_sum = tff.aggregators.SecureSumFactory

@@ -42,7 +42,7 @@ _Estimate = tff.aggregators.PrivateQuantileEstimationProcess
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Defence:
-  """What the server does against updates that are out of the ordinary.
+  """The server's defence against unusual updates.
 
   Attributes:
     kind: "zeroing", "clipping", "trimmed_mean" or "median".

@@ -1,4 +1,4 @@
-"""What a round puts on tape, and a rule applied to rounds on tape.
+"""The record of a round on tape, and rules applied to rounds on tape.
 
 A tape has all that a rule may know of a round: the cohort's scalars and the
 Gram matrix M of its updates, in float64, and what the round's own rule chose.
@@ -67,7 +67,7 @@ def of_updates(
 
 
 class Replayed(NamedTuple):
-  """What a rule would have done in a round.
+  """The step that a rule would have taken in a round.
 
   Attributes:
     coefficients: float64[m], c_k of the cohort's updates.

@@ -22,7 +22,7 @@ SumFactory: TypeAlias = tff.aggregators.UnweightedAggregationFactory
 
 
 class Options(NamedTuple):
-  """How client updates are summed, as `RuleFactory` is asked for it.
+  """The options of `RuleFactory` for summing client updates.
 
   Attributes:
     client_weighting: What p_k is.

@@ -1,4 +1,4 @@
-"""How much better any method could be: the ceiling of a task, runs beside it.
+"""The ceiling of a task, which no method can exceed, and runs beside it.
 
 A model that is linear in its trained weights has a least mean loss, a least
 CVaR and a least largest loss over the clients' training data, which
@@ -73,7 +73,7 @@ class Ceilings:
 
   @property
   def names(self) -> dict[str, str]:
-    """What the risks are called."""
+    """The names of the risks."""
     return {
       MEAN: "mean",
       TAIL: f"worst {100 * self.share:g} %",

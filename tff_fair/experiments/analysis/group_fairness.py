@@ -1,4 +1,4 @@
-"""How a run's model treats groups of people, over all clients and at each.
+"""Gaps of a run's model between groups of people, over clients and at each.
 
 The table of counts has a row for each client and group: `client_id`, `group`,
 `examples`, `hits` and, where one class is the positive one, its name as

@@ -1,4 +1,4 @@
-"""What always predicting the most frequent class gets, and rare classes.
+"""The score of always predicting the most frequent class; rare classes.
 
 The class is the most frequent one of the training examples of the clients that
 may take part. At a client, always predicting it is right for the client's share

@@ -39,7 +39,7 @@ _RECORD = Measure("Wins/ties/losses", True, digits=0)
 
 @dataclasses.dataclass(frozen=True)
 class Contents:
-  """What tables of the methods on one task are about.
+  """The contents of tables of the methods on one task.
 
   Attributes:
     task: The task, its options and the number of clients.
@@ -61,7 +61,7 @@ class Contents:
 
   @property
   def clients(self) -> str:
-    """How captions call the clients."""
+    """The word for the clients in captions."""
     return "honest clients" if self.honest else "clients"
 
   def statistics(self) -> Table:

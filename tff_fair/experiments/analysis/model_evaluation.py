@@ -51,7 +51,7 @@ class _Part(NamedTuple):
 
 
 class ClientOutputs(NamedTuple):
-  """What a model gives for the examples of a client.
+  """A model's outputs for the examples of a client.
 
   Attributes:
     labels: As the task has them, of numbers in the label's own units.

@@ -42,7 +42,7 @@ class Question(NamedTuple):
 
   @property
   def about(self) -> str:
-    """What its intervals are over, for captions."""
+    """The population of its intervals, for captions."""
     return "seeds" if self.name == THESE_CLIENTS else "seeds and clients"
 
   @property
@@ -53,7 +53,7 @@ class Question(NamedTuple):
 
   @property
   def sentence(self) -> str:
-    """What its intervals answer, and why."""
+    """The question that its intervals answer, and why."""
     reason = f"; {_REASONS[self.name]}" if self.is_default else ""
     return (
       f"Intervals and p-values are for {_ANSWERS[self.name]} "

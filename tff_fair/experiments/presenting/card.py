@@ -44,7 +44,7 @@ _PATHS = (
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Subject:
-  """What a card is about: a run, its weights, and the model as it was written.
+  """The subject of a card: a run, its weights, and the model as written.
 
   It is the personal model of `client_id` alone, or a folder of those of all
   clients. `baselines` are finished runs on the same data to compare it with;

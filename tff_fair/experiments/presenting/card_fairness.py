@@ -1,4 +1,4 @@
-"""How a model serves each client, in numbers with their intervals."""
+"""The scores of a model by client, with their intervals."""
 
 from __future__ import annotations
 

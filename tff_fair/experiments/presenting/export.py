@@ -44,7 +44,7 @@ if typing.TYPE_CHECKING:
 
 
 class Exported(NamedTuple):
-  """What an export has written.
+  """The result of an export.
 
   Attributes:
     path: The model: a file, or a folder.

@@ -1,4 +1,4 @@
-"""What is wrong with how a run ended, as numbers from its evaluations.
+"""Faults at the end of a run, as numbers from its evaluations.
 
 `texts.run_warnings` has the words. An evaluation counts as the end of a run
 with those right before it: of nine or more after training began, all of the

@@ -174,7 +174,7 @@ class RunFolder:
 
   @property
   def displacement(self) -> str | None:
-    """What became of the folder if it was renamed or removed meanwhile."""
+    """The fate of the folder, if it was renamed or removed meanwhile."""
     if self._descriptor is None:
       return None
     held = os.fstat(self._descriptor)

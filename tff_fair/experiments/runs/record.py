@@ -1,4 +1,4 @@
-"""Whether the files of a run are as the run wrote them.
+"""Checks that the files of a run are as the run wrote them.
 
 A run writes the checksums of its files with each saved state, and at its end
 right before the summary. Files that may change later are not among them: plots,

@@ -101,7 +101,7 @@ class Run:
 
   @property
   def client_weights(self) -> str:
-    """What a client counts for, as a value of `client_weighting`.
+    """The weight of a client, as a value of `client_weighting`.
 
     In methods that do not use weights of clients, all count the same.
     """

@@ -1,4 +1,4 @@
-"""What the program in a SavedModel does beside computing: files, code, network.
+"""Access of a SavedModel's program to files, code and network.
 
 Loading a SavedModel may run a part of its program, and calling it the rest.
 """

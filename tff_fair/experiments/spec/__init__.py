@@ -1,1 +1,1 @@
-"""What a run is: its settings, their text forms, and what goes together."""
+"""The specification of a run: settings, text forms, and conflicts."""

@@ -71,7 +71,7 @@ class Score:
 
   @property
   def worst_noun(self) -> str:
-    """How sentences call the worst value."""
+    """The name of the worst value in sentences."""
     return f"{'lowest' if self.higher_is_better else 'largest'} {self.noun}"
 
   @property

@@ -84,7 +84,7 @@ SETTING, CLIENT = "setting", "client"
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Bench:
-  """What a bench trains.
+  """The runs of a bench.
 
   Attributes:
     folder: Where its files go.
@@ -172,19 +172,19 @@ class Table:
 
   @property
   def short_name(self) -> str:
-    """What folders and columns call the federation."""
+    """The federation's name in folders and columns."""
     return self.federation.rpartition(":")[2]
 
   @property
   def name(self) -> str:
-    """The same with the draw of a calibration."""
+    """The federation's name, with the draw of a calibration."""
     if self.bench.calibration is None:
       return self.short_name
     return f"{self.short_name}-{self.bench.calibration}-{self.draw}"
 
   @property
   def score(self) -> Score:
-    """What clients are compared by."""
+    """The score by which clients are compared."""
     federation = federations.get(self.federation)
     usual = ACCURACY if federation.kind == "classes" else RMSE
     return BY_NAME[federation.score or usual.name]

@@ -135,7 +135,7 @@ def _measured(
 
 
 class _Parts(NamedTuple):
-  """Who decides on a run, and whose results are shown."""
+  """The clients that decide on a run, and those whose results are shown."""
 
   num_clients: int
   num_deciding: int

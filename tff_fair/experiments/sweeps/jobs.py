@@ -65,7 +65,7 @@ class JobEnd(NamedTuple):
 
   @property
   def how(self) -> str:
-    """How it ended, in words."""
+    """The end of the run, in words."""
     if self.status == LOST:
       return "its job ended without a result"
     if self.status < 0:

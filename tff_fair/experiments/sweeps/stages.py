@@ -50,7 +50,7 @@ Criterion = Literal[
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ChoiceSettings:
-  """How to choose: what is better, among which methods, at which cost."""
+  """The settings of a choice: the goal, the methods and the budget."""
 
   criterion: Criterion = declared.value(
     "worst_10",
@@ -111,7 +111,7 @@ def settings_text(spec: RunSpec) -> str:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Found:
-  """What the four stages find.
+  """The findings of the four stages.
 
   Attributes:
     spec: The recommended run.

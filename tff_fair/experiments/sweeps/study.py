@@ -1,4 +1,4 @@
-"""What a search does: how it searches, and the studies of a sweep.
+"""The settings of a search, and the studies of a sweep.
 
 Each method of a sweep is searched by itself, on each task: other data is
 another question, not another answer. For every combination of values of a task
@@ -34,7 +34,7 @@ Direction = Literal["minimize", "maximize"]
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SearchSettings:
-  """How to search."""
+  """The settings of a search."""
 
   trials: int = declared.required(
     "How many settings each method tries, from ranges and the values of grids. "

@@ -35,7 +35,7 @@ RUNNING, COMPLETE, PRUNED, FAILED = "running", "complete", "pruned", "failed"
 
 
 class Outcome(NamedTuple):
-  """What came of a trial.
+  """The outcome of a trial.
 
   Attributes:
     state: `RUNNING`, `COMPLETE`, `PRUNED` or `FAILED`.

@@ -1,4 +1,4 @@
-"""What the summary of a finished run holds, in sentences.
+"""The summary of a finished run, in sentences.
 
 Each function returns nothing to say where the run has not measured it.
 """

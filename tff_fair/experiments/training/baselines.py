@@ -1,4 +1,4 @@
-"""What a federation competes with: each client alone, all data in one place.
+"""Baselines of a federation: each client alone, and all data in one place.
 
 Both begin with the run's initial model and train by its local work, without the
 server.
@@ -62,7 +62,7 @@ _DECIDING = (
 
 
 class Baseline(NamedTuple):
-  """What came of training without a federation.
+  """The results of training without a federation.
 
   Attributes:
     client_ids: int64[K], the clients, ascending.

@@ -58,7 +58,7 @@ class RoundEvaluation(NamedTuple):
 
 
 class ClientUpdates(NamedTuple):
-  """What the clients of a round have sent.
+  """The updates and signals that clients have sent in a round.
 
   Clients that do not count, as those without examples, are left out.
 

@@ -307,7 +307,7 @@ def _flat(weights: Weights) -> list[np.ndarray]:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class CorrectionRecord:
-  """How far the correction of labels is, and what it has found.
+  """The progress and the findings of label correction.
 
   Attributes:
     iterations: How many iterations of the first stage are done.

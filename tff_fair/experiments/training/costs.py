@@ -1,4 +1,4 @@
-"""What a round costs the clients: bytes down and up, and local operations.
+"""The costs of a round for clients: bytes down and up, and local operations.
 
 Counted is what the method needs, not how this implementation moves it: weights
 and scalars in their own types, without compression or protocol. The clients'
@@ -42,7 +42,7 @@ _SIGNALS = ClientSignals(
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ClientCosts:
-  """What a client costs in a round.
+  """The costs of a round for one client.
 
   Attributes:
     bytes_down: What it receives.

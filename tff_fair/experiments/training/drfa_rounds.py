@@ -15,7 +15,7 @@ Losses = Callable[[rounds.State, Sequence[int]], np.ndarray]
 
 @dataclasses.dataclass(frozen=True)
 class MixtureAscent:
-  """What comes before and after the rounds of DRFA.
+  """The steps before and after the rounds of DRFA.
 
   Attributes:
     sampler: Draws the cohorts, by the lambda that it is given.

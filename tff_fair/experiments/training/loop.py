@@ -131,7 +131,7 @@ def train(
 
 
 class _Record:
-  """What is written of a run: by a thread, while the next round computes.
+  """The record of a run, written by a thread while the next round computes.
 
   Before the loop begins to write, it waits for what was begun before, and gets
   the error of that. When the context ends, all is written, and the last

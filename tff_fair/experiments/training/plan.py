@@ -1,4 +1,4 @@
-"""What the settings of a run come to with its task.
+"""The plan of a run: its settings, resolved with its task.
 
 The size of cohorts, the clients to evaluate, the attackers, the way to sum:
 if the user has set none, it follows from the task and the method. A setting
@@ -21,7 +21,7 @@ from tff_fair.experiments.training import sampling, scoring
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Plan:
-  """What the settings of a run come to.
+  """The resolved settings of a run.
 
   Attributes:
     aggregation: The way in which the process sums client updates.

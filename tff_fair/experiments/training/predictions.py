@@ -1,4 +1,4 @@
-"""What the trained model predicts for each example, and what follows from it.
+"""Predictions of the trained model for each example, and results from them.
 
 The program runs the model over the clients' examples once, after the last
 round, if the run asks for one of four: how the model treats groups of people
@@ -32,7 +32,7 @@ _EXCHANGES = (2000, 20_000)  # At least, and at most.
 
 
 class Results(NamedTuple):
-  """What follows from predictions; None where a run does not ask for it.
+  """Results from predictions; None where a run does not ask for them.
 
   Attributes:
     groups: The table of `group_fairness`, a row for each client and group that

@@ -1,4 +1,4 @@
-"""What remains of a run: the summary, the table of clients and the plots.
+"""The results of a run: the summary, the table of clients and the plots.
 
 All of it comes from the tables in the run's folder, and from predictions.
 """

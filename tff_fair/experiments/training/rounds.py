@@ -35,7 +35,7 @@ _TAPE = "tape_"  # As `tff_fair.summing.tape` has it, which imports TensorFlow.
 
 
 class Process(Protocol):
-  """What is needed of a `tff.learning.templates.LearningProcess`."""
+  """The part of a `tff.learning.templates.LearningProcess` that rounds use."""
 
   def initialize(self) -> State:
     """Returns the state before the first round."""

@@ -1,4 +1,4 @@
-"""Who takes part in a round, who reports back, who is evaluated, who attacks.
+"""Choice of the clients that train, report back, are evaluated, or attack.
 
 Everything is drawn from the seed and the round, and by power of choice from the
 losses that clients had when they last took part: a run that is resumed meets

@@ -1,4 +1,4 @@
-"""Whose code a file holds: ours, that of an installed package, or a user's."""
+"""The origin of a file's code: ours, an installed package's, or a user's."""
 
 from __future__ import annotations
 

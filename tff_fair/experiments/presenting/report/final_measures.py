@@ -57,7 +57,7 @@ class Result(NamedTuple):
 
   @property
   def ends(self) -> tuple[float, ...]:
-    """Those of the interval; without one, the mean."""
+    """The ends of the interval; without one, the mean twice."""
     return self.interval or (self.mean,)
 
   @property

@@ -176,7 +176,7 @@ class TaskRuns:
 
   @functools.cached_property
   def clients(self) -> ClientNames:
-    """What the clients are called."""
+    """The word for the clients."""
     return ClientNames(self.runs)
 
   def with_summary(self, key: str) -> list[MethodRuns]:
