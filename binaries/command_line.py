@@ -214,18 +214,10 @@ class Program(NamedTuple):
       discard_output()
       print(f"{program}: cannot write its output: {error}.", file=sys.stderr)
       status = 1
-    _end(status)
-
-
-def _end(status: int) -> NoReturn:
-  """Ends the program, and what its interrupted round still computes."""
-  threads = sys.modules.get("tff_fair.runtime.threads")
-  if threads is not None and threads.is_computing():
-    with contextlib.suppress(OSError):
-      sys.stdout.flush()
-      sys.stderr.flush()
-    os._exit(status)
-  sys.exit(status)
+    if (threads := sys.modules.get("tff_fair.runtime.threads")) is not None:
+      threads.note_exit(SystemExit(status))
+      threads.end()  # What an interrupted round still computes.
+    sys.exit(status)
 
 
 _MOST_CHARACTERS = 300
