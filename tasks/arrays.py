@@ -47,7 +47,7 @@ class Options(row_task.RowOptions):
   )
 
 
-@data_error.named_by("file")
+@data_error.named_by_file()
 def load(
   config: Options, *, data_dir: pathlib.Path | None, seed: int, model_seed: int
 ) -> task.Task:

@@ -65,7 +65,7 @@ class Options(options.TaskOptions):
   )
 
 
-@data_error.named_by("file")
+@data_error.named_by_file()
 def load(
   config: Options, *, data_dir: pathlib.Path | None, seed: int, model_seed: int
 ) -> task.Task:

@@ -30,12 +30,12 @@ class DataError(ValueError):
 
 
 @contextlib.contextmanager
-def named_by(option: str) -> Iterator[None]:
-  """Notes on errors within that an option says where the data is."""
+def named_by_file() -> Iterator[None]:
+  """Notes on errors within that the option `file` says where the data is."""
   try:
     yield
   except DataError as error:
-    error.setting = option
+    error.setting = "file"
     raise
 
 

@@ -126,7 +126,7 @@ class _FedProx:
       if config.iid
       else f"Synthetic({config.alpha:g}, {config.beta:g})"
     )
-    self.sizes = 50 + _lognormal(rng, 4, 2, config.num_clients)
+    self.sizes = 50 + _lognormal(rng, 4, config.num_clients)
     self._shared = _linear_model(rng, config, 0.0)
 
   def load(self, client_id: int) -> task.Arrays:
@@ -153,7 +153,7 @@ class _Leaf:
     self._seed = seed
     rng = cuts.generator((seed, 0))
     self.name = "LEAF's Synthetic"
-    sizes = 5 + _lognormal(rng, 3, 2, config.num_clients)
+    sizes = 5 + _lognormal(rng, 3, config.num_clients)
     self.sizes = np.minimum(sizes, _LEAF_MOST)
     self._weights, self._bias = _linear_model(rng, config, 0.0)
     self._cluster = rng.standard_normal() + rng.standard_normal()
@@ -170,10 +170,8 @@ class _Leaf:
     return _arrays(x, logits)
 
 
-def _lognormal(
-  rng: np.random.Generator, mean: float, deviation: float, count: int
-) -> np.ndarray:
-  sizes = np.exp(mean + deviation * rng.standard_normal(count))
+def _lognormal(rng: np.random.Generator, mean: float, count: int) -> np.ndarray:
+  sizes = np.exp(mean + 2 * rng.standard_normal(count))
   return sizes.astype(np.int64)
 
 

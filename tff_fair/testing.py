@@ -371,7 +371,7 @@ def _check_sums(rule: types.Rule) -> None:
   if not chosen_context.use():
     runtime.use_local()
   # As they travel: in float32.
-  updates, cohort = _float32_clients(5)
+  updates, cohort = _float32_clients()
   expected = _apply(rule, cohort).coefficients @ updates
   clients = [
     types.ClientSignals(
@@ -412,8 +412,9 @@ def _check_sums(rule: types.Rule) -> None:
     )
 
 
-def _float32_clients(m: int) -> tuple[np.ndarray, types.Cohort]:
+def _float32_clients() -> tuple[np.ndarray, types.Cohort]:
   """Returns updates and their cohort, of numbers that float32 has."""
+  m = 5
   rng = np.random.default_rng(m)
   updates = rng.normal(size=(m, _SIZE)).astype(np.float32)
   random = _random(m)

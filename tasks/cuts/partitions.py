@@ -8,19 +8,19 @@ from tasks.cuts import draws
 from tff_fair.declared import FieldError
 
 
-def _check_parts(num_parts: int, num_examples: int, name: str) -> None:
-  """Raises a FieldError unless each part can have an example."""
-  if not 1 <= num_parts <= num_examples:
+def _check_clients(num_clients: int, num_examples: int) -> None:
+  """Raises a FieldError unless each client can have an example."""
+  if not 1 <= num_clients <= num_examples:
     raise FieldError(
-      name,
+      "num_clients",
       f"expected between 1 and the number of examples, {num_examples}.",
-      value=num_parts,
+      value=num_clients,
     )
 
 
 def _check_sizes(num_clients: int, min_size: int, num_examples: int) -> None:
   """Raises a FieldError unless each client can have `min_size` examples."""
-  _check_parts(num_clients, num_examples, "num_clients")
+  _check_clients(num_clients, num_examples)
   if not 0 <= min_size * num_clients <= num_examples:
     raise FieldError(
       "min_size",
@@ -50,7 +50,7 @@ def label_shards(
   The pathological non-IID cut of McMahan et al., "Communication-Efficient
   Learning of Deep Networks from Decentralized Data" (AISTATS 2017), Section 3.
   """
-  _check_parts(num_clients, len(labels), "num_clients")
+  _check_clients(num_clients, len(labels))
   most = len(labels) // num_clients
   if not 1 <= shards_per_client <= most:
     raise FieldError(
@@ -77,7 +77,7 @@ def few_labels(
   examples of a label that no client happens to be given are in no part. A part
   is empty if its labels have fewer examples than clients.
   """
-  _check_parts(num_clients, len(labels), "num_clients")
+  _check_clients(num_clients, len(labels))
   values = np.unique(labels)
   if not 1 <= labels_per_client <= len(values):
     raise FieldError(
@@ -146,7 +146,7 @@ def iid(
   num_examples: int, num_clients: int, seed: draws.Seed
 ) -> list[np.ndarray]:
   """Deals the examples out at random, in equal numbers up to one."""
-  _check_parts(num_clients, num_examples, "num_clients")
+  _check_clients(num_clients, num_examples)
   return np.array_split(
     draws.generator(seed).permutation(num_examples), num_clients
   )

@@ -3,7 +3,7 @@
 import collections
 import dataclasses
 import functools
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -262,7 +262,6 @@ def build_personal_training(
   settings: training_settings.TrainingSettings,
   *,
   lam: float,
-  signals: Collection[str] = (),
 ) -> tff.learning.templates.ClientWorkProcess:
   """Builds client work that trains the global and a personal model.
 
@@ -273,7 +272,6 @@ def build_personal_training(
     settings: How clients train both models. The proximal term and the objective
       are the global model's; the personal one has `lam` in their place.
     lam: Pull of the personal model towards the global one, 0 or more.
-    signals: The signals that the rule asks for.
 
   Returns:
     A process as `build_training`'s, but for its state: <training=S,
@@ -288,6 +286,6 @@ def build_personal_training(
     model_fn=model_fn,
     optimizer=optimizer,
     settings=settings,
-    signals=signals,
+    signals=(),
     kept=client_state.Keeping(personal_lam=lam),
   ).build()

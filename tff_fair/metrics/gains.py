@@ -58,7 +58,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
-from tff_fair.metrics import class_scores, vectors
+from tff_fair.metrics import class_scores
 from tff_fair.metrics.class_scores import NUM_CONFIDENCES
 from tff_fair.metrics.intervals import CONFIDENCE
 from tff_fair.metrics.vectors import Vector
@@ -123,7 +123,6 @@ def client_gain(
   outputs: Outputs,
   *,
   positive: int | None = None,
-  confidence: float = CONFIDENCE,
   draws: int = 2000,
   seed: int | Sequence[int] = 0,
 ) -> Gain:
@@ -131,12 +130,11 @@ def client_gain(
 
   `name` is one of `class_scores.NAMES`, rmse, mae or r2. The two models'
   outputs are exchanged `draws` times, so no p-value is below 1 / (draws + 1),
-  but that of accuracies. Raises `ValueError` if `confidence` is not in (0, 1).
+  but that of accuracies.
   """
-  vectors.check_share("confidence", confidence)
   if name == "accuracy":
     right = [o.argmax(-1) == outputs.labels for o in outputs[1:]]
-    return _accuracy_gain(right[0], right[1], confidence)
+    return _accuracy_gain(right[0], right[1])
   before, after = (
     _Scored(name, outputs.labels, o, positive) for o in outputs[1:]
   )
@@ -160,7 +158,7 @@ def client_gain(
       - both(np.concatenate([stays, other], 1))
     )
 
-  reach = _reach(name, outputs.labels, positive, of_weights, confidence)
+  reach = _reach(name, outputs.labels, positive, of_weights)
   exchanged = np.abs(_drawn(of_exchange, draws, number))
   extreme = (exchanged >= abs(gain) - _ROUNDING).sum()
   # The data are one of the draws.
@@ -177,9 +175,7 @@ def _drawn(draw: Callable[[int], Vector], draws: int, number: int) -> Vector:
 
 
 def _accuracy_gain(
-  before: npt.NDArray[np.bool_],
-  after: npt.NDArray[np.bool_],
-  confidence: float,
+  before: npt.NDArray[np.bool_], after: npt.NDArray[np.bool_]
 ) -> Gain:
   import scipy.stats  # noqa: PLC0415  It takes a second.
 
@@ -190,7 +186,7 @@ def _accuracy_gain(
   p_value = 1.0
   if gained + lost:
     p_value = float(scipy.stats.binomtest(gained, gained + lost).pvalue)
-  z = statistics.NormalDist().inv_cdf((1 + confidence) / 2)
+  z = statistics.NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
   enlarged = number + 4
   middle = (gained - lost) / enlarged
   variance = (gained + lost + 2) / enlarged - middle**2
@@ -205,7 +201,6 @@ def _reach(
   labels: npt.NDArray[np.generic],
   positive: int | None,
   gain: Callable[[Vector], Vector],
-  confidence: float,
 ) -> float:
   """Returns half the width of an interval; NaN with too few examples."""
   number = len(labels)
@@ -233,7 +228,7 @@ def _reach(
     variance += 1 / (2 * smallest) ** 2
   if freedom < 1 or not variance > _ROUNDING**2:
     return math.nan
-  quantile = special.stdtrit(freedom, (1 + confidence) / 2)
+  quantile = special.stdtrit(freedom, (1 + CONFIDENCE) / 2)
   return float(quantile) * math.sqrt(variance)
 
 

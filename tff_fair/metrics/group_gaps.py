@@ -197,12 +197,10 @@ def of_weighted(
   return np.asarray(np.max(found, axis=0))
 
 
-def well_known(
-  name: str, counts: GroupCounts, least: int = LEAST_EXAMPLES
-) -> npt.NDArray[np.bool_]:
+def well_known(name: str, counts: GroupCounts) -> npt.NDArray[np.bool_]:
   """Returns the groups with enough examples of all that a gap is of."""
   all_shares = shares(counts)
-  enough = [all_shares[s][1] >= max(least, 1) for s in _SHARES[name]]
+  enough = [all_shares[s][1] >= LEAST_EXAMPLES for s in _SHARES[name]]
   return np.asarray(np.all(enough, axis=0))
 
 

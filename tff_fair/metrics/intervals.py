@@ -84,7 +84,7 @@ def wilson_interval(
       their lengths differ.
   """
   accuracy = vectors.accuracies_per_client("accuracies", accuracies)
-  count = vectors.example_counts_per_client("num_examples", num_examples)
+  count = vectors.example_counts_per_client(num_examples)
   vectors.check_same_clients(accuracies=accuracy, num_examples=count)
   vectors.check_share("confidence", confidence)
   z = standard_library.NormalDist().inv_cdf((1 + confidence) / 2)
@@ -192,9 +192,9 @@ def bootstrap_intervals(
   generator = np.random.default_rng(seed)
   centers, sizes = value, None
   if num_examples is not None:
-    sizes = np.rint(
-      vectors.example_counts_per_client("num_examples", num_examples)
-    ).astype(np.int64)
+    sizes = np.rint(vectors.example_counts_per_client(num_examples)).astype(
+      np.int64
+    )
     centers = _without_noise(value, sizes)
   everyone = np.arange(value.size)
   num_draws = max(_MIN_DRAWS, min(_MAX_DRAWS, _DRAWN_CLIENTS // value.size))

@@ -188,7 +188,7 @@ def _checked(
   accuracies: npt.ArrayLike, num_examples: npt.ArrayLike
 ) -> tuple[Vector, Vector]:
   accuracy = vectors.accuracies_per_client("accuracies", accuracies)
-  count = vectors.example_counts_per_client("num_examples", num_examples)
+  count = vectors.example_counts_per_client(num_examples)
   vectors.check_same_clients(accuracies=accuracy, num_examples=count)
   if (count < 1).any():
     raise ValueError(

@@ -198,7 +198,7 @@ def _weights(num_examples: npt.ArrayLike | None, **values: Vector) -> Vector:
   (value,) = values.values()
   if num_examples is None:
     return np.ones_like(value)
-  counts = vectors.example_counts_per_client("num_examples", num_examples)
+  counts = vectors.example_counts_per_client(num_examples)
   vectors.check_same_clients(**values, num_examples=counts)
   weight = counts / counts.max()
   return np.asarray(weight / weight.mean())

@@ -69,7 +69,7 @@ def unseen_client_bound(
     rank = _rank(score.size, 1 - share, confidence)
   else:
     score = vectors.accuracies_per_client("scores", scores)
-    count = vectors.example_counts_per_client("num_examples", num_examples)
+    count = vectors.example_counts_per_client(num_examples)
     vectors.check_same_clients(scores=score, num_examples=count)
     rank, miss = _rank_and_miss(score.size, 1 - share, confidence)
     right = np.rint(score * count)

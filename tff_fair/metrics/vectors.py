@@ -62,14 +62,14 @@ def errors_per_client(name: str, values: npt.ArrayLike) -> Vector:
   return vector
 
 
-def example_counts_per_client(name: str, values: npt.ArrayLike) -> Vector:
+def example_counts_per_client(values: npt.ArrayLike) -> Vector:
   """Returns finite, positive float64[K], or raises `ValueError`."""
-  vector = per_client(name, values)
+  vector = per_client("num_examples", values)
   fits = np.isfinite(vector) & (vector > 0)
   if not fits.all():
     raise ValueError(
-      f"Expected {name} > 0 and finite, found {_first(vector, ~fits)}; leave "
-      "clients without examples out."
+      f"Expected num_examples > 0 and finite, found {_first(vector, ~fits)}; "
+      "leave clients without examples out."
     )
   return vector
 

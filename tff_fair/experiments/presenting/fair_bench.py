@@ -44,16 +44,12 @@ def difference_cell(result: Result) -> str:
   return f"**{text}**" if result.verdict != "neither" else text
 
 
-def by_federation(
-  results: Sequence[Result],
-  titles: Mapping[str, str],
-  columns: Sequence[str] = ("mean", "worst_10", "std"),
-) -> str:
+def by_federation(results: Sequence[Result], titles: Mapping[str, str]) -> str:
   """Returns a Markdown table: a row for each federation and method."""
   head = [
     "federation",
     "method",
-    *(f"{_SHOWN[c]}, difference" for c in columns),
+    *(f"{words}, difference" for words in _SHOWN.values()),
   ]
   lines = [_row(head), _row(["---"] * len(head))]
   cells = {(r.federation, r.method, r.column): r for r in results}
@@ -61,7 +57,7 @@ def by_federation(
   for federation, method in dict.fromkeys(
     (result.federation, result.method) for result in results
   ):
-    found = [cells.get((federation, method, column)) for column in columns]
+    found = [cells.get((federation, method, column)) for column in _SHOWN]
     score = next(r.score for r in found if r is not None)
     shown = f"{titles.get(federation, federation)} ({score})"
     lines.append(
