@@ -65,7 +65,7 @@ class Options(options.TaskOptions):
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class _Table:
+class Table:
   """A file's rows: texts of all columns, and labels."""
 
   rows: np.ndarray
@@ -89,8 +89,8 @@ def load(
   data_dir = data_files.require(
     data_dir, what="Adult", files=" and ".join(files)
   )
-  paths = [_find(data_dir, name) for name in files]
-  tables = [_read(path, config.missing) for path in paths]
+  paths = [find(data_dir, name) for name in files]
+  tables = [read(path, config.missing) for path in paths]
   encode = _Encoder(tables[0].rows, config.features)
   halves = []
   column = _COLUMNS.index(config.group or "sex")
@@ -141,7 +141,8 @@ def _groups(
   return (codes[is_phd], codes[~is_phd]).__getitem__
 
 
-def _find(data_dir: pathlib.Path, name: str) -> pathlib.Path:
+def find(data_dir: pathlib.Path, name: str) -> pathlib.Path:
+  """Finds one of the two files of the data set."""
   names = [
     f"{folder}{name}{ending}"
     for folder in ("", "adult/")
@@ -150,7 +151,8 @@ def _find(data_dir: pathlib.Path, name: str) -> pathlib.Path:
   return data_files.first_existing(data_dir, names, what="Adult")
 
 
-def _read(path: pathlib.Path, missing: str) -> _Table:
+def read(path: pathlib.Path, missing: str) -> Table:
+  """Reads a file; `missing` is that of the options."""
   rows, labels = [], []
   num_left_out = 0
   with data_files.open_file(path) as file:
@@ -169,7 +171,7 @@ def _read(path: pathlib.Path, missing: str) -> _Table:
       labels.append(label)
   if not rows:
     raise DataError(path, "has no rows.")
-  return _Table(np.array(rows), np.array(labels, np.int32), num_left_out)
+  return Table(np.array(rows), np.array(labels, np.int32), num_left_out)
 
 
 def _parse(line: str) -> tuple[list[str], int]:

@@ -1,46 +1,32 @@
 """Adult, a client per occupation; `tasks.adult` has the papers' two clients."""
 
+import numpy as np
 import pandas as pd
 
+from tasks import adult
 from tasks.federations.federation import Federation, Source
 
 _COLUMNS = (
-  *(
-    "age",
-    "workclass",
-    "weight",
-    "education",
-    "years",
-    "marital",
-    "occupation",
-  ),
-  *(
-    "relationship",
-    "race",
-    "sex",
-    "gain",
-    "loss",
-    "hours",
-    "country",
-    "income",
-  ),
+  *("age", "workclass", "weight", "education", "years", "marital"),
+  *("occupation", "relationship", "race", "sex", "gain", "loss", "hours"),
+  "country",
 )
 
 
 def _read(source: Source) -> pd.DataFrame:
   assert source is not None
-  parts = []
-  for half in ("data", "test"):
-    (path,) = sorted(source.glob(f"adult.{half}*"))
-    part = pd.read_csv(
-      path, names=_COLUMNS, skipinitialspace=True, comment="|"
-    ).dropna()
-    parts.append(part.assign(income=part["income"].str.rstrip(".")))
-  frame = pd.concat(parts).drop(columns=["weight", "education"])
-  frame[["age", "years", "gain", "loss", "hours"]] = frame[
-    ["age", "years", "gain", "loss", "hours"]
-  ].astype(int)
-  return frame.replace({"?": "unknown"})
+  halves = [
+    adult.read(adult.find(source, name), "value")
+    for name in ("adult.data", "adult.test")
+  ]
+  rows = np.concatenate([half.rows for half in halves])
+  labels = np.concatenate([half.labels for half in halves])
+  return (
+    pd.DataFrame(rows, columns=_COLUMNS)
+    .drop(columns=["weight", "education"])
+    .replace({"?": "unknown"})
+    .assign(income=np.where(labels, ">50K", "<=50K"))
+  )
 
 
 FEDERATION = Federation(
