@@ -53,8 +53,6 @@ def load(
 ) -> task.Task:
   """Builds the task, as `registry.TaskModule.load` says.
 
-  `data_dir` is the folder where a relative path of the file begins.
-
   Returns:
     The task; x is float32[n, ...], y is int32[n], or float32[n] or float32[n,
     t] where the label is a number or several.

@@ -346,6 +346,7 @@ class Bounds(TypedDict, total=False):
 
 BELOW_1: Bounds = {"minimum": 0, "maximum": 1, "exclude_maximum": True}
 BETWEEN_0_AND_1: Bounds = {**BELOW_1, "exclude_minimum": True}
+ABOVE_0: Bounds = {"minimum": 0, "exclude_minimum": True}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

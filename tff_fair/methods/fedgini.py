@@ -58,8 +58,7 @@ class FedGiniRule(gifair.RankingRule):
   loss_bound: float = declared.value(
     16.0,
     "B: with secure sums, a client with |f_k| > B does not count.",
-    minimum=0,
-    exclude_minimum=True,
+    **declared.ABOVE_0,
   )
 
   signals = ("loss",)

@@ -69,16 +69,13 @@ class GiFairRule(RankingRule):
     0.5,
     "Share of the largest lambda that keeps coefficients non-negative; 0 "
     "recovers FedAvg.",
-    minimum=0,
-    maximum=1,
-    exclude_maximum=True,
+    **declared.BELOW_1,
   )
 
   loss_bound: float = declared.value(
     16.0,
     "B: with secure sums, a client with |f_k| > B does not count.",
-    minimum=0,
-    exclude_minimum=True,
+    **declared.ABOVE_0,
   )
 
   signals = ("loss",)

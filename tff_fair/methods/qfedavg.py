@@ -74,8 +74,7 @@ class QFedAvgRule(types.SeparableRule):
     None,
     "L; a larger one makes steps shorter. None is one over the client "
     "learning rate.",
-    minimum=0,
-    exclude_minimum=True,
+    **declared.ABOVE_0,
   )
 
   signals = ("loss", "learning_rate")
