@@ -16,9 +16,9 @@ import pathlib
 import numpy as np
 
 from tasks import central, task
-from tasks.federated import native_clients
 from tasks.formats import cifar, prepared
 from tasks.formats.images import LabeledImages
+from tasks.tff_native import native_clients
 
 _NUM_CLASSES = 100
 

@@ -18,8 +18,8 @@ from typing import Literal
 import numpy as np
 
 from tasks import models, options, task
-from tasks.federated import native_clients
 from tasks.formats import example_checks
+from tasks.tff_native import native_clients
 from tff_fair import declared
 
 _IMAGE_SHAPE = (28, 28, 1)

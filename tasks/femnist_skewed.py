@@ -13,9 +13,9 @@ import pathlib
 import numpy as np
 
 from tasks import central, task
-from tasks.federated import native_clients
 from tasks.formats import example_checks, mnist
 from tasks.formats.images import LabeledImages
+from tasks.tff_native import native_clients
 
 _PREFIXES = ("emnist-byclass-train", "emnist-byclass-test")
 _LETTERS = tuple("abcdefghij")

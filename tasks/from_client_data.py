@@ -14,7 +14,6 @@ import numpy as np
 
 from tasks import client_weights as of_clients, cuts, models
 from tasks.data_error import DataError
-from tasks.federated import native_clients
 from tasks.formats import example_checks
 from tasks.task import (
   Arrays,
@@ -24,6 +23,7 @@ from tasks.task import (
   count_examples,
   element_spec,
 )
+from tasks.tff_native import native_clients
 from tasks.user_code import in_memory
 from tasks.user_code.in_memory import Counted
 

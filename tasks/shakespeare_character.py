@@ -25,8 +25,8 @@ import numpy as np
 
 from tasks import cuts, models, options, task
 from tasks.data_error import DataError
-from tasks.federated import native_clients
 from tasks.formats import leaf_json
+from tasks.tff_native import native_clients
 from tff_fair import declared
 
 # Of a folder with the whole text of each role.

@@ -17,7 +17,7 @@ import pathlib
 import numpy as np
 
 from tasks import models, task
-from tasks.federated import native_clients, posts
+from tasks.tff_native import native_clients, posts
 from tff_fair import declared
 
 

@@ -16,7 +16,7 @@ from typing import Literal
 import numpy as np
 
 from tasks import models, options, task
-from tasks.federated import native_clients, posts
+from tasks.tff_native import native_clients, posts
 from tff_fair import declared
 
 

@@ -16,7 +16,7 @@ from tff_fair.experiments.runs import (
   checksums,
   configuration,
   folder as run_folder,
-  record,
+  integrity,
 )
 from tff_fair.files import atomic
 
@@ -138,7 +138,7 @@ def test_a_run_may_go_further(
   folder.check_usable(further["resolved"])
   with run_folder.take_folder([path], further, lengthens=True):
     assert json.loads(folder.config.read_text()) == further
-    assert record.changes(folder, verify=True) == {}
+    assert integrity.changes(folder, verify=True) == {}
     assert not any(file.exists() for file in folder.final_files)
     assert folder.is_saved
     assert folder.is_at_work

@@ -17,7 +17,7 @@ from tff_fair.experiments.runs import (
   checkpoints,
   checksums,
   folder as run_folder,
-  record,
+  integrity,
 )
 from tff_fair.experiments.training import (
   loop,
@@ -403,7 +403,7 @@ def test_a_table_that_a_user_changed_is_left_alone(folder):
 
 
 def test_a_change_since_the_last_state_is_said_once(folder, capsys):
-  record.write_checksums(folder)
+  integrity.write_checksums(folder)
   with folder.timing.open("a") as file:
     file.write(table(9).removeprefix("round,value\r\n"))
   shutil.copytree(folder.path, folder.path / "mine")

@@ -27,7 +27,7 @@ from tests.experiments.training.small_run import (
 from tests.refusals import rejected
 from tff_fair import experiments, runtime
 from tff_fair.experiments import interruption
-from tff_fair.experiments.runs import checksums, folder as run_folder, record
+from tff_fair.experiments.runs import checksums, folder as run_folder, integrity
 
 pytestmark = pytest.mark.usefixtures(
   "compiled_once", "unpainted", "in_new_folder"
@@ -127,7 +127,7 @@ def all_of(run):
 def check_record(path):
   """Checks that all files of a run are as its checksums say."""
   folder = run_folder.RunFolder(path)
-  assert record.changes(folder, verify=True) == {}
+  assert integrity.changes(folder, verify=True) == {}
   names = {name.partition("/")[0] for name in checksums.read(path)}
   there = {found.name for found in folder.recorded_files if found.exists()}
   if not folder.is_finished:

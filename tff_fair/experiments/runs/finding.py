@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from tff_fair.experiments import progress
 from tff_fair.experiments.errors import RunError
-from tff_fair.experiments.runs import configuration, record, summaries
+from tff_fair.experiments.runs import configuration, integrity, summaries
 from tff_fair.experiments.runs.folder import RunFolder
 from tff_fair.experiments.runs.run import Run
 from tff_fair.files import parsing
@@ -124,10 +124,10 @@ def changes(
 ) -> list[str]:
   """Returns a sentence for each run whose files have changed."""
   found = {
-    run.path: record.changes(RunFolder(run.path), verify=verify, below=below)
+    run.path: integrity.changes(RunFolder(run.path), verify=verify, below=below)
     for run in runs
   }
-  return [record.sentence(path, how) for path, how in found.items() if how]
+  return [integrity.sentence(path, how) for path, how in found.items() if how]
 
 
 def say_changes(

@@ -20,7 +20,7 @@ from tff_fair.experiments.analysis import (
   majority,
   sampling_noise,
 )
-from tff_fair.experiments.runs import checkpoints, record, summaries, tables
+from tff_fair.experiments.runs import checkpoints, integrity, summaries, tables
 from tff_fair.experiments.runs.folder import RunFolder
 from tff_fair.experiments.spec.run_spec import RunSpec
 from tff_fair.experiments.spec.scores import ACCURACY, Score
@@ -88,7 +88,7 @@ def write(
     for path in folder.path.glob("*.*"):
       if path.is_file():  # A user's link may lead to nothing.
         atomic.sync(path)
-    record.write_checksums(folder, staged=staged)
+    integrity.write_checksums(folder, staged=staged)
     with interruption.deferred():
       _move(staged, folder)
   return summary

@@ -18,7 +18,7 @@ from tff_fair.experiments.runs import (
   checkpoints,
   checksums,
   finding,
-  record,
+  integrity,
   tape_files,
   trained_model,
 )
@@ -121,7 +121,9 @@ def train(
         folder.checkpoints,
         folder.round_tables,
         folder.check_place,
-        functools.partial(record.write_checksums, folder, checksums.Hasher()),
+        functools.partial(
+          integrity.write_checksums, folder, checksums.Hasher()
+        ),
       ),
       callbacks=callbacks,
     )
@@ -342,8 +344,8 @@ def go_back(
 
 def _say_changes(folder: RunFolder, say: Say) -> None:
   """Says which files have changed since a run wrote them."""
-  if found := record.changes(folder, verify=folder.is_saved):
-    say(f"{record.sentence(folder.path, found)} The run goes on with it.")
+  if found := integrity.changes(folder, verify=folder.is_saved):
+    say(f"{integrity.sentence(folder.path, found)} The run goes on with it.")
 
 
 def _set_aside(

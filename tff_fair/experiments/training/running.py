@@ -17,7 +17,7 @@ from tff_fair.experiments import importing, interruption
 from tff_fair.experiments.analysis import majority
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.progress import Display, Say
-from tff_fair.experiments.runs import configuration, finding, record, tables
+from tff_fair.experiments.runs import configuration, finding, integrity, tables
 from tff_fair.experiments.runs.folder import RunFolder, take_folder
 from tff_fair.experiments.runs.run import Run
 from tff_fair.experiments.spec import combinations
@@ -157,7 +157,7 @@ def run(
       folder.check_place()
       if is_pruned:
         folder.mark_pruned()
-        record.write_checksums(folder)
+        integrity.write_checksums(folder)
       else:
         _write_results(folder, spec, parts, display, found)
     return _conclude(folder, display)

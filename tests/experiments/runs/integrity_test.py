@@ -14,7 +14,7 @@ from tff_fair.experiments.runs import (
   checkpoints,
   checksums,
   finding,
-  record,
+  integrity,
   tape_files,
 )
 from tff_fair.experiments.runs.folder import RunFolder
@@ -37,7 +37,7 @@ def make(path, *, seed, is_finished=True):
     finish(folder)
   else:
     checkpoints.write_checksums(state.parent)
-    record.write_checksums(folder)
+    integrity.write_checksums(folder)
   return folder
 
 
@@ -46,7 +46,7 @@ def finish(folder):
   staged = RunFolder(folder.path / "staged")
   staged.path.mkdir()
   folder.summary.rename(staged.summary)
-  record.write_checksums(folder, staged=staged)
+  integrity.write_checksums(folder, staged=staged)
   for file in (staged.checksums, staged.summary):
     atomic.move(file, folder.path / file.name)
   staged.path.rmdir()
@@ -129,11 +129,11 @@ def test_what_may_change_later_is_not_said(folder):
   folder.replay.write_text("round\n")
   folder.tensorboard.mkdir()
   (folder.tensorboard / "events").write_text("x")
-  assert record.changes(folder, verify=True) == {}
+  assert integrity.changes(folder, verify=True) == {}
   # States may go, to save room, until somebody asks for all files.
   shutil.rmtree(folder.checkpoints)
-  assert record.changes(folder) == {}
-  (missing,) = record.changes(folder, verify=True)
+  assert integrity.changes(folder) == {}
+  (missing,) = integrity.changes(folder, verify=True)
   assert missing == "checkpoints/program_state_6/variables/data"
 
 
@@ -141,16 +141,16 @@ def test_tables_of_an_unfinished_run_may_grow(tmp_path):
   folder = make(tmp_path / "run", seed=0, is_finished=False)
   with folder.evaluations.open("a") as file:
     file.write("7,0.5")
-  assert record.changes(folder, verify=True) == {}
+  assert integrity.changes(folder, verify=True) == {}
   folder.evaluations.write_bytes(
     _another_digit(folder.evaluations.read_bytes())
   )
-  assert record.changes(folder, verify=True) == {}  # A row that comes again.
+  assert integrity.changes(folder, verify=True) == {}  # A row that comes again.
   content = folder.evaluations.read_bytes()
   folder.evaluations.write_bytes(content.replace(b"\n6,", b"\n5,"))
-  assert set(record.changes(folder, verify=True)) == {"evaluations.csv"}
+  assert set(integrity.changes(folder, verify=True)) == {"evaluations.csv"}
   folder.evaluations.write_bytes(_half(content))
-  assert set(record.changes(folder)) == {"evaluations.csv"}
+  assert set(integrity.changes(folder)) == {"evaluations.csv"}
 
 
 def test_states_and_tapes_of_an_unfinished_run_are_verified(tmp_path):
@@ -161,17 +161,17 @@ def test_states_and_tapes_of_an_unfinished_run_are_verified(tmp_path):
   for round_num in (6, 7):
     updates = np.full(3, round_num, np.float32)
     recorder.write(round_num, {"updates": updates})
-  record.write_checksums(folder)
-  assert record.changes(folder, verify=True) == {}
+  integrity.write_checksums(folder)
+  assert integrity.changes(folder, verify=True) == {}
   full, growing = sorted(folder.tape.iterdir())
   data = state / "variables" / "data"
   for file in (full, growing, data):
     file.write_bytes(b"?" + file.read_bytes()[1:])
-  assert set(record.changes(folder, verify=True)) == {
+  assert set(integrity.changes(folder, verify=True)) == {
     f"tape/{full.name}",
     "checkpoints/program_state_6",
   }
-  assert record.changes(folder) == {}
+  assert integrity.changes(folder) == {}
 
 
 @pytest.mark.parametrize("content", [None, b"", b"{"])
@@ -181,20 +181,20 @@ def test_settings_and_checksums_of_states_are_verified(tmp_path, content):
   state = checkpoints.path(folder.checkpoints, 6)
   of_state = state / checksums.FILE
   of_state.unlink() if content is None else of_state.write_bytes(content)
-  assert set(record.changes(folder, verify=True)) == {
+  assert set(integrity.changes(folder, verify=True)) == {
     "config.json",
     "checkpoints/program_state_6",
   }
-  assert set(record.changes(folder)) == {"config.json"}
+  assert set(integrity.changes(folder)) == {"config.json"}
 
 
 def test_files_that_a_finished_run_did_not_write_are_said(folder):
   folder.groups.write_text("group\n")
-  assert set(record.changes(folder)) == {"groups.csv"}
+  assert set(integrity.changes(folder)) == {"groups.csv"}
   added = folder.checkpoints / "program_state_9" / "variables"
   added.mkdir(parents=True)
   (added / "data").write_text("")
-  assert set(record.changes(folder, verify=True)) == {
+  assert set(integrity.changes(folder, verify=True)) == {
     "groups.csv",
     "checkpoints/program_state_9/variables/data",
   }
@@ -233,7 +233,7 @@ def test_checksums_name_files_of_the_run_alone(folder, tmp_path):
   sums = {"bytes": 99, "sha256": ""}
   names = ("../secret", str(tmp_path / "secret"), "mine.txt", ".", "")
   folder.checksums.write_text(parsing.json_text(dict.fromkeys(names, sums)))
-  assert not {*names} & {*record.changes(folder, verify=True)}
+  assert not {*names} & {*integrity.changes(folder, verify=True)}
 
 
 def test_the_user_asks_for_all_files(folder, tmp_path, capsys):

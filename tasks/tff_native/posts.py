@@ -19,9 +19,9 @@ from typing import Any
 
 from tasks import cuts, downloads, options
 from tasks.data_error import DataError, reporting_unreadable
-from tasks.federated import native_clients
 from tasks.formats import source_files
 from tasks.task import Task, count_examples
+from tasks.tff_native import native_clients
 from tff_fair import declared
 from tff_fair.files import parsing
 
