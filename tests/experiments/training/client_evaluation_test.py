@@ -8,6 +8,7 @@ import tensorflow_federated as tff
 
 import tasks
 import tff_fair
+from tests.experiments.training.small_run import process_of
 from tff_fair.experiments import RunSpec
 from tff_fair.experiments.training import (
   client_data,
@@ -17,19 +18,9 @@ from tff_fair.experiments.training import (
 from tff_fair.runtime import compilation_cache
 
 
-def build_process(task, algorithm):
-  return tff_fair.algorithms.build(
-    algorithm,
-    task.model_fn,
-    client_optimizer=tff.learning.optimizers.build_sgdm(0.5),
-    batch_size=16,
-    num_clients=task.num_clients,
-  )
-
-
 @pytest.fixture(scope="module")
 def process(task):
-  return build_process(task, "fedavg")
+  return process_of(task, "fedavg")
 
 
 @pytest.fixture(scope="module")
@@ -148,7 +139,7 @@ def test_losses_are_those_of_the_training_data(task, state):
 
 def test_personal_models_are_evaluated_beside_the_global_one(task, monkeypatch):
   monkeypatch.setattr(client_evaluation, "_CLIENTS_PER_CALL", 3)
-  process = build_process(task, "ditto")
+  process = process_of(task, "ditto")
   taking_part = [0, 3, 4]
   state = process.next(
     process.initialize(), train_data(task)(taking_part)

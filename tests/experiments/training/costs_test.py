@@ -1,13 +1,11 @@
 import dataclasses
-import functools
 
 import numpy as np
 import pytest
 import tensorflow as tf
-import tensorflow_federated as tff
 
 import tasks
-import tff_fair
+from tests.experiments.training.small_run import process_of
 from tff_fair.experiments import RunSpec
 from tff_fair.experiments.training import costs, sampling
 
@@ -18,21 +16,9 @@ NUM_BYTES = 2600
 SIGNALS = 36
 
 
-@functools.cache
-def build(task, algorithm):
-  """Returns a process, of which the types of its state count."""
-  return tff_fair.algorithms.build(
-    algorithm,
-    task.model_fn,
-    client_optimizer=tff.learning.optimizers.build_sgdm(0.5),
-    batch_size=16,
-    num_clients=task.num_clients,
-  )
-
-
 def of_client(task, algorithm, aggregation="streaming", spec=None, **settings):
   spec = spec or RunSpec(algorithm=algorithm, **settings)
-  return costs.of_client(spec, task, build(task, algorithm), aggregation)
+  return costs.of_client(spec, task, process_of(task, algorithm), aggregation)
 
 
 @pytest.mark.parametrize(

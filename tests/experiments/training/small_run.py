@@ -6,7 +6,9 @@ from unittest import mock
 
 import numpy as np
 import pytest
+import tensorflow_federated as tff
 
+import tff_fair
 from tff_fair import experiments, methods
 from tff_fair.experiments import RunSpec
 from tff_fair.experiments.spec import task_loading
@@ -27,6 +29,17 @@ METHODS = {
   if name not in ("fairfed", "fedminmax")
 }
 TABLES = ("metrics", "cohorts", "evaluations", "client_evaluations")
+
+
+@functools.cache
+def process_of(task, algorithm):
+  return tff_fair.algorithms.build(
+    algorithm,
+    task.model_fn,
+    client_optimizer=tff.learning.optimizers.build_sgdm(0.5),
+    batch_size=16,
+    num_clients=task.num_clients,
+  )
 
 
 def train(spec, path=None, *, progress=False, **options):
