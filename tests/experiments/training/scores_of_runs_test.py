@@ -1,6 +1,7 @@
 """Runs that compare their clients by another score than accuracy."""
 
 import functools
+import shutil
 
 import numpy as np
 import pytest
@@ -332,6 +333,7 @@ def test_a_client_alone_takes_the_steps_of_local_training(task):
 def test_another_run_of_a_sweep_takes_the_same_baseline(task, run, monkeypatch):
   folder = RunFolder(run.path.parent / "other")
   folder.path.mkdir()
+  shutil.copy(RunFolder(run.path).config, folder.config)
   spec = _SPEC.replace(algorithm="term", score=None)
   parts = build.run_parts(spec, task)
   monkeypatch.delattr(baselines, "_train")

@@ -23,9 +23,7 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
-import tasks
 from tasks import cuts
-from tasks.models import initial_weights
 from tasks.task import Arrays, one_element
 from tff_fair import client_works, types
 from tff_fair.client_works import local_baseline
@@ -93,7 +91,7 @@ def of_run(
   }
   found = {}
   for kind in (kind for kind, is_asked in asked.items() if is_asked):
-    key = _key(kind, spec, parts)
+    key = _key(kind, folder, spec, parts)
     place = getattr(folder, f"{kind}_baseline")
     same = (
       _load(other, key)
@@ -156,7 +154,7 @@ def _train(kind: str, spec: RunSpec, parts: build.RunParts) -> Baseline:
     each: local_baseline.Training(
       task.model_fn,
       learning_process.build_optimizer(name, each, momentum),
-      client_works.TrainingSettings(**learning_process.local_work(spec)),
+      client_works.TrainingSettings(**spec.local_work),
     )
     for each in rates
   }
@@ -272,7 +270,9 @@ def dataset(arrays: Arrays, client_id: int) -> tf.data.Dataset:
 # The file of a baseline, and what decides its content.
 
 
-def _key(kind: str, spec: RunSpec, parts: build.RunParts) -> str:
+def _key(
+  kind: str, folder: RunFolder, spec: RunSpec, parts: build.RunParts
+) -> str:
   """Returns a digest of all that decides a baseline."""
   settings = spec.effective()
   local = {name for name in settings if name.startswith(("client_", "local_"))}
@@ -281,14 +281,15 @@ def _key(kind: str, spec: RunSpec, parts: build.RunParts) -> str:
     for name in (*sorted(local), *_DECIDING, "task", "batch_size")
   }
   options = {n: v for n, v in settings.items() if n.startswith("task_option.")}
+  saved = folder.configuration()
   content: dict[str, object] = {
     "kind": kind,
     "gaps": spec.loss_reference,
     "rounds": (num_rounds(spec, parts), most_rounds(spec, parts)),
-    "data": parts.task.description,
-    "data_digests": tasks.data_digests(parts.task),
-    "own_files": {**configuration.own_files(spec), "algorithm": ""},
-    "weights": initial_weights.digest(parts.task.keras_model_fn),
+    "data": saved[configuration.DATA]["description"],
+    "data_digests": saved.get(configuration.DATA_DIGESTS),
+    "own_files": {**saved.get(configuration.OWN_FILES, {}), "algorithm": ""},
+    "weights": saved.get(configuration.INITIAL_WEIGHTS),
     **chosen,
     **options,
   }

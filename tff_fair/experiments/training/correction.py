@@ -61,7 +61,7 @@ def build_computations(
   assert task.num_classes is not None
   work = {
     name: value
-    for name, value in learning_process.local_work(spec).items()
+    for name, value in spec.local_work.items()
     if "decay" not in name
   } | {"loss_at": "training"}
   weighting = learning_process.client_weighting(spec, task)

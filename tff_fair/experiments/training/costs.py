@@ -71,7 +71,7 @@ def of_run(
 ) -> Callable[[rounds.State, sampling.DrawnCohort], Mapping[str, int]]:
   """Returns the costs of a round, from its first state and its cohort."""
   costs = of_client(spec, task, process, aggregation, cache)
-  training = client_works.TrainingSettings(**learning_process.local_work(spec))
+  training = client_works.TrainingSettings(**spec.local_work)
 
   def of_this_round(
     state: rounds.State, cohort: sampling.DrawnCohort

@@ -107,7 +107,7 @@ def _training(spec: RunSpec, task: tasks.Task) -> local_baseline.Training:
   name, rate, momentum = learning_process.client_optimizer(spec)
   if of_method := spec.all_hparams.get("client_momentum"):
     name, momentum = "momentum", float(of_method)
-  work = learning_process.local_work(spec)
+  work = spec.local_work
   if spec.finetune_learning_rate is not None:
     rate = spec.finetune_learning_rate
     work["learning_rate_decay"] = None

@@ -21,7 +21,7 @@ from tff_fair import (
 from tff_fair.client_works import client_state, local_model
 from tff_fair.declared import FieldError
 from tff_fair.experiments.spec.run_spec import RunSpec
-from tff_fair.experiments.spec.settings import bounds, federation, learning
+from tff_fair.experiments.spec.settings import federation, learning
 from tff_fair.experiments.training import plan, rounds, sampling
 from tff_fair.kernels import stacking
 from tff_fair.runtime import compilation_cache
@@ -205,7 +205,7 @@ def arguments(
     "defence": run_plan.defence,
     "certificate": spec.measures_stationarity,
     "tape": spec.tape,
-    **local_work(spec),
+    **spec.local_work,
     "server_learning_rate_decay": spec.server_learning_rate_decay,
     "server_learning_rate_decay_kind": (
       spec.server_learning_rate_decay_kind or "exponential"
@@ -258,29 +258,6 @@ def client_weighting(
       value=spec.client_weighting,
     )
   return tuple(task.client_weights.tolist())
-
-
-def local_work(spec: RunSpec) -> dict[str, Any]:
-  """Returns how clients train, as `client_works.TrainingSettings` has it."""
-  return {
-    "batch_size": spec.batch_size,
-    "local_epochs": _number_or_range(spec.local_epochs),
-    "local_steps": None
-    if spec.local_steps is None
-    else _number_or_range(spec.local_steps),
-    "local_epochs_seed": spec.seed,
-    "loss_at": spec.loss_at,
-    "shuffle_seed": spec.seed,
-    "proximal_mu": spec.proximal_mu,
-    "learning_rate_decay": spec.client_learning_rate_decay,
-    "learning_rate_decay_kind": spec.client_learning_rate_decay_kind,
-    "learning_rate_decay_rounds": spec.client_learning_rate_decay_rounds,
-  }
-
-
-def _number_or_range(value: bounds.Range) -> int | tuple[int, int]:
-  least, most = bounds.range_ends(value)
-  return least if least == most else (least, most)
 
 
 def _server_optimizer(spec: RunSpec) -> dict[str, _Optimizer]:

@@ -12,7 +12,7 @@ import tasks
 from tff_fair import declared, methods
 from tff_fair.declared import Value
 from tff_fair.experiments.spec import seeds
-from tff_fair.experiments.spec.settings import federation, learning
+from tff_fair.experiments.spec.settings import bounds, federation, learning
 
 # What a run with a criterion sets aside of each client's training examples.
 _VALIDATION_SHARE = 0.1
@@ -92,6 +92,23 @@ class RunSettings(
     if most is None and self.sampling != "all":
       most = federation.USUAL_COHORT
     return federation.part_size(self.clients_per_part, most)
+
+  @property
+  def local_work(self) -> dict[str, Any]:
+    """How clients train, by the names of `client_works.TrainingSettings`."""
+    steps = self.local_steps
+    return {
+      "batch_size": self.batch_size,
+      "local_epochs": bounds.drawn_from(self.local_epochs),
+      "local_steps": None if steps is None else bounds.drawn_from(steps),
+      "local_epochs_seed": self.seed,
+      "loss_at": self.loss_at,
+      "shuffle_seed": self.seed,
+      "proximal_mu": self.proximal_mu,
+      "learning_rate_decay": self.client_learning_rate_decay,
+      "learning_rate_decay_kind": self.client_learning_rate_decay_kind,
+      "learning_rate_decay_rounds": self.client_learning_rate_decay_rounds,
+    }
 
   @property
   def all_hparams(self) -> dict[str, Value]:

@@ -22,6 +22,12 @@ def range_ends(value: object) -> tuple[int, int]:
   return least, most
 
 
+def drawn_from(value: Range) -> int | tuple[int, int]:
+  """Returns a number; of a range its two ends."""
+  least, most = range_ends(value)
+  return least if least == most else (least, most)
+
+
 def normal_range(value: object) -> object:
   """Returns a value as it is usually written; any other as it is."""
   try:
