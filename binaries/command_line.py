@@ -139,7 +139,7 @@ class Flags(flags.FlagValues):
 
 
 class UsageError(Exception):
-  """A mistake in a flag or in what it names; the text starts with the flag."""
+  """A mistake in the words of a command line; the text starts with the flag."""
 
 
 class Program(NamedTuple):

@@ -45,7 +45,7 @@ class FieldError(ValueError):
   """A value is not valid.
 
   Attributes:
-    field: The name of the argument, option or setting at fault.
+    field: The argument, option, setting or function of the user at fault.
     key: The name within it, where it is a mapping such as `hparams`.
     value: The value found; None where there is none to show.
     problem: The values that are expected, or how to mend it.
