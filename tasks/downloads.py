@@ -192,9 +192,9 @@ def find_native(
 def fetch_missing(
   path: pathlib.Path, data_set: str, *, cached_in: str = "~/.tff"
 ) -> None:
-  """Fetches a file of a data set of TFF by itself, then moves it to its place.
+  """Fetches a file of a TFF data set, then moves it to its place.
 
-  Programs that need it at the same time do not meet: the last one's stays.
+  Programs that need it at the same time do not collide: the last file stays.
   """
   directory = path.parent
   try:

@@ -195,10 +195,10 @@ def _dropped_text(dropped: Dropped, cut: Cut) -> str:
 
 
 def random_share(test_fraction: float, seed: int) -> TestChoice:
-  """Returns the choice of a random share, at least one and not all.
+  """Returns a function that chooses a random share, at least one, not all.
 
-  A client's choice depends on the seed, on its name and its number of examples,
-  not on which other clients there are.
+  A client's choice depends on the seed, its name and its number of examples,
+  not on other clients.
   """
 
   def choose(client: str, num_examples: int) -> np.ndarray:

@@ -171,12 +171,11 @@ def is_packed(path: pathlib.Path) -> bool:
 def reporting_damage(
   place: object, problem: str = "is damaged"
 ) -> Iterator[None]:
-  """Makes whatever a parser raises a `DataError`.
+  """Raises any error of a parser as a `DataError`.
 
-  Damaged bytes lead parsers (NumPy's, zipfile, tarfile, lzma, pickle, SQLite)
-  anywhere: to errors of their own, to KeyError and IndexError, to a
-  RecursionError or a MemoryError. So nothing but the call of a parser belongs
-  into this context.
+  Damaged bytes make parsers (NumPy's, zipfile, tarfile, lzma, pickle, SQLite)
+  raise errors of their own, or KeyError, IndexError, RecursionError or
+  MemoryError. So only the call of a parser belongs into this context.
   """
   try:
     yield

@@ -197,10 +197,10 @@ def _are_given(
 ) -> bool:
   """Returns whether a model has weights that no initializer makes.
 
-  An initializer gives the same weights in a graph. Other weights, as trained
-  ones, are the same each time that the user's function builds the model outside
-  of graphs, with any seed. `again` is the model, which it has built once more
-  before it builds any in a graph.
+  An initializer makes the same weights in a graph. Other weights, such as
+  trained ones, are the same for any seed each time the user's function builds
+  the model outside of graphs. `again` is a second model, built before any in a
+  graph.
   """
   values = [weight.numpy() for weight in model.weights]
   in_graph = _values_in_graph(make)

@@ -38,7 +38,7 @@ _LEAST_MEMORY = 512 << 20  # Bytes.
 
 
 def spare_what_stays() -> None:
-  """Makes the collector ignore all present objects, also at the end.
+  """Excludes all present objects from garbage collection, also at the end.
 
   For programs that have just imported all they need. Only the first call of a
   process counts: what a later one finds may be garbage.

@@ -42,9 +42,9 @@ class Columns:
     self.num_blocks = tf.maximum(1, -(-self._length // self._width))
 
   def join(self) -> Self:
-    """Returns these columns, to be read more than once, for one copy of them.
+    """Copies these columns once, so that they can be read repeatedly.
 
-    Blocks find room where joined vectors would not: in gaps of freed memory.
+    Blocks fit where joined vectors would not: into gaps of freed memory.
     """
     joined = tf.TensorArray(
       self.dtype,
@@ -98,8 +98,8 @@ def gram_matrix(vectors: Columns | Sequence[tf.Tensor]) -> tf.Tensor:
 def inner_product(x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
   """Returns <x, y> of vectors [m], as a scalar.
 
-  As `tf.tensordot`, which makes five times as many operations: of those a rule
-  has hundreds, and each takes its time when a process is built.
+  `tf.tensordot` makes five times as many operations: a rule has hundreds of
+  them, and each takes time when a process is built.
   """
   row, column = tf.expand_dims(x, 0), tf.expand_dims(y, 1)
   return tf.reshape(tf.matmul(row, column), [])

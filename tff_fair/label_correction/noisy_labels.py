@@ -229,8 +229,8 @@ def _is_upper(numbers: np.ndarray) -> np.ndarray:
 def _two_means(numbers: np.ndarray) -> np.ndarray:
   """Returns the upper of the two groups with the least sum of squares.
 
-  In one dimension a cut of the sorted numbers is the best, so no chance is in
-  it. Equal numbers stay together.
+  In one dimension a cut of the sorted numbers is optimal, so nothing is random.
+  Equal numbers stay together.
   """
   levels, counts = np.unique(numbers, return_counts=True)
   number_below = np.cumsum(counts)[:-1]

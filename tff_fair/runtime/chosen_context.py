@@ -154,11 +154,11 @@ class _Refusing(tff.framework.SyncContext):
 
 
 def _forget() -> None:
-  """Leaves the context to the parent, in the child of a fork.
+  """Leaves the context to the parent, in a forked child.
 
-  The child of one that uses TFF's worker (`exact=True`) or Dask would end if it
-  closed its parent's connections. So it keeps every object that holds one, and
-  never collects its parent's garbage.
+  The child would end if it closed its parent's connections to TFF's worker
+  (`exact=True`) or Dask. So it keeps every object that holds one, and never
+  collects its parent's garbage.
   """
   global _choice, _of_parent  # noqa: PLW0603
   if _choice.context is None:

@@ -165,9 +165,9 @@ def _explained(
   parameter: tff.Type | None,
   step_by_step: Callable[[], Any] | None,
 ) -> Iterator[None]:
-  """Raises errors of TensorFlow's as those of a client.
+  """Raises errors of TensorFlow as errors of a client.
 
-  A graph of all clients does not say which one failed, so it is computed again
+  A graph of all clients does not show which one failed, so it is computed again
   step by step.
   """
   try:

@@ -145,11 +145,11 @@ def _fetched(tensor: tf.Tensor, leaf: tff.Type, is_fed: bool) -> tf.Tensor:
 
 
 def graph_options() -> tf.compat.v1.ConfigProto:
-  """Returns the options of a session, which leave graphs as they are.
+  """Returns session options that leave graphs as they are.
 
-  TFF's compiler has optimized each computation. To optimize once more takes
-  time, and TensorFlow's optimizer then breaks some loops within branches: their
-  nodes "have inputs from different frames".
+  TFF's compiler has optimized each computation. A second pass takes time, and
+  TensorFlow's optimizer then breaks some loops within branches: their nodes
+  "have inputs from different frames".
   """
   config = tf.compat.v1.ConfigProto(
     allow_soft_placement=True,

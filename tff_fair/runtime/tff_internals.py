@@ -114,15 +114,15 @@ def _node_of(name: str) -> str:
 
 
 def optimize_without_inputs() -> None:
-  """Has TensorFlow's optimizer of graphs make up no large inputs.
+  """Keeps TensorFlow's optimizer of graphs from allocating large inputs.
 
-  It fills a tensor for each input that the signature of a graph names, of which
-  it uses the name alone, and for each placeholder that no node reads: TFF
-  leaves those where it has put one graph into another. Stacked updates have 73
-  inputs of a row each, and a graph with 1,003 such placeholders: for a model of
-  4 MB, that took 3.4 GB of the program, and more than twice the time. The nodes
-  of a graph determine its shapes, so the optimized graph is the same. Where TFF
-  has renamed the module, it takes the memory again.
+  It fills a tensor for each input that the signature of a graph names, though
+  it uses only the name, and for each placeholder that no node reads: TFF leaves
+  those where it has put one graph into another. Stacked updates have 73 inputs
+  of a row each, and a graph with 1,003 such placeholders: for a model of 4 MB,
+  that took 3.4 GB of the program, and more than twice the time. The nodes of a
+  graph determine its shapes, so the optimized graph is the same. If TFF has
+  renamed the module, it takes the memory again.
   """
   optimizer = getattr(graph_optimizations, "tf_optimizer", None)
   if hasattr(optimizer, "OptimizeGraph") and not isinstance(
@@ -159,13 +159,12 @@ class _WatchedWorker(subprocess.Popen):
 
 
 def end_workers_with_program() -> None:
-  """Has TFF's workers end with this program, however that comes.
+  """Ends TFF's workers with this program, however it ends.
 
-  TFF ends its worker when Python drops the context, which fails when the
-  program is already half gone: the worker outlives it and holds its output
-  open, so that `program | tee log` never returns. And it starts another one in
-  place of one that is lost, at any time. Where TFF has renamed the module, its
-  workers may stay.
+  TFF ends its worker when Python drops the context, which fails as the program
+  exits: the worker outlives it and holds its output open, so that `program |
+  tee log` never returns. TFF also replaces a lost worker at any time. If TFF
+  has renamed the module, its workers may stay.
   """
   if hasattr(executor_factory, "subprocess"):
     executor_factory.subprocess = types.SimpleNamespace(Popen=_WatchedWorker)
@@ -173,10 +172,10 @@ def end_workers_with_program() -> None:
 
 @contextlib.contextmanager
 def options_of_calls(config: tf.compat.v1.ConfigProto) -> Iterator[None]:
-  """Has the graphs that this thread calls first be prepared by some options.
+  """Sets the options of graphs that this thread calls for the first time.
 
-  Without it, TensorFlow's optimizer rewrites them once more: this takes time,
-  and it ends with an error for some loops within branches.
+  Without them, TensorFlow's optimizer rewrites the graphs once more: this takes
+  time, and it fails for some loops within branches.
   """
   if not hasattr(eager_context, "FunctionCallOptions"):
     yield

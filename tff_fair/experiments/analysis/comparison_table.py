@@ -32,9 +32,9 @@ class Wins(NamedTuple):
 def wins_of(method: Seeds, baseline: Seeds, score: Score = ACCURACY) -> Wins:
   """Returns how many clients win, tie and lose, by their score.
 
-  A client counts once, by the mean of its differences over the common seeds and
-  their evaluations. Differences of float32's rounding are ties, and so is one
-  from infinity to infinity.
+  A client counts once, by its mean difference over the common seeds and their
+  evaluations. Differences within float32's rounding, and from infinity to
+  infinity, are ties.
   """
   changes: dict[int, list[tuple[float, float]]] = {}
   with np.errstate(invalid="ignore"):
@@ -176,17 +176,15 @@ def marks_of_column(
   means: Sequence[float],
   question: questions.Name = questions.OTHER_CLIENTS,
 ) -> list[int | None]:
-  """Returns the marks of a column: `BEST`, `SECOND` or None for each method.
+  """Returns each method's mark in a column: `BEST`, `SECOND` or None.
 
-  The best is the method with the best mean over its seeds. Marked as best, too,
-  are all that are not separable from it: their paired difference to it has a
-  p-value of 0.05 or more after Holm's correction for the methods. The next by
-  its mean is marked as second if it is separable from the best and not the
-  last. Values that tables show as the same have the same mark, and where all
-  look the same, nothing is marked.
-
-  A method with one seed has no mark and takes no part, nor does one that has
-  fewer than two seeds in common with the best.
+  Marked as best are the method with the best mean over its seeds and all that
+  are not separable from it: their paired difference to it has a p-value of 0.05
+  or more after Holm's correction for the methods. The next by its mean is
+  second if it is separable from the best and not the last. Values that tables
+  show as equal have the same mark; where all look the same, nothing is marked.
+  A method with one seed, or with fewer than two in common with the best, takes
+  no part.
   """
   shown = [measures.sort_key(measure, round(m, measure.digits)) for m in means]
   rivals = [

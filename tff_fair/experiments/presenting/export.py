@@ -167,7 +167,7 @@ def export(
 
 
 def _opened(run: Run | str | os.PathLike[str]) -> Run:
-  """Returns a run; says which of its tables and settings have changed.
+  """Returns a run; reports which of its tables and settings have changed.
 
   A state has checksums beside it, and is refused if it is damaged.
   """

@@ -74,10 +74,9 @@ def held(
 
 
 def lock(file: typing.BinaryIO | int, folder: pathlib.Path) -> bool:
-  """Locks the file of a folder; returns whether the file system has locks.
+  """Locks a folder's file; returns whether the file system has locks.
 
-  A file that takes the place of the one whose lock is the claim needs a lock of
-  its own.
+  A file that replaces the one whose lock is the claim needs its own lock.
   """
   try:
     fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

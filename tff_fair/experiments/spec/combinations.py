@@ -308,7 +308,7 @@ def _of_correction(spec: RunSettings) -> _Conflicts:
 
 
 def without_effect(spec: RunSettings) -> Iterator[str]:
-  """Yields a line for each setting that was given and changes nothing.
+  """Yields a line for each given setting that changes nothing.
 
   Files of settings serve several methods, so this is not an error.
   """

@@ -80,10 +80,10 @@ class Baseline(NamedTuple):
 def of_run(
   folder: RunFolder, spec: RunSpec, parts: build.RunParts, say: Say
 ) -> dict[str, Baseline]:
-  """Returns the baselines that a run asks for, by their kinds.
+  """Returns the baselines that a run asks for, by kind.
 
-  They are kept in its folder. Another run in the same folder of folders, with
-  the same task, seeds and model, has the same ones: these are copied.
+  Its folder keeps them. They are copied from another run in the parent folder,
+  if one has the same task, seeds and model.
   """
   asked = {
     LOCAL: spec.local_baseline or spec.loss_reference == LOCAL,

@@ -130,10 +130,10 @@ def build(
 def _initial_weights(
   task: tasks.Task, cache: compilation_cache.CompilationCache
 ) -> tff.learning.models.ModelWeights:
-  """Returns the weights of a task's model, with a process' bits.
+  """Returns the weights of a task's model, with the bits of a process.
 
-  The worker computes them: its last bits of an orthogonal matrix are others
-  than this program's.
+  The worker computes them: the last bits of an orthogonal matrix there differ
+  from this program's.
   """
   comp = cache.compiled(
     ("initial_weights", task.model_parts),

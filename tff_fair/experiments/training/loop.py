@@ -91,10 +91,10 @@ def train(
   states: States,
   callbacks: Callbacks,
 ) -> Schedule:
-  """Trains from the last saved round on; returns what is left of the schedule.
+  """Trains from the last saved round on; returns the rest of the schedule.
 
-  A new run evaluates the model before training as well: that is round 0. It is
-  a point to compare with.
+  A new run also evaluates the model before training, as round 0 to compare
+  with.
   """
   process_state, completed, saved = states.load_latest(training.initial_state())
   with _Record(states, callbacks) as record:

@@ -97,9 +97,9 @@ def write(
 def _move(staged: RunFolder, folder: RunFolder) -> None:
   """Moves the last files of a run to its folder.
 
-  The summary says that the run is finished, and comes after all others. Where a
-  finished run gets other results, its configuration does: until then, the same
-  command fine-tunes it again.
+  The summary marks the run as finished and comes last. For new results of a
+  finished run, the configuration comes last: until then, the same command
+  fine-tunes it again.
   """
   last = [staged.checksums, staged.summary]
   if folder.is_finished:

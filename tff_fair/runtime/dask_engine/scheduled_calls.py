@@ -52,9 +52,9 @@ class DaskEngine:
     ] = weakref.WeakKeyDictionary()
 
   def put(self, value: Any, type_spec: tff.Type) -> _Held:
-    """Hands over a value that several calls take, and copies it to all workers.
+    """Copies a value that several calls take to all workers.
 
-    Dask prefers workers that hold what a task takes. Left to itself it may give
+    Dask prefers workers that hold the inputs of a task. Otherwise it may give
     all parts to one of them, and move them after a second.
     """
     packed = self._pack(value, type_spec)

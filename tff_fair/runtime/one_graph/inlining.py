@@ -153,12 +153,12 @@ def _inlined(message: admission.Message) -> Function:
 
 
 def _bordered(value: tf.Tensor, leaf: tff.Type) -> tf.Tensor:
-  """Returns a value as TensorFlow's optimizer sees it in a session of TFF's.
+  """Returns a value that TensorFlow's optimizer cannot see through.
 
-  There the optimizer knows nothing of it but the type: it works within a
-  computation. Across several it would take 0 times NaN for 0, divide by the
-  product with a reciprocal, and add in another order. It does not look behind a
-  placeholder, and behind an identity it does.
+  In a session of TFF's, the optimizer works within one computation and knows
+  only the types of its inputs. Across several it would take 0 times NaN for 0,
+  divide by the product with a reciprocal, and add in another order. A
+  placeholder stops it, an identity does not.
   """
   if not isinstance(leaf, tff.TensorType):
     if value.dtype == tf.string:  # The graph of a dataset that is read anew.
@@ -170,10 +170,10 @@ def _bordered(value: tf.Tensor, leaf: tff.Type) -> tf.Tensor:
 def _all_or_none(
   results: Sequence[tf.Tensor], variables: Sequence[tf.Tensor]
 ) -> Sequence[tf.Tensor]:
-  """Returns results that come once all of them are computed.
+  """Returns results that are available once all of them are computed.
 
-  So a result that fails is not passed over where another one alone is used.
-  Variables that they were computed from are dropped.
+  So an error is not skipped where only another result is used. Variables that
+  they were computed from are dropped.
   """
   if len(results) < 2 and not variables:
     return results
@@ -187,7 +187,7 @@ def _all_or_none(
 
 
 def _with_own_frames(graph_def: Any, suffix: str) -> Any:
-  """Returns a graph whose lowered loops have names of their own.
+  """Returns a graph in which each lowered loop has its own name.
 
   TensorFlow takes loops of the same name for one loop.
   """
@@ -200,7 +200,7 @@ def _with_own_frames(graph_def: Any, suffix: str) -> Any:
 
 
 def _name_functions_by_content(graph_def: Any) -> None:
-  """Names the functions in a graph after what they are.
+  """Renames the functions in a graph after their content.
 
   All functions of a program share TensorFlow's names, and two computations may
   use a name for different functions: the counter in a name starts anew in each
@@ -301,12 +301,12 @@ def _variables_of(graph_def: Any) -> list[str]:
 
 
 def _with_own_variables(graph_def: Any, initializer: str) -> Any:
-  """Returns a graph whose variables are its own and ready before all else.
+  """Returns a graph that makes its own variables before all else.
 
-  TFF runs the graph of a client in a session for it alone: first what
-  initializes its variables, then the rest. In a loop over clients, all would
-  share them. Here each run of the graph makes variables without a name, which
-  no other run can find, and drops them in the end.
+  TFF runs the graph of a client in a session of its own: first the initializers
+  of its variables, then the rest. In a loop over clients, all would share them.
+  Here each run makes variables without a name, which no other run can find, and
+  drops them in the end.
   """
   changed = type(graph_def)()
   changed.CopyFrom(graph_def)
