@@ -403,7 +403,6 @@ class _Preprocessing:
   def __init__(
     self, found: Sequence[features.Feature], of_label: labels.Labels
   ) -> None:
-    """Takes what a table's training rows have taught."""
     self.features = found
     self.labels = of_label
     self.columns = {

@@ -41,7 +41,6 @@ class Make:
     wanted: catalog.Shapes,
     seed: int,
   ) -> None:
-    """Takes a function and what it is given."""
     self.name = name
     self.wanted = wanted
     self._function = function

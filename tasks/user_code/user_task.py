@@ -41,7 +41,6 @@ class UserTask:
   Options: type[options.TaskOptions]
 
   def __init__(self, name: str, function: Callable[..., object]) -> None:
-    """Takes a function."""
     self._name = name
     self._path = user_functions.file_of(name)
     self._function = function

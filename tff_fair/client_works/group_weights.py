@@ -148,7 +148,6 @@ class WeightedModel(local_model.LocalModel):
   """
 
   def __init__(self, model: local_model.LocalModel, num_groups: int) -> None:
-    """Takes the model itself."""
     self._model, self._num_groups = model, num_groups
     self.weights = tf.ones([num_groups], tf.float64)
 

@@ -236,7 +236,7 @@ def _send_again() -> None:
 
 
 def _cause(error: BaseException | None) -> Interrupted | None:
-  """Returns the interruption in whose wake an error came, if any."""
+  """Returns the interruption that led to an error, if any."""
   while error is not None:
     if isinstance(error, Interrupted):
       return error

@@ -89,7 +89,7 @@ def remove_folder(folder: pathlib.Path) -> None:
 
 @contextlib.contextmanager
 def new_folder(folder: pathlib.Path) -> Iterator[None]:
-  """Makes a folder; removes it again if it is new and nothing stays in it."""
+  """Makes a folder; removes it at the end if it is new and empty."""
   is_new = not folder.exists()
   try:
     folder.mkdir(parents=True, exist_ok=True)

@@ -97,7 +97,7 @@ def build_of_own(
 
 
 def with_own_rows(args: Sequence[Any]) -> Sequence[Any]:
-  """Returns the arguments of such a round."""
+  """Returns the arguments of a round with own rows."""
   given, data = args
   state = tff.structure.from_container(given, recursive=True)
   tables = _tables(state)

@@ -60,7 +60,7 @@ def keep() -> contextlib.ExitStack:
 
 
 def use() -> bool:
-  """Makes it the default of this thread; returns whether there is one."""
+  """Sets the chosen context in this thread; returns whether there is one."""
   if _is_chosen():
     tff.framework.set_default_context(_choice.context)
   return _is_chosen()

@@ -28,7 +28,6 @@ class _AsynchronousContext(tff.framework.AsyncContext):
   """Computes by another context, in threads: who calls need not wait."""
 
   def __init__(self, context: tff.framework.SyncContext) -> None:
-    """Takes the context that computes."""
     self._context = context
     self._lock = threading.Lock()
 
@@ -227,7 +226,7 @@ class _ExactContext(tff.framework.SyncContext):
       raise RuntimeError(first[:_MOST_CHARACTERS]) from error
 
   def close(self) -> None:
-    """Lets go of TFF's context, which ends its worker then."""
+    """Releases TFF's context, which ends its worker."""
     self._context = None
     gc.collect()
 

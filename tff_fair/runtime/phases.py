@@ -49,7 +49,7 @@ def last(args: Sequence[Any], result: Any) -> Any:
 
 
 def once(first: Sequence[Any], result: Any) -> None:
-  """Lets each result stand."""
+  """Accepts each result."""
   del first, result
 
 

@@ -29,7 +29,6 @@ class ClientError(Exception):
   """An error of one client's computation."""
 
   def __init__(self, client: int, error: Exception) -> None:
-    """Takes the client and the error."""
     super().__init__(client, error)
     self.client = client
     self.error = error
@@ -39,7 +38,7 @@ class StepByStep:
   """A computation that is computed step by step."""
 
   def __init__(self, message: admission.Message) -> None:
-    """Takes the computation, as TFF's compiler for native workers leaves it."""
+    """Takes the computation, compiled by TFF for native workers."""
     self._message = message
     self._type = tff.types.deserialize_type(message.type)
     self._sessions: dict[bytes, sessions.Session] = {}

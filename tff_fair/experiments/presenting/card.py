@@ -138,7 +138,7 @@ def _gain(subject: Subject) -> dict[str, str]:
 
 
 def _without_folders(name: str) -> str:
-  """Returns a file's own name, with a function in it if one is named."""
+  """Returns the name of a file without folders, and of its function, if any."""
   return pathlib.PurePath(name).name
 
 

@@ -180,7 +180,7 @@ class Writer:
         path.write_bytes(self._converted(weights))
 
   def _converted(self, weights: Sequence[np.ndarray]) -> bytes:
-    """Returns the model for TensorFlow Lite, as much of it as is possible."""
+    """Returns as much of the model as TensorFlow Lite can run."""
     if self.predictor.takes_columns:
       with contextlib.suppress(_NoOperationError):
         return _convert(self.predictor.model)

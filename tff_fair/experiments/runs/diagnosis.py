@@ -171,7 +171,7 @@ def _of_losses(
 
 
 def _ends_above(values: pd.Series, bar: float, margin: float) -> bool:
-  """Returns whether the end is above a bar: all of it, or the last by far."""
+  """Returns whether all last values exceed a bar, or the last one by far."""
   end, last = float(_tail(values).min()), float(values.iloc[-1])
   return end > bar + margin or last > bar + _BY_FAR * margin
 

@@ -23,7 +23,7 @@ _OF_SAVER = {"SaveV2", "MergeV2Checkpoints", "ShardedFilename", "RestoreV2"}
 
 
 def outward_operations(folder: pathlib.Path) -> list[str]:
-  """Returns the operations of a SavedModel that reach out of it, sorted."""
+  """Returns a SavedModel's operations with outside access, sorted."""
   # Imported late: it imports TensorFlow.
   from google.protobuf import message  # noqa: PLC0415
   from tensorflow.core.protobuf import saved_model_pb2  # noqa: PLC0415

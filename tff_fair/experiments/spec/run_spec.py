@@ -195,7 +195,7 @@ class RunSpec(settings.RunSettings):
       return super().replace(**values)
 
   def _reading(self) -> contextlib.AbstractContextManager[None]:
-    """Has no code run that this run names, if a record does."""
+    """Returns a context that refuses to run code if this is a record."""
     is_record = vars(self).get("_is_record", False)
     return tasks.reading_records() if is_record else contextlib.nullcontext()
 

@@ -261,7 +261,6 @@ class Callbacks:
     users: Sequence[RoundCallback] = (),
     say: Callable[[str], None] = print,
   ) -> None:
-    """Takes the callbacks in their order."""
     self._all = [*ours, *users]
     self._names = names_of(users)
     self._say = say
@@ -290,7 +289,7 @@ class Callbacks:
       raise failed
 
   def start(self, run: Run) -> None:
-    """Begins to follow a run."""
+    """Starts to follow a run."""
     for callback in self._all:
       self._started.append(callback)
       self._call(callback, "on_start", run)
@@ -320,7 +319,7 @@ class Callbacks:
     return SavedCallbacks(states, self.reason if self.verdict == "stop" else "")
 
   def restore(self, saved: SavedCallbacks) -> None:
-    """Gives callbacks the states that were saved."""
+    """Restores the callbacks' saved states."""
     if saved.stop:
       self.verdict, self.reason = "stop", saved.stop
     by_name = {self._names.get(id(c)): c for c in self._all}

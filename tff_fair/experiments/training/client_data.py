@@ -71,7 +71,7 @@ class ClientLoader:
     thread: LoadingThread | None = None,
     groups: Callable[[int], np.ndarray] | None = None,
   ) -> None:
-    """Takes where data comes from, and where it goes."""
+    """Takes the source of the data, and its type for the process."""
     self._read = _Reader(split, spec)
     self._groups = groups
     self._thread = thread
@@ -253,7 +253,6 @@ class DataAtWorkers:
     task: tasks.Task,
     split: Literal["train", "test", "validation"],
   ) -> None:
-    """Takes the data of a run."""
     source = tasks.ClientSource(
       task=spec.task,
       options=spec.task_options,

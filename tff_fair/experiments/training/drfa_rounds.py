@@ -57,7 +57,7 @@ class MixtureAscent:
     return rule_state.replaced(state, mixture=mixture)
 
   def before_round(self, state: rounds.State) -> None:
-    """Gives the sampler the lambda by which the next cohort is drawn."""
+    """Sets the sampler's lambda for the next cohort."""
     self.sampler.mixture = np.asarray(rule_state.of(state)["mixture"])
 
   def after_round(

@@ -57,7 +57,7 @@ class Best(RoundCallback):
     )
 
   def on_start(self, run: Run) -> None:
-    """Takes the evaluations that a run has."""
+    """Reads the evaluations of a run."""
     rows = run.evaluations
     if self.column not in rows and len(rows):
       path = RunFolder(run.path).evaluations
@@ -67,7 +67,7 @@ class Best(RoundCallback):
         self.add(int(row[ROUND]), {self.criterion: row[self.column]})
 
   def on_evaluation(self, state: RoundState) -> Verdict | None:
-    """Takes an evaluation."""
+    """Records an evaluation."""
     if not state.round_num or state.evaluation is None:
       return None
     state.is_best = self.add(state.round_num, state.evaluation.deciding)
@@ -75,7 +75,7 @@ class Best(RoundCallback):
     return "stop" if is_over else None
 
   def add(self, round_num: int, statistics: Mapping[str, float]) -> bool:
-    """Takes an evaluation, and returns whether it is the best so far."""
+    """Records an evaluation; returns whether it is the best so far."""
     value = float(statistics[self.criterion])
     if math.isfinite(value) and (
       self.round_num is None or self._score.is_better(value, self.value)
@@ -96,6 +96,6 @@ class StationarityStop(RoundCallback):
     self.reason = f"the Pareto stationarity is {bound:g} or less"
 
   def on_round(self, state: RoundState) -> Verdict | None:
-    """Takes the stationarity of a round, if it was measured."""
+    """Checks the stationarity of a round, if it was measured."""
     found = rounds.stationarity(state)
     return "stop" if found is not None and found <= self._bound else None

@@ -35,7 +35,6 @@ class TensorBoard(Writer):
   """Writes the events of a run: of rounds, evaluations and their clients."""
 
   def __init__(self, folder: RunFolder) -> None:
-    """Takes the folder of the run."""
     self._folder = folder
     self._writers: dict[str, tf.summary.SummaryWriter] = {}
 

@@ -38,7 +38,7 @@ class ProgramCache(compilation_cache.CompilationCache):
   """Keeps computations while the program runs, users' code included."""
 
   def __init__(self) -> None:
-    """Keeps nothing as yet."""
+    """Starts empty."""
     super().__init__(None)
     self._known: dict[bytes, Any] = {}
 
@@ -64,7 +64,7 @@ class ProgramCache(compilation_cache.CompilationCache):
 
 
 class _LastEvaluation(RoundCallback):
-  """Keeps the last evaluation, and the state that it is of."""
+  """Keeps the last evaluation, and its state."""
 
   found: RoundEvaluation
   last: RoundState

@@ -147,7 +147,7 @@ class _Record:
     self._last: concurrent.futures.Future[None] | None = None
 
   def begin(self, state: RoundState) -> None:
-    """Begins to write a round."""
+    """Starts to write a round."""
     if self._last is not None:
       self._last.result()
     with interruption.deferred():

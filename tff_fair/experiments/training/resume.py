@@ -182,7 +182,7 @@ def _ours(
 
 
 def _labels(spec: RunSpec, task: tasks.Task) -> np.ndarray | None:
-  """Returns the label that each client has most, where dropout goes by it."""
+  """Returns each client's most frequent label, if dropout depends on it."""
   if not spec.dropout or spec.dropout_kind != "by_label":
     return None
   return task.label_counts.argmax(axis=1)
@@ -408,7 +408,7 @@ def _missing_rows(
   num_reporting: int | None,
   num_evaluated: int,
 ) -> str | None:
-  """Returns which rows tables lack up to a saved round, if any."""
+  """Returns the rows that tables lack up to a saved round, or None."""
   for table, round_num, number in (
     *((t, saved, 1) for t in (folder.metrics, folder.timing, folder.costs)),
     (folder.cohorts, saved, num_reporting),

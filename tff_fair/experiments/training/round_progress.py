@@ -123,7 +123,6 @@ class RoundProgress(Writer):
     *,
     count: Count = lambda: None,
   ) -> None:
-    """Takes how many rounds there are."""
     self.work: LongWork | None = None
     self._total = total_rounds
     self._count = count

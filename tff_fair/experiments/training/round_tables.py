@@ -25,7 +25,6 @@ class Tables(Writer):
   """Writes the tables of a run, as long as its folder is where it was."""
 
   def __init__(self, folder: RunFolder) -> None:
-    """Takes the folder."""
     self._folder = folder
 
   def write(self, state: RoundState) -> None:

@@ -54,11 +54,11 @@ class LastLosses(RoundCallback):
   """float32[K] losses when clients last took part; infinite before."""
 
   def __init__(self, num_clients: int) -> None:
-    """Begins without any."""
+    """Starts without losses."""
     self.values = np.full(num_clients, np.inf, np.float32)
 
   def on_start(self, run: Run) -> None:
-    """Takes the losses of the rounds that a run has."""
+    """Reads the losses of a run's rounds."""
     self.values[:] = np.inf
     cohorts = run.cohorts
     if cohorts is not None and len(cohorts):
@@ -66,7 +66,7 @@ class LastLosses(RoundCallback):
       self._take(rows[tables.CLIENT].to_numpy(), rows["loss"].to_numpy())
 
   def on_round(self, state: RoundState) -> None:
-    """Takes the losses of a round."""
+    """Records the losses of a round."""
     self._take(state.clients["client_id"], state.clients["loss"])
 
   def _take(self, client_ids: np.ndarray, losses: np.ndarray) -> None:

@@ -118,7 +118,7 @@ def _wait(coroutine: Coroutine[object, object, _T]) -> _T:
 
 @contextlib.contextmanager
 def _without_notes() -> Iterator[None]:
-  """Keeps TensorFlow from telling a notebook about every file it writes."""
+  """Keeps TensorFlow from logging every file it writes in a notebook."""
   logger = tf.get_logger()
   level = logger.level
   logger.setLevel(max(level, logging.WARNING))
@@ -132,7 +132,6 @@ class BestStates(Writer):
   """Keeps the states at the best evaluations so far."""
 
   def __init__(self, states: Checkpoints) -> None:
-    """Takes where they go."""
     self._states = states
 
   def write(self, state: RoundState) -> None:

@@ -176,7 +176,7 @@ class CompilationCache:
 
 
 class _Origin(native.Origin):
-  """Keeps what is made of a computation beside it."""
+  """Stores the compiled form of a computation with it."""
 
   def __init__(
     self,

@@ -178,7 +178,7 @@ def _first_line(error: object) -> str:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-  """Keeps Dask from writing what this program says itself."""
+  """Keeps Dask from logging messages that this program reports itself."""
   former = {name: logging.getLogger(name).level for name in _LOGGERS}
   for name in _LOGGERS:
     logging.getLogger(name).setLevel(logging.CRITICAL)

@@ -38,7 +38,6 @@ class DaskEngine:
   def __init__(
     self, client: distributed.Client, *, worker_timeout: float
   ) -> None:
-    """Takes the connection to the scheduler."""
     self._client = client
     assert client.scheduler is not None  # It is connected.
     self._address = client.scheduler.address
@@ -70,7 +69,7 @@ class DaskEngine:
     return _Held(future, type_spec)
 
   def call(self, comp: tff.Computation, *args: Any) -> _Held:
-    """Lets a worker compute `comp(*args)`, and does not wait for it."""
+    """Submits `comp(*args)` to a worker, without waiting for it."""
     name, content = self._known(comp)
     parameter = comp.type_signature.parameter
     arg = None

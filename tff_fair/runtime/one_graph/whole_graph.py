@@ -1,4 +1,4 @@
-"""Makes one graph of a computation over clients.
+"""Converts a computation over clients into one graph.
 
 TFF's executors compute each client, and each sum of two, in calls of their own.
 For small models this takes as long as the arithmetic. Here a computation of

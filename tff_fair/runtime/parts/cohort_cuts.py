@@ -50,7 +50,6 @@ class Phase:
     form: Callable[[], Any],
     keep: Callable[[str, Callable[[], tff.Computation]], tff.Computation],
   ) -> None:
-    """Takes what the forms are made of."""
     self.is_at_clients = [
       element.placement is tff.CLIENTS for element in parameter
     ]
