@@ -13,3 +13,7 @@ class FolderTakenError(RunError):
 
   A run takes the next of its possible folders then.
   """
+
+
+class DamageError(RunError):
+  """A file is not as it was written; readers of many files leave it out."""

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from tasks.data_error import DataError
 from tasks.formats import data_files
-from tff_fair.experiments.errors import RunError
+from tff_fair.experiments.errors import DamageError, RunError
 from tff_fair.files import atomic
 
 
@@ -33,7 +33,7 @@ def read(
         arrays = dict(content)
       yield arrays
   except DataError as error:
-    raise RunError(f"{error} {advice}".rstrip()) from error
+    raise DamageError(f"{error} {advice}".rstrip()) from error
   except OSError as error:
     raise RunError(
       f"{path}: cannot be read: {error.strerror or error}."

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 
-from tff_fair.experiments.errors import RunError
+from tff_fair.experiments.errors import DamageError, RunError
 from tff_fair.experiments.runs import array_files
 from tff_fair.experiments.runs.folder import RunFolder
 
@@ -90,7 +90,7 @@ def read(
     expected, last = last + 1, min(last, last_round)
     try:
       found = _read(path, folder)
-    except RunError as error:
+    except DamageError as error:
       tell(f"{error} The rest is read.")
       found = {}
     for round_num in range(first, last + 1):

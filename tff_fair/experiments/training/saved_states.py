@@ -17,7 +17,7 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_fair.experiments.errors import RunError
+from tff_fair.experiments.errors import DamageError, RunError
 from tff_fair.experiments.runs import array_files, checkpoints, tape_files
 from tff_fair.experiments.runs.folder import RunFolder
 from tff_fair.experiments.training import rounds
@@ -98,7 +98,7 @@ def last_round(folder: RunFolder) -> int | None:
 
   Damage to the last state shows later.
   """
-  with contextlib.suppress(RunError):
+  with contextlib.suppress(DamageError):
     for round_num in checkpoints.saved_rounds(folder.checkpoints)[-1:]:
       state = checkpoints.path(folder.checkpoints, round_num)
       if _read_callbacks(state / _CALLBACKS).stop:
