@@ -1,6 +1,6 @@
 r"""Compares the coefficients of Gram rules with those of TorchJD 0.18.
 
-  pip install "torchjd[quadprog_projector,nash_mtl]==0.18" absl-py
+  pip install "torchjd[quadprog-projector,nash-mtl]==0.18" absl-py
   python -m benchmarks.torchjd_weights --answers=answers.npz
   python -m benchmarks.torchjd_weights --answers=answers.npz --compare
 
