@@ -262,7 +262,7 @@ def test_a_run_weighs_by_the_groups_of_training_examples(tmp_path):
   np.testing.assert_allclose(found, theta, atol=1e-5)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.usefixtures("unpainted")
 @pytest.mark.parametrize("algorithm", ["fairfed", "fedminmax"])
 def test_a_run_on_dask_is_that_of_one_machine_bit_for_bit(algorithm, tmp_path):

@@ -65,4 +65,4 @@ def test_factories_are_those_of_the_registry():
   factories = [m.factory for m in methods.METHODS.values() if m.factory]
   assert set(factories) <= set(aggregators.__all__)
   text = (source_tree.ROOT / "docs" / "methods.md").read_text()
-  assert f"{len(factories)} methods have one" in text
+  assert f" {len(factories)} methods" in text
