@@ -209,7 +209,7 @@ def all_code_known(monkeypatch):
 
   For tests that replace nothing that decides a computation.
   """
-  from tff_fair.runtime.compilation_cache import known_code  # noqa: PLC0415
+  from tff_fair.runtime import known_code  # noqa: PLC0415
 
   monkeypatch.setattr(known_code, "has_others", lambda: False)
 
@@ -220,7 +220,7 @@ def compiled_once(shared_caches):
 
   For files of tests that replace nothing that decides a computation.
   """
-  from tff_fair.runtime.compilation_cache import known_code  # noqa: PLC0415
+  from tff_fair.runtime import known_code  # noqa: PLC0415
 
   with pytest.MonkeyPatch.context() as patch:
     patch.setattr(known_code, "has_others", lambda: False)

@@ -12,7 +12,8 @@ import tensorflow as tf
 from tasks import models
 from tests import source_tree
 from tff_fair import client_works
-from tff_fair.runtime.compilation_cache import keys, known_code
+from tff_fair.runtime import known_code
+from tff_fair.runtime.compilation_cache import keys
 
 pytestmark = pytest.mark.usefixtures("all_code_known")
 
@@ -90,7 +91,8 @@ def test_other_programs_have_the_same_keys(warm_python):
   program = """
 import functools, numpy as np
 from tasks import models
-from tff_fair.runtime.compilation_cache import keys, known_code
+from tff_fair.runtime import known_code
+from tff_fair.runtime.compilation_cache import keys
 known_code.has_others = lambda: False
 build = functools.partial(models.mlp, (4,), (), 2, 1)
 print(keys.digest((build, np.arange(3))))

@@ -26,6 +26,7 @@ from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.runs.folder import RunFolder
 from tff_fair.experiments.sweeps import jobs
 from tff_fair.experiments.sweeps.jobs import Executor, Job
+from tff_fair.runtime import known_code
 
 _PRELOADED = "tff_fair.experiments.sweeps.warm"
 _Result = TypeVar("_Result")
@@ -214,9 +215,6 @@ def _train(job: Job) -> None:
 
 def _remove_rewritten_functions() -> None:
   """Removes the files in which TensorFlow has functions that it rewrote."""
-  # Imported late: the process that starts runs needs no TensorFlow.
-  from tff_fair.runtime.compilation_cache import known_code  # noqa: PLC0415
-
   for name, module in sys.modules.copy().items():
     if name.startswith(known_code.GENERATED) and module.__file__:
       pathlib.Path(module.__file__).unlink(missing_ok=True)

@@ -12,7 +12,7 @@ with importing.quick():
   import tff_fair.experiments.training.running
   import tff_fair.runtime.chosen_context  # noqa: F401
   from tff_fair.experiments.training import plots
-  from tff_fair.runtime.compilation_cache import known_code
+  from tff_fair.runtime import known_code
 
   plots.prepare()
 

@@ -21,7 +21,7 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_fair.runtime.compilation_cache import known_code
+from tff_fair.runtime import known_code
 
 # Variables that may decide how graphs are built and optimized, but for those of
 # logs.

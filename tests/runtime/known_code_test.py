@@ -7,7 +7,7 @@ import types
 import tensorflow as tf
 
 from tasks import models
-from tff_fair.runtime.compilation_cache import known_code
+from tff_fair.runtime import known_code
 
 
 def test_whose_code_it_is():
