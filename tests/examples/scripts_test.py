@@ -56,7 +56,7 @@ CASES = {
 WRITE = {"choose_and_compare", "first_fair_model", "tff_program"}
 LONG = {
   *("choose_and_compare", "first_fair_model", "own_client_work", "own_data"),
-  "tff_program",
+  *("stock_tff", "tff_program"),
 }
 
 

@@ -54,6 +54,7 @@ def check_opens(run, folder, suffix):
   assert np.isfinite(model(x)).all()
 
 
+@pytest.mark.long
 def test_a_model_with_attention_is_held_by_the_folder(tmp_path, capfd):
   run = trained(
     tmp_path, "tf.keras.layers.MultiHeadAttention(2, 4)(rows, rows)"
