@@ -100,6 +100,11 @@ class Tries(choice_runs.Tries):
       }
     return [found[k] for k in range(len(specs))]
 
+  def has_groups(self, spec: RunSpec) -> bool:
+    """Returns False: no federation names groups of people."""
+    del spec
+    return False
+
   def refusal(self, spec: RunSpec) -> None:
     """Returns None: all can be trained."""
 
@@ -158,7 +163,7 @@ def of_draw(table: bench.Table, seed: int) -> dict[str, Any]:
 
 
 def truth(tried: Tries, spec: RunSpec, found: Found) -> dict[str, Any]:
-  """Returns what the best methods gain, and what a choice of them does."""
+  """Returns the gains of the best method in hindsight and of the choice."""
   names = (FEDAVG, f"{FEDAVG}:uniform", *METHODS)
   best: dict[str, float] = {}
   for method in sweep_file.of_methods(names, "algorithms").methods:
@@ -194,7 +199,7 @@ def share(name: str, hits: Sequence[bool]) -> str:
 
 
 def summary(found: pd.DataFrame) -> str:
-  """Returns what all draws show."""
+  """Returns the shares and the mean regret over all draws, as text."""
   of_all = share("A fair method is recommended", [*found["is_fair"]])
   if "regret" not in found:
     return of_all

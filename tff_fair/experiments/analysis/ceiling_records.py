@@ -172,7 +172,7 @@ def _joined(parts: Sequence[Mapping[str, Any]]) -> Ceilings:
 def table(
   task: str, groups: Sequence[Group], rounds: Mapping[Run, int]
 ) -> tuple[Table | None, list[str]]:
-  """Returns how far methods end above the least losses, and notes.
+  """Returns the distances of methods to the least losses, and notes.
 
   Args:
     task: The task of the methods.

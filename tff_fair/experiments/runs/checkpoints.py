@@ -63,7 +63,7 @@ def is_complete(state: pathlib.Path) -> bool:
 
 
 def damage(state: pathlib.Path) -> str | None:
-  """Returns how a state differs from what was written, if it does."""
+  """Returns the fault of a damaged state as text, or None."""
   try:
     for file, kind in atomic.special_files(state):
       # To read it may never end.
