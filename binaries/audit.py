@@ -1,6 +1,7 @@
-"""Measures how fair a user's model is, or results from elsewhere.
+"""Measures how fair an existing model is, or results from elsewhere.
 
-It trains nothing. It writes a table of the clients, a summary and a page.
+The program trains nothing. It writes a page, a table of the clients and a
+summary.
 """
 
 from binaries import command_line, paths
@@ -15,26 +16,26 @@ _SCORES = ("score", "measures", "score_class", "threshold_for")
 _MODEL = _FLAGS.text(
   "model",
   None,
-  "The model: a .keras or .h5 file, or the folder of a SavedModel. It takes x "
-  "of the task, or its raw columns by name.",
+  "The model: a .keras or .h5 file, or the folder of a SavedModel. Its input "
+  "is x of the task, or the task's raw columns by name.",
 )
 _TASK = _FLAGS.text(
   "task",
   None,
-  "The task whose clients it serves; python -m binaries.train --list shows "
-  "all.",
+  "The task with the clients to test the model on; python -m binaries.train "
+  "--list shows all.",
 )
 _TASK_OPTION = _FLAGS.texts(
-  "task_option", [], "An option of the task, as name=value"
+  "task_option", [], "NAME=VALUE, an option of the task"
 )
 _DATA_DIR = _FLAGS.text(
-  "data_dir", None, "Directory of the task's data files, as for training."
+  "data_dir", None, "Folder of the task's data files, as for training."
 )
 _SEED = _FLAGS.integer(
   "seed",
   0,
-  "Seed of the task, as in training (--data_seed, if you set it): it decides "
-  "which examples are test examples.",
+  "Seed of the task, the same as in training (or --data_seed, if you set it "
+  "there): it decides which examples are test examples.",
   lower_bound=0,
 )
 _SPLIT = _FLAGS.choice(
@@ -47,22 +48,22 @@ _OUTPUTS = _FLAGS.choice(
   "outputs",
   "auto",
   ["auto", "probabilities", "logits"],
-  "The outputs of a classifier; by default, those that sum to 1 for each "
-  "example are probabilities.",
+  "What a classifier returns; auto: probabilities if they sum to 1 for each "
+  "example, otherwise logits.",
 )
 for _name in _SCORES:
   command_line.define(RunSpec.fields()[_name], _FLAGS)
 _RESULTS = _FLAGS.text(
   "results",
   None,
-  "Instead of a model and a task, a CSV file of results from elsewhere, one "
-  "row a client: client (its name), n (its test examples), and correct, "
-  "accuracy or loss. The audit ignores other columns.",
+  "Instead of a model and a task, a CSV file of results, one row per client, "
+  "with the columns client (its name), n (number of test examples), and "
+  "correct, accuracy or loss. The audit ignores other columns.",
 )
 _OUTPUT_DIR = _FLAGS.text(
   "output_dir",
   "outputs/audit",
-  "The folder that gets clients.csv, summary.json and index.html.",
+  "The folder for clients.csv, summary.json and index.html.",
 )
 _TRUST = _FLAGS.switch(
   "trust",

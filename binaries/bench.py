@@ -1,9 +1,9 @@
 """Compares methods on natural federations, with equal tuning.
 
-All methods have equally many settings. Validation rows choose among them, and
-test rows are read at the end. Repeat the command to continue after an
-interruption. First write the tables of the federations by
-tff-fair-prepare-data --federation=NAME; see docs/fair_bench.md.
+All methods choose among equally many settings on validation rows; results come
+from test rows. To resume an interrupted bench, repeat the command. First write
+the tables of the federations with tff-fair-prepare-data --federation=NAME; see
+docs/fair_bench.md.
 """
 
 import pathlib
@@ -25,14 +25,14 @@ _FLAGS = command_line.Flags()
 _FEDERATIONS = _FLAGS.names(
   "federations",
   [*federations.SMALL],
-  "The federations: names, all, or your function that returns a federation, as "
-  f"path/to/file.py:function. The names are {', '.join(federations.NAMES)}.",
+  "The federations: names, all, or your function that returns a federation, "
+  f"path/to/file.py:FUNCTION. The names are {', '.join(federations.NAMES)}.",
 )
 _ALGORITHMS = _FLAGS.names(
   "algorithms",
   [*bench.METHODS],
-  "The methods: names as in tff-fair-sweep, all, or your method as "
-  "path/to/file.py:Name. Both FedAvgs are always included.",
+  "The methods: names as in tff-fair-sweep, all, or your method, "
+  "path/to/file.py:NAME. Both FedAvgs are always included.",
 )
 _DATA_DIR = _FLAGS.text(
   "data_dir", "data/federations", "The folder with the prepared tables."
@@ -62,8 +62,8 @@ _CALIBRATION = _FLAGS.choice(
   "calibration",
   None,
   ["null", "power"],
-  "null: distributes rows over the clients at random, so clients are alike; "
-  "power: also inverts the labels of the share --share of the clients.",
+  "null: distribute rows over the clients at random, so clients are alike; "
+  "power: also invert the labels of the share --share of the clients.",
 )
 _COPIES = _FLAGS.integer(
   "copies", 1, "The number of draws of each federation with --calibration."
@@ -87,7 +87,7 @@ _BASELINE = _FLAGS.choice(
   "numbers of examples.",
 )
 _READ = _FLAGS.text(
-  "read", None, "Shows the results in this file of --results, without training."
+  "read", None, "Show the results in this file of --results, without training."
 )
 _RESULTS = _FLAGS.text(
   "results",

@@ -1,11 +1,11 @@
-"""Shows the least losses that any method could reach, and runs beside them.
+"""Shows the least losses that any method could reach, and how far runs are off.
 
 For a model that is linear in its weights, the program computes the least mean
 loss, the least loss of the worst clients and the least largest loss on the
-training data, each with a proven gap. Name a task, or finished runs; for other
-models, the layers before the last one come from the runs. The program writes
-ceiling.json into each run's folder and replaces an existing one;
-tff-fair-compare, pages and model cards show it.
+training data, each with a proven bound on its error. Name a task, or finished
+runs; for models with hidden layers, these layers come from the runs. The
+program writes ceiling.json into each run's folder and replaces an existing one;
+tff-fair-compare, reports and model cards show it.
 """
 
 from binaries import command_line, paths
@@ -23,8 +23,7 @@ _FLAGS = command_line.Flags()
 _RUNS = _FLAGS.names(
   "runs",
   [],
-  "Folders of finished runs, or folders above them, in addition to folders "
-  "without a flag.",
+  "Folders of finished runs, or folders above them, in addition to RUN.",
 )
 _TASK = _FLAGS.text(
   "task",
@@ -32,12 +31,12 @@ _TASK = _FLAGS.text(
   "The task, if you give no runs; python -m binaries.train --list shows all.",
 )
 _TASK_OPTION = _FLAGS.texts(
-  "task_option", [], "An option of the task, as name=value"
+  "task_option", [], "NAME=VALUE, an option of the task"
 )
 _DATA_DIR = _FLAGS.text(
-  "data_dir", None, "The directory of the task's data files, as in training."
+  "data_dir", None, "Folder of the task's data files, as in training."
 )
-_SEED = _FLAGS.integer("seed", 0, "The seed of the task's data.", lower_bound=0)
+_SEED = _FLAGS.integer("seed", 0, "Seed of the task's data.", lower_bound=0)
 _MODEL = _FLAGS.text(
   "model", None, "Another model for the task, as in training, such as linear."
 )
@@ -56,21 +55,20 @@ _WEIGHTING = _FLAGS.choice(
 _RADIUS = _FLAGS.number(
   "radius",
   None,
-  "The radius of the ball that contains all weights and biases. By default 100 "
-  "(for numeric labels times their root mean square), or twice the largest "
-  "norm of the runs' weights if that is larger.",
+  "The largest norm of all weights and biases together. By default 100 (for "
+  "numeric labels times their root mean square), or twice the largest norm of "
+  "the runs' weights if that is larger.",
 )
 _TRUST = _FLAGS.switch(
   "trust",
   False,
-  "Run the code of a run's task even if the run records no version or another "
-  "version of it.",
+  "Run the user's code of a run's task, even if the run has no digest of the "
+  "code or another one.",
 )
 _OUTPUT = _FLAGS.texts(
   "output",
   [],
-  "Also writes a file: a page if it ends in .html, all numbers if it ends in "
-  ".json",
+  "Also write a file: a page (.html) or all numbers (.json)",
 )
 _OVERWRITE = _FLAGS.switch("overwrite", False, "Replace existing files.")
 _CONTENTS = {".html": presenting.page, ".json": presenting.json}

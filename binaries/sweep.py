@@ -1,8 +1,8 @@
-"""Runs methods over a grid of settings and seeds, and picks the best settings.
+"""Trains methods over a grid of settings and seeds; shows the best settings.
 
-Each run is a run of tff-fair-train in a folder of its own. Started again, the
-sweep goes on with the runs that are not finished. With --trials, it searches
-the settings instead of running every combination.
+Each run has its own folder, as a run of tff-fair-train. To resume an
+interrupted sweep, repeat the command. With --trials, the program searches the
+settings instead of running every combination.
 """
 
 import sys
@@ -113,8 +113,8 @@ def _end(
   print(best_settings.table(finished, criterion, fraction), flush=True)
   if failures:
     progress.say(
-      f"{len(failures)} of {len(planned)} runs failed, see above; the same "
-      "command tries them again."
+      f"{len(failures)} of {len(planned)} runs failed, see above; repeat the "
+      "command to try them again."
     )
     sys.exit(1)
 

@@ -1,9 +1,9 @@
-"""Trains one fair algorithm on one task, and shows how fair the result is.
+"""Trains one method on one task, and shows how fair the result is.
 
-Without flags it trains AdaFedAdam on Synthetic(1, 1), and beside it FedAvg by
-numbers of examples and FedAvg with equal weights, as
---flagfile=synthetic_adafedadam --baseline=fedavg
---baseline_client_learning_rate=0.1 does.
+Without flags it trains AdaFedAdam on Synthetic(1, 1), and as baselines FedAvg
+weighted by numbers of examples and FedAvg with equal weights. This is the same
+as --flagfile=synthetic_adafedadam --baseline=fedavg
+--baseline_client_learning_rate=0.1.
 """
 
 import functools

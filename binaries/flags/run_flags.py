@@ -34,7 +34,7 @@ def catalog() -> str:
   for name in tasks.names():
     lines += _lines(name, _options_of(name))
   lines += ["", "Algorithms (--algorithm), their hyperparameters (--hparam)"]
-  lines += ["and the ways to sum updates (--aggregation), the default first"]
+  lines += ["and the ways of summing (--aggregation), the default first"]
   for name in methods.names():
     if not methods.is_method(name):
       lines += _lines(name, f"cannot be used: {methods.unknown(name)}")
@@ -112,25 +112,25 @@ class _Computing:
   engine: Literal["local", "dask"] | None = declared.value(
     None,
     "Where to compute: in this program (local), or in the workers of a Dask "
-    "cluster (dask). By default dask if there is a --scheduler, else local. "
-    "Does not change results.",
+    "cluster (dask). By default dask with a --scheduler, else local. Does not "
+    "change results.",
   )
   scheduler: str | None = declared.value(
     None,
-    "The Dask scheduler of --engine=dask, as tcp://host:port or "
-    "tls://host:port. Without it, Dask starts workers on this machine.",
+    "The Dask scheduler of --engine=dask, tcp://HOST:PORT or tls://HOST:PORT. "
+    "Without it, Dask starts workers on this machine.",
   )
   dask_workers: int | None = declared.value(
     None,
-    "How many Dask workers to start on this machine, processes of some 700 "
+    "Number of Dask workers to start on this machine, processes of some 700 "
     "MB each; by default one for each core.",
     expects="a positive integer",
     minimum=1,
   )
   wandb: str | None = declared.value(
     None,
-    "A project of Weights & Biases, which gets the settings and the "
-    "evaluations (needs the package wandb). Does not change results.",
+    "A project of Weights & Biases to send the settings and the evaluations "
+    "to (needs the package wandb). Does not change results.",
   )
   compilation_cache: bool = declared.value(
     True,
@@ -140,8 +140,8 @@ class _Computing:
   trust: bool = declared.value(
     False,
     "Run code of others with the rights of your account: code in the file of "
-    "--initial_model beyond Keras' own layers, and in a sweep the user code of "
-    "the run of --base.",
+    "--initial_model beyond Keras' own layers, and in a sweep the user's code "
+    "that the run of --base names.",
   )
 
 
@@ -200,8 +200,8 @@ _FIRST_LOOK_BASELINE_RATE = "0.1"
 
 # The help of flags that give a mapping name by name, by its field.
 _ASSIGNMENTS = {
-  "task_options": "--list shows all. An option of the task, as name=value",
-  "hparams": "--list shows all. A hyperparameter of the method, as name=value",
+  "task_options": "NAME=VALUE, an option of the task; --list shows all",
+  "hparams": "NAME=VALUE, a hyperparameter of the method; --list shows all",
 }
 
 
@@ -275,17 +275,17 @@ _BASELINE = flags.DEFINE_enum(
   "baseline",
   None,
   ("fedavg", "none"),
-  "Also train FedAvg by numbers of examples and with equal weights, with the "
-  "same settings, in folders with their names, and compare the worst clients "
-  "of the method and of the better baseline. By default only if no flag "
+  "fedavg: also train FedAvg weighted by numbers of examples and FedAvg with "
+  "equal weights, each in its own folder, and compare the worst clients of the "
+  "method with those of the better baseline. By default only if no flag "
   "describes an experiment.",
 )
 _BASELINE_RATE = flags.DEFINE_list(
   "baseline_client_learning_rate",
   [],
-  "The --client_learning_rate of --baseline, which you should choose as "
-  "carefully as the method's: one for both, or two, by numbers of examples "
-  "first. By default the method's.",
+  "The --client_learning_rate of --baseline, which you should tune as "
+  "carefully as the method's: one rate for both FedAvgs, or two with a comma "
+  "between, by numbers of examples first. By default the method's.",
 )
 COMPUTING = ComputingFlags()
 _LIST = flags.DEFINE_flag(
@@ -295,8 +295,8 @@ _LIST = flags.DEFINE_flag(
     "list",
     False,
     "Show all tasks with their options, and all algorithms with their "
-    "hyperparameters and ways to sum, and exit. With the name of a task or an "
-    "algorithm, as --list=digits, show types, defaults and meanings.",
+    "hyperparameters and ways of summing, and exit. With the name of a task or "
+    "an algorithm, such as --list=digits, explain its options.",
   )
 )
 

@@ -32,15 +32,16 @@ _OUTPUTS = pathlib.Path("outputs")
 _FILE = NAMESPACE.text(
   "file",
   None,
-  "A TOML file that says what to run (docs/sweeps.md): its path, or the "
-  "name of an included one.",
+  "A TOML file that describes the sweep (docs/sweeps.md): its path, or the "
+  "name of an included file.",
 )
 _BASE = NAMESPACE.text(
   "base",
   None,
-  "A file of training flags, or the folder of a run: its settings apply to all "
-  "runs, its hyperparameters to its own method, which runs if you name no "
-  "other. --file, --flag, --grid and --range replace them.",
+  "A file of training flags, or the folder of a run. Its settings apply to all "
+  "runs, unless --file, --flag, --grid or --range replace them; its "
+  "hyperparameters apply to its method, which is the one to run if you name no "
+  "methods.",
 )
 _ALGORITHMS = NAMESPACE.names(
   "algorithms",
@@ -52,8 +53,8 @@ _GRID = NAMESPACE.texts(
   "grid",
   [],
   "NAME=VALUE,VALUE,...: the sweep runs every combination. NAME is a training "
-  "flag, task_option.NAME or hparam.NAME, which applies to the methods that "
-  "have it. The values replace those of a file",
+  "flag, task_option.NAME, or hparam.NAME, which applies to the methods that "
+  "have this hyperparameter. The values replace those of --file",
 )
 _RANGE = NAMESPACE.texts(
   "range",
@@ -65,19 +66,19 @@ _FLAG = NAMESPACE.texts(
   "flag",
   [],
   "NAME=VALUE, a training flag (or task_option.NAME, hparam.NAME) for all "
-  "runs. The value replaces that of a file",
+  "runs. The value replaces that of --file",
 )
 _OUTPUT_DIR = NAMESPACE.text(
   "output_dir",
   None,
-  f"Folder of the runs' folders. By default {_OUTPUTS}/NAME, after the file, "
-  f"or {_OUTPUTS}/sweep. The sweep keeps finished runs that are in it.",
+  f"Folder of the runs' folders. By default {_OUTPUTS}/NAME, with the name of "
+  f"--file, or {_OUTPUTS}/sweep. Finished runs in it do not run again.",
 )
 _JOBS = NAMESPACE.integer(
   "jobs",
   None,
-  "How many runs train at the same time. By default 1; on a cluster as many as "
-  "it accepts, but 1 in a search.",
+  "Number of runs that train at the same time. By default 1; on a cluster as "
+  "many as it accepts, but 1 in a search.",
   lower_bound=1,
 )
 _EXECUTOR = NAMESPACE.text(
@@ -89,9 +90,9 @@ _EXECUTOR = NAMESPACE.text(
 _EXECUTOR_OPTION = NAMESPACE.texts(
   "executor_option",
   [],
-  "NAME=VALUE, an option of a cluster (docs/sweeps.md): of submitit, as "
-  "slurm_partition=gpu; scheduler=tcp://HOST:PORT of Dask; restarts=3, how "
-  "often a run resumes after its job was lost",
+  "NAME=VALUE, an option of --executor (docs/sweeps.md), such as "
+  "slurm_partition=gpu of submitit, scheduler=tcp://HOST:PORT of dask, or "
+  "restarts=3, how often a run resumes after its job was lost",
 )
 DRY_RUN = NAMESPACE.switch(
   "dry_run", False, "List the runs as new, interrupted or finished, and exit."
@@ -99,8 +100,8 @@ DRY_RUN = NAMESPACE.switch(
 _CRITERION = NAMESPACE.text(
   "criterion",
   "mean",
-  "The measure that chooses the best setting of a method, at the end of the "
-  f"runs, of: {', '.join(measures.NAMES)}.",
+  "The measure that chooses the best setting of each method, one of: "
+  f"{', '.join(measures.NAMES)}.",
 )
 _SEARCH = declared.fields_of(SearchSettings)
 VALIDATION_FRACTION = command_line.define(

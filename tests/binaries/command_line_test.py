@@ -35,6 +35,23 @@ def test_help_shows_the_flags_to_begin_with(program):
   assert {"task", "algorithm", "client_learning_rate", "output_dir"} <= flags
 
 
+def test_help_shows_defaults_and_breaks_long_choices(capsys):
+  names = command_line.Flags()
+  names.choice("kind", None, [f"kind_{k}" for k in range(20)], "The kind.")
+  names.names("of", ["a", "b"], "What to take.")
+  names.texts("pair", [], "NAME=VALUE")
+  names.switch("cached", True, "Cache it.")
+  with pytest.raises(SystemExit):
+    names.program(pytest.fail, "It.", "Group: all.").run(["it", "--help"])
+  text = capsys.readouterr().out
+  assert max(map(len, text.splitlines())) <= 80
+  words = " ".join(text.split())
+  assert "kind_18 | kind_19>: The kind." in words
+  assert "What to take. By default a, b." in words
+  assert "NAME=VALUE. Repeatable." in words
+  assert "--cached (default: true; --nocached turns it off) Cache it." in words
+
+
 def test_a_usage_error_is_one_line_and_status_2(program):
   def main():
     raise command_line.UsageError("--x: wrong,\n  because\tit is.")

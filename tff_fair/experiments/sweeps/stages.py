@@ -59,20 +59,20 @@ class ChoiceSettings:
   )
   budget: int | None = declared.value(
     None,
-    "Trains at most this many runs, 40 or more; by default 90.",
+    "The largest number of runs to train, 40 or more; by default 90.",
     expects="an integer from 40 on",
     minimum=40,
   )
   minutes: float | None = declared.value(
     None,
-    "Trains as many runs as fit into this time, instead of --budget.",
+    "Instead of --budget: train as many runs as fit into this time.",
     expects="a positive number",
     minimum=0,
     exclude_minimum=True,
   )
   fresh_seeds: int = declared.value(
     5,
-    "The number of seeds that confirm the choice on test rows.",
+    "The number of fresh seeds that confirm the choice on test data.",
     expects="an integer from 3 to 50",
     minimum=3,
     maximum=50,

@@ -37,17 +37,17 @@ class SearchSettings:
   """The settings of a search."""
 
   trials: int = declared.required(
-    "How many settings each method tries, from ranges and the values of grids. "
-    "A trial trains all seeds.",
+    "Number of settings to try for each method, from --range and --grid. A "
+    "trial trains all seeds.",
     expects="a positive integer",
     minimum=1,
   )
   sampler: Sampler = declared.value(
     "tpe",
-    "How to suggest settings (by default tpe): tpe, a tree-structured Parzen "
-    "estimator, learns from earlier trials; random draws each setting "
-    "independently; qmc spreads trials evenly (quasi-Monte Carlo, scrambled "
-    "Sobol); grid takes every combination of a grid once, in random order.",
+    "How to suggest settings. tpe, a tree-structured Parzen estimator, the "
+    "default: learn from earlier trials; random: draw each setting "
+    "independently; qmc: spread trials evenly (quasi-Monte Carlo, scrambled "
+    "Sobol); grid: take every combination of a grid once, in random order.",
   )
   sampler_seed: int = declared.value(
     0,
@@ -57,23 +57,24 @@ class SearchSettings:
   )
   objective: str = declared.value(
     "mean",
-    "The measure to improve, any of --criterion's and by default the same; "
-    "several, as mean,worst_10, for a Pareto set.",
+    "The measure to improve, one of those of --criterion and by default the "
+    "same; several, such as mean,worst_10, search the Pareto set.",
   )
   pruner: Pruner = declared.value(
     "none",
-    "How to end runs early, after one of their evaluations (by default none): "
-    "none lets every run finish; median, from the sixth trial on, ends a run "
-    "that is worse than the median of the earlier trials after as many rounds; "
-    "hyperband ends runs in brackets (successive halving).",
+    "How to end runs early, after one of their evaluations. none, the default: "
+    "let every run finish; median: from the sixth trial on, end a run that is "
+    "worse than the median of the earlier trials after as many rounds; "
+    "hyperband: successive halving in brackets.",
   )
   validation_fraction: float = declared.value(
     0.2,
-    "Share of the data that choose settings; the results are on other data. "
-    "With fewer than 50 clients, the share of each client's training data that "
-    "all runs set aside, as --flag=validation_fraction=0.2 does for any number "
-    "of clients; with more, the share of the clients whose test data choose. 0 "
-    "chooses on the test data of all clients, which the results then share.",
+    "Share of the data to choose settings on; results are on the other data. "
+    "With fewer than 50 clients, it is a share of each client's training data, "
+    "which all runs set aside (--flag=validation_fraction=0.2 does so for any "
+    "number of clients); otherwise a share of the clients, on whose test data "
+    "the sweep chooses. 0 chooses on the test data of all clients, on which "
+    "results then look better than they are.",
     expects="a number in [0, 1), where 0 is the test data of all clients",
     minimum=0,
     maximum=1,

@@ -28,28 +28,29 @@ class SamplingSettings:
     "uniform", "proportional", "power_of_choice", "by_lambda", "all"
   ] = declared.value(
     "uniform",
-    "How a round draws its cohort: uniform, without replacement; proportional "
-    "to training examples, one client after the other; power_of_choice: of "
-    "--sampling_candidates clients, drawn as with proportional, those with the "
-    "largest last known loss; by_lambda: with replacement, by the weights that "
-    "drfa learns (drfa always does so); or all clients in every round.",
+    "How a round draws its cohort. uniform: without replacement; proportional: "
+    "one client after the other, with probabilities proportional to their "
+    "training examples; power_of_choice: of --sampling_candidates clients, "
+    "drawn as with proportional, those with the largest last known loss; "
+    "by_lambda: with replacement, by the weights that drfa learns (drfa always "
+    "does so); all: all clients in every round.",
   )
   sampling_candidates: int | None = declared.positive_integer(
     None,
-    "How many candidates --sampling=power_of_choice draws. By default twice "
-    "the cohort, at most all clients.",
+    "Number of candidates that --sampling=power_of_choice draws. By default "
+    "twice the cohort, at most all clients.",
   )
   clients_per_round: int | str | None = declared.value(
     None,
-    "Size of the cohort of each round; or a range as 5-15, from which each "
-    f"round draws its size. By default {USUAL_COHORT}, at most all clients.",
+    "Number of clients in a round; or a range such as 5-15, from which each "
+    f"round draws its number. By default {USUAL_COHORT}, at most all clients.",
     **bounds.A_RANGE,
   )
   clients_per_part: int = declared.value(
     USUAL_PART,
-    "The run computes larger cohorts in parts of this many clients, which "
-    "bounds memory; 0 computes each cohort as a whole. The size of parts "
-    "affects the last digits of results.",
+    "Larger cohorts are computed in parts of this many clients, which bounds "
+    "memory; 0 computes each cohort as a whole. The size of parts affects the "
+    "last digits of results.",
     minimum=0,
   )
   dropout: float = declared.value(
@@ -63,33 +64,33 @@ class SamplingSettings:
     "independent", "by_client", "by_size", "by_label", "blocks", "periodic"
   ] = declared.value(
     "independent",
-    "How clients drop out, with the probability --dropout, p, on average: "
-    "independently in each round; by_client: each has one probability for the "
-    "whole run, drawn uniformly from [0, 2p] for p up to 1/2, from [2p - 1, 1] "
-    "above; by_size: clients with fewer training examples drop out more often, "
-    "with probabilities evenly spread over that interval; by_label: likewise, "
-    "by the number of the most frequent label; blocks: each is present or "
-    "absent for --dropout_rounds; periodic: the probability goes up and down "
-    "in that interval with the period --dropout_rounds, each client with its "
-    "own phase.",
+    "How clients drop out, on average with the probability --dropout, p. "
+    "independent: in each round anew; by_client: each client has one "
+    "probability for the whole run, drawn uniformly from [0, 2p] for p up to "
+    "1/2, from [2p - 1, 1] above; by_size: clients with fewer training "
+    "examples drop out more often, with probabilities evenly spread over that "
+    "interval; by_label: likewise, by the number of the most frequent label; "
+    "blocks: each client is present or absent for --dropout_rounds; periodic: "
+    "the probability goes up and down in that interval with the period "
+    "--dropout_rounds, each client with its own phase.",
   )
   dropout_rounds: int = declared.positive_integer(
     10, "Rounds of a block or period of --dropout_kind."
   )
   unseen_clients: str | None = declared.value(
     None,
-    "Clients that take no part in training but are evaluated: a share of them "
-    "in (0, 1), drawn at random, or their names with commas between. The "
-    "results show what a client that joins later may expect. By default none.",
+    "Clients that take no part in training but are evaluated: a share in "
+    "(0, 1), drawn at random, or their names with commas between. The results "
+    "show what a client that joins later may expect. By default none.",
     expects="a share or names of clients, with commas between",
     is_valid=lambda text: all(text.split(",")),
   )
   join_round: str | None = declared.value(
     None,
-    "Clients that take part from a round on, as NAME:20 or, for a share of "
-    "them drawn at random, 0.3:20; several with commas between. The results "
-    "show what they and the others gain from then on. By default all begin at "
-    "once.",
+    "Clients that take part from some round on: NAME:20 or, for a share drawn "
+    "at random, 0.3:20; several with commas between. The results show what "
+    "they and the others gain from then on. By default all clients begin in "
+    "round 1.",
     expects="NAME:ROUND or SHARE:ROUND, with commas between, ROUND 2 or more",
     is_valid=lambda text: all(map(_is_joining, text.split(","))),
   )
@@ -102,35 +103,34 @@ class LoopSettings:
   total_rounds: int = declared.positive_integer(100, "Number of rounds.")
   rounds_per_evaluation: int | None = declared.positive_integer(
     None,
-    "Rounds from one evaluation of the model on the clients' test data to the "
-    "next; the run also evaluates before the first round and after the last. "
-    f"By default {USUAL_INTERVAL}, fewer in short runs, which have at least "
-    f"{LEAST_EVALUATIONS} evaluations.",
+    "Number of rounds between two evaluations of the model on the clients' "
+    "test data; the run also evaluates before the first round and after the "
+    f"last. By default {USUAL_INTERVAL}, fewer in short runs, which have at "
+    f"least {LEAST_EVALUATIONS} evaluations.",
   )
   rounds_per_checkpoint: int = declared.positive_integer(
     10,
-    "Rounds from one saved state to the next; the run also saves its state "
+    "Number of rounds between two saved states; the run also saves its state "
     "when it stops.",
     decides=False,
   )
   seed: int = declared.value(
     0,
-    "Seed of the task, the initial weights, the cohorts, the local order of "
-    "examples and all other draws. The same settings with the same seed give "
-    "the same results.",
+    "Seed of the cohorts, the order of examples and all other draws; also of "
+    "the data and the initial weights, unless you set --data_seed or "
+    "--model_seed. The same settings with the same seed give the same results.",
     **bounds.A_SEED,
   )
   data_seed: int | None = declared.value(
     None,
-    "Seed of only the task's data: generated data, the partition over clients, "
-    "the choice of clients and the test examples. By default --seed.",
+    "Seed of the task's data: generated data, the partition over clients, the "
+    "choice of clients and the test examples. By default --seed.",
     **bounds.A_SEED,
   )
   model_seed: int | None = declared.value(
     None,
-    "Seed of only the initial weights and of a model's dropout layers. By "
-    "default --seed. With --data_seed=0 and several model seeds, runs have the "
-    "same clients and other initial weights.",
+    "Seed of the initial weights and of a model's dropout layers. By default "
+    "--seed.",
     **bounds.A_SEED,
   )
 
@@ -163,19 +163,19 @@ class EvaluationSettings:
 
   evaluation_clients: int | None = declared.positive_integer(
     None,
-    "How many clients the run evaluates. It draws them once, for all "
+    "Number of clients to evaluate. The run draws them once, for all "
     "evaluations and the results at the end. By default all.",
   )
   score: ScoreName | None = declared.value(
     None,
     "The score by which clients are compared, and by which runs, sweeps and "
-    "searches choose. rmse, mae and r2 are for labels that are numbers, the "
-    "others for classes. By default accuracy, or rmse.",
+    "searches choose. rmse, mae and r2 are for numeric labels, the others for "
+    "classes. By default accuracy, or rmse for numeric labels.",
   )
   measures: str | None = declared.value(
     None,
-    "Further scores that evaluations measure, as auc,f1,recall. By default "
-    "none; a regression has rmse and r2.",
+    "Further scores that evaluations measure, such as auc,f1,recall. By "
+    "default none; a regression has rmse and r2.",
     expects=f"some of {', '.join(SCORES)}, each once, with commas between",
     is_valid=lambda text: _are_scores(text.split(",")),
   )
@@ -188,27 +188,27 @@ class EvaluationSettings:
   threshold_for: Literal["accuracy", "balanced_accuracy", "f1"] | None = (
     declared.value(
       None,
-      "With two classes, predict --score_class (by default the rarer one) from "
-      "that probability on which maximizes this score on training data. The "
-      "results show the threshold, and exports use it.",
+      "With two classes, predict --score_class (by default the rarer one) if "
+      "its probability reaches a threshold: the one that maximizes this score "
+      "on training data. The results show the threshold, and exports use it. "
+      "By default the model predicts the more probable class.",
       decides=False,
     )
   )
   validation_fraction: float | None = declared.value(
     None,
     "Share of each client's training examples, in [0, 1), that the run sets "
-    "aside: evaluations measure them, and --criterion, --patience, sweeps and "
-    "searches choose on them. --data_seed draws them, class by class. A client "
+    "aside as validation data, on which --criterion, --patience, sweeps and "
+    "searches choose. --data_seed draws them, stratified by class. A client "
     "with too few examples trains on all. By default 0.1 with --criterion, "
     "else 0.",
     **declared.BELOW_1,
   )
   criterion: Literal["mean", "worst_10"] | None = declared.value(
     None,
-    "Keep the state with the best mean of the score over clients, or the best "
-    "mean over the worst 10 %, in best_checkpoint, on the data that "
-    "--validation_fraction sets aside. By default the run keeps only its last "
-    "state.",
+    "Keep the state with the best mean score over the clients, or over the "
+    "worst 10 % of them, on validation data (--validation_fraction), in the "
+    "folder best_checkpoint. By default the run keeps only its last state.",
   )
   patience: int | None = declared.positive_integer(
     None,
@@ -217,25 +217,24 @@ class EvaluationSettings:
   )
   local_baseline: bool = declared.value(
     False,
-    "Before the first round, also train a local model for each client, from "
-    "the initial model, at the best of 1/4, 1 and 4 times "
-    "--client_learning_rate, for the best number of rounds. Cross-validation "
-    "on its training data chooses both. The results show who gains from "
-    "joining.",
+    "Before the first round, also train a model for each client on only its "
+    "own data, from the initial model, at 1/4, 1 or 4 times "
+    "--client_learning_rate; cross-validation chooses the rate and the number "
+    "of rounds. The results show who gains from joining.",
     decides=False,
   )
   pooled_baseline: bool = declared.value(
     False,
     "Before the first round, also train the model on the data of all clients "
-    "in one place, for as many rounds, as a bound to compare with.",
+    "in one place, as a bound to compare with.",
     decides=False,
   )
   finetune_epochs: int | None = declared.positive_integer(
     None,
-    "After the last round, train the model further at each client for up to "
-    "this many local epochs. finetuned_SCORE in clients.csv is the score "
-    "after the best number of epochs, by the loss on training examples that "
-    "fine-tuning does not use. By default no fine-tuning.",
+    "After the last round, train the model further at each client, for up to "
+    "this many local epochs; the loss on held-out training examples chooses "
+    "the number. finetuned_SCORE in clients.csv is the score after that. By "
+    "default no fine-tuning.",
     decides=False,
   )
   finetune_learning_rate: float | None = declared.positive_number(
@@ -265,19 +264,20 @@ class EvaluationSettings:
   )
   tape: bool | Literal["updates"] = declared.value(
     False,
-    "Record what rules need to choose coefficients: the clients' scalars and "
-    "the inner products of their updates; with updates, the updates, too. "
-    "python -m binaries.replay then applies other rules to the same rounds. "
-    "Clients measure all signals, and the server sums in the stacked way.",
+    "Record what methods need to weight clients: the clients' scalars and the "
+    "inner products of their updates; with --tape=updates the updates, too. "
+    "python -m binaries.replay then applies other methods' rules to the same "
+    "rounds. Clients measure all signals, and the server sums in the stacked "
+    "way.",
     expects="true, false or updates",
   )
   tape_rounds: int | None = declared.positive_integer(
-    None, "Record only this many rounds, the first ones. By default all."
+    None, "Number of rounds to record, the first ones. By default all."
   )
   save_updates: int | None = declared.positive_integer(
     None,
-    "Each time this many rounds have passed, write the updates of the round's "
-    "clients, with all their signals, to updates/ in the run's folder. "
+    "Number of rounds between two files in updates/ of the run's folder. A "
+    "file has the updates of the round's clients and all their signals. "
     "Clients do the work of these rounds twice. By default the run writes no "
     "updates.",
     decides=False,
@@ -307,9 +307,9 @@ class CorrectionSettings:
 
   label_correction: Literal["none", "fedcorr"] = declared.value(
     "none",
-    "FedCorr finds clients with wrong labels and replaces some of these labels "
-    "before the first round. The run then trains its method on the new labels, "
-    "from FedCorr's model.",
+    "fedcorr: find clients with wrong labels and replace some of these labels "
+    "before the first round, by FedCorr. The run then trains its method on the "
+    "new labels, from FedCorr's model.",
   )
   correction_iterations: int = declared.positive_integer(
     5,
@@ -317,7 +317,7 @@ class CorrectionSettings:
     "and some of the noisy clients' labels change.",
   )
   correction_cohort: int = declared.positive_integer(
-    1, "How many clients train at a time in such an iteration."
+    1, "Number of clients that train at a time in such an iteration."
   )
   correction_finetuning: int = declared.value(
     50,
@@ -327,15 +327,15 @@ class CorrectionSettings:
   )
   correction_proximal: float = declared.value(
     5.0,
-    "FedCorr's beta: in the first stage, a client adds the squared distance "
-    "from the received model to its loss, with this weight times its noise "
-    "level.",
+    "FedCorr's beta: in the first stage, the weight of the proximal term (the "
+    "squared distance from the received model) in a client's loss, times the "
+    "client's noise level.",
     minimum=0,
     maximum=1000,
   )
   correction_neighbors: int = declared.value(
     20,
-    "How many nearest neighbours determine the local dimension of a "
+    "Number of nearest neighbours that determine the local dimension of a "
     "prediction.",
     minimum=2,
   )
@@ -368,9 +368,9 @@ class AttackSettings:
 
   attack: Literal["none", "bias", "scaling"] = declared.value(
     "none",
-    "What attackers, a seeded subset of the clients, do: bias adds a constant "
-    "to the losses they report, scaling multiplies their updates. The results "
-    "also show the honest clients without the attackers.",
+    "What attackers, a random subset of the clients, do. bias: add a constant "
+    "to the losses that they report; scaling: multiply their updates. The "
+    "results also show the honest clients without the attackers.",
   )
   attack_share: float = declared.value(
     0.1,
@@ -394,9 +394,9 @@ class DefenceSettings:
   defence: Literal["none", "zeroing", "clipping", "trimmed_mean", "median"] = (
     declared.value(
       "none",
-      "Zeroing drops updates with an entry above a bound, clipping shortens "
+      "zeroing: drop updates with an entry above a bound; clipping: shorten "
       "updates with a norm above a bound; the bounds adapt to the updates. "
-      "trimmed_mean and median sum coordinate by coordinate without the least "
+      "trimmed_mean, median: sum coordinate by coordinate without the least "
       "and the greatest values, for methods that allow two_phase sums.",
     )
   )
@@ -414,17 +414,18 @@ class PrivacySettings:
 
   secure_bound: float | None = declared.positive_number(
     None,
-    "With --aggregation=secure, the largest value, with its weight, that a "
-    "client may add to the sum of updates; the round drops a client beyond it. "
-    "By default 1024.",
+    "With --aggregation=secure, the largest entry that a client may add to the "
+    "sum of weighted updates; the round drops a client beyond it. By default "
+    "1024.",
   )
   dp_noise: float | None = declared.positive_number(
     None,
-    "Differential privacy: the standard deviation of the noise on a round's "
-    "sum, in units of --dp_clip. The run reports its epsilon. Needs "
-    "--client_weighting=uniform and a method whose coefficients do not depend "
-    "on other clients, as fedavg. By default no noise.",
+    "Differential privacy: the noise multiplier, which is the standard "
+    "deviation of the noise on a round's sum in units of --dp_clip. The run "
+    "reports its epsilon. Needs --client_weighting=uniform and a method whose "
+    "coefficients do not depend on other clients, such as fedavg. By default "
+    "no noise.",
   )
   dp_clip: float | None = declared.positive_number(
-    None, "With --dp_noise, the largest norm of a client's term in the sum."
+    None, "With --dp_noise, the norm to which a client's update is clipped."
   )

@@ -23,20 +23,21 @@ class TaskSettings:
 
   task: str = declared.value(
     "digits",
-    "Name of the task; --list shows all. Or a function of yours that returns a "
-    "task, as path/to/file.py:function or PACKAGE.MODULE:function.",
+    "Name of the task (--list shows all), or your function that returns a "
+    "task, path/to/file.py:FUNCTION or PACKAGE.MODULE:FUNCTION.",
     expects="a text; give its name, or FILE.py:FUNCTION",
   )
   data_dir: str | None = declared.value(
     None,
-    "Directory of the task's data files. By default the usual place of the "
-    "task's loader; `digits` needs no files.",
+    "Folder of the task's data files. By default the usual folder of the "
+    "task's loader; digits needs no files.",
   )
   model: str | None = declared.value(
     None,
     "Another model for the task: one of "
-    f"{', '.join(model_names.ALL)}; or a function of yours that returns a "
-    "Keras model, named as a task's function. By default the task's own.",
+    f"{', '.join(model_names.ALL)}; or your function that returns a Keras "
+    "model, path/to/file.py:FUNCTION or PACKAGE.MODULE:FUNCTION. By default "
+    "the task's own model.",
     expects="a text or none; give its name, or FILE.py:FUNCTION",
   )
   task_options: Mapping[str, Value] = dataclasses.field(default_factory=dict)
@@ -44,46 +45,47 @@ class TaskSettings:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class AlgorithmSettings:
-  """Algorithm: the method, and how it sees and sums the clients."""
+  """Algorithm: the method, and how the server weights and sums clients."""
 
   algorithm: str = declared.value(
     "adafed",
-    "Name of the method; --list shows all.",
+    "Name of the method (--list shows all), or your method, "
+    "path/to/file.py:NAME or PACKAGE.MODULE:NAME.",
     expects="a text; give its name, as fedavg",
   )
   hparams: Mapping[str, Value] = dataclasses.field(default_factory=dict)
   client_weighting: Literal["num_examples", "uniform", "column"] = (
     declared.value(
       "num_examples",
-      "The weight of a client: its number of training examples; the same for "
-      "all; or the number in the column that the task option client_weight "
-      "names.",
+      "The weight of a client. num_examples: its number of training examples; "
+      "uniform: the same for all; column: the number in the column that the "
+      "task option client_weight names.",
     )
   )
   loss_at: Literal["before", "training", "after"] = declared.value(
     "before",
-    "When a client measures its loss: before local training, in an extra pass; "
-    "during it, at no cost; or after it.",
+    "When a client measures the loss that it reports: before local training, "
+    "in an extra pass over its data; during training, at no cost; or after it.",
   )
   aggregation: Literal["streaming", "two_phase", "stacked", "secure"] | None = (
     declared.value(
       None,
       "How the server sums client updates; by default the cheapest way that "
-      "the method allows. --list shows all.",
+      "the method allows. --list shows the ways of each method.",
     )
   )
   loss_reference: Literal["none", "local"] = declared.value(
     "none",
-    "With local, vred, semi_vred, term, afl, delta_fl and gifair compare gaps: "
-    "a client's loss minus the training loss of the model that it trains alone "
-    "(--local_baseline).",
+    "local: instead of a client's loss, the method uses its gap, the loss "
+    "minus the training loss of the model that the client trains alone "
+    "(--local_baseline). For vred, semi_vred, term, afl, delta_fl, gifair, "
+    "maxfl and fedgini.",
   )
   personal_lam: float | None = declared.value(
     None,
-    "Trains one of Ditto's personal models at each client, beside the global "
-    "model of any method; this factor pulls it towards the global one. Results "
-    "then show the personal models, and the global one beside them. By default "
-    "no personal models.",
+    "Also train Ditto's personal model at each client, with any method; this "
+    "factor pulls it towards the global model. Results then show the personal "
+    "models, and the global one beside them. By default no personal models.",
     expects="0 or a positive number (in float32)",
     is_valid=lambda value: 0 <= declared.as_float32(value) < math.inf,
   )
@@ -120,7 +122,7 @@ class LocalTrainingSettings:
   """Training: the clients' local steps and the server's."""
 
   client_optimizer: OptimizerName = declared.value(
-    "sgd", "Local optimizer; it starts anew in each round."
+    "sgd", "Optimizer of local training; its state starts anew in each round."
   )
   client_momentum: float | None = declared.value(
     None, f"Momentum of local training {_MOMENTUM_OF}", **_A_MOMENTUM
@@ -138,47 +140,49 @@ class LocalTrainingSettings:
   )
   local_epochs: int | str = declared.value(
     1,
-    "How often a client passes over its data in a round; or a range as 1-5, "
-    "from which each client draws in each round, as devices of unequal speed "
-    "would.",
+    "Number of passes over a client's data in a round; or a range such as 1-5, "
+    "from which each client draws in each round, like devices of unequal "
+    "speed.",
     **bounds.A_RANGE,
   )
   local_steps: int | str | None = declared.value(
     None,
-    "How many minibatches a client trains on in a round, instead of epochs; or "
-    "a range as 1-5, from which each client draws. If its data end, it starts "
-    "over in a new order. By default epochs count.",
+    "Number of local steps in a round, one minibatch each, instead of "
+    "--local_epochs; or a range such as 1-5, from which each client draws in "
+    "each round. If its data end, it starts over in a new order. By default "
+    "--local_epochs counts.",
     **bounds.A_RANGE,
   )
   proximal_mu: float = declared.value(
     0.0,
     "Weight mu of the proximal term mu/2 ||w - theta||^2 in each client's "
-    "loss, which keeps its model near the server's, for any method. FedProx "
+    "loss, which keeps its model near the server's, for any method. fedprox "
     "has the hyperparameter mu for the same term.",
     expects="a number in [0, inf) (in float32)",
     is_valid=lambda value: 0 <= declared.as_float32(value) < math.inf,
   )
   local_correction: Literal["none", "scaffold"] = declared.value(
     "none",
-    "With scaffold, control variates correct the clients' local steps for "
-    "drift, with any method; the client optimizer must be sgd.",
+    "scaffold: control variates correct the clients' local steps for drift, "
+    "with any method; the client optimizer must be sgd.",
   )
   client_learning_rate_decay: float | None = declared.value(
     None,
-    "Factor of the client learning rate from one round to the next, in (0, 1]; "
-    "or, with the kind inverse_time, r: round t = 0, 1, ... divides the rate "
-    "by 1 + r t. By default no decay.",
+    "Factor by which the client learning rate decays from one round to the "
+    "next, in (0, 1]; or, with the kind inverse_time, r: round t = 0, 1, ... "
+    "divides the rate by 1 + r t. By default no decay.",
   )
   client_learning_rate_decay_kind: DecayKind = declared.value(
-    "exponential", "Whether the decay is a factor (exponential) or r."
+    "exponential",
+    "Meaning of --client_learning_rate_decay: a factor (exponential), or r.",
   )
   client_learning_rate_decay_rounds: int = declared.positive_integer(
     1, "Number of rounds after which the client learning rate decays once."
   )
   server_optimizer: OptimizerName | None = declared.value(
     None,
-    "Applies the direction of a round to the model. By default sgd, or the "
-    "method's own server step.",
+    "Optimizer that applies the direction of a round to the model. By default "
+    "sgd, or the method's own server step.",
   )
   server_momentum: float | None = declared.value(
     None, f"Momentum of the server {_MOMENTUM_OF}", **_A_MOMENTUM
@@ -190,24 +194,26 @@ class LocalTrainingSettings:
   )
   server_learning_rate_decay: float | None = declared.value(
     None,
-    "Decay of the server learning rate, as that of the clients; rounds in "
-    "which the server takes no step do not count. By default no decay.",
+    "Decay of the server learning rate, as --client_learning_rate_decay; "
+    "rounds in which the server takes no step do not count. By default no "
+    "decay.",
   )
   server_learning_rate_decay_kind: DecayKind | None = declared.value(
     None,
-    "Whether the decay is a factor or r. By default exponential, a factor.",
+    "Meaning of --server_learning_rate_decay: a factor (exponential, the "
+    "default), or r.",
   )
   initial_model: str | None = declared.value(
     None,
     "A trained Keras model (a .keras or .h5 file, or the folder of a "
-    "SavedModel) whose weights training starts from. Its layers with weights "
+    "SavedModel) from whose weights training starts. The shapes of the weights "
     "must be those of the run's model.",
     expects="the path of a file or folder",
     is_valid=bool,
   )
   initial_run: str | None = declared.value(
     None,
-    "The folder of a finished run whose weights training starts from.",
+    "The folder of a finished run from whose weights training starts.",
     expects="the folder of a run",
     is_valid=bool,
   )
