@@ -71,11 +71,7 @@ _RULES: Mapping[str, tuple[str, Callable[[np.ndarray], np.ndarray]]] = {
 
 
 def score_of(clients: pd.DataFrame) -> Score:
-  """Returns the score of a table of clients, the first that it has.
-
-  Losses may be of any sign. Where one is below zero, ratios to the mean, such
-  as the relative std, say nothing, and are NaN.
-  """
+  """Returns the score of a table of clients, the first that it has."""
   score = next(s for s in (ACCURACY, RMSE, LOSS) if s.name in clients)
   is_signed = score is LOSS and (clients[LOSS.name] < 0).any()
   return _SIGNED_LOSS if is_signed else score

@@ -195,11 +195,7 @@ class _Part(NamedTuple):
 def _solve(
   problem: Problem, share: float, p: Array, radius: float | None
 ) -> _Part:
-  """Finds the ceilings of a problem, and its runs' scores above them.
-
-  `share` is that of the clients in the tail, `p` the weight of each client in
-  the mean; a `radius` of `None` is the usual one.
-  """
+  """Finds the ceilings of a problem, and its runs' scores above them."""
   losses, scale = problem.train, _scale(problem.train)
   usual = _RADIUS * scale.length
   near, notes = _near(problem.runs, _FAR * usual)
@@ -244,13 +240,7 @@ def _near(
 
 
 class _Measured:
-  """The risks of a problem, and what weights reach of them.
-
-  Attributes:
-    losses: The training losses of the clients.
-    risks: The three risks by name.
-    front: The risks between the mean and the tail.
-  """
+  """The risks of a problem, and what weights reach of them."""
 
   def __init__(self, problem: Problem, p: Array, share: float) -> None:
     self.losses = problem.train

@@ -91,11 +91,7 @@ class Problem(NamedTuple):
     clients: np.ndarray | None,
     members: Sequence[tuple[Run, str]],
   ) -> Problem:
-    """Loads the data of runs that share it, and their weights.
-
-    Of a model with weights before its last layer, there is one run. Runs whose
-    data have changed since are left out.
-    """
+    """Loads the data of runs that share it, and their weights."""
     # Imported late: they import TensorFlow.
     from tff_fair.experiments.runs import trained_model  # noqa: PLC0415
     from tff_fair.experiments.spec import task_loading  # noqa: PLC0415

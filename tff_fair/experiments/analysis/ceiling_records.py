@@ -79,11 +79,7 @@ def as_json(found: Ceilings) -> dict[str, Any]:
 def read(
   groups: Iterable[Group], rounds: Mapping[Run, int] | None = None
 ) -> tuple[Ceilings | None, list[str]]:
-  """Returns the ceilings beside runs as one, and why others are left out.
-
-  Ceilings take the labels of `groups` for methods; `rounds` are those after
-  which runs are shown, by default the last.
-  """
+  """Returns the ceilings beside runs as one, and why others are left out."""
   parts: list[dict[str, Any]] = []
   notes: list[str] = []
   for group in groups:
@@ -172,13 +168,7 @@ def _joined(parts: Sequence[Mapping[str, Any]]) -> Ceilings:
 def table(
   task: str, groups: Sequence[Group], rounds: Mapping[Run, int]
 ) -> tuple[Table | None, list[str]]:
-  """Returns the distances of methods to the least losses, and notes.
-
-  Args:
-    task: The task of the methods.
-    groups: The methods.
-    rounds: The rounds after which their runs are compared.
-  """
+  """Returns the distances of methods to the least losses, and notes."""
   found, notes = read(groups, rounds)
   if found is None:
     return None, notes

@@ -55,27 +55,14 @@ class ChosenEvaluation:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class EvaluationSelector:
-  """Which evaluation of each run to compare.
+  """Which evaluation of each run to compare."""
 
-  Round 0, before any training, is compared where its number is given, and not
-  otherwise.
-
-  Attributes:
-    round: The number of its round, `LAST` or `BEST`.
-    criterion: The measure by which the best is chosen.
-    honest: Whether clients that attack are left out.
-    unfinished: Whether runs that are not finished take part.
-    including: How a note advises to include them.
-    last: How many evaluations, up to that one, to average beside it; None for
-      no such average.
-  """
-
-  round: str | int = LAST
-  criterion: str = _USUAL_CRITERION
-  honest: bool = False
-  unfinished: bool = False
-  including: str = "unfinished=True"
-  last: int | None = None
+  round: str | int = LAST  # Its number, LAST or BEST.
+  criterion: str = _USUAL_CRITERION  # By which the best is chosen.
+  honest: bool = False  # Whether attackers are left out.
+  unfinished: bool = False  # Whether such runs take part.
+  including: str = "unfinished=True"  # The advice of a note.
+  last: int | None = None  # How many to average beside it.
 
   def __post_init__(self) -> None:
     """Checks the criterion, and the evaluations to average."""

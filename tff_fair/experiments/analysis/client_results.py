@@ -12,21 +12,12 @@ from tff_fair.metrics.vectors import Vector
 
 
 class Clients(NamedTuple):
-  """The results of the clients in one evaluation of a run.
+  """The results of the clients in one evaluation of a run."""
 
-  Attributes:
-    ids: int64[K], ascending, each once.
-    score: float64[K], the values of their `scores.Score`.
-    loss: float64[K]; NaN and infinity are allowed.
-    num_examples: float64[K], above 0.
-    beside: Those of the scores beside it by name, float64[K]; NaN for a client
-      that has none.
-  """
-
-  ids: np.ndarray
-  score: Vector
-  loss: Vector
-  num_examples: Vector
+  ids: np.ndarray  # int64[K], ascending, each once.
+  score: Vector  # float64[K] each.
+  loss: Vector  # May be NaN or infinite.
+  num_examples: Vector  # Above 0.
   beside: Mapping[str, Vector] = MappingProxyType({})
 
   def only(self, ids: np.ndarray) -> "Clients":
@@ -72,11 +63,7 @@ class Pair(NamedTuple):
   def values(
     self, statistic: Statistic, weights: Vector
   ) -> tuple[Vector, Vector]:
-    """Returns a measure of the method and of the baseline, float64[...] each.
-
-    `weights`, float64[..., K], are of the clients; of several evaluations the
-    mean counts.
-    """
+    """Returns a measure of the method and of the baseline, float64[...]."""
     method, baseline = (
       np.mean([statistic(e, weights) for e in evaluations], 0)
       for evaluations in (self.method, self.baseline)
@@ -103,10 +90,7 @@ def _common(ids: np.ndarray, others: np.ndarray) -> np.ndarray:
 
 
 def pairs(method: Seeds, baseline: Seeds) -> list[Pair]:
-  """Returns the paired results of two methods, one pair per common seed.
-
-  Seeds ascend; a pair has the clients that all evaluations of both have.
-  """
+  """Returns the paired results of two methods, one pair per common seed."""
   found = []
   for seed in sorted(method.keys() & baseline.keys()):
     every = [*method[seed], *baseline[seed]]

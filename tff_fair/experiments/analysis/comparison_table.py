@@ -30,12 +30,7 @@ class Wins(NamedTuple):
 
 
 def wins_of(method: Seeds, baseline: Seeds, score: Score = ACCURACY) -> Wins:
-  """Returns how many clients win, tie and lose, by their score.
-
-  A client counts once, by its mean difference over the common seeds and their
-  evaluations. Differences within float32's rounding, and from infinity to
-  infinity, are ties.
-  """
+  """Returns how many clients win, tie and lose, by their mean difference."""
   changes: dict[int, list[tuple[float, float]]] = {}
   with np.errstate(invalid="ignore"):
     for pair in client_results.pairs(method, baseline):
@@ -90,21 +85,13 @@ class Row(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Table:
-  """Methods side by side.
+  """Methods side by side."""
 
-  Attributes:
-    task: The task, its options and the number of clients.
-    caption: The contents of the table.
-    measures: What the columns show, by their names for programs.
-    rows: At least one.
-    notes: Sentences for the reader.
-  """
-
-  task: str
+  task: str  # With its options and the number of clients.
   caption: str
-  measures: Mapping[str, Measure]
-  rows: tuple[Row, ...]
-  notes: tuple[str, ...]
+  measures: Mapping[str, Measure]  # By their names for programs.
+  rows: tuple[Row, ...]  # At least one.
+  notes: tuple[str, ...]  # For the reader.
 
 
 def cell_text(measure: Measure, cell: Cell) -> str:
@@ -176,16 +163,7 @@ def marks_of_column(
   means: Sequence[float],
   question: questions.Name = questions.OTHER_CLIENTS,
 ) -> list[int | None]:
-  """Returns each method's mark in a column: `BEST`, `SECOND` or None.
-
-  Marked as best are the method with the best mean over its seeds and all that
-  are not separable from it: their paired difference to it has a p-value of 0.05
-  or more after Holm's correction for the methods. The next by its mean is
-  second if it is separable from the best and not the last. Values that tables
-  show as equal have the same mark; where all look the same, nothing is marked.
-  A method with one seed, or with fewer than two in common with the best, takes
-  no part.
-  """
+  """Returns each method's mark in a column: `BEST`, `SECOND` or None."""
   shown = [measures.sort_key(measure, round(m, measure.digits)) for m in means]
   rivals = [
     place

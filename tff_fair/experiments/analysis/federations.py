@@ -28,18 +28,7 @@ _MOST_ENUMERATED = 16
 
 
 def choose(rows: pd.DataFrame, score: Score, criterion: str) -> int:
-  """Returns the setting that is best on validation rows.
-
-  Args:
-    rows: A row for each setting and client: setting, client_id, validation_loss
-      and validation_SCORE.
-    score: The score of the clients.
-    criterion: The measure over clients that decides: "mean" or "worst_10".
-
-  Returns:
-    The setting; the first of several that are equally good. One whose measure
-    is not finite is chosen only if all are.
-  """
+  """Returns the best setting on validation rows; of equals, the first."""
   measure = measures.of(score)[criterion]
   assert measure.statistic is not None
   keys = {}
@@ -58,11 +47,7 @@ def choose(rows: pd.DataFrame, score: Score, criterion: str) -> int:
 
 
 def chosen_rows(rows: pd.DataFrame, score: Score) -> pd.DataFrame:
-  """Returns a row for each client: its test results at the chosen settings.
-
-  Its columns are client, num_examples, and for each criterion the setting and
-  the score: setting_mean, score_mean, setting_worst_10, score_worst_10.
-  """
+  """Returns a row for each client: its test results at the chosen settings."""
   found = pd.DataFrame()
   for criterion in CRITERIA:
     setting = choose(rows, score, criterion)
@@ -74,11 +59,7 @@ def chosen_rows(rows: pd.DataFrame, score: Score) -> pd.DataFrame:
 
 
 def check(results: pd.DataFrame) -> None:
-  """Raises `ValueError` for a table of results that `compare` cannot take.
-
-  A column or a value is missing, a row is there twice, or methods and seeds of
-  a federation have other clients.
-  """
+  """Raises `ValueError` for a table of results that `compare` cannot take."""
   keys = ["federation", "method", "seed", "client"]
   scores = [f"score_{criterion}" for criterion in CRITERIA]
   lacking = {*keys, "score", *scores} - {*results}
@@ -106,28 +87,16 @@ def check(results: pd.DataFrame) -> None:
 
 
 class Result(NamedTuple):
-  """A method on a federation, beside its baseline.
-
-  Attributes:
-    federation: The name of the federation.
-    method: The name of the method.
-    column: The measure over clients, a name of `COLUMNS`.
-    score: The name of the score.
-    value: The method's measure, the mean over seeds, in the unit of tables.
-    difference: That of the measure to the baseline, in the same unit; its
-      interval has Holm's correction for the methods of the federation.
-    p_holm: Its p-value with this correction; NaN where nothing varies.
-    gain: The difference in the direction that is better.
-  """
+  """A method on a federation, beside its baseline."""
 
   federation: str
   method: str
-  column: str
+  column: str  # The measure, a name of COLUMNS.
   score: str
-  value: float
-  difference: Difference
-  p_holm: float
-  gain: float
+  value: float  # The mean over seeds, in the unit of tables.
+  difference: Difference  # With Holm's correction for the methods.
+  p_holm: float  # NaN where nothing varies.
+  gain: float  # The difference in the better direction.
 
   @property
   def verdict(self) -> str:
@@ -145,17 +114,7 @@ def compare(
   columns: Sequence[str] = COLUMNS,
   question: questions.Name = questions.OTHER_CLIENTS,
 ) -> list[Result]:
-  """Compares the methods of each federation with its baseline.
-
-  Args:
-    results: A row for each federation, method, seed and client, with the
-      columns of `chosen_rows` and the federation's `score`.
-    baseline: The method to compare with; `BETTER` is the better of the two
-      FedAvgs in each measure, by the mean over seeds.
-    criterion: The criterion by which settings were chosen.
-    columns: The measures to compare.
-    question: Whom intervals are for, see `questions`.
-  """
+  """Compares the methods of each federation with its baseline."""
   return [
     result
     for federation, rows in results.groupby("federation", sort=False)
@@ -245,33 +204,19 @@ def _seeds(rows: pd.DataFrame, criterion: str) -> Seeds:
 
 
 class OverFederations(NamedTuple):
-  """A method over federations.
-
-  Attributes:
-    method: The name of the method.
-    num_federations: How many it was compared on.
-    gains: On how many it has a clear gain.
-    losses: On how many it has a clear loss.
-    median: The median gain, each in units of `relative`.
-    p_value: Of Wilcoxon's signed ranks; NaN with fewer than two federations.
-    p_holm: The same with Holm's correction for the methods.
-  """
+  """A method over federations."""
 
   method: str
   num_federations: int
-  gains: int
-  losses: int
-  median: float
-  p_value: float
-  p_holm: float
+  gains: int  # Federations with a clear gain.
+  losses: int  # With a clear loss.
+  median: float  # Of gains in units of `relative`.
+  p_value: float  # Wilcoxon's; NaN with fewer than two.
+  p_holm: float  # With Holm's correction for the methods.
 
 
 def relative(result: Result, spread: float) -> float:
-  """Returns a gain in units that federations share: standard deviations.
-
-  Signed ranks compare the sizes of gains, and an RMSE has the unit of its
-  label. `spread` is the standard deviation over the baseline's clients.
-  """
+  """Returns a gain in standard deviations over the baseline's clients."""
   return result.gain / spread if spread > 0 else 0.0
 
 
@@ -280,11 +225,7 @@ def over_federations(
   spreads: Mapping[str, float],
   column: str = "worst_10",
 ) -> list[OverFederations]:
-  """Returns the methods over all federations, by a column of `results`.
-
-  `spreads` has, for each federation, the standard deviation of the score over
-  the clients of its baseline, in the unit of tables.
-  """
+  """Returns the methods over all federations, by a column of `results`."""
   chosen = [result for result in results if result.column == column]
   names = list(dict.fromkeys(result.method for result in chosen))
   rows = []
@@ -311,13 +252,7 @@ def over_federations(
 
 
 def signed_rank_p(differences: Sequence[float]) -> float:
-  """Returns the two-sided p-value of Wilcoxon's signed ranks.
-
-  Differences of 0 are ranked, then left out (Pratt, 1959). Of up to 16
-  federations all signs are enumerated, so that the p-value is exact with ties,
-  too; with more, it is that of the normal approximation. It is NaN with fewer
-  than two federations, and 1 if none differs.
-  """
+  """Returns the two-sided p-value of Wilcoxon's signed ranks."""
   values = np.asarray(differences, np.float64)
   if values.size < 2 or not np.isfinite(values).all():
     return float("nan")
@@ -337,10 +272,7 @@ def signed_rank_p(differences: Sequence[float]) -> float:
 def spreads(
   results: pd.DataFrame, baseline: str = FEDAVG, criterion: str = "worst_10"
 ) -> dict[str, float]:
-  """Returns the standard deviation over the baseline's clients, by federation.
-
-  It is the mean over seeds, in the unit of tables.
-  """
+  """Returns the baseline clients' standard deviation, by federation."""
   found = {}
   for federation, rows in results.groupby("federation", sort=False):
     score = BY_NAME[rows["score"].iloc[0]]

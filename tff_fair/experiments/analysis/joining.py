@@ -127,12 +127,7 @@ def of_unseen(clients: pd.DataFrame, score: Score) -> dict[str, Any] | None:
 def bound(
   values: np.ndarray, examples: np.ndarray, score: Score
 ) -> dict[str, Any]:
-  """Returns a lower bound on the scores of clients that join later.
-
-  `values`, float64[K], are the scores of clients that took no part in training.
-  The share `share` of such clients reaches `bound` with `confidence`; there is
-  no bound with fewer clients than `needed`, or where a score is not finite.
-  """
+  """Returns a lower bound on the scores of clients that join later."""
   is_share = score.name == ACCURACY.name and metrics.are_shares_of_examples(
     values, examples
   )

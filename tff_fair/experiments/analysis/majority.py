@@ -45,17 +45,7 @@ def summarize(
   counts: np.ndarray,
   names: Sequence[str],
 ) -> dict[str, Any]:
-  """Compares a model with always predicting the most frequent class.
-
-  `values`, float64[K], are NaN for clients without the score; `shares`,
-  float64[K], are those of the class in their test examples; `counts`, int64[C],
-  are training examples. Returns `class`, its name, and `share`; `mean` and
-  `weighted`, its accuracy over clients and over examples; `score` and
-  `reference`, what it gets by that over clients; the model's `difference` to
-  it, with `low` and `high`; `is_better`, on average; `num_classes`;
-  `rare_class`, if there is one; and of accuracies `not_better` of `num_clients`
-  clients.
-  """
+  """Compares a model with always predicting the most frequent class."""
   number = int(counts.argmax())
   known = ~np.isnan(values)
   constant = {

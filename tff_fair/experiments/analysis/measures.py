@@ -24,37 +24,20 @@ from tff_fair.metrics.vectors import Vector
 
 
 class Measure(NamedTuple):
-  """A number by which runs are compared.
-
-  Attributes:
-    title: Its name in tables.
-    higher_is_better: Which way is better.
-    scale: The factor for a table: 100 for percent.
-    digits: Digits after the point in a table.
-    is_signed: Whether a table shows the sign of positive numbers as well.
-    lowest: The smallest value it may have, not scaled.
-    highest: The largest.
-    missing: How tables show that there is none.
-    sign: Follows a number of tables in sentences and charts, as " %".
-    column: Its column in the table of evaluations.
-    is_stored: Whether the table has it; otherwise it is computed from the
-      clients' rows.
-    statistic: The measure as a function of weighted clients, not scaled; None
-      where neither more nor less of it is better.
-  """
+  """A number by which runs are compared."""
 
   title: str
   higher_is_better: bool
-  scale: float = 100.0
-  digits: int = 2
-  is_signed: bool = False
-  lowest: float = 0.0
+  scale: float = 100.0  # For a table: 100 for percent.
+  digits: int = 2  # After the point, in a table.
+  is_signed: bool = False  # Whether positive numbers have a sign.
+  lowest: float = 0.0  # Not scaled, as the next.
   highest: float = math.inf
-  missing: str = "-"
-  sign: str = ""
-  column: str = ""
-  is_stored: bool = True
-  statistic: Statistic | None = None
+  missing: str = "-"  # How tables show that there is none.
+  sign: str = ""  # Follows a number, as " %".
+  column: str = ""  # In the table of evaluations.
+  is_stored: bool = True  # Else it comes from the clients' rows.
+  statistic: Statistic | None = None  # None: neither way is better.
 
   @property
   def span(self) -> float:

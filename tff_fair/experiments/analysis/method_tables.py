@@ -39,25 +39,15 @@ _RECORD = Measure("Wins/ties/losses", True, digits=0)
 
 @dataclasses.dataclass(frozen=True)
 class Contents:
-  """The contents of tables of the methods on one task.
+  """The contents of tables of the methods on one task."""
 
-  Attributes:
-    task: The task, its options and the number of clients.
-    groups: The methods.
-    names: Names of measures, or of all clients.
-    evaluated: The evaluation of each run to compare.
-    question: What the intervals of differences answer.
-    honest: Whether clients that attack are left out.
-    last: How many evaluations of each run are averaged; None for one of them.
-  """
-
-  task: str
+  task: str  # With its options and the number of clients.
   groups: Sequence[Group]
-  names: Sequence[str]
+  names: Sequence[str]  # Of measures, or of all clients.
   evaluated: Mapping[Run, ChosenEvaluation]
   question: Question
-  honest: bool = False
-  last: int | None = None
+  honest: bool = False  # Whether attackers are left out.
+  last: int | None = None  # How many evaluations are averaged.
 
   @property
   def clients(self) -> str:

@@ -51,22 +51,13 @@ class _Part(NamedTuple):
 
 
 class ClientOutputs(NamedTuple):
-  """A model's outputs for the examples of a client.
+  """A model's outputs for the examples of a client."""
 
-  Attributes:
-    labels: As the task has them, of numbers in the label's own units.
-    outputs: Logits or logarithms of probabilities, float64[n, C]; of numbers
-      what the model predicts, in the label's own units.
-    ranking: Of classes: float64[n, C], larger the surer the model is.
-    classes: Of a model that decides by itself, the classes, int64[n].
-    groups: The groups of people of the examples, int[n], if the task has some.
-  """
-
-  labels: np.ndarray
-  outputs: np.ndarray
-  ranking: np.ndarray
-  classes: np.ndarray | None
-  groups: np.ndarray | None
+  labels: np.ndarray  # Numbers are in the label's own units.
+  outputs: np.ndarray  # Logits or logarithms, float64[n, C]; or numbers.
+  ranking: np.ndarray  # float64[n, C], larger the surer the model is.
+  classes: np.ndarray | None  # int64[n], if it decides by itself.
+  groups: np.ndarray | None  # int[n], if the task has some.
 
   def decided(self) -> np.ndarray:
     """Returns outputs whose largest is that of the class decided for."""
@@ -313,20 +304,12 @@ def _sums(values: np.ndarray, sizes: np.ndarray) -> np.ndarray:
 
 @dataclasses.dataclass(frozen=True)
 class Model:
-  """A trained model of the user.
-
-  Attributes:
-    name: How messages and pages call it.
-    input_specs: Shapes and types of its inputs by name, the first dimension
-      being that of the examples; None if the model does not show them.
-    call: Returns its outputs for inputs.
-    outputs: What it gives: a dictionary, if there are several outputs.
-  """
+  """A trained model of the user."""
 
   name: str
-  input_specs: Mapping[str, tf.TensorSpec] | None
+  input_specs: Mapping[str, tf.TensorSpec] | None  # By name, if it shows them.
   call: Callable[[Any], Any]
-  outputs: object
+  outputs: object  # A mapping, if there are several.
 
   @property
   def decides(self) -> bool:

@@ -96,26 +96,14 @@ class Part(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Difference:
-  """A measure of a method minus that of a baseline.
+  """A measure of a method minus that of a baseline."""
 
-  Attributes:
-    estimate: The mean over the common seeds; NaN without one.
-    parts: Those of its variance. None where there is nothing to estimate them
-      from: too few seeds or clients, a measure that is not finite, or
-      differences without any spread.
-    num_seeds: How many seeds both have.
-    num_clients: How many clients both have, in any of these seeds.
-    confidence: Of the interval, in (0, 1).
-    span: By how much two values of the measure may differ; an interval ends
-      there.
-  """
-
-  estimate: float
-  parts: tuple[Part, ...]
-  num_seeds: int
-  num_clients: int
+  estimate: float  # The mean over the common seeds; NaN without one.
+  parts: tuple[Part, ...]  # Of its variance; none without a spread.
+  num_seeds: int  # That both have.
+  num_clients: int  # That both have in some seed.
   confidence: float = CONFIDENCE
-  span: float = math.inf
+  span: float = math.inf  # By how much two values may differ.
 
   @property
   def error(self) -> float:
@@ -209,13 +197,7 @@ def variance_parts(
   num_clients: int,
   rounding: float,
 ) -> tuple[Part, ...]:
-  """Returns V_seeds and V_clients, as far as they are above 0.
-
-  `changes`, float64[S], are D_s, the difference in each seed; `covariance`,
-  float64[S, S], is K / (K - 1) cov(D_s*, D_s'*) over draws of the clients, or
-  `None` where they are not a sample, or there is one. There are no parts where
-  the differences vary by no more than `rounding`.
-  """
+  """Returns V_seeds and V_clients of D_s, as far as they are above 0."""
   num_seeds = changes.size
   of_seeds = of_clients = 0.0
   if num_seeds > 1:

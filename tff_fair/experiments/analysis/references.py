@@ -30,11 +30,7 @@ _IN_WORDS = {
 
 
 def find(groups: Sequence[Group], name: str) -> tuple[Group, ...]:
-  """Returns the method of a label, or else of a name.
-
-  A name that means runs of one method with different weights of clients means
-  all of them, unless there are no others.
-  """
+  """Returns the methods of a label, or of a name with any client weights."""
   of_name = [
     group
     for group in groups

@@ -14,18 +14,11 @@ _ROUNDING = 1e-6  # Accuracies are ratios in float32.
 
 
 class Noise(TypedDict):
-  """The noise in the spread of the clients' accuracies, as runs keep it.
+  """The noise in the spread of the clients' accuracies, as runs keep it."""
 
-  Attributes:
-    std: The std over clients that their test sets alone would make.
-    true_std: The std over clients without it.
-    share: Its share of the variance over clients, in [0, 1].
-    median_examples: The median of the clients' numbers of test examples.
-  """
-
-  std: float
-  true_std: float
-  share: float
+  std: float  # What test sets alone would make.
+  true_std: float  # Without it.
+  share: float  # Of the variance, in [0, 1].
   median_examples: float
 
 

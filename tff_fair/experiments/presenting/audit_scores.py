@@ -112,11 +112,7 @@ def summarize(
   trained: Sequence[ClientOutputs] | None,
   goal: str | None,
 ) -> dict[str, Any]:
-  """Returns an audit's summary besides the statistics of its score.
-
-  The table of clients gets `majority_accuracy`. A threshold is chosen for
-  `goal`, on the model's outputs for the training examples.
-  """
+  """Returns more of a summary; `clients` gets the column majority_accuracy."""
   score = asked.score
   summary: dict[str, Any] = {
     f"test_{name}": summarize_beside(clients[name].to_numpy(np.float64))

@@ -44,12 +44,7 @@ _PATHS = (
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Subject:
-  """The subject of a card: a run, its weights, and the model as written.
-
-  It is the personal model of `client_id` alone, or a folder of those of all
-  clients. `baselines` are finished runs on the same data to compare it with;
-  `above` is the ceiling beside the run.
-  """
+  """The subject of a card: a run, its weights, and the model as written."""
 
   run: Run
   weights: Weights
@@ -58,12 +53,12 @@ class Subject:
   file_name: str
   kind: str
   best: bool
-  client_id: int | None
-  all_clients: bool
+  client_id: int | None  # Whose personal model it is.
+  all_clients: bool  # Whether it is a folder of all of them.
   question: Question
   notes: tuple[str, ...]
-  baselines: tuple[Run, ...] = ()
-  above: Ceilings | None = None
+  baselines: tuple[Run, ...] = ()  # Finished, on the same data.
+  above: Ceilings | None = None  # Beside the run.
 
   @property
   def is_personal(self) -> bool:

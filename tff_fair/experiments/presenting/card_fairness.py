@@ -25,13 +25,9 @@ _GLOBAL = "global_"
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class LastEvaluation:
-  """The last evaluation of a model: a row per client, without attackers.
+  """The last evaluation of a model: a row per client, without attackers."""
 
-  `round_num` is None if the model was never evaluated. `is_of_one`: whether
-  there is one client only.
-  """
-
-  round_num: int | None
+  round_num: int | None  # None if there is none.
   clients: pd.DataFrame
   num_attackers: int = 0
   num_unseen: int = 0

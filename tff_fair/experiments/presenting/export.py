@@ -167,10 +167,7 @@ def export(
 
 
 def _opened(run: Run | str | os.PathLike[str]) -> Run:
-  """Returns a run; reports which of its tables and settings have changed.
-
-  A state has checksums beside it, and is refused if it is damaged.
-  """
+  """Returns a run; reports which of its tables and settings have changed."""
   found = run if isinstance(run, Run) else finding.read_run(run)
   finding.say_changes([found], verify=True, below=False)
   return found
@@ -217,10 +214,7 @@ def _check_baselines(
 def _threshold(
   run: Run, weights: Weights, *, is_personal: bool
 ) -> Mapping[str, Any] | None:
-  """Returns the threshold that a run has chosen for a model, if it has.
-
-  It is for the models after the last round: personal ones, where there are.
-  """
+  """Returns the threshold that a run has chosen for a model, if it has."""
   summary = run.summary or {}
   is_of_last = weights.round_num == summary.get("rounds")
   is_evaluated = is_personal == (weights.personal is not None)
@@ -309,11 +303,7 @@ def _ids(
 
 
 def _file_names(clients: Mapping[int, str], suffix: str) -> dict[int, str]:
-  """Returns a file name for each client: its own name, if that can be one.
-
-  Others, and those that some system takes for another's, are named by their
-  ids.
-  """
+  """Returns a file name for each client: by its name, or else by its id."""
   seen = collections.Counter(map(str.casefold, clients.values()))
   return {
     client_id: (

@@ -70,11 +70,7 @@ def _is_of_file(path: pathlib.Path) -> bool:
 
 
 def card_of(output: pathlib.Path) -> pathlib.Path:
-  """Returns where the model card goes: beside the model.
-
-  model.keras has model_card.md, and model.tflite model_tflite_card.md, so that
-  one run can have both.
-  """
+  """Returns where the model card goes: beside the model."""
   parts = [output.stem, output.suffix.removeprefix("."), "card.md"]
   if output.suffix.lower() in ("", SUFFIXES[KERAS]):
     del parts[1]

@@ -105,11 +105,7 @@ def picture(
   titles: Mapping[str, str],
   column: str = "worst_10",
 ) -> str:
-  """Returns an SVG picture: methods beside federations.
-
-  A cell has the difference in the measure; a colour and a frame say that it is
-  clear, so that the picture is read without colours, too.
-  """
+  """Returns an SVG picture: methods beside federations, in cells."""
   chosen = [result for result in results if result.column == column]
   federations = list(dict.fromkeys(r.federation for r in chosen))
   names = sorted(

@@ -43,15 +43,11 @@ X, NUMBER = "x", "number"
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Predictor:
-  """A Keras model that is to be written, and what it takes and returns.
-
-  `trained` is the layer of it with the trained weights, from x to the outputs
-  that training knows. `arguments` are what other programs call each input.
-  """
+  """A Keras model that is to be written, and what it takes and returns."""
 
   model: tf.keras.Model
-  trained: tf.keras.Model
-  arguments: Mapping[str, str]
+  trained: tf.keras.Model  # Its layer with the trained weights.
+  arguments: Mapping[str, str]  # What other programs call inputs.
   output: str
 
   @property
@@ -90,11 +86,7 @@ def _build_of_x(
   fixed_shape: bool = False,
   batch_size: int | None = None,
 ) -> Predictor:
-  """Builds the model of a run that takes x, with initial weights.
-
-  With a fixed shape, x has that of the task's, even where the model takes
-  others: a sequence of any length, say.
-  """
+  """Builds the model of a run that takes x, with initial weights."""
   described = found.architecture
   trained = found.build()
   shape = described.x_shape if fixed_shape else trained.input_shape[1:]
@@ -150,10 +142,7 @@ _OPERATION = re.compile(r"'tf\.(\w+)'")
 
 
 class Writer:
-  """Writes a model with one set of weights after the other.
-
-  `notes` are what the user should know about the `predictor`, in sentences.
-  """
+  """Writes a model with one set of weights after the other."""
 
   def __init__(
     self, found: BuildableModel, kind: str, threshold: Threshold | None = None

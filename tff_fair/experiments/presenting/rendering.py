@@ -80,11 +80,7 @@ class Drawn:
 def page(
   template: str, title: str, *, num_methods: int = 1, **data: Any
 ) -> str:
-  """Returns a page as one HTML file with its style and script in it.
-
-  A content security policy forbids all else: no request leaves the page, and
-  only its own script runs, even if the name of a run holds a script.
-  """
+  """Returns a page as one HTML file with its style and script in it."""
   style = html("style.css", num_methods=num_methods)
   script = html("sort.js")
   policy = (

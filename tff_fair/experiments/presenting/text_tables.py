@@ -31,10 +31,7 @@ _OVER_SEEDS = "mean ± standard deviation over seeds"
 
 
 def csv(tables: Sequence[Table]) -> str:
-  """Returns all tables as one CSV table; numbers are not rounded.
-
-  A spreadsheet runs none of its texts; `csv_cells.unquoted` undoes it.
-  """
+  """Returns all tables as one CSV table; numbers are not rounded."""
   return csv_cells.csv_text(comparison_table.frame(tables))
 
 

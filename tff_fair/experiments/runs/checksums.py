@@ -45,11 +45,7 @@ def write(
   hasher: Hasher | None = None,
   staged: Iterable[pathlib.Path] = (),
 ) -> None:
-  """Writes the checksums of files of a folder.
-
-  Files that are staged, in a folder of their own, count for those of the same
-  names, and the checksums are written beside them.
-  """
+  """Writes checksums of files; staged ones count for those of their names."""
   hasher = hasher or Hasher()
   files = {str(path.relative_to(folder)): path for path in paths}
   place = folder

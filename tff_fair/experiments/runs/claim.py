@@ -74,10 +74,7 @@ def held(
 
 
 def lock(file: typing.BinaryIO | int, folder: pathlib.Path) -> bool:
-  """Locks a folder's file; returns whether the file system has locks.
-
-  A file that replaces the one whose lock is the claim needs its own lock.
-  """
+  """Locks a folder's file; returns whether the file system has locks."""
   try:
     fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
   except BlockingIOError as error:

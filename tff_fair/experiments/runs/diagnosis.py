@@ -72,24 +72,14 @@ _LOSS = "loss/mean"
 
 @dataclasses.dataclass(frozen=True)
 class Diagnosis:
-  """Something that is wrong with how a run ended.
-
-  Attributes:
-    kind: What is wrong.
-    measure: What shows it: "loss", "r2_pooled", the name of the score, or the
-      kind of the outputs: "class", "labels" or "number".
-    round_num: The round of the last evaluation.
-    value: The measure then.
-    reference: The value that it is compared with; NaN if there is none.
-    reference_round: The round of that; None if it is of no round.
-  """
+  """Something that is wrong with how a run ended."""
 
   kind: Kind
-  measure: str
-  round_num: int
+  measure: str  # "loss", "r2_pooled", the score's name, or a kind of outputs.
+  round_num: int  # Of the last evaluation.
   value: float
-  reference: float = math.nan
-  reference_round: int | None = None
+  reference: float = math.nan  # Compared with; NaN if there is none.
+  reference_round: int | None = None  # None if it is of no round.
 
 
 def diagnose(

@@ -283,11 +283,7 @@ def take_folder(
   *,
   lengthens: bool = False,
 ) -> Iterator[RunFolder]:
-  """Takes a folder for a run: a new one, or that of the same run, interrupted.
-
-  A run that begins, and fails before it saves anything, takes along all that it
-  has written. What an earlier call has written stays.
-  """
+  """Takes a folder for a run: a new one, or that of the interrupted run."""
   with contextlib.ExitStack() as taken:
     for path in paths:
       try:

@@ -21,11 +21,7 @@ def write_checksums(
   hasher: checksums.Hasher | None = None,
   staged: RunFolder | None = None,
 ) -> None:
-  """Writes the checksums of the files that a run has written so far.
-
-  If the last files of the run are `staged`, the checksums are those of the
-  finished run, and staged as well.
-  """
+  """Writes the checksums of a run so far; of a finished one, with `staged`."""
   found = [*_recorded(folder, below=staged is not None)]
   if staged is None:
     found += tape_files.full_blocks(folder, folder.last_saved_round)

@@ -39,24 +39,14 @@ _SHOWN = 40  # Letters of a cell that is wrong.
 
 
 class Kind(NamedTuple):
-  """A table of a run.
-
-  Attributes:
-    name: Name of the file.
-    keys: The columns that identify rows, if whole numbers do.
-    full: Other columns that it must have, with a number in each row.
-    required: Columns that it must have, whose cells may be empty.
-    is_numeric: Whether all columns but texts hold nothing but numbers.
-    has_amounts: Whether these numbers are counts, bytes or seconds: finite, and
-      0 or more.
-  """
+  """A table of a run."""
 
   name: str
-  keys: tuple[str, ...]
-  full: tuple[str, ...] = ()
-  required: tuple[str, ...] = ()
-  is_numeric: bool = True
-  has_amounts: bool = False
+  keys: tuple[str, ...]  # They identify rows, if whole numbers do.
+  full: tuple[str, ...] = ()  # Others, with a number in each row.
+  required: tuple[str, ...] = ()  # Others, whose cells may be empty.
+  is_numeric: bool = True  # All columns but texts are numbers.
+  has_amounts: bool = False  # The numbers are finite, and 0 or more.
 
   @property
   def columns(self) -> tuple[str, ...]:

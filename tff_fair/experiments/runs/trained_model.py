@@ -35,34 +35,16 @@ _BATCH = 512  # Examples in a forward pass.
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Architecture:
-  """A model, what goes in and what comes out.
+  """A model, what goes in and what comes out."""
 
-  Attributes:
-    trained: The trained model in plain Keras layers, from x to outputs; None
-      where it has layers of the user's own.
-    with_preprocessing: The same from raw columns to predictions, with the
-      trained model as its layer `TRAINED`; None where the task has no
-      preprocessing, or its layers are not enough.
-    columns: The kinds of the raw columns, "number" or "text", by name; empty
-      without preprocessing.
-    typical: A usual value of each of them.
-    x_shape: Shape of one x.
-    x_dtype: Type of x.
-    activation: Makes probabilities of the outputs; None where they are the
-      predictions.
-    num_classes: Number of classes; None where the label is a number.
-    class_names: Their names, if the data has them.
-    num_clients: Size of the population.
-  """
-
-  trained: exportable.Config | None
-  with_preprocessing: exportable.Config | None
-  columns: Mapping[str, str]
-  typical: Mapping[str, float | str]
+  trained: exportable.Config | None  # None: it has the user's layers.
+  with_preprocessing: exportable.Config | None  # From raw columns, if any.
+  columns: Mapping[str, str]  # "number" or "text" by name, if raw.
+  typical: Mapping[str, float | str]  # A usual value of each column.
   x_shape: Sequence[int]
   x_dtype: str
-  activation: str | None
-  num_classes: int | None
+  activation: str | None  # None where outputs are the predictions.
+  num_classes: int | None  # None where the label is a number.
   class_names: Sequence[str] | None
   num_clients: int
 
@@ -72,12 +54,7 @@ class Architecture:
     task: tasks.Task,
     on_code: Callable[[exportable.NotExportableError], object] = lambda _: None,
   ) -> Self:
-    """Describes the model of a task.
-
-    Layers have the names that they have in a new program, whatever this one has
-    built before: runs of one spec are the same files. `on_code` takes the
-    reason why the model needs code that a description does not hold.
-    """
+    """Describes the model of a task; `on_code` gets why it needs code."""
     with keras_state.fresh_names():
       try:
         trained = exportable.describe(task.keras_model_fn(), TRAINED)
@@ -217,21 +194,12 @@ def _with_preprocessing(
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Weights:
-  """The weights of a run's models, after one of its rounds.
-
-  Attributes:
-    round_num: The round.
-    trainable: Those of the global model that training changes.
-    non_trainable: Its others.
-    personal: float[d] by client id, where the method trains personal models:
-      the trainable weights one after the other. A client that has not trained
-      yet has the global model.
-  """
+  """The weights of a run's models, after one of its rounds."""
 
   round_num: int
   trainable: Sequence[np.ndarray]
   non_trainable: Sequence[np.ndarray]
-  personal: Mapping[int, np.ndarray] | None
+  personal: Mapping[int, np.ndarray] | None  # Flat, of trained clients.
 
   def of_model(self, client_id: int | None = None) -> list[np.ndarray]:
     """Returns the trainable weights of a model, then its others."""

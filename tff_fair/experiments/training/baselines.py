@@ -60,31 +60,19 @@ _DECIDING = (
 
 
 class Baseline(NamedTuple):
-  """The results of training without a federation.
+  """The results of training without a federation."""
 
-  Attributes:
-    client_ids: int64[K], the clients, ascending.
-    rounds: int64[K], after how many rounds the models were as they are.
-    losses: float64[K], mean losses over the clients' own training examples.
-    outputs: The outputs for the test examples of each client, float32[n, C].
-    rates: float64[K], the client learning rates.
-  """
-
-  client_ids: np.ndarray
-  rounds: np.ndarray
-  losses: np.ndarray
-  outputs: Sequence[np.ndarray]
-  rates: np.ndarray
+  client_ids: np.ndarray  # int64[K], ascending.
+  rounds: np.ndarray  # int64[K], of training.
+  losses: np.ndarray  # float64[K], over the clients' own training examples.
+  outputs: Sequence[np.ndarray]  # For test examples, float32[n, C].
+  rates: np.ndarray  # float64[K], of the clients' training.
 
 
 def of_run(
   folder: RunFolder, spec: RunSpec, parts: build.RunParts, say: Say
 ) -> dict[str, Baseline]:
-  """Returns the baselines that a run asks for, by kind.
-
-  Its folder keeps them. They are copied from another run in the parent folder,
-  if one has the same task, seeds and model.
-  """
+  """Returns a run's baselines by kind; equal runs beside it share them."""
   asked = {
     LOCAL: spec.local_baseline or spec.loss_reference == LOCAL,
     POOLED: spec.pooled_baseline,

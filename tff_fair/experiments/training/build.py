@@ -34,26 +34,15 @@ from tff_fair.runtime import compilation_cache
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RunParts(plan.Plan):
-  """The parts of a run, and what its settings come to.
-
-  Attributes:
-    task: The clients and the model.
-    process: The learning process for the model.
-    next_of_own: See `learning_process.Built`.
-    begin: See `learning_process.Built`.
-    schedule: How long the run trains, and when it evaluates and saves.
-    costs: Returns what a round costs, from the state before it and its cohort.
-    best: Finds the best evaluation; None without a criterion.
-    cache: What earlier programs have compiled.
-  """
+  """The parts of a run, and what its settings come to."""
 
   task: tasks.Task
   process: tff.learning.templates.LearningProcess
-  next_of_own: tff.Computation | None
-  begin: Callable[[rounds.State], rounds.State]
+  next_of_own: tff.Computation | None  # See learning_process.Built.
+  begin: Callable[[rounds.State], rounds.State]  # Likewise.
   schedule: loop.Schedule
   costs: Callable[[rounds.State, sampling.DrawnCohort], Mapping[str, int]]
-  best: Best | None
+  best: Best | None  # None without a criterion.
   cache: compilation_cache.CompilationCache
 
 

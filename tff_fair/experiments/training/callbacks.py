@@ -216,10 +216,7 @@ class RoundCallback:
 
 
 class Writer(RoundCallback):
-  """A callback that writes, in a thread, while the next round computes.
-
-  Writers come one after the other, and the state is saved after the last.
-  """
+  """A callback that writes, in a thread, while the next round computes."""
 
   def write(self, state: RoundState) -> None:
     """Writes what is to be written of a round, or of round 0."""
@@ -246,14 +243,7 @@ class SavedCallbacks(NamedTuple):
 
 
 class Callbacks:
-  """The callbacks of a run, as one.
-
-  Attributes:
-    writers: Those that write.
-    wants_updates: Whether one of them wants the updates of clients.
-    verdict: What ends the run, as the first callback said that ended it.
-    reason: Why, in words.
-  """
+  """The callbacks of a run, as one."""
 
   def __init__(
     self,

@@ -35,10 +35,7 @@ _Result = TypeVar("_Result")
 
 
 class _Reader:
-  """Reads clients' arrays, and notes how much labels that are numbers vary.
-
-  The evaluation needs these variances; it asks after the clients were read.
-  """
+  """Reads clients' arrays, and notes how much labels that are numbers vary."""
 
   def __init__(self, split: tasks.Split, spec: tasks_task.ElementSpec) -> None:
     self._split = split
@@ -133,10 +130,7 @@ def with_groups(task: tasks.Task) -> ClientLoader:
 
 
 class LoadingThread:
-  """Calls functions one after the other.
-
-  A program that is interrupted does not wait for it long.
-  """
+  """Calls functions one after the other."""
 
   def __init__(self) -> None:
     self._calls: queue.SimpleQueue[Callable[[], None] | None] = (

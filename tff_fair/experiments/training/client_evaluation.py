@@ -41,10 +41,7 @@ _MOST_CLIENTS_TO_CHECK = 5000
 
 
 def check_data(task: tasks.Task) -> None:
-  """Reads the data of all clients, so that damage shows before training.
-
-  In a very large population, each client's data is checked when it is used.
-  """
+  """Reads the data of all clients, so that damage shows before training."""
   if task.num_clients <= _MOST_CLIENTS_TO_CHECK:
     for client_id in range(task.num_clients):
       task.train.load(client_id)
@@ -54,9 +51,7 @@ def check_data(task: tasks.Task) -> None:
 def build_losses(
   parts: build.RunParts, train_data: client_data.ClientDatasets
 ) -> Callable[[rounds.State, client_data.Ids], np.ndarray]:
-  """Returns a function from a state and client ids, ascending, to the mean
-  losses of its global model over their training examples, float32[m].
-  """
+  """Returns a function from a state and client ids to mean training losses."""
   evaluate = _compiled(evaluation.build_client_evaluation, parts)
 
   def losses(state: rounds.State, client_ids: client_data.Ids) -> np.ndarray:
@@ -72,18 +67,7 @@ def build_evaluation(
   test_data: client_data.ClientDatasets,
   validation_data: client_data.ClientDatasets | None = None,
 ) -> loop.Evaluate:
-  """Returns a function that evaluates a state on clients' test data.
-
-  The columns are `client_id`, `num_examples`, `loss`, those of the score and
-  its others, as `accuracy`, and those that mark clients, see `sampling.marks`.
-  Where the process trains personal models, these are evaluated; the global
-  model adds the columns `global_loss`, `global_accuracy` and the group `global`
-  of the summary. Where some clients attack, the group `honest` of the summary
-  is about the others alone. The summary is about the clients that may take part
-  in training; it has `scoring.summarize_outputs` as well. Validation data add
-  the group `validation` and columns of that prefix, empty for a client without
-  such data.
-  """
+  """Returns a function that evaluates a state on clients' test data."""
   computations = _computations(parts)
   on_test = _evaluation_on(
     parts, computations, test_data, parts.evaluated, "test"
@@ -268,14 +252,7 @@ def summarize(
   score: Score = ACCURACY,
   part: str = "test",
 ) -> Summary:
-  """Summarizes an evaluation over the clients.
-
-  By the name of the score, as `accuracy`, are its statistics over the clients
-  that have it, see `tff_fair.metrics`, and `left_out`, how many do not. Others
-  are `accuracy_weighted`, by examples; the scores beside it, as `r2`, see
-  `scores.summarize_beside`; and `mean`, `std`, `max` of `loss`, and `weighted`
-  by examples.
-  """
+  """Summarizes an evaluation over the clients."""
   loss = columns["loss"].astype(np.float64)
   num_examples = columns["num_examples"]
   values = columns[score.name].astype(np.float64)

@@ -51,13 +51,7 @@ from tff_fair.runtime.compilation_cache import CompilationCache
 def build_computations(
   spec: RunSpec, task: tasks.Task, cache: CompilationCache
 ) -> Mapping[str, tff.Computation]:
-  """Returns the stages' computations over clients, by name.
-
-  Clients train as in the run, but at a constant rate. `correct` is
-  `federated.build_round`, for the first stage; `predict` is
-  `federated.build_predictions`; `initialize`, `next`, `set_model_weights` and
-  `get_model_weights` of FedAvg's learning process are for the second stage.
-  """
+  """Returns the stages' computations over clients, by name."""
   assert task.num_classes is not None
   work = {
     name: value
@@ -307,26 +301,15 @@ def _flat(weights: Weights) -> list[np.ndarray]:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class CorrectionRecord:
-  """The progress and the findings of label correction.
+  """The progress and the findings of label correction."""
 
-  Attributes:
-    iterations: How many iterations of the first stage are done.
-    is_done: Whether the second stage is done, too.
-    weights: The model's trainable weights, flat.
-    labels: New training labels by client id, of clients with other ones.
-    dimensions: float64[K], the sum of each client's mean dimension over the
-      iterations; NaN where there was no estimate.
-    levels: float64[K], estimated shares of wrong labels.
-    is_noisy: bool[K].
-  """
-
-  iterations: int
-  is_done: bool
-  weights: Sequence[np.ndarray]
-  labels: Mapping[int, np.ndarray]
-  dimensions: np.ndarray
-  levels: np.ndarray
-  is_noisy: np.ndarray
+  iterations: int  # Done, of the first stage.
+  is_done: bool  # The second stage, too.
+  weights: Sequence[np.ndarray]  # The trainable ones, flat.
+  labels: Mapping[int, np.ndarray]  # New ones by client id.
+  dimensions: np.ndarray  # float64[K], summed over iterations; NaN if unknown.
+  levels: np.ndarray  # float64[K], estimated shares of wrong labels.
+  is_noisy: np.ndarray  # bool[K].
 
 
 def save(folder: RunFolder, record: CorrectionRecord) -> None:

@@ -42,24 +42,14 @@ _SIGNALS = ClientSignals(
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ClientCosts:
-  """The costs of a round for one client.
-
-  Attributes:
-    bytes_down: What it receives.
-    bytes_up: What it sends, if it reports back.
-    operations_of_training: For each example that it trains on, each time.
-    operations_besides: For each of its training examples, in passes that are
-      made once in a round.
-    bytes_down_later: What it receives beside, once it has trained.
-    bytes_down_per_client: Likewise, for each of the clients that report back.
-  """
+  """The costs of a round for one client."""
 
   bytes_down: int
-  bytes_up: int
-  operations_of_training: int
-  operations_besides: int
-  bytes_down_later: int = 0
-  bytes_down_per_client: int = 0
+  bytes_up: int  # If it reports back.
+  operations_of_training: int  # For each example, each time.
+  operations_besides: int  # For each example, once in a round.
+  bytes_down_later: int = 0  # Once it has trained.
+  bytes_down_per_client: int = 0  # Likewise, for each that reports back.
 
 
 def of_run(
@@ -162,12 +152,7 @@ def of_round(
   num_examples: np.ndarray,
   trained_examples: np.ndarray,
 ) -> Mapping[str, int]:
-  """Returns the costs of a round for all clients together.
-
-  These are `num_clients` that reported back, `bytes_down`, `bytes_up` and
-  `local_operations`. A client that does not report back has received the model;
-  nothing else of it is counted.
-  """
+  """Returns the costs of a round for all clients together."""
   num_clients = len(cohort.reporting)
   return {
     "num_clients": num_clients,

@@ -15,21 +15,13 @@ Losses = Callable[[rounds.State, Sequence[int]], np.ndarray]
 
 @dataclasses.dataclass(frozen=True)
 class MixtureAscent:
-  """The steps before and after the rounds of DRFA.
-
-  Attributes:
-    sampler: Draws the cohorts, by the lambda that it is given.
-    among: bool[N], the clients of the population that may take part.
-    losses: Returns the losses of a state's global model over training data.
-    learning_rate: gamma.
-    num_steps: K of the local steps.
-  """
+  """The steps before and after the rounds of DRFA."""
 
   sampler: sampling.Sampler
-  among: np.ndarray
-  losses: Losses
-  learning_rate: float
-  num_steps: int
+  among: np.ndarray  # bool[N], those that may take part.
+  losses: Losses  # Of a state's global model.
+  learning_rate: float  # gamma.
+  num_steps: int  # K of the local steps.
 
   @classmethod
   def of_run(

@@ -17,18 +17,7 @@ from tff_fair.experiments.training.callbacks import (
 
 
 class Best(RoundCallback):
-  """Finds the best evaluation of a run, and stops a run that gets no better.
-
-  The evaluation before training counts for nothing.
-
-  Attributes:
-    criterion: The statistic of the score that is to be good, as "worst_10".
-    column: The column of the table of evaluations that it follows.
-    round_num: The round of the best evaluation, the first of equals; `None`
-      before there is any.
-    value: Its criterion.
-    num_without_improvement: How many evaluations there were since.
-  """
+  """Finds the best evaluation of a run, and stops a run that gets no better."""
 
   def __init__(
     self,

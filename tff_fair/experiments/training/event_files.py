@@ -58,11 +58,7 @@ class TensorBoard(Writer):
 def write_numbers(
   writer: tf.summary.SummaryWriter, value: object, round_num: int
 ) -> None:
-  """Writes the numbers of a structure as scalars, in one event.
-
-  `tff.program.TensorBoardReleaseManager` writes an event for each, which takes
-  ten times as long; TensorBoard shows the same.
-  """
+  """Writes the numbers of a structure as scalars, in one event."""
   numbers = summary_pb2.Summary()
   with writer.as_default():
     for name, leaf in leaves(value):

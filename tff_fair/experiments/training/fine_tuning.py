@@ -28,21 +28,12 @@ from tff_fair.experiments.training import baselines, build, learning_process
 
 
 class FineTuned(NamedTuple):
-  """The fine-tuned models of clients.
+  """The fine-tuned models of clients."""
 
-  Attributes:
-    client_ids: int64[K], the clients that the run evaluates.
-    epochs: int64[K], after how many epochs each client's model is the best.
-    losses: float64[K, E + 1], the mean losses aside after 0, 1, ... E epochs;
-      NaN where nothing is aside.
-    outputs: Of each client, those of the models after 0, 1, ... E epochs for
-      its test examples, float32[E + 1, n, C].
-  """
-
-  client_ids: np.ndarray
-  epochs: np.ndarray
-  losses: np.ndarray
-  outputs: Sequence[np.ndarray]
+  client_ids: np.ndarray  # int64[K], those that the run evaluates.
+  epochs: np.ndarray  # int64[K], after which each model is the best.
+  losses: np.ndarray  # float64[K, E + 1], aside after 0, ... E epochs, or NaN.
+  outputs: Sequence[np.ndarray]  # For test examples, float32[E + 1, n, C].
 
   @property
   def best_outputs(self) -> list[np.ndarray]:

@@ -56,23 +56,11 @@ _SHARED_RATE = 1.0
 
 
 class Built(NamedTuple):
-  """The process of a run.
-
-  Runs that differ in their seeds and the client learning rate alone share its
-  computations, where the seeds decide the order of examples and the initial
-  weights alone.
-
-  Attributes:
-    process: The process. Its first state is that of another seed and rate.
-    next_of_own: Where clients keep something, the round of
-      `tff_fair.rounds.phasing.OwnRowsProcess`.
-    begin: Gives the first state of the process the seed, the client learning
-      rate and the initial weights of the run.
-  """
+  """The process of a run, whose computations other seeds and rates share."""
 
   process: tff.learning.templates.LearningProcess
-  next_of_own: tff.Computation | None
-  begin: Callable[[rounds.State], rounds.State]
+  next_of_own: tff.Computation | None  # Of phasing.OwnRowsProcess.
+  begin: Callable[[rounds.State], rounds.State]  # Gives it the run's own.
 
 
 def build(
@@ -83,10 +71,7 @@ def build(
   cache: compilation_cache.CompilationCache = compilation_cache.NO_CACHE,
   **others: Any,
 ) -> Built:
-  """Returns the process of a run, and its round with the rows of a cohort.
-
-  Other arguments take the place of those of the run, see `arguments`.
-  """
+  """Returns the process of a run; `others` replace some of `arguments`."""
   shared = initial_weights.with_seed_0(task)
   chosen = {**arguments(spec, task, run_plan), "shuffle_seed": 0}
   # Clients may draw how long they train.
@@ -130,11 +115,7 @@ def build(
 def _initial_weights(
   task: tasks.Task, cache: compilation_cache.CompilationCache
 ) -> tff.learning.models.ModelWeights:
-  """Returns the weights of a task's model, with the bits of a process.
-
-  The worker computes them: the last bits of an orthogonal matrix there differ
-  from this program's.
-  """
+  """Returns the weights of a task's model, with the bits of a process."""
   comp = cache.compiled(
     ("initial_weights", task.model_parts),
     lambda: {"weights": local_model.describe(task.model).initial_weights},
@@ -326,10 +307,7 @@ def check_tables(
   process: tff.learning.templates.LearningProcess,
   num_clients: int,
 ) -> None:
-  """Checks that the table of all clients fits into a message.
-
-  Only the personal models of ditto may take more.
-  """
+  """Checks that the table of all clients fits into a message."""
   fields = spec.fields()
   client_work = process.initialize.type_signature.result.member.client_work
   for name, setting in _SETTINGS_OF_TABLES.items():

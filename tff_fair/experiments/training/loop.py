@@ -30,22 +30,12 @@ Evaluate: TypeAlias = Callable[[Any], RoundEvaluation]
 
 
 class Schedule(NamedTuple):
-  """How long to train, and when to evaluate and save.
-
-  Attributes:
-    total_rounds: Number of rounds.
-    rounds_per_evaluation: After every so many rounds, and the last, the model
-      is evaluated.
-    rounds_per_checkpoint: The state is saved after so many rounds, and when the
-      loop ends.
-    before_joining: The rounds after which clients join; the model is evaluated
-      then, too.
-  """
+  """How long to train, and when to evaluate and save."""
 
   total_rounds: int
-  rounds_per_evaluation: int
-  rounds_per_checkpoint: int
-  before_joining: Sequence[int] = ()
+  rounds_per_evaluation: int  # And after the last one.
+  rounds_per_checkpoint: int  # And when the loop ends.
+  before_joining: Sequence[int] = ()  # The rounds after which clients join.
 
   def evaluates(self, round_num: int) -> bool:
     """Returns whether the model is evaluated after a round."""
@@ -74,10 +64,7 @@ class States(Protocol):
   """Saves states of a process under the number of rounds."""
 
   def load_latest(self, initial: Any) -> tuple[Any, int, SavedCallbacks | None]:
-    """Returns the last state, its round, and what is saved with it.
-
-    Without a saved round, these are the state `initial`, 0, and `None`.
-    """
+    """Returns the last state, its round, and what is saved with it."""
 
   def save(self, state: RoundState) -> None:
     """Saves a state."""
@@ -91,11 +78,7 @@ def train(
   states: States,
   callbacks: Callbacks,
 ) -> Schedule:
-  """Trains from the last saved round on; returns the rest of the schedule.
-
-  A new run also evaluates the model before training, as round 0 to compare
-  with.
-  """
+  """Trains from the last saved round on; returns the rest of the schedule."""
   process_state, completed, saved = states.load_latest(training.initial_state())
   with _Record(states, callbacks) as record:
     if saved is not None:
@@ -131,12 +114,7 @@ def train(
 
 
 class _Record:
-  """The record of a run, written by a thread while the next round computes.
-
-  Before the loop begins to write, it waits for what was begun before, and gets
-  the error of that. When the context ends, all is written, and the last
-  complete round is saved, however it ends.
-  """
+  """The record of a run, written by a thread while the next round computes."""
 
   def __init__(self, states: States, callbacks: Callbacks) -> None:
     self._states = states

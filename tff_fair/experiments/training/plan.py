@@ -21,30 +21,17 @@ from tff_fair.experiments.training import sampling, scoring
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Plan:
-  """The resolved settings of a run.
-
-  Attributes:
-    aggregation: The way in which the process sums client updates.
-    clients_per_round: The size of cohorts, or a range of sizes.
-    evaluated: int64[n], the clients to evaluate, in ascending order.
-    first_rounds: int64[K], see `sampling.first_rounds`.
-    attack: Which clients attack, and how; `None` if none does.
-    defence: What protects the sums, if anything does.
-    dp: The noise for differential privacy, if there is any.
-    scores: The scores of the clients.
-    entropy_classes: The number of classes whose cross entropy is the loss; None
-      where it is another loss, or may be one, such as that of a user's task.
-  """
+  """The resolved settings of a run."""
 
   aggregation: str
   clients_per_round: bounds.Range
-  evaluated: np.ndarray
-  first_rounds: np.ndarray
+  evaluated: np.ndarray  # int64[n], the clients, ascending.
+  first_rounds: np.ndarray  # int64[K], see sampling.first_rounds.
   attack: client_works.Attack | None
   defence: summing.Defence | None
   dp: privacy.DifferentialPrivacy | None
   scores: scoring.Scoring
-  entropy_classes: int | None
+  entropy_classes: int | None  # None: the loss may be another one.
 
   @property
   def attackers(self) -> Sequence[int]:
@@ -358,10 +345,7 @@ def account_privacy(
   num_clients: int,
   rounds: int,
 ) -> dict[str, object]:
-  """Returns the privacy spent by a run, ready for JSON.
-
-  With early stopping, all rounds that might have been trained count.
-  """
+  """Returns the privacy spent by a run, ready for JSON."""
   rounds = rounds if spec.patience is None else spec.total_rounds
   return {
     "epsilon": privacy.epsilon(dp, num_clients=num_clients, rounds=rounds),

@@ -32,11 +32,7 @@ def prepare() -> None:
 
 
 class PlotsAhead(Writer):
-  """Gets ready to draw with the first round that is written.
-
-  Writers work while the next round computes, which mostly waits for the worker;
-  at the end of the run, nothing would hide the time.
-  """
+  """Gets ready to draw while the first rounds hide the time that takes."""
 
   def write(self, state: RoundState) -> None:
     """Imports what drawing needs, once."""

@@ -32,29 +32,13 @@ _EXCHANGES = (2000, 20_000)  # At least, and at most.
 
 
 class Results(NamedTuple):
-  """Results from predictions; None where a run does not ask for them.
+  """Results from predictions; None where a run does not ask for them."""
 
-  Attributes:
-    groups: The table of `group_fairness`, a row for each client and group that
-      has examples.
-    threshold: The decision threshold, see `scores`.
-    gains: Columns of the table of clients by `client_id`: `local_SCORE` and
-      `pooled_SCORE`; with a local baseline also `gain`, the federation's score
-      minus that (turned round where less is better), its interval `gain_low`
-      and `gain_high`, and `gain_p_value` after Holm's correction for the
-      clients; `finetuned_SCORE` and `finetuned_epochs`, and with a local
-      baseline the gain of the fine-tuned model, `finetuned_gain` and so on.
-    fine_tuning: The table of fine-tuning: the score and the loss aside of each
-      client, `client_id`, after 0, 1, ... epochs, `epochs`.
-    alone: What a client was allowed alone: `alone_rounds`, at most, and
-      `alone_rates`.
-  """
-
-  groups: pd.DataFrame | None = None
+  groups: pd.DataFrame | None = None  # As group_fairness has it.
   threshold: Mapping[str, Any] | None = None
-  gains: pd.DataFrame | None = None
-  fine_tuning: pd.DataFrame | None = None
-  alone: Mapping[str, Any] | None = None
+  gains: pd.DataFrame | None = None  # Columns by client_id, as local_SCORE.
+  fine_tuning: pd.DataFrame | None = None  # By client_id and epochs.
+  alone: Mapping[str, Any] | None = None  # Rounds and rates.
 
 
 class Predicted(NamedTuple):

@@ -95,12 +95,7 @@ def write(
 
 
 def _move(staged: RunFolder, folder: RunFolder) -> None:
-  """Moves the last files of a run to its folder.
-
-  The summary marks the run as finished and comes last. For new results of a
-  finished run, the configuration comes last: until then, the same command
-  fine-tunes it again.
-  """
+  """Moves the last files of a run to its folder; the one that ends it last."""
   last = [staged.checksums, staged.summary]
   if folder.is_finished:
     last = [staged.summary, staged.checksums, staged.config]

@@ -40,24 +40,14 @@ _LATER = 180.0
 
 @dataclasses.dataclass
 class LongWork:
-  """Work of clients that may take long.
+  """Work of clients that may take long."""
 
-  Attributes:
-    name: What it is: "round 1".
-    num_clients: How many clients take part.
-    passes: How often each begins, in the eyes of the worker.
-    start: When it began, in seconds.
-    begun: How many clients had begun before; None where the worker does not
-      say.
-    next_line: After how many seconds a log has its next line.
-  """
-
-  name: str
+  name: str  # As "round 1".
   num_clients: int
-  passes: int
-  start: float
-  begun: int | None
-  next_line: float = _MOMENTS[0]
+  passes: int  # How often each client begins.
+  start: float  # In seconds.
+  begun: int | None  # Before it; None where the worker does not say.
+  next_line: float = _MOMENTS[0]  # In a log, in seconds.
 
   def is_line_due(self, now: float) -> bool:
     """Returns whether a log has a line now; then the next one is due later."""

@@ -48,12 +48,7 @@ class Tables(Writer):
 
 
 def append_row(path: pathlib.Path, round_num: int, value: object) -> None:
-  """Appends the leaves of a structure to a CSV file, after the round.
-
-  The file is byte for byte that of `tff.program.CSVFileReleaseManager`, but
-  that NaN, as of a mean over no client, is an empty cell. A name that the file
-  does not have yet becomes its last column, which is empty in earlier rows.
-  """
+  """Appends the leaves of a structure to a CSV file, after the round."""
   row: dict[str, object] = {ROUND: round_num}
   for name, leaf in event_files.leaves(value):
     cell = np.asarray(leaf).tolist()
@@ -116,10 +111,7 @@ def keep_rounds(
   last_round: int,
   is_due: Callable[[int], bool] = lambda _: True,
 ) -> None:
-  """Removes the rows of later rounds from a table, and those that were cut off.
-
-  A run that was killed may have released more rounds than it saved.
-  """
+  """Removes the rows of later rounds, and those that were cut off."""
   if not path.exists():
     return
   header, rows = _read(path)
@@ -135,10 +127,7 @@ def keep_rounds(
 
 
 def _read(path: pathlib.Path) -> tuple[bytes, list[tuple[int, bytes]]]:
-  """Returns a table's header and its rows up to where it was cut off.
-
-  A power cut may leave the file shorter than it was, or zeros in it.
-  """
+  """Returns a table's header and its rows up to where it was cut off."""
   try:
     text = path.read_bytes() if path.exists() else b""
   except OSError as error:

@@ -51,48 +51,22 @@ class Process(Protocol):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Rounds:
-  """Runs rounds, each known by its number and the state before it alone.
-
-  Attributes:
-    process: The learning process.
-    sample: Returns the cohort of a round by its number.
-    train_data: The data of clients by id, as the process takes them.
-    last_round: The number of the last round. Until then, data is loaded while
-      the round before computes.
-    looks_ahead: Whether the cohort of a round is known before the round before
-      has ended.
-    costs: Returns what a round costs its clients, from the state before it.
-    num_examples: int[K], training examples of each client.
-    losses: Returns the losses of the global model of a state over the training
-      data of clients. If given, it is asked before and after each round, and
-      the share of clients whose loss did not rise is reported.
-    prepare: Gives the state before a round what its clients were measured for
-      it; `None` where nothing is.
-    before_round: Is called with the state before each round, before its cohort
-      is drawn.
-    after_round: Returns the state after a round, from that before it, that of
-      the process after it, and the round.
-    begin: Gives the first state of the process what is the run's own.
-    updates: Returns the updates of a round's clients, from the state before it
-      and their data; `None` if nobody wants them.
-    counts_negative_as_zero: Whether losses below 0 count as 0 in the method;
-      the first round that has some then says so.
-  """
+  """Runs rounds, each known by its number and the state before it alone."""
 
   process: Process
-  sample: Callable[[int], sampling.DrawnCohort]
+  sample: Callable[[int], sampling.DrawnCohort]  # The cohort of a round.
   train_data: client_data.ClientDatasets
-  last_round: int
+  last_round: int  # Until then, data is loaded ahead.
   costs: Callable[[State, sampling.DrawnCohort], Mapping[str, int]]
-  num_examples: np.ndarray
+  num_examples: np.ndarray  # int[K], for training.
   losses: Callable[[State, Sequence[int]], np.ndarray] | None = None
   prepare: Callable[[State, Sequence[int]], State] | None = None
-  before_round: Callable[[State], None] | None = None
+  before_round: Callable[[State], None] | None = None  # And before its cohort.
   after_round: Callable[[State, State, int], State] | None = None
-  begin: Callable[[State], State] = lambda state: state
+  begin: Callable[[State], State] = lambda state: state  # Of the first state.
   updates: Callable[[State, list[Any]], ClientUpdates] | None = None
-  looks_ahead: bool = True
-  counts_negative_as_zero: bool = False
+  looks_ahead: bool = True  # Whether the next cohort is known.
+  counts_negative_as_zero: bool = False  # Losses below 0.
   _notices: list[str] = dataclasses.field(default_factory=list)
 
   def initial_state(self) -> State:
@@ -194,10 +168,7 @@ def _taken_apart(
   Mapping[str, Mapping[int, float]],
   Mapping[str, np.ndarray],
 ]:
-  """Splits metrics into those of the cohort, of clients, and of the tape.
-
-  Those of clients are by name and client id.
-  """
+  """Splits metrics into those of the cohort, of clients by id, of the tape."""
   aggregator = metrics.get(_AGGREGATOR, {})
   taped = {
     name.removeprefix(_TAPE): np.asarray(value)

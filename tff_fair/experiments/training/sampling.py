@@ -36,13 +36,10 @@ _MOST_SHOWN = 10  # Names of clients in an error.
 
 
 class DrawnCohort(NamedTuple):
-  """A round's client ids, ascending; lambda may draw some twice.
+  """A round's client ids, ascending; lambda may draw some twice."""
 
-  Those in `drawn` get the model; updates of one or more, `reporting`, arrive.
-  """
-
-  drawn: list[int]
-  reporting: list[int]
+  drawn: list[int]  # They get the model.
+  reporting: list[int]  # Their updates arrive; one or more.
 
   @property
   def each_once(self) -> "DrawnCohort":
@@ -229,10 +226,7 @@ def _share(
 
 
 def _spread_evenly(values: np.ndarray) -> np.ndarray:
-  """Returns the ranks of values, from -1 to 1, with mean 0.
-
-  Equal values share the mean of their ranks.
-  """
+  """Returns the ranks of values, from -1 to 1 with mean 0; ties share one."""
   _, inverse, counts = np.unique(
     values, return_inverse=True, return_counts=True
   )
@@ -289,11 +283,7 @@ def before_joining(first: np.ndarray) -> list[int]:
 
 
 def marks(first: np.ndarray) -> dict[str, np.ndarray]:
-  """Returns columns that mark clients in tables, if there are any to mark.
-
-  `unseen`, bool[n], marks clients that take no part; `join_round`, int64[n],
-  where some begin later, is 1 for the others.
-  """
+  """Returns columns that mark clients in tables, if there are any to mark."""
   found: dict[str, np.ndarray] = {}
   is_unseen = first == NEVER
   if is_unseen.any():

@@ -36,10 +36,7 @@ _T = TypeVar("_T")
 
 
 class Checkpoints:
-  """Keeps the last states of a folder of states; they outlast a power cut.
-
-  A state is there with its checksums, or not at all.
-  """
+  """Keeps the last states of a folder, whole; they outlast a power cut."""
 
   def __init__(
     self,
@@ -94,10 +91,7 @@ class Checkpoints:
 
 
 def last_round(folder: RunFolder) -> int | None:
-  """Returns the round after which a callback ended the run, if one did.
-
-  Damage to the last state shows later.
-  """
+  """Returns the round after which a callback ended the run, if one did."""
   with contextlib.suppress(DamageError):
     for round_num in checkpoints.saved_rounds(folder.checkpoints)[-1:]:
       state = checkpoints.path(folder.checkpoints, round_num)

@@ -23,18 +23,11 @@ Columns = Mapping[str, np.ndarray]
 
 
 class Scoring(NamedTuple):
-  """The scores that an evaluation is to have.
-
-  Attributes:
-    score: The score of the run, with its other measures beside it.
-    positive: The class that scores of one class are of; None is the rarer one
-      of two, and of more the mean over classes.
-    sums: The sums that clients send for it; None where the accuracy is all.
-  """
+  """The scores that an evaluation is to have."""
 
   score: Score
-  positive: int | None = None
-  sums: Asked | None = None
+  positive: int | None = None  # None: the rarer of two, the mean over more.
+  sums: Asked | None = None  # What clients send; None for the accuracy.
 
 
 def of_task(task: tasks.Task, spec: RunSpec) -> Scoring:
@@ -131,14 +124,7 @@ def build(
   label_variance: Callable[[int], float],
   scoring: Scoring,
 ) -> Callable[[Columns], dict[str, np.ndarray]]:
-  """Returns a function from evaluations to evaluations with the scores.
-
-  Returns:
-    A function from the columns `client_id`, `num_examples`, `loss`, `accuracy`
-    and the sums to the first three, the score, and those beside it. A client
-    that does not have one has None. Where the loss is no number, the model has
-    diverged: then errors are infinite, and R² is minus infinity.
-  """
+  """Returns a function from evaluations to evaluations with the scores."""
   score = scoring.score
 
   def with_scores(columns: Columns) -> dict[str, np.ndarray]:
@@ -166,10 +152,7 @@ def _cells(values: np.ndarray, score: Score) -> np.ndarray:
 
 
 def _of_classes(columns: Columns, scoring: Scoring) -> dict[str, np.ndarray]:
-  """Returns the scores of classes that come from sums.
-
-  Where the model has diverged, scores without a bound are infinite.
-  """
+  """Returns the scores of classes that come from sums."""
   sums = class_scores.ClassSums(
     **{
       name: columns[name].astype(np.float64)
@@ -206,11 +189,7 @@ def _of_numbers(
 
 
 def variance(labels: np.ndarray) -> float:
-  """Returns the mean squared deviation of labels from their mean.
-
-  It is exactly 0 where all are equal: the rounding of a mean would leave a rest
-  of it. Labels are float[n], or float[n, t] with a mean for each of t numbers.
-  """
+  """Returns the mean squared deviation of labels from their mean."""
   centered = labels.astype(np.float64) - labels[0].astype(np.float64)
   return float(centered.var(axis=0).mean())
 
@@ -218,12 +197,7 @@ def variance(labels: np.ndarray) -> float:
 def errors(
   squared_errors: np.ndarray, variances: np.ndarray, label_scale: float
 ) -> tuple[np.ndarray, np.ndarray]:
-  """Returns RMSE and R² of clients, float64[K] each.
-
-  RMSE is in units of the label, `label_scale` of which are one unit of y; it is
-  inf where the squared error is NaN. R² is NaN where the variance is 0. Squared
-  errors and variances are in units of y².
-  """
+  """Returns RMSE, in units of the label, and R² of clients, float64[K]."""
   mean_squares = squared_errors.astype(np.float64)
   mean_squares = np.where(np.isnan(mean_squares), math.inf, mean_squares)
   unexplained = np.divide(
@@ -264,13 +238,7 @@ def outputs(task: tasks.Task, score: Score) -> Outputs | None:
 def summarize_outputs(
   columns: Columns, outputs: Outputs | None
 ) -> dict[str, float | dict[str, float]]:
-  """Summarizes the predictions for the test examples of all clients.
-
-  Where the model predicts the same for all examples, though their labels
-  differ, `constant_prediction` is this, by the kind of outputs. Of numbers that
-  differ, `r2_pooled` is R² over all examples, whose labels have one mean.
-  `diagnosis` reads both.
-  """
+  """Summarizes the predictions for all clients, as `diagnosis` reads them."""
   if outputs is None:
     return {}
   low, high, label_low, label_high = columns[ENDS].max(0) * [-1, 1, -1, 1]

@@ -206,10 +206,7 @@ def _steps(score: Score) -> str:
 def histogram_shares(
   scores: Sequence[np.ndarray], start: float = 0.0, end: float = 1.0
 ) -> np.ndarray:
-  """Returns the mean share of clients in each of 20 bins, over seeds.
-
-  The bins are equal; a value between two is in the upper one.
-  """
+  """Returns the mean share of clients in each of 20 equal bins, over seeds."""
   # Accuracies are ratios in float32, and bins begin at round numbers: half a
   # millionth keeps 0.05 out of the bin below.
   places = [np.clip((a - start) / (end - start) + 5e-7, 0, 1) for a in scores]

@@ -34,17 +34,13 @@ _MAX_NAMES = 16  # Of clients, one below the other: room for them on a phone.
 
 @dataclasses.dataclass(frozen=True)
 class Coefficients:
-  """The coefficients of a run, as `matrix` returns them.
-
-  If `is_ordered`, the client with the worst score comes first; otherwise
-  clients are in the order of their ids.
-  """
+  """The coefficients of a run, as `matrix` returns them."""
 
   method: MethodRuns
   run: Run
   num_rounds: int
   clients: np.ndarray
-  is_ordered: bool
+  is_ordered: bool  # The worst score first; else by id.
   values: np.ndarray
 
 

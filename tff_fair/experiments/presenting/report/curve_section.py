@@ -110,10 +110,7 @@ _AXES = (
 
 
 def build(task: TaskRuns) -> Section:
-  """Returns the section: a chart for each measure and axis.
-
-  The style sheet shows the panel of the axis whose button is pressed.
-  """
+  """Returns the section: a chart for each measure and axis."""
   found = _measures_of_task(task)
   sizes = [c.rounds.size for of in found.values() for c in of.values()]
   if max(sizes, default=0) == 1:

@@ -26,10 +26,7 @@ class Curve(NamedTuple):
 def over_seeds(
   method: MethodRuns, table_of: Callable[[Run], pd.DataFrame], column: str
 ) -> Curve | None:
-  """Returns a column's mean over seeds by round; None without values.
-
-  All runs must have the column, and a value in some round.
-  """
+  """Returns a column's mean over seeds by round, if all runs have values."""
   series = []
   for run in method.runs:
     table = table_of(run)
@@ -62,10 +59,7 @@ def cumulated(method: MethodRuns, columns: tuple[str, ...]) -> Curve | None:
 
 
 def against(curve: Curve, costs: Curve) -> np.ndarray:
-  """Returns the cost up to each round of a curve, float[n].
-
-  It is 0 at round 0, before training, and NaN where costs are unknown.
-  """
+  """Returns the cost up to each round of a curve, float[n]; NaN if unknown."""
   known = pd.Series(costs.mean, index=costs.rounds)
   if 0 not in known.index:
     known.loc[0] = 0.0

@@ -40,15 +40,11 @@ INTERVALS = f"{100 * CONFIDENCE:.0f}\N{NO-BREAK SPACE}% intervals"
 
 
 class Result(NamedTuple):
-  """A measure over the seeds of a method, scaled for tables.
-
-  The interval is Student's t interval of the mean over seeds; None with one
-  seed, where all seeds are the same, or where one has no finite value.
-  """
+  """A measure over the seeds of a method, scaled for tables."""
 
   measure: Measure
   value: Value
-  interval: Interval | None
+  interval: Interval | None  # Student's t; None if unknown.
 
   @property
   def mean(self) -> float:

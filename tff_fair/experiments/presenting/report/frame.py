@@ -155,10 +155,7 @@ _PER_PIXEL = 10
 
 
 def line_path(x: np.ndarray, y: np.ndarray) -> str:
-  """Returns a path through points; it is interrupted where one is NaN.
-
-  A single point becomes a line without length: a dot where line caps are round.
-  """
+  """Returns a path through points; it is interrupted where one is NaN."""
   return "".join(
     f"{_through(x[part], y[part])}{'h0' if part.stop - part.start == 1 else ''}"
     for part in _present(x, y)
@@ -166,10 +163,7 @@ def line_path(x: np.ndarray, y: np.ndarray) -> str:
 
 
 def band_path(x: np.ndarray, low: np.ndarray, high: np.ndarray) -> str:
-  """Returns the area between two lines; it is interrupted where one is NaN.
-
-  The path is open on its left: as an edge, it begins where its lines begin.
-  """
+  """Returns the area between two lines; it is interrupted where one is NaN."""
   return "".join(
     _through(
       np.concatenate([x[part], x[part][::-1]]),

@@ -154,10 +154,7 @@ def _share(share: float | None) -> Cell:
 
 
 def _of_clients(task: TaskRuns, label: str, run: Run) -> dict[str, Any]:
-  """Returns the gaps at each client in a run, as `groups.html` shows them.
-
-  Of many clients, these are the ones whose intervals are farthest above 0.
-  """
+  """Returns the gaps at each client in a run; of many, the widest."""
   found, clients = _summary_of(run), tables.seen(run.clients)
   names = [name for name in sentences.GAPS if name in clients]
   lows = clients[[f"{name}_low" for name in names]]

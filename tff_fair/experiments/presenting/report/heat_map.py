@@ -25,15 +25,12 @@ _EQUAL = 1e-4  # Values that differ by this share of the largest are the same.
 
 @dataclasses.dataclass(frozen=True)
 class Shades:
-  """The shades of values: equal steps on both sides of zero, or from a start.
-
-  Values beyond the last shade get the last shade; the key then says so.
-  """
+  """Shades of values: equal steps on both sides of zero, or from a start."""
 
   step: float
   num_positive: int
   num_negative: int
-  is_clipped: bool
+  is_clipped: bool  # Larger values get the last shade.
   start: float = 0.0
 
   def of(self, values: np.ndarray) -> np.ndarray:

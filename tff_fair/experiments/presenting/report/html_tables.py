@@ -21,21 +21,17 @@ _MARKS = {
 
 @dataclasses.dataclass(frozen=True)
 class Cell:
-  """A cell: what it is sorted by, its text, and small letters after it.
-
-  A mean may be marked as "best" or "second"; `unseen` follows for screen
-  readers, then a drawing of an interval. `counts` stand beside each other.
-  """
+  """A cell: what it is sorted by, its text, and small letters after it."""
 
   value: float
   text: str = ""
   small: str = ""
-  mark: str = ""
-  unseen: str = ""
+  mark: str = ""  # "best" or "second".
+  unseen: str = ""  # For screen readers.
   class_: str = ""
   is_mean: bool = False
-  interval: object = None
-  counts: Sequence[int] = ()
+  interval: object = None  # Drawn after the text.
+  counts: Sequence[int] = ()  # Beside each other.
 
   @property
   def key(self) -> str:

@@ -56,12 +56,7 @@ def draw(
 
 
 def thin(x: np.ndarray, y: np.ndarray, limit: int) -> np.ndarray:
-  """Chooses the points that show a curve best, its peaks above all.
-
-  Largest triangle three buckets (Steinarsson, 2013): of each of `limit` - 2
-  stretches, the point that makes the largest triangle with the one chosen
-  before and the mean of the next stretch. The first and last are among them.
-  """
+  """Chooses points that show a curve best, its peaks above all."""
   count = len(x)
   if count <= limit:
     return np.arange(count)

@@ -36,17 +36,14 @@ from tff_fair.experiments.runs.run import ROUND, Run
 
 
 class _Series(NamedTuple):
-  """A number of each round, from a column of metrics.csv, and its section.
-
-  Without a unit, it is relative to its largest value.
-  """
+  """A number of each round, from a column of metrics.csv, and its section."""
 
   title: str
   column: str
   identifier: str
   name: str
   note: str
-  unit: str = " %"
+  unit: str = " %"  # Empty: relative to its largest value.
   pronoun: str = "it"
 
 
@@ -258,11 +255,7 @@ def build_losses(task: TaskRuns) -> Section:
 
 
 def extremes(run: Run) -> tuple[Losses, Losses] | None:
-  """Returns the clients with the largest and the smallest loss at the start.
-
-  Of the clients of the first round that take part again; of equal ones, those
-  with the smallest id. None if there are fewer than two.
-  """
+  """Returns the clients with the largest and the smallest loss at the start."""
   table = pd.DataFrame() if run.cohorts is None else run.cohorts
   of_columns = (
     pd.to_numeric(table[name], errors="coerce")

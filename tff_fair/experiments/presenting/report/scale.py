@@ -39,13 +39,10 @@ def unit(largest: float, names: Sequence[str]) -> Unit:
 
 @dataclasses.dataclass(frozen=True)
 class Scale:
-  """A range of values, linear or logarithmic, with ticks that may have names.
+  """A range of values, linear or logarithmic; its ticks may have names."""
 
-  At place 0 is `low`, at place 1 `high`; a scale may run downwards.
-  """
-
-  low: float
-  high: float
+  low: float  # At place 0.
+  high: float  # At place 1; it may be below.
   ticks: tuple[float, ...]
   is_logarithmic: bool = False
   names: tuple[str, ...] | None = None

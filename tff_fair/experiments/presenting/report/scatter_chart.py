@@ -35,11 +35,7 @@ class Point(NamedTuple):
 
 
 def pareto_front(x: Sequence[float], y: Sequence[float]) -> list[int]:
-  """Returns the places of points that no other beats, by ascending x.
-
-  A point beats another where it is not smaller in either value and larger in
-  one. Points that are equal do not beat each other; NaN takes no part.
-  """
+  """Returns the places of points that no other beats, by ascending x."""
   points = [
     (a, b, place)
     for place, (a, b) in enumerate(zip(x, y, strict=True))
@@ -110,10 +106,7 @@ def draw_point(point: Point, frame: Frame) -> Group:
 def _names(
   points: Sequence[Point], front: Sequence[int], frame: Frame
 ) -> list[Text]:
-  """Writes names beside points where there is room, on the front first.
-
-  Names that would cover others are in the legend only.
-  """
+  """Writes names beside points where there is room, on the front first."""
   x = frame.x_pixels([point.x for point in points])
   y = frame.y_pixels([point.y for point in points])
   taken = [(a - 5, b - 5, a + 5, b + 5) for a, b in zip(x, y, strict=True)]

@@ -9,14 +9,11 @@ from tff_fair.experiments.presenting.report.task_runs import TaskRuns
 
 @dataclasses.dataclass(frozen=True)
 class Section:
-  """A part of the page about a task.
-
-  Without a body, the page leaves it out; `absence` says why, after the title.
-  """
+  """A part of the page about a task."""
 
   title: str
-  body: str = ""
-  absence: str = ""
+  body: str = ""  # Without one, the page leaves it out.
+  absence: str = ""  # Why it is left out.
 
   def identifier(self, task: TaskRuns) -> str:
     """Returns the name of its place on the page."""

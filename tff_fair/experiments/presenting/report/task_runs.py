@@ -69,11 +69,7 @@ _MAX_LETTERS = 24
 
 
 class ClientNames:
-  """The clients of a task go by their names, or all by their numbers.
-
-  They go by their names where all runs agree on them and they differ. A number
-  is the client's id in the tables of runs.
-  """
+  """The names of a task's clients, if runs agree on them; or all numbers."""
 
   def __init__(self, runs: Sequence[Run]) -> None:
     self._names = _names(runs)
@@ -140,18 +136,14 @@ class MethodRuns:
 
 @dataclasses.dataclass(frozen=True)
 class TaskRuns:
-  """The runs on one task, with the same split of the data and model.
-
-  The methods have runs to show, the baselines first; `unfinished` are not
-  shown. `question` is what intervals of differences answer.
-  """
+  """The runs on one task, with the same split of the data and model."""
 
   identifier: str
   name: str
   title: str
-  methods: tuple[MethodRuns, ...]
-  unfinished: tuple[Run, ...]
-  question: Question
+  methods: tuple[MethodRuns, ...]  # The baselines first.
+  unfinished: tuple[Run, ...]  # They are not shown.
+  question: Question  # Of intervals.
   num_baselines: int = 1
 
   @property

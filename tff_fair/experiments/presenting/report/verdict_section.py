@@ -164,14 +164,11 @@ def _columns(
 
 
 class _Best(NamedTuple):
-  """Which methods are best by a measure, in words.
-
-  `alone` says that all others clearly differ.
-  """
+  """Which methods are best by a measure, in words."""
 
   words: str
   name: str
-  alone: bool
+  alone: bool  # Whether all others clearly differ.
   value: str
   rest: str
 
