@@ -235,10 +235,7 @@ def _split(
 
 
 def _rows(
-  split: tasks.Split,
-  ids: np.ndarray,
-  model: _Model,
-  num_classes: int | None,
+  split: tasks.Split, ids: np.ndarray, model: _Model, num_classes: int | None
 ) -> ClientLosses:
   """Loads the rows of some clients."""
   x, y, client = [], [], []

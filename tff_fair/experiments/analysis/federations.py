@@ -156,11 +156,7 @@ def _of_federation(
   others = [name for name in of_methods if name != reference]
   differences = [
     paired.difference(
-      statistic,
-      of_methods[name],
-      of_methods[reference],
-      measure.span,
-      question,
+      statistic, of_methods[name], of_methods[reference], measure.span, question
     )
     for name in others
   ]

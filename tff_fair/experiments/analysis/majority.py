@@ -78,10 +78,7 @@ def summarize(
     low, _ = metrics.wilson_interval(values, examples)
     # Where all examples have the class, no model can do better than all right.
     is_open = (shares >= low) & ~((shares == 1) & (values == 1))
-    found |= {
-      "not_better": int(is_open.sum()),
-      "num_clients": len(values),
-    }
+    found |= {"not_better": int(is_open.sum()), "num_clients": len(values)}
   return found
 
 

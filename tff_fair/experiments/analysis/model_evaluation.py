@@ -157,14 +157,12 @@ def _load(
   if half.raw is None:
     raise model.error(
       "takes raw columns, which the task does not hand out; audit a "
-      "model that takes its x.",
+      "model that takes its x."
     )
   return half.raw(client_id)
 
 
-def _joined(
-  parts: tuple[Columns | np.ndarray, ...],
-) -> Columns | np.ndarray:
+def _joined(parts: tuple[Columns | np.ndarray, ...]) -> Columns | np.ndarray:
   first = parts[0]
   if isinstance(first, Mapping):
     return {
@@ -224,7 +222,7 @@ class _Hits:
     if not is_single and outputs.shape[1:] != (self.num_classes,):
       raise self.model.error(
         f"gives outputs of shape {_shape(outputs.shape)}, and the task has "
-        f"{self.num_classes} classes; expected [n, {self.num_classes}].",
+        f"{self.num_classes} classes; expected [n, {self.num_classes}]."
       )
     are_probabilities = _are_probabilities(outputs, is_single=is_single)
     if self.outputs == "auto":
@@ -267,7 +265,7 @@ class _Errors:
       what = "is a number" if number == 1 else f"has {number} numbers"
       raise self.model.error(
         f"gives outputs of shape {_shape(outputs.shape)}, and the label of the "
-        f"task {what}; expected [n, {number}].",
+        f"task {what}; expected [n, {number}]."
       )
     squared = (outputs.reshape(labels.shape) - labels) ** 2
     squares = _sums(squared.sum(1), part.sizes)

@@ -192,10 +192,7 @@ def difference(
 
 
 def variance_parts(
-  changes: Vector,
-  covariance: Vector | None,
-  num_clients: int,
-  rounding: float,
+  changes: Vector, covariance: Vector | None, num_clients: int, rounding: float
 ) -> tuple[Part, ...]:
   """Returns V_seeds and V_clients of D_s, as far as they are above 0."""
   num_seeds = changes.size

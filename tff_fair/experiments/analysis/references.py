@@ -145,10 +145,7 @@ def parts(contents: Contents) -> Table | None:
   suffix = contents.suffix
   shown: dict[str, Measure] = {}
   for name, column in columns.items():
-    for part, words in (
-      ("weights", "from weights"),
-      ("rule", "from the rule"),
-    ):
+    for part, words in (("weights", "from weights"), ("rule", "from the rule")):
       title = f"{column.measure.title} {words}"
       shown[f"{name}{suffix}_from_{part}"] = column.measure._replace(
         title=title, is_signed=True

@@ -15,11 +15,7 @@ import pandas as pd
 
 import tasks
 from tff_fair.declared import FieldError
-from tff_fair.experiments.analysis import (
-  audit_table,
-  group_fairness,
-  majority,
-)
+from tff_fair.experiments.analysis import audit_table, group_fairness, majority
 from tff_fair.experiments.analysis.model_evaluation import ClientOutputs
 from tff_fair.experiments.runs import summaries
 from tff_fair.experiments.spec.run_spec import RunSpec

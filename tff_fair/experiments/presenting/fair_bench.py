@@ -101,9 +101,7 @@ def _row(cells: Sequence[str]) -> str:
 
 
 def picture(
-  results: Sequence[Result],
-  titles: Mapping[str, str],
-  column: str = "worst_10",
+  results: Sequence[Result], titles: Mapping[str, str], column: str = "worst_10"
 ) -> str:
   """Returns an SVG picture: methods beside federations, in cells."""
   chosen = [result for result in results if result.column == column]

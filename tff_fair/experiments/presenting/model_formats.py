@@ -177,10 +177,7 @@ class Writer:
       takes_columns = self._found.build_with_preprocessing is not None
       self.notes = ((_NO_COLUMNS,) if takes_columns else ()) + notes
       self.predictor = _build_of_x(
-        self._found,
-        self._threshold,
-        fixed_shape=True,
-        batch_size=batch_size,
+        self._found, self._threshold, fixed_shape=True, batch_size=batch_size
       )
       self.predictor.assign(weights)
       try:

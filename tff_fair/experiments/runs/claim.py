@@ -61,9 +61,7 @@ def folder_held(
 
 @contextlib.contextmanager
 def held(
-  file: typing.BinaryIO | int,
-  folder: pathlib.Path,
-  say: Callable[[str], None],
+  file: typing.BinaryIO | int, folder: pathlib.Path, say: Callable[[str], None]
 ) -> Iterator[None]:
   """Holds the claim to a folder."""
   claim: contextlib.AbstractContextManager[object] = contextlib.nullcontext()

@@ -211,10 +211,7 @@ def short_digest(found: Mapping[str, str]) -> dict[str, str]:
 
 
 def with_code(
-  configuration: Configuration,
-  spec: RunSpec,
-  *,
-  trust: bool = False,
+  configuration: Configuration, spec: RunSpec, *, trust: bool = False
 ) -> RunSpec:
   """Returns the run of a record for what runs the user's code of its task."""
   now = own_files(spec)

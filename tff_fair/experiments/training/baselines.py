@@ -30,19 +30,11 @@ from tff_fair.client_works import local_baseline
 from tff_fair.experiments import interruption
 from tff_fair.experiments.analysis.joining import LOCAL, POOLED
 from tff_fair.experiments.progress import Say
-from tff_fair.experiments.runs import (
-  array_files,
-  configuration,
-  trained_model,
-)
+from tff_fair.experiments.runs import array_files, configuration, trained_model
 from tff_fair.experiments.runs.folder import RunFolder
 from tff_fair.experiments.spec.run_spec import RunSpec
 from tff_fair.experiments.spec.settings import bounds
-from tff_fair.experiments.training import (
-  build,
-  learning_process,
-  sampling,
-)
+from tff_fair.experiments.training import build, learning_process, sampling
 
 _ASIDE = 0.2
 _LEAST = 5  # With fewer examples, none is kept aside.
@@ -97,9 +89,7 @@ def of_run(
 
 
 def with_gaps(
-  spec: RunSpec,
-  parts: build.RunParts,
-  found: Mapping[str, Baseline],
+  spec: RunSpec, parts: build.RunParts, found: Mapping[str, Baseline]
 ) -> build.RunParts:
   """Returns the parts of a run whose rule compares gaps, if it is to."""
   if spec.loss_reference != LOCAL:

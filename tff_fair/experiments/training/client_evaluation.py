@@ -248,9 +248,7 @@ def _columns(
 
 
 def summarize(
-  columns: Mapping[str, np.ndarray],
-  score: Score = ACCURACY,
-  part: str = "test",
+  columns: Mapping[str, np.ndarray], score: Score = ACCURACY, part: str = "test"
 ) -> Summary:
   """Summarizes an evaluation over the clients."""
   loss = columns["loss"].astype(np.float64)

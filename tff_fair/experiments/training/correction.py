@@ -38,11 +38,7 @@ from tff_fair.experiments.runs.folder import RunFolder
 from tff_fair.experiments.spec import seeds
 from tff_fair.experiments.spec.run_spec import RunSpec
 from tff_fair.experiments.spec.settings import bounds
-from tff_fair.experiments.training import (
-  build,
-  client_data,
-  learning_process,
-)
+from tff_fair.experiments.training import build, client_data, learning_process
 from tff_fair.files import atomic, csv_cells
 from tff_fair.label_correction import federated, noisy_labels
 from tff_fair.runtime.compilation_cache import CompilationCache
@@ -280,9 +276,7 @@ class _Stages:
     return found
 
 
-def _by_client(
-  rows: Mapping[str, np.ndarray],
-) -> list[tuple[int, np.ndarray]]:
+def _by_client(rows: Mapping[str, np.ndarray]) -> list[tuple[int, np.ndarray]]:
   """Returns the predictions of each client, from rows that are in order."""
   ids, starts = np.unique(rows["client_id"], return_index=True)
   parts = np.split(rows["probabilities"], starts[1:])

@@ -46,9 +46,7 @@ class GroupCounter:
     self._model = parts.task.keras_model_fn()
 
   def count(
-    self,
-    weights: tff.learning.models.ModelWeights,
-    client_ids: Iterable[int],
+    self, weights: tff.learning.models.ModelWeights, client_ids: Iterable[int]
   ) -> list[group_gaps.GroupCounts]:
     """Returns the counts of each client for a model with some weights."""
     values = [*weights.trainable, *weights.non_trainable]

@@ -11,13 +11,7 @@ import tensorflow_federated as tff
 
 import tasks
 from tasks.models import initial_weights
-from tff_fair import (
-  algorithms,
-  client_works,
-  methods,
-  optimizers,
-  summing,
-)
+from tff_fair import algorithms, client_works, methods, optimizers, summing
 from tff_fair.client_works import client_state, local_model
 from tff_fair.declared import FieldError
 from tff_fair.experiments.spec.run_spec import RunSpec

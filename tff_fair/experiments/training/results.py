@@ -131,10 +131,7 @@ def _of_clients(
 
 
 def _of_rounds(
-  folder: RunFolder,
-  spec: RunSpec,
-  parts: build.RunParts,
-  rounds: int,
+  folder: RunFolder, spec: RunSpec, parts: build.RunParts, rounds: int
 ) -> dict[str, Any]:
   """Returns the results of the whole training; None for missing ones."""
   cohorts = tables.read_whole(folder.path, tables.COHORTS)

@@ -349,10 +349,7 @@ def _say_changes(folder: RunFolder, say: Say) -> None:
 
 
 def _set_aside(
-  folder: RunFolder,
-  doubts: Mapping[int, str],
-  completed: int,
-  say: Say,
+  folder: RunFolder, doubts: Mapping[int, str], completed: int, say: Say
 ) -> None:
   """Moves away the states of rounds that are not whole, and says why."""
   for round_num, doubt in doubts.items():

@@ -107,12 +107,7 @@ def working(name: str, num_clients: int, passes: int = 1) -> Iterator[None]:
 class RoundProgress(Writer):
   """Follows the rounds of a run, and shows that long work is alive."""
 
-  def __init__(
-    self,
-    total_rounds: int,
-    *,
-    count: Count = lambda: None,
-  ) -> None:
+  def __init__(self, total_rounds: int, *, count: Count = lambda: None) -> None:
     self.work: LongWork | None = None
     self._total = total_rounds
     self._count = count

@@ -164,9 +164,7 @@ def tape_of(metrics: Mapping[str, Any]) -> Mapping[str, np.ndarray]:
 def _taken_apart(
   metrics: Mapping[str, Any],
 ) -> tuple[
-  Mapping[str, Any],
-  Mapping[str, Mapping[int, float]],
-  Mapping[str, np.ndarray],
+  Mapping[str, Any], Mapping[str, Mapping[int, float]], Mapping[str, np.ndarray]
 ]:
   """Splits metrics into those of the cohort, of clients by id, of the tape."""
   aggregator = metrics.get(_AGGREGATOR, {})

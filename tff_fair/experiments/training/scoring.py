@@ -120,9 +120,7 @@ def _positive(task: tasks.Task, spec: RunSpec) -> int | None:
 
 
 def build(
-  task: tasks.Task,
-  label_variance: Callable[[int], float],
-  scoring: Scoring,
+  task: tasks.Task, label_variance: Callable[[int], float], scoring: Scoring
 ) -> Callable[[Columns], dict[str, np.ndarray]]:
   """Returns a function from evaluations to evaluations with the scores."""
   score = scoring.score

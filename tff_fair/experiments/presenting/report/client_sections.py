@@ -182,11 +182,7 @@ def _quantile_line(
   )
   spread = values.std(axis=0, ddof=1) if len(values) > 1 else None
   return Line(
-    method.label,
-    method.style,
-    100 * shares,
-    values.mean(axis=0),
-    spread,
+    method.label, method.style, 100 * shares, values.mean(axis=0), spread
   )
 
 

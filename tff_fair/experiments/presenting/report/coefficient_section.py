@@ -10,15 +10,8 @@ from tff_fair.experiments.presenting.report import (
   heat_map,
   section,
 )
-from tff_fair.experiments.presenting.report.frame import (
-  Chart,
-  Figure,
-  Frame,
-)
-from tff_fair.experiments.presenting.report.scale import (
-  Scale,
-  linear,
-)
+from tff_fair.experiments.presenting.report.frame import Chart, Figure, Frame
+from tff_fair.experiments.presenting.report.scale import Scale, linear
 from tff_fair.experiments.presenting.report.section import Section
 from tff_fair.experiments.presenting.report.task_runs import (
   ClientNames,

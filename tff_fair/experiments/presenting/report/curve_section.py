@@ -145,10 +145,7 @@ def _costs(task: TaskRuns, axis: _Axis) -> dict[int, Curve | None]:
 
 
 def _figures(
-  task: TaskRuns,
-  axis: _Axis,
-  costs: Mapping[int, Curve | None],
-  found: Curves,
+  task: TaskRuns, axis: _Axis, costs: Mapping[int, Curve | None], found: Curves
 ) -> list[Figure]:
   """Returns the charts of some measures."""
   figures = []

@@ -95,11 +95,7 @@ def line(
   known = np.isfinite(x)
   spread = None if curve.std is None else factor * curve.std[known]
   return Line(
-    method.label,
-    method.style,
-    x[known],
-    factor * curve.mean[known],
-    spread,
+    method.label, method.style, x[known], factor * curve.mean[known], spread
   )
 
 

@@ -26,11 +26,7 @@ from tff_fair.experiments.texts import sentences
 
 _TITLE, _NEWCOMERS = "Is joining worth it", "Clients that come later"
 _MAX_CLIENTS = 100
-_NUMBERS = {
-  "gaining": "Gain",
-  "losing": "Lose",
-  "undecided": "Undecided",
-}
+_NUMBERS = {"gaining": "Gain", "losing": "Lose", "undecided": "Undecided"}
 # By the summary's name: the column's title, and whether it is a gain.
 _MEANS = {
   "federated": ("In the federation", False),

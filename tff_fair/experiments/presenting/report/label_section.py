@@ -5,10 +5,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from tff_fair.experiments.presenting.report import (
-  heat_map,
-  section,
-)
+from tff_fair.experiments.presenting.report import heat_map, section
 from tff_fair.experiments.presenting.report.frame import (
   Chart,
   Figure,
@@ -17,10 +14,7 @@ from tff_fair.experiments.presenting.report.frame import (
   Text,
   box_path,
 )
-from tff_fair.experiments.presenting.report.scale import (
-  Scale,
-  linear,
-)
+from tff_fair.experiments.presenting.report.scale import Scale, linear
 from tff_fair.experiments.presenting.report.section import Section
 from tff_fair.experiments.presenting.report.task_runs import (
   ClientNames,

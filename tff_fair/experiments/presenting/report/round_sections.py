@@ -118,11 +118,7 @@ def _of_share(task: TaskRuns, series: _Series) -> Section:
 
 
 def _over_rounds(
-  task: TaskRuns,
-  series: _Series,
-  lines: Sequence[Line],
-  note: str,
-  reason: str,
+  task: TaskRuns, series: _Series, lines: Sequence[Line], note: str, reason: str
 ) -> Section:
   """Returns the section of a series."""
   if not lines:
