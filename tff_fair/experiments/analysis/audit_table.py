@@ -1,7 +1,4 @@
-"""The table of clients that an audit is about: its columns and its score.
-
-It may come from elsewhere, as a CSV file that is checked row by row.
-"""
+"""The table of clients that an audit is about, which may be a CSV file."""
 
 import dataclasses
 import math

@@ -164,7 +164,6 @@ def ceiling(
 def _joined(
   share: float, weighting: str, parts: Sequence[_Part], notes: Sequence[str]
 ) -> Ceilings:
-  """Returns the parts as tables."""
   import pandas as pd  # noqa: PLC0415  It takes as long as all others.
 
   data, rows, runs = (
@@ -184,8 +183,6 @@ def _joined(
 
 
 class _Part(NamedTuple):
-  """The rows of the tables that are about one problem."""
-
   data: list[dict[str, Any]]
   least: list[dict[str, Any]]
   runs: list[dict[str, Any]]
@@ -346,7 +343,6 @@ def _scale(losses: ClientLosses) -> _Scale:
 
 
 def _client_weights(problem: Problem, weighting: str) -> Array:
-  """Returns p."""
   counts = problem.train.counts
   if weighting == "column":
     if problem.client_weights is None:

@@ -1,8 +1,4 @@
-"""The data of ceilings: rows of clients as a linear model takes them.
-
-Of a model with weights before its last layer, the rows are the features that a
-trained run computes.
-"""
+"""The data of ceilings: rows of clients as a linear model takes them."""
 
 from __future__ import annotations
 
@@ -39,7 +35,6 @@ class _Model(NamedTuple):
 
   @property
   def has_representation(self) -> bool:
-    """Whether the features have weights."""
     return any(getattr(part, "weights", ()) for part in self.parts)
 
   def weights(self) -> Array:
@@ -237,7 +232,6 @@ def _split(
 def _rows(
   split: tasks.Split, ids: np.ndarray, model: _Model, num_classes: int | None
 ) -> ClientLosses:
-  """Loads the rows of some clients."""
   x, y, client = [], [], []
   for number, client_id in enumerate(ids):
     rows, labels = split.load(int(client_id))

@@ -1,7 +1,4 @@
-"""The ceiling beside each run: ceiling.json in its folder, written and read.
-
-Tables, pages and cards show it where it is about the run as it is.
-"""
+"""The ceiling beside each run: ceiling.json in its folder, written and read."""
 
 from __future__ import annotations
 

@@ -10,9 +10,6 @@ from tff_fair import methods
 from tff_fair.experiments.runs import tables
 from tff_fair.experiments.spec.run_spec import RunSpec
 
-# How much all clients can still gain at the end of a run.
-
-
 STATIONARITY_COLUMN = "aggregator/pareto_stationarity"  # In metrics.csv.
 _DESCENDING = "aggregator/share_descending"
 _NUM_CLIENTS = "aggregator/num_clients"

@@ -65,7 +65,6 @@ class EvaluationSelector:
   last: int | None = None  # How many to average beside it.
 
   def __post_init__(self) -> None:
-    """Checks the criterion, and the evaluations to average."""
     measures.check(self.criterion, "criterion")
     if self.criterion != _USUAL_CRITERION and self.round != BEST:
       raise FieldError(

@@ -21,9 +21,6 @@ from tff_fair.experiments.runs import summaries
 from tff_fair.experiments.runs.run import Run
 from tff_fair.experiments.spec.scores import ACCURACY, Score
 
-# How much of the spread between clients is noise.
-
-
 NOISE = "noise_share"
 NOISE_MEASURE = Measure("Noise share", False, digits=1)
 NOISE_EXPLANATION = (

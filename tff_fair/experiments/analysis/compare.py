@@ -1,8 +1,4 @@
-"""Tables of runs side by side: a row for each method, over its seeds.
-
-Runs on different tasks, differently cut data or other numbers of clients are in
-tables of their own: their numbers say nothing about each other.
-"""
+"""Tables of runs side by side: a row for each method, over its seeds."""
 
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
@@ -246,9 +242,6 @@ def run_notes(
   return tuple(filter(None, notes))
 
 
-# Runs side by side, as a data frame.
-
-
 COLUMNS = ("mean", "std", "worst_10", "best_10")
 _MOST_SHOWN = 10
 
@@ -274,7 +267,6 @@ class Comparison(pd.DataFrame):
       return f"{self._shown()!r}\n{self._more()}"
 
   def _repr_html_(self) -> str | None:
-    """Returns the HTML that notebooks show."""
     with pd.option_context("display.max_columns", None):
       return f"{self._shown()._repr_html_()}<p>{self._more()}</p>"
 

@@ -149,9 +149,6 @@ def cell_numbers(
   }
 
 
-# The best values of a column, as far as they are separable.
-
-
 BEST, SECOND = 1, 2
 NEEDED_SEEDS = 2
 LEVEL = 1 - paired.CONFIDENCE
@@ -164,6 +161,9 @@ def marks_of_column(
   question: questions.Name = questions.OTHER_CLIENTS,
 ) -> list[int | None]:
   """Returns each method's mark in a column: `BEST`, `SECOND` or None."""
+  # Best are the method with the best mean and all not separable from it, by a
+  # p-value of 0.05 or more after Holm's correction. The next is second if it is
+  # separable from the best and not the last. Equal texts have the same mark.
   shown = [measures.sort_key(measure, round(m, measure.digits)) for m in means]
   rivals = [
     place

@@ -258,6 +258,8 @@ def signed_rank_p(differences: Sequence[float]) -> float:
     return float(
       stats.wilcoxon(values, zero_method="pratt", method="approx").pvalue
     )
+  # Zeros are ranked, then left out (Pratt, 1959). All signs are enumerated: the
+  # p-value is exact with ties, too.
   ranks = stats.rankdata(np.abs(values))[values != 0]
   signs = np.array([*itertools.product((-1, 1), repeat=ranks.size)])
   observed = abs(float(ranks @ np.sign(values[values != 0])))

@@ -36,7 +36,6 @@ def _counts(
 def _gaps(
   table: pd.DataFrame, names: Sequence[str]
 ) -> dict[str, group_gaps.GroupGap | None]:
-  """Returns the gaps that follow from the counts, by name."""
   counts = _counts(table, names)
   known = group_gaps.NAMES if POSITIVE in table else group_gaps.NAMES[:1]
   return {name: group_gaps.group_gap(name, counts) for name in known}

@@ -1,7 +1,4 @@
-"""Gaps between groups of people, over all clients together, as measures.
-
-A table of clients has a column for each count and group, `hits@0` and so on.
-"""
+"""Gaps between groups of people, over all clients together, as measures."""
 
 import functools
 from collections.abc import Sequence

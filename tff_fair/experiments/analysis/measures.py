@@ -223,7 +223,6 @@ def beside(score: Score) -> Mapping[str, tuple[str, str]]:
 
 
 def _bounds(name: str, score: Score) -> tuple[float, float]:
-  """Returns the smallest and the largest value of a measure."""
   if name in _OF_LOSS:  # A loss may be below 0, its std not.
     return 0.0 if name == "loss_std" else -math.inf, math.inf
   return score.bounds(name.removeprefix("weighted_"))

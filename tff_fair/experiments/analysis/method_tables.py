@@ -330,9 +330,6 @@ def _contrasts(
   ]
 
 
-# What a method costs until a measure of its clients reaches a target.
-
-
 # The tables of a run that have the costs.
 READ_OF_COSTS = ("rounds", "costs")
 _LOCAL_STEPS = "client_work/train/num_batches"  # In metrics.csv.
@@ -368,7 +365,6 @@ class Target(NamedTuple):
     return None
 
   def _measure(self, contents: Contents) -> Measure:
-    """Returns the measure."""
     task = contents.task
     found = measures.find(self.of, contents.score, task, "target_of")
     if not found.lowest <= self.value <= found.highest:

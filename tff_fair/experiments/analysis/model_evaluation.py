@@ -1,8 +1,4 @@
-"""A model on the data of a task's clients, one after the other.
-
-Nothing of TensorFlow Federated's runtime is needed: each client's examples go
-through the plain model. Several small clients share a call.
-"""
+"""A model on the data of a task's clients, without TFF's runtime."""
 
 from __future__ import annotations
 
@@ -43,8 +39,6 @@ class Predicted(NamedTuple):
 
 
 class _Part(NamedTuple):
-  """The data of some clients."""
-
   sizes: np.ndarray
   x: np.ndarray | Columns
   y: np.ndarray
@@ -180,7 +174,6 @@ class _Hits:
   outputs: Outputs
 
   def outputs_of(self, found: Predicted, part: _Part) -> ClientOutputs:
-    """Returns the model's outputs for the examples of several clients."""
     outputs = self.of_classes(found.outputs)
     if self.outputs == "probabilities":
       logits, ranking = np.log(np.clip(outputs, _TINY, 1)), outputs
@@ -193,7 +186,6 @@ class _Hits:
     return ClientOutputs(labels, logits, ranking, found.classes, None)
 
   def rows(self, found: Predicted, part: _Part) -> dict[str, np.ndarray]:
-    """Returns the rows of some clients, as columns."""
     outputs, classes = self.of_classes(found.outputs), found.classes
     if classes is None:
       classes = outputs.argmax(1)
@@ -251,13 +243,11 @@ class _Errors:
   scale: float
 
   def outputs_of(self, found: Predicted, part: _Part) -> ClientOutputs:
-    """Returns the model's outputs for the examples of several clients."""
     values = self.scale * found.outputs.reshape(part.y.shape)
     labels = self.scale * part.y.astype(np.float64)
     return ClientOutputs(labels, values, values, None, None)
 
   def rows(self, found: Predicted, part: _Part) -> dict[str, np.ndarray]:
-    """Returns the rows of some clients, as columns."""
     outputs = found.outputs
     labels = part.y.astype(np.float64).reshape(len(part.y), -1)
     number = labels.shape[1]
@@ -295,9 +285,6 @@ def _sums(values: np.ndarray, sizes: np.ndarray) -> np.ndarray:
   """Returns the sums over the examples of each client, float64[m]."""
   clients = np.repeat(np.arange(sizes.size), sizes)
   return np.bincount(clients, values, sizes.size)
-
-
-# Models from files, as functions from a task's inputs to outputs.
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,9 +1,4 @@
-"""The two questions that a comparison of methods may answer.
-
-Runs show how methods did, for some clients and some seeds. Whether they would
-do so again has a different answer for the same clients with other seeds, and
-for other clients, too: `paired` has the intervals of both.
-"""
+"""The two questions that a comparison of methods may answer."""
 
 from collections.abc import Iterable
 from typing import Literal, NamedTuple
@@ -13,6 +8,7 @@ from tff_fair.experiments.runs import tables
 from tff_fair.experiments.runs.run import Run
 from tff_fair.experiments.spec.settings import bounds
 
+# Runs show some clients and seeds; `paired` has the intervals of both.
 Name = Literal["these_clients", "other_clients"]
 THESE_CLIENTS: Name = "these_clients"
 OTHER_CLIENTS: Name = "other_clients"

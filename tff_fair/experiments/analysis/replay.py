@@ -178,7 +178,6 @@ def _loss_factor(run: Run, algorithm: str | types.Rule) -> float:
 def _rows(
   round_num: int, taped: tape_files.Arrays, output: Any, factor: float
 ) -> pd.DataFrame:
-  """Returns the rows of a round."""
   import pandas as pd  # noqa: PLC0415
 
   from tff_fair.summing import tape  # noqa: PLC0415
@@ -203,8 +202,6 @@ def _rows(
       }
     )
 
-
-# Rules side by side, on the same rounds.
 
 RULE = "rule"  # The column of their names.
 # What a column of the comparison shows, from the rows of a round.

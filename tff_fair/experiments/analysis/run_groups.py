@@ -145,9 +145,6 @@ def _order(names: Sequence[str], members: tuple[Run, ...]) -> _Order:
   return [natural_order(declared.as_text(value)) for value in values]
 
 
-# The score that runs have in common.
-
-
 def common_score(runs: Sequence[Run]) -> Score:
   """Returns the score of runs, with the decimals that their numbers need."""
   first = runs[0]

@@ -1,7 +1,4 @@
-"""The noise of small test sets in the spread of a run's clients.
-
-`tff_fair.metrics.sampling_noise` has the definition.
-"""
+"""The noise of small test sets in the spread of a run's clients."""
 
 from typing import TypedDict
 

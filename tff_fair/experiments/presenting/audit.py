@@ -201,7 +201,6 @@ def _audit_model(
   threshold_for: str | None,
   **scores: Any,
 ) -> Audit:
-  """Audits a model on the clients of a task."""
   # Imported late: they import TensorFlow, which results do not need.
   from tff_fair.experiments.analysis import model_evaluation  # noqa: PLC0415
   from tff_fair.experiments.presenting import audit_scores  # noqa: PLC0415
@@ -299,9 +298,6 @@ def _load(
     raise
   except ValueError as error:
     raise FieldError("task_options", str(error)) from error
-
-
-# The summary of an audit: statistics over clients, intervals, noise.
 
 
 # The statistics with an interval; minimum and maximum have no interval.

@@ -82,7 +82,6 @@ def score_of(clients: pd.DataFrame, summary: Mapping[str, Any]) -> Score:
 
 
 def _caption(score: Score, summary: Mapping[str, Any]) -> str:
-  """Returns a heading of the statistics."""
   number = summary["num_clients"]
   return (
     f"{score.title} over {number:,} clients, {score.in_unit}; 10 % = "
@@ -111,7 +110,6 @@ def _statistics(score: Score, summary: Mapping[str, Any]) -> list[list[str]]:
 
 
 def _worst_first(clients: pd.DataFrame, score: Score) -> pd.DataFrame:
-  """Returns the clients, the worst off first."""
   return clients.sort_values(
     score.name, ascending=score.higher_is_better, kind="stable"
   )
@@ -135,9 +133,6 @@ def _cells(row: pd.Series, score: Score) -> list[str]:
 def _aligned(lines: list[list[str]]) -> str:
   padded = layout.aligned(lines, gap=2)
   return "\n".join("".join(line).rstrip() for line in padded)
-
-
-# What an audit found, in sentences.
 
 
 _LEVEL = 0.05
@@ -199,9 +194,6 @@ def _of_model(
     *sentences.groups(summary),
     *sentences.threshold(summary),
   ]
-
-
-# The page.
 
 
 # A reader can take in no more rows; clients.csv has all.
@@ -290,7 +282,6 @@ def _ordered(
 def _whiskers(
   frame: Frame, x: np.ndarray, low: np.ndarray, high: np.ndarray
 ) -> str:
-  """Returns a path of upright lines."""
   tops, floors = frame.y_pixels(high), frame.y_pixels(low)
   return "".join(
     f"M{place:.1f} {top:.1f}V{floor:.1f}"

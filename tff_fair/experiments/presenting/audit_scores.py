@@ -1,9 +1,4 @@
-"""The scores of an audit: exact, from what a model gives for each example.
-
-A run's evaluations gather AUC and average precision from histograms, since
-clients send sums alone. An audit has the examples: its scores are those of
-scikit-learn, to rounding.
-"""
+"""The exact scores of an audit, from what a model gives for each example."""
 
 from __future__ import annotations
 

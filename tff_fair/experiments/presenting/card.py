@@ -191,9 +191,6 @@ def _limits(subject: Subject) -> list[str]:
   return [sentence for sentence in remarks if sentence]
 
 
-# What goes into an exported model, what comes out, and how to load it.
-
-
 _MOST_CLASS_NAMES = 50
 
 

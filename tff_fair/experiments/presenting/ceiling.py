@@ -249,9 +249,6 @@ def _number(values: pd.Series) -> str:
   return f"{values.mean():.4f}"
 
 
-# The chart.
-
-
 def _chart(
   found: Ceilings, styles: Mapping[str, Style], identifier: str
 ) -> Figure:

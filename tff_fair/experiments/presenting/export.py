@@ -1,8 +1,4 @@
-"""Exports: the trained model of a run with a model card, or a round of it.
-
-A platform that runs the computations of a round at its clients and its server,
-and adds between them, needs neither this library nor TFF's runtime.
-"""
+"""Exports: the trained model of a run with a model card, or a round of it."""
 
 from __future__ import annotations
 
@@ -215,6 +211,7 @@ def _threshold(
   run: Run, weights: Weights, *, is_personal: bool
 ) -> Mapping[str, Any] | None:
   """Returns the threshold that a run has chosen for a model, if it has."""
+  # It is for the models after the last round: personal ones, where there are.
   summary = run.summary or {}
   is_of_last = weights.round_num == summary.get("rounds")
   is_evaluated = is_personal == (weights.personal is not None)
@@ -268,15 +265,11 @@ def _write_all(
   )
 
 
-# Personal models of a run by the names of their clients.
-
-
 # Names that are files on every system, in 80 letters or less.
 _FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,79}")
 
 
 def _client_id(run: Run, name: str, trust: bool) -> int:
-  """Returns the id of a client."""
   known = _ids(run, trust, lambda found: name in found)
   if name not in known:
     asked = spelling.question(name, known, "see clients.csv.")
@@ -313,9 +306,6 @@ def _file_names(clients: Mapping[int, str], suffix: str) -> dict[int, str]:
     )
     for client_id, name in clients.items()
   }
-
-
-# A round of a run as the computations of TFF's MapReduceForm.
 
 
 MAPREDUCE = "mapreduce"
@@ -407,7 +397,6 @@ def export_form(
 
 
 def _computations(spec: RunSpec, trust: bool) -> dict[str, tff.Computation]:
-  """Returns the computations by name."""
   import tensorflow_federated as tff  # noqa: PLC0415
 
   from tff_fair.experiments.training import build  # noqa: PLC0415

@@ -1,8 +1,4 @@
-"""The formats of exports by name, and where an export writes.
-
-A model and its card are there as a whole, or not at all. Nothing is replaced
-that was not asked for, and no folder that holds other things than an export.
-"""
+"""The formats of exports by name, and where an export writes."""
 
 import contextlib
 import csv
@@ -71,6 +67,7 @@ def _is_of_file(path: pathlib.Path) -> bool:
 
 def card_of(output: pathlib.Path) -> pathlib.Path:
   """Returns where the model card goes: beside the model."""
+  # model_card.md and model_tflite_card.md, so that one run can have both.
   parts = [output.stem, output.suffix.removeprefix("."), "card.md"]
   if output.suffix.lower() in ("", SUFFIXES[KERAS]):
     del parts[1]

@@ -71,7 +71,6 @@ class Predictor:
 
 
 def _build(found: BuildableModel, threshold: Threshold | None) -> Predictor:
-  """Builds the model of a run, with initial weights."""
   if found.build_with_preprocessing is None:
     return _build_of_x(found, threshold)
   model, trained = found.build_with_preprocessing()
@@ -147,7 +146,6 @@ class Writer:
   def __init__(
     self, found: BuildableModel, kind: str, threshold: Threshold | None = None
   ) -> None:
-    """Builds the model."""
     self._found = found
     self._threshold = threshold
     self.kind = kind

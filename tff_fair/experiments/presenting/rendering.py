@@ -73,7 +73,6 @@ class Drawn:
   template: ClassVar[str]
 
   def __html__(self) -> str:
-    """Returns the record as HTML."""
     return html(self.template, it=self)
 
 
@@ -83,6 +82,7 @@ def page(
   """Returns a page as one HTML file with its style and script in it."""
   style = html("style.css", num_methods=num_methods)
   script = html("sort.js")
+  # No request leaves the page, and only its own script runs.
   policy = (
     f"default-src 'none'; img-src data:; style-src {_digest(style)}; "
     f"script-src {_digest(script)}; base-uri 'none'; form-action 'none'"

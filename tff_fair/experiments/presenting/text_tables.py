@@ -1,9 +1,4 @@
-"""Tables of runs as text, CSV, Markdown and LaTeX.
-
-The best of a column, with all that are not separable from it, and the second
-best are set apart as each format can: with stars in plain text, bold and in
-italics in Markdown, bold and underlined in LaTeX.
-"""
+"""Tables of runs as text, CSV, Markdown and LaTeX."""
 
 import math
 import re
@@ -22,6 +17,8 @@ from tff_fair.experiments.analysis.measures import Measure, Value, value_text
 from tff_fair.experiments.texts import layout
 from tff_fair.files import csv_cells
 
+# The best of a column are in stars, bold in Markdown and LaTeX; the second best
+# in one star, italics, underlined.
 Escape = Callable[[str], str]
 Show = Callable[[Measure, Cell], str]
 

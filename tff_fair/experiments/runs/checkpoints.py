@@ -1,10 +1,4 @@
-"""The saved states of a run, and whether they are as they were written.
-
-A state is a folder in TensorFlow's SavedModel format, with the checksums of its
-files. They are written last: a state without them is not complete. TensorFlow
-checks some bytes of a state and not others, and reports damage by errors of
-many kinds.
-"""
+"""The saved states of a run: SavedModel folders, complete with checksums."""
 
 import pathlib
 from typing import Any

@@ -1,7 +1,4 @@
-"""The checksums of the files in a folder: their sizes and SHA-256.
-
-They are in the folder, as checksums.json, and are whole or not there.
-"""
+"""The checksums of a folder's files, in checksums.json: sizes and SHA-256."""
 
 import hashlib
 import os

@@ -37,8 +37,6 @@ _SECONDS_UNTIL_STALE = 60.0
 
 
 class _Claim(NamedTuple):
-  """A claim as it stands in the folder."""
-
   text: bytes
   changed: float
 
@@ -220,7 +218,6 @@ def _create(path: pathlib.Path, text: bytes) -> None:
 
 
 def _read(path: pathlib.Path) -> _Claim | None:
-  """Returns a claim; None if there is none."""
   try:
     # Opened, because a network disk may answer from memory otherwise.
     with path.open("rb") as file:

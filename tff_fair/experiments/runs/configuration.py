@@ -170,7 +170,6 @@ def score(configuration: Configuration) -> scores.Score:
 
 
 def _beside(configuration: Configuration) -> tuple[str, ...]:
-  """Returns the names of the scores beside that of a run."""
   return tuple(filter(None, str(configuration[DATA][BESIDE]).split(",")))
 
 
@@ -256,9 +255,6 @@ def ends_before(before: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
 def has_fewer_rounds(before: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
   """Returns whether a run has fewer rounds than another, by their settings."""
   return bool(before[ROUNDS] < now[ROUNDS])
-
-
-# Where two runs differ in what decides their results.
 
 
 def differences(

@@ -1,9 +1,4 @@
-"""The folder of a run: its files, its lock, and whether it may be written to.
-
-A folder takes one run. A run that was interrupted goes on in it, if all that
-decides its results is the same. So does a run that is to have more rounds, also
-one that is finished. Nothing else is ever written over.
-"""
+"""The folder of a run: its files, its lock, and who may write to it."""
 
 import contextlib
 import itertools
@@ -354,6 +349,7 @@ def _take(
         if is_new:
           folder.config.unlink()  # It is empty.
         raise
+      # The file that replaces the locked one needs its own lock.
       claim.lock(closing.enter_context(folder.config.open("rb")), path)
     yield folder, is_new
 

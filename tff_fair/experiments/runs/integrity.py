@@ -1,11 +1,4 @@
-"""Checks that the files of a run are as the run wrote them.
-
-A run writes the checksums of its files with each saved state, and at its end
-right before the summary. Files that may change later are not among them: plots,
-replays, event files, and what others put into the folder. Until the end, saved
-states have checksums of their own, and the block of a tape that is not full yet
-has none.
-"""
+"""Checks that the files of a run are as the run wrote them."""
 
 import pathlib
 from collections.abc import Iterator, Mapping
@@ -23,6 +16,7 @@ def write_checksums(
 ) -> None:
   """Writes the checksums of a run so far; of a finished one, with `staged`."""
   found = [*_recorded(folder, below=staged is not None)]
+  # States have checksums of their own until the end; a block may still grow.
   if staged is None:
     found += tape_files.full_blocks(folder, folder.last_saved_round)
     checksums.write(folder.path, found, hasher)

@@ -1,9 +1,4 @@
-"""Runs as others see them: their settings and their tables.
-
-Needs no TensorFlow, so that a program that reads runs starts at once; only a
-trained model needs it. A table is read when the caller first uses it. Tables of
-an unfinished run hold the rows that are there.
-"""
+"""Runs as others see them, read without TensorFlow: settings and tables."""
 
 from __future__ import annotations
 

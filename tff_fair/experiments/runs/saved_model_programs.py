@@ -1,7 +1,4 @@
-"""Access of a SavedModel's program to files, code and network.
-
-Loading a SavedModel may run a part of its program, and calling it the rest.
-"""
+"""Access of a SavedModel's program to files, code and network."""
 
 import pathlib
 import re

@@ -1,7 +1,4 @@
-"""The summary of a finished run, as its folder keeps it: summary.json.
-
-Readers rely on the parts that are listed here; there may be others.
-"""
+"""The parts of a run's summary.json that readers rely on, and their check."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias

@@ -1,8 +1,4 @@
-"""The tables of runs, read and checked: the caller may rely on them.
-
-A row of a table is known by its keys: whole numbers such as a round and the id
-of a client. No two rows have the same keys.
-"""
+"""The tables of runs, read and checked: the caller may rely on them."""
 
 from __future__ import annotations
 

@@ -29,7 +29,6 @@ class Recorder:
   """Writes the rounds of a run, one after the other."""
 
   def __init__(self, folder: RunFolder) -> None:
-    """Takes the folder of the run, with its model."""
     self._folder = folder
     self._block: dict[int, Arrays] = {}
 
@@ -146,7 +145,6 @@ def _write(
 
 
 def _read(path: pathlib.Path, folder: RunFolder) -> dict[int, Arrays]:
-  """Returns the rounds of a block by number."""
   rounds: dict[int, dict[str, np.ndarray]] = {}
   with array_files.read(path) as arrays:
     model = arrays.pop(_MODEL)

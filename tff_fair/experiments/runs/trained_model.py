@@ -1,9 +1,4 @@
-"""The model of a run: its layers, and its trained weights.
-
-The layers are in model.json, with all that an export needs of the task, so that
-an export needs no data. Where the model has layers of the user's own, the task
-has their code. The weights are in the states that the run has saved.
-"""
+"""The model of a run: its layers, in model.json, and its trained weights."""
 
 from __future__ import annotations
 
@@ -55,6 +50,7 @@ class Architecture:
     on_code: Callable[[exportable.NotExportableError], object] = lambda _: None,
   ) -> Self:
     """Describes the model of a task; `on_code` gets why it needs code."""
+    # Names as in a new program: runs of one spec are the same files.
     with keras_state.fresh_names():
       try:
         trained = exportable.describe(task.keras_model_fn(), TRAINED)
@@ -187,9 +183,6 @@ def _with_preprocessing(
   except (exportable.NotExportableError, ValueError):
     return None
   return config
-
-
-# The weights, and how a model gets them.
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -124,7 +124,6 @@ def most_rounds(spec: RunSpec, parts: build.RunParts) -> int:
 
 
 def _train(kind: str, spec: RunSpec, parts: build.RunParts) -> Baseline:
-  """Trains a baseline."""
   task = parts.task
   name, rate, momentum = learning_process.client_optimizer(spec)
   rates = [factor * rate for factor in RATES] if kind == LOCAL else [rate]
@@ -243,9 +242,6 @@ def with_aside(
 def dataset(arrays: Arrays, client_id: int) -> tf.data.Dataset:
   """Returns the examples of a client as its local work takes them."""
   return types.client_dataset(client_id, one_element(arrays))
-
-
-# The file of a baseline, and what decides its content.
 
 
 def _key(

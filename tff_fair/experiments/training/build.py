@@ -1,7 +1,4 @@
-"""The parts of a run, made from its settings and its task.
-
-Problems that show only with the process are errors of the setting behind them.
-"""
+"""The parts of a run, made from its settings and its task."""
 
 import dataclasses
 import pathlib
@@ -93,9 +90,6 @@ def process(
   honest = dataclasses.replace(plan.resolve(spec, task), attack=None)
   chosen = learning_process.arguments(spec, task, honest)
   return learning_process.build_now(spec, task, chosen)
-
-
-# Initial weights from a trained model: a file's, or another run's.
 
 
 def with_initial_weights(

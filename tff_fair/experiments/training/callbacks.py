@@ -23,9 +23,9 @@ if typing.TYPE_CHECKING:
 # The group of results on validation data.
 VALIDATION = "validation"
 
-# Results over clients by name, see `population.summarize`. Some runs have those
-# of the global model beside personal ones, of the honest clients alone, or on
-# validation data, too: the groups "global", "honest" and "validation".
+# Results over clients by name, see `client_evaluation.summarize`. Some have the
+# groups "global", of the global model beside personal ones, "honest", of the
+# clients that do not attack, and "validation".
 Summary: TypeAlias = Mapping[str, "float | Mapping[str, float] | Summary"]
 
 
@@ -257,6 +257,7 @@ class Callbacks:
     self._started: list[RoundCallback] = []
     self.writers = [c for c in ours if isinstance(c, Writer)]
     self.wants_updates = any(c.wants for c in self._all)
+    # What ends the run, as the first callback said, and why.
     self.verdict: Verdict | None = None
     self.reason = ""
 

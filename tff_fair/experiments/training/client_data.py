@@ -1,7 +1,4 @@
-"""The data of a run's clients, as processes take it.
-
-One thread loads it, ahead of time if asked.
-"""
+"""The data of a run's clients, as processes take it, loaded by one thread."""
 
 from __future__ import annotations
 
@@ -51,8 +48,6 @@ class _Reader:
 
 
 class _Cached(NamedTuple):
-  """The data of a client, and their size."""
-
   data: tf.data.Dataset
   num_bytes: int
 
@@ -68,7 +63,6 @@ class ClientLoader:
     thread: LoadingThread | None = None,
     groups: Callable[[int], np.ndarray] | None = None,
   ) -> None:
-    """Takes the source of the data, and its type for the process."""
     self._read = _Reader(split, spec)
     self._groups = groups
     self._thread = thread
@@ -215,7 +209,6 @@ class _Build:
   element_spec: tasks_task.ElementSpec
 
   def __call__(self, client_id: int) -> tf.data.Dataset:
-    """Returns the data of a client, as processes take it."""
     return _opened(self)([client_id])[0]
 
 

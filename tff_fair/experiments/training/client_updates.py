@@ -1,11 +1,4 @@
-"""The updates of a round's clients, for callbacks that want them.
-
-A second process of the same method brings all updates to the server, whatever
-the way in which the run sums. Its clients do the round's work once more, from
-the state before the round: they order examples by the same seeds, so their
-updates are those of the round. It is built when updates are first asked for,
-and the run itself computes as without it.
-"""
+"""The updates of a round's clients, computed again by a stacking process."""
 
 import functools
 from collections.abc import Callable
@@ -87,7 +80,6 @@ class SavedUpdates(RoundCallback):
   wants = frozenset({UPDATES})
 
   def __init__(self, folder: RunFolder, every: int) -> None:
-    """Takes the folder, and after how many rounds it writes."""
     self._folder = folder
     self._every = every
 

@@ -151,7 +151,6 @@ class _Stages:
     self._computations = build_computations(spec, parts.task, parts.cache)
 
   def start(self) -> CorrectionRecord:
-    """Returns the record before the first iteration."""
     number = self._task.num_clients
     return CorrectionRecord(
       iterations=0,
@@ -217,7 +216,6 @@ class _Stages:
     )
 
   def finetune(self, record: CorrectionRecord) -> CorrectionRecord:
-    """Returns the record after the second stage."""
     spec, task = self._spec, self._relabelled(record)
     if not spec.correction_finetuning:
       return dataclasses.replace(record, is_done=True)

@@ -27,7 +27,6 @@ class Best(RoundCallback):
     score: Score = ACCURACY,
     on_validation: bool = False,
   ) -> None:
-    """Initializes."""
     self.criterion = criterion
     group = f"{VALIDATION}/" if on_validation else ""
     self.column = f"{group}{score.name}/{criterion}"
@@ -80,7 +79,6 @@ class StationarityStop(RoundCallback):
   """Stops a run at the first round that is Pareto stationary enough."""
 
   def __init__(self, bound: float) -> None:
-    """Takes the largest Pareto stationarity that is enough."""
     self._bound = bound
     self.reason = f"the Pareto stationarity is {bound:g} or less"
 

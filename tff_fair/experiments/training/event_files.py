@@ -1,9 +1,4 @@
-"""What TensorBoard shows, and event files that go on.
-
-Here are the numbers of each round, histograms over clients, the settings and
-final measures of a run for the tab HParams, and the removal of rounds that will
-come again.
-"""
+"""What TensorBoard shows, and event files that go on."""
 
 import pathlib
 from collections.abc import Callable, Iterator, Mapping
@@ -59,6 +54,7 @@ def write_numbers(
   writer: tf.summary.SummaryWriter, value: object, round_num: int
 ) -> None:
   """Writes the numbers of a structure as scalars, in one event."""
+  # TFF's release manager writes an event for each, in ten times as long.
   numbers = summary_pb2.Summary()
   with writer.as_default():
     for name, leaf in leaves(value):
@@ -166,9 +162,6 @@ def _records(file: pathlib.Path) -> Iterator[bytes]:
       f"{file.parent}: {file.name} cannot be read: {reason}. It is for "
       "TensorBoard alone: make it readable or move it away, and start again."
     ) from error
-
-
-# The names of measurements: the way to each through its structure.
 
 
 def leaves(value: object, name: str = "") -> Iterator[tuple[str, object]]:

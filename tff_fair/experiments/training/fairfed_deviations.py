@@ -1,8 +1,4 @@
-"""FairFed's deviations: each client's gap between groups, before each round.
-
-The program runs the model that clients receive over the training examples of
-the round's cohort, and counts them by group.
-"""
+"""FairFed's deviations: each client's gap between groups before a round."""
 
 from collections.abc import Callable, Iterable, Sequence
 
@@ -37,7 +33,6 @@ class GroupCounter:
   """Counts the examples of clients by group and by what a model predicts."""
 
   def __init__(self, parts: build.RunParts, split: tasks.Split) -> None:
-    """Counts examples of a split that knows groups."""
     assert split.groups is not None
     assert parts.task.group_names is not None
     self._load, self._groups = split.load, split.groups

@@ -1,8 +1,4 @@
-"""Runs without a folder: many short ones share what one program has built.
-
-They have the rounds, the loop and the evaluations of `running.run`. Nothing is
-written, so that one that is interrupted begins anew.
-"""
+"""Runs without a folder: many short ones share what one program has built."""
 
 import pickle
 from collections.abc import Callable
@@ -38,7 +34,6 @@ class ProgramCache(compilation_cache.CompilationCache):
   """Keeps computations while the program runs, users' code included."""
 
   def __init__(self) -> None:
-    """Starts empty."""
     super().__init__(None)
     self._known: dict[bytes, Any] = {}
 
@@ -64,8 +59,6 @@ class ProgramCache(compilation_cache.CompilationCache):
 
 
 class _LastEvaluation(RoundCallback):
-  """Keeps the last evaluation, and its state."""
-
   found: RoundEvaluation
   last: RoundState
 
@@ -78,7 +71,6 @@ class _Unsaved:
   """States of a run that saves none."""
 
   def load_latest(self, initial: Any) -> tuple[Any, int, SavedCallbacks | None]:
-    """Returns the first state."""
     return initial, 0, None
 
   def save(self, state: RoundState) -> None:
@@ -124,7 +116,6 @@ def evaluate_trained(
 def _with_groups(
   parts: build.RunParts, last: _LastEvaluation
 ) -> RoundEvaluation:
-  """Returns an evaluation with the counts of groups."""
   found = last.found
   if f"global_{found.score.name}" in found.clients:
     raise FieldError(

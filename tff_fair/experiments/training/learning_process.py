@@ -110,6 +110,7 @@ def _initial_weights(
   task: tasks.Task, cache: compilation_cache.CompilationCache
 ) -> tff.learning.models.ModelWeights:
   """Returns the weights of a task's model, with the bits of a process."""
+  # The worker computes them: last bits of an orthogonal matrix differ there.
   comp = cache.compiled(
     ("initial_weights", task.model_parts),
     lambda: {"weights": local_model.describe(task.model).initial_weights},
@@ -122,7 +123,6 @@ def _with_client_rate(
   state: rounds.State,
   rate: float,
 ) -> rounds.State:
-  """Returns a state whose clients train at a rate."""
   hparams = process.get_hparams(state)
   of_clients = hparams["client_work"]
   of_clients = type(of_clients)(of_clients, learning_rate=np.float32(rate))
@@ -189,7 +189,6 @@ def arguments(
 
 
 def _correction(spec: RunSpec, run_plan: plan.Plan) -> dict[str, Any]:
-  """Returns how clients correct their steps, if they do."""
   if not spec.corrects_steps:
     return {}
   return {
@@ -274,18 +273,12 @@ def build_optimizer(
   return build_optimizer(learning_rate)
 
 
-# What clients keep.
-
-
 def has_personal_models(
   process: tff.learning.templates.LearningProcess,
 ) -> bool:
   """Returns whether a process trains a model for each client, too."""
   state_type = process.initialize.type_signature.result.member
   return hasattr(state_type.client_work, client_state.PERSONAL)
-
-
-# What must fit into a message: tables that clients keep, updates of a part.
 
 
 _MOST_BYTES = 2**31  # Of protobuf's messages.
@@ -307,7 +300,7 @@ def check_tables(
   for name, setting in _SETTINGS_OF_TABLES.items():
     value = getattr(spec, setting)
     if value == fields[setting].default:
-      continue
+      continue  # Ditto's personal models may take more.
     _, rows = tf.nest.flatten(
       tff.types.type_to_tf_tensor_specs(client_work[name])
     )

@@ -1,9 +1,4 @@
-"""The plan of a run: its settings, resolved with its task.
-
-The size of cohorts, the clients to evaluate, the attackers, the way to sum:
-if the user has set none, it follows from the task and the method. A setting
-that does not go with them is an error.
-"""
+"""The plan of a run: its settings, resolved with its task."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -182,7 +177,6 @@ def _no_class_labels(
 
 
 def _check_correction(spec: RunSpec, task: tasks.Task) -> None:
-  """Checks that the labels of a task can be corrected."""
   if spec.label_correction == "none":
     return
   if not task.has_class_labels or task.objective.activation == "sigmoid":
@@ -296,9 +290,6 @@ def defence(spec: RunSpec) -> summing.Defence | None:
   return summing.Defence(kind=spec.defence, trimmed_share=spec.trimmed_share)
 
 
-# The privacy of a run: its noise, and what it has spent.
-
-
 # In summary.json.
 PRIVACY = "privacy"
 
@@ -346,6 +337,7 @@ def account_privacy(
   rounds: int,
 ) -> dict[str, object]:
   """Returns the privacy spent by a run, ready for JSON."""
+  # With early stopping, all rounds that might have been trained count.
   rounds = rounds if spec.patience is None else spec.total_rounds
   return {
     "epsilon": privacy.epsilon(dp, num_clients=num_clients, rounds=rounds),

@@ -92,7 +92,6 @@ def draw_distribution(
 
 
 def _limit(shown: np.ndarray) -> float:
-  """Returns the end of an axis for errors."""
   largest = shown.max(initial=0.0)
   return 1.02 * float(largest) if largest > 0 else 1.0
 

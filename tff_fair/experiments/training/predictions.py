@@ -1,10 +1,4 @@
-"""Predictions of the trained model for each example, and results from them.
-
-The program runs the model over the clients' examples once, after the last
-round, if the run asks for one of four: how the model treats groups of people
-at each client, the decision threshold, what each client gains by joining, and
-what it gets by fine-tuning.
-"""
+"""Predictions of the trained model for each example, and results from them."""
 
 import dataclasses
 import itertools

@@ -1,7 +1,4 @@
-"""The results of a run: the summary, the table of clients and the plots.
-
-All of it comes from the tables in the run's folder, and from predictions.
-"""
+"""The results of a run: the summary, the table of clients and the plots."""
 
 import pathlib
 import tempfile
@@ -98,6 +95,7 @@ def _move(staged: RunFolder, folder: RunFolder) -> None:
   """Moves the last files of a run to its folder; the one that ends it last."""
   last = [staged.checksums, staged.summary]
   if folder.is_finished:
+    # Until the configuration is there, the same command fine-tunes again.
     last = [staged.summary, staged.checksums, staged.config]
     # It would call files changed that are of the other results.
     folder.checksums.unlink(missing_ok=True)
@@ -176,7 +174,6 @@ def label_counts(task: tasks.Task) -> np.ndarray | None:
 
 
 def _write_labels(folder: RunFolder, task: tasks.Task) -> None:
-  """Writes how many training examples of each class every client has."""
   counts = label_counts(task)
   if counts is None:
     return

@@ -191,7 +191,6 @@ def _labels(spec: RunSpec, task: tasks.Task) -> np.ndarray | None:
 def _data(
   spec: RunSpec, task: tasks.Task
 ) -> contextlib.AbstractContextManager[client_data.RunData]:
-  """Opens the data of a run's clients."""
   if not runtime.builds_data():
     return client_data.opened(task)
   at_workers = functools.partial(client_data.DataAtWorkers, spec, task)
@@ -382,7 +381,6 @@ def _nothing_whole(folder: RunFolder, doubts: Mapping[int, str]) -> RunError:
 
 
 def _damage(state: pathlib.Path) -> str | None:
-  """Returns how a saved state is damaged, if it is."""
   damage = checkpoints.damage(state)
   return damage and f"its state is damaged: {damage}"
 

@@ -1,7 +1,4 @@
-"""Progress of a run: its rounds, and how far a long one is.
-
-A round that takes long shows how many of its clients are done.
-"""
+"""Progress of a run: its rounds, and how far a long one is."""
 
 from __future__ import annotations
 

@@ -206,7 +206,6 @@ def _write_results(
   display: Display,
   found: Mapping[str, baselines.Baseline],
 ) -> None:
-  """Writes what comes of a run that has trained."""
   interruption.check()
   if spec.finetune_epochs is not None:
     number = len(parts.evaluated)
@@ -234,9 +233,6 @@ def _conclude(folder: RunFolder, display: Display) -> Run:
   for sentence in run_warnings.of_run(found):
     display.say(f"{found.path}: {sentence}")
   return found
-
-
-# Where a run computes.
 
 
 def _start_dask(

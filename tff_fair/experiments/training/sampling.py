@@ -51,7 +51,6 @@ class LastLosses(RoundCallback):
   """float32[K] losses when clients last took part; infinite before."""
 
   def __init__(self, num_clients: int) -> None:
-    """Starts without losses."""
     self.values = np.full(num_clients, np.inf, np.float32)
 
   def on_start(self, run: Run) -> None:
@@ -85,7 +84,6 @@ class Sampler:
     first_rounds: np.ndarray | None = None,
     last_losses: LastLosses | None = None,
   ) -> None:
-    """Takes what it draws from; power of choice, the losses of clients, too."""
     self._last_losses = last_losses or LastLosses(len(num_examples))
     # float64[K], of DRFA; it sets them before each round.
     self.mixture = np.full(len(num_examples), 1 / len(num_examples))

@@ -1,8 +1,4 @@
-"""The states of a run that are saved, and what goes on the tape with them.
-
-A state is a folder with TFF's state of the process and, where callbacks have a
-state, or one of them ends the run, `callbacks.npz`.
-"""
+"""The states of a run that are saved, and what goes on the tape with them."""
 
 import asyncio
 import concurrent.futures
@@ -45,7 +41,6 @@ class Checkpoints:
     check: Callable[[], None] = lambda: None,
     record: Callable[[], None] = lambda: None,
   ) -> None:
-    """Takes where states go, and the tables with the rounds before them."""
     self._path = path
     self._tables = tables
     self._check = check
@@ -92,7 +87,7 @@ class Checkpoints:
 
 def last_round(folder: RunFolder) -> int | None:
   """Returns the round after which a callback ended the run, if one did."""
-  with contextlib.suppress(DamageError):
+  with contextlib.suppress(DamageError):  # It shows later.
     for round_num in checkpoints.saved_rounds(folder.checkpoints)[-1:]:
       state = checkpoints.path(folder.checkpoints, round_num)
       if _read_callbacks(state / _CALLBACKS).stop:
@@ -134,11 +129,7 @@ class BestStates(Writer):
       self._states.save(state)
 
 
-# What is saved of callbacks: arrays, and one text with all other values.
-
-
 def _write_callbacks(path: pathlib.Path, saved: SavedCallbacks) -> None:
-  """Writes the states of callbacks."""
   arrays: dict[str, np.ndarray] = {}
   values: dict[str, dict[str, Any]] = {}
   for name, state in saved.states.items():
@@ -165,14 +156,10 @@ def _read_callbacks(path: pathlib.Path) -> SavedCallbacks:
     return SavedCallbacks(states, str(found["stop"]))
 
 
-# The tape.
-
-
 class Tape(Writer):
   """Writes the first rounds of a run on its tape."""
 
   def __init__(self, folder: RunFolder, num_rounds: float) -> None:
-    """Takes the folder of the run, and how many rounds the tape keeps."""
     self._folder = folder
     self._recorder = tape_files.Recorder(folder)
     self._num_rounds = num_rounds

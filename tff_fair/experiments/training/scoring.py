@@ -176,7 +176,6 @@ def _of_classes(columns: Columns, scoring: Scoring) -> dict[str, np.ndarray]:
 def _of_numbers(
   columns: Columns, label_scale: float, label_variance: Callable[[int], float]
 ) -> dict[str, np.ndarray]:
-  """Returns the scores of a regression."""
   ids = columns["client_id"].tolist()
   variances = np.array([label_variance(client_id) for client_id in ids])
   number = columns["num_examples"]
@@ -188,6 +187,7 @@ def _of_numbers(
 
 def variance(labels: np.ndarray) -> float:
   """Returns the mean squared deviation of labels from their mean."""
+  # Exactly 0 where all are equal: a rounded mean would leave a rest.
   centered = labels.astype(np.float64) - labels[0].astype(np.float64)
   return float(centered.var(axis=0).mean())
 
@@ -206,8 +206,6 @@ def errors(
   )
   return abs(label_scale) * np.sqrt(mean_squares), 1 - unexplained
 
-
-# What the model predicts at all.
 
 # Of the range of the labels; below it, predictions are one number.
 _SAME = 1e-5

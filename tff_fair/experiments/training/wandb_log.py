@@ -1,8 +1,4 @@
-"""A run's evaluations in a project of Weights & Biases.
-
-The run has the same training without it: no error of Weights & Biases ends or
-changes a run. WANDB_MODE=offline keeps all on this machine.
-"""
+"""A run's evaluations in Weights & Biases, whose errors end no run."""
 
 import contextlib
 import uuid
@@ -33,7 +29,6 @@ class Wandb(Writer):
     project: str,
     say: Callable[[str], None],
   ) -> None:
-    """Takes a run in its folder, and its project."""
     self._folder, self._spec, self._project = folder, spec, project
     self._say = say
     self._is_open = True

@@ -186,9 +186,6 @@ def _quantile_line(
   )
 
 
-# A small histogram for each method: clients by their score.
-
-
 _NUM_BINS = 20
 
 
@@ -251,9 +248,6 @@ def draw_histogram(
     f"clients {text(worst)}.",
     [*frame.axes(), Path(bars, f"bars c{method.style.color}"), *lines],
   )
-
-
-# Section: each client's score with each method, where clients are few.
 
 
 _EACH_TITLE = "Each client"

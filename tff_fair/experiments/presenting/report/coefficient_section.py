@@ -53,7 +53,6 @@ def coefficients_of_method(
 
 
 def _of_run(run: Run) -> pd.DataFrame | None:
-  """Returns the coefficients of a run by round and client; None without."""
   if run.cohorts is None:
     return None
   table = run.cohorts[[ROUND, "client_id", _COEFFICIENT]]

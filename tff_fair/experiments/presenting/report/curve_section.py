@@ -26,9 +26,6 @@ from tff_fair.experiments.presenting.report.task_runs import (
 from tff_fair.experiments.runs.run import Run
 from tff_fair.experiments.spec.scores import BY_NAME, Score
 
-# Measures over the evaluations of the methods of a task, to be drawn.
-
-
 # By the name of a measure, a curve for each method that has one, by its number.
 Curves = Mapping[str, Mapping[int, Curve]]
 
@@ -147,7 +144,6 @@ def _costs(task: TaskRuns, axis: _Axis) -> dict[int, Curve | None]:
 def _figures(
   task: TaskRuns, axis: _Axis, costs: Mapping[int, Curve | None], found: Curves
 ) -> list[Figure]:
-  """Returns the charts of some measures."""
   figures = []
   for name, of_methods in found.items():
     factor = task.measures[name].scale

@@ -80,9 +80,6 @@ def _mean(values: np.ndarray) -> float:
   return float(present.mean()) if present.size else np.nan
 
 
-# Lines of curves, and scales and words that fit them.
-
-
 def line(
   method: MethodRuns,
   curve: Curve,

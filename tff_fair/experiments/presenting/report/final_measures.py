@@ -26,8 +26,6 @@ from tff_fair.experiments.spec.scores import BY_NAME
 from tff_fair.metrics.intervals import CONFIDENCE, Interval
 from tff_fair.metrics.statistics import tail_size
 
-# The clients' scores at the end of a run.
-
 
 @once_per_run
 def scores_of_run(run: Run) -> "pd.Series[float]":
@@ -101,7 +99,6 @@ def column(
 
 
 def _has_honest(method: MethodRuns) -> bool:
-  """Returns whether clients attack in a run of a method."""
   return any(
     f"{tables.HONEST}{measures.of(run.score)['mean'].column}" in run.evaluations
     for run in method.runs
@@ -115,9 +112,6 @@ def _at_end(run: Run, measure: Measure) -> float:
     return math.nan
   last = ChosenEvaluation(run, (int(table[ROUND].max()),), honest=False)
   return last.value(measure)
-
-
-# How many clients a tail is, such as the worst 10 %.
 
 
 def tail_clients(task: TaskRuns, percent: int) -> str:
@@ -138,9 +132,6 @@ def tail_text(task: TaskRuns, name: str) -> str:
   if end not in ("worst", "best"):
     return ""
   return f": {tail_clients(task, int(percent))}"
-
-
-# Section: all other measures at the end of the runs, as tables that fold.
 
 
 _PERCENTS = (5, 10, 20, 30)

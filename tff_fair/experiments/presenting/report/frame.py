@@ -1,7 +1,4 @@
-"""Charts as records: a frame with axes and a grid, and shapes in it.
-
-`chart.svg` draws them. Sizes are in pixels of the SVG.
-"""
+"""Charts as records: a frame with axes and a grid, and shapes in it."""
 
 import dataclasses
 import itertools

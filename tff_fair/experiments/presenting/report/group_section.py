@@ -122,7 +122,6 @@ def _mean_gap(method: MethodRuns, name: str) -> float:
 
 
 def _of_groups(label: str, run: Run) -> Table:
-  """Returns the shares of each group in a run."""
   groups = _summary_of(run)["groups"]
   shown = {
     share: title

@@ -1,8 +1,4 @@
-"""A matrix as shades: one hue for positive values, one for negative ones.
-
-Shades begin at zero. Where all values are far from it and near each other,
-they may span the range of the values instead, and the key says so.
-"""
+"""A matrix as shades: one hue for positive values, one for negative ones."""
 
 import dataclasses
 import math

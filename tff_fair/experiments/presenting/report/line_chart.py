@@ -57,6 +57,7 @@ def draw(
 
 def thin(x: np.ndarray, y: np.ndarray, limit: int) -> np.ndarray:
   """Chooses points that show a curve best, its peaks above all."""
+  # Largest triangle three buckets (Steinarsson, 2013).
   count = len(x)
   if count <= limit:
     return np.arange(count)

@@ -127,9 +127,6 @@ def _parts(task: TaskRuns) -> dict[str, Any]:
   }
 
 
-# Writes a report: one HTML file about some runs, which needs nothing else.
-
-
 def report(
   runs: Run | Place | Iterable[Run | Place],
   path: Place,

@@ -120,7 +120,6 @@ def _of_share(task: TaskRuns, series: _Series) -> Section:
 def _over_rounds(
   task: TaskRuns, series: _Series, lines: Sequence[Line], note: str, reason: str
 ) -> Section:
-  """Returns the section of a series."""
   if not lines:
     absence = (
       f"no run has measured {series.pronoun} ({series.column} in metrics.csv)"
@@ -168,9 +167,6 @@ def _direction_line(method: MethodRuns) -> Line | None:
     return None
   measured = curves.Curve(curve.rounds[known], curve.mean[known], None)
   return curves.line(method, measured, factor=1 / largest)
-
-
-# Section: rules on the same rounds, as `binaries.replay` compared them.
 
 
 def build_replay(task: TaskRuns) -> Section:

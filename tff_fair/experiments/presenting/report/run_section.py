@@ -1,8 +1,4 @@
-"""Section: the command and settings of each run, to repeat it.
-
-Settings that differ between methods come first, then those that are not the
-default.
-"""
+"""Section: the command and settings of each run, to repeat it."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -109,7 +105,6 @@ def _of(run: Run) -> dict[tuple[str, str], object]:
 
 
 def _common(runs: Sequence[Run]) -> dict[tuple[str, str], object]:
-  """Returns the settings that are the same in all runs."""
   first, *others = map(_of, runs)
   return {
     name: value

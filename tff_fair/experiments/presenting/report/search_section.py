@@ -236,7 +236,6 @@ def _importances(
 
 
 def _measures(known_trials: Sequence[Trial]) -> Mapping[str, Measure]:
-  """Returns the measures of the runs of trials."""
   return measures.of(trials.score_of(known_trials))
 
 

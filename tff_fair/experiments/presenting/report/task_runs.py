@@ -60,9 +60,6 @@ def style(number: int) -> Style:
   return Style(number, color, _DASHES[turn % len(_DASHES)], marker)
 
 
-# What clients are called, the same everywhere on the page.
-
-
 _LETTER_WIDTH, _GAP = 7, 8
 _MAX_WIDTH = 860  # Of all names side by side, as below a chart's columns.
 _MAX_LETTERS = 24
@@ -233,7 +230,6 @@ def _baselines_first(
 
 
 def _name(run: Run) -> str:
-  """Returns the name of a run's data."""
   file = run.task_options.get(_FILE)
   return run.task if file is None else pathlib.PurePath(file).name
 

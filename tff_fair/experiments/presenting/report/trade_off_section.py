@@ -132,8 +132,6 @@ def _row(
   return Group(parts, f"series {method.style.classes}", title)
 
 
-# Section: score against fairness, and the methods that no other beats.
-
 _MAX_NAMES = 10
 _PAIRS = (("mean", "std"), ("mean", "worst_10"))
 # The axes of Figure 3 of Ju et al., "Accelerating Fair Federated Learning:
@@ -163,7 +161,6 @@ def build(task: TaskRuns) -> Section:
 
 
 def _figures(task: TaskRuns, pairs: Sequence[tuple[str, str]]) -> list[Figure]:
-  """Returns the charts of pairs of measures that the runs have."""
   figures = [
     _figure(task, x, y)
     for x, y in pairs

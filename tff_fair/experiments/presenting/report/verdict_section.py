@@ -213,9 +213,6 @@ def _not_compared(best: str, groups: Sequence[Group]) -> list[str]:
   ]
 
 
-# Columns of the differences to a baseline, each interval drawn.
-
-
 _WIDTH, _EDGE = 120, 4  # Of the drawing of an interval.
 
 
