@@ -119,7 +119,10 @@ def build(
     elif name in _JOINING:
       columns[name] = _of_joining(name, score)
     elif name in _FINETUNED:
-      columns[name] = _of_fine_tuning(_FINETUNED[name], score)
+      key = _FINETUNED[name]
+      measure = measures.of(score)[key]
+      tuned = measure._replace(title=f"{measure.title} fine-tuned")
+      columns[name] = _of_summary(summaries.FINETUNED, key, tuned)
     elif name == NOISE:
       columns[name] = ComparedColumn(NOISE_MEASURE, noise_share)
     else:
@@ -133,35 +136,23 @@ def of_measure(measure: Measure) -> ComparedColumn:
 
 
 def _of_joining(name: str, score: Score) -> ComparedColumn:
-  """Returns a column of the ends of runs; NaN where a run has no baseline."""
   key, title = _JOINING[name]
-
-  def of(evaluation: ChosenEvaluation) -> float:
-    return float(
-      evaluation.run.of_summary(summaries.JOINING).get(key, math.nan)
-    )
-
   of_score = measures.of(score)["mean"]
   measure = (
-    of_score._replace(
-      title=title, higher_is_better=True, is_signed=True, statistic=None
-    )
+    of_score._replace(title=title, higher_is_better=True, is_signed=True)
     if key in ("mean", "min")
     else Measure(title, name == "gaining", 1.0, 1)
   )
-  return ComparedColumn(measure, of)
+  return _of_summary(summaries.JOINING, key, measure)
 
 
-def _of_fine_tuning(name: str, score: Score) -> ComparedColumn:
-  """Returns a measure after fine-tuning; NaN where a run has none."""
-  measure = measures.of(score)[name]
+def _of_summary(part: str, key: str, measure: Measure) -> ComparedColumn:
+  """Returns a column of the ends of runs; NaN where a run has no such part."""
 
   def of(evaluation: ChosenEvaluation) -> float:
-    found = evaluation.run.of_summary(summaries.FINETUNED)
-    return float(found.get(name, math.nan))
+    return float(evaluation.run.of_summary(part).get(key, math.nan))
 
-  title = f"{measure.title} fine-tuned"
-  return ComparedColumn(measure._replace(title=title, statistic=None), of)
+  return ComparedColumn(measure._replace(statistic=None), of)
 
 
 def _of_clients(

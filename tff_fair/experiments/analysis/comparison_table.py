@@ -59,16 +59,28 @@ class Contrast(NamedTuple):
   p_holm: float
   baseline: str = ""
 
-  @classmethod
-  def among_several(
-    cls, difference: Difference, factor: float, baseline: str
-  ) -> "Contrast":
-    """Returns the contrast whose p-value a correction multiplies."""
-    return cls(
-      difference.corrected(factor),
-      min(factor * difference.p_value, 1.0),
-      baseline,
+
+def contrasts(
+  measure: Measure,
+  methods: Sequence[Seeds],
+  baseline: Seeds,
+  label: str,
+  question: questions.Name,
+) -> list[Contrast]:
+  """Returns scaled differences to a baseline, after Holm's correction."""
+  assert measure.statistic is not None
+  known = paired.remembering(measure.statistic)
+  differences = [
+    paired.difference(known, method, baseline, measure.span, question).scaled(
+      measure.scale
     )
+    for method in methods
+  ]
+  factors = paired.holm_factors([found.p_value for found in differences])
+  return [
+    Contrast(found.corrected(factor), min(factor * found.p_value, 1.0), label)
+    for found, factor in zip(differences, factors, strict=True)
+  ]
 
 
 Cell = Value | Contrast | Wins

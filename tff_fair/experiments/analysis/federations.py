@@ -14,7 +14,12 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from tff_fair.experiments.analysis import measures, paired, questions
+from tff_fair.experiments.analysis import (
+  comparison_table,
+  measures,
+  paired,
+  questions,
+)
 from tff_fair.experiments.analysis.client_results import Clients, Seeds
 from tff_fair.experiments.analysis.paired import Difference
 from tff_fair.experiments.spec.scores import BY_NAME, Score
@@ -135,8 +140,6 @@ def _of_federation(
 ) -> list[Result]:
   score = BY_NAME[rows["score"].iloc[0]]
   measure = measures.of(score)[column]
-  assert measure.statistic is not None
-  statistic = paired.remembering(measure.statistic)
   of_methods = {
     str(method): _seeds(of_method, criterion)
     for method, of_method in rows.groupby("method", sort=False)
@@ -154,13 +157,13 @@ def _of_federation(
   if reference not in of_methods:
     return []
   others = [name for name in of_methods if name != reference]
-  differences = [
-    paired.difference(
-      statistic, of_methods[name], of_methods[reference], measure.span, question
-    )
-    for name in others
-  ]
-  factors = paired.holm_factors([d.p_value for d in differences])
+  contrasts = comparison_table.contrasts(
+    measure,
+    [of_methods[name] for name in others],
+    of_methods[reference],
+    reference,
+    question,
+  )
   sign = 1 if measure.higher_is_better else -1
   return [
     Result(
@@ -169,13 +172,11 @@ def _of_federation(
       column,
       score.name,
       measure.scale * means[name],
-      difference.scaled(measure.scale).corrected(factor),
-      min(factor * difference.p_value, 1.0),
-      sign * measure.scale * difference.estimate,
+      found.difference,
+      found.p_holm,
+      sign * found.difference.estimate,
     )
-    for name, difference, factor in zip(
-      others, differences, factors, strict=True
-    )
+    for name, found in zip(others, contrasts, strict=True)
   ]
 
 

@@ -125,11 +125,11 @@ class Contents:
     compared = {n: c for n, c in self.columns.items() if c.measure.statistic}
     chosen = {n: self.better(references, c).label for n, c in compared.items()}
     contrasts = [
-      _contrasts(
-        column,
-        [method for _, method in others],
+      comparison_table.contrasts(
+        column.measure,
+        [column.seeds(method) for _, method in others],
+        column.seeds(of_references[chosen[name]]),
         chosen[name],
-        of_references[chosen[name]],
         self.question.name,
       )
       for name, column in compared.items()
@@ -302,32 +302,6 @@ def baseline_text(references: Sequence[Group]) -> str:
   if len(labels) == 1:
     return labels[0]
   return f"the better of {labels[0]} and {'; '.join(labels[1:])}"
-
-
-def _contrasts(
-  column: ComparedColumn,
-  methods: Sequence[Seeds],
-  label: str,
-  baseline: Seeds,
-  question: questions.Name,
-) -> list[Contrast]:
-  assert column.measure.statistic is not None
-  known = paired.remembering(column.measure.statistic)
-  differences = [
-    paired.difference(
-      known,
-      column.seeds(method),
-      column.seeds(baseline),
-      span=column.measure.span,
-      question=question,
-    ).scaled(column.measure.scale)
-    for method in methods
-  ]
-  factors = paired.holm_factors([found.p_value for found in differences])
-  return [
-    Contrast.among_several(difference, factor, label)
-    for difference, factor in zip(differences, factors, strict=True)
-  ]
 
 
 # The tables of a run that have the costs.

@@ -261,8 +261,7 @@ def cells(compared: pd.DataFrame) -> list[list[str]]:
 
 def text(compared: pd.DataFrame) -> str:
   """Returns a comparison as a table for a terminal."""
-  lines = layout.aligned(cells(compared), gap=2)
-  return "\n".join("".join(line).rstrip() for line in lines)
+  return layout.table(cells(compared))
 
 
 def _cell(row: Mapping[str, Any], name: str) -> str:

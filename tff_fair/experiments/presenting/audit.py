@@ -213,8 +213,8 @@ def _audit_model(
   found = model_evaluation.read_model(model, trust=trust)
   if isinstance(task, str):
     task = _load(task, task_options or {}, data_dir, seed)
-  scoring = audit_scores.Asked(**scores, threshold_for=threshold_for).scoring(
-    task
+  scoring = audit_scores.of_settings(
+    task, threshold_for=threshold_for, **scores
   )
   if threshold_for is not None and found.decides:
     raise FieldError(

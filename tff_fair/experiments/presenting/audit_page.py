@@ -67,8 +67,10 @@ def describe(clients: pd.DataFrame, summary: Mapping[str, Any]) -> str:
   return "\n\n".join(
     [
       f"{_caption(score, summary)}, with 95 % intervals",
-      _aligned(_statistics(score, summary)),
-      _aligned([heads, *(_cells(row, score) for _, row in worst.iterrows())]),
+      layout.table(_statistics(score, summary)),
+      layout.table(
+        [heads, *(_cells(row, score) for _, row in worst.iterrows())]
+      ),
       *lines_below,
     ]
   )
@@ -128,11 +130,6 @@ def _cells(row: pd.Series, score: Score) -> list[str]:
     score.number(row[f"{score.name}_{end}"]) for end in ("low", "high")
   )
   return [*cells, f"[{low}, {high}]"]
-
-
-def _aligned(lines: list[list[str]]) -> str:
-  padded = layout.aligned(lines, gap=2)
-  return "\n".join("".join(line).rstrip() for line in padded)
 
 
 _LEVEL = 0.05

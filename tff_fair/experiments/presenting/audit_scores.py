@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -23,24 +23,16 @@ _OF_DECISIONS = ("balanced_accuracy", "precision", "recall", "f1")
 _CERTAIN = 50.0  # A logit that leaves the other classes nothing.
 
 
-class Asked(NamedTuple):
-  """The scores that an audit is asked for, as a run has them."""
-
-  score: str | None = None
-  measures: str | None = None
-  score_class: str | None = None
-  threshold_for: str | None = None
-
-  def scoring(self, task: tasks.Task) -> scoring.Scoring:
-    """Returns the scores, as a run on the task has them."""
-    spec = RunSpec(**self._asdict())
-    if self.threshold_for is not None and task.num_classes != 2:
-      raise FieldError(
-        "threshold_for",
-        f"chooses between two classes; {task.name} has others.",
-        value=self.threshold_for,
-      )
-    return scoring.of_task(task, spec)
+def of_settings(task: tasks.Task, **settings: Any) -> scoring.Scoring:
+  """Returns the scores that an audit is asked for, as a run has them."""
+  spec = RunSpec(**settings)
+  if spec.threshold_for is not None and task.num_classes != 2:
+    raise FieldError(
+      "threshold_for",
+      f"chooses between two classes; {task.name} has others.",
+      value=spec.threshold_for,
+    )
+  return scoring.of_task(task, spec)
 
 
 def add_scores(

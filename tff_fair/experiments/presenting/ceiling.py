@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -53,9 +53,9 @@ def text(found: Ceilings) -> str:
   """Returns the ceiling and the runs for a terminal."""
   parts = []
   for title, tables in _by_title(found).items():
-    parts += [title, _aligned(_of_ceiling(tables))]
+    parts += [title, layout.table(_of_ceiling(tables))]
     if len(tables.runs):
-      parts.append(_aligned(_of_methods(tables)))
+      parts.append(layout.table(_of_methods(tables)))
     parts += [layout.filled(line) for line in sentences(tables)]
   parts += [layout.filled(note) for note in found.notes]
   return "\n\n".join(parts)
@@ -203,11 +203,6 @@ def sentences(found: Ceilings) -> list[str]:
     said.append(_TOUCHES.format(radius=radius, risks=risks))
   unit = _UNITS.get(first["loss"], "cross entropies, in nats")
   return [*said, _TRAINING.format(unit=unit)]
-
-
-def _aligned(lines: Sequence[Sequence[str]]) -> str:
-  padded = layout.aligned(lines, gap=2)
-  return "\n".join("".join(line).rstrip() for line in padded)
 
 
 def _of_ceiling(found: Ceilings) -> list[list[str]]:

@@ -20,3 +20,8 @@ def aligned(lines: Sequence[Sequence[str]], *, gap: int = 0) -> list[list[str]]:
     width = max(map(len, column)) + (gap if place else 0)
     padded.append([f"{c:{'>' if place else '<'}{width}}" for c in column])
   return [list(line) for line in zip(*padded, strict=True)]
+
+
+def table(lines: Sequence[Sequence[str]]) -> str:
+  """Returns lines of cells as a table for a terminal."""
+  return "\n".join("".join(line).rstrip() for line in aligned(lines, gap=2))

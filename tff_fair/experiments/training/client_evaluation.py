@@ -3,7 +3,7 @@
 import functools
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import tensorflow_federated as tff
@@ -68,21 +68,23 @@ def build_evaluation(
   validation_data: client_data.ClientDatasets | None = None,
 ) -> loop.Evaluate:
   """Returns a function that evaluates a state on clients' test data."""
-  computations = _computations(parts)
-  on_test = _evaluation_on(
-    parts, computations, test_data, parts.evaluated, "test"
+  score, sums = parts.scores.score, parts.scores.sums
+  outputs = scoring.outputs(parts.task, score)
+  evaluation_on = functools.partial(
+    _evaluation_on,
+    parts,
+    _compiled(evaluation.build_client_evaluation, parts, sums, outputs),
+    _compiled(evaluation.build_personal_evaluation, parts, sums, outputs)
+    if learning_process.has_personal_models(parts.process)
+    else None,
   )
+  on_test = evaluation_on(test_data, parts.evaluated, "test")
   if validation_data is None or parts.task.validation is None:
     return on_test
   has_rows = parts.task.validation.num_examples[parts.evaluated] > 0
-  on_validation = _evaluation_on(
-    parts,
-    computations,
-    validation_data,
-    parts.evaluated[has_rows],
-    "validation",
+  on_validation = evaluation_on(
+    validation_data, parts.evaluated[has_rows], "validation"
   )
-  score = parts.scores.score
   names = ("num_examples", "loss", score.name, *score.beside)
 
   def evaluate(state: rounds.State) -> RoundEvaluation:
@@ -101,35 +103,16 @@ def build_evaluation(
   return evaluate
 
 
-class _Computations(NamedTuple):
-  """Evaluations of the global model, and of personal models if any."""
-
-  of_global: tff.Computation
-  of_personal: tff.Computation | None
-
-
-def _computations(parts: build.RunParts) -> _Computations:
-  """Returns the compiled evaluations of a run, for all parts of its data."""
-  sums = parts.scores.sums
-  outputs = scoring.outputs(parts.task, parts.scores.score)
-  return _Computations(
-    _compiled(evaluation.build_client_evaluation, parts, sums, outputs),
-    _compiled(evaluation.build_personal_evaluation, parts, sums, outputs)
-    if learning_process.has_personal_models(parts.process)
-    else None,
-  )
-
-
 def _evaluation_on(
   parts: build.RunParts,
-  computations: _Computations,
+  evaluate_global: tff.Computation,
+  evaluate_personal: tff.Computation | None,
   data: client_data.ClientDatasets,
   client_ids: np.ndarray,
   part: str,
 ) -> loop.Evaluate:
   """Returns the evaluation of a state on one part of some clients' data."""
   score = parts.scores.score
-  evaluate_global, evaluate_personal = computations
   outputs = scoring.outputs(parts.task, score)
   calls = _calls(client_ids, _most_clients(parts.scores.sums))
   marks = sampling.marks(parts.first_rounds[client_ids])

@@ -163,6 +163,10 @@ def arguments(
   spec: RunSpec, task: tasks.Task, run_plan: plan.Plan
 ) -> dict[str, Any]:
   """Returns, as plain values, what decides a process beside its model."""
+  correction = {
+    "local_correction": "scaffold",
+    "num_participants": sampling.num_seen(run_plan.first_rounds),
+  }
   return {
     "hparams": spec.all_hparams,
     "client_optimizer": client_optimizer(spec),
@@ -174,7 +178,7 @@ def arguments(
     "dp": run_plan.dp,
     "personal_lam": spec.personal_lam,
     "keeps_optimizer_state": spec.client_momentum_kept,
-    **_correction(spec, run_plan),
+    **(correction if spec.corrects_steps else {}),
     "group_shares": group_shares(spec, task, run_plan.first_rounds),
     "attack": run_plan.attack,
     "defence": run_plan.defence,
@@ -185,15 +189,6 @@ def arguments(
     "server_learning_rate_decay_kind": (
       spec.server_learning_rate_decay_kind or "exponential"
     ),
-  }
-
-
-def _correction(spec: RunSpec, run_plan: plan.Plan) -> dict[str, Any]:
-  if not spec.corrects_steps:
-    return {}
-  return {
-    "local_correction": "scaffold",
-    "num_participants": sampling.num_seen(run_plan.first_rounds),
   }
 
 

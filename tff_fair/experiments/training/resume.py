@@ -212,12 +212,10 @@ def rounds_of(
   wants_updates: bool,
 ) -> rounds.Rounds:
   """Returns the rounds of a run."""
-  ascent = drfa_rounds.MixtureAscent.of_run(
-    spec,
-    parts,
-    sample,
-    lambda: client_evaluation.build_losses(parts, train_data),
-  )
+  ascent = None
+  if spec.algorithm == drfa_rounds.METHOD:
+    losses = client_evaluation.build_losses(parts, train_data)
+    ascent = drfa_rounds.MixtureAscent(spec, parts, sample, losses)
 
   def begin(state: rounds.State) -> rounds.State:
     state = parts.begin(state)
