@@ -11,6 +11,7 @@ from typing import Any, Literal, NamedTuple, get_args
 import numpy as np
 import pandas as pd
 import tensorflow as tf
+from scipy import special
 
 import tasks
 from tff_fair.declared import FieldError
@@ -178,8 +179,7 @@ class _Hits:
     if self.outputs == "probabilities":
       logits, ranking = np.log(np.clip(outputs, _TINY, 1)), outputs
     else:
-      odds = np.exp(outputs - outputs.max(1, keepdims=True))
-      logits, ranking = outputs, odds / odds.sum(1, keepdims=True)
+      logits, ranking = outputs, special.softmax(outputs, axis=1)
       if outputs.shape[1] == 2:  # Differences do not saturate.
         ranking = outputs - outputs[:, ::-1]
     labels = part.y.astype(np.int64)
@@ -195,9 +195,7 @@ class _Hits:
       # Keras, too, keeps its losses finite so.
       losses = -np.log(np.clip(at_label, 1e-7, 1))
     else:
-      largest = outputs.max(1)
-      sums = np.exp(outputs - largest[:, None]).sum(1)
-      losses = np.log(sums) + largest - at_label
+      losses = special.logsumexp(outputs, axis=1) - at_label
     correct = _sums(classes == labels, part.sizes)
     return {
       audit_table.COUNT: part.sizes,

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from sklearn import metrics as sklearn_metrics
 
 import tasks
 from tff_fair.declared import FieldError
@@ -18,7 +19,10 @@ from tff_fair.experiments.spec.scores import summarize_beside
 from tff_fair.experiments.training import predictions, results, scoring
 from tff_fair.metrics import gains
 
-_OF_ORDER = ("auc", "average_precision")
+_OF_ORDER = {
+  "auc": sklearn_metrics.roc_auc_score,
+  "average_precision": sklearn_metrics.average_precision_score,
+}
 _OF_DECISIONS = ("balanced_accuracy", "precision", "recall", "f1")
 _CERTAIN = 50.0  # A logit that leaves the other classes nothing.
 
@@ -75,16 +79,7 @@ def _of_order(name: str, own: np.ndarray, ranking: np.ndarray) -> float:
   """Returns AUC or average precision of a class; NaN without two classes."""
   if own.all() or not own.any():
     return float("nan")
-  _, place = np.unique(-ranking, return_inverse=True)  # 0 is the highest.
-  hits = np.cumsum(np.bincount(place, own))
-  taken = np.cumsum(np.bincount(place))
-  gained = np.diff(hits, prepend=0.0)
-  if name == "average_precision":
-    return float((gained * hits / taken).sum() / own.sum())
-  false = taken - hits
-  # A pair with the same rank counts one half.
-  above = false - np.diff(false, prepend=0.0) / 2
-  return float(1 - (gained * above).sum() / (own.sum() * (~own).sum()))
+  return float(_OF_ORDER[name](own, ranking))
 
 
 def summarize(

@@ -84,7 +84,7 @@ def text(subject: Subject) -> str:
     it=subject,
     run=run,
     spec=run.spec,
-    task=_without_folders(run.task),
+    task=pathlib.PurePath(run.task).name,
     personal=subject.weights.personal or {},
     round_num=subject.weights.round_num,
     num_weights=trained.count_params(),
@@ -132,11 +132,6 @@ def _gain(subject: Subject) -> dict[str, str]:
   }
 
 
-def _without_folders(name: str) -> str:
-  """Returns the name of a file without folders, and of its function, if any."""
-  return pathlib.PurePath(name).name
-
-
 def _settings(run: Run) -> Mapping[str, str]:
   found = {name: run.flags[name] for name in _SHOWN}
   if run.spec.local_steps is not None:
@@ -163,7 +158,7 @@ def _for_strangers(name: str, value: str) -> str:
     return ", ".join(f"{_without_name(who)}:{first}" for who, _, first in parts)
   # A user's task may take any path.
   if name in _PATHS or value.startswith(("/", "~", "./", "../")):
-    return _without_folders(value)
+    return pathlib.PurePath(value).name
   return value
 
 

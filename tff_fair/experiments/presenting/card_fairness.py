@@ -91,7 +91,9 @@ def paragraphs(
     "fairness.md",
     it=evaluation,
     score=score,
-    title=_title(score),
+    title=score.noun
+    if _is_accuracy(score)
+    else f"{score.noun}, {score.in_unit}",
     examples=everyone.get("num_examples"),
     question=question.name,
     is_before=evaluation.round_num != round_num,
@@ -205,10 +207,6 @@ def _noise(clients: pd.DataFrame, score: Score) -> dict[str, str]:
 
 def _is_accuracy(score: Score) -> bool:
   return score.name == ACCURACY.name
-
-
-def _title(score: Score) -> str:
-  return score.noun if _is_accuracy(score) else f"{score.noun}, {score.in_unit}"
 
 
 def _text(score: Score) -> Callable[[float], str]:

@@ -122,7 +122,8 @@ def _by_title(found: Ceilings) -> dict[str, Ceilings]:
       f"{first['loss']} loss",
     ]
     if len(data) > 1:
-      counts.append(f"means over {len(data)} {_sets(first)}")
+      sets = "representations" if first["representation"] else "data seeds"
+      counts.append(f"means over {len(data)} {sets}")
     title = f"{first['title']}: {', '.join(counts)}"
     parts[title] = dataclasses.replace(
       found,
@@ -133,10 +134,6 @@ def _by_title(found: Ceilings) -> dict[str, Ceilings]:
       else found.runs,
     )
   return parts
-
-
-def _sets(first: pd.Series) -> str:
-  return "representations" if first["representation"] else "data seeds"
 
 
 def _range(values: pd.Series, unit: str) -> str:

@@ -1,6 +1,5 @@
 """The tables and the picture of fair-bench."""
 
-import html
 import math
 from collections.abc import Mapping, Sequence
 
@@ -12,12 +11,13 @@ from tff_fair.experiments.analysis.federations import (
   OverFederations,
   Result,
 )
+from tff_fair.experiments.presenting import rendering
 
 _SHOWN = {"mean": "mean", "worst_10": "worst 10 %", "std": "std"}
 # In pixels: of a cell, of the names at the left, and above the columns.
 _WIDTH, _HEIGHT, _LEFT, _TOP = 78, 30, 164, 52
 # Colours that remain apart for the colour-blind (Okabe and Ito, 2008).
-_GAIN, _LOSS, _NEITHER = "#9fd0ee", "#f3b58a", "#f2f2f2"
+_FILLS = {"gain": "#9fd0ee", "loss": "#f3b58a", "neither": "#f2f2f2"}
 
 
 _DIGITS = 3
@@ -116,52 +116,36 @@ def picture(
     f"Differences to the baseline in the {_SHOWN[column]} of the clients, "
     f"{len(names)} methods on {len(federations)} federations"
   )
-  parts = [
-    f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
-    f'role="img" font-family="sans-serif" font-size="12">',
-    f"<title>{html.escape(about)}</title>",
-    f'<rect width="{width}" height="{height}" fill="#ffffff"/>',
-  ]
-  for k, name in enumerate(names):
-    x = _LEFT + _WIDTH * (k + 0.5)
-    for line, text in enumerate(_in_two(method_title(name))):
-      parts.append(
-        f'<text x="{x:g}" y="{20 + 14 * line}" text-anchor="middle">'
-        f"{html.escape(text)}</text>"
+  return rendering.html(
+    "fair_bench.svg",
+    about=about,
+    width=width,
+    height=height,
+    names=[
+      (_LEFT + _WIDTH * (k + 0.5), _in_two(method_title(name)))
+      for k, name in enumerate(names)
+    ],
+    left=_LEFT,
+    federations=[
+      (_TOP + _HEIGHT * j, titles.get(federation, federation))
+      for j, federation in enumerate(federations)
+    ],
+    cells=[
+      (
+        _LEFT + _WIDTH * names.index(result.method),
+        _TOP + _HEIGHT * federations.index(result.federation),
+        _FILLS[result.verdict],
+        "#ffffff" if result.verdict == "neither" else "#000000",
+        _signed(result, result.difference.estimate),
       )
-  for j, federation in enumerate(federations):
-    y = _TOP + _HEIGHT * j
-    shown = html.escape(titles.get(federation, federation))
-    parts.append(
-      f'<text x="{_LEFT - 8}" y="{y + 19}" text-anchor="end">{shown}</text>'
-    )
-  for result in chosen:
-    parts += _cell(
-      result,
-      _LEFT + _WIDTH * names.index(result.method),
-      _TOP + _HEIGHT * federations.index(result.federation),
-    )
-  parts.append(
-    f'<text x="8" y="{height - 10}">Framed: a clear gain (blue) or loss '
-    "(orange) after Holm's correction; an RMSE is better where it is "
-    "lower.</text>"
+      for result in chosen
+    ],
+    cell_width=_WIDTH,
+    cell_height=_HEIGHT,
   )
-  return "\n".join([*parts, "</svg>", ""])
 
 
 def _in_two(name: str) -> list[str]:
   """Returns the name of a method in one line or two."""
   head, comma, tail = name.partition(", ")
   return [f"{head}{comma}".strip(), tail] if comma else [name]
-
-
-def _cell(result: Result, x: float, y: float) -> list[str]:
-  fill = {"gain": _GAIN, "loss": _LOSS, "neither": _NEITHER}[result.verdict]
-  stroke = "#ffffff" if result.verdict == "neither" else "#000000"
-  text = _signed(result, result.difference.estimate)
-  return [
-    f'<rect x="{x + 2:g}" y="{y + 2:g}" width="{_WIDTH - 4}" '
-    f'height="{_HEIGHT - 4}" fill="{fill}" stroke="{stroke}"/>',
-    f'<text x="{x + _WIDTH / 2:g}" y="{y + 19:g}" text-anchor="middle">'
-    f"{text}</text>",
-  ]

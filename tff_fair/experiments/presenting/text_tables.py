@@ -59,7 +59,13 @@ def _text(table: Table) -> str:
   legend = ["** not separable from the best, * second best"]
   legend = legend if has_marks(table) else []
   body = ["".join(line).rstrip() for line in lines]
-  title = [part for line in caption(table) for part in _wrapped(line)]
+  title = [
+    part
+    for line in caption(table)
+    for part in textwrap.wrap(
+      escaping.line(line), _WIDTH, break_on_hyphens=False
+    )
+  ]
   notes = [escaping.line(note) for note in table.notes]
   return "\n".join([*title, *legend, "", *body, *_spaced(notes)])
 
@@ -115,10 +121,6 @@ def caption(table: Table) -> list[str]:
   )
   title = f"{table.task}: {table.caption}"
   return [f"{title};", _OVER_SEEDS] if has_spread else [title]
-
-
-def _wrapped(line: str) -> list[str]:
-  return textwrap.wrap(escaping.line(line), _WIDTH, break_on_hyphens=False)
 
 
 def _spaced(notes: Sequence[str]) -> list[str]:

@@ -57,7 +57,12 @@ def load_model(path: pathlib.Path, *, trust: bool = False) -> tf.keras.Model:
   """Loads a model, uncompiled."""
   check(path)
   if (version := keras_3(path)) is not None:
-    raise ValueError(_other_keras(version))
+    raise ValueError(
+      f"was saved by Keras {version}, and TensorFlow here has another (that of "
+      f"{tf.__version__}). Save it as a SavedModel, in Keras 3 by "
+      "model.export(FOLDER), which audit takes; for training, give its layers "
+      "by --model."
+    )
   if not trust:
     check_code(path)
   hidden = (
@@ -79,15 +84,6 @@ def load_model(path: pathlib.Path, *, trust: bool = False) -> tf.keras.Model:
       f"cannot be loaded as a Keras model: {exportable.reason(error)} (a model "
       "with layers of its own loads as a SavedModel folder, with --trust)."
     ) from error
-
-
-def _other_keras(version: str) -> str:
-  return (
-    f"was saved by Keras {version}, and TensorFlow here has another "
-    f"(that of {tf.__version__}). Save it as a SavedModel, in Keras 3 by "
-    "model.export(FOLDER), which audit takes; for training, give its layers "
-    "by --model."
-  )
 
 
 # What a file would run. Keras' own safe mode lets functions of any module pass,

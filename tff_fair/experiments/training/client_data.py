@@ -118,11 +118,6 @@ class ClientLoader:
     return cached.data
 
 
-def with_groups(task: tasks.Task) -> ClientLoader:
-  """Returns the training data of clients, with the groups of examples."""
-  return ClientLoader(task.train, task.element_spec, groups=task.train.groups)
-
-
 class LoadingThread:
   """Calls functions one after the other."""
 

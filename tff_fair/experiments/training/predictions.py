@@ -224,7 +224,8 @@ class _Compared:
       outputs[joining.FINETUNED] = fine_tuned.best_outputs
       table[joining.EPOCHS] = fine_tuned.epochs
     for kind, of_clients in outputs.items():
-      table[f"{kind}_{self.parts.scores.score.name}"] = self.scores(of_clients)
+      found_scores = [*map(self._score, self.tested, of_clients)]
+      table[f"{kind}_{self.parts.scores.score.name}"] = found_scores
     if joining.LOCAL in outputs:
       federated = [client.outputs for client in self.tested]
       joined = {"": federated}
@@ -250,10 +251,6 @@ class _Compared:
       for epochs, outputs in enumerate(of_epochs)
     ]
     return pd.DataFrame(rows)
-
-  def scores(self, outputs: Sequence[np.ndarray]) -> list[float]:
-    """Returns the scores of the clients by some models' outputs."""
-    return [*map(self._score, self.tested, outputs)]
 
   def _score(self, client: Predicted, outputs: np.ndarray) -> float:
     return gains.score(

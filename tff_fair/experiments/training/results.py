@@ -46,19 +46,20 @@ def write(
   last = evaluations.iloc[-1]
   score = score.fitting(last[f"{score.name}/mean"])
   clients = _clients(of_clients, parts, int(last["round"]), predicted)
+  seen = tables.seen(clients)
+  left_out = seen["client"][seen[f"test_{score.name}"].isna()]
+  joined = joining.of_clients(seen, score)
   summary = {
     **_of_clients(last, clients, score),
     **_of_rounds(folder, spec, parts, int(last["round"])),
-    **_majority(parts, tables.seen(clients)),
-    summaries.LEFT_OUT: _left_out(tables.seen(clients), score),
-    summaries.JOINING: _joining(tables.seen(clients), score, predicted),
+    **_majority(parts, seen),
+    summaries.LEFT_OUT: [*map(str, left_out)] or None,
+    summaries.JOINING: joined and {**joined, **(predicted.alone or {})},
     summaries.GROUPS: None
     if predicted.groups is None
-    else group_fairness.summarize(
-      predicted.groups, tables.seen(clients)[tables.CLIENT]
-    ),
+    else group_fairness.summarize(predicted.groups, seen[tables.CLIENT]),
     summaries.THRESHOLD: predicted.threshold,
-    summaries.FINETUNED: joining.of_fine_tuned(tables.seen(clients), score),
+    summaries.FINETUNED: joining.of_fine_tuned(seen, score),
     summaries.UNSEEN: joining.of_unseen(clients, score),
     summaries.LATE: joining.of_late(of_clients, score),
   }
@@ -74,7 +75,7 @@ def write(
     ):
       if table is not None:
         atomic.write(path, csv_cells.csv_text(table))
-    values = tables.seen(clients)[f"test_{score.name}"].dropna()
+    values = seen[f"test_{score.name}"].dropna()
     plots.draw_distribution(values, staged.plot_of(score), score)
     plots.draw_curves(evaluations, staged.curves_plot, score)
     _write_labels(staged, parts.task)
@@ -180,20 +181,6 @@ def _write_labels(folder: RunFolder, task: tasks.Task) -> None:
   table = pd.DataFrame(counts)
   table.insert(0, "client_id", range(task.num_clients))
   table.to_csv(folder.labels, index=False)
-
-
-def _joining(
-  clients: pd.DataFrame, score: Score, predicted: predictions.Results
-) -> dict[str, Any] | None:
-  """Returns the gains from joining, and the limits of training alone."""
-  found = joining.of_clients(clients, score)
-  return None if found is None else {**found, **(predicted.alone or {})}
-
-
-def _left_out(clients: pd.DataFrame, score: Score) -> list[str] | None:
-  """Returns the names of the clients that do not have the score."""
-  names = clients["client"][clients[f"test_{score.name}"].isna()]
-  return [*map(str, names)] or None
 
 
 def _seen_counts(parts: build.RunParts) -> np.ndarray | None:

@@ -7,7 +7,6 @@ import pathlib
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 
-import numpy as np
 import tensorflow_federated as tff
 
 import tasks
@@ -63,11 +62,14 @@ def train(
   last_losses = None
   if spec.sampling == "power_of_choice":
     last_losses = sampling.LastLosses(parts.task.num_clients)
+  labels = None  # The most frequent one of each client, if dropout needs it.
+  if spec.dropout and spec.dropout_kind == "by_label":
+    labels = parts.task.label_counts.argmax(axis=1)
   sample = sampling.Sampler(
     spec,
     parts.clients_per_round,
     parts.task.train.num_examples,
-    _labels(spec, parts.task),
+    labels,
     parts.first_rounds,
     last_losses,
   )
@@ -181,13 +183,6 @@ def _ours(
   return [callback for callback in found if callback is not None]
 
 
-def _labels(spec: RunSpec, task: tasks.Task) -> np.ndarray | None:
-  """Returns each client's most frequent label, if dropout depends on it."""
-  if not spec.dropout or spec.dropout_kind != "by_label":
-    return None
-  return task.label_counts.argmax(axis=1)
-
-
 def _data(
   spec: RunSpec, task: tasks.Task
 ) -> contextlib.AbstractContextManager[client_data.RunData]:
@@ -212,7 +207,7 @@ def rounds_of(
   wants_updates: bool,
 ) -> rounds.Rounds:
   """Returns the rounds of a run."""
-  ascent = None
+  task, ascent = parts.task, None
   if spec.algorithm == drfa_rounds.METHOD:
     losses = client_evaluation.build_losses(parts, train_data)
     ascent = drfa_rounds.MixtureAscent(spec, parts, sample, losses)
@@ -233,7 +228,9 @@ def rounds_of(
   return rounds.Rounds(
     process=process,
     sample=sample,
-    train_data=client_data.with_groups(parts.task)
+    train_data=client_data.ClientLoader(
+      task.train, task.element_spec, groups=task.train.groups
+    )
     if spec.algorithm == plan.BY_GROUPS
     else train_data,
     last_round=parts.schedule.total_rounds,
@@ -241,7 +238,7 @@ def rounds_of(
     losses=client_evaluation.build_losses(parts, train_data)
     if spec.measure_improvement
     else None,
-    num_examples=parts.task.train.num_examples,
+    num_examples=task.train.num_examples,
     prepare=fairfed_deviations.build_prepare(spec, parts),
     before_round=None if ascent is None else ascent.before_round,
     after_round=None if ascent is None else ascent.after_round,

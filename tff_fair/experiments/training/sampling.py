@@ -15,6 +15,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
+from scipy import stats
 
 import tasks
 from tff_fair import spelling
@@ -225,12 +226,8 @@ def _share(
 
 def _spread_evenly(values: np.ndarray) -> np.ndarray:
   """Returns the ranks of values, from -1 to 1 with mean 0; ties share one."""
-  _, inverse, counts = np.unique(
-    values, return_inverse=True, return_counts=True
-  )
-  places = (np.cumsum(counts) - (counts + 1) / 2)[inverse]
   half = (len(values) - 1) / 2
-  return (places - half) / max(half, 1)
+  return (stats.rankdata(values) - 1 - half) / max(half, 1)
 
 
 # From which round on each client takes part: from the first, later, or never.

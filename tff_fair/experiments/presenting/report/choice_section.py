@@ -6,7 +6,6 @@ from typing import Any
 from tff_fair.experiments.analysis import group_measures
 from tff_fair.experiments.analysis.measures import Measure, Value, value_text
 from tff_fair.experiments.presenting.report import html_tables, section
-from tff_fair.experiments.presenting.report.section import Section
 from tff_fair.experiments.presenting.report.task_runs import TaskRuns
 from tff_fair.experiments.sweeps import choosing
 from tff_fair.files import parsing
@@ -14,7 +13,7 @@ from tff_fair.files import parsing
 _TITLE = "The choice"
 
 
-def build(task: TaskRuns) -> Section:
+def build(task: TaskRuns) -> section.Section:
   """Returns the section, which is empty without runs beside a choice.json."""
   folders = dict.fromkeys(run.path.parent for run in task.runs)
   choices = [
@@ -23,7 +22,7 @@ def build(task: TaskRuns) -> Section:
     if file.exists()
   ]
   if not choices:
-    return Section(_TITLE)
+    return section.Section(_TITLE)
   return section.build(_TITLE, "choice", task, choices=choices)
 
 

@@ -33,7 +33,6 @@ from tff_fair.experiments.presenting.report.html_tables import (
 from tff_fair.experiments.presenting.report.line_chart import Line
 from tff_fair.experiments.presenting.report.scale import Scale
 from tff_fair.experiments.presenting.report.scatter_chart import Point
-from tff_fair.experiments.presenting.report.section import Section
 from tff_fair.experiments.presenting.report.task_runs import (
   MethodRuns,
   TaskRuns,
@@ -49,7 +48,7 @@ _WORST_PERCENT = 10
 _Scored = Sequence[tuple[MethodRuns, list[np.ndarray]]]
 
 
-def build(task: TaskRuns) -> Section:
+def build(task: TaskRuns) -> section.Section:
   """Returns the section: clients in order, and a histogram for each method."""
   score = task.score
   title = f"{score.title} over clients"
@@ -58,12 +57,16 @@ def build(task: TaskRuns) -> Section:
     n: found for n, found in scores.items() if all(a.size for a in found)
   }
   if not known:
-    return Section(title, absence="no finished run has evaluated its clients")
+    return section.Section(
+      title, absence="no finished run has evaluated its clients"
+    )
   found = {
     n: a for n, a in known.items() if np.isfinite(np.concatenate(a)).all()
   }
   if not found:
-    return Section(title, absence=f"no run has finite {score.plural} alone")
+    return section.Section(
+      title, absence=f"no run has finite {score.plural} alone"
+    )
   shown = [(m, found[m.number]) for m in task.methods if m.number in found]
   return section.build(
     title,
@@ -257,17 +260,19 @@ _LETTER_WIDTH, _GAP = 8.5, 14  # Letters are larger on a phone.
 _LEAST_ROW, _DOT, _ABOVE_AND_BELOW = 36, 11, 52  # Heights.
 
 
-def build_each(task: TaskRuns) -> Section:
+def build_each(task: TaskRuns) -> section.Section:
   """Returns the section: the clients in charts, and a table."""
   scores = pd.DataFrame(
     {r.path: final_measures.scores_of_run(r) for r in task.runs}
   )
   if not 0 < len(scores) <= _MAX_CLIENTS:
-    return Section(
+    return section.Section(
       _EACH_TITLE, absence=f"it has room for 1 to {_MAX_CLIENTS} clients"
     )
   if scores.isna().any(axis=None):
-    return Section(_EACH_TITLE, absence="not all runs have the same clients")
+    return section.Section(
+      _EACH_TITLE, absence="not all runs have the same clients"
+    )
   examples = pd.DataFrame(
     {
       run.path: run.last_evaluation.set_index("client_id")["num_examples"]

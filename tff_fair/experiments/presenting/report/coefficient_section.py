@@ -12,7 +12,6 @@ from tff_fair.experiments.presenting.report import (
 )
 from tff_fair.experiments.presenting.report.frame import Chart, Figure, Frame
 from tff_fair.experiments.presenting.report.scale import Scale, linear
-from tff_fair.experiments.presenting.report.section import Section
 from tff_fair.experiments.presenting.report.task_runs import (
   ClientNames,
   MethodRuns,
@@ -140,7 +139,7 @@ def _rows_of_map(found: Coefficients, names: ClientNames) -> Scale:
 _FULL_MAPS = 10
 
 
-def build(task: TaskRuns) -> Section:
+def build(task: TaskRuns) -> section.Section:
   """Returns the section: a map for each method, of its first seed."""
   share = min(1.0, (_FULL_MAPS / max(1, len(task.methods))) ** 0.5)
   maps = [
@@ -150,7 +149,7 @@ def build(task: TaskRuns) -> Section:
   ]
   title = "Coefficients over rounds"
   if not maps:
-    return Section(
+    return section.Section(
       title, absence="no run has recorded them (coefficient in cohorts.csv)"
     )
   figures = [

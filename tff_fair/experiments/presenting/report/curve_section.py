@@ -18,7 +18,6 @@ from tff_fair.experiments.presenting.report import (
 from tff_fair.experiments.presenting.report.curves import Curve
 from tff_fair.experiments.presenting.report.frame import Figure, Frame
 from tff_fair.experiments.presenting.report.line_chart import Line
-from tff_fair.experiments.presenting.report.section import Section
 from tff_fair.experiments.presenting.report.task_runs import (
   MethodRuns,
   TaskRuns,
@@ -106,12 +105,12 @@ _AXES = (
 )
 
 
-def build(task: TaskRuns) -> Section:
+def build(task: TaskRuns) -> section.Section:
   """Returns the section: a chart for each measure and axis."""
   found = _measures_of_task(task)
   sizes = [c.rounds.size for of in found.values() for c in of.values()]
   if max(sizes, default=0) == 1:
-    return Section(
+    return section.Section(
       _TITLE,
       absence="each run was evaluated once; the tables have all there is",
     )
@@ -121,7 +120,7 @@ def build(task: TaskRuns) -> Section:
   panels = {axis: _figures(task, axis, costs[axis], shown) for axis in _AXES}
   offered = {axis: panel for axis, panel in panels.items() if panel}
   if not offered:
-    return Section(_TITLE, absence="no finished run was evaluated")
+    return section.Section(_TITLE, absence="no finished run was evaluated")
   return section.build(
     _TITLE,
     "curves",

@@ -15,7 +15,6 @@ from tff_fair.experiments.analysis.chosen_evaluations import (
 from tff_fair.experiments.analysis.measures import Measure, Value
 from tff_fair.experiments.presenting.report import html_tables, section
 from tff_fair.experiments.presenting.report.html_tables import Column, Table
-from tff_fair.experiments.presenting.report.section import Section
 from tff_fair.experiments.presenting.report.task_runs import (
   MethodRuns,
   TaskRuns,
@@ -155,7 +154,7 @@ _ERROR = tuple(
 _LOSS = ("loss", "loss_std", "loss_max")
 
 
-def build(task: TaskRuns) -> Section:
+def build(task: TaskRuns) -> section.Section:
   """Returns the section: some tables."""
   score = task.score
   honest = (

@@ -17,7 +17,6 @@ from tff_fair.experiments.presenting.report.html_tables import (
   Row,
   Table,
 )
-from tff_fair.experiments.presenting.report.section import Section
 from tff_fair.experiments.presenting.report.task_runs import (
   MethodRuns,
   TaskRuns,
@@ -36,11 +35,11 @@ _SHARES = {
 }
 
 
-def build(task: TaskRuns) -> Section:
+def build(task: TaskRuns) -> section.Section:
   """Returns the section, which is empty if no run knows groups."""
   methods = task.with_summary(summaries.GROUPS)
   if not methods:
-    return Section(_TITLE)
+    return section.Section(_TITLE)
   runs = [(method.label, method.runs[0]) for method in methods]
   return section.build(
     _TITLE,
@@ -62,12 +61,9 @@ def build(task: TaskRuns) -> Section:
   )
 
 
-def _summary_of(run: Run) -> Mapping[str, Any]:
-  return run.of_summary(summaries.GROUPS)
-
-
 def _gap(run: Run, name: str) -> float:
-  return float(_summary_of(run)["gaps"].get(name, {}).get("value", math.nan))
+  gaps = run.of_summary(summaries.GROUPS)["gaps"]
+  return float(gaps.get(name, {}).get("value", math.nan))
 
 
 def _of_methods(task: TaskRuns, methods: Sequence[MethodRuns]) -> Table:
@@ -122,7 +118,7 @@ def _mean_gap(method: MethodRuns, name: str) -> float:
 
 
 def _of_groups(label: str, run: Run) -> Table:
-  groups = _summary_of(run)["groups"]
+  groups = run.of_summary(summaries.GROUPS)["groups"]
   shown = {
     share: title
     for share, title in _SHARES.items()
@@ -154,7 +150,7 @@ def _share(share: float | None) -> Cell:
 
 def _of_clients(task: TaskRuns, label: str, run: Run) -> dict[str, Any]:
   """Returns the gaps at each client in a run; of many, the widest."""
-  found, clients = _summary_of(run), tables.seen(run.clients)
+  found, clients = run.of_summary(summaries.GROUPS), tables.seen(run.clients)
   names = [name for name in sentences.GAPS if name in clients]
   lows = clients[[f"{name}_low" for name in names]]
   known = clients[lows.notna().any(axis=1)]

@@ -16,7 +16,6 @@ from tff_fair.experiments.presenting.report.html_tables import (
   Row,
   Table,
 )
-from tff_fair.experiments.presenting.report.section import Section
 from tff_fair.experiments.presenting.report.task_runs import (
   MethodRuns,
   TaskRuns,
@@ -38,11 +37,13 @@ _MEANS = {
 }
 
 
-def build(task: TaskRuns) -> Section:
+def build(task: TaskRuns) -> section.Section:
   """Returns the section: a table of clients for each method."""
   methods = task.with_summary(summaries.JOINING)
   if not methods:
-    return Section(_TITLE, absence="no run has a baseline without a federation")
+    return section.Section(
+      _TITLE, absence="no run has a baseline without a federation"
+    )
   return section.build(
     _TITLE,
     "joining",
@@ -147,11 +148,11 @@ def _cell(value: float, text: str, missing: str = "-") -> Cell:
   return Cell(value, number_text.with_minus(text))
 
 
-def build_newcomers(task: TaskRuns) -> Section:
+def build_newcomers(task: TaskRuns) -> section.Section:
   """Returns the section of clients that never trained, or joined late."""
   unseen, late = map(task.with_summary, (summaries.UNSEEN, summaries.LATE))
   if not unseen and not late:
-    return Section(_NEWCOMERS)
+    return section.Section(_NEWCOMERS)
   of_clients = f"{task.score.noun}{task.score.in_brackets} of clients that"
   of_unseen: dict[str, tuple[str, ...]] = {
     "Mean, took part": (f"test_{task.score.name}", "mean"),

@@ -15,7 +15,6 @@ from tff_fair.experiments.presenting.report.frame import (
   box_path,
 )
 from tff_fair.experiments.presenting.report.scale import Scale, linear
-from tff_fair.experiments.presenting.report.section import Section
 from tff_fair.experiments.presenting.report.task_runs import (
   ClientNames,
   TaskRuns,
@@ -162,7 +161,7 @@ def _bars(sizes: np.ndarray, frame: Frame) -> str:
   )
 
 
-def build(task: TaskRuns) -> Section:
+def build(task: TaskRuns) -> section.Section:
   """Returns the section: the labels in the first run that has them."""
   title = "Labels of the split"
   for run in task.runs:
@@ -176,4 +175,4 @@ def build(task: TaskRuns) -> Section:
       return section.build(
         title, "labels", task, seed=run.seeds.data, figures=[figure]
       )
-  return Section(title, absence="no run has counted them (labels.csv)")
+  return section.Section(title, absence="no run has counted them (labels.csv)")

@@ -20,7 +20,6 @@ from tff_fair.experiments.presenting.report import (
 from tff_fair.experiments.presenting.report.frame import Figure, Frame
 from tff_fair.experiments.presenting.report.html_tables import Table
 from tff_fair.experiments.presenting.report.line_chart import Line
-from tff_fair.experiments.presenting.report.section import Section
 from tff_fair.experiments.presenting.report.task_runs import (
   MethodRuns,
   TaskRuns,
@@ -79,7 +78,7 @@ _STATIONARITY = _Series(
 _MAX_WINDOWS = 50
 
 
-def build_direction(task: TaskRuns) -> Section:
+def build_direction(task: TaskRuns) -> section.Section:
   """Returns the section of the length of the direction."""
   return _over_rounds(
     task,
@@ -90,12 +89,12 @@ def build_direction(task: TaskRuns) -> Section:
   )
 
 
-def build_shares(task: TaskRuns) -> list[Section]:
+def build_shares(task: TaskRuns) -> list[section.Section]:
   """Returns the sections: improved clients, and Pareto stationarity."""
   return [_of_share(task, series) for series in (_IMPROVED, _STATIONARITY)]
 
 
-def _of_share(task: TaskRuns, series: _Series) -> Section:
+def _of_share(task: TaskRuns, series: _Series) -> section.Section:
   """Returns the section of a number between 0 and 1, in windows of rounds."""
   lines, longest = [], 1
   for method in task.methods:
@@ -119,14 +118,14 @@ def _of_share(task: TaskRuns, series: _Series) -> Section:
 
 def _over_rounds(
   task: TaskRuns, series: _Series, lines: Sequence[Line], note: str, reason: str
-) -> Section:
+) -> section.Section:
   if not lines:
     absence = (
       f"no run has measured {series.pronoun} ({series.column} in metrics.csv)"
     )
-    return Section(series.title, absence=absence)
+    return section.Section(series.title, absence=absence)
   if all(line.x.size == 1 for line in lines):
-    return Section(series.title, absence="there is one round alone")
+    return section.Section(series.title, absence="there is one round alone")
   is_share = bool(series.unit)
   where = "the last rounds" if is_share else "the end"
   chart = line_chart.draw(
@@ -169,7 +168,7 @@ def _direction_line(method: MethodRuns) -> Line | None:
   return curves.line(method, measured, factor=1 / largest)
 
 
-def build_replay(task: TaskRuns) -> Section:
+def build_replay(task: TaskRuns) -> section.Section:
   """Returns the section, which is empty if no rule was applied to a run."""
   found: list[str | Table] = []
   for run in task.runs:
@@ -186,7 +185,7 @@ def build_replay(task: TaskRuns) -> Section:
   return (
     section.build(title, "replay", task, found=found)
     if found
-    else Section(title)
+    else section.Section(title)
   )
 
 
@@ -211,7 +210,7 @@ class Losses(NamedTuple):
   of_rounds: "pd.Series[float]"
 
 
-def build_losses(task: TaskRuns) -> Section:
+def build_losses(task: TaskRuns) -> section.Section:
   """Returns the section: a small chart for each method, of its first seed."""
   lines = {
     method.number: found
@@ -219,7 +218,7 @@ def build_losses(task: TaskRuns) -> Section:
     if (found := _loss_lines(task, method))
   }
   if not lines:
-    return Section(
+    return section.Section(
       _LOSS_TITLE,
       absence="no two clients of the first round have losses in a later one "
       "(loss_before or loss in cohorts.csv)",

@@ -7,7 +7,6 @@ from tff_fair import declared, methods, user_functions
 from tff_fair.experiments import number_text
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.presenting.report import section
-from tff_fair.experiments.presenting.report.section import Section
 from tff_fair.experiments.presenting.report.task_runs import TaskRuns
 from tff_fair.experiments.runs.run import ROUND, Run
 from tff_fair.experiments.spec import spec_text
@@ -18,7 +17,7 @@ _NOTHING: tuple[object, ...] = (None, [], "")
 _Settings = Mapping[tuple[str, str], object]
 
 
-def build(task: TaskRuns) -> Section:
+def build(task: TaskRuns) -> section.Section:
   """Returns the section: settings of methods and of all runs, then each run."""
   runs = [*task.runs, *task.unfinished]
   common = _common(runs)

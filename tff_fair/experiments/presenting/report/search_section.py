@@ -24,7 +24,6 @@ from tff_fair.experiments.presenting.report.frame import Figure, Frame
 from tff_fair.experiments.presenting.report.html_tables import Table
 from tff_fair.experiments.presenting.report.line_chart import Line
 from tff_fair.experiments.presenting.report.scatter_chart import Point
-from tff_fair.experiments.presenting.report.section import Section
 from tff_fair.experiments.presenting.report.task_runs import TaskRuns
 from tff_fair.experiments.runs import tables
 from tff_fair.experiments.runs.run import Run
@@ -40,7 +39,7 @@ _EACH, _BEST = (
 )
 
 
-def build(task: TaskRuns) -> Section:
+def build(task: TaskRuns) -> section.Section:
   """Returns the section, which is empty without runs beside a search.json."""
   of_folders: dict[pathlib.Path, dict[str, Run]] = {}
   for run in (*task.runs, *task.unfinished):
@@ -67,7 +66,7 @@ def build(task: TaskRuns) -> Section:
     except RunError as error:  # It takes no more than its search along.
       studies.append(f"A search is left out, as damaged: {error}")
   if not studies:
-    return Section("Search")
+    return section.Section("Search")
   return section.build("Search", "search", task, studies=studies)
 
 

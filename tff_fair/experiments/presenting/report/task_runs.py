@@ -191,7 +191,11 @@ def arrange(
     by_data.setdefault(run_groups.data_key(run), []).append(run)
   of_tasks = list(by_data.values())
   shown = [
-    [run for run in members if _is_shown(run, unfinished)]
+    [
+      run
+      for run in members
+      if run.is_finished or (unfinished and (run.evaluations[ROUND] > 0).any())
+    ]
     for members in of_tasks
   ]
   methods = [_baselines_first(group(of_task), baseline) for of_task in shown]
@@ -211,10 +215,6 @@ def arrange(
       zip(of_tasks, shown, methods, strict=True)
     )
   ]
-
-
-def _is_shown(run: Run, unfinished: bool) -> bool:
-  return run.is_finished or (unfinished and (run.evaluations[ROUND] > 0).any())
 
 
 def _baselines_first(

@@ -24,7 +24,6 @@ from tff_fair.experiments.presenting.report.frame import (
 )
 from tff_fair.experiments.presenting.report.scale import Scale
 from tff_fair.experiments.presenting.report.scatter_chart import Point
-from tff_fair.experiments.presenting.report.section import Section
 from tff_fair.experiments.presenting.report.task_runs import (
   MethodRuns,
   TaskRuns,
@@ -45,10 +44,10 @@ _VALUE_WIDTH, _GAP = 48, 14
 _ABOVE_AND_BELOW = 52  # All rows: Frame.top and Frame.bottom.
 
 
-def build_bars(task: TaskRuns) -> Section:
+def build_bars(task: TaskRuns) -> section.Section:
   """Returns the section: a chart for each measure, all to one scale."""
   if len(task.methods) < 2:
-    return Section(_BARS_TITLE, absence="there is one method alone")
+    return section.Section(_BARS_TITLE, absence="there is one method alone")
   found = {
     name: [final_measures.of_method(task, m, name) for m in task.methods]
     for name in _BARS
@@ -61,11 +60,11 @@ def build_bars(task: TaskRuns) -> Section:
     if np.isfinite(end)
   ]
   if not known:
-    return Section(
+    return section.Section(
       _BARS_TITLE, absence=f"no run has finite {task.score.plural}"
     )
   if min(known) < 0:
-    return Section(
+    return section.Section(
       _BARS_TITLE, absence=f"bars begin at 0, {task.score.noun} does not"
     )
   limit = task.score.limit
@@ -142,12 +141,14 @@ _ERROR_PAIRS = (
 )
 
 
-def build(task: TaskRuns) -> Section:
+def build(task: TaskRuns) -> section.Section:
   """Returns the section: mean against std and worst 10 %, error and spread."""
   title = f"{task.score.title} and fairness"
   figures = _figures(task, _PAIRS)
   if not figures:
-    return Section(title, absence=f"no run has finite {task.score.plural}")
+    return section.Section(
+      title, absence=f"no run has finite {task.score.plural}"
+    )
   return section.build(
     title,
     "trade_off",

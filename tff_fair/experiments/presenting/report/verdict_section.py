@@ -34,7 +34,6 @@ from tff_fair.experiments.presenting.report.html_tables import (
   Head,
   Table,
 )
-from tff_fair.experiments.presenting.report.section import Section
 from tff_fair.experiments.presenting.report.task_runs import (
   MethodRuns,
   TaskRuns,
@@ -46,12 +45,12 @@ _NAMES = ("mean", "std", "worst_10")
 _TAIL = "Worst 10\N{NO-BREAK SPACE}%"
 
 
-def build(task: TaskRuns) -> Section:
+def build(task: TaskRuns) -> section.Section:
   """Returns the section: sentences, and a table with differences."""
   chosen = _chosen(task)
   methods = [m for m in task.methods if all(run in chosen for run in m.runs)]
   if not methods:
-    return Section(_TITLE, absence="no finished run was evaluated")
+    return section.Section(_TITLE, absence="no finished run was evaluated")
   groups = [Group(method.label, method.runs) for method in methods]
   of_task = {method.label for method in task.baselines}
   baselines = [g for g in groups if g.label in of_task] or groups[:1]
