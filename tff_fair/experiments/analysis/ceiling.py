@@ -261,7 +261,6 @@ class _Measured:
 def _least(
   measured: _Measured, radius: float, tolerance: float
 ) -> list[dict[str, Any]]:
-  """Returns a row for each risk and point of the front."""
   asked = [
     (MEAN, measured.risks[MEAN]),
     *(("front", risk) for risk in measured.front),

@@ -100,7 +100,6 @@ def read(
 def _read(
   run: Run, file: pathlib.Path, round_num: int | None
 ) -> dict[str, Any] | str:
-  """Returns the content of a file, or what is wrong with it."""
   try:
     found = parsing.with_nan(parsing.parse_json(file.read_bytes()))
     before, now = found["of"], _identity(run)

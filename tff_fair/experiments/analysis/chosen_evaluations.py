@@ -185,7 +185,6 @@ def _clients_of_rounds(
 def _clients(
   table: pd.DataFrame, left_out: frozenset[int], score: Score
 ) -> Clients:
-  """Returns the results of all clients but some in one evaluation."""
   table = tables.seen(table)
   rows = table[~table["client_id"].isin(left_out)].sort_values("client_id")
   found = measures.clients_of(rows, score)

@@ -99,7 +99,6 @@ def _of_task(
   target: Target | None,
   question: str | None,
 ) -> list[Table]:
-  """Returns the tables of a task, from one evaluation of each run."""
   groups = run_groups.group(list(chosen))
   found = () if baseline is None else references.find(groups, baseline)
   groups.sort(key=lambda group: group not in found)

@@ -55,7 +55,6 @@ def find(name: str, score: Score) -> Measure:
 
 
 def _gap(name: str, clients: Clients, weights: Vector) -> Vector:
-  """Returns the gap over weighted clients."""
   counts = GroupCounts(
     *(_counts(field, clients) for field in GroupCounts._fields)
   )

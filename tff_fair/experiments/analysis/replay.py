@@ -152,7 +152,6 @@ def _rule(
 
 
 def _last_round(run: Run) -> int:
-  """Returns the last round that the tape of a run is to have."""
   rounds = run.rounds["round"]
   last = int(rounds.max()) if len(rounds) else 0
   return min(last, run.spec.tape_rounds or last)

@@ -112,7 +112,6 @@ def differing_settings(runs: Sequence[Run]) -> list[str]:
 
 
 def _differs(name: str, runs: Sequence[Run]) -> bool:
-  """Returns whether a setting differs between some of the runs."""
   # A user's file has a version where runs name one function of it; other
   # functions are another setting.
   function = name.removesuffix(OF_OWN_FILE)

@@ -323,7 +323,6 @@ def _with_intervals(clients: pd.DataFrame) -> pd.DataFrame:
 
 
 def _summarize(clients: pd.DataFrame, score: Score) -> dict[str, Any]:
-  """Summarizes an audit, over the clients that have the score."""
   known = clients.dropna(subset=[score.name])
   if known.empty:
     raise FieldError(

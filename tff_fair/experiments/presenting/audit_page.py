@@ -118,7 +118,6 @@ def _worst_first(clients: pd.DataFrame, score: Score) -> pd.DataFrame:
 
 
 def _cells(row: pd.Series, score: Score) -> list[str]:
-  """Returns the row of a client: name, examples, score, interval."""
   cells = [
     escaping.line(str(row[audit_table.CLIENT])),
     f"{row[audit_table.COUNT]:,}",

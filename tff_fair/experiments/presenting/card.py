@@ -172,7 +172,6 @@ def _without_name(client: str) -> str:
 
 
 def _limits(subject: Subject) -> list[str]:
-  """Returns the limits that a run detected itself, in sentences."""
   run, summary = subject.run, subject.run.summary or {}
   wrong = run_warnings.of_run(run, subject.weights.round_num)
   remarks = (

@@ -130,7 +130,6 @@ def limits(evaluation: LastEvaluation, num_clients: int) -> list[str]:
 
 
 def _of_one(clients: pd.DataFrame, score: Score) -> dict[str, str]:
-  """Returns the score and the loss of one client, with an interval."""
   (row,) = clients.to_dict("records")
   found = {"loss": f"{row['loss']:.4g}", "value": "", "interval": ""}
   if not np.isnan(row[score.name]):

@@ -180,7 +180,6 @@ def _ceiling(run: Run) -> Ceilings | None:
 def _check_baselines(
   run: Run, baselines: Sequence[Run], *, is_last_global: bool
 ) -> None:
-  """Checks that the end of a run can be compared with that of others."""
   if not baselines:
     return
   if not is_last_global:

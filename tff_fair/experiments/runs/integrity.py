@@ -105,7 +105,6 @@ def _differences(
 
 
 def _damaged_states(folder: RunFolder) -> Iterator[tuple[str, str]]:
-  """Yields the names of states that are damaged, and their damage."""
   for place in (folder.checkpoints, folder.best_checkpoint):
     for round_num in checkpoints.saved_rounds(place):
       state = checkpoints.path(place, round_num)

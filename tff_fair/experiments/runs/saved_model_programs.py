@@ -39,7 +39,6 @@ def outward_operations(folder: pathlib.Path) -> list[str]:
 
 
 def _outward(graph: Any, has_objects: bool) -> Iterator[str]:
-  """Yields the outward operations of a graph with its library."""
   library = graph.graph_def.library
   savers = _savers(graph) if has_objects else set()
   for node in graph.graph_def.node:

@@ -94,5 +94,4 @@ def _parts(shape: _Object) -> Sequence[tuple[str, _Shape]]:
 
 
 def _names(shape: _Object) -> set[str]:
-  """Returns the names that an object may have."""
   return {name.removesuffix(_OPTIONAL) for name, _ in _parts(shape)}

@@ -200,7 +200,6 @@ def _summary(
 
 
 def _seen(columns: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
-  """Returns the columns over the clients that may take part in training."""
   if tables.UNSEEN not in columns:
     return columns
   is_seen = ~columns[tables.UNSEEN]

@@ -34,7 +34,6 @@ class TensorBoard(Writer):
     self._writers: dict[str, tf.summary.SummaryWriter] = {}
 
   def _writer(self, name: str) -> tf.summary.SummaryWriter:
-    """Returns the writer of a folder of events; a new one makes a file."""
     if name not in self._writers:
       path = str(self._folder.tensorboard / name)
       self._writers[name] = tf.summary.create_file_writer(path)

@@ -132,7 +132,6 @@ def _with_client_rate(
 
 
 def _with_shuffle_seed(state: rounds.State, seed: int) -> rounds.State:
-  """Returns a state whose clients order their examples by a seed."""
   work = state.client_work
   # Where clients keep something, tables of it are beside it.
   is_beside = client_state.TRAINING in work

@@ -125,7 +125,6 @@ class _Record:
     self._last: concurrent.futures.Future[None] | None = None
 
   def begin(self, state: RoundState) -> None:
-    """Starts to write a round."""
     if self._last is not None:
       self._last.result()
     with interruption.deferred():

@@ -237,7 +237,6 @@ class _Compared:
     return table
 
   def over_epochs(self, fine_tuned: fine_tuning.FineTuned) -> pd.DataFrame:
-    """Returns the table `Results.fine_tuning`."""
     rows = [
       {
         tables.CLIENT: client.client_id,

@@ -110,7 +110,6 @@ def _move(staged: RunFolder, folder: RunFolder) -> None:
 def _of_clients(
   last: pd.Series, clients: pd.DataFrame, score: Score
 ) -> dict[str, Any]:
-  """Returns the statistics over clients of the last evaluation."""
   seen = tables.seen(clients)
   found = {
     "rounds": int(last["round"]),
@@ -192,7 +191,6 @@ def _seen_counts(parts: build.RunParts) -> np.ndarray | None:
 
 
 def _majority(parts: build.RunParts, clients: pd.DataFrame) -> dict[str, Any]:
-  """Returns the scores of always predicting the most frequent class."""
   counts = _seen_counts(parts)
   if counts is None:
     return {}
@@ -212,7 +210,6 @@ def _clients(
   round_num: int,
   predicted: predictions.Results,
 ) -> pd.DataFrame:
-  """Returns the table of clients, with their evaluations in a round."""
   task = parts.task
   rows = evaluations[evaluations["round"] == round_num].drop(columns="round")
   ids = rows.pop("client_id").to_numpy()

@@ -337,7 +337,6 @@ def go_back(
 
 
 def _say_changes(folder: RunFolder, say: Say) -> None:
-  """Says which files have changed since a run wrote them."""
   if found := integrity.changes(folder, verify=folder.is_saved):
     say(f"{integrity.sentence(folder.path, found)} The run goes on with it.")
 
@@ -345,7 +344,6 @@ def _say_changes(folder: RunFolder, say: Say) -> None:
 def _set_aside(
   folder: RunFolder, doubts: Mapping[int, str], completed: int, say: Say
 ) -> None:
-  """Moves away the states of rounds that are not whole, and says why."""
   for round_num, doubt in doubts.items():
     state = checkpoints.path(folder.checkpoints, round_num)
     place = folder.move_aside(state)
@@ -357,7 +355,6 @@ def _set_aside(
 
 
 def _was_saving_the_first(folder: RunFolder, saved: Sequence[int]) -> bool:
-  """Returns whether a run was killed while it saved its first state."""
   return len(saved) == 1 and not checkpoints.is_complete(
     checkpoints.path(folder.checkpoints, saved[0])
   )
@@ -381,7 +378,6 @@ def _damage(state: pathlib.Path) -> str | None:
 
 
 def _missing_on_tape(folder: RunFolder, round_num: int) -> str | None:
-  """Returns why the tape lacks a round, if it does."""
   try:
     found = tape_files.has_round(folder, round_num)
   except RunError as error:

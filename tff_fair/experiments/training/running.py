@@ -177,7 +177,6 @@ def _places(
 
 
 def _introduce(spec: RunSpec, parts: build.RunParts, display: Display) -> None:
-  """Says what a user is to know of a run before it begins."""
   values = ", ".join(
     f"{n}={declared.as_text(v)}" for n, v in spec.all_hparams.items()
   )

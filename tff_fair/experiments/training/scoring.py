@@ -54,7 +54,6 @@ _RECALL = "recall"
 
 
 def _has_rare_class(task: tasks.Task) -> bool:
-  """Returns whether one of two classes is rare in the training data."""
   return (
     task.num_classes == 2
     and task.has_class_labels
@@ -68,7 +67,6 @@ MOST_CLIENTS_TO_COUNT = 5000  # Beyond this, reading all data takes minutes.
 
 
 def _check(task: tasks.Task, field: str, name: str) -> None:
-  """Checks that the labels of a task have a score."""
   score = scores.BY_NAME[name]
   is_of_classes = task.num_classes is not None
   if score.of_classes != is_of_classes:

@@ -27,7 +27,6 @@ def build(task: TaskRuns) -> section.Section:
 
 
 def _choice(task: TaskRuns, found: Mapping[str, Any]) -> dict[str, Any]:
-  """Returns a choice as `choice.html` shows it."""
   criterion = found["criterion"]
   shown = {
     name: group_measures.find(name, task.score) for name in (criterion, "mean")

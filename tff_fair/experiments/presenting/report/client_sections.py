@@ -392,7 +392,6 @@ def _chart(
 
 
 def _grid(frame: Frame, num_rows: int) -> str:
-  """Returns a line up at each number, and one between two clients."""
   right = frame.width - frame.right
   between = frame.y_pixels(np.arange(num_rows - 1) + 0.5)
   return frame.uprights() + "".join(f"M0 {at:.1f}H{right}" for at in between)

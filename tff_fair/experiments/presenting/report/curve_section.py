@@ -32,7 +32,6 @@ _FOLDED = ("worst_20", "worst_30", "error_relative_std")
 
 
 def _titles(score: Score) -> dict[str, str]:
-  """Returns the titles of the charts of runs with a score, by measure."""
   return {
     "mean": f"Mean {score.noun}",
     "std": "Standard deviation over clients",
@@ -50,7 +49,6 @@ def _titles(score: Score) -> dict[str, str]:
 
 
 def _measures_of_task(task: TaskRuns) -> Curves:
-  """Returns all curves, of each method that has some."""
   titles = _titles(task.score)
   return {
     name: {

@@ -49,7 +49,6 @@ def build(task: TaskRuns) -> str | None:
 
 
 def _joining(task: TaskRuns, methods: Sequence[MethodRuns]) -> dict[str, Any]:
-  """Returns the gains from joining, over methods and seeds."""
   of_methods = [
     [r.of_summary(summaries.JOINING) for r in m.runs] for m in methods
   ]

@@ -95,7 +95,6 @@ def build_shares(task: TaskRuns) -> list[section.Section]:
 
 
 def _of_share(task: TaskRuns, series: _Series) -> section.Section:
-  """Returns the section of a number between 0 and 1, in windows of rounds."""
   lines, longest = [], 1
   for method in task.methods:
     curve = curves.over_seeds(method, lambda run: run.rounds, series.column)

@@ -87,7 +87,6 @@ def _study(
   settings: SearchSettings,
   clients: str,
 ) -> dict[str, Any]:
-  """Returns a study as `search.html` shows it."""
   states = [trial.outcome.state for trial in known_trials]
   complete = [
     trial for trial in known_trials if trial.outcome.state == COMPLETE

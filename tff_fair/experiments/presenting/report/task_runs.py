@@ -104,7 +104,6 @@ def _names(runs: Sequence[Run]) -> dict[int, str]:
 
 
 def _cut(names: dict[int, str]) -> dict[int, str]:
-  """Returns the first letters of long names, if these differ."""
   short = {k: cut(name, _MAX_LETTERS) for k, name in names.items()}
   return short if len(set(short.values())) == len(names) else names
 

@@ -209,7 +209,6 @@ def _figure(task: TaskRuns, x_name: str, y_name: str) -> Figure | None:
 
 
 def _title(task: TaskRuns, name: str) -> str:
-  """Returns the name of a measure as an axis has it."""
   titles = {
     "mean": f"Mean {task.score.noun}",
     "std": f"Std of {task.score.noun} over clients",

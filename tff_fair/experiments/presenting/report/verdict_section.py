@@ -115,7 +115,6 @@ def _chosen(task: TaskRuns) -> dict[Run, ChosenEvaluation]:
 
 
 def _single_method(task: TaskRuns, row: Row) -> str:
-  """Returns in sentences what the only method reaches."""
   mean, _, worst = (cell.mean for cell in row.cells if isinstance(cell, Value))
   of_tail = final_measures.tail_clients(task, 10)
   return (
