@@ -101,8 +101,7 @@ def test_runs_lie_above_the_ceiling_of_their_data(found):
     bound = least.loc[risk, "bound"]
     assert (found.runs[risk] >= bound).all()
     np.testing.assert_allclose(
-      found.runs[f"excess_{risk}"],
-      found.runs[risk] - least.loc[risk, "value"],
+      found.runs[f"excess_{risk}"], found.runs[risk] - least.loc[risk, "value"]
     )
     assert least.loc[risk, risk] == pytest.approx(least.loc[risk, "value"])
   front = found.least[found.least["risk"] != "largest"].sort_values("s")

@@ -130,7 +130,7 @@ def test_clients_have_columns(folder):
     table.to_csv(folder / name / "clients.csv", index=False)
   frame = compare(folder, columns=["mean", "clients"], baseline="fedavg")
   assert list(frame.columns[3:10:2]) == [
-    *("mean", "client_shirt", "client_pullover", "client_007"),
+    *("mean", "client_shirt", "client_pullover", "client_007")
   ]
   frame = frame.set_index("method")
   assert frame.loc["FedAvg", "client_shirt"] == 25
@@ -234,10 +234,7 @@ def test_measures_without_a_column_have_differences_and_averages(folder):
 
 def test_attackers_are_left_out_of_measures_without_a_column(tmp_path):
   path = run_folders.make(
-    tmp_path / "run",
-    [(1, (0.2, 0.4, 0.9))],
-    attack="bias",
-    attack_strength=1.0,
+    tmp_path / "run", [(1, (0.2, 0.4, 0.9))], attack="bias", attack_strength=1.0
   )
   clients = "client_id,attacker\n0,True\n1,False\n2,False\n"
   (path / "clients.csv").write_text(clients)

@@ -10,12 +10,7 @@ from tff_fair.experiments import compare
 pytestmark = pytest.mark.pure
 
 # Means 0.2, 0.5, 0.75; round 3 has no evaluation.
-CURVE = [
-  (0, (0.9, 0.9)),
-  (1, (0.1, 0.3)),
-  (2, (0.4, 0.6)),
-  (4, (0.7, 0.8)),
-]
+CURVE = [(0, (0.9, 0.9)), (1, (0.1, 0.3)), (2, (0.4, 0.6)), (4, (0.7, 0.8))]
 
 
 @pytest.fixture

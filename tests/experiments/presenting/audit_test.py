@@ -136,9 +136,7 @@ def test_nothing_is_overwritten_unasked(tmp_path):
     found.write(tmp_path / "file")
 
 
-def test_a_folder_that_the_program_may_not_write_to_is_refused_before(
-  tmp_path,
-):
+def test_a_folder_that_the_program_may_not_write_to_is_refused_before(tmp_path):
   (tmp_path / "file").touch()
   with pytest.raises(experiments.RunError, match="audit"):
     audit.check_folder(tmp_path / "file" / "audit", overwrite=True)

@@ -15,9 +15,7 @@ HOSTILE = "<script>alert('1')</script> & \"quoted\" ]]>"
 
 def page(text):
   return rendering.html(
-    "section.html",
-    id=text,
-    it={"title": text, "body": Markup("<b/>")},
+    "section.html", id=text, it={"title": text, "body": Markup("<b/>")}
   )
 
 

@@ -125,8 +125,7 @@ def test_latex_takes_the_tables(tmp_path):
   letters = "".join([*greek, *map(chr, range(0x3B1, 0x3CA))])
   names = [HARD, string.punctuation, f"{letters}ϵϕϑ", "[1] é ü ñ"]
   (tmp_path / "tables.tex").write_text(
-    latex([table(names, [1.0, -2.0, 3.0, 4.0])]),
-    encoding="utf-8",
+    latex([table(names, [1.0, -2.0, 3.0, 4.0])]), encoding="utf-8"
   )
   # Found in TeX's smallest distributions, which may lack booktabs.
   rules = "".join(
@@ -215,18 +214,9 @@ def difference(estimate, reach, freedom):
 
 
 def differences():
-  cells = (
-    Contrast(difference(1.2, 1.5, 3), 0.1042),
-    Wins(12, 3, 15),
-  )
-  unknown = (
-    Contrast(Difference(1.2, (), 1, 1), math.nan),
-    Wins(1, 0, 0),
-  )
-  surely = (
-    Contrast(difference(-1.2, 0.1, 3), 2e-9),
-    Wins(0, 0, 30),
-  )
+  cells = (Contrast(difference(1.2, 1.5, 3), 0.1042), Wins(12, 3, 15))
+  unknown = (Contrast(Difference(1.2, (), 1, 1), math.nan), Wins(1, 0, 0))
+  surely = (Contrast(difference(-1.2, 0.1, 3), 2e-9), Wins(0, 0, 30))
   return Table(
     task="digits",
     caption="differences",

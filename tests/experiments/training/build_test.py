@@ -59,8 +59,7 @@ def built(monkeypatch):
   def options(spec, make=process):
     found = {}
     monkeypatch.setattr(
-      "tff_fair.algorithms.build",
-      lambda *_, **options: found.update(options),
+      "tff_fair.algorithms.build", lambda *_, **options: found.update(options)
     )
     make(spec)
     return found
@@ -244,11 +243,7 @@ def test_a_run_begins_with_the_weights_of_another(trained, tmp_path):
 
 def with_frozen_layer():
   return tf.keras.Sequential(
-    [
-      tf.keras.layers.Input([64]),
-      NORMALIZATION(trainable=False),
-      DENSE(10),
-    ]
+    [tf.keras.layers.Input([64]), NORMALIZATION(trainable=False), DENSE(10)]
   )
 
 

@@ -180,7 +180,7 @@ ORTHOGONAL = {
 @pytest.mark.parametrize(
   ("algorithm", "task"),
   one_of_each(
-    [("ditto", {}), ("fedavg", ORTHOGONAL), ("afl", {}), ("fedmdfg", {})],
+    [("ditto", {}), ("fedavg", ORTHOGONAL), ("afl", {}), ("fedmdfg", {})]
   ),
 )
 def test_what_seeds_share_begins_as_their_own_process(algorithm, task):
@@ -190,9 +190,7 @@ def test_what_seeds_share_begins_as_their_own_process(algorithm, task):
   parts = parts_of(spec)
   found = parts.begin(parts.process.initialize())
   own = learning_process.build_now(
-    spec,
-    parts.task,
-    learning_process.arguments(spec, parts.task, parts),
+    spec, parts.task, learning_process.arguments(spec, parts.task, parts)
   ).initialize()
   tf.nest.assert_same_structure(found, own)
   tf.nest.map_structure(np.testing.assert_array_equal, found, own)

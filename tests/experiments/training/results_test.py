@@ -85,10 +85,7 @@ def test_a_summary_is_strict_json_where_a_model_diverged(folder, task):
 
 
 def test_results_are_those_of_the_last_evaluation(folder, task):
-  evaluations = [
-    (5, evaluation(task, ACCURACIES[::-1])),
-    (9, evaluation(task)),
-  ]
+  evaluations = [(5, evaluation(task, ACCURACIES[::-1])), (9, evaluation(task))]
   write_evaluations(folder, *evaluations)
   best = Best("worst_10")
   best.round_num, best.value = 5, 0.1

@@ -248,11 +248,7 @@ def test_shares_are_drawn_by_the_seed():
 
 def test_clients_are_named():
   found = first_rounds(unseen_clients=["b", "j"], join_round="c:5,a:7")
-  assert found.tolist() == [
-    *(7, sampling.NEVER, 5),
-    *[1] * 6,
-    sampling.NEVER,
-  ]
+  assert found.tolist() == [*(7, sampling.NEVER, 5), *[1] * 6, sampling.NEVER]
   marks = sampling.marks(found)
   assert np.flatnonzero(marks["unseen"]).tolist() == [1, 9]
   assert marks["join_round"].tolist() == [7, 1, 5, *[1] * 7]

@@ -17,12 +17,7 @@ from tff_fair import experiments
 from tff_fair.experiments import RunSpec
 from tff_fair.experiments.runs.folder import RunFolder
 from tff_fair.experiments.texts import fairness_table, sentences
-from tff_fair.experiments.training import (
-  baselines,
-  build,
-  plan,
-  scoring,
-)
+from tff_fair.experiments.training import baselines, build, plan, scoring
 
 pytestmark = pytest.mark.usefixtures("unpainted")
 

@@ -135,10 +135,7 @@ def test_bars_have_one_scale_and_the_values_of_the_table(tmp_path):
     for seed in (0, 1):
       found = np.array(values) * (1 - seed / 10)
       run_folders.make(
-        tmp_path / f"{name}{seed}",
-        [(1, tuple(found))],
-        method=name,
-        seed=seed,
+        tmp_path / f"{name}{seed}", [(1, tuple(found))], method=name, seed=seed
       )
   root = drawn(trade_off_section.build_bars, tmp_path)
   figures = root.findall(".//figure")
@@ -153,10 +150,7 @@ def test_bars_have_one_scale_and_the_values_of_the_table(tmp_path):
   ]
   tips = [title for title in texts(figures[0], "title") if ": " in title]
   # t at one degree of freedom is 12.7: two seeds say little.
-  assert tips == [
-    "a: mean 57.00 % [18.88, 95.12]",
-    f"{'b' * 60}: mean 0.00 %",
-  ]
+  assert tips == ["a: mean 57.00 % [18.88, 95.12]", f"{'b' * 60}: mean 0.00 %"]
   assert "95 % intervals over seeds" in texts(root, "p")[0]
   # Long names are cut.
   assert f"{'b' * 27}…" in texts(figures[0], "text")
