@@ -49,8 +49,6 @@ def stationarity(
   }
 
 
-# How far a run's coefficients came from plain weights.
-#
 # A method whose coefficients hardly differ from the plain weights of the
 # clients is an average that another method computes, too; a run says so at its
 # end.

@@ -92,12 +92,8 @@ def of_fine_tuned(clients: pd.DataFrame, score: Score) -> dict[str, Any] | None:
   }
 
 
-# Clients that come later: unseen ones, and those that join after some rounds.
-#
-# Unseen clients took no part in training. From their scores follows what a
-# client that joins later may expect: `tff_fair.metrics.unseen_client_bound` has
-# the mathematics. An accuracy is bound as the client would have it on endless
-# examples; another score as it is measured on test data of these sizes.
+# An accuracy is bound as a client would have it on endless examples; another
+# score as it is measured on test data of these sizes.
 
 
 SHARE, CONFIDENCE = 0.8, 0.95

@@ -64,19 +64,13 @@ class Value(NamedTuple):
   std: float | None
 
 
-# Measures of weighted clients that are more than a statistic of their scores.
-#
-# A statistic T takes scores s_k and weights w_k, which are 1, or how often a
-# bootstrap drew client k. Of these, `tff_fair.metrics.statistics` has the
-# definitions. Here are, for n_k test examples of client k and accuracies a_k:
+# A statistic T of `tff_fair.metrics.statistics` takes scores s_k and weights
+# w_k, which are 1, or how often a bootstrap drew client k. Here are, for n_k
+# test examples and accuracies a_k:
 #
 #   by examples   T(s, w n)     client k counts n_k times
 #   error         T(1 - a, w)   the share of examples that the model gets wrong
 #   loss, R^2     T(losses, w), T(R^2, w)
-#
-# Where all clients have as many examples, each measure by examples equals the
-# one by clients; `tff_fair.metrics.fairness_summary` defines their
-# tails.
 
 
 # Those of losses and of errors, with their statistics.

@@ -106,11 +106,8 @@ def parts(
   ]
 
 
-# Data sets that differ in their seed are one, in the mean over them.
-
-
 def _by_title(found: Ceilings) -> dict[str, Ceilings]:
-  """Sorts the tables by the title of their data."""
+  """Sorts tables by the title of their data; seeds of one share a title."""
   parts = {}
   is_deep = found.data["representation"] != ""
   for _, data in found.data.groupby(["title", "loss", is_deep], sort=False):

@@ -29,13 +29,9 @@ from tff_fair.experiments.runs.trained_model import BuildableModel
 # As `spec.scores` has it.
 Threshold: TypeAlias = Mapping[str, Any]
 
-# The model that an export writes: it returns predictions, not logits.
-#
-# Where the task has a preprocessing, raw columns go in; else x of the task.
-# Where labels are classes, probabilities come out: the loss of a run is the
-# negative logarithm of the one of the right class. A number comes out as the
-# model has it. Where the run has chosen a decision threshold, the class that it
-# decides for comes out, too.
+# An exported model takes raw columns where the task has a preprocessing, else
+# x. Of classes it returns probabilities, not logits, and with a decision
+# threshold the class, too; a number comes out as the model has it.
 
 
 X, NUMBER = "x", "number"

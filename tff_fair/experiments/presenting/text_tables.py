@@ -127,11 +127,8 @@ def _spaced(notes: Sequence[str]) -> list[str]:
   return ["", "\n\n".join(notes)] if notes else []
 
 
-# LaTeX, to be read in with `\input`.
-#
-# It needs the package booktabs. With siunitx, columns of numbers are its `S`
-# columns: a value and its standard deviation become 90.65(331), which siunitx
-# aligns at the point and sets as 90.65 ± 3.31. Versions 2 and 3 take them.
+# With siunitx 2 or 3, columns of numbers are its `S` columns: 90.65(331) is
+# aligned at the point and set as 90.65 ± 3.31.
 
 
 # Settings, as docs/methods.md writes them.

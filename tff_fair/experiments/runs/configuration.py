@@ -179,12 +179,8 @@ def read_spec(configuration: Configuration, group: str = SPEC) -> RunSpec:
     return RunSpec.from_dict(configuration[group])
 
 
-# The user's files that make a run's task or model: their versions.
-#
-# A run goes on, and is exported, with the versions that it began with.
-
-
-# After the name of a setting: the version of a user's file.
+# After the name of a setting: the version of a user's file, with which a run
+# goes on, and is exported.
 OF_OWN_FILE = "_file"
 LETTERS_OF_DIGEST = 8  # Letters of a digest that people see.
 

@@ -189,9 +189,7 @@ def opened(task: tasks.Task) -> Iterator[RunData]:
     )
 
 
-# Data that Dask's workers build from ids: nothing else travels.
-#
-# A worker may serve several runs, each with two halves.
+# Dask's workers build data from ids, for several runs, each with two halves.
 _MOST_SOURCES = 8
 
 

@@ -285,10 +285,8 @@ def _flat(weights: Weights) -> list[np.ndarray]:
   return [np.array(w) for w in tf.nest.flatten(weights.trainable)]
 
 
-# What a run knows of wrong labels: saved after each iteration, and at the end.
-#
-# `label_correction.npz` in the run's folder has all that a run needs to go on
-# from there. `label_correction.csv` is for people.
+# A run goes on from `label_correction.npz`; `label_correction.csv` is for
+# people.
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -174,13 +174,10 @@ def _num_bytes(weights_type: tff.Type) -> int:
   return sum(math.prod(spec.shape) * spec.dtype.size for spec in specs)
 
 
-# The multiply-accumulate operations of a model, counted as it runs.
-#
-# One example goes through the model, operation by operation, and the products
-# of matrices and the convolutions are counted, with each step of a recurrent
-# layer. Neither layers nor graphs would do: layers may be the user's own, and a
-# graph does not say how often its loops run. What is done to single elements
-# (activations, normalizations, look-ups of embeddings) is not counted.
+# Products of matrices and convolutions are counted as one example goes through
+# the model: layers may be the user's own, and a graph does not say how often
+# its loops run. What is done to single elements, as activations, is not
+# counted.
 
 
 _CONVOLUTIONS = ("Conv2D", "Conv3D")

@@ -255,15 +255,10 @@ def rounds_of(
   )
 
 
-# Where an interrupted run goes on: after its last round that is whole.
-#
-# A state is saved after the rows of its rounds, and outlasts a power cut with
-# them; so nothing but damage to the disk takes what a saved round had. Then an
-# earlier one is the last that is whole: what comes after it is run again, with
-# the same result. The later state stays in `set_aside`, since the damage may be
-# to a table alone. Where no saved round is whole, the run stops and changes
-# nothing: a new beginning is for the user to decide. A first state that is not
-# complete was never saved: the run begins again.
+# A state is saved after the rows of its rounds, so that only damage to the disk
+# takes what a saved round had. The run then goes on after an earlier round that
+# is whole, and keeps the later state in `set_aside`; without one it stops, and
+# changes nothing. A first state that is not complete was never saved.
 
 
 def go_back(

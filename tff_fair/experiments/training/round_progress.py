@@ -19,12 +19,8 @@ from tff_fair.experiments.training.callbacks import RoundState, Writer
 if typing.TYPE_CHECKING:
   from tff_fair.experiments.runs.run import Run
 
-# Says how far a long piece of work is: clients done, time spent, time left.
-#
-# A worker reports when a client begins, not when it is done. A fixed number of
-# clients work at the same time. So all that have begun are done, but for that
-# many.
-
+# A worker reports when a client begins: all that have begun are done, but for
+# those that work at the same time.
 
 # Returns how many clients have begun since some time, and how many work at the
 # same time; None where the worker does not say.

@@ -8,7 +8,7 @@ import functools
 import time
 import typing
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -18,7 +18,6 @@ from tff_fair.experiments.training.round_progress import working
 
 if typing.TYPE_CHECKING:
   import pandas as pd
-  import tensorflow as tf
   import tensorflow_federated as tff
 
   from tff_fair.experiments.training import client_data
@@ -34,19 +33,8 @@ _BLOCKING = "blocking_weights"
 _TAPE = "tape_"  # As `tff_fair.summing.tape` has it, which imports TensorFlow.
 
 
-class Process(Protocol):
-  """The part of a `tff.learning.templates.LearningProcess` that rounds use."""
-
-  def initialize(self) -> State:
-    """Returns the state before the first round."""
-
-  def next(
-    self, state: State, client_data: list[tf.data.Dataset]
-  ) -> tff.learning.templates.LearningProcessOutput:
-    """Runs a round; returns its `state` and `metrics`."""
-
-  def get_model_weights(self, state: State) -> tff.learning.models.ModelWeights:
-    """Returns the weights of the global model."""
+# Or one that rounds use like it, as `phasing.OwnRowsProcess`.
+Process: TypeAlias = "tff.learning.templates.LearningProcess"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -204,12 +192,7 @@ def _times(values: np.ndarray, times: np.ndarray) -> np.ndarray:
   )
 
 
-# Clients that did not count in a round, and why.
-#
-# The aggregation leaves out a client without examples, and one whose update,
-# loss or other signals are not finite. It says who counted.
-
-
+# Why the aggregation leaves out clients; it says who counted.
 NO_EXAMPLES = "no examples"
 NOT_FINITE = "not finite"
 OUT_OF_BOUNDS = "num_clients_out_of_bounds"  # Of secure sums.

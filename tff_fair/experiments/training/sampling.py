@@ -230,10 +230,8 @@ def _spread_evenly(values: np.ndarray) -> np.ndarray:
   return (stats.rankdata(values) - 1 - half) / max(half, 1)
 
 
-# From which round on each client takes part: from the first, later, or never.
-#
-# Late joiners and unseen clients are in the task like all others, and evaluated
-# like them. No round draws them before their time.
+# Late joiners and unseen clients are in the task and evaluated like all others.
+# No round draws them before their time.
 
 
 def first_rounds(spec: RunSpec, task: tasks.Task) -> np.ndarray:

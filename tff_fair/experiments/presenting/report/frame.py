@@ -145,10 +145,7 @@ class Frame:
     return Chart(identifier, title, description, [*parts], *size, class_)
 
 
-# Lines and areas as paths of SVG, to a tenth of a pixel.
-
-
-_PER_PIXEL = 10
+_PER_PIXEL = 10  # Places in a pixel.
 
 
 def line_path(x: np.ndarray, y: np.ndarray) -> str:

@@ -26,12 +26,9 @@ from tff_fair.experiments.presenting.report.task_runs import (
 )
 from tff_fair.experiments.runs.run import ROUND, Run
 
-# Sections: a number of each round over rounds, a line for each method.
-#
-# The form of the direction is that of Figure 4 of Hamidi and Yang, "AdaFed:
-# Fair Federated Learning via Adaptive Common Descent Direction": ||d_t||
-# divided by its largest value, since the directions of two methods may be of
-# different orders.
+# The direction and the losses of two clients have the form of Figures 4 and 3
+# of Hamidi and Yang, "AdaFed: Fair Federated Learning via Adaptive Common
+# Descent Direction"; its Theorem 4.1 says that the larger loss falls faster.
 
 
 class _Series(NamedTuple):
@@ -186,14 +183,6 @@ def build_replay(task: TaskRuns) -> section.Section:
     if found
     else section.Section(title)
   )
-
-
-# Section: the training losses of two clients over rounds.
-#
-# The form of Figure 3 of Hamidi and Yang, "AdaFed: Fair Federated Learning via
-# Adaptive Common Descent Direction": one client with a large and one with a
-# small loss at the start. Theorem 4.1 there says that the larger loss falls
-# faster.
 
 
 _LOSS_TITLE = "Losses of two clients"

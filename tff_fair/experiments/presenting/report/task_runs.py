@@ -17,13 +17,8 @@ from tff_fair.experiments.analysis.run_groups import Group, group
 from tff_fair.experiments.runs.run import ROUND, Run
 from tff_fair.experiments.spec.scores import Score
 
-# The looks of methods: colour, dashes and markers distinguish them.
-#
-# Colours are those of Okabe and Ito (2008), which remain apart for the
-# colour-blind, without their yellow, which does not show on white. The style
-# sheet has them under the names of classes.
-
-
+# Of Okabe and Ito (2008), which remain apart for the colour-blind, without
+# their yellow, which does not show on white; the style sheet has them.
 NUM_COLORS = 7
 _DASHES = (None, "7 3", "2 3", "9 3 2 3", "14 4", "9 3 2 3 2 3")
 # Paths around the origin, some 8 wide.

@@ -29,10 +29,8 @@ from tff_fair.experiments.presenting.report.task_runs import (
   TaskRuns,
 )
 
-# Section: the mean score and those of the worst clients as bars.
-#
-# The form of Figures 1 and 2 of Malekmohammadi and Yu, "Semi-Variance Reduction
-# for Fair Federated Learning".
+# Bars in the form of Figures 1 and 2 of Malekmohammadi and Yu, "Semi-Variance
+# Reduction for Fair Federated Learning".
 
 _BARS = ("mean", "worst_10", "worst_20")
 _BARS_TITLE = "Mean and worst clients"
