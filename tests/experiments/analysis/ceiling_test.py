@@ -16,7 +16,6 @@ from tff_fair.declared import FieldError
 from tff_fair.experiments import RunSpec
 from tff_fair.experiments.analysis import ceiling_records
 from tff_fair.experiments.presenting import ceiling as presenting
-from tff_fair.experiments.presenting.report import ceiling_section
 from tff_fair.experiments.runs.run import Run
 from tff_fair.files import parsing
 
@@ -172,7 +171,7 @@ def test_tables_and_pages_show_the_ceiling_beside_runs(found, folder):
   for risk in ("mean", "tail", "largest"):
     expected = found.runs[f"excess_{risk}"].mean()
     assert compared[f"above_least_{risk}"] == pytest.approx(expected, abs=1e-4)
-  section = page_parts.drawn(ceiling_section.build, folder / "runs")
+  section = page_parts.drawn(presenting.build_section, folder / "runs")
   assert len(page_parts.with_class(section, "marker")) == 2
 
 
@@ -209,7 +208,7 @@ def test_a_ceiling_of_something_else_is_named_and_not_shown(
     expected, abs=1e-4
   )
   assert sum(str(file) in note for note in compared.attrs["notes"]) == 1
-  section = page_parts.drawn(ceiling_section.build, folder / "runs")
+  section = page_parts.drawn(presenting.build_section, folder / "runs")
   assert str(file) in page_parts.words(section)
 
 

@@ -17,11 +17,13 @@ from tff_fair.experiments.analysis.ceiling import (
   TAIL,
   Ceilings,
 )
+from tff_fair.experiments.analysis.run_groups import Group
 from tff_fair.experiments.presenting import rendering
 from tff_fair.experiments.presenting.report import (
   html_tables,
   scale,
   scatter_chart,
+  section,
   task_runs,
 )
 from tff_fair.experiments.presenting.report.frame import (
@@ -78,6 +80,19 @@ def page(found: Ceilings) -> str:
     parts=parts(found, styles, "ceiling"),
     notes=found.notes,
   )
+
+
+def build_section(task: task_runs.TaskRuns) -> section.Section:
+  """Returns a report's section, which is empty without a ceiling of a run."""
+  title = "The ceiling"
+  found, notes = ceiling_records.read(
+    Group(method.label, method.runs) for method in task.methods
+  )
+  if found is None:
+    return section.Section(title, absence=" ".join(notes).rstrip("."))
+  styles = {method.label: method.style for method in task.methods}
+  drawn = parts(found, styles, f"{task.identifier}-ceiling")
+  return section.build(title, "ceiling", task, parts=drawn, notes=notes)
 
 
 def parts(

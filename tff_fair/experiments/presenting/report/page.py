@@ -9,9 +9,8 @@ from tasks.formats import data_files as staging
 from tff_fair.experiments import number_text, progress
 from tff_fair.experiments.analysis import questions
 from tff_fair.experiments.errors import RunError
-from tff_fair.experiments.presenting import rendering
+from tff_fair.experiments.presenting import ceiling, rendering
 from tff_fair.experiments.presenting.report import (
-  ceiling_section,
   choice_section,
   client_sections,
   coefficient_section,
@@ -106,7 +105,7 @@ def _parts(task: TaskRuns) -> dict[str, Any]:
     curve_section.build(task),
     trade_off_section.build(task),
     trade_off_section.build_bars(task),
-    ceiling_section.build(task),
+    ceiling.build_section(task),
     client_sections.build(task),
     *round_sections.build_shares(task),
     round_sections.build_losses(task),
