@@ -58,7 +58,7 @@ class Subject:
   question: Question
   notes: tuple[str, ...]
   baselines: tuple[Run, ...] = ()  # Finished, on the same data.
-  above: Ceilings | None = None  # Beside the run.
+  above: Ceilings | None = None  # The ceiling beside the run.
 
   @property
   def is_personal(self) -> bool:

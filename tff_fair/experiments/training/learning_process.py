@@ -54,7 +54,7 @@ class Built(NamedTuple):
 
   process: tff.learning.templates.LearningProcess
   next_of_own: tff.Computation | None  # Of phasing.OwnRowsProcess.
-  begin: Callable[[rounds.State], rounds.State]  # Gives it the run's own.
+  begin: Callable[[rounds.State], rounds.State]  # Sets seed, rate, weights.
 
 
 def build(

@@ -49,9 +49,9 @@ class Rounds:
   num_examples: np.ndarray  # int[K], for training.
   losses: Callable[[State, Sequence[int]], np.ndarray] | None = None
   prepare: Callable[[State, Sequence[int]], State] | None = None
-  before_round: Callable[[State], None] | None = None  # And before its cohort.
+  before_round: Callable[[State], None] | None = None  # Before drawing.
   after_round: Callable[[State, State, int], State] | None = None
-  begin: Callable[[State], State] = lambda state: state  # Of the first state.
+  begin: Callable[[State], State] = lambda state: state  # Sets the run's own.
   updates: Callable[[State, list[Any]], ClientUpdates] | None = None
   looks_ahead: bool = True  # Whether the next cohort is known.
   counts_negative_as_zero: bool = False  # Losses below 0.
