@@ -28,12 +28,8 @@ if typing.TYPE_CHECKING:
 # Before the score's name in clients.csv.
 LOCAL, POOLED, FINETUNED = "local", "pooled", "finetuned"
 EPOCHS = "finetuned_epochs"
-GAIN, LOW, HIGH, P_VALUE = COLUMNS = (
-  "gain",
-  "gain_low",
-  "gain_high",
-  "gain_p_value",
-)
+COLUMNS = ("gain", "gain_low", "gain_high", "gain_p_value")
+GAIN, LOW, HIGH, P_VALUE = COLUMNS
 LEVEL = 0.05
 
 

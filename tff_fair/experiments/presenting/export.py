@@ -309,16 +309,9 @@ def _file_names(clients: Mapping[int, str], suffix: str) -> dict[int, str]:
 
 MAPREDUCE = "mapreduce"
 _PARTS = (
-  "prepare",
-  "work",
-  "zero",
-  "accumulate",
-  "merge",
-  "report",
-  "secure_sum_bitwidth",
-  "secure_sum_max_input",
-  "secure_modular_sum_modulus",
-  "update",
+  *("prepare", "work", "zero", "accumulate", "merge", "report"),
+  *("secure_sum_bitwidth", "secure_sum_max_input"),
+  *("secure_modular_sum_modulus", "update"),
 )
 
 

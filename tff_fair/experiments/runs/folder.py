@@ -92,12 +92,8 @@ class RunFolder:
   def round_tables(self) -> tuple[pathlib.Path, ...]:
     """The tables that each round adds to."""
     return (
-      self.metrics,
-      self.timing,
-      self.costs,
-      self.cohorts,
-      self.evaluations,
-      self.client_evaluations,
+      *(self.metrics, self.timing, self.costs, self.cohorts),
+      *(self.evaluations, self.client_evaluations),
     )
 
   @property

@@ -45,13 +45,7 @@ _NO_SETTINGS = (
   *("finetune_epochs", "finetune_learning_rate"),
 )
 # What settings of other types raise.
-_WRONG_SETTINGS = (
-  AttributeError,
-  KeyError,
-  OverflowError,
-  TypeError,
-  ValueError,
-)
+_WRONG_TYPES = (AttributeError, KeyError, OverflowError, TypeError, ValueError)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -391,7 +385,7 @@ class Run:
   def _reading_settings(self) -> Iterator[None]:
     try:
       yield
-    except _WRONG_SETTINGS as error:
+    except _WRONG_TYPES as error:
       place = self.config[configuration.COMMAND].get(configuration.DIRECTORY)
       raise RunError(
         f"{RunFolder(self.path).config}: cannot read its settings: "

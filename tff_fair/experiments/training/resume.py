@@ -62,17 +62,7 @@ def train(
   last_losses = None
   if spec.sampling == "power_of_choice":
     last_losses = sampling.LastLosses(parts.task.num_clients)
-  labels = None  # The most frequent one of each client, if dropout needs it.
-  if spec.dropout and spec.dropout_kind == "by_label":
-    labels = parts.task.label_counts.argmax(axis=1)
-  sample = sampling.Sampler(
-    spec,
-    parts.clients_per_round,
-    parts.task.train.num_examples,
-    labels,
-    parts.first_rounds,
-    last_losses,
-  )
+  sample = _sampler(spec, parts, last_losses)
   schedule = parts.schedule
   if (last := saved_states.last_round(folder)) is not None:
     schedule = schedule.ending_after(last)
@@ -88,15 +78,7 @@ def train(
   )
   folder.pruned.unlink(missing_ok=True)
   if not folder.model.exists():
-    architecture = trained_model.Architecture.of_task(
-      parts.task,
-      lambda error: display.say(
-        f"{folder.path}: the model has parts that its description cannot hold "
-        f"({error}), so exports take its code from {spec.model or spec.task}: "
-        "keep that, or build the model of Keras' own layers."
-      ),
-    )
-    architecture.write(folder.model)
+    _describe_model(folder, spec, parts.task, display.say)
   display.say(
     f"{folder.path}: going on after round {completed}."
     if completed
@@ -135,6 +117,36 @@ def train(
       f"{schedule.total_rounds} is the last."
     )
   return callbacks.verdict == "prune"
+
+
+def _sampler(
+  spec: RunSpec, parts: build.RunParts, last_losses: sampling.LastLosses | None
+) -> sampling.Sampler:
+  labels = None  # The most frequent one of each client, if dropout needs it.
+  if spec.dropout and spec.dropout_kind == "by_label":
+    labels = parts.task.label_counts.argmax(axis=1)
+  return sampling.Sampler(
+    spec,
+    parts.clients_per_round,
+    parts.task.train.num_examples,
+    labels,
+    parts.first_rounds,
+    last_losses,
+  )
+
+
+def _describe_model(
+  folder: RunFolder, spec: RunSpec, task: tasks.Task, say: Say
+) -> None:
+  architecture = trained_model.Architecture.of_task(
+    task,
+    lambda error: say(
+      f"{folder.path}: the model has parts that its description cannot hold "
+      f"({error}), so exports take its code from {spec.model or spec.task}: "
+      "keep that, or build the model of Keras' own layers."
+    ),
+  )
+  architecture.write(folder.model)
 
 
 def reopen(folder: RunFolder, parts: build.RunParts, say: Say) -> None:

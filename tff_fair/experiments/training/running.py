@@ -122,19 +122,7 @@ def run(
   connect(engine, sums_securely)
   client_evaluation.check_data(task)
   correction.check_labels_here(spec)
-  config = configuration.describe_run(
-    spec,
-    clients_per_round=parts.clients_per_round,
-    aggregation=parts.aggregation,
-    description=task.description,
-    score=parts.scores.score,
-    output_dir=None if output_dir is None else str(output_dir),
-    command=command,
-    initial_weights=initial_weights.digest(task.keras_model_fn),
-    entropy_classes=parts.entropy_classes,
-    data_digests=tasks.data_digests(task),
-    data_folder=source_files.common_folder(task.files),
-  )
+  config = _describe(spec, parts, output_dir, command)
   with (
     interruption.recorded(),
     runtime.supervised(check=interruption.check, say=display.say),
@@ -161,6 +149,28 @@ def run(
       else:
         _write_results(folder, spec, parts, display, found)
     return _conclude(folder, display)
+
+
+def _describe(
+  spec: RunSpec,
+  parts: build.RunParts,
+  output_dir: str | os.PathLike[str] | None,
+  command: str | None,
+) -> configuration.Configuration:
+  task = parts.task
+  return configuration.describe_run(
+    spec,
+    clients_per_round=parts.clients_per_round,
+    aggregation=parts.aggregation,
+    description=task.description,
+    score=parts.scores.score,
+    output_dir=None if output_dir is None else str(output_dir),
+    command=command,
+    initial_weights=initial_weights.digest(task.keras_model_fn),
+    entropy_classes=parts.entropy_classes,
+    data_digests=tasks.data_digests(task),
+    data_folder=source_files.common_folder(task.files),
+  )
 
 
 def _places(
