@@ -29,7 +29,7 @@ from tff_fair.experiments.presenting.report.html_tables import (
   Row,
   Table,
 )
-from tff_fair.experiments.presenting.report.task_runs import MethodRuns
+from tff_fair.experiments.presenting.report.task_runs import Method
 from tff_fair.experiments.runs import summaries
 from tff_fair.experiments.spec.scores import ACCURACY, BY_NAME, Score
 from tff_fair.experiments.texts import layout, sentences
@@ -291,7 +291,7 @@ def _histogram(clients: pd.DataFrame, summary: Mapping[str, Any]) -> Figure:
   found = summary["test_accuracy"]
   mean, worst = 100 * found["mean"], 100 * found["worst_10"]
   drawing = client_sections.draw_histogram(
-    MethodRuns("the model", 0, ()),
+    Method("the model", 0, ()),
     bins,
     mean,
     worst,

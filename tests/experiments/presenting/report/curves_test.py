@@ -4,7 +4,7 @@ import pytest
 
 from tff_fair.experiments.presenting.report import curves
 from tff_fair.experiments.presenting.report.curves import Curve
-from tff_fair.experiments.presenting.report.task_runs import MethodRuns
+from tff_fair.experiments.presenting.report.task_runs import Method
 
 
 class FakeRun:
@@ -16,7 +16,7 @@ class FakeRun:
 
 
 def over_seeds(*runs, column="value"):
-  method = MethodRuns("m", 0, runs)
+  method = Method("m", 0, runs)
   return curves.over_seeds(method, lambda run: run.evaluations, column)
 
 
@@ -75,7 +75,7 @@ def test_costs_are_cumulated_over_rounds_in_the_mean_over_seeds():
     FakeRun([], [], costs([1, 2, 3], [1, 1, 1], [10, 10, 10])),
     FakeRun([], [], costs([3, 2, 1], [3, 3, 3], [10, 10, 10])),
   )
-  total = curves.cumulated(MethodRuns("m", 0, runs), ("down", "up"))
+  total = curves.cumulated(Method("m", 0, runs), ("down", "up"))
   assert total.rounds.tolist() == [1, 2, 3]
   assert total.mean.tolist() == [12, 24, 36]
 
@@ -83,9 +83,9 @@ def test_costs_are_cumulated_over_rounds_in_the_mean_over_seeds():
 def test_without_costs_of_one_seed_there_are_none():
   with_costs = FakeRun([], [], costs([1], [1], [1]))
   for others in ([FakeRun([], [])], [FakeRun([], [], costs([1], [1], [None]))]):
-    method = MethodRuns("m", 0, (with_costs, *others))
+    method = Method("m", 0, (with_costs, *others))
     assert curves.cumulated(method, ("down", "up")) is None
-  assert curves.cumulated(MethodRuns("m", 0, (with_costs,)), ("more",)) is None
+  assert curves.cumulated(Method("m", 0, (with_costs,)), ("more",)) is None
 
 
 def test_a_curve_against_costs():
@@ -116,7 +116,7 @@ def test_few_rounds_are_windows_of_their_own():
 def line(y, std=None, label="m", **settings):
   spread = None if std is None else np.array(std)
   curve = Curve(np.arange(1, len(y) + 1), np.array(y, float), spread)
-  return curves.line(MethodRuns(label, 3, ()), curve, **settings)
+  return curves.line(Method(label, 3, ()), curve, **settings)
 
 
 def test_a_line_has_the_values_whose_costs_are_known():

@@ -15,10 +15,7 @@ from tff_fair.experiments.presenting.report import (
   scale,
 )
 from tff_fair.experiments.presenting.report.frame import Frame, Text
-from tff_fair.experiments.presenting.report.task_runs import (
-  ClientNames,
-  MethodRuns,
-)
+from tff_fair.experiments.presenting.report.task_runs import ClientNames, Method
 from tff_fair.experiments.runs.finding import find
 
 FRAME = Frame(scale.linear(0, 100), scale.linear(0, 100), right=60)
@@ -144,9 +141,7 @@ def test_without_the_accuracy_of_one_they_are_in_the_order_of_their_ids(run):
   order, is_ordered = coefficient_section.client_order(again)
   assert not is_ordered
   assert order.tolist() == [0, 1, 2, 3, 4, 5, 11]
-  found = coefficient_section.coefficients_of_method(
-    MethodRuns("m", 0, (again,))
-  )
+  found = coefficient_section.coefficients_of_method(Method("m", 0, (again,)))
   assert found is not None
   chart = coefficient_section.draw_coefficients(found, ClientNames([]), "i")
   assert "by number" in chart.description
@@ -154,7 +149,7 @@ def test_without_the_accuracy_of_one_they_are_in_the_order_of_their_ids(run):
 
 
 def test_rows_of_few_clients_have_their_names_and_of_many_none(run, tmp_path):
-  method = MethodRuns("m", 0, (run,))
+  method = Method("m", 0, (run,))
   found = coefficient_section.coefficients_of_method(method)
   assert found is not None
   order, _ = coefficient_section.client_order(run)
@@ -163,9 +158,7 @@ def test_rows_of_few_clients_have_their_names_and_of_many_none(run, tmp_path):
   assert rows == [f"client_{client:02}" for client in order]
   report_runs.make(tmp_path / "many", num_clients=30, num_rounds=4)
   (many,) = find([tmp_path / "many"])
-  found = coefficient_section.coefficients_of_method(
-    MethodRuns("m", 0, (many,))
-  )
+  found = coefficient_section.coefficients_of_method(Method("m", 0, (many,)))
   rows = texts(
     coefficient_section.draw_coefficients(found, ClientNames([many]), "i")
   )

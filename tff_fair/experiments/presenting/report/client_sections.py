@@ -33,10 +33,7 @@ from tff_fair.experiments.presenting.report.html_tables import (
 from tff_fair.experiments.presenting.report.line_chart import Line
 from tff_fair.experiments.presenting.report.scale import Scale
 from tff_fair.experiments.presenting.report.scatter_chart import Point
-from tff_fair.experiments.presenting.report.task_runs import (
-  MethodRuns,
-  TaskRuns,
-)
+from tff_fair.experiments.presenting.report.task_runs import Method, TaskRuns
 from tff_fair.experiments.spec.scores import ACCURACY, Score
 from tff_fair.metrics.intervals import Interval
 from tff_fair.metrics.statistics import tail_size
@@ -45,7 +42,7 @@ _MAX_QUANTILES = 200
 _WORST_PERCENT = 10
 
 # Methods with the scores of the clients of each run, worst first.
-_Scored = Sequence[tuple[MethodRuns, list[np.ndarray]]]
+_Scored = Sequence[tuple[Method, list[np.ndarray]]]
 
 
 def build(task: TaskRuns) -> section.Section:
@@ -81,7 +78,7 @@ def build(task: TaskRuns) -> section.Section:
   )
 
 
-def _scores(method: MethodRuns) -> list[np.ndarray]:
+def _scores(method: Method) -> list[np.ndarray]:
   """Returns scores of clients for each run of a method, the worst first."""
   return [
     final_measures.scores_of_run(run)
@@ -146,7 +143,7 @@ def _histograms(task: TaskRuns, shown: _Scored) -> list[Figure]:
 
 def _histogram(
   task: TaskRuns,
-  method: MethodRuns,
+  method: Method,
   scores: list[np.ndarray],
   bins: np.ndarray,
   frame: Frame,
@@ -175,7 +172,7 @@ def _histogram(
 
 
 def _quantile_line(
-  method: MethodRuns, scores: list[np.ndarray], score: Score
+  method: Method, scores: list[np.ndarray], score: Score
 ) -> Line:
   """Returns the score over the share of clients that have no better one."""
   count = min(max(a.size for a in scores), _MAX_QUANTILES)
@@ -212,7 +209,7 @@ def histogram_shares(
 
 
 def draw_histogram(
-  method: MethodRuns,
+  method: Method,
   bins: np.ndarray,
   mean: float,
   worst: float,

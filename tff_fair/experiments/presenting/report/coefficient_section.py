@@ -14,7 +14,7 @@ from tff_fair.experiments.presenting.report.frame import Chart, Figure, Frame
 from tff_fair.experiments.presenting.report.scale import Scale, linear
 from tff_fair.experiments.presenting.report.task_runs import (
   ClientNames,
-  MethodRuns,
+  Method,
   TaskRuns,
 )
 from tff_fair.experiments.runs.run import ROUND, Run
@@ -28,7 +28,7 @@ _MAX_NAMES = 16  # Of clients, one below the other: room for them on a phone.
 class Coefficients:
   """The coefficients of a run, as `matrix` returns them."""
 
-  method: MethodRuns
+  method: Method
   run: Run
   num_rounds: int
   clients: np.ndarray
@@ -37,7 +37,7 @@ class Coefficients:
 
 
 def coefficients_of_method(
-  method: MethodRuns, share: float = 1
+  method: Method, share: float = 1
 ) -> Coefficients | None:
   """Returns the coefficients of a method's first run that has some."""
   for run in method.runs:

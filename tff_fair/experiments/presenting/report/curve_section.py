@@ -18,10 +18,7 @@ from tff_fair.experiments.presenting.report import (
 from tff_fair.experiments.presenting.report.curves import Curve
 from tff_fair.experiments.presenting.report.frame import Figure, Frame
 from tff_fair.experiments.presenting.report.line_chart import Line
-from tff_fair.experiments.presenting.report.task_runs import (
-  MethodRuns,
-  TaskRuns,
-)
+from tff_fair.experiments.presenting.report.task_runs import Method, TaskRuns
 from tff_fair.experiments.runs.run import Run
 from tff_fair.experiments.spec.scores import BY_NAME, Score
 
@@ -61,7 +58,7 @@ def _measures_of_task(task: TaskRuns) -> Curves:
   }
 
 
-def _measure_curve(method: MethodRuns, measure: Measure) -> Curve | None:
+def _measure_curve(method: Method, measure: Measure) -> Curve | None:
   def table_of(run: Run) -> pd.DataFrame:
     if measure.is_stored:
       return run.evaluations

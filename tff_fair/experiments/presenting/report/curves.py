@@ -11,7 +11,7 @@ from tff_fair.experiments import number_text
 from tff_fair.experiments.presenting.report import scale
 from tff_fair.experiments.presenting.report.line_chart import Line
 from tff_fair.experiments.presenting.report.scale import Scale
-from tff_fair.experiments.presenting.report.task_runs import MethodRuns
+from tff_fair.experiments.presenting.report.task_runs import Method
 from tff_fair.experiments.runs.run import ROUND, Run
 
 
@@ -24,7 +24,7 @@ class Curve(NamedTuple):
 
 
 def over_seeds(
-  method: MethodRuns, table_of: Callable[[Run], pd.DataFrame], column: str
+  method: Method, table_of: Callable[[Run], pd.DataFrame], column: str
 ) -> Curve | None:
   """Returns a column's mean over seeds by round, if all runs have values."""
   series = []
@@ -44,7 +44,7 @@ def over_seeds(
   return Curve(common.index.to_numpy(), mean, std)
 
 
-def cumulated(method: MethodRuns, columns: tuple[str, ...]) -> Curve | None:
+def cumulated(method: Method, columns: tuple[str, ...]) -> Curve | None:
   """Returns the cost of a run up to each round, if all runs have counted it."""
 
   def table_of(run: Run) -> pd.DataFrame:
@@ -81,11 +81,7 @@ def _mean(values: np.ndarray) -> float:
 
 
 def line(
-  method: MethodRuns,
-  curve: Curve,
-  costs: Curve | None = None,
-  *,
-  factor: float = 1,
+  method: Method, curve: Curve, costs: Curve | None = None, *, factor: float = 1
 ) -> Line:
   """Returns the line of a method."""
   x = curve.rounds.astype(float) if costs is None else against(curve, costs)

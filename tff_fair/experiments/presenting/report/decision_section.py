@@ -8,10 +8,7 @@ from tff_fair.experiments import number_text
 from tff_fair.experiments.analysis import joining
 from tff_fair.experiments.presenting import rendering
 from tff_fair.experiments.presenting.report import joining_section
-from tff_fair.experiments.presenting.report.task_runs import (
-  MethodRuns,
-  TaskRuns,
-)
+from tff_fair.experiments.presenting.report.task_runs import Method, TaskRuns
 from tff_fair.experiments.runs import summaries
 from tff_fair.experiments.texts import sentences
 
@@ -48,7 +45,7 @@ def build(task: TaskRuns) -> str | None:
   )
 
 
-def _joining(task: TaskRuns, methods: Sequence[MethodRuns]) -> dict[str, Any]:
+def _joining(task: TaskRuns, methods: Sequence[Method]) -> dict[str, Any]:
   of_methods = [
     [r.of_summary(summaries.JOINING) for r in m.runs] for m in methods
   ]
@@ -83,7 +80,7 @@ def _range(task: TaskRuns, values: Sequence[float]) -> str:
   return f"{' to '.join(texts)}{task.score.sign}"
 
 
-def _names(task: TaskRuns, methods: Sequence[MethodRuns]) -> Iterator[str]:
+def _names(task: TaskRuns, methods: Sequence[Method]) -> Iterator[str]:
   """Yields the few clients that gain and lose in each method's first run."""
   shown = methods[:_MOST_METHODS]
   found: dict[str, list[str]] = {}
@@ -107,7 +104,7 @@ def _names(task: TaskRuns, methods: Sequence[MethodRuns]) -> Iterator[str]:
     yield f"With {of}, {words}{which}."
 
 
-def _reached(task: TaskRuns, method: MethodRuns) -> dict[str, Any]:
+def _reached(task: TaskRuns, method: Method) -> dict[str, Any]:
   """Returns the scores of a single method that nothing is compared with."""
   found = [run.of_summary(f"test_{task.score.name}") for run in method.runs]
   worst = "min" if task.score.higher_is_better else "max"

@@ -15,10 +15,7 @@ from tff_fair.experiments.analysis.chosen_evaluations import (
 from tff_fair.experiments.analysis.measures import Measure, Value
 from tff_fair.experiments.presenting.report import html_tables, section
 from tff_fair.experiments.presenting.report.html_tables import Column, Table
-from tff_fair.experiments.presenting.report.task_runs import (
-  MethodRuns,
-  TaskRuns,
-)
+from tff_fair.experiments.presenting.report.task_runs import Method, TaskRuns
 from tff_fair.experiments.runs import tables
 from tff_fair.experiments.runs.run import ROUND, Run
 from tff_fair.experiments.spec.scores import BY_NAME
@@ -81,7 +78,7 @@ def over_seeds(measure: Measure, values: Sequence[float]) -> Result:
 
 
 def of_method(
-  task: TaskRuns, method: MethodRuns, name: str, prefix: str = ""
+  task: TaskRuns, method: Method, name: str, prefix: str = ""
 ) -> Result:
   """Returns a measure at the end of the runs of a method."""
   measure = task.measures[name]
@@ -90,14 +87,14 @@ def of_method(
 
 
 def column(
-  task: TaskRuns, methods: Sequence[MethodRuns], name: str, prefix: str = ""
+  task: TaskRuns, methods: Sequence[Method], name: str, prefix: str = ""
 ) -> Column:
   """Returns the column of a measure; the arguments are those of `of_method`."""
   values = [of_method(task, method, name, prefix).value for method in methods]
   return html_tables.column(task.measures[name], values)
 
 
-def _has_honest(method: MethodRuns) -> bool:
+def _has_honest(method: Method) -> bool:
   return any(
     f"{tables.HONEST}{measures.of(run.score)['mean'].column}" in run.evaluations
     for run in method.runs

@@ -17,10 +17,7 @@ from tff_fair.experiments.presenting.report.html_tables import (
   Row,
   Table,
 )
-from tff_fair.experiments.presenting.report.task_runs import (
-  MethodRuns,
-  TaskRuns,
-)
+from tff_fair.experiments.presenting.report.task_runs import Method, TaskRuns
 from tff_fair.experiments.runs import summaries, tables
 from tff_fair.experiments.runs.run import Run
 from tff_fair.experiments.texts import sentences
@@ -66,7 +63,7 @@ def _gap(run: Run, name: str) -> float:
   return float(gaps.get(name, {}).get("value", math.nan))
 
 
-def _of_methods(task: TaskRuns, methods: Sequence[MethodRuns]) -> Table:
+def _of_methods(task: TaskRuns, methods: Sequence[Method]) -> Table:
   columns = [
     final_measures.column(task, methods, name)
     for name in ("mean", "std", "worst_10")
@@ -89,7 +86,7 @@ def _head(name: str) -> str:
   return sentences.GAPS[name].capitalize()
 
 
-def _tension(task: TaskRuns, methods: Sequence[MethodRuns]) -> Iterator[str]:
+def _tension(task: TaskRuns, methods: Sequence[Method]) -> Iterator[str]:
   """Yields where fairness to clients and to groups pull against each other."""
   first, *others = methods
   for method in others:
@@ -113,7 +110,7 @@ def _tension(task: TaskRuns, methods: Sequence[MethodRuns]) -> Iterator[str]:
         )
 
 
-def _mean_gap(method: MethodRuns, name: str) -> float:
+def _mean_gap(method: Method, name: str) -> float:
   return sum(_gap(run, name) for run in method.runs) / len(method.runs)
 
 

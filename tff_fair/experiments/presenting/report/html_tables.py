@@ -9,7 +9,7 @@ from tff_fair.experiments import number_text
 from tff_fair.experiments.analysis import comparison_table, measures
 from tff_fair.experiments.analysis.measures import Measure, Value
 from tff_fair.experiments.presenting.rendering import Drawn
-from tff_fair.experiments.presenting.report.task_runs import MethodRuns, Style
+from tff_fair.experiments.presenting.report.task_runs import Method, Style
 
 # The class of a mark, and what it says to those who do not see it.
 _MARKS = {
@@ -95,7 +95,7 @@ def over_seeds(measure: Measure, values: Iterable[Sequence[float]]) -> Column:
 
 
 def of_methods(
-  caption: str, methods: Sequence[MethodRuns], columns: Sequence[Column]
+  caption: str, methods: Sequence[Method], columns: Sequence[Column]
 ) -> Table:
   """Returns a table of methods."""
   heads = [Head("Seeds", "ascending"), *(c.head for c in columns)]

@@ -16,10 +16,7 @@ from tff_fair.experiments.presenting.report.html_tables import (
   Row,
   Table,
 )
-from tff_fair.experiments.presenting.report.task_runs import (
-  MethodRuns,
-  TaskRuns,
-)
+from tff_fair.experiments.presenting.report.task_runs import Method, TaskRuns
 from tff_fair.experiments.runs import summaries
 from tff_fair.experiments.texts import sentences
 
@@ -53,7 +50,7 @@ def build(task: TaskRuns) -> section.Section:
   )
 
 
-def of_methods(task: TaskRuns, methods: Sequence[MethodRuns]) -> Table:
+def of_methods(task: TaskRuns, methods: Sequence[Method]) -> Table:
   """Returns the table of methods, which the first screen shows."""
   found = [[r.of_summary(summaries.JOINING) for r in m.runs] for m in methods]
   known = {name for runs in found for run in runs for name in run}
@@ -87,7 +84,7 @@ def _how_many(runs: Sequence[Mapping[str, Any]], name: str) -> Cell:
 
 
 def _of_clients(
-  task: TaskRuns, methods: Sequence[MethodRuns]
+  task: TaskRuns, methods: Sequence[Method]
 ) -> Iterator[tuple[str, Table]]:
   """Yields the clients of each method's first run, if they are few."""
   score = task.score
@@ -197,7 +194,7 @@ def build_newcomers(task: TaskRuns) -> section.Section:
 def _of_summaries(
   task: TaskRuns,
   caption: str,
-  methods: Sequence[MethodRuns],
+  methods: Sequence[Method],
   columns: Mapping[str, Sequence[str]],
 ) -> Iterator[Table]:
   """Yields a table of numbers in the summaries of methods, if there are any."""

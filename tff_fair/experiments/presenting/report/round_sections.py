@@ -20,10 +20,7 @@ from tff_fair.experiments.presenting.report import (
 from tff_fair.experiments.presenting.report.frame import Figure, Frame
 from tff_fair.experiments.presenting.report.html_tables import Table
 from tff_fair.experiments.presenting.report.line_chart import Line
-from tff_fair.experiments.presenting.report.task_runs import (
-  MethodRuns,
-  TaskRuns,
-)
+from tff_fair.experiments.presenting.report.task_runs import Method, TaskRuns
 from tff_fair.experiments.runs.run import ROUND, Run
 
 # The direction and the losses of two clients have the form of Figures 4 and 3
@@ -151,7 +148,7 @@ def _over_rounds(
   )
 
 
-def _direction_line(method: MethodRuns) -> Line | None:
+def _direction_line(method: Method) -> Line | None:
   """Returns the line of a method; None if it has no direction above 0."""
   curve = curves.over_seeds(method, lambda run: run.rounds, _DIRECTION.column)
   if curve is None:
@@ -259,7 +256,7 @@ def extremes(run: Run) -> tuple[Losses, Losses] | None:
   return high, low
 
 
-def _loss_lines(task: TaskRuns, method: MethodRuns) -> list[Line]:
+def _loss_lines(task: TaskRuns, method: Method) -> list[Line]:
   """Returns two lines of the method's first run with losses; none without."""
   found = next(filter(None, map(extremes, method.runs)), ())
   return [
@@ -274,7 +271,7 @@ def _loss_lines(task: TaskRuns, method: MethodRuns) -> list[Line]:
 
 
 def _loss_figure(
-  task: TaskRuns, method: MethodRuns, lines: Sequence[Line], frame: Frame
+  task: TaskRuns, method: Method, lines: Sequence[Line], frame: Frame
 ) -> Figure:
   ends = "; ".join(
     # A no-break space on each side of the arrow.

@@ -112,7 +112,7 @@ _FILE = "file"  # The option of tasks whose data are a file of the user.
 
 
 @dataclasses.dataclass(frozen=True)
-class MethodRuns:
+class Method:
   """Runs that differ in their seeds alone; a label has a number on the page."""
 
   label: str
@@ -132,13 +132,13 @@ class TaskRuns:
   identifier: str
   name: str
   title: str
-  methods: tuple[MethodRuns, ...]  # The baselines first.
+  methods: tuple[Method, ...]  # The baselines first.
   unfinished: tuple[Run, ...]  # They are not shown.
   question: Question  # Of intervals.
   num_baselines: int = 1
 
   @property
-  def baselines(self) -> tuple[MethodRuns, ...]:
+  def baselines(self) -> tuple[Method, ...]:
     """The methods of which the better one is the baseline, by each measure."""
     return self.methods[: self.num_baselines]
 
@@ -162,7 +162,7 @@ class TaskRuns:
     """The word for the clients."""
     return ClientNames(self.runs)
 
-  def with_summary(self, key: str) -> list[MethodRuns]:
+  def with_summary(self, key: str) -> list[Method]:
     """Returns the methods whose runs all have a part of the summary."""
     return [m for m in self.methods if all(r.of_summary(key) for r in m.runs)]
 
@@ -200,7 +200,7 @@ def arrange(
       f"t{number}",
       _name(members[0]),
       _title(members[0], of_tasks),
-      tuple(MethodRuns(g.label, labels.index(g.label), g.runs) for g in found),
+      tuple(Method(g.label, labels.index(g.label), g.runs) for g in found),
       tuple(run for run in members if run not in of_task),
       questions.ask(question, of_task),
       num_baselines,

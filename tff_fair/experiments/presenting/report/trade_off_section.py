@@ -24,10 +24,7 @@ from tff_fair.experiments.presenting.report.frame import (
 )
 from tff_fair.experiments.presenting.report.scale import Scale
 from tff_fair.experiments.presenting.report.scatter_chart import Point
-from tff_fair.experiments.presenting.report.task_runs import (
-  MethodRuns,
-  TaskRuns,
-)
+from tff_fair.experiments.presenting.report.task_runs import Method, TaskRuns
 
 # Bars in the form of Figures 1 and 2 of Malekmohammadi and Yu, "Semi-Variance
 # Reduction for Fair Federated Learning".
@@ -110,9 +107,7 @@ def _bars(
   return Figure(chart, f"{title}{tail}{score.in_brackets}")
 
 
-def _row(
-  method: MethodRuns, result: Result, middle: float, frame: Frame
-) -> Group:
+def _row(method: Method, result: Result, middle: float, frame: Frame) -> Group:
   """Returns a method's name, bar and value; what is not finite has no bar."""
   base, right = middle + 4, frame.width - frame.right
   name = task_runs.cut(method.label, _MAX_LETTERS)
@@ -215,9 +210,7 @@ def _title(task: TaskRuns, name: str) -> str:
   return titles.get(name, task.measures[name].title)
 
 
-def _point(
-  task: TaskRuns, method: MethodRuns, x_name: str, y_name: str
-) -> Point:
+def _point(task: TaskRuns, method: Method, x_name: str, y_name: str) -> Point:
   x, y = (
     final_measures.of_method(task, method, name) for name in (x_name, y_name)
   )

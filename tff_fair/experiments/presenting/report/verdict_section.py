@@ -34,10 +34,7 @@ from tff_fair.experiments.presenting.report.html_tables import (
   Head,
   Table,
 )
-from tff_fair.experiments.presenting.report.task_runs import (
-  MethodRuns,
-  TaskRuns,
-)
+from tff_fair.experiments.presenting.report.task_runs import Method, TaskRuns
 from tff_fair.experiments.runs.run import Run
 
 _TITLE = "Verdict"
@@ -225,7 +222,7 @@ class _Interval(NamedTuple):
 
 
 def _difference_columns(
-  methods: Sequence[MethodRuns],
+  methods: Sequence[Method],
   baselines: Collection[str],
   task: TaskRuns,
   rows: Mapping[str, Row],
@@ -251,7 +248,7 @@ def _difference_columns(
 
 
 def _differences(
-  methods: Sequence[MethodRuns],
+  methods: Sequence[Method],
   baselines: Collection[str],
   measure: Measure,
   place: int,
@@ -304,7 +301,7 @@ def _difference(
 
 
 def _interval(
-  method: MethodRuns, found: Difference, low: float, high: float
+  method: Method, found: Difference, low: float, high: float
 ) -> _Interval | None:
   """Returns the drawing of an interval; none where nothing is known."""
 
