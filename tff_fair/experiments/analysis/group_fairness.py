@@ -41,15 +41,11 @@ def _gaps(
   return {name: group_gaps.group_gap(name, counts) for name in known}
 
 
-def _names(table: pd.DataFrame) -> list[str]:
-  return sorted(table[GROUP].unique())
-
-
 def of_each_client(table: pd.DataFrame) -> pd.DataFrame:
   """Returns each client's gaps and intervals; NaN with too few examples."""
   import pandas as pd  # noqa: PLC0415
 
-  names, rows = _names(table), []
+  names, rows = sorted(table[GROUP].unique()), []
   for client_id, rows_of_client in table.groupby("client_id"):
     row: dict[str, Any] = {"client_id": client_id}
     for name, gap in _gaps(rows_of_client, names).items():
@@ -63,7 +59,7 @@ def of_each_client(table: pd.DataFrame) -> pd.DataFrame:
 def summarize(table: pd.DataFrame, client_ids: pd.Series) -> dict[str, Any]:
   """Returns the gaps over all clients together, ready for JSON."""
   table = table[table["client_id"].isin(client_ids)]
-  names = _names(table)
+  names = sorted(table[GROUP].unique())
   counts = _counts(table, names)
   of_groups: dict[str, dict[str, float]] = {
     name: {"examples": int(n)}

@@ -37,15 +37,20 @@ def rare_class(counts: np.ndarray) -> int | None:
   return rarest if counts[rarest] < RARE * counts.sum() else None
 
 
-def summarize(
-  values: np.ndarray,
-  shares: np.ndarray,
-  examples: np.ndarray,
+def of_clients(
+  clients: pd.DataFrame,
   score: Score,
   counts: np.ndarray,
   names: Sequence[str],
+  count_column: str,
+  prefix: str = "",
 ) -> dict[str, Any]:
   """Compares a model with always predicting the most frequent class."""
+  if score.name not in ("auc", "balanced_accuracy"):
+    score = ACCURACY
+  values = clients[f"{prefix}{score.name}"].to_numpy(np.float64)
+  shares = clients[COLUMN].to_numpy(np.float64)
+  examples = clients[count_column].to_numpy(np.int64)
   number = int(counts.argmax())
   known = ~np.isnan(values)
   constant = {
@@ -80,24 +85,3 @@ def summarize(
     is_open = (shares >= low) & ~((shares == 1) & (values == 1))
     found |= {"not_better": int(is_open.sum()), "num_clients": len(values)}
   return found
-
-
-def of_clients(
-  clients: pd.DataFrame,
-  score: Score,
-  counts: np.ndarray,
-  names: Sequence[str],
-  count_column: str,
-  prefix: str = "",
-) -> dict[str, Any]:
-  """Returns `summarize` of a table of clients."""
-  if score.name not in ("auc", "balanced_accuracy"):
-    score = ACCURACY
-  return summarize(
-    clients[f"{prefix}{score.name}"].to_numpy(np.float64),
-    clients[COLUMN].to_numpy(np.float64),
-    clients[count_column].to_numpy(np.int64),
-    score,
-    counts,
-    names,
-  )

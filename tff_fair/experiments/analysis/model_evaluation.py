@@ -84,8 +84,9 @@ def evaluate(
     found = model.predict(part.x)
     if not np.isfinite(found.outputs).all():
       raise model.error("gives numbers that are not finite.")
-    rows.append(pd.DataFrame(measure.rows(found, part)))
-    gathered += _by_client(measure.outputs_of(found, part), part)
+    columns, of_examples = measure.measured(found, part)
+    rows.append(pd.DataFrame(columns))
+    gathered += _by_client(of_examples, part)
   for k, client in enumerate(gathered):
     groups = [h.groups(k) for h in _halves(task, split) if h.groups]
     if groups:
@@ -174,35 +175,30 @@ class _Hits:
   num_classes: int
   outputs: Outputs
 
-  def outputs_of(self, found: Predicted, part: _Part) -> ClientOutputs:
-    outputs = self.of_classes(found.outputs)
-    if self.outputs == "probabilities":
-      logits, ranking = np.log(np.clip(outputs, _TINY, 1)), outputs
-    else:
-      logits, ranking = outputs, special.softmax(outputs, axis=1)
-      if outputs.shape[1] == 2:  # Differences do not saturate.
-        ranking = outputs - outputs[:, ::-1]
-    labels = part.y.astype(np.int64)
-    return ClientOutputs(labels, logits, ranking, found.classes, None)
-
-  def rows(self, found: Predicted, part: _Part) -> dict[str, np.ndarray]:
-    outputs, classes = self.of_classes(found.outputs), found.classes
-    if classes is None:
-      classes = outputs.argmax(1)
-    labels = part.y.astype(np.int64)
+  def measured(
+    self, found: Predicted, part: _Part
+  ) -> tuple[dict[str, np.ndarray], ClientOutputs]:
+    """Returns the rows of some clients, as columns, and outputs by example."""
+    outputs, labels = self.of_classes(found.outputs), part.y.astype(np.int64)
     at_label = np.take_along_axis(outputs, labels[:, None], 1)[:, 0]
     if self.outputs == "probabilities":
       # Keras, too, keeps its losses finite so.
       losses = -np.log(np.clip(at_label, 1e-7, 1))
+      logits, ranking = np.log(np.clip(outputs, _TINY, 1)), outputs
     else:
       losses = special.logsumexp(outputs, axis=1) - at_label
-    correct = _sums(classes == labels, part.sizes)
-    return {
+      logits, ranking = outputs, special.softmax(outputs, axis=1)
+      if outputs.shape[1] == 2:  # Differences do not saturate.
+        ranking = outputs - outputs[:, ::-1]
+    decided = outputs.argmax(1) if found.classes is None else found.classes
+    correct = _sums(decided == labels, part.sizes)
+    rows = {
       audit_table.COUNT: part.sizes,
       audit_table.CORRECT: correct.astype(np.int64),
       ACCURACY.name: correct / part.sizes,
       audit_table.LOSS.name: _sums(losses, part.sizes) / part.sizes,
     }
+    return rows, ClientOutputs(labels, logits, ranking, found.classes, None)
 
   def of_classes(self, outputs: np.ndarray) -> np.ndarray:
     """Returns probabilities or logits, float64[n, classes]."""
@@ -240,12 +236,10 @@ class _Errors:
   model: Model
   scale: float
 
-  def outputs_of(self, found: Predicted, part: _Part) -> ClientOutputs:
-    values = self.scale * found.outputs.reshape(part.y.shape)
-    labels = self.scale * part.y.astype(np.float64)
-    return ClientOutputs(labels, values, values, None, None)
-
-  def rows(self, found: Predicted, part: _Part) -> dict[str, np.ndarray]:
+  def measured(
+    self, found: Predicted, part: _Part
+  ) -> tuple[dict[str, np.ndarray], ClientOutputs]:
+    """Returns the rows of some clients, as columns, and outputs by example."""
     outputs = found.outputs
     labels = part.y.astype(np.float64).reshape(len(part.y), -1)
     number = labels.shape[1]
@@ -264,13 +258,16 @@ class _Errors:
     )
     total = _sums((deviations**2).sum(1), part.sizes)
     varies = total > 0
-    return {
+    rows = {
       audit_table.COUNT: part.sizes,
       RMSE.name: self.scale * np.sqrt(squares / (part.sizes * number)),
       audit_table.R2: np.where(
         varies, 1 - squares / np.where(varies, total, 1), np.nan
       ),
     }
+    values = self.scale * outputs.reshape(part.y.shape)
+    in_units = self.scale * part.y.astype(np.float64)
+    return rows, ClientOutputs(in_units, values, values, None, None)
 
 
 def _are_probabilities(outputs: np.ndarray, *, is_single: bool) -> bool:
