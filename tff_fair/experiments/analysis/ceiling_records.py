@@ -85,8 +85,10 @@ def read(
       if not run.is_finished or not file.exists():
         continue
       found = _read(run, file, (rounds or {}).get(run))
-      if parts and not isinstance(found, str):
-        found = _alike(found, parts[0])
+      if isinstance(found, dict) and any(
+        found[name] != parts[0][name] for name in _HOW if parts
+      ):
+        found = "has another share or other weights of clients than others"
       if isinstance(found, str):
         notes.append(f"{file}: not shown, as it {found}.")
         continue
@@ -131,15 +133,6 @@ def _check(content: dict[str, Any]) -> None:
         # Where there are no test data, there is no test loss.
         if not (math.isfinite(row[column]) or column.startswith("test_")):
           raise ValueError(f"{column} is {row[column]}")
-
-
-def _alike(
-  found: dict[str, Any], first: Mapping[str, Any]
-) -> dict[str, Any] | str:
-  """Returns the content of a file if another one was computed in its way."""
-  if all(found[name] == first[name] for name in _HOW):
-    return found
-  return "has another share or other weights of clients than others"
 
 
 def _joined(parts: Sequence[Mapping[str, Any]]) -> Ceilings:

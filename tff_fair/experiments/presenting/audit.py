@@ -227,9 +227,8 @@ def _audit_model(
     model_evaluation.evaluate, found, task, outputs=outputs
   )
   clients, gathered = evaluate(split=split)
-  clients = audit_scores.add_scores(clients, task, scoring, gathered)
   trained = None if threshold_for is None else evaluate(split="train")[1]
-  more = audit_scores.summarize(
+  clients, more = audit_scores.measure(
     clients, task, scoring, gathered, trained, threshold_for
   )
   decided = ", decided by the model's own threshold" if found.decides else ""

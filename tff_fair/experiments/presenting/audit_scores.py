@@ -39,29 +39,6 @@ def of_settings(task: tasks.Task, **settings: Any) -> scoring.Scoring:
   return scoring.of_task(task, spec)
 
 
-def add_scores(
-  clients: pd.DataFrame,
-  task: tasks.Task,
-  asked: scoring.Scoring,
-  found: Sequence[ClientOutputs],
-) -> pd.DataFrame:
-  """Returns the table of clients with the scores that were asked for."""
-  positive = _positive(task, asked, found)
-  columns = {}
-  for name in (asked.score.name, *asked.score.beside):
-    if name not in clients:
-      columns[name] = [_score(name, client, positive) for client in found]
-  return clients.assign(**columns)
-
-
-def _positive(
-  task: tasks.Task, asked: scoring.Scoring, found: Sequence[ClientOutputs]
-) -> int | None:
-  if asked.positive is not None or task.num_classes != 2:
-    return asked.positive
-  return predictions.rarer_class(client.labels for client in found)
-
-
 def _score(name: str, client: ClientOutputs, positive: int | None) -> float:
   if name not in _OF_ORDER:
     outputs = client.outputs
@@ -82,21 +59,29 @@ def _of_order(name: str, own: np.ndarray, ranking: np.ndarray) -> float:
   return float(_OF_ORDER[name](own, ranking))
 
 
-def summarize(
+def measure(
   clients: pd.DataFrame,
   task: tasks.Task,
   asked: scoring.Scoring,
   found: Sequence[ClientOutputs],
   trained: Sequence[ClientOutputs] | None,
   goal: str | None,
-) -> dict[str, Any]:
-  """Returns more of a summary; `clients` gets the column majority_accuracy."""
-  score = asked.score
+) -> tuple[pd.DataFrame, dict[str, Any]]:
+  """Returns the table of clients with all scores, and more of the summary."""
+  positive, score = asked.positive, asked.score
+  if positive is None and task.num_classes == 2:
+    positive = predictions.rarer_class(client.labels for client in found)
+  more = [n for n in (score.name, *score.beside) if n not in clients]
+  clients = clients.assign(
+    **{
+      name: [_score(name, client, positive) for client in found]
+      for name in more
+    }
+  )
   summary: dict[str, Any] = {
     f"test_{name}": summarize_beside(clients[name].to_numpy(np.float64))
     for name in score.beside
   }
-  positive = _positive(task, asked, found)
   predicted = [
     predictions.Predicted(k, client.labels, client.decided())
     for k, client in enumerate(found)
@@ -128,4 +113,4 @@ def summarize(
     )
     if asked.positive is not None:
       summary[summaries.POSITIVE_CLASS] = names[asked.positive]
-  return summary
+  return clients, summary

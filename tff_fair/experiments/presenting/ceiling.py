@@ -153,12 +153,6 @@ def _range(values: pd.Series, unit: str) -> str:
   return f"{low:,} {unit}" if low == high else f"{low:,} to {high:,} {unit}"
 
 
-def _values(found: Ceilings) -> dict[str, float]:
-  """Returns the least of each risk, in the mean over data sets."""
-  means = found.least.groupby("risk")["value"].mean()
-  return {name: float(means[name]) for name in RISKS}
-
-
 def sentence(found: Ceilings) -> str:
   """Returns how far the one run beside a ceiling ends above it."""
   [run] = found.runs.to_dict("records")
@@ -182,7 +176,8 @@ def sentence(found: Ceilings) -> str:
 
 def sentences(found: Ceilings) -> list[str]:
   """Returns the findings in the tables of one data set, in sentences."""
-  names, values = found.names, _values(found)
+  names = found.names
+  values = found.least.groupby("risk")["value"].mean()  # Over data sets.
   first = found.data.iloc[0]
   kind = (
     "No last layer on the features of these runs"

@@ -31,22 +31,6 @@ Ids: TypeAlias = Sequence[int] | np.ndarray
 _Result = TypeVar("_Result")
 
 
-class _Reader:
-  """Reads clients' arrays, and notes how much labels that are numbers vary."""
-
-  def __init__(self, split: tasks.Split, spec: tasks_task.ElementSpec) -> None:
-    self._split = split
-    labels = spec[1]
-    self._may_be_numbers = labels.dtype.is_floating
-    self.label_variances: dict[int, float] = {}
-
-  def __call__(self, client_id: int) -> tasks_task.Arrays:
-    arrays = self._split.load(client_id)
-    if self._may_be_numbers and client_id not in self.label_variances:
-      self.label_variances[client_id] = scoring.variance(arrays[1])
-    return arrays
-
-
 class _Cached(NamedTuple):
   data: tf.data.Dataset
   num_bytes: int
@@ -63,7 +47,8 @@ class ClientLoader:
     thread: LoadingThread | None = None,
     groups: Callable[[int], np.ndarray] | None = None,
   ) -> None:
-    self._read = _Reader(split, spec)
+    self._split = split
+    self._label_variances: dict[int, float] = {}
     self._groups = groups
     self._thread = thread
     self._prepared: tuple[
@@ -91,7 +76,14 @@ class ClientLoader:
 
   def label_variance(self, client_id: int) -> float:
     """Returns `scoring.variance` of a client whose numbers were read."""
-    return self._read.label_variances[client_id]
+    return self._label_variances[client_id]
+
+  def _read(self, client_id: int) -> tasks_task.Arrays:
+    """Reads a client's arrays, and notes how much labels vary, if numbers."""
+    arrays, known = self._split.load(client_id), self._label_variances
+    if self._spec[1].dtype.is_floating and client_id not in known:
+      known[client_id] = scoring.variance(arrays[1])
+    return arrays
 
   def _load(self, client_ids: Sequence[int]) -> list[tf.data.Dataset]:
     return [self._dataset(client_id) for client_id in client_ids]
