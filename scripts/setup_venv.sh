@@ -75,9 +75,10 @@ install_packages() {
   "$python" -m pip install --quiet --no-input --use-pep517 --no-compile \
     --no-deps -r "$root/$1" ||
     setup_fail "the packages could not be installed; see above, then try again."
-  # By all processors, where pip would take one. Some packages bring templates
-  # that are no Python: what cannot be compiled is left.
-  "$python" -m compileall -q -j 0 "$venv/lib" >/dev/null 2>&1 || true
+  # By all processors, where pip would take one, and without packages' tests.
+  # Some packages bring templates that are not Python: these are left.
+  "$python" -m compileall -q -j 0 -x '/tests?/' "$venv/lib" >/dev/null 2>&1 ||
+    true
 }
 
 install_requirements() {

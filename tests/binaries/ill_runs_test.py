@@ -138,6 +138,7 @@ def test_a_rare_class_that_is_ranked_well(program, score):
   assert ("constant_prediction" in found) == (score == "accuracy")
 
 
+@pytest.mark.long
 def test_a_sweep_says_it_of_a_run_and_of_the_best_setting(program):
   write(numbers())
   pathlib.Path("sweep.toml").write_text(SWEEP)

@@ -85,6 +85,7 @@ def uninterrupted(tmp_path_factory):
   return directory, finish(directory)
 
 
+@pytest.mark.long
 def test_a_run_ends_also_where_its_output_is_piped(uninterrupted):
   directory, result = uninterrupted
   assert result.returncode == 0, result.stderr

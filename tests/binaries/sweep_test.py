@@ -66,6 +66,7 @@ def start(tmp_path, warm_python):
     process.wait()
 
 
+@pytest.mark.long
 def test_a_sweep_goes_on_after_an_interruption_and_a_failure(start, tmp_path):
   folder = tmp_path / "out"
   process, log = start(FILE, "--jobs=2")
@@ -114,6 +115,7 @@ def test_a_sweep_goes_on_after_an_interruption_and_a_failure(start, tmp_path):
   ]
 
 
+@pytest.mark.long
 def test_a_search_trains_what_its_record_says(start, tmp_path):
   folder = tmp_path / "out"
   process, log = start(*SEARCH)

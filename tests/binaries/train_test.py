@@ -263,6 +263,7 @@ def test_results_are_there_for_honest_clients_alone(program):
   assert (folder.path / summary["best"]["checkpoint"]).exists()
 
 
+@pytest.mark.long
 def test_without_flags_it_trains_a_baseline_and_says_what_was_gained(
   program, monkeypatch
 ):

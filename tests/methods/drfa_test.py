@@ -149,6 +149,7 @@ def test_lambda_is_the_papers(observed):
   assert 0 in mixture[among]
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("unpainted")
 def test_an_interrupted_run_goes_on_with_the_same_lambda(observed, tmp_path):
   whole, _ = observed

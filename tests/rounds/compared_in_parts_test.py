@@ -61,6 +61,7 @@ def test_what_reaches_the_server_in_a_phase_are_secure_sums(name):
     assert not admission.has_intrinsic(phase, IN_THE_CLEAR)
 
 
+@pytest.mark.long
 @every_method
 def test_the_sums_of_parts_are_those_of_the_whole_bit_for_bit(name):
   process, expected = built(name), whole(name)

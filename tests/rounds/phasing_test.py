@@ -213,6 +213,7 @@ def process():
   return problem.build("ditto", hparams={"lam": 0.5}, attack=attack)
 
 
+@pytest.mark.long
 def test_rounds_of_own_rows_agree_with_those_of_the_whole(process):
   state = process.initialize()
   cohorts = ((12, 3, 8, 5), (31, 3, 2**40 + 1, 17, 12))

@@ -300,6 +300,7 @@ def test_a_card_has_the_ceiling_beside_its_run(run, tmp_path):
   assert "0.375" not in card()
 
 
+@pytest.mark.long
 def test_a_card_names_the_better_fedavg(fair_and_baselines, tmp_path):
   fair, *baselines = fair_and_baselines
   card = experiments.export(

@@ -33,7 +33,6 @@ EXECUTORS = one_of_each(
     ("dask", {"restarts": 1}),
     ("submitit", {"cluster": "local", "restarts": 1}),
   ],
-  kind=lambda case: case[0],
 )
 
 

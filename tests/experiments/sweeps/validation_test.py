@@ -78,6 +78,7 @@ def test_a_search_sets_data_aside():
   assert line.startswith("21 clients")
 
 
+@pytest.mark.long
 def test_a_process_that_is_forked_counts_clients(monkeypatch):
   monkeypatch.undo()
   spec = RunSpec(task="synthetic", task_options={"num_clients": 21})

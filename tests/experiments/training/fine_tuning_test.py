@@ -130,7 +130,7 @@ def test_a_kill_while_clients_are_tuned_changes_nothing(task, untuned, capsys):
   _check_readable(untuned, before, capsys)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_kill_at_any_write_leaves_a_finished_run(
   task, run, untuned, monkeypatch, capsys
 ):

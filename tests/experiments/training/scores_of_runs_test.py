@@ -266,6 +266,7 @@ def test_clients_have_their_gain_from_joining(task, run):
   assert frame["gaining"].iloc[0] == joined["gaining"]
 
 
+@pytest.mark.long
 def test_a_client_alone_takes_the_steps_of_local_training(task):
   """Epochs of full batches are steps of gradient descent."""
   spec = _SPEC.replace(

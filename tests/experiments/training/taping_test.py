@@ -112,6 +112,7 @@ def test_a_run_goes_on_from_a_round_that_is_on_its_tape(run, tmp_path, block):
   assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
+@pytest.mark.long
 def test_a_tape_keeps_as_many_rounds_as_it_is_told(with_updates):
   run = with_updates
   assert sorted(contents(run)) == [

@@ -82,6 +82,7 @@ def test_the_criterion_is_measured_on_validation_data(finished):
   assert best["value"] == pytest.approx(worst)
 
 
+@pytest.mark.long
 def test_an_interrupted_run_ends_like_one_that_was_not(finished, tmp_path):
   small_run.interrupt(SPEC, tmp_path / "run", after=2)
   again = small_run.train(SPEC, tmp_path / "run")
