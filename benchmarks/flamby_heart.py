@@ -29,7 +29,7 @@ from absl import app, flags
 from sklearn import model_selection
 
 import tff_fair
-from tasks.federations import heart_disease
+from tasks.federations import natural
 from tff_fair import runtime
 
 _HEART = flags.DEFINE_string("heart", "", "The archive of the hospitals.")
@@ -50,7 +50,7 @@ def read_halves(
   source: pathlib.Path,
 ) -> Iterator[tuple[_Arrays, _Arrays]]:
   """Yields the training and the test rows of each hospital."""
-  frame = heart_disease.read_hospitals(source)
+  frame = natural.read_hospitals(source)
   frame = frame.drop(columns=["slope", "vessels", "thal"]).dropna()
   frame = pd.get_dummies(
     frame, columns=["pain", "ecg"], drop_first=True, dtype=float

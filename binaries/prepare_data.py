@@ -121,7 +121,6 @@ def _list() -> None:
 
 def _download() -> None:
   directory, sha256 = _data_dir(), _sha256()
-  screen.say_on_screen("Loading TensorFlow Federated ...")
   first, *others = downloads.archives(_DOWNLOAD.value)
   # A checksum that was given is that of the data; others are known to TFF.
   for archive, checksum in [(first, sha256), *((a, None) for a in others)]:

@@ -76,13 +76,10 @@ class Table:
 def load(
   config: Options, *, data_dir: pathlib.Path | None, seed: int, model_seed: int
 ) -> task.Task:
-  """Builds the task, as `registry.TaskModule.load` says.
+  """Builds the task; x is float32[n, features], y is int32[n], 1 above $50,000.
 
-  `data_dir` is the directory of `adult.data` and `adult.test`, or of the same
-  with the ending `.gz`, or of a folder `adult` that has them.
-
-  Returns:
-    The task; x is float32[n, features], y is int32[n], 1 above $50,000.
+  `data_dir` has `adult.data` and `adult.test`, or the same with the ending
+  `.gz`, or a folder `adult` of them.
   """
   del seed
   files = ("adult.data", "adult.test")

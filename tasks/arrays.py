@@ -51,11 +51,8 @@ class Options(row_task.RowOptions):
 def load(
   config: Options, *, data_dir: pathlib.Path | None, seed: int, model_seed: int
 ) -> task.Task:
-  """Builds the task, as `registry.TaskModule.load` says.
-
-  Returns:
-    The task; x is float32[n, ...], y is int32[n], or float32[n] or float32[n,
-    t] where the label is a number or several.
+  """Builds the task; y is int32[n], or float32[n] or float32[n, t] where the
+  label is a number or several.
   """
   path = reading.located(config.file, data_dir)
   if path.suffix.lower() in _TABLES:

@@ -31,15 +31,11 @@ class Options(central.ImageOptions):
 def load(
   config: Options, *, data_dir: pathlib.Path | None, seed: int, model_seed: int
 ) -> task.Task:
-  """Builds the task, as `registry.TaskModule.load` says.
+  """Builds the task; x is float32[n, 32, 32, 3], y is int32[n].
 
-  `data_dir` is the directory of `cifar-10-batches-py` or `cifar-10-batches-bin`
-  (or that folder itself), of one file `cifar10*.npz` with x_train, y_train,
-  x_test, y_test, or of a folder `cifar10` that tensorflow-datasets prepared;
-  the first of these that is there is read.
-
-  Returns:
-    The task; x is float32[n, 32, 32, 3], y is int32[n].
+  `data_dir` has `cifar-10-batches-py` or `cifar-10-batches-bin` (or is that
+  folder), one file `cifar10*.npz`, or a folder `cifar10` of
+  tensorflow-datasets; the first of these that is there is read.
   """
   data = central.in_memory(
     "CIFAR-10", _read(data_dir), CLASS_NAMES, pixels=config.pixels

@@ -35,15 +35,11 @@ class Options(central.ImageOptions):
 def load(
   config: Options, *, data_dir: pathlib.Path | None, seed: int, model_seed: int
 ) -> task.Task:
-  """Builds the task, as `registry.TaskModule.load` says.
+  """Builds the task; x is float32[n, 32, 32, 3], y is int32[n].
 
-  `data_dir` is the directory of `cifar-100-python` or `cifar-100-binary` (or
-  that folder itself), of a folder `cifar100` that tensorflow-datasets prepared,
-  or of TFF's `cifar100.sqlite`, which is downloaded if nothing is there and
-  which alone is read for partition "users". None means TFF's own cache.
-
-  Returns:
-    The task; x is float32[n, 32, 32, 3], y is int32[n].
+  `data_dir` has `cifar-100-python` or `cifar-100-binary` (or is that folder), a
+  folder `cifar100` of tensorflow-datasets, or TFF's `cifar100.sqlite`, which is
+  downloaded if nothing is there and which alone is read for partition "users".
   """
   users: np.ndarray | None = None
   halves = None if config.partition == "users" else _central(data_dir)

@@ -28,15 +28,10 @@ class Options(central.ModelOptions):
 def load(
   config: Options, *, data_dir: pathlib.Path | None, seed: int, model_seed: int
 ) -> task.Task:
-  """Builds the task, as `registry.TaskModule.load` says.
+  """Builds the task; x is float32[n, 32, 32, 3], y is int32[n].
 
-  `data_dir` is the directory of the folders train, valid and test, as
-  published. Train and valid are the training data, test is the published test
-  data.
-
-  Returns:
-    The task; x is float32[n, 32, 32, 3], y is int32[n]. A client's
-    images are read on demand.
+  `data_dir` has the folders train, valid and test, as published. Train and
+  valid are the training data. Images are read on demand.
   """
   files = "folders train, valid and test"
   root = data_files.require(data_dir, what="CINIC-10", files=files)

@@ -69,11 +69,8 @@ class Options(options.TaskOptions):
 def load(
   config: Options, *, data_dir: pathlib.Path | None, seed: int, model_seed: int
 ) -> task.Task:
-  """Builds the task, as `registry.TaskModule.load` says.
-
-  Returns:
-    The task; x is float32[n, *shape], y is int32[n], or float32[n] where the
-    label is a number. Clients are read when they take part.
+  """Builds the task; x is float32[n, *shape], y is int32[n], or float32[n]
+  where the label is a number.
   """
   path = reading.located(config.file, data_dir)
   sqlite_file.check(path)

@@ -45,14 +45,10 @@ class Options(central.ModelOptions):
 def load(
   config: Options, *, data_dir: pathlib.Path | None, seed: int, model_seed: int
 ) -> task.Task:
-  """Builds the task, as `registry.TaskModule.load` says.
+  """Builds the task; x is float32[n, image_size, image_size, 3], y is int32[n].
 
-  `data_dir` is the directory of the folder `images` and of the published lists,
-  which may be in a folder `annotations`.
-
-  Returns:
-    The task; x is float32[n, image_size, image_size, 3], y is int32[n]. A
-    client's images are read on demand.
+  `data_dir` has the folder `images` and the published lists, which may be in a
+  folder `annotations`. Images are read on demand.
   """
   files = f"the folder images and {', '.join((*_TRAIN, *_TEST))}"
   root = data_files.require(data_dir, what="Clothing1M", files=files)

@@ -7,11 +7,7 @@ from tff_fair import escaping
 
 
 class DataError(ValueError):
-  """A task's data cannot be used; the message names the file and the place.
-
-  It quotes what files hold and how they are called. So line ends, control
-  characters and halves of characters are written out: the message stays one
-  line, which every terminal and log can show.
+  """A task's data cannot be used; the message, a line, names the place.
 
   Attributes:
     place: The file or the folder, and the place in it: "data.csv, line 3".

@@ -20,10 +20,8 @@ def data_digests(task: Task) -> dict[str, str]:
     task: The task.
 
   Returns:
-    The digests of the files that the task read, as `source_files.digests`
-    names them. A task that read none, such as a user's own, has that of its
-    examples: the clients' names and numbers of examples, and the arrays of all
-    clients, or of 1,000 where there are more than 5,000.
+    The digests of the files that the task read; of a task that read none, that
+    of its examples. Of more than 5,000 clients, 1,000 count.
 
   Raises:
     DataError: If the data cannot be read.

@@ -46,11 +46,7 @@ class Options(central.CutOptions):
 def load(
   config: Options, *, data_dir: pathlib.Path | None, seed: int, model_seed: int
 ) -> task.Task:
-  """Builds the task, as `registry.TaskModule.load` says.
-
-  Returns:
-    The task; x is float32[n, 64] in [0, 1], y is int32[n] in 0 ... 9.
-  """
+  """Builds the task; x is float32[n, 64] in [0, 1], y is int32[n]."""
   del data_dir
   # Imported late: only this task needs it.
   import sklearn.datasets  # noqa: PLC0415

@@ -5,11 +5,9 @@ server's version of the file as NAME.part.version: a download goes on only with
 the same version (RFC 9110, sections 13.1.5 and 14).
 """
 
-import ast
 import contextlib
 import hashlib
 import http.client
-import inspect
 import lzma
 import os
 import pathlib
@@ -17,7 +15,6 @@ import re
 import shutil
 import tarfile
 import tempfile
-import textwrap
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -169,13 +166,47 @@ def _errors(url: str, path: pathlib.Path) -> Iterator[None]:
     ) from error
 
 
-# TFF's native data sets. The addresses, and checksums where there are any, are
-# read from the source of TFF's loaders, which download without going on after
+# TFF's native data sets, as its loaders download them, which do not go on after
 # an interruption.
 
-NAMES = ("celeba", "cifar100", "emnist", "shakespeare", "stackoverflow")
 
-_LOADERS = ("load_data", "load_word_counts", "load_tag_counts")
+class Archive(NamedTuple):
+  """A file as it is published."""
+
+  url: str
+  sha256: str | None = None  # None where TFF does not know it.
+
+  @property
+  def name(self) -> str:
+    """The file's name."""
+    return urllib.parse.urlparse(self.url).path.rpartition("/")[2]
+
+
+_BUCKET = "https://storage.googleapis.com/tff-datasets-public"
+# The files of a data set, in the order in which TFF reads them.
+_ARCHIVES = {
+  "celeba": [Archive(f"{_BUCKET}/celeba.sqlite.lzma")],
+  "cifar100": [Archive(f"{_BUCKET}/cifar100.sqlite.lzma")],
+  "emnist": [Archive(f"{_BUCKET}/emnist_all.sqlite.lzma")],
+  "shakespeare": [Archive(f"{_BUCKET}/shakespeare.sqlite.lzma")],
+  "stackoverflow": [
+    Archive(f"{_BUCKET}/stackoverflow.sqlite.lzma"),
+    Archive(
+      f"{_BUCKET}/stackoverflow.word_count.tar.bz2",
+      "1dc00256d6e527c54b9756d968118378ae14e6692c0b3b6cad470cdd3f0c519c",
+    ),
+    Archive(
+      f"{_BUCKET}/stackoverflow.tag_count.tar.bz2",
+      "6fe281cec490d9384a290d560072438e7e2b377bbb823876ce7bd6f82696772d",
+    ),
+  ],
+}
+NAMES = tuple(_ARCHIVES)
+
+
+def archives(name: str) -> list[Archive]:
+  """Returns the files of a data set."""
+  return _ARCHIVES[name]
 
 
 def find_native(
@@ -192,9 +223,8 @@ def find_native(
 def fetch_missing(
   path: pathlib.Path, data_set: str, *, cached_in: str = "~/.tff"
 ) -> None:
-  """Fetches a file of a TFF data set, then moves it to its place.
-
-  Programs that need it at the same time do not collide: the last file stays.
+  """Fetches a file of a TFF data set, then moves it to its place, which
+  programs may do at the same time.
   """
   directory = path.parent
   try:
@@ -219,51 +249,6 @@ def fetch_missing(
       f"{cached_in}/{path.name}: copy it from there to {directory}, or name "
       "the directory that has it as data_dir (--data_dir).",
     ) from error
-
-
-class Archive(NamedTuple):
-  """A file as it is published."""
-
-  url: str  # Its address.
-  sha256: str | None  # Its checksum, if TFF knows it.
-
-  @property
-  def name(self) -> str:
-    """The file's name."""
-    return urllib.parse.urlparse(self.url).path.rpartition("/")[2]
-
-
-def archives(name: str) -> list[Archive]:
-  """Returns the files of a data set, in the order in which TFF reads them."""
-  if name not in NAMES:
-    raise ValueError(
-      f"unknown data set {name!r}; valid names: {', '.join(NAMES)}"
-    )
-  import tensorflow_federated as tff  # noqa: PLC0415
-
-  module = getattr(tff.simulation.datasets, name)
-  return [
-    archive
-    for loader in _LOADERS
-    if hasattr(module, loader)
-    for archive in archives_in(getattr(module, loader))
-  ]
-
-
-def archives_in(loader: Callable[..., object]) -> list[Archive]:
-  """Returns the files that a loader downloads: its calls with an `origin`."""
-  source = ast.parse(textwrap.dedent(inspect.getsource(loader)))
-  found = []
-  for node in ast.walk(source):
-    if isinstance(node, ast.Call):
-      constants = {
-        keyword.arg: keyword.value.value
-        for keyword in node.keywords
-        if isinstance(keyword.value, ast.Constant)
-      }
-      if "origin" in constants:
-        found.append(Archive(constants["origin"], constants.get("file_hash")))
-  return found
 
 
 def destination(archive: Archive, directory: pathlib.Path) -> pathlib.Path:

@@ -56,14 +56,11 @@ class Options(options.TaskOptions):
 def load(
   config: Options, *, data_dir: pathlib.Path | None, seed: int, model_seed: int
 ) -> task.Task:
-  """Builds the task, as `registry.TaskModule.load` says.
+  """Builds the task; x is float32[n, 28, 28, 1] in [0, 1] with background 1, y
+  is int32[n]: digits 0 ... 9, then upper case, then lower case.
 
-  `data_dir` is the directory of TFF's `emnist_all.sqlite`, which is downloaded
-  if it is not there; None means TFF's own cache, ~/.tff.
-
-  Returns:
-    The task; x is float32[n, 28, 28, 1] in [0, 1] with background 1 as TFF has
-    it, y is int32[n]: digits 0 ... 9, then upper case, then lower case.
+  `data_dir` has TFF's `emnist_all.sqlite`, which is downloaded if it is not
+  there; None means TFF's own cache, ~/.tff.
   """
   kinds = {True: "digits_only", False: "all"}
   kind, other_kind = kinds[config.only_digits], kinds[not config.only_digits]

@@ -26,10 +26,7 @@ _TOPS = ("t_shirt", "pullover", "shirt")
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Options(central.ImageOptions):
-  """Options of the task `fashion_mnist`.
-
-  By default three clients, each of whom has one of three classes.
-  """
+  """Options of `fashion_mnist`: by default three clients with a class each."""
 
   num_clients: int | None = None
   partition: central.Partition = "labels"
@@ -47,14 +44,11 @@ class Options(central.ImageOptions):
 def load(
   config: Options, *, data_dir: pathlib.Path | None, seed: int, model_seed: int
 ) -> task.Task:
-  """Builds the task, as `registry.TaskModule.load` says.
+  """Builds the task; x is float32[n, image_size, image_size, 1], y is int32[n]:
+  with classes "tops" 0 is T-shirt, 1 pullover and 2 shirt.
 
-  `data_dir` is the directory of the four idx files, or of a folder
-  `fashion_mnist` that has them, or that tensorflow-datasets prepared.
-
-  Returns:
-    The task; x is float32[n, image_size, image_size, 1], y is int32[n]: 0
-    T-shirt, 1 pullover and 2 shirt with classes "tops".
+  `data_dir` has the four idx files, or a folder `fashion_mnist` that has them,
+  or that tensorflow-datasets prepared.
   """
   _, (train, test) = mnist.find_and_read(
     data_dir, "fashion_mnist", what="Fashion-MNIST"

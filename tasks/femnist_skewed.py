@@ -33,14 +33,12 @@ class Options(central.ImageOptions):
 def load(
   config: Options, *, data_dir: pathlib.Path | None, seed: int, model_seed: int
 ) -> task.Task:
-  """Builds the task, as `registry.TaskModule.load` says.
+  """Builds the task; x is float32[n, 28, 28, 1], y is int32[n], 0 ... 9 for a
+  ... j.
 
-  `data_dir` is the directory of EMNIST's four idx files `emnist-byclass-*`, or
-  else of TFF's `emnist_all.sqlite`, which is downloaded if neither is there.
-  None means TFF's own cache, ~/.tff.
-
-  Returns:
-    The task; x is float32[n, 28, 28, 1], y is int32[n], 0 ... 9 for a ... j.
+  `data_dir` has EMNIST's four idx files `emnist-byclass-*`, or else TFF's
+  `emnist_all.sqlite`, which is downloaded if neither is there. None means TFF's
+  own cache, ~/.tff.
   """
   users: np.ndarray | None = None
   if data_dir is not None and mnist.is_there(data_dir, _PREFIXES[0]):

@@ -191,9 +191,8 @@ def _clients(
 def _take_part(
   clients: "_Clients", least: int
 ) -> tuple[dict[str, list[Counted]], int]:
-  """Returns the counts of clients with enough examples, by name.
-
-  Each half is read once. The second value is the number of other clients.
+  """Returns the counts of clients with enough examples, by name, and the number
+  of other clients.
   """
   places = range(clients.num_halves)
   everyone = dict.fromkeys(k for place in places for k in clients.names(place))
@@ -224,10 +223,8 @@ def _halves(
   fraction: float | None,
   seed: int,
 ) -> Sequence[Split]:
-  """Returns the clients' data to train and to test.
-
-  A `fraction` of each client's examples is for testing, drawn from `seed`; None
-  where the data has two halves.
+  """Returns the clients' data to train and to test, where need be by drawing a
+  `fraction` of each client's examples for testing.
   """
   splits = [
     clients.split(

@@ -23,7 +23,7 @@ which a caller loads clients changes nothing.
 import dataclasses
 import functools
 from collections.abc import Callable, Mapping
-from typing import Generic, Literal, TypeVar
+from typing import Literal, TypeVar
 
 import numpy as np
 
@@ -105,13 +105,12 @@ def with_noise(task: Task, config: Options, seed: int) -> Task:
   levels = draw_levels(
     task.num_clients, config.noisy_clients, config.least_label_noise, seed
   )
-  noise = functools.partial(
-    _noise,
-    kind=config.label_noise,
-    levels=levels,
-    num_classes=num_classes,
-    seed=seed,
-  )
+
+  def noisy(client_id: int, labels: np.ndarray) -> np.ndarray:
+    level = float(levels[client_id])
+    rng = cuts.generator((seed, _STREAM, _LABELS, client_id))
+    return noisy_labels(labels, config.label_noise, level, num_classes, rng)
+
   return dataclasses.replace(
     task,
     description=(
@@ -119,7 +118,7 @@ def with_noise(task: Task, config: Options, seed: int) -> Task:
       f"{np.count_nonzero(levels):,} clients"
     ),
     train=dataclasses.replace(
-      relabelled(task.train, noise), noise_levels=levels
+      relabelled(task.train, noisy), noise_levels=levels
     ),
   )
 
@@ -135,9 +134,11 @@ def with_labels(task: Task, labels: Mapping[int, np.ndarray]) -> Task:
   for client_id, y in new.items():
     task.check_client_id(client_id)
     _check(y, int(task.train.num_examples[client_id]), num_classes)
-  return dataclasses.replace(
-    task, train=relabelled(task.train, functools.partial(_given, new))
-  )
+
+  def given(client_id: int, labels: np.ndarray) -> np.ndarray:
+    return new.get(client_id, labels).astype(labels.dtype)
+
+  return dataclasses.replace(task, train=relabelled(task.train, given))
 
 
 def wrong_share(split: Split, client_id: int) -> float:
@@ -172,30 +173,6 @@ def added_to(base: type[options.TaskOptions]) -> type[options.TaskOptions]:
   )
 
 
-def _noise(
-  client_id: int,
-  labels: np.ndarray,
-  *,
-  kind: Kind,
-  levels: np.ndarray,
-  num_classes: int,
-  seed: int,
-) -> np.ndarray:
-  if not levels[client_id]:
-    return labels
-  rng = cuts.generator((seed, _STREAM, _LABELS, client_id))
-  level = float(levels[client_id])
-  return noisy_labels(labels, kind, level, num_classes, rng)
-
-
-def _given(
-  new: Mapping[int, np.ndarray], client_id: int, labels: np.ndarray
-) -> np.ndarray:
-  if client_id not in new:
-    return labels
-  return new[client_id].astype(labels.dtype)
-
-
 def _check(labels: np.ndarray, count: int, num_classes: int) -> None:
   if labels.shape != (count,) or labels.dtype.kind not in "iu":
     raise ValueError(
@@ -212,35 +189,23 @@ def _check(labels: np.ndarray, count: int, num_classes: int) -> None:
 _X = TypeVar("_X")
 
 
-@dataclasses.dataclass(frozen=True)
-class _Relabelled(Generic[_X]):
-  """Reads a client's x and y, and replaces y."""
-
-  read: Callable[[int], tuple[_X, np.ndarray]]
-  relabel: Callable[[int, np.ndarray], np.ndarray]
-
-  def __call__(self, client_id: int) -> tuple[_X, np.ndarray]:
-    x, y = self.read(client_id)
-    return x, self.relabel(client_id, y)
-
-
-@dataclasses.dataclass(frozen=True)
-class _LabelsOf:
-  """Reads a client's labels alone."""
-
-  read: Callable[[int], tuple[object, np.ndarray]]
-
-  def __call__(self, client_id: int) -> np.ndarray:
-    return self.read(client_id)[1]
-
-
 def relabelled(
   split: Split, relabel: Callable[[int, np.ndarray], np.ndarray]
 ) -> Split:
   """Returns data with other labels, which still know the true ones."""
+
+  def with_y(
+    read: Callable[[int], tuple[_X, np.ndarray]],
+  ) -> Callable[[int], tuple[_X, np.ndarray]]:
+    def read_relabelled(client_id: int) -> tuple[_X, np.ndarray]:
+      x, y = read(client_id)
+      return x, relabel(client_id, y)
+
+    return read_relabelled
+
   return dataclasses.replace(
     split,
-    load=_Relabelled(split.load, relabel),
-    raw=split.raw and _Relabelled(split.raw, relabel),
-    true_labels=split.true_labels or _LabelsOf(split.load),
+    load=with_y(split.load),
+    raw=split.raw and with_y(split.raw),
+    true_labels=split.true_labels or (lambda k: split.load(k)[1]),
   )

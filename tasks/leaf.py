@@ -53,13 +53,8 @@ class Options(options.LocalTestOptions):
 def load(
   config: Options, *, data_dir: pathlib.Path | None, seed: int, model_seed: int
 ) -> task.Task:
-  """Builds the task, as `registry.TaskModule.load` says.
-
-  `data_dir` is the folder.
-
-  Returns:
-    The task; x is float32[n, ...] of the shape that the first user's has, y is
-    int32[n].
+  """Builds the task; x is float32[n, ...] of the shape of the first user's, y
+  is int32[n].
   """
   everyone = leaf_json.load_users(
     data_dir,

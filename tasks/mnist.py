@@ -27,14 +27,11 @@ class Options(central.ImageOptions):
 def load(
   config: Options, *, data_dir: pathlib.Path | None, seed: int, model_seed: int
 ) -> task.Task:
-  """Builds the task, as `registry.TaskModule.load` says.
+  """Builds the task; x is float32[n, 28, 28, 1], y is int32[n].
 
-  `data_dir` is the directory of the four idx files, or of a folder `mnist` that
-  has them, or that tensorflow-datasets prepared. For partition "users",
-  QMNIST's two files of labels are beside them.
-
-  Returns:
-    The task; x is float32[n, 28, 28, 1], y is int32[n].
+  `data_dir` has the four idx files, or a folder `mnist` that has them, or that
+  tensorflow-datasets prepared. For partition "users", QMNIST's two files of
+  labels are beside them.
   """
   directory, halves = mnist.find_and_read(data_dir, "mnist", what="MNIST")
   users: np.ndarray | None = None

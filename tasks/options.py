@@ -18,11 +18,7 @@ _Options = typing.TypeVar("_Options", bound="TaskOptions")
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TaskOptions:
-  """Base of all options; checks each value, and brings it to its type.
-
-  The fields of a subclass are declared by `declared.value`. It checks in
-  `__post_init__` which values go together.
-  """
+  """Base of all options; checks each value, and brings it to its type."""
 
   def __post_init__(self) -> None:
     for name, field in fields_of(type(self)).items():
@@ -113,9 +109,8 @@ def parse(
 
 
 def shape_of(text: str) -> tuple[int, ...] | None:
-  """Returns the shape a text such as "28x28" gives, or None.
-
-  Two sides are those of an image with one channel.
+  """Returns the shape a text such as "28x28" (one channel) or "32x32x3" gives,
+  or None.
   """
   sides = text.split("x")
   if len(sides) not in (2, 3) or not all(s.isdecimal() for s in sides):

@@ -58,13 +58,10 @@ class Options(options.LstmOptions, options.LocalTestOptions):
 def load(
   config: Options, *, data_dir: pathlib.Path | None, seed: int, model_seed: int
 ) -> task.Task:
-  """Builds the task, as `registry.TaskModule.load` says.
+  """Builds the task; x is int32[n, sequence_length], 0 at padding; y is
+  int32[n], 1 for a positive tweet.
 
-  `data_dir` is the folder of LEAF's JSON and of the file `glove`.
-
-  Returns:
-    The task; x is int32[n, sequence_length], 0 at padding; y is int32[n], 1 for
-    a positive tweet.
+  `data_dir` has LEAF's JSON and the file `glove`.
   """
   everyone = leaf_json.load_users(
     data_dir,
@@ -139,9 +136,8 @@ def _most_frequent(users: leaf_json.Users, size: int) -> list[str]:
 def _read_glove(
   path: pathlib.Path, words: Sequence[str]
 ) -> tuple[list[str], np.ndarray]:
-  """Returns the words with a vector, and the vectors of all tokens.
-
-  Unknown words get the mean of the vectors, padding gets zeros.
+  """Returns the words with a vector, and the vectors of all tokens, those of
+  padding (zeros) and of unknown words (the mean) first.
   """
   wanted = set(words)
   vectors: dict[str, np.ndarray] = {}

@@ -76,15 +76,12 @@ class Options(options.LstmOptions, options.ClientOptions):
 def load(
   config: Options, *, data_dir: pathlib.Path | None, seed: int, model_seed: int
 ) -> task.Task:
-  """Builds the task, as `registry.TaskModule.load` says.
+  """Builds the task; x is int32[n, sequence_length]; y is int32[n], or with
+  predict "every" int32[n, sequence_length], 0 at padding.
 
-  `data_dir` is the directory of TFF's `shakespeare.sqlite`, which is downloaded
-  if it is not there; None means TFF's own cache, ~/.tff. With source
-  "leaf", the folder of LEAF's `train` and `test`, or of `*by_role.json.gz`.
-
-  Returns:
-    The task; x is int32[n, sequence_length]; y is int32[n], or with predict
-    "every" int32[n, sequence_length], 0 at padding.
+  `data_dir` has TFF's `shakespeare.sqlite`, which is downloaded if it is not
+  there; None means TFF's own cache, ~/.tff. With source "leaf", it has LEAF's
+  `train` and `test`, or `*by_role.json.gz`.
   """
   source = "synthetic test plays" if config.synthetic else "Shakespeare"
   if config.source == "leaf":

@@ -38,15 +38,13 @@ class Options(posts.StackOverflowOptions):
 def load(
   config: Options, *, data_dir: pathlib.Path | None, seed: int, model_seed: int
 ) -> task.Task:
-  """Builds the task, as `registry.TaskModule.load` says.
+  """Builds the task; x is int32[n, max_words], the numbers 1 ... V of the known
+  words of an example, padded with 0; y is float32[n, num_tags] of zeros and
+  ones.
 
-  `data_dir` is the directory of `stackoverflow.sqlite`,
-  `stackoverflow.word_count` and `stackoverflow.tag_count`; missing files are
-  downloaded. None means the places where TFF's loaders keep them.
-
-  Returns:
-    The task; x is int32[n, max_words], the numbers 1 ... V of the known words
-    of an example, padded with 0; y is float32[n, num_tags] of zeros and ones.
+  `data_dir` has `stackoverflow.sqlite`, `stackoverflow.word_count` and
+  `stackoverflow.tag_count`; missing files are downloaded. None means the places
+  where TFF's loaders keep them.
   """
   words = posts.known_words(config, data_dir)
   tags = posts.known_tags(config, config.num_tags, data_dir)

@@ -42,14 +42,11 @@ class Options(options.LstmOptions, posts.StackOverflowOptions):
 def load(
   config: Options, *, data_dir: pathlib.Path | None, seed: int, model_seed: int
 ) -> task.Task:
-  """Builds the task, as `registry.TaskModule.load` says.
+  """Builds the task; x and y are int32[n, sequence_length], y is x one word
+  later.
 
-  `data_dir` is the directory of `stackoverflow.sqlite` and
-  `stackoverflow.word_count`; missing files are downloaded. None means the
-  places where TFF's loaders keep them.
-
-  Returns:
-    The task; x and y are int32[n, sequence_length], y is x one word later.
+  `data_dir` has `stackoverflow.sqlite` and `stackoverflow.word_count`; missing
+  files are downloaded. None means the places where TFF's loaders keep them.
   """
   words = posts.known_words(config, data_dir)
   unknown, beginning, end = range(len(words) + 1, len(words) + 4)

@@ -77,11 +77,7 @@ class Options(options.TaskOptions):
 def load(
   config: Options, *, data_dir: pathlib.Path | None, seed: int, model_seed: int
 ) -> task.Task:
-  """Builds the task, as `registry.TaskModule.load` says.
-
-  Returns:
-    The task; x is float32[n, dimensions], y is int32[n].
-  """
+  """Builds the task; x is float32[n, dimensions], y is int32[n]."""
   del data_dir
   population: _FedProx | _Leaf = (
     _Leaf(config, seed)

@@ -157,11 +157,8 @@ class Options(table_file.Format, row_task.RowOptions):
 def load(
   config: Options, *, data_dir: pathlib.Path | None, seed: int, model_seed: int
 ) -> task.Task:
-  """Builds the task, as `registry.TaskModule.load` says.
-
-  Returns:
-    The task; x is float32[n, width], y is int32[n], or float32[n] where the
-    label is a number.
+  """Builds the task; x is float32[n, width], y is int32[n], or float32[n] of
+  numbers.
   """
   table = _opened(config, data_dir)
   names = _feature_names(config, table)
@@ -391,11 +388,7 @@ def _groups(
 
 
 class _Preprocessing:
-  """Statistics of the training rows, as Keras layers around a model.
-
-  By column, `columns` has the kind, and `typical` the mean in three digits or
-  the first text. `features` says how columns enter x, `labels` what y means.
-  """
+  """Statistics of the training rows, as Keras layers around a model."""
 
   columns: Mapping[str, Literal["number", "text"]]
   typical: Mapping[str, float | str]
@@ -414,12 +407,7 @@ class _Preprocessing:
     self.typical = {feature.name: _typical(feature) for feature in found}
 
   def around(self, model: "tf.keras.Model") -> "tf.keras.Model":
-    """Returns a model from a dictionary of columns to probabilities or numbers.
-
-    A column of numbers is float32[n] with NaN for a missing one, one of texts
-    string[n] with "". The outputs are class probabilities, float32[n, classes],
-    or numbers in the label's own units, float32[n].
-    """
+    """Returns a model from columns by name to probabilities or numbers."""
     from tasks.tabular import layers  # noqa: PLC0415
 
     inputs = layers.inputs(self.columns, taken=[model.name])

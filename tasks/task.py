@@ -29,9 +29,8 @@ def element_spec(
   y_shape: Sequence[int] = (),
   y_dtype: str = "int32",
 ) -> ElementSpec:
-  """Returns the specs of a client's whole arrays `(x, y)`.
-
-  Shapes are of one input and one label, by default a class number.
+  """Returns the specs of a client's whole arrays `(x, y)`, by the shapes of one
+  input and one label.
   """
   import tensorflow as tf  # noqa: PLC0415
 
@@ -72,9 +71,8 @@ class Split:
 
 
 def count_labels(split: Split, num_classes: int) -> np.ndarray:
-  """Counts each client's labels, int64[num_clients, num_classes].
-
-  It reads every client's data, one at a time; labels are class numbers.
+  """Counts each client's labels, int64[num_clients, num_classes], by reading
+  all data, one client at a time.
   """
   return np.stack(
     [
@@ -93,9 +91,8 @@ def count_examples(train: Split, test: Split, unit: str = "examples") -> str:
 
 
 def one_element(arrays: Arrays) -> "tf.data.Dataset":
-  """Returns a client's whole arrays as a dataset of one element.
-
-  Its spec is that of the task, whatever the number of examples.
+  """Returns a client's whole arrays as a dataset of one element, whose spec is
+  that of the task.
   """
   import tensorflow as tf  # noqa: PLC0415
 

@@ -130,15 +130,12 @@ class _Examples(typing.NamedTuple):
 def load(
   config: Options, *, data_dir: pathlib.Path | None, seed: int, model_seed: int
 ) -> task.Task:
-  """Builds the task, as `registry.TaskModule.load` says.
+  """Builds the task; x is float32[n, height, width, channels], float32[n,
+  words], or float32[n, width] of a table; y is int32[n], or float32[n] of
+  numbers.
 
   `data_dir` is the folder of tensorflow-datasets; None means its own, which is
   TFDS_DATA_DIR or ~/tensorflow_datasets.
-
-  Returns:
-    The task; x is float32[n, height, width, channels], float32[n, words], or
-    float32[n, width] of a table; y is int32[n], or float32[n] where the label
-    is a number.
   """
   data_set = prepared.DataSet(_located(config, data_dir))
   inputs, label = _roles(config, data_set)

@@ -31,13 +31,11 @@ class Options(central.ModelOptions):
 def load(
   config: Options, *, data_dir: pathlib.Path | None, seed: int, model_seed: int
 ) -> task.Task:
-  """Builds the task, as `registry.TaskModule.load` says.
+  """Builds the task; x is float32[n, 64, 64, 3], y is int32[n] in the order of
+  `wnids.txt`.
 
-  `data_dir` is the directory of the folder `tiny-imagenet-200`, or that folder.
-
-  Returns:
-    The task; x is float32[n, 64, 64, 3], y is int32[n] in the order of
-    `wnids.txt`. A client's images are read on demand.
+  `data_dir` has the folder `tiny-imagenet-200`, or is that folder. Images are
+  read on demand.
   """
   files = f"the folder {_FOLDER}"
   root = data_files.require(data_dir, what="Tiny ImageNet", files=files)

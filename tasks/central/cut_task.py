@@ -132,9 +132,8 @@ def scale(images: np.ndarray, pixels: Pixels) -> tuple[np.ndarray, np.ndarray]:
 def load_x(
   images: np.ndarray, num_train: int, pixels: Pixels
 ) -> Callable[[np.ndarray], np.ndarray]:
-  """Returns a loader of float32 images at positions, int64[m].
-
-  The first `num_train` images decide the scale.
+  """Returns a loader of float32 images at positions, int64[m], whose scale the
+  first `num_train` images decide.
   """
   mean, deviation = scale(images[:num_train], pixels)
   return lambda positions: (

@@ -195,10 +195,8 @@ def _dropped_text(dropped: Dropped, cut: Cut) -> str:
 
 
 def random_share(test_fraction: float, seed: int) -> TestChoice:
-  """Returns a function that chooses a random share, at least one, not all.
-
-  A client's choice depends on the seed, its name and its number of examples,
-  not on other clients.
+  """Returns a function that chooses a random share, at least one and not all,
+  by the seed and the client's name and number of examples alone.
   """
 
   def choose(client: str, num_examples: int) -> np.ndarray:

@@ -34,17 +34,7 @@ def _is_day(text: str) -> bool:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ConversionRequest:
-  """The source, the target and the train/test split of a conversion.
-
-  The fields say what they mean and which values they take. Beside them:
-
-  Attributes:
-    sources: Files or folders to convert; paths may be strings.
-    data_dir: The directory of the data, in which the file is written.
-
-  Raises:
-    FieldError: If a value is not valid.
-  """
+  """The source, the target and the train/test split of a conversion."""
 
   sources: Sequence[pathlib.Path]
   data_dir: pathlib.Path

@@ -12,11 +12,7 @@ _ReadColumn = Callable[[int], np.ndarray]
 
 
 def generator(seed: Seed) -> np.random.Generator:
-  """Returns a generator whose algorithm is named, not NumPy's default.
-
-  The cuts use only its `permutation`, `integers`, `choice` and `dirichlet`: all
-  versions of NumPy that TensorFlow 2.14 allows agree on their values.
-  """
+  """Returns a generator whose algorithm is named, not NumPy's default."""
   return np.random.Generator(np.random.PCG64(seed))
 
 

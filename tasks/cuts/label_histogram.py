@@ -18,9 +18,8 @@ def draw(
   client_names: Sequence[str] | None = None,
   class_names: Sequence[str] | None = None,
 ) -> None:
-  """Draws a stacked bar for each client into a new PNG file.
-
-  `counts` are labels, int[clients, classes]; names are numbers by default.
+  """Draws a stacked bar for each client's labels, int[clients, classes], into a
+  new PNG file.
   """
   # Imported late: it takes a second. No pyplot: it would look for a display.
   import matplotlib as mpl  # noqa: PLC0415

@@ -272,10 +272,8 @@ _NOTHING = 1e-9  # A smaller share of a label is what rounding errors leave.
 def _in_whole_numbers(
   shared: np.ndarray, rng: np.random.Generator
 ) -> np.ndarray:
-  """Rounds a table of counts up or down; keeps sums of rows and columns.
-
-  Clients, the rows, round in random order: the last of them may find that only
-  labels are left that they would not round up.
+  """Rounds a table of counts up or down, clients (rows) in random order; keeps
+  the sums of rows and columns.
   """
   counts = np.floor(shared + _NOTHING).astype(np.int64)
   sizes, stock = (np.rint(shared.sum(axis=k)).astype(int) for k in (1, 0))

@@ -1,48 +1,26 @@
-"""Federations with natural clients: a file each, for the benchmark.
+"""Federations with natural clients, for the benchmark.
 
 One of a user's is a function without arguments that returns a `Federation`, as
 path/to/file.py:function.
 """
 
-import importlib
-
 from tasks.federations.federation import Federation as Federation
+from tasks.federations.natural import FEDERATIONS
 from tff_fair import spelling, user_functions
 from tff_fair.declared import FieldError
 
-NAMES = (
-  "heart_disease",
-  "vehicle",
-  "communities",
-  "landmine",
-  "parkinsons",
-  "wisdm",
-  "contraception",
-  "guimmun",
-  "adult_occupations",
-  "ilea_schools",
-  "hsb82",
-  "egsingle",
-  "exam",
-  "bdf",
-  "star",
-  "chem97",
-)
+NAMES = tuple(FEDERATIONS)
 # Those of the small version: cheap ones of both kinds.
 SMALL = NAMES[:6]
 
 
 def get(name: str) -> Federation:
-  """Returns a federation by its name, or of a user's file.
-
-  Raises:
-    FieldError: If there is none.
-  """
+  """Returns a federation by its name, or that of a user's function."""
   if user_functions.is_name(name):
     with user_functions.given_as("federations", name):
       found = user_functions.load(name)()
   elif name in NAMES:
-    found = importlib.import_module(f"tasks.federations.{name}").FEDERATION
+    found = FEDERATIONS[name]
   else:
     raise FieldError(
       "federations",

@@ -22,43 +22,27 @@ Difference = Literal["level", "relation"]
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Federation:
-  """A table whose rows are of natural clients, and how it is learned.
+  """A table whose rows are of natural clients, and how it is learned."""
 
-  Attributes:
-    title: Its name in tables.
-    about: Two sentences: who the clients are, and what is predicted.
-    source: Where the data come from.
-    licence: What allows their use.
-    difference: How the clients differ.
-    read: Reads the source: a row an example, its columns client, label and the
-      features.
-    client: The column that says whose row it is.
-    label: The column to predict.
-    kind: Whether labels are classes or a number.
-    score: What clients are compared by; None is the accuracy, or the RMSE.
-    min_examples: Clients with fewer rows are left out.
-    files: What `read` expects as its source; empty if an installed package has
-      the data.
-    options: Further options of the task `table`.
-    models: The networks of the benchmark, the default first.
-    sha256: The checksum of the table that published numbers are of.
-  """
-
-  title: str
-  about: str
-  source: str
+  title: str  # The name in tables.
+  about: str  # Two sentences: who the clients are, and what is predicted.
+  source: str  # Where the data come from.
   licence: str
   difference: Difference
+  # Returns a row for each example: its client, its label and its features.
   read: Callable[[Source], pd.DataFrame]
-  client: str
-  label: str
+  client: str  # The column that says whose row it is.
+  label: str  # The column to predict.
   kind: Literal["classes", "number"]
+  # What clients are compared by; None is the accuracy, or the RMSE.
   score: Literal["auc", "r2", "mae", "balanced_accuracy"] | None = None
-  min_examples: int = 15
-  files: str = ""
+  min_examples: int = 15  # Clients with fewer rows are left out.
+  files: str = ""  # What `read` expects; empty if a package has the data.
+  # Further options of the task `table`.
   options: Mapping[str, str | bool] = dataclasses.field(default_factory=dict)
+  # The networks of the benchmark, the default first.
   models: tuple[str, ...] = ("linear", "mlp_128")
-  sha256: str | None = None
+  sha256: str | None = None  # Of the table that published numbers are of.
 
   def task_options(self, table: pathlib.Path) -> dict[str, Value]:
     """Returns the options of the task `table` that read a prepared table."""
@@ -73,11 +57,7 @@ class Federation:
     }
 
   def table(self, source: Source) -> str:
-    """Returns the table as CSV text.
-
-    Raises:
-      DataError: If the source is missing, or is not what `read` expects.
-    """
+    """Returns the table as CSV text."""
     if self.files and source is None:
       raise DataError(
         self.title, f"its data must be given; expected {self.files}."
@@ -98,11 +78,7 @@ class Federation:
   def prepare(
     self, source: Source, path: pathlib.Path, *, overwrite: bool = False
   ) -> bool:
-    """Writes the table, whole or not at all.
-
-    Returns:
-      Whether it is the table that published numbers are of.
-    """
+    """Writes the table; returns whether published numbers are of the same."""
     data_files.check_free(path, overwrite=overwrite)
     content = self.table(source).encode()
     with data_files.replacement(path, overwrite=overwrite) as staged:

@@ -25,10 +25,7 @@ _SHAPE = (_SIDE, _SIDE, 3)
 
 
 class Kind(NamedTuple):
-  """CIFAR-10 or CIFAR-100, as published.
-
-  In the binary version, an image follows its labels, a byte each.
-  """
+  """CIFAR-10 or CIFAR-100, as published."""
 
   name: str  # "cifar10" or "cifar100".
   # Names of the folders, of the Python and of the binary version.

@@ -171,11 +171,8 @@ def is_packed(path: pathlib.Path) -> bool:
 def reporting_damage(
   place: object, problem: str = "is damaged"
 ) -> Iterator[None]:
-  """Raises any error of a parser as a `DataError`.
-
-  Damaged bytes make parsers (NumPy's, zipfile, tarfile, lzma, pickle, SQLite)
-  raise errors of their own, or KeyError, IndexError, RecursionError or
-  MemoryError. So only the call of a parser belongs into this context.
+  """Raises any error of a parser, for damaged bytes lead to errors of many
+  kinds, as a `DataError`; only the parser's call belongs into it.
   """
   try:
     yield

@@ -51,10 +51,8 @@ def read_users(
 def read_set(
   paths: Iterable[pathlib.Path], on_read: data_files.OnRead = data_files.ignore
 ) -> Iterator[tuple[str, str, UserData]]:
-  """Yields the place, for errors, the name and the data of users of many files.
-
-  A file at a time is in memory: as Python objects, numbers take ten times the
-  memory.
+  """Yields the place, for errors, the name and the data of users of many files,
+  of which one at a time is in memory.
   """
   sources: dict[str, pathlib.Path] = {}
   for path in paths:
@@ -71,10 +69,8 @@ def read_set(
 
 
 def read_texts(path: pathlib.Path) -> dict[str, str]:
-  """Returns the text of each user of a file that has texts in place of samples.
-
-  A sample is a window of the text and the character after it, so the file is
-  a small part of one with all samples.
+  """Returns the text of each user of a file that has texts in place of samples,
+  the windows of the text.
   """
   texts = _by_user(path, _parsed(path), "text")
   for user, text in texts.items():

@@ -48,10 +48,9 @@ def note(*paths: pathlib.Path) -> None:
 def digests(files: Iterable[pathlib.Path]) -> dict[str, str]:
   """Returns the SHA-256 of files by their paths below their common folder.
 
-  Files of up to `MOST_BYTES` altogether count whole. Of larger ones, blocks of
-  that size altogether count, spread evenly from the first byte to the last,
-  and each file's size. More than 20 files have one digest, of all, by the
-  number of files.
+  Of more than `MOST_BYTES` altogether, evenly spread blocks count, and each
+  file's size. More than 20 files have one digest, of all, by the number of
+  files.
   """
   sizes = {}
   for path in dict.fromkeys(map(os.path.abspath, files)):

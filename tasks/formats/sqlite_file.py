@@ -28,10 +28,8 @@ _HEADER_BYTES = 100
 def population(
   path: pathlib.Path, splits: Sequence[str], *, advice: str = ""
 ) -> tuple[client_names.ClientNames, np.ndarray]:
-  """Returns all clients' names, ascending, and int64[num_clients, num_splits].
-
-  Numbers of examples come from `client_metadata`, row by row: a population may
-  have any size, and no example is read.
+  """Returns all clients' names, ascending, and their numbers of examples,
+  int64[num_clients, num_splits], without reading an example.
   """
   counts = array.array("q")
   columns = ", ".join(

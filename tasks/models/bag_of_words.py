@@ -11,14 +11,8 @@ def bag_of_words_regression(
 ) -> tf.keras.Model:
   """Logistic regression whose input is the share that each word has in a text.
 
-  A text comes as numbers of words instead of `num_words` shares, nearly all of
-  them zero: one row of the weights is read for each word, not all of them, and
-  a client takes a hundredth of the memory. 10,000 words and 500 labels make
-  5,000,500 weights.
-
-  Returns:
-    An uncompiled model from int[n, length], words 1 ... num_words padded with
-    0, to float32[n, num_labels].
+  It maps int[n, length], the words 1 ... num_words padded with 0, to float32[n,
+  num_labels]: one row of the weights is read for each word, not all of them.
   """
   return tf.keras.Sequential(
     [
@@ -115,10 +109,8 @@ _FORM = objectives.Form(
 
 
 def multi_label_objective() -> task.Objective:
-  """Returns the objective of several labels per example: recall at 5.
-
-  The loss is the sum of the labels' binary cross entropies; the metric is the
-  share of all true labels among the five largest logits of their example.
+  """Returns the sum of the labels' binary cross entropies, and recall at 5: the
+  share of true labels among the five largest logits.
   """
   return task.Objective(
     model_fn=_FORM.model_fn,

@@ -22,9 +22,6 @@ def fedavg_cnn(
 
   1,663,370 weights with 10 classes for 28 x 28 images: model "cnn" of TFF's
   EMNIST baselines. LEAF's has 2,048 dense units.
-
-  Returns:
-    An uncompiled model that takes float32[n, *input_shape].
   """
   initializers = layers.glorot_uniform(seed)
 
@@ -58,9 +55,6 @@ def dropout_cnn(num_classes: int, seed: int) -> tf.keras.Model:
 
   1,199,882 weights with 10 classes. Model "cnn_dropout" of TFF's EMNIST
   baselines, with dropout that repeats.
-
-  Returns:
-    An uncompiled model that takes float32[n, 28, 28, 1].
   """
   initializers = layers.glorot_uniform(seed)
   conv1, conv2, dense, logits = (next(initializers) for _ in range(4))
@@ -102,9 +96,6 @@ def resnet18(
   11,173,962 weights for 32 x 32 x 3 images and 10 classes. Two groups of
   channels are normalized, each together, as in Hsieh et al. and TFF's CIFAR-100
   baseline.
-
-  Returns:
-    An uncompiled model that takes float32[n, *input_shape].
   """
   initializers = layers.he_normal(seed)
   inputs = tf.keras.Input(input_shape)
@@ -165,12 +156,8 @@ _VGG_STAGES = ((64,), (128,), (256, 256), (512, 512), (512, 512))
 def vgg11(
   input_shape: tuple[int, ...], num_classes: int, seed: int
 ) -> tf.keras.Model:
-  """VGG-11 without normalization.
-
-  9,225,610 weights for 32 x 32 x 3 images and 10 classes.
-
-  Returns:
-    An uncompiled model that takes float32[n, *input_shape].
+  """VGG-11 without normalization: 9,225,610 weights for 32 x 32 x 3 images and
+  10 classes.
   """
   initializers = layers.he_normal(seed)
   model = tf.keras.Sequential([tf.keras.Input(input_shape)])

@@ -107,10 +107,8 @@ def functional_if_dense(
 
 
 def is_dense(model: tf.keras.Model) -> bool:
-  """Returns whether a model is as those of this module.
-
-  A functional model has no penalties, and no weights that stay as they are;
-  subclasses of layers may do anything.
+  """Returns whether a model has plain dense layers alone, as those of this
+  module.
   """
   if type(model) is not tf.keras.Sequential:
     return False
@@ -142,10 +140,8 @@ _FUNCTIONS = (types.NoneType, types.FunctionType)
 
 
 class _Probabilities(tf.keras.layers.Layer):
-  """Softmax that Keras does not recognize.
-
-  Keras' cross entropy looks for the softmax that made its input and takes the
-  softmax's input instead; an operation in between hides it.
+  """Softmax behind an operation, without which Keras' cross entropy would take
+  the softmax's input instead.
   """
 
   def call(self, inputs: tf.Tensor) -> tf.Tensor:

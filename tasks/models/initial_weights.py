@@ -239,10 +239,8 @@ _TWO_CLASSES = "two_classes"
 def with_two_logits(
   model: tf.keras.Model, wanted: catalog.Shapes, seed: int
 ) -> tf.keras.Model:
-  """Returns a model with a logit for each class, if the model has one output.
-
-  Its last layer loses its sigmoid: the loss of classes has one. A model with
-  other outputs stays as it is.
+  """Returns a model with a logit for each class, if it has one output, whose
+  last layer loses its sigmoid: the loss of classes has one.
   """
   last = last_layer(model)
   if type(last) not in _LAST or last.activation not in (
@@ -319,10 +317,8 @@ _DRAWING = ("dropout_cnn",)
 
 
 def with_seed_0(task: Task) -> Task:
-  """Returns a task with other initial weights: those that seed 0 gives.
-
-  Tasks that differ in the seed of their model alone then have equal models, and
-  share what is compiled of them.
+  """Returns a task with the initial weights of seed 0, so that tasks that
+  differ in that seed alone share what is compiled of their models.
   """
   build = task.keras_model_fn
   if isinstance(build, Starting):

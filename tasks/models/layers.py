@@ -39,11 +39,7 @@ def int32_seeds(seed: int, count: int) -> list[int]:
 
 @contextlib.contextmanager
 def seeded(seed: int) -> Iterator[None]:
-  """Gives a seed to all layers without one; other layers' draws stay the same.
-
-  Keras draws the seeds of layers from Python's generator. TensorFlow has
-  no function that reads its own seed, so the new one stays.
-  """
+  """Gives a seed to all layers without one; others' draws stay the same."""
   of_python, of_numpy = random.getstate(), np.random.get_state()
   tf.keras.utils.set_random_seed(int32_seeds(seed, 1)[0])
   try:

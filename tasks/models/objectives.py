@@ -86,9 +86,8 @@ class Form:
   def functional_if_dense(
     self, build: task.KerasModelFn, element_spec: task.ElementSpec
   ) -> task.FunctionalModelFn:
-    """Returns the functional form of networks of dense layers, else None.
-
-    Networks with convolutions train as fast as Keras models.
+    """Returns the functional form of networks of dense layers, else None:
+    convolutions train as fast in Keras models.
     """
     return dense.functional_if_dense(
       build, functools.partial(self.functional_model, build, element_spec)
@@ -270,10 +269,8 @@ def _mean_of_errors(
   labels: tf.Tensor,
   outputs: tf.Tensor,
 ) -> tf.Tensor:
-  """Returns the mean over an example's numbers of what `of_error` gives.
-
-  Labels are float32[n] or float32[n, t], outputs float32[n, 1] or [n, t]; the
-  mean is float32[n].
+  """Returns the mean over an example's numbers of what `of_error` gives,
+  float32[n]; labels are float32[n] or [n, t], outputs [n, 1] or [n, t].
   """
   if labels.shape.rank == 1:
     labels = tf.expand_dims(labels, -1)

@@ -25,14 +25,10 @@ def character_lstm(
   units: int = 256,
   every_step: bool = True,
 ) -> tf.keras.Model:
-  """The character model of McMahan et al. (AISTATS 2017).
+  """The character model of McMahan et al. (AISTATS 2017), as TFF's baseline.
 
-  Layers, shapes and kinds of initial weights are those of TFF's baseline
-  `tff.simulation.baselines.shakespeare`.
-
-  Returns:
-    An uncompiled model that takes int[n, length] and returns float32[n, length,
-    num_tokens], or float32[n, num_tokens].
+  It maps int[n, length] to float32[n, length, num_tokens], or, without
+  `every_step`, to float32[n, num_tokens].
   """
   layer_seeds = iter(layers.int32_seeds(seed, 3 + 2 * num_layers))
   return tf.keras.Sequential(
@@ -63,12 +59,9 @@ def word_lstm(
 ) -> tf.keras.Model:
   """The word model of Reddi et al. (ICLR 2021).
 
-  Each LSTM is followed by a dense layer of the embedding's size: the model of
-  TFF's baseline `tff.simulation.baselines.stackoverflow`. With one LSTM it is
-  "1 LSTM + 2 FC" of VRed, too.
-
-  Returns:
-    An uncompiled model from int[n, length] to float32[n, length, num_tokens].
+  Each LSTM is followed by a dense layer of the embedding's size, as in TFF's
+  baseline. With one LSTM it is "1 LSTM + 2 FC" of VRed, too. The model maps
+  int[n, length] to float32[n, length, num_tokens].
   """
   layer_seeds = iter(layers.int32_seeds(seed, 2 + 3 * num_layers))
   stack = [
@@ -184,10 +177,8 @@ def next_token_model_fn(
   *,
   not_counted: Collection[int] = (),
 ) -> task.ModelFn:
-  """Returns the TFF form of a sequence model, as `Task.model_fn` wants it.
-
-  The loss is the mean cross entropy over tokens that are not padding, the
-  metric the share of counted ones whose logit is the largest.
+  """Returns the TFF form of a sequence model: mean cross entropy over tokens
+  that are not padding, and accuracy over the counted ones.
   """
   return objectives.variable_model_fn(
     build,

@@ -106,9 +106,8 @@ _TOLERANCE = 1e-5
 
 
 def _check(make: Make, *, is_classifier: bool) -> None:
-  """Checks that clients can train a model; builds it, and calls it.
-
-  Weights that no initializer makes stay as they are from now on.
+  """Checks that clients can train a model; weights that no initializer makes
+  stay as they are from now on.
   """
   returned = make.returned()
   if not isinstance(returned, tf.keras.Model):
@@ -351,9 +350,8 @@ def _repeatable(model: tf.keras.Model) -> str:
 
 
 def _adds_losses_of_weights_alone(model: tf.keras.Model, x: tf.Tensor) -> bool:
-  """Returns whether TFF can add the penalties of a model's layers to the loss.
-
-  It calls the model in a function, and asks for them outside of that.
+  """Returns whether TFF can add the penalties of a model's layers to the loss,
+  for which it asks outside of the function that calls the model.
   """
 
   def predict(x: tf.Tensor) -> tf.Tensor:

@@ -27,10 +27,8 @@ from tasks.tabular.population import ClientRows
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class NumberFeature:
-  """How a column of numbers enters x: as (number - shift) * scale + offset.
-
-  Shift and offset are one mean in two parts: a single float32 may differ by
-  more than a deviation from a mean as large as that of years in seconds.
+  """How a column of numbers enters x: as (number - shift) * scale + offset,
+  with the mean in two parts, for one float32 is not exact enough.
   """
 
   name: str  # Name of the column.

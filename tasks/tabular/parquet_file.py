@@ -6,21 +6,18 @@ numbers or missing has numbers. A column of categories stays one of texts.
 
 import io
 import pathlib
-import typing
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 
 import numpy as np
+import pyarrow as pa
+from pyarrow import parquet
 
 from tasks.data_error import DataError
 from tasks.formats import data_files
 from tasks.tabular import columns, table_file, text_columns
 from tasks.tabular.table_file import NO_NUMBER, UNKNOWN, Format
 from tasks.tabular.text_columns import Signs
-
-if typing.TYPE_CHECKING:
-  import pyarrow as pa
-  from pyarrow import parquet
 
 # What pandas calls the index of its rows, where it has no name.
 _INDEX = "__index_level_"
@@ -99,8 +96,6 @@ class ParquetFile:
 
   def texts_among(self, names: Sequence[str]) -> set[str]:
     """Returns the columns that the first rows show to be texts."""
-    import pyarrow as pa  # noqa: PLC0415
-
     return {
       *self._texts_of_sample(names),
       *(
@@ -126,12 +121,12 @@ class ParquetFile:
         )
     return {name: counts for name, counts in found.items() if counts.total()}
 
-  def _kind(self, name: str) -> "pa.DataType":
+  def _kind(self, name: str) -> pa.DataType:
     return self._file.schema_arrow.field(name).type
 
   def _batches(
     self, names: Sequence[str], size: int
-  ) -> Iterator["pa.RecordBatch"]:
+  ) -> Iterator[pa.RecordBatch]:
     batches = self._file.iter_batches(size, columns=list(names))
     while True:
       with data_files.reporting_damage(self.path):
@@ -142,8 +137,6 @@ class ParquetFile:
 
   def _check_kinds(self, names: Sequence[str]) -> None:
     """Checks that columns have numbers or texts; names all that have not."""
-    import pyarrow as pa  # noqa: PLC0415
-
     faults = []
     for name in names:
       kind = self._kind(name)
@@ -159,11 +152,7 @@ class ParquetFile:
     if faults:
       raise DataError(self.path, f"{' '.join(faults)}")
 
-  def _piece(
-    self, name: str, array: "pa.Array", is_text: bool
-  ) -> columns.Piece:
-    import pyarrow as pa  # noqa: PLC0415
-
+  def _piece(self, name: str, array: pa.Array, is_text: bool) -> columns.Piece:
     kind = array.type
     with data_files.reporting_damage(f"{self.path}, column {name!r}"):
       if is_text:
@@ -207,15 +196,7 @@ class ParquetFile:
     return np.where(np.isin(values, missing), np.nan, values)
 
 
-def _open(path: pathlib.Path) -> "parquet.ParquetFile":
-  try:
-    from pyarrow import parquet  # noqa: PLC0415
-  except ImportError as error:
-    raise DataError(
-      path,
-      "is a Parquet file, and pyarrow is missing, which reads it: pip install "
-      '"pyarrow<20", or write the table as CSV.',
-    ) from error
+def _open(path: pathlib.Path) -> parquet.ParquetFile:
   source: pathlib.Path | io.BytesIO = path
   # As a rule, a Parquet file is compressed within, not as a whole.
   if data_files.is_packed(path):
@@ -225,15 +206,11 @@ def _open(path: pathlib.Path) -> "parquet.ParquetFile":
     return parquet.ParquetFile(source)
 
 
-def _is_text(kind: "pa.DataType") -> bool:
-  import pyarrow as pa  # noqa: PLC0415
-
+def _is_text(kind: pa.DataType) -> bool:
   return pa.types.is_string(kind) or pa.types.is_large_string(kind)
 
 
-def _is_number(kind: "pa.DataType") -> bool:
-  import pyarrow as pa  # noqa: PLC0415
-
+def _is_number(kind: pa.DataType) -> bool:
   return (
     pa.types.is_integer(kind)
     or pa.types.is_floating(kind)
@@ -242,9 +219,7 @@ def _is_number(kind: "pa.DataType") -> bool:
   )
 
 
-def _codes(array: "pa.Array") -> tuple[np.ndarray, list[str]]:
-  import pyarrow as pa  # noqa: PLC0415
-
+def _codes(array: pa.Array) -> tuple[np.ndarray, list[str]]:
   if not pa.types.is_dictionary(array.type):
     array = array.dictionary_encode()
   codes = array.indices.fill_null(-1).to_numpy(zero_copy_only=False)

@@ -107,13 +107,9 @@ def divide(
   source: str,
   classes: np.ndarray | None = None,
 ) -> Population:
-  """Gives rows to clients.
-
-  `clients`, int[rows], are positions in `names`; `is_test`, bool[rows], are the
-  test rows. Clients with fewer than `min_examples` rows are left out; then
-  `num_clients` are chosen at random. With `classes`, int[rows], rows may change
-  halves so that each class has one to train on. `source` is the file and what
-  names its clients, for errors.
+  """Gives rows to clients by `clients`, int[rows], positions in `names`; with
+  `classes`, int[rows], rows may change halves so that each class has one to
+  train on.
   """
   if len(names) < 2:
     raise DataError(
@@ -158,10 +154,8 @@ def divide(
 def _with_all_classes_in_training(
   ids: np.ndarray, is_test: np.ndarray, classes: np.ndarray
 ) -> np.ndarray:
-  """Gives each class a row to train on, for another one of the same client.
-
-  Ids are int[rows], -1 of no client, classes int[rows]; `is_test` and what it
-  becomes are bool[rows].
+  """Gives each class a row to train on, for another one of the same client; ids
+  are int[rows], -1 of no client.
   """
   is_test = is_test.copy()
   num_train, num_test = (

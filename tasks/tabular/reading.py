@@ -15,7 +15,6 @@ from tasks.formats import data_files, file_kinds
 from tasks.tabular import (
   columns,
   identifiers,
-  parquet_file,
   table_file,
   text_columns,
 )
@@ -55,6 +54,14 @@ def open_table(
         f"is a Parquet file, which has no {' and no '.join(names)}; leave "
         f"{'it' if len(names) == 1 else 'them'} out.",
       )
+    try:
+      from tasks.tabular import parquet_file  # noqa: PLC0415
+    except ImportError as error:
+      raise DataError(
+        path,
+        "is a Parquet file, and pyarrow is missing, which reads it: pip "
+        'install "pyarrow<20", or write the table as CSV.',
+      ) from error
     table = parquet_file.ParquetFile(path, written)
   elif kind is not None:
     raise DataError(path, kind.problem(path.name))
@@ -239,9 +246,8 @@ class _Reading:
     del self._texts[name]
 
   def without_units(self, name: str, column: columns.Column) -> columns.Column:
-    """Returns a column of texts that are numbers, perhaps with a unit.
-
-    `faults` gets the first text that is not a number, or has another unit.
+    """Returns a column of texts that are numbers, perhaps with a unit, or notes
+    a fault.
     """
     assert isinstance(column, columns.Texts)  # It was read as such.
     values, fault = text_columns.numbers_of(

@@ -164,21 +164,8 @@ def build_task(
   weights: tuple[np.ndarray, str] | None = None,
   groups: Groups | None = None,
 ) -> task.Task:
-  """Makes a task of rows that have clients and labels.
-
-  Args:
-    name: Name of the task.
-    title: The data in a few words.
-    config: Knows the model.
-    clients: The clients and their rows.
-    labels: The labels of all rows.
-    load_x: Maps positions of rows, int64[n], to x, float32[n, *x_shape].
-    x_shape: Shape of one input.
-    seed: Seed of the model.
-    preprocessing: How raw values become x.
-    load_raw: Maps positions of rows to their raw values, by column.
-    weights: What each row's client counts for, float[rows], and their source.
-    groups: The group of each row.
+  """Makes a task of rows that have clients and labels; `load_x` and `load_raw`
+  map positions of rows, int64[n], to x and to raw values by column.
   """
   classes = labels.num_classes
   if groups is not None:

@@ -46,10 +46,7 @@ class Table(Protocol):
 
 
 def files_of(path: pathlib.Path) -> list[pathlib.Path] | None:
-  """Returns a folder's or pattern's tables; None for one file.
-
-  Other files of a folder are left out with a notice.
-  """
+  """Returns a folder's or pattern's tables; None for one file."""
   if path.is_dir():
     below = [
       file

@@ -119,9 +119,8 @@ class Written(NamedTuple):
 
 
 def read_number(text: str, signs: Signs) -> Written | None:
-  """Reads a number, which may have a unit; None of other texts.
-
-  A text that begins with 0 and another digit is a code.
+  """Reads a number, which may have a unit; None of other texts and of codes,
+  which begin with 0 and another digit.
   """
   match = _pattern(signs).fullmatch(text.strip())
   if match is None:
@@ -172,9 +171,8 @@ def numbers_of(
 def refused_number(
   texts: Iterable[str], signs: Signs, column: str
 ) -> Refusal | None:
-  """Returns a refusal if 95 % of the texts or more mean numbers, else None.
-
-  It names the option that reads them.
+  """Returns a refusal, with the option that reads them, if 95 % of the texts or
+  more mean numbers, else None.
   """
   present = list(texts)
   unit = _common_unit(present, signs)

@@ -206,10 +206,8 @@ def split(
   source: str,
   keeps_latest: bool = False,
 ) -> Split:
-  """Returns clients, read on demand, as one half of a task.
-
-  `read` maps a client's name to its stacked examples, `to_arrays` these to
-  `(x, y)`; its ValueError names the fault of values that are not examples.
+  """Returns clients, read on demand, as one half of a task; a ValueError of
+  `to_arrays` says what is wrong with the examples.
   """
   import tensorflow as tf  # noqa: PLC0415
 

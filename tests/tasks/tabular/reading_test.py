@@ -581,6 +581,7 @@ def test_a_damaged_parquet_file(frame, write):
 
 def test_a_parquet_file_without_its_library(frame, write, monkeypatch):
   frame.to_parquet(path := write(""))
-  monkeypatch.setitem(sys.modules, "pyarrow", None)
+  monkeypatch.setitem(sys.modules, "tasks.tabular.parquet_file", None)
+  monkeypatch.delattr(tasks.tabular, "parquet_file", raising=False)
   with refused("rows.csv", 'pip install "pyarrow'):
     reading.open_table(path)

