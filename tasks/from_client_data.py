@@ -14,7 +14,6 @@ import numpy as np
 
 from tasks import client_weights as of_clients, cuts, models
 from tasks.data_error import DataError
-from tasks.formats import example_checks
 from tasks.task import (
   Arrays,
   Objective,
@@ -138,7 +137,7 @@ def from_client_data(
   )
   counted, num_left_out = _take_part(clients, 1 if fraction is None else 2)
   num_classes = _num_classes(clients, counted, num_classes)
-  train_half, test_half = _halves(clients, counted, num_classes, fraction, seed)
+  train_half, test_half = _halves(clients, counted, fraction, seed)
   left_out = f" ({num_left_out:,} without train or test examples left out)"
   return Task(
     name=name,
@@ -219,7 +218,6 @@ def _take_part(
 def _halves(
   clients: "_Clients",
   counted: Mapping[str, Sequence[Counted]],
-  num_classes: int | None,
   fraction: float | None,
   seed: int,
 ) -> Sequence[Split]:
@@ -231,7 +229,6 @@ def _halves(
       place,
       [*counted],
       [halves[place] for halves in counted.values()],
-      functools.partial(_to_arrays, num_classes=num_classes),
       f"{clients.name}, {_HALVES[place]}",
     )
     for place in range(clients.num_halves)
@@ -316,9 +313,7 @@ def _objective(
     if isinstance(loss, tf.keras.losses.Loss):
       loss = functools.partial(_of_each_example, loss)
     user_model.check_loss(f"{name}: loss", loss, clients.spec[1], num_classes)
-  if num_classes is None:
-    return models.number_objective(loss)
-  return models.class_objective(class_weights, loss)
+  return models.objective(num_classes, class_weights, loss)
 
 
 def _of_each_example(
@@ -409,7 +404,6 @@ class _DatasetClients:
     half: int,
     names: Sequence[str],
     counted: Sequence[Counted],
-    to_arrays: Callable[[Mapping[str, np.ndarray]], Arrays],
     source: str,
   ) -> Split:
     """Returns the clients of a half that take part."""
@@ -418,7 +412,7 @@ class _DatasetClients:
       native_clients.reader(self._halves[half]),
       names,
       counts,
-      to_arrays,
+      _finite_arrays,
       source=source,
       keeps_latest=True,
     )
@@ -453,13 +447,8 @@ class _DatasetClients:
 _Clients = in_memory.ArrayClients | _DatasetClients
 
 
-def _to_arrays(
-  examples: Mapping[str, np.ndarray], *, num_classes: int | None
-) -> Arrays:
-  x, y = examples["x"], examples["y"]
-  if num_classes is not None:
-    example_checks.class_labels(y.ravel(), num_classes)
-  for title, values in (("x", x), ("y", y)):
+def _finite_arrays(examples: Mapping[str, np.ndarray]) -> Arrays:
+  for title, values in examples.items():
     if values.dtype.kind == "f" and not np.isfinite(values).all():
       raise ValueError(f"{title} has values that are not finite")
-  return x, y
+  return examples["x"], examples["y"]

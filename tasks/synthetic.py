@@ -89,16 +89,13 @@ def load(
     config.test_fraction,
     seed,
   )
-  width = len(str(config.num_clients - 1))
   return task.Task(
     name="synthetic",
     description=(
       f"{population.name} over {config.num_clients:,} clients, "
       f"{config.num_classes} classes: {task.count_examples(train, test)}"
     ),
-    client_names=tuple(
-      f"client_{k:0{width}}" for k in range(config.num_clients)
-    ),
+    client_names=tuple(cuts.client_names(config.num_clients)),
     train=train,
     test=test,
     element_spec=task.element_spec([config.dimensions]),

@@ -62,9 +62,7 @@ def build_task(
     num_classes=found.num_classes,
     class_names=found.class_names,
     keras_model_fn=keras_model_fn,
-    objective=models.number_objective()
-    if found.class_names is None
-    else models.class_objective(),
+    objective=models.objective(found.num_classes),
     label_scale=found.scale,
     client_weights=None
     if data.weights is None

@@ -150,33 +150,19 @@ class CutOptions(options.TaskOptions):
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class CentralData:
-  """Examples of one data set, published training data first, then test data.
-
-  Attributes:
-    title: The data set in a few words.
-    source: File or directory, for error messages.
-    labels: Class numbers of all examples, int32[n].
-    num_train: How many of them, from the start, are published for training.
-    load_x: Maps positions, int64[m], to inputs, float32[m, *x_shape]. Called
-      for one client at a time.
-    x_shape: Shape of one input.
-    class_names: Name of each class.
-    users: Who made each example, [n]; None if that is not known.
-    weights: What its client counts for, float[n]; None if that is not known.
-    numbers: Numbers to predict, float64[n], where there are no classes: no
-      names of classes, and all labels 0.
-  """
+  """Examples of one data set, published training data first, then test data."""
 
   title: str
-  source: str
-  labels: np.ndarray
-  num_train: int
+  source: str  # The file or directory, for error messages.
+  labels: np.ndarray  # Class numbers, int32[n]; all 0 where there are none.
+  num_train: int  # How many examples, from the start, are for training.
+  # Maps positions, int64[m], of a client to inputs, float32[m, *x_shape].
   load_x: Callable[[np.ndarray], np.ndarray]
   x_shape: tuple[int, ...]
-  class_names: Sequence[str]
-  users: np.ndarray | None = None
-  weights: np.ndarray | None = None
-  numbers: np.ndarray | None = None
+  class_names: Sequence[str]  # None of them where numbers are to be predicted.
+  users: np.ndarray | None = None  # Who made each example, [n].
+  weights: np.ndarray | None = None  # What its client counts for, float[n].
+  numbers: np.ndarray | None = None  # Numbers to predict, float64[n].
 
   @property
   def num_outputs(self) -> int:
@@ -255,7 +241,7 @@ def _cut_or_read(
 
 
 def _has_defaults(config: CutOptions) -> bool:
-  """Returns whether no option says how to cut, so that a file may."""
+  """Returns whether the split file decides the cut."""
   defaults = type(config)()
   return all(
     getattr(config, field.name) == getattr(defaults, field.name)
@@ -273,35 +259,30 @@ def _as_in_file(
 ) -> cuts.ClientSplit:
   """Returns the cut of a file that says whose example each one is."""
   sizes = [data.num_train, len(data.labels)]
+  clients, half_of = example_clients
   pool = sizes[config.test_data == "pooled"]
-  if example_clients.halves is not None:
-    pool = (
-      len(example_clients.clients)
-      if len(example_clients.clients) in sizes
-      else pool
-    )
-  if len(example_clients.clients) != pool:
+  if half_of is not None and len(clients) in sizes:
+    pool = len(clients)
+  if len(clients) != pool:
+    tested = ""
+    if pool > sizes[0]:
+      tested = f", then {sizes[1] - sizes[0]:,} to test on"
     raise DataError(
       path,
-      f"has the clients of {len(example_clients.clients):,} examples, expected "
-      f"{pool:,}: {sizes[0]:,} to train on"
-      + (
-        f", then {sizes[1] - sizes[0]:,} to test on."
-        if pool > sizes[0]
-        else "."
-      ),
+      f"has the clients of {len(clients):,} examples, expected {pool:,}: "
+      f"{sizes[0]:,} to train on{tested}.",
     )
-  values, parts = cuts.by_value(example_clients.clients)
+  values, parts = cuts.by_value(clients)
   mine = {
     str(value): part
     for value, part in zip(values, parts, strict=True)
     if value != "" and not (isinstance(value, int) and value < 0)
   }
-  if example_clients.halves is None:
+  if half_of is None:
     train, test = _halves(config, data, pool, [*mine.values()], seed)
   else:
     train, test = (
-      [part[example_clients.halves[part] == half] for part in mine.values()]
+      [part[half_of[part] == half] for part in mine.values()]
       for half in ("train", "test")
     )
   return cuts.ClientSplit(
@@ -388,9 +369,7 @@ def _clients(
     return [data.class_names[value] for value in values], parts
   count = config.num_clients
   assert count is not None  # Checked by the options.
-  width = len(str(count - 1))
-  names = [f"client_{k:0{width}}" for k in range(count)]
-  return names, _parts(config, labels, count, seed)
+  return cuts.client_names(count), _parts(config, labels, count, seed)
 
 
 def _parts(

@@ -270,8 +270,7 @@ def _clients(
     raise FieldError(
       "partition", str(error), value=request.partition
     ) from error
-  width = len(str(count - 1))
-  return {f"client_{k:0{width}}": client for k, client in enumerate(found)}
+  return dict(zip(cuts.client_names(count), found, strict=True))
 
 
 def _size(paths: Sequence[pathlib.Path]) -> int:

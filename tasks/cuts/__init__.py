@@ -7,6 +7,7 @@ only, unless a function says that it leaves some out.
 
 from tasks.cuts.draws import (
   Seed as Seed,
+  client_names as client_names,
   generator as generator,
   local_split as local_split,
   num_test_examples as num_test_examples,

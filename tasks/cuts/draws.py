@@ -16,6 +16,12 @@ def generator(seed: Seed) -> np.random.Generator:
   return np.random.Generator(np.random.PCG64(seed))
 
 
+def client_names(count: int) -> list[str]:
+  """Returns names of made-up clients, all of one length."""
+  width = len(str(count - 1))
+  return [f"client_{k:0{width}}" for k in range(count)]
+
+
 def random_subset(
   clients: np.ndarray, num_clients: int | None, seed: Seed, *, what: str
 ) -> np.ndarray:

@@ -35,6 +35,7 @@ if typing.TYPE_CHECKING:
     class_objective as class_objective,
     functional_model as functional_model,
     number_objective as number_objective,
+    objective as objective,
   )
   from tasks.models.recurrent import (
     character_lstm as character_lstm,

@@ -4,6 +4,7 @@ Those for EMNIST are the models of `tff.simulation.baselines.emnist` (same
 layers, same shapes) with logits instead of probabilities as outputs.
 """
 
+import functools
 from collections.abc import Iterator
 
 import tensorflow as tf
@@ -58,18 +59,13 @@ def dropout_cnn(num_classes: int, seed: int) -> tf.keras.Model:
   """
   initializers = layers.glorot_uniform(seed)
   conv1, conv2, dense, logits = (next(initializers) for _ in range(4))
+  conv = functools.partial(
+    tf.keras.layers.Conv2D, kernel_size=3, activation="relu"
+  )
   return tf.keras.Sequential(
     [
-      tf.keras.layers.Conv2D(
-        32,
-        3,
-        activation="relu",
-        kernel_initializer=conv1,
-        input_shape=(28, 28, 1),
-      ),
-      tf.keras.layers.Conv2D(
-        64, 3, activation="relu", kernel_initializer=conv2
-      ),
+      conv(32, kernel_initializer=conv1, input_shape=(28, 28, 1)),
+      conv(64, kernel_initializer=conv2),
       tf.keras.layers.MaxPooling2D(2),
       layers.RepeatableDropout(0.25, seed=seed),
       tf.keras.layers.Flatten(),

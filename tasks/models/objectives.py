@@ -167,6 +167,7 @@ def _add(total: _Mean, batch: _Mean) -> _Mean:
 
 
 _ACCURACY = "sparse_categorical_accuracy"
+_cross_entropy = tf.keras.losses.SparseCategoricalCrossentropy
 
 # Maps class numbers, int32[n], and logits, float32[n, C], or numbers and what
 # the model predicts, float32[n] or float32[n, t] both, to losses, float32[n].
@@ -187,6 +188,17 @@ def class_objective(
   )
 
 
+def objective(
+  num_classes: int | None,
+  class_weights: Sequence[float] | None = None,
+  loss: LossFn | None = None,
+) -> task.Objective:
+  """Returns the objective of `num_classes` classes; None stands for numbers."""
+  if num_classes is None:
+    return number_objective(loss)
+  return class_objective(class_weights, loss)
+
+
 def functional_model(
   build: task.KerasModelFn,
   element_spec: task.ElementSpec,
@@ -198,25 +210,25 @@ def functional_model(
 
 def _of_classes(loss: LossFn | None) -> Form:
   return Form(
-    functools.partial(_keras_loss, loss),
+    functools.partial(_cross_entropy, from_logits=True)
+    if loss is None
+    else functools.partial(_LossOfClasses, loss),
     tf.keras.metrics.SparseCategoricalAccuracy,
     _ACCURACY,
     _count_hits,
   )
 
 
-def _keras_loss(loss: LossFn | None) -> tf.keras.losses.Loss:
-  if loss is None:
-    return tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-  return _LossOfClasses(loss)
-
-
-class _LossOfClasses(tf.keras.losses.Loss):
-  """A function of class numbers and logits as Keras takes it."""
+class _Loss(tf.keras.losses.Loss):
+  """A function of labels and outputs as Keras takes it."""
 
   def __init__(self, loss: LossFn) -> None:
     super().__init__()
     self._loss = loss
+
+
+class _LossOfClasses(_Loss):
+  """A function of class numbers and logits."""
 
   def call(self, y_true: tf.Tensor, y_pred: tf.Tensor) -> tf.Tensor:
     """Returns the loss of each example."""
@@ -254,7 +266,7 @@ _ABSOLUTE_ERROR = "mean_absolute_error"
 def number_objective(loss: LossFn | None = None) -> task.Objective:
   """Returns the objective of regressions: a loss, and the absolute error."""
   form = Form(
-    functools.partial(_loss_of_numbers, loss),
+    _SquaredError if loss is None else functools.partial(_LossOfNumbers, loss),
     _MeanAbsoluteError,
     _ABSOLUTE_ERROR,
     _add_absolute_errors,
@@ -284,16 +296,8 @@ def _add_absolute_errors(
   return tf.reduce_sum(errors), tf.cast(tf.size(errors), tf.float32)
 
 
-def _loss_of_numbers(loss: LossFn | None) -> tf.keras.losses.Loss:
-  return _SquaredError() if loss is None else _LossOfNumbers(loss)
-
-
-class _LossOfNumbers(tf.keras.losses.Loss):
-  """A function of numbers and predictions as Keras takes it."""
-
-  def __init__(self, loss: LossFn) -> None:
-    super().__init__()
-    self._loss = loss
+class _LossOfNumbers(_Loss):
+  """A function of numbers and predictions."""
 
   def call(self, labels: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor:
     """Returns the loss of each example."""

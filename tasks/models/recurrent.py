@@ -31,22 +31,13 @@ def character_lstm(
   `every_step`, to float32[n, num_tokens].
   """
   layer_seeds = iter(layers.int32_seeds(seed, 3 + 2 * num_layers))
-  return tf.keras.Sequential(
-    [
-      tf.keras.layers.Input([None], dtype=tf.int32),
-      _embedding(num_tokens, 8, next(layer_seeds)),
-      *(
-        _lstm(
-          units,
-          tf.keras.initializers.HeNormal(next(layer_seeds)),
-          next(layer_seeds),
-          every_step=every_step or layer < num_layers - 1,
-        )
-        for layer in range(num_layers)
-      ),
-      _dense(num_tokens, layer_seeds),
-    ]
-  )
+  model = _begun(_embedding(num_tokens, 8, next(layer_seeds)))
+  for layer in range(num_layers):
+    kernel = tf.keras.initializers.HeNormal(next(layer_seeds))
+    returns_all = every_step or layer < num_layers - 1
+    model.add(_lstm(units, kernel, next(layer_seeds), every_step=returns_all))
+  model.add(_dense(num_tokens, layer_seeds))
+  return model
 
 
 def word_lstm(
@@ -64,16 +55,13 @@ def word_lstm(
   int[n, length] to float32[n, length, num_tokens].
   """
   layer_seeds = iter(layers.int32_seeds(seed, 2 + 3 * num_layers))
-  stack = [
-    tf.keras.layers.Input([None], dtype=tf.int32),
-    _embedding(num_tokens, embedding_size, next(layer_seeds)),
-  ]
+  model = _begun(_embedding(num_tokens, embedding_size, next(layer_seeds)))
   for _ in range(num_layers):
     kernel = tf.keras.initializers.GlorotUniform(next(layer_seeds))
-    stack.append(_lstm(units, kernel, next(layer_seeds), every_step=True))
-    stack.append(_dense(embedding_size, layer_seeds))
-  stack.append(_dense(num_tokens, layer_seeds))
-  return tf.keras.Sequential(stack)
+    model.add(_lstm(units, kernel, next(layer_seeds), every_step=True))
+    model.add(_dense(embedding_size, layer_seeds))
+  model.add(_dense(num_tokens, layer_seeds))
+  return model
 
 
 def sentence_lstm(
@@ -102,22 +90,19 @@ def sentence_lstm(
       mask_zero=True,
       trainable=False,
     )
-  return tf.keras.Sequential(
-    [
-      tf.keras.layers.Input([None], dtype=tf.int32),
-      first,
-      *(
-        _lstm(
-          units,
-          tf.keras.initializers.GlorotUniform(next(layer_seeds)),
-          next(layer_seeds),
-          every_step=layer < num_layers - 1,
-        )
-        for layer in range(num_layers)
-      ),
-      _dense(num_classes, layer_seeds),
-    ]
-  )
+  model = _begun(first)
+  for layer in range(num_layers):
+    kernel = tf.keras.initializers.GlorotUniform(next(layer_seeds))
+    returns_all = layer < num_layers - 1
+    model.add(_lstm(units, kernel, next(layer_seeds), every_step=returns_all))
+  model.add(_dense(num_classes, layer_seeds))
+  return model
+
+
+def _begun(embedding: tf.keras.layers.Layer) -> tf.keras.Sequential:
+  """Returns a model of numbers of tokens, to which layers are added."""
+  tokens = tf.keras.layers.Input([None], dtype=tf.int32)
+  return tf.keras.Sequential([tokens, embedding])
 
 
 def _embedding(

@@ -221,14 +221,9 @@ def _objective(
   """Returns the loss and the metric."""
   texts, number = config.class_weights, labels.num_classes
   if config.loss is not None:
-    loss = _own_loss(config.loss, labels)
-    if number is None:
-      return models.number_objective(loss)
-    return models.class_objective(loss=loss)
+    return models.objective(number, loss=_own_loss(config.loss, labels))
   if texts is None:
-    return (
-      models.number_objective() if number is None else models.class_objective()
-    )
+    return models.objective(number)
   weights = None
   if number is not None and texts == _BALANCED:
     y = labels.y[clients.train.rows]

@@ -156,26 +156,6 @@ class TestNoFile:
     assert list(directory.iterdir()) == [directory / _NAME]
     assert (directory / _NAME).read_bytes() == emnist_file.path.read_bytes()
 
-  @pytest.mark.parametrize(
-    "served",
-    [
-      lambda whole: whole[:0],
-      lambda whole: whole[: len(whole) // 2],
-      lambda whole: whole[: int(len(whole) * 0.9)],
-      lambda _: b"<html>Please log in</html>" * 100,
-    ],
-  )
-  def test_download_breaks_off(self, emnist_file, tmp_path, network, served):
-    for k in range(30):
-      emnist_file.add("digits_only_train", f"extra_{k:02}", [k % 10])
-    whole = lzma.compress(emnist_file.path.read_bytes(), lzma.FORMAT_ALONE)
-    network.content = served(whole)
-    directory = tmp_path / "cache"
-    directory.mkdir()
-    with refused(directory / _NAME, "--data_dir"):
-      tasks.load("emnist_character", data_dir=directory)
-    assert list(directory.iterdir()) == []
-
 
 def test_synthetic_needs_no_file(network):
   task = tasks.load("emnist_character", synthetic=True)

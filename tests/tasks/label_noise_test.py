@@ -1,6 +1,5 @@
 """Noisy training labels, and labels that a method corrected."""
 
-import dataclasses
 import pickle
 from typing import Any
 
@@ -227,25 +226,6 @@ class TestCorrectedLabels:
     np.testing.assert_array_equal(
       corrected.train.load(0)[1], noisy.train.load(0)[1]
     )
-
-  def test_they_travel_where_the_data_do(self, directory):
-    task = _load("digits", directory)
-    # A method of a dictionary can be pickled, where a task's own function
-    # cannot.
-    clients = {k: task.train.load(k) for k in range(task.num_clients)}
-    split = tasks.Split(
-      num_examples=task.train.num_examples, load=clients.__getitem__
-    )
-    task = dataclasses.replace(task, train=split)
-    config = label_noise.Options(label_noise="symmetric", noisy_clients=1.0)
-    noisy = label_noise.with_noise(task, config, seed=2)
-    truth = clients[2][1]
-    split = label_noise.with_labels(noisy, {2: truth}).train
-    travelled = pickle.loads(pickle.dumps(split))
-    for k in (0, 2):
-      expected = split.load(k)[1]
-      np.testing.assert_array_equal(travelled.load(k)[1], expected)
-    np.testing.assert_array_equal(travelled.true_labels(2), truth)
 
   def test_labels_that_do_not_fit(self, directory):
     task = _load("table", directory)

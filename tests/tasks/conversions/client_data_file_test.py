@@ -45,10 +45,6 @@ class TestWrite:
     assert _numbers(found, "test", "b") == [8]
     assert "b" not in found["train"]
 
-  def test_names_of_splits(self, convert):
-    found = convert(_examples(a=2), train="all_train", test="all_test")
-    assert found.keys() == {"all_train", "all_test"}
-
   def test_quotes_in_names_do_not_break_the_query_of_tff(self, convert):
     found = convert([_example("o'neil", n) for n in range(2)])
     assert found["train"].keys() == {"o’neil"}

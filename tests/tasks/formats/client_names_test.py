@@ -27,12 +27,6 @@ def test_equal_if_the_names_are():
   )
 
 
-def test_none():
-  names = client_names.ClientNames([])
-  assert len(names) == 0
-  assert list(names) == []
-
-
 @pytest.mark.parametrize("position", [6, -7])
 def test_outside(position):
   with pytest.raises(IndexError, match=f"{position} .*6"):
@@ -49,10 +43,6 @@ def test_slices_and_selections_are_names_too():
 def test_more_than_a_piece():
   names = client_names.ClientNames(f"{k:06}" for k in range(25_001))
   assert len(names) == 25_001
-  assert [names[k] for k in (0, 9_999, 10_000, 20_000, 25_000)] == [
-    "000000",
-    "009999",
-    "010000",
-    "020000",
-    "025000",
-  ]
+  for k in (0, 9_999, 10_000, 20_000, 25_000):
+    assert names[k] == f"{k:06}"
+  assert list(client_names.ClientNames([])) == []
