@@ -3,11 +3,8 @@
 Caldas et al., "LEAF: A Benchmark for Federated Settings" (2018). Data of TFF,
 `tff.simulation.datasets.emnist`.
 
-The models have the layers and shapes of
-`tff.simulation.baselines.emnist.create_character_recognition_task`. That task
-itself does not serve: its seed is for unit tests (layer 1 under seed 0 equals
-layer 0 under seed 1), its dropout does not repeat, its models return
-probabilities, and it shuffles batches where a client here has whole arrays.
+The models have the layers and shapes of TFF's baseline task, which itself does
+not serve: its seeds are for unit tests, and its dropout does not repeat.
 """
 
 import dataclasses

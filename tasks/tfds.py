@@ -119,10 +119,8 @@ class _Examples(typing.NamedTuple):
 
   values: Mapping[str, Sequence[Any]]  # The values of each feature.
   classes: np.ndarray  # The class of each example, int32[n].
-  # Names of the classes; none where numbers are to be predicted.
-  class_names: Sequence[str]
-  # These numbers, float64[n]; all classes are 0 then.
-  numbers: np.ndarray | None
+  class_names: Sequence[str]  # None of them where numbers are predicted.
+  numbers: np.ndarray | None  # These numbers, float64[n]; all classes are 0.
   num_train: int  # How many are of the split "train"; they come first.
   num_left_out: int  # How many have no label.
 

@@ -45,8 +45,7 @@ class Example(NamedTuple):
 
   client: str  # The client's name.
   serialized: bytes  # A serialized `tf.train.Example`.
-  # Name of the split it belongs to; None leaves that to the cut.
-  split: str | None = None
+  split: str | None = None  # None leaves it to the cut.
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -58,8 +57,7 @@ class Cut:
   train: str = "train"  # Name of the split of training examples.
   test: str = "test"  # Name of the split of test examples.
   min_examples: int = 1  # Clients with fewer examples are dropped.
-  # Names of splits that must have a client: TFF's loaders fail on a split
-  # without one.
+  # Splits that must have a client, without which TFF's loaders fail.
   required: tuple[str, ...] = ()
 
 

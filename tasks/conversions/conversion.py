@@ -47,16 +47,13 @@ class Conversion:
   train: str = "train"  # Name of the split of training examples.
   test: str = "test"  # Name of the split of test examples.
   heldout: tuple[str, ...] = ()  # Names of other splits.
-  # Number of parts of the source that became no example, by reason; complete
-  # once all examples were yielded.
+  # Number of parts of the source that have become no example, by reason.
   left_out: collections.Counter[str] = dataclasses.field(
     default_factory=collections.Counter
   )
   # The files of word and tag counts to write after the data.
   tables: tuple[pathlib.Path, ...] = ()
-  # The names of the classes in the order of their numbers; empty where the
-  # source has none.
-  classes: tuple[str, ...] = ()
+  classes: tuple[str, ...] = ()  # Names of the classes, if they have names.
 
   @property
   def path(self) -> pathlib.Path:

@@ -36,16 +36,10 @@ class CentralImages(NamedTuple):
   """Images whose labels are known before they are read."""
 
   labels: np.ndarray  # Labels, int64[num_examples].
-  # The half of each image in the data as published, "train" or "test"; empty
-  # where it has no halves.
-  splits: Sequence[str]
-  # Returns the `tf.train.Example` of the image at a position.
-  serialized: Callable[[int], bytes]
-  # The client of each image; empty where images come without.
-  clients: Sequence[str] = ()
-  # The names of the classes in the order of their numbers; empty where the data
-  # has none.
-  classes: Sequence[str] = ()
+  splits: Sequence[str]  # Published halves, "train" or "test", if there are.
+  serialized: Callable[[int], bytes]  # From a position to a `tf.train.Example`.
+  clients: Sequence[str] = ()  # The client of each image, if there are clients.
+  classes: Sequence[str] = ()  # Names of the classes, if they have names.
   # Number of files and rows that became no image, by reason.
   left_out: Mapping[str, int] = types.MappingProxyType({})
 

@@ -281,9 +281,7 @@ def tokens(text: str) -> str:
 # The words and tags, as TFF's `load_word_counts` and `load_tag_counts`.
 #
 # A count is the number of clients that have the word, or the tag, in a training
-# example. The files are as those that TFF unpacks from its downloads, and in
-# the same place, `datasets` in its cache directory. TFF's functions themselves
-# read none but the published ones: they compare the checksum of the archive.
+# example. The files are as those that TFF unpacks from its downloads.
 
 WORD_COUNTS = pathlib.Path("datasets/stackoverflow.word_count")
 TAG_COUNTS = pathlib.Path("datasets/stackoverflow.tag_count")

@@ -27,14 +27,11 @@ _ARRAYS = (
 class ClientSplit:
   """Which examples of a data set the clients train and are tested on."""
 
-  client_names: tuple[str, ...]  # Names of the clients.
-  # Positions of each client's training examples, int64[n].
-  train: tuple[np.ndarray, ...]
-  # Positions of each client's test examples, int64[n].
+  client_names: tuple[str, ...]
+  train: tuple[np.ndarray, ...]  # Each client's positions, int64[n].
   test: tuple[np.ndarray, ...]
   description: str  # How the data set was cut, in words.
-  # Share of the examples that the cut would have elsewhere, had it no least
-  # size of clients.
+  # Share of the examples that a least size of clients moved.
   share_moved: float = 0.0
   # The cut in words that follow "clients", where options do not say it.
   how_cut: str = ""

@@ -122,11 +122,8 @@ class Users:
   names: tuple[str, ...]  # Their names in the data, in ascending order.
   train: Split  # Their training data.
   test: Split  # Their test data.
-  # Number of users that are left out since they have too few examples.
-  num_too_small: int
-  # Number of users that are left out since they have no training or no test
-  # examples.
-  num_in_one_half: int = 0
+  num_too_small: int  # Users that are left out: too few examples.
+  num_in_one_half: int = 0  # Users that are left out: none in one half.
 
   def sample(
     self, num_clients: int | None, seed: int, *, what: str = "users in the data"

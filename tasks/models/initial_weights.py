@@ -248,12 +248,7 @@ def with_two_logits(
     tf.keras.activations.linear,
   ):
     return model
-  try:
-    with layers.seeded(seed):
-      outputs = model(tf.keras.Input(wanted.x, dtype=wanted.x_dtype))
-  # The checks of models report the reason.
-  except Exception:
-    return model
+  _, outputs = _called(model, wanted, seed)
   if not tf.is_tensor(outputs) or outputs.shape.as_list() != [None, 1]:
     return model
   last.activation = tf.keras.activations.linear
@@ -279,17 +274,21 @@ def with_one_tensor(
     Mapping | list | tuple,
   ):
     return model
-  x = tf.keras.Input(wanted.x, dtype=wanted.x_dtype)
-  try:
-    with layers.seeded(seed):
-      outputs = model(x)
-  # The checks of models report the reason.
-  except Exception:
-    return model
+  x, outputs = _called(model, wanted, seed)
   if not isinstance(outputs, Mapping | list | tuple) or len(outputs) != 1:
     return model
   (output,) = tf.nest.flatten(outputs)
   return tf.keras.Model(x, output, name=_ONE_TENSOR)
+
+
+def _called(
+  model: tf.keras.Model, wanted: catalog.Shapes, seed: int
+) -> tuple[tf.Tensor, Any]:
+  """Returns an input and its outputs; None of a model that does not take it."""
+  x = tf.keras.Input(wanted.x, dtype=wanted.x_dtype)
+  with contextlib.suppress(Exception), layers.seeded(seed):
+    return x, model(x)
+  return x, None  # The checks of models report the reason.
 
 
 def last_layer(model: tf.keras.Model) -> tf.keras.layers.Layer:

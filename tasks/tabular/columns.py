@@ -10,8 +10,7 @@ import numpy as np
 class Numbers:
   """A column of numbers."""
 
-  # float32[rows] or float64[rows], NaN where the number is missing.
-  values: np.ndarray
+  values: np.ndarray  # Floats of each row, NaN where a number is missing.
   # Whether they may be the numbers of the rows; see `identifiers`.
   number_rows: bool = False
 
@@ -20,9 +19,7 @@ class Numbers:
 class Texts:
   """A column of texts."""
 
-  # Position of each row's text in `values`, int32[rows]; -1 where it is
-  # missing.
-  codes: np.ndarray
+  codes: np.ndarray  # Places in `values`, int32[rows]; -1 where missing.
   values: tuple[str, ...]  # The different texts, in ascending order.
 
 

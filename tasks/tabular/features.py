@@ -35,8 +35,7 @@ class NumberFeature:
   shift: float  # A float32 next to the mean.
   scale: float  # One over the deviation; 0 if all numbers are equal.
   offset: float  # What the shift lacks of the mean, after scaling.
-  # Whether training rows lack the number, so that x has a flag.
-  is_flagged: bool
+  is_flagged: bool  # Whether training rows lack the number.
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -44,8 +43,7 @@ class TextFeature:
   """How a column of texts enters x."""
 
   name: str  # Name of the column.
-  # The texts with a place of their own, in ascending order; "" is the missing
-  # one.
+  # The texts with a place of their own, ascending; "" is the missing one.
   values: tuple[str, ...]
 
 

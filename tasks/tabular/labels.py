@@ -21,12 +21,9 @@ _MOST_CLASSES = 20
 class Labels:
   """The labels of all rows, and what they mean."""
 
-  # Class numbers, int32[rows], or standardized numbers, float32[rows], or
-  # several numbers a row, float32[rows, t]; of rows that no client has,
-  # anything.
+  # Class numbers, int32[rows], or numbers, float32[rows] or float32[rows, t].
   y: np.ndarray
-  # Names of the classes; None of numbers.
-  class_names: Sequence[str] | None = None
+  class_names: Sequence[str] | None = None  # None of numbers.
   mean: float = 0.0  # What y = 0 is in the label's own units.
   scale: float = 1.0  # What one unit of y is in the label's own units.
 

@@ -42,9 +42,7 @@ class Clients:
   source: str  # The file, for error messages.
   splits: Sequence[str]  # Names of the splits.
   names: ClientNames  # Names of the clients, in ascending order.
-  # Their numbers of examples, int64[clients, splits]; 0 where a client is not
-  # in a split.
-  counts: np.ndarray
+  counts: np.ndarray  # Of examples, int64[clients, splits].
   # Maps the name of a split, how many examples to read at most (None for all)
   # and the name of a client to its stacked examples.
   read: Callable[[str, int | None, str], Examples]

@@ -29,24 +29,17 @@ class Counted(NamedTuple):
   """The findings of one reading of a client."""
 
   number: int  # Its number of examples.
-  # Its smallest and its largest class number; nothing of labels that are
-  # numbers.
-  labels: tuple[int, ...] = ()
+  labels: tuple[int, ...] = ()  # The least and the largest class number.
 
 
 class Roles(NamedTuple):
   """Which columns are what."""
 
-  # The column that says whose example it is; None where the data is by client
-  # already.
-  client: str | None = None
-  # The column to predict; None takes the one that is called so.
-  label: str | None = None
-  # The columns to predict from; None takes all others.
-  features: Sequence[str] | None = None
-  weight: str | None = None  # The column that says what a client counts for.
-  # The column that says which group of people an example is of.
-  group: str | None = None
+  client: str | None = None  # None where the data is by client already.
+  label: str | None = None  # None takes the one that is called so.
+  features: Sequence[str] | None = None  # None takes all others.
+  weight: str | None = None  # What the client counts for.
+  group: str | None = None  # The group of people that an example is of.
 
   def check_unused(self, name: str, kind: str) -> None:
     """Checks that no column is named of data without columns."""
