@@ -265,8 +265,11 @@ _ABSOLUTE_ERROR = "mean_absolute_error"
 
 def number_objective(loss: LossFn | None = None) -> task.Objective:
   """Returns the objective of regressions: a loss, and the absolute error."""
+  make_loss: Callable[[], tf.keras.losses.Loss] = _SquaredError
+  if loss is not None:
+    make_loss = functools.partial(_LossOfNumbers, loss)
   form = Form(
-    _SquaredError if loss is None else functools.partial(_LossOfNumbers, loss),
+    make_loss,
     _MeanAbsoluteError,
     _ABSOLUTE_ERROR,
     _add_absolute_errors,
