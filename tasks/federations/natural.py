@@ -132,7 +132,7 @@ def _read_hsb82(_: Source) -> pd.DataFrame:
 def _read_egsingle(_: Source) -> pd.DataFrame:
   frame = from_r("mlmRev", "egsingle")
   # One row a child: its last year.
-  frame = frame.sort_values("year").groupby("childid").tail(1)
+  frame = frame.sort_values("year", kind="stable").groupby("childid").tail(1)
   frame = frame.drop(columns="childid").sort_values(["schoolid", "math"])
   return frame.assign(schoolid=[f"school_{k}" for k in frame["schoolid"]])
 
@@ -332,7 +332,7 @@ FEDERATIONS: Mapping[str, Federation] = {
     client="schoolid",
     label="math",
     kind="number",
-    sha256="7ec63323bd94a3877109ff902c4a309812694a36aba10a7a968bf110bb5fd732",
+    sha256="8b2087e243b84fbfbc602eae52e7a24990606c2b6bb6f610315511fd82d66c09",
   ),
   "exam": Federation(
     title="Exam",
