@@ -45,7 +45,7 @@ def parse(flag: str, text: str) -> pathlib.Path:
   try:
     found.lstat()
   except ValueError as error:
-    raise UsageError(f"{given}{text!r}: is no path: {error}.") from error
+    raise UsageError(f"{given}{text!r}: is not a path: {error}.") from error
   except OSError as error:
     number = error.errno or 0
     if any(len(os.fsencode(name)) > _LONGEST_NAME for name in found.parts):

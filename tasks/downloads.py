@@ -300,6 +300,6 @@ def _unpacked(packed: pathlib.Path, name: str) -> Iterator[IO[bytes]]:
   with tarfile.open(packed) as archive:
     member = archive.extractfile(name)
     if member is None:
-      raise KeyError(f"{name} is no file")
+      raise KeyError(f"{name} is not a file")
     with member:
       yield member

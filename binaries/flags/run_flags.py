@@ -414,7 +414,7 @@ def spec_of_file(name: str) -> RunSpec:
     raise UsageError(f"{words[0][:40]!r}: expected lines as --name=value.")
   for flag in others:
     if flag not in (_OUTPUT_DIR.name, _BASELINE.name, _BASELINE_RATE.name):
-      raise UsageError(f"--{flag}: is no setting of a run; leave it out.")
+      raise UsageError(f"--{flag}: is not a setting of a run; leave it out.")
   return spec(namespace)
 
 

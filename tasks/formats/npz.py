@@ -28,7 +28,7 @@ def read(
     if missing:
       raise DataError(
         path,
-        f"is no {what}: has no {', '.join(missing)}; found "
+        f"is not a {what}: it lacks {', '.join(missing)}; found "
         f"{', '.join(arrays.files) or 'nothing'}.",
       )
     wanted = [*names, *(name for name in optional if name in arrays)]
@@ -67,7 +67,7 @@ def _open(path: pathlib.Path, what: str) -> Iterator[np.lib.npyio.NpzFile]:
       if not isinstance(content, np.lib.npyio.NpzFile):
         raise DataError(
           path,
-          f"is no {what}: holds one array, expected an npz file, as "
+          f"is not a {what}: it holds one array, expected an npz file, as "
           "numpy.savez writes it.",
         )
       with content as arrays:

@@ -40,7 +40,7 @@ def test_results_become_tables_and_a_page(program, tmp_path):
     (["--results=bad.csv"], "--results=bad.csv: column 'n', row 1 (client"),
     (["--results=results.csv", "--seed=1"], "--seed: does not go with"),
     (["--results=results.csv", "--model=m"], "--model: does not go with"),
-    (["--results=results.csv", "--output_dir=bad.csv"], "is no folder"),
+    (["--results=results.csv", "--output_dir=bad.csv"], "is not a folder"),
     (["--model=m", "--task=digits", "--task_option=x=1"], "--task_option: "),
     (["--model=nowhere", "--task=digits"], "--model=nowhere: there is no such"),
     (["--model=m", "--task=digits", "--split=half"], "--split="),

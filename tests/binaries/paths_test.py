@@ -15,5 +15,5 @@ def test_a_path_that_no_file_system_takes_is_one_line(text):
     command_line.UsageError, match=r"^--output=.{60}\.\.\.: File name too long"
   ):
     paths.parse("output", text)
-  with pytest.raises(command_line.UsageError, match="is no path: embedded"):
+  with pytest.raises(command_line.UsageError, match="is not a path: embedded"):
     paths.parse("output", "a\0b")

@@ -111,7 +111,7 @@ def test_pictures_of_clients(prepare, tmp_path):
     ("--convert=plays --source=no --data_dir=.", "--source=no: there is no"),
     (
       "--convert=leaf --source=play.txt --data_dir=out",
-      "--convert=leaf: play.txt: line 1, column 1: is no JSON",
+      "--convert=leaf: play.txt: line 1, column 1: is not JSON",
     ),
     (
       "--convert=leaf --source=. --source=play.txt --data_dir=.",

@@ -178,7 +178,7 @@ def kind_of_work(name):
 @pytest.mark.parametrize("name", one_of_each(reversed(WORKS), kind_of_work))
 def test_two_rounds_of_a_composed_process_are_those_of_numpy(name):
   build, model, method, hparams = WORKS[name]
-  # FedProx's is no hyperparameter of its client work.
+  # FedProx's is not a hyperparameter of its client work.
   rate = small_problem.LEARNING_RATE if name == "fedprox" else None
   work = client_works.with_signals(build(), model, learning_rate=rate)
   process = process_of(work, model, rounds_of_sums.factory_of(method, hparams))

@@ -33,8 +33,8 @@ def test_what_is_right_is_read():
 @pytest.mark.parametrize(
   ("content", "message"),
   [
-    (b"[1,\n", "line 2, column 1: is no JSON: Expecting value"),
-    (b"\xe9", "byte 1: is no UTF-8 text"),
+    (b"[1,\n", "line 2, column 1: is not JSON: Expecting value"),
+    (b"\xe9", "byte 1: is not UTF-8 text"),
     (b"9" * 5000, "JSON.*limit"),
     (b"[" * 100_000, "JSON.*deep"),
     (b'{"a":' * 100_000, "JSON.*deep"),
@@ -51,7 +51,7 @@ def test_faults_of_json_are_named(content, message):
   ("content", "message"),
   [
     ("a = 1 b", r"after a statement \(at line 1, column 7\)"),
-    (b"a = '\xe9'", "byte 6: is no UTF-8 text"),
+    (b"a = '\xe9'", "byte 6: is not UTF-8 text"),
     ("a = " + "9" * 5000, "limit"),
     ("a = " + "[" * 100_000, "TOML.*deep"),
     ("a = " + "{b=" * 100_000, "TOML.*deep"),

@@ -22,14 +22,14 @@ def parse_json(content: str | bytes) -> Any:
     return json.loads(content)
   except json.JSONDecodeError as error:
     raise ParseError(
-      f"line {error.lineno}, column {error.colno}: is no JSON: {error.msg}"
+      f"line {error.lineno}, column {error.colno}: is not JSON: {error.msg}"
     ) from error
   except UnicodeDecodeError as error:
     raise ParseError(_no_text(error)) from error
   except RecursionError as error:
     raise ParseError("its JSON is nested too deeply") from error
   except ValueError as error:  # A number of thousands of digits.
-    raise ParseError(f"is no JSON: {error}") from error
+    raise ParseError(f"is not JSON: {error}") from error
 
 
 def json_text(value: object, indent: int | None = 2) -> str:
@@ -74,4 +74,4 @@ def parse_toml(content: str | bytes) -> dict[str, Any]:
 
 
 def _no_text(error: UnicodeDecodeError) -> str:
-  return f"byte {error.start + 1}: is no UTF-8 text"
+  return f"byte {error.start + 1}: is not UTF-8 text"

@@ -178,7 +178,7 @@ def test_all_that_a_sweep_says_replaces_its_base(base, file):
   [
     ("--task=tabel", "--task=tabel: unknown task; did you mean table"),
     ("--algorithm=fedavg\n--hparam=q=1", "--hparam=q=1: unknown"),
-    ("--engine=local", "--engine: is no setting of a run"),
+    ("--engine=local", "--engine: is not a setting of a run"),
     ("clinic,age", "'clinic,age': expected lines as --name=value"),
   ],
 )
@@ -425,7 +425,7 @@ def test_without_trials_every_combination_runs(search_file):
     (["--trials=3", "--range=hparam.t=a:1"], "hparam.t=a:1: expected LOW"),
     (
       ["--trials=3", "--range=hparam.q=0:1"],
-      "hparam.q is no hyperparameter of term; valid hyperparameters: loss_cap,",
+      "hparam.q is not a hyperparameter of term; valid hyperparameters: loss",
     ),
   ],
 )

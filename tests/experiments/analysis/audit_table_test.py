@@ -104,9 +104,9 @@ def test_clients_of_a_run_will_do(tmp_path):
       "has no column 'correct', 'accuracy' or 'loss'",
     ),
     (["client,n,correct"], "has no rows"),
-    ([""], "is no CSV table"),
-    (["client,n,correct", "a,9,9,9,9"], "is no CSV table"),
-    (["client,n,correct", 'a,9,"9'], "is no CSV table"),
+    ([""], "is not a CSV table"),
+    (["client,n,correct", "a,9,9,9,9"], "is not a CSV table"),
+    (["client,n,correct", 'a,9,"9'], "is not a CSV table"),
   ],
 )
 def test_a_wrong_file_is_named_with_column_and_row(tmp_path, lines, message):
@@ -119,7 +119,7 @@ def test_what_is_no_text_file_is_named(tmp_path):
   for path in (tmp_path / "nowhere.csv", tmp_path):
     with pytest.raises(ValueError, match=str(path)) as error:
       audit_table.read(path)
-    assert "no CSV table" not in str(error.value)
+    assert "not a CSV table" not in str(error.value)
   path = tmp_path / "results.csv"
   path.write_bytes(gzip.compress(b"client,n,correct\na,1,1\n"))
   with pytest.raises(ValueError, match=str(path)):

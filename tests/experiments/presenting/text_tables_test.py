@@ -169,7 +169,7 @@ def test_latex_takes_the_tables(tmp_path):
       r"AdaFed $\gamma$=0.1 $\eta$=0.5",
     ),
     ("x beta1=1", r"x $\beta_1$=1"),
-    ("gamma", "gamma"),  # The name of a method is no setting.
+    ("gamma", "gamma"),  # The name of a method is not a setting.
   ],
 )
 def test_latex_has_commands_for_what_it_would_read_otherwise(label, shown):

@@ -89,7 +89,7 @@ def _damage(path, change):
       _without_last_row,
       "has rows of 4 clients in round 4, and of 5 in round 2",
     ),
-    ("evaluations.csv", _replaced(b"\n4,", b"\n4,nan916,"), "is no table: "),
+    ("evaluations.csv", _replaced(b"\n4,", b"\n4,nan916,"), "is not a table: "),
     (
       "costs.csv",
       _replaced(b"1,1,", b"1,nan916,", 1),
@@ -117,16 +117,16 @@ def _damage(path, change):
       _overwritten(b"client_id" + b",1" * 300_000),
       "has two columns '1'",
     ),
-    ("labels.csv", _overwritten(b""), "is no table: No col"),
+    ("labels.csv", _overwritten(b""), "is not a table: No col"),
     (
       "labels.csv",
       lambda c: c[:40] + b"\0\0" + c[42:],
-      r"is no table: row \d holds zero bytes",
+      r"is not a table: row \d holds zero bytes",
     ),
     (
       "clients.csv",
       _replaced(b"client_03", b"\xff"),
-      "is no table: 'utf-8' codec",
+      "is not a table: 'utf-8' codec",
     ),
     (
       "clients.csv",
@@ -138,7 +138,7 @@ def _damage(path, change):
       _replaced(b",10,", b",0,", 1),
       r"row 1 has no number under 'num_examples' in \[1, 1e\+30\]: 0",
     ),
-    ("clients.csv", None, "is no file"),
+    ("clients.csv", None, "is not a file"),
     ("evaluations.csv", _first_line, "has no rows in a finished run"),
     (
       "config.json",
@@ -148,19 +148,19 @@ def _damage(path, change):
     (
       "summary.json",
       _overwritten(b'{"rounds": ' + b"1" * 5000 + b"}"),
-      "cannot be read: is no JSON: Exceeds the limit",
+      "cannot be read: is not JSON: Exceeds the limit",
     ),
     ("summary.json", _overwritten(b"{}"), "of a run: it lacks rounds"),
     *(
       ("summary.json", _with_parts(**parts), f"is not of a run: it{told}")
       for parts, told in (
-        ({"rounds": "2"}, "s rounds is no number"),
-        ({"test_accuracy": 0.5}, "s test_accuracy is no object"),
-        ({"joining": 5}, "s joining is no object"),
+        ({"rounds": "2"}, "s rounds is not a number"),
+        ({"test_accuracy": 0.5}, "s test_accuracy is not an object"),
+        ({"joining": 5}, "s joining is not an object"),
         ({"joining": {}}, " lacks joining.federated"),
         (
           {"joining": {"federated": "much"}},
-          "s joining.federated is no number",
+          "s joining.federated is not a number",
         ),
         (
           {"groups": {**_GROUPS, "groups": {"a": {}}}},
@@ -168,33 +168,36 @@ def _damage(path, change):
         ),
         (
           {"groups": {**_GROUPS, "groups": {"a": {"examples": 3, "x": ""}}}},
-          "s groups.groups.a.x is no number",
+          "s groups.groups.a.x is not a number",
         ),
         (
           {"groups": {**_GROUPS, "gaps": {"equal_opportunity": {"value": 0}}}},
           " lacks groups.gaps.equal_opportunity.low",
         ),
         ({"unseen": {**_UNSEEN, "mean": 0.5}}, " lacks unseen.worst"),
-        ({"unseen": {**_UNSEEN, "bound": "x"}}, "s unseen.bound is no number"),
-        ({"late": {"round": 3, "joining": []}}, "s late.joining is no object"),
+        (
+          {"unseen": {**_UNSEEN, "bound": "x"}},
+          "s unseen.bound is not a number",
+        ),
+        ({"late": {"round": 3, "joining": []}}, "s late.joining is not an"),
       )
     ),
     (
       "config.json",
       _with_flag(seed="0"),
-      "is not of a run: its seed is no whol",
+      "is not of a run: its seed is not a whol",
     ),
     (
       "config.json",
       _with_flag(task_options=3),
-      "its task_options is no object",
+      "its task_options is not an object",
     ),
     (
       "config.json",
       _with_flag(task_options={"a": []}),
       "its a is neither a number",
     ),
-    ("config.json", _with_flag(total_rounds="2"), "is no whole number"),
+    ("config.json", _with_flag(total_rounds="2"), "is not a whole number"),
     ("config.json", _with_flag(batch_size={}), "is neither a number nor a"),
   ],
 )
@@ -216,7 +219,7 @@ def test_a_page_notes_which_runs_are_damaged(runs, tmp_path, capsys):
   page.report(runs, tmp_path / "page.html")
   (line,) = capsys.readouterr().err.splitlines()
   assert line.startswith(f"Left out, as damaged: {runs / 'fedavg'}")
-  with pytest.raises(RunError, match=r"evaluations\.csv: is no table"):
+  with pytest.raises(RunError, match=r"evaluations\.csv: is not a table"):
     page.report(runs / "fedavg", tmp_path / "other.html")
 
 
@@ -226,7 +229,7 @@ def test_a_comparison_notes_which_runs_are_damaged(runs):
   assert list(frame["method"]) == ["AFL", "TERM"]
   note = frame.attrs["notes"][-1]
   assert note.startswith("Left out, as damaged: ")
-  assert "fedavg/evaluations.csv: is no table" in note
+  assert "fedavg/evaluations.csv: is not a table" in note
   with pytest.raises(RunError, match=r"evaluations\.csv"):
     compare.compare([runs / "fedavg"])
 

@@ -86,8 +86,8 @@ def test_a_file_is_read(read):
     (f"{METHOD}flags = 5", "number 1 (fedavg): flags: must be a table, found"),
     (
       f"{METHOD}{METHOD}flags = {{rounds = 5}}",
-      "number 2 (fedavg): flags: rounds: is no setting of a run; did you mean "
-      "tape_rounds or total_rounds or dropout_rounds?",
+      "number 2 (fedavg): flags: rounds: is not a setting of a run; did you "
+      "mean tape_rounds or total_rounds or dropout_rounds?",
     ),
     (f"[flags]\nseed = 1\n[grid]\nseed = [1]\n{METHOD}", "[grid]: seed has a"),
     (f"[flags]\nseed = [1]\n{METHOD}", "[flags]: seed must be one value"),

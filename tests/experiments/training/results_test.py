@@ -72,7 +72,7 @@ def test_a_summary_is_strict_json_where_a_model_diverged(folder, task):
   write(folder, task)
 
   def refuse(name):
-    raise AssertionError(f"{name} is no JSON.")
+    raise AssertionError(f"{name} is not JSON.")
 
   summary = json.loads(folder.summary.read_text(), parse_constant=refuse)
   assert summary["test_loss"]["max"] is None

@@ -124,7 +124,7 @@ def read(path: str | os.PathLike[str]) -> pd.DataFrame:
 def _parse(path: pathlib.Path) -> pd.DataFrame:
   try:
     if path.exists() and not path.is_file():
-      raise _problem(path, "is no file; name a CSV file.")
+      raise _problem(path, "is not a file; name a CSV file.")
     # As text, so that messages show a cell as it is in the file.
     table = pd.read_csv(path, dtype=str, keep_default_na=False)
   except FieldError:
@@ -135,9 +135,9 @@ def _parse(path: pathlib.Path) -> pd.DataFrame:
     raise _problem(path, "is not a text file in UTF-8.") from error
   except (ValueError, OverflowError) as error:
     reason = " ".join(str(error).split())
-    raise _problem(path, f"is no CSV table: {reason}.") from error
+    raise _problem(path, f"is not a CSV table: {reason}.") from error
   if not isinstance(table.index, pd.RangeIndex):
-    raise _problem(path, "is no CSV table: a row has more cells than titles.")
+    raise _problem(path, "is not a CSV table: a row has more cells than titles.")
   table.columns = table.columns.str.strip()
   return table
 

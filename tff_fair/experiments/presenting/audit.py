@@ -247,7 +247,7 @@ _WORDS = {
 def check_folder(folder: pathlib.Path, *, overwrite: bool) -> None:
   """Checks that an audit may be written into a folder."""
   if os.path.lexists(folder) and not folder.is_dir():
-    raise RunError(f"{folder}: is no folder; name another.")
+    raise RunError(f"{folder}: is not a folder; name another.")
   RunFolder(folder).check_writable()
   try:
     for name in (CLIENTS, SUMMARY, PAGE):

@@ -109,7 +109,7 @@ def describe_run(
 def problem(content: object) -> str | None:
   """Returns why readers cannot rely on a value of JSON as a configuration."""
   if not isinstance(content, Mapping):
-    return "it is no JSON object"
+    return "it is not a JSON object"
   if (found := content.get(FORMAT)) != NUMBER:
     return (
       f"its format is {json.dumps(found)}, expected {NUMBER}; only the version "
@@ -117,7 +117,7 @@ def problem(content: object) -> str | None:
     )
   for group, values in content.items():
     if group != FORMAT and not isinstance(values, Mapping):
-      return f"its {group} is no object"
+      return f"its {group} is not an object"
   if missing := _missing(content):
     return f"it lacks {spelling.listed(missing, 3)}"
   return next(_wrong_values(content), None)
@@ -143,18 +143,18 @@ def _wrong_values(content: Mapping[str, Any]) -> Iterator[str]:
     *((DATA, "description"), (COMMAND, "line")),
   ):
     if not isinstance(content[group][name], str):
-      yield f"its {name} is no text"
+      yield f"its {name} is not a string"
   for name in ("seed", ROUNDS, PART, *seeds.NAMES):
     if not isinstance(resolved[name], int) and not (
       name in _OPTIONAL and resolved[name] is None
     ):
-      yield f"its {name} is no whole number"
+      yield f"its {name} is not a whole number"
   for name in (content[DATA][SCORE], *_beside(content)):
     if not isinstance(name, str) or name not in scores.BY_NAME:
       yield f"its {SCORE} {name} is none of {', '.join(scores.BY_NAME)}"
   for name in _MAPPINGS:
     if not isinstance(resolved[name], Mapping):
-      yield f"its {name} is no object"
+      yield f"its {name} is not an object"
       return
   for values in (resolved, *map(resolved.get, _MAPPINGS), content[VERSIONS]):
     for name, value in values.items():

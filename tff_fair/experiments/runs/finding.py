@@ -257,7 +257,7 @@ def _is_empty(path: pathlib.Path) -> bool:
 def _json(path: pathlib.Path) -> dict[str, Any]:
   try:
     if not path.is_file():  # A pipe would make us wait.
-      raise RunError(f"{path}: is no file; restore it, or move it away.")
+      raise RunError(f"{path}: is not a file; restore it, or move it away.")
     content = parsing.parse_json(path.read_text("utf-8"))
   except RunError:
     raise

@@ -13,7 +13,7 @@ COEFFICIENT_CHANGE = "coefficient_change"
 NOISE, MAJORITY = "test_accuracy_noise", "majority"
 POSITIVE_CLASS, LEFT_OUT = "positive_class", "left_out_clients"
 
-NUMBER, TEXT, LIST = "number", "text", "list"
+NUMBER, TEXT, LIST = "number", "string", "list"
 _TYPES: Mapping[str, Any] = {NUMBER: int | float, TEXT: str, LIST: list}
 ANY = "*"  # Stands for all names of an object.
 _OPTIONAL = "?"  # Ends a name that an object may lack.
@@ -67,9 +67,9 @@ def problem(
   """Returns why readers cannot rely on a value of JSON as a summary."""
   if isinstance(shape, str):
     fits = isinstance(content, _TYPES[shape])
-    return None if fits else f"its {name} is no {shape}"
+    return None if fits else f"its {name} is not a {shape}"
   if not isinstance(content, Mapping):
-    return f"its {name} is no object"
+    return f"its {name} is not an object"
   if isinstance(shape, tuple):
     shape = next((s for s in shape if content.keys() <= _names(s)), shape[-1])
   for part, of_part in _parts(shape):

@@ -95,7 +95,7 @@ def read(
     if not path.exists():
       return None
     if not path.is_file():
-      raise RunError(f"{path}: is no file; expected a table.")
+      raise RunError(f"{path}: is not a file; expected a table.")
     content = path.read_bytes()
   except OSError as error:
     raise RunError(
@@ -180,7 +180,7 @@ def on_validation(table: pd.DataFrame) -> pd.DataFrame:
 def _parse(path: pathlib.Path, content: bytes) -> pd.DataFrame:
   if (place := content.find(b"\0")) >= 0:
     row = content[:place].count(b"\n")
-    raise RunError(f"{path}: is no table: row {row} holds zero bytes.")
+    raise RunError(f"{path}: is not a table: row {row} holds zero bytes.")
   _check_titles(path, content)
   import pandas as pd  # noqa: PLC0415  It takes as long as all others.
 
@@ -193,11 +193,11 @@ def _parse(path: pathlib.Path, content: bytes) -> pd.DataFrame:
       converters={NAME: csv_cells.unquoted},
     )
   except (ValueError, OverflowError) as error:
-    raise RunError(f"{path}: is no table: {str(error).strip()}.") from error
+    raise RunError(f"{path}: is not a table: {str(error).strip()}.") from error
   if not isinstance(table.index, pd.RangeIndex):
     # Pandas takes cells without a title as names of the rows.
     raise RunError(
-      f"{path}: is no table: its rows have more cells than titles."
+      f"{path}: is not a table: its rows have more cells than titles."
     )
   return table
 
@@ -208,7 +208,7 @@ def _check_titles(path: pathlib.Path, content: bytes) -> None:
   try:
     titles = next(csv.reader([line]), [])
   except csv.Error as error:
-    raise RunError(f"{path}: is no table: {error}.") from error
+    raise RunError(f"{path}: is not a table: {error}.") from error
   for title, number in collections.Counter(titles).items():
     if number > 1:
       raise RunError(f"{path}: has two columns {_cell(title)!r}.")

@@ -82,8 +82,8 @@ def hyperparameters(sweep: Sweep) -> dict[str, _Hyperparameters]:
     bare = name.removeprefix(spec_text.HPARAM)
     if bare != name and bare not in known:
       raise RunError(
-        f"{setting.place}: {name} is no hyperparameter of {', '.join(found)}; "
-        f"{spelling.advice(bare, known, 'hyperparameters')}"
+        f"{setting.place}: {name} is not a hyperparameter of "
+        f"{', '.join(found)}; {spelling.advice(bare, known, 'hyperparameters')}"
       )
   return found
 

@@ -205,7 +205,7 @@ def _check(place: str, name: str, value: Value) -> None:
       "`python -m binaries.train --help` lists them; those of methods and "
       "tasks are hparam.NAME and task_option.NAME.",
     )
-    raise RunError(f"{place}: is no setting of a run; {advice}")
+    raise RunError(f"{place}: is not a setting of a run; {advice}")
   try:
     if isinstance(value, str):
       valid[name].parse(value)

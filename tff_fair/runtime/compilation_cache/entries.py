@@ -133,7 +133,7 @@ def _with_containers(type_spec: tff.Type, containers: Containers) -> tff.Type:
       return tff.SequenceType(_with_containers(type_spec.element, containers))
     case _, None:
       return type_spec
-  raise ValueError(f"{containers!r} are no containers of {type_spec}.")
+  raise ValueError(f"{containers!r} are not containers of {type_spec}.")
 
 
 def _name(container: type[object] | None) -> str | None:
@@ -159,4 +159,4 @@ def _container(name: object) -> type[object]:
       or (issubclass(found, tuple) and hasattr(found, "_fields"))
     ):
       return found
-  raise ValueError(f"{name!r} is no container of TFF's or ours.")
+  raise ValueError(f"{name!r} is not a container of TFF's or ours.")
