@@ -167,8 +167,15 @@ def _fedmdfg(r: Round) -> np.ndarray:
 
 
 def _fedmdfg_of_one(update: np.ndarray, loss: np.ndarray) -> np.ndarray:
+  is_finite = np.isfinite(loss) & np.isfinite(np.square(update).sum(1))
+  if not is_finite.any():  # As in the library, where all clients diverge.
+    return np.zeros(update.shape[1])
+  update, loss = update[is_finite], loss[is_finite]
   norms = np.linalg.norm(update, axis=1)
-  g = norms.mean() * update / norms[:, None]
+  unit_updates = np.divide(
+    update, norms[:, None], np.zeros_like(update), where=norms[:, None] > 0
+  )
+  g = norms.mean() * unit_updates
   e = np.full(len(loss), len(loss) ** -0.5)
   unit = loss / np.linalg.norm(loss)
   hull = g
