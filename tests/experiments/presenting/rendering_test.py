@@ -8,7 +8,12 @@ from markupsafe import Markup
 
 from tests.experiments.presenting.report.page_parts import words
 from tff_fair.experiments.presenting import rendering
-from tff_fair.experiments.presenting.report.html_tables import Cell, Row, Table
+from tff_fair.experiments.presenting.report.html_tables import (
+  Cell,
+  Head,
+  Row,
+  Table,
+)
 
 HOSTILE = "<script>alert('1')</script> & \"quoted\" ]]>"
 
@@ -36,7 +41,9 @@ def test_characters_that_no_page_shows_are_written_out(character):
 
 def test_a_record_within_a_record_is_drawn_and_its_texts_are_escaped():
   row = Row(HOSTILE, [Cell(1.0, HOSTILE, HOSTILE)])
-  parsed = ET.fromstring(Table(HOSTILE, HOSTILE, [], [row]).__html__())
+  table = Table(HOSTILE, HOSTILE, [Head(HOSTILE, "text")], [row])
+  parsed = ET.fromstring(table.__html__())
+  assert parsed.find(".//td").get("data-head") == HOSTILE
   assert words(parsed.find(".//tbody")) == f"{HOSTILE} {HOSTILE}{HOSTILE}"
 
 

@@ -137,7 +137,9 @@ def _parse(path: pathlib.Path) -> pd.DataFrame:
     reason = " ".join(str(error).split())
     raise _problem(path, f"is not a CSV table: {reason}.") from error
   if not isinstance(table.index, pd.RangeIndex):
-    raise _problem(path, "is not a CSV table: a row has more cells than titles.")
+    raise _problem(
+      path, "is not a CSV table: a row has more cells than titles."
+    )
   table.columns = table.columns.str.strip()
   return table
 
