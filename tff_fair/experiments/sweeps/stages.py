@@ -59,9 +59,9 @@ class ChoiceSettings:
   )
   budget: int | None = declared.value(
     None,
-    "The largest number of runs to train, 50 or more; by default 110.",
-    expects="an integer from 50 on",
-    minimum=50,
+    "The largest number of runs to train, 40 or more; by default 90.",
+    expects="an integer from 40 on",
+    minimum=40,
   )
   minutes: float | None = declared.value(
     None,
