@@ -16,7 +16,6 @@ Draws that are there are read; a line for each, then shares with their 95 %
 intervals (Clopper and Pearson).
 """
 
-import functools
 import pathlib
 import warnings
 from collections.abc import Sequence
@@ -51,7 +50,7 @@ _OUTPUT_DIR = _FLAGS.text("output_dir", "outputs/choices", "Of results.")
 _DRAWS = _FLAGS.integer("draws", 1, "Draws of each federation.")
 _SHARE = _FLAGS.number("share", 0.2, "Of the clients, with power.")
 _SEEDS = _FLAGS.integer("seeds", 10, "Seeds of the truth.")
-_BUDGET = _FLAGS.integer("budget", 110, "Runs of a choice.")
+_BUDGET = _FLAGS.integer("budget", 90, "Runs of a choice.")
 
 METHODS = ("fedfv", "adafedadam", "qfedavg", "term", "fedmdfg")
 _FIRST_SEED = 10_000  # Of the truth: apart from those of choices.
@@ -65,8 +64,13 @@ class Tries(choice_runs.Tries):
     """Reads the data of a table."""
     super().__init__(pathlib.Path(), progress=False)
     self._base = base
+    self._first: dict[int, np.ndarray] = {}  # Weights, by seed.
     self.score = table.score
-    self._of_seed = functools.lru_cache(self._load)
+    self._data = Federation.of(
+      task_loading.load(base),
+      self.score.name,
+      is_number=base.task_options["kind"] == "number",
+    )
 
   def evaluate(
     self, stage: str, specs: Sequence[RunSpec]
@@ -80,8 +84,9 @@ class Tries(choice_runs.Tries):
       alike.setdefault(key, []).append(place)
     found: dict[int, pd.DataFrame] = {}
     for (*_, seed), places in alike.items():
-      data, first = self._of_seed(seed)
-      rows = data.evaluate([specs[k] for k in places], first, seed)
+      rows = self._data.evaluate(
+        [specs[k] for k in places], self._first_weights(seed), seed
+      )
       rows = rows.assign(
         loss=np.nan,
         validation_loss=np.nan,
@@ -106,16 +111,11 @@ class Tries(choice_runs.Tries):
   def tape(self, spec: RunSpec) -> None:
     """Returns None: nothing is taped."""
 
-  def _load(self, seed: int) -> tuple[Federation, np.ndarray]:
-    """Returns the data and the first weights of a seed."""
-    spec = self._base.replace(seed=seed)
-    task = task_loading.load(spec.replace(validation_fraction=0.0))
-    data = Federation.of(
-      choice_runs.with_validation(task, spec),
-      self.score.name,
-      is_number=spec.task_options["kind"] == "number",
-    )
-    return data, numpy_methods.first_weights(task)
+  def _first_weights(self, seed: int) -> np.ndarray:
+    if seed not in self._first:
+      task = task_loading.load(self._base.replace(seed=seed))
+      self._first[seed] = numpy_methods.first_weights(task)
+    return self._first[seed]
 
 
 def worst(tried: Tries, specs: Sequence[RunSpec]) -> np.ndarray:

@@ -19,7 +19,6 @@ from tests.binaries import in_process
 from tff_fair.experiments import RunSpec, run
 from tff_fair.experiments.analysis.paired import Difference, Part
 from tff_fair.experiments.errors import RunError
-from tff_fair.experiments.spec import task_loading
 from tff_fair.experiments.sweeps import bench as protocol, choice_runs
 from tff_fair.experiments.training import plan, running
 
@@ -167,19 +166,6 @@ def test_tries_in_numpy_have_the_results_of_runs(done, algorithm, tmp_path):
     assert len(both) == 3
     for column in ("accuracy", "validation_accuracy", "num_examples"):
       np.testing.assert_allclose(both[column], both[f"{column}_numpy"])
-
-
-def test_each_seed_of_a_choice_sets_other_rows_aside():
-  spec = RunSpec(task="digits", validation_fraction=0.25, data_seed=0)
-  task = task_loading.load(spec.replace(validation_fraction=0.0))
-  first, second = (
-    choice_runs.with_validation(task, spec.replace(seed=seed))
-    for seed in (0, 1)
-  )
-  aside = [split.validation.load(3)[0] for split in (first, second)]
-  assert aside[0].shape == aside[1].shape
-  assert not np.array_equal(*aside)
-  assert first.test is second.test
 
 
 def test_baselines_are_of_fedavg_at_its_chosen_setting(

@@ -36,7 +36,7 @@ def test_flags_say_what_to_choose_for(asked):
 @pytest.mark.parametrize(
   ("word", "flag"),
   [
-    ("--budget=49", "--budget"),
+    ("--budget=39", "--budget"),
     ("--algorithm=fedfv", "--algorithm"),
     ("--criterion=loss", "--criterion"),
   ],

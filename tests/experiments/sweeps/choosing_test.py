@@ -96,7 +96,7 @@ def trained(patch):
 
 
 def choose(folder, algorithms=("term", "fedfv", "fedprox", "propfair"), **how):
-  how = {"budget": 50, **how}
+  how = {"budget": 40, **how}
   return choosing.choose(
     how.pop("spec", SPEC), folder, algorithms=algorithms, progress=False, **how
   )
@@ -107,7 +107,7 @@ def chosen(trained, tmp_path_factory):
   """Returns a choice, its runs and its folder."""
   trained.clear()
   folder = tmp_path_factory.mktemp("chosen")
-  choice = choose(folder, budget=80, fresh_seeds=4)
+  choice = choose(folder, budget=60, fresh_seeds=4)
   return choice, list(trained), folder
 
 
@@ -122,7 +122,7 @@ def test_a_method_that_serves_the_worst_clients_is_chosen(chosen):
   assert first["worst_10_difference_low"] > 10
   assert first["worst_10_difference"] == pytest.approx(18, abs=3)
   assert 4 < first["largest_loss"] < 9
-  assert choice.num_runs == len(specs) <= 80
+  assert choice.num_runs == len(specs) <= 60
   assert "FedFV" in choice_text.describe(choice)
   saved = json.loads((folder / "choice.json").read_text())
   assert saved["settings"] == choice.settings
@@ -181,7 +181,7 @@ def test_the_same_call_trains_nothing_again(chosen, trained):
   shutil.rmtree(folder / "recommended")
   shutil.rmtree(folder / "tape")
 
-  again = choose(folder, budget=80, fresh_seeds=4)
+  again = choose(folder, budget=60, fresh_seeds=4)
 
   assert len(trained) == 2  # The two with a folder.
   pd.testing.assert_frame_equal(again.confirmation, choice.confirmation)
@@ -208,7 +208,7 @@ def test_changed_data_are_refused(chosen, monkeypatch):
   monkeypatch.setattr(choice_runs.Tries, "data_digests", lambda *_: changed)
 
   with pytest.raises(RunError, match="data"):
-    choose(folder, budget=80, fresh_seeds=4)
+    choose(folder, budget=60, fresh_seeds=4)
 
 
 def test_rates_go_on_beyond_the_best(trained, tmp_path):
@@ -236,7 +236,7 @@ def test_without_a_better_method_fedavg_is_chosen(tmp_path):
 
 
 def test_a_gap_between_groups_can_be_the_criterion(tmp_path):
-  choice = choose(tmp_path, budget=80, criterion="accuracy_parity")
+  choice = choose(tmp_path, budget=60, criterion="accuracy_parity")
 
   assert choice.spec.algorithm == "term"
   first = choice.confirmation.iloc[0]
@@ -258,7 +258,7 @@ def test_a_gap_needs_groups(tmp_path, monkeypatch):
 
 
 def test_a_client_may_not_lose_more_than_is_allowed(tmp_path):
-  choice = choose(tmp_path, budget=80, most_loss=1.0, fresh_seeds=4)
+  choice = choose(tmp_path, budget=60, most_loss=1.0, fresh_seeds=4)
 
   assert choice.confirmation["is_better"].iloc[0]
   assert choice.spec.algorithm == "fedavg"
@@ -306,7 +306,7 @@ def test_a_method_that_turns_out_not_to_train_is_left_out(
 
 
 def test_the_least_budget_holds(tmp_path):
-  assert choose(tmp_path, choosing.METHODS, budget=50).num_runs <= 50
+  assert choose(tmp_path, choosing.METHODS, budget=40).num_runs <= 40
 
 
 REFUSED = [

@@ -98,14 +98,8 @@ class Tries:
       importing.check_limits()
       with importing.quick():  # TensorFlow comes along.
         from tff_fair.experiments.training import build  # noqa: PLC0415
-      task = build.load_task(spec.replace(validation_fraction=0.0))
-      self._task = spec.seeds, with_validation(task, spec)
+      self._task = spec.seeds, build.load_task(spec)
     return self._task[1]
-
-
-def with_validation(task: tasks.Task, spec: RunSpec) -> tasks.Task:
-  """Sets other validation rows aside for each seed; test rows stay the same."""
-  return tasks.with_validation(task, spec.validation_share, spec.seed)
 
 
 def run_once(spec: RunSpec, path: pathlib.Path, *, progress: bool) -> Run:

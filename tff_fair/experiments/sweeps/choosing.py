@@ -8,9 +8,8 @@ fourth stage alone:
 2. Replay: a run of the better FedAvg has a tape, to which each rule is applied.
    Rules whose direction serves the worst client come first; rules that change
    nothing come last.
-3. Successive halving: all settings train two seeds; the better half trains a
-   further seed, and so on. FedAvg's settings are halved in the same way. Each
-   seed sets other validation rows aside.
+3. Successive halving: all settings train one seed; the better half trains a
+   further seed, and so on. FedAvg's settings are halved in the same way.
 4. Confirmation: the best settings and FedAvg, on fresh seeds and test rows. A
    method is recommended if the interval of its difference to the better FedAvg,
    over seeds and clients and corrected for the number of methods, lies on the
@@ -146,11 +145,7 @@ def find(
     raise FieldError("algorithms", "is empty; name a method, as fedfv.")
   fraction = spec.validation_fraction or _VALIDATION_FRACTION
   base = spec.with_algorithm(FEDAVG).replace(
-    validation_fraction=fraction,
-    data_seed=spec.seeds.data,
-    tape=False,
-    criterion=None,
-    patience=None,
+    validation_fraction=fraction, data_seed=spec.seeds.data, tape=False
   )
   is_gap = how.criterion in group_measures.NAMES
   tried = Tries(folder / "tries", progress=progress, counts_groups=is_gap)

@@ -11,7 +11,6 @@ from tff_fair.experiments.spec.run_spec import RunSpec
 from tff_fair.experiments.sweeps import bench
 
 NUM_FINALISTS = 2
-_FIRST_SEEDS = 2
 _RATE_FACTOR = 3.0
 
 
@@ -34,25 +33,18 @@ def rungs(number: int) -> Iterator[int]:
     yield number
 
 
-def seeds(rung: int) -> range:
-  """Returns which seeds a rung trains, from that of the run on."""
-  if not rung:
-    return range(_FIRST_SEEDS)
-  return range(_FIRST_SEEDS + rung - 1, _FIRST_SEEDS + rung)
-
-
 def num_runs(number: int, num_fedavgs: Sequence[int], fresh_seeds: int) -> int:
   """Returns how many runs it costs to halve and confirm the settings.
 
-  FedAvg's settings have trained their first seeds already.
+  FedAvg's settings have trained their first seed already.
   """
   fedavgs = list(num_fedavgs)
   runs = fresh_seeds * (NUM_FINALISTS + len(fedavgs))
   for rung, of_methods in enumerate(rungs(number)):
     if rung:
       fedavgs = [*map(half, fedavgs)]
-      runs += len(seeds(rung)) * sum(fedavgs)
-    runs += len(seeds(rung)) * of_methods
+      runs += sum(fedavgs)
+    runs += of_methods
   return runs
 
 

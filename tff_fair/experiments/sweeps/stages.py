@@ -29,7 +29,7 @@ _MOST_BEYOND = 3  # How often FedAvg tries a rate beyond its best.
 _FIRST_FRESH_SEED = 1000  # From the run's own seed on.
 _MOST_TAPED_ROUNDS = 20
 _SAME_ANGLE = 1.0  # Degrees, up to which a direction is FedAvg's.
-_BUDGET = 110  # Runs.
+_BUDGET = 90  # Runs.
 _BUDGET_FILE = "budget.json"
 DECIDED = ("client_learning_rate", "client_weighting")  # Beside hparams.
 
@@ -255,7 +255,7 @@ class Stages:
       if not wanted:
         break
       tried += self._measure(
-        f"FedAvg {number + 1}", [*map(_Tried, wanted)], halving.seeds(0)
+        f"FedAvg {number + 1}", [*map(_Tried, wanted)], self._base.seed
       )
       wanted = []
       for spec in weightings:
@@ -312,7 +312,7 @@ class Stages:
         fedavgs = [tried[: halving.half(len(tried))] for tried in fedavgs]
       of_fedavg = [t for tried in fedavgs for t in tried] if rung else []
       measured = self._measure(
-        f"Rung {rung + 1}", [*of_fedavg, *pool], halving.seeds(rung)
+        f"Rung {rung + 1}", [*of_fedavg, *pool], self._base.seed + rung
       )
       if rung:
         fedavgs = [_of_weighting(measured, tried[0].spec) for tried in fedavgs]
@@ -320,22 +320,18 @@ class Stages:
     return fedavgs, pool
 
   def _measure(
-    self, stage: str, tried: Sequence[_Tried], seeds: Iterable[int]
+    self, stage: str, tried: Sequence[_Tried], seed: int
   ) -> list[_Tried]:
-    """Trains each setting at further seeds; returns them, the best first."""
-    specs = [
-      t.spec.replace(seed=self._base.seed + seed)
-      for seed in seeds
-      for t in tried
-    ]
-    results = self._tries.evaluate(stage, specs)
+    """Trains each setting at a further seed; returns them, the best first."""
+    results = self._tries.evaluate(
+      stage, [t.spec.replace(seed=seed) for t in tried]
+    )
     score = choice_runs.score_of(results[0])
     measure = group_measures.find(self._how.criterion, score)
     sign = -1 if measure.higher_is_better else 1
-    keys = [self._key(clients, score) for clients in results]
     found = [
-      _Tried(t.spec, (*t.keys, *keys[k :: len(tried)]))
-      for k, t in enumerate(tried)
+      _Tried(t.spec, (*t.keys, self._key(clients, score)))
+      for t, clients in zip(tried, results, strict=True)
     ]
     found.sort(key=lambda t: t.key)
     self._path += [
