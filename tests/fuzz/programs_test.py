@@ -20,6 +20,7 @@ def both():
   opened.close()
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @fuzz.fuzzed(few=3)
 @hypothesis.given(seed=st.integers(0, 2**48))

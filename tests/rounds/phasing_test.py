@@ -245,6 +245,7 @@ def test_only_the_rows_of_a_cohort_travel_with_the_same_bits(process):
     state = found.state
 
 
+@pytest.mark.long
 def test_what_clients_keep_goes_with_two_phases():
   process = problem.build(
     "gifair",

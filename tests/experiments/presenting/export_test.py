@@ -319,6 +319,7 @@ def test_a_card_names_the_better_fedavg(fair_and_baselines, tmp_path):
   assert str(baselines[0].path) not in text
 
 
+@pytest.mark.long
 def test_baselines_of_a_card_are_comparable(fair_and_baselines, run, tmp_path):
   fair, baseline, _ = fair_and_baselines
   settings = baseline.config["resolved"]

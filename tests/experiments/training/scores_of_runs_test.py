@@ -342,6 +342,7 @@ def test_another_run_of_a_sweep_takes_the_same_baseline(task, run, monkeypatch):
     )
 
 
+@pytest.mark.long
 def test_a_rule_gets_the_gap_to_the_client_alone(task, tmp_path):
   spec = _SPEC.replace(
     algorithm="vred",
