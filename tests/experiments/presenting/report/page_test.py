@@ -171,6 +171,7 @@ def test_the_first_screen_says_who_gains_how_sure_that_is_and_what_next(
   # It is the same with both, and named once.
   assert answers["Who gains?"].count("client_01, client_03, client_05") == 1
   assert "95 %" in answers["How sure?"]
+  assert "1 to 2 runs with other seeds" in answers["How sure?"]
   assert "seeds" in answers["What next?"]
   assert [row[0] for row in rows] == ["FedAvg", "AFL"]
   assert {row[heads.index("Gain")] for row in rows} == {"3 of 6"}

@@ -34,7 +34,7 @@ def build(task: TaskRuns) -> str | None:
     score=task.score,
     meaning=sentences.explanation(task.score),
     num_methods=len(shown),
-    runs="one run" if seeds == {1} else f"{min(seeds)} runs with other seeds",
+    runs=_of_seeds(min(seeds), max(seeds)),
     has_one_seed=1 in seeds,
     warnings=[
       f"{method.label}: {sentence}"
@@ -43,6 +43,13 @@ def build(task: TaskRuns) -> str | None:
     ],
     **(_joining(task, compared) if compared else _reached(task, finished[-1])),
   )
+
+
+def _of_seeds(least: int, most: int) -> str:
+  if most == 1:
+    return "one run"
+  number = most if least == most else f"{least} to {most}"
+  return f"{number} runs with other seeds"
 
 
 def _joining(task: TaskRuns, methods: Sequence[Method]) -> dict[str, Any]:
