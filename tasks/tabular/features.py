@@ -43,7 +43,7 @@ class TextFeature:
   """How a column of texts enters x."""
 
   name: str  # Name of the column.
-  # The texts with a place of their own, ascending; "" is the missing one.
+  # The texts that have a column each, ascending; "" is a missing value.
   values: tuple[str, ...]
 
 

@@ -30,7 +30,7 @@ class Wins(NamedTuple):
 
 
 def wins_of(method: Seeds, baseline: Seeds, score: Score = ACCURACY) -> Wins:
-  """Returns how many clients win, tie and lose, by their mean difference."""
+  """Counts the clients that win, tie and lose by their mean difference."""
   changes: dict[int, list[tuple[float, float]]] = {}
   with np.errstate(invalid="ignore"):
     for pair in client_results.pairs(method, baseline):

@@ -16,7 +16,7 @@ def write_checksums(
 ) -> None:
   """Writes the checksums of a run so far; of a finished one, with `staged`."""
   found = [*_recorded(folder, below=staged is not None)]
-  # States have checksums of their own until the end; a block may still grow.
+  # Until the end, saved states have separate checksums; a block may still grow.
   if staged is None:
     found += tape_files.full_blocks(folder, folder.last_saved_round)
     checksums.write(folder.path, found, hasher)
