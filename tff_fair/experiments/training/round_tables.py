@@ -2,6 +2,7 @@
 
 import collections
 import csv
+import io
 import os
 import pathlib
 from collections.abc import Callable, Mapping, Sequence
@@ -69,13 +70,12 @@ def _widen(path: pathlib.Path, names: Sequence[str]) -> None:
     with path.open(newline="", encoding="utf-8") as file:
       rows = list(csv.DictReader(file))
     checksums.forget(path)
-  with (
-    atomic.replacement(path, overwrite=True) as place,
-    place.open("w", newline="", encoding="utf-8") as file,
-  ):
-    writer = csv.DictWriter(file, names)
-    writer.writeheader()
-    writer.writerows(rows)
+  text = io.StringIO(newline="")
+  writer = csv.DictWriter(text, names)
+  writer.writeheader()
+  writer.writerows(rows)
+  # Unlike `atomic.replacement`, it does not make a removed folder anew.
+  atomic.write(path, text.getvalue())
 
 
 def append_rows(
