@@ -225,7 +225,10 @@ def test_an_included_file_is_known_by_its_name():
     (["--file=nowhere"], "there is no such file; give the path of one, or one"),
     (["--algorithms=fedfv:uniform"], "fedfv does not use the weights of cl"),
     (["--algorithms=fedawg"], "--algorithms: unknown algorithm 'fedawg'; did"),
-    (["--algorithms=fedavg", "--grid=hparam.q=1"], "--grid: hparam.q is not a hy"),
+    (
+      ["--algorithms=fedavg", "--grid=hparam.q=1"],
+      "--grid: hparam.q is not a hy",
+    ),
     (["--algorithms=term", "--grid=hparam.t=1,x"], "--grid: hparam.t=x: "),
     (
       ["--algorithms=term", "--grid=patience=3"],

@@ -327,3 +327,11 @@ def test_refusals(tmp_path, how, field):
     choose(tmp_path, **how)
 
   assert raised.value.field == field
+
+
+def test_runs_that_may_stop_early_are_refused(tmp_path):
+  with pytest.raises(FieldError) as raised:
+    choosing.choose(SPEC.replace(criterion="mean"), tmp_path / "choice")
+
+  assert raised.value.field == "criterion"
+  assert not (tmp_path / "choice").exists()

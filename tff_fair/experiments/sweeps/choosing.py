@@ -109,7 +109,7 @@ def choose(
     The choice, with the way to it.
 
   Raises:
-    FieldError: If an argument is not valid.
+    FieldError: If an argument is not valid, or `spec` may stop a run early.
     RunError: If the folder holds another choice, or a run fails.
   """
   how = ChoiceSettings(**settings)
@@ -143,6 +143,13 @@ def find(
       raise FieldError("algorithms", methods.unknown(name), value=name)
   if not names:
     raise FieldError("algorithms", "is empty; name a method, as fedfv.")
+  if spec.criterion is not None:  # Without it, there is no patience.
+    raise FieldError(
+      "criterion",
+      "does not go with a choice, which compares models after their last "
+      "round; leave it and patience out.",
+      value=spec.criterion,
+    )
   fraction = spec.validation_fraction or _VALIDATION_FRACTION
   base = spec.with_algorithm(FEDAVG).replace(
     validation_fraction=fraction, data_seed=spec.seeds.data, tape=False
