@@ -48,7 +48,6 @@ ALL_METHODS = (
     if name != "drfa" and not methods.method(name).needs_groups
   ),
 )
-_MOST_TRIES = 8
 _TEST_SHARE, _VALIDATION_SHARE = 0.2, 0.25  # The second of what is left.
 # Client learning rates: eight of a method without a hyperparameter to tune, and
 # every other one, with two values each, of a method that has one.
@@ -84,32 +83,19 @@ SETTING, CLIENT = "setting", "client"
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Bench:
-  """The runs of a bench.
+  """The runs of a bench."""
 
-  Attributes:
-    folder: Where its files go.
-    data_dir: The folder of the prepared tables.
-    federations: Names, as `tasks.federations.get` takes them.
-    algorithms: Methods, as a sweep takes them.
-    seeds: The data seeds.
-    rounds: How long each run trains.
-    tries: How many settings each method has: 1, 2, 4 or 8.
-    calibration: Whether to shuffle rows over clients ("null"), or to turn the
-      labels of some clients round ("power").
-    copies: How often each federation is there, in other draws of a calibration.
-    share: Of the clients whose labels are turned round.
-  """
-
-  folder: pathlib.Path
-  data_dir: pathlib.Path
+  folder: pathlib.Path  # Of its files.
+  data_dir: pathlib.Path  # Of the prepared tables.
   federations: tuple[str, ...] = federations.SMALL
   algorithms: tuple[str, ...] = METHODS
-  seeds: tuple[int, ...] = (0, 1, 2)
+  seeds: tuple[int, ...] = (0, 1, 2)  # Of the data.
   rounds: int = 30
-  tries: int = 8
+  tries: int = 8  # Settings of each method: 1, 2, 4 or 8.
+  # null: rows shuffled over clients; power: some clients' labels inverted, too.
   calibration: Calibration | None = None
-  copies: int = 1
-  share: float = 0.2
+  copies: int = 1  # Draws of each federation with a calibration.
+  share: float = 0.2  # Of the clients with inverted labels.
 
   @property
   def swept(self) -> tuple[SweptMethod, ...]:
@@ -132,7 +118,7 @@ class Bench:
     ]
 
   def record(self) -> None:
-    """Notes what decides the runs; refuses a folder of another bench."""
+    """Records what decides the runs; refuses a folder of another bench."""
     found = {
       "rounds": self.rounds,
       "tries": self.tries,
@@ -297,22 +283,19 @@ def settings(
   method: SweptMethod, spec: RunSpec, tries: int = 8
 ) -> list[RunSpec]:
   """Returns `tries` of a method's eight settings, evenly spaced."""
-  step = _MOST_TRIES // tries
-  return _all_settings(method, spec)[step // 2 :: step]
-
-
-def _all_settings(method: SweptMethod, spec: RunSpec) -> list[RunSpec]:
-  (of_method,) = spec.vary(
+  rates = list(RATES[str(spec.task_options["kind"])])
+  tuned: dict[str, list[float]] = {}
+  if method.algorithm in HYPERPARAMETERS:
+    name, values = HYPERPARAMETERS[method.algorithm]
+    rates, tuned = rates[1::2], {f"hparam.{name}": list(values)}
+  found = spec.vary(
     algorithm=method.algorithm,
     **{name: setting.values for name, setting in method.grid.items()},
+    client_learning_rate=rates,
+    **tuned,
   )
-  rates = RATES[str(spec.task_options["kind"])]
-  if method.algorithm not in HYPERPARAMETERS:
-    return of_method.vary(client_learning_rate=list(rates))
-  name, values = HYPERPARAMETERS[method.algorithm]
-  return of_method.vary(
-    client_learning_rate=list(rates[1::2]), **{f"hparam.{name}": list(values)}
-  )
+  step = len(found) // tries
+  return found[step // 2 :: step]
 
 
 def describe(spec: RunSpec) -> str:

@@ -86,7 +86,7 @@ def of_bench(asked: bench.Bench) -> list[Baselines]:
 
 
 def carry_out(asked: bench.Bench) -> None:
-  """Trains what is not there; FedAvg's items are done."""
+  """Trains the missing baselines; FedAvg's items are done."""
   wanted = of_bench(asked)
   with tqdm.tqdm(
     total=len(wanted),

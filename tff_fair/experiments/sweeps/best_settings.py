@@ -8,7 +8,7 @@ others.
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -140,23 +140,18 @@ class _Parts(NamedTuple):
   num_clients: int
   num_deciding: int
   num_shown: int
-  set_aside: float | None = None
+  set_aside: float | None  # Share of each client's training data, if any.
 
-  @classmethod
-  def of(cls, run: Run, fraction: float) -> Self:
-    """Returns a run's parts, with the share of clients to choose on."""
-    last = run.last_evaluation
-    deciding, shown = (
-      len(part_of(last, fraction, is_validation=is_validation))
-      for is_validation in (True, False)
-    )
-    has_rows = tables.has_validation(last)
-    return cls(
-      len(tables.seen(last)),
-      deciding,
-      shown,
-      run.spec.validation_share if has_rows else None,
-    )
+
+def _parts(run: Run, fraction: float) -> _Parts:
+  """Returns a run's parts, with the share of clients to choose on."""
+  last = run.last_evaluation
+  return _Parts(
+    len(tables.seen(last)),
+    len(part_of(last, fraction, is_validation=True)),
+    len(part_of(last, fraction, is_validation=False)),
+    run.spec.validation_share if tables.has_validation(last) else None,
+  )
 
 
 def _caption(
@@ -168,7 +163,7 @@ def _caption(
 ) -> list[str]:
   title = measure.words
   parts = sorted(
-    {_Parts.of(run, fraction) for run in finished},
+    {_parts(run, fraction) for run in finished},
     key=lambda p: (p.num_clients, p.num_deciding, p.set_aside or 0),
   )
   where = _on_set_aside(title, [p for p in parts if p.set_aside is not None])

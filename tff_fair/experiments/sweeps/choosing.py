@@ -56,13 +56,9 @@ METHODS = (
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Choice(Found):
-  """The outcome of `choose`; its `spec` sets no validation rows aside.
+  """The outcome of `choose`; its `spec` sets no validation rows aside."""
 
-  Attributes:
-    recommended: The run of `spec`, with what each client reaches alone.
-  """
-
-  recommended: Run
+  recommended: Run  # Of `spec`, with what each client reaches alone.
 
   def to_dict(self) -> dict[str, Any]:
     """Returns all but the run as values of JSON."""
@@ -117,14 +113,8 @@ def choose(
   folder = pathlib.Path(output_dir)
   found = find(spec, folder, names, how, progress=progress)
   recommended = _train(folder, spec, found.spec, progress=progress)
-  choice = Choice(
-    **{
-      **vars(found),
-      "spec": recommended.spec,
-      "num_runs": found.num_runs + 1,
-    },
-    recommended=recommended,
-  )
+  of_run = {"spec": recommended.spec, "num_runs": found.num_runs + 1}
+  choice = Choice(**{**vars(found), **of_run}, recommended=recommended)
   atomic.write(folder / CHOICE_FILE, parsing.json_text(choice.to_dict()))
   return choice
 

@@ -148,10 +148,10 @@ class _Task:
     return status
 
   def stop(self) -> None:
-    self._tell(remote.stop)
+    self._call(remote.stop)
 
   def kill(self) -> None:
-    self._tell(remote.kill)
+    self._call(remote.kill)
 
   def _status(self) -> int | None:
     state = self.future.status
@@ -169,9 +169,9 @@ class _Task:
     is_there = self.worker in self.workers.workers()
     return None if state == "pending" and is_there else LOST
 
-  def _tell(self, function: object) -> None:
+  def _call(self, function: object) -> None:
     """Calls a function beside the task, whose thread waits for the run."""
-    with contextlib.suppress(Exception):  # So may the worker.
+    with contextlib.suppress(Exception):  # The worker may be gone.
       self.workers.client.run(
         function, self.key, workers=[self.worker], on_error="ignore"
       )

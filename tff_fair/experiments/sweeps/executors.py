@@ -32,7 +32,7 @@ _SECONDS_PER_CHECK = 0.2
 
 
 class Elsewhere:
-  """A run that another program has in hand; it is waited for."""
+  """A run that another program trains, for whose end the sweep waits."""
 
   def __init__(self, job: Job) -> None:
     self._folder = RunFolder(job.path)
@@ -87,7 +87,7 @@ def _pause(seconds: float) -> None:
 
 
 def _stop(runs: Sequence[StartedRun], executor: Executor) -> None:
-  """Asks runs to save their rounds and end; twice asked, kills them."""
+  """Asks runs to save and end; kills them if this is interrupted, too."""
   try:
     for run in runs:
       run.stop()
@@ -102,10 +102,8 @@ def _stop(runs: Sequence[StartedRun], executor: Executor) -> None:
     raise
 
 
-# Runs that were cut off on a cluster: which go on, and which are done.
-#
-# A run may be cut off as often as its jobs end early, by their time limit, say,
-# as long as it gets further. A run that gets no further fails in the end.
+# Runs that were cut off on a cluster, for example by the time limit of a job:
+# they resume as often as they save further rounds; the others fail in the end.
 
 
 # How long a network disk may take to show the files of another host.
@@ -118,8 +116,7 @@ class Restarts:
 
   def __init__(self, most: int) -> None:
     self._most = most
-    # By the name of a run: its last saved round, how often it has got no
-    # further.
+    # By the name of a run: its last saved round, and how often it ended there.
     self._known: dict[str, tuple[int, int]] = {}
 
   def reason(self, ended: JobEnd) -> str | None:
@@ -199,7 +196,14 @@ def create(
     return Processes(1 if jobs is None else jobs)
   extra, package = _EXTRAS[name]
   importing.check_installed(package, extra, "executor", name)
-  restarts = _restarts(values.pop(_RESTARTS, _USUAL_RESTARTS))
+  restarts = values.pop(_RESTARTS, _USUAL_RESTARTS)
+  if type(restarts) is not int or restarts < 0:
+    raise option_error(
+      _RESTARTS,
+      restarts,
+      "expected how often a run goes on by itself after its job was lost: 0, "
+      "1, 2, ...",
+    )
   # These import packages that only some users have.
   if name == SUBMITIT:
     from tff_fair.experiments.sweeps import submitit_jobs  # noqa: PLC0415
@@ -213,27 +217,9 @@ def create(
 
 
 def _value(name: str, value: object) -> object:
-  """Reads a text: a number, true, false, a list; or a text after all."""
+  """Reads a text as a number, true, false or a list, if it is one."""
   # Names may look like numbers.
-  if not isinstance(value, str) or name == "name":
-    return value
-  try:
-    found: object = parsing.parse_json(value)
-  except ValueError:
-    return value
-  return found
-
-
-def _restarts(value: object) -> int:
-  try:
-    number: int = declared.check(_RESTARTS, int, value)
-  except ValueError:
-    number = -1
-  if number < 0:
-    raise option_error(
-      _RESTARTS,
-      value,
-      "expected how often a run goes on by itself after its job was lost: 0, "
-      "1, 2, ...",
-    )
-  return number
+  if isinstance(value, str) and name != "name":
+    with contextlib.suppress(ValueError):
+      value = parsing.parse_json(value)
+  return value

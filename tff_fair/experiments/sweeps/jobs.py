@@ -45,16 +45,10 @@ class Job(NamedTuple):
 
 
 class JobEnd(NamedTuple):
-  """A run that has ended.
-
-  Attributes:
-    job: The run.
-    status: The exit status of its process; minus the signal that killed it;
-      `LOST` or `FREED`.
-    seconds: How long it took.
-  """
+  """A run that has ended."""
 
   job: Job
+  # Its process's exit status; minus the signal that killed it; LOST or FREED.
   status: int
   seconds: float
 
@@ -77,7 +71,7 @@ class StartedRun(Protocol):
   """A run that an executor has started."""
 
   def poll(self) -> int | None:
-    """Returns how it ended, as `Ended.status` has it; None before its end."""
+    """Returns its status as in `JobEnd`; None before its end."""
 
   def stop(self) -> None:
     """Asks it to save its rounds and end; does not wait for it."""
@@ -87,22 +81,14 @@ class StartedRun(Protocol):
 
 
 class Executor(abc.ABC):
-  """Carries out runs. Its text names it and its options.
+  """Carries out runs. Its text names it and its options."""
 
-  Attributes:
-    jobs: How many runs go on side by side, at most; None is any number.
-    restarts: How often a run that was cut off goes on by itself, without a
-      further round saved in between.
-    is_shared: Whether runs may outlive the sweep, on other hosts.
-    seconds_per_look: How often to ask runs whether they have ended.
-    seconds_to_stop: How long runs that are to end may take to save.
-  """
-
-  jobs: int | None = None
+  jobs: int | None = None  # The most runs at a time; None is any number.
+  # How often a run that was cut off resumes without a further saved round.
   restarts = 0
-  is_shared = False
-  seconds_per_look = 0.05
-  seconds_to_stop = math.inf
+  is_shared = False  # Whether runs may outlive the sweep, on other hosts.
+  seconds_per_look = 0.05  # Between two questions whether runs have ended.
+  seconds_to_stop = math.inf  # For runs that are asked to save and end.
 
   @abc.abstractmethod
   def opened(self) -> contextlib.AbstractContextManager[None]:

@@ -1,12 +1,12 @@
 """Suggestions and pruning by Optuna, as functions of the trials before.
 
 Optuna's samplers draw from a random state that would be lost with an
-interrupted search. Here each suggestion has a study of its own, in memory, in
-which gets the earlier trials again, and a sampler whose seed is made from
-the search's seed and the number of the trial. So the same trials before have
-the same suggestion after them, however often the search was interrupted.
+interrupted search. Here each suggestion has its own study in memory, which gets
+the earlier trials again, and a sampler whose seed follows from the search's
+seed and the number of the trial. So the same earlier trials lead to the same
+suggestion, however often the search was interrupted.
 
-Programs import this module where they search: not every user has Optuna.
+Programs import this module only to search: Optuna is an optional package.
 """
 
 import contextlib
@@ -27,15 +27,12 @@ from tff_fair.experiments.runs.run import ROUND, Run
 from tff_fair.experiments.spec import seeds
 from tff_fair.experiments.spec.scores import Score
 from tff_fair.experiments.sweeps import trials
-from tff_fair.experiments.sweeps.study import (
-  Dimension,
-  SearchSettings,
-  Space,
-)
-from tff_fair.experiments.sweeps.trials import Outcome, Trial
+from tff_fair.experiments.sweeps.study import Dimension, SearchSettings, Space
+from tff_fair.experiments.sweeps.trials import Trial
 from tff_fair.experiments.training.callbacks import RoundCallback, RoundState
 
 _SUGGESTION = 3  # Keeps it apart from other draws of the same seed.
+_ENDED = {trials.PRUNED: TrialState.PRUNED, trials.FAILED: TrialState.FAIL}
 
 
 def suggest(
@@ -53,7 +50,7 @@ def suggest(
       for _ in before:  # Its sequence moves on with each trial.
         study.tell(study.ask(_distributions(space)), 0.0)
     else:
-      study = _retold(name, space, settings, before, None)
+      study = _study(name, space, settings, before, None)
       study.sampler = _sampler(settings, len(before))
     trial = study.ask(_distributions(space))
   return {name: d.text(trial.params[name]) for name, d in space.items()}
@@ -91,28 +88,19 @@ class Pruning(RoundCallback):
     # Before the first round, all trials are alike.
     if not 0 < round_num < self.total_rounds:
       return False
+    settings = self.settings
     value = trials.objective(
-      clients,
-      self.settings.objective,
-      self.settings.validation_fraction,
-      score,
+      clients, settings.objective, settings.validation_fraction, score
     )
     with _quiet():
       if self._trial is None:
-        self._trial = self._begun(score)
+        study = _study(
+          *(self.name, self.space, self.settings, self.before),
+          *(self.total_rounds, score),
+        )
+        self._trial = _ask(study, self.space, self.tried)
       self._trial.report(value, round_num)
       return self._trial.should_prune()
-
-  def _begun(self, score: Score) -> optuna.Trial:
-    study = _retold(
-      self.name,
-      self.space,
-      self.settings,
-      self.before,
-      self.total_rounds,
-      score,
-    )
-    return _ask(study, self.space, self.tried)
 
 
 def importances(
@@ -131,7 +119,7 @@ def importances(
   if len({trial.outcome.values[place] for trial in counted}) < 2:
     return {}
   with _quiet():
-    study = _retold("importances", space, settings, counted, None)
+    study = _study("importances", space, settings, counted, None)
     evaluator = optuna.importance.FanovaImportanceEvaluator(seed=0)
     return dict(
       optuna.importance.get_param_importances(
@@ -185,9 +173,7 @@ def _pruner(
   return pruners.NopPruner()
 
 
-def _distributions(
-  space: Space,
-) -> dict[str, distributions.BaseDistribution]:
+def _distributions(space: Space) -> dict[str, distributions.BaseDistribution]:
   return {name: _distribution(d) for name, d in space.items()}
 
 
@@ -211,7 +197,7 @@ def _ask(
   return study.ask(_distributions(space))
 
 
-def _retold(
+def _study(
   name: str,
   space: Space,
   settings: SearchSettings,
@@ -219,33 +205,28 @@ def _retold(
   total_rounds: int | None,
   score: Score | None = None,
 ) -> optuna.Study:
-  """Returns a study that knows some trials; by default, of their score."""
+  """Returns a study with some trials; the score is by default theirs."""
   study = optuna.create_study(
     study_name=name,
     directions=settings.directions(score or trials.score_of(before)),
     sampler=samplers.RandomSampler(0),  # All settings are known.
     pruner=_pruner(settings, total_rounds),
   )
-  for trial in before:
-    _tell(study, _ask(study, space, trial.settings), trial.outcome)
+  for known in before:
+    trial = _ask(study, space, known.settings)
+    for round_num, value in known.outcome.curve.items():
+      trial.report(value, round_num)
+      trial.should_prune()  # Pruners record the calls.
+    if known.outcome.state == trials.COMPLETE:
+      study.tell(trial, known.outcome.values)
+    elif known.outcome.state in _ENDED:
+      study.tell(trial, state=_ENDED[known.outcome.state])
   return study
-
-
-def _tell(study: optuna.Study, trial: optuna.Trial, outcome: Outcome) -> None:
-  for round_num, value in outcome.curve.items():
-    trial.report(value, round_num)
-    trial.should_prune()  # Pruners note what they were asked.
-  if outcome.state == trials.COMPLETE:
-    study.tell(trial, outcome.values)
-  elif outcome.state == trials.PRUNED:
-    study.tell(trial, state=TrialState.PRUNED)
-  elif outcome.state == trials.FAILED:
-    study.tell(trial, state=TrialState.FAIL)
 
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-  """Keeps Optuna from telling of each trial, and of experimental parts."""
+  """Silences Optuna's line for each trial and its experimental warnings."""
   before = optuna.logging.get_verbosity()
   optuna.logging.set_verbosity(optuna.logging.ERROR)
   try:

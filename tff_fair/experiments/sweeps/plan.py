@@ -93,27 +93,20 @@ def of_specs(specs: Sequence[RunSpec]) -> list[PlannedRun]:
   different: dict[Identity, RunSpec] = {}
   for spec in specs:
     different.setdefault(_identity(spec), spec)
-  runs = _with_own_names(
-    [
-      PlannedRun(name, spec.algorithm, spec)
-      for name, spec in zip(
-        _folder_names(list(different.values())),
-        different.values(),
-        strict=True,
-      )
-    ]
-  )
-  found = dict(zip(different, runs, strict=True))
+  names = _folder_names([*different.values()])
+  runs = [
+    PlannedRun(name, spec.algorithm, spec)
+    for name, spec in zip(names, different.values(), strict=True)
+  ]
+  found = dict(zip(different, _with_own_names(runs), strict=True))
   return [found[_identity(spec)] for spec in specs]
 
 
 def _identity(spec: RunSpec) -> Identity:
-  # Of 100,000 runs, sets of pairs would take most of the memory.
-  names_and_values = sorted(spec.effective().items())
-  return (
-    tuple(name for name, _ in names_and_values),
-    tuple(value for _, value in names_and_values),
-  )
+  # For 100,000 runs, sets of pairs would take most of the memory.
+  settings = spec.effective()
+  names = tuple(sorted(settings))
+  return names, tuple(settings[name] for name in names)
 
 
 def _with_own_names(runs: Sequence[PlannedRun]) -> list[PlannedRun]:
@@ -128,7 +121,7 @@ def _with_own_names(runs: Sequence[PlannedRun]) -> list[PlannedRun]:
 
 
 def _unusual(spec: RunSpec) -> str:
-  """Returns where a run differs from the defaults: new ones change no name."""
+  """Returns what differs from the defaults: new settings keep old names."""
   usual = RunSpec(algorithm=spec.algorithm, task=spec.task)
   changed = usual.differences(spec).items()
   return repr([spec.task, sorted((name, now) for name, (_, now) in changed)])
@@ -184,8 +177,8 @@ def _choices(
   for name, setting in grid_of(sweep, method, hparams).items():
     if isinstance(setting.values, Range):
       raise RunError(
-        f"{setting.place}: {name}={setting.values}: is a range, which takes a "
-        "search; say how many trials it has, as --trials=30."
+        f"{setting.place}: {name}={setting.values}: a range needs a search; "
+        "give its number of trials, such as --trials=30."
       )
     choices[name] = setting.values
   return choices

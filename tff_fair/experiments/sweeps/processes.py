@@ -102,9 +102,9 @@ def _send(
   sender.send(result)
 
 
-# Python's exit code of a process whose server was killed, and with it all that
-# would tell its end.
-_UNTOLD = 255
+# Python's exit code of a process whose server, which knows its status, was
+# killed.
+_UNKNOWN = 255
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -116,7 +116,7 @@ class _RunningProcess:
 
   def poll(self) -> int | None:
     status = self.process.exitcode
-    if status != _UNTOLD:
+    if status != _UNKNOWN:
       return status
     if self._is_alive():
       return None
@@ -202,7 +202,7 @@ def without_main() -> Iterator[None]:
 
 
 def _train(job: Job) -> None:
-  """Carries out a job, in the process that is there for it."""
+  """Carries out a job, in its own process."""
   os.setsid()  # Ctrl-C reaches the sweep alone, which asks its runs to end.
   threading.Thread(target=_end_with_sweep, daemon=True).start()
   jobs.write_output_to(job.log)

@@ -59,7 +59,7 @@ class Failure(NamedTuple):
 
 
 def train(spec: RunSpec, path: pathlib.Path, **options: Any) -> None:
-  """Trains a run, in the process that is there for it."""
+  """Trains a run, in its own process."""
   importing.check_limits()
   # Imports TensorFlow, unless this process is a fork that has it.
   with importing.quick():
@@ -75,23 +75,15 @@ def train(spec: RunSpec, path: pathlib.Path, **options: Any) -> None:
 
 @dataclasses.dataclass(frozen=True)
 class Runner:
-  """Carries out planned runs.
+  """Carries out planned runs."""
 
-  Attributes:
-    folder: Folder of the runs' folders.
-    executor: Where runs are carried out.
-    progress: Whether to show on stderr how they get on.
-    describe: Returns the line that describes a mistake of the user; a function
-      of a module that the processes of the runs can import.
-    options: What `experiments.run` takes besides, the same for all runs: such
-      as `compilation_cache`. It decides no results.
-  """
-
-  folder: pathlib.Path
+  folder: pathlib.Path  # Of the runs' folders.
   _: dataclasses.KW_ONLY
   executor: Executor = dataclasses.field(default_factory=Processes)
-  progress: bool = True
+  progress: bool = True  # Whether to show it on stderr.
+  # Returns the line that describes a user's mistake; runs import it by name.
   describe: Callable[[Exception], str] = str
+  # Further arguments of `experiments.run`, which do not decide results.
   options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
   def states(self, planned: Sequence[PlannedRun]) -> list[str]:
@@ -109,7 +101,33 @@ class Runner:
   ) -> list[Failure]:
     """Carries out the runs that are not finished; returns those that failed."""
     with self.claimed():
-      return self._carry_out(planned, found, title)
+      write_names(self.folder, title, planned)
+      unfinished = []
+      for run, state in zip(planned, found, strict=True):
+        if state == "finished":
+          keep_log(self.folder / run.name)
+        else:
+          unfinished.append(run)
+      done = len(planned) - len(unfinished)
+      self.say(
+        f"{self.folder}: {len(planned)} runs, {done} of them finished. A run "
+        "writes its output to its .log there, until it is finished."
+      )
+      if not unfinished:
+        return []
+      jobs = map(self.job, unfinished)
+
+      def how_far() -> str:
+        # Read from the folders: the signal may come before a run is counted.
+        num_finished = len(planned) - sum(
+          not RunFolder(self.folder / run.name).is_finished
+          for run in unfinished
+        )
+        return f"{num_finished} of {len(planned)} runs are finished"
+
+      return self.run_jobs(
+        lambda: next(jobs, None), how_far, total=len(planned), done=done
+      )
 
   def check_limits(self) -> None:
     """Checks that this machine allows what runs need, if it computes them."""
@@ -129,40 +147,6 @@ class Runner:
       except OSError as error:
         raise _unwritable(self.folder, error) from error
       yield
-
-  def _carry_out(
-    self,
-    planned: Sequence[PlannedRun],
-    found: Sequence[str],
-    title: str | None,
-  ) -> list[Failure]:
-    """Does what `carry_out` says in the folder, which is claimed."""
-    unfinished = []
-    for run, state in zip(planned, found, strict=True):
-      if state == "finished":
-        keep_log(self.folder / run.name)
-      else:
-        unfinished.append(run)
-    write_names(self.folder, title, planned)
-    done = len(planned) - len(unfinished)
-    self.say(
-      f"{self.folder}: {len(planned)} runs, {done} of them finished. A run "
-      "writes its output to its .log there, until it is finished."
-    )
-    if not unfinished:
-      return []
-    jobs = iter([self.job(run) for run in unfinished])
-
-    def how_far() -> str:
-      # Asked of the folders: the signal may come before a run is counted.
-      num_finished = len(planned) - sum(
-        not RunFolder(self.folder / run.name).is_finished for run in unfinished
-      )
-      return f"{num_finished} of {len(planned)} runs are finished"
-
-    return self.run_jobs(
-      lambda: next(jobs, None), how_far, total=len(planned), done=done
-    )
 
   def run_jobs(
     self,
@@ -205,7 +189,7 @@ class Runner:
               self.say(f"{name}: {why}")
             again.append(ended.job)
             continue
-          text = _tell_end(ended)
+          text = _end_text(ended)
           done += 1
           bar.update()
           self.say(f"{done}/{total} {text}")
@@ -280,7 +264,7 @@ def _unwritable(folder: pathlib.Path, error: OSError) -> RunError:
 _LEAST_ROOM = 4096
 
 
-def _tell_end(ended: JobEnd) -> str:
+def _end_text(ended: JobEnd) -> str:
   """Keeps a run's output, unless it failed; returns the text for users."""
   job, time = ended.job, f"{ended.seconds:.0f} s"
   if ended.status == 0:
@@ -373,11 +357,7 @@ def sweep(
     executor, executor_options or {}, folder=folder, jobs=jobs
   )
   once = list({run.name: run for run in planned}.values())
-  runner = Runner(
-    folder,
-    executor=carried_out_by,
-    progress=progress,
-  )
+  runner = Runner(folder, executor=carried_out_by, progress=progress)
   runner.check_limits()
   failures = runner.carry_out(once, runner.states(once))
   if failures:

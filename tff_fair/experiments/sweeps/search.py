@@ -1,9 +1,9 @@
 """Searching: suggested settings, each trained in its folder.
 
-A trial is known by its number and the trials before it, and the folders of its
-runs hold what came of it. So a search that was interrupted goes on as if it had
-not been, where its runs go on one after the other; side by side, a suggestion
-also depends on which runs were faster.
+A trial follows from its number and the trials before it, and the folders of its
+runs hold its results. So an interrupted search continues as if it had not been
+interrupted, if one run trains at a time; with several, a suggestion also
+depends on which runs were faster.
 """
 
 import dataclasses
@@ -85,7 +85,7 @@ class Searcher:
   def recorded(self, study: Study) -> tuple[Trial, ...]:
     """Returns the trials of a study that have begun in the folder, ever."""
     found = self._known.get(study.name)
-    return () if found is None else found.trials
+    return found.trials if found else ()
 
   def _num_done(self) -> int:
     """Returns how many runs of the trials to come have ended before."""
@@ -141,13 +141,11 @@ class Searcher:
 
     before, recorded = self.trials[study.name], self.recorded(study)
     number = len(before)
-    settings: Mapping[str, str] | None
-    if number < len(recorded):
-      settings = recorded[number].settings
-    else:
-      settings = optuna_study.suggest(
-        study.name, study.space, self.settings, before
-      )
+    settings = (
+      recorded[number].settings
+      if number < len(recorded)
+      else optuna_study.suggest(study.name, study.space, self.settings, before)
+    )
     if settings is None:
       self._is_exhausted.add(study.name)
       return None
@@ -314,7 +312,12 @@ def search(
   sweep = _sweep(spec, space, [spec.seed] if seeds is None else list(seeds))
   say = Display(is_silent=not progress).say
   sweep = validation.with_fraction(sweep, validation_fraction, say)
-  study = _study(sweep)
+  study, *others = of_sweep(sweep)
+  if others:
+    raise ValueError(
+      "space: a task or its options have several values; search on each by "
+      "itself."
+    )
   runner = Runner(
     folder,
     executor=executors.create(executors.LOCAL, {}, folder=folder, jobs=jobs),
@@ -352,12 +355,3 @@ def _sweep(
   return Sweep(None, (method,), fixed, {}, _PLACE)
 
 
-def _study(sweep: Sweep) -> Study:
-  """Returns the study of a sweep."""
-  one, *others = of_sweep(sweep)
-  if others:
-    raise ValueError(
-      "space: a task or its options have several values; search on each by "
-      "itself."
-    )
-  return one

@@ -133,19 +133,19 @@ class SubmititJobs(Executor):
       for name in list(options)
       if name.split("_", 1)[-1] in _OF_EXECUTOR
     }
-    with _refusal_told({_CLUSTER: cluster, **of_executor}):
+    with _refusal_named({_CLUSTER: cluster, **of_executor}):
       executor = submitit.AutoExecutor(
         folder, None if cluster is None else str(cluster), **of_executor
       )
     for name, value in options.items():
-      with _refusal_told({name: value}):
+      with _refusal_named({name: value}):
         executor.update_parameters(**{name: value})
     return executor
 
 
 @contextlib.contextmanager
-def _refusal_told(options: Mapping[str, object]) -> Iterator[None]:
-  """Makes submitit's refusal an error that names the option."""
+def _refusal_named(options: Mapping[str, object]) -> Iterator[None]:
+  """Turns submitit's refusal into an error that names the option."""
   try:
     yield
   except OSError:  # Of the folder.
@@ -251,8 +251,7 @@ def _last_words(text: str) -> str:
 # States of jobs on Slurm.
 #
 # submitit asks Slurm's accounts (sacct) for them, which many clusters do not
-# keep: a job that died would seem to go on for ever. Every cluster has a queue,
-# so a watcher of ours asks that.
+# keep: a job that died would seem to go on forever. Our watcher asks the queue.
 
 
 # Slurm's controller answers all programs of a cluster.
@@ -263,7 +262,7 @@ _ENDED = {
   *("BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL"),
   *("OUT_OF_MEMORY", "TIMEOUT"),
 }
-# No state of Slurm's. Slurm forgets a job some minutes after its end.
+# Not a state of Slurm's. Slurm forgets a job some minutes after its end.
 _FORGOTTEN = "NO LONGER IN THE QUEUE"
 _UNKNOWN = "UNKNOWN"
 _STATE = "State"

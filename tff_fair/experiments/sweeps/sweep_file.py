@@ -32,7 +32,7 @@ _METHOD_KEYS = ("name", "algorithm", "hparam", "flags", "grid", "range")
 
 @dataclasses.dataclass(frozen=True)
 class SweptMethod:
-  """A method with the settings of its own."""
+  """A method with its own settings."""
 
   name: str
   algorithm: str
@@ -42,23 +42,14 @@ class SweptMethod:
 
 @dataclasses.dataclass(frozen=True)
 class Sweep:
-  """The methods and settings to run.
+  """The methods and settings to run."""
 
-  Attributes:
-    title: Its subject, for tables and pages.
-    methods: At least one.
-    common: Settings of all methods, which theirs replace.
-    final: Settings of all methods, which replace theirs.
-    place: Where it is described, for errors.
-    search: How to search the settings; `sweeps.study` reads it. Empty where
-      every combination is to run.
-  """
-
-  title: str | None
+  title: str | None  # For tables and pages.
   methods: tuple[SweptMethod, ...]
-  common: Grid
-  final: Grid
-  place: str
+  common: Grid  # Settings of all methods, which a method's own replace.
+  final: Grid  # Settings of all methods, which replace a method's own.
+  place: str  # Where it is described, for errors.
+  # `SearchSettings` by name; empty where every combination is to run.
   search: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
   @functools.cached_property

@@ -35,20 +35,12 @@ RUNNING, COMPLETE, PRUNED, FAILED = "running", "complete", "pruned", "failed"
 
 
 class Outcome(NamedTuple):
-  """The outcome of a trial.
+  """The outcome of a trial."""
 
-  Attributes:
-    state: `RUNNING`, `COMPLETE`, `PRUNED` or `FAILED`.
-    values: The objectives of a complete trial, means over seeds.
-    curve: The first objective of the first seed by round; empty where a search
-      has several objectives.
-    score: The score of the runs; None where it is not known yet.
-  """
-
-  state: str
-  values: tuple[float, ...] = ()
-  curve: Mapping[int, float] = {}
-  score: Score | None = None
+  state: str  # `RUNNING`, `COMPLETE`, `PRUNED` or `FAILED`.
+  values: tuple[float, ...] = ()  # Objectives if complete, means over seeds.
+  curve: Mapping[int, float] = {}  # By round, of the first seed; one objective.
+  score: Score | None = None  # Of the runs; None where it is not known yet.
 
 
 _NOT_ENDED = Outcome(RUNNING)
@@ -91,7 +83,7 @@ def outcome(
   settings: SearchSettings,
   state: str,
 ) -> Outcome:
-  """Reads what came of a trial that has ended."""
+  """Reads the outcome of a trial that has ended."""
   fraction = settings.validation_fraction
   if state == FAILED:
     return Outcome(state)
@@ -119,27 +111,22 @@ def outcome(
 def best(trials: Sequence[Trial], settings: SearchSettings) -> list[Trial]:
   """Returns the best complete trial, or those of the Pareto set."""
   complete = [trial for trial in trials if trial.outcome.state == COMPLETE]
+  if not complete:
+    return []
   directions = settings.directions(score_of(complete))
   signs = [1 if d == "maximize" else -1 for d in directions]
-
-  def key(trial: Trial) -> list[float]:
-    return [s * v for s, v in zip(signs, trial.outcome.values, strict=True)]
-
+  values = np.multiply([trial.outcome.values for trial in complete], signs)
   if len(signs) == 1:
-    return [max(complete, key=key)] if complete else []
+    return [complete[int(values.argmax())]]
   found: list[Trial] = []
-  for trial in complete:
-    beaten = any(
-      key(other) != key(trial)
-      and all(a >= b for a, b in zip(key(other), key(trial), strict=True))
-      for other in complete
-    )
-    if not beaten and all(other.settings != trial.settings for other in found):
+  for trial, own in zip(complete, values, strict=True):
+    is_beaten = ((values >= own).all(1) & (values > own).any(1)).any()
+    if not is_beaten and trial.settings not in [t.settings for t in found]:
       found.append(trial)
   return found
 
 
-# What came of a search, for its user: the best trials and their commands.
+# The results of a search as text: the best trials and their commands.
 
 
 def describe(
@@ -150,9 +137,16 @@ def describe(
   """Returns each study's best trials, with the commands that train them."""
   lines: list[str] = []
   for study in studies:
-    of_study = found[study.name]
-    chosen = best(of_study, settings)
-    lines += [f"{study.name}: {_counts(of_study)}."]
+    states = [trial.outcome.state for trial in found[study.name]]
+    counts = ", ".join(
+      f"{states.count(state)} {state}"
+      for state in (COMPLETE, PRUNED, FAILED)
+      if state in states
+    )
+    chosen = best(found[study.name], settings)
+    lines += [
+      f"{study.name}: {len(states)} trials, {counts or 'none of them ended'}."
+    ]
     if len(chosen) > 1:
       lines += [f"{len(chosen)} trials that no other one beats:"]
     for trial in chosen:
@@ -185,18 +179,6 @@ def settings_text(trial: Trial) -> str:
   return ", ".join(
     f"{run_groups.short_name(name)}={text}"
     for name, text in trial.settings.items()
-  )
-
-
-def _counts(found: Sequence[Trial]) -> str:
-  states = [trial.outcome.state for trial in found]
-  assignments = [
-    f"{states.count(state)} {state}"
-    for state in (COMPLETE, PRUNED, FAILED)
-    if state in states
-  ]
-  return (
-    f"{len(found)} trials, {', '.join(assignments) or 'none of them ended'}"
   )
 
 

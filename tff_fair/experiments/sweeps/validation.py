@@ -71,16 +71,15 @@ def _is_choice(grid: Grid) -> bool:
 
 def _questions(grid: Grid) -> Iterator[Mapping[str, Value]]:
   """Yields the settings of a run on each of the tasks, without ranges."""
-  choices: dict[str, Sequence[Value]] = {}
-  for name, setting in grid.items():
-    values = setting.values
-    if isinstance(values, Range):
-      continue
-    if plan.is_question(name) and name not in seeds.NAMES:
-      choices[name] = values
-    else:
-      choices[name] = values[:1]
-  yield from grids.product(choices)
+  yield from grids.product(
+    {
+      name: values
+      if plan.is_question(name) and name not in seeds.NAMES
+      else values[:1]
+      for name, setting in grid.items()
+      if not isinstance(values := setting.values, Range)
+    }
+  )
 
 
 def few_clients(specs: Sequence[RunSpec]) -> int | None:
