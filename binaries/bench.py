@@ -15,7 +15,11 @@ from binaries import command_line, paths
 from binaries.command_line import UsageError
 from tasks import federations
 from tff_fair.experiments import interruption
-from tff_fair.experiments.analysis import federations as analysis, paired
+from tff_fair.experiments.analysis import (
+  federations as analysis,
+  paired,
+  questions,
+)
 from tff_fair.experiments.presenting import fair_bench
 from tff_fair.experiments.sweeps import bench, bench_baselines
 from tff_fair.files import atomic
@@ -85,6 +89,14 @@ _BASELINE = _FLAGS.choice(
   ["better", analysis.FEDAVG],
   "The baseline: the better of both FedAvgs in each measure, or FedAvg by "
   "numbers of examples.",
+)
+_QUESTION = _FLAGS.choice(
+  "question",
+  questions.OTHER_CLIENTS,
+  questions.NAMES,
+  "What intervals and p-values answer: these_clients, what other seeds would "
+  "show for the same clients; other_clients, what other clients like these "
+  "would show, too.",
 )
 _READ = _FLAGS.text(
   "read", None, "Show the results in this file of --results, without training."
@@ -226,7 +238,12 @@ def _compared(found: pd.DataFrame) -> list[analysis.Result]:
   baseline = analysis.BETTER
   if _BASELINE.value == analysis.FEDAVG:
     baseline = analysis.FEDAVG
-  return analysis.compare(found, baseline, criterion=_CRITERION.value)
+  return analysis.compare(
+    found,
+    baseline,
+    criterion=_CRITERION.value,
+    question=_QUESTION.value,
+  )
 
 
 def _titles(found: pd.DataFrame) -> dict[str, str]:
@@ -241,11 +258,12 @@ def _tables(found: pd.DataFrame) -> str:
   compared = _compared(found)
   spreads = analysis.spreads(found, criterion=_CRITERION.value)
   rows = analysis.over_federations(compared, spreads)
+  about = questions.Question(_QUESTION.value).about
   return "\n\n".join(
     [
       f"Differences to {_baseline()}; settings chosen by {_CRITERION.value} of "
-      "validation rows; 95 % intervals over seeds and clients, after Holm's "
-      "correction; bold is clear.",
+      f"validation rows; 95 % intervals over {about}, after Holm's correction; "
+      "bold is clear.",
       fair_bench.by_federation(compared, _titles(found)),
       "Worst 10 %, over federations: Wilcoxon's signed ranks.",
       fair_bench.over_federations(rows),
@@ -266,7 +284,11 @@ def calibration(found: pd.DataFrame, criterion: str) -> str:
   lines = []
   for column in analysis.COLUMNS:
     compared = analysis.compare(
-      found, analysis.FEDAVG, criterion=criterion, columns=[column]
+      found,
+      analysis.FEDAVG,
+      criterion=criterion,
+      columns=[column],
+      question=_QUESTION.value,
     )
     clear = [r for r in compared if r.verdict != "neither"]
     plain = [

@@ -17,8 +17,13 @@ from tasks import federations
 from tests import source_tree
 from tests.binaries import in_process
 from tff_fair.experiments import RunSpec, run
+from tff_fair.experiments.analysis import (
+  federations as analysis,
+  questions,
+)
 from tff_fair.experiments.analysis.paired import Difference, Part
 from tff_fair.experiments.errors import RunError
+from tff_fair.experiments.presenting import fair_bench
 from tff_fair.experiments.sweeps import bench as protocol, choice_runs
 from tff_fair.experiments.training import plan, running
 
@@ -226,6 +231,15 @@ def test_tables_and_the_picture_come_from_the_results_alone(done, tmp_path):
   text = (folder / "out.svg").read_text()
   xml.dom.minidom.parseString(text)
   assert (tmp_path / "again.svg").read_text() == text
+
+
+@pytest.mark.parametrize("question", questions.NAMES)
+def test_the_question_decides_the_intervals(done, question):
+  results = pd.read_csv(done[0] / "out.csv.gz")
+  compared = analysis.compare(results, analysis.BETTER, question=question)
+  words = f"--read={done[0] / 'out.csv.gz'}", f"--question={question}"
+  shown = in_process.run(bench, *words).stdout
+  assert all(fair_bench.difference_cell(result) in shown for result in compared)
 
 
 def test_the_same_command_has_nothing_left_to_do(done, monkeypatch):
