@@ -1,7 +1,7 @@
 """Client work of your own: the clients' reports decide which count more.
 
 A client holds back a fifth of its examples, and its loss on them is its signal.
-So TERM turns to clients whom the model serves badly on new examples.
+So TERM turns to clients for which the model does badly on new examples.
 """
 
 import tff_fair  # First: TensorFlow then keeps its notes about hardware back.

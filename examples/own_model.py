@@ -4,7 +4,7 @@
 
 The function takes nothing, or any of `input_shape`, `num_classes` and `seed`.
 Its outputs are logits. The initial weights follow from the run's seed, though
-no layer here has a seed of its own.
+no layer here has a seed.
 """
 
 import math

@@ -34,7 +34,7 @@ def model_fn() -> tff.learning.models.VariableModel:
   )
 
 
-# What evaluates clients one by one wants to know who they are.
+# An evaluation of each client needs the clients' ids.
 clients = [tff_fair.client_dataset(k, images) for k, images in enumerate(data)]
 evaluate = tff_fair.evaluation.build_client_evaluation(model_fn)
 for name, factory in (

@@ -3,7 +3,7 @@
     python scripts/example_data.py examples
 
 clinics.csv has 3,200 patients of twelve clinics, one row each. Clinics differ:
-in size, in who comes to them, and one of them in what a high blood pressure
+in size, in their patients, and one of them in what a high blood pressure
 means. sensors.npz has 720 windows of two signals that 18 machines measured.
 """
 

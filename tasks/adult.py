@@ -5,9 +5,9 @@ Federated Learning" (ICML 2019), and of the bias study of Hu et al.,
 "Federated Learning Meets Multi-objective Optimization" (FedMGDA+, 2022).
 Logistic regression predicts whether a person earns more than $50,000.
 
-The training file alone defines the features: one for each value of a
+Only the training file defines the features: one for each value of a
 categorical column. A value that only the test file has gets none. AFL uses the
-categorical columns alone, and so does the default. Numbers get mean 0 and
+only categorical columns, and so does the default. Numbers get mean 0 and
 deviation 1. A missing value, "?", is a value like others, or its row is left
 out.
 """
@@ -49,12 +49,12 @@ class Options(options.TaskOptions):
   )
   features: Literal["categorical", "all"] = declared.value(
     "categorical",
-    'The columns that become features: "categorical" ones alone, as in AFL, '
+    'The columns that become features: only "categorical" ones, as in AFL, '
     'or "all".',
   )
   missing: Literal["value", "leave_out"] = declared.value(
     "value",
-    'Whether "?" is a value of its own ("value"), or a row with it is left '
+    'Whether "?" is a separate value ("value"), or a row with it is left '
     'out ("leave_out").',
   )
   group: Literal["sex", "race"] | None = declared.value(
@@ -154,7 +154,7 @@ def read(path: pathlib.Path, missing: str) -> Table:
   num_left_out = 0
   with data_files.open_file(path) as file:
     for line_number, line in enumerate(file, 1):
-      # The test file begins with a line of its own, both end with empty ones.
+      # The test file begins with a remark, and both end with empty lines.
       if not line.strip() or line.startswith(b"|"):
         continue
       try:

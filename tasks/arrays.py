@@ -8,8 +8,8 @@ example it is: numbers or texts. A fourth array, split, may say "train" or
 client_weighting=column, the same in all of a client's examples; a sixth, group,
 which group of people an example is of, such as a sex: the run then shows how
 differently the model treats groups. A column [n, 1]
-of these is taken as [n]. x and y are taken as they are: who standardizes them
-does so before.
+of these is taken as [n]. x and y are taken as they are: standardize them
+before.
 """
 
 import dataclasses

@@ -35,7 +35,7 @@ def load(
 
   `data_dir` has `cifar-10-batches-py` or `cifar-10-batches-bin` (or is that
   folder), one file `cifar10*.npz`, or a folder `cifar10` of
-  tensorflow-datasets; the first of these that is there is read.
+  tensorflow-datasets; the first of these that exists is read.
   """
   data = central.in_memory(
     "CIFAR-10", _read(data_dir), CLASS_NAMES, pixels=config.pixels

@@ -39,7 +39,7 @@ def load(
 
   `data_dir` has `cifar-100-python` or `cifar-100-binary` (or is that folder), a
   folder `cifar100` of tensorflow-datasets, or TFF's `cifar100.sqlite`, which is
-  downloaded if nothing is there and which alone is read for partition "users".
+  downloaded if nothing is there; only it is read for partition "users".
   """
   users: np.ndarray | None = None
   halves = None if config.partition == "users" else _central(data_dir)

@@ -109,7 +109,7 @@ def _left_out(path: pathlib.Path, num_clients: int) -> str:
     splits = sqlite_file.split_names(connection)
   others = [split for split in splits if split not in _HALVES]
   parts = [
-    *([f"{num_clients:,} clients in one half alone"] if num_clients else []),
+    *([f"{num_clients:,} clients only in one half"] if num_clients else []),
     *([f"the splits {', '.join(others)}"] if others else []),
   ]
   return f" ({' and '.join(parts)} left out)" if parts else ""

@@ -3,7 +3,7 @@
 source = tasks.ClientSource(task="mnist", options={"num_clients": 100})
 x, y = source(7)
 
-The value holds names and numbers alone. A process that calls it, on any host,
+The value holds only names and numbers. A process that calls it, on any host,
 loads the task there, once for all clients.
 """
 
@@ -26,7 +26,7 @@ SplitName = Literal["train", "test", "validation"]
 
 # A process that trains on two populations in turn keeps both.
 _NUM_CACHED_TASKS = 2
-# The clients whose examples decide a version, beside all clients' numbers.
+# The clients whose examples, with all clients' numbers, decide a version.
 _NUM_CLIENTS_IN_VERSION = 8
 _using = threading.Lock()  # Tasks need not be safe for several threads.
 
@@ -120,7 +120,7 @@ def _task(
   data_dir: str | None,
   validation_fraction: float,
 ) -> Task:
-  # A source gives examples alone, so any seed of the model will do.
+  # A source only gives examples, so any seed of the model will do.
   task = registry.load(
     name, data_dir=data_dir, seed=seed, model_seed=seed, **dict(options)
   )

@@ -1,6 +1,6 @@
 """Downloads: over HTTP, and TFF's native data sets where TFF looks for them.
 
-Over HTTP, the part that has arrived stays beside the file as NAME.part, and the
+Over HTTP, the part that has arrived stays as NAME.part, and the
 server's version of the file as NAME.part.version: a download goes on only with
 the same version (RFC 9110, sections 13.1.5 and 14).
 """
@@ -25,7 +25,7 @@ from tasks.data_error import DataError
 from tasks.formats import data_files, sqlite_file
 from tff_fair.files import atomic
 
-# Told how many bytes are there, and how many there will be, if that is known.
+# Called with the number of bytes so far, and the total if it is known.
 OnProgress = Callable[[int, int | None], object]
 
 # A download that brings nothing for so long (seconds) is given up.
@@ -284,7 +284,7 @@ def fetch(
       shutil.copyfileobj(data_files.bounded(source, packed), file)
     if staged.suffix == ".sqlite":
       sqlite_file.check(staged)
-  # TFF unpacks its tables anew each time, out of an archive that it compares.
+  # TFF unpacks its tables each time, from an archive that it compares.
   if packed.suffix == ".lzma":
     packed.unlink()
   return path

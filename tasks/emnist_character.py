@@ -28,7 +28,7 @@ class Options(options.TaskOptions):
 
   only_digits: bool = declared.value(
     True,
-    "Whether the data are the digits alone (10 classes) or letters too (62 "
+    "Whether the data are only the digits (10 classes) or letters too (62 "
     "classes).",
   )
   num_clients: int | None = declared.positive_integer(

@@ -1,4 +1,4 @@
-"""Handwritten letters a ... j over 100 clients who have five of them each.
+"""Handwritten letters a ... j over 100 clients that have five of them each.
 
 FEMNIST-skewed of AdaFed, after the FEMNIST of Li et al., "Federated
 Optimization in Heterogeneous Networks" (MLSys 2020). The letters come from
@@ -37,7 +37,7 @@ def load(
   ... j.
 
   `data_dir` has EMNIST's four idx files `emnist-byclass-*`, or else TFF's
-  `emnist_all.sqlite`, which is downloaded if neither is there. None means TFF's
+  `emnist_all.sqlite`, which is downloaded if neither exists. None means TFF's
   own cache, ~/.tff.
   """
   users: np.ndarray | None = None

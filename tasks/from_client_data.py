@@ -120,7 +120,7 @@ def from_client_data(
   if objective is not None and (class_weights is not None or loss is not None):
     raise DataError(
       name,
-      "an objective is given beside class_weights or a loss, which it would "
+      "an objective is given with class_weights or a loss, which it would "
       "not have; leave one out.",
     )
   column = client_weights if isinstance(client_weights, str) else None

@@ -16,7 +16,7 @@ and a share mu_k of its training labels, chosen at random, is replaced. rho is
 
 The share is exact up to rounding, as the paper has it. The authors' release
 replaces each label with probability mu_k instead. Test labels stay as they are.
-All draws depend on the task's seed and the client's id alone, so the order in
+All draws depend only on the task's seed and the client's id, so the order in
 which a caller loads clients changes nothing.
 """
 
@@ -45,7 +45,7 @@ class Options(options.TaskOptions):
   label_noise: Kind = declared.value(
     "none",
     'The kind of label noise. "none": all labels stay. "symmetric": a noisy '
-    "client has a share of its training labels drawn anew from all classes, "
+    "client has a share of its training labels redrawn from all classes, "
     'the true one among them, as in FedCorr. "pairwise": it has that share of '
     "its labels moved to the next class.",
   )

@@ -1,4 +1,4 @@
-"""MNIST over clients, by label shards or by who wrote the digits.
+"""MNIST over clients, by label shards or by writer.
 
 LeCun et al., "Gradient-Based Learning Applied to Document Recognition" (1998).
 200 clients with shards are those of Wang et al., "Federated Learning with Fair
@@ -31,7 +31,7 @@ def load(
 
   `data_dir` has the four idx files, or a folder `mnist` that has them, or that
   tensorflow-datasets prepared. For partition "users", QMNIST's two files of
-  labels are beside them.
+  labels are in the same folder.
   """
   directory, halves = mnist.find_and_read(data_dir, "mnist", what="MNIST")
   users: np.ndarray | None = None

@@ -52,7 +52,7 @@ _NAMES = (
   "tfds",
   "client_data",
 )
-# The task that reads a file of a user's, and its options beside the file.
+# The task that reads a user's file, and its options other than the file.
 _OF_TABLES = ("client=COLUMN", "label=COLUMN")
 _READERS = {
   **dict.fromkeys((".csv", ".tsv", ".parquet"), ("table", _OF_TABLES)),
@@ -79,7 +79,7 @@ class TaskModule(Protocol):
 
     Args:
       config: Options of the task, the module's `Options`.
-      data_dir: A folder that is there; what it has to hold, the task says. None
+      data_dir: An existing folder; the task says what it has to hold. None
         means the place where the task's own loader keeps its files.
       seed: Seed of everything random about the data: partition, train and test
         split, choice of clients.
@@ -190,7 +190,7 @@ def load(
       seed=int(seed),
       model_seed=int(model_seed),
     )
-  # A user's function may read others beside those that our readers read.
+  # A user's function may read files that our readers do not.
   if function is None:
     task = dataclasses.replace(task, files=tuple(files))
   if isinstance(config, label_noise.Options):
@@ -372,7 +372,7 @@ def with_model(task: Task, name: str, *, seed: int) -> Task:
     name: As for `check_model`. A user's function returns a new Keras model,
       uncompiled, with logits or one number as its outputs. It takes nothing, or
       any of `input_shape`, `num_classes` (None where the label is a number) and
-      `seed` by name. Without a seed of its own it has the same initial weights
+      `seed` by name. Without a seed it has the same initial weights
       each time, too.
     seed: Seed of the initial weights.
 

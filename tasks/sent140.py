@@ -8,7 +8,7 @@ and AdaFedAdam, over the first 25 words, as in LEAF.
 Words are LEAF's: runs of letters, digits and apostrophes, and .,!?; here in
 lower case, as in the word vectors of GloVe. The vocabulary is the most frequent
 words of the training data, ties in alphabetical order. With `glove` that file
-gives their vectors, training leaves them alone, and words that it lacks are
+gives their vectors, training does not change them, and words that it lacks are
 unknown. Without it the model trains an embedding.
 """
 

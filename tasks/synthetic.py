@@ -16,7 +16,7 @@ Two generators, as their authors' code has them:
   over classes. With the other, over a client's examples, no linear model comes
   near the published accuracies.
 
-All numbers come from NumPy's `Generator` (PCG64) with `standard_normal` alone,
+All numbers come only from `standard_normal` of NumPy's `Generator` (PCG64),
 in float64. NumPy promises the bits of PCG64 for good, and the values of
 `standard_normal` within a minor version.
 """

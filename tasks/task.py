@@ -172,7 +172,7 @@ class Task:
     num_classes: Number of classes that labels and the model's outputs run over;
       None where the label is a number, and the model has one output.
     keras_model_fn: Returns a new Keras model, uncompiled; its initial weights
-      depend on the task's seed alone.
+      depend only on the task's seed.
     objective: The loss and the metric of the model.
     label_scale: Where the label is a number: what one unit of y is in the
       label's own units, so that errors times this are in those.
@@ -243,7 +243,7 @@ class Task:
 
   @property
   def model_parts(self) -> tuple[object, ...]:
-    """All that decides `model`, for those who keep what they made of it."""
+    """All that decides `model`: the key under which callers may cache."""
     return self.keras_model_fn, self.objective, self.element_spec
 
   @functools.cached_property

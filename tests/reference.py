@@ -486,7 +486,7 @@ def upgrad(clients):
 
 
 def _singular(updates):
-  """The singular value decomposition, without what is 0 but for rounding."""
+  """The singular value decomposition, without values 0 up to rounding."""
   left, values, right = np.linalg.svd(updates, full_matrices=False)
   keep = values > 1e-6 * values.max(initial=0)
   return left[:, keep], values[keep], right[keep]

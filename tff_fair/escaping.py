@@ -43,7 +43,7 @@ _NUMBERED = re.compile(r"^(\s*\d+)([.)])(?=\s)")
 
 
 def markdown(text: str) -> str:
-  """Returns a text for Markdown with tables, in which it is text alone."""
+  """Returns a text escaped for Markdown and its tables."""
   escaped = _MARKDOWN.sub(r"\\\g<0>", line(text))
   return _NUMBERED.sub(r"\1\\\2", _BLOCK.sub(r"\1\\\2", escaped))
 

@@ -18,7 +18,7 @@ from tff_fair import declared
 
 
 class _Iterator(tff.program.FederatedDataSourceIterator):
-  """The cohorts of a program's rounds; TFF's states hold the round alone."""
+  """The cohorts of a program's rounds; TFF's states hold only the round."""
 
   datasets: ClassVar[Sequence[tf.data.Dataset]]
   seed: ClassVar[int]
@@ -76,7 +76,7 @@ class ClientDataSource(tff.program.FederatedDataSource):
     Args:
       datasets: One for each client, as `tff_fair.client_dataset` returns it, or
         whatever a process takes. Their elements differ in sizes at most.
-      seed: Decides, with the number of earlier rounds, who is drawn.
+      seed: Decides, with the number of earlier rounds, which clients are drawn.
 
     Raises:
       TypeError: If `datasets` are not datasets, or differ in their elements.
@@ -103,7 +103,7 @@ class ClientDataSource(tff.program.FederatedDataSource):
           "Cast, or batch, all in the same way."
         ) from error
     element_type = tff.types.tensorflow_to_type(spec)
-    # TFF reads a saved iterator by its class alone: each source has its own.
+    # TFF reads a saved iterator only by its class: each source has its own.
     self._iterator_class: type[_Iterator] = type(
       "ClientDataIterator",
       (_Iterator,),
@@ -125,7 +125,7 @@ class ClientDataSource(tff.program.FederatedDataSource):
 
 
 def _join(first: Any, second: Any) -> Any:
-  """Returns the spec that elements of two datasets share but for sizes.
+  """Returns the spec that elements of two datasets share, except for sizes.
 
   Raises `TypeError` or `ValueError` if more differs.
   """
@@ -142,7 +142,7 @@ def _join(first: Any, second: Any) -> Any:
 def scalar_metrics(
   process: tff.learning.templates.LearningProcess,
 ) -> tff.learning.templates.LearningProcess:
-  """Returns a process that reports the numbers of its metrics alone.
+  """Returns a process that reports only the numbers of its metrics.
 
   `tff.learning.programs.train_model_with_vizier` makes measurements of the
   metrics of a round. It fails at vectors, such as our coefficients of the

@@ -168,15 +168,15 @@ def check_rule(
   With the defaults and with each of the settings: coefficients are finite for
   cohorts that are hard (one client, zero and opposite updates, losses of any
   size), those of the reference, and those of their clients in any order; equal
-  clients get equal ones; the rule reads what it asks for alone, and keeps the
+  clients get equal ones; the rule reads only what it asks for, and keeps the
   type of its state; it has the form that `SeparableRule` promises, from sums
-  too; and every way to sum that it allows, but for the secure one of a
+  too; and every way to sum that it allows, except the secure one of a
   `ComparingRule`, which may round losses, gives its direction.
 
   Args:
     rule_class: The rule.
     reference: The formula, as above; None compares with nothing.
-    settings: Hyperparameters to check beside the defaults.
+    settings: Hyperparameters to check in addition to the defaults.
 
   Raises:
     AssertionError: If a check fails; it names all that do.
@@ -326,7 +326,7 @@ def _check_state(rule: types.Rule) -> None:
 
 
 def _check_form(rule: Any) -> None:
-  """Checks c_k = exp(l_k) (u + v x_k), each l_k and x_k of client k alone."""
+  """Checks c_k = exp(l_k) (u + v x_k), each l_k and x_k from client k only."""
   cohort = _random(6)
   cohort = cohort._replace(weight=cohort.num_examples)
   together = rule.log_weight(_tensors(cohort)).numpy()

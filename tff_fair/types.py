@@ -4,7 +4,7 @@ A fair method is a *rule*: from the cohort's scalars and, for the geometric
 methods, the Gram matrix M of the client updates, it returns one coefficient c_k
 per client. The round's direction is d = sum_k c_k Delta_k, with Delta_k the
 pseudo-gradient (initial minus trained weights) of client k. Everything
-federated lives elsewhere; this module needs TensorFlow alone.
+federated lives elsewhere; this module needs only TensorFlow.
 """
 
 import abc
@@ -28,7 +28,7 @@ _NOT_ASKED_FOR: Any = None
 
 
 class ClientSignals(NamedTuple):
-  """The scalars a client reports beside its update, as `update_weight`.
+  """The scalars a client reports with its update, as `update_weight`.
 
   Attributes:
     client_id: int64, identifies the client across rounds.
@@ -195,7 +195,7 @@ class RuleOutput(NamedTuple):
     state: The rule's state for the next round.
     measurements: Scalars to report, by name; or vectors [m], in the order of
       the cohort.
-    for_finalizer: Scalars that go to the finalizer beside the direction.
+    for_finalizer: Scalars that go to the finalizer with the direction.
   """
 
   coefficients: tf.Tensor
@@ -229,7 +229,7 @@ class Rule(declared.Hyperparameters, abc.ABC):
   empty cohort.
 
   Attributes:
-    signals: Names of the `ClientSignals` the rule reads beside `client_id` and
+    signals: Names of the `ClientSignals` the rule reads besides `client_id` and
       `num_examples`.
     takes_gaps: Whether the losses may be gaps from a reference, which may be
       negative.
@@ -299,7 +299,7 @@ class SumsOutput(NamedTuple):
     level: float64[], u.
     slope: float64[], v; `None` without a covariate.
     measurements: Scalars to report, by name.
-    for_finalizer: Scalars that go to the finalizer beside the direction.
+    for_finalizer: Scalars that go to the finalizer with the direction.
   """
 
   level: tf.Tensor
@@ -311,7 +311,7 @@ class SumsOutput(NamedTuple):
 class SeparableRule(Rule):
   """A rule whose coefficients need no second look at the updates.
 
-  c_k = exp(l_k) * (u + v * x_k), where l_k and x_k depend on client k alone and
+  c_k = exp(l_k) * (u + v * x_k), where l_k and x_k depend only on client k and
   only the scalars u and v on the whole cohort. The sum over clients is then
   known from sums that can be taken as the updates arrive, in O(d) memory.
 
@@ -319,7 +319,7 @@ class SeparableRule(Rule):
   to know, so that secure sums can bring them.
 
   Attributes:
-    own_factor: Whether c_k / p_k depends on client k alone, so that one client
+    own_factor: Whether c_k / p_k depends only on client k, so that one client
       can be kept from changing what others add to the sum.
   """
 
@@ -327,7 +327,7 @@ class SeparableRule(Rule):
 
   @abc.abstractmethod
   def log_weight(self, cohort: Cohort) -> tf.Tensor:
-    """Returns l_k, float64[m]; each entry a function of client k alone.
+    """Returns l_k, float64[m]; each entry a function of client k only.
 
     Args:
       cohort: Here `weight` is not normalized: n_k, or 1.
@@ -339,7 +339,7 @@ class SeparableRule(Rule):
     return None
 
   def terms(self, cohort: Cohort) -> Mapping[str, tf.Tensor]:
-    """Returns what `from_sums` needs beside the moments, float64[m] each.
+    """Returns what `from_sums` needs besides the moments, float64[m] each.
 
     Args:
       cohort: As `log_weight` has it; each entry is a function of client k

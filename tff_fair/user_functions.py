@@ -1,10 +1,10 @@
 """A user's own functions and classes, by names that a command line takes.
 
 `path/to/file.py:function` or `PACKAGE.MODULE:function`. A relative path begins
-in the working directory. A file runs as a script does: its neighbours can be
-imported, it need be in no package, and nothing is written beside it. Its module
-has a name of its own, so that two files of one name are two modules. After
-an edit the next call runs the new file.
+in the working directory. A file runs as a script does: it can import files of
+its folder, it need not be in a package, and no file is written next to it. Two
+files with the same name are two modules. After an edit the next call runs the
+new file.
 """
 
 import ast
@@ -157,7 +157,7 @@ def is_class(name: str) -> bool:
 
 
 def digest(name: str) -> str:
-  """Returns a digest of a function's file, and of what it imports beside it."""
+  """Returns a digest of a function's file and its imports from the folder."""
   place, path = _place(name), file_of(name)
   if place.endswith(_SUFFIX):
     return digest_of_file(path)
@@ -296,7 +296,7 @@ def _module_or_error(
 
 
 def _forget_neighbours(path: pathlib.Path) -> None:
-  """Has a file that changed import its neighbours anew: they may have, too."""
+  """Makes a changed file import its neighbours again: they may have changed."""
   files = {str(file) for file in files_of(path)}
   for title, module in sys.modules.copy().items():
     file = getattr(module, "__file__", None)
@@ -320,14 +320,14 @@ def _import_module(
 
 
 # The files that decide what a function does: its own and, in turn, those that
-# it imports from beside it, from its folder or its package. Nothing runs.
+# it imports from its folder or its package. Nothing runs.
 
-# A user's file may lie beside them.
+# A user's file may be in the same folder.
 _OURS = ("binaries", "tasks", "tff_fair")
 
 
 def digest_of_file(path: pathlib.Path, module: str = "") -> str:
-  """Returns a digest of a file, and of what it imports beside it."""
+  """Returns a digest of a file, and of its imports from the same folder."""
   found = files_of(path, module)
   content = hashlib.sha256()
   for file in sorted(found):
@@ -338,7 +338,7 @@ def digest_of_file(path: pathlib.Path, module: str = "") -> str:
 
 
 def files_of(path: pathlib.Path, module: str = "") -> set[pathlib.Path]:
-  """Returns a file and, in turn, those that it imports beside it."""
+  """Returns a file and the files it imports from its folder, recursively."""
   root = _root(path, module)
   package = module.partition(".")[0]
   found: set[pathlib.Path] = set()

@@ -47,8 +47,8 @@ class CutOptions(options.TaskOptions):
     '"dirichlet_clients": clients of equal size have Dirichlet proportions of '
     'labels. "few_labels": each client has some labels, chosen at random. '
     '"power_law": sizes follow a power law, labels are random. "iid": equal '
-    'sizes, at random. "users": a client is who made the examples, where the '
-    'data says so. "labels": a client is a label.',
+    'sizes, at random. "users": a client is the person who made the examples, '
+    'where the data names persons. "labels": a client is a label.',
   )
   shards_per_client: int = declared.positive_integer(
     2,
@@ -173,7 +173,7 @@ class CentralData:
 def select_classes(
   data: CentralData, class_names: Sequence[str]
 ) -> CentralData:
-  """Returns the examples of some classes, which are numbered anew."""
+  """Returns the examples of some classes, numbered from 0."""
   number = np.full(len(data.class_names), -1, np.int32)
   for new, name in enumerate(class_names):
     number[data.class_names.index(name)] = new
@@ -334,7 +334,10 @@ def _halves(
       part, config.test_fraction, (seed, k), unused_fraction=unused
     )
     if len(part) > 1
-    else (part, part[:0])  # One cannot be both; who has no more is left out.
+    else (
+      part,
+      part[:0],
+    )  # One cannot be both; a client without a second one is left out.
     for k, part in enumerate(parts)
   ]
   train, test = zip(*halves, strict=True)
@@ -349,8 +352,8 @@ def _clients(
     if data.users is None:
       raise FieldError(
         "partition",
-        f"expected another one: {data.source} does not say who made which "
-        "example.",
+        f"expected another one: {data.source} does not say which person "
+        "made which example.",
         value=config.partition,
       )
     users, parts = cuts.by_value(data.users[:pool])

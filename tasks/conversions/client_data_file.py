@@ -194,7 +194,7 @@ def _dropped_text(dropped: Dropped, cut: Cut) -> str:
 
 def random_share(test_fraction: float, seed: int) -> TestChoice:
   """Returns a function that chooses a random share, at least one and not all,
-  by the seed and the client's name and number of examples alone.
+  only by the seed and the client's name and number of examples.
   """
 
   def choose(client: str, num_examples: int) -> np.ndarray:

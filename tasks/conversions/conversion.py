@@ -94,7 +94,7 @@ class Conversion:
 
 
 def _check_sources(request: ConversionRequest) -> None:
-  """Checks that the sources are there; a FieldError names one that is not."""
+  """Checks that the sources exist; a FieldError names one that does not."""
   name = request.source_format
   for path in request.sources:
     if not path.exists():
@@ -252,7 +252,7 @@ def _clients(
   count, seed = request.num_clients, request.seed
   if count is None:
     raise FieldError(
-      "num_clients", "is missing; the source has no clients of its own."
+      "num_clients", "is missing; the source does not define clients."
     )
   try:
     match request.partition:

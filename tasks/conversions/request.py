@@ -46,9 +46,7 @@ class ConversionRequest:
     expects="a name without folders that ends in .sqlite",
     is_valid=_is_name,
   )
-  overwrite: bool = declared.value(
-    False, "Replace files that are there already."
-  )
+  overwrite: bool = declared.value(False, "Replace existing files.")
   split: Split | None = declared.value(
     None,
     "Which examples are test data: source, as published; date, posts from "

@@ -168,9 +168,7 @@ class _Questions:
         [number, tokens(row.text("Title")), tags],
       )
     except sqlite3.IntegrityError as error:
-      raise DataError(
-        row.place, f"question {number} is there twice."
-      ) from error
+      raise DataError(row.place, f"question {number} occurs twice.") from error
 
   def get(self, question: str | None) -> tuple[str, str] | None:
     return self._connection.execute(

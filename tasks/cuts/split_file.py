@@ -3,7 +3,7 @@
 A split in a file outlives a change of seeds, of this code or of NumPy, and
 others can use it. The file (npz) keeps the number of examples and a fingerprint
 of their labels, so that the reader refuses it for other data. A user's own
-file has two arrays alone: the client of each example, and perhaps its half.
+file has only two arrays: the client of each example, and perhaps its half.
 """
 
 import dataclasses

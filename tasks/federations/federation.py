@@ -16,7 +16,7 @@ from tff_fair.declared import Value
 
 Source = pathlib.Path | None
 # How clients differ: in the level of the label, or in how features relate to
-# it. Where it is the level alone, no method can help: one model has one level.
+# it. Where it is only the level, no method can help: one model has one level.
 Difference = Literal["level", "relation"]
 
 
@@ -25,7 +25,7 @@ class Federation:
   """A table whose rows are of natural clients, and how it is learned."""
 
   title: str  # The name in tables.
-  about: str  # Two sentences: who the clients are, and what is predicted.
+  about: str  # Two sentences: what the clients are, and what is predicted.
   source: str  # Where the data come from.
   licence: str
   difference: Difference

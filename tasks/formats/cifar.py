@@ -49,7 +49,7 @@ CIFAR100 = Kind(
   {"coarse_label": (b"coarse_labels", 20), "label": (b"fine_labels", 100)},
 )
 
-# CIFAR's pickles are made of these alone; a pickle can name any function.
+# CIFAR's pickles consist only of these; a pickle can name any function.
 _HARMLESS = {
   ("numpy.core.multiarray", "_reconstruct"),
   ("numpy", "ndarray"),
@@ -145,7 +145,7 @@ def find(directory: pathlib.Path, kind: Kind) -> pathlib.Path | None:
   """Returns the folder that has the batches, if there is one."""
   first, *_, test = kind.splits
   for folder in (directory, *(directory / name for name in kind.folders)):
-    # One name such as "train" alone may be of something else.
+    # A single name such as "train" may belong to something else.
     if any(
       all((folder / f"{name}{ending}").is_file() for name in (first, test))
       for ending in ("", ".bin")

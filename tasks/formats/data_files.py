@@ -36,7 +36,7 @@ def require(
 def first_existing(
   directory: pathlib.Path, names: Sequence[str], *, what: str
 ) -> pathlib.Path:
-  """Returns the first file or folder that is there."""
+  """Returns the first file or folder that exists."""
   for name in names:
     if (directory / name).exists():
       return directory / name
@@ -124,7 +124,7 @@ class _SeveralFilesError(Exception):
 
 
 def _only_member(raw: io.BufferedReader) -> typing.IO[bytes]:
-  """Opens the only file of a zip archive; macOS adds some of its own."""
+  """Opens the only file of a zip archive, without those that macOS adds."""
   archive = zipfile.ZipFile(raw)
   members = [
     member

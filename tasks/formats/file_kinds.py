@@ -25,7 +25,7 @@ class Kind(NamedTuple):
 
   name: str  # The kind with its article: "an Excel workbook".
   # The call of Python that makes a DataFrame of the file, where `{}` is its
-  # name, and what it needs beside pandas in parentheses; or "".
+  # name, and what it needs besides pandas in parentheses; or "".
   reader: str = ""
   advice: str = ""  # What to do where no such call is enough.
 
@@ -81,7 +81,7 @@ _LETTERS = {
   b"RDX": _OF_R,
   b"Rar!": Kind("a RAR archive", advice=_ARCHIVE),
 }
-# By the first bytes alone.
+# Only by the first bytes.
 _MAGIC = {
   b"SQLite format 3\0": Kind(
     "an SQLite database",

@@ -79,7 +79,7 @@ def client_data(path: pathlib.Path) -> str:
 
 
 def _client_data_split(connection: sqlite3.Connection, split: str) -> str:
-  # Numbers alone: of the clients' names there may be more than fit in memory.
+  # Only numbers: the clients' names may not fit in memory.
   sizes = np.fromiter(
     (
       size

@@ -1,7 +1,7 @@
 """Reads LEAF's JSON: `users`, `num_samples` and `user_data`, or `text` by user.
 
 Caldas et al., "LEAF: A Benchmark for Federated Settings" (2018). A folder holds
-`train` and `test`, each with files of its own, or one set of files, whose users
+`train` and `test`, each with its own files, or one set of files, whose users
 are then cut at random. A user is in one file of a set.
 """
 
@@ -93,7 +93,7 @@ def _parsed(
 
 
 def _by_user(path: pathlib.Path, leaf: Any, name: str) -> dict[str, Any]:
-  """Returns the values of a list beside that of the users."""
+  """Returns the values of a list that is parallel to that of the users."""
   try:
     users, values = [str(user) for user in leaf["users"]], list(leaf[name])
   except (TypeError, KeyError) as error:
@@ -152,7 +152,7 @@ class Users:
     """The number of users that are left out, and why."""
     one_half = ""
     if self.num_in_one_half:
-      one_half = f", {self.num_in_one_half:,} in one of train and test alone"
+      one_half = f", {self.num_in_one_half:,} only in one of train and test"
     return f"{self.num_too_small:,} with too few examples{one_half}"
 
   def describe(self) -> str:

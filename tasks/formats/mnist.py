@@ -2,7 +2,7 @@
 
 LeCun et al., "Gradient-Based Learning Applied to Document Recognition" (1998);
 http://yann.lecun.com/exdb/mnist describes idx files. QMNIST's extended labels
-say who wrote MNIST's digits: Yadav and Bottou, "Cold Case: The Lost MNIST
+name the writers of MNIST's digits: Yadav and Bottou, "Cold Case: The Lost MNIST
 Digits" (NeurIPS 2019).
 """
 
@@ -90,7 +90,7 @@ def is_there(directory: pathlib.Path, half: str) -> bool:
 
 
 def has_writers(directory: pathlib.Path) -> bool:
-  """Returns whether QMNIST's labels for both halves are there."""
+  """Returns whether QMNIST's labels for both halves exist."""
   return all(
     any((directory / name).exists() for name in _names(file))
     for file in _WRITERS
@@ -111,7 +111,7 @@ def read_halves(
 def read_writers(
   directory: pathlib.Path, labels: Sequence[np.ndarray]
 ) -> np.ndarray:
-  """Returns who wrote MNIST's digits, int64[n], by QMNIST's labels."""
+  """Returns the writers of MNIST's digits, int64[n], by QMNIST's labels."""
   paths = [
     data_files.first_existing(directory, _names(file), what="QMNIST labels")
     for file in _WRITERS
@@ -146,7 +146,7 @@ def _read_half(directory: pathlib.Path, half: str, what: str) -> LabeledImages:
 
 
 def _writers_of(path: pathlib.Path, labels: np.ndarray) -> np.ndarray:
-  """Returns who wrote the images of a half of MNIST that has these labels."""
+  """Returns the writers of the images of a half of MNIST with these labels."""
   table = read_idx(path, 2)
   # QMNIST has more test digits than MNIST, after those that MNIST has.
   if table.shape[1] <= _WRITER or len(table) < len(labels):

@@ -87,7 +87,7 @@ def combined(found: Mapping[str, str]) -> str:
 
 @functools.lru_cache(maxsize=1024)
 def _digest(path: str, size: int, changed: int, share: float) -> str:
-  """Returns the digest of a file, read anew once its time has changed."""
+  """Returns the digest of a file, read again if its time has changed."""
   del changed
   sha256 = hashlib.sha256(str(size).encode())
   with open(path, "rb") as file:

@@ -168,7 +168,7 @@ def header_problem(path: pathlib.Path) -> str | None:
     if change_counter == version_valid_for:
       expected = page_count * (65536 if page_size == 1 else page_size)
   if size < expected:
-    return f"it is truncated, {size:,} bytes of at least {expected:,} are there"
+    return f"it is truncated to {size:,} bytes of at least {expected:,}"
   return None
 
 
@@ -176,7 +176,7 @@ def header_problem(path: pathlib.Path) -> str | None:
 def connect(path: pathlib.Path) -> Iterator[sqlite3.Connection]:
   """Opens a file for reading; trouble within the context is a `DataError`."""
   source_files.note(path)
-  # Immutable: no lock, journal or shared memory file appears beside the data.
+  # Immutable: no lock, journal or shared memory file appears next to the data.
   uri = f"{path.resolve().as_uri()}?mode=ro&immutable=1"
   try:
     with contextlib.closing(sqlite3.connect(uri, uri=True)) as connection:

@@ -1,4 +1,4 @@
-"""Keras classifiers whose initial weights depend on a seed alone."""
+"""Keras classifiers whose initial weights depend only on a seed."""
 
 import typing
 
@@ -44,5 +44,5 @@ if typing.TYPE_CHECKING:
     word_lstm as word_lstm,
   )
 
-# TensorFlow takes seconds to import: those who build a model do.
+# TensorFlow takes seconds to import: only functions that build a model do.
 __getattr__, __dir__, __all__ = lazy.attach(__name__, __file__)

@@ -38,7 +38,7 @@ class _MeanOfRows(tf.keras.layers.Layer):
 
   def call(self, words: tf.Tensor) -> tf.Tensor:
     places = tf.where(words > 0)
-    # Of the rows of the weights, only those of words that are there are read.
+    # Only the rows of weights of words that occur are read.
     rows = tf.gather(self._kernel, tf.gather_nd(words, places) - 1)
     sums = tf.math.unsorted_segment_sum(rows, places[:, 0], tf.shape(words)[0])
     counts = tf.math.count_nonzero(words, axis=1, keepdims=True)

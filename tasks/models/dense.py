@@ -107,7 +107,7 @@ def functional_if_dense(
 
 
 def is_dense(model: tf.keras.Model) -> bool:
-  """Returns whether a model has plain dense layers alone, as those of this
+  """Returns whether a model has only plain dense layers, as those of this
   module.
   """
   if type(model) is not tf.keras.Sequential:

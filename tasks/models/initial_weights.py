@@ -1,4 +1,4 @@
-"""A user's Keras model, made anew each time with the same weights.
+"""A user's Keras model, built again each time with the same weights.
 
 A seed decides them. Those that no initializer makes, as trained ones, are taken
 from one building outside of graphs, and given to all.
@@ -29,8 +29,8 @@ from tff_fair.declared import FieldError
 class Make:
   """Makes a user's model, of weights that a seed decides.
 
-  No dataclass, so that later programs compile it anew: this project does not
-  know what else decides a user's function.
+  Not a dataclass, so that later programs compile it again: this project does
+  not know what else decides a user's function.
   """
 
   def __init__(
@@ -307,7 +307,7 @@ def of_user(model: tf.keras.Model) -> tf.keras.Model:
   return parts[-1] if model.name == _ONE_TENSOR else model
 
 
-# Tasks that differ in the seed of their model alone.
+# Tasks that differ only in the seed of their model.
 
 
 _ROOM = "tasks.models."
@@ -317,7 +317,7 @@ _DRAWING = ("dropout_cnn",)
 
 def with_seed_0(task: Task) -> Task:
   """Returns a task with the initial weights of seed 0, so that tasks that
-  differ in that seed alone share what is compiled of their models.
+  differ only in that seed share what is compiled of their models.
   """
   build = task.keras_model_fn
   if isinstance(build, Starting):

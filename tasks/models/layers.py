@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-# Seeds of layers: initial weights that depend on one number alone.
+# Seeds of layers: initial weights that depend only on one number.
 #
 # TFF builds a model inside graphs that run in another process; only
 # initializers that carry their own seed give the same weights there.
@@ -264,9 +264,9 @@ def _blocks(rows: tf.Tensor, size: int) -> tf.Tensor:
 
 
 class _Repeatable(tf.keras.layers.Layer):
-  """A layer that draws in training, by its input and a seed alone.
+  """A layer that draws in training, only by its input and a seed.
 
-  TFF starts the generator of a Keras layer anew for every client in every
+  TFF restarts the generator of a Keras layer for every client in every
   round: with a seed all of them get the same draws, without one no run repeats.
   Here the input's own bits choose the draw: it changes with every batch and
   model, and a run repeats.
@@ -317,7 +317,7 @@ class RepeatableDropout(_Repeatable):
 
 
 class RepeatableAlphaDropout(_Repeatable):
-  """Keras' AlphaDropout, for SELU units, likewise."""
+  """Keras' AlphaDropout, for SELU units, with the same kind of draws."""
 
   def __init__(self, rate: float, *, seed: int) -> None:
     super().__init__(seed=seed)
@@ -336,7 +336,7 @@ class RepeatableAlphaDropout(_Repeatable):
 
 
 class RepeatableNoise(_Repeatable):
-  """Keras' GaussianNoise, likewise."""
+  """Keras' GaussianNoise, with the same kind of draws."""
 
   def __init__(self, stddev: float, *, seed: int) -> None:
     super().__init__(seed=seed)

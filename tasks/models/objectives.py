@@ -2,7 +2,7 @@
 
 A `FunctionalModel` keeps weights and metrics in tensors, where a Keras model
 assigns variables in every local step. In networks of dense layers, this is most
-of a step's cost beside its arithmetic (docs/measurements.md).
+of a step's cost other than arithmetic (docs/measurements.md).
 """
 
 import collections

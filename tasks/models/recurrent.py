@@ -213,5 +213,5 @@ class MaskedAccuracy(tf.keras.metrics.Mean):
     return super().update_state(tf.cast(hits, tf.float32), counts)
 
   def get_config(self) -> dict[str, object]:
-    """Returns the constructor's arguments: TFF builds metrics anew."""
+    """Returns the constructor's arguments: TFF builds metrics again."""
     return {**super().get_config(), "not_counted": self._not_counted}

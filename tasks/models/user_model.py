@@ -203,7 +203,7 @@ def _are_given(
   """
   values = [weight.numpy() for weight in model.weights]
   in_graph = _values_in_graph(make)
-  if in_graph is None:  # Keras builds some models outside of graphs alone.
+  if in_graph is None:  # Keras builds some models only outside of graphs.
     is_open = [True] * len(values)
   else:
     is_open = _differ(values, in_graph)

@@ -121,7 +121,7 @@ class Encoder:
     )
     self._is_flagged = np.array([f.is_flagged for f in numbers], bool)
     width = len(numbers) + int(self._is_flagged.sum())
-    # The codes of each column; the place in x of each code, and what is there.
+    # The codes of each column; the place in x of each code, and its meaning.
     self._texts: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
     for feature in features:
       if isinstance(feature, TextFeature):

@@ -77,7 +77,7 @@ def numbered(
     row = int(clients.test.rows[is_new].min())
     raise DataError(
       f"{source}, {place(row)}",
-      f"the label {names[codes[row]]!r} is in test rows alone, so no client "
+      f"the label {names[codes[row]]!r} is only in test rows, so no client "
       "trains on it. Leave these rows out, or divide the rows in another way.",
     )
   known = np.flatnonzero(is_known)

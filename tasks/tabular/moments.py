@@ -1,6 +1,6 @@
 """Mean and deviation of a federation's numbers, without pooling its rows.
 
-Each client reports of its own numbers how many they are, their mean, and the
+Each client reports the count of its numbers, their mean, and the
 sum of squares around that mean. Two such reports make one of both, in any
 order (Chan, Golub and LeVeque, "Algorithms for Computing the Sample Variance",
 1983):
@@ -10,7 +10,7 @@ order (Chan, Golub and LeVeque, "Algorithms for Computing the Sample Variance",
 
 So a federation sums them where rows never meet: `merge` is the merge of a
 `tff.federated_aggregate`. Sums of squares around zero would be plain sums, but
-lose all digits of numbers that differ little beside their size.
+lose all digits of numbers whose differences are small relative to their size.
 """
 
 from typing import NamedTuple

@@ -15,7 +15,7 @@ from tff_fair import spelling
 class ClientRows:
   """Rows of one half, in the order of clients."""
 
-  # Positions in the table, int64[rows]; those of a client lie beside each
+  # Positions in the table, int64[rows]; those of a client follow each
   # other, in ascending order.
   rows: np.ndarray
   sizes: np.ndarray  # Number of rows of each client, int64[clients].

@@ -346,7 +346,7 @@ def tell(
 
 
 def tell_near(table: Table, name: str, column: columns.Column) -> None:
-  """Notifies the user of two texts that differ in case or spaces alone."""
+  """Notifies the user of two texts that differ only in case or spaces."""
   if not isinstance(column, columns.Texts):
     return
   alike: dict[str, str] = {}
@@ -355,7 +355,7 @@ def tell_near(table: Table, name: str, column: columns.Column) -> None:
     if first != value:
       notices.notify(
         f"{table.path}: column {name!r}: {first[:60]!r} and {value[:60]!r} "
-        "differ in case or spaces alone, and count as two. If they are one, "
+        "differ only in case or spaces, and count as two. If they are one, "
         "write them alike."
       )
       return

@@ -27,7 +27,7 @@ from tff_fair import declared
 if typing.TYPE_CHECKING:
   import pandas as pd
 
-# What stands for a missing number. A missing text is the empty one alone, so
+# What stands for a missing number. A missing text is only the empty one, so
 # that a country called NA stays one.
 NO_NUMBER = (
   *("", "?", "-", "NA", "N/A", "n/a", "#N/A", "<NA>"),
@@ -107,7 +107,7 @@ class Format(options.TaskOptions):
   )
 
   def of_csv(self) -> list[str]:
-    """Returns the options that are given and are for CSV files alone."""
+    """Returns the given options that are only for CSV files."""
     names = ("separator", "encoding", "comment")
     return [n for n in names if getattr(self, n) != getattr(UNKNOWN, n)]
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from tff_fair import declared
 
-# Each text has a weight of its own: more are names, numbers of people or days.
+# Each text has its own weight: more are names, numbers of people or days.
 MOST = 1000
 
 _DATE = re.compile(
@@ -49,7 +49,7 @@ def refusal(texts: Iterable[str], num_rows: int) -> Refusal | None:
     return None
   words = [value for value in values if not _reads_as_number(value)]
   if words and 2 * len(words) < len(values):
-    problem = "would hold numbers, but for some texts"
+    problem = "would hold numbers, except for some texts"
     return Refusal(words[0], problem, "correct these, or leave them empty")
   problem = (
     f"has more than {MOST:,} different texts"

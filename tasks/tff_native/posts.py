@@ -6,7 +6,7 @@ sentence with its post's title and tags; 342,477 users have training examples.
 Words and tags are counted as `tff.simulation.datasets.stackoverflow` loads them
 with `load_word_counts` and `load_tag_counts`, in the files that these unpack: a
 line "word count" per word in descending order, and a JSON object from tags to
-counts. A file that is there is read as it is, so that counts of other data in
+counts. An existing file is read as it is, so that counts of other data in
 the same format can take its place; TFF downloads one that is not there.
 """
 

@@ -59,7 +59,7 @@ class ArrayClients:
     # Names of the classes, where labels are texts or have names.
     self.class_names: Sequence[str] | None = None
     self.name = name  # The task, for errors.
-    # Whether there are train and test, or train alone.
+    # Whether there are train and test, or only train.
     self.num_halves = len(halves)
     # What clients count for, by name, where a table says so.
     self.weights: dict[str, float] = {}
@@ -456,7 +456,7 @@ def _weights(
 
 
 def _inputs(columns: Mapping[str, np.ndarray], name: str) -> np.ndarray:
-  """Returns one column as it is, or several of numbers beside each other."""
+  """Returns one column as it is, or several of numbers side by side."""
   for column, values in columns.items():
     if values.dtype.kind not in "biuf":
       raise DataError(

@@ -253,7 +253,7 @@ def test_results_are_there_for_honest_clients_alone(program):
   assert summary["honest"]["test_loss"]["mean"] == pytest.approx(
     honest["test_loss"].mean()
   )
-  text = f"Over the {len(honest)} honest clients alone"
+  text = f"Over the {len(honest)} honest clients only"
   _, _, table = outcome.stdout.partition(text)
   assert f"{100 * honest['test_accuracy'].mean():.2f}" in table
   evaluations = pd.read_csv(folder.evaluations)

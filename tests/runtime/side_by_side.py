@@ -255,7 +255,7 @@ def _members(value: Any) -> list[tuple[Any, Any]]:
 
 
 def _are_equal(exact: np.ndarray, other: np.ndarray) -> bool:
-  """Returns whether arrays are equal bit for bit, but for kinds of NaN."""
+  """Returns whether arrays are equal bit for bit, except for kinds of NaN."""
   if exact.dtype.kind not in "fcV":
     return bool(np.all(exact == other))
   exact, other = _without_bfloat16(exact), _without_bfloat16(other)

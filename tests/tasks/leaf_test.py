@@ -34,7 +34,7 @@ class TestFolders:
     )
     task = _load(folder)
     assert (
-      "2 users (0 with too few examples, 1 in one of train and test alone left "
+      "2 users (0 with too few examples, 1 only in one of train and test left "
       "out)" in task.description
     )
 

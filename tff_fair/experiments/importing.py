@@ -1,7 +1,7 @@
 """The import of TensorFlow Federated, without what is not needed.
 
-And whether the system allows what it needs, and packages are there that only
-some users have.
+Also checks whether the system allows it, and whether optional packages are
+installed.
 """
 
 import atexit
@@ -26,7 +26,7 @@ shadowing.check()  # Before the imports of this package that need ours.
 # ended. (Measured with TensorFlow 2.14 on digits, 6 clients.)
 _LEAST_OPEN_FILES = 48
 _LEAST_ADDRESSES = 5 << 30  # Bytes.
-# The imports of a run alone take 0.69 GB of memory.
+# The imports of a run take 0.69 GB of memory.
 _LEAST_MEMORY = 512 << 20  # Bytes.
 
 # Python's garbage collector, where it only costs time.
@@ -109,7 +109,7 @@ def _allowed(limit: int) -> float:
 def check_installed(
   package: str, extra: str, field: str, value: object = None, who: str = ""
 ) -> None:
-  """Checks that a package is there."""
+  """Checks that a package is installed."""
   if importlib.util.find_spec(package) is None:
     raise FieldError(
       field,

@@ -1,4 +1,4 @@
-"""Files and folders that are there as a whole or not at all.
+"""Files and folders that are written as a whole or not at all.
 
 An error, a signal or a power cut on the way leaves what was there before, or
 nothing. Only regular files are replaced, and folders that the caller knows. A
@@ -39,8 +39,8 @@ def replacement(
 ) -> Iterator[pathlib.Path]:
   """Yields a place to write a file to, then moves the file to `path`.
 
-  It is a path of the same name in a directory of its own on the same file
-  system; temporary files may stand beside it.
+  It is a path of the same name in a new directory on the same file
+  system; temporary files may be next to it.
   """
   check = functools.partial(check_free, path, overwrite=overwrite)
   check()
@@ -73,14 +73,14 @@ def moved_when_whole(
       sync(written)
     check()
     if place.is_dir() or (staged.is_dir() and place.exists()):
-      # The system replaces files alone.
+      # The system only replaces files.
       place.rename(staged.with_name(f"{path.name}.before"))
     staged.replace(place)
     sync(place.parent)
 
 
 def remove_folder(folder: pathlib.Path) -> None:
-  """Removes a folder, which is there as a whole or not at all."""
+  """Removes a folder, as a whole or not at all."""
   with tempfile.TemporaryDirectory(
     prefix=STAGING, dir=folder.parent, ignore_cleanup_errors=True
   ) as staging:
@@ -97,7 +97,7 @@ def new_folder(folder: pathlib.Path) -> Iterator[None]:
   finally:
     if is_new:
       with contextlib.suppress(OSError):
-        folder.rmdir()  # Fails, as it should, once a file is there.
+        folder.rmdir()  # Fails, as it should, if there is a file.
 
 
 def check_free(path: pathlib.Path, *, overwrite: bool) -> None:
@@ -114,7 +114,7 @@ def check_regular(path: pathlib.Path) -> None:
   """Checks that a path names a regular file, or nothing yet."""
   if os.path.abspath(path).startswith(_OPEN_FILES):
     raise _FileTakenError(
-      f"{path}: is another name of an open file; name a file of its own."
+      f"{path}: is another name of an open file; name another file."
     )
   try:
     mode = path.stat().st_mode
@@ -198,7 +198,7 @@ def sync(path: pathlib.Path) -> None:
   try:
     os.fsync(descriptor)
   except OSError as error:
-    # Some file systems cannot do it; most of them, for folders alone.
+    # Some file systems cannot do it; most of them, only for folders.
     if error.errno not in (errno.EINVAL, errno.ENOTSUP):
       raise
   finally:

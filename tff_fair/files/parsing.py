@@ -13,7 +13,7 @@ from typing import Any
 
 
 class ParseError(ValueError):
-  """A text cannot be read; a caller who knows its file names that, too."""
+  """A text cannot be read; a caller that knows its file names that, too."""
 
 
 def parse_json(content: str | bytes) -> Any:

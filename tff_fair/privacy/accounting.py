@@ -32,8 +32,8 @@ def epsilon(
 ) -> float:
   """Returns the epsilon of the models of all rounds, for a delta.
 
-  It holds for cohorts that the attacker does not know, drawn uniformly and anew
-  in each round.
+  It holds for cohorts that the attacker does not know, drawn uniformly and
+  independently in each round.
 
   Args:
     settings: The noise and the size of the cohorts.

@@ -6,7 +6,7 @@ Language Models" (ICLR 2018), the estimator with a fixed denominator:
   d = (sum_k clip(s_k Delta_k) + N(0, (z C)^2)) / m
 
 C is the clip, z the noise multiplier, m the fixed size of a cohort, and s_k a
-factor that depends on client k alone. So adding or removing one client changes
+factor that depends only on client k. So adding or removing one client changes
 the sum by C at most, whatever that client sends, and replacing one by 2 C.
 """
 

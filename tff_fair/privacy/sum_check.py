@@ -43,7 +43,7 @@ def check_sums(factory: object) -> None:
     if isinstance(part, tff.aggregators.UnweightedReservoirSamplingFactory):
       raise _error(part, "returns some of the values")
     if isinstance(part, tff.aggregators.SecureModularSumFactory):
-      raise _error(part, "sums integers alone")
+      raise _error(part, "sums only integers")
     if isinstance(part, _MEANS):
       raise _error(part, "divides by the number of clients or their weights")
     divisor = _divisor(part)

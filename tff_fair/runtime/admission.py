@@ -276,7 +276,7 @@ def _check_operations(operations: Iterable[str], known: frozenset[str]) -> None:
 
 
 def check_function(message: Message) -> None:
-  """Checks all graphs of TensorFlow in a function, likewise."""
+  """Checks all graphs of TensorFlow in a function, as `check_graph` does."""
   for graph_def in _graphs(message):
     check_graph(graph_def)
 

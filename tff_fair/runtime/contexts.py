@@ -25,7 +25,7 @@ from tff_fair.runtime.parts import cohort_cuts
 
 
 class _AsynchronousContext(tff.framework.AsyncContext):
-  """Computes by another context, in threads: who calls need not wait."""
+  """Computes by another context, in threads: callers need not wait."""
 
   def __init__(self, context: tff.framework.SyncContext) -> None:
     self._context = context
@@ -78,7 +78,7 @@ def use_local(
 
   Raises:
     RuntimeError: If this process was forked from one that has computed.
-    ValueError: If `clients_per_part` is below 0, or asks for parts beside
+    ValueError: If `clients_per_part` is below 0, or asks for parts with
       `exact`, or `max_concurrent_computation_calls` is below 1.
   """
   if exact and clients_per_part:

@@ -35,7 +35,7 @@ def is_known(file: str) -> bool:
 
 
 def has_others() -> bool:
-  """Returns whether this program has code of a user, who may change ours."""
+  """Returns whether this program has code of a user, which may change ours."""
   main = sys.modules.get("__main__")
   if getattr(main, "__file__", None) is None and not _is_fork_server():
     return True  # A console, or `python -c`.

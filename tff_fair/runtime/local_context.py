@@ -151,7 +151,7 @@ _OUT_OF_RANGE = re.compile(
   r"Received a label value of (-?\d+) which is outside the valid range of "
   r"\[0, (\d+)\)"
 )
-# Where TensorFlow says which operation failed, and who made it.
+# Where TensorFlow says which operation failed, and where it was made.
 _PLACES = re.compile(
   r"(?s)^Graph execution error:\s*|Detected at node.*?(?=\n\S*\n\S)|"
   r"\s*\[\[\{\{node.*$|\n\nOriginal stack trace.*$|\nTraceback \(most.*$"

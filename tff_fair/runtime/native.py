@@ -35,7 +35,7 @@ class Origin:
     return compile_ahead(build())
 
   def text(self, name: str, find: Callable[[], str]) -> str:
-    """Returns a text about the computation, likewise."""
+    """Returns a text about the computation, of this or an earlier program."""
     del name
     return find()
 

@@ -1,4 +1,4 @@
-"""TensorFlow computations of TFF's, each in a session of its own.
+"""TensorFlow computations of TFF's, each in a separate session.
 
 TFF's executors compute them like this: values go in and come out as arrays, and
 data as graphs; variables are initialized, and all that the graph has in the

@@ -1,4 +1,4 @@
-"""Computes step by step: each TensorFlow computation in a session of its own.
+"""Computes step by step: each TensorFlow computation in a separate session.
 
 A computation is what TFF's compiler for native workers leaves: intrinsics,
 calls of TensorFlow computations, and expressions around them. All are computed

@@ -13,7 +13,7 @@ import tensorflow as tf
 from tff_fair.runtime import threads
 
 # How often to look. A signal handler only takes notes, so this is how long one
-# who wants to end the program waits for it.
+# a user who ends the program waits for it.
 _SECONDS_PER_LOOK = 0.2
 
 

@@ -69,7 +69,7 @@ def kept_with(
 
 
 def has_only_tensors(data: object) -> bool:
-  """Returns whether a dataset gives its tensors anew each time it is read."""
+  """Returns whether each read of a dataset begins with its first tensor."""
   return (
     isinstance(data, tf.data.Dataset)
     and type(data).__name__ in _OF_TENSORS

@@ -48,7 +48,7 @@ os.register_at_fork(after_in_child=_idle.clear)
 def in_thread(
   compute: Callable[[], _Result],
 ) -> concurrent.futures.Future[_Result]:
-  """Computes in a thread for it alone; returns the result to come."""
+  """Computes in a separate thread; returns the future."""
   result: concurrent.futures.Future[_Result] = concurrent.futures.Future()
 
   def run() -> None:

@@ -153,7 +153,7 @@ def serialized(data: Value) -> bytes:
 
 
 def returned(value: Value, type_spec: tff.Type) -> Any:
-  """Returns a value as TFF's contexts return results, but for containers."""
+  """Returns a value as TFF's contexts return results, without containers."""
   if isinstance(type_spec, tff.FederatedType):
     if type_spec.all_equal:
       return returned(value, type_spec.member)

@@ -212,7 +212,7 @@ def test_seeds_on_one_value_of_a_grid_leave_the_clients_variance():
 
 @pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
 def test_float32_rounding_is_no_variance(scale):
-  # One client, whose accuracies differ by the same eighth but for rounding.
+  # One client, whose accuracies differ by the same eighth up to rounding.
   eps = np.finfo(np.float32).eps
   method = seeds([0.625 * scale], [0.625 * scale * (1 + eps)])
   baseline = seeds([0.5 * scale], [0.5 * scale])

@@ -351,5 +351,5 @@ def test_weights_of_clients_that_cannot_be_used(path, values, place, fact):
 
 def test_names_that_differ_in_case_or_spaces_alone_are_told(path):
   change(path, "sex", [["f", "m ", "m", "F"][k % 4] for k in range(len(ROWS))])
-  with pytest.warns(notices.Notice, match="'sex': .*in case or spaces alone"):
+  with pytest.warns(notices.Notice, match="'sex': .*only in case or spaces"):
     load(path, group="sex")

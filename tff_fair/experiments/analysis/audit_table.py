@@ -14,7 +14,7 @@ from tff_fair.experiments.spec.scores import ACCURACY, RMSE, Score
 from tff_fair.files import csv_cells
 from tff_fair.metrics.statistics import RATIOS, SIGNED_STATISTICS
 
-R2 = "r2"  # The column beside the errors.
+R2 = "r2"  # The column next to the errors.
 CLIENT, COUNT, CORRECT = "client", "num_examples", "correct"
 LOSS = dataclasses.replace(
   RMSE,

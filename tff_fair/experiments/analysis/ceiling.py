@@ -1,4 +1,4 @@
-"""The ceiling of a task, which no method can exceed, and runs beside it.
+"""The ceiling of a task, which no method can exceed, compared with runs.
 
 A model that is linear in its trained weights has a least mean loss, a least
 CVaR and a least largest loss over the clients' training data, which
@@ -44,7 +44,7 @@ _ACCURACY = 1e-4  # In units of the loss: the gap to reach.
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Ceilings:
-  """The ceilings of some data, and runs beside them.
+  """The ceilings of some data, compared with runs.
 
   Attributes:
     share: The share of the clients in the tail.
@@ -61,7 +61,7 @@ class Ceilings:
     runs: A row for each run: `data`, `path`, `method`, `seed`, `norm`; its
       training losses `mean`, `tail`, `largest`; `excess_mean`, ..., what they
       are above the values of the ceiling; test losses `test_mean`, ...
-    notes: What to know beside.
+    notes: Further remarks.
   """
 
   share: float
@@ -110,8 +110,8 @@ def ceiling(
   unless `notes` says otherwise.
 
   Args:
-    runs: Finished runs, or folders of runs, to lay beside the ceiling of their
-      data and model.
+    runs: Finished runs, or folders of runs, to compare with the ceiling of
+      their data and model.
     task: In their place, the name of a task.
     task_options: Its options.
     data_dir: Directory of its data files.

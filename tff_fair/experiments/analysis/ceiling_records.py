@@ -1,4 +1,4 @@
-"""The ceiling beside each run: ceiling.json in its folder, written and read."""
+"""The ceiling of each run: ceiling.json in its folder, written and read."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def write(found: Ceilings) -> None:
 
 
 def as_json(found: Ceilings) -> dict[str, Any]:
-  """Returns ceilings as values of JSON, but for the notes."""
+  """Returns ceilings as values of JSON, without the notes."""
   return {
     **{name: getattr(found, name) for name in _HOW},
     **{name: getattr(found, name).to_dict("records") for name in _TABLES},
@@ -76,7 +76,7 @@ def as_json(found: Ceilings) -> dict[str, Any]:
 def read(
   groups: Iterable[Group], rounds: Mapping[Run, int] | None = None
 ) -> tuple[Ceilings | None, list[str]]:
-  """Returns the ceilings beside runs as one, and why others are left out."""
+  """Returns the ceilings of runs as one, and why others are left out."""
   parts: list[dict[str, Any]] = []
   notes: list[str] = []
   for group in groups:

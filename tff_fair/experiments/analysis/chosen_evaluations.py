@@ -18,7 +18,7 @@ from tff_fair.experiments.runs import tables
 from tff_fair.experiments.runs.run import ROUND, Run
 from tff_fair.experiments.spec.scores import Score
 
-# Which evaluation of a run to compare, beside the number of its round.
+# Which evaluation of a run to compare, if not a round's number.
 LAST, BEST = "last", "best"
 _USUAL_CRITERION = "mean"
 
@@ -62,7 +62,7 @@ class EvaluationSelector:
   honest: bool = False  # Whether attackers are left out.
   unfinished: bool = False  # Whether such runs take part.
   including: str = "unfinished=True"  # The advice of a note.
-  last: int | None = None  # How many to average beside it.
+  last: int | None = None  # How many earlier ones to average with it.
 
   def __post_init__(self) -> None:
     measures.check(self.criterion, "criterion")

@@ -92,7 +92,7 @@ def check(results: pd.DataFrame) -> None:
 
 
 class Result(NamedTuple):
-  """A method on a federation, beside its baseline."""
+  """A method on a federation, compared with its baseline."""
 
   federation: str
   method: str

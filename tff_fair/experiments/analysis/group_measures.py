@@ -32,7 +32,7 @@ def columns(counts: Sequence[GroupCounts]) -> dict[str, np.ndarray]:
 
 
 def clients_of(table: pd.DataFrame, score: Score) -> Clients:
-  """Returns the results of clients, with their counts beside the score."""
+  """Returns the results of clients, with their counts and the score."""
   clients = measures.clients_of(table, score)
   known = table.set_index("client_id").loc[clients.ids]
   counts = {

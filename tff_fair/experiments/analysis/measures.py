@@ -205,7 +205,7 @@ def _of_client(score: Score) -> Measure:
 
 
 def beside(score: Score) -> Mapping[str, tuple[str, str]]:
-  """Returns titles and statistics of a score beside that of the runs."""
+  """Returns titles and statistics of a score other than that of the runs."""
   title, worst = (
     ("Lowest", "min") if score.higher_is_better else ("Largest", "max")
   )

@@ -273,7 +273,7 @@ def interval_note(num_seeds: Mapping[str, int], question: Question) -> str:
       "clients."
     )
   return (
-    f"1 seed{whose}: the interval is over clients alone, the spread over seeds "
+    f"1 seed{whose}: the interval is only over clients, the spread over seeds "
     "is unknown."
   )
 

@@ -251,7 +251,7 @@ class _Errors:
       )
     squared = (outputs.reshape(labels.shape) - labels) ** 2
     squares = _sums(squared.sum(1), part.sizes)
-    # Each number has a mean of its own.
+    # Each number has its own mean.
     means = np.stack([_sums(column, part.sizes) for column in labels.T], 1)
     deviations = labels - np.repeat(
       means / part.sizes[:, None], part.sizes, axis=0
@@ -381,7 +381,7 @@ class Model:
 
 
 def read_model(model: object, *, trust: bool = False) -> Model:
-  """Returns the model of a user, who gives a Keras model or its path."""
+  """Returns a user's model, from a Keras model or its path."""
   if isinstance(model, tf.keras.Model):
     return _of_keras(model, model.name)
   if isinstance(model, str | os.PathLike):

@@ -16,7 +16,7 @@ as far as it differs between seeds. It is the paired t-test of D_s:
 with S - 1 degrees of freedom. Differences of few examples are on a grid, and
 may agree by chance: where two D_s are the same, h is the least distance of the
 others, and 0 elsewhere; rounding to a grid of that step hides h^2 / 12 of each
-method's value. One seed gives no interval. Where seeds draw the data anew,
+method's value. One seed gives no interval. Where each seed draws new data,
 other data are in V_seeds as well.
 
 **Other clients, other seeds.** The clients are a sample, too:
@@ -27,7 +27,7 @@ other data are in V_seeds as well.
 
 D_s* is D_s over K clients drawn with replacement, the same draw for both
 methods and for all seeds. Two seeds share nothing but the draw, so their
-covariance over the draws is the clients' part alone; noise of one client in one
+covariance over the draws is only the clients' part; noise of one client in one
 seed is in V_seeds already. Where the seeds have different clients, the
 covariance vanishes, as it should. K / (K - 1) undoes the bootstrap's bias. W,
 the clients' variance in a single seed, has the noise of clients in a seed as
@@ -80,7 +80,7 @@ from tff_fair.metrics.vectors import Vector
 
 CONFIDENCE = 0.95
 
-_SEED = 0  # Of the draws: the runs alone decide the interval.
+_SEED = 0  # Of the draws: only the runs decide the interval.
 _MAX_DRAWS, _MIN_DRAWS = 1000, 200
 _DRAWN_CLIENTS = 200_000  # With many clients, fewer draws do.
 _ROUNDING = 4 * TIE  # Of a difference of two values, relative to the values.

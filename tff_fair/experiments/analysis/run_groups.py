@@ -21,14 +21,14 @@ _Order = list[list[tuple[bool, float, str]]]
 
 
 class Group(NamedTuple):
-  """Runs that differ in their seeds alone."""
+  """Runs that differ only in their seeds."""
 
   label: str
   runs: tuple[Run, ...]
 
 
 def group(runs: Sequence[Run]) -> list[Group]:
-  """Groups the runs that differ in their seeds alone, by task and method."""
+  """Groups the runs that differ only in their seeds, by task and method."""
   same: dict[str, dict[Seeds, Run]] = {}
   for run in runs:
     key = json.dumps([run.title, run.settings], sort_keys=True)

@@ -13,7 +13,7 @@ _ROUNDING = 1e-6  # Accuracies are ratios in float32.
 class Noise(TypedDict):
   """The noise in the spread of the clients' accuracies, as runs keep it."""
 
-  std: float  # What test sets alone would make.
+  std: float  # The spread that finite test sets alone cause.
   true_std: float  # Without it.
   share: float  # Of the variance, in [0, 1].
   median_examples: float

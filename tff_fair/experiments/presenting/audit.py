@@ -72,13 +72,13 @@ class Audit:
     Args:
       folder: Gets clients.csv, summary.json and index.html. It is made if need
         be.
-      overwrite: Whether to replace these files if they are there already.
+      overwrite: Whether to replace these files if they exist.
 
     Returns:
       The page.
 
     Raises:
-      RunError: If a file is there already, or cannot be written.
+      RunError: If a file exists already, or cannot be written.
     """
     folder = pathlib.Path(folder)
     check_folder(folder, overwrite=overwrite)

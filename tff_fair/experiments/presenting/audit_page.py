@@ -137,7 +137,7 @@ _TAIL = 0.025  # Above the upper end of a 95 % interval.
 
 
 def _sentences(clients: pd.DataFrame, summary: Mapping[str, Any]) -> list[str]:
-  """Returns who is worst off, what is noise, and what newcomers may expect."""
+  """Returns the worst-off clients, the noise, and what newcomers may expect."""
   score = score_of(clients, summary)
   known = clients.dropna(subset=[score.name])
   worst = known[score.name].agg("min" if score.higher_is_better else "max")

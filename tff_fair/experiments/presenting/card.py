@@ -58,7 +58,7 @@ class Subject:
   question: Question
   notes: tuple[str, ...]
   baselines: tuple[Run, ...] = ()  # Finished, on the same data.
-  above: Ceilings | None = None  # The ceiling beside the run.
+  above: Ceilings | None = None  # The ceiling in the run's folder.
 
   @property
   def is_personal(self) -> bool:

@@ -1,4 +1,4 @@
-"""The ceiling of a task in words, as JSON and as a page; runs beside it."""
+"""The ceiling of a task and its runs in words, as JSON and as a page."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _TOUCHES = (
   "the loss may fall further, as where data can be separated."
 )
 _TRAINING = (
-  "The ceiling is of training data; test losses stand beside it. Each loss is "
+  "The ceiling is of training data; test losses are shown, too. Each loss is "
   "the plain one, whatever a run trained on: {unit}."
 )
 _UNITS = {"squared": "mean squared errors, in the task's units of the label"}
@@ -154,7 +154,7 @@ def _range(values: pd.Series, unit: str) -> str:
 
 
 def sentence(found: Ceilings) -> str:
-  """Returns how far the one run beside a ceiling ends above it."""
+  """Returns how far a single run ends above the ceiling."""
   [run] = found.runs.to_dict("records")
   is_deep = found.data["representation"].iloc[0] != ""
   kind = "last layer on its features" if is_deep else "model of its kind"

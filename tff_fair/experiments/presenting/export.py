@@ -68,7 +68,7 @@ def export(
   baselines: Sequence[Run | str | os.PathLike[str]] = (),
   trust: bool = False,
 ) -> Exported:
-  """Writes the trained model of a run, and a model card beside it.
+  """Writes the trained model of a run, and its model card.
 
   The model needs neither this library nor TensorFlow Federated. It takes the
   task's x, or raw columns where the task has a preprocessing, and returns
@@ -170,7 +170,7 @@ def _opened(run: Run | str | os.PathLike[str]) -> Run:
 
 
 def _ceiling(run: Run) -> Ceilings | None:
-  """Returns the ceiling beside a run; says if it is not the run's."""
+  """Returns the ceiling in a run's folder; reports one of another task."""
   found, notes = ceiling_records.read([run_groups.Group(run.title, (run,))])
   for line in notes:
     progress.say(line)
@@ -203,7 +203,7 @@ def _check_baselines(
   titles = [found.title for found in (run, *baselines)]
   for title in titles:
     if titles.count(title) > 1:
-      raise FieldError("baselines", f"{title} is there more than once.")
+      raise FieldError("baselines", f"{title} is given more than once.")
 
 
 def _threshold(

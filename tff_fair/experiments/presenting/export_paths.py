@@ -66,7 +66,7 @@ def _is_of_file(path: pathlib.Path) -> bool:
 
 
 def card_of(output: pathlib.Path) -> pathlib.Path:
-  """Returns where the model card goes: beside the model."""
+  """Returns the path of the model card, next to the model."""
   # model_card.md and model_tflite_card.md, so that one run can have both.
   parts = [output.stem, output.suffix.removeprefix("."), "card.md"]
   if output.suffix.lower() in ("", SUFFIXES[KERAS]):

@@ -103,7 +103,7 @@ def _row(cells: Sequence[str]) -> str:
 def picture(
   results: Sequence[Result], titles: Mapping[str, str], column: str = "worst_10"
 ) -> str:
-  """Returns an SVG picture: methods beside federations, in cells."""
+  """Returns an SVG picture: a cell for each method and federation."""
   chosen = [result for result in results if result.column == column]
   federations = list(dict.fromkeys(r.federation for r in chosen))
   names = sorted(

@@ -38,7 +38,7 @@ def text(tables: Sequence[Table]) -> str:
 
 
 def markdown(tables: Sequence[Table]) -> str:
-  """Returns the tables as Markdown, aligned for those who read its source."""
+  """Returns the tables as Markdown with aligned columns."""
   return "\n\n".join(_markdown(table) for table in tables) + "\n"
 
 

@@ -87,7 +87,7 @@ def load_state(state: pathlib.Path) -> Any:
   if outward:
     raise RunError(
       f"{state}: its program reaches files or code ({', '.join(outward)}), "
-      "which no state of a run does; use a run of someone whom you trust."
+      "which no state of a run does; use a run from someone you trust."
     )
   try:
     return tf.saved_model.load(str(state))()

@@ -185,7 +185,7 @@ class _ClaimFile:
 
 @contextlib.contextmanager
 def _only_one(folder: pathlib.Path, text: bytes) -> Iterator[bool]:
-  """Yields whether this program alone may replace or remove a claim."""
+  """Yields whether only this program may replace or remove a claim."""
   digest = hashlib.sha256(text).hexdigest()[:32]
   path = folder / f"{FILE}.{digest}"
   try:
@@ -241,7 +241,7 @@ def _now(folder: pathlib.Path) -> float:
 
 
 def _owner(text: bytes) -> str:
-  """Returns who wrote a claim, in words."""
+  """Returns the host and process that wrote a claim, in words."""
   try:
     owner = json.loads(text)
     return f"process {owner['pid']} on {owner['host']}"

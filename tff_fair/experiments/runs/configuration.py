@@ -2,10 +2,10 @@
 
 The number of the folder's format, and groups of values by name. `spec` is the
 run as it was asked for, `resolved` the same run with what follows from the task
-and the method. The latter is compared, beside `data`, `versions`, `own_files`:
-digests of the user's files that make the task or the model, `data_digests`:
-those of the data, and `initial_weights`: a digest of the weights that training
-begins with, where no initializer makes them.
+and the method. A resumed run must have the same `resolved`, `data`, `versions`,
+`own_files` (digests of the user's files that make the task or the model),
+`data_digests` (of the data) and `initial_weights` (a digest of the weights that
+training begins with, if no initializer makes them).
 """
 
 import dataclasses

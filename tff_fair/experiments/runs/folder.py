@@ -1,4 +1,4 @@
-"""The folder of a run: its files, its lock, and who may write to it."""
+"""The folder of a run: its files, its lock, and the right to write to it."""
 
 import contextlib
 import itertools

@@ -51,7 +51,7 @@ def sentence(folder: pathlib.Path, found: Mapping[str, str]) -> str:
 
 
 def _recorded(folder: RunFolder, *, below: bool) -> Iterator[pathlib.Path]:
-  """Yields the files of a finished run that have checksums, and are there."""
+  """Yields the existing files of a finished run that have checksums."""
   for path in folder.recorded_files:
     if path.is_file():
       yield path
@@ -71,7 +71,7 @@ def _differences(
   passing: set[pathlib.Path] = set()
   is_finished = folder.is_finished
   if not is_finished:
-    # A run that goes on writes these anew.
+    # A resumed run writes these again.
     passing = set(folder.final_files)
   for name, checksum in expected.items():
     parts = pathlib.PurePath(name).parts

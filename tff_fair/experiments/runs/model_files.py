@@ -82,7 +82,7 @@ def load_model(path: pathlib.Path, *, trust: bool = False) -> tf.keras.Model:
   except Exception as error:
     raise ValueError(
       f"cannot be loaded as a Keras model: {exportable.reason(error)} (a model "
-      "with layers of its own loads as a SavedModel folder, with --trust)."
+      "with custom layers loads as a SavedModel folder, with --trust)."
     ) from error
 
 

@@ -37,7 +37,7 @@ _EXCLUDED = [
   "aggregator/num_clients_excluded",
   "aggregator/num_clients_out_of_bounds",
 ]
-# Those that decide nothing, or that are there under other names.
+# Those that decide nothing, or that exist under other names.
 _NO_SETTINGS = (
   *("hparams", "task_options", *seeds.NAMES),
   *("rounds_per_checkpoint", "measure_improvement", "save_updates"),
@@ -106,7 +106,7 @@ class Run:
 
   @property
   def seed(self) -> int:
-    """Seed of everything random that has no seed of its own."""
+    """Seed of everything random that has no other seed."""
     return self.seeds.draws
 
   @property

@@ -3,7 +3,7 @@
 A block is one npz file of ten rounds, or of one round on a tape with updates.
 Its arrays are those of `tff_fair.summing.tape.TapedRound`, their names after
 the number of the round, "12/gram", and `model`, the SHA-256 of the run's
-model.json. A block is written anew with each of its rounds, so that a run which
+model.json. A block is rewritten with each of its rounds, so that a run which
 was interrupted goes on to the same bytes.
 """
 

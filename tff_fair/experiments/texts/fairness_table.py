@@ -56,7 +56,7 @@ def describe(summary: Mapping[str, Any], wrong: Sequence[str] = ()) -> str:
   )
   if honest := summary.get("honest"):
     text += (
-      f"\n\nOver the {honest['num_clients']:,} honest clients alone\n\n"
+      f"\n\nOver the {honest['num_clients']:,} honest clients only\n\n"
       f"{_results(honest, score)}{_noise(honest)}"
     )
   for sentence in (

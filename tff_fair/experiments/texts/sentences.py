@@ -352,7 +352,7 @@ def left_out(names: Sequence[str], score: Score) -> list[str]:
 
 
 def beside(score: Score, found: Mapping[str, float]) -> str:
-  """Returns mean, median and worst client of a score beside the main one."""
+  """Returns mean, median and worst client of a further score."""
   worst = "min" if score.higher_is_better else "max"
   values = (
     f"{title} {score.number(found[statistic])}"

@@ -7,7 +7,7 @@ server.
   client learning rate, at that rate and at four times it, until the loss aside
   has not fallen for ten rounds, or for `most_rounds`. Aside is each third of
   its training examples in turn. It takes the rate and the number of rounds with
-  the least mean loss, and trains anew with these on all its training examples.
+  the least mean loss, and trains again with these on all its training examples.
 - On pooled data the model trains as many rounds as a client takes part in on
   average, and the round with the least loss on a fifth kept aside counts.
 """
@@ -64,7 +64,7 @@ class Baseline(NamedTuple):
 def of_run(
   folder: RunFolder, spec: RunSpec, parts: build.RunParts, say: Say
 ) -> dict[str, Baseline]:
-  """Returns a run's baselines by kind; equal runs beside it share them."""
+  """Returns a run's baselines by kind; equal runs of the folder share them."""
   asked = {
     LOCAL: spec.local_baseline or spec.loss_reference == LOCAL,
     POOLED: spec.pooled_baseline,
@@ -116,7 +116,7 @@ def num_rounds(spec: RunSpec, parts: build.RunParts) -> int:
 
 
 def most_rounds(spec: RunSpec, parts: build.RunParts) -> int:
-  """Returns how many rounds a client may train alone."""
+  """Returns the most rounds of a client's local model."""
   examples = int(parts.task.train.num_examples[parts.evaluated].sum())
   # All but one of the folds train, and at last one model on all examples.
   affordable = _MOST_EXAMPLES // (examples * (len(RATES) * (_FOLDS - 1) + 1))

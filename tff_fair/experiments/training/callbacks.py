@@ -24,8 +24,8 @@ if typing.TYPE_CHECKING:
 VALIDATION = "validation"
 
 # Results over clients by name, see `client_evaluation.summarize`. Some have the
-# groups "global", of the global model beside personal ones, "honest", of the
-# clients that do not attack, and "validation".
+# groups "global", of the global model if there are personal ones, "honest", of
+# the clients that do not attack, and "validation".
 Summary: TypeAlias = Mapping[str, "float | Mapping[str, float] | Summary"]
 
 
@@ -141,7 +141,7 @@ class RoundState:
     """
     if self.get_updates is None:
       raise ValueError(
-        "there are updates after round 0 alone, in a run with a callback that "
+        "there are updates only after round 0, in a run with a callback that "
         'says wants = {"updates"}.'
       )
     return self.get_updates()
@@ -159,7 +159,7 @@ class RoundCallback:
   saved.
 
   Attributes:
-    wants: What it asks for beside what each state has: "updates", for
+    wants: What it asks for besides what each state has: "updates", for
       `RoundState.updates`.
   """
 

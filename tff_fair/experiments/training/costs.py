@@ -2,7 +2,7 @@
 
 Counted is what the method needs, not how this implementation moves it: weights
 and scalars in their own types, without compression or protocol. The clients'
-metrics, which are for those who watch, and what clients keep for themselves, as
+metrics, which are for monitoring, and what clients keep for themselves, as
 personal models and momentum, are left out. Of SCAFFOLD, the server's control
 goes down, and the change of the client's goes up.
 

@@ -1,4 +1,4 @@
-"""Fine-tuning: what each client gets from a few epochs of its own at the end.
+"""Fine-tuning: what each client gets from a few local epochs at the end.
 
 Each client goes on from the run's last evaluated global model, on its training
 examples, by the local work of a round: the client optimizer, the minibatches

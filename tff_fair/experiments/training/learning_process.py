@@ -161,7 +161,7 @@ def build_now(
 def arguments(
   spec: RunSpec, task: tasks.Task, run_plan: plan.Plan
 ) -> dict[str, Any]:
-  """Returns, as plain values, what decides a process beside its model."""
+  """Returns, as plain values, what decides a process except its model."""
   correction = {
     "local_correction": "scaffold",
     "num_participants": sampling.num_seen(run_plan.first_rounds),

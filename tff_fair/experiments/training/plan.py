@@ -60,7 +60,7 @@ def check(spec: RunSpec, task: tasks.Task) -> None:
     raise FieldError(
       "algorithm",
       f"needs the accuracies of clients, and the label of {task.name} is a "
-      "number; choose a method that needs losses alone.",
+      "number; choose a method that needs only losses.",
       value=spec.algorithm,
     )
   if spec.draws_by_lambda and not isinstance(spec.local_steps, int):
@@ -186,7 +186,7 @@ def _check_correction(spec: RunSpec, task: tasks.Task) -> None:
   if task.num_clients < 2:
     raise FieldError(
       "label_correction",
-      "the task has one client; expected a clean one beside a noisy one.",
+      "the task has one client; expected a clean one and a noisy one.",
       value=spec.label_correction,
     )
   if spec.correction_cohort > task.num_clients:
@@ -240,7 +240,7 @@ def attack(
   if seen.size < 2:
     raise FieldError(
       "attack",
-      "one client takes part; expected an honest one beside it.",
+      "one client takes part; expected an honest one, too.",
       value=spec.attack,
     )
   drawn = sampling.attackers(spec.seed, seen.size, spec.attack_share)
@@ -262,7 +262,7 @@ def aggregation(spec: RunSpec) -> str:
   valid = methods.get(spec.algorithm).aggregations
   protection = defence(spec)
   usual = summing.STACKED if spec.measures_stationarity else valid[0]
-  # A defence that takes the place of a sum finds one in this way alone.
+  # A defence that takes the place of a sum is found only in this way.
   if protection and protection.sum_factory and summing.TWO_PHASE in valid:
     usual = summing.TWO_PHASE
   chosen = usual if spec.aggregation is None else spec.aggregation

@@ -96,7 +96,7 @@ def _move(staged: RunFolder, folder: RunFolder) -> None:
   """Moves the last files of a run to its folder; the one that ends it last."""
   last = [staged.checksums, staged.summary]
   if folder.is_finished:
-    # Until the configuration is there, the same command fine-tunes again.
+    # Until the configuration exists, the same command fine-tunes again.
     last = [staged.summary, staged.checksums, staged.config]
     # It would call files changed that are of the other results.
     folder.checksums.unlink(missing_ok=True)

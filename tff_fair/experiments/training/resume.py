@@ -409,7 +409,7 @@ def _missing_rows(
     (folder.client_evaluations, evaluated, num_evaluated),
   ):
     found = rows[table].get(round_num, 0)
-    # By lambda, the state alone knows whom a round has drawn.
+    # By lambda, only the state knows which clients a round has drawn.
     if found == number or (number is None and found):
       continue
     if not table.exists():

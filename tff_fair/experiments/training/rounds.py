@@ -1,4 +1,4 @@
-"""A round of a run: who takes part, what comes of it, and what is recorded."""
+"""A round of a run: its clients, its result, and what is recorded."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ Process: TypeAlias = "tff.learning.templates.LearningProcess"
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Rounds:
-  """Runs rounds, each known by its number and the state before it alone."""
+  """Runs rounds, each determined by its number and the state before it."""
 
   process: Process
   sample: Callable[[int], sampling.DrawnCohort]  # The cohort of a round.
@@ -180,7 +180,7 @@ def _column(
   name: str,
   client_ids: Sequence[int],
 ) -> np.ndarray:
-  """Returns a value of each client; `None` for those who did not count."""
+  """Returns a value of each client; `None` for those that did not count."""
   values = of_clients.get(name, {})
   return np.array([values.get(k) for k in client_ids])
 
@@ -192,7 +192,7 @@ def _times(values: np.ndarray, times: np.ndarray) -> np.ndarray:
   )
 
 
-# Why the aggregation leaves out clients; it says who counted.
+# Why the aggregation leaves out clients; it reports which ones counted.
 NO_EXAMPLES = "no examples"
 NOT_FINITE = "not finite"
 OUT_OF_BOUNDS = "num_clients_out_of_bounds"  # Of secure sums.

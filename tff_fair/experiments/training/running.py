@@ -61,7 +61,7 @@ def run(
   compilation_cache: bool = True,
   trust: bool = False,
 ) -> Run:
-  """Trains, evaluates and saves results; goes on with a run that is there.
+  """Trains, evaluates and saves results; resumes a run if there is one.
 
   It computes where `tff_fair.runtime.use_local` or `use_dask` has said, else in
   this program.
@@ -309,7 +309,7 @@ def _advising(folder: RunFolder, total_rounds: int) -> Iterator[None]:
     ) from error
   except Exception as error:
     folder.check_place()  # Else that is what went wrong.
-    # TensorFlow has errors of its own for it, of several kinds.
+    # TensorFlow raises several kinds of errors for it.
     lacking = [text for text in _WAYS_OUT if text in str(error)]
     if not lacking:
       raise

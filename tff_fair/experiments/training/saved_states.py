@@ -60,7 +60,7 @@ class Checkpoints:
       if state.saved_callbacks is not None and any(state.saved_callbacks):
         _write_callbacks(staged / _CALLBACKS, state.saved_callbacks)
       checkpoints.write_checksums(staged)
-      # Before the new state is there: a kill leaves none too many.
+      # Before the new state is written: a kill leaves no extra one.
       for old in checkpoints.saved_rounds(self._path)[: 1 - _NUM_CHECKPOINTS]:
         atomic.remove_folder(checkpoints.path(self._path, old))
     self._record()

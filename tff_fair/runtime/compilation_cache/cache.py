@@ -89,7 +89,7 @@ class Folder:
 
 
 def _is_private(path: pathlib.Path) -> bool:
-  """Returns whether a file or folder, not a link, is this user's alone."""
+  """Returns whether a file or folder, not a link, belongs only to this user."""
   status = path.lstat()
   return (
     status.st_uid == os.geteuid()

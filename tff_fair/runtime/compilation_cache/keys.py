@@ -23,7 +23,7 @@ import tensorflow_federated as tff
 
 from tff_fair.runtime import known_code
 
-# Variables that may decide how graphs are built and optimized, but for those of
+# Variables that may decide how graphs are built and optimized, except those of
 # logs.
 _VARIABLES = (
   *("TF_", "XLA_", "CUDA_", "NVIDIA_", "KERAS_", "AUTOGRAPH_", "JAX_"),
@@ -88,7 +88,7 @@ def _surroundings() -> dict[str, object]:
 
 @functools.cache
 def _packages() -> Sequence[str]:
-  """Returns the packages beside TFF with their versions."""
+  """Returns the packages other than TFF with their versions."""
   folder = pathlib.Path(tff.__file__).parent.parent
   return sorted(path.name for path in folder.glob("*.dist-info"))
 

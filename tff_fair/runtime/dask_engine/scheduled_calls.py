@@ -59,7 +59,7 @@ class DaskEngine:
     packed = self._pack(value, type_spec)
     future = self._submit("tff-put", tasks.unpack, packed)
     self._wait(future)
-    # Copies save time alone: a worker that lacks one asks for it.
+    # Copies only save time: a worker that lacks one asks for it.
     with contextlib.suppress(Exception):
       self._client.replicate([future])
     workers = self._reporting(self._client.nthreads)

@@ -1,7 +1,7 @@
 """The functions that Dask's workers run.
 
 Dask's scheduler unpickles tasks as well. So this module imports no TensorFlow,
-and values are in bytes that workers alone unpickle.
+and values are in bytes that only workers unpickle.
 """
 
 import dataclasses

@@ -1,6 +1,6 @@
 """Writes `Dataset.reduce` as a loop over the dataset's elements.
 
-TensorFlow optimizes the function of a `ReduceDataset` anew in each call, which
+TensorFlow optimizes the function of a `ReduceDataset` again in each call, which
 takes longer than a client's training. In a loop it is optimized once.
 """
 

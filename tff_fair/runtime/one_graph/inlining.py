@@ -161,7 +161,7 @@ def _bordered(value: tf.Tensor, leaf: tff.Type) -> tf.Tensor:
   placeholder stops it, an identity does not.
   """
   if not isinstance(leaf, tff.TensorType):
-    if value.dtype == tf.string:  # The graph of a dataset that is read anew.
+    if value.dtype == tf.string:  # The graph of a dataset, read from its start.
       return tf.raw_ops.DatasetFromGraph(graph_def=value)
     return tf.identity(value)  # Of a loop's own graph, as inputs must be.
   return tf.compat.v1.placeholder_with_default(value, leaf.shape)
@@ -203,7 +203,7 @@ def _name_functions_by_content(graph_def: Any) -> None:
   """Renames the functions in a graph after their content.
 
   All functions of a program share TensorFlow's names, and two computations may
-  use a name for different functions: the counter in a name starts anew in each
+  use a name for different functions: the counter in a name starts again in each
   program that makes one, and in each that reads one from a file.
   """
   library = graph_def.library
@@ -303,7 +303,7 @@ def _variables_of(graph_def: Any) -> list[str]:
 def _with_own_variables(graph_def: Any, initializer: str) -> Any:
   """Returns a graph that makes its own variables before all else.
 
-  TFF runs the graph of a client in a session of its own: first the initializers
+  TFF runs the graph of each client in a new session: first the initializers
   of its variables, then the rest. In a loop over clients, all would share them.
   Here each run makes variables without a name, which no other run can find, and
   drops them in the end.

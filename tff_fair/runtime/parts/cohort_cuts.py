@@ -40,7 +40,7 @@ class Phase:
 
   Attributes:
     server_type: The arguments at the server, in their order.
-    clients_type: The arguments at clients, likewise.
+    clients_type: The arguments at clients, as a structure.
     is_at_clients: For each argument whether it is at clients.
   """
 

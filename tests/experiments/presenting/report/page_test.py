@@ -45,7 +45,7 @@ SECTIONS = {
   "Each client": None,
   "Curves": None,
   "Accuracy and fairness": None,
-  "Mean and worst clients": "there is one method alone",
+  "Mean and worst clients": "there is only one method",
   "Accuracy over clients": None,
   "Improved clients": "no run has measured them (improved_share in "
   "metrics.csv)",

@@ -89,7 +89,7 @@ def test_with_one_seed_nothing_is_bold(tmp_path):
   assert "1 seed: no uncertainty" in words(root.find(".//ul"))
   told = conclusion(root)
   assert told.startswith("AFL is clearly better than FedAvg: Mean, Worst 10 %.")
-  assert "1 seed: the interval is over clients alone" in told
+  assert "1 seed: the interval is only over clients" in told
   # For these clients, one seed says nothing.
   told = conclusion(build(tmp_path, question="these_clients"))
   assert told.startswith("No method clearly differs from FedAvg")
@@ -243,7 +243,7 @@ def test_a_verdict_is_not_about_methods_that_are_not_compared(tmp_path):
   make(tmp_path, {"fedavg": 0.5, "adafed": 0.7})
   make(tmp_path, {"afl": 0.6}, seeds=1)
   said = sentences(build(tmp_path))[0]
-  assert "but for AFL" in said
+  assert "except AFL" in said
   assert "FedAvg" not in said
 
 

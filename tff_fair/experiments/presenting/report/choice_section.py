@@ -14,7 +14,7 @@ _TITLE = "The choice"
 
 
 def build(task: TaskRuns) -> section.Section:
-  """Returns the section, which is empty without runs beside a choice.json."""
+  """Returns the section, which is empty without a choice.json of these runs."""
   folders = dict.fromkeys(run.path.parent for run in task.runs)
   choices = [
     _choice(task, parsing.parse_json(file.read_bytes()))

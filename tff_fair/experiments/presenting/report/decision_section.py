@@ -1,4 +1,4 @@
-"""The first screen about a task, for people who decide: do we join?"""
+"""The first screen about a task, for decision makers: do we join?"""
 
 import statistics
 from collections.abc import Iterator, Sequence

@@ -142,7 +142,7 @@ _BY_EXAMPLES = (
   *("weighted", "weighted_std"),
   *(f"weighted_worst_{q}" for q in _PERCENTS),
 )
-# Of accuracies alone.
+# Only of accuracies.
 _ERROR = tuple(
   f"{by}{name}"
   for by in ("", "weighted_")
@@ -155,7 +155,7 @@ def build(task: TaskRuns) -> section.Section:
   """Returns the section: some tables."""
   score = task.score
   honest = (
-    f"Test {score.noun} over honest clients alone{score.in_brackets}",
+    f"Test {score.noun} over honest clients only{score.in_brackets}",
     _ENDS,
     tables.HONEST,
   )
@@ -205,7 +205,7 @@ def _of_score(task: TaskRuns) -> Iterator[tuple[str, str, Sequence[str]]]:
 
 
 def _of_other(name: str) -> tuple[str, str, Sequence[str]]:
-  """Returns title, caption and measures of a score beside the runs' own."""
+  """Returns title, caption and measures of a score other than the runs'."""
   score = BY_NAME[name]
   return (
     score.title,

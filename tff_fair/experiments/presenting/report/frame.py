@@ -44,7 +44,7 @@ Shape: TypeAlias = Path | Text | Group
 
 @dataclasses.dataclass(frozen=True)
 class Chart(Drawn):
-  """A drawing, with a title and a description for those who do not see it."""
+  """A drawing, with a title and a description for screen readers."""
 
   template = "chart.svg"
 

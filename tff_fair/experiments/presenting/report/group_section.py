@@ -1,4 +1,4 @@
-"""Section: groups of people inside clients, beside fairness between clients."""
+"""Section: fairness between groups of people, not between clients."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence

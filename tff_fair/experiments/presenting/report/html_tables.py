@@ -11,7 +11,7 @@ from tff_fair.experiments.analysis.measures import Measure, Value
 from tff_fair.experiments.presenting.rendering import Drawn
 from tff_fair.experiments.presenting.report.task_runs import Method, Style
 
-# The class of a mark, and what it says to those who do not see it.
+# The class of a mark, and its text for screen readers.
 _MARKS = {
   None: ("", ""),
   comparison_table.BEST: ("best", "best, or not separable from it"),

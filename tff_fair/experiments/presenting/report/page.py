@@ -139,14 +139,14 @@ def report(
 ) -> pathlib.Path:
   """Writes a page that shows runs side by side.
 
-  Runs that differ in their seeds alone are one method of the page. The page
+  Runs that differ only in their seeds are one method of the page. The page
   works offline, in print and without scripts.
 
   Args:
     runs: Runs, folders of runs, or folders above them; a run counts once.
     path: The HTML file to write. Its folder is made if need be.
     title: Title of the page; by default it names the data.
-    overwrite: Whether to replace a file that is there already.
+    overwrite: Whether to replace an existing file.
     baseline: The label or name of the method to compare the others with; by
       default FedAvg, or else the first. FedAvg by numbers of examples and
       FedAvg with equal weights are two baselines: the better one counts.
@@ -160,7 +160,7 @@ def report(
     The file.
 
   Raises:
-    RunError: If the file is there already, a folder holds no run, all runs are
+    RunError: If the file exists already, a folder holds no run, all runs are
       damaged, or two runs are the same. Fewer damaged runs are left out, with a
       line on stderr.
     ValueError: If there are no runs, the baseline is not one of the methods, or

@@ -1,4 +1,4 @@
-"""Sections of single rounds: the direction, who improved, losses, rules."""
+"""Sections of single rounds: the direction, improved clients, losses, rules."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -118,7 +118,7 @@ def _over_rounds(
     )
     return section.Section(series.title, absence=absence)
   if all(line.x.size == 1 for line in lines):
-    return section.Section(series.title, absence="there is one round alone")
+    return section.Section(series.title, absence="there is only one round")
   is_share = bool(series.unit)
   where = "the last rounds" if is_share else "the end"
   chart = line_chart.draw(

@@ -106,7 +106,7 @@ def draw_point(point: Point, frame: Frame) -> Group:
 def _names(
   points: Sequence[Point], front: Sequence[int], frame: Frame
 ) -> list[Text]:
-  """Writes names beside points where there is room, on the front first."""
+  """Writes names next to points where there is room, on the front first."""
   x = frame.x_pixels([point.x for point in points])
   y = frame.y_pixels([point.y for point in points])
   taken = [(a - 5, b - 5, a + 5, b + 5) for a, b in zip(x, y, strict=True)]

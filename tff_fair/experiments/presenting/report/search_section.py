@@ -40,7 +40,7 @@ _EACH, _BEST = (
 
 
 def build(task: TaskRuns) -> section.Section:
-  """Returns the section, which is empty without runs beside a search.json."""
+  """Returns the section, which is empty without a search.json of these runs."""
   of_folders: dict[pathlib.Path, dict[str, Run]] = {}
   for run in (*task.runs, *task.unfinished):
     of_folders.setdefault(run.path.parent, {})[run.path.name] = run

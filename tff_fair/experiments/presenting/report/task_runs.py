@@ -113,7 +113,7 @@ _FILE = "file"  # The option of tasks whose data are a file of the user.
 
 @dataclasses.dataclass(frozen=True)
 class Method:
-  """Runs that differ in their seeds alone; a label has a number on the page."""
+  """Runs that differ only in their seeds; a label has a number on the page."""
 
   label: str
   number: int

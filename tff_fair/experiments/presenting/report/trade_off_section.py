@@ -42,7 +42,7 @@ _ABOVE_AND_BELOW = 52  # All rows: Frame.top and Frame.bottom.
 def build_bars(task: TaskRuns) -> section.Section:
   """Returns the section: a chart for each measure, all to one scale."""
   if len(task.methods) < 2:
-    return section.Section(_BARS_TITLE, absence="there is one method alone")
+    return section.Section(_BARS_TITLE, absence="there is only one method")
   found = {
     name: [final_measures.of_method(task, m, name) for m in task.methods]
     for name in _BARS

@@ -188,7 +188,7 @@ def _sentences(
       if not others:
         rest = "All other methods clearly differ from it"
         if unknown:
-          rest += f", but for {', '.join(unknown)}: too few seeds in common"
+          rest += f", except {', '.join(unknown)}: too few seeds in common"
       elif len(values) == len(groups):
         rest = "No method clearly differs from it"
       else:
