@@ -130,12 +130,7 @@ def detectable(
 
   Estimates are normal around it with the variance that this difference has
   with so many seeds, whose parts are estimated with their degrees of freedom.
-
-  Args:
-    difference: One that was found.
-    num_seeds: Of the comparison to plan.
-    num_methods: As many are compared, of which one differs: Holm's factor.
-    draws: Of the simulation.
+  The number of compared methods is Holm's factor: one of them differs.
   """
   rng, level = np.random.default_rng(0), _LEVEL / num_methods
   variance, squared = 0.0, np.zeros(draws)

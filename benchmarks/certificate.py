@@ -6,8 +6,6 @@ that have one pay for the point of least norm alone, the last line.
   python -m benchmarks.certificate [--model=mlp|cnn]
 """
 
-from collections.abc import Callable
-
 import numpy as np
 import tensorflow as tf
 from absl import flags
@@ -30,7 +28,7 @@ def main() -> None:
   rows = rng.normal(size=(workload.NUM_CLIENTS, 300)) + rng.normal(size=300)
   gram = tf.constant(rows @ rows.T)
   stationarity = tf.function(kernels.pareto_stationarity)
-  calls: dict[str, Callable[[], object]] = {
+  calls = {
     name: workload.rounds(
       workload.process(
         "fedavg", model, aggregation="stacked", certificate=certificate

@@ -9,8 +9,6 @@ A peak is that of the program so far: ask for one `--show` and way at a time.
 """
 
 import time
-from collections.abc import Callable
-from typing import Any
 
 from absl import flags
 
@@ -26,14 +24,6 @@ _CLIENTS = flags.DEFINE_list(
 )
 
 
-def _in_parts(run: Callable[[], Any], size: int) -> Callable[[], Any]:
-  def run_in_parts() -> Any:
-    with in_parts_of(size):
-      return run()
-
-  return run_in_parts
-
-
 def _show_parts() -> None:
   model = workload.mlp()
   tff_fair.runtime.use_local()
@@ -42,7 +32,7 @@ def _show_parts() -> None:
     for num_clients, size in ((10, 32), (100, 32), (100, 10)):
       run = workload.rounds(process, workload.client_data(model, num_clients))
       seconds = measure.time_in_turns(
-        {"whole": _in_parts(run, 0), f"in {size}s": _in_parts(run, size)},
+        {"whole": in_parts_of(0)(run), f"in {size}s": in_parts_of(size)(run)},
         repetitions=_REPETITIONS.value,
       )
       print(f"{way}, {num_clients} clients")
@@ -68,10 +58,7 @@ def _show_growth() -> None:
       )
 
 
-_SHOWN = {
-  "parts": _show_parts,
-  "growth": _show_growth,
-}
+_SHOWN = {"parts": _show_parts, "growth": _show_growth}
 
 
 def main() -> None:

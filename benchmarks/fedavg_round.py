@@ -94,22 +94,6 @@ def _fresh_rounds(
   return run
 
 
-def _in_its_runtime(
-  build: Callable[[], Callable[[], Any]],
-) -> Callable[[], Any]:
-  """Returns what `build` does, running in TFF's own execution context."""
-  context = tff.backends.native.create_sync_local_cpp_execution_context()
-  contexts = tff.framework.get_context_stack()
-  with contexts.install(context):
-    run = build()
-
-  def run_in_context() -> Any:
-    with contexts.install(context):
-      return run()
-
-  return run_in_context
-
-
 def main() -> None:
   """Prints the table."""
   tff_fair.runtime.use_local()
@@ -128,6 +112,9 @@ def main() -> None:
   stock = tff.learning.algorithms.build_weighted_fed_avg(
     model, tff.learning.optimizers.build_sgdm(workload.LEARNING_RATE)
   )
+  in_its_runtime = tff.framework.get_context_stack().install(
+    tff.backends.native.create_sync_local_cpp_execution_context()
+  )
   x, y = clients[0]
   population = tasks.Split(
     num_examples=np.full(_POPULATION.value, _EXAMPLES.value),
@@ -144,8 +131,8 @@ def main() -> None:
       "fresh cohort": _fresh_rounds(training, fresh),
       "TFF, no training": _no_training(model, whole),
       "stock TFF": workload.rounds(stock, batched),
-      "stock TFF, its runtime": _in_its_runtime(
-        lambda: workload.rounds(stock, batched)
+      "stock TFF, its runtime": in_its_runtime(
+        in_its_runtime(workload.rounds)(stock, batched)
       ),
     }
     seconds = measure.time_in_turns(calls, repetitions=_REPETITIONS.value)

@@ -46,9 +46,7 @@ _Weights: TypeAlias = list[np.ndarray]
 _ServerStep: TypeAlias = Callable[[_Weights, _Weights], _Weights]
 
 
-def read_halves(
-  source: pathlib.Path,
-) -> Iterator[tuple[_Arrays, _Arrays]]:
+def read_halves(source: pathlib.Path) -> Iterator[tuple[_Arrays, _Arrays]]:
   """Yields the training and the test rows of each hospital."""
   frame = natural.read_hospitals(source)
   frame = frame.drop(columns=["slope", "vessels", "thal"]).dropna()
@@ -191,12 +189,11 @@ def accuracies(
   averaging, adaptive = sgd(0.001), sgd(0.003162)
   rows = []
   for seed in seeds:
+    fedavg = _train(averaging, train, _ROUNDS, seed, same)
+    adagrad = _train(adaptive, train, _ROUNDS, seed, _adagrad(0.316228))
     models = {
-      "FedAvg100": [_train(averaging, train, _ROUNDS, seed, same)] * 4,
-      "FedAdagrad100": [
-        _train(adaptive, train, _ROUNDS, seed, _adagrad(0.316228))
-      ]
-      * 4,
+      "FedAvg100": [fedavg] * 4,
+      "FedAdagrad100": [adagrad] * 4,
       "Local": [_train(by_itself, [rows_], 1, seed, same) for rows_ in train],
     }
     rows += [

@@ -68,9 +68,10 @@ def accuracy_coverage(size: int, gain: float) -> tuple[float, float]:
 
 
 def _accuracy_ends(size: int, gained: int, lost: int) -> tuple[float, float]:
-  right = np.array([[1.0, 0.0], [0.0, 1.0]])  # Logits, for the label 0.
-  before = np.repeat(right[[1, 0, 0]], [gained, lost, size - gained - lost], 0)
-  after = np.repeat(right[[0, 1, 0]], [gained, lost, size - gained - lost], 0)
+  logits, counts = np.eye(2), [gained, lost, size - gained - lost]
+  before, after = (  # The first logits are right for the label 0.
+    np.repeat(logits[rows], counts, 0) for rows in ([1, 0, 0], [0, 1, 0])
+  )
   found = gains.client_gain(
     "accuracy", Outputs(np.zeros(size, int), before, after)
   )
@@ -78,19 +79,12 @@ def _accuracy_ends(size: int, gained: int, lost: int) -> tuple[float, float]:
 
 
 class Kind(NamedTuple):
-  """How two models see the examples.
+  """How two models see the examples."""
 
-  Attributes:
-    signal: What the label adds to the log odds, or the std of numbers.
-    shared: The std of what both see alike.
-    noises: The std of what each sees for itself.
-    tail: Degrees of freedom of the second model's noise; infinite is normal.
-  """
-
-  signal: float
-  shared: float
-  noises: tuple[float, float]
-  tail: float = math.inf
+  signal: float  # What the label adds to the log odds.
+  shared: float  # The std of the noise that both share.
+  noises: tuple[float, float]  # The std of each model's own noise.
+  tail: float = math.inf  # Degrees of freedom of the second's; inf is normal.
 
 
 KINDS = {
@@ -176,7 +170,6 @@ def score_coverage(
 # The tests of the clients of a federation.
 
 TESTED = ("accuracy", "auc", "f1", "log_loss", "rmse")
-_EXCHANGEABLE = KINDS["alike"]
 
 
 def unlike_numbers(generator: np.random.Generator, size: int) -> Outputs:
@@ -231,13 +224,11 @@ def told_apart(
   return told / federations
 
 
-def exchangeable(
-  score: str,
-) -> Callable[[np.random.Generator, int], Outputs]:
+def exchangeable(score: str) -> Callable[[np.random.Generator, int], Outputs]:
   """Returns draws of two models that are exchangeable."""
   of_numbers = score in _OF_NUMBERS
   return lambda generator, size: outputs(
-    generator, size, _EXCHANGEABLE, 0.0, of_numbers=of_numbers
+    generator, size, KINDS["alike"], 0.0, of_numbers=of_numbers
   )
 
 
@@ -257,28 +248,16 @@ def _print_scores() -> None:
 
 
 def _print_row(title: str, score: str, kinds: Sequence[Kind]) -> None:
-  cells = _cells(score, kinds, _TEST_SETS.value)
-  print(f"{title:18}", *cells, sep="  ", flush=True)
-
-
-def _cells(score: str, kinds: Sequence[Kind], clients: int) -> Sequence[str]:
   cells = []
   for size in SCORE_SIZES:
-    found = np.array(
-      [
-        [
-          score_coverage(score, size, kind, gain, clients)
-          for gain in IMPROVEMENTS
-        ]
-        for kind in kinds
-      ]
-    )
-    coverage, share = (
-      np.nanmin(np.nanmean(found[..., 0], 1)),
-      found[..., 1].max(),
-    )
-    cells.append(f"{100 * coverage:5.1f} ({100 * share:3.0f})")
-  return cells
+    found = [
+      score_coverage(score, size, kind, gain, _TEST_SETS.value)
+      for kind, gain in itertools.product(kinds, IMPROVEMENTS)
+    ]
+    coverages, shares = np.reshape(found, (len(kinds), -1, 2)).T
+    coverage = np.nanmin(np.nanmean(coverages, 0))
+    cells.append(f"{100 * coverage:5.1f} ({100 * shares.max():3.0f})")
+  print(f"{title:18}", *cells, sep="  ", flush=True)
 
 
 def _print_tests() -> None:

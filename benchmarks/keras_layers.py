@@ -101,10 +101,7 @@ def _set_ups() -> Mapping[str, tuple[tuple[int, ...], Build]]:
     **{
       name: getattr(L, name)(0.3, seed=1)
       for name in (
-        "Dropout",
-        "AlphaDropout",
-        "GaussianDropout",
-        "GaussianNoise",
+        *("Dropout", "AlphaDropout", "GaussianDropout", "GaussianNoise"),
       )
     },
     **{
@@ -201,9 +198,7 @@ def _model(name: str) -> tf.keras.Model:
   return tf.keras.Model(x, L.Dense(_CLASSES)(L.Flatten()(hidden)))
 
 
-def _clients(
-  shape: tuple[int, ...],
-) -> list[tf.data.Dataset]:
+def _clients(shape: tuple[int, ...]) -> list[tf.data.Dataset]:
   rng = np.random.default_rng(0)
   return [
     tff_fair.client_dataset(

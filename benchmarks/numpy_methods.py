@@ -258,16 +258,7 @@ def trained(
       len(settings), num_clients, -1
     )
     step = RULES[name](
-      Round(
-        update,
-        loss,
-        initial,
-        norm,
-        weight,
-        rates,
-        value,
-        memory,
-      )
+      Round(update, loss, initial, norm, weight, rates, value, memory)
     )
     of_settings = step.reshape(len(settings), *first.shape)
     theta = theta - np.moveaxis(of_settings, 0, 1)
@@ -335,16 +326,11 @@ class Federation(NamedTuple):
   def evaluate(
     self, specs: Sequence[RunSpec], first: np.ndarray, seed: int
   ) -> pd.DataFrame:
-    """Trains settings of one method, and returns the results of the clients.
+    """Trains settings that differ only in rates and hyperparameters.
 
-    Args:
-      specs: The settings, which differ in rates and hyperparameters alone.
-      first: The first weights, float64[F, C].
-      seed: Of the order of examples.
-
-    Returns:
-      A row for each client and setting: setting, client_id, client,
-      num_examples and the score, on test data and as validation_....
+    From the first weights, float64[F, C]. Returns a row for each client and
+    setting: setting, client_id, client, num_examples and the score, on test
+    data and as validation_....
     """
     theta = trained(specs, self.model, self.train, first, seed)
     clients = np.arange(self.test.num_examples.size)

@@ -137,9 +137,8 @@ def main(
       weights = _round(train, weights, [clients[k] for k in cohort])
       weights[0].numpy()  # Until it is there.
       seconds.append(time.perf_counter() - start)
-    if round_num % _ROUNDS_PER_EVALUATION == 0 or round_num == int(
-      total_rounds
-    ):
+    is_last = round_num == int(total_rounds)
+    if round_num % _ROUNDS_PER_EVALUATION == 0 or is_last:
       accuracies = [
         float(np.asarray(evaluate(weights, *data))) for data in test_clients
       ]

@@ -65,9 +65,7 @@ def torchjd_weights() -> dict[str, Callable[[np.ndarray], np.ndarray]]:
       found, before = self.alpha_param.value, self.prvs_alpha_param.value
       return found is None or bool(np.linalg.norm(found - before) < 1e-9)
 
-  def of_gram(
-    weighting: Callable[..., Any],
-  ) -> Callable[..., np.ndarray]:
+  def of_gram(weighting: Callable[..., Any]) -> Callable[..., np.ndarray]:
     return lambda updates: weighting(torch.tensor(updates @ updates.T)).numpy()
 
   def upgrad(updates: np.ndarray) -> np.ndarray:

@@ -137,14 +137,36 @@ def main() -> None:
       bench_baselines.carry_out(asked)
     found = collected(asked)
   if _RESULTS.name in outputs:
-    _write(outputs[_RESULTS.name], found)
+    path = outputs[_RESULTS.name]
+    # Without a time, so that the same results are the same bytes.
+    packing = {"method": "gzip", "mtime": 0} if path.suffix == ".gz" else None
+    with atomic.replacement(path, overwrite=True) as staged:
+      found.to_csv(
+        staged, index=False, lineterminator="\n", compression=packing
+      )
   if _CALIBRATION.value is not None:
     print(calibration(found, _CRITERION.value))
     return
-  print(_tables(found))
+  is_better = _BASELINE.value != analysis.FEDAVG
+  baseline = analysis.BETTER if is_better else analysis.FEDAVG
+  compared = analysis.compare(
+    found, baseline, criterion=_CRITERION.value, question=_QUESTION.value
+  )
+  titles = _titles(found)
+  spreads = analysis.spreads(found, criterion=_CRITERION.value)
+  rows = analysis.over_federations(compared, spreads)
+  print(
+    f"Differences to {baseline if is_better else 'FedAvg'}; settings chosen by "
+    f"{_CRITERION.value} of validation rows; 95 % intervals over "
+    f"{questions.Question(_QUESTION.value).about}, after Holm's correction; "
+    "bold is clear.",
+    fair_bench.by_federation(compared, titles),
+    "Worst 10 %, over federations: Wilcoxon's signed ranks.",
+    fair_bench.over_federations(rows),
+    sep="\n\n",
+  )
   if _PICTURE.name in outputs:
-    compared = _compared(found)
-    text = fair_bench.picture(compared, _titles(found))
+    text = fair_bench.picture(compared, titles)
     paths.write_output(outputs[_PICTURE.name], text)
 
 
@@ -227,25 +249,6 @@ def _read(path: pathlib.Path) -> pd.DataFrame:
   return found
 
 
-def _write(path: pathlib.Path, found: pd.DataFrame) -> None:
-  with atomic.replacement(path, overwrite=True) as staged:
-    # Without a time, so that the same results are the same bytes.
-    packing = {"method": "gzip", "mtime": 0} if path.suffix == ".gz" else None
-    found.to_csv(staged, index=False, lineterminator="\n", compression=packing)
-
-
-def _compared(found: pd.DataFrame) -> list[analysis.Result]:
-  baseline = analysis.BETTER
-  if _BASELINE.value == analysis.FEDAVG:
-    baseline = analysis.FEDAVG
-  return analysis.compare(
-    found,
-    baseline,
-    criterion=_CRITERION.value,
-    question=_QUESTION.value,
-  )
-
-
 def _titles(found: pd.DataFrame) -> dict[str, str]:
   """Returns the titles of the federations that are ours."""
   return {
@@ -254,32 +257,11 @@ def _titles(found: pd.DataFrame) -> dict[str, str]:
   }
 
 
-def _tables(found: pd.DataFrame) -> str:
-  compared = _compared(found)
-  spreads = analysis.spreads(found, criterion=_CRITERION.value)
-  rows = analysis.over_federations(compared, spreads)
-  about = questions.Question(_QUESTION.value).about
-  return "\n\n".join(
-    [
-      f"Differences to {_baseline()}; settings chosen by {_CRITERION.value} of "
-      f"validation rows; 95 % intervals over {about}, after Holm's correction; "
-      "bold is clear.",
-      fair_bench.by_federation(compared, _titles(found)),
-      "Worst 10 %, over federations: Wilcoxon's signed ranks.",
-      fair_bench.over_federations(rows),
-    ]
-  )
-
-
-def _baseline() -> str:
-  return "FedAvg" if _BASELINE.value == analysis.FEDAVG else analysis.BETTER
-
-
 def calibration(found: pd.DataFrame, criterion: str) -> str:
   """Returns how many pairs of a method and a federation are called different.
 
-  FedAvg by examples is the baseline: the better of two would be chosen by what
-  is compared.
+  FedAvg by examples is the baseline: the compared numbers themselves would
+  choose the better of two.
   """
   lines = []
   for column in analysis.COLUMNS:

@@ -143,28 +143,16 @@ class UsageError(Exception):
 
 
 class Program(NamedTuple):
-  """A program with flags.
+  """A program with flags."""
 
-  Attributes:
-    main: It is called with the words that are not flags.
-    description: What the program does, the first lines of its help.
-    groups: The groups of its flags.
-    arguments: The meaning of words that are not flags, as "RUN ..."; without
-      it, there must be none.
-    namespace: Where the flags are defined; a program with a namespace of its
-      own may give its flags the names that others give to theirs.
-    elsewhere: Says of the name of a flag that the program lacks, where it
-      belongs.
-    flag_names: The flags of fields that have another name than `--FIELD`.
-  """
-
-  main: Callable[..., None]
-  description: str
+  main: Callable[..., None]  # Takes the words that are not flags.
+  description: str  # The first lines of the help.
   groups: Sequence[Group]
-  arguments: str = ""
-  namespace: flags.FlagValues = flags.FLAGS
+  arguments: str = ""  # The words that are not flags, as "RUN ...", if any.
+  namespace: flags.FlagValues = flags.FLAGS  # Where the flags are defined.
+  # Returns a hint for the name of a flag that another program has.
   elsewhere: Callable[[str], str | None] | None = None
-  flag_names: Mapping[str, str] = MappingProxyType({})
+  flag_names: Mapping[str, str] = MappingProxyType({})  # If not `--FIELD`.
 
   def run(self, argv: Sequence[str] | None = None) -> NoReturn:
     """Parses the flags, calls `main` and exits.
@@ -205,7 +193,7 @@ class Program(NamedTuple):
       # As shells know it.
       status = 128 + interrupted.signal_number
     except BrokenPipeError:
-      # Who read our output, as `head`, has gone; nor can it be flushed at exit.
+      # The reader, such as `head`, has ended, so nothing is flushed at exit.
       discard_output()
       status = 1
     except OSError as error:
@@ -274,7 +262,7 @@ def line(
 
 @contextlib.contextmanager
 def blaming(flag: str, *kinds: type[Exception]) -> Iterator[None]:
-  """Has errors of some kinds begin with the flag at fault."""
+  """Makes errors of some kinds begin with the flag at fault."""
   try:
     yield
   except kinds as error:
@@ -296,7 +284,7 @@ def parse(
   namespace: flags.FlagValues,
   elsewhere: Callable[[str], str | None] | None = None,
 ) -> list[str]:
-  """Sets the flags; returns the words that are none."""
+  """Sets the flags; returns the words that are not flags."""
   for name in _HELP_NAMES:
     if name not in namespace:
       flags.DEFINE_boolean(
@@ -462,7 +450,7 @@ def prepare() -> None:
     try:
       os.fstat(number)
     except OSError:
-      # It gets the number that is free, which no file of ours shall have.
+      # It takes the free number, so that no later file gets it.
       os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
   for name in ("stdout", "stderr"):
     if getattr(sys, name) is None:  # Python's mark of a closed stream.
@@ -508,12 +496,10 @@ def included_flagfiles() -> tuple[str, ...]:
 
 def with_flagfile_paths(words: Sequence[str]) -> list[str]:
   """Replaces the name of an included flagfile by the path of the file."""
-  return [_with_flagfile_path(word) for word in words]
-
-
-def _with_flagfile_path(word: str) -> str:
-  flag, _, name = word.partition("=")
-  is_included = flag.lstrip("-") == _FLAGFILE and name in included_flagfiles()
-  if is_included and not pathlib.Path(name).exists():
-    return f"{flag}={_FLAGFILES / name}{_SUFFIX}"
-  return word
+  found = list(words)
+  for place, word in enumerate(words):
+    flag, _, name = word.partition("=")
+    is_included = flag.lstrip("-") == _FLAGFILE and name in included_flagfiles()
+    if is_included and not pathlib.Path(name).exists():
+      found[place] = f"{flag}={_FLAGFILES / name}{_SUFFIX}"
+  return found

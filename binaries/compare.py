@@ -3,7 +3,7 @@
 Give folders of runs, or folders above them, such as that of a sweep.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from binaries import command_line, paths
 from binaries.command_line import UsageError
@@ -23,7 +23,6 @@ from tff_fair.experiments.presenting import text_tables
 
 # The folders of runs are words without a flag.
 FLAG_NAMES = {"runs": "RUN"}
-_ENDINGS = (".csv", ".md", ".tex")
 _FLAGS = command_line.Flags()
 _RUNS = _FLAGS.names(
   "runs",
@@ -98,12 +97,17 @@ _SIUNITX = _FLAGS.switch(
   "Align numbers in LaTeX with the package siunitx.",
 )
 _OVERWRITE = _FLAGS.switch("overwrite", False, "Replace existing files.")
+_CONTENTS: Mapping[str, Callable[[Sequence[Table]], str]] = {
+  ".csv": text_tables.csv,
+  ".md": text_tables.markdown,
+  ".tex": lambda found: text_tables.latex(found, with_siunitx=_SIUNITX.value),
+}
 
 
 def main(*words: str) -> None:
   """Shows and writes the tables that the flags ask for."""
   outputs = [
-    paths.new_output(text, overwrite=_OVERWRITE.value, endings=_ENDINGS)
+    paths.new_output(text, overwrite=_OVERWRITE.value, endings=tuple(_CONTENTS))
     for text in _OUTPUT.value
   ]
   runs = [*words, *_RUNS.value]
@@ -124,7 +128,12 @@ def main(*words: str) -> None:
     including="--unfinished",
     last=_LAST.value,
   )
-  columns = _columns()
+  columns: list[str] = _COLUMNS.value
+  if not columns:
+    raise UsageError("--columns: is empty; leave it out for the usual ones.")
+  for name in columns:
+    if columns.count(name) > 1:
+      raise UsageError(f"--columns: {name} is given twice.")
   target = Target.asked(_TARGET.value, _TARGET_OF.value)
   found = compare.find(
     runs, with_costs=target is not None, verify=_VERIFY.value
@@ -134,20 +143,9 @@ def main(*words: str) -> None:
   )
   print(text_tables.text(tables))
   for path in outputs:
-    paths.write_output(path, _content(path.suffix, tables))
+    paths.write_output(path, _CONTENTS[path.suffix](tables))
   if _VERIFY.value:
     paths.end_if_changed(found)
-
-
-def _columns() -> Sequence[str]:
-  """Returns the columns; whether they are known, `analysis.compare` checks."""
-  names: list[str] = _COLUMNS.value
-  if not names:
-    raise UsageError("--columns: is empty; leave it out for the usual ones.")
-  for name in names:
-    if names.count(name) > 1:
-      raise UsageError(f"--columns: {name} is given twice.")
-  return names
 
 
 def _round() -> str | int:
@@ -159,12 +157,6 @@ def _round() -> str | int:
       f"--round={text[:40]}: expected {LAST}, {BEST} or the number of a round."
     )
   return int(text)
-
-
-def _content(ending: str, found: Sequence[Table]) -> str:
-  if ending == ".tex":
-    return text_tables.latex(found, with_siunitx=_SIUNITX.value)
-  return (text_tables.csv if ending == ".csv" else text_tables.markdown)(found)
 
 
 PROGRAM = _FLAGS.program(

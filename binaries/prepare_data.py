@@ -5,6 +5,7 @@ TFF's own loaders read the files that it writes, and so does training with
 """
 
 import pathlib
+import re
 
 from binaries import command_line, paths
 from binaries.command_line import UsageError
@@ -17,10 +18,7 @@ from tff_fair import declared, user_functions
 from tff_fair.experiments import interruption, progress as screen
 
 # Fields whose flags have other names.
-FLAG_NAMES = {
-  "source_format": "--convert",
-  "sources": "--source",
-}
+FLAG_NAMES = {"source_format": "--convert", "sources": "--source"}
 _FLAGS = command_line.Flags()
 _CONVERT = _FLAGS.choice(
   "convert",
@@ -120,9 +118,11 @@ def _list() -> None:
 
 
 def _download() -> None:
-  directory, sha256 = _data_dir(), _sha256()
+  directory, sha256 = _data_dir(), _SHA256.value
+  if sha256 is not None and not re.fullmatch("[0-9a-fA-F]{64}", sha256):
+    raise UsageError(f"--sha256={sha256}: expected 64 hexadecimal digits.")
   first, *others = downloads.archives(_DOWNLOAD.value)
-  # A checksum that was given is that of the data; others are known to TFF.
+  # --sha256 is the checksum of the data; TFF knows those of the other files.
   for archive, checksum in [(first, sha256), *((a, None) for a in others)]:
     path = downloads.destination(archive, directory)
     if path.exists() and not _OVERWRITE.value:
@@ -163,7 +163,15 @@ def _write_federations() -> None:
 
 
 def _convert() -> None:
-  conversion = plan(_request())
+  request = ConversionRequest(
+    source_format=_CONVERT.value,
+    sources=[paths.parse("source", text) for text in _SOURCE.value],
+    data_dir=_data_dir(),
+    output_name=_OUTPUT_NAME.value,
+    overwrite=_OVERWRITE.value,
+    **{name: _FLAGS[name].value for name in _OF_REQUEST},
+  )
+  conversion = plan(request)
   path = conversion.path
   with screen.AmountProgress(
     f"Reading for {path.name}", conversion.total, conversion.unit
@@ -187,32 +195,11 @@ def _convert() -> None:
       print(f"Wrote {table}.")
 
 
-def _request() -> ConversionRequest:
-  return ConversionRequest(
-    source_format=_CONVERT.value,
-    sources=[paths.parse("source", text) for text in _SOURCE.value],
-    data_dir=_data_dir(),
-    output_name=_OUTPUT_NAME.value,
-    overwrite=_OVERWRITE.value,
-    **{name: _FLAGS[name].value for name in _OF_REQUEST},
-  )
-
-
 def _data_dir() -> pathlib.Path:
   """Returns the directory of the data."""
   if not _DATA_DIR.value:
     raise UsageError("--data_dir: is missing; name the directory of the data.")
   return paths.parse("data_dir", _DATA_DIR.value)
-
-
-def _sha256() -> str | None:
-  """Returns the checksum that was given, if one was."""
-  text = _SHA256.value
-  if text is not None and (
-    len(text) != 64 or not set(text.lower()) <= set("0123456789abcdef")
-  ):
-    raise UsageError(f"--sha256={text}: expected 64 hexadecimal digits.")
-  return text
 
 
 PROGRAM = command_line.Program(

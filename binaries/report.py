@@ -4,11 +4,8 @@ Give folders of runs, or folders above them. Runs that differ only in seeds are
 one method. The page works offline, in print and without scripts.
 """
 
-import pathlib
 import shlex
 import sys
-from collections.abc import Sequence
-from typing import Any
 
 from binaries import command_line, paths
 from binaries.command_line import UsageError
@@ -41,36 +38,23 @@ def main(*folders: str) -> None:
     raise UsageError(
       "RUNS: are missing; name folders of runs, or folders above them."
     )
-  path = paths.new_output(
-    _OUTPUT.value, overwrite=_OVERWRITE.value, makes_folder=True
-  )
-  settings = {
-    "title": _TITLE.value,
-    "overwrite": _OVERWRITE.value,
-    "baseline": _BASELINE.value,
-    "question": _QUESTION.value,
-    # As a user can give it again.
-    "command": shlex.join(["python", "-m", "binaries.report", *sys.argv[1:]]),
-  }
+  overwrite = _OVERWRITE.value
+  path = paths.new_output(_OUTPUT.value, overwrite=overwrite, makes_folder=True)
+  # As a user can give it again.
+  command = shlex.join(["python", "-m", "binaries.report", *sys.argv[1:]])
   with command_line.blaming("--output: ", DataError):
-    _write(folders, path, settings)
-
-
-def _write(
-  folders: Sequence[str], path: pathlib.Path, settings: dict[str, Any]
-) -> None:
-  found = page.find(folders, verify=_VERIFY.value)
-  tasks = task_runs.arrange(
-    found.runs,
-    unfinished=_UNFINISHED.value,
-    baseline=settings["baseline"],
-    question=settings["question"],
-  )
-  written = {name: settings[name] for name in ("title", "overwrite", "command")}
-  page.write(tasks, path, **written)
+    found = page.find(folders, verify=_VERIFY.value)
+    tasks = task_runs.arrange(
+      found.runs,
+      unfinished=_UNFINISHED.value,
+      baseline=_BASELINE.value,
+      question=_QUESTION.value,
+    )
+    page.write(
+      tasks, path, title=_TITLE.value, overwrite=overwrite, command=command
+    )
   megabytes = path.stat().st_size / 1e6
-  contents = page.describe(tasks)
-  print(f"Wrote {path}: {contents}; {megabytes:.1f} MB.")
+  print(f"Wrote {path}: {page.describe(tasks)}; {megabytes:.1f} MB.")
   if _VERIFY.value:
     paths.end_if_changed(found)
 

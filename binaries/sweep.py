@@ -5,6 +5,7 @@ interrupted sweep, repeat the command. With --trials, the program searches the
 settings instead of running every combination.
 """
 
+import collections
 import sys
 from collections.abc import Sequence
 
@@ -34,12 +35,11 @@ def main() -> None:
   criterion = sweep_flags.criterion()
   settings = sweep_flags.search(sweep)
   executor = sweep_flags.executor(is_search=settings is not None)
-  options = sweep_flags.COMPUTING.options()
   runner = Runner(
     sweep_flags.output_dir(),
     executor=executor,
     describe=command_line.line,
-    options=options,
+    options=sweep_flags.COMPUTING.options(),
   )
   if not sweep_flags.DRY_RUN.value:
     runner.check_limits()
@@ -56,12 +56,24 @@ def main() -> None:
   sweep = validation.with_fraction(sweep, fraction)
   if settings is not None:
     _search(sweep, settings, runner)
-    return
+  else:
+    _train(sweep, runner, criterion, fraction)
+  if sweep_flags.DRY_RUN.value and executor.is_shared:
+    print(f"Executor: {executor}")
+
+
+def _train(
+  sweep: Sweep, runner: Runner, criterion: str, fraction: float
+) -> None:
   planned = plan.expand(sweep)
   with paths.output_dir_named():
     states = runner.states(planned)
     if sweep_flags.DRY_RUN.value:
-      _show(runner, planned, states)
+      for run, state in zip(planned, states, strict=True):
+        print(f"{state:11}  {runner.folder / run.name}")
+      counts = collections.Counter(states).items()
+      found = ", ".join(f"{count} {state}" for state, count in counts)
+      print(f"{len(planned)} runs: {found}")
       return
     failures = runner.carry_out(planned, states, sweep.title)
   _end(runner, planned, failures, criterion, fraction)
@@ -79,7 +91,6 @@ def _search(sweep: Sweep, settings: SearchSettings, runner: Runner) -> None:
           f"{one.name}: {known} of {settings.trials} trials have begun in "
           f"{runner.folder}; {len(one.seeds)} runs each; {space}"
         )
-      _show_executor(runner)
       return
     failures = searcher.carry_out(sweep.title)
   planned = {
@@ -117,22 +128,6 @@ def _end(
       "command to try them again."
     )
     sys.exit(1)
-
-
-def _show(
-  runner: Runner, planned: Sequence[PlannedRun], states: Sequence[str]
-) -> None:
-  for run, state in zip(planned, states, strict=True):
-    print(f"{state:11}  {runner.folder / run.name}")
-  counts = {state: states.count(state) for state in dict.fromkeys(states)}
-  found = ", ".join(f"{count} {state}" for state, count in counts.items())
-  print(f"{len(planned)} runs: {found}")
-  _show_executor(runner)
-
-
-def _show_executor(runner: Runner) -> None:
-  if runner.executor.is_shared:
-    print(f"Executor: {runner.executor}")
 
 
 PROGRAM = command_line.Program(

@@ -193,8 +193,7 @@ class ComputingFlags:
     return self._namespace[name].value
 
 
-# What trains if the flags name no experiment: an included flagfile, and FedAvg
-# at a rate of its own.
+# If the flags name no experiment: an included flagfile, and FedAvg's own rate.
 _FIRST_LOOK = "synthetic_adafedadam"
 _FIRST_LOOK_BASELINE_RATE = "0.1"
 
@@ -400,7 +399,7 @@ def decides(name: str) -> bool:
 
 def spec_of_file(name: str) -> RunSpec:
   """Returns the run that a file of flags describes."""
-  # As they are before the command line of a program sets them.
+  # With defaults, not the values of this program's command line.
   namespace = copy.deepcopy(flags.FLAGS)
   for flag in namespace:
     namespace[flag].unparse()
@@ -424,7 +423,7 @@ def output_dir() -> pathlib.Path | None:
 
 
 def catalog_wanted() -> str | None:
-  """Returns the part of the catalog to show before the end, if any."""
+  """Returns the part of the catalog that the flags ask for, if any."""
   if isinstance(_LIST.value, str):
     return catalog_entry(_LIST.value)
   return catalog() if _LIST.value else None

@@ -9,13 +9,8 @@ from tff_fair.experiments.spec.settings import RunSettings, federation, learning
 
 # Options of tasks that are about their own models.
 _OF_TASKS_MODELS = (
-  "initial_weights",
-  "embedding_size",
-  "lstm_layers",
-  "lstm_units",
+  *("initial_weights", "embedding_size", "lstm_layers", "lstm_units"),
 )
-
-
 # Settings that do not go together: the field at fault, and the problem.
 _Conflicts = Iterator[tuple[str, str]]
 
@@ -40,10 +35,8 @@ def _conflicts(spec: RunSettings) -> _Conflicts:
       "out.",
     )
   yield from _of_momentum(spec)
-  kind, decay = (
-    "server_learning_rate_decay_kind",
-    "server_learning_rate_decay",
-  )
+  decay = "server_learning_rate_decay"
+  kind = f"{decay}_kind"
   if getattr(spec, kind) is not None and getattr(spec, decay) is None:
     yield kind, f"is of {decay}, which is not given."
   if spec.patience is not None and spec.criterion is None:
@@ -205,12 +198,10 @@ def _of_decays(spec: RunSettings) -> _Conflicts:
     decay, kind = getattr(spec, name), getattr(spec, f"{name}_kind")
     if decay is None:
       continue
-    if kind == "inverse_time":
-      is_valid, interval = decay >= 0, "[0, inf)"
-    else:
-      is_valid, interval = 0 < decay <= 1, "(0, 1]"
-    if not is_valid:
-      yield name, f"expected a number in {interval}."
+    if kind == "inverse_time" and decay < 0:
+      yield name, "expected a number in [0, inf)."
+    elif kind != "inverse_time" and not 0 < decay <= 1:
+      yield name, "expected a number in (0, 1]."
 
 
 def _of_attack(spec: RunSettings) -> _Conflicts:

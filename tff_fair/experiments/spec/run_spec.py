@@ -183,7 +183,24 @@ class RunSpec(settings.RunSettings):
   def effective(self) -> dict[str, Value]:
     """Returns the settings that decide results, with defaults, by flat name."""
     with self._reading():
-      return self._effective()
+      return {
+        **{n: getattr(self, n) for n, f in self.fields().items() if f.decides},
+        "rounds_per_evaluation": self.evaluation_interval,
+        "validation_fraction": self.validation_share,
+        "clients_per_part": self.part_size,
+        **{  # None is a seed that follows `seed`.
+          name: None if value == self.seed else value
+          for name, value in zip(seeds.NAMES[1:], self.seeds[1:], strict=True)
+        },
+        **{
+          f"{spec_text.HPARAM}{name}": value
+          for name, value in self.all_hparams.items()
+        },
+        **{
+          f"{spec_text.TASK_OPTION}{name}": self.task_options.get(name, default)
+          for name, default in tasks.option_defaults(self.task).items()
+        },
+      }
 
   def replace(self, **values: object) -> Self:
     """Returns the run with some other settings.
@@ -198,23 +215,6 @@ class RunSpec(settings.RunSettings):
     """Returns a context that refuses to run code if this is a record."""
     is_record = vars(self).get("_is_record", False)
     return tasks.reading_records() if is_record else contextlib.nullcontext()
-
-  def _effective(self) -> dict[str, Value]:
-    return {
-      **{n: getattr(self, n) for n, f in self.fields().items() if f.decides},
-      "rounds_per_evaluation": self.evaluation_interval,
-      "validation_fraction": self.validation_share,
-      "clients_per_part": self.part_size,
-      **self._own_seeds,
-      **{
-        f"{spec_text.HPARAM}{name}": value
-        for name, value in self.all_hparams.items()
-      },
-      **{
-        f"{spec_text.TASK_OPTION}{name}": self.task_options.get(name, default)
-        for name, default in tasks.option_defaults(self.task).items()
-      },
-    }
 
   def vary(self, **values: object) -> list[Self]:
     """Returns the runs of a grid, each once.
@@ -235,16 +235,6 @@ class RunSpec(settings.RunSettings):
     """
     with self._reading():
       return grids.vary(self, values)
-
-  @property
-  def _own_seeds(self) -> dict[str, Value]:
-    """The seeds that do not follow `seed`; None is one that does."""
-    values = dict(zip(seeds.NAMES, self.seeds, strict=True))
-    return {
-      name: None if value == self.seed else value
-      for name, value in values.items()
-      if name != "seed"
-    }
 
   def _checked_task_options(self) -> FrozenMapping:
     tasks.check_name(self.task)

@@ -353,5 +353,3 @@ def _sweep(
   }
   method = SweptMethod(spec.algorithm, spec.algorithm, searched, _PLACE)
   return Sweep(None, (method,), fixed, {}, _PLACE)
-
-
