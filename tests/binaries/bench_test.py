@@ -55,6 +55,15 @@ _SMALL = (
 )
 
 
+def _bench_of(folder, **settings):
+  return protocol.Bench(
+    folder=folder / "out",
+    data_dir=folder,
+    federations=(f"{folder}/{_NAME}",),
+    **settings,
+  )
+
+
 def _prepare(folder):
   (folder / "opposites.py").write_text(_FEDERATION)
   federation = federations.get(f"{folder}/{_NAME}")
@@ -92,16 +101,7 @@ def test_its_runs_are_those_of_training(done):
   folder, _ = done
   item = "outputs/fair_bench/opposites/fedavg/seed-1.csv"
   rows = pd.read_csv(folder / item)
-  table = protocol.Table(
-    protocol.Bench(
-      folder=folder,
-      data_dir=folder,
-      federations=(f"{folder}/{_NAME}",),
-      algorithms=("fedavg",),
-      rounds=2,
-    ),
-    f"{folder}/{_NAME}",
-  )
+  (table,) = _bench_of(folder, algorithms=("fedavg",), rounds=2).tables()
   (method,) = table.bench.swept
   (tried,) = protocol.settings(method, table.spec().replace(seed=1), 1)
   trained = run(tried, folder / "trained", progress=False)
@@ -117,16 +117,9 @@ def test_its_runs_are_those_of_training(done):
 
 def test_the_methods_in_numpy_have_the_same_results(done):
   folder, _ = done
-  name = f"{folder}/{_NAME}"
-  asked = protocol.Bench(
-    folder=folder,
-    data_dir=folder,
-    federations=(name,),
-    algorithms=("fedavg", "fedavg:uniform"),
-    rounds=2,
-    tries=1,
-  )
-  found = bench_levels.of_seed(protocol.Table(asked, name), 1, {})
+  algorithms = ("fedavg", "fedavg:uniform")
+  asked = _bench_of(folder, algorithms=algorithms, rounds=2, tries=1)
+  found = bench_levels.of_seed(*asked.tables(), 1, {})
   results = pd.read_csv(folder / "out.csv.gz")
   keys = ["method", "client"]
   both = pd.concat(found).merge(results[results["seed"] == 1], on=keys)
@@ -147,13 +140,7 @@ def test_the_methods_in_numpy_have_the_same_results(done):
 )
 def test_tries_in_numpy_have_the_results_of_runs(done, algorithm, tmp_path):
   folder, _ = done
-  name = f"{folder}/{_NAME}"
-  table = protocol.Table(
-    protocol.Bench(
-      folder=folder, data_dir=folder, federations=(name,), rounds=3
-    ),
-    name,
-  )
+  (table,) = _bench_of(folder, rounds=3).tables()
   base = table.spec().with_algorithm("fedavg").replace(data_seed=1)
   spec = base.with_algorithm(algorithm)
   wanted = [
@@ -256,21 +243,12 @@ def test_the_same_command_has_nothing_left_to_do(done, monkeypatch):
 
 def test_another_table_or_protocol_is_refused(tmp_path):
   _prepare(tmp_path)
-
-  def bench_of(**settings):
-    return protocol.Bench(
-      folder=tmp_path / "out",
-      data_dir=tmp_path,
-      federations=(f"{tmp_path}/{_NAME}",),
-      **settings,
-    )
-
-  bench_of().record()
+  _bench_of(tmp_path).record()
   with pytest.raises(RunError, match="rounds=30"):
-    bench_of(rounds=3).record()
+    _bench_of(tmp_path, rounds=3).record()
   with (tmp_path / "opposites.csv").open("a") as table:
     table.write("c,0.5,0.5,1\n")
-  for other in (bench_of(), bench_of(seeds=(0,))):
+  for other in (_bench_of(tmp_path), _bench_of(tmp_path, seeds=(0,))):
     with pytest.raises(RunError, match=r"opposites\.csv") as refused:
       other.record()
     assert "\n" not in str(refused.value)

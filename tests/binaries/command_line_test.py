@@ -87,14 +87,6 @@ def test_a_signal_is_one_line_and_the_usual_status(program, number, status):
   assert outcome == (status, "", "Interrupted.\n")
 
 
-def test_numbers_that_float32_cannot_hold_are_one_line(program):
-  for number in ("1e39", "1e-46"):
-    line = program(f"--client_learning_rate={number}").refusal
-    assert re.search("--client_learning_rate=.*in float32", line)
-  line = program("--algorithm=fedprox", "--hparam=mu=1e39").refusal
-  assert re.search(r"--hparam=mu=1e\+39: .*in float32 it is inf", line)
-
-
 def test_a_reader_that_has_gone_leaves_no_traceback():
   reading, writing = os.pipe()
   os.close(reading)
@@ -228,7 +220,7 @@ def test_a_flagfile_of_the_user_goes_before_an_included_one(parse):
     (["--algoritm=x"], "--algoritm: ", ["did you mean --algorithm?"]),
     (["--batch_size=x"], "--batch_size=x: ", []),
     (["--batch_size=0"], "--batch_size=0: ", ["[1, 2147483647]"]),
-    (["--client_learning_rate=-0.1"], "--client_learning_rate=-0.1: ", []),
+    (["--client_learning_rate=1e39"], "--client_learning_rate=1e", ["float32"]),
     (["--client_optimizer=lion"], "--client_optimizer=lion: ", ["adam", "sgd"]),
     (
       ["--compilation_cache=often"],

@@ -36,15 +36,11 @@ def test_each_paper_with_experiments_has_files():
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_all_runs_of_an_included_file_are_valid(name):
+def test_an_included_file_says_what_it_is_and_all_its_runs_are_valid(name):
   sweep, planned = planned_runs(name)
   assert sweep.title
   assert {run.method for run in planned} == {m.name for m in sweep.methods}
   assert len({run.spec.seeds for run in planned}) >= 3
-
-
-@pytest.mark.parametrize("name", FILES)
-def test_an_included_file_says_what_it_is(name):
   first = (sweep_flags.FILES / f"{name}.toml").read_text().split("\n", 1)[0]
   assert first.startswith("# ")
   assert len(first) <= 80

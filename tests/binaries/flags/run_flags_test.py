@@ -170,30 +170,6 @@ def test_texts_become_values():
 
 
 @pytest.mark.parametrize(
-  ("arguments", "error", "message"),
-  [
-    (["--clients_per_round=5-1"], flags.IllegalFlagValueError, "5 or 5-15"),
-    (["--client_momentum=1"], flags.IllegalFlagValueError, r"in \[0, 1\)"),
-    (
-      ["--local_steps=3", "--local_epochs=2"],
-      FieldError,
-      "the place of local_epochs, which is 2",
-    ),
-    (
-      ["--server_momentum=0.5", "--client_optimizer=momentum"],
-      FieldError,
-      "server_optimizer to be momentum or nesterov, found none",
-    ),
-  ],
-)
-def test_a_flag_that_cannot_be_is_named(arguments, error, message):
-  with pytest.raises(error, match=message) as raised:
-    spec(*arguments)
-  name = arguments[0].partition("=")[0].removeprefix("--")
-  assert str(raised.value).removeprefix("flag --").startswith(name)
-
-
-@pytest.mark.parametrize(
   ("words", "tape"),
   [
     (["--tape"], True),
@@ -236,13 +212,10 @@ def test_types_choices_defaults_and_bounds_are_shown():
   text = " ".join(run_flags.catalog_entry("fedfv").split())
   assert "alpha=0.1 A finite number, in [0, 1]. Share of the clients" in text
   assert "order=loss One of loss, random, reverse. Order of the" in text
-  assert "lipschitz=none A finite number or none, in (0, inf)." in " ".join(
-    run_flags.catalog_entry("qfedavg").split()
-  )
-  assert (
-    "num_clients=30 An integer or none, in [1, inf). Number of"
-    in " ".join(run_flags.catalog_entry("digits").split())
-  )
+  text = " ".join(run_flags.catalog_entry("qfedavg").split())
+  assert "lipschitz=none A finite number or none, in (0, inf)." in text
+  text = " ".join(run_flags.catalog_entry("digits").split())
+  assert "num_clients=30 An integer or none, in [1, inf). Number of" in text
 
 
 @pytest.mark.parametrize("name", ["digits", "fedfv"])
@@ -254,11 +227,9 @@ def test_the_program_shows_the_entry_of_a_name(program, name):
 
 
 @pytest.mark.parametrize("words", [["--list=xyz"], ["--list", "xyz"]])
-def test_an_unknown_name_is_one_line_and_a_list_shows_the_names(program, words):
+def test_an_unknown_name_is_one_line(program, words):
   line = program(*words).refusal
   assert line.startswith("train: --list=xyz: unknown name; --list alone shows ")
-  shown = program("--list").stdout
-  assert all(name in shown for name in NAMES)
 
 
 # How runs are computed.
@@ -283,17 +254,9 @@ def test_without_flags_it_is_as_a_run_is_by_default():
 
 
 def test_texts_become_values_of_computing():
-  given = options(
-    "--wandb=fair",
-    "--nocompilation_cache",
-    "--engine=local",
-  )
-  assert given == {
-    **options(),
-    "wandb": "fair",
-    "compilation_cache": False,
-    "engine": "local",
-  }
+  changed = {"wandb": "fair", "compilation_cache": False, "engine": "local"}
+  given = options("--wandb=fair", "--nocompilation_cache", "--engine=local")
+  assert given == {**options(), **changed}
   assert options("--wandb=") == options()
 
 

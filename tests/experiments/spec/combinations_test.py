@@ -19,12 +19,7 @@ def test_decays_of_the_other_kind_have_no_upper_bound():
       RunSpec(**{name: -0.5}, **kind)
 
 
-def test_a_bias_is_not_negative_and_a_scaling_may_be():
-  with rejected("attack_strength", value=-1.0):
-    RunSpec(attack="bias", attack_strength=-1)
-  assert RunSpec(attack="scaling", attack_strength=-1).attack_strength == -1.0
-
-
+_NOISE: dict[str, Any] = {"dp_noise": 1.0, "dp_clip": 0.5}
 _BY_LOSS: dict[str, Any] = {"sampling": "power_of_choice"}
 _DRFA: dict[str, Any] = {"algorithm": "drfa"}
 
@@ -33,40 +28,26 @@ _DRFA: dict[str, Any] = {"algorithm": "drfa"}
   ("values", "field"),
   [
     ({"local_steps": 5, "local_epochs": 2}, "local_steps"),
-    ({"client_momentum": 0.9, "client_optimizer": "adam"}, "client_momentum"),
+    ({"attack": "bias", "attack_strength": -1}, "attack_strength"),
     ({"personal_lam": 0.1, "algorithm": "ditto"}, "personal_lam"),
     ({"algorithm": "scaffold", "client_optimizer": "adam"}, "client_optimizer"),
     ({"algorithm": "fedprox", "proximal_mu": 0.1}, "proximal_mu"),
     ({"tape": True, "loss_reference": "local"}, "tape"),
     # Noise needs cohorts of one size that weigh alike.
-    ({"dp_noise": 1.0, "dp_clip": 0.5}, "dp_noise"),
-    ({"dp_noise": 1.0, "dp_clip": 0.5, "sampling": "proportional"}, "sampling"),
-    (
-      {"dp_noise": 1.0, "dp_clip": 0.5, "clients_per_round": "2-4"},
-      "clients_per_round",
-    ),
-    *(
-      (
-        {
-          "dp_noise": 1.0,
-          "dp_clip": 0.5,
-          "client_weighting": "uniform",
-          "dropout": 0.2,
-          "dropout_kind": kind,
-        },
-        "dropout_kind",
-      )
-      for kind in ("by_size", "by_label")
-    ),
+    (_NOISE, "dp_noise"),
+    ({**_NOISE, "sampling": "proportional"}, "sampling"),
+    ({**_NOISE, "clients_per_round": "2-4"}, "clients_per_round"),
+    ({**_NOISE, "dropout": 0.2, "dropout_kind": "by_size"}, "dropout_kind"),
+    ({**_NOISE, "dropout": 0.2, "dropout_kind": "by_label"}, "dropout_kind"),
     ({**_BY_LOSS, "aggregation": "secure"}, "sampling"),
     ({**_BY_LOSS, "dropout": 0.2, "dropout_kind": "by_size"}, "dropout_kind"),
-    ({**_BY_LOSS, "dp_noise": 1.0, "dp_clip": 0.5}, "sampling"),
+    ({**_BY_LOSS, **_NOISE}, "sampling"),
     ({"sampling": "by_lambda"}, "sampling"),
     ({**_DRFA, "sampling": "all"}, "sampling"),
     ({**_DRFA, "dropout": 0.1}, "dropout"),
     ({**_DRFA, "join_round": "0.5:3"}, "join_round"),
     ({"join_round": "0.5:11", "total_rounds": 10}, "join_round"),
-    ({"join_round": "0.5:3", "dp_noise": 1.0, "dp_clip": 0.5}, "join_round"),
+    ({**_NOISE, "join_round": "0.5:3"}, "join_round"),
     ({"proximal_mu": -1.0}, "proximal_mu"),
     ({"local_steps": "0-3"}, "local_steps"),
   ],
@@ -74,10 +55,14 @@ _DRFA: dict[str, Any] = {"algorithm": "drfa"}
 def test_settings_that_do_not_go_together(values, field):
   with rejected(field):
     RunSpec(**values)
+
+
+def test_settings_that_go_together():
+  RunSpec(attack="scaling", attack_strength=-1)
   # A method's own term may be left out.
   RunSpec(algorithm="fedprox", hparams={"mu": 0.0}, proximal_mu=0.1)
   RunSpec(local_steps=(3, 5), local_epochs=1)
-  private = RunSpec(dp_noise=1.0, dp_clip=0.5, client_weighting="uniform")
+  private = RunSpec(**_NOISE, client_weighting="uniform")
   # Who is away does not depend on the data, or no one is.
   for kind in ("independent", "by_client", "blocks", "periodic"):
     private.replace(dropout=0.2, dropout_kind=kind)

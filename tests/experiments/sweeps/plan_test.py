@@ -183,6 +183,9 @@ flags = {data_dir = "/a b"}
   ]
 
 
+TERM = RunSpec(algorithm="term")
+
+
 class TestSpecs:
   """Runs that a script plans."""
 
@@ -225,41 +228,48 @@ class TestSpecs:
     assert "-measure_improvement=true-" in name
     assert name.endswith("-seed=9")
 
-  def test_a_model_that_is_not_given_is_named_where_another_is(self):
-    spec = RunSpec()
-    other = spec.replace(task_options={"model": "logistic_regression"})
-    assert self.planned(spec, other) == [
-      "adafed-model=mlp_64-seed=0",
-      "adafed-model=logistic_regression-seed=0",
-    ]
-
-  def test_identical_runs_have_one_name(self):
-    spec = RunSpec(algorithm="term")
-    default = spec.replace(hparams={"t": 1.0}, rounds_per_checkpoint=3)
-    assert self.planned(spec, spec.replace(seed=1), default) == [
-      "term-seed=0",
-      "term-seed=1",
-      "term-seed=0",
-    ]
-
-  def test_other_seeds_are_named_where_they_vary(self):
-    spec = RunSpec(algorithm="term", data_seed=0)
-    assert self.planned(*spec.vary(seed=[0, 1])) == [
-      "term-seed=0",
-      "term-seed=1",
-    ]
-    assert self.planned(*spec.vary(model_seed=[1, 0])) == [
-      "term-model_seed=1-seed=0",
-      "term-model_seed=0-seed=0",
-    ]
-
-  def test_settings_that_only_some_methods_have_are_compared_among_them(self):
-    assert self.planned(
-      RunSpec(algorithm="adafed", hparams={"gamma": 2.0}),
-      RunSpec(algorithm="term"),
-      RunSpec(task="mnist", algorithm="term"),
-    ) == [
-      "adafed-task=digits-seed=0",
-      "term-task=digits-seed=0",
-      "term-task=mnist-seed=0",
-    ]
+  @pytest.mark.parametrize(
+    ("specs", "expected"),
+    [
+      # A model that is not given is named where another is.
+      (
+        [RunSpec(), *RunSpec().vary(model=["logistic_regression"])],
+        [
+          "adafed-model=mlp_64-seed=0",
+          "adafed-model=logistic_regression-seed=0",
+        ],
+      ),
+      # Identical runs have one name.
+      (
+        [
+          TERM,
+          TERM.replace(seed=1),
+          TERM.replace(hparams={"t": 1.0}, rounds_per_checkpoint=3),
+        ],
+        ["term-seed=0", "term-seed=1", "term-seed=0"],
+      ),
+      # Other seeds are named where they vary.
+      (
+        TERM.replace(data_seed=0).vary(seed=[0, 1]),
+        ["term-seed=0", "term-seed=1"],
+      ),
+      (
+        TERM.vary(model_seed=[1, 0]),
+        ["term-model_seed=1-seed=0", "term-model_seed=0-seed=0"],
+      ),
+      # Settings that only some methods have are compared among these.
+      (
+        [
+          RunSpec(algorithm="adafed", hparams={"gamma": 2.0}),
+          *TERM.vary(task=["digits", "mnist"]),
+        ],
+        [
+          "adafed-task=digits-seed=0",
+          "term-task=digits-seed=0",
+          "term-task=mnist-seed=0",
+        ],
+      ),
+    ],
+  )
+  def test_names_have_what_distinguishes_runs(self, specs, expected):
+    assert self.planned(*specs) == expected
