@@ -34,6 +34,7 @@ _CALIBRATION = _FLAGS.choice(
   "calibration", "null", ["null", "power", "none"], "Which tables."
 )
 _FEDERATIONS = _FLAGS.names("federations", [*federations.SMALL], "Whose.")
+_ALGORITHMS = _FLAGS.names("algorithms", [*bench.METHODS], "Of the methods.")
 _DATA_DIR = _FLAGS.text("data_dir", "data/federations", "Of prepared tables.")
 _OUTPUT_DIR = _FLAGS.text("output_dir", "outputs/levels", "Of results.")
 _DRAWS = _FLAGS.integer("draws", 1, "Draws of each federation.")
@@ -190,6 +191,7 @@ def main() -> None:
     folder=folder,
     data_dir=pathlib.Path(_DATA_DIR.value),
     federations=tuple(_FEDERATIONS.value),
+    algorithms=tuple(_ALGORITHMS.value),
     seeds=tuple(range(_SEEDS.value)),
     calibration=kind,
     copies=_DRAWS.value,

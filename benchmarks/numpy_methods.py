@@ -192,6 +192,103 @@ def _fedmdfg_of_one(update: np.ndarray, loss: np.ndarray) -> np.ndarray:
   return d / norm * np.linalg.norm(g.mean(0))
 
 
+def _vred(r: Round) -> np.ndarray:
+  return _by_deviations(r, r.loss)
+
+
+def _semi_vred(r: Round) -> np.ndarray:
+  mean = (r.weight * r.loss).sum(1, keepdims=True)
+  return _by_deviations(r, np.maximum(r.loss - mean, 0))
+
+
+def _by_deviations(r: Round, deviation: np.ndarray) -> np.ndarray:
+  centred = deviation - (r.weight * deviation).sum(1, keepdims=True)
+  return _combine(r.weight * (1 + 2 * r.value[:, None] * centred), r)
+
+
+def _fedmgda_plus(r: Round) -> np.ndarray:
+  norms = np.linalg.norm(r.update, axis=2, keepdims=True)
+  unit = np.divide(r.update, norms, np.zeros_like(r.update), where=norms > 0)
+  epsilon = r.value[:, None]
+  lower, upper = (
+    np.maximum(r.weight - epsilon, 0),
+    np.minimum(r.weight + epsilon, 1),
+  )
+  start = np.broadcast_to(r.weight, r.loss.shape)
+  return _combine(
+    least_norm(unit, start, lower, upper), r._replace(update=unit)
+  )
+
+
+def _adafed(r: Round) -> np.ndarray:
+  """Takes the point of least norm of the updates over their losses.
+
+  That of the affine hull; of the convex one where updates are dependent.
+  """
+  is_finite = np.isfinite(r.update).all((1, 2)) & np.isfinite(r.loss).all(1)
+  update = np.where(is_finite[:, None, None], r.update, 0)
+  loss = np.where(is_finite[:, None], r.loss, 1)
+  u, singular, _ = np.linalg.svd(update, full_matrices=False)
+  squared = np.square(singular)
+  is_used = squared > 1e-12 * squared.max(1, keepdims=True)
+  inverse = np.divide(1, squared, np.zeros_like(squared), where=is_used)
+  of_loss = np.einsum("smr,sm->sr", u, loss)
+  solution = np.einsum("smr,sr->sm", u, inverse * of_loss)
+  reached = np.einsum("smr,sr->sm", u, is_used * of_loss)
+  affine = solution / (solution * loss).sum(1, keepdims=True)
+  points = r._replace(update=update / loss[..., None])
+  start = np.full_like(loss, 1 / loss.shape[1])
+  convex = least_norm(points.update, start, 0 * loss, 1 + 0 * loss)
+  length = np.linalg.norm(_combine(affine * loss, points), axis=1)
+  shortest = np.linalg.norm(points.update, axis=2).min(1)
+  residual = np.linalg.norm(reached - loss, axis=1)
+  leaves = residual > 1e-6 * np.linalg.norm(loss, axis=1)
+  leaves |= ~(length <= shortest * (1 + 1e-9))
+  d = _combine(np.where(leaves[:, None], convex, affine * loss), points)
+  return np.where(is_finite[:, None], d, np.nan)
+
+
+def least_norm(
+  points: np.ndarray, start: np.ndarray, lower: np.ndarray, upper: np.ndarray
+) -> np.ndarray:
+  """Returns weights with sum 1, within bounds, of the combination nearest 0.
+
+  An interior-point method, of several problems at once: points [S, m, P], and
+  the others [S, m].
+  """
+  gram = points @ np.swapaxes(points, 1, 2)
+  largest = np.einsum("smm->sm", gram).max(1)
+  gram = gram / np.where(largest > 0, largest, 1)[:, None, None]
+  gram = np.where(np.isfinite(gram), gram, 0)
+  ones = np.ones_like(start)
+  x, y = start.copy(), np.zeros([len(start), 1])
+  below, above = ones.copy(), ones.copy()
+  for _ in range(60):
+    a, b = x - lower, upper - x
+    gap = (a * below + b * above).mean(1, keepdims=True)
+    if gap.max() < 1e-13:
+      break
+    slope = np.einsum("sij,sj->si", gram, x) - y
+    to_a, to_b = 0.1 * gap / a, 0.1 * gap / b
+    system = gram + (below / a + above / b)[..., None] * np.eye(x.shape[1])
+    sides = np.stack([to_a - to_b - slope, ones], -1)
+    moved, of_level = np.moveaxis(np.linalg.solve(system, sides), -1, 0)
+    level = -moved.sum(1, keepdims=True) / of_level.sum(1, keepdims=True)
+    step = moved + level * of_level
+    to_below = to_a - below - below / a * step
+    to_above = to_b - above + above / b * step
+    length = np.ones_like(y)
+    for room, change in (
+      *((a, step), (b, -step)),
+      *((below, to_below), (above, to_above)),
+    ):
+      most = np.divide(-room, change, np.inf * ones, where=change < 0)
+      length = np.minimum(length, 0.99 * most.min(1, keepdims=True))
+    x, y = x + length * step, y + length * level
+    below, above = below + length * to_below, above + length * to_above
+  return x
+
+
 def _adafedadam(r: Round) -> np.ndarray:
   w = special.softmax(np.log(r.weight * r.loss / r.initial_loss), axis=1)
   own_rate = np.linalg.norm(r.update, axis=2) / r.gradient_norm
@@ -215,6 +312,10 @@ RULES: dict[str, Callable[[Round], np.ndarray]] = {
   "fedmdfg": _fedmdfg,
   "adafedadam": _adafedadam,
   "ditto": _fedavg,
+  "fedmgda_plus": _fedmgda_plus,
+  "adafed": _adafed,
+  "vred": _vred,
+  "semi_vred": _semi_vred,
 }
 _WITHOUT_SIGNALS = ("fedavg", "ditto")
 
@@ -232,6 +333,7 @@ def trained(
   if settings[0].client_weighting == "uniform":
     weight = np.full(weight.size, 1 / weight.size)
   rates = np.array([s.client_learning_rate for s in settings])
+  server_rates = np.array([s.server_learning_rate or 1.0 for s in settings])
   own = bench.HYPERPARAMETERS.get(settings[0].algorithm, ("", ()))[0]
   value = np.array([s.all_hparams[own] if own else 0.0 for s in settings])
   num_clients = data.num_examples.size
@@ -260,6 +362,7 @@ def trained(
     step = RULES[name](
       Round(update, loss, initial, norm, weight, rates, value, memory)
     )
+    step = server_rates[:, None] * step
     of_settings = step.reshape(len(settings), *first.shape)
     theta = theta - np.moveaxis(of_settings, 0, 1)
   return personal if name == "ditto" else theta[None]

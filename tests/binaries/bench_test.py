@@ -260,7 +260,7 @@ def test_settings_are_as_many_for_each_method():
     asked = protocol.Bench(
       folder=None,
       data_dir=None,
-      algorithms=("fedavg", *protocol.HYPERPARAMETERS),
+      algorithms=("fedavg", "fedavg_n", *protocol.HYPERPARAMETERS),
     )
     for method in asked.swept:
       for tries in (1, 2, 4, 8):

@@ -10,8 +10,11 @@ share one compiled graph for each value of its hyperparameter.
 import dataclasses
 import json
 import multiprocessing
+import multiprocessing.connection
+import os
 import pathlib
 import re
+import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal
@@ -77,6 +80,12 @@ HYPERPARAMETERS: Mapping[str, tuple[str, tuple[float, float]]] = {
   "n_accadam": ("learning_rate", (0.003, 0.01)),
   "fedgini": ("epsilon", (0.2, 0.5)),
 }
+# The length of these methods' steps is not that of the clients' updates, so the
+# server learning rate takes the place of the client rate, or of AdaFed's gamma.
+UNIT_UPDATES = ("fedavg_n", "fedmgda_plus", "mgda_prox")
+UNIT_RATES = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
+# AdaFed divides updates by losses, which are larger where labels are numbers.
+_ADAFED_RATES = {"classes": (1.0, 10.0), "number": (10.0, 1000.0)}
 # Of the columns of an item: beside these, those of an evaluation.
 SETTING, CLIENT = "setting", "client"
 
@@ -283,15 +292,22 @@ def settings(
   method: SweptMethod, spec: RunSpec, tries: int = 8
 ) -> list[RunSpec]:
   """Returns `tries` of a method's eight settings, evenly spaced."""
-  rates = list(RATES[str(spec.task_options["kind"])])
+  kind = str(spec.task_options["kind"])
+  rates = RATES[kind]
   tuned: dict[str, list[float]] = {}
-  if method.algorithm in HYPERPARAMETERS:
+  rate, varied = "client_learning_rate", rates
+  if method.algorithm in UNIT_UPDATES:
+    tuned["client_learning_rate"] = [rates[len(rates) // 2]]
+    rate, varied = "server_learning_rate", UNIT_RATES
+  if method.algorithm == "adafed":
+    varied, tuned["server_learning_rate"] = rates[1::2], [*_ADAFED_RATES[kind]]
+  elif method.algorithm in HYPERPARAMETERS:
     name, values = HYPERPARAMETERS[method.algorithm]
-    rates, tuned = rates[1::2], {f"hparam.{name}": list(values)}
+    varied, tuned[f"hparam.{name}"] = varied[1::2], [*values]
   found = spec.vary(
     algorithm=method.algorithm,
     **{name: setting.values for name, setting in method.grid.items()},
-    client_learning_rate=rates,
+    **{rate: [*varied]},
     **tuned,
   )
   step = len(found) // tries
@@ -302,6 +318,8 @@ def describe(spec: RunSpec) -> str:
   """Returns the settings that a method tunes, as "rate 0.1, q 1"."""
   own = HYPERPARAMETERS.get(spec.algorithm, ("", ()))[0]
   found = f"rate {spec.client_learning_rate:g}"
+  if spec.server_learning_rate is not None:
+    found += f", server rate {spec.server_learning_rate:g}"
   return f"{found}, {own} {spec.all_hparams[own]:g}" if own else found
 
 
@@ -336,7 +354,7 @@ def _in_processes(
 ) -> None:
   context = multiprocessing.get_context("spawn")
   started = [
-    context.Process(target=_carry_out_share, args=(bench, k, jobs), daemon=True)
+    context.Process(target=_carry_out_in_child, args=(bench, k, jobs))
     for k in range(jobs)
   ]
   with processes.without_main(), processes.modules_found_as_here():
@@ -357,6 +375,19 @@ def _in_processes(
       f"{bench.folder}: {left} of {len(items)} items failed, see above; the "
       "same command tries them again."
     )
+
+
+def _carry_out_in_child(bench: Bench, share: int, num_shares: int) -> None:
+  threading.Thread(target=_end_with_parent, daemon=True).start()
+  _carry_out_share(bench, share, num_shares)
+
+
+def _end_with_parent() -> None:
+  """Ends this process with its parent, even if that one is killed."""
+  parent = multiprocessing.parent_process()
+  assert parent is not None
+  multiprocessing.connection.wait([parent.sentinel])
+  os._exit(1)  # Items are files that are written as a whole.
 
 
 def _carry_out_share(
