@@ -221,30 +221,30 @@ def _fedmgda_plus(r: Round) -> np.ndarray:
 
 
 def _adafed(r: Round) -> np.ndarray:
-  """Takes the point of least norm of the updates over their losses.
+  """Takes the point of least norm of the updates over their slopes.
 
   That of the affine hull; of the convex one where updates are dependent.
   """
   is_finite = np.isfinite(r.update).all((1, 2)) & np.isfinite(r.loss).all(1)
   update = np.where(is_finite[:, None, None], r.update, 0)
-  loss = np.where(is_finite[:, None], r.loss, 1)
+  slope = np.where(is_finite[:, None], r.loss ** r.value[:, None], 1)
   u, singular, _ = np.linalg.svd(update, full_matrices=False)
   squared = np.square(singular)
   is_used = squared > 1e-12 * squared.max(1, keepdims=True)
   inverse = np.divide(1, squared, np.zeros_like(squared), where=is_used)
-  of_loss = np.einsum("smr,sm->sr", u, loss)
-  solution = np.einsum("smr,sr->sm", u, inverse * of_loss)
-  reached = np.einsum("smr,sr->sm", u, is_used * of_loss)
-  affine = solution / (solution * loss).sum(1, keepdims=True)
-  points = r._replace(update=update / loss[..., None])
-  start = np.full_like(loss, 1 / loss.shape[1])
-  convex = least_norm(points.update, start, 0 * loss, 1 + 0 * loss)
-  length = np.linalg.norm(_combine(affine * loss, points), axis=1)
+  of_slope = np.einsum("smr,sm->sr", u, slope)
+  solution = np.einsum("smr,sr->sm", u, inverse * of_slope)
+  reached = np.einsum("smr,sr->sm", u, is_used * of_slope)
+  affine = solution / (solution * slope).sum(1, keepdims=True)
+  points = r._replace(update=update / slope[..., None])
+  start = np.full_like(slope, 1 / slope.shape[1])
+  convex = least_norm(points.update, start, 0 * slope, 1 + 0 * slope)
+  length = np.linalg.norm(_combine(affine * slope, points), axis=1)
   shortest = np.linalg.norm(points.update, axis=2).min(1)
-  residual = np.linalg.norm(reached - loss, axis=1)
-  leaves = residual > 1e-6 * np.linalg.norm(loss, axis=1)
+  residual = np.linalg.norm(reached - slope, axis=1)
+  leaves = residual > 1e-6 * np.linalg.norm(slope, axis=1)
   leaves |= ~(length <= shortest * (1 + 1e-9))
-  d = _combine(np.where(leaves[:, None], convex, affine * loss), points)
+  d = _combine(np.where(leaves[:, None], convex, affine * slope), points)
   return np.where(is_finite[:, None], d, np.nan)
 
 
