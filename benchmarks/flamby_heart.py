@@ -25,10 +25,11 @@ import numpy as np
 import pandas as pd
 import tensorflow as tf
 import tensorflow_federated as tff
-from absl import app, flags
+from absl import flags
 from sklearn import model_selection
 
 import tff_fair
+from benchmarks import measure
 from tasks.federations import natural
 from tff_fair import runtime
 
@@ -237,10 +238,8 @@ def table(theirs: pd.DataFrame, ours: pd.DataFrame) -> pd.DataFrame:
   )
 
 
-def main(argv: list[str]) -> None:
+def main() -> None:
   """Prints the table."""
-  if len(argv) > 1:
-    raise app.UsageError(f"Unexpected {argv[1]!r}.")
   source, folder = pathlib.Path(_HEART.value), pathlib.Path(_RESULTS.value)
   if not source.is_file() or not [*folder.glob("heart_seed*.csv")]:
     sys.exit(
@@ -259,4 +258,4 @@ def main(argv: list[str]) -> None:
 
 
 if __name__ == "__main__":
-  app.run(main)
+  measure.run(main)

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 
 from binaries import command_line, paths
-from binaries.flags import sweep_flags
+from binaries.flags import run_flags, sweep_flags
 from tff_fair.experiments import interruption, progress
 from tff_fair.experiments.runs import finding
 from tff_fair.experiments.runs.folder import RunFolder
@@ -39,7 +39,7 @@ def main() -> None:
     sweep_flags.output_dir(),
     executor=executor,
     describe=command_line.line,
-    options=sweep_flags.COMPUTING.options(),
+    options=run_flags.computing(sweep_flags.NAMESPACE),
   )
   if not sweep_flags.DRY_RUN.value:
     runner.check_limits()

@@ -41,7 +41,7 @@ def main() -> None:
     baselines = run_flags.baselines(spec) if has_baselines else []
     if output_dir is not None:
       RunFolder(output_dir).check_usable(spec.to_dict())
-    options = run_flags.COMPUTING.options()
+    options = run_flags.computing()
     task_loading.load_ahead(spec)
     train = experiments.run  # Imports it.
     importing.spare_what_stays()

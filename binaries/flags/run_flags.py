@@ -145,52 +145,38 @@ class _Computing:
   )
 
 
-class ComputingFlags:
-  """The flags, defined where a program has its own."""
+COMPUTING = tuple(declared.fields_of(_Computing))
 
-  names = tuple(declared.fields_of(_Computing))
 
-  def __init__(self, namespace: flags.FlagValues = flags.FLAGS) -> None:
-    """Defines the flags in a namespace."""
-    self._namespace = namespace
-    for setting in declared.fields_of(_Computing).values():
-      command_line.define(setting, namespace)
+def define_computing(namespace: flags.FlagValues) -> None:
+  """Defines the flags of how runs are computed."""
+  for setting in declared.fields_of(_Computing).values():
+    command_line.define(setting, namespace)
 
-  def options(self) -> dict[str, Any]:
-    """Returns the flags as arguments of `experiments.run`."""
-    return {
-      **self._cluster(),
-      "wandb": self._value("wandb") or None,
-      "compilation_cache": bool(self._value("compilation_cache")),
-      "trust": bool(self._value("trust")),
-    }
 
-  def _cluster(self) -> dict[str, Any]:
-    """Returns where to compute; to find out takes no TensorFlow."""
-    engine, scheduler = self._value("engine"), self._value("scheduler")
-    number = self._value("dask_workers")
-    if scheduler is not None and number is not None:
+def computing(namespace: flags.FlagValues = flags.FLAGS) -> dict[str, Any]:
+  """Returns these flags, checked without TensorFlow, for `experiments.run`."""
+  found = {name: namespace[name].value for name in COMPUTING}
+  scheduler, number = found["scheduler"], found["dask_workers"]
+  if scheduler is not None and number is not None:
+    raise UsageError(
+      f"--dask_workers={number}: starts workers on this machine, and "
+      "--scheduler has its own; leave one of the two out."
+    )
+  if scheduler is not None or number is not None:
+    found["engine"] = found["engine"] or "dask"
+    if found["engine"] != "dask":
       raise UsageError(
-        f"--dask_workers={number}: starts workers on this machine, and "
-        "--scheduler has its own; leave one of the two out."
+        f"--engine={found['engine']}: takes no Dask cluster; leave "
+        "--scheduler and --dask_workers out, or choose dask."
       )
-    if scheduler is not None or number is not None:
-      engine = engine or "dask"
-      if engine != "dask":
-        raise UsageError(
-          f"--engine={engine}: takes no Dask cluster; leave --scheduler and "
-          "--dask_workers out, or choose dask."
-        )
-    if engine == "dask":
-      with command_line.blaming("--engine=dask: ", ModuleNotFoundError):
-        schedulers.check_dask_installed()
-    if scheduler is not None:
-      with command_line.blaming(f"--scheduler={scheduler}: ", *_NOT_THERE):
-        schedulers.check_scheduler(scheduler, timeout=_SECONDS_TO_DASK)
-    return {"engine": engine, "scheduler": scheduler, "dask_workers": number}
-
-  def _value(self, name: str) -> Any:
-    return self._namespace[name].value
+  if found["engine"] == "dask":
+    with command_line.blaming("--engine=dask: ", ModuleNotFoundError):
+      schedulers.check_dask_installed()
+  if scheduler is not None:
+    with command_line.blaming(f"--scheduler={scheduler}: ", *_NOT_THERE):
+      schedulers.check_scheduler(scheduler, timeout=_SECONDS_TO_DASK)
+  return {**found, "wandb": found["wandb"] or None}
 
 
 # If the flags name no experiment: an included flagfile, and FedAvg's own rate.
@@ -286,7 +272,7 @@ _BASELINE_RATE = flags.DEFINE_list(
   "carefully as the method's: one rate for both FedAvgs, or two with a comma "
   "between, by numbers of examples first. By default the method's.",
 )
-COMPUTING = ComputingFlags()
+define_computing(flags.FLAGS)
 _LIST = flags.DEFINE_flag(
   command_line.OptionalValueFlag(
     _ListParser(),
@@ -306,7 +292,7 @@ GROUPS = (
     "Output: where results go, and where computations run.",
     (
       *(_OUTPUT_DIR.name, _BASELINE.name, _BASELINE_RATE.name),
-      *COMPUTING.names,
+      *COMPUTING,
     ),
   ),
   command_line.Group("Catalog: what there is to choose from.", (_LIST.name,)),

@@ -24,7 +24,7 @@ from tff_fair.experiments.sweeps.sweep_file import Sweep
 # These flags share names, not meanings, with those of training; all but those
 # of how runs are computed.
 NAMESPACE = command_line.Flags()
-COMPUTING = run_flags.ComputingFlags(NAMESPACE)
+run_flags.define_computing(NAMESPACE)
 
 FILES = pathlib.Path(__file__).parent.parent / "sweeps"
 _OUTPUTS = pathlib.Path("outputs")
@@ -107,7 +107,7 @@ _SEARCH = declared.fields_of(SearchSettings)
 VALIDATION_FRACTION = command_line.define(
   _SEARCH["validation_fraction"], NAMESPACE
 )
-_OF_SWEEP = tuple(n for n in NAMESPACE if n not in COMPUTING.names)
+_OF_SWEEP = tuple(n for n in NAMESPACE if n not in run_flags.COMPUTING)
 
 
 _OF_SEARCH = tuple(n for n in _SEARCH if n != VALIDATION_FRACTION.name)
@@ -122,7 +122,7 @@ GROUPS = (
   ),
   command_line.Group(
     "Computation: how each run is computed, and where it reports.",
-    COMPUTING.names,
+    run_flags.COMPUTING,
   ),
   command_line.Group(
     "Search: instead of every combination, settings that Optuna suggests.\n\n"
@@ -186,7 +186,7 @@ def base() -> RunSpec | None:
 def _with_code(run: Run) -> RunSpec:
   """Returns the settings of a run; its task's code runs if trusted alone."""
   code = ", ".join(configuration.own_files(run.spec))
-  if code and not COMPUTING.options()["trust"]:
+  if code and not NAMESPACE["trust"].value:
     raise RunError(
       f"{run.path}: names code for its {code}; if you trust it to run as you, "
       "give --trust."

@@ -1,7 +1,6 @@
 """Tests of the program as its users start it: signals, pipes, the terminal."""
 
 import contextlib
-import functools
 import os
 import pathlib
 import signal
@@ -54,29 +53,40 @@ def finish(directory, python=sys.executable):
   )
 
 
-def stop_in_the_middle(directory, python, signal_number, num_rounds):
-  """Starts the program and sends a signal after some rounds of the run."""
-  metrics = directory / "run" / "metrics.csv"
-  log = directory / "log.txt"
-  with log.open("w") as output:
-    process = subprocess.Popen(
-      [python, *COMMAND],
+@contextlib.contextmanager
+def started(command, directory):
+  """Starts a training, which writes into log.txt; kills what is left of it.
+
+  Yields the process and a function that waits for some rounds of the run.
+  """
+  metrics, log = directory / "run" / "metrics.csv", directory / "log.txt"
+  with (
+    log.open("w") as output,
+    subprocess.Popen(
+      command,
       cwd=directory,
       env=source_tree.environment(of_tests=False),
       stdout=output,
       stderr=output,
-    )
+    ) as process,
+  ):
     try:
-      waiting.until(
-        lambda: waiting.has_rounds(metrics, num_rounds),
-        process=process,
-        log=log,
+      yield (
+        process,
+        lambda number: waiting.until(
+          lambda: waiting.has_rounds(metrics, number), process=process, log=log
+        ),
       )
-      process.send_signal(signal_number)
-      return process.wait(TIMEOUT), log.read_text()
     finally:
       process.kill()
-      process.wait()
+
+
+def stop_in_the_middle(directory, python, signal_number, num_rounds):
+  """Starts the program and sends a signal after some rounds of the run."""
+  with started([python, *COMMAND], directory) as (process, wait_for):
+    wait_for(num_rounds)
+    process.send_signal(signal_number)
+    return process.wait(TIMEOUT), (directory / "log.txt").read_text()
 
 
 @pytest.fixture(scope="module")
@@ -192,25 +202,10 @@ def test_training_listens_nowhere_and_starts_no_process(tmp_path):
       here.bind(address)
       here.listen()
       assert len(listening(os.getpid())) == 1
-  metrics, log = tmp_path / "run" / "metrics.csv", tmp_path / "log.txt"
-  with log.open("w") as output:
-    process = subprocess.Popen(
-      [source_tree.ROOT / "train", *COMMAND[2:]],
-      cwd=tmp_path,
-      env=source_tree.environment(of_tests=False),
-      stdout=output,
-      stderr=output,
-    )
-    try:
-      for number in (1, NUM_ROUNDS // 2):  # The set-up is over.
-        waiting.until(
-          functools.partial(waiting.has_rounds, metrics, number),
-          process=process,
-          log=log,
-        )
-        assert listening(process.pid) == []
-        assert psutil.Process(process.pid).children(recursive=True) == []
-      assert process.wait(TIMEOUT) == 0
-    finally:
-      process.kill()
-      process.wait()
+  command = [source_tree.ROOT / "train", *COMMAND[2:]]
+  with started(command, tmp_path) as (process, wait_for):
+    for number in (1, NUM_ROUNDS // 2):  # The set-up is over.
+      wait_for(number)
+      assert listening(process.pid) == []
+      assert psutil.Process(process.pid).children(recursive=True) == []
+    assert process.wait(TIMEOUT) == 0

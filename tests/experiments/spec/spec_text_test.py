@@ -36,15 +36,11 @@ def test_a_value_has_the_type_of_its_hyperparameter(algorithm, text, value):
     ("afl", ["average_model=maybe"], "average_model", "true or false"),
     ("fedfv", ["tau=0.5"], "tau", "an integer"),
     ("adafed", ["gamma=high"], "gamma", "a finite number"),
-    ("adafed", ["gamma="], "gamma", "a finite number"),
     ("adafed", ["gamma"], "gamma", "expected NAME=VALUE"),
-    ("adafed", ["=1"], "=1", "expected NAME=VALUE"),
     ("adafed", ["q=1"], "q", "valid, with defaults: gamma=1"),
     ("adafed", ["gamma=1", "gamma=1"], "gamma", "is given twice"),
-    *[
-      ("qfedavg", [f"lipschitz={text}"], "lipschitz", "finite number or none")
-      for text in ("", "high", "nothing", "true")
-    ],
+    ("qfedavg", ["lipschitz="], "lipschitz", "finite number or none"),
+    ("qfedavg", ["lipschitz=true"], "lipschitz", "finite number or none"),
   ],
 )
 def test_a_bad_text_is_named(algorithm, texts, key, message):

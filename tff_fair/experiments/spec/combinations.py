@@ -269,21 +269,18 @@ def _of_correction(spec: RunSettings) -> _Conflicts:
   """Yields the conflicts of label correction."""
   if spec.label_correction == "none":
     return
-  for name, reason in (
-    *(
-      (name, "clients alone would train on wrong labels")
-      for name in (
-        *("local_baseline", "pooled_baseline", "loss_reference"),
-        "finetune_epochs",
-      )
-    ),
-    ("dp_noise", "its noise would be on the rounds after the correction alone"),
-    ("attack", "attackers would be honest while labels are corrected"),
-    *(
-      (name, "all clients take part in the correction")
-      for name in ("unseen_clients", "join_round")
-    ),
-  ):
+  alone = "clients alone would train on wrong labels"
+  together = "all clients take part in the correction"
+  for name, reason in {
+    "local_baseline": alone,
+    "pooled_baseline": alone,
+    "loss_reference": alone,
+    "finetune_epochs": alone,
+    "dp_noise": "its noise would be only on the rounds after the correction",
+    "attack": "attackers would be honest while labels are corrected",
+    "unseen_clients": together,
+    "join_round": together,
+  }.items():
     if getattr(spec, name) != spec.fields()[name].default:
       yield (
         name,

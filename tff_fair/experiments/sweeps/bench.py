@@ -16,7 +16,7 @@ import pathlib
 import re
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Literal
 
 import numpy as np
@@ -391,7 +391,10 @@ def _end_with_parent() -> None:
 
 
 def _carry_out_share(
-  bench: Bench, share: int, num_shares: int, on_done: object = None
+  bench: Bench,
+  share: int,
+  num_shares: int,
+  on_done: Callable[[], object] = lambda: None,
 ) -> None:
   """Carries out the items of every so many methods."""
   # They import TensorFlow.
@@ -422,8 +425,7 @@ def _carry_out_share(
         item.path.parent.mkdir(parents=True, exist_ok=True)
         text = pd.concat(rows).to_csv(index=False, lineterminator="\n")
         atomic.write(item.path, text)
-        if callable(on_done):
-          on_done()
+        on_done()
 
 
 def results(bench: Bench) -> Iterator[tuple[Item, pd.DataFrame]]:

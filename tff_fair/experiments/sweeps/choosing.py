@@ -112,7 +112,16 @@ def choose(
   names = METHODS if algorithms is None else tuple(algorithms)
   folder = pathlib.Path(output_dir)
   found = find(spec, folder, names, how, progress=progress)
-  recommended = _train(folder, spec, found.spec, progress=progress)
+  # The recommendation trains on all training rows.
+  final = spec.with_algorithm(found.spec.algorithm).replace(
+    hparams=found.spec.hparams,
+    **{name: getattr(found.spec, name) for name in stages.DECIDED},
+  )
+  with contextlib.suppress(FieldError):  # Not all runs can have it.
+    final = final.replace(local_baseline=True)
+  recommended = choice_runs.run_once(
+    final, folder / "recommended", progress=progress
+  )
   of_run = {"spec": recommended.spec, "num_runs": found.num_runs + 1}
   choice = Choice(**{**vars(found), **of_run}, recommended=recommended)
   atomic.write(folder / CHOICE_FILE, parsing.json_text(choice.to_dict()))
@@ -179,16 +188,3 @@ def _check_request(folder: pathlib.Path, request: Mapping[str, Any]) -> None:
       f"{folder}: holds the choice of other settings, data or files of yours; "
       "name another folder, or give the same."
     )
-
-
-def _train(
-  folder: pathlib.Path, spec: RunSpec, chosen: RunSpec, *, progress: bool
-) -> Run:
-  """Trains the recommendation on all training rows, and clients alone."""
-  final = spec.with_algorithm(chosen.algorithm).replace(
-    hparams=chosen.hparams,
-    **{name: getattr(chosen, name) for name in stages.DECIDED},
-  )
-  with contextlib.suppress(FieldError):  # As of models no client has alone.
-    final = final.replace(local_baseline=True)
-  return choice_runs.run_once(final, folder / "recommended", progress=progress)
