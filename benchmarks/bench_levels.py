@@ -21,7 +21,7 @@ from scipy import stats
 
 from benchmarks import numpy_methods
 from benchmarks.numpy_methods import Federation
-from binaries import command_line
+from binaries import bench as program, command_line
 from tasks import federations
 from tff_fair.experiments.analysis import federations as analysis
 from tff_fair.experiments.analysis.paired import Difference
@@ -41,6 +41,9 @@ _DRAWS = _FLAGS.integer("draws", 1, "Draws of each federation.")
 _SEEDS = _FLAGS.integer("seeds", 5, "Data seeds.")
 _SHARE = _FLAGS.number("share", 0.2, "Of the clients, with power.")
 _CHECK = _FLAGS.text("check", None, "Results of the bench to compare with.")
+_RESULTS = _FLAGS.text(
+  "results", None, "The CSV file to write, for --read of tff-fair-bench."
+)
 _DETECTABLE = _FLAGS.text(
   "detectable", None, "Results of the bench to plan from; nothing is computed."
 )
@@ -63,8 +66,8 @@ def of_seed(
   for method in table.bench.swept:
     tried = bench.settings(method, shared, table.bench.tries)
     rows = data.evaluate(tried, known[key], seed)
-    about = {"federation": table.name, "score": score.name, "seed": seed}
     chosen = analysis.chosen_rows(rows, score)
+    about = {"federation": table.name, "score": score.name, "seed": seed}
     found.append(chosen.assign(method=method.name, **about))
   return found
 
@@ -211,7 +214,11 @@ def main() -> None:
         print(table.name, seed, f"{time.process_time():.0f} s", flush=True)
       found.append(pd.read_csv(path))
   results = pd.concat(found, ignore_index=True)
-  if _CHECK.value is None:
+  if _RESULTS.value is not None:
+    first = ["federation", "score", "method", "seed", "client"]
+    results = results[[*first, *results.columns.difference(first, sort=False)]]
+    program.write_results(pathlib.Path(_RESULTS.value), results)
+  elif _CHECK.value is None:
     print(summary(results))
   else:
     print(agreement(results, pathlib.Path(_CHECK.value)))

@@ -137,13 +137,7 @@ def main() -> None:
       bench_baselines.carry_out(asked)
     found = collected(asked)
   if _RESULTS.name in outputs:
-    path = outputs[_RESULTS.name]
-    # Without a time, so that the same results are the same bytes.
-    packing = {"method": "gzip", "mtime": 0} if path.suffix == ".gz" else None
-    with atomic.replacement(path, overwrite=True) as staged:
-      found.to_csv(
-        staged, index=False, lineterminator="\n", compression=packing
-      )
+    write_results(outputs[_RESULTS.name], found)
   if _CALIBRATION.value is not None:
     print(calibration(found, _CRITERION.value))
     return
@@ -208,6 +202,14 @@ def _show(asked: bench.Bench) -> None:
     f"{len(items)} items of {asked.tries} runs; "
     f"{sum(item.is_done for item in items)} are done."
   )
+
+
+def write_results(path: pathlib.Path, found: pd.DataFrame) -> None:
+  """Writes a row for each federation, method, seed and client."""
+  # Without a time, so that the same results are the same bytes.
+  packing = {"method": "gzip", "mtime": 0} if path.suffix == ".gz" else None
+  with atomic.replacement(path, overwrite=True) as staged:
+    found.to_csv(staged, index=False, lineterminator="\n", compression=packing)
 
 
 def collected(asked: bench.Bench) -> pd.DataFrame:
