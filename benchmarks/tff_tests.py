@@ -34,7 +34,6 @@ import tempfile
 import xml.etree.ElementTree
 from collections.abc import Mapping, Sequence
 from importlib.machinery import ModuleSpec
-from typing import Any
 
 THEIRS, OURS, PARTS = CONTEXTS = ("theirs", "ours", "parts")
 _THIS = "benchmarks.tff_tests"
@@ -95,25 +94,19 @@ def run_here(
 
 
 def _replace_contexts(clients_per_part: int | None) -> None:
-  """Has the functions by which tests choose a context choose ours."""
+  """Makes the functions by which tests choose a context choose ours."""
+  from tff_fair import runtime  # noqa: PLC0415
+
   for name, module in [*sys.modules.items()]:
     if name.partition(".")[0] == _PACKAGE:
       for choice, secure_sums in _CHOICES.items():
         if hasattr(module, choice):
-          use = functools.partial(_use, clients_per_part, secure_sums)
+          use = functools.partial(
+            runtime.use_local,
+            clients_per_part=clients_per_part,
+            simulate_secure_sums=secure_sums,
+          )
           setattr(module, choice, use)
-
-
-def _use(
-  clients_per_part: int | None, secure_sums: bool, **options: Any
-) -> None:
-  from tff_fair import runtime  # noqa: PLC0415
-
-  runtime.use_local(
-    clients_per_part=clients_per_part,
-    simulate_secure_sums=secure_sums,
-    **options,
-  )
 
 
 def outcomes(

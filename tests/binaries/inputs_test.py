@@ -90,14 +90,8 @@ def leaf(folder):
 
 def sqlite(folder):
   client_files.write(folder / "some.sqlite", client_files.images())
-  return (
-    "client_data",
-    {"file": "some.sqlite", "model": "mlp"},
-    [
-      "north",
-      "south",
-    ],
-  )
+  options = {"file": "some.sqlite", "model": "mlp"}
+  return "client_data", options, ["north", "south"]
 
 
 def pictures(folder):

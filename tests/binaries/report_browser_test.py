@@ -52,6 +52,12 @@ def shown(session, address):
   session.resize(1280, 900)
 
 
+def each(session, selector, value):
+  """Returns what a script finds of each element e of a selector."""
+  elements = f'document.querySelectorAll("{selector}")'
+  return session.run(f"return Array.from({elements}, (e) => {value})")
+
+
 def column(session, head, what="textContent"):
   """Returns a column of the verdict's table, from top to bottom."""
   return session.run(
@@ -171,6 +177,12 @@ def test_tables_are_sorted_with_the_keyboard(shown, key):
   assert values == sorted(values, key=float, reverse=True)
 
 
+def set_screen(session, width, **options):
+  """Emulates a screen, of a phone if it is narrow."""
+  options = {"width": width, "height": 800, "mobile": width < 500, **options}
+  session.devtools("Emulation.setDeviceMetricsOverride", **options)
+
+
 def panels(session):
   return [
     name
@@ -183,10 +195,7 @@ def test_the_axis_is_chosen_with_mouse_and_keyboard(shown):
   assert panels(shown) == ["rounds"]
   shown.click("label[for=t0-bytes]")
   assert panels(shown) == ["bytes"]
-  labels = shown.run(
-    "return Array.from(document.querySelectorAll('.on-bytes .label'),"
-    " (e) => e.textContent)"
-  )
+  labels = each(shown, ".on-bytes .label", "e.textContent")
   assert set(labels) == {"bytes down and up (MB)"}
   shown.press(browser.RIGHT)
   assert panels(shown) == ["operations"]
@@ -272,21 +281,12 @@ def test_print_is_light_and_complete(shown):
   assert brightness(shown.style("body", "color")) < 150
   assert panels(shown) == ["bytes"]
   shown.resize(700, 900)  # A4 between its margins.
-  assert shown.run(
-    "return Array.from(document.querySelectorAll('.scrolling'))"
-    ".every((e) => e.scrollWidth <= e.clientWidth)"
-  )
+  assert not any(each(shown, ".scrolling", "e.scrollWidth > e.clientWidth"))
   labels = shown.find(".legend .entry label")
   assert [shown.is_shown(label) for label in labels] == [True] * 4
   assert all(map(shown.is_shown, shown.find(".runs code")))
   # Folds are open, and what cannot be pressed is not there.
-  assert (
-    shown.run(
-      "return Array.from(document.querySelectorAll('details table'),"
-      " (e) => e.checkVisibility())"
-    )
-    == [True] * 10
-  )
+  assert each(shown, "details table", "e.checkVisibility()") == [True] * 10
   assert not any(map(shown.is_shown, shown.find("summary, nav, .legend input")))
   assert shown.pdf().startswith(b"%PDF")
 
@@ -295,22 +295,13 @@ def test_a_narrow_window_scrolls_later_tables_and_nothing_else(shown):
   shown.resize(500, 800)  # The least that Chromium's windows take.
   width = shown.run("return document.documentElement.scrollWidth")
   assert width <= shown.run("return innerWidth")
-  scrolls = shown.run(
-    "return Array.from(document.querySelectorAll('.scrolling'),"
-    " (e) => e.scrollWidth > e.clientWidth)"
-  )
+  scrolls = each(shown, ".scrolling", "e.scrollWidth > e.clientWidth")
   assert scrolls[:2] == [False, False]  # Cards.
   assert any(scrolls)
 
 
 def test_text_of_charts_is_readable_on_a_phone(shown):
-  shown.devtools(
-    "Emulation.setDeviceMetricsOverride",
-    width=375,
-    height=800,
-    deviceScaleFactor=2,
-    mobile=True,
-  )
+  set_screen(shown, width=375, deviceScaleFactor=2)
   sizes = shown.run(
     "return Array.from(document.querySelectorAll('figure text'),"
     " (e) => [e.ownerSVGElement.getScreenCTM()?.a, getComputedStyle(e)])"
@@ -341,18 +332,8 @@ def test_text_of_charts_is_readable_on_a_phone(shown):
 def test_a_link_of_the_contents_leads_to_a_heading_that_is_to_be_seen(
   shown, width
 ):
-  shown.devtools(
-    "Emulation.setDeviceMetricsOverride",
-    width=width,
-    height=800,
-    deviceScaleFactor=1,
-    mobile=width < 500,
-  )
-  links = shown.run(
-    "return Array.from(document.querySelectorAll('nav a'),"
-    " (e) => e.getAttribute('href'))"
-  )
-  for link in links:
+  set_screen(shown, width, deviceScaleFactor=1)
+  for link in each(shown, "nav a", "e.getAttribute('href')"):
     shown.click(f"nav a[href='{link}']")
     assert shown.run(
       f"const h = document.querySelector('{link} h3');"

@@ -36,6 +36,7 @@ SMALL = (
   "--total_rounds=3",
   "--rounds_per_evaluation=2",
 )
+NO_SPACE = "No space left on device"
 EQUAL_FOLDER = "run-fedavg-uniform"
 NEAR_PLAIN = (
   "In no round did a client's coefficient differ from its plain weight"
@@ -201,13 +202,10 @@ def test_a_run_leaves_its_results_and_repeats(program, monkeypatch):
 @pytest.mark.parametrize(
   ("error", "problem"),
   [
+    (OSError(errno.ENOSPC, NO_SPACE), f"{NO_SPACE}; make room"),
     (
-      OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)),
-      "No space left on device; make room",
-    ),
-    (
-      tf.errors.ResourceExhaustedError(None, None, "No space left on device"),
-      "No space left on device; make room",
+      tf.errors.ResourceExhaustedError(None, None, NO_SPACE),
+      f"{NO_SPACE}; make room",
     ),
     (
       OSError(errno.EMFILE, os.strerror(errno.EMFILE)),

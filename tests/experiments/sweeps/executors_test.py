@@ -98,18 +98,16 @@ def test_values_of_options_are_read(monkeypatch):
     given.update(options)
 
   monkeypatch.setattr(submitit_jobs, "SubmititJobs", jobs)
-  texts = {
-    "timeout_min": "30",
-    "mem_gb": "1.5",
-    "stderr_to_stdout": "true",
-    "slurm_setup": '["module load x"]',
-    "slurm_time": "1:00:00",
-    "name": "7",
+  values = {
+    "30": 30,
+    "1.5": 1.5,
+    "true": True,
+    '["module load x"]': ["module load x"],
+    "1:00:00": "1:00:00",
   }
-  create("submitit", texts)
-  assert list(given.values()) == [
-    *(30, 1.5, True, ["module load x"], "1:00:00", "7"),
-  ]
+  texts = {f"slurm_{k}": text for k, text in enumerate(values)}
+  create("submitit", {**texts, "name": "7"})
+  assert list(given.values()) == [*values.values(), "7"]
 
 
 @pytest.mark.parametrize(

@@ -43,8 +43,8 @@ def built(path):
   return ET.fromstring(section.markup(task)) if section.body else None
 
 
-def test_the_page_shows_the_history_and_what_mattered(tmp_path, faked):
-  del faked
+@pytest.mark.usefixtures("faked")
+def test_the_page_shows_the_history_and_what_mattered(tmp_path):
   found = experiments.search(
     SPEC, SPACE, tmp_path, trials=14, pruner="median", progress=False
   )
@@ -63,8 +63,8 @@ def test_the_page_shows_the_history_and_what_mattered(tmp_path, faked):
   assert "<h3>Search</h3>" in (tmp_path / "page.html").read_text()
 
 
-def test_several_objectives_have_a_front(tmp_path, faked, monkeypatch):
-  del faked
+@pytest.mark.usefixtures("faked")
+def test_several_objectives_have_a_front(tmp_path, monkeypatch):
   experiments.search(
     SPEC, SPACE, tmp_path, trials=6, objective="mean,std", progress=False
   )
@@ -132,9 +132,7 @@ def test_a_search_that_has_just_begun_is_no_mistake(tmp_path, faked):
 
 def test_the_importances_are_those_of_a_known_function():
   # Of independent uniform x and y, x + y/2 owes 4/5 of its variance to x.
-  known = {
-    name: study.Dimension(range=Range(0.0, 1.0, step=0.1)) for name in "xy"
-  }
+  known = dict.fromkeys("xy", study.Dimension(range=Range(0.0, 1.0, step=0.1)))
   told = [
     trials.Trial(
       11 * a + b,

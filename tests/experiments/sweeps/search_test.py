@@ -172,11 +172,8 @@ def test_a_trial_trains_all_seeds(tmp_path, faked):
   found = search(tmp_path, space, spec, sampler="grid")
   assert len(found.trials) == 2
   assert faked.num_started == 6
-  assert [str(run.seeds) for run in found.runs(found.trials[0])] == [
-    "0",
-    "0 (model 1)",
-    "0 (model 2)",
-  ]
+  seeds = [str(run.seeds) for run in found.runs(found.trials[0])]
+  assert seeds == ["0", "0 (model 1)", "0 (model 2)"]
 
 
 def test_failures_are_told_and_tried_again(tmp_path, faked):

@@ -116,27 +116,22 @@ class TestExtends:
   """A file that is laid over another."""
 
   @pytest.fixture
-  def files(self, tmp_path):
-    """Writes files; a list of included ones is in a folder of its own."""
+  def read(self, tmp_path):
+    """Writes files, those named included... into a folder; reads the last."""
     included = tmp_path / "included"
     included.mkdir()
 
-    def write(**texts):
+    def write_and_read(**texts):
       for name, text in texts.items():
         folder = included if name.startswith("included") else tmp_path
         (folder / f"{name}.toml").write_text(text)
+      return sweep_file.read(tmp_path / f"{name}.toml", included=included)
 
-    return write
+    return write_and_read
 
-  @pytest.fixture
-  def read(self, tmp_path):
-    return lambda name: sweep_file.read(
-      tmp_path / f"{name}.toml", included=tmp_path / "included"
-    )
-
-  def test_what_it_says_replaces_what_the_other_says(self, files, read):
-    files(
-      base=WHOLE,
+  def test_what_it_says_replaces_what_the_other_says(self, read):
+    base = read(base=WHOLE)
+    child = read(
       child="""
 title = "Another one"
 extends = "base"
@@ -146,7 +141,6 @@ task_option = ["model=cnn"]
 dropout = 0.5
 """,
     )
-    base, child = read("base"), read("child")
     assert child.title == "Another one"
     assert child.methods == tuple(
       dataclasses.replace(m, place=m2.place)
@@ -162,44 +156,38 @@ dropout = 0.5
     assert list(child.common) == [*base.common, "dropout"]
     assert child.varying == base.varying
 
-  def test_its_methods_replace_the_others(self, files, read):
-    files(base=WHOLE, child=f'extends = "base"\n{METHOD}')
-    (method,) = read("child").methods
+  def test_its_methods_replace_the_others(self, read):
+    child = read(base=WHOLE, child=f'extends = "base"\n{METHOD}')
+    (method,) = child.methods
     assert (method.name, method.grid) == ("fedavg", {})
 
-  def test_a_value_may_become_a_grid_and_a_grid_a_value(self, files, read):
-    files(
+  def test_a_value_may_become_a_grid_and_a_grid_a_value(self, read):
+    child = read(
       base=WHOLE,
       child='extends = "base"\n[flags]\nseed = 3\n[grid]\ntotal_rounds = [5]',
     )
-    child = read("child")
     assert child.common["seed"].values == [3]
     assert child.common["total_rounds"].values == [5]
-    assert child.varying == {
-      "total_rounds",
-      "hparam.q",
-      "task_option.test_fraction",
-    }
+    others = {"hparam.q", "task_option.test_fraction"}
+    assert child.varying == {"total_rounds", *others}
 
-  def test_files_extend_each_other_in_a_chain(self, files, read):
-    files(
+  def test_files_extend_each_other_in_a_chain(self, read):
+    sweep = read(
       a=WHOLE,
       b='title = "B"\nextends = "a"\n[flags]\nbatch_size = 1\ndropout = 0.1',
       c='extends = "b"\n[flags]\nbatch_size = 2',
     )
-    sweep = read("c")
     assert sweep.title == "B"
     assert sweep.common["batch_size"].values == [2]
     assert sweep.common["dropout"].values == [0.1]
     assert len(sweep.methods) == 2
 
-  def test_of_several_others_the_later_lies_over_the_earlier(self, files, read):
-    files(
+  def test_of_several_others_the_later_lies_over_the_earlier(self, read):
+    sweep = read(
       setting=f'title = "S"\n[flags]\nbatch_size = 1\nseed = 4\n{METHOD}',
       methods=f"[grid]\nseed = [5, 6]\n{METHOD.replace('fedavg', 'term')}",
       child='extends = ["setting", "methods"]\n[flags]\nbatch_size = 2',
     )
-    sweep = read("child")
     assert sweep.title == "S"
     assert values(sweep.common) == {"batch_size": [2], "seed": [5, 6]}
     assert sweep.varying == {"seed"}
@@ -209,22 +197,18 @@ dropout = 0.5
     "name",
     ["sibling", "sibling.toml", "below/other.toml", "below/other", "included1"],
   )
-  def test_the_other_is_a_path_or_an_included_file(
-    self, files, read, tmp_path, name
-  ):
-    files(
-      included1=METHOD, sibling=METHOD, child=f'extends = "{name}"\ntitle = "x"'
-    )
+  def test_the_other_is_a_path_or_an_included_file(self, read, tmp_path, name):
     (tmp_path / "below").mkdir()
     (tmp_path / "below" / "other.toml").write_text(METHOD)
-    assert read("child").methods[0].name == "fedavg"
+    child = f'extends = "{name}"\ntitle = "x"'
+    found = read(included1=METHOD, sibling=METHOD, child=child)
+    assert found.methods[0].name == "fedavg"
 
-  def test_a_sibling_comes_before_an_included_file(self, files, read, tmp_path):
-    files(included1=METHOD, child='extends = "included1"')
-    assert read("child").methods[0].name == "fedavg"
+  def test_a_sibling_comes_before_an_included_file(self, read, tmp_path):
     sibling = METHOD.replace("fedavg", "term")
     (tmp_path / "included1.toml").write_text(sibling)
-    assert read("child").methods[0].name == "term"
+    found = read(included1=METHOD, child='extends = "included1"')
+    assert found.methods[0].name == "term"
 
   @pytest.mark.parametrize(
     ("texts", "message"),
@@ -240,16 +224,15 @@ dropout = 0.5
         "child.toml: extends child: the files extend each other in a circle",
       ),
       (
-        {"child": 'extends = "a"', "a": 'extends = "b"', "b": 'extends = "a"'},
+        {"a": 'extends = "b"', "b": 'extends = "a"', "child": 'extends = "a"'},
         "extends a: extends b: extends a: the files extend each other in a ci",
       ),
       (
-        {"child": 'extends = "a"', "a": "[flags]\nbatch_size = 0"},
+        {"a": "[flags]\nbatch_size = 0", "child": 'extends = "a"'},
         "child.toml: extends a: [flags]: batch_size=0: expected",
       ),
     ],
   )
-  def test_a_mistake_is_one_line(self, files, read, texts, message):
-    files(**texts)
+  def test_a_mistake_is_one_line(self, read, texts, message):
     with pytest.raises(RunError, match=f"^.*{re.escape(message)}.*\\Z"):
-      read("child")
+      read(**texts)
