@@ -39,10 +39,7 @@ _SEED = _FLAGS.integer(
   lower_bound=0,
 )
 _SPLIT = _FLAGS.choice(
-  "split",
-  "test",
-  ["test", "train", "all"],
-  "The examples to measure.",
+  "split", "test", ["test", "train", "all"], "The examples to measure."
 )
 _OUTPUTS = _FLAGS.choice(
   "outputs",

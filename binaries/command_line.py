@@ -167,7 +167,6 @@ class Program(NamedTuple):
     status = 0
     try:
       with interruption.raised(owns_process=True):
-        _check_place()
         _check_words(argv)
         words = parse(argv, self.groups, self.namespace, self.elsewhere)
         if words and not self.arguments:
@@ -220,20 +219,19 @@ def shortened(text: str) -> str:
   return f"{text[:half].rstrip()} … {text[-half:].lstrip()}"
 
 
-def _check_place() -> None:
-  """Checks that the working directory is there, which libraries ask for."""
+def _check_words(words: Sequence[str]) -> None:
+  """Checks that the working directory is there, and that all words are UTF-8.
+
+  Libraries ask for the directory; records and pages name it and the words.
+  """
   try:
-    os.getcwd()
+    place = os.getcwd()
   except OSError as error:
     raise UsageError(
       f"the working directory is gone ({error.strerror}); change to another "
       "one."
     ) from error
-
-
-def _check_words(words: Sequence[str]) -> None:
-  """Checks that all words are texts: records and pages name them in UTF-8."""
-  for word in (*words, os.getcwd()):
+  for word in (*words, place):
     try:
       word.encode()
     except UnicodeEncodeError as error:

@@ -25,9 +25,7 @@ from tff_fair.experiments.presenting import text_tables
 FLAG_NAMES = {"runs": "RUN"}
 _FLAGS = command_line.Flags()
 _RUNS = _FLAGS.names(
-  "runs",
-  [],
-  "Folders of runs, or folders above them, in addition to RUN.",
+  "runs", [], "Folders of runs, or folders above them, in addition to RUN."
 )
 _COLUMNS = _FLAGS.names(
   "columns",
@@ -80,9 +78,7 @@ _HONEST = _FLAGS.switch(
   "honest", False, "Exclude the clients that attack from all statistics."
 )
 _UNFINISHED = _FLAGS.switch(
-  "unfinished",
-  False,
-  "Include unfinished runs, with the rounds they have.",
+  "unfinished", False, "Include unfinished runs, with the rounds they have."
 )
 _VERIFY = _FLAGS.verification()
 _OUTPUT = _FLAGS.texts(
@@ -92,9 +88,7 @@ _OUTPUT = _FLAGS.texts(
   "Markdown (.md) or LaTeX (.tex)",
 )
 _SIUNITX = _FLAGS.switch(
-  "siunitx",
-  False,
-  "Align numbers in LaTeX with the package siunitx.",
+  "siunitx", False, "Align numbers in LaTeX with the package siunitx."
 )
 _OVERWRITE = _FLAGS.switch("overwrite", False, "Replace existing files.")
 _CONTENTS: Mapping[str, Callable[[Sequence[Table]], str]] = {

@@ -37,9 +37,7 @@ def main(*names: str) -> None:
   path = None
   if _OUTPUT.value is not None:
     path = paths.new_output(
-      _OUTPUT.value,
-      overwrite=_OVERWRITE.value,
-      endings=_ENDINGS,
+      _OUTPUT.value, overwrite=_OVERWRITE.value, endings=_ENDINGS
     )
   progress.say_on_screen("Loading TensorFlow ...")
   found = demonstrations.demonstrate(names[0])

@@ -250,13 +250,13 @@ def test_texts_come_back_from_toml_and_json():
 @pytest.mark.parametrize(
   ("text", "message"),
   [
-    ("seed = ", "no TOML"),
+    ("seed = ", "are not TOML"),
     ("sed = 1", "sed: there is no such setting; did you mean seed"),
     ("hparams = 3", "hparams=3: expected a mapping"),
     ("[seed]\nx = 1", "seed="),
   ],
 )
-def test_toml_of_no_run_is_an_error(text, message):
+def test_toml_that_is_not_a_run_is_an_error(text, message):
   with pytest.raises(ValueError, match=message):
     RunSpec.from_toml(text)
 

@@ -110,7 +110,11 @@ def _of_momentum(spec: RunSettings) -> _Conflicts:
 def _of_sampling(spec: RunSettings) -> _Conflicts:
   """Yields the conflicts of a spec's way of drawing cohorts."""
   if spec.draws_by_lambda:
-    yield from _of_drfa(spec)
+    if spec.sampling not in ("uniform", "by_lambda"):
+      yield "sampling", "drfa draws its cohorts by_lambda; leave sampling out."
+    for name in ("dropout", "join_round"):
+      if getattr(spec, name):
+        yield name, "does not go with drfa; leave one of the two out."
   elif spec.sampling == "by_lambda":
     yield "sampling", "by_lambda draws by the weights of drfa; take drfa."
   if spec.sampling != "power_of_choice":
@@ -127,15 +131,6 @@ def _of_sampling(spec: RunSettings) -> _Conflicts:
       "goes with sampling=power_of_choice if clients drop out independently; "
       "leave one of the two out.",
     )
-
-
-def _of_drfa(spec: RunSettings) -> _Conflicts:
-  """Yields the conflicts of drawing cohorts by lambda."""
-  if spec.sampling not in ("uniform", "by_lambda"):
-    yield "sampling", "drfa draws its cohorts by_lambda; leave sampling out."
-  for name in ("dropout", "join_round"):
-    if getattr(spec, name):
-      yield name, "does not go with drfa; leave one of the two out."
 
 
 def _of_late_clients(spec: RunSettings) -> _Conflicts:

@@ -139,7 +139,7 @@ def from_toml(text: str) -> dict[str, object]:
   try:
     values = parsing.parse_toml(text)
   except parsing.ParseError as error:
-    raise ValueError(f"The settings of a run are no TOML: {error}.") from error
+    raise ValueError(f"The settings of a run are not TOML: {error}.") from error
   for name in PREFIXES:
     if isinstance(values.get(name), dict):
       # TOML has no value for none.

@@ -35,7 +35,6 @@ class DaskWorkers(Executor):
   def __init__(
     self, options: Mapping[str, object], *, jobs: int | None, restarts: int
   ) -> None:
-    """Sets where runs are carried out."""
     for name, value in options.items():
       if name != _SCHEDULER:
         raise option_error(
@@ -54,7 +53,6 @@ class DaskWorkers(Executor):
     self._last_question = 0.0
 
   def __str__(self) -> str:
-    """Returns the address and the options."""
     where = (
       f"{_SCHEDULER}={self._options[_SCHEDULER]}"
       if self._options

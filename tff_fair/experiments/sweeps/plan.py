@@ -249,7 +249,12 @@ def folder_name(algorithm: str, varying: Mapping[str, Value]) -> str:
     f"{run_groups.short_name(name)}={declared.as_text(varying[name])}"
     for name in ordered(varying)
   ]
-  return _as_file_name("-".join([algorithm, *words]))
+  text = "-".join([algorithm, *words])
+  name = re.sub(r"[^A-Za-z0-9._=+-]+", "_", text)
+  if name == text and len(name) <= _LONGEST:
+    return name
+  # Otherwise the rest of the sweep would decide whether it is unique.
+  return _with_digest(name[:_LONGEST], text)
 
 
 def _folder_names(specs: Sequence[RunSpec]) -> list[str]:
@@ -306,11 +311,3 @@ def _owner(spec: RunSpec, name: str) -> str:
   if name.startswith(spec_text.HPARAM):
     return spec.algorithm
   return spec.task if name.startswith(spec_text.TASK_OPTION) else ""
-
-
-def _as_file_name(text: str) -> str:
-  name = re.sub(r"[^A-Za-z0-9._=+-]+", "_", text)
-  if name == text and len(name) <= _LONGEST:
-    return name
-  # Otherwise the rest of the sweep would decide whether it is unique.
-  return _with_digest(name[:_LONGEST], text)

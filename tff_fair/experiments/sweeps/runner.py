@@ -54,7 +54,6 @@ class Failure(NamedTuple):
   log: pathlib.Path
 
   def __str__(self) -> str:
-    """Returns a few words for the user."""
     return f"{self.name}: {self.reason} (log: {self.log})"
 
 

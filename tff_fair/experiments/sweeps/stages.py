@@ -86,7 +86,6 @@ class ChoiceSettings:
   )
 
   def __post_init__(self) -> None:
-    """Checks each value."""
     for name, field in declared.fields_of(type(self)).items():
       object.__setattr__(self, name, field.check(getattr(self, name)))
     if self.budget is not None and self.minutes is not None:

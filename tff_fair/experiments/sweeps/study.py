@@ -82,7 +82,6 @@ class SearchSettings:
   )
 
   def __post_init__(self) -> None:
-    """Checks each value."""
     for name, field in declared.fields_of(type(self)).items():
       field.check(getattr(self, name))
     for name in self.objectives:
@@ -190,7 +189,6 @@ class Dimension:
     return tuple(self.text(self.range.low + n * step) for n in range(count))
 
   def __str__(self) -> str:
-    """Returns the text that the user wrote."""
     return ",".join(self.choices) if self.range is None else str(self.range)
 
 

@@ -56,7 +56,6 @@ class SubmititJobs(Executor):
     jobs: int | None,
     restarts: int,
   ) -> None:
-    """Sets how jobs are started."""
     for name, value in options.items():
       if {name, name.split("_", 1)[-1]} & _OF_TASKS and value != 1:
         raise option_error(name, value, "expected 1: a run is one task.")
@@ -71,7 +70,6 @@ class SubmititJobs(Executor):
       self._make(pathlib.Path(tried))
 
   def __str__(self) -> str:
-    """Returns the cluster and the options."""
     options = {**self._options, "restarts": self.restarts}
     assignments = [f"{n}={declared.as_text(v)}" for n, v in options.items()]
     if _CLUSTER not in options:
