@@ -1,4 +1,4 @@
-"""FedAvg on MNIST in plain TensorFlow, as a whole program of its own.
+"""FedAvg on MNIST in plain TensorFlow, as a whole program.
 
 It imports TensorFlow, reads the files, cuts them over clients as the task
 `mnist` does, trains an MLP of 784-200-200-10 by FedAvg and evaluates all

@@ -15,7 +15,7 @@ coefficients relative to the largest one in those rules that choose them
 uniquely in all sets. UPGrad there is without normalization, and with the least
 regularization that its solver takes. Nash-MTL there goes on until its steps are
 below 1e-9, and its answers count that solve M c = 1 / c to 1e-6: others are
-those of a solver that has failed, or there is no solution.
+those of a solver that has failed, or no solution exists.
 """
 
 import pathlib

@@ -174,7 +174,7 @@ def _of_server_step(spec: RunSettings) -> _Conflicts:
   if spec.server_optimizer is not None:
     yield (
       "server_optimizer",
-      f"{spec.algorithm} has a server step of its own, set by its "
+      f"{spec.algorithm} has its own server step, set by its "
       "hyperparameters and server_learning_rate; leave server_optimizer out.",
     )
   name, rate = learning.SERVER_RATE, spec.server_learning_rate

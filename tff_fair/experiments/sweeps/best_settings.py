@@ -177,7 +177,7 @@ def _caption(
     ]
     where += [
       f"Warning: {p.num_deciding} of {p.num_clients} clients decide, too few "
-      "to tell settings apart reliably."
+      "to distinguish settings reliably."
       for p in divided
       if p.num_clients < FEWEST_TO_TRUST
     ]

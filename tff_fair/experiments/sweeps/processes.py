@@ -70,7 +70,7 @@ def _start_server() -> None:
 
 
 def call(function: Callable[..., _Result], *args: object) -> _Result:
-  """Returns the result of a function that a process of its own calls."""
+  """Returns the result of a function, called in a new process."""
   _start_server()
   receiver, sender = _context.Pipe(duplex=False)
   process = _context.Process(target=_send, args=(sender, function, args))

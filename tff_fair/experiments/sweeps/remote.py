@@ -1,6 +1,6 @@
 """Carries out a run on the machine of this process, for a sweep elsewhere.
 
-A job of a cluster calls it. The run gets a process of its own: it needs a main
+A job of a cluster calls it. The run gets its own process: it needs a main
 thread, and TensorFlow keeps memory as long as its process lives. A pipe leads
 to that process. The run comes through it, and if it closes, the run saves its
 rounds and ends: so it ends with the job that started it, even if the cluster
@@ -31,11 +31,7 @@ _stopped: set[str] = set()
 
 
 def run(key: str, job: bytes, log: str, folder: str) -> int:
-  """Carries out a run in a process of its own.
-
-  Returns:
-    The exit status of the process; minus the signal that killed it.
-  """
+  """Carries out a run in its own process; returns the status as in `JobEnd`."""
   if not os.path.isdir(folder):
     raise RunError(
       f"{folder}: {socket.gethostname()} has no such folder; the hosts of a "

@@ -306,7 +306,7 @@ def _last_line(log: pathlib.Path) -> str:
   return "no output"
 
 
-# Sweeping from Python: runs, each trained in a folder of its own.
+# Sweeping from Python: runs, each trained in its own folder.
 
 
 def sweep(
@@ -318,7 +318,7 @@ def sweep(
   executor: str = executors.LOCAL,
   executor_options: Mapping[str, object] | None = None,
 ) -> list[Run]:
-  """Trains runs, each in a folder of its own.
+  """Trains runs, each in its own folder.
 
       runs = sweep(spec.vary(seed=range(5)), "outputs/first", jobs=2)
 

@@ -176,7 +176,7 @@ class Searcher:
     )
 
   def _job_of(self, study: Study, trial: Trial) -> Job | None:
-    """Returns a trial's next run; notes its end if there is none."""
+    """Returns a trial's next run; without one, records its end."""
     if trial.outcome.state != RUNNING:
       return None
     state, run = self._next_run(study, trial)
@@ -287,7 +287,7 @@ def search(
       "mean,worst_10", for a Pareto set.
     pruner: Who ends runs early: "none", "median" or "hyperband".
     validation_fraction: Share of the data that decide, see `SearchSettings`.
-    jobs: How many runs go on side by side, each in a process of its own.
+    jobs: How many runs go on side by side, each in its own process.
     progress: Whether to show on stderr how the search gets on.
 
   Returns:

@@ -98,7 +98,7 @@ _DOTTED = (spec_text.HPARAM, spec_text.TASK_OPTION)
 _REPEATED = tuple(prefix.removesuffix(".") for prefix in _DOTTED)
 # The sweep itself says where results go, and which methods run.
 _NOT_HERE = {
-  "output_dir": "the sweep gives each run a folder of its own",
+  "output_dir": "the sweep gives each run its own folder",
   "algorithm": "methods are named by [[methods]], or by --algorithms",
 }
 

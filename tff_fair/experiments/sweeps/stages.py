@@ -119,7 +119,7 @@ class Found:
     path: A row for each setting that was tried: `stage`, `method`, `settings`,
       `seeds`, the criterion on validation rows, `value`, and `is_fedavg`.
     order: The methods in the order of trial: `algorithm`, and of the replay
-      `worst_cosine`, `angle` and `changes`, missing where there is none.
+      `worst_cosine`, `angle` and `changes`, missing without a replay.
     left_out: Of each method that could not be tried, why.
     num_runs: How many runs were trained.
     num_fresh_seeds: How many seeds confirmed the choice.

@@ -151,7 +151,7 @@ def describe(
       lines += [f"{len(chosen)} trials that no other one beats:"]
     for trial in chosen:
       (first, *_) = study.runs(trial.settings)
-      # A folder of its own: that of the trial is taken.
+      # A new folder: the trial's is taken.
       path = pathlib.Path("outputs") / f"{first.spec.short_name}-best"
       lines += [
         f"  trial {trial.number}: {values_text(trial, settings)}; "
@@ -209,7 +209,7 @@ class SearchRecord:
 
 
 def read_record(folder: pathlib.Path) -> SearchRecord | None:
-  """Reads the record of a folder; None if there is none."""
+  """Reads the record of a folder, if it has one."""
   path = folder / RECORD_FILE
   if not path.exists():
     return None

@@ -114,8 +114,8 @@ class RunSettings(
   def all_hparams(self) -> dict[str, Value]:
     """All hyperparameters of the method, defaults filled in.
 
-    Where the method has a server step of its own, the server's learning rate is
-    one of them.
+    The server's learning rate is one of them if the method has its own server
+    step.
     """
     valid = methods.hyperparameters(self.algorithm)
     values = {name: hparam.default for name, hparam in valid.items()}
@@ -125,7 +125,7 @@ class RunSettings(
 
   @property
   def has_own_server_step(self) -> bool:
-    """Whether the method has a server step of its own, and its rate."""
+    """Whether the method has its own server step, and so its own rate."""
     return learning.SERVER_RATE in methods.hyperparameters(self.algorithm)
 
   @property
