@@ -23,7 +23,7 @@ from tff_fair import (
 )
 from tff_fair.experiments import RunSpec
 from tff_fair.experiments.sweeps import sweep_file
-from tff_fair.methods import maxfl, user_method, user_names
+from tff_fair.methods import maxfl, registry, user_method
 
 FILE = source_tree.ROOT / "examples" / "my_method.py"
 NAME = f"{FILE}:MaxFl"
@@ -190,7 +190,7 @@ def test_an_installed_package_adds_methods(monkeypatch):
   monkeypatch.setattr(
     importlib.metadata, "entry_points", lambda **_: list(points)
   )
-  user_names.installed.cache_clear()
+  registry._installed.cache_clear()
   try:
     with pytest.warns(UserWarning, match="method afl of the package"):
       assert methods.names()[-2:] == ("broken", "theirs")
@@ -200,7 +200,7 @@ def test_an_installed_package_adds_methods(monkeypatch):
     with rejected("algorithm", "no module no"):
       RunSpec(algorithm="broken")
   finally:
-    user_names.installed.cache_clear()
+    registry._installed.cache_clear()
 
 
 def test_loading_tries_every_kind_of_rule():

@@ -1,19 +1,26 @@
 """The methods by name: ours, those of installed packages, and users'.
 
-A method's file is imported when it is needed; `user_names` has the names that
-are not ours.
+A method's file is imported when it is needed. A user's rule is named as
+path/to/file.py:NAME, or as PACKAGE.MODULE:NAME; see `tff_fair.user_functions`.
+Installed packages add methods by entry points of the group tff_fair.methods:
+
+[project.entry-points."tff_fair.methods"]
+maxfl_sharp = "my_package.my_module:MaxFlRule"
 """
 
 from __future__ import annotations
 
+import ast
+import contextlib
 import dataclasses
+import functools
 import importlib
 import typing
 from collections.abc import Mapping
-from types import MappingProxyType, ModuleType
+from types import MappingProxyType
 from typing import Any, Unpack
 
-from tff_fair import declared, spelling
+from tff_fair import declared, spelling, user_functions
 from tff_fair.methods import reading
 
 if typing.TYPE_CHECKING:
@@ -161,7 +168,7 @@ class Algorithm:
 
 def names() -> tuple[str, ...]:
   """Returns the names of all methods, those of installed packages last."""
-  return (*METHODS, *_users().installed(tuple(METHODS)))
+  return (*METHODS, *_installed())
 
 
 def understood(name: str) -> str:
@@ -200,9 +207,11 @@ def method(name: str) -> Method:
   if code is None:
     raise declared.FieldError("name", unknown(name))
   line = Method(name, title=short_name(name))
-  if _users().is_closed(code):
+  if not user_functions.may_run(code):
     return line
-  return dataclasses.replace(line, factory=_users().load(code).rule.__name__)
+  return dataclasses.replace(
+    line, factory=_load_user_method(code).rule.__name__
+  )
 
 
 def short_name(name: str) -> str:
@@ -217,28 +226,35 @@ def file_digest(name: str) -> str | None:
     FieldError: If there is no such file.
   """
   code = _code(name)
-  return None if code is None else _users().digest(code)
+  return None if code is None else user_functions.digest(code)
 
 
 def is_closed(name: str) -> bool:
   """Returns whether a method is a user's code that must not run at present."""
   code = _code(name)
-  return code is not None and _users().is_closed(code)
+  return code is not None and not user_functions.may_run(code)
 
 
 def _code(name: str) -> str | None:
   """Returns the rule or builder of a method that is not ours."""
   if name in METHODS:
     return None
-  found: str | None = _users().code(name, tuple(METHODS))
-  return found
+  return name if user_functions.is_name(name) else _installed().get(name)
 
 
-def _users() -> ModuleType:
-  # Imported late: most programs name no such method.
-  from tff_fair.methods import user_names  # noqa: PLC0415
+@functools.cache
+def _installed() -> Mapping[str, str]:
+  """Returns the rules of installed packages, by names that are not ours."""
+  taken = tuple(METHODS)
+  return user_functions.installed("tff_fair.methods", "method", taken)
 
-  return user_names
+
+def _load_user_method(code: str) -> building.Builder:
+  """Returns the builder of a user's method; imports TensorFlow."""
+  from tff_fair.methods import user_method  # noqa: PLC0415
+
+  with user_functions.given_as("name", code):
+    return user_method.load(code)
 
 
 # What follows the title of a method that uses p_k, by `client_weighting`.
@@ -258,10 +274,10 @@ def title(
 
   Args:
     name: The method; a name that means no method stays as it is.
-    client_weighting: "num_examples", "uniform" or "column", which the title of
-      a method that uses p_k tells: "FedAvg" and "FedAvg, equal weights" are two
+    client_weighting: "num_examples", "uniform" or "column". The title shows it
+      for a method that uses p_k: "FedAvg" and "FedAvg, equal weights" are two
       methods.
-    shown: What to call it instead of the name that papers have.
+    shown: A name to show instead of the one in papers.
   """
   if name in METHODS:
     line = METHODS[name]
@@ -301,8 +317,8 @@ def hyperparameters(name: str) -> Mapping[str, declared.Declared]:
   found: tuple[declared.Declared, ...] = ()
   if line.name in METHODS:
     found = reading.hyperparameters(line.module, f"build_{line.name}")
-  elif (code := _code(line.name)) and not _users().is_closed(code):
-    found = _users().load(code).hyperparameters
+  elif (code := _code(line.name)) and user_functions.may_run(code):
+    found = _load_user_method(code).hyperparameters
   return MappingProxyType({h.name: h for h in found})
 
 
@@ -319,7 +335,13 @@ def reference(name: str) -> str:
   code = _code(name)
   if code is None:
     return reading.reference(method(name).module)
-  return _users().reference(code)
+  text = ""
+  with contextlib.suppress(declared.FieldError, OSError, SyntaxError):
+    source = user_functions.file_of(code).read_text("utf-8")
+    text = ast.get_docstring(ast.parse(source)) or ""
+  paragraphs = [" ".join(p.split()) for p in text.split("\n\n")]
+  found = filter(None, paragraphs[1:2] + paragraphs[:1])
+  return next(found, short_name(code))
 
 
 def get(name: str) -> Algorithm:
@@ -331,10 +353,11 @@ def get(name: str) -> Algorithm:
   from tff_fair import summing  # noqa: PLC0415
 
   line = method(name)
+  code = _code(line.name)
   build_method = (
     load(line.module, f"build_{line.name}")
-    if line.name in METHODS
-    else _users().load(_code(line.name))
+    if code is None
+    else _load_user_method(code)
   )
   found = summing.supported_aggregations(build_method.rule)
   if line.sends_models or line.sends_controls:

@@ -28,7 +28,7 @@ from tff_fair import (
 from tff_fair.client_works import group_weights, local_model
 from tff_fair.kernels import stacking
 from tff_fair.optimizers import checking, learning_rate_decay
-from tff_fair.rounds import line_search as line_search_lib, phasing, round_parts
+from tff_fair.rounds import line_search as line_search_lib, phasing
 from tff_fair.rounds.line_search import LineSearch
 from tff_fair.rounds.options import (
   Finalizer,
@@ -99,8 +99,8 @@ def compose(
     line_search: Chooses the length of the server's step by the losses that
       clients would have after it. The rule must report `slopes`. `None` takes
       the step of the server's rate.
-    attack: Which clients report something else than they found, for a study;
-      `None` if no client does.
+    attack: Which clients report false losses or updates, for a study; `None`
+      if no client does.
     **options: How updates are summed, as `tff_fair.aggregators.RuleFactory`
       takes it (with a `tape`, clients measure all `ClientSignals`), and how
       clients train, the attributes of `tff_fair.client_works.TrainingSettings`
@@ -156,7 +156,7 @@ def compose(
   _check_learning_rate(rule, work)
   if line_search is not None:
     _check_line_search(server_optimizer, work, has_own_step=bool(finalizer))
-  parts = round_parts.RoundParts(
+  parts = phasing.RoundParts(
     _build_distributor(work),
     work,
     factory,
@@ -191,7 +191,7 @@ def check_keywords(
 
 
 def _compose_rounds(
-  parts: round_parts.RoundParts,
+  parts: phasing.RoundParts,
   line_search: LineSearch | None,
   server_decay: learning_rate_decay.LearningRateDecay | None,
 ) -> LearningProcess:
@@ -376,8 +376,8 @@ def _check_kept(
     if is_given:
       raise declared.FieldError(
         option,
-        "Clients keep personal models, momentum or control variates here. They "
-        "travel to the server in the clear, each client's by themselves: leave "
+        "Clients keep personal models, momentum or control variates here. The "
+        "server gets them in the clear, one client at a time: leave "
         f"{option} out, or let clients keep nothing.",
       )
 

@@ -16,7 +16,7 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tff_fair import client_works
-from tff_fair.rounds import round_parts
+from tff_fair.rounds import phasing
 from tff_fair.runtime import phases
 
 
@@ -66,7 +66,7 @@ class LineSearch(NamedTuple):
 
 def with_line_search(
   process: tff.learning.templates.LearningProcess,
-  parts: round_parts.RoundParts,
+  parts: phasing.RoundParts,
   search: LineSearch,
   *,
   client_work: tff.learning.templates.ClientWorkProcess,
@@ -101,13 +101,13 @@ def with_line_search(
   def next_fn(state: Any, client_data: Any) -> Any:
     return choose(state, client_data, train(state, client_data))
 
-  return round_parts.with_next(
+  return phasing.with_next(
     process, phases.PhasedComputation.of(next_fn, lambda: (train, choose))
   )
 
 
 def _build_train(
-  parts: round_parts.RoundParts,
+  parts: phasing.RoundParts,
   parameter: tff.Type,
   client_work: tff.learning.templates.ClientWorkProcess,
   aggregation: tff.templates.AggregationProcess,
@@ -116,7 +116,7 @@ def _build_train(
 
   @tff.federated_computation(*parameter)
   def train(state: Any, client_data: Any) -> Any:
-    received = round_parts.send(parts, state).result
+    received = phasing.send(parts, state).result
     trained = client_work.next(state.client_work, received, client_data)
     summed = aggregation.next(
       state.aggregator, trained.result.update, trained.result.update_weight
@@ -138,7 +138,7 @@ def _build_train(
 
 
 def _build_choose(
-  parts: round_parts.RoundParts,
+  parts: phasing.RoundParts,
   parameter: tff.Type,
   first_type: tff.Type,
   search: LineSearch,
@@ -183,10 +183,10 @@ def _build_choose(
         rate,
       ),
     )
-    return round_parts.end_round(
+    return phasing.end_round(
       parts,
       state,
-      round_parts.send(parts, state),
+      phasing.send(parts, state),
       tff.templates.MeasuredProcessOutput(
         trained["state"], (), trained["measurements"]
       ),

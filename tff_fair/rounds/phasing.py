@@ -24,16 +24,73 @@ import collections
 import dataclasses
 import functools
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow_federated as tff
 
-from tff_fair import keras_state
+from tff_fair import client_works, keras_state, summing
 from tff_fair.client_works import batches, client_state, client_table
-from tff_fair.rounds import round_parts
 from tff_fair.runtime import phases
 from tff_fair.summing import comparing, two_phase
+
+
+class RoundParts(NamedTuple):
+  """The distributor, client work, sum and finalizer of a process."""
+
+  distributor: tff.learning.templates.DistributionProcess
+  work: client_works.MethodWork
+  factory: summing.RuleFactory
+  finalizer: tff.learning.templates.FinalizerProcess
+
+
+def send(parts: RoundParts, state: Any) -> tff.templates.MeasuredProcessOutput:
+  """Returns the distributor's output in a round."""
+  return parts.distributor.next(state.distributor, state.global_model_weights)
+
+
+def end_round(
+  parts: RoundParts,
+  state: Any,
+  sent: tff.templates.MeasuredProcessOutput,
+  trained: tff.templates.MeasuredProcessOutput,
+  summed: tff.templates.MeasuredProcessOutput,
+  **further: tff.Value,
+) -> tff.learning.templates.LearningProcessOutput:
+  """Returns state and metrics as `tff.learning.templates` composes them."""
+  stepped = parts.finalizer.next(
+    state.finalizer, state.global_model_weights, summed.result
+  )
+  return tff.learning.templates.LearningProcessOutput(
+    tff.federated_zip(
+      tff.learning.templates.LearningAlgorithmState(
+        stepped.result, sent.state, trained.state, summed.state, stepped.state
+      )
+    ),
+    tff.federated_zip(
+      collections.OrderedDict(
+        distributor=sent.measurements,
+        client_work=trained.measurements,
+        aggregator=summed.measurements,
+        finalizer=stepped.measurements,
+        **further,
+      )
+    ),
+  )
+
+
+def with_next(
+  process: tff.learning.templates.LearningProcess, next_fn: tff.Computation
+) -> tff.learning.templates.LearningProcess:
+  """Returns a process whose rounds are another computation's."""
+  return tff.learning.templates.LearningProcess(
+    process.initialize,
+    next_fn,
+    process.get_model_weights,
+    process.set_model_weights,
+    get_hparams_fn=process.get_hparams,
+    set_hparams_fn=process.set_hparams,
+  )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,16 +99,12 @@ class OwnRowsProcess:
 
   Results are those of the process, bit for bit, and sooner: to move a table of
   84 MB there and back took as long as the rest of a round of Ditto.
-
-  Attributes:
-    process: The process.
-    next_of_own: A round as `build_of_own` returns it.
-    clients_per_part: The most clients of a part; 0 never cuts. The runtime cuts
-      larger cohorts, and then moves no other rows anyway.
   """
 
   process: tff.learning.templates.LearningProcess
-  next_of_own: tff.Computation
+  next_of_own: tff.Computation  # A round as `build_of_own` returns it.
+  # The most clients of a part; 0 never cuts. The runtime cuts larger cohorts,
+  # and then moves no other rows anyway.
   clients_per_part: int
 
   def initialize(self) -> Any:
@@ -72,7 +125,7 @@ class OwnRowsProcess:
 
 @keras_state.restored()
 def build_of_own(
-  parts: round_parts.RoundParts,
+  parts: RoundParts,
   aggregation: tff.templates.AggregationProcess,
   parameter: tff.Type,
 ) -> tff.Computation:
@@ -86,12 +139,12 @@ def build_of_own(
 
   @tff.federated_computation(*parameter, own_type)
   def next_fn(state: Any, client_data: Any, own: Any) -> Any:
-    sent = round_parts.send(parts, state)
+    sent = send(parts, state)
     trained = work(state.client_work, sent.result, client_data, own)
     summed = aggregation.next(
       state.aggregator, trained.result.update, trained.result.update_weight
     )
-    return round_parts.end_round(parts, state, sent, trained, summed)
+    return end_round(parts, state, sent, trained, summed)
 
   return next_fn
 
@@ -145,14 +198,14 @@ def _tables(state: tff.structure.Struct) -> Mapping[str, client_table.Table]:
   }
 
 
-def can_build(parts: round_parts.RoundParts) -> bool:
+def can_build(parts: RoundParts) -> bool:
   """Returns whether a process has such rounds."""
   return parts.work.has_phases and parts.factory.has_phases
 
 
 @keras_state.restored()
 def build_phases(
-  parts: round_parts.RoundParts, parameter: tff.Type
+  parts: RoundParts, parameter: tff.Type
 ) -> tuple[tff.Computation, tff.Computation]:
   """Builds the two phases of a round, see `tff_fair.runtime.phases`.
 
@@ -174,7 +227,7 @@ def build_phases(
   @tff.federated_computation(tff.StructType(given))
   def choose(args: Any) -> Any:
     state, *at_clients, left_out = args
-    received = round_parts.send(parts, state).result
+    received = send(parts, state).result
     signals = tff.federated_map(
       sums.leave_out,
       (
@@ -189,7 +242,7 @@ def build_phases(
   )
   def train(args: Any) -> Any:
     state, *at_clients, _, chosen = args
-    sent = round_parts.send(parts, state)
+    sent = send(parts, state)
     trained = work.train(
       state.client_work,
       sent.result,
@@ -202,7 +255,7 @@ def build_phases(
       trained.result.update_weight,
       chosen,
     )
-    output = round_parts.end_round(parts, state, sent, trained, summed)
+    output = end_round(parts, state, sent, trained, summed)
     return collections.OrderedDict(output=output, left_out=left_out)
 
   return choose, train
@@ -233,7 +286,7 @@ IN_PHASES = phases.Ends(with_all_clients, output_of, without_those_that_failed)
 
 
 def build_compared(
-  parts: round_parts.RoundParts,
+  parts: RoundParts,
   aggregation: comparing.ComparingProcess,
   parameter: tff.Type,
 ) -> Sequence[tff.Computation]:
@@ -244,13 +297,13 @@ def build_compared(
   def phase(
     take_sum: tff.Computation, state: Any, data: Any, *before: Any
   ) -> Any:
-    sent = round_parts.send(parts, state)
+    sent = send(parts, state)
     trained = work(state.client_work, sent.result, data)
     update, weight = trained.result.update, trained.result.update_weight
     summed = take_sum(state.aggregator, update, weight, *before)
     if take_sum is not last:
       return summed
-    return round_parts.end_round(parts, state, sent, trained, summed)
+    return end_round(parts, state, sent, trained, summed)
 
   return comparing.one_by_one(
     tff.structure.iter_elements(parameter),
@@ -260,7 +313,7 @@ def build_compared(
 
 def with_phases(
   process: tff.learning.templates.LearningProcess,
-  parts: round_parts.RoundParts,
+  parts: RoundParts,
   aggregation: tff.templates.AggregationProcess,
 ) -> tff.learning.templates.LearningProcess:
   """Returns a process whose `next` has phases where it can have some."""
@@ -288,7 +341,7 @@ def with_phases(
     )
   else:
     return process
-  return round_parts.with_next(process, phased)
+  return with_next(process, phased)
 
 
 def _before_both(args: Sequence[Any]) -> Sequence[Any]:
