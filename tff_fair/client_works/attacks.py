@@ -1,4 +1,4 @@
-"""Attacks: clients that report something else than they found, as a study.
+"""Attacks: clients that report false losses or updates, for studies.
 
 Hu, Shaloudegi, Zhang, Yu, "Federated Learning Meets Multi-objective
 Optimization" (2022), ask which methods withstand
@@ -7,8 +7,8 @@ Optimization" (2022), ask which methods withstand
             so the update, is not
   scaling:  c Delta_k in place of Delta_k
 
-Nothing but the report is touched: an attacker trains, and keeps a personal
-model, like everybody else.
+Only the report is false: an attacker trains, and keeps a personal model, like
+every other client.
 """
 
 import dataclasses
@@ -41,12 +41,7 @@ class Attack:
   client_ids: tuple[int, ...]
 
   def __post_init__(self) -> None:
-    """Checks the attack.
-
-    Raises:
-      TypeError: If an attribute has the wrong type.
-      ValueError: If it is out of range.
-    """
+    """Raises `TypeError` or `ValueError` for an attribute that is wrong."""
     declared.check_choice("kind", self.kind, KINDS)
     declared.check_number(
       "strength",

@@ -85,7 +85,7 @@ class ClientData:
     """Folds `step` over all elements again and again while work is left.
 
     `left` maps the carry to the remaining work, int64[]. A pass that does not
-    reduce it is the last one: there are no examples.
+    reduce it is the last one: the data have no examples.
     """
 
     def run_over(before: tf.Tensor, carry: _Carry) -> tuple[tf.Tensor, _Carry]:
@@ -166,6 +166,11 @@ def _nothing(spec: tf.TensorSpec) -> tf.Tensor:
 def num_examples(examples: object) -> tf.Tensor:
   """Returns the size of the first dimension, int32[]."""
   return tf.shape(tf.nest.flatten(examples)[0])[0]
+
+
+def labels(batch: Batch) -> tf.Tensor:
+  """Returns the labels of a batch."""
+  return batch["y"] if isinstance(batch, Mapping) else batch[1]
 
 
 def reduce_slices(

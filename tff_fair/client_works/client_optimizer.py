@@ -6,10 +6,10 @@ client goes: its effective steps, tau_k. The probe is one more weight, under the
 constant gradient one. Divided by the learning rate, its way is FedNova's
 ||a_k||_1 for any optimizer.
 
-A client optimizer may go on, in each round, from its last state. TFF's clients
-start their optimizer anew each round, with a momentum of zero. In code whose
-clients are objects that live on, as the release of AdaFedAdam
-(github.com/li-ju666/adafedadam), the optimizer is made once:
+TFF's clients start their optimizer anew each round, with a momentum of zero.
+Here, an optimizer may also continue from its state in the client's last round,
+as in the release of AdaFedAdam (github.com/li-ju666/adafedadam), whose clients
+persist:
 
   a <- rho a + g,  w <- w - eta a,  with a from the client's last round
 

@@ -30,44 +30,29 @@ Result: TypeAlias = tuple[
 
 
 class After(NamedTuple):
-  """The state of a client after training that it does not report.
-
-  Attributes:
-    states: The states of its optimizer.
-    num_steps: int64[], K_k; 0 without a correction.
-    learning_rate: float32[], eta of the round; 0 where there is none.
-  """
+  """The state of a client after training that it does not report."""
 
   states: OptimizerStates
-  num_steps: tf.Tensor
+  num_steps: tf.Tensor  # int64[], K_k; 0 without a correction.
+  # float32[], eta of the round; 0 without one.
   learning_rate: tf.Tensor
 
 
 class _Trained(NamedTuple):
-  """A client after training.
+  """A client after training."""
 
-  Attributes:
-    client_id: int64[]; 0 without examples.
-    num_examples: int64[], n_k.
-    trainable: theta_k, a flat tuple.
-    update: Delta_k, likewise.
-    measures: Measurements during training.
-    after: Further results of the client.
-    metrics: The model's own, during training.
-    snapshot: theta minus the weights after one of the steps, float[1, d];
-      `None` where none is asked for.
-    group_sums: Losses of theta and examples by group, float64[2, G]; `None`
-      where groups do not matter.
-  """
-
-  client_id: tf.Tensor
-  num_examples: tf.Tensor
-  trainable: local_model.Trainable
-  update: list[tf.Tensor]
+  client_id: tf.Tensor  # int64[]; 0 without examples.
+  num_examples: tf.Tensor  # int64[], n_k.
+  trainable: local_model.Trainable  # theta_k, a flat tuple.
+  update: list[tf.Tensor]  # Delta_k, likewise.
   measures: local_training.Measures
   after: After
-  metrics: types.TensorStructure
+  metrics: types.TensorStructure  # The model's own, during training.
+  # theta minus the weights after one of the steps, float[1, d]; `None` if
+  # the settings ask for none.
   snapshot: tf.Tensor | None
+  # Losses of theta and examples by group, float64[2, G]; `None`
+  # without groups.
   group_sums: tf.Tensor | None
 
 

@@ -71,12 +71,7 @@ class Keeping:
   controlled_clients: int | None = None
 
   def __post_init__(self) -> None:
-    """Checks the pull.
-
-    Raises:
-      TypeError: If it is not a number.
-      ValueError: If it is out of range.
-    """
+    """Raises `TypeError` or `ValueError` for a pull that is wrong."""
     if self.personal_lam is not None:
       declared.check_number(
         "lam", self.personal_lam, minimum=0, in_float32=True
@@ -95,14 +90,9 @@ class Keeping:
     weights_type: tff.Type,
     optimizer: tff.learning.optimizers.Optimizer,
   ) -> Mapping[str, client_table.Columns]:
-    """Returns the columns of the tables, by the names of tables.
+    """Returns the columns of each table, by its name.
 
-    Args:
-      weights_type: The type of `tff.learning.models.ModelWeights`.
-      optimizer: The client optimizer.
-
-    Raises:
-      FieldError: If the optimizer has nothing to keep.
+    Raises `FieldError` if the optimizer has nothing to keep.
     """
     found = collections.OrderedDict()
     if self.personal_lam is not None:
@@ -124,12 +114,7 @@ class Keeping:
   ) -> Result:
     """Returns what a client reports and keeps, inside a computation.
 
-    Args:
-      client: The client.
-      state: The state of the training at the server.
-      received: What the client received.
-      own: What it keeps.
-      cohort: The signals of the cohort, if clients have measured already.
+    `cohort` has the signals of the cohort if clients have measured already.
     """
     weights, states = client.current(received), None
     theta = local_model.flat(weights.trainable)

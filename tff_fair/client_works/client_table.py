@@ -57,9 +57,7 @@ def updated(
 ) -> Table:
   """Returns the table with new rows, in blocks [m_i, d], of some clients."""
   (id_name, known_ids), (rows_name, known_rows) = table.items()
-  others = tf.reduce_all(
-    tf.not_equal(known_ids[:, tf.newaxis], client_id[tf.newaxis, :]), axis=1
-  )
+  others = stacking.are_missing(known_ids, client_id)
   ids = tf.concat([tf.boolean_mask(known_ids, others), client_id], 0)
   all_rows = tf.concat([tf.boolean_mask(known_rows, others), *rows], 0)
   order = tf.argsort(ids, stable=True)

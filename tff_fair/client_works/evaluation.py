@@ -29,19 +29,12 @@ _WithMore: TypeAlias = tuple[
 
 
 class Evaluation(NamedTuple):
-  """A model on a client's examples.
+  """A model on a client's examples."""
 
-  Attributes:
-    client_id: int64[]; 0 without examples.
-    num_examples: int64[].
-    loss: float32[], mean over examples; 0 without examples.
-    accuracy: float32[], see `tally.accuracy`; NaN where there is no such thing.
-  """
-
-  client_id: tf.Tensor
-  num_examples: tf.Tensor
-  loss: tf.Tensor
-  accuracy: tf.Tensor
+  client_id: tf.Tensor  # int64[]; 0 without examples.
+  num_examples: tf.Tensor  # int64[].
+  loss: tf.Tensor  # float32[], mean over examples; 0 without examples.
+  accuracy: tf.Tensor  # float32[], see `tally.accuracy`; NaN without one.
 
 
 def evaluate(
@@ -55,13 +48,40 @@ def evaluate(
   A forward pass has at most `batch_size` examples; `None` takes elements as
   they are.
   """
+  client_id, tally = _reduce(
+    data, batch_size, tallies.start(model), _adder(model, trainable)
+  )
+  return _evaluation(model, client_id, tally)
 
-  def step(tally: tallies.Tally, batch: batches.Batch) -> tallies.Tally:
+
+def mean_loss(
+  model: local_model.LocalModel,
+  trainable: local_model.Trainable,
+  data: batches.ClientData,
+) -> tf.Tensor:
+  """Returns the mean loss, float32[], inside a `tf.function`.
+
+  It reads no metrics: some of them make variables, which a graph cannot.
+  """
+  _, tally = _reduce(
+    data,
+    EVALUATION_BATCH_SIZE,
+    tallies.start(model, with_hits=False),
+    _adder(model, trainable),
+  )
+  return tallies.mean_loss(tally)
+
+
+def _adder(
+  model: local_model.LocalModel, trainable: local_model.Trainable
+) -> Callable[[tallies.Tally, batches.Batch], tallies.Tally]:
+  """Returns the step that adds a batch to a tally."""
+
+  def add(tally: tallies.Tally, batch: batches.Batch) -> tallies.Tally:
     output = model.forward(trainable, tally.metrics, batch, training=False)
     return tallies.add(tally, batch, output)
 
-  client_id, tally = _reduce(data, batch_size, tallies.start(model), step)
-  return _evaluation(model, client_id, tally)
+  return add
 
 
 def evaluate_client(
@@ -83,46 +103,29 @@ def evaluate_client(
   ) -> collections.OrderedDict[str, tf.Tensor]:
     model.receive(weights)
     trainable = local_model.flat(weights.trainable)
-    clients = batches.ClientData(data)
-    if asked is None and outputs is None:
-      found = evaluate(model, trainable, clients, batch_size)
-      return collections.OrderedDict(found._asdict())
-    return _evaluate_with_more(
-      model, trainable, clients, batch_size, asked, outputs
+    nothing: collections.OrderedDict[str, tf.Tensor] = collections.OrderedDict()
+
+    def step(carry: _WithMore, batch: batches.Batch) -> _WithMore:
+      tally, sums, ranges = carry
+      output = model.forward(trainable, tally.metrics, batch, training=False)
+      if asked is not None:
+        sums = score_sums.add(sums, batch, output.predictions)
+      if outputs is not None:
+        ranges = output_ranges.add(ranges, outputs, batch, output.predictions)
+      return tallies.add(tally, batch, output), sums, ranges
+
+    start = (
+      tallies.start(model),
+      nothing if asked is None else score_sums.start(asked),
+      nothing if outputs is None else output_ranges.start(outputs),
     )
+    client_id, (tally, sums, ranges) = _reduce(
+      batches.ClientData(data), batch_size, start, step
+    )
+    found = _evaluation(model, client_id, tally)
+    return collections.OrderedDict(**found._asdict(), **sums, **ranges)
 
   return local_model.in_graph(model_fn, run)(weights, data)
-
-
-def _evaluate_with_more(
-  model: local_model.LocalModel,
-  trainable: local_model.Trainable,
-  data: batches.ClientData,
-  batch_size: int,
-  asked: score_sums.Asked | None,
-  outputs: output_ranges.Outputs | None,
-) -> collections.OrderedDict[str, tf.Tensor]:
-  """Evaluates a model; adds up sums and ranges in the same pass."""
-
-  def step(carry: _WithMore, batch: batches.Batch) -> _WithMore:
-    tally, sums, ranges = carry
-    output = model.forward(trainable, tally.metrics, batch, training=False)
-    if asked is not None:
-      sums = score_sums.add(sums, batch, output.predictions)
-    if outputs is not None:
-      ranges = output_ranges.add(ranges, outputs, batch, output.predictions)
-    return tallies.add(tally, batch, output), sums, ranges
-
-  start = (
-    tallies.start(model),
-    collections.OrderedDict() if asked is None else score_sums.start(asked),
-    collections.OrderedDict()
-    if outputs is None
-    else output_ranges.start(outputs),
-  )
-  client_id, (tally, sums, ranges) = _reduce(data, batch_size, start, step)
-  found = _evaluation(model, client_id, tally)
-  return collections.OrderedDict(**found._asdict(), **sums, **ranges)
 
 
 def evaluate_with_gradient(

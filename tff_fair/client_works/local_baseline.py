@@ -15,10 +15,10 @@ import tensorflow_federated as tff
 
 from tff_fair.client_works import (
   batches,
+  client_optimizer,
   evaluation,
   local_model,
   local_training,
-  tally as tallies,
   training_settings,
 )
 from tff_fair.client_works.training_settings import (
@@ -124,9 +124,9 @@ class Training:
     rate.
     """
     yield weights
-    before = local_training.before_first_epoch(
-      self._optimizer, local_model.flat(weights.trainable)
-    )
+    start = local_model.flat(weights.trainable)
+    state = client_optimizer.initial_state(self._optimizer, start)
+    before = local_training.EpochEnd(start, state, tf.zeros([], tf.int64))
     for _ in range(num_epochs):
       before = self._train_epoch(
         weights, data, tf.constant(round_num, tf.int64), before
@@ -190,20 +190,6 @@ def _mean_loss(
   model: local_model.LocalModel, weights: Any, data: tf.data.Dataset
 ) -> tf.Tensor:
   model.receive(weights)
-  trainable = local_model.flat(weights.trainable)
-
-  # Without metrics: some of them make variables, which a graph cannot.
-  def step(tally: tallies.Tally, batch: batches.Batch) -> tallies.Tally:
-    output = model.forward(trainable, tally.metrics, batch, training=False)
-    return tallies.add(tally, batch, output)
-
-  def over_element(
-    tally: tallies.Tally, element: batches.Element
-  ) -> tallies.Tally:
-    return batches.reduce_slices(
-      element[1], evaluation.EVALUATION_BATCH_SIZE, tally, step
-    )
-
-  start = tallies.start(model, with_hits=False)
-  tally = batches.ClientData(data).reduce(start, over_element)
-  return tallies.mean_loss(tally)
+  return evaluation.mean_loss(
+    model, local_model.flat(weights.trainable), batches.ClientData(data)
+  )

@@ -33,19 +33,12 @@ Gradients: TypeAlias = Sequence[tf.Tensor | None]
 
 
 class ForwardPass(NamedTuple):
-  """The result of a forward pass over a batch.
+  """The result of a forward pass over a batch."""
 
-  Attributes:
-    loss: float[], mean loss over the batch.
-    predictions: The model's output.
-    num_examples: int64[], examples in the batch.
-    metrics: The state of the model's metrics after the batch.
-  """
-
-  loss: tf.Tensor
+  loss: tf.Tensor  # float[], mean loss over the batch.
   predictions: Any
-  num_examples: tf.Tensor
-  metrics: TensorStructure
+  num_examples: tf.Tensor  # int64[], examples in the batch.
+  metrics: TensorStructure  # The state of the model's metrics after the batch.
 
 
 class LocalModel(abc.ABC):
@@ -261,22 +254,14 @@ def _num_examples(reported: tf.Tensor | None, predictions: Any) -> tf.Tensor:
 
 
 class ModelInfo(NamedTuple):
-  """The facts about a model that need no run of it.
-
-  Attributes:
-    model_fn: Function that returns it as a new `VariableModel`, or the model, a
-      `FunctionalModel`.
-    weights_type: The type of its `tff.learning.models.ModelWeights`.
-    batch_spec: Structure of `tf.TensorSpec` of a batch.
-    initial_weights: `tff.Computation` that returns the weights to start from.
-    finalize_metrics: Function from the sum of the clients' unfinalized metrics
-      to finalized ones, for use inside a computation.
-  """
+  """The facts about a model that need no run of it."""
 
   model_fn: ModelFn
-  weights_type: tff.StructType
-  batch_spec: TensorStructure
+  weights_type: tff.StructType  # Of `tff.learning.models.ModelWeights`.
+  batch_spec: TensorStructure  # Structure of `tf.TensorSpec` of a batch.
   initial_weights: tff.Computation
+  # Function from the sum of the clients' unfinalized metrics to finalized ones,
+  # for use inside a computation.
   finalize_metrics: Callable[
     [Mapping[str, TensorStructure]], Mapping[str, tf.Tensor]
   ]
@@ -284,15 +269,7 @@ class ModelInfo(NamedTuple):
 
 @keras_state.restored()
 def describe(model_fn: ModelFn) -> ModelInfo:
-  """Returns the types of a model and the computations that go with it.
-
-  Args:
-    model_fn: Function that returns a new `VariableModel`, or a
-      `FunctionalModel`.
-
-  Raises:
-    TypeError: If it is neither.
-  """
+  """Returns the facts about a model; `TypeError` if it is not a `ModelFn`."""
   if isinstance(model_fn, tff.learning.models.FunctionalModel):
     return _describe_functional(model_fn)
   is_keras = isinstance(model_fn, tf.keras.Model)  # It can be called, too.

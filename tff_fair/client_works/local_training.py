@@ -33,26 +33,17 @@ class Measures(NamedTuple):
 
 
 class Progress(NamedTuple):
-  """The state of local training between two steps.
+  """The state of local training between two steps."""
 
-  Attributes:
-    trainable: The weights so far, a flat tuple.
-    optimizer: The state of the client optimizer.
-    client_id: int64[]; 0 without examples.
-    num_elements: int64[], elements of the data seen, over all epochs.
-    measures: What is measured beside it; `()` where nothing is.
-    steps_left: int64[], steps to take; 0 where epochs count.
-    num_steps: int64[], steps taken; 0 where nothing asks for them.
-    snapshot: The weights after one of the steps; `()` where none is asked for.
-  """
-
-  trainable: local_model.Trainable
-  optimizer: TensorStructure
-  client_id: tf.Tensor
+  trainable: local_model.Trainable  # The weights so far, a flat tuple.
+  optimizer: TensorStructure  # The state of the client optimizer.
+  client_id: tf.Tensor  # int64[]; 0 without examples.
+  # int64[], elements of the data seen, over all epochs.
   num_elements: tf.Tensor
-  measures: Measures | tuple[()]
-  steps_left: tf.Tensor
-  num_steps: tf.Tensor
+  measures: Measures | tuple[()]  # `()` if nothing is measured.
+  steps_left: tf.Tensor  # int64[], steps to take; 0 where epochs count.
+  num_steps: tf.Tensor  # int64[], steps taken; 0 where nothing asks for them.
+  # The weights after one of the steps; `()` where none is asked for.
   snapshot: local_model.Trainable | tuple[()]
 
 
@@ -132,19 +123,11 @@ def train_weights(
 
 
 class EpochEnd(NamedTuple):
-  """Flat weights, optimizer state and int64[] elements so far, at its end."""
+  """The state of training between two epochs."""
 
   trainable: local_model.Trainable
   optimizer: TensorStructure
-  num_elements: tf.Tensor
-
-
-def before_first_epoch(
-  optimizer: tff.learning.optimizers.Optimizer, start: local_model.Trainable
-) -> EpochEnd:
-  """Returns where training stands before its first step."""
-  state = client_optimizer.initial_state(optimizer, start)
-  return EpochEnd(start, state, tf.zeros([], tf.int64))
+  num_elements: tf.Tensor  # int64[], elements of the data seen so far.
 
 
 def train_epoch(
@@ -176,30 +159,20 @@ def train_epoch(
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class _Steps:
-  """The steps of a client's training in a round.
-
-  Attributes:
-    model: The model.
-    settings: How to train.
-    optimizer: The client optimizer.
-    state: The state of the training, with the hyperparameters of this round.
-    received: theta, which the proximal term pulls towards.
-    proximal_mu: mu, float32[] if a tensor.
-    probe_mu: That of the probe.
-    no_metrics: The state of the model's metrics where nothing is measured.
-    correction: What is added to each gradient; `None` adds nothing.
-    snapshot_at: The step after which the weights are a snapshot, if any is.
-  """
+  """The steps of a client's training in a round."""
 
   model: local_model.LocalModel
   settings: TrainingSettings
   optimizer: tff.learning.optimizers.Optimizer
-  state: RoundState
-  received: local_model.Trainable
-  proximal_mu: float | tf.Tensor
+  state: RoundState  # With the hyperparameters of this round.
+  received: local_model.Trainable  # theta, centre of the proximal term.
+  proximal_mu: float | tf.Tensor  # mu, float32[] if a tensor.
   probe_mu: float | tf.Tensor = 0.0
+  # The state of the model's metrics where nothing is measured.
   no_metrics: TensorStructure = ()
+  # What is added to each gradient; `None` adds nothing.
   correction: local_model.Trainable | None = None
+  # The step after which the weights are a snapshot, if any is.
   snapshot_at: tf.Tensor | None = None
 
   def over_all(

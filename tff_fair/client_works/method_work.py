@@ -25,17 +25,13 @@ from tff_fair.optimizers.learning_rate_decay import Hparams
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class MethodWork(training.Training):
-  """The settings of a method's client work.
+  """The settings of a method's client work."""
 
-  Attributes:
-    kept: What clients keep from one round to the next.
-    attack: Which clients attack; `None` if no client does.
-  """
-
+  # What clients keep from one round to the next.
   kept: client_state.Keeping = dataclasses.field(
     default_factory=client_state.Keeping
   )
-  attack: attacks.Attack | None = None
+  attack: attacks.Attack | None = None  # `None` if no client attacks.
 
   @property
   def further(self) -> dict[str, tf.TensorSpec | np.ndarray]:
@@ -78,13 +74,10 @@ class MethodWork(training.Training):
     return attacks.build_attacked_phases(phases, self.attack)
 
   def build_round(self) -> tff.Computation:
-    """Builds a round in which each client has its own rows.
+    """Builds a round as `next`, to which each client brings its own rows.
 
-    Returns:
-      A computation as the `next` of the process, with one argument more, at
-      clients: the tables, which have a client's rows, if it has some. What the
-      clients keep is put into the tables of the state, which need not have any
-      other rows.
+    Its last argument, at clients, are tables with the rows of that client. What
+    clients keep goes into the tables of the state, which need no other rows.
     """
     work = self.build_for_client(self.kept.run, self._own_type)
     end_round = self._build_end_of_kept_round(work)
@@ -103,11 +96,7 @@ class MethodWork(training.Training):
     return attacks.build_attacked_round(round_of_own, self.attack)
 
   def build_trial_losses(self, factors: Sequence[float]) -> tff.Computation:
-    """Builds the losses after steps of several lengths.
-
-    Args:
-      factors: Of the length of the server's step.
-    """
+    """Builds the losses after steps of some multiples of the server's step."""
     return trial_losses.build_trial_losses(
       self.info,
       factors,
@@ -118,10 +107,8 @@ class MethodWork(training.Training):
   def _build_kept(self) -> tff.learning.templates.ClientWorkProcess:
     """Builds the process in which clients keep something.
 
-    Returns:
-      A process as `build_training`'s, but for its state: <training=S,
-      NAME=<client_id=int64[T], ...=float[T, d]>, ...>@SERVER. The rows of the
-      tables are those of the clients that have counted so far.
+    Its state is <training=S, NAME=<client_id=int64[T], ...=float[T, d]>,
+    ...>@SERVER, with a row for each client that has counted so far.
     """
     round_of_own = self.build_round()
     state_type, *others, _ = self._kept_parameter

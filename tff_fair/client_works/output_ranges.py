@@ -8,13 +8,12 @@ for all examples of some clients if the least prediction is the largest.
 """
 
 import collections
-from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 import tensorflow as tf
 
-from tff_fair.client_works.batches import Batch
+from tff_fair.client_works import batches
 
 Kind = Literal["class", "labels", "number"]
 # `ENDS`, float64[4]: the least prediction with a minus, the largest one, and
@@ -27,18 +26,13 @@ TOP = 5  # Labels that count as predicted.
 
 
 class Outputs(NamedTuple):
-  """The outputs of a model, and the labels beside them.
+  """The outputs of a model, and the labels beside them."""
 
-  Attributes:
-    kind: What an example has: one class, or one in each place; a row of zeros
-      and ones, a label each; or numbers.
-    width: How many numbers it has.
-    padding: The class that stands for no class at all.
-  """
-
+  # What an example has: one class, or one in each place; a row of zeros and
+  # ones, a label each; or numbers.
   kind: Kind
-  width: int = 1
-  padding: int | None = None
+  width: int = 1  # How many numbers it has.
+  padding: int | None = None  # The class that stands for no class at all.
 
 
 def start(outputs: Outputs) -> Ranges:
@@ -50,14 +44,14 @@ def start(outputs: Outputs) -> Ranges:
 
 
 def add(
-  ranges: Ranges, outputs: Outputs, batch: Batch, predictions: Any
+  ranges: Ranges, outputs: Outputs, batch: batches.Batch, predictions: Any
 ) -> Ranges:
   """Returns the ranges with one batch more.
 
   Predictions are logits, float[n, ..., C], or numbers, float[n, t]. Those of
   another shape are from minus infinity to infinity.
   """
-  labels = batch["y"] if isinstance(batch, Mapping) else batch[1]
+  labels = batches.labels(batch)
   ends = [
     end
     for numbers in (

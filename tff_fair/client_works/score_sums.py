@@ -7,12 +7,11 @@ example with several numbers is their mean.
 """
 
 import collections
-from collections.abc import Mapping
 from typing import Any, NamedTuple, TypeAlias
 
 import tensorflow as tf
 
-from tff_fair.client_works.batches import Batch
+from tff_fair.client_works import batches
 from tff_fair.metrics.class_scores import (
   BINS_PER_UNIT,
   NUM_BINS,
@@ -49,13 +48,13 @@ def start(asked: Asked) -> Sums:
   return sums
 
 
-def add(sums: Sums, batch: Batch, outputs: Any) -> Sums:
+def add(sums: Sums, batch: batches.Batch, outputs: Any) -> Sums:
   """Returns the sums with one batch more.
 
   Labels are classes, int[n], or numbers, float[n] or float[n, t]; outputs are
   logits, float[n, C], or numbers, float[n, t].
   """
-  labels = batch["y"] if isinstance(batch, Mapping) else batch[1]
+  labels = batches.labels(batch)
   if "absolute" in sums:
     added = _of_numbers(labels, outputs)
   else:

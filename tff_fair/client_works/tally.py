@@ -1,13 +1,11 @@
 """Adds up loss and accuracy over the batches a model has seen."""
 
 import re
-from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from tff_fair.client_works import local_model
-from tff_fair.client_works.batches import Batch
+from tff_fair.client_works import batches, local_model
 from tff_fair.types import TensorStructure
 
 # Names such as Keras's "top_k_categorical_accuracy", or "top5_accuracy".
@@ -15,18 +13,12 @@ _AMONG_TOP = re.compile(r"top[\W_]?(?!1(\D|$))[k\d]")
 
 
 class Tally(NamedTuple):
-  """The sums over all batches so far.
+  """The sums over all batches so far."""
 
-  Attributes:
-    num_examples: int64[].
-    loss_sum: float64[], batches weighted by their size.
-    hits: float64[], examples whose largest output is at the label; NaN where
-      labels and outputs do not compare; `()` where they are not counted.
-    metrics: The state of the model's metrics.
-  """
-
-  num_examples: tf.Tensor
-  loss_sum: tf.Tensor
+  num_examples: tf.Tensor  # int64[].
+  loss_sum: tf.Tensor  # float64[], batches weighted by their size.
+  # float64[], examples whose largest output is at the label; NaN where labels
+  # and outputs do not compare; `()` where they are not counted.
   hits: tf.Tensor | tuple[()]
   metrics: TensorStructure
 
@@ -42,7 +34,9 @@ def start(model: local_model.LocalModel, *, with_hits: bool = True) -> Tally:
   )
 
 
-def add(tally: Tally, batch: Batch, output: local_model.ForwardPass) -> Tally:
+def add(
+  tally: Tally, batch: batches.Batch, output: local_model.ForwardPass
+) -> Tally:
   """Returns the tally with one batch more."""
   size = tf.cast(output.num_examples, tf.float64)
   hits = tally.hits
@@ -92,8 +86,8 @@ def _mean(total: tf.Tensor, tally: Tally) -> tf.Tensor:
   return tf.cast(tf.math.divide_no_nan(total, size), tf.float32)
 
 
-def _share_of_hits(batch: Batch, predictions: Any) -> tf.Tensor:
-  labels = batch["y"] if isinstance(batch, Mapping) else batch[1]
+def _share_of_hits(batch: batches.Batch, predictions: Any) -> tf.Tensor:
+  labels = batches.labels(batch)
   unknown = tf.constant(float("nan"), tf.float64)
   if not tf.is_tensor(labels) or not tf.is_tensor(predictions):
     return unknown

@@ -63,21 +63,13 @@ class TrainingPhases(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Training:
-  """The settings of client work that trains one model per client.
-
-  Attributes:
-    model_fn: Function that returns a new `tff.learning.models.VariableModel`,
-      or a `tff.learning.models.FunctionalModel`.
-    optimizer: The client optimizer.
-    settings: How clients train.
-    signals: The `ClientSignals` that the rule asks for.
-    securely: Whether the metrics travel in a secure sum, held in `BOUND`.
-  """
+  """The settings of client work that trains one model per client."""
 
   model_fn: local_model.ModelFn
   optimizer: tff.learning.optimizers.Optimizer
   settings: training_settings.TrainingSettings
-  signals: Collection[str] = ()
+  signals: Collection[str] = ()  # The `ClientSignals` that the rule asks for.
+  # Whether the metrics travel in a secure sum, held in `BOUND`.
   securely: bool = False
 
   @functools.cached_property

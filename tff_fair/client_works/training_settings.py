@@ -32,7 +32,7 @@ class TrainingSettings:
       sliced. `None` takes each element as one minibatch.
     local_epochs: How often a client runs over its data: a number, or (least,
       greatest), between which each client draws one in each round.
-    local_steps: How many minibatches a client trains on, in the place of
+    local_steps: How many minibatches a client trains on, instead of
       `local_epochs`: a number, or (least, greatest), likewise. Beyond one run
       over its data it begins the next. The number of examples that it reports
       is then that of its rows. `None` counts epochs.
@@ -78,12 +78,7 @@ class TrainingSettings:
   groups: group_weights.GroupWeights | None = None
 
   def __post_init__(self) -> None:
-    """Checks the settings.
-
-    Raises:
-      TypeError: If a setting has the wrong type.
-      ValueError: If it is out of range, or settings exclude each other.
-    """
+    """Raises `TypeError` or `ValueError` for settings that are wrong."""
     if self.batch_size is not None:
       declared.check_integer("batch_size", self.batch_size, minimum=1)
     declared.check_integer(
@@ -262,42 +257,33 @@ def seed_in_64_bits(seed: int | None) -> int:
 
 
 class RoundState(TypedDict):
-  """The state of the training at the server.
-
-  Attributes:
-    optimizer: The hyperparameters of the client optimizer.
-    round_num: int64[], the number of rounds in which any client counted.
-    shuffle_seed: int64[], the settings' seed; 0 where they have none. As a part
-      of the state, it is not in the compiled round.
-    control: float[d], the server's control, where clients correct their steps;
-      see `control_variates`.
-    snapshot: float[d], theta minus the mean of the clients' weights amid the
-      last round, where they take a snapshot.
-    mixture: float64[G], mu, where examples are weighed by group.
-  """
+  """The state of the training at the server."""
 
   optimizer: Hparams
+  # int64[], the number of rounds in which any client counted.
   round_num: tf.Tensor
+  # int64[], the settings' seed; 0 where they have none. As a part of the state,
+  # it is not in the compiled round.
   shuffle_seed: tf.Tensor
+  # float[d], the server's control, where clients correct their steps; see
+  # `control_variates`.
   control: NotRequired[tf.Tensor]
+  # float[d], theta minus the mean of the clients' weights amid the last round,
+  # where they take a snapshot.
   snapshot: NotRequired[tf.Tensor]
+  # float64[G], mu, where examples are weighed by group.
   mixture: NotRequired[tf.Tensor]
 
 
 class StateComputations(NamedTuple):
-  """The computations on the state at the server.
+  """The computations on the state at the server."""
 
-  Attributes:
-    initial: Returns the state before the first round, S.
-    next: From state and the number of clients that counted to state.
-    get_hparams: From state to the optimizer's hyperparameters, H.
-    set_hparams: From state and hyperparameters to state.
-  """
-
-  initial: tff.Computation
+  initial: tff.Computation  # Returns the state before the first round, S.
+  # From state and the number of clients that counted to state.
   next: tff.Computation
+  # From state to the optimizer's hyperparameters, H.
   get_hparams: tff.Computation
-  set_hparams: tff.Computation
+  set_hparams: tff.Computation  # From state and hyperparameters to state.
 
   @property
   def type(self) -> tff.Type:

@@ -1,7 +1,7 @@
-"""Client work of a user's own, or of TensorFlow Federated's.
+"""A user's own client work, and TensorFlow Federated's.
 
-A user's may be the computation of one client. TFF's reports a number of
-examples alone, and fair rules read losses: `with_signals` has it report them.
+A user's may be the computation of one client. TFF's reports only a number of
+examples, but fair rules read losses: `with_signals` adds them to the report.
 """
 
 import collections

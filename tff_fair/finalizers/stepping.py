@@ -29,21 +29,15 @@ _State: TypeAlias = collections.OrderedDict[str, Any]
 
 
 class ServerStep(NamedTuple):
-  """The TensorFlow functions that make up a server step.
+  """The TensorFlow functions that make up a server step."""
 
-  Attributes:
-    initialize: Returns the state before the first round, S.
-    step: From state, trainable weights and round update to the new state and
-      weights.
-    get_hparams: From state to hyperparameters, H.
-    set_hparams: From state and hyperparameters to state.
-  """
-
-  initialize: Callable[[], Any]
+  initialize: Callable[[], Any]  # Returns the state before the first round, S.
+  # From state, trainable weights and round update to the new state and weights.
   step: Callable[
     [Any, TensorStructure, RoundUpdate], tuple[Any, TensorStructure]
   ]
-  get_hparams: Callable[[Any], Hparams]
+  get_hparams: Callable[[Any], Hparams]  # From state to hyperparameters, H.
+  # From state and hyperparameters to state.
   set_hparams: Callable[[Any, Hparams], Any]
 
 

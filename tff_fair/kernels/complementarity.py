@@ -40,14 +40,10 @@ _BARGAIN_TOLERANCE = 1e-6
 
 
 class Bargain(NamedTuple):
-  """The bargaining solution of Nash.
+  """The bargaining solution of Nash."""
 
-  Attributes:
-    coefficients: float64[m], c.
-    error: float64[], max_k |c_k (M c)_k - 1| over the points that are not zero.
-  """
-
-  coefficients: tf.Tensor
+  coefficients: tf.Tensor  # float64[m], c.
+  # float64[], max_k |c_k (M c)_k - 1| over the points that are not zero.
   error: tf.Tensor
 
 

@@ -36,39 +36,24 @@ _REGULARIZATION = 1e-14
 
 
 class Problem(NamedTuple):
-  """The program in t, with x = lower + width * t and 0 <= t <= 1.
+  """The program in t, with x = lower + width * t and 0 <= t <= 1."""
 
-  Attributes:
-    gram: float64[m, m], scaled to a largest entry of 1.
-    lower: float64[m].
-    width: float64[m], upper - lower, 0 or more.
-    total: float64[], the sum of width * t.
-    linear: float64[m], q; `None` is 0.
-  """
-
-  gram: tf.Tensor
-  lower: tf.Tensor
-  width: tf.Tensor
-  total: tf.Tensor
-  linear: tf.Tensor | None = None
+  gram: tf.Tensor  # float64[m, m], scaled to a largest entry of 1.
+  lower: tf.Tensor  # float64[m].
+  width: tf.Tensor  # float64[m], upper - lower, 0 or more.
+  total: tf.Tensor  # float64[], the sum of width * t.
+  linear: tf.Tensor | None = None  # float64[m], q; `None` is 0.
 
 
 class _Iterate(NamedTuple):
-  """A primal and dual point; all but the price are positive.
+  """A primal and dual point; all but the price are positive."""
 
-  Attributes:
-    t: float64[m].
-    rest: float64[m], 1 - t, kept apart because t may be as near to 1 as to 0.
-    lower_dual: float64[m], z.
-    upper_dual: float64[m], y.
-    price: float64[], p.
-  """
-
-  t: tf.Tensor
+  t: tf.Tensor  # float64[m].
+  # float64[m], 1 - t, kept apart because t may be as near to 1 as to 0.
   rest: tf.Tensor
-  lower_dual: tf.Tensor
-  upper_dual: tf.Tensor
-  price: tf.Tensor
+  lower_dual: tf.Tensor  # float64[m], z.
+  upper_dual: tf.Tensor  # float64[m], y.
+  price: tf.Tensor  # float64[], p.
 
 
 class _Search(NamedTuple):

@@ -24,9 +24,7 @@ def inverse_norms(squared_norm: tf.Tensor) -> tf.Tensor:
   Returns:
     float64[m].
   """
-  return tf.math.divide_no_nan(
-    tf.ones_like(squared_norm), tf.sqrt(squared_norm)
-  )
+  return tf.math.reciprocal_no_nan(tf.sqrt(squared_norm))
 
 
 def all_finite(structure: Any) -> tf.Tensor:

@@ -18,22 +18,14 @@ _SIZES = {False: (16, 16), True: (64, 8)}  # Slots and pages, by "is large".
 
 
 class Stack(NamedTuple):
-  """Rows in slots and pages.
+  """Rows in slots and pages."""
 
-  Attributes:
-    slots: Tensors [r, d], the latest first; r is 1, or 0 where nothing was
-      pushed.
-    pages: Tensors [rows, d], the latest first.
-    rest: [rows, d], those before.
-    slots_taken: int32[].
-    pages_taken: int32[].
-  """
-
+  # Tensors [r, d], the latest first; r is 1, or 0 where nothing was pushed.
   slots: tuple[tf.Tensor, ...]
-  pages: tuple[tf.Tensor, ...]
-  rest: tf.Tensor
-  slots_taken: tf.Tensor
-  pages_taken: tf.Tensor
+  pages: tuple[tf.Tensor, ...]  # Tensors [rows, d], the latest first.
+  rest: tf.Tensor  # [rows, d], those before.
+  slots_taken: tf.Tensor  # int32[].
+  pages_taken: tf.Tensor  # int32[].
 
 
 def flatten_update(update: Any) -> tf.Tensor:
@@ -99,6 +91,11 @@ def rows_if(counts: tf.Tensor, values: Any) -> Any:
 def join_rows(first: Any, second: Any) -> Any:
   """Returns the rows of `first`, then those of `second`, in one structure."""
   return tf.nest.map_structure(lambda x, y: tf.concat([x, y], 0), first, second)
+
+
+def are_missing(ids: tf.Tensor, others: tf.Tensor) -> tf.Tensor:
+  """Returns which ids, int64[n], are not among others, bool[n]."""
+  return tf.reduce_all(tf.not_equal(ids[:, tf.newaxis], others), axis=1)
 
 
 def empty_stack(spec: tf.TensorSpec) -> Stack:

@@ -17,6 +17,7 @@ import tensorflow_federated as tff
 from tff_fair import evaluation, keras_state
 from tff_fair.client_works import (
   batches,
+  evaluation as client_evaluation,
   local_model,
   local_training,
   training_settings,
@@ -24,9 +25,6 @@ from tff_fair.client_works import (
 from tff_fair.kernels import norms, stacking
 from tff_fair.optimizers import checking
 from tff_fair.runtime import collecting
-
-_BATCH_SIZE = 512  # Examples in one forward pass.
-
 
 # What a model predicts for a client's examples, in their order: `client_id`,
 # int64[n], the same in all rows; and `probabilities`, float32[n, C], a
@@ -229,7 +227,9 @@ def _predictions(
         rows, collections.OrderedDict(client_id=ids, probabilities=found)
       )
 
-    return batches.reduce_slices(examples, _BATCH_SIZE, rows, over_batch)
+    return batches.reduce_slices(
+      examples, client_evaluation.EVALUATION_BATCH_SIZE, rows, over_batch
+    )
 
   return data.reduce(stacking.no_rows(_columns(num_classes)), over_element)
 

@@ -150,7 +150,7 @@ class AaggffSRule(AaggffRule):
       collections.OrderedDict(
         mixing=solution.coefficients, hessian=hessian, gradient=gradient
       ),
-      {"duality_gap": solution.gap},
+      duality_gap=solution.gap,
     )
 
 
@@ -188,7 +188,6 @@ class AaggffDRule(AaggffRule):
       collections.OrderedDict(
         mixing=mixing, gradient=gradient, num_rounds=num_rounds
       ),
-      {},
     )
 
 
@@ -203,7 +202,7 @@ def _output(
   mixing: tf.Tensor,
   places: tf.Tensor,
   state: types.TensorStructure,
-  measurements: Mapping[str, tf.Tensor],
+  **measurements: tf.Tensor,
 ) -> types.RuleOutput:
   """Returns c_k = pi_k / sum_S pi_j, and what to report."""
   own = tf.gather(mixing, places)

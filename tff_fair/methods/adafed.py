@@ -44,17 +44,11 @@ _LEAST_RELATIVE_SLOPE = 1e-60
 
 
 class AdaFedCoefficients(NamedTuple):
-  """AdaFed's solution.
+  """AdaFed's solution."""
 
-  Attributes:
-    coefficients: float64[m], c_k.
-    relative_residual: float64[], ||M alpha - phi|| / ||phi||.
-    convex_hull_used: bool[], whether the convex hull took the place of the
-      affine one.
-  """
-
-  coefficients: tf.Tensor
-  relative_residual: tf.Tensor
+  coefficients: tf.Tensor  # float64[m], c_k.
+  relative_residual: tf.Tensor  # float64[], ||M alpha - phi|| / ||phi||.
+  # bool[], whether the convex hull took the place of the affine one.
   convex_hull_used: tf.Tensor
 
 
@@ -81,9 +75,7 @@ def adafed_coefficients(
 
   usable = phi > _LEAST_RELATIVE_SLOPE
   inverse_phi = tf.where(
-    usable,
-    tf.math.divide_no_nan(tf.ones_like(phi), phi),
-    tf.zeros_like(phi),
+    usable, tf.math.reciprocal_no_nan(phi), tf.zeros_like(phi)
   )
   shortest = tf.reduce_min(
     tf.where(

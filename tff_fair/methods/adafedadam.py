@@ -49,24 +49,6 @@ from tff_fair.methods import building
 _LEAST_CERTAINTY = 1e-3
 
 
-def improvement_log_weight(
-  weight: tf.Tensor, loss: tf.Tensor, initial_loss: tf.Tensor, alpha: float
-) -> tf.Tensor:
-  """Returns log p_k + alpha log I_k; its softmax over the cohort is w.
-
-  It is float64[m], and -inf where w_k is 0; p_k may have any constant factor.
-  """
-  loss, initial_loss = tf.nn.relu(loss), tf.nn.relu(initial_loss)
-  log_ratio = tf.where(
-    initial_loss > 0,
-    tf.math.log(loss) - tf.math.log(initial_loss),
-    tf.zeros_like(loss),
-  )
-  if alpha == 0:
-    return tf.math.log(weight)
-  return tf.math.log(weight) + alpha * log_ratio
-
-
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class AdaFedAdamRule(types.SeparableRule):
   """AdaFedAdam's coefficients; C goes to the finalizer as `certainty`."""
@@ -83,9 +65,7 @@ class AdaFedAdamRule(types.SeparableRule):
     self, cohort: types.Cohort, state: tuple[()]
   ) -> types.RuleOutput:
     """See the base class."""
-    log_weight = improvement_log_weight(
-      cohort.weight, cohort.loss, cohort.initial_loss, self.alpha
-    )
+    log_weight = self._log_improvement(cohort)
     w = tf.where(
       tf.reduce_max(log_weight) > float("-inf"),
       tf.nn.softmax(log_weight),
@@ -105,17 +85,29 @@ class AdaFedAdamRule(types.SeparableRule):
 
   def log_weight(self, cohort: types.Cohort) -> tf.Tensor:
     """See the base class."""
-    return improvement_log_weight(
-      cohort.weight, cohort.loss, cohort.initial_loss, self.alpha
-    ) + tf.math.log(_inverse_own_rate(cohort))
+    return self._log_improvement(cohort) + tf.math.log(
+      _inverse_own_rate(cohort)
+    )
+
+  def _log_improvement(self, cohort: types.Cohort) -> tf.Tensor:
+    """Returns log p_k + alpha log I_k, float64[m]; its softmax is w.
+
+    It is -inf where w_k is 0; p_k may have any constant factor.
+    """
+    log_weight = tf.math.log(cohort.weight)
+    if self.alpha == 0:
+      return log_weight
+    loss, initial_loss = map(tf.nn.relu, (cohort.loss, cohort.initial_loss))
+    log_ratio = tf.where(
+      initial_loss > 0,
+      tf.math.log(loss) - tf.math.log(initial_loss),
+      tf.zeros_like(loss),
+    )
+    return log_weight + self.alpha * log_ratio
 
   def terms(self, cohort: types.Cohort) -> Mapping[str, tf.Tensor]:
     """See the base class."""
-    w = tf.exp(
-      improvement_log_weight(
-        cohort.weight, cohort.loss, cohort.initial_loss, self.alpha
-      )
-    )
+    w = tf.exp(self._log_improvement(cohort))
     log_ratio = _log_ratio(cohort, _inverse_own_rate(cohort))
     return {"improvement": w, "log_ratio": w * log_ratio}
 

@@ -54,15 +54,11 @@ def weighted_upper_quantile(
 
 
 class Threshold(NamedTuple):
-  """The bin of the quantile, and the weight above it.
+  """The bin of the quantile, and the weight above it."""
 
-  Attributes:
-    bin: int64[], where it is among all bins that are as wide as the last ones.
-    above: float64[], the weight of the clients in higher bins.
-  """
-
+  # int64[], where it is among all bins that are as wide as the last ones.
   bin: tf.Tensor
-  above: tf.Tensor
+  above: tf.Tensor  # float64[], the weight of the clients in higher bins.
 
 
 def find_threshold(weights: Sequence[tf.Tensor], share: float) -> Threshold:

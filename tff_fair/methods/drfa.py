@@ -71,12 +71,7 @@ def build_drfa(
 
 
 def theta_at_snapshot(before: Any, after: Any) -> Any:
-  """Returns theta', `tff.learning.models.ModelWeights`.
-
-  Args:
-    before: The state of the process before a round.
-    after: That after it.
-  """
+  """Returns theta', `ModelWeights`, from the states around a round."""
   training = after.client_work
   training = training.get("training", training)
   weights = before.global_model_weights

@@ -27,6 +27,7 @@ from typing import Literal
 import tensorflow as tf
 
 from tff_fair import declared, summing, types
+from tff_fair.kernels import stacking
 from tff_fair.methods import building
 
 # Rounding tolerance for (m - 1)(1 - alpha).
@@ -142,12 +143,7 @@ class FedFvRule(types.Rule):
     num_remembered = tf.shape(gram)[0] - num_clients
     g = tf.concat([mean, tf.zeros([num_remembered], gram.dtype)], 0)
     if self.tau:
-      away = tf.reduce_all(
-        tf.not_equal(
-          cohort.remembered_id[:, tf.newaxis], cohort.client_id[tf.newaxis, :]
-        ),
-        axis=1,
-      )
+      away = stacking.are_missing(cohort.remembered_id, cohort.client_id)
       age = tf.concat(
         [
           tf.zeros([num_clients], tf.int32),

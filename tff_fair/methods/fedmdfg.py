@@ -79,7 +79,7 @@ def fedmdfg_coefficients(
   counts = length > 0
   count = tf.cast(counts, gram.dtype)
   num_counted = tf.reduce_sum(count)
-  inverse = tf.math.divide_no_nan(tf.ones_like(length), length)
+  inverse = tf.math.reciprocal_no_nan(length)
   # Of the g_k, for mu = 1.
   unit = gram * inverse[:, tf.newaxis] * inverse[tf.newaxis, :]
   h = guidance(loss, counts, theta)
@@ -162,20 +162,20 @@ class SearchingFedMdfgRule(FedMdfgRule):
 def chosen_step(trials: rounds.Trials) -> rounds.Choice:
   """Returns the factor of the step, 2^j or 0; see this module.
 
-  Clients without a slope have no say.
+  Clients without a slope do not count.
   """
-  has_say = ~tf.math.is_nan(trials.slope)[:, tf.newaxis]
+  has_slope = ~tf.math.is_nan(trials.slope)[:, tf.newaxis]
   promised = trials.slope[:, tf.newaxis] * trials.factor * trials.learning_rate
   decrease = trials.loss[:, tf.newaxis] - trials.trial_loss
   is_finite = tf.math.is_finite(trials.trial_loss)
   is_sufficient = is_finite & (decrease >= _SUFFICIENT * promised)
-  suffices = tf.reduce_all(is_sufficient | ~has_say, axis=0)
-  can_be_taken = tf.reduce_all(is_finite | ~has_say, axis=0)
+  suffices = tf.reduce_all(is_sufficient | ~has_slope, axis=0)
+  can_be_taken = tf.reduce_all(is_finite | ~has_slope, axis=0)
 
   none = tf.zeros_like(trials.factor)
   longest = tf.reduce_max(tf.where(suffices, trials.factor, none))
   total = tf.reduce_sum(
-    tf.where(has_say & is_finite, trials.trial_loss, 0.0), axis=0
+    tf.where(has_slope & is_finite, trials.trial_loss, 0.0), axis=0
   )
   least = tf.argmin(tf.where(can_be_taken, total, float("inf")))
   fallback = tf.where(can_be_taken, trials.factor, none)[least]

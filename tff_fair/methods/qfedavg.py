@@ -7,7 +7,7 @@ Li, Sanjabi, Beirami, Smith, "Fair Resource Allocation in Federated Learning"
   d = sum_k f_k^q w_k / sum_k (q f_k^(q-1) ||w_k||^2 + L f_k^q)
 
 L estimates the Lipschitz constant of the clients' gradients; a hyperparameter
-replaces 1/eta where it is tuned by itself.
+replaces 1/eta if it is tuned separately.
 
 Clients are unweighted. Choices made here: the losses are divided by the largest
 before they are raised to powers, which leaves d as it is and keeps the powers

@@ -5,7 +5,7 @@ Li, Beirami, Sanjabi, Smith, "Tilted Empirical Risk Minimization" (ICLR 2021).
   c_k = p_k exp(t f_k) / sum_j p_j exp(t f_j)
 
 Choice made here: a hyperparameter may cap the losses. Where t > 0, exp(t f_k)
-knows no bound without one, and secure sums need one.
+has no bound otherwise, and secure sums need one.
 """
 
 import dataclasses
@@ -64,8 +64,8 @@ class TermRule(types.SeparableRule):
     if self.loss_cap is None:
       raise declared.FieldError(
         "loss_cap",
-        "TERM with secure sums needs the hyperparameter loss_cap: no sum tells "
-        "the largest loss, by which exp(t f_k) is kept within bounds.",
+        "TERM with secure sums needs the hyperparameter loss_cap: no sum shows "
+        "the largest loss, which bounds exp(t f_k).",
       )
     return self.t * self.loss_cap
 

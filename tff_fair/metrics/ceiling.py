@@ -43,17 +43,12 @@ _TOUCH = 0.999  # Of R: as near to the ball counts as touching it.
 
 @dataclasses.dataclass(frozen=True)
 class Risk:
-  """A convex risk of the losses of N clients.
+  """A convex risk of the losses of N clients."""
 
-  Attributes:
-    weights: p, float64[N], what each client counts for in the mean.
-    tail: s in [0, 1], the part of the CVaR.
-    share: Of the clients in the tail, in (0, 1]; up to 1 / N, the tail is the
-      largest loss.
-  """
-
-  weights: Array
-  tail: float = 0.0
+  weights: Array  # p, float64[N], what each client counts for in the mean.
+  tail: float = 0.0  # s in [0, 1], the part of the CVaR.
+  # Of the clients in the tail, in (0, 1]; up to 1 / N, the tail is the largest
+  # loss.
   share: float = 0.1
 
   @property
@@ -129,25 +124,15 @@ def lower_bound(
 
 
 class Ceiling(NamedTuple):
-  """The least risk that was reached, and a proof that little is missing.
+  """The least risk that was reached, and a proof that little is missing."""
 
-  Attributes:
-    value: The risk at `weights`.
-    bound: L; no weights in the ball have a smaller risk.
-    weights: W, float64[d, C], with |W| <= radius.
-    multipliers: lambda of the bound, float64[N].
-    losses: f_k(W), float64[N].
-    radius: R.
-    steps: Newton steps.
-  """
-
-  value: float
-  bound: float
-  weights: Array
-  multipliers: Array
-  losses: Array
-  radius: float
-  steps: int
+  value: float  # The risk at `weights`.
+  bound: float  # L; no weights in the ball have a smaller risk.
+  weights: Array  # W, float64[d, C], with |W| <= radius.
+  multipliers: Array  # lambda of the bound, float64[N].
+  losses: Array  # f_k(W), float64[N].
+  radius: float  # R.
+  steps: int  # Of Newton.
 
   @property
   def gap(self) -> float:
@@ -211,21 +196,13 @@ def _check(
 
 
 class _Point(NamedTuple):
-  """Weights, and the augmented function there.
+  """Weights, and the augmented function there."""
 
-  Attributes:
-    weights: W, float64[d * C].
-    found: Losses, and gradients where they were asked for.
-    u: The tail's multipliers.
-    ball: The multiplier of the ball.
-    value: The function.
-  """
-
-  weights: Array
-  found: Derivatives
-  u: Array
-  ball: float
-  value: float
+  weights: Array  # W, float64[d * C].
+  found: Derivatives  # Gradients only after `_with_gradients`.
+  u: Array  # The tail's multipliers.
+  ball: float  # The multiplier of the ball.
+  value: float  # Of the augmented function.
 
 
 class _Search:

@@ -34,18 +34,12 @@ NUM_BINS, BINS_PER_UNIT = 4096, 64
 
 
 class ClassSums(NamedTuple):
-  """The sums of clients; the module describes their shapes.
+  """The sums of clients; the module describes their shapes."""
 
-  Attributes:
-    counts: By class.
-    errors: Of probabilities.
-    confidences: By the probability of the predicted class.
-    histogram: By class and log odds; None where it was not asked for.
-  """
-
-  counts: _Counts
-  errors: _Counts
-  confidences: _Counts
+  counts: _Counts  # By class.
+  errors: _Counts  # Of probabilities.
+  confidences: _Counts  # By the probability of the predicted class.
+  # By class and log odds; None where it was not asked for.
   histogram: _Counts | None = None
 
 

@@ -75,36 +75,24 @@ _UNBOUNDED = frozenset({*_OF_NUMBERS, "log_loss"})
 
 
 class Gain(NamedTuple):
-  """The gain of a client, positive where the other model is better.
+  """The gain of a client, positive where the other model is better."""
 
-  Attributes:
-    gain: The difference of the scores, turned round where less is better; NaN
-      where the client does not have the score.
-    low: The lower end of its interval; NaN where there are too few examples for
-      one.
-    high: The upper end.
-    p_value: Two-sided, of models whose outputs are exchangeable.
-  """
-
+  # The difference of the scores, negated if less is better; NaN without a
+  # score.
   gain: float
-  low: float
+  low: float  # Of the interval; NaN with too few examples.
   high: float
-  p_value: float
+  p_value: float  # Two-sided, of models whose outputs are exchangeable.
 
 
 class Outputs(NamedTuple):
-  """The outputs of two models for a client's test examples.
+  """The outputs of two models for a client's test examples."""
 
-  Attributes:
-    labels: int[n] of classes; float[n] or float[n, t] of numbers.
-    before: The first model's outputs: logits, float[n, C]; or numbers, as the
-      labels.
-    after: The other's.
-  """
-
+  # int[n] of classes; float[n] or float[n, t] of numbers.
   labels: npt.NDArray[np.generic]
+  # The first model's outputs: logits, float[n, C]; or numbers, as the labels.
   before: Vector
-  after: Vector
+  after: Vector  # The other's.
 
 
 def score(

@@ -77,14 +77,9 @@ def count(
   num_groups: int,
   positive: int,
 ) -> GroupCounts:
-  """Counts examples.
+  """Counts examples by group, from their classes and groups, int[n] each.
 
-  Args:
-    labels: Their classes, int[n].
-    predicted: The classes that the model predicts, int[n].
-    groups: Their groups, int[n], below `num_groups`.
-    num_groups: The number of groups, G.
-    positive: The positive class.
+  Groups are below `num_groups`, G; `positive` is the positive class.
   """
   y, found = np.asarray(labels), np.asarray(predicted)
 

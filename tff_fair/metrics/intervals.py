@@ -247,6 +247,6 @@ def _reach(
   else:
     t = float(special.stdtrit(num_clients - 1, (1 + confidence) / 2))
     variance = variance * num_clients / (num_clients - 1)
-  # Draws that are all the same say nothing of what other clients would show.
+  # Equal draws say nothing about other clients.
   varies = variance > (_ROUNDING * np.abs(drawn).max(axis=0)) ** 2
   return np.where(varies, t * np.sqrt(variance), math.nan)

@@ -24,8 +24,8 @@ One example says nothing about its own noise. A client with n_k = 1 gets the
 pooled estimate of p (1 - p) of all others, sum n_k a_k (1 - a_k) /
 sum (n_k - 1): the mean square within groups, as in an analysis of variance.
 
-The noise of a mean loss cannot be computed: its examples may vary as they
-like, and the mean does not say how much. Nor has a mean error.
+The noise of a mean loss or a mean error cannot be computed: the mean does not
+show how much the examples vary.
 """
 
 import math

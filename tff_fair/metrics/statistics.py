@@ -142,8 +142,8 @@ STATISTICS: Mapping[str, Statistic] = {
   "entropy": _entropy,
 }
 
-# The largest values of those that are in no unit of the clients' values, and of
-# those whose bound is not that of these; accuracies are 1 at most.
+# The largest values of statistics that do not have the unit of the clients'
+# values, or have another bound than these. Accuracies are at most 1.
 LARGEST: Mapping[str, float] = {
   "std": 0.5,
   "variance": 0.25,
@@ -182,7 +182,7 @@ RATIOS = (
   "gini",
   "entropy",
 )
-# The same of values of any sign: ratios to their mean say nothing, and are NaN.
+# For values of any sign: ratios to their mean are meaningless, and NaN.
 SIGNED_STATISTICS: Mapping[str, Statistic] = {
   **STATISTICS,
   "variance": _signed_variance,

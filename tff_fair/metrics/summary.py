@@ -148,7 +148,7 @@ def signed_summary(
 
   The statistics have the names of `fairness_summary`, and large values are
   good. Those of ratios to the mean (relative_std, angle, kl_uniform, jain, gini
-  and entropy) say nothing of such values, and are NaN.
+  and entropy) are meaningless for such values, and NaN.
 
   Args:
     values: float[K], 1 or less, in any order. -inf is the value of a model that

@@ -25,19 +25,12 @@ KINDS = ("exponential", "inverse_time")
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class LearningRateDecay:
-  """How a learning rate decays; `build` makes one.
+  """How a learning rate decays; `build` makes one."""
 
-  Attributes:
-    r: In (0, 1] for exponential decay, 0 or more for inverse time.
-    kind: "exponential" or "inverse_time".
-    rounds: n, in how many rounds the rate decays once.
-    option: The name of the option that asks for it.
-  """
-
-  r: float
-  kind: str
-  rounds: int = 1
-  option: str = "learning_rate_decay"
+  r: float  # In (0, 1] for exponential decay, 0 or more for inverse time.
+  kind: str  # "exponential" or "inverse_time".
+  rounds: int = 1  # n, in how many rounds the rate decays once.
+  option: str = "learning_rate_decay"  # Its name, for errors.
 
   def apply(self, hparams: Hparams, round_num: tf.Tensor) -> Hparams:
     """Returns an optimizer's hyperparameters in round t, int64[] from 0.

@@ -37,17 +37,11 @@ _NEVER_NEGATIVE = (
 
 
 class ScalarRows(NamedTuple):
-  """The scalars of m clients.
+  """The scalars of m clients."""
 
-  Attributes:
-    client_id: int64[m]; 0 for clients that report no id.
-    columns: float64[m, s], in the order of `ScalarReader.columns`.
-    num_excluded: int32[], clients that were left out.
-  """
-
-  client_id: tf.Tensor
-  columns: tf.Tensor
-  num_excluded: tf.Tensor
+  client_id: tf.Tensor  # int64[m]; 0 for clients that report no id.
+  columns: tf.Tensor  # float64[m, s], in the order of `ScalarReader.columns`.
+  num_excluded: tf.Tensor  # int32[], clients that were left out.
 
 
 def concat_rows(first: ScalarRows, second: ScalarRows) -> ScalarRows:
@@ -58,22 +52,18 @@ def concat_rows(first: ScalarRows, second: ScalarRows) -> ScalarRows:
 
 @dataclasses.dataclass(frozen=True)
 class ScalarReader:
-  """Reads the scalars that a rule needs from a client's weight and update.
-
-  Attributes:
-    rule: The rule.
-    client_weighting: "num_examples", "uniform", or weights by client id.
-    fields: The numbers the client's weight has beside its id; empty for a
-      scalar weight, which then is the number of examples.
-    updates_checked: Whether clients already report 0 examples for an update
-      that is not finite, so that the server skips this check.
-    loss_reference: f_k*, which the rule gets subtracted from f_k; `None` is 0.
-  """
+  """Reads the scalars that a rule needs from a client's weight and update."""
 
   rule: types.Rule
+  # "num_examples", "uniform", or weights by client id.
   client_weighting: str | ByClient
+  # The numbers the client's weight has beside its id; empty for a scalar
+  # weight, which then is the number of examples.
   fields: tuple[str, ...]
+  # Whether clients already report 0 examples for an update that is not finite,
+  # so that the server skips this check.
   updates_checked: bool = False
+  # f_k*, which the rule gets subtracted from f_k; `None` is 0.
   loss_reference: ByClient | None = None
 
   @classmethod

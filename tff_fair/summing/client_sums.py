@@ -35,18 +35,13 @@ SCALAR_BOUND = 2**20
 
 
 class Counts(NamedTuple):
-  """The outcome of a client, where one of these is 1; or sums of outcomes.
+  """The outcome of a client, where one of these is 1; or sums of outcomes."""
 
-  Attributes:
-    counted: float32[], it counts.
-    excluded: float32[], it has no examples, or an update or signals that are
-      not finite or mean nothing.
-    out_of_bounds: float32[], its terms pass the bounds.
-  """
-
-  counted: tf.Tensor
+  counted: tf.Tensor  # float32[], it counts.
+  # float32[], it has no examples, or an update or signals that are not finite
+  # or mean nothing.
   excluded: tf.Tensor
-  out_of_bounds: tf.Tensor
+  out_of_bounds: tf.Tensor  # float32[], its terms pass the bounds.
 
 
 def counted(

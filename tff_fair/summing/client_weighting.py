@@ -1,7 +1,7 @@
-"""Numbers that a program gives of clients: what they count for, or can reach.
+"""Numbers that the caller gives for each client: weights and reference losses.
 
-A client's weight is what it counts for beside the others, before a method looks
-at it; the reference of its loss is what the method subtracts from that.
+A method starts from the weights, and subtracts a client's reference from its
+loss.
 """
 
 import math
@@ -22,7 +22,7 @@ NUM_EXAMPLES, UNIFORM = "num_examples", "uniform"
 
 
 class ByClient(NamedTuple):
-  """Numbers that a program gave for an option, by ascending client id."""
+  """The numbers of an option, by ascending client id."""
 
   option: str
   ids: tuple[int, ...]

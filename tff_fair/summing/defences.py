@@ -1,4 +1,4 @@
-"""Defences: what the server does against updates that are out of the ordinary.
+"""Defences of the server against unusual updates.
 
   zeroing:       an update whose largest entry is beyond a bound becomes zero
   clipping:      an update whose norm is beyond a bound is shortened to it
@@ -10,8 +10,8 @@ Zeroing and clipping come before a rule sees the update, so that they go with
 every rule and every way to sum. Their bounds are TFF's adaptive ones
 (`tff.learning.robust_aggregator`; Andrew et al., "Differentially Private
 Learning with Adaptive Clipping", NeurIPS 2021). The other two take the place of
-the sum, and so need the two-phase way. No few clients can move a coordinate of
-theirs far (Yin, Chen, Ramchandran, Bartlett, "Byzantine-Robust Distributed
+the sum, and so need the two-phase way. A few clients cannot move a coordinate
+of it far (Yin, Chen, Ramchandran, Bartlett, "Byzantine-Robust Distributed
 Learning: Towards Optimal Statistical Rates", ICML 2018). Of m values
 x_1 <= ... <= x_m of a coordinate, it is
 
@@ -54,12 +54,7 @@ class Defence:
   trimmed_share: float = 0.2
 
   def __post_init__(self) -> None:
-    """Checks the defence.
-
-    Raises:
-      TypeError: If an attribute has the wrong type.
-      FieldError: If it has a wrong value.
-    """
+    """Raises `TypeError` or `FieldError` for an attribute that is wrong."""
     declared.check_choice("defence", self.kind, KINDS)
     declared.check_number(
       "trimmed_share",
@@ -85,17 +80,10 @@ class Defence:
     value_type: tff.Type,
     weight_type: tff.Type,
   ) -> tff.templates.AggregationProcess:
-    """Returns a process with the bound of the defence, if it has one.
+    """Returns a sum of updates with the bound of the defence, if it has one.
 
-    Args:
-      process: Sums updates.
-      value_type: The type of a client's update.
-      weight_type: The type of its weight.
-
-    Returns:
-      A process with the measurements of `process`, and the bound and the number
-      of updates beyond it: `clipping_norm` and `clipped_count`, or
-      `zeroing_norm` and `zeroed_count`.
+    It also measures the bound and the number of updates beyond it:
+    `clipping_norm` and `clipped_count`, or `zeroing_norm` and `zeroed_count`.
     """
     inner = _Existing(process)
     if self.kind == CLIPPING:
@@ -168,7 +156,7 @@ class TrimmedSumFactory(tff.aggregators.UnweightedAggregationFactory):
                                   measurements=()@SERVER>)
 
   where V is a structure of floats of known shapes. Values that are zero
-  throughout, or not finite, have no say: in a plain sum the former change
+  throughout, or not finite, do not count: in a plain sum the former change
   nothing, and the latter everything. It costs m * d memory at the server,
   which sees each value.
   """
@@ -192,7 +180,7 @@ class TrimmedSumFactory(tff.aggregators.UnweightedAggregationFactory):
     """Creates a process for values of a type; see the class."""
     specs = tff.types.type_to_tf_tensor_specs(value_type)
     row_spec = stacking.row_spec(specs)
-    as_row = tff.tensorflow.computation(_rows_with_a_say, value_type)
+    as_row = tff.tensorflow.computation(_counted_rows, value_type)
     collect = collecting.build_collect(
       as_row.type_signature.result,
       zero=lambda: stacking.empty_stack(row_spec),
@@ -242,10 +230,10 @@ def trimmed_sum(rows: tf.Tensor, share: float) -> tf.Tensor:
   return tf.cast(factor * tf.reduce_sum(kept, axis=0), rows.dtype)
 
 
-def _rows_with_a_say(value: object) -> tf.Tensor:
+def _counted_rows(value: object) -> tf.Tensor:
   """Returns a value as one row, [1, d], or none, [0, d]."""
   row = stacking.flatten_update(value)
-  has_a_say = tf.logical_and(
+  counts = tf.logical_and(
     norms.all_finite(row), tf.reduce_any(tf.not_equal(row, 0))
   )
-  return row[: tf.cast(has_a_say, tf.int32)]
+  return row[: tf.cast(counts, tf.int32)]

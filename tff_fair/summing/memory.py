@@ -18,15 +18,12 @@ class RememberedCohort(NamedTuple):
 
 
 class Memory(NamedTuple):
-  """The updates of the last rounds.
+  """The updates of the last rounds."""
 
-  Attributes:
-    cohorts: One for each round, the youngest first.
-    gram: float64[r, r], the inner products of all of them, in this order: they
-      take longer to compute than all else in a round that uses them.
-  """
-
+  # One for each round, the youngest first.
   cohorts: tuple[RememberedCohort, ...]
+  # float64[r, r], the inner products of all of them, in this order: they take
+  # longer to compute than all else in a round that uses them.
   gram: tf.Tensor
 
 
@@ -80,17 +77,11 @@ def remember(
   the memory as it is. `gram` is that of cohort and memory, see `gram_with`.
   """
 
-  def still_latest(old: RememberedCohort) -> tf.Tensor:
-    return tf.reduce_all(
-      tf.not_equal(
-        old.client_id[:, tf.newaxis], cohort.client_id[tf.newaxis, :]
-      ),
-      axis=1,
-    )
-
   def next_memory() -> Memory:
     *younger, oldest = memory.cohorts
-    latest = [still_latest(old) for old in younger]
+    latest = [
+      stacking.are_missing(old.client_id, cohort.client_id) for old in younger
+    ]
     kept = tf.concat(
       [
         tf.ones_like(cohort.client_id, tf.bool),

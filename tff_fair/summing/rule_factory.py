@@ -153,14 +153,9 @@ class RuleFactory(tff.aggregators.WeightedAggregationFactory):
     """Like `create`, but with a `RoundUpdate` as the result.
 
     It shows a finalizer whether any client counted: a step of zero is not the
-    same as no step for a server optimizer with momentum.
-
-    Args:
-      value_type: The type of a client's update, a structure of floats.
-      weight_type: The type of its weight; see the class.
-      updates_checked: Whether clients whose update is not finite report no
-        examples, as the client work of `tff_fair` does: they are not looked at
-        a second time.
+    same as no step for a server optimizer with momentum. `updates_checked` says
+    that clients whose update is not finite report no examples, as the client
+    work of `tff_fair` does, so that the server need not check updates again.
     """
     value_type, weight_type = tff.to_type(value_type), tff.to_type(weight_type)
     sizes_known = tff.types.contains_only(
@@ -202,10 +197,7 @@ class RuleFactory(tff.aggregators.WeightedAggregationFactory):
   ) -> two_phase.SumPhases:
     """Creates the process of `create_for_rounds` in two phases.
 
-    Args:
-      value_type: The type of a client's update. Clients whose update is not
-        finite report no examples.
-      weight_type: The type of `ClientSignals`.
+    Clients whose update is not finite report no examples.
     """
     return two_phase.build_sum_phases(
       self._reader(weight_type, updates_checked=True),

@@ -30,20 +30,15 @@ _LEAST_SHARE = 1e-30
 
 
 class Moments(NamedTuple):
-  """Moments of some clients.
+  """Moments of some clients."""
 
-  Attributes:
-    log_scale: float64[], the largest l_k; -inf without clients that weigh.
-    weight: float64[], W exp(-log_scale).
-    total: Like an update, T exp(-log_scale).
-    covariate: float64[], x_bar; `()` where there is no covariate.
-    comoment: Like an update, C exp(-log_scale); `()` likewise.
-  """
-
+  # float64[], the largest l_k; -inf without clients that weigh.
   log_scale: tf.Tensor
-  weight: tf.Tensor
-  total: TensorStructure
+  weight: tf.Tensor  # float64[], W exp(-log_scale).
+  total: TensorStructure  # Like an update, T exp(-log_scale).
+  # float64[], x_bar; `()` where there is no covariate.
   covariate: tf.Tensor | tuple[()] = ()
+  # Like an update, C exp(-log_scale); `()` likewise.
   comoment: TensorStructure = ()
 
 

@@ -67,19 +67,13 @@ def of_updates(
 
 
 class Replayed(NamedTuple):
-  """The step that a rule would have taken in a round.
+  """The step that a rule would have taken in a round."""
 
-  Attributes:
-    coefficients: float64[m], c_k of the cohort's updates.
-    slopes: float64[m], <Delta_k, d>.
-    direction_norm: ||d||.
-    angle: Between d and the direction that the round took, in degrees; NaN
-      where one of them is zero.
-  """
-
-  coefficients: np.ndarray
-  slopes: np.ndarray
-  direction_norm: float
+  coefficients: np.ndarray  # float64[m], c_k of the cohort's updates.
+  slopes: np.ndarray  # float64[m], <Delta_k, d>.
+  direction_norm: float  # ||d||.
+  # Between d and the direction that the round took, in degrees; NaN where one
+  # of them is zero.
   angle: float
 
 

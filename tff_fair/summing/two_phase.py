@@ -27,6 +27,7 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tff_fair import types
+from tff_fair.kernels import stacking
 from tff_fair.runtime import collecting
 from tff_fair.summing import client_scalars, rule_application
 
@@ -95,21 +96,18 @@ def build_two_phase(
 
 
 class _Steps(NamedTuple):
-  """The steps between the broadcasts and the sum, as TFF computations.
+  """The steps between the broadcasts and the sum, as TFF computations."""
 
-  Attributes:
-    initialize_rule: To the rule's state before the first round.
-    read: From a client's update and weight to its row of scalars.
-    collect: From the clients' rows to the cohort's rows at the server.
-    apply_rule: From the rule's state and the cohort's rows to its output.
-    scale: From a client's update and row, and the cohort's rows and
-      coefficients, to the scaled update.
-  """
-
+  # To the rule's state before the first round.
   initialize_rule: tff.Computation
+  # From a client's update and weight to its row of scalars.
   read: tff.Computation
+  # From the clients' rows to the cohort's rows at the server.
   collect: tff.Computation
+  # From the rule's state and the cohort's rows to its output.
   apply_rule: tff.Computation
+  # From a client's update and row, and the cohort's rows and coefficients, to
+  # the scaled update.
   scale: tff.Computation
 
 
@@ -182,22 +180,19 @@ Chosen = collections.OrderedDict[str, Any]
 
 
 class SumPhases(NamedTuple):
-  """The two phases of a sum.
+  """The two phases of a sum."""
 
-  Attributes:
-    choose: A computation of the type (<S@SERVER, W@CLIENTS> -> C@SERVER): from
-      the state, and the signals of clients, to their coefficients.
-    add: Of the type (<S@SERVER, V@CLIENTS, W@CLIENTS, C@SERVER> -> <M, L>):
-      from the same and the updates to the same as `next` of the whole process,
-      and the ids of the clients that do not count any more, `LEFT_OUT`.
-    leave_out: Of the type (<W, L> -> W): a client's signals, with which it does
-      not count if its id is among some.
-    signals: Of the type (C -> ClientSignals): the cohort's signals, vectors.
-  """
-
+  # A computation of the type (<S@SERVER, W@CLIENTS> -> C@SERVER): from the
+  # state, and the signals of clients, to their coefficients.
   choose: tff.Computation
+  # Of the type (<S@SERVER, V@CLIENTS, W@CLIENTS, C@SERVER> -> <M, L>): from the
+  # same and the updates to the same as `next` of the whole process, and the ids
+  # of the clients that do not count any more, `LEFT_OUT`.
   add: tff.Computation
+  # Of the type (<W, L> -> W): a client's signals, with which it does not count
+  # if its id is among some.
   leave_out: tff.Computation
+  # Of the type (C -> ClientSignals): the cohort's signals, vectors.
   signals: tff.Computation
 
 
@@ -325,9 +320,8 @@ def ids_missing(
   chosen: client_scalars.ScalarRows, rows: client_scalars.ScalarRows
 ) -> tf.Tensor:
   """Returns the clients that have a row in `chosen` alone, int64[n]."""
-  found = tf.equal(chosen.client_id[:, None], rows.client_id[None, :])
   return tf.boolean_mask(
-    chosen.client_id, tf.logical_not(tf.reduce_any(found, axis=1))
+    chosen.client_id, stacking.are_missing(chosen.client_id, rows.client_id)
   )
 
 

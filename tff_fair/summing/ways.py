@@ -22,23 +22,11 @@ SumFactory: TypeAlias = tff.aggregators.UnweightedAggregationFactory
 
 
 class Options(NamedTuple):
-  """The options of `RuleFactory` for summing client updates.
-
-  Attributes:
-    client_weighting: What p_k is.
-    aggregation: The way to sum; `None` is the cheapest.
-    sum_factory: Sums what clients send; `None` is the way's own.
-    secure_bound: The bound of the secure way.
-    dp: The noise.
-    defence: Bounds single updates.
-    certificate: Whether the server is to know the Gram matrix.
-    tape: The same for a tape.
-    loss_reference: f_k*, which the rule gets subtracted from f_k.
-  """
+  """The options of `RuleFactory` for summing client updates."""
 
   client_weighting: str | ByClient
-  aggregation: Aggregation | None
-  sum_factory: SumFactory | None
+  aggregation: Aggregation | None  # The way to sum; `None` is the cheapest.
+  sum_factory: SumFactory | None  # `None` is the way's own.
   secure_bound: float | None
   dp: privacy.DifferentialPrivacy | None
   defence: defences.Defence | None
@@ -74,7 +62,7 @@ def why_not_secure(rule: types.Rule | type[types.Rule]) -> str:
   if rule_class.initialize is not types.Rule.initialize:
     return (
       "its rule keeps a number for each client from round to round, and secure "
-      "sums do not tell whose a number is"
+      "sums do not show whose number it is"
     )
   return "its rule does not follow from sums over clients"
 
@@ -82,18 +70,10 @@ def why_not_secure(rule: types.Rule | type[types.Rule]) -> str:
 def choose(
   rule: types.Rule, options: Options
 ) -> tuple[Aggregation, SumFactory | None]:
-  """Returns the way to sum that some options ask for.
+  """Returns the way to sum, and what sums there; `None` is the way's own.
 
-  Args:
-    rule: Chooses the coefficients.
-    options: What is asked for.
-
-  Returns:
-    The way, and what sums there; `None` is the way's own.
-
-  Raises:
-    TypeError: If `sum_factory` is not a factory.
-    FieldError: If the options do not go together, or not with the rule.
+  Raises `TypeError` if `sum_factory` is not a factory, and `FieldError` if the
+  options do not go together, or not with the rule.
   """
   _check_each(rule, options)
   aggregation = options.aggregation
@@ -156,8 +136,16 @@ def _sum_factory(rule: types.Rule, options: Options) -> SumFactory | None:
   has_sum = TWO_PHASE in supported_aggregations(rule)
   if defence and defence.sum_factory:
     if not has_sum or options.aggregation not in (None, TWO_PHASE):
+      why = f"found aggregation={options.aggregation!r}; leave it out"
+      if not has_sum:
+        why = (
+          f"{type(rule).__name__} needs the inner products of all updates, "
+          "which are not known there; take 'clipping' or 'zeroing'"
+        )
       raise declared.FieldError(
-        "defence", _no_sum(rule, defence, options.aggregation)
+        "defence",
+        f"The defence {defence.kind!r} takes the place of the sum of "
+        f"aggregation={TWO_PHASE!r}: {why}.",
       )
     if sum_factory is not None:
       raise declared.FieldError(
@@ -169,9 +157,9 @@ def _sum_factory(rule: types.Rule, options: Options) -> SumFactory | None:
   if sum_factory is not None and not has_sum:
     raise declared.FieldError(
       "sum_factory",
-      f"{type(rule).__name__} needs the updates themselves, of which a "
-      "sum_factory tells the sum alone: leave it out. To bound updates, wrap "
-      "the factory, as in tff.aggregators.clipping_factory(norm, factory).",
+      f"{type(rule).__name__} needs the updates themselves, but a "
+      "sum_factory returns only their sum: leave it out. To bound updates, "
+      "wrap the factory: tff.aggregators.clipping_factory(norm, factory).",
     )
   return sum_factory
 
@@ -205,7 +193,7 @@ def _check_private(rule: types.Rule, options: Options) -> None:
     )
   if options.client_weighting != UNIFORM:
     is_text = isinstance(options.client_weighting, str)
-    found = repr(options.client_weighting) if is_text else "weights by hand"
+    found = repr(options.client_weighting) if is_text else "weights by client"
     raise declared.FieldError(
       "client_weighting",
       "Differential privacy needs client_weighting='uniform': the number of "
@@ -247,20 +235,3 @@ def _check_secure(rule: types.Rule, options: Options) -> None:
       "whether it passes a bound: leave it out beside aggregation='secure', "
       "which has bounds of its own (secure_bound).",
     )
-
-
-def _no_sum(
-  rule: types.Rule, defence: defences.Defence, aggregation: str | None
-) -> str:
-  """Says why a defence that is a sum does not go with a rule or a way."""
-  if TWO_PHASE in supported_aggregations(rule):
-    why = f"found aggregation={aggregation!r}; leave it out"
-  else:
-    why = (
-      f"{type(rule).__name__} needs the inner products of all updates, which "
-      "are not known there; take 'clipping' or 'zeroing'"
-    )
-  return (
-    f"The defence {defence.kind!r} takes the place of the sum of "
-    f"aggregation={TWO_PHASE!r}: {why}."
-  )
