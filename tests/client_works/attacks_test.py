@@ -7,7 +7,6 @@ import pytest
 
 from tests import small_problem
 from tests.client_works import local_work
-from tests.refusals import rejected
 from tff_fair import algorithms, client_works
 
 ATTACKERS = (31, 2**40 + 1)
@@ -69,13 +68,6 @@ def test_an_attack_that_is_not_finite_does_not_count():
   found_results = results("scaling", 3e38, large_steps)
   for client_id, found in zip(IDS, found_results, strict=True):
     assert (found.update_weight.num_examples == 0) == (client_id in ATTACKERS)
-
-
-@pytest.mark.parametrize("kind", ["scaling", "bias"])
-@pytest.mark.parametrize("strength", [1e45, float("nan")])
-def test_a_strength_that_is_not_finite_in_float32_is_refused(kind, strength):
-  with rejected("strength"):
-    attack(kind, strength)
 
 
 def test_the_type_stays():
@@ -154,6 +146,8 @@ def test_personal_models_of_attackers_are_trained_honestly():
     ({"kind": "noise"}, ValueError, "kind='noise'.*bias"),
     ({"kind": "bias", "strength": -1}, ValueError, r"strength.*\[0, inf\)"),
     ({"strength": float("nan")}, ValueError, "strength.*nan"),
+    ({"strength": 1e45}, ValueError, "strength"),
+    ({"kind": "bias", "strength": 1e45}, ValueError, "strength"),
     ({"strength": "10"}, TypeError, "strength.*number.*str"),
     ({"client_ids": (1.5,)}, TypeError, "client_ids.*integer.*float"),
   ],

@@ -11,16 +11,13 @@ from tests.client_works import local_work
 from tff_fair.client_works import batches
 
 
-@pytest.mark.parametrize("n", [0, 1, 4, 7, 8])
-@pytest.mark.parametrize("batch_size", [1, 3, 4, 100, 2**31, 2**40])
+@pytest.mark.parametrize("batch_size", [1, 3, 4, 100, 2**40])
 @pytest.mark.parametrize("ordered", [True, False])
-def test_slices_hold_all_examples_once(n, batch_size, ordered):
-  x = np.arange(3 * n, dtype=np.float32).reshape(n, 3)
-  examples = collections.OrderedDict(x=x, y=np.arange(n))
-  order = np.random.default_rng(0).permutation(n).astype(np.int32)
-
-  @tf.function
+def test_slices_hold_all_examples_once(batch_size, ordered):
+  @tf.function(reduce_retracing=True)
   def run(examples, order):
+    n = tf.size(order)
+
     def step(carry, batch):
       seen, sizes, i = carry
       size = tf.size(batch["y"])
@@ -42,11 +39,15 @@ def test_slices_hold_all_examples_once(n, batch_size, ordered):
       examples, batch_size, start, step, order if ordered else None
     )
 
-  seen, sizes, steps = run(examples, order)
-  np.testing.assert_array_equal(seen, order if ordered else np.arange(n))
-  assert steps == -(-n // batch_size)
-  wanted = [min(batch_size, n - i) for i in range(0, n, batch_size)]
-  np.testing.assert_array_equal(sizes[:steps], wanted)
+  for n in (0, 1, 4, 7, 8):
+    x = np.arange(3 * n, dtype=np.float32).reshape(n, 3)
+    examples = collections.OrderedDict(x=x, y=np.arange(n))
+    order = np.random.default_rng(0).permutation(n).astype(np.int32)
+    seen, sizes, steps = run(examples, order)
+    np.testing.assert_array_equal(seen, order if ordered else np.arange(n))
+    assert steps == -(-n // batch_size)
+    wanted = [min(batch_size, n - i) for i in range(0, n, batch_size)]
+    np.testing.assert_array_equal(sizes[:steps], wanted)
 
 
 def test_without_a_batch_size_all_examples_are_one_batch():

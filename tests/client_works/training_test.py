@@ -1,7 +1,6 @@
 """Tests of what clients report after local training, against NumPy."""
 
 import functools
-from typing import Any
 
 import numpy as np
 import pytest
@@ -243,35 +242,30 @@ def test_wrong_arguments_are_named(optimizer, model_fn, message):
     )
 
 
-# The field at fault, its value, and further settings.
-OUT_OF_RANGE: list[tuple[str, Any, dict[str, Any]]] = [
-  ("batch_size", 0, {}),
-  ("local_epochs", 0, {}),
-  ("local_epochs", (0, 2), {}),
-  ("local_epochs", (3, 2), {}),
-  ("local_epochs", (2,), {}),
-  ("local_epochs_seed", -1, {}),
-  ("loss_at", "end", {}),
-  ("proximal_mu", -1, {}),
-  ("shuffle_seed", 1, {}),
-  ("shuffle_seed", -1, {"batch_size": 1}),
-]
-OF_ANOTHER_TYPE: list[tuple[str, Any, dict[str, Any]]] = [
-  ("batch_size", 2.0, {}),
-  ("local_epochs", None, {}),
-  ("local_epochs", (1, 2.5), {}),
-  ("proximal_mu", "1", {}),
-  ("shuffle_seed", 0.5, {"batch_size": 1}),
-]
+@pytest.mark.parametrize(
+  ("name", "value", "error"),
+  [
+    ("batch_size", 0, ValueError),
+    ("batch_size", 2.0, TypeError),
+    ("local_epochs", 0, ValueError),
+    ("local_epochs", (0, 2), ValueError),
+    ("local_epochs", (3, 2), ValueError),
+    ("local_epochs", (2,), ValueError),
+    ("local_epochs", None, TypeError),
+    ("local_epochs", (1, 2.5), TypeError),
+    ("local_epochs_seed", -1, ValueError),
+    ("loss_at", "end", ValueError),
+    ("proximal_mu", -1, ValueError),
+    ("proximal_mu", "1", TypeError),
+    ("shuffle_seed", -1, ValueError),
+    ("shuffle_seed", 0.5, TypeError),
+  ],
+)
+def test_wrong_settings_are_named(name, value, error):
+  with pytest.raises(error, match=rf"^{name}|{name} to be a"):
+    client_works.TrainingSettings(**{"batch_size": 1, name: value})
 
 
-@pytest.mark.parametrize(("name", "value", "others"), OUT_OF_RANGE)
-def test_settings_out_of_range_are_named(name, value, others):
-  with rejected(name):
-    client_works.TrainingSettings(**{name: value}, **others)
-
-
-@pytest.mark.parametrize(("name", "value", "others"), OF_ANOTHER_TYPE)
-def test_settings_of_another_type_are_named(name, value, others):
-  with pytest.raises(TypeError, match=f"{name} to be a"):
-    client_works.TrainingSettings(**{name: value}, **others)
+def test_a_shuffle_seed_needs_a_batch_size():
+  with rejected("shuffle_seed"):
+    client_works.TrainingSettings(shuffle_seed=1)

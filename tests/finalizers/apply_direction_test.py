@@ -97,14 +97,3 @@ def test_hyperparameters_are_read_and_set(optimizer):
   rounds.assert_same_state(back, state)
   output = step(process, changed)
   rounds.assert_same_state(output.result, WEIGHTS)
-
-
-def test_type_signature():
-  process = build("adam")
-  assert isinstance(process, tff.learning.templates.FinalizerProcess)
-  state_type = process.initialize.type_signature.result
-  result_type = process.next.type_signature.result
-  assert result_type.state == state_type
-  assert result_type.result == tff.FederatedType(
-    rounds.WEIGHTS_TYPE, tff.SERVER
-  )

@@ -18,7 +18,7 @@ every_form = pytest.mark.parametrize("form", FORMS)
 
 def apply(rule, ids, loss, state=None):
   cohort = cohorts.of_losses(loss, client_id=ids)
-  return in_graph.apply(rule, cohort, state)
+  return in_graph.eagerly(rule, cohort, state)
 
 
 @every_form

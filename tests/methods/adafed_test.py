@@ -25,7 +25,8 @@ def convex_hull_used(*arguments, **settings):
   return apply(*arguments, **settings).measurements["convex_hull_used"]
 
 
-@pytest.mark.parametrize("gamma", [0, 0.25, 1.0, 3.0])
+# In float32, 0.7 would be another number.
+@pytest.mark.parametrize("gamma", [0, 0.25, 0.7, 1.0, 3.0])
 def test_slopes_are_proportional_to_powers_of_the_losses(gamma):
   # Theorem 4.1.
   direction = coefficients(UPDATES, LOSS, gamma) @ UPDATES
@@ -35,13 +36,6 @@ def test_slopes_are_proportional_to_powers_of_the_losses(gamma):
     rtol=1e-9,
   )
   assert not convex_hull_used(UPDATES, LOSS, gamma)
-
-
-def test_gamma_is_not_rounded_to_float32():
-  direction = coefficients(UPDATES, LOSS, 0.7) @ UPDATES
-  np.testing.assert_allclose(
-    UPDATES @ direction, LOSS**0.7 * (direction @ direction), rtol=1e-12
-  )
 
 
 @pytest.mark.parametrize("order", list(itertools.permutations(range(4))))

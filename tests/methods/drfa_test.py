@@ -14,9 +14,8 @@ from tests.experiments.training.small_run import (
   tables,
   train,
 )
-from tests.methods import cohorts, in_graph
+from tests.methods import cohorts, fairfed_test, in_graph
 from tests.refusals import rejected
-from tff_fair import experiments
 from tff_fair.client_works import training_settings
 from tff_fair.experiments.spec import seeds, task_loading
 from tff_fair.experiments.training import sampling
@@ -57,25 +56,17 @@ def test_a_client_that_was_drawn_twice_counts_twice():
   assert total == pytest.approx(mixture @ values)
 
 
-class Observer(experiments.RoundCallback):
-  """Keeps the models and lambda after each round."""
+class Observer(fairfed_test.Models):
+  """Keeps lambda, too."""
 
   def __init__(self):
-    self.models, self.mixtures = {}, {}
-
-  def note(self, state):
-    self.models[state.round_num] = [
-      np.float64(w) for w in state.model_weights.trainable
-    ]
-    found = rule_state.of(state.process_state)["mixture"]
-    self.mixtures[state.round_num] = np.asarray(found)
+    super().__init__()
+    self.mixtures = {}
 
   def on_round(self, state):
-    self.note(state)
-
-  def on_evaluation(self, state):
-    if not state.round_num:
-      self.note(state)
+    super().on_round(state)
+    found = rule_state.of(state.process_state)["mixture"]
+    self.mixtures[state.round_num] = np.asarray(found)
 
 
 @pytest.fixture(scope="module")
@@ -111,7 +102,7 @@ def test_lambda_is_the_papers(observed):
   mixture = among / among.sum()
   np.testing.assert_allclose(observer.mixtures[0], mixture)
   for round_num in range(1, 5):
-    theta = observer.models[round_num - 1]
+    theta = [np.float64(w) for w in observer.weights[round_num - 1]]
     draw = seeds.generator(SPEC.seed, 1, round_num)
     ids = draw.choice(len(data), COHORT, p=mixture)
     middle = int(
@@ -128,7 +119,7 @@ def test_lambda_is_the_papers(observed):
           middles.append(w)
       ends.append(w)
     for found, of_clients in zip(
-      observer.models[round_num], zip(*ends, strict=True), strict=True
+      observer.weights[round_num], zip(*ends, strict=True), strict=True
     ):
       np.testing.assert_allclose(found, np.mean(of_clients, 0), atol=1e-6)
     rows = run.cohorts[run.cohorts["round"] == round_num]

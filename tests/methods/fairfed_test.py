@@ -123,12 +123,12 @@ class Models(experiments.RoundCallback):
   def __init__(self):
     self.weights = {}
 
-  def on_evaluation(self, state):
-    if not state.round_num:
-      self.weights[0] = state.model_weights.trainable
-
   def on_round(self, state):
     self.weights[state.round_num] = state.model_weights.trainable
+
+  def on_evaluation(self, state):
+    if not state.round_num:
+      self.on_round(state)
 
 
 @pytest.mark.usefixtures("unpainted")

@@ -75,13 +75,6 @@ def losses_and_errors(theta, x, y):
   return losses, chances
 
 
-def project(v):
-  """The nearest point of the simplex, by the sorted entries."""
-  down = np.sort(v)[::-1]
-  taus = (np.cumsum(down) - 1) / np.arange(1, len(v) + 1)
-  return np.maximum(v - taus[np.flatnonzero(down > taus)[-1]], 0)
-
-
 def by_hand(cohorts, clients, theta, shares, *, rate, size, epochs=1):
   """The weights and the mixture after a round of each cohort.
 
@@ -109,28 +102,28 @@ def by_hand(cohorts, clients, theta, shares, *, rate, size, epochs=1):
     theta = theta - direction
     present = sums[1] > 0
     mu[present] += RATE * sums[0][present] / sums[1][present]
-    mu = project(mu)
+    mu = reference.project_to_simplex(mu)
   return theta, mu
 
 
 @functools.cache
-def expected(cohorts=COHORTS):
+def expected(size=small_problem.BATCH_SIZE):
   clients = {
     k: (np.float64(x), y, GROUPS[k])
     for k, (x, y) in small_problem.client_arrays().items()
   }
   return by_hand(
-    cohorts,
+    COHORTS,
     clients,
     reference.initial_theta(),
     SHARES,
     rate=small_problem.LEARNING_RATE,
-    size=small_problem.BATCH_SIZE,
+    size=size,
   )
 
 
-def assert_as_by_hand(state, cohorts=COHORTS, *, atol=1e-6):
-  theta, mixture = expected(cohorts)
+def assert_as_by_hand(state, *, atol=1e-6, **settings):
+  theta, mixture = expected(**settings)
   np.testing.assert_allclose(
     small_problem.flat_weights(state), theta, atol=atol
   )
@@ -152,23 +145,7 @@ def test_in_secure_sums_and_in_parts():
 
 def test_a_keras_model_and_no_batch_size():
   # One step on all examples, as in the paper.
-  clients = {
-    k: (np.float64(x), y, GROUPS[k])
-    for k, (x, y) in small_problem.client_arrays().items()
-  }
-  theta, mixture = by_hand(
-    COHORTS,
-    clients,
-    reference.initial_theta(),
-    SHARES,
-    rate=small_problem.LEARNING_RATE,
-    size=1000,
-  )
-  state = run(built(model="keras", batch_size=None))
-  np.testing.assert_allclose(
-    small_problem.flat_weights(state), theta, atol=1e-6
-  )
-  np.testing.assert_allclose(state.client_work["mixture"], mixture, atol=1e-6)
+  assert_as_by_hand(run(built(model="keras", batch_size=None)), size=1000)
 
 
 def test_a_round_is_one_graph_with_the_bits_of_single_steps():

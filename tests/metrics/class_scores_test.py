@@ -45,21 +45,27 @@ def sums(labels, logits):
   return class_scores.ClassSums(counts, errors, confidences, histogram)
 
 
+OF_CLASS = {
+  "precision": sklearn_metrics.precision_score,
+  "recall": sklearn_metrics.recall_score,
+  "f1": sklearn_metrics.f1_score,
+}
+OF_ORDER = {
+  "auc": sklearn_metrics.roc_auc_score,
+  "average_precision": sklearn_metrics.average_precision_score,
+}
+
+
 def by_sklearn(name, labels, logits, positive=None):
   p, own = probabilities(logits), np.unique(labels)
   predicted = p.argmax(1)
-  of_class = {"precision": sklearn_metrics.precision_score}
-  of_class |= {"recall": sklearn_metrics.recall_score}
-  of_class |= {"f1": sklearn_metrics.f1_score}
-  of_order = {"auc": sklearn_metrics.roc_auc_score}
-  of_order |= {"average_precision": sklearn_metrics.average_precision_score}
   chosen = own if positive is None else [positive]
-  if name in of_class:
-    return of_class[name](
+  if name in OF_CLASS:
+    return OF_CLASS[name](
       labels, predicted, labels=chosen, average="macro", zero_division=0
     )
-  if name in of_order:
-    return np.mean([of_order[name](labels == c, p[:, c]) for c in chosen])
+  if name in OF_ORDER:
+    return np.mean([OF_ORDER[name](labels == c, p[:, c]) for c in chosen])
   if name == "brier":
     if logits.shape[1] == 2:
       return sklearn_metrics.brier_score_loss(labels, p[:, 1])
@@ -119,9 +125,7 @@ def test_the_largest_error_of_the_histogram_holds(name, spread):
     odds = generator.normal(0, spread, 72) + spread * labels / 2
     logits = np.stack([np.zeros(72), odds], 1)
     found = sums(labels, logits)
-    order = {"auc": sklearn_metrics.roc_auc_score}
-    order |= {"average_precision": sklearn_metrics.average_precision_score}
-    expected = order[name](labels, odds)
+    expected = OF_ORDER[name](labels, odds)
     error = abs(class_scores.value(name, found, 1) - expected)
     bound = class_scores.histogram_error(name, found, 1)
     assert error <= bound + 1e-12

@@ -81,7 +81,7 @@ def expected_rows(rounds, num_rounds):
   return remembered
 
 
-@pytest.mark.parametrize("num_rounds", [1, 2, 3, 10])
+@pytest.mark.parametrize("num_rounds", [1, 3])
 def test_latest_updates_of_the_last_rounds_are_remembered(num_rounds):
   rng = np.random.default_rng(num_rounds)
   population = [2**62 + 1, 2**62, -5, 0, *range(10, 20)]
