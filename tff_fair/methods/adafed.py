@@ -26,7 +26,6 @@ for each client with phi_k > 0, and d is 0 at Pareto stationary points alone.
 
 import collections
 import dataclasses
-from typing import NamedTuple
 
 import tensorflow as tf
 
@@ -43,21 +42,13 @@ _NEGATIVE = 1e-12
 _LEAST_RELATIVE_SLOPE = 1e-60
 
 
-class AdaFedCoefficients(NamedTuple):
-  """AdaFed's solution."""
-
-  coefficients: tf.Tensor  # float64[m], c_k.
-  relative_residual: tf.Tensor  # float64[], ||M alpha - phi|| / ||phi||.
-  # bool[], whether the convex hull took the place of the affine one.
-  convex_hull_used: tf.Tensor
-
-
 def adafed_coefficients(
   gram: tf.Tensor, loss: tf.Tensor, gamma: float, *, hull: bool = False
-) -> AdaFedCoefficients:
-  """Returns the coefficients of AdaFed's direction from M, float64[m, m].
+) -> tuple[tf.Tensor, collections.OrderedDict[str, tf.Tensor]]:
+  """Returns AdaFed's coefficients, float64[m], from M, and what to report.
 
-  With `hull` the convex hull takes the place of negative coefficients.
+  With `hull` the convex hull takes the place of negative coefficients. It is
+  reported whether it did, and ||M alpha - phi|| / ||phi||.
   """
   # c scales as 1/phi: the largest slope is taken out, so that no power of a
   # huge or tiny loss leaves the range of float64 before it has to.
@@ -106,8 +97,9 @@ def adafed_coefficients(
     return point.coefficients * inverse_phi
 
   coefficients = tf.cond(leaves_affine, convex, lambda: affine)
-  return AdaFedCoefficients(
-    scale * coefficients, solution.relative_residual, leaves_affine
+  return scale * coefficients, collections.OrderedDict(
+    relative_residual=solution.relative_residual,
+    convex_hull_used=tf.cast(leaves_affine, tf.int32),
   )
 
 
@@ -131,17 +123,10 @@ class AdaFedRule(types.Rule):
     self, cohort: types.Cohort, state: tuple[()]
   ) -> types.RuleOutput:
     """See the base class."""
-    result = adafed_coefficients(
+    coefficients, measurements = adafed_coefficients(
       cohort.gram, cohort.loss, self.gamma, hull=self.hull
     )
-    return types.RuleOutput(
-      result.coefficients,
-      state,
-      collections.OrderedDict(
-        relative_residual=result.relative_residual,
-        convex_hull_used=tf.cast(result.convex_hull_used, tf.int32),
-      ),
-    )
+    return types.RuleOutput(coefficients, state, measurements)
 
 
 build_adafed = building.rule_builder(AdaFedRule, "adafed")

@@ -20,7 +20,6 @@ one or above are kept: those of the rule, unless a smaller loss lies less than
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -53,28 +52,21 @@ def weighted_upper_quantile(
   return tf.gather(values, order[place])
 
 
-class Threshold(NamedTuple):
-  """The bin of the quantile, and the weight above it."""
-
-  # int64[], where it is among all bins that are as wide as the last ones.
-  bin: tf.Tensor
-  above: tf.Tensor  # float64[], the weight of the clients in higher bins.
-
-
-def find_threshold(weights: Sequence[tf.Tensor], share: float) -> Threshold:
-  """Finds the bin of the (1 - share) quantile.
+def quantile_bin(weights: Sequence[tf.Tensor], share: float) -> tf.Tensor:
+  """Returns the bin of the (1 - share) quantile, int64[].
 
   `weights`, float64[64] each, are those of the clients by bins, first of the
-  whole interval, then always of the bin with the quantile.
+  whole interval, then always of the bin with the quantile. The result counts
+  from the start of the interval, in bins as wide as the last ones.
   """
-  found = Threshold(tf.zeros([], tf.int64), tf.zeros([], tf.float64))
+  found, weight_above = tf.zeros([], tf.int64), tf.zeros([], tf.float64)
   for of_bins in weights:
     total = tf.reduce_sum(weights[0])
     limit = (tf.constant(share, total.dtype) + _SUM_ROUNDING) * total
-    above = found.above + tf.cumsum(of_bins, exclusive=True, reverse=True)
+    above = weight_above + tf.cumsum(of_bins, exclusive=True, reverse=True)
     reached = tf.reduce_sum(tf.cast(above <= limit, tf.int64))
     place = _BINS - tf.maximum(reached, 1)
-    found = Threshold(_BINS * found.bin + place, above[place])
+    found, weight_above = _BINS * found + place, above[place]
   return found
 
 
@@ -121,7 +113,7 @@ class DeltaFlRule(types.ComparingRule):
     bins = self._bins(cohort.loss) // _BINS ** (
       self.num_phases - 1 - len(known)
     )
-    looked_at = tf.equal(bins // _BINS, find_threshold(known, self.alpha).bin)
+    looked_at = tf.equal(bins // _BINS, quantile_bin(known, self.alpha))
     weight = tf.where(looked_at, cohort.weight, tf.zeros_like(cohort.weight))
     one_hot = tf.one_hot(bins % _BINS, _BINS, dtype=tf.float64)
     return weight[:, tf.newaxis] * one_hot
@@ -130,8 +122,7 @@ class DeltaFlRule(types.ComparingRule):
     self, cohort: types.Cohort, known: Sequence[tf.Tensor]
   ) -> tf.Tensor:
     """See the base class: w_k of the clients that are kept."""
-    threshold = find_threshold(known, self.alpha).bin
-    kept = self._bins(cohort.loss) >= threshold
+    kept = self._bins(cohort.loss) >= quantile_bin(known, self.alpha)
     weight = tf.where(kept, cohort.weight, tf.zeros_like(cohort.weight))
     return weight[:, tf.newaxis]
 

@@ -23,13 +23,6 @@ from tff_fair.methods import building
 _EPSILON = 1e-8
 
 
-def log_appeal(gap: tf.Tensor) -> tf.Tensor:
-  """Returns log q_k, float64[m], from the gaps f_k - rho_k."""
-  # s (1 - s) is the same for both signs of the gap.
-  distance = tf.abs(gap)
-  return -distance - 2.0 * tf.math.softplus(-distance)
-
-
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class MaxFlRule(types.SeparableRule):
   """MaxFL's coefficients."""
@@ -45,8 +38,10 @@ class MaxFlRule(types.SeparableRule):
     return types.RuleOutput(appeal / (tf.reduce_sum(appeal) + _EPSILON), state)
 
   def log_weight(self, cohort: types.Cohort) -> tf.Tensor:
-    """See the base class."""
-    return log_appeal(cohort.loss)
+    """See the base class: log q_k."""
+    # s (1 - s) is the same for both signs of the gap f_k - rho_k.
+    distance = tf.abs(cohort.loss)
+    return -distance - 2.0 * tf.math.softplus(-distance)
 
   def from_sums(self, sums: types.Sums) -> types.SumsOutput:
     """See the base class."""

@@ -16,16 +16,6 @@ from tff_fair import declared, summing, types
 from tff_fair.methods import building
 
 
-def tilted_log_weight(
-  loss: tf.Tensor, weight: tf.Tensor, t: float
-) -> tf.Tensor:
-  """Returns log p_k + t f_k, float64[m]; its softmax over the cohort is c.
-
-  p_k may have any constant factor.
-  """
-  return tf.math.log(weight) + t * loss
-
-
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TermRule(types.SeparableRule):
   """TERM's coefficients."""
@@ -51,11 +41,11 @@ class TermRule(types.SeparableRule):
     return types.RuleOutput(tf.nn.softmax(self.log_weight(cohort)), state)
 
   def log_weight(self, cohort: types.Cohort) -> tf.Tensor:
-    """See the base class."""
+    """See the base class: log p_k + t f_k, whose softmax is c."""
     loss = cohort.loss
     if self.loss_cap is not None:
       loss = tf.minimum(loss, tf.constant(self.loss_cap, loss.dtype))
-    return tilted_log_weight(loss, cohort.weight, self.t)
+    return tf.math.log(cohort.weight) + self.t * loss
 
   def log_reference(self) -> float:
     """Returns the largest t f_k; see the base class."""

@@ -22,10 +22,10 @@ from tff_fair import declared, summing, types
 from tff_fair.methods import building
 
 
-def deviation_coefficients(
-  deviation: tf.Tensor, weight: tf.Tensor, beta: float
-) -> tuple[tf.Tensor, tf.Tensor]:
-  """Returns c_k, float64[m], and beta_max, float64[], from a_k and p_k.
+def _output(
+  deviation: tf.Tensor, weight: tf.Tensor, beta: float, state: tuple[()]
+) -> types.RuleOutput:
+  """Returns c_k and beta_max, from a_k and p_k, float64[m].
 
   Up to beta_max no coefficient is negative; it is infinite where no beta makes
   one negative.
@@ -35,13 +35,7 @@ def deviation_coefficients(
   beta_max = tf.where(
     lowest < 0, -0.5 / lowest, tf.constant(float("inf"), lowest.dtype)
   )
-  return weight * (1.0 + 2.0 * beta * centred), beta_max
-
-
-def _output(
-  deviation: tf.Tensor, weight: tf.Tensor, beta: float, state: tuple[()]
-) -> types.RuleOutput:
-  coefficients, beta_max = deviation_coefficients(deviation, weight, beta)
+  coefficients = weight * (1.0 + 2.0 * beta * centred)
   return types.RuleOutput(coefficients, state, {"beta_max": beta_max})
 
 

@@ -82,7 +82,7 @@ def value(name: str, sums: ClassSums, positive: int | None = None) -> Vector:
     return np.asarray(
       np.where(is_known[..., positive], by_class[..., positive], np.nan)
     )
-  return _ratio(np.where(is_known, by_class, 0).sum(-1), is_known.sum(-1))
+  return ratio(np.where(is_known, by_class, 0).sum(-1), is_known.sum(-1))
 
 
 def places(log_odds: npt.ArrayLike) -> npt.NDArray[np.int64]:
@@ -114,13 +114,13 @@ def histogram_error(
   others, own = np.moveaxis(sums.histogram, -2, 0)
   if name == "auc":
     pairs = own.sum(-1) * others.sum(-1)
-    by_class = _ratio((own * others).sum(-1), 2 * pairs)
+    by_class = ratio((own * others).sum(-1), 2 * pairs)
   else:
     by_class = _precision_error(others, own)
   if positive is not None:
     return np.asarray(by_class[..., positive])
   known = ~np.isnan(by_class)
-  return _ratio(np.where(known, by_class, 0).sum(-1), known.sum(-1))
+  return ratio(np.where(known, by_class, 0).sum(-1), known.sum(-1))
 
 
 def rarer_class(sums: ClassSums) -> int:
@@ -131,7 +131,7 @@ def rarer_class(sums: ClassSums) -> int:
 
 def _calibration_error(sums: ClassSums) -> Vector:
   _, confidence, hits = np.moveaxis(sums.confidences, -1, 0)
-  return _ratio(np.abs(confidence - hits).sum(-1), _number(sums))
+  return ratio(np.abs(confidence - hits).sum(-1), _number(sums))
 
 
 def _number(sums: ClassSums) -> Vector:
@@ -140,7 +140,7 @@ def _number(sums: ClassSums) -> Vector:
 
 def _recall(examples: Vector, predicted: Vector, hits: Vector) -> Vector:
   del predicted
-  return _ratio(hits, examples)
+  return ratio(hits, examples)
 
 
 def _precision(examples: Vector, predicted: Vector, hits: Vector) -> Vector:
@@ -152,25 +152,25 @@ def _precision(examples: Vector, predicted: Vector, hits: Vector) -> Vector:
 
 
 def _f1(examples: Vector, predicted: Vector, hits: Vector) -> Vector:
-  return _ratio(2 * hits, examples + predicted)
+  return ratio(2 * hits, examples + predicted)
 
 
 def _auc(others: Vector, own: Vector) -> Vector:
   below = np.cumsum(others, -1) - others / 2
-  return _ratio((own * below).sum(-1), own.sum(-1) * others.sum(-1))
+  return ratio((own * below).sum(-1), own.sum(-1) * others.sum(-1))
 
 
 def _average_precision(others: Vector, own: Vector) -> Vector:
-  hits, false = (_from_above(counts) for counts in (own, others))
+  hits, false = (from_above(counts) for counts in (own, others))
   precision = np.divide(
     hits, hits + false, out=np.zeros_like(hits), where=hits > 0
   )
-  return _ratio((own * precision).sum(-1), own.sum(-1))
+  return ratio((own * precision).sum(-1), own.sum(-1))
 
 
 def _precision_error(others: Vector, own: Vector) -> Vector:
   """Returns by how much average precision may be off, by class."""
-  hits, false = (_from_above(counts) for counts in (own, others))
+  hits, false = (from_above(counts) for counts in (own, others))
   taken = hits - own + 1  # At the first hit of a bin.
   ones = np.ones_like(hits)
   highest, shown, lowest = (
@@ -181,18 +181,18 @@ def _precision_error(others: Vector, own: Vector) -> Vector:
       (taken, taken + false),
     )
   )
-  above = _ratio((own * (highest - shown)).sum(-1), own.sum(-1))
-  below = _ratio((own * (shown - lowest)).sum(-1), own.sum(-1))
+  above = ratio((own * (highest - shown)).sum(-1), own.sum(-1))
+  below = ratio((own * (shown - lowest)).sum(-1), own.sum(-1))
   known = (own.sum(-1) > 0) & (others.sum(-1) > 0)
   return np.where(known, np.maximum(above, below), np.nan)
 
 
-def _from_above(counts: Vector) -> Vector:
+def from_above(counts: Vector) -> Vector:
   """Returns how many examples are in each bin or a higher one."""
   return np.cumsum(counts[..., ::-1], -1)[..., ::-1]
 
 
-def _ratio(part: npt.ArrayLike, whole: npt.ArrayLike) -> Vector:
+def ratio(part: npt.ArrayLike, whole: npt.ArrayLike) -> Vector:
   """Returns part / whole in float64; NaN where the whole is 0."""
   part, whole = (np.asarray(a, np.float64) for a in (part, whole))
   return np.divide(
@@ -201,10 +201,10 @@ def _ratio(part: npt.ArrayLike, whole: npt.ArrayLike) -> Vector:
 
 
 _OF_ALL: Mapping[str, Callable[[ClassSums], Vector]] = {
-  "accuracy": lambda s: _ratio(s.counts[..., 2].sum(-1), _number(s)),
+  "accuracy": lambda s: ratio(s.counts[..., 2].sum(-1), _number(s)),
   "balanced_accuracy": lambda s: value("recall", s),
-  "brier": lambda s: _ratio(s.errors[..., 0], _number(s)),
-  "log_loss": lambda s: _ratio(s.errors[..., 1], _number(s)),
+  "brier": lambda s: ratio(s.errors[..., 0], _number(s)),
+  "log_loss": lambda s: ratio(s.errors[..., 1], _number(s)),
   "calibration_error": _calibration_error,
 }
 _BY_CLASS: Mapping[str, Callable[[Vector, Vector, Vector], Vector]] = {

@@ -303,13 +303,7 @@ class _Scored:
       )
     found = np.stack(of_classes)
     known = ~np.isnan(found)
-    total = np.where(known, found, 0).sum(0)
-    return np.divide(
-      total,
-      known.sum(0),
-      out=np.full(total.shape, np.nan),
-      where=known.any(0),
-    )
+    return class_scores.ratio(np.where(known, found, 0).sum(0), known.sum(0))
 
 
 def log_odds(logits: Vector) -> Vector:

@@ -37,7 +37,10 @@ def best(goal: str, counts: npt.ArrayLike) -> float:
   edges = (np.arange(NUM_BINS) - NUM_BINS // 2) / BINS_PER_UNIT
   values = np.nan_to_num(
     value(
-      goal, own.sum(), others.sum(), *(_from_edge(c) for c in (own, others))
+      goal,
+      own.sum(),
+      others.sum(),
+      *map(class_scores.from_above, (own, others)),
     )
   )
   reached = np.flatnonzero(values >= values.max() - 1e-12)
@@ -72,7 +75,3 @@ def value(
   nothing = np.zeros(0)
   sums = class_scores.ClassSums(counts, nothing, nothing)
   return class_scores.value(goal, sums, 1)
-
-
-def _from_edge(counts: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-  return np.cumsum(counts[::-1])[::-1]

@@ -56,17 +56,9 @@ class LearningRateDecay:
 def build(
   name: str, r: float | None, kind: str, rounds: int = 1
 ) -> LearningRateDecay | None:
-  """Builds a decay of the options `name`, `<name>_kind` and `<name>_rounds`.
+  """Builds the decay of the options `name`, `<name>_kind`, `<name>_rounds`.
 
-  Args:
-    name: The caller's name of `r`.
-    r: See `LearningRateDecay`; `None` for no decay.
-    kind: "exponential" or "inverse_time".
-    rounds: See `LearningRateDecay`.
-
-  Raises:
-    TypeError: If an option has the wrong type.
-    FieldError: If an option has a wrong value.
+  Without `r` there is none. Raises `TypeError` or `FieldError` for a wrong one.
   """
   declared.check_choice(f"{name}_kind", kind, KINDS)
   declared.check_integer(f"{name}_rounds", rounds, minimum=1)

@@ -28,14 +28,11 @@ from tff_fair.summing import client_scalars, client_sums, rule_application
 
 
 class ComparingProcess(tff.templates.AggregationProcess):
-  """A process whose sums can also be taken one by one.
+  """A process whose sums can also be taken one by one."""
 
-  Attributes:
-    phases: Computations, each of which takes one sum. Their arguments are those
-      of `next`, and then the results of the phases before, at the server. The
-      last one's result is that of `next`.
-  """
-
+  # Each takes one sum. Their arguments are those of `next`, and then the
+  # results of the phases before, at the server. The last one's result is that
+  # of `next`.
   phases: Sequence[tff.Computation]
 
 

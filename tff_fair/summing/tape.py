@@ -81,11 +81,6 @@ class Replay:
   """Applies a rule to rounds on tape, one after the other.
 
   It computes in TFF's default context: workers round as they did in the rounds.
-
-  Attributes:
-    needs_updates: Whether the rule remembers updates, so that the tape must
-      have them.
-    has_state: Whether what it chooses depends on the rounds before.
   """
 
   def __init__(self, rule: types.Rule) -> None:
@@ -94,7 +89,9 @@ class Replay:
     self._compute: tff.Computation | None = None
     self._state: Any = tff.tensorflow.computation(rule.initialize)()
     self._memory: memory_lib.Memory | None = None
+    # Whether the tape must have updates, since the rule remembers them.
     self.needs_updates = rule.remembered_rounds > 0
+    # Whether the rule's choice depends on the rounds before.
     self.has_state = self.needs_updates or bool(tf.nest.flatten(self._state))
 
   def next(self, taped: TapedRound) -> Replayed | None:
