@@ -17,10 +17,10 @@ import functools
 import importlib
 import typing
 from collections.abc import Mapping
-from types import MappingProxyType
+from types import MappingProxyType, ModuleType
 from typing import Any, Unpack
 
-from tff_fair import declared, spelling, user_functions
+from tff_fair import declared, spelling
 from tff_fair.methods import reading
 
 if typing.TYPE_CHECKING:
@@ -207,7 +207,7 @@ def method(name: str) -> Method:
   if code is None:
     raise declared.FieldError("name", unknown(name))
   line = Method(name, title=short_name(name))
-  if not user_functions.may_run(code):
+  if not _users().may_run(code):
     return line
   return dataclasses.replace(
     line, factory=_load_user_method(code).rule.__name__
@@ -226,34 +226,43 @@ def file_digest(name: str) -> str | None:
     FieldError: If there is no such file.
   """
   code = _code(name)
-  return None if code is None else user_functions.digest(code)
+  return None if code is None else _users().digest(code)
 
 
 def is_closed(name: str) -> bool:
   """Returns whether a method is a user's code that must not run at present."""
   code = _code(name)
-  return code is not None and not user_functions.may_run(code)
+  return code is not None and not _users().may_run(code)
 
 
 def _code(name: str) -> str | None:
   """Returns the rule or builder of a method that is not ours."""
   if name in METHODS:
     return None
-  return name if user_functions.is_name(name) else _installed().get(name)
+  return name if _users().is_name(name) else _installed().get(name)
+
+
+def _users() -> ModuleType:
+  # Imported late: an aggregation factory does not need it.
+  from tff_fair import user_functions  # noqa: PLC0415
+
+  return user_functions
 
 
 @functools.cache
 def _installed() -> Mapping[str, str]:
   """Returns the rules of installed packages, by names that are not ours."""
-  taken = tuple(METHODS)
-  return user_functions.installed("tff_fair.methods", "method", taken)
+  found: Mapping[str, str] = _users().installed(
+    "tff_fair.methods", "method", tuple(METHODS)
+  )
+  return found
 
 
 def _load_user_method(code: str) -> building.Builder:
   """Returns the builder of a user's method; imports TensorFlow."""
   from tff_fair.methods import user_method  # noqa: PLC0415
 
-  with user_functions.given_as("name", code):
+  with _users().given_as("name", code):
     return user_method.load(code)
 
 
@@ -317,7 +326,7 @@ def hyperparameters(name: str) -> Mapping[str, declared.Declared]:
   found: tuple[declared.Declared, ...] = ()
   if line.name in METHODS:
     found = reading.hyperparameters(line.module, f"build_{line.name}")
-  elif (code := _code(line.name)) and user_functions.may_run(code):
+  elif (code := _code(line.name)) and _users().may_run(code):
     found = _load_user_method(code).hyperparameters
   return MappingProxyType({h.name: h for h in found})
 
@@ -337,7 +346,7 @@ def reference(name: str) -> str:
     return reading.reference(method(name).module)
   text = ""
   with contextlib.suppress(declared.FieldError, OSError, SyntaxError):
-    source = user_functions.file_of(code).read_text("utf-8")
+    source = _users().file_of(code).read_text("utf-8")
     text = ast.get_docstring(ast.parse(source)) or ""
   paragraphs = [" ".join(p.split()) for p in text.split("\n\n")]
   found = filter(None, paragraphs[1:2] + paragraphs[:1])
