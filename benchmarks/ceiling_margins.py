@@ -96,7 +96,7 @@ def _row(
   evaluation: RoundEvaluation,
   least_losses: pd.DataFrame,
 ) -> dict[str, Any]:
-  """Returns the margins of a run, and what it ends above the least values."""
+  """Returns a run's margins, and its final excess over the least values."""
   losses = np.asarray(evaluation.clients["loss"], np.float64)
   weights = np.full(losses.size, 1 / losses.size)
   setting = {"rate": spec.client_learning_rate, "seed": spec.seed}

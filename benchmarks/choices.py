@@ -3,10 +3,10 @@
   python -m benchmarks.choices --calibration=null --data_dir=data/federations
 
 `experiments.choose` with its methods in NumPy (`numpy_methods`), which has five
-of them and no replay. With null, rows go to clients by chance: a method that is
+of them and no replay. With null, rows go to clients at random: a method
 recommended there serves the worst clients by luck, or since it converges
-faster. With power, the labels of --share of the clients are turned round
-besides. With none, federations are as they are, and a draw is a data seed.
+faster. With power, the labels of --share of the clients are also inverted. With
+none, federations are as they are, and a draw is a data seed.
 
 The truth of each draw is the whole grid of fair-bench, eight settings a method,
 on --seeds further seeds: each method's setting with the best worst 10 % on
@@ -44,7 +44,7 @@ _FLAGS = command_line.Flags()
 _CALIBRATION = _FLAGS.choice(
   "calibration", "null", ["none", "null", "power"], "Which tables."
 )
-_FEDERATIONS = _FLAGS.names("federations", [*federations.SMALL], "Whose.")
+_FEDERATIONS = _FLAGS.names("federations", [*federations.SMALL], "Which.")
 _DATA_DIR = _FLAGS.text("data_dir", "data/federations", "Of prepared tables.")
 _OUTPUT_DIR = _FLAGS.text("output_dir", "outputs/choices", "Of results.")
 _DRAWS = _FLAGS.integer("draws", 1, "Draws of each federation.")

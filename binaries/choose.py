@@ -22,7 +22,7 @@ _OUTPUT_DIR = _FLAGS.text(
 _ALGORITHMS = _FLAGS.names(
   "algorithms",
   list(choosing.METHODS),
-  "The methods to try beside FedAvg, by name or as FILE.py:NAME.",
+  "The methods to try besides FedAvg, by name or as FILE.py:NAME.",
 )
 _OF_CHOICE = declared.fields_of(ChoiceSettings)
 for _setting in _OF_CHOICE.values():

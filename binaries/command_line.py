@@ -159,7 +159,7 @@ class Program(NamedTuple):
 
     The exit status is 0; 2 for a mistake of the user, which it reports in one
     line: a `UsageError`, `FieldError`, `RunError` or `DataError`; 1 if standard
-    output takes no more; 130 or 143 after Ctrl-C or SIGTERM.
+    output is closed; 130 or 143 after Ctrl-C or SIGTERM.
     """
     argv = list(sys.argv if argv is None else argv)
     program = pathlib.Path(argv[0]).stem

@@ -10,9 +10,7 @@ from tasks.data_error import DataError
 def of_rows(
   values: np.ndarray, rows: Mapping[str, np.ndarray], source: str
 ) -> dict[str, float]:
-  """Returns the number that is in all rows of a client, float[rows], by its
-  name.
-  """
+  """Returns each client's weight by name; it must be equal in all its rows."""
   found = {}
   for name, positions in rows.items():
     numbers = np.unique(values[positions].astype(np.float64))

@@ -27,7 +27,7 @@ class DataError(ValueError):
 
 @contextlib.contextmanager
 def named_by_file() -> Iterator[None]:
-  """Notes on errors within that the option `file` says where the data is."""
+  """Blames the option `file` for a `DataError` within the context."""
   try:
     yield
   except DataError as error:

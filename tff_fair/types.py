@@ -63,7 +63,7 @@ class ClientSignals(NamedTuple):
   initial_loss: tf.Tensor
 
 
-# Those that clients measure for rules; ids and numbers are always there.
+# Signals measured for rules; ids and example counts are always there.
 MEASURED_SIGNALS = tuple(
   name
   for name in ClientSignals._fields

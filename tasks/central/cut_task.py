@@ -71,7 +71,7 @@ def build_task(
 
 
 def _notes(config: CutOptions, split: cuts.ClientSplit, num_kept: int) -> str:
-  """Returns the partition in a task's description, in parentheses."""
+  """Returns notes for a task's description, in parentheses."""
   notes = []
   if split.share_moved:
     notes.append(

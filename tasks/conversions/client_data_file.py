@@ -50,7 +50,7 @@ class Example(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Cut:
-  """The split of examples that have none, and the clients to keep."""
+  """How to split examples without a split; the clients to keep."""
 
   # Chooses a client's test examples, out of two at least.
   choose_test: TestChoice

@@ -2,8 +2,8 @@
 
 Of the published sets there are CIFAR, and MNIST and data sets in its format.
 Their features are those that `tff.simulation.datasets` has: of `cifar100` for
-CIFAR, of `emnist`, with its background of 1, for MNIST. Digits have writers
-where QMNIST's labels are; all other images are dealt out to made-up clients.
+CIFAR, of `emnist`, with its background of 1, for MNIST. With QMNIST's labels,
+clients are the writers; all other images are dealt out to made-up ones.
 """
 
 import pathlib

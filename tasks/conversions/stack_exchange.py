@@ -3,7 +3,7 @@
 A dump is a `Posts.xml` of https://archive.org/details/stackexchange. Each
 sentence of a question or an answer is an example; title and tags are those of
 the question. The score is the post's own. Posts are split as TFF's data is: by
-date, and authors whose id can be divided by ten are held out.
+date, and authors whose id is divisible by ten are held out.
 
 Texts are as `tff.simulation.datasets.stackoverflow` describes them: lower case,
 HTML symbols unescaped, other than ASCII removed, each punctuation mark a token

@@ -31,9 +31,7 @@ def _check_sizes(num_clients: int, min_size: int, num_examples: int) -> None:
 
 
 def _apportioned(total: int, weights: np.ndarray) -> np.ndarray:
-  """Divides a number in proportion to weights, by the largest remainders; of
-  equal ones, the first.
-  """
+  """Apportions a number by weights: largest remainders, the first of equals."""
   exact = total * (weights / weights.sum())
   whole = np.floor(exact).astype(np.int64)
   # Rounded, so that equal weights have equal remainders on every machine.
@@ -73,9 +71,9 @@ def few_labels(
   """Gives each client some labels; the clients of a label share it evenly.
 
   For AdaFed's FEMNIST-skewed, after Li et al., "Federated Optimization in
-  Heterogeneous Networks" (MLSys 2020); to share evenly is our choice. The
-  examples of a label that no client happens to be given are in no part. A part
-  is empty if its labels have fewer examples than clients.
+  Heterogeneous Networks" (MLSys 2020); to share evenly is our choice. If no
+  client draws a label, its examples are in no part. A part is empty if its
+  labels have fewer examples than clients.
   """
   _check_clients(num_clients, len(labels))
   values = np.unique(labels)

@@ -110,7 +110,7 @@ _MAGIC = {
   b"\x28\xb5\x2f\xfd": Kind("compressed by zstd", advice="Unpack it first."),
   b"7z\xbc\xaf\x27\x1c": Kind("a 7z archive", advice=_ARCHIVE),
 }
-# By what is in the beginning.
+# By their first bytes.
 _PATTERNS = {
   # The protocol, or the first opcodes of protocol 0.
   re.compile(rb"\x80[\x02-\x05]|ccopy_reg\n|cpandas\.|cnumpy|\([dl]p\d"): (

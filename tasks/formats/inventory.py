@@ -33,7 +33,7 @@ def describe(directory: pathlib.Path) -> Iterator[tuple[pathlib.Path, str]]:
     raise DataError(directory, "there is no such directory.")
   for path in sorted(directory.rglob("*")):
     if any(part.startswith(".") for part in path.relative_to(directory).parts):
-      continue  # A file that is being written, or was when the power went.
+      continue  # A temporary file, perhaps left by a power cut.
     reader = _reader(path) if path.is_file() else None
     if reader is not None:
       try:

@@ -36,7 +36,7 @@ from tff_fair.methods import building
 _RELATIVE_RESIDUAL = 1e-6
 # A norm above the shortest one by no more than this is rounding.
 _NORM_TOLERANCE = 1e-9
-# A coefficient above minus this share of all their magnitudes is not negative.
+# Coefficients above minus this share of their absolute sum count as >= 0.
 _NEGATIVE = 1e-12
 # Below this share of the largest slope, Delta_k / phi_k has no usable square.
 _LEAST_RELATIVE_SLOPE = 1e-60

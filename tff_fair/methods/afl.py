@@ -98,13 +98,13 @@ def build_afl(
 def build_averaging(
   finalizer: tff.learning.templates.FinalizerProcess,
 ) -> tff.learning.templates.FinalizerProcess:
-  """Builds a finalizer that does as another one and averages its results.
+  """Builds a finalizer that wraps another one and averages its results.
 
     average_T = (1/T) sum_{t=1}^T theta_t
 
-  over the rounds in which any client counted, the field `num_clients` of the
-  third argument. Its state is <step=S, average=<weights=W,
-  num_rounds=int64>>@SERVER, whose weights are zero before the first round.
+  over the rounds in which `num_clients`, a field of the third argument, is
+  above 0. Its state is <step=S, average=<weights=W, num_rounds=int64>>@SERVER,
+  whose weights are zero before the first round.
   """
   parameter: tff.StructType = finalizer.next.type_signature.parameter
   _, weights_type, round_type = (p.member for p in parameter)

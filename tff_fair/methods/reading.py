@@ -1,7 +1,7 @@
-"""Reads a builder's hyperparameters from its source, without importing it.
+"""Reads hyperparameters and papers of methods from source, unimported.
 
-The program checks a run in a fraction of a second, TensorFlow Federated takes
-ten to import. What is read is what `building.builder` finds when it runs:
+Checking a run takes a fraction of a second, importing TensorFlow Federated ten
+seconds. What is read is what `building.builder` finds when it runs:
 
   build_term = building.rule_builder(TermRule, "term")
 

@@ -45,10 +45,9 @@ _TOUCH = 0.999  # Of R: as near to the ball counts as touching it.
 class Risk:
   """A convex risk of the losses of N clients."""
 
-  weights: Array  # p, float64[N], what each client counts for in the mean.
-  tail: float = 0.0  # s in [0, 1], the part of the CVaR.
-  # Of the clients in the tail, in (0, 1]; up to 1 / N, the tail is the largest
-  # loss.
+  weights: Array  # p, float64[N], each client's weight in the mean.
+  tail: float = 0.0  # s in [0, 1], the CVaR's weight.
+  # The tail's share of clients, in (0, 1]; up to 1 / N, it is the largest loss.
   share: float = 0.1
 
   @property

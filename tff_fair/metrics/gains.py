@@ -82,7 +82,7 @@ class Gain(NamedTuple):
   gain: float
   low: float  # Of the interval; NaN with too few examples.
   high: float
-  p_value: float  # Two-sided, of models whose outputs are exchangeable.
+  p_value: float  # Two-sided, if outputs are exchangeable.
 
 
 class Outputs(NamedTuple):
@@ -149,7 +149,7 @@ def client_gain(
   reach = _reach(name, outputs.labels, positive, of_weights)
   exchanged = np.abs(_drawn(of_exchange, draws, number))
   extreme = (exchanged >= abs(gain) - _ROUNDING).sum()
-  # The data are one of the draws.
+  # The data count as one draw.
   p_value = float((1 + extreme) / (1 + draws))
   span = math.inf if name in _UNBOUNDED else 1.0
   return Gain(gain, max(gain - reach, -span), min(gain + reach, span), p_value)

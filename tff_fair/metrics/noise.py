@@ -103,7 +103,7 @@ def sampling_noise(
   sums = count * accuracy * (1 - accuracy)
   degrees = np.maximum(count - 1, 0)
   pooled = sums.sum() / degrees.sum()
-  # Of a client's accuracy: p_k (1 - p_k) / n_k.
+  # The variance of an accuracy: p_k (1 - p_k) / n_k.
   of_client = np.where(
     has_several, sums / np.where(has_several, degrees, 1), pooled
   )

@@ -120,7 +120,7 @@ def _ranked(
   return functools.partial(_mean_over, functools.partial(span, percent))
 
 
-# Those of ranked clients, which are means over some of them.
+# Statistics of ranked clients: means over some of them.
 RANKED: Mapping[str, Statistic] = {
   **{f"worst_{q}": _ranked(_worst, q) for q in TAIL_PERCENTS},
   **{f"best_{q}": _ranked(_best, q) for q in TAIL_PERCENTS},

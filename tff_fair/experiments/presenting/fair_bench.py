@@ -15,7 +15,7 @@ from tff_fair.experiments.presenting import rendering
 
 _SHOWN = {"mean": "mean", "worst_10": "worst 10 %", "std": "std"}
 # In pixels: of a cell, of the names at the left, and above the columns.
-_WIDTH, _HEIGHT, _LEFT, _TOP = 78, 30, 164, 52
+_WIDTH, _HEIGHT, _LEFT, _TOP = 70, 30, 164, 56
 # Colours that remain apart for the colour-blind (Okabe and Ito, 2008).
 _FILLS = {"gain": "#9fd0ee", "loss": "#f3b58a", "neither": "#f2f2f2"}
 
@@ -122,7 +122,7 @@ def picture(
     width=width,
     height=height,
     names=[
-      (_LEFT + _WIDTH * (k + 0.5), _in_two(method_title(name)))
+      (_LEFT + _WIDTH * (k + 0.5), _in_lines(method_title(name)))
       for k, name in enumerate(names)
     ],
     left=_LEFT,
@@ -145,7 +145,7 @@ def picture(
   )
 
 
-def _in_two(name: str) -> list[str]:
-  """Returns the name of a method in one line or two."""
+def _in_lines(name: str) -> list[str]:
+  """Returns the name of a method in lines that fit a column."""
   head, comma, tail = name.partition(", ")
-  return [f"{head}{comma}".strip(), tail] if comma else [name]
+  return [f"{head}{comma}".strip(), *tail.split()]

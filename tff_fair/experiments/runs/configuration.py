@@ -40,7 +40,7 @@ _FINE_TUNING = ("finetune_epochs", "finetune_learning_rate")
 PART = "clients_per_part"
 SCORE, BESIDE = "score", "beside"  # Of the data.
 ENTROPY_CLASSES = "entropy_classes"
-_MAPPINGS = tuple(spec_text.FLAG_NAMES)  # Settings by names of their own.
+_MAPPINGS = tuple(spec_text.FLAG_NAMES)  # Settings that are mappings.
 _SETTINGS = tuple(field.name for field in dataclasses.fields(RunSpec))
 # Each group that a configuration must have, with its names, where they are the
 # same for all runs.

@@ -58,7 +58,7 @@ class RunFolder:
     self.pruned = path / "pruned.json"
     self.checksums = path / checksums.FILE
     self.set_aside = path / "set_aside"
-    # What the configuration of a finished run becomes with its next results.
+    # The configuration to write with a finished run's next results.
     self.next_configuration: Configuration | None = None
     # The open folder, while a run works in it.
     self._descriptor: int | None = None

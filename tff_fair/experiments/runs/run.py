@@ -71,7 +71,7 @@ class Run:
 
   @property
   def is_pruned(self) -> bool:
-    """Whether a search ended the run early, as one that promised too little."""
+    """Whether a search ended the run early, as unpromising."""
     return not self.is_finished and RunFolder(self.path).is_pruned
 
   @property
@@ -168,7 +168,7 @@ class Run:
         self.config.get(configuration.OWN_FILES, {})
       ),
     }
-    # Those of examples follow from the seed.
+    # Bundled data follow from the seed.
     data = self.config.get(configuration.DATA_DIGESTS, {})
     if configuration.DATA_FOLDER in self.config[configuration.COMMAND]:
       digest = source_files.combined(data)

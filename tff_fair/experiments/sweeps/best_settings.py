@@ -198,7 +198,7 @@ def _caption(
 
 
 def _on_set_aside(title: str, parts: Sequence[_Parts]) -> list[str]:
-  """Returns who decides where validation data are set aside."""
+  """Returns what decides if validation data are set aside."""
   if not parts:
     return []
   shares = ", ".join(dict.fromkeys(f"{p.set_aside:.0%}" for p in parts))

@@ -1,4 +1,4 @@
-"""Short runs of a choice: trained in this program, with results in files."""
+"""Trial runs of a choice: trained in this program, with results in files."""
 
 import hashlib
 import pathlib

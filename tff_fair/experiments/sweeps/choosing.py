@@ -4,7 +4,7 @@ Training rows train, validation rows decide, and test rows are read in the
 fourth stage alone:
 
 1. FedAvg, by numbers of examples and with equal weights, at three learning
-   rates, and beyond them while the best one is the last.
+   rates, and beyond them while the best is at an end.
 2. Replay: a run of the better FedAvg has a tape, to which each rule is applied.
    Rules whose direction serves the worst client come first; rules that change
    nothing come last.
@@ -95,7 +95,7 @@ def choose(
       learning rate is the middle one of the first three. Its algorithm and
       hyperparameters do not count.
     output_dir: A folder for all results, `choice.json` among them.
-    algorithms: The methods to try beside FedAvg, by name or as FILE.py:NAME; by
+    algorithms: The methods to try besides FedAvg, by name or as FILE.py:NAME; by
       default `METHODS`. Those that do not go with the settings of `spec`, such
       as its way of summing, are left out.
     progress: Whether to show on stderr how the choice gets on.

@@ -29,8 +29,8 @@ _SECONDS_UNTIL_WRITTEN = 15.0
 _SECONDS_PER_QUESTION = 2.0
 # submitit takes these when it makes an executor, the others later.
 _OF_EXECUTOR = ("max_num_timeout", "max_pickle_size_gb", "python")
-# The sweep goes on with a run whose job is lost. Slurm would start it again,
-# too, and two jobs would work for one run.
+# The sweep resumes the run of a lost job. If Slurm requeued the job, too, two
+# jobs would train one run.
 _ADDITIONAL = "slurm_additional_parameters"
 _STARTED_ONCE = {"no-requeue": True}
 # Several tasks would all begin the same run.

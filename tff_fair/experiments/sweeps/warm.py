@@ -1,4 +1,4 @@
-"""The slow imports of a run, for processes to fork from."""
+"""Preloads a run's slow imports before processes fork."""
 
 from tff_fair.experiments import importing
 

@@ -5,9 +5,10 @@ server.
 
 - Alone, a client trains as long as it likes: at a quarter of the federation's
   client learning rate, at that rate and at four times it, until the loss aside
-  has not fallen for ten rounds, or for `most_rounds`. Aside is each third of
-  its training examples in turn. It takes the rate and the number of rounds with
-  the least mean loss, and trains again with these on all its training examples.
+  has not fallen for ten rounds, or for `most_rounds`. Each third of its
+  training examples is set aside in turn. It takes the rate and the number of
+  rounds with the least mean loss, and trains again with these on all its
+  training examples.
 - On pooled data the model trains as many rounds as a client takes part in on
   average, and the round with the least loss on a fifth kept aside counts.
 """

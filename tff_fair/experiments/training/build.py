@@ -1,4 +1,4 @@
-"""The parts of a run, made from its settings and its task."""
+"""Assembles the parts of a run: process, schedule, costs."""
 
 import dataclasses
 import pathlib
@@ -31,7 +31,7 @@ from tff_fair.runtime import compilation_cache
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RunParts(plan.Plan):
-  """The parts of a run, and what its settings come to."""
+  """The parts of a run, and its resolved settings."""
 
   task: tasks.Task
   process: tff.learning.templates.LearningProcess

@@ -1,4 +1,4 @@
-"""Callbacks: what follows the rounds of a run, ours and a user's alike."""
+"""Callbacks on the rounds of a run, and the states that they receive."""
 
 from __future__ import annotations
 

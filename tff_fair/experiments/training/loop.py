@@ -154,5 +154,5 @@ class _Record:
       with self._thread:
         if self._unsaved is not None:
           with interruption.deferred():
-            # The caller's thread has its signals, and in a notebook a loop.
+            # The caller's thread may get signals or run an event loop.
             self._thread.submit(self._save, self._unsaved).result()

@@ -22,8 +22,8 @@ if typing.TYPE_CHECKING:
 # A worker reports when a client begins: all that have begun are done, but for
 # those that work at the same time.
 
-# Returns how many clients have begun since some time, and how many work at the
-# same time; None where the worker does not say.
+# Returns how many clients have begun since a fixed time, and how many work now;
+# None if the worker does not say.
 Count = Callable[[], tuple[int, int] | None]
 
 # A log has a line after so many seconds, and one in so long from then on.

@@ -117,7 +117,7 @@ def keep_rounds(
   if not kept:
     path.unlink()
     return
-  # Under a name as TFF's, that is removed should this be killed.
+  # A temporary name like TFF's: removed later if this is killed.
   rewritten = path.with_name(f"{path.name}_temp0")
   rewritten.write_bytes(b"".join([header, *kept]))
   atomic.sync(rewritten)

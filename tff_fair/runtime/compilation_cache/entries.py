@@ -57,7 +57,7 @@ def write(computations: Mapping[str, native.NativeComputation]) -> bytes:
         f"{name}{_CONTAINERS}": json.dumps(found[name]),
       }
       for member, data in members.items():
-        # Without the time of day: the same computations are the same file.
+        # No timestamps: equal computations give equal files.
         archive.writestr(
           zipfile.ZipInfo(member), data, zipfile.ZIP_DEFLATED, compresslevel=1
         )

@@ -110,7 +110,7 @@ class DaskEngine:
       ) from error
 
   def _known(self, comp: tff.Computation) -> tuple[str, distributed.Future]:
-    """Returns a computation that Dask has, after sending it if it has not."""
+    """Returns a computation on Dask, sending it first if needed."""
     known = self._sent.get(comp)
     if known is None:
       content = native.compile_ahead(comp).content()

@@ -16,7 +16,7 @@ _CALL = "StatefulPartitionedCall"
 
 
 def with_loops(graph_def: Any) -> Any:
-  """Returns a graph in which loops stand for its reductions of datasets."""
+  """Returns a graph whose dataset reductions are replaced by loops."""
   changed = type(graph_def)()
   changed.CopyFrom(graph_def)
   _call_loops(changed, changed.node, graph_def.library)

@@ -48,7 +48,7 @@ class Scale:
   names: tuple[str, ...] | None = None
 
   def places(self, values: Sequence[float] | np.ndarray) -> np.ndarray:
-    """Returns where values are, 0 to 1 within the range, or else NaN."""
+    """Returns places, 0 to 1 within the range; NaN if not finite."""
     found = np.asarray(values, np.float64)
     low, high = self.low, self.high
     with np.errstate(divide="ignore", invalid="ignore"):
