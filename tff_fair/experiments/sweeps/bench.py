@@ -84,7 +84,7 @@ HYPERPARAMETERS: Mapping[str, tuple[str, tuple[float, float]]] = {
 # server learning rate takes the place of the client rate, or of AdaFed's gamma.
 UNIT_UPDATES = ("fedavg_n", "fedmgda_plus", "mgda_prox")
 UNIT_RATES = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
-# AdaFed divides updates by losses, which are larger where labels are numbers.
+# Higher where client rates are lower.
 _ADAFED_RATES = {"classes": (1.0, 10.0), "number": (10.0, 1000.0)}
 # Of the columns of an item: beside these, those of an evaluation.
 SETTING, CLIENT = "setting", "client"
