@@ -33,7 +33,7 @@ import tasks
 import tff_fair
 from benchmarks import measure
 from tasks import cuts, models as task_models
-from tasks.conversions import client_data_file
+from tasks.conversions import client_data_writer
 from tasks.formats import example_proto
 from tff_fair.experiments import RunSpec
 from tff_fair.experiments.training import client_data, sampling
@@ -91,17 +91,17 @@ def _write_population(directory: pathlib.Path, num_clients: int) -> None:
     for _ in range(_NUM_SENTENCES)
   ]
 
-  def examples() -> Iterator[client_data_file.Example]:
+  def examples() -> Iterator[client_data_writer.Example]:
     endless = itertools.cycle(sentences)
     for client in range(num_clients):
       for split, count in (("train", 2 + client % 3), ("test", 1)):
         for sentence in itertools.islice(endless, count):
-          yield client_data_file.Example(f"{client:08}", sentence, split)
+          yield client_data_writer.Example(f"{client:08}", sentence, split)
 
-  client_data_file.write(
+  client_data_writer.write(
     directory / "stackoverflow.sqlite",
     examples(),
-    client_data_file.Cut(choose_test=client_data_file.last_share(0.5)),
+    client_data_writer.Cut(choose_test=client_data_writer.last_share(0.5)),
   )
 
 

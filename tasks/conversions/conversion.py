@@ -16,13 +16,13 @@ import numpy as np
 
 from tasks import cuts
 from tasks.conversions import (
-  client_data_file,
+  client_data_writer,
   image_sets,
   leaf_json,
   plays,
   stack_exchange,
 )
-from tasks.conversions.client_data_file import Cut, Dropped, Example
+from tasks.conversions.client_data_writer import Cut, Dropped, Example
 from tasks.conversions.request import (
   OF_SEVERAL_SOURCES,
   ConversionRequest,
@@ -67,9 +67,9 @@ class Conversion:
     """Writes the client data, whole or not at all; returns what was dropped."""
     request = self.request
     choose_test = (
-      client_data_file.last_share(request.test_fraction)
+      client_data_writer.last_share(request.test_fraction)
       if self.split == "order"
-      else client_data_file.random_share(request.test_fraction, request.seed)
+      else client_data_writer.random_share(request.test_fraction, request.seed)
     )
     cut = Cut(
       choose_test=choose_test,
@@ -79,7 +79,7 @@ class Conversion:
       required=(self.train, self.test, *self.heldout),
     )
     examples = self.examples(on_progress)
-    return client_data_file.write(
+    return client_data_writer.write(
       self.path, examples, cut, overwrite=request.overwrite
     )
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tasks import cuts, notices
-from tasks.conversions.client_data_file import Example
+from tasks.conversions.client_data_writer import Example
 from tasks.data_error import DataError, reporting_unreadable
 from tasks.formats import (
   cifar,

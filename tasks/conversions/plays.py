@@ -9,7 +9,7 @@ import pathlib
 import re
 from collections.abc import Iterator, Sequence
 
-from tasks.conversions.client_data_file import Example
+from tasks.conversions.client_data_writer import Example
 from tasks.data_error import DataError
 from tasks.formats import data_files, example_proto
 

@@ -25,7 +25,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tasks.conversions.client_data_file import Example
+from tasks.conversions.client_data_writer import Example
 from tasks.data_error import DataError
 from tasks.formats import data_files, example_proto
 

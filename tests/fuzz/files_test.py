@@ -19,7 +19,7 @@ import pytest
 
 import tasks
 from tasks import cuts, downloads
-from tasks.conversions import client_data_file, conversion
+from tasks.conversions import client_data_writer, conversion
 from tasks.conversions.request import ConversionRequest
 from tasks.formats import cifar, example_proto, inventory, mnist, sqlite_file
 from tests import fuzz
@@ -68,7 +68,7 @@ def _split(folder):
 
 def _sqlite(folder):
   examples = [
-    client_data_file.Example(
+    client_data_writer.Example(
       f"client_{client:03}",
       example_proto.serialize(
         {"label": np.array([k]), "pixels": np.full(300, k / 7)}
@@ -78,9 +78,11 @@ def _sqlite(folder):
     for client in range(9)
     for k in range(6)
   ]
-  cut = client_data_file.Cut(choose_test=client_data_file.random_share(0.2, 0))
+  cut = client_data_writer.Cut(
+    choose_test=client_data_writer.random_share(0.2, 0)
+  )
   (folder / "data.sqlite").unlink(missing_ok=True)
-  client_data_file.write(folder / "data.sqlite", examples, cut)
+  client_data_writer.write(folder / "data.sqlite", examples, cut)
   return (folder / "data.sqlite").read_bytes()
 
 

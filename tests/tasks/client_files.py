@@ -5,7 +5,7 @@ import sqlite3
 
 import numpy as np
 
-from tasks.conversions import client_data_file
+from tasks.conversions import client_data_writer
 from tasks.formats import example_proto
 from tests.tasks import native_file
 
@@ -18,15 +18,15 @@ def write(path, examples, splits=("train", "test")):
     examples: Features of the examples of one client and split.
     splits: Names of the splits.
   """
-  client_data_file.write(
+  client_data_writer.write(
     path,
     (
-      client_data_file.Example(client, native_file.serialized(example), split)
+      client_data_writer.Example(client, native_file.serialized(example), split)
       for split in splits
       for client in ("north", "south")
       for example in examples
     ),
-    client_data_file.Cut(choose_test=client_data_file.last_share(0.5)),
+    client_data_writer.Cut(choose_test=client_data_writer.last_share(0.5)),
     overwrite=True,
   )
 

@@ -21,7 +21,7 @@ from types import MappingProxyType, ModuleType
 from typing import Any, Unpack
 
 from tff_fair import declared, spelling
-from tff_fair.methods import reading
+from tff_fair.methods import method_sources
 
 if typing.TYPE_CHECKING:
   from tff_fair import rounds, types
@@ -325,7 +325,7 @@ def hyperparameters(name: str) -> Mapping[str, declared.Declared]:
   line = method(name)
   found: tuple[declared.Declared, ...] = ()
   if line.name in METHODS:
-    found = reading.hyperparameters(line.module, f"build_{line.name}")
+    found = method_sources.hyperparameters(line.module, f"build_{line.name}")
   elif (code := _code(line.name)) and _users().may_run(code):
     found = _load_user_method(code).hyperparameters
   return MappingProxyType({h.name: h for h in found})
@@ -343,7 +343,7 @@ def reference(name: str) -> str:
   name = understood(name)
   code = _code(name)
   if code is None:
-    return reading.reference(method(name).module)
+    return method_sources.reference(method(name).module)
   text = ""
   with contextlib.suppress(declared.FieldError, OSError, SyntaxError):
     source = _users().file_of(code).read_text("utf-8")

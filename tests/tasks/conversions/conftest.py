@@ -3,7 +3,7 @@ import sqlite3
 
 import pytest
 
-from tasks.conversions import client_data_file
+from tasks.conversions import client_data_writer
 from tests.tasks import client_files
 
 pytestmark = pytest.mark.pure
@@ -14,8 +14,8 @@ def convert(tmp_path):
   """Writes examples to a file; returns them by split and client."""
 
   def write(examples, *, path=tmp_path / "out" / "data.sqlite", **settings):
-    settings.setdefault("choose_test", client_data_file.last_share(0.2))
-    client_data_file.write(path, examples, client_data_file.Cut(**settings))
+    settings.setdefault("choose_test", client_data_writer.last_share(0.2))
+    client_data_writer.write(path, examples, client_data_writer.Cut(**settings))
     found = client_files.read(path)
     counts = {
       (client, split, len(values))

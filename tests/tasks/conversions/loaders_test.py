@@ -6,7 +6,7 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tasks.conversions import (
-  client_data_file,
+  client_data_writer,
   image_sets,
   plays,
   stack_exchange,
@@ -15,10 +15,10 @@ from tests.tasks import image_data, tabular_data
 
 
 def _write(path, examples, **settings):
-  cut = client_data_file.Cut(
-    choose_test=client_data_file.random_share(0.2, 0), **settings
+  cut = client_data_writer.Cut(
+    choose_test=client_data_writer.random_share(0.2, 0), **settings
   )
-  client_data_file.write(path, examples, cut)
+  client_data_writer.write(path, examples, cut)
 
 
 def _examples(client_data, client):

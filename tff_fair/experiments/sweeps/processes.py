@@ -28,7 +28,7 @@ from tff_fair.experiments.sweeps import jobs
 from tff_fair.experiments.sweeps.jobs import Executor, Job
 from tff_fair.runtime import known_code
 
-_PRELOADED = "tff_fair.experiments.sweeps.warm"
+_PRELOADED = "tff_fair.experiments.sweeps.preloaded"
 _Result = TypeVar("_Result")
 _context = multiprocessing.get_context("forkserver")
 

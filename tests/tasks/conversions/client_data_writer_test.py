@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from tasks.conversions import client_data_file
-from tasks.conversions.client_data_file import Cut, Example
+from tasks.conversions import client_data_writer
+from tasks.conversions.client_data_writer import Cut, Example
 from tasks.formats import example_proto
 from tests.refusals import refused
 
@@ -25,7 +25,7 @@ def _numbers(found, split, client):
   return [int(features["n"][0]) for features in found[split][client]]
 
 
-CUT = Cut(choose_test=client_data_file.last_share(0.2))
+CUT = Cut(choose_test=client_data_writer.last_share(0.2))
 
 
 class TestWrite:
@@ -51,7 +51,7 @@ class TestWrite:
 
   def test_small_clients_are_dropped_and_counted(self, tmp_path):
     path = tmp_path / "data.sqlite"
-    dropped = client_data_file.write(
+    dropped = client_data_writer.write(
       path,
       _examples(a=5, b=4, c=1),
       Cut(choose_test=CUT.choose_test, min_examples=5),
@@ -60,7 +60,7 @@ class TestWrite:
 
   def test_a_single_example_cannot_be_cut(self, tmp_path):
     path = tmp_path / "data.sqlite"
-    assert client_data_file.write(path, _examples(a=2, b=1), CUT) == (1, 1)
+    assert client_data_writer.write(path, _examples(a=2, b=1), CUT) == (1, 1)
 
   @pytest.mark.parametrize(
     ("examples", "facts"),
@@ -69,13 +69,13 @@ class TestWrite:
   def test_no_client_is_left(self, tmp_path, examples, facts):
     path = tmp_path / "new" / "data.sqlite"
     with refused(path, *facts):
-      client_data_file.write(path, examples, CUT)
+      client_data_writer.write(path, examples, CUT)
     assert list(tmp_path.iterdir()) == []
 
   def test_a_required_split_is_missing(self, tmp_path):
     cut = Cut(choose_test=CUT.choose_test, required=("train", "heldout"))
     with refused("data.sqlite", "heldout", "in test, train"):
-      client_data_file.write(tmp_path / "data.sqlite", _examples(a=5), cut)
+      client_data_writer.write(tmp_path / "data.sqlite", _examples(a=5), cut)
     assert list(tmp_path.iterdir()) == []
 
   def test_an_existing_file_is_kept(self, tmp_path):
@@ -87,19 +87,19 @@ class TestWrite:
       yield
 
     with refused(path, "exists already", "--overwrite"):
-      client_data_file.write(path, never(), CUT)
+      client_data_writer.write(path, never(), CUT)
     assert path.read_text() == "mine"
 
   def test_same_input_gives_the_same_bytes(self, tmp_path):
-    cut = Cut(choose_test=client_data_file.random_share(0.3, 5))
+    cut = Cut(choose_test=client_data_writer.random_share(0.3, 5))
     for name in ("one", "two"):
-      client_data_file.write(tmp_path / name, _examples(a=50, b=20), cut)
+      client_data_writer.write(tmp_path / name, _examples(a=50, b=20), cut)
     assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
 
 
 class TestRandomShare:
   def test_a_client_does_not_depend_on_others(self, convert, tmp_path):
-    settings = {"choose_test": client_data_file.random_share(0.3, 1)}
+    settings = {"choose_test": client_data_writer.random_share(0.3, 1)}
     alone = convert(_examples(b=30), path=tmp_path / "1.sqlite", **settings)
     both = convert(_examples(a=9, b=30), path=tmp_path / "2.sqlite", **settings)
     assert _numbers(alone, "test", "b") == _numbers(both, "test", "b")
@@ -107,7 +107,7 @@ class TestRandomShare:
   def test_sizes_and_seeds(self):
     chosen = {
       tuple(
-        np.flatnonzero(client_data_file.random_share(0.3, seed)(client, 30))
+        np.flatnonzero(client_data_writer.random_share(0.3, seed)(client, 30))
       )
       for seed in (0, 1)
       for client in ("a", "b")
@@ -117,12 +117,15 @@ class TestRandomShare:
 
   def test_the_same_everywhere(self):
     # Known numbers: PCG64 and SHA-256 promise them on every machine.
-    is_test = client_data_file.random_share(0.25, 7)("writer", 8)
+    is_test = client_data_writer.random_share(0.25, 7)("writer", 8)
     assert np.flatnonzero(is_test).tolist() == [4, 7]
 
   @pytest.mark.parametrize(
     "choice",
-    [client_data_file.random_share(0.01, 0), client_data_file.last_share(0.01)],
+    [
+      client_data_writer.random_share(0.01, 0),
+      client_data_writer.last_share(0.01),
+    ],
   )
   def test_both_halves_get_one(self, choice):
     assert sum(choice("a", 2)) == 1
