@@ -96,8 +96,8 @@ def choose(
       hyperparameters do not count.
     output_dir: A folder for all results, `choice.json` among them.
     algorithms: The methods to try besides FedAvg, by name or as FILE.py:NAME;
-      by default `METHODS`. Those that do not go with the settings of `spec`, such
-      as its way of summing, are left out.
+      by default `METHODS`. Methods that do not go with the settings of `spec`,
+      such as its way of summing, are left out.
     progress: Whether to show on stderr how the choice gets on.
     **settings: Fields of `ChoiceSettings`.
 
