@@ -39,6 +39,7 @@ _DATA_DIR = _FLAGS.text("data_dir", "data/federations", "Of prepared tables.")
 _OUTPUT_DIR = _FLAGS.text("output_dir", "outputs/levels", "Of results.")
 _DRAWS = _FLAGS.integer("draws", 1, "Draws of each federation.")
 _SEEDS = _FLAGS.integer("seeds", 5, "Data seeds.")
+_ROUNDS = _FLAGS.integer("rounds", 30, "Of each run.")
 _SHARE = _FLAGS.number("share", 0.2, "Of the clients, with power.")
 _CHECK = _FLAGS.text("check", None, "Results of the bench to compare with.")
 _RESULTS = _FLAGS.text(
@@ -196,6 +197,7 @@ def main() -> None:
     federations=tuple(_FEDERATIONS.value),
     algorithms=tuple(_ALGORITHMS.value),
     seeds=tuple(range(_SEEDS.value)),
+    rounds=_ROUNDS.value,
     calibration=kind,
     copies=_DRAWS.value,
     share=_SHARE.value,
