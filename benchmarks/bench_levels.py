@@ -2,13 +2,13 @@
 
   python -m benchmarks.bench_levels --draws=20 --data_dir=data/federations
 
-The protocol of `sweeps.bench` for its eight methods and the tables of a
+The protocol of `sweeps.bench` for twelve of its methods and the tables of a
 calibration, with the methods in NumPy (float64), which takes a hundredth of the
 time. Data, splits, first weights and settings are the bench's; the order of
-examples is another. With --calibration=none, tables are as they are, and
---check=RESULTS.csv compares with what the bench found there. The results of
-each federation are a file of --output_dir, as the bench's --results; those that
-are there are read.
+examples is another, and RMSE is in standard deviations of the label. With
+--calibration=none, tables are as they are, and --check=RESULTS.csv compares
+with what the bench found there. The results of each federation and seed are a
+file of --output_dir; existing files are read.
 """
 
 import dataclasses
@@ -43,13 +43,15 @@ _ROUNDS = _FLAGS.integer("rounds", 30, "Of each run.")
 _SHARE = _FLAGS.number("share", 0.2, "Of the clients, with power.")
 _CHECK = _FLAGS.text("check", None, "Results of the bench to compare with.")
 _RESULTS = _FLAGS.text(
-  "results", None, "The CSV file to write, for --read of tff-fair-bench."
+  "results",
+  None,
+  "The CSV file to write, of all results in --output_dir; tff-fair-bench reads "
+  "it with --read.",
 )
 _DETECTABLE = _FLAGS.text(
   "detectable", None, "Results of the bench to plan from; nothing is computed."
 )
 _LEVEL, _POWER = 0.05, 0.8
-_OTHERS = len(bench.METHODS) - 1  # Compared with FedAvg.
 
 
 def of_seed(
@@ -153,6 +155,7 @@ def detectable(
 def detectable_table(found: pd.DataFrame) -> str:
   """Returns, by federation, the detectable differences in the worst 10 %."""
   rows = []
+  num_others = found["method"].nunique() - 1
   for result in analysis.compare(found, analysis.BETTER, columns=["worst_10"]):
     if result.difference.parts:
       rows.append(
@@ -161,7 +164,7 @@ def detectable_table(found: pd.DataFrame) -> str:
           "score": result.score,
           "seen": abs(result.gain),
           **{
-            f"{seeds} seeds": detectable(result.difference, seeds, _OTHERS)
+            f"{seeds} seeds": detectable(result.difference, seeds, num_others)
             for seeds in (3, 5, 10, 30)
           },
         }
@@ -181,6 +184,21 @@ def agreement(found: pd.DataFrame, results: pathlib.Path) -> str:
   both["setting"] = both["setting_worst_10"] == both["setting_worst_10_bench"]
   by = both.groupby(["federation", "method"], sort=False)[["equal", "setting"]]
   return by.mean().assign(rows=by.size()).to_string()
+
+
+def all_results(folder: pathlib.Path) -> pd.DataFrame:
+  """Returns the results in a folder, in the order of federations and seeds."""
+  order = {name: place for place, name in enumerate(federations.NAMES)}
+  found = pd.concat(map(pd.read_csv, folder.glob("*-seed-*.csv")))
+  found = found.sort_values(
+    ["federation", "seed"],
+    key=lambda column: (
+      column.map(order) if column.name == "federation" else column
+    ),
+    kind="stable",
+  )
+  first = ["federation", "score", "method", "seed", "client"]
+  return found[[*first, *found.columns.difference(first, sort=False)]]
 
 
 def main() -> None:
@@ -217,9 +235,7 @@ def main() -> None:
       found.append(pd.read_csv(path))
   results = pd.concat(found, ignore_index=True)
   if _RESULTS.value is not None:
-    first = ["federation", "score", "method", "seed", "client"]
-    results = results[[*first, *results.columns.difference(first, sort=False)]]
-    program.write_results(pathlib.Path(_RESULTS.value), results)
+    program.write_results(pathlib.Path(_RESULTS.value), all_results(folder))
   elif _CHECK.value is None:
     print(summary(results))
   else:
