@@ -15,7 +15,7 @@ from tff_fair.experiments.presenting import rendering
 
 _SHOWN = {"mean": "mean", "worst_10": "worst 10 %", "std": "std"}
 # In pixels: of a cell, of the names at the left, and above the columns.
-_WIDTH, _HEIGHT, _LEFT, _TOP = 70, 30, 164, 56
+_WIDTH, _HEIGHT, _LEFT, _TOP = 74, 30, 164, 56
 # Colours that remain apart for the colour-blind (Okabe and Ito, 2008).
 _FILLS = {"gain": "#9fd0ee", "loss": "#f3b58a", "neither": "#f2f2f2"}
 
