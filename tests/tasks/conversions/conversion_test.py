@@ -117,7 +117,7 @@ def test_posts_have_tables_of_words_and_tags(request_of, tmp_path):
     ("plays", {"sources": ["nowhere"]}, "sources", "there is no such file"),
     ("plays", {"sources": ["/"]}, "sources", "expected a file"),
     ("plays", {"split": "date"}, "split", "expected random or order"),
-    ("mnist", {}, "num_clients", "the source has no clients"),
+    ("mnist", {}, "num_clients", "the source does not define clients"),
     ("mnist", {"num_clients": 41}, "partition", "num_clients"),
     (
       "mnist",
