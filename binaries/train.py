@@ -66,7 +66,7 @@ def main() -> None:
     print(
       f"The client_learning_rate is {spec.client_learning_rate:g}, that of the "
       f"baselines {' and '.join(rates)};\n"
-      "--baseline_client_learning_rate gives them one of their own."
+      "--baseline_client_learning_rate sets another rate for them."
     )
 
 
