@@ -203,14 +203,14 @@ def test_single_seeds_are_those_of_a_row_of_a_page():
       )
       shares = [float(run[name]) for name in ("worst_10", "mean", "best_10")]
       assert 0 <= shares[0] <= shares[1] <= shares[2] <= 100
-    cells = [f" {len(runs)} "]
+    cells = [str(len(runs))]
     for name in ("mean", "std"):
       values = [float(run[name]) for run in runs]
       cells.append(
-        f" {statistics.mean(values):.2f} ± {statistics.stdev(values):.2f} "
+        f"{statistics.mean(values):.2f} ± {statistics.stdev(values):.2f}"
       )
     rows = [
-      line.split("|")
+      map(str.strip, re.split(r"[|/]", line))
       for section in sections
       if flag in re.split(r"\s", section)
       for line in section.splitlines()
