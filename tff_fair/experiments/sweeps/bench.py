@@ -8,13 +8,12 @@ share one compiled graph for each value of its hyperparameter.
 """
 
 import dataclasses
+import functools
 import json
 import multiprocessing
-import multiprocessing.connection
 import os
 import pathlib
 import re
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Literal
@@ -354,7 +353,9 @@ def _in_processes(
 ) -> None:
   context = multiprocessing.get_context("spawn")
   started = [
-    context.Process(target=_carry_out_in_child, args=(bench, k, jobs))
+    context.Process(
+      target=_carry_out_in_child, args=(bench, k, jobs), daemon=True
+    )
     for k in range(jobs)
   ]
   with processes.without_main(), processes.modules_found_as_here():
@@ -378,16 +379,9 @@ def _in_processes(
 
 
 def _carry_out_in_child(bench: Bench, share: int, num_shares: int) -> None:
-  threading.Thread(target=_end_with_parent, daemon=True).start()
+  # Items are files that are written as a whole.
+  processes.when_parent_ends(functools.partial(os._exit, 1))
   _carry_out_share(bench, share, num_shares)
-
-
-def _end_with_parent() -> None:
-  """Ends this process with its parent, even if that one is killed."""
-  parent = multiprocessing.parent_process()
-  assert parent is not None
-  multiprocessing.connection.wait([parent.sentinel])
-  os._exit(1)  # Items are files that are written as a whole.
 
 
 def _carry_out_share(

@@ -204,7 +204,7 @@ def without_main() -> Iterator[None]:
 def _train(job: Job) -> None:
   """Carries out a job, in its own process."""
   os.setsid()  # Ctrl-C reaches the sweep alone, which asks its runs to end.
-  threading.Thread(target=_end_with_sweep, daemon=True).start()
+  when_parent_ends(interruption.ask_to_end)
   jobs.write_output_to(job.log)
   try:
     status = jobs.carry_out(job)
@@ -220,8 +220,13 @@ def _remove_rewritten_functions() -> None:
       pathlib.Path(module.__file__).unlink(missing_ok=True)
 
 
-def _end_with_sweep() -> None:
-  sweep = multiprocessing.parent_process()
-  if sweep is not None:
-    connection.wait([sweep.sentinel])
-    interruption.ask_to_end()
+def when_parent_ends(act: Callable[[], object]) -> None:
+  """Has a thread of this process act when its parent ends, or is killed."""
+  parent = multiprocessing.parent_process()
+  assert parent is not None
+
+  def wait() -> None:
+    connection.wait([parent.sentinel])
+    act()
+
+  threading.Thread(target=wait, daemon=True).start()
