@@ -27,7 +27,7 @@ from tff_fair.experiments.spec import task_loading
 from tff_fair.experiments.sweeps import bench, choosing
 from tff_fair.experiments.sweeps.bench import Bench
 from tff_fair.experiments.sweeps.sweep_file import SweptMethod
-from tff_fair.experiments.training.callbacks import RoundEvaluation
+from tff_fair.experiments.training.round_state import RoundEvaluation
 from tff_fair.files import atomic
 from tff_fair.metrics import ceiling as least
 

@@ -7,7 +7,7 @@ import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-from absl import app
+from absl import app, logging
 
 _WARM_UP = 2  # How often each call is made before it is timed.
 
@@ -18,6 +18,7 @@ def run(main: Callable[[], object]) -> None:
   def checked(argv: Sequence[str]) -> None:
     if len(argv) > 1:
       raise app.UsageError(f"No positional arguments expected: {argv[1:]}")
+    logging.set_verbosity(logging.WARNING)  # TFF logs each graph it compiles.
     main()
 
   app.run(checked)

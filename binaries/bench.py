@@ -53,6 +53,12 @@ _ROUNDS = _FLAGS.integer(
 _TRIES = _FLAGS.choice(
   "tries", "8", ["1", "2", "4", "8"], "The number of settings of each method."
 )
+_MODEL = _FLAGS.choice(
+  "model",
+  "linear",
+  ["linear", "mlp_128"],
+  "The model of all methods: linear, or with one hidden layer of 128 units.",
+)
 _BASELINES = _FLAGS.switch(
   "baselines",
   False,
@@ -178,6 +184,7 @@ def _bench() -> bench.Bench:
     seeds=tuple(range(_SEEDS.value)),
     rounds=_ROUNDS.value,
     tries=int(_TRIES.value),
+    model=_MODEL.value,
     calibration=_CALIBRATION.value,
     copies=_COPIES.value,
     share=_SHARE.value,

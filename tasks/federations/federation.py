@@ -40,8 +40,6 @@ class Federation:
   files: str = ""  # What `read` expects; empty if a package has the data.
   # Further options of the task `table`.
   options: Mapping[str, str | bool] = dataclasses.field(default_factory=dict)
-  # The networks of the benchmark, the default first.
-  models: tuple[str, ...] = ("linear", "mlp_128")
   sha256: str | None = None  # Of the table that published numbers are of.
 
   def task_options(self, table: pathlib.Path) -> dict[str, Value]:
@@ -52,7 +50,7 @@ class Federation:
       "label": self.label,
       "kind": self.kind,
       "min_examples": self.min_examples,
-      "model": self.models[0],
+      "model": "linear",
       **self.options,
     }
 

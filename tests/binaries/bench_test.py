@@ -115,6 +115,17 @@ def test_its_runs_are_those_of_training(done):
     np.testing.assert_allclose(found[of_item], expected[of_run], rtol=1e-6)
 
 
+def test_the_flag_names_the_model_of_all_runs(done, monkeypatch):
+  folder, _ = done
+  monkeypatch.chdir(folder)
+  words = "--model=mlp_128", "--output_dir=mlp", "--seeds=1"
+  assert in_process.run(bench, *_SMALL, *words).status == 0
+  item = pathlib.Path("opposites/fedavg/seed-0.csv")
+  found = pd.read_csv("mlp" / item)
+  linear = pd.read_csv("outputs/fair_bench" / item)
+  assert (found["loss"] != linear["loss"]).all()
+
+
 def test_the_methods_in_numpy_have_the_same_results(done):
   folder, _ = done
   algorithms = ("fedavg", "fedavg:uniform")
@@ -238,6 +249,8 @@ def test_the_same_command_has_nothing_left_to_do(done, monkeypatch):
   assert again.stdout == stdout
   assert (folder / "out.csv.gz").read_bytes() == packed
   assert "rounds=2" in in_process.run(bench, *_SMALL, "--rounds=3").refusal
+  other = in_process.run(bench, *_SMALL, "--model=mlp_128")
+  assert "model=linear" in other.refusal
   assert gzip.decompress(packed).startswith(b"federation,score,method,seed")
 
 

@@ -17,8 +17,9 @@ from tests import waiting
 from tests.experiments.training.rounds_test import round_state
 from tff_fair.experiments import progress
 from tff_fair.experiments.training import round_progress
-from tff_fair.experiments.training.callbacks import Callbacks, RoundEvaluation
+from tff_fair.experiments.training.callbacks import Callbacks
 from tff_fair.experiments.training.round_progress import RoundProgress, working
+from tff_fair.experiments.training.round_state import RoundEvaluation
 
 
 def evaluation(*accuracies):

@@ -46,8 +46,8 @@ if typing.TYPE_CHECKING:
   from tff_fair.experiments.sweeps.setting_tables import Range as Range
   from tff_fair.experiments.training.callbacks import (
     RoundCallback as RoundCallback,
-    RoundState as RoundState,
   )
+  from tff_fair.experiments.training.round_state import RoundState as RoundState
   from tff_fair.experiments.training.running import run as run
 
 

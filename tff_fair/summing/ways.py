@@ -189,7 +189,7 @@ def _check_private(rule: types.Rule, options: Options) -> None:
       f"Differential privacy does not go with {type(rule).__name__}: its "
       "coefficients depend on other clients, so that one client can change the "
       "sum by more than the clip, or its server step needs more than the sum. "
-      "Take a method of another kind, as fedavg, fedavg_n, fedprox or fedadam.",
+      "Take a method of another kind, such as fedavg, fedprox or propfair.",
     )
   if options.client_weighting != UNIFORM:
     is_text = isinstance(options.client_weighting, str)

@@ -14,7 +14,7 @@ from tff_fair.experiments import RunError, RunSpec, open_run
 from tff_fair.experiments.analysis import replay as replays
 from tff_fair.experiments.presenting import choice_text
 from tff_fair.experiments.presenting.report import choice_section, task_runs
-from tff_fair.experiments.sweeps import choice_runs, choosing
+from tff_fair.experiments.sweeps import choice_runs, choosing, halving
 
 pytestmark = pytest.mark.pure
 
@@ -127,6 +127,16 @@ def test_a_method_that_serves_the_worst_clients_is_chosen(chosen):
   assert "FedFV" in choice_text.describe(choice)
   saved = json.loads((folder / "choice.json").read_text())
   assert saved["settings"] == choice.settings
+
+
+def test_methods_whose_steps_have_their_own_length_try_server_rates():
+  base = SPEC.replace(server_learning_rate=0.5)
+  expected = {"fedmgda_plus": {0.5, 2.5, 0.1}, "adafed": {0.5, 5}}
+  found, _ = halving.variants([*expected, "vred"], base, 5, has_groups=False)
+  for name, specs in found.items():
+    rates = {spec.server_learning_rate for spec in specs}
+    assert rates == expected.get(name, {0.5})
+    assert 4 <= len({*specs}) == len(specs) <= 5
 
 
 def test_the_recommendation_trains_on_all_rows(chosen):

@@ -15,7 +15,7 @@ from tests.experiments.training.rounds_test import round_state
 from tff_fair.experiments import RunError, RunSpec
 from tff_fair.experiments.runs import folder as run_folder
 from tff_fair.experiments.training import event_files
-from tff_fair.experiments.training.callbacks import RoundEvaluation
+from tff_fair.experiments.training.round_state import RoundEvaluation
 
 CLIENTS = {
   "client_id": np.arange(4),

@@ -14,12 +14,9 @@ from tests.experiments.training import rounds_test
 from tff_fair.experiments import RoundCallback, RunSpec, interruption
 from tff_fair.experiments.spec.scores import RMSE
 from tff_fair.experiments.training import loop, rounds, sampling
-from tff_fair.experiments.training.callbacks import (
-  Callbacks,
-  RoundEvaluation,
-  Writer,
-)
+from tff_fair.experiments.training.callbacks import Callbacks, Writer
 from tff_fair.experiments.training.early_stopping import Best, StationarityStop
+from tff_fair.experiments.training.round_state import RoundEvaluation
 
 NUM_CLIENTS = 7
 

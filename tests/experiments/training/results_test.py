@@ -23,8 +23,8 @@ from tff_fair.experiments.training import (
   round_tables,
   scoring,
 )
-from tff_fair.experiments.training.callbacks import RoundEvaluation
 from tff_fair.experiments.training.early_stopping import Best
+from tff_fair.experiments.training.round_state import RoundEvaluation
 
 ACCURACIES = [0.1, 0.5, 0.6, 0.8, 1.0]
 

@@ -13,7 +13,7 @@ from tff_fair.experiments.training import (
   round_tables,
   saved_states,
 )
-from tff_fair.experiments.training.callbacks import RoundEvaluation
+from tff_fair.experiments.training.round_state import RoundEvaluation
 from tff_fair.files import atomic
 
 pytestmark = pytest.mark.pure

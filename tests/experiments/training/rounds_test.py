@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from tff_fair.experiments.training import rounds, sampling
-from tff_fair.experiments.training.callbacks import RoundState
+from tff_fair.experiments.training.round_state import RoundState
 
 pytestmark = pytest.mark.pure
 

@@ -14,7 +14,8 @@ from tests.refusals import rejected
 from tff_fair.experiments import RunSpec
 from tff_fair.experiments.runs import folder as run_folder
 from tff_fair.experiments.training import running, wandb_log
-from tff_fair.experiments.training.callbacks import Callbacks, RoundEvaluation
+from tff_fair.experiments.training.callbacks import Callbacks
+from tff_fair.experiments.training.round_state import RoundEvaluation
 
 SPEC = RunSpec(algorithm="adafed", hparams={"gamma": 0.5}, total_rounds=4)
 SUMMARY = {"accuracy": {"mean": 0.5, "std": 0.25}, "accuracy_weighted": 0.75}

@@ -100,6 +100,7 @@ class Bench:
   seeds: tuple[int, ...] = (0, 1, 2)  # Of the data.
   rounds: int = 30
   tries: int = 8  # Settings of each method: 1, 2, 4 or 8.
+  model: str = "linear"  # A model of the task `table`.
   # null: rows shuffled over clients; power: some clients' labels inverted, too.
   calibration: Calibration | None = None
   copies: int = 1  # Draws of each federation with a calibration.
@@ -130,6 +131,7 @@ class Bench:
     found = {
       "rounds": self.rounds,
       "tries": self.tries,
+      "model": self.model,
       "calibration": self.calibration,
       "share": self.share if self.calibration == "power" else None,
       "rates": {kind: list(rates) for kind, rates in RATES.items()},
@@ -221,6 +223,7 @@ class Table:
       task="table",
       task_options={
         **federation.task_options(self.path().resolve()),
+        "model": self.bench.model,
         "test_fraction": _TEST_SHARE,
       },
       score=federation.score,

@@ -12,6 +12,10 @@ from tff_fair.experiments.sweeps import bench
 
 NUM_FINALISTS = 2
 _RATE_FACTOR = 3.0
+# Of the server rates that are tried after the usual one.
+_SERVER_FACTORS = {"adafed": (10.0,)} | dict.fromkeys(
+  bench.UNIT_UPDATES, (5.0, 0.2)
+)
 
 
 def rates(middle: float) -> list[float]:
@@ -109,10 +113,11 @@ def _changes(algorithm: str, best: RunSpec) -> list[dict[str, Any]]:
     default = methods.hyperparameters(algorithm)[name].default
     further = [{"hparams": {name: v}} for v in values if v != default]
   _, lower, higher = rates(best.client_learning_rate)
-  return [
-    {},
-    {"client_learning_rate": higher},
-    *further[:1],
-    {"client_learning_rate": lower},
-    *further[1:],
+  tried = [{"client_learning_rate": higher}, {"client_learning_rate": lower}]
+  usual = best.server_learning_rate or 1.0
+  servers = [
+    {"server_learning_rate": usual * factor}
+    for factor in _SERVER_FACTORS.get(algorithm, ())
   ]
+  first, second = [*servers, *tried][:2]
+  return [{}, first, *further[:1], second, *further[1:]]

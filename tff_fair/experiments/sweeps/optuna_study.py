@@ -29,7 +29,8 @@ from tff_fair.experiments.spec.scores import Score
 from tff_fair.experiments.sweeps import trials
 from tff_fair.experiments.sweeps.study import Dimension, SearchSettings, Space
 from tff_fair.experiments.sweeps.trials import Trial
-from tff_fair.experiments.training.callbacks import RoundCallback, RoundState
+from tff_fair.experiments.training.callbacks import RoundCallback
+from tff_fair.experiments.training.round_state import RoundState
 
 _SUGGESTION = 3  # Keeps it apart from other draws of the same seed.
 _ENDED = {trials.PRUNED: TrialState.PRUNED, trials.FAILED: TrialState.FAIL}

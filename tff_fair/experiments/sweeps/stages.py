@@ -31,7 +31,8 @@ _MOST_TAPED_ROUNDS = 20
 _SAME_ANGLE = 1.0  # Degrees, up to which a direction is FedAvg's.
 _BUDGET = 90  # Runs.
 _BUDGET_FILE = "budget.json"
-DECIDED = ("client_learning_rate", "client_weighting")  # Beside hparams.
+# And the hyperparameters.
+DECIDED = ("client_learning_rate", "server_learning_rate", "client_weighting")
 
 
 Criterion = Literal[
@@ -98,7 +99,8 @@ class ChoiceSettings:
 
 def settings_of(spec: RunSpec) -> dict[str, declared.Value]:
   """Returns the settings that a choice decides, without the method."""
-  return {**{name: getattr(spec, name) for name in DECIDED}, **spec.hparams}
+  found = {name: getattr(spec, name) for name in DECIDED} | spec.hparams
+  return {name: value for name, value in found.items() if value is not None}
 
 
 def settings_text(spec: RunSpec) -> str:

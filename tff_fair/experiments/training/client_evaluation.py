@@ -24,12 +24,12 @@ from tff_fair.experiments.training import (
   sampling,
   scoring,
 )
-from tff_fair.experiments.training.callbacks import (
+from tff_fair.experiments.training.round_progress import working
+from tff_fair.experiments.training.round_state import (
   VALIDATION,
   RoundEvaluation,
   Summary,
 )
-from tff_fair.experiments.training.round_progress import working
 from tff_fair.metrics import class_scores
 
 # What one call takes to the worker at a time: 300 clients of EMNIST are 20 MB.

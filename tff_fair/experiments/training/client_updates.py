@@ -12,12 +12,8 @@ from tff_fair.experiments.runs import array_files
 from tff_fair.experiments.runs.folder import RunFolder
 from tff_fair.experiments.spec.run_spec import RunSpec
 from tff_fair.experiments.training import build, learning_process, rounds
-from tff_fair.experiments.training.callbacks import (
-  UPDATES,
-  ClientUpdates,
-  RoundCallback,
-  RoundState,
-)
+from tff_fair.experiments.training.callbacks import UPDATES, RoundCallback
+from tff_fair.experiments.training.round_state import ClientUpdates, RoundState
 
 _NO_SIGNALS = ("client_id", "weight", "gram", "coefficients", "slopes")
 _OF_SERVER = ("direction", "direction_norm", "updates", "squared_norm")

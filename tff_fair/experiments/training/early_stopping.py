@@ -8,12 +8,8 @@ from tff_fair.experiments.runs.folder import RunFolder
 from tff_fair.experiments.runs.run import ROUND, Run
 from tff_fair.experiments.spec.scores import ACCURACY, Score
 from tff_fair.experiments.training import rounds
-from tff_fair.experiments.training.callbacks import (
-  VALIDATION,
-  RoundCallback,
-  RoundState,
-  Verdict,
-)
+from tff_fair.experiments.training.callbacks import RoundCallback, Verdict
+from tff_fair.experiments.training.round_state import VALIDATION, RoundState
 
 
 class Best(RoundCallback):

@@ -17,7 +17,8 @@ from tff_fair.experiments.runs import tables
 from tff_fair.experiments.runs.folder import RunFolder
 from tff_fair.experiments.spec.run_spec import RunSpec
 from tff_fair.experiments.spec.scores import ACCURACY, Score
-from tff_fair.experiments.training.callbacks import RoundState, Writer
+from tff_fair.experiments.training.callbacks import Writer
+from tff_fair.experiments.training.round_state import RoundState
 from tff_fair.files import atomic
 
 # Folders of events: those that each round has, and those of evaluations.

@@ -20,9 +20,8 @@ from tff_fair.experiments.training import (
   running,
   sampling,
 )
-from tff_fair.experiments.training.callbacks import (
-  Callbacks,
-  RoundCallback,
+from tff_fair.experiments.training.callbacks import Callbacks, RoundCallback
+from tff_fair.experiments.training.round_state import (
   RoundEvaluation,
   RoundState,
   SavedCallbacks,

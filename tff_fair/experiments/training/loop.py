@@ -19,8 +19,8 @@ from typing import Any, NamedTuple, Protocol, Self, TypeAlias
 
 from tff_fair.experiments import interruption
 from tff_fair.experiments.training import rounds
-from tff_fair.experiments.training.callbacks import (
-  Callbacks,
+from tff_fair.experiments.training.callbacks import Callbacks
+from tff_fair.experiments.training.round_state import (
   RoundEvaluation,
   RoundState,
   SavedCallbacks,

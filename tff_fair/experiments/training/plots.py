@@ -10,7 +10,8 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from tff_fair.experiments.spec.scores import ACCURACY, Score
-from tff_fair.experiments.training.callbacks import RoundState, Writer
+from tff_fair.experiments.training.callbacks import Writer
+from tff_fair.experiments.training.round_state import RoundState
 
 if typing.TYPE_CHECKING:
   from matplotlib.axes import Axes

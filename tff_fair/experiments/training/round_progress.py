@@ -14,7 +14,8 @@ from collections.abc import Callable, Iterator
 import tqdm
 
 from tff_fair.experiments import progress
-from tff_fair.experiments.training.callbacks import RoundState, Writer
+from tff_fair.experiments.training.callbacks import Writer
+from tff_fair.experiments.training.round_state import RoundState
 
 if typing.TYPE_CHECKING:
   from tff_fair.experiments.runs.run import Run

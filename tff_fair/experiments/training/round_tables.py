@@ -14,7 +14,8 @@ from tff_fair.experiments.runs import checksums
 from tff_fair.experiments.runs.folder import RunFolder
 from tff_fair.experiments.runs.tables import ROUND
 from tff_fair.experiments.training import event_files
-from tff_fair.experiments.training.callbacks import RoundState, Writer
+from tff_fair.experiments.training.callbacks import Writer
+from tff_fair.experiments.training.round_state import RoundState
 from tff_fair.files import atomic
 
 

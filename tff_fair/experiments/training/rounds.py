@@ -13,8 +13,8 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from tff_fair.experiments.training import sampling
-from tff_fair.experiments.training.callbacks import ClientUpdates, RoundState
 from tff_fair.experiments.training.round_progress import working
+from tff_fair.experiments.training.round_state import ClientUpdates, RoundState
 
 if typing.TYPE_CHECKING:
   import pandas as pd

@@ -25,7 +25,8 @@ from tff_fair.experiments.runs.run import Run
 from tff_fair.experiments.spec.run_spec import RunSpec
 from tff_fair.experiments.spec.seeds import generator
 from tff_fair.experiments.spec.settings import bounds
-from tff_fair.experiments.training.callbacks import RoundCallback, RoundState
+from tff_fair.experiments.training.callbacks import RoundCallback
+from tff_fair.experiments.training.round_state import RoundState
 
 NEVER = np.iinfo(np.int64).max  # The first round of a client that has none.
 

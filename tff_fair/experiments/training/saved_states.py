@@ -17,11 +17,8 @@ from tff_fair.experiments.errors import DamageError, RunError
 from tff_fair.experiments.runs import array_files, checkpoints, tape_files
 from tff_fair.experiments.runs.folder import RunFolder
 from tff_fair.experiments.training import rounds
-from tff_fair.experiments.training.callbacks import (
-  RoundState,
-  SavedCallbacks,
-  Writer,
-)
+from tff_fair.experiments.training.callbacks import Writer
+from tff_fair.experiments.training.round_state import RoundState, SavedCallbacks
 from tff_fair.files import atomic
 
 # One to go on from, and the one before, should that be damaged.

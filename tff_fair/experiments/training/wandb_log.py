@@ -10,7 +10,8 @@ from tff_fair.experiments.runs.folder import RunFolder
 from tff_fair.experiments.runs.run import Run
 from tff_fair.experiments.spec.run_spec import RunSpec
 from tff_fair.experiments.training import event_files
-from tff_fair.experiments.training.callbacks import RoundState, Writer
+from tff_fair.experiments.training.callbacks import Writer
+from tff_fair.experiments.training.round_state import RoundState
 from tff_fair.files import atomic, parsing
 
 # Says in the folder of a run which run of Weights & Biases is the same.

@@ -1,0 +1,149 @@
+"""The states of a run after its rounds, which callbacks receive."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import typing
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+
+from tff_fair.experiments.spec.scores import ACCURACY, Score
+
+if typing.TYPE_CHECKING:
+  import tensorflow_federated as tff
+
+# The group of results on validation data.
+VALIDATION = "validation"
+
+# Results over clients by name, see `client_evaluation.summarize`. Some have the
+# groups "global", of the global model if there are personal ones, "honest", of
+# the clients that do not attack, and "validation".
+Summary: TypeAlias = Mapping[str, "float | Mapping[str, float] | Summary"]
+
+
+class RoundEvaluation(NamedTuple):
+  """The model on the test data of clients.
+
+  Attributes:
+    summary: Statistics over the clients, by name.
+    clients: Columns with one entry per client, in ascending order of client id.
+    score: The number by which clients are compared.
+  """
+
+  summary: Summary
+  clients: Mapping[str, np.ndarray]
+  score: Score = ACCURACY
+
+  @property
+  def statistics(self) -> Mapping[str, float]:
+    """Statistics of the score over the clients, by name."""
+    return self._statistics(self.summary)
+
+  @property
+  def deciding(self) -> Mapping[str, float]:
+    """The scores that choose: on validation data, if there are any."""
+    found = self.summary.get(VALIDATION, self.summary)
+    return self._statistics(typing.cast(Summary, found))
+
+  def _statistics(self, summary: Summary) -> Mapping[str, float]:
+    return typing.cast(Mapping[str, float], summary[self.score.name])
+
+
+class ClientUpdates(NamedTuple):
+  """The updates and signals that clients have sent in a round.
+
+  Clients that do not count, as those without examples, are left out.
+
+  Attributes:
+    client_id: int64[m], ascending.
+    updates: float32[m, d], the flat updates: the weights that a client got
+      minus those that it trained, in the order of `model_weights.trainable`.
+    signals: float64[m] by name: `num_examples`, `loss`, and all others that
+      clients can measure, see `tff_fair.ClientSignals`.
+  """
+
+  client_id: np.ndarray
+  updates: np.ndarray
+  signals: Mapping[str, np.ndarray]
+
+
+class SavedCallbacks(NamedTuple):
+  """The callbacks' states by name, and why the run stops, or ""."""
+
+  states: Mapping[str, Mapping[str, Any]] = {}
+  stop: str = ""
+
+
+@dataclasses.dataclass(kw_only=True, eq=False)
+class RoundState:
+  """A run after one of its rounds.
+
+  Attributes:
+    round_num: The number of the round; 0 is the model before training.
+    metrics: What the method reports of the round as a whole: nested mappings of
+      numbers, as in `metrics.csv`. Empty for round 0.
+    clients: The columns of `cohorts.csv`, with one entry for each client that
+      reported back, in ascending order of `client_id`; `None` where a value is
+      not known.
+    costs: What the round cost the clients, by name.
+    timing: Seconds by name.
+    evaluation: The evaluation after the round; `None` where there is none, and
+      in `on_round`, which comes before.
+    process_state: The state of the TFF process, whose parts depend on the
+      method.
+    tape: What goes on tape, see `tff_fair.summing.tape`; empty without one.
+    notes: A few words about the round for whoever watches it.
+    is_best: Whether the evaluation is the best so far.
+    is_saved: Whether the state is saved after the round.
+    saved_callbacks: What is saved of callbacks with it.
+  """
+
+  round_num: int
+  process_state: tff.learning.templates.LearningAlgorithmState
+  get_model_weights: Callable[[Any], tff.learning.models.ModelWeights] = (
+    dataclasses.field(repr=False)
+  )
+  get_updates: Callable[[], ClientUpdates] | None = None
+  metrics: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+  clients: Mapping[str, np.ndarray] = dataclasses.field(default_factory=dict)
+  costs: Mapping[str, int] = dataclasses.field(default_factory=dict)
+  timing: dict[str, float] = dataclasses.field(default_factory=dict)
+  evaluation: RoundEvaluation | None = None
+  tape: Mapping[str, np.ndarray] = dataclasses.field(default_factory=dict)
+  notes: list[str] = dataclasses.field(default_factory=list)
+  is_best: bool = False
+  is_saved: bool = False
+  saved_callbacks: SavedCallbacks | None = None
+
+  @functools.cached_property
+  def model_weights(self) -> tff.learning.models.ModelWeights:
+    """The weights of the global model, as NumPy arrays.
+
+    `trainable` and `non_trainable` are lists in the order of the Keras model's
+    weights; `assign_weights_to` takes a Keras model. They are computed when
+    they are first asked for.
+    """
+    found = self.get_model_weights(self.process_state)
+    return type(found)(
+      [np.asarray(value) for value in found.trainable],
+      [np.asarray(value) for value in found.non_trainable],
+    )
+
+  @functools.cached_property
+  def updates(self) -> ClientUpdates:
+    """The updates of the round's clients, for callbacks that want them.
+
+    The clients compute them once more when they are first asked for.
+
+    Raises:
+      ValueError: In round 0, or if no callback `wants` them.
+    """
+    if self.get_updates is None:
+      raise ValueError(
+        "there are updates only after round 0, in a run with a callback that "
+        'says wants = {"updates"}.'
+      )
+    return self.get_updates()
