@@ -9,8 +9,7 @@ own. What TFF takes for itself shows in a round that trains nothing: clients
 return what they receive, and TFF sums it.
 
 These rounds have the same cohort each time. A "fresh cohort" is drawn out of
-`--population` clients, whose examples the worker reads from files, or gets in
-messages.
+`--population` clients.
 
   python -m benchmarks.fedavg_round [--model=mlp|cnn] [--repetitions=20]
 """

@@ -11,7 +11,7 @@ mnist  `python -m binaries.train` over label shards, with an MLP of
        beyond that shows, too. With --before, another checkout of this project
        takes its turn. Beside whole programs, the tables have their median
        rounds, without the first. Out of 1,000 clients, nearly every one that
-       a round draws is new to the worker.
+       a round draws is new.
 start  Until the first line of timing.csv of a run on the digits, in a new
        folder: without the cache of compiled computations, with an empty one,
        and with one that a run has filled. What imports take of it is measured

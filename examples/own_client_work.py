@@ -9,7 +9,7 @@ import tasks
 import tensorflow as tf
 import tensorflow_federated as tff
 
-tff_fair.runtime.use_local()  # A worker that ends with this script.
+tff_fair.runtime.use_local()  # Computes in this program.
 task = tasks.load("digits")
 clients = [tff_fair.client_dataset(k, task.train_data(k)) for k in range(30)]
 weights_type = tff.learning.models.weights_type_from_model(task.model_fn)

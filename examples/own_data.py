@@ -11,7 +11,7 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
-tff_fair.runtime.use_local()  # A worker that ends with this script.
+tff_fair.runtime.use_local()  # Computes in this program.
 
 generator = np.random.default_rng(0)
 arrays = {}

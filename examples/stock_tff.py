@@ -12,8 +12,7 @@ import sklearn.datasets
 import tensorflow as tf
 import tensorflow_federated as tff
 
-# Without this line TFF starts a worker that is open to others.
-tff_fair.runtime.use_local()
+tff_fair.runtime.use_local()  # Else TFF starts a process that opens a port.
 
 x, y = sklearn.datasets.load_digits(return_X_y=True)
 x, y = np.float32(x / 16), np.int32(y)

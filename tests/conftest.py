@@ -1,4 +1,4 @@
-"""The tiers of the tests, and the worker of those that need one."""
+"""The tiers of the tests, and the runtime of those that need it."""
 
 import contextlib
 import functools
@@ -29,10 +29,10 @@ _SHARING_FILES = pytest.StashKey[set[pathlib.Path]]()
 
 # The tier of a file's tests is the mark of the file, or else of the nearest
 # folder's conftest.py:
-#   pure     Pure functions, texts and tables: no worker, and where possible no
-#            import of TensorFlow Federated.
-#   tff      Federated computations, in a local worker.
-#   program  Whole programs and experiments, in a local worker too.
+#   pure     Pure functions, texts and tables: no federated computation, and
+#            where possible no import of TensorFlow Federated.
+#   tff      Federated computations, with `use_local`.
+#   program  Whole programs and experiments, with `use_local`, too.
 # A new folder gets all that it may need, and delays no quick run.
 pytestmark = pytest.mark.program
 # Files of long tests come first: at the end of a run by several processes, none
@@ -84,7 +84,7 @@ def _name(path: pathlib.Path) -> str:
 def pytest_collection_modifyitems(
   config: pytest.Config, items: list[pytest.Item]
 ) -> None:
-  """Marks each test with its tier; those that are not pure get the worker."""
+  """Marks each test with its tier; those that are not pure get a context."""
   items.sort(
     key=lambda item: (
       _name(item.path) not in _LONGEST_FILES,
@@ -137,11 +137,11 @@ def _keep_no_stacks() -> None:
 
 @pytest.fixture(scope="module")
 def local_execution(request):
-  """Runs computations in a local worker; the first test that needs it waits.
+  """Runs computations with `use_local`, in a context for each file.
 
-  A worker keeps all computations that it has seen, gigabytes of them: so each
-  file has one of its own. So does a process with what was compiled of it: what
-  the file's cached functions have built is forgotten, too.
+  A context keeps all computations that it has seen, gigabytes of them, and a
+  process what was compiled of it. So what the file's cached functions have
+  built is forgotten, too.
   """
   from tests import shared_parts  # noqa: PLC0415  It imports TFF.
 

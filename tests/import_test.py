@@ -88,7 +88,7 @@ def test_who_set_the_level_hears_what_they_asked_for():
   [
     ("", None, "3"),
     ("", "1", "1"),
-    # Too late: the worker alone would still read it.
+    # Too late: TensorFlow has read it.
     ("import sys; sys.modules['tensorflow'] = sys; ", None, "None"),
   ],
 )

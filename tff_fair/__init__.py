@@ -16,8 +16,7 @@ import typing
 
 from tff_fair import lazy
 
-# TensorFlow reads it once, as it is imported. Later it would reach the worker
-# alone, which has a level of its own.
+# TensorFlow reads it once, when it is imported.
 if "tensorflow" not in sys.modules:
   os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
   # TensorFlow sets it, too, but only after the import of some of its modules.

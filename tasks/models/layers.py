@@ -8,11 +8,9 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-# Seeds of layers: initial weights that depend only on one number.
-#
-# TFF builds a model inside graphs that run in another process; only
-# initializers that carry their own seed give the same weights there.
-
+# Seeds of layers: initial weights that depend only on one number. TFF builds a
+# model in several graphs; only initializers with their own seed give the same
+# weights in each of them.
 
 # More than any model here has layers.
 _MAX_LAYERS = 64

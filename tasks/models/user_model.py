@@ -1,7 +1,7 @@
 """A user's Keras models: the same weights each time, and checked beforehand.
 
-TFF builds a model several times, in graphs that run in another process, and a
-client gets a new one in each round. So a model must come out with the same
+TFF builds a model several times, in several graphs, and a client gets a new one
+in each round. So a model must come out with the same
 weights wherever it is built, and keep nothing from one batch to the next. The
 checks build the model and call it, instead of knowing its layers: whatever
 draws at random or keeps a state shows.

@@ -1,4 +1,4 @@
-"""Tests of collecting what clients have, in one worker and in several."""
+"""Tests of collecting what clients have, as a whole and in parts."""
 
 import numpy as np
 import pytest

@@ -113,7 +113,7 @@ class Both:
   """Both contexts, for all the options that calls need."""
 
   def __init__(self) -> None:
-    """Starts no worker yet."""
+    """Opens no context yet."""
     self._sides: dict[tuple[Options, bool], _Side] = {}
     self.one_graph = self.cut = False
 
@@ -156,7 +156,7 @@ class Both:
       yield
 
   def close(self) -> None:
-    """Ends all workers, and opens the default context again."""
+    """Closes all contexts, and opens the default one again."""
     for side in self._sides.values():
       side.close()
     tff_fair.runtime.use_local()

@@ -105,8 +105,8 @@ _SECONDS_UNTIL_SIGNALLED = 0.5
 def main() -> NoReturn:
   """Carries out the run that comes through standard input."""
   jobs.write_output_to(pickle.load(sys.stdin.buffer))
-  # Slurm sends it to all processes of a job whose time runs out. The one that
-  # started this process sees to the end; TensorFlow's worker would die of it.
+  # Slurm sends it to all processes of a job whose time runs out, and it would
+  # end this process, which the process that started it ends in an orderly way.
   signal.signal(signal.SIGUSR2, signal.SIG_IGN)
   job = pickle.load(sys.stdin.buffer)
   threading.Thread(target=_end_with_starter, daemon=True).start()

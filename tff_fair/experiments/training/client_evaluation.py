@@ -32,7 +32,7 @@ from tff_fair.experiments.training.round_state import (
 )
 from tff_fair.metrics import class_scores
 
-# What one call takes to the worker at a time: 300 clients of EMNIST are 20 MB.
+# At most so many clients are read for one call: 300 of EMNIST are 20 MB.
 _CLIENTS_PER_CALL = 300
 # The same of the histograms that come back: 64 MB.
 _MOST_BINS = 2**23

@@ -94,7 +94,7 @@ _WEIGHT, _LABELS = "weight_", "labels_"
 _COLUMNS = ("dimensions", "levels", "is_noisy")
 # Keep what is drawn from one seed apart, here and from `sampling`.
 _ITERATIONS, _FINETUNING = 101, 102
-_CLIENTS_PER_CALL = 50  # What one call takes to the worker at a time.
+_CLIENTS_PER_CALL = 50  # Whose data are read for one call.
 
 Weights: TypeAlias = "tff.learning.models.ModelWeights"
 

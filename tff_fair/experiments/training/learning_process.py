@@ -110,7 +110,7 @@ def _initial_weights(
   task: tasks.Task, cache: compilation_cache.CompilationCache
 ) -> tff.learning.models.ModelWeights:
   """Returns the weights of a task's model, with the bits of a process."""
-  # The worker computes them: last bits of an orthogonal matrix differ there.
+  # In a computation, as there: eager TensorFlow may give other last bits.
   comp = cache.compiled(
     ("initial_weights", task.model_parts),
     lambda: {"weights": local_model.describe(task.model).initial_weights},

@@ -20,11 +20,11 @@ from tff_fair.experiments.training.round_state import RoundState
 if typing.TYPE_CHECKING:
   from tff_fair.experiments.runs.run import Run
 
-# A worker reports when a client begins: all that have begun are done, but for
+# The runtime counts the clients that have begun: all of them are done except
 # those that work at the same time.
 
 # Returns how many clients have begun since a fixed time, and how many work now;
-# None if the worker does not say.
+# None if Dask's workers compute, which are not asked.
 Count = Callable[[], tuple[int, int] | None]
 
 # A log has a line after so many seconds, and one in so long from then on.
@@ -40,7 +40,7 @@ class LongWork:
   num_clients: int
   passes: int  # How often each client begins.
   start: float  # In seconds.
-  begun: int | None  # Before it; None where the worker does not say.
+  begun: int | None  # Before it; None if they are not counted.
   next_line: float = _MOMENTS[0]  # In a log, in seconds.
 
   def is_line_due(self, now: float) -> bool:
@@ -67,7 +67,7 @@ class LongWork:
     return f"{text}, about {left} to go"
 
   def _done(self, count: tuple[int, int] | None) -> float | None:
-    """Returns how many clients are done; None where the worker does not say."""
+    """Returns how many clients are done; None if they are not counted."""
     if count is None or self.begun is None:
       return None
     begun, at_a_time = count

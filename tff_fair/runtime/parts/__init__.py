@@ -1,6 +1,6 @@
 """Rounds in parts: clients are cut into parts of a fixed size.
 
-A part is computed by one worker. Parts are merged in a fixed order, whichever
-worker ends first. So a result depends on the size of the parts and on nothing
-else: not on the engine, the number of workers, or the loss of one.
+This program computes the parts, or Dask's workers do. Parts are merged in a
+fixed order, whichever ends first. So a result depends only on the size of the
+parts, not on the number of workers or the loss of one.
 """

@@ -305,8 +305,7 @@ def returns_rows(result: tff.Type) -> bool:
   )
 
 
-# Cohorts of up to so many clients are one part: one worker computes them as a
-# whole.
+# Cohorts of up to so many clients are one part, which is computed as a whole.
 CLIENTS_PER_PART = 32
 
 _size: int | None = None  # In `in_parts_of`.
