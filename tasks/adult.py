@@ -54,13 +54,13 @@ class Options(options.TaskOptions):
   )
   missing: Literal["value", "leave_out"] = declared.value(
     "value",
-    'Whether "?" is a separate value ("value"), or a row with it is left '
-    'out ("leave_out").',
+    'What to do with "?", a missing value: "value" makes it a category of its '
+    'own, "leave_out" leaves the row out.',
   )
   group: Literal["sex", "race"] | None = declared.value(
     None,
-    "The groups of people of which a run tells how differently the model "
-    "treats them; none is of no such groups.",
+    "The groups of people to compare: the run reports how differently the "
+    "model treats them. None means no groups.",
   )
 
 

@@ -35,15 +35,15 @@ class Options(row_task.RowOptions):
 
   file: str = declared.value(
     "",
-    "The file (npz) with the arrays x, y and client, and perhaps split. A "
+    "The npz file with the arrays x, y and client, and optionally split. A "
     "relative path begins in data_dir if that is given, otherwise in the "
     "working directory.",
   )
   kind: labels.Kind = declared.value(
     "auto",
-    'Whether y is "classes" or a "number". "auto": texts, integers, and '
-    "floats that are whole numbers with at most 20 different values, are "
-    "classes; several floats for an example are numbers.",
+    'What y holds: "classes" or a "number". With "auto", texts, integers, and '
+    "whole floats with at most 20 different values are classes; several floats "
+    "for an example are numbers.",
   )
 
 
@@ -146,8 +146,8 @@ def _check(
       if array.dtype.kind != "f" and kind != "number":
         raise DataError(
           path,
-          f"y has {array.shape[1]} {array.dtype} for each example; for "
-          "numbers to predict, give kind=number; for one class in one-hot "
+          f"y has {array.shape[1]} {array.dtype} for each example; to predict "
+          "these numbers, give kind=number; if they are classes in one-hot "
           "form, save y.argmax(axis=1).",
         )
     elif name != "x" and array.ndim != 1:

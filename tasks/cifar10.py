@@ -55,8 +55,8 @@ def _read(data_dir: pathlib.Path | None) -> tuple[LabeledImages, LabeledImages]:
     if len(npz) > 1:
       raise DataError(
         data_dir,
-        f"has {' and '.join(path.name for path in npz)}; which of them is "
-        "meant? Name a directory that has one of them.",
+        f"has {' and '.join(path.name for path in npz)}; name a directory that "
+        "has only one of them.",
       )
     return cifar.read_npz(npz[0])
   if directory := prepared.find(data_dir, "cifar10"):

@@ -41,27 +41,27 @@ class Options(options.TaskOptions):
 
   file: str = declared.value(
     "",
-    "The file (sqlite), with the splits train and test. A relative path "
-    "begins in data_dir if that is given, otherwise in the working directory.",
+    "The SQLite file, with the splits train and test. A relative path begins "
+    "in data_dir if that is given, otherwise in the working directory.",
   )
   num_clients: int | None = declared.positive_integer(
     None,
-    "Number of clients, chosen at random of those with examples in both "
-    "splits; none takes all.",
+    "Number of clients, chosen at random from those with examples in both "
+    "splits; none means all.",
   )
   shape: str | None = declared.value(
     None,
-    'The shape of x, such as "32x32x3". None takes the feature of that name '
-    "if there is one; else integers are square images, grey or in colours, "
+    'The shape of x, such as "32x32x3". None means the feature `shape` if '
+    "there is one; otherwise integers are square images, in grey or colour, "
     "and floats are vectors.",
     expects="such as 28x28 or 32x32x3, or none",
     is_valid=options.shape_of,
   )
   model: models.ImageModelName = declared.value(
     "linear",
-    "The model, see the tasks of images. Other x than images, and numbers to "
-    'predict, take "linear", "mlp" and "mlp_128"; vectors of classes also '
-    "those with a second softmax.",
+    "The model, as in the image tasks. If x are not images, or the label is a "
+    'number, choose "linear", "mlp" or "mlp_128"; for vectors with classes, '
+    "the models with a second softmax are valid, too.",
   )
 
 
@@ -109,7 +109,7 @@ def _left_out(path: pathlib.Path, num_clients: int) -> str:
     splits = sqlite_file.split_names(connection)
   others = [split for split in splits if split not in _HALVES]
   parts = [
-    *([f"{num_clients:,} clients only in one half"] if num_clients else []),
+    *([f"{num_clients:,} clients in only one half"] if num_clients else []),
     *([f"the splits {', '.join(others)}"] if others else []),
   ]
   return f" ({' and '.join(parts)} left out)" if parts else ""
@@ -209,7 +209,7 @@ def _model(
   if num_classes is None and (not is_dense or name.endswith("softmax")):
     raise FieldError(
       "model",
-      "expected linear, mlp or mlp_128 where the label is a number.",
+      "expected linear, mlp or mlp_128 for a label that is a number.",
       value=name,
     )
   if not is_dense and len(input_shape) != 3:

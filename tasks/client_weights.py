@@ -18,7 +18,7 @@ def of_rows(
       raise DataError(
         source,
         f"client {name!r} has the weights {numbers[0]:g} and {numbers[1]:g}; "
-        "give it the same in all its rows.",
+        "give it the same weight in all its rows.",
       )
     found[name] = float(numbers[0])
   return found

@@ -74,7 +74,8 @@ def _listed(
     if not path or not label.isdecimal() or int(label) >= len(CLASS_NAMES):
       raise DataError(
         place,
-        f"{text!r} is not an image and a label of 0 to {len(CLASS_NAMES) - 1}.",
+        f"expected an image and a label from 0 to {len(CLASS_NAMES) - 1}, "
+        f"found {text!r}.",
       )
     label_of[path] = int(label)
 

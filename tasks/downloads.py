@@ -73,7 +73,7 @@ def check_sha256(path: pathlib.Path, sha256: str | None) -> None:
     raise DataError(
       path,
       f"has the SHA-256 checksum {found}, expected {sha256.lower()}: it is "
-      "damaged, or not the file that was meant. Download it again.",
+      "damaged, or another file. Download it again.",
     )
 
 
@@ -162,7 +162,7 @@ def _errors(url: str, path: pathlib.Path) -> Iterator[None]:
     raise DataError(
       path,
       f"{url} could not be downloaded ({' '.join(reason.split())}). The part "
-      "that has arrived is kept: the same command goes on from there.",
+      "that has arrived is kept: repeat the command to resume.",
     ) from error
 
 

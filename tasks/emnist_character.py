@@ -28,11 +28,11 @@ class Options(options.TaskOptions):
 
   only_digits: bool = declared.value(
     True,
-    "Whether the data are only the digits (10 classes) or letters too (62 "
+    "Whether to use only the digits (10 classes); otherwise letters, too (62 "
     "classes).",
   )
   num_clients: int | None = declared.positive_integer(
-    None, "Number of writers, chosen at random; none takes all."
+    None, "Number of writers, chosen at random; none means all."
   )
   model: Literal["cnn", "cnn_dropout", "cnn_leaf", "mlp", "mlp_128"] = (
     declared.value(
@@ -45,8 +45,8 @@ class Options(options.TaskOptions):
   )
   synthetic: bool = declared.value(
     False,
-    "Whether the data are the two made-up writers that TFF has for tests, "
-    "which need no file.",
+    "Whether to use the two artificial writers that TFF has for tests, which "
+    "need no file.",
   )
 
 
@@ -68,7 +68,8 @@ def load(
     [f"{kind}_train", f"{kind}_test"],
     {"pixels": (_IMAGE_SHAPE[:2], "float32"), "label": ([], "int64")},
     synthetic=config.synthetic,
-    advice=f"Option only_digits={other} takes {other_kind}_* instead.",
+    advice=f"With the option only_digits={other} the task reads {other_kind}_* "
+    "instead.",
   )
   chosen, writers = everyone.choose(
     [1, 1],

@@ -78,7 +78,7 @@ def _native(
     data_dir,
     ["all_train", "all_test"],
     {"pixels": ([28, 28], "float32"), "label": ([], "int64")},
-    advice="The letters are needed.",
+    advice="The task needs the letters, too.",
   )
   return native_clients.read_images(clients, _to_arrays)
 

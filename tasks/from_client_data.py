@@ -120,8 +120,8 @@ def from_client_data(
   if objective is not None and (class_weights is not None or loss is not None):
     raise DataError(
       name,
-      "an objective is given with class_weights or a loss, which it would "
-      "not have; leave one out.",
+      "class_weights and loss have no effect on an objective that you give; "
+      "leave either it or them out.",
     )
   column = client_weights if isinstance(client_weights, str) else None
   clients = _clients(
@@ -174,8 +174,8 @@ def _clients(
     kinds = " and ".join(type(half).__name__ for half in halves)
     raise DataError(
       name,
-      f"train and test are {kinds}; expected ClientData as both, or, as test, "
-      "the share of each client's examples.",
+      f"train and test are {kinds}; expected ClientData for both, or for test "
+      "a number, the share of each client's examples.",
     )
   if roles.weight is not None:
     raise DataError(
@@ -209,8 +209,7 @@ def _take_part(
   if not enough:
     raise DataError(
       clients.name,
-      f"none of the {len(everyone)} clients has examples both to train and to "
-      "be tested on.",
+      f"none of the {len(everyone)} clients has both train and test examples.",
     )
   return enough, len(everyone) - len(enough)
 
@@ -284,8 +283,8 @@ def _num_classes(
   if number < 2:
     raise DataError(
       clients.name,
-      "all labels are 0; name the number of classes (num_classes), if there "
-      "are others.",
+      "all labels are 0; give the number of classes (num_classes) if there are "
+      "more.",
     )
   return number
 
@@ -340,7 +339,7 @@ def _check_class_weights(
     kind = "numbers" if num_classes is None else f"{num_classes} classes"
     raise DataError(
       name,
-      f"class_weights has {len(given)} numbers, and the labels are {kind}; "
+      f"class_weights has {len(given)} numbers, but the labels are {kind}; "
       "give one for each class.",
     )
 
@@ -365,8 +364,8 @@ class _DatasetClients:
       if not hasattr(found, "dtype") or not found.shape.is_fully_defined():
         raise DataError(
           name,
-          f"{title} is {found}; expected one tensor of a shape that is the "
-          "same in all examples, one example an element.",
+          f"{title} is {found}; expected one tensor, of the same shape in all "
+          "examples, with one example per element.",
         )
     self.is_classifier = y.dtype.is_integer
     # A column of labels is meant as one label an example.

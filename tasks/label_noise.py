@@ -44,10 +44,10 @@ class Options(options.TaskOptions):
 
   label_noise: Kind = declared.value(
     "none",
-    'The kind of label noise. "none": all labels stay. "symmetric": a noisy '
-    "client has a share of its training labels redrawn from all classes, "
-    'the true one among them, as in FedCorr. "pairwise": it has that share of '
-    "its labels moved to the next class.",
+    'The kind of label noise. "none": all labels stay. "symmetric": a share of '
+    "a noisy client's training labels is redrawn from all classes, including "
+    'the true one, as in FedCorr. "pairwise": that share of its labels moves '
+    "to the next class.",
   )
   noisy_clients: float = declared.value(
     0.4,
@@ -57,8 +57,8 @@ class Options(options.TaskOptions):
   )
   least_label_noise: float = declared.value(
     0.5,
-    "With label noise: the least share of labels that a noisy client has "
-    "replaced; its share is uniform from here to 1.",
+    "With label noise: the smallest share of replaced labels at a noisy "
+    "client, whose share is drawn uniformly from here to 1.",
     minimum=0,
     maximum=1,
   )

@@ -33,12 +33,12 @@ class Options(options.LocalTestOptions):
     is_valid=bool,
   )
   num_classes: int | None = declared.value(
-    None, "Number of classes; none takes the largest label plus one.", minimum=2
+    None, "Number of classes; none means the largest label plus one.", minimum=2
   )
   image_shape: str | None = declared.value(
     None,
-    'Shape of the images that flat vectors hold, such as "28x28"; none leaves '
-    "inputs in the shape that they have in the files.",
+    'Shape of the images that flat vectors hold, such as "28x28"; none keeps '
+    "the shape that inputs have in the files.",
     expects="such as 28x28 or 32x32x3, or none",
     is_valid=options.shape_of,
   )
@@ -75,14 +75,14 @@ def load(
   if num_classes < 2:
     raise DataError(
       data_dir,
-      "all labels are 0; name the number of classes (num_classes), if there "
-      "are others.",
+      "all labels are 0; give the number of classes (num_classes) if there are "
+      "more.",
     )
   if config.model == "cnn" and shape != _IMAGE_SHAPE:
     raise FieldError(
       "model",
       f"takes images of 28x28x1, found x of shape {shape}; image_shape=28x28 "
-      "makes images of vectors.",
+      "turns vectors into images.",
       value=config.model,
     )
   return task.Task(

@@ -28,6 +28,6 @@ def notify_left_out(
     return
   shown = [f"{n:,} {end}" for end, n in found.most_common()]
   notify(
-    f"{place}: files that are left out: {found.total():,} "
-    f"({spelling.listed(shown, 5)}); read are {', '.join(taken)}."
+    f"{place}: ignored files: {found.total():,} ({spelling.listed(shown, 5)}); "
+    f"the task reads only {', '.join(taken)}."
   )

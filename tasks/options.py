@@ -42,11 +42,11 @@ class ClientOptions(TaskOptions):
   """Options of tasks whose data comes by client."""
 
   num_clients: int | None = declared.positive_integer(
-    None, "Number of clients, chosen at random; none takes all."
+    None, "Number of clients, chosen at random; none means all."
   )
   min_examples: int = declared.positive_integer(
     1,
-    "Least number of examples of a client, train and test together; clients "
+    "Minimum number of examples per client, train and test together; clients "
     "with fewer are left out.",
   )
 
@@ -57,8 +57,8 @@ class LocalTestOptions(ClientOptions):
 
   test_fraction: float = declared.value(
     0.2,
-    "The share of a client's examples, chosen at random, that is for testing, "
-    "where the data does not say which are.",
+    "The share of a client's examples, chosen at random, that is used for "
+    "testing, if the data does not say which are.",
     **declared.BETWEEN_0_AND_1,
   )
 

@@ -41,8 +41,7 @@ class Options(options.LstmOptions, options.LocalTestOptions):
   )
   vocab_size: int = declared.positive_integer(
     10_000,
-    "Number of words that are known, the most frequent ones of the training "
-    "data.",
+    "Size of the vocabulary: the most frequent words of the training data.",
   )
   glove: str | None = declared.value(
     None,

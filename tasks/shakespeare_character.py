@@ -41,8 +41,8 @@ class Options(options.LstmOptions, options.ClientOptions):
 
   max_examples: int | None = declared.positive_integer(
     None,
-    "Largest number of examples of a role, for training and for testing each; "
-    "the first ones are taken. None takes all.",
+    "Maximum number of examples per role, for training and for testing each; "
+    "the first ones are used. None means all.",
   )
   source: Literal["tff", "leaf"] = declared.value(
     "tff",
@@ -57,13 +57,13 @@ class Options(options.LstmOptions, options.ClientOptions):
     "of TFF's baseline.",
   )
   sequence_length: int = declared.positive_integer(
-    80, "Largest number of characters that the model sees."
+    80, "Maximum number of characters that the model sees."
   )
   lstm_units: int = 256
   synthetic: bool = declared.value(
     False,
-    "Whether the data are the three made-up roles that TFF has for tests, "
-    "which need no file.",
+    "Whether to use the three artificial roles that TFF has for tests, which "
+    "need no file.",
   )
 
   def __post_init__(self) -> None:

@@ -26,11 +26,11 @@ class Options(posts.StackOverflowOptions):
   """Options of the task `stackoverflow_tag`."""
 
   num_tags: int = declared.positive_integer(
-    500, "Number of tags that are known, the most frequent ones."
+    500, "Number of tags to predict: the most frequent ones."
   )
   max_words: int = declared.positive_integer(
     128,
-    "Largest number of known words of an example; the first ones count. Few "
+    "Maximum number of known words per example; the first ones count. Few "
     "sentences have more.",
   )
 

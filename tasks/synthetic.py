@@ -56,14 +56,14 @@ class Options(options.TaskOptions):
   )
   iid: bool = declared.value(
     False,
-    'With generator "fedprox": whether all clients have one model and one '
+    'With generator "fedprox": whether all clients share one model and one '
     "distribution of inputs; alpha and beta then have no effect.",
   )
   num_classes: int = declared.value(10, "Number of classes.", minimum=2)
   dimensions: int = declared.positive_integer(60, "Number of features.")
   test_fraction: float = declared.value(
     0.2,
-    "The share of a client's examples that is for testing.",
+    "The share of a client's examples that is used for testing.",
     **declared.BETWEEN_0_AND_1,
   )
 

@@ -49,76 +49,78 @@ class Options(table_file.Format, row_task.RowOptions):
   file: str = declared.value(
     "",
     "The file: Parquet, or CSV, which may be compressed (gz, bz2, xz, zip); or "
-    "a folder of such files, or a pattern as sites/*.csv. A relative path "
+    "a folder of such files, or a pattern such as sites/*.csv. A relative path "
     "begins in data_dir if that is given, otherwise in the working directory.",
   )
   client: str = declared.value(
     "client",
-    "The column that says whose row it is: a hospital, device, branch. In a "
-    "folder it may be that of partitions, as in hospital=north/a.parquet; "
-    "where no file has it, the name of a file is the client.",
+    "The column with the client of each row, such as a hospital, device or "
+    "branch. In a folder it may be a partition column, as in "
+    "hospital=north/a.parquet; if no file has it, each file is a client, with "
+    "the file's name.",
     **_A_COLUMN,
   )
   label: str = declared.value("label", "The column to predict.", **_A_COLUMN)
   features: declared.Names | None = declared.value(
     None,
-    "The columns to predict from; none takes all others. Quotation marks hold "
-    "a name with a comma together.",
+    "The columns to predict from; none means all others. Put a name with a "
+    "comma in quotation marks.",
   )
   ignore: declared.Names | None = declared.value(
     None, "Columns that are not features."
   )
   keep: declared.Names | None = declared.value(
     None,
-    "Columns to predict from though their names or numbers show ids or the "
-    "order of the rows. With features none, others of the kind are left out "
+    "Columns to predict from although their names or numbers look like ids or "
+    "row numbers. With features none, the task leaves other such columns out, "
     "with a notice.",
   )
   kind: labels.Kind = declared.value(
     "auto",
-    'Whether labels are "classes" or a "number". "auto": texts, and whole '
+    'What labels are: "classes" or a "number". With "auto", texts, and whole '
     "numbers with at most 20 different values, are classes.",
   )
   split: str | None = declared.value(
     None,
-    'The column that holds "train" or "test"; none takes a share of each '
-    "client's rows, chosen at random, for testing.",
+    'The column that holds "train" or "test"; none means that a random share '
+    "of each client's rows is used for testing.",
     **_A_COLUMN,
   )
   split_by: str | None = declared.value(
     None,
-    "With split none: the column that says which rows belong together, such "
-    "as a person; the rows of one are all for training, or all for testing. "
-    "It is not a feature.",
+    "With split none: the column that shows which rows belong together, such "
+    "as those of one person: all of them are used for training, or all for "
+    "testing. It is not a feature.",
     **_A_COLUMN,
   )
   drop_unlabelled: bool = declared.value(
     False,
-    "Whether to leave out rows with an empty label, and say how many; "
-    "otherwise they end the program.",
+    "Whether to leave out rows with an empty label, with a notice; otherwise "
+    "such rows are an error.",
   )
   client_weight: str | None = declared.value(
     None,
-    "The column that says what a client counts for where the run has "
-    "client_weighting=column: a number above 0, the same in all its rows. "
-    "None means that the table says nothing of it.",
+    "The column with the weight of the client, for runs with "
+    "client_weighting=column: a number above 0, the same in all rows of a "
+    "client. None means that the table has no weights.",
     **_A_COLUMN,
   )
   group: str | None = declared.value(
     None,
-    "The column that says which group of people a row is of, such as sex: the "
-    "run then tells how differently the model treats groups. Its values are "
-    "texts. It is a feature, too, unless `ignore` names it.",
+    "The column with the group of people that a row belongs to, such as sex: "
+    "the run then reports how differently the model treats the groups. Its "
+    "values are texts. It is a feature, too, unless `ignore` names it.",
     **_A_COLUMN,
   )
   categories: declared.Names | None = declared.value(
     None,
-    "Columns of codes: their numbers are categories like texts, not amounts.",
+    "Columns of codes: their numbers are categories, as texts are, not "
+    "amounts.",
   )
   units: declared.Names | None = declared.value(
     None,
     'Columns of numbers with a unit or a percent sign, such as "5 mg/l". The '
-    "unit is left out.",
+    "unit is removed.",
   )
 
   def __post_init__(self) -> None:
@@ -143,7 +145,7 @@ class Options(table_file.Format, row_task.RowOptions):
     self.require(
       "split_by",
       self.split_by is None or self.split is None,
-      "none where split is given",
+      "none if split is given",
     )
     taken = {self.client, self.label, self.split, *(self.ignore or ())}
     self.require(
@@ -320,9 +322,9 @@ def _without_ids(
   if not left:
     raise DataError(
       table.path,
-      f"there is no column left to predict {config.label!r} from but ids and "
-      f"numbers of rows: {', '.join(map(repr, ids))}. Give keep=... for those "
-      "that are something else.",
+      f"the only columns left to predict {config.label!r} from look like ids "
+      f"or row numbers: {', '.join(map(repr, ids))}. Name those that are "
+      "something else in keep=...",
     )
   identifiers.tell(table.path, ids, "keep={}")
   return left

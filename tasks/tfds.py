@@ -47,21 +47,21 @@ class Options(central.ImageOptions):
   )
   client: str | None = declared.value(
     None,
-    'The feature that says whose example it is; partition is then "users". '
-    "None makes clients up.",
+    'The feature with the client of each example; partition is then "users". '
+    "With none, the task makes artificial clients.",
   )
   client_weight: str | None = declared.value(
     None,
-    "The feature that says what a client counts for where the run has "
+    "The feature with the weight of the client, for runs with "
     "client_weighting=column: a number above 0, the same in all examples of a "
-    "client. None means that the data says nothing of it.",
+    "client. None means that the data has no weights.",
   )
   label: str | None = declared.value(
-    None, "The feature to predict; none takes that of the supervised keys."
+    None, "The feature to predict; none means that of the supervised keys."
   )
   features: declared.Names | None = declared.value(
     None,
-    "The features to predict from; none takes those of the supervised keys, or "
+    "The features to predict from; none means those of the supervised keys, or "
     "all others if there are no such keys.",
   )
   num_clients: int | None = declared.value(
@@ -72,23 +72,25 @@ class Options(central.ImageOptions):
   test_data: central.TestData = declared.value(
     "pooled",
     'The data that clients are tested on. "published": the split "test", in '
-    'the proportions of labels that each client trains on. "local": a share '
+    'the label proportions of each client\'s training data. "local": a share '
     'of each client\'s part of the split "train". "pooled": clients get both '
-    "splits alike, and a share of each client's data is for testing.",
+    "splits alike, and a share of each client's data is used for testing.",
   )
   image_size: int | None = declared.positive_integer(
-    None, "Side that images are resized to; none leaves them as they are."
+    None,
+    "Width and height, in pixels, that images are resized to; none keeps "
+    "their size.",
   )
   num_words: int = declared.positive_integer(
-    1000, "Number of words of a bag of words."
+    1000, "Number of words in a bag of words."
   )
   download: bool = declared.value(
-    False, "Whether to fetch and prepare a data set that is not there."
+    False, "Whether to download and prepare a data set that is missing."
   )
   model: central.ImageModelName = declared.value(
     "mlp",
-    'The classifier, see the tasks of images. Texts and tables take "linear", '
-    '"mlp" and "mlp_128", and those with a second softmax.',
+    "The classifier, as in the image tasks. For texts and tables choose "
+    '"linear", "mlp" or "mlp_128", or one with a second softmax.',
   )
 
   def __post_init__(self) -> None:
@@ -96,7 +98,7 @@ class Options(central.ImageOptions):
       self.require(
         "partition",
         self.partition in ("iid", "users"),
-        "users where client names a feature",
+        "users, because client names a feature",
       )
       object.__setattr__(self, "partition", "users")
     elif self.num_clients is None and self.partition not in ("users", "labels"):
@@ -204,8 +206,8 @@ def _located(config: Options, data_dir: pathlib.Path | None) -> pathlib.Path:
     there = ", ".join(prepared.names(directory)) or "nothing"
     raise DataError(
       directory,
-      f"there is no {config.name} that tensorflow-datasets has prepared; "
-      f"found {there}. The option download=true fetches it.",
+      f"there is no data set {config.name} that tensorflow-datasets has "
+      f"prepared; found {there}. The option download=true downloads it.",
     )
   return found
 
@@ -393,8 +395,8 @@ def _inputs(
     if feature.kind not in ("number", "truth", "class", "text"):
       raise DataError(
         data_set.directory,
-        f"feature {name!r} ({feature.kind}) makes no column of a table. Name "
-        f"others by features=...: {', '.join(data_set.features)}.",
+        f"feature {name!r} ({feature.kind}) cannot be a column of a table. "
+        f"Name others by features=...: {', '.join(data_set.features)}.",
       )
     column = _column(data_set.directory, name, feature, found.values[name])
     table[name] = column

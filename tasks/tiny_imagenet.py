@@ -68,7 +68,7 @@ def _validation(
       image, *fields = text.split("\t")
       if not fields or fields[0] not in number:
         raise DataError(
-          place, f"{text!r} is not an image and a class of wnids.txt."
+          place, f"expected an image and a class of wnids.txt, found {text!r}."
         )
       yield f"val/images/{image}", number[fields[0]]
 

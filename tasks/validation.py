@@ -43,8 +43,8 @@ def with_validation(task: Task, fraction: float, seed: int) -> Task:
   if not number.any():
     raise FieldError(
       "validation_fraction",
-      f"comes to no example of any client, the largest of which has "
-      f"{sizes.max():,} to train on; expected a larger share, or 0.",
+      "sets aside no example of any client, the largest of which has "
+      f"{sizes.max():,} train examples; expected a larger share, or 0.",
       value=fraction,
     )
 
@@ -86,9 +86,9 @@ def _in_words(number: np.ndarray) -> str:
   """Returns how many examples of which clients are set aside."""
   lacking = np.count_nonzero(number == 0)
   text = (
-    f"{number.sum():,} of the train examples set aside for validation, of "
+    f"{number.sum():,} of the train examples set aside for validation, at "
     f"{np.count_nonzero(number):,} clients"
   )
   if lacking:
-    text += f"; {lacking:,} with too few train on all that they have"
+    text += f"; {lacking:,} with too few train on all of theirs"
   return text

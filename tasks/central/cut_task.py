@@ -42,8 +42,8 @@ def build_task(
   if not used:
     raise DataError(
       data.source,
-      f"none of the {len(split.client_names):,} clients {how_cut} has examples "
-      "to train and to be tested on.",
+      f"none of the {len(split.client_names):,} clients {how_cut} has both "
+      "train and test examples.",
     )
   parts = [[half[k] for k in used] for half in (split.train, split.test)]
   found = _labels(data, parts[0])
@@ -188,9 +188,9 @@ class ModelOptions(CutOptions):
     "cnn",
     'The classifier. "linear": logistic regression. "mlp": two hidden layers '
     'of 200 units; "mlp_128": one of 128. "linear_double_softmax" and '
-    '"mlp_double_softmax": the same with a second softmax, as the code of '
-    'FedFV has it by mistake. "cnn": the convolutional network of McMahan et '
-    'al. "resnet18": ResNet-18 with group normalization. "vgg11": VGG-11.',
+    '"mlp_double_softmax": the same with a second softmax, a mistake in '
+    'FedFV\'s code. "cnn": the convolutional network of McMahan et al. '
+    '"resnet18": ResNet-18 with group normalization. "vgg11": VGG-11.',
   )
   initial_weights: models.InitialWeights = declared.value(
     "glorot",
@@ -205,10 +205,10 @@ class ImageOptions(ModelOptions):
 
   pixels: Pixels = declared.value(
     "unit",
-    'How bytes become floats. "unit": divided by 255. "standardized": each '
-    "pixel has mean 0 and deviation 1 over the training images. "
-    '"per_channel": each colour channel is brought to mean 0 and divided by '
-    "its mean deviation within an image.",
+    'How pixels become floats. "unit": divided by 255. "standardized": each '
+    "pixel has mean 0 and standard deviation 1 over the training images. "
+    '"per_channel": each colour channel has mean 0 and is divided by its mean '
+    "standard deviation within an image.",
   )
 
 

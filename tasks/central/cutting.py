@@ -37,26 +37,26 @@ class CutOptions(options.TaskOptions):
   num_clients: int | None = declared.positive_integer(
     100,
     'Number of clients. With partition "users", the number of users chosen at '
-    'random; none takes all. With "labels" there is a client for each label.',
+    'random; none means all. With "labels" there is one client for each label.',
   )
   partition: Partition = declared.value(
     "shards",
-    'How the examples come to the clients. "shards": each client gets shards '
-    'of the examples sorted by label, as in McMahan et al. "dirichlet": each '
-    "label spreads over the clients in Dirichlet proportions. "
+    'How examples are divided among the clients. "shards": each client gets '
+    'shards of the examples sorted by label, as in McMahan et al. "dirichlet": '
+    "each label spreads over the clients in Dirichlet proportions. "
     '"dirichlet_clients": clients of equal size have Dirichlet proportions of '
     'labels. "few_labels": each client has some labels, chosen at random. '
     '"power_law": sizes follow a power law, labels are random. "iid": equal '
-    'sizes, at random. "users": a client is the person who made the examples, '
-    'where the data names persons. "labels": a client is a label.',
+    'sizes, at random. "users": one client for each person who made examples, '
+    'if the data names them. "labels": one client for each label.',
   )
   shards_per_client: int = declared.positive_integer(
     2,
-    'With partition "shards": number of shards of a client, roughly its '
-    "number of labels.",
+    'With partition "shards": number of shards per client, roughly its number '
+    "of labels.",
   )
   labels_per_client: int = declared.positive_integer(
-    5, 'With partition "few_labels": number of labels of a client.'
+    5, 'With partition "few_labels": number of labels per client.'
   )
   concentration: float = declared.value(
     0.5,
@@ -67,45 +67,43 @@ class CutOptions(options.TaskOptions):
   )
   min_size: int = declared.value(
     10,
-    'With partition "dirichlet" or "power_law": least number of examples of a '
-    "client, as far as there are enough. Larger clients give up examples, and "
-    "the task's description gives the share that moved; 1 fills only empty "
+    'With partition "dirichlet" or "power_law": minimum number of examples per '
+    "client, if there are enough. Larger clients give up examples, and the "
+    "task's description reports the share that moved; 1 fills only empty "
     "clients, 0 moves nothing.",
     minimum=0,
   )
   exponent: float = declared.value(
     1.0,
-    'With partition "power_law": the client of rank r has a size in '
-    "proportion to r^-exponent.",
+    'With partition "power_law": the size of the client of rank r is '
+    "proportional to r^-exponent.",
     minimum=0,
   )
   test_data: TestData = declared.value(
     "published",
     'The data that clients are tested on. "published": the published test '
-    'data, in the proportions of labels that each client trains on. "local": '
+    'data, in the label proportions of each client\'s training data. "local": '
     "a share of each client's training data; the published test data stays "
-    'unused. "pooled": clients get training and published test data alike, '
-    "and a share of each client's data is for testing.",
+    'unused. "pooled": clients get training and published test data alike, and '
+    "a share of each client's data is used for testing.",
   )
   test_fraction: float = declared.value(
     0.2,
     'With test_data "local" or "pooled": the share of a client\'s examples '
-    "that is for testing.",
+    "that is used for testing.",
     **declared.BETWEEN_0_AND_1,
   )
   unused_fraction: float = declared.value(
     0.0,
     'With test_data "local" or "pooled": the share of a client\'s examples '
-    "that is for neither training nor testing, where a paper keeps a "
-    "validation set.",
+    "used for neither training nor testing, such as a paper's validation set.",
     **declared.BELOW_1,
   )
   split_file: str = declared.value(
     "",
-    "A file (npz) of the split. If there is one, the task reads its split "
-    "from it; if not, the task makes it. A file of your own has the array "
-    "`client`, whose example each one is, and perhaps `split`. Empty for no "
-    "file.",
+    "An npz file of the split. If it exists, the task reads the split from it; "
+    "otherwise the task writes it. A file of your own has the array `client`, "
+    "the client of each example, and optionally `split`. Empty means no file.",
   )
 
   def __post_init__(self) -> None:
@@ -203,10 +201,11 @@ def cut(config: CutOptions, data: CentralData, seed: int) -> cuts.ClientSplit:
   split = _cut_or_read(config, data, seed)
   if split.share_moved >= _SHARE_TO_TELL:
     notices.notify(
-      f"{100 * split.share_moved:.3g} % of the examples are not where the cut "
-      f"{config.how_cut()} puts them, since min_size={config.min_size} gives "
-      "them to smaller clients. min_size=1 gives some only to clients without "
-      "any; min_size=0 leaves such clients out."
+      f"{100 * split.share_moved:.3g} % of the examples are at other clients "
+      f"than in the partition {config.how_cut()}, because "
+      f"min_size={config.min_size} moves them to smaller clients. min_size=1 "
+      "moves some only to clients without any; min_size=0 leaves such clients "
+      "out."
     )
   return split
 
@@ -235,8 +234,9 @@ def _cut_or_read(
     )
   raise FieldError(
     "split_file",
-    f"{path} has {split.description!r}, the options say "
-    f"{_description(config)!r}; give the same options, none, or another file.",
+    f"{path} has {split.description!r}, but the options say "
+    f"{_description(config)!r}; give the options of the file, none of them, or "
+    "another file.",
   )
 
 
@@ -352,8 +352,8 @@ def _clients(
     if data.users is None:
       raise FieldError(
         "partition",
-        f"expected another one: {data.source} does not say which person "
-        "made which example.",
+        f"expected another one: {data.source} does not show which person made "
+        "which example.",
         value=config.partition,
       )
     users, parts = cuts.by_value(data.users[:pool])

@@ -205,13 +205,15 @@ def _check_halves(path: pathlib.Path, found: list[_Image]) -> None:
   )
   if (train[0].client is None) != (test[0].client is None):
     raise DataError(
-      path, "one of train and test has folders of clients, the other has none."
+      path,
+      "only one of train and test has folders of clients; give both, or "
+      "neither, such folders.",
     )
   # A client may lack a class in one half.
   one_sided = {image.label for image in train} ^ {image.label for image in test}
   if train[0].client is None and one_sided:
     raise DataError(
-      path, f"the class {min(one_sided)} is not both in train and in test."
+      path, f"the class {min(one_sided)} is in only one of train and test."
     )
 
 
@@ -242,7 +244,7 @@ def _images(root: pathlib.Path, left_out: Counter[str]) -> Iterator[_Image]:
   for path in paths:
     name = path.relative_to(root).as_posix()
     if name not in label_of:
-      raise DataError(table, f"has no label of {name}.")
+      raise DataError(table, f"has no label for {name}.")
     yield _Image(path, label_of[name], path.parent.name, root.name)
 
 

@@ -75,7 +75,7 @@ def _paragraphs(
       except UnicodeDecodeError as error:
         raise DataError(
           f"{path}, line {number}, byte {error.start + 1}",
-          "is not UTF-8 text. Convert it, as with iconv.",
+          "is not UTF-8 text. Convert it, for example with iconv.",
         ) from error
       if text:
         paragraph.append(text)

@@ -42,32 +42,32 @@ class ConversionRequest:
   output_name: str | None = declared.value(
     None,
     "Name of the file to write; by default the one that TFF's loader looks "
-    "for, where there is one.",
+    "for, if there is one.",
     expects="a name without folders that ends in .sqlite",
     is_valid=_is_name,
   )
   overwrite: bool = declared.value(False, "Replace existing files.")
   split: Split | None = declared.value(
     None,
-    "Which examples are test data: source, as published; date, posts from "
-    "--test_date on; random, a random share of each client; order, the last "
-    "share of each client. By default the first that the source allows.",
+    "Which examples become test data: source, as published; date, posts from "
+    "--test_date on; random, a random share of each client's; order, the last "
+    "share of each client's. By default the first that the source allows.",
   )
   test_fraction: float = declared.value(
     0.2,
-    "Share of each client's examples that is test data, where --split is "
-    "random or order; both halves get one at least.",
+    "With --split=random or order: share of each client's examples that "
+    "becomes test data; each half gets at least one example.",
     **declared.BETWEEN_0_AND_1,
   )
   test_date: str = declared.value(
     "2018-01-01",
-    "First day (UTC) of the test data, where --split is date.",
-    expects="a day as 2018-01-01",
+    "With --split=date: first day (UTC) of the test data.",
+    expects="a day such as 2018-01-01",
     is_valid=_is_day,
   )
   heldout_every: int = declared.value(
     10,
-    "Authors whose id is a multiple of this are in the split `heldout`, as in "
+    "Authors whose id is a multiple of this go into the split `heldout`, as in "
     "TFF.",
     minimum=2,
   )
@@ -75,17 +75,17 @@ class ConversionRequest:
     1, "Clients with fewer examples are dropped.", minimum=1
   )
   seed: int = declared.value(
-    0, "Seed of the random share, and of the made-up clients.", minimum=0
+    0, "Seed of the random split, and of the artificial clients.", minimum=0
   )
   num_clients: int | None = declared.value(
     None,
-    "Number of clients to make up, where the source has none or in their "
-    "place: cifar, images, mnist.",
+    "Number of artificial clients, if the source has none, or to replace those "
+    "it has; for cifar, images and mnist.",
     minimum=1,
   )
   partition: Partition = declared.value(
     "dirichlet",
-    "How made-up clients get their labels: dirichlet, iid or shards.",
+    "How artificial clients get their labels: dirichlet, iid or shards.",
   )
   concentration: float = declared.value(
     0.5,
@@ -96,11 +96,13 @@ class ConversionRequest:
   )
   shards_per_client: int = declared.value(
     2,
-    "Number of shards of each client, where --partition is shards.",
+    "With --partition=shards: number of shards per client.",
     minimum=1,
   )
   image_size: int | None = declared.value(
-    None, "Side to which images of folders are resized.", minimum=1
+    None,
+    "Width and height, in pixels, that images from folders are resized to.",
+    minimum=1,
   )
 
   def __post_init__(self) -> None:
@@ -117,7 +119,9 @@ class ConversionRequest:
 
   def _check_sources(self) -> None:
     if not self.sources:
-      raise FieldError("sources", "is missing; name what to convert.")
+      raise FieldError(
+        "sources", "is missing; name the files or folders to convert."
+      )
     if len(self.sources) > 1 and self.source_format not in OF_SEVERAL_SOURCES:
       raise FieldError(
         "sources",

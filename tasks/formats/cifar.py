@@ -78,7 +78,7 @@ def read_batch(path: pathlib.Path) -> tuple[np.ndarray, dict[str, np.ndarray]]:
   """Returns pixels, uint8[n, 3072], and labels, int64[n] by name."""
   kind = _kind_of(path)
   if kind is None:
-    raise DataError(path, "has no name of a CIFAR batch.")
+    raise DataError(path, "does not have the name of a CIFAR batch.")
   with data_files.open_file(path) as file:
     content = file.read()
   parse = _from_bytes if path.suffix == ".bin" else _from_pickle
@@ -96,7 +96,7 @@ def _from_bytes(
     raise DataError(
       path,
       f"has {len(content):,} bytes, expected a multiple of {row:,}, those of "
-      "an image: it is truncated or no CIFAR batch.",
+      "an image: it is truncated, or not a CIFAR batch.",
     )
   rows = np.frombuffer(content, np.uint8).reshape(-1, row)
   columns = zip(kind.labels, rows.T, strict=False)

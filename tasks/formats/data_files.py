@@ -109,7 +109,7 @@ def bounded(content: typing.IO[bytes], path: pathlib.Path) -> io.BufferedReader:
       raise DataError(
         path,
         f"unpacks to more than {most:,} bytes, which is too much for a file of "
-        "its size. Unpack it yourself if it is as it should be.",
+        "its size. Unpack it yourself if the file is right.",
       )
 
   return io.BufferedReader(_Watched(content, check), 1 << 16)

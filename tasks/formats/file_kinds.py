@@ -36,9 +36,9 @@ class Kind(NamedTuple):
     mend = self.advice
     if call:
       mend = (
-        f"{mend}{' ' if mend else ''}Make CSV of it in Python: "
-        f"{call.format(repr(file))}.to_csv({f'{stem}.csv'!r}, index=False)"
-        f"{f' ({needs}' if needs else ''}."
+        f"{mend}{' ' if mend else ''}Convert it to CSV in Python: "
+        f"{call.format(repr(file))}.to_csv({f'{stem}.csv'!r}, "
+        f"index=False){f' ({needs}' if needs else ''}."
       )
     return f"is {self.name}. {mend}".rstrip()
 
@@ -57,7 +57,7 @@ NUMPY = Kind(
   "a file of NumPy arrays",
   advice="The task arrays reads an npz file with x, y and client.",
 )
-KERAS = Kind("a Keras model", advice="Name a file of data.")
+KERAS = Kind("a Keras model", advice="Name a data file.")
 _JSON_LINES = Kind("a file of JSON lines", "pandas.read_json({}, lines=True)")
 _JSON = Kind(
   "a JSON file", "pandas.read_json({})", "LEAF's JSON is for --task=leaf."
@@ -100,14 +100,15 @@ _MAGIC = {
     "a SAS transport file", "pandas.read_sas({}, format='xport')"
   ),
   b"MATLAB 5.0 MAT-file": Kind(
-    "a MATLAB file", advice="Read it by scipy.io.loadmat, and write CSV or npz."
+    "a MATLAB file",
+    advice="Read it with scipy.io.loadmat, and write CSV or npz.",
   ),
   b"X\n\0\0\0": _OF_R,
   b"\x93NUMPY": NUMPY,
   b"%PDF-": Kind("a PDF document", advice="Export the table as CSV."),
   b"\x89PNG": _PICTURE,
   b"\xff\xd8\xff": _PICTURE,
-  b"\x28\xb5\x2f\xfd": Kind("compressed by zstd", advice="Unpack it first."),
+  b"\x28\xb5\x2f\xfd": Kind("compressed with zstd", advice="Unpack it first."),
   b"7z\xbc\xaf\x27\x1c": Kind("a 7z archive", advice=_ARCHIVE),
 }
 # By their first bytes.

@@ -61,8 +61,8 @@ def read_set(
       if user in sources:
         raise DataError(
           place,
-          f"is in {sources[user]} too; expected one data set, whose users are "
-          "each in one file. Others need folders of their own.",
+          f"is in {sources[user]} too; expected one data set, with each user "
+          "in one file. Put other data sets into folders of their own.",
         )
       sources[user] = path
       yield place, user, data
@@ -197,8 +197,8 @@ def load_users(
   if not names:
     raise DataError(
       directory,
-      f"none of the {found} users in {pattern} has train and test examples, "
-      f"{max(2, min_examples)} together.",
+      f"none of the {found} users in {pattern} has train and test examples, at "
+      f"least {max(2, min_examples)} together.",
     )
   return Users(
     names=tuple(names),

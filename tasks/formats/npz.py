@@ -35,7 +35,7 @@ def read(
     others = sorted(set(arrays.files) - set(wanted))
     if others:
       notices.notify(
-        f"{path}: the arrays {', '.join(others)} are left out; read are "
+        f"{path}: ignores the arrays {', '.join(others)}; reads only "
         f"{', '.join([*names, *optional])}."
       )
     found = {name: _member(path, arrays, name) for name in wanted}
@@ -97,4 +97,4 @@ def _check(path: pathlib.Path, name: str, array: object) -> None:
   if array.dtype.kind == "U":
     codes = np.frombuffer(array.tobytes(), f"{array.dtype.str[0]}u4")
     if codes.max(initial=0) > sys.maxunicode:
-      raise DataError(path, f"is damaged: {name} has texts that are none.")
+      raise DataError(path, f"is damaged: {name} has invalid texts.")

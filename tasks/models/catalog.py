@@ -78,7 +78,7 @@ def image_classifier(
     raise FieldError(
       "initial_weights",
       f"expected glorot for model={name}: only networks of dense layers have "
-      "others.",
+      "other initial weights.",
       value=initial_weights,
     )
   if name == "vgg11" and min(input_shape[:2]) < LEAST_VGG_SIZE:

@@ -111,8 +111,9 @@ class Make:
         if "is in an invalid state" in str(error):  # Keras' words.
           raise FieldError(
             self.name,
-            "calls a model or a layer from before, which Keras cannot call in "
-            "a graph; build or load all of the model within the function.",
+            "calls a model or a layer from outside the function, which Keras "
+            "cannot call in a graph; build or load the whole model within the "
+            "function.",
           ) from error
         file = None
         with contextlib.suppress(TypeError):

@@ -45,8 +45,8 @@ def fitting(
     if parameter.name not in given and parameter.default is parameter.empty:
       raise FieldError(
         name,
-        f"has the argument {parameter.name}; a model's function takes nothing, "
-        f"or any of {', '.join(given)}.",
+        f"has the argument {parameter.name}; a model's function takes no "
+        f"arguments, or any of {', '.join(given)}.",
       )
   chosen = {n: value for n, value in given.items() if n in parameters}
   make = Make(name, function, chosen, wanted, seed)
@@ -95,8 +95,8 @@ def check_loss(
   if tape.gradient(found, outputs) is None:
     raise FieldError(
       name,
-      "it has no gradient: what it returns does not depend on what the model "
-      "predicts, or by functions that TensorFlow cannot differentiate.",
+      "it has no gradient: its value does not depend on the model's outputs, "
+      "or only through functions that TensorFlow cannot differentiate.",
     )
 
 
@@ -163,8 +163,8 @@ def _check_shapes(make: Make, model: tf.keras.Model) -> None:
   advice = ""
   if wanted.are_two_classes:
     advice = (
-      " One output is enough where the last layer of a sequential or "
-      "functional model makes it, a Dense(1) with a sigmoid or no activation."
+      " One output is enough if the last layer of a sequential or functional "
+      "model is a Dense(1) with a sigmoid or no activation."
     )
   raise FieldError(
     make.name,
@@ -217,9 +217,9 @@ def _are_given(
     if differs:
       raise FieldError(
         make.name,
-        f"the initial values of {weight.name} differ from one building of the "
-        "model to the next; give its initializer a seed, or, if the model is "
-        "trained, load the same weights in each building.",
+        f"the initial values of {weight.name} differ each time the model is "
+        "built; give its initializer a seed or, if the model is trained, load "
+        "the same weights each time.",
       )
   return any(is_open) or not any(differ)
 
@@ -264,8 +264,8 @@ def _check_weights(make: Make, model: tf.keras.Model) -> None:
     if weight.constraint is not None:
       raise FieldError(
         make.name,
-        f"{weight.name} has a constraint, and TFF's optimizers apply none; "
-        "leave it out, or take a regularizer.",
+        f"{weight.name} has a constraint, which TFF's optimizers do not apply; "
+        "leave it out, or use a regularizer.",
       )
 
 
@@ -296,28 +296,28 @@ def _check_calls(
       raise FieldError(
         name,
         f"{weight.name} changes while the model is called, and no method sums "
-        "such a state; for BatchNormalization, take GroupNormalization or "
+        "such a state; replace BatchNormalization with GroupNormalization or "
         "LayerNormalization.",
       )
   if not np.allclose(outputs, again, _TOLERANCE, _TOLERANCE, equal_nan=True):
     raise FieldError(
       name,
-      "its outputs in training differ from one call to the next, and a run "
-      f"would not repeat; {_repeatable(model)}.",
+      "its outputs in training differ from one call to the next, so a run "
+      f"would not be reproducible; {_repeatable(model)}.",
     )
   if not _adds_losses_of_weights_alone(model, x):
     raise FieldError(
       name,
-      "its layers add penalties of what they compute (activity_regularizer or "
-      "add_loss), which TFF's models do not take. Penalize weights "
+      "its layers add penalties on what they compute (activity_regularizer or "
+      "add_loss), which TFF's models do not support. Penalize weights instead "
       "(kernel_regularizer), or put the term into the task's loss (loss=).",
     )
   if is_classifier and _are_probabilities(outputs):
     raise FieldError(
       name,
       "its outputs are probabilities; the task's loss takes logits: leave the "
-      "last softmax out, or of a trained model: model.layers[-1].activation = "
-      "tf.keras.activations.linear.",
+      "last softmax out, or in a trained model set model.layers[-1].activation "
+      "= tf.keras.activations.linear.",
     )
 
 

@@ -70,7 +70,7 @@ def tell(place: object, columns: Iterable[str], remedy: str) -> None:
     shown = declared.as_text(names)
     are = "column is" if len(names) == 1 else "columns are"
     notices.notify(
-      f"{place}: {len(names):,} {are} left out, because names or numbers show "
-      f"ids or the order of the rows: {', '.join(map(repr, names))}. To learn "
-      f"from them all the same, give {remedy.format(shown)}."
+      f"{place}: {len(names):,} {are} left out, because their names or numbers "
+      f"look like ids or row numbers: {', '.join(map(repr, names))}. To use "
+      f"them as features, give {remedy.format(shown)}."
     )

@@ -50,7 +50,7 @@ def classes_of(column: Column, kind: Kind, *, source: str) -> Classes | None:
   if kind == "number":
     raise DataError(
       source,
-      f"holds texts, such as {column.values[0]!r}, and kind=number wants "
+      f"holds texts, such as {column.values[0]!r}, but kind=number needs "
       "numbers.",
     )
   return Classes(column.codes, column.values)
@@ -78,14 +78,14 @@ def numbered(
     raise DataError(
       f"{source}, {place(row)}",
       f"the label {names[codes[row]]!r} is only in test rows, so no client "
-      "trains on it. Leave these rows out, or divide the rows in another way.",
+      "trains on it. Leave these rows out, or split the rows in another way.",
     )
   known = np.flatnonzero(is_known)
   if len(known) > text_columns.MOST:
     raise DataError(
       source,
-      f"has {len(known):,} different labels, at most {text_columns.MOST:,} "
-      f"can be classes, such as {names[known[0]]!r}.",
+      f"has {len(known):,} different labels, such as {names[known[0]]!r}; at "
+      f"most {text_columns.MOST:,} can be classes.",
     )
   if len(known) == 1:
     raise _one_value(source, names[known[0]])

@@ -147,7 +147,7 @@ class ParquetFile:
       what = "dates or times" if is_time else f"values of {kind}"
       faults.append(
         f"column {name!r} holds {what}, which are neither numbers nor texts. "
-        f"{text_columns.leave_out(name)}, or make numbers of it."
+        f"{text_columns.leave_out(name)}, or convert it to numbers."
       )
     if faults:
       raise DataError(self.path, f"{' '.join(faults)}")

@@ -114,7 +114,7 @@ def divide(
   if len(names) < 2:
     raise DataError(
       source,
-      f"there is one client only, {', '.join(names)!r}; a federation has two "
+      f"there is only one client, {', '.join(names)!r}; a federation has two "
       "or more.",
     )
   sizes = [
@@ -131,9 +131,9 @@ def divide(
   if len(fitting) < 2:
     raise DataError(
       source,
-      f"{len(fitting)} of {len(names):,} clients have rows to train and to be "
-      f"tested on, {max(min_examples, 2)} together; a federation has two such "
-      "clients or more.",
+      f"{len(fitting)} of {len(names):,} clients have both train and test "
+      f"rows, at least {max(min_examples, 2)} together; a federation has two "
+      "or more such clients.",
     )
   chosen = cuts.random_subset(
     fitting, num_clients, seed, what="clients with enough rows"

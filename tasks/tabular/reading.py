@@ -59,8 +59,8 @@ def open_table(
     except ImportError as error:
       raise DataError(
         path,
-        "is a Parquet file, and pyarrow is missing, which reads it: pip "
-        'install "pyarrow<20", or write the table as CSV.',
+        "is a Parquet file, which needs the package pyarrow: pip install "
+        '"pyarrow<20", or write the table as CSV.',
       ) from error
     table = parquet_file.ParquetFile(path, written)
   elif kind is not None:
@@ -68,8 +68,8 @@ def open_table(
   elif b"\0" in beginning and written.encoding == table_file.UNKNOWN.encoding:
     raise DataError(
       path,
-      "has zero bytes, as no CSV file in UTF-8 has. Give encoding=utf-16 if it "
-      "is that, or save it as CSV in UTF-8.",
+      "has zero bytes, which no CSV file in UTF-8 has. Give encoding=utf-16 if "
+      "that is its encoding, or save it as CSV in UTF-8.",
     )
   else:
     table = table_file.CsvFile(path, written)
@@ -301,7 +301,7 @@ def with_label(
   if number := len(is_known) - len(rows):
     notices.notify(
       f"{table.path}: {number:,} of {len(is_known):,} rows "
-      f"({100 * number / len(is_known):.0f} %) are left out, whose "
+      f"({100 * number / len(is_known):.0f} %) are left out, because their "
       f"{label!r} is empty."
     )
   return SomeRows(table, rows), {
@@ -339,9 +339,9 @@ def tell(
   ]
   if shown:
     notices.notify(
-      f"{table.path}: cells that are taken as missing numbers: "
-      f"{spelling.listed(shown, 5)}. Name these texts in missing=... if that "
-      "is right."
+      f"{table.path}: cells read as missing numbers: "
+      f"{spelling.listed(shown, 5)}. If that is right, name these texts in "
+      "missing=..."
     )
 
 
@@ -355,8 +355,8 @@ def tell_near(table: Table, name: str, column: columns.Column) -> None:
     if first != value:
       notices.notify(
         f"{table.path}: column {name!r}: {first[:60]!r} and {value[:60]!r} "
-        "differ only in case or spaces, and count as two. If they are one, "
-        "write them alike."
+        "differ only in case or spaces, but count as two categories. If they "
+        "are the same, write them alike."
       )
       return
 
@@ -371,9 +371,9 @@ def _tell_strays(table: Table, name: str, column: columns.Texts) -> None:
     is_stray = np.isin(column.codes, codes)
     row = int(is_stray.argmax())
     notices.notify(
-      f"{table.path}: column {name!r}: {is_stray.sum():,} of "
-      f"{len(is_stray):,} cells are not numbers, such as "
-      f"{values[column.codes[row]][:60]!r} in {table.place(row)}, so all are "
-      "taken for texts. For a column of numbers correct these, name them in "
-      "missing=..., or leave them empty."
+      f"{table.path}: column {name!r}: {is_stray.sum():,} of {len(is_stray):,} "
+      f"cells are not numbers, such as {values[column.codes[row]][:60]!r} in "
+      f"{table.place(row)}, so all are read as texts. If the column should "
+      "hold numbers, correct these cells, name them in missing=..., or leave "
+      "them empty."
     )

@@ -36,30 +36,30 @@ class RowOptions(options.LocalTestOptions):
   )
   test_fraction: float = declared.value(
     0.2,
-    "The share of a client's rows, chosen at random within each class, that "
-    "is for testing, where the data does not say which rows are.",
+    "The share of a client's rows, chosen at random within each class, that is "
+    "used for testing, if the data does not say which rows are.",
     **declared.BETWEEN_0_AND_1,
   )
   min_examples: int = 2
   num_clients: int | None = declared.value(
-    None, "Number of clients, chosen at random; none takes all.", minimum=2
+    None, "Number of clients, chosen at random; none means all.", minimum=2
   )
   class_weights: declared.Names | None = declared.value(
     None,
-    "What an example of each class counts for in the loss, in the order of "
-    'the classes, as "1,10"; or "balanced", which '
-    "makes all classes count as much over the training rows. None is 1.",
-    expects="balanced, or numbers above 0 with commas in between, or none",
+    "The weight of an example of each class in the loss, in the order of the "
+    'classes, such as "1,10"; "balanced" gives all classes the same total '
+    "weight over the training rows. None means 1 for all.",
+    expects="balanced, or numbers above 0, separated by commas, or none",
     is_valid=_are_weights,
   )
   loss: str | None = declared.value(
     None,
-    "A function of yours in the place of the cross entropy or the squared "
-    "error, as path/to/file.py:function. It maps class numbers, int32[n], and "
-    "logits, float32[n, classes], to the loss of each example, float32[n]; "
-    "or numbers and what the model predicts, float32[n] both, of several "
-    "numbers float32[n, numbers].",
-    expects="a function of yours, as path/to/file.py:function, or none",
+    "A function of yours that replaces the cross entropy or the squared error, "
+    "path/to/file.py:function. It maps class numbers, int32[n], and logits, "
+    "float32[n, classes], to the loss of each example, float32[n]; or numbers "
+    "and predictions, both float32[n], or float32[n, numbers] if there are "
+    "several.",
+    expects="a function of yours, such as path/to/file.py:function, or none",
     is_valid=user_functions.is_name,
   )
   model: models.DenseModelName = declared.value(
@@ -74,7 +74,7 @@ class RowOptions(options.LocalTestOptions):
     self.require(
       "loss",
       self.loss is None or self.class_weights is None,
-      "none where class_weights are given",
+      "none if class_weights are given",
     )
 
 
@@ -135,7 +135,7 @@ def check_groups(
   """Checks that groups can be compared."""
   if not is_classifier:
     raise DataError(
-      f"{source} (group)", "needs classes as labels, and these are numbers."
+      f"{source} (group)", "needs classes as labels, but these are numbers."
     )
   if not 2 <= len(names) <= _MOST_GROUPS:
     shown = ", ".join(map(repr, names[:3]))

@@ -73,37 +73,38 @@ class Format(options.TaskOptions):
 
   separator: str | None = declared.value(
     None,
-    "What stands between the fields of a CSV file; none recognizes comma, "
-    "semicolon and tab.",
+    "The separator of fields in a CSV file; with none, the task detects comma, "
+    "semicolon or tab.",
     expects="one character",
     is_valid=lambda text: len(_sign(text)) == 1,
   )
   decimal: str | None = declared.value(
     None,
-    "What stands before the decimals of numbers; none recognizes a comma "
-    "where another separator is in use, or in the texts of a Parquet file.",
+    "The decimal sign of numbers. With none, the task detects a decimal comma "
+    "if the separator is another sign, and in texts of a Parquet file.",
     **_A_SIGN,
   )
   thousands: str | None = declared.value(
-    None, "What stands between thousands; none means nothing.", **_A_SIGN
+    None, "The sign between thousands; none means no sign.", **_A_SIGN
   )
   encoding: str = declared.value(
     "utf-8",
-    'Of a CSV file, such as "utf-8", "latin-1" or "utf-16".',
+    'The encoding of a CSV file, such as "utf-8", "latin-1" or "utf-16".',
     expects="an encoding",
     is_valid=_is_encoding,
   )
   comment: str | None = declared.value(
     None,
-    'What comment lines of a CSV file begin with, such as "#": these lines '
-    "are left out and counted. None takes all lines.",
+    'The sign that comment lines of a CSV file begin with, such as "#": these '
+    "lines are left out and counted. None means no comments.",
     expects="a sign, such as #",
     is_valid=bool,
   )
   missing: declared.Names | None = declared.value(
     None,
-    'What stands for a missing field, such as "-9,unknown", or "age=-9" for '
-    "one column; none means no more than stands for it anyway.",
+    'Further texts that mean a missing field, such as "-9,unknown", or '
+    '"age=-9" for one column. None means only empty fields and the usual '
+    "texts.",
   )
 
   def of_csv(self) -> list[str]:

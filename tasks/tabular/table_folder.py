@@ -104,8 +104,8 @@ class FolderTable:
         has, lacks = (first, other) if name in known else (other, first)
         raise DataError(
           path,
-          f"{has.path.name} has the column {name!r}, and {lacks.path.name} has "
-          "not; write the same columns into all files.",
+          f"{has.path.name} has the column {name!r}, but {lacks.path.name} "
+          "does not; write the same columns into all files.",
         )
     partitions = [_partitions(file, path) for file in files]
     self._constant: dict[str, list[str]] = {
@@ -137,8 +137,8 @@ class FolderTable:
         "the column of clients in client=...",
       )
     notices.notify(
-      f"{self.path}: {len(names):,} files without a column {client!r}: the "
-      f"name of a file is the client of its rows, such as {names[0]!r}."
+      f"{self.path}: {len(names):,} files without a column {client!r}: each "
+      f"file is a client, with the file's name, such as {names[0]!r}."
     )
     return names
 

@@ -39,7 +39,7 @@ def refusal(texts: Iterable[str], num_rows: int) -> Refusal | None:
   """Returns why texts are not categories; None if they are."""
   values = list(texts)
   if values and all(map(_DATE.fullmatch, values)):
-    remedy = "make numbers of it, such as days since a day"
+    remedy = "convert it to numbers, such as days since a date"
     return Refusal(values[0], "holds dates or times", remedy)
   if len(values) <= _MOST_WHATEVER_THEY_ARE:
     return None
@@ -49,7 +49,7 @@ def refusal(texts: Iterable[str], num_rows: int) -> Refusal | None:
     return None
   words = [value for value in values if not _reads_as_number(value)]
   if words and 2 * len(words) < len(values):
-    problem = "would hold numbers, except for some texts"
+    problem = "holds numbers, except for some texts"
     return Refusal(words[0], problem, "correct these, or leave them empty")
   problem = (
     f"has more than {MOST:,} different texts"
@@ -196,7 +196,7 @@ def refused_number(
   shown = " or ".join(" ".join(way) for way in ways if len(way) == fewest)
   return Refusal(
     next(v for v in present if read_number(v, signs) is None),
-    "holds numbers in other signs than the file",
+    "holds numbers with other signs than the file",
     f"give {shown} for numbers, categories={column} for texts",
   )
 

@@ -185,7 +185,7 @@ def read_images(
     source = f"{clients.source}, split {name}"
     sizes = [len(labels) for _, labels in arrays.values()]
     if not any(sizes):
-      raise DataError(source, "has none of the images wanted.")
+      raise DataError(source, "has no images of the wanted classes.")
     x, y = map(np.concatenate, zip(*arrays.values(), strict=True))
     images.append(
       LabeledImages(images=x, labels=y.astype(np.int32), source=source)

@@ -32,28 +32,28 @@ class StackOverflowOptions(options.ClientOptions):
 
   min_examples: int = declared.positive_integer(
     1,
-    "Least number of training examples of a user; users with fewer are left "
+    "Minimum number of training examples per user; users with fewer are left "
     "out.",
   )
   max_examples: int | None = declared.positive_integer(
     None,
-    "Largest number of examples of a user, for training and for testing each; "
-    "the first ones are taken. None takes all.",
+    "Maximum number of examples per user, for training and for testing each; "
+    "the first ones are used. None means all.",
   )
   test_fraction: float | None = declared.value(
     None,
     "The share of a user's training examples, or of the first `max_examples` "
-    "of them, that is for testing instead, chosen at random. None takes the "
-    "test examples of the data, those of 2018 and later.",
+    "of them, that is used for testing instead, chosen at random. None means "
+    "the test examples of the data, those of 2018 and later.",
     **declared.BETWEEN_0_AND_1,
   )
   vocab_size: int = declared.positive_integer(
-    10_000, "Number of words that are known, the most frequent ones."
+    10_000, "Size of the vocabulary: the most frequent words."
   )
   synthetic: bool = declared.value(
     False,
-    "Whether the data are the three made-up users that TFF has for tests, "
-    "which need no file.",
+    "Whether to use the three artificial users that TFF has for tests, which "
+    "need no file.",
   )
 
   def __post_init__(self) -> None:
@@ -61,7 +61,7 @@ class StackOverflowOptions(options.ClientOptions):
     self.require(
       "max_examples",
       self.max_examples != 1 or self.test_fraction is None,
-      "2 or more where test_fraction cuts them",
+      "2 or more if test_fraction is given",
     )
 
 

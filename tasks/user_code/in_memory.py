@@ -153,18 +153,18 @@ class ArrayClients:
         if 0 in x.shape[1:]:
           raise DataError(
             place,
-            f"x has no numbers: its shape is {list(x.shape[1:])} an example.",
+            f"x has no numbers: its shape is {list(x.shape[1:])} per example.",
           )
         if x.shape[1:] != first[0].shape[1:] or x.dtype != first[0].dtype:
           raise DataError(
             place,
-            f"x is {x.dtype}{list(x.shape[1:])} an example, that of another "
+            f"x is {x.dtype}{list(x.shape[1:])} per example, that of another "
             f"client {first[0].dtype}{list(first[0].shape[1:])}.",
           )
         if y.shape[1:] != first[1].shape[1:]:
           raise DataError(
             place,
-            f"y has the shape {list(y.shape[1:])} an example, that of another "
+            f"y has the shape {list(y.shape[1:])} per example, that of another "
             f"client {list(first[1].shape[1:])}.",
           )
         example_checks.check_finite(place, "x", x)
@@ -255,14 +255,14 @@ def _labels(y: np.ndarray, place: str) -> np.ndarray:
   """
   if y.dtype.kind == "O" and y.ndim == 1:
     if _has_missing(y):
-      raise DataError(place, "y has missing values; take these examples out.")
+      raise DataError(place, "y has missing values; leave these examples out.")
     y = _of_one_kind(y, place)
   kind = y.dtype.kind
   if kind not in "biufUSO":
     raise DataError(
       place,
-      f"y holds {y.dtype}; expected class numbers, texts, truth values or "
-      "numbers to predict.",
+      f"y holds {y.dtype}; expected class numbers, texts, booleans or numbers "
+      "to predict.",
     )
   shape = list(y.shape[1:])
   if y.ndim == 0 or 0 in shape or (kind == "f" and y.ndim > 2):
@@ -272,11 +272,12 @@ def _labels(y: np.ndarray, place: str) -> np.ndarray:
       "[examples, t] of t numbers to predict.",
     )
   if kind in "bUSO" and y.ndim > 1:
-    truths = " for t truth values to predict, y.astype(float)"
+    truths = " for t booleans to predict, y.astype(float)"
     raise DataError(
       place,
-      f"y is {y.dtype}{shape} for each example; expected one class. Of classes "
-      f"in one-hot form give y.argmax(axis=1){truths if kind == 'b' else ''}.",
+      f"y is {y.dtype}{shape} for each example; expected one class. For "
+      "classes in one-hot form, give "
+      f"y.argmax(axis=1){truths if kind == 'b' else ''}.",
     )
   return y
 
@@ -297,7 +298,7 @@ def _of_one_kind(values: np.ndarray, place: str) -> np.ndarray:
   raise DataError(
     place,
     f"y holds values of {' and '.join(found[:3])}; expected class numbers, "
-    "texts, truth values or numbers, of one kind.",
+    "texts, booleans or numbers, of one kind.",
   )
 
 
@@ -312,8 +313,8 @@ def _by_name(items: Iterable[tuple[Any, _T]], name: str) -> dict[str, _T]:
     if _text(client) in found:
       raise DataError(
         name,
-        f"two clients are called {_text(client)!r}, as a number and a text of "
-        "the same digits are; make all names texts, or all numbers.",
+        f"two clients are called {_text(client)!r}, one a number, the other a "
+        "text of the same digits; make all names texts, or all numbers.",
       )
     found[_text(client)] = value
   return found
@@ -386,14 +387,14 @@ def _table(half: Any, roles: Roles, name: str) -> _Table | None:
       else (
         "name the column to predict by label=..."
         if label is None
-        else "name the column that says whose example it is by client=..."
+        else "name the column of clients by client=..."
       )
     )
     raise DataError(name, f"{problem}; it has {', '.join(map(str, columns))}.")
   for column in filter(None, (label, roles.group, *by)):
     if _has_missing(columns[column]):
       raise DataError(
-        name, f"column {column!r} has missing values; take these rows out."
+        name, f"column {column!r} has missing values; leave these rows out."
       )
   if rows is None:
     try:
@@ -462,8 +463,8 @@ def _inputs(columns: Mapping[str, np.ndarray], name: str) -> np.ndarray:
       raise DataError(
         name,
         f"column {column!r} holds {values.dtype}, expected numbers. Leave it "
-        "out by features=[...], make numbers of it, or write the table and "
-        "take the task table, which reads texts and missing values.",
+        "out by features=[...], convert it to numbers, or write the table to a "
+        "file for the task table, which reads texts and missing values.",
       )
     example_checks.check_finite(name, f"column {column!r}", values)
   arrays = list(columns.values())
@@ -472,6 +473,7 @@ def _inputs(columns: Mapping[str, np.ndarray], name: str) -> np.ndarray:
   if any(array.ndim > 1 for array in arrays):
     raise DataError(
       name,
-      f"columns {', '.join(columns)} hold tensors; take one by features=[...].",
+      f"columns {', '.join(columns)} hold tensors; choose one by "
+      "features=[...].",
     )
   return np.stack([array.astype(np.float32) for array in arrays], axis=1)

@@ -31,7 +31,7 @@ _KINDS = "int, float, bool, str, Literal of texts, or one of these or None"
 _ARGUMENT = re.compile(
   r"^(\w+)(?: \([^)\n]*\))?: (.*(?:\n[ \t]+.*)*)", re.MULTILINE
 )
-_NO_MEANING = "The docstring of the function says nothing of it."
+_NO_MEANING = "The docstring of the function does not describe it."
 
 
 class UserTask:
@@ -204,7 +204,7 @@ def _problems(
   ):
     yield "cannot be given by name; options are arguments with names."
   if hasattr(options.TaskOptions, parameter.name):
-    yield "has a name that options use themselves; choose another."
+    yield "has a reserved name; choose another."
   if parameter.annotation is parameter.empty:
     yield f"has no annotation; expected {_KINDS}."
   if not declared.is_known(annotation):

@@ -59,7 +59,7 @@ def test_what_is_left_out_is_counted(tmp_path):
   connection.close()
   task = tasks.load("client_data", file=str(path))
   assert (
-    "(1 clients only in one half and the splits heldout left out)"
+    "(1 clients in only one half and the splits heldout left out)"
     in task.description
   )
 

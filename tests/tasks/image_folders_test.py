@@ -157,5 +157,5 @@ def test_files_that_are_left_out_are_counted(name, tmp_path):
   image = next(path for path in sorted(tmp_path.rglob("train/**/*.*")))
   for ending in (".webp", ".WEBP", ".txt"):
     image.with_suffix(ending).write_bytes(b"")
-  with pytest.warns(UserWarning, match=r"out: 3 \(2 \.webp, 1 \.txt\)"):
+  with pytest.warns(UserWarning, match=r"files: 3 \(2 \.webp, 1 \.txt\)"):
     _load(name, tmp_path)

@@ -50,7 +50,7 @@ class TestFolders:
       folder / "train" / "other.json", {"f_0": tabular_data.vectors(9)}
     )
     (folder / "train" / "other.json.gz").write_bytes(b"")
-    with pytest.warns(UserWarning, match=r"out: 2 \(1 \.json, 1 \.gz\)"):
+    with pytest.warns(UserWarning, match=r"files: 2 \(1 \.json, 1 \.gz\)"):
       task = _load(folder / "train", files="o*.json")
     assert task.client_names == ("f_0",)
     with refused(folder / "train", "p*.json"):

@@ -168,7 +168,7 @@ def test_an_empty_text_is_no_label(tmp_path):
   ("name", "options", "facts"),
   [
     ("", {}, ["missing"]),
-    ("ships", {}, ["no ships", "reviews, shades, ship", "download=true"]),
+    ("ships", {}, ["data set ships", "reviews, shades, ship", "download=true"]),
     ("ship:2.0.0", {}, ["ship:2.0.0", "reviews"]),
     ("ship", {}, ["label=", "fare"]),
     ("ship", {"label": "survive"}, ["'survive' (label)", "survived"]),

@@ -43,7 +43,7 @@ def test_a_share_of_each_client_is_set_aside():
     assert (np.concatenate([y, y_aside]) == both % 3).all()
   assert found.test is task.test
   assert "14 of the train examples" in found.description
-  assert "of 3 clients; 2 with too few" in found.description
+  assert "at 3 clients; 2 with too few" in found.description
 
 
 def test_nothing_is_set_aside_where_the_share_is_0():

@@ -135,9 +135,9 @@ class TestExamples:
     assert len(list(posts.examples())) == 1
     assert posts.left_out == {
       "written by the site itself": 1,
-      "without a word": 1,
+      "without words": 1,
       "author unknown": 1,
-      "answer to a question that is not there": 1,
+      "answer to a missing question": 1,
       "neither question nor answer": 1,
     }
 

@@ -106,7 +106,7 @@ def test_a_trained_model_keeps_its_weights():
   ("build", "named"),
   [
     (lambda: tf.keras.Sequential([INPUT, LAYERS.Dense(1, "tanh")]), "One outp"),
-    (Late, "One output is enough where the last layer"),
+    (Late, "One output is enough if the last layer"),
     (
       lambda: tf.keras.Sequential([LAYERS.Input([5]), LAYERS.Dense(1)]),
       r"x float32\[n, 5\]",

@@ -410,7 +410,7 @@ def drawn_anew():
     ),
     (
       lambda: sequential(LAYERS.BatchNormalization(), LAYERS.Dense(3)),
-      "moving_mean:0 changes while .* take GroupNormalization or LayerN",
+      "moving_mean:0 changes while .* with GroupNormalization or LayerN",
     ),
     (
       lambda: sequential(
@@ -465,9 +465,9 @@ def drawn_anew():
           shape, dtype=dtype or tf.float32
         ),
       ),
-      "initial values of .*kernel:0 differ from one building",
+      "initial values of .*kernel:0 differ each time the model",
     ),
-    (drawn_anew, "kernel:0 differ from one .* a seed, or, .* the same weights"),
+    (drawn_anew, "kernel:0 differ each .* a seed or, .* the same weights"),
     (
       two_inputs,
       r"the model has x float32\[n, 4\] and float32\[n, 4\] and outputs",

@@ -36,7 +36,7 @@ def test_groups_of_people(tmp_path):
 
 
 def test_arrays_that_are_left_out_are_named(tmp_path):
-  with pytest.warns(UserWarning, match="arrays groups, z are left out"):
+  with pytest.warns(UserWarning, match="ignores the arrays groups, z"):
     load(tmp_path, z=[1], groups=["f"])
 
 

@@ -162,7 +162,7 @@ def rows_of(column):
   ("column", "fact"),
   [
     ([f"2020-01-{k:02}" for k in range(1, 30)], "'2020-01-01' in line 2 "),
-    (["1.2.2020", "12/31/99"] * 3, "days since a day"),
+    (["1.2.2020", "12/31/99"] * 3, "days since a date"),
     (["12:30", "2:59:01.5"] * 3, "'12:30'"),
     ([f"{k}-01-02" for k in range(1000, 3000)], "dates or times"),
     ([f"note {k}" for k in range(99)], "99 diff"),

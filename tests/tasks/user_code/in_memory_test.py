@@ -197,7 +197,7 @@ TWO = np.ones([2, 2])
     (
       with_c(np.ones([2, 3]), [0, 1]),
       ", client c",
-      "float64[3] an example, that of another client float64[2]",
+      "float64[3] per example, that of another client float64[2]",
     ),
     (with_c(TWO, [0.5, 1]), "", "several kinds"),
     ({"a": (TWO, TWO > 0)}, ", client a", "bool[2] for each example"),

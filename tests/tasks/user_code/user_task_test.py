@@ -70,7 +70,7 @@ def test_arguments_are_options(function):
   meanings = tasks.option_meanings(name)
   assert meanings["number"] == "How many there are."
   assert meanings["kind"] == "Which kind: one or two."
-  assert meanings["silent"].endswith("says nothing of it.")
+  assert meanings["silent"].endswith("does not describe it.")
   assert tasks.parse_options(name, ["share=0.5", "kind=two"]) == {
     "share": 0.5,
     "kind": "two",
