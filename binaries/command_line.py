@@ -171,8 +171,8 @@ class Program(NamedTuple):
         words = parse(argv, self.groups, self.namespace, self.elsewhere)
         if words and not self.arguments:
           raise UsageError(
-            f"{words[0]!r}: every argument must be a flag, as --name=value; "
-            "--helpfull shows all."
+            f"{words[0]!r}: every argument must be a flag, such as "
+            "--name=value; --helpfull shows all."
           )
         if any(self.namespace[name].value for name in _HELP_NAMES):
           usage = f"{program} {self.arguments}".rstrip()

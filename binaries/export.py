@@ -92,8 +92,8 @@ def main(*folders: str) -> None:
     for flag in (_FORMAT, _BEST, _CLIENT, _ALL_CLIENTS, _BASELINES, _QUESTION):
       if flag.present:
         raise UsageError(
-          f"--{flag.name}: is of models, and --form writes a round; leave one "
-          "of the two out."
+          f"--{flag.name}: applies to models, but --form writes a round; leave "
+          "one of the two out."
         )
   # Before TensorFlow is imported, which takes seconds.
   export_paths.check_free(output, overwrite=_OVERWRITE.value)

@@ -157,8 +157,8 @@ def _write_federations() -> None:
     print(f"Wrote {path}: {federation.title}. {federation.about}")
     if federation.sha256 and not is_known:
       print(
-        f"{path}: its checksum differs from that of the table that published "
-        "numbers are of, so yours may differ from these."
+        f"{path}: its checksum differs from that of the table behind the "
+        "published numbers, so yours may differ from these."
       )
 
 

@@ -89,7 +89,8 @@ def _rules(own: str) -> list[Rule]:
   names = [methods.understood(name) for name in _ALGORITHMS.value]
   if not names:
     raise UsageError(
-      f"--algorithms: is missing; name methods, as --algorithms={own},fedavg."
+      "--algorithms: is missing; name methods, such as "
+      f"--algorithms={own},fedavg."
     )
   texts: dict[str, list[str]] = {name: [] for name in names}
   for name in names:

@@ -38,7 +38,7 @@ def _let_tff_end() -> None:
   class Ended(tff.framework.SyncContext):  # type: ignore[name-defined]
     def invoke(self, comp: object, arg: object) -> object:
       del comp, arg
-      raise RuntimeError("The program has ended, and computes nothing more.")
+      raise RuntimeError("The program has ended and can compute nothing more.")
 
   tff.framework.set_default_context(Ended())
 

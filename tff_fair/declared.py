@@ -33,7 +33,7 @@ _WORDS: Mapping[Any, str] = {
   float: "a finite number",
   bool: "true or false",
   str: "a text",
-  Names: "names with commas in between",
+  Names: "names separated by commas",
   types.NoneType: "none",
 }
 _TRUTH_VALUES = {"true": True, "1": True, "false": False, "0": False}

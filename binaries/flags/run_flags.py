@@ -73,7 +73,7 @@ def check_name(name: str) -> None:
     advice = spelling.question(
       name,
       [*tasks.names(), *methods.names()],
-      "--list alone shows the tasks and the algorithms.",
+      "--list without a name shows the tasks and the algorithms.",
     )
     raise ValueError(f"unknown name; {advice}") from None
 
@@ -160,7 +160,7 @@ def computing(namespace: flags.FlagValues = flags.FLAGS) -> dict[str, Any]:
   scheduler, number = found["scheduler"], found["dask_workers"]
   if scheduler is not None and number is not None:
     raise UsageError(
-      f"--dask_workers={number}: starts workers on this machine, and "
+      f"--dask_workers={number}: starts workers on this machine, but "
       "--scheduler has its own; leave one of the two out."
     )
   if scheduler is not None or number is not None:
@@ -313,8 +313,8 @@ def has_baselines() -> bool:
     found = _BASELINE.value != "none"
   if _BASELINE_RATE.value and not found:
     raise UsageError(
-      f"--{_BASELINE_RATE.name}: is of --baseline=fedavg; give it, or leave "
-      "the rate out."
+      f"--{_BASELINE_RATE.name}: applies to --baseline=fedavg; give it, or "
+      "leave the rate out."
     )
   return found
 
@@ -396,7 +396,7 @@ def spec_of_file(name: str) -> RunSpec:
     if namespace[flag].present and not decides(flag)
   ]
   if words:
-    raise UsageError(f"{words[0][:40]!r}: expected lines as --name=value.")
+    raise UsageError(f"{words[0][:40]!r}: expected lines such as --name=value.")
   for flag in others:
     if flag not in (_OUTPUT_DIR.name, _BASELINE.name, _BASELINE_RATE.name):
       raise UsageError(f"--{flag}: is not a setting of a run; leave it out.")

@@ -188,8 +188,8 @@ def _with_code(run: Run) -> RunSpec:
   code = ", ".join(configuration.own_files(run.spec))
   if code and not NAMESPACE["trust"].value:
     raise RunError(
-      f"{run.path}: names code for its {code}; if you trust it to run as you, "
-      "give --trust."
+      f"{run.path}: names code for its {code}; if you trust it to run with "
+      "your rights, give --trust."
     )
   return configuration.with_code(run.config, run.spec, trust=True)
 
@@ -289,7 +289,8 @@ def search(sweep: Sweep) -> SearchSettings | None:
   if "trials" not in values:
     for name in (*given, *sweep.search):
       raise FieldError(
-        name, "is of a search; say how many --trials it has, or leave it out."
+        name,
+        "applies to a search; give its number of --trials, or leave it out.",
       )
     return None
   found = SearchSettings.from_dict(sweep.place, values)

@@ -68,7 +68,7 @@ def test_runs_are_named_with_or_without_a_flag(program):
     ("--round=-1", "expected last, best or the"),
     ("--round=1.5", "expected last, best or the"),
     ("--last=3", "runs/run has 2 evaluations after training began; give"),
-    ("--baseline=fedprox", "is none of the methods; give one of 'FedAvg'"),
+    ("--baseline=fedprox", "is not one of the methods; give one of 'FedAvg'"),
     ("--baseline=fedavg", "nothing to compare it with"),
     ("--output=table.txt", "ends in .csv, .md, .tex"),
     ("--output=runs.md", "is a folder"),

@@ -32,7 +32,7 @@ program = in_process.program_of(export, prepare)
     (["", "--output=m.keras"], "RUN: is empty"),
     (["~nosuchuser/x", "--output=m.keras"], "RUN=~nosuchuser/x: there is no"),
     (["runs/a", "--output=/"], "--output: has no name"),
-    (["runs/a", "--output=m.H5"], "--output=m.H5: is in no known format; name"),
+    (["runs/a", "--output=m.H5"], "--output=m.H5: has no known format; name"),
     (["runs/a", "--output=m.v2"], "runs/a/checkpoints: holds no state"),
     (
       ["runs/a", "--output=m.xyz", "--format=savedmodel"],
@@ -40,11 +40,11 @@ program = in_process.program_of(export, prepare)
     ),
     (
       ["runs/a", "--output=m", "--client=x", "--all_clients"],
-      "--all_clients: leave it out",
+      "--all_clients: leave either it or client out",
     ),
     (
       ["runs/a", "--output=m", "--form=mapreduce", "--baselines=runs/b"],
-      "--baselines: is of models, and --form writes a round",
+      "--baselines: applies to models, but --form writes a round",
     ),
     (["runs/a", "--output=m.keras", "--baselines=no"], "no: there is no such"),
     (["runs/a", "--output=runs", "--form=mapreduce"], "--output: runs: exists"),

@@ -45,7 +45,7 @@ def test_runs_and_flags_come_in_any_order(program, tmp_path):
     (["runs", "--output=runs/a/summary.json/x"], "--output: "),
     (["runs", "--sort=mean"], "--sort: "),
     (["damaged"], "damaged/evaluations.csv: "),
-    (["runs", "--baseline=afl"], "--baseline=afl: is none of the methods"),
+    (["runs", "--baseline=afl"], "--baseline=afl: is not one of the methods"),
     ([""], "The name of a folder of runs is empty"),
   ],
 )

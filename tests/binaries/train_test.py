@@ -220,7 +220,7 @@ def test_what_the_system_lacks_is_told_in_one_line(
   outcome = program(*SMALL, "--output_dir=run")
   assert outcome.status == 2
   assert outcome.stderr.splitlines()[-1] == (
-    f"train: --output_dir=run: {problem}. No round was complete, nothing is "
+    f"train: --output_dir=run: {problem}. No round was complete; nothing is "
     "kept."
   )
   assert os.listdir() == []

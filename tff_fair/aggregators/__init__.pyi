@@ -59,9 +59,10 @@ class QFedAvgFactory(RuleFactory):
     """Initializes the factory.
 
     Args:
-      q: Fairness; 0 recovers the unweighted mean. In [0, inf).
-      lipschitz: L; a larger one makes steps shorter. None is one over the client
-        learning rate. In (0, inf).
+      q: Emphasis on clients with large losses; 0 recovers the unweighted mean. In
+        [0, inf).
+      lipschitz: L; larger values make steps shorter. None means 1 / client learning
+        rate. In (0, inf).
     """
 
 class AflFactory(RuleFactory):
@@ -103,8 +104,8 @@ class TermFactory(RuleFactory):
     Args:
       t: Tilt; 0 recovers FedAvg, a large one follows the largest loss, a negative
         one the smallest.
-      loss_cap: Losses above it count as it. None caps none; secure sums need one
-        where t is positive.
+      loss_cap: Losses above it count as it. None means no cap; secure sums need one
+        if t is positive.
     """
 
 class DeltaFlFactory(RuleFactory):
@@ -123,8 +124,8 @@ class DeltaFlFactory(RuleFactory):
     """Initializes the factory.
 
     Args:
-      alpha: Share of the clients, by weight, that the objective looks at; 1
-        recovers FedAvg. In (0, 1].
+      alpha: Share of the clients, by weight, that the objective covers; 1 recovers
+        FedAvg. In (0, 1].
       loss_bound: B: with secure sums, a client with |f_k| > B does not count. In
         (0, inf).
     """
@@ -166,7 +167,7 @@ class FedFaFactory(RuleFactory):
     """Initializes the factory.
 
     Args:
-      b: Weight of participation against accuracy. In [0, 1].
+      b: Weight of participation; accuracy has the weight 1 - b. In [0, 1].
     """
 
 class FedMgdaPlusFactory(RuleFactory):
@@ -263,7 +264,7 @@ class FedFvFactory(RuleFactory):
     Args:
       alpha: Share of the clients, those with the largest losses, whose updates are
         not projected; 1 with tau = 0 is the direction of the mean. In [0, 1].
-      tau: Rounds an update is remembered for. In [0, inf).
+      tau: Number of rounds for which an update is remembered. In [0, inf).
       order: Order of the projection targets: by ascending loss, at random, or by
         descending loss.
       seed: Seed of the random order; its lowest 64 bits count. In [0, inf).
@@ -284,7 +285,7 @@ class DrflFactory(RuleFactory):
     """Initializes the factory.
 
     Args:
-      q: Fairness; 0 recovers FedAvg. In [0, inf).
+      q: Emphasis on clients with large losses; 0 recovers FedAvg. In [0, inf).
     """
 
 class AaggffSFactory(RuleFactory):
@@ -307,7 +308,7 @@ class AaggffSFactory(RuleFactory):
     Args:
       num_clients: N, the size of the population, every client of which the method
         weighs; client ids are 0 to N - 1. In [1, inf).
-      transform: The distribution whose CDF makes a response of a loss.
+      transform: The distribution whose CDF maps a loss to a response.
     """
 
 class AaggffDFactory(RuleFactory):
@@ -330,7 +331,7 @@ class AaggffDFactory(RuleFactory):
     Args:
       num_clients: N, the size of the population, every client of which the method
         weighs; client ids are 0 to N - 1. In [1, inf).
-      transform: The distribution whose CDF makes a response of a loss.
+      transform: The distribution whose CDF maps a loss to a response.
     """
 
 class FedMdfgFactory(RuleFactory):
@@ -380,8 +381,8 @@ class FedGiniFactory(RuleFactory):
     """Initializes the factory.
 
     Args:
-      epsilon: How equally clients weigh; 1 recovers FedAvg with equal weights. In
-        [0, 1].
+      epsilon: How equal the weights of clients are; 1 recovers FedAvg with equal
+        weights. In [0, 1].
       loss_bound: B: with secure sums, a client with |f_k| > B does not count. In
         (0, inf).
     """
@@ -401,7 +402,7 @@ class FairFedFactory(RuleFactory):
     Args:
       num_clients: N, the size of the population, every client of which the method
         weighs; client ids are 0 to N - 1. In [1, inf).
-      beta: How much a deviation of 1 takes off a client's weight; 0 keeps the first
+      beta: How much a deviation of 1 reduces a client's weight; 0 keeps the first
         weights. In [0, inf).
     """
 

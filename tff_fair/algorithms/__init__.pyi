@@ -62,7 +62,7 @@ def build_fedadam(
   """Builds FedAdam.
 
   Args:
-    learning_rate: Of the server step. In (0, inf).
+    learning_rate: The learning rate of the server step. In (0, inf).
     beta1: Decay of the first moment. In [0, 1).
     beta2: Decay of the second moment. In [0, 1).
     epsilon: Added to the root of the second moment. In (0, inf).
@@ -87,9 +87,10 @@ def build_qfedavg(
   """Builds the learning process of qfedavg.
 
   Args:
-    q: Fairness; 0 recovers the unweighted mean. In [0, inf).
-    lipschitz: L; a larger one makes steps shorter. None is one over the client
-      learning rate. In (0, inf).
+    q: Emphasis on clients with large losses; 0 recovers the unweighted mean. In
+      [0, inf).
+    lipschitz: L; larger values make steps shorter. None means 1 / client learning
+      rate. In (0, inf).
   """
 
 def build_afl(
@@ -125,8 +126,8 @@ def build_term(
   Args:
     t: Tilt; 0 recovers FedAvg, a large one follows the largest loss, a negative
       one the smallest.
-    loss_cap: Losses above it count as it. None caps none; secure sums need one
-      where t is positive.
+    loss_cap: Losses above it count as it. None means no cap; secure sums need one
+      if t is positive.
   """
 
 def build_propfair(
@@ -139,7 +140,7 @@ def build_propfair(
   """Builds PropFair.
 
   Args:
-    m: M, the baseline that utilities M - loss are counted from. In (0, inf).
+    m: M, the baseline of the utilities M - loss. In (0, inf).
   """
 
 def build_delta_fl(
@@ -153,8 +154,8 @@ def build_delta_fl(
   """Builds the learning process of delta_fl.
 
   Args:
-    alpha: Share of the clients, by weight, that the objective looks at; 1
-      recovers FedAvg. In (0, 1].
+    alpha: Share of the clients, by weight, that the objective covers; 1 recovers
+      FedAvg. In (0, 1].
     loss_bound: B: with secure sums, a client with |f_k| > B does not count. In
       (0, inf).
   """
@@ -191,7 +192,7 @@ def build_fedfa(
   momentum is 0, any optimizer will do.
 
   Args:
-    b: Weight of participation against accuracy. In [0, 1].
+    b: Weight of participation; accuracy has the weight 1 - b. In [0, 1].
     client_momentum: Momentum of the clients' SGD. In [0, 1).
     server_momentum: Momentum of the server's SGD. In [0, 1).
   """
@@ -292,7 +293,7 @@ def build_fedfv(
   Args:
     alpha: Share of the clients, those with the largest losses, whose updates are
       not projected; 1 with tau = 0 is the direction of the mean. In [0, 1].
-    tau: Rounds an update is remembered for. In [0, inf).
+    tau: Number of rounds for which an update is remembered. In [0, inf).
     order: Order of the projection targets: by ascending loss, at random, or by
       descending loss.
     seed: Seed of the random order; its lowest 64 bits count. In [0, inf).
@@ -312,8 +313,8 @@ def build_adafedadam(
   """Builds AdaFedAdam.
 
   Args:
-    alpha: Weight of clients that have improved less. In [0, inf).
-    learning_rate: Of the server step. In (0, inf).
+    alpha: Emphasis on clients whose losses have improved less. In [0, inf).
+    learning_rate: The learning rate of the server step. In (0, inf).
     beta1: Decay of the first moment. In [0, 1).
     beta2: Decay of the second moment. In [0, 1).
     epsilon: Added to the root of the second moment. In (0, inf).
@@ -352,7 +353,7 @@ def build_drfl(
   """Builds the learning process of drfl.
 
   Args:
-    q: Fairness; 0 recovers FedAvg. In [0, inf).
+    q: Emphasis on clients with large losses; 0 recovers FedAvg. In [0, inf).
   """
 
 def build_aaggff_s(
@@ -367,7 +368,7 @@ def build_aaggff_s(
   """Builds the learning process of aaggff_s.
 
   Args:
-    transform: The distribution whose CDF makes a response of a loss.
+    transform: The distribution whose CDF maps a loss to a response.
   """
 
 def build_aaggff_d(
@@ -382,7 +383,7 @@ def build_aaggff_d(
   """Builds the learning process of aaggff_d.
 
   Args:
-    transform: The distribution whose CDF makes a response of a loss.
+    transform: The distribution whose CDF maps a loss to a response.
   """
 
 def build_fedmdfg(
@@ -416,7 +417,7 @@ def build_n_accadam(
   """Builds N-AccAdam.
 
   Args:
-    learning_rate: Of the server step. In (0, inf).
+    learning_rate: The learning rate of the server step. In (0, inf).
     beta1: Decay of the first moment. In [0, 1).
     beta2: Decay of the second moment. In [0, 1).
     epsilon: Added to the root of the second moment. In (0, inf).
@@ -441,8 +442,8 @@ def build_fedgini(
   """Builds the learning process of fedgini.
 
   Args:
-    epsilon: How equally clients weigh; 1 recovers FedAvg with equal weights. In
-      [0, 1].
+    epsilon: How equal the weights of clients are; 1 recovers FedAvg with equal
+      weights. In [0, 1].
     loss_bound: B: with secure sums, a client with |f_k| > B does not count. In
       (0, inf).
   """
@@ -466,7 +467,7 @@ def build_fairfed(
   are 0 to num_clients - 1.
 
   Args:
-    beta: How much a deviation of 1 takes off a client's weight; 0 keeps the first
+    beta: How much a deviation of 1 reduces a client's weight; 0 keeps the first
       weights. In [0, inf).
     gap: The gap between groups that runs measure.
   """

@@ -140,7 +140,7 @@ def columns(
     if not kept or not all(leaf.dtype.is_floating for leaf in leaves):
       raise declared.FieldError(
         "keeps_optimizer_state",
-        "Expected a client_optimizer with a momentum to keep, as "
+        "Expected a client_optimizer with a momentum to keep, such as "
         "tff.learning.optimizers.build_sgdm(learning_rate, momentum), found "
         f"{type(optimizer).__name__} with "
         + ("a state that counts steps." if kept else "nothing to keep."),

@@ -108,7 +108,7 @@ def check(optimizer: tff.learning.optimizers.Optimizer) -> None:
   if not checking.is_plain_sgd(optimizer):
     raise declared.FieldError(
       "local_correction",
-      "SCAFFOLD's control variates are of SGD without momentum at the clients; "
-      "take tff.learning.optimizers.build_sgdm(learning_rate) as "
+      "SCAFFOLD's control variates need SGD without momentum at the clients: "
+      "pass tff.learning.optimizers.build_sgdm(learning_rate) as "
       "client_optimizer, or local_correction=none.",
     )

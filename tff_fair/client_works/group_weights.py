@@ -54,8 +54,8 @@ class GroupWeights:
     if not is_valid or not 0 < shares.sum() < np.inf:
       raise declared.FieldError(
         "group_shares",
-        "expected the examples of each of two groups or more, not negative and "
-        "not all 0, as group_shares=(0.3, 0.7).",
+        "expected the number of examples of each of two or more groups, not "
+        "negative and not all 0, such as group_shares=(0.3, 0.7).",
         value=self.shares,
       )
 

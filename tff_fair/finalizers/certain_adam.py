@@ -41,7 +41,7 @@ class CertainAdamSettings(declared.Hyperparameters):
 
   learning_rate: float = declared.value(
     0.001,
-    "Of the server step.",
+    "The learning rate of the server step.",
     minimum=0,
     exclude_minimum=True,
     in_float32=True,

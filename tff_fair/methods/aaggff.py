@@ -107,7 +107,7 @@ class AaggffRule(types.PopulationRule):
   transform: Literal[
     "weibull", "exponential", "frechet", "gumbel", "logistic", "normal"
   ] = declared.value(
-    "gumbel", "The distribution whose CDF makes a response of a loss."
+    "gumbel", "The distribution whose CDF maps a loss to a response."
   )
 
   signals = ("loss",)

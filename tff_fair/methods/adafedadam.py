@@ -54,7 +54,7 @@ class AdaFedAdamRule(types.SeparableRule):
   """AdaFedAdam's coefficients; C goes to the finalizer as `certainty`."""
 
   alpha: float = declared.value(
-    1.0, "Weight of clients that have improved less.", minimum=0
+    1.0, "Emphasis on clients whose losses have improved less.", minimum=0
   )
 
   signals = ("loss", "initial_loss", "gradient_norm", "learning_rate")

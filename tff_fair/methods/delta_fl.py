@@ -76,7 +76,7 @@ class DeltaFlRule(types.ComparingRule):
 
   alpha: float = declared.value(
     0.5,
-    "Share of the clients, by weight, that the objective looks at; 1 recovers "
+    "Share of the clients, by weight, that the objective covers; 1 recovers "
     "FedAvg.",
     minimum=0,
     maximum=1,

@@ -43,7 +43,9 @@ def log_power(loss: tf.Tensor, q: float) -> tf.Tensor:
 class DrflRule(types.SeparableRule):
   """DRFL's coefficients."""
 
-  q: float = declared.value(1.0, "Fairness; 0 recovers FedAvg.", minimum=0)
+  q: float = declared.value(
+    1.0, "Emphasis on clients with large losses; 0 recovers FedAvg.", minimum=0
+  )
 
   signals = ("loss",)
   counts_negative_as_zero = True

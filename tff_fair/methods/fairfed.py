@@ -39,7 +39,7 @@ class FairFedRule(types.PopulationRule):
 
   beta: float = declared.value(
     1.0,
-    "How much a deviation of 1 takes off a client's weight; 0 keeps the first "
+    "How much a deviation of 1 reduces a client's weight; 0 keeps the first "
     "weights.",
     minimum=0,
   )

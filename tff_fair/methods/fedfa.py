@@ -69,7 +69,10 @@ class FedFaRule(types.Rule):
   """FedFA's coefficients; the state is a `ParticipationCounts`."""
 
   b: float = declared.value(
-    0.5, "Weight of participation against accuracy.", minimum=0, maximum=1
+    0.5,
+    "Weight of participation; accuracy has the weight 1 - b.",
+    minimum=0,
+    maximum=1,
   )
 
   signals = ("accuracy",)

@@ -107,7 +107,9 @@ class FedFvRule(types.Rule):
     minimum=0,
     maximum=1,
   )
-  tau: int = declared.value(0, "Rounds an update is remembered for.", minimum=0)
+  tau: int = declared.value(
+    0, "Number of rounds for which an update is remembered.", minimum=0
+  )
   order: Literal["loss", "random", "reverse"] = declared.value(
     "loss",
     "Order of the projection targets: by ascending loss, at random, or by "

@@ -50,7 +50,8 @@ class FedGiniRule(gifair.RankingRule):
 
   epsilon: float = declared.value(
     0.5,
-    "How equally clients weigh; 1 recovers FedAvg with equal weights.",
+    "How equal the weights of clients are; 1 recovers FedAvg with equal "
+    "weights.",
     minimum=0,
     maximum=1,
   )

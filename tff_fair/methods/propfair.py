@@ -35,7 +35,7 @@ class Utility(declared.Hyperparameters):
 
   m: float = declared.value(
     5.0,
-    "M, the baseline that utilities M - loss are counted from.",
+    "M, the baseline of the utilities M - loss.",
     minimum=0,
     exclude_minimum=True,
     in_float32=True,

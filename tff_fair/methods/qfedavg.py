@@ -68,12 +68,13 @@ class QFedAvgRule(types.SeparableRule):
   """q-FedAvg's coefficients."""
 
   q: float = declared.value(
-    0.1, "Fairness; 0 recovers the unweighted mean.", minimum=0
+    0.1,
+    "Emphasis on clients with large losses; 0 recovers the unweighted mean.",
+    minimum=0,
   )
   lipschitz: float | None = declared.value(
     None,
-    "L; a larger one makes steps shorter. None is one over the client "
-    "learning rate.",
+    "L; larger values make steps shorter. None means 1 / client learning rate.",
     **declared.ABOVE_0,
   )
 

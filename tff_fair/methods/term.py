@@ -27,7 +27,7 @@ class TermRule(types.SeparableRule):
   )
   loss_cap: float | None = declared.value(
     None,
-    "Losses above it count as it. None caps none; secure sums need one where t "
+    "Losses above it count as it. None means no cap; secure sums need one if t "
     "is positive.",
   )
 

@@ -84,8 +84,8 @@ def problems(rule: type[types.Rule]) -> Iterator[str]:
     for name, value in vars(place).items():
       if isinstance(value, dataclasses.Field):
         yield (
-          f"its field {name} is of no dataclass; decorate {place.__name__} by "
-          "@dataclasses.dataclass(frozen=True, kw_only=True)."
+          f"its field {name} is not in a dataclass; decorate {place.__name__} "
+          "with @dataclasses.dataclass(frozen=True, kw_only=True)."
         )
   known = declared.fields_of(rule)
   if dataclasses.is_dataclass(rule):

@@ -330,7 +330,7 @@ def _num_controlled(
     raise declared.FieldError(
       "num_clients",
       "SCAFFOLD's server control is a mean over all clients: say how many "
-      "there are, as num_clients=100.",
+      "there are, for example num_clients=100.",
     )
   return number
 
@@ -345,7 +345,7 @@ def _groups(
     raise declared.FieldError(
       "group_shares",
       "goes with fedminmax, which weighs examples by groups of people: give it "
-      "the number of examples of each group, as group_shares=(300, 700).",
+      "the number of examples of each group, such as group_shares=(300, 700).",
     )
   return group_weights.GroupWeights(shares=shares, learning_rate=learning_rate)
 

@@ -113,7 +113,7 @@ class LocalContext(parts_context.PartsContext):
         return _steps(comp)(given, number)
       except stepwise.UnknownError as error:
         raise NotImplementedError(
-          f"This program computes nothing with {error}: "
+          f"This runtime cannot compute {error}: "
           "tff_fair.runtime.use_local(exact=True) leaves it to TensorFlow "
           "Federated."
         ) from error
@@ -178,7 +178,7 @@ def _explained(
     raise
   except tf.errors.ResourceExhaustedError as error:
     raise RuntimeError(
-      f"The memory is not enough ({_in_one_line(error)}): take smaller "
+      f"There is not enough memory ({_in_one_line(error)}): take smaller "
       "batches, or use_local(max_concurrent_computation_calls=1)."
     ) from error
   except tf.errors.OpError as error:

@@ -28,7 +28,7 @@ def check_scheduler(address: str, *, timeout: float) -> None:
   port = int(found[2]) if found else 0
   if scheme not in ("tcp", "tls") or not found or not 1 <= port <= 65535:
     raise ValueError(
-      "expected the address of a Dask scheduler as tcp://host:port, or "
+      "expected the address of a Dask scheduler, tcp://host:port or "
       "tls://host:port."
     )
   try:

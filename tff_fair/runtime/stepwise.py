@@ -80,7 +80,7 @@ def _unplaced(value: Any, type_spec: tff.Type) -> Any:
   if isinstance(type_spec, tff.FederatedType):
     if type_spec.placement is tff.CLIENTS and type_spec.all_equal:
       if not value:
-        raise ValueError("There are no clients, of which one has the result.")
+        raise ValueError("The result is at the clients, but there are none.")
       return value[0]
     return value
   if isinstance(type_spec, tff.StructType):

@@ -158,7 +158,7 @@ def returned(value: Value, type_spec: tff.Type) -> Any:
     if type_spec.all_equal:
       return returned(value, type_spec.member)
     if not value:  # TFF does not return it either.
-      raise ValueError("There are no clients, whose values are the result.")
+      raise ValueError("The result is at the clients, but there are none.")
     return [returned(member, type_spec.member) for member in value]
   if isinstance(type_spec, tff.StructType):
     return tff.structure.Struct(

@@ -65,7 +65,7 @@ def read_client_weighting(given: ClientWeighting) -> str | ByClient:
       raise declared.FieldError(
         name,
         f"has the weight {weight!r} of client {client_id}, expected a number "
-        "above 0. Leave a client out that is not to count.",
+        "above 0. Leave out a client that should not count.",
       )
   return found
 

@@ -174,10 +174,10 @@ def _check_with_gram(options: Options) -> None:
   if hides_updates or aggregation not in (None, STACKED):
     raise declared.FieldError(
       option,
-      "needs all updates at the server, which has them with "
-      f"aggregation={STACKED!r} alone, and without dp, a sum_factory or a "
-      f"defence that is a sum; found aggregation={aggregation!r}. Leave these "
-      f"out, or the {option}.",
+      "needs all updates at the server, which has them only with "
+      f"aggregation={STACKED!r}, and without dp, a sum_factory or a defence "
+      f"that is a sum; found aggregation={aggregation!r}. Leave these out, or "
+      f"the {option}.",
     )
 
 

@@ -116,7 +116,7 @@ def test_fedavg_has_a_rate_of_its_own_beside_the_first_look(rates, expected):
 @pytest.mark.parametrize(
   ("rates", "more", "problem"),
   [
-    ("0.1", "--baseline=none", "is of --baseline=fedavg"),
+    ("0.1", "--baseline=none", "applies to --baseline=fedavg"),
     ("0.1,0.2,0.3", "--baseline=fedavg", "expected one rate, or two"),
     ("0", "--baseline=fedavg", "client_learning_rate"),
     ("x", "--baseline=fedavg", "client_learning_rate"),
@@ -230,7 +230,9 @@ def test_the_program_shows_the_entry_of_a_name(program, name):
 @pytest.mark.parametrize("words", [["--list=xyz"], ["--list", "xyz"]])
 def test_an_unknown_name_is_one_line(program, words):
   line = program(*words).refusal
-  assert line.startswith("train: --list=xyz: unknown name; --list alone shows ")
+  assert line.startswith(
+    "train: --list=xyz: unknown name; --list without a name "
+  )
 
 
 # How runs are computed.

@@ -179,7 +179,7 @@ def test_all_that_a_sweep_says_replaces_its_base(base, file):
     ("--task=tabel", "--task=tabel: unknown task; did you mean table"),
     ("--algorithm=fedavg\n--hparam=q=1", "--hparam=q=1: unknown"),
     ("--engine=local", "--engine: is not a setting of a run"),
-    ("clinic,age", "'clinic,age': expected lines as --name=value"),
+    ("clinic,age", "'clinic,age': expected lines such as --name=value"),
   ],
 )
 def test_a_mistake_in_a_base_names_it(tmp_path, content, message):
@@ -403,7 +403,7 @@ def test_without_trials_every_combination_runs(search_file):
 @pytest.mark.parametrize(
   ("arguments", "said"),
   [
-    ([RATES, "--sampler=tpe"], "sampler: is of a search; say how many --tr"),
+    ([RATES, "--sampler=tpe"], "sampler: applies to a search; give its num"),
     ([RATES, "--trials=0"], "trials=0: expected a positive integer"),
     (["--range=seed=1"], "--range: seed=1: expected LOW:HIGH"),
     ([RATES, "--grid=client_learning_rate=1,2"], "has a --grid too"),

@@ -87,7 +87,7 @@ def test_clients_of_a_run_will_do(tmp_path):
     (
       ["client,n,correct,accuracy", "a,9,3,0.33", "b,10,5,0.9"],
       "column 'accuracy', row 2 (client 'b'): expected 0.5, the share that "
-      "'correct' tells, found 0.9; leave one out.",
+      "'correct' gives, found 0.9; leave one out.",
     ),
     (["client,n,loss", "a,9,inf"], "expected a finite number, found 'inf'."),
     (["client,n,loss", "a,9," + "x" * 60], "found 'x"),

@@ -112,7 +112,7 @@ def test_the_last_evaluation_up_to_a_round_counts(tmp_path):
     assert found.round_num == expected
     text = card_fairness.paragraphs(found, round_num, OTHER)
     assert ("was after round 10" in text) == (round_num == 19)
-    assert ("nothing is known" in text) == (round_num == 9)
+    assert ("fairness is unknown" in text) == (round_num == 9)
   of_one = card_fairness.read(run, 20, of_global=False, client_id=3)
   assert of_one.clients["client_id"].tolist() == [3]
   assert of_one.is_of_one

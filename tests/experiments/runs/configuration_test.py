@@ -87,7 +87,9 @@ def test_the_size_of_parts_counts_where_a_cohort_has_several(
 def test_a_score_that_is_none_is_refused(score):
   config = build(SPEC)
   config["data"]["score"] = score
-  assert f"its score {score} is none" in str(configuration.problem(config))
+  assert f"its score {score} is not one of" in str(
+    configuration.problem(config)
+  )
 
 
 @pytest.mark.parametrize("number", [None, 0, 2, "1", {}])

@@ -209,7 +209,7 @@ def test_a_damaged_run_does_not_take_the_others_with_it(
   whole = finding.find_whole(runs)
   assert [run.algorithm for run in whole.runs] == ["afl", "term"]
   (line,) = whole.notes
-  assert line.startswith(f"Left out, as damaged: {runs / 'fedavg'}")
+  assert line.startswith(f"Left out, because it is damaged: {runs / 'fedavg'}")
   with pytest.raises(RunError, match=told):
     finding.find_whole(runs / "fedavg")
 
@@ -218,7 +218,7 @@ def test_a_page_notes_which_runs_are_damaged(runs, tmp_path, capsys):
   (runs / "fedavg" / "evaluations.csv").write_text("")
   page.report(runs, tmp_path / "page.html")
   (line,) = capsys.readouterr().err.splitlines()
-  assert line.startswith(f"Left out, as damaged: {runs / 'fedavg'}")
+  assert line.startswith(f"Left out, because it is damaged: {runs / 'fedavg'}")
   with pytest.raises(RunError, match=r"evaluations\.csv: is not a table"):
     page.report(runs / "fedavg", tmp_path / "other.html")
 
@@ -228,7 +228,7 @@ def test_a_comparison_notes_which_runs_are_damaged(runs):
   frame = compare.compare(runs)
   assert list(frame["method"]) == ["AFL", "TERM"]
   note = frame.attrs["notes"][-1]
-  assert note.startswith("Left out, as damaged: ")
+  assert note.startswith("Left out, because it is damaged: ")
   assert "fedavg/evaluations.csv: is not a table" in note
   with pytest.raises(RunError, match=r"evaluations\.csv"):
     compare.compare([runs / "fedavg"])

@@ -142,7 +142,7 @@ def test_a_run_may_go_further(
     assert not any(file.exists() for file in folder.final_files)
     assert folder.is_saved
     assert folder.is_at_work
-    refuse(path, "at work", further)
+    refuse(path, "another program", further)
   assert not folder.is_at_work
 
 
@@ -158,7 +158,7 @@ def test_a_finished_run_stays_as_it_is_until_it_is_fine_tuned(path):
   with run_folder.take_folder([path], TUNED, lengthens=True) as taken:
     assert taken.next_configuration == TUNED
     assert folder.is_at_work
-    refuse(path, "at work", TUNED, lengthens=True)
+    refuse(path, "another program", TUNED, lengthens=True)
   assert content() == before
 
 
@@ -259,7 +259,7 @@ def test_a_folder_of_other_runs_is_left_alone(path, below):
     run_folder.RunFolder(path).check_usable()
   interrupted_run(path / below)
   before = everything_in(path)
-  told = f"holds other runs, as {path / below}.* new folder, .*{path}/NAME"
+  told = f"holds other runs, such as {path / below}.* new folder, .*{path}/NAME"
   with pytest.raises(errors.FolderTakenError, match=f"^{path}: {told}"):
     run_folder.RunFolder(path).check_usable()
   refuse(path, told)
@@ -275,7 +275,7 @@ def test_the_first_folder_that_is_free_is_taken(path):
   interrupted_run(second, changed("resolved", seed=1))
   with run_folder.take_folder([path, second, third], CONFIGURATION) as taken:
     assert taken.path == third
-    refuse(third, "at work")  # It is not free either.
+    refuse(third, "another program")  # It is not free either.
   with run_folder.take_folder([path, third], CONFIGURATION) as taken:
     assert taken.path == third
 
@@ -295,14 +295,14 @@ def test_another_program_is_kept_out(path):
       text=True,
       timeout=60,
     )
-  assert "another program is at work" in result.stderr.splitlines()[-1]
+  assert "another program is using" in result.stderr.splitlines()[-1]
 
 
 def test_a_file_system_without_locks_keeps_others_out_too(path, monkeypatch):
   monkeypatch.setattr(fcntl, "flock", NO_LOCKS)
   with run_folder.take_folder([path], CONFIGURATION) as folder:
     assert folder.is_at_work
-    refuse(path, "at work")
+    refuse(path, "another program")
     assert folder.config.exists()
   assert not folder.is_at_work
   assert everything_in(path) == [folder.config]

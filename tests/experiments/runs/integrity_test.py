@@ -275,7 +275,7 @@ def test_compare_verifies(compares, two_runs, folder):
   table.write_text("")
   status, out, err = compares(*words, "--verify")
   assert status == 1
-  assert "Left out, as damaged: " in out
+  assert "Left out, because it is damaged: " in out
   assert "--verify: 1 of 2 runs" in err
   assert compares(words[1], "--verify").status == 0
 

@@ -117,8 +117,8 @@ def test_the_learning_rate_of_the_server_is_that_of_its_step(algorithm):
     (
       {"algorithm": "maxfl"},
       [
-        "maxfl: clients require a loss of 0 without loss_reference=local, "
-        "which takes that of the model that each trains alone."
+        "maxfl: without loss_reference=local, each client requires a loss "
+        "of 0; with it, the loss of the model that the client trains alone."
       ],
     ),
     ({"algorithm": "maxfl", "loss_reference": "local"}, []),

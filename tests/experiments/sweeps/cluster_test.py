@@ -96,7 +96,9 @@ def test_a_sweep_over_a_cluster_loses_nothing(
     )
 
   when_saved(tmp_path, 3, lambda: os.kill(os.getpid(), signal.SIGINT))
-  with pytest.raises(interruption.Interrupted, match="goes on from there"):
+  with pytest.raises(
+    interruption.Interrupted, match="repeat the command to resume"
+  ):
     sweep_there(jobs=2)
   log = tmp_path / f"{SLOW}.log"
   assert log.read_text().splitlines()[-1].startswith("Interrupted.")
@@ -113,5 +115,5 @@ def test_a_sweep_over_a_cluster_loses_nothing(
   assert len(starts) == 3
   said = capfd.readouterr().err
   assert f"{SLOW}: cut off (" in said
-  assert "another job goes on after round " in said
+  assert "another job resumes after round " in said
   assert contents(tmp_path) == local

@@ -245,7 +245,7 @@ def test_a_run_goes_on_as_long_as_it_gets_further(carry_out):
   assert not failures
   assert len(cluster.started) == 7
   assert (
-    f"{NAME}: cut off (its job ended without a result); another job goes on "
+    f"{NAME}: cut off (its job ended without a result); another job resumes "
     "after round 1 (2 of 2)."
   ) in said
   assert "1/1 fedavg-seed=0: accuracy 70.0%" in said
@@ -317,7 +317,7 @@ def test_a_run_that_another_program_finishes_is_waited_for(
   failures, said = carry_out(cluster)
   assert not failures
   assert cluster.started == []
-  assert f"{NAME}: another program is at work in it; the sweep waits" in said
+  assert f"{NAME}: another program is using it; the sweep waits" in said
 
 
 def test_all_runs_are_asked_to_end_where_one_cannot_start(carry_out):

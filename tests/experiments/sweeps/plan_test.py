@@ -136,7 +136,7 @@ def test_names_are_file_names():
     ("term", {"task_option.x": "1"}, {}, "task_option: unknown option 'x'"),
     ("afl", {"aggregation": "streaming"}, {}, "not possible for a"),
     ("fedavg", {"client_momentum": "0.5"}, {}, "client_momentum=0.5: expected"),
-    ("fedavg", {"attack": "bias"}, {}, "attack=bias: does not say how"),
+    ("fedavg", {"attack": "bias"}, {}, "attack=bias: needs a strength"),
     ("term,term", {}, {}, "is the same run as term-seed=0 of"),
     ("term", {}, {"hparam__t": "1,1.0"}, "is the same run as"),
   ],

@@ -62,7 +62,7 @@ def test_a_second_sweep_says_that_the_first_is_at_work(tmp_path):
   sweep([SPEC], folder)
   with claim.folder_held(folder, print):
     before = sorted(folder.rglob("*"))
-    with pytest.raises(RunError, match="another program is at work") as raised:
+    with pytest.raises(RunError, match="another program is using") as raised:
       sweep([SPEC, SPEC.replace(seed=1)], folder)
     assert str(raised.value).startswith(str(folder))
     assert sorted(folder.rglob("*")) == before
@@ -89,7 +89,7 @@ def test_failures_are_told_when_the_others_are_finished(tmp_path, capsys):
   with pytest.raises(RunError) as error:
     sweep(specs, tmp_path)
   said = str(error.value)
-  assert "2 of 3 runs failed; the same call tries them again." in said
+  assert "2 of 3 runs failed; repeat the call to try them again." in said
   log = tmp_path / "fedavg-seed=7.log"
   assert f"fedavg-seed=7: seed=7: is 7. (log: {log})" in said
   (kept,) = (state for state in _states(tmp_path, specs) if state != "new")

@@ -112,7 +112,7 @@ def test_a_damaged_record_leaves_its_search_out(tmp_path, changes, told):
   for content in ({}, {"studies": [{**study, **changes}]}):
     path.write_text(json.dumps({"settings": settings, **content}))
     said = words(built(tmp_path))
-    assert "A search is left out, as damaged: " in said
+    assert "A search is left out, because it is damaged: " in said
   assert told in said
   path.write_text(json.dumps({"settings": settings, "studies": [study]}))
   said = words(built(tmp_path))

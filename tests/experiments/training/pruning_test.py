@@ -52,7 +52,7 @@ def test_a_pruned_run_says_so_and_can_go_on(tmp_path, capfd):
     assert json.loads(pruned.read_text()) == {"rounds": 2}
     assert runner.state_of(SPEC, path) == "pruned"
     pruned.unlink()
-  assert "pruned; the run promised too little." in capfd.readouterr().err
+  assert "pruned, because its results are too poor" in capfd.readouterr().err
   pruned.write_text('{"rounds": 2}\n')
 
   run = train(SPEC, path)

@@ -236,7 +236,9 @@ def test_a_folder_that_is_removed_or_replaced_is_not_made_anew(monkeypatch):
   for act in (remove, replace):
     with monkeypatch.context() as patched:
       before_round(patched, 2, act)
-      with pytest.raises(experiments.RunError, match="while the run was at"):
+      with pytest.raises(
+        experiments.RunError, match="during the run; nothing was"
+      ):
         train(SMALL, path)
     left = [file.name for file in path.glob("*")]
     assert left == (["metrics.csv"] if act is replace else [])

@@ -75,7 +75,7 @@ def test_names_with_commas(path):
   ("options", "field", "fact"),
   [
     ({"features": ""}, "features", "commas"),
-    ({"ignore": "age,"}, "ignore", "names with commas"),
+    ({"ignore": "age,"}, "ignore", "names separated by commas"),
     ({"client": ""}, "client", "the name of a column"),
     ({"label": "clinic"}, "label", "client"),
     ({"split": "ill"}, "split", "client and label"),

@@ -114,7 +114,7 @@ def read(path: str | os.PathLike[str]) -> pd.DataFrame:
           row,
           clients,
           f"expected {shares[row]:.4g}, the share that {columns[CORRECT]!r} "
-          f"tells, found {results[ACCURACY.name][row]:.4g}; leave one out",
+          f"gives, found {results[ACCURACY.name][row]:.4g}; leave one out",
         )
     results[ACCURACY.name] = shares
   results[COUNT] = results[COUNT].astype(np.int64)

@@ -139,7 +139,7 @@ def ceiling(
   notes: list[str] = []
   if runs is not None:
     if task is not None:
-      raise FieldError("task", "is that of the runs; leave it out.", value=task)
+      raise FieldError("task", "comes from the runs; leave it out.", value=task)
     problems, notes = ceiling_problems.of_runs(runs, trust=trust)
   elif task is None:
     raise FieldError("task", "is missing; name a task, or give runs.")

@@ -99,7 +99,7 @@ class Problem(NamedTuple):
       raise FieldError(
         "model",
         "has weights before its last layer, so that its loss is not convex; "
-        "give a trained run: the ceiling is then one of its representation.",
+        "give a trained run, whose representation then has a ceiling.",
       )
     weights, notes = [], []
     for run, method in members:
@@ -129,7 +129,7 @@ def of_runs(
   notes = list(found.notes)
   finished = [run for run in found.runs if run.is_finished]
   if left_out := len(found.runs) - len(finished):
-    notes.append(f"{left_out} runs are not finished, and left out.")
+    notes.append(f"{left_out} unfinished runs are left out.")
   if not finished:
     raise RunError("No run is finished; train one to its end first.")
   same: dict[tuple[object, ...], list[tuple[Run, str]]] = {}

@@ -88,7 +88,9 @@ def read(
       if isinstance(found, dict) and any(
         found[name] != parts[0][name] for name in _HOW if parts
       ):
-        found = "has another share or other weights of clients than others"
+        found = (
+          "has another share or other weights of clients than the other runs"
+        )
       if isinstance(found, str):
         notes.append(f"{file}: not shown, as it {found}.")
         continue
@@ -106,11 +108,13 @@ def _read(
     found = parsing.with_nan(parsing.parse_json(file.read_bytes()))
     before, now = found["of"], _identity(run)
     if before["rounds"] != now["rounds"]:
-      return f"is of round {before['rounds']}, the run has {now['rounds']}"
+      return (
+        f"is from round {before['rounds']}, but the run has {now['rounds']}"
+      )
     if before != now:
       return "belongs to other data than the run"
     if round_num is not None and round_num != now["rounds"]:
-      return f"is of round {now['rounds']}, and not of {round_num}"
+      return f"is from round {now['rounds']}, not from round {round_num}"
     [_], [_] = found["data"], found["runs"]
     content: dict[str, Any] = {n: found[n] for n in (*_HOW, *_TABLES)}
     _check(content)

@@ -197,7 +197,7 @@ def _attackers(run: Run) -> set[int]:
   if run.clients is None:
     raise FieldError(
       "honest",
-      f"{run.path} does not say which clients attack as long as it is not "
-      "finished; leave it out.",
+      f"{run.path} does not record which clients attack until it is finished; "
+      "leave it out.",
     )
   return set(run.clients["client_id"][run.clients["attacker"]])

@@ -24,8 +24,8 @@ from tff_fair.experiments.spec.scores import ACCURACY, Score
 NOISE = "noise_share"
 NOISE_MEASURE = Measure("Noise share", False, digits=1)
 NOISE_EXPLANATION = (
-  "Noise share: how much of the variance between clients (%) test sets of "
-  "their sizes make by themselves."
+  "Noise share: how much of the variance between clients (%) comes only from "
+  "the small size of test sets."
 )
 _SPREADS = ("std", "variance", "relative_std")
 

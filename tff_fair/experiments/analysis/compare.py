@@ -122,7 +122,7 @@ def _of_task(
   if selector.round == BEST:
     notes = (
       "Each run's best evaluation is chosen on the test data that the table "
-      "shows, so its numbers are too good.",
+      "shows, so its numbers look better than they are.",
       *notes,
     )
   if not found and any(any(row.marks) for row in tables[0].rows):

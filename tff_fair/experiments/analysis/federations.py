@@ -74,7 +74,7 @@ def check(results: pd.DataFrame) -> None:
     raise ValueError("holds no row")
   for name in scores:
     if not pd.api.types.is_numeric_dtype(results[name]):
-      raise ValueError(f"{name} has other values than numbers")
+      raise ValueError(f"{name} has values that are not numbers")
   incomplete = results[[*keys, "score"]].isna().any(axis=1)
   twice = results[keys].duplicated()
   if (incomplete | twice).any():

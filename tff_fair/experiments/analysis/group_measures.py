@@ -63,8 +63,8 @@ def _gap(name: str, clients: Clients, weights: Vector) -> Vector:
   if shown.sum() < 2:
     raise RunError(
       f"The {name} gap needs two groups with {group_gaps.LEAST_EXAMPLES} test "
-      "rows each, and as many validation rows, of those it is of; name another "
-      "criterion, or give more rows."
+      "rows each, and as many validation rows, of the kind that it counts; "
+      "name another criterion, or give more rows."
     )
   return group_gaps.of_weighted(name, counts, weights, shown)
 

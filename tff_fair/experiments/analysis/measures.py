@@ -241,7 +241,7 @@ def find(
     raise FieldError(
       argument,
       f"{whose}: its clients have {score.plural}, and no such measure; choose "
-      f"of {', '.join(of(score))}.",
+      f"one of {', '.join(of(score))}.",
       value=name,
     )
   return found

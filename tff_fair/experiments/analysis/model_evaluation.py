@@ -152,8 +152,8 @@ def _load(
     return half.load(client_id)
   if half.raw is None:
     raise model.error(
-      "takes raw columns, which the task does not hand out; audit a "
-      "model that takes its x."
+      "takes raw columns, which the task does not provide; audit a model that "
+      "takes x."
     )
   return half.raw(client_id)
 
@@ -207,7 +207,7 @@ class _Hits:
     is_single = self.num_classes == 2 and outputs.shape[1:] == (1,)
     if not is_single and outputs.shape[1:] != (self.num_classes,):
       raise self.model.error(
-        f"gives outputs of shape {_shape(outputs.shape)}, and the task has "
+        f"gives outputs of shape {_shape(outputs.shape)}, but the task has "
         f"{self.num_classes} classes; expected [n, {self.num_classes}]."
       )
     are_probabilities = _are_probabilities(outputs, is_single=is_single)
@@ -246,7 +246,7 @@ class _Errors:
     if outputs.reshape(len(outputs), -1).shape[1] != number or outputs.ndim > 2:
       what = "is a number" if number == 1 else f"has {number} numbers"
       raise self.model.error(
-        f"gives outputs of shape {_shape(outputs.shape)}, and the label of the "
+        f"gives outputs of shape {_shape(outputs.shape)}, but the label of the "
         f"task {what}; expected [n, {number}]."
       )
     squared = (outputs.reshape(labels.shape) - labels) ** 2
@@ -315,15 +315,15 @@ class Model:
     if len(self.input_specs) != 1:
       names = ", ".join(self.input_specs)
       raise self.error(
-        f"takes {len(self.input_specs)} inputs ({names}), and the task "
+        f"takes {len(self.input_specs)} inputs ({names}), but the task "
         f"{task.name} has one, x of shape {_shape(wanted.shape)}."
       )
     (found,) = self.input_specs.values()
     if not found.shape.is_compatible_with(wanted.shape):
       raise self.error(
-        f"takes inputs of shape {_shape(found.shape)}, and x of the task "
-        f"{task.name} has the shape {_shape(wanted.shape)}; choose "
-        "another model or task."
+        f"takes inputs of shape {_shape(found.shape)}, but x of the task "
+        f"{task.name} has the shape {_shape(wanted.shape)}; choose another "
+        "model or task."
       )
 
   def predict(self, x: np.ndarray | Columns) -> Predicted:

@@ -46,8 +46,8 @@ def find(groups: Sequence[Group], name: str) -> tuple[Group, ...]:
     labels = ", ".join(repr(group.label) for group in found or groups)
     raise FieldError(
       "baseline",
-      f"is {'more than one' if found else 'none'} of the methods; give one of "
-      f"{labels}.",
+      f"is {'more than one' if found else 'not one'} of the methods; give one "
+      f"of {labels}.",
       value=name,
     )
   return (found[0],)

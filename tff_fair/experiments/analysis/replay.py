@@ -88,8 +88,8 @@ def replay(
   for round_num, taped in tape_files.read(folder, _last_round(found), tell):
     if taped is None and replaying.has_state:
       tell(
-        f"{folder.tape}: ends before round {round_num} for "
-        f"{type(rule).__name__}, which goes on from the round before."
+        f"{folder.tape}: lacks round {round_num}, so the replay of "
+        f"{type(rule).__name__} ends there: it needs every round."
       )
       break
     if taped is None:
@@ -119,7 +119,10 @@ def _rule(
   described = trained_model.Architecture.read(folder.model)
   if not isinstance(algorithm, str):
     if hparams is not None:
-      raise FieldError("hparams", "belong to a method; set those of the rule.")
+      raise FieldError(
+        "hparams",
+        "apply to a method given by name; set the fields of the rule instead.",
+      )
     rule = algorithm
   else:
     algorithm = methods.understood(algorithm)
@@ -139,7 +142,7 @@ def _rule(
   if rule.is_measured:
     raise FieldError(
       "algorithm",
-      "gets measurements or draws between rounds, which no tape has; replay "
+      "needs measurements or draws between rounds, which no tape has; replay "
       "another method.",
       value=algorithm if isinstance(algorithm, str) else type(rule).__name__,
     )

@@ -108,7 +108,7 @@ def limits(evaluation: LastEvaluation, num_clients: int) -> list[str]:
   examples = evaluation.clients["num_examples"]
   found = [
     "The numbers are about these clients' test data. Other clients may fare "
-    "otherwise."
+    "differently."
   ]
   left_out = evaluation.num_attackers + evaluation.num_unseen
   others = num_clients - len(examples) - left_out
@@ -120,11 +120,12 @@ def limits(evaluation: LastEvaluation, num_clients: int) -> list[str]:
     whose = (
       "The test data are"
       if evaluation.is_of_one
-      else f"{num_small:,} of {len(examples):,} clients have test data of"
+      else f"{num_small:,} of {len(examples):,} clients "
+      f"{'has' if num_small == 1 else 'have'} test data of"
     )
     found.append(
-      f"{whose} fewer than {_SMALL} examples. So few say little about one "
-      "client."
+      f"{whose} fewer than {_SMALL} examples. So few examples show little "
+      "about one client."
     )
   return found
 

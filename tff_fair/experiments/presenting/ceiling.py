@@ -42,10 +42,10 @@ if typing.TYPE_CHECKING:
 
 _TOUCHES = (
   "The model touches the ball |W| <= {radius:g} ({risks}): with larger weights "
-  "the loss may fall further, as where data can be separated."
+  "the loss may fall further, for example if the data is separable."
 )
 _TRAINING = (
-  "The ceiling is of training data; test losses are shown, too. Each loss is "
+  "The ceiling is for training data; test losses are shown, too. Each loss is "
   "the plain one, whatever a run trained on: {unit}."
 )
 _UNITS = {"squared": "mean squared errors, in the task's units of the label"}

@@ -54,7 +54,7 @@ def _reason(choice: Choice) -> str:
   )
   if nearest["is_better"]:
     return text + (
-      "It is left aside since a client loses "
+      "It is not chosen, because a client loses "
       f"{_number(choice, nearest['largest_loss'])}."
     )
   return text + (

@@ -112,7 +112,7 @@ def export(
   output = pathlib.Path(output)
   asked = questions.ask(question, [run])
   if client is not None and all_clients:
-    raise FieldError("all_clients", "leave it out, or client.")
+    raise FieldError("all_clients", "leave either it or client out.")
   kind = export_paths.format_of(output, format, of_several=all_clients)
   export_paths.check_free(output, overwrite=overwrite)
   weights = trained_model.load_weights(RunFolder(run.path), best=best)
@@ -122,8 +122,8 @@ def export(
   if (client is not None or all_clients) and weights.personal is None:
     raise FieldError(
       "all_clients" if client is None else "client",
-      f"the run, with {run.algorithm}, trained no personal models, as ditto "
-      "does, and any method with personal_lam; leave it out.",
+      f"the run, with {run.algorithm}, trained no personal models; ditto does, "
+      "and any method with personal_lam. Leave it out.",
       value=client,
     )
   client_id = None if client is None else _client_id(run, client, trust)
@@ -185,8 +185,8 @@ def _check_baselines(
   if not is_last_global:
     raise FieldError(
       "baselines",
-      "are of the last model of a run without personal models; leave them out, "
-      "or --best.",
+      "apply only to the last model of a run without personal models; leave "
+      "either them or --best out.",
     )
   for found in (run, *baselines):
     problem = None

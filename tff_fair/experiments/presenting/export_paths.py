@@ -44,7 +44,7 @@ def format_of(
   if given is None and by_suffix == SAVED_MODEL and _is_of_file(output):
     raise FieldError(
       "output",
-      "is in no known format; name a file *.keras or *.tflite, or a folder, as "
+      "has no known format; name a file *.keras or *.tflite, or a folder, as "
       f"{output.with_suffix('')}; with the format savedmodel, a folder may "
       "have any name.",
       value=str(output),
@@ -89,8 +89,8 @@ def check_free(output: pathlib.Path, *, overwrite: bool) -> None:
       )
     elif not _is_export(output):
       raise FileExistsError(
-        f"{output}: is a folder that holds other things than exports; "
-        "name another place."
+        f"{output}: is a folder with files that are not exports; name another "
+        "place."
       )
 
 

@@ -93,7 +93,7 @@ def load_state(state: pathlib.Path) -> Any:
     return tf.saved_model.load(str(state))()
   except (MemoryError, tf.errors.ResourceExhaustedError) as error:
     raise RunError(
-      f"{state}: cannot be read for want of memory or file descriptors; free "
+      f"{state}: cannot be read for lack of memory or file descriptors; free "
       "some, and try again."
     ) from error
   except Exception as error:

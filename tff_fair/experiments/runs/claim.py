@@ -194,8 +194,8 @@ def _only_one(folder: pathlib.Path, text: bytes) -> Iterator[bool]:
     found = _read(path)
     if found is not None and _is_stale(folder, found):
       raise RunError(
-        f"{path}: a program was killed as it took over the folder; if none is "
-        "at work in it, remove this file."
+        f"{path}: a program was killed while it took over the folder; if no "
+        "other program is using the folder, remove this file."
       ) from None
     yield False
     return
@@ -251,6 +251,6 @@ def _owner(text: bytes) -> str:
 
 def _taken(folder: pathlib.Path) -> FolderTakenError:
   return FolderTakenError(
-    f"{folder}: another program is at work in it; choose another folder, or "
-    "wait for it."
+    f"{folder}: another program is using it; choose another folder, or wait "
+    "for that program."
   )

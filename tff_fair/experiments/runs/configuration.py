@@ -113,7 +113,7 @@ def problem(content: object) -> str | None:
   if (found := content.get(FORMAT)) != NUMBER:
     return (
       f"its format is {json.dumps(found)}, expected {NUMBER}; only the version "
-      "that wrote it reads it"
+      "that wrote it can read it"
     )
   for group, values in content.items():
     if group != FORMAT and not isinstance(values, Mapping):
@@ -151,7 +151,7 @@ def _wrong_values(content: Mapping[str, Any]) -> Iterator[str]:
       yield f"its {name} is not a whole number"
   for name in (content[DATA][SCORE], *_beside(content)):
     if not isinstance(name, str) or name not in scores.BY_NAME:
-      yield f"its {SCORE} {name} is none of {', '.join(scores.BY_NAME)}"
+      yield f"its {SCORE} {name} is not one of {', '.join(scores.BY_NAME)}"
   for name in _MAPPINGS:
     if not isinstance(resolved[name], Mapping):
       yield f"its {name} is not an object"
@@ -214,13 +214,14 @@ def with_code(
   if not trust:
     for text in _other_versions(saved, now, spec):
       raise RunError(
-        f"the run was made with {text}; put that version back, or give --trust "
-        "if you trust this one to run as you."
+        f"the run was made with {text}; put that version back or, if you trust "
+        "this one to run with your rights, give --trust."
       )
     for name in sorted(now.keys() - saved.keys()):
       raise RunError(
-        f"the record names no version of its {name}, which is code ("
-        f"{_name_in(spec, name)}); if you trust it to run as you, give --trust."
+        f"the record names no version of its {name}, which is code "
+        f"({_name_in(spec, name)}); if you trust it to run with your rights, "
+        "give --trust."
       )
   for name in now:
     progress.say(f"Runs the {name} of the run: {_name_in(spec, name)}.")

@@ -114,7 +114,7 @@ def find_whole(
     raise damage[0]
   return FoundRuns(
     whole,
-    [f"Left out, as damaged: {error}" for error in damage],
+    [f"Left out, because it is damaged: {error}" for error in damage],
     changes(whole, verify=verify),
   )
 

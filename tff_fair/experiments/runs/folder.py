@@ -177,14 +177,14 @@ class RunFolder:
       place = os.readlink(f"/proc/self/fd/{self._descriptor}")
     except OSError:  # Not on Linux.
       place = None
-    nothing = "while the run was at work in it; nothing was made anew"
+    nothing = "during the run; nothing was created in its place"
     if place is None:
       return f"{found} moved or removed {nothing}."
     if place.endswith(" (deleted)"):
-      return f"{found} removed {nothing}. The same command begins again."
+      return f"{found} removed {nothing}. Repeat the command to start again."
     return (
-      f"{found} moved to {place} {nothing}. Move it back, and the same command "
-      "goes on."
+      f"{found} moved to {place} {nothing}. Move it back, and repeat the "
+      "command to resume."
     )
 
   def move_aside(self, path: pathlib.Path) -> pathlib.Path:
@@ -219,26 +219,26 @@ class RunFolder:
     if is_over:
       raise FolderTakenError(
         f"{self.path}: holds a finished run; choose another folder, move it "
-        "away, or go on with it: give it a larger total_rounds, or "
-        "finetune_epochs if it has none."
+        "away, or continue it: give a larger total_rounds, or finetune_epochs "
+        "if it has none."
       )
     found = [path.name for path in self.files if os.path.lexists(path)]
     if found and not has_config:
       raise FolderTakenError(
-        f"{self.path}: holds {found[0]} of no run that could go on; choose "
-        "another folder, or move it away."
+        f"{self.path}: contains {found[0]}, but no run that can be resumed; "
+        "choose another folder, or move it away."
       )
     if below is not None:
       raise FolderTakenError(
-        f"{self.path}: holds other runs, as {below}, which tables and pages of "
-        "this folder would no longer show; name a new folder, or one in it, as "
-        f"{self.path / 'NAME'}."
+        f"{self.path}: holds other runs, such as {below}, which tables and "
+        "pages of this folder would no longer show; name a new folder, or one "
+        f"in it, such as {self.path / 'NAME'}."
       )
     for path, kind in special:
       # A run that is killed or copied leaves none. To read it may never end.
       raise RunError(
-        f"{self.path}: {path.relative_to(self.path)} is a {kind}, no file of a "
-        "run; nothing was changed. Put the file back that was there."
+        f"{self.path}: {path.relative_to(self.path)} is a {kind}, not a file "
+        "of a run; nothing was changed. Put the original file back."
       )
 
   def _ends_before(self, asked: Mapping[str, Any] | None) -> bool:

@@ -26,7 +26,7 @@ def check(path: pathlib.Path) -> None:
   if not path.exists():
     raise ValueError("there is no such file or folder.")
   if kind := atomic.special_kind(path):  # To read it may never end.
-    raise ValueError(f"is a {kind}, no file.")
+    raise ValueError(f"is a {kind}, not a file.")
   if path.is_dir() and not (path / "saved_model.pb").exists():
     raise ValueError(
       "holds no saved_model.pb; name a .keras file, or the folder of a "
@@ -107,7 +107,7 @@ def check_code(path: pathlib.Path) -> None:
     names = ", ".join(found)
     raise ValueError(
       f"holds or names code that is not Keras' own ({names[:_MOST_LETTERS]}); "
-      "if you trust the file to run it as you, give --trust."
+      "if you trust the file to run with your rights, give --trust."
     )
 
 

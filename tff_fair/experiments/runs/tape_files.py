@@ -153,8 +153,8 @@ def _read(path: pathlib.Path, folder: RunFolder) -> dict[int, Arrays]:
       rounds.setdefault(int(number), {})[field] = array
   if not np.array_equal(model, _model(folder)):
     raise RunError(
-      f"{path}: is of another model than {folder.model.name}; put back the "
-      "tape of this run."
+      f"{path}: is a tape of another model than {folder.model.name}; put back "
+      "the tape of this run."
     )
   return {**rounds}
 

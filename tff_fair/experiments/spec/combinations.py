@@ -38,11 +38,11 @@ def _conflicts(spec: RunSettings) -> _Conflicts:
   decay = "server_learning_rate_decay"
   kind = f"{decay}_kind"
   if getattr(spec, kind) is not None and getattr(spec, decay) is None:
-    yield kind, f"is of {decay}, which is not given."
+    yield kind, f"applies to {decay}, which is not given."
   if spec.patience is not None and spec.criterion is None:
     yield (
       "patience",
-      "does not say what is to improve; give criterion, mean or worst_10.",
+      "needs a measure to improve; give criterion=mean or criterion=worst_10.",
     )
   if spec.criterion is not None and spec.validation_fraction == 0:
     yield (
@@ -55,8 +55,8 @@ def _conflicts(spec: RunSettings) -> _Conflicts:
   if spec.tape and spec.loss_reference != "none":
     yield (
       "tape",
-      "has the losses of clients, and the rule compares gaps: no replay would "
-      "have them. Leave loss_reference or tape out.",
+      "has the losses of clients, but the rule compares gaps, which a replay "
+      "would lack. Leave loss_reference or tape out.",
     )
   yield from _of_local_work(spec)
   yield from _of_server_step(spec)
@@ -93,7 +93,7 @@ def _of_momentum(spec: RunSettings) -> _Conflicts:
   if spec.corrects_steps and spec.client_optimizer != "sgd":
     yield (
       "client_optimizer",
-      "SCAFFOLD's control variates are of sgd at the clients; take sgd, or "
+      "SCAFFOLD's control variates need sgd at the clients; choose sgd, or "
       "leave the correction out.",
     )
   if (
@@ -116,7 +116,10 @@ def _of_sampling(spec: RunSettings) -> _Conflicts:
       if getattr(spec, name):
         yield name, "does not go with drfa; leave one of the two out."
   elif spec.sampling == "by_lambda":
-    yield "sampling", "by_lambda draws by the weights of drfa; take drfa."
+    yield (
+      "sampling",
+      "by_lambda draws by the weights that drfa learns; choose drfa.",
+    )
   if spec.sampling != "power_of_choice":
     return
   if spec.aggregation == "secure":
@@ -210,8 +213,7 @@ def _of_attack(spec: RunSettings) -> _Conflicts:
   if kind != "none" and strength is None:
     yield (
       "attack",
-      "does not say how strongly; give attack_strength, what it "
-      f"{effects[kind]}.",
+      f"needs a strength; give attack_strength, what it {effects[kind]}.",
     )
   if kind == "bias" and strength is not None and strength < 0:
     yield "attack_strength", "expected a number in [0, inf) for bias."
@@ -243,7 +245,7 @@ def _of_privacy(spec: RunSettings) -> _Conflicts:
   if spec.dropout and spec.dropout_kind in ("by_size", "by_label"):
     yield (
       "dropout_kind",
-      "dp_noise needs cohorts that do not depend on the data, and here one "
+      "dp_noise needs cohorts that do not depend on the data, but here one "
       "client's examples change who reports back; choose another kind.",
     )
   if isinstance(spec.clients_per_round, str):
@@ -310,8 +312,8 @@ def without_effect(spec: RunSettings) -> Iterator[str]:
     )
   if spec.algorithm == "maxfl" and spec.loss_reference == "none":
     yield (
-      "maxfl: clients require a loss of 0 without loss_reference=local, which "
-      "takes that of the model that each trains alone."
+      "maxfl: without loss_reference=local, each client requires a loss of 0; "
+      "with it, the loss of the model that the client trains alone."
     )
   for name, needed in (
     ("client_learning_rate_decay_kind", "client_learning_rate_decay"),
@@ -339,7 +341,7 @@ def without_effect(spec: RunSettings) -> Iterator[str]:
   if spec.secure_bound is not None and (
     spec.aggregation != "secure" or spec.dp_noise is not None
   ):
-    why = "it is of aggregation=secure"
+    why = "it applies to aggregation=secure"
     if spec.dp_noise is not None:
       why = "dp_clip is the bound"
     yield f"secure_bound={spec.secure_bound:g} has no effect: {why}."

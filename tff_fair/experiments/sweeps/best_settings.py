@@ -206,8 +206,8 @@ def _on_set_aside(title: str, parts: Sequence[_Parts]) -> list[str]:
     f"* The criterion: {title} over validation data, {shares} of each client's "
     "training data.",
     *dict.fromkeys(
-      "With too few training data to set any aside, and so without a vote: "
-      f"{p.num_clients - p.num_deciding} of {p.num_clients} clients."
+      "Without a vote, because they have too little training data to set any "
+      f"aside: {p.num_clients - p.num_deciding} of {p.num_clients} clients."
       for p in parts
       if p.num_deciding < p.num_clients
     ),

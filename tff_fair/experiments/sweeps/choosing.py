@@ -141,7 +141,7 @@ def find(
     if not methods.is_method(methods.understood(name)):
       raise FieldError("algorithms", methods.unknown(name), value=name)
   if not names:
-    raise FieldError("algorithms", "is empty; name a method, as fedfv.")
+    raise FieldError("algorithms", "is empty; name a method, such as fedfv.")
   if spec.criterion is not None:  # Without it, there is no patience.
     raise FieldError(
       "criterion",
@@ -158,7 +158,7 @@ def find(
   if is_gap and not tried.has_groups(base):
     raise FieldError(
       "criterion",
-      "is of groups of people, which the task does not know; name another "
+      "needs groups of people, which the task does not define; name another "
       "criterion, or the task's column of groups.",
       value=how.criterion,
     )

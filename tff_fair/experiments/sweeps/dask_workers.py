@@ -117,8 +117,8 @@ class DaskWorkers(Executor):
         raise option_error(
           _SCHEDULER,
           self._options.get(_SCHEDULER, "of this machine"),
-          "is gone; what the runs have saved is kept, and the same command "
-          "goes on from there.",
+          "is gone; what the runs have saved is kept: repeat the command to "
+          "resume.",
         ) from error
     return self._workers
 

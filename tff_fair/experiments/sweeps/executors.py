@@ -133,8 +133,8 @@ class Restarts:
     if times > self._most:
       return None
     return (
-      f"cut off ({ended.how}); another job goes on after round {last} "
-      f"({times} of {self._most})."
+      f"cut off ({ended.how}); another job resumes after round {last} ({times} "
+      f"of {self._most})."
     )
 
 
@@ -153,8 +153,8 @@ def as_seen(ended: JobEnd) -> JobEnd:
     if is_there:
       return ended
     ended.job.note(
-      f"{folder.path}: is not finished here, but its job says so; the hosts of "
-      "a sweep need a file system that they share."
+      f"{folder.path}: is not finished here, but its job reports that it is; "
+      "the hosts of a sweep need a file system that they share."
     )
     return ended._replace(status=1)
   # Another job has finished it, or is about to.
@@ -191,7 +191,9 @@ def create(
   if name == LOCAL:
     for option, value in values.items():
       raise option_error(
-        option, value, "local has no options; jobs says how many runs go on."
+        option,
+        value,
+        "local has no options; jobs sets how many runs train at a time.",
       )
     return Processes(1 if jobs is None else jobs)
   extra, package = _EXTRAS[name]
@@ -201,7 +203,7 @@ def create(
     raise option_error(
       _RESTARTS,
       restarts,
-      "expected how often a run goes on by itself after its job was lost: 0, "
+      "expected how often a run resumes by itself after its job was lost: 0, "
       "1, 2, ...",
     )
   # These import packages that only some users have.

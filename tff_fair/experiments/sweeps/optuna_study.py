@@ -135,8 +135,8 @@ def _of_grid(space: Space, seed: int, number: int) -> dict[str, str] | None:
     if texts is None:
       raise FieldError(
         "sampler",
-        f"{name}={space[name]} has no end of values; give values, as a grid, "
-        "or a range with a step.",
+        f"{name}={space[name]} has infinitely many values; give values, as a "
+        "grid does, or a range with a step.",
         value="grid",
       )
   combinations = list(itertools.product(*(v for v in values.values() if v)))

@@ -57,7 +57,7 @@ class Processes(Executor):
     except (ConnectionError, EOFError) as error:
       raise RunError(
         f"{job.path}: cannot be started: the process that starts runs was "
-        "killed, perhaps for lack of memory; the same command goes on."
+        "killed, perhaps for lack of memory; repeat the command to resume."
       ) from error
     return _RunningProcess(process, RunFolder(job.path))
 

@@ -197,8 +197,8 @@ class Runner:
             failures.append(Failure(name, _last_line(log), log))
     except interruption.Interrupted as interrupted:
       interrupted.advice = (
-        f"{how_far()} in {self.folder}, what the others had is saved; "
-        "the same command goes on from there."
+        f"{how_far()} in {self.folder}, what the others had is saved: repeat "
+        "the command to resume."
       )
       raise
     return failures
@@ -207,8 +207,7 @@ class Runner:
     """Starts a run, or waits for it where another program has it in hand."""
     if self.executor.is_shared and RunFolder(job.path).is_at_work:
       self.say(
-        f"{job.name}: another program is at work in it; the sweep waits for "
-        "its end."
+        f"{job.name}: another program is using it; the sweep waits for its end."
       )
       return executors.Elsewhere(job)
     return self.executor.start(job)
@@ -302,7 +301,7 @@ def _last_line(log: pathlib.Path) -> str:
     return said[-1]
   with contextlib.suppress(OSError):
     if shutil.disk_usage(log.parent).free < _LEAST_ROOM:
-      return f"no output; its log found no room in {log.parent}"
+      return f"no output; there is no space for its log in {log.parent}"
   return "no output"
 
 
@@ -361,7 +360,7 @@ def sweep(
   failures = runner.carry_out(once, runner.states(once))
   if failures:
     raise RunError(
-      f"{folder}: {len(failures)} of {len(once)} runs failed; the same call "
-      f"tries them again. {'; '.join(map(str, failures))}"
+      f"{folder}: {len(failures)} of {len(once)} runs failed; repeat the call "
+      f"to try them again. {'; '.join(map(str, failures))}"
     )
   return [finding.read_run(folder / run.name) for run in planned]

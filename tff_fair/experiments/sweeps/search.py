@@ -315,8 +315,8 @@ def search(
   study, *others = of_sweep(sweep)
   if others:
     raise ValueError(
-      "space: a task or its options have several values; search on each by "
-      "itself."
+      "space: a task or its options have several values; run a separate search "
+      "for each."
     )
   runner = Runner(
     folder,
@@ -327,8 +327,8 @@ def search(
   searcher.runner.check_limits()
   if failures := searcher.carry_out():
     raise RunError(
-      f"{folder}: {len(failures)} runs failed; the same call tries them again. "
-      f"{'; '.join(map(str, failures))}"
+      f"{folder}: {len(failures)} runs failed; repeat the call to try them "
+      f"again. {'; '.join(map(str, failures))}"
     )
   return Search(folder, settings, tuple(searcher.trials[study.name]))
 

@@ -93,7 +93,7 @@ class SearchSettings:
     if len(self.objectives) > 1 and self.pruner != "none":
       raise FieldError(
         "pruner",
-        "needs one objective: by several, no run is plainly the worse one; "
+        "needs one objective: with several, no run is plainly the worse one; "
         "leave it out.",
         value=self.pruner,
       )
@@ -231,8 +231,8 @@ def of_sweep(sweep: Sweep) -> list[Study]:
     for study in _of_method(sweep, method, hparams[method.algorithm]):
       if study.name in studies:
         raise RunError(
-          f"{method.place}: is searched as {studies[study.name].method.place} "
-          "is; leave one of them out."
+          f"{method.place}: has the same search as "
+          f"{studies[study.name].method.place}; leave one of them out."
         )
       studies[study.name] = study
       _check(study)
@@ -263,8 +263,8 @@ def _of_method(
       space[name] = Dimension(tuple(map(declared.as_text, values)))
   if not space:
     raise RunError(
-      f"{method.place}: {method.name} has nothing to search; give a range, as "
-      "--range=client_learning_rate=0.001:1:log, or a grid of values."
+      f"{method.place}: {method.name} has nothing to search; give a range, "
+      "such as --range=client_learning_rate=0.001:1:log, or a grid of values."
     )
   in_name = {n for n in questions if n in method.grid or n in sweep.varying}
   for fixed in grids.product(questions):
@@ -287,10 +287,12 @@ def _dimension(
   if float in kinds:
     return Dimension(range=drawn)
   if int not in kinds:
-    raise RunError(f"{place}: takes no numbers; give its values in a grid.")
+    raise RunError(
+      f"{place}: does not take numbers; give its values in a grid."
+    )
   numbers = (drawn.low, drawn.high, drawn.step or 1)
   if not all(isinstance(number, int) for number in numbers):
-    raise RunError(f"{place}: takes integers alone.")
+    raise RunError(f"{place}: takes only integers.")
   return Dimension(range=drawn, is_integer=True)
 
 

@@ -310,7 +310,7 @@ def check_same_search(
   if differences:
     raise RunError(
       f"{folder}: holds a search with {', '.join(dict.fromkeys(differences))}; "
-      "choose another folder, or go on with the settings that it has."
+      "choose another folder, or continue it with the settings that it has."
     )
 
 

@@ -45,7 +45,7 @@ def coefficient_change(summary: Mapping[str, Any]) -> str | None:
   return (
     "In no round did a client's coefficient differ from its plain weight by "
     f"more than {100 * change:.2g} %: the method weighed the clients as FedAvg "
-    "does. Stronger hyperparameters would show more of it."
+    "does. Stronger hyperparameters would have more effect."
   )
 
 
@@ -88,7 +88,7 @@ def threshold(summary: Mapping[str, Any]) -> list[str]:
     return []
   score = BY_NAME[found["goal"]]
   rule = (
-    f"Decide for class {found['class']} (number {found['class_number']}) where "
+    f"Decide for class {found['class']} (number {found['class_number']}) if "
     f"its probability is {found['probability']:.4g} or more: on training data "
     f"that gives the largest {score.noun} over the clients that train and are "
     "evaluated."

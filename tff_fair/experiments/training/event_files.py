@@ -159,8 +159,8 @@ def _records(file: pathlib.Path) -> Iterator[bytes]:
   except tf.errors.OpError as error:
     reason = " ".join(error.message.split())
     raise RunError(
-      f"{file.parent}: {file.name} cannot be read: {reason}. It is for "
-      "TensorBoard alone: make it readable or move it away, and start again."
+      f"{file.parent}: {file.name} cannot be read: {reason}. It is only for "
+      "TensorBoard: make it readable or move it away, and start again."
     ) from error
 
 

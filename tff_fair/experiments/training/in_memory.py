@@ -118,7 +118,9 @@ def _with_groups(
   found = last.found
   if f"global_{found.score.name}" in found.clients:
     raise FieldError(
-      "criterion", "counts groups of a global model, and the run has others."
+      "criterion",
+      "needs groups under one global model, but the run evaluates personal "
+      "ones.",
     )
   ids = found.clients["client_id"].tolist()
   columns = dict(found.clients)

@@ -303,8 +303,8 @@ def check_tables(
       raise FieldError(
         setting,
         f"keeps a row of {num_bytes / 2**20:,.1f} MiB for each of "
-        f"{num_clients:,} clients, which pass the 2 GiB of a message; take a "
-        "smaller model, or fewer clients.",
+        f"{num_clients:,} clients, which exceed the 2 GiB limit of a message; "
+        "take a smaller model, or fewer clients.",
         value=value,
       )
 
@@ -327,7 +327,7 @@ def check_parts(
     raise FieldError(
       "clients_per_part",
       f"the {part} updates of a part, of {num_bytes / 2**20:,.0f} MiB each, "
-      "pass the 2 GiB of a message; take smaller parts, a smaller model, a "
-      "method that does not stack updates, or 0, which cuts nothing.",
+      "exceed the 2 GiB limit of a message; take smaller parts, a smaller "
+      "model, a method that does not stack updates, or 0, which cuts nothing.",
       value=part,
     )

@@ -67,7 +67,7 @@ def check(spec: RunSpec, task: tasks.Task) -> None:
     raise FieldError(
       "local_steps",
       f"{spec.algorithm} needs the same number of steps at all clients; give a "
-      "number, as local_steps=10.",
+      "number, such as local_steps=10.",
       value=spec.local_steps,
     )
   _check_reference(spec)
@@ -111,8 +111,8 @@ def _check_groups(spec: RunSpec, task: tasks.Task) -> None:
   if needs_class and task.num_classes != 2 and spec.score_class is None:
     raise FieldError(
       "score_class",
-      f"{spec.algorithm}'s gap={gap} is of one class of "
-      "several; name it, or take gap=accuracy_parity.",
+      f"{spec.algorithm}'s gap={gap} needs one class of several; name it, or "
+      "take gap=accuracy_parity.",
       value=spec.score_class,
     )
 
@@ -127,7 +127,7 @@ def _check_validation(
   ):
     raise FieldError(
       "validation_fraction",
-      "comes to no example of the clients that the run evaluates; evaluate "
+      "sets aside no example of the clients that the run evaluates; evaluate "
       "more clients, or set a larger share aside.",
       value=spec.validation_share,
     )
@@ -216,8 +216,8 @@ def clients_per_round(spec: RunSpec, num_clients: int) -> bounds.Range:
   if candidates is not None and not most <= candidates <= num_clients:
     raise FieldError(
       "sampling_candidates",
-      f"a round draws up to {most} clients of them, and the task has "
-      f"{num_clients}; expected {most} to {num_clients}.",
+      f"a round draws up to {most} clients from the candidates, and the task "
+      f"has {num_clients}; expected {most} to {num_clients}.",
       value=candidates,
     )
   return value
@@ -298,7 +298,7 @@ SUMS_ARE_SIMULATED = (
   "nothing here."
 )
 _ASSUMPTION = (
-  "An attacker sees the trained models, and neither the cohorts nor the seed. "
+  "An attacker sees the trained models, but neither the cohorts nor the seed. "
   "Cohorts have a fixed size and are drawn uniformly without replacement; "
   "neighbours differ in the data of one client."
 )

@@ -113,7 +113,7 @@ def train(
     )
   if callbacks.verdict == "stop":
     display.say(
-      f"{folder.path}: {callbacks.reason}; that is enough, and round "
+      f"{folder.path}: {callbacks.reason}; training ends, and round "
       f"{schedule.total_rounds} is the last."
     )
   return callbacks.verdict == "prune"
@@ -143,7 +143,7 @@ def _describe_model(
     lambda error: say(
       f"{folder.path}: the model has parts that its description cannot hold "
       f"({error}), so exports take its code from {spec.model or spec.task}: "
-      "keep that, or build the model of Keras' own layers."
+      "keep that, or build the model from Keras' own layers."
     ),
   )
   architecture.write(folder.model)
@@ -152,7 +152,8 @@ def _describe_model(
 def reopen(folder: RunFolder, parts: build.RunParts, say: Say) -> None:
   """Gets ready to fine-tune a finished run, which has all its rounds."""
   say(
-    f"{folder.path}: the run is finished; its results stay until it is tuned."
+    f"{folder.path}: the run is finished; its results stay until the "
+    "fine-tuning ends."
   )
   _say_changes(folder, say)
   folder.remove_leftovers()
@@ -345,7 +346,9 @@ def go_back(
 
 def _say_changes(folder: RunFolder, say: Say) -> None:
   if found := integrity.changes(folder, verify=folder.is_saved):
-    say(f"{integrity.sentence(folder.path, found)} The run goes on with it.")
+    say(
+      f"{integrity.sentence(folder.path, found)} The run resumes all the same."
+    )
 
 
 def _set_aside(

@@ -145,6 +145,6 @@ def _read(path: pathlib.Path) -> tuple[bytes, list[tuple[int, bytes]]]:
   except ValueError as error:
     raise RunError(
       f"{path.parent}: {path.name} has rows without a round, so that the run "
-      "cannot go on; put the file back as it was, or start anew in another "
+      "cannot resume; put the file back as it was, or start anew in another "
       "folder."
     ) from error

@@ -199,7 +199,7 @@ OUT_OF_BOUNDS = "num_clients_out_of_bounds"  # Of secure sums.
 _ADVICE = {
   NO_EXAMPLES: "the clients have no training examples; check the data",
   NOT_FINITE: "updates or losses were not finite; try a smaller "
-  "client_learning_rate, and look whether features or labels are not scaled",
+  "client_learning_rate, and check that features and labels are scaled",
 }
 
 

@@ -230,7 +230,7 @@ def _write_results(
 def _conclude(folder: RunFolder, display: Display) -> Run:
   """Returns the run; says how it ended, and what is wrong with that."""
   display.say(
-    f"{folder.path}: pruned; the run promised too little."
+    f"{folder.path}: pruned, because its results are too poor to go on."
     if folder.is_pruned
     else f"{folder.path}: done; it holds all tables and plots.\n"
   )
@@ -325,16 +325,17 @@ def _advice(folder: RunFolder, total_rounds: int) -> str:
     return moved
   if folder.next_configuration is not None:
     return (
-      f"{folder.path} holds the finished run; the same command fine-tunes it."
+      f"{folder.path} holds the finished run; repeat the command to fine-tune "
+      "it."
     )
   if not folder.is_saved:
     if folder.label_correction.exists():
       return (
         f"No round was complete; {folder.path} keeps the corrected labels so "
-        "far, and the same command goes on from there."
+        "far: repeat the command to resume."
       )
-    return "No round was complete, nothing is kept."
+    return "No round was complete; nothing is kept."
   return (
-    f"{folder.last_saved_round} of {total_rounds} rounds are "
-    f"saved in {folder.path}; the same command goes on from there."
+    f"{folder.last_saved_round} of {total_rounds} rounds are saved in "
+    f"{folder.path}; repeat the command to resume."
   )

@@ -76,7 +76,8 @@ def _check(task: tasks.Task, field: str, name: str) -> None:
     kind = "classes" if is_of_classes else "numbers"
     raise FieldError(
       field,
-      f"the labels of {task.name} are {kind}; choose of {', '.join(valid)}.",
+      f"the labels of {task.name} are {kind}; choose one of "
+      f"{', '.join(valid)}.",
       value=name,
     )
   if is_of_classes and name != ACCURACY.name:
@@ -89,7 +90,7 @@ def require_class_logits(task: tasks.Task, field: str, value: object) -> None:
     raise FieldError(
       field,
       "needs one class for each example and a model with a logit for each "
-      f"class, and {task.name} has others; leave it out.",
+      f"class, which {task.name} does not have; leave it out.",
       value=value,
     )
 
@@ -112,7 +113,7 @@ def _positive(task: tasks.Task, spec: RunSpec) -> int | None:
     return int(given)
   raise FieldError(
     "score_class",
-    f"{task.name} has no such class; choose of {spelling.listed(names)}.",
+    f"{task.name} has no such class; choose one of {spelling.listed(names)}.",
     value=given,
   )
 

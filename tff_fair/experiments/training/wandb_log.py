@@ -86,7 +86,7 @@ def _id(folder: RunFolder, project: str) -> str:
         return str(noted[_ID])
     except (parsing.ParseError, KeyError, TypeError) as error:
       raise RunError(
-        f"{path}: does not say which run of Weights & Biases goes on; move it "
+        f"{path}: does not name the run of Weights & Biases to resume; move it "
         "away to begin another one"
       ) from error
   new = uuid.uuid4().hex

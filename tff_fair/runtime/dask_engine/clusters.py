@@ -128,8 +128,8 @@ def _security() -> distributed.Security | None:
     return distributed.Security.temporary()
   print(
     "Other users of this machine can use the Dask workers of this program and "
-    "read its user's files: the package cryptography is missing, which makes "
-    "keys against it. See docs/security.md.",
+    "read its user's files: the package cryptography, which makes keys against "
+    "that, is missing. See docs/security.md.",
     file=sys.stderr,
     flush=True,
   )

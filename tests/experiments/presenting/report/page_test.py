@@ -57,7 +57,7 @@ SECTIONS = {
   "(aggregator/direction_norm in metrics.csv)",
   "Coefficients over rounds": "no run has recorded them (coefficient in "
   "cohorts.csv)",
-  "Labels of the split": "no run has counted them (labels.csv)",
+  "Labels of the split": "no run has recorded them (labels.csv)",
 }
 ALL = [*SECTIONS, "Runs"]
 
@@ -523,4 +523,4 @@ def test_rules_are_compared_on_the_same_rounds(tmp_path):
     replay.to_csv(path / "replay.csv", index=False)
     text, _ = build(tmp_path)
     assert f"replay.csv: {problem}" in text
-    assert "A replay is left out, as damaged" in text
+    assert "A replay is left out, because it is damaged" in text

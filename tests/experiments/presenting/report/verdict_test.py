@@ -215,8 +215,8 @@ def test_a_single_method_is_compared_with_nothing(tmp_path):
   assert sentences(root) == []
   assert re.fullmatch(
     r"FedAvg reaches a mean accuracy of \d\d\.\d\d %, and 40\.\d\d % for the "
-    r"worst 10 % \(2 of 12 clients\)\. No other method is here to compare it "
-    r"with\.",
+    r"worst 10 % \(2 of 12 clients\)\. There is no other method to compare "
+    r"it with\.",
     conclusion(root),
   )
 

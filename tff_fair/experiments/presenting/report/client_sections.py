@@ -62,7 +62,7 @@ def build(task: TaskRuns) -> section.Section:
   }
   if not found:
     return section.Section(
-      title, absence=f"no run has finite {score.plural} alone"
+      title, absence=f"no run has only finite {score.plural}"
     )
   shown = [(m, found[m.number]) for m in task.methods if m.number in found]
   return section.build(

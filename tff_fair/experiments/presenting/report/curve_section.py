@@ -107,7 +107,7 @@ def build(task: TaskRuns) -> section.Section:
   if max(sizes, default=0) == 1:
     return section.Section(
       _TITLE,
-      absence="each run was evaluated once; the tables have all there is",
+      absence="each run was evaluated once; the tables show all results",
     )
   costs = {axis: _costs(task, axis) for axis in _AXES}
   shown = {name: of for name, of in found.items() if name not in _FOLDED}

@@ -175,4 +175,4 @@ def build(task: TaskRuns) -> section.Section:
       return section.build(
         title, "labels", task, seed=run.seeds.data, figures=[figure]
       )
-  return section.Section(title, absence="no run has counted them (labels.csv)")
+  return section.Section(title, absence="no run has recorded them (labels.csv)")

@@ -185,7 +185,7 @@ def find(
     progress.say(line)
   if not found.runs:
     raise ValueError(
-      "Found no runs, expected one at least; give runs, or folders of runs."
+      "Found no runs, expected at least one; give runs, or folders of runs."
     )
   return found
 

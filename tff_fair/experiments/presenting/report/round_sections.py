@@ -47,7 +47,7 @@ _DIRECTION = _Series(
   name="Length of the direction",
   note=(
     "‖dₜ‖, divided by its largest value in the run: methods have directions of "
-    "different orders."
+    "different magnitudes."
   ),
   unit="",
 )
@@ -168,7 +168,7 @@ def build_replay(task: TaskRuns) -> section.Section:
     try:
       replays = run.replays
     except RunError as error:
-      found.append(f"A replay is left out, as damaged: {error}")
+      found.append(f"A replay is left out, because it is damaged: {error}")
       continue
     if replays is not None and len(replays):
       compared = replay.compare_replays(replays)

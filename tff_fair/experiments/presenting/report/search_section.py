@@ -64,7 +64,7 @@ def build(task: TaskRuns) -> section.Section:
             _study(identifier, study, known_trials, found.settings, clients)
           )
     except RunError as error:  # It takes no more than its search along.
-      studies.append(f"A search is left out, as damaged: {error}")
+      studies.append(f"A search is left out, because it is damaged: {error}")
   if not studies:
     return section.Section("Search")
   return section.build("Search", "search", task, studies=studies)

@@ -115,9 +115,9 @@ def _single_method(task: TaskRuns, row: Row) -> str:
   mean, _, worst = (cell.mean for cell in row.cells if isinstance(cell, Value))
   of_tail = final_measures.tail_clients(task, 10)
   return (
-    f"{row.label} reaches a mean {task.score.noun} of "
-    f"{_number(task, mean)}, and {_number(task, worst)} for the worst 10 % "
-    f"({of_tail}). No other method is here to compare it with."
+    f"{row.label} reaches a mean {task.score.noun} of {_number(task, mean)}, "
+    f"and {_number(task, worst)} for the worst 10 % ({of_tail}). There is no "
+    "other method to compare it with."
   )
 
 

@@ -79,19 +79,19 @@ class SamplingSettings:
   )
   unseen_clients: str | None = declared.value(
     None,
-    "Clients that take no part in training but are evaluated: a share in "
-    "(0, 1), drawn at random, or their names with commas between. The results "
+    "Clients that take no part in training but are evaluated: a share in (0, "
+    "1), drawn at random, or their names, separated by commas. The results "
     "show what a client that joins later may expect. By default none.",
-    expects="a share or names of clients, with commas between",
+    expects="a share or names of clients, separated by commas",
     is_valid=lambda text: all(text.split(",")),
   )
   join_round: str | None = declared.value(
     None,
     "Clients that take part from some round on: NAME:20 or, for a share drawn "
-    "at random, 0.3:20; several with commas between. The results show what "
+    "at random, 0.3:20; several separated by commas. The results show what "
     "they and the others gain from then on. By default all clients begin in "
     "round 1.",
-    expects="NAME:ROUND or SHARE:ROUND, with commas between, ROUND 2 or more",
+    expects="NAME:ROUND or SHARE:ROUND, separated by commas, ROUND 2 or more",
     is_valid=lambda text: all(map(_is_joining, text.split(","))),
   )
 
@@ -176,7 +176,7 @@ class EvaluationSettings:
     None,
     "Further scores that evaluations measure, such as auc,f1,recall. By "
     "default none; a regression has rmse and r2.",
-    expects=f"some of {', '.join(SCORES)}, each once, with commas between",
+    expects=f"some of {', '.join(SCORES)}, each once, separated by commas",
     is_valid=lambda text: _are_scores(text.split(",")),
   )
   score_class: str | None = declared.value(
@@ -309,7 +309,10 @@ class CorrectionSettings:
     "none",
     "fedcorr: find clients with wrong labels and replace some of these labels "
     "before the first round, by FedCorr. The run then trains its method on the "
-    "new labels, from FedCorr's model.",
+    "new labels, from FedCorr's model. Does not go with secure sums, "
+    "--engine=dask, --dp_noise, --attack, --unseen_clients, --join_round, "
+    "--local_baseline, --pooled_baseline, --loss_reference or "
+    "--finetune_epochs.",
   )
   correction_iterations: int = declared.positive_integer(
     5,
