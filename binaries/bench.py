@@ -200,7 +200,7 @@ def _show(asked: bench.Bench) -> None:
   for table in asked.tables():
     kinds.setdefault(str(table.spec().task_options["kind"]), table)
   for kind, table in kinds.items():
-    print(f"Settings where labels are {kind}:")
+    print(f"Settings for labels that are {kind}:")
     for method in asked.swept:
       tried = bench.settings(method, table.spec(), asked.tries)
       print(f"  {method.name}: {'; '.join(map(bench.describe, tried))}")

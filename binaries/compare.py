@@ -111,7 +111,7 @@ def main(*words: str) -> None:
     )
   if _SIUNITX.value and not any(path.suffix == ".tex" for path in outputs):
     raise UsageError(
-      "--siunitx: does nothing without an --output that ends in .tex; give "
+      "--siunitx: has no effect without an --output that ends in .tex; give "
       "one, or leave it out."
     )
   choice = EvaluationSelector(

@@ -66,8 +66,8 @@ _QUESTION = _FLAGS.choice(
   questions.NAMES,
   "What the intervals in the card answer: these_clients, what other test "
   "examples of these clients would show; other_clients, what other clients "
-  "like these would. By default these_clients where all clients take part in "
-  "each round, and other_clients where rounds sample them.",
+  "like these would. By default these_clients if all clients take part in each "
+  "round, and other_clients if rounds sample them.",
 )
 _TRUST = _FLAGS.switch(
   "trust",

@@ -73,7 +73,7 @@ def test_runs_are_named_with_or_without_a_flag(program):
     ("--output=table.txt", "ends in .csv, .md, .tex"),
     ("--output=runs.md", "is a folder"),
     ("--output=none/t.md", "there is no folder none"),
-    ("--siunitx --output=t.md", "--siunitx: does nothing without an --output"),
+    ("--siunitx --output=t.md", "--siunitx: has no effect without an --output"),
     ("--output=~nosuchuser/t.md", "there is no such home directory"),
   ],
 )

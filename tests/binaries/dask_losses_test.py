@@ -125,7 +125,7 @@ def test_a_run_whose_cluster_is_killed_ends_as_on_one_machine(
     process = started.enter_context(train(tmp_path, *flags))
     started.callback(process.kill)
     assert process.wait(TIMEOUT) == 0, log.read_text()
-    assert "going on after round " in log.read_text()
+    assert "resuming after round " in log.read_text()
 
     undisturbed = tmp_path / "undisturbed"
     undisturbed.mkdir()

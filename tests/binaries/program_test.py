@@ -159,11 +159,11 @@ def test_an_interrupted_run_ends_as_if_it_were_not(
     tmp_path, warm_python, signal.SIGKILL, num_rounds=14
   )
   assert stopped == -signal.SIGKILL
-  assert "run: going on after round " in output
+  assert "run: resuming after round " in output
 
   result = finish(tmp_path, warm_python)
   assert result.returncode == 0, result.stderr
-  assert "run: going on after round " in result.stderr
+  assert "run: resuming after round " in result.stderr
   reference, uninterrupted_result = uninterrupted
   assert result.stdout == uninterrupted_result.stdout
   found, wanted = (

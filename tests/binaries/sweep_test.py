@@ -97,7 +97,7 @@ def test_a_sweep_goes_on_after_an_interruption_and_a_failure(start, tmp_path):
   assert run.name == "Mean"
   assert run.evaluations["round"].tolist() == [0, 30]
   assert run.rounds["round"].tolist() == list(range(1, 31))
-  assert f"going on after round {saved}." in (
+  assert f"resuming after round {saved}." in (
     (folder / GOOD / "log.txt").read_text()
   )
   assert sorted(path.name for path in folder.iterdir()) == [

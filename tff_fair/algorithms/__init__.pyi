@@ -109,8 +109,8 @@ def build_afl(
   Args:
     lambda_learning_rate: gamma_lambda. In [0, inf).
     average_model: Whether `get_model_weights` returns the running mean of the
-      weights over the rounds, as AFL's theory wants it. Training goes on from the
-      current ones, `state.global_model_weights`.
+      weights over the rounds, as AFL's theory requires. Training continues from
+      the current ones, `state.global_model_weights`.
   """
 
 def build_term(

@@ -62,7 +62,7 @@ class ModelAveraging(declared.Hyperparameters):
   average_model: bool = declared.value(
     False,
     "Whether `get_model_weights` returns the running mean of the weights over "
-    "the rounds, as AFL's theory wants it. Training goes on from the current "
+    "the rounds, as AFL's theory requires. Training continues from the current "
     "ones, `state.global_model_weights`.",
   )
 

@@ -126,8 +126,8 @@ def without_secure_sums(comp: tff.Computation) -> tff.Computation:
     comp, "secure sums", lambda: has_secure_sums(comp)
   ):
     raise RuntimeError(
-      "TensorFlow Federated runs secure sums where they are deployed, not "
-      "here. To simulate them in the clear, which protects nothing, call "
+      "TensorFlow Federated runs secure sums only in deployments, not here. To "
+      "simulate them in the clear, which protects nothing, call "
       "tff_fair.runtime.use_local(simulate_secure_sums=True)."
     )
   return comp

@@ -195,7 +195,7 @@ def test_another_version_of_a_users_file_differs(tmp_path, monkeypatch):
   assert configuration.differences_from_spec(saved, spec) == {}
   path.write_text(f"{text}# Changed.")
   assert differences(saved, build(spec)) == [
-    f"another version of the file of {name}={path}:{function} (to go on, put "
+    f"another version of the file of {name}={path}:{function} (to resume, put "
     "that version back)"
     for name, function in (("model", "build"), ("task", "load"))
   ]

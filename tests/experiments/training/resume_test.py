@@ -194,7 +194,7 @@ def test_a_state_that_was_damaged_is_not_gone_on_from(
   check_whole(folder, 3)
   told = capsys.readouterr().err
   assert "round 6 was saved, but its state is damaged" in told
-  assert "goes on from round 3" in told
+  assert "resumes after round 3" in told
   assert everything_in(folder.set_aside / "checkpoints" / state.name) == kept
 
 

@@ -69,7 +69,7 @@ class EvaluationSelector:
     if self.criterion != _USUAL_CRITERION and self.round != BEST:
       raise FieldError(
         "criterion",
-        f"does nothing without round={BEST}; give it, or leave this out.",
+        f"has no effect without round={BEST}; give it, or leave this out.",
         value=self.criterion,
       )
     if self.last is None:

@@ -333,7 +333,7 @@ class Target(NamedTuple):
     if of != _USUAL_TARGET:
       raise FieldError(
         "target_of",
-        "does nothing without a target; give one, or leave it out.",
+        "has no effect without a target; give one, or leave it out.",
         value=of,
       )
     return None

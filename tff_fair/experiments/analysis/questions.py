@@ -17,8 +17,8 @@ NAMES = (THESE_CLIENTS, OTHER_CLIENTS)
 MEANING = (
   "What intervals and p-values answer: these_clients, what other seeds would "
   "show for the same clients and test examples; other_clients, what other "
-  "clients like these would show, too. By default these_clients where all "
-  "clients take part in each round, and other_clients where rounds sample them."
+  "clients like these would show, too. By default these_clients if all clients "
+  "take part in each round, and other_clients if rounds sample them."
 )
 _ANSWERS = {
   THESE_CLIENTS: "these clients and their test examples, with other seeds",

@@ -108,6 +108,6 @@ def _damaged(state: pathlib.Path, problem: str) -> RunError:
 def _unreadable(path: pathlib.Path, error: OSError) -> RunError:
   return RunError(
     f"{error.filename or path}: cannot be read: {error.strerror or error}; "
-    "nothing was changed. Make it readable and try again, or move "
-    f"{path} away to go on without it."
+    f"nothing was changed. Make it readable and try again, or move {path} away "
+    "to continue without it."
   )

@@ -270,10 +270,10 @@ def differences(
   for text in _other_versions(
     saved.get(OWN_FILES, {}), present.get(OWN_FILES, {}), now
   ):
-    yield f"{text} (to go on, put that version back)"
+    yield f"{text} (to resume, put that version back)"
   yield from _other_data(saved, present.get(DATA_DIGESTS, {}))
   if saved.get(INITIAL_WEIGHTS) != present.get(INITIAL_WEIGHTS):
-    yield "other initial weights (to go on, put those back)"
+    yield "other initial weights (to resume, put those back)"
   for group in (DATA, VERSIONS):
     for name in sorted(saved[group].keys() | present[group].keys()):
       values = saved[group].get(name), present[group].get(name)
@@ -288,7 +288,7 @@ def _other_data(saved: Configuration, now: Mapping[str, str]) -> Iterator[str]:
     return  # Of a program whose workers have the data.
   for name in sorted(before.keys() | now.keys()):
     if before.get(name) != now.get(name):
-      yield f"other data: {name} has changed (to go on, put that version back)"
+      yield f"other data: {name} has changed (to resume, put that version back)"
 
 
 def _changed_files(saved: Configuration) -> dict[str, tuple[Value, Value]]:

@@ -384,7 +384,7 @@ def _check_same(
     raise FolderTakenError(
       f"{path}: holds {'a finished' if is_finished else 'an unfinished'} run "
       f"with {', '.join(found)}; choose another folder, or "
-      f"{'go on with' if is_finished else 'finish'} that run with the settings "
+      f"{'continue' if is_finished else 'finish'} that run with the settings "
       "it has."
     )
 

@@ -103,18 +103,20 @@ def threshold(summary: Mapping[str, Any]) -> list[str]:
 
 
 _EXPLANATIONS = {
-  "balanced_accuracy": "the mean over the classes of the share found",
+  "balanced_accuracy": "the mean over the classes of their recall",
   "auc": (
     "the chance that the model ranks an example of the class above another "
     "one; 0.5 is guessing"
   ),
   "average_precision": (
-    "the mean precision as more and more examples are taken for the class; "
-    "guessing gets the share of the class"
+    "the mean precision as the model assigns more and more examples to the "
+    "class; guessing gets the share of the class"
   ),
   "f1": "the harmonic mean of precision and recall",
-  "precision": "the share of the examples taken for the class that have it",
-  "recall": "the share of the examples of the class that are found",
+  "precision": (
+    "the share of the examples assigned to the class that belong to it"
+  ),
+  "recall": "the share of the examples of the class that the model finds",
   "brier": "the mean squared error of the probabilities; 0 is best",
   "log_loss": "the mean of −log p of the label; 0 is best",
   "calibration_error": (

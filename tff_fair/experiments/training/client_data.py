@@ -209,8 +209,8 @@ def _opened(build: _Build) -> ClientLoader:
   if version != build.version:
     place = "" if source.data_dir is None else f" in {source.data_dir}"
     raise tasks.DataError(
-      f"The {source.split} data of task {source.task}{place} {host} are of "
-      "another version than those of the program. Copy the same files there."
+      f"The {source.split} data of task {source.task}{place} {host} "
+      "differ from those of the program. Copy the same files there."
     )
   half = tasks.Split(num_examples=np.zeros(0, np.int64), load=source)
   return ClientLoader(half, build.element_spec)

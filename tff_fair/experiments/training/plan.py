@@ -306,8 +306,8 @@ _ASSUMPTION = (
 # and by the setting that asks for it.
 _ALWAYS_LEFT_OUT = (
   "the tables of the run, as training metrics and evaluations",
-  "what the task takes from training data before the first round, as moments "
-  "of columns, categories and vocabularies",
+  "what the task takes from training data before the first round, such as "
+  "moments of columns, categories and vocabularies",
 )
 _LEFT_OUT = {
   "initial_model": "the initial model (initial_model)",

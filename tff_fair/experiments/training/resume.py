@@ -80,7 +80,7 @@ def train(
   if not folder.model.exists():
     _describe_model(folder, spec, parts.task, display.say)
   display.say(
-    f"{folder.path}: going on after round {completed}."
+    f"{folder.path}: resuming after round {completed}."
     if completed
     else f"{folder.path}: a new run."
   )
@@ -359,7 +359,7 @@ def _set_aside(
     place = folder.move_aside(state)
     say(
       f"{folder.path}: round {round_num} was saved, but {doubt}. Its state is "
-      f"in {place.relative_to(folder.path)} now, and the run goes on from "
+      f"in {place.relative_to(folder.path)} now, and the run resumes after "
       f"round {completed}."
     )
 
@@ -376,9 +376,9 @@ def _nothing_whole(folder: RunFolder, doubts: Mapping[int, str]) -> RunError:
     for round_num, doubt in doubts.items()
   )
   return RunError(
-    f"{folder.path}: cannot go on: {found}. Nothing was changed. Put back what "
-    "is missing, or start anew in another folder; to start anew in this one, "
-    f"move {folder.checkpoints} away."
+    f"{folder.path}: cannot resume: {found}. Nothing was changed. Put back "
+    "what is missing, or start anew in another folder; to start anew in this "
+    f"one, move {folder.checkpoints} away."
   )
 
 
