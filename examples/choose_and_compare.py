@@ -1,9 +1,10 @@
-"""Chooses a hyperparameter on some seeds, then compares on others.
+"""Chooses settings on some seeds, then compares methods on others.
 
 A setting that is chosen on the runs that it is judged by looks better than it
-is. So gamma of AdaFed is chosen on one seed, and compared on new ones, which
-have another cut of the data, other cohorts, another initial model. The baseline
-is the better of FedAvg by numbers of examples and FedAvg with equal weights.
+is. So each method chooses between two settings on one seed, and is compared on
+new ones, which have another cut of the data, other cohorts, another initial
+model. The baseline is the better of FedAvg by numbers of examples and FedAvg
+with equal weights, which have as many settings to choose from.
 
     python examples/choose_and_compare.py --output_dir=outputs/choice --seeds=5
 """
@@ -30,15 +31,17 @@ def main() -> None:
   folder = pathlib.Path(flags.output_dir)
   spec = experiments.RunSpec(task="digits", total_rounds=flags.total_rounds)
 
-  candidates = spec.vary(algorithm="adafed", gamma=[0.5, 1.0])
-  runs = experiments.sweep(candidates, folder / "choice", jobs=2)
-  for run in runs:
-    print(f"gamma {run.spec.hparams['gamma']}: {worst(run):.1f}")
-  gamma = max(runs, key=worst).spec.hparams["gamma"]
-
-  seeds = range(1, 1 + flags.seeds)
-  chosen = spec.vary(algorithm="adafed", gamma=gamma, seed=seeds)
-  judged = [run for one in chosen for run in (one, *one.baselines())]
+  candidates = {
+    one.title: one.vary(client_learning_rate=[0.1, 0.2])
+    for one in spec.baselines()
+  }
+  candidates["AdaFed"] = spec.vary(algorithm="adafed", gamma=[0.5, 1.0])
+  judged = []
+  for title, specs in candidates.items():
+    runs = experiments.sweep(specs, folder / "choice" / title, jobs=2)
+    best = max(runs, key=worst)
+    print(f"{best.path.name}: {worst(best):.1f}")
+    judged += best.spec.vary(seed=range(1, 1 + flags.seeds))
   runs = experiments.sweep(judged, folder / "comparison", jobs=2)
   # Paired by seed and client: all methods have the same cut of the data.
   table = experiments.compare(runs, baseline="fedavg", columns=["worst_10"])

@@ -4,7 +4,7 @@ A client holds back a fifth of its examples, and its loss on them is its signal.
 So TERM turns to clients for which the model does badly on new examples.
 """
 
-import tff_fair  # First: TensorFlow then keeps its notes about hardware back.
+import tff_fair  # First: this silences TensorFlow's hardware messages.
 import tasks
 import tensorflow as tf
 import tensorflow_federated as tff

@@ -10,7 +10,7 @@ import asyncio
 import datetime
 import pathlib
 
-import tff_fair  # First: TensorFlow then keeps its notes about hardware back.
+import tff_fair  # First: this silences TensorFlow's hardware messages.
 import tasks
 import tensorflow_federated as tff
 

@@ -22,7 +22,8 @@ TIMEOUT = 280.0  # Seconds; far more than any of them needs.
 CASES = {
   "choose_and_compare": (
     ["--output_dir=results", "--seeds=2", "--total_rounds=5"],
-    r"gamma 0\.5: [\d.]+\ngamma 1\.0: [\d.]+\n[\s\S]*"
+    r"(fedavg-client_learning_rate=0\.[12]-seed=0: [\d.]+\n){2}"
+    r"adafed-gamma=(0\.5|1)-seed=0: [\d.]+\n[\s\S]*"
     r"AdaFed - \(FedAvg(, equal weights)?\), worst tenth: [+-][\d.]+ "
     r"\[[+-][\d.]+, [+-][\d.]+\]\n",
   ),
@@ -40,13 +41,16 @@ CASES = {
   ),
   "own_data": (
     [],
-    r"fedavg: A [\d.]+%, B [\d.]+%, C (?P<worst>[\d.]+)%\n"
-    r"fedmgda_plus: A [\d.]+%, B [\d.]+%, C (?P<fair_worst>[\d.]+)%\n",
+    r"fedavg, num_examples: A [\d.]+% B [\d.]+% C [\d.]+%\n"
+    r"fedavg, uniform: A [\d.]+% B [\d.]+% C (?P<worst>[\d.]+)%\n"
+    r"fedmgda_plus, uniform: A [\d.]+% B [\d.]+% C (?P<fair_worst>[\d.]+)%\n",
   ),
   "stock_tff": (
     [],
     r"FedAvg: mean [\d.]+%, worst client (?P<worst>[\d.]+)%\n"
-    r"FedMGDA\+: mean [\d.]+%, worst client (?P<fair_worst>[\d.]+)%\n",
+    r"FedAvg, equal weights: mean [\d.]+%, "
+    r"worst client (?P<fair_worst>[\d.]+)%\n"
+    r"FedMGDA\+: mean [\d.]+%, worst client [\d.]+%\n",
   ),
   "tff_program": (
     ["--output_dir=results", "--rounds=2"],

@@ -99,7 +99,7 @@ class ChoiceSettings:
 
 def settings_of(spec: RunSpec) -> dict[str, declared.Value]:
   """Returns the settings that a choice decides, without the method."""
-  found = {name: getattr(spec, name) for name in DECIDED} | spec.hparams
+  found = {**{name: getattr(spec, name) for name in DECIDED}, **spec.hparams}
   return {name: value for name, value in found.items() if value is not None}
 
 
