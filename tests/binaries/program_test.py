@@ -152,7 +152,7 @@ def test_an_interrupted_run_ends_as_if_it_were_not(
   assert stopped == 130
   *_, line = output.splitlines()
   assert line.startswith("Interrupted. ")
-  assert "of 20 rounds are saved in run; the same command" in line
+  assert "of 20 rounds are saved in run; repeat the command" in line
   assert "Traceback" not in output
 
   stopped, output = stop_in_the_middle(
