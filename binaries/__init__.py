@@ -37,8 +37,8 @@ if _is_starting():
 if _is_starting() and _is_waited_for():
   print("Loading TensorFlow Federated ...", file=sys.stderr, flush=True)
 
-# Imports come first, which take a second: Ctrl-C then ends the process. Python
-# would raise an error in the middle of an import, or discard it.
+# The imports that follow take a second, in which Ctrl-C ends the process.
+# Python would raise an error in the middle of an import, or discard it.
 if _is_starting() and (
   signal.getsignal(signal.SIGINT) is signal.default_int_handler
 ):

@@ -1,4 +1,4 @@
-"""Measures how fair an existing model is, or results from elsewhere.
+"""Measures the fairness of an existing model, or of results from elsewhere.
 
 The program trains nothing. It writes a page, a table of the clients and a
 summary.

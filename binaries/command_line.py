@@ -338,7 +338,7 @@ def _with_values_joined(
 def _with_later_assignments(
   words: Sequence[str], namespace: flags.FlagValues
 ) -> list[str]:
-  """Takes NAME=VALUE out of flagfiles where later words give NAME again."""
+  """Drops NAME=VALUE of a flagfile if a later argument sets NAME again."""
   found: list[tuple[str, int, tuple[str, str] | None]] = []
   of_files: set[int] = set()
   for place, word in enumerate(words):

@@ -174,7 +174,7 @@ def _as_texts(
 def _classes(
   path: pathlib.Path, y: np.ndarray, kind: labels.Kind
 ) -> labels.Classes | None:
-  """Returns y's classes; None if it has numbers, not of an integer type."""
+  """Returns y's classes; None if y holds numbers to predict."""
   column: columns.Column
   if y.dtype.kind == "f" or (kind == "number" and y.dtype.kind in "iu"):
     column = columns.Numbers(y.astype(np.float64))

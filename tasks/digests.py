@@ -1,4 +1,4 @@
-"""Digests of a task's data: a run goes on with the data that it began with."""
+"""Digests of a task's data, by which a resumed run recognizes changed data."""
 
 import hashlib
 

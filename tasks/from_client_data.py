@@ -385,7 +385,7 @@ class _DatasetClients:
     self._halves = [self._converted(half) for half in halves]
 
   def names(self, half: int) -> Sequence[str]:
-    """Returns the clients of a half."""
+    """Returns the client ids of one of the halves of the data."""
     return self._halves[half].client_ids
 
   def count(self, half: int, client: str) -> Counted:

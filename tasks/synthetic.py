@@ -1,4 +1,4 @@
-"""Made-up linear problems that differ from client to client.
+"""Synthetic linear classification problems that differ between clients.
 
 Two generators, as their authors' code has them:
 

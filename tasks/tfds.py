@@ -1,4 +1,4 @@
-"""Any data set that tensorflow-datasets has prepared, over clients.
+"""Any data set that tensorflow-datasets has prepared, divided among clients.
 
 --task=tfds --task_option=name=cifar10 --data_dir=DIR
 

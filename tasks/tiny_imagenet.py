@@ -20,7 +20,7 @@ _IMAGE_SIZE = 64
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Options(central.ModelOptions):
-  """Options of the task `tiny_imagenet`: those of all images on disk."""
+  """Options of the task `tiny_imagenet`, the same as for all images on disk."""
 
   num_clients: int | None = 20
   partition: central.Partition = "dirichlet"

@@ -446,7 +446,7 @@ class Declared:
     return self.check(self.read(text))
 
   def read(self, text: str) -> Value | Names:
-    """Reads a value of the type, maybe not valid, or raises `FieldError`."""
+    """Reads a value of the type, unchecked, or raises `FieldError`."""
     try:
       return parse(self.name, self.annotation, text)
     except FieldError:

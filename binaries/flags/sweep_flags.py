@@ -184,7 +184,7 @@ def base() -> RunSpec | None:
 
 
 def _with_code(run: Run) -> RunSpec:
-  """Returns the settings of a run; its task's code runs if trusted alone."""
+  """Returns the settings of a run; refuses user code without --trust."""
   code = ", ".join(configuration.own_files(run.spec))
   if code and not NAMESPACE["trust"].value:
     raise RunError(

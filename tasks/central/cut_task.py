@@ -182,7 +182,7 @@ def _chunks(images: np.ndarray) -> Iterator[np.ndarray]:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ModelOptions(CutOptions):
-  """Options of tasks of images."""
+  """Options of image tasks."""
 
   model: models.ImageModelName = declared.value(
     "cnn",

@@ -71,7 +71,7 @@ def few_labels(
   """Gives each client some labels; the clients of a label share it evenly.
 
   For AdaFed's FEMNIST-skewed, after Li et al., "Federated Optimization in
-  Heterogeneous Networks" (MLSys 2020); to share evenly is our choice. If no
+  Heterogeneous Networks" (MLSys 2020); equal shares are our choice. If no
   client draws a label, its examples are in no part. A part is empty if its
   labels have fewer examples than clients.
   """

@@ -15,7 +15,7 @@ SMALL = NAMES[:6]
 
 
 def get(name: str) -> Federation:
-  """Returns a federation by its name, or that of a user's function."""
+  """Returns the federation of a name, or the one a user's function returns."""
   if user_functions.is_name(name):
     with user_functions.given_as("federations", name):
       found = user_functions.load(name)()

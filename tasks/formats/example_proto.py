@@ -1,6 +1,6 @@
 """`tf.train.Example` as bytes, written and read without TensorFlow.
 
-The messages of tensorflow/core/example/feature.proto, by the protobuf library.
+It uses tensorflow/core/example/feature.proto through the protobuf library.
 Unlike TensorFlow's own serialization, equal features give equal bytes: names
 are sorted.
 """

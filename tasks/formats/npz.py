@@ -45,7 +45,7 @@ def read(
 
 
 def names(path: pathlib.Path, *, what: str) -> Sequence[str]:
-  """Returns the names of the arrays of a file, without reading them."""
+  """Returns the names of a file's arrays, without reading the arrays."""
   with _open(path, what) as arrays:
     return list(arrays.files)
 

@@ -59,7 +59,7 @@ def config_of(model: tf.keras.Model) -> Config:
 
 
 def build(config: Config) -> tf.keras.Model:
-  """Returns a new model; its weights are initial ones."""
+  """Returns a new model with newly initialized weights."""
   _check(config)
   try:
     with without_custom_objects():
@@ -123,7 +123,7 @@ def _check(config: Config) -> None:
 
 @contextlib.contextmanager
 def without_custom_objects() -> Iterator[None]:
-  """Hides what this process has registered, and others have not."""
+  """Hides the custom Keras objects that only this process has registered."""
   registered = tf.keras.saving.get_custom_objects()
   hidden = dict(registered)
   registered.clear()

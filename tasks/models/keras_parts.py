@@ -1,8 +1,8 @@
-"""Checks that descriptions of Keras models name Keras' own parts only.
+"""Checks that descriptions of Keras models name only parts of Keras itself.
 
 Keras imports, builds and calls what the description in a file names: a function
 of any module, bytecode, any function of TensorFlow. `foreign` reads a
-description as JSON, before anything of it is built.
+description as JSON, before any part of it is built.
 """
 
 import functools

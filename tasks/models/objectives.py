@@ -220,7 +220,7 @@ def _of_classes(loss: LossFn | None) -> Form:
 
 
 class _Loss(tf.keras.losses.Loss):
-  """A function of labels and outputs as Keras takes it."""
+  """A loss function of labels and outputs, in the form that Keras takes."""
 
   def __init__(self, loss: LossFn) -> None:
     super().__init__()

@@ -25,7 +25,7 @@ def character_lstm(
   units: int = 256,
   every_step: bool = True,
 ) -> tf.keras.Model:
-  """The character model of McMahan et al. (AISTATS 2017), as TFF's baseline.
+  """The character model of McMahan et al. (AISTATS 2017), as in TFF's baseline.
 
   It maps int[n, length] to float32[n, length, num_tokens], or, without
   `every_step`, to float32[n, num_tokens].

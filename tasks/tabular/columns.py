@@ -32,7 +32,7 @@ Rows = tuple[int, Mapping[str, Piece]]
 
 
 class TextGatherer:
-  """Gathers the pieces of a column of texts."""
+  """Gathers the pieces of a text column."""
 
   def __init__(self) -> None:
     self._parts: list[np.ndarray] = []

@@ -1,7 +1,7 @@
 """Columns that name or number rows, from which no model should learn.
 
-An id says nothing of a patient; but where rows are in some order, as sorted by
-their label, their numbers give the label away.
+An id says nothing about a patient. But if the rows are in some order, such as
+sorted by label, their numbers give the label away.
 """
 
 import re

@@ -53,10 +53,9 @@ def test_share_of_units(
   seed: int,
   classes: np.ndarray | None,
 ) -> np.ndarray:
-  """Chooses rows for testing, bool[rows], so that a unit's are all on one side.
+  """Chooses test rows, bool[rows]: all rows of a unit or none of them.
 
-  A unit counts as one of the rarest class that it has, and of the client of its
-  first row.
+  A unit counts for its rarest class, and for the client of its first row.
   """
   _, first, unit_of_row = np.unique(
     units, return_index=True, return_inverse=True

@@ -27,8 +27,8 @@ from tff_fair import declared
 if typing.TYPE_CHECKING:
   import pandas as pd
 
-# What stands for a missing number. A missing text is only the empty one, so
-# that a country called NA stays one.
+# What stands for a missing number. Only an empty text counts as missing, so
+# that NA can be the name of a country.
 NO_NUMBER = (
   *("", "?", "-", "NA", "N/A", "n/a", "#N/A", "<NA>"),
   *("NaN", "nan", "-nan", "-NaN", "null", "NULL", "None", "none"),

@@ -1,4 +1,4 @@
-"""The meaning of a table's texts: categories, written numbers, or words."""
+"""Decides what a text column holds: categories, numbers as text, or words."""
 
 import functools
 import re
@@ -171,8 +171,8 @@ def numbers_of(
 def refused_number(
   texts: Iterable[str], signs: Signs, column: str
 ) -> Refusal | None:
-  """Returns a refusal, with the option that reads them, if 95 % of the texts or
-  more mean numbers, else None.
+  """Returns a refusal that names the option to read numbers, if at least 95 %
+  of the texts are numbers, else None.
   """
   present = list(texts)
   unit = _common_unit(present, signs)

@@ -138,7 +138,7 @@ class ArrayClients:
     return names
 
   def _checked_spec(self, name: str) -> ElementSpec:
-    """Returns the specs of all clients' arrays; checks that they have one."""
+    """Returns the spec of the arrays; checks that all clients share it."""
     first: Arrays | None = None
     for half in self._halves:
       for client, (x, y) in half.items():

@@ -48,8 +48,7 @@ class _Trained(NamedTuple):
   measures: local_training.Measures
   after: After
   metrics: types.TensorStructure  # The model's own, during training.
-  # theta minus the weights after one of the steps, float[1, d]; `None` if
-  # the settings ask for none.
+  # theta minus the weights at the snapshot, float[1, d]; `None` without one.
   snapshot: tf.Tensor | None
   # Losses of theta and examples by group, float64[2, G]; `None`
   # without groups.

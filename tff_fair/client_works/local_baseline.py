@@ -38,7 +38,7 @@ class Alone(NamedTuple):
 
 
 class Training:
-  """Trains models alone, in this program."""
+  """Trains models without a server, in this process."""
 
   def __init__(
     self,

@@ -61,10 +61,10 @@ def train(
 ) -> tuple[Progress, Measures]:
   """Takes one optimizer step per minibatch, over all epochs or local steps.
 
-  The start and the centre of the proximal term are theta, `received`.
-  `states=None` starts the optimizer anew; the hyperparameters are this round's
-  in either case. `correction` is added to each gradient; with it, steps are
-  counted. The weights after step `snapshot_at`, int64[], are a snapshot.
+  Training starts from theta, `received`, the centre of the proximal term.
+  `states=None` starts the optimizer anew; either way, it has the
+  hyperparameters of this round. `correction`, if given, is added to each
+  gradient, and steps are counted. The snapshot is taken after `snapshot_at`.
   """
   probe_hparams, probe_mu = client_optimizer.probe_settings(
     settings.proximal_mu, state["optimizer"]

@@ -207,7 +207,7 @@ def _end(number: int) -> None:
 
 @contextlib.contextmanager
 def _raised_again() -> Iterator[None]:
-  """Raises an `Interrupted` that Python discards once more, a moment later."""
+  """If Python discards an `Interrupted`, raises it again a moment later."""
   former = sys.unraisablehook
 
   def notice(discarded: Any) -> None:

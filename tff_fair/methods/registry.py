@@ -453,5 +453,5 @@ def _check_names(
 
 
 def load(module: str, attribute: str) -> Any:
-  """Imports a method's module and returns what it has by a name."""
+  """Imports a method's module and returns its attribute of a name."""
   return getattr(importlib.import_module(module), attribute)

@@ -75,7 +75,7 @@ _UNBOUNDED = frozenset({*_OF_NUMBERS, "log_loss"})
 
 
 class Gain(NamedTuple):
-  """The gain of a client, positive where the other model is better."""
+  """The gain of a client, positive if the other model is better."""
 
   # The difference of the scores, negated if less is better; NaN without a
   # score.

@@ -1,4 +1,4 @@
-"""The distance of a round from Pareto stationarity."""
+"""Pareto stationarity of updates, for users: from a Gram matrix in NumPy."""
 
 import numpy as np
 from numpy.typing import ArrayLike

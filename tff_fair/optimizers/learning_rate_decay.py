@@ -58,7 +58,7 @@ def build(
 ) -> LearningRateDecay | None:
   """Builds the decay of the options `name`, `<name>_kind`, `<name>_rounds`.
 
-  Without `r` there is none. Raises `TypeError` or `FieldError` for a wrong one.
+  Returns None without `r`. Raises `TypeError` or `FieldError` for a bad value.
   """
   declared.check_choice(f"{name}_kind", kind, KINDS)
   declared.check_integer(f"{name}_rounds", rounds, minimum=1)

@@ -30,7 +30,7 @@ def epsilon(
   delta: float | None = None,
   sampling: str = FIXED_SIZE,
 ) -> float:
-  """Returns the epsilon of the models of all rounds, for a delta.
+  """Returns the epsilon that releasing the models of all rounds costs.
 
   It holds for cohorts that the attacker does not know, drawn uniformly and
   independently in each round.
@@ -106,14 +106,14 @@ def noise_for(
   Args:
     epsilon: The most that the models of all rounds may spend.
     clients_per_round: m, the size of a cohort.
-    num_clients: As `epsilon` takes it, and so are those that follow.
+    num_clients: N, the size of the population.
     rounds: The number of rounds.
     delta: `None` takes `default_delta`.
     sampling: "fixed_size" or "poisson".
 
   Returns:
-    The noise multiplier z for which they spend at most this; the least one, but
-    for a thousandth.
+    The least noise multiplier z, within a thousandth, with which they spend no
+    more than `epsilon`.
 
   Raises:
     FieldError: If an argument is out of range, or no noise is enough; a

@@ -60,10 +60,10 @@ def use_local(
   Args:
     exact: Whether to leave each computation to TFF's own executors, in the
       worker process that TFF starts: nothing is rewritten or cut. Several times
-      slower; a way to check a doubt.
-    clients_per_part: Cohorts of more clients are computed in parts of so many,
-      one part after the other; by default 32, and 0 never cuts. A result
-      depends on it, in its last digits. It bounds the memory of a round.
+      slower; use it to check a doubtful result.
+    clients_per_part: Larger cohorts are computed in parts of this many clients,
+      one part after the other; by default 32, and 0 never cuts. It bounds the
+      memory of a round, and affects the last digits of results.
     default_num_clients: The number of clients of computations that take no
       value of clients.
     max_concurrent_computation_calls: How many clients run at the same time; by

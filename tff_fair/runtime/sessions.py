@@ -1,8 +1,8 @@
-"""TensorFlow computations of TFF's, each in a separate session.
+"""Runs each TensorFlow computation of TFF in a separate session.
 
-TFF's executors compute them like this: values go in and come out as arrays, and
-data as graphs; variables are initialized, and all that the graph has in the
-session's memory is dropped, at each call.
+TFF's executors work like this: values go in and come out as arrays, and data as
+graphs; each call initializes the variables, and drops all that the graph has in
+the session's memory.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 A computation is what TFF's compiler for native workers leaves: intrinsics,
 calls of TensorFlow computations, and expressions around them. All are computed
-in their order, once for each client, as TFF's executors do. So this way takes
-what cannot be one graph.
+in their order, once for each client, as TFF's executors do. So computations
+that cannot be one graph run here.
 """
 
 from __future__ import annotations

@@ -14,8 +14,8 @@ import tensorflow as tf
 
 from tff_fair import declared
 
-# "num_examples", "uniform", or numbers: by client id, or of the clients from
-# id 0 on.
+# "num_examples", "uniform", or one number per client: a mapping by client id,
+# or a sequence that starts with client 0.
 ClientWeighting: TypeAlias = str | Mapping[int, float] | Sequence[float]
 
 NUM_EXAMPLES, UNIFORM = "num_examples", "uniform"

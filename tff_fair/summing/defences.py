@@ -126,7 +126,7 @@ def _with_flat_measurements(
   value_type: tff.Type,
   weight_type: tff.Type,
 ) -> tff.templates.AggregationProcess:
-  """Returns a process that reports the inner measurements beside its own."""
+  """Returns a process whose measurements include the inner ones, unnested."""
 
   @tff.tensorflow.computation(
     process.next.type_signature.result.measurements.member

@@ -1,4 +1,4 @@
-"""The ceiling of each run: ceiling.json in its folder, written and read."""
+"""Reads and writes ceiling.json: the least losses that a run could have had."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which evaluation of a run to compare, and its measures."""
+"""Selects the evaluation of each run to compare, and computes its measures."""
 
 import dataclasses
 import functools

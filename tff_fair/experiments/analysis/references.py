@@ -96,7 +96,7 @@ def _some(labels: Sequence[str]) -> str:
 
 
 def _pair(groups: Sequence[Group]) -> Mapping[str, Group]:
-  """Returns FedAvg's groups by client weights; empty unless both have one."""
+  """Returns FedAvg's group by client weighting; empty unless both exist."""
   of_fedavg = [g for g in groups if g.runs[0].algorithm == FEDAVG]
   found = _by_weights(of_fedavg)
   is_whole = {_BY_EXAMPLES, _EQUAL} <= found.keys()

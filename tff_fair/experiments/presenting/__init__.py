@@ -1,1 +1,1 @@
-"""What people read: tables, pages, cards; and models to take away."""
+"""Output for people: tables, pages, cards, and exported models."""

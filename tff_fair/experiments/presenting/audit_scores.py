@@ -28,7 +28,7 @@ _CERTAIN = 50.0  # A logit that leaves the other classes nothing.
 
 
 def of_settings(task: tasks.Task, **settings: Any) -> scoring.Scoring:
-  """Returns the scores that an audit is asked for, as a run has them."""
+  """Returns the scores that the settings of an audit ask for, as for a run."""
   spec = RunSpec(**settings)
   if spec.threshold_for is not None and task.num_classes != 2:
     raise FieldError(

@@ -102,7 +102,7 @@ def paragraphs(
 
 
 def limits(evaluation: LastEvaluation, num_clients: int) -> list[str]:
-  """Returns the limits of the numbers, in sentences."""
+  """Returns sentences about what the numbers do not show."""
   if evaluation.round_num is None:
     return []
   examples = evaluation.clients["num_examples"]

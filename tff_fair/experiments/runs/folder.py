@@ -125,7 +125,7 @@ class RunFolder:
 
   @property
   def is_pruned(self) -> bool:
-    """Whether a search ended the run early, as one that promised too little."""
+    """Whether a search ended the run early, because it was not promising."""
     return self.pruned.exists() and not self.is_finished
 
   def mark_pruned(self) -> None:

@@ -354,7 +354,7 @@ class Run:
 
   @functools.cached_property
   def clients(self) -> pd.DataFrame | None:
-    """One row per client, at the end of the run; before, there is none."""
+    """One row per client at the end of the run; None before the end."""
     table = self._read(tables.CLIENTS)
     if table is not None:
       tables.check_results(self.path / tables.CLIENTS.name, table, self.score)

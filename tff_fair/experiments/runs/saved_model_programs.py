@@ -1,4 +1,4 @@
-"""Access of a SavedModel's program to files, code and network."""
+"""Finds operations of a SavedModel that reach files, code or the network."""
 
 import pathlib
 import re

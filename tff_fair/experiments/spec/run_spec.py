@@ -105,7 +105,7 @@ class RunSpec(settings.RunSettings):
     return cls(**values)
 
   def to_toml(self) -> str:
-    """Returns all settings that have a value as TOML."""
+    """Returns TOML of all settings that have a value."""
     return spec_text.to_toml(self.to_dict())
 
   @classmethod

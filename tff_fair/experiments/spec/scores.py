@@ -143,7 +143,7 @@ class Score:
     return f"{value:.{_SHOWN_DIGITS}g}"
 
   def number(self, value: float) -> str:
-    """Returns a value as tables have it, without its sign."""
+    """Returns a value as text for tables, without the unit sign."""
     return number_text.fixed(self.scale * value, self.digits)
 
   def describe(self, found: Mapping[str, float]) -> str:

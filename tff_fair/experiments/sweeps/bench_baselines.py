@@ -34,7 +34,7 @@ class Baselines:
 
   @property
   def path(self) -> pathlib.Path:
-    """Their file: a row for each baseline and client."""
+    """The file of the baselines: a row for each baseline and client."""
     name = self.item.path.name
     return self.item.path.parent.with_name("baselines") / name
 

@@ -1,10 +1,9 @@
 """The best setting of each method, chosen on some data, shown on others.
 
-Runs that set validation data aside are chosen by these, over all clients.
-Otherwise the test data of some clients decide, which are drawn once, the same
-ones for all runs. With fewer than ten clients all of them decide: a fifth of
-three clients is one client, and the best for one is often the worst for the
-others.
+If runs set validation data aside, these decide, over all clients. Otherwise the
+test data of some clients decide, who are drawn once and are the same for all
+runs. With fewer than ten clients, all decide: a fifth of three clients is one
+client, and the best for one is often the worst for the others.
 """
 
 from collections.abc import Sequence

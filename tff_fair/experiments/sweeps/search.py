@@ -1,4 +1,4 @@
-"""Searching: suggested settings, each trained in its folder.
+"""Hyperparameter search: trains suggested settings, each in its own folder.
 
 A trial follows from its number and the trials before it, and the folders of its
 runs hold its results. So an interrupted search continues as if it had not been
@@ -83,7 +83,7 @@ class Searcher:
       )
 
   def recorded(self, study: Study) -> tuple[Trial, ...]:
-    """Returns the trials of a study that have begun in the folder, ever."""
+    """Returns all trials of a study that have ever begun in the folder."""
     found = self._known.get(study.name)
     return found.trials if found else ()
 

@@ -76,7 +76,7 @@ def parse_range(text: str) -> Range:
 
 
 def _number(text: str) -> float:
-  """Returns an integer as one: some settings take no others."""
+  """Returns an int if the text is one, since some settings take only ints."""
   try:
     return int(text)
   except ValueError:

@@ -175,7 +175,7 @@ class Stages:
     folder: pathlib.Path,
     tried: Tries,
   ) -> None:
-    """Begins with FedAvg, at the middle one of its first rates."""
+    """Begins with FedAvg, at the middle one of its first learning rates."""
     self._base, self._how = base, how
     self._folder, self._tries = folder, tried
     self._path: list[dict[str, Any]] = []
@@ -306,7 +306,7 @@ class Stages:
   def _halve(
     self, fedavgs: list[list[_Tried]], pool: list[_Tried]
   ) -> tuple[list[list[_Tried]], list[_Tried]]:
-    """Halves all settings until the finalists are left."""
+    """Keeps the best settings of each rung until the finalists are left."""
     for rung, number in enumerate(halving.rungs(len(pool))):
       pool = pool[:number]
       if rung:

@@ -88,7 +88,7 @@ class Writer(RoundCallback):
   """A callback that writes, in a thread, while the next round computes."""
 
   def write(self, state: RoundState) -> None:
-    """Writes what is to be written of a round, or of round 0."""
+    """Writes the callback's output for a round, or for round 0."""
 
 
 class CallbackError(RunError):

@@ -209,7 +209,7 @@ class _Compared:
     found: Mapping[str, baselines.Baseline],
     fine_tuned: fine_tuning.FineTuned | None,
   ) -> pd.DataFrame | None:
-    """Returns the columns `Results.gains`; None where nothing is compared."""
+    """Returns the columns `Results.gains`; None if nothing is compared."""
     if not found and fine_tuned is None:
       return None
     ids = [client.client_id for client in self.tested]

@@ -1,4 +1,4 @@
-"""A run's evaluations in Weights & Biases, whose errors end no run."""
+"""The callback that logs to Weights & Biases; its errors do not end a run."""
 
 import contextlib
 import uuid

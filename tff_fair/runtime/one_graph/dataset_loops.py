@@ -58,7 +58,7 @@ def _call(node: Any, function: str) -> None:
 
 
 def _output(name: str, calls: set[str]) -> str:
-  """Returns the name of a tensor in a function, which names it by its op."""
+  """Returns a tensor's name inside a function: OP:output:INDEX for calls."""
   node, *rest = name.split(":")
   return ":".join([node, "output", *rest[1:]]) if node in calls else name
 

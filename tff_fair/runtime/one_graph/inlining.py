@@ -155,10 +155,10 @@ def _inlined(message: admission.Message) -> Function:
 def _bordered(value: tf.Tensor, leaf: tff.Type) -> tf.Tensor:
   """Returns a value that TensorFlow's optimizer cannot see through.
 
-  In a session of TFF's, the optimizer works within one computation and knows
+  In one of TFF's sessions, the optimizer works within one computation and knows
   only the types of its inputs. Across several it would take 0 times NaN for 0,
   divide by the product with a reciprocal, and add in another order. A
-  placeholder stops it, an identity does not.
+  placeholder stops it; an identity op does not.
   """
   if not isinstance(leaf, tff.TensorType):
     if value.dtype == tf.string:  # The graph of a dataset, read from its start.

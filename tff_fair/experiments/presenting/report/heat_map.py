@@ -21,7 +21,7 @@ _EQUAL = 1e-4  # Values that differ by this share of the largest are the same.
 
 @dataclasses.dataclass(frozen=True)
 class Shades:
-  """Shades of values: equal steps on both sides of zero, or from a start."""
+  """Shades of values: in equal steps on both sides of zero, or from `start`."""
 
   step: float
   num_positive: int

@@ -114,7 +114,7 @@ def of_methods(
 
 
 def of_text(caption: str, lines: Sequence[Sequence[str]]) -> Table:
-  """Returns a table of texts, which is not sorted."""
+  """Returns a table of texts, which readers cannot sort."""
   (first, *titles), *rows = lines
   return Table(
     caption,
