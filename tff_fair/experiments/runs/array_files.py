@@ -1,4 +1,4 @@
-"""Arrays that a run keeps in its folder: npz files, written as a whole."""
+"""Arrays in a run's folder: npz files, written atomically."""
 
 import contextlib
 import pathlib
@@ -26,7 +26,7 @@ def write(path: pathlib.Path, arrays: Mapping[str, npt.ArrayLike]) -> None:
 def read(
   path: pathlib.Path, advice: str = ""
 ) -> Iterator[dict[str, np.ndarray]]:
-  """Yields the arrays of a file by name; the caller takes them apart within."""
+  """Yields a file's arrays by name; errors inside the block mean damage."""
   try:
     with data_files.reporting_damage(path):
       with np.load(path, allow_pickle=False) as content:

@@ -7,15 +7,15 @@ from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.runs import checksums, saved_model_programs
 from tff_fair.files import atomic, parsing
 
-PREFIX = "program_state_"  # Before the round. It is TFF's own default.
+PREFIX = "program_state_"  # TFF's default; the number of the round follows.
 
-# What a missing file, or another thing in its place, raises. All other errors
-# of the system may pass: no permission, no descriptor left, a network disk.
+# Errors if a file is missing or is not a file. Other system errors may be
+# temporary: no permission, no free descriptor, a network disk.
 _GONE = (FileNotFoundError, IsADirectoryError, NotADirectoryError)
 
 
 def path(folder: pathlib.Path, round_num: int) -> pathlib.Path:
-  """Returns where a folder of states has the state after a round."""
+  """Returns the path of the state after a round in a folder of states."""
   return folder / f"{PREFIX}{round_num}"
 
 
@@ -46,13 +46,13 @@ def write_checksums(state: pathlib.Path) -> None:
 
 
 def is_complete(state: pathlib.Path) -> bool:
-  """Returns whether a state has its checksums, as far as they can be read."""
+  """Returns whether a state has checksums; True if they are unreadable now."""
   try:
     checksums.read(state)
   except (parsing.ParseError, *_GONE):
     return False
   except OSError:
-    pass  # It may pass, and then they may be there.
+    pass  # The error may be temporary, and the checksums may exist.
   return True
 
 
@@ -60,7 +60,7 @@ def damage(state: pathlib.Path) -> str | None:
   """Returns the fault of a damaged state as text, or None."""
   try:
     for file, kind in atomic.special_files(state):
-      # To read it may never end.
+      # Reading it may never end.
       return f"{file.name} is a {kind}"
     for name, checksum in checksums.read(state).items():
       if (how := checksums.difference(state / name, checksum)) is not None:

@@ -14,10 +14,10 @@ _CHUNK = 1 << 20  # Bytes.
 
 
 class Hasher:
-  """Computes checksums; of a file that has grown, it reads the new bytes."""
+  """Computes checksums; of a file that has grown, reads only the new bytes."""
 
   def __init__(self) -> None:
-    # By file: its inode, the bytes that were read, and their digest.
+    # By file: its inode, the number of bytes read, and their digest.
     self._known: dict[pathlib.Path, tuple[int, int, Any]] = {}
 
   def checksum(self, file: pathlib.Path) -> dict[str, Any]:
@@ -42,7 +42,7 @@ def write(
   hasher: Hasher | None = None,
   staged: Iterable[pathlib.Path] = (),
 ) -> None:
-  """Writes checksums of files; staged ones count for those of their names."""
+  """Writes checksums of files; staged files replace those of the same name."""
   hasher = hasher or Hasher()
   files = {str(path.relative_to(folder)): path for path in paths}
   place = folder
@@ -68,7 +68,7 @@ def read(folder: pathlib.Path) -> dict[str, dict[str, Any]]:
 
 
 def forget(file: pathlib.Path) -> None:
-  """Takes a file that is about to change out of the checksums of its folder."""
+  """Removes a file that is about to change from its folder's checksums."""
   try:
     found = read(file.parent)
   except (FileNotFoundError, parsing.ParseError):
@@ -87,7 +87,7 @@ def difference(
   """Returns how a file differs from the checksum, as a predicate, or None."""
   found = file.stat()
   if not stat.S_ISREG(found.st_mode):
-    return "is not a file"  # To read a pipe may never end.
+    return "is not a file"  # Reading a pipe may never end.
   size = expected.get("bytes")
   if not isinstance(size, int):
     return f"has a checksum without a size in {FILE}"

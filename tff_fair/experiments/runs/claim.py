@@ -1,18 +1,18 @@
 """The claim to a folder of a run: one program works in it at a time.
 
-The claim is the kernel's lock of the configuration, which ends with the
-program. Where a file system has no locks, as some network disks, it is a file
-that only one program can create, with a heartbeat: its program touches it every
-few seconds. If the heartbeat stops for a minute, the program is gone, and
-another one may take the claim over.
+The claim is the kernel's lock on config.json, which ends with the program. On a
+file system without locks, such as some network disks, it is a file that only
+one program can create, with a heartbeat: that program touches it every few
+seconds. If the heartbeat stops for a minute, the program counts as dead, and
+another one may take over the claim.
 
 Clocks of hosts differ, so ages are measured by the clock of the file system:
 the time that a file has when a program has just touched it.
 
-Two programs may find the same claim stale. The program that takes it over
-first creates a file that is named after the text of that claim. Only one of
-them can, and no program writes that text again. So the other one cannot remove
-the new claim by mistake.
+Two programs may find the same claim stale. To take it over, a program must
+first create a file that is named after the text of that claim. Only one program
+can, and no program writes that text again. So no other program can remove the
+new claim by mistake.
 """
 
 import contextlib
@@ -45,13 +45,13 @@ class _Claim(NamedTuple):
 def folder_held(
   folder: pathlib.Path, say: Callable[[str], None]
 ) -> Iterator[None]:
-  """Holds the claim to a folder of runs, whose lock is the folder's own."""
+  """Holds the claim to a folder of runs by a lock on the folder itself."""
   descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
   try:
     with held(descriptor, folder, say):
       yield
   finally:
-    # Processes that the program has forked hold the lock, too.
+    # Forked processes hold the lock, too.
     with contextlib.suppress(OSError):
       fcntl.flock(descriptor, fcntl.LOCK_UN)
     os.close(descriptor)
@@ -63,7 +63,7 @@ def held(
 ) -> Iterator[None]:
   """Holds the claim to a folder."""
   claim: contextlib.AbstractContextManager[object] = contextlib.nullcontext()
-  if not lock(file, folder):  # Else it ends with the file.
+  if not lock(file, folder):  # A lock ends when the file is closed.
     claim = _ClaimFile(folder, say)
   with claim:
     yield
@@ -125,7 +125,7 @@ class _ClaimFile:
       contextlib.suppress(OSError, RunError),
       _only_one(self._folder, self._text) as is_mine,
     ):
-      # Else another program is taking it over.
+      # Otherwise another program is taking over the claim.
       found = _read(self._path)
       if is_mine and found is not None and found.text == self._text:
         self._path.unlink()
@@ -144,7 +144,7 @@ class _ClaimFile:
       if not is_mine:
         raise _taken(self._folder)
       now = _read(self._path)
-      # Another one was faster, or its program has only been slow.
+      # Another program was faster, or the claim's program was only slow.
       if (
         now is None
         or now.text != found.text
@@ -179,7 +179,7 @@ class _ClaimFile:
       f"program gave no sign of life for more than {_SECONDS_UNTIL_STALE:.0f} "
       "s; it ends here."
     )
-    # Whatever it wrote from now on would mix with what the other one writes.
+    # Anything it still wrote would mix with the other program's files.
     os.kill(os.getpid(), signal.SIGKILL)
 
 
@@ -219,7 +219,7 @@ def _create(path: pathlib.Path, text: bytes) -> None:
 
 def _read(path: pathlib.Path) -> _Claim | None:
   try:
-    # Opened, because a network disk may answer from memory otherwise.
+    # Open it first: otherwise a network disk may answer from its cache.
     with path.open("rb") as file:
       return _Claim(file.read(), os.fstat(file.fileno()).st_mtime)
   except FileNotFoundError:

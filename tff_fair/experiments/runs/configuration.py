@@ -1,11 +1,11 @@
-"""The configuration of a run, as its folder keeps it: config.json.
+"""The configuration of a run, which its folder keeps in config.json.
 
-The number of the folder's format, and groups of values by name. `spec` is the
-run as it was asked for, `resolved` the same run with what follows from the task
-and the method. A resumed run must have the same `resolved`, `data`, `versions`,
-`own_files` (digests of the user's files that make the task or the model),
-`data_digests` (of the data) and `initial_weights` (a digest of the weights that
-training begins with, if no initializer makes them).
+It has the number of the folder's format, and groups of values by name. `spec`
+is the run as requested, `resolved` the same run with the values that follow
+from the task and the method. A resumed run must have the same `resolved`,
+`data`, `versions`, `own_files` (digests of the user's files with the method,
+task, model or loss), `data_digests` (of the data) and `initial_weights` (a
+digest of the weights that training begins with, if no initializer makes them).
 """
 
 import dataclasses
@@ -28,7 +28,7 @@ from tff_fair.experiments.spec.run_spec import RunSpec
 
 Configuration = Mapping[str, Any]
 
-# A folder of another format is refused, by `problem`.
+# `problem` refuses a folder of another format.
 FORMAT, NUMBER = "format", 1
 COMMAND, DATA, VERSIONS = "command", "data", "versions"
 SPEC, RESOLVED = "spec", "resolved"
@@ -38,12 +38,11 @@ DATA_DIGESTS, DATA_FOLDER = "data_digests", "data_folder"
 ROUNDS = "total_rounds"
 _FINE_TUNING = ("finetune_epochs", "finetune_learning_rate")
 PART = "clients_per_part"
-SCORE, BESIDE = "score", "beside"  # Of the data.
+SCORE, BESIDE = "score", "beside"  # In the group `data`.
 ENTROPY_CLASSES = "entropy_classes"
 _MAPPINGS = tuple(spec_text.FLAG_NAMES)  # Settings that are mappings.
 _SETTINGS = tuple(field.name for field in dataclasses.fields(RunSpec))
-# Each group that a configuration must have, with its names, where they are the
-# same for all runs.
+# Each group that a configuration must have, with the names that all runs share.
 _GROUPS: Mapping[str, Sequence[str]] = {
   SPEC: _SETTINGS,
   RESOLVED: _SETTINGS,
@@ -82,7 +81,7 @@ def describe_run(
   started = {"line": command or spec_text.command(spec, output_dir)}
   digests = own_files(spec)
   if digests or initial_weights:
-    started[DIRECTORY] = os.getcwd()  # Where paths of a user's files begin.
+    started[DIRECTORY] = os.getcwd()  # Relative paths of a user's files.
   if data_folder:
     started[DATA_FOLDER] = data_folder
   return {
@@ -107,7 +106,7 @@ def describe_run(
 
 
 def problem(content: object) -> str | None:
-  """Returns why readers cannot rely on a value of JSON as a configuration."""
+  """Returns why a JSON value is not a valid configuration, or None."""
   if not isinstance(content, Mapping):
     return "it is not a JSON object"
   if (found := content.get(FORMAT)) != NUMBER:
@@ -165,7 +164,7 @@ def _wrong_values(content: Mapping[str, Any]) -> Iterator[str]:
 
 
 def score(configuration: Configuration) -> scores.Score:
-  """Returns the number by which a run compares clients."""
+  """Returns the score by which a run compares clients."""
   return scores.with_beside(configuration[DATA][SCORE], _beside(configuration))
 
 
@@ -174,15 +173,15 @@ def _beside(configuration: Configuration) -> tuple[str, ...]:
 
 
 def read_spec(configuration: Configuration, group: str = SPEC) -> RunSpec:
-  """Returns the run of a configuration: as asked for, or as `RESOLVED`."""
+  """Returns the run of a configuration: as requested, or as resolved."""
   with tasks.reading_records():
     return RunSpec.from_dict(configuration[group])
 
 
-# After the name of a setting: the version of a user's file, with which a run
-# goes on, and is exported.
+# Ends the name of the setting with the version of a user's file: a run resumes
+# and exports only with the same version.
 OF_OWN_FILE = "_file"
-LETTERS_OF_DIGEST = 8  # Letters of a digest that people see.
+LETTERS_OF_DIGEST = 8  # The letters of a digest that people see.
 
 
 def own_files(spec: RunSpec) -> dict[str, str]:
@@ -198,7 +197,7 @@ def own_files(spec: RunSpec) -> dict[str, str]:
 
 
 def short_digest(found: Mapping[str, str]) -> dict[str, str]:
-  """Returns digests of files as settings: `task_file`, `model_file`."""
+  """Returns shortened digests of files, named `task_file`, `model_file`, ..."""
   return {
     f"{name}{OF_OWN_FILE}": digest[:LETTERS_OF_DIGEST]
     for name, digest in found.items()
@@ -208,7 +207,7 @@ def short_digest(found: Mapping[str, str]) -> dict[str, str]:
 def with_code(
   configuration: Configuration, spec: RunSpec, *, trust: bool = False
 ) -> RunSpec:
-  """Returns the run of a record for what runs the user's code of its task."""
+  """Returns the run of a record, after the check that its code may run."""
   now = own_files(spec)
   saved = configuration.get(OWN_FILES, {})
   if not trust:
@@ -235,14 +234,14 @@ def _name_in(spec: RunSpec, name: str) -> object:
 def _other_versions(
   saved: Mapping[str, str], now: Mapping[str, str], spec: RunSpec
 ) -> Iterator[str]:
-  """Yields the files whose version is not that of a saved run, as texts."""
+  """Yields texts about the files that have changed since a run was saved."""
   for name in sorted(saved.keys() & now.keys()):
     if saved[name] != now[name]:
       yield f"another version of the file of {name}={_name_in(spec, name)}"
 
 
 def ends_before(before: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
-  """Returns whether a run has fewer rounds than another, or no fine-tuning."""
+  """Returns whether a run lacks another's last rounds, or its fine-tuning."""
   epochs, *_ = _FINE_TUNING
   return has_fewer_rounds(before, now) or (
     before[epochs] is None and now[epochs] is not None
@@ -250,14 +249,14 @@ def ends_before(before: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
 
 
 def has_fewer_rounds(before: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
-  """Returns whether a run has fewer rounds than another, by their settings."""
+  """Returns whether a run's settings have fewer rounds than another's."""
   return bool(before[ROUNDS] < now[ROUNDS])
 
 
 def differences(
   saved: Configuration, present: Configuration, *, lengthens: bool = False
 ) -> Iterator[str]:
-  """Yields where two configurations are not of the same run, as texts."""
+  """Yields texts about differences that make configurations different runs."""
   before, now = (read_spec(c, RESOLVED) for c in (saved, present))
   for name, values in before.differences(now).items():
     if lengthens and (
@@ -285,7 +284,7 @@ def _other_data(saved: Configuration, now: Mapping[str, str]) -> Iterator[str]:
   """Yields the changes in a run's data, if both have digests."""
   before = saved.get(DATA_DIGESTS, {})
   if not before or not now:
-    return  # Of a program whose workers have the data.
+    return  # A program whose workers have the data knows no digests.
   for name in sorted(before.keys() | now.keys()):
     if before.get(name) != now.get(name):
       yield f"other data: {name} has changed (to resume, put that version back)"
@@ -311,10 +310,10 @@ def _changed_files(saved: Configuration) -> dict[str, tuple[Value, Value]]:
 def differences_from_spec(
   saved: Configuration, spec: RunSpec
 ) -> dict[str, tuple[Value, Value]]:
-  """Returns the saved and the other value where a run is not that of a spec."""
+  """Returns saved and new values of settings in which a saved run differs."""
   found = read_spec(saved).differences(spec)
   for name in ("clients_per_round", "aggregation"):
-    # Saved is also what followed from the task and the method.
+    # The spec may give the value that the task and the method decided.
     if name in found and getattr(spec, name) == saved[RESOLVED][name]:
       del found[name]
   before = short_digest(saved.get(OWN_FILES, {}))

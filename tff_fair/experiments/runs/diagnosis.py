@@ -1,34 +1,33 @@
 """Faults at the end of a run, as numbers from its evaluations.
 
-`texts.run_warnings` has the words. An evaluation counts as the end of a run
-with those right before it: of nine or more after training began, all of the
-last three have to be as bad, of six or more the last two, since fair methods
-and small cohorts make single evaluations jump. The last one is enough where it
-exceeds a limit ten times as far. Let L₀ be the loss before training, L* the
-least one, L the least one of the end, P = L₀ - L* the progress of training. The
-run
+`texts.run_warnings` has the words. Fair methods and small cohorts make single
+evaluations jump. So all evaluations at the end of a run must exceed a limit:
+the last three if there are nine or more after training began, the last two of
+six or more, else the last one. The last one suffices if it exceeds the limit
+ten times as far. Let L₀ be the loss before training, L* the least loss, L the
+least loss at the end, and P = L₀ - L* the progress of training. The run
 
-- is not finite: the last loss, or the mean of the score, is not;
+- is not finite: the last loss, or the last mean score, is not;
 - rose above the initial loss: L > L₀ + max(|L₀|, P, f), where f is 1/2 for
   classes and 0 for numbers. That is twice L₀, or as far above L₀ as L* is below
   it;
 - rose above its best: L > L* + P / 2 and, unless L* is negative, L > 3 L*;
-- lost its score, if that is at most 1 and best so: its mean fell from its best
-  by more than .1, and by more than half of what training had gained;
-- is worse than a constant: of numbers, R² over all examples is below -1, so
-  the error is more than 1.4 times that of their mean; of classes, L > 2 ln C,
+- lost its score, if that is bounded and better if higher: its mean fell from
+  its best by more than .1, and by more than half of what training had gained;
+- is worse than a constant: for numbers, R² over all examples is below -1, so
+  the error is more than 1.4 times that of their mean; for classes, L > 2 ln C,
   twice the cross entropy of a model that gives C classes the same probability.
-  Of fewer than five evaluations after training began, it counts only where the
-  run has lost a tenth of its progress: others have just begun;
+  With fewer than five evaluations after training began, this counts only if the
+  run has lost a tenth of its progress: otherwise it has just begun;
 - predicts a constant: one class, one set of labels or one number for all test
-  examples, though their labels differ; of scores of probabilities, as AUC,
-  classes do not count;
-- changed nothing: the mean, std, least and largest score are the same in each
-  of five or more evaluations, or of three whose losses are the same up to a
-  thousandth, and not the best possible.
+  examples, though their labels differ; a constant class does not count for
+  scores of probabilities, such as AUC;
+- changed nothing: the mean, std, least and largest score are the same in all
+  evaluations, and not the best possible; there are five or more evaluations, or
+  three or more whose losses agree up to a thousandth.
 
-A model that explains half of the variance of the labels, over all examples, did
-not rise, whatever its loss was before.
+The loss of a model that explains more than half of the labels' variance, over
+all examples, does not count as risen, whatever it was before.
 """
 
 from __future__ import annotations
@@ -46,8 +45,8 @@ from tff_fair.experiments.spec.scores import Score
 if typing.TYPE_CHECKING:
   import pandas as pd
 
-# Columns of the table of evaluations. The first begins several: one for each
-# kind of outputs.
+# Columns of the table of evaluations. The first is a prefix, of one column for
+# each kind of outputs.
 CONSTANT, POOLED = "constant_prediction", "r2_pooled"
 
 Kind = Literal[
@@ -59,8 +58,8 @@ Kind = Literal[
   "constant_prediction",
   "unchanged",
 ]
-_TAIL = 3  # Evaluations of the end.
-_MANY = 5  # From so many evaluations on, a run is not at its beginning.
+_TAIL = 3  # Evaluations at the end.
+_MANY = 5  # With this many evaluations, a run is past its beginning.
 _FEW, _SAME = 3, 1e-3
 _RATIO = 3.0
 _BY_FAR = 10.0
@@ -72,20 +71,20 @@ _LOSS = "loss/mean"
 
 @dataclasses.dataclass(frozen=True)
 class Diagnosis:
-  """Something that is wrong with how a run ended."""
+  """A problem at the end of a run."""
 
   kind: Kind
   measure: str  # "loss", "r2_pooled", the score's name, or a kind of outputs.
   round_num: int  # Of the last evaluation.
   value: float
-  reference: float = math.nan  # Compared with; NaN if there is none.
-  reference_round: int | None = None  # None if it is of no round.
+  reference: float = math.nan  # What the value is compared with, if anything.
+  reference_round: int | None = None  # Its round, if it has one.
 
 
 def diagnose(
   evaluations: pd.DataFrame, score: Score, num_classes: int | None = None
 ) -> list[Diagnosis]:
-  """Returns the problems at the end of a run; of divergence, one kind."""
+  """Returns the problems at the end of a run, at most one of divergence."""
   if evaluations.empty or evaluations["round"].iloc[-1] == 0:
     return []
   table = evaluations.set_index("round")
@@ -96,7 +95,7 @@ def diagnose(
 def _of_divergence(
   table: pd.DataFrame, score: Score, num_classes: int | None
 ) -> Iterator[Diagnosis]:
-  """Yields the signs of divergence, the plainest first."""
+  """Yields the signs of divergence, the clearest first."""
   last = int(table.index[-1])
   mean = f"{score.name}/mean"
   for measure, column in (("loss", _LOSS), (score.name, mean)):
@@ -118,7 +117,7 @@ def _of_divergence(
 
 
 def _has_just_begun(table: pd.DataFrame) -> bool:
-  """Returns whether evaluations are few, and the last is near the best."""
+  """Returns whether evaluations are few and the last loss is near the best."""
   if _LOSS not in table or (table.index > 0).sum() >= _MANY:
     return False
   losses = table[_LOSS]
@@ -137,7 +136,7 @@ def _end(table: pd.DataFrame, column: str, *, largest: bool = False) -> float:
 
 
 def _tail(column: pd.Series) -> pd.Series:
-  """Returns the evaluations of the end: the last of few, three of many."""
+  """Returns the evaluations at the end: the last of few, three of many."""
   trained = column[column.index > 0]
   return trained.iloc[-min(_TAIL, max(1, len(trained) // _TAIL)) :]
 

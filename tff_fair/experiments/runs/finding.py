@@ -13,7 +13,7 @@ from tff_fair.experiments.runs.folder import RunFolder
 from tff_fair.experiments.runs.run import Run
 from tff_fair.files import parsing
 
-# Says in a folder what the methods of the runs below it are called.
+# The file in a folder with the names of methods for the runs below it.
 NAMES_FILE = "sweep.json"
 Place = str | os.PathLike[str]
 
@@ -29,7 +29,7 @@ TABLES = (
 
 
 class FoundRuns(NamedTuple):
-  """Runs, and what is wrong with them and others."""
+  """Runs, and sentences about damaged and changed ones."""
 
   runs: list[Run]
   left_out: list[str]
@@ -44,7 +44,7 @@ class FoundRuns(NamedTuple):
 def find(
   runs: Run | Place | Iterable[Run | Place], on_damage: OnDamage | None = None
 ) -> list[Run]:
-  """Finds runs, each once: those of a sweep in its order, others by name."""
+  """Finds runs, each once: those of a sweep in its order, others sorted."""
   if isinstance(runs, Run | str | os.PathLike):
     runs = [runs]
   found: dict[pathlib.Path, Run] = {}
@@ -56,7 +56,7 @@ def find(
 
 def _below(place: Place, on_damage: OnDamage | None) -> Iterator[Run]:
   """Yields the runs in a folder and below it, as `find` does."""
-  if place == "":  # A variable of a script that is not set, say.
+  if place == "":  # For example, a script's variable that is not set.
     raise RunError(
       "The name of a folder of runs is empty; . is the working directory."
     )
@@ -142,12 +142,12 @@ def open_runs(folder: Place, *, verify: bool = False) -> list[Run]:
   """Reads the runs in a folder and below it, finished or not.
 
   Args:
-    folder: A folder at any depth above those of runs, or that of one run.
+    folder: The folder of a run, or one at any level above folders of runs.
     verify: As for `open_run`.
 
   Returns:
-    The runs, without their tables: those of a sweep in its order, others in
-    that of their names (numbers in them by value).
+    The runs, without their tables: those of a sweep in its order, others sorted
+    by name (numbers in names by value).
 
   Raises:
     RunError: If there is no such folder, it holds no run, or a run is damaged.
@@ -165,8 +165,8 @@ def open_run(path: Place, *, verify: bool = False) -> Run:
 
   Args:
     path: The folder.
-    verify: Whether to compare all files with their checksums. Otherwise it is
-      the sizes of tables and settings.
+    verify: Whether to compare all files with their checksums. Otherwise, only
+      the sizes of tables and settings are compared.
 
   Raises:
     RunError: If there is no run, or it is damaged.
@@ -177,7 +177,7 @@ def open_run(path: Place, *, verify: bool = False) -> Run:
 
 
 def read_run(path: Place) -> Run:
-  """Reads the run in a folder, and says nothing about changes."""
+  """Reads the run in a folder without reporting changes."""
   folder = RunFolder(pathlib.Path(path))
   _check_folder(folder.path)
   if not os.path.lexists(folder.config):
@@ -196,7 +196,7 @@ def read_run(path: Place) -> Run:
     summary = parsing.with_nan(_json(folder.summary))
     if problem := summaries.problem(summary):
       raise RunError(f"{folder.summary}: is not of a run: {problem}.")
-  # Without resolving links: a run is named where it is looked for.
+  # Do not resolve links: the given path decides a run's name.
   place = pathlib.Path(os.path.abspath(path))
   names = read_names(place.parent)
   name = names.get(place.name, config[configuration.RESOLVED]["algorithm"])
@@ -211,12 +211,12 @@ def read_names(folder: pathlib.Path) -> dict[str, str]:
   names = _json(path).get("names")
   if not isinstance(names, dict):
     raise RunError(f"{path}: is not of a sweep: it has no names.")
-  # Tables have one line for each.
+  # Each name takes one line in tables.
   return {key: " ".join(str(name).split()) for key, name in names.items()}
 
 
 def natural_order(text: str) -> list[tuple[bool, float, str]]:
-  """Returns a key to sort by in which numbers count by their value."""
+  """Returns a sort key that orders the numbers in a text by value."""
   parts = re.split(r"(\d+(?:\.\d+)?(?:e[+-]?\d+)?)", text)
   return [
     (bool(place % 2), float(part) if place % 2 else 0.0, part)
@@ -227,11 +227,11 @@ def natural_order(text: str) -> list[tuple[bool, float, str]]:
 def _folders(path: pathlib.Path) -> Iterator[pathlib.Path]:
   for name, folders, files in os.walk(path):
     folder = pathlib.Path(name)
-    # It is empty while a run is just about to begin.
+    # config.json is empty when a run is just about to begin.
     if "config.json" in files and not _is_empty(folder / "config.json"):
       folders.clear()
       yield folder
-    # Runs of a sweep are in its order.
+    # Keep the order of a sweep.
     place = {name: number for number, name in enumerate(read_names(folder))}
     folders.sort(key=lambda n: (place.get(n, len(place)), natural_order(n)))
 
@@ -256,7 +256,7 @@ def _is_empty(path: pathlib.Path) -> bool:
 
 def _json(path: pathlib.Path) -> dict[str, Any]:
   try:
-    if not path.is_file():  # A pipe would make us wait.
+    if not path.is_file():  # Reading a pipe may never end.
       raise RunError(f"{path}: is not a file; restore it, or move it away.")
     content = parsing.parse_json(path.read_text("utf-8"))
   except RunError:

@@ -145,12 +145,12 @@ class RunFolder:
 
   @property
   def is_saved(self) -> bool:
-    """Whether there is a saved round, whole or not."""
+    """Whether a round is saved, completely or not."""
     return self.last_saved_round > 0
 
   @contextlib.contextmanager
   def held_open(self) -> Iterator[None]:
-    """Holds the folder open, so that `check_place` knows it from others."""
+    """Holds the folder open, so that `check_place` recognizes it."""
     self._descriptor = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
     try:
       yield
@@ -165,7 +165,7 @@ class RunFolder:
 
   @property
   def displacement(self) -> str | None:
-    """The fate of the folder, if it was renamed or removed meanwhile."""
+    """A sentence about the folder, if it was moved or removed meanwhile."""
     if self._descriptor is None:
       return None
     held = os.fstat(self._descriptor)
@@ -199,7 +199,7 @@ class RunFolder:
     return free
 
   def remove_leftovers(self) -> None:
-    """Removes what a killed run was in the middle of writing."""
+    """Removes files that a killed run had not finished writing."""
     places = (self.path, self.checkpoints, self.best_checkpoint, self.tape)
     for folder in places:
       for pattern in ("*_temp[0-9]*", f"{atomic.STAGING}*"):
@@ -235,7 +235,7 @@ class RunFolder:
         f"in it, such as {self.path / 'NAME'}."
       )
     for path, kind in special:
-      # A run that is killed or copied leaves none. To read it may never end.
+      # Killed or copied runs do not leave any. Reading one may never end.
       raise RunError(
         f"{self.path}: {path.relative_to(self.path)} is a {kind}, not a file "
         "of a run; nothing was changed. Put the original file back."
@@ -251,12 +251,12 @@ class RunFolder:
       return False  # There is no such run.
 
   def check_usable(self, asked: Mapping[str, Any] | None = None) -> None:
-    """Checks what can be known of the folder before anything slow is done."""
+    """Checks as much as possible of the folder before anything slow is done."""
     self.check_free(asked)
     self.check_writable()
 
   def check_writable(self) -> None:
-    """Checks that the folder is writable, or the one to make it in."""
+    """Checks that the folder, or the one to create it in, is writable."""
     places = [self.path, *self.path.parents]
     place = next(place for place in places if os.path.lexists(place))
     if not place.is_dir() or not os.access(place, os.W_OK | os.X_OK):
@@ -296,10 +296,10 @@ def take_folder(
         and folder.displacement is None
         and not (folder.is_saved or folder.label_correction.exists())
       ):
-        # What ended the run counts, not what is in the way of this.
+        # Errors here must not hide the one that ended the run.
         with contextlib.suppress(OSError):
           folder.remove_leftovers()
-          # The configuration last: without it, the rest is of no run.
+          # Remove config.json last: without it, no run owns the other files.
           _remove(reversed(folder.files))
       raise
 
@@ -324,7 +324,7 @@ def _take(
     closing.enter_context(folder.held_open())
     closing.enter_context(claim.held(file, path, say))
     file.seek(0)
-    # Empty where the run was killed as it began; then it has saved nothing.
+    # Empty if the run was killed as it began, before it saved anything.
     saved = file.read()
     is_new = not saved and not folder.is_saved
     is_longer = not is_new and folder._ends_before(asked)
@@ -333,7 +333,7 @@ def _take(
     if is_longer and folder.is_finished:
       before = folder.configuration()[RESOLVED]
       if not has_fewer_rounds(before, configuration[RESOLVED]):
-        # It is fine-tuned, and has the results of before until then.
+        # Only fine-tuning follows; until it ends, the earlier results stay.
         folder.next_configuration = configuration
         is_longer = False
     if is_longer:
@@ -351,7 +351,7 @@ def _take(
 
 
 def _remove_end(folder: RunFolder) -> None:
-  """Removes what a run wrote at its end, since it gets another one."""
+  """Removes the final files of a run that is about to continue."""
   for path in folder.final_files:
     path.unlink(missing_ok=True)
     atomic.sync(folder.path)

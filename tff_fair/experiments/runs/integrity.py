@@ -14,7 +14,7 @@ def write_checksums(
   hasher: checksums.Hasher | None = None,
   staged: RunFolder | None = None,
 ) -> None:
-  """Writes the checksums of a run so far; of a finished one, with `staged`."""
+  """Writes the checksums of a run so far or, with `staged`, of its end."""
   found = [*_recorded(folder, below=staged is not None)]
   # Until the end, saved states have separate checksums; a block may still grow.
   if staged is None:
@@ -32,7 +32,7 @@ def changes(
   try:
     expected = checksums.read(folder.path)
   except FileNotFoundError:
-    # A run has none until it saves a round, also as it goes on.
+    # A run has no checksums before it saves a round.
     is_lost = verify and below and folder.is_finished
     return {checksums.FILE: "is missing"} if is_lost else {}
   except (OSError, parsing.ParseError) as error:

@@ -18,14 +18,14 @@ from tff_fair.files import atomic
 # Outputs of an exported model that decides for one of two classes.
 PROBABILITIES, PREDICTED_CLASS = "probabilities", "predicted_class"
 _KERAS_METADATA = "keras_metadata.pb"
-_MOST_LETTERS = 100  # Of what a file holds.
+_MOST_LETTERS = 100  # Of the names in a message.
 
 
 def check(path: pathlib.Path) -> None:
-  """Checks that a path may be that of a model."""
+  """Checks that a path can hold a model."""
   if not path.exists():
     raise ValueError("there is no such file or folder.")
-  if kind := atomic.special_kind(path):  # To read it may never end.
+  if kind := atomic.special_kind(path):  # Reading it may never end.
     raise ValueError(f"is a {kind}, not a file.")
   if path.is_dir() and not (path / "saved_model.pb").exists():
     raise ValueError(
@@ -35,7 +35,7 @@ def check(path: pathlib.Path) -> None:
 
 
 def has_signatures_alone(path: pathlib.Path) -> bool:
-  """Returns whether a path is a SavedModel that knows nothing of Keras."""
+  """Returns whether a path is a SavedModel without Keras metadata."""
   return path.is_dir() and not (path / _KERAS_METADATA).exists()
 
 
@@ -78,7 +78,7 @@ def load_model(path: pathlib.Path, *, trust: bool = False) -> tf.keras.Model:
     if not isinstance(model, tf.keras.Model):
       raise TypeError(f"it holds a {type(model).__name__}")
     return model
-  # A file that is damaged or of something else raises anything.
+  # A damaged file, or one that is not a model, may raise any error.
   except Exception as error:
     raise ValueError(
       f"cannot be loaded as a Keras model: {exportable.reason(error)} (a model "
@@ -86,8 +86,8 @@ def load_model(path: pathlib.Path, *, trust: bool = False) -> tf.keras.Model:
     ) from error
 
 
-# What a file would run. Keras' own safe mode lets functions of any module pass,
-# and arrays that are pickles.
+# Code that a file would run. Keras' own safe mode admits functions of any
+# module, and pickled arrays.
 
 
 _CONFIG, _WEIGHTS, _ASSETS = "config.json", "model.weights.h5", "assets/"
@@ -95,10 +95,10 @@ _OF_ARCHIVE = (_CONFIG, "metadata.json", _WEIGHTS)
 
 
 def check_code(path: pathlib.Path) -> None:
-  """Checks that a model is of Keras' own parts, and reaches no other files."""
+  """Checks that a model has only Keras' own parts and reads no other files."""
   try:
     found = sorted(set(_code(path)))
-  # A file that is damaged or of something else raises anything.
+  # A damaged file, or one that is not a model, may raise any error.
   except Exception as error:
     raise ValueError(
       f"cannot be loaded as a Keras model: {exportable.reason(error)}."
@@ -151,7 +151,7 @@ def _code_of_saved_layers(path: pathlib.Path) -> Iterator[str]:
 
 
 def _other_files(file: h5py.File) -> Iterator[str]:
-  """Yields the links of an HDF5 file to others, and data that are in others."""
+  """Yields an HDF5 file's links to other files, and its data stored in them."""
   found = []
 
   def add_link(name: bytes, link: h5py.h5l.LinkInfo) -> None:

@@ -1,4 +1,4 @@
-"""Runs as others see them, read without TensorFlow: settings and tables."""
+"""Runs for readers: settings and tables, without TensorFlow."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ if typing.TYPE_CHECKING:
 
 ROUND = tables.ROUND  # The first column of the tables of rounds.
 
-# Clients that took part, and did not count.
+# Columns with the numbers of clients that took part but did not count.
 _EXCLUDED = [
   "aggregator/num_clients_excluded",
   "aggregator/num_clients_out_of_bounds",
 ]
-# Those that decide nothing, or that exist under other names.
+# Settings that decide nothing, or that exist under other names.
 _NO_SETTINGS = (
   *("hparams", "task_options", *seeds.NAMES),
   *("rounds_per_checkpoint", "measure_improvement", "save_updates"),
@@ -55,8 +55,8 @@ class Run:
   Attributes:
     path: The folder.
     config: The configuration: groups of values by name.
-    summary: The results at the end; None as long as the run is not finished.
-    name: The name of the method: as a sweep calls it, or the algorithm.
+    summary: The results at the end; None if the run is not finished.
+    name: The name of the method: that in a sweep, or else the algorithm.
   """
 
   path: pathlib.Path
@@ -71,7 +71,7 @@ class Run:
 
   @property
   def is_pruned(self) -> bool:
-    """Whether a search ended the run early, as unpromising."""
+    """Whether a search ended the run early, because it was not promising."""
     return not self.is_finished and RunFolder(self.path).is_pruned
 
   @property
@@ -92,7 +92,7 @@ class Run:
   def client_weights(self) -> str:
     """The weight of a client, as a value of `client_weighting`.
 
-    In methods that do not use weights of clients, all count the same.
+    In methods that do not use client weights, all clients count the same.
     """
     line = methods.METHODS.get(self.algorithm)  # A user's rule may use them.
     if line is not None and not line.weighs_clients:
@@ -106,22 +106,22 @@ class Run:
 
   @property
   def seed(self) -> int:
-    """Seed of everything random that has no other seed."""
+    """The seed of all draws that have no separate seed."""
     return self.seeds.draws
 
   @property
   def seeds(self) -> seeds.Seeds:
-    """The seeds, in which it differs from the repetitions of the run."""
+    """The seeds, in which repetitions of a run differ."""
     return seeds.of_settings(self.flags)
 
   @property
   def score(self) -> Score:
-    """The number by which its clients are compared, as accuracy."""
+    """The score by which its clients are compared, such as accuracy."""
     return configuration.score(self.config)
 
   @functools.cached_property
   def spec(self) -> RunSpec:
-    """The run as it was asked for.
+    """The run as requested.
 
     Raises:
       RunError: If a setting of the run is not valid.
@@ -131,23 +131,23 @@ class Run:
 
   @property
   def flags(self) -> Mapping[str, Any]:
-    """All settings, with what followed from the task and the method."""
+    """All settings, with the values that the task and the method decided."""
     return typing.cast(Mapping[str, Any], self.config[configuration.RESOLVED])
 
   @functools.cached_property
   def task_options(self) -> Mapping[str, str]:
-    """The options of the task: how its data is cut, and its model."""
+    """The options of the task: how its data is split, and its model."""
     options = self.flags["task_options"]
     return {name: declared.as_text(value) for name, value in options.items()}
 
   @functools.cached_property
   def settings(self) -> Mapping[str, object]:
-    """All that decides the results but the seeds.
+    """All settings that decide the results, except the seeds.
 
-    Flags under their names, hyperparameters as "hparam.NAME", options of the
-    task as "task_option.NAME". Those without a value are left out.
+    Flags have their own names, hyperparameters "hparam.NAME", options of the
+    task "task_option.NAME". Settings without a value are left out.
     """
-    # Runs whose cohorts are one part do not differ in it.
+    # If each cohort is one part, the size of parts has no effect.
     part = federation.part_size(
       self.flags[configuration.PART], self.flags["clients_per_round"]
     )
@@ -163,18 +163,18 @@ class Run:
         for name, value in self.flags["hparams"].items()
         if value is not None
       },
-      # Runs of two versions of a user's file are not seeds of one.
+      # Runs with two versions of a user's file are not repetitions.
       **configuration.short_digest(
         self.config.get(configuration.OWN_FILES, {})
       ),
     }
-    # Bundled data follow from the seed.
+    # Without a folder, data are bundled and follow from the seed.
     data = self.config.get(configuration.DATA_DIGESTS, {})
     if configuration.DATA_FOLDER in self.config[configuration.COMMAND]:
       digest = source_files.combined(data)
       found["data"] = digest[: configuration.LETTERS_OF_DIGEST]
-    # Weights that the user's code makes may follow from the seed; its file
-    # decides. Those of a file or another run have a version of their own.
+    # Weights from the user's code may follow from the seed; the version of the
+    # code counts. Weights from a file or another run have their own version.
     group = self.config.get(configuration.INITIAL_WEIGHTS, {})
     if group and (self.flags["initial_model"] or self.flags["initial_run"]):
       digest = str(group.get(configuration.SHA256))
@@ -184,10 +184,10 @@ class Run:
     return found
 
   def differences(self, spec: RunSpec) -> dict[str, tuple[Value, Value]]:
-    """Returns where this run differs from another in what decides results.
+    """Returns the settings that decide results and differ in another run.
 
     Args:
-      spec: The other run, which need not have been started.
+      spec: The other run, which may not have started yet.
 
     Returns:
       This run's value and the other's, by the names of
@@ -203,12 +203,12 @@ class Run:
     """Returns the weights of the trained model; imports TensorFlow.
 
     Args:
-      best: Whether to take those at the best evaluation, which a run with a
-        `criterion` keeps, and not the last that the run saved.
+      best: Whether to take the weights at the best evaluation, which a run with
+        a `criterion` keeps, instead of the last that the run saved.
 
     Returns:
-      Arrays in the order of `tf.keras.Model.weights`' trainable ones, then the
-      others.
+      Arrays in the order of `tf.keras.Model.weights`: the trainable ones, then
+      the others.
 
     Raises:
       RunError: If the run has not saved them.
@@ -227,16 +227,16 @@ class Run:
       trust: As for `tff_fair.experiments.export`.
 
     Returns:
-      A Keras model from x of the task's `element_spec` to its outputs, as the
-      task's loss takes them. It is made of Keras' own layers, unless the task's
-      model has others without a counterpart. Where clients have personal
-      models, it is the global one. `tff_fair.experiments.export` writes models
-      that return probabilities, and personal ones.
+      A Keras model from x of the task's `element_spec` to the outputs that the
+      task's loss takes. It consists of Keras' own layers, unless the task's
+      model has others without a counterpart. If clients have personal models,
+      it is the global model. `tff_fair.experiments.export` writes models that
+      return probabilities, and personal models.
 
     Raises:
       RunError: If the run has not saved its weights.
-      tasks.DataError: If the model has layers of the user's own, and the data
-        of its task cannot be used.
+      tasks.DataError: If the model has the user's own layers, and the task's
+        data cannot be used.
     """
     from tff_fair.experiments.runs import trained_model  # noqa: PLC0415
 
@@ -252,7 +252,7 @@ class Run:
   def evaluations(self) -> pd.DataFrame:
     """One row per evaluation: round, accuracy/mean, ..., loss/mean, ...
 
-    Of another score, as auc, auc/mean, ... instead of the accuracy.
+    For another score, such as auc, it has auc/mean, ... instead.
     """
     kind = tables.evaluations(self.score)
     table = self._of_rounds(kind)
@@ -269,10 +269,10 @@ class Run:
   def client_evaluations(self) -> pd.DataFrame:
     """One row per evaluation and client: round, client_id, accuracy, ...
 
-    Scores have their own columns; a client that does not have one has NaN.
+    Each score has its own column, NaN for a client that does not have it.
     """
     kind = tables.client_evaluations(self.score)
-    known = self.evaluations[ROUND]  # First: a run writes them last.
+    known = self.evaluations[ROUND]  # Read first: a run writes it last.
     table = self._of_rounds(kind)
     tables.check_results(self.path / kind.name, table, self.score)
     # A run in the middle of an evaluation may have written half of its rows.
@@ -287,7 +287,7 @@ class Run:
     return table[table[ROUND] == table[ROUND].max()]
 
   def of_summary(self, key: str) -> Mapping[str, Any]:
-    """Returns a part of the summary; empty where there is none, or not yet."""
+    """Returns a part of the summary; empty if it is missing."""
     found: Mapping[str, Any] = (self.summary or {}).get(key, {})
     return found
 
@@ -315,7 +315,7 @@ class Run:
   def num_idle_rounds(self) -> int:
     """Number of last rounds in which no client counted.
 
-    It is 0 if all of them drew no clients at all, as random cohorts may.
+    It is 0 if these rounds drew no clients at all, as random cohorts may.
     """
     counts = self.rounds.get("aggregator/num_clients")
     if counts is None:
@@ -326,7 +326,7 @@ class Run:
 
   @functools.cached_property
   def diagnosis(self) -> list[Diagnosis]:
-    """Problems at the end of the run, or at its present state."""
+    """Problems at the end of the run, or in its present state."""
     return self.diagnose()
 
   def diagnose(self, last: int | None = None) -> list[Diagnosis]:
@@ -362,7 +362,7 @@ class Run:
 
   @property
   def client_names(self) -> pd.Series[str]:
-    """Names of the clients by their ids; the ids where there are no names."""
+    """Names of the clients by their ids; the ids if there are no names."""
     if self.clients is not None and "client" in self.clients:
       return self.clients.set_index("client_id")["client"].astype(str)
     import pandas as pd  # noqa: PLC0415
@@ -372,7 +372,7 @@ class Run:
 
   @property
   def class_names(self) -> Sequence[str]:
-    """Names of the classes of its labels; none if the data has none."""
+    """Names of the classes; empty if the data has none."""
     model = RunFolder(self.path).model
     with contextlib.suppress(OSError, parsing.ParseError):
       content = parsing.parse_json(model.read_text("utf-8", "replace"))
@@ -406,7 +406,7 @@ class Run:
     return tables.read(self.path, kind, is_finished=self.is_finished)
 
   def _check_number_of_clients(self, rounds: pd.Series[int]) -> None:
-    """Checks that evaluations have rows of clients; in the end, of all."""
+    """Checks that each evaluation has clients; at the end, all of them."""
     found = rounds.value_counts().reindex(self.evaluations[ROUND], fill_value=0)
     if (found == 0).any() or (self.is_finished and found.nunique() > 1):
       raise RunError(

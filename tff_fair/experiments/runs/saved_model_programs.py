@@ -5,8 +5,8 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-# TensorFlow's operations that reach files, Python code, other programs or other
-# hosts, by what their names say. What IteratorGetNext reads another opens.
+# Names of TensorFlow's operations that reach files, Python code, other programs
+# or hosts. IteratorGetNext only reads what another operation has opened.
 OUTWARD = re.compile(
   "Abort|Bigtable|CallModule|Checkpoint|Client|Collective|Compile|CustomCall|"
   "Dataset|Debug|Delete|Dump|File|FixedUnigram|Host|ImmutableConst|ImportEvent|"
@@ -14,7 +14,7 @@ OUTWARD = re.compile(
   "Recv|Remote|Restore|Rpc|Save|Send|Server|Service|Skipgram|Snapshot|Socket|"
   "Sql|Summary|TRT|T[Pp][Uu]|VocabRemapping|Worker|codeProto"
 )
-# The part that saves and restores variables, which loading does not run.
+# Functions that save and restore variables, which loading does not run.
 _SAVER = re.compile("__inference__traced_(save|restore)_[0-9]+")
 _OF_SAVER = {"SaveV2", "MergeV2Checkpoints", "ShardedFilename", "RestoreV2"}
 
@@ -31,7 +31,7 @@ def outward_operations(folder: pathlib.Path) -> list[str]:
   except (OSError, message.DecodeError) as error:
     raise ValueError(f"its saved_model.pb cannot be read: {error}") from error
   graphs = content.meta_graphs
-  # Of a folder with several graphs TensorFlow may run all.
+  # TensorFlow may run all graphs of a folder with several.
   has_objects = len(graphs) == 1 and graphs[0].HasField("object_graph_def")
   return sorted(
     {name for graph in graphs for name in _outward(graph, has_objects)}

@@ -1,4 +1,4 @@
-"""The parts of a run's summary.json that readers rely on, and their check."""
+"""The parts of a run's summary.json that readers need, and their check."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
@@ -15,11 +15,11 @@ POSITIVE_CLASS, LEFT_OUT = "positive_class", "left_out_clients"
 
 NUMBER, TEXT, LIST = "number", "string", "list"
 _TYPES: Mapping[str, Any] = {NUMBER: int | float, TEXT: str, LIST: list}
-ANY = "*"  # Stands for all names of an object.
-_OPTIONAL = "?"  # Ends a name that an object may lack.
+ANY = "*"  # Stands for every name in an object.
+_OPTIONAL = "?"  # Marks a name that an object may lack.
 
-# Of a value: its type; or the shapes of an object's parts by names; or several
-# of these: the first that knows all names of the object counts, or the last.
+# A value's type; or the shapes of an object's parts, by names; or several such
+# objects: the first with all names of the value counts, or else the last.
 _Object: TypeAlias = "Mapping[str, _Shape]"
 _Shape: TypeAlias = "str | _Object | tuple[_Object, ...]"
 
@@ -64,7 +64,7 @@ _SUMMARY: _Object = {
 def problem(
   content: object, shape: _Shape = _SUMMARY, name: str = ""
 ) -> str | None:
-  """Returns why readers cannot rely on a value of JSON as a summary."""
+  """Returns why a JSON value is not a valid summary, or None."""
   if isinstance(shape, str):
     fits = isinstance(content, _TYPES[shape])
     return None if fits else f"its {name} is not a {shape}"

@@ -1,4 +1,4 @@
-"""The tables of runs, read and checked: the caller may rely on them."""
+"""Reads the tables of runs and checks them, so that callers need not."""
 
 from __future__ import annotations
 
@@ -19,29 +19,29 @@ if typing.TYPE_CHECKING:
   import pandas as pd
 
 ROUND, CLIENT = "round", "client_id"
-NAME = "client"  # The column of the clients' names, which may be any text.
+NAME = "client"  # The column of clients' names, which may be any text.
 _TEXTS = (NAME, "rule")
-# True or False: a client that attacks, or takes no part in training.
+# Columns of True or False: whether a client attacks, or does not train.
 ATTACKER, UNSEEN = "attacker", "unseen"
 _FLAGS = (ATTACKER, UNSEEN, "harmed")
-HONEST = "honest/"  # Before columns over the clients that do not attack.
-# Before columns on the validation data of clients, empty where there are none.
+HONEST = "honest/"  # Prefix of columns over the clients that do not attack.
+# Prefix of columns on clients' validation data, which are empty without such.
 VALIDATION = "validation_"
 JOIN_ROUND = "join_round"  # The first round that may draw a client.
 _LARGEST_KEY = 2**31 - 1
 _LARGEST_AMOUNT = 1e30  # Sums of such numbers stay finite.
 _RANGE_SLACK = 1e-6  # Accuracies are ratios in float32.
-_SHOWN = 40  # Letters of a cell that is wrong.
+_SHOWN = 40  # Letters of a wrong cell in messages.
 
 
 class Kind(NamedTuple):
   """A table of a run."""
 
   name: str
-  keys: tuple[str, ...]  # They identify rows, if whole numbers do.
-  full: tuple[str, ...] = ()  # Others, with a number in each row.
-  required: tuple[str, ...] = ()  # Others, whose cells may be empty.
-  is_numeric: bool = True  # All columns but texts are numbers.
+  keys: tuple[str, ...]  # Columns of whole numbers that identify a row, if any.
+  full: tuple[str, ...] = ()  # Columns with a number in each row.
+  required: tuple[str, ...] = ()  # Columns whose cells may be empty.
+  is_numeric: bool = True  # All columns are numbers, except texts.
   has_amounts: bool = False  # The numbers are finite, and 0 or more.
 
   @property
@@ -51,21 +51,21 @@ class Kind(NamedTuple):
 
 
 def evaluations(score: Score) -> Kind:
-  """Returns the table of the evaluations of runs with a score."""
+  """Returns the kind of table of evaluations for a score."""
   return Kind("evaluations.csv", (ROUND,), (f"{score.name}/mean",))
 
 
 def client_evaluations(score: Score) -> Kind:
-  """Returns the table of the evaluations of each client."""
+  """Returns the kind of table of each client's evaluations for a score."""
   full, columns = ["num_examples"], ["loss", *score.beside]
-  # Some clients may not have a score that needs something.
+  # Some clients may not meet a score's needs.
   (columns if score.needs else full).append(score.name)
   return Kind(
     "client_evaluations.csv", (ROUND, CLIENT), tuple(full), tuple(columns)
   )
 
 
-# A method may report all kinds of values, and a client any reason.
+# Methods may report values of any type, and `excluded` is any text.
 METRICS = Kind("metrics.csv", (ROUND,), is_numeric=False)
 COHORTS = Kind(
   "cohorts.csv",
@@ -77,7 +77,7 @@ TIMING = Kind("timing.csv", (ROUND,), has_amounts=True)
 COSTS = Kind("costs.csv", (ROUND,), has_amounts=True)
 LABELS = Kind("labels.csv", (CLIENT,), has_amounts=True)
 CLIENTS = Kind("clients.csv", (CLIENT,))
-# Each round and client comes once for each rule.
+# Each rule has a row for each round and client.
 REPLAY = Kind(
   "replay.csv",
   (),
@@ -89,7 +89,7 @@ REPLAY = Kind(
 def read(
   folder: pathlib.Path, kind: Kind, *, is_finished: bool
 ) -> pd.DataFrame | None:
-  """Reads a table of a run; None if there is none, or nothing in it yet."""
+  """Reads a table of a run; None if it is missing, or still empty."""
   path = folder / kind.name
   try:
     if not path.exists():
@@ -131,7 +131,7 @@ def read(
 
 
 def read_whole(folder: pathlib.Path, kind: Kind) -> pd.DataFrame:
-  """Reads a table, of one row at least, of a run whose last round is done."""
+  """Reads a table of a finished run, which must have a row at least."""
   table = read(folder, kind, is_finished=True)
   if table is None:
     raise RunError(f"{folder / kind.name}: is missing in a finished run.")
@@ -169,7 +169,7 @@ def has_validation(table: pd.DataFrame) -> bool:
 
 
 def on_validation(table: pd.DataFrame) -> pd.DataFrame:
-  """Returns the rows with validation data, under the names of those on test."""
+  """Returns rows with validation results, under the names of test results."""
   columns = [name for name in table if name.startswith(VALIDATION)]
   found = table[table[f"{VALIDATION}num_examples"].notna()]
   return found.assign(
@@ -189,13 +189,13 @@ def _parse(path: pathlib.Path, content: bytes) -> pd.DataFrame:
       io.BytesIO(content),
       float_precision="round_trip",
       low_memory=False,  # All values of a column have one type.
-      # Names, be they "007" or "NA".
+      # Names stay texts, even "007" or "NA".
       converters={NAME: csv_cells.unquoted},
     )
   except (ValueError, OverflowError) as error:
     raise RunError(f"{path}: is not a table: {str(error).strip()}.") from error
   if not isinstance(table.index, pd.RangeIndex):
-    # Pandas takes cells without a title as names of the rows.
+    # Pandas takes cells without a title as row names.
     raise RunError(
       f"{path}: is not a table: its rows have more cells than titles."
     )
@@ -203,7 +203,7 @@ def _parse(path: pathlib.Path, content: bytes) -> pd.DataFrame:
 
 
 def _check_titles(path: pathlib.Path, content: bytes) -> None:
-  """Checks that titles differ; pandas makes new ones, in quadratic time."""
+  """Checks that titles differ; pandas would rename them in quadratic time."""
   line = content.partition(b"\n")[0].decode(errors="replace")
   try:
     titles = next(csv.reader([line]), [])
@@ -256,12 +256,12 @@ def _check_unique(
 
 
 def _check_numbers(path: pathlib.Path, table: pd.DataFrame, kind: Kind) -> None:
-  """Checks that columns hold numbers, and full ones in each row."""
+  """Checks that columns hold numbers; full columns, in each row."""
   import pandas as pd  # noqa: PLC0415
 
   for column in table.columns if kind.is_numeric else kind.full:
     cells, is_full = table[column], column in kind.full
-    is_number = cells.dtype.kind in "iuf"  # As pandas has read it: most are.
+    is_number = cells.dtype.kind in "iuf"  # As pandas read it; most are.
     if column in _TEXTS or (is_number and not (is_full and cells.hasnans)):
       continue
     values = pd.to_numeric(cells, errors="coerce")

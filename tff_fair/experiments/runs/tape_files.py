@@ -1,10 +1,10 @@
 """The tape of a run: blocks of rounds in its folder, as arrays of NumPy.
 
 A block is one npz file of ten rounds, or of one round on a tape with updates.
-Its arrays are those of `tff_fair.summing.tape.TapedRound`, their names after
-the number of the round, "12/gram", and `model`, the SHA-256 of the run's
-model.json. A block is rewritten with each of its rounds, so that a run which
-was interrupted goes on to the same bytes.
+It has the arrays of `tff_fair.summing.tape.TapedRound`, whose names begin with
+the number of the round ("12/gram"), and `model`, the SHA-256 of the run's
+model.json. Each round rewrites its block, so that a resumed run produces the
+same bytes.
 """
 
 import hashlib
@@ -26,7 +26,7 @@ Arrays = Mapping[str, np.ndarray]
 
 
 class Recorder:
-  """Writes the rounds of a run, one after the other."""
+  """Writes the rounds of a run, one after another."""
 
   def __init__(self, folder: RunFolder) -> None:
     self._folder = folder
@@ -53,14 +53,14 @@ def has_round(folder: RunFolder, round_num: int) -> bool:
 
 
 def full_blocks(folder: RunFolder, last_round: int) -> Iterator[pathlib.Path]:
-  """Yields the blocks that do not change after a round."""
+  """Yields the blocks that are complete after a round."""
   for path in _blocks(folder):
     if _ends(path)[1] <= last_round:
       yield path
 
 
 def keep_rounds(folder: RunFolder, last_round: int) -> None:
-  """Removes the rounds after a last one, which will come again."""
+  """Removes the rounds after `last_round`, which the run will repeat."""
   for path in _blocks(folder):
     first, last = _ends(path)
     if first > last_round:
@@ -76,7 +76,7 @@ def keep_rounds(folder: RunFolder, last_round: int) -> None:
 def read(
   folder: RunFolder, last_round: int, tell: Callable[[str], object]
 ) -> Iterator[tuple[int, Arrays | None]]:
-  """Yields the rounds of a tape in order; None for what the tape lacks."""
+  """Yields the rounds of a tape in order; None for rounds that it lacks."""
   blocks = _blocks(folder)
   if not blocks:
     raise RunError(
@@ -100,7 +100,7 @@ def read(
 def _missing(
   folder: RunFolder, first: int, last: int, tell: Callable[[str], object]
 ) -> Iterator[tuple[int, None]]:
-  """Yields the rounds between blocks, as missing."""
+  """Yields the rounds between blocks as missing."""
   if first <= last:
     tell(
       f"{folder.tape}: has no block with rounds {first} to {last}. The rest is "

@@ -30,16 +30,16 @@ _BATCH = 512  # Examples in a forward pass.
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Architecture:
-  """A model, what goes in and what comes out."""
+  """A model with its inputs and outputs."""
 
   trained: exportable.Config | None  # None: it has the user's layers.
   with_preprocessing: exportable.Config | None  # From raw columns, if any.
-  columns: Mapping[str, str]  # "number" or "text" by name, if raw.
-  typical: Mapping[str, float | str]  # A usual value of each column.
+  columns: Mapping[str, str]  # Raw columns by name: "number" or "text".
+  typical: Mapping[str, float | str]  # A typical value of each column.
   x_shape: Sequence[int]
   x_dtype: str
-  activation: str | None  # None where outputs are the predictions.
-  num_classes: int | None  # None where the label is a number.
+  activation: str | None  # None if outputs are the predictions.
+  num_classes: int | None  # None if the label is a number.
   class_names: Sequence[str] | None
   num_clients: int
 
@@ -49,8 +49,8 @@ class Architecture:
     task: tasks.Task,
     on_code: Callable[[exportable.NotExportableError], object] = lambda _: None,
   ) -> Self:
-    """Describes the model of a task; `on_code` gets why it needs code."""
-    # Names as in a new program: runs of one spec are the same files.
+    """Describes a task's model; `on_code` gets the error if it needs code."""
+    # Names as in a new program, so that runs of a spec write equal files.
     with keras_state.fresh_names():
       try:
         trained = exportable.describe(task.keras_model_fn(), TRAINED)
@@ -108,7 +108,7 @@ def find(
   *,
   trust: bool = False,
 ) -> BuildableModel:
-  """Finds the architecture of a run: in its folder, or else by its task."""
+  """Finds the architecture of a run: in its folder, or else from its task."""
   if not folder.model.exists():
     return _find_by_task(config, spec(), trust)
   try:
@@ -121,7 +121,7 @@ def _find_in_folder(architecture: Architecture) -> BuildableModel:
   trained, whole = architecture.trained, architecture.with_preprocessing
   if trained is None or (architecture.columns and whole is None):
     raise exportable.NotExportableError("has layers of the user's own")
-  exportable.build(trained)  # A function of the user's shows here.
+  exportable.build(trained)  # Fails if there is a user's function.
   return BuildableModel(
     architecture=architecture,
     build=functools.partial(exportable.build, trained),
@@ -176,7 +176,7 @@ def _with_preprocessing(
   model = exportable.build(trained)
   whole = task.preprocessing.around(model)
   if len(whole.weights) > len(model.weights):
-    return None  # A config has no values of weights.
+    return None  # A config does not hold the values of weights.
   try:
     config = exportable.config_of(whole)
     exportable.build(config).get_layer(TRAINED)
@@ -192,7 +192,7 @@ class Weights:
   round_num: int
   trainable: Sequence[np.ndarray]
   non_trainable: Sequence[np.ndarray]
-  personal: Mapping[int, np.ndarray] | None  # Flat, of trained clients.
+  personal: Mapping[int, np.ndarray] | None  # By trained client, flat.
 
   def of_model(self, client_id: int | None = None) -> list[np.ndarray]:
     """Returns the trainable weights of a model, then its others."""
@@ -252,7 +252,7 @@ def outputs(keras_model: tf.keras.Model, x: np.ndarray) -> np.ndarray:
 def _model_weights(state: Any) -> Any:
   """Returns the weights of a state's model, as its process returns them."""
   finalizer = state.finalizer
-  # Where the finalizer keeps the mean over the rounds, that is the model.
+  # If the finalizer keeps the mean over the rounds, that is the model.
   if isinstance(finalizer, dict) and "average" in finalizer:
     average = finalizer["average"]
     if average["num_rounds"] > 0:

@@ -7,7 +7,7 @@ from tff_fair import declared, methods
 from tff_fair.declared import FieldError
 from tff_fair.experiments.spec.settings import RunSettings, federation, learning
 
-# Options of tasks that are about their own models.
+# Task options that configure the task's own model.
 _OF_TASKS_MODELS = (
   *("initial_weights", "embedding_size", "lstm_layers", "lstm_units"),
 )
@@ -67,7 +67,7 @@ def _conflicts(spec: RunSettings) -> _Conflicts:
 
 
 def _of_momentum(spec: RunSettings) -> _Conflicts:
-  """Yields momentum of an optimizer without one, and clients that keep none."""
+  """Yields conflicts of momentum, control variates and personal models."""
   with_momentum = " or ".join(learning.WITH_MOMENTUM)
   for side in ("client", "server"):
     optimizer = getattr(spec, f"{side}_optimizer")
@@ -108,7 +108,7 @@ def _of_momentum(spec: RunSettings) -> _Conflicts:
 
 
 def _of_sampling(spec: RunSettings) -> _Conflicts:
-  """Yields the conflicts of a spec's way of drawing cohorts."""
+  """Yields the conflicts of how a run draws its cohorts."""
   if spec.draws_by_lambda:
     if spec.sampling not in ("uniform", "by_lambda"):
       yield "sampling", "drfa draws its cohorts by_lambda; leave sampling out."
@@ -220,7 +220,7 @@ def _of_attack(spec: RunSettings) -> _Conflicts:
 
 
 def _of_privacy(spec: RunSettings) -> _Conflicts:
-  """Yields the conflicts of noise; building the method checks the method."""
+  """Yields conflicts of privacy with settings; not with the method's rule."""
   for name, other in (("dp_noise", "dp_clip"), ("dp_clip", "dp_noise")):
     if getattr(spec, name) is not None and getattr(spec, other) is None:
       yield name, f"needs {other}; give both."

@@ -1,4 +1,4 @@
-"""Grids of settings: every combination of some values, and the run of one."""
+"""Grids of settings: every combination of some values, each as a run."""
 
 import itertools
 from collections.abc import Iterable, Iterator, Mapping
@@ -12,7 +12,7 @@ from tff_fair.experiments.spec.settings import RunSettings
 
 _T = TypeVar("_T")
 _Run = TypeVar("_Run", bound=RunSettings)
-# A setting and an option of tasks. A value that the option takes is its.
+# Both a setting and a task option; values that the option takes go to it.
 _MODEL = "model"
 
 
@@ -38,8 +38,8 @@ def vary(spec: _Run, values: Mapping[str, object]) -> list[_Run]:
 
 
 def choices(name: str, value: object) -> list[Any]:
-  """Returns the values of an argument of `vary`: one, or a list of them."""
-  # A text, a range (5, 15) and a mapping are values, not several.
+  """Returns an argument of `vary` as a list of values."""
+  # A text, a range such as (5, 15) and a mapping are single values.
   if isinstance(value, str | tuple | Mapping) or not isinstance(
     value, Iterable
   ):
@@ -56,7 +56,7 @@ def flat_name(
   algorithms: Iterable[str] | None = None,
   known_tasks: Iterable[str] | None = None,
 ) -> str:
-  """Returns a name of `vary` with what kind of setting it is."""
+  """Returns the name of a `vary` argument with its kind's prefix, if any."""
   algorithms = algorithms or [spec.algorithm]
   known_tasks = known_tasks or [spec.task]
   hparams = {
@@ -104,7 +104,7 @@ def _is_option(task: str, name: str, value: object) -> bool:
 
 
 def replace_settings(spec: _Run, values: Mapping[str, Any]) -> _Run:
-  """Returns a run with some settings replaced, which have flat names."""
+  """Returns a run with some settings, given by flat names, replaced."""
   fields = {n: v for n, v in values.items() if "." not in n}
   algorithm = methods.understood(str(fields.get("algorithm", spec.algorithm)))
   hparams = {**fields.pop("hparams", spec.hparams)}
@@ -115,7 +115,7 @@ def replace_settings(spec: _Run, values: Mapping[str, Any]) -> _Run:
     elif name.startswith(spec_text.TASK_OPTION):
       options[name.removeprefix(spec_text.TASK_OPTION)] = value
   if "algorithm" in values and methods.is_method(algorithm):
-    # A hyperparameter is for the methods that have it.
+    # Drop hyperparameters that the method does not have.
     valid = methods.hyperparameters(algorithm)
     hparams = {name: value for name, value in hparams.items() if name in valid}
   return spec.replace(**fields, hparams=hparams, task_options=options)

@@ -24,11 +24,9 @@ from tff_fair.experiments.spec import (
 )
 from tff_fair.experiments.spec.settings import bounds
 
-# A mapping that cannot change, so that what holds it can be compared.
-
 
 class FrozenMapping(Mapping[str, Value]):
-  """Reads like a dict, has a hash, and equals any mapping of the same items."""
+  """An immutable, hashable dict that equals any mapping of the same items."""
 
   def __init__(self, items: Mapping[str, Value] | None = None) -> None:
     self._items = dict(items or {})
@@ -59,7 +57,7 @@ class RunSpec(settings.RunSettings):
   """Everything that decides the results of a run.
 
   `RunSpec.fields()` lists the settings with their meanings and defaults;
-  `tff_fair.experiments.spec.settings` declares them. Beside them:
+  `tff_fair.experiments.spec.settings` declares them. In addition:
 
   Attributes:
     hparams: Hyperparameters of the method, by name; others have their defaults.
@@ -71,7 +69,7 @@ class RunSpec(settings.RunSettings):
   """
 
   def __post_init__(self) -> None:
-    # A record's code does not run, not even to know the task's options.
+    # A record's code must not run, not even to list the task's options.
     object.__setattr__(self, "_is_record", not tasks.may_run_code())
     for name in _RANGES:
       object.__setattr__(self, name, bounds.normal_range(getattr(self, name)))
@@ -144,9 +142,9 @@ class RunSpec(settings.RunSettings):
   def baselines(self) -> list[Self]:
     """Returns FedAvg in the same setting, as the baselines of this run.
 
-    Each weighs clients in another way: by their numbers of examples, equally,
-    and as this run does. FedAvg with noise for differential privacy takes equal
-    weights alone. A run of FedAvg is not its own baseline.
+    There is one for each client weighting: by numbers of examples, equal, and
+    that of this run. With noise for differential privacy, FedAvg takes only
+    equal weights. A run of FedAvg is not its own baseline.
     """
     weights = ["num_examples", "uniform"]
     if self.client_weighting not in weights:
@@ -160,12 +158,11 @@ class RunSpec(settings.RunSettings):
     return [spec for spec in found if spec.differences(self)]
 
   def differences(self, other: "RunSpec") -> dict[str, tuple[Value, Value]]:
-    """Returns where another run differs in what decides results.
+    """Returns the settings that decide results and differ in another run.
 
     Returns:
       This run's and the other's value by name: that of a field, "hparam.NAME"
-      or "task_option.NAME". A value that equals a default differs from no value
-      nowhere.
+      or "task_option.NAME". A setting without a value has its default.
     """
     mine, theirs = self.effective(), other.effective()
     return {
@@ -182,7 +179,7 @@ class RunSpec(settings.RunSettings):
         "rounds_per_evaluation": self.evaluation_interval,
         "validation_fraction": self.validation_share,
         "clients_per_part": self.part_size,
-        **{  # None is a seed that follows `seed`.
+        **{  # None: the seed follows `seed`.
           name: None if value == self.seed else value
           for name, value in zip(seeds.NAMES[1:], self.seeds[1:], strict=True)
         },
@@ -197,7 +194,7 @@ class RunSpec(settings.RunSettings):
       }
 
   def replace(self, **values: object) -> Self:
-    """Returns the run with some other settings.
+    """Returns the run with some settings changed.
 
     Raises:
       ValueError: If a name or a value is not valid.
@@ -216,16 +213,16 @@ class RunSpec(settings.RunSettings):
     Args:
       **values: A value, or a list of values, for a field, a hyperparameter or
         an option of the task, by name. "hparam.NAME" and "task_option.NAME"
-        (as `**{"hparam.seed": 1}`) distinguish them from a field of that name.
-        A tuple is one value: a range. A hyperparameter counts for the methods
-        that have it.
+        (such as `**{"hparam.seed": 1}`) distinguish them from a field of that
+        name. A tuple is one value: a range. A hyperparameter applies only to
+        the methods that have it.
 
     Returns:
       One run for each combination; the last name varies fastest.
 
     Raises:
-      ValueError: If a name or a value is not valid, or no method has a
-        hyperparameter.
+      ValueError: If a name or a value is not valid, or none of the methods has
+        a given hyperparameter.
     """
     with self._reading():
       return grids.vary(self, values)
@@ -245,7 +242,7 @@ class RunSpec(settings.RunSettings):
       raise FieldError(
         "algorithm", methods.unknown(self.algorithm), value=self.algorithm
       )
-    if methods.is_closed(self.algorithm):  # As it was recorded.
+    if methods.is_closed(self.algorithm):  # Keep what was recorded.
       return FrozenMapping(self.hparams)
     valid = methods.hyperparameters(self.algorithm)
     checked = {}

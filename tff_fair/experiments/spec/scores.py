@@ -1,18 +1,18 @@
 """Scores: the numbers by which the clients of a task are compared.
 
-Where labels are classes, that is the accuracy, unless a run asks for another
-one; where they are numbers, the root mean squared error in the units of the
-label, RMSE. Client k's n_k test examples, with the squared errors SSE_k, the
-absolute errors SAE_k and the squared deviations SST_k of the labels from their
-mean, give
+If labels are classes, the score is the accuracy, unless a run asks for another
+one; if they are numbers, the root mean squared error (RMSE) in units of the
+label. Over the n_k test examples of client k, let SSE_k be the sum of squared
+errors, SAE_k of absolute errors, and SST_k of squared deviations of the labels
+from their mean. Then
 
   RMSE_k = sqrt(SSE_k / n_k)    MAE_k = SAE_k / n_k    R²_k = 1 - SSE_k / SST_k
 
 A client whose labels are all equal has no R². `tff_fair.metrics.class_scores`
 defines the scores of classes, and which clients do not have one.
 
-A run has one score, and others beside it as columns: its measures. Evaluations,
-tables, plots and reports know scores, and nothing else of the kind of a task.
+A run has one score and, as further columns, its measures. Evaluations, tables,
+plots and reports use only scores, and do not depend on the kind of task.
 """
 
 import dataclasses
@@ -39,29 +39,28 @@ class Score:
   """A number by which the clients of a task are compared."""
 
   name: str  # Its column in the tables of a run.
-  noun: str  # How sentences call it.
-  plural: str  # The same of several clients.
+  noun: str  # Its name in sentences.
+  plural: str  # Its name in sentences about several clients.
   highest: float  # The largest value it may have.
   higher_is_better: bool  # Which way is better.
   scale: float  # The factor for tables: 100 for percent.
   digits: int  # Decimals in tables.
-  sign: str  # Follows a number of tables, as " %".
-  in_unit: str  # How captions say the unit, as "in percent".
-  worst: str  # How charts call the worst client.
-  best: str  # How they call the best, after that.
+  sign: str  # Follows a number in tables, such as " %".
+  in_unit: str  # The unit in captions, such as "in percent".
+  worst: str  # The name of the worst client in charts.
+  best: str  # The name of the best client there, after that of the worst.
   statistics: Mapping[str, Statistic]  # Its statistics over clients, by name.
-  # Returns all of them; takes one value per client.
+  # Computes all statistics from one value per client.
   summarize: Callable[[Vector], dict[str, float]]
   # Compares two runs, client by client.
   compare: Callable[[Vector, Vector], dict[str, float]]
-  # Returns by how much the values of a client may differ and be equal.
+  # Returns the differences up to which a client's two values count as a tie.
   tie: Callable[[Vector, Vector], Vector]
   lowest: float = 0.0  # The smallest value it may have.
-  # What a client's test examples must have for it to have the score; empty
-  # where all have it.
+  # What a client needs among its test examples to have the score; may be empty.
   needs: str = ""
-  of_classes: bool = True  # Whether it is of labels that are classes.
-  # The names of the scores that are columns beside it.
+  of_classes: bool = True  # Whether labels are classes.
+  # Names of further scores, with columns of their own.
   beside: tuple[str, ...] = ()
 
   @property
@@ -76,7 +75,7 @@ class Score:
 
   @property
   def in_brackets(self) -> str:
-    """The sign of its unit after a title, as " (%)"; may be empty."""
+    """The unit after a title, such as " (%)"; may be empty."""
     return f" ({self.sign.strip()})" if self.sign else ""
 
   @property
@@ -119,7 +118,7 @@ class Score:
     *,
     of_other_clients: bool = True,
   ) -> dict[str, Interval]:
-    """Returns the 95 % intervals of statistics over clients, those known."""
+    """Returns the known 95 % intervals of statistics over clients."""
     if not of_other_clients and num_examples is None:
       return {}
     if self.name == ACCURACY.name:
@@ -137,7 +136,7 @@ class Score:
     return {n: ends for n, ends in found.items() if np.isfinite(ends).all()}
 
   def text(self, value: float) -> str:
-    """Returns a value for a line on the screen, as "90.1%" or "53.82"."""
+    """Returns a value for a line on the screen, such as "90.1%" or "53.82"."""
     if self.sign:
       return f"{value:.1%}"
     return f"{value:.{_SHOWN_DIGITS}g}"
@@ -196,7 +195,7 @@ RMSE = Score(
 def _like(
   base: Score, name: str, noun: str, plural: str = "", **changes: Any
 ) -> Score:
-  """Returns a score in [0, 1] as the accuracy, or an error as the RMSE."""
+  """Returns a score like `base`: in [0, 1], or an error such as the RMSE."""
   worst, best = (
     ("lowest", "highest") if base.higher_is_better else ("largest", "smallest")
   )
@@ -212,7 +211,7 @@ def _like(
   )
 
 
-# As a number from 0 to 1, not in percent.
+# A number from 0 to 1, not in percent.
 _PLAIN: Mapping[str, Any] = {
   "scale": 1.0,
   "digits": 4,
@@ -259,7 +258,7 @@ BY_NAME: Mapping[str, Score] = {score.name: score for score in _ALL}
 
 @functools.cache
 def with_beside(name: str, beside: tuple[str, ...]) -> Score:
-  """Returns a score with others as columns beside it."""
+  """Returns a score with other scores as further columns."""
   score = BY_NAME[name]
   if score.beside == beside:
     return score
@@ -269,9 +268,9 @@ def with_beside(name: str, beside: tuple[str, ...]) -> Score:
 def summarize_beside(values: Vector) -> dict[str, float]:
   """Summarizes a column, float[K], over the clients that have a value.
 
-  Values may be of any size and sign, such as R²; NaN is a missing one. Returns
-  `mean`, `std`, `min`, `max`, `percentile_50`, NaN where no client has a value,
-  and `left_out`, the number of clients without one.
+  Values may have any size and sign, as R² does; NaN means missing. Returns
+  `mean`, `std`, `min`, `max`, `percentile_50` (NaN if no client has a value)
+  and `left_out`, the number of clients without a value.
   """
   left_out = float(np.isnan(values).sum())
   known = values[~np.isnan(values)]

@@ -1,14 +1,11 @@
-"""The seeds of a run: of its draws, of the data, and of the initial weights.
-
-And the generator of what is drawn from one of them.
-"""
+"""The seeds of a run (draws, data, initial weights) and random generators."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 
-# The settings that hold them. Runs that differ in these alone are repetitions.
+# The settings that hold seeds. Runs that differ only in them are repetitions.
 NAMES = ("seed", "data_seed", "model_seed")
 
 
@@ -20,7 +17,7 @@ class Seeds(NamedTuple):
   model: int  # Of the initial weights.
 
   def __str__(self) -> str:
-    """Returns them as text: "0", or "0 (model 3)" where they differ."""
+    """Returns the seeds as text: "0", or "0 (model 3)" if they differ."""
     others = [
       f"{name} {seed}"
       for name, seed in (("data", self.data), ("model", self.model))
@@ -30,7 +27,7 @@ class Seeds(NamedTuple):
 
 
 def of_settings(settings: Mapping[str, Any]) -> Seeds:
-  """Returns the seeds among settings by name; one without a value is `seed`."""
+  """Returns the seeds in settings; each defaults to `seed`."""
   seed = int(settings["seed"])
   given = (settings[name] for name in NAMES)
   return Seeds(*(seed if other is None else int(other) for other in given))
@@ -39,7 +36,7 @@ def of_settings(settings: Mapping[str, Any]) -> Seeds:
 def generator(seed: int, *key: int) -> np.random.Generator:
   """Returns the random generator of a seed and a key.
 
-  The first number of a key keeps kinds of draws from one seed apart.
+  The first number of a key separates different kinds of draws from one seed.
   """
   sequence = np.random.SeedSequence(seed, spawn_key=key)
   return np.random.Generator(np.random.PCG64(sequence))

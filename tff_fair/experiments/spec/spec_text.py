@@ -13,9 +13,9 @@ from tff_fair.declared import FieldError, Value
 from tff_fair.experiments.spec.settings import RunSettings
 from tff_fair.files import parsing
 
-# Before the names of hyperparameters and task options among flat names.
+# Prefixes of hyperparameters and task options in flat names.
 HPARAM, TASK_OPTION = "hparam.", "task_option."
-# The same by the fields that hold them, and the flags.
+# The prefixes and the names of flags, by the fields that hold the values.
 PREFIXES = {"hparams": HPARAM, "task_options": TASK_OPTION}
 FLAG_NAMES = {field: prefix[:-1] for field, prefix in PREFIXES.items()}
 
@@ -77,8 +77,8 @@ def parse_task_options(task: str, texts: Iterable[str]) -> dict[str, Value]:
     raise FieldError("task_options", str(error)) from error
 
 
-# Flags that name no experiment: another repetition or number of rounds is the
-# same one.
+# Flags that do not define an experiment: runs that differ only in them repeat
+# the same one.
 REPETITIONS = ("seed", "model_seed", "total_rounds")
 
 
@@ -90,7 +90,7 @@ def command(
   """Returns the command line of a run: what differs from the defaults."""
   values = texts(spec)
   if values.keys() <= set(REPETITIONS):
-    # Flags that name no experiment train another one, the first look.
+    # With no other flags, binaries.train would run its demo ("first look").
     values = {"task": spec.task, **values}
   if output_dir is not None:
     values["output_dir"] = output_dir
@@ -117,7 +117,7 @@ def texts(spec: RunSettings) -> dict[str, str]:
 
 
 def to_toml(values: Mapping[str, object]) -> str:
-  """Returns settings as TOML; what has no value is left out."""
+  """Returns settings as TOML, without those that have no value."""
   lines = [
     f"{name} = {_toml(value)}"
     for name, value in values.items()
@@ -155,7 +155,7 @@ def _toml(value: object) -> str:
     return str(value).lower()
   if isinstance(value, float):
     return repr(value) if math.isfinite(value) else str(value)
-  # JSON's texts are TOML's, but for one control character.
+  # JSON strings are valid TOML, except for one control character.
   if isinstance(value, str):
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
   return repr(value)
@@ -167,19 +167,19 @@ def _toml(value: object) -> str:
 def as_flag(
   error: FieldError, flag_names: Mapping[str, str] = MappingProxyType({})
 ) -> str:
-  """Returns the flag and the value at fault, as `--hparam=gamma=2`."""
+  """Returns the flag and the value at fault, such as `--hparam=gamma=2`."""
   name = FLAG_NAMES.get(error.field, error.field)
   flag = _with_key(flag_names.get(error.field, f"--{name}"), error, "=")
   return f"{flag}{_value(error)}"
 
 
 def flat_name(error: FieldError) -> str:
-  """Returns the flat name of the setting at fault, as `hparam.gamma`."""
+  """Returns the flat name of the setting at fault, such as `hparam.gamma`."""
   return _with_key(FLAG_NAMES.get(error.field, error.field), error, ".")
 
 
 def as_setting(error: FieldError) -> str:
-  """Returns the flat name with the value at fault, as `hparam.gamma=2`."""
+  """Returns the flat name with the value at fault, such as `hparam.gamma=2`."""
   return f"{flat_name(error)}{_value(error)}"
 
 

@@ -1,6 +1,6 @@
 """The task of a run, with the run's model.
 
-Problems that show only with the data are errors of the setting behind them.
+Problems that show only with the data raise errors that name the setting.
 """
 
 import tasks
@@ -8,12 +8,12 @@ from tff_fair.declared import FieldError
 from tff_fair.experiments import importing
 from tff_fair.experiments.spec.run_spec import RunSpec
 
-# What `load_ahead` has loaded, for the next call of `load`.
+# The task that `load_ahead` has loaded, for the next call of `load`.
 _ahead: dict[RunSpec, tasks.Task] = {}
 
 
 def load_ahead(spec: RunSpec) -> None:
-  """Loads the task of a run that follows, and keeps it for this run.
+  """Loads the task of a run in advance and keeps it for that run.
 
   A task reads its data before it imports TensorFlow. So a program that calls
   this first reports unusable data within a second.

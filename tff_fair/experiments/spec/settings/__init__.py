@@ -1,7 +1,7 @@
 """The settings of a run, by group: names, types, defaults and meanings.
 
-Nothing else declares them: `RunSpec` inherits these fields, and flags, TOML and
-help texts are made from them. Nothing here checks them: `RunSpec` does.
+They are declared only here: `RunSpec` inherits these fields, and flags, TOML
+and help texts are made from them. `RunSpec` checks their values.
 """
 
 import dataclasses
@@ -14,7 +14,7 @@ from tff_fair.declared import Value
 from tff_fair.experiments.spec import seeds
 from tff_fair.experiments.spec.settings import bounds, federation, learning
 
-# What a run with a criterion sets aside of each client's training examples.
+# Share of a client's training examples that runs with a criterion set aside.
 _VALIDATION_SHARE = 0.1
 
 
@@ -36,7 +36,7 @@ class RunSettings(
 
   @classmethod
   def fields(cls) -> Mapping[str, declared.Declared]:
-    """Returns the settings by name, but for `hparams` and `task_options`."""
+    """Returns the settings by name, except `hparams` and `task_options`."""
     return declared.fields_of(cls)
 
   @property
@@ -48,7 +48,7 @@ class RunSettings(
 
   @property
   def short_name(self) -> str:
-    """The task and the method, as folders are called: "digits-adafed"."""
+    """The task and the method, as in names of folders: "digits-adafed"."""
     return f"{tasks.short_name(self.task)}-{self.weighted_algorithm}"
 
   @property
@@ -60,8 +60,8 @@ class RunSettings(
   def validation_share(self) -> float:
     """The share of each client's training examples that is set aside.
 
-    It is `validation_fraction`. Where that is not given, a run with a
-    `criterion` still chooses on other data than its test data.
+    It is `validation_fraction`. Without that, it has a default for a run with a
+    `criterion`, which then does not choose on its test data.
     """
     if self.validation_fraction is not None:
       return self.validation_fraction
@@ -71,8 +71,8 @@ class RunSettings(
   def evaluation_interval(self) -> int:
     """Rounds from one evaluation to the next.
 
-    It is `rounds_per_evaluation`. Where that is not given, or is made for more
-    rounds than there are, a run of few rounds still evaluates several times.
+    It is `rounds_per_evaluation`, unless that is not given or exceeds the
+    number of rounds: then a short run still evaluates several times.
     """
     given, total = self.rounds_per_evaluation, self.total_rounds
     if given is not None and given <= total:
@@ -86,7 +86,7 @@ class RunSettings(
   def part_size(self) -> int:
     """The size of the parts of cohorts; 0 if every cohort is one part.
 
-    Where all clients take part, the task alone knows how many there are.
+    If all clients take part, only the task knows their number.
     """
     most = self.clients_per_round
     if most is None and self.sampling != "all":
@@ -141,7 +141,7 @@ class RunSettings(
 
   @property
   def measures_stationarity(self) -> bool:
-    """Whether each round has a certificate, even where the rule needs none."""
+    """Whether each round has a certificate, even if the rule needs none."""
     return (
       self.certificate
       or self.stop_at_stationarity is not None

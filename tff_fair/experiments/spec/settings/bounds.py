@@ -1,7 +1,7 @@
-"""Which values several settings take: seeds, and ranges of integers.
+"""Bounds that several settings share: seeds, and ranges of integers.
 
-A range, from which numbers are drawn, is written as 5-15; Python may give it as
-(5, 15).
+A range, from which a run draws numbers, is written as 5-15; Python code may
+also give it as (5, 15).
 """
 
 import re
@@ -13,7 +13,7 @@ _LARGEST = 2**31 - 1
 
 
 def range_ends(value: object) -> tuple[int, int]:
-  """Returns the least and the greatest number, which may be the same."""
+  """Returns the least and the greatest number of a range or single number."""
   text = "-".join(map(str, value)) if isinstance(value, tuple) else str(value)
   match = re.fullmatch(r"\s*(\d{1,10})\s*(?:-\s*(\d{1,10})\s*)?", text)
   least, most = (int(match[1]), int(match[2] or match[1])) if match else (0, 0)
@@ -23,13 +23,13 @@ def range_ends(value: object) -> tuple[int, int]:
 
 
 def drawn_from(value: Range) -> int | tuple[int, int]:
-  """Returns a number; of a range its two ends."""
+  """Returns a single number, or the two ends of a range."""
   least, most = range_ends(value)
   return least if least == most else (least, most)
 
 
 def normal_range(value: object) -> object:
-  """Returns a value as it is usually written; any other as it is."""
+  """Returns a number or range in its usual form; other values unchanged."""
   try:
     least, most = range_ends(value)
   except ValueError:

@@ -10,8 +10,8 @@ from tff_fair import declared
 from tff_fair.experiments.spec.settings import bounds
 
 USUAL_COHORT = 10
-USUAL_PART = 32  # As `tff_fair.runtime` has it, which imports TensorFlow.
-USUAL_INTERVAL = 10  # In rounds, from one evaluation to the next.
+USUAL_PART = 32  # As in `tff_fair.runtime`, which imports TensorFlow.
+USUAL_INTERVAL = 10  # Rounds from one evaluation to the next.
 LEAST_EVALUATIONS = 5
 
 
@@ -287,10 +287,10 @@ class EvaluationSettings:
 def part_size(
   clients_per_part: int, clients_per_round: bounds.Range | None
 ) -> int:
-  """Returns the size of a run's parts of cohorts; 0 if each is one part."""
+  """Returns the size of the parts of cohorts; 0 if every cohort is one part."""
   try:
     _, most = bounds.range_ends(clients_per_round)
-  except ValueError:  # None, or of a damaged record.
+  except ValueError:  # None, or from a damaged record.
     return clients_per_part
   return 0 if most <= clients_per_part else clients_per_part
 

@@ -13,7 +13,7 @@ from tff_fair.experiments.spec.settings import bounds
 # The settings of the task and of the method.
 
 
-# The hyperparameter of methods that have a server step of their own.
+# The hyperparameter of methods that have their own server step.
 SERVER_RATE = "learning_rate"
 
 
@@ -105,8 +105,8 @@ OptimizerName = Literal[
 DecayKind = Literal["exponential", "inverse_time"]
 
 WITH_MOMENTUM = ("momentum", "nesterov")
-MOMENTUM = 0.9  # Where there is one and none is given.
-_LARGEST_INT32 = 2**31 - 1  # Places of examples are counted in int32.
+MOMENTUM = 0.9  # The default of optimizers that have momentum.
+_LARGEST_INT32 = 2**31 - 1  # Positions of examples are int32.
 
 _MOMENTUM_OF = (
   f"with the optimizer momentum or nesterov, in [0, 1). By default {MOMENTUM}."
