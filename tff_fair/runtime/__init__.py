@@ -1,4 +1,4 @@
-"""Where computations run: in this program, or in the workers of Dask."""
+"""Where computations run: in this program or in Dask workers."""
 
 import typing
 

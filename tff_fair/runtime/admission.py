@@ -1,10 +1,10 @@
 """Decides which computations the runtime may rewrite.
 
-A context may compute all clients in one graph, or cut a cohort into parts. That
-means what TFF means only where each operation that is moved, or computed more
-than once, gives the same each time and does nothing else. So the rule is a list
-of operations that are known to be like that. Other computations run step by
-step, and a line of the log at the level of debugging names the reason.
+A context may compute all clients in one graph, or cut a cohort into parts. The
+result is TFF's only if each operation that is moved, or computed more than
+once, always returns the same and has no side effect. So only computations whose
+operations are all listed here are rewritten. Others run step by step, and a
+debug message in the log gives the reason.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def _names(text: str) -> frozenset[str]:
   return frozenset(text.split())
 
 
-# Sums of TFF's that have a neutral zero, and what moves values.
+# TFF's sums with a neutral zero, and the intrinsics that only move values.
 _MERGEABLE = _names(
   """
   federated_apply federated_broadcast federated_eval_at_clients
@@ -43,15 +43,15 @@ _MERGEABLE = _names(
 )
 _AGGREGATE = "federated_aggregate"
 
-# TensorFlow says of these that they have a state. They fail, or they call
-# functions, whose operations must be known, too.
+# TensorFlow declares these stateful: they may raise errors, or call functions,
+# whose operations must be known, too.
 _OF_CONTROL = _names(
   """
   Assert Case CheckNumerics CheckNumericsV2 DeviceIndex If
   StatefulPartitionedCall StatelessRandomGetAlg While
   """
 )
-# Variables that a graph makes and initializes are its own in each run.
+# Each run of a graph has its own copies of the variables that it initializes.
 VARIABLE = "VarHandleOp"
 _OF_VARIABLES = _names(
   """
@@ -70,8 +70,8 @@ _OF_VARIABLES = _names(
   VarIsInitializedOp VariableShape
   """
 )
-# Datasets that give the same elements in the same order each time. Left out:
-# those that shuffle, draw, cache or read files.
+# Datasets that give the same elements in the same order each time: none that
+# shuffles, draws, caches or reads files.
 _OF_DATASETS = _names(
   """
   AnonymousIterator AnonymousIteratorV2 AnonymousIteratorV3 BatchDataset
@@ -85,15 +85,15 @@ _OF_DATASETS = _names(
   ZipDataset
   """
 )
-# They give the same each time that they are made of a graph.
+# These give the same elements each time they are rebuilt from their graph.
 _SHUFFLES = _names(
   """
   ShuffleAndRepeatDataset ShuffleAndRepeatDatasetV2 ShuffleDataset
   ShuffleDatasetV2 ShuffleDatasetV3
   """
 )
-# Random numbers, new ones each time as long as their seeds are 0. A graph may
-# have them where each of its computations runs once.
+# Random numbers, different in each call while their seeds are 0. A graph may
+# have them if each of its computations runs once.
 DRAWS = _names(
   """
   Multinomial ParameterizedTruncatedNormal RandomGamma RandomPoissonV2
@@ -106,8 +106,8 @@ _SEEDS = ("seed", "seed2")
 _OF_GRAPHS = frozenset(
   ("Placeholder", "PlaceholderWithDefault", "_Arg", "_Retval")
 )
-# Functions of their arguments, as TensorFlow declares them. The last few are
-# made by its optimizer.
+# Operations that TensorFlow declares to be functions of their arguments. Its
+# optimizer creates the last few.
 _PURE = _names(
   """
   Abs AccumulateNV2 Acos Acosh Add AddN AddV2 AdjustContrastv2 AdjustHue
@@ -234,9 +234,9 @@ _PURE = _names(
 )
 _KNOWN = _PURE | _OF_CONTROL | _OF_VARIABLES | _OF_DATASETS | _OF_GRAPHS
 
-# Their oneDNN kernels keep the means and variances of a call in the kernel, so
-# two calls of one operation at the same time corrupt memory. Keras'
-# LayerNormalization is made of them.
+# Their oneDNN kernels store the means and variances of a call in the kernel, so
+# two simultaneous calls of one operation corrupt memory. Keras'
+# LayerNormalization uses them.
 ONE_CALL_AT_A_TIME = _names(
   """
   FusedBatchNorm FusedBatchNormV2 FusedBatchNormV3 FusedBatchNormGrad
@@ -246,7 +246,7 @@ ONE_CALL_AT_A_TIME = _names(
 )
 
 
-# The attribute of a function with `jit_compile`, as a convolution in groups is.
+# The attribute of a function with `jit_compile`, such as a grouped convolution.
 _COMPILED = "_XlaMustCompile"
 
 
@@ -255,16 +255,16 @@ class NotAdmittedError(Exception):
 
 
 def check_graph(graph_def: Any, known: frozenset[str] = _KNOWN) -> None:
-  """Checks that each run of a graph gives the same and does nothing else."""
+  """Checks that a graph always returns the same, without side effects."""
   functions = graph_def.library.function
   known = known | {function.signature.name for function in functions}
   _check_operations((node.op for node in graph_def.node), known)
   for function in functions:
-    # Within loops, what XLA makes of it has "inputs from different frames".
+    # Within loops, XLA's version of it has "inputs from different frames".
     if _COMPILED in function.attr and function.attr[_COMPILED].b:
       raise NotAdmittedError("a function that XLA compiles")
     operations = {node.op for node in function.node_def}
-    if VARIABLE in operations:  # Nothing at the top initializes it.
+    if VARIABLE in operations:  # The graph does not initialize it.
       raise NotAdmittedError(f"operation {VARIABLE} in a function")
     _check_operations(operations, known)
 
@@ -276,13 +276,13 @@ def _check_operations(operations: Iterable[str], known: frozenset[str]) -> None:
 
 
 def check_function(message: Message) -> None:
-  """Checks all graphs of TensorFlow in a function, as `check_graph` does."""
+  """Checks all TensorFlow graphs in a function, as `check_graph` does."""
   for graph_def in _graphs(message):
     check_graph(graph_def)
 
 
 def check_function_runs_once(message: Message) -> None:
-  """Checks that a function may be part of one graph, which runs it once."""
+  """Checks that a function may be part of a graph that runs it once."""
   for graph_def in _graphs(message):
     check_graph(graph_def, _KNOWN | DRAWS)
     for node in nodes(graph_def):
@@ -291,7 +291,7 @@ def check_function_runs_once(message: Message) -> None:
 
 
 def has_operation(message: Message, names: frozenset[str]) -> bool:
-  """Returns whether a computation has one of some operations."""
+  """Returns whether a computation has any of these operations."""
   return any(
     node.op in names
     for graph_def in _graphs(message)
@@ -307,7 +307,7 @@ def nodes(graph_def: Any) -> Iterator[Any]:
 
 
 def _graphs(message: Message) -> Iterator[Any]:
-  """Yields all graphs of TensorFlow in a computation."""
+  """Yields all TensorFlow graphs in a computation."""
   for part in _parts(message):
     if part.WhichOneof("computation") == "tensorflow":
       graph_def = tf.compat.v1.GraphDef()
@@ -316,7 +316,7 @@ def _graphs(message: Message) -> Iterator[Any]:
 
 
 def check_aggregates(comp: tff.Computation) -> None:
-  """Checks that sums over parts of a computation's clients can be merged."""
+  """Checks that a computation's sums over parts of clients can be merged."""
   for part in _parts(tff.framework.serialize_computation(comp)):
     kind = part.WhichOneof("computation")
     if kind == "intrinsic" and part.intrinsic.uri not in (
@@ -335,7 +335,7 @@ def check_aggregates(comp: tff.Computation) -> None:
 
 
 def _is_written_for_parts(argument: Message) -> bool:
-  """Returns whether the merge among an aggregate's arguments says so."""
+  """Returns whether an aggregate's merge contains `WRITTEN_FOR_PARTS`."""
   elements = argument.struct.element
   if len(elements) != 5:
     return False
@@ -345,11 +345,11 @@ def _is_written_for_parts(argument: Message) -> bool:
 
 
 def has_intrinsic(comp: tff.Computation, uris: Iterable[str]) -> bool:
-  """Returns whether a computation uses one of some intrinsics of TFF's."""
+  """Returns whether a computation uses any of these TFF intrinsics."""
   message = tff.framework.serialize_computation(comp)
   content = message.SerializeToString()
   if not any(uri.encode() in content for uri in uris):
-    return False  # Mostly so; a name of a field may have the same letters.
+    return False  # The usual case. A field may have the same name, though.
   return any(part.intrinsic.uri in uris for part in _parts(message))
 
 
@@ -376,7 +376,7 @@ def _parts(message: Message) -> Iterator[Message]:
 
 
 def is_plain_array(value: Any, type_spec: tff.Type) -> bool:
-  """Returns whether a value is the bytes of numbers of the very type."""
+  """Returns whether a value is a NumPy array of exactly this type."""
   return (
     isinstance(type_spec, tff.TensorType)
     and type(value) is np.ndarray
@@ -389,13 +389,13 @@ def is_plain_array(value: Any, type_spec: tff.Type) -> bool:
 
 
 class Reading(enum.IntEnum):
-  """How often a client's data may be read.
+  """How often a client's dataset may be read.
 
   Attributes:
-    UNKNOWN: Nothing is known of them.
-    ANEW: As often as the dataset is made anew: one that shuffles would
-      otherwise go on where it was read before.
-    REPEATED: As often as one likes.
+    UNKNOWN: Nothing is known about the dataset.
+    ANEW: Once each time it is rebuilt from its graph: a dataset that shuffles
+      would otherwise continue its sequence of orders.
+    REPEATED: Any number of times.
   """
 
   UNKNOWN = 0
@@ -417,5 +417,5 @@ def reading(dataset_graph: bytes) -> Reading:
 
 
 def log(line: str, reason: object) -> None:
-  """Notes what the runtime leaves as it is, and why."""
+  """Logs what the runtime does not rewrite, and why."""
   _LOG.debug("%s: %s", line, reason)

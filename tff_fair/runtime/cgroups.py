@@ -1,7 +1,7 @@
-"""Limits of this process's control group, which containers and Slurm set.
+"""Limits of this process's control group, as set by containers and Slurm.
 
-Linux has two versions of these groups; a machine may use both. A limit of a
-group holds for all groups below it.
+Linux has two versions of control groups, and a machine may use both. A group's
+limit holds for all groups below it.
 """
 
 import contextlib
@@ -14,7 +14,7 @@ _OF_PROCESS = pathlib.Path("/proc/self/cgroup")
 
 
 def cores() -> float:
-  """Returns how many cores the process may use; infinite without a quota."""
+  """Returns how many cores the process may use; infinity without a quota."""
   found = [math.inf]
   for folder in _folders("cpu"):
     quota = _read(folder / "cpu.max").split() or [
@@ -45,8 +45,8 @@ def _folders(controller: str) -> Iterator[pathlib.Path]:
     if controllers and controller not in controllers.split(","):
       continue
     top = _ROOT / controller if controllers else _ROOT
-    # In a container, the path may be that of the host, and only the top is
-    # there.
+    # In a container, this may be a path of the host, of which only the top
+    # folder exists.
     folder = top / path.lstrip("/")
     yield from (
       place for place in (folder, *folder.parents) if place.is_relative_to(top)

@@ -1,7 +1,7 @@
-"""The context that a program has chosen, until another one or its end.
+"""The context that a program has chosen; it lasts until the next choice.
 
-TFF keeps one default context per thread. This is the one that `use_local` or
-`use_dask` set last, in whichever thread.
+TFF keeps one default context per thread. This module keeps the context that
+`use_local` or `use_dask` set last, in any thread.
 """
 
 import atexit
@@ -23,8 +23,8 @@ class _Choice(NamedTuple):
 
   Attributes:
     context: The context; `None` if it has chosen none.
-    local: The context, if this program computes.
-    natively: Whether it takes compiled computations as they are.
+    local: The context, if it computes in this program.
+    natively: Whether the context takes compiled computations as they are.
     ask: See `ask_workers`; `None` if there are no workers.
   """
 
@@ -45,7 +45,7 @@ def replace(
   natively: bool = False,
   ask: Callable[..., Mapping[str, Any]] | None = None,
 ) -> None:
-  """Chooses TFF's current context, and closes the one of before."""
+  """Makes TFF's current context the chosen one, and closes the last choice."""
   global _choice  # noqa: PLW0603
   context = tff.framework.get_context_stack().current
   _choice = _Choice(context, local, natively, ask)
@@ -55,7 +55,7 @@ def replace(
 
 
 def keep() -> contextlib.ExitStack:
-  """Leaves the context open when another one is chosen; returns its end."""
+  """Keeps the context open after the next choice; the caller closes it."""
   return _current.pop_all()
 
 
@@ -67,22 +67,22 @@ def use() -> bool:
 
 
 def _is_chosen() -> bool:
-  # Calls in a federated context do not return values.
+  # A federated context returns references instead of values.
   return _choice.context is not None and not isinstance(
     _choice.context, tff.program.FederatedContext
   )
 
 
 def compiles_natively() -> bool:
-  """Returns whether `use_default` leads to the native form of computations.
+  """Returns whether the context of `use_default` takes natively compiled form.
 
-  Several workers on Dask, and secure sums in the clear, need another form.
+  Dask workers, and secure sums in the clear, need another form.
   """
   return _choice.natively or not _is_chosen()
 
 
 def builds_data() -> bool:
-  """Returns whether workers can build clients' data: `DataAtWorker`s."""
+  """Returns whether workers can build clients' data from a `DataAtWorker`."""
   return _choice.ask is not None
 
 
@@ -90,11 +90,11 @@ def ask_workers(function: Callable[..., Any], *args: Any) -> dict[str, Any]:
   """Calls a function in each worker and returns the results.
 
   Args:
-    function: Of a module that workers can import.
+    function: A function of a module that workers can import.
     *args: Its arguments.
 
   Returns:
-    By the worker's address.
+    The results by worker address.
 
   Raises:
     RuntimeError: If there are no workers; see `builds_data`.
@@ -110,8 +110,8 @@ class ClientCount(NamedTuple):
   Attributes:
     begun: How many clients have begun so far; each pass over a client's data
       counts.
-    at_a_time: How many work at the same time, or fewer; without limit if it is
-      not positive.
+    at_a_time: The most clients that work at the same time; unlimited if not
+      positive.
   """
 
   begun: int
@@ -119,9 +119,9 @@ class ClientCount(NamedTuple):
 
 
 def count_clients() -> ClientCount | None:
-  """Returns how many clients have begun; `None` where Dask's workers compute.
+  """Returns how many clients have begun; `None` if Dask workers compute.
 
-  May be asked from another thread, in the middle of a round.
+  Other threads may call this in the middle of a round.
   """
   if _choice.local is None:
     return None
@@ -130,15 +130,15 @@ def count_clients() -> ClientCount | None:
 
 @atexit.register
 def stop() -> None:
-  """Stops the workers that this program started, and leaves the others.
+  """Stops the workers that this program started, and no others.
 
-  Happens by itself at the end of the program.
+  Runs by itself at the end of the program.
   """
   global _choice  # noqa: PLW0603
   _choice = _Choice()
   _current.close()
-  # Lets go of the context of before, which may be TFF's own: that one can end
-  # its worker as long as the interpreter is whole.
+  # Drops the previous context, which may be TFF's own: TFF can only end its
+  # worker while the interpreter is intact.
   tff.framework.set_default_context(_Refusing(parts_context.CLOSED))
 
 
@@ -154,11 +154,11 @@ class _Refusing(tff.framework.SyncContext):
 
 
 def _forget() -> None:
-  """Leaves the context to the parent, in a forked child.
+  """Gives up the parent's context in a forked child.
 
-  The child would end if it closed its parent's connections to TFF's worker
-  (`exact=True`) or Dask. So it keeps every object that holds one, and never
-  collects its parent's garbage.
+  The child would end if it closed its parent's connection to TFF's worker
+  (`exact=True`) or to Dask. So it keeps every object that holds a connection,
+  and never collects its parent's garbage.
   """
   global _choice, _of_parent  # noqa: PLW0603
   if _choice.context is None:
@@ -167,7 +167,7 @@ def _forget() -> None:
   _of_parent = (_choice, _current.pop_all(), current)
   gc.freeze()
   if current is _choice.context:
-    # Its calls would wait for ever.
+    # Its calls would never return.
     tff.framework.set_default_context(_Refusing(local_context.FORKED))
   _choice = _Choice()
   atexit.unregister(stop)

@@ -1,6 +1,6 @@
-"""Collects the clients' values at the server, in one mergeable aggregate.
+"""Collects the clients' values at the server in one mergeable aggregate.
 
-A client's values travel together, so the server cannot match them wrongly, and
+A client's values travel together, so the server cannot mismatch them, and
 several workers can share the clients.
 """
 
@@ -23,10 +23,10 @@ def build_collect(
 ) -> tff.Computation:
   """Builds a computation from TensorFlow functions.
 
-  Its type is ({C}@CLIENTS -> R@SERVER). The type of what `zero` returns must
-  allow as many rows as there may be clients, as `stacking.no_rows` does.
-  `merge` fits `accumulate` and changes nothing where one of its arguments is
-  zero, so that the runtime may cut the clients.
+  Its type is ({C}@CLIENTS -> R@SERVER). The type of `zero`'s result must allow
+  any number of rows, as `stacking.no_rows` does. `merge` must agree with
+  `accumulate`, and return its other argument if one is zero; then the runtime
+  may cut the clients into parts.
   """
   compute = tff.tensorflow.computation
   no_clients = compute(zero)

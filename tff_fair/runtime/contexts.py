@@ -1,4 +1,4 @@
-"""Contexts that a program chooses: where its computations run."""
+"""The functions by which a program chooses where its computations run."""
 
 import asyncio
 import contextlib
@@ -25,7 +25,7 @@ from tff_fair.runtime.parts import cohort_cuts
 
 
 class _AsynchronousContext(tff.framework.AsyncContext):
-  """Computes by another context, in threads: callers need not wait."""
+  """Computes in another context, in threads, so that callers need not wait."""
 
   def __init__(self, context: tff.framework.SyncContext) -> None:
     self._context = context
@@ -59,20 +59,20 @@ def use_local(
 
   Args:
     exact: Whether to leave each computation to TFF's own executors, in the
-      worker process that TFF starts: nothing is rewritten or cut. Several times
-      slower; use it to check a doubtful result.
+      worker process that TFF starts: nothing is rewritten or cut into parts.
+      Several times slower; use it to check a doubtful result.
     clients_per_part: Larger cohorts are computed in parts of this many clients,
-      one part after the other; by default 32, and 0 never cuts. It bounds the
-      memory of a round, and affects the last digits of results.
-    default_num_clients: The number of clients of computations that take no
-      value of clients.
+      one after the other; by default 32; 0 never cuts. It bounds the memory of
+      a round, and affects the last digits of results.
+    default_num_clients: The number of clients for computations without an
+      argument at clients.
     max_concurrent_computation_calls: How many clients run at the same time; by
       default one for each core.
     simulate_secure_sums: Whether to compute secure sums, which TFF refuses to
       run outside of a secure deployment, in the clear. Protects nothing.
-    program: Whether calls return references to values yet to come, instead of
-      values, as programs of `tff.program` and `tff.learning.programs` expect:
-      they ask for a `tff.program.FederatedContext`.
+    program: Whether calls return references to future values instead of values,
+      as programs of `tff.program` and `tff.learning.programs` expect: they need
+      a `tff.program.FederatedContext`.
     keep_memory: Whether this program keeps the memory it frees for the next
       round (up to 1 GiB), for speed. Lasts until it ends.
 
@@ -123,10 +123,10 @@ def use_local(
 
 
 def use_default() -> None:
-  """Computes where the last `use_local` or `use_dask` said, else locally.
+  """Computes where the last `use_local` or `use_dask` chose, else locally.
 
-  Also where another thread said so: TFF itself would have this thread start
-  anew.
+  This includes a choice made in another thread, of which TFF itself would not
+  know.
   """
   if not chosen_context.use():
     use_local()
@@ -143,27 +143,26 @@ def use_dask(
 ) -> Any:
   """Computes in the workers of a Dask cluster, on any number of hosts.
 
-  Dask schedules the parts of a round, repeats what a lost worker had, and moves
-  partial sums from worker to worker. Results are those of `use_local` with the
-  same `clients_per_part`, bit for bit. Each Dask worker computes in its own
-  process, as many clients at a time as it has threads. docs/scaling.md says
-  how to start clusters.
+  Dask schedules the parts of a round, repeats the work of lost workers, and
+  moves partial sums from worker to worker. Results equal those of `use_local`
+  with the same `clients_per_part`, bit for bit. Each Dask worker computes in
+  its own process, as many clients at a time as it has threads. docs/scaling.md
+  describes how to start clusters.
 
   Replaces the context of an earlier `use_local` or `use_dask`.
-  A cluster that this function starts ends with the program at the latest, as
-  those workers do.
+  A cluster that this function starts ends with the program at the latest.
 
   Args:
-    client_or_address: A `distributed.Client`, a cluster of Dask's, or the
-      address of a scheduler such as "tcp://host:8786"; by default a cluster
-      starts on this machine, of processes of one thread each.
+    client_or_address: A `distributed.Client`, a Dask cluster, or the address of
+      a scheduler such as "tcp://host:8786"; by default a new cluster on this
+      machine, of processes with one thread each.
     clients_per_part: The most clients that one call computes; 0 never cuts a
       cohort. By default 32.
-    num_workers: The number of workers to start on this machine; by default that
-      of its cores. Goes with no `client_or_address`.
+    num_workers: The number of workers to start on this machine; by default its
+      number of cores. Only valid without `client_or_address`.
     simulate_secure_sums: As for `use_local`.
-    timeout: Seconds within which the scheduler has to answer.
-    worker_timeout: Seconds to wait for a worker whenever there is none.
+    timeout: Seconds within which the scheduler must answer.
+    worker_timeout: Seconds to wait for a worker whenever there are none.
 
   Returns:
     The `distributed.Client`.
@@ -171,8 +170,8 @@ def use_dask(
   Raises:
     ConnectionError: If the scheduler does not answer in time.
     ModuleNotFoundError: If Dask is not installed.
-    ValueError: If a number is not valid, or a worker has another version of
-      Python, TensorFlow Federated or this project.
+    ValueError: If a number is not valid, or a worker has a different version
+      of Python, TensorFlow Federated or this project.
   """
   clients_per_part = cohort_cuts.checked(clients_per_part)
   if num_workers is not None and (num_workers < 1 or client_or_address):
@@ -208,7 +207,7 @@ _MOST_CHARACTERS = 300
 
 
 class _ExactContext(tff.framework.SyncContext):
-  """Computes by TFF's context for native workers."""
+  """Computes in TFF's own context, which starts a worker process."""
 
   def __init__(self, *, simulate_secure_sums: bool, **options: Any) -> None:
     create = tff.backends.native.create_sync_local_cpp_execution_context
@@ -233,7 +232,7 @@ class _ExactContext(tff.framework.SyncContext):
 
 @contextlib.contextmanager
 def _exact_context(**options: Any) -> Iterator[tff.framework.SyncContext]:
-  """Yields TFF's context, and ends its worker."""
+  """Yields TFF's context, and ends its worker on exit."""
   tff_internals.end_workers_with_program()
   with contextlib.closing(_ExactContext(**options)) as context:
     one = tff.tensorflow.computation(lambda: np.int32(1))

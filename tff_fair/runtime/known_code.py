@@ -10,11 +10,11 @@ import sys
 import sysconfig
 from collections.abc import Sequence
 
-# Their files decide what a name stands for.
+# Their files decide which computation a setting's name stands for.
 PACKAGES = ("tff_fair", "tasks")
-# Starts a program, and decides no computation.
+# They start a program, and do not affect computations.
 _PROGRAMS = ("binaries", "demonstrations")
-# TensorFlow's form of functions that are in other modules, too.
+# The file that TensorFlow's AutoGraph generates from a function in any module.
 GENERATED = "__autograph_generated_file"
 
 
@@ -26,16 +26,16 @@ def folders() -> Sequence[pathlib.Path]:
 
 @functools.cache
 def is_known(file: str) -> bool:
-  """Returns whether a file is ours, Python's, or of an installed package."""
+  """Returns whether a file is ours, Python's, or an installed package's."""
   if file.startswith("<frozen "):
     return True
   path = os.path.realpath(file)
-  # As text: there are thousands of files.
+  # Compared as text, since there are thousands of files.
   return path.startswith(_known_folders())
 
 
 def has_others() -> bool:
-  """Returns whether this program has code of a user, which may change ours."""
+  """Returns whether this program has a user's code, which may change ours."""
   main = sys.modules.get("__main__")
   if getattr(main, "__file__", None) is None and not _is_fork_server():
     return True  # A console, or `python -c`.

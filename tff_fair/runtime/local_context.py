@@ -30,8 +30,8 @@ FORKED = (
   'threads do not survive that. Start it with multiprocessing\'s "spawn", or '
   "fork before the first computation."
 )
-# Before what TensorFlow does at the end, which it has registered by now, and
-# after what others will register.
+# Runs before TensorFlow's own exit handler, which is registered by now, and
+# after any that are registered later.
 atexit.register(threads.end)
 
 # The process that computed first: this one, or one that it was forked from.
@@ -55,7 +55,7 @@ class LocalContext(parts_context.PartsContext):
     simulate_secure_sums: bool = False,
     clients_at_a_time: int | None = None,
   ) -> None:
-    """Takes what decides how it computes; see `use_local`."""
+    """Takes the options of `use_local`."""
     super().__init__(
       self, clients_per_part, simulate_secure_sums=simulate_secure_sums
     )
@@ -78,14 +78,14 @@ class LocalContext(parts_context.PartsContext):
   def _cut(
     self, comp: tff.Computation, arg: Any
   ) -> tuple[cohort_cuts.Phases, int] | None:
-    # Rows of clients, as evaluations return them, are small: parts would save
-    # no memory, and take longer.
+    # Evaluations return a small row per client: parts would save no memory, and
+    # take longer.
     if cohort_cuts.returns_rows(comp.type_signature.result):
       return None
     return super()._cut(comp, arg)
 
   def put(self, value: Any, type_spec: tff.Type) -> values.Computed:
-    """Returns a value in the form that calls take."""
+    """Returns a value in the form that `call` takes."""
     found = values.ingested(value, type_spec, self._specs)
     return values.Computed(found, type_spec)
 
@@ -94,7 +94,7 @@ class LocalContext(parts_context.PartsContext):
     return values.in_containers(result.value, result.type_spec)
 
   def call(self, comp: tff.Computation, *args: Any) -> values.Computed:
-    """Computes `comp(*args)` in this thread, for further calls."""
+    """Computes `comp(*args)` in this thread; further calls take the result."""
     arg = part_by_part.joined(args)
     parameter = comp.type_signature.parameter
     result_type = comp.type_signature.result
@@ -146,12 +146,12 @@ def _steps(comp: tff.Computation) -> stepwise.StepByStep:
 # Errors, in one line that names the client.
 
 
-# What TensorFlow says of labels that a model has no output for.
+# TensorFlow's message for labels that a model has no output for.
 _OUT_OF_RANGE = re.compile(
   r"Received a label value of (-?\d+) which is outside the valid range of "
   r"\[0, (\d+)\)"
 )
-# Where TensorFlow says which operation failed, and where it was made.
+# The part of a message that names the operation, and where it was created.
 _PLACES = re.compile(
   r"(?s)^Graph execution error:\s*|Detected at node.*?(?=\n\S*\n\S)|"
   r"\s*\[\[\{\{node.*$|\n\nOriginal stack trace.*$|\nTraceback \(most.*$"
@@ -165,10 +165,10 @@ def _explained(
   parameter: tff.Type | None,
   step_by_step: Callable[[], Any] | None,
 ) -> Iterator[None]:
-  """Raises errors of TensorFlow as errors of a client.
+  """Turns TensorFlow's errors into errors that name the client.
 
-  A graph of all clients does not show which one failed, so it is computed again
-  step by step.
+  A graph of all clients does not show which client failed, so the computation
+  is repeated step by step.
   """
   try:
     yield
@@ -193,7 +193,7 @@ def _explained(
 
 
 def _in_one_line(error: Exception) -> str:
-  """Returns the message of an error, without its place."""
+  """Returns the message of an error, without the operation's name and place."""
   message = error.message if isinstance(error, tf.errors.OpError) else error
   text = _PLACES.sub("", str(message or error)).strip()
   lines = [line.strip() for line in text.splitlines() if line.strip()]
@@ -222,7 +222,7 @@ def _of_client(
 
 
 def _name(number: int, arg: values.Value, parameter: tff.Type | None) -> str:
-  """Returns a client's id if its data has one, else its place."""
+  """Returns a client's id if its data has one, else its position."""
   if (
     isinstance(parameter, tff.FederatedType)
     and values.is_at_clients(parameter)

@@ -1,10 +1,10 @@
-"""The memory that this program frees, which it keeps for the next round.
+"""Keeps the memory that this program frees, for the next round.
 
-A round allocates and frees the same large tensors over and over. By default
-glibc returns their memory to the kernel at once, and every reuse pays its page
-faults again: measured, six times as many in a round of a small model. These
-settings put even the largest tensors on the heap, and let few threads have a
-heap of their own: memory that one thread frees serves the next one.
+A round allocates and frees the same large tensors over and over. By default,
+glibc returns their memory to the kernel at once, and every reuse causes page
+faults again: we measured six times as many in a round of a small model. These
+settings put even the largest tensors on the heap, and limit the number of
+heaps, so that threads can reuse memory that another thread freed.
 """
 
 import ctypes

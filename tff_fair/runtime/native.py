@@ -1,8 +1,8 @@
 """Compiles computations into the form that TFF's native backend computes.
 
 TFF compiles a computation at its first call: it flattens the computation and
-optimizes each TensorFlow graph in it. For the `next` of a method this takes as
-long as to build it. Here a program can compile ahead, and keep what it gets.
+optimizes each TensorFlow graph in it. For a method's `next` this takes as long
+as building it. Here a program can compile ahead, and store the result.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ _SECURE_INTRINSICS = (
 
 
 class Origin:
-  """Compiles computations; subclasses reuse those of earlier programs."""
+  """Compiles computations; subclasses reuse earlier programs' computations."""
 
   def __init__(self, traced: Callable[[], tff.Computation]) -> None:
-    """Takes a function that returns the computation before it was compiled."""
+    """Takes a function that returns the computation before compilation."""
     self.traced = traced
 
   def computation(
     self, name: str, build: Callable[[], tff.Computation]
   ) -> tff.Computation:
-    """Returns the compiled computation, of this or an earlier program."""
+    """Returns a computation that this or an earlier program compiled."""
     del name
     return compile_ahead(build())
 
   def text(self, name: str, find: Callable[[], str]) -> str:
-    """Returns a text about the computation, of this or an earlier program."""
+    """Returns a text about it that this or an earlier program found."""
     del name
     return find()
 
@@ -67,7 +67,7 @@ class NativeComputation(tff.framework.ConcreteComputation):
 
 
 def origin_of(comp: tff.Computation) -> Origin:
-  """Returns where a computation comes from; the cache's own, if it is kept."""
+  """Returns a computation's origin, which is the cache's if it has one."""
   return getattr(comp, "origin", None) or Origin(lambda: comp)
 
 
@@ -83,10 +83,10 @@ def compile_ahead(comp: tff.Computation) -> NativeComputation:
 
 
 def compile_now(comp: tff.Computation) -> tff.Computation:
-  """Returns a computation as TFF's native backend would send it to a worker."""
+  """Returns a computation as TFF's native backend would execute it."""
   without_secure_sums(comp)
   if isinstance(comp, NativeComputation):
-    # Without containers, as TFF's compiler leaves it.
+    # Without containers, like the results of TFF's compiler.
     return tff.framework.deserialize_computation(
       tff.framework.serialize_computation(comp)
     )
@@ -94,13 +94,13 @@ def compile_now(comp: tff.Computation) -> tff.Computation:
 
 
 def to_native(comp: tff.Computation) -> tff.Computation:
-  """Returns a computation as TFF's native backend leaves it."""
+  """Returns a computation as TFF's native backend compiles it."""
   tff_internals.optimize_without_inputs()
   return tff.backends.native.desugar_and_transform_to_native(comp)
 
 
 def in_the_clear(comp: tff.Computation) -> tff.Computation:
-  """Returns a computation that adds in the clear what it would add securely."""
+  """Returns a computation whose secure sums are computed in the clear."""
 
   def replaced() -> tff.Computation:
     if not has_secure_sums(comp):
@@ -121,7 +121,7 @@ def has_secure_sums(comp: tff.Computation) -> bool:
 
 
 def without_secure_sums(comp: tff.Computation) -> tff.Computation:
-  """Returns a computation; raises a `RuntimeError` if it has secure sums."""
+  """Returns the computation; raises `RuntimeError` if it has secure sums."""
   if tff_internals.kept_with(
     comp, "secure sums", lambda: has_secure_sums(comp)
   ):

@@ -1,4 +1,4 @@
-"""Computes on an engine with several workers, with the same result in any."""
+"""Computes on any engine; the result does not depend on the engine."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CLOSED = (
 
 
 class PartsContext(tff.framework.SyncContext):
-  """Computes cohorts of more clients than a part has in parts."""
+  """Computes cohorts that are larger than a part in parts."""
 
   def __init__(
     self,
@@ -25,7 +25,7 @@ class PartsContext(tff.framework.SyncContext):
     *,
     simulate_secure_sums: bool,
   ) -> None:
-    """Takes the engine, and the most clients of a part; 0 never cuts."""
+    """Takes the engine, and the most clients in a part; 0 never cuts."""
     self._engine = engine
     self._clients_per_part = clients_per_part
     self._with_sums = native.with_sums(simulate_secure_sums)

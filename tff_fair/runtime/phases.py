@@ -1,8 +1,8 @@
-"""Computations that bring another form: phases that workers can share.
+"""Computations with a second form: phases that workers can share.
 
-TFF cuts a computation into parts for several workers if none of its sums
+TFF can cut a computation into parts for several workers if none of its sums
 depends on another. A round that first sums scalars, then updates scaled by
-them, is not such a computation. Its two halves are, one after the other.
+these sums, cannot be cut as a whole, but each of its two halves can.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from typing import Any, NamedTuple
 
 import tensorflow_federated as tff
 
-# The name of an operation in the merge of an aggregate that parts of the
-# clients may share: its zero is neutral, and its merge fits its accumulate.
+# The name of an operation that marks the merge of an aggregate as valid for
+# parts of the clients: its zero is neutral, and merge agrees with accumulate.
 WRITTEN_FOR_PARTS = "aggregate_for_parts_of_tff_fair"
 
 
 class Ends(NamedTuple):
   """Conversions between the arguments and results of a call and of its phases.
 
-  All are functions of modules, on values in Python.
+  All are module-level functions of Python values.
 
   Attributes:
     before: From the arguments of the call to those of the first phase.
@@ -57,7 +57,7 @@ NO_ENDS = Ends(unchanged, last, once)
 
 
 class PhasedComputation(tff.framework.ConcreteComputation):
-  """A computation that can be called as it is, or in phases."""
+  """A computation that can be called as a whole or in phases."""
 
   ends: Ends
   _build: Callable[[], Sequence[tff.Computation]]
@@ -85,13 +85,13 @@ class PhasedComputation(tff.framework.ConcreteComputation):
 
   @functools.cached_property
   def phases(self) -> tuple[tff.Computation, ...]:
-    """Computations in each of which no sum depends on another.
+    """The phases: computations in which no sum depends on another.
 
-    The first takes the arguments of this computation by the same names, or
-    those that `ends.before` makes of them. Each further one takes them too, and
-    after them the results of all phases before it, which are at the server. The
-    last one's result is that of this computation, up to rounding, or what
-    `ends.after` makes it of. Raises `TypeError` if a phase does not fit.
+    The first takes the arguments of this computation by the same names, or what
+    `ends.before` returns. Each later one takes the same, followed by the
+    results of all earlier phases, which are at the server. Up to rounding, the
+    last result, or what `ends.after` returns for it, is the result of this
+    computation. Raises `TypeError` if a phase does not fit.
     """
     phases = tuple(self._build())
     self._check(phases)

@@ -1,7 +1,7 @@
-"""Dask's schedulers: is an address valid, and does a program answer there?
+"""Checks that a Dask scheduler's address is valid and that it answers.
 
-Imports nothing that takes time, so that a
-program can report a wrong address before it loads TensorFlow.
+Imports nothing slow, so that a program can report a wrong address before it
+loads TensorFlow.
 """
 
 import importlib.util
@@ -22,7 +22,7 @@ def check_dask_installed() -> None:
 
 
 def check_scheduler(address: str, *, timeout: float) -> None:
-  """Raises unless a program takes connections at an address."""
+  """Raises unless some program accepts connections at an address."""
   scheme, _, place = address.partition("://")
   found = re.fullmatch(_HOST_AND_PORT, place)
   port = int(found[2]) if found else 0

@@ -1,8 +1,8 @@
 """Runs each TensorFlow computation of TFF in a separate session.
 
-TFF's executors work like this: values go in and come out as arrays, and data as
-graphs; each call initializes the variables, and drops all that the graph has in
-the session's memory.
+TFF's executors work like this, too: values go in and come out as arrays, and
+datasets as graphs; each call initializes the variables and clears the memory of
+the session.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Session:
     """Takes the computation, as TFF serializes it."""
     self._message = message
     self._type = tff.types.deserialize_type(message.type)
-    # The session's variables are those of one call.
+    # Only one call at a time may use the session's variables.
     self._lock = threading.Lock()
     self._open()
 
@@ -78,7 +78,7 @@ class Session:
     self._drop = self._session.make_callable(drop) if drop else None
 
   def _feeds(self, program: Any) -> tuple[list[Any], dict[str, tf.Tensor]]:
-    """Returns the feeds of the argument's leaves, and the tensors of data."""
+    """Returns the feeds of the argument's leaves, and the dataset tensors."""
     if self._type.parameter is None:
       return [], {}
     feeds: list[Any] = []
@@ -140,16 +140,16 @@ class Session:
 def _fetched(tensor: tf.Tensor, leaf: tff.Type, is_fed: bool) -> tf.Tensor:
   if isinstance(leaf, tff.SequenceType):
     return tf.raw_ops.DatasetToGraphV2(input_dataset=tensor)
-  # TensorFlow fetches nothing that is fed.
+  # TensorFlow cannot fetch a tensor that is fed.
   return tf.identity(tensor) if is_fed else tensor
 
 
 def graph_options() -> tf.compat.v1.ConfigProto:
   """Returns session options that leave graphs as they are.
 
-  TFF's compiler has optimized each computation. A second pass takes time, and
-  TensorFlow's optimizer then breaks some loops within branches: their nodes
-  "have inputs from different frames".
+  TFF's compiler has already optimized each computation. A second pass takes
+  time, and TensorFlow's optimizer then breaks some loops within branches: their
+  nodes "have inputs from different frames".
   """
   config = tf.compat.v1.ConfigProto(
     allow_soft_placement=True,

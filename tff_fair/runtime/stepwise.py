@@ -1,9 +1,9 @@
-"""Computes step by step: each TensorFlow computation in a separate session.
+"""Computes step by step, each TensorFlow computation in a separate session.
 
-A computation is what TFF's compiler for native workers leaves: intrinsics,
-calls of TensorFlow computations, and expressions around them. All are computed
-in their order, once for each client, as TFF's executors do. So computations
-that cannot be one graph run here.
+After TFF's compiler for native workers, a computation has only intrinsics,
+calls of TensorFlow computations, and expressions around them. They run in
+order, at clients once for each client, as in TFF's executors. Computations that
+cannot become one graph run here.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _Known = Mapping[str, Any]
 
 
 class UnknownError(Exception):
-  """An error that no computation of this program can raise."""
+  """An expression or intrinsic that this module cannot compute."""
 
 
 class ClientError(Exception):
@@ -35,10 +35,10 @@ class ClientError(Exception):
 
 
 class StepByStep:
-  """A computation that is computed step by step."""
+  """A computation, computed step by step."""
 
   def __init__(self, message: admission.Message) -> None:
-    """Takes the computation, compiled by TFF for native workers."""
+    """Takes the computation as TFF compiles it for native workers."""
     self._message = message
     self._type = tff.types.deserialize_type(message.type)
     self._sessions: dict[bytes, sessions.Session] = {}
@@ -62,7 +62,7 @@ class StepByStep:
 
 
 def _placed(value: Any, type_spec: tff.Type, num_clients: int) -> Any:
-  """Returns an argument with a list wherever it is of clients."""
+  """Returns an argument in which all parts at clients are lists."""
   if isinstance(type_spec, tff.FederatedType):
     if type_spec.placement is tff.CLIENTS and type_spec.all_equal:
       return [value] * num_clients
@@ -76,7 +76,7 @@ def _placed(value: Any, type_spec: tff.Type, num_clients: int) -> Any:
 
 
 def _unplaced(value: Any, type_spec: tff.Type) -> Any:
-  """Returns a result with one value where all clients have the same."""
+  """Returns a result with one value wherever all clients have the same."""
   if isinstance(type_spec, tff.FederatedType):
     if type_spec.placement is tff.CLIENTS and type_spec.all_equal:
       if not value:
@@ -103,7 +103,7 @@ class _Run:
     self._num_clients = num_clients
 
   def value(self, message: admission.Message, known: _Known) -> Any:
-    """Returns the value of an expression; of a function, a function."""
+    """Returns the value of an expression; a function if it is one."""
     return inlining.expression(message, known, self._other)
 
   def _other(self, message: admission.Message, known: _Known) -> Any:
@@ -170,7 +170,7 @@ class _Run:
     return self._of_each(lambda _: function(), [None] * self._num_clients)
 
   def _federated_zip_at_clients(self, arg: Any) -> list[Any]:
-    """Returns the structures of the clients, from a structure of lists."""
+    """Returns the clients' structures, from a structure of lists."""
     if isinstance(arg, list):
       return arg
     members = [self._federated_zip_at_clients(member) for member in arg]
@@ -224,7 +224,7 @@ def _of_client(number: int, function: Callable[[Any], Any], value: Any) -> Any:
 def _data(
   elements: Sequence[Any], type_spec: tff.Type
 ) -> values.SerializedData:
-  """Returns a dataset of elements."""
+  """Returns a dataset of these elements."""
   returned = [values.returned(element, type_spec) for element in elements]
   return values.SerializedData(
     values.serialized_list(returned, tff.SequenceType(type_spec))

@@ -1,4 +1,4 @@
-"""Waits for computations: looks now and then whether to go on waiting."""
+"""Waits for computations, and checks now and then whether to stop waiting."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ import tensorflow as tf
 
 from tff_fair.runtime import threads
 
-# How often to look. A signal handler only takes notes, so this is how long one
-# a user who ends the program waits for it.
+# The time between checks. A signal handler only sets a flag, so a user who ends
+# the program may wait this long.
 _SECONDS_PER_LOOK = 0.2
 
 
 class WorkerLostError(RuntimeError):
-  """The workers that computed something were lost, one after the other."""
+  """The workers of a computation were lost, one after the other."""
 
 
 def _nothing(*_: object) -> None:
@@ -27,7 +27,7 @@ def _nothing(*_: object) -> None:
 
 @dataclasses.dataclass(frozen=True)
 class Supervision:
-  """How to wait, as `supervised` takes it."""
+  """How to wait: the arguments of `supervised`."""
 
   check: Callable[[], None] = _nothing
   say: Callable[[str], None] = _nothing
@@ -42,12 +42,12 @@ def supervised(
   check: Callable[[], None] = _nothing,
   say: Callable[[str], None] = _nothing,
 ) -> Iterator[None]:
-  """Looks, while computations last, whether they are to end.
+  """Checks, while computations run, whether to end them.
 
   Args:
-    check: Is called several times a second while a computation lasts; what it
-      raises ends the wait and the computation.
-    say: Takes a line that the user should read.
+    check: Called several times a second while a computation runs; an error that
+      it raises ends the wait and the computation.
+    say: Shows the user a line of text.
   """
   global _current  # noqa: PLW0603
   former = _current
@@ -70,9 +70,9 @@ def wait(call: threads.Call) -> Any:
       return call.result.result()
     _current.check()
     while True:
-      with contextlib.suppress(TimeoutError):  # The look's, or its own.
+      with contextlib.suppress(TimeoutError):  # The wait's or its own.
         call.result.result(timeout=_SECONDS_PER_LOOK)
-      if call.result.done():  # It may have ended since the look.
+      if call.result.done():  # It may have ended after the timeout.
         return call.result.result()
       _current.check()
   except BaseException as error:
@@ -82,7 +82,7 @@ def wait(call: threads.Call) -> Any:
     raise
 
 
-# The clients that have begun, in graphs and outside of them.
+# The clients that have begun, in graphs and step by step.
 
 
 @functools.cache
@@ -92,12 +92,12 @@ def _count() -> tf.Variable:
 
 
 def count_client() -> tf.Operation | None:
-  """Counts one more; in a graph, returns the operation that does."""
+  """Counts one client; in a graph, returns the operation that counts it."""
   return tf.raw_ops.AssignAddVariableOp(
     resource=_count().handle, value=tf.constant(1, tf.int64)
   )
 
 
 def num_begun() -> int:
-  """Returns how many clients have begun; each pass over its data counts."""
+  """Returns how many clients have begun; each pass over the data counts."""
   return int(_count().numpy())

@@ -1,7 +1,7 @@
-"""The one room for everything that others keep private.
+"""The only module that uses private parts of TFF and TensorFlow.
 
-TensorFlow Federated and TensorFlow may rename or drop it in any version. Each
-function says what it is like where that has happened; no value is wrong then.
+They may be renamed or dropped in any version. Each function says what happens
+in that case; no value is wrong then.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ __all__ = [
 
 T = TypeVar("T")
 
-# An attribute that the runtime gives to a computation.
+# An attribute that the runtime adds to a computation.
 _KEPT = "kept_by_tff_fair"
-# TensorFlow's datasets without functions, files and states.
+# TensorFlow's datasets without functions, files or state.
 _OF_TENSORS = frozenset(
   f"_{name}Dataset"
   for name in (
@@ -59,8 +59,8 @@ def kept_with(
 ) -> T:
   """Returns a value that is built once per computation and lives as long.
 
-  TFF hashes a computation by all of its content, so that a dictionary with
-  computations as keys would be slow.
+  TFF hashes all of a computation's content, so a dictionary with computations
+  as keys would be slow.
   """
   kept: dict[Hashable, T] = vars(comp).setdefault(_KEPT, {})
   if key not in kept:
@@ -79,7 +79,7 @@ def has_only_tensors(data: object) -> bool:
 
 
 class _WithoutInputs:
-  """TensorFlow's optimizer of graphs, which makes up no large inputs."""
+  """TensorFlow's graph optimizer, without allocating large inputs."""
 
   def __init__(self, optimizer: Any) -> None:
     self._optimizer = optimizer
@@ -98,7 +98,7 @@ class _WithoutInputs:
     for node in nodes:
       used.update(map(_node_of, node.input))
     for i in reversed(range(len(nodes))):
-      # TFF may name one of a text, its session's token, elsewhere.
+      # TFF may name a string, its session's token, elsewhere.
       if (
         nodes[i].op == "Placeholder"
         and nodes[i].name not in used
@@ -114,15 +114,15 @@ def _node_of(name: str) -> str:
 
 
 def optimize_without_inputs() -> None:
-  """Keeps TensorFlow's optimizer of graphs from allocating large inputs.
+  """Keeps TensorFlow's graph optimizer from allocating large inputs.
 
-  It fills a tensor for each input that the signature of a graph names, though
-  it uses only the name, and for each placeholder that no node reads: TFF leaves
-  those where it has put one graph into another. Stacked updates have 73 inputs
-  of a row each, and a graph with 1,003 such placeholders: for a model of 4 MB,
-  that took 3.4 GB of the program, and more than twice the time. The nodes of a
-  graph determine its shapes, so the optimized graph is the same. If TFF has
-  renamed the module, it takes the memory again.
+  The optimizer fills a tensor for each input in a graph's signature, though it
+  uses only the name, and for each placeholder that no node reads, which TFF
+  leaves when it inserts one graph into another. Stacked updates have 73 inputs
+  of one row each, and a graph with 1,003 such placeholders: with a 4 MB model,
+  this took 3.4 GB, and more than twice the time. The nodes of a graph determine
+  its shapes, so the optimized graph is the same. If TFF has renamed the module,
+  the optimizer takes the memory again.
   """
   optimizer = getattr(graph_optimizations, "tf_optimizer", None)
   if hasattr(optimizer, "OptimizeGraph") and not isinstance(
@@ -132,7 +132,7 @@ def optimize_without_inputs() -> None:
 
 
 # Becomes a worker, which a second shell ends when the pipe from this program
-# closes. Where the worker has ended, its number may be another process's.
+# closes. If the worker has ended by itself, its id may be another process's.
 _WATCHED = """exec 3<&0 </dev/null
 (
   trap "" HUP INT TERM
@@ -144,7 +144,7 @@ exec "$@" 3<&-
 
 
 class _WatchedWorker(subprocess.Popen):
-  """A worker of TFF's, which this program's end ends at the latest."""
+  """A TFF worker that ends with this program at the latest."""
 
   def __init__(self, args: Sequence[str], **options: Any) -> None:
     command = ["/bin/sh", "-c", _WATCHED, "sh", *args]
@@ -161,10 +161,10 @@ class _WatchedWorker(subprocess.Popen):
 def end_workers_with_program() -> None:
   """Ends TFF's workers with this program, however it ends.
 
-  TFF ends its worker when Python drops the context, which fails as the program
-  exits: the worker outlives it and holds its output open, so that `program |
-  tee log` never returns. TFF also replaces a lost worker at any time. If TFF
-  has renamed the module, its workers may stay.
+  TFF ends its worker when Python drops the context, which fails at program
+  exit: the worker survives and holds the output open, so that `program | tee
+  log` never returns. TFF also may replace a lost worker at any time. If TFF has
+  renamed the module, its workers may survive.
   """
   if hasattr(executor_factory, "subprocess"):
     executor_factory.subprocess = types.SimpleNamespace(Popen=_WatchedWorker)
@@ -172,10 +172,10 @@ def end_workers_with_program() -> None:
 
 @contextlib.contextmanager
 def options_of_calls(config: tf.compat.v1.ConfigProto) -> Iterator[None]:
-  """Sets the options of graphs that this thread calls for the first time.
+  """Sets the options of graphs that this thread first calls in this context.
 
-  Without them, TensorFlow's optimizer rewrites the graphs once more: this takes
-  time, and it fails for some loops within branches.
+  Without them, TensorFlow optimizes the graphs again, which takes time, and
+  fails for some loops within branches.
   """
   if not hasattr(eager_context, "FunctionCallOptions"):
     yield

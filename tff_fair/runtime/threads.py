@@ -1,6 +1,6 @@
-"""Threads that compute, so that the one that called stays free for signals.
+"""Threads that compute, so that the calling thread stays free for signals.
 
-All are daemons: none keeps a program alive that is interrupted in a round.
+All are daemons: they do not keep a program alive that ends in a round.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from tff_fair.runtime import cgroups
 
 _Result = TypeVar("_Result")
 
-# A computation that is cancelled has this long to end.
+# The time that a cancelled computation has to end.
 _SECONDS_TO_END = 2.0
 
 
 class _Worker:
-  """A thread that computes one thing after the other."""
+  """A thread that runs one computation after the other."""
 
   def __init__(self) -> None:
     self._work: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
@@ -41,7 +41,7 @@ class _Worker:
 
 
 _idle: list[_Worker] = []
-# Forked children do not have their parent's threads.
+# A forked child does not have its parent's threads.
 os.register_at_fork(after_in_child=_idle.clear)
 
 
@@ -71,7 +71,7 @@ class Call:
   """A computation in a thread, which can be cancelled."""
 
   def __init__(self, compute: Callable[[], Any]) -> None:
-    """Begins to compute."""
+    """Starts the computation."""
     self._lock = threading.Lock()
     self._cancels: list[Callable[[], None]] = []
     self._is_cancelled = False
@@ -87,7 +87,7 @@ class Call:
 
   @contextlib.contextmanager
   def cancelled_by(self, cancel: Callable[[], None]) -> Iterator[None]:
-    """Has `cancel` called if the call is cancelled within."""
+    """Calls `cancel` if the call is cancelled within this context."""
     with self._lock:
       self.check()
       self._cancels.append(cancel)
@@ -98,12 +98,12 @@ class Call:
         self._cancels.remove(cancel)
 
   def check(self) -> None:
-    """Raises a `CancelledError` if it is cancelled."""
+    """Raises `CancelledError` if the call is cancelled."""
     if self._is_cancelled:
       raise concurrent.futures.CancelledError
 
   def cancel(self) -> None:
-    """Ends the computation, and waits a moment until it has ended."""
+    """Cancels the computation, and waits a moment for it to end."""
     with self._lock:
       self._is_cancelled = True
       cancels = [*self._cancels]
@@ -119,12 +119,12 @@ _given_up: list[concurrent.futures.Future[Any]] = []
 
 
 def is_computing() -> bool:
-  """Returns whether a computation that was cancelled has not ended yet."""
+  """Returns whether a cancelled computation is still running."""
   return not all(result.done() for result in _given_up)
 
 
 def end() -> None:
-  """Ends the program if TensorFlow still computes: it would wait, or abort."""
+  """Ends the process if TensorFlow still computes: it would hang or abort."""
   if not is_computing():
     return
   with contextlib.suppress(OSError, ValueError):
@@ -137,12 +137,12 @@ def end() -> None:
   os._exit(_status if error is None else 1)
 
 
-# That of a program which ends in the middle of a computation.
+# The exit status of a program that ends in the middle of a computation.
 _status = 1
 
 
 def note_exit(error: BaseException) -> None:
-  """Notes with which status a `SystemExit` is to end the program."""
+  """Records the exit status that a `SystemExit` asks for."""
   global _status  # noqa: PLW0603
   if isinstance(error, SystemExit):
     _status = (
@@ -153,13 +153,13 @@ def note_exit(error: BaseException) -> None:
 def cancelled_by(
   cancel: Callable[[], None],
 ) -> contextlib.AbstractContextManager[None]:
-  """Has `cancel` called if the call of this thread is cancelled within."""
+  """Calls `cancel` if this thread's call is cancelled within this context."""
   call: Call | None = getattr(_of_thread, "call", None)
   return contextlib.nullcontext() if call is None else call.cancelled_by(cancel)
 
 
 def check() -> None:
-  """Raises a `CancelledError` if the call of this thread is cancelled."""
+  """Raises `CancelledError` if this thread's call is cancelled."""
   call: Call | None = getattr(_of_thread, "call", None)
   if call is not None:
     call.check()
@@ -172,5 +172,5 @@ def num_cores() -> int:
 
 
 def threads_per_operation() -> int:
-  """Returns how many threads an operation has: clients run side by side."""
+  """Returns the threads per operation; clients already run in parallel."""
   return max(1, num_cores() // 8)

@@ -1,8 +1,8 @@
-"""Values on their way into a computation of this program, and out of it.
+"""The form of values that go into and come out of this program's computations.
 
-A value is a tuple for a structure, a list with a value for each client, and
-else a leaf: an array, a `tf.Tensor`, a `tf.data.Dataset`, or `SerializedData`.
-Names of fields and Python's containers are in the types.
+A structure is a tuple, clients' values are a list, and the leaves are arrays,
+`tf.Tensor`s, `tf.data.Dataset`s, or `SerializedData`. Only the types hold the
+names of fields and Python's containers.
 """
 
 from __future__ import annotations
@@ -22,26 +22,26 @@ Value: TypeAlias = Any
 
 
 class Computed(NamedTuple):
-  """A value that is in the form of this module already."""
+  """A value that is already in this form."""
 
   value: Value
   type_spec: tff.Type
 
 
 class SerializedData(NamedTuple):
-  """A client's data as TFF hands it from one computation to the next."""
+  """A client's dataset as TFF passes it from one computation to the next."""
 
   graph: bytes
 
 
 @dataclasses.dataclass(frozen=True)
 class DataAtWorker:
-  """Stands for a client's dataset, which a worker of Dask's builds.
+  """Stands for a client's dataset, which a Dask worker builds.
 
-  So data never pass through the program.
+  So the data never passes through the program.
 
   Attributes:
-    build: From a client's id to its dataset. It can be pickled and hashed.
+    build: From a client's id to its dataset; can be pickled and hashed.
     client_id: The client's id.
   """
 
@@ -50,15 +50,15 @@ class DataAtWorker:
 
 
 class DataSpecs:
-  """Which specs of datasets are known to be of which type."""
+  """Remembers which dataset specs match which type."""
 
   def __init__(self) -> None:
     self._known: dict[int, tuple[tff.Type, set[str]]] = {}
 
   def check(self, dataset: tf.data.Dataset, type_spec: tff.Type) -> None:
-    """Raises what TFF raises of a dataset that is not of a type."""
+    """Raises TFF's error if a dataset is not of a type."""
     _, specs = self._known.setdefault(id(type_spec), (type_spec, set()))
-    # As text, since specs in a dictionary cannot be hashed.
+    # As text, since a dictionary of specs cannot be hashed.
     spec = repr(dataset.element_spec)
     if spec not in specs:
       serialized_list(dataset.take(0), type_spec)
@@ -66,7 +66,7 @@ class DataSpecs:
 
 
 def ingested(value: Any, type_spec: tff.Type, specs: DataSpecs) -> Value:
-  """Returns a value that a user gave, in the form of this module."""
+  """Returns a user's value in this form."""
   if isinstance(value, Computed):
     return value.value
   match type_spec:
@@ -133,7 +133,7 @@ def _sequence(
 
 
 def serialized_list(value: Any, type_spec: tff.SequenceType) -> bytes:
-  """Returns the graph of a list of elements, or of a dataset, as TFF does."""
+  """Returns the graph of a dataset, or of a list of elements, as TFF does."""
   try:
     message, _ = tff.framework.serialize_value(value, type_spec)
   except (TypeError, ValueError) as error:
@@ -153,11 +153,11 @@ def serialized(data: Value) -> bytes:
 
 
 def returned(value: Value, type_spec: tff.Type) -> Any:
-  """Returns a value as TFF's contexts return results, without containers."""
+  """Returns a value as TFF's contexts return it, but without containers."""
   if isinstance(type_spec, tff.FederatedType):
     if type_spec.all_equal:
       return returned(value, type_spec.member)
-    if not value:  # TFF does not return it either.
+    if not value:  # TFF raises an error, too.
       raise ValueError("The result is at the clients, but there are none.")
     return [returned(member, type_spec.member) for member in value]
   if isinstance(type_spec, tff.StructType):
@@ -168,15 +168,15 @@ def returned(value: Value, type_spec: tff.Type) -> Any:
       )
     )
   if isinstance(type_spec, tff.SequenceType):
-    # A message without an element type, which then is that of `type_spec`.
+    # Without an element type in the message, TFF uses that of `type_spec`.
     other, _ = tff.framework.serialize_value(0, tff.TensorType(np.int32))
     message = type(other)()
     message.sequence.serialized_graph_def = serialized(value)
     return tff.framework.deserialize_value(message, type_spec)[0]
-  if not isinstance(value, bytes):  # Of which NumPy would drop zeros.
+  if not isinstance(value, bytes):  # NumPy would drop trailing zeros.
     value = np.asarray(value)[()]
   if isinstance(value, np.ndarray):
-    value.flags.writeable = False  # As TFF's are; it may be a tensor's memory.
+    value.flags.writeable = False  # Like TFF's; it may share a tensor's memory.
   return value
 
 
@@ -189,7 +189,7 @@ def in_containers(value: Value, type_spec: tff.Type) -> Any:
 
 
 def num_clients(value: Any, type_spec: tff.Type | None) -> int | None:
-  """Returns the number of clients that a value is of; `None` if of none."""
+  """Returns a value's number of clients; `None` if no part is at clients."""
   found: set[int] = set()
 
   def look(part: Any, part_type: tff.Type) -> None:
@@ -209,7 +209,7 @@ def num_clients(value: Any, type_spec: tff.Type | None) -> int | None:
 
 
 def is_at_clients(type_spec: tff.Type) -> bool:
-  """Returns whether a value of a type is one for each client."""
+  """Returns whether a type is of values that each client has."""
   return (
     isinstance(type_spec, tff.FederatedType)
     and type_spec.placement is tff.CLIENTS
@@ -218,7 +218,7 @@ def is_at_clients(type_spec: tff.Type) -> bool:
 
 
 def _expected_data(value: Any, expected: tff.Type) -> str:
-  """Returns a sentence about a value that is not a dataset of this type."""
+  """Returns the error text for a value that is not a dataset of this type."""
   found = f"{type(value).__name__}: {reprlib.repr(value)}"
   if isinstance(value, tf.data.Dataset):
     found = f"one of {tf.nest.map_structure(_in_short, value.element_spec)}"
@@ -239,7 +239,7 @@ def _expected_data(value: Any, expected: tff.Type) -> str:
 
 
 def _in_short(spec: tf.TypeSpec) -> str:
-  """Returns a type in the notation of TFF, where it has one."""
+  """Returns a type in TFF's notation, if it has one there."""
   if not isinstance(spec, tf.TensorSpec) or spec.shape.rank is None:
     return str(spec)
   return str(tff.TensorType(spec.dtype.as_numpy_dtype, spec.shape))

@@ -10,7 +10,7 @@ _PROJECT = pathlib.Path(__file__).parents[2] / "pyproject.toml"
 
 
 def find() -> str:
-  """Returns the version: of the source tree, else of what is installed."""
+  """Returns the version of the source tree, else of the installed package."""
   if _PROJECT.exists():
     return str(tomllib.loads(_PROJECT.read_text("utf-8"))["project"]["version"])
   return importlib.metadata.version("tff-fair")
@@ -18,7 +18,7 @@ def find() -> str:
 
 @functools.cache
 def installed() -> dict[str, str]:
-  """Returns the versions that two processes must share to work together."""
+  """Returns the versions that must agree for two processes to work together."""
   return {
     "Python": ".".join(platform.python_version_tuple()[:2]),
     "tff_fair": find(),

@@ -1,11 +1,11 @@
-"""A cache of compiled computations, in the user's folder of caches.
+"""A cache of compiled computations, in the user's cache folder.
 
-A run builds its computations by tracing them with TensorFlow, then compiles
-them. Both take seconds, and give the same for the same settings. So a program
-keeps what it gets in `$XDG_CACHE_HOME/tff_fair` (`~/.cache/tff_fair`), by a
-digest of all that decides it: the settings, the model, our files, the versions
-of Python and its packages, and the processor. A program that has replaced some
-of this while it runs keeps and reads nothing; see `keys`.
+A run traces its computations with TensorFlow, then compiles them. Both take
+seconds, with the same result for the same settings. So a program stores the
+result in `$XDG_CACHE_HOME/tff_fair` (`~/.cache/tff_fair`), under a digest of
+all that determines it: the settings, the model, our files, the versions of
+Python and its packages, and the processor. A program that has replaced any of
+these at run time does not use the cache; see `keys`.
 
     cache = compilation_cache.of_user()
     evaluate = cache.compiled(

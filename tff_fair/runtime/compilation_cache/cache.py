@@ -1,4 +1,4 @@
-"""Keeps compiled computations from one program to the next."""
+"""Stores compiled computations for later programs."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from tff_fair import runtime
 from tff_fair.runtime import native
 from tff_fair.runtime.compilation_cache import entries, keys
 
-# A file of the cache that cannot be read or written is not an error: the cache
-# only saves time.
+# Failing to read or write a cache file is not an error: the cache only saves
+# time.
 
 _MOST_BYTES = 256 * 2**20
 _FORMAT = "compilations-1"  # A new format takes a new folder.
@@ -28,20 +28,20 @@ _DIGEST_SIZE = hashlib.sha256().digest_size
 
 
 def users_path() -> pathlib.Path | None:
-  """Returns where the user's cache is to be; `None` without a home."""
+  """Returns the path of the user's cache; `None` without a home folder."""
   homes = (os.environ.get("XDG_CACHE_HOME", ""), os.path.expanduser("~/.cache"))
-  # The standard has paths that are not absolute ignored.
+  # The XDG standard says to ignore relative paths.
   absolute = [home for home in homes if os.path.isabs(home)]
   return pathlib.Path(absolute[0], "tff_fair", _FORMAT) if absolute else None
 
 
 class Folder:
-  """Files by name; those that were not used for the longest time go first."""
+  """Files by name; the least recently used are removed first."""
 
   def __init__(
     self, path: pathlib.Path, *, most_bytes: int = _MOST_BYTES
   ) -> None:
-    """Takes the place of the files, which need not exist."""
+    """Takes the folder's path, which need not exist yet."""
     self._path = path
     self._most_bytes = most_bytes
 
@@ -50,7 +50,7 @@ class Folder:
     with contextlib.suppress(OSError):
       if _is_private(self._path) and _is_private(self._path / name):
         stored = (self._path / name).read_bytes()
-        os.utime(self._path / name)  # The time of its last use.
+        os.utime(self._path / name)  # Marks it as used.
         content = stored[_DIGEST_SIZE:]
         return content if stored == _bound(name, content) else None
     return None
@@ -63,7 +63,7 @@ class Folder:
       self._path.mkdir(mode=0o700, parents=True, exist_ok=True)
       if not _is_private(self._path):
         return
-      # Another program may write the same.
+      # Another program may be writing the same file.
       unfinished = self._path / f"{name}.{uuid.uuid4().hex}"
       try:
         unfinished.touch(mode=0o600)
@@ -75,7 +75,7 @@ class Folder:
       self._remove_old()
 
   def _remove_old(self) -> None:
-    """Removes the files that take too much room together."""
+    """Removes the oldest files until the rest fit in the limit."""
     files = sorted(
       ((path.lstat(), path) for path in self._path.iterdir()),
       key=lambda file: file[0].st_mtime_ns,
@@ -89,7 +89,7 @@ class Folder:
 
 
 def _is_private(path: pathlib.Path) -> bool:
-  """Returns whether a file or folder, not a link, belongs only to this user."""
+  """Returns whether a path is not a link, and only this user has access."""
   status = path.lstat()
   return (
     status.st_uid == os.geteuid()
@@ -99,7 +99,7 @@ def _is_private(path: pathlib.Path) -> bool:
 
 
 def _bound(name: str, content: bytes) -> bytes:
-  """Returns the content of a file after a digest of its name and of itself."""
+  """Returns content preceded by a digest of it and of the file's name."""
   return hashlib.sha256(name.encode() + content).digest() + content
 
 
@@ -114,13 +114,13 @@ class CompilationCache:
   """Compiled computations of earlier programs, by key."""
 
   def __init__(self, files: Folder | None) -> None:
-    """Takes the files of the cache; `None` keeps nothing."""
+    """Takes the folder of the cache; `None` stores nothing."""
     self._files = files
 
   def compiled(
     self, key: object, build: Callable[[], Computations]
   ) -> Computations:
-    """Returns the value of this key, from an earlier program or `build`."""
+    """Returns the computations of a key, from an earlier program or `build`."""
     name = self._name("computations", key)
     if name is None:
       return build()
@@ -135,18 +135,18 @@ class CompilationCache:
     return found
 
   def number(self, key: object, count: Callable[[], int]) -> int:
-    """Returns a number that an earlier program or this one has counted."""
+    """Returns a number that this or an earlier program counted."""
     return int(self.text(key, lambda: str(count())))
 
   def text(self, key: object, find: Callable[[], str]) -> str:
-    """Returns a text that an earlier program or this one has found."""
+    """Returns a text that this or an earlier program found."""
     name = self._name("text", key)
     if name is None:
       return find()
     return self._kept(name, find, bytes.decode, str.encode)
 
   def _name(self, kind: str, key: object) -> str | None:
-    """Returns the name of a file; `None` if no key says what decides it."""
+    """Returns the name of a file; `None` if there is no key for it."""
     if self._files is None:
       return None
     try:
@@ -161,14 +161,14 @@ class CompilationCache:
     read: Callable[[bytes], _Found],
     write: Callable[[_Found], bytes],
   ) -> _Found:
-    assert self._files is not None  # It has a name.
+    assert self._files is not None  # There is a name for it.
     content = self._files.read(name)
     if content is not None:
       # A damaged file raises errors of many classes.
       with contextlib.suppress(Exception):
         return read(content)
     found = find()
-    # Content made from sources that a user is editing belongs to no key.
+    # If our files have changed meanwhile, the result belongs to no key.
     if keys.of_sources() == keys.SOURCES:
       with contextlib.suppress(entries.CannotKeepError):
         self._files.write(name, write(found))
@@ -176,7 +176,7 @@ class CompilationCache:
 
 
 class _Origin(native.Origin):
-  """Stores the compiled form of a computation with it."""
+  """Caches what is derived from a computation next to it."""
 
   def __init__(
     self,

@@ -1,8 +1,8 @@
-"""Compiled computations as the content of a file.
+"""Compiled computations as file content.
 
-An entry is a zip file with two members for each computation: the message of
-TFF, and the containers of its type as JSON. Both are data; nothing of them is
-executed as it is read. The zip file knows if something in it is damaged.
+An entry is a zip file with two members for each computation: the TFF message,
+and the containers of its type as JSON. Both are data; reading them executes
+nothing. The checksums of the zip file reveal damage.
 """
 
 from __future__ import annotations
@@ -22,28 +22,28 @@ from tff_fair.runtime import native
 
 _CONTAINERS = ".json"
 
-# The Python containers of a type, as plain values. TFF's messages keep the
-# types of tensors and the names of fields, and drop the container of a
-# structure: a list, say, or `LearningAlgorithmState`. A process returns its
-# results in these containers, and checkpoints follow from them.
+# The Python containers of a type, as JSON values. TFF's messages keep the types
+# of tensors and the names of fields, but drop a structure's container, such as
+# a list or `LearningAlgorithmState`. A process returns its results in these
+# containers, and the layout of checkpoints depends on them.
 #
-# `None`, or for a structure its container and those of its elements; for a
-# function those of its parameter and its result.
+# `None`; for a structure its container and its elements' containers; for a
+# function the containers of its parameter and its result.
 Containers: TypeAlias = "str | list[Containers] | None"
 
 _BUILT_IN: dict[str, type[object]] = {
   c.__name__: c for c in (list, tuple, dict, collections.OrderedDict)
 }
-# Whose classes a file may name: no other modules are imported for it.
+# A file may only name classes of these packages: no others are imported.
 _PACKAGES = ("tensorflow_federated", "tff_fair")
 
 
 class CannotKeepError(Exception):
-  """Computations that would not come back as they are."""
+  """Computations that would not be read back unchanged."""
 
 
 def write(computations: Mapping[str, native.NativeComputation]) -> bytes:
-  """Returns computations as the content of a file."""
+  """Returns file content for computations."""
   types = {name: comp.type_signature for name, comp in computations.items()}
   try:
     found = {name: _containers_of(t) for name, t in types.items()}
@@ -68,7 +68,7 @@ def write(computations: Mapping[str, native.NativeComputation]) -> bytes:
 
 
 def read(content: bytes) -> dict[str, native.NativeComputation]:
-  """Returns the computations of a file."""
+  """Returns the computations in file content."""
   with zipfile.ZipFile(io.BytesIO(content)) as archive:
     return {
       name: native.NativeComputation.read(
@@ -104,7 +104,7 @@ def _containers_of(type_spec: tff.Type | None) -> Containers:
 
 
 def _with_containers(type_spec: tff.Type, containers: Containers) -> tff.Type:
-  """Returns a type with the containers of another that equals it otherwise."""
+  """Returns a type with these containers in it."""
   match type_spec, containers:
     case tff.StructType(), [name, *parts]:
       elements = [
@@ -148,7 +148,7 @@ def _name(container: type[object] | None) -> str | None:
 
 
 def _container(name: object) -> type[object]:
-  """Returns a class that holds fields and does nothing else."""
+  """Returns the named class, which must be a plain container of fields."""
   if name in _BUILT_IN:
     return _BUILT_IN[str(name)]
   module, _, attribute = str(name).partition(":")

@@ -1,8 +1,8 @@
-"""The keys of compiled computations: digests of all that decides them.
+"""The keys of compiled computations: digests of all that determines them.
 
 A key covers the settings, our files, the installed packages, environment
-variables, the settings of Keras, and the processor. It does not cover code of a
-user, so a program that has imported such code has no keys.
+variables, the Keras settings, and the processor. It does not cover a user's
+code, so a program that has imported such code has no keys.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ import tensorflow_federated as tff
 
 from tff_fair.runtime import known_code
 
-# Variables that may decide how graphs are built and optimized, except those of
-# logs.
+# Variables that may affect how graphs are built and optimized, except variables
+# about logs.
 _VARIABLES = (
   *("TF_", "XLA_", "CUDA_", "NVIDIA_", "KERAS_", "AUTOGRAPH_", "JAX_"),
   *("OMP_", "KMP_", "MKL_", "ONEDNN_", "DNNL_", "EIGEN_"),
@@ -37,22 +37,22 @@ class NoKeyError(Exception):
 
 
 def digest(value: object) -> str:
-  """Returns the key of what a value decides in this program."""
+  """Returns the key of anything that this program derives from a value."""
   if known_code.has_others():
     raise NoKeyError("The program has code of a user.")
   content = io.BytesIO()
   pickler = pickle.Pickler(content)
-  pickler.fast = True  # Equal values give equal bytes, whichever are shared.
+  pickler.fast = True  # Equal values give equal bytes, even with shared parts.
   try:
     pickler.dump((value, SOURCES, _surroundings()))
-  # Of many classes: local functions and modules, say, have no pickle.
+  # Many classes: local functions and modules, for example, have no pickle.
   except Exception as error:
     raise NoKeyError(str(error)) from error
   return hashlib.sha256(content.getvalue()).hexdigest()
 
 
 def of_sources() -> str:
-  """Returns a digest of all files of ours, as they are now."""
+  """Returns a digest of the current content of all our files."""
   content = hashlib.sha256()
   for folder in known_code.folders():
     for path in sorted(folder.rglob("*.py")):
@@ -62,7 +62,7 @@ def of_sources() -> str:
   return content.hexdigest()
 
 
-# Those that this program has imported, or is about to.
+# The content that this program has imported, or is about to.
 SOURCES = of_sources()
 
 
@@ -73,10 +73,10 @@ def _surroundings() -> dict[str, object]:
     "python": [sys.version, sys.flags.optimize],
     "versions": [tf.__version__, tff.__version__, np.__version__],
     "packages": _packages(),
-    # Constants are computed ahead, with the processor's instructions.
+    # Constants are folded ahead, with the processor's instructions.
     "processor": [platform.machine(), _instructions()],
     "devices": [device.name for device in tf.config.list_physical_devices()],
-    # The user's file of Keras sets these.
+    # The user's Keras configuration file sets these.
     "keras": [keras.floatx(), keras.epsilon(), keras.image_data_format()],
     "variables": {
       name: value
@@ -88,14 +88,14 @@ def _surroundings() -> dict[str, object]:
 
 @functools.cache
 def _packages() -> Sequence[str]:
-  """Returns the packages other than TFF with their versions."""
+  """Returns the installed packages other than TFF, with their versions."""
   folder = pathlib.Path(tff.__file__).parent.parent
   return sorted(path.name for path in folder.glob("*.dist-info"))
 
 
 @functools.cache
 def _instructions() -> str:
-  """Returns the instruction sets of the processor, where Linux reports them."""
+  """Returns the processor's instruction sets, if Linux reports them."""
   try:
     lines = pathlib.Path("/proc/cpuinfo").read_text().splitlines()
   except OSError:

@@ -1,7 +1,7 @@
-"""An engine of Dask workers: Dask schedules, repeats and moves what they do.
+"""An engine of Dask workers: Dask schedules, repeats and moves their work.
 
-The program submits a round as one graph of tasks: a task for each part, tasks
-that merge, one that ends the round. A task computes in the TFF runtime of its
-Dask worker. Partial sums stay in the workers and move between them; the program
-gets the last result.
+The program submits a round as one graph of tasks: one for each part, some that
+merge, and one that ends the round. A task runs in this package's local context,
+in its Dask worker. Partial sums stay in the workers and move between them; only
+the final result goes to the program.
 """

@@ -1,4 +1,4 @@
-"""Connections to Dask's schedulers, and clusters of this machine."""
+"""Connections to Dask's schedulers, and clusters on this machine."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from tff_fair.runtime import threads, version
 from tff_fair.runtime.dask_engine import tasks
 
 _SECONDS_TO_CLOSE = 3.0
-_SECONDS_TO_END = 30.0  # Of a cluster: busy workers are killed after four.
-# Those of Dask, and of the library under it, that have levels of their own.
+_SECONDS_TO_END = 30.0  # Of a cluster; kills busy workers after four.
+# The loggers of Dask, and of the library under it, that set their own levels.
 _LOGGERS = ("distributed", "distributed.client", "tornado.application")
-# Dask warns of large values in tasks: they should be data that workers load. A
-# state is new in each round.
+# Dask warns of large values in tasks, since workers should load them as data.
+# But a state is new in each round.
 _WARNING_OF_STATES = "Sending large graph"
 
 
@@ -36,7 +36,7 @@ def connect(
   client = connected(opened, scheduler, timeout)
   try:
     check_versions(client, version.installed())
-    # Held until then: Dask drops each result that no client holds.
+    # Kept until then: Dask drops a result that no client refers to.
     opened.callback(_prepare_workers(client).clear)
   except (distributed.CancelledError, OSError) as error:
     raise ConnectionError(
@@ -49,7 +49,7 @@ def connect(
 def connected(
   opened: contextlib.ExitStack, scheduler: Any, timeout: float
 ) -> distributed.Client:
-  """Returns a connection to a scheduler, whatever its workers are."""
+  """Returns a connection to a scheduler, without preparing its workers."""
   if isinstance(scheduler, distributed.Client):
     client = scheduler
   else:
@@ -102,14 +102,14 @@ def start_local(
       "Ask for fewer of them, or try again."
     ) from error
   opened.callback(_close, cluster)
-  # Dask sets variables for its workers, of which some slow this program's own.
+  # Dask sets variables for its workers; some of them slow this program, too.
   for name in os.environ.keys() - before.keys():
     del os.environ[name]
   return cluster
 
 
 def _close(cluster: distributed.LocalCluster) -> None:
-  # Workers that are still there end with this program.
+  # Workers that are still running end with this program.
   with contextlib.suppress(TimeoutError):
     cluster.close(timeout=_SECONDS_TO_END)
 
@@ -137,14 +137,14 @@ def _security() -> distributed.Security | None:
 
 
 def _client(scheduler: Any, timeout: float) -> distributed.Client:
-  # Where a program listens and says nothing, Dask waits for ever.
+  # If a program listens and does not answer, Dask waits for ever.
   found = threads.in_thread(
     lambda: distributed.Client(scheduler, timeout=timeout, set_as_default=False)
   )
   try:
     return found.result(timeout + _SECONDS_TO_CLOSE)
-  # Whatever it is: addresses, certificates and protocols have errors of their
-  # own kinds.
+  # Any class: addresses, certificates and protocols each raise errors of their
+  # own.
   except Exception as error:
     raise ConnectionError(
       f"No Dask scheduler answers at {scheduler} within {timeout:g} s "
@@ -156,11 +156,11 @@ def _client(scheduler: Any, timeout: float) -> distributed.Client:
 def check_versions(
   client: distributed.Client, expected: Mapping[str, str]
 ) -> None:
-  """Checks the present workers; others are checked as they begin."""
+  """Checks the present workers; later ones are checked at their first task."""
   found = client.run(version.installed, on_error="return")
   for worker, versions in found.items():
     if isinstance(versions, OSError):
-      continue  # It has ended since.
+      continue  # It has ended meanwhile.
     if isinstance(versions, Mapping):
       problem = tasks.difference(expected, versions)
     else:

@@ -9,7 +9,7 @@ import tensorflow_federated as tff
 from tff_fair.runtime import local_context, memory, native
 from tff_fair.runtime.dask_engine import portable_values
 
-# A run has some for its rounds and some for its evaluations.
+# A run has several for its rounds and several for its evaluations.
 _MOST_COMPUTATIONS = 64
 
 
@@ -19,7 +19,7 @@ def compute(content: bytes, arg: Any) -> Any:
   return portable_values.portable(found.value)
 
 
-# The same object gives the same computation, whose graph is built then.
+# Returns the same object for the same content, so its graph is built once.
 @functools.lru_cache(_MOST_COMPUTATIONS)
 def _read(content: bytes) -> tff.Computation:
   return native.NativeComputation.read(content, lambda type_spec: type_spec)

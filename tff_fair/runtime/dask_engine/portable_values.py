@@ -1,6 +1,6 @@
 """Values in a portable form, which Dask pickles and moves.
 
-It is the form of `values`, with arrays for tensors, and graphs for datasets.
+As in `values`, but with arrays for tensors, and graphs for datasets.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ import tensorflow as tf
 
 from tff_fair.runtime import values
 
-# Datasets of clients that a worker keeps. One that comes again need not be
-# built again, and the worker's own runtime knows it.
+# How many clients' datasets a worker keeps. It need not build these again, and
+# its runtime recognizes them.
 _MOST_DATASETS = 256
-# The graphs of datasets: a cohort may come again.
+# The graphs of datasets, since a client may be drawn again.
 _graphs: weakref.WeakKeyDictionary[tf.data.Dataset, values.SerializedData] = (
   weakref.WeakKeyDictionary()
 )
 
 
 def portable(value: values.Value) -> values.Value:
-  """Returns the portable form of a value in that of `values`."""
+  """Returns the portable form of a value from `values`."""
   if type(value) in (tuple, list):
     return type(value)(map(portable, value))
   if isinstance(value, tf.Tensor | tf.Variable):
@@ -36,7 +36,7 @@ def portable(value: values.Value) -> values.Value:
 
 
 def with_data(value: Any) -> Any:
-  """Returns a portable value with the data that this worker builds for it."""
+  """Returns a portable value, with its `DataAtWorker`s built here."""
   if type(value) in (tuple, list):
     return type(value)(map(with_data, value))
   return _built(value) if isinstance(value, values.DataAtWorker) else value

@@ -1,4 +1,4 @@
-"""The program's side: calls become tasks of a Dask scheduler."""
+"""The program's side: submits calls as tasks to a Dask scheduler."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class DaskEngine:
     self._versions = version.installed()
     self._specs = values.DataSpecs()
     self._turns: Iterator[str] = iter(())
-    # By the computation what its tasks are called, and what holds its content.
+    # For each computation, the name of its tasks, and its content on Dask.
     self._sent: weakref.WeakKeyDictionary[
       tff.Computation, tuple[str, distributed.Future]
     ] = weakref.WeakKeyDictionary()
@@ -53,13 +53,13 @@ class DaskEngine:
   def put(self, value: Any, type_spec: tff.Type) -> _Held:
     """Copies a value that several calls take to all workers.
 
-    Dask prefers workers that hold the inputs of a task. Otherwise it may give
-    all parts to one of them, and move them after a second.
+    Dask prefers workers that hold the inputs of a task. Without copies it may
+    give all parts to one worker, and only move them after a second.
     """
     packed = self._pack(value, type_spec)
     future = self._submit("tff-put", tasks.unpack, packed)
     self._wait(future)
-    # Copies only save time: a worker that lacks one asks for it.
+    # Copies only save time: a worker fetches a value that it lacks.
     with contextlib.suppress(Exception):
       self._client.replicate([future])
     workers = self._reporting(self._client.nthreads)
@@ -77,7 +77,7 @@ class DaskEngine:
     if parameter is not None:
       whole = part_by_part.joined(args)
       arg = self._packed_around_held(whole, parameter)
-      # Merges are best where the sums are; parts take turns.
+      # Merges run best where the sums are; workers take turns with parts.
       worker = next(self._turns, None) if _has_clients(whole) else None
     future = self._submit(
       name,
@@ -85,7 +85,7 @@ class DaskEngine:
       self._versions,
       content,
       arg,
-      # A wish: another one computes it where this one is gone, or is busy.
+      # A preference: another worker may compute it if this one is lost or busy.
       workers=worker and [worker],
       allow_other_workers=worker is not None,
     )
@@ -98,7 +98,7 @@ class DaskEngine:
     return values.in_containers(value, result.type_spec)
 
   def _result(self, future: distributed.Future) -> Any:
-    """Returns the result of a task that has ended, or raises its error."""
+    """Returns the result of a finished task, or raises its error."""
     if future.status != "error":
       return self._reporting(future.result)
     try:
@@ -110,11 +110,11 @@ class DaskEngine:
       ) from error
 
   def _known(self, comp: tff.Computation) -> tuple[str, distributed.Future]:
-    """Returns a computation on Dask, sending it first if needed."""
+    """Returns a computation's task name and its content on Dask, once sent."""
     known = self._sent.get(comp)
     if known is None:
       content = native.compile_ahead(comp).content()
-      # Dask learns by the name how long its tasks take.
+      # By this name, Dask learns how long the tasks take.
       name = f"tff_{hashlib.sha256(content).hexdigest()[:8]}"
       packed = tasks.Packed(pickle.dumps(content))
       held = self._submit("tff-computation", tasks.unpack, packed)
@@ -137,7 +137,7 @@ class DaskEngine:
     return tasks.Packed(pickle.dumps(portable_values.portable(found)))
 
   def _packed_around_held(self, arg: Any, type_spec: tff.Type) -> Any:
-    """Returns an argument of `tasks.compute`: values, and what workers hold."""
+    """Returns an argument of `tasks.compute`, with futures for held values."""
     if isinstance(arg, _Held):
       return arg.future  # Dask puts the value in its place.
     if not any(isinstance(part, _Held) for part in tff.structure.flatten(arg)):
@@ -170,7 +170,7 @@ class DaskEngine:
   def _reporting(
     self, function: Callable[..., _Result], *args: Any, **options: Any
   ) -> _Result:
-    """Calls a function of Dask's, which fails if the scheduler is gone."""
+    """Calls a Dask function; reports it if the scheduler is gone."""
     try:
       return function(*args, **options)
     except (distributed.CancelledError, OSError) as error:
@@ -180,7 +180,7 @@ class DaskEngine:
 
 
 def _has_ended(future: distributed.Future) -> bool:
-  """Waits for a task, but not for long."""
+  """Waits briefly for a task; returns whether it has ended."""
   try:
     future.exception(timeout=_SECONDS_PER_LOOK)
   except TimeoutError:
@@ -189,7 +189,7 @@ def _has_ended(future: distributed.Future) -> bool:
 
 
 def _has_clients(arg: Any) -> bool:
-  """Returns whether an argument has values of clients: a list of some."""
+  """Returns whether an argument has clients' values, as a list that has any."""
   if isinstance(arg, tff.structure.Struct):
     return any(map(_has_clients, arg))
   return isinstance(arg, list) and bool(arg)

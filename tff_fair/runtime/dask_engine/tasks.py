@@ -1,7 +1,7 @@
 """The functions that Dask's workers run.
 
-Dask's scheduler unpickles tasks as well. So this module imports no TensorFlow,
-and values are in bytes that only workers unpickle.
+Dask's scheduler unpickles tasks, too. So this module does not import
+TensorFlow, and values are in bytes that only workers unpickle.
 """
 
 import dataclasses
@@ -24,7 +24,7 @@ class VersionError(RuntimeError):
 
 
 def prepare() -> None:
-  """Gets ready to compute."""
+  """Imports all that `compute` needs."""
   # Imports TensorFlow Federated, as below.
   from tff_fair.runtime.dask_engine import computing  # noqa: PLC0415
 
@@ -42,7 +42,7 @@ def compute(versions: Mapping[str, str], content: bytes, arg: Any) -> Any:
 
 
 def unpack(value: Any) -> Any:
-  """Returns a value in which nothing is `Packed` any more."""
+  """Returns a value with each `Packed` part unpickled."""
   if isinstance(value, Packed):
     return pickle.loads(value.content)
   if isinstance(value, tuple):
@@ -53,7 +53,7 @@ def unpack(value: Any) -> Any:
 def difference(
   expected: Mapping[str, str], found: Mapping[str, str]
 ) -> str | None:
-  """Returns in what a worker differs from the program, if it does."""
+  """Returns how a worker's versions differ from the program's, if they do."""
   for name, of_program in expected.items():
     of_worker = found.get(name, "none")
     if of_worker != of_program:

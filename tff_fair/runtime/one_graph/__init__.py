@@ -1,1 +1,1 @@
-"""Computations over clients as a single graph of TensorFlow."""
+"""Computations over clients as a single TensorFlow graph."""

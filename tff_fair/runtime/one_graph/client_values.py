@@ -1,8 +1,8 @@
-"""Values of clients on their way to a graph, which takes those of all clients.
+"""Clients' values as inputs of a graph that computes all clients.
 
-Each dataset and each tensor of a value is a variant, and the graph takes a
-column of them. A dataset that shuffles is a text instead, of which each
-function that reads it makes a dataset, as in TFF's executors.
+Each dataset and each tensor of a value is a variant, and the graph takes one
+column of variants for each. A dataset that shuffles is a string instead, from
+which each function that reads it builds the dataset, as in TFF's executors.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tff_fair.runtime import admission, supervision, tff_internals, values
 from tff_fair.runtime.admission import Reading
 from tff_fair.runtime.one_graph import inlining
 
-# From the number of a client to its value, in a graph.
+# From a client's number to its value, in a graph.
 OfClient: TypeAlias = Callable[[tf.Tensor], inlining.Value]
 
 # Of `tf.data.experimental.ExternalStatePolicy`.
@@ -27,7 +27,7 @@ _FAIL = 2
 
 
 class Columns:
-  """A variant or a text for each dataset and tensor of each client's value."""
+  """A column of variants or strings for each leaf of the clients' values."""
 
   def __init__(self, member: tff.Type, reading: Reading) -> None:
     """Takes the type of each client's value, and how often data are read."""
@@ -37,7 +37,7 @@ class Columns:
 
   @property
   def signature(self) -> list[tf.TensorSpec]:
-    """The specs of what is given of all clients."""
+    """The specs of the columns."""
     return [
       tf.TensorSpec([None], tf.string if self._is_text(leaf) else tf.variant)
       for leaf in self._types
@@ -45,14 +45,14 @@ class Columns:
 
   @property
   def has_texts(self) -> bool:
-    """Whether datasets are texts."""
+    """Whether datasets are passed as strings."""
     return any(map(self._is_text, self._types))
 
   def _is_text(self, leaf: tff.Type) -> bool:
     return self._reading is Reading.ANEW and isinstance(leaf, tff.SequenceType)
 
   def given(self, clients: Sequence[Any]) -> list[tf.Tensor]:
-    """Returns the given leaves of all clients, a column per leaf."""
+    """Returns the leaves of all clients' values, a column per leaf."""
     rows = [inlining.leaves(value, self._member) for value in clients]
     return [
       tf.constant([_text(row[place]) for row in rows], tf.string)
@@ -62,7 +62,7 @@ class Columns:
     ]
 
   def takes(self, clients: Sequence[Any]) -> bool:
-    """Returns whether datasets may be read as often as they would be."""
+    """Returns whether all clients' datasets allow this kind of reading."""
     places = [
       place
       for place, leaf in enumerate(self._types)
@@ -75,7 +75,7 @@ class Columns:
     )
 
   def read(self, given: Sequence[tf.Tensor]) -> OfClient:
-    """Reads what was given, in a graph: where its client works."""
+    """Returns a function that reads a client's value from the columns."""
 
     def of_client(client: tf.Tensor) -> inlining.Value:
       with tf.control_dependencies([supervision.count_client()]):
@@ -107,10 +107,10 @@ def _variant(leaf: Any) -> tf.Tensor:
 
 
 def _text(data: Any) -> bytes:
-  """Returns the graph of a dataset that shares nothing with the dataset."""
+  """Returns the graph of a dataset, which shares no state with the dataset."""
   graph_def = tf.compat.v1.GraphDef.FromString(values.serialized(data))
   for node in graph_def.node:
-    # Here the handle of a generator of seeds, which goes on where it is found.
+    # A handle to a seed generator, which would continue if it were found.
     for handle in node.attr["value"].tensor.resource_handle_val:
       handle.name = "none"
   return bytes(graph_def.SerializeToString())
@@ -127,12 +127,12 @@ def _from_variant(variant: tf.Tensor, leaf: tff.Type) -> tf.Tensor:
   return tensor
 
 
-# By dataset: a cohort may come again.
+# By dataset, since a client may be drawn again.
 _known: weakref.WeakKeyDictionary[Any, Reading] = weakref.WeakKeyDictionary()
 
 
 def of_one_element(element: Any, element_spec: Any) -> tf.data.Dataset:
-  """Returns a dataset of one element, in a third of TensorFlow's own time."""
+  """Returns a dataset of one element, three times as fast as TensorFlow."""
   components = [*map(tf.convert_to_tensor, tf.nest.flatten(element))]
   variant = tf.raw_ops.TensorDataset(
     components=components, output_shapes=[c.shape for c in components]
@@ -153,7 +153,7 @@ def _reading(data: Any) -> Reading:
 
 
 def _reading_of_graph(data: tf.data.Dataset) -> Reading:
-  # TensorFlow refuses to serialize what depends on variables and tables.
+  # TensorFlow refuses to serialize datasets with variables and tables.
   variant = tf.data.experimental.to_variant(data)
   try:
     graph = tf.raw_ops.DatasetToGraphV2(

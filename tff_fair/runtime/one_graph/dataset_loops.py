@@ -1,7 +1,7 @@
-"""Writes `Dataset.reduce` as a loop over the dataset's elements.
+"""Rewrites `Dataset.reduce` as a loop over the dataset's elements.
 
 TensorFlow optimizes the function of a `ReduceDataset` again in each call, which
-takes longer than a client's training. In a loop it is optimized once.
+takes longer than training a client. In a loop it is optimized only once.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def _call_loops(graph_def: Any, nodes: Any, library: Any) -> set[str]:
 
 
 def _call(node: Any, function: str) -> None:
-  """Makes a node call a function instead of its reduction."""
+  """Turns a reduction node into a call of a function."""
   state = [*node.attr["Tstate"].list.type]
   arguments = [*node.attr["Targuments"].list.type]
   node.op = _CALL
@@ -58,13 +58,13 @@ def _call(node: Any, function: str) -> None:
 
 
 def _output(name: str, calls: set[str]) -> str:
-  """Returns a tensor's name inside a function: OP:output:INDEX for calls."""
+  """Returns a tensor's name in a function, OP:output:INDEX if of a call."""
   node, *rest = name.split(":")
   return ":".join([node, "output", *rest[1:]]) if node in calls else name
 
 
 def _loop(node: Any, library: Any) -> tuple[str, Sequence[Any]]:
-  """Returns the name of a function that reduces, and all functions it needs."""
+  """Returns the name of the loop's function, and all functions it needs."""
   function = node.attr["f"].func
   state = [
     tf.TensorSpec(shape, dtype)
@@ -108,7 +108,7 @@ def _loop(node: Any, library: Any) -> tuple[str, Sequence[Any]]:
       )
       call = results[0].op
       yield next_after(call)
-      # Also after what the function does to variables.
+      # Waits for the function's changes of variables, too.
       with tf.control_dependencies([call]):
         for result, spec in zip(results, state, strict=True):
           total = tf.identity(result)
@@ -126,7 +126,7 @@ def _loop(node: Any, library: Any) -> tuple[str, Sequence[Any]]:
 
   with tf.init_scope():
     signature = [tf.TensorSpec([], tf.variant), *state, *others]
-    # A function's effects are those that TensorFlow adds control outputs for.
+    # TensorFlow adds control outputs for a function's effects.
     traced = tf.function(reduce, autograph=False).get_concrete_function(
       *signature
     )

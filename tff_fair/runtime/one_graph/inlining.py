@@ -1,8 +1,8 @@
-"""Adds the TensorFlow inside of TFF's computations to a graph.
+"""Adds the TensorFlow graphs inside of TFF's computations to a graph.
 
-TFF does the same where one `tff.tensorflow.computation` calls another, but not
-inside a loop. Values are tensors, variants of datasets, and tuples of values:
-names of fields are in the types.
+TFF does the same if one `tff.tensorflow.computation` calls another, but not
+inside a loop. Values are tensors, variants of datasets, and tuples of values;
+only the types hold the names of fields.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from tff_fair.runtime import admission
 from tff_fair.runtime.one_graph import dataset_loops
 
 Value: TypeAlias = Any
-# From a value, or from nothing, to a value.
+# Takes a value, or no argument; returns a value.
 Function: TypeAlias = Callable[..., Value]
 
-# TensorFlow's name for those without one, `ResourceHandle::ANONYMOUS_NAME`.
+# TensorFlow's name for unnamed variables, `ResourceHandle::ANONYMOUS_NAME`.
 _ANONYMOUS = b"cd2c89b7-88b7-44c8-ad83-06c2a9158347"
 _RESOURCE = tf.resource.as_datatype_enum
 
@@ -34,11 +34,11 @@ _numbers = itertools.count()
 def function_of(
   message: admission.Message, known: Mapping[str, Value]
 ) -> Function:
-  """Returns a function on values from a function without placements."""
+  """Returns a function on values for a TFF function without placements."""
   kind = message.WhichOneof("computation")
   if kind == "tensorflow":
     return _inlined(message)
-  if kind == "literal":  # A function of nothing.
+  if kind == "literal":  # A function without arguments.
     literal = tff.framework.Literal.from_proto(message)
     return lambda: tf.constant(literal.value, literal.type_signature.dtype)
   if kind == "lambda":
@@ -84,7 +84,7 @@ def expression(
   if kind == "selection":
     selection = message.selection
     source = expression(selection.source, known, of_other, selected)
-    # TFF leaves a selection from a result whose function is not pure.
+    # TFF keeps a selection from the result of a function that is not pure.
     if isinstance(source, tuple):
       return source[selection.index]
     return selected(source, selection.index)
@@ -153,17 +153,17 @@ def _inlined(message: admission.Message) -> Function:
 
 
 def _bordered(value: tf.Tensor, leaf: tff.Type) -> tf.Tensor:
-  """Returns a value that TensorFlow's optimizer cannot see through.
+  """Returns a value whose origin TensorFlow's optimizer cannot see.
 
-  In one of TFF's sessions, the optimizer works within one computation and knows
-  only the types of its inputs. Across several it would take 0 times NaN for 0,
-  divide by the product with a reciprocal, and add in another order. A
+  In a TFF session, the optimizer works within one computation and knows only
+  the types of its inputs. Across several, it would simplify 0 times NaN to 0,
+  replace division by multiplication with a reciprocal, and reorder additions. A
   placeholder stops it; an identity op does not.
   """
   if not isinstance(leaf, tff.TensorType):
     if value.dtype == tf.string:  # The graph of a dataset, read from its start.
       return tf.raw_ops.DatasetFromGraph(graph_def=value)
-    return tf.identity(value)  # Of a loop's own graph, as inputs must be.
+    return tf.identity(value)  # Inputs must be in the loop's own graph.
   return tf.compat.v1.placeholder_with_default(value, leaf.shape)
 
 
@@ -172,8 +172,8 @@ def _all_or_none(
 ) -> Sequence[tf.Tensor]:
   """Returns results that are available once all of them are computed.
 
-  So an error is not skipped where only another result is used. Variables that
-  they were computed from are dropped.
+  So an error is not skipped if only another result is used. The variables that
+  they were computed from are dropped then.
   """
   if len(results) < 2 and not variables:
     return results
@@ -187,9 +187,9 @@ def _all_or_none(
 
 
 def _with_own_frames(graph_def: Any, suffix: str) -> Any:
-  """Returns a graph in which each lowered loop has its own name.
+  """Returns a graph in which each lowered loop has a unique name.
 
-  TensorFlow takes loops of the same name for one loop.
+  TensorFlow treats loops of the same name as one loop.
   """
   renamed = type(graph_def)()
   renamed.CopyFrom(graph_def)
@@ -202,9 +202,9 @@ def _with_own_frames(graph_def: Any, suffix: str) -> Any:
 def _name_functions_by_content(graph_def: Any) -> None:
   """Renames the functions in a graph after their content.
 
-  All functions of a program share TensorFlow's names, and two computations may
-  use a name for different functions: the counter in a name starts again in each
-  program that makes one, and in each that reads one from a file.
+  All functions of a program share one namespace in TensorFlow, and two
+  computations may use a name for different functions: the counter in a name
+  starts again in each program that builds a computation.
   """
   library = graph_def.library
   if not library.function:
@@ -232,7 +232,7 @@ def _name_functions_by_content(graph_def: Any) -> None:
 
 
 def _tensors(binding: Any, value: Value) -> Iterator[tuple[str, tf.Tensor]]:
-  """Yields the name of each input in a graph with its tensor."""
+  """Yields the graph's name of each input, with its tensor."""
   kind = binding.WhichOneof("binding")
   if kind == "struct":
     for element, member in zip(binding.struct.element, value, strict=True):
@@ -242,7 +242,7 @@ def _tensors(binding: Any, value: Value) -> Iterator[tuple[str, tf.Tensor]]:
 
 
 def names(binding: Any) -> list[str]:
-  """Returns the names of the results in a graph."""
+  """Returns the graph's names of the results."""
   if binding.WhichOneof("binding") != "struct":
     return [_name(binding)]
   return [n for element in binding.struct.element for n in names(element)]
@@ -261,7 +261,7 @@ def _result(binding: Any, tensors: Iterator[tf.Tensor]) -> Value:
 
 
 def packed(tensors: Iterable[tf.Tensor], type_spec: tff.Type) -> Value:
-  """Returns the value of a type that has these tensors."""
+  """Returns the value of a type from its tensors."""
   remaining = iter(tensors)
 
   def pack(part: tff.Type) -> Value:
@@ -273,7 +273,7 @@ def packed(tensors: Iterable[tf.Tensor], type_spec: tff.Type) -> Value:
 
 
 def leaves(value: Value, type_spec: tff.Type) -> list[Any]:
-  """Returns the tensors and sequences of a value in their types' order."""
+  """Returns the tensors and sequences of a value in the order of its type."""
   if not isinstance(type_spec, tff.StructType):
     return [value]
   return [
@@ -284,7 +284,7 @@ def leaves(value: Value, type_spec: tff.Type) -> list[Any]:
 
 
 def dtype_of(leaf: tff.TensorType) -> Any:
-  """Returns the type of TensorFlow's for one of TFF's."""
+  """Returns the TensorFlow dtype of a TFF type."""
   return tf.string if leaf.dtype is np.str_ else tf.as_dtype(leaf.dtype)
 
 
@@ -296,17 +296,17 @@ def leaf_types(type_spec: tff.Type) -> list[tff.Type]:
 
 
 def _variables_of(graph_def: Any) -> list[str]:
-  """Returns the names of the nodes that make variables."""
+  """Returns the names of the nodes that create variables."""
   return [node.name for node in graph_def.node if node.op == admission.VARIABLE]
 
 
 def _with_own_variables(graph_def: Any, initializer: str) -> Any:
-  """Returns a graph that makes its own variables before all else.
+  """Returns a graph that creates its own variables first.
 
-  TFF runs the graph of each client in a new session: first the initializers
-  of its variables, then the rest. In a loop over clients, all would share them.
-  Here each run makes variables without a name, which no other run can find, and
-  drops them in the end.
+  TFF runs the graph of each client in a new session: first the initializers of
+  its variables, then the rest. In a loop, all clients would share variables.
+  Here each run creates variables without a name, which no other run can find,
+  and drops them at the end.
   """
   changed = type(graph_def)()
   changed.CopyFrom(graph_def)
@@ -315,7 +315,7 @@ def _with_own_variables(graph_def: Any, initializer: str) -> Any:
   passed_on = {
     node.name
     for node in graph_def.node
-    # Such an operation returns its input variable.
+    # An operation that returns its input variable.
     if node.name in before
     and "T" in node.attr
     and node.attr["T"].type == _RESOURCE
@@ -339,7 +339,7 @@ def _ready_variable(name: str) -> str:
 
 
 def _keep_needed(graph_def: Any, results: Sequence[str]) -> set[str]:
-  """Removes what a session does not run for results; returns what stays."""
+  """Removes nodes that the results do not need; returns the names of others."""
   needed = _ancestors(graph_def, *map(_node, results))
   kept = [node for node in graph_def.node if node.name in needed]
   if len(kept) < len(graph_def.node):
@@ -350,7 +350,7 @@ def _keep_needed(graph_def: Any, results: Sequence[str]) -> set[str]:
 
 
 def _ancestors(graph_def: Any, *nodes: str) -> set[str]:
-  """Returns the names of nodes and of all that come before them."""
+  """Returns the names of nodes and of all nodes that they depend on."""
   inputs = {node.name: [*map(_node, node.input)] for node in graph_def.node}
   found: set[str] = set()
   remaining = [*nodes]
@@ -363,5 +363,5 @@ def _ancestors(graph_def: Any, *nodes: str) -> set[str]:
 
 
 def _node(name: str) -> str:
-  """Returns the node of an input."""
+  """Returns the node that an input comes from."""
   return name.removeprefix("^").split(":")[0]

@@ -1,8 +1,8 @@
 """Adds the steps of a computation to one TensorFlow graph.
 
-Each aggregate is a loop over the clients. Iterations overlap: the next clients
-work while one before them does, and their values are added in the clients'
-order. So sums are those of TFF's own executors, bit for bit.
+Each aggregate is a loop over the clients. Iterations overlap: several clients
+work at the same time, but their values are added in the clients' order. So sums
+equal those of TFF's own executors, bit for bit.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tff_fair.runtime import admission
 from tff_fair.runtime.one_graph import client_values, inlining, steps
 
 _COMPUTED = steps.Applied, steps.Joined, steps.Selected
-# For each tensor of a value that clients keep from one loop to the next.
+# One for each tensor of a value that clients keep from one loop to the next.
 _Arrays = Sequence[tf.TensorArray]
 
 
@@ -41,7 +41,7 @@ class Graph:
     self._is_cancelled = is_cancelled
     self._clients_at_a_time = clients_at_a_time
     self.at_server: dict[steps.Step, inlining.Value] = {}
-    # Of arguments at clients, and of what clients keep for a later loop.
+    # Arguments at clients, and values that clients keep for a later loop.
     self.of_client: dict[steps.Step, client_values.OfClient] = {}
     remaining = iter(columns)
     for step, value in zip(plan.arguments, arguments, strict=True):
@@ -75,7 +75,7 @@ class Graph:
         self.at_server[step] = _computed(step, values)
 
   def _add_loop(self, number: int) -> None:
-    """Runs over the clients, for all sums that only wait for this loop."""
+    """Adds the loop over the clients for all sums that can be taken now."""
     sums = [
       step
       for step in self._needed
@@ -136,7 +136,7 @@ class Graph:
       self.of_client[kept_step] = _reader(of_step, kept_step.type_spec)
 
   def _kept_after(self, number: int) -> Sequence[steps.Step]:
-    """Returns the values of clients in a loop that later ones take."""
+    """Returns the clients' values that later loops need from this one."""
     later = [s for s in self._needed if s.at_clients and s.loops > number]
     taken = dict.fromkeys(source for step in later for source in step.sources)
     return [

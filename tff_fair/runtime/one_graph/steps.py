@@ -1,9 +1,9 @@
 """Reads a flat computation over clients as steps.
 
-TFF's compiler leaves a list of intrinsics: to apply a function at the server or
-at each client, to send a value from there to here, to aggregate. Each is a step
-that takes the values of others. A step waits for as many loops over the clients
-as there are aggregates on the longest way to it.
+TFF's compiler leaves a list of intrinsics: apply a function at the server or at
+each client, send a value from the server to the clients, aggregate. Each is a
+step that takes the values of others. A step waits for as many loops over the
+clients as there are aggregates on the longest path to it.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ _MAKES = ("federated_eval_at_server", "federated_eval_at_clients")
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Step:
-  """A value that a computation comes by.
+  """A value that a computation takes or computes.
 
   Attributes:
-    type_spec: Its type, or that of each client's.
-    at_clients: Whether each client has its own.
-    loops: How many loops over the clients have run before it is known.
+    type_spec: The type of the value, or of each client's value.
+    at_clients: Whether each client has its own value.
+    loops: How many loops over the clients must run before it is known.
     sources: The steps whose values it takes.
-    function: The function that computes it, if one does, as TFF serializes it.
+    function: The function that computes it, if any, as TFF serializes it.
   """
 
   type_spec: tff.Type
@@ -54,7 +54,7 @@ class Given(Step):
 
 
 class Sent(Step):
-  """A value of the server, which each client gets."""
+  """A value that the server sends to each client."""
 
 
 class Joined(Step):
@@ -69,20 +69,20 @@ class Selected(Step):
 
 
 class Applied(Step):
-  """The result of a function, of its source if it has one."""
+  """The result of a function, applied to the source if there is one."""
 
 
 class Summed(Step):
-  """An aggregate of the clients' values, one after the other.
+  """An aggregate that adds the clients' values one after the other.
 
-  Its sources are the client's value and the first accumulator, its function is
-  from an accumulator and a client's value to the next accumulator.
+  Its sources are the client's value and the first accumulator; its function
+  takes an accumulator and a client's value, and returns the next accumulator.
   """
 
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-  """A computation's arguments by placed part, and its step or tuple of them."""
+  """A computation's placed arguments and its result, as steps or tuples."""
 
   arguments: Sequence[Given]
   result: Placed
@@ -134,12 +134,12 @@ def read(message: admission.Message) -> Plan:
 
 
 def check_is_one_graph(plan: Plan) -> None:
-  """Checks that a computation means the same as one graph."""
+  """Checks that a computation gives the same result as one graph."""
   _check_functions(plan.needed, admission.check_function_runs_once)
 
 
 def check_makes_no_data(plan: Plan) -> None:
-  """Checks that no function returns a dataset for others to read."""
+  """Checks that no function returns a dataset for other functions to read."""
   for step in plan.needed:
     if isinstance(step, Applied) and any(
       isinstance(leaf, tff.SequenceType)
@@ -149,7 +149,7 @@ def check_makes_no_data(plan: Plan) -> None:
 
 
 def check_is_cut(plan: Plan) -> None:
-  """Checks that a computation means the same in parts, and then merged."""
+  """Checks that a computation gives the same result in parts."""
   _check_functions(
     (step for step in plan.needed if not step.at_clients and step.loops == 0),
     admission.check_function,
@@ -195,11 +195,11 @@ def _read_call(
     return _read_intrinsic(call, type_spec.member, known)
   args = [call.argument] if call.HasField("argument") else []
   placed = [_read(arg, known) for arg in args]
-  if kind == "lambda":  # TFF leaves those of computations that draw.
+  if kind == "lambda":  # TFF leaves lambdas in computations that draw.
     function = getattr(call.function, "lambda")
     named = [(function.parameter_name, arg) for arg in placed]
     return _read(function.result, {**known, **dict(named)})
-  # Of no place; the first accumulator is such a value.
+  # An unplaced value, such as the first accumulator.
   return _applied(call.function, [*map(_joined, placed)], type_spec)
 
 
@@ -213,7 +213,7 @@ def _read_intrinsic(
     result = _applied(argument, [], member)
     if not uri.endswith("clients"):
       return result
-    admission.check_function(argument)  # One result is that of each client.
+    admission.check_function(argument)  # Its one result serves each client.
     return _sent(result)
   if uri in _SENDS:
     return _sent(_joined(_read(argument, known)))
@@ -247,7 +247,7 @@ def _sent(source: Step) -> Sent:
 
 
 def _joined(placed: Placed) -> Step:
-  """Returns several steps as one, whose value is a tuple."""
+  """Returns one step for several, whose value is a tuple."""
   if isinstance(placed, Step):
     return placed
   sources = [*map(_joined, placed)]
@@ -258,7 +258,7 @@ def _joined(placed: Placed) -> Step:
 def _after(
   sources: Sequence[Step], type_spec: tff.Type
 ) -> tuple[tff.Type, bool, int]:
-  """Returns type, place and loops of a step that takes these sources."""
+  """Returns the type, place and loops of a step with these sources."""
   at_clients = any(source.at_clients for source in sources)
   return type_spec, at_clients, max((s.loops for s in sources), default=0)
 

@@ -1,8 +1,8 @@
 """Converts a computation over clients into one graph.
 
-TFF's executors compute each client, and each sum of two, in calls of their own.
-For small models this takes as long as the arithmetic. Here a computation of
-TFF becomes a single graph of TensorFlow, with loops over the clients.
+TFF's executors compute each client, and each sum of two, in a separate call.
+For small models this takes as long as the arithmetic. Here a TFF computation
+becomes a single TensorFlow graph, with loops over the clients.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class WholeGraph:
     columns: Sequence[client_values.Columns],
     clients_at_a_time: int,
   ) -> None:
-    """Makes the graph."""
+    """Builds the graph."""
     plan = steps.read(message)
     steps.check_is_one_graph(plan)
     if any(column.has_texts for column in columns):
@@ -50,7 +50,7 @@ class WholeGraph:
       signature += specs
       sizes.append(len(specs))
 
-    # TensorFlow's own cancellation ends no loop of plain operations.
+    # TensorFlow's own cancellation does not end loops of plain operations.
     with tf.init_scope(), tf.device("CPU:0"):
       self._is_cancelled = tf.Variable(False, trainable=False)
 
@@ -72,7 +72,7 @@ class WholeGraph:
       )
       return list(tf.nest.flatten(graph.result()))
 
-    # It adds no dependencies between operations, as `tf.function` does.
+    # Unlike `tf.function`, it adds no dependencies between operations.
     self._call = tf.compat.v1.wrap_function(compute, signature)
     self._options = sessions.graph_options()
     self._lock = threading.Lock()
@@ -126,7 +126,7 @@ def of(
   read: Callable[[], admission.Message],
   clients_at_a_time: int,
 ) -> WholeGraph | None:
-  """Returns a computation as one graph, if it can be one of these arguments."""
+  """Returns a computation as one graph, if that works for these arguments."""
   types = [*placed_types(comp.type_signature.parameter)]
   clients = [
     (part.member, value)
@@ -141,7 +141,7 @@ def of(
       return WholeGraph(read(), columns, clients_at_a_time)
     except admission.NotAdmittedError as error:
       admission.log("a computation does not become one graph", error)
-    # TensorFlow refuses graphs by errors of many classes.
+    # TensorFlow refuses graphs with errors of many classes.
     except Exception as error:
       warnings.warn(
         "One client is computed after the other, which takes longer: "

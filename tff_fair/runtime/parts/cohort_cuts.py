@@ -1,11 +1,11 @@
-"""Which computations are cut into parts of their clients, and how.
+"""Decides which computations are cut into parts of their clients, and how.
 
-TFF's mergeable form of a computation in which no sum depends on another has
-three: one up to what a part's clients sum, one that merges the sums of two
-parts, and one from the sums of all parts to the result.
+If no sum of a computation depends on another, TFF can turn it into a mergeable
+form of three computations: from the arguments to the sums of a part's clients,
+from two parts' sums to merged sums, and from all sums to the result.
 
-TFF takes a second to find the form of each phase, so they are looked for where
-no earlier program has kept what is made of them.
+TFF takes a second to find the form of each phase, so this is only done if the
+cache does not have the computations built from it.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ from tff_fair.runtime import (
 )
 from tff_fair.runtime.one_graph import steps
 
-# The name of a function of a module.
+# The name of a function in one of our modules.
 _OURS = re.compile(r"tff_fair(\.\w+)*:\w+")
 
 
 class Phase:
   """A computation in which no sum depends on another, cut for parts.
 
-  Its parameter is cut in two: what is at the server, and what is at clients.
+  Its parameter is split into the arguments at the server and at clients.
 
   Attributes:
-    server_type: The arguments at the server, in their order.
-    clients_type: The arguments at clients, as a structure.
-    is_at_clients: For each argument whether it is at clients.
+    server_type: The type of the arguments at the server, in their order.
+    clients_type: The type of the arguments at clients, as a structure.
+    is_at_clients: Whether each argument is at clients.
   """
 
   def __init__(
@@ -62,13 +62,13 @@ class Phase:
     self._names = tff.structure.name_list_with_nones(parameter)
     self._form = functools.cache(form)
     self._keep = keep
-    # Engines know a computation by the object.
+    # Engines recognize a computation by the object.
     self.merge = functools.cache(self._merge)
     self.finish = functools.cache(self._finish)
 
   @functools.cached_property
   def up_to_merge(self) -> tff.Computation:
-    """From the server's and one part's arguments to what the part sums."""
+    """Takes the arguments of the server and of one part; returns its sums."""
 
     def build() -> tff.Computation:
       form = self._form()
@@ -113,7 +113,7 @@ class Phase:
     return self._keep(f"finish {num_parts}", build)
 
   def _original(self, server: Any, clients: Any) -> Any:
-    """Returns the argument of the computation before it was cut."""
+    """Returns the argument that the computation had before it was cut."""
     sources = {False: iter(server), True: iter(clients)}
     return tff.structure.Struct(
       [
@@ -128,7 +128,7 @@ class Phase:
     """Returns the merged sum of all parts, at the server."""
     merge_two = self._form().merge
 
-    # One graph: between several, TFF would keep each merged sum to the end.
+    # One graph: with several, TFF would keep each merged sum to the end.
     @tff.tensorflow.computation([self._sum_type.member] * len(parts))
     def merge_all(sums: Any) -> Any:
       remaining: Sequence[Any] = [*sums]
@@ -143,7 +143,7 @@ class Phase:
 
 
 class Phases(tuple[Phase, ...]):
-  """The phases of a computation, or why there are none, and its `ends`."""
+  """The phases of a computation with its `ends`, or why there are none."""
 
   ends: phases.Ends = phases.NO_ENDS
   why_none: str = ""
@@ -170,7 +170,7 @@ class _Cut:
     return [compile_form(native.in_the_clear(c)) for c in self._computations]
 
   def _check(self) -> None:
-    """Checks that the phases, in parts, mean the same as the computation."""
+    """Checks that the phases, in parts, give the computation's result."""
     for comp in self._computations:
       admission.check_aggregates(comp)
       if tff.types.contains(comp.type_signature.result, _is_of_clients):
@@ -181,7 +181,7 @@ class _Cut:
       raise admission.NotAdmittedError(
         "sums over clients that depend on one another"
       ) from error
-    except Exception as error:  # TFF's, of many classes.
+    except Exception as error:  # TFF's are of many classes.
       raise admission.NotAdmittedError(f"{type(error).__name__}") from error
     for phase in map(self._phase, range(number)):
       compiled = native.compile_now(phase.up_to_merge)
@@ -222,7 +222,7 @@ class _Cut:
     def form() -> Any:
       return self._forms[number]
 
-    # The first one has the parameter of the whole.
+    # The first phase has the parameter of the whole computation.
     if number == 0 and self._ends.before is phases.unchanged:
       return Phase(self._parameter, form, keep)
 
@@ -250,7 +250,7 @@ def _find(comp: tff.Computation) -> Phases:
   parameter = comp.type_signature.parameter
   if not isinstance(parameter, tff.StructType) or not all(
     isinstance(element, tff.FederatedType)
-    # Clients have values of their own, or there is one value at the server.
+    # Either each client has its own value, or the server has one.
     and element.all_equal is not (element.placement is tff.CLIENTS)
     for element in parameter
   ):
@@ -261,14 +261,14 @@ def _find(comp: tff.Computation) -> Phases:
 
 
 def name_of(ends: phases.Ends) -> str:
-  """Returns the names of functions of ours; "" if one is none of them."""
+  """Returns the names of the functions; "" unless all are ours."""
   names = [f"{f.__module__}:{f.__qualname__}" for f in ends]
   ours = all(_OURS.fullmatch(name) for name in names)
   return " ".join(names) if ours else ""
 
 
 def named(text: str) -> phases.Ends | None:
-  """Returns the functions that `name_of` has named, if it has."""
+  """Returns the functions that `name_of` named, if the text is from it."""
   names = text.split()
   if not names or not all(map(_OURS.fullmatch, names)):
     return None
@@ -305,19 +305,19 @@ def returns_rows(result: tff.Type) -> bool:
   )
 
 
-# Cohorts of up to so many clients are one part, which is computed as a whole.
+# Cohorts of up to this many clients are not cut.
 CLIENTS_PER_PART = 32
 
-_size: int | None = None  # In `in_parts_of`.
+_size: int | None = None  # Set by `in_parts_of`.
 _has_told = False
 
 
 @contextlib.contextmanager
 def in_parts_of(clients_per_part: int) -> Iterator[None]:
-  """Cuts cohorts into parts of another size than the context has.
+  """Cuts cohorts into parts of this size instead of the context's.
 
   Args:
-    clients_per_part: The most clients of a part; 0 never cuts.
+    clients_per_part: The most clients in a part; 0 never cuts.
   """
   global _size  # noqa: PLW0603
   former = _size
@@ -329,7 +329,7 @@ def in_parts_of(clients_per_part: int) -> Iterator[None]:
 
 
 def checked(clients_per_part: int | None) -> int:
-  """Returns the size of parts, by default `CLIENTS_PER_PART`."""
+  """Returns the size of parts, `CLIENTS_PER_PART` for None."""
   if clients_per_part is None:
     return CLIENTS_PER_PART
   if clients_per_part < 0:

@@ -1,7 +1,7 @@
-"""Computes a round in parts, on any engine: where its calls are computed.
+"""Computes a round in parts, on any engine.
 
-The sums of parts are merged in a fixed tree: groups of neighbours, and groups
-of these. The last group is merged in the call that ends the phase.
+The sums of parts are merged in a fixed tree: groups of neighbours, then groups
+of such groups. The call that ends the phase merges the last group.
 """
 
 from __future__ import annotations
@@ -15,30 +15,30 @@ from tff_fair.runtime.parts import cohort_cuts
 
 
 class Engine(Protocol):
-  """Computes calls; may repeat one whose worker is lost in another worker."""
+  """Computes calls; may repeat a call if its worker is lost."""
 
   def put(self, value: Any, type_spec: tff.Type) -> Any:
-    """Returns a handle of a value that several calls take."""
+    """Returns a handle for a value that several calls take."""
 
   def call(self, comp: tff.Computation, *args: Any) -> Any:
     """Computes `comp(*args)`, or begins to.
 
-    What it returns stands for the result in `call` and `fetch`. An engine is
-    called with the same `comp` again and again; it compiles and sends each
-    once. A user's computation has one argument, as TFF's contexts take it. A
-    `cohort_cuts.Phase` has one for each element of its parameter: a value, what
-    `put` or another `call` returned, or a `Struct` of such.
+    Returns a handle for the result, which `call` and `fetch` take. An engine is
+    called with the same `comp` repeatedly, and compiles and sends it only once.
+    A user's computation has one argument, as TFF's contexts take it. A
+    `cohort_cuts.Phase` has one for each element of its parameter: a value, a
+    handle from `put` or another `call`, or a `Struct` of these.
     """
 
   def fetch(self, result: Any) -> Any:
     """Returns the value of a `call`'s result, as TFF's contexts return it."""
 
 
-# Parts that one call merges. More take long to compile, the more so for stacked
-# updates; and so few sums wait at the same time.
+# The most parts that one call merges. More would take long to compile,
+# especially for stacked updates, and more sums would wait at the same time.
 MOST_MERGED = 8
 
-# The number of a part, or a group of such.
+# The number of a part, or a group of nodes.
 _Node: TypeAlias = "int | Sequence[_Node]"
 
 
@@ -48,7 +48,7 @@ def compute(
   phases: cohort_cuts.Phases,
   clients_per_part: int,
 ) -> Any:
-  """Computes a computation of these phases on an engine, part by part."""
+  """Computes the phases of a computation on an engine, part by part."""
   args: Sequence[Any] = [*arg]
   first: Sequence[Any] | None = phases.ends.before(args)
   while first is not None:
@@ -88,7 +88,7 @@ def _sum(
   parts: Sequence[tff.structure.Struct],
   node: _Node,
 ) -> Any:
-  """Returns the sum of a part, or of a group before the next is computed."""
+  """Returns the sum of a part or group; sums a group before the next begins."""
   if isinstance(node, int):
     return engine.call(phase.up_to_merge, server, parts[node])
   sums = _struct([_sum(engine, phase, server, parts, each) for each in node])
@@ -96,9 +96,9 @@ def _sum(
 
 
 def _tree(num_parts: int) -> Sequence[_Node]:
-  """Returns parts in groups, and these in groups, of neighbours.
+  """Returns the parts in nested groups of neighbours.
 
-  No group has a single member, and none more than `MOST_MERGED`.
+  Each group has at least two members, and at most `MOST_MERGED`.
   """
   nodes: Sequence[_Node] = range(num_parts)
   while len(nodes) > MOST_MERGED:
@@ -115,5 +115,5 @@ def _struct(values: Sequence[Any]) -> tff.structure.Struct:
 
 
 def joined(args: Sequence[Any]) -> Any:
-  """Returns the argument of a computation of one argument, or several."""
+  """Returns the argument of a call: the only one, or a `Struct` of several."""
   return args[0] if len(args) == 1 else _struct(args)
