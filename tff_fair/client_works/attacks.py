@@ -3,9 +3,9 @@
 Hu, Shaloudegi, Zhang, Yu, "Federated Learning Meets Multi-objective
 Optimization" (2022), ask which methods withstand
 
-  bias:     f_k + b in place of f_k: the objective is shifted, its gradient, and
-            so the update, is not
-  scaling:  c Delta_k in place of Delta_k
+  bias:     f_k + b instead of f_k: this shifts the objective, but not its
+            gradient, and so not the update
+  scaling:  c Delta_k instead of Delta_k
 
 Only the report is false: an attacker trains, and keeps a personal model, like
 every other client.
@@ -31,8 +31,8 @@ class Attack:
 
   Attributes:
     kind: "bias" or "scaling".
-    strength: For "bias" b, which is added to the losses a client reports, 0 or
-      more; for "scaling" c, which the update is multiplied with.
+    strength: For "bias" b, 0 or more, which is added to the losses a client
+      reports; for "scaling" c, by which the update is multiplied.
     client_ids: The clients that attack, in every round they take part in.
   """
 
@@ -41,7 +41,7 @@ class Attack:
   client_ids: tuple[int, ...]
 
   def __post_init__(self) -> None:
-    """Raises `TypeError` or `ValueError` for an attribute that is wrong."""
+    """Raises `TypeError` or `ValueError` for an invalid attribute."""
     declared.check_choice("kind", self.kind, KINDS)
     declared.check_number(
       "strength",
@@ -78,7 +78,7 @@ def build_attacked(
 def build_attacked_round(
   round_of_clients: tff.Computation, attack: Attack
 ) -> tff.Computation:
-  """Builds a round of the same type in which some clients attack."""
+  """Builds a computation of the same type in which some clients attack."""
   result_type: tff.Type = round_of_clients.type_signature.result.result.member
 
   @tff.tensorflow.computation(result_type)
@@ -107,7 +107,7 @@ def build_attacked_round(
 def build_attacked_phases(
   phases: training.TrainingPhases, attack: Attack
 ) -> training.TrainingPhases:
-  """Adds attackers: false losses in phase one, false updates in two."""
+  """Adds attackers: false losses in phase one, false updates in phase two."""
   if attack.kind == "bias":
     return phases._replace(measure=_with_false_losses(phases.measure, attack))
   return phases._replace(train=build_attacked_round(phases.train, attack))

@@ -1,4 +1,4 @@
-"""Runs over a client's examples, batch by batch, inside a computation.
+"""Iterates over a client's examples, batch by batch, inside a computation.
 
 An element of a client's data is `(client_id, examples)`. Slicing whole arrays
 in a `tf.while_loop` costs far less than a `tf.data` pipeline of batches.
@@ -13,7 +13,7 @@ import tensorflow_federated as tff
 from tff_fair.client_works.tracing import graph_function
 from tff_fair.types import TensorStructure
 
-# A batch of examples: `(x, y)`, or these by name.
+# A batch of examples: `(x, y)`, or a mapping with these names.
 Batch: TypeAlias = tuple[tf.Tensor, tf.Tensor] | Mapping[str, tf.Tensor]
 # An element of a client's data: its id, int64[], and examples.
 Element: TypeAlias = tuple[tf.Tensor, Batch]
@@ -29,15 +29,15 @@ def data_type(batch_spec: TensorStructure) -> tff.SequenceType:
 
 
 class ClientData:
-  """A client's data inside a `tf.function`; it reads a single element once.
+  """A client's data inside a `tf.function`; reads a single element only once.
 
-  Every pass over the data gets a single element as tensors. Reading it again
-  for each pass, or through an iterator, would take longer than a forward pass
-  of a small model.
+  If the data are a single element, every pass gets it as tensors. Reading it
+  again for each pass, or through an iterator, would take longer than a forward
+  pass of a small model.
   """
 
   def __init__(self, data: tf.data.Dataset) -> None:
-    """Reads the data, of `(client_id, examples)`, if it is one element."""
+    """Reads the data, `(client_id, examples)`, if it is one element."""
     self._data = data
     self._is_single = tf.equal(data.cardinality(), 1)
     self._single = tf.cond(
@@ -52,7 +52,7 @@ class ClientData:
     step: Callable[[_Carry, Element], _Carry],
     epochs: int | tf.Tensor = 1,
   ) -> _Carry:
-    """Folds `step` over all elements, `epochs` times, from `carry` on."""
+    """Folds `step` over all elements, `epochs` times, starting from `carry`."""
     traced_step = graph_function(step)
 
     def over_single() -> _Carry:
@@ -82,7 +82,7 @@ class ClientData:
     step: Callable[[_Carry, Element], _Carry],
     left: Callable[[_Carry], tf.Tensor],
   ) -> _Carry:
-    """Folds `step` over all elements again and again while work is left.
+    """Folds `step` over all elements repeatedly while work is left.
 
     `left` maps the carry to the remaining work, int64[]. A pass that does not
     reduce it is the last one: the data have no examples.
@@ -121,7 +121,7 @@ class ClientData:
 
 @graph_function
 def client_id(data: tf.data.Dataset) -> tf.Tensor:
-  """Returns the id that a client's data has, int64[]; 0 without elements."""
+  """Returns the client id in a client's data, int64[]; 0 without elements."""
   return ClientData(data.take(1)).client_id()
 
 
@@ -153,13 +153,13 @@ def _reduce_iterated(
     lambda element, _: element.has_value(),
     step_and_next,
     (iterator.get_next_as_optional(), carry),
-    # Steps read and write variables in turn.
+    # Steps must run in order: they read and write variables.
     parallel_iterations=1,
   )[1]
 
 
 def _nothing(spec: tf.TensorSpec) -> tf.Tensor:
-  """Returns a tensor of a spec, without rows where the spec leaves it open."""
+  """Returns a tensor of a spec, whose unknown dimensions are 0."""
   return tf.zeros([size or 0 for size in spec.shape], spec.dtype)
 
 
@@ -183,9 +183,9 @@ def reduce_slices(
 ) -> _Carry:
   """Folds `step` over the minibatches of examples, tensors [n, ...].
 
-  The last minibatch may be smaller; `batch_size=None` takes all examples as
-  one. `order`, int32[n], permutes the examples; `is_wanted` maps the carry to a
-  bool[], whether a further step is wanted.
+  The last minibatch may be smaller; `batch_size=None` makes one minibatch of
+  all examples. `order`, int32[n], permutes the examples; `is_wanted` maps the
+  carry to bool[], whether to take a further step.
   """
   if batch_size is None:
     if is_wanted is None:

@@ -1,10 +1,10 @@
-"""The client optimizer: what it moves, and its states.
+"""The client optimizer: its states, and what it updates.
 
-It moves the model's weights, which the proximal term of local training pulls
-back, mu / 2 ||w - theta||^2. And it moves the probe, which shows how far a
-client goes: its effective steps, tau_k. The probe is one more weight, under the
-constant gradient one. Divided by the learning rate, its way is FedNova's
-||a_k||_1 for any optimizer.
+It updates the model's weights, which the proximal term of local training pulls
+back, mu / 2 ||w - theta||^2. And it updates the probe, which measures how far a
+client moves: its effective steps, tau_k. The probe is an extra weight whose
+gradient is always one. Its distance moved, divided by the learning rate, is
+FedNova's ||a_k||_1 for any optimizer.
 
 TFF's clients start their optimizer anew each round, with a momentum of zero.
 Here, an optimizer may also continue from its state in the client's last round,
@@ -13,10 +13,9 @@ persist:
 
   a <- rho a + g,  w <- w - eta a,  with a from the client's last round
 
-A row has the states for the weights and for the probe that measures the
-effective steps, with d numbers for a momentum and few more. So a constant
-gradient one still shows how far a client goes. The hyperparameters are in it,
-too, and those of the round take their place.
+A client's row then has the states for the weights and for the probe: d numbers
+for a momentum, and a few more. So the probe still measures the effective steps.
+The row includes the hyperparameters, which those of the round replace.
 """
 
 import collections
@@ -34,7 +33,7 @@ from tff_fair.kernels import stacking
 from tff_fair.optimizers.learning_rate_decay import Hparams
 from tff_fair.types import TensorStructure
 
-# The probe's weight before the first step, a flat tuple as those of models.
+# The probe's weight before the first step, a flat tuple like models' weights.
 PROBE_START = (np.zeros([], np.float32),)
 
 
@@ -95,9 +94,9 @@ def probe_settings(
 ) -> tuple[Hparams, float | tf.Tensor]:
   """Returns the hyperparameters and the proximal weight of the probe.
 
-  The probe moves in units of the learning rate, which keeps its sums exact; so
-  it feels the proximal term times that rate. If the rate is not a
-  hyperparameter, the probe moves in the weights' own unit.
+  The probe moves in units of the learning rate, which keeps its sums exact, so
+  its proximal weight is multiplied by that rate. If the rate is not a
+  hyperparameter, the probe moves in the unit of the weights.
   """
   key = tff.learning.optimizers.LEARNING_RATE_KEY
   if key not in hparams:
@@ -114,7 +113,7 @@ def probe_settings(
 def moved_probe(
   probe: Probe, mu: float | tf.Tensor, take_step: Callable[..., Any]
 ) -> Probe:
-  """Returns the probe after a step of the client optimizer."""
+  """Returns the probe after one step of the client optimizer."""
   gradient = add_proximal_gradient(
     (tf.ones([]),), mu, probe.weight, PROBE_START
   )
@@ -127,7 +126,7 @@ def columns(
 ) -> client_table.Columns:
   """Returns the columns of the table of optimizer states.
 
-  Raises `FieldError` if the states are empty or contain something other than
+  Raises `FieldError` if the states are empty or contain other types than
   floats.
   """
   specs = tff.types.type_to_tf_tensor_specs(weights_type.trainable)

@@ -23,18 +23,18 @@ from tff_fair.client_works.training_settings import RoundState
 from tff_fair.kernels import norms, stacking
 from tff_fair.optimizers.learning_rate_decay import Hparams
 
-# A client's result, and its terms of sums over all clients.
+# A client's result, and its terms for sums over all clients.
 Result: TypeAlias = tuple[
   tff.learning.templates.ClientResult, Mapping[str, types.TensorStructure]
 ]
 
 
 class After(NamedTuple):
-  """The state of a client after training that it does not report."""
+  """What a client knows after training but does not report."""
 
   states: OptimizerStates
   num_steps: tf.Tensor  # int64[], K_k; 0 without a correction.
-  # float32[], eta of the round; 0 without one.
+  # float32[], eta of the round; 0 if the optimizer has no learning rate.
   learning_rate: tf.Tensor
 
 
@@ -50,7 +50,7 @@ class _Trained(NamedTuple):
   metrics: types.TensorStructure  # The model's own, during training.
   # theta minus the weights at the snapshot, float[1, d]; `None` without one.
   snapshot: tf.Tensor | None
-  # Losses of theta and examples by group, float64[2, G]; `None`
+  # Sums of theta's losses and of examples by group, float64[2, G]; `None`
   # without groups.
   group_sums: tf.Tensor | None
 
@@ -72,9 +72,9 @@ class ClientRound:
     states: OptimizerStates | None = None,
     correction: local_model.Trainable | None = None,
   ) -> tuple[Result, After]:
-    """Returns the client's result and what it knows after training.
+    """Returns the client's result, and what it knows after training.
 
-    `states=None` starts the optimizer anew; `correction` is as in
+    `states=None` starts the optimizer anew; for `correction` see
     `local_training.train`.
     """
     weights, initial_loss = self._look_back(received)
@@ -126,7 +126,7 @@ class ClientRound:
     states: OptimizerStates | None = None,
     correction: local_model.Trainable | None = None,
   ) -> tuple[Result, After]:
-    """Returns the same as `run` for a client that has `measured` already.
+    """Returns the same as `run` for a client with `measured` signals.
 
     A client whose measured loss is not finite does not count.
     """
@@ -135,7 +135,7 @@ class ClientRound:
     return self._result(weights, trained, measured), trained.after
 
   def current(self, received: Any) -> tff.learning.models.ModelWeights:
-    """Returns theta, of what the client received."""
+    """Returns theta from what the client received."""
     return received["current"] if self._knows_initial_weights else received
 
   @property
@@ -145,14 +145,14 @@ class ClientRound:
   def _look_back(
     self, received: Any
   ) -> tuple[tff.learning.models.ModelWeights, tf.Tensor]:
-    """Returns theta, and F_k(theta^0) if the rule asks."""
+    """Returns theta, and F_k(theta^0) if the rule needs it."""
     initial_loss = tf.zeros([])
     if self._knows_initial_weights:
       initial_loss = self._evaluate(received["initial"]).loss
     return self.current(received), initial_loss
 
   def hparams(self, state: RoundState) -> Hparams:
-    """Returns the hyperparameters of the client optimizer this round."""
+    """Returns the client optimizer's hyperparameters in this round."""
     return training_settings.decayed_hparams(
       self.settings, state["optimizer"], state["round_num"]
     )
@@ -164,7 +164,7 @@ class ClientRound:
     states: OptimizerStates | None,
     correction: local_model.Trainable | None,
   ) -> _Trained:
-    """Returns the model after training, with what was measured meanwhile."""
+    """Returns the trained model, and what was measured during training."""
     model = self.model
     theta = local_model.flat(weights.trainable)
     model.receive(weights)
@@ -205,7 +205,7 @@ class ClientRound:
         trained.num_steps,
         _learning_rate(hparams),
       ),
-      # Reported before any further pass makes the model forget them.
+      # Read now: any further pass over data resets them in the model.
       metrics=model.unfinalized_metrics(measures.tally.metrics),
       snapshot=None
       if snapshot_at is None
@@ -223,7 +223,7 @@ class ClientRound:
   ) -> tf.Tensor:
     """Returns n_k, int64[]."""
     if self.settings.local_steps is not None:
-      # Steps may end amid the data, and see no example at all, or some twice.
+      # Steps may skip some examples, and see others twice.
       return self.data.num_rows()
     return measures.tally.num_examples // training_settings.num_epochs(
       self.settings, client_id, state["round_num"]
@@ -235,7 +235,7 @@ class ClientRound:
     trained: _Trained,
     signals: types.ClientSignals,
   ) -> Result:
-    """Returns the result of a client; without examples if it does not count."""
+    """Returns the client's result, with 0 examples if it does not count."""
     model = self.model
     sums = trained.group_sums
     finite = [signals.loss, trained.update, *([] if sums is None else [sums])]
@@ -246,7 +246,7 @@ class ClientRound:
         num_examples=tf.where(counts, signals.num_examples, 0.0)
       ),
     )
-    # Metrics of a client that does not count would poison those of the round.
+    # The NaN metrics of a client that does not count would spoil the round's.
     metrics = tf.cond(
       counts,
       lambda: trained.metrics,
@@ -269,7 +269,7 @@ class ClientRound:
   def _before_training(
     self, weights: tff.learning.models.ModelWeights
   ) -> tuple[evaluation.Evaluation | None, tf.Tensor]:
-    """Returns f_k and a_k before training, and G_k, if the rule asks."""
+    """Returns f_k and a_k before training, and G_k if the rule needs it."""
     if "gradient_norm" in self.signals:
       self.model.receive(weights)
       return evaluation.evaluate_with_gradient(
@@ -300,7 +300,7 @@ class ClientRound:
     trainable: local_model.Trainable,
     tally: tallies.Tally,
   ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns f_k and a_k, from where the settings say."""
+    """Returns f_k and a_k, measured at the time `loss_at`."""
     if self.settings.loss_at == "before" and before is not None:
       return before.loss, before.accuracy
     if self.settings.loss_at == "after":
@@ -312,6 +312,6 @@ class ClientRound:
 
 
 def _learning_rate(hparams: Hparams) -> tf.Tensor:
-  """Returns eta, float32[]; 0 where the optimizer has none."""
+  """Returns eta, float32[]; 0 if the optimizer has none."""
   rate = hparams.get(tff.learning.optimizers.LEARNING_RATE_KEY, 0.0)
   return tf.cast(rate, tf.float32)

@@ -1,22 +1,22 @@
 """The state that clients keep from one round to the next.
 
-TFF's clients keep nothing, so the server has a table of each kind of thing, a
-row for each client; see `client_table`. In the state at the server the tables
-are beside the state of the training.
+TFF's clients keep nothing, so the server has a table for each kind of state,
+with a row for each client; see `client_table`. In the server's state, the
+tables are next to the state of the training.
 
-Personal models are Ditto's, one for each client beside the global one: Li, Hu,
+Personal models are Ditto's, one for each client besides the global one: Li, Hu,
 Beirami, Smith, "Ditto: Fair and Robust Federated Learning Through
 Personalization" (ICML 2021), Algorithm 1.
 
   v <- v - eta (grad f_k(v) + lam (v - theta))
 
-for as many local steps as the global model takes. v starts from the model that
-the client received first. Choices made here: f_k is the client's loss itself,
-also where the method makes clients minimize something else (PropFair); the
+for as many local steps as the global model takes. v starts from the first model
+that the client received. Choices made here: f_k is the client's loss itself,
+even if the method makes clients minimize something else (PropFair); the
 optimizer starts anew each round.
 
-Other things are the state of the client optimizer, see `client_optimizer`, and
-a control variate, see `control_variates`.
+Clients may also keep the state of the client optimizer, see `client_optimizer`,
+and a control variate, see `control_variates`.
 """
 
 import collections
@@ -41,7 +41,7 @@ from tff_fair.client_works import (
 from tff_fair.kernels import stacking
 
 TRAINING = "training"
-# `training`, the state of the training, and the tables by their names.
+# The state of the training as `training`, and the tables by name.
 State: TypeAlias = collections.OrderedDict[str, Any]
 
 PERSONAL = "personal"
@@ -49,7 +49,7 @@ OPTIMIZER = "optimizer"
 CONTROLS = "controls"
 # Tables by name, each with the row of one client, if it has one.
 Own: TypeAlias = Mapping[str, client_table.Table]
-# The result and the tally of `client_round`, and rows by the names of tables.
+# The result and tally of `client_round`, and the client's rows by table name.
 Result: TypeAlias = tuple[Any, Any, Mapping[str, client_table.Kept]]
 
 
@@ -58,12 +58,12 @@ class Keeping:
   """The kinds of state that clients keep; false if there are none.
 
   Attributes:
-    personal_lam: Pull of a client's personal model, which it keeps, towards the
+    personal_lam: Pull of the personal models, which clients keep, towards the
       global one; `None` trains no personal models.
-    optimizer_state: Whether the client optimizer of the global model goes on
+    optimizer_state: Whether the client optimizer of the global model continues
       from its state in the client's last round.
-    controlled_clients: How many clients may take part, where their local steps
-      are corrected by control variates (SCAFFOLD); `None` corrects none.
+    controlled_clients: How many clients may take part, if control variates
+      correct their local steps (SCAFFOLD); `None` corrects no steps.
   """
 
   personal_lam: float | None = None
@@ -71,7 +71,7 @@ class Keeping:
   controlled_clients: int | None = None
 
   def __post_init__(self) -> None:
-    """Raises `TypeError` or `ValueError` for a pull that is wrong."""
+    """Raises `TypeError` or `ValueError` for an invalid `personal_lam`."""
     if self.personal_lam is not None:
       declared.check_number(
         "lam", self.personal_lam, minimum=0, in_float32=True
@@ -90,9 +90,9 @@ class Keeping:
     weights_type: tff.Type,
     optimizer: tff.learning.optimizers.Optimizer,
   ) -> Mapping[str, client_table.Columns]:
-    """Returns the columns of each table, by its name.
+    """Returns the columns of each table, by table name.
 
-    Raises `FieldError` if the optimizer has nothing to keep.
+    Raises `FieldError` if the optimizer has no state to keep.
     """
     found = collections.OrderedDict()
     if self.personal_lam is not None:
@@ -114,7 +114,7 @@ class Keeping:
   ) -> Result:
     """Returns what a client reports and keeps, inside a computation.
 
-    `cohort` has the signals of the cohort if clients have measured already.
+    `cohort` has the cohort's signals if clients have already measured them.
     """
     weights, states = client.current(received), None
     theta = local_model.flat(weights.trainable)

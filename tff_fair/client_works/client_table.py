@@ -1,9 +1,9 @@
-"""Tables at the server of what clients keep, one row per client seen so far.
+"""Server tables of what clients keep, one row per client seen so far.
 
 TFF's clients keep nothing between rounds, so these tables are part of the
-process state. Where clients would keep their rows themselves, this simulation
-broadcasts a table, and each client reads its own row and no other. Cohorts that
-several calls share are sent the rows of their own clients alone.
+process state. Real clients would keep their rows themselves; this simulation
+broadcasts a table, of which each client reads only its own row. If several
+calls share a cohort, each gets only the rows of its own clients.
 """
 
 import collections
@@ -19,10 +19,10 @@ from tff_fair.runtime import collecting
 
 # A structure of tensors.
 _Own = TypeVar("_Own")
-# `client_id`, and the column of rows.
+# The column `client_id`, and the column of rows.
 Table: TypeAlias = collections.OrderedDict[str, tf.Tensor]
-# The id, int64[n], and the row, float[n, d], of a client; n is 1, or 0 for a
-# client that keeps the row it has.
+# The id, int64[n], and the new row, float[n, d], of a client; n is 1, or 0 for
+# a client that keeps its old row.
 Kept: TypeAlias = tuple[tf.Tensor, tf.Tensor]
 # Ids, int64[n], and rows, float[n, d], of the clients that are collected.
 Rows: TypeAlias = tuple[tf.Tensor, stacking.Stack]
@@ -47,7 +47,7 @@ class Columns(NamedTuple):
     )
 
   def empty(self) -> Table:
-    """Returns the table of no client."""
+    """Returns the empty table."""
     specs = [("client_id", stacking.ID), (self.name, self.row)]
     return stacking.no_rows(collections.OrderedDict(specs))
 
@@ -55,7 +55,7 @@ class Columns(NamedTuple):
 def updated(
   table: Table, client_id: tf.Tensor, rows: Sequence[tf.Tensor]
 ) -> Table:
-  """Returns the table with new rows, in blocks [m_i, d], of some clients."""
+  """Returns the table with some clients' new rows, in blocks [m_i, d]."""
   (id_name, known_ids), (rows_name, known_rows) = table.items()
   others = stacking.are_missing(known_ids, client_id)
   ids = tf.concat([tf.boolean_mask(known_ids, others), client_id], 0)
@@ -89,15 +89,15 @@ def row_to_keep(
 ) -> Kept:
   """Returns the id, int64[n], and row, float[n, d], to keep; n is 1 or 0.
 
-  A client that does not count, or whose row is not finite, keeps the row that
-  it has.
+  A client that does not count, or whose new row is not finite, keeps its old
+  row.
   """
   is_kept = counts & norms.all_finite(row)
   return stacking.rows_if(is_kept, (client_id, row[0]))
 
 
 def rows_of(table: Table, client_ids: Sequence[int]) -> list[Table]:
-  """Returns each client's row, or none, as a table that shares memory."""
+  """Returns a table of 1 or 0 rows for each client, which share memory."""
   columns = {name: np.asarray(column) for name, column in table.items()}
   ids = columns["client_id"]
   starts = np.searchsorted(ids, client_ids)
@@ -111,7 +111,7 @@ def rows_of(table: Table, client_ids: Sequence[int]) -> list[Table]:
 
 
 def put_in(table: Table, others: Table) -> Table:
-  """Returns one copy of a table with the rows of another put in."""
+  """Returns a copy of a table into which the rows of another were put."""
   id_name, rows_name = table
   known, rows, new, new_rows = (
     np.asarray(column) for t in (table, others) for column in t.values()
@@ -158,12 +158,12 @@ def build_update(columns: Columns) -> tff.Computation:
 
 
 def no_rows(row_spec: tf.TensorSpec) -> Rows:
-  """Returns the rows of no client."""
+  """Returns empty rows."""
   return stacking.no_rows(stacking.ID), stacking.empty_stack(row_spec)
 
 
 def append(rows: Rows, kept: Kept) -> Rows:
-  """Returns the rows, and after them those of one client, one or none."""
+  """Returns the rows, followed by one client's row, if it has one."""
   ids, stack = rows
   client_id, row = kept
   stack = tf.cond(

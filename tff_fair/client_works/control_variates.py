@@ -9,9 +9,9 @@ Averaging for Federated Learning" (ICML 2020), Algorithm 1, option II.
 
 c is the server's control, c_k that of a client; all are zero at first. N is the
 number of clients that may take part. A client that does not count in a round
-keeps c_k. The correction is of the model's training alone: signals, personal
-models and evaluations are without it. With a proximal term, c_k has its
-gradients, too.
+keeps c_k. The correction affects only the model's training, not signals,
+personal models or evaluations. With a proximal term, c_k includes its
+gradients.
 """
 
 import collections
@@ -47,7 +47,7 @@ class Controls(NamedTuple):
     num_steps: tf.Tensor,
     learning_rate: tf.Tensor,
   ) -> local_model.Trainable:
-    """Returns c_k+ after K_k steps, int64[], of the rate eta, float32[]."""
+    """Returns c_k+ after K_k steps, int64[], at the rate eta, float32[]."""
     moved = tf.cast(num_steps, tf.float32) * learning_rate
     return tuple(
       delta / tf.cast(moved, delta.dtype) - correction
@@ -56,7 +56,7 @@ class Controls(NamedTuple):
 
 
 def row(weights_type: Any) -> tf.TensorSpec:
-  """Returns the spec of a control as a vector."""
+  """Returns the spec of a control that is flattened to a vector."""
   specs = tff.types.type_to_tf_tensor_specs(weights_type.trainable)
   return stacking.row_spec(specs)
 
@@ -84,7 +84,7 @@ def of_client(
 def change(
   counts: tf.Tensor, before: TensorStructure, after: TensorStructure
 ) -> tf.Tensor:
-  """Returns c_k+ - c_k, float[d]; 0 for a client that keeps c_k."""
+  """Returns c_k+ - c_k, float[d]; 0 if the client keeps c_k."""
   old, new = (stacking.flatten_update(c)[0] for c in (before, after))
   is_kept = counts & norms.all_finite(new)
   return tf.where(is_kept, new - old, tf.zeros_like(old))
@@ -93,7 +93,7 @@ def change(
 def build_next(
   state_type: tff.Type, change_type: tff.Type, num_clients: int
 ) -> tff.Computation:
-  """Builds the computation that moves the server's control, c, of N clients."""
+  """Builds the computation that moves the server's control c; N clients."""
 
   @tff.tensorflow.computation(state_type, change_type)
   def moved(state: RoundState, total: tf.Tensor) -> TensorStructure:

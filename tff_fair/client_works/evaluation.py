@@ -1,4 +1,4 @@
-"""A model over a client's examples, in inference mode."""
+"""Evaluates a model on a client's examples, in inference mode."""
 
 import collections
 from collections.abc import Callable
@@ -21,7 +21,7 @@ EVALUATION_BATCH_SIZE = 512
 
 
 _Carry = TypeVar("_Carry")
-# A tally, and the sum of the gradients so far.
+# A tally, and the sum of the gradients, so far.
 _WithGradient: TypeAlias = tuple[tallies.Tally, local_model.Trainable]
 _WithMore: TypeAlias = tuple[
   tallies.Tally, score_sums.Sums, output_ranges.Ranges
@@ -29,7 +29,7 @@ _WithMore: TypeAlias = tuple[
 
 
 class Evaluation(NamedTuple):
-  """A model on a client's examples."""
+  """The evaluation of a model on a client's examples."""
 
   client_id: tf.Tensor  # int64[]; 0 without examples.
   num_examples: tf.Tensor  # int64[].
@@ -45,8 +45,8 @@ def evaluate(
 ) -> Evaluation:
   """Evaluates a model inside a `tf.function`.
 
-  A forward pass has at most `batch_size` examples; `None` takes elements as
-  they are.
+  A forward pass has at most `batch_size` examples; `None` does not slice
+  elements.
   """
   client_id, tally = _reduce(
     data, batch_size, tallies.start(model), _adder(model, trainable)
@@ -61,7 +61,7 @@ def mean_loss(
 ) -> tf.Tensor:
   """Returns the mean loss, float32[], inside a `tf.function`.
 
-  It reads no metrics: some of them make variables, which a graph cannot.
+  It reads no metrics: some of them create variables, which fails in a graph.
   """
   _, tally = _reduce(
     data,
@@ -92,10 +92,10 @@ def evaluate_client(
   asked: score_sums.Asked | None = None,
   outputs: output_ranges.Outputs | None = None,
 ) -> collections.OrderedDict[str, tf.Tensor]:
-  """Evaluates a model on a client's data, in a graph of its own.
+  """Evaluates a model on a client's data, in a separate graph.
 
-  Returns by name the fields of `Evaluation`, the sums that `asked` names, and
-  the ranges of `outputs`.
+  Returns the fields of `Evaluation`, the sums that `asked` names, and the
+  ranges of `outputs`, all by name.
   """
 
   def run(
@@ -134,7 +134,7 @@ def evaluate_with_gradient(
   data: batches.ClientData,
   batch_size: int | None,
 ) -> tuple[Evaluation, tf.Tensor]:
-  """Evaluates a model and the norm of its mean loss's gradient, float32[]."""
+  """Returns the evaluation, and the norm of the mean loss's gradient."""
 
   def step(carry: _WithGradient, batch: batches.Batch) -> _WithGradient:
     tally, total = carry

@@ -1,4 +1,4 @@
-"""Examples weighed by groups of people, where the server moves the weights.
+"""Example weights by groups of people, which the server learns.
 
 Papadaki, Martinez, Bertran, Sapiro, Rodrigues, "Minimax Demographic Group
 Fairness in Federated Learning" (FAccT 2022), Algorithm 1.
@@ -7,12 +7,12 @@ Fairness in Federated Learning" (FAccT 2022), Algorithm 1.
   f_a = the mean loss of the received model over the cohort's examples of a
   mu <- projection of mu + gamma f_a onto the simplex, from mu = rho on
 
-rho_a is the share of group a of all examples. The group of each example is in
-the client's data. Clients send two sums for each group, of losses and of
-examples, and the server needs their totals alone.
+rho_a is group a's share of all examples. The client's data include the group of
+each example. Clients send two sums for each group, of losses and of examples,
+of which the server needs only the totals.
 
-A minibatch is cut by group, and a model sees one group at a time: one whose
-outputs depend on other examples of the batch sees those of their own group.
+A minibatch is split by group, and the model sees one group at a time. If its
+outputs depend on the rest of the batch, they depend only on the same group.
 """
 
 import collections
@@ -42,13 +42,13 @@ _Weighted: TypeAlias = tuple[
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class GroupWeights:
-  """The weights rho of examples by group, or their numbers, and gamma."""
+  """The shares rho of the groups, or numbers of their examples; and gamma."""
 
   shares: Sequence[float]
   learning_rate: float
 
   def __post_init__(self) -> None:
-    """Raises `FieldError` if they are not shares of two or more groups."""
+    """Raises `FieldError` unless there are shares of two or more groups."""
     shares = np.asarray(self.shares, np.float64)
     is_valid = shares.ndim == 1 and shares.size > 1 and np.all(shares >= 0)
     if not is_valid or not 0 < shares.sum() < np.inf:
@@ -70,7 +70,7 @@ class GroupWeights:
     return tf.math.divide_no_nan(state[MIXTURE], self.rho)
 
   def build_next(self, state_type: tff.Type) -> tff.Computation:
-    """Builds what moves mu in the state, from the sums over clients."""
+    """Builds the computation that moves mu by the sums over clients."""
 
     @tff.tensorflow.computation(
       state_type, tff.TensorType(np.float64, [2, len(self.rho)])
@@ -78,7 +78,7 @@ class GroupWeights:
     def moved(state: Any, total: tf.Tensor) -> TensorStructure:
       losses = tf.math.divide_no_nan(total[0], total[1])
       ascended = state[MIXTURE] + self.learning_rate * losses
-      # A round without examples changes no bit.
+      # A round without examples must leave mu exactly as it is.
       mixture = tf.where(
         tf.reduce_any(total[1] > 0),
         simplex.project_to_simplex(ascended),
@@ -90,7 +90,7 @@ class GroupWeights:
 
 
 def batch_spec(spec: TensorStructure) -> TensorStructure:
-  """Returns the spec of `(x, y, group)`, or of the same by name."""
+  """Returns the spec of `(x, y, group)`, a tuple or a mapping by name."""
   of_groups = tf.TensorSpec([None], tf.int32)
   if isinstance(spec, Mapping):
     return collections.OrderedDict(spec, **{_GROUP: of_groups})
@@ -98,7 +98,7 @@ def batch_spec(spec: TensorStructure) -> TensorStructure:
 
 
 def _split(batch: batches.Batch) -> tuple[batches.Batch, tf.Tensor]:
-  """Returns the batch as the model has it, and the groups, int32[n]."""
+  """Splits a batch into the model's batch and the groups, int32[n]."""
   if isinstance(batch, Mapping):
     others = ((n, v) for n, v in batch.items() if n != _GROUP)
     return collections.OrderedDict(others), batch[_GROUP]
@@ -112,7 +112,7 @@ def _over_groups(
   carry: _Carry,
   step: Callable[[_Carry, tf.Tensor, batches.Batch], _Carry],
 ) -> _Carry:
-  """Calls `step` for each group in a batch, with the examples of it."""
+  """Calls `step` for each group in a batch, with the group's examples."""
   examples, groups = _split(batch)
   in_range = tf.debugging.Assert(
     tf.reduce_all((groups >= 0) & (groups < num_groups)),
@@ -144,7 +144,7 @@ def _over_groups(
 class WeightedModel(local_model.LocalModel):
   """A model that takes batches with groups, and trains on weighted examples.
 
-  Losses, metrics and evaluations are without weights.
+  Losses, metrics and evaluations are unweighted.
   """
 
   def __init__(self, model: local_model.LocalModel, num_groups: int) -> None:
@@ -152,7 +152,7 @@ class WeightedModel(local_model.LocalModel):
     self.weights = tf.ones([num_groups], tf.float64)
 
   def receive(self, weights: tff.learning.models.ModelWeights) -> None:
-    """See the base class, as for the others."""
+    """See the base class."""
     self._model.receive(weights)
 
   def empty_metrics(self) -> TensorStructure:
@@ -179,7 +179,7 @@ class WeightedModel(local_model.LocalModel):
     return self._model.watched(tape, trainable)
 
   def unfinalized_metrics(self, metrics: TensorStructure) -> TensorStructure:
-    """Returns the metrics as a client sends them."""
+    """Returns the unfinalized metrics, which a client sends."""
     return self._model.unfinalized_metrics(metrics)
 
   def finalized_metrics(
@@ -197,9 +197,9 @@ class WeightedModel(local_model.LocalModel):
     training: bool,
     objective: Callable[[tf.Tensor], tf.Tensor] | None = None,
   ) -> tuple[local_model.Gradients, local_model.ForwardPass]:
-    """Returns the gradients; of training, by weighted examples.
+    """Returns the gradients; in training, of weighted examples.
 
-    There are no predictions then.
+    In training, it returns no predictions.
     """
     if not training:
       return super().gradients(
@@ -260,7 +260,7 @@ class WeightedModel(local_model.LocalModel):
       number = tf.cast(output.num_examples, tf.float64)
       column = tf.stack([number * tf.cast(output.loss, tf.float64), number])
       here = tf.one_hot(group, self._num_groups, dtype=tf.float64)
-      # Not a product, in which an infinite loss would reach other groups.
+      # Not by a product, in which an infinite loss would spoil other groups.
       return sums + tf.where(here > 0, column[:, tf.newaxis], 0)
 
     def over_element(sums: tf.Tensor, element: batches.Element) -> tf.Tensor:

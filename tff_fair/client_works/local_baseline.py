@@ -1,8 +1,8 @@
-"""Training without a server: what a client, or data in one place, can do alone.
+"""Training without a server: on one client's data, or on data in one place.
 
 The steps are those of a client's work in a round, without the proximal term,
-which pulls to a server. Round after round they go on from their own weights;
-the weights with the least loss on examples kept aside are the result.
+which pulls towards a server. Each round continues from the last one's weights;
+the result is the weights with the least loss on held-out examples.
 """
 
 import dataclasses
@@ -48,8 +48,8 @@ class Training:
   ) -> None:
     """Stores the model, the client optimizer and the settings.
 
-    TFF runs a Keras model as a `FunctionalModel` only inside its computations,
-    so `model_fn` returns a new `VariableModel`.
+    Outside its computations, TFF cannot run a Keras model as a
+    `FunctionalModel`, so `model_fn` must return a new `VariableModel`.
     """
     settings = dataclasses.replace(settings, proximal_mu=0.0)
     one_epoch = dataclasses.replace(settings, local_epochs=1, local_steps=None)
@@ -118,10 +118,10 @@ class Training:
     num_epochs: int,
     round_num: int,
   ) -> Iterator[tff.learning.models.ModelWeights]:
-    """Yields a model before training, and after each of some epochs.
+    """Yields the model before training, and after each epoch.
 
-    `round_num` decides the order of the examples and the decay of the learning
-    rate.
+    `round_num` determines the order of the examples and the learning rate's
+    decay.
     """
     yield weights
     start = local_model.flat(weights.trainable)
@@ -144,10 +144,10 @@ class Training:
     patience: int | None = None,
     until: int | None = None,
   ) -> Alone:
-    """Trains in each fold and returns the best round's weights of the first.
+    """Trains in each fold; returns the first fold's weights in the best round.
 
-    The best round has the least mean validation loss over folds. A fold is its
-    training data and its validation data; without the latter, the last round is
+    The best round has the least mean validation loss over folds. A fold is a
+    pair of training and validation data; without the latter, the last round is
     the best. Learning rates decay over `total_rounds`. Training stops after
     `until` rounds, or after `patience` rounds in a row without a smaller
     validation loss; `check` is called after each round.

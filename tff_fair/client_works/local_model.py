@@ -1,9 +1,9 @@
-"""A user's model: the facts about it, and the received model at a client.
+"""A user's model: its description, and the model that a client received.
 
 `LocalModel` is one interface for both of TFF's model kinds. Trainable weights
-travel as a flat tuple of tensors (`tf.data` would stack those of a list); a
+are passed as a flat tuple of tensors (`tf.data` would stack a list); a
 `VariableModel` gets them assigned before each use, a `FunctionalModel` takes
-them as they are.
+them as arguments.
 """
 
 import abc
@@ -26,8 +26,8 @@ ModelFn: TypeAlias = (
 
 _Returned = TypeVar("_Returned")
 
-# A model's trainable weights, flat, and the gradients by them; `None` where the
-# loss does not depend on a weight.
+# A model's trainable weights, flat, and the gradients by them; `None` for a
+# weight on which the loss does not depend.
 Trainable: TypeAlias = tuple[tf.Tensor, ...]
 Gradients: TypeAlias = Sequence[tf.Tensor | None]
 
@@ -46,7 +46,7 @@ class LocalModel(abc.ABC):
 
   @abc.abstractmethod
   def receive(self, weights: tff.learning.models.ModelWeights) -> None:
-    """Takes the received weights, non-trainable ones included."""
+    """Takes the received weights, including non-trainable ones."""
 
   @abc.abstractmethod
   def empty_metrics(self) -> TensorStructure:
@@ -86,7 +86,7 @@ class LocalModel(abc.ABC):
     training: bool,
     objective: Callable[[tf.Tensor], tf.Tensor] | None = None,
   ) -> tuple[Gradients, ForwardPass]:
-    """Returns the gradients of a batch's mean loss, or of `objective` of it."""
+    """Returns the gradients of a batch's mean loss, or of its `objective`."""
     with tf.GradientTape() as tape:
       watched = self.watched(tape, trainable)
       output = self.forward(trainable, metrics, batch, training=training)
@@ -160,7 +160,7 @@ class _FunctionalLocalModel(LocalModel):
 
   def __init__(self, model: tff.learning.models.FunctionalModel) -> None:
     self._model = model
-    # TFF's method calls the user's function as it is.
+    # TFF's method calls the user's function without AutoGraph.
     self._loss = tf.function(model.loss)
     self._non_trainable: Sequence[tf.Tensor] = ()
 
@@ -211,12 +211,12 @@ class _FunctionalLocalModel(LocalModel):
 
 
 def flat(trainable: TensorStructure) -> Trainable:
-  """Returns the trainable weights as a `LocalModel` takes them."""
+  """Returns trainable weights as the flat tuple that a `LocalModel` takes."""
   return tuple(tf.nest.flatten(trainable))
 
 
 def with_trainable(weights: Any, trainable: Any) -> Any:
-  """Returns model weights with other trainable ones, given flat."""
+  """Returns model weights whose trainable ones are replaced by flat ones."""
   return tff.learning.models.ModelWeights(
     tf.nest.pack_sequence_as(weights.trainable, trainable),
     weights.non_trainable,
@@ -226,9 +226,9 @@ def with_trainable(weights: Any, trainable: Any) -> Any:
 def in_graph(
   model_fn: ModelFn, run: Callable[..., _Returned]
 ) -> Callable[..., _Returned]:
-  """Binds a new model to `run`, in a graph of its own inside a computation.
+  """Binds a new model to `run`, in a separate graph inside a computation.
 
-  The returned function takes the further arguments of `run`: structures of
+  The returned function takes the other arguments of `run`: structures of
   tensors and datasets.
   """
   model = instantiate(model_fn)
@@ -241,7 +241,7 @@ def in_graph(
 
 
 def instantiate(model_fn: ModelFn) -> LocalModel:
-  """Returns the model; to be called inside a computation."""
+  """Returns the model; must be called inside a computation."""
   if isinstance(model_fn, tff.learning.models.FunctionalModel):
     return _FunctionalLocalModel(model_fn)
   return _VariableLocalModel(model_fn())
@@ -254,14 +254,14 @@ def _num_examples(reported: tf.Tensor | None, predictions: Any) -> tf.Tensor:
 
 
 class ModelInfo(NamedTuple):
-  """The facts about a model that need no run of it."""
+  """A description of a model, for which it need not run."""
 
   model_fn: ModelFn
   weights_type: tff.StructType  # Of `tff.learning.models.ModelWeights`.
   batch_spec: TensorStructure  # Structure of `tf.TensorSpec` of a batch.
   initial_weights: tff.Computation
-  # Function from the sum of the clients' unfinalized metrics to finalized ones,
-  # for use inside a computation.
+  # Maps the sum of the clients' unfinalized metrics to finalized ones, inside a
+  # computation.
   finalize_metrics: Callable[
     [Mapping[str, TensorStructure]], Mapping[str, tf.Tensor]
   ]
@@ -269,7 +269,7 @@ class ModelInfo(NamedTuple):
 
 @keras_state.restored()
 def describe(model_fn: ModelFn) -> ModelInfo:
-  """Returns the facts about a model; `TypeError` if it is not a `ModelFn`."""
+  """Describes a model; raises `TypeError` if it is not a `ModelFn`."""
   if isinstance(model_fn, tff.learning.models.FunctionalModel):
     return _describe_functional(model_fn)
   is_keras = isinstance(model_fn, tf.keras.Model)  # It can be called, too.
@@ -285,7 +285,7 @@ def describe(model_fn: ModelFn) -> ModelInfo:
       + advice
       * is_keras
     )
-  # A graph of its own keeps the variables out of the caller's.
+  # A separate graph keeps the variables out of the caller's graph.
   with tf.Graph().as_default():
     model = model_fn()
     if not isinstance(model, tff.learning.models.VariableModel):
@@ -316,7 +316,7 @@ def describe(model_fn: ModelFn) -> ModelInfo:
 
 
 def describe_trainable(model_fn: ModelFn) -> ModelInfo:
-  """Describes a model; `FieldError` if it has no trainable weights."""
+  """Describes a model; raises `FieldError` without trainable weights."""
   info = describe(model_fn)
   if not tff.structure.flatten(info.weights_type.trainable):
     raise declared.FieldError(

@@ -38,12 +38,12 @@ class Progress(NamedTuple):
   trainable: local_model.Trainable  # The weights so far, a flat tuple.
   optimizer: TensorStructure  # The state of the client optimizer.
   client_id: tf.Tensor  # int64[]; 0 without examples.
-  # int64[], elements of the data seen, over all epochs.
+  # int64[], the number of elements seen so far, over all epochs.
   num_elements: tf.Tensor
   measures: Measures | tuple[()]  # `()` if nothing is measured.
   steps_left: tf.Tensor  # int64[], steps to take; 0 where epochs count.
   num_steps: tf.Tensor  # int64[], steps taken; 0 where nothing asks for them.
-  # The weights after one of the steps; `()` where none is asked for.
+  # The weights at the snapshot; `()` without one.
   snapshot: local_model.Trainable | tuple[()]
 
 
@@ -105,7 +105,7 @@ def train_weights(
   start: local_model.Trainable,
   proximal_mu: tf.Tensor | None = None,
 ) -> local_model.Trainable:
-  """Takes the same steps from `start`, and measures nothing.
+  """Takes the same steps from `start`, without measuring anything.
 
   `proximal_mu`, float32[], replaces the proximal weight of the settings.
   """
@@ -138,9 +138,9 @@ def train_epoch(
   data: batches.ClientData,
   before: EpochEnd,
 ) -> EpochEnd:
-  """Takes the steps of one epoch; several equal a round of as many epochs.
+  """Takes the steps of one epoch; n calls equal a round of n epochs.
 
-  The settings have one epoch and no proximal term.
+  The settings must have one epoch and no proximal term.
   """
   steps = _Steps(
     model,
@@ -168,11 +168,11 @@ class _Steps:
   received: local_model.Trainable  # theta, centre of the proximal term.
   proximal_mu: float | tf.Tensor  # mu, float32[] if a tensor.
   probe_mu: float | tf.Tensor = 0.0
-  # The state of the model's metrics where nothing is measured.
+  # The state of the model's metrics if nothing is measured.
   no_metrics: TensorStructure = ()
-  # What is added to each gradient; `None` adds nothing.
+  # A term to add to each gradient; `None` adds nothing.
   correction: local_model.Trainable | None = None
-  # The step after which the weights are a snapshot, if any is.
+  # The step after which to take the snapshot, if any.
   snapshot_at: tf.Tensor | None = None
 
   def over_all(
@@ -196,7 +196,7 @@ class _Steps:
       num_steps=zero,
       snapshot=() if self.snapshot_at is None else start,
     )
-    # Read only where the work is drawn by it: it takes a look at the data.
+    # The id is read, which needs a pass over data, only if draws depend on it.
     is_drawn = isinstance(settings.local_steps or settings.local_epochs, tuple)
     client_id = data.client_id() if is_drawn else zero
     most = num_steps(settings, client_id, round_num)

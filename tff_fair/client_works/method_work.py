@@ -1,4 +1,4 @@
-"""The client work that a method asks for: in one piece, and for parts."""
+"""Builds a method's client work: as one process, or in phases and parts."""
 
 import collections
 import dataclasses
@@ -65,8 +65,7 @@ class MethodWork(training.Training):
   def build_phases(self) -> training.TrainingPhases:
     """Builds the phases of the process, if `has_phases`.
 
-    Where clients keep something, each phase takes what they keep, after their
-    data.
+    If clients keep state, each phase takes it, after their data.
     """
     phases = self._build_kept_phases() if self.kept else super().build_phases()
     if self.attack is None:
@@ -74,10 +73,10 @@ class MethodWork(training.Training):
     return attacks.build_attacked_phases(phases, self.attack)
 
   def build_round(self) -> tff.Computation:
-    """Builds a round as `next`, to which each client brings its own rows.
+    """Builds a round like `next`, but which gets each client's own rows.
 
-    Its last argument, at clients, are tables with the rows of that client. What
-    clients keep goes into the tables of the state, which need no other rows.
+    Its last argument, at clients, is tables with the rows of that client. New
+    rows go into the tables of the state, which need no other rows.
     """
     work = self.build_for_client(self.kept.run, self._own_type)
     end_round = self._build_end_of_kept_round(work)
@@ -96,7 +95,7 @@ class MethodWork(training.Training):
     return attacks.build_attacked_round(round_of_own, self.attack)
 
   def build_trial_losses(self, factors: Sequence[float]) -> tff.Computation:
-    """Builds the losses after steps of some multiples of the server's step."""
+    """Builds the computation of losses after multiples of the server's step."""
     return trial_losses.build_trial_losses(
       self.info,
       factors,
@@ -105,7 +104,7 @@ class MethodWork(training.Training):
     )
 
   def _build_kept(self) -> tff.learning.templates.ClientWorkProcess:
-    """Builds the process in which clients keep something.
+    """Builds the process in which clients keep state.
 
     Its state is <training=S, NAME=<client_id=int64[T], ...=float[T, d]>,
     ...>@SERVER, with a row for each client that has counted so far.
@@ -150,7 +149,7 @@ class MethodWork(training.Training):
     )
 
   def _build_kept_phases(self) -> training.TrainingPhases:
-    """Builds the phases in which clients keep something."""
+    """Builds the phases in which clients keep state."""
     measure = self.build_measure()
     cohort_type = training.cohort_type()
     work = self.build_for_client(
@@ -199,7 +198,7 @@ class MethodWork(training.Training):
 
   @property
   def _kept_parameter(self) -> tuple[tff.FederatedType, ...]:
-    """The types of the arguments of a round, and of the tables of clients."""
+    """The types of a round's arguments, followed by that of clients' tables."""
     state, *of_clients = self.parameter
     own = self._own_type
     of_all = [(TRAINING, state.member), *tff.structure.iter_elements(own)]
@@ -212,7 +211,7 @@ class MethodWork(training.Training):
     )
 
   def _build_end_of_kept_round(self, work: tff.Computation) -> tff.Computation:
-    """Builds what follows at the server, from state and results to output."""
+    """Builds the server's computation, from state and results to output."""
     end_training = self.build_end_of_round(work)
     updates = {
       name: client_table.build_update(columns)
@@ -255,13 +254,13 @@ def build_personal_training(
   Args:
     model_fn: Function that returns a new `tff.learning.models.VariableModel`,
       or a `tff.learning.models.FunctionalModel`.
-    optimizer: The client optimizer, of both trainings.
+    optimizer: The client optimizer, for both models.
     settings: How clients train both models. The proximal term and the objective
-      are the global model's; the personal one has `lam` in their place.
+      are those of the global model; the personal one has `lam` instead.
     lam: Pull of the personal model towards the global one, 0 or more.
 
   Returns:
-    A process as `build_training`'s, but for its state: <training=S,
+    A process like that of `build_training`, but with the state <training=S,
     personal=<client_id=int64[T], weights=float[T, d]>>@SERVER. The rows are the
     personal models of the clients that have counted so far.
 

@@ -1,10 +1,10 @@
 """The ranges of a model's predictions for a client's examples.
 
-A prediction is a number: of a classifier, the class with the largest logit; of
-a model with several labels an example, a sum of random weights of the five with
-the largest logits; of one that predicts numbers, the number, or a weighted sum
-of several. A label is a number in the same way. So a model predicts the same
-for all examples of some clients if the least prediction is the largest.
+A prediction is reduced to a number. For a classifier, it is the class with the
+largest logit; for a model with several labels per example, the sum of random
+weights of the five largest logits' labels; for a regression, the number, or a
+weighted sum of several. Labels are reduced likewise. So a model predicts the
+same for all examples of some clients if least and largest prediction agree.
 """
 
 import collections
@@ -16,9 +16,9 @@ import tensorflow as tf
 from tff_fair.client_works import batches
 
 Kind = Literal["class", "labels", "number"]
-# `ENDS`, float64[4]: the least prediction with a minus, the largest one, and
-# the same of labels. Of numbers also `LABEL_SUMS`, float64[2, width]: the sums
-# of labels and of their squares.
+# `ENDS`, float64[4]: the negative of the least prediction, the largest one, and
+# the same for labels. For regressions, also `LABEL_SUMS`, float64[2, width]:
+# the sums of labels and of their squares.
 Ranges: TypeAlias = collections.OrderedDict[str, tf.Tensor]
 ENDS, LABEL_SUMS = "output_ends", "label_sums"
 
@@ -26,17 +26,17 @@ TOP = 5  # Labels that count as predicted.
 
 
 class Outputs(NamedTuple):
-  """The outputs of a model, and the labels beside them."""
+  """The kind of a model's outputs and labels."""
 
-  # What an example has: one class, or one in each place; a row of zeros and
-  # ones, a label each; or numbers.
+  # The labels of an example: one class, or one at each position; a row of 0 and
+  # 1, one for each label; or numbers.
   kind: Kind
   width: int = 1  # How many numbers it has.
   padding: int | None = None  # The class that stands for no class at all.
 
 
 def start(outputs: Outputs) -> Ranges:
-  """Returns the ranges over no example; of numbers also sums of labels."""
+  """Returns the ranges over no example; for numbers, also sums of labels."""
   found = {ENDS: tf.fill([4], tf.constant(-np.inf, tf.float64))}
   if outputs.kind == "number":
     found[LABEL_SUMS] = tf.zeros([2, outputs.width], tf.float64)
@@ -46,10 +46,10 @@ def start(outputs: Outputs) -> Ranges:
 def add(
   ranges: Ranges, outputs: Outputs, batch: batches.Batch, predictions: Any
 ) -> Ranges:
-  """Returns the ranges with one batch more.
+  """Returns the ranges after one more batch.
 
-  Predictions are logits, float[n, ..., C], or numbers, float[n, t]. Those of
-  another shape are from minus infinity to infinity.
+  Predictions are logits, float[n, ..., C], or numbers, float[n, t]. For those
+  of another shape, the range is from minus infinity to infinity.
   """
   labels = batches.labels(batch)
   ends = [
@@ -98,7 +98,7 @@ def _labels(outputs: Outputs, labels: tf.Tensor) -> tf.Tensor:
 def _counted(
   outputs: Outputs, labels: tf.Tensor, values: tf.Tensor
 ) -> tf.Tensor:
-  """Returns the values, [n], where labels are not padding."""
+  """Returns the values, [n], whose labels are not padding."""
   flat = tf.reshape(values, [-1])
   if outputs.padding is None:
     return flat
@@ -116,6 +116,6 @@ def _weighted(outputs: Outputs, values: tf.Tensor) -> tf.Tensor:
 
 def _weights(number: int) -> tf.Tensor:
   """Returns random weights, float64[number]."""
-  # Of whole numbers sums are exact, in whatever order.
+  # Sums of whole numbers are exact, in any order.
   drawn = np.random.default_rng(number).integers(1, 2**32, number)
   return tf.constant(drawn.astype(np.float64))

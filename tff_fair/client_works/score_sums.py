@@ -1,9 +1,9 @@
-"""The sums over a client's examples from which its scores come.
+"""Sums over a client's examples from which its scores are computed.
 
-`tff_fair.metrics.class_scores` defines the sums of classifiers and what follows
-from them. Of a model that predicts numbers they are `absolute` and `squared`,
-float64[] each, the sums of the absolute and of the squared errors; that of an
-example with several numbers is their mean.
+`tff_fair.metrics.class_scores` defines those of classifiers, and their scores.
+For a model that predicts numbers, they are `absolute` and `squared`, float64[]
+each, the sums of the absolute and of the squared errors; the error of an
+example with several numbers is the mean of theirs.
 """
 
 import collections
@@ -49,7 +49,7 @@ def start(asked: Asked) -> Sums:
 
 
 def add(sums: Sums, batch: batches.Batch, outputs: Any) -> Sums:
-  """Returns the sums with one batch more.
+  """Returns the sums after one more batch.
 
   Labels are classes, int[n], or numbers, float[n] or float[n, t]; outputs are
   logits, float[n, C], or numbers, float[n, t].
@@ -72,7 +72,7 @@ def _of_numbers(labels: tf.Tensor, outputs: tf.Tensor) -> Sums:
     means = tf.reduce_mean(tf.cast(errors, tf.float64), -1)
     return tf.reduce_sum(means)
 
-  # Squares beyond float32 are infinite: the model has diverged.
+  # Squares that overflow float32 are infinite: the model has diverged.
   return collections.OrderedDict(
     absolute=total(tf.abs(difference)), squared=total(tf.square(difference))
   )
@@ -91,7 +91,7 @@ def _of_classes(
   squares = tf.reduce_sum(
     tf.square(probabilities - tf.cast(is_label, tf.float64)), -1
   )
-  # Of two classes, the square of one of them, as usual.
+  # With two classes, only the square of one of them counts, as usual.
   squares *= 0.5 if number == 2 else 1.0
   surprise = -tf.gather(logs, labels, batch_dims=1)
   sums = collections.OrderedDict(
@@ -118,7 +118,7 @@ def _confidences(confidence: tf.Tensor, is_hit: tf.Tensor) -> tf.Tensor:
 
 
 def _histogram(is_label: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
-  """Returns int32[C, 2, bins] of one-hot labels and logits, [n, C] both."""
+  """Returns int32[C, 2, bins] for one-hot labels and logits, both [n, C]."""
   number, bins = logits.shape[-1], NUM_BINS
   log_odds = tf.stack(
     [
@@ -131,7 +131,7 @@ def _histogram(is_label: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
     -1,
   )
   scaled = tf.floor(log_odds * BINS_PER_UNIT) + bins // 2
-  # Where the model has diverged, all examples are alike.
+  # If the model has diverged, all examples fall into the same bin.
   scaled = tf.where(tf.math.is_nan(scaled), float(bins // 2), scaled)
   place = tf.cast(tf.clip_by_value(scaled, 0, bins - 1), tf.int32)
   first = (2 * tf.range(number) + is_label) * bins

@@ -1,4 +1,4 @@
-"""Adds up loss and accuracy over the batches a model has seen."""
+"""Sums loss and accuracy over the batches that a model has seen."""
 
 import re
 from typing import Any, NamedTuple
@@ -17,8 +17,8 @@ class Tally(NamedTuple):
 
   num_examples: tf.Tensor  # int64[].
   loss_sum: tf.Tensor  # float64[], batches weighted by their size.
-  # float64[], examples whose largest output is at the label; NaN where labels
-  # and outputs do not compare; `()` where they are not counted.
+  # float64[], examples whose largest output is at the label; NaN if labels and
+  # outputs cannot be compared; `()` if hits are not counted.
   hits: tf.Tensor | tuple[()]
   metrics: TensorStructure
 
@@ -37,7 +37,7 @@ def start(model: local_model.LocalModel, *, with_hits: bool = True) -> Tally:
 def add(
   tally: Tally, batch: batches.Batch, output: local_model.ForwardPass
 ) -> Tally:
-  """Returns the tally with one batch more."""
+  """Returns the tally after one more batch."""
   size = tf.cast(output.num_examples, tf.float64)
   hits = tally.hits
   if not isinstance(hits, tuple):
@@ -58,21 +58,21 @@ def mean_loss(tally: Tally) -> tf.Tensor:
 def accuracy(model: local_model.LocalModel, tally: Tally) -> tf.Tensor:
   """Returns the accuracy, float32[].
 
-  The model's own metric knows about masks and sequences: the one named
-  "accuracy", or else the first in the model's own order whose name contains it,
-  where those that look at more than the top output ("top_5_accuracy") come
-  last. Without one, the share of hits; NaN where there is none either.
+  It is a metric of the model, which knows about masks and sequences: the one
+  named "accuracy", or else the first whose name contains it. Those that look at
+  more than the top output ("top_5_accuracy") come last. Without such a metric,
+  it is the share of hits; NaN if hits cannot be counted.
   """
   values = model.finalized_metrics(tally.metrics)
   named = [name for name in values if "accuracy" in name.lower()]
   if named:
-    # Of equal keys, `min` takes the first.
+    # If keys are equal, `min` takes the first.
     return tf.cast(values[min(named, key=_distance_to_accuracy)], tf.float32)
   return _mean(tally.hits, tally)
 
 
 def or_zero(accuracy: tf.Tensor) -> tf.Tensor:
-  """Returns a_k as clients report it: 0 where the model has no accuracy."""
+  """Returns a_k as clients report it: 0 if the model has no accuracy."""
   return tf.where(tf.math.is_nan(accuracy), 0.0, accuracy)
 
 
@@ -97,7 +97,7 @@ def _share_of_hits(batch: batches.Batch, predictions: Any) -> tf.Tensor:
     return unknown
   if labels.shape.rank == predictions.shape.rank and labels.shape[-1] == 1:
     labels = tf.squeeze(labels, -1)
-  # A single output has no largest one to compare.
+  # With a single output, comparing the largest is meaningless.
   if labels.shape.rank + 1 != predictions.shape.rank or (
     predictions.shape[-1] == 1
   ):

@@ -1,16 +1,16 @@
-"""Client work: trains the received model and reports signals beside the update.
+"""Client work: trains the received model, and reports its update and signals.
 
 Delta_k = theta - theta_k
 f_k, a_k: loss and accuracy of theta over the local examples, before training
 
-It may be cut in two phases, between which the server looks at the signals of
+It may be split into two phases, between which the server sees the signals of
 the whole cohort: all clients measure, then all clients train.
 
-The metrics of the training may travel in a secure sum. Secure sums add
-integers. There floats are multiples of 2^-11 in [-2^20, 2^20), so that whole
-numbers stay exact, and integers are held in [0, 2^20]. Numbers beyond are cut
-off: these sums are for those who watch. With weights by group (FedMinMax) they
-decide those, to the precision of a step for each client.
+A secure sum may add the metrics of the training. Secure sums add integers, so
+floats become multiples of 2^-11 in [-2^20, 2^20), which keeps whole numbers
+exact, and integers are clipped to [0, 2^20]. Numbers beyond are clipped, since
+these sums are only for display. But with weights by group (FedMinMax) they
+determine the weights, to the precision of 2^-11 for each client.
 """
 
 import collections
@@ -51,10 +51,10 @@ class TrainingPhases(NamedTuple):
 
   Attributes:
     measure: A computation of the type (<S@SERVER, W@CLIENTS, D@CLIENTS> ->
-      ClientSignals@CLIENTS): from the state, what clients received, and their
-      data to what they know before training.
-    train: From the same, and the cohort's signals (`ClientSignals` of vectors
-      at the server), to the same as `next` of the whole client work.
+      ClientSignals@CLIENTS): maps the state, the weights that clients received,
+      and their data to the signals they know before training.
+    train: Maps the same arguments and the cohort's signals (`ClientSignals` of
+      vectors at the server) to the output of the whole client work's `next`.
   """
 
   measure: tff.Computation
@@ -69,12 +69,12 @@ class Training:
   optimizer: tff.learning.optimizers.Optimizer
   settings: training_settings.TrainingSettings
   signals: Collection[str] = ()  # The `ClientSignals` that the rule asks for.
-  # Whether the metrics travel in a secure sum, held in `BOUND`.
+  # Whether a secure sum adds the metrics, clipped to `BOUND`.
   securely: bool = False
 
   @functools.cached_property
   def info(self) -> local_model.ModelInfo:
-    """The facts about the model."""
+    """The description of the model."""
     return local_model.describe_trainable(self.model_fn)
 
   @functools.cached_property
@@ -86,7 +86,7 @@ class Training:
 
   @property
   def further(self) -> dict[str, tf.TensorSpec | np.ndarray]:
-    """The further parts of S, as `build_state` takes them."""
+    """The additional parts of S, for `build_state`."""
     found: dict[str, tf.TensorSpec | np.ndarray] = {}
     if groups := self.settings.groups:
       found[group_weights.MIXTURE] = groups.rho
@@ -97,7 +97,7 @@ class Training:
 
   @property
   def sent(self) -> tuple[tff.Type, tff.Type, tff.Type]:
-    """The types of S, of what clients receive, W, and of their data."""
+    """The types of S, of the weights W that clients receive, and of data."""
     received: tff.Type = self.info.weights_type
     if "initial_loss" in self.signals:
       received = tff.to_type(
@@ -150,10 +150,10 @@ class Training:
   def build_phases(self) -> TrainingPhases:
     """Builds the process in two phases, if `has_phases`.
 
-    In the second phase a client finds its signals by its id, so the clients of
-    a cohort have different ids, or the same data. A client whose signals the
-    server does not have reports `num_examples` 0, as does one whose update is
-    not finite. `effective_steps` is 0 for all.
+    In the second phase a client finds its signals by its id, so clients with
+    the same id must have the same data. A client whose signals the server does
+    not have reports `num_examples` 0, as does one whose update is not finite.
+    `effective_steps` is 0 for all clients.
     """
     work = self.build_for_client(
       lambda client, state, received, cohort: client.train(
@@ -195,7 +195,7 @@ class Training:
   ) -> tff.Computation:
     """Builds the computation of one client.
 
-    It takes state, what the client received, its data and arguments of the
+    It takes the state, the received weights, the data and arguments of the
     `further` types; `run` takes a `ClientRound` and all of these but the data.
     """
 
@@ -249,7 +249,7 @@ class Training:
     """Builds the server's computation after all clients have trained.
 
     It maps S and the clients' results to the output of a round with the
-    measurements <train=M>. Where no client counted, the means in M are NaN.
+    measurements <train=M>. If no client counted, the means in M are NaN.
     """
     result_type = work.type_signature.result
 
@@ -267,7 +267,7 @@ class Training:
       state: tff.Value, results: tff.Value
     ) -> tff.templates.MeasuredProcessOutput:
       result, tally, *_ = results
-      # In one sum: each costs a call per client, one after the other.
+      # One sum, because each sum costs a call per client, one after the other.
       total = (secure_sum if self.securely else tff.federated_sum)(tally)
       measurements = collections.OrderedDict(
         train=tff.federated_map(finalize, total)
@@ -292,13 +292,13 @@ def build_training(
   """Builds the client work of every method that trains one model per client.
 
   Args:
-    model_fn: As `Training` has it, and so are those that follow.
+    model_fn: Function that returns a new model; see `Training`.
     optimizer: The client optimizer, started anew each round.
     settings: How clients train.
-    signals: The signals that the rule asks for. `gradient_norm` costs a
-      backward pass over the examples, `initial_loss` a forward pass; the others
-      are always there.
-    securely: Whether the metrics travel in a secure sum.
+    signals: The signals that the rule needs. `gradient_norm` costs a backward
+      pass over the examples, `initial_loss` a forward pass; the others are
+      always reported.
+    securely: Whether a secure sum adds the metrics.
 
   Returns:
     A process whose `next` has the type (<S@SERVER, W@CLIENTS, {<int64, B>*}
@@ -306,8 +306,8 @@ def build_training(
     ClientSignals)@CLIENTS, measurements=<train=M>@SERVER>). W is the model's
     weights, or with `initial_loss` those that `build_with_initial_weights`
     sends. A client whose update or loss is not finite, or that has no examples,
-    reports `num_examples` 0. S holds the optimizer's hyperparameters, which are
-    those of the process, and the number of rounds in which any client counted.
+    reports `num_examples` 0. S holds the optimizer's hyperparameters, which the
+    process gets and sets, and the number of rounds in which any client counted.
 
   Raises:
     TypeError: If an argument has the wrong type.
@@ -322,12 +322,12 @@ def build_training(
 
 
 def are_known_before(signals: Collection[str]) -> bool:
-  """Returns whether clients know these of their signals before they train."""
+  """Returns whether clients know all of these signals before they train."""
   return _UNKNOWN_BEFORE.isdisjoint(signals)
 
 
 def _or_nan(metric: tf.Tensor, is_known: tf.Tensor) -> tf.Tensor:
-  """Returns a metric; NaN instead of a mean over nothing."""
+  """Returns a metric, or NaN for a mean over no examples."""
   if not metric.dtype.is_floating:
     return metric
   return tf.where(is_known, metric, tf.constant(float("nan"), metric.dtype))
@@ -348,9 +348,9 @@ def cohort_type() -> tff.Type:
 def own_signals(
   cohort: types.ClientSignals, client_id: tf.Tensor
 ) -> types.ClientSignals:
-  """Returns one client's signals, scalars, from those of a cohort, vectors.
+  """Returns one client's signals, scalars, from the vectors of a cohort.
 
-  A client that is not in the cohort has no examples, and no finite loss.
+  A client that is not in the cohort gets 0 examples, and a NaN loss.
   """
   matches = tf.equal(cohort.client_id, client_id)
 
@@ -369,12 +369,12 @@ def own_signals(
 
 
 def secure_sum(tally: tff.Value) -> tff.Value:
-  """Returns the sum of a structure of clients' numbers, at the server."""
+  """Returns the secure sum of a structure of clients' numbers."""
   unused_assertions.keep_out_of_log()
   member = tally.type_signature.member
   specs = tff.types.type_to_tf_tensor_specs(member)
 
-  # As a tuple: TFF's sum takes no lists, which Keras models have.
+  # A tuple, because TFF's sum does not take lists, which Keras models have.
   @tff.tensorflow.computation(member)
   def widen(values: types.TensorStructure) -> tuple[tf.Tensor, ...]:
     return tuple(
@@ -397,7 +397,7 @@ def secure_sum(tally: tff.Value) -> tff.Value:
 
 
 def _bounds(number: tff.TensorType) -> list[np.generic]:
-  """Returns the ends of the interval of a number, in its dtype."""
+  """Returns the bounds of a number in the secure sum, in its dtype."""
   kind = np.dtype(number.dtype).type
   is_float = np.issubdtype(kind, np.floating)
   return [*map(kind, _FLOATS if is_float else _INTEGERS)]

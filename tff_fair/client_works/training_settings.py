@@ -1,7 +1,7 @@
 """Settings of local training that all methods share, and its state.
 
-A draw depends only on a seed and on the client, the round or the epoch. So a
-client draws the same in whatever order clients run, and wherever.
+A draw depends only on a seed and on the client, the round or the epoch. So it
+does not depend on where a client runs, or in what order clients do.
 """
 
 import collections
@@ -29,38 +29,38 @@ class TrainingSettings:
 
   Attributes:
     batch_size: Examples in a minibatch: each element of a client's data is
-      sliced. `None` takes each element as one minibatch.
-    local_epochs: How often a client runs over its data: a number, or (least,
-      greatest), between which each client draws one in each round.
+      sliced. `None` makes each element one minibatch.
+    local_epochs: How often a client passes over its data: a number, or (least,
+      greatest), between which each client draws a number in each round.
     local_steps: How many minibatches a client trains on, instead of
-      `local_epochs`: a number, or (least, greatest), likewise. Beyond one run
+      `local_epochs`: a number, or (least, greatest), likewise. After one pass
       over its data it begins the next. The number of examples that it reports
       is then that of its rows. `None` counts epochs.
     local_epochs_seed: Seed of the drawn numbers of epochs and of steps. A draw
       depends on it, on the client's id and on the number of rounds in which any
       client counted. Nothing else is drawn from it.
-    loss_at: Where f_k and a_k are taken: "before" training, in a pass of its
-      own in inference mode; in "training", the means over the local steps; or
-      "after" it, of the trained model, for comparison with code that does so.
+    loss_at: When f_k and a_k are measured: "before" training, in a separate
+      pass in inference mode; in "training", as means over the local steps; or
+      "after" it, with the trained model, to compare with code that does so.
     shuffle_seed: With `batch_size`: shuffles the examples of each element anew
       for each round and epoch, by this seed and the client's id. `None` keeps
       their order.
     proximal_mu: Weight of the proximal term mu/2 ||w - theta||^2 that is added
-      to the local loss (FedProx); 0 adds none. Signals leave it out.
-    learning_rate_decay: Factor of the client learning rate from
-      one round to the next, in (0, 1], for "exponential" decay; or r >= 0 in
-      eta / (1 + r t), for "inverse_time". `None` keeps it. Rounds t are counted
-      from 0, those in which any client counted.
+      to the local loss (FedProx); 0 adds none. Signals do not include it.
+    learning_rate_decay: Factor of the client learning rate from one round to
+      the next, in (0, 1], for "exponential" decay; or r >= 0 in
+      eta / (1 + r t), for "inverse_time". `None` keeps the rate constant. t
+      counts, from 0, the rounds in which any client counted.
     learning_rate_decay_kind: "exponential" or "inverse_time".
-    learning_rate_decay_rounds: In how many rounds n the rate decays once: t is
-      then floor(t / n).
-    objective: Function of a minibatch's mean loss to minimize; `None`
-      is the loss itself. Signals leave it out.
+    learning_rate_decay_rounds: The number of rounds n after which the rate
+      decays once: t is then floor(t / n).
+    objective: Function of a minibatch's mean loss to minimize; `None` is the
+      loss itself. Signals do not include it.
     takes_snapshot: Whether the server learns the mean of the clients' weights
       after a random one of the `local_steps`, which must then be one number;
       see `snapshot_step`.
-    groups: How examples are weighed by groups of people, which the data then
-      have; `None` weighs all the same. See `group_weights`.
+    groups: How to weigh examples by groups of people, which the data must then
+      include; `None` weighs all equally. See `group_weights`.
   """
 
   batch_size: int | None = None
@@ -78,7 +78,7 @@ class TrainingSettings:
   groups: group_weights.GroupWeights | None = None
 
   def __post_init__(self) -> None:
-    """Raises `TypeError` or `ValueError` for settings that are wrong."""
+    """Raises `TypeError` or `ValueError` for invalid settings."""
     if self.batch_size is not None:
       declared.check_integer("batch_size", self.batch_size, minimum=1)
     declared.check_integer(
@@ -129,7 +129,7 @@ def num_epochs(
   client_id: int | tf.Tensor,
   round_num: int | tf.Tensor,
 ) -> int | tf.Tensor:
-  """Returns how often a client runs over its data in a round.
+  """Returns how often a client passes over its data in a round.
 
   Args:
     settings: How to train.
@@ -137,7 +137,7 @@ def num_epochs(
     round_num: int64[], t.
 
   Returns:
-    The number; an int64[] where it is drawn.
+    The number; an int64[] if it is drawn.
   """
   return _drawn(settings, settings.local_epochs, client_id, round_num)
 
@@ -147,7 +147,7 @@ def num_steps(
   client_id: int | tf.Tensor,
   round_num: int | tf.Tensor,
 ) -> int | tf.Tensor | None:
-  """Returns the number of minibatches; int64[] if drawn, `None` for epochs."""
+  """Returns the number of local steps; int64[] if drawn, `None` for epochs."""
   if settings.local_steps is None:
     return None
   return _drawn(settings, settings.local_steps, client_id, round_num)
@@ -170,7 +170,7 @@ def num_trained_examples(
   client_id: int,
   round_num: int | tf.Tensor,
 ) -> int:
-  """Returns on how many examples a client trains in a round, all passes.
+  """Returns on how many examples a client trains in a round, over all passes.
 
   Args:
     settings: How to train.
@@ -223,9 +223,9 @@ def _decay(
 def shuffled(
   size: tf.Tensor, seed: int | tf.Tensor, *salts: tf.Tensor
 ) -> tf.Tensor:
-  """Returns a permutation, int32[size], fixed by seed and salts alone.
+  """Returns a permutation, int32[size], that depends only on seed and salts.
 
-  Of a Python integer as the seed, the lowest 64 bits count.
+  Only the lowest 64 bits of a Python integer count as the seed.
   """
   return tf.random.experimental.stateless_shuffle(
     tf.range(size), seed=_stateless_seed(seed, *salts)
@@ -249,7 +249,7 @@ def _words(value: int | tf.Tensor) -> tf.Tensor:
 
 
 def seed_in_64_bits(seed: int | None) -> int:
-  """Returns the int64 of an integer's lowest 64 bits; 0 without one."""
+  """Returns the int64 of an integer's lowest 64 bits; 0 for None."""
   return (int(seed or 0) + 2**63) % 2**64 - 2**63
 
 
@@ -262,16 +262,16 @@ class RoundState(TypedDict):
   optimizer: Hparams
   # int64[], the number of rounds in which any client counted.
   round_num: tf.Tensor
-  # int64[], the settings' seed; 0 where they have none. As a part of the state,
-  # it is not in the compiled round.
+  # int64[], the settings' seed; 0 if there is none. It is part of the state, so
+  # that the compiled round does not contain it.
   shuffle_seed: tf.Tensor
-  # float[d], the server's control, where clients correct their steps; see
+  # float[d], the server's control, if clients correct their steps; see
   # `control_variates`.
   control: NotRequired[tf.Tensor]
-  # float[d], theta minus the mean of the clients' weights amid the last round,
-  # where they take a snapshot.
+  # float[d], theta minus the mean of the clients' weights at the snapshot in
+  # the last round, if they take one.
   snapshot: NotRequired[tf.Tensor]
-  # float64[G], mu, where examples are weighed by group.
+  # float64[G], mu, if examples are weighed by group.
   mixture: NotRequired[tf.Tensor]
 
 
@@ -279,9 +279,9 @@ class StateComputations(NamedTuple):
   """The computations on the state at the server."""
 
   initial: tff.Computation  # Returns the state before the first round, S.
-  # From state and the number of clients that counted to state.
+  # Maps the state and the number of clients that counted to the state.
   next: tff.Computation
-  # From state to the optimizer's hyperparameters, H.
+  # Maps the state to the optimizer's hyperparameters, H.
   get_hparams: tff.Computation
   set_hparams: tff.Computation  # From state and hyperparameters to state.
 
@@ -298,9 +298,9 @@ def build_state(
 ) -> StateComputations:
   """Builds the computations on the state of the training.
 
-  `further` has the specs of parts that begin as zeros, or their first values.
-  Raises `TypeError` if it is not an optimizer of TFF, `FieldError` if it is one
-  that cannot be used.
+  `further` has additional parts: the first value, or a spec to start at zero.
+  Raises `TypeError` if `optimizer` is not an optimizer of TFF, `FieldError` if
+  it cannot be used.
   """
   checking.check_optimizer("client_optimizer", optimizer)
 

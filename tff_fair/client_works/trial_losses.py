@@ -1,7 +1,7 @@
 """Losses after steps of several lengths along one direction.
 
-For each of some factors a, clients evaluate f_k(theta - eta_s a d), so that the
-server can choose one of them.
+For each of several factors a, clients evaluate f_k(theta - eta_s a d), so that
+the server can choose one of the factors.
 """
 
 import functools
@@ -39,8 +39,8 @@ def build_trial_losses(
   """Builds the computation of the trial losses of a cohort.
 
   Its type is (<W@CLIENTS, W.trainable@CLIENTS, float32@CLIENTS, D@CLIENTS> ->
-  TrialLosses@SERVER), from the weights theta, the direction d, the server's
-  learning rate eta_s, and the data. A client without examples has no row.
+  TrialLosses@SERVER). Its arguments are the weights theta, the direction d, the
+  server's learning rate eta_s, and data. Clients without examples have no row.
   """
   run = functools.partial(
     _of_client, factors=factors, batch_size=batch_size, attack=attack
@@ -110,7 +110,7 @@ def _of_client(
     )
     return found.client_id, found.num_examples, found.loss
 
-  # One after the other: steps read and write the model's variables.
+  # One after the other, because steps read and write the model's variables.
   client_ids, num_examples, losses = tf.map_fn(
     after_step,
     lengths,
@@ -130,7 +130,7 @@ def losses_of(client_ids: tf.Tensor, trials: TrialLosses) -> tf.Tensor:
 
   Args:
     client_ids: int64[m].
-    trials: Of r clients, among them, as a rule, these.
+    trials: The losses of r clients, which usually include these.
 
   Returns:
     float32[m, t], in the order of `client_ids`; NaN for a client that `trials`
@@ -139,7 +139,7 @@ def losses_of(client_ids: tf.Tensor, trials: TrialLosses) -> tf.Tensor:
   order = tf.argsort(trials.client_id, stable=True)
   known = tf.gather(trials.client_id, order)
   places = tf.searchsorted(known, client_ids)
-  # One more row, for those whose place is behind all others.
+  # One more row, for clients whose position is after all others.
   padded = tf.pad(known, [[0, 1]])
   losses = tf.pad(tf.gather(trials.loss, order), [[0, 1], [0, 0]])
   is_known = tf.logical_and(

@@ -1,7 +1,7 @@
-"""A user's own client work, and TensorFlow Federated's.
+"""Adapts client work of users and of TensorFlow Federated.
 
-A user's may be the computation of one client. TFF's reports only a number of
-examples, but fair rules read losses: `with_signals` adds them to the report.
+Users may write the computation of one client. TFF's client work reports only a
+number of examples, but fair rules read losses, which `with_signals` adds.
 """
 
 import collections
@@ -23,9 +23,9 @@ def build_from_computation(
   """Builds client work that does the same for each client in each round.
 
   Args:
-    work: One client's work in a round, of the type (<W, D> -> R): from the
-      model's weights, `tff.learning.models.ModelWeights`, and a sequence, the
-      client's data, to a `tff.learning.templates.ClientResult` of update and
+    work: One client's work in a round, of the type (<W, D> -> R): maps the
+      model's weights, `tff.learning.models.ModelWeights`, and the client's
+      data, a sequence, to a `tff.learning.templates.ClientResult` of update and
       signals.
 
   Returns:
@@ -76,7 +76,7 @@ def with_signals(
   *,
   learning_rate: float | None = None,
 ) -> tff.learning.templates.ClientWorkProcess:
-  """Has client work report the signals that fair rules read.
+  """Makes client work report the signals that fair rules read.
 
       work = tff.learning.templates.build_model_delta_client_work(
         model_fn, optimizer, tff.learning.ClientWeighting.NUM_EXAMPLES
@@ -87,27 +87,27 @@ def with_signals(
   its examples, in inference mode, as `tff_fair.evaluation` does.
 
   Args:
-    client_work: From the model's weights and a client's examples to an update,
-      the initial minus the trained weights, and its weight, a scalar: that of
-      TFF's FedAvg, FedProx or Mime, or a user's own.
+    client_work: Maps the model's weights and a client's examples to an update,
+      the initial minus the trained weights, and its weight, a scalar, like that
+      of TFF's FedAvg, FedProx or Mime, or one of your own.
     model_fn: The model of the client work: a function that returns a new
       `tff.learning.models.VariableModel`, or a
       `tff.learning.models.FunctionalModel`.
-    learning_rate: eta, that of the client optimizer; `None` takes it from the
-      hyperparameters of `client_work`, if they have it.
+    learning_rate: eta of the client optimizer; `None` takes it from the
+      hyperparameters of `client_work`, if they include it.
 
   Returns:
     A process with the state, the hyperparameters, the updates and the
-    measurements of `client_work`. A client's data is that of
-    `tff_fair.client_dataset`, whose examples `client_work` takes; where it
-    takes the id, too, it gets both. `update_weight` has the fields of
-    `tff_fair.ClientSignals` that can be known of any work:
+    measurements of `client_work`. A client's data is made by
+    `tff_fair.client_dataset`; `client_work` gets its examples, and also the id
+    if it takes both. `update_weight` has the fields of
+    `tff_fair.ClientSignals` that any work can report:
 
     * `client_id`, of the data; 0 without examples;
     * `num_examples`, the weight of `client_work`: TFF's is the number of
       examples, 1 with `UNIFORM`, 0 for an update that is not finite;
-    * `loss` and `accuracy` of the received model, the latter 0 where the model
-      has none;
+    * `loss` and `accuracy` of the received model, the latter 0 if the model has
+      none;
     * `learning_rate`, if it is given or a hyperparameter of `client_work`.
 
   Raises:
@@ -171,7 +171,7 @@ def _build_report(
   before_type: tff.Type,
   learning_rate: float | None,
 ) -> tff.Computation:
-  """Builds the result with signals from that of `client_work`."""
+  """Builds the result with signals from the result of `client_work`."""
   hparams_type = client_work.get_hparams.type_signature.result
   knows_rate = _LEARNING_RATE in dict(tff.structure.iter_elements(hparams_type))
 

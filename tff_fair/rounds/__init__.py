@@ -1,7 +1,7 @@
-"""Composes learning processes: what all methods share.
+"""Composes learning processes, with all that methods share.
 
-A method's file imports this package for its builder; the parts of a process are
-imported when one is built, so that a factory comes without them.
+A method's file imports this package for its builder. The parts of a process are
+imported when one is built, so that importing a factory does not load them.
 """
 
 import typing

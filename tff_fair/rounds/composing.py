@@ -1,8 +1,8 @@
-"""Composes a learning process from a rule: what all methods share.
+"""Composes a learning process from a rule.
 
-One client work trains and reports signals, one aggregation factory applies the
-rule, one finalizer takes the server step. Before that step, clients may search
-for its length.
+All methods share one client work, which trains and reports signals, one
+aggregation factory, which applies the rule, and one finalizer, which takes the
+server step. Before the step, clients may search for its length.
 """
 
 import collections
@@ -73,46 +73,46 @@ def compose(
     client_optimizer: Trains at the clients; started anew each round, unless it
       `keeps_optimizer_state`.
     server_optimizer: Applies the direction; `None` is SGD of learning rate 1.
-    server_learning_rate_decay: As `learning_rate_decay`, of the server's rate,
-      where t is the number of steps that the server has taken; `None` keeps it.
+    server_learning_rate_decay: Like `learning_rate_decay`, for the server's
+      rate, with t the number of server steps so far; `None` keeps it constant.
     server_learning_rate_decay_kind: "exponential" or "inverse_time".
-    num_clients: Size of the population, for methods that need to know it.
-    personal_lam: Trains personal models beside the global one, with this pull
-      towards it (Ditto); `None` trains none.
-    keeps_optimizer_state: Whether a client's optimizer goes on from its state
-      in the client's last round, so that it keeps its momentum.
-    local_correction: "scaffold" corrects the clients' steps for their drift by
+    num_clients: Size of the population, for methods that need it.
+    personal_lam: Trains personal models besides the global one, with this pull
+      towards it (Ditto); `None` trains no personal models.
+    keeps_optimizer_state: Whether a client's optimizer continues from its state
+      in the client's last round, and so keeps its momentum.
+    local_correction: "scaffold" corrects the drift of clients' steps by
       control variates, which clients keep; see
       `tff_fair.client_works.control_variates`. The clients' optimizer is then
       SGD without momentum.
     num_participants: How many clients may take part, for SCAFFOLD; `None` is
       `num_clients`.
-    objective: What clients minimize, from the mean loss of a minibatch; `None`
-      is the loss itself.
-    takes_snapshot: Whether the state has the mean of the clients' weights amid
-      their local steps (DRFA); see `tff_fair.client_works.TrainingSettings`.
-    group_shares: How many examples each group of people has, of all clients,
-      where examples are weighed by group (FedMinMax): a client's data are then
-      batches `(x, y, group)`, group an int32[n] of places in it.
-    group_learning_rate: How fast these weights move; goes with `group_shares`.
+    objective: What clients minimize, a function of a minibatch's mean loss;
+      `None` is the loss itself.
+    takes_snapshot: Whether the state has the mean of the clients' weights at a
+      random local step (DRFA); see `tff_fair.client_works.TrainingSettings`.
+    group_shares: How many examples each group of people has over all clients,
+      to weigh examples by group (FedMinMax). A client's data are then batches
+      `(x, y, group)`; group, int32[n], has indices into it.
+    group_learning_rate: How fast these weights move; needs `group_shares`.
     finalizer: Builds the server step; `None` applies the `server_optimizer`.
     line_search: Chooses the length of the server's step by the losses that
       clients would have after it. The rule must report `slopes`. `None` takes
-      the step of the server's rate.
+      a step at the server's learning rate.
     attack: Which clients report false losses or updates, for a study; `None`
       if no client does.
-    **options: How updates are summed, as `tff_fair.aggregators.RuleFactory`
-      takes it (with a `tape`, clients measure all `ClientSignals`), and how
-      clients train, the attributes of `tff_fair.client_works.TrainingSettings`
-      but `objective`.
+    **options: How updates are summed, the options of
+      `tff_fair.aggregators.RuleFactory` (with a `tape`, clients measure all
+      `ClientSignals`); and how clients train, the attributes of
+      `tff_fair.client_works.TrainingSettings` except for `objective`.
 
   Returns:
     A `tff.learning.templates.LearningProcess` whose `next` has the type
     (<S@SERVER, {<int64, B>*}@CLIENTS> -> <state=S@SERVER, metrics=M@SERVER>);
     `tff_fair.client_dataset` makes a client's data. The metrics are
     `client_work` (`train`: the model's metrics during training), `aggregator`
-    (see `tff_fair.aggregators.RuleFactory`) and `finalizer`; with a search
-    `line_search`, too, see `tff_fair.rounds.line_search.with_line_search`.
+    (see `tff_fair.aggregators.RuleFactory`) and `finalizer`; with a search also
+    `line_search`, see `tff_fair.rounds.line_search.with_line_search`.
 
   Raises:
     TypeError: If an argument has the wrong type.
@@ -166,7 +166,7 @@ def compose(
 
 
 def _those(kind: type, options: Mapping[str, Any]) -> dict[str, Any]:
-  """Returns the options that a `TypedDict` names."""
+  """Returns those of the options that are keys of a `TypedDict`."""
   return {n: v for n, v in options.items() if n in kind.__annotations__}
 
 
@@ -176,7 +176,7 @@ def check_keywords(
   """Checks that keywords are options, or hyperparameters of a method.
 
   Raises:
-    TypeError: If one is neither; names the nearest.
+    TypeError: If one is neither; suggests the most similar.
   """
   parameters = inspect.signature(compose).parameters.values()
   known = [
@@ -227,7 +227,7 @@ def compose_client_work(
   *,
   server_optimizer: Optimizer | None = None,
 ) -> LearningProcess:
-  """Composes the learning process of client work of your own.
+  """Composes a learning process from your own client work.
 
       work = tff_fair.client_works.build_from_computation(train)
       term = tff_fair.aggregators.TermFactory(t=2.0)
@@ -235,7 +235,7 @@ def compose_client_work(
 
   Args:
     model_fn: Gives the initial weights; see `compose`.
-    client_work: From the weights W and a client's data to a
+    client_work: Maps the weights W and a client's data to a
       `tff.learning.templates.ClientResult`. Its `update` is the initial minus
       the trained weights. Its `update_weight` is `tff_fair.ClientSignals`, or a
       structure of `client_id`, `num_examples` and the signals of the rule.
@@ -269,7 +269,7 @@ def compose_client_work(
 def _server_step(
   finalizer: Finalizer | None, server_optimizer: Optimizer | None
 ) -> Finalizer:
-  """Returns the server step: the method's own, or that of an optimizer."""
+  """Returns the server step: the method's, or that of a server optimizer."""
   if finalizer is None:
     return _apply(server_optimizer)
   if server_optimizer is not None:
@@ -307,7 +307,7 @@ def _build_aggregation(
 def _build_distributor(
   work: client_works.MethodWork,
 ) -> tff.learning.templates.DistributionProcess:
-  """Builds what sends the weights, those of the first round too if need be."""
+  """Builds the distributor of weights, including initial ones if needed."""
   weights_type = work.info.weights_type
   if "initial_loss" in work.signals:
     return build_with_initial_weights(weights_type)
@@ -317,7 +317,7 @@ def _build_distributor(
 def _num_controlled(
   local_correction: str, num_participants: int | None, num_clients: int | None
 ) -> int | None:
-  """Returns how many clients have control variates; None without them."""
+  """Returns how many clients have control variates; None without SCAFFOLD."""
   declared.check_choice(
     "local_correction", local_correction, typing.get_args(LocalCorrection)
   )
@@ -338,7 +338,7 @@ def _num_controlled(
 def _groups(
   shares: Sequence[float] | None, learning_rate: float | None
 ) -> group_weights.GroupWeights | None:
-  """Returns how examples are weighed by group, if they are."""
+  """Returns the weights of examples by group, if there are any."""
   if shares is None and learning_rate is None:
     return None
   if shares is None or learning_rate is None:
@@ -353,7 +353,7 @@ def _groups(
 def _check_groups(
   personal_lam: float | None, dp: privacy.DifferentialPrivacy | None
 ) -> None:
-  """Raises if something does not go with weights by group."""
+  """Raises if an option is incompatible with weights by group."""
   for option, is_given, reason in (
     ("personal_lam", personal_lam is not None, "personal models have none"),
     ("dp", dp is not None, "the losses of groups get no noise"),
@@ -368,7 +368,7 @@ def _check_groups(
 def _check_kept(
   factory: summing.RuleFactory, dp: privacy.DifferentialPrivacy | None
 ) -> None:
-  """Raises if clients' state would reveal to the server what a sum hides."""
+  """Raises if clients' state would reveal what secure or private sums hide."""
   for option, is_given in (
     ("aggregation", factory.aggregation == summing.SECURE),
     ("dp", dp is not None),
@@ -385,7 +385,7 @@ def _check_kept(
 def _check_learning_rate(
   rule: types.Rule, work: client_works.MethodWork
 ) -> None:
-  """Raises if the client optimizer lacks a learning rate that is needed."""
+  """Raises if the client optimizer lacks a needed learning rate."""
   decays = work.settings.learning_rate_decay is not None
   is_needed = decays or "learning_rate" in rule.signals
   if is_needed and checking.learning_rate(work.optimizer) is None:
@@ -402,7 +402,7 @@ def _check_line_search(
   *,
   has_own_step: bool,
 ) -> None:
-  """Raises if trial steps and losses would not be those of the round."""
+  """Raises if trial steps or losses would differ from those of the round."""
   if has_own_step or work.kept:
     raise declared.FieldError(
       "line_search",
@@ -430,8 +430,8 @@ def build_with_initial_weights(
 ) -> tff.learning.templates.DistributionProcess:
   """Builds a distributor that remembers the weights of its first round.
 
-  Clients keep no state across rounds. With theta^0 beside theta they can relate
-  their loss to the one at the start, and the server needs no list of all
+  Clients keep no state between rounds. If they get theta^0 with theta, they can
+  relate their loss to the initial one, and the server needs no list of all
   clients. The type of `next` is (<S@SERVER, W@SERVER> -> <state=S@SERVER,
   result=<current=W, initial=W>@CLIENTS, measurements=<>>). S holds theta^0,
   zeros before the first round, and whether it is known.

@@ -1,11 +1,11 @@
 """Rounds in which the clients' losses choose the length of the server's step.
 
   first:   clients train, and the rule chooses the direction d
-  second:  the server sends d, clients evaluate theta - eta_s a d for each of
-           some factors a, and the server steps along a d with one of them
+  second:  the server sends d, clients evaluate theta - eta_s a d for several
+           factors a, and the server steps along a d for one of them
 
-No sum of a phase depends on another one of that phase. As a whole, a round is
-one phase after the other.
+No sum of a phase depends on another sum of that phase. A round runs one phase
+after the other.
 """
 
 import collections
@@ -25,11 +25,11 @@ class Trials(NamedTuple):
 
   Attributes:
     loss: float64[m], f_k(theta).
-    slope: float64[m], what the rule reports as `slopes`: <grad f_k, d>, as the
-      clients' updates estimate it. NaN for a client that does not decide.
+    slope: float64[m], <grad f_k, d>, estimated from the clients' updates: the
+      rule's measurement `slopes`. NaN for a client that has no say.
     trial_loss: float64[m, t], f_k(theta - eta_s a d); NaN where a client did
       not report it.
-    factor: float64[t], a, from the greatest to the least.
+    factor: float64[t], a, in descending order.
     learning_rate: float64[], eta_s.
   """
 
@@ -44,7 +44,7 @@ class Choice(NamedTuple):
   """The length that a search chose.
 
   Attributes:
-    factor: float64[], a; 0 takes no step.
+    factor: float64[], a; 0 means no step.
     is_sufficient: bool[], whether it meets the condition of the search.
   """
 
@@ -56,8 +56,8 @@ class LineSearch(NamedTuple):
   """A search for the length of the server's step.
 
   Attributes:
-    factors: a, from the greatest to the least.
-    choose: A pure function on tiny tensors.
+    factors: a, in descending order.
+    choose: A pure function on small tensors.
   """
 
   factors: tuple[float, ...]
@@ -75,11 +75,11 @@ def with_line_search(
 ) -> tff.learning.templates.LearningProcess:
   """Returns a process whose rounds search for the length of their step.
 
-  The finalizer of `parts` takes a step of plain SGD, and `aggregation` measures
-  `client_ids`, `client_losses` and `slopes`. The metrics have `line_search` in
-  place of `slopes`: `step_factor`, a, and `sufficient`, 1 where that step met
-  the condition of the search, else 0. Raises `TypeError` if the rule reports no
-  `slopes`.
+  The finalizer of `parts` must take a step of plain SGD, and `aggregation` must
+  measure `client_ids`, `client_losses` and `slopes`. The metrics have, instead
+  of `slopes`, `line_search`: `step_factor`, a, and `sufficient`, 1 if that step
+  met the search's condition, else 0. Raises `TypeError` if the rule does not
+  report `slopes`.
   """
   measured = aggregation.next.type_signature.result.measurements.member
   if "slopes" not in dir(measured):
@@ -112,7 +112,7 @@ def _build_train(
   client_work: tff.learning.templates.ClientWorkProcess,
   aggregation: tff.templates.AggregationProcess,
 ) -> tff.Computation:
-  """Builds the first phase: to what work and sum return, at the server."""
+  """Builds the first phase, which returns the outputs of work and sum."""
 
   @tff.federated_computation(*parameter)
   def train(state: Any, client_data: Any) -> Any:
@@ -205,7 +205,7 @@ def _apply_search(
   trials: client_works.TrialLosses,
   learning_rate: tf.Tensor,
 ) -> collections.OrderedDict[str, Any]:
-  """Returns the result and measurements of a round's sum, at its new length."""
+  """Returns a sum's result and measurements, with the step's chosen length."""
   measurements = collections.OrderedDict(summed["measurements"])
   slope = tf.cast(measurements.pop("slopes"), tf.float64)
   found = search.choose(
@@ -234,7 +234,7 @@ def _apply_search(
 
 
 def _by_name(struct: tff.Type) -> tff.Type:
-  """Returns a type of a structure as one of a dictionary."""
+  """Returns the type of a dictionary with the fields of a struct type."""
   return tff.to_type(
     collections.OrderedDict(tff.structure.iter_elements(struct))
   )

@@ -1,4 +1,4 @@
-"""The options that methods take, and the types of what they hand on."""
+"""The options that methods take, and the types of their arguments."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ LocalCorrection: TypeAlias = Literal["none", "scaffold"]
 Optimizer: TypeAlias = tff.learning.optimizers.Optimizer
 LearningProcess: TypeAlias = tff.learning.templates.LearningProcess
 
-# From the type of the model's weights, and the decay of the learning rate, to a
-# finalizer for them.
+# Builds a finalizer from the type of the model's weights, and the decay of the
+# learning rate.
 Finalizer: TypeAlias = Callable[
   [tff.Type, "learning_rate_decay.LearningRateDecay | None"],
   tff.learning.templates.FinalizerProcess,
@@ -69,14 +69,14 @@ class ComposeOptions(BuildOptions, total=False):
 
 
 def with_proximal_term(options: ComposeOptions, mu: float) -> ComposeOptions:
-  """Returns options with the `mu` of a method as their `proximal_mu`.
+  """Returns options whose `proximal_mu` is the `mu` of a method.
 
   Args:
-    options: What a builder got.
-    mu: The method's own; 0 leaves the options as they are.
+    options: The options that a builder got.
+    mu: The weight of the method's proximal term; 0 does not change the options.
 
   Raises:
-    FieldError: If the options have a proximal term too.
+    FieldError: If the options have a proximal term, too.
   """
   if mu == 0:
     return options

@@ -1,23 +1,22 @@
-"""Rounds in other forms than in one piece, for workers that share the clients.
+"""Splits rounds into phases, for workers that share the clients.
 
-In two phases all clients measure, then all clients train:
+In two phases, first all clients measure, then all clients train:
 
   first:   the server broadcasts theta, clients evaluate it, and the rule
            chooses their coefficients
   second:  clients train, and scale their updates; the server sums and steps
 
-No sum of a phase depends on another one of that phase. Each takes O(d) memory.
-Clients that count in the first phase, and in the second do not, are left out
-when both run once more: a round with such a client is the round without it.
+No sum of a phase depends on another sum of that phase. Each phase takes O(d)
+memory. If clients count in the first phase but not in the second, both run once
+more without them: a round with such a client equals the round without it.
 
-Where clients compare themselves by secure sums, each of these sums is a phase.
-Clients train in each: one whose update then fails must not be compared with,
-and no sum shows the server which one that was.
+If clients compare themselves by secure sums, each of these sums is a phase.
+Clients train in each phase: others must not compare themselves with a client
+whose update then fails, and no sum shows the server which client that was.
 
-Where clients keep something, the rows of the cohort alone travel. The tables
-stay with the program. Each client gets its own rows, as it gets its data. What
-comes back are the tables of the cohort. So m d floats travel each way, in the
-place of T d for each call.
+If clients keep state, only the rows of the cohort travel; the tables stay in
+the program. Each client gets its own rows, like its data, and the tables of the
+cohort come back. So m d floats travel each way, instead of T d for each call.
 """
 
 import collections
@@ -57,7 +56,7 @@ def end_round(
   summed: tff.templates.MeasuredProcessOutput,
   **further: tff.Value,
 ) -> tff.learning.templates.LearningProcessOutput:
-  """Returns state and metrics as `tff.learning.templates` composes them."""
+  """Returns state and metrics, composed as in `tff.learning.templates`."""
   stepped = parts.finalizer.next(
     state.finalizer, state.global_model_weights, summed.result
   )
@@ -82,7 +81,7 @@ def end_round(
 def with_next(
   process: tff.learning.templates.LearningProcess, next_fn: tff.Computation
 ) -> tff.learning.templates.LearningProcess:
-  """Returns a process whose rounds are another computation's."""
+  """Returns the process with another computation as its `next`."""
   return tff.learning.templates.LearningProcess(
     process.initialize,
     next_fn,
@@ -95,16 +94,16 @@ def with_next(
 
 @dataclasses.dataclass(frozen=True)
 class OwnRowsProcess:
-  """A process in which the rows of a cohort alone travel in every round.
+  """A process that moves only the rows of the cohort in every round.
 
-  Results are those of the process, bit for bit, and sooner: to move a table of
-  84 MB there and back took as long as the rest of a round of Ditto.
+  Results equal those of the process, bit for bit, but come sooner: moving a
+  table of 84 MB there and back took as long as the rest of a round of Ditto.
   """
 
   process: tff.learning.templates.LearningProcess
   next_of_own: tff.Computation  # A round as `build_of_own` returns it.
   # The most clients of a part; 0 never cuts. The runtime cuts larger cohorts,
-  # and then moves no other rows anyway.
+  # and then moves only their rows anyway.
   clients_per_part: int
 
   def initialize(self) -> Any:
@@ -131,8 +130,8 @@ def build_of_own(
 ) -> tff.Computation:
   """Builds a round in which each client gets its own rows.
 
-  It has one argument more than `next`, at clients: tables that have a client's
-  rows, if it has some.
+  It has one more argument than `next`, at clients: tables with the client's
+  rows, if there are any.
   """
   work = parts.work.build_round()
   *_, own_type = work.type_signature.parameter
@@ -150,7 +149,7 @@ def build_of_own(
 
 
 def with_own_rows(args: Sequence[Any]) -> Sequence[Any]:
-  """Returns the arguments of a round with own rows."""
+  """Returns the arguments of a round in which clients get their own rows."""
   given, data = args
   state = tff.structure.from_container(given, recursive=True)
   tables = _tables(state)
@@ -199,7 +198,7 @@ def _tables(state: tff.structure.Struct) -> Mapping[str, client_table.Table]:
 
 
 def can_build(parts: RoundParts) -> bool:
-  """Returns whether a process has such rounds."""
+  """Returns whether a process can have rounds in two phases."""
   return parts.work.has_phases and parts.factory.has_phases
 
 
@@ -209,9 +208,9 @@ def build_phases(
 ) -> tuple[tff.Computation, tff.Computation]:
   """Builds the two phases of a round, see `tff_fair.runtime.phases`.
 
-  Where clients keep something, the phases take what these keep, after the data;
-  then the ids of clients that are left out. The last one's result has the
-  `output` of the round, and the ids of those to leave out, too, `left_out`.
+  If clients keep state, the phases take it after the data; then they take the
+  ids of clients to leave out. The result of the last phase has the round's
+  `output`, and the ids of all clients to leave out, `left_out`.
   """
   work = parts.work.build_phases()
   result_type: Any = work.train.type_signature.result.result.member
@@ -262,14 +261,14 @@ def build_phases(
 
 
 def with_all_clients(args: Sequence[Any]) -> Sequence[Any]:
-  """Returns the arguments of the first phase, which leaves out no client."""
+  """Returns the arguments of the first phase, which leaves no client out."""
   return [*args, np.zeros([0], np.int64)]
 
 
 def without_those_that_failed(
   first: Sequence[Any], last: Any
 ) -> Sequence[Any] | None:
-  """Returns the arguments with which the phases run once more, if they do."""
+  """Returns the arguments to run the phases again; None if no client failed."""
   if not len(last["left_out"]):
     return None
   *args, left_out = first
@@ -277,7 +276,7 @@ def without_those_that_failed(
 
 
 def output_of(args: Sequence[Any], last: Any) -> Any:
-  """Returns the output of the round, from the result of the last phase."""
+  """Returns the output of the round from the result of the last phase."""
   del args
   return last["output"]
 
@@ -316,7 +315,7 @@ def with_phases(
   parts: RoundParts,
   aggregation: tff.templates.AggregationProcess,
 ) -> tff.learning.templates.LearningProcess:
-  """Returns a process whose `next` has phases where it can have some."""
+  """Returns a process whose `next` has phases, if it can have them."""
   parameter = process.next.type_signature.parameter
   kept = bool(parts.work.kept)
   build_uncut = functools.cache(

@@ -1,4 +1,4 @@
-"""The ways of summing client updates by a rule; knows rules, and no method."""
+"""Ways to sum client updates by a rule; imports no methods."""
 
 from tff_fair.summing.client_weighting import ClientWeighting
 from tff_fair.summing.defences import Defence, TrimmedSumFactory

@@ -26,7 +26,7 @@ _NO_BUILDER = (
 )
 _NUMBERS = (np.floating, np.integer)
 _NUMERIC_SIGNALS = ("num_examples", *types.MEASURED_SIGNALS)
-# Sizes, counts and norms: below zero they mean nothing, and rules divide by
+# Sizes, counts and norms: negative ones are meaningless, and rules divide by
 # them and take their logarithms. Losses may be negative.
 _NEVER_NEGATIVE = (
   "accuracy",
@@ -45,7 +45,7 @@ class ScalarRows(NamedTuple):
 
 
 def concat_rows(first: ScalarRows, second: ScalarRows) -> ScalarRows:
-  """Returns the rows of both."""
+  """Returns the rows of `first`, then those of `second`."""
   ids, columns = stacking.join_rows(first[:2], second[:2])
   return ScalarRows(ids, columns, first.num_excluded + second.num_excluded)
 
@@ -57,13 +57,13 @@ class ScalarReader:
   rule: types.Rule
   # "num_examples", "uniform", or weights by client id.
   client_weighting: str | ByClient
-  # The numbers the client's weight has beside its id; empty for a scalar
-  # weight, which then is the number of examples.
+  # The numeric fields of a client's weight beside its id; empty if the weight
+  # is a scalar, the number of examples.
   fields: tuple[str, ...]
   # Whether clients already report 0 examples for an update that is not finite,
   # so that the server skips this check.
   updates_checked: bool = False
-  # f_k*, which the rule gets subtracted from f_k; `None` is 0.
+  # f_k*: the rule gets f_k - f_k* as the loss; `None` is 0.
   loss_reference: ByClient | None = None
 
   @classmethod
@@ -128,7 +128,7 @@ class ScalarReader:
     return ScalarRows(ids, columns, tf.constant(0, tf.int32))
 
   def read(self, update: types.TensorStructure, weight: Any) -> ScalarRows:
-    """Returns one row; or none, one excluded, if the client does not count."""
+    """Returns one row; or no row and an exclusion, if it does not count."""
     if self.fields:
       named = weight if isinstance(weight, Mapping) else weight._asdict()
       client_id = named["client_id"]
@@ -156,7 +156,7 @@ class ScalarReader:
     return ScalarRows(ids, columns, 1 - tf.cast(counts, tf.int32))
 
   def signals(self, rows: ScalarRows) -> types.ClientSignals:
-    """Returns the `ClientSignals` behind the rows of `read`, as vectors."""
+    """Returns the `ClientSignals`, vectors, that rows of `read` came from."""
     named = dict(
       zip(self.columns, tf.unstack(rows.columns, axis=1), strict=True)
     )
@@ -166,7 +166,7 @@ class ScalarReader:
     )
 
   def unordered_cohort(self, rows: ScalarRows) -> types.Cohort:
-    """Returns the rows as they came, with weights that are not normalized."""
+    """Returns the cohort in the order of the rows; weights are unnormalized."""
     named = dict(
       zip(self.columns, tf.unstack(rows.columns, axis=1), strict=True)
     )
@@ -176,7 +176,7 @@ class ScalarReader:
     return types.Cohort(client_id=rows.client_id, weight=weight, **named)
 
   def _weight(self, client_id: tf.Tensor, num_examples: tf.Tensor) -> tf.Tensor:
-    """Returns the weights of clients, not normalized."""
+    """Returns the unnormalized weights of clients."""
     if isinstance(self.client_weighting, ByClient):
       return self.client_weighting.of(client_id)
     if self.client_weighting == UNIFORM:
@@ -194,7 +194,7 @@ def _is_scalar(type_spec: Any, kinds: tuple[type, ...]) -> bool:
 
 
 def _way_out(missing: str, found: Sequence[str], fields: Sequence[str]) -> str:
-  """Returns where missing signals come from, by what there is instead."""
+  """Returns advice on how to supply missing signals, given those found."""
   if missing == "learning_rate" and fields:
     return (
       "Pass learning_rate=0.1, the rate of the clients, to "

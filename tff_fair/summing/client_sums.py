@@ -1,12 +1,12 @@
-"""A round in which the server gets nothing but sums over clients.
+"""A round in which the server gets only sums over clients.
 
 Each client makes its terms of several sums. An inner factory adds each of them,
-and the server computes the result. No sum depends on another one, so that the
-round compiles to TFF's `MapReduceForm`.
+and the server computes the result. No sum depends on another one, so the round
+compiles to TFF's `MapReduceForm`.
 
-Secure sums add integers, so that all numbers need bounds. Scalars travel as a
-whole part and a fraction, because their sizes differ by far more than integers
-of 32 bits can show.
+Secure sums add integers, so all numbers need bounds. A scalar travels as a
+whole part and a fraction, because 32-bit integers cannot represent the range of
+sizes that scalars have.
 """
 
 import collections
@@ -25,21 +25,21 @@ from tff_fair.types import SumsOutput, TensorStructure
 Factory: TypeAlias = tff.aggregators.UnweightedAggregationFactory
 Terms: TypeAlias = Mapping[str, Any]
 
-# The names of sums that every round has, and of those of scalars.
+# The names of the sums that every round has, and of the sums of scalars.
 COUNTS, UPDATE = "counts", "update"
 SCALARS, _WHOLE_PARTS = "scalars", "whole_parts"
 
 DEFAULT_BOUND = 1024.0
-# Of numbers of examples and their products with losses, steps and the like.
+# Bounds numbers of examples, and their products with losses, steps and so on.
 SCALAR_BOUND = 2**20
 
 
 class Counts(NamedTuple):
-  """The outcome of a client, where one of these is 1; or sums of outcomes."""
+  """The outcome of a client, one 1 and zeros; or the sums of outcomes."""
 
   counted: tf.Tensor  # float32[], it counts.
-  # float32[], it has no examples, or an update or signals that are not finite
-  # or mean nothing.
+  # float32[], it has no examples, or its update or signals are not finite or
+  # are negative where that is meaningless.
   excluded: tf.Tensor
   out_of_bounds: tf.Tensor  # float32[], its terms pass the bounds.
 
@@ -49,9 +49,9 @@ def counted(
   sent: Terms,
   within_bounds: tf.Tensor | bool = True,
 ) -> Terms:
-  """Returns the terms that a client adds, and whether it counts, as `counts`.
+  """Returns a client's terms, and its outcome as `counts`.
 
-  The terms of a client that does not count become zeros, whatever they were.
+  If the client does not count, its terms become zeros, even NaNs.
   """
   reports = tf.equal(row.num_excluded, 0)
   counts = reports & within_bounds
@@ -69,21 +69,21 @@ def counted(
 
 @dataclasses.dataclass(frozen=True)
 class Transport:
-  """How terms travel: by a factory or TFF's secure sum, perhaps bounded."""
+  """How terms are summed: by a factory or TFF's secure sum, with any bound."""
 
   sum_factory: Factory | None
   bound: float | None
 
   @classmethod
   def of(cls, sum_factory: Factory | None, bound: float | None) -> Self:
-    """Returns the transport that options ask for; see `RuleFactory`."""
+    """Returns the transport for the options; see `RuleFactory`."""
     if sum_factory is None and bound is None:
       bound = DEFAULT_BOUND
     return cls(sum_factory, bound)
 
   @property
   def as_integers(self) -> bool:
-    """Whether TFF's secure sum adds what clients send."""
+    """Whether clients send integers, to TFF's secure sum."""
     return self.sum_factory is None
 
   def scalars(self, values: tf.Tensor) -> Terms:
@@ -106,8 +106,8 @@ class Transport:
   def scaled(
     self, specs: TensorStructure, update: TensorStructure, factor: tf.Tensor
   ) -> TensorStructure:
-    """Returns an update times a factor, of `specs` or as it travels."""
-    # Integers of 32 bits are no more exact than float32.
+    """Returns an update times a factor, of `specs`, or float32 for integers."""
+    # 32-bit integers are not more exact than float32.
     if self.as_integers:
       specs = tf.nest.map_structure(
         lambda spec: tf.TensorSpec(spec.shape, tf.float32), specs
@@ -124,7 +124,7 @@ class Transport:
 
   @property
   def factories(self) -> dict[str, Factory]:
-    """The processes that add the terms of clients, by name."""
+    """The factories that sum the clients' terms, by name."""
     if self.sum_factory is not None:
       return dict.fromkeys((COUNTS, SCALARS, UPDATE), self.sum_factory)
     secure_sum = tff.aggregators.SecureSumFactory
@@ -148,7 +148,7 @@ def _are_within(values: Any, bound: float | None) -> tf.Tensor:
 def secure_counts() -> Factory:
   """Returns a factory that adds counts securely.
 
-  The ends of its interval are exact, so that numbers of clients are.
+  It represents 0 and 1 exactly, so numbers of clients are exact.
   """
   return tff.aggregators.SecureSumFactory(1.0, 0.0)
 
@@ -189,16 +189,15 @@ def end_round(
 
 
 class Sums:
-  """Sums of terms of clients, none of which depends on another one.
+  """Sums of clients' terms, none of which depends on another sum.
 
-  `inner` is the type of the measurements of the sum of updates; nothing
-  without.
+  `inner` is the type of the measurements of the sum of updates, if any.
   """
 
   def __init__(
     self, terms_type: tff.StructType, factories: Mapping[str, Factory]
   ) -> None:
-    """Builds the process that adds each of the terms, by name."""
+    """Builds a process for each of the terms, by name."""
     unused_assertions.keep_out_of_log()
     self.terms_type = terms_type
     self._processes = {

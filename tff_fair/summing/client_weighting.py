@@ -1,7 +1,7 @@
-"""Numbers that the caller gives for each client: weights and reference losses.
+"""Numbers that callers pass for each client: weights and reference losses.
 
-A method starts from the weights, and subtracts a client's reference from its
-loss.
+A method starts from the weights, and subtracts a client's reference loss from
+its loss.
 """
 
 import math
@@ -22,7 +22,7 @@ NUM_EXAMPLES, UNIFORM = "num_examples", "uniform"
 
 
 class ByClient(NamedTuple):
-  """The numbers of an option, by ascending client id."""
+  """The numbers that an option gives to clients, by ascending client id."""
 
   option: str
   ids: tuple[int, ...]
@@ -44,9 +44,9 @@ class ByClient(NamedTuple):
 
 
 def read_client_weighting(given: ClientWeighting) -> str | ByClient:
-  """Returns a client weighting, checked.
+  """Checks and returns a client weighting.
 
-  Raises `TypeError` if it is neither a text nor numbers of clients, and
+  Raises `TypeError` if it is neither a text nor one number per client, and
   `FieldError` if a value is wrong.
   """
   name = "client_weighting"
@@ -71,9 +71,9 @@ def read_client_weighting(given: ClientWeighting) -> str | ByClient:
 
 
 def read_loss_reference(given: Mapping[int, float] | None) -> ByClient | None:
-  """Returns the losses f_k* to compare with, by client id, checked.
+  """Checks and returns the reference losses f_k*, by client id.
 
-  `None` compares with nothing. Raises `TypeError` if it is not a mapping of
+  `None` means no references. Raises `TypeError` if it is not a mapping of
   client ids to numbers, and `FieldError` if it is empty or a number is not
   finite.
   """
@@ -88,7 +88,7 @@ def read_loss_reference(given: Mapping[int, float] | None) -> ByClient | None:
 
 
 def _by_client(option: str, given: Any) -> ByClient:
-  """Returns finite numbers by client id, or of the clients from id 0 on."""
+  """Reads finite numbers: a mapping by client id, or a sequence from id 0."""
   by_id: dict[Any, Any] = dict(
     given.items() if isinstance(given, Mapping) else enumerate(given)
   )

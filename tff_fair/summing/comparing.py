@@ -1,16 +1,16 @@
-"""Secure sums one after the other, by which clients compare themselves.
+"""Successive secure sums, by which clients compare themselves with others.
 
-  phase i:  s_i = sum_k t_ki, with t_ki of client k's scalars and s_1 ... s_i-1
-  last:     E_j = sum_k e_kj,  S_j = sum_k e_kj Delta_k, with e_kj likewise
-  d = sum_j u_j S_j, with u_j of all these sums
+  phase i:  s_i = sum_k t_ki; t_ki depends on k's scalars and s_1 ... s_i-1
+  last:     E_j = sum_k e_kj,  S_j = sum_k e_kj Delta_k;  e_kj likewise
+  d = sum_j u_j S_j;  u_j depends on all these sums
 
-Between two phases the server broadcasts the sums so far, and so each client
-finds where it stands among the others; see `types.ComparingRule`. What reaches
-the server are sums over the whole cohort. `secure` says what bounds are for.
+Between two phases the server broadcasts the sums so far, from which each client
+learns where it ranks among the others; see `types.ComparingRule`. The server
+gets only sums over the whole cohort. `secure` explains the bounds.
 
-A client whose scalars pass their bounds adds zeros in all phases. One whose
-scaled update passes its bound adds zeros in the last phase alone: the others
-have compared themselves with it.
+A client whose scalars exceed their bounds adds zeros in all phases. One whose
+scaled update exceeds its bound adds zeros only in the last phase: the others
+have already compared themselves with it.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from tff_fair.summing import client_scalars, client_sums, rule_application
 class ComparingProcess(tff.templates.AggregationProcess):
   """A process whose sums can also be taken one by one."""
 
-  # Each takes one sum. Their arguments are those of `next`, and then the
-  # results of the phases before, at the server. The last one's result is that
-  # of `next`.
+  # Each computes one sum, from the arguments of `next` followed by the results
+  # of the earlier phases, at the server. The last phase returns the result of
+  # `next`.
   phases: Sequence[tff.Computation]
 
 
@@ -125,8 +125,8 @@ def one_by_one(
 ) -> Sequence[tff.Computation]:
   """Returns phases as computations.
 
-  Each takes arguments of the `given` types, then the results of all phases
-  before it.
+  Each takes arguments of the `given` types, then the results of all earlier
+  phases.
   """
   taken = [*given]
   found: list[tff.Computation] = []
@@ -147,7 +147,7 @@ def _computation(
 
 
 def _known(before: Sequence[Any]) -> Any:
-  """Returns the sums of phases, from the results of these, at the server."""
+  """Returns the sums in the results of phases, at the server."""
   return tff.federated_zip([result["total"] for result in before])
 
 
@@ -166,9 +166,9 @@ def _build_phases(parts: _Computations, row_type: tff.Type) -> Sequence[_Phase]:
 
 
 class _Phase:
-  """A phase before the last; `total` is its sum s_i, float64[n].
+  """A phase before the last; `total` computes its sum s_i, float64[n].
 
-  `make_terms` maps a client's row and the sums before to what `sums` adds.
+  `make_terms` maps a client's row and the earlier sums to what `sums` adds.
   """
 
   def __init__(
@@ -184,7 +184,7 @@ class _Phase:
 
 
 def _known_type(phases: Sequence[_Phase]) -> tff.Type:
-  """Returns the type of the sums of phases."""
+  """Returns the type of the phases' sums."""
   return tff.to_type([phase.total.type_signature.result for phase in phases])
 
 
@@ -200,13 +200,13 @@ class _Computations:
   def terms(
     self, row: client_scalars.ScalarRows, known: Sequence[tf.Tensor]
   ) -> client_sums.Terms:
-    """Returns a client's terms in a phase; zeros, if it does not count."""
+    """Returns a client's terms in a phase; zeros if it does not count."""
     cohort = self.reader.unordered_cohort(row)
     own = tf.reduce_sum(self.rule.phase(cohort, known), axis=0)
     counted = client_sums.counted(
       row, self.transport.scalars(own), self._is_within(cohort)
     )
-    # The last phase has the counts.
+    # Only the last phase sums the counts.
     return collections.OrderedDict(
       (n, terms) for n, terms in counted.items() if n != client_sums.COUNTS
     )
@@ -232,7 +232,7 @@ class _Computations:
   def finish(
     self, totals: Any, known: Sequence[tf.Tensor]
   ) -> rule_application.Round:
-    """Returns (no) state, result and measurements of a round."""
+    """Returns state (empty), result and measurements of a round."""
     levels, measurements = self.rule.levels(known, self.transport.total(totals))
     output = types.SumsOutput(levels, measurements=measurements)
     return client_sums.end_round(

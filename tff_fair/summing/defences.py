@@ -1,23 +1,23 @@
 """Defences of the server against unusual updates.
 
-  zeroing:       an update whose largest entry is beyond a bound becomes zero
-  clipping:      an update whose norm is beyond a bound is shortened to it
+  zeroing:       an update whose largest entry exceeds a bound becomes zero
+  clipping:      an update whose norm exceeds a bound is scaled down to it
   trimmed_mean:  the sum of the scaled updates c_k Delta_k leaves out the least
                  and the greatest values of each coordinate
-  median:        it takes the median of each coordinate
+  median:        the sum takes the median of each coordinate
 
-Zeroing and clipping come before a rule sees the update, so that they go with
+Zeroing and clipping happen before a rule sees the update, so they work with
 every rule and every way to sum. Their bounds are TFF's adaptive ones
 (`tff.learning.robust_aggregator`; Andrew et al., "Differentially Private
-Learning with Adaptive Clipping", NeurIPS 2021). The other two take the place of
-the sum, and so need the two-phase way. A few clients cannot move a coordinate
-of it far (Yin, Chen, Ramchandran, Bartlett, "Byzantine-Robust Distributed
+Learning with Adaptive Clipping", NeurIPS 2021). The other two replace the sum,
+and so need the two-phase way. A few clients cannot move one of their
+coordinates far (Yin, Chen, Ramchandran, Bartlett, "Byzantine-Robust Distributed
 Learning: Towards Optimal Statistical Rates", ICML 2018). Of m values
-x_1 <= ... <= x_m of a coordinate, it is
+x_1 <= ... <= x_m of a coordinate, the trimmed sum is
 
   m / (m - 2 t) (x_(t+1) + ... + x_(m-t)),   t = floor(share m),
 
-and m times the median for a share of 1/2. Without outliers it is about the sum.
+and m times the median for a share of 1/2; without outliers, about the sum.
 """
 
 import collections
@@ -54,7 +54,7 @@ class Defence:
   trimmed_share: float = 0.2
 
   def __post_init__(self) -> None:
-    """Raises `TypeError` or `FieldError` for an attribute that is wrong."""
+    """Raises `TypeError` or `FieldError` for an invalid attribute."""
     declared.check_choice("defence", self.kind, KINDS)
     declared.check_number(
       "trimmed_share",
@@ -67,7 +67,7 @@ class Defence:
 
   @property
   def sum_factory(self) -> tff.aggregators.UnweightedAggregationFactory | None:
-    """Sums the scaled updates; `None` if that is the plain sum."""
+    """The factory that sums the scaled updates; `None` for the plain sum."""
     if self.kind == MEDIAN:
       return TrimmedSumFactory()
     if self.kind == TRIMMED_MEAN:
@@ -80,9 +80,9 @@ class Defence:
     value_type: tff.Type,
     weight_type: tff.Type,
   ) -> tff.templates.AggregationProcess:
-    """Returns a sum of updates with the bound of the defence, if it has one.
+    """Wraps a sum of updates with the bound of the defence, if it has one.
 
-    It also measures the bound and the number of updates beyond it:
+    The process also measures the bound and the number of updates beyond it:
     `clipping_norm` and `clipped_count`, or `zeroing_norm` and `zeroed_count`.
     """
     inner = _Existing(process)
@@ -109,7 +109,7 @@ class Defence:
 
 
 class _Existing(tff.aggregators.WeightedAggregationFactory):
-  """Gives a process that is there already to a factory that wants a factory."""
+  """Presents an existing process as a factory, for factories that wrap one."""
 
   def __init__(self, process: tff.templates.AggregationProcess) -> None:
     self._process = process
@@ -157,16 +157,16 @@ class TrimmedSumFactory(tff.aggregators.UnweightedAggregationFactory):
 
   where V is a structure of floats of known shapes. Values that are zero
   throughout, or not finite, do not count: in a plain sum the former change
-  nothing, and the latter everything. It costs m * d memory at the server,
-  which sees each value.
+  nothing, and the latter everything. The server needs m * d memory, and sees
+  each value.
   """
 
   def __init__(self, share: float = 0.5) -> None:
     """Initializes the factory.
 
     Args:
-      share: The share of the values that is left out at each end, in (0, 1/2];
-        1/2 takes the median.
+      share: The share of the values to leave out at each end, in (0, 1/2]; 1/2
+        takes the median.
 
     Raises:
       FieldError: If the share is out of range.
@@ -231,7 +231,7 @@ def trimmed_sum(rows: tf.Tensor, share: float) -> tf.Tensor:
 
 
 def _counted_rows(value: object) -> tf.Tensor:
-  """Returns a value as one row, [1, d], or none, [0, d]."""
+  """Returns a value as one row, [1, d], or as no row, [0, d]."""
   row = stacking.flatten_update(value)
   counts = tf.logical_and(
     norms.all_finite(row), tf.reduce_any(tf.not_equal(row, 0))

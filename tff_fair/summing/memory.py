@@ -1,6 +1,6 @@
-"""Remembers the updates of the last rounds, each client's latest one.
+"""Remembers each client's latest update among those of the last rounds.
 
-Memory grows with the rounds and the cohorts, never with the population.
+Memory grows with the rounds and the cohorts, not with the population.
 """
 
 from typing import NamedTuple
@@ -20,10 +20,10 @@ class RememberedCohort(NamedTuple):
 class Memory(NamedTuple):
   """The updates of the last rounds."""
 
-  # One for each round, the youngest first.
+  # One for each round, the latest first.
   cohorts: tuple[RememberedCohort, ...]
-  # float64[r, r], the inner products of all of them, in this order: they take
-  # longer to compute than all else in a round that uses them.
+  # float64[r, r], the inner products of all updates, in this order, kept
+  # because they take longer to compute than the rest of a round.
   gram: tf.Tensor
 
 
@@ -71,10 +71,10 @@ def gram_with(memory: Memory, products: tf.Tensor) -> tf.Tensor:
 def remember(
   memory: Memory, cohort: RememberedCohort, gram: tf.Tensor
 ) -> Memory:
-  """Returns the memory after a round, whose oldest cohort is forgotten.
+  """Returns the memory after a round, without its oldest cohort.
 
-  Older updates of the round's clients are forgotten too. An empty cohort leaves
-  the memory as it is. `gram` is that of cohort and memory, see `gram_with`.
+  Older updates of the round's clients are forgotten, too. An empty cohort does
+  not change the memory. `gram` is the result of `gram_with`.
   """
 
   def next_memory() -> Memory:

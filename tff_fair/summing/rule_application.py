@@ -1,4 +1,4 @@
-"""Applies a rule to a collected cohort, and says what the round reports."""
+"""Applies a rule to a collected cohort, and builds the round's measurements."""
 
 import collections
 import math
@@ -32,10 +32,10 @@ def apply_rule(
 
   `gram` is float64[m, m] in the order of `rows`, if the rule or the certificate
   needs it; with r remembered updates, of ids int64[r] and ages int32[r], it is
-  float64[m + r, m + r]. The coefficients of the output are in the order of
-  `rows`; its measurements are those of every method, those of the rule, and
-  with `tape`, which needs `gram`, those of `tff_fair.summing.tape`. An empty
-  cohort leaves the state as it is.
+  float64[m + r, m + r]. The output's coefficients are in the order of `rows`;
+  its measurements are those of every method, those of the rule, and with
+  `tape`, which needs `gram`, those of `tff_fair.summing.tape`. An empty cohort
+  does not change the state.
   """
   num_clients = tf.size(rows.client_id)
   num_remembered = 0 if remembered is None else tf.size(remembered[0])
@@ -91,7 +91,7 @@ def _ordered_cohort(
   rows: client_scalars.ScalarRows,
   order: tf.Tensor,
 ) -> types.Cohort:
-  """Returns the contents of the rows in another order; weights sum to 1."""
+  """Returns the cohort of the rows in the given order; weights sum to 1."""
   cohort = reader.unordered_cohort(
     rows._replace(
       client_id=tf.gather(rows.client_id, order),
@@ -109,10 +109,10 @@ def round_output(
 ) -> Round:
   """Returns the state, the result and the measurements of an aggregation.
 
-  If clients have ids, the measurements have the cohort's coefficients,
-  float32[m], in the order of `client_ids`, int64[m], which ascend, and
-  `client_losses`, float32[m], if they report losses. A direction that is not
-  finite is reported as it is, and no step is taken.
+  If clients have ids, the measurements include the ascending `client_ids`,
+  int64[m], and in their order the coefficients, float32[m], and, if clients
+  report losses, `client_losses`, float32[m]. If the direction is not finite, it
+  is reported unchanged, and no step is taken.
   """
   num_clients = tf.size(rows.client_id)
   measurements = collections.OrderedDict(
@@ -135,7 +135,7 @@ def round_output(
 
 
 def with_inner(output: Round, inner: types.TensorStructure) -> Round:
-  """Returns a round that reports what the inner sum measures, if anything."""
+  """Adds the inner sum's measurements, if there are any, to a round's."""
   state, result, measurements = output
   if tf.nest.flatten(inner):
     measurements["sum"] = inner
@@ -149,7 +149,7 @@ def round_update(
 ) -> types.RoundUpdate:
   """Returns the result of an aggregation; no step if d is not finite.
 
-  Finite updates and coefficients may have a sum beyond the range of floats.
+  The sum of finite updates may still exceed the range of floats.
   """
   is_finite = tf.math.is_finite(norms.squared_norm(direction))
   return types.RoundUpdate(
@@ -164,7 +164,7 @@ def round_update(
 
 
 def direction_norm(direction: types.TensorStructure) -> tf.Tensor:
-  """Returns ||d||, float32[], as it is reported."""
+  """Returns ||d|| as reported, float32[]."""
   return as_reported(tf.sqrt(norms.squared_norm(direction)))
 
 
@@ -190,7 +190,7 @@ def _unless_empty(
   no_coefficients: tf.Tensor,
   state: types.TensorStructure,
 ) -> types.RuleOutput:
-  """Returns `apply()`; without clients no coefficients and the same state."""
+  """Returns `apply()`; without clients, no coefficients and the same state."""
   reported: list[Mapping[str, tf.Tensor]] = []
 
   def applied() -> tuple[types.TensorStructure, ...]:
@@ -206,7 +206,7 @@ def _unless_empty(
       no_coefficients,
       tf.nest.map_structure(tf.identity, state),
       (
-        # Scalars; or vectors, which have an entry for each client.
+        # Scalars, or vectors with an entry for each client.
         tuple(tf.fill([0] * v.shape.rank, unknown(v)) for v in measured),
         tuple(tf.zeros([0] * v.shape.rank, v.dtype) for v in for_finalizer),
       ),
@@ -223,7 +223,7 @@ def _unless_empty(
 def _cohort_measurements(
   cohort: types.Cohort, coefficients: tf.Tensor
 ) -> collections.OrderedDict[str, tf.Tensor]:
-  """Returns the measurements that every method reports of a cohort."""
+  """Returns the measurements of a cohort that every method reports."""
   num_clients = tf.size(cohort.client_id)
   of_cohort = coefficients[:num_clients]
   measurements = collections.OrderedDict(
@@ -262,11 +262,11 @@ def _certificate(
 
 
 def unknown(value: tf.Tensor) -> tf.Tensor:
-  """Returns NaN, or 0 of other types: what no client was there to measure."""
+  """Returns the value of a measurement without clients: NaN, or integer 0."""
   zero = tf.zeros([], value.dtype)
   return zero * math.nan if value.dtype.is_floating else zero
 
 
 def as_reported(value: tf.Tensor) -> tf.Tensor:
-  """Returns a measurement in the type in which it travels."""
+  """Returns a measurement in its reported dtype: float32 for floats."""
   return tf.cast(value, tf.float32) if value.dtype.is_floating else value

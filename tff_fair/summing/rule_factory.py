@@ -1,4 +1,4 @@
-"""An aggregation factory for any rule, in any of the ways to sum it allows."""
+"""An aggregation factory for any rule, with any way to sum the rule allows."""
 
 import inspect
 from collections.abc import Callable, Mapping
@@ -34,10 +34,10 @@ class RuleFactory(tff.aggregators.WeightedAggregationFactory):
     (<S@SERVER, {V}@CLIENTS, {W}@CLIENTS>
      -> <state=S@SERVER, result=V@SERVER, measurements=M@SERVER>)
 
-  where V is a structure of floats and W either `tff_fair.ClientSignals` (or any
-  structure with the fields the rule needs, by the same names) or, for rules
-  that need none, a scalar: the number of examples. S is the state of the rule,
-  and of the inner sum. Clients whose update or signals are not finite, or that
+  where V is a structure of floats. W is `tff_fair.ClientSignals`, or any
+  structure with the fields the rule needs, by the same names; or for rules that
+  need none, a scalar: the number of examples. S is the state of the rule and of
+  the inner sum. Clients whose update or signals are not finite, or that
   have no examples, are left out and counted; so are those with a negative
   number of steps, learning rate, accuracy or gradient norm.
 
@@ -46,10 +46,10 @@ class RuleFactory(tff.aggregators.WeightedAggregationFactory):
   `loss_std`, `loss_min`, `loss_max` (with signals), and
   `directional_derivative_min` (min_k <update_k, d>), `share_descending` (of
   clients with <update_k, d> > 0), `pareto_stationarity` and `blocking_weights`
-  (s and lambda of `tff_fair.kernels.pareto_stationarity`; all four where the
+  (s and lambda of `tff_fair.kernels.pareto_stationarity`; all four only if the
   Gram matrix is known), `client_ids`, `coefficients` and `client_losses` (with
   signals), then those of the rule, and as `sum` those of the inner sum, if any.
-  With a tape, those of `tff_fair.summing.tape`, their names after "tape_".
+  With a tape, those of `tff_fair.summing.tape`, prefixed with "tape_".
   Secure and private sums report nothing about single clients: only
   `num_clients`, `num_clients_excluded`, `num_clients_out_of_bounds`,
   `direction_norm`, and those of the rule that follow from sums.
@@ -76,37 +76,37 @@ class RuleFactory(tff.aggregators.WeightedAggregationFactory):
       aggregation: "streaming", "two_phase", "stacked" or "secure"; `None` takes
         the cheapest that the rule allows, or "two_phase" with a `sum_factory`.
       client_weighting: What p_k is: "num_examples", n_k over its sum;
-        "uniform", 1/m; or w_k over its sum, with numbers w_k that are a
-        mapping by client id, or a sequence of the clients from id 0 on. A
-        round with a client without one fails.
-      sum_factory: Sums what clients send, the scaled updates in the two-phase
-        way, all terms in the secure way. It must return a sum, no mean. `None`
-        sums in the clear, or with `tff.aggregators.SecureSumFactory` in the
-        secure way.
+        "uniform", 1/m; or w_k over its sum, with numbers w_k as a mapping by
+        client id or as a sequence that starts with client 0. A round fails if
+        one of its clients has no number.
+      sum_factory: Sums what clients send: the scaled updates in the two-phase
+        way, all terms in the secure way. It must return a sum, not a mean.
+        `None` sums in the clear, or with `tff.aggregators.SecureSumFactory` in
+        the secure way.
       secure_bound: For the secure way, the largest absolute value in a client's
         e_k Delta_k; a client beyond it is left out. `None` is 1024, or no bound
         with a `sum_factory`.
       dp: Adds noise for differential privacy, see `tff_fair.privacy.dp`; `None`
         adds none.
-      defence: Bounds what single updates can do; `None` trusts all that count.
+      defence: Bounds the effect of single updates; `None` trusts all clients.
       certificate: Whether to sum in the stacked way, with the Gram matrix, so
         that each round reports its certificate, `pareto_stationarity` and so
         on. Rules that need the matrix report it always.
-      tape: Whether each round reports what a rule needs to choose its
-        coefficients once more, and what this one chose, see
-        `tff_fair.summing.tape`; with "updates", the updates, too. It brings the
-        certificate along.
-      loss_reference: f_k* by client id. The rule gets the gap f_k - f_k* in
-        the place of the loss, and `loss_mean` and its like are of gaps. For
-        rules that take negative losses; `None` for no reference.
+      tape: Whether each round reports the inputs from which any rule can choose
+        its coefficients later, and this rule's choice, see
+        `tff_fair.summing.tape`; with "updates", the updates, too. It includes
+        the certificate.
+      loss_reference: f_k* by client id. The rule gets the gap f_k - f_k*
+        instead of the loss, and `loss_mean` and so on are those of the gaps.
+        For rules that take negative losses; `None` for no reference.
 
     Raises:
-      TypeError: If `sum_factory` is not a factory, or `client_weighting`
+      TypeError: If `sum_factory` is not a factory, or `client_weighting` is
         neither a text nor numbers.
-      FieldError: If the rule does not allow `aggregation`, `sum_factory` is
-        given for a way without one or returns no sum, a choice is unknown, the
-        defence needs another way to sum or has a sum of its own, or `dp` would
-        not protect.
+      FieldError: If the rule does not allow `aggregation`; if `sum_factory` is
+        given for a way to sum without one, or does not return a sum; if a
+        choice is unknown, the defence does not fit the way to sum or the
+        `sum_factory`, or `dp` would not protect.
     """
     self._rule = rule
     self._options = ways.Options(
@@ -136,8 +136,7 @@ class RuleFactory(tff.aggregators.WeightedAggregationFactory):
   def sums_securely(self) -> bool:
     """Whether each number that a client sends goes into a secure sum.
 
-    With `tff.aggregators.SumFactory` instead of the secure sum, for tests,
-    they do not.
+    It is False with `tff.aggregators.SumFactory` in its place, as in tests.
     """
     return self._aggregation == ways.SECURE and not isinstance(
       self._sum_factory, tff.aggregators.SumFactory
@@ -152,10 +151,10 @@ class RuleFactory(tff.aggregators.WeightedAggregationFactory):
   ) -> tff.templates.AggregationProcess:
     """Like `create`, but with a `RoundUpdate` as the result.
 
-    It shows a finalizer whether any client counted: a step of zero is not the
-    same as no step for a server optimizer with momentum. `updates_checked` says
-    that clients whose update is not finite report no examples, as the client
-    work of `tff_fair` does, so that the server need not check updates again.
+    It shows a finalizer whether any client counted: for a server optimizer with
+    momentum, a step of zero differs from no step. `updates_checked` says that
+    clients whose update is not finite report no examples, as in the client work
+    of `tff_fair`, so that the server need not check updates again.
     """
     value_type, weight_type = tff.to_type(value_type), tff.to_type(weight_type)
     sizes_known = tff.types.contains_only(
@@ -180,8 +179,8 @@ class RuleFactory(tff.aggregators.WeightedAggregationFactory):
   def has_phases(self) -> bool:
     """Whether `create_phases` can build the sum.
 
-    The rule must know its coefficients before it knows anything of the updates,
-    and nothing may come between the updates and their sum.
+    The rule must choose its coefficients without knowing the updates, and
+    nothing may come between the updates and their sum.
     """
     defence = self._options.defence
     bounds_updates = defence and defence.sum_factory is None
@@ -197,7 +196,7 @@ class RuleFactory(tff.aggregators.WeightedAggregationFactory):
   ) -> two_phase.SumPhases:
     """Creates the process of `create_for_rounds` in two phases.
 
-    Clients whose update is not finite report no examples.
+    Clients whose update is not finite must report no examples.
     """
     return two_phase.build_sum_phases(
       self._reader(weight_type, updates_checked=True),
@@ -313,10 +312,10 @@ _Factory = TypeVar("_Factory", bound=type[RuleFactory])
 def factory_of(
   rule_class: type[types.Rule],
 ) -> Callable[[_Factory], _Factory]:
-  """Makes a subclass of `RuleFactory` the factory of one rule.
+  """Decorates a subclass of `RuleFactory` as the factory of one rule.
 
   Its constructor takes the rule's hyperparameters and the options of
-  `RuleFactory`, as keywords; its documentation lists them.
+  `RuleFactory` as keywords, which its docstring lists.
 
   Args:
     rule_class: The rule, a dataclass.

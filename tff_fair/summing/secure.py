@@ -1,4 +1,4 @@
-"""Sums in which the server gets sums over the clients, and no more.
+"""The secure and the private way: the server gets only sums over clients.
 
 In the secure way,
 
@@ -7,20 +7,20 @@ In the secure way,
 
 Each client sends e_k Delta_k, with a covariate e_k x_k Delta_k, and the scalars
 w_k, e_k, e_k x_k, e_k x_k^2 and the rule's own terms into secure sums. The rule
-finds u and v from these sums (`types.SeparableRule.from_sums`). One round, O(d)
-memory, and no number of a single client leaves it in the clear.
+finds u and v from these sums (`types.SeparableRule.from_sums`). One round and
+O(d) memory suffice, and no client's number leaves it in the clear.
 
-A client whose terms pass the bounds of secure sums adds zeros, and a sum counts
-it: to clip its update alone would take the coefficient of another one.
+If a client's terms exceed the bounds of secure sums, it adds zeros, and a sum
+counts it: clipping only its update would change its coefficient.
 
 With noise (`tff_fair.privacy.differential`) the denominator is fixed:
 
   d = (sum_k clip(s_k Delta_k) + noise) / m
 
-That is for rules whose c_k / p_k = s_k depends on client k alone, where all
-clients weigh the same: then nothing that one client reports changes what
-another one adds. The server steps even if no client counted: a missing step
-would reveal it.
+This requires rules whose c_k / p_k = s_k depends only on client k, and equal
+client weights: then nothing that one client reports changes what another one
+adds. The server steps even if no client counted: a missing step would reveal
+it.
 """
 
 import collections
@@ -47,8 +47,8 @@ def build_secure(
 ) -> tff.templates.AggregationProcess:
   """Builds the process; see `tff_fair.aggregators.RuleFactory`.
 
-  `bound` is the largest absolute value in e_k Delta_k; `None` is 1024, or none
-  with a `sum_factory`, which takes the place of TFF's secure sum.
+  `bound` is the largest absolute value in e_k Delta_k; `None` is 1024, or no
+  bound with a `sum_factory`, which replaces TFF's secure sum.
   """
   rule = reader.rule
   assert isinstance(rule, types.SeparableRule)  # `RuleFactory` checks it.
@@ -95,10 +95,10 @@ def build_secure(
 def of_client(
   rule: types.SeparableRule, cohort: types.Cohort
 ) -> Mapping[str, tf.Tensor]:
-  """Returns a client's terms of the sums of scalars, float64[] by name.
+  """Returns a client's terms for the sums of scalars, float64[] by name.
 
-  They are those of `types.Sums` and of the rule, with a `weight` that is not
-  normalized. All are zero without a client.
+  They are those of `types.Sums`, with an unnormalized `weight`, and those of
+  the rule. All are zero if there is no client.
   """
   reference = tf.constant(rule.log_reference(), tf.float64)
   e = tf.exp(rule.log_weight(cohort) - reference)
@@ -111,7 +111,7 @@ def of_client(
     "second_moment": e * tf.square(x),
     **rule.terms(cohort),
   }
-  # Sums over one client, or over none.
+  # Sums over one client, or over no client.
   return {name: tf.reduce_sum(value) for name, value in of_one.items()}
 
 
@@ -126,8 +126,8 @@ def build_private(
 ) -> tff.templates.AggregationProcess:
   """Builds the process; see `tff_fair.aggregators.RuleFactory`.
 
-  All clients weigh the same. `sum_factory` adds what clients send; `None` is a
-  plain sum, or TFF's secure one if `securely`.
+  All clients have the same weight. `sum_factory` adds what clients send; `None`
+  is a plain sum, or TFF's secure sum if `securely`.
   """
   rule = reader.rule
   assert isinstance(rule, types.SeparableRule)  # `RuleFactory` checks it.
@@ -164,7 +164,7 @@ def build_private(
 def _factories(
   clip: float, sum_factory: client_sums.Factory | None, securely: bool
 ) -> dict[str, client_sums.Factory]:
-  """Returns factories of counts and of updates, with entries up to `clip`."""
+  """Returns factories for counts, and for updates with entries up to `clip`."""
   if securely and sum_factory is None:
     return {
       client_sums.COUNTS: client_sums.secure_counts(),

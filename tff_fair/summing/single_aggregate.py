@@ -14,7 +14,7 @@ from tff_fair.runtime import collecting
 from tff_fair.summing import rule_application
 from tff_fair.types import TensorStructure
 
-# Its `update` and its `weight`.
+# A client's `update` and `weight`.
 Client: TypeAlias = Mapping[str, TensorStructure]
 Accumulator = TypeVar("Accumulator")
 Prepared = TypeVar("Prepared")
@@ -33,8 +33,8 @@ def build_single_aggregate(
 ) -> tff.templates.AggregationProcess:
   """Builds an aggregation process from TensorFlow functions.
 
-  Clients `prepare` their `update` and `weight` side by side; `None` takes these
-  as they are. `accumulate` adds clients one after the other.
+  Clients `prepare` their `update` and `weight` in parallel; `None` leaves them
+  unchanged. `accumulate` adds clients one after the other.
   """
   client_type = tff.to_type(
     collections.OrderedDict(update=value_type, weight=weight_type)
@@ -78,7 +78,7 @@ def build_single_aggregate(
   return tff.templates.AggregationProcess(initialize, next_fn)
 
 
-# From and to `tff.templates.MeasuredProcessOutput`, at the server.
+# Maps a `tff.templates.MeasuredProcessOutput` to another one, at the server.
 Convert: TypeAlias = Callable[[Any], Any]
 
 
@@ -88,9 +88,9 @@ def converted(
   weight_type: tff.Type,
   convert: Convert,
 ) -> tff.templates.AggregationProcess:
-  """Returns a process with the converted outputs of another.
+  """Returns a process that converts the outputs of another process.
 
-  `convert` must leave the state as it is.
+  `convert` must not change the state.
   """
 
   @tff.federated_computation(

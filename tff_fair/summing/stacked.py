@@ -2,8 +2,8 @@
 
   d = sum_k c_k Delta_k,  c = rule(signals, M)
 
-Works for every rule, in one mergeable aggregate. Costs m * d memory at the
-server, which sees each client's update.
+It works for every rule, in one mergeable aggregate. The server needs m * d
+memory, and sees each client's update.
 """
 
 import collections
@@ -36,7 +36,7 @@ def build_stacked(
 ) -> tff.templates.AggregationProcess:
   """Builds the process; see `tff_fair.aggregators.RuleFactory`.
 
-  `certificate` is for rules without M.
+  `certificate` computes M even if the rule does not need it.
   """
   rule = reader.rule
   needs_gram = certificate or rule.geometry is types.Geometry.GRAM
@@ -75,7 +75,7 @@ def build_stacked(
   )
 
 
-# One after the other, so nothing is done here that clients can do themselves.
+# Runs for one client after the other, so clients do all they can beforehand.
 def _accumulate(
   collected: Collected, prepared: tuple[client_scalars.ScalarRows, tf.Tensor]
 ) -> Collected:
@@ -132,7 +132,7 @@ def _apply(
   needs_gram: bool,
   tape: bool,
 ) -> tuple[types.RuleOutput, tf.Tensor]:
-  """Returns the rule's output and d, float[d], for a cohort by itself."""
+  """Returns the rule's output and d, float[d], for a cohort without memory."""
   updates = gram_lib.Columns(stacking.blocks(stack)).join()
   gram = gram_lib.gram_matrix(updates) if needs_gram else None
   output = rule_application.apply_rule(reader, rows, state, gram, tape=tape)
@@ -146,7 +146,7 @@ def _apply_with_memory(
   state: Any,
   tape: bool,
 ) -> tuple[types.RuleOutput, tf.Tensor]:
-  """Does the same for a cohort and the updates of earlier rounds."""
+  """Returns the same for a cohort with the updates of earlier rounds."""
   memory = state["memory"]
   matrix = stacking.rows(stack)
   remembered = [cohort.updates for cohort in memory.cohorts]

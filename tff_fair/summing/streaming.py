@@ -7,13 +7,13 @@ with weights e_k = exp(l_k), a covariate x_k, updates Delta_k, and
   W = sum e_k,  T = sum e_k Delta_k,  x_bar = sum e_k x_k / W
   C = sum e_k (x_k - x_bar) (Delta_k - T / W)
 
-u and v are known once all scalars are. Works for `SeparableRule`s, in one
-mergeable aggregate of O(d) memory; only the scalars of each client are kept.
+u and v follow once all scalars are known. It works for `SeparableRule`s, in one
+mergeable aggregate of O(d) memory; only scalars are stored for each client.
 
-Weights are kept relative to the largest one seen, so that no exp overflows; C
-is merged pairwise (Chan, Golub, LeVeque, "Updating Formulae and a Pairwise
-Algorithm for Computing Sample Variances", 1979), so that large covariates which
-differ little lose nothing.
+Weights are stored relative to the largest one seen, so that no exp overflows.
+C is merged pairwise (Chan, Golub, LeVeque, "Updating Formulae and a Pairwise
+Algorithm for Computing Sample Variances", 1979), so that large covariates with
+small differences lose no precision.
 """
 
 from typing import NamedTuple, TypeAlias
@@ -32,13 +32,13 @@ _LEAST_SHARE = 1e-30
 class Moments(NamedTuple):
   """Moments of some clients."""
 
-  # float64[], the largest l_k; -inf without clients that weigh.
+  # float64[], the largest l_k; -inf if no client has a positive weight.
   log_scale: tf.Tensor
   weight: tf.Tensor  # float64[], W exp(-log_scale).
   total: TensorStructure  # Like an update, T exp(-log_scale).
-  # float64[], x_bar; `()` where there is no covariate.
+  # float64[], x_bar; `()` without a covariate.
   covariate: tf.Tensor | tuple[()] = ()
-  # Like an update, C exp(-log_scale); `()` likewise.
+  # Like an update, C exp(-log_scale); `()` without a covariate.
   comoment: TensorStructure = ()
 
 
@@ -106,7 +106,7 @@ def _of_client(
   row: client_scalars.ScalarRows,
   client: single_aggregate.Client,
 ) -> Moments:
-  """Returns the moments of one client that counts."""
+  """Returns the moments of one client, which must count."""
   cohort = reader.unordered_cohort(row)
   covariate = rule.covariate(cohort)
   return moments_of_one(
@@ -171,7 +171,7 @@ def moments_of_one(
 
 
 def merged_moments(first: Moments, second: Moments) -> Moments:
-  """Returns the moments of the clients of both."""
+  """Returns the joint moments of two sets of clients."""
   log_scale = tf.maximum(first.log_scale, second.log_scale)
   finite = tf.where(
     tf.math.is_finite(log_scale), log_scale, tf.zeros_like(log_scale)
@@ -210,8 +210,8 @@ def _scaled_sum(
 ) -> TensorStructure:
   """Returns a * first + b * second, for shares a, b in [0, 1].
 
-  A share below the range of float32 may belong to an update near the end of it:
-  only then is the sum taken in float64, which takes twice as long.
+  A share too small for float32 may scale an update near float32's maximum; only
+  then is the sum computed in float64, which takes twice as long.
   """
   shares = tf.stack([a, b])
   in_range = tf.reduce_all(

@@ -1,9 +1,9 @@
-"""The record of a round on tape, and rules applied to rounds on tape.
+"""Records rounds on a tape, and applies rules to recorded rounds.
 
-A tape has all that a rule may know of a round: the cohort's scalars and the
-Gram matrix M of its updates, in float64, and what the round's own rule chose.
-Any other rule can then be applied to the same rounds, without training: its
-direction is d = sum_k c_k Delta_k, and its slope for client k is
+A tape holds all that a rule may know about a round: the cohort's scalars and
+the Gram matrix M of its updates, in float64, and the choice of the rule that
+ran. Any other rule can then be applied to the same rounds, without training:
+its direction is d = sum_k c_k Delta_k, and its slope for client k is
 <Delta_k, d> = (M c)_k.
 """
 
@@ -22,22 +22,22 @@ from tff_fair.summing import memory as memory_lib
 PREFIX = "tape_"  # Of the names among the measurements of a round.
 _REMEMBERED = ("remembered_id", "remembered_age")
 
-# By name, the fields of `tff_fair.types.Cohort` as the round's own rule had
-# them, and what it chose: `coefficients` (float64[m], or [m + r] with r
-# remembered updates), `slopes` (float64[m]) and `direction_norm` (float64[]).
-# A tape with updates has also `updates` (float[m, d]) and `direction`
-# (float[d]). Clients come in ascending order of their ids.
+# By name, the fields of `tff_fair.types.Cohort` that the rule which ran got,
+# and its choice: `coefficients` (float64[m], or [m + r] with r remembered
+# updates), `slopes` (float64[m]) and `direction_norm` (float64[]). A tape with
+# updates also has `updates` (float[m, d]) and `direction` (float[d]). Clients
+# are in ascending order of their ids.
 TapedRound: TypeAlias = Mapping[str, np.ndarray]
 
 
 def of_rule(
   cohort: types.Cohort, gram: tf.Tensor, coefficients: tf.Tensor
 ) -> dict[str, tf.Tensor]:
-  """Returns the record of a rule and its cohort for a tape.
+  """Returns the tape's record of a rule and its cohort.
 
   The m clients are in ascending order of ids. The Gram matrix is float64[m, m]
-  and the coefficients are float64[m]; with r remembered updates, m + r takes
-  the place of m.
+  and the coefficients are float64[m]; with r remembered updates, m + r replaces
+  m.
   """
   num_clients = tf.size(cohort.client_id)
   slopes = tf.linalg.matvec(gram, coefficients)
@@ -58,7 +58,7 @@ def of_rule(
 def of_updates(
   client_id: tf.Tensor, updates: tf.Tensor, direction: tf.Tensor
 ) -> dict[str, tf.Tensor]:
-  """Returns the record of updates, float[m, d], and direction, float[d]."""
+  """Returns the tape's record of updates, [m, d], and direction, [d]."""
   order = tf.argsort(client_id, stable=True)
   return {
     f"{PREFIX}updates": tf.gather(updates, order),
@@ -72,15 +72,15 @@ class Replayed(NamedTuple):
   coefficients: np.ndarray  # float64[m], c_k of the cohort's updates.
   slopes: np.ndarray  # float64[m], <Delta_k, d>.
   direction_norm: float  # ||d||.
-  # Between d and the direction that the round took, in degrees; NaN where one
-  # of them is zero.
+  # The angle between d and the direction that the round took, in degrees; NaN
+  # if one of them is zero.
   angle: float
 
 
 class Replay:
-  """Applies a rule to rounds on tape, one after the other.
+  """Applies a rule to recorded rounds, one after the other.
 
-  It computes in TFF's default context: workers round as they did in the rounds.
+  It computes in TFF's default context, so that rounding is as in the rounds.
   """
 
   def __init__(self, rule: types.Rule) -> None:
@@ -89,13 +89,13 @@ class Replay:
     self._compute: tff.Computation | None = None
     self._state: Any = tff.tensorflow.computation(rule.initialize)()
     self._memory: memory_lib.Memory | None = None
-    # Whether the tape must have updates, since the rule remembers them.
+    # Whether the tape must have updates, because the rule remembers them.
     self.needs_updates = rule.remembered_rounds > 0
-    # Whether the rule's choice depends on the rounds before.
+    # Whether the rule's choice depends on earlier rounds.
     self.has_state = self.needs_updates or bool(tf.nest.flatten(self._state))
 
   def next(self, taped: TapedRound) -> Replayed | None:
-    """Applies a rule to its next round; `None` if no client counted."""
+    """Applies the rule to the next round; `None` if no client counted."""
     if not taped["client_id"].size:
       return None
     if self.needs_updates:
@@ -114,7 +114,7 @@ class Replay:
     )
 
   def _apply(self, known: TapedRound) -> np.ndarray:
-    """Returns the coefficients; the rule goes on to its next state."""
+    """Returns the coefficients, and advances the rule's state."""
     cohort = collections.OrderedDict(
       (name, known[name])
       for name in types.Cohort._fields
@@ -126,7 +126,7 @@ class Replay:
     return np.asarray(coefficients)
 
   def _next_with_memory(self, taped: TapedRound) -> Replayed:
-    """Does the same for a rule that remembers updates of earlier rounds."""
+    """Does the same for a rule that remembers earlier updates."""
     updates = tf.constant(taped["updates"])
     memory = self._memory or memory_lib.empty(
       self._rule.remembered_rounds,
@@ -135,7 +135,7 @@ class Replay:
     remembered = [of_round.updates for of_round in memory.cohorts]
     ids, ages = memory_lib.ids_and_ages(memory)
     if _has_remembered(taped, ids.numpy(), ages.numpy()):
-      # How products round depends on the machine.
+      # Computed anew, its rounding would depend on the machine.
       gram = tf.constant(taped["gram"])
     else:
       gram = memory_lib.gram_with(
@@ -168,7 +168,7 @@ class Replay:
 
 
 def _computation(rule: types.Rule, cohort: TapedRound) -> tff.Computation:
-  """Returns from cohort and state to the coefficients and the next state."""
+  """Returns a computation of coefficients and next state from the cohort."""
   compute = tff.tensorflow.computation
   cohort_type = collections.OrderedDict(
     (name, tff.TensorType(array.dtype.type, [None] * array.ndim))
@@ -192,14 +192,14 @@ def gram_of_cohort(taped: TapedRound) -> np.ndarray:
 def _has_remembered(
   taped: TapedRound, ids: np.ndarray, ages: np.ndarray
 ) -> bool:
-  """Returns whether the round's own rule remembered the same updates."""
+  """Returns whether the rule that ran remembered the same updates."""
   return np.array_equal(taped.get("remembered_id", []), ids) and np.array_equal(
     taped.get("remembered_age", []), ages
   )
 
 
 def _angle(inner: float, norm: float, other: float) -> float:
-  """Returns the angle of two vectors in degrees, from their inner product."""
+  """Returns the angle between vectors in degrees, from their inner product."""
   if not (norm > 0 and other > 0):
     return float("nan")
   cosine = np.clip(inner / (norm * other), -1.0, 1.0)

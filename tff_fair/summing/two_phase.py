@@ -2,10 +2,10 @@
 
   c = rule(signals) at the server;  d = sum_k (c_k Delta_k), scaled by client k
 
-The server sees the clients' scalars, never an update of one of them: the sum is
-an inner aggregation factory, where secure aggregation or differential privacy
-plugs in. Works for rules that need no Gram matrix. O(d) memory. Not mergeable:
-the second aggregate depends on the first.
+The server sees the clients' scalars, but never a single update: the sum is an
+inner aggregation factory, where secure aggregation or differential privacy
+plugs in. It works for rules that need no Gram matrix, in O(d) memory. It is not
+mergeable: the second aggregate depends on the first.
 
 As two computations, each of which workers can share, it is
 
@@ -13,10 +13,10 @@ As two computations, each of which workers can share, it is
            train
   second:  d = sum_k (c_k Delta_k) over the clients that count after training
 
-Where all clients of the first phase count in the end, the round is the same. A
-client that does not, because its update is not finite, takes no part in d. But
-the others have coefficients that were chosen with it. So the second phase names
-such clients, and both phases run once more without them.
+If all clients of the first phase count in the end, the round is the same. A
+client whose update is not finite is not part of d, but it affected the
+coefficients of the others. So the second phase returns the ids of such clients,
+and both phases run once more without them.
 """
 
 import collections
@@ -98,15 +98,15 @@ def build_two_phase(
 class _Steps(NamedTuple):
   """The steps between the broadcasts and the sum, as TFF computations."""
 
-  # To the rule's state before the first round.
+  # Returns the rule's state before the first round.
   initialize_rule: tff.Computation
-  # From a client's update and weight to its row of scalars.
+  # Maps a client's update and weight to its row of scalars.
   read: tff.Computation
-  # From the clients' rows to the cohort's rows at the server.
+  # Maps the clients' rows to the cohort's rows at the server.
   collect: tff.Computation
-  # From the rule's state and the cohort's rows to its output.
+  # Maps the rule's state and the cohort's rows to the rule's output.
   apply_rule: tff.Computation
-  # From a client's update and row, and the cohort's rows and coefficients, to
+  # Maps a client's update and row, and the cohort's rows and coefficients, to
   # the scaled update.
   scale: tff.Computation
 
@@ -148,7 +148,7 @@ def scale_update(
   """Returns the update of a client, times its coefficient.
 
   The coefficients, float64[m], are in the order of `rows`. The update of a
-  client that was left out, without `row`, becomes zero, NaN and all.
+  client that was left out, and has no `row`, becomes zero, even NaNs.
   """
 
   def own_coefficient() -> tf.Tensor:
@@ -173,7 +173,7 @@ def scale_update(
   )
 
 
-# The ids of some clients, at the server.
+# The ids of the clients that were left out, at the server.
 LEFT_OUT = tff.FederatedType(tff.TensorType(np.int64, [None]), tff.SERVER)
 # `rows`, the rows of the cohort; `coefficients`, float64[m], in their order.
 Chosen = collections.OrderedDict[str, Any]
@@ -182,17 +182,17 @@ Chosen = collections.OrderedDict[str, Any]
 class SumPhases(NamedTuple):
   """The two phases of a sum."""
 
-  # A computation of the type (<S@SERVER, W@CLIENTS> -> C@SERVER): from the
-  # state, and the signals of clients, to their coefficients.
+  # A computation of the type (<S@SERVER, W@CLIENTS> -> C@SERVER): maps the
+  # state and the clients' signals to their coefficients.
   choose: tff.Computation
-  # Of the type (<S@SERVER, V@CLIENTS, W@CLIENTS, C@SERVER> -> <M, L>): from the
-  # same and the updates to the same as `next` of the whole process, and the ids
-  # of the clients that do not count any more, `LEFT_OUT`.
+  # Of the type (<S@SERVER, V@CLIENTS, W@CLIENTS, C@SERVER> -> <M, L>): maps
+  # these and the updates to the output of the whole process's `next`, M, and
+  # the ids of the clients that no longer count, `LEFT_OUT`, L.
   add: tff.Computation
-  # Of the type (<W, L> -> W): a client's signals, with which it does not count
-  # if its id is among some.
+  # Of the type (<W, L> -> W): sets the number of examples in a client's signals
+  # to 0 if its id is in L.
   leave_out: tff.Computation
-  # Of the type (C -> ClientSignals): the cohort's signals, vectors.
+  # Of the type (C -> ClientSignals): returns the cohort's signals, vectors.
   signals: tff.Computation
 
 
@@ -275,7 +275,7 @@ def build_sum_phases(
 def _output(
   rule_state: Any, sum_state: Any, result: Any, measurements: Any
 ) -> tff.templates.MeasuredProcessOutput:
-  """Returns the output of a round, of values at the server."""
+  """Returns the output of a round from values at the server."""
   state = collections.OrderedDict(rule=rule_state, sum=sum_state)
   return tff.templates.MeasuredProcessOutput(
     tff.federated_zip(state), result, measurements
@@ -292,8 +292,8 @@ def finish_chosen(
 ) -> rule_application.Round:
   """Returns state, result and measurements of a round.
 
-  `rows` are of the clients that count in the end, `chosen` of those that
-  counted before they trained.
+  `rows` has the clients that count in the end, `chosen` those that counted
+  before they trained.
   """
   output = rule_application.apply_rule(reader, rows, state)
   used = coefficients_of(rows.client_id, chosen)
@@ -319,14 +319,14 @@ def without(
 def ids_missing(
   chosen: client_scalars.ScalarRows, rows: client_scalars.ScalarRows
 ) -> tf.Tensor:
-  """Returns the clients that have a row in `chosen` alone, int64[n]."""
+  """Returns the ids of clients in `chosen` but not in `rows`, int64[n]."""
   return tf.boolean_mask(
     chosen.client_id, stacking.are_missing(chosen.client_id, rows.client_id)
   )
 
 
 def coefficients_of(client_id: tf.Tensor, chosen: Chosen) -> tf.Tensor:
-  """Returns coefficients, float64[n], in the order of the clients' ids."""
+  """Returns the coefficients, float64[n], of the clients in `client_id`."""
   known = chosen["rows"].client_id
   order = tf.argsort(known, stable=True)
   places = tf.searchsorted(tf.gather(known, order), client_id)

@@ -1,4 +1,4 @@
-"""The ways to sum, which of them a rule allows, and what goes with them."""
+"""The ways to sum: which of them a rule allows, and with which options."""
 
 from typing import Final, Literal, NamedTuple, TypeAlias
 
@@ -41,7 +41,7 @@ def supported_aggregations(
   """Returns the ways to sum that a rule allows, the default first.
 
   Args:
-    rule: A rule, or its class, which alone decides.
+    rule: A rule or its class; only the class matters.
   """
   rule_class = rule if isinstance(rule, type) else type(rule)
   if rule_class.geometry is types.Geometry.GRAM:
@@ -55,7 +55,7 @@ def supported_aggregations(
 
 
 def why_not_secure(rule: types.Rule | type[types.Rule]) -> str:
-  """Returns why secure sums do not serve a rule that does not allow them."""
+  """Returns why a rule without the secure way does not allow secure sums."""
   rule_class = rule if isinstance(rule, type) else type(rule)
   if rule_class.geometry is types.Geometry.GRAM:
     return "its rule compares the updates of clients with each other"
@@ -70,10 +70,10 @@ def why_not_secure(rule: types.Rule | type[types.Rule]) -> str:
 def choose(
   rule: types.Rule, options: Options
 ) -> tuple[Aggregation, SumFactory | None]:
-  """Returns the way to sum, and what sums there; `None` is the way's own.
+  """Returns the way to sum and its sum factory; `None` is the default factory.
 
   Raises `TypeError` if `sum_factory` is not a factory, and `FieldError` if the
-  options do not go together, or not with the rule.
+  options do not fit each other or the rule.
   """
   _check_each(rule, options)
   aggregation = options.aggregation
@@ -107,7 +107,7 @@ def choose(
 
 
 def _check_each(rule: types.Rule, options: Options) -> None:
-  """Checks each option without regard to the others."""
+  """Checks each option by itself."""
   if options.loss_reference is not None and not rule.takes_gaps:
     raise declared.FieldError(
       "loss_reference",
@@ -131,7 +131,7 @@ def _check_each(rule: types.Rule, options: Options) -> None:
 
 
 def _sum_factory(rule: types.Rule, options: Options) -> SumFactory | None:
-  """Returns the factory of the sum: the given one, or the defence's."""
+  """Returns the factory for the sum: the given one, or the defence's."""
   sum_factory, defence = options.sum_factory, options.defence
   has_sum = TWO_PHASE in supported_aggregations(rule)
   if defence and defence.sum_factory:
@@ -165,7 +165,7 @@ def _sum_factory(rule: types.Rule, options: Options) -> SumFactory | None:
 
 
 def _check_with_gram(options: Options) -> None:
-  """Checks that nothing keeps the server from knowing the Gram matrix."""
+  """Checks that the server can know the Gram matrix with these options."""
   option = "tape" if options.tape else "certificate"
   aggregation, defence = options.aggregation, options.defence
   hides_updates = (
@@ -182,7 +182,7 @@ def _check_with_gram(options: Options) -> None:
 
 
 def _check_private(rule: types.Rule, options: Options) -> None:
-  """Checks that noise protects: no client changes what another one adds."""
+  """Checks that noise protects: no client may change what another one adds."""
   if not (isinstance(rule, types.SeparableRule) and rule.own_factor):
     raise declared.FieldError(
       "dp",
