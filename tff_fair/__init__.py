@@ -1,10 +1,10 @@
 """Fair federated learning on TensorFlow Federated.
 
-Methods that aim at uniform performance across clients, each a TFF learning
-process built from federated computations, and the parts they are made of.
+Methods that aim at uniform performance across clients, and their parts. Each
+method is a TFF learning process built from federated computations.
 
-TensorFlow logs missing hardware, and each session. Where a program imports this
-package first, TensorFlow logs neither, unless the user has set
+By default, TensorFlow logs missing hardware and each session. If a program
+imports this package before TensorFlow, it logs neither, unless the user has set
 TF_CPP_MIN_LOG_LEVEL.
 """
 
@@ -16,24 +16,24 @@ import typing
 
 from tff_fair import lazy
 
-# TensorFlow reads it once, when it is imported.
+# TensorFlow reads these variables once, when it is imported.
 if "tensorflow" not in sys.modules:
   os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-  # TensorFlow sets it, too, but only after the import of some of its modules.
-  # Imported within `absl.app.run` it would make its context before it is eager,
-  # and Keras would build no model.
+  # TensorFlow sets this one, too, but only after importing some of its modules.
+  # If imported within `absl.app.run`, it would create its context before it is
+  # eager, and Keras could not build models.
   os.environ.setdefault("TF2_BEHAVIOR", "1")
 
 
 @atexit.register
 def _let_tff_end() -> None:
-  """Takes the place of TFF's own context, which then ends its worker.
+  """Replaces TFF's own context, so that it ends its worker.
 
-  Else the context does so when Python has taken its modules apart, and fails.
+  Otherwise the context would try after Python's teardown of modules, and fail.
   """
   tff = sys.modules.get("tensorflow_federated")
   if tff is None or not hasattr(tff, "framework"):
-    return  # The program has not imported all of it.
+    return  # The program has not imported TFF completely.
 
   class Ended(tff.framework.SyncContext):  # type: ignore[name-defined]
     def invoke(self, comp: object, arg: object) -> object:

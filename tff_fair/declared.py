@@ -1,14 +1,13 @@
-"""Values that users give: declared once, with type, default, bounds, meaning.
+"""Declares users' values once: type, default, bounds and meaning.
 
   @dataclasses.dataclass(frozen=True, kw_only=True)
   class TermRule(types.SeparableRule):
     t: float = declared.value(1.0, "Tilt; 0 recovers FedAvg.")
 
-The checks come from there, and so do keywords, help, flags, and the readers of
-text. Hyperparameters of methods and settings of runs are such fields. An
+Checks, keywords, help, flags and parsers all derive from such a declaration.
+Methods' hyperparameters and runs' settings are declared like this. An
 annotation is int, float, bool, str, `Literal[...]` or `Names`, or a union of
-these and None. `FieldError` is the error of every wrong value. Needs no
-TensorFlow.
+these and None. Every wrong value raises `FieldError`. Does not need TensorFlow.
 """
 
 import csv
@@ -25,7 +24,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Self, TypedDict
 
 Value = int | float | str | bool | None
-Names = tuple[str, ...]  # A text has commas between them.
+Names = tuple[str, ...]  # As text, separated by commas.
 
 # The types of values, in words.
 _WORDS: Mapping[Any, str] = {
@@ -45,10 +44,10 @@ class FieldError(ValueError):
   """A value is not valid.
 
   Attributes:
-    field: The argument, option, setting or function of the user at fault.
-    key: The name within it, where it is a mapping such as `hparams`.
-    value: The value found; None where there is none to show.
-    problem: The values that are expected, or how to mend it.
+    field: The argument, option, setting or user function at fault.
+    key: The key within the field, if that is a mapping such as `hparams`.
+    value: The value found; None if there is none to show.
+    problem: The expected values, or how to fix it.
   """
 
   def __init__(
@@ -68,23 +67,23 @@ class FieldError(ValueError):
     super().__init__(f"{name}{found}: {problem}")
 
   def __reduce__(self) -> tuple[object, ...]:
-    """Returns how to make the error again, in another process."""
+    """Returns how to rebuild the error in another process."""
     make = functools.partial(type(self), key=self.key, value=self.value)
     return make, (self.field, self.problem)
 
   def within(self, mapping: str, value: object = None) -> Self:
-    """Returns the error of a mapping whose key the field is.
+    """Returns this error as one of a mapping that has the field as a key.
 
     Args:
       mapping: The name of the mapping.
-      value: The value found; by default that of this error.
+      value: The value found; by default this error's value.
     """
     found = self.value if value is None else value
     return type(self)(mapping, self.problem, key=self.field, value=found)
 
 
 def _shown(value: object) -> str:
-  """Returns a value for an error; of a long one a part, or its type."""
+  """Returns a value as errors show it; if it is long, a part or its type."""
   text = repr(value)
   if len(text) <= _MOST_LETTERS:
     return text
@@ -98,9 +97,9 @@ def _shown(value: object) -> str:
 
 
 def as_float32(number: float) -> float:
-  """Returns a number as tensors hold it: 1e39 is infinite, 1e-46 is zero."""
+  """Returns a number as float32: 1e39 becomes infinite, 1e-46 zero."""
   try:
-    # An integer of any size is a float first, or an OverflowError.
+    # Converts an integer to float first, which may raise an OverflowError.
     single: float = struct.unpack("f", struct.pack("f", float(number)))[0]
   except OverflowError:
     return math.inf if number > 0 else -math.inf
@@ -119,9 +118,9 @@ def check_number(
 ) -> None:
   """Raises unless a value is a finite number in an interval.
 
-  The error is a `TypeError` for another type, and a `FieldError` for a wrong
-  value. With `in_float32`, float32 tensors hold the value: it must be finite
-  there, and differ from excluded bounds, since a rate of 1e-46 is zero there.
+  A wrong type raises `TypeError`, a wrong value `FieldError`. With
+  `in_float32`, the value is for float32 tensors: it must be finite in float32,
+  and must differ there from excluded bounds, since 1e-46 becomes zero.
   """
   if not isinstance(number, numbers.Real) or isinstance(number, bool):
     raise TypeError(
@@ -157,7 +156,7 @@ def check_integer(name: str, number: int, *, minimum: float) -> None:
 
 
 def check_boolean(name: str, found: bool) -> None:
-  """Checks that a value is a boolean; a `TypeError` says that it is not."""
+  """Raises `TypeError` unless a value is a boolean."""
   if not isinstance(found, bool):
     raise TypeError(
       f"Expected {name} to be True or False, found {type(found).__name__}: "
@@ -166,13 +165,13 @@ def check_boolean(name: str, found: bool) -> None:
 
 
 def check_choice(name: str, found: str, choices: tuple[str, ...]) -> None:
-  """Checks that a value is one of a few; a `FieldError` lists them."""
+  """Raises `FieldError`, which lists the choices, unless a value is one."""
   if found not in choices:
     raise _invalid(name, f"one of {', '.join(choices)}", found)
 
 
 def _invalid(name: str, expected: str, found: object) -> FieldError:
-  """Returns the error of a value; only None needs words."""
+  """Returns the error for an invalid value."""
   nothing = ", found none" if found is None else ""
   return FieldError(name, f"expected {expected}{nothing}.", value=found)
 
@@ -191,9 +190,9 @@ def _interval(
 
 
 def check(name: str, annotation: object, found: object) -> Any:
-  """Returns a value in its annotated type: an integer as a float, say.
+  """Returns a value in its annotated type, such as an integer as a float.
 
-  Raises `FieldError` if the value is not of the type.
+  Raises `FieldError` if the value does not have that type.
   """
   for kind in _alternatives(annotation):
     as_kind = _names(found) if kind == Names else found
@@ -204,7 +203,7 @@ def check(name: str, annotation: object, found: object) -> Any:
 
 def parse(name: str, annotation: object, text: str) -> Value | Names:
   """Reads a value, such as "0.1" or "none", or raises `FieldError`."""
-  # None first: to a text, "none" would be a text like any other.
+  # Tries None first, since "none" is also a valid str.
   kinds = sorted(
     _alternatives(annotation), key=lambda kind: kind is not types.NoneType
   )
@@ -219,7 +218,7 @@ def parse(name: str, annotation: object, text: str) -> Value | Names:
 
 
 def assignments(texts: Iterable[str]) -> dict[str, str]:
-  """Reads NAME=VALUE texts; other or repeated ones raise `FieldError`."""
+  """Parses NAME=VALUE texts; others or repeated names raise `FieldError`."""
   found: dict[str, str] = {}
   for text in texts:
     name, equals, value = text.partition("=")
@@ -232,7 +231,7 @@ def assignments(texts: Iterable[str]) -> dict[str, str]:
 
 
 def as_text(found: object) -> str:
-  """Returns a value as a command line takes it; `parse` reads it back."""
+  """Returns a value as command-line text, which `parse` reads back."""
   if isinstance(found, list | tuple):
     return ",".join(
       _quoted(name) if isinstance(name, str) else as_text(name)
@@ -245,14 +244,14 @@ def as_text(found: object) -> str:
 
 
 def _quoted(name: str) -> str:
-  """Returns a name as a row of a CSV file has it."""
+  """Returns a name as a cell in a row of a CSV file."""
   if name != name.strip() or any(sign in name for sign in ',"'):
     return '"' + name.replace('"', '""') + '"'
   return name
 
 
 def _names(found: object) -> object:
-  """Returns the names in a text, a row of a CSV file, or in a list."""
+  """Returns the names in a list, or in a text that is a row of a CSV file."""
   if isinstance(found, str):
     rows = csv.reader([found], skipinitialspace=True)
     found = [name for row in rows for name in row]
@@ -260,7 +259,7 @@ def _names(found: object) -> object:
 
 
 def describe(annotation: object) -> str:
-  """Returns an annotation in words, as "an integer or none"."""
+  """Returns an annotation in words, such as "an integer or none"."""
   return " or ".join(map(_describe, _alternatives(annotation)))
 
 
@@ -333,7 +332,7 @@ def _any_of_its_type(_: object) -> bool:
 
 
 class Bounds(TypedDict, total=False):
-  """Which values of a type are valid; see `Declared`."""
+  """The bounds on a field's values; see `Declared`."""
 
   minimum: float
   maximum: float
@@ -351,21 +350,21 @@ ABOVE_0: Bounds = {"minimum": 0, "exclude_minimum": True}
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Declared:
-  """A field, and the values that it takes.
+  """A declared field and its valid values.
 
   Attributes:
-    name: Its name.
+    name: The name of the field.
     annotation: The type of its values.
-    default: Its default; `dataclasses.MISSING` where the caller must say it.
-    meaning: Its meaning, in sentences for users.
+    default: The default; `dataclasses.MISSING` if the caller must give a value.
+    meaning: The meaning, in sentences for users.
     minimum: The least number allowed.
     maximum: The greatest number allowed.
     exclude_minimum: Whether `minimum` itself is not allowed.
     exclude_maximum: Whether `maximum` itself is not allowed.
-    in_float32: Whether float32 tensors hold it, see `check_number`.
-    expects: Which values are valid, in words; by default those of the type.
-    is_valid: Whether a value of the type is valid, where bounds do not say it.
-    decides: Whether it decides the results of a run.
+    in_float32: Whether the value is for float32 tensors; see `check_number`.
+    expects: The valid values in words; by default derived from the type.
+    is_valid: Decides whether a value is valid, if bounds do not suffice.
+    decides: Whether the value affects the results of a run.
   """
 
   name: str
@@ -388,7 +387,7 @@ class Declared:
 
   @property
   def interval(self) -> str:
-    """The numbers allowed, as "[0, 1)"; empty where all are."""
+    """The interval of valid numbers, such as "[0, 1)"; empty if unbounded."""
     if math.isinf(self.minimum) and math.isinf(self.maximum):
       return ""
     return _interval(
@@ -397,7 +396,7 @@ class Declared:
 
   @property
   def choices(self) -> tuple[str, ...]:
-    """The texts that are valid, where there is a list of them."""
+    """The valid texts, if the type lists them."""
     literals = (
       kind
       for kind in _alternatives(self.annotation)
@@ -407,14 +406,14 @@ class Declared:
 
   @property
   def expected(self) -> str:
-    """Which values are valid, in words."""
+    """The valid values, in words."""
     within = f", in {self.interval}" if self.interval else ""
     return self.expects or f"{describe(self.annotation)}{within}"
 
   def check(self, found: Any) -> Any:
-    """Returns a value in its annotated type: an integer as a float, say.
+    """Returns a value in its annotated type, such as an integer as a float.
 
-    Raises `FieldError` if the value is of another type, or not valid.
+    Raises `FieldError` if the value has a wrong type or is not valid.
     """
     try:
       found = check(self.name, self.annotation, found)
@@ -432,9 +431,9 @@ class Declared:
     return True
 
   def validate(self, found: Any) -> None:
-    """Checks a value, as `check` does, but for errors of Python callers.
+    """Checks a value like `check`, with the errors that Python callers expect.
 
-    Another type raises `TypeError`, and a value that is not valid `FieldError`.
+    A wrong type raises `TypeError`, and an invalid value `FieldError`.
     """
     kinds = _alternatives(self.annotation)
     if not any(_accepts(kind, found) for kind in kinds):
@@ -442,11 +441,11 @@ class Declared:
     self._check_value(found)
 
   def parse(self, text: str) -> Any:
-    """Reads a valid value from a flag's text, or raises `FieldError`."""
+    """Parses and checks a flag's text; raises `FieldError`."""
     return self.check(self.read(text))
 
   def read(self, text: str) -> Value | Names:
-    """Reads a value of the type, unchecked, or raises `FieldError`."""
+    """Parses a text without checking bounds; raises `FieldError`."""
     try:
       return parse(self.name, self.annotation, text)
     except FieldError:
@@ -456,20 +455,20 @@ class Declared:
     return _invalid(self.name, self.expected, found)
 
   def _check_value(self, found: Any) -> None:
-    """Raises the error of a value that is of the type, and not valid."""
+    """Raises an error if a value of the right type is not valid."""
     if found is None:
       return
     if isinstance(found, numbers.Real) and not isinstance(found, bool):
       self._check_bounds(found)
     try:
       is_valid = self.is_valid(found)
-    except ValueError:  # Of a text that it cannot read.
+    except ValueError:  # Raised for a text that it cannot read.
       is_valid = False
     if not is_valid:
       raise self._invalid(found)
 
   def _check_kind(self, found: Any, kind: Any) -> None:
-    """Raises the error of a value that is not of a type."""
+    """Raises `TypeError` if a value does not have a type."""
     if typing.get_origin(kind) is typing.Literal:
       check_choice(self.name, found, typing.get_args(kind))
     elif kind is bool:
@@ -485,7 +484,7 @@ class Declared:
 
   def _check_bounds(self, number: Any) -> None:
     if self.expects:
-      # The words say the bounds, too.
+      # `expects` includes the bounds.
       try:
         self._check_number(number)
       except FieldError:
@@ -519,23 +518,23 @@ def value(
   """Declares a field of a dataclass.
 
   Args:
-    default: Its default.
-    meaning: Its meaning, in sentences for users.
-    decides: Whether it decides the results of a run.
-    **bounds: Which values of its type are valid; see `Declared`.
+    default: The default.
+    meaning: The meaning, in sentences for users.
+    decides: Whether the value affects the results of a run.
+    **bounds: The valid values of its type; see `Declared`.
   """
   known = {"meaning": meaning, "decides": decides, **bounds}
   return dataclasses.field(default=default, metadata={_KEY: known})
 
 
 def required(meaning: str, **bounds: typing.Unpack[Bounds]) -> Any:
-  """Declares a field that the caller must say.
+  """Declares a field without a default.
 
-  A method takes it from the option of that name, as AFL does `num_clients`.
+  A method takes it from the option of this name, such as AFL's `num_clients`.
 
   Args:
-    meaning: Its meaning, in sentences for users.
-    **bounds: Which values of its type are valid; see `Declared`.
+    meaning: The meaning, in sentences for users.
+    **bounds: The valid values of its type; see `Declared`.
   """
   return value(dataclasses.MISSING, meaning, **bounds)
 
@@ -551,7 +550,7 @@ def positive_integer(
 def positive_number(
   default: float | None, meaning: str, *, decides: bool = True
 ) -> Any:
-  """Declares a field that takes numbers that are finite, positive float32s."""
+  """Declares a field that takes finite, positive float32 numbers."""
   expects = "a positive, finite number" + (" or none" * (default is None))
   return value(
     default,
@@ -565,9 +564,9 @@ def positive_number(
 
 
 def fields_of(cls: type) -> Mapping[str, Declared]:
-  """Returns the declared fields of a dataclass by name, in their order.
+  """Returns the declared fields of a dataclass by name, in order.
 
-  A field that a subclass gives another default alone is declared as before.
+  If a subclass only changes a field's default, the declaration still holds.
   """
   return _fields_of(cls)
 
@@ -622,7 +621,7 @@ def add_to_signature(
 
 
 def document(fields: Iterable[Declared]) -> str:
-  """Returns the lines of an "Args" section, as help shows them."""
+  """Returns the lines of an "Args" section for fields."""
   return "\n".join(
     textwrap.fill(
       f"{field.name}: {field.meaning}"

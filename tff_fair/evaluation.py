@@ -20,7 +20,7 @@ from tff_fair.client_works import (
 from tff_fair.kernels import stacking
 from tff_fair.runtime import collecting, phases
 
-# A column, [K, ...], for each field of `evaluation.Evaluation` and each sum.
+# A column [K, ...] for each field of `evaluation.Evaluation` and each sum.
 Rows: TypeAlias = collections.OrderedDict[str, tf.Tensor]
 
 
@@ -37,22 +37,22 @@ def build_client_evaluation(
   Args:
     model_fn: Function that returns a new `tff.learning.models.VariableModel`,
       or a `tff.learning.models.FunctionalModel`.
-    batch_size: The most examples in one forward pass. Elements of a client's
-      data that are larger are sliced.
-    sums: The sums over a client's examples that its row is to hold, too; None
-      is none. `tff_fair.metrics.class_scores` makes scores of them.
-    outputs: What the model's outputs are, for the ranges of predictions and of
-      labels that its row is to hold, too, if any.
+    batch_size: The most examples in one forward pass. Larger elements of a
+      client's data are sliced.
+    sums: Sums over a client's examples to add to its row, if any.
+      `tff_fair.metrics.class_scores` computes scores from them.
+    outputs: The kind of the model's outputs, to add the ranges of predictions
+      and labels to each row; None adds none.
 
   Returns:
     A `tff.Computation` of type (<W@SERVER, {<int64, B>*}@CLIENTS> ->
     <client_id=int64[K], num_examples=int64[K], loss=float32[K],
-    accuracy=float32[K]>@SERVER): the model weights and the clients' data, as
-    `tff_fair.client_dataset` returns it, to rows in ascending order of client
-    id. Losses are means over examples, accuracies in [0, 1] or NaN where the
-    model has none, both in inference mode. A client without examples has no
-    row. With `sums`, there is a column for each of them, after the others;
-    with `outputs` for each of the ranges, after these.
+    accuracy=float32[K]>@SERVER): from the model weights and the clients' data,
+    as `tff_fair.client_dataset` returns it, to rows in ascending order of
+    client id. Losses are means over examples, accuracies in [0, 1] or NaN if
+    the model has none, both in inference mode. A client without examples has no
+    row. A column for each of `sums` follows, then one for each of the ranges of
+    `outputs`.
 
   Raises:
     TypeError: If an argument has the wrong type.
@@ -95,16 +95,16 @@ def build_personal_evaluation(
   """Builds a computation that evaluates each client's personal model.
 
   Args:
-    model_fn: As the process was built with.
+    model_fn: The one that the process was built with.
     batch_size: The most examples in one forward pass.
     sums: As for `build_client_evaluation`.
-    outputs: Likewise.
+    outputs: As for `build_client_evaluation`.
 
   Returns:
     A `tff.Computation` of type (<W@SERVER, P@SERVER, {<int64, B>*}@CLIENTS> ->
     rows@SERVER). P is the table of personal models, which a Ditto process has
     in its state as `state.client_work["personal"]`; W are the global weights,
-    for clients that have no personal model yet. Rows are as those of
+    for clients without a personal model so far. Rows are those of
     `build_client_evaluation`.
 
   Raises:
@@ -160,7 +160,7 @@ def build_personal_evaluation(
 
 
 def _with_own_rows(args: Sequence[Any]) -> Sequence[Any]:
-  """Returns the arguments of a personal evaluation, the table by client."""
+  """Returns the arguments with the table's rows distributed to clients."""
   weights, table, data = args
   ids = [batches.client_id_of(d) for d in data]
   return weights, client_table.rows_of(table, ids), data
@@ -170,7 +170,7 @@ _ENDS = phases.Ends(_with_own_rows, phases.last, phases.once)
 
 
 def _build_collect(row_type: tff.Type) -> tff.Computation:
-  """Builds the computation that collects the clients' rows, sorted by id."""
+  """Builds a computation that collects the clients' rows, sorted by id."""
   columns = tff.types.type_to_tf_tensor_specs(row_type)
   return collecting.build_collect(
     row_type,
@@ -182,7 +182,7 @@ def _build_collect(row_type: tff.Type) -> tff.Computation:
 
 
 def append_row(rows: Rows, row: Rows) -> Rows:
-  """Returns the rows with that of one client, if it has examples."""
+  """Returns the rows, with one client's row added if it has examples."""
   return stacking.join_rows(
     rows, stacking.rows_if(row["num_examples"] > 0, row)
   )

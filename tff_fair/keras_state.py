@@ -1,12 +1,11 @@
-"""Keeps what we build with Keras apart from what a user has built.
+"""Keeps our use of Keras from breaking a user's layers.
 
-Keras has one set of layer classes for eager programs and one for `tf.Graph`,
-and changes the bases of `tf.keras.layers.Dense` and all others whenever a layer
-is built in the other place. Layers from before then raise "Your Layer or Model
-is in an invalid state". TFF traces models in a `tf.Graph`, so whatever traces
-one restores the bases afterwards.
+Keras has one set of base classes for eager programs and one for `tf.Graph`, and
+changes the bases of all layer classes whenever a layer is built in the other
+mode. Earlier layers then raise "Your Layer or Model is in an invalid state".
+TFF traces models in a `tf.Graph`, so our code restores the bases after tracing.
 
-Keras keeps all of this private; `requirements.txt` holds the version.
+All of this is private in Keras; `requirements.txt` pins the version.
 """
 
 import contextlib
@@ -16,7 +15,7 @@ import tensorflow as tf
 from keras.src import backend
 from keras.src.engine import base_layer_v1, training_v1
 
-# The classes of a `tf.Graph`, and those of eager programs in their place.
+# From each class for `tf.Graph` to its eager counterpart.
 _EAGER = {
   base_layer_v1.Layer: tf.keras.layers.Layer,
   training_v1.Model: tf.keras.Model,
@@ -25,9 +24,9 @@ _EAGER = {
 
 @contextlib.contextmanager
 def restored() -> Iterator[None]:
-  """Lets a block, or a function, build in graphs; eager layers work afterwards.
+  """Lets a block or function build in graphs; eager layers work afterwards.
 
-  Within a `tf.Graph` it changes nothing: its layers may still be called.
+  Within a `tf.Graph`, nothing is restored: the graph's layers may be in use.
   """
   try:
     yield
@@ -42,7 +41,7 @@ def restored() -> Iterator[None]:
 
 @contextlib.contextmanager
 def fresh_names() -> Iterator[None]:
-  """Names layers in a block as a new program does, and later ones as before."""
+  """Names layers in a block as in a new program, and later ones as before."""
   counts = dict(backend.PER_GRAPH_OBJECT_NAME_UIDS)
   names = set(backend.OBSERVED_NAMES)
   tf.keras.backend.reset_uids()
@@ -55,7 +54,7 @@ def fresh_names() -> Iterator[None]:
 
 
 def _subclasses(kind: type) -> Iterator[type]:
-  """Yields the classes below one, at any depth."""
+  """Yields all direct and indirect subclasses of a class."""
   for found in kind.__subclasses__():
     yield found
     yield from _subclasses(found)

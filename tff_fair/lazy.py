@@ -1,6 +1,6 @@
-"""Packages whose names are imported when they are asked for.
+"""Packages that import their names on first use.
 
-A package lists its names once, for type checkers, and takes them from there:
+A package lists its names once, for type checkers; this module reads that list:
 
     if typing.TYPE_CHECKING:
       from tff_fair.runtime.contexts import use_dask as use_dask
@@ -33,7 +33,7 @@ def attach(package: str, file: str) -> Attached:
 
 
 def of_places(package: str, places: Mapping[str, str]) -> Attached:
-  """Returns the same as `attach`, with the module that has each name."""
+  """Returns the same as `attach`, from a mapping of names to modules."""
   public = list(places)
 
   def find(name: str) -> Any:

@@ -1,6 +1,6 @@
-"""Notices: what a user should know, where nothing is wrong.
+"""Notices: what a user should know although nothing is wrong.
 
-They are Python's warnings, so that a script can turn them off or into errors.
+They are Python warnings, so a script can turn them off or into errors.
 """
 
 import warnings
@@ -16,7 +16,7 @@ class Notice(UserWarning):
 
 
 def notify(text: str) -> None:
-  """Warns in one line: Python adds the line of a source, if there is one."""
+  """Warns in one line, without the source line that Python would add."""
   warnings.warn_explicit(
     escaping.line(text), Notice, "tff_fair", 0, registry=_told
   )

@@ -2,7 +2,7 @@
 
 TFF's own `tff.program.DatasetDataSource` cannot be used there: `train_model`
 copies it, and TensorFlow's datasets cannot be copied. Programs that tune with
-Vizier take measurements that are numbers, and our metrics have vectors, too.
+Vizier only accept numbers as measurements, but our metrics include vectors.
 """
 
 import collections
@@ -18,7 +18,7 @@ from tff_fair import declared
 
 
 class _Iterator(tff.program.FederatedDataSourceIterator):
-  """The cohorts of a program's rounds; TFF's states hold only the round."""
+  """Draws the cohorts of a program; TFF's saved states hold only the round."""
 
   datasets: ClassVar[Sequence[tf.data.Dataset]]
   seed: ClassVar[int]
@@ -26,8 +26,8 @@ class _Iterator(tff.program.FederatedDataSourceIterator):
 
   def __init__(self, round_num: int = 0) -> None:
     self._round_num = round_num
-    # How often each round was drawn. Copies share it, so that a round that a
-    # program discards and draws again has other clients.
+    # How often each round was drawn. Copies share this count, so a round that a
+    # program discards and repeats has other clients.
     self._draws: collections.Counter[int] = collections.Counter()
 
   @classmethod
@@ -63,9 +63,9 @@ class _Iterator(tff.program.FederatedDataSourceIterator):
 
 
 class ClientDataSource(tff.program.FederatedDataSource):
-  """The clients of a program, of which each round draws some by a seed.
+  """The clients of a program; each round draws some of them by a seed.
 
-  A program that resumes draws the same clients as one that was not interrupted.
+  A resumed program draws the same clients as an uninterrupted one.
   """
 
   def __init__(
@@ -74,9 +74,9 @@ class ClientDataSource(tff.program.FederatedDataSource):
     """Initializes the source.
 
     Args:
-      datasets: One for each client, as `tff_fair.client_dataset` returns it, or
-        whatever a process takes. Their elements differ in sizes at most.
-      seed: Decides, with the number of earlier rounds, which clients are drawn.
+      datasets: One for each client, from `tff_fair.client_dataset` or as the
+        process takes it. Their elements may only differ in size.
+      seed: Determines the draws, together with the number of earlier rounds.
 
     Raises:
       TypeError: If `datasets` are not datasets, or differ in their elements.
@@ -103,7 +103,7 @@ class ClientDataSource(tff.program.FederatedDataSource):
           "Cast, or batch, all in the same way."
         ) from error
     element_type = tff.types.tensorflow_to_type(spec)
-    # TFF reads a saved iterator only by its class: each source has its own.
+    # TFF restores an iterator by its class alone, so each source has its own.
     self._iterator_class: type[_Iterator] = type(
       "ClientDataIterator",
       (_Iterator,),
@@ -125,9 +125,9 @@ class ClientDataSource(tff.program.FederatedDataSource):
 
 
 def _join(first: Any, second: Any) -> Any:
-  """Returns the spec that elements of two datasets share, except for sizes.
+  """Returns the common spec of two datasets' elements, which may vary in size.
 
-  Raises `TypeError` or `ValueError` if more differs.
+  Raises `TypeError` or `ValueError` if anything else differs.
   """
 
   def join(one: tf.TensorSpec, other: tf.TensorSpec) -> tf.TensorSpec:
@@ -142,11 +142,11 @@ def _join(first: Any, second: Any) -> Any:
 def scalar_metrics(
   process: tff.learning.templates.LearningProcess,
 ) -> tff.learning.templates.LearningProcess:
-  """Returns a process that reports only the numbers of its metrics.
+  """Returns a process that reports only those metrics that are numbers.
 
-  `tff.learning.programs.train_model_with_vizier` makes measurements of the
-  metrics of a round. It fails at vectors, such as our coefficients of the
-  clients, and with it all measurements of the round are lost:
+  `tff.learning.programs.train_model_with_vizier` turns the metrics of a round
+  into measurements. It fails for vectors, such as the clients' coefficients,
+  and loses all measurements of the round. With this function it works:
 
       train_process_factory=lambda trial: scalar_metrics(process)
 
@@ -154,8 +154,8 @@ def scalar_metrics(
     process: The process.
 
   Returns:
-    One of the same state and rounds, whose metrics have no leaf but integers
-    and floats of shape []; a cohort is not cut in parts.
+    A process with the same state and rounds, whose metrics are only integers
+    and floats of shape []; its cohorts are not cut into parts.
   """
   next_type = process.next.type_signature
 

@@ -1,7 +1,7 @@
-"""Whether another package shadows one of ours.
+"""Detects a package that shadows one of ours.
 
-Python looks for packages in the working directory first. A folder `tasks` of
-the user's there hides ours, and imports fail with names that it does not have.
+Python looks for packages in the working directory first. If the user has a
+folder `tasks` there, it hides ours, and our imports fail.
 """
 
 import importlib.util

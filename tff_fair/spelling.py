@@ -1,19 +1,19 @@
-"""Names as people spell them: understood, guessed at, or listed.
+"""Matches names as people spell them: understands, guesses, or lists them.
 
-A name is understood where case, "-", "_" and "+" for "plus" are all that it
-differs in from a known one: "FedMGDA+" is fedmgda_plus.
+A name is understood if it differs from a known name only in case, in "-" and
+"_", or in "+" for "plus": "FedMGDA+" is fedmgda_plus.
 """
 
 import difflib
 from collections.abc import Callable, Iterable, Sequence
 
-# Of two names with this share of letters in common, one may mean the other.
+# If two names have this share of letters in common, one may mean the other.
 _SIMILAR = 0.75
 _MOST_GUESSES = 3
 
 
 def understood(name: str, known: Iterable[str]) -> str:
-  """Returns the known name that a name spells; if there is none, the name."""
+  """Returns the known name that a name spells, or the name itself."""
   known = list(known)
   if name in known:
     return name
@@ -22,9 +22,9 @@ def understood(name: str, known: Iterable[str]) -> str:
 
 
 def guesses(name: str, known: Iterable[str]) -> list[str]:
-  """Returns the known names that a name may mean, the nearest first."""
+  """Returns the known names that a name may mean, the closest first."""
   known = list(known)
-  # Of "rounds", total_rounds.
+  # For example, total_rounds for "rounds".
   if longer := [n for n in known if name.casefold() in n.casefold().split("_")]:
     return sorted(longer, key=len)[:_MOST_GUESSES]
   near = difflib.get_close_matches(
@@ -40,7 +40,7 @@ def question(
   *,
   shown: Callable[[str], str] = str,
 ) -> str:
-  """Returns the question which known name a name means."""
+  """Returns a question that asks which known name was meant."""
   near = " or ".join(map(shown, guesses(name, known)))
   return f"did you mean {near}?" if near else otherwise
 
@@ -50,8 +50,8 @@ def advice(
 ) -> str:
   """Returns the hint shown for an unknown name.
 
-  It guesses, or, where nothing is similar, names all; `always_all` adds them to
-  a guess, too. `what` is their name in the plural, or "".
+  It guesses, or lists all names if none is similar; `always_all` lists them
+  after a guess, too. `what` is the plural noun for the names, or "".
   """
   known = list(known)
   heading = f"valid {what}" if what else "valid"
@@ -61,7 +61,7 @@ def advice(
 
 
 def listed(names: Sequence[str], most: int = 10) -> str:
-  """Returns names, at most so many: "a, b and 3 more"."""
+  """Returns at most `most` names, such as "a, b and 3 more"."""
   more = len(names) - most
   return ", ".join(names[:most]) + (f" and {more:,} more" if more > 0 else "")
 

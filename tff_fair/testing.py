@@ -4,8 +4,8 @@
       tff_fair.testing.check_rule(MyRule, reference)
 
 `reference(cohort, **hyperparameters)` returns the coefficients of the first
-round in NumPy: float64[m]. Its cohort has `loss`, `num_examples`, `weight`,
-`gram`, `client_id` and so on, as `tff_fair.types.Cohort`, in arrays.
+round in NumPy: float64[m]. Its cohort is a `tff_fair.types.Cohort` of arrays:
+`loss`, `num_examples`, `weight`, `gram`, `client_id` and so on.
 """
 
 import functools
@@ -22,7 +22,7 @@ from tff_fair.runtime import chosen_context
 
 Reference = Callable[..., np.ndarray]
 
-# What all clients report where a cohort does not say it.
+# The signals that all clients report unless a cohort gives others.
 _USUAL = {
   "accuracy": 0.5,
   "effective_steps": 3.0,
@@ -32,7 +32,7 @@ _USUAL = {
 }
 _ROWS = np.random.default_rng(1).normal(size=(4, 9))
 _LOSS = [1, 2, 0.5, 1]
-# What `make_cohort` takes; signals left out are equal for all clients.
+# Arguments of `make_cohort`; omitted signals are equal for all clients.
 HARD_COHORTS: dict[str, dict[str, Any]] = {
   "one client": {"updates": _ROWS[:1], "loss": [0.7]},
   "identical clients": {"updates": _ROWS[[0, 0]], "loss": [0.7, 0.7]},
@@ -107,7 +107,7 @@ HARD_COHORTS: dict[str, dict[str, Any]] = {
   "no learning rate": {"updates": np.zeros([3, 9]), "learning_rate": 0},
 }
 
-_SIZE = 9  # Of the updates that are summed.
+_SIZE = 9  # The size of the updates that are summed.
 _TOLERANCE = 1e-6
 
 
@@ -119,10 +119,10 @@ def make_cohort(
   client_id: Any = None,
   **signals: Any,
 ) -> types.Cohort:
-  """Returns a cohort in arrays.
+  """Returns a cohort of arrays.
 
   Args:
-    updates: [m, d], of which it has the norms and the Gram matrix.
+    updates: [m, d]; the cohort has their norms and Gram matrix.
     loss: [m]; 1 by default.
     num_examples: [m]; 1 by default.
     client_id: [m]; 0, 1, ... by default.
@@ -163,23 +163,23 @@ def check_rule(
   *,
   settings: Sequence[Mapping[str, Any]] = (),
 ) -> None:
-  """Checks what every rule keeps, and its coefficients against NumPy.
+  """Checks that a rule keeps the contract of rules, and agrees with NumPy.
 
-  With the defaults and with each of the settings: coefficients are finite for
-  cohorts that are hard (one client, zero and opposite updates, losses of any
-  size), those of the reference, and those of their clients in any order; equal
-  clients get equal ones; the rule reads only what it asks for, and keeps the
-  type of its state; it has the form that `SeparableRule` promises, from sums
-  too; and every way to sum that it allows, except the secure one of a
-  `ComparingRule`, which may round losses, gives its direction.
+  With the defaults and with each of the settings: coefficients equal those of
+  the reference, are finite for hard cohorts (one client, zero and opposite
+  updates, losses of any size), and do not depend on the order of clients; equal
+  clients get equal coefficients; the rule reads only what it asks for, and
+  keeps the type of its state; it has the form that `SeparableRule` promises,
+  also from sums; and every way of summing that it allows gives its direction,
+  except secure sums of a `ComparingRule`, which may round losses.
 
   Args:
     rule_class: The rule.
-    reference: The formula, as above; None compares with nothing.
+    reference: The formula in NumPy, as above; None skips this check.
     settings: Hyperparameters to check in addition to the defaults.
 
   Raises:
-    AssertionError: If a check fails; it names all that do.
+    AssertionError: If a check fails; it names all failed checks.
   """
   failures = [
     f"{case}: {type(error).__name__}: {' '.join(str(error).split())[:300]}"
@@ -193,7 +193,7 @@ def _failures(
   reference: Reference | None,
   settings: Sequence[Mapping[str, Any]],
 ) -> Iterator[tuple[str, Exception]]:
-  """Yields the checks that failed, each with its error."""
+  """Yields the names of failed checks, each with its error."""
   for problem in user_method.problems(rule_class):
     yield "declaration", AssertionError(problem)
     return
@@ -225,7 +225,7 @@ def _failures(
 
 
 def _random(m: int, seed: int = 0) -> types.Cohort:
-  """Returns unequal clients."""
+  """Returns a cohort of unequal clients."""
   rng = np.random.default_rng([m, seed])
   return make_cohort(
     rng.normal(size=(m, _SIZE + m)) * rng.lognormal(size=(m, 1)),
@@ -241,7 +241,7 @@ def _random(m: int, seed: int = 0) -> types.Cohort:
 def _apply(
   rule: types.Rule, cohort: types.Cohort, state: Any = None
 ) -> types.RuleOutput:
-  """Returns the output of a rule, in arrays."""
+  """Returns the output of a rule as arrays."""
   known = {
     n: tf.constant(x) for n, x in cohort._asdict().items() if x is not None
   }
@@ -367,10 +367,10 @@ def _tensors(cohort: types.Cohort) -> types.Cohort:
 
 
 def _check_sums(rule: types.Rule) -> None:
-  """Sums updates in each way, and compares with the rule's coefficients."""
+  """Sums updates in each way, and compares with the direction of the rule."""
   if not chosen_context.use():
     runtime.use_local()
-  # As they travel: in float32.
+  # In float32, as clients send them.
   updates, cohort = _float32_clients()
   expected = _apply(rule, cohort).coefficients @ updates
   clients = [
@@ -396,7 +396,7 @@ def _check_sums(rule: types.Rule) -> None:
     process = summing.RuleFactory(
       rule,
       aggregation=way,
-      # In exact sums, which run here.
+      # Exact sums, which can run here.
       sum_factory=tff.aggregators.SumFactory() if way == "secure" else None,
     ).create(
       tff.TensorType(np.float32, [updates.shape[1]]),
@@ -413,7 +413,7 @@ def _check_sums(rule: types.Rule) -> None:
 
 
 def _float32_clients() -> tuple[np.ndarray, types.Cohort]:
-  """Returns updates and their cohort, of numbers that float32 has."""
+  """Returns updates and their cohort, in numbers that are exact in float32."""
   m = 5
   rng = np.random.default_rng(m)
   updates = rng.normal(size=(m, _SIZE)).astype(np.float32)

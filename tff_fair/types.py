@@ -1,10 +1,10 @@
-"""The types that parts exchange: client signals, cohorts and rules.
+"""The types that parts of the library exchange: signals, cohorts and rules.
 
-A fair method is a *rule*: from the cohort's scalars and, for the geometric
-methods, the Gram matrix M of the client updates, it returns one coefficient c_k
-per client. The round's direction is d = sum_k c_k Delta_k, with Delta_k the
-pseudo-gradient (initial minus trained weights) of client k. Everything
-federated lives elsewhere; this module needs only TensorFlow.
+A fair method is a *rule*: from the cohort's scalars and, for geometric methods,
+the Gram matrix M of the client updates, it returns one coefficient c_k per
+client. The round's direction is d = sum_k c_k Delta_k, with Delta_k the
+pseudo-gradient (initial minus trained weights) of client k. This module needs
+only TensorFlow; everything federated is elsewhere.
 """
 
 import abc
@@ -18,12 +18,12 @@ import tensorflow as tf
 
 from tff_fair import declared
 
-# What `tf.nest` takes: weights, updates, states.
+# A structure that `tf.nest` takes, such as weights, updates or states.
 TensorStructure: TypeAlias = (
   tf.Tensor | Sequence["TensorStructure"] | Mapping[str, "TensorStructure"]
 )
 
-# In the place of a signal that a rule has not asked for: reading it fails.
+# Stands for a signal that a rule has not asked for: using it fails.
 _NOT_ASKED_FOR: Any = None
 
 
@@ -32,25 +32,25 @@ class ClientSignals(NamedTuple):
 
   Attributes:
     client_id: int64, identifies the client across rounds.
-    num_examples: float32, n_k, the client's training examples. A client with
-      none is left out of the round; so is one whose update or signals are not
-      finite, or whose accuracy, learning rate, steps or gradient norm is
-      negative.
+    num_examples: float32, n_k, the number of the client's training examples. A
+      client without any is left out of the round; so is a client whose update
+      or signals are not finite, or whose accuracy, learning rate, steps or
+      gradient norm is negative.
     loss: float32, f_k, mean loss of the received model over the client's
       training examples.
     accuracy: float32, a_k in [0, 1], of the received model over the same
-      examples; 0 where the model has no notion of accuracy.
-    learning_rate: float32, eta, the client learning rate of this round; 0 where
+      examples; 0 if the model has no notion of accuracy.
+    learning_rate: float32, eta, the client learning rate of this round; 0 if
       the client optimizer has none.
-    effective_steps: float32, tau_k, the local optimizer steps; with an
-      optimizer that remembers, FedNova's ||a_k||_1: how far a weight with the
-      constant gradient one would have moved, divided by eta; without a
-      learning rate among the hyperparameters, not divided by it.
+    effective_steps: float32, tau_k, the number of local optimizer steps; with a
+      stateful optimizer, FedNova's ||a_k||_1: how far a weight with a constant
+      gradient of one would have moved, divided by eta if that is among the
+      hyperparameters.
     gradient_norm: float32, G_k, norm of the gradient of the loss at the
-      received model over all of the client's training examples; 0 where no
-      rule asks.
-    initial_loss: float32, F_k(theta^0), mean loss of the model of the first
-      round over the client's training examples; 0 where no rule asks.
+      received model over all of the client's training examples; 0 unless a rule
+      asks for it.
+    initial_loss: float32, F_k(theta^0), mean loss of the first round's model
+      over the client's training examples; 0 unless a rule asks for it.
   """
 
   client_id: tf.Tensor
@@ -63,7 +63,7 @@ class ClientSignals(NamedTuple):
   initial_loss: tf.Tensor
 
 
-# Signals measured for rules; ids and example counts are always there.
+# Signals measured on demand; ids and example counts are always there.
 MEASURED_SIGNALS = tuple(
   name
   for name in ClientSignals._fields
@@ -74,25 +74,25 @@ MEASURED_SIGNALS = tuple(
 def client_dataset(
   client_id: int | tf.Tensor, examples: tf.data.Dataset
 ) -> tf.data.Dataset:
-  """Returns one client's data, as a process takes them.
+  """Returns one client's data in the form that processes take.
 
   Args:
-    client_id: The client's id, the same in every round; fits an int64. In a
+    client_id: The client's id, the same in every round; must fit an int64. In a
       dataset computation it may be a scalar tensor: an integer, or a string,
-      whose 63-bit hash is then the id. Methods that weigh the whole population
-      need integers from 0 on.
+      whose 63-bit hash becomes the id. Methods that weight the whole population
+      need integers from 0 up.
     examples: Batches of the client's examples, each an `(x, y)` tuple or a dict
-      with the keys "x" and "y", as the model's `input_spec` has it. With
-      `batch_size` given to `tff_fair.algorithms.build`, a batch may hold all of
-      the client's examples.
+      with the keys "x" and "y", as in the model's `input_spec`. If you pass
+      `batch_size` to `tff_fair.algorithms.build`, a batch may hold all of the
+      client's examples.
 
   Returns:
-    A dataset of `(client_id, batch)`, client_id an int64 scalar. One that has
-    no batch has no id either: the process leaves it out of the round.
+    A dataset of `(client_id, batch)`, with client_id an int64 scalar. Without
+    batches there is no id: the process then leaves the client out of the round.
 
   Raises:
-    TypeError: If `examples` is not a `tf.data.Dataset`, or `client_id` not an
-      integer.
+    TypeError: If `examples` is not a `tf.data.Dataset`, or `client_id` is not
+      an integer.
     ValueError: If `client_id` does not fit an int64.
   """
   if not isinstance(examples, tf.data.Dataset):
@@ -120,7 +120,7 @@ def client_dataset(
 
 
 def _id_of_tensor(client_id: tf.Tensor) -> tf.Tensor:
-  """Returns the id, int64[], that a tensor means."""
+  """Returns the id, int64[], for a tensor."""
   is_string = client_id.dtype == tf.string
   if client_id.shape.rank != 0 or not (is_string or client_id.dtype.is_integer):
     raise TypeError(
@@ -140,14 +140,14 @@ def _with_ids(
 
 
 class Cohort(NamedTuple):
-  """The data that a rule gets of a round's m clients, by ascending id.
+  """The data that a rule gets about a round's m clients, by ascending id.
 
-  Only clients that count are in it. Signals that a rule has not asked for may
-  be `None`.
+  It has only clients that count. Signals that a rule has not asked for may be
+  `None`.
 
   Attributes:
     client_id: int64[m].
-    weight: float64[m], p_k, positive, sums to 1 (n_k over its sum, or 1/m).
+    weight: float64[m], p_k, positive with sum 1 (n_k over its sum, or 1/m).
     num_examples: float64[m], n_k.
     loss: float64[m], f_k.
     accuracy: float64[m], a_k.
@@ -157,10 +157,10 @@ class Cohort(NamedTuple):
     initial_loss: float64[m], F_k(theta^0).
     squared_norm: float64[m], ||Delta_k||^2, if the rule asks for NORMS or GRAM.
     gram: float64[m, m], M_ij = <Delta_i, Delta_j>, if the rule asks for GRAM;
-      with r remembered updates float64[m + r, m + r], those last.
-    remembered_id: int64[r], whose the remembered updates are; in the order of
-      their age, and each the latest of its client before this round.
-    remembered_age: int32[r], in rounds, 1 and up.
+      float64[m + r, m + r] with r remembered updates, which come last.
+    remembered_id: int64[r], the clients of the remembered updates, in the order
+      of age; each is its client's latest update before this round.
+    remembered_age: int32[r], the age of these updates in rounds, 1 or more.
   """
 
   client_id: tf.Tensor
@@ -179,7 +179,7 @@ class Cohort(NamedTuple):
 
 
 class Geometry(enum.Enum):
-  """How much of the geometry of the client updates a rule needs."""
+  """How much a rule needs to know about the geometry of the updates."""
 
   NONE = "none"
   NORMS = "norms"
@@ -190,12 +190,12 @@ class RuleOutput(NamedTuple):
   """The result of a rule.
 
   Attributes:
-    coefficients: float64[m], c_k, in the order of the cohort; with r remembered
-      updates float64[m + r].
+    coefficients: float64[m], c_k, in the order of the cohort; float64[m + r]
+      with r remembered updates.
     state: The rule's state for the next round.
     measurements: Scalars to report, by name; or vectors [m], in the order of
       the cohort.
-    for_finalizer: Scalars that go to the finalizer with the direction.
+    for_finalizer: Scalars to send to the finalizer with the direction.
   """
 
   coefficients: tf.Tensor
@@ -208,9 +208,9 @@ class RoundUpdate(NamedTuple):
   """The result of a round's aggregation, for the finalizer.
 
   Attributes:
-    update: The direction d, a structure like a client's update.
-    num_clients: int32[], the clients that counted. Where there is none, d is
-      zero and the finalizer leaves weights and state alone.
+    update: The direction d, with the structure of a client's update.
+    num_clients: int32[], the number of clients that counted. If it is 0, d is
+      zero and the finalizer does not change weights and state.
     scalars: float32 scalars that the rule sends along, by name.
   """
 
@@ -225,18 +225,18 @@ class Rule(declared.Hyperparameters, abc.ABC):
   A rule is a frozen dataclass; its fields are its hyperparameters.
 
   A rule must be equivariant: clients with equal signals and geometry get equal
-  coefficients, whatever their place in the cohort. It is never called with an
-  empty cohort.
+  coefficients, whatever their position in the cohort. Its cohorts are never
+  empty.
 
   Attributes:
-    signals: Names of the `ClientSignals` the rule reads besides `client_id` and
-      `num_examples`.
+    signals: Names of the `ClientSignals` that the rule reads besides
+      `client_id` and `num_examples`.
     takes_gaps: Whether the losses may be gaps from a reference, which may be
       negative.
     counts_negative_as_zero: Whether losses below 0 count as 0.
-    is_measured: Whether its state gets, between rounds, what a caller measures
-      or draws for it.
-    geometry: What the rule needs to know of the updates.
+    is_measured: Whether a caller writes values that it measures or draws into
+      the rule's state between rounds.
+    geometry: What the rule needs to know about the updates.
   """
 
   signals: ClassVar[tuple[str, ...]] = ()
@@ -247,12 +247,12 @@ class Rule(declared.Hyperparameters, abc.ABC):
 
   @property
   def remembered_rounds(self) -> int:
-    """For how many rounds the updates of a cohort are remembered."""
+    """For how many rounds a cohort's updates are remembered."""
     return 0
 
   @property
   def finds_least_norm(self) -> bool:
-    """Whether d is the point of least norm in the hull of the updates.
+    """Whether d is the least-norm point in the convex hull of the updates.
 
     The coefficients are then those of the round's certificate.
     """
@@ -268,7 +268,7 @@ class Rule(declared.Hyperparameters, abc.ABC):
 
     Args:
       cohort: The clients of the round, m >= 1.
-      state: What `initialize` or the last round returned.
+      state: The state from `initialize` or the previous round.
     """
 
 
@@ -282,7 +282,7 @@ class Sums(NamedTuple):
     scale: float64[], sum_k e_k.
     first_moment: float64[], sum_k e_k x_k; 0 without a covariate.
     second_moment: float64[], sum_k e_k x_k^2; 0 without a covariate.
-    terms: float64[] each, the sums of the rule's own `terms`, by name.
+    terms: float64[] each, the sums of the rule's `terms`, by name.
   """
 
   weight: tf.Tensor
@@ -309,58 +309,58 @@ class SumsOutput(NamedTuple):
 
 
 class SeparableRule(Rule):
-  """A rule whose coefficients need no second look at the updates.
+  """A rule whose coefficients do not need a second pass over the updates.
 
-  c_k = exp(l_k) * (u + v * x_k), where l_k and x_k depend only on client k and
-  only the scalars u and v on the whole cohort. The sum over clients is then
-  known from sums that can be taken as the updates arrive, in O(d) memory.
+  c_k = exp(l_k) * (u + v * x_k), where l_k and x_k depend only on client k;
+  only the scalars u and v depend on the whole cohort. The sum over clients then
+  follows from sums that can be taken as the updates arrive, in O(d) memory.
 
-  Where `from_sums` is defined, sums over clients are all that the server needs
-  to know, so that secure sums can bring them.
+  If `from_sums` is defined, the server needs to know only sums over clients, so
+  secure sums suffice.
 
   Attributes:
-    own_factor: Whether c_k / p_k depends only on client k, so that one client
-      can be kept from changing what others add to the sum.
+    own_factor: Whether c_k / p_k depends only on client k, so that a client
+      cannot change what others add to the sum.
   """
 
   own_factor: ClassVar[bool] = False
 
   @abc.abstractmethod
   def log_weight(self, cohort: Cohort) -> tf.Tensor:
-    """Returns l_k, float64[m]; each entry a function of client k only.
+    """Returns l_k, float64[m]; each entry is a function of client k only.
 
     Args:
-      cohort: Here `weight` is not normalized: n_k, or 1.
+      cohort: The cohort; its `weight` is not normalized here: n_k, or 1.
     """
 
   def covariate(self, cohort: Cohort) -> tf.Tensor | None:
-    """Returns x_k, float64[m], or `None` where c_k is exp(l_k) times u."""
+    """Returns x_k, float64[m], or `None` if c_k is exp(l_k) times u."""
     del cohort
     return None
 
   def terms(self, cohort: Cohort) -> Mapping[str, tf.Tensor]:
-    """Returns what `from_sums` needs besides the moments, float64[m] each.
+    """Returns further terms whose sums `from_sums` needs, float64[m] each.
 
     Args:
-      cohort: As `log_weight` has it; each entry is a function of client k
-        alone.
+      cohort: As in `log_weight`; each entry of a term must be a function of
+        client k only.
     """
     del cohort
     return {}
 
   def log_reference(self) -> float:
-    """Returns r, so that exp(l_k - r) stays within the range of a sum.
+    """Returns r, such that exp(l_k - r) stays within the range of a sum.
 
     Raises:
-      FieldError: If the hyperparameters give none.
+      FieldError: If there is no r for these hyperparameters.
     """
     return 0.0
 
   def from_sums(self, sums: Sums) -> SumsOutput:
-    """Returns u and v, and what the round reports, from sums over clients.
+    """Returns u, v and the measurements of the round from sums over clients.
 
     Args:
-      sums: All of them are zero without a client.
+      sums: The sums; all are zero without clients.
     """
     raise NotImplementedError
 
@@ -371,20 +371,20 @@ class SeparableRule(Rule):
 
   @classmethod
   def has_covariate(cls) -> bool:
-    """Returns whether there is an x_k."""
+    """Returns whether `covariate` is defined."""
     return cls.covariate is not SeparableRule.covariate
 
 
 class ComparingRule(Rule):
-  """A rule by which clients compare themselves through sums, in phases.
+  """A rule in which clients compare themselves through sums, in phases.
 
-  In each phase, clients send a vector into a sum, and learn the sum. In the
-  last one, they send updates times factors: d = sum_j u_j sum_k e_kj Delta_k.
+  In each phase, clients add a vector to a sum, and learn the sum. In the last
+  phase, they send updates times factors: d = sum_j u_j sum_k e_kj Delta_k.
 
   Attributes:
-    num_phases: How many phases there are before the last.
-    num_factors: How many factors e_kj a client has.
-    needs_uniform_weights: Whether all clients must weigh the same.
+    num_phases: The number of phases before the last.
+    num_factors: The number of factors e_kj of each client.
+    needs_uniform_weights: Whether all clients must have equal weights.
     loss_bound: B: a client with |f_k| > B does not count; None for no bound.
   """
 
@@ -395,17 +395,17 @@ class ComparingRule(Rule):
 
   @abc.abstractmethod
   def phase(self, cohort: Cohort, known: Sequence[tf.Tensor]) -> tf.Tensor:
-    """Returns what clients send in a phase, float64[m, n].
+    """Returns the vectors that clients send in a phase, float64[m, n].
 
     Args:
-      cohort: Here `weight` is not normalized: n_k, or 1. Each row is a function
-        of client k and `known` alone.
-      known: The sums of the phases before, float64[n_i] each.
+      cohort: The cohort; its `weight` is not normalized here: n_k, or 1. Each
+        row of the result must be a function of only client k and `known`.
+      known: The sums of the earlier phases, float64[n_i] each.
     """
 
   @abc.abstractmethod
   def factors(self, cohort: Cohort, known: Sequence[tf.Tensor]) -> tf.Tensor:
-    """Returns e_kj, float64[m, num_factors]; takes the same as `phase`."""
+    """Returns e_kj, float64[m, num_factors], from the arguments of `phase`."""
 
   @abc.abstractmethod
   def levels(
@@ -414,7 +414,7 @@ class ComparingRule(Rule):
     """Returns u_j, float64[num_factors], and scalars to report by name.
 
     Args:
-      known: The sums of all phases; zeros without a client.
+      known: The sums of all phases; zeros without clients.
       total: float64[num_factors], sum_k e_kj.
     """
 
@@ -435,13 +435,13 @@ class PopulationRule(Rule):
     return tf.fill([self.num_clients], share)
 
   def places(self, cohort: Cohort) -> tf.Tensor:
-    """Returns where in the state the clients of a cohort are.
+    """Returns the positions of a cohort's clients in the state.
 
     Args:
       cohort: Of m clients.
 
     Returns:
-      int64[m], their ids; computing them fails if one is out of range.
+      int64[m], their ids; computing them fails if an id is out of range.
     """
     in_range = tf.debugging.Assert(
       tf.reduce_all(cohort.client_id >= 0)

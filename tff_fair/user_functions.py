@@ -1,9 +1,9 @@
-"""A user's own functions and classes, by names that a command line takes.
+"""Users' functions and classes, by names that fit a command line.
 
-`path/to/file.py:function` or `PACKAGE.MODULE:function`. A relative path begins
-in the working directory. A file runs as a script does: it can import files of
-its folder, it need not be in a package, and no file is written next to it. Two
-files with the same name are two modules. After an edit the next call runs the
+`path/to/file.py:function` or `PACKAGE.MODULE:function`. Paths are relative to
+the working directory. A file runs like a script: it can import files in its
+folder, it need not be in a package, and no file is written next to it. Two
+files with the same name are two modules. After an edit, the next call runs the
 new file.
 """
 
@@ -31,7 +31,7 @@ _SUFFIX = ".py"
 
 
 class _Imported(NamedTuple):
-  """A file's module, or its error, and the digest of its files at import."""
+  """A file's module or its error, with the digest of its files at import."""
 
   digest: str
   module: types.ModuleType | FieldError
@@ -40,13 +40,13 @@ class _Imported(NamedTuple):
 _imported: dict[pathlib.Path, _Imported] = {}
 
 
-# Whether code may run that has not run yet. Records of others name functions.
+# Whether new code may run: other people's records may name functions.
 _may_run = contextvars.ContextVar("may_run", default=True)
 
 
 @contextlib.contextmanager
 def reading_records() -> Iterator[None]:
-  """Has nothing run of what is named within, unless it has run before."""
+  """Prevents functions named within from running, unless they ran before."""
   token = _may_run.set(False)
   try:
     yield
@@ -55,12 +55,12 @@ def reading_records() -> Iterator[None]:
 
 
 def may_run_code() -> bool:
-  """Returns whether code may run that has not run yet."""
+  """Returns whether code that has not run before may run."""
   return _may_run.get()
 
 
 def may_run(name: str) -> bool:
-  """Returns whether `load` may import a function, or has it already."""
+  """Returns whether `load` may import a function, or has imported it."""
   if _may_run.get():
     return True
   place = _place(name)
@@ -73,7 +73,7 @@ def may_run(name: str) -> bool:
 
 @contextlib.contextmanager
 def given_as(setting: str, name: str) -> Iterator[None]:
-  """Makes errors of a function within errors of the setting that names it."""
+  """Turns errors of a function into errors of the setting that names it."""
   try:
     yield
   except FieldError as error:
@@ -83,19 +83,19 @@ def given_as(setting: str, name: str) -> Iterator[None]:
 
 
 def is_name(text: str) -> bool:
-  """Returns whether a text names a function of a user."""
+  """Returns whether a text names a user's function."""
   return ":" in text
 
 
 def short_name(name: str) -> str:
-  """Returns the function's own name."""
+  """Returns the function's name without its file or module."""
   return name.rpartition(":")[2]
 
 
 def installed(group: str, kind: str, taken: Collection[str]) -> dict[str, str]:
   """Returns the entry points of installed packages in a group, by name.
 
-  A name in `taken` is left out, with a notice. `kind` is one word for it.
+  A name in `taken` is left out, with a notice. `kind` is the noun for an entry.
   """
   found: dict[str, str] = {}
   points = importlib.metadata.entry_points(group=group)
@@ -113,7 +113,7 @@ def installed(group: str, kind: str, taken: Collection[str]) -> dict[str, str]:
 
 
 def check(name: str) -> None:
-  """Checks that the text of a file has a function; runs nothing."""
+  """Checks that a file's source defines a function, without running it."""
   path = file_of(name)
   function = short_name(name)
   try:
@@ -149,7 +149,7 @@ def load(name: str) -> Callable[..., Any]:
 
 
 def is_class(name: str) -> bool:
-  """Returns whether a name means a class, if it can be imported."""
+  """Returns whether a name means a class that can be imported."""
   try:
     return isinstance(load(name), type)
   except FieldError:
@@ -185,7 +185,7 @@ def file_of(name: str) -> pathlib.Path:
 
 
 def _find(module: str) -> importlib.machinery.ModuleSpec | None:
-  """Finds a module without importing the packages that it is in."""
+  """Finds a module without importing its parent packages."""
   spec, places = None, None
   words = module.split(".")
   for count in range(1, len(words) + 1):
@@ -201,7 +201,7 @@ def _find(module: str) -> importlib.machinery.ModuleSpec | None:
 
 
 def absolute(name: str) -> str:
-  """Returns the name by which other working directories find a function."""
+  """Returns a function's name that is valid in any working directory."""
   if not is_name(name) or not _place(name).endswith(_SUFFIX):
     return name
   path = os.path.abspath(os.path.expanduser(_place(name)))
@@ -211,7 +211,7 @@ def absolute(name: str) -> str:
 def blamed(
   name: str, path: pathlib.Path | None, error: BaseException
 ) -> FieldError:
-  """Returns an error of a user's code in one line, with the line at fault."""
+  """Returns a one-line error for a user's code, with the line at fault."""
   frames = traceback.extract_tb(error.__traceback__)
   lines = [
     (frame.filename, frame.lineno)
@@ -248,11 +248,11 @@ def _no_function(
 
 
 def _defined(tree: ast.AST) -> Iterator[str]:
-  """Yields all names that a file may define at its top."""
+  """Yields all names that a file may define at top level."""
   for node in ast.iter_child_nodes(tree):
     match node:
       case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
-        yield node.name  # What it defines inside is its own.
+        yield node.name  # Names defined inside do not count.
       case ast.alias():
         yield node.asname or node.name.partition(".")[0]
       case ast.Name(ctx=ast.Store()):
@@ -286,7 +286,7 @@ def _module_or_error(
   if folder not in sys.path:
     sys.path.insert(0, folder)
   try:
-    # Compiled here: a file of bytecode has the time of its source in seconds.
+    # Compiled here, since bytecode files date their source only in seconds.
     code = compile(path.read_bytes(), str(path), "exec", dont_inherit=True)
     exec(code, vars(module))
   except (Exception, SystemExit) as error:
@@ -296,7 +296,7 @@ def _module_or_error(
 
 
 def _forget_neighbours(path: pathlib.Path) -> None:
-  """Makes a changed file import its neighbours again: they may have changed."""
+  """Makes a changed file import its neighbours again, as they may be new."""
   files = {str(file) for file in files_of(path)}
   for title, module in sys.modules.copy().items():
     file = getattr(module, "__file__", None)
@@ -319,15 +319,15 @@ def _import_module(
     raise blamed(name, path, error) from error
 
 
-# The files that decide what a function does: its own and, in turn, those that
-# it imports from its folder or its package. Nothing runs.
+# The files that determine what a function does: its own and, recursively, those
+# that it imports from its folder or package. Finding them runs no code.
 
-# A user's file may be in the same folder.
+# A user's file may be in the folder of our packages.
 _OURS = ("binaries", "tasks", "tff_fair")
 
 
 def digest_of_file(path: pathlib.Path, module: str = "") -> str:
-  """Returns a digest of a file, and of its imports from the same folder."""
+  """Returns a digest of a file and of what it imports from its folder."""
   found = files_of(path, module)
   content = hashlib.sha256()
   for file in sorted(found):
@@ -352,7 +352,7 @@ def files_of(path: pathlib.Path, module: str = "") -> set[pathlib.Path]:
     for level, name in _imports(file, status.st_mtime_ns, status.st_size):
       folder = file.parents[level - 1] if level else root
       if not folder.is_relative_to(root):
-        continue  # Python does not find it, either.
+        continue  # Python does not find the module, either.
       words = [*folder.relative_to(root).parts, *filter(None, name.split("."))]
       if words[0] == package if module else words[0] not in _OURS:
         left += _files_of(root, words)
@@ -360,7 +360,7 @@ def files_of(path: pathlib.Path, module: str = "") -> set[pathlib.Path]:
 
 
 def _root(path: pathlib.Path, module: str) -> pathlib.Path:
-  """Returns the folder in which absolute names begin."""
+  """Returns the folder that absolute imports start from."""
   levels = module.count(".") + (module != "" and path.stem == "__init__")
   return path.parents[levels]
 
@@ -368,7 +368,7 @@ def _root(path: pathlib.Path, module: str) -> pathlib.Path:
 def _files_of(
   root: pathlib.Path, words: Sequence[str]
 ) -> Iterator[pathlib.Path]:
-  """Yields the files of a module, and of the packages that it is in."""
+  """Yields the files of a module and of its parent packages."""
   for count in range(1, len(words) + 1):
     place = root.joinpath(*words[:count])
     for file in (place / "__init__.py", place.with_suffix(".py")):
@@ -380,9 +380,9 @@ def _files_of(
 def _imports(
   path: pathlib.Path, time: int, size: int
 ) -> tuple[tuple[int, str], ...]:
-  """Returns a file's imports: for each, levels up and name.
+  """Returns a file's imports, each as levels up and name.
 
-  Time and size of the file decide its content, for the cache.
+  The cache takes the file's time and size as a key to its content.
   """
   del time, size
   try:
@@ -395,7 +395,7 @@ def _imports(
       case ast.Import():
         found += [(0, alias.name) for alias in node.names]
       case ast.ImportFrom():
-        # What a package gives may be a module of it.
+        # A name imported from a package may be one of its modules.
         found += [
           (node.level, f"{node.module or ''}.{alias.name}")
           for alias in node.names

@@ -1,1 +1,1 @@
-"""Files of any content: written whole, and read with errors in one line."""
+"""Reads and writes files: atomic writes, and errors of one line."""

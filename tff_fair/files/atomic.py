@@ -1,8 +1,8 @@
-"""Files and folders that are written as a whole or not at all.
+"""Writes files and folders as a whole or not at all.
 
-An error, a signal or a power cut on the way leaves what was there before, or
+An error, a signal or a power cut in between leaves the previous content, or
 nothing. Only regular files are replaced, and folders that the caller knows. A
-link stays a link: the file that it leads to is replaced.
+symbolic link stays: the file that it points to is replaced.
 """
 
 import contextlib
@@ -15,9 +15,9 @@ import stat
 import tempfile
 from collections.abc import Callable, Iterator
 
-# Begins the names of folders where files are written before they are moved.
+# The prefix of folders in which files are written before they are moved.
 STAGING = ".incomplete-"
-# Other names of open files, which no program can replace.
+# Paths of open files, which no program can replace.
 _OPEN_FILES = ("/dev/fd/", "/dev/std", "/proc/")
 _KINDS = {
   stat.S_IFDIR: "folder",
@@ -30,17 +30,17 @@ _OF_NO_KIND = "special file"
 
 
 class _FileTakenError(FileExistsError):
-  """A file that may not be replaced, unlike errors of the system."""
+  """A file exists that may not be replaced; not an error of the system."""
 
 
 @contextlib.contextmanager
 def replacement(
   path: pathlib.Path, *, overwrite: bool = False
 ) -> Iterator[pathlib.Path]:
-  """Yields a place to write a file to, then moves the file to `path`.
+  """Yields a temporary path to write to, then moves the file to `path`.
 
-  It is a path of the same name in a new directory on the same file
-  system; temporary files may be next to it.
+  The file has the same name, in a new directory on the same file system; you
+  may put temporary files next to it.
   """
   check = functools.partial(check_free, path, overwrite=overwrite)
   check()
@@ -59,7 +59,7 @@ def replacement(
 def moved_when_whole(
   path: pathlib.Path, check: Callable[[], None]
 ) -> Iterator[pathlib.Path]:
-  """Yields a place to write a file or folder to, then moves it to `path`."""
+  """Yields a temporary path to write to, then moves the file or folder."""
   place = _place(path)
   with (
     new_folder(place.parent),
@@ -73,7 +73,7 @@ def moved_when_whole(
       sync(written)
     check()
     if place.is_dir() or (staged.is_dir() and place.exists()):
-      # The system only replaces files.
+      # The system can only replace files.
       place.rename(staged.with_name(f"{path.name}.before"))
     staged.replace(place)
     sync(place.parent)
@@ -89,7 +89,7 @@ def remove_folder(folder: pathlib.Path) -> None:
 
 @contextlib.contextmanager
 def new_folder(folder: pathlib.Path) -> Iterator[None]:
-  """Makes a folder; removes it at the end if it is new and empty."""
+  """Creates a folder; removes it at the end if it is new and empty."""
   is_new = not folder.exists()
   try:
     folder.mkdir(parents=True, exist_ok=True)
@@ -133,9 +133,9 @@ def check_regular(path: pathlib.Path) -> None:
 
 
 def special_kind(path: pathlib.Path) -> str | None:
-  """Returns "pipe", "device", "socket" or "special file", if a path is one.
+  """Returns "pipe", "device", "socket" or "special file" if a path is one.
 
-  A program that reads a pipe, or some devices, may wait for ever.
+  Reading a pipe, or some devices, may block for ever.
   """
   try:
     mode = path.stat().st_mode
@@ -154,7 +154,7 @@ def special_files(folder: pathlib.Path) -> Iterator[tuple[pathlib.Path, str]]:
 
 
 def write(path: pathlib.Path, text: str) -> None:
-  """Writes a text file in UTF-8, replacing an earlier one."""
+  """Writes a text file in UTF-8, replacing an existing one."""
   check_regular(path)
   place = _place(path)
   written = unfinished(place)
@@ -169,10 +169,10 @@ def write(path: pathlib.Path, text: str) -> None:
 
 
 def move(written: pathlib.Path, path: pathlib.Path) -> None:
-  """Moves a file within a file system, replacing an earlier one."""
+  """Moves a file within a file system, replacing an existing one."""
   check_regular(path)
   place = _place(path)
-  if place != path:  # It may be on another file system.
+  if place != path:  # A link may lead to another file system.
     beside = unfinished(place)
     shutil.copyfile(written, beside)
     written.unlink()
@@ -183,22 +183,22 @@ def move(written: pathlib.Path, path: pathlib.Path) -> None:
 
 
 def unfinished(path: pathlib.Path) -> pathlib.Path:
-  """Returns where `write` has a file until the file is whole."""
+  """Returns the path at which `write` keeps a file until it is complete."""
   return path.with_name(f"{path.name}.unfinished")
 
 
 def _place(path: pathlib.Path) -> pathlib.Path:
-  """Returns the path of the file itself, where `path` is a link."""
+  """Returns the path of the file, following `path` if it is a link."""
   return pathlib.Path(os.path.realpath(path)) if path.is_symlink() else path
 
 
 def sync(path: pathlib.Path) -> None:
-  """Returns once a file, or the list of a folder, outlasts a power cut."""
+  """Returns once a file, or a folder's list of files, survives a power cut."""
   descriptor = os.open(path, os.O_RDONLY)
   try:
     os.fsync(descriptor)
   except OSError as error:
-    # Some file systems cannot do it; most of them, only for folders.
+    # Some file systems cannot do this; most fail only for folders.
     if error.errno not in (errno.EINVAL, errno.ENOTSUP):
       raise
   finally:

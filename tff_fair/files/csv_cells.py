@@ -1,4 +1,4 @@
-"""Cells of CSV files that no spreadsheet runs as a formula."""
+"""Writes CSV cells that no spreadsheet runs as a formula."""
 
 from __future__ import annotations
 
@@ -10,30 +10,30 @@ import typing
 if typing.TYPE_CHECKING:
   import pandas as pd
 
-# Texts of users in CSV files that people open in a spreadsheet.
+# For users' texts in CSV files that people open in a spreadsheet.
 #
-# A spreadsheet takes a cell that begins with =, +, @ or - for a formula and
-# runs it, even if a stranger wrote it. A single quote before it marks it as a
-# text. This is what OWASP recommends against "CSV injection":
+# A spreadsheet runs a cell that begins with =, +, @ or - as a formula, even if
+# a stranger wrote it. A single quote in front marks the cell as text. OWASP
+# recommends this against "CSV injection":
 # https://owasp.org/www-community/attacks/CSV_Injection
 
 
 _FIRST = ("=", "+", "@", "-", "\t", "\r", "\n")
 _QUOTE = "'"
-# What no text file holds: zero bytes and halves of characters. A text with one
-# is written as JSON writes it.
+# Characters that text files cannot hold: zero bytes and unpaired surrogates. A
+# text that has any is written as JSON.
 _UNWRITABLE = re.compile("[\0\ud800-\udfff]")
 
 
 def quoted(text: str) -> str:
-  """Returns a text as a cell that no spreadsheet runs; `unquoted` undoes it."""
+  """Returns a text as a cell that no spreadsheet runs; see `unquoted`."""
   if _UNWRITABLE.search(text):
     return json.dumps(text)
   return f"{_QUOTE}{text}" if _is_ambiguous(text) else text
 
 
 def unquoted(cell: str) -> str:
-  """Returns the text of a cell that `quoted` made."""
+  """Returns the original text of a cell from `quoted`."""
   text = cell.removeprefix(_QUOTE)
   if text != cell:
     return text if _is_ambiguous(text) else cell
@@ -42,10 +42,10 @@ def unquoted(cell: str) -> str:
 
 
 def csv_text(table: pd.DataFrame) -> str:
-  """Returns a table as CSV, whose texts `unquoted` gives back as they were.
+  """Returns a table as CSV, whose texts `unquoted` restores.
 
-  Python's writer leaves a carriage return without quotes, which ends a row for
-  readers. So all texts of a table that holds one are quoted.
+  Python's writer does not quote carriage returns, which readers take as the end
+  of a row. So if a table has one, all its texts are quoted.
   """
   texts = table.select_dtypes(["object", "string"])
   table = table.assign(**{name: texts[name].map(_cell) for name in texts})
@@ -62,7 +62,7 @@ def _cell(value: object) -> object:
 
 
 def _is_ambiguous(text: str) -> bool:
-  """Returns whether a text needs a quote: a formula, or JSON as of `quoted`."""
+  """Returns whether a text looks like a formula, or like `quoted`'s JSON."""
   # The number of quotes distinguishes a text's own quotes from ours.
   text = text.lstrip(_QUOTE)
   is_formula = text.startswith(_FIRST) and not _is_number(text)
@@ -70,7 +70,7 @@ def _is_ambiguous(text: str) -> bool:
 
 
 def _from_json(cell: str) -> str | None:
-  """Returns the text that `quoted` wrote as JSON; None of other cells."""
+  """Returns the text that `quoted` wrote as JSON; None for other cells."""
   if not cell.startswith('"'):
     return None
   try:

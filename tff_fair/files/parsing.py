@@ -1,8 +1,8 @@
-"""Reads JSON and TOML that others wrote, and writes JSON that others read.
+"""Reads JSON and TOML from outside, and writes JSON that others can read.
 
-Python's parsers raise errors of several kinds, a `RecursionError` for deep
-nesting among them. Here every fault is one error, in one line. Python's writer
-knows NaN and infinities, which JSON does not have.
+Python's parsers raise errors of several classes, including `RecursionError` for
+deep nesting. Here every fault raises the same error, with a one-line message.
+Python's writer also writes NaN and infinities, which JSON does not have.
 """
 
 import json
@@ -13,7 +13,7 @@ from typing import Any
 
 
 class ParseError(ValueError):
-  """A text cannot be read; a caller that knows its file names that, too."""
+  """A text cannot be parsed; callers that know its file add the name."""
 
 
 def parse_json(content: str | bytes) -> Any:
@@ -33,12 +33,12 @@ def parse_json(content: str | bytes) -> Any:
 
 
 def json_text(value: object, indent: int | None = 2) -> str:
-  """Returns a value as JSON and a line end; numbers not finite become null."""
+  """Returns a value as JSON and a line end; non-finite numbers become null."""
   return json.dumps(_strict(value), indent=indent, allow_nan=False) + "\n"
 
 
 def with_nan(value: Any) -> Any:
-  """Returns a value of JSON with NaN for null, as `json_text` wrote numbers."""
+  """Returns a JSON value with NaN for null, which `json_text` wrote for it."""
   match value:
     case None:
       return math.nan

@@ -1,4 +1,4 @@
-"""AdaFedAdam's server step: Adam whose memory and rate follow a certainty.
+"""AdaFedAdam's server step: Adam with memory and rate scaled by a certainty.
 
 Ju, Zhang, Toor, Hellander, "Accelerating Fair Federated Learning: Adaptive
 Federated Adam" (2024), Algorithm 1, with C the certainty of the round:
@@ -9,12 +9,12 @@ Federated Adam" (2024), Algorithm 1, with C the certainty of the round:
   c_i <- c_i beta_{t,i}, from 1
   theta <- theta - C learning_rate m / (1 - c_1) / (sqrt(v / (1 - c_2)) + eps)
 
-The last line of the paper's algorithm prints eta where its text and the line
-above define eta_t = C eta: this module takes eta_t. C = 1 throughout is Adam.
+The last line of the paper's algorithm has eta, but its text and the line above
+define eta_t = C eta: this module uses eta_t. With a constant C = 1 it is Adam.
 
-For a small C, beta_{t,i} and c_i are next to 1, and the differences from 1
-count. So expm1 computes 1 - beta_{t,i}, and the state has 1 - c_i in the place
-of c_i: the moment of a direction of constant one.
+For a small C, beta_{t,i} and c_i are close to 1, and the differences from 1
+matter. So expm1 computes 1 - beta_{t,i}, and the state stores 1 - c_i instead
+of c_i: this is the moment of a constant direction of ones.
 """
 
 import collections
@@ -37,7 +37,7 @@ State: TypeAlias = collections.OrderedDict[str, Any]
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class CertainAdamSettings(declared.Hyperparameters):
-  """Hyperparameters of the step, and of Adam at the server."""
+  """Hyperparameters of this step, and of Adam at the server."""
 
   learning_rate: float = declared.value(
     0.001,
@@ -79,14 +79,14 @@ def build_certain_adam(
   """Builds the finalizer.
 
   Args:
-    settings: The hyperparameters; the process has them as its own, so that
-      they can be changed between rounds.
+    settings: The hyperparameters; they become the process's, so that they can
+      be changed between rounds.
     weights_type: The type of `tff.learning.models.ModelWeights`, W.
-    decay: Of the learning rate; `None` keeps it.
+    decay: The decay of the learning rate; `None` for a constant rate.
 
   Returns:
-    A finalizer as `build_apply_direction`'s, with `certainty`, float32, beside
-    the update. Its state has the moments and the correction factors.
+    A finalizer like `build_apply_direction`'s, which also takes `certainty`,
+    float32. Its state has the moments and the correction factors.
   """
 
   def initialize() -> State:
@@ -172,7 +172,7 @@ def take_step(
 def _shares(
   beta: tf.Tensor, certainty: tf.Tensor
 ) -> tuple[tf.Tensor, tf.Tensor]:
-  """Returns beta^C and 1 - beta^C, each as exact as it can be."""
+  """Returns beta^C and 1 - beta^C, each computed as exactly as possible."""
   exponent = tf.math.xlogy(certainty, beta)
   return tf.exp(exponent), -tf.math.expm1(exponent)
 

@@ -1,15 +1,14 @@
-"""Server steps: what all have in common, and the plain one.
+"""Server steps: their common parts, and the plain step.
 
-A finalizer takes a step only if it can: without a client that counts, and where
-direction or new weights would not be finite, weights and state stay as they
-are, momentum included. The plain step is an optimizer, applied to the direction
-of the round:
+If no client counts, or if the direction or the new weights are not finite, a
+finalizer takes no step: weights and state, including momentum, stay as they
+are. The plain step applies an optimizer to the direction of the round:
 
-theta <- theta - eta_s d  with plain SGD; any TFF optimizer may take its place
+theta <- theta - eta_s d  with plain SGD; any TFF optimizer may replace it
 
-The learning rate may decay. Then the state has `step`, the state of the step
-with the hyperparameters before any decay, and beside it t, the number of steps
-taken.
+The learning rate may decay. Then the state consists of `step`, the state of the
+step with the hyperparameters before any decay, and `round_num`, the number t of
+steps taken.
 """
 
 import collections
@@ -76,11 +75,11 @@ def build_learning_rate(
   finalizer: tff.learning.templates.FinalizerProcess,
   decay: LearningRateDecay | None,
 ) -> tff.Computation:
-  """Builds a computation from a finalizer's state to the rate of its next step.
+  """Builds a computation of a finalizer's next learning rate from its state.
 
   Args:
-    finalizer: Has the hyperparameter `learning_rate`.
-    decay: What it was built with.
+    finalizer: A finalizer with the hyperparameter `learning_rate`.
+    decay: The decay that it was built with.
 
   Returns:
     A `tff.Computation` of the type (S -> float32).
@@ -109,7 +108,7 @@ def build_stepping_finalizer(
   Its `next` has the type (<S@SERVER, W@SERVER, <update=W.trainable,
   num_clients=int32, scalars=...>@SERVER> -> <state=S@SERVER, result=W@SERVER,
   measurements=<update_non_finite=int32>@SERVER>). `scalars` are the types of
-  what the rule sends beside the direction.
+  the scalars that the rule sends with the direction.
   """
   if decay is not None:
     server_step = with_decay(server_step, decay)
@@ -165,7 +164,7 @@ def _build_guarded_step(
   trainable_type: tff.Type,
   scalars: Mapping[str, type[np.generic]],
 ) -> tff.Computation:
-  """Builds the step: state, weights, round to state, weights, measurements."""
+  """Builds the step; returns the new state, weights and measurements."""
   round_type = tff.to_type(
     RoundUpdate(trainable_type, np.int32, collections.OrderedDict(scalars))
   )
@@ -178,7 +177,7 @@ def _build_guarded_step(
   ) -> tuple[Any, TensorStructure, Mapping[str, tf.Tensor]]:
     new_state, new_trainable = server_step.step(state, trainable, round_update)
     any_client = round_update.num_clients > 0
-    # Without a client there is no step, and its numbers do not matter.
+    # Without clients there is no step, so the values do not matter.
     finite = norms.all_finite(round_update.update) & (
       ~any_client | step_is_finite(new_state, new_trainable)
     )
@@ -196,10 +195,10 @@ def _build_guarded_step(
 
 
 def step_is_finite(state: Any, trainable: TensorStructure) -> tf.Tensor:
-  """Returns whether a step ends at finite weights and a finite state, bool[].
+  """Returns whether a step leads to finite weights and a finite state, bool[].
 
-  A direction near the end of the range of floats is finite. A step along it, or
-  the optimizer's memory of it, may not be.
+  A direction near the largest float is finite. The weights after a step along
+  it, or the optimizer's moments of it, may not be.
   """
   remembered = [
     tensor
@@ -216,17 +215,17 @@ def build_apply_direction(
 ) -> tff.learning.templates.FinalizerProcess:
   """Builds a finalizer that takes one optimizer step per round.
 
-  Differs from `tff.learning.templates.build_apply_optimizer_finalizer` in that
-  it knows whether any client counted, and then takes no step at all.
+  Unlike `tff.learning.templates.build_apply_optimizer_finalizer`, it takes no
+  step at all if no client counted.
 
   Args:
     optimizer: The server optimizer.
     weights_type: The type of `tff.learning.models.ModelWeights`, W.
-    decay: Of the optimizer's learning rate; `None` keeps it.
+    decay: The decay of the optimizer's rate; `None` for a constant rate.
 
   Returns:
-    A finalizer; its types are those of `stepping.build_stepping_finalizer`, its
-    hyperparameters those of the optimizer, before any decay.
+    A finalizer with the types of `stepping.build_stepping_finalizer`, and the
+    hyperparameters of the optimizer before any decay.
   """
 
   def initialize() -> Any:

@@ -1,7 +1,7 @@
 """Correction of wrong labels: the parts of FedCorr.
 
 Xu, Chen, Quek, Chong, "FedCorr: Multi-Stage Federated Learning for Label Noise
-Correction" (CVPR 2022). `noisy_labels` has pure NumPy functions, `federated`
-has the computations over clients. `tff_fair.experiments.training.correction`
-puts them together.
+Correction" (CVPR 2022). `noisy_labels` has NumPy functions, `federated` has
+computations over clients. `tff_fair.experiments.training.correction` combines
+them.
 """

@@ -1,10 +1,10 @@
 """The computations of label correction over clients.
 
-A client trains the received model with a proximal weight of its own, and
-reports which distribution over the classes the model predicts for each of its
-examples. In a real federation these predictions stay at the client, which makes
-of them its mean dimension and its noise level, and sends those two numbers.
-Here the program keeps them for the client, as it keeps the client's data.
+A client trains the received model with its own proximal weight, and reports the
+distribution over classes that the model predicts for each of its examples. In a
+real federation these predictions stay at the client, which computes its mean
+dimension and its noise level from them, and sends only these two numbers. Here
+the program keeps the predictions, as it keeps the clients' data.
 """
 
 import collections
@@ -40,8 +40,8 @@ def build_predictions(
 
   Its type is (<W@SERVER, {<int64, B>*}@CLIENTS> -> <client_id=int64[N],
   probabilities=float32[N, C]>@SERVER), from the weights and the clients' data.
-  Rows are in ascending order of client id, those of a client in the order of
-  its examples. `with_softmax` says that the model's outputs are logits, and not
+  Rows are sorted by client id, and a client's rows are in the order of its
+  examples. `with_softmax` says that the model's outputs are logits, not
   probabilities.
   """
   info = local_model.describe(model_fn)
@@ -89,12 +89,12 @@ def build_round(
   """Builds a round of FedAvg in which each client has its own proximal weight.
 
   Its type is (<W@SERVER, int64@SERVER, {float32}@CLIENTS, {<int64,
-  B>*}@CLIENTS> -> <W, rows>@SERVER), from the weights, the number of the round,
-  which decides the order of examples, the clients' proximal weights and their
-  data. The results are the mean of the trained weights by examples, and the
-  predictions of each client's own trained model. A client whose weights are not
-  finite does not count in the mean; where no client counts, the mean is the old
-  weights. The proximal weight of `settings` is not used.
+  B>*}@CLIENTS> -> <W, rows>@SERVER), from the weights, the round number, which
+  determines the order of examples, the clients' proximal weights and their
+  data. The results are the mean of the trained weights, weighted by examples,
+  and the predictions of each client's own trained model. A client whose weights
+  are not finite does not count in the mean; if no client counts, the old
+  weights are returned. The proximal weight of `settings` is not used.
   """
   info = local_model.describe(model_fn)
   data_type = batches.data_type(info.batch_spec)
@@ -105,7 +105,7 @@ def build_round(
     info.weights_type, info.weights_type.trainable, np.float32
   )
   def finish(weights: Any, mean: Any, total: tf.Tensor) -> Any:
-    # Where no client counts, the old weights stay.
+    # If no client counts, the old weights stay.
     old, new = map(tf.nest.flatten, (weights.trainable, mean))
     return local_model.with_trainable(
       weights,
@@ -150,7 +150,7 @@ def _build_training(
   num_classes: int,
   with_softmax: bool,
 ) -> tff.Computation:
-  """Builds a client's part: its weights, how much they count, predictions."""
+  """Builds a client's training: its weights, their weight, its predictions."""
   data_type = batches.data_type(info.batch_spec)
 
   def run(

@@ -1,12 +1,12 @@
-"""Which clients have wrong labels, how many, and which labels become others.
+"""Finds clients with wrong labels, estimates how many, and relabels examples.
 
 FedCorr (Xu et al., CVPR 2022), Section 3, in NumPy:
 
     noisy clients   the upper group of the cumulative mean LID over clients
     mu_k            |D_k^n| / |D_k|, D_k^n the upper group of its losses
     beta mu_k ||w - w_k||^2    the proximal term of client k in training
-    relabelled      of the pi |D_k^n| largest losses, those examples whose class
-                    the global model predicts with a confidence of theta
+    relabelled      of the pi |D_k^n| largest losses, examples whose class the
+                    global model predicts with a confidence of at least theta
 """
 
 import warnings
@@ -15,8 +15,8 @@ import numpy as np
 from scipy.spatial import distance
 
 NEIGHBORS = 20  # k of the paper.
-# Distances of so many rows at a time: a client of 100,000 examples would need
-# 80 GB for all.
+# Rows whose distances are computed at a time: all distances of a client with
+# 100,000 examples would need 80 GB.
 _ROWS_AT_A_TIME = 256
 _LEAST_PROBABILITY = np.finfo(np.float32).tiny
 _ROUNDING = 1e-9  # Tolerance of a product that should be a whole number.
@@ -26,10 +26,10 @@ _MOST_STEPS = 1000
 
 
 def noisy_clients(cumulative_dimension: np.ndarray) -> np.ndarray:
-  """Returns which clients are noisy, bool[K], by their dimensions.
+  """Returns which clients are noisy, bool[K], from their dimensions.
 
-  `cumulative_dimension`, float64[K], sums each client's mean LID over the
-  iterations so far. A client without an estimate, NaN, is not noisy.
+  `cumulative_dimension`, float64[K], is the sum of each client's mean LID over
+  the iterations so far. A client without an estimate (NaN) is not noisy.
   """
   return is_upper(
     np.where(np.isfinite(cumulative_dimension), cumulative_dimension, np.nan)
@@ -39,7 +39,7 @@ def noisy_clients(cumulative_dimension: np.ndarray) -> np.ndarray:
 def losses(probabilities: np.ndarray, labels: np.ndarray) -> np.ndarray:
   """Returns the cross entropy of each example, float64[n].
 
-  Probabilities are float[n, C]; the loss is NaN where one of them is.
+  Probabilities are float[n, C]; the loss is NaN if one of an example's is NaN.
   """
   of_labels = probabilities[np.arange(len(labels)), labels].astype(np.float64)
   return np.abs(-np.log(np.maximum(of_labels, _LEAST_PROBABILITY)))
@@ -53,9 +53,9 @@ def noise_level(example_losses: np.ndarray) -> float:
 
 
 def proximal_weights(levels: np.ndarray, beta: float) -> np.ndarray:
-  """Returns each client's weight of a term mu/2 ||w - theta||^2, float32[K].
+  """Returns mu for each client's term mu/2 ||w - theta||^2, float32[K].
 
-  FedCorr's term is beta mu_k ||w - theta||^2, without the half.
+  FedCorr's term is beta mu_k ||w - theta||^2, without the factor 1/2.
   """
   return (2 * beta * levels).astype(np.float32)
 
@@ -65,8 +65,8 @@ def suspects(
 ) -> np.ndarray:
   """Returns which examples a noisy client may relabel, bool[n].
 
-  They are the largest losses, the share `share`, pi, of the `level`, mu_k; of
-  equal ones, the earlier. A NaN does not count.
+  These are the examples with the largest losses: the share pi, `share`, of the
+  noise level mu_k, `level`. Ties go to earlier examples; NaN is never chosen.
   """
   in_upper_group = round(len(example_losses) * level)
   number = int(in_upper_group * share + _ROUNDING)
@@ -86,12 +86,12 @@ def relabelled(
 ) -> np.ndarray:
   """Returns labels, int[n], some replaced by confident predictions.
 
-  A prediction, of float[n, C], counts from the probability `confidence`, theta,
-  on; `among`, bool[n], are the examples that may change, by default all.
+  A prediction, in float[n, C], counts if its probability is at least theta,
+  `confidence`; `among`, bool[n], are the examples that may change (None: all).
   """
   if not len(labels):
     return labels.copy()
-  is_sure = probabilities.max(axis=1) >= confidence  # NaN is not.
+  is_sure = probabilities.max(axis=1) >= confidence  # False for NaN.
   if among is not None:
     is_sure &= among
   predicted = probabilities.argmax(axis=1).astype(labels.dtype)
@@ -100,28 +100,28 @@ def relabelled(
 
 # The local intrinsic dimension (LID) of prediction vectors.
 #
-# Amsaleg et al., "Estimating Local Intrinsic Dimensionality" (KDD 2015). By it,
-# FedCorr finds noisy clients: a model that learns wrong labels spreads its
-# predictions over a space of more dimensions.
+# Amsaleg et al., "Estimating Local Intrinsic Dimensionality" (KDD 2015).
+# FedCorr uses it to find noisy clients: a model that learns wrong labels
+# spreads its predictions over a space of more dimensions.
 #
 #     LID(x) = -( 1/k sum_{i=1..k} log(r_i / r_k) )^-1
 #
 # r_1 <= ... <= r_k are the distances from x to its k nearest neighbours in the
-# same set. Choices, where the formula has no value:
+# same set. If the formula has no value, we choose:
 #
 # - A neighbour at distance 0 makes LID(x) 0, the limit of the formula.
-# - Neighbours that are all equally far, but not at 0, would make it infinite:
-#   such an x has no estimate, and the mean over a client leaves it out.
-# - A set of k examples or fewer takes all others as neighbours.
+# - Neighbours that are all at the same distance, but not 0, would make it
+#   infinite: such an x has no estimate, and a client's mean excludes it.
+# - In a set of k examples or fewer, all others are neighbours.
 
 
 def local_dimensions(
   predictions: np.ndarray, neighbors: int = NEIGHBORS
 ) -> np.ndarray:
-  """Returns the LID of each vector in float[n, d] among them all, float64[n].
+  """Returns the LID of each vector within a set float[n, d], float64[n].
 
-  It is NaN where there is no estimate: for fewer than three vectors, for
-  neighbours that are all equally far, and for all where some number is not
+  It is NaN without an estimate: for fewer than three vectors, for neighbours
+  that are all at the same distance, and for all vectors if any number is not
   finite. `neighbors` is at least 2.
   """
   points = np.asarray(predictions, np.float64)
@@ -147,7 +147,7 @@ def mean_dimension(
 
 
 def _to_others(points: np.ndarray, start: int, k: int) -> np.ndarray:
-  """Returns the k least distances from some points to all others, ascending."""
+  """Returns the k least distances of some points to all others, ascending."""
   some = points[start : start + _ROWS_AT_A_TIME]
   found = distance.cdist(some, points)
   own = np.arange(len(some))
@@ -160,30 +160,30 @@ def _of_distances(radii: np.ndarray) -> np.ndarray:
   furthest = radii[:, -1:]
   with np.errstate(divide="ignore", invalid="ignore"):
     mean_log = np.log(radii / furthest).mean(axis=1)
-    found = -1 / mean_log  # -inf, of a distance of 0, gives 0.
+    found = -1 / mean_log  # A distance of 0 has -inf, which gives 0.
   found[furthest[:, 0] == 0] = 0.0
   found[mean_log == 0] = np.nan
   return found + 0.0  # No negative zero.
 
 
-# Which of some numbers belong to the upper of two groups.
+# Splits numbers into two groups, and finds the upper group.
 #
 # A mixture of two normal distributions in one dimension, fitted by
-# scikit-learn's EM, separates noisy clients from clean ones by their
-# dimensions, and wrong labels from right ones by their losses. Choices:
+# scikit-learn's EM, separates noisy from clean clients by their dimensions, and
+# wrong from right labels by their losses. Our choices:
 #
-# - The numbers are standardized first, so that neither their unit nor their
-#   size changes the groups. The least variance of a group is 1e-6 of all.
-# - A number below the lower mean never belongs to the upper group, however wide
-#   that group is.
-# - Numbers that are all equal are one group, the lower one.
+# - The numbers are standardized first, so that their unit and scale do not
+#   change the groups. A group's variance is at least 1e-6 of the total.
+# - A number below the lower mean never belongs to the upper group, however
+#   wide that group is.
+# - If all numbers are equal, all belong to the lower group.
 
 
 def is_upper(values: np.ndarray) -> np.ndarray:
   """Returns which numbers belong to the upper group, bool[n].
 
-  A NaN belongs to the lower group; plus infinity to the upper one. Neither
-  takes part in the fit.
+  NaN belongs to the lower group, and infinity to the upper. Neither takes part
+  in the fit.
   """
   numbers = np.asarray(values, np.float64)
   is_finite = np.isfinite(numbers)
@@ -200,7 +200,7 @@ def _is_upper(numbers: np.ndarray) -> np.ndarray:
   spread = scaled.std()
   if spread == 0:
     return np.zeros(len(numbers), bool)
-  # Every run imports this module; few need scikit-learn, which takes long.
+  # Every run imports this module, but few need scikit-learn, which is slow.
   from sklearn import exceptions, mixture  # noqa: PLC0415
 
   points = ((scaled - scaled.mean()) / spread)[:, np.newaxis]
@@ -229,14 +229,14 @@ def _is_upper(numbers: np.ndarray) -> np.ndarray:
 def _two_means(numbers: np.ndarray) -> np.ndarray:
   """Returns the upper of the two groups with the least sum of squares.
 
-  In one dimension a cut of the sorted numbers is optimal, so nothing is random.
-  Equal numbers stay together.
+  In one dimension, the optimum is a cut of the sorted numbers, so nothing is
+  random. Equal numbers stay together.
   """
   levels, counts = np.unique(numbers, return_counts=True)
   number_below = np.cumsum(counts)[:-1]
   sum_below = np.cumsum(levels * counts)[:-1]
   total, n = (levels * counts).sum(), len(numbers)
-  # To minimize the squares within is to maximize those between.
+  # Minimizing the sum within groups maximizes the sum between them.
   between = sum_below**2 / number_below + (total - sum_below) ** 2 / (
     n - number_below
   )

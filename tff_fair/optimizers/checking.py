@@ -1,4 +1,4 @@
-"""Checks of the optimizers that a caller gives, and of what they have."""
+"""Checks callers' optimizers, and finds their hyperparameters."""
 
 import tensorflow as tf
 import tensorflow_federated as tff
@@ -20,7 +20,7 @@ def check_optimizer(
 
   Raises:
     TypeError: If it is not a TFF optimizer.
-    FieldError: If `set_hparams` returns something else than its state.
+    FieldError: If `set_hparams` does not return its state.
   """
   if not isinstance(optimizer, tff.learning.optimizers.Optimizer):
     raise TypeError(
@@ -33,7 +33,7 @@ def check_optimizer(
   try:
     tf.nest.assert_same_structure(state, same)
   except (TypeError, ValueError) as error:
-    # TFF's Adafactor returns the hyperparameters alone.
+    # TFF's Adafactor returns only the hyperparameters.
     raise declared.FieldError(
       name,
       f"The `{name}`, {type(optimizer).__name__}, cannot be used: its "
@@ -45,7 +45,7 @@ def check_optimizer(
 def server_optimizer_or_default(
   optimizer: tff.learning.optimizers.Optimizer | None,
 ) -> tff.learning.optimizers.Optimizer:
-  """Returns a checked server optimizer; for `None` SGD of learning rate 1."""
+  """Returns the checked server optimizer; SGD with rate 1 for `None`."""
   if optimizer is None:
     return tff.learning.optimizers.build_sgdm(1.0)
   check_optimizer("server_optimizer", optimizer)
@@ -53,7 +53,7 @@ def server_optimizer_or_default(
 
 
 def hparams_of(optimizer: tff.learning.optimizers.Optimizer) -> Hparams:
-  """Returns the hyperparameters with which an optimizer starts."""
+  """Returns an optimizer's initial hyperparameters."""
   return optimizer.get_hparams(
     optimizer.initialize(tf.TensorSpec([], tf.float32))
   )
@@ -62,7 +62,7 @@ def hparams_of(optimizer: tff.learning.optimizers.Optimizer) -> Hparams:
 def learning_rate(
   optimizer: tff.learning.optimizers.Optimizer,
 ) -> float | None:
-  """Returns the learning rate of an optimizer, `None` if it has none."""
+  """Returns an optimizer's learning rate; `None` if it has none."""
   rate = hparams_of(optimizer).get(_RATE)
   return None if rate is None else float(rate)
 
@@ -70,7 +70,7 @@ def learning_rate(
 def is_plain_sgd(optimizer: tff.learning.optimizers.Optimizer) -> bool:
   """Returns whether an optimizer is TFF's SGD without momentum.
 
-  Its step is the rate times the gradient.
+  Then its step is the rate times the gradient.
   """
   return isinstance(
     optimizer, type(tff.learning.optimizers.build_sgdm(1.0))

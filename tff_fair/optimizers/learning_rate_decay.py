@@ -3,7 +3,7 @@
 exponential   eta_t = eta r^s
 inverse_time  eta_t = eta / (1 + r s)
 
-s = floor(t / n): the rate decays once in n rounds, by default in each.
+s = floor(t / n): the rate decays every n rounds, by default every round.
 """
 
 import collections
@@ -25,17 +25,17 @@ KINDS = ("exponential", "inverse_time")
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class LearningRateDecay:
-  """How a learning rate decays; `build` makes one."""
+  """How a learning rate decays; see `build`."""
 
   r: float  # In (0, 1] for exponential decay, 0 or more for inverse time.
   kind: str  # "exponential" or "inverse_time".
-  rounds: int = 1  # n, in how many rounds the rate decays once.
+  rounds: int = 1  # n: the rate decays every n rounds.
   option: str = "learning_rate_decay"  # Its name, for errors.
 
   def apply(self, hparams: Hparams, round_num: tf.Tensor) -> Hparams:
-    """Returns an optimizer's hyperparameters in round t, int64[] from 0.
+    """Returns an optimizer's hyperparameters in round t, int64[], from 0.
 
-    Raises `FieldError` if there is no learning rate among them.
+    Raises `FieldError` if they do not include a learning rate.
     """
     key = tff.learning.optimizers.LEARNING_RATE_KEY
     if key not in hparams:
@@ -44,7 +44,7 @@ class LearningRateDecay:
         f"An optimizer with the hyperparameter {key} is needed for its decay; "
         f"this one has {', '.join(hparams) or 'none'}.",
       )
-    # The graph of a decay in each round stays as it was.
+    # Keeps the graph unchanged for a decay in every round.
     steps = round_num if self.rounds == 1 else round_num // self.rounds
     r, s = tf.constant(self.r, tf.float32), tf.cast(steps, tf.float32)
     factor = tf.pow(r, s) if self.kind == "exponential" else 1.0 / (1.0 + r * s)

@@ -7,18 +7,18 @@ form of Keras and PyTorch,
   v <- momentum v + g
   w <- w - learning_rate (g + momentum v)
 
-AMSGrad, which is Adam whose second moment never falls: Reddi, Kale, Kumar, "On
-the Convergence of Adam and Beyond" (ICLR 2018); at the server it is FedAMSGrad
-of Tong, Liang, Bi, "Effective Federated Adaptive Gradient Methods with Non-IID
-Decentralized Data" (2020),
+AMSGrad, Adam with a second moment that never decreases: Reddi, Kale, Kumar, "On
+the Convergence of Adam and Beyond" (ICLR 2018); at the server, this is the
+FedAMSGrad of Tong, Liang, Bi, "Effective Federated Adaptive Gradient Methods
+with Non-IID Decentralized Data" (2020),
 
   m <- beta_1 m + (1 - beta_1) g
   v <- beta_2 v + (1 - beta_2) g^2
   v_max <- max(v_max, v)
   w <- w - eta sqrt(1 - beta_2^t) / (1 - beta_1^t) m / (sqrt(v_max) + epsilon)
 
-The factor before m corrects the bias of the first steps, t = 1, 2, ..., as
-TFF's Adam, Keras and PyTorch do; the paper has eta alone there.
+The factor before m corrects the bias of the first steps, t = 1, 2, ..., as in
+TFF's Adam, Keras and PyTorch; the paper has only eta there.
 """
 
 import collections
@@ -35,7 +35,7 @@ _STEP = "step"
 
 
 class _WithMoments(tff.learning.optimizers.Optimizer):
-  """Moves each weight by its gradient and the moments of its gradients."""
+  """Updates each weight with its gradient and moments of its gradients."""
 
   def __init__(
     self,
@@ -45,11 +45,11 @@ class _WithMoments(tff.learning.optimizers.Optimizer):
     counts_steps: bool = False,
     **hparams: float,
   ) -> None:
-    """Takes the differences between such optimizers.
+    """Takes the parts in which these optimizers differ.
 
-    `step` maps the state, a weight, its gradient and its moments to the weight
-    and the moments after a step; `counts_steps` adds the number of the step to
-    the state.
+    `step` takes the state, a weight, its gradient and its moments, and returns
+    the new weight and moments; `counts_steps` adds the number of steps to the
+    state.
     """
     self._step = step
     self._moments = moments
@@ -77,7 +77,7 @@ class _WithMoments(tff.learning.optimizers.Optimizer):
     if self._counts_steps:
       new_state[_STEP] += 1
     stepped = [
-      # A weight that the loss does not depend on has no gradient.
+      # A weight has no gradient if the loss does not depend on it.
       (w, *moments) if g is None else self._step(new_state, w, g, *moments)
       for w, g, *moments in zip(
         *map(tf.nest.flatten, (weights, gradients)),

@@ -1,4 +1,4 @@
-"""Private rounds: differential privacy, and what counts as a sum.
+"""Private rounds: differential privacy, and checks of aggregation factories.
 
     private = tff_fair.privacy.dp(
       noise_multiplier=1.0, clients_per_round=100, clip=0.5
@@ -9,7 +9,7 @@
     )
     tff_fair.privacy.epsilon(private, num_clients=10_000, rounds=500)
 
-Secure sums are a way of summing: `aggregation="secure"`.
+For secure sums, use the option `aggregation="secure"` instead.
 """
 
 import typing

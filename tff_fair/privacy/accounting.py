@@ -1,14 +1,14 @@
-"""The privacy spent by a run: epsilon, by Google's dp-accounting.
+"""Computes epsilon, the privacy that a run spends, with Google's dp-accounting.
 
 The runs of this project draw cohorts of a fixed size without replacement. Wang,
 Balle, Kasiviswanathan, "Subsampled Renyi Differential Privacy and Analytical
-Moments Accountant" (AISTATS 2019) bound what that spends, where neighbours
-differ in the data of one client. Replacing a client's data changes the sum by
-up to 2 C, twice the clip, so that the noise counts half.
+Moments Accountant" (AISTATS 2019) bound epsilon for this, if neighbours differ
+in the data of one client. Replacing a client's data changes the sum by up to
+2 C, twice the clip, so the noise counts only half.
 
 Mironov, Talwar, Zhang, "Renyi Differential Privacy of the Sampled Gaussian
-Mechanism" (2019) bound it for cohorts into which each client comes by a draw of
-its own, where neighbours differ in the presence of one client.
+Mechanism" (2019) bound epsilon for cohorts in which each client takes part
+independently, if neighbours differ in the presence of one client.
 """
 
 from tff_fair import declared
@@ -17,7 +17,7 @@ from tff_fair.privacy import differential
 FIXED_SIZE = "fixed_size"
 POISSON = "poisson"
 
-# Where `noise_for` ends its search.
+# The largest noise multiplier that `noise_for` tries.
 _MOST_NOISE = 2.0**16
 _RELATIVE_STEP = 1e-3
 
@@ -30,20 +30,20 @@ def epsilon(
   delta: float | None = None,
   sampling: str = FIXED_SIZE,
 ) -> float:
-  """Returns the epsilon that releasing the models of all rounds costs.
+  """Returns the epsilon spent by releasing the models of all rounds.
 
-  It holds for cohorts that the attacker does not know, drawn uniformly and
-  independently in each round.
+  It holds if cohorts are drawn uniformly and independently in each round, and
+  the attacker does not know them.
 
   Args:
     settings: The noise and the size of the cohorts.
     num_clients: N, the size of the population.
     rounds: The number of rounds.
-    delta: `None` takes `default_delta`.
-    sampling: "fixed_size": `clients_per_round` of N clients without
-      replacement; neighbours differ in the data of one client. "poisson": each
-      client by itself, with the probability `clients_per_round` / N; neighbours
-      differ in the presence of one client.
+    delta: The delta of the guarantee; `None` for `default_delta`.
+    sampling: "fixed_size": draws `clients_per_round` of N clients without
+      replacement; neighbours differ in the data of one client. "poisson": draws
+      each client independently, with probability `clients_per_round` / N;
+      neighbours differ in the presence of one client.
 
   Returns:
     Epsilon, infinite without noise.
@@ -96,7 +96,7 @@ def noise_for(
   delta: float | None = None,
   sampling: str = FIXED_SIZE,
 ) -> float:
-  """Returns the noise for an epsilon, the inverse of `epsilon`.
+  """Returns the noise multiplier for an epsilon: the inverse of `epsilon`.
 
       noise = tff_fair.privacy.noise_for(
         8.0, clients_per_round=100, num_clients=10_000, rounds=200
@@ -104,20 +104,20 @@ def noise_for(
       private = tff_fair.privacy.dp(noise, clients_per_round=100, clip=0.5)
 
   Args:
-    epsilon: The most that the models of all rounds may spend.
+    epsilon: The most epsilon that the models of all rounds may spend.
     clients_per_round: m, the size of a cohort.
     num_clients: N, the size of the population.
     rounds: The number of rounds.
-    delta: `None` takes `default_delta`.
-    sampling: "fixed_size" or "poisson".
+    delta: The delta of the guarantee; `None` for `default_delta`.
+    sampling: "fixed_size" or "poisson"; see `epsilon`.
 
   Returns:
-    The least noise multiplier z, within a thousandth, with which they spend no
-    more than `epsilon`.
+    The least noise multiplier z, to a thousandth, with which the rounds spend
+    at most `epsilon`.
 
   Raises:
-    FieldError: If an argument is out of range, or no noise is enough; a
-      `ValueError`.
+    FieldError: If an argument is out of range, or no noise multiplier is large
+      enough; a `ValueError`.
   """
   declared.check_number("epsilon", epsilon, minimum=0, exclude_minimum=True)
 
@@ -131,7 +131,7 @@ def noise_for(
     )
 
   enough, too_low = 1.0, 0.0
-  if is_enough(too_low):  # There is no round.
+  if is_enough(too_low):  # There are no rounds.
     return too_low
   while not is_enough(enough):
     enough, too_low = 2 * enough, enough
@@ -151,14 +151,14 @@ def noise_for(
   return enough
 
 
-# `noise_for` has an argument of this name.
+# `noise_for` has an argument named `epsilon`.
 _epsilon = epsilon
 
 
 def default_delta(num_clients: int) -> float:
-  """Returns N^-1.1, as McMahan et al. (2018) have it.
+  """Returns delta = N^-1.1, as in McMahan et al. (2018).
 
   Args:
-    num_clients: N.
+    num_clients: N, the size of the population.
   """
   return float(num_clients) ** -1.1

@@ -1,4 +1,4 @@
-"""Differential privacy of the sum of a round.
+"""Differential privacy for the sum of a round.
 
 McMahan, Ramage, Talwar, Zhang, "Learning Differentially Private Recurrent
 Language Models" (ICLR 2018), the estimator with a fixed denominator:
@@ -6,8 +6,8 @@ Language Models" (ICLR 2018), the estimator with a fixed denominator:
   d = (sum_k clip(s_k Delta_k) + N(0, (z C)^2)) / m
 
 C is the clip, z the noise multiplier, m the fixed size of a cohort, and s_k a
-factor that depends only on client k. So adding or removing one client changes
-the sum by C at most, whatever that client sends, and replacing one by 2 C.
+factor that depends only on client k. So whatever a client sends, adding or
+removing it changes the sum by at most C, and replacing it by at most 2 C.
 """
 
 import dataclasses
@@ -23,11 +23,11 @@ class DifferentialPrivacy:
   """Noise on the sum of a round, and bounds on what one client adds to it.
 
   Attributes:
-    noise_multiplier: z, the standard deviation of the noise over the clip; 0
-      adds none, and protects no client.
-    clients_per_round: m, the size of a cohort, by which the sum is divided,
+    noise_multiplier: z, the standard deviation of the noise divided by the
+      clip; 0 adds no noise, and protects no client.
+    clients_per_round: m, the size of a cohort; the sum is divided by it,
       however many clients report back.
-    clip: C, the largest norm of what one client adds to the sum.
+    clip: C, the largest norm of a client's contribution to the sum.
   """
 
   noise_multiplier: float
@@ -61,9 +61,9 @@ dp = DifferentialPrivacy  # The option `dp` of a builder or a factory.
 def clipped(
   update: types.TensorStructure, factor: tf.Tensor, clip: float
 ) -> types.TensorStructure:
-  """Returns s_k Delta_k, shortened to the norm C where it is longer.
+  """Returns s_k Delta_k, scaled down to norm C if it is longer.
 
-  The norm is taken in float64: TFF's own clipping takes it in float32, where an
+  The norm is computed in float64: TFF's own clipping uses float32, in which an
   update with entries of 1e30 has an infinite norm and becomes NaN.
   """
   norm = factor * tf.sqrt(norms.squared_norm(update))
@@ -79,7 +79,7 @@ def clipped(
 def noised_mean(
   total: types.TensorStructure, settings: DifferentialPrivacy
 ) -> types.TensorStructure:
-  """Returns the sum with noise, over the fixed size of a cohort."""
+  """Returns the sum with noise, divided by the fixed size of a cohort."""
 
   def of_layer(layer: tf.Tensor) -> tf.Tensor:
     noise = tf.random.normal(

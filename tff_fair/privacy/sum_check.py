@@ -1,7 +1,7 @@
 """Checks whether an aggregation factory returns a sum.
 
-A rule's coefficients are those of a sum. A factory that returns a mean makes
-the step as many times too short as there are clients, and raises no error.
+A rule's coefficients are for a sum. With a factory that returns the mean of m
+clients, the step would be m times too short, without an error.
 """
 
 import types
@@ -19,17 +19,17 @@ _MEANS = (tff.aggregators.MeanFactory, tff.aggregators.UnweightedMeanFactory)
 
 
 def check_sums(factory: object) -> None:
-  """Checks that a factory is unweighted and does not divide what it sums.
+  """Checks that a factory is unweighted and does not divide its sum.
 
-  It knows TFF's factories, nested in one another in any way. It cannot see what
-  a user's factory does.
+  This works for TFF's factories, nested in any way. It cannot see what a user's
+  own factory does.
 
   Args:
     factory: The factory.
 
   Raises:
     TypeError: If it is not a factory of TFF.
-    FieldError: If it is weighted, divides, or sums no floats; a `ValueError`.
+    FieldError: If it is weighted, divides, or sums non-floats; a `ValueError`.
   """
   if isinstance(factory, tff.aggregators.WeightedAggregationFactory):
     raise _error(factory, "is weighted, and the coefficients are weights")
@@ -61,7 +61,7 @@ def _error(part: object, why: str) -> declared.FieldError:
 
 
 def _divisor(part: object) -> float:
-  """Returns by what a query of TensorFlow Privacy divides; 1 of all else."""
+  """Returns the divisor of a TensorFlow Privacy query; 1 for anything else."""
   if not _is_query(part):
     return 1.0
   state = part.initial_global_state()  # type: ignore[attr-defined]
@@ -73,7 +73,7 @@ def _is_query(part: object) -> bool:
 
 
 def _parts(value: object, seen: set[int]) -> Iterator[object]:
-  """Yields a factory, and the factories and queries that it is made of.
+  """Yields a factory, and the factories and queries within it.
 
   `tff.aggregators.add_measurements` keeps the inner factory in a closure.
   """

@@ -1,7 +1,7 @@
-"""Keeps a note of TensorFlow's about TFF's secure sums out of the log.
+"""Keeps TensorFlow's messages about TFF's secure sums out of the log.
 
-TFF makes an assertion for each tensor of a secure sum and uses none of them.
-TensorFlow logs each in ten lines, as an error.
+TFF creates an assertion for each tensor of a secure sum, and uses none of them.
+TensorFlow logs each as an error of ten lines.
 """
 
 import logging
@@ -12,8 +12,8 @@ _NOTE, _ASSERTION = "Object was never used", "assert_less_equal"
 
 
 def keep_out_of_log() -> None:
-  """Drops these notes from now on, and no other ones."""
-  tf.get_logger().addFilter(_is_no_note)  # Adds it once.
+  """Drops these messages, and no others, from now on."""
+  tf.get_logger().addFilter(_is_no_note)  # Adds the filter only once.
 
 
 def _is_no_note(record: logging.LogRecord) -> bool:
