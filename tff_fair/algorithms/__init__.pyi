@@ -103,7 +103,7 @@ def build_afl(
 ) -> LearningProcess:
   """Builds AFL.
 
-  The option `num_clients`, the size of the population, is needed: client ids
+  It requires the option `num_clients`, the size of the population: client ids
   are 0 to num_clients - 1.
 
   Args:
@@ -188,8 +188,8 @@ def build_fedfa(
 ) -> LearningProcess:
   """Builds FedFA.
 
-  Client and server optimizer are plain SGD, which gets its momentum; where a
-  momentum is 0, any optimizer will do.
+  Client and server optimizer must be plain SGD, to which the momentum is added;
+  if a momentum is 0, its optimizer may be any.
 
   Args:
     b: Weight of participation; accuracy has the weight 1 - b. In [0, 1].
@@ -394,7 +394,7 @@ def build_fedmdfg(
   line_search: int = 0,
   **options: Unpack[BuildOptions],
 ) -> LearningProcess:
-  """Builds FedMDFG, with a search for the length of its step or without.
+  """Builds FedMDFG, with or without a search for the step's length.
 
   Args:
     theta: Angle in degrees between the losses and equal ones, above which the
@@ -463,7 +463,7 @@ def build_fairfed(
 ) -> LearningProcess:
   """Builds FairFed.
 
-  The option `num_clients`, the size of the population, is needed: client ids
+  It requires the option `num_clients`, the size of the population: client ids
   are 0 to num_clients - 1.
 
   Args:
@@ -481,8 +481,8 @@ def build_fedminmax(
 ) -> LearningProcess:
   """Builds FedMinMax.
 
-  The option `group_shares`, the examples of each group over all clients, is
-  needed, and batches of a client's data are `(x, y, group)`.
+  It requires the option `group_shares`, the number of examples of each group
+  over all clients, and batches `(x, y, group)` in clients' data.
 
   Args:
     lambda_learning_rate: gamma. In [0, inf).
@@ -497,9 +497,9 @@ def build_drfa(
 ) -> LearningProcess:
   """Builds DRFA's training on a cohort; see the module for the rest.
 
-  The option `num_clients`, the size of the population, is needed: client ids
-  are 0 to num_clients - 1. Without a number of `local_steps`, there is no model
-  in the middle of a round.
+  It requires the option `num_clients`, the size of the population: client ids
+  are 0 to num_clients - 1. Without a number of `local_steps`, there is no
+  snapshot.
 
   Args:
     lambda_learning_rate: gamma. In [0, inf).

@@ -1,4 +1,4 @@
-"""Pure mathematics on small tensors, in float64; needs TensorFlow alone."""
+"""Pure mathematics on small tensors, in float64; imports only TensorFlow."""
 
 from tff_fair.kernels.gram import (
   MinNormSolution,

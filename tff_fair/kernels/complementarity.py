@@ -1,7 +1,7 @@
-"""Directions that descend for all points: of projections, and of a bargain.
+"""Dual cone projections and Nash bargains, which descend for all points.
 
-Both are points of one path. For a correlation matrix C of points, which has
-ones on its diagonal, a vector b and a target t, u and z solve
+Both are on one path. For the correlation matrix C of the points, which has ones
+on its diagonal, a vector b and a target t, u and z solve
 
   z = C u + b,   u_k z_k = t,   u > 0,   z > 0.
 
@@ -10,7 +10,7 @@ the bargaining solution of Nash. Mehrotra's predictor-corrector method ("On the
 implementation of a primal-dual interior point method", SIAM J. Optim. 2, 1992)
 needs 5 to 20 Newton steps of O(m^3), singular or not.
 
-Choices made here: the norms of the points are taken out of the matrix, so that
+Choices made here: the norms of the points are factored out of the matrix, so
 they may differ by any factor; points that are zero count as orthogonal to all.
 """
 
@@ -25,22 +25,22 @@ from tff_fair.kernels import norms
 
 # An error of the equations at or below it is rounding.
 _TOLERANCE = 1e-15
-# So many steps without a smaller error mean that rounding allows none.
+# After so many steps without a smaller error, rounding prevents progress.
 _PATIENCE = 25
 _MAX_STEPS = 200
 _STEP_TO_BOUNDARY = 0.995
 # Added to the diagonal of the Newton matrix, which is scaled to ones.
 _REGULARIZATION = 1e-14
-# Shares of points up to it are zero but for rounding.
+# Shares of points up to this are zero up to rounding.
 _NEGLIGIBLE = 1e-12
-# Points of a correlation from here on have the same direction.
+# Points with at least this correlation have the same direction.
 _SAME_DIRECTION = 1.0 - 1e-14
 # A bargain whose equations have a larger error has no solution in float64.
 _BARGAIN_TOLERANCE = 1e-6
 
 
 class Bargain(NamedTuple):
-  """The bargaining solution of Nash."""
+  """The Nash bargaining solution."""
 
   coefficients: tf.Tensor  # float64[m], c.
   # float64[], max_k |c_k (M c)_k - 1| over the points that are not zero.
@@ -48,7 +48,7 @@ class Bargain(NamedTuple):
 
 
 class _Search(NamedTuple):
-  """The state of the loop over Newton steps; float64[m] but for scalars."""
+  """The state of the loop over Newton steps: float64[m] and scalars."""
 
   u: tf.Tensor
   z: tf.Tensor
@@ -62,9 +62,9 @@ def dual_cone_projections(gram: tf.Tensor) -> tf.Tensor:
   """Projects each point on the dual cone of all: {d : <x_k, d> >= 0}.
 
   The projection of x_i is sum_k v_ik x_k, where v_i minimizes v^T M v over v >=
-  e_i, and M, float64[m, m], may be singular. Returns v, float64[m, m]. Where
+  e_i, and M, float64[m, m], may be singular. Returns v, float64[m, m]. If
   points depend on each other, other coefficients may give the same projection;
-  points of one direction share theirs equally.
+  points in the same direction share theirs equally.
   """
   scale, correlation = _standardized(gram)
   solve = _traced()
@@ -80,9 +80,9 @@ def dual_cone_projections(gram: tf.Tensor) -> tf.Tensor:
 def nash_bargain(gram: tf.Tensor) -> Bargain:
   """Returns the c > 0 with (M c)_k = 1 / c_k, for M of float64[m, m].
 
-  Points that are zero get the coefficient 0. All of c is 0 where the equations
-  have no solution, since 0 is in the convex hull of the points, or have one
-  beyond the precision of M.
+  Points that are zero get the coefficient 0. All of c is 0 if the equations
+  have no solution, because 0 is in the convex hull of the points, or one that
+  the precision of M does not determine.
   """
   scale, correlation = _standardized(gram)
   u, error = _traced()(correlation, tf.zeros_like(scale), 1.0)
@@ -91,15 +91,15 @@ def nash_bargain(gram: tf.Tensor) -> Bargain:
 
 
 def _standardized(gram: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-  """Returns 1 / norm of each point, 0 for a zero one, and the correlations."""
+  """Returns each point's 1 / norm, or 0 if it is zero, and the correlations."""
   gram = tf.cast(gram, tf.float64)
   scale = norms.inverse_norms(tf.nn.relu(tf.linalg.diag_part(gram)))
-  # One factor after the other: their product may leave the range of float64.
+  # One factor at a time: their product may leave the range of float64.
   correlation = gram * tf.expand_dims(scale, 1) * tf.expand_dims(scale, 0)
   return scale, tf.linalg.set_diag(correlation, tf.ones_like(scale))
 
 
-# Where each graph traced it anew, all of them would stay in memory.
+# If each graph traced it anew, all the copies would stay in memory.
 @functools.cache
 def _traced() -> Callable[..., tuple[tf.Tensor, tf.Tensor]]:
   """Returns `_solve` as a function that all graphs call."""
@@ -111,7 +111,7 @@ def _traced() -> Callable[..., tuple[tf.Tensor, tf.Tensor]]:
     )
 
 
-# TensorFlow cannot delete functions any more once its modules are gone.
+# TensorFlow can no longer delete functions once its modules are gone.
 atexit.register(_traced.cache_clear)
 
 

@@ -1,9 +1,9 @@
 """Gram matrices and combinations of client updates, accurate to float64.
 
-A float32 Gram matrix spoils every method that solves with it or takes small
-differences of its entries, and a combination with large coefficients of both
-signs loses digits as fast. Both are therefore computed in float64, by blocks of
-columns, so that no float64 copy of all updates is ever made.
+A float32 Gram matrix is too inexact for methods that solve with it or take
+small differences of its entries, and so is a float32 combination with large
+coefficients of both signs. Both are therefore computed in float64, by blocks of
+columns, so that there is never a float64 copy of all updates.
 """
 
 from collections.abc import Sequence
@@ -11,9 +11,9 @@ from typing import NamedTuple, Self
 
 import tensorflow as tf
 
-# Values in a block: 4 MiB in float64, which a processor's cache holds.
+# Values in a block: 4 MiB in float64, which fit into a processor's cache.
 _VALUES_PER_BLOCK = 2**19
-# Blocks that may be in memory, in float64, at the same time.
+# How many float64 blocks may be in memory at the same time.
 _PARALLEL_BLOCKS = 4
 
 
@@ -44,7 +44,7 @@ class Columns:
   def join(self) -> Self:
     """Copies these columns once, so that they can be read repeatedly.
 
-    Blocks fit where joined vectors would not: into gaps of freed memory.
+    Unlike joined vectors, blocks fit into gaps of freed memory.
     """
     joined = tf.TensorArray(
       self.dtype,
@@ -79,11 +79,11 @@ def gram_matrix(vectors: Columns | Sequence[tf.Tensor]) -> tf.Tensor:
   """Computes all inner products of vectors.
 
   Args:
-    vectors: m vectors; those of matrices as `Columns` takes them.
+    vectors: m vectors, the rows of matrices; see `Columns`.
 
   Returns:
     float64[m, m], X X^T, exactly symmetric. The squares of the values must be
-    within the range of float64, as those of all float32 values are.
+    within the range of float64, which holds for all float32 values.
 
   Raises:
     ValueError: If there is no tensor, or one is not a matrix.
@@ -98,8 +98,8 @@ def gram_matrix(vectors: Columns | Sequence[tf.Tensor]) -> tf.Tensor:
 def inner_product(x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
   """Returns <x, y> of vectors [m], as a scalar.
 
-  `tf.tensordot` makes five times as many operations: a rule has hundreds of
-  them, and each takes time when a process is built.
+  `tf.tensordot` creates five times as many operations: a rule has hundreds of
+  inner products, and each operation takes time when a process is built.
   """
   row, column = tf.expand_dims(x, 0), tf.expand_dims(y, 1)
   return tf.reshape(tf.matmul(row, column), [])
@@ -111,7 +111,7 @@ def inner_products(
   """Computes the inner products of vectors with themselves and with others.
 
   Args:
-    vectors: m vectors, in matrices as `Columns` takes them.
+    vectors: m vectors, the rows of matrices; see `Columns`.
     others: r other vectors of the same length, likewise; may be empty.
 
   Returns:
@@ -132,8 +132,8 @@ def combine_rows(
 
   Args:
     coefficients: float64[m], c, of any size and sign.
-    vectors: m vectors; those of matrices as `Columns` takes them. All finite: a
-      row with the coefficient 0 must not hold NaN or infinities either.
+    vectors: m vectors, the rows of matrices; see `Columns`. All must be finite,
+      even those with the coefficient 0.
 
   Returns:
     A tensor [d] of the dtype of the rows, float64 if theirs differ.
@@ -220,8 +220,8 @@ class MinNormSolution(NamedTuple):
 
   Attributes:
     solution: float64[m], alpha, the shortest of all least-squares solutions.
-    relative_residual: float64[], ||M alpha - phi|| / ||phi||, and 0 where phi
-      is 0. Far above rounding, it says that the system has no solution.
+    relative_residual: float64[], ||M alpha - phi|| / ||phi||, and 0 if phi is
+      0. If it is far above rounding, the system has no solution.
   """
 
   solution: tf.Tensor
@@ -242,7 +242,7 @@ def min_norm_solve(
 
   Returns:
     The solution, finite for any finite input: an entry beyond the range of
-    float64 takes its largest value. It is 0 where M is 0.
+    float64 gets float64's largest value. It is 0 if M is 0.
   """
   gram, gram_scale = _scale_to_one(tf.cast(gram, tf.float64))
   rhs, rhs_scale = _scale_to_one(tf.cast(rhs, tf.float64))
@@ -255,8 +255,8 @@ def min_norm_solve(
     tf.where(kept, tf.math.divide_no_nan(components, eigenvalues), 0.0),
   )
   residual = tf.linalg.matvec(gram, solution) - rhs
-  # In two steps, since the quotient of the scales alone may overflow; without
-  # the inner saturation, graph optimization would put them together again.
+  # In two steps, because the quotient of the scales may overflow; without the
+  # inner saturation, graph optimization would merge the steps.
   root = _saturate(tf.sqrt(rhs_scale) / tf.sqrt(gram_scale))
   return MinNormSolution(
     solution=_saturate(root * _saturate(root * solution)),

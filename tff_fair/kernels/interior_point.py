@@ -46,10 +46,10 @@ class Problem(NamedTuple):
 
 
 class _Iterate(NamedTuple):
-  """A primal and dual point; all but the price are positive."""
+  """A primal and dual point; all values but the price are positive."""
 
   t: tf.Tensor  # float64[m].
-  # float64[m], 1 - t, kept apart because t may be as near to 1 as to 0.
+  # float64[m], 1 - t, stored separately because t may be very near to 1.
   rest: tf.Tensor
   lower_dual: tf.Tensor  # float64[m], z.
   upper_dual: tf.Tensor  # float64[m], y.
@@ -70,8 +70,8 @@ class _Search(NamedTuple):
 def minimize(problem: Problem) -> tuple[tf.Tensor, tf.Tensor]:
   """Minimizes x^T G x + q^T x; width_k <= total must hold for every k.
 
-  Returns t, float64[m], of the smallest duality gap met, and the number of
-  Newton steps taken, int32[].
+  Returns the t, float64[m], with the smallest duality gap found, and the number
+  of Newton steps, int32[].
   """
   squared_norms = tf.nn.relu(tf.linalg.diag_part(problem.gram))
   norms = tf.sqrt(squared_norms)
@@ -113,7 +113,7 @@ def minimize(problem: Problem) -> tuple[tf.Tensor, tf.Tensor]:
 def _advanced(problem: Problem, search: _Search) -> _Search:
   """Returns the search after a Newton step."""
   following = _newton_step(problem, search.iterate, search.regularization)
-  # The factorization fails, with NaN, only where the matrix is singular to
+  # The factorization fails, with NaN, only if the matrix is singular up to
   # rounding: try again with a larger diagonal.
   succeeded = tf.reduce_all(tf.math.is_finite(tf.concat(following[:4], 0)))
   iterate = tf.nest.map_structure(
@@ -136,8 +136,8 @@ def _advanced(problem: Problem, search: _Search) -> _Search:
 def _starting_point(problem: Problem) -> _Iterate:
   """Returns a feasible primal and dual point away from all bounds."""
   width = problem.width
-  # No width of the tightened box exceeds what is missing on either side of 1,
-  # so that 1/m <= t <= 1 - 1/m, except where there is no width at all.
+  # No width of the tightened box exceeds the distance of the sum of the lower,
+  # or upper, bounds from 1, so 1/m <= t <= 1 - 1/m unless all widths are 0.
   margin = 0.5 / tf.cast(tf.size(width), tf.float64)
   share = tf.math.divide_no_nan(problem.total, tf.reduce_sum(width))
   t = tf.fill(tf.shape(width), tf.clip_by_value(share, margin, 1.0 - margin))

@@ -6,7 +6,7 @@ import tensorflow as tf
 
 
 def squared_norm(update: Any) -> tf.Tensor:
-  """Returns ||Delta||^2, float64[], so that no square can overflow."""
+  """Returns ||Delta||^2 in float64, so that no square can overflow."""
   return tf.add_n(
     [
       tf.reduce_sum(tf.square(tf.cast(layer, tf.float64)))

@@ -2,14 +2,14 @@
 
   minimize x^T G x + q^T x  subject to  sum_k x_k = 1,  lower <= x <= upper
 
-With G the Gram matrix of m points, and without q, x is that of the point of
-least norm in their convex hull: the program of MGDA (Desideri,
+With G the Gram matrix of m points, and q = 0, x has the coefficients of the
+point of least norm in their convex hull: the program of MGDA (Desideri,
 "Multiple-gradient descent algorithm (MGDA) for multiobjective optimization",
 Comptes Rendus Mathematique 350, 2012) and, with the box, of FedMGDA+.
 
-The interior-point method needs 5 to 15 Newton steps of O(m^3), singular or not,
-unless the points' norms differ by orders of magnitude. Where the minimizer is
-not unique, it goes to the analytic centre of the face of minimizers, which
+The interior-point method needs 5 to 15 Newton steps of O(m^3), even if G is
+singular, unless the points' norms differ by orders of magnitude. If there are
+several minimizers, it converges to the analytic centre of their face, which
 treats all points alike: identical points with identical bounds get equal
 coefficients, in any order, up to rounding.
 
@@ -17,11 +17,11 @@ Choices made here:
 
 - The box is first tightened to the bounds that feasible points attain, and x is
   written as lower + width * t. All degenerate boxes (no width, one feasible
-  point, m = 1) then have coordinates of no width and need no case of their own,
-  and t = const is a well-centred feasible start.
+  point, m = 1) then have coordinates of width 0 and need no special case, and
+  t = const is a well-centred feasible start.
 - It stops at a duality gap of 1e-13 * (sum_k x_k sqrt(G_kk))^2, near the
   rounding errors of the objective itself. A share of max_k G_kk would be easier
-  to reach, but says little where the minimizer avoids the longest points.
+  to reach, but means little if the minimizer avoids the longest points.
 """
 
 import atexit
@@ -38,7 +38,7 @@ class Minimum(NamedTuple):
   """A solution of the program.
 
   Attributes:
-    coefficients: float64[m], x; inside the box exactly, its sum is 1 up to
+    coefficients: float64[m], x; exactly inside the box, with the sum 1 up to
       rounding.
     gap: float64[], max over feasible s of <2 G x + q, x - s> (the Frank-Wolfe
       gap), which bounds the objective minus its minimum, in the unit of G.
@@ -60,9 +60,9 @@ def minimize(
 
   G, float64[m, m], is symmetric positive semidefinite, of any scale, and may be
   singular; q is float64[m], or `None` for 0. Bounds are float64[m] or scalars
-  with 0 <= lower <= upper; upper values above 1 act as 1. Where sum(lower) > 1
-  or sum(upper) < 1, no point is feasible, and the result is that corner of the
-  box. The result is finite for any finite G and q.
+  with 0 <= lower <= upper; upper values above 1 act as 1. If sum(lower) > 1 or
+  sum(upper) < 1, no point is feasible, and the result is `lower` or `upper`. It
+  is finite for any finite G and q.
   """
   gram = tf.cast(gram, tf.float64)
   shape = tf.shape(gram)[:1]
@@ -74,8 +74,8 @@ def minimize(
   return Minimum(*solve(gram, lower, tf.minimum(upper, 1.0), *given))
 
 
-# An interior-point method has hundreds of operations. Where each graph traced
-# it anew, all of them would stay in memory.
+# An interior-point method has hundreds of operations. If each graph traced it
+# anew, all the copies would stay in memory.
 @functools.cache
 def _traced(has_linear: bool) -> Callable[..., Minimum]:
   """Returns `_minimize` as a function that all graphs call."""
@@ -87,7 +87,7 @@ def _traced(has_linear: bool) -> Callable[..., Minimum]:
     )
 
 
-# TensorFlow cannot delete functions any more once its modules are gone.
+# TensorFlow can no longer delete functions once its modules are gone.
 atexit.register(_traced.cache_clear)
 
 
@@ -99,7 +99,7 @@ def _minimize(
 ) -> Minimum:
   scale = tf.reduce_max(tf.abs(gram))
   if linear is not None:
-    # On the simplex a constant changes nothing but the rounding.
+    # Adding a constant on the simplex changes only the rounding.
     linear -= tf.reduce_min(linear)
     scale = tf.maximum(scale, tf.reduce_max(linear))
   scale = tf.where(scale > 0, scale, tf.ones_like(scale))
@@ -140,8 +140,8 @@ def _standardize(
   )
 
 
-# Rounding gives the square of a length of 0 up to this share of the square of
-# the length that the point would have if all its terms had one direction.
+# If the norm is 0, rounding leaves a square of up to this share of the squared
+# length that the point would have if all its terms had the same direction.
 _ROUNDING = 1e-15
 
 
@@ -160,7 +160,7 @@ class Stationarity(NamedTuple):
 def min_norm_point(
   gram: tf.Tensor, lower: tf.Tensor | float, upper: tf.Tensor | float
 ) -> Minimum:
-  """Minimizes x^T G x over a box in the probability simplex, as `minimize`."""
+  """Minimizes x^T G x over a box in the probability simplex; see `minimize`."""
   return minimize(gram, None, lower, upper)
 
 
@@ -171,22 +171,22 @@ def pareto_stationarity(
 
     s = sqrt(lambda^T G lambda) / ((1/m) sum_k sqrt(G_kk))
 
-  lambda minimizes lambda^T G lambda over the simplex (Desideri 2012). With
-  client updates for the points, s = 0 says that no direction descends for all
-  clients, to first order: one gains where another loses.
+  lambda minimizes lambda^T G lambda over the simplex (Desideri 2012). If the
+  points are client updates, s = 0 means that no direction descends for all
+  clients, to first order: a client can only gain if another one loses.
 
   Args:
     gram: float64[m, m], G, as for `min_norm_point`.
-    weights: float64[m], lambda, where it is known already.
+    weights: float64[m], lambda, if it is already known.
 
   Returns:
-    s and lambda. s is 0 where the mean norm is 0, and where the points with a
-    weight cancel to the rounding of G, about 3e-8 of their length.
+    s and lambda. s is 0 if the mean norm is 0, or if the points with a weight
+    cancel up to the rounding of G, about 3e-8 of their length.
   """
   gram = tf.cast(gram, tf.float64)
   if weights is None:
     weights = min_norm_point(gram, 0.0, 1.0).coefficients
-  # Scaled, so that no square leaves the range of float64.
+  # Scaled so that no square leaves the range of float64.
   largest = tf.reduce_max(tf.linalg.diag_part(gram))
   gram = tf.math.divide_no_nan(gram, largest)
   norms = tf.sqrt(tf.nn.relu(tf.linalg.diag_part(gram)))

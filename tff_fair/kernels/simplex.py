@@ -3,10 +3,10 @@
 The Euclidean projection onto {x : sum x = 1, lower <= x <= upper} is
 x = clip(v - tau, lower, upper), where tau is a root of the non-increasing,
 piecewise linear function sum_k clip(v_k - tau, lower_k, upper_k) - 1 (for the
-simplex alone: Duchi, Shalev-Shwartz, Singer, Chandra, "Efficient projections
+simplex itself: Duchi, Shalev-Shwartz, Singer, Chandra, "Efficient projections
 onto the l1-ball for learning in high dimensions", ICML 2008). Its kinks are at
 v - lower and v - upper, so a bisection over the sorted kinks finds the linear
-piece that holds the root; on it the root is exact. O(m log m) in all.
+piece with the root, where the root is exact. It takes O(m log m).
 """
 
 import tensorflow as tf
@@ -29,8 +29,8 @@ def project_to_box_simplex(
 ) -> tf.Tensor:
   """Projects a vector onto the part of the simplex that lies in a box.
 
-  Exact to rounding for values of any size, since the threshold is searched
-  relative to the entry of `v` next to it.
+  It is exact up to rounding for values of any size, because the threshold is
+  computed relative to the entry of `v` next to it.
 
   Args:
     v: float64[m], m >= 1, any finite values.
@@ -39,9 +39,9 @@ def project_to_box_simplex(
 
   Returns:
     float64[m], the point nearest to `v` in
-    {x : lower <= x <= upper, sum x = 1}. The bounds hold exactly and the sum to
-    rounding. An infeasible box gives its nearest corner: `lower` where
-    sum(lower) > 1, `upper` where sum(upper) < 1.
+    {x : lower <= x <= upper, sum x = 1}. The bounds hold exactly, the sum up to
+    rounding. An infeasible box gives its nearest corner: `lower` if
+    sum(lower) > 1, `upper` if sum(upper) < 1.
   """
   v = tf.cast(v, tf.float64)
   lower = tf.broadcast_to(tf.cast(lower, tf.float64), tf.shape(v))
@@ -49,9 +49,9 @@ def project_to_box_simplex(
   upper = tf.minimum(upper, 1.0)
 
   # With b the smallest entry of v whose sum is at most 1, b - 1 <= tau <= b:
-  # the bounds lie in [0, 1], so entries below b are at their lower bounds and
-  # all the others have reached their upper bounds at b - 1. An entry
-  # further than 1 from b stays at its bound, wherever exactly it lies.
+  # the bounds are in [0, 1], so entries below b are at their lower bounds, and
+  # all others have reached their upper bounds at b - 1. An entry further than 1
+  # from b is at its bound, whatever its exact value.
   _, base = _bracket(tf.sort(v), v, lower, upper)
   v = tf.clip_by_value(v - base, -1.0, 1.0)
 
@@ -67,10 +67,10 @@ def project_to_box_simplex(
 def restore_unit_sum(
   x: tf.Tensor, lower: tf.Tensor, upper: tf.Tensor
 ) -> tf.Tensor:
-  """Removes the rounding error of a sum that should be 1, inside the box.
+  """Removes the rounding error of a sum that should be 1, within the box.
 
   Every entry of x, float64[m], moves in proportion to its distance from the
-  nearer bound, so entries at a bound stay there and equal entries stay equal.
+  nearer bound, so entries at a bound stay there, and equal entries stay equal.
   """
   room = tf.minimum(x - lower, upper - x)
   missing = 1.0 - tf.reduce_sum(x)
@@ -87,9 +87,9 @@ def linear_gap(
 ) -> tf.Tensor:
   """Returns max over feasible s of <gradient, x - s>, float64[].
 
-  The best s fills the coordinates up in ascending order of the gradient. With
-  the price at which that ends, the gap is a sum of terms that are all
-  nonnegative, hence free of cancellation. `total` is 1 - sum(lower).
+  The best s fills up the coordinates in ascending order of the gradient. With
+  the gradient at which that ends as a price, the gap is a sum of nonnegative
+  terms, so nothing cancels. `total` is 1 - sum(lower).
   """
   order = tf.argsort(gradient)
   ascending = tf.gather(gradient, order)
@@ -111,10 +111,10 @@ def _clipped_sum(
 def _bracket(
   thresholds: tf.Tensor, v: tf.Tensor, lower: tf.Tensor, upper: tf.Tensor
 ) -> tuple[tf.Tensor, tf.Tensor]:
-  """Finds the neighbours in sorted thresholds between which the sum passes 1.
+  """Finds neighbouring sorted thresholds between which the sum passes 1.
 
-  Where the sums of all thresholds, float64[n], are on one side of 1, both are
-  the end of the range.
+  If the sums of all thresholds, float64[n], are on one side of 1, both are the
+  end of the range.
   """
   last = tf.size(thresholds) - 1
 
@@ -123,7 +123,7 @@ def _bracket(
     above = _clipped_sum(thresholds[middle], v, lower, upper) > 1.0
     return tf.where(above, middle + 1, low), tf.where(above, high, middle)
 
-  # The first index whose sum is at most 1, or `last` where there is none.
+  # The first index whose sum is at most 1, or `last` if there is none.
   index, _ = tf.while_loop(
     lambda low, high: low < high, narrow, (tf.constant(0), last)
   )

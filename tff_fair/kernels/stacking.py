@@ -1,10 +1,10 @@
 """Collects the updates of a cohort in blocks of rows, in linear memory.
 
 `tff.federated_aggregate` keeps every intermediate accumulator alive until the
-round ends, so that appending row by row to a matrix costs m^2 d memory. Here a
-row is handed from slot to slot, which copies nothing; when all slots are taken,
-they are joined into a page. A row is copied once; only when there is no room
-for another page, all pages are joined.
+round ends, so appending row by row to a matrix would take m^2 d memory. Here
+each row fills a slot, and moving slots copies nothing. When all slots are
+taken, they are joined into a page, which copies each row once. Only when there
+is no room for another page are all pages joined.
 """
 
 from typing import Any, NamedTuple
@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 # TFF takes some microseconds per client for each tensor of an accumulator,
-# which counts where rows are small. Where they are large, copies do.
+# which dominates if rows are small; if they are large, copying dominates.
 _LARGE_ROW = 2**21  # Bytes.
 _SIZES = {False: (16, 16), True: (64, 8)}  # Slots and pages, by "is large".
 
@@ -20,7 +20,7 @@ _SIZES = {False: (16, 16), True: (64, 8)}  # Slots and pages, by "is large".
 class Stack(NamedTuple):
   """Rows in slots and pages."""
 
-  # Tensors [r, d], the latest first; r is 1, or 0 where nothing was pushed.
+  # Tensors [r, d], the latest first; r is 1, or 0 if no row was pushed.
   slots: tuple[tf.Tensor, ...]
   pages: tuple[tf.Tensor, ...]  # Tensors [rows, d], the latest first.
   rest: tf.Tensor  # [rows, d], those before.
@@ -41,7 +41,7 @@ def flatten_update(update: Any) -> tf.Tensor:
 
 
 def row_spec(update_specs: Any) -> tf.TensorSpec:
-  """Returns the spec of an update as a vector."""
+  """Returns the spec of an update that is flattened to a vector."""
   flat = tf.nest.flatten(update_specs)
   dtype = max((spec.dtype for spec in flat), key=lambda d: d.size)
   return tf.TensorSpec([sum(s.shape.num_elements() for s in flat)], dtype)
@@ -62,9 +62,9 @@ ID = tf.TensorSpec([], tf.int64)  # Of a client.
 
 
 def no_rows(specs: Any) -> Any:
-  """Returns matrices without rows, in types that allow any number of them.
+  """Returns matrices with 0 rows, whose types allow any number of rows.
 
-  `specs` are of a row: [d], [] for rows that are scalars, or a structure of
+  `specs` are those of a row: [d], [] if rows are scalars, or a structure of
   these.
   """
   return tf.nest.map_structure(
@@ -76,12 +76,12 @@ def no_rows(specs: Any) -> Any:
 
 
 def zeros(specs: Any) -> Any:
-  """Returns tensors of zero, in a structure as that of their specs."""
+  """Returns tensors of zeros, in the structure of their specs."""
   return tf.nest.map_structure(lambda s: tf.zeros(s.shape, s.dtype), specs)
 
 
 def rows_if(counts: tf.Tensor, values: Any) -> Any:
-  """Returns values as one row each, [1, ...], or as none, [0, ...]."""
+  """Returns values as one row each, [1, ...], or as no rows, [0, ...]."""
   number = tf.cast(counts, tf.int32)
   return tf.nest.map_structure(
     lambda value: tf.repeat(value[tf.newaxis], number, axis=0), values
@@ -99,7 +99,7 @@ def are_missing(ids: tf.Tensor, others: tf.Tensor) -> tf.Tensor:
 
 
 def empty_stack(spec: tf.TensorSpec) -> Stack:
-  """Returns a stack without rows; `spec` is that of a row, [d]."""
+  """Returns a stack without rows; `spec` is the spec of a row, [d]."""
   num_slots, num_pages = _SIZES[
     spec.shape.num_elements() * spec.dtype.size >= _LARGE_ROW
   ]
@@ -114,7 +114,7 @@ def empty_stack(spec: tf.TensorSpec) -> Stack:
 
 
 def push(stack: Stack, row: tf.Tensor) -> Stack:
-  """Returns the stack with one row more, [1, d], or none, [0, d]."""
+  """Returns the stack after pushing one row, [1, d], or no row, [0, d]."""
   pushed = stack._replace(
     slots=(row, *stack.slots[:-1]), slots_taken=stack.slots_taken + 1
   )
@@ -147,7 +147,7 @@ def merge(first: Stack, second: Stack) -> Stack:
 def blocks(stack: Stack) -> tuple[tf.Tensor, ...]:
   """Returns blocks of rows, [m_i, d], in the order in which they were pushed.
 
-  There are as many blocks for every stack of a kind; some may be empty.
+  All stacks of a kind have the same number of blocks; some may be empty.
   """
   return (stack.rest, *reversed(stack.pages), *reversed(stack.slots))
 
@@ -158,13 +158,13 @@ def rows(stack: Stack) -> tf.Tensor:
 
 
 def _is_empty(stack: Stack) -> tf.Tensor:
-  """Returns whether nothing was pushed, be it a row or none."""
+  """Returns whether nothing was ever pushed, not even an empty row."""
   taken = stack.slots_taken + stack.pages_taken
   return tf.equal(taken + tf.shape(stack.rest)[0], 0)
 
 
 def _slots_to_page(stack: Stack) -> Stack:
-  """Joins the slots, which are all taken, into a page."""
+  """Joins the slots, which must all be taken, into a page."""
   page = tf.concat(stack.slots[::-1], 0)
   stack = stack._replace(
     slots=_emptied(stack.slots), slots_taken=tf.zeros_like(stack.slots_taken)

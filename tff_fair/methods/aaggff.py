@@ -23,11 +23,11 @@ responses, and a linearized step
   G <- G - s / (1 + r_bar) + r_bar <pi, s - r_bar> / (1 + r_bar)^2
   pi <- softmax(-G sqrt(log N) / ((2 + C) sqrt(t + 1))),  t = 1 at first
 
-Deviations of the authors' release from their paper, which we follow: AAggFF-S
-drops the terms <g, pi> there and starts A at a multiple of I; AAggFF-D leaves
-out the r_bar in front of s_k on S; "normal" has erfc in the place of erf, so
-that it falls as losses rise. Choices made here: losses below zero count as
-zero; x_k = 1 where all are.
+This follows the paper, from which the authors' release deviates: its AAggFF-S
+drops the terms <g, pi> and starts A at a multiple of I; its AAggFF-D leaves out
+the first r_bar of s_k on S; its "normal" has erfc instead of erf, so that it
+falls as losses rise. Choices made here: losses below zero count as zero;
+x_k = 1 if all losses are zero.
 """
 
 import collections
@@ -42,7 +42,7 @@ from tff_fair import declared, summing, types
 from tff_fair.kernels import quadratic_program
 from tff_fair.methods import building
 
-# Cumulative distribution functions, by which a loss becomes a response.
+# Cumulative distribution functions, which turn a loss into a response.
 _TRANSFORMS: Mapping[str, Callable[[tf.Tensor], tf.Tensor]] = MappingProxyType(
   {
     "weibull": lambda x: -tf.math.expm1(-tf.square(x)),
@@ -56,10 +56,10 @@ _TRANSFORMS: Mapping[str, Callable[[tf.Tensor], tf.Tensor]] = MappingProxyType(
 
 
 def responses(loss: tf.Tensor, transform: str) -> tf.Tensor:
-  """Returns CDF(f_k / mean f), float64[m] in [0, 1], the responses over L."""
+  """Returns r_k / L = CDF(f_k / mean f), float64[m] in [0, 1]."""
   loss = tf.maximum(loss, tf.zeros_like(loss))
   largest = tf.reduce_max(loss)
-  # Sums of losses near the end of the range would overflow.
+  # Otherwise, sums of huge losses would overflow.
   relative = loss / tf.where(largest > 0, largest, tf.ones_like(largest))
   mean = tf.reduce_mean(relative)
   return _TRANSFORMS[transform](
@@ -90,7 +90,7 @@ def linearized_gradient(
   """
   share = _share(places, mixing)
   mean = tf.reduce_mean(response)
-  # s - r_bar, which is zero outside of the cohort.
+  # s - r_bar, which is zero outside the cohort.
   excess = tf.scatter_nd(
     places[:, tf.newaxis],
     (response - mean) / share,
@@ -102,7 +102,7 @@ def linearized_gradient(
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class AaggffRule(types.PopulationRule):
-  """The base of both forms of AAggFF."""
+  """The base class of both forms of AAggFF."""
 
   transform: Literal[
     "weibull", "exponential", "frechet", "gumbel", "logistic", "normal"
@@ -116,7 +116,7 @@ class AaggffRule(types.PopulationRule):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class AaggffSRule(AaggffRule):
-  """AAggFF-S's coefficients; the state has pi, A and v."""
+  """AAggFF-S's coefficients; the state is pi, A and v."""
 
   def initialize(self) -> types.TensorStructure:
     """See the base class."""
@@ -156,7 +156,7 @@ class AaggffSRule(AaggffRule):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class AaggffDRule(AaggffRule):
-  """AAggFF-D's coefficients; the state has pi, G and t."""
+  """AAggFF-D's coefficients; the state is pi, G and t."""
 
   def initialize(self) -> types.TensorStructure:
     """See the base class."""
@@ -204,7 +204,7 @@ def _output(
   state: types.TensorStructure,
   **measurements: tf.Tensor,
 ) -> types.RuleOutput:
-  """Returns c_k = pi_k / sum_S pi_j, and what to report."""
+  """Returns c_k = pi_k / sum_S pi_j, and the measurements."""
   own = tf.gather(mixing, places)
   return types.RuleOutput(
     tf.math.divide_no_nan(own, tf.reduce_sum(own)),

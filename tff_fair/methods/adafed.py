@@ -12,16 +12,16 @@ This closed form of the paper's orthogonalization and weighting (Eqs. 5-6 and
 the affine hull of the Delta_k / phi_k, and Theorem 4.1 reads
 <Delta_k, d> = phi_k / (phi^T M^-1 phi).
 
-Choices made here: the minimum-norm solution where M is singular, relative
-cut-off 1e-12. Dependent updates may ask for slopes that contradict each other;
-then (residual above 1e-6, or d longer than the shortest Delta_k / phi_k) d is
-the point of least norm in the convex hull of the Delta_k / phi_k instead, which
-ascends for no client in it; it leaves out clients with phi_k = 0.
+Choices made here: the minimum-norm solution if M is singular, with a relative
+cut-off of 1e-12. Dependent updates may require contradictory slopes; then
+(residual above 1e-6, or d longer than the shortest Delta_k / phi_k) d is the
+point of least norm in the convex hull of the Delta_k / phi_k instead, which
+ascends for no client in it; the hull leaves out clients with phi_k = 0.
 `convex_hull_used` reports it.
 
-With `hull` (not in the paper), the convex hull takes the affine one's place
-wherever a coefficient would be negative. Then <Delta_k / phi_k, d> >= ||d||^2
-for each client with phi_k > 0, and d is 0 at Pareto stationary points alone.
+With `hull` (not in the paper), the convex hull replaces the affine one
+whenever a coefficient would be negative. Then <Delta_k / phi_k, d> >= ||d||^2
+for each client with phi_k > 0, and d is 0 only at Pareto stationary points.
 """
 
 import collections
@@ -34,7 +34,7 @@ from tff_fair.kernels import min_norm_point, min_norm_solve
 from tff_fair.methods import building
 
 _RELATIVE_RESIDUAL = 1e-6
-# A norm above the shortest one by no more than this is rounding.
+# A norm that exceeds the shortest one by at most this share is rounding.
 _NORM_TOLERANCE = 1e-9
 # Coefficients above minus this share of their absolute sum count as >= 0.
 _NEGATIVE = 1e-12
@@ -45,17 +45,17 @@ _LEAST_RELATIVE_SLOPE = 1e-60
 def adafed_coefficients(
   gram: tf.Tensor, loss: tf.Tensor, gamma: float, *, hull: bool = False
 ) -> tuple[tf.Tensor, collections.OrderedDict[str, tf.Tensor]]:
-  """Returns AdaFed's coefficients, float64[m], from M, and what to report.
+  """Returns AdaFed's coefficients, float64[m], from M, and measurements.
 
-  With `hull` the convex hull takes the place of negative coefficients. It is
-  reported whether it did, and ||M alpha - phi|| / ||phi||.
+  With `hull` the convex hull avoids negative coefficients. The measurements
+  are whether it was used, and ||M alpha - phi|| / ||phi||.
   """
-  # c scales as 1/phi: the largest slope is taken out, so that no power of a
-  # huge or tiny loss leaves the range of float64 before it has to.
+  # c scales as 1/phi, so the largest slope is factored out: powers of huge or
+  # tiny losses then stay in the range of float64 as long as possible.
   magnitude = tf.abs(loss)
   largest = tf.reduce_max(magnitude)
   largest = tf.where(largest > 0, largest, tf.ones_like(largest))
-  # `tf.cast` of a Python number would take it through float32.
+  # `tf.cast` would round a Python number to float32 first.
   exponent = tf.constant(gamma, loss.dtype)
   phi = tf.pow(magnitude / largest, exponent)
   scale = tf.pow(largest, -exponent)

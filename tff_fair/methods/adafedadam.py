@@ -10,28 +10,28 @@ Networking, 2024), Algorithms 1 to 3 and Section 4.2.
   g = sum_k w_k U_k,  hence  c_k = w_k G_k / ||Delta_k||
   C = sum_k w_k C_k
 
-with G_k the norm of the gradient at theta over all local examples. The step
-along g is `tff_fair.finalizers.build_certain_adam`'s, which takes C.
+with G_k the norm of the gradient at theta over all local examples.
+`tff_fair.finalizers.build_certain_adam` takes C and steps along g.
 
 Choices made here: a zero update or gradient contributes U_k = 0 with C_k = 1;
-F_k(theta^0) = 0 gives I_k = 1; without any loss left, g = 0 with C = 1; C is
-held at 1e-3 or above, and `certainty_floored` says when.
+F_k(theta^0) = 0 gives I_k = 1; if all losses are 0, g = 0 with C = 1; C is at
+least 1e-3, and `certainty_floored` reports when it was raised.
 
-I_k is a share for losses of 0 or more alone. Losses below 0 count as 0, which
-makes the rule unsound for losses without a lower bound, as of densities: a
-client whose loss falls below 0 loses its weight, and once all have, g = 0 while
-Adam's memory goes on moving the model. With F_k(theta^0) <= 0, I_k = 1.
+I_k is a ratio only for losses of 0 or more. Losses below 0 count as 0, which
+makes the rule unsound for losses without a lower bound, such as those of
+densities: a client whose loss falls below 0 loses its weight, and once all
+have, g = 0, but Adam still moves the model. With F_k(theta^0) <= 0, I_k = 1.
 
 N-AccAdam is Adam at the server, on the accumulated gradients of the clients:
 
   Delta_t = (x_t - SGD(x_t, eta, N)) / eta,  hence  c_k = p_k / eta
 
-and the same step along Delta_t, with a certainty of one, which is Adam's.
+and the same step along Delta_t, with a certainty of one, as in Adam.
 
 Choice made here: the paper's N steps are those of one machine, and its FedAdam
-is the same step along the mean update of clients with the same data. So the
-mean of the clients' accumulated gradients stands for them. Against `fedadam` it
-divides by eta, and adds epsilon where the paper's algorithm does.
+takes the same step along the mean update of clients with the same data. So the
+clients' mean accumulated gradient replaces them. Unlike `fedadam`, it divides
+by eta, and adds epsilon where the paper's algorithm does.
 """
 
 import collections
@@ -92,7 +92,7 @@ class AdaFedAdamRule(types.SeparableRule):
   def _log_improvement(self, cohort: types.Cohort) -> tf.Tensor:
     """Returns log p_k + alpha log I_k, float64[m]; its softmax is w.
 
-    It is -inf where w_k is 0; p_k may have any constant factor.
+    It is -inf if w_k is 0; p_k may have any constant factor.
     """
     log_weight = tf.math.log(cohort.weight)
     if self.alpha == 0:
@@ -126,7 +126,7 @@ class AdaFedAdamRule(types.SeparableRule):
 def _log_ratio(cohort: types.Cohort, scale: tf.Tensor) -> tf.Tensor:
   """Returns log(eta / eta'_k) = 1 - C_k; 0 for a client that does not move.
 
-  The scale is 1/eta'_k, float64[m].
+  `scale` is 1/eta'_k, float64[m].
   """
   moves = scale > 0
   return tf.where(
@@ -140,7 +140,7 @@ def _log_ratio(cohort: types.Cohort, scale: tf.Tensor) -> tf.Tensor:
 def _reported_certainty(
   certainty: tf.Tensor,
 ) -> tuple[dict[str, tf.Tensor], dict[str, tf.Tensor]]:
-  """Returns the measurements of C, and the scalars for the finalizer."""
+  """Returns C's measurements, and the scalars for the finalizer."""
   held = tf.maximum(certainty, tf.constant(_LEAST_CERTAINTY, tf.float64))
   return (
     collections.OrderedDict(

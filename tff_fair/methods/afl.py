@@ -8,8 +8,8 @@ AFL, with cohorts.
   lambda <- projection onto the simplex
 
 lambda runs over the population of N clients, 1/N each at the start; both steps
-use the losses of this round's model and the old lambda. Choice made here: a
-cohort whose lambda_k are all 0 gives d = 0, and lambda moves on.
+use the losses of this round's model and the old lambda. Choice made here: if
+all lambda_k of a cohort are 0, d = 0, and lambda is still updated.
 """
 
 import collections
@@ -76,7 +76,7 @@ def build_afl(
 ) -> rounds.LearningProcess:
   """Builds AFL.
 
-  The option `num_clients`, the size of the population, is needed: client ids
+  It requires the option `num_clients`, the size of the population: client ids
   are 0 to num_clients - 1.
   """
   if not averaging.average_model:
@@ -98,13 +98,13 @@ def build_afl(
 def build_averaging(
   finalizer: tff.learning.templates.FinalizerProcess,
 ) -> tff.learning.templates.FinalizerProcess:
-  """Builds a finalizer that wraps another one and averages its results.
+  """Builds a finalizer that wraps another one and averages its models.
 
     average_T = (1/T) sum_{t=1}^T theta_t
 
   over the rounds in which `num_clients`, a field of the third argument, is
-  above 0. Its state is <step=S, average=<weights=W, num_rounds=int64>>@SERVER,
-  whose weights are zero before the first round.
+  above 0. The state is <step=S, average=<weights=W, num_rounds=int64>>@SERVER,
+  with zero weights before the first round.
   """
   parameter: tff.StructType = finalizer.next.type_signature.parameter
   _, weights_type, round_type = (p.member for p in parameter)
@@ -124,7 +124,7 @@ def build_averaging(
     weights: tff.learning.models.ModelWeights,
     round_update: Any,
   ) -> Any:
-    # A round without a client is left out.
+    # The average leaves out rounds without clients.
     counted = tf.cast(round_update.num_clients > 0, tf.int64)
     num_rounds = average["num_rounds"] + counted
     share = counted / tf.maximum(num_rounds, 1)
@@ -184,7 +184,7 @@ def build_averaging(
 def _with_averaged_weights(
   process: rounds.LearningProcess,
 ) -> rounds.LearningProcess:
-  """Returns the process, but with the average as its model weights."""
+  """Returns the process with the average as its model weights."""
   state_type = process.initialize.type_signature.result.member
 
   @tff.tensorflow.computation(state_type)
@@ -200,7 +200,7 @@ def _with_averaged_weights(
     state_type, process.get_model_weights.type_signature.result
   )
   def set_model_weights(state: Any, weights: Any) -> Any:
-    # The average starts anew from what was set.
+    # The average restarts from the weights that were set.
     average = tf.nest.map_structure(tf.zeros_like, state.finalizer["average"])
     return state._replace(
       global_model_weights=weights,

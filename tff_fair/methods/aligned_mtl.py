@@ -1,4 +1,4 @@
-"""Aligned-MTL: the mean of updates whose principal components are equalized.
+"""Aligned-MTL: the mean of updates with equalized principal components.
 
 Senushkin, Patakin, Kuznetsov, Konushin, "Independent Component Alignment for
 Multi-Task Learning" (CVPR 2023), Algorithm 1.
@@ -7,8 +7,8 @@ Multi-Task Learning" (CVPR 2023), Algorithm 1.
   B = sqrt(min sigma) V diag(sigma^(-1/2)) V^T
   c_k = 1/m sum_j B_kj
 
-Choices made here: eigenvalues up to 1e-12 of the largest count as 0; of the
-paper's scales it is the least one, as in the algorithm.
+Choices made here: eigenvalues up to 1e-12 of the largest count as 0; the scale
+is the least of those in the paper, as in its algorithm.
 """
 
 import dataclasses
@@ -22,7 +22,7 @@ _RELATIVE_CUTOFF = 1e-12
 
 
 def aligned_coefficients(gram: tf.Tensor) -> tf.Tensor:
-  """Returns Aligned-MTL's coefficients, float64[m]; 1/m where M is 0."""
+  """Returns Aligned-MTL's coefficients, float64[m]; 1/m if M is 0."""
   eigenvalues, vectors = tf.linalg.eigh(gram)
   counts = eigenvalues > _RELATIVE_CUTOFF * tf.nn.relu(eigenvalues[-1])
   least = tf.reduce_min(tf.where(counts, eigenvalues, eigenvalues[-1]))

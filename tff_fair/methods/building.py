@@ -42,7 +42,7 @@ def rule_builder(
   *,
   fixed: Mapping[str, Any] = _NOTHING,
 ) -> Builder:
-  """Returns the builder of a method that is a rule, and nothing else.
+  """Returns the builder of a method that consists only of a rule.
 
   Args:
     rule: The class of the rule.
@@ -71,8 +71,8 @@ def builder(
   """Gives a function the hyperparameters of a method as typed keywords.
 
   The function gets `model_fn`, an instance of each class and, as keywords,
-  `client_optimizer` and the options. A field that `declared.required`
-  makes is taken from the option of its name.
+  `client_optimizer` and the options. A field from `declared.required` is taken
+  from the option of the same name.
 
   Args:
     rule: The class of the rule.
@@ -129,7 +129,7 @@ def builder(
 def _instance(
   settings: type[_Settings], values: Mapping[str, Any]
 ) -> _Settings:
-  """Returns a class with those of some values that are its fields."""
+  """Returns an instance of a class from those values that are its fields."""
   fields = declared.fields_of(settings)
   for name, field in fields.items():
     if field.is_required and values.get(name) is None:

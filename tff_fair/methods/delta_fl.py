@@ -6,15 +6,15 @@ Aggregation for Heterogeneous Data" (Machine Learning, 2023).
   keep S' = {k : f_k >= the (1 - alpha) quantile of f under p}
   c_k = p_k / sum_{j in S'} p_j on S', else 0
 
-The quantile is the smallest f whose cumulative p reaches 1 - alpha: the
-smallest above which p adds up to no more than alpha, which also separates
-shares near 1. It is judged up to rounding, relative to alpha. Clients
-with a loss equal to the quantile are all kept.
+The quantile is the smallest f whose cumulative p reaches 1 - alpha. It is
+computed as the smallest f above which p adds up to at most alpha, up to
+rounding relative to alpha: this stays precise for alpha near 0. All clients
+with a loss equal to the quantile are kept.
 
-Where only sums are known, four of them find the quantile: each shows how much
-weight is in each of 64 equal bins of an interval, [-B, B] the first time; the
-bin with the quantile is the next interval. Clients at the lower end of the last
-one or above are kept: those of the rule, unless a smaller loss lies less than
+If only sums are known, four of them find the quantile: each shows how much
+weight is in each of 64 equal bins of an interval, at first [-B, B]; the bin
+with the quantile is the next interval. Clients at or above the lower end of the
+last one are kept: the same as by the rule, unless a smaller loss is less than
 2 B / 64^4 below the quantile.
 """
 
@@ -27,10 +27,10 @@ import tensorflow as tf
 from tff_fair import declared, summing, types
 from tff_fair.methods import building
 
-# Each weight and each step of a sum is off by no more than half of it.
+# The relative error of each weight and each step of a sum is at most half this.
 _RELATIVE_ROUNDING = np.finfo(np.float64).eps
-# In which each phase of secure sums divides an interval, and the rounding of
-# the sum of their weights, relative to it.
+# The bins into which each phase of secure sums divides an interval, and the
+# relative rounding error of the sum of their weights.
 _BINS = 64
 _SUM_ROUNDING = 1e-8
 
@@ -40,11 +40,11 @@ def weighted_upper_quantile(
 ) -> tf.Tensor:
   """Returns the (1 - share) quantile of float64[m] values, float64[].
 
-  It is the smallest value above which there is no more than a share of the
+  It is the smallest value such that larger ones have at most `share` of the
   weights, which are positive and sum to 1.
   """
   order = tf.argsort(values, direction="DESCENDING")
-  # A sum of positive weights from the top is exact relative to itself.
+  # Summed from the top, small sums of weights have small errors.
   above = tf.cumsum(tf.gather(weights, order), exclusive=True)
   rounding = 4 * _RELATIVE_ROUNDING * tf.cast(tf.size(values), above.dtype)
   reached = above <= tf.constant(share, above.dtype) * (1.0 + rounding)
@@ -55,9 +55,9 @@ def weighted_upper_quantile(
 def quantile_bin(weights: Sequence[tf.Tensor], share: float) -> tf.Tensor:
   """Returns the bin of the (1 - share) quantile, int64[].
 
-  `weights`, float64[64] each, are those of the clients by bins, first of the
-  whole interval, then always of the bin with the quantile. The result counts
-  from the start of the interval, in bins as wide as the last ones.
+  `weights`, float64[64] each, are the clients' weights by bin: first in the
+  whole interval, then each time in the bin with the quantile. The result counts
+  from the start of the whole interval, in bins of the last width.
   """
   found, weight_above = tf.zeros([], tf.int64), tf.zeros([], tf.float64)
   for of_bins in weights:
@@ -109,7 +109,7 @@ class DeltaFlRule(types.ComparingRule):
   def phase(
     self, cohort: types.Cohort, known: Sequence[tf.Tensor]
   ) -> tf.Tensor:
-    """See the base class: w_k in the client's bin, if it is looked at."""
+    """See the base class: w_k in the client's bin, if it is in the interval."""
     bins = self._bins(cohort.loss) // _BINS ** (
       self.num_phases - 1 - len(known)
     )
@@ -134,7 +134,7 @@ class DeltaFlRule(types.ComparingRule):
     return tf.math.reciprocal_no_nan(total), {"share_kept": share}
 
   def _bins(self, loss: tf.Tensor) -> tf.Tensor:
-    """Returns the bins of losses among the narrowest, int64[m]."""
+    """Returns the narrowest bins in which losses are, int64[m]."""
     number = _BINS**self.num_phases
     place = tf.floor((loss / self.loss_bound + 1.0) * (number / 2))
     return tf.clip_by_value(tf.cast(place, tf.int64), 0, number - 1)

@@ -1,4 +1,4 @@
-"""Ditto: a global model by FedAvg, and a personal one for each client.
+"""Ditto: a global model by FedAvg, and a personal model for each client.
 
 Li, Hu, Beirami, Smith, "Ditto: Fair and Robust Federated Learning Through
 Personalization" (ICML 2021).
@@ -7,7 +7,7 @@ Personalization" (ICML 2021).
 
 `tff_fair.client_works.build_personal_training` trains the personal models v_k,
 `tff_fair.evaluation.build_personal_evaluation` evaluates them. The option
-`personal_lam` trains them beside the global model of any other method.
+`personal_lam` trains them with the global model of any other method.
 """
 
 import dataclasses

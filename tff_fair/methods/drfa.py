@@ -10,10 +10,10 @@ Deng, Kamani, Mahdavi, "Distributionally Robust Federated Averaging" (NeurIPS
   lambda <- projection of lambda + gamma K v onto the simplex,
             v_j = (N/m) f_j on the second cohort, 0 elsewhere
 
-A process trains on the cohort that it is given: a client that was drawn twice
-is there twice. With `local_steps`, its state then has the mean of theta minus
-theta'. `theta_at_snapshot` and `with_losses` are the rest of a round; runs of
-experiments draw both cohorts, and do the rest.
+A process trains on the cohort it gets, in which a client that was drawn twice
+appears twice. With `local_steps`, its state then has the mean of theta minus
+theta'. `theta_at_snapshot` and `with_losses` do the rest of a round; runs of
+experiments draw both cohorts, and call these functions.
 """
 
 import collections
@@ -60,9 +60,9 @@ def build_drfa(
 ) -> rounds.LearningProcess:
   """Builds DRFA's training on a cohort; see the module for the rest.
 
-  The option `num_clients`, the size of the population, is needed: client ids
-  are 0 to num_clients - 1. Without a number of `local_steps`, there is no model
-  in the middle of a round.
+  It requires the option `num_clients`, the size of the population: client ids
+  are 0 to num_clients - 1. Without a number of `local_steps`, there is no
+  snapshot.
   """
   takes_snapshot = isinstance(options.get("local_steps"), int)
   return rounds.compose(
@@ -71,7 +71,7 @@ def build_drfa(
 
 
 def theta_at_snapshot(before: Any, after: Any) -> Any:
-  """Returns theta', `ModelWeights`, from the states around a round."""
+  """Returns theta', `ModelWeights`, from a round's first and last state."""
   training = after.client_work
   training = training.get("training", training)
   weights = before.global_model_weights
@@ -108,7 +108,7 @@ def with_losses(
   learning_rate: float,
   num_steps: int,
 ) -> Any:
-  """Returns the state of a process after the step of lambda.
+  """Returns the state of a process after lambda's step.
 
   Args:
     state: The state after the round.

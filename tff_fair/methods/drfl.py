@@ -5,9 +5,9 @@ Zhao, Joshi, "A Dynamic Reweighting Strategy for Fair Federated Learning"
 
   c_k = p_k f_k^q / sum_j p_j f_j^q
 
-q = 0 recovers FedAvg. Choices made here: where all losses are 0, c = p; losses
-below zero, which have no powers, count as zero. Where only sums are known,
-d = 0 if all losses are 0.
+q = 0 recovers FedAvg. Choices made here: if all losses are 0, c = p; losses
+below zero, which have no powers, count as zero. If only sums are known and all
+losses are 0, d = 0.
 """
 
 import dataclasses
@@ -17,20 +17,20 @@ import tensorflow as tf
 from tff_fair import declared, summing, types
 from tff_fair.methods import building
 
-# Below the logarithm of any positive float64 there is.
+# Less than the logarithm of any positive float64.
 _LOG_OF_ZERO = -1000.0
 
 
 def log_power(loss: tf.Tensor, q: float) -> tf.Tensor:
   """Returns log(f_k^q), float64[m], with a finite number instead of -inf.
 
-  Sums of such weights relative to the largest then have the limit c = p where
-  all losses are 0.
+  Relative to the largest, such weights then have the limit c = p if all losses
+  are 0.
   """
   exponent = tf.constant(q, loss.dtype)
   positive = loss > 0
   log_loss = tf.math.log(tf.where(positive, loss, tf.ones_like(loss)))
-  # Further below the others, the larger q is.
+  # The larger q is, the further it is below the others.
   nothing = (exponent + 1.0) * _LOG_OF_ZERO
   return tf.where(
     tf.equal(exponent, 0.0),

@@ -1,22 +1,22 @@
-"""FairFed: weights by how near a client's group gap is to that of all clients.
+"""FairFed: weights by how close a client's group gap is to the global gap.
 
 Ezzeldin, Yan, He, Ferrara, Avestimehr, "FairFed: Enabling Group Fairness in
 Federated Learning" (AAAI 2023).
 
   w_k <- max(0, w_k - beta (delta_k - mean_S delta)),  c_k = w_k / sum_S w_j
 
-delta_k = |G - G_k|, where G is the gap between groups of people in the model
-that clients receive, over the examples of the whole cohort, and G_k that over
-client k's own. w_k starts as p_k in the first round of the client. A client in
-whose examples there is no gap to measure has |accuracy_k - accuracy|.
+delta_k = |G - G_k|, where G is the received model's gap between groups of
+people over the examples of the whole cohort, and G_k its gap over those of
+client k. w_k is p_k in the client's first round. If client k's examples do not
+determine a gap, delta_k = |accuracy_k - accuracy|.
 
-The deviations delta_k come with the state: `with_deviations` puts them there
-before a round, and runs of experiments do so by the gaps on training examples.
-Without, delta_k is that of the client's last round, 0 at first.
+The deviations delta_k are part of the state: `with_deviations` sets them before
+a round, and runs of experiments do so with the gaps on training examples.
+Otherwise, delta_k is that of the client's last round, 0 at first.
 
-Choices made here: a gap is the largest share of a group minus the smallest, as
-`tff_fair.metrics.group_gaps` has it, where the paper takes two groups and the
-sign of their difference; the mean is over the clients that count.
+Choices made here: a gap is the largest share of a group minus the smallest, see
+`tff_fair.metrics.group_gaps`, whereas the paper has two groups and the signed
+difference; the mean is over the clients that count.
 """
 
 import collections
@@ -58,7 +58,7 @@ class FairFedRule(types.PopulationRule):
       tf.gather(state[name], places) for name in ("weights", "deviations")
     )
     before = tf.where(before < 0, cohort.weight, before)
-    # A mean over no client is of no consequence.
+    # The mean over an empty cohort does not matter.
     number = tf.maximum(tf.cast(tf.size(places), tf.float64), 1.0)
     mean = tf.reduce_sum(deviation) / number
     after = tf.maximum(before - self.beta * (deviation - mean), 0.0)
@@ -74,7 +74,7 @@ class FairFedRule(types.PopulationRule):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class MeasuredGap(declared.Hyperparameters):
-  """Which gap between groups a run measures."""
+  """The setting for the gap between groups that a run measures."""
 
   gap: Literal[
     "equal_opportunity",
@@ -95,7 +95,7 @@ def build_fairfed(
 ) -> rounds.LearningProcess:
   """Builds FairFed.
 
-  The option `num_clients`, the size of the population, is needed: client ids
+  It requires the option `num_clients`, the size of the population: client ids
   are 0 to num_clients - 1.
   """
   del gap  # The caller measures it.

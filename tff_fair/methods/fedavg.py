@@ -1,4 +1,4 @@
-"""FedAvg: every client by its share of the examples.
+"""FedAvg: weights every client by its share of the examples.
 
 McMahan, Moore, Ramage, Hampson, Aguera y Arcas, "Communication-Efficient
 Learning of Deep Networks from Decentralized Data" (AISTATS 2017).

@@ -7,11 +7,11 @@ Huang, Li, Wang, Du, Zhang, "Fairness and Accuracy in Federated Learning" (arXiv
   each normalized to sum 1 over the cohort (uniform where its sum is 0)
   c_k = (1 - b) A_k + b F_k
 
-s_k counts how often client k has taken part, this round included; sums run over
-the cohort. Arguments of the logarithms are held in [1e-6, 1].
+s_k counts how often client k has taken part, including this round; sums are
+over the cohort. Arguments of the logarithms are clipped to [1e-6, 1].
 
-Choice made here: the counts live in a table that grows with the clients seen,
-so that the population need not be known.
+Choice made here: the counts are in a table that grows with the clients seen, so
+that the population need not be known.
 """
 
 import dataclasses
@@ -55,7 +55,7 @@ def count_participation(
 def surprisal_shares(share: tf.Tensor) -> tf.Tensor:
   """Returns -log2 of shares, float64[m], normalized to sum 1.
 
-  Shares are held in [1e-6, 1]; the result is uniform where every surprisal is
+  Shares are clipped to [1e-6, 1]; the result is uniform if every surprisal is
   0.
   """
   bits = -tf.math.log(tf.clip_by_value(share, _LEAST_ARGUMENT, 1.0))
@@ -100,7 +100,7 @@ class FedFaRule(types.Rule):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Momenta(declared.Hyperparameters):
-  """FedFA's momentum at both ends."""
+  """FedFA's momentum at the clients and at the server."""
 
   client_momentum: float = declared.value(
     0.9,
@@ -129,8 +129,8 @@ def build_fedfa(
 ) -> rounds.LearningProcess:
   """Builds FedFA.
 
-  Client and server optimizer are plain SGD, which gets its momentum; where a
-  momentum is 0, any optimizer will do.
+  Client and server optimizer must be plain SGD, to which the momentum is added;
+  if a momentum is 0, its optimizer may be any.
   """
   options["client_optimizer"] = _with_momentum(
     "client", options["client_optimizer"], momenta.client_momentum
@@ -146,7 +146,7 @@ def build_fedfa(
 def _with_momentum(
   place: str, optimizer: rounds.Optimizer, momentum: float
 ) -> rounds.Optimizer:
-  """Returns plain SGD with a momentum; any optimizer as it is without one."""
+  """Returns plain SGD with a momentum, or if it is 0, the given optimizer."""
   if momentum == 0:
     return optimizer
   rounds.check_optimizer(f"{place}_optimizer", optimizer)

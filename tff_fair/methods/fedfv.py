@@ -12,11 +12,11 @@ Wang, Fan, Qi, Wen, Wang, Yu, "Federated Learning with Fair Averaging" (IJCAI
     g <- g - <g, g_con> / ||g_con||^2 g_con  if <g, g_con> < 0
   d = g / ||g|| * ||mean of the Delta_i||
 
-All of it happens in the space of coefficients: with M the Gram matrix of the
-cohort's and the remembered updates, <sum_i a_i Delta_i, Delta_j> = (M a)_j. The
-updates themselves are touched twice, for M and for the final sum.
+All of this is computed on coefficients: with M the Gram matrix of the cohort's
+and the remembered updates, <sum_i a_i Delta_i, Delta_j> = (M a)_j. The updates
+themselves are read only twice, for M and for the final sum.
 
-Choices made here: ties in the order break by client id; rounds are counted from
+Choices made here: client ids break ties in the order; rounds are counted from
 0 and only if any client counted; a zero update is not a projection target.
 """
 
@@ -32,7 +32,7 @@ from tff_fair.methods import building
 
 # Rounding tolerance for (m - 1)(1 - alpha).
 _ROUNDING = 1e-9
-# Rounding left in the square of a sum whose terms cancel out.
+# The rounding error in the square of a sum whose terms cancel.
 _RELATIVE_ROUNDING = 1e-13
 
 
@@ -42,8 +42,8 @@ def project_internal_conflicts(
   """Projects each update on the normal planes of those it conflicts with.
 
   Row i of the result, float64[m, m], has the coefficients of g_i. `order`,
-  int32[m], is that of the projection targets; updates of clients in `keeps`,
-  bool[m], stay as they are.
+  int32[m], is the order of the projection targets; `keeps`, bool[m], marks the
+  clients whose updates stay as they are.
   """
   num_clients = tf.size(order)
   identity = tf.eye(num_clients, dtype=gram.dtype)
@@ -77,10 +77,9 @@ def project_external_conflicts(
 ) -> tf.Tensor:
   """Projects the mean on the normal planes of forgotten clients.
 
-  Maps the coefficients of g, float64[n], of the cohort's and the remembered
-  updates, to those without the conflicts. `age`, int32[n], is in rounds, 0 for
-  the cohort and for updates that do not take part; the largest is tau,
-  `oldest`.
+  Maps the coefficients of g, float64[n], for the cohort's and the remembered
+  updates, to coefficients without conflicts. `age`, int32[n], is in rounds, 0
+  for the cohort and for updates to ignore; the largest is tau, `oldest`.
   """
 
   def project(step: tf.Tensor, g: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
@@ -178,7 +177,7 @@ class FedFvRule(types.Rule):
     if self.order == "random":
       low_bits = (int(self.seed) + 2**63) % 2**64 - 2**63
       seed = tf.stack([tf.constant(low_bits, tf.int64), round_num])
-      # Shuffled from ascending ids: arrival leaves no trace.
+      # Shuffled from ascending ids, so the order of arrival does not matter.
       return tf.random.experimental.stateless_shuffle(
         tf.range(tf.size(loss)), seed=seed
       )
@@ -198,7 +197,7 @@ class FedFvRule(types.Rule):
 
 
 def _norm(gram: tf.Tensor, coefficients: tf.Tensor) -> tf.Tensor:
-  """Returns the norm of a combination; 0 where only rounding is left of it."""
+  """Returns the norm of a combination; 0 if only rounding is left of it."""
   squared = tf.tensordot(coefficients, tf.linalg.matvec(gram, coefficients), 1)
   lengths = tf.abs(coefficients) * tf.sqrt(tf.linalg.diag_part(gram))
   rounding = _RELATIVE_ROUNDING * tf.square(tf.reduce_sum(lengths))

@@ -7,13 +7,13 @@ Li, Zhao, Chen, Zheng, "Heterogeneity-Aware Fair Federated Learning"
   c_k = w_k / sum_j w_j
 
 with i_k = 0, ..., m - 1 the rank of f_k from below, and D the sum of all
-i (i + 1). epsilon = 1 weighs clients equally. p_k does not enter.
+i (i + 1). epsilon = 1 weighs clients equally. p_k is not used.
 
-Choices made here: the rank is meant, where a published program indexes weights
-by the sorted order; clients of equal losses share the mean of their weights.
+Choices made here: weights follow the rank (a published program indexes them by
+the sorted order); clients with equal losses share the mean of their weights.
 
-Where only sums are known, a first sum shows clients how many losses are in each
-of 1,024 equal bins of [-B, B]. Losses in the same bin count as equal.
+If only sums are known, a first sum shows clients how many losses are in each of
+1,024 equal bins of [-B, B]. Losses in the same bin count as equal.
 """
 
 import dataclasses
@@ -30,7 +30,7 @@ def gini_weights(
 ) -> tf.Tensor:
   """Returns w_k, float64[m], from the numbers of smaller and equal losses.
 
-  `equal` counts f_k itself, too.
+  `equal` includes f_k itself.
   """
   share = tf.math.divide_no_nan(
     _sum_of_terms(lower + equal) - _sum_of_terms(lower),
@@ -40,7 +40,7 @@ def gini_weights(
 
 
 def _sum_of_terms(number: tf.Tensor) -> tf.Tensor:
-  """Returns the sum of i (i + 1) over i below a number."""
+  """Returns the sum of i (i + 1) over all i below a number."""
   return (number - 1.0) * number * (number + 1.0) / 3.0
 
 

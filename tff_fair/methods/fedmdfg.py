@@ -6,26 +6,26 @@ Multi-Gradient Descent and Fair Guidance" (AAAI 2023).
   g_k = mu Delta_k / ||Delta_k||,  mu = mean ||Delta_k||
   l = f / ||f||,  e = (1, ..., 1) / sqrt(m)
   h = (<e, l> l - e) / ||<e, l> l - e||,  g_h = sum_k h_k g_k
-  d* = the point of least norm in the convex hull of the g_k, and of g_h where
-       the angle of l and e exceeds theta
+  d* = the point of least norm in the convex hull of the g_k, and of g_h if the
+       angle between l and e exceeds theta
   d = d* / ||d*|| ||1/m sum_k g_k||
 
 All of it follows from the Gram matrix: with lambda the coefficients of d*,
 those of the g_k are lambda_k + lambda_h h_k. Clients with Delta_k = 0 are left
-out. d = 0 if d* = 0, which here is ||d*|| <= 1e-6 mu: below, its direction is
-rounding.
+out. d = 0 if d* = 0, here if ||d*|| <= 1e-6 mu: the direction of a shorter d*
+is rounding.
 
 With line_search = s > 0, clients report f_k(theta - eta_s 2^j d) for all j from
 s to -s. The server's step is eta_s 2^j d with the largest j such that for all k
 
   f_k(theta) - f_k(theta - eta_s 2^j d) >= 1e-4 eta_s 2^j <Delta_k / eta, d>
 
-or, if there is none, with the least sum_k f_k; no step if none has losses that
-are finite for all k.
+or, if there is none, with the least sum_k f_k; no step if no j gives losses
+that are finite for all k.
 
-Left out of the paper's release: the gradients of the last cohort, which join
-the hull when cohorts change; g_h where the losses of some clients have risen,
-too; of steps that do not suffice, the longest that lowers sum_k f_k.
+Parts of the authors' release that are left out: the last cohort's gradients
+join the hull when cohorts change; so does g_h when some clients' losses have
+risen; of insufficient steps, the longest that lowers sum_k f_k is taken.
 """
 
 import collections
@@ -39,17 +39,17 @@ from tff_fair import declared, rounds, summing, types
 from tff_fair.kernels import min_norm_point
 from tff_fair.methods import building
 
-# ||d*||^2 / mu^2 at or below this is rounding, as is the sine of an angle.
+# ||d*||^2 / mu^2, or the sine of an angle, at or below this is rounding.
 _NEGLIGIBLE = 1e-12
-# Of Armijo's condition: the share of the decrease that the slope promises.
+# Armijo's condition: the required share of the decrease the slope promises.
 _SUFFICIENT = 1e-4
 
 
 def guidance(loss: tf.Tensor, counts: tf.Tensor, theta: float) -> tf.Tensor:
   """Returns h, the direction in which losses become more equal.
 
-  It is float64[m], of norm 1; zero where the angle of l and e is tolerated, up
-  to theta in degrees. Clients that do not count, bool[m], are left out.
+  It is float64[m], of norm 1; zero if the angle between l and e is at most
+  theta, in degrees. Clients that do not count, bool[m], are left out.
   """
   count = tf.cast(counts, loss.dtype)
   loss = loss * count
@@ -80,7 +80,7 @@ def fedmdfg_coefficients(
   count = tf.cast(counts, gram.dtype)
   num_counted = tf.reduce_sum(count)
   inverse = tf.math.reciprocal_no_nan(length)
-  # Of the g_k, for mu = 1.
+  # The Gram matrix of the g_k, for mu = 1.
   unit = gram * inverse[:, tf.newaxis] * inverse[tf.newaxis, :]
   h = guidance(loss, counts, theta)
 
@@ -141,14 +141,14 @@ class FedMdfgRule(types.Rule):
 
 
 class SearchingFedMdfgRule(FedMdfgRule):
-  """The same, for a search: reports <Delta_k / eta, d> as `slopes`."""
+  """The rule for line searches: it reports <Delta_k / eta, d> as `slopes`."""
 
   signals = (*FedMdfgRule.signals, "learning_rate")
 
   def coefficients(
     self, cohort: types.Cohort, state: tuple[()]
   ) -> types.RuleOutput:
-    """See the base class; a client that is left out has no slope, NaN."""
+    """See the base class; the slope of a client that is left out is NaN."""
     output = super().coefficients(cohort, state)
     slopes = tf.math.divide_no_nan(
       tf.linalg.matvec(cohort.gram, output.coefficients), cohort.learning_rate
@@ -185,7 +185,7 @@ def chosen_step(trials: rounds.Trials) -> rounds.Choice:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class StepSearch(declared.Hyperparameters):
-  """The search for the length of the step."""
+  """The settings of the search for the step's length."""
 
   line_search: int = declared.value(
     0,
@@ -203,7 +203,7 @@ def build_fedmdfg(
   search: StepSearch,
   **options: Unpack[rounds.ComposeOptions],
 ) -> rounds.LearningProcess:
-  """Builds FedMDFG, with a search for the length of its step or without."""
+  """Builds FedMDFG, with or without a search for the step's length."""
   steps = search.line_search
   if steps == 0:
     return rounds.compose(model_fn, rule, **options)

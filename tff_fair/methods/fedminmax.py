@@ -7,19 +7,19 @@ Fairness in Federated Learning" (FAccT 2022), Algorithm 1.
   c_k = p_k
   mu <- projection of mu + gamma f_a onto the simplex, from mu = rho on
 
-rho_a is the share of group a of all examples, f_a the mean loss of the received
-model over the cohort's examples of a. `tff_fair.client_works.group_weights` has
-the weights.
+rho_a is group a's share of all examples, f_a the mean loss of the received
+model over the cohort's examples of group a. The weights are implemented in
+`tff_fair.client_works.group_weights`.
 
-In a round clients train with the weights of mu as it is; then mu moves, by the
-losses of the model that they received. So Algorithm 1 has it, with mu = rho at
-the start and all clients in each round, and two public reimplementations of it
-agree. Clients of the paper take one step on all their examples, and its result
-is the mean of the models of all rounds.
+In a round, clients first train with the current mu; then mu moves, by the
+losses of the received model. This is Algorithm 1, with mu = rho at the start
+and all clients in each round; two public reimplementations agree. In the paper,
+clients take one step on all their examples, and the result is the mean of the
+models of all rounds.
 
-Choices made here: clients take as many local steps as the options say; a group
-without an example in the cohort has f_a = 0, as a client that is not in AFL's
-cohort; the result is the last model.
+Choices made here: the options decide how many local steps clients take; a group
+without examples in the cohort has f_a = 0, like a client outside AFL's cohort;
+the result is the last model.
 """
 
 import dataclasses
@@ -45,8 +45,8 @@ def build_fedminmax(
 ) -> rounds.LearningProcess:
   """Builds FedMinMax.
 
-  The option `group_shares`, the examples of each group over all clients, is
-  needed, and batches of a client's data are `(x, y, group)`.
+  It requires the option `group_shares`, the number of examples of each group
+  over all clients, and batches `(x, y, group)` in clients' data.
   """
   return rounds.compose(
     model_fn,

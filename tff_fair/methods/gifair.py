@@ -10,11 +10,11 @@ each client a group of its own.
 
 |r_k| <= m - 1, so a fraction below 1 keeps every coefficient positive.
 
-Where only sums are known, clients weigh the same, p_k = 1/m, and a first sum
+If only sums are known, clients have equal weights, p_k = 1/m, and a first sum
 shows them how many losses are in each of 1,024 equal bins of [-B, B]. Losses in
-the same bin count as equal: r_k is off by no more than the number of others in
-its bin. The largest such number is reported. If an update passes the bound of
-secure sums, the coefficients of the others are divided by their sum.
+the same bin count as equal: r_k is off by at most the number of others in its
+bin. The number of losses in the fullest bin is reported. If an update exceeds
+the bound of secure sums, the others' coefficients are divided by their sum.
 """
 
 import dataclasses
@@ -30,7 +30,7 @@ _BINS = 1024  # Of losses, with secure sums.
 
 def rank_scores(loss: tf.Tensor) -> tf.Tensor:
   """Returns r_k, float64[m]: smaller losses minus larger ones; sums to 0."""
-  # Comparisons, because a difference of tiny losses may underflow to 0.
+  # By comparisons, because a difference of tiny losses may underflow to 0.
   above = loss[:, tf.newaxis] > loss[tf.newaxis, :]
   below = loss[:, tf.newaxis] < loss[tf.newaxis, :]
   return tf.reduce_sum(
@@ -39,7 +39,7 @@ def rank_scores(loss: tf.Tensor) -> tf.Tensor:
 
 
 class RankingRule(types.ComparingRule):
-  """A rule of ranks: where only sums are known, of the bins of losses."""
+  """A rule by rank; if only sums are known, by the ranks of losses' bins."""
 
   def phase(
     self, cohort: types.Cohort, known: Sequence[tf.Tensor]
@@ -99,7 +99,7 @@ class GiFairRule(RankingRule):
   def factors(
     self, cohort: types.Cohort, known: Sequence[tf.Tensor]
   ) -> tf.Tensor:
-    """See the base class: m c_k, and m is their sum if all stay in bounds."""
+    """See the base class: m c_k; their sum is m if all stay in bounds."""
     counts = tf.round(known[0])
     lower = tf.cumsum(counts, exclusive=True)
     higher = tf.cumsum(counts, exclusive=True, reverse=True)

@@ -1,18 +1,18 @@
-"""IMTL-G: the direction that is as steep along each client's update.
+"""IMTL-G: the direction that is equally steep along each client's update.
 
 Liu, Li, Kuang, Xue, Chen, Yang, Liao, Zhang, "Towards Impartial Multi-Task
 Learning" (ICLR 2021).
 
-In the form for dependent updates (Quinton and Rey, arXiv 2406.16232):
+In the form that allows dependent updates (Quinton and Rey, arXiv 2406.16232):
 
   v = M^+ s,  s_k = ||Delta_k||
   c = v / sum_k v_k
 
-Then <Delta_k, d> / ||Delta_k|| is the same for all clients, if there is such a
-direction: `relative_residual`, ||M v - s|| / ||s||, is 0 if there is.
+Then <Delta_k, d> / ||Delta_k|| is the same for all clients, if such a direction
+exists: `relative_residual`, ||M v - s|| / ||s||, is then 0.
 
 Choices made here: a relative cut-off of 1e-12 in the pseudo-inverse M^+; c = 0
-where the sum of v is 0 up to rounding. Coefficients may be negative.
+if the sum of v is 0 up to rounding. Coefficients may be negative.
 """
 
 import collections
@@ -24,7 +24,7 @@ from tff_fair import summing, types
 from tff_fair.kernels import min_norm_solve
 from tff_fair.methods import building
 
-# A sum up to this share of the sum of magnitudes is 0 but for rounding.
+# A sum of at most this share of the sum of magnitudes is 0 up to rounding.
 _NEGLIGIBLE = 1e-12
 
 

@@ -6,11 +6,11 @@ Federated Learning" (TMLR 2024).
   q_k = s (1 - s),  s = sigmoid(f_k - rho_k)
   c_k = q_k / (sum_j q_j + 1e-8)
 
-rho_k is the loss that client k requires: that of the model which it trains
-alone, the option `loss_reference`; without one, 0. A client weighs most where
-the model just meets its requirement. p_k does not enter.
+rho_k is the loss that client k requires, that of a model trained only on its
+own data: the option `loss_reference`; 0 without it. A client's weight is
+largest if the model just meets its requirement. p_k is not used.
 
-The formula is written down from memory of the paper.
+The formula is from memory of the paper.
 """
 
 import dataclasses

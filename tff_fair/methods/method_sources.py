@@ -1,14 +1,14 @@
-"""Reads hyperparameters and papers of methods from source, unimported.
+"""Reads hyperparameters and papers of methods from source, without imports.
 
-Checking a run takes a fraction of a second, importing TensorFlow Federated ten
-seconds. What is read is what `building.builder` finds when it runs:
+Checking a run takes a fraction of a second, but importing TensorFlow Federated
+ten seconds. This module reads what `building.builder` finds when it runs:
 
   build_term = building.rule_builder(TermRule, "term")
 
   @building.builder(fedavg.FedAvgRule, ProximalTerm, fixed={...})
   def build_fedprox(...): ...
 
-The first has the fields of `TermRule` that `declared.value` makes.
+The first has the fields of `TermRule` that `declared.value` declares.
 """
 
 import ast
@@ -23,7 +23,7 @@ from tff_fair import declared
 
 _ROOT = pathlib.Path(__file__).parents[2]
 _BUILDERS = ("builder", "rule_builder")
-# What stands in the declarations, beside the constants of their module.
+# Names that declarations may use, besides the constants of their module.
 _KNOWN = {
   "__builtins__": {},
   "Literal": Literal,
@@ -64,18 +64,18 @@ def hyperparameters(module: str, builder: str) -> tuple[declared.Declared, ...]:
 
 
 def reference(module: str) -> str:
-  """Returns the paper that a method is from: authors, title, place, year.
+  """Returns the paper that a method is from: authors, title, venue, year.
 
   Args:
-    module: The name of the method's module. Its docstring has a title, and then
-      the paper.
+    module: The name of the method's module. Its docstring has a title, followed
+      by the paper.
   """
   _, paper, *_ = (ast.get_docstring(_parse(module)) or "").split("\n\n")
   return " ".join(paper.split())
 
 
 def _builder_call(module: str, builder: str) -> ast.Call:
-  """Returns the call of `building.builder` that makes a builder."""
+  """Returns the call of `building.builder` that creates a builder."""
   for statement in _parse(module).body:
     candidates: list[ast.expr] = []
     match statement:
@@ -90,7 +90,7 @@ def _builder_call(module: str, builder: str) -> ast.Call:
 
 
 def _declared(definition: _Definition) -> dict[str, declared.Declared]:
-  """Returns the hyperparameters of a class and its bases, as a dataclass."""
+  """Returns the hyperparameters of a class and its bases, in field order."""
   fields: dict[str, declared.Declared] = {}
   for base in reversed(definition.node.bases):
     found = _resolve(definition.module, base)
@@ -108,7 +108,7 @@ def _declared(definition: _Definition) -> dict[str, declared.Declared]:
 def _read_field(
   module: str, name: str, statement: ast.AnnAssign
 ) -> declared.Declared:
-  """Reads `name: annotation = declared.value(...)`, by making the field."""
+  """Reads `name: annotation = declared.value(...)` by evaluating it."""
   known = {**_KNOWN, **_constants(module)}
   assert statement.value is not None
   annotation, value = (
@@ -122,7 +122,7 @@ def _read_field(
 
 
 def _constants(module: str) -> dict[str, Any]:
-  """Returns the plain values that a module gives names."""
+  """Returns a module's constants with literal values, by name."""
   found = {}
   for statement in _parse(module).body:
     match statement:
@@ -133,7 +133,7 @@ def _constants(module: str) -> dict[str, Any]:
 
 
 def _resolve(module: str, node: ast.expr) -> _Definition | None:
-  """Finds the class of the project that an expression names in a module."""
+  """Finds the project's class to which an expression in a module refers."""
   match node:
     case ast.Name(id=name):
       return _find_class(module, name)

@@ -1,4 +1,4 @@
-"""Nash-MTL: the direction on which clients agree as bargainers.
+"""Nash-MTL: the direction that is the clients' Nash bargaining solution.
 
 Navon, Shamsian, Achituve, Maron, Kawaguchi, Chechik, Fetaya, "Multi-Task
 Learning as a Bargaining Game" (ICML 2022).
@@ -6,14 +6,12 @@ Learning as a Bargaining Game" (ICML 2022).
   c > 0  with  (M c)_k = 1 / c_k
 
 d maximizes the product of the <Delta_k, d> among directions of its length,
-which is sqrt(m), whatever those of the updates are. Clients with Delta_k = 0
-are left out.
+which is always sqrt(m). Clients with Delta_k = 0 are left out.
 
-Choices made here: the equations are solved to rounding by Newton steps, and no
-norm is clipped. Where 0 is in the convex hull of the updates, nobody can gain
-without loss to another: then c = 0, as also where the equations cannot be
-solved to 1e-6 in float64. `bargaining_error`, max_k |c_k (M c)_k - 1|, reports
-it.
+Choices made here: Newton steps solve the equations up to rounding, and no norm
+is clipped. c = 0 if 0 is in the convex hull of the updates, when no client can
+gain without another losing, or if the equations cannot be solved to 1e-6 in
+float64. `bargaining_error`, max_k |c_k (M c)_k - 1|, reports it.
 """
 
 import collections

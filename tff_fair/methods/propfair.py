@@ -15,7 +15,7 @@ import tensorflow as tf
 from tff_fair import declared, rounds
 from tff_fair.methods import building, fedavg
 
-# Utilities below it are not worth a logarithm that explodes.
+# Below this utility, the linear branch avoids the logarithm's steep slope.
 _LEAST_UTILITY = 0.2
 
 
@@ -23,8 +23,8 @@ def proportional_loss(loss: tf.Tensor, m: float) -> tf.Tensor:
   """Returns -log(1 - loss/M), or loss/M where M - loss < 0.2."""
   utility = m - loss
   large = utility >= _LEAST_UTILITY
-  # Both branches are differentiated: the logarithm must not see what it is not
-  # meant for.
+  # Both branches are differentiated, so the logarithm must not get values of
+  # the other branch.
   safe = tf.where(large, utility, tf.ones_like(utility))
   return tf.where(large, -tf.math.log(safe / m), loss / m)
 

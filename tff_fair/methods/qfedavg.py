@@ -10,12 +10,12 @@ L estimates the Lipschitz constant of the clients' gradients; a hyperparameter
 replaces 1/eta if it is tuned separately.
 
 Clients are unweighted. Choices made here: the losses are divided by the largest
-before they are raised to powers, which leaves d as it is and keeps the powers
+before they are raised to powers, which does not change d and keeps the powers
 finite; a loss of zero with 0 < q < 1 makes the curvature term infinite, hence
-d = 0, unless that client's update is zero too. Losses below zero, which the
-objective does not allow, count as zero. Where only sums are known, the largest
-loss is not: a client whose powers are out of bounds, as that infinite term is,
-does not count.
+d = 0, unless that client's update is zero, too. Losses below zero, which the
+objective does not allow, count as zero. If only sums are known, the largest
+loss is unknown: a client whose powers exceed the bounds, such as that infinite
+term, does not count.
 """
 
 import dataclasses
@@ -32,9 +32,9 @@ def qfedavg_coefficients(
 ) -> tf.Tensor:
   """Returns c_k = L f_k^q / sum_j (q f_j^(q-1) ||w_j||^2 + L f_j^q).
 
-  All are float64[m]; a q of 0 recovers the unweighted mean.
+  All are float64[m]; q = 0 recovers the unweighted mean.
   """
-  # `tf.cast` of a Python number would take it through float32.
+  # `tf.cast` would round a Python number to float32 first.
   exponent = tf.constant(q, loss.dtype)
   loss = tf.maximum(loss, tf.zeros_like(loss))
   scale = tf.reduce_max(loss)
@@ -51,9 +51,9 @@ def qfedavg_coefficients(
 def _curvature(
   relative: tf.Tensor, squared_w: tf.Tensor, scale: tf.Tensor, q: float
 ) -> tf.Tensor:
-  """Returns q (f_k/s)^(q-1) ||w_k||^2 / s; 0 where q or the update is 0.
+  """Returns q (f_k/s)^(q-1) ||w_k||^2 / s; 0 if q or the update is 0.
 
-  Relative is f_k / s, 0 or more, float64[m], the scale is s, float64[].
+  `relative` is f_k / s, 0 or more, float64[m]; `scale` is s, float64[].
   """
   exponent = tf.constant(q, relative.dtype)
   return tf.where(
@@ -101,7 +101,7 @@ class QFedAvgRule(types.SeparableRule):
     return tf.math.xlogy(exponent, loss) + tf.math.log(self._lipschitz(cohort))
 
   def terms(self, cohort: types.Cohort) -> Mapping[str, tf.Tensor]:
-    """See the base class; losses are not divided by the largest, unknown."""
+    """See the base class; losses are not divided by the unknown largest."""
     squared_w = tf.square(self._lipschitz(cohort)) * cohort.squared_norm
     loss = tf.nn.relu(cohort.loss)
     one = tf.ones([], loss.dtype)

@@ -1,7 +1,7 @@
 """The methods by name: ours, those of installed packages, and users'.
 
-A method's file is imported when it is needed. A user's rule is named as
-path/to/file.py:NAME, or as PACKAGE.MODULE:NAME; see `tff_fair.user_functions`.
+A method's file is imported only when it is needed. A user's rule has the name
+path/to/file.py:NAME or PACKAGE.MODULE:NAME; see `tff_fair.user_functions`.
 Installed packages add methods by entry points of the group tff_fair.methods:
 
 [project.entry-points."tff_fair.methods"]
@@ -31,17 +31,17 @@ if typing.TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True)
 class Method:
-  """A line of the registry.
+  """An entry of the registry.
 
   Attributes:
     name: The name of the method; its builder is `build_<name>`.
     title: Its name as papers write it.
-    factory: The name of its aggregation factory, if it has one of its own.
-    file: The module of `tff_fair.methods` that it shares; else its own name.
+    factory: The name of its aggregation factory, if it has one.
+    file: The module of `tff_fair.methods` that defines it; by default `name`.
     weighs_clients: Whether it uses p_k, which `client_weighting` chooses.
     sends_models: Whether clients send personal models to the server, so that a
       secure sum would hide nothing.
-    sends_controls: Whether they send control variates, which reveal as much.
+    sends_controls: Whether clients send control variates, which reveal as much.
     needs_groups: Whether the data must name groups of people.
   """
 
@@ -139,7 +139,7 @@ METHODS: Mapping[str, Method] = MappingProxyType(
   {method.name: method for method in _METHODS}
 )
 
-# Tables of papers name a method by the objective that it solves.
+# Papers' tables may name a method by its objective.
 _OBJECTIVES = {"q-FFL": "qfedavg"}
 
 
@@ -157,7 +157,7 @@ class Algorithm:
 
   @property
   def needs_accuracy(self) -> bool:
-    """Whether its rule asks clients for their accuracy."""
+    """Whether its rule needs the clients' accuracy."""
     return "accuracy" in self.build.rule.signals
 
   @property
@@ -174,10 +174,10 @@ def names() -> tuple[str, ...]:
 def understood(name: str) -> str:
   """Returns the name of the method that a user's spelling means.
 
-  "FedMGDA+" is fedmgda_plus, and "q-FFL" qfedavg; a name that means no method
-  stays as it is, as does a user's.
+  "FedMGDA+" is fedmgda_plus, and "q-FFL" qfedavg; an unknown name and a user's
+  method stay as they are.
   """
-  # Plans of sweeps ask many times for each run.
+  # A fast path: plans of sweeps call this many times for each run.
   if name in METHODS or _code(name) is not None:
     return name
   found = spelling.understood(name, names())
@@ -186,7 +186,7 @@ def understood(name: str) -> str:
 
 
 def is_method(name: str) -> bool:
-  """Returns whether there is a method of a name; imports a user's."""
+  """Returns whether a method of a name exists; imports a user's method."""
   try:
     method(name)
   except declared.FieldError:
@@ -195,7 +195,7 @@ def is_method(name: str) -> bool:
 
 
 def method(name: str) -> Method:
-  """Returns the line of the registry of a method; imports a user's.
+  """Returns the registry's entry for a method; imports a user's method.
 
   Raises:
     FieldError: If there is no method of that name, or a user's cannot be used.
@@ -215,12 +215,12 @@ def method(name: str) -> Method:
 
 
 def short_name(name: str) -> str:
-  """Returns the name of a method as folders are called: a class's own."""
+  """Returns the method's name for folders; the class name of a user's."""
   return name.rpartition(":")[2]
 
 
 def file_digest(name: str) -> str | None:
-  """Returns a digest of the files of a user that make a method; None of ours.
+  """Returns a digest of a user's files that define a method; None for ours.
 
   Raises:
     FieldError: If there is no such file.
@@ -230,13 +230,13 @@ def file_digest(name: str) -> str | None:
 
 
 def is_closed(name: str) -> bool:
-  """Returns whether a method is a user's code that must not run at present."""
+  """Returns whether a method is a user's code that must not currently run."""
   code = _code(name)
   return code is not None and not _users().may_run(code)
 
 
 def _code(name: str) -> str | None:
-  """Returns the rule or builder of a method that is not ours."""
+  """Returns the name of a method's code; None if it is ours or unknown."""
   if name in METHODS:
     return None
   return name if _users().is_name(name) else _installed().get(name)
@@ -251,7 +251,7 @@ def _users() -> ModuleType:
 
 @functools.cache
 def _installed() -> Mapping[str, str]:
-  """Returns the rules of installed packages, by names that are not ours."""
+  """Returns installed packages' code names by method; excludes our names."""
   found: Mapping[str, str] = _users().installed(
     "tff_fair.methods", "method", tuple(METHODS)
   )
@@ -266,7 +266,7 @@ def _load_user_method(code: str) -> building.Builder:
     return user_method.load(code)
 
 
-# What follows the title of a method that uses p_k, by `client_weighting`.
+# The suffix, by `client_weighting`, of the title of a method that uses p_k.
 _WEIGHTS: Mapping[str, str] = MappingProxyType(
   {
     "num_examples": "",
@@ -282,7 +282,7 @@ def title(
   """Returns the name of a method as tables show it.
 
   Args:
-    name: The method; a name that means no method stays as it is.
+    name: The method; an unknown name stays as it is.
     client_weighting: "num_examples", "uniform" or "column". The title shows it
       for a method that uses p_k: "FedAvg" and "FedAvg, equal weights" are two
       methods.
@@ -316,8 +316,8 @@ def unknown(name: str) -> str:
 def hyperparameters(name: str) -> Mapping[str, declared.Declared]:
   """Returns the hyperparameters of a method by name.
 
-  It imports no TensorFlow, but a user's method, unless that is closed: of a
-  closed one, none are known.
+  It does not import TensorFlow, unless a user's method does. For a user's
+  method that must not run, it returns none.
 
   Raises:
     FieldError: If there is no method of that name.
@@ -332,10 +332,10 @@ def hyperparameters(name: str) -> Mapping[str, declared.Declared]:
 
 
 def reference(name: str) -> str:
-  """Returns the paper of a method; imports no TensorFlow.
+  """Returns the paper of a method; does not import TensorFlow.
 
-  Of a user's method it is the second paragraph of the file's docstring, or the
-  first.
+  For a user's method, it is the second paragraph of the file's docstring, or
+  the first.
 
   Raises:
     FieldError: If there is no method of that name.
@@ -354,7 +354,7 @@ def reference(name: str) -> str:
 
 
 def get(name: str) -> Algorithm:
-  """Returns a method; imports its file, and with it TensorFlow.
+  """Returns a method; imports its file, and so TensorFlow.
 
   Raises:
     FieldError: If there is no method of that name.
@@ -385,13 +385,12 @@ def build(
   """Builds the learning process of a method.
 
   Args:
-    name: One of `names()`; papers' spellings, as "FedMGDA+", are understood. Or
+    name: One of `names()`, also in papers' spellings such as "FedMGDA+"; or
       your own rule, as path/to/file.py:NAME or PACKAGE.MODULE:NAME.
     model_fn: Function that returns a new `tff.learning.models.VariableModel`,
       or a `tff.learning.models.FunctionalModel`.
     client_optimizer: Trains at the clients.
-    hparams: The method's hyperparameters by name; those left out have their
-      defaults.
+    hparams: The method's hyperparameters by name; others have their defaults.
     **options: Options that hold for every method: `server_optimizer`,
       `server_learning_rate_decay`, `server_learning_rate_decay_kind`,
       `client_weighting`, `batch_size`, `local_epochs` (a number, or the least
@@ -409,7 +408,7 @@ def build(
 
   Raises:
     TypeError: If an argument has the wrong type.
-    FieldError: If the name or a hyperparameter is unknown, or a value wrong;
+    FieldError: If the name or a hyperparameter is unknown, or a value is wrong;
       a `ValueError`.
   """
   algorithm, hparams = get(name), dict(hparams or {})
@@ -426,13 +425,13 @@ def make_rule(
 
   Args:
     name: As for `build`.
-    hparams: As for `build`. Those that are about the clients' work or the
-      server's step alone leave the rule as it is.
+    hparams: As for `build`. Those that affect only the clients' work or the
+      server's step do not change the rule.
     num_clients: Size of the population.
 
   Raises:
     TypeError: If a hyperparameter has the wrong type.
-    FieldError: If the name or a hyperparameter is unknown, or a value wrong.
+    FieldError: If the name or a hyperparameter is unknown, or a value is wrong.
   """
   algorithm, hparams = get(name), dict(hparams or {})
   _check_names(name, algorithm, hparams)
@@ -442,7 +441,7 @@ def make_rule(
 def _check_names(
   name: str, algorithm: Algorithm, hparams: Mapping[str, Any]
 ) -> None:
-  """Checks that a method has all hyperparameters that are given."""
+  """Checks that a method has all the given hyperparameters."""
   if unknown := [key for key in hparams if key not in algorithm.hparams]:
     advice = spelling.advice(
       unknown[0], algorithm.hparams, "hyperparameters", always_all=True

@@ -1,7 +1,7 @@
-"""The state of a method's rule within that of its process.
+"""Reads and replaces the rule's state within the state of its process.
 
-A caller may measure for a method what no client reports, and gives it to the
-state between two rounds.
+For some methods, a caller measures values that clients do not report, and puts
+them into the state between two rounds.
 """
 
 import collections
@@ -10,13 +10,13 @@ from typing import Any
 
 
 def of(state: Any) -> Mapping[str, Any]:
-  """Returns the rule's state, which has parts by name, from a process's."""
+  """Returns the parts of the rule's state, by name, from a process's state."""
   aggregator: Mapping[str, Any] = state.aggregator
   return aggregator.get("rule", aggregator)  # Some sums have a state, too.
 
 
 def replaced(state: Any, **parts: Any) -> Any:
-  """Returns the state of a process with other parts of the rule's state."""
+  """Returns a process's state with replaced parts of the rule's state."""
   moved = collections.OrderedDict(of(state), **parts)
   if "rule" in state.aggregator:
     moved = collections.OrderedDict(state.aggregator, rule=moved)

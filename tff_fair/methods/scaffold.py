@@ -1,11 +1,11 @@
-"""SCAFFOLD: FedAvg whose clients correct their steps for their drift.
+"""SCAFFOLD: FedAvg whose clients correct the drift of their steps.
 
 Karimireddy, Kale, Mohri, Reddi, Stich, Suresh, "SCAFFOLD: Stochastic Controlled
 Averaging for Federated Learning" (ICML 2020), option II.
 
   w <- w - eta (g(w) - c_k + c) at the clients, then c_k = p_k
 
-`tff_fair.client_works.control_variates` has the controls. The option
+`tff_fair.client_works.control_variates` implements the controls. The option
 `local_correction="scaffold"` corrects the steps of any other method likewise.
 """
 

@@ -4,8 +4,8 @@ Li, Beirami, Sanjabi, Smith, "Tilted Empirical Risk Minimization" (ICLR 2021).
 
   c_k = p_k exp(t f_k) / sum_j p_j exp(t f_j)
 
-Choice made here: a hyperparameter may cap the losses. Where t > 0, exp(t f_k)
-has no bound otherwise, and secure sums need one.
+Choice made here: a hyperparameter may cap the losses. If t > 0, exp(t f_k) has
+no bound otherwise, and secure sums need one.
 """
 
 import dataclasses

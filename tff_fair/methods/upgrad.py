@@ -1,4 +1,4 @@
-"""UPGrad: the mean of updates, each projected so that it descends for all.
+"""UPGrad: the mean of updates, each projected so as to descend for all.
 
 Quinton, Rey, "Jacobian Descent for Multi-Objective Optimization" (arXiv
 2406.16232).
@@ -8,10 +8,9 @@ Quinton, Rey, "Jacobian Descent for Multi-Objective Optimization" (arXiv
 
 sum_k w_ik Delta_k is the projection of Delta_i on the dual cone of the cohort,
 {d : <Delta_k, d> >= 0 for all k}. So d, their mean, ascends for no client, and
-is the mean of the updates where no two are in conflict.
+is the mean of the updates if no two of them conflict.
 
-Choice made here: M is taken as it is, without the paper's release's
-regularization.
+Choice made here: M is not regularized, unlike in the authors' release.
 """
 
 import dataclasses

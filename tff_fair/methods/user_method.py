@@ -1,8 +1,8 @@
 """A user's method: a rule class or a builder, from a file or a package.
 
 A rule is a frozen dataclass derived from `types.Rule`, its hyperparameters
-declared by `declared.value`. Loading it applies it once, to two clients that
-are alike, so that a fault shows in one line, before any data is read.
+declared by `declared.value`. Loading a rule applies it once, to two identical
+clients, so that errors show in one line, before any data is read.
 """
 
 import dataclasses
@@ -27,8 +27,8 @@ def load(name: str) -> building.Builder:
     name: path/to/file.py:NAME, or PACKAGE.MODULE:NAME.
 
   Raises:
-    FieldError: If there is none, it is neither a rule class nor a builder,
-      or its rule fails.
+    FieldError: If it does not exist, is neither a rule class nor a builder, or
+      if its rule fails.
   """
   return _builder(name, user_functions.load(name))
 
@@ -76,7 +76,7 @@ def factory_of(
 
 
 def problems(rule: type[types.Rule]) -> Iterator[str]:
-  """Yields the reasons why a rule's class cannot be a method."""
+  """Yields the reasons why a rule class cannot be a method."""
   if inspect.isabstract(rule):
     missing = ", ".join(sorted(rule.__abstractmethods__))
     yield f"its rule {rule.__name__} does not define {missing}."
@@ -112,7 +112,7 @@ def problems(rule: type[types.Rule]) -> Iterator[str]:
 
 
 def _try(name: str, builder: building.Builder) -> None:
-  """Applies a rule to two clients, with defaults; `FieldError` if it fails."""
+  """Applies a default rule to two clients; raises `FieldError` if it fails."""
   path = user_functions.file_of(name)
   try:
     rule = builder.make_rule({"num_clients": _NUM_CLIENTS})
@@ -138,7 +138,7 @@ def _try(name: str, builder: building.Builder) -> None:
 
 
 def _cohort(rule: types.Rule) -> types.Cohort:
-  """Returns equal clients, with what a rule asks for."""
+  """Returns a cohort of identical clients with all that a rule needs."""
   one = tf.ones([_NUM_CLIENTS], tf.float64)
   known: dict[str, tf.Tensor] = dict.fromkeys(rule.signals, one)
   if rule.geometry is not types.Geometry.NONE:

@@ -8,8 +8,8 @@ client weights p_k.
   a_k = f_k - f_bar  (VRed),  [f_k - f_bar]_+  (Semi-VRed)
   c_k = p_k (1 + 2 beta (a_k - sum_j p_j a_j))
 
-Coefficients are negative where beta exceeds the paper's bound
-beta_max = 1 / (2 (sum_j p_j a_j - min_k a_k)); that is allowed, and beta_max is
+Some coefficients are negative if beta exceeds the paper's bound
+beta_max = 1 / (2 (sum_j p_j a_j - min_k a_k)). That is allowed; beta_max is
 reported each round, unless only sums are known.
 """
 
@@ -27,8 +27,8 @@ def _output(
 ) -> types.RuleOutput:
   """Returns c_k and beta_max, from a_k and p_k, float64[m].
 
-  Up to beta_max no coefficient is negative; it is infinite where no beta makes
-  one negative.
+  Up to beta_max no coefficient is negative; it is infinite if no beta makes one
+  negative.
   """
   centred = deviation - tf.reduce_sum(weight * deviation)
   lowest = tf.reduce_min(centred)
@@ -54,7 +54,7 @@ class VRedRule(types.SeparableRule):
     self, cohort: types.Cohort, state: tuple[()]
   ) -> types.RuleOutput:
     """See the base class."""
-    # Centred by the coefficients themselves: a_k = f_k up to a constant.
+    # The coefficients subtract the mean, so a_k = f_k up to a constant will do.
     return _output(cohort.loss, cohort.weight, self.beta, state)
 
   def log_weight(self, cohort: types.Cohort) -> tf.Tensor:
@@ -83,7 +83,7 @@ class VRedRule(types.SeparableRule):
 class SemiVRedRule(types.ComparingRule):
   """Semi-VRed's coefficients, Eq. 12.
 
-  Where only sums are known, a first one shows clients f_bar.
+  If only sums are known, a first sum shows clients f_bar.
   """
 
   beta: float = declared.value(
